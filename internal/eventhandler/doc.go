@@ -1,6 +1,19 @@
-// Package listen hears what an informer says of objects of one type, told apart by UID.
+// Package eventhandler delivers an informer's events for objects that are identified by UID.
 //
-// An informer knows objects by name. After a relist it may say of an object that was deleted and made again that it
-// changed, and it may say of one that went only that it is no longer there. Components that keep something for each object
-// must not take the second for the first; here both come as what they are.
+//	eventhandler.Add(pods, func(old, pod *corev1.Pod) {
+//		… // old is nil if pod is new
+//	}, func(pod *corev1.Pod) {
+//		… // pod was deleted, or replaced by another of its name
+//	})
+//
+// An informer identifies objects by name. After a relist it may report a deleted and recreated
+// object as an update, and a deletion as a DeletedFinalStateUnknown. Controllers that keep state
+// for each object must not confuse the two objects. [Add] reports a deletion and an addition
+// instead.
+//
+// # What it does not do
+//
+// It keeps no state and has no queue: the handlers run on the informer's goroutine.
+//
+// Upstream: client-go tools/cache ResourceEventHandler.
 package eventhandler

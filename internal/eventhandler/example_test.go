@@ -11,11 +11,12 @@ import (
 	"github.com/volsim/volsim/internal/informercache"
 )
 
-// A pod is deleted and made again while nobody listens: the informer says that it changed, and listen that it is another one.
+// A pod is deleted and recreated between two lists. The informer reports an update, Add a deletion
+// and an addition.
 func ExampleAdd() {
 	pods := informercache.New("pods") // an informer
-	eventhandler.Add(pods, func(was, is *corev1.Pod) {
-		fmt.Println("changed:", is.Name, is.UID, "which is new:", was == nil)
+	eventhandler.Add(pods, func(old, is *corev1.Pod) {
+		fmt.Println("changed:", is.Name, is.UID, "which is new:", old == nil)
 	}, func(pod *corev1.Pod) {
 		fmt.Println("gone:", pod.Name, pod.UID)
 	})

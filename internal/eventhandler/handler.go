@@ -5,24 +5,26 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Add calls changed for each object that comes (was is nil) or changes, and gone, which may be nil, with the last known
-// state of each that goes, or gives way to another of its name. They are called as the informer calls its handlers. An
-// informer that takes no handler any more, or is of another type, panics.
+// Add registers handlers with an informer. changed is called for each added object, with a nil old
+// object, and for each updated one. gone, which may be nil, is called with the last known state of
+// each object that was deleted or replaced by another of its name. They are called on the goroutine
+// of the informer's handlers. It panics if the informer accepts no handler, or has objects of
+// another type.
 func Add[T any, P interface {
 	*T
 	metav1.Object
-}](informer cache.SharedIndexInformer, changed func(was, is P), gone func(P)) {
+}](informer cache.SharedIndexInformer, changed func(old, current P), gone func(P)) {
 	if gone == nil {
 		gone = func(P) {}
 	}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { changed(nil, obj.(P)) },
-		UpdateFunc: func(was, is any) {
-			if was.(P).GetUID() != is.(P).GetUID() {
-				gone(was.(P))
-				was = P(nil)
+		UpdateFunc: func(old, current any) {
+			if old.(P).GetUID() != current.(P).GetUID() {
+				gone(old.(P))
+				old = P(nil)
 			}
-			changed(was.(P), is.(P))
+			changed(old.(P), current.(P))
 		},
 		DeleteFunc: func(obj any) {
 			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -32,6 +34,6 @@ func Add[T any, P interface {
 		},
 	})
 	if err != nil {
-		panic("listen: informer takes no handler: " + err.Error())
+		panic("eventhandler: add handler to informer: " + err.Error())
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/volsim/volsim/internal/eventhandler"
 )
 
-// informer hands out its handler; the rest of it is not there.
+// informer returns its handler; its other methods are not implemented.
 type informer struct {
 	cache.SharedIndexInformer
 	handler cache.ResourceEventHandler
@@ -27,11 +27,11 @@ func pod(uid types.UID) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: uid}}
 }
 
-func TestObjectsAreToldApartByUID(t *testing.T) {
+func TestObjectsAreDistinguishedByUID(t *testing.T) {
 	i := &informer{}
 	var heard []string
-	eventhandler.Add(i, func(was, is *corev1.Pod) {
-		if was == nil {
+	eventhandler.Add(i, func(old, is *corev1.Pod) {
+		if old == nil {
 			heard = append(heard, "new "+string(is.UID))
 			return
 		}
@@ -39,7 +39,7 @@ func TestObjectsAreToldApartByUID(t *testing.T) {
 	}, func(p *corev1.Pod) { heard = append(heard, "gone "+string(p.UID)) })
 	i.handler.OnAdd(pod("1"), true)
 	i.handler.OnUpdate(pod("1"), pod("1"))
-	i.handler.OnUpdate(pod("1"), pod("2")) // deleted and made again between two lists
+	i.handler.OnUpdate(pod("1"), pod("2")) // deleted and recreated between two lists
 	i.handler.OnDelete(pod("2"))
 	i.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "p", Obj: pod("3")})
 	want := []string{"new 1", "changed 1", "gone 1", "new 2", "gone 2", "gone 3"}
@@ -48,7 +48,7 @@ func TestObjectsAreToldApartByUID(t *testing.T) {
 	}
 }
 
-func TestGoneMayBeLeftOut(t *testing.T) {
+func TestGoneMayBeNil(t *testing.T) {
 	i := &informer{}
 	changes := 0
 	eventhandler.Add(i, func(_, _ *corev1.Pod) { changes++ }, nil)

@@ -1,11 +1,19 @@
-// Package events writes what users see of a component: Event objects.
+// Package events records Event objects for the processes of a control plane.
 //
-// A [Recorder] is a component's event recorder. Recording never waits: an event is put into a list, and a strand of the
-// component writes it through the API when its turn comes. The same event about the same object again raises the count
-// of the one that is there, as upstream's correlator does.
+//	recorder := events.New(events.Config{
+//		Process: process, Client: client, Source: "persistentvolume-controller",
+//	})
+//	recorder.Event(claim, corev1.EventTypeNormal, "FailedBinding", "no persistent volumes available")
 //
-// Not here: upstream's spam filter (a bucket of 25 events per source and object) and its aggregation of events that
-// differ in their message only. An event that cannot be written is dropped, as upstream does after its retries.
+// A [Recorder] is a record.EventRecorder. Recording does not block: it appends the event to a list,
+// and a task of the process writes it through the API. A repeated event about the same object
+// increments the count of the existing one, as upstream's correlator does.
+//
+// # What it does not do
+//
+//   - Upstream's spam filter: a bucket of 25 events for each source and object.
+//   - Upstream's aggregation of events that differ in their message only.
+//   - Retries: an event that cannot be written is dropped, as upstream does after its retries.
 //
 // Upstream: client-go tools/record.
 package events

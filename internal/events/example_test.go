@@ -13,7 +13,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A controller tells of a claim twice; what users see is one event with a count.
+// A controller records an event twice; the API has one event with a count.
 func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()

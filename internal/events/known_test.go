@@ -12,7 +12,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-func TestWhatIsKnownIsBounded(t *testing.T) {
+func TestKnownEventsAreBounded(t *testing.T) {
 	t.Parallel()
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()

@@ -19,12 +19,12 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// knownMax bounds how many events a recorder remembers for counting.
+// knownMax bounds the number of events that a recorder remembers for counting.
 //
 // Upstream: client-go tools/record maxLruCacheEntries.
 const knownMax = 4096
 
-// Config is what New must be told.
+// Config configures New.
 type Config struct {
 	Process *sim.Process
 	Client  kubernetes.Interface
@@ -32,15 +32,15 @@ type Config struct {
 	Host    string // node name, for a kubelet
 }
 
-// Recorder writes the events of one component. Its methods are for the component's strands.
+// Recorder writes the events of one process. Its methods are for the process's tasks.
 type Recorder struct {
 	cfg     Config
 	pending []*corev1.Event
 	known   map[key]*corev1.Event // as last written
-	seq     int64                 // makes names unique where the clock stands still; begins apart for each source
+	seq     int64                 // makes names unique if the clock stands still; starts at another number for each source
 }
 
-// key tells which events are the same one again.
+// key identifies events that are repetitions of each other.
 type key struct {
 	uid                   types.UID
 	kind, namespace, name string
@@ -51,7 +51,7 @@ type key struct {
 
 var _ record.EventRecorder = (*Recorder)(nil)
 
-// New makes a recorder and its writing strand.
+// New returns a recorder, and adds its writing task to the process.
 func New(cfg Config) *Recorder {
 	h := fnv.New32a()
 	h.Write([]byte(cfg.Source + "/" + cfg.Host))
@@ -60,11 +60,11 @@ func New(cfg Config) *Recorder {
 	return r
 }
 
-// Event records an event about an object.
+// Event records an event about an object. An object without a kind panics.
 func (r *Recorder) Event(object runtime.Object, eventType, reason, message string) {
 	ref, err := reference.GetReference(scheme.Scheme, object)
 	if err != nil {
-		panic(fmt.Sprintf("events: %s about an object that cannot be referred to: %v", reason, err))
+		panic(fmt.Sprintf("events: %s: reference to object: %v", reason, err))
 	}
 	namespace := ref.Namespace
 	if namespace == "" {
@@ -89,8 +89,9 @@ func (r *Recorder) Event(object runtime.Object, eventType, reason, message strin
 	})
 }
 
-// name is the next name of an event about an object of that name. It is upstream's, object and time, but that the last
-// microseconds tell the sources apart where the clock stands still.
+// name returns the next name for an event about an object. Like upstream's, it consists of the
+// object's name and the time. Here the last microseconds differ between sources, since the clock
+// may stand still.
 func (r *Recorder) name(object string) string {
 	r.seq++
 	return fmt.Sprintf("%s.%x", object, r.cfg.Process.Now().UnixNano()+r.seq)
@@ -101,13 +102,13 @@ func (r *Recorder) Eventf(object runtime.Object, eventType, reason, format strin
 	r.Event(object, eventType, reason, fmt.Sprintf(format, args...))
 }
 
-// AnnotatedEventf is Eventf; the annotations are put on the event.
+// AnnotatedEventf is Eventf for an event with annotations.
 func (r *Recorder) AnnotatedEventf(object runtime.Object, annotations map[string]string, eventType, reason, format string, args ...any) {
 	r.Event(object, eventType, reason, fmt.Sprintf(format, args...))
 	r.pending[len(r.pending)-1].Annotations = annotations
 }
 
-// write takes one event off the list and writes it.
+// write writes the first event of the list.
 func (r *Recorder) write(ctx context.Context) {
 	event := r.pending[0]
 	r.pending = r.pending[1:]
@@ -132,17 +133,18 @@ func (r *Recorder) write(ctx context.Context) {
 	r.known[k] = written
 }
 
-// countPatch is the patch of an event that is there again.
+// countPatch is the patch of a repeated event.
 type countPatch struct {
 	Count         int32       `json:"count"`
 	LastTimestamp metav1.Time `json:"lastTimestamp"`
 }
 
-// incrementCount raises the count of an event that was written before. It returns false when that one is gone.
+// incrementCount increments the count of an event that was written before. It returns false if that
+// event no longer exists.
 func (r *Recorder) incrementCount(ctx context.Context, k key, known, event *corev1.Event) bool {
 	patch, err := json.Marshal(countPatch{known.Count + 1, event.LastTimestamp})
 	if err != nil {
-		panic(fmt.Sprintf("events: patch: %v", err))
+		panic(fmt.Sprintf("events: encode patch: %v", err))
 	}
 	patched, err := r.cfg.Client.CoreV1().Events(known.Namespace).
 		Patch(ctx, known.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})

@@ -20,7 +20,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// world is an API server and components with a recorder each, on either host. The clock stands still unless it is moved.
+// world is an API server and processes with a recorder each, on either host. The clock stands still
+// until it is advanced.
 type world struct {
 	t      *testing.T
 	host   sim.Host
@@ -53,30 +54,30 @@ func newWorld(t *testing.T, host sim.Host, move func(time.Duration)) *world {
 	return &world{t: t, host: host, move: move, server: server, user: server.Client(host.ExternalCaller())}
 }
 
-// reporter is a component with a recorder.
+// reporter is a process with a recorder.
 type reporter struct {
-	w         *world
-	component *sim.Process
-	recorder  *events.Recorder
+	w        *world
+	process  *sim.Process
+	recorder *events.Recorder
 }
 
 func (w *world) reporter(name string) *reporter {
 	c := w.host.Process(name)
-	return &reporter{w: w, component: c, recorder: events.New(events.Config{
+	return &reporter{w: w, process: c, recorder: events.New(events.Config{
 		Process: c, Client: w.server.Client(c), Source: "source", Host: "node-1",
 	})}
 }
 
-// record lets a strand of the component record something.
+// record runs a task of the process that records something.
 func (r *reporter) record(what func(*events.Recorder)) {
-	r.component.User("records", func(context.Context) { what(r.recorder) })
+	r.process.User("records", func(context.Context) { what(r.recorder) })
 }
 
 func (r *reporter) warn(object *corev1.PersistentVolumeClaim, message string) {
 	r.record(func(recorder *events.Recorder) { recorder.Event(object, corev1.EventTypeWarning, "Reason", message) })
 }
 
-// stored are the events in the order of their names.
+// stored returns the events sorted by name.
 func (w *world) stored() []*corev1.Event {
 	var all []*corev1.Event
 	for _, object := range w.server.List("events") {
@@ -85,7 +86,8 @@ func (w *world) stored() []*corev1.Event {
 	return all
 }
 
-// counts are the messages of the events with their counts, in the order of the events' names, which is that of time.
+// counts returns the messages of the events with their counts, sorted by the events' names, which
+// contain the time.
 func (w *world) counts() []string {
 	var lines []string
 	for _, e := range w.stored() {
@@ -105,7 +107,7 @@ func (w *world) expect(want ...string) {
 	}
 }
 
-// requests are the verbs of the reporters' requests so far, with ! where one failed.
+// requests returns the verbs of the reporters' requests so far, with ! for a failed one.
 func (w *world) requests() []string {
 	var verbs []string
 	for _, r := range w.host.Log().Records() {
@@ -142,7 +144,7 @@ func TestEventIsWritten(t *testing.T) {
 			recorder.AnnotatedEventf(claim("data"), map[string]string{"a": "b"}, corev1.EventTypeNormal, "Provisioned", "made %s of %d", "it", 3)
 		})
 		w.expect("data: made it of 3 x1")
-		at := metav1.NewTime(sim.Epoch.Add(time.Second)) // the API carries whole seconds
+		at := metav1.NewTime(sim.Epoch.Add(time.Second)) // the API has whole seconds
 		want := &corev1.Event{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Annotations: map[string]string{"a": "b"}},
 			InvolvedObject: corev1.ObjectReference{
@@ -190,7 +192,7 @@ func TestNamespaceOfAnEvent(t *testing.T) {
 	})
 }
 
-func TestTheSameEventAgainRaisesItsCount(t *testing.T) {
+func TestRepeatedEventIncrementsItsCount(t *testing.T) {
 	onBothHosts(t, func(w *world) {
 		r := w.reporter("controller")
 		r.warn(claim("data"), "no disk")
@@ -209,7 +211,7 @@ func TestTheSameEventAgainRaisesItsCount(t *testing.T) {
 	})
 }
 
-func TestWhatMakesAnotherEvent(t *testing.T) {
+func TestDifferentEvents(t *testing.T) {
 	anew := claim("data")
 	anew.UID = "uid-2"
 	later := claim("data")
@@ -248,7 +250,7 @@ func TestWhatMakesAnotherEvent(t *testing.T) {
 	}
 }
 
-func TestGoneEventIsMadeAnew(t *testing.T) {
+func TestDeletedEventIsCreatedAgain(t *testing.T) {
 	onBothHosts(t, func(w *world) {
 		r := w.reporter("controller")
 		r.warn(claim("data"), "no disk")
@@ -269,7 +271,8 @@ func TestGoneEventIsMadeAnew(t *testing.T) {
 	})
 }
 
-// TestNamesCollide has two processes of the same source, as two replicas have, speak of one object at one instant.
+// TestNamesCollide has two processes of the same source, as two replicas have, record events about
+// one object at the same instant.
 func TestNamesCollide(t *testing.T) {
 	onBothHosts(t, func(w *world) {
 		one, two := w.reporter("replica-1"), w.reporter("replica-2")
@@ -297,7 +300,7 @@ func TestEventThatCannotBeWrittenIsDropped(t *testing.T) {
 	})
 }
 
-func TestSameWorldGivesTheSameNames(t *testing.T) {
+func TestSameWorldHasTheSameNames(t *testing.T) {
 	t.Parallel()
 	run := func() string {
 		host := sim.NewStepped(sim.SteppedConfig{})

@@ -11,44 +11,46 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Informer is what one component has seen of one resource. What moves it, Fill, Replace, Put and Remove, is called in the
-// component's monitor; its handlers are called from there, in order of registration.
+// Informer is a process's cache of one resource. Fill, Replace, Put and Remove apply changes. They
+// are called in the process's monitor, and call the handlers in order of registration.
 //
-// The objects in it are read-only. Handlers are added, and the view is read, by the component's strands or before the host
-// starts; HasSynced and the indexer may be used from anywhere.
+// The objects are read-only. Handlers are added, and the cache is read, by the process's tasks or
+// before the host starts. HasSynced and the indexer may be used concurrently.
 //
-// Differs: lists are in order of key; there is no resync; the watch error handler is never called; Run only waits.
+// Differs: lists are sorted by key; there is no resync; the watch error handler is never called;
+// Run only waits.
 type Informer struct {
 	name      string
 	indexer   indexer
 	revision  string
 	synced    atomic.Bool
 	done      chan struct{}   // closed when synced
-	handlers  []*registration // replaced, never changed: a handler may add and remove handlers
+	handlers  []*registration // copied on write: a handler may add and remove handlers
 	transform cache.TransformFunc
 }
 
 var _ cache.SharedIndexInformer = (*Informer)(nil)
 
-// New makes a view that has seen nothing. The name says what is waited for, such as "pvcontroller cache pods".
+// New returns an informer that has not listed. The name says what is waited for, such as
+// "pvcontroller cache pods".
 func New(name string) *Informer { return &Informer{name: name, done: make(chan struct{})} }
 
-// Fill takes in the first list, of which no handler hears.
+// Fill applies the first list without calling handlers.
 func (v *Informer) Fill(all []any, revision string) {
 	v.revision = revision
 	must(v.indexer.Replace(all, revision))
 	v.sync()
 }
 
-// Replace takes in a list. Of the first one handlers hear as such. Another one makes up for events that are not to be had
-// any more: handlers hear of what is new or has changed, then of what went; the last state known of that is wrapped in a
-// cache.DeletedFinalStateUnknown.
+// Replace applies a list. Handlers receive the first one as the initial list. A later one
+// compensates for missed events: handlers receive additions and updates, then deletions. A deleted
+// object's last known state is wrapped in a cache.DeletedFinalStateUnknown.
 func (v *Informer) Replace(all []any, revision string) {
 	v.revision = revision
-	was := v.indexer.List()
+	previous := v.indexer.List()
 	must(v.indexer.Replace(all, revision))
 	if v.HasSynced() {
-		v.notifyDifference(was, all)
+		v.notifyDifference(previous, all)
 		return
 	}
 	for _, obj := range all {
@@ -62,44 +64,44 @@ func (v *Informer) sync() {
 	close(v.done)
 }
 
-// notifyDifference tells handlers what a list changed.
-func (v *Informer) notifyDifference(was, is []any) {
-	before := make(map[string]any, len(was))
-	for _, obj := range was {
+// notifyDifference calls the handlers for the changes between two lists.
+func (v *Informer) notifyDifference(previous, current []any) {
+	before := make(map[string]any, len(previous))
+	for _, obj := range previous {
 		before[keyOf(obj)] = obj
 	}
-	for _, obj := range is {
+	for _, obj := range current {
 		k := keyOf(obj)
-		old, had := before[k]
+		old, exists := before[k]
 		delete(before, k)
 		switch {
-		case !had:
+		case !exists:
 			v.notify(func(h cache.ResourceEventHandler) { h.OnAdd(obj, false) })
 		case revisionOf(old) != revisionOf(obj):
 			v.notify(func(h cache.ResourceEventHandler) { h.OnUpdate(old, obj) })
 		}
 	}
-	for _, obj := range was {
+	for _, obj := range previous {
 		if k := keyOf(obj); before[k] != nil {
 			v.notify(func(h cache.ResourceEventHandler) { h.OnDelete(cache.DeletedFinalStateUnknown{Key: k, Obj: obj}) })
 		}
 	}
 }
 
-// Put takes in an object that has come or changed, and tells handlers of it if they are to hear. It returns which of the
-// two it is.
-func (v *Informer) Put(key string, obj any, revision string, heard bool) watch.EventType {
+// Put applies an addition or an update, and returns which of the two it was. Handlers are called if
+// notify is set.
+func (v *Informer) Put(key string, obj any, revision string, notify bool) watch.EventType {
 	v.revision = revision
-	old, had := v.Get(key)
+	old, exists := v.Get(key)
 	v.indexer.put(key, obj)
 	kind := watch.Added
-	if had {
+	if exists {
 		kind = watch.Modified
 	}
-	if !heard {
+	if !notify {
 		return kind
 	}
-	if had {
+	if exists {
 		v.notify(func(h cache.ResourceEventHandler) { h.OnUpdate(old, obj) })
 	} else {
 		v.notify(func(h cache.ResourceEventHandler) { h.OnAdd(obj, false) })
@@ -107,29 +109,31 @@ func (v *Informer) Put(key string, obj any, revision string, heard bool) watch.E
 	return kind
 }
 
-// Remove takes in that an object has gone, of which obj is the last state, and tells handlers of it if they are to hear.
-// One that is not in the view is no news.
-func (v *Informer) Remove(key string, obj any, revision string, heard bool) {
+// Remove applies a deletion. obj is the last state of the object. Handlers are called if notify is
+// set. An object that is not cached is ignored.
+func (v *Informer) Remove(key string, obj any, revision string, notify bool) {
 	v.revision = revision
-	if _, had := v.Get(key); !had {
+	if _, exists := v.Get(key); !exists {
 		return
 	}
 	v.indexer.remove(key, obj)
-	if heard {
+	if notify {
 		v.notify(func(h cache.ResourceEventHandler) { h.OnDelete(obj) })
 	}
 }
 
-// Get returns the object of a key, "namespace/name" or "name", and whether there is one. It may be called from anywhere.
+// Get returns the object of a key, "namespace/name" or "name", and whether it is cached. It may be
+// called concurrently.
 func (v *Informer) Get(key string) (any, bool) {
-	obj, had, _ := v.indexer.GetByKey(key) // its error is always nil
-	return obj, had
+	obj, exists, _ := v.indexer.GetByKey(key) // its error is always nil
+	return obj, exists
 }
 
-// Len is how many objects there are. It may be called from anywhere.
+// Len returns the number of objects. It may be called concurrently.
 func (v *Informer) Len() int { return v.indexer.size() }
 
-// Transform is what the view keeps of an object: what the function given to SetTransform makes of a copy of it.
+// Transform returns what the cache keeps of an object: a transformed copy, if SetTransform was
+// called.
 func (v *Informer) Transform(obj runtime.Object) any {
 	if v.transform == nil {
 		return obj
@@ -147,7 +151,7 @@ func (v *Informer) notify(f func(cache.ResourceEventHandler)) {
 	}
 }
 
-// revisionOf is an object's resourceVersion.
+// revisionOf returns an object's resourceVersion.
 func revisionOf(obj any) string {
 	if o, ok := obj.(metav1.Object); ok {
 		return o.GetResourceVersion()
@@ -159,6 +163,6 @@ func revisionOf(obj any) string {
 
 func must(err error) {
 	if err != nil {
-		panic(err) // the indexer of objects with metadata does not fail
+		panic(err) // the indexer does not fail for objects with metadata
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/volsim/volsim/internal/informercache"
 )
 
-// An informer that moves when it is told to: whoever has the changes gives them to it.
+// The owner of an informer applies the changes.
 func Example() {
 	pods := informercache.New("kubelet cache pods")
 	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -26,7 +26,7 @@ func Example() {
 	}
 	pods.Replace([]any{pod("web"), pod("db")}, "7")   // the first list
 	pods.Put("default/cron", pod("cron"), "8", true)  // an event of a watch
-	pods.Remove("default/web", pod("web"), "9", true) // and another
+	pods.Remove("default/web", pod("web"), "9", true) // another one
 	all, err := corelisters.NewPodLister(pods.GetIndexer()).List(labels.Everything())
 	for _, p := range all {
 		fmt.Println("seen:", p.Name) // in order

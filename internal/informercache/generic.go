@@ -6,7 +6,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Generic returns a view as one that need not be named by type.
+// Generic returns an informer as an informers.GenericInformer.
 func Generic(informer cache.SharedIndexInformer, resource schema.GroupResource) informers.GenericInformer {
 	return generic{informer, resource}
 }

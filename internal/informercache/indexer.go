@@ -12,17 +12,17 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// indexer is a cache.Indexer with an order: it lists by key, where client-go's lists by chance. It has the index of
-// namespaces from the beginning, and keeps nothing for it: the keys are in its order. Its methods may be called
+// indexer is a sorted cache.Indexer: it lists by key, where client-go's has no order. It always has
+// the namespace index, which needs no memory since the keys are sorted. Its methods may be called
 // concurrently.
 type indexer struct {
 	mu       sync.RWMutex
 	items    btree.Map[string, any] // guarded by mu
 	indices  map[string]index       // guarded by mu: by name
-	revision string                 // guarded by mu: the last one that was seen
+	revision string                 // guarded by mu: the latest one
 }
 
-// index finds the keys of objects by what a function says of them.
+// index maps the values of an index function to keys.
 type index struct {
 	of   cache.IndexFunc
 	keys map[string][]string // by value; sorted
@@ -30,7 +30,7 @@ type index struct {
 
 var _ cache.Indexer = (*indexer)(nil)
 
-// Add puts an object in.
+// Add adds or replaces an object.
 func (x *indexer) Add(obj any) error {
 	key, err := keyFor(obj)
 	if err == nil {
@@ -39,10 +39,10 @@ func (x *indexer) Add(obj any) error {
 	return err
 }
 
-// Update puts an object in.
+// Update adds or replaces an object.
 func (x *indexer) Update(obj any) error { return x.Add(obj) }
 
-// put puts an object in under its key.
+// put adds or replaces the object of a key.
 func (x *indexer) put(key string, obj any) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -53,7 +53,7 @@ func (x *indexer) put(key string, obj any) {
 	}
 }
 
-// Delete takes an object out.
+// Delete removes an object.
 func (x *indexer) Delete(obj any) error {
 	key, err := keyFor(obj)
 	if err == nil {
@@ -62,7 +62,7 @@ func (x *indexer) Delete(obj any) error {
 	return err
 }
 
-// remove takes the object of a key out. obj is its last state.
+// remove removes the object of a key. obj is its last state.
 func (x *indexer) remove(key string, obj any) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -73,7 +73,7 @@ func (x *indexer) remove(key string, obj any) {
 	}
 }
 
-// Replace puts all objects out, and others in.
+// Replace replaces all objects.
 func (x *indexer) Replace(objects []any, rv string) error {
 	keys := make([]string, len(objects))
 	for i, obj := range objects {
@@ -96,21 +96,21 @@ func (x *indexer) Replace(objects []any, rv string) error {
 	return nil
 }
 
-// setRevision notes the revision of an object.
+// setRevision records the revision of an object.
 func (x *indexer) setRevision(obj any) {
 	if m, err := meta.Accessor(obj); err == nil {
 		x.revision = m.GetResourceVersion()
 	}
 }
 
-// Bookmark notes a revision that was seen.
+// Bookmark records a revision.
 func (x *indexer) Bookmark(rv string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.revision = rv
 }
 
-// LastStoreSyncResourceVersion is the last revision that was seen.
+// LastStoreSyncResourceVersion returns the latest revision.
 func (x *indexer) LastStoreSyncResourceVersion() string {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -120,14 +120,14 @@ func (x *indexer) LastStoreSyncResourceVersion() string {
 // Resync does nothing.
 func (x *indexer) Resync() error { return nil }
 
-// List returns the objects, by key.
+// List returns the objects, sorted by key.
 func (x *indexer) List() []any {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return x.items.Values()
 }
 
-// size is how many objects there are.
+// size returns the number of objects.
 func (x *indexer) size() int {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -141,7 +141,7 @@ func (x *indexer) ListKeys() []string {
 	return x.items.Keys()
 }
 
-// Get returns the object that has the key of obj.
+// Get returns the object with the key of obj.
 func (x *indexer) Get(obj any) (any, bool, error) {
 	key, err := keyFor(obj)
 	if err != nil {
@@ -158,7 +158,7 @@ func (x *indexer) GetByKey(key string) (any, bool, error) {
 	return obj, ok, nil
 }
 
-// Index returns the objects that share a value of an index with obj, by key.
+// Index returns the objects that share a value of an index with obj, sorted by key.
 func (x *indexer) Index(name string, obj any) ([]any, error) {
 	of, ok := x.GetIndexers()[name]
 	if !ok {
@@ -183,7 +183,7 @@ func (x *indexer) Index(name string, obj any) ([]any, error) {
 	return x.get(slices.Compact(keys)), nil
 }
 
-// ByIndex returns the objects with a value of an index, by key.
+// ByIndex returns the objects with a value of an index, sorted by key.
 func (x *indexer) ByIndex(name, value string) ([]any, error) {
 	if name == cache.NamespaceIndex {
 		var objects []any
@@ -213,7 +213,7 @@ func (x *indexer) IndexKeys(name, value string) ([]string, error) {
 	return slices.Clone(in.keys[value]), nil
 }
 
-// scan calls f for the objects of a namespace, by key.
+// scan calls f for the objects of a namespace, sorted by key.
 func (x *indexer) scan(namespace string, f func(key string, obj any)) {
 	prefix := ""
 	if namespace != "" {
@@ -251,7 +251,7 @@ func (x *indexer) ListIndexFuncValues(name string) []string {
 	return slices.Sorted(maps.Keys(namespaces))
 }
 
-// GetIndexers returns the functions of the indices, by name.
+// GetIndexers returns the index functions by name.
 func (x *indexer) GetIndexers() cache.Indexers {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -262,7 +262,7 @@ func (x *indexer) GetIndexers() cache.Indexers {
 	return all
 }
 
-// AddIndexers adds indices, also over what is there. It fails if there is one of a name.
+// AddIndexers adds indices, and fills them with the existing objects. An existing name is an error.
 func (x *indexer) AddIndexers(more cache.Indexers) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -282,7 +282,7 @@ func (x *indexer) AddIndexers(more cache.Indexers) error {
 	return nil
 }
 
-// fill puts all objects into an index.
+// fill adds all objects to an index.
 func (x *indexer) fill(name string, in index) {
 	x.items.Scan(func(key string, obj any) bool {
 		in.move(name, key, nil, obj)
@@ -302,9 +302,9 @@ func (x *indexer) get(keys []string) []any {
 	return objects
 }
 
-// move puts a key where its object is now, which is nil if there is none, away from where it was.
-func (in index) move(name, key string, was, is any) {
-	before, after := in.values(name, key, was), in.values(name, key, is)
+// move updates an index for a change of the object of a key. nil: no object.
+func (in index) move(name, key string, old, obj any) {
+	before, after := in.values(name, key, old), in.values(name, key, obj)
 	if slices.Equal(before, after) {
 		return
 	}
@@ -324,7 +324,8 @@ func (in index) move(name, key string, was, is any) {
 	}
 }
 
-// values are what an index says of an object. Like client-go's, it panics where the index cannot say anything.
+// values returns the values of an index for an object. Like client-go's, it panics if the index
+// function fails.
 func (in index) values(name, key string, obj any) []string {
 	if obj == nil {
 		return nil
@@ -336,14 +337,14 @@ func (in index) values(name, key string, obj any) []string {
 	return values
 }
 
-// keyOf is the key of an object that has metadata.
+// keyOf returns the key of an object that has metadata.
 func keyOf(obj any) string {
 	key, err := keyFor(obj)
 	must(err)
 	return key
 }
 
-// keyFor is the key of an object that comes from outside.
+// keyFor returns the key of any object.
 func keyFor(obj any) (string, error) {
 	key, err := cache.MetaNamespaceKeyFunc(obj)
 	if err != nil {
@@ -352,7 +353,7 @@ func keyFor(obj any) (string, error) {
 	return key, nil
 }
 
-// noIndex is what client-go says where there is no index of a name.
+// noIndex returns client-go's error for an unknown index.
 func noIndex(name string) error {
 	return fmt.Errorf("Index with name %s does not exist", name)
 }

@@ -18,7 +18,7 @@ func byLabels(obj any) ([]string, error) {
 	return slices.Sorted(maps.Values(obj.(*corev1.Pod).Labels)), nil
 }
 
-// tellIndexer is all that an indexer answers, in order.
+// tellIndexer returns all answers of an indexer, sorted.
 func tellIndexer(t *rapid.T, x cache.Indexer) map[string][]string {
 	keysOf := func(objects []any, err error) []string {
 		if err != nil {
@@ -51,8 +51,8 @@ func tellIndexer(t *rapid.T, x cache.Indexer) map[string][]string {
 	return told
 }
 
-// The indexer answers what client-go's answers, but in order.
-func TestIndexerIsClientGos(t *testing.T) {
+// The indexer answers like client-go's, but in order.
+func TestIndexerAgreesWithClientGo(t *testing.T) {
 	word := rapid.SampledFrom([]string{"a", "b", "c"})
 	pod := rapid.Custom(func(t *rapid.T) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -108,7 +108,7 @@ func TestIndexerIsClientGos(t *testing.T) {
 	})
 }
 
-func TestIndexerRefuses(t *testing.T) {
+func TestIndexerErrors(t *testing.T) {
 	x := &indexer{}
 	if err := x.AddIndexers(cache.Indexers{"labels": byLabels}); err != nil {
 		t.Fatal(err)

@@ -9,19 +9,21 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// registration is a handler of a view.
+// registration is a handler of an informer.
 type registration struct {
 	informer *Informer
 	handler  cache.ResourceEventHandler
 }
 
-// HasSynced tells whether the handler has seen the initial list, which it has when the view has.
+// HasSynced reports whether the handler has received the initial list, which it has when the
+// informer has.
 func (r *registration) HasSynced() bool { return r.informer.HasSynced() }
 
-// HasSyncedChecker is done when HasSynced is true.
+// HasSyncedChecker returns a checker that is done when HasSynced is true.
 func (r *registration) HasSyncedChecker() cache.DoneChecker { return r.informer.HasSyncedChecker() }
 
-// AddEventHandler adds a handler. If the view has listed, the handler hears of all that is in it before this returns.
+// AddEventHandler adds a handler. If the informer has listed, the handler receives all objects
+// before the call returns.
 func (v *Informer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	r := &registration{informer: v, handler: h}
 	v.handlers = append(v.handlers[:len(v.handlers):len(v.handlers)], r)
@@ -47,50 +49,50 @@ func (v *Informer) AddEventHandlerWithOptions(h cache.ResourceEventHandler,
 	return v.AddEventHandler(h)
 }
 
-// RemoveEventHandler takes a handler out; one that is not there is no error.
+// RemoveEventHandler removes a handler. An unknown handler is no error.
 func (v *Informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
 	v.handlers = slices.DeleteFunc(slices.Clone(v.handlers),
 		func(r *registration) bool { return cache.ResourceEventHandlerRegistration(r) == handle })
 	return nil
 }
 
-// GetStore returns the view's objects.
+// GetStore returns the cache.
 func (v *Informer) GetStore() cache.Store { return &v.indexer }
 
-// GetIndexer returns the view's objects.
+// GetIndexer returns the cache.
 func (v *Informer) GetIndexer() cache.Indexer { return &v.indexer }
 
-// AddIndexers adds indices, also over what is in the view already.
+// AddIndexers adds indices, and fills them with the existing objects.
 func (v *Informer) AddIndexers(indexers cache.Indexers) error { return v.indexer.AddIndexers(indexers) }
 
-// GetController returns the view.
+// GetController returns the informer.
 func (v *Informer) GetController() cache.Controller { return v }
 
-// Run waits until stop is closed. The view is moved by its host.
+// Run waits until stop is closed. The informer's owner applies the changes.
 func (v *Informer) Run(stop <-chan struct{}) { <-stop }
 
-// RunWithContext waits until ctx ends. The view is moved by its host.
+// RunWithContext waits until ctx ends. The informer's owner applies the changes.
 func (v *Informer) RunWithContext(ctx context.Context) { <-ctx.Done() }
 
-// HasSynced tells whether the view has listed.
+// HasSynced reports whether the informer has listed. It may be called concurrently.
 func (v *Informer) HasSynced() bool { return v.synced.Load() }
 
-// HasSyncedChecker is done when HasSynced is true.
+// HasSyncedChecker returns a checker that is done when HasSynced is true.
 func (v *Informer) HasSyncedChecker() cache.DoneChecker { return syncChecker{v} }
 
-// LastSyncResourceVersion is the revision that the view has come to.
+// LastSyncResourceVersion returns the revision of the last change.
 func (v *Informer) LastSyncResourceVersion() string { return v.revision }
 
-// SetWatchErrorHandler does nothing: there is no watch that could fail.
+// SetWatchErrorHandler does nothing: there is no watch.
 func (v *Informer) SetWatchErrorHandler(cache.WatchErrorHandler) error { return nil }
 
-// SetWatchErrorHandlerWithContext does nothing: there is no watch that could fail.
+// SetWatchErrorHandlerWithContext does nothing: there is no watch.
 func (v *Informer) SetWatchErrorHandlerWithContext(cache.WatchErrorHandlerWithContext) error {
 	return nil
 }
 
-// SetTransform has f change a copy of each object before it comes into the view. It fails once the view has listed. An
-// error of f panics.
+// SetTransform sets a function that transforms a copy of each object before it enters the cache. It
+// fails once the informer has listed. An error of f panics.
 func (v *Informer) SetTransform(f cache.TransformFunc) error {
 	if v.synced.Load() {
 		return fmt.Errorf("informer has already started")
@@ -102,11 +104,11 @@ func (v *Informer) SetTransform(f cache.TransformFunc) error {
 // IsStopped returns false.
 func (v *Informer) IsStopped() bool { return false }
 
-// syncChecker tells when a view has listed.
+// syncChecker waits until an informer has listed.
 type syncChecker struct{ informer *Informer }
 
-// Name names what is waited for.
+// Name returns the name of the informer.
 func (c syncChecker) Name() string { return c.informer.name }
 
-// Done is closed when the view has listed.
+// Done returns a channel that is closed when the informer has listed.
 func (c syncChecker) Done() <-chan struct{} { return c.informer.done }

@@ -8,8 +8,8 @@ import (
 	"k8s.io/component-helpers/storage/ephemeral"
 )
 
-// Name is the name of the claim behind a pod's volume: the one it names, or the one made for an ephemeral volume. It is ""
-// where there is none.
+// Name returns the name of the claim of a pod's volume: the one that it refers to, or the one of an
+// ephemeral volume. It is "" for other volumes.
 func Name(pod *corev1.Pod, volume *corev1.Volume) string {
 	switch {
 	case volume.PersistentVolumeClaim != nil:
@@ -21,7 +21,7 @@ func Name(pod *corev1.Pod, volume *corev1.Volume) string {
 	}
 }
 
-// Keys are the keys, namespace/name, of the claims behind a pod's volumes, in the pod's order.
+// Keys returns the keys, namespace/name, of the claims of a pod's volumes, in the pod's order.
 func Keys(pod *corev1.Pod) []string {
 	var keys []string
 	for i := range pod.Spec.Volumes {
@@ -37,7 +37,8 @@ func Keys(pod *corev1.Pod) []string {
 // Upstream: pkg/controller/volume/common PodPVCIndex (v1.36).
 const Index = "pod-pvc-index"
 
-// AddIndex adds Index to a cache of pods, unless another controller of the component has. The cache must hold pods only.
+// AddIndex adds Index to a cache of pods, unless another controller of the process has added it.
+// The cache must hold pods only.
 func AddIndex(pods cache.Indexer) {
 	if _, ok := pods.GetIndexers()[Index]; ok {
 		return
@@ -50,15 +51,16 @@ func AddIndex(pods cache.Indexer) {
 		return Keys(pod), nil
 	}})
 	if err != nil {
-		panic("podclaims: index of pods: " + err.Error())
+		panic("podclaims: pod index: " + err.Error())
 	}
 }
 
-// Using are the pods of an indexed cache that have a claim behind one of their volumes. A cache without Index panics.
+// Using returns the pods of an indexed cache with a volume that uses the claim. A cache without
+// Index panics.
 func Using(pods cache.Indexer, key string) []*corev1.Pod {
 	objects, err := pods.ByIndex(Index, key)
 	if err != nil {
-		panic("podclaims: index of pods: " + err.Error())
+		panic("podclaims: pod index: " + err.Error())
 	}
 	using := make([]*corev1.Pod, len(objects))
 	for i, obj := range objects {
@@ -67,8 +69,8 @@ func Using(pods cache.Indexer, key string) []*corev1.Pod {
 	return using
 }
 
-// Terminated tells whether a pod's containers do not run any more, nor will: it has ended, or is being deleted and none
-// runs.
+// Terminated reports whether no container of a pod runs, nor will: the pod has ended, or it is
+// being deleted and no container runs.
 //
 // Upstream: pkg/volume/util IsPodTerminated (v1.36).
 func Terminated(pod *corev1.Pod) bool {

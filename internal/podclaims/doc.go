@@ -1,8 +1,17 @@
-// Package podclaims knows which claims a pod uses, and whether it still uses them.
+// Package podclaims answers which claims a pod uses, and whether the pod has terminated.
 //
-// Several components ask the same two questions of a pod: which claims stand behind its volumes, those made for its
-// ephemeral volumes included, and whether its containers have ended for good. [AddIndex] lets a cache of pods answer the
-// reverse question.
+//	keys := podclaims.Keys(pod) // such as "default/data"
+//	if podclaims.Terminated(pod) { … }
+//	podclaims.AddIndex(pods)
+//	users := podclaims.Using(pods, "default/data")
 //
-// Not here: whether a claim may go, be attached or be mounted. That is for each component to decide.
+// Several components need the claims of a pod's volumes, including those of ephemeral volumes.
+// [AddIndex] adds the reverse index to a cache of pods.
+//
+// # What it does not do
+//
+// It does not decide whether a claim can be deleted, attached or mounted. That differs between
+// components.
+//
+// Upstream: pkg/controller/volume/common, pkg/volume/util.
 package podclaims

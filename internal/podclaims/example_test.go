@@ -11,7 +11,7 @@ import (
 	"github.com/volsim/volsim/internal/podclaims"
 )
 
-// Which claims a pod uses, and which pods use a claim.
+// The claims of a pod, and the pods of a claim.
 func Example() {
 	web := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
 	web.Spec.Volumes = []corev1.Volume{
@@ -22,7 +22,7 @@ func Example() {
 	}
 	fmt.Println(podclaims.Keys(web), podclaims.Terminated(web))
 
-	pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}) // a component has that of its informer
+	pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}) // a process uses that of its informer
 	podclaims.AddIndex(pods)
 	if err := pods.Add(web); err != nil {
 		log.Fatal(err)

@@ -33,7 +33,7 @@ func (w *world) bound(claim string) func() bool {
 	}
 }
 
-// A claim and a volume that are there before the controller, and some that come later, marry.
+// Claims and volumes bind that exist before the controller, and that are created later.
 func TestClaimsBindByHTTPS(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake.Config{})

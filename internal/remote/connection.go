@@ -18,47 +18,51 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// requestTimeout is how long a request may take at most where the config says nothing.
+// requestTimeout is the timeout of a request if the config has none.
 //
 // Upstream: kube-apiserver --request-timeout (v1.36): the server gives up by then.
 const requestTimeout = time.Minute
 
-// shutdownGrace is how long a request that is under way when the host is closed may take to be answered. It is less than what lies
-// between the moment at which a leader gives up and that at which another one may take over, by upstream's settings.
+// shutdownGrace is how long a write in flight may take after the host is closed. It is less than
+// the time between the last renewal of a leader and the takeover by another one, by upstream's
+// settings.
 const shutdownGrace = 3 * time.Second
 
-// mediaTypes are what is asked for and sent: the short form where there is one.
+// The media types that are sent and accepted: protobuf where a resource has it.
 const (
 	mediaProtobuf = runtime.ContentTypeProtobuf
 	acceptBoth    = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 )
 
-// FieldSelector limits a component's view of a resource to the objects that a field selector selects.
+// FieldSelector restricts a process's cache of a resource to the objects that match a field
+// selector.
 type FieldSelector struct {
 	Resource string // such as "configmaps"
 	Fields   string // such as "metadata.name=kube-root-ca.crt"
 }
 
-// Connection is one component's way to an API server.
+// Connection is the connection of one process to an API server.
 type Connection struct {
 	process   *sim.Process
-	direct    *rest.Config // its requests do not leave the component: for reflectors
+	direct    *rest.Config // requests that do not leave the process: for reflectors
 	suspended *rest.Config
 	client    *kubernetes.Clientset
 	discovery *discovery.DiscoveryClient // direct
-	fields    map[string]string          // by resource: of what its view is limited to
+	fields    map[string]string          // field selectors by resource
 	factory   *factory
 
 	mu      sync.Mutex
 	ctx     context.Context //nolint:containedctx // guarded by mu: of Run; nil before
-	waiting []runner        // guarded by mu: made before Run
+	waiting []runner        // guarded by mu: started before Run
 	wg      sync.WaitGroup
 }
 
-// New makes the connection of a component. Nothing is asked of the server before Run, or before somebody uses the client.
+// New returns a connection for a process. It makes no request before Run or the first use of a
+// client.
 //
-// Of the config the client-side limit of requests is not kept: a strand would wait for it inside its component. The server
-// says when it has enough. Timeout is kept, for each request but those of watches. The component's name is the user agent.
+// The config's client-side rate limit is dropped, since a task would wait for it inside its
+// process. The server limits requests itself. Timeout applies to each request except watches. The
+// process's name is the user agent. An error means that the config is invalid.
 func New(cfg *rest.Config, c *sim.Process, selections ...FieldSelector) (*Connection, error) {
 	base, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {
@@ -81,9 +85,9 @@ func New(cfg *rest.Config, c *sim.Process, selections ...FieldSelector) (*Connec
 	if conn.client, err = kubernetes.NewForConfig(short); err != nil {
 		return nil, fmt.Errorf("connect %s: %w", c.Name(), err)
 	}
-	asking := rest.CopyConfig(conn.direct)
-	asking.Timeout = timeout
-	if conn.discovery, err = discovery.NewDiscoveryClientForConfig(asking); err != nil {
+	direct := rest.CopyConfig(conn.direct)
+	direct.Timeout = timeout
+	if conn.discovery, err = discovery.NewDiscoveryClientForConfig(direct); err != nil {
 		return nil, fmt.Errorf("connect %s: %w", c.Name(), err)
 	}
 	for _, s := range selections {
@@ -93,15 +97,16 @@ func New(cfg *rest.Config, c *sim.Process, selections ...FieldSelector) (*Connec
 	return conn, nil
 }
 
-// Client is a client of which each request is one Call of the component. It is for the component's strands.
+// Client returns a client whose requests are each one Call of the process. It is for the process's
+// tasks.
 func (c *Connection) Client() kubernetes.Interface { return c.client }
 
-// Config is a configuration for other clients whose requests are to be Calls of the component, as Client's are. They must
-// make them on the strand's own goroutine.
+// Config returns a configuration for other clients whose requests are Calls of the process. They
+// must make requests on the task's own goroutine.
 func (c *Connection) Config() *rest.Config { return rest.CopyConfig(c.suspended) }
 
-// Discover finds the namespaced resources that are served, in the preferred version each, as one Call of the component. An error may
-// come with what was found all the same.
+// Discover returns the served namespaced resources, each in its preferred version, as one Call of
+// the process. A partial result may accompany an error.
 func (c *Connection) Discover() (found []*metav1.APIResourceList, err error) {
 	c.process.Call(trace.Action{Kind: trace.KindAPI, Verb: "get", Object: "/apis"}, func() trace.Outcome {
 		found, err = c.discovery.ServerPreferredNamespacedResources()
@@ -110,12 +115,12 @@ func (c *Connection) Discover() (found []*metav1.APIResourceList, err error) {
 	return found, err
 }
 
-// Informers returns the component's views, made as they are asked for. The component's workers do not start before all that
-// were asked for by then have listed.
+// Informers returns the process's informers, each created at its first use. The process's workers
+// start after all informers that exist by then have listed.
 func (c *Connection) Informers() informers.SharedInformerFactory { return c.factory }
 
-// Run keeps the component's views up to date until ctx ends, and returns when nobody asks the server for their sake any
-// more. It is called once.
+// Run keeps the process's caches up to date until ctx ends, and returns when all their requests
+// have ended. It is called once.
 func (c *Connection) Run(ctx context.Context) {
 	c.mu.Lock()
 	c.ctx = ctx
@@ -125,15 +130,15 @@ func (c *Connection) Run(ctx context.Context) {
 	c.waiting = nil
 	c.mu.Unlock()
 	<-ctx.Done()
-	c.mu.Lock() // whoever is about to be started is started, or never will be
+	c.mu.Lock() // from here on start does nothing
 	defer c.mu.Unlock()
 	c.wg.Wait()
 }
 
-// runner is what Run runs.
+// runner is a task of Run.
 type runner interface{ run(ctx context.Context) }
 
-// start lets a view be kept up to date, now or when Run is called.
+// start runs r now, or when Run is called.
 func (c *Connection) start(f runner) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

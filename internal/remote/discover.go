@@ -18,8 +18,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// How long to wait between two looks at what is served, and after one that failed. A change of a definition of custom
-// resources, or of an APIService, is a reason to look at once, and soon again: the server needs a moment to act on it.
+// The pause between two discoveries, and after one that failed. A change of a
+// CustomResourceDefinition or of an APIService triggers two discoveries: one at once and one soon
+// after, since the server needs a moment to act on it.
 //
 // Upstream: cmd/kube-controller-manager/app startGarbageCollectorController.
 const (
@@ -27,13 +28,14 @@ const (
 	discoverSoon   = 2 * time.Second
 )
 
-// discovered is what discovery found.
+// discovered is the result of discovery.
 type discovered struct {
 	watched map[schema.GroupKind]*watchedResource
 	served  map[schema.GroupVersionKind]servedResource
 }
 
-// discoverer finds out what is served, and has a reflector for each resource that can be watched and deleted.
+// discoverer discovers the served resources, and runs a reflector for each one that can be watched
+// and deleted.
 type discoverer struct {
 	name       string
 	client     metadata.Interface
@@ -41,29 +43,29 @@ type discoverer struct {
 	excluded   []schema.GroupResource
 	timeout    time.Duration
 	notify     func(ctx context.Context, a metadataNotification) error
-	rediscover chan struct{} // there may be news; holds at most one token
+	rediscover chan struct{} // resources may have changed; holds at most one token
 
 	watched   map[schema.GroupKind]*watchedResource
 	stops     map[*watchedResource]context.CancelFunc
-	lastError string // the last one
+	lastError string // the last one reported
 	wg        sync.WaitGroup
 }
 
-// run looks again and again until ctx ends.
+// run discovers repeatedly until ctx ends.
 func (d *discoverer) run(ctx context.Context) {
 	defer d.wg.Wait()
 	d.watched, d.stops = map[schema.GroupKind]*watchedResource{}, map[*watchedResource]context.CancelFunc{}
-	news := false
+	changed := false
 	for ctx.Err() == nil {
 		pause := discoverPeriod
-		if !d.discoverOnce(ctx) || news {
+		if !d.discoverOnce(ctx) || changed {
 			pause = discoverSoon
 		}
 		timer := clock.RealClock{}.NewTimer(pause)
-		news = false
+		changed = false
 		select {
 		case <-d.rediscover:
-			news = true
+			changed = true
 		case <-timer.C():
 		case <-ctx.Done():
 		}
@@ -71,17 +73,17 @@ func (d *discoverer) run(ctx context.Context) {
 	}
 }
 
-// discoveryResult is what the server says that it serves.
+// discoveryResult is the server's answer to discovery.
 type discoveryResult struct {
 	all, preferred []*metav1.APIResourceList
 	err            error
 }
 
-// discoverOnce finds out what is served now, and tells whether it could. Where a part of it cannot be found out, nothing is taken
-// for gone.
+// discoverOnce discovers the served resources, and reports whether it succeeded. If a part fails,
+// no resource is considered removed.
 func (d *discoverer) discoverOnce(ctx context.Context) bool {
 	answered := make(chan discoveryResult, 1)
-	go func() { // discovery knows of no context; its requests have a limit of time
+	go func() { // discovery takes no context; its requests have a timeout
 		var a discoveryResult
 		_, a.all, a.err = d.discover.ServerGroupsAndResources()
 		if len(a.all) > 0 {
@@ -104,59 +106,60 @@ func (d *discoverer) discoverOnce(ctx context.Context) bool {
 	return len(a.preferred) > 0
 }
 
-// reportError tells an error, the same one again once.
+// reportError reports an error to the process. The same error is reported once in a row.
 func (d *discoverer) reportError(ctx context.Context, err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
 	}
 	if text != "" && text != d.lastError {
-		_ = d.notify(ctx, metadataNotification{notification: notification{err: err}}) // it fails when ctx ends: then nobody listens
+		_ = d.notify(ctx, metadataNotification{notification: notification{err: err}}) // fails only when ctx has ended
 	}
 	d.lastError = text
 }
 
-// apply begins and ends reflectors, and tells what is served.
+// apply starts and stops reflectors, and passes the result to the process.
 func (d *discoverer) apply(ctx context.Context, a discoveryResult) {
-	is := &discovered{watched: map[schema.GroupKind]*watchedResource{}, served: map[schema.GroupVersionKind]servedResource{}}
-	eachResource(a.all, func(kind schema.GroupVersionKind, r servedResource, _ metav1.Verbs) { is.served[kind] = r })
-	var begun []*watchedResource
+	result := &discovered{watched: map[schema.GroupKind]*watchedResource{}, served: map[schema.GroupVersionKind]servedResource{}}
+	eachResource(a.all, func(kind schema.GroupVersionKind, r servedResource, _ metav1.Verbs) { result.served[kind] = r })
+	var started []*watchedResource
 	eachResource(a.preferred, func(kind schema.GroupVersionKind, r servedResource, verbs metav1.Verbs) {
-		is.served[kind] = r // what is asked for second may know of more
+		result.served[kind] = r // the second request may have found more
 		if slices.Contains(d.excluded, r.GroupResource()) || !isWatchable(verbs) {
 			return
 		}
 		t := d.watched[kind.GroupKind()]
 		if t == nil || t.kind != kind {
 			t = &watchedResource{resource: r, kind: kind}
-			begun = append(begun, t)
+			started = append(started, t)
 		}
-		is.watched[kind.GroupKind()] = t
+		result.watched[kind.GroupKind()] = t
 	})
 	for kind, t := range d.watched {
 		switch {
-		case is.watched[kind] == t:
-		case is.watched[kind] == nil && a.err != nil:
-			is.watched[kind], is.served[t.kind] = t, t.resource
+		case result.watched[kind] == t:
+		case result.watched[kind] == nil && a.err != nil:
+			result.watched[kind], result.served[t.kind] = t, t.resource
 		default:
 			d.stops[t]()
 			delete(d.stops, t)
 		}
 	}
-	d.watched = is.watched // from now on nobody changes it
-	if d.notify(ctx, metadataNotification{discovered: is}) == nil {
-		for _, t := range begun {
+	d.watched = result.watched // read-only from here on
+	if d.notify(ctx, metadataNotification{discovered: result}) == nil {
+		for _, t := range started {
 			d.startReflector(ctx, t)
 		}
 	}
 }
 
-// isWatchable tells whether a resource can be followed, and what is in it can go.
+// isWatchable reports whether a resource can be listed, watched and deleted from.
 func isWatchable(verbs metav1.Verbs) bool {
 	return !slices.ContainsFunc([]string{"delete", "list", "watch"}, func(verb string) bool { return !slices.Contains(verbs, verb) })
 }
 
-// eachResource calls f for each resource of lists, in their order. The first of a kind counts.
+// eachResource calls f for each resource of lists, in their order. Of each kind, the first one
+// counts.
 func eachResource(lists []*metav1.APIResourceList, f func(kind schema.GroupVersionKind, r servedResource, verbs metav1.Verbs)) {
 	seen := map[schema.GroupVersionKind]bool{}
 	for _, list := range lists {
@@ -174,11 +177,11 @@ func eachResource(lists []*metav1.APIResourceList, f func(kind schema.GroupVersi
 	}
 }
 
-// startReflector begins the reflector of a resource.
+// startReflector starts the reflector of a resource.
 func (d *discoverer) startReflector(ctx context.Context, t *watchedResource) {
 	ctx, d.stops[t] = context.WithCancel(ctx)
 	client := d.client.Resource(t.resource.GroupVersionResource)
-	news := t.resource.Group == "apiextensions.k8s.io" || t.resource.Group == "apiregistration.k8s.io"
+	changed := t.resource.Group == "apiextensions.k8s.io" || t.resource.Group == "apiregistration.k8s.io"
 	r := reflector{
 		name: d.name + " " + t.resource.Resource, example: &metav1.PartialObjectMetadata{}, timeout: d.timeout,
 		source: &cache.ListWatch{
@@ -190,7 +193,7 @@ func (d *discoverer) startReflector(ctx context.Context, t *watchedResource) {
 			},
 		},
 		notify: func(ctx context.Context, a notification) error {
-			if news && a.object != nil {
+			if changed && a.object != nil {
 				d.triggerDiscovery()
 			}
 			return d.notify(ctx, metadataNotification{notification: a, about: t})
@@ -199,7 +202,7 @@ func (d *discoverer) startReflector(ctx context.Context, t *watchedResource) {
 	d.wg.Go(func() { r.run(ctx) })
 }
 
-// triggerDiscovery says that there may be news of what is served.
+// triggerDiscovery requests a discovery.
 func (d *discoverer) triggerDiscovery() {
 	select {
 	case d.rediscover <- struct{}{}:

@@ -1,19 +1,30 @@
-// Package remote lets a component talk to a real API server, wherever that is.
+// Package remote connects a process to a real API server.
 //
-// A [Connection] gives a component what package fake gives it in a world that is whole: a client of which each request
-// leaves the component, and views that the component's own strands move, one event at a time. So the same code runs here
-// and there, and what cannot be interrupted there cannot be here.
+//	conn, err := remote.New(restConfig, process)
+//	serviceaccount.New(serviceaccount.Config{
+//		Process: process, Client: conn.Client(), Informers: conn.Informers(),
+//	})
+//	go conn.Run(ctx)
+//	host.Start()
 //
-// Requests are client-go's own; a transport below makes a Call of each (transport.go): the whole answer is read before the
-// strand goes on, and a server that asks for patience is waited for outside the component. What a view is told comes from
-// client-go's reflector, which lists, watches, waits and lists again (feed.go). It runs on a goroutine of its own and puts
-// what it hears into a short list, from which the component takes it in when its turn comes.
+// A [Connection] replaces what package fake provides in a simulation: a client whose requests leave
+// the process, and informers whose caches change one event at a time. So the same controller code
+// runs in both. What is atomic in a simulation is atomic here too.
 //
-// A [MetadataWatcher] tells of the objects of all resources, for the garbage collector and for namespaces (survey.go); what is served
-// it finds out by itself (discover.go).
+// Requests are client-go's own. A transport makes each one a Call of the process (transport.go).
+// The whole answer is read before the task continues. If the server asks to retry later, the task
+// waits outside of the process. Caches are filled by client-go's reflector (feed.go). It runs on
+// its own goroutine, and sends notifications to a bounded channel, from which the process applies
+// them one by one.
 //
-// The host must be live: a real server does not wait to be asked.
+// A [MetadataWatcher] watches the metadata of all resources, for the garbage collector and the
+// namespace controller (metadatawatcher.go). It discovers the resources itself (discover.go).
 //
-// Not here: strands that watch or stream by themselves, and clients that make requests on goroutines of their own, as
-// client-go's discovery does. Their requests would not be their strand's.
+// # What it does not do
+//
+//   - A stepped host: the host must be live, since a real server runs in real time.
+//   - Tasks that watch or stream, and clients that make requests on goroutines of their own, as
+//     client-go's discovery client does.
+//
+// Upstream: client-go rest, tools/cache Reflector.
 package remote

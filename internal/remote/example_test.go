@@ -18,7 +18,8 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A controller at work on an API server that it knows by HTTPS alone. Any other's client configuration will do as well.
+// A controller runs against an API server that it reaches by HTTPS. Any other client configuration
+// works as well.
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	host := sim.NewLive(sim.LiveConfig{})
@@ -30,12 +31,12 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	component := host.Process("serviceaccount")
-	conn, err := remote.New(listener.Config(), component)
+	process := host.Process("serviceaccount")
+	conn, err := remote.New(listener.Config(), process)
 	if err != nil {
 		log.Fatal(err)
 	}
-	serviceaccount.New(serviceaccount.Config{Process: component, Client: conn.Client(), Informers: conn.Informers()})
+	serviceaccount.New(serviceaccount.Config{Process: process, Client: conn.Client(), Informers: conn.Informers()})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -51,7 +52,7 @@ func Example() {
 	})
 	fmt.Println("the namespace has its account:", errors.Join(made, waited) == nil)
 
-	host.Close() // requests first, then what listens, then the server
+	host.Close() // requests first, then the informers, then the server
 	cancel()
 	<-done
 	fmt.Println(listener.Close())

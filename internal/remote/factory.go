@@ -20,8 +20,9 @@ import (
 	"github.com/volsim/volsim/internal/informercache"
 )
 
-// factory gives a component its views, each at most once. A view is moved by the component's host, so that Start, Shutdown
-// and their like have nothing to do: they return at once, and WaitForCacheSync tells how things are without waiting.
+// factory creates each informer of a process at most once. The process's host applies changes to
+// the caches. So Start, Shutdown and similar methods return at once, and WaitForCacheSync reports
+// the state without waiting.
 type factory struct {
 	conn    *Connection
 	timeout time.Duration
@@ -36,7 +37,8 @@ func newFactory(conn *Connection, timeout time.Duration) *factory {
 	return &factory{conn: conn, timeout: timeout, feeds: map[reflect.Type]*feed{}}
 }
 
-// InformerFor returns the view of the type of obj, which is one of client-go's scheme; another panics.
+// InformerFor returns the informer of the type of obj. It panics if the type is not in client-go's
+// scheme.
 func (f *factory) InformerFor(obj runtime.Object, _ internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
 	kinds, _, err := scheme.Scheme.ObjectKinds(obj)
 	if err != nil {
@@ -50,7 +52,7 @@ func (f *factory) InformerFor(obj runtime.Object, _ internalinterfaces.NewInform
 	return feed
 }
 
-// feedOf returns the view of a resource whose objects are of the type of example.
+// feedOf returns the informer of a resource whose objects have the type of example.
 func (f *factory) feedOf(r schema.GroupVersionResource, example runtime.Object) (*feed, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -70,21 +72,21 @@ func (f *factory) feedOf(r schema.GroupVersionResource, example runtime.Object) 
 	return f.feeds[t], nil
 }
 
-// cached is an object as the component's view has it; nil if it has no such view, or not the object.
+// cached returns an object in the process's cache. It is nil if there is no such cache or object.
 func (f *factory) cached(resource, key string) runtime.Object {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, feed := range f.feeds {
 		if feed.resource == resource {
 			obj, _ := feed.Get(key)
-			is, _ := obj.(runtime.Object)
-			return is
+			object, _ := obj.(runtime.Object)
+			return object
 		}
 	}
 	return nil
 }
 
-// clientOf is a client of a group and version whose requests do not leave the component.
+// clientOf returns a client of a group and version whose requests do not leave the process.
 func (c *Connection) clientOf(gv schema.GroupVersion) (*rest.RESTClient, error) {
 	cfg := rest.CopyConfig(c.direct)
 	cfg.GroupVersion, cfg.APIPath = &gv, "/apis"
@@ -96,7 +98,7 @@ func (c *Connection) clientOf(gv schema.GroupVersion) (*rest.RESTClient, error) 
 	return rest.RESTClientFor(cfg)
 }
 
-// ForResource returns the view of a resource of client-go's scheme.
+// ForResource returns the informer of a resource of client-go's scheme.
 func (f *factory) ForResource(r schema.GroupVersionResource) (informers.GenericInformer, error) {
 	for kind := range scheme.Scheme.KnownTypes(r.GroupVersion()) {
 		gvk := r.GroupVersion().WithKind(kind)

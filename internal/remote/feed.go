@@ -14,11 +14,12 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// notificationsMax is how many arrivals wait for their component. A reflector that finds no room waits too, and the server with
-// it: one that is kept waiting for long ends the watch, and the reflector begins another where it stands.
+// notificationsMax bounds how many notifications wait for their process. A reflector blocks when
+// the channel is full. If it blocks for long, the server ends the watch, and the reflector resumes
+// it.
 const notificationsMax = 1000
 
-// feed is a view and what there is to tell it.
+// feed is an informer with the notifications for it.
 type feed struct {
 	*informercache.Informer
 
@@ -30,7 +31,7 @@ type feed struct {
 	notifications chan notification
 }
 
-// newFeed gives a component a view of a resource, which run fills.
+// newFeed adds an informer of a resource to a process. Its method run fills it.
 func newFeed(c *sim.Process, resource string, source cache.ListerWatcher, example any, timeout time.Duration) *feed {
 	f := &feed{
 		Informer: informercache.New(c.Name() + " cache " + resource), process: c, resource: resource, source: source,
@@ -48,7 +49,7 @@ func (f *feed) run(ctx context.Context) {
 	}.run(ctx)
 }
 
-// notify puts an arrival where the component finds it.
+// notify queues a notification for the process.
 func (f *feed) notify(ctx context.Context, a notification) error {
 	select {
 	case f.notifications <- a:
@@ -59,9 +60,9 @@ func (f *feed) notify(ctx context.Context, a notification) error {
 	}
 }
 
-// deliver takes in one arrival.
+// deliver applies one notification.
 func (f *feed) deliver() {
-	a := <-f.notifications // there is one: nobody else takes them
+	a := <-f.notifications // does not block: this is the only receiver
 	switch {
 	case a.err != nil:
 		f.record("ERROR", f.resource, trace.Outcome{Err: a.err})
@@ -76,7 +77,7 @@ func (f *feed) deliver() {
 	}
 }
 
-// apply takes in what became of one object.
+// apply applies a change of one object.
 func (f *feed) apply(a notification) {
 	obj := a.object.(runtime.Object)
 	key, revision := keyOf(obj), revisionOf(obj)

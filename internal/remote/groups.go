@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/informers/storagemigration"
 )
 
-// The groups, over this factory.
+// The groups of this factory.
 
 func (f *factory) Admissionregistration() admissionregistration.Interface {
 	return admissionregistration.New(f, "", nil)

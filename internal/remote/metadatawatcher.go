@@ -18,62 +18,63 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// MetadataWatcher is what one component has seen of the metadata of the objects of all resources that can be watched and deleted,
-// custom ones that come later included, as far as they concern it. The component's workers do not start before all that
-// were served at first have listed.
+// MetadataWatcher watches the metadata of all resources that can be watched and deleted, including
+// custom resources that are added later. It delivers the matching changes to one process. The
+// process's workers start after all initially served resources have listed.
 //
-// Its methods are for the component's strands, and for before the host starts.
+// Its methods are for the process's tasks, and for the time before the host starts.
 type MetadataWatcher struct {
 	process   *sim.Process
 	discovery *discoverer
-	matches   func(kind schema.GroupVersionKind, was, is metav1.Object) bool
-	observe   func(kind schema.GroupVersionKind, was, is metav1.Object)
+	matches   func(kind schema.GroupVersionKind, old, obj metav1.Object) bool
+	observe   func(kind schema.GroupVersionKind, old, obj metav1.Object)
 
 	notifications chan metadataNotification
 	served        map[schema.GroupVersionKind]servedResource
-	watched       map[schema.GroupKind]*watchedResource // nil before something was discovered
+	watched       map[schema.GroupKind]*watchedResource // nil before the first discovery
 	synced        atomic.Bool
 }
 
-// servedResource is what serves a kind.
+// servedResource is the resource that serves a kind.
 type servedResource struct {
 	schema.GroupVersionResource
 	namespaced bool
 }
 
-// watchedResource is what a survey has seen of one resource.
+// watchedResource is the cache of one resource's matching objects.
 type watchedResource struct {
 	resource servedResource
 	kind     schema.GroupVersionKind
 
-	// The component's.
+	// The fields below belong to the process.
 	listed  bool
 	objects map[string]metav1.Object // by key
 }
 
-// metadataNotification is what arrived about one resource, or what discovery found.
+// metadataNotification is a notification about one resource, or a result of discovery.
 type metadataNotification struct {
 	notification
 	about      *watchedResource
 	discovered *discovered
 }
 
-// MetadataWatcher makes a survey of all resources but those named. It asks the server for nothing before Run.
-func (c *Connection) MetadataWatcher(without ...schema.GroupResource) (*MetadataWatcher, error) {
+// MetadataWatcher returns a watcher of all resources except the excluded ones. It makes no request
+// before Run.
+func (c *Connection) MetadataWatcher(excluded ...schema.GroupResource) (*MetadataWatcher, error) {
 	client, err := metadata.NewForConfig(c.direct)
 	if err != nil {
 		return nil, err
 	}
 	s := &MetadataWatcher{process: c.process, notifications: make(chan metadataNotification, notificationsMax)}
 	s.discovery = &discoverer{
-		name: c.process.Name() + " survey", client: client, discover: c.discovery, excluded: without,
+		name: c.process.Name() + " survey", client: client, discover: c.discovery, excluded: excluded,
 		timeout: c.factory.timeout, notify: s.notify, rediscover: make(chan struct{}, 1),
 	}
 	c.start(s.discovery)
 	return s, nil
 }
 
-// notify puts an arrival where the component finds it.
+// notify queues a notification for the process.
 func (s *MetadataWatcher) notify(ctx context.Context, a metadataNotification) error {
 	select {
 	case s.notifications <- a:
@@ -84,31 +85,32 @@ func (s *MetadataWatcher) notify(ctx context.Context, a metadataNotification) er
 	}
 }
 
-// Follow begins the survey, once. take is called with each change that concerns tells to concern the component: was is
-// nil for an object that comes, is for one that goes; both are nil when a resource of the kind comes to be served. kind is
-// the preferred version's. The objects are read-only.
+// Follow starts to deliver changes. It is called once. observe is called with each change that
+// matches: old is nil for an addition, obj for a deletion, both are nil when a kind becomes served.
+// kind has the preferred version. The objects are read-only.
 //
-// After a gap was may be older than the state before, and two objects of one name that came after each other are told as
-// one that goes and one that comes.
-func (s *MetadataWatcher) Follow(concerns func(kind schema.GroupVersionKind, was, is metav1.Object) bool,
-	take func(kind schema.GroupVersionKind, was, is metav1.Object),
+// After a gap in the watch, old may be older than the previous state. Two objects that had the same
+// name in succession are delivered as a deletion and an addition.
+func (s *MetadataWatcher) Follow(matches func(kind schema.GroupVersionKind, old, obj metav1.Object) bool,
+	observe func(kind schema.GroupVersionKind, old, obj metav1.Object),
 ) {
-	s.matches, s.observe = concerns, take
+	s.matches, s.observe = matches, observe
 	s.process.Delivery("survey", func() bool { return len(s.notifications) > 0 }, s.deliver)
 	s.process.GateWorkers(s.HasSynced)
 }
 
-// HasSynced tells whether all resources that were served at first have listed. It may be called from anywhere.
+// HasSynced reports whether all initially served resources have listed. It may be called
+// concurrently.
 func (s *MetadataWatcher) HasSynced() bool { return s.synced.Load() }
 
-// Mapping tells the resource that serves a kind, whether it is namespaced, and whether there is one.
+// Mapping returns the resource that serves a kind, whether it is namespaced, and whether it exists.
 func (s *MetadataWatcher) Mapping(kind schema.GroupVersionKind) (r schema.GroupVersionResource, namespaced, ok bool) {
-	is, ok := s.served[kind]
-	return is.GroupVersionResource, is.namespaced, ok
+	served, ok := s.served[kind]
+	return served.GroupVersionResource, served.namespaced, ok
 }
 
-// Seen returns the object of a kind with a UID as the component has seen it, or nil. It is looked for under the name, and
-// then among all of the kind.
+// Seen returns the cached object of a kind with a UID, or nil. It looks under the name first, and
+// then at all objects of the kind.
 func (s *MetadataWatcher) Seen(kind schema.GroupVersionKind, namespace, name string, uid types.UID) metav1.Object {
 	t := s.watched[kind.GroupKind()]
 	if t == nil {
@@ -122,21 +124,21 @@ func (s *MetadataWatcher) Seen(kind schema.GroupVersionKind, namespace, name str
 	}
 	for _, obj := range t.objects {
 		if obj.GetUID() == uid {
-			return obj // no two have one UID
+			return obj // UIDs are unique
 		}
 	}
 	return nil
 }
 
-// deliver takes in one arrival.
+// deliver applies one notification.
 func (s *MetadataWatcher) deliver() {
-	a := <-s.notifications // there is one: nobody else takes them
+	a := <-s.notifications // does not block: this is the only receiver
 	switch {
 	case a.err != nil && a.about == nil:
 		s.record("ERROR", "*", trace.Outcome{Err: a.err})
 	case a.discovered != nil:
 		s.applyDiscovery(a.discovered)
-	case s.watched[a.about.kind.GroupKind()] != a.about: // it is not served any more
+	case s.watched[a.about.kind.GroupKind()] != a.about: // the resource is no longer served
 	case a.err != nil:
 		s.record("ERROR", a.about.resource.Resource, trace.Outcome{Err: a.err})
 	case a.list:
@@ -152,15 +154,15 @@ func (s *MetadataWatcher) deliver() {
 
 func (t *watchedResource) isUnlisted() bool { return !t.listed }
 
-// applyDiscovery follows the resources that come and go.
-func (s *MetadataWatcher) applyDiscovery(is *discovered) {
+// applyDiscovery applies a result of discovery.
+func (s *MetadataWatcher) applyDiscovery(result *discovered) {
 	before := s.served
-	s.served, s.watched = is.served, is.watched
+	s.served, s.watched = result.served, result.watched
 	if before == nil {
 		return
 	}
-	for _, kind := range slices.SortedFunc(maps.Keys(is.served), compareKinds) {
-		if _, had := before[kind]; !had && s.matches(kind, nil, nil) {
+	for _, kind := range slices.SortedFunc(maps.Keys(result.served), compareKinds) {
+		if _, served := before[kind]; !served && s.matches(kind, nil, nil) {
 			s.observe(kind, nil, nil)
 		}
 	}
@@ -169,64 +171,65 @@ func (s *MetadataWatcher) applyDiscovery(is *discovered) {
 // compareKinds orders kinds.
 func compareKinds(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) }
 
-// applyObject takes in what became of one object.
+// applyObject applies a change of one object.
 func (s *MetadataWatcher) applyObject(t *watchedResource, obj metav1.Object, gone bool) {
 	key := keyOf(obj)
-	was := t.objects[key]
-	kind, told := "MODIFIED", false
+	old := t.objects[key]
+	kind, matched := "MODIFIED", false
 	switch {
 	case gone:
 		kind = "DELETED"
 		delete(t.objects, key)
-		told = was != nil && s.observeChange(t, was, nil)
-	case was == nil:
+		matched = old != nil && s.observeChange(t, old, nil)
+	case old == nil:
 		kind = "ADDED"
 		t.objects[key] = obj
-		told = s.observeChange(t, nil, obj)
-	case was.GetUID() != obj.GetUID():
+		matched = s.observeChange(t, nil, obj)
+	case old.GetUID() != obj.GetUID():
 		t.objects[key] = obj
-		told = s.observeChange(t, was, nil)
-		told = s.observeChange(t, nil, obj) || told
+		matched = s.observeChange(t, old, nil)
+		matched = s.observeChange(t, nil, obj) || matched
 	default:
 		t.objects[key] = obj
-		told = s.observeChange(t, was, obj)
+		matched = s.observeChange(t, old, obj)
 	}
-	if told {
+	if matched {
 		s.record(kind, t.resource.Resource+"/"+key, trace.Outcome{Detail: "rv=" + obj.GetResourceVersion()})
 	}
 }
 
-// applyList tells the follower how a list differs from what it knows, what went first, and counts what was told.
-func (s *MetadataWatcher) applyList(t *watchedResource, all []any) (told int) {
-	was := t.objects
+// applyList delivers the difference between a list and the cache, deletions first, and returns the
+// number of matching changes.
+func (s *MetadataWatcher) applyList(t *watchedResource, all []any) (matched int) {
+	old := t.objects
 	t.objects, t.listed = make(map[string]metav1.Object, len(all)), true
 	for _, obj := range all {
 		t.objects[keyOf(obj)] = obj.(metav1.Object)
 	}
 	count := func(concerned bool) {
 		if concerned {
-			told++
+			matched++
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(was)) {
-		if is := t.objects[key]; is == nil || is.GetUID() != was[key].GetUID() {
-			count(s.observeChange(t, was[key], nil))
-			delete(was, key)
+	for _, key := range slices.Sorted(maps.Keys(old)) {
+		if current := t.objects[key]; current == nil || current.GetUID() != old[key].GetUID() {
+			count(s.observeChange(t, old[key], nil))
+			delete(old, key)
 		}
 	}
 	for _, obj := range all {
-		before := was[keyOf(obj)] // nil: it comes
+		before := old[keyOf(obj)] // nil: an addition
 		count(s.observeChange(t, before, obj.(metav1.Object)))
 	}
-	return told
+	return matched
 }
 
-// observeChange tells the follower of a change if it concerns it, and whether it does.
-func (s *MetadataWatcher) observeChange(t *watchedResource, was, is metav1.Object) bool {
-	if !s.matches(t.kind, was, is) {
+// observeChange delivers a change if it matches, and reports whether it does.
+func (s *MetadataWatcher) observeChange(t *watchedResource, old, obj metav1.Object) bool {
+	if !s.matches(t.kind, old, obj) {
 		return false
 	}
-	s.observe(t.kind, was, is)
+	s.observe(t.kind, old, obj)
 	return true
 }
 

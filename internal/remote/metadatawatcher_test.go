@@ -19,10 +19,10 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// surveyor notes what a survey tells of config maps named in tests, and of things.
+// surveyor records what a watcher delivers about config maps named in tests, and about things.
 type surveyor struct {
 	*remote.MetadataWatcher
-	component *sim.Process
+	process *sim.Process
 
 	mu    sync.Mutex
 	heard []string // guarded by mu
@@ -65,7 +65,7 @@ func (w *world) survey() *surveyor {
 	c, conn := w.connect("surveyor")
 	survey, err := conn.MetadataWatcher(schema.GroupResource{Resource: "events"})
 	w.must(nil, err)
-	s := &surveyor{MetadataWatcher: survey, component: c}
+	s := &surveyor{MetadataWatcher: survey, process: c}
 	s.Follow(s.concerns, s.take)
 	w.host.Start()
 	w.until("the lists", s.HasSynced)
@@ -81,7 +81,7 @@ func (w *world) makeMine(name string) *corev1.ConfigMap {
 	return m
 }
 
-// expect waits until a survey has told so much, and compares.
+// expect waits until a watcher has delivered as many changes as wanted, and compares them.
 func (w *world) expect(s *surveyor, want ...string) {
 	w.t.Helper()
 	w.until(fmt.Sprint(want), func() bool { return len(s.all()) >= len(want) })
@@ -90,8 +90,8 @@ func (w *world) expect(s *surveyor, want ...string) {
 	}
 }
 
-// A survey tells of what there is, of what becomes of it, and knows objects and kinds.
-func TestSurveyTellsWhatConcerns(t *testing.T) {
+// A watcher delivers existing objects and their changes, and finds objects and kinds.
+func TestWatcherDeliversMatchingChanges(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake.Config{})
 	w.makeMine("early")
@@ -102,7 +102,7 @@ func TestSurveyTellsWhatConcerns(t *testing.T) {
 	w.deleteMap("early")
 	w.expect(s, "ConfigMap early comes", "ConfigMap late comes", "ConfigMap late changes", "ConfigMap early goes")
 	asked := make(chan []any)
-	s.component.Spawn("asks", func(context.Context) {
+	s.process.Spawn("asks", func(context.Context) {
 		kind := corev1.SchemeGroupVersion.WithKind("ConfigMap")
 		r, namespaced, ok := s.Mapping(kind)
 		_, _, unknown := s.Mapping(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Thing"})
@@ -114,8 +114,8 @@ func TestSurveyTellsWhatConcerns(t *testing.T) {
 	}
 }
 
-// Of an object that was made again while the survey did not hear, it tells that one went and another came.
-func TestSurveyMakesUpForWhatItMissed(t *testing.T) {
+// An object that was recreated while the watch was cut is delivered as a deletion and an addition.
+func TestWatcherDetectsARecreation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake.Config{HistoryEvents: 4})
 	g := w.gate()
@@ -135,8 +135,8 @@ func TestSurveyMakesUpForWhatItMissed(t *testing.T) {
 	w.expect(s, "ConfigMap again comes", "ConfigMap goes comes", "ConfigMap again goes", "ConfigMap goes goes", "ConfigMap again comes")
 }
 
-// A custom resource that comes to be served is surveyed from then on.
-func TestSurveyFindsWhatComesToBeServed(t *testing.T) {
+// A custom resource is watched once it is served.
+func TestWatcherDiscoversNewResources(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake.Config{})
 	crd.Serve(w.server)

@@ -16,7 +16,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// statusError is the error that an answer is; nil if it is none.
+// statusError returns the error in an answer, or nil.
 func statusError(action trace.Action, code int, body []byte) error {
 	if code >= http.StatusOK && code < http.StatusMultipleChoices {
 		return nil
@@ -29,7 +29,8 @@ func statusError(action trace.Action, code int, body []byte) error {
 		fmt.Sprintf("%.200s", body), 0, true)
 }
 
-// outcomeOf is what an answer means. before is what an update replaced, if it is known.
+// outcomeOf returns the outcome of an answer for the trace. before is the object that an update
+// replaced, if known.
 func (m *objectMemory) outcomeOf(action trace.Action, before, answer runtime.Object) trace.Outcome {
 	if answer == nil {
 		return trace.Outcome{}
@@ -59,26 +60,26 @@ func (m *objectMemory) outcomeOf(action trace.Action, before, answer runtime.Obj
 	return out
 }
 
-// writesMax is how many writes a component remembers: those that its views may not have heard of yet.
+// writesMax is how many writes a process remembers, since its caches may not have seen them yet.
 const writesMax = 64
 
-// objectMemory is what a component knows of the objects that it writes, so that the record of an update can say what it
-// changed. An update names the revision that it is of: what was there before is the object of that revision, if the
-// component has it, and otherwise not known.
+// objectMemory finds the objects that a process's updates replace, so that their records can show
+// the change. An update names the revision it is based on. The replaced object is known if a cache
+// or a recent write of the process has that revision.
 type objectMemory struct {
 	lookup func(resource, key string) runtime.Object
 
 	mu     sync.Mutex
-	writes []recentWrite // guarded by mu: the last ones, oldest first
+	writes []recentWrite // guarded by mu: oldest first
 }
 
-// recentWrite is what a write came to.
+// recentWrite is the result of a write.
 type recentWrite struct {
-	object string // as the trace names it
+	object string // as named in the trace
 	after  runtime.Object
 }
 
-// before is what an update that sends an object replaces; nil if that is not known.
+// before returns the object that an update with sent replaces, or nil if it is unknown.
 func (m *objectMemory) before(action trace.Action, sent runtime.Object) runtime.Object {
 	verb, _, _ := strings.Cut(action.Verb, "/")
 	object, revision := action.Object, revisionOf(sent)
@@ -108,7 +109,7 @@ func (m *objectMemory) remember(object string, after runtime.Object) {
 	m.writes = append(m.writes, recentWrite{object, after})
 }
 
-// revisionOf is an object's resourceVersion; "" if it has none.
+// revisionOf returns an object's resourceVersion, or "".
 func revisionOf(obj runtime.Object) string {
 	m, err := meta.Accessor(obj)
 	if err != nil {

@@ -16,17 +16,18 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// notification is one thing that a reflector has to tell: a list, an object that came or changed, one that went, or an error.
+// notification is one thing that a reflector reports: a list, a change of an object, a deletion, or
+// an error.
 type notification struct {
 	list     bool
 	objects  []any // of a list
 	revision string
-	object   any // that came, changed or went
+	object   any // added, changed or deleted
 	gone     bool
-	err      error // it could not list or watch
+	err      error // of a list or a watch
 }
 
-// reflector is client-go's, and whom it tells.
+// reflector runs client-go's reflector.
 type reflector struct {
 	name    string
 	source  cache.ListerWatcher
@@ -37,21 +38,21 @@ type reflector struct {
 
 // run lists and watches until ctx ends.
 func (r reflector) run(ctx context.Context) {
-	quiet := klog.NewContext(ctx, logr.Discard()) // what is wrong is told by way of the component
+	quiet := klog.NewContext(ctx, logr.Discard()) // errors are reported to the process instead
 	cache.NewReflectorWithOptions(reportingSource{r, cache.ToListerWatcherWithContext(r.source)}, r.example,
 		&reflectorStore{ctx, r.notify}, cache.ReflectorOptions{Name: r.name}).RunWithContext(quiet)
 }
 
-// keyOf is an object's "namespace/name", or "name".
+// keyOf returns an object's "namespace/name", or "name".
 func keyOf(obj any) string {
 	key, err := cache.MetaNamespaceKeyFunc(obj)
 	if err != nil {
-		panic("remote: " + err.Error()) // the reflector looked at the type
+		panic("remote: " + err.Error()) // the reflector has checked the type
 	}
 	return key
 }
 
-// reflectorStore is where a reflector puts what it hears.
+// reflectorStore is the store that a reflector writes to.
 type reflectorStore struct {
 	ctx    context.Context //nolint:containedctx // the reflector's
 	notify func(ctx context.Context, a notification) error
@@ -59,18 +60,18 @@ type reflectorStore struct {
 
 var _ cache.ReflectorStore = (*reflectorStore)(nil)
 
-// Add tells that an object came or changed.
+// Add reports that an object was added or changed.
 func (i *reflectorStore) Add(obj any) error { return i.notify(i.ctx, notification{object: obj}) }
 
-// Update tells that an object came or changed.
+// Update reports that an object was added or changed.
 func (i *reflectorStore) Update(obj any) error { return i.notify(i.ctx, notification{object: obj}) }
 
-// Delete tells that an object went.
+// Delete reports that an object was deleted.
 func (i *reflectorStore) Delete(obj any) error {
 	return i.notify(i.ctx, notification{object: obj, gone: true})
 }
 
-// Replace tells of a list, in the order of names: the reflector has put it together in none.
+// Replace reports a list, sorted by name. The reflector's order is random.
 func (i *reflectorStore) Replace(objects []any, revision string) error {
 	slices.SortFunc(objects, func(a, b any) int { return strings.Compare(keyOf(a), keyOf(b)) })
 	return i.notify(i.ctx, notification{list: true, objects: objects, revision: revision})
@@ -79,7 +80,8 @@ func (i *reflectorStore) Replace(objects []any, revision string) error {
 // Resync does nothing.
 func (i *reflectorStore) Resync() error { return nil }
 
-// reportingSource is a source of which the component hears when it fails. A list has a limit of time; a watch has the server's.
+// reportingSource is a source whose errors are reported to the process. Lists have a timeout;
+// watches have the server's.
 type reportingSource struct {
 	reflector
 	upstream cache.ListerWatcherWithContext
@@ -116,15 +118,16 @@ func (l reportingSource) Watch(opts metav1.ListOptions) (watch.Interface, error)
 	return l.WatchWithContext(context.Background(), opts)
 }
 
-// reportError tells the component of an error, but for one that is part of the ordinary course.
+// reportError reports an error to the process, except an expected one.
 func (l reportingSource) reportError(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil || errors.Is(err, context.Canceled) || expired(err) {
 		return
 	}
-	_ = l.notify(ctx, notification{err: err}) // it fails when ctx ends: then nobody listens
+	_ = l.notify(ctx, notification{err: err}) // fails only when ctx has ended
 }
 
-// expired tells whether the server says that what was asked for is too old, or not there yet: the reflector asks anew.
+// expired reports whether a resourceVersion is too old, or too new for the server. The reflector
+// then lists again.
 func expired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }

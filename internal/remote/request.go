@@ -13,15 +13,15 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// target is what a request is about.
+// target is the resource or object of a request.
 type target struct {
-	resource  string // "" for what is not about a resource
+	resource  string // "": not a resource
 	namespace string
 	name      string
 	sub       string // subresource
 }
 
-// targetOf reads a path, below the server's own:
+// targetOf parses a path, relative to that of the server's URL:
 //
 //	/api/v1/namespaces/default/pods/a/status
 //	/apis/storage.k8s.io/v1/storageclasses/fast
@@ -48,23 +48,23 @@ func targetOf(path string) target {
 	return t
 }
 
-// action names a request in the trace, as package fake does: the API's verb with the subresource, and
-// "resource/namespace/name".
+// action returns the action that represents a request in the trace, as in package fake: the API
+// verb with the subresource, and "resource/namespace/name".
 func (t *transport) action(req *http.Request, sent runtime.Object) trace.Action {
 	path := strings.TrimPrefix(req.URL.Path, strings.TrimSuffix(t.base, "/"))
-	what := targetOf(path)
-	a := trace.Action{Kind: trace.KindAPI, Verb: what.verb(req), Object: what.resource}
-	if what.resource == "" {
+	target := targetOf(path)
+	a := trace.Action{Kind: trace.KindAPI, Verb: target.verb(req), Object: target.resource}
+	if target.resource == "" {
 		a.Object = path
 		return a
 	}
-	if what.sub != "" {
-		a.Verb += "/" + what.sub
+	if target.sub != "" {
+		a.Verb += "/" + target.sub
 	}
-	if req.Method == http.MethodPost && what.name == "" {
-		what.name = nameOf(sent)
+	if req.Method == http.MethodPost && target.name == "" {
+		target.name = nameOf(sent)
 	}
-	for _, word := range []string{what.namespace, what.name} {
+	for _, word := range []string{target.namespace, target.name} {
 		if word != "" {
 			a.Object += "/" + word
 		}
@@ -72,7 +72,7 @@ func (t *transport) action(req *http.Request, sent runtime.Object) trace.Action 
 	return a
 }
 
-// verb is the API's word for what a request does.
+// verb returns the API verb of a request.
 func (t target) verb(req *http.Request) string {
 	one := t.name != ""
 	switch req.Method {
@@ -103,14 +103,14 @@ func isWatch(query url.Values) bool {
 	return v == "true" || v == "1"
 }
 
-// isStreaming tells whether the answer has no end of its own.
+// isStreaming reports whether the answer is a stream without an end.
 func isStreaming(req *http.Request) bool {
 	query := req.URL.Query()
 	follow := query.Get("follow")
 	return isWatch(query) || follow == "true" || follow == "1" || req.Header.Get("Upgrade") != ""
 }
 
-// sentObject is the object that a creation or an update sends; nil if there is none.
+// sentObject returns the object in the body of a create or update request, or nil.
 func sentObject(req *http.Request) runtime.Object {
 	if req.GetBody == nil || req.Method != http.MethodPost && req.Method != http.MethodPut {
 		return nil
@@ -127,7 +127,8 @@ func sentObject(req *http.Request) runtime.Object {
 	return decode(sent)
 }
 
-// nameOf is the name of an object that is to be made; what the server is to add to is followed by a star.
+// nameOf returns the name of an object to create. A generated name is shown as its prefix with a
+// star.
 func nameOf(sent runtime.Object) string {
 	obj, err := meta.Accessor(sent)
 	switch {
@@ -140,7 +141,7 @@ func nameOf(sent runtime.Object) string {
 	}
 }
 
-// decode reads an object in whatever form it is; nil if it is none that is known.
+// decode decodes an object in any media type. It returns nil if the kind is unknown.
 func decode(body []byte) runtime.Object {
 	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
 	if err != nil {

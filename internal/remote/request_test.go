@@ -22,7 +22,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// script runs as a strand of a component, and returns when it is done.
+// script runs as a task of a process, and returns when it is done.
 func (w *world) script(name string, run func(ctx context.Context, client kubernetes.Interface)) {
 	w.t.Helper()
 	c, conn := w.connect(name)
@@ -36,18 +36,18 @@ func (w *world) script(name string, run func(ctx context.Context, client kuberne
 	done.Wait()
 }
 
-// requests are what a component asked of the server, with what came of it.
-func (w *world) requests(component string) []string {
+// requests returns the requests of a process with their outcomes.
+func (w *world) requests(process string) []string {
 	var all []string
 	for _, r := range w.host.Log().Records() {
-		if r.Kind == trace.KindAPI && strings.HasPrefix(r.Task, component+"/") {
+		if r.Kind == trace.KindAPI && strings.HasPrefix(r.Task, process+"/") {
 			all = append(all, r.Action.String()+" "+r.Result())
 		}
 	}
 	return all
 }
 
-// everyVerb makes requests of all sorts.
+// everyVerb makes requests of every verb.
 func everyVerb(ctx context.Context, client kubernetes.Interface) {
 	claims, volumes := client.CoreV1().PersistentVolumeClaims("default"), client.CoreV1().PersistentVolumes()
 	classes, pods := client.StorageV1().StorageClasses(), client.CoreV1().Pods("default")
@@ -72,8 +72,8 @@ func everyVerb(ctx context.Context, client kubernetes.Interface) {
 	fails(client.CoreV1().Namespaces().UpdateStatus(ctx, ns, metav1.UpdateOptions{}))
 }
 
-// A request has the name, and the outcome, that it has in a world.
-func TestRequestsReadAsInAWorld(t *testing.T) {
+// A request has the same action and outcome in the trace as in a simulation.
+func TestRequestsAreTracedAsInASimulation(t *testing.T) {
 	t.Parallel()
 	here, there := newWorld(t, fake.Config{}), newWorld(t, fake.Config{})
 	here.script("remote", everyVerb)
@@ -99,9 +99,9 @@ func TestRequestsReadAsInAWorld(t *testing.T) {
 	}
 }
 
-// An update says what it changed where the component has the object that it was of: as written, or as seen. What it does
-// not know it does not say.
-func TestUpdatesSayWhatTheyChanged(t *testing.T) {
+// The record of an update shows the change if the process has the replaced object, as written or as
+// cached.
+func TestUpdatesRecordTheChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake.Config{})
 	w.makeVolume("seen")
@@ -140,8 +140,8 @@ func TestUpdatesSayWhatTheyChanged(t *testing.T) {
 	}
 }
 
-// A server that asks for patience is waited for outside the component, and asked again.
-func TestPatienceIsOutsideTheComponent(t *testing.T) {
+// A retry that the server asks for happens outside of the process.
+func TestRetryWaitsOutsideTheProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake.Config{})
 	var mu sync.Mutex
@@ -158,7 +158,7 @@ func TestPatienceIsOutsideTheComponent(t *testing.T) {
 		return true
 	})
 	c, conn := w.connect("client")
-	var order []string // touched by the component's strands
+	var order []string // accessed by the process's tasks
 	finished := make(chan struct{})
 	c.Spawn("waits", func(ctx context.Context) {
 		defer close(finished)
@@ -182,8 +182,9 @@ func TestPatienceIsOutsideTheComponent(t *testing.T) {
 	}
 }
 
-// A server that always asks for patience is given up at last, and the strand is told what it said.
-func TestPatienceEnds(t *testing.T) {
+// A server that always asks to retry is given up after some attempts, and the task receives its
+// last answer.
+func TestRetriesAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake.Config{})
 	w.intercept(func(rw http.ResponseWriter, req *http.Request) bool {
@@ -202,8 +203,9 @@ func TestPatienceEnds(t *testing.T) {
 	}
 }
 
-// A server that does not answer is not waited for for ever, and a connection that breaks is told at once.
-func TestSilenceAndBreaksAreErrors(t *testing.T) {
+// A request to a server that does not answer times out, and a broken connection is reported at
+// once.
+func TestTimeoutsAndBrokenConnectionsAreErrors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake.Config{})
 	w.config.Timeout = 100 * time.Millisecond
@@ -214,7 +216,7 @@ func TestSilenceAndBreaksAreErrors(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	for name, want := range map[string]string{
-		"silent": "the API server did not answer in time", "breaks": "",
+		"silent": "API server did not answer in time", "breaks": "",
 	} {
 		w.script("client-"+name, func(ctx context.Context, client kubernetes.Interface) {
 			_, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
@@ -228,8 +230,8 @@ func TestSilenceAndBreaksAreErrors(t *testing.T) {
 	}
 }
 
-// Closing the host lets a write that was sent be answered, and unwinds the strand that sent it.
-func TestWriteUnderWayAtTheEndIsAnswered(t *testing.T) {
+// Closing the host lets a write in flight finish, and unwinds its task.
+func TestWriteInFlightAtTheEndFinishes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake.Config{})
 	arrived := make(chan struct{})
@@ -259,8 +261,9 @@ func TestWriteUnderWayAtTheEndIsAnswered(t *testing.T) {
 	w.must(w.user.CoreV1().ConfigMaps("default").Get(t.Context(), "m", metav1.GetOptions{}))
 }
 
-// A lister does not change between two lines of a strand, though the server has told everybody of a change.
-func TestListerStandsStillUnderAStrand(t *testing.T) {
+// A lister does not change between two statements of a task, although the server has reported a
+// change.
+func TestListerIsConstantWithinATask(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake.Config{})
 	e := w.listenToMaps("other")
@@ -277,7 +280,7 @@ func TestListerStandsStillUnderAStrand(t *testing.T) {
 		once = true
 		before := has()
 		close(reading)
-		<-told // in the middle of the strand: nothing of the component may happen meanwhile
+		<-told // in the middle of a task: nothing else of the process may run
 		during := has()
 		after := c.Wait("the change", waitMax, has)
 		done <- [3]bool{before, during, after}
@@ -285,7 +288,7 @@ func TestListerStandsStillUnderAStrand(t *testing.T) {
 	w.host.Start()
 	<-reading
 	w.makeMap("m", "1")
-	w.until("the other component to be told", func() bool { return len(e.all()) == 1 })
+	w.until("the other process to be told", func() bool { return len(e.all()) == 1 })
 	close(told)
 	if got := <-done; got != [3]bool{false, false, true} {
 		t.Errorf("the object is there before, during and after: %v, want only after", got)

@@ -16,7 +16,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// How often, and how long at most, a server that asks for patience is waited for before the strand is told.
+// The largest number of attempts, and the longest pause between two, if the server asks to retry
+// later.
 //
 // Upstream: client-go rest.Request maxRetries; it waits as long as the server says.
 const (
@@ -24,8 +25,8 @@ const (
 	retryAfterMax = time.Minute
 )
 
-// transport makes each request one Call of a component. The answer is whole when the Call returns, so that the strand
-// reads it without leaving the component.
+// transport makes each request one Call of a process. The answer is complete when the Call returns,
+// so the task reads it without leaving the process.
 type transport struct {
 	next    http.RoundTripper
 	process *sim.Process
@@ -36,8 +37,8 @@ type transport struct {
 
 var _ http.RoundTripper = (*transport)(nil)
 
-// RoundTrip makes a request. A server that asks to come back later is waited for here: client-go would wait for it in the
-// middle of the strand. What has no end is let through as it is: it is not for strands.
+// RoundTrip makes a request. If the server asks to retry later, it waits here, outside of the
+// process; client-go would wait inside. Streaming requests pass unchanged: they are not for tasks.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if isStreaming(req) {
 		return t.next.RoundTrip(req)
@@ -51,7 +52,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		pause, asked := retryAfter(resp)
 		if !asked || tries == attemptsMax || (req.Body != nil && req.GetBody == nil) {
-			resp.Header.Del("Retry-After") // client-go would wait for it in the middle of the strand
+			resp.Header.Del("Retry-After") // client-go would wait inside of the process
 			return resp, nil
 		}
 		t.process.Sleep(pause)
@@ -61,7 +62,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// cloneForRetry is a request to be made once more.
+// cloneForRetry returns a copy of a request with a new body.
 func cloneForRetry(req *http.Request) (*http.Request, error) {
 	next := req.Clone(req.Context())
 	if req.GetBody == nil {
@@ -72,7 +73,7 @@ func cloneForRetry(req *http.Request) (*http.Request, error) {
 	return next, err
 }
 
-// retryAfter tells how long the server asks to be left alone, if it does.
+// retryAfter returns the pause that the server asks for, and whether it does.
 func retryAfter(resp *http.Response) (time.Duration, bool) {
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode < http.StatusInternalServerError {
 		return 0, false
@@ -88,7 +89,7 @@ func retryAfter(resp *http.Response) (time.Duration, bool) {
 func (t *transport) call(req *http.Request, action trace.Action, sent runtime.Object) (resp *http.Response, err error) {
 	t.process.Call(action, func() trace.Outcome {
 		var body []byte
-		before := t.memory.before(action, sent) // the view may hear of the write before its answer comes
+		before := t.memory.before(action, sent) // first: the cache may see the write before its answer arrives
 		resp, body, err = t.exchange(req)
 		if err != nil {
 			return trace.Outcome{Err: err}
@@ -120,11 +121,12 @@ func (t *transport) exchange(req *http.Request) (*http.Response, []byte, error) 
 	return resp, body, nil
 }
 
-// errTimeout is the cause of the end of a request that took too long.
-var errTimeout = errors.New("the API server did not answer in time")
+// errTimeout is the cause of a request's timeout.
+var errTimeout = errors.New("API server did not answer in time")
 
-// withTimeout is a context for a request: it ends after the timeout, or with the strand's own. What was sent to be written when
-// the host is closed has a moment to be answered, so that who acts next finds it done.
+// withTimeout returns a context for a request. It ends after the timeout, or with the request's
+// own. A write in flight when the host is closed gets some time to finish, so that the next leader
+// finds it done.
 func (t *transport) withTimeout(req *http.Request) (context.Context, context.CancelFunc) {
 	parent := req.Context()
 	if req.Method == http.MethodGet {
@@ -145,7 +147,7 @@ func (t *transport) withTimeout(req *http.Request) (context.Context, context.Can
 	}
 }
 
-// timeoutCause says why a request ended that the context ended.
+// timeoutCause returns the cause of ctx's end, or err if ctx has not ended.
 func timeoutCause(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); ctx.Err() != nil && cause != nil {
 		return cause
@@ -153,19 +155,19 @@ func timeoutCause(ctx context.Context, err error) error {
 	return err
 }
 
-// connectionError is the error of a connection that broke.
+// connectionError is the error of a broken connection.
 type connectionError string
 
 func (e connectionError) Error() string { return string(e) }
 
-// nonRetriable is an error in a form in which client-go does not take it for one that goes away by asking again: it would
-// wait for a second in the middle of the strand. Whoever asked comes back after the back-off of his queue.
+// nonRetriable replaces the errors that client-go would retry, since it would wait for a second
+// inside of the process. The caller retries with the back-off of its queue.
 func nonRetriable(err error) error {
 	switch {
 	case utilnet.IsConnectionReset(err), utilnet.IsHTTP2ConnectionLost(err):
-		return connectionError("the connection to the API server broke")
+		return connectionError("connection to the API server lost")
 	case utilnet.IsProbableEOF(err):
-		return connectionError("the API server ended the connection")
+		return connectionError("connection closed by the API server")
 	default:
 		return err
 	}

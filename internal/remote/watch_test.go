@@ -21,7 +21,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// ear notes what the handlers of a view of config maps hear.
+// ear records the calls of the handlers of an informer of config maps.
 type ear struct {
 	mu    sync.Mutex
 	heard []string // guarded by mu
@@ -45,7 +45,8 @@ func (e *ear) all() []string {
 	return slices.Clone(e.heard)
 }
 
-// listenToMaps gives a component a view of the config maps of a name's beginning that no controller makes.
+// listenToMaps adds an informer of config maps to a process. It ignores the config maps of
+// controllers.
 func (w *world) listenToMaps(name string, selections ...remote.FieldSelector) *ear {
 	w.t.Helper()
 	_, conn := w.connect(name, selections...)
@@ -86,11 +87,11 @@ func (w *world) deleteMap(name string) {
 	w.must(nil, w.user.CoreV1().ConfigMaps("default").Delete(w.t.Context(), name, metav1.DeleteOptions{}))
 }
 
-// gate lets watches through, or cuts them and answers none until it is opened again.
+// gate passes watches, or cuts them and blocks new ones until it is opened again.
 type gate struct {
 	mu     sync.Mutex
 	closed bool                 // guarded by mu
-	ends   []context.CancelFunc // guarded by mu: of the watches there are
+	ends   []context.CancelFunc // guarded by mu: of the open watches
 	opened chan struct{}        // guarded by mu: closed when the gate opens
 	serve  func(http.ResponseWriter, *http.Request)
 }
@@ -121,7 +122,7 @@ func (g *gate) pass(rw http.ResponseWriter, req *http.Request) bool {
 	return true
 }
 
-// close cuts the watches. Those that are asked for from now on wait.
+// close cuts the watches. New ones block.
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -139,7 +140,7 @@ func (g *gate) open() {
 	close(g.opened)
 }
 
-// lists counts how often a component listed.
+// lists returns how often a process listed.
 func (w *world) lists() int {
 	n := 0
 	for _, r := range w.host.Log().Records() {
@@ -150,8 +151,8 @@ func (w *world) lists() int {
 	return n
 }
 
-// A watch whose connection is cut goes on where it stood.
-func TestCutWatchLosesNothing(t *testing.T) {
+// A watch whose connection is cut is resumed.
+func TestCutWatchIsResumed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake.Config{})
 	g := w.gate()
@@ -176,8 +177,8 @@ func TestCutWatchLosesNothing(t *testing.T) {
 	}
 }
 
-// A watch that asks for what the server has forgotten lists again: what went meanwhile is told as such.
-func TestForgottenEventsAreMadeUpFor(t *testing.T) {
+// A watch from a compacted revision lists again. Objects deleted meanwhile are reported as deleted.
+func TestCompactedWatchListsAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake.Config{HistoryEvents: 4})
 	g := w.gate()
@@ -209,8 +210,8 @@ func TestForgottenEventsAreMadeUpFor(t *testing.T) {
 	w.until("what comes afterwards", func() bool { return len(e.all()) > len(want) })
 }
 
-// A selection limits a view.
-func TestSelectionLimitsAView(t *testing.T) {
+// A field selector restricts a cache.
+func TestFieldSelectorRestrictsACache(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake.Config{})
 	w.makeMap("mine", "1")
@@ -227,8 +228,8 @@ func TestSelectionLimitsAView(t *testing.T) {
 	}
 }
 
-// A server that does not let a component list says so in the log, until it does.
-func TestRefusedListIsTold(t *testing.T) {
+// A list that the server refuses is reported in the trace until it succeeds.
+func TestRefusedListIsRecorded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake.Config{})
 	var mu sync.Mutex
@@ -265,8 +266,8 @@ func answerStatus(rw http.ResponseWriter, code int, reason, message string) {
 	fmt.Fprintf(rw, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d,"reason":%q,"message":%q}`, code, reason, message)
 }
 
-// Every resource that the server has can be viewed: the name that is guessed for a kind is right.
-func TestEveryResourceHasAView(t *testing.T) {
+// Every resource of the server has an informer: the guessed resource of each kind is right.
+func TestEveryResourceHasAnInformer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake.Config{})
 	_, conn := w.connect("watcher")

@@ -20,10 +20,10 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// waitMax is how long a test waits for what is to come before it says that it did not.
+// waitMax is how long a test waits before it fails.
 const waitMax = 30 * time.Second
 
-// world is an API server by HTTPS, and a host whose components know it by that alone.
+// world is an API server by HTTPS, and a host whose processes reach it by HTTPS only.
 type world struct {
 	t      *testing.T
 	server *fake.Server
@@ -33,7 +33,7 @@ type world struct {
 	serve  func(http.ResponseWriter, *http.Request)
 
 	mu     sync.Mutex
-	before func(http.ResponseWriter, *http.Request) bool // guarded by mu: it may answer in the server's place
+	before func(http.ResponseWriter, *http.Request) bool // guarded by mu: may answer in place of the server
 	seen   []string                                      // guarded by mu: user agents
 }
 
@@ -67,14 +67,14 @@ func newWorld(t *testing.T, cfg fake.Config) *world {
 	return w
 }
 
-// intercept lets f see each request before the server does; true means that it was answered.
+// intercept passes each request to f before the server; f returns true if it has answered.
 func (w *world) intercept(f func(http.ResponseWriter, *http.Request) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.before = f
 }
 
-// connect gives a new component a connection, which ends with the test.
+// connect adds a process with a connection, which ends with the test.
 func (w *world) connect(name string, selections ...remote.FieldSelector) (*sim.Process, *remote.Connection) {
 	w.t.Helper()
 	c := w.host.Process(name)
@@ -96,7 +96,7 @@ func (w *world) connect(name string, selections ...remote.FieldSelector) (*sim.P
 	return c, conn
 }
 
-// until waits for something that is told by the host's log.
+// until waits until a condition holds, and checks it at each record of the trace.
 func (w *world) until(what string, cond func() bool) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), waitMax)
@@ -106,7 +106,7 @@ func (w *world) until(what string, cond func() bool) {
 	}
 }
 
-// claim is a claim as the server has it; nil if it has none.
+// claim returns a claim as stored by the server, or nil.
 func (w *world) claim(name string) *corev1.PersistentVolumeClaim {
 	c, err := w.user.CoreV1().PersistentVolumeClaims("default").Get(context.Background(), name, metav1.GetOptions{})
 	if err != nil {
@@ -143,7 +143,7 @@ func (w *world) makeClaim(name string) {
 	w.must(w.user.CoreV1().PersistentVolumeClaims("default").Create(w.t.Context(), claim, metav1.CreateOptions{}))
 }
 
-// must fails the test when a request failed.
+// must fails the test if a request failed.
 func (w *world) must(_ any, err error) {
 	w.t.Helper()
 	if err != nil {

@@ -8,41 +8,42 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Message is what the condition FileSystemResizePending tells.
+// Message is the message of the condition FileSystemResizePending.
 //
 // Upstream: pkg/volume/util MarkForFSResize (v1.36).
 const Message = "Waiting for user to (re-)start a pod to finish file system resize of volume on node."
 
-// conditions are those about growing.
+// conditions are the conditions about expansion.
 var conditions = []corev1.PersistentVolumeClaimConditionType{
 	corev1.PersistentVolumeClaimFileSystemResizePending, corev1.PersistentVolumeClaimResizing,
 	corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimNodeResizeError,
 }
 
-// Status is how far growing the claim's volume is; "" where it does not grow, or an old resizer makes it.
+// Status returns the state of the volume's expansion. It is "" if the volume is not being expanded,
+// or by an old resizer.
 func Status(claim *corev1.PersistentVolumeClaim) corev1.ClaimResourceStatus {
 	return claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage]
 }
 
-// Capacity is how large the claim says its volume is.
+// Capacity returns the capacity in the claim's status.
 func Capacity(claim *corev1.PersistentVolumeClaim) resource.Quantity {
 	return claim.Status.Capacity[corev1.ResourceStorage]
 }
 
-// Allocated is the size that is being made, or was made last; zero where there is none.
+// Allocated returns the size of the current or last expansion, or zero.
 func Allocated(claim *corev1.PersistentVolumeClaim) resource.Quantity {
 	return claim.Status.AllocatedResources[corev1.ResourceStorage]
 }
 
-// Recoverable tells whether a resizer grows the volume that writes down how far it is. One that does not is old, and grows on
-// without it.
+// Recoverable reports whether the expansion is recorded in the claim's status. An old resizer does
+// not record it.
 //
 // Upstream: pkg/volume/util/operationexecutor checkForRecoveryFromExpansion (v1.36).
 func Recoverable(claim *corev1.PersistentVolumeClaim) bool {
 	return Status(claim) != "" || claim.Status.AllocatedResources != nil
 }
 
-// WithStatus is the claim, with growing its volume so far.
+// WithStatus returns a copy of the claim with the given expansion state.
 func WithStatus(claim *corev1.PersistentVolumeClaim, status corev1.ClaimResourceStatus) *corev1.PersistentVolumeClaim {
 	claim = claim.DeepCopy()
 	if claim.Status.AllocatedResourceStatuses == nil {
@@ -52,7 +53,7 @@ func WithStatus(claim *corev1.PersistentVolumeClaim, status corev1.ClaimResource
 	return claim
 }
 
-// WithAllocated is the claim, with a size that is being made.
+// WithAllocated returns a copy of the claim with the given allocated size.
 func WithAllocated(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *corev1.PersistentVolumeClaim {
 	claim = claim.DeepCopy()
 	if claim.Status.AllocatedResources == nil {
@@ -62,7 +63,7 @@ func WithAllocated(claim *corev1.PersistentVolumeClaim, size resource.Quantity) 
 	return claim
 }
 
-// Finished is the claim, with a volume of that size which does not grow.
+// Finished returns a copy of the claim with the given capacity and without an expansion.
 //
 // Upstream: pkg/volume/util MarkFSResizeFinished, MarkNodeExpansionFinishedWithRecovery (v1.36).
 func Finished(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *corev1.PersistentVolumeClaim {
@@ -78,29 +79,30 @@ func Finished(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *core
 	return claim
 }
 
-// Condition is one that is true, as of a time.
+// Condition returns a condition that is true since the given time.
 func Condition(of corev1.PersistentVolumeClaimConditionType, since metav1.Time, message string) corev1.PersistentVolumeClaimCondition {
 	return corev1.PersistentVolumeClaimCondition{Type: of, Status: corev1.ConditionTrue, LastTransitionTime: since, Message: message}
 }
 
-// WithConditions is the claim, with these conditions about growing, and with those it had if they are to be kept. One that
-// it had with the same status stays as it was, with its message. Conditions about something else stay.
+// WithConditions returns a copy of the claim with the wanted conditions about expansion. If keep is
+// set, it also keeps the existing ones. An existing condition with the same status keeps its
+// message and time. Other conditions stay.
 //
 // Upstream: pkg/volume/util MergeResizeConditionOnPVC (v1.36).
 func WithConditions(claim *corev1.PersistentVolumeClaim, keep bool, wanted ...corev1.PersistentVolumeClaimCondition) *corev1.PersistentVolumeClaim {
 	claim = claim.DeepCopy()
 	var merged []corev1.PersistentVolumeClaimCondition
-	for _, has := range claim.Status.Conditions {
-		i := slices.IndexFunc(wanted, func(c corev1.PersistentVolumeClaimCondition) bool { return c.Type == has.Type })
+	for _, existing := range claim.Status.Conditions {
+		i := slices.IndexFunc(wanted, func(c corev1.PersistentVolumeClaimCondition) bool { return c.Type == existing.Type })
 		switch {
-		case !slices.Contains(conditions, has.Type), i < 0 && keep, i >= 0 && wanted[i].Status == has.Status:
-			merged = append(merged, has)
+		case !slices.Contains(conditions, existing.Type), i < 0 && keep, i >= 0 && wanted[i].Status == existing.Status:
+			merged = append(merged, existing)
 		case i >= 0:
 			merged = append(merged, wanted[i])
 		}
 	}
 	for _, c := range wanted {
-		if !slices.ContainsFunc(merged, func(has corev1.PersistentVolumeClaimCondition) bool { return has.Type == c.Type }) {
+		if !slices.ContainsFunc(merged, func(existing corev1.PersistentVolumeClaimCondition) bool { return existing.Type == c.Type }) {
 			merged = append(merged, c)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestConditions are merged as upstream does.
+// TestConditions checks that conditions are merged as upstream does.
 func TestConditions(t *testing.T) {
 	const (
 		resizing = corev1.PersistentVolumeClaimResizing
@@ -46,7 +46,8 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestDifference names the version that was seen, and is nothing where nothing changes.
+// TestDifference checks that a patch names the version it is based on, and that it is empty if
+// nothing changes.
 func TestDifference(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data", ResourceVersion: "7"}}
 	begun := WithStatus(claim, corev1.PersistentVolumeClaimNodeResizeInProgress)

@@ -1,14 +1,22 @@
-// Package resize is what the status of a claim says while the claim's volume grows, and how that is written: by whoever grows
-// volumes at their back end, and by kubelets, which grow them on nodes.
+// Package resize reads and writes the state of a volume expansion in a claim's status.
 //
-// The story goes: a user asks for more in the claim's spec. The status of the resource "storage" becomes
-// ControllerResizeInProgress, and the size that is being made stands in allocatedResources. When the volume is larger, and so
-// its object, a node has to follow (NodeResizePending), does (NodeResizeInProgress), and in the end the status is gone, and
-// capacity says what is there. Who fails for good says so (ControllerResizeInfeasible, NodeResizeInfeasible). Conditions tell
-// people the same.
+//	claim = resize.WithStatus(old, corev1.PersistentVolumeClaimControllerResizeInProgress)
+//	claim = resize.WithAllocated(claim, size)
+//	claim, err := resize.Patch(ctx, client, old, claim, false)
+//	…
+//	done := resize.Finished(claim, size)
 //
-// What is written is computed here, from one version of a claim to the next; who decides that it is to be written is not
-// here.
+// An expansion begins when a user requests more storage in the claim's spec. The resizer sets the
+// status of the resource "storage" to ControllerResizeInProgress, and allocatedResources to the new
+// size. When the volume is larger, the kubelet must follow: NodeResizePending, then
+// NodeResizeInProgress. Finally the status is removed, and capacity has the new size. A final
+// failure is ControllerResizeInfeasible or NodeResizeInfeasible. Conditions report the same to
+// users.
+//
+// # What it does not do
+//
+// It computes and writes the next version of a claim. The resizer and the volume manager decide
+// when.
 //
 // Upstream: pkg/volume/util resize_util.go (v1.36).
 package resize

@@ -13,7 +13,7 @@ import (
 	"github.com/volsim/volsim/internal/resize"
 )
 
-// A resizer begins to grow the volume of a claim; in the end a kubelet says that it has grown.
+// A resizer starts the expansion of a claim's volume; finally a kubelet reports the new capacity.
 func Example() {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data"}}
 	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}

@@ -12,38 +12,39 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Patch writes what is different between two versions of a claim, to its status and annotations, and returns the claim as it
-// is then. Unless anyhow, it is a conflict if the claim is not as it was. A claim that is to be as it was is not written.
+// Patch writes the difference between two versions of a claim to its status and annotations, and
+// returns the written claim. Unless force is set, a claim that has changed since is a conflict.
+// Equal versions are not written. On error it returns the old version.
 //
 // Upstream: pkg/volume/util PatchPVCStatus (v1.36).
-func Patch(ctx context.Context, client kubernetes.Interface, was, is *corev1.PersistentVolumeClaim, anyhow bool) (*corev1.PersistentVolumeClaim, error) {
-	patch, err := difference(was, is, anyhow)
+func Patch(ctx context.Context, client kubernetes.Interface, old, claim *corev1.PersistentVolumeClaim, force bool) (*corev1.PersistentVolumeClaim, error) {
+	patch, err := difference(old, claim, force)
 	if err != nil {
-		return was, fmt.Errorf("patchPVCStatus failed to patch PVC %q: %w", was.Name, err)
+		return old, fmt.Errorf("patchPVCStatus failed to patch PVC %q: %w", old.Name, err)
 	}
 	if patch == nil {
-		return was, nil
+		return old, nil
 	}
-	patched, err := client.CoreV1().PersistentVolumeClaims(was.Namespace).
-		Patch(ctx, was.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	patched, err := client.CoreV1().PersistentVolumeClaims(old.Namespace).
+		Patch(ctx, old.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if err != nil {
-		return was, fmt.Errorf("patchPVCStatus failed to patch PVC %q: %w", was.Name, err)
+		return old, fmt.Errorf("patchPVCStatus failed to patch PVC %q: %w", old.Name, err)
 	}
 	return patched, nil
 }
 
-// difference is the patch from one version to another; nil where they are the same.
-func difference(was, is *corev1.PersistentVolumeClaim, anyhow bool) ([]byte, error) {
-	before, err := json.Marshal(was)
+// difference returns the patch from one version to another, or nil if they are equal.
+func difference(old, claim *corev1.PersistentVolumeClaim, force bool) ([]byte, error) {
+	before, err := json.Marshal(old)
 	if err != nil {
 		return nil, err
 	}
-	after, err := json.Marshal(is)
+	after, err := json.Marshal(claim)
 	if err != nil {
 		return nil, err
 	}
-	patch, err := strategicpatch.CreateTwoWayMergePatch(before, after, was)
-	if err != nil || anyhow || string(patch) == "{}" {
+	patch, err := strategicpatch.CreateTwoWayMergePatch(before, after, old)
+	if err != nil || force || string(patch) == "{}" {
 		return nilIfEmpty(patch), err
 	}
 	var fields map[string]any
@@ -54,7 +55,7 @@ func difference(was, is *corev1.PersistentVolumeClaim, anyhow bool) ([]byte, err
 	if metadata == nil {
 		metadata = map[string]any{}
 	}
-	metadata["resourceVersion"] = was.ResourceVersion
+	metadata["resourceVersion"] = old.ResourceVersion
 	fields["metadata"] = metadata
 	return json.Marshal(fields)
 }
