@@ -10,27 +10,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// objectChanged takes an object into the graph that came or changed.
+// objectChanged adds an object to the graph, or updates its node.
 //
 // Upstream: pkg/controller/garbagecollector GraphBuilder.processGraphChanges.
-func (c *Controller) objectChanged(kind schema.GroupVersionKind, was, is metav1.Object) {
-	n := c.graph[is.GetUID()]
+func (c *Controller) objectChanged(kind schema.GroupVersionKind, old, obj metav1.Object) {
+	n := c.graph[obj.GetUID()]
 	if n == nil {
-		n = newNode(kind, is)
+		n = newNode(kind, obj)
 		c.insert(n)
 	} else {
 		if n.virtual {
-			c.identify(n, identityOf(kind, is))
+			c.identify(n, identityOf(kind, obj))
 		}
-		c.changeOwners(n, is.GetOwnerReferences())
-		n.beingDeleted = n.beingDeleted || beingDeleted(is)
+		c.changeOwners(n, obj.GetOwnerReferences())
+		n.beingDeleted = n.beingDeleted || beingDeleted(obj)
 	}
-	c.startDeletion(was, is, n)
+	c.startDeletion(old, obj, n)
 	c.prune(n)
 }
 
-// identify makes a virtual node that of an object that was seen. Dependents that refer to it by something else are looked
-// at: maybe that one is not theirs.
+// identify turns a virtual node into the node of an observed object. Dependents that refer to it by
+// another identity are queued: their owner may be another object.
 func (c *Controller) identify(n *node, id identity) {
 	n.virtual = false
 	if id == n.id {
@@ -46,12 +46,12 @@ func (c *Controller) identify(n *node, id identity) {
 	}
 }
 
-// startDeletion begins what a deletion that has just begun asks for.
+// startDeletion queues the work of a deletion that has just begun.
 //
 // Upstream: pkg/controller/garbagecollector GraphBuilder.processTransitions.
-func (c *Controller) startDeletion(was, is metav1.Object, n *node) {
+func (c *Controller) startDeletion(old, obj metav1.Object, n *node) {
 	begins := func(finalizer string) bool {
-		return waitsFor(is, finalizer) && (was == nil || !waitsFor(was, finalizer))
+		return waitsFor(obj, finalizer) && (old == nil || !waitsFor(old, finalizer))
 	}
 	switch {
 	case begins(metav1.FinalizerOrphanDependents):
@@ -65,29 +65,30 @@ func (c *Controller) startDeletion(was, is metav1.Object, n *node) {
 	}
 }
 
-// changeOwners gives a node the owners that its object names now. An owner that waits for its dependents and is not
-// blocked any more is looked at.
+// changeOwners sets the owners of a node. An owner that waits for its dependents and is no longer
+// blocked is queued.
 //
-// Upstream: pkg/controller/garbagecollector referencesDiffs, GraphBuilder.addUnblockedOwnersToDeleteQueue.
+// Upstream: pkg/controller/garbagecollector referencesDiffs,
+// GraphBuilder.addUnblockedOwnersToDeleteQueue.
 func (c *Controller) changeOwners(n *node, owners []metav1.OwnerReference) {
-	was := n.owners
-	if apiequality.Semantic.DeepEqual(was, owners) {
+	old := n.owners
+	if apiequality.Semantic.DeepEqual(old, owners) {
 		return
 	}
 	n.owners = owners
 	var added []metav1.OwnerReference
 	for _, ref := range owners {
-		if reference(was, ref.UID) == nil {
+		if reference(old, ref.UID) == nil {
 			added = append(added, ref)
 		}
 	}
-	for _, ref := range was {
-		is := reference(owners, ref.UID)
+	for _, ref := range old {
+		obj := reference(owners, ref.UID)
 		owner := c.graph[ref.UID]
-		if owner != nil && blocks(ref) && (is == nil || !blocks(*is)) {
+		if owner != nil && blocks(ref) && (obj == nil || !blocks(*obj)) {
 			c.collect.Add(owner.id)
 		}
-		if owner != nil && is == nil {
+		if owner != nil && obj == nil {
 			delete(owner.dependents, n)
 			c.prune(owner)
 		}
@@ -103,14 +104,14 @@ func reference(refs []metav1.OwnerReference, uid types.UID) *metav1.OwnerReferen
 	return &refs[i]
 }
 
-// insert puts a node into the graph, beside its owners.
+// insert adds a node to the graph, and links it to its owners.
 func (c *Controller) insert(n *node) {
 	c.graph[n.id.UID] = n
 	c.link(n, n.owners)
 }
 
-// link makes a node a dependent of owners. One of them that has not been seen gets a virtual node, and is asked for. If
-// the node seems to mean an object that is not what it says, it is looked at itself.
+// link makes a node a dependent of owners. An owner that was not observed gets a virtual node, and
+// is queued. If a reference seems not to match its owner, the node itself is queued.
 //
 // Upstream: pkg/controller/garbagecollector GraphBuilder.addDependentToOwners.
 func (c *Controller) link(n *node, owners []metav1.OwnerReference) {
@@ -136,7 +137,7 @@ func (c *Controller) link(n *node, owners []metav1.OwnerReference) {
 	}
 }
 
-// isDoubtful tells whether a reference seems not to mean the owner that has its UID.
+// isDoubtful reports whether a reference seems not to match the owner with its UID.
 func (c *Controller) isDoubtful(n *node, ref metav1.OwnerReference, owner *node) bool {
 	elsewhere := owner.id.Namespace != n.id.Namespace
 	switch {
@@ -147,12 +148,13 @@ func (c *Controller) isDoubtful(n *node, ref metav1.OwnerReference, owner *node)
 		return true
 	case !owner.id.matches(ref):
 		return true
-	default: // one of its dependents has no namespace, but maybe it has one itself
+	default: // a cluster-scoped dependent named it, but it may be namespaced
 		return owner.virtual && elsewhere
 	}
 }
 
-// nodeFromCache takes an owner into the graph that the controller has seen, but had no need of.
+// nodeFromCache adds an owner to the graph that the watcher has cached. It returns nil if there is
+// none.
 func (c *Controller) nodeFromCache(ref metav1.OwnerReference, namespace string) *node {
 	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
 	obj := c.watcher.Seen(kind, namespace, ref.Name, ref.UID)
@@ -165,17 +167,18 @@ func (c *Controller) nodeFromCache(ref metav1.OwnerReference, namespace string) 
 	return n
 }
 
-// objectDeleted takes an object out of the graph that was seen to go.
+// objectDeleted removes a deleted object from the graph.
 func (c *Controller) objectDeleted(id identity) {
 	if n := c.graph[id.UID]; n != nil {
 		c.removeNode(n, id)
 	}
 }
 
-// verifiedAbsent takes an object out of the graph that the server says is not there. The graph may know another by the
-// UID: then only the dependents that mean this one lose their owner.
+// verifiedAbsent removes an object from the graph that does not exist on the server. The graph may
+// know the UID by another identity. Then only the dependents that refer to this one are queued.
 //
-// Upstream: pkg/controller/garbagecollector GraphBuilder.processGraphChanges, for a virtual deletion.
+// Upstream: pkg/controller/garbagecollector GraphBuilder.processGraphChanges, for a virtual
+// deletion.
 func (c *Controller) verifiedAbsent(id identity) {
 	n := c.graph[id.UID]
 	if n == nil {
@@ -200,7 +203,7 @@ func (c *Controller) verifiedAbsent(id identity) {
 	}
 }
 
-// removeNode takes a node out of the graph, and has those looked at that waited for it.
+// removeNode removes a node from the graph, and queues the nodes that waited for it.
 func (c *Controller) removeNode(n *node, id identity) {
 	delete(c.graph, n.id.UID)
 	for _, ref := range n.owners {
@@ -224,14 +227,14 @@ func (c *Controller) removeNode(n *node, id identity) {
 	}
 }
 
-// prune takes a node out of the graph that has no reason to be in it.
+// prune removes a node from the graph if it has neither owners nor dependents.
 func (c *Controller) prune(n *node) {
 	if len(n.owners) == 0 && len(n.dependents) == 0 && !n.beingDeleted {
 		delete(c.graph, n.id.UID)
 	}
 }
 
-// reportNamespace tells of a reference to an owner in another namespace.
+// reportNamespace records an event about a reference to an owner in another namespace.
 //
 // Upstream: pkg/controller/garbagecollector GraphBuilder.reportInvalidNamespaceOwnerRef.
 func (c *Controller) reportNamespace(n *node, owner types.UID) {

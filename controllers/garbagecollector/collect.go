@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// attemptToDelete asks the server how an object is, and deletes it if all its owners are gone.
+// attemptToDelete reads an object from the server, and deletes it if all its owners are absent.
 //
 // Upstream: pkg/controller/garbagecollector GarbageCollector.attemptToDeleteItem.
 func (c *Controller) attemptToDelete(ctx context.Context, key identity) error {
@@ -29,7 +29,7 @@ func (c *Controller) attemptToDelete(ctx context.Context, key identity) error {
 		return err
 	}
 	if n = c.graph[id.UID]; n == nil {
-		return nil // seen to go while the server answered
+		return nil // deleted during the request
 	}
 	if n.deletingDependents {
 		return c.waitForDependents(ctx, n, latest)
@@ -45,7 +45,8 @@ func (c *Controller) attemptToDelete(ctx context.Context, key identity) error {
 	case len(solid) > 0 && len(dangling)+len(waiting) == 0:
 		return nil
 	case len(solid) > 0:
-		// A waiting owner is let go as well, or it would wait for ever.
+		// The reference to a waiting owner is removed too; otherwise that owner would wait
+		// indefinitely.
 		_, err := c.removeOwners(ctx, id, append(dangling, waiting...))
 		return err
 	case len(waiting) > 0 && len(n.dependents) > 0:
@@ -61,11 +62,12 @@ func (c *Controller) attemptToDelete(ctx context.Context, key identity) error {
 	return c.delete(ctx, id, latest, policy)
 }
 
-// deleteInForeground deletes an object that has dependents itself, and whose owner waits for it. If one of the dependents
-// waits for its own, they may wait for each other: then the object blocks nobody from now on.
+// deleteInForeground deletes an object that has dependents, and whose owner waits for it. If one of
+// the dependents also waits, the objects may form a cycle. Then the object stops blocking its
+// owners.
 //
-// Differs: what is deleted is what the patch left; upstream presumes the resourceVersion from before its own patch, which
-// conflicts, and tries again.
+// Differs: the deletion is based on the result of the patch. Upstream's is based on the version
+// before its own patch, which conflicts, and is retried.
 func (c *Controller) deleteInForeground(ctx context.Context, n *node, latest *metav1.PartialObjectMetadata) error {
 	id := n.id
 	circle := slices.ContainsFunc(n.sorted(), func(dependent *node) bool { return dependent.deletingDependents })
@@ -78,7 +80,8 @@ func (c *Controller) deleteInForeground(ctx context.Context, n *node, latest *me
 	return c.delete(ctx, id, latest, metav1.DeletePropagationForeground)
 }
 
-// waitForDependents lets an object go that waited for its dependents, if none of them blocks it any more.
+// waitForDependents removes the finalizer of an object that waited for its dependents, if none of
+// them blocks it any longer.
 //
 // Upstream: pkg/controller/garbagecollector GarbageCollector.processDeletingDependentsItem.
 func (c *Controller) waitForDependents(ctx context.Context, n *node, latest *metav1.PartialObjectMetadata) error {
@@ -94,7 +97,8 @@ func (c *Controller) waitForDependents(ctx context.Context, n *node, latest *met
 	return nil
 }
 
-// classify asks the server how an object's owners are: there, absent, or waiting for their dependents to go.
+// classify reads an object's owners from the server: solid ones exist, dangling ones do not, and
+// waiting ones wait for their dependents to be deleted.
 //
 // Upstream: pkg/controller/garbagecollector GarbageCollector.classifyReferences.
 func (c *Controller) classify(ctx context.Context, id identity, refs []metav1.OwnerReference) (solid, dangling, waiting []types.UID, err error) {
@@ -114,7 +118,7 @@ func (c *Controller) classify(ctx context.Context, id identity, refs []metav1.Ow
 	return solid, dangling, waiting, nil
 }
 
-// owner returns the owner that an object refers to, or nil if there is none.
+// owner returns the owner of a reference, or nil if it does not exist.
 //
 // Upstream: pkg/controller/garbagecollector GarbageCollector.isDangling.
 func (c *Controller) owner(ctx context.Context, id identity, ref metav1.OwnerReference) (*metav1.PartialObjectMetadata, error) {
@@ -142,10 +146,11 @@ func (c *Controller) owner(ctx context.Context, id identity, ref metav1.OwnerRef
 	return latest, nil
 }
 
-// delete deletes an object as it was found. If it has changed since, but not its owners, it is deleted as it is now.
+// delete deletes an object in the given version. On a conflict it deletes the current version if
+// the owners are the same.
 //
-// Differs: as it is now is presumed as well. Upstream then presumes the UID only, and so may delete an object that has got
-// an owner in between.
+// Differs: the retry has the current resourceVersion as a precondition. Upstream's has the UID
+// only, and so may delete an object that has gained an owner in between.
 //
 // Upstream: pkg/controller/garbagecollector GarbageCollector.deleteObject.
 func (c *Controller) delete(ctx context.Context, id identity, latest *metav1.PartialObjectMetadata, policy metav1.DeletionPropagation) error {
@@ -159,13 +164,13 @@ func (c *Controller) delete(ctx context.Context, id identity, latest *metav1.Par
 	}
 	err = client.Delete(ctx, id.Name, opts)
 	if apierrors.IsConflict(err) {
-		is, getErr := client.Get(ctx, id.Name, metav1.GetOptions{})
+		current, getErr := client.Get(ctx, id.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(getErr):
 			err = getErr
-		case getErr == nil && is.UID == id.UID && is.ResourceVersion != latest.ResourceVersion &&
-			apiequality.Semantic.DeepEqual(is.OwnerReferences, latest.OwnerReferences):
-			opts.Preconditions.ResourceVersion = &is.ResourceVersion
+		case getErr == nil && current.UID == id.UID && current.ResourceVersion != latest.ResourceVersion &&
+			apiequality.Semantic.DeepEqual(current.OwnerReferences, latest.OwnerReferences):
+			opts.Preconditions.ResourceVersion = &current.ResourceVersion
 			err = client.Delete(ctx, id.Name, opts)
 		}
 	}

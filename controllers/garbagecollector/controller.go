@@ -16,24 +16,26 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// EventSource is the component that events name.
+// EventSource is the reporting component of the controller's events.
 const EventSource = "garbage-collector-controller"
 
-// MetadataWatcher tells of the objects of all resources. A *fake.Survey is one; one over informers of a real server need only call
-// concerns and take in the component's monitor.
+// MetadataWatcher watches the metadata of all resources. It is implemented by *fake.MetadataWatcher
+// and *remote.MetadataWatcher. Another implementation must call matches and observe in the
+// process's monitor.
 type MetadataWatcher interface {
-	// Follow begins to call take with the changes that concerns tells to concern the controller, beginning with what there
-	// is. was is nil for an object that comes, is for one that goes, both when a kind comes to be served. kind is the
-	// preferred version's.
-	Follow(concerns func(kind schema.GroupVersionKind, was, is metav1.Object) bool,
-		take func(kind schema.GroupVersionKind, was, is metav1.Object))
-	// Seen returns an object with a UID as the controller has seen it, or nil, and from then on tells of it.
+	// Follow starts to call observe with the changes that match, beginning with the existing
+	// objects. old is nil for an addition, obj for a deletion, both are nil when a kind becomes
+	// served. kind has the preferred version.
+	Follow(matches func(kind schema.GroupVersionKind, old, obj metav1.Object) bool,
+		observe func(kind schema.GroupVersionKind, old, obj metav1.Object))
+	// Seen returns the cached object with a UID, or nil, and delivers its changes from then on.
 	Seen(kind schema.GroupVersionKind, namespace, name string, uid types.UID) metav1.Object
-	// Mapping tells the resource that serves a kind, whether it is namespaced, and whether there is one.
+	// Mapping returns the resource that serves a kind, whether it is namespaced, and whether it
+	// exists.
 	Mapping(kind schema.GroupVersionKind) (resource schema.GroupVersionResource, namespaced, ok bool)
 }
 
-// Config is what New must be told.
+// Config configures New.
 type Config struct {
 	Process  *sim.Process
 	Client   metadata.Interface
@@ -41,11 +43,11 @@ type Config struct {
 	Recorder record.EventRecorder
 }
 
-// Controller is the garbage collector. It is moved by its component's host; nothing of it is called from outside.
+// Controller is the garbage collector. Its process's host runs it; it has no exported methods.
 //
-// Differs: one worker for each queue; upstream has 20. What an object's owner is, if the controller has not seen it, is
-// asked for once, not again and again until it is seen: the change that brings it into sight is told. An object of a kind
-// that nobody serves is taken up again when somebody does.
+// Differs: there is one worker for each queue; upstream has 20. An owner that was not observed is
+// requested once, and again when it is observed; upstream retries until then. An object of an
+// unserved kind is retried when the kind is served.
 //
 // Upstream: pkg/controller/garbagecollector GarbageCollector, GraphBuilder (v1.36).
 type Controller struct {
@@ -55,12 +57,13 @@ type Controller struct {
 
 	graph    map[types.UID]*node
 	absent   absentOwners
-	unserved map[schema.GroupKind][]identity // what waits for a kind to be served
+	unserved map[schema.GroupKind][]identity // objects that wait for a kind to be served
 	collect  *sim.Queue[identity]
 	orphan   *sim.Queue[identity]
 }
 
-// New makes the controller: it begins to follow the source and makes the queues. It must be called before the host starts.
+// New returns the controller. It starts to follow the watcher, and adds queues to the process. It
+// must be called before the host starts.
 func New(cfg Config) *Controller {
 	c := &Controller{
 		client: cfg.Client, watcher: cfg.Watcher, recorder: cfg.Recorder,
@@ -75,15 +78,17 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// unservedError says that nobody serves a kind.
+// unservedError means that no resource serves a kind.
 type unservedError struct{ kind schema.GroupVersionKind }
 
 func (e unservedError) Error() string { return "no resource serves " + e.kind.String() }
 
-// errNamespacedOwner says that an object without a namespace refers to an owner that has one, which no retry mends.
+// errNamespacedOwner means that a cluster-scoped object refers to a namespaced owner. Retries do
+// not help.
 var errNamespacedOwner = errors.New("cluster-scoped objects cannot refer to namespaced owners")
 
-// deferUnserved has what cannot be done before a kind is served wait for that, and forgets what cannot be done at all.
+// deferUnserved wraps the sync function of a queue. An object that needs an unserved kind waits
+// until the kind is served. An object with an invalid reference is dropped.
 func (c *Controller) deferUnserved(sync func(context.Context, identity) error) func(context.Context, identity) error {
 	return func(ctx context.Context, id identity) error {
 		err := sync(ctx, id)
@@ -100,48 +105,48 @@ func (c *Controller) deferUnserved(sync func(context.Context, identity) error) f
 	}
 }
 
-// matches tells whether a change may alter the graph, or what is to be done: it is about references to owners, about the
-// beginning of a deletion, or about the end of something that is in the graph.
-func (c *Controller) matches(kind schema.GroupVersionKind, was, is metav1.Object) bool {
+// matches reports whether a change may concern the graph: it changes owner references, begins a
+// deletion, or deletes an object in the graph.
+func (c *Controller) matches(kind schema.GroupVersionKind, old, obj metav1.Object) bool {
 	switch {
 	case isIgnored(kind):
 		return false
-	case was == nil && is == nil:
+	case old == nil && obj == nil:
 		return len(c.unserved[kind.GroupKind()]) > 0
-	case is == nil:
-		return c.graph[was.GetUID()] != nil
-	case was == nil:
-		return c.graph[is.GetUID()] != nil || len(is.GetOwnerReferences()) > 0 ||
-			waitsFor(is, metav1.FinalizerOrphanDependents) || waitsFor(is, metav1.FinalizerDeleteDependents)
-	case !apiequality.Semantic.DeepEqual(was.GetOwnerReferences(), is.GetOwnerReferences()):
+	case obj == nil:
+		return c.graph[old.GetUID()] != nil
+	case old == nil:
+		return c.graph[obj.GetUID()] != nil || len(obj.GetOwnerReferences()) > 0 ||
+			waitsFor(obj, metav1.FinalizerOrphanDependents) || waitsFor(obj, metav1.FinalizerDeleteDependents)
+	case !apiequality.Semantic.DeepEqual(old.GetOwnerReferences(), obj.GetOwnerReferences()):
 		return true
-	case waitsFor(was, metav1.FinalizerOrphanDependents) != waitsFor(is, metav1.FinalizerOrphanDependents),
-		waitsFor(was, metav1.FinalizerDeleteDependents) != waitsFor(is, metav1.FinalizerDeleteDependents):
+	case waitsFor(old, metav1.FinalizerOrphanDependents) != waitsFor(obj, metav1.FinalizerOrphanDependents),
+		waitsFor(old, metav1.FinalizerDeleteDependents) != waitsFor(obj, metav1.FinalizerDeleteDependents):
 		return true
 	default:
-		return c.graph[is.GetUID()] != nil && beingDeleted(was) != beingDeleted(is)
+		return c.graph[obj.GetUID()] != nil && beingDeleted(old) != beingDeleted(obj)
 	}
 }
 
-// isIgnored are the kinds that are not collected.
+// isIgnored reports whether a kind is not collected.
 //
 // Upstream: pkg/controller/garbagecollector ignoredResources.
 func isIgnored(kind schema.GroupVersionKind) bool {
 	return kind.Kind == "Event" && (kind.Group == corev1.GroupName || kind.Group == eventsv1.GroupName)
 }
 
-// observeChange takes a change into the graph.
-func (c *Controller) observeChange(kind schema.GroupVersionKind, was, is metav1.Object) {
+// observeChange applies a change to the graph.
+func (c *Controller) observeChange(kind schema.GroupVersionKind, old, obj metav1.Object) {
 	switch {
-	case was == nil && is == nil:
+	case old == nil && obj == nil:
 		waiting := c.unserved[kind.GroupKind()]
 		delete(c.unserved, kind.GroupKind())
 		for _, id := range waiting {
 			c.collect.Add(id)
 		}
-	case is == nil:
-		c.objectDeleted(identityOf(kind, was))
+	case obj == nil:
+		c.objectDeleted(identityOf(kind, old))
 	default:
-		c.objectChanged(kind, was, is)
+		c.objectChanged(kind, old, obj)
 	}
 }

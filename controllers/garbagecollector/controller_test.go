@@ -22,13 +22,13 @@ const (
 	orphan     = metav1.DeletePropagationOrphan
 )
 
-// TestCollect has the situations of upstream's integration tests (test/integration/garbagecollector), and of its tables
-// TestAttemptToDeleteItem and TestConflictingData.
+// TestCollect has the cases of upstream's integration tests (test/integration/garbagecollector),
+// and of its tables TestAttemptToDeleteItem and TestConflictingData.
 func TestCollect(t *testing.T) {
 	tests := []struct {
 		name string
 		make func(w *world)
-		then func(w *world) // after the collector has seen all
+		then func(w *world) // after the collector has observed everything
 		want string
 	}{
 		{
@@ -207,15 +207,15 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// own adds an owner to what is there.
+// own adds an owner to an existing object.
 func (w *world) own(short, owner string) {
 	ref := w.reference(owner)
 	w.patch(short, fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":%q,"kind":%q,"name":%q,"uid":%q,"blockOwnerDeletion":%v}]}}`,
 		ref.APIVersion, ref.Kind, ref.Name, ref.UID, ref.BlockOwnerDeletion != nil))
 }
 
-// What owns nothing and is owned by nobody costs no step, whatever becomes of it.
-func TestWhatIsNobodysCostsNothing(t *testing.T) {
+// Objects without owners and dependents cost no step.
+func TestUnownedObjectsCostNothing(t *testing.T) {
 	w := newWorld(t, nil)
 	w.settle()
 	w.create("a")
@@ -241,7 +241,8 @@ func TestWhatIsNobodysCostsNothing(t *testing.T) {
 	}
 }
 
-// A deletion presumes the object's UID and resourceVersion; if something else than the owners changed meanwhile, the UID.
+// A deletion has the object's UID and resourceVersion as preconditions. If the object changed, but
+// not its owners, it is deleted in its new version.
 func TestPreconditions(t *testing.T) {
 	setLabel := func(w *world) { w.patch("b", `{"metadata":{"labels":{"a":"b"}}}`) }
 	tests := []struct {
@@ -291,7 +292,7 @@ func TestPreconditions(t *testing.T) {
 	}
 }
 
-// Where a write conflicts, it is made again.
+// A write that conflicts is retried.
 func TestConflicts(t *testing.T) {
 	for _, how := range []metav1.DeletionPropagation{orphan, foreground} {
 		t.Run(string(how), func(t *testing.T) {
@@ -315,7 +316,7 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// What refers to an owner of a kind that nobody serves waits until somebody does.
+// An object with an owner of an unserved kind waits until the kind is served.
 func TestKindThatComesLater(t *testing.T) {
 	w := newWorld(t, nil)
 	w.server.Uninstall("example.com", "widgets")
@@ -335,7 +336,7 @@ func TestKindThatComesLater(t *testing.T) {
 	w.want("", "the owner of an owner went")
 }
 
-// A custom resource that ceases to be served leaves what its objects owned without an owner.
+// When a custom resource ceases to be served, the dependents of its objects have no owner.
 func TestKindThatGoes(t *testing.T) {
 	w := newWorld(t, nil)
 	w.create("Widget/x")
@@ -348,7 +349,7 @@ func TestKindThatGoes(t *testing.T) {
 	}
 }
 
-func TestOwnerInAnotherNamespaceIsTold(t *testing.T) {
+func TestOwnerInAnotherNamespaceIsReported(t *testing.T) {
 	w := newWorld(t, nil)
 	w.create("other/a")
 	w.create("b", "other/a")
@@ -386,8 +387,8 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// The log of a resource may be gone when the collector comes to read it: it lists again.
-func TestCollectorThatIsBehindListsAgain(t *testing.T) {
+// If the log of a resource was compacted before the collector read it, the collector lists again.
+func TestLaggingCollectorListsAgain(t *testing.T) {
 	w := newWorld(t, nil)
 	w.create("a")
 	w.create("b", "a")

@@ -1,18 +1,33 @@
-// Package garbagecollector deletes what nobody owns any more.
+// Package garbagecollector deletes objects whose owners no longer exist.
 //
-// It keeps a graph of the objects that own others and of those that are owned, as far as it has seen them. Where something
-// in it changes, it asks the server how the object and its owners are, and then writes: an object whose owners are all
-// gone is deleted; one that keeps an owner loses its references to those that are gone, or that wait for it to go; an
-// owner that waits for its dependents loses the finalizer foregroundDeletion when none is left that blocks it; one whose
-// dependents are to outlive it loses the finalizer orphan when they have forgotten it.
+//	garbagecollector.New(garbagecollector.Config{
+//		Process: process, Client: client.Metadata(), Watcher: server.MetadataWatcher(process),
+//		Recorder: recorder,
+//	})
+//	host.Run() // or host.Start, on a live host
 //
-// No deletion is decided from the graph alone, and each presumes the object's UID and, at first, its resourceVersion. An
-// owner that the controller has not seen is in the graph all the same, by what its dependents say of it: a virtual one. It
-// is asked for, and either comes into sight or counts as absent.
+// The controller keeps a graph of the objects that have owners or dependents, as far as it has
+// observed them. A change in the graph queues the affected objects. For each one it reads the
+// object and its owners from the server, and then writes:
 //
-// What owns nothing and is owned by nobody is not in the graph, and costs nothing.
+//   - An object whose owners are all absent is deleted.
+//   - An object with a remaining owner loses its references to absent owners, and to owners that
+//     wait for its deletion.
+//   - An owner that waits for its dependents loses the finalizer foregroundDeletion when no
+//     dependent blocks it.
+//   - An owner whose dependents must outlive it loses the finalizer orphan when they no longer
+//     refer to it.
 //
-// Not here: the debugging view of the graph.
+// No deletion is decided from the graph alone. Each one has the object's UID as a precondition, and
+// at first its resourceVersion. An owner that was not observed has a virtual node, as described by
+// its dependents. It is requested from the server, and is then either observed or known to be
+// absent.
+//
+// Objects without owners and dependents are not in the graph, and cost no step.
+//
+// # What it does not do
+//
+// There is no debug handler for the graph.
 //
 // Upstream: pkg/controller/garbagecollector (v1.36.3).
 package garbagecollector

@@ -15,16 +15,16 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A secret that a config map owns goes with it; another secret stays.
+// A secret that a config map owns is deleted with it; another secret stays.
 func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	component := host.Process("garbagecollector")
-	client := server.Client(component)
+	process := host.Process("garbagecollector")
+	client := server.Client(process)
 	garbagecollector.New(garbagecollector.Config{
-		Process: component, Client: client.Metadata(), Watcher: server.MetadataWatcher(component),
-		Recorder: events.New(events.Config{Process: component, Client: client, Source: garbagecollector.EventSource}),
+		Process: process, Client: client.Metadata(), Watcher: server.MetadataWatcher(process),
+		Recorder: events.New(events.Config{Process: process, Client: client, Source: garbagecollector.EventSource}),
 	})
 
 	owner := metav1.ObjectMeta{Namespace: "default", Name: "app", UID: "1"}

@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// identity is where an object is to be found, and which one it is.
+// identity identifies an object by kind, namespace, name and UID.
 type identity struct {
 	APIVersion, Kind, Namespace, Name string
 	UID                               types.UID
 }
 
-// String is how events name it.
+// String returns the form that events contain.
 //
 // Upstream: pkg/controller/garbagecollector objectReference.String.
 func (id identity) String() string {
@@ -28,13 +28,13 @@ func (id identity) gvk() schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(id.APIVersion, id.Kind)
 }
 
-// withoutNamespace is the identity without its namespace.
+// withoutNamespace returns the identity without its namespace.
 func (id identity) withoutNamespace() identity {
 	id.Namespace = ""
 	return id
 }
 
-// compare orders identities: first by kind, whether or not that is namespaced.
+// compare orders identities, by kind first.
 //
 // Upstream: pkg/controller/garbagecollector referenceLessThan.
 func (id identity) compare(other identity) int {
@@ -49,12 +49,12 @@ func identityOf(kind schema.GroupVersionKind, obj metav1.Object) identity {
 	return id
 }
 
-// ownerOf is the identity that a reference gives to the owner of something in a namespace.
+// ownerOf returns the identity of the owner that an object in a namespace refers to.
 func ownerOf(ref metav1.OwnerReference, namespace string) identity {
 	return identity{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: namespace, Name: ref.Name, UID: ref.UID}
 }
 
-// matches tells whether a reference is to this identity, whatever the namespace.
+// matches reports whether a reference has this identity, in any namespace.
 func (id identity) matches(ref metav1.OwnerReference) bool { return ownerOf(ref, id.Namespace) == id }
 
 // node is an object in the graph.
@@ -62,12 +62,12 @@ type node struct {
 	id                 identity
 	owners             []metav1.OwnerReference
 	dependents         map[*node]struct{}
-	virtual            bool // known only by what dependents say of it
+	virtual            bool // known only from the references of dependents
 	beingDeleted       bool
-	deletingDependents bool // it is being deleted, and waits for its dependents
+	deletingDependents bool // being deleted, and waiting for its dependents
 }
 
-// newNode makes the node of an object that was seen.
+// newNode returns the node of an observed object.
 func newNode(kind schema.GroupVersionKind, obj metav1.Object) *node {
 	return &node{
 		id: identityOf(kind, obj), owners: obj.GetOwnerReferences(), dependents: map[*node]struct{}{},
@@ -76,12 +76,12 @@ func newNode(kind schema.GroupVersionKind, obj metav1.Object) *node {
 	}
 }
 
-// sorted are the dependents, in order.
+// sorted returns the dependents in order.
 func (n *node) sorted() []*node {
 	return slices.SortedFunc(maps.Keys(n.dependents), func(a, b *node) int { return a.id.compare(b.id) })
 }
 
-// blocking are the dependents that keep the node from going before them, in order.
+// blocking returns the dependents that block the deletion of the node, in order.
 func (n *node) blocking() []*node {
 	return slices.DeleteFunc(n.sorted(), func(dependent *node) bool {
 		return !slices.ContainsFunc(dependent.owners, func(ref metav1.OwnerReference) bool {
@@ -100,12 +100,13 @@ func hasFinalizer(obj metav1.Object, finalizer string) bool {
 	return slices.Contains(obj.GetFinalizers(), finalizer)
 }
 
-// waitsFor tells whether an object is being deleted, and has a finalizer.
+// waitsFor reports whether an object is being deleted and has a finalizer.
 func waitsFor(obj metav1.Object, finalizer string) bool {
 	return beingDeleted(obj) && hasFinalizer(obj, finalizer)
 }
 
-// partition tells which dependents refer to an owner by this identity, and which by another. Some do both.
+// partition returns the dependents that refer to an owner by this identity, and those that do by
+// another. Some do both.
 //
 // Upstream: pkg/controller/garbagecollector partitionDependents.
 func partition(dependents []*node, owner identity) (matching, others []*node) {
@@ -129,8 +130,8 @@ func partition(dependents []*node, owner identity) (matching, others []*node) {
 	return matching, others
 }
 
-// alternative is another identity by which dependents refer to an owner that is absent by this one: the next in order, or
-// else the first; ok is false when there is none.
+// alternative returns another identity by which dependents refer to an absent owner: the next in
+// order, or else the first. ok is false if there is none.
 //
 // Upstream: pkg/controller/garbagecollector getAlternateOwnerIdentity.
 func alternative(dependents []*node, absent identity) (next identity, ok bool) {
@@ -139,7 +140,7 @@ func alternative(dependents []*node, absent identity) (next identity, ok bool) {
 		for _, ref := range dependent.owners {
 			other := ownerOf(ref, dependent.id.Namespace)
 			if absent.Namespace == "" && other.APIVersion == absent.APIVersion && other.Kind == absent.Kind {
-				other.Namespace = "" // the kind is known to have none
+				other.Namespace = "" // the kind is known to be cluster-scoped
 			}
 			if ref.UID == absent.UID && other != absent {
 				others = append(others, other)
@@ -163,7 +164,8 @@ func alternative(dependents []*node, absent identity) (next identity, ok bool) {
 // Upstream: pkg/controller/garbagecollector NewReferenceCache.
 const absentMax = 500
 
-// absentOwners are the owners that are known not to be. A UID is never given again, so none of them comes back.
+// absentOwners are owners that are known not to exist. UIDs are not reused, so none of them is
+// created again.
 type absentOwners struct {
 	known map[identity]struct{}
 	order []identity // oldest first

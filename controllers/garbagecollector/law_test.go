@@ -17,12 +17,12 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// everything are the objects of the kinds that the worlds here have.
+// everything returns the objects of all kinds in these worlds.
 func (w *world) everything() []fake.Object {
 	return slices.Concat(w.server.List("configmaps"), w.server.List("nodes"), w.server.List("widgets.example.com"))
 }
 
-// owners tells which of an object's owners there are, and which of those wait for it.
+// owners returns which of an object's owners exist, and which of those wait for it.
 func (w *world) owners(obj fake.Object) (solid, waiting []string) {
 	for _, ref := range obj.GetOwnerReferences() {
 		for _, owner := range w.everything() {
@@ -40,7 +40,7 @@ func (w *world) owners(obj fake.Object) (solid, waiting []string) {
 	return solid, waiting
 }
 
-// watchOver fails the test where the collector deletes what has an owner.
+// watchOver fails the test if the collector deletes an object that has an owner.
 func (w *world) watchOver() {
 	w.server.OnCommit(func(c fake.Commit) {
 		begun := c.Type == watch.Deleted || c.Before != nil && c.Before.GetDeletionTimestamp() == nil && c.After.GetDeletionTimestamp() != nil
@@ -50,7 +50,7 @@ func (w *world) watchOver() {
 	})
 }
 
-// atRest names what should not be there when nothing is left to happen.
+// atRest returns the objects that must not exist at rest.
 func (w *world) atRest() []string {
 	var wrong []string
 	for _, obj := range w.everything() {
@@ -79,7 +79,7 @@ func (w *world) blocked(owner fake.Object) bool {
 	})
 }
 
-// meddling is a user who does things by chance, to things that may not be there.
+// meddling is a user that makes random requests, also about objects that do not exist.
 type meddling struct {
 	w      *world
 	chance *sim.Seeded
@@ -90,7 +90,7 @@ var shorts = []string{"a", "b", "c", "d", "other/a", "other/e", "Node/n", "Node/
 
 func (m meddling) pick() string { return shorts[m.chance.Choose(len(shorts))] }
 
-// owner is a reference to something, as it is or as it might be.
+// owner returns a reference to an object, correct or not.
 func (m meddling) owner() string {
 	owner := m.pick()
 	_, name, client := m.w.place(owner)
@@ -146,9 +146,9 @@ func namespaceOf(short string) string {
 	}
 }
 
-// Whatever users do, and however far the collector is behind: nothing is collected that has an owner, and at rest nothing
-// is left that should have been. A restart changes nothing of that.
-func TestNothingOwnedIsCollectedAndNothingElseIsLeft(t *testing.T) {
+// Under any workload and with any cache lag, no object with an owner is collected, and none remains
+// at rest that should be. A restart does not change that.
+func TestNothingOwnedIsCollectedAndNothingElseRemains(t *testing.T) {
 	for seed := range uint64(400) {
 		w := newWorld(t, sim.NewSeeded(seed))
 		w.watchOver()

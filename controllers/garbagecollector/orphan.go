@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// attemptToOrphan has the dependents of an object forget it, and then lets it go.
+// attemptToOrphan removes the references of the dependents of an object, and then its finalizer.
 //
 // Differs: one dependent after the other; upstream patches them in parallel.
 //

@@ -23,14 +23,14 @@ import (
 
 var ctx = context.Background()
 
-// atOnce is the caller of somebody who needs no turn.
+// atOnce is a caller whose calls take effect at once.
 type atOnce struct{ w *world }
 
 func (a atOnce) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
 func (a atOnce) Now() time.Time                                                 { return a.w.host.Now() }
 
-// world is a server with a garbage collector. Objects are config maps of the namespace default, where nothing else is
-// said: "a", or "namespace/a"; and nodes, "Node/a"; and widgets, which are custom, "Widget/a".
+// world is a server with a garbage collector. Objects are written as "a", "namespace/a", "Node/a"
+// and "Widget/a": config maps of namespace default or another, nodes, and custom objects.
 type world struct {
 	testing.TB
 	host   sim.Host
@@ -38,7 +38,7 @@ type world struct {
 	user   *fake.Clientset // acts at once
 
 	collector *sim.Process
-	gone      bool                      // nobody serves widgets
+	gone      bool                      // widgets are not served
 	doing     string                    // the verb of the collector's request that takes effect now
 	meddle    func(action trace.Action) // before each request of the collector takes effect
 }
@@ -79,7 +79,7 @@ func (m meddler) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 	})
 }
 
-// run begins a garbage collector.
+// run starts a garbage collector.
 func (w *world) run() {
 	w.collector = w.host.Process("garbagecollector")
 	client := w.server.Client(meddler{w.collector, w})
@@ -89,7 +89,7 @@ func (w *world) run() {
 	})
 }
 
-// restart ends the host with all that runs in it, and begins another with a new collector.
+// restart closes the host, and starts another one with a new collector.
 func (w *world) restart(chooser sim.Chooser) {
 	w.host.Close()
 	w.server.RemoveComponent(w.collector)
@@ -111,7 +111,7 @@ func must[T any](obj T, err error) T {
 	return obj
 }
 
-// place is the kind, namespace and name that an object's short name means, and the client for it.
+// place returns kind, namespace and name of an object's short form, and the client for it.
 func (w *world) place(short string) (kind schema.GroupVersionKind, name string, client fake.ResourceClient) {
 	kind = corev1.SchemeGroupVersion.WithKind("ConfigMap")
 	resource := corev1.SchemeGroupVersion.WithResource("configmaps")
@@ -135,7 +135,8 @@ func (w *world) place(short string) (kind schema.GroupVersionKind, name string, 
 	return kind, name, client
 }
 
-// newObject makes an object with owners: "a", "a!" if it blocks the owner's deletion, "a?" if there is no such owner.
+// newObject returns an object with owners: "a", "a!" if it blocks the owner's deletion, "a?" if the
+// owner does not exist.
 func (w *world) newObject(short string, owners ...string) (fake.Object, fake.ResourceClient) {
 	w.Helper()
 	_, name, client := w.place(short)
@@ -182,7 +183,7 @@ func (w *world) patch(short, data string) {
 	must(client.Patch(ctx, name, types.MergePatchType, []byte(data), metav1.PatchOptions{}))
 }
 
-// left tells what is left, with owners and finalizers: "a b>a c>a,b +finalizer".
+// left returns the remaining objects with owners and finalizers: "a b>a c>a,b +finalizer".
 func (w *world) left() string {
 	var all []string
 	for _, resource := range []string{"configmaps", "nodes", "widgets.example.com"} {
@@ -218,7 +219,7 @@ func (w *world) want(left, when string) {
 	}
 }
 
-// requests are the requests of the collector.
+// requests returns the requests of the collector.
 func (w *world) requests(verbs ...string) []string {
 	var all []string
 	for _, r := range w.host.Log().Records() {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// resource is the client for an object.
+// resource returns the client for an object.
 func (c *Controller) resource(id identity) (metadata.ResourceInterface, error) {
 	r, namespaced, ok := c.watcher.Mapping(id.gvk())
 	switch {
@@ -21,7 +21,7 @@ func (c *Controller) resource(id identity) (metadata.ResourceInterface, error) {
 	case !namespaced:
 		return c.client.Resource(r), nil
 	case id.Namespace == "":
-		return nil, errNamespacedOwner // something without a namespace named it as its owner
+		return nil, errNamespacedOwner // a cluster-scoped object named it as its owner
 	}
 	return c.client.Resource(r).Namespace(id.Namespace), nil
 }
@@ -45,13 +45,13 @@ type patchedMeta struct {
 	OwnerReferences any       `json:"ownerReferences,omitempty"`
 }
 
-// deletedReference takes one reference out, in a strategic merge patch.
+// deletedReference deletes one reference in a strategic merge patch.
 type deletedReference struct {
 	Patch string    `json:"$patch"`
 	UID   types.UID `json:"uid"`
 }
 
-// removeOwners takes references to owners out of an object.
+// removeOwners removes references to owners from an object.
 func (c *Controller) removeOwners(ctx context.Context, id identity, owners []types.UID) (*metav1.PartialObjectMetadata, error) {
 	deleted := make([]deletedReference, len(owners))
 	for i, uid := range owners {
@@ -62,7 +62,7 @@ func (c *Controller) removeOwners(ctx context.Context, id identity, owners []typ
 	})
 }
 
-// unblockOwners says of an object that no owner has to wait for it.
+// unblockOwners marks the references of an object as not blocking.
 func (c *Controller) unblockOwners(ctx context.Context, id identity, owners []metav1.OwnerReference) (*metav1.PartialObjectMetadata, error) {
 	var blocking []metav1.OwnerReference
 	for _, ref := range owners {
@@ -79,8 +79,8 @@ func (c *Controller) unblockOwners(ctx context.Context, id identity, owners []me
 	})
 }
 
-// patchOwners changes an object's references by a strategic merge patch, or, where the resource knows none, by a merge
-// patch of what change makes of the references that are there.
+// patchOwners patches an object's references. It uses a strategic merge patch. For a resource that
+// does not support it, it uses a merge patch with change applied to the current references.
 //
 // Upstream: pkg/controller/garbagecollector GarbageCollector.patch.
 func (c *Controller) patchOwners(ctx context.Context, id identity, strategic any,
@@ -109,7 +109,7 @@ func (c *Controller) patchOwners(ctx context.Context, id identity, strategic any
 	})
 }
 
-// removeFinalizer takes a finalizer off an object as it was found.
+// removeFinalizer removes a finalizer from the given version of an object.
 //
 // Upstream: pkg/controller/garbagecollector GarbageCollector.removeFinalizer.
 func (c *Controller) removeFinalizer(ctx context.Context, id identity, latest *metav1.PartialObjectMetadata, finalizer string) error {
@@ -120,14 +120,14 @@ func (c *Controller) removeFinalizer(ctx context.Context, id identity, latest *m
 	if err != nil {
 		return err
 	}
-	var left []string
+	var remaining []string
 	for _, f := range latest.Finalizers {
 		if f != finalizer {
-			left = append(left, f)
+			remaining = append(remaining, f)
 		}
 	}
 	data := mustMarshal(map[string]any{"metadata": map[string]any{
-		"resourceVersion": latest.ResourceVersion, "finalizers": left,
+		"resourceVersion": latest.ResourceVersion, "finalizers": remaining,
 	}})
 	_, err = client.Patch(ctx, id.Name, types.MergePatchType, data, metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) {
@@ -139,7 +139,7 @@ func (c *Controller) removeFinalizer(ctx context.Context, id identity, latest *m
 func mustMarshal(v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic("garbagecollector: patch: " + err.Error()) // strings only
+		panic("garbagecollector: encode patch: " + err.Error()) // strings only
 	}
 	return data
 }

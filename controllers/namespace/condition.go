@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// okConditions is what the conditions say where nothing is wrong, in the order in which they are written.
+// okConditions are the conditions without a failure, in the order in which they are written.
 //
 // Upstream: pkg/controller/namespace/deletion conditionTypes, okMessages, okReasons.
 var okConditions = []corev1.NamespaceCondition{
@@ -37,20 +37,20 @@ var okConditions = []corev1.NamespaceCondition{
 	},
 }
 
-// conditions gathers what a look at a namespace's content came to.
+// conditions collects the failures of one attempt to delete a namespace's content.
 //
 // Upstream: pkg/controller/namespace/deletion namespaceConditionUpdater.
 type conditions struct {
 	now      metav1.Time
 	failures []corev1.NamespaceCondition
-	failed   []error // deletions that did
+	failed   []error // of deletions
 }
 
 func (c *conditions) add(what corev1.NamespaceConditionType, reason, message string) {
 	c.failures = append(c.failures, corev1.NamespaceCondition{Type: what, Status: corev1.ConditionTrue, Reason: reason, Message: message})
 }
 
-// discovery tells that not all resources were found.
+// discovery records that discovery was incomplete.
 func (c *conditions) discovery(err error) {
 	msg := err.Error()
 	var failed *discovery.ErrGroupDiscoveryFailed
@@ -60,12 +60,12 @@ func (c *conditions) discovery(err error) {
 	c.add(corev1.NamespaceDeletionDiscoveryFailure, "DiscoveryFailed", msg)
 }
 
-// parsing tells of a group and version that cannot be read.
+// parsing records an invalid group and version.
 func (c *conditions) parsing(err error) {
 	c.add(corev1.NamespaceDeletionGVParsingFailure, "GroupVersionParsingFailed", err.Error())
 }
 
-// remaining tells what is left.
+// remaining records the remaining content.
 func (c *conditions) remaining(found content) {
 	if len(found.resources) > 0 {
 		var all []string
@@ -86,7 +86,7 @@ func (c *conditions) remaining(found content) {
 	}
 }
 
-// update writes the conditions into a status, and tells whether that changed anything.
+// update updates the conditions of a status, and reports whether they changed.
 func (c *conditions) update(status *corev1.NamespaceStatus) (changed bool) {
 	if len(c.failed) > 0 {
 		var all []string
@@ -97,23 +97,23 @@ func (c *conditions) update(status *corev1.NamespaceStatus) (changed bool) {
 		c.add(corev1.NamespaceDeletionContentFailure, "ContentDeletionFailed",
 			fmt.Sprintf("Failed to delete all resource types, %d remaining: %v", len(all), strings.Join(all, ", ")))
 	}
-	for _, is := range okConditions {
-		if i := find(c.failures, is.Type); i >= 0 {
-			is = c.failures[i]
+	for _, condition := range okConditions {
+		if i := find(c.failures, condition.Type); i >= 0 {
+			condition = c.failures[i]
 		}
-		is.LastTransitionTime = c.now
-		i := find(status.Conditions, is.Type)
+		condition.LastTransitionTime = c.now
+		i := find(status.Conditions, condition.Type)
 		if i < 0 {
-			status.Conditions = append(status.Conditions, is)
+			status.Conditions = append(status.Conditions, condition)
 			changed = true
 			continue
 		}
-		was := status.Conditions[i]
-		if was.Status == is.Status {
-			is.LastTransitionTime = was.LastTransitionTime
+		existing := status.Conditions[i]
+		if existing.Status == condition.Status {
+			condition.LastTransitionTime = existing.LastTransitionTime
 		}
-		if was != is {
-			status.Conditions[i] = is
+		if existing != condition {
+			status.Conditions[i] = condition
 			changed = true
 		}
 	}

@@ -18,15 +18,16 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// errRemaining says that something is left which nothing keeps: no retry mends it, but its going will be told.
+// errRemaining means that content remains without a finalizer. It is not retried: its deletion will
+// be observed.
 var errRemaining = errors.New("unexpected items still remain in namespace")
 
-// content is what was found in a namespace after it was emptied.
+// content is the content that remained in a namespace after its deletion was requested.
 type content struct {
 	remaining  map[types.UID]schema.GroupVersionResource
-	resources  map[schema.GroupVersionResource]int // how many are left
-	finalizers map[string]int                      // how many have them
-	grace      time.Duration                       // until pods should be gone
+	resources  map[schema.GroupVersionResource]int // number of remaining objects
+	finalizers map[string]int                      // number of objects with the finalizer
+	grace      time.Duration                       // until the pods should be gone
 }
 
 func newContent() content {
@@ -37,10 +38,11 @@ func newContent() content {
 	}
 }
 
-// deleteContent deletes what is in a namespace, tells in its conditions what is left, and returns it. If something was left
-// before, only where that was is looked at first; and if some of it is still there, only there.
+// deleteContent deletes the content of a namespace, reports in its conditions what remains, and
+// returns it. If content remained before, it deletes from the resources of that content first. The
+// other resources follow only if nothing remains there.
 //
-// Differs: in the order of discovery; upstream in the order of a map.
+// Differs: in discovery order; upstream's order is that of a map.
 //
 // Upstream: pkg/controller/namespace/deletion namespacedResourcesDeleter.deleteAllContent.
 func (c *Controller) deleteContent(ctx context.Context, ns *corev1.Namespace, before map[types.UID]schema.GroupVersionResource) (content, error) {
@@ -59,9 +61,9 @@ func (c *Controller) deleteContent(ctx context.Context, ns *corev1.Namespace, be
 			}
 		}
 	}
-	had := slices.Collect(maps.Values(before))
-	if len(had) > 0 {
-		sweep(func(r schema.GroupVersionResource) bool { return slices.Contains(had, r) })
+	earlier := slices.Collect(maps.Values(before))
+	if len(earlier) > 0 {
+		sweep(func(r schema.GroupVersionResource) bool { return slices.Contains(earlier, r) })
 	}
 	if len(found.remaining) == 0 && len(conditions.failed) == 0 {
 		sweep(func(r schema.GroupVersionResource) bool { return r == pods })
@@ -69,25 +71,25 @@ func (c *Controller) deleteContent(ctx context.Context, ns *corev1.Namespace, be
 			sweep(func(r schema.GroupVersionResource) bool { return r != pods })
 		}
 	}
-	if found.resources[pods] == 0 { // upstream does not tell of pods that are waited for
+	if found.resources[pods] == 0 { // upstream does not report content while it waits for pods
 		conditions.remaining(found)
 	}
 	if conditions.update(&ns.Status) {
-		// As upstream, what comes of it is not waited for: the next look tells it again.
-		if is, err := c.client.CoreV1().Namespaces().UpdateStatus(ctx, ns, metav1.UpdateOptions{}); err == nil {
-			*ns = *is
+		// As upstream, a failure is ignored: the next attempt writes the conditions again.
+		if updated, err := c.client.CoreV1().Namespaces().UpdateStatus(ctx, ns, metav1.UpdateOptions{}); err == nil {
+			*ns = *updated
 		}
 	}
 	return found, c.aggregate(errs)
 }
 
-// aggregate is errLeft if that is all that went wrong, or else what else did.
+// aggregate returns errRemaining if there are no other errors, or else the others.
 func (c *Controller) aggregate(errs []error) error {
-	left := false
+	remaining := false
 	var others []error
 	for _, err := range errs {
 		if errors.Is(err, errRemaining) {
-			left = true
+			remaining = true
 		} else {
 			others = append(others, err)
 		}
@@ -95,13 +97,13 @@ func (c *Controller) aggregate(errs []error) error {
 	switch {
 	case len(others) > 0:
 		return utilerrors.NewAggregate(others)
-	case left:
+	case remaining:
 		return errRemaining
 	}
 	return nil
 }
 
-// resources are the resources whose objects can be deleted and have a namespace, in the order of discovery.
+// resources returns the namespaced resources that support deletion, in discovery order.
 func (c *Controller) resources(conditions *conditions) ([]schema.GroupVersionResource, []error) {
 	var errs []error
 	lists, err := c.discover()
@@ -127,9 +129,11 @@ func (c *Controller) resources(conditions *conditions) ([]schema.GroupVersionRes
 	return all, errs
 }
 
-// deleteResource deletes what a namespace has of a resource, and adds what is left to what was found.
+// deleteResource deletes the objects of a resource in a namespace, and adds the remaining ones to
+// found.
 //
-// Upstream: pkg/controller/namespace/deletion namespacedResourcesDeleter.deleteAllContentForGroupVersionResource.
+// Upstream: pkg/controller/namespace/deletion
+// namespacedResourcesDeleter.deleteAllContentForGroupVersionResource.
 func (c *Controller) deleteResource(ctx context.Context, ns *corev1.Namespace, r schema.GroupVersionResource, found *content) error {
 	grace := time.Duration(0)
 	if r == corev1.SchemeGroupVersion.WithResource("pods") {
@@ -173,7 +177,7 @@ func (c *Controller) deleteResource(ctx context.Context, ns *corev1.Namespace, r
 	return nil
 }
 
-// deleteEach deletes what a namespace has of a resource that knows no deletion of a collection.
+// deleteEach deletes the objects of a resource that does not support deletecollection.
 func (c *Controller) deleteEach(ctx context.Context, r schema.GroupVersionResource, namespace string) error {
 	client := c.metadata.Resource(r).Namespace(namespace)
 	list, err := client.List(ctx, metav1.ListOptions{})
@@ -192,7 +196,7 @@ func (c *Controller) deleteEach(ctx context.Context, r schema.GroupVersionResour
 	return nil
 }
 
-// background has dependents deleted by the garbage collector, and keeps it from adding finalizers.
+// background lets the garbage collector delete dependents, so no finalizer is added.
 func background() metav1.DeleteOptions {
 	return metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}
 }
@@ -201,11 +205,12 @@ func unsupported(err error) bool {
 	return apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err)
 }
 
-// graceOfPods is the time until the pods of a namespace should be gone: the longest of their grace, from when the
-// namespace was deleted.
+// graceOfPods returns the time until the pods of a namespace should be gone: the longest grace
+// period, counted from the deletion of the namespace.
 //
-// Upstream: pkg/controller/namespace/deletion namespacedResourcesDeleter.estimateGracefulTermination. It goes on with the
-// whole grace until that has passed.
+// Upstream: pkg/controller/namespace/deletion
+// namespacedResourcesDeleter.estimateGracefulTermination. It returns the whole grace period until
+// that has passed.
 func (c *Controller) graceOfPods(ctx context.Context, ns *corev1.Namespace) (time.Duration, error) {
 	pods, err := c.client.CoreV1().Pods(ns.Name).List(ctx, metav1.ListOptions{})
 	if err != nil {

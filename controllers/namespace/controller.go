@@ -19,39 +19,41 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// backoffMax is how long a namespace whose deletion fails waits at most for the next try.
+// backoffMax is the longest back-off of a namespace whose deletion fails.
 //
 // Upstream: pkg/controller/namespace nsControllerRateLimiter.
 const backoffMax = 60 * time.Second
 
-// MetadataWatcher tells of the objects of all resources. A *fake.Survey is one; one over informers of a real server need only call
-// concerns and take in the component's monitor.
+// MetadataWatcher watches the metadata of all resources. It is implemented by *fake.MetadataWatcher
+// and *remote.MetadataWatcher. Another implementation must call matches and observe in the
+// process's monitor.
 type MetadataWatcher interface {
-	// Follow begins to call take with the changes that concerns tells to concern the controller. was is nil for an object
-	// that comes, is for one that goes, both when a kind comes to be served.
-	Follow(concerns func(kind schema.GroupVersionKind, was, is metav1.Object) bool,
-		take func(kind schema.GroupVersionKind, was, is metav1.Object))
+	// Follow starts to call observe with the changes that match. old is nil for an addition, obj
+	// for a deletion, both are nil when a kind becomes served.
+	Follow(matches func(kind schema.GroupVersionKind, old, obj metav1.Object) bool,
+		observe func(kind schema.GroupVersionKind, old, obj metav1.Object))
 }
 
-// Config is what New must be told.
+// Config configures New.
 type Config struct {
 	Process   *sim.Process
 	Client    kubernetes.Interface
 	Metadata  metadata.Interface
 	Informers informers.SharedInformerFactory
 	Watcher   MetadataWatcher
-	// Discover finds the resources that are served, in the preferred version each. An error may come with what was found
-	// all the same.
+	// Discover returns the served resources, each in its preferred version. A partial result may
+	// accompany an error.
 	Discover func() ([]*metav1.APIResourceList, error)
-	// Delay is between the deletion of a namespace and that of its content. A real cluster needs 5 s, for servers that have
-	// not heard of the deletion yet and still let something in; 0 is right for one that always knows.
+	// Delay is the time between the deletion of a namespace and that of its content. A real cluster
+	// needs 5 s: API servers that have not seen the deletion yet may still admit objects. 0 suits a
+	// server that is always consistent.
 	Delay time.Duration
 }
 
-// Controller is the namespace controller. It is moved by its component's host; nothing of it is called from outside.
+// Controller is the namespace controller. Its process's host runs it; it has no exported methods.
 //
-// Differs: upstream looks again after half the time that it thinks the content needs; here what is left is waited for.
-// Only where a pod's grace runs out, which nobody announces, time is waited for, too.
+// Differs: upstream retries after half of the estimated time. Here the controller waits for changes
+// of the remaining content, and for the end of pods' grace periods, which no event announces.
 //
 // Upstream: pkg/controller/namespace NamespaceController (v1.36).
 type Controller struct {
@@ -59,23 +61,23 @@ type Controller struct {
 	client    kubernetes.Interface
 	metadata  metadata.Interface
 	discover  func() ([]*metav1.APIResourceList, error)
-	namespace func(name string) *corev1.Namespace // as last seen; nil: none
+	namespace func(name string) *corev1.Namespace // from the cache; nil: none
 
 	queue   *sim.Queue[string]
-	waiting map[string]*wait // by namespace, of those that are being emptied
+	waiting map[string]*wait // namespaces that are being deleted, by name
 	revisit *sim.Timer
 }
 
-// wait is what a namespace that is being emptied waits for.
+// wait is what the deletion of a namespace waits for.
 type wait struct {
-	remaining map[types.UID]schema.GroupVersionResource // what was found at the last look
-	gone      map[types.UID]struct{}                    // what went, or changed, since that look began
+	remaining map[types.UID]schema.GroupVersionResource // found by the last attempt
+	gone      map[types.UID]struct{}                    // deleted or changed since that attempt began
 	deleting  bool
-	retryAt   time.Time // when to look again in any case; zero: never
+	retryAt   time.Time // time of the next attempt; zero: none
 }
 
-// New makes the controller: it registers with the informer, begins to follow the source, and makes the queue. It must be
-// called before the host starts.
+// New returns the controller. It registers with the informer and the watcher, and adds its queue to
+// the process. It must be called before the host starts.
 func New(cfg Config) *Controller {
 	namespaces := cfg.Informers.Core().V1().Namespaces()
 	lister := namespaces.Lister()
@@ -100,38 +102,39 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// Matches tells whether a change of a namespace is for the controller.
-func Matches(was, is metav1.Object) bool {
-	return is == nil && was.GetDeletionTimestamp() != nil || is != nil && is.GetDeletionTimestamp() != nil
+// Matches reports whether a change of a namespace concerns the controller.
+func Matches(old, obj metav1.Object) bool {
+	return obj == nil && old.GetDeletionTimestamp() != nil || obj != nil && obj.GetDeletionTimestamp() != nil
 }
 
-// isWaiting tells whether the namespace waits for its content already, so that a change of its conditions is no news.
+// isWaiting reports whether the namespace already waits for its content. Then a change of its
+// conditions is irrelevant.
 func (c *Controller) isWaiting(ns *corev1.Namespace) bool { return c.waiting[ns.Name] != nil }
 
-// matches tells whether a change may be what a namespace waits for.
-func (c *Controller) matches(_ schema.GroupVersionKind, was, is metav1.Object) bool {
-	if was == nil {
+// matches reports whether a namespace may be waiting for a change.
+func (c *Controller) matches(_ schema.GroupVersionKind, old, obj metav1.Object) bool {
+	if old == nil {
 		return false
 	}
-	w := c.waiting[was.GetNamespace()]
-	if w == nil || was.GetNamespace() == "" {
+	w := c.waiting[old.GetNamespace()]
+	if w == nil || old.GetNamespace() == "" {
 		return false
 	}
-	if _, left := w.remaining[was.GetUID()]; !left && !w.deleting {
+	if _, remaining := w.remaining[old.GetUID()]; !remaining && !w.deleting {
 		return false
 	}
-	return is == nil || !slices.Equal(was.GetFinalizers(), is.GetFinalizers())
+	return obj == nil || !slices.Equal(old.GetFinalizers(), obj.GetFinalizers())
 }
 
-func (c *Controller) observeChange(_ schema.GroupVersionKind, was, _ metav1.Object) {
-	w := c.waiting[was.GetNamespace()]
-	w.gone[was.GetUID()] = struct{}{}
+func (c *Controller) observeChange(_ schema.GroupVersionKind, old, _ metav1.Object) {
+	w := c.waiting[old.GetNamespace()]
+	w.gone[old.GetUID()] = struct{}{}
 	if !w.deleting {
-		c.queue.Add(was.GetNamespace())
+		c.queue.Add(old.GetNamespace())
 	}
 }
 
-// graceExpired has namespaces looked at whose pods should be gone.
+// graceExpired queues the namespaces whose pods should be gone.
 func (c *Controller) graceExpired() {
 	now := c.process.Now()
 	for _, name := range slices.Sorted(maps.Keys(c.waiting)) {
@@ -143,7 +146,7 @@ func (c *Controller) graceExpired() {
 	c.setTimer()
 }
 
-// setTimer sets the timer for the namespace that is to be looked at first.
+// setTimer sets the timer for the earliest attempt.
 func (c *Controller) setTimer() {
 	var first time.Time
 	for _, w := range c.waiting {
@@ -158,7 +161,8 @@ func (c *Controller) setTimer() {
 	c.revisit.ResetAt(first)
 }
 
-// sync empties a namespace that is being deleted, and finalizes it when it is empty.
+// sync deletes the content of a namespace that is being deleted, and finalizes the namespace when
+// it is empty.
 //
 // Upstream: pkg/controller/namespace/deletion namespacedResourcesDeleter.Delete.
 func (c *Controller) sync(ctx context.Context, name string) error {
@@ -186,7 +190,7 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 	case errors.Is(err, errRemaining):
 		return nil // waits
 	case err != nil:
-		w.remaining = nil // everything is looked at
+		w.remaining = nil // the next attempt covers all resources
 		return err
 	case len(found.remaining) > 0:
 		return nil
@@ -195,7 +199,8 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 	return c.finalize(ctx, ns)
 }
 
-// updateWait sets what the namespace waits for: what is left, if it did not go while it was looked for; and the end of grace.
+// updateWait sets the time of the next attempt. If remaining content was deleted during the
+// attempt, it queues the namespace at once.
 func (c *Controller) updateWait(name string, w *wait, found content) {
 	w.retryAt = time.Time{}
 	if found.grace > 0 {

@@ -24,7 +24,7 @@ import (
 
 var ctx = context.Background()
 
-// atOnce is the caller of somebody who needs no turn.
+// atOnce is a caller whose calls take effect at once.
 type atOnce struct{ w *world }
 
 func (a atOnce) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
@@ -36,7 +36,7 @@ type world struct {
 	host      sim.Host
 	server    *fake.Server
 	user      *fake.Clientset // acts at once
-	component *sim.Process
+	process   *sim.Process
 	discovery error
 }
 
@@ -66,11 +66,11 @@ func stepped(chooser sim.Chooser) func() sim.Host {
 }
 
 func (w *world) run() {
-	w.component = w.host.Process("namespace")
-	client := w.server.Client(w.component)
+	w.process = w.host.Process("namespace")
+	client := w.server.Client(w.process)
 	namespace.New(namespace.Config{
-		Process: w.component, Client: client, Metadata: client.Metadata(), Watcher: w.server.MetadataWatcher(w.component),
-		Informers: w.server.Informers(w.component, fake.Filter{
+		Process: w.process, Client: client, Metadata: client.Metadata(), Watcher: w.server.MetadataWatcher(w.process),
+		Informers: w.server.Informers(w.process, fake.Filter{
 			Resource: "namespaces", Match: func(was, is fake.Object) bool { return namespace.Matches(was, is) },
 		}),
 		Discover: func() ([]*metav1.APIResourceList, error) { return w.preferred(), w.discovery },
@@ -87,7 +87,7 @@ func (w *world) preferred() []*metav1.APIResourceList {
 
 func (w *world) restart(chooser sim.Chooser) {
 	w.host.Close()
-	w.server.RemoveComponent(w.component)
+	w.server.RemoveComponent(w.process)
 	w.host = stepped(chooser)()
 	w.run()
 }
@@ -106,7 +106,7 @@ func must[T any](obj T, err error) T {
 	return obj
 }
 
-// resource is a client for a resource in the namespace n.
+// resource returns a client for a resource in the namespace n.
 func (w *world) resource(group, resource string) fake.ResourceClient {
 	client, ok := w.user.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}, "n")
 	if !ok {
@@ -129,7 +129,7 @@ func (w *world) release(group, resource, name string) {
 	must(w.resource(group, resource).Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
 }
 
-// pod makes a pod on a node that has none to kill it.
+// pod creates a pod on a node without a kubelet.
 func (w *world) pod(name string, grace int64, finalizers ...string) {
 	w.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: finalizers}}
@@ -145,7 +145,7 @@ func (w *world) deleteNamespace() {
 	must("", w.user.CoreV1().Namespaces().Delete(ctx, "n", metav1.DeleteOptions{}))
 }
 
-// left names what there is in a namespace.
+// left returns the objects in a namespace.
 func (w *world) left(namespace string) string {
 	var all []string
 	for _, r := range w.server.Resources() {
@@ -165,7 +165,7 @@ func (w *world) left(namespace string) string {
 	return strings.Join(all, " ")
 }
 
-// state is what is left of the namespace n, and what its conditions say is wrong.
+// state returns what remains of the namespace n, and the failures in its conditions.
 func (w *world) state() string {
 	obj, ok := w.server.Get("namespaces", "", "n")
 	if !ok {
@@ -238,7 +238,7 @@ func TestNamespace(t *testing.T) {
 			{func(w *world) { w.deletePod("p"); w.deletePod("q"); w.release("", "pods", "q") }, "gone"},
 		}},
 		{"a pod that does not go", func(w *world) { fill(w); w.pod("p", 30) }, []part{
-			// When nothing else can happen time passes, and with it the pod's grace.
+			// At rest time advances, and the pod's grace period ends.
 			{nil, "pods/p secrets/b configmaps/a configmaps/kube-root-ca.crt serviceaccounts/default widgets/x; " +
 				"NamespaceDeletionContentFailure ContentDeletionFailed: Failed to delete all resource types, 1 remaining: " +
 				"unexpected items still remain in namespace: n for gvr: /v1, Resource=pods"},
@@ -287,13 +287,13 @@ func TestNamespace(t *testing.T) {
 	}
 }
 
-// part is something that is done, and the state afterwards.
+// part is an action, and the state afterwards.
 type part struct {
 	act  func(w *world)
 	want string
 }
 
-// A world where no namespace is deleted has nothing to do.
+// Without a deleted namespace, the controller has nothing to do.
 func TestNothingToDo(t *testing.T) {
 	w := newWorld(t, stepped(nil))
 	w.create("", "configmaps", "a", "x.io/a")
@@ -306,7 +306,7 @@ func TestNothingToDo(t *testing.T) {
 	}
 }
 
-// Content is deleted in the order of discovery, pods first; nothing else is asked for.
+// Content is deleted in discovery order, pods first. There are no other requests.
 func TestOrder(t *testing.T) {
 	w := newWorld(t, stepped(nil))
 	w.create("", "configmaps", "a")
@@ -332,7 +332,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// What was not discovered keeps the namespace, and is told.
+// Incomplete discovery keeps the namespace, and is reported.
 func TestDiscoveryFails(t *testing.T) {
 	w := newWorld(t, stepped(nil))
 	w.discovery = fmt.Errorf("no such group")

@@ -14,17 +14,17 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A namespace is deleted: what is in it goes, and then the namespace itself.
+// A deleted namespace: its content is deleted, and then the namespace itself.
 func Example() {
 	ctx := context.Background()
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now, Namespaces: []string{"shop"}})
-	component := host.Process("namespace")
-	client := server.Client(component)
+	process := host.Process("namespace")
+	client := server.Client(process)
 	namespace.New(namespace.Config{
-		Process: component, Client: client, Metadata: client.Metadata(),
-		Informers: server.Informers(component), Watcher: server.MetadataWatcher(component),
+		Process: process, Client: client, Metadata: client.Metadata(),
+		Informers: server.Informers(process), Watcher: server.MetadataWatcher(process),
 		Discover: client.Discovery().ServerPreferredNamespacedResources,
 	})
 

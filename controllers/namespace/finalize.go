@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// latest returns the namespace as it is, or nil if there is none.
+// latest returns the namespace from the server, or nil if it does not exist.
 func (c *Controller) latest(ctx context.Context, name string) (*corev1.Namespace, error) {
 	ns, err := c.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -18,23 +18,25 @@ func (c *Controller) latest(ctx context.Context, name string) (*corev1.Namespace
 	return ns, err
 }
 
-// terminating sees to it that the namespace's phase is Terminating.
+// terminating sets the namespace's phase to Terminating.
 func (c *Controller) terminating(ctx context.Context, ns *corev1.Namespace) (*corev1.Namespace, error) {
 	if ns.Status.Phase == corev1.NamespaceTerminating {
 		return ns, nil
 	}
 	ns = ns.DeepCopy()
 	ns.Status.Phase = corev1.NamespaceTerminating
-	is, err := c.client.CoreV1().Namespaces().UpdateStatus(ctx, ns, metav1.UpdateOptions{})
+	updated, err := c.client.CoreV1().Namespaces().UpdateStatus(ctx, ns, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
-	return is, err
+	return updated, err
 }
 
-// finalize takes the finalizer kubernetes off a namespace, which then goes, if it has no other.
+// finalize removes the finalizer kubernetes from a namespace. The namespace is then deleted unless
+// it has another one.
 //
-// Differs: a conflict is an error, and the namespace is looked at again; upstream tries at once with the latest.
+// Differs: a conflict is an error, and the namespace is synced again. Upstream retries at once with
+// the latest version.
 //
 // Upstream: pkg/controller/namespace/deletion namespacedResourcesDeleter.finalizeNamespace.
 func (c *Controller) finalize(ctx context.Context, ns *corev1.Namespace) error {

@@ -17,23 +17,23 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// Finalizer is what keeps a claim.
+// Finalizer keeps a claim while pods use it.
 //
 // Upstream: pkg/volume/util PVCProtectionFinalizer (v1.36).
 const Finalizer = "kubernetes.io/pvc-protection"
 
-// Config is what New must be told.
+// Config configures New.
 type Config struct {
 	Process   *sim.Process
 	Client    kubernetes.Interface
 	Informers informers.SharedInformerFactory
 }
 
-// Controller is the PVC protection controller. It is moved by its component's host; nothing of it is called from
-// outside.
+// Controller is the PVC protection controller. Its process's host runs it; it has no exported
+// methods.
 //
-// Differs: upstream takes up all queued claims of a namespace at a time and lists the namespace's pods once for them, so
-// that the last of them is judged by a list that may be old. Here each claim has a list of its own.
+// Differs: upstream processes all queued claims of a namespace together with one list of pods,
+// which may be old for the last claim. Here each claim has its own list.
 //
 // Upstream: pkg/controller/volume/pvcprotection Controller (v1.36).
 type Controller struct {
@@ -43,8 +43,8 @@ type Controller struct {
 	queue  *sim.Queue[string] // "namespace/name"
 }
 
-// New makes the controller: it registers with the informers and makes the queue, with one worker. It must be called before
-// the host starts.
+// New returns the controller. It registers with the informers, and adds a queue with one worker to
+// the process. It must be called before the host starts.
 func New(cfg Config) *Controller {
 	claims := cfg.Informers.Core().V1().PersistentVolumeClaims()
 	pods := cfg.Informers.Core().V1().Pods()
@@ -65,7 +65,7 @@ func New(cfg Config) *Controller {
 		DeleteFunc: c.podDeleted,
 	})
 	if claimErr != nil || podErr != nil {
-		panic(fmt.Sprintf("pvcprotection: informer stopped before it was started: %v %v", claimErr, podErr))
+		panic(fmt.Sprintf("pvcprotection: add handler to informer: %v %v", claimErr, podErr))
 	}
 	cfg.Process.GateWorkers(claims.Informer().HasSynced)
 	cfg.Process.GateWorkers(pods.Informer().HasSynced)
@@ -79,10 +79,10 @@ func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// podChanged queues a pod's claims if the pod may have stopped counting for them.
+// podChanged queues a pod's claims if the pod may have stopped using them.
 //
-// Differs: upstream does not look at claims when a pod that runs by its status is deleted by force, though from then on
-// it does not count for the claim of an ephemeral volume.
+// Differs: upstream ignores the forced deletion of a pod that runs by its status, although the pod
+// then no longer uses the claim of an ephemeral volume.
 //
 // Upstream: pkg/controller/volume/pvcprotection enqueuePVCs (v1.36).
 func (c *Controller) podChanged(pod *corev1.Pod) {
@@ -91,7 +91,7 @@ func (c *Controller) podChanged(pod *corev1.Pod) {
 	}
 }
 
-// podReplaced is podChanged; an update may also hide that a pod was deleted and another made under its name.
+// podReplaced is podChanged for an update, which may replace a pod by another of its name.
 func (c *Controller) podReplaced(old, pod *corev1.Pod) {
 	c.podChanged(pod)
 	if old.UID != pod.UID {
@@ -99,7 +99,7 @@ func (c *Controller) podReplaced(old, pod *corev1.Pod) {
 	}
 }
 
-// podDeleted queues a pod's claims; the pod may come as a tombstone.
+// podDeleted queues a pod's claims. The pod may be in a tombstone.
 func (c *Controller) podDeleted(obj any) {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj
@@ -113,13 +113,14 @@ func (c *Controller) queueClaimsOf(pod *corev1.Pod) {
 	}
 }
 
-// errUnseen brings a claim back that is used by a pod which the cache has not seen. It may never see it: where the watch
-// breaks and the pod goes meanwhile, nobody tells of its end.
+// errUnseen requeues a claim that is used by a pod which is not in the cache. The cache may never
+// see the pod, if it is deleted while the watch is broken.
 var errUnseen = errors.New("in use by a pod that is not in the cache yet")
 
-// sync puts a claim's finalizer on, or takes it off if the claim is being deleted and not in use.
+// sync adds a claim's finalizer, or removes it if the claim is being deleted and not in use.
 //
-// Differs: upstream waits for the end of a pod that only the server knows of, too, and may wait for ever.
+// Differs: upstream waits for an event of a pod that only the server knows, and so may wait
+// indefinitely.
 //
 // Upstream: pkg/controller/volume/pvcprotection processPVC (v1.36).
 func (c *Controller) sync(ctx context.Context, key string) error {
@@ -143,11 +144,11 @@ func (c *Controller) sync(ctx context.Context, key string) error {
 		slices.DeleteFunc(slices.Clone(claim.Finalizers), func(f string) bool { return f == Finalizer }))
 }
 
-// claim returns the cached claim of a key; nil when there is none.
+// claim returns the cached claim of a key, or nil.
 func (c *Controller) claim(key string) *corev1.PersistentVolumeClaim {
 	namespace, name, err := cache.SplitMetaNamespaceKey(key)
 	if err != nil {
-		panic("pvcprotection: key of a claim: " + err.Error())
+		panic("pvcprotection: key of claim: " + err.Error())
 	}
 	claim, _ := c.lister.PersistentVolumeClaims(namespace).Get(name) // a lister fails with NotFound only
 	return claim
@@ -157,7 +158,8 @@ func (c *Controller) isUsedByCache(key string, claim *corev1.PersistentVolumeCla
 	return slices.ContainsFunc(podclaims.Using(c.pods, key), func(pod *corev1.Pod) bool { return uses(pod, claim) })
 }
 
-// isUsedLive asks the server. The claim may have changed when it answers; the write that follows would conflict.
+// isUsedLive reports whether a pod on the server uses the claim. If the claim changes meanwhile,
+// the next write conflicts.
 func (c *Controller) isUsedLive(ctx context.Context, claim *corev1.PersistentVolumeClaim) (bool, error) {
 	pods, err := c.client.CoreV1().Pods(claim.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -182,7 +184,7 @@ func needsFinalizer(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.DeletionTimestamp == nil && !slices.Contains(claim.Finalizers, Finalizer)
 }
 
-// isKeptByFinalizer tells whether a claim is being deleted and only then kept by the finalizer.
+// isKeptByFinalizer reports whether a claim is being deleted and has the finalizer.
 func isKeptByFinalizer(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.DeletionTimestamp != nil && slices.Contains(claim.Finalizers, Finalizer)
 }

@@ -34,13 +34,14 @@ type world struct {
 	refusals  int                  // how many of the controller's next lists of pods fail
 }
 
-// atOnce is the caller of somebody who needs no turn.
+// atOnce is a caller whose calls take effect at once.
 type atOnce struct{ host sim.Host }
 
 func (a atOnce) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
 func (a atOnce) Now() time.Time                                                 { return a.host.Now() }
 
-// meddler changes a claim just before the component's update of it takes effect, so that it conflicts.
+// meddler changes a claim just before the process's update of it takes effect, so the update
+// conflicts.
 type meddler struct {
 	sim.Caller
 	w *world
@@ -97,11 +98,11 @@ func newWorld(t testing.TB, chooser sim.Chooser) *world {
 	t.Cleanup(host.Close)
 	server := fake.NewServer(fake.Config{Now: host.Now})
 	w := &world{TB: t, host: host, server: server, user: server.Client(atOnce{host})}
-	component := host.Process("pvcprotection")
+	process := host.Process("pvcprotection")
 	pvcprotection.New(pvcprotection.Config{
-		Process:   component,
-		Client:    refusing{server.Client(meddler{component, w}), w},
-		Informers: server.Informers(component),
+		Process:   process,
+		Client:    refusing{server.Client(meddler{process, w}), w},
+		Informers: server.Informers(process),
 	})
 	return w
 }
@@ -160,7 +161,7 @@ func (w *world) pod(pod *corev1.Pod) *corev1.Pod {
 	return must(w.user.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}))
 }
 
-// deletePod deletes a pod at once.
+// deletePod deletes a pod without a grace period.
 func (w *world) deletePod(name string) {
 	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}
 	must("", w.user.CoreV1().Pods("default").Delete(ctx, name, now))
@@ -172,7 +173,7 @@ func (w *world) podStatus(name string, phase corev1.PodPhase) {
 	must(w.user.CoreV1().Pods("default").UpdateStatus(ctx, pod, metav1.UpdateOptions{}))
 }
 
-// claims names the claims that are there.
+// claims returns the names of the existing claims.
 func (w *world) claims() string {
 	var names []string
 	for _, obj := range w.server.List("persistentvolumeclaims") {
@@ -195,7 +196,8 @@ func (w *world) requests(verb string) int {
 	}))
 }
 
-// TestUse has the rows of upstream's TestPVCProtectionController: what keeps a claim that is being deleted.
+// TestUse has the cases of upstream's TestPVCProtectionController about the use of a claim that is
+// being deleted.
 func TestUse(t *testing.T) {
 	tests := []struct {
 		name string
@@ -250,7 +252,7 @@ func TestFinalizerIsAdded(t *testing.T) {
 	}
 }
 
-func TestFailuresAreTriedAgain(t *testing.T) {
+func TestFailuresAreRetried(t *testing.T) {
 	tests := []struct {
 		verb     string
 		failures func(w *world) *int
@@ -274,7 +276,8 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 	}
 }
 
-// An ephemeral volume's claim is kept by the pod that owns it until that pod is shut down, though it is not gone.
+// The pod that owns an ephemeral volume keeps its claim until the pod is shut down, which is before
+// it is gone.
 func TestEphemeral(t *testing.T) {
 	w := newWorld(t, nil)
 	pod := newPod("p", "node-1", ephemeral)
@@ -291,8 +294,9 @@ func TestEphemeral(t *testing.T) {
 	w.want("", "pod shut down")
 }
 
-// A pod that was deleted and made anew is seen as one update: the claim of the first is looked at.
-func TestPodMadeAnew(t *testing.T) {
+// A pod that was deleted and recreated is observed as one update: the claim of the first pod is
+// synced.
+func TestRecreatedPod(t *testing.T) {
 	w := newWorld(t, nil)
 	w.claim(newClaim("c"))
 	w.claim(newClaim("d"))
@@ -304,8 +308,7 @@ func TestPodMadeAnew(t *testing.T) {
 	w.want("d", "pod uses another")
 }
 
-// A claim used by a pod that was scheduled before the claim was deleted is there as long as the pod is, however far the
-// caches are behind.
+// A claim that was used before its deletion exists as long as the pod, for any cache lag.
 func TestScheduledPodKeepsClaim(t *testing.T) {
 	asked := 0
 	for seed := range uint64(200) {
@@ -334,8 +337,9 @@ func TestScheduledPodKeepsClaim(t *testing.T) {
 	}
 }
 
-// A pod that only the server knew of goes while the watch is broken: nobody tells of its end, and yet the claim may go.
-func TestClaimGoesWhenAPodThatWasNeverSeenIsGone(t *testing.T) {
+// A pod that is not in the cache is deleted while the watch is broken. The claim is released
+// although no event reports it.
+func TestClaimIsReleasedByAPodThatWasNeverSeen(t *testing.T) {
 	w := newWorld(t, sim.FIFO{})
 	w.claim(newClaim("data"))
 	w.settle()

@@ -1,13 +1,23 @@
-// Package pvcprotection keeps PersistentVolumeClaims that pods use from vanishing: it takes the finalizer
-// kubernetes.io/pvc-protection off a claim that is being deleted once no pod uses it, and puts it on claims that came
-// without.
+// Package pvcprotection protects PersistentVolumeClaims that pods use from deletion.
 //
-// A pod uses its claims from when it is scheduled until it is gone; that it has completed changes nothing, since the
-// kubelet may still have its volumes mounted. Before the finalizer goes, the cached pods are asked and then, since the
-// cache may be behind, the server. The claim of an ephemeral volume counts only for the pod that owns it, and not
-// any more once that pod is shut down, or the two would wait for each other.
+//	pvcprotection.New(pvcprotection.Config{
+//		Process: process, Client: server.Client(process), Informers: server.Informers(process),
+//	})
+//	host.Run() // or host.Start, on a live host
 //
-// Not here: the Unused condition of the gate PersistentVolumeClaimUnusedSinceTime, which is off in upstream.
+// The controller adds the finalizer kubernetes.io/pvc-protection to claims without it. It removes
+// the finalizer from a claim that is being deleted once no pod uses the claim.
+//
+// A pod uses its claims from when it is scheduled until it is deleted. A completed pod uses them
+// too, since the kubelet may still have its volumes mounted. Before the controller removes the
+// finalizer, it checks the cached pods, and then those of the server, since the cache may lag. The
+// claim of an ephemeral volume is used only by the pod that owns it. Once that pod is shut down it
+// no longer uses the claim; otherwise each would wait for the other.
+//
+// # What it does not do
+//
+// It does not set the condition Unused. Its feature gate PersistentVolumeClaimUnusedSinceTime is
+// off by default upstream.
 //
 // Upstream: pkg/controller/volume/pvcprotection (v1.36.3).
 package pvcprotection

@@ -14,15 +14,15 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A claim that a pod uses is deleted: it stays until the pod is gone.
+// A deleted claim that a pod uses stays until the pod is gone.
 func Example() {
 	ctx := context.Background()
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	component := host.Process("pvcprotection")
+	process := host.Process("pvcprotection")
 	pvcprotection.New(pvcprotection.Config{
-		Process: component, Client: server.Client(component), Informers: server.Informers(component),
+		Process: process, Client: server.Client(process), Informers: server.Informers(process),
 	})
 
 	user := server.Client(host.ExternalCaller()).CoreV1()

@@ -25,7 +25,8 @@ func podOf(uid types.UID, claim string, edit func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-// TestPodEventsQueueClaims has the rows of upstream's TestPVCProtectionController that are about events of pods.
+// TestPodEventsQueueClaims has the cases of upstream's TestPVCProtectionController about events of
+// pods.
 func TestPodEventsQueueClaims(t *testing.T) {
 	deleted := func(pod *corev1.Pod) { pod.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
 	status := func(state corev1.ContainerState) func(*corev1.Pod) {

@@ -5,8 +5,8 @@ import (
 	"k8s.io/component-helpers/storage/ephemeral"
 )
 
-// uses tells whether a pod keeps a claim of its namespace from going. Only a scheduled pod does: the kubelet does not
-// start one whose claim is being deleted.
+// uses reports whether a pod keeps a claim of its namespace from deletion. Only a scheduled pod
+// does: the kubelet does not start a pod whose claim is being deleted.
 //
 // Upstream: pkg/controller/volume/pvcprotection podUsesPVCForDeletion (v1.36).
 func uses(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
@@ -30,7 +30,7 @@ func uses(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
 	return false
 }
 
-// isShutDown tells whether the kubelet is done with a pod, or somebody forced its deletion: it only waits to be removed.
+// isShutDown reports whether the kubelet has finished with a pod, or its deletion was forced.
 //
 // Upstream: pkg/controller/volume/pvcprotection podIsShutDown (v1.36).
 func isShutDown(pod *corev1.Pod) bool {

@@ -14,19 +14,20 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// Finalizer is what keeps a volume.
+// Finalizer keeps a volume while it is bound.
 //
 // Upstream: pkg/volume/util PVProtectionFinalizer (v1.36).
 const Finalizer = "kubernetes.io/pv-protection"
 
-// Config is what New must be told.
+// Config configures New.
 type Config struct {
 	Process   *sim.Process
 	Client    kubernetes.Interface
 	Informers informers.SharedInformerFactory
 }
 
-// Controller is the PV protection controller. It is moved by its component's host; nothing of it is called from outside.
+// Controller is the PV protection controller. Its process's host runs it; it has no exported
+// methods.
 //
 // Upstream: pkg/controller/volume/pvprotection Controller (v1.36).
 type Controller struct {
@@ -35,8 +36,8 @@ type Controller struct {
 	queue  *sim.Queue[string] // name
 }
 
-// New makes the controller: it registers with the informer and makes the queue, with one worker. It must be called before
-// the host starts.
+// New returns the controller. It registers with the informer, and adds a queue with one worker to
+// the process. It must be called before the host starts.
 func New(cfg Config) *Controller {
 	volumes := cfg.Informers.Core().V1().PersistentVolumes()
 	c := &Controller{
@@ -49,7 +50,7 @@ func New(cfg Config) *Controller {
 		UpdateFunc: func(_, obj any) { c.changed(obj.(*corev1.PersistentVolume)) },
 	})
 	if err != nil {
-		panic("pvprotection: informer stopped before it was started: " + err.Error())
+		panic("pvprotection: add handler to informer: " + err.Error())
 	}
 	cfg.Process.GateWorkers(volumes.Informer().HasSynced)
 	c.queue.Work(c.sync)
@@ -81,17 +82,16 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 	return err
 }
 
-// verdict says what is to be done about a volume's finalizer.
+// verdict is what to do with a volume's finalizer.
 type verdict int
 
 const (
-	keep    verdict = iota // it stays as it is
-	protect                // it is put on
-	release                // it is taken off
+	keep    verdict = iota // leave it unchanged
+	protect                // add it
+	release                // remove it
 )
 
-// decide says what is to be done: a volume that lives has the finalizer; one that is being deleted keeps it for as long as
-// it is Bound.
+// decide returns what to do: a volume has the finalizer unless it is being deleted and not Bound.
 //
 // Upstream: pkg/controller/volume/pvprotection processPV, isBeingUsed (v1.36).
 func decide(volume *corev1.PersistentVolume) verdict {

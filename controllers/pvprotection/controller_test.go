@@ -30,13 +30,14 @@ type world struct {
 	user   kubernetes.Interface // acts at once
 }
 
-// atOnce is the caller of somebody who needs no turn.
+// atOnce is a caller whose calls take effect at once.
 type atOnce struct{ host sim.Host }
 
 func (a atOnce) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
 func (a atOnce) Now() time.Time                                                 { return a.host.Now() }
 
-// meddler changes the volume just before each of a component's first n updates takes effect, so that it conflicts.
+// meddler changes the volume just before each of a process's first n updates takes effect, so the
+// update conflicts.
 type meddler struct {
 	sim.Caller
 	w *world
@@ -59,11 +60,11 @@ func newWorld(t testing.TB, chooser sim.Chooser, conflicts int) *world {
 	t.Cleanup(host.Close)
 	server := fake.NewServer(fake.Config{Now: host.Now})
 	w := &world{TB: t, host: host, server: server, user: server.Client(atOnce{host})}
-	component := host.Process("pvprotection")
+	process := host.Process("pvprotection")
 	pvprotection.New(pvprotection.Config{
-		Process:   component,
-		Client:    server.Client(meddler{component, w, &conflicts}),
-		Informers: server.Informers(component),
+		Process:   process,
+		Client:    server.Client(meddler{process, w, &conflicts}),
+		Informers: server.Informers(process),
 	})
 	return w
 }
@@ -82,7 +83,7 @@ func (w *world) settle() {
 	}
 }
 
-// volume makes a volume with just these finalizers, in a phase.
+// volume creates a volume with exactly these finalizers, in a phase.
 func (w *world) volume(phase corev1.PersistentVolumePhase, finalizers ...string) {
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}}
 	volume.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
@@ -104,7 +105,7 @@ func (w *world) delete() {
 	must("", w.user.CoreV1().PersistentVolumes().Delete(ctx, "v", metav1.DeleteOptions{}))
 }
 
-// state is the volume's finalizers, or "gone".
+// state returns the volume's finalizers, or "gone".
 func (w *world) state() string {
 	obj, ok := w.server.Get("persistentvolumes", "", "v")
 	if !ok {
@@ -119,7 +120,7 @@ func (w *world) updates() int {
 	}))
 }
 
-// TestFinalizer has the rows of upstream's TestPVProtectionController.
+// TestFinalizer has the cases of upstream's TestPVProtectionController.
 func TestFinalizer(t *testing.T) {
 	const other = "example.com/other"
 	tests := []struct {
@@ -159,8 +160,7 @@ func TestFinalizer(t *testing.T) {
 	}
 }
 
-// A volume that is deleted while it is bound goes when it is not bound any more, and not before, however far the cache is
-// behind.
+// A bound volume that is deleted stays until it is no longer bound, for any cache lag.
 func TestVolumeStaysWhileBound(t *testing.T) {
 	for seed := range uint64(200) {
 		w := newWorld(t, sim.NewSeeded(seed), 0)

@@ -1,8 +1,17 @@
-// Package pvprotection keeps PersistentVolumes that are bound from vanishing: it takes the finalizer
-// kubernetes.io/pv-protection off a volume that is being deleted once the volume's phase is not Bound any more, and puts it
-// on volumes that came without.
+// Package pvprotection protects bound PersistentVolumes from deletion.
 //
-// It decides from its cache alone. That is safe, since a volume that changed meanwhile makes the write conflict.
+//	pvprotection.New(pvprotection.Config{
+//		Process: process, Client: server.Client(process), Informers: server.Informers(process),
+//	})
+//	host.Run() // or host.Start, on a live host
+//
+// The controller adds the finalizer kubernetes.io/pv-protection to volumes without it. It removes
+// the finalizer from a volume that is being deleted once the volume's phase is not Bound. It
+// decides from its cache alone. That is safe: if the volume has changed, the write conflicts.
+//
+// # What it does not do
+//
+// It does not check whether pods use the volume. Package pvcprotection does so for claims.
 //
 // Upstream: pkg/controller/volume/pvprotection (v1.36.3).
 package pvprotection

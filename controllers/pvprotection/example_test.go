@@ -14,15 +14,15 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A volume that is bound is deleted: it stays until it is not bound any more.
+// A deleted volume stays until it is no longer bound.
 func Example() {
 	ctx := context.Background()
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	component := host.Process("pvprotection")
+	process := host.Process("pvprotection")
 	pvprotection.New(pvprotection.Config{
-		Process: component, Client: server.Client(component), Informers: server.Informers(component),
+		Process: process, Client: server.Client(process), Informers: server.Informers(process),
 	})
 
 	disk := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk", Finalizers: []string{pvprotection.Finalizer}}}

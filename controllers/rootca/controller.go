@@ -18,7 +18,8 @@ import (
 
 // The ConfigMap.
 //
-// Upstream: pkg/controller/certificates/rootcacertpublisher RootCACertConfigMapName, DescriptionAnnotation, Description.
+// Upstream: pkg/controller/certificates/rootcacertpublisher RootCACertConfigMapName,
+// DescriptionAnnotation, Description.
 const (
 	ConfigMapName = "kube-root-ca.crt"
 	dataKey       = "ca.crt"
@@ -29,7 +30,7 @@ const (
 		"clusters."
 )
 
-// Config is what New must be told. The informer of config maps need only see those named Name.
+// Config configures New. The informer of config maps needs to cache only those named ConfigMapName.
 type Config struct {
 	Process   *sim.Process
 	Client    kubernetes.Interface
@@ -37,7 +38,7 @@ type Config struct {
 	RootCA    string // PEM
 }
 
-// Controller is the root CA publisher. It is moved by its component's host; nothing of it is called from outside.
+// Controller is the root CA publisher. Its process's host runs it; it has no exported methods.
 //
 // Upstream: pkg/controller/certificates/rootcacertpublisher Publisher (v1.36).
 type Controller struct {
@@ -47,21 +48,22 @@ type Controller struct {
 	queue  *sim.Queue[string] // of namespaces
 }
 
-// New makes the controller: it registers with the informers and makes the queue. It must be called before the host starts.
+// New returns the controller. It registers with the informers, and adds a queue to the process. It
+// must be called before the host starts.
 func New(cfg Config) *Controller {
 	published, namespaces := cfg.Informers.Core().V1().ConfigMaps(), cfg.Informers.Core().V1().Namespaces()
 	c := &Controller{client: cfg.Client, maps: published.Lister(), rootCA: cfg.RootCA}
-	eventhandler.Add(published.Informer(), func(_, is *corev1.ConfigMap) {
-		if is.Name == ConfigMapName && !IsUpToDate(is, c.rootCA) {
-			c.queue.Add(is.Namespace)
+	eventhandler.Add(published.Informer(), func(_, configMap *corev1.ConfigMap) {
+		if configMap.Name == ConfigMapName && !IsUpToDate(configMap, c.rootCA) {
+			c.queue.Add(configMap.Namespace)
 		}
-	}, func(was *corev1.ConfigMap) {
-		if was.Name == ConfigMapName {
-			c.queue.Add(was.Namespace)
+	}, func(old *corev1.ConfigMap) {
+		if old.Name == ConfigMapName {
+			c.queue.Add(old.Namespace)
 		}
 	})
-	eventhandler.Add(namespaces.Informer(), func(was, ns *corev1.Namespace) {
-		if was == nil || ns.Status.Phase == corev1.NamespaceActive {
+	eventhandler.Add(namespaces.Informer(), func(old, ns *corev1.Namespace) {
+		if old == nil || ns.Status.Phase == corev1.NamespaceActive {
 			c.queue.Add(ns.Name)
 		}
 	}, nil)
@@ -72,19 +74,20 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// NeedsConfigMap tells whether a namespace is active, and, as far as the informers have seen, without the map. A change of any
-// other does not concern the controller.
+// NeedsConfigMap reports whether a namespace is active but, according to the informers' caches,
+// lacks the config map. Changes of other namespaces do not concern the controller.
 func NeedsConfigMap(seen informers.SharedInformerFactory, ns *corev1.Namespace) bool {
 	_, err := seen.Core().V1().ConfigMaps().Lister().ConfigMaps(ns.Name).Get(ConfigMapName)
 	return ns.Status.Phase == corev1.NamespaceActive && err != nil // a lister fails with NotFound only
 }
 
-// IsUpToDate tells whether a map is as it is to be: it holds the certificate, nothing else, and a description.
+// IsUpToDate reports whether a config map has exactly the certificate as its data, and a
+// description.
 func IsUpToDate(m *corev1.ConfigMap, rootCA string) bool {
 	return maps.Equal(m.Data, map[string]string{dataKey: rootCA}) && m.Annotations[annotation] != ""
 }
 
-// sync makes the map of a namespace if there is none, and mends one that is not as it is to be.
+// sync creates the config map of a namespace, or corrects it.
 //
 // Upstream: pkg/controller/certificates/rootcacertpublisher Publisher.syncNamespace.
 func (c *Controller) sync(ctx context.Context, namespace string) error {

@@ -31,9 +31,9 @@ func newWorld(t testing.TB, chooser sim.Chooser) *world {
 	host := sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: 5000})
 	t.Cleanup(host.Close)
 	server := fake.NewServer(fake.Config{Now: host.Now, Namespaces: []string{"n"}, RootCA: certificate})
-	component := host.Process("rootca")
+	process := host.Process("rootca")
 	var seen informers.SharedInformerFactory
-	seen = server.Informers(component,
+	seen = server.Informers(process,
 		fake.Filter{
 			Resource: "configmaps", Fields: "metadata.name=" + rootca.ConfigMapName,
 			Match: func(_, is fake.Object) bool {
@@ -44,7 +44,7 @@ func newWorld(t testing.TB, chooser sim.Chooser) *world {
 			Resource: "namespaces",
 			Match:    func(_, is fake.Object) bool { return is != nil && rootca.NeedsConfigMap(seen, is.(*corev1.Namespace)) },
 		})
-	rootca.New(rootca.Config{Process: component, Client: server.Client(component), Informers: seen, RootCA: certificate})
+	rootca.New(rootca.Config{Process: process, Client: server.Client(process), Informers: seen, RootCA: certificate})
 	return &world{t, host, server, server.Client(host.ExternalCaller())}
 }
 
@@ -62,7 +62,7 @@ func must[T any](obj T, err error) T {
 	return obj
 }
 
-// published are the maps of the namespaces that begin with n, and what is wrong with them.
+// published returns the config maps of the namespaces that begin with n, and their defects.
 func (w *world) published() string {
 	var all []string
 	for _, obj := range w.server.List("configmaps") {
@@ -78,7 +78,7 @@ func (w *world) published() string {
 	return strings.Join(all, " ")
 }
 
-// TestPublish has the rows of upstream's TestConfigMapCreation that can happen.
+// TestPublish has the applicable cases of upstream's TestConfigMapCreation.
 func TestPublish(t *testing.T) {
 	ctx := context.Background()
 	patch := func(w *world, name, data string) {
@@ -126,7 +126,7 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// A world in which nobody makes namespaces or touches the maps has nothing to do.
+// Without changes of namespaces or config maps, the controller has nothing to do.
 func TestNothingToDo(t *testing.T) {
 	w := newWorld(t, nil)
 	must(w.user.CoreV1().ConfigMaps("n").Create(context.Background(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))

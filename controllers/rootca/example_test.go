@@ -14,14 +14,14 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A namespace comes, and gets the certificate of the cluster's authority.
+// A new namespace receives the cluster's root certificate.
 func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	component := host.Process("rootca")
+	process := host.Process("rootca")
 	rootca.New(rootca.Config{
-		Process: component, Client: server.Client(component), Informers: server.Informers(component),
+		Process: process, Client: server.Client(process), Informers: server.Informers(process),
 		RootCA: "the certificate, as PEM",
 	})
 

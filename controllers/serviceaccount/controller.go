@@ -15,18 +15,19 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// AccountName is that of the account.
+// AccountName is the name of the account.
 const AccountName = "default"
 
-// Config is what New must be told. The informer of service accounts need only see those named Name.
+// Config configures New. The informer of service accounts needs to cache only those named
+// AccountName.
 type Config struct {
 	Process   *sim.Process
 	Client    kubernetes.Interface
 	Informers informers.SharedInformerFactory
 }
 
-// Controller is the service accounts controller. It is moved by its component's host; nothing of it is called from
-// outside.
+// Controller is the service accounts controller. Its process's host runs it; it has no exported
+// methods.
 //
 // Upstream: pkg/controller/serviceaccount ServiceAccountsController (v1.36).
 type Controller struct {
@@ -36,7 +37,8 @@ type Controller struct {
 	queue      *sim.Queue[string] // of namespaces
 }
 
-// New makes the controller: it registers with the informers and makes the queue. It must be called before the host starts.
+// New returns the controller. It registers with the informers, and adds a queue to the process. It
+// must be called before the host starts.
 func New(cfg Config) *Controller {
 	accounts, namespaces := cfg.Informers.Core().V1().ServiceAccounts(), cfg.Informers.Core().V1().Namespaces()
 	c := &Controller{client: cfg.Client, accounts: accounts.Lister(), namespaces: namespaces.Lister()}
@@ -51,8 +53,9 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// NeedsServiceAccount tells whether a namespace is active, and, as far as the informers have seen, without the account. A change of
-// any other does not concern the controller, nor does one of an account that is there.
+// NeedsServiceAccount reports whether a namespace is active but, according to the informers'
+// caches, lacks the account. Changes of other namespaces, and of existing accounts, do not concern
+// the controller.
 func NeedsServiceAccount(seen informers.SharedInformerFactory, ns *corev1.Namespace) bool {
 	return needsServiceAccount(seen.Core().V1().ServiceAccounts().Lister(), ns)
 }
@@ -62,7 +65,7 @@ func needsServiceAccount(accounts corelisters.ServiceAccountLister, ns *corev1.N
 	return ns.Status.Phase == corev1.NamespaceActive && err != nil // a lister fails with NotFound only
 }
 
-// sync makes the account of a namespace if there is none.
+// sync creates the account of a namespace if it does not exist.
 //
 // Upstream: pkg/controller/serviceaccount ServiceAccountsController.syncNamespace.
 func (c *Controller) sync(ctx context.Context, name string) error {

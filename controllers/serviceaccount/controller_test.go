@@ -28,9 +28,9 @@ func newWorld(t testing.TB, chooser sim.Chooser) *world {
 	host := sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: 5000})
 	t.Cleanup(host.Close)
 	server := fake.NewServer(fake.Config{Now: host.Now, Namespaces: []string{"n"}})
-	component := host.Process("serviceaccount")
+	process := host.Process("serviceaccount")
 	var seen informers.SharedInformerFactory
-	seen = server.Informers(component,
+	seen = server.Informers(process,
 		fake.Filter{
 			Resource: "serviceaccounts", Fields: "metadata.name=" + serviceaccount.AccountName,
 			Match: func(_, is fake.Object) bool { return is == nil },
@@ -41,7 +41,7 @@ func newWorld(t testing.TB, chooser sim.Chooser) *world {
 				return is != nil && serviceaccount.NeedsServiceAccount(seen, is.(*corev1.Namespace))
 			},
 		})
-	serviceaccount.New(serviceaccount.Config{Process: component, Client: server.Client(component), Informers: seen})
+	serviceaccount.New(serviceaccount.Config{Process: process, Client: server.Client(process), Informers: seen})
 	return &world{t, host, server, server.Client(host.ExternalCaller())}
 }
 
@@ -52,7 +52,8 @@ func (w *world) settle() {
 	}
 }
 
-// accounts are the service accounts besides those of a world's first namespaces, but that of n.
+// accounts returns the service accounts except those of a world's first namespaces, but with that
+// of n.
 func (w *world) accounts() string {
 	var all []string
 	for _, obj := range w.server.List("serviceaccounts") {
@@ -70,7 +71,7 @@ func must[T any](obj T, err error) T {
 	return obj
 }
 
-// TestAccounts has the rows of upstream's TestServiceAccountCreation that can happen.
+// TestAccounts has the applicable cases of upstream's TestServiceAccountCreation.
 func TestAccounts(t *testing.T) {
 	ctx := context.Background()
 	namespace := func(name string) *corev1.Namespace {
@@ -119,7 +120,7 @@ func TestAccounts(t *testing.T) {
 	}
 }
 
-// A world in which nobody makes namespaces or touches the accounts has nothing to do.
+// Without changes of namespaces or accounts, the controller has nothing to do.
 func TestNothingToDo(t *testing.T) {
 	w := newWorld(t, nil)
 	w.settle()

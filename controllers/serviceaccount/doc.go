@@ -1,5 +1,15 @@
-// Package serviceaccount sees to it that each active namespace has the ServiceAccount default.
+// Package serviceaccount creates the ServiceAccount default in each active namespace.
 //
-// Upstream: pkg/controller/serviceaccount (v1.36.3), its serviceaccounts_controller.go. Tokens are not made: pods here get
-// none.
+//	serviceaccount.New(serviceaccount.Config{
+//		Process: process, Client: server.Client(process), Informers: server.Informers(process),
+//	})
+//	host.Run() // or host.Start, on a live host
+//
+// The controller creates the account when a namespace is created, and recreates a deleted one.
+//
+// # What it does not do
+//
+// It creates no tokens: simulated pods have none.
+//
+// Upstream: pkg/controller/serviceaccount serviceaccounts_controller.go (v1.36.3).
 package serviceaccount

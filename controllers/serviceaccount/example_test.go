@@ -13,14 +13,14 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A namespace comes, and gets its ServiceAccount.
+// A new namespace receives its ServiceAccount.
 func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	component := host.Process("serviceaccount")
+	process := host.Process("serviceaccount")
 	serviceaccount.New(serviceaccount.Config{
-		Process: component, Client: server.Client(component), Informers: server.Informers(component),
+		Process: process, Client: server.Client(process), Informers: server.Informers(process),
 	})
 
 	shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
