@@ -15,7 +15,7 @@ import (
 	"github.com/volsim/volsim/internal/podclaims"
 )
 
-// objects is what a decision about a pod is made from. What is not there is nil.
+// objects returns the API objects that a decision about a pod depends on. A missing object is nil.
 type objects interface {
 	claim(namespace, name string) *corev1.PersistentVolumeClaim
 	volume(name string) *corev1.PersistentVolume
@@ -26,10 +26,11 @@ type objects interface {
 // podClaims are a pod's claims, in the order of its volumes.
 type podClaims struct {
 	bound   []*corev1.PersistentVolumeClaim
-	delayed []*corev1.PersistentVolumeClaim // unbound; the volume is made when a node is chosen
+	delayed []*corev1.PersistentVolumeClaim // unbound; provisioned when a node is chosen
 }
 
-// claimsOf sorts a pod's claims out. The error, whose text is for users, says why the pod can run nowhere.
+// claimsOf classifies a pod's claims. The error, whose text is an event's message, says why no node
+// is feasible.
 //
 // Upstream: plugins/volumebinding PreFilter, podHasPVCs, GetPodVolumeClaims (v1.36), to the letter.
 func claimsOf(pod *corev1.Pod, from objects) (podClaims, error) {
@@ -60,7 +61,7 @@ func claimsOf(pod *corev1.Pod, from objects) (podClaims, error) {
 	return claims, nil
 }
 
-// checkClaim tells what keeps a claim from being used by a pod at all.
+// checkClaim returns an error if a pod cannot use a claim.
 func checkClaim(pod *corev1.Pod, volume *corev1.Volume, claim *corev1.PersistentVolumeClaim, name string) error {
 	switch {
 	case claim == nil && volume.Ephemeral != nil:
@@ -78,7 +79,7 @@ func checkClaim(pod *corev1.Pod, volume *corev1.Volume, claim *corev1.Persistent
 	}
 }
 
-// claimNames are the names of a pod's claims, each once.
+// claimNames returns the distinct names of a pod's claims.
 func claimNames(pod *corev1.Pod) []string {
 	var names []string
 	for i := range pod.Spec.Volumes {
@@ -99,20 +100,21 @@ func namesOf(claims []*corev1.PersistentVolumeClaim) []string {
 	return names
 }
 
-// isBound tells whether a claim is bound and the binding is completed.
+// isBound reports whether a claim is bound and the binding is completed.
 func isBound(claim *corev1.PersistentVolumeClaim) bool {
 	_, completed := claim.Annotations[storagehelpers.AnnBindCompleted]
 	return claim.Spec.VolumeName != "" && completed
 }
 
-// isDelayed tells whether an unbound claim waits for its first consumer. One that names its volume does not.
+// isDelayed reports whether an unbound claim waits for its first consumer. A claim that names its
+// volume does not.
 func isDelayed(claim *corev1.PersistentVolumeClaim, from objects) bool {
 	class := from.class(storagehelpers.GetPersistentVolumeClaimClass(claim))
 	return claim.Spec.VolumeName == "" && class != nil && class.VolumeBindingMode != nil &&
 		*class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
-// isNewer tells whether a is a later state of the same claim as b.
+// isNewer reports whether a is a later version of the same claim as b.
 func isNewer(a, b *corev1.PersistentVolumeClaim) bool {
 	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
 	if err != nil {

@@ -28,18 +28,18 @@ const (
 	defaultBackoffMax = 10 * time.Second
 )
 
-// Config is what New must be told.
+// Config configures New.
 type Config struct {
 	Process   *sim.Process
 	Client    kubernetes.Interface
 	Informers informers.SharedInformerFactory
 	Recorder  record.EventRecorder
 
-	BackoffMin time.Duration // rest of a pod after a decision that could not be carried out; doubles. 0: BackoffMin
-	BackoffMax time.Duration // 0: BackoffMax
+	BackoffMin time.Duration // after a placement that failed; doubles with each. 0: 1 s
+	BackoffMax time.Duration // 0: 10 s
 }
 
-// Controller is the scheduler. Its state belongs to its component's strands.
+// Controller is the scheduler. Its state belongs to its process's tasks.
 type Controller struct {
 	cfg     Config
 	pods    corelisters.PodLister
@@ -54,19 +54,20 @@ type Controller struct {
 
 	queue        *sim.Queue[cache.ObjectName]
 	pending      pendingPods
-	placed       map[types.UID]*placement      // pods decided on, until the cache shows them on their node
-	backingOff   map[types.UID]backoff         // pods of which a decision could not be carried out
-	limitBlocked map[cache.ObjectName]struct{} // pending pods that some node did not have room for
+	placed       map[types.UID]*placement      // assumed pods, until the cache shows them on their node
+	backingOff   map[types.UID]backoff         // pods whose placement failed
+	limitBlocked map[cache.ObjectName]struct{} // pending pods that were rejected by a node's volume limit
 	written      map[cache.ObjectName]*corev1.PersistentVolumeClaim
 }
 
-// backoff is a pod's pause after a decision that could not be carried out.
+// backoff is a pod's back-off after a placement that failed.
 type backoff struct {
 	failures int
 	until    time.Time
 }
 
-// New makes the scheduler: its queue, its worker and its handlers. It begins to work with the host.
+// New returns the scheduler. It adds a queue with one worker to the process, and registers with the
+// informers. It must be called before the host starts.
 //
 // Upstream: pkg/scheduler New, addAllEventHandlers (v1.36).
 func New(cfg Config) *Controller {
@@ -104,7 +105,7 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// sync decides where a pod goes, or carries on with what was decided.
+// sync chooses a node for a pod, or continues an earlier placement.
 //
 // Upstream: pkg/scheduler scheduleOnePod, schedulePod (v1.36).
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
@@ -116,7 +117,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 		return c.proceed(ctx, p)
 	}
 	if r, ok := c.backingOff[pod.UID]; ok && c.cfg.Process.Now().Before(r.until) {
-		return nil // it is in the queue for then
+		return nil // it is queued for then
 	}
 	claims, err := claimsOf(pod, c)
 	nodes := c.allNodes()
@@ -139,23 +140,23 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	return c.proceed(ctx, p)
 }
 
-// isWaiting tells whether a pod is to be put on a node by this scheduler.
+// isWaiting reports whether this scheduler must choose a node for a pod.
 func isWaiting(pod *corev1.Pod) bool {
 	name := pod.Spec.SchedulerName
 	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0 &&
 		!isOver(pod) && (name == "" || name == corev1.DefaultSchedulerName)
 }
 
-// isOver tells whether a pod has run to its end, so that it uses nothing any more.
+// isOver reports whether a pod has completed, so it uses no resources.
 func isOver(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// allNodes are the nodes, by name.
+// allNodes returns the nodes, sorted by name.
 func (c *Controller) allNodes() []*corev1.Node {
 	nodes, err := c.nodes.List(labels.Everything())
 	if err != nil {
-		panic("scheduler: nodes cannot be listed: " + err.Error())
+		panic("scheduler: list nodes: " + err.Error())
 	}
 	return slices.SortedFunc(slices.Values(nodes), func(a, b *corev1.Node) int {
 		if a.Name < b.Name {
@@ -167,8 +168,8 @@ func (c *Controller) allNodes() []*corev1.Node {
 
 var _ state = (*Controller)(nil)
 
-// claim is a claim as this scheduler last wrote it or, where the cache is not behind, as the cache has it; nil where
-// there is none.
+// claim returns a claim as cached, or as this scheduler last wrote it if that version is newer. It
+// is nil if the claim does not exist.
 func (c *Controller) claim(namespace, name string) *corev1.PersistentVolumeClaim {
 	cached, err := c.claims.PersistentVolumeClaims(namespace).Get(name)
 	if err != nil {
@@ -196,11 +197,12 @@ func (c *Controller) class(name string) *storagev1.StorageClass {
 	return class
 }
 
-// inUse tells whether a pod other than the given one is, or is about to be, on a node with the claim.
+// inUse reports whether another pod than except uses the claim and is on a node, or is assumed to
+// be.
 func (c *Controller) inUse(claim *corev1.PersistentVolumeClaim, except types.UID) bool {
 	pods, err := c.pods.Pods(claim.Namespace).List(labels.Everything())
 	if err != nil {
-		panic("scheduler: pods cannot be listed: " + err.Error())
+		panic("scheduler: list pods: " + err.Error())
 	}
 	uses := func(pod *corev1.Pod) bool {
 		return pod.UID != except && pod.Namespace == claim.Namespace && slices.Contains(claimNames(pod), claim.Name)
@@ -212,27 +214,27 @@ func (c *Controller) inUse(claim *corev1.PersistentVolumeClaim, except types.UID
 	})
 }
 
-// indexByNode is the index of what is on, or for, a node.
+// indexByNode is the name of the index by node.
 const indexByNode = "scheduler-node"
 
-// indexed has a cache find its objects by node.
+// indexed adds the index by node to a cache.
 func indexed(informer cache.SharedIndexInformer) cache.Indexer {
 	if informer.GetIndexer().GetIndexers()[indexByNode] != nil {
 		return informer.GetIndexer()
 	}
 	err := informer.AddIndexers(cache.Indexers{indexByNode: func(obj any) ([]string, error) {
-		if pod, is := obj.(*corev1.Pod); is {
+		if pod, ok := obj.(*corev1.Pod); ok {
 			return []string{pod.Spec.NodeName}, nil
 		}
 		return []string{obj.(*storagev1.VolumeAttachment).Spec.NodeName}, nil
 	}})
 	if err != nil {
-		panic("scheduler: index: " + err.Error())
+		panic("scheduler: add index: " + err.Error())
 	}
 	return informer.GetIndexer()
 }
 
-// onNode are the objects of an index for a node.
+// onNode returns the objects of an index for a node.
 func onNode[T any](indexer cache.Indexer, node string) []T {
 	objects, err := indexer.ByIndex(indexByNode, node)
 	if err != nil {
@@ -246,14 +248,14 @@ func onNode[T any](indexer cache.Indexer, node string) []T {
 }
 
 func (c *Controller) csiNode(node string) *storagev1.CSINode {
-	is, err := c.csiNodes.Get(node)
+	object, err := c.csiNodes.Get(node)
 	if err != nil {
 		return nil
 	}
-	return is
+	return object
 }
 
-// podsOn are the pods on a node, and those that are about to be. A pod that is both is there twice.
+// podsOn returns the pods on a node and those assumed to be. A pod may be listed twice.
 func (c *Controller) podsOn(node string, except types.UID) []*corev1.Pod {
 	pods := onNode[*corev1.Pod](c.byNode, node)
 	for _, p := range c.placed {

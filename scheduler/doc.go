@@ -1,18 +1,29 @@
-// Package scheduler puts pods on nodes, and has their claims' volumes made where the pods will run.
+// Package scheduler assigns pods to nodes, and selects the nodes for which delayed volumes are
+// provisioned.
 //
-// It is the least of a scheduler that the life of volumes needs: the first node by name that fits, by readiness, taints,
-// node selector and affinity, and volumes. A pod whose claims are bound is assigned at once. For claims that wait for
-// their first consumer, the node is written on the claims, and the pod is assigned when all are bound: it waits by watch,
-// and blocks nobody. From the decision on a pod counts as being on its node, though the cache shows it later.
+//	scheduler.New(scheduler.Config{
+//		Process: process, Client: client, Informers: server.Informers(process), Recorder: recorder,
+//	})
+//	host.Run() // or host.Start, on a live host
 //
-// Deciding is in functions over objects (claims.go, fit.go, nodes.go); placement.go carries a decision out, one API
-// request at a time.
+// It is a minimal scheduler for the life cycle of volumes. It chooses the first feasible node by
+// name. A node's feasibility depends on readiness, taints, node selector, node affinity and
+// volumes. A pod whose claims are bound is assigned at once. For claims that wait for their first
+// consumer, the scheduler writes the selected node on the claims, and assigns the pod when all of
+// them are bound. It waits for that by watch, and handles other pods meanwhile. From the decision
+// on, the pod is assumed to be on its node, although the cache does not show it yet.
 //
-// Not here yet: matching of ready-made PersistentVolumes to claims that wait for their first consumer (a claim that is
-// named by a volume's claimRef is bound by the PersistentVolume controller as ever), CSIStorageCapacity,
-// zones by label, resources, ports, affinity between pods, topology spread, priorities, preemption, and the limit of
-// 10 minutes on waiting for claims. A pod whose claims are never bound waits without an event every 10 minutes.
+// Decisions are functions of API objects (claims.go, fit.go, nodes.go). A placement carries a
+// decision out, one API request at a time (placement.go).
 //
-// Upstream: kube-scheduler v1.36, plugins VolumeBinding, VolumeRestrictions, NodeVolumeLimits, NodeAffinity, NodeUnschedulable,
-// TaintToleration, DefaultBinder.
+// # What it does not do
+//
+//   - Matching existing PersistentVolumes to claims that wait for their first consumer. The
+//     PersistentVolume controller still binds a claim that a volume's claimRef names.
+//   - CSIStorageCapacity, and zones in volumes' labels.
+//   - Resources, ports, inter-pod affinity, topology spread, priorities and preemption.
+//   - The timeout of 10 minutes for binding claims, and its event.
+//
+// Upstream: kube-scheduler v1.36, plugins VolumeBinding, VolumeRestrictions, NodeVolumeLimits,
+// NodeAffinity, NodeUnschedulable, TaintToleration, DefaultBinder.
 package scheduler

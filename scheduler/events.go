@@ -24,7 +24,8 @@ func (c *Controller) reportBound(p *placement) {
 		"Successfully assigned %v/%v to %v", p.pod.Namespace, p.pod.Name, p.node)
 }
 
-// report says why a pod is on no node: as an event, and in the pod's condition if that says something else.
+// report records an event about a pod without a node, and updates the pod's condition if it
+// differs.
 //
 // Upstream: pkg/scheduler handleSchedulingFailure, updatePod (v1.36).
 func (c *Controller) report(ctx context.Context, pod *corev1.Pod, reason, message string) error {
@@ -37,7 +38,7 @@ func (c *Controller) report(ctx context.Context, pod *corev1.Pod, reason, messag
 		"status": map[string]any{"conditions": []corev1.PodCondition{condition}},
 	})
 	if err != nil {
-		panic("scheduler: condition patch: " + err.Error())
+		panic("scheduler: encode condition: " + err.Error())
 	}
 	_, err = c.cfg.Client.CoreV1().Pods(pod.Namespace).
 		Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
@@ -47,21 +48,22 @@ func (c *Controller) report(ctx context.Context, pod *corev1.Pod, reason, messag
 	return nil
 }
 
-// unscheduledCondition is the condition of a pod that is on no node, and whether the pod's own differs.
+// unscheduledCondition returns the condition of a pod without a node, and whether it differs from
+// the pod's current one.
 func unscheduledCondition(pod *corev1.Pod, reason, message string, now metav1.Time) (condition corev1.PodCondition, changed bool) {
 	condition = corev1.PodCondition{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, ObservedGeneration: pod.Generation,
 		Reason: reason, Message: message, LastTransitionTime: now,
 	}
-	for _, was := range pod.Status.Conditions {
-		if was.Type != condition.Type {
+	for _, existing := range pod.Status.Conditions {
+		if existing.Type != condition.Type {
 			continue
 		}
-		if was.Status == condition.Status {
-			condition.LastTransitionTime = was.LastTransitionTime
+		if existing.Status == condition.Status {
+			condition.LastTransitionTime = existing.LastTransitionTime
 		}
-		same := was.Status == condition.Status && was.Reason == reason && was.Message == message &&
-			was.ObservedGeneration == condition.ObservedGeneration
+		same := existing.Status == condition.Status && existing.Reason == reason && existing.Message == message &&
+			existing.ObservedGeneration == condition.ObservedGeneration
 		return condition, !same
 	}
 	return condition, true

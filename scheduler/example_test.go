@@ -15,17 +15,17 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// Of two nodes only one is ready: the pod is put there.
+// Of two nodes only one is ready: the pod is assigned to it.
 func Example() {
 	ctx := context.Background()
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	component := host.Process("scheduler")
-	client := server.Client(component)
+	process := host.Process("scheduler")
+	client := server.Client(process)
 	scheduler.New(scheduler.Config{
-		Process: component, Client: client, Informers: server.Informers(component),
-		Recorder: events.New(events.Config{Process: component, Client: client, Source: "default-scheduler"}),
+		Process: process, Client: client, Informers: server.Informers(process),
+		Recorder: events.New(events.Config{Process: process, Client: client, Source: "default-scheduler"}),
 	})
 
 	node := func(name string, ready corev1.ConditionStatus) *corev1.Node {

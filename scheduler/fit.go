@@ -9,10 +9,11 @@ import (
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 )
 
-// The reasons for which a node does not fit.
+// The reasons why a node is not feasible.
 //
-// Upstream: plugins/{nodeunschedulable,tainttoleration,nodeaffinity,volumerestrictions,nodevolumelimits,volumebinding} (v1.36), to the
-// letter.
+// Upstream:
+// plugins/{nodeunschedulable,tainttoleration,nodeaffinity,volumerestrictions,nodevolumelimits,volumebinding}
+// (v1.36), to the letter.
 const (
 	reasonUnschedulable    = "node(s) were unschedulable"
 	reasonTaint            = "node(s) had untolerated taint(s)"
@@ -24,7 +25,7 @@ const (
 	reasonVolumeGone       = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 )
 
-// unfit tells why a pod cannot run on a node; nothing if it can.
+// unfit returns the reasons why a pod cannot run on a node, or none.
 func unfit(pod *corev1.Pod, node *corev1.Node, claims podClaims, from state) []string {
 	if reason := nodeUnfit(pod, node); reason != "" {
 		return []string{reason}
@@ -38,8 +39,8 @@ func unfit(pod *corev1.Pod, node *corev1.Node, claims podClaims, from state) []s
 	return volumesUnfit(node, claims, from)
 }
 
-// conflictsReadWriteOncePod tells whether another pod has one of the pod's claims that are for one pod alone. Claims are told apart by
-// namespace and name.
+// conflictsReadWriteOncePod reports whether another pod uses one of the pod's ReadWriteOncePod
+// claims. Claims are compared by namespace and name.
 //
 // Upstream: plugins/volumerestrictions satisfyReadWriteOncePod (v1.36).
 func conflictsReadWriteOncePod(pod *corev1.Pod, claims podClaims, from objects) bool {
@@ -48,11 +49,11 @@ func conflictsReadWriteOncePod(pod *corev1.Pod, claims podClaims, from objects) 
 	})
 }
 
-// volumesUnfit tells why a pod's volumes cannot be used on a node.
+// volumesUnfit returns the reasons why a pod's volumes cannot be used on a node.
 //
 // Upstream: plugins/volumebinding FindPodVolumes, checkBoundClaims, checkVolumeProvisions (v1.36).
 //
-// Differs: ready-made volumes are not looked for, and free storage is not known.
+// Differs: it matches no existing volumes, and does not check storage capacity.
 func volumesUnfit(node *corev1.Node, claims podClaims, from objects) []string {
 	var reasons []string
 	for _, claim := range claims.bound {
@@ -73,7 +74,7 @@ func volumesUnfit(node *corev1.Node, claims podClaims, from objects) []string {
 	return reasons
 }
 
-// mayProvision tells whether a delayed claim's volume can be made for a node.
+// mayProvision reports whether a delayed claim's volume can be provisioned for a node.
 func mayProvision(claim *corev1.PersistentVolumeClaim, node *corev1.Node, from objects) bool {
 	if chosen, ok := claim.Annotations[storagehelpers.AnnSelectedNode]; ok && chosen != node.Name {
 		return false
@@ -83,7 +84,8 @@ func mayProvision(claim *corev1.PersistentVolumeClaim, node *corev1.Node, from o
 		matchesTopology(class.AllowedTopologies, node.Labels)
 }
 
-// matchesTopology tells whether a node's labels match any of the terms; no terms match everything.
+// matchesTopology reports whether a node's labels match any of the terms. Without terms it returns
+// true.
 //
 // Upstream: pkg/apis/core/v1/helper MatchTopologySelectorTerms (v1.36).
 func matchesTopology(terms []corev1.TopologySelectorTerm, labels map[string]string) bool {
@@ -96,11 +98,12 @@ func matchesTopology(terms []corev1.TopologySelectorTerm, labels map[string]stri
 	})
 }
 
-// choose takes the first node that fits. Where none does, node is nil and the message says why.
+// choose returns the first feasible node. If there is none, node is nil and message contains the
+// reasons.
 //
 // Upstream: pkg/scheduler/framework FitError (v1.36).
 //
-// Differs: upstream scores the nodes that fit; there is no word of preemption here.
+// Differs: upstream scores the feasible nodes. The message does not mention preemption.
 func choose(nodes []*corev1.Node, unfit func(*corev1.Node) []string) (node *corev1.Node, message string) {
 	if len(nodes) == 0 {
 		return nil, "no nodes available to schedule pods"
@@ -115,15 +118,15 @@ func choose(nodes []*corev1.Node, unfit func(*corev1.Node) []string) (node *core
 			counts[reason]++
 		}
 	}
-	words := make([]string, 0, len(counts))
+	parts := make([]string, 0, len(counts))
 	for reason, n := range counts {
-		words = append(words, fmt.Sprintf("%d %s", n, reason))
+		parts = append(parts, fmt.Sprintf("%d %s", n, reason))
 	}
-	slices.Sort(words)
-	return nil, unschedulableMessage(len(nodes), strings.Join(words, ", "))
+	slices.Sort(parts)
+	return nil, unschedulableMessage(len(nodes), strings.Join(parts, ", "))
 }
 
-// unschedulableMessage says that none of so many nodes will do, and why.
+// unschedulableMessage returns upstream's message for a pod without a feasible node.
 func unschedulableMessage(nodes int, why string) string {
 	if nodes == 0 {
 		return "no nodes available to schedule pods"

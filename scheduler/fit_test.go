@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// shelf is objects by name; what is used is by any other pod.
+// shelf is a set of objects by name. A claim in use is used by any other pod.
 type shelf struct {
 	claims  map[string]*corev1.PersistentVolumeClaim
 	volumes map[string]*corev1.PersistentVolume

@@ -9,12 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A pod for whose volume no node has a place is tried again when there may be one: the limit is raised, a pod goes, or ends, and
-// an attachment goes.
+// A pod that the volume limits reject is retried when there may be room: a limit is raised, a pod
+// is deleted or completes, or an attachment is deleted.
 //
-// Upstream: pkg/scheduler/framework/plugins/nodevolumelimits TestCSILimitsQHint, TestCSILimitsDeletedVolumeAttachmentQHint,
-// TestCSILimitsAfterCSINodeUpdatedQHint (v1.36).
-func TestCrowdedPodIsTriedAgain(t *testing.T) {
+// Upstream: pkg/scheduler/framework/plugins/nodevolumelimits TestCSILimitsQHint,
+// TestCSILimitsDeletedVolumeAttachmentQHint, TestCSILimitsAfterCSINodeUpdatedQHint (v1.36).
+func TestPodRejectedByLimitsIsRetried(t *testing.T) {
 	ctx, now := context.Background(), int64(0)
 	gone := metav1.DeleteOptions{GracePeriodSeconds: &now}
 	for _, test := range []struct {
@@ -68,7 +68,7 @@ func TestCrowdedPodIsTriedAgain(t *testing.T) {
 	}
 }
 
-// csiNode is the node's, with so many volumes of driver d.
+// csiNode returns the node's CSINode with a limit for driver d.
 func csiNode(w *world, limit int32) *storagev1.CSINode {
 	if obj, ok := w.server.Get("csinodes", "", "node"); ok {
 		node := obj.DeepCopyObject().(*storagev1.CSINode)

@@ -15,30 +15,31 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// occupancy is what a decision about a node's attach limits is made from.
+// occupancy returns the state that a decision about a node's attach limits depends on.
 type occupancy interface {
-	csiNode(node string) *storagev1.CSINode                  // nil: there is none
-	podsOn(node string, except types.UID) []*corev1.Pod      // that are there, or about to be, and have not ended
-	attachmentsTo(node string) []*storagev1.VolumeAttachment // also those that are on their way, in or out
+	csiNode(node string) *storagev1.CSINode                  // nil: none
+	podsOn(node string, except types.UID) []*corev1.Pod      // assigned or assumed, and not completed
+	attachmentsTo(node string) []*storagev1.VolumeAttachment // including those in progress
 }
 
-// state are all that decisions are made from.
+// state is everything that decisions depend on.
 type state interface {
 	objects
 	occupancy
 }
 
-// driverVolume names a volume among all: by its driver and handle, or as long as it is not made, by its claim.
+// driverVolume identifies a volume: by driver and handle, or by its claim before it is provisioned.
 type driverVolume struct {
 	driver, handle string
 	claim          cache.ObjectName
 }
 
-// exceedsLimit tells whether a pod would bring a node more volumes of a driver than it can have. A volume counts once,
-// whether a pod on the node uses it or it only is, or is being, attached or detached there.
+// exceedsLimit reports whether a pod would bring more volumes of a driver to a node than its limit.
+// A volume counts once, whether it is used by a pod, attached, or being attached or detached.
 //
-// Differs: upstream counts a volume of the pod that is attached, but that no pod on the node uses any more, twice. It refuses
-// a pod where another one on the node names an ephemeral claim that is not its own; here that claim does not count.
+// Differs: upstream counts an attached volume of the pod twice if no pod on the node uses it.
+// Upstream rejects a pod if another pod on the node refers to an ephemeral claim that it does not
+// own; here that claim does not count.
 //
 // Upstream: plugins/nodevolumelimits CSILimits.Filter (v1.36).
 func exceedsLimit(pod *corev1.Pod, node *corev1.Node, from state) bool {
@@ -52,7 +53,7 @@ func exceedsLimit(pod *corev1.Pod, node *corev1.Node, from state) bool {
 	for _, other := range from.podsOn(node.Name, pod.UID) {
 		addVolumes(all, other, from)
 	}
-	more := map[string]bool{} // the drivers of which it brings a volume that no pod there uses
+	more := map[string]bool{} // drivers with a volume that no pod on the node uses
 	for v := range wanted {
 		if !all[v] {
 			more[v.driver] = true
@@ -76,7 +77,7 @@ func exceedsLimit(pod *corev1.Pod, node *corev1.Node, from state) bool {
 	return false
 }
 
-// limitsOf are how many volumes of each driver a node can have, as far as that is limited.
+// limitsOf returns the volume limits of a node by driver. Drivers without a limit are omitted.
 //
 // Upstream: plugins/nodevolumelimits getVolumeLimits (v1.36).
 func limitsOf(node *storagev1.CSINode) map[string]int {
@@ -92,8 +93,8 @@ func limitsOf(node *storagev1.CSINode) map[string]int {
 	return limits
 }
 
-// addVolumes adds the volumes behind a pod's claims, as far as they are known, and those written out in it that a driver of CSI
-// handles by now.
+// addVolumes adds the known volumes of a pod's claims, and its inline volumes that are migrated to
+// CSI drivers.
 //
 // Upstream: plugins/nodevolumelimits filterAttachableVolumes (v1.36).
 func addVolumes(to map[driverVolume]bool, pod *corev1.Pod, from objects) {
@@ -116,8 +117,8 @@ func addVolumes(to map[driverVolume]bool, pod *corev1.Pod, from objects) {
 	}
 }
 
-// volumeOfClaim is the volume to which a claim is bound, or that will be made for it; false where no driver of CSI has to do
-// with it.
+// volumeOfClaim returns the volume of a claim, bound or to be provisioned. It returns false if no
+// CSI driver handles it.
 //
 // Upstream: plugins/nodevolumelimits getCSIDriverInfo, getCSIDriverInfoFromSC (v1.36).
 func volumeOfClaim(claim *corev1.PersistentVolumeClaim, from objects) (driverVolume, bool) {
@@ -129,8 +130,8 @@ func volumeOfClaim(claim *corev1.PersistentVolumeClaim, from objects) (driverVol
 		return driverVolume{}, false
 	}
 	driver := class.Provisioner
-	if by, is := migrated[driver]; is {
-		driver = by
+	if csiDriver, ok := migrated[driver]; ok {
+		driver = csiDriver
 	}
 	return driverVolume{driver: driver, claim: cache.MetaObjectToName(claim)}, true
 }
@@ -139,12 +140,13 @@ func volumeNamed(volume *corev1.PersistentVolume) (driverVolume, bool) {
 	return translated(&plugins.Spec{PersistentVolume: volume}, "")
 }
 
-// migrated are the plugins whose volumes drivers of CSI handle by now.
+// migrated are the plugins whose volumes are migrated to CSI drivers.
 var migrated = plugins.Migrated()
 
-// translated is a volume as its driver has it; false where it has none.
+// translated returns a volume as its CSI driver identifies it. It returns false if no CSI driver
+// handles it.
 //
-// Differs: upstream asks the node's CSINode whether the plugin is migrated; in 1.36 all are.
+// Differs: upstream checks the node's CSINode for migration; in 1.36 all plugins are migrated.
 func translated(spec *plugins.Spec, namespace string) (driverVolume, bool) {
 	spec, err := migrated.Translate(spec, namespace)
 	if err != nil || spec.PersistentVolume == nil || spec.PersistentVolume.Spec.CSI == nil {
@@ -154,7 +156,7 @@ func translated(spec *plugins.Spec, namespace string) (driverVolume, bool) {
 	return driverVolume{driver: source.Driver, handle: source.VolumeHandle}, true
 }
 
-// volumeAttached is the volume of an attachment; false where it is not known.
+// volumeAttached returns the volume of an attachment, and false if it is unknown.
 //
 // Upstream: plugins/nodevolumelimits getNodeVolumeAttachmentInfo (v1.36).
 func volumeAttached(attachment *storagev1.VolumeAttachment, from objects) (driverVolume, bool) {
@@ -169,12 +171,12 @@ func volumeAttached(attachment *storagev1.VolumeAttachment, from objects) (drive
 	return volumeNamed(volume)
 }
 
-// HasLimits tells whether a node can have only so many volumes of some driver. A scheduler has nothing to do about a CSINode that
-// does not limit anything and did not before.
+// HasLimits reports whether a node has a volume limit for any driver. A CSINode without limits,
+// before and after a change, does not concern the scheduler.
 func HasLimits(node *storagev1.CSINode) bool { return len(limitsOf(node)) > 0 }
 
-// CountsAgainstLimit tells whether an attachment takes a place of which its node has only so many, as far as own caches show. A scheduler
-// has nothing to do about others.
+// CountsAgainstLimit reports whether an attachment counts against a limit of its node, according to
+// the given caches. Other attachments do not concern the scheduler.
 func CountsAgainstLimit(own informers.SharedInformerFactory, attachment *storagev1.VolumeAttachment) bool {
 	node, err := own.Storage().V1().CSINodes().Lister().Get(attachment.Spec.NodeName)
 	if err != nil {
@@ -184,17 +186,18 @@ func CountsAgainstLimit(own informers.SharedInformerFactory, attachment *storage
 	return limited
 }
 
-// isLimitRaised tells whether a node can have more volumes of a driver than before. One that is no more limited can.
+// isLimitRaised reports whether a node has a higher limit for a driver than before. The removal of
+// a limit counts.
 //
 // Upstream: plugins/nodevolumelimits isSchedulableAfterCSINodeUpdated (v1.36).
 //
-// Differs: upstream takes no limit for a limit of 0, and misses that one goes away.
-func isLimitRaised(was, is *storagev1.CSINode) bool {
-	before, now := limitsOf(was), limitsOf(is)
+// Differs: upstream treats a missing limit as 0, and ignores the removal of a limit.
+func isLimitRaised(old, node *storagev1.CSINode) bool {
+	before, now := limitsOf(old), limitsOf(node)
 	for driver, limit := range before {
 		if n, limited := now[driver]; !limited || n > limit {
 			return true
 		}
 	}
-	return was == nil
+	return old == nil
 }

@@ -9,9 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// driverClaims are claims bound to volumes of drivers: d1 to d4 to volumes 1 to 4 of driver d, e1 and e2 to volumes 1 and 2 of
-// driver e, twin to volume 1 of driver d under another name, dir to a directory; and claims that are not bound: wait, wait2
-// of driver d, lost to a volume that there is not, odd of no class.
+// driverClaims are bound claims: d1 to d4 to volumes 1 to 4 of driver d, e1 and e2 to volumes 1 and
+// 2 of driver e, twin to volume 1 of driver d under another name, dir to a directory. The other
+// claims are unbound: wait and wait2 of driver d, lost with a missing volume, odd without a class.
 func driverClaims() shelf {
 	s := shelf{
 		claims: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{},
@@ -33,7 +33,7 @@ func driverClaims() shelf {
 	return s
 }
 
-// limited is a node that can have so many volumes of driver d; -1 is any number.
+// limited returns a node with a limit for driver d; -1 is no limit.
 func limited(n int32) *storagev1.CSINode {
 	d := storagev1.CSINodeDriver{Name: "d"}
 	if n >= 0 {
@@ -42,7 +42,8 @@ func limited(n int32) *storagev1.CSINode {
 	return &storagev1.CSINode{Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "e"}, d}}}
 }
 
-// ephemeral is a pod with a volume of its own, whose claim exists and is the pod's, or another's.
+// ephemeralPod returns a pod with an ephemeral volume, whose claim belongs to the pod or to another
+// one.
 func ephemeralPod(s shelf, name string, own bool) *corev1.Pod {
 	pod := podWith()
 	pod.Name, pod.UID = name, "uid-of-pod"
@@ -56,8 +57,8 @@ func ephemeralPod(s shelf, name string, own bool) *corev1.Pod {
 	return pod
 }
 
-// What a node that can have so many volumes has, and what a pod brings. Upstream's rows about volumes of CSI drivers are among
-// these, each by its behaviour; see UPSTREAM.md.
+// Each case has the volumes on a node with a limit, and those of a pod. Upstream's cases about
+// volumes of CSI drivers are among them by behaviour; see UPSTREAM.md.
 //
 // Upstream: pkg/scheduler/framework/plugins/nodevolumelimits TestCSILimits (v1.36).
 func TestExceedsLimit(t *testing.T) {
@@ -160,8 +161,9 @@ func TestUnfitNamesTheLimit(t *testing.T) {
 	}
 }
 
-// Upstream: pkg/scheduler/framework/plugins/nodevolumelimits TestCSILimitsAfterCSINodeUpdatedQHint (v1.36).
-func TestRaised(t *testing.T) {
+// Upstream: pkg/scheduler/framework/plugins/nodevolumelimits TestCSILimitsAfterCSINodeUpdatedQHint
+// (v1.36).
+func TestLimitRaised(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		was, is *storagev1.CSINode
@@ -180,7 +182,7 @@ func TestRaised(t *testing.T) {
 	}
 }
 
-// Volumes of plugins that are migrated are their drivers'.
+// Volumes of migrated plugins count as those of their CSI drivers.
 func TestMigratedVolumesCount(t *testing.T) {
 	source := func(id string) *corev1.AWSElasticBlockStoreVolumeSource {
 		return &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: id}

@@ -9,12 +9,12 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// nodeUnfit tells why a pod cannot run on a node, volumes left aside; "" if it can.
+// nodeUnfit returns the reason why a pod cannot run on a node, ignoring volumes, or "".
 //
 // Upstream: plugins/{nodeunschedulable,tainttoleration,nodeaffinity} Filter (v1.36).
 //
-// Differs: a node that is not ready counts as tainted even if nobody has tainted it yet, and one that has never said that
-// it is ready is not.
+// Differs: a node that is not ready is treated as tainted, even without a taint. A node that has
+// never reported readiness is not ready.
 func nodeUnfit(pod *corev1.Pod, node *corev1.Node) string {
 	unschedulable := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 	if node.Spec.Unschedulable && !isTolerated(pod, unschedulable) {
@@ -43,7 +43,7 @@ func isTolerated(pod *corev1.Pod, taint corev1.Taint) bool {
 	return schedulinghelpers.TolerationsTolerateTaint(logr.Discard(), pod.Spec.Tolerations, &taint, false)
 }
 
-// readiness is what a node says of its being ready; "" if it says nothing.
+// readiness returns the status of a node's condition Ready, or "".
 func readiness(node *corev1.Node) corev1.ConditionStatus {
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// pendingPods are the pods that wait for a node, findable by the claims they use.
+// pendingPods are the pods without a node, indexed by claim.
 type pendingPods struct {
 	pods  map[cache.ObjectName]*corev1.Pod
 	users map[cache.ObjectName]map[cache.ObjectName]struct{} // by claim
@@ -49,10 +49,10 @@ func (p *pendingPods) remove(key cache.ObjectName) {
 	}
 }
 
-// all are the keys of the pods, in order.
+// all returns the keys of the pods, sorted.
 func (p *pendingPods) all() []cache.ObjectName { return sorted(p.pods) }
 
-// using are the keys of the pods that use a claim, in order.
+// using returns the keys of the pods that use a claim, sorted.
 func (p *pendingPods) using(claim cache.ObjectName) []cache.ObjectName { return sorted(p.users[claim]) }
 
 func sorted[V any](m map[cache.ObjectName]V) []cache.ObjectName {

@@ -10,21 +10,22 @@ import (
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 )
 
-// placement is a decision: a pod goes on a node. From then on the pod counts as being there.
+// placement is the decision to assign a pod to a node. From then on, the pod is assumed to be
+// there.
 type placement struct {
 	pod     *corev1.Pod
 	node    string
-	awaited []string // claims whose volumes are to be made for the node
-	chosen  int      // how many of them have the node written on them
-	bound   bool     // the pod is on its node; the cache does not show it yet
+	awaited []string // claims to be provisioned for the node
+	chosen  int      // how many of them have the node's annotation
+	bound   bool     // the pod is assigned; the cache does not show it yet
 }
 
-// proceed goes on with a placement as far as can be now: it writes the node on the claims, waits until they are bound,
-// and assigns the pod. It is called again whenever one of the pod's claims changed.
+// proceed continues a placement as far as possible: it writes the node on the claims, waits until
+// they are bound, and assigns the pod. It is called again when one of the pod's claims changes.
 //
 // Upstream: plugins/volumebinding PreBind, bindAPIUpdate (v1.36), pkg/scheduler bindingCycle.
 //
-// Differs: waiting for the claims has no limit.
+// Differs: waiting for the claims has no timeout.
 func (c *Controller) proceed(ctx context.Context, p *placement) error {
 	if p.bound {
 		return nil
@@ -32,7 +33,7 @@ func (c *Controller) proceed(ctx context.Context, p *placement) error {
 	for p.chosen < len(p.awaited) {
 		err := c.selectNode(ctx, p, p.awaited[p.chosen])
 		if c.placed[p.pod.UID] != p {
-			return nil // the pod is gone
+			return nil // the pod was deleted
 		}
 		if err != nil {
 			return c.abandon(ctx, p, fmt.Errorf("running PreBind plugin %q: %w", "VolumeBinding", err))
@@ -49,7 +50,7 @@ func (c *Controller) proceed(ctx context.Context, p *placement) error {
 	return c.bind(ctx, p)
 }
 
-// selectNode writes the placement's node on a claim, unless it is there.
+// selectNode writes the placement's node on a claim that does not have it.
 func (c *Controller) selectNode(ctx context.Context, p *placement, name string) error {
 	claim := c.claim(p.pod.Namespace, name)
 	if claim == nil {
@@ -71,8 +72,8 @@ func (c *Controller) selectNode(ctx context.Context, p *placement, name string) 
 	return nil
 }
 
-// progress tells whether all awaited claims are bound to volumes that the node can use. An error says why that will not
-// come any more.
+// progress reports whether all awaited claims are bound to volumes that the node can use. An error
+// means that this cannot happen any more.
 //
 // Upstream: plugins/volumebinding checkBindings (v1.36), to the letter.
 func (c *Controller) progress(p *placement) (ready bool, err error) {
@@ -94,7 +95,7 @@ func (c *Controller) progress(p *placement) (ready bool, err error) {
 	return ready, nil
 }
 
-// checkAwaited tells whether a claim is bound to a volume that the node can use.
+// checkAwaited reports whether a claim is bound to a volume that the node can use.
 func checkAwaited(namespace, name string, node *corev1.Node, from objects) (bound bool, err error) {
 	claim := from.claim(namespace, name)
 	switch {
@@ -107,7 +108,7 @@ func checkAwaited(namespace, name string, node *corev1.Node, from objects) (boun
 	}
 	volume := from.volume(claim.Spec.VolumeName)
 	if volume == nil {
-		return false, nil // on its way here
+		return false, nil // the cache has not seen it yet
 	}
 	if err := storagehelpers.CheckNodeAffinity(volume, node.Labels); err != nil {
 		return false, fmt.Errorf("pv %q node affinity doesn't match node %q: %w", volume.Name, node.Name, err)
@@ -129,12 +130,12 @@ func (c *Controller) bind(ctx context.Context, p *placement) error {
 		return nil
 	}
 	if c.placed[p.pod.UID] != p {
-		return nil // the pod is gone, or the cache shows it on a node
+		return nil // the pod was deleted, or the cache shows it on a node
 	}
 	return c.abandon(ctx, p, fmt.Errorf("running Bind plugin %q: %w", "DefaultBinder", err))
 }
 
-// abandon takes a placement back and lets the pod rest.
+// abandon cancels a placement. The pod is retried after a back-off.
 //
 // Upstream: pkg/scheduler handleBindingCycleError (v1.36).
 func (c *Controller) abandon(ctx context.Context, p *placement, why error) error {

@@ -26,7 +26,7 @@ func TestPodGoesOnTheFirstNodeThatFits(t *testing.T) {
 	}
 }
 
-func TestPodWaitsForANodeAndSaysSoOnce(t *testing.T) {
+func TestPodWaitsForANodeWithOneEvent(t *testing.T) {
 	w := newWorld(t, nil)
 	w.create(newNode("node-a", func(n *corev1.Node) { n.Spec.Unschedulable = true }), newPod("web"))
 	w.run()
@@ -64,7 +64,7 @@ func TestPodWaitsForANodeAndSaysSoOnce(t *testing.T) {
 	}
 }
 
-// count is how many requests with a verb the scheduler made.
+// count returns the number of the scheduler's requests with a verb.
 func (w *world) count(verb string) int {
 	n := 0
 	for _, record := range w.host.Log().Records() {
@@ -114,7 +114,7 @@ func TestFirstConsumerGetsItsVolumes(t *testing.T) {
 	}
 }
 
-// touch lets the maker look at a claim again.
+// touch queues a claim for the maker again.
 func (w *world) touch(claim string) {
 	w.t.Helper()
 	_, err := w.user.CoreV1().PersistentVolumeClaims("default").Patch(context.Background(), claim, types.MergePatchType,
@@ -124,7 +124,7 @@ func (w *world) touch(claim string) {
 	}
 }
 
-func TestChoiceThatIsGivenBackIsMadeAnewAfterARest(t *testing.T) {
+func TestDeselectedNodeIsChosenAgainAfterABackoff(t *testing.T) {
 	w := newWorld(t, nil)
 	w.maker.full["node-a"] = true
 	w.create(newNode("node-a"), newClaim("data", "late"), newPod("db", "data"))
@@ -156,7 +156,7 @@ func TestChoiceThatIsGivenBackIsMadeAnewAfterARest(t *testing.T) {
 	}
 }
 
-func TestClaimForOnePodAlone(t *testing.T) {
+func TestReadWriteOncePodClaim(t *testing.T) {
 	alone := newClaim("data", "late")
 	alone.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
 	elsewhere := alone.DeepCopy()
@@ -205,7 +205,7 @@ func TestPodsThatAreNotScheduled(t *testing.T) {
 	}
 }
 
-func TestPodThatGoesWhileItWaits(t *testing.T) {
+func TestPodDeletedWhileItWaits(t *testing.T) {
 	w := newWorld(t, nil)
 	w.maker.idle = true
 	w.create(newNode("node-a"), newClaim("data", "late"), newPod("db", "data"))

@@ -13,11 +13,11 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// play lets pods that share claims come in any order with claims, nodes and a deletion.
+// play creates pods that share claims, in any order with claims, nodes and a deletion.
 func play(t *testing.T, seed uint64) *world {
 	w := newWorld(t, sim.NewSeeded(seed))
-	// I30: a pod is assigned only when its claims are bound to volumes that its node can use, and a claim for one pod
-	// alone has one.
+	// I30: a pod is assigned only if its claims are bound to volumes that its node can use, and if
+	// no other pod has its ReadWriteOncePod claim.
 	w.server.OnCommit(func(commit fake.Commit) {
 		pod, ok := commit.After.(*corev1.Pod)
 		if !ok || commit.Before == nil || commit.Before.(*corev1.Pod).Spec.NodeName != "" || pod.Spec.NodeName == "" {
@@ -68,14 +68,14 @@ func play(t *testing.T, seed uint64) *world {
 	return w
 }
 
-func TestEveryScheduleEndsQuietWithAllThatCanRunPlaced(t *testing.T) {
+func TestEveryScheduleEndsWithAllFeasiblePodsPlaced(t *testing.T) {
 	for seed := range uint64(200) {
 		w := play(t, seed)
 		placed := map[string]bool{}
 		for _, name := range []string{"pod-0", "pod-1", "pod-2"} {
 			placed[name] = w.pod(name).Spec.NodeName != ""
 		}
-		if !placed["pod-0"] || placed["pod-1"] == placed["pod-2"] { // pod-1 and pod-2 want the same claim for themselves
+		if !placed["pod-0"] || placed["pod-1"] == placed["pod-2"] { // pod-1 and pod-2 use the same ReadWriteOncePod claim
 			t.Fatalf("seed %d: placed %v\n%s", seed, placed, w.host.Log().Text())
 		}
 		if t.Failed() {

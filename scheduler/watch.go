@@ -9,11 +9,11 @@ import (
 	"github.com/volsim/volsim/internal/eventhandler"
 )
 
-// watch registers what makes a pod worth another look.
+// watch registers the handlers that requeue pending pods.
 //
 // Upstream: pkg/scheduler addAllEventHandlers and the plugins' queueing hints (v1.36).
 //
-// Differs: such a pod is looked at at once; upstream lets it rest 1 s to 10 s after each attempt.
+// Differs: a requeued pod is tried at once. Upstream backs off for 1 s to 10 s after each attempt.
 func (c *Controller) watch(pods, nodes, claims, volumes, classes cache.SharedIndexInformer) {
 	eventhandler.Add(pods, c.podChanged, c.podGone)
 	eventhandler.Add(nodes, c.nodeChanged, func(*corev1.Node) { c.enqueue(c.pending.all()) })
@@ -22,10 +22,10 @@ func (c *Controller) watch(pods, nodes, claims, volumes, classes cache.SharedInd
 	eventhandler.Add(classes, func(_, _ *storagev1.StorageClass) { c.enqueue(c.pending.all()) }, nil)
 }
 
-// watchLimits registers what may make room on a node.
+// watchLimits registers the handlers for changes that may make room on a node.
 func (c *Controller) watchLimits(csiNodes, attachments cache.SharedIndexInformer) {
-	eventhandler.Add(csiNodes, func(was, is *storagev1.CSINode) {
-		if isLimitRaised(was, is) {
+	eventhandler.Add(csiNodes, func(old, node *storagev1.CSINode) {
+		if isLimitRaised(old, node) {
 			c.enqueue(sorted(c.limitBlocked))
 		}
 	}, nil)
@@ -34,7 +34,7 @@ func (c *Controller) watchLimits(csiNodes, attachments cache.SharedIndexInformer
 	})
 }
 
-// podLeft lets the pods be looked at that may have been waiting for a pod to leave its node, or not to come there.
+// podLeft requeues the pods that may have waited for a pod to leave its node.
 func (c *Controller) podLeft(pod *corev1.Pod) {
 	c.enqueueSharers(pod)
 	if len(pod.Spec.Volumes) > 0 {
@@ -48,32 +48,32 @@ func (c *Controller) enqueue(keys []cache.ObjectName) {
 	}
 }
 
-// enqueueSharers lets the pods be looked at that use a claim that the given pod uses, or used.
+// enqueueSharers queues the pods that share a claim with the given pod.
 func (c *Controller) enqueueSharers(pod *corev1.Pod) {
 	for _, name := range claimNames(pod) {
 		c.enqueue(c.pending.using(cache.NewObjectName(pod.Namespace, name)))
 	}
 }
 
-func (c *Controller) podChanged(was, is *corev1.Pod) {
-	key := cache.MetaObjectToName(is)
-	if !isWaiting(is) {
+func (c *Controller) podChanged(old, pod *corev1.Pod) {
+	key := cache.MetaObjectToName(pod)
+	if !isWaiting(pod) {
 		c.pending.remove(key)
-		delete(c.placed, is.UID)
-		delete(c.backingOff, is.UID)
+		delete(c.placed, pod.UID)
+		delete(c.backingOff, pod.UID)
 		delete(c.limitBlocked, key)
-		if isOver(is) || is.Spec.NodeName == "" {
-			c.podLeft(is)
+		if isOver(pod) || pod.Spec.NodeName == "" {
+			c.podLeft(pod)
 		}
 		return
 	}
-	c.pending.put(is)
-	if was == nil || !sameForScheduling(was, is) {
+	c.pending.put(pod)
+	if old == nil || !sameForScheduling(old, pod) {
 		c.queue.Add(key)
 	}
 }
 
-// sameForScheduling tells whether nothing changed but what schedulers and kubelets say of a pod.
+// sameForScheduling reports whether two versions of a pod differ at most in status.
 func sameForScheduling(a, b *corev1.Pod) bool {
 	return equality.Semantic.DeepEqual(a.Spec, b.Spec) &&
 		equality.Semantic.DeepEqual(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Annotations, b.Annotations)
@@ -87,9 +87,9 @@ func (c *Controller) podGone(pod *corev1.Pod) {
 	c.podLeft(pod)
 }
 
-func (c *Controller) nodeChanged(was, is *corev1.Node) {
-	if was == nil || was.Spec.Unschedulable != is.Spec.Unschedulable || readiness(was) != readiness(is) ||
-		!equality.Semantic.DeepEqual(was.Spec.Taints, is.Spec.Taints) || !equality.Semantic.DeepEqual(was.Labels, is.Labels) {
+func (c *Controller) nodeChanged(old, node *corev1.Node) {
+	if old == nil || old.Spec.Unschedulable != node.Spec.Unschedulable || readiness(old) != readiness(node) ||
+		!equality.Semantic.DeepEqual(old.Spec.Taints, node.Spec.Taints) || !equality.Semantic.DeepEqual(old.Labels, node.Labels) {
 		c.enqueue(c.pending.all())
 	}
 }

@@ -21,7 +21,8 @@ import (
 
 const selectedNode = "volume.kubernetes.io/selected-node"
 
-// world is an API server, the scheduler, and what makes and binds volumes in a real cluster.
+// world is an API server, the scheduler, and a stand-in for the components that provision and bind
+// volumes.
 type world struct {
 	t      *testing.T
 	host   *sim.Stepped
@@ -137,7 +138,7 @@ func (w *world) claim(name string) *corev1.PersistentVolumeClaim {
 	return obj.(*corev1.PersistentVolumeClaim)
 }
 
-// events are a pod's events, as "reason: message", each once, sorted.
+// events returns a pod's distinct events, as "reason: message", sorted.
 func (w *world) events(pod string) []string {
 	var texts []string
 	for _, obj := range w.server.List("events") {
@@ -149,13 +150,13 @@ func (w *world) events(pod string) []string {
 	return slices.Compact(texts)
 }
 
-// maker stands in for the provisioner and the PersistentVolume controller: it makes a volume for each claim that has a
-// node, or is of class immediate, and binds it.
+// maker stands in for the provisioner and the PersistentVolume controller. It creates and binds a
+// volume for each claim that has a node, or is of class immediate.
 type maker struct {
 	client kubernetes.Interface
 	queue  *sim.Queue[cache.ObjectName]
-	idle   bool            // make nothing
-	full   map[string]bool // nodes that have no room: the choice is given back
+	idle   bool            // provision nothing
+	full   map[string]bool // nodes without room: their annotation is removed
 }
 
 func newMaker(host sim.Host, server *fake.Server) *maker {
