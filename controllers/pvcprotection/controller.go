@@ -17,10 +17,10 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// Finalizer keeps a claim while pods use it.
+// finalizer keeps a claim while pods use it.
 //
 // Upstream: pkg/volume/util PVCProtectionFinalizer (v1.36).
-const Finalizer = "kubernetes.io/pvc-protection"
+const finalizer = "kubernetes.io/pvc-protection"
 
 // Config configures New.
 type Config struct {
@@ -129,7 +129,7 @@ func (c *Controller) sync(ctx context.Context, key string) error {
 	case claim == nil:
 		return nil
 	case needsFinalizer(claim):
-		return c.writeFinalizers(ctx, claim, append(slices.Clone(claim.Finalizers), Finalizer))
+		return c.writeFinalizers(ctx, claim, append(slices.Clone(claim.Finalizers), finalizer))
 	case !isKeptByFinalizer(claim) || c.isUsedByCache(key, claim):
 		return nil
 	}
@@ -141,7 +141,7 @@ func (c *Controller) sync(ctx context.Context, key string) error {
 		return errUnseen
 	}
 	return c.writeFinalizers(ctx, claim,
-		slices.DeleteFunc(slices.Clone(claim.Finalizers), func(f string) bool { return f == Finalizer }))
+		slices.DeleteFunc(slices.Clone(claim.Finalizers), func(f string) bool { return f == finalizer }))
 }
 
 // claim returns the cached claim of a key, or nil.
@@ -181,10 +181,10 @@ func (c *Controller) writeFinalizers(ctx context.Context, claim *corev1.Persiste
 }
 
 func needsFinalizer(claim *corev1.PersistentVolumeClaim) bool {
-	return claim.DeletionTimestamp == nil && !slices.Contains(claim.Finalizers, Finalizer)
+	return claim.DeletionTimestamp == nil && !slices.Contains(claim.Finalizers, finalizer)
 }
 
 // isKeptByFinalizer reports whether a claim is being deleted and has the finalizer.
 func isKeptByFinalizer(claim *corev1.PersistentVolumeClaim) bool {
-	return claim.DeletionTimestamp != nil && slices.Contains(claim.Finalizers, Finalizer)
+	return claim.DeletionTimestamp != nil && slices.Contains(claim.Finalizers, finalizer)
 }

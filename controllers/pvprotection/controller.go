@@ -14,10 +14,10 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// Finalizer keeps a volume while it is bound.
+// finalizer keeps a volume while it is bound.
 //
 // Upstream: pkg/volume/util PVProtectionFinalizer (v1.36).
-const Finalizer = "kubernetes.io/pv-protection"
+const finalizer = "kubernetes.io/pv-protection"
 
 // Config configures New.
 type Config struct {
@@ -74,9 +74,9 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 	}
 	changed := volume.DeepCopy()
 	if verdict == protect {
-		changed.Finalizers = append(changed.Finalizers, Finalizer)
+		changed.Finalizers = append(changed.Finalizers, finalizer)
 	} else {
-		changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == Finalizer })
+		changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == finalizer })
 	}
 	_, err = c.client.CoreV1().PersistentVolumes().Update(ctx, changed, metav1.UpdateOptions{})
 	return err
@@ -95,7 +95,7 @@ const (
 //
 // Upstream: pkg/controller/volume/pvprotection processPV, isBeingUsed (v1.36).
 func decide(volume *corev1.PersistentVolume) verdict {
-	has := slices.Contains(volume.Finalizers, Finalizer)
+	has := slices.Contains(volume.Finalizers, finalizer)
 	switch {
 	case volume.DeletionTimestamp == nil && !has:
 		return protect

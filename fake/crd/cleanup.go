@@ -49,7 +49,7 @@ func (r *registry) cleanUp(name string) {
 // finishCleanup removes the finalizer of a definition whose last object is gone. A definition has
 // the name of its resource.
 func (r *registry) finishCleanup(resource string) {
-	obj, ok := r.server.Get(Definitions, "", resource)
+	obj, ok := r.server.Get(definitionsResource, "", resource)
 	if !ok || obj.GetDeletionTimestamp() == nil || r.server.Count(resource) > 0 {
 		return
 	}
@@ -85,7 +85,7 @@ func (r *registry) setTerminatingCondition(crd *apiextensionsv1.CustomResourceDe
 
 // updateTerminating updates a definition if it is still being deleted.
 func (r *registry) updateTerminating(name string, change func(*apiextensionsv1.CustomResourceDefinition)) {
-	r.server.UpdateStored(Definitions, "", name, func(stored fake.Object) fake.Object {
+	r.server.UpdateStored(definitionsResource, "", name, func(stored fake.Object) fake.Object {
 		crd := mustRead(stored.(*fake.CustomObject))
 		if !isTerminating(crd) {
 			return nil

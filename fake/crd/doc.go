@@ -11,7 +11,7 @@
 // definition adds, changes or removes its resource before the write returns. [Install] and
 // [InstallFS] create the definitions in YAML files, such as those of external-snapshotter.
 //
-// Definitions and custom objects are [*fake.Custom], which is unstructured, since package fake does
+// Definitions and custom objects are [*fake.CustomObject], which is unstructured, since package fake does
 // not know schemas. A program that does not import package crd does not link the schema code.
 //
 // Schemas are handled by upstream's own code, k8s.io/apiextensions-apiserver: structural schemas

@@ -38,7 +38,7 @@ func (r *registry) namesUsedByOthers(of *fake.CustomObject) usedNames {
 func (r *registry) others(of *fake.CustomObject) []*fake.CustomObject {
 	group, _, _ := unstructured.NestedString(of.Content, "spec", "group")
 	var all []*fake.CustomObject
-	for _, obj := range r.server.List(Definitions) {
+	for _, obj := range r.server.List(definitionsResource) {
 		other := obj.(*fake.CustomObject)
 		if g, _, _ := unstructured.NestedString(other.Content, "spec", "group"); g == group && other.Name != of.Name {
 			all = append(all, other)
@@ -150,7 +150,7 @@ func (r *registry) acceptFreedNames(freed *fake.CustomObject) {
 		if equality.Semantic.DeepEqual(namesIn(other, "spec", "names"), namesIn(other, "status", "acceptedNames")) {
 			continue
 		}
-		r.server.UpdateStored(Definitions, "", other.Name, func(stored fake.Object) fake.Object {
+		r.server.UpdateStored(definitionsResource, "", other.Name, func(stored fake.Object) fake.Object {
 			previous := mustRead(stored.(*fake.CustomObject))
 			updated := previous.DeepCopy()
 			accept(updated, r.namesUsedByOthers(stored.(*fake.CustomObject)), r.server.Timestamp())

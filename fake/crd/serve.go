@@ -10,8 +10,8 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// Definitions is the resource of definitions in a [fake.Commit].
-const Definitions = "customresourcedefinitions." + group
+// definitionsResource is the resource of definitions in a [fake.Commit].
+const definitionsResource = "customresourcedefinitions." + group
 
 const group = apiextensionsv1.GroupName
 
@@ -41,7 +41,7 @@ func Serve(s *fake.Server) {
 
 // handleCommit reacts to a change. Its own writes cause further commits.
 func (r *registry) handleCommit(c fake.Commit) {
-	if c.Resource != Definitions {
+	if c.Resource != definitionsResource {
 		r.finishCleanup(c.Resource)
 		return
 	}
@@ -55,7 +55,7 @@ func definitionOf(c fake.Commit) *fake.CustomObject { return c.After.(*fake.Cust
 
 // stored returns a definition, or nil.
 func (r *registry) stored(name string) *apiextensionsv1.CustomResourceDefinition {
-	obj, ok := r.server.Get(Definitions, "", name)
+	obj, ok := r.server.Get(definitionsResource, "", name)
 	if !ok {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (r *registry) takeDeleted(name string) (resource, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	installed, ok := r.installed[name]
-	if obj, exists := r.server.Get(Definitions, "", name); !ok || exists && obj.GetUID() == installed.uid {
+	if obj, exists := r.server.Get(definitionsResource, "", name); !ok || exists && obj.GetUID() == installed.uid {
 		return resource{}, false
 	}
 	delete(r.installed, name)

@@ -1,0 +1,4 @@
+package pvcprotection
+
+// Finalizer is finalizer, for external tests.
+const Finalizer = finalizer

@@ -1,0 +1,4 @@
+package pvprotection
+
+// Finalizer is finalizer, for external tests.
+const Finalizer = finalizer

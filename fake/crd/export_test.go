@@ -1,0 +1,4 @@
+package crd
+
+// Definitions is definitionsResource, for external tests.
+const Definitions = definitionsResource
