@@ -55,7 +55,7 @@ func TestPodRejectedByLimitsIsRetried(t *testing.T) {
 			}
 			const message = "FailedScheduling: 0/1 nodes are available: 1 node(s) exceed max volume count."
 			if got := w.events("second"); len(got) != 1 || got[0] != message {
-				t.Errorf("told %q, want %q", got, message)
+				t.Errorf("got %q, want %q", got, message)
 			}
 			if err := test.makes(w); err != nil {
 				t.Fatal(err)

@@ -96,7 +96,7 @@ func TestExceedsLimit(t *testing.T) {
 		{name: "the same handle under another name", brings: []string{"twin"}, limit: 1, pods: one("d1")},
 		{name: "the same handle of another driver", brings: []string{"d1"}, limit: 1, pods: one("e1")},
 		{name: "a volume that a pod uses and that is attached counts once", brings: []string{"d1"}, limit: 3, pods: one("d2", "d3"), attached: []string{"d2", "d3"}},
-		{name: "a volume that is attached, and that nobody uses any more", brings: []string{"d1"}, limit: 1, attached: []string{"d1"}},
+		{name: "an attached volume that no pod uses any more", brings: []string{"d1"}, limit: 1, attached: []string{"d1"}},
 		{name: "a volume that is to be attached where there is no place", brings: []string{"d1"}, limit: 1, pods: one("d2"), attached: []string{"d1", "d2"}, want: true},
 		{name: "an attachment of a volume that is gone does not count", brings: []string{"d1"}, limit: 1, attached: []string{"none"}},
 		{name: "the node is fuller than it may be", brings: []string{"d1"}, limit: 1, pods: one("d1", "d2")},
@@ -211,8 +211,8 @@ func TestMigratedVolumesCount(t *testing.T) {
 		limit int32
 		want  bool
 	}{
-		{"bound, beside one of CSI", podWith("in"), podWith("csi"), 1, true},
-		{"of CSI, beside one that is bound", podWith("csi"), podWith("in"), 1, true},
+		{"a bound one, and one of CSI", podWith("in"), podWith("csi"), 1, true},
+		{"one of CSI, and a bound one", podWith("csi"), podWith("in"), 1, true},
 		{"there is room", podWith("in"), podWith("csi"), 2, false},
 		{"the node has no limit", podWith("in"), podWith("csi"), -1, false},
 		{"one that waits", podWith("in-wait"), podWith("csi"), 1, true},

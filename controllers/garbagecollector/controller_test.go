@@ -123,7 +123,7 @@ func TestCollect(t *testing.T) {
 			"an owner in another namespace is none", func(w *world) { w.create("other/a"); w.create("b", "other/a") }, nil, "a",
 		},
 		{
-			"an owner in another namespace, beside a good one",
+			"an owner in another namespace, and a valid one",
 			func(w *world) { w.create("other/a"); w.create("o"); w.create("b", "other/a", "o") }, nil, "b>o o a",
 		},
 		{
@@ -324,7 +324,7 @@ func TestKindThatComesLater(t *testing.T) {
 	obj, client := w.newObject("b")
 	obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Widget", Name: "a", UID: "u"}})
 	must(client.Create(ctx, obj, metav1.CreateOptions{}))
-	w.want("b>a", "nobody serves widgets")
+	w.want("b>a", "widgets are not served")
 	w.server.Install(widgets)
 	w.gone = false
 	w.want("", "widgets are served, and there is none")

@@ -65,7 +65,7 @@ func (w *world) atRest() []string {
 		case obj.GetDeletionTimestamp() != nil && slices.Contains(obj.GetFinalizers(), "orphan"):
 			wrong = append(wrong, name+" was not released")
 		case obj.GetDeletionTimestamp() != nil && slices.Contains(obj.GetFinalizers(), "foregroundDeletion") && !w.blocked(obj):
-			wrong = append(wrong, name+" waits for nobody")
+			wrong = append(wrong, name+" waits without a reason")
 		}
 	}
 	return wrong
@@ -108,7 +108,7 @@ func (m meddling) act(ctx context.Context) {
 	_, name, at := m.w.place(short)
 	r, ok := m.client.Resource(schema.GroupVersionResource{Group: at.Describe().Group, Version: "v1", Resource: at.Describe().Name}, namespaceOf(short))
 	if !ok {
-		m.w.Fatal("nobody serves ", short)
+		m.w.Fatal("not served: ", short)
 	}
 	var err error
 	switch m.chance.Choose(4) {

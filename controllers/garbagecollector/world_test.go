@@ -130,7 +130,7 @@ func (w *world) place(short string) (kind schema.GroupVersionKind, name string, 
 	}
 	client, ok := w.server.Client(atOnce{w}).Resource(resource, namespace)
 	if !ok {
-		w.Fatalf("nobody serves %v", resource)
+		w.Fatalf("not served: %v", resource)
 	}
 	return kind, name, client
 }

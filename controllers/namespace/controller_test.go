@@ -110,7 +110,7 @@ func must[T any](obj T, err error) T {
 func (w *world) resource(group, resource string) fake.ResourceClient {
 	client, ok := w.user.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}, "n")
 	if !ok {
-		w.Fatal("nobody serves ", resource)
+		w.Fatal("not served: ", resource)
 	}
 	return client
 }

@@ -206,7 +206,7 @@ func TestUse(t *testing.T) {
 	}{
 		{"no pod", nil, ""},
 		{"a pod uses it", newPod("p", "node-1", using("c")), "c"},
-		{"a pod uses it beside others", newPod("p", "node-1", scratch, using("d"), using("c")), "c"},
+		{"a pod uses it and others", newPod("p", "node-1", scratch, using("d"), using("c")), "c"},
 		{"a pod uses another and scratch", newPod("p", "node-1", using("d"), scratch), ""},
 		{"a pod that uses it is not scheduled", newPod("p", "", using("c")), ""},
 		{"a pod's ephemeral claim would have the name, but is not this one", newPod("c", "node-1", ephemeral), ""},

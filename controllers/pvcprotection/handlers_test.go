@@ -57,7 +57,7 @@ func TestPodEventsQueueClaims(t *testing.T) {
 		{"gone, by tombstone", func(c *Controller) {
 			c.podDeleted(cache.DeletedFinalStateUnknown{Key: "default/p", Obj: podOf("u", "c", nil)})
 		}, 1},
-		{"made anew with another claim, seen as an update", func(c *Controller) {
+		{"recreated with another claim, observed as an update", func(c *Controller) {
 			c.podReplaced(podOf("u", "c", nil), podOf("x", "d", nil))
 		}, 1},
 		{"updated", func(c *Controller) { c.podReplaced(podOf("u", "c", nil), podOf("u", "c", nil)) }, 0},

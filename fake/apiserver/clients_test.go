@@ -30,18 +30,18 @@ func TestInformersFollow(t *testing.T) {
 	eachWay(t, func(t *testing.T, w world) {
 		ctx, cancel := context.WithCancel(t.Context())
 		factory := informers.NewSharedInformerFactory(w.client, 0)
-		told := make(chan string)
-		tell := func(what string) func(any) {
+		calls := make(chan string)
+		record := func(what string) func(any) {
 			return func(obj any) {
 				if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 					obj = gone.Obj
 				}
-				told <- what + obj.(metav1.Object).GetName()
+				calls <- what + obj.(metav1.Object).GetName()
 			}
 		}
 		claims := factory.Core().V1().PersistentVolumeClaims()
 		must[cache.ResourceEventHandlerRegistration](t)(claims.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: tell("+"), UpdateFunc: func(_, obj any) { tell("~")(obj) }, DeleteFunc: tell("-"),
+			AddFunc: record("+"), UpdateFunc: func(_, obj any) { record("~")(obj) }, DeleteFunc: record("-"),
 		}))
 		direct := w.server.Client(direct{}).CoreV1().PersistentVolumeClaims("default")
 		create := func(name string) {
@@ -50,7 +50,7 @@ func TestInformersFollow(t *testing.T) {
 		create("a")
 		factory.Start(ctx.Done())
 		var got []string
-		next := func() { got = append(got, <-told) }
+		next := func() { got = append(got, <-calls) }
 		next()
 		create("b")
 		next()
@@ -201,7 +201,7 @@ func TestDiscoveryClient(t *testing.T) {
 				}
 				s.Uninstall("example.com", "things")
 				if _, is := names()["example.com/v1 things"]; is {
-					t.Error("what was uninstalled is still told")
+					t.Error("an uninstalled resource is still listed")
 				}
 				if v, err := client.ServerVersion(); err != nil || v.GitVersion != "v1.36.3" {
 					t.Errorf("version: got %v, %v", v, err)

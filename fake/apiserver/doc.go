@@ -1,21 +1,29 @@
-// Package rest is the way into the API server by requests and responses of HTTP: [NewHandler] serves them, and
-// [NewConfig] gives a config of client-go whose transport calls the handler in memory.
+// Package apiserver serves the fake API server by HTTP requests, in memory or over a socket.
 //
-// One path leads from a request to an answer: the path names a resource and a verb (path.go), headers and query are
-// negotiated and decoded (negotiate.go, options.go), the body is decoded (decode.go), the [fake.ResourceClient] acts, and
-// what it returns is encoded (encode.go). Nothing here knows a resource by name, but for the doors to a pod's process.
-// The answer is a value; the handler writes it to a connection, the transport hands it back. A watch's answer holds a
-// cursor, from which events are pulled when somebody reads.
+//	server := fake.NewServer(fake.Config{})
+//	config := apiserver.NewConfig(server, sim.DirectCaller()) // in memory
+//	client, err := kubernetes.NewForConfig(config)
+//	handler := apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: caller})
+//	listener, err := apiserver.Listen(apiserver.ListenConfig{Handler: handler}) // by HTTPS
 //
-// In memory everything runs on the goroutine of whoever makes the request: code that has its client from NewConfig is
-// suspended by a stepped host at each request, and is unwound by it through the client.
+// A request takes the same path in both cases. Its URL names a resource and a verb (path.go).
+// Headers and query are negotiated and decoded (negotiate.go, options.go), then the body
+// (decode.go). A [fake.ResourceClient] acts, and its result is encoded (encode.go). No code depends
+// on a particular resource, except the refusal of connections to pods, services and nodes. The
+// answer is a value: the handler writes it to a connection, the transport returns it. A watch's
+// answer holds a cursor, from which reads pull the events.
+//
+// In memory, a request runs on the goroutine that makes it. So a stepped host suspends the client's
+// code at each request, and can unwind it.
 //
 // # What it does not do
 //
-//   - Authentication, authorization, audit, priority and fairness: that is for whoever serves the handler.
-//   - Logs, exec, attach, port-forward and proxy: refused. Watches over websockets.
-//   - CBOR: refused, as the real server does unless told otherwise.
-//   - Discovery does not hold the hashes of storage versions.
+//   - Authentication, authorization, audit, priority and fairness. [Listen] checks a bearer token.
+//   - Logs, exec, attach, port-forward and proxy, which are refused, and watches over websockets.
+//   - CBOR, which is refused, as the real server does by default.
+//   - Hashes of storage versions in discovery.
 //
-// Where it does something otherwise than the real server, the place says so in a line that begins with "Differs:".
+// Deviations are marked with "Differs:" where they are implemented.
+//
+// Upstream: k8s.io/apiserver pkg/endpoints.
 package apiserver

@@ -35,7 +35,7 @@ func TestAnswers(t *testing.T) {
 		{"the query does not count", "DELETE " + maps + "/a?dryRun=All", jsonBody, "{}", "200 " + status + `,"details":{"name":"a","kind":"configmaps","uid":"`},
 		{"it is gone", "GET " + maps + "/a", nil, "", "404 "},
 		{"a class", "POST /apis/storage.k8s.io/v1/storageclasses", jsonBody, class, `201 {"kind":"StorageClass","apiVersion":"storage.k8s.io/v1"`},
-		{"is told as it was", "DELETE /apis/storage.k8s.io/v1/storageclasses/s", nil, "", `200 {"kind":"StorageClass","apiVersion":"storage.k8s.io/v1"`},
+		{"returns the deleted object", "DELETE /apis/storage.k8s.io/v1/storageclasses/s", nil, "", `200 {"kind":"StorageClass","apiVersion":"storage.k8s.io/v1"`},
 		{"a claim", "POST " + claims, jsonBody, claim, `201 {"kind":"PersistentVolumeClaim","apiVersion":"v1"`},
 		{"stays for its finalizer", "DELETE " + claims + "/c", nil, "", `200 {"kind":"PersistentVolumeClaim","apiVersion":"v1"`},
 		{"and says so", "DELETE " + claims + "/c?orphanDependents=false", nil, "", `202 {"kind":"PersistentVolumeClaim","apiVersion":"v1"`},

@@ -49,7 +49,7 @@ func TestWatch(t *testing.T) {
 	select {
 	case <-c.Changed():
 	default:
-		t.Error("whoever waits is not woken")
+		t.Error("the waiting reader is not woken")
 	}
 }
 
@@ -255,7 +255,7 @@ func TestInstall(t *testing.T) {
 
 // TestSameIsSame checks that two servers with the same requests have the same state.
 func TestSameIsSame(t *testing.T) {
-	tell := func() string {
+	state := func() string {
 		w := newWorld(t, "testdata/widgets.yaml")
 		all := w.commits()
 		if err := crd.InstallFS(w.ctx, w.client, os.DirFS("testdata/snapshot")); err != nil {
@@ -273,9 +273,9 @@ func TestSameIsSame(t *testing.T) {
 		}
 		return out
 	}
-	first := tell()
+	first := state()
 	for range 5 {
-		if d := cmp.Diff(first, tell()); d != "" {
+		if d := cmp.Diff(first, state()); d != "" {
 			t.Fatalf("(-first +again)\n%s", d)
 		}
 	}

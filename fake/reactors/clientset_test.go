@@ -51,8 +51,8 @@ func pod(name string) *corev1.Pod {
 	}
 }
 
-// told returns an action in one line.
-func told(a clientgo.Action) string {
+// describe returns an action in one line.
+func describe(a clientgo.Action) string {
 	resource := a.GetResource().Resource
 	if sub := a.GetSubresource(); sub != "" {
 		resource += "/" + sub
@@ -155,7 +155,7 @@ func TestEveryRequestIsRecorded(t *testing.T) {
 			}
 			var got []string
 			for _, a := range c.Actions() {
-				got = append(got, told(a))
+				got = append(got, describe(a))
 			}
 			if diff := cmp.Diff([]string{tt.want}, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)

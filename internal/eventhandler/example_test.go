@@ -15,8 +15,8 @@ import (
 // and an addition.
 func ExampleAdd() {
 	pods := informercache.New("pods") // an informer
-	eventhandler.Add(pods, func(old, is *corev1.Pod) {
-		fmt.Println("changed:", is.Name, is.UID, "which is new:", old == nil)
+	eventhandler.Add(pods, func(old, pod *corev1.Pod) {
+		fmt.Println("changed:", pod.Name, pod.UID, "new:", old == nil)
 	}, func(pod *corev1.Pod) {
 		fmt.Println("gone:", pod.Name, pod.UID)
 	})
@@ -27,7 +27,7 @@ func ExampleAdd() {
 	list("first", "1")
 	list("second", "4")
 	// Output:
-	// changed: web-0 first which is new: true
+	// changed: web-0 first new: true
 	// gone: web-0 first
-	// changed: web-0 second which is new: true
+	// changed: web-0 second new: true
 }

@@ -29,22 +29,22 @@ func pod(uid types.UID) *corev1.Pod {
 
 func TestObjectsAreDistinguishedByUID(t *testing.T) {
 	i := &informer{}
-	var heard []string
-	eventhandler.Add(i, func(old, is *corev1.Pod) {
+	var calls []string
+	eventhandler.Add(i, func(old, pod *corev1.Pod) {
 		if old == nil {
-			heard = append(heard, "new "+string(is.UID))
+			calls = append(calls, "new "+string(pod.UID))
 			return
 		}
-		heard = append(heard, "changed "+string(is.UID))
-	}, func(p *corev1.Pod) { heard = append(heard, "gone "+string(p.UID)) })
+		calls = append(calls, "changed "+string(pod.UID))
+	}, func(p *corev1.Pod) { calls = append(calls, "gone "+string(p.UID)) })
 	i.handler.OnAdd(pod("1"), true)
 	i.handler.OnUpdate(pod("1"), pod("1"))
 	i.handler.OnUpdate(pod("1"), pod("2")) // deleted and recreated between two lists
 	i.handler.OnDelete(pod("2"))
 	i.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "p", Obj: pod("3")})
 	want := []string{"new 1", "changed 1", "gone 1", "new 2", "gone 2", "gone 3"}
-	if diff := cmp.Diff(want, heard); diff != "" {
-		t.Errorf("heard (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, calls); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 }
 
@@ -56,6 +56,6 @@ func TestGoneMayBeNil(t *testing.T) {
 	i.handler.OnUpdate(pod("1"), pod("2"))
 	i.handler.OnDelete(pod("2"))
 	if changes != 2 {
-		t.Errorf("%d changes heard, want 2", changes)
+		t.Errorf("%d changes, want 2", changes)
 	}
 }

@@ -212,8 +212,8 @@ func TestRepeatedEventIncrementsItsCount(t *testing.T) {
 }
 
 func TestDifferentEvents(t *testing.T) {
-	anew := claim("data")
-	anew.UID = "uid-2"
+	recreated := claim("data")
+	recreated.UID = "uid-2"
 	later := claim("data")
 	later.ResourceVersion = "8"
 	tests := []struct {
@@ -226,7 +226,7 @@ func TestDifferentEvents(t *testing.T) {
 	}{
 		{"the same", claim("data"), "Warning", "Reason", "message", true},
 		{"a later version of the object", later, "Warning", "Reason", "message", true},
-		{"another object of that name", anew, "Warning", "Reason", "message", false},
+		{"another object of that name", recreated, "Warning", "Reason", "message", false},
 		{"another object", claim("logs"), "Warning", "Reason", "message", false},
 		{"another type", claim("data"), "Normal", "Reason", "message", false},
 		{"another reason", claim("data"), "Warning", "Other", "message", false},

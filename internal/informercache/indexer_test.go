@@ -18,8 +18,8 @@ func byLabels(obj any) ([]string, error) {
 	return slices.Sorted(maps.Values(obj.(*corev1.Pod).Labels)), nil
 }
 
-// tellIndexer returns all answers of an indexer, sorted.
-func tellIndexer(t *rapid.T, x cache.Indexer) map[string][]string {
+// indexerAnswers returns all answers of an indexer, sorted.
+func indexerAnswers(t *rapid.T, x cache.Indexer) map[string][]string {
 	keysOf := func(objects []any, err error) []string {
 		if err != nil {
 			t.Fatal(err)
@@ -30,25 +30,25 @@ func tellIndexer(t *rapid.T, x cache.Indexer) map[string][]string {
 		}
 		return slices.Sorted(slices.Values(keys))
 	}
-	told := map[string][]string{
+	answers := map[string][]string{
 		"list": keysOf(x.List(), nil), "keys": slices.Sorted(slices.Values(x.ListKeys())),
 		"revision": {x.LastStoreSyncResourceVersion()}, "indexers": slices.Sorted(maps.Keys(x.GetIndexers())),
 	}
 	for _, name := range []string{cache.NamespaceIndex, "labels"} {
-		told[name] = slices.Sorted(slices.Values(x.ListIndexFuncValues(name)))
+		answers[name] = slices.Sorted(slices.Values(x.ListIndexFuncValues(name)))
 		for _, value := range []string{"", "a", "b", "a/b"} {
-			told[name+"="+value] = keysOf(x.ByIndex(name, value))
+			answers[name+"="+value] = keysOf(x.ByIndex(name, value))
 			keys, err := x.IndexKeys(name, value)
 			if err != nil {
 				t.Fatal(err)
 			}
-			told[name+" keys="+value] = slices.Sorted(slices.Values(keys))
+			answers[name+" keys="+value] = slices.Sorted(slices.Values(keys))
 		}
 		for _, obj := range x.List() {
-			told[name+" of "+keyOf(obj)] = keysOf(x.Index(name, obj))
+			answers[name+" of "+keyOf(obj)] = keysOf(x.Index(name, obj))
 		}
 	}
-	return told
+	return answers
 }
 
 // The indexer answers like client-go's, but in order.
@@ -99,7 +99,7 @@ func TestIndexerAgreesWithClientGo(t *testing.T) {
 		if !early {
 			both(add)
 		}
-		if diff := cmp.Diff(tellIndexer(t, theirs), tellIndexer(t, ours)); diff != "" {
+		if diff := cmp.Diff(indexerAnswers(t, theirs), indexerAnswers(t, ours)); diff != "" {
 			t.Fatalf("(-client-go's +ours)\n%s", diff)
 		}
 		if keys := ours.ListKeys(); !slices.IsSorted(keys) {

@@ -101,7 +101,7 @@ func (v *Informer) SetTransform(f cache.TransformFunc) error {
 	return nil
 }
 
-// IsStopped returns false.
+// IsStopped reports whether the informer has stopped, which it never does.
 func (v *Informer) IsStopped() bool { return false }
 
 // syncChecker waits until an informer has listed.

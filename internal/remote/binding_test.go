@@ -42,7 +42,7 @@ func TestClaimsBindByHTTPS(t *testing.T) {
 	w.runBinder()
 	w.until("the claim that was there to be bound", w.bound("early"))
 	w.makeClaim("late")
-	w.until("the claim without a volume to be told so", func() bool {
+	w.until("the event of the claim without a volume", func() bool {
 		all, err := w.user.CoreV1().Events("default").List(context.Background(), metav1.ListOptions{})
 		return err == nil && slices.ContainsFunc(all.Items, func(e corev1.Event) bool {
 			return e.Reason == "FailedBinding" && e.InvolvedObject.Name == "late"

@@ -67,7 +67,7 @@ func (c *Connection) MetadataWatcher(excluded ...schema.GroupResource) (*Metadat
 	}
 	s := &MetadataWatcher{process: c.process, notifications: make(chan metadataNotification, notificationsMax)}
 	s.discovery = &discoverer{
-		name: c.process.Name() + " survey", client: client, discover: c.discovery, excluded: excluded,
+		name: c.process.Name() + " metadata", client: client, discover: c.discovery, excluded: excluded,
 		timeout: c.factory.timeout, notify: s.notify, rediscover: make(chan struct{}, 1),
 	}
 	c.start(s.discovery)

@@ -19,54 +19,54 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// surveyor records what a watcher delivers about config maps named in tests, and about things.
-type surveyor struct {
+// metadataRecorder records what a watcher delivers about config maps named in tests, and about things.
+type metadataRecorder struct {
 	*remote.MetadataWatcher
 	process *sim.Process
 
-	mu    sync.Mutex
-	heard []string // guarded by mu
+	mu      sync.Mutex
+	changes []string // guarded by mu
 }
 
-func (s *surveyor) concerns(kind schema.GroupVersionKind, was, is metav1.Object) bool {
-	for _, obj := range []metav1.Object{was, is} {
-		if obj != nil && obj.GetLabels()["mine"] == "" {
+func (s *metadataRecorder) matches(kind schema.GroupVersionKind, old, obj metav1.Object) bool {
+	for _, version := range []metav1.Object{old, obj} {
+		if version != nil && version.GetLabels()["mine"] == "" {
 			return false
 		}
 	}
 	return kind.Kind == "ConfigMap" || kind.Kind == "Thing"
 }
 
-func (s *surveyor) take(kind schema.GroupVersionKind, was, is metav1.Object) {
+func (s *metadataRecorder) observe(kind schema.GroupVersionKind, old, obj metav1.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	told := kind.Kind
+	change := kind.Kind
 	switch {
-	case was == nil && is == nil:
-		told += " is served"
-	case is == nil:
-		told += " " + was.GetName() + " goes"
-	case was == nil:
-		told += " " + is.GetName() + " comes"
+	case old == nil && obj == nil:
+		change += " is served"
+	case obj == nil:
+		change += " " + old.GetName() + " deleted"
+	case old == nil:
+		change += " " + obj.GetName() + " added"
 	default:
-		told += " " + is.GetName() + " changes"
+		change += " " + obj.GetName() + " changed"
 	}
-	s.heard = append(s.heard, told)
+	s.changes = append(s.changes, change)
 }
 
-func (s *surveyor) all() []string {
+func (s *metadataRecorder) all() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.heard)
+	return slices.Clone(s.changes)
 }
 
-func (w *world) survey() *surveyor {
+func (w *world) watchMetadata() *metadataRecorder {
 	w.t.Helper()
-	c, conn := w.connect("surveyor")
-	survey, err := conn.MetadataWatcher(schema.GroupResource{Resource: "events"})
+	c, conn := w.connect("metadataRecorder")
+	watcher, err := conn.MetadataWatcher(schema.GroupResource{Resource: "events"})
 	w.must(nil, err)
-	s := &surveyor{MetadataWatcher: survey, process: c}
-	s.Follow(s.concerns, s.take)
+	s := &metadataRecorder{MetadataWatcher: watcher, process: c}
+	s.Follow(s.matches, s.observe)
 	w.host.Start()
 	w.until("the lists", s.HasSynced)
 	return s
@@ -82,11 +82,11 @@ func (w *world) makeMine(name string) *corev1.ConfigMap {
 }
 
 // expect waits until a watcher has delivered as many changes as wanted, and compares them.
-func (w *world) expect(s *surveyor, want ...string) {
+func (w *world) expect(s *metadataRecorder, want ...string) {
 	w.t.Helper()
 	w.until(fmt.Sprint(want), func() bool { return len(s.all()) >= len(want) })
 	if diff := cmp.Diff(want, s.all()); diff != "" {
-		w.t.Errorf("heard (-want +got)\n%s", diff)
+		w.t.Errorf("changes (-want +got)\n%s", diff)
 	}
 }
 
@@ -96,11 +96,11 @@ func TestWatcherDeliversMatchingChanges(t *testing.T) {
 	w := newWorld(t, fake.Config{})
 	w.makeMine("early")
 	w.makeMap("other", "1")
-	s := w.survey()
+	s := w.watchMetadata()
 	late := w.makeMine("late")
 	w.changeMap("late", "2")
 	w.deleteMap("early")
-	w.expect(s, "ConfigMap early comes", "ConfigMap late comes", "ConfigMap late changes", "ConfigMap early goes")
+	w.expect(s, "ConfigMap early added", "ConfigMap late added", "ConfigMap late changed", "ConfigMap early deleted")
 	asked := make(chan []any)
 	s.process.Spawn("asks", func(context.Context) {
 		kind := corev1.SchemeGroupVersion.WithKind("ConfigMap")
@@ -121,8 +121,8 @@ func TestWatcherDetectsARecreation(t *testing.T) {
 	g := w.gate()
 	w.makeMine("again")
 	w.makeMine("goes")
-	s := w.survey()
-	w.expect(s, "ConfigMap again comes", "ConfigMap goes comes")
+	s := w.watchMetadata()
+	w.expect(s, "ConfigMap again added", "ConfigMap goes added")
 	g.close()
 	w.deleteMap("goes")
 	w.deleteMap("again")
@@ -132,7 +132,7 @@ func TestWatcherDetectsARecreation(t *testing.T) {
 		w.changeMap("other", fmt.Sprint(i+2))
 	}
 	g.open()
-	w.expect(s, "ConfigMap again comes", "ConfigMap goes comes", "ConfigMap again goes", "ConfigMap goes goes", "ConfigMap again comes")
+	w.expect(s, "ConfigMap again added", "ConfigMap goes added", "ConfigMap again deleted", "ConfigMap goes deleted", "ConfigMap again added")
 }
 
 // A custom resource is watched once it is served.
@@ -140,7 +140,7 @@ func TestWatcherDiscoversNewResources(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake.Config{})
 	crd.Serve(w.server)
-	s := w.survey()
+	s := w.watchMetadata()
 	dynamic := w.server.Client(sim.DirectCaller()).Dynamic()
 	definition := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "things.example.com"},
@@ -160,5 +160,5 @@ func TestWatcherDiscoversNewResources(t *testing.T) {
 	}}
 	w.must(dynamic.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}).Namespace("default").
 		Create(t.Context(), thing, metav1.CreateOptions{}))
-	w.expect(s, "Thing is served", "Thing a comes")
+	w.expect(s, "Thing is served", "Thing a added")
 }

@@ -253,7 +253,7 @@ func TestWriteInFlightAtTheEndFinishes(t *testing.T) {
 	<-arrived
 	w.host.Close()
 	if said, ok := <-went; ok {
-		t.Errorf("the strand %s", said)
+		t.Errorf("the task %s", said)
 	}
 	if got := w.requests("client"); len(got) != 1 || strings.Contains(got[0], "error") {
 		t.Errorf("requests %q, want one that succeeded", got)
@@ -266,21 +266,21 @@ func TestWriteInFlightAtTheEndFinishes(t *testing.T) {
 func TestListerIsConstantWithinATask(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake.Config{})
-	e := w.listenToMaps("other")
+	e := w.watchMaps("other")
 	c, conn := w.connect("client")
 	lister := conn.Informers().Core().V1().ConfigMaps().Lister().ConfigMaps("default")
 	has := func() bool {
 		_, err := lister.Get("m")
 		return err == nil
 	}
-	reading, told := make(chan struct{}), make(chan struct{})
+	reading, delivered := make(chan struct{}), make(chan struct{})
 	done := make(chan [3]bool)
 	once := false
 	c.Worker("reads", func() bool { return !once }, func(context.Context) {
 		once = true
 		before := has()
 		close(reading)
-		<-told // in the middle of a task: nothing else of the process may run
+		<-delivered // in the middle of a task: nothing else of the process may run
 		during := has()
 		after := c.Wait("the change", waitMax, has)
 		done <- [3]bool{before, during, after}
@@ -288,8 +288,8 @@ func TestListerIsConstantWithinATask(t *testing.T) {
 	w.host.Start()
 	<-reading
 	w.makeMap("m", "1")
-	w.until("the other process to be told", func() bool { return len(e.all()) == 1 })
-	close(told)
+	w.until("the delivery to the other process", func() bool { return len(e.all()) == 1 })
+	close(delivered)
 	if got := <-done; got != [3]bool{false, false, true} {
 		t.Errorf("the object is there before, during and after: %v, want only after", got)
 	}

@@ -21,14 +21,14 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// ear records the calls of the handlers of an informer of config maps.
-type ear struct {
+// callRecorder records the calls of the handlers of an informer of config maps.
+type callRecorder struct {
 	mu    sync.Mutex
-	heard []string // guarded by mu
+	calls []string // guarded by mu
 	maps  cache.Indexer
 }
 
-func (e *ear) note(what string, obj any) {
+func (e *callRecorder) note(what string, obj any) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	tomb := ""
@@ -36,22 +36,22 @@ func (e *ear) note(what string, obj any) {
 		tomb, obj = " (not seen)", unknown.Obj
 	}
 	m := obj.(*corev1.ConfigMap)
-	e.heard = append(e.heard, fmt.Sprintf("%s %s=%s%s", what, m.Name, m.Data["v"], tomb))
+	e.calls = append(e.calls, fmt.Sprintf("%s %s=%s%s", what, m.Name, m.Data["v"], tomb))
 }
 
-func (e *ear) all() []string {
+func (e *callRecorder) all() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.Clone(e.heard)
+	return slices.Clone(e.calls)
 }
 
-// listenToMaps adds an informer of config maps to a process. It ignores the config maps of
+// watchMaps adds an informer of config maps to a process. It ignores the config maps of
 // controllers.
-func (w *world) listenToMaps(name string, selections ...remote.FieldSelector) *ear {
+func (w *world) watchMaps(name string, selections ...remote.FieldSelector) *callRecorder {
 	w.t.Helper()
 	_, conn := w.connect(name, selections...)
 	informer := conn.Informers().Core().V1().ConfigMaps().Informer()
-	e := &ear{maps: informer.GetIndexer()}
+	e := &callRecorder{maps: informer.GetIndexer()}
 	own := func(obj any) bool {
 		if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 			obj = unknown.Obj
@@ -157,7 +157,7 @@ func TestCutWatchIsResumed(t *testing.T) {
 	w := newWorld(t, fake.Config{})
 	g := w.gate()
 	w.makeMap("a", "1")
-	e := w.listenToMaps("watcher")
+	e := w.watchMaps("watcher")
 	w.changeMap("a", "2")
 	w.until("the change", func() bool { return len(e.all()) == 2 })
 	g.close()
@@ -170,7 +170,7 @@ func TestCutWatchIsResumed(t *testing.T) {
 	want := []string{"add a=1", "update a=2", "update a=3", "add b=1", "delete b=1", "delete a=3", "add a=4"}
 	w.until("all of it", func() bool { return len(e.all()) >= len(want) })
 	if diff := cmp.Diff(want, e.all()); diff != "" {
-		t.Errorf("heard (-want +got)\n%s", diff)
+		t.Errorf("calls (-want +got)\n%s", diff)
 	}
 	if n := w.lists(); n != 1 {
 		t.Errorf("%d lists, want 1:\n%s", n, w.host.Log().Text())
@@ -185,7 +185,7 @@ func TestCompactedWatchListsAgain(t *testing.T) {
 	w.makeMap("changes", "1")
 	w.makeMap("goes", "1")
 	w.makeMap("stays", "1")
-	e := w.listenToMaps("watcher")
+	e := w.watchMaps("watcher")
 	g.close()
 	w.deleteMap("goes")
 	w.makeMap("passes", "1")
@@ -201,7 +201,7 @@ func TestCompactedWatchListsAgain(t *testing.T) {
 	}
 	w.until("the difference", func() bool { return len(e.all()) >= len(want) })
 	if diff := cmp.Diff(want, e.all()); diff != "" {
-		t.Errorf("heard (-want +got)\n%s", diff)
+		t.Errorf("calls (-want +got)\n%s", diff)
 	}
 	if n := w.lists(); n != 2 {
 		t.Errorf("%d lists, want 2:\n%s", n, w.host.Log().Text())
@@ -216,12 +216,12 @@ func TestFieldSelectorRestrictsACache(t *testing.T) {
 	w := newWorld(t, fake.Config{})
 	w.makeMap("mine", "1")
 	w.makeMap("other", "1")
-	e := w.listenToMaps("watcher", remote.FieldSelector{Resource: "configmaps", Fields: "metadata.name=mine"})
+	e := w.watchMaps("watcher", remote.FieldSelector{Resource: "configmaps", Fields: "metadata.name=mine"})
 	w.changeMap("other", "2")
 	w.changeMap("mine", "2")
 	w.until("the change", func() bool { return len(e.all()) >= 2 })
 	if diff := cmp.Diff([]string{"add mine=1", "update mine=2"}, e.all()); diff != "" {
-		t.Errorf("heard (-want +got)\n%s", diff)
+		t.Errorf("calls (-want +got)\n%s", diff)
 	}
 	if keys := e.maps.ListKeys(); len(keys) != 1 {
 		t.Errorf("view of %v, want default/mine", keys)

@@ -29,7 +29,7 @@ func TestConditions(t *testing.T) {
 		{"a first one", nil, false, list{has(failed, "x")}, list{has(failed, "x")}},
 		{"the same again keeps its message", list{has(failed, "x")}, false, list{has(failed, "y")}, list{has(failed, "x")}},
 		{"another one in its place", list{has(resizing, "")}, false, list{has(failed, "x")}, list{has(failed, "x")}},
-		{"another one beside it", list{has(resizing, "")}, true, list{has(failed, "x")}, list{has(resizing, ""), has(failed, "x")}},
+		{"an additional one", list{has(resizing, "")}, true, list{has(failed, "x")}, list{has(resizing, ""), has(failed, "x")}},
 		{"all gone but what is about something else", list{has(other, ""), has(failed, "x")}, false, nil, list{has(other, "")}},
 	}
 	for _, tt := range tests {

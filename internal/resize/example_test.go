@@ -19,26 +19,26 @@ func Example() {
 	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	ctx, client := context.Background(), fake.NewClientset(claim)
 	claims := client.CoreV1().PersistentVolumeClaims("default")
-	was, err := claims.Get(ctx, "data", metav1.GetOptions{})
+	old, err := claims.Get(ctx, "data", metav1.GetOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	tell := func(claim *corev1.PersistentVolumeClaim) {
+	show := func(claim *corev1.PersistentVolumeClaim) {
 		capacity, allocated := resize.Capacity(claim), resize.Allocated(claim)
-		fmt.Printf("has %s, is to have %s: %q\n", &capacity, &allocated, resize.Status(claim))
+		fmt.Printf("has %s, will have %s: %q\n", &capacity, &allocated, resize.Status(claim))
 	}
-	is := resize.WithStatus(was, corev1.PersistentVolumeClaimControllerResizeInProgress)
-	is = resize.WithAllocated(is, resource.MustParse("2Gi"))
-	if is, err = resize.Patch(ctx, client, was, is, false); err != nil {
+	resizing := resize.WithStatus(old, corev1.PersistentVolumeClaimControllerResizeInProgress)
+	resizing = resize.WithAllocated(resizing, resource.MustParse("2Gi"))
+	if resizing, err = resize.Patch(ctx, client, old, resizing, false); err != nil {
 		log.Fatal(err)
 	}
-	tell(is)
-	was, is = is, resize.Finished(is, resource.MustParse("2Gi"))
-	if is, err = resize.Patch(ctx, client, was, is, false); err != nil {
+	show(resizing)
+	finished, err := resize.Patch(ctx, client, resizing, resize.Finished(resizing, resource.MustParse("2Gi")), false)
+	if err != nil {
 		log.Fatal(err)
 	}
-	tell(is)
+	show(finished)
 	// Output:
-	// has 1Gi, is to have 2Gi: "ControllerResizeInProgress"
-	// has 2Gi, is to have 2Gi: ""
+	// has 1Gi, will have 2Gi: "ControllerResizeInProgress"
+	// has 2Gi, will have 2Gi: ""
 }

@@ -138,15 +138,15 @@ func sidecar(c corev1.Container) bool {
 // sidecar. It returns the restarts of sidecars, and whether it found one that is not done.
 func (sum *podSummary) initialize(p *corev1.Pod) (ofSidecars restarts, found bool) {
 	for i, c := range p.Status.InitContainerStatuses {
-		beside := slices.ContainsFunc(p.Spec.InitContainers, func(s corev1.Container) bool { return s.Name == c.Name && sidecar(s) })
+		isSidecar := slices.ContainsFunc(p.Spec.InitContainers, func(s corev1.Container) bool { return s.Name == c.Name && sidecar(s) })
 		sum.restarts.add(c)
-		if beside {
+		if isSidecar {
 			ofSidecars.add(c)
 		}
 		switch ended, waits := c.State.Terminated, c.State.Waiting; {
 		case ended != nil && ended.ExitCode == 0:
 			continue
-		case beside && ptr.Deref(c.Started, false):
+		case isSidecar && ptr.Deref(c.Started, false):
 			if c.Ready {
 				sum.ready++
 			}
