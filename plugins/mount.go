@@ -29,8 +29,8 @@ type MountOptions struct {
 	FSGroup             *int64                         // the group that must own the files; nil: no change
 	FSGroupChangePolicy *corev1.PodFSGroupChangePolicy // nil: always
 	SELinuxLabel        string                         // to mount with; "": none
-	Remount             bool                           // it is mounted and in use: a failure must not change that
-	Reconstructed       bool                           // it was mounted before the kubelet started: a failure must not change that
+	Remount             bool                           // mounted and in use: a failure must not change that
+	Reconstructed       bool                           // mounted by an earlier kubelet: same
 	Recorder            record.EventRecorder           // for the pod's events; nil: no events
 }
 

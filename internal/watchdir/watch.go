@@ -14,7 +14,10 @@ import (
 //
 // Each round has a new watcher: one that watched a removed directory confuses it with a new
 // directory of the same name.
-func Watch(ctx context.Context, what string, begin func(*fsnotify.Watcher) error, onEvent func(*fsnotify.Watcher, fsnotify.Event) bool) error {
+func Watch(
+	ctx context.Context, what string, begin func(*fsnotify.Watcher) error,
+	onEvent func(*fsnotify.Watcher, fsnotify.Event) bool,
+) error {
 	for {
 		ended, err := watchOnce(ctx, begin, onEvent)
 		if err != nil {
@@ -28,7 +31,9 @@ func Watch(ctx context.Context, what string, begin func(*fsnotify.Watcher) error
 
 // watchOnce watches until ctx ends or events may have been missed. It reports whether ctx has
 // ended.
-func watchOnce(ctx context.Context, begin func(*fsnotify.Watcher) error, onEvent func(*fsnotify.Watcher, fsnotify.Event) bool) (ended bool, err error) {
+func watchOnce(
+	ctx context.Context, begin func(*fsnotify.Watcher) error, onEvent func(*fsnotify.Watcher, fsnotify.Event) bool,
+) (ended bool, err error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return false, err

@@ -61,7 +61,8 @@ func (m *Manager) register(ctx context.Context, path, id string, s *socket) erro
 	client := registration.NewRegistrationClient(csi.Suspend(m.cfg.Process, m.name(path), conn))
 	info, err := client.GetInfo(ctx, &registration.InfoRequest{}, grpc.WaitForReady(true))
 	if err != nil {
-		return fmt.Errorf("RegisterPlugin error -- failed to get plugin info using RPC GetInfo at socket %s, err: %w", path, err)
+		return fmt.Errorf("RegisterPlugin error -- failed to get plugin info using RPC GetInfo at socket %s, err: %w",
+			path, err)
 	}
 	handler, found := m.cfg.Handlers[info.GetType()]
 	if !found {
@@ -85,9 +86,11 @@ func (m *Manager) register(ctx context.Context, path, id string, s *socket) erro
 		return reject(ctx, client, fmt.Errorf("RegisterPlugin error -- plugin registration failed with err: %w", err))
 	}
 	m.record("register", plugin.Name, nil)
-	if _, err := client.NotifyRegistrationStatus(ctx, &registration.RegistrationStatus{PluginRegistered: true}); err != nil {
+	if _, err := client.NotifyRegistrationStatus(ctx,
+		&registration.RegistrationStatus{PluginRegistered: true}); err != nil {
 		s.undo = true
-		return errors.Join(fmt.Errorf("RegisterPlugin error -- failed to send registration status at socket %s, err: %w", path, err),
+		return errors.Join(fmt.Errorf("RegisterPlugin error -- failed to send registration status at socket %s, err: %w",
+			path, err),
 			m.deregisterUnnotified(ctx, s))
 	}
 	return nil

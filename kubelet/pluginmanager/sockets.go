@@ -124,7 +124,9 @@ func (c memoryConn) Invoke(ctx context.Context, method string, args, reply any, 
 }
 
 // NewStream begins a stream.
-func (c memoryConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (c memoryConn) NewStream(
+	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	conn, err := c.find()
 	if err != nil {
 		return nil, err
@@ -216,10 +218,11 @@ var connectParams = grpc.ConnectParams{
 type unixConn string
 
 func (c unixConn) connect() (*grpc.ClientConn, error) {
+	dial := func(ctx context.Context, path string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}
 	return grpc.NewClient("passthrough:///"+string(c), grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithConnectParams(connectParams), grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", path)
-		}))
+		grpc.WithConnectParams(connectParams), grpc.WithContextDialer(dial))
 }
 
 // Invoke makes a call.

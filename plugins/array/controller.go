@@ -17,7 +17,9 @@ type controller struct {
 	array *Array
 }
 
-func (c *controller) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
+func (c *controller) ControllerGetCapabilities(
+	context.Context, *csi.ControllerGetCapabilitiesRequest,
+) (*csi.ControllerGetCapabilitiesResponse, error) {
 	return csireq.ControllerCapabilities(
 		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
 		csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,
@@ -32,7 +34,9 @@ func (c *controller) ControllerGetCapabilities(context.Context, *csi.ControllerG
 
 // CreateVolume returns OutOfRange for a volume larger than the whole array, and ResourceExhausted
 // for one that exceeds the free capacity.
-func (c *controller) CreateVolume(_ context.Context, request *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+func (c *controller) CreateVolume(
+	_ context.Context, request *csi.CreateVolumeRequest,
+) (*csi.CreateVolumeResponse, error) {
 	a := c.array
 	if err := a.offer.CheckCreate(request); err != nil {
 		return nil, err
@@ -68,7 +72,9 @@ func (v *volume) csiVolume() *csi.Volume {
 	return &csi.Volume{VolumeId: v.id, CapacityBytes: v.sizeBytes}
 }
 
-func (c *controller) DeleteVolume(_ context.Context, request *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
+func (c *controller) DeleteVolume(
+	_ context.Context, request *csi.DeleteVolumeRequest,
+) (*csi.DeleteVolumeResponse, error) {
 	if err := csireq.RequireVolumeID(request); err != nil {
 		return nil, err
 	}
@@ -82,7 +88,9 @@ func (c *controller) DeleteVolume(_ context.Context, request *csi.DeleteVolumeRe
 	return &csi.DeleteVolumeResponse{}, nil
 }
 
-func (c *controller) ControllerPublishVolume(_ context.Context, request *csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error) {
+func (c *controller) ControllerPublishVolume(
+	_ context.Context, request *csi.ControllerPublishVolumeRequest,
+) (*csi.ControllerPublishVolumeResponse, error) {
 	a := c.array
 	if err := a.offer.CheckControllerPublish(request); err != nil {
 		return nil, err
@@ -138,7 +146,9 @@ func bothWrite(a, b attachment) bool {
 	return (a.mode == single || b.mode == single) && !a.readOnly && !b.readOnly
 }
 
-func (c *controller) ControllerUnpublishVolume(_ context.Context, request *csi.ControllerUnpublishVolumeRequest) (*csi.ControllerUnpublishVolumeResponse, error) {
+func (c *controller) ControllerUnpublishVolume(
+	_ context.Context, request *csi.ControllerUnpublishVolumeRequest,
+) (*csi.ControllerUnpublishVolumeResponse, error) {
 	if err := csireq.RequireVolumeID(request); err != nil {
 		return nil, err
 	}
@@ -154,7 +164,9 @@ func (c *controller) ControllerUnpublishVolume(_ context.Context, request *csi.C
 	return &csi.ControllerUnpublishVolumeResponse{}, nil
 }
 
-func (c *controller) ValidateVolumeCapabilities(_ context.Context, request *csi.ValidateVolumeCapabilitiesRequest) (*csi.ValidateVolumeCapabilitiesResponse, error) {
+func (c *controller) ValidateVolumeCapabilities(
+	_ context.Context, request *csi.ValidateVolumeCapabilitiesRequest,
+) (*csi.ValidateVolumeCapabilitiesResponse, error) {
 	if err := csireq.CheckValidate(request); err != nil {
 		return nil, err
 	}

@@ -13,7 +13,9 @@ import (
 // ControllerExpandVolume increases the provisioned size. A file system follows on the node, by
 // NodeExpandVolume; a block volume needs no further step. A size larger than the whole array is
 // OutOfRange, one that exceeds the free capacity ResourceExhausted.
-func (c *controller) ControllerExpandVolume(_ context.Context, request *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
+func (c *controller) ControllerExpandVolume(
+	_ context.Context, request *csi.ControllerExpandVolumeRequest,
+) (*csi.ControllerExpandVolumeResponse, error) {
 	a := c.array
 	if err := a.offer.CheckControllerExpand(request); err != nil {
 		return nil, err
@@ -30,7 +32,8 @@ func (c *controller) ControllerExpandVolume(_ context.Context, request *csi.Cont
 	}
 	if free := a.freeBytes(); size-v.sizeBytes > free {
 		return nil, status.Errorf(codes.ResourceExhausted,
-			"the array has %d bytes free, the volume needs %d more: delete volumes or give the array more capacity", free, size-v.sizeBytes)
+			"the array has %d bytes free, the volume needs %d more: delete volumes or give the array more capacity", free,
+			size-v.sizeBytes)
 	}
 	v.sizeBytes = size
 	return &csi.ControllerExpandVolumeResponse{
@@ -40,7 +43,9 @@ func (c *controller) ControllerExpandVolume(_ context.Context, request *csi.Cont
 
 // NodeExpandVolume grows the file system to the size of the volume. A size larger than the
 // provisioned one is OutOfRange.
-func (n *nodeService) NodeExpandVolume(_ context.Context, request *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
+func (n *nodeService) NodeExpandVolume(
+	_ context.Context, request *csi.NodeExpandVolumeRequest,
+) (*csi.NodeExpandVolumeResponse, error) {
 	a := n.array
 	if err := a.offer.CheckNodeExpand(request); err != nil {
 		return nil, err

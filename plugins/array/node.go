@@ -27,7 +27,9 @@ func (n *nodeService) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*cs
 	return &csi.NodeGetInfoResponse{NodeId: n.id, MaxVolumesPerNode: int64(n.array.perNode)}, nil
 }
 
-func (n *nodeService) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+func (n *nodeService) NodeGetCapabilities(
+	context.Context, *csi.NodeGetCapabilitiesRequest,
+) (*csi.NodeGetCapabilitiesResponse, error) {
 	return csireq.NodeCapabilities(
 		csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME,
 		csi.NodeServiceCapability_RPC_GET_VOLUME_STATS,
@@ -36,7 +38,9 @@ func (n *nodeService) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilit
 	), nil
 }
 
-func (n *nodeService) NodeStageVolume(_ context.Context, request *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
+func (n *nodeService) NodeStageVolume(
+	_ context.Context, request *csi.NodeStageVolumeRequest,
+) (*csi.NodeStageVolumeResponse, error) {
 	if err := n.array.offer.CheckStage(request); err != nil {
 		return nil, err
 	}
@@ -70,7 +74,9 @@ func (n *nodeService) NodeStageVolume(_ context.Context, request *csi.NodeStageV
 	return &csi.NodeStageVolumeResponse{}, csireq.PathStatus(err)
 }
 
-func (n *nodeService) NodePublishVolume(_ context.Context, request *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+func (n *nodeService) NodePublishVolume(
+	_ context.Context, request *csi.NodePublishVolumeRequest,
+) (*csi.NodePublishVolumeResponse, error) {
 	if err := n.array.offer.CheckPublish(request); err != nil {
 		return nil, err
 	}
@@ -86,7 +92,9 @@ func (n *nodeService) NodePublishVolume(_ context.Context, request *csi.NodePubl
 	return &csi.NodePublishVolumeResponse{}, csireq.Publish(n.fs, request, v.id)
 }
 
-func (n *nodeService) NodeUnpublishVolume(_ context.Context, request *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+func (n *nodeService) NodeUnpublishVolume(
+	_ context.Context, request *csi.NodeUnpublishVolumeRequest,
+) (*csi.NodeUnpublishVolumeResponse, error) {
 	if err := csireq.CheckUnpublish(request); err != nil {
 		return nil, err
 	}
@@ -95,7 +103,9 @@ func (n *nodeService) NodeUnpublishVolume(_ context.Context, request *csi.NodeUn
 	return &csi.NodeUnpublishVolumeResponse{}, csireq.Unpublish(n.fs, request.GetTargetPath())
 }
 
-func (n *nodeService) NodeUnstageVolume(_ context.Context, request *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
+func (n *nodeService) NodeUnstageVolume(
+	_ context.Context, request *csi.NodeUnstageVolumeRequest,
+) (*csi.NodeUnstageVolumeResponse, error) {
 	if err := csireq.CheckUnstage(request); err != nil {
 		return nil, err
 	}
@@ -106,7 +116,9 @@ func (n *nodeService) NodeUnstageVolume(_ context.Context, request *csi.NodeUnst
 
 // NodeGetVolumeStats returns bytes only: a volume in memory has no inodes. For a device only the
 // size is known.
-func (n *nodeService) NodeGetVolumeStats(_ context.Context, request *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
+func (n *nodeService) NodeGetVolumeStats(
+	_ context.Context, request *csi.NodeGetVolumeStatsRequest,
+) (*csi.NodeGetVolumeStatsResponse, error) {
 	if err := csireq.CheckStats(request); err != nil {
 		return nil, err
 	}
@@ -121,7 +133,8 @@ func (n *nodeService) NodeGetVolumeStats(_ context.Context, request *csi.NodeGet
 		return nil, csireq.NotFoundStatus(err, v.id, request.GetVolumePath())
 	}
 	if isDevice && device == v.id {
-		return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{{Unit: csi.VolumeUsage_BYTES, Total: v.sizeBytes}}}, nil
+		return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{{Unit: csi.VolumeUsage_BYTES,
+			Total: v.sizeBytes}}}, nil
 	}
 	mount, mounted, err := csireq.MountAt(n.fs, request.GetVolumePath())
 	if err != nil {

@@ -41,16 +41,16 @@ func (p *Plugin) CanAttach(spec *plugins.Spec) (bool, error) {
 //
 // Upstream: pkg/volume/csi csiAttacher.Attach (v1.36).
 func (p *Plugin) Attach(ctx context.Context, spec *plugins.Spec, node types.NodeName) (string, error) {
-	at, err := targetOf(spec, node)
+	target, err := targetOf(spec, node)
 	if err != nil {
 		return "", err
 	}
-	if p.attachment(at.name) == nil {
+	if p.attachment(target.name) == nil {
 		attachment := &storagev1.VolumeAttachment{
-			ObjectMeta: metav1.ObjectMeta{Name: at.name},
+			ObjectMeta: metav1.ObjectMeta{Name: target.name},
 			Spec: storagev1.VolumeAttachmentSpec{
 				NodeName: string(node),
-				Attacher: at.driver,
+				Attacher: target.driver,
 				Source:   attachmentSource(spec),
 			},
 		}
@@ -59,19 +59,19 @@ func (p *Plugin) Attach(ctx context.Context, spec *plugins.Spec, node types.Node
 			return "", fmt.Errorf("%s: attacher.Attach failed: %w", PluginName, err)
 		}
 	}
-	seen, verdict := false, error(nil)
+	seen, result := false, error(nil)
 	attached := func() bool {
 		var done bool
-		done, seen, verdict = p.attachState(at, seen)
+		done, seen, result = p.attachState(target, seen)
 		return done
 	}
-	if !p.await(at.name, "attachment of "+spec.Name()+" to "+string(node), attached) {
-		return "", timeoutError(at.driver, "attach", at.handle)
+	if !p.await(target.name, "attachment of "+spec.Name()+" to "+string(node), attached) {
+		return "", timeoutError(target.driver, "attach", target.handle)
 	}
-	if attachment := p.attachment(at.name); attachment != nil && verdict == nil {
-		verdict = p.checkTarget(ctx, at, attachment)
+	if attachment := p.attachment(target.name); attachment != nil && result == nil {
+		result = p.checkTarget(ctx, target, attachment)
 	}
-	return "", verdict
+	return "", result
 }
 
 // attachmentSource names the PersistentVolume, or contains the spec of one that does not exist in
@@ -95,15 +95,15 @@ func (p *Plugin) attachment(name string) *storagev1.VolumeAttachment {
 // attachState checks a VolumeAttachment that should become attached. It returns whether the wait is
 // over, whether the object has been seen, and the result. An object not yet seen has not reached
 // the cache.
-func (p *Plugin) attachState(at attachTarget, seenBefore bool) (done, seen bool, err error) {
-	attachment := p.attachment(at.name)
+func (p *Plugin) attachState(target attachTarget, seenBefore bool) (done, seen bool, err error) {
+	attachment := p.attachment(target.name)
 	switch {
 	case attachment == nil && seenBefore:
 		return true, true, errors.New("volume attachment has been deleted")
 	case attachment == nil:
 		return false, false, nil
-	case at.mismatch(p.cachedTarget(attachment)) != nil:
-		return true, true, at.mismatch(p.cachedTarget(attachment))
+	case target.mismatch(p.cachedTarget(attachment)) != nil:
+		return true, true, target.mismatch(p.cachedTarget(attachment))
 	case attachment.DeletionTimestamp != nil:
 		return true, true, errors.New("volume attachment is being deleted")
 	case attachment.Status.Attached:
@@ -125,34 +125,34 @@ func (p *Plugin) attachState(at attachTarget, seenBefore bool) (done, seen bool,
 //
 // Upstream: pkg/volume/csi csiAttacher.Detach (v1.36).
 func (p *Plugin) Detach(ctx context.Context, volumeName string, node types.NodeName) error {
-	at, err := namedTarget(volumeName, node)
+	target, err := namedTarget(volumeName, node)
 	if err != nil {
 		return err
 	}
-	gone, err := p.deleteAttachment(ctx, at)
+	gone, err := p.deleteAttachment(ctx, target)
 	switch {
 	case errors.Is(err, ErrForeignAttachment):
 		return nil
 	case err != nil:
-		return fmt.Errorf("%s: detacher.Detach failed to delete VolumeAttachment [%s]: %w", PluginName, at.name, err)
+		return fmt.Errorf("%s: detacher.Detach failed to delete VolumeAttachment [%s]: %w", PluginName, target.name, err)
 	}
-	var verdict error
+	var result error
 	detached := func() bool {
-		attachment := p.cachedAttachment(at)
+		attachment := p.cachedAttachment(target)
 		if attachment == nil {
-			verdict = nil
+			result = nil
 			return true
 		}
 		if e := attachment.Status.DetachError; e != nil && !gone {
-			verdict = errors.New(e.Message)
+			result = errors.New(e.Message)
 			return true
 		}
 		return false
 	}
-	if !p.await(at.name, "detachment of "+at.handle+" from "+string(node), detached) {
-		return timeoutError(at.driver, "detach", at.handle)
+	if !p.await(target.name, "detachment of "+target.handle+" from "+string(node), detached) {
+		return timeoutError(target.driver, "detach", target.handle)
 	}
-	return verdict
+	return result
 }
 
 // await waits until cond, which is about a VolumeAttachment in the cache, holds. It returns false
@@ -189,7 +189,8 @@ func (p *Plugin) watchAttachments(informer cache.SharedIndexInformer) {
 }
 
 func timeoutError(driver, operation, handle string) error {
-	return fmt.Errorf("timed out waiting for external-attacher of %s CSI driver to %s volume %s", driver, operation, handle)
+	return fmt.Errorf("timed out waiting for external-attacher of %s CSI driver to %s volume %s", driver, operation,
+		handle)
 }
 
 // publishContext returns the attachment metadata that the attacher received from the driver for
@@ -204,20 +205,20 @@ func (p *Plugin) publishContext(ctx context.Context, spec *plugins.Spec) (map[st
 	if err != nil || !attachable {
 		return nil, err
 	}
-	at, err := targetOf(spec, p.cfg.NodeName)
+	target, err := targetOf(spec, p.cfg.NodeName)
 	if err != nil {
 		return nil, err
 	}
-	name := at.name
+	name := target.name
 	attachment, err := p.cfg.Client.StorageV1().VolumeAttachments().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("volume %s has GET error for volume attachment %s: %w", at.handle, name, err)
+		return nil, fmt.Errorf("volume %s has GET error for volume attachment %s: %w", target.handle, name, err)
 	}
-	if err := p.checkTarget(ctx, at, attachment); err != nil {
+	if err := p.checkTarget(ctx, target, attachment); err != nil {
 		return nil, err
 	}
 	if !attachment.Status.Attached {
-		return nil, fmt.Errorf("volume %s is not attached for volume attachment %s", at.handle, name)
+		return nil, fmt.Errorf("volume %s is not attached for volume attachment %s", target.handle, name)
 	}
 	return attachment.Status.AttachmentMetadata, nil
 }

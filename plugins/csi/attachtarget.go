@@ -32,11 +32,11 @@ func targetOf(spec *plugins.Spec, node types.NodeName) (attachTarget, error) {
 	if err != nil {
 		return attachTarget{}, err
 	}
-	at := newTarget(source.Driver, source.VolumeHandle, node)
+	target := newTarget(source.Driver, source.VolumeHandle, node)
 	if !spec.Inline {
-		at.pvName = spec.PersistentVolume.Name
+		target.pvName = spec.PersistentVolume.Name
 	}
-	return at, nil
+	return target, nil
 }
 
 // namedTarget returns the target for a volume of which only the name is known.
@@ -113,32 +113,32 @@ var migrated = plugins.Migrated()
 
 // cachedTarget returns the target of a VolumeAttachment as far as the cache tells.
 func (p *Plugin) cachedTarget(attachment *storagev1.VolumeAttachment) attachTarget {
-	at := attachTarget{driver: attachment.Spec.Attacher, node: types.NodeName(attachment.Spec.NodeName)}
+	target := attachTarget{driver: attachment.Spec.Attacher, node: types.NodeName(attachment.Spec.NodeName)}
 	source := attachment.Spec.Source
 	if source.InlineVolumeSpec != nil {
-		return at.withSource(&corev1.PersistentVolume{Spec: *source.InlineVolumeSpec})
+		return target.withSource(&corev1.PersistentVolume{Spec: *source.InlineVolumeSpec})
 	}
 	if source.PersistentVolumeName == nil {
-		return at
+		return target
 	}
-	at.pvName = *source.PersistentVolumeName
+	target.pvName = *source.PersistentVolumeName
 	if p.volumes == nil {
-		return at
+		return target
 	}
-	volume, found, err := p.volumes.GetByKey(at.pvName)
+	volume, found, err := p.volumes.GetByKey(target.pvName)
 	if !found || err != nil {
-		return at
+		return target
 	}
-	return at.withSource(volume.(*corev1.PersistentVolume))
+	return target.withSource(volume.(*corev1.PersistentVolume))
 }
 
 // checkTarget checks that a VolumeAttachment that has the target's name belongs to it; otherwise
 // the error matches ErrForeignAttachment. It leaves the process if the cache does not tell. A
 // VolumeAttachment whose PersistentVolume no longer exists passes the check.
-func (p *Plugin) checkTarget(ctx context.Context, at attachTarget, attachment *storagev1.VolumeAttachment) error {
+func (p *Plugin) checkTarget(ctx context.Context, target attachTarget, attachment *storagev1.VolumeAttachment) error {
 	attached := p.cachedTarget(attachment)
-	if !at.ambiguous(attached) {
-		return at.mismatch(attached)
+	if !target.ambiguous(attached) {
+		return target.mismatch(attached)
 	}
 	volume, err := p.cfg.Client.CoreV1().PersistentVolumes().Get(ctx, attached.pvName, metav1.GetOptions{})
 	switch {
@@ -147,14 +147,14 @@ func (p *Plugin) checkTarget(ctx context.Context, at attachTarget, attachment *s
 	case err != nil:
 		return fmt.Errorf("get PersistentVolume %s of VolumeAttachment %s: %w", attached.pvName, attachment.Name, err)
 	}
-	return at.mismatch(attached.withSource(volume))
+	return target.mismatch(attached.withSource(volume))
 }
 
 // cachedAttachment returns the target's VolumeAttachment from the cache. It returns nil if there is
 // none or it belongs to another target.
-func (p *Plugin) cachedAttachment(at attachTarget) *storagev1.VolumeAttachment {
-	attachment := p.attachment(at.name)
-	if attachment != nil && at.mismatch(p.cachedTarget(attachment)) != nil {
+func (p *Plugin) cachedAttachment(target attachTarget) *storagev1.VolumeAttachment {
+	attachment := p.attachment(target.name)
+	if attachment != nil && target.mismatch(p.cachedTarget(attachment)) != nil {
 		return nil
 	}
 	return attachment
@@ -162,25 +162,25 @@ func (p *Plugin) cachedAttachment(at attachTarget) *storagev1.VolumeAttachment {
 
 // storedAttachment reads the target's VolumeAttachment from the API server; nil: there is none. If
 // the object of that name belongs to another target, the error matches ErrForeignAttachment.
-func (p *Plugin) storedAttachment(ctx context.Context, at attachTarget) (*storagev1.VolumeAttachment, error) {
-	attachment, err := p.cfg.Client.StorageV1().VolumeAttachments().Get(ctx, at.name, metav1.GetOptions{})
+func (p *Plugin) storedAttachment(ctx context.Context, target attachTarget) (*storagev1.VolumeAttachment, error) {
+	attachment, err := p.cfg.Client.StorageV1().VolumeAttachments().Get(ctx, target.name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("get VolumeAttachment [%s]: %w", at.name, err)
+		return nil, fmt.Errorf("get VolumeAttachment [%s]: %w", target.name, err)
 	}
-	return attachment, p.checkTarget(ctx, at, attachment)
+	return attachment, p.checkTarget(ctx, target, attachment)
 }
 
 // deleteAttachment deletes the target's VolumeAttachment, but no other object that gets its name
 // meanwhile: an object's spec does not change, and another object has another UID. It returns gone
 // if there is none. If the object of that name belongs to another target, the error matches
 // ErrForeignAttachment.
-func (p *Plugin) deleteAttachment(ctx context.Context, at attachTarget) (gone bool, err error) {
-	attachment := p.cachedAttachment(at)
-	if attachment == nil || at.ambiguous(p.cachedTarget(attachment)) {
-		attachment, err = p.storedAttachment(ctx, at)
+func (p *Plugin) deleteAttachment(ctx context.Context, target attachTarget) (gone bool, err error) {
+	attachment := p.cachedAttachment(target)
+	if attachment == nil || target.ambiguous(p.cachedTarget(attachment)) {
+		attachment, err = p.storedAttachment(ctx, target)
 	}
 	if err != nil || attachment == nil {
 		return err == nil, err

@@ -97,7 +97,9 @@ func (p *Plugin) loadBlock(specName string) (volumeData, error) {
 // forgets the volume, and removes the record of what an earlier kubelet staged.
 //
 // Upstream: pkg/volume/csi csiPlugin.NewBlockVolumeMapper, csiBlockMapper.SetUpDevice (v1.36).
-func (p *Plugin) SetUpDevice(ctx context.Context, spec *plugins.Spec, _ *corev1.Pod, use plugins.MountOptions) (string, error) {
+func (p *Plugin) SetUpDevice(
+	ctx context.Context, spec *plugins.Spec, _ *corev1.Pod, opts plugins.MountOptions,
+) (string, error) {
 	source, err := sourceOf(spec)
 	if err != nil {
 		return "", errorf("blockMapper.SetUpDevice failed to get CSI persistent source: %w", err)
@@ -120,10 +122,11 @@ func (p *Plugin) SetUpDevice(ctx context.Context, spec *plugins.Spec, _ *corev1.
 	}
 	staging := p.stagingPath(spec.Name())
 	if err := p.saveBlock(spec); err != nil {
-		return "", p.abandonBlock(err, spec.Name(), use)
+		return "", p.abandonBlock(err, spec.Name(), opts)
 	}
 	if err := p.cfg.FS.MkdirAll(staging); err != nil {
-		return "", p.abandonBlock(errorf("blockMapper.stageVolumeForBlock failed to create dir %s: %w", staging, err), spec.Name(), use)
+		return "", p.abandonBlock(errorf("blockMapper.stageVolumeForBlock failed to create dir %s: %w", staging, err),
+			spec.Name(), opts)
 	}
 	_, err = driver.client.NodeStageVolume(ctx, &csispec.NodeStageVolumeRequest{
 		VolumeId:          source.VolumeHandle,
@@ -134,14 +137,14 @@ func (p *Plugin) SetUpDevice(ctx context.Context, spec *plugins.Spec, _ *corev1.
 		VolumeContext:     source.VolumeAttributes,
 	})
 	if err != nil {
-		return "", p.abandonBlock(classify(err), spec.Name(), use)
+		return "", p.abandonBlock(classify(err), spec.Name(), opts)
 	}
 	return staging, nil
 }
 
 // abandonBlock is abandon for a block volume that could not be staged.
-func (p *Plugin) abandonBlock(err error, specName string, use plugins.MountOptions) error {
-	if plugins.ClassOf(err) != plugins.Final || use.Remount || use.Reconstructed {
+func (p *Plugin) abandonBlock(err error, specName string, opts plugins.MountOptions) error {
+	if plugins.ClassOf(err) != plugins.Final || opts.Remount || opts.Reconstructed {
 		return err
 	}
 	if removeErr := p.removeBlock(specName); removeErr != nil {
@@ -157,7 +160,9 @@ func (p *Plugin) abandonBlock(err error, specName string, use plugins.MountOptio
 // the volume.
 //
 // Upstream: pkg/volume/csi csiPlugin.NewBlockVolumeMapper, csiBlockMapper.MapPodDevice (v1.36).
-func (p *Plugin) MapPodDevice(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.MountOptions) (string, error) {
+func (p *Plugin) MapPodDevice(
+	ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, opts plugins.MountOptions,
+) (string, error) {
 	if _, err := sourceOf(spec); err != nil {
 		return "", errorf("blockMapper.MapPodDevice failed to get CSI persistent source: %w", err)
 	}
@@ -173,7 +178,7 @@ func (p *Plugin) MapPodDevice(ctx context.Context, spec *plugins.Spec, pod *core
 		return "", errorf("blockMapper.publishVolumeForBlock failed to create dir %s:  %w", filepath.Dir(target), err)
 	}
 	_, err = driver.client.NodePublishVolume(ctx, request)
-	if err = classify(err); err != nil && plugins.ClassOf(err) == plugins.Final && !use.Remount && !use.Reconstructed {
+	if err = classify(err); err != nil && plugins.ClassOf(err) == plugins.Final && !opts.Remount && !opts.Reconstructed {
 		if removeErr := removeIfExists(p.cfg.FS, target); removeErr != nil {
 			err = &plugins.Error{Class: plugins.Uncertain, Err: errors.Join(err, removeErr)}
 		}
@@ -185,7 +190,9 @@ func (p *Plugin) MapPodDevice(ctx context.Context, spec *plugins.Spec, pod *core
 }
 
 // blockPublication assembles the driver's request. After an error nothing was changed.
-func (p *Plugin) blockPublication(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod) (*nodeDriver, *csispec.NodePublishVolumeRequest, error) {
+func (p *Plugin) blockPublication(
+	ctx context.Context, spec *plugins.Spec, pod *corev1.Pod,
+) (*nodeDriver, *csispec.NodePublishVolumeRequest, error) {
 	v, err := volumeOf(spec, pod)
 	if err != nil {
 		return nil, nil, err
@@ -295,7 +302,8 @@ func (p *Plugin) TearDownDevice(ctx context.Context, spec *plugins.Spec) error {
 			return errorf("blockMapper.unstageVolumeForBlock failed: %w", classify(err))
 		}
 		if err := p.cfg.FS.RemoveAll(staging); err != nil {
-			return errorf("blockMapper.unstageVolumeForBlock failed to remove staging path after NodeUnstageVolume() error [%s]: %w", staging, err)
+			return errorf("blockMapper.unstageVolumeForBlock failed to remove staging path after "+
+				"NodeUnstageVolume() error [%s]: %w", staging, err)
 		}
 	}
 	return p.removeBlock(spec.Name())
@@ -329,7 +337,8 @@ func removeIfExists(disk nodefs.FS, path string) error {
 func (p *Plugin) ReconstructBlock(specName string, _ types.UID) (plugins.Reconstructed, error) {
 	data, err := p.loadBlock(specName)
 	if err != nil {
-		return plugins.Reconstructed{}, errorf("plugin.ConstructBlockVolumeSpec failed loading volume data using [%s]: %w", p.blockDir(specName), err)
+		return plugins.Reconstructed{}, errorf("plugin.ConstructBlockVolumeSpec failed loading volume data using [%s]: %w",
+			p.blockDir(specName), err)
 	}
 	mode := corev1.PersistentVolumeBlock
 	return plugins.Reconstructed{Spec: &plugins.Spec{PersistentVolume: &corev1.PersistentVolume{

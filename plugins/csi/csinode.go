@@ -67,7 +67,8 @@ func (p *Plugin) csiNode(ctx context.Context) (*storagev1.CSINode, error) {
 	if p.owns(own) {
 		return ownCopy(own, nil)
 	}
-	err = p.cfg.Client.StorageV1().CSINodes().Delete(ctx, own.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(own.UID))})
+	err = p.cfg.Client.StorageV1().CSINodes().Delete(ctx, own.Name,
+		metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(own.UID))})
 	if err != nil {
 		return nil, fmt.Errorf("error deleting existing CSINode %q: %w", own.Name, err)
 	}
@@ -151,19 +152,20 @@ func (p *Plugin) updateDriverEntry(ctx context.Context, entry storagev1.CSINodeD
 		if err != nil {
 			return err
 		}
-		marked, was := markMigrated(node, plugins.Migrated()), findDriverEntry(node, entry.Name)
-		if was != nil && (was.NodeID != entry.NodeID || !sameKeys(was.TopologyKeys, entry.TopologyKeys)) {
-			node.Spec.Drivers = slices.DeleteFunc(node.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == entry.Name })
+		marked, current := markMigrated(node, plugins.Migrated()), findDriverEntry(node, entry.Name)
+		if current != nil && (current.NodeID != entry.NodeID || !sameKeys(current.TopologyKeys, entry.TopologyKeys)) {
+			node.Spec.Drivers = slices.DeleteFunc(node.Spec.Drivers,
+				func(d storagev1.CSINodeDriver) bool { return d.Name == entry.Name })
 			if node, err = p.updateCSINode(ctx, node); err != nil {
 				return err
 			}
-			was = nil
+			current = nil
 		}
 		switch {
-		case was == nil:
+		case current == nil:
 			node.Spec.Drivers = append(node.Spec.Drivers, entry)
-		case !equality.Semantic.DeepEqual(was.Allocatable, entry.Allocatable):
-			was.Allocatable = entry.Allocatable
+		case !equality.Semantic.DeepEqual(current.Allocatable, entry.Allocatable):
+			current.Allocatable = entry.Allocatable
 		case !marked:
 			return nil
 		}
@@ -206,7 +208,8 @@ func (p *Plugin) removeDriverEntry(ctx context.Context, driver string) error {
 	if err != nil {
 		return err
 	}
-	others := slices.DeleteFunc(slices.Clone(node.Spec.Drivers), func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
+	others := slices.DeleteFunc(slices.Clone(node.Spec.Drivers),
+		func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
 	if len(others) == len(node.Spec.Drivers) {
 		return nil
 	}

@@ -33,7 +33,8 @@ func (p *Plugin) NodeExpand(ctx context.Context, opts plugins.ExpandOptions) err
 		return err
 	}
 	if !driver.expands {
-		return &expandError{plugins.ErrUnsupported, fmt.Errorf("NodeExpand is not supported by the CSI driver %s", source.Driver)}
+		return &expandError{plugins.ErrUnsupported, fmt.Errorf("NodeExpand is not supported by the CSI driver %s",
+			source.Driver)}
 	}
 	secrets, err := p.secrets(ctx, "NodeExpandSecretRef", source.NodeExpandSecretRef)
 	if err != nil {
@@ -78,7 +79,8 @@ func expandStatusError(err error) error {
 	case codes.FailedPrecondition:
 		return &expandError{plugins.ErrExpandInUse, fmt.Errorf("Expander.NodeExpand failed to expand the volume : %w", err)}
 	case codes.InvalidArgument, codes.OutOfRange, codes.NotFound:
-		return &expandError{plugins.ErrExpandInfeasible, fmt.Errorf("Expander.NodeExpand failed to expand the volume %w", err)}
+		return &expandError{plugins.ErrExpandInfeasible,
+			fmt.Errorf("Expander.NodeExpand failed to expand the volume %w", err)}
 	default:
 		return fmt.Errorf("Expander.NodeExpand failed to expand the volume : %w", err)
 	}

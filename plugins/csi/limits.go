@@ -42,11 +42,11 @@ func (p *Plugin) Limited(spec *plugins.Spec) bool {
 //
 // Upstream: pkg/volume/csi csiPlugin.VerifyExhaustedResource (v1.36).
 func (p *Plugin) Exhausted(ctx context.Context, spec *plugins.Spec, since time.Time) (bool, error) {
-	at, err := targetOf(spec, p.cfg.NodeName)
-	if err != nil || p.UpdatePeriod(at.driver) == 0 {
+	target, err := targetOf(spec, p.cfg.NodeName)
+	if err != nil || p.UpdatePeriod(target.driver) == 0 {
 		return false, err
 	}
-	attachment, err := p.storedAttachment(ctx, at)
+	attachment, err := p.storedAttachment(ctx, target)
 	if err != nil || attachment == nil {
 		return false, err
 	}
@@ -55,8 +55,8 @@ func (p *Plugin) Exhausted(ctx context.Context, spec *plugins.Spec, since time.T
 		!failure.Time.After(since) { // the API has a resolution of one second: one of the same second may be older
 		return false, nil
 	}
-	if err := p.Refresh(ctx, at.driver); err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "update the node's volume limit", "driver", at.driver)
+	if err := p.Refresh(ctx, target.driver); err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "update the node's volume limit", "driver", target.driver)
 	}
 	return true, nil
 }

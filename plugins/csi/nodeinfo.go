@@ -148,7 +148,8 @@ func installChange(node *corev1.Node, driver string, info *csispec.NodeGetInfoRe
 		case !found:
 			change.Labels[key] = segments[key]
 		case value != segments[key]:
-			return nodeChange{}, fmt.Errorf("detected topology value collision: driver reported %q:%q but existing label is %q:%q",
+			return nodeChange{}, fmt.Errorf("detected topology value collision: driver reported %q:%q "+
+				"but existing label is %q:%q",
 				key, segments[key], key, value)
 		}
 	}

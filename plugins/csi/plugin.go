@@ -94,7 +94,8 @@ var (
 // New returns the plugin of one process.
 func New(cfg Config) *Plugin {
 	p := &Plugin{
-		cfg: cfg, drivers: map[string]*nodeDriver{}, attachmentSignals: map[string]*sim.Signal{}, driverLocks: map[string]*driverLock{}, tokens: tokens{},
+		cfg: cfg, drivers: map[string]*nodeDriver{}, attachmentSignals: map[string]*sim.Signal{},
+		driverLocks: map[string]*driverLock{}, tokens: tokens{},
 		driverInfo: cfg.CSIDrivers.Informer().GetStore(),
 	}
 	if cfg.Attachments != nil {

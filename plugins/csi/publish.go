@@ -41,7 +41,7 @@ type publication struct {
 // upstream forgets the volume.
 //
 // Upstream: pkg/volume/csi csiMountMgr.SetUpAt (v1.36).
-func (p *Plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.MountOptions) error {
+func (p *Plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, opts plugins.MountOptions) error {
 	v, err := volumeOf(spec, pod)
 	if err != nil {
 		return errorf("mounter.SetupAt failed to get CSI persistent source: %w", err)
@@ -50,7 +50,7 @@ func (p *Plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod,
 	if err != nil {
 		return errorf("mounter.SetUpAt failed to get CSI client: %w", err)
 	}
-	pub, err := p.publication(ctx, driver, v, pod, use)
+	pub, err := p.publication(ctx, driver, v, pod, opts)
 	if err != nil {
 		return &plugins.Error{Class: plugins.Transient, Err: err}
 	}
@@ -59,15 +59,15 @@ func (p *Plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod,
 		return errorf("mounter.SetUpAt failed to create dir %q:  %w", filepath.Dir(target), err)
 	}
 	if err := saveData(p.cfg.FS, filepath.Dir(target), p.podData(v, pub.label)); err != nil {
-		return p.abandon(err, target, use)
+		return p.abandon(err, target, opts)
 	}
 	_, err = driver.client.NodePublishVolume(ctx, pub.request)
-	if err := p.abandon(classify(err), target, use); err != nil || pub.fsGroup == nil {
+	if err := p.abandon(classify(err), target, opts); err != nil || pub.fsGroup == nil {
 		return err
 	}
 	err = ownership.Change{
 		Process: p.cfg.Process, FS: p.cfg.FS, Volume: v.driver + "/" + v.handle, Dir: target, Pod: pod,
-		Group: *pub.fsGroup, Policy: use.FSGroupChangePolicy, Recorder: use.Recorder,
+		Group: *pub.fsGroup, Policy: opts.FSGroupChangePolicy, Recorder: opts.Recorder,
 	}.Run(ctx)
 	if err != nil { // mounted, but not ready for the pod
 		return &plugins.Error{Class: plugins.Uncertain, Err: fmt.Errorf("applyFSGroup failed for vol %s: %w", v.handle, err)}
@@ -76,7 +76,9 @@ func (p *Plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod,
 }
 
 // publication assembles the driver's request. After an error nothing was changed.
-func (p *Plugin) publication(ctx context.Context, driver *nodeDriver, v driverVolume, pod *corev1.Pod, use plugins.MountOptions) (*publication, error) {
+func (p *Plugin) publication(
+	ctx context.Context, driver *nodeDriver, v driverVolume, pod *corev1.Pod, opts plugins.MountOptions,
+) (*publication, error) {
 	info, err := p.csiDriver(v.driver)
 	if err != nil {
 		return nil, err
@@ -88,14 +90,14 @@ func (p *Plugin) publication(ctx context.Context, driver *nodeDriver, v driverVo
 	if err != nil {
 		return nil, errorf("mounter.SetupAt failed to check fsGroup policy: %w", err)
 	}
-	pub := &publication{label: mountLabel(info, use)}
-	if !driver.mountGroup && v.appliesFSGroup(use.FSGroup, policy) {
-		pub.fsGroup = use.FSGroup
+	pub := &publication{label: mountLabel(info, opts)}
+	if !driver.mountGroup && v.appliesFSGroup(opts.FSGroup, policy) {
+		pub.fsGroup = opts.FSGroup
 	}
 	pub.request = &csispec.NodePublishVolumeRequest{
 		VolumeId:         v.handle,
 		TargetPath:       p.MountPath(v.spec.Name(), pod.UID),
-		VolumeCapability: driver.mountCapability(v.spec.PersistentVolume, v.fsType, pub.label, use.FSGroup),
+		VolumeCapability: driver.mountCapability(v.spec.PersistentVolume, v.fsType, pub.label, opts.FSGroup),
 		Readonly:         v.readOnly,
 	}
 	if v.mode == storagev1.VolumeLifecyclePersistent {

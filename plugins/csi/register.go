@@ -39,7 +39,8 @@ func (p *Plugin) validate(caller string, r plugins.Registration) (*version.Versi
 			PluginName, caller, r.Name, r.Versions, err)
 	}
 	if d := p.drivers[r.Name]; d != nil && !d.version.LessThan(newest) {
-		return nil, fmt.Errorf("%s: %s for CSI driver %q failed. Another driver with the same name is already registered with a higher supported version: %q",
+		return nil, fmt.Errorf("%s: %s for CSI driver %q failed. "+
+			"Another driver with the same name is already registered with a higher supported version: %q",
 			PluginName, caller, r.Name, d.version)
 	}
 	return newest, nil

@@ -44,7 +44,7 @@ func (p *Plugin) DeviceMountPath(spec *plugins.Spec) (string, error) {
 // upstream forgets the volume.
 //
 // Upstream: pkg/volume/csi csiAttacher.MountDevice (v1.36).
-func (p *Plugin) MountDevice(ctx context.Context, spec *plugins.Spec, path string, use plugins.MountOptions) error {
+func (p *Plugin) MountDevice(ctx context.Context, spec *plugins.Spec, path string, opts plugins.MountOptions) error {
 	source, err := sourceOf(spec)
 	if err != nil {
 		return errorf("attacher.MountDevice failed to get CSIPersistentVolumeSource: %w", err)
@@ -56,7 +56,7 @@ func (p *Plugin) MountDevice(ctx context.Context, spec *plugins.Spec, path strin
 	if !driver.stages {
 		return nil
 	}
-	request, label, err := p.stageRequest(ctx, driver, spec, path, use)
+	request, label, err := p.stageRequest(ctx, driver, spec, path, opts)
 	if err != nil {
 		return &plugins.Error{Class: plugins.Transient, Err: err}
 	}
@@ -65,16 +65,16 @@ func (p *Plugin) MountDevice(ctx context.Context, spec *plugins.Spec, path strin
 	}
 	data := volumeData{DriverName: source.Driver, VolumeHandle: source.VolumeHandle, SELinuxMountContext: label}
 	if err := saveData(p.cfg.FS, filepath.Dir(path), data); err != nil {
-		return p.abandon(errorf("%w", err), path, use)
+		return p.abandon(errorf("%w", err), path, opts)
 	}
 	_, err = driver.client.NodeStageVolume(ctx, request)
-	return p.abandon(classify(err), path, use)
+	return p.abandon(classify(err), path, opts)
 }
 
 // stageRequest returns the driver's request, and the SELinux label to mount with.
-func (p *Plugin) stageRequest(ctx context.Context, driver *nodeDriver, spec *plugins.Spec, path string, use plugins.MountOptions) (
-	request *csispec.NodeStageVolumeRequest, label string, err error,
-) {
+func (p *Plugin) stageRequest(
+	ctx context.Context, driver *nodeDriver, spec *plugins.Spec, path string, opts plugins.MountOptions,
+) (request *csispec.NodeStageVolumeRequest, label string, err error) {
 	source := spec.PersistentVolume.Spec.CSI
 	info, err := p.csiDriver(source.Driver)
 	if err != nil {
@@ -88,12 +88,12 @@ func (p *Plugin) stageRequest(ctx context.Context, driver *nodeDriver, spec *plu
 	if err != nil {
 		return nil, "", err
 	}
-	label = mountLabel(info, use)
+	label = mountLabel(info, opts)
 	return &csispec.NodeStageVolumeRequest{
 		VolumeId:          source.VolumeHandle,
 		PublishContext:    publishContext,
 		StagingTargetPath: path,
-		VolumeCapability:  driver.mountCapability(spec.PersistentVolume, source.FSType, label, use.FSGroup),
+		VolumeCapability:  driver.mountCapability(spec.PersistentVolume, source.FSType, label, opts.FSGroup),
 		Secrets:           secrets,
 		VolumeContext:     source.VolumeAttributes,
 	}, label, nil
@@ -103,8 +103,8 @@ func (p *Plugin) stageRequest(ctx context.Context, driver *nodeDriver, spec *plu
 // something cannot be removed, because it is mounted after all, the error is uncertain, so that the
 // caller retries. An error that is not final, and any error for a volume that was mounted before,
 // leaves everything as it is.
-func (p *Plugin) abandon(err error, path string, use plugins.MountOptions) error {
-	if err == nil || plugins.ClassOf(err) != plugins.Final || use.Remount || use.Reconstructed {
+func (p *Plugin) abandon(err error, path string, opts plugins.MountOptions) error {
+	if err == nil || plugins.ClassOf(err) != plugins.Final || opts.Remount || opts.Reconstructed {
 		return err
 	}
 	if removeErr := removeMount(p.cfg.FS, path); removeErr != nil {
@@ -144,7 +144,9 @@ func (p *Plugin) UnmountDevice(ctx context.Context, path string) error {
 
 // mountCapability is filesystemCapability with an SELinux label, and with the files' group if the
 // driver changes it.
-func (d *nodeDriver) mountCapability(volume *corev1.PersistentVolume, fsType, label string, group *int64) *csispec.VolumeCapability {
+func (d *nodeDriver) mountCapability(
+	volume *corev1.PersistentVolume, fsType, label string, group *int64,
+) *csispec.VolumeCapability {
 	c := d.filesystemCapability(volume, fsType)
 	mount := c.GetMount()
 	mount.MountFlags = withSELinuxLabel(mount.MountFlags, label)

@@ -40,7 +40,9 @@ type tokens map[types.UID]map[tokenKey]*authenticationv1.TokenRequest
 // under tokensKey, or none. driver is its CSIDriver object.
 //
 // Upstream: pkg/volume/csi csiMountMgr.podServiceAccountTokenAttrs (v1.36).
-func (p *Plugin) podTokens(ctx context.Context, driver *storagev1.CSIDriver, pod *corev1.Pod) (map[string]string, error) {
+func (p *Plugin) podTokens(
+	ctx context.Context, driver *storagev1.CSIDriver, pod *corev1.Pod,
+) (map[string]string, error) {
 	if driver == nil || len(driver.Spec.TokenRequests) == 0 {
 		return nil, nil
 	}
@@ -65,10 +67,13 @@ func (p *Plugin) podTokens(ctx context.Context, driver *storagev1.CSIDriver, pod
 // Differs: upstream adds a random jitter of up to ten seconds to the time of replacement.
 //
 // Upstream: pkg/kubelet/token Manager.GetServiceAccountToken (v1.36).
-func (p *Plugin) token(ctx context.Context, pod *corev1.Pod, asked storagev1.TokenRequest) (*authenticationv1.TokenRequest, error) {
-	key := tokenKey{namespace: pod.Namespace, account: pod.Spec.ServiceAccountName, pod: pod.Name, audience: asked.Audience}
-	if asked.ExpirationSeconds != nil {
-		key.seconds = *asked.ExpirationSeconds
+func (p *Plugin) token(
+	ctx context.Context, pod *corev1.Pod, request storagev1.TokenRequest,
+) (*authenticationv1.TokenRequest, error) {
+	key := tokenKey{namespace: pod.Namespace, account: pod.Spec.ServiceAccountName, pod: pod.Name,
+		audience: request.Audience}
+	if request.ExpirationSeconds != nil {
+		key.seconds = *request.ExpirationSeconds
 	}
 	now := p.cfg.Process.Now()
 	old := p.tokens[pod.UID][key]
@@ -76,7 +81,7 @@ func (p *Plugin) token(ctx context.Context, pod *corev1.Pod, asked storagev1.Tok
 		return old, nil
 	}
 	created, err := p.cfg.Client.CoreV1().ServiceAccounts(key.namespace).
-		CreateToken(ctx, key.account, tokenRequest(pod, asked), metav1.CreateOptions{})
+		CreateToken(ctx, key.account, tokenRequest(pod, request), metav1.CreateOptions{})
 	switch {
 	case err == nil:
 		p.tokens.store(pod.UID, key, created, now)
@@ -91,13 +96,13 @@ func (p *Plugin) token(ctx context.Context, pod *corev1.Pod, asked storagev1.Tok
 	}
 }
 
-func tokenRequest(pod *corev1.Pod, asked storagev1.TokenRequest) *authenticationv1.TokenRequest {
-	audiences := []string{asked.Audience}
-	if asked.Audience == "" {
+func tokenRequest(pod *corev1.Pod, request storagev1.TokenRequest) *authenticationv1.TokenRequest {
+	audiences := []string{request.Audience}
+	if request.Audience == "" {
 		audiences = nil
 	}
 	return &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-		Audiences: audiences, ExpirationSeconds: asked.ExpirationSeconds,
+		Audiences: audiences, ExpirationSeconds: request.ExpirationSeconds,
 		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
 	}}
 }

@@ -18,11 +18,11 @@ func (p *Plugin) Watched() bool { return true }
 //
 // Upstream: pkg/volume/csi csiAttacher.VolumesAreAttached (v1.36).
 func (p *Plugin) LastSeen(volumeName string, node types.NodeName) plugins.AttachState {
-	at, err := namedTarget(volumeName, node)
+	target, err := namedTarget(volumeName, node)
 	if err != nil {
 		return plugins.Detached
 	}
-	attachment := p.cachedAttachment(at)
+	attachment := p.cachedAttachment(target)
 	if attachment == nil {
 		return plugins.Detached
 	}
@@ -34,11 +34,11 @@ func (p *Plugin) LastSeen(volumeName string, node types.NodeName) plugins.Attach
 //
 // Upstream: pkg/volume/csi csiAttacher.VolumesAreAttached (v1.36).
 func (p *Plugin) Verify(ctx context.Context, volumeName string, node types.NodeName) (plugins.AttachState, error) {
-	at, err := namedTarget(volumeName, node)
+	target, err := namedTarget(volumeName, node)
 	if err != nil {
 		return plugins.Detached, err
 	}
-	attachment, err := p.storedAttachment(ctx, at)
+	attachment, err := p.storedAttachment(ctx, target)
 	switch {
 	case errors.Is(err, ErrForeignAttachment), err == nil && attachment == nil:
 		return plugins.Detached, nil

@@ -54,7 +54,8 @@ func inlineSource(spec *plugins.Spec) *corev1.CSIVolumeSource {
 
 func inlineVolume(spec *plugins.Spec, source *corev1.CSIVolumeSource, pod *corev1.Pod) driverVolume {
 	v := driverVolume{
-		spec: spec, mode: storagev1.VolumeLifecycleEphemeral, driver: source.Driver, handle: inlineHandle(pod.UID, spec.Name()),
+		spec: spec, mode: storagev1.VolumeLifecycleEphemeral, driver: source.Driver,
+		handle:     inlineHandle(pod.UID, spec.Name()),
 		attributes: source.VolumeAttributes,
 	}
 	if source.FSType != nil {

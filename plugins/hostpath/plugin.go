@@ -124,13 +124,14 @@ func (p *Plugin) Provision(_ context.Context, opts plugins.ProvisionOptions) (*c
 	if err := p.call("Provision", opts.Name, dir, p.cfg.Machine.make); err != nil {
 		return nil, classify(err)
 	}
+	size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	volume := &corev1.PersistentVolume{}
 	volume.Name = opts.Name
 	volume.Annotations = map[string]string{annCreatedBy: createdBy}
 	volume.Spec = corev1.PersistentVolumeSpec{
 		PersistentVolumeReclaimPolicy: opts.ReclaimPolicy,
 		AccessModes:                   claim.Spec.AccessModes,
-		Capacity:                      corev1.ResourceList{corev1.ResourceStorage: claim.Spec.Resources.Requests[corev1.ResourceStorage]},
+		Capacity:                      corev1.ResourceList{corev1.ResourceStorage: size},
 		PersistentVolumeSource: corev1.PersistentVolumeSource{
 			HostPath: &corev1.HostPathVolumeSource{Path: dir},
 		},

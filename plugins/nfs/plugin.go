@@ -19,8 +19,8 @@ const Name = "kubernetes.io/nfs"
 // Upstream: pkg/controller/volume/persistentvolume/config/v1alpha1 MinimumTimeoutNFS,
 // IncrementTimeoutNFS (v1.36).
 const (
-	RecycleMin    = 300 * time.Second
-	RecyclePerGiB = 30 * time.Second
+	recycleMin    = 300 * time.Second
+	recyclePerGiB = 30 * time.Second
 )
 
 // Plugin is the NFS plugin. It keeps no state in memory.
@@ -73,7 +73,7 @@ func (p *Plugin) Recycle(ctx context.Context, opts plugins.RecycleOptions) error
 		Source: corev1.VolumeSource{
 			NFS: &corev1.NFSVolumeSource{Server: source.Server, Path: source.Path},
 		},
-		Deadline:    recycler.Deadline(volume, RecycleMin, RecyclePerGiB),
+		Deadline:    recycler.Deadline(volume, recycleMin, recyclePerGiB),
 		RecordEvent: opts.RecordEvent,
 		Acquire:     opts.Acquire,
 	})

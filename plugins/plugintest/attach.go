@@ -54,7 +54,8 @@ func (w *world) wantAttachState(node types.NodeName, want plugins.AttachState, w
 	}
 	var seen bool
 	w.ask("LastSeen", func() {
-		seen = w.Process.Wait("LastSeen", lastSeenTimeout, func() bool { return w.caps.Verifier.LastSeen(name, node) == want })
+		seen = w.Process.Wait("LastSeen", lastSeenTimeout,
+			func() bool { return w.caps.Verifier.LastSeen(name, node) == want })
 	})
 	if !seen {
 		w.problem("LastSeen: does not converge "+when, "want %s", want)

@@ -52,7 +52,8 @@ func Check(ctx context.Context, begin func() (*World, error)) error {
 	for _, p := range pairs {
 		checks = append(checks, func() { c.checkPair(p) })
 	}
-	checks = append(checks, c.checkAttachState, c.checkNodes, c.checkMounts, c.checkVolumesInUse, c.checkStats, c.checkReconstruction, c.checkProvisioning, c.checkRecycling)
+	checks = append(checks, c.checkAttachState, c.checkNodes, c.checkMounts, c.checkVolumesInUse, c.checkStats,
+		c.checkReconstruction, c.checkProvisioning, c.checkRecycling)
 	for _, check := range checks {
 		if check(); c.err != nil {
 			return c.err

@@ -93,7 +93,8 @@ func (c *checker) checkStats() {
 		case errors.Is(err, plugins.ErrUnsupported):
 		case err != nil:
 			w.problem("VolumeStats: fails for a volume that is set up", "%v", err)
-		case min(usage.CapacityBytes, usage.UsedBytes, usage.AvailableBytes, usage.Inodes, usage.InodesUsed, usage.InodesFree) < -1:
+		case min(usage.CapacityBytes, usage.UsedBytes, usage.AvailableBytes, usage.Inodes, usage.InodesUsed,
+			usage.InodesFree) < -1:
 			w.problem("VolumeStats: a number is below -1", "%+v", usage)
 		}
 	})

@@ -166,5 +166,6 @@ func (d *Directory) call(verb, object string, read func() error) error {
 }
 
 func (d *Directory) record(verb, object, detail string, err error) {
-	d.cfg.Process.Record(trace.Action{Kind: trace.KindWork, Verb: verb, Object: object}, trace.Outcome{Detail: detail, Err: err})
+	d.cfg.Process.Record(trace.Action{Kind: trace.KindWork, Verb: verb, Object: object},
+		trace.Outcome{Detail: detail, Err: err})
 }

@@ -23,16 +23,18 @@ var errDeleted = errors.New("recycler pod was deleted")
 // forwarded again.
 //
 // Upstream: pkg/volume/util/recyclerclient waitForPod (v1.36).
-func (r *Recycler) awaitPod(ctx context.Context, made *corev1.Pod, tell func(severity, text string)) error {
-	w := podWatch{recycler: r, made: made, version: made.ResourceVersion}
-	told := map[types.UID]bool{}
+func (r *Recycler) awaitPod(
+	ctx context.Context, created *corev1.Pod, recordEvent func(eventType, message string),
+) error {
+	w := podWatch{recycler: r, created: created, version: created.ResourceVersion}
+	recorded := map[types.UID]bool{}
 	for {
-		r.cfg.Process.Wait("change of recycler pod "+made.Name, 0, w.changed)
+		r.cfg.Process.Wait("change of recycler pod "+created.Name, 0, w.changed)
 		pod := w.observe()
-		r.relayEvents(ctx, made, told, tell)
+		r.relayEvents(ctx, created, recorded, recordEvent)
 		switch {
 		case pod == nil:
-			if err := r.checkExists(ctx, made); err != nil {
+			if err := r.checkExists(ctx, created); err != nil {
 				return err
 			}
 		case pod.Status.Phase == corev1.PodSucceeded:
@@ -48,37 +50,37 @@ func (r *Recycler) awaitPod(ctx context.Context, made *corev1.Pod, tell func(sev
 // A podWatch follows a pod in the process's cache.
 type podWatch struct {
 	recycler *Recycler
-	made     *corev1.Pod // as it was created
+	created  *corev1.Pod // as it was created
 	version  string      // of the pod, when last observed
 	missedAt string      // the cache's version when last observed without the pod
 }
 
 // cached returns the pod, nil while the cache does not contain it, and the cache's resource
 // version.
-func (w *podWatch) cached() (pod *corev1.Pod, at string) {
-	at = w.recycler.cfg.Pods.Informer().LastSyncResourceVersion()
-	pod, err := w.recycler.cfg.Pods.Lister().Pods(w.made.Namespace).Get(w.made.Name)
-	if err != nil || pod.UID != w.made.UID {
-		return nil, at
+func (w *podWatch) cached() (pod *corev1.Pod, version string) {
+	version = w.recycler.cfg.Pods.Informer().LastSyncResourceVersion()
+	pod, err := w.recycler.cfg.Pods.Lister().Pods(w.created.Namespace).Get(w.created.Name)
+	if err != nil || pod.UID != w.created.UID {
+		return nil, version
 	}
-	return pod, at
+	return pod, version
 }
 
 // changed reports whether the pod has changed since it was last observed, or is missing although
 // the cache is newer than its creation.
 func (w *podWatch) changed() bool {
-	pod, at := w.cached()
+	pod, version := w.cached()
 	if pod != nil {
 		return pod.ResourceVersion != w.version
 	}
-	return at != w.missedAt && isAtLeast(at, w.made.ResourceVersion)
+	return version != w.missedAt && isAtLeast(version, w.created.ResourceVersion)
 }
 
 // observe returns the pod, or nil if it is not cached, and remembers what it saw.
 func (w *podWatch) observe() *corev1.Pod {
-	pod, at := w.cached()
+	pod, version := w.cached()
 	if pod == nil {
-		w.missedAt = at
+		w.missedAt = version
 	} else {
 		w.version = pod.ResourceVersion
 	}
@@ -93,9 +95,9 @@ func isAtLeast(a, b string) bool {
 
 // checkExists asks the API server for a pod: the cache may have missed its whole lifetime, or may
 // be about to show it. The error is errDeleted, or that of the request.
-func (r *Recycler) checkExists(ctx context.Context, made *corev1.Pod) error {
-	pod, err := r.cfg.Client.CoreV1().Pods(made.Namespace).Get(ctx, made.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && pod.UID != made.UID {
+func (r *Recycler) checkExists(ctx context.Context, created *corev1.Pod) error {
+	pod, err := r.cfg.Client.CoreV1().Pods(created.Namespace).Get(ctx, created.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && pod.UID != created.UID {
 		return errDeleted
 	}
 	return err
@@ -103,7 +105,9 @@ func (r *Recycler) checkExists(ctx context.Context, made *corev1.Pod) error {
 
 // relayEvents forwards the pod's events in order, each once. Events that cannot be read now are
 // forwarded the next time.
-func (r *Recycler) relayEvents(ctx context.Context, pod *corev1.Pod, told map[types.UID]bool, tell func(severity, text string)) {
+func (r *Recycler) relayEvents(
+	ctx context.Context, pod *corev1.Pod, recorded map[types.UID]bool, recordEvent func(eventType, message string),
+) {
 	about := fields.Set{"involvedObject.name": pod.Name, "involvedObject.uid": string(pod.UID)}
 	list, err := r.cfg.Client.CoreV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{FieldSelector: about.String()})
 	if err != nil {
@@ -113,9 +117,9 @@ func (r *Recycler) relayEvents(ctx context.Context, pod *corev1.Pod, told map[ty
 		return cmp.Or(a.FirstTimestamp.Compare(b.FirstTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	for i := range list.Items {
-		if e := &list.Items[i]; !told[e.UID] {
-			told[e.UID] = true
-			tell(e.Type, e.Message)
+		if e := &list.Items[i]; !recorded[e.UID] {
+			recorded[e.UID] = true
+			recordEvent(e.Type, e.Message)
 		}
 	}
 }

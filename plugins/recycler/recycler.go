@@ -57,7 +57,7 @@ type Job struct {
 // Upstream: pkg/volume/util/recyclerclient RecycleVolumeByWatchingPodUntilCompletion (v1.36).
 func (r *Recycler) Run(ctx context.Context, job Job) error {
 	pod := podFor(job, r.cfg.Image)
-	made, err := r.cfg.Client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	created, err := r.cfg.Client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		if err := r.delete(ctx, pod); err != nil {
@@ -67,8 +67,8 @@ func (r *Recycler) Run(ctx context.Context, job Job) error {
 	case err != nil:
 		return fmt.Errorf("unexpected error creating recycler pod:  %w", err)
 	}
-	err = r.runPod(ctx, made, job)
-	deleteErr := r.delete(ctx, made)
+	err = r.runPod(ctx, created, job)
+	deleteErr := r.delete(ctx, created)
 	switch {
 	case err != nil:
 		return fmt.Errorf("failed to recycle volume: %w", err)
@@ -96,7 +96,8 @@ func (r *Recycler) runPod(ctx context.Context, pod *corev1.Pod, job Job) error {
 // removeGate allows a pod to be scheduled.
 func (r *Recycler) removeGate(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"schedulingGates":null}}`, pod.UID)
-	opened, err := r.cfg.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	opened, err := r.cfg.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch,
+		metav1.PatchOptions{})
 	if err == nil {
 		return opened, nil
 	}

@@ -53,7 +53,8 @@ func (d Binder) Missing(s Subpath) bool {
 //
 // Upstream: pkg/volume/util/subpath SafeMakeDir (v1.36).
 func (d Binder) MakeDir(s Subpath, mode fs.FileMode) error {
-	return d.step("MakeSubPath", s.Volume, s.VolumePath, func() error { return d.FS.MkdirWithin(s.VolumePath, s.Path, mode) })
+	return d.step("MakeSubPath", s.Volume, s.VolumePath,
+		func() error { return d.FS.MkdirWithin(s.VolumePath, s.Path, mode) })
 }
 
 // Bind binds the subpath to Target. It does nothing if the subpath is bound there, and first

@@ -197,7 +197,8 @@ func CheckExisting(name string, sizeBytes int64, wanted *csi.CapacityRange) erro
 	required, limit := wanted.GetRequiredBytes(), wanted.GetLimitBytes()
 	if sizeBytes < required || (limit > 0 && sizeBytes > limit) {
 		return status.Errorf(codes.AlreadyExists,
-			"volume %q exists with %d bytes, requested are at least %d and at most %d (0: any)", name, sizeBytes, required, limit)
+			"volume %q exists with %d bytes, requested are at least %d and at most %d (0: any)", name, sizeBytes, required,
+			limit)
 	}
 	return nil
 }

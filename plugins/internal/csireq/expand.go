@@ -38,7 +38,8 @@ func (s Sizes) Expand(sizeBytes int64, wanted *csi.CapacityRange) (int64, error)
 		size = sizeBytes
 	}
 	if limit := wanted.GetLimitBytes(); err == nil && limit > 0 && size > limit {
-		return 0, status.Errorf(codes.OutOfRange, "the volume has %d bytes, above limit_bytes %d, and does not shrink", size, limit)
+		return 0, status.Errorf(codes.OutOfRange, "the volume has %d bytes, above limit_bytes %d, and does not shrink",
+			size, limit)
 	}
 	return size, err
 }

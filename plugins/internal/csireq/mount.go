@@ -99,8 +99,11 @@ func Publish(node nodefs.FS, request *csi.NodePublishVolumeRequest, source strin
 
 // checkSingleWriter returns FailedPrecondition if a single-writer volume is published by one of the
 // node's mounts.
-func checkSingleWriter(node nodefs.FS, request *csi.NodePublishVolumeRequest, publishes func(nodefs.Mount) (bool, error)) error {
-	if request.GetVolumeCapability().GetAccessMode().GetMode() != csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER {
+func checkSingleWriter(
+	node nodefs.FS, request *csi.NodePublishVolumeRequest, publishes func(nodefs.Mount) (bool, error),
+) error {
+	mode := request.GetVolumeCapability().GetAccessMode().GetMode()
+	if mode != csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER {
 		return nil
 	}
 	mounts, err := node.Mounts()

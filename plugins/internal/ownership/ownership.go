@@ -68,37 +68,37 @@ type applier struct {
 	count    *atomic.Int64
 }
 
-func (g applier) walk(at string) error {
-	info, err := g.disk.Stat(at)
+func (g applier) walk(file string) error {
+	info, err := g.disk.Stat(file)
 	if err != nil {
 		return err
 	}
 	if info.Mode.IsDir() {
-		names, err := g.disk.ReadDir(at)
+		names, err := g.disk.ReadDir(file)
 		if err != nil {
 			return err
 		}
 		for _, name := range names {
-			if err := g.walk(path.Join(at, name)); err != nil {
+			if err := g.walk(path.Join(file, name)); err != nil {
 				return err
 			}
 		}
 	}
-	g.apply(at, info.Mode)
+	g.apply(file, info.Mode)
 	return nil
 }
 
 // apply changes the group of one file or directory. A symbolic link has no permissions of its own.
-func (g applier) apply(at string, mode fs.FileMode) {
+func (g applier) apply(file string, mode fs.FileMode) {
 	g.count.Add(1)
-	if err := g.disk.Chown(at, -1, g.group); err != nil {
-		g.log.Error(err, "change group", "path", at, "group", g.group)
+	if err := g.disk.Chown(file, -1, g.group); err != nil {
+		g.log.Error(err, "change group", "path", file, "group", g.group)
 	}
 	if mode&fs.ModeSymlink != 0 {
 		return
 	}
 	const settable = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
-	if err := g.disk.Chmod(at, mode&settable|permissions(mode, g.readOnly)); err != nil {
-		g.log.Error(err, "change mode", "path", at, "group", g.group)
+	if err := g.disk.Chmod(file, mode&settable|permissions(mode, g.readOnly)); err != nil {
+		g.log.Error(err, "change mode", "path", file, "group", g.group)
 	}
 }

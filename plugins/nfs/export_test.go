@@ -1,0 +1,7 @@
+package nfs
+
+// The deadlines, for tests.
+const (
+	RecycleMin    = recycleMin
+	RecyclePerGiB = recyclePerGiB
+)
