@@ -40,6 +40,7 @@ var floors = map[string]int{
 	"internal/remote":        3, // the way to a real API server
 	// The API server, its parts, and the ways into it.
 	"fake":                  2,
+	"fake/internal/rules":   2,
 	"fake/apiserver":        3,
 	"fake/crd":              3,
 	"fake/reactors":         3,
@@ -97,6 +98,7 @@ var sameFloor = [][2]string{
 	{"sim", "sim/trace"},
 	{"internal/lvm2", "internal/loopdev"},
 	{"internal/lvm2", "internal/blockdev"},
+	{"fake", "fake/internal/rules"},
 	{"fake", "internal/informercache"},
 	{"executor", "plugins"},
 	{"plugins", "plugins/nodefs"},
