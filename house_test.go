@@ -40,13 +40,16 @@ var floors = map[string]int{
 	"internal/watchdir":      2,
 	"internal/remote":        3, // the way to a real API server
 	// The API server, its parts, and the ways into it.
-	"fake":                  2,
-	"fake/apiserver":        3,
-	"fake/crd":              3,
-	"fake/reactors":         3,
-	"fake/facts":            3,
-	"fake/internal/table":   3,
-	"fake/internal/openapi": 3,
+	"fake":                2,
+	"fake/internal/rules": 2,
+	// Generates typed clients.
+	"fake/internal/clientgen": 3,
+	"fake/apiserver":          3,
+	"fake/crd":                3,
+	"fake/reactors":           3,
+	"fake/facts":              3,
+	"fake/internal/table":     3,
+	"fake/internal/openapi":   3,
 	// The mechanism of operations, and the rules.
 	"executor":  2,
 	"invariant": 2,
@@ -98,6 +101,7 @@ var sameFloor = [][2]string{
 	{"sim", "sim/trace"},
 	{"internal/lvm2", "internal/loopdev"},
 	{"internal/lvm2", "internal/blockdev"},
+	{"fake", "fake/internal/rules"},
 	{"fake", "internal/informercache"},
 	{"executor", "plugins"},
 	{"plugins", "plugins/nodefs"},

@@ -6,14 +6,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/utils/ptr"
+
+	"github.com/volsim/volsim/fake/internal/rules"
 )
 
 // defaultAccount is the service account of a pod that names none.
 const defaultAccount = "default"
-
-// tolerationSeconds is how long a pod stays on a node that is not ready or cannot be reached.
-const tolerationSeconds = 300
 
 // admitPod writes into a pod what the plugins ServiceAccount, Priority and DefaultTolerationSeconds write.
 //
@@ -22,36 +20,15 @@ const tolerationSeconds = 300
 // Upstream: plugin/pkg/admission/serviceaccount, priority, defaulttolerationseconds.
 func (s *Server) admitPod(pod *corev1.Pod) error {
 	spec := &pod.Spec
-	fill(&spec.ServiceAccountName, defaultAccount)
+	if spec.ServiceAccountName == "" {
+		spec.ServiceAccountName = defaultAccount
+	}
 	spec.DeprecatedServiceAccount = spec.ServiceAccountName
 	if err := s.admitPriority(pod); err != nil {
 		return err
 	}
-	addDefaultTolerations(spec)
+	rules.AddDefaultTolerations(spec)
 	return nil
-}
-
-// addDefaultTolerations lets a pod stay for a while on a node that is not ready or cannot be reached, unless it says itself what it
-// bears.
-func addDefaultTolerations(spec *corev1.PodSpec) {
-	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
-		if !tolerates(spec.Tolerations, key) {
-			spec.Tolerations = append(spec.Tolerations, corev1.Toleration{
-				Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
-				TolerationSeconds: ptr.To(int64(tolerationSeconds)),
-			})
-		}
-	}
-}
-
-// tolerates tells whether a pod says itself how long it bears a taint that evicts.
-func tolerates(all []corev1.Toleration, key string) bool {
-	for _, t := range all {
-		if (t.Key == key || t.Key == "") && (t.Effect == corev1.TaintEffectNoExecute || t.Effect == "") {
-			return true
-		}
-	}
-	return false
 }
 
 // admitPriority works out a pod's priority from its class, or the default class.
@@ -62,7 +39,7 @@ func (s *Server) admitPriority(pod *corev1.Pod) error {
 		if class := s.defaultPriority(); class != nil {
 			spec.PriorityClassName, value, policy = class.Name, class.Value, *class.PreemptionPolicy
 		}
-	} else if system, ok := systemPriority(spec.PriorityClassName); ok {
+	} else if system, ok := rules.SystemPriority(spec.PriorityClassName); ok {
 		value = system
 	} else {
 		class, ok := s.lookup(s.table("priorityclasses"), spec.PriorityClassName).(*schedulingv1.PriorityClass)
@@ -108,13 +85,13 @@ func (s *Server) defaultPriority() *schedulingv1.PriorityClass {
 // Differs: an address is never given back, and one that the writer chose is not kept from others.
 func (s *Server) admitService(service *corev1.Service) {
 	spec := &service.Spec
-	if !addressed(spec) || spec.ClusterIP != "" {
+	if !rules.NeedsClusterIP(spec) || spec.ClusterIP != "" {
 		return
 	}
 	s.counters.Lock()
 	s.addresses++
 	n := s.addresses
 	s.counters.Unlock()
-	spec.ClusterIP = addressOf(n)
+	spec.ClusterIP = rules.ClusterIP(n)
 	spec.ClusterIPs = []string{spec.ClusterIP}
 }

@@ -95,9 +95,12 @@ func TestCopiesAreEqualAndShareNothing(t *testing.T) {
 			}
 		})
 	}
-	plain, exact := apiresource.MustParse("1Gi"), apiresource.MustParse("0.1n")
-	in := corev1.ResourceList{"a": plain, "b": exact}
-	if path := shared(reflect.ValueOf(in), reflect.ValueOf(cloneQuantities(in, nil)), ""); path != "" {
+	claim := &corev1.PersistentVolumeClaim{}
+	claim.Spec.Resources.Requests = corev1.ResourceList{
+		"a": apiresource.MustParse("1Gi"), "b": apiresource.MustParse("0.1n"),
+	}
+	copied := kindsByID["persistentvolumeclaims"].copy(claim)
+	if path := shared(reflect.ValueOf(claim), reflect.ValueOf(copied), ""); path != "" {
 		t.Errorf("%s is shared", path)
 	}
 }

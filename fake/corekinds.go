@@ -4,9 +4,10 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/volsim/volsim/fake/internal/rules"
 )
 
 // coreKinds are the resources of the core group.
@@ -15,29 +16,23 @@ import (
 var coreKinds = []*kind{
 	newKind(rule[*corev1.Namespace]{
 		resource: "namespaces", gvk: corev1.SchemeGroupVersion.WithKind("Namespace"),
+		rules:                    rules.Namespace,
 		short:                    []string{"ns"},
-		name:                     validation.ValidateNamespaceName,
-		defaults:                 defaultNamespace,
 		copyStatus:               func(to, from *corev1.Namespace) { to.Status = from.Status },
 		statusUpdatesMetadata:    true,
-		prepareCreate:            prepareNamespaceCreate,
-		prepareUpdate:            prepareNamespaceUpdate,
 		allowUnconditionalUpdate: true,
 		fields: map[string]func(*corev1.Namespace) string{
 			"status.phase": func(n *corev1.Namespace) string { return string(n.Status.Phase) },
 		},
-		fieldError:     unsupportedField,
-		validateCreate: validateNamespace,
-		validateUpdate: validateNamespaceUpdate,
-		validateStatus: validateNamespaceStatus,
+		fieldError: unsupportedField,
 	}, func(m metav1.ListMeta, items []corev1.Namespace) runtime.Object {
 		return &corev1.NamespaceList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*corev1.Node]{
 		resource: "nodes", gvk: corev1.SchemeGroupVersion.WithKind("Node"),
+		rules:                    rules.Node,
 		short:                    []string{"no"},
-		defaults:                 defaultNode,
 		copyStatus:               func(to, from *corev1.Node) { to.Status = from.Status },
 		statusUpdatesMetadata:    true,
 		allowUnconditionalUpdate: true,
@@ -46,78 +41,51 @@ var coreKinds = []*kind{
 		},
 		fieldError:          unsupportedField,
 		deleteReturnsStatus: true,
-		validateCreate:      validateNode,
-		validateUpdate:      validateNodeUpdate,
-		validateStatus:      validateNodeChange,
 	}, func(m metav1.ListMeta, items []corev1.Node) runtime.Object {
 		return &corev1.NodeList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*corev1.Pod]{
 		resource: "pods", gvk: corev1.SchemeGroupVersion.WithKind("Pod"), namespaced: true,
+		rules: rules.Pod,
 		short: []string{"po"}, categories: []string{"all"},
-		defaults:                 defaultPod,
 		copyStatus:               func(to, from *corev1.Pod) { to.Status = from.Status },
 		statusUpdatesMetadata:    true,
-		prepareCreate:            preparePodCreate,
-		prepareUpdate:            preparePodUpdate,
-		prepareStatus:            preparePodStatus,
-		validateCreate:           validatePod,
-		validateUpdate:           validatePodUpdate,
 		allowUnconditionalUpdate: true,
 		grace:                    podGrace,
 		fields:                   podFields,
 		fieldError:               unsupportedField,
 		actions:                  podActions,
-		warn:                     warnPod,
-		validateStatus:           validatePodStatus,
 	}, func(m metav1.ListMeta, items []corev1.Pod) runtime.Object {
 		return &corev1.PodList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*corev1.PersistentVolume]{
 		resource: "persistentvolumes", gvk: corev1.SchemeGroupVersion.WithKind("PersistentVolume"),
+		rules:                    rules.PersistentVolume,
 		short:                    []string{"pv"},
-		copyInto:                 copyVolume,
-		draft:                    draftVolume,
-		defaults:                 defaultVolume,
 		copyStatus:               func(to, from *corev1.PersistentVolume) { to.Status = from.Status },
 		statusUpdatesMetadata:    true,
-		prepareCreate:            prepareVolumeCreate,
-		prepareStatus:            prepareVolumeStatus,
-		validateCreate:           validateVolume,
-		validateUpdate:           validateVolumeUpdate,
 		allowUnconditionalUpdate: true,
-		warn:                     warnVolume,
 	}, func(m metav1.ListMeta, items []corev1.PersistentVolume) runtime.Object {
 		return &corev1.PersistentVolumeList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*corev1.PersistentVolumeClaim]{
 		resource: "persistentvolumeclaims", gvk: corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), namespaced: true,
+		rules:                    rules.PersistentVolumeClaim,
 		short:                    []string{"pvc"},
-		copyInto:                 copyClaim,
-		draft:                    draftClaim,
-		defaults:                 defaultClaim,
 		copyStatus:               func(to, from *corev1.PersistentVolumeClaim) { to.Status = from.Status },
 		statusUpdatesMetadata:    true,
-		prepareCreate:            prepareClaimCreate,
-		prepareUpdate:            prepareClaimUpdate,
-		validateCreate:           validateClaim,
-		validateUpdate:           validateClaimUpdate,
-		validateStatus:           validateClaimStatus,
 		allowUnconditionalUpdate: true,
-		warn:                     warnClaim,
 	}, func(m metav1.ListMeta, items []corev1.PersistentVolumeClaim) runtime.Object {
 		return &corev1.PersistentVolumeClaimList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*corev1.Event]{
 		resource: "events", gvk: corev1.SchemeGroupVersion.WithKind("Event"), namespaced: true,
+		rules:                    rules.Event,
 		short:                    []string{"ev"},
-		defaults:                 defaultEvent,
-		validateCreate:           validateEvent,
-		validateUpdate:           validateEvent,
 		allowUnconditionalUpdate: true,
 		allowCreateOnUpdate:      true,
 		dependents:               dependentsNone,
@@ -130,13 +98,9 @@ var coreKinds = []*kind{
 
 	newKind(rule[*corev1.Secret]{
 		resource: "secrets", gvk: corev1.SchemeGroupVersion.WithKind("Secret"), namespaced: true,
+		rules:                    rules.Secret,
 		allowUnconditionalUpdate: true,
 		deleteReturnsStatus:      true,
-		defaults:                 defaultSecret,
-		prepareUpdate:            prepareSecretUpdate,
-		validateCreate:           validateSecret,
-		validateUpdate:           validateSecretUpdate,
-		warn:                     warnSecret,
 		fields: map[string]func(*corev1.Secret) string{
 			"type": func(s *corev1.Secret) string { return string(s.Type) },
 		},
@@ -147,11 +111,10 @@ var coreKinds = []*kind{
 
 	newKind(rule[*corev1.ConfigMap]{
 		resource: "configmaps", gvk: corev1.SchemeGroupVersion.WithKind("ConfigMap"), namespaced: true,
+		rules:                    rules.ConfigMap,
 		short:                    []string{"cm"},
 		allowUnconditionalUpdate: true,
 		deleteReturnsStatus:      true,
-		validateCreate:           validateConfigMap,
-		validateUpdate:           validateConfigMapUpdate,
 	}, func(m metav1.ListMeta, items []corev1.ConfigMap) runtime.Object {
 		return &corev1.ConfigMapList{ListMeta: m, Items: items}
 	}),
@@ -167,26 +130,21 @@ var coreKinds = []*kind{
 
 	newKind(rule[*corev1.ResourceQuota]{
 		resource: "resourcequotas", gvk: corev1.SchemeGroupVersion.WithKind("ResourceQuota"), namespaced: true,
+		rules:                    rules.ResourceQuota,
 		short:                    []string{"quota"},
 		copyStatus:               func(to, from *corev1.ResourceQuota) { to.Status = from.Status },
 		statusUpdatesMetadata:    true,
 		allowUnconditionalUpdate: true,
-		prepareCreate:            prepareQuotaCreate,
-		validateCreate:           validateQuota,
-		validateUpdate:           validateQuotaUpdate,
-		validateStatus:           validateQuotaStatus,
 	}, func(m metav1.ListMeta, items []corev1.ResourceQuota) runtime.Object {
 		return &corev1.ResourceQuotaList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*corev1.LimitRange]{
 		resource: "limitranges", gvk: corev1.SchemeGroupVersion.WithKind("LimitRange"), namespaced: true,
+		rules:                    rules.LimitRange,
 		short:                    []string{"limits"},
 		allowUnconditionalUpdate: true,
 		deleteReturnsStatus:      true,
-		defaults:                 defaultLimits,
-		validateCreate:           validateLimits,
-		validateUpdate:           validateLimitsUpdate,
 		allowCreateOnUpdate:      true,
 	}, func(m metav1.ListMeta, items []corev1.LimitRange) runtime.Object {
 		return &corev1.LimitRangeList{ListMeta: m, Items: items}
@@ -194,17 +152,12 @@ var coreKinds = []*kind{
 
 	newKind(rule[*corev1.Service]{
 		resource: "services", gvk: corev1.SchemeGroupVersion.WithKind("Service"), namespaced: true,
+		rules:                    rules.Service,
 		short:                    []string{"svc"},
 		categories:               []string{"all"},
 		copyStatus:               func(to, from *corev1.Service) { to.Status = from.Status },
 		statusUpdatesMetadata:    true,
 		allowUnconditionalUpdate: true,
-		name:                     validation.NameIsDNSLabel,
-		defaults:                 defaultService,
-		prepareCreate:            prepareServiceCreate,
-		prepareUpdate:            prepareServiceUpdate,
-		validateCreate:           validateService,
-		validateUpdate:           validateServiceUpdate,
 		fields: map[string]func(*corev1.Service) string{
 			"spec.clusterIP": func(s *corev1.Service) string { return s.Spec.ClusterIP },
 			"spec.type":      func(s *corev1.Service) string { return string(s.Spec.Type) },
@@ -218,13 +171,10 @@ var coreKinds = []*kind{
 	//lint:ignore SA1019 it is served
 	newKind(rule[*corev1.Endpoints]{
 		resource: "endpoints", gvk: corev1.SchemeGroupVersion.WithKind("Endpoints"), namespaced: true,
+		rules:                    rules.Endpoints,
 		short:                    []string{"ep"},
 		allowUnconditionalUpdate: true,
 		deleteReturnsStatus:      true,
-		defaults:                 defaultEndpoints,
-		validateCreate:           validateEndpoints,
-		validateUpdate:           validateEndpointsUpdate,
-		warn:                     warnEndpoints,
 		allowCreateOnUpdate:      true,
 		//lint:ignore SA1019 it is served
 	}, func(m metav1.ListMeta, items []corev1.Endpoints) runtime.Object {
@@ -233,17 +183,12 @@ var coreKinds = []*kind{
 
 	newKind(rule[*corev1.ReplicationController]{
 		resource: "replicationcontrollers", gvk: corev1.SchemeGroupVersion.WithKind("ReplicationController"), namespaced: true,
+		rules:                    rules.ReplicationController,
 		short:                    []string{"rc"},
 		categories:               []string{"all"},
 		copyStatus:               func(to, from *corev1.ReplicationController) { to.Status = from.Status },
 		statusUpdatesMetadata:    true,
 		allowUnconditionalUpdate: true,
-		defaults:                 defaultReplicationController,
-		prepareCreate:            prepareReplicationControllerCreate,
-		prepareUpdate:            prepareReplicationControllerUpdate,
-		validateCreate:           validateReplicationController,
-		validateUpdate:           validateReplicationControllerUpdate,
-		validateStatus:           validateReplicationControllerStatus,
 		fields: map[string]func(*corev1.ReplicationController) string{
 			"status.replicas": func(r *corev1.ReplicationController) string { return strconv.Itoa(int(r.Status.Replicas)) },
 		},

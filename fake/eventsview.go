@@ -5,7 +5,8 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/volsim/volsim/fake/internal/rules"
 )
 
 // newEventsView makes the kind that shows the events of the core group as those of events.k8s.io.
@@ -48,10 +49,8 @@ func newEventsView(of *kind) *kind {
 func strictEvents(of, view *kind) *kind {
 	k := *of
 	k.gvk, k.invalid = view.gvk, of.gvk.GroupKind()
-	k.validateCreate = func(obj, _ Object) field.ErrorList { return validateNewEvent(obj.(*corev1.Event)) }
-	k.validateUpdate = func(obj, old Object) field.ErrorList {
-		return validateNewEventUpdate(obj.(*corev1.Event), old.(*corev1.Event))
-	}
+	k.validateCreate = validate(rules.EventV1.ValidateCreate)
+	k.validateUpdate = validate(rules.EventV1.ValidateUpdate)
 	return &k
 }
 

@@ -1,13 +1,13 @@
 package fake
 
 import (
-	"time"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/volsim/volsim/fake/internal/rules"
 )
 
 // kind is a row of the table of resources, in the form the server works with; rule is the form it is written in.
@@ -84,20 +84,10 @@ type rule[P Object] struct {
 	short      []string // names, as kubectl takes them
 	categories []string // such as "all"
 
-	copyInto func(in, out P)                         // makes out a copy of in. nil: DeepCopyInto
-	draft    func(in, out, old P, status bool)       // see kind
-	name     func(name string, prefix bool) []string // what is wrong with a name
-	defaults func(P)                                 // fills in what was left open, at every write
+	rules rules.Set[P]
 
 	copyStatus            func(to, from P) // nil: there is no /status
 	statusUpdatesMetadata bool             // a write of /status keeps what it says in metadata
-
-	// What the server writes itself, and what is wrong with an object. At creation old is nil.
-	prepareCreate, prepareUpdate, prepareStatus    func(now metav1.Time, new, old P)
-	validateCreate, validateUpdate, validateStatus func(new, old P) field.ErrorList
-
-	// What the writer is told besides. At creation old is nil. Not for writes of /status.
-	warn func(new, old P) []string
 
 	allowUnconditionalUpdate bool // an update needs no resourceVersion
 	allowCreateOnUpdate      bool // an update of what is not there creates it
@@ -124,11 +114,12 @@ func newKind[T any, P pointer[T]](r rule[P], list func(metav1.ListMeta, []T) run
 	if r.fieldError == nil {
 		r.fieldError = unknownField
 	}
-	if r.name == nil {
-		r.name = nameIsSubdomain
+	set := r.rules
+	if set.Name == nil {
+		set.Name = rules.NameIsDNSSubdomain
 	}
-	if r.copyInto == nil {
-		r.copyInto = func(in, out P) { in.DeepCopyInto(out) }
+	if set.CopyInto == nil {
+		set.CopyInto = func(in, out P) { in.DeepCopyInto(out) }
 	}
 	return &kind{
 		id: r.resource, resource: r.resource, gvk: r.gvk, namespaced: r.namespaced, short: r.short, categories: r.categories,
@@ -139,14 +130,14 @@ func newKind[T any, P pointer[T]](r rule[P], list func(metav1.ListMeta, []T) run
 		},
 		copy: func(obj Object) Object {
 			out := P(new(T))
-			r.copyInto(obj.(P), out)
+			set.CopyInto(obj.(P), out)
 			return out
 		},
-		draft: draft[T](r.draft),
+		draft: draft[T](set.Draft),
 		list: func(meta metav1.ListMeta, objects []Object) runtime.Object {
 			items := make([]T, len(objects))
 			for i, obj := range objects {
-				r.copyInto(obj.(P), &items[i])
+				set.CopyInto(obj.(P), &items[i])
 			}
 			return list(meta, items)
 		},
@@ -157,12 +148,12 @@ func newKind[T any, P pointer[T]](r rule[P], list func(metav1.ListMeta, []T) run
 			}
 			return list(meta, items)
 		},
-		name: r.name, defaults: one(r.defaults),
+		name: set.Name, defaults: one(set.Default),
 		copyStatus: two(r.copyStatus), statusUpdatesMetadata: r.statusUpdatesMetadata,
-		prepareCreate: prepare(r.prepareCreate), validateCreate: validate(r.validateCreate),
-		prepareUpdate: prepare(r.prepareUpdate), validateUpdate: validate(r.validateUpdate),
-		prepareStatus: prepare(r.prepareStatus), validateStatus: validate(r.validateStatus),
-		warn:                     warn(r.warn),
+		prepareCreate: prepare(set.PrepareCreate), validateCreate: validate(set.ValidateCreate),
+		prepareUpdate: prepare(set.PrepareUpdate), validateUpdate: validate(set.ValidateUpdate),
+		prepareStatus: prepare(set.PrepareStatus), validateStatus: validate(set.ValidateStatus),
+		warn:                     warn(set.Warn),
 		allowUnconditionalUpdate: r.allowUnconditionalUpdate, allowCreateOnUpdate: r.allowCreateOnUpdate,
 		grace: grace(r.grace), dependents: r.dependents, field: selectable(r.fields), fieldError: r.fieldError,
 		deleteReturnsStatus: r.deleteReturnsStatus, actions: r.actions,
@@ -287,14 +278,5 @@ func cleanMeta(m *metav1.ObjectMeta) {
 	if len(m.OwnerReferences) == 0 {
 		m.OwnerReferences = nil
 	}
-	truncate(&m.CreationTimestamp, m.DeletionTimestamp)
-}
-
-// truncate leaves of times what the wire carries: whole seconds.
-func truncate(times ...*metav1.Time) {
-	for _, t := range times {
-		if t != nil && t.Nanosecond() != 0 {
-			t.Time = time.Unix(t.Unix(), 0).UTC()
-		}
-	}
+	rules.Truncate(&m.CreationTimestamp, m.DeletionTimestamp)
 }

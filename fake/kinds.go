@@ -2,6 +2,8 @@ package fake
 
 import "slices"
 
+//go:generate go run ./internal/clientgen
+
 // kinds is all that differs between the resources, in the order of discovery.
 var kinds = withViews(slices.Concat(coreKinds, storageKinds, appsKinds, otherKinds))
 

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
+
+	"github.com/volsim/volsim/fake/internal/rules"
 )
 
 // otherKinds are the resources of the smaller groups, which are stored and, but for leases, little looked at.
@@ -17,22 +19,17 @@ import (
 var otherKinds = []*kind{
 	newKind(rule[*coordinationv1.Lease]{
 		resource: "leases", gvk: coordinationv1.SchemeGroupVersion.WithKind("Lease"), namespaced: true,
+		rules:               rules.Lease,
 		deleteReturnsStatus: true,
 		allowCreateOnUpdate: true,
-		validateCreate:      validateLease,
-		validateUpdate:      validateLeaseUpdate,
-		prepareCreate:       prepareLeaseCreate,
-		prepareUpdate:       prepareLeaseCreate,
 	}, func(m metav1.ListMeta, items []coordinationv1.Lease) runtime.Object {
 		return &coordinationv1.LeaseList{ListMeta: m, Items: items}
 	}),
 
 	newKind(rule[*rbacv1.ClusterRole]{
 		resource: "clusterroles", gvk: rbacv1.SchemeGroupVersion.WithKind("ClusterRole"),
+		rules:                    rules.ClusterRole,
 		allowUnconditionalUpdate: true,
-		name:                     pathSegment,
-		validateCreate:           validateClusterRole,
-		validateUpdate:           validateClusterRoleUpdate,
 		allowCreateOnUpdate:      true,
 		deleteReturnsStatus:      true,
 	}, func(m metav1.ListMeta, items []rbacv1.ClusterRole) runtime.Object {
@@ -41,12 +38,9 @@ var otherKinds = []*kind{
 
 	newKind(rule[*rbacv1.ClusterRoleBinding]{
 		resource: "clusterrolebindings", gvk: rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"),
+		rules:                    rules.ClusterRoleBinding,
 		allowUnconditionalUpdate: true,
-		name:                     pathSegment,
-		validateCreate:           validateClusterRoleBinding,
-		validateUpdate:           validateClusterRoleBindingUpdate,
 		allowCreateOnUpdate:      true,
-		defaults:                 defaultClusterRoleBinding,
 		deleteReturnsStatus:      true,
 	}, func(m metav1.ListMeta, items []rbacv1.ClusterRoleBinding) runtime.Object {
 		return &rbacv1.ClusterRoleBindingList{ListMeta: m, Items: items}
@@ -54,10 +48,8 @@ var otherKinds = []*kind{
 
 	newKind(rule[*rbacv1.Role]{
 		resource: "roles", gvk: rbacv1.SchemeGroupVersion.WithKind("Role"), namespaced: true,
+		rules:                    rules.Role,
 		allowUnconditionalUpdate: true,
-		name:                     pathSegment,
-		validateCreate:           validateRole,
-		validateUpdate:           validateRoleUpdate,
 		allowCreateOnUpdate:      true,
 		deleteReturnsStatus:      true,
 	}, func(m metav1.ListMeta, items []rbacv1.Role) runtime.Object {
@@ -66,12 +58,9 @@ var otherKinds = []*kind{
 
 	newKind(rule[*rbacv1.RoleBinding]{
 		resource: "rolebindings", gvk: rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), namespaced: true,
+		rules:                    rules.RoleBinding,
 		allowUnconditionalUpdate: true,
-		name:                     pathSegment,
-		validateCreate:           validateRoleBinding,
-		validateUpdate:           validateRoleBindingUpdate,
 		allowCreateOnUpdate:      true,
-		defaults:                 defaultRoleBinding,
 		deleteReturnsStatus:      true,
 	}, func(m metav1.ListMeta, items []rbacv1.RoleBinding) runtime.Object {
 		return &rbacv1.RoleBindingList{ListMeta: m, Items: items}
@@ -79,14 +68,10 @@ var otherKinds = []*kind{
 
 	newKind(rule[*policyv1.PodDisruptionBudget]{
 		resource: "poddisruptionbudgets", gvk: policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), namespaced: true,
+		rules:                 rules.PodDisruptionBudget,
 		short:                 []string{"pdb"},
 		copyStatus:            func(to, from *policyv1.PodDisruptionBudget) { to.Status = from.Status },
 		statusUpdatesMetadata: true,
-		prepareCreate:         prepareBudgetCreate,
-		prepareUpdate:         prepareBudgetUpdate,
-		validateCreate:        validateBudget,
-		validateUpdate:        validateBudgetUpdate,
-		validateStatus:        validateBudgetStatus,
 		deleteReturnsStatus:   true,
 	}, func(m metav1.ListMeta, items []policyv1.PodDisruptionBudget) runtime.Object {
 		return &policyv1.PodDisruptionBudgetList{ListMeta: m, Items: items}
@@ -94,12 +79,9 @@ var otherKinds = []*kind{
 
 	newKind(rule[*schedulingv1.PriorityClass]{
 		resource: "priorityclasses", gvk: schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"),
+		rules:                    rules.PriorityClass,
 		short:                    []string{"pc"},
 		allowUnconditionalUpdate: true,
-		defaults:                 defaultPriorityClass,
-		prepareCreate:            preparePriorityClassCreate,
-		validateCreate:           validatePriorityClass,
-		validateUpdate:           validatePriorityClassUpdate,
 		deleteReturnsStatus:      true,
 	}, func(m metav1.ListMeta, items []schedulingv1.PriorityClass) runtime.Object {
 		return &schedulingv1.PriorityClassList{ListMeta: m, Items: items}
@@ -107,10 +89,7 @@ var otherKinds = []*kind{
 
 	newKind(rule[*resourcev1.DeviceClass]{
 		resource: "deviceclasses", gvk: resourcev1.SchemeGroupVersion.WithKind("DeviceClass"),
-		prepareCreate:            prepareDeviceClassCreate,
-		prepareUpdate:            prepareDeviceClassUpdate,
-		validateCreate:           validateDeviceClass,
-		validateUpdate:           validateDeviceClassUpdate,
+		rules:                    rules.DeviceClass,
 		allowUnconditionalUpdate: true,
 	}, func(m metav1.ListMeta, items []resourcev1.DeviceClass) runtime.Object {
 		return &resourcev1.DeviceClassList{ListMeta: m, Items: items}
@@ -118,11 +97,8 @@ var otherKinds = []*kind{
 
 	newKind(rule[*resourcev1.ResourceClaim]{
 		resource: "resourceclaims", gvk: resourcev1.SchemeGroupVersion.WithKind("ResourceClaim"), namespaced: true,
+		rules:                    rules.ResourceClaim,
 		copyStatus:               func(to, from *resourcev1.ResourceClaim) { to.Status = from.Status },
-		defaults:                 defaultResourceClaim,
-		prepareCreate:            prepareResourceClaimCreate,
-		validateCreate:           validateResourceClaim,
-		validateUpdate:           validateResourceClaimUpdate,
 		allowUnconditionalUpdate: true,
 	}, func(m metav1.ListMeta, items []resourcev1.ResourceClaim) runtime.Object {
 		return &resourcev1.ResourceClaimList{ListMeta: m, Items: items}
@@ -130,10 +106,7 @@ var otherKinds = []*kind{
 
 	newKind(rule[*resourcev1.ResourceSlice]{
 		resource: "resourceslices", gvk: resourcev1.SchemeGroupVersion.WithKind("ResourceSlice"),
-		prepareCreate:  prepareSliceCreate,
-		prepareUpdate:  prepareSliceUpdate,
-		validateCreate: validateSlice,
-		validateUpdate: validateSliceUpdate,
+		rules: rules.ResourceSlice,
 		fields: map[string]func(*resourcev1.ResourceSlice) string{
 			"spec.driver":   func(s *resourcev1.ResourceSlice) string { return s.Spec.Driver },
 			"spec.nodeName": func(s *resourcev1.ResourceSlice) string { return ptr.Deref(s.Spec.NodeName, "") },

@@ -27,8 +27,8 @@ var (
 // Upstream: k8s.io/client-go/gentype.
 type resource[T Object, L runtime.Object, A any] struct{ ResourceClient }
 
-// of returns the typed client of a built-in resource, named by its id.
-func of[T Object, L runtime.Object, A any](c *Clientset, id, namespace string) resource[T, L, A] {
+// newResource returns the typed client of a built-in resource, named by its id.
+func newResource[T Object, L runtime.Object, A any](c *Clientset, id, namespace string) resource[T, L, A] {
 	k := kindsByID[id]
 	return resource[T, L, A]{ResourceClient{c: c, kind: k, version: k.gvk.Version, namespace: namespace}}
 }

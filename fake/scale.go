@@ -19,6 +19,8 @@ import (
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/volsim/volsim/fake/internal/rules"
 )
 
 // scaled is what a Scale shows of an object: how many replicas are wanted and there are, and which pods they are.
@@ -81,7 +83,7 @@ func newScale(of *kind) *kind {
 func (k *kind) checkScale(scale *autoscalingv1.Scale, stored Object) error {
 	if scale.Spec.Replicas < 0 {
 		return invalid(k, scale.Name, field.ErrorList{
-			field.Invalid(field.NewPath("spec", "replicas"), scale.Spec.Replicas, negativeMsg),
+			field.Invalid(field.NewPath("spec", "replicas"), scale.Spec.Replicas, rules.NegativeMsg),
 		})
 	}
 	if uid := scale.UID; uid != "" && uid != stored.GetUID() {

@@ -135,13 +135,15 @@ func (s *Server) store(k *kind, obj Object) error {
 	}
 	clean(obj)
 	k.defaults(obj)
-	if old != nil {
-		fill(&m.UID, old.GetUID())
+	if old != nil && m.UID == "" {
+		m.UID = old.GetUID()
 	}
 	if m.UID == "" {
 		m.UID = s.newUID(k.resource, key)
 	}
-	fill(&m.CreationTimestamp, s.timestamp())
+	if m.CreationTimestamp.IsZero() {
+		m.CreationTimestamp = s.timestamp()
+	}
 	event := watch.Added
 	if old != nil {
 		event = watch.Modified

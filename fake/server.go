@@ -10,9 +10,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/volsim/volsim/sim"
+)
+
+// The paths of an object that errors refer to.
+var (
+	metaPath = field.NewPath("metadata")
+	specPath = field.NewPath("spec")
 )
 
 // Object is an object of the API: a pointer to one of the types of k8s.io/api.

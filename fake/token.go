@@ -15,16 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-)
+	"k8s.io/utils/ptr"
 
-// How long a token may be good for.
-const (
-	tokenSecondsMin     = 10 * 60
-	tokenSecondsMax     = 1 << 32
-	tokenSecondsDefault = 60 * 60
-
-	tokenShortMsg = "may not specify a duration less than 10 minutes"
-	tokenLongMsg  = "may not specify a duration larger than 2^32 seconds"
+	"github.com/volsim/volsim/fake/internal/rules"
 )
 
 // tokenIssuer is who issues tokens, and who they are for if a request does not say.
@@ -63,13 +56,12 @@ func issueToken(s *Server, namespace, name string, body runtime.Object, _ bool) 
 	if len(req.Spec.Audiences) == 0 {
 		req.Spec.Audiences = []string{tokenIssuer}
 	}
-	set(&req.Spec.ExpirationSeconds, tokenSecondsDefault)
-	seconds, path := *req.Spec.ExpirationSeconds, specPath.Child("expirationSeconds")
-	switch {
-	case seconds < tokenSecondsMin:
-		return acted{}, apierrors.NewInvalid(tokenKind.GroupKind(), "", field.ErrorList{field.Invalid(path, seconds, tokenShortMsg)})
-	case seconds > tokenSecondsMax:
-		return acted{}, apierrors.NewInvalid(tokenKind.GroupKind(), "", field.ErrorList{field.Invalid(path, seconds, tokenLongMsg)})
+	if req.Spec.ExpirationSeconds == nil {
+		req.Spec.ExpirationSeconds = ptr.To[int64](rules.TokenSecondsDefault)
+	}
+	seconds := *req.Spec.ExpirationSeconds
+	if errs := rules.ValidateTokenSeconds(seconds, specPath.Child("expirationSeconds")); len(errs) > 0 {
+		return acted{}, apierrors.NewInvalid(tokenKind.GroupKind(), "", errs)
 	}
 	if err := s.checkBound(namespace, name, req.Spec.BoundObjectRef); err != nil {
 		return acted{}, err

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/volsim/volsim/fake/internal/rules"
 )
 
 // The pipeline of writes, the same for every resource: default, admit, validate, check what the writer presumes (UID,
@@ -95,7 +96,7 @@ func (s *Server) prepareCreate(k *kind, obj Object) error {
 	if err := s.admitCreate(obj); err != nil {
 		return err
 	}
-	if errs := append(validateMeta(k, m), k.validateCreate(obj, nil)...); len(errs) > 0 {
+	if errs := append(rules.ValidateMeta(m, k.namespaced, k.name, k.custom != nil), k.validateCreate(obj, nil)...); len(errs) > 0 {
 		return invalid(k, m.Name, errs)
 	}
 	return nil
@@ -216,13 +217,13 @@ func (s *Server) reconcile(k *kind, through subresource, obj, old Object) (Objec
 	m, was := metaOf(obj), metaOf(old)
 	m.Generation = was.Generation
 	keepMeta(m, was)
-	errs := validateMetaUpdate(k, m, was)
+	errs := rules.ValidateMetaUpdate(m, was, k.custom != nil)
 	switch through {
 	case throughStatus:
 		k.prepareStatus(s.timestamp(), obj, old)
 		errs = append(errs, k.validateStatus(obj, old)...)
 	case throughFinalize:
-		errs = append(errs, validateFinalize(obj.(*corev1.Namespace))...)
+		errs = append(errs, rules.ValidateNamespaceFinalize(obj.(*corev1.Namespace))...)
 	default:
 		k.prepareUpdate(s.timestamp(), obj, old)
 		errs = append(errs, k.validateUpdate(obj, old)...)
@@ -318,27 +319,13 @@ func inNamespace(k *kind, m *metav1.ObjectMeta, namespace string) error {
 	return nil
 }
 
-// message is the wire form of an object of k8s.io/api.
-type message interface {
-	Size() int
-	MarshalToSizedBuffer(buf []byte) (int, error)
-}
-
-// same tells whether two objects are the same to whoever reads them from the wire.
+// same reports whether two objects have the same wire form.
 func same(a, b any) bool {
 	if c, ok := a.(*CustomObject); ok {
 		d := b.(*CustomObject)
-		return same(&c.ObjectMeta, &d.ObjectMeta) && equality.Semantic.DeepEqual(c.Content, d.Content)
+		return rules.Same(&c.ObjectMeta, &d.ObjectMeta) && equality.Semantic.DeepEqual(c.Content, d.Content)
 	}
-	x, y := a.(message), b.(message)
-	n := x.Size()
-	if n != y.Size() {
-		return false
-	}
-	buf := make([]byte, 2*n)
-	_, errX := x.MarshalToSizedBuffer(buf[:n])
-	_, errY := y.MarshalToSizedBuffer(buf[n:])
-	return errX == nil && errY == nil && slices.Equal(buf[:n], buf[n:])
+	return rules.Same(a.(rules.Message), b.(rules.Message))
 }
 
 func uidError(k *kind, namespace, name string, asked, is types.UID) error {

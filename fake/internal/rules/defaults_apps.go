@@ -1,0 +1,193 @@
+package rules
+
+import (
+	"maps"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// What is filled in, and what is written by the server, for the kinds that make pods. A generation begins with 1 and grows
+// with each change of the spec.
+//
+// Upstream: pkg/apis/apps/v1/defaults.go; pkg/registry/apps, PrepareForCreate and PrepareForUpdate of the strategies.
+
+const (
+	replicasDefault        = 1
+	revisionHistoryDefault = 10
+	progressSecondsDefault = 600
+)
+
+func defaultTemplate(t *corev1.PodTemplateSpec) { defaultPodSpec(&t.Spec) }
+
+func defaultStatefulSet(stateful *appsv1.StatefulSet) {
+	spec := &stateful.Spec
+	defaultTemplate(&spec.Template)
+	fill(&spec.PodManagementPolicy, appsv1.OrderedReadyPodManagement)
+	if s := &spec.UpdateStrategy; s.Type == "" {
+		s.Type = appsv1.RollingUpdateStatefulSetStrategyType
+		if s.RollingUpdate == nil {
+			s.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{}
+		}
+	}
+	if s := &spec.UpdateStrategy; s.Type == appsv1.RollingUpdateStatefulSetStrategyType && s.RollingUpdate != nil {
+		set(&s.RollingUpdate.Partition, 0)
+	}
+	set(&spec.PersistentVolumeClaimRetentionPolicy, appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{})
+	fill(&spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+	fill(&spec.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+	set(&spec.Replicas, replicasDefault)
+	set(&spec.RevisionHistoryLimit, revisionHistoryDefault)
+	for i := range spec.VolumeClaimTemplates {
+		t := &spec.VolumeClaimTemplates[i]
+		t.APIVersion, t.Kind = "v1", "PersistentVolumeClaim"
+		defaultClaim(t)
+	}
+	for i := range stateful.Status.Conditions {
+		Truncate(&stateful.Status.Conditions[i].LastTransitionTime)
+	}
+}
+
+func prepareStatefulSetCreate(_ metav1.Time, set, _ *appsv1.StatefulSet) {
+	set.Status, set.Generation = appsv1.StatefulSetStatus{}, 1
+	dropMaxUnavailable(&set.Spec, nil)
+	for i := range set.Spec.VolumeClaimTemplates {
+		// As they were written: the status of a template is what the defaults make of it.
+		set.Spec.VolumeClaimTemplates[i].Status.Phase = corev1.ClaimPending
+	}
+}
+
+// dropMaxUnavailable drops what the gate MaxUnavailableStatefulSet, off in 1.36, would bring, unless it is in use.
+func dropMaxUnavailable(spec, old *appsv1.StatefulSetSpec) {
+	used := old != nil && old.UpdateStrategy.RollingUpdate != nil && old.UpdateStrategy.RollingUpdate.MaxUnavailable != nil
+	if r := spec.UpdateStrategy.RollingUpdate; r != nil && !used {
+		r.MaxUnavailable = nil
+	}
+}
+
+func prepareStatefulSetUpdate(_ metav1.Time, set, old *appsv1.StatefulSet) {
+	dropMaxUnavailable(&set.Spec, &old.Spec)
+	if !equal(&set.Spec, &old.Spec) {
+		set.Generation = old.Generation + 1
+	}
+}
+
+func defaultDeployment(d *appsv1.Deployment) {
+	defaultTemplate(&d.Spec.Template)
+	set(&d.Spec.Replicas, replicasDefault)
+	s := &d.Spec.Strategy
+	fill(&s.Type, appsv1.RollingUpdateDeploymentStrategyType)
+	if s.Type == appsv1.RollingUpdateDeploymentStrategyType {
+		set(&s.RollingUpdate, appsv1.RollingUpdateDeployment{})
+		set(&s.RollingUpdate.MaxUnavailable, intstr.FromString("25%"))
+		set(&s.RollingUpdate.MaxSurge, intstr.FromString("25%"))
+	}
+	set(&d.Spec.RevisionHistoryLimit, revisionHistoryDefault)
+	set(&d.Spec.ProgressDeadlineSeconds, progressSecondsDefault)
+	for i := range d.Status.Conditions {
+		c := &d.Status.Conditions[i]
+		Truncate(&c.LastUpdateTime, &c.LastTransitionTime)
+	}
+}
+
+func prepareDeploymentCreate(_ metav1.Time, d, _ *appsv1.Deployment) {
+	d.Status, d.Generation = appsv1.DeploymentStatus{}, 1
+}
+
+// prepareDeploymentUpdate counts changes of annotations, too: replica sets get them.
+func prepareDeploymentUpdate(_ metav1.Time, d, old *appsv1.Deployment) {
+	if !equal(&d.Spec, &old.Spec) || !equality.Semantic.DeepEqual(d.Annotations, old.Annotations) {
+		d.Generation = old.Generation + 1
+	}
+}
+
+// prepareDeploymentStatus keeps the labels, which a write of /status may not change.
+func prepareDeploymentStatus(_ metav1.Time, d, old *appsv1.Deployment) { d.Labels = old.Labels }
+
+func defaultReplicaSet(r *appsv1.ReplicaSet) {
+	defaultTemplate(&r.Spec.Template)
+	set(&r.Spec.Replicas, replicasDefault)
+	for i := range r.Status.Conditions {
+		Truncate(&r.Status.Conditions[i].LastTransitionTime)
+	}
+}
+
+func prepareReplicaSetCreate(_ metav1.Time, r, _ *appsv1.ReplicaSet) {
+	r.Status, r.Generation = appsv1.ReplicaSetStatus{}, 1
+}
+
+func prepareReplicaSetUpdate(_ metav1.Time, r, old *appsv1.ReplicaSet) {
+	if !equal(&r.Spec, &old.Spec) {
+		r.Generation = old.Generation + 1
+	}
+}
+
+func defaultDaemonSet(d *appsv1.DaemonSet) {
+	defaultTemplate(&d.Spec.Template)
+	s := &d.Spec.UpdateStrategy
+	fill(&s.Type, appsv1.RollingUpdateDaemonSetStrategyType)
+	if s.Type == appsv1.RollingUpdateDaemonSetStrategyType {
+		set(&s.RollingUpdate, appsv1.RollingUpdateDaemonSet{})
+		set(&s.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
+		set(&s.RollingUpdate.MaxSurge, intstr.FromInt32(0))
+	}
+	set(&d.Spec.RevisionHistoryLimit, revisionHistoryDefault)
+	for i := range d.Status.Conditions {
+		Truncate(&d.Status.Conditions[i].LastTransitionTime)
+	}
+}
+
+func prepareDaemonSetCreate(_ metav1.Time, d, _ *appsv1.DaemonSet) {
+	d.Status, d.Generation = appsv1.DaemonSetStatus{}, 1
+	if n, err := strconv.ParseInt(d.Annotations[appsv1.DeprecatedTemplateGeneration], 10, 64); err != nil || n < 1 {
+		metav1.SetMetaDataAnnotation(&d.ObjectMeta, appsv1.DeprecatedTemplateGeneration, "1")
+	}
+}
+
+// prepareDaemonSetUpdate counts the changes of the template in an annotation, which is where a version of the API that
+// has no field for it keeps it.
+func prepareDaemonSetUpdate(_ metav1.Time, d, old *appsv1.DaemonSet) {
+	n, _ := strconv.ParseInt(old.Annotations[appsv1.DeprecatedTemplateGeneration], 10, 64)
+	if !equal(&d.Spec.Template, &old.Spec.Template) {
+		n++
+	}
+	metav1.SetMetaDataAnnotation(&d.ObjectMeta, appsv1.DeprecatedTemplateGeneration, strconv.FormatInt(n, 10))
+	if !equal(&d.Spec, &old.Spec) {
+		d.Generation = old.Generation + 1
+	}
+}
+
+// defaultReplicationController takes labels and selector from the template.
+//
+// Upstream: pkg/apis/core/v1 SetDefaults_ReplicationController.
+func defaultReplicationController(r *corev1.ReplicationController) {
+	if t := r.Spec.Template; t != nil {
+		if len(t.Labels) > 0 {
+			if len(r.Spec.Selector) == 0 {
+				r.Spec.Selector = maps.Clone(t.Labels)
+			}
+			if len(r.Labels) == 0 {
+				r.Labels = maps.Clone(t.Labels)
+			}
+		}
+		defaultTemplate(t)
+	}
+	set(&r.Spec.Replicas, replicasDefault)
+	for i := range r.Status.Conditions {
+		Truncate(&r.Status.Conditions[i].LastTransitionTime)
+	}
+}
+
+func prepareReplicationControllerCreate(_ metav1.Time, r, _ *corev1.ReplicationController) {
+	r.Status, r.Generation = corev1.ReplicationControllerStatus{}, 1
+}
+
+func prepareReplicationControllerUpdate(_ metav1.Time, r, old *corev1.ReplicationController) {
+	if !equal(&r.Spec, &old.Spec) {
+		r.Generation = old.Generation + 1
+	}
+}

@@ -1,0 +1,243 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Quotas and ranges of limits, which are stored. Nobody enforces them.
+//
+// Upstream: pkg/apis/core/validation ValidateResourceQuota, ValidateLimitRange.
+
+const (
+	standardMsg = "must be a standard resource type or fully qualified"
+	quotaMsg    = "must be a standard resource for quota"
+	limitsMsg   = "must be a standard limit type or fully qualified"
+)
+
+// computeResources are the resources that a quota may have a scope for.
+var computeResources = []corev1.ResourceName{
+	corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory,
+	corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory,
+}
+
+// quotaResources are the other resources that a quota may be of, besides those with a domain.
+var quotaResources = []corev1.ResourceName{
+	corev1.ResourceEphemeralStorage, corev1.ResourceRequestsStorage, corev1.ResourceRequestsEphemeralStorage,
+	corev1.ResourceLimitsEphemeralStorage, corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices,
+	corev1.ResourceReplicationControllers, corev1.ResourceSecrets, corev1.ResourcePersistentVolumeClaims,
+	corev1.ResourceConfigMaps, corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers,
+}
+
+func quotaResource(name corev1.ResourceName) bool {
+	return slices.Contains(computeResources, name) || slices.Contains(quotaResources, name)
+}
+
+// validateResourceName checks that a resource is one that everybody knows, or says whose it is.
+func validateResourceName(name corev1.ResourceName, path *field.Path) field.ErrorList {
+	errs := validateQualified(string(name), path)
+	known := quotaResource(name) || name == corev1.ResourceStorage || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+	if len(errs) == 0 && !strings.Contains(string(name), "/") && !known {
+		errs = append(errs, field.Invalid(path, name, standardMsg))
+	}
+	return errs
+}
+
+// validateQuotaList checks resources of a quota and their quantities.
+func validateQuotaList(list corev1.ResourceList, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		path := path.Key(string(name))
+		errs = append(errs, validateResourceName(name, path)...)
+		if !strings.Contains(string(name), "/") && !quotaResource(name) {
+			errs = append(errs, field.Invalid(path, name, quotaMsg))
+		}
+		errs = append(errs, validateResource(name, list[name], path)...)
+	}
+	return errs
+}
+
+func prepareQuotaCreate(_ metav1.Time, q, _ *corev1.ResourceQuota) {
+	q.Status = corev1.ResourceQuotaStatus{}
+}
+
+// Differs: a selector of scopes is not looked at.
+func validateQuota(q, _ *corev1.ResourceQuota) field.ErrorList {
+	errs := validateQuotaList(q.Spec.Hard, specPath.Child("hard"))
+	return append(errs, validateScopes(&q.Spec, specPath.Child("scopes"))...)
+}
+
+// scopes are those that a quota may have, by the resources they go with.
+var scopes = map[corev1.ResourceQuotaScope]func(corev1.ResourceName) bool{
+	corev1.ResourceQuotaScopeBestEffort:    func(r corev1.ResourceName) bool { return r == corev1.ResourcePods },
+	corev1.ResourceQuotaScopeTerminating:   scopedToPods,
+	corev1.ResourceQuotaScopeNotBestEffort: scopedToPods, corev1.ResourceQuotaScopeNotTerminating: scopedToPods,
+	corev1.ResourceQuotaScopePriorityClass: scopedToPods, corev1.ResourceQuotaScopeCrossNamespacePodAffinity: scopedToPods,
+	corev1.ResourceQuotaScopeVolumeAttributesClass: func(r corev1.ResourceName) bool {
+		return r == corev1.ResourcePersistentVolumeClaims || r == corev1.ResourceRequestsStorage
+	},
+}
+
+func scopedToPods(r corev1.ResourceName) bool {
+	return r == corev1.ResourcePods || slices.Contains(computeResources, r)
+}
+
+func validateScopes(spec *corev1.ResourceQuotaSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, scope := range spec.Scopes {
+		fits, ok := scopes[scope]
+		if !ok {
+			errs = append(errs, field.Invalid(path, spec.Scopes, "unsupported scope"))
+		}
+		for _, name := range slices.Sorted(maps.Keys(spec.Hard)) {
+			if quotaResource(name) && ok && !fits(name) {
+				errs = append(errs, field.Invalid(path, spec.Scopes, "unsupported scope applied to resource"))
+			}
+		}
+	}
+	for _, pair := range [][2]corev1.ResourceQuotaScope{
+		{corev1.ResourceQuotaScopeBestEffort, corev1.ResourceQuotaScopeNotBestEffort},
+		{corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating},
+	} {
+		if slices.Contains(spec.Scopes, pair[0]) && slices.Contains(spec.Scopes, pair[1]) {
+			errs = append(errs, field.Invalid(path, spec.Scopes, "conflicting scopes"))
+		}
+	}
+	return errs
+}
+
+func validateQuotaUpdate(q, old *corev1.ResourceQuota) field.ErrorList {
+	errs := validateQuota(q, nil)
+	is, was := slices.Sorted(slices.Values(q.Spec.Scopes)), slices.Sorted(slices.Values(old.Spec.Scopes))
+	if !slices.Equal(slices.Compact(is), slices.Compact(was)) {
+		errs = append(errs, field.Invalid(specPath.Child("scopes"), q.Spec.Scopes, immutableMsg))
+	}
+	return errs
+}
+
+func validateQuotaStatus(q, _ *corev1.ResourceQuota) field.ErrorList {
+	errs := validateQuotaList(q.Status.Hard, statusPath.Child("hard"))
+	return append(errs, validateQuotaList(q.Status.Used, statusPath.Child("used"))...)
+}
+
+// defaultLimits derives of a container's limits those that are not given from those that are.
+func defaultLimits(l *corev1.LimitRange) {
+	for i := range l.Spec.Limits {
+		item := &l.Spec.Limits[i]
+		if item.Type == corev1.LimitTypeContainer {
+			item.Default = completed(item.Default, item.Max)
+			item.DefaultRequest = completed(completed(item.DefaultRequest, item.Default), item.Min)
+		}
+	}
+}
+
+// completed adds to a list what only the other has.
+func completed(list, other corev1.ResourceList) corev1.ResourceList {
+	for name, q := range other {
+		if _, ok := list[name]; !ok {
+			if list == nil {
+				list = corev1.ResourceList{}
+			}
+			list[name] = q.DeepCopy()
+		}
+	}
+	return list
+}
+
+func validateLimits(l, _ *corev1.LimitRange) field.ErrorList {
+	var errs field.ErrorList
+	seen := map[corev1.LimitType]bool{}
+	for i := range l.Spec.Limits {
+		item, path := &l.Spec.Limits[i], specPath.Child("limits").Index(i)
+		errs = append(errs, validateLimitType(item.Type, path.Child("type"))...)
+		if seen[item.Type] {
+			errs = append(errs, field.Duplicate(path.Child("type"), item.Type))
+		}
+		seen[item.Type] = true
+		errs = append(errs, validateLimitItem(item, path)...)
+	}
+	return errs
+}
+
+func validateLimitsUpdate(l, _ *corev1.LimitRange) field.ErrorList { return validateLimits(l, nil) }
+
+func validateLimitType(t corev1.LimitType, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, msg := range utilvalidation.IsQualifiedName(string(t)) {
+		errs = append(errs, field.Invalid(path, t, msg))
+	}
+	standard := []corev1.LimitType{corev1.LimitTypePod, corev1.LimitTypeContainer, corev1.LimitTypePersistentVolumeClaim}
+	if len(errs) == 0 && !strings.Contains(string(t), "/") && !slices.Contains(standard, t) {
+		errs = append(errs, field.Invalid(path, t, limitsMsg))
+	}
+	return errs
+}
+
+// validateLimitItem checks that the limits of one type do not contradict each other.
+//
+// Differs: the greatest ratio of limit to request is not looked at.
+func validateLimitItem(item *corev1.LimitRangeItem, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	lists := []struct {
+		name string
+		list corev1.ResourceList
+	}{{"max", item.Max}, {"min", item.Min}, {"default", item.Default}, {"defaultRequest", item.DefaultRequest}}
+	names := corev1.ResourceList{}
+	for i, l := range lists {
+		if i > 1 && item.Type == corev1.LimitTypePod {
+			if len(l.list) > 0 {
+				errs = append(errs, field.Forbidden(path.Child(l.name), "may not be specified when `type` is 'Pod'"))
+			}
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(l.list)) {
+			errs = append(errs, validateResourceName(name, path.Child(l.name).Key(string(name)))...)
+			names[name] = apiresource.Quantity{}
+		}
+	}
+	_, least := item.Min[corev1.ResourceStorage]
+	_, most := item.Max[corev1.ResourceStorage]
+	if item.Type == corev1.LimitTypePersistentVolumeClaim && !least && !most {
+		errs = append(errs, field.Required(path.Child("limits"),
+			"either minimum or maximum storage value is required, but neither was provided"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		errs = append(errs, validateOrder(item, name, path)...)
+	}
+	return errs
+}
+
+// validateOrder checks that of one resource a smaller limit is not greater than a greater one.
+func validateOrder(item *corev1.LimitRangeItem, name corev1.ResourceName, path *field.Path) field.ErrorList {
+	const least, most, request, limit = "min value", "max value", "default request value", "default value"
+	var errs field.ErrorList
+	for _, pair := range []struct {
+		small, great         corev1.ResourceList
+		smallName, greatName string
+		at                   string
+		blame                corev1.ResourceList
+	}{
+		{item.Min, item.Max, least, most, "min", item.Min},
+		{item.Min, item.DefaultRequest, least, request, "defaultRequest", item.DefaultRequest},
+		{item.DefaultRequest, item.Max, request, most, "defaultRequest", item.DefaultRequest},
+		{item.DefaultRequest, item.Default, request, "default limit value", "defaultRequest", item.DefaultRequest},
+		{item.Min, item.Default, least, limit, "default", item.Min},
+		{item.Default, item.Max, limit, most, "default", item.Max},
+	} {
+		small, ok := pair.small[name]
+		great, also := pair.great[name]
+		if blame := pair.blame[name]; ok && also && small.Cmp(great) > 0 {
+			errs = append(errs, field.Invalid(path.Child(pair.at).Key(string(name)), blame.String(), fmt.Sprintf(
+				"%s %s is greater than %s %s", pair.smallName, small.String(), pair.greatName, great.String())))
+		}
+	}
+	return errs
+}
