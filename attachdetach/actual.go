@@ -10,49 +10,51 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// attachState tells whether a volume is attached to a node.
+// An attachState is the state of a volume on a node.
 //
 // Upstream: pkg/controller/volume/attachdetach/cache AttachState (v1.36).
 type attachState int
 
 // The states of a volume on a node.
 const (
-	stateDetached attachState = iota // it is not; there is no Attachment
-	Uncertain                        // an attach or a detach failed and may have happened, or the controller was restarted meanwhile
-	Attached                         // it is
+	stateDetached  attachState = iota // not attached; there is no attachedVolume
+	stateUncertain                    // an operation failed but may have had its effect, or the controller restarted
+	stateAttached                     // it is
 )
 
-// String gives the state as a word.
+// String returns the name of the state.
 func (s attachState) String() string { return [...]string{"Detached", "Uncertain", "Attached"}[s] }
 
-// actualStateOfWorld is what the attach/detach controller believes: where volumes are attached, for certain or perhaps,
-// and which of them the nodes use. It belongs to the controller's component.
+// An actualStateOfWorld records where volumes are or may be attached, and which of them the nodes
+// use. It belongs to the controller's process.
 //
-// Differs: upstream keeps spec and device path once for a volume, overwritten by whatever node came last; here each
-// attachment has its own. Upstream assumes a new attachment to be in use until the node's status is next written, which
-// after a failed attach may be never; here only the node's status counts, but at a start, where the node is not there
-// (assumeInUse). That is safe, since a kubelet writes volumesInUse before it reads volumesAttached and mounts, and this
-// controller writes volumesAttached before it reads volumesInUse and detaches: one of the two sees the other.
+// Differs: upstream stores spec and device path once for a volume, and the last node overwrites
+// them; here each attachment has its own. Upstream assumes that a new attachment is in use until
+// the node's status is next written. After a failed attach that may never happen. Here only the
+// node's status counts, except at the start for nodes that do not exist (see assumeInUse). This is
+// safe: a kubelet writes volumesInUse before it reads volumesAttached and mounts. This controller
+// writes volumesAttached before it reads volumesInUse and detaches. One of the two therefore sees
+// the other's write.
 //
 // Upstream: pkg/controller/volume/attachdetach/cache ActualStateOfWorld (v1.36).
 type actualStateOfWorld struct {
 	volumes map[corev1.UniqueVolumeName]map[types.NodeName]*attachedVolume
-	nodes   map[types.NodeName]map[corev1.UniqueVolumeName]*attachedVolume // the same ones
-	inUse   map[types.NodeName]map[corev1.UniqueVolumeName]struct{}        // as node.status.volumesInUse had it last
+	nodes   map[types.NodeName]map[corev1.UniqueVolumeName]*attachedVolume // the same values
+	inUse   map[types.NodeName]map[corev1.UniqueVolumeName]struct{}        // last seen node.status.volumesInUse
 }
 
-// attachedVolume is a volume that is, or may be, attached to a node.
+// An attachedVolume is a volume that is, or may be, attached to a node.
 //
 // Upstream: pkg/controller/volume/attachdetach/cache AttachedVolume (v1.36).
 type attachedVolume struct {
 	Volume          corev1.UniqueVolumeName
 	Node            types.NodeName
-	State           attachState   // Attached or Uncertain
-	Spec            *plugins.Spec // read-only; nil when only the name is known, after a restart
-	DevicePath      string        // as the plugin returned it; empty while Uncertain
-	Reported        bool          // it is to stand in node.status.volumesAttached; only if Attached
-	DetachRequested time.Time     // when it was first not wanted any more; zero while it is wanted
-	DetachTried     time.Time     // when a detach was last started
+	State           attachState   // stateAttached or stateUncertain
+	Spec            *plugins.Spec // read-only; nil if only the name is known, after a restart
+	DevicePath      string        // as returned by the plugin; empty while uncertain
+	Reported        bool          // listed in node.status.volumesAttached; only if attached
+	DetachRequested time.Time     // start of the unmount timeout; zero while wanted
+	DetachTried     time.Time     // start of the last detach
 }
 
 func newActual() *actualStateOfWorld {
@@ -63,7 +65,7 @@ func newActual() *actualStateOfWorld {
 	}
 }
 
-// State tells whether the volume is attached to the node.
+// State returns the state of the volume on the node.
 func (w *actualStateOfWorld) State(volume corev1.UniqueVolumeName, node types.NodeName) attachState {
 	if a := w.get(volume, node); a != nil {
 		return a.State
@@ -71,23 +73,23 @@ func (w *actualStateOfWorld) State(volume corev1.UniqueVolumeName, node types.No
 	return stateDetached
 }
 
-// Attachments returns where the volume is attached, by node name.
+// Attachments returns the attachments of the volume, sorted by node name.
 func (w *actualStateOfWorld) Attachments(volume corev1.UniqueVolumeName) []*attachedVolume {
 	return sortedValues(w.volumes[volume])
 }
 
-// OnNode returns what is attached to the node, by volume name.
+// OnNode returns the attachments to the node, sorted by volume name.
 func (w *actualStateOfWorld) OnNode(node types.NodeName) []*attachedVolume {
 	return sortedValues(w.nodes[node])
 }
 
-// InUse tells whether the node says that it uses the volume.
+// InUse reports whether the node's status lists the volume as in use.
 func (w *actualStateOfWorld) InUse(volume corev1.UniqueVolumeName, node types.NodeName) bool {
 	_, ok := w.inUse[node][volume]
 	return ok
 }
 
-// reportedVolumes is what is to stand in node.status.volumesAttached, by volume name.
+// reportedVolumes returns the content of node.status.volumesAttached, sorted by volume name.
 func (w *actualStateOfWorld) reportedVolumes(node types.NodeName) []corev1.AttachedVolume {
 	var list []corev1.AttachedVolume
 	for _, a := range w.OnNode(node) {
@@ -112,30 +114,32 @@ func (w *actualStateOfWorld) ensure(volume corev1.UniqueVolumeName, node types.N
 	if w.nodes[node] == nil {
 		w.nodes[node] = map[corev1.UniqueVolumeName]*attachedVolume{}
 	}
-	a := &attachedVolume{Volume: volume, Node: node, State: Uncertain}
+	a := &attachedVolume{Volume: volume, Node: node, State: stateUncertain}
 	w.volumes[volume][node], w.nodes[node][volume] = a, a
 	return a
 }
 
-// markAttached takes in that the volume is attached, and lets it be reported.
-func (w *actualStateOfWorld) markAttached(volume corev1.UniqueVolumeName, node types.NodeName, spec *plugins.Spec, devicePath string) {
+// markAttached records that the volume is attached, and reports it to the node.
+func (w *actualStateOfWorld) markAttached(
+	volume corev1.UniqueVolumeName, node types.NodeName, spec *plugins.Spec, devicePath string,
+) {
 	a := w.ensure(volume, node)
-	a.State, a.DevicePath, a.Reported = Attached, devicePath, true
+	a.State, a.DevicePath, a.Reported = stateAttached, devicePath, true
 	a.setSpec(spec)
 }
 
-// addUncertain takes in that the volume may be attached. One that is Attached stays so.
+// addUncertain records that the volume may be attached. An attached one stays attached.
 func (w *actualStateOfWorld) addUncertain(volume corev1.UniqueVolumeName, node types.NodeName, spec *plugins.Spec) {
 	w.ensure(volume, node).setSpec(spec)
 }
 
-// markUncertain takes in that nobody knows any more whether the volume is attached. It is not reported.
+// markUncertain records that the state of the volume is unknown. It is no longer reported.
 func (w *actualStateOfWorld) markUncertain(volume corev1.UniqueVolumeName, node types.NodeName) {
 	a := w.ensure(volume, node)
-	a.State, a.DevicePath, a.Reported = Uncertain, "", false
+	a.State, a.DevicePath, a.Reported = stateUncertain, "", false
 }
 
-// markDetached takes in that the volume is not attached.
+// markDetached records that the volume is not attached.
 func (w *actualStateOfWorld) markDetached(volume corev1.UniqueVolumeName, node types.NodeName) {
 	delete(w.volumes[volume], node)
 	delete(w.nodes[node], volume)
@@ -147,25 +151,26 @@ func (w *actualStateOfWorld) markDetached(volume corev1.UniqueVolumeName, node t
 	}
 }
 
-// setSpec keeps the spec, unless there is none to keep.
+// setSpec stores the spec if it is not nil.
 func (a *attachedVolume) setSpec(spec *plugins.Spec) {
 	if spec != nil {
 		a.Spec = spec
 	}
 }
 
-// markReported lets the attachment stand in the node's status again, if it is certain. It returns whether that is a change.
+// markReported reports an attached volume to the node again. It returns whether that is a change.
 //
-// Differs: upstream reports an uncertain attachment again when it could not tell the node that it is none.
+// Differs: upstream reports an uncertain attachment again when it could not remove it from the
+// node's status.
 func (a *attachedVolume) markReported() bool {
-	if a.State != Attached || a.Reported {
+	if a.State != stateAttached || a.Reported {
 		return false
 	}
 	a.Reported = true
 	return true
 }
 
-// setInUse takes in node.status.volumesInUse. It returns the attachments of the node of which that changed.
+// setInUse stores node.status.volumesInUse. It returns the node's attachments whose use changed.
 func (w *actualStateOfWorld) setInUse(node types.NodeName, volumes []corev1.UniqueVolumeName) []*attachedVolume {
 	now := make(map[corev1.UniqueVolumeName]struct{}, len(volumes))
 	for _, volume := range volumes {
@@ -175,26 +180,35 @@ func (w *actualStateOfWorld) setInUse(node types.NodeName, volumes []corev1.Uniq
 	w.inUse[node] = now
 	var changed []*attachedVolume
 	for _, a := range w.OnNode(node) {
-		_, was := before[a.Volume]
-		if _, is := now[a.Volume]; is != was {
+		_, wasInUse := before[a.Volume]
+		if _, isInUse := now[a.Volume]; isInUse != wasInUse {
 			changed = append(changed, a)
 		}
 	}
 	return changed
 }
 
-// forgetNode drops what a node that is gone said it uses, once nothing is attached to it.
+// forgetNode drops the volumes in use of a deleted node once nothing is attached to it.
 func (w *actualStateOfWorld) forgetNode(node types.NodeName) {
 	if len(w.nodes[node]) == 0 {
 		delete(w.inUse, node)
 	}
 }
 
-// String gives the attachment in a few words.
+// String returns the attachment in one line.
 func (a *attachedVolume) String() string {
 	reported := ""
 	if a.Reported {
 		reported = ", reported"
 	}
 	return fmt.Sprintf("%s on %s: %s%s", a.Volume, a.Node, a.State, reported)
+}
+
+// All returns all attachments, sorted by volume and node.
+func (w *actualStateOfWorld) All() []*attachedVolume {
+	var all []*attachedVolume
+	for _, nodes := range sortedValues(w.volumes) {
+		all = append(all, sortedValues(nodes)...)
+	}
+	return all
 }

@@ -42,12 +42,12 @@ func TestActualStates(t *testing.T) {
 		do   func()
 		want row
 	}{
-		{"attach failed", func() { w.addUncertain("v", "n", nil) }, row{Uncertain, false}},
-		{"uncertain is not reported again", func() { w.get("v", "n").markReported() }, row{Uncertain, false}},
-		{"attached", func() { w.markAttached("v", "n", nil, "/dev/a") }, row{Attached, true}},
-		{"found here by another attach", func() { w.addUncertain("v", "n", nil) }, row{Attached, true}},
-		{"detach refused", func() { w.get("v", "n").Reported = false; w.get("v", "n").markReported() }, row{Attached, true}},
-		{"detach failed", func() { w.markUncertain("v", "n") }, row{Uncertain, false}},
+		{"attach failed", func() { w.addUncertain("v", "n", nil) }, row{stateUncertain, false}},
+		{"uncertain is not reported again", func() { w.get("v", "n").markReported() }, row{stateUncertain, false}},
+		{"attached", func() { w.markAttached("v", "n", nil, "/dev/a") }, row{stateAttached, true}},
+		{"found here by another attach", func() { w.addUncertain("v", "n", nil) }, row{stateAttached, true}},
+		{"detach refused", func() { w.get("v", "n").Reported = false; w.get("v", "n").markReported() }, row{stateAttached, true}},
+		{"detach failed", func() { w.markUncertain("v", "n") }, row{stateUncertain, false}},
 		{"detached", func() { w.markDetached("v", "n") }, row{stateDetached, false}},
 	} {
 		step.do()

@@ -15,12 +15,13 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// attach starts to attach a volume. The pods that want it now are told how it ended.
+// attach starts to attach a volume. The result is recorded as an event on the pods that want it
+// now.
 //
 // Upstream: pkg/volume/util/operationexecutor GenerateAttachVolumeFunc (v1.36).
 func (c *Controller) attach(d *desiredVolume) {
 	volume, node, spec, attacher, pods := d.Volume, d.Node, d.Spec, d.attacher, d.Pods()
-	uncertain := c.actual.State(volume, node) == Uncertain
+	uncertain := c.actual.State(volume, node) == stateUncertain
 	var devicePath string
 	c.start(executor.Operation{
 		Key:  operationKey(volume, spec, node),
@@ -35,7 +36,8 @@ func (c *Controller) attach(d *desiredVolume) {
 		Done: func(_ executor.Outcome, err error) {
 			if err != nil {
 				c.actual.addUncertain(volume, uncertainNode(err, node), spec)
-				c.recordEvents(pods, corev1.EventTypeWarning, FailedAttachVolume, sameText(attachFailedMessage(spec, err)))
+				c.recordEvents(pods, corev1.EventTypeWarning, reasonFailedAttach,
+					sameText(attachFailedMessage(spec, err)))
 				return
 			}
 			c.actual.markAttached(volume, node, spec, devicePath)
@@ -46,8 +48,8 @@ func (c *Controller) attach(d *desiredVolume) {
 	})
 }
 
-// uncertainNode is the node to which the volume may be attached after a failure: the one it was for, or the one where
-// the plugin found it instead.
+// uncertainNode returns the node to which the volume may be attached after a failed attach. That is
+// the operation's node, or the node on which the plugin found the volume.
 func uncertainNode(err error, node types.NodeName) types.NodeName {
 	var dangling *plugins.DanglingError
 	if errors.As(err, &dangling) && dangling.CurrentNode != "" {
@@ -56,10 +58,12 @@ func uncertainNode(err error, node types.NodeName) types.NodeName {
 	return node
 }
 
-// detach takes the volume back from the node's status, and when that is written, starts to detach it. Leaving the
-// component to write, it looks again afterwards: the volume may be wanted by then.
+// detach removes the volume from the node's status and, once that is written, starts to detach it.
+// The write leaves the process, so the decision is taken again afterwards: the volume may be wanted
+// by then.
 //
-// Differs: upstream does not look again, and detaches a volume that a pod has come to want meanwhile.
+// Differs: upstream does not decide again, and detaches a volume that a pod has come to want
+// meanwhile.
 //
 // Upstream: pkg/controller/volume/attachdetach/reconciler reconcile (v1.36).
 func (c *Controller) detach(ctx context.Context, a *attachedVolume) error {
@@ -91,7 +95,8 @@ func (c *Controller) detach(ctx context.Context, a *attachedVolume) error {
 	return nil
 }
 
-// runDetach is the operation. It fails as transient when the node turns out to use the volume, or cannot be read.
+// runDetach is the detach operation. It fails as transient if the node uses the volume or cannot be
+// read.
 //
 // Upstream: pkg/volume/util/operationexecutor GenerateDetachVolumeFunc (v1.36).
 func (c *Controller) runDetach(ctx context.Context, a *attachedVolume, timeout bool) error {
@@ -106,7 +111,7 @@ func (c *Controller) runDetach(ctx context.Context, a *attachedVolume, timeout b
 	if err == nil {
 		err = attacher.Detach(ctx, name, a.Node)
 	}
-	if err == nil && a.State == Uncertain {
+	if err == nil && a.State == stateUncertain {
 		err = c.confirm(ctx, a.Volume, a.Node, plugins.Detached)
 	}
 	if err != nil {
@@ -115,11 +120,11 @@ func (c *Controller) runDetach(ctx context.Context, a *attachedVolume, timeout b
 	return nil
 }
 
-// finishDetach takes in how a detach ended. When it did not begin, nothing has happened, and the volume is reported again; when
-// the plugin failed, nobody knows.
+// finishDetach processes the result of a detach. If it did not start, nothing has changed and the
+// volume is reported again. If the plugin failed, the state is uncertain.
 //
-// Differs: upstream takes a refusal, too, for a reason to be uncertain. It tells nobody of a failed detach, and so do we, but
-// for a panic.
+// Differs: upstream also treats a refusal as uncertain. Upstream records no event for a failed
+// detach; this controller records one only for a panic.
 func (c *Controller) finishDetach(a *attachedVolume, outcome executor.Outcome, err error) {
 	panicked := (*executor.PanicError)(nil)
 	switch {
@@ -133,16 +138,18 @@ func (c *Controller) finishDetach(a *attachedVolume, outcome executor.Outcome, e
 		c.reportAgain(a)
 		return
 	case errors.As(err, &panicked):
-		c.cfg.Recorder.Event(&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: string(a.Node), UID: types.UID(a.Node)},
-			corev1.EventTypeWarning, reasonFailedDetach, detachFailedMessage(a, err))
+		c.cfg.Recorder.Event(&corev1.ObjectReference{
+			APIVersion: "v1", Kind: "Node", Name: string(a.Node), UID: types.UID(a.Node),
+		}, corev1.EventTypeWarning, reasonFailedDetach, detachFailedMessage(a, err))
 	}
 	c.actual.markUncertain(a.Volume, a.Node)
 }
 
-// verifySafeToDetach reads the node itself, and judges again what the cache allowed. A node that is not there is safe.
+// verifySafeToDetach reads the node from the API server and repeats the decision that was made from
+// the cache. A node that does not exist is safe.
 //
-// Differs: upstream does not look when it forces, nor in any case after six minutes; then an old cache is enough to take
-// a volume away from a node that is ready and uses it (I16).
+// Differs: upstream skips this check for forced detaches and after six minutes. A stale cache is
+// then enough to detach a volume from a node that is ready and uses it (I16).
 //
 // Upstream: pkg/volume/util/operationexecutor verifyVolumeIsSafeToDetach (v1.36).
 func (c *Controller) verifySafeToDetach(ctx context.Context, a *attachedVolume, timeout bool) error {
@@ -160,7 +167,7 @@ func (c *Controller) verifySafeToDetach(ctx context.Context, a *attachedVolume, 
 	return nil
 }
 
-// detacher finds who can detach a volume of which perhaps only the name is known.
+// detacher returns the attacher of a volume of which possibly only the name is known.
 func (c *Controller) detacher(volume corev1.UniqueVolumeName) (plugins.Attacher, error) {
 	name, _, err := plugins.SplitUniqueName(volume)
 	if err != nil {
@@ -176,14 +183,14 @@ func (c *Controller) detacher(volume corev1.UniqueVolumeName) (plugins.Attacher,
 	return plugin.Attacher, nil
 }
 
-// reportAgain lets the attachment stand in the node's status again.
+// reportAgain lists the attachment in the node's status again.
 func (c *Controller) reportAgain(a *attachedVolume) {
 	if a.markReported() {
 		c.status.changed(a.Node)
 	}
 }
 
-// start starts an operation that was found startable in this same turn.
+// start starts an operation. The caller has checked in the same step that it can start.
 func (c *Controller) start(op executor.Operation) {
 	if err := c.executor.Start(op); err != nil {
 		panic("attachdetach: " + op.Name + " was decided on but cannot start: " + err.Error())

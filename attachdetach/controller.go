@@ -2,8 +2,10 @@ package attachdetach
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,34 +25,34 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// ManagedAnnotation marks the nodes whose volumes this controller attaches; its value does not matter. Kubelets put it
-// there.
+// ManagedAnnotation marks the nodes to which this controller attaches volumes; its value is
+// ignored. Kubelets set it.
 //
 // Upstream: pkg/volume/util ControllerManagedAttachAnnotation (v1.36).
 const ManagedAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
 
-// EventSource is the component that this controller's events are of.
+// EventSource is the component name in this controller's events.
 const EventSource = "attachdetach-controller"
 
-// Config is what New must be told.
+// Config configures a Controller.
 type Config struct {
 	Process   *sim.Process
-	Client    kubernetes.Interface            // suspends the component's strands
-	Informers informers.SharedInformerFactory // its handlers run in the component's monitor
+	Client    kubernetes.Interface            // its calls suspend tasks of Process
+	Informers informers.SharedInformerFactory // its handlers run in Process
 	Recorder  record.EventRecorder
 	Plugins   *plugins.Manager
 
-	DisableForceDetach bool          // a node that is not ready is waited for without limit; only the out-of-service taint forces
-	MaxWaitForUnmount  time.Duration // 0: MaxWaitForUnmount
-	VerifyPeriod       time.Duration // how often it is asked whether volumes are attached still; 0: VerifyPeriod; negative: never
+	DisableForceDetach bool          // force a detach only on the out-of-service taint, never after a timeout
+	MaxWaitForUnmount  time.Duration // unmount timeout on a node that is not ready; 0: 6 min
+	VerifyPeriod       time.Duration // how often plugins are asked for attachments; 0: 1 min; negative: never
 }
 
-// Controller is the AttachDetach controller. Its methods are for its component's strands; when the world stands still, its
-// read-only views may be looked at from outside.
+// A Controller is the AttachDetach controller. Only tasks of its process may call its methods.
+// While the world is at rest, String may also be called from outside.
 //
-// Differs: upstream also looks at every pod each minute and again each three minutes, for what its handlers miss: claims
-// and volumes that reach the caches late, nodes that become managed, drivers that change. Here the handlers miss none of
-// these.
+// Differs: upstream also re-examines every pod each minute and again each three minutes, for
+// changes that its handlers miss: claims and volumes that reach the caches late, nodes that become
+// managed, drivers that change. Here the handlers miss none of these.
 //
 // Upstream: pkg/controller/volume/attachdetach attachDetachController (v1.36).
 type Controller struct {
@@ -71,15 +73,16 @@ type Controller struct {
 	status   *nodeStatus
 	verify   *sim.Timer
 	volumes  *sim.Queue[corev1.UniqueVolumeName]
-	requeues map[corev1.UniqueVolumeName]time.Time // when the volume is looked at again at the latest
+	requeues map[corev1.UniqueVolumeName]time.Time // latest time of the next sync
 
-	verifying bool // the timer is set
+	verifying bool // the verify timer is set
 
-	recovered  bool                          // the two pictures were drawn; until then events are not listened to
-	unresolved []*storagev1.VolumeAttachment // that were there then, and whose PersistentVolumes the cache did not show
+	recovered  bool                          // the two models exist; cache events are ignored before
+	unresolved []*storagev1.VolumeAttachment // existed at the start, without PersistentVolume in the cache
 }
 
-// New makes the controller and its strands. They begin with the caches full.
+// New registers the controller's handlers and tasks. They start to work once the caches have
+// synced.
 //
 // Upstream: pkg/controller/volume/attachdetach NewAttachDetachController (v1.36).
 func New(cfg Config) *Controller {
@@ -99,7 +102,7 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// watch asks for the caches and listens to what arrives in them.
+// watch registers informers, indexes and handlers.
 func (c *Controller) watch() {
 	core, storage := c.cfg.Informers.Core().V1(), c.cfg.Informers.Storage().V1()
 	pods, nodes := core.Pods().Informer(), core.Nodes().Informer()
@@ -121,12 +124,13 @@ func (c *Controller) watch() {
 	handle(c, nodes, c.nodeChanged, c.nodeDeleted)
 	handle(c, claims, func(_, claim *corev1.PersistentVolumeClaim) { c.claimChanged(claim.Namespace, claim.Name) }, nil)
 	handle(c, persistent, c.persistentVolumeChanged, nil)
-	handle(c, attachments, func(_, attachment *storagev1.VolumeAttachment) { c.attachmentChanged(attachment) }, c.attachmentDeleted)
+	handle(c, attachments, func(_, attachment *storagev1.VolumeAttachment) { c.attachmentChanged(attachment) },
+		c.attachmentDeleted)
 	handle(c, drivers, func(_, _ metav1.Object) { c.driversChanged() }, func(metav1.Object) { c.driversChanged() })
 	c.cfg.Plugins.OnChange(c.pluginsChanged)
 }
 
-// addIndexers adds the indexes that the cache does not have yet from another controller of the component.
+// addIndexers adds the indexes that another controller of the process has not added yet.
 func addIndexers(informer cache.SharedIndexInformer, indexers cache.Indexers) {
 	present := informer.GetIndexer().GetIndexers()
 	missing := maps.Clone(indexers)
@@ -136,8 +140,9 @@ func addIndexers(informer cache.SharedIndexInformer, indexers cache.Indexers) {
 	}
 }
 
-// handle listens to one cache. Nothing is passed on before the controller has recovered: recovering reads it all. old is
-// nil for an object that is new, and a deletion is passed on with the last known state; deleted may be nil.
+// handle registers handlers with one informer. They are not called before the controller has
+// recovered, since recovery reads the whole cache. old is nil for a new object. A deletion passes
+// the last known state; deleted may be nil.
 func handle[T any](c *Controller, informer cache.SharedIndexInformer, changed func(old, object T), deleted func(T)) {
 	handlers := cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) {
@@ -161,7 +166,7 @@ func handle[T any](c *Controller, informer cache.SharedIndexInformer, changed fu
 		},
 	}
 	if _, err := informer.AddEventHandler(handlers); err != nil {
-		panic("attachdetach: listen: " + err.Error())
+		panic("attachdetach: event handler: " + err.Error())
 	}
 }
 
@@ -169,7 +174,7 @@ func (c *Controller) cachesSynced() bool {
 	return !slices.ContainsFunc(c.synced, func(synced cache.InformerSynced) bool { return !synced() })
 }
 
-// operationDone has the volume looked at again when an operation on it has ended.
+// operationDone queues the volume of an operation that has ended.
 func (c *Controller) operationDone(op executor.Operation, _ executor.Outcome, _ error) {
 	c.volumes.Add(op.Key.Volume)
 }
@@ -186,8 +191,8 @@ func (c *Controller) enqueueAttachments(attachments []*attachedVolume) {
 	}
 }
 
-// nodeChanged takes in a node: whether it is managed, what it uses, what stands in its status, whether it can be forced.
-// old is nil when it is new.
+// nodeChanged processes a node: its annotation, volumes in use, reported volumes and readiness. old
+// is nil for a new node.
 //
 // Upstream: pkg/controller/volume/attachdetach nodeAdd, nodeUpdate (v1.36).
 func (c *Controller) nodeChanged(old, node *corev1.Node) {
@@ -202,7 +207,7 @@ func (c *Controller) nodeChanged(old, node *corev1.Node) {
 	}
 }
 
-// nodeDeleted takes in that a node is gone. What it used it still uses, for all anybody knows.
+// nodeDeleted processes the deletion of a node. The volumes that it used last stay in use.
 //
 // Differs: upstream does not look into tombstones.
 //
@@ -216,17 +221,34 @@ func (c *Controller) nodeDeleted(node *corev1.Node) {
 	c.enqueueAttachments(c.actual.OnNode(name))
 }
 
-// setInUse takes in which volumes a node uses.
+// setInUse stores which volumes a node uses, and queues those whose use changed.
 //
 // Upstream: pkg/controller/volume/attachdetach processVolumesInUse (v1.36).
 func (c *Controller) setInUse(node *corev1.Node) {
 	c.enqueueAttachments(c.actual.setInUse(types.NodeName(node.Name), node.Status.VolumesInUse))
 }
 
-// sorted puts objects of a cache, which come in no order, into that of namespace and name.
+// sorted sorts objects by namespace and name. Caches return them in random order.
 func sorted[T metav1.Object](objects []T) []T {
 	slices.SortFunc(objects, func(a, b T) int {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 	})
 	return objects
+}
+
+// String returns both models and the operations, one entry a line.
+func (c *Controller) String() string {
+	var b strings.Builder
+	for _, d := range c.desired.All() {
+		fmt.Fprintf(&b, "desired %s on %s by", d.Volume, d.Node)
+		for _, pod := range d.Pods() {
+			fmt.Fprintf(&b, " %s/%s", pod.Namespace, pod.Name)
+		}
+		b.WriteByte('\n')
+	}
+	for _, a := range c.actual.All() {
+		fmt.Fprintf(&b, "actual %s\n", a)
+	}
+	b.WriteString(c.executor.String())
+	return b.String()
 }

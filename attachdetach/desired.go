@@ -11,11 +11,12 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// desiredStateOfWorld is what the attach/detach controller wants: managed nodes, the volumes wanted on each, and the pods
-// that want them. It belongs to the controller's component.
+// A desiredStateOfWorld records the managed nodes, the volumes wanted on each, and the pods that
+// want them. It belongs to the controller's process.
 //
-// Differs: upstream finds the volumes of a pod that is gone by resolving its claims once more, and where that fails by a
-// periodic pass that drops one volume of the pod a minute; here each pod's volumes are remembered and dropped at once.
+// Differs: upstream finds the volumes of a deleted pod by resolving its claims again. If that
+// fails, a periodic pass drops one volume of the pod each minute. Here the volumes of each pod are
+// stored and dropped at once.
 //
 // Upstream: pkg/controller/volume/attachdetach/cache DesiredStateOfWorld (v1.36).
 type desiredStateOfWorld struct {
@@ -24,7 +25,7 @@ type desiredStateOfWorld struct {
 	pods    map[types.NamespacedName]*desiredPod
 }
 
-// desiredVolume is a volume wanted on a node.
+// A desiredVolume is a volume wanted on a node.
 //
 // Upstream: pkg/controller/volume/attachdetach/cache VolumeToAttach (v1.36).
 type desiredVolume struct {
@@ -34,36 +35,36 @@ type desiredVolume struct {
 
 	attacher            plugins.Attacher
 	pods                map[types.NamespacedName]*corev1.Pod // never empty
-	multiAttachReported bool                                 // the pods were told that it is attached elsewhere
+	multiAttachReported bool                                 // the multi-attach event was recorded
 }
 
 type desiredNode struct {
-	gone    bool // deleted, but pods of it are still known
-	volumes int  // how many are wanted on it
+	gone    bool // deleted, but still has pods
+	volumes int  // number of volumes wanted on it
 }
 
-// desiredPod is what a pod wants.
+// A desiredPod holds the volumes that a pod wants.
 type desiredPod struct {
 	uid     types.UID
 	node    types.NodeName
-	volumes map[string]corev1.UniqueVolumeName // by the pod's own name for it
+	volumes map[string]corev1.UniqueVolumeName // by the pod's name for the volume
 }
 
-// podVolume is a pod's volume as far as it could be made out.
+// A podVolume is a volume of a pod, resolved as far as possible.
 type podVolume struct {
 	name       string
 	resolution resolution
-	volume     corev1.UniqueVolumeName // these three when attachable
+	volume     corev1.UniqueVolumeName // this and the following: only if attachable
 	spec       *plugins.Spec
 	attacher   plugins.Attacher
 }
 
-// resolution tells what came of making out a pod's volume.
+// A resolution is the result of resolving a pod's volume.
 type resolution int
 
 const (
-	unresolved    resolution = iota // not now: its claim is not bound, or not in the cache, or nobody knows its kind
-	notAttachable                   // it needs no attaching
+	unresolved    resolution = iota // not yet: the claim is unbound or not in the cache, or no plugin supports it
+	notAttachable                   // needs no attach
 	attachable
 )
 
@@ -75,23 +76,23 @@ func newDesired() *desiredStateOfWorld {
 	}
 }
 
-// Get returns what is wanted of the volume on the node, or nil.
+// Get returns the entry of the volume on the node, or nil.
 func (d *desiredStateOfWorld) Get(volume corev1.UniqueVolumeName, node types.NodeName) *desiredVolume {
 	return d.volumes[volume][node]
 }
 
-// Nodes returns where the volume is wanted, by node name.
+// Nodes returns the entries of the volume, sorted by node name.
 func (d *desiredStateOfWorld) Nodes(volume corev1.UniqueVolumeName) []*desiredVolume {
 	return sortedValues(d.volumes[volume])
 }
 
-// Managed tells whether the controller attaches volumes to the node.
+// Managed reports whether the controller attaches volumes to the node.
 func (d *desiredStateOfWorld) Managed(node types.NodeName) bool {
 	n, ok := d.nodes[node]
 	return ok && !n.gone
 }
 
-// Pods returns the pods that want the volume there, by namespace and name.
+// Pods returns the pods that want the volume on the node, sorted by namespace and name.
 func (w *desiredVolume) Pods() []*corev1.Pod {
 	keys := slices.SortedFunc(maps.Keys(w.pods), compareNamespaced)
 	pods := make([]*corev1.Pod, len(keys))
@@ -101,7 +102,7 @@ func (w *desiredVolume) Pods() []*corev1.Pod {
 	return pods
 }
 
-// addNode makes the node managed. It returns whether it was not before.
+// addNode marks the node as managed. It returns whether that is a change.
 func (d *desiredStateOfWorld) addNode(node types.NodeName) bool {
 	if d.Managed(node) {
 		return false
@@ -114,9 +115,9 @@ func (d *desiredStateOfWorld) addNode(node types.NodeName) bool {
 	return true
 }
 
-// deleteNode ends the managing of a node, as soon as no pod wants a volume there.
+// deleteNode drops a node as soon as no pod wants a volume on it.
 //
-// Differs: upstream fails while there are volumes and then keeps the node for good.
+// Differs: upstream fails while there are volumes, and then never drops the node.
 func (d *desiredStateOfWorld) deleteNode(node types.NodeName) {
 	if n, ok := d.nodes[node]; ok {
 		n.gone = true
@@ -130,8 +131,8 @@ func (d *desiredStateOfWorld) releaseNode(node types.NodeName) {
 	}
 }
 
-// setPod replaces what a pod on a managed node wants; a volume that cannot be made out now stays what it was. It returns
-// the volumes of which something changed, sorted.
+// setPod replaces the volumes of a pod on a managed node. A volume that cannot be resolved now
+// keeps its last resolution. It returns the changed volumes, sorted.
 func (d *desiredStateOfWorld) setPod(pod *corev1.Pod, volumes []podVolume) []corev1.UniqueVolumeName {
 	key, node := keyOf(pod), types.NodeName(pod.Spec.NodeName)
 	var changed []corev1.UniqueVolumeName
@@ -155,7 +156,8 @@ func (d *desiredStateOfWorld) setPod(pod *corev1.Pod, volumes []podVolume) []cor
 	return compact(changed)
 }
 
-// addPod adds a pod to what is wanted on its node. It returns whether that is new, or the volume has changed.
+// addPod adds a pod to a volume on the pod's node. It returns whether the entry is new or its
+// volume has changed.
 func (d *desiredStateOfWorld) addPod(pod *corev1.Pod, v podVolume) bool {
 	node := types.NodeName(pod.Spec.NodeName)
 	if d.volumes[v.volume] == nil {
@@ -173,7 +175,7 @@ func (d *desiredStateOfWorld) addPod(pod *corev1.Pod, v podVolume) bool {
 	return changed
 }
 
-// replacePod remembers what the pod wants now and takes it off what it no longer wants.
+// replacePod stores the volumes of a pod and removes the pod from all others.
 func (d *desiredStateOfWorld) replacePod(key types.NamespacedName, old, next *desiredPod) []corev1.UniqueVolumeName {
 	delete(d.pods, key)
 	keep := map[corev1.UniqueVolumeName]bool{}
@@ -195,12 +197,12 @@ func (d *desiredStateOfWorld) replacePod(key types.NamespacedName, old, next *de
 	return changed
 }
 
-// deletePod forgets what a pod wanted. It returns the volumes that are no longer wanted on its node, sorted.
+// deletePod removes a pod. It returns the volumes that are no longer wanted on its node, sorted.
 func (d *desiredStateOfWorld) deletePod(key types.NamespacedName) []corev1.UniqueVolumeName {
 	return d.replacePod(key, d.pods[key], nil)
 }
 
-// dropVolume forgets that pods want a volume on a node.
+// dropVolume removes a volume on a node, and all its pods' references to it.
 func (d *desiredStateOfWorld) dropVolume(w *desiredVolume) {
 	for _, pod := range w.Pods() {
 		key := keyOf(pod)
@@ -213,8 +215,10 @@ func (d *desiredStateOfWorld) dropVolume(w *desiredVolume) {
 	}
 }
 
-// removePod removes a pod from what is wanted. It returns whether it was the last.
-func (d *desiredStateOfWorld) removePod(key types.NamespacedName, volume corev1.UniqueVolumeName, node types.NodeName) bool {
+// removePod removes a pod from a volume on a node. It returns whether the pod was the last.
+func (d *desiredStateOfWorld) removePod(
+	key types.NamespacedName, volume corev1.UniqueVolumeName, node types.NodeName,
+) bool {
 	w := d.volumes[volume][node]
 	delete(w.pods, key)
 	if len(w.pods) > 0 {
@@ -245,7 +249,7 @@ func compact(volumes []corev1.UniqueVolumeName) []corev1.UniqueVolumeName {
 	return slices.Compact(volumes)
 }
 
-// sortedValues are a map's values in the order of their keys.
+// sortedValues returns a map's values in the order of their keys.
 func sortedValues[K ~string, V any](m map[K]V) []V {
 	if len(m) == 0 {
 		return nil
@@ -260,4 +264,13 @@ func sortedValues[K ~string, V any](m map[K]V) []V {
 		values = append(values, m[key])
 	}
 	return values
+}
+
+// All returns all desired volumes, sorted by volume and node.
+func (d *desiredStateOfWorld) All() []*desiredVolume {
+	var all []*desiredVolume
+	for _, nodes := range sortedValues(d.volumes) {
+		all = append(all, sortedValues(nodes)...)
+	}
+	return all
 }

@@ -1,28 +1,41 @@
-// Package attachdetach is the AttachDetach controller: it has volumes attached to the nodes whose pods want them, and
-// detached from the others.
+// Package attachdetach is the AttachDetach controller: it attaches volumes to the nodes whose pods
+// use them, and detaches them from all other nodes.
 //
-// It holds two pictures. The [desiredStateOfWorld] says which volume is wanted on which node, and by which pods; it
-// follows the pods, claims, volumes and nodes in the controller's caches. The [actualStateOfWorld] says where each volume
-// is attached, for certain or perhaps, and whether the node still uses it; it follows the outcomes of what this controller
-// does and what kubelets write to node.status.volumesInUse. (Each kubelet has two pictures of the same names, which are
-// other things.) [Controller.syncVolume] brings one volume's two pictures together: it decides, in pure functions, what may be
-// detached and attached now and why the rest may not, and starts operations of an executor. What is attached is told to
-// the kubelets in node.status.volumesAttached, and taken back there before a detach begins.
+//	process := host.Process("attachdetach")
+//	attachdetach.New(attachdetach.Config{
+//		Process: process, Client: client, Informers: factory, Plugins: plugins,
+//		Recorder: recorder, // of attachdetach.EventSource
+//	})
 //
-// Nothing polls: a volume is looked at when a pod, claim, volume, node or operation of it changed, when a back-off has
-// passed, and six minutes after it should have been unmounted. Plugins whose attachments show in no VolumeAttachment are asked
-// each minute whether volumes are attached still.
+// The controller keeps two models. The desired state of world records which volume is wanted on
+// which node, and by which pods; it follows the pods, claims, volumes and nodes in the controller's
+// caches. The actual state of world records where each volume is attached or may be attached, and
+// whether the node uses it. It follows the results of the controller's own operations and the
+// node.status.volumesInUse that kubelets write. (Each kubelet has two models of the same names with
+// another meaning.)
 //
-// What this controller sees may be old. An attachment that it took for certain and that the plugin saw to be none becomes
-// uncertain at once; what was uncertain is asked for once more when an operation on it has succeeded; and it starts from
-// the VolumeAttachments that there are and from what the nodes are told, not from its caches alone.
+// A sync reconciles the two models for one volume. Pure functions decide what can be detached and
+// attached now, and why the rest cannot; an executor runs the operations. Attached volumes are
+// reported to kubelets in node.status.volumesAttached. A volume is removed from that list before
+// its detach begins.
 //
-// Volumes of in-tree plugins that are migrated are translated to CSI before anything else is done with them, whether a
-// PersistentVolume or the pod names them.
+// Nothing polls. A volume is queued when one of its pods, claims, volumes, nodes or operations
+// changes, when a back-off has passed, and six minutes after it should have been unmounted. Plugins
+// whose attachments have no VolumeAttachment objects are asked every minute whether their volumes
+// are still attached.
 //
-// Not here: volumes of no plugin of the manager's, metrics. Attachments of nodes without the annotation are kept and detached
-// as upstream does, but nothing is attached to such nodes.
+// Caches can be stale. An attachment that is recorded as attached becomes uncertain as soon as the
+// plugin sees that it is missing. An uncertain attachment is verified again after a successful
+// operation. At the start the controller lists VolumeAttachments and nodes from the API server, and
+// does not rely on its caches alone.
 //
-// Upstream: pkg/controller/volume/attachdetach, and of pkg/volume/util/operationexecutor GenerateAttachVolumeFunc and
-// GenerateDetachVolumeFunc (v1.36).
+// Volumes of migrated in-tree plugins are translated to CSI first, whether a PersistentVolume or a
+// pod names them.
+//
+// What it does not do: it ignores volumes without a registered plugin, and it has no metrics.
+// Attachments to nodes without [ManagedAnnotation] are kept and detached as upstream does, but
+// nothing is attached to such nodes.
+//
+// Upstream: pkg/controller/volume/attachdetach, and of pkg/volume/util/operationexecutor
+// GenerateAttachVolumeFunc and GenerateDetachVolumeFunc (v1.36).
 package attachdetach

@@ -9,16 +9,17 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// The reasons of this controller's events. Upstream has none for a detach; here there is one for a plugin that panicked.
+// The reasons of this controller's events. Upstream has none for a detach; this controller records
+// one if a plugin panics.
 //
 // Upstream: pkg/kubelet/events (v1.36).
 const (
-	FailedAttachVolume = "FailedAttachVolume"
+	reasonFailedAttach = "FailedAttachVolume"
 	reasonAttached     = "SuccessfulAttachVolume"
 	reasonFailedDetach = "FailedDetachVolume"
 )
 
-// message is upstream's form of what is told about a volume. It has a space at its end where there are no details.
+// message returns an event message in upstream's form. Without details it ends in a space.
 func message(what string, spec *plugins.Spec, details string) string {
 	return fmt.Sprintf("%s for volume %q %s", what, spec.Name(), details)
 }
@@ -35,7 +36,8 @@ func detachFailedMessage(a *attachedVolume, err error) string {
 	return fmt.Sprintf("DetachVolume.Detach failed for volume %q : %v", a.Volume, err)
 }
 
-// multiAttachMessage tells a pod who else has the volume, as far as the pod's namespace may know.
+// multiAttachMessage returns the multi-attach message for a pod. It names the other pods in the
+// pod's namespace, and counts those in other namespaces.
 //
 // Upstream: pkg/controller/volume/attachdetach/reconciler reportMultiAttachError (v1.36).
 func multiAttachMessage(spec *plugins.Spec, pod *corev1.Pod, others []*corev1.Pod) string {
@@ -67,7 +69,7 @@ func (c *Controller) recordEvents(pods []*corev1.Pod, eventType, reason string, 
 	}
 }
 
-// sameText is the same text for each pod.
+// sameText returns a function that returns text for each pod.
 func sameText(text string) func(*corev1.Pod) string {
 	return func(*corev1.Pod) string { return text }
 }

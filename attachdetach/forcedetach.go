@@ -8,44 +8,44 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// maxWaitForUnmount is how long a volume that is not wanted may stay in use before it is taken away from a node that is
-// not ready.
+// maxWaitForUnmount is the default time for which an unwanted volume may stay in use. After it, the
+// volume is detached from a node that is not ready.
 //
 // Upstream: pkg/controller/volume/attachdetach DefaultTimerConfig (v1.36).
 const maxWaitForUnmount = 6 * time.Minute
 
-// errStillInUse is matched by the error of a detach that was not begun because the node's status, just read, says that
-// the volume is in use.
+// errStillInUse is the error of a detach that did not start because the node's status, just read,
+// lists the volume as in use. The text is upstream's.
 var errStillInUse = errors.New("volume is still in use by node, according to Node status")
 
-// detachSafety tells whether a volume may be detached from a node, and why.
+// A detachSafety states whether a volume may be detached from a node, and why.
 type detachSafety int
 
-// The reasons why it may, or may not.
+// The values of detachSafety.
 const (
-	safetyInUse        detachSafety = iota // it may not: the node uses it
-	safetyUnmounted                        // the node does not use it, or is not there
-	safetyTimedOut                         // it is in use, but the node is not ready and had its time: "timeout"
-	safetyOutOfService                     // it is in use, but somebody vouches that the node is shut down: "out-of-service"
+	safetyInUse        detachSafety = iota // not safe: the node uses it
+	safetyUnmounted                        // the node does not use it, or does not exist
+	safetyTimedOut                         // in use, but the node is not ready and the timeout has passed: "timeout"
+	safetyOutOfService                     // in use, but the node is tainted as shut down: "out-of-service"
 )
 
-// String gives the reason as a word; for forced detaches it is that of upstream's metric.
+// String returns the reason. For forced detaches it is the reason label of upstream's metric.
 func (s detachSafety) String() string {
 	return [...]string{"in use", "unmounted", "timeout", "out-of-service"}[s]
 }
 
-// forced tells whether the volume may be detached although it is in use.
+// forced reports whether the volume may be detached although it is in use.
 func (s detachSafety) forced() bool { return s == safetyTimedOut || s == safetyOutOfService }
 
-// nodeFacts is what a node says about itself and one volume.
+// nodeFacts holds the state of a node and one volume that decideSafety needs.
 type nodeFacts struct {
 	inUse        bool
 	ready        bool
 	outOfService bool
 }
 
-// decideSafety tells whether the volume may be detached. timedOut says that it has not been wanted for long enough, and that
-// this is to count.
+// decideSafety decides whether the volume may be detached. timedOut states that it has been
+// unwanted for the timeout, and that timeouts are enabled.
 //
 // Upstream: pkg/controller/volume/attachdetach/reconciler reconcile (v1.36).
 func decideSafety(node nodeFacts, timedOut bool) detachSafety {
@@ -61,7 +61,7 @@ func decideSafety(node nodeFacts, timedOut bool) detachSafety {
 	}
 }
 
-// nodeFactsOf reads a node; nil, a node that is not there, is neither ready nor out of service.
+// nodeFactsOf reads a node. A node that does not exist (nil) is neither ready nor out of service.
 func nodeFactsOf(node *corev1.Node, inUse bool) nodeFacts {
 	if node == nil {
 		return nodeFacts{inUse: inUse}
@@ -76,7 +76,7 @@ func isReady(node *corev1.Node) bool {
 	})
 }
 
-// isOutOfService asks for the taint's key only, whatever its effect.
+// isOutOfService reports whether the node has the out-of-service taint, with any effect.
 //
 // Upstream: pkg/controller/volume/attachdetach/reconciler hasOutOfServiceTaint (v1.36).
 func isOutOfService(node *corev1.Node) bool {

@@ -8,18 +8,18 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// migrated are the plugins whose volumes CSI drivers attach. Upstream asks for the annotation
-// storage.alpha.kubernetes.io/migrated-plugins of the node's CSINode only where a migration is not complete, and in v1.36
-// all are.
+// migrated translates the volumes of plugins that were migrated to CSI. Upstream reads the
+// annotation storage.alpha.kubernetes.io/migrated-plugins of the node's CSINode only where a
+// migration is incomplete. In v1.36 all are complete.
 //
 // Upstream: pkg/volume/csimigration IsMigrationCompleteForPlugin (v1.36).
 var migrated = plugins.Migrated()
 
-// specOfAttachment is the volume that a VolumeAttachment names: its PersistentVolume's or the one written out in it; nil where
-// there is none.
+// specOfAttachment returns the volume that a VolumeAttachment names: its PersistentVolume or its
+// inline volume spec. It returns nil if there is none.
 //
-// Differs: upstream passes over volumes that are written out, so that one whose pod went while no controller ran stays
-// attached for good (L4).
+// Differs: upstream ignores inline volume specs. An inline volume whose pod was deleted while no
+// controller ran stays attached indefinitely (L4).
 //
 // Upstream: pkg/controller/volume/attachdetach processVolumeAttachments (v1.36).
 func (c *Controller) specOfAttachment(attachment *storagev1.VolumeAttachment) *plugins.Spec {
@@ -41,7 +41,9 @@ func (c *Controller) specOfAttachment(attachment *storagev1.VolumeAttachment) *p
 	return spec
 }
 
-// sameVolume tells whether two specs are of the same version of a volume. Translated ones are made anew each time.
+// sameVolume reports whether two specs have the same version of a volume. Translated specs are new
+// objects each time.
 func sameVolume(a, b *plugins.Spec) bool {
-	return a.PersistentVolume == b.PersistentVolume || equality.Semantic.DeepEqual(a.PersistentVolume, b.PersistentVolume)
+	return a.PersistentVolume == b.PersistentVolume ||
+		equality.Semantic.DeepEqual(a.PersistentVolume, b.PersistentVolume)
 }

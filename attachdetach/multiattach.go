@@ -8,8 +8,8 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// operationKey is the key under which a volume is attached to and detached from a node: its own for each node where the
-// volume may be on several, else one for all.
+// operationKey returns the key of attach and detach operations. A volume that may be on several
+// nodes has one key for each node, any other volume has one key.
 //
 // Upstream: pkg/volume/util/operationexecutor AttachVolume, DetachVolume (v1.36).
 func operationKey(volume corev1.UniqueVolumeName, spec *plugins.Spec, node types.NodeName) executor.Key {
@@ -19,11 +19,12 @@ func operationKey(volume corev1.UniqueVolumeName, spec *plugins.Spec, node types
 	return executor.Key{Volume: volume}
 }
 
-// blockers returns the attachments because of which a volume for one node only must not be attached to this one: all
-// others.
+// blockers returns the attachments that prevent an attach of a single-node volume: those on all
+// other nodes.
 //
-// Differs: upstream counts confirmed attachments only, so that a volume whose detach failed, or whose attach did in a way
-// that may still succeed, is attached to a second node (DELIBERATE BUT DANGEROUS since kubernetes PR 71276, I15).
+// Differs: upstream counts confirmed attachments only. After a failed detach, or a failed attach
+// that may still succeed, it attaches the volume to a second node (DELIBERATE BUT DANGEROUS since
+// kubernetes PR 71276, I15).
 //
 // Upstream: pkg/controller/volume/attachdetach/cache GetNodesForAttachedVolume (v1.36).
 func (c *Controller) blockers(d *desiredVolume) []*attachedVolume {
@@ -39,7 +40,7 @@ func (c *Controller) blockers(d *desiredVolume) []*attachedVolume {
 	return others
 }
 
-// reportMultiAttach tells the pods that wait for the volume, once, that it is attached elsewhere.
+// reportMultiAttach records once, on the waiting pods, that the volume is attached elsewhere.
 //
 // Upstream: pkg/controller/volume/attachdetach/reconciler reportMultiAttachError (v1.36).
 func (c *Controller) reportMultiAttach(d *desiredVolume, blockers []*attachedVolume) {
@@ -53,7 +54,7 @@ func (c *Controller) reportMultiAttach(d *desiredVolume, blockers []*attachedVol
 			others = append(others, w.Pods()...)
 		}
 	}
-	c.recordEvents(d.Pods(), corev1.EventTypeWarning, FailedAttachVolume, func(pod *corev1.Pod) string {
+	c.recordEvents(d.Pods(), corev1.EventTypeWarning, reasonFailedAttach, func(pod *corev1.Pod) string {
 		return multiAttachMessage(d.Spec, pod, others)
 	})
 }

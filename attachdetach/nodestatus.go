@@ -15,13 +15,14 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// nodeStatus writes node.status.volumesAttached, by which a kubelet learns what it may mount. A node is written when
-// something to report changed, and before a detach; of one node, one write is under way at a time, so that an older list
-// cannot overtake a newer one.
+// A nodeStatus writes node.status.volumesAttached, from which a kubelet learns what it may mount. A
+// node is written when its reported volumes change, and before a detach. Only one write of a node
+// is in flight at a time, so that an older list cannot overtake a newer one.
 //
-// Differs: upstream sends the difference between its cached copy of the node and the new list, which is empty, and takes
-// nothing back, while the cache does not show the list it wrote before; here the whole list is sent. Upstream looks for
-// the node in its cache and lets a detach begin when it is not there; here the API server says whether it is.
+// Differs: upstream sends the difference between its cached node and the new list. The difference
+// is empty, and removes nothing, while the cache does not show the list written before. Here the
+// whole list is sent. Upstream looks up the node in its cache, and starts the detach if it is not
+// there; here the API server decides whether the node exists.
 //
 // Upstream: pkg/controller/volume/attachdetach/statusupdater (v1.36).
 type nodeStatus struct {
@@ -29,7 +30,7 @@ type nodeStatus struct {
 	client  kubernetes.Interface
 	actual  *actualStateOfWorld
 	queue   *sim.Queue[types.NodeName]
-	written map[types.NodeName][]corev1.AttachedVolume // what the API server is known to have, from this controller
+	written map[types.NodeName][]corev1.AttachedVolume // last list that this controller wrote
 	writing map[types.NodeName]bool
 }
 
@@ -44,11 +45,11 @@ func newNodeStatus(cfg Config, actual *actualStateOfWorld) *nodeStatus {
 	return s
 }
 
-// changed has the node written soon.
+// changed queues a write of the node.
 func (s *nodeStatus) changed(node types.NodeName) { s.queue.Add(node) }
 
-// flush writes the node's list, unless it stands there already. It leaves the component. A node that is not there is no
-// error: it is written when it comes back.
+// flush writes the node's list unless the API server has it already. It leaves the process. A
+// missing node is not an error; it is written when it exists again.
 //
 // Upstream: pkg/controller/volume/attachdetach/statusupdater UpdateNodeStatusForNode (v1.36).
 func (s *nodeStatus) flush(ctx context.Context, node types.NodeName) error {
@@ -74,8 +75,8 @@ func (s *nodeStatus) flush(ctx context.Context, node types.NodeName) error {
 	return nil
 }
 
-// nodeChanged takes in what the cache shows of a node; old is nil for one that is new. A node that came back, or whose
-// list somebody else changed, is written again.
+// nodeChanged processes a node from the cache; old is nil for a new one. A recreated node, or one
+// whose list another client changed, is written again.
 //
 // Upstream: pkg/controller/volume/attachdetach nodeAdd (v1.36), with SetNodeStatusUpdateNeeded.
 func (s *nodeStatus) nodeChanged(old, node *corev1.Node) {
@@ -90,23 +91,24 @@ func (s *nodeStatus) nodeChanged(old, node *corev1.Node) {
 	}
 }
 
-// wasOverwritten tells whether the list that stands there by this controller's word was replaced by another.
+// wasOverwritten reports whether the list that this controller wrote was replaced by another.
 func (s *nodeStatus) wasOverwritten(old, node *corev1.Node) bool {
 	written, ok := s.written[types.NodeName(node.Name)]
-	return ok && slices.Equal(old.Status.VolumesAttached, written) && !slices.Equal(node.Status.VolumesAttached, written)
+	return ok && slices.Equal(old.Status.VolumesAttached, written) &&
+		!slices.Equal(node.Status.VolumesAttached, written)
 }
 
-// isUnwritten tells whether nothing is known to stand there by this controller's word, nor soon will: it started from what an
-// old cache showed, and did not write since.
+// isUnwritten reports whether this controller has neither written the node's list nor is writing
+// it. That is so after a start from a stale cache.
 func (s *nodeStatus) isUnwritten(node types.NodeName) bool {
 	_, ok := s.written[node]
 	return !ok && !s.writing[node]
 }
 
-// nodeDeleted forgets what was written.
+// nodeDeleted forgets the written list.
 func (s *nodeStatus) nodeDeleted(node types.NodeName) { delete(s.written, node) }
 
-// statusPatch is the whole list; an empty one takes the field away.
+// statusPatch returns a patch with the whole list. An empty list removes the field.
 func statusPatch(list []corev1.AttachedVolume) []byte {
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"volumesAttached": list}})
 	if err != nil {

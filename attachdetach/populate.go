@@ -13,16 +13,17 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// podsByNode is the index of the cache of pods by node; it has podclaims.Index besides.
+// podsByNode is the index of the pod cache by node. The cache also has podclaims.Index.
 const podsByNode = "attachdetach-node"
 
 var podIndexers = cache.Indexers{
 	podsByNode: func(object any) ([]string, error) { return []string{object.(*corev1.Pod).Spec.NodeName}, nil },
 }
 
-// podChanged takes in what a pod wants.
+// podChanged updates the volumes that a pod wants.
 //
-// Upstream: pkg/controller/volume/attachdetach podAdd, podUpdate, and util ProcessPodVolumes (v1.36).
+// Upstream: pkg/controller/volume/attachdetach podAdd, podUpdate, and util ProcessPodVolumes
+// (v1.36).
 func (c *Controller) podChanged(pod *corev1.Pod) {
 	key, node := keyOf(pod), types.NodeName(pod.Spec.NodeName)
 	switch {
@@ -39,15 +40,15 @@ func (c *Controller) podChanged(pod *corev1.Pod) {
 
 func (c *Controller) podDeleted(pod *corev1.Pod) { c.enqueue(c.desired.deletePod(keyOf(pod))) }
 
-// claimChanged looks again at the pods that use a claim.
+// claimChanged re-examines the pods that use a claim.
 //
 // Upstream: pkg/controller/volume/attachdetach syncPVCByKey (v1.36).
 func (c *Controller) claimChanged(namespace, name string) {
 	c.populateBy(podclaims.Index, namespace+"/"+name)
 }
 
-// persistentVolumeChanged looks again at the pods whose claim the volume is bound to; if it is new, old being nil, at its
-// VolumeAttachments first, which told nothing without it.
+// persistentVolumeChanged re-examines the pods of the claim to which the volume is bound. For a new
+// volume (old is nil) it first processes its VolumeAttachments, which could not be resolved before.
 func (c *Controller) persistentVolumeChanged(old, volume *corev1.PersistentVolume) {
 	if old == nil {
 		c.persistentVolumeAdded(volume)
@@ -57,10 +58,11 @@ func (c *Controller) persistentVolumeChanged(old, volume *corev1.PersistentVolum
 	}
 }
 
-// driversChanged looks again at all volumes: whether they are attached at all may have changed. Those that a pod has come to
-// want are looked at as they were then, as its claim or its node may be gone by now.
+// driversChanged re-examines all volumes, since a driver may no longer need attaching. Desired
+// volumes are judged by their stored spec, because their claim or node may be gone.
 //
-// Upstream: pkg/controller/volume/attachdetach/populator findAndRemoveDeletedPods, its second half (v1.36).
+// Upstream: pkg/controller/volume/attachdetach/populator findAndRemoveDeletedPods, its second half
+// (v1.36).
 func (c *Controller) driversChanged() {
 	for _, volumes := range sortedValues(c.desired.volumes) {
 		for _, d := range sortedValues(volumes) {
@@ -73,8 +75,8 @@ func (c *Controller) driversChanged() {
 	c.populateAll()
 }
 
-// pluginsChanged looks again at all pods, whose volumes may be attached by another plugin now, or by one at last; and asks for
-// attachments that one that was away could not be asked for.
+// pluginsChanged re-examines all pods, whose volumes may have gained or changed a plugin. It also
+// schedules the verification of attachments whose plugin was missing.
 func (c *Controller) pluginsChanged() {
 	if !c.recovered {
 		return
@@ -85,7 +87,7 @@ func (c *Controller) pluginsChanged() {
 	}
 }
 
-// populateNode looks again at the pods of a node.
+// populateNode re-examines the pods of a node.
 func (c *Controller) populateNode(node types.NodeName) { c.populateBy(podsByNode, string(node)) }
 
 func (c *Controller) populateBy(index, value string) {
@@ -108,7 +110,7 @@ func (c *Controller) populateAll() {
 	}
 }
 
-// volumesOf makes out the volumes of a pod.
+// volumesOf resolves the volumes of a pod.
 func (c *Controller) volumesOf(pod *corev1.Pod) []podVolume {
 	volumes := make([]podVolume, len(pod.Spec.Volumes))
 	for i := range pod.Spec.Volumes {
@@ -131,8 +133,8 @@ func (c *Controller) volumeOf(pod *corev1.Pod, volume *corev1.Volume) podVolume 
 	return v
 }
 
-// identify finds the unique name of a volume and who attaches it. A plugin that is not there may be on its way back: what was
-// wanted of it stays wanted.
+// identify returns the unique name and the attacher of a volume. A missing plugin may return, so
+// its volumes stay wanted.
 func (c *Controller) identify(spec *plugins.Spec) (corev1.UniqueVolumeName, plugins.Attacher, resolution) {
 	plugin, err := c.cfg.Plugins.FindBySpec(spec)
 	if err != nil {
@@ -152,8 +154,8 @@ func (c *Controller) identify(spec *plugins.Spec) (corev1.UniqueVolumeName, plug
 	return plugins.UniqueVolumeName(plugin.Name(), name), plugin.Attacher, attachable
 }
 
-// specOf is the volume behind a pod's volume. It fails while the claim is not there, not bound, or bound to a volume that
-// is not bound to it.
+// specOf returns the volume behind a pod's volume. It fails if the claim does not exist or is not
+// bound, or if the volume is not bound to the claim.
 //
 // Upstream: pkg/controller/volume/attachdetach/util createInTreeVolumeSpec (v1.36).
 func (c *Controller) specOf(pod *corev1.Pod, volume *corev1.Volume) (*plugins.Spec, error) {
@@ -184,7 +186,7 @@ func (c *Controller) specOf(pod *corev1.Pod, volume *corev1.Volume) (*plugins.Sp
 	return &plugins.Spec{PersistentVolume: persistent, ReadOnly: readOnly}, nil
 }
 
-// setMissingSpecs tells the attachments of which only the name is known, after a restart, what they are.
+// setMissingSpecs sets the specs of attachments of which only the name is known after a restart.
 func (c *Controller) setMissingSpecs(node types.NodeName, volumes []podVolume) {
 	for _, v := range volumes {
 		if a := c.actual.get(v.volume, node); a != nil && a.Spec == nil {
@@ -193,13 +195,13 @@ func (c *Controller) setMissingSpecs(node types.NodeName, volumes []podVolume) {
 	}
 }
 
-// isReplaced tells whether the pod of that name that is known is another one.
+// isReplaced reports whether the pod stored under key has another UID.
 func (d *desiredStateOfWorld) isReplaced(key types.NamespacedName, uid types.UID) bool {
-	known, ok := d.pods[key]
-	return ok && known.uid != uid
+	stored, ok := d.pods[key]
+	return ok && stored.uid != uid
 }
 
-// list is all that a lister has; one over a cache does not fail.
+// list returns all objects of a lister. A lister over a cache does not fail.
 func list[T any](from func(labels.Selector) ([]T, error)) []T {
 	objects, err := from(labels.Everything())
 	if err != nil {

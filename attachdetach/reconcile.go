@@ -14,20 +14,21 @@ import (
 	"github.com/volsim/volsim/executor"
 )
 
-// detachVerdict tells whether a volume is detached from a node now, and if not, what that waits for.
+// A detachVerdict states whether a volume is detached from a node now, or what the detach waits
+// for.
 type detachVerdict int
 
 // The verdicts about detaching.
 const (
-	detachNotNeeded    detachVerdict = iota // it is wanted there, or not attached
+	detachNotNeeded    detachVerdict = iota // wanted there, or not attached
 	detachNow                               //
 	detachAfterRunning                      // another operation on the volume runs
 	detachAfterBackoff                      // detaching failed a short while ago
-	DetachAfterUnmount                      // the node uses it
+	detachAfterUnmount                      // the node uses it
 	detachNoPlugin                          // no plugin of that name can detach
 )
 
-// String gives the verdict in a few words.
+// String returns the verdict in words.
 func (v detachVerdict) String() string {
 	return [...]string{
 		"no detach needed", "detach", "wait for the running operation", "wait for the back-off",
@@ -35,19 +36,19 @@ func (v detachVerdict) String() string {
 	}[v]
 }
 
-// attachVerdict tells whether a volume is attached to a node now, and if not, what that waits for.
+// An attachVerdict states whether a volume is attached to a node now, or what the attach waits for.
 type attachVerdict int
 
 // The verdicts about attaching.
 const (
-	attachNotNeeded    attachVerdict = iota // it is attached
+	attachNotNeeded    attachVerdict = iota // already attached
 	attachNow                               //
 	attachAfterRunning                      // another operation on the volume runs
 	attachAfterBackoff                      // attaching failed a short while ago
-	AttachAfterOthers                       // it is, or may be, attached to another node, and may be to one only
+	attachAfterOthers                       // a single-node volume that is, or may be, attached to another node
 )
 
-// String gives the verdict in a few words.
+// String returns the verdict in words.
 func (v attachVerdict) String() string {
 	return [...]string{
 		"no attach needed", "attach", "wait for the running operation", "wait for the back-off",
@@ -55,26 +56,27 @@ func (v attachVerdict) String() string {
 	}[v]
 }
 
-// detachFacts is all that the decision to detach depends on.
+// detachFacts holds everything that the decision to detach depends on.
 type detachFacts struct {
 	wanted    bool
 	canDetach bool
 	check     error // the executor's, for the operation
 	node      nodeFacts
-	requested time.Time // zero: not asked for before
+	requested time.Time // start of the timeout; zero: not started
 	now       time.Time
-	wait      time.Duration // after which a node that is not ready is not waited for; 0: never
+	wait      time.Duration // unmount timeout on a node that is not ready; 0: none
 }
 
-// detachDecision is a verdict and what goes with it.
+// A detachDecision is a verdict with its details.
 type detachDecision struct {
 	verdict detachVerdict
-	until   time.Time // when time alone may change the verdict; zero: never
+	until   time.Time // time at which the verdict may change by itself; zero: never
 	safety  detachSafety
-	timeout bool // the wait is over
+	timeout bool // the unmount timeout has passed
 }
 
-// decideDetach decides in upstream's order: nothing is begun, and no clock started, while another operation is under way.
+// decideDetach decides in upstream's order: while another operation is in flight, no detach and no
+// timeout starts.
 //
 // Upstream: pkg/controller/volume/attachdetach/reconciler reconcile (v1.36).
 func decideDetach(f detachFacts) detachDecision {
@@ -96,7 +98,7 @@ func decideDetach(f detachFacts) detachDecision {
 	d := detachDecision{verdict: detachNow, timeout: f.wait > 0 && !f.now.Before(deadline)}
 	d.safety = decideSafety(f.node, d.timeout)
 	if d.safety == safetyInUse {
-		d.verdict = DetachAfterUnmount
+		d.verdict = detachAfterUnmount
 		if f.wait > 0 && !d.timeout {
 			d.until = deadline
 		}
@@ -104,25 +106,25 @@ func decideDetach(f detachFacts) detachDecision {
 	return d
 }
 
-// attachFacts is all that the decision to attach depends on.
+// attachFacts holds everything that the decision to attach depends on.
 type attachFacts struct {
 	state    attachState
-	blockers int   // other nodes it must be detached from first
+	blockers int   // other nodes from which it must be detached first
 	check    error // the executor's, for the operation
 }
 
-// decideAttach decides in upstream's order: while an operation is under way nobody is told that the volume is attached
-// elsewhere.
+// decideAttach decides in upstream's order: while an operation is in flight, no multi-attach event
+// is recorded.
 //
 // Upstream: pkg/controller/volume/attachdetach/reconciler attachDesiredVolumes (v1.36).
 func decideAttach(f attachFacts) attachVerdict {
 	switch {
 	case errors.Is(f.check, executor.ErrPending):
 		return attachAfterRunning
-	case f.state == Attached:
+	case f.state == stateAttached:
 		return attachNotNeeded
 	case f.blockers > 0:
-		return AttachAfterOthers
+		return attachAfterOthers
 	case f.check != nil:
 		return attachAfterBackoff
 	default:
@@ -130,9 +132,10 @@ func decideAttach(f attachFacts) attachVerdict {
 	}
 }
 
-// syncVolume brings one volume nearer to what is wanted: detaches from the nodes where it is not wanted first, so that a pod
-// that moved finds it free, then attaches. What it starts it does not wait for; it is called again when that is done. It
-// leaves the component to write node statuses; an error is that of such a write, and the volume is to be tried again.
+// syncVolume reconciles one volume. It first detaches from the nodes where the volume is not
+// wanted, so that a moved pod finds it free, then attaches. It does not wait for operations; the
+// volume is queued again when they end. It leaves the process to write node statuses. An error is
+// the error of such a write, and the volume is retried.
 //
 // Upstream: pkg/controller/volume/attachdetach/reconciler reconcile (v1.36).
 func (c *Controller) syncVolume(ctx context.Context, volume corev1.UniqueVolumeName) error {
@@ -152,8 +155,8 @@ func (c *Controller) syncVolume(ctx context.Context, volume corev1.UniqueVolumeN
 	return errors.Join(errs...)
 }
 
-// detachOrder is where the volume is attached, the node tried longest ago first: where nodes share a key and its
-// back-off, one that keeps failing must not keep the others from their turn.
+// detachOrder returns the nodes to which the volume is attached, least recently tried first. Nodes
+// may share a key and its back-off; a node whose detach keeps failing must not starve the others.
 func (c *Controller) detachOrder(volume corev1.UniqueVolumeName) []types.NodeName {
 	attachments := c.actual.Attachments(volume)
 	slices.SortStableFunc(attachments, func(a, b *attachedVolume) int { return a.DetachTried.Compare(b.DetachTried) })
@@ -175,7 +178,7 @@ func (c *Controller) syncDetach(ctx context.Context, volume corev1.UniqueVolumeN
 	}
 	c.requeueAt(volume, d.until)
 	switch d.verdict {
-	case DetachAfterUnmount:
+	case detachAfterUnmount:
 		c.requestDetach(a)
 	case detachNow:
 		c.requestDetach(a)
@@ -184,7 +187,7 @@ func (c *Controller) syncDetach(ctx context.Context, volume corev1.UniqueVolumeN
 	return nil
 }
 
-// requestDetach starts the clock of an attachment that is not wanted any more, once.
+// requestDetach starts the unmount timeout of an unwanted attachment, once.
 func (c *Controller) requestDetach(a *attachedVolume) {
 	if a.DetachRequested.IsZero() {
 		a.DetachRequested = c.cfg.Process.Now()
@@ -193,8 +196,8 @@ func (c *Controller) requestDetach(a *attachedVolume) {
 
 func (c *Controller) syncAttach(ctx context.Context, d *desiredVolume) {
 	if a := c.actual.get(d.Volume, d.Node); a != nil {
-		// Differs: upstream resets the clock of attached volumes only; one that is uncertain and was wanted again
-		// meanwhile may lose its six minutes.
+		// Differs: upstream resets the timeout of attached volumes only. An uncertain one that was
+		// wanted again meanwhile may lose its six minutes.
 		a.DetachRequested = time.Time{}
 	}
 	verdict, blockers, until := c.decideAttach(d)
@@ -203,7 +206,7 @@ func (c *Controller) syncAttach(ctx context.Context, d *desiredVolume) {
 	}
 	c.requeueAt(d.Volume, until)
 	switch verdict {
-	case AttachAfterOthers:
+	case attachAfterOthers:
 		c.reportMultiAttach(d, blockers)
 	case attachNow:
 		c.attach(d)
@@ -213,7 +216,7 @@ func (c *Controller) syncAttach(ctx context.Context, d *desiredVolume) {
 // decideDetach gathers the facts about an attachment and decides.
 func (c *Controller) decideDetach(a *attachedVolume) detachDecision {
 	if c.desired.Get(a.Volume, a.Node) != nil {
-		return decideDetach(detachFacts{wanted: true}) // which is most of them, and for which nothing else matters
+		return decideDetach(detachFacts{wanted: true}) // the common case
 	}
 	_, err := c.detacher(a.Volume)
 	node, _ := c.nodes.Get(string(a.Node))
@@ -244,7 +247,7 @@ func (c *Controller) decideAttach(d *desiredVolume) (attachVerdict, []*attachedV
 	return verdict, blockers, until
 }
 
-// forceDetachAfter is how long a node that is not ready is waited for; 0: for ever.
+// forceDetachAfter returns the unmount timeout on a node that is not ready; 0 means none.
 func (c *Controller) forceDetachAfter() time.Duration {
 	if c.cfg.DisableForceDetach {
 		return 0
@@ -252,7 +255,7 @@ func (c *Controller) forceDetachAfter() time.Duration {
 	return cmp.Or(c.cfg.MaxWaitForUnmount, maxWaitForUnmount)
 }
 
-// requeueAt has the volume looked at again at a time, unless that is to happen before anyway. Zero is never.
+// requeueAt queues the volume at a time, unless it is queued before. A zero time is ignored.
 func (c *Controller) requeueAt(volume corev1.UniqueVolumeName, at time.Time) {
 	now := c.cfg.Process.Now()
 	if at.IsZero() {

@@ -43,11 +43,11 @@ func TestDecideDetach(t *testing.T) {
 	}, {
 		name:  "in use, asked for the first time",
 		facts: detachFacts{canDetach: true, wait: wait, node: mounted},
-		want:  detachDecision{verdict: DetachAfterUnmount, until: now.Add(wait)},
+		want:  detachDecision{verdict: detachAfterUnmount, until: now.Add(wait)},
 	}, {
 		name:  "in use, asked for before",
 		facts: detachFacts{canDetach: true, wait: wait, node: unready, requested: now.Add(-time.Minute)},
-		want:  detachDecision{verdict: DetachAfterUnmount, until: now.Add(5 * time.Minute)},
+		want:  detachDecision{verdict: detachAfterUnmount, until: now.Add(5 * time.Minute)},
 	}, {
 		name:  "in use for too long, not ready",
 		facts: detachFacts{canDetach: true, wait: wait, node: unready, requested: now.Add(-wait)},
@@ -55,11 +55,11 @@ func TestDecideDetach(t *testing.T) {
 	}, {
 		name:  "in use for too long, ready",
 		facts: detachFacts{canDetach: true, wait: wait, node: mounted, requested: now.Add(-wait)},
-		want:  detachDecision{verdict: DetachAfterUnmount, timeout: true},
+		want:  detachDecision{verdict: detachAfterUnmount, timeout: true},
 	}, {
 		name:  "in use for too long, not ready, force disabled",
 		facts: detachFacts{canDetach: true, node: unready, requested: now.Add(-wait)},
-		want:  detachDecision{verdict: DetachAfterUnmount},
+		want:  detachDecision{verdict: detachAfterUnmount},
 	}, {
 		name:  "in use, out of service, ready",
 		facts: detachFacts{canDetach: true, node: nodeFacts{inUse: true, ready: true, outOfService: true}},
@@ -81,13 +81,13 @@ func TestDecideAttach(t *testing.T) {
 		want  attachVerdict
 	}{
 		{"detached", attachFacts{}, attachNow},
-		{"uncertain", attachFacts{state: Uncertain}, attachNow},
-		{"attached", attachFacts{state: Attached}, attachNotNeeded},
-		{"attached, in back-off", attachFacts{state: Attached, check: &executor.BackoffError{}}, attachNotNeeded},
+		{"uncertain", attachFacts{state: stateUncertain}, attachNow},
+		{"attached", attachFacts{state: stateAttached}, attachNotNeeded},
+		{"attached, in back-off", attachFacts{state: stateAttached, check: &executor.BackoffError{}}, attachNotNeeded},
 		{"another operation runs", attachFacts{blockers: 1, check: &executor.PendingError{}}, attachAfterRunning},
-		{"attached elsewhere", attachFacts{blockers: 1}, AttachAfterOthers},
-		{"attached elsewhere, in back-off", attachFacts{blockers: 1, check: &executor.BackoffError{}}, AttachAfterOthers},
-		{"failed a short while ago", attachFacts{state: Uncertain, check: &executor.BackoffError{}}, attachAfterBackoff},
+		{"attached elsewhere", attachFacts{blockers: 1}, attachAfterOthers},
+		{"attached elsewhere, in back-off", attachFacts{blockers: 1, check: &executor.BackoffError{}}, attachAfterOthers},
+		{"failed a short while ago", attachFacts{state: stateUncertain, check: &executor.BackoffError{}}, attachAfterBackoff},
 	} {
 		if got := decideAttach(test.facts); got != test.want {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)

@@ -17,7 +17,7 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// attachmentsByVolume is the index of the cache of VolumeAttachments by PersistentVolume.
+// attachmentsByVolume is the index of the VolumeAttachment cache by PersistentVolume.
 const attachmentsByVolume = "attachdetach-volume"
 
 var attachmentIndexers = cache.Indexers{
@@ -26,19 +26,21 @@ var attachmentIndexers = cache.Indexers{
 	},
 }
 
-// volumeNameOf is the name of the PersistentVolume of a VolumeAttachment, or "".
+// volumeNameOf returns the name of the PersistentVolume of a VolumeAttachment, or "".
 func volumeNameOf(attachment *storagev1.VolumeAttachment) string {
 	return ptr.Deref(attachment.Spec.Source.PersistentVolumeName, "")
 }
 
-// listRetryDelay is after how long a list is asked for again that the API server did not give.
+// listRetryDelay is the delay before a failed list request is repeated.
 const listRetryDelay = time.Second
 
-// recoverState draws the two pictures when the caches are full: what the nodes are told is attached; what has a VolumeAttachment
-// object besides may be; what the pods want is wanted. All volumes are looked at afterwards: what nobody wants any more is
-// detached, what is uncertain and wanted is attached again.
+// recoverState builds the two models once the caches have synced. Volumes in a node's status are
+// attached; other volumes with a VolumeAttachment may be attached; the volumes of pods are wanted.
+// All volumes are queued afterwards: unwanted ones are detached, uncertain and wanted ones are
+// attached again.
 //
-// Upstream: pkg/controller/volume/attachdetach populateActualStateOfWorld, populateDesiredStateOfWorld (v1.36).
+// Upstream: pkg/controller/volume/attachdetach populateActualStateOfWorld,
+// populateDesiredStateOfWorld (v1.36).
 func (c *Controller) recoverState(ctx context.Context) {
 	attachments, nodes := c.listStored(ctx)
 	c.recovered = true
@@ -63,9 +65,10 @@ func (c *Controller) recoverState(ctx context.Context) {
 	}
 }
 
-// listStored are the VolumeAttachments and the nodes that there are. It leaves the component: the first lists in the caches may be
-// old. An attachment that they do not show must not be passed over when a pod wants the volume on another node; and what nodes
-// are told is all that is known of a volume whose PersistentVolume is gone, and would be written over.
+// listStored returns the VolumeAttachments and nodes of the API server. It leaves the process. The
+// caches' first lists may be stale. A VolumeAttachment that they miss must not be ignored when a
+// pod wants the volume on another node. For a volume without PersistentVolume, the node's status is
+// the only information left, and it would be overwritten.
 //
 // Differs: upstream trusts its caches (I16b).
 func (c *Controller) listStored(ctx context.Context) ([]*storagev1.VolumeAttachment, []*corev1.Node) {
@@ -82,7 +85,7 @@ func (c *Controller) listStored(ctx context.Context) ([]*storagev1.VolumeAttachm
 	return pointers(attachments.Items), pointers(nodes.Items)
 }
 
-// retry makes a request until it is answered.
+// retry repeats a request until it succeeds.
 func (c *Controller) retry(ctx context.Context, what string, request func() error) {
 	for err := request(); err != nil; err = request() {
 		logr.FromContextOrDiscard(ctx).Error(err, what)
@@ -98,8 +101,9 @@ func pointers[T any](items []T) []*T {
 	return all
 }
 
-// recoverNodes takes what nodes are told from those that there are. Whether they are managed and what they use comes from the
-// cache, which tells of changes; what a node uses that it does not show yet comes from the node itself.
+// recoverNodes reads the reported volumes from the stored nodes. Management and use come from the
+// cache, which also delivers changes. If the cache does not have the node yet, use comes from the
+// stored node.
 func (c *Controller) recoverNodes(stored []*corev1.Node) {
 	for _, node := range sorted(stored) {
 		name := types.NodeName(node.Name)
@@ -118,11 +122,11 @@ func (c *Controller) recoverNodes(stored []*corev1.Node) {
 	}
 }
 
-// recoverAttachment takes a VolumeAttachment for a sign that the volume may be attached, unless it is known to be. It returns
-// whether the volume is known.
+// recoverAttachment records the volume of a VolumeAttachment as uncertain unless it is known to be
+// attached. It returns whether the volume could be resolved.
 //
-// Differs: upstream does not learn from it what a volume is that is known to be attached; and it detaches, sooner or later, what
-// kubelets have attached that do so themselves.
+// Differs: upstream does not learn the spec of an attached volume from it. Upstream also detaches,
+// eventually, what kubelets that attach themselves have attached.
 //
 // Upstream: pkg/controller/volume/attachdetach processVolumeAttachments (v1.36).
 func (c *Controller) recoverAttachment(attachment *storagev1.VolumeAttachment) bool {
@@ -136,22 +140,24 @@ func (c *Controller) recoverAttachment(attachment *storagev1.VolumeAttachment) b
 	return spec != nil
 }
 
-// kubeletAttaches tells whether the kubelet of a node attaches volumes, and not this controller.
+// kubeletAttaches reports whether the node's kubelet, and not this controller, attaches its
+// volumes.
 func (c *Controller) kubeletAttaches(name string) bool {
 	node, err := c.nodes.Get(name)
 	if err != nil {
-		return false // it is gone, or new
+		return false // deleted or new
 	}
 	_, managed := node.Annotations[ManagedAnnotation]
 	return !managed
 }
 
-// assumeInUse takes what is or may be attached to nodes that are not there for in use by them: they cannot be asked, and the
-// controller that was here before may have known that they use it. They are given six minutes, as if it were here still.
+// assumeInUse marks everything attached to missing nodes as in use. Their status cannot be read,
+// and the previous controller may have known that they use it. The unmount timeout applies as if
+// that controller still ran.
 //
 // Upstream: pkg/controller/volume/attachdetach/cache AddVolumeNode (v1.36).
 func (c *Controller) assumeInUse() {
-	for node, attachments := range c.actual.nodes { // each is for itself: no order
+	for node, attachments := range c.actual.nodes { // independent of each other: any order
 		if _, err := c.nodes.Get(string(node)); err == nil {
 			continue
 		}
@@ -159,8 +165,8 @@ func (c *Controller) assumeInUse() {
 	}
 }
 
-// persistentVolumeAdded looks at the VolumeAttachments of a volume that the cache did not have: those that it shows by now, and
-// those that were there when the controller started.
+// persistentVolumeAdded processes the VolumeAttachments of a volume that the cache did not have:
+// those in the cache now, and those that existed at the start.
 func (c *Controller) persistentVolumeAdded(volume *corev1.PersistentVolume) {
 	shown, err := c.attachmentIndexer.ByIndex(attachmentsByVolume, volume.Name)
 	if err != nil {
@@ -179,11 +185,14 @@ func (c *Controller) persistentVolumeAdded(volume *corev1.PersistentVolume) {
 	c.unresolved = slices.DeleteFunc(c.unresolved, isOf)
 }
 
-// volumeOfAttachment is the volume of a VolumeAttachment. One whose PersistentVolume is gone tells nothing: then the spec is
-// nil.
+// volumeOfAttachment returns the volume of a VolumeAttachment. The spec is nil if its
+// PersistentVolume does not exist.
 //
-// Differs: upstream passes over those whose driver says that its volumes need no attaching any more, and never detaches them.
-func (c *Controller) volumeOfAttachment(attachment *storagev1.VolumeAttachment) (corev1.UniqueVolumeName, *plugins.Spec) {
+// Differs: upstream ignores VolumeAttachments of drivers that no longer need attaching, and never
+// detaches them.
+func (c *Controller) volumeOfAttachment(
+	attachment *storagev1.VolumeAttachment,
+) (corev1.UniqueVolumeName, *plugins.Spec) {
 	spec := c.specOfAttachment(attachment)
 	if spec == nil {
 		return "", nil

@@ -14,8 +14,8 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// attachmentChanged takes in that the cache shows a VolumeAttachment: what it is of may be attached, also when this
-// controller did not know, as when it started from an old list.
+// attachmentChanged processes a VolumeAttachment in the cache. Its volume may be attached even if
+// this controller did not know, for example after a start from a stale list.
 func (c *Controller) attachmentChanged(attachment *storagev1.VolumeAttachment) {
 	if c.kubeletAttaches(attachment.Spec.NodeName) {
 		return
@@ -37,32 +37,35 @@ func (c *Controller) attachmentChanged(attachment *storagev1.VolumeAttachment) {
 	}
 }
 
-// attachmentDeleted takes in that the cache shows a VolumeAttachment no more, or that of which volume it is cannot be told.
+// attachmentDeleted processes a VolumeAttachment that was deleted, or whose volume cannot be
+// resolved.
 func (c *Controller) attachmentDeleted(attachment *storagev1.VolumeAttachment) {
 	for _, a := range c.actual.OnNode(types.NodeName(attachment.Spec.NodeName)) {
 		c.recheckAndEnqueue(a)
 	}
 }
 
-// recheckAndEnqueue has a volume looked at whose attachment became doubtful.
+// recheckAndEnqueue queues a volume whose attachment became uncertain.
 func (c *Controller) recheckAndEnqueue(a *attachedVolume) {
 	if c.recheck(a) {
 		c.volumes.Add(a.Volume)
 	}
 }
 
-// recheck makes an attachment uncertain that is taken for certain, but that the plugin saw to be none: somebody took it away,
-// or the node's status from which it was taken was old. It is not told to the node any more, and then attached or detached
-// as the pods want. It returns whether that is a change. While an operation runs, which brings the same about, nothing is
-// doubted; Sync looks again after it.
+// recheck makes an attachment uncertain if the plugin's cache shows that it is missing: another
+// client removed it, or the node's status was stale. It is then no longer reported to the node, and
+// is attached or detached as the pods require. recheck returns whether that is a change. While an
+// operation runs it changes nothing, since the operation has the same effect; the volume is synced
+// again afterwards.
 //
-// Differs: upstream asks the plugin each minute, about all volumes, and takes for detached what is not attached at this
-// moment. Here a plugin is asked only if VolumeAttachments do not show what becomes of its volumes; see verifyAll.
+// Differs: upstream asks the plugin each minute about all volumes, and records as detached whatever
+// is not attached at that moment. Here a plugin is asked only if VolumeAttachments do not show the
+// state of its volumes; see verifyAll.
 //
-// Upstream: pkg/controller/volume/attachdetach/reconciler syncStates, and of pkg/volume/util/operationexecutor
-// GenerateVolumesAreAttachedFunc (v1.36).
+// Upstream: pkg/controller/volume/attachdetach/reconciler syncStates, and of
+// pkg/volume/util/operationexecutor GenerateVolumesAreAttachedFunc (v1.36).
 func (c *Controller) recheck(a *attachedVolume) bool {
-	if a.State != Attached || c.isBusy(a) {
+	if a.State != stateAttached || c.isBusy(a) {
 		return false
 	}
 	verifier, name := c.verifier(a.Volume)
@@ -74,12 +77,12 @@ func (c *Controller) recheck(a *attachedVolume) bool {
 	return true
 }
 
-// verifyPeriod is how often a plugin is asked whether its volumes are attached still, if VolumeAttachments do not show it.
+// verifyPeriod is the default period of verifyAll.
 //
 // Upstream: cmd/kube-controller-manager --attach-detach-reconcile-sync-period (v1.36).
 const verifyPeriod = time.Minute
 
-// scheduleVerify has an attachment that is certain asked for when the period is over, with all others.
+// scheduleVerify sets the verify timer if the volume's plugin needs it.
 func (c *Controller) scheduleVerify(volume corev1.UniqueVolumeName) {
 	if c.cfg.VerifyPeriod < 0 || c.verifying {
 		return
@@ -90,17 +93,18 @@ func (c *Controller) scheduleVerify(volume corev1.UniqueVolumeName) {
 	}
 }
 
-// verifyAll asks for all attachments that are certain and that VolumeAttachments do not show, each in an operation of its own,
-// so that nothing else is done to it meanwhile.
+// verifyAll asks the plugins about all attachments that VolumeAttachments do not show. Each
+// question is an operation, so that no other operation on the attachment runs meanwhile.
 //
-// Differs: upstream asks while other operations run, and may take for detached what was attached a moment ago.
+// Differs: upstream asks while other operations run, and may record as detached a volume that was
+// attached a moment ago.
 //
 // Upstream: pkg/controller/volume/attachdetach/reconciler sync (v1.36).
 func (c *Controller) verifyAll() {
 	c.verifying = false
 	for _, a := range c.actual.All() {
 		verifier, name := c.verifier(a.Volume)
-		if a.State != Attached || verifier == nil || verifier.Watched() {
+		if a.State != stateAttached || verifier == nil || verifier.Watched() {
 			continue
 		}
 		c.scheduleVerify(a.Volume)
@@ -108,16 +112,16 @@ func (c *Controller) verifyAll() {
 		if c.executor.Check(key, executor.VerifyAttached) != nil {
 			continue
 		}
-		is := plugins.Attached
+		state := plugins.Attached
 		c.start(executor.Operation{
 			Key:  key,
 			Name: executor.VerifyAttached,
 			Run: func(ctx context.Context) (err error) {
-				is, err = verifier.Verify(ctx, name, a.Node)
+				state, err = verifier.Verify(ctx, name, a.Node)
 				return err
 			},
 			Done: func(_ executor.Outcome, err error) {
-				if err == nil && is != plugins.Attached {
+				if err == nil && state != plugins.Attached {
 					c.actual.markUncertain(a.Volume, a.Node)
 					c.status.changed(a.Node)
 				}
@@ -126,29 +130,32 @@ func (c *Controller) verifyAll() {
 	}
 }
 
-// isBusy tells whether an operation runs that an operation on the attachment would have to wait for.
+// isBusy reports whether an operation runs that overlaps operations on the attachment.
 func (c *Controller) isBusy(a *attachedVolume) bool {
 	return c.executor.Pending(operationKey(a.Volume, a.Spec, a.Node))
 }
 
-// confirm asks the plugin whether an attachment that was uncertain has become what an operation made of it. What the
-// plugin's cache showed meanwhile may be from before.
+// confirm asks the plugin whether an uncertain attachment has the state that the operation should
+// have produced. The plugin's cache may show an older state.
 //
-// Differs: upstream does not ask: an old cache makes it take for attached what is being detached, and for detached what it
-// has not seen yet (I16b, I20).
-func (c *Controller) confirm(ctx context.Context, volume corev1.UniqueVolumeName, node types.NodeName, want plugins.AttachState) error {
+// Differs: upstream does not ask. With a stale cache it records as attached what is being detached,
+// and as detached what it has not seen yet (I16b, I20).
+func (c *Controller) confirm(
+	ctx context.Context, volume corev1.UniqueVolumeName, node types.NodeName, want plugins.AttachState,
+) error {
 	verifier, name := c.verifier(volume)
 	if verifier == nil {
 		return nil
 	}
-	is, err := verifier.Verify(ctx, name, node)
-	if err == nil && is != want {
-		err = fmt.Errorf("the attachment to node %q is %s, and should be %s", node, is, want)
+	got, err := verifier.Verify(ctx, name, node)
+	if err == nil && got != want {
+		err = fmt.Errorf("attachment to node %q is %s, want %s", node, got, want)
 	}
 	return err
 }
 
-// verifier is who knows of a volume where it is attached, and the name by which it does; nil: nobody.
+// verifier returns the verifier of a volume's plugin and the plugin's name of the volume. The
+// verifier is nil if there is none.
 func (c *Controller) verifier(volume corev1.UniqueVolumeName) (plugins.Verifier, string) {
 	pluginName, name, err := plugins.SplitUniqueName(volume)
 	if err != nil {

@@ -2,21 +2,25 @@ package executor
 
 import "time"
 
-// How long an operation that failed is not tried again: BackoffMin after the first failure, twice as long after each
-// further one, never more than BackoffMax, which is a little off two minutes so that one recognises it.
+// The back-off of a failed operation: backoffMin after the first failure, doubled with each further
+// one, at most BackoffMax. BackoffMax is slightly more than two minutes so that it is recognisable
+// in logs.
 //
-// Upstream: pkg/util/goroutinemap/exponentialbackoff initialDurationBeforeRetry, maxDurationBeforeRetry (v1.36).
+// Upstream: pkg/util/goroutinemap/exponentialbackoff initialDurationBeforeRetry,
+// maxDurationBeforeRetry (v1.36).
 const (
 	backoffMin = 500 * time.Millisecond
 	BackoffMax = 2*time.Minute + 2*time.Second
 )
 
-// forgetAfter is how long after the last failure the count of failures is kept. It is longer than any wait, so that no
-// failure is forgotten while it holds anything up, and bounds how many are kept.
+// forgetAfter is the time after the last failure at which the failure count is dropped. It is
+// longer than any back-off, so a failure that delays an operation is never dropped. It bounds the
+// number of failures kept.
 const forgetAfter = 2 * BackoffMax
 
-// Backoff is how long an operation waits after its n-th failure in succession; 0 before the first.
-func Backoff(n int) time.Duration {
+// backoff returns how long an operation waits after its n-th failure in succession. It is 0 for n
+// <= 0.
+func backoff(n int) time.Duration {
 	if n <= 0 {
 		return 0
 	}

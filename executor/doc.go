@@ -1,22 +1,30 @@
-// Package executor runs the operations on volumes of one process: attach, detach, mount, and so on.
+// Package executor runs the operations of one process on volumes: attach, detach, mount and others.
 //
-// An [Operation] has a [Key] (a volume, and perhaps a pod or a node) and a name. Of two operations whose keys overlap,
-// one runs at a time. An operation that failed is not started again before its back-off has passed: 500 ms after the first
-// failure, doubling with each, at most 2 min 2 s. Nobody waits here for another's end: [Executor.Start] says at once that it
-// is too early, and the caller, who knows whether the operation is still wanted, comes back when OnDone was called or the
-// remaining time has passed.
+//	x := executor.New(executor.Config{Process: process, OnDone: requeue})
+//	err := x.Start(executor.Operation{Key: key, Name: executor.Attach, Run: attach})
+//	if errors.Is(err, executor.ErrPending) {
+//		return // OnDone will requeue the volume
+//	}
 //
-// Failures are counted for each key and name of operation, until that operation succeeds on an overlapping key, or twice
-// the longest back-off passes without a try.
+// An [Operation] has a [Key] (a volume, and optionally a pod or a node) and a name. Of the
+// operations whose keys overlap, one runs at a time. A failed operation is not started again before
+// its back-off has passed: 500 ms after the first failure, doubled with each further one, at most 2
+// min 2 s. [Executor.Start] never blocks: it returns an error if it is too early. The caller knows
+// whether the operation is still needed; it retries when OnDone is called or the remaining time has
+// passed.
 //
-// How many operations run at once is bounded, in a way that keeps volumes apart: one on a volume of which nothing runs
-// begins at once, whatever hangs elsewhere, and what a volume has more of takes its turn. So a volume waits for its own
-// operations at most.
+// Failures are counted for each key and operation name. The count ends when that operation succeeds
+// on an overlapping key, or when twice the longest back-off passes without an attempt.
 //
-// An operation does its work in Run, which may leave the component and may call plugins; what came of it is taken in by
-// Ended, which is called always: also when Run panicked, which is that operation's failure, and nobody else's.
+// The number of running operations is bounded, but volumes do not delay each other. An operation on
+// a volume without running operations starts at once; further operations on that volume wait in a
+// queue.
 //
-// Not here: upstream's generators of operations (each controller writes its own).
+// An operation works in Run, which may leave the process and may call plugins. Its result is
+// processed in Done, which is always called. A panic in Run is a failure of that operation alone.
+//
+// What it does not do: it has no operation generators as upstream has; each controller writes its
+// own operations.
 //
 // Upstream: pkg/volume/util/nestedpendingoperations, pkg/volume/util/operationexecutor,
 // pkg/util/goroutinemap/exponentialbackoff (v1.36).

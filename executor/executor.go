@@ -16,60 +16,61 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// DefaultLimit is the bound on running operations where Config says nothing: enough to attach one volume to each node of the
-// largest cluster that Kubernetes supports, at once.
-const DefaultLimit = 10_000
+// defaultLimit is the default of Config.Limit. It allows one attach on each node of the largest
+// cluster that Kubernetes supports.
+const defaultLimit = 10_000
 
-// Config is what New must be told.
+// Config configures an Executor.
 type Config struct {
 	Process *sim.Process
-	// OnDone is called after an operation has ended, in the component's monitor, when another on the same key can
-	// already start. It must not leave the component. It may be nil.
+	// OnDone is called in the process when an operation has ended and another one on the same key
+	// can start. It must not leave the process. It may be nil.
 	OnDone func(op Operation, outcome Outcome, err error)
-	// Limit bounds how many operations run at once. One on a volume of which nothing runs begins all the same. 0:
-	// DefaultLimit.
+	// Limit bounds the number of running operations. An operation on a volume without running
+	// operations starts regardless. 0 means 10,000.
 	Limit int
 }
 
-// Executor runs operations as strands of one component. Its methods are for that component's strands.
+// An Executor runs operations as tasks of one process. Only tasks of that process may call its
+// methods.
 //
-// Differs: upstream keeps one list of all operations and looks through all of it each time; this looks at the volume's
-// only. Upstream lets any other operation on the key reset the back-off, keeps the name of the operation before, and
-// leaves failures of keys that are never used again in the list for good; here failures are counted for each key and name
-// (see the package). Upstream runs as many operations as there are.
+// Differs: upstream searches one list of all operations; this searches the operations of one
+// volume. Upstream resets the back-off when any other operation uses the key, keeps the previous
+// operation's name, and never drops failures of unused keys. Here failures are counted for each key
+// and name (see the package documentation). Upstream does not bound the number of operations.
 //
 // Upstream: pkg/volume/util/nestedpendingoperations (v1.36).
 type Executor struct {
 	cfg     Config
 	volumes map[corev1.UniqueVolumeName]*volumeJobs
-	failed  []failure // in order of time: when to look for what to forget
-	queue   []*job    // those that wait for their turn, in order, and such as had it out of order
-	running int       // strands
-	pending int       // operations that were started and have not ended
+	failed  []failure // sorted by time
+	queue   []*job    // waiting jobs in order; may contain jobs launched out of order
+	running int       // tasks
+	pending int       // operations started and not ended
 }
 
-// volumeJobs is what is known of one volume.
+// volumeJobs holds the state of one volume.
 type volumeJobs struct {
-	entries []*entry // running ones and failed ones, in order of first start
-	running int      // strands
-	queue   []*job   // those that wait for their turn, in order
+	entries []*entry // running and failed operations, in order of first start
+	running int      // tasks
+	queue   []*job   // waiting jobs in order
 }
 
-// entry is what is known of one name of operation on one key.
+// An entry holds the state of one operation name on one key.
 type entry struct {
 	key      Key
 	name     string
-	pending  bool // it was started, and has not ended
-	failures int  // in succession, not counting one that runs
+	pending  bool // started and not ended
+	failures int  // in succession, without a running attempt
 	failedAt time.Time
-	err      error // of the last failure
+	err      error // last failure
 }
 
-// job is an operation that was started.
+// A job is an operation that was started.
 type job struct {
 	op       Operation
 	entry    *entry
-	launched bool // it has its strand
+	launched bool // its task exists
 }
 
 type failure struct {
@@ -77,15 +78,16 @@ type failure struct {
 	at     time.Time
 }
 
-// New makes an executor that runs nothing.
+// New returns an executor without operations.
 func New(cfg Config) *Executor {
-	cfg.Limit = cmp.Or(cfg.Limit, DefaultLimit)
+	cfg.Limit = cmp.Or(cfg.Limit, defaultLimit)
 	return &Executor{cfg: cfg, volumes: map[corev1.UniqueVolumeName]*volumeJobs{}}
 }
 
-// Start lets the operation run, as soon as the bound lets it. It returns an error, and does nothing, when an overlapping one
-// runs or is to run (*PendingError) or when an operation of this name failed on an overlapping key and still has to wait
-// (*BackoffError).
+// Start runs the operation, or queues it if the limit is reached. It returns an error, and does
+// nothing, if an overlapping operation runs or is queued (*PendingError). It returns a
+// *BackoffError if an operation of this name failed on an overlapping key and its back-off has not
+// passed.
 //
 // Upstream: pkg/volume/util/nestedpendingoperations Run (v1.36).
 func (x *Executor) Start(op Operation) error {
@@ -105,7 +107,7 @@ func (x *Executor) Start(op Operation) error {
 	return nil
 }
 
-// launch gives an operation its strand.
+// launch starts the task of a job.
 func (x *Executor) launch(b *job) {
 	b.launched = true
 	x.running++
@@ -116,8 +118,8 @@ func (x *Executor) launch(b *job) {
 	})
 }
 
-// run lets an operation do its work. A panic is its failure, but for the one that carries a strand out of a component that
-// has ended.
+// run executes an operation and returns a panic as an error. The panic that unwinds a task of a
+// crashed process passes through.
 func (x *Executor) run(ctx context.Context, op Operation) (err error) {
 	defer func() {
 		value := recover()
@@ -129,7 +131,8 @@ func (x *Executor) run(ctx context.Context, op Operation) (err error) {
 		}
 		panicked := &PanicError{Value: value, Stack: string(debug.Stack())}
 		x.cfg.Process.RecordPanic(value, panicked.Stack)
-		logr.FromContextOrDiscard(ctx).Error(panicked, "operation panicked", "operation", op.Name, "key", op.Key.String(), "stack", panicked.Stack)
+		logr.FromContextOrDiscard(ctx).Error(panicked, "operation panicked", "operation", op.Name,
+			"key", op.Key.String(), "stack", panicked.Stack)
 		err = panicked
 	}()
 	return op.Run(ctx)
@@ -165,7 +168,7 @@ func (x *Executor) Check(key Key, name string) error {
 	return nil
 }
 
-// Pending tells whether an operation runs, or is to run, whose key overlaps key.
+// Pending reports whether an operation whose key overlaps key runs or is queued.
 //
 // Upstream: pkg/volume/util/nestedpendingoperations IsOperationPending (v1.36).
 func (x *Executor) Pending(key Key) bool {
@@ -175,20 +178,20 @@ func (x *Executor) Pending(key Key) bool {
 	})
 }
 
-// Running is how many operations were started and have not ended.
+// Running returns the number of operations that were started and have not ended.
 func (x *Executor) Running() int { return x.pending }
 
-// Wait leaves the component until all operations have ended, or limit has passed (0: no limit). It returns whether they
-// have. Failures that are remembered do not hold it up.
+// Wait leaves the process until all operations have ended or limit has passed (0: no limit). It
+// reports whether all operations have ended. Recorded failures do not delay it.
 //
-// Differs: upstream may wait for ever for failures of keys that are never used again.
+// Differs: upstream may wait indefinitely for failures of keys that are never used again.
 //
 // Upstream: pkg/volume/util/nestedpendingoperations Wait (v1.36).
 func (x *Executor) Wait(limit time.Duration) bool {
 	return x.cfg.Process.Wait("the end of all operations", limit, func() bool { return x.pending == 0 })
 }
 
-// String draws what runs and what has failed, a line each, sorted by volume.
+// String returns one line for each running or failed operation, sorted by volume.
 func (x *Executor) String() string {
 	var b strings.Builder
 	for _, volume := range slices.Sorted(maps.Keys(x.volumes)) {
@@ -203,18 +206,18 @@ func (e *entry) String() string {
 	if e.pending {
 		return fmt.Sprintf("%s running, %d failures before", e.name, e.failures)
 	}
-	return fmt.Sprintf("%s failed %d times, waits %v: %v", e.name, e.failures, Backoff(e.failures), e.err)
+	return fmt.Sprintf("%s failed %d times, waits %v: %v", e.name, e.failures, backoff(e.failures), e.err)
 }
 
 func (e *entry) backoff(now time.Time) *BackoffError {
-	wait := Backoff(e.failures)
+	wait := backoff(e.failures)
 	return &BackoffError{
 		Key: e.key, Name: e.name, FailedAt: e.failedAt, Failures: e.failures, Err: e.err,
 		Wait: wait, Remaining: e.failedAt.Add(wait).Sub(now),
 	}
 }
 
-// jobsOf finds or makes a volume's table.
+// jobsOf returns the state of a volume, and creates it if necessary.
 func (x *Executor) jobsOf(volume corev1.UniqueVolumeName) *volumeJobs {
 	t := x.volumes[volume]
 	if t == nil {
@@ -224,7 +227,8 @@ func (x *Executor) jobsOf(volume corev1.UniqueVolumeName) *volumeJobs {
 	return t
 }
 
-// entry finds or makes the entry of a key and name. One for a key without a volume is never kept.
+// entry returns the entry of a key and name, and creates it if necessary. An entry for a key
+// without a volume is not kept.
 func (t *volumeJobs) entry(key Key, name string) *entry {
 	for _, e := range t.entries {
 		if e.key == key && e.name == name && key.Volume != "" {
@@ -238,7 +242,7 @@ func (t *volumeJobs) entry(key Key, name string) *entry {
 	return e
 }
 
-// finish takes in how an operation ended.
+// finish processes the result of an operation.
 func (x *Executor) finish(b *job, err error) {
 	volume := b.op.Key.Volume
 	t := x.volumes[volume]
@@ -259,7 +263,7 @@ func (x *Executor) finish(b *job, err error) {
 	}
 	x.launchQueued(t)
 	x.dropIfIdle(volume)
-	outcome := OutcomeOf(err)
+	outcome := outcomeOf(err)
 	if b.op.Done != nil {
 		b.op.Done(outcome, err)
 	}
@@ -268,8 +272,8 @@ func (x *Executor) finish(b *job, err error) {
 	}
 }
 
-// launchQueued gives those their turn that have one now that an operation has ended: the first ones, as far as the bound lets them,
-// and if nothing else runs of that operation's volume, the volume's first.
+// launchQueued launches queued jobs as far as the limit allows. If nothing runs on the volume of t,
+// it launches the first queued job of t in any case.
 func (x *Executor) launchQueued(t *volumeJobs) {
 	for x.running < x.cfg.Limit {
 		b := x.nextQueued()
@@ -283,15 +287,15 @@ func (x *Executor) launchQueued(t *volumeJobs) {
 	}
 }
 
-// launchFirstOf gives the first operation of a volume that waits its strand.
+// launchFirstOf launches the first queued job of a volume.
 func (x *Executor) launchFirstOf(t *volumeJobs) {
 	b := t.queue[0]
 	t.queue = t.queue[1:]
 	x.launch(b)
 }
 
-// nextQueued is the first operation of all that did not have its turn yet, which is the first of its volume's, too; nil: there is
-// none.
+// nextQueued returns the first queued job that was not launched, or nil. It is also the first
+// queued job of its volume.
 func (x *Executor) nextQueued() *job {
 	for len(x.queue) > 0 {
 		b := x.queue[0]
@@ -303,7 +307,7 @@ func (x *Executor) nextQueued() *job {
 	return nil
 }
 
-// expireFailures drops the failures that are too old to count.
+// expireFailures drops failures older than forgetAfter.
 func (x *Executor) expireFailures() {
 	horizon := x.cfg.Process.Now().Add(-forgetAfter)
 	for len(x.failed) > 0 && !x.failed[0].at.After(horizon) {
@@ -318,7 +322,7 @@ func (x *Executor) expireFailures() {
 	}
 }
 
-// dropIfIdle drops the table of a volume of which nothing is known.
+// dropIfIdle drops the state of a volume that has neither running nor failed operations.
 func (x *Executor) dropIfIdle(volume corev1.UniqueVolumeName) {
 	if t := x.volumes[volume]; len(t.entries) == 0 && t.running == 0 {
 		delete(x.volumes, volume)

@@ -7,16 +7,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Key says what an operation works on: a volume, and of it what one pod has, or what is on one node. An empty Pod stands
-// for all pods, an empty Node for all nodes. A key without a volume is of nothing in particular.
+// A Key identifies what an operation works on: a volume, one pod's use of it, or the volume on one
+// node. An empty Pod means all pods, an empty Node all nodes. A key without a volume identifies
+// nothing.
 type Key struct {
 	Volume corev1.UniqueVolumeName
 	Pod    types.UID
 	Node   types.NodeName
 }
 
-// Overlaps tells whether operations on the two keys must not run at the same time: they are of the same volume, and on
-// neither the pods nor the nodes do they differ. A key without a volume overlaps nothing, not even itself.
+// Overlaps reports whether operations on the two keys must not run at the same time. They must not
+// if the volumes are equal and neither the pods nor the nodes differ. A key without a volume
+// overlaps nothing, not even itself.
 //
 // Upstream: pkg/volume/util/nestedpendingoperations isOperationExists (v1.36).
 func (k Key) Overlaps(other Key) bool {
@@ -25,7 +27,7 @@ func (k Key) Overlaps(other Key) bool {
 		(k.Node == other.Node || k.Node == "" || other.Node == "")
 }
 
-// String gives the key as upstream's messages do.
+// String returns the key in the form of upstream's messages.
 func (k Key) String() string {
 	return fmt.Sprintf("{volumeName:%s podName:%s nodeName:%s}", k.Volume, k.Pod, k.Node)
 }

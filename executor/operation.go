@@ -11,22 +11,21 @@ import (
 //
 // Upstream: pkg/volume/util/operationexecutor, GeneratedOperations.OperationName (v1.36).
 const (
-	Attach                   = "volume_attach"
-	Detach                   = "volume_detach"
-	Mount                    = "volume_mount"
-	Unmount                  = "volume_unmount"
-	UnmountDevice            = "unmount_device"
-	MapVolume                = "map_volume"
-	UnmapVolume              = "unmap_volume"
-	UnmapDevice              = "unmap_device"
-	VerifyControllerAttached = "verify_controller_attached_volume"
-	ExpandInUse              = "volume_fs_resize"
-	Expand                   = "expand_volume"
-	VerifyAttached           = "verify_volumes_are_attached_per_node"
+	Attach         = "volume_attach"
+	Detach         = "volume_detach"
+	Mount          = "volume_mount"
+	Unmount        = "volume_unmount"
+	UnmountDevice  = "unmount_device"
+	MapVolume      = "map_volume"
+	UnmapVolume    = "unmap_volume"
+	UnmapDevice    = "unmap_device"
+	ExpandInUse    = "volume_fs_resize"
+	VerifyAttached = "verify_volumes_are_attached_per_node"
 )
 
-// Operation is one piece of work on a volume. Run does it, as a strand of its own that may leave the component. Ended, which
-// may be nil, takes in how it ended, in the component's monitor, without leaving it.
+// An Operation is one piece of work on a volume. Run does the work in a task of its own and may
+// leave the process. Done, which may be nil, processes the result in the process and must not leave
+// it.
 type Operation struct {
 	Key  Key
 	Name string
@@ -34,25 +33,25 @@ type Operation struct {
 	Done func(outcome Outcome, err error)
 }
 
-// Outcome is how an operation ended, and what that says about the volume.
+// An Outcome is the result of an operation: what is known about the volume afterwards.
 type Outcome int
 
 // The outcomes.
 const (
-	Done      Outcome = iota // it succeeded
-	Final                    // it did not happen and will not
-	Transient                // it did not begin; all is as it was before
-	Uncertain                // it may have happened, or may still happen
+	Done      Outcome = iota // the operation succeeded
+	Final                    // the operation had no effect and will have none
+	Transient                // the operation did not start
+	Uncertain                // the operation may have, or may still get, its effect
 )
 
-// String gives the outcome as a word.
+// String returns the outcome in lower case.
 func (o Outcome) String() string {
 	return [...]string{"done", "final", "transient", "uncertain"}[o]
 }
 
-// OutcomeOf is the outcome of an operation that ended with err: Done for nil, and else what the plugin's error says. After a
-// panic nobody knows.
-func OutcomeOf(err error) Outcome {
+// outcomeOf returns the outcome of an operation that ended with err: Done for nil, otherwise the
+// class of the plugin's error. A panic is Uncertain.
+func outcomeOf(err error) Outcome {
 	var panicked *PanicError
 	switch class := plugins.ClassOf(err); {
 	case err == nil:

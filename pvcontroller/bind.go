@@ -13,20 +13,23 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// annPreResizeCapacity, on a volume, is the size its file system still has.
+// annPreResizeCapacity is the annotation of a volume with the size that its file system still has.
 //
 // Upstream: pkg/volume/util AnnPreResizeCapacity (v1.36).
 const annPreResizeCapacity = "volume.alpha.kubernetes.io/pre-resize-capacity"
 
-// bind binds a volume and a claim to each other with up to four writes, in this order: the volume's claimRef, the
-// volume's phase, the claim's volumeName, the claim's status. What is right already is not written. The first error
-// ends it; the claim's next sync goes on from there, since a volume reserved for a claim is found first.
+// bind binds a volume and a claim to each other with up to four writes in this order: the volume's
+// claimRef, the volume's phase, the claim's volumeName, the claim's status. Fields that are right
+// are not written. The first error ends it. The claim's next sync continues, since a volume
+// reserved for a claim is matched first.
 //
-// The order is what makes it safe: a volume is reserved by one write that only one claim can win, and a claim names a
-// volume only when the volume names the claim.
+// The order makes it safe: one write reserves a volume and only one claim can win it, and a claim
+// names a volume only if the volume names the claim.
 //
 // Upstream: pkg/controller/volume/persistentvolume bind (v1.36).
-func (c *Controller) bind(ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) error {
+func (c *Controller) bind(
+	ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim,
+) error {
 	volume, err := c.bindVolumeToClaim(ctx, volume, claim)
 	if err != nil {
 		return err
@@ -43,11 +46,14 @@ func (c *Controller) bind(ctx context.Context, volume *corev1.PersistentVolume, 
 	return err
 }
 
-// bindVolumeToClaim is the first write: the volume's claimRef names the claim. A volume that the user reserved for the claim only
-// gets the UID; any other is marked as bound by the controller.
+// bindVolumeToClaim is the first write: the volume's claimRef names the claim. If the user reserved
+// the volume for the claim, only the UID is added. Otherwise the volume is annotated as bound by
+// the controller.
 //
 // Upstream: pkg/controller/volume/persistentvolume bindVolumeToClaim (v1.36).
-func (c *Controller) bindVolumeToClaim(ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
+func (c *Controller) bindVolumeToClaim(
+	ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim,
+) (*corev1.PersistentVolume, error) {
 	bound := storagehelpers.IsVolumeBoundToClaim(volume, claim)
 	if bound && volume.Spec.ClaimRef.UID == claim.UID {
 		return volume, nil
@@ -64,10 +70,12 @@ func (c *Controller) bindVolumeToClaim(ctx context.Context, volume *corev1.Persi
 	return c.writeVolume(ctx, &changed)
 }
 
-// bindClaimToVolume is the third write: the claim names the volume, and is marked as bound.
+// bindClaimToVolume is the third write: the claim names the volume and is annotated as bound.
 //
 // Upstream: pkg/controller/volume/persistentvolume bindClaimToVolume (v1.36).
-func (c *Controller) bindClaimToVolume(ctx context.Context, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, error) {
+func (c *Controller) bindClaimToVolume(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume,
+) (*corev1.PersistentVolumeClaim, error) {
 	if claim.Spec.VolumeName == volume.Name && isBindCompleted(claim) {
 		return claim, nil
 	}
@@ -81,15 +89,15 @@ func (c *Controller) bindClaimToVolume(ctx context.Context, claim *corev1.Persis
 	return c.writeClaim(ctx, &changed)
 }
 
-// annotate sets an annotation whose value does not matter, unless it is there.
+// annotate adds an annotation whose value is ignored, unless it exists.
 func annotate(meta *metav1.ObjectMeta, name string) {
 	if !metav1.HasAnnotation(*meta, name) {
 		metav1.SetMetaDataAnnotation(meta, name, "yes")
 	}
 }
 
-// unbind takes back what the controller wrote into a volume's claimRef, all of it or the UID alone, and makes the volume
-// available.
+// unbind removes what the controller wrote into a volume's claimRef (all of it, or the UID alone)
+// and makes the volume available.
 //
 // Upstream: pkg/controller/volume/persistentvolume unbindVolume (v1.36).
 func (c *Controller) unbind(ctx context.Context, volume *corev1.PersistentVolume) error {
@@ -108,17 +116,22 @@ func (c *Controller) unbind(ctx context.Context, volume *corev1.PersistentVolume
 	return err
 }
 
-// writeClaim updates a claim but for its status.
-func (c *Controller) writeClaim(ctx context.Context, changed *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
-	written, err := c.cfg.Client.CoreV1().PersistentVolumeClaims(changed.Namespace).Update(ctx, changed, metav1.UpdateOptions{})
+// writeClaim updates a claim except its status.
+func (c *Controller) writeClaim(
+	ctx context.Context, changed *corev1.PersistentVolumeClaim,
+) (*corev1.PersistentVolumeClaim, error) {
+	written, err := c.cfg.Client.CoreV1().PersistentVolumeClaims(changed.Namespace).
+		Update(ctx, changed, metav1.UpdateOptions{})
 	if err != nil {
 		return nil, err
 	}
 	return written, c.storeClaim(written)
 }
 
-// writeVolume updates a volume but for its status.
-func (c *Controller) writeVolume(ctx context.Context, changed *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
+// writeVolume updates a volume except its status.
+func (c *Controller) writeVolume(
+	ctx context.Context, changed *corev1.PersistentVolume,
+) (*corev1.PersistentVolume, error) {
 	written, err := c.cfg.Client.CoreV1().PersistentVolumes().Update(ctx, changed, metav1.UpdateOptions{})
 	if err != nil {
 		return nil, err
@@ -127,17 +140,21 @@ func (c *Controller) writeVolume(ctx context.Context, changed *corev1.Persistent
 	return written, err
 }
 
-// writePhase writes a volume's phase, and the message that explains it, unless the volume is in that phase.
+// writePhase writes a volume's phase and message, unless the volume is in that phase.
 //
 // Upstream: pkg/controller/volume/persistentvolume updateVolumePhase (v1.36).
-func (c *Controller) writePhase(ctx context.Context, volume *corev1.PersistentVolume, phase corev1.PersistentVolumePhase, text string) (*corev1.PersistentVolume, error) {
+func (c *Controller) writePhase(
+	ctx context.Context, volume *corev1.PersistentVolume, phase corev1.PersistentVolumePhase, text string,
+) (*corev1.PersistentVolume, error) {
 	if volume.Status.Phase == phase {
 		return volume, nil
 	}
 	return c.writeVolumeStatus(ctx, volume, phase, text)
 }
 
-func (c *Controller) writeVolumeStatus(ctx context.Context, volume *corev1.PersistentVolume, phase corev1.PersistentVolumePhase, text string) (*corev1.PersistentVolume, error) {
+func (c *Controller) writeVolumeStatus(
+	ctx context.Context, volume *corev1.PersistentVolume, phase corev1.PersistentVolumePhase, text string,
+) (*corev1.PersistentVolume, error) {
 	changed := *volume // shares the rest with the cached one
 	changed.Status.Phase = phase
 	changed.Status.Message = text
@@ -149,10 +166,14 @@ func (c *Controller) writeVolumeStatus(ctx context.Context, volume *corev1.Persi
 	return written, err
 }
 
-// writeClaimStatus writes a claim's status for a phase and, if it is bound, its volume, unless it is so already.
+// writeClaimStatus writes a claim's status for a phase and, if it is bound, its volume. It writes
+// nothing if the status is right.
 //
 // Upstream: pkg/controller/volume/persistentvolume updateClaimStatus (v1.36).
-func (c *Controller) writeClaimStatus(ctx context.Context, claim *corev1.PersistentVolumeClaim, phase corev1.PersistentVolumeClaimPhase, volume *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, error) {
+func (c *Controller) writeClaimStatus(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, phase corev1.PersistentVolumeClaimPhase,
+	volume *corev1.PersistentVolume,
+) (*corev1.PersistentVolumeClaim, error) {
 	status, err := claimStatus(claim, phase, volume)
 	if err != nil {
 		return nil, err
@@ -170,11 +191,14 @@ func (c *Controller) writeClaimStatus(ctx context.Context, claim *corev1.Persist
 	return written, c.storeClaim(written)
 }
 
-// claimStatus is the status a claim should have. Without a volume it has no capacity, no access modes and no attributes
-// class. With one, access modes are the volume's; the capacity is taken over when the phase changes and left alone
-// afterwards, since a file system may lag behind its device; the attributes class when a pending claim becomes bound.
-// The error is that of a volume without capacity. What the status holds is shared with the claim and the volume.
-func claimStatus(claim *corev1.PersistentVolumeClaim, phase corev1.PersistentVolumeClaimPhase, volume *corev1.PersistentVolume) (*corev1.PersistentVolumeClaimStatus, error) {
+// claimStatus returns the status that a claim should have. Without a volume it has no capacity,
+// access modes or attributes class. With a volume, the access modes are the volume's. The capacity
+// is copied only when the phase changes, since a file system may be smaller than its device. The
+// attributes class is copied when a pending claim becomes bound. A volume without capacity is an
+// error. The status shares memory with the claim and the volume.
+func claimStatus(
+	claim *corev1.PersistentVolumeClaim, phase corev1.PersistentVolumeClaimPhase, volume *corev1.PersistentVolume,
+) (*corev1.PersistentVolumeClaimStatus, error) {
 	status := new(claim.Status)
 	status.Phase = phase
 	if volume == nil {
@@ -206,12 +230,12 @@ func claimStatus(claim *corev1.PersistentVolumeClaim, phase corev1.PersistentVol
 	return status, nil
 }
 
-// sameStatus tells whether a status that claimStatus made is the one it was made from.
-func sameStatus(is, was *corev1.PersistentVolumeClaimStatus) bool {
+// sameStatus reports whether two statuses are equal in the fields that claimStatus sets.
+func sameStatus(x, y *corev1.PersistentVolumeClaimStatus) bool {
 	sameQuantity := func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 }
-	return is.Phase == was.Phase && slices.Equal(is.AccessModes, was.AccessModes) &&
-		maps.EqualFunc(is.Capacity, was.Capacity, sameQuantity) &&
-		ptr.Equal(is.CurrentVolumeAttributesClassName, was.CurrentVolumeAttributesClassName)
+	return x.Phase == y.Phase && slices.Equal(x.AccessModes, y.AccessModes) &&
+		maps.EqualFunc(x.Capacity, y.Capacity, sameQuantity) &&
+		ptr.Equal(x.CurrentVolumeAttributesClassName, y.CurrentVolumeAttributesClassName)
 }
 
 func parseOr(text string, otherwise resource.Quantity) resource.Quantity {
@@ -221,7 +245,7 @@ func parseOr(text string, otherwise resource.Quantity) resource.Quantity {
 	return otherwise
 }
 
-// storeClaim keeps the answer to a write of a claim.
+// storeClaim stores the answer to a write of a claim.
 func (c *Controller) storeClaim(written *corev1.PersistentVolumeClaim) error {
 	fresh, err := c.claims.putWritten(written)
 	if fresh == newer {

@@ -17,25 +17,26 @@ type object interface {
 	runtime.Object
 }
 
-// freshness says how a version of an object compares with the one that is kept.
+// A freshness states how a version of an object compares with the stored one.
 type freshness int
 
 const (
-	older freshness = iota // than the one kept, which therefore stays
-	same                   // as the one kept
-	newer                  // than the one kept, or the first
+	older freshness = iota // older than the stored one, which stays
+	same                   // the stored one
+	newer                  // newer than the stored one, or the first
 )
 
-// versions keeps the newest version the controller knows of each object of one kind: from its informer, or from the
-// answer to a write of its own, whichever is newer. Objects are read-only.
+// versions stores the newest known version of each object of one kind: from the informer, or from
+// the answer to the controller's own write. Objects are read-only.
 //
-// Differs: upstream tells old from new by resourceVersion alone. Here the UID counts too: the answer to a write never
-// brings back an object that was deleted meanwhile, and never replaces one that was made anew under its name.
+// Differs: upstream compares resourceVersions only. Here the UID counts too: the answer to a write
+// never restores an object that was deleted meanwhile, and never replaces a new object with the
+// same name.
 //
 // Upstream: pkg/controller/volume/persistentvolume storeObjectUpdate (v1.36).
 type versions[T object] struct {
 	objects map[string]T
-	added   func(T) // keep the indexes right
+	added   func(T) // these two update the indexes
 	removed func(T)
 }
 
@@ -43,11 +44,12 @@ func newVersions[T object](added, removed func(T)) versions[T] {
 	return versions[T]{objects: map[string]T{}, added: added, removed: removed}
 }
 
-// get returns the version kept under a key; the zero value when there is none.
+// get returns the version stored under a key, or the zero value.
 func (v *versions[T]) get(key string) T { return v.objects[key] }
 
-// put keeps an object the informer has shown, unless a newer version of it is kept. One with another UID replaces what is
-// kept, as a deletion in between was not seen; the caller looks for that first.
+// put stores an object from the informer, unless a newer version is stored. An object with another
+// UID replaces the stored one, since the deletion in between was not observed. The caller checks
+// for that first.
 func (v *versions[T]) put(obj T) (freshness, error) {
 	key := keyOf(obj)
 	known, ok := v.objects[key]
@@ -70,7 +72,7 @@ func (v *versions[T]) put(obj T) (freshness, error) {
 	return newer, nil
 }
 
-// putWritten keeps the answer to a write, if the object is still kept under its key and not newer.
+// putWritten stores the answer to a write, if the stored object has the same UID and is not newer.
 func (v *versions[T]) putWritten(obj T) (freshness, error) {
 	known, ok := v.objects[keyOf(obj)]
 	if !ok || known.GetUID() != obj.GetUID() {
@@ -86,13 +88,13 @@ func (v *versions[T]) delete(key string) {
 	}
 }
 
-// keys maps a name to the set of keys that have it.
+// keys maps a name to its set of keys.
 type keys map[string]keySet
 
-// keySet is a set of keys that is not empty. It mostly has one.
+// A keySet is a non-empty set of keys. Most have one key.
 type keySet struct {
 	one  string
-	more map[string]struct{} // all of them; nil: there is but one
+	more map[string]struct{} // all keys; nil: only one
 }
 
 func (k keys) add(name, key string) {
@@ -126,12 +128,12 @@ func (k keys) sorted(name string) []string {
 	return slices.Sorted(maps.Keys(set.more))
 }
 
-// claimCache keeps the claims.
+// A claimCache stores the claims.
 type claimCache struct {
 	versions[*corev1.PersistentVolumeClaim]
-	byVolume keys        // volume name: the claims whose spec.volumeName it is
-	unbound  keys        // class: the claims that look for a volume
-	idle     *claimIndex // those of them that are not about to be looked at anyway
+	byVolume keys        // volume name: claims with that spec.volumeName
+	unbound  keys        // class: unbound claims
+	idle     *claimIndex // unbound claims without a pending sync
 }
 
 func newClaimCache() *claimCache {
@@ -158,12 +160,12 @@ func (c *claimCache) unindex(claim *corev1.PersistentVolumeClaim) {
 	c.idle.remove(claim)
 }
 
-// isUnbound tells whether a claim looks for a volume: it names none and never did.
+// isUnbound reports whether a claim waits for a volume: it names none and never named one.
 func isUnbound(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Spec.VolumeName == "" && !isBindCompleted(claim)
 }
 
-// volumeCache keeps the volumes, and the pool of those a claim can be matched with.
+// A volumeCache stores the volumes, and the pool of volumes that a claim can be matched with.
 type volumeCache struct {
 	versions[*corev1.PersistentVolume]
 	pool *pool
@@ -175,7 +177,7 @@ func newVolumeCache() *volumeCache {
 	return c
 }
 
-// keyOf is an object's key: "namespace/name", or the name alone.
+// keyOf returns an object's key: "namespace/name", or "name".
 func keyOf(obj metav1.Object) string {
 	if ns := obj.GetNamespace(); ns != "" {
 		return ns + "/" + obj.GetName()

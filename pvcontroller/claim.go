@@ -13,33 +13,33 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// claimFacts is what is known when a claim's next step is decided.
+// claimFacts holds the facts that decideClaim needs.
 type claimFacts struct {
 	claim        *corev1.PersistentVolumeClaim
-	class        *storagev1.StorageClass  // the claim's; nil: it names none, or none of that name is there
+	class        *storagev1.StorageClass  // the claim's; nil: the claim names none, or it does not exist
 	defaultClass *storagev1.StorageClass  // nil: there is none
-	volume       *corev1.PersistentVolume // whom spec.volumeName names; nil: it is not there
-	match        *corev1.PersistentVolume // for a claim that looks for a volume; nil: none suits
+	volume       *corev1.PersistentVolume // named by spec.volumeName; nil: does not exist
+	match        *corev1.PersistentVolume // for an unbound claim; nil: no match
 	unscheduled  []string                 // pods that use the claim and have no node yet
 
-	provisioner    classProvisioner // who makes volumes of the claim's class
-	noProvisioning bool             // nobody is to
+	provisioner    classProvisioner // of the claim's class
+	noProvisioning bool             // provisioning is disabled
 }
 
-// claimAction says what is to be done about a claim.
+// A claimAction is the next step for a claim.
 type claimAction int
 
 const (
-	claimRecord          claimAction = iota // say the message, and leave the claim as it is
-	claimSetPending                         // say the message if there is one; phase Pending
+	claimRecord          claimAction = iota // record the message; do not change the claim
+	claimSetPending                         // record the message if there is one; phase Pending
 	claimBind                               // bind claim and volume to each other
-	claimSetLost                            // phase Lost; with the change of phase, tell the message
-	claimSetClass                           // give it the class
-	claimRequestExternal                    // ask the class's external provisioner for a volume, then say the message
-	claimProvision                          // have the class's plugin make a volume
+	claimSetLost                            // phase Lost; record the message when the phase changes
+	claimSetClass                           // set the class
+	claimRequestExternal                    // annotate for the external provisioner, then record the message
+	claimProvision                          // provision a volume with the class's plugin
 )
 
-// claimDecision is what is to be done about a claim.
+// A claimDecision is the next step for a claim with its details.
 type claimDecision struct {
 	action      claimAction
 	volume      *corev1.PersistentVolume // claimBind
@@ -48,7 +48,7 @@ type claimDecision struct {
 	message     message
 }
 
-// syncClaim takes a claim its next step.
+// syncClaim takes the next step for a claim.
 //
 // Upstream: pkg/controller/volume/persistentvolume syncClaim (v1.36).
 func (c *Controller) syncClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
@@ -57,80 +57,81 @@ func (c *Controller) syncClaim(ctx context.Context, claim *corev1.PersistentVolu
 		return err
 	}
 	if claim.Spec.VolumeName != "" && c.uncertain[claim.UID] != nil {
-		c.cleanUpClaim(claim.UID) // to another volume
+		c.cleanUpClaim(claim.UID) // bound to another volume
 	}
-	view, err := c.gatherClaim(claim)
+	facts, err := c.gatherClaim(claim)
 	if err != nil {
 		return err
 	}
-	plan := decideClaim(view)
-	if plan.message == (message{}) && plan.action != claimProvision { // then the operation may have said something
+	decision := decideClaim(facts)
+	if decision.message == (message{}) && decision.action != claimProvision { // the operation may have recorded an event
 		c.clearSent(claim.UID)
 	}
-	return c.applyClaim(ctx, claim, plan)
+	return c.applyClaim(ctx, claim, decision)
 }
 
-// gatherClaim gathers what decideClaim needs, without leaving the component.
+// gatherClaim gathers the facts for decideClaim without leaving the process.
 func (c *Controller) gatherClaim(claim *corev1.PersistentVolumeClaim) (claimFacts, error) {
-	view := claimFacts{claim: claim}
+	facts := claimFacts{claim: claim}
 	if claim.Spec.VolumeName != "" {
-		view.volume = c.volumes.get(claim.Spec.VolumeName)
+		facts.volume = c.volumes.get(claim.Spec.VolumeName)
 	}
 	if claim.Spec.VolumeName != "" || isBindCompleted(claim) {
-		return view, nil
+		return facts, nil
 	}
 	name := storagehelpers.GetPersistentVolumeClaimClass(claim)
 	if name != "" {
-		view.class, _ = c.classLister.Get(name) // a lister fails with NotFound only, and then gives nil
+		facts.class, _ = c.classLister.Get(name) // the only error is NotFound, with nil
 	}
-	if view.class != nil && view.class.VolumeBindingMode == nil {
-		return view, fmt.Errorf("VolumeBindingMode not set for StorageClass %q", view.class.Name)
+	if facts.class != nil && facts.class.VolumeBindingMode == nil {
+		return facts, fmt.Errorf("VolumeBindingMode not set for StorageClass %q", facts.class.Name)
 	}
 	var err error
-	if view.match, err = c.volumes.pool.match(claim, isDelayed(view.class)); err != nil || view.match != nil {
-		return view, err
+	if facts.match, err = c.volumes.pool.match(claim, isDelayed(facts.class)); err != nil || facts.match != nil {
+		return facts, err
 	}
-	view.noProvisioning = c.cfg.NoProvisioning
+	facts.noProvisioning = c.cfg.NoProvisioning
 	if name != "" {
-		view.provisioner = findProvisioner(name, view.class, c.plugins, c.migration)
+		facts.provisioner = findProvisioner(name, facts.class, c.plugins, c.migration)
 	}
-	if isDelayed(view.class) {
-		view.unscheduled = c.unscheduledPods(keyOf(claim))
+	if isDelayed(facts.class) {
+		facts.unscheduled = c.unscheduledPods(keyOf(claim))
 	}
 	if !storagehelpers.PersistentVolumeClaimHasClass(claim) {
 		var classes []*storagev1.StorageClass
 		classes, err = c.classLister.List(labels.Everything())
-		view.defaultClass = defaultClass(classes)
+		facts.defaultClass = defaultClass(classes)
 	}
-	return view, err
+	return facts, err
 }
 
-// decideClaim says what is to be done about a claim.
-func decideClaim(view claimFacts) claimDecision {
+// decideClaim decides the next step for a claim.
+func decideClaim(facts claimFacts) claimDecision {
 	switch {
-	case isBindCompleted(view.claim):
-		return decideBound(view)
-	case view.claim.Spec.VolumeName != "":
-		return decideRequested(view)
-	case view.match != nil:
-		return claimDecision{action: claimBind, volume: view.match}
+	case isBindCompleted(facts.claim):
+		return decideBound(facts)
+	case facts.claim.Spec.VolumeName != "":
+		return decideRequested(facts)
+	case facts.match != nil:
+		return claimDecision{action: claimBind, volume: facts.match}
 	default:
-		return decideUnmatched(view)
+		return decideUnmatched(facts)
 	}
 }
 
-// decideUnmatched decides about a claim that looks for a volume when none suits: a class for it, a word to the waiting, or
-// a volume made for it.
+// decideUnmatched decides about an unbound claim without a matching volume: set the default class,
+// wait, or provision.
 //
-// Upstream: pkg/controller/volume/persistentvolume syncUnboundClaim (v1.36), where no volume was found.
-func decideUnmatched(view claimFacts) claimDecision {
+// Upstream: pkg/controller/volume/persistentvolume syncUnboundClaim (v1.36), where no volume was
+// found.
+func decideUnmatched(facts claimFacts) claimDecision {
 	switch {
-	case !storagehelpers.PersistentVolumeClaimHasClass(view.claim) && view.defaultClass != nil:
-		return claimDecision{action: claimSetClass, class: view.defaultClass}
-	case isDelayed(view.class) && !storagehelpers.IsDelayBindingProvisioning(view.claim):
-		return claimDecision{action: claimSetPending, message: msgDelayed(view.unscheduled)}
-	case storagehelpers.GetPersistentVolumeClaimClass(view.claim) != "":
-		return decideProvision(view)
+	case !storagehelpers.PersistentVolumeClaimHasClass(facts.claim) && facts.defaultClass != nil:
+		return claimDecision{action: claimSetClass, class: facts.defaultClass}
+	case isDelayed(facts.class) && !storagehelpers.IsDelayBindingProvisioning(facts.claim):
+		return claimDecision{action: claimSetPending, message: msgDelayed(facts.unscheduled)}
+	case storagehelpers.GetPersistentVolumeClaimClass(facts.claim) != "":
+		return decideProvision(facts)
 	default:
 		return claimDecision{action: claimSetPending, message: msgNoVolumes}
 	}
@@ -138,13 +139,15 @@ func decideUnmatched(view claimFacts) claimDecision {
 
 // decideRequested decides about a claim that is not bound but names a volume.
 //
-// Differs: where a claim names a volume by the controller's own hand (bound-by-controller without bind-completed, so
-// that somebody took the latter away) and the volume is another's, upstream fails the sync and tries again for ever.
-// Nothing can come of that before one of the two changes, so here the claim is told and left.
+// Differs: a claim may have bound-by-controller but no bind-completed annotation (another client
+// removed it) and name a volume of another claim. Upstream then fails the sync and retries
+// indefinitely. No progress is possible before one of the two changes, so here an event is recorded
+// and the claim is left.
 //
-// Upstream: pkg/controller/volume/persistentvolume syncUnboundClaim (v1.36), where the user asked for a volume.
-func decideRequested(view claimFacts) claimDecision {
-	claim, volume := view.claim, view.volume
+// Upstream: pkg/controller/volume/persistentvolume syncUnboundClaim (v1.36), where the user asked
+// for a volume.
+func decideRequested(facts claimFacts) claimDecision {
+	claim, volume := facts.claim, facts.volume
 	switch {
 	case volume == nil:
 		return claimDecision{action: claimSetPending}
@@ -162,11 +165,12 @@ func decideRequested(view claimFacts) claimDecision {
 	}
 }
 
-// decideBound decides about a claim that was bound once. A claim that is Lost is found again when its volume comes back.
+// decideBound decides about a claim that was bound. A Lost claim becomes bound again when its
+// volume exists again.
 //
 // Upstream: pkg/controller/volume/persistentvolume syncBoundClaim (v1.36).
-func decideBound(view claimFacts) claimDecision {
-	claim, volume := view.claim, view.volume
+func decideBound(facts claimFacts) claimDecision {
+	claim, volume := facts.claim, facts.volume
 	switch {
 	case claim.Spec.VolumeName == "":
 		return claimDecision{action: claimSetLost, message: msgLostReference}
@@ -179,35 +183,35 @@ func decideBound(view claimFacts) claimDecision {
 	}
 }
 
-func (c *Controller) applyClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, plan claimDecision) error {
-	switch plan.action {
+func (c *Controller) applyClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, decision claimDecision) error {
+	switch decision.action {
 	case claimRecord:
-		if plan.message != (message{}) {
-			c.recordOnce(claim.UID, claim, plan.message)
+		if decision.message != (message{}) {
+			c.recordOnce(claim.UID, claim, decision.message)
 		}
 		return nil
 	case claimSetPending:
-		if plan.message != (message{}) {
-			c.recordOnce(claim.UID, claim, plan.message)
+		if decision.message != (message{}) {
+			c.recordOnce(claim.UID, claim, decision.message)
 		}
 		_, err := c.writeClaimStatus(ctx, claim, corev1.ClaimPending, nil)
 		return err
 	case claimBind:
-		if c.isBeingReclaimed(plan.volume, queueItem{c.claimQueue, keyOf(claim)}) {
+		if c.isBeingReclaimed(decision.volume, queueItem{c.claimQueue, keyOf(claim)}) {
 			return nil
 		}
-		return c.bind(ctx, plan.volume, claim)
+		return c.bind(ctx, decision.volume, claim)
 	case claimSetLost:
-		return c.setLost(ctx, claim, plan.message)
+		return c.setLost(ctx, claim, decision.message)
 	case claimSetClass:
-		return c.setClass(ctx, claim, plan.class)
+		return c.setClass(ctx, claim, decision.class)
 	case claimRequestExternal:
-		return c.requestExternal(ctx, claim, plan)
+		return c.requestExternal(ctx, claim, decision)
 	case claimProvision:
-		c.startProvisioning(claim, plan.class, plan.provisioner.plugin)
+		c.startProvisioning(claim, decision.class, decision.provisioner.plugin)
 		return nil
 	default:
-		panic(fmt.Sprintf("pvcontroller: claim action %d", plan.action))
+		panic(fmt.Sprintf("pvcontroller: claim action %d", decision.action))
 	}
 }
 
@@ -224,8 +228,8 @@ func (c *Controller) setLost(ctx context.Context, claim *corev1.PersistentVolume
 	return nil
 }
 
-// checkSuitable says why a volume does not satisfy a claim that asks for it by name; the claim's selector does not count.
-// The texts go into events.
+// checkSuitable returns why a volume does not satisfy a claim that names it, or nil. The claim's
+// selector is ignored. The texts appear in events.
 //
 // Upstream: pkg/controller/volume/persistentvolume checkVolumeSatisfyClaim (v1.36).
 func checkSuitable(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) error {

@@ -11,19 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// indexedClaim is a claim that looks for a volume, in its place: among the volumes that its selector selects, the largest
-// request first, then by namespace and name.
+// An indexedClaim is an unbound claim in its sort position: by bucket, then the largest request
+// first, then by namespace and name.
 type indexedClaim struct {
 	bucket uint64
 	size   size
 	claim  *corev1.PersistentVolumeClaim
 }
 
-func indexedClaimAt(place uint64, claim *corev1.PersistentVolumeClaim) indexedClaim {
-	return indexedClaim{bucket: place, size: sizeOf(requestOf(claim)), claim: claim}
+func indexedClaimAt(bucket uint64, claim *corev1.PersistentVolumeClaim) indexedClaim {
+	return indexedClaim{bucket: bucket, size: sizeOf(requestOf(claim)), claim: claim}
 }
 
-// indexedClaimOfSize comes before all claims that ask for as much, and after all that ask for more.
+// indexedClaimOfSize sorts before all claims that request q, and after all that request more.
 func indexedClaimOfSize(q resource.Quantity) indexedClaim {
 	s := indexedClaim{size: sizeOf(q), claim: namelessClaim}
 	if !s.size.isExact() {
@@ -33,10 +33,10 @@ func indexedClaimOfSize(q resource.Quantity) indexedClaim {
 	return s
 }
 
-// namelessClaim comes before all claims that ask for as much.
+// namelessClaim sorts before all claims with an equal request.
 var namelessClaim = &corev1.PersistentVolumeClaim{}
 
-// before tells whether one claim is to be asked before another, wherever they stand.
+// before reports whether one claim is offered a volume before another. Buckets are ignored.
 func (s indexedClaim) before(other indexedClaim) bool {
 	if s.size != other.size {
 		return s.size > other.size
@@ -60,7 +60,8 @@ func lessIndexedClaim(a, b indexedClaim) bool {
 	return a.before(b)
 }
 
-// claimGroup is claims that ask for the same shape of volume, with the same access modes and a selector of the same form.
+// A claimGroup holds claims that request the same shape, the same access modes and a selector of
+// the same form.
 type claimGroup struct {
 	form
 	modes modeSet
@@ -71,23 +72,23 @@ func (c *claimGroup) compare(other *claimGroup) int {
 	return cmp.Or(cmp.Compare(c.modes, other.modes), strings.Compare(c.text, other.text))
 }
 
-// claimIndex holds claims that look for a volume and rest: no sync of theirs is due. It is to claims what pool is to volumes,
-// so that a volume that becomes free need not be offered to all of them.
+// A claimIndex holds the unbound claims without a pending sync. It is for claims what pool is for
+// volumes: a volume that becomes free is not offered to all of them.
 //
-// To find the next claim for a volume takes, for each set of access modes and each form of selector among the claims of the
-// volume's shape, a time that grows with the logarithm of their number. So it does not matter how many claims there are, nor
-// how many values their selectors ask for. Forms that differ from claim to claim, as they do when each has a
-// NotIn of its own, are gone through one by one.
+// Finding the next claim for a volume takes time logarithmic in the number of claims, for each set
+// of access modes and each form of selector among the claims of the volume's shape. The number of
+// requested values does not matter. Forms that differ from claim to claim, for example with a
+// different NotIn each, are searched one by one.
 type claimIndex struct {
 	groups map[shape][]*claimGroup // sorted
 }
 
 func newClaimIndex() *claimIndex { return &claimIndex{groups: map[shape][]*claimGroup{}} }
 
-// add puts a claim among those that rest; it may be there already. A claim whose selector makes no sense
-// is left out, since nothing suits it.
+// add adds a claim; it may be present already. A claim with an invalid selector is left out, since
+// no volume suits it.
 func (s *claimIndex) add(claim *corev1.PersistentVolumeClaim) {
-	c, places := claimGroupOf(claim)
+	c, buckets := claimGroupOf(claim)
 	if c == nil {
 		return
 	}
@@ -99,14 +100,14 @@ func (s *claimIndex) add(claim *corev1.PersistentVolumeClaim) {
 		c.tree = btree.NewBTreeGOptions(lessIndexedClaim, btree.Options{NoLocks: true})
 		s.groups[need] = slices.Insert(s.groups[need], i, c)
 	}
-	for _, place := range places {
-		c.tree.Set(indexedClaimAt(place, claim))
+	for _, bucket := range buckets {
+		c.tree.Set(indexedClaimAt(bucket, claim))
 	}
 }
 
-// remove takes out a claim, given as it was added; it may be out already.
+// remove removes a claim, passed as it was added; it may be absent already.
 func (s *claimIndex) remove(claim *corev1.PersistentVolumeClaim) {
-	c, places := claimGroupOf(claim)
+	c, buckets := claimGroupOf(claim)
 	if c == nil {
 		return
 	}
@@ -116,8 +117,8 @@ func (s *claimIndex) remove(claim *corev1.PersistentVolumeClaim) {
 		return
 	}
 	c = s.groups[need][i]
-	for _, place := range places {
-		c.tree.Delete(indexedClaimAt(place, claim))
+	for _, bucket := range buckets {
+		c.tree.Delete(indexedClaimAt(bucket, claim))
 	}
 	if c.tree.Len() > 0 {
 		return
@@ -128,7 +129,8 @@ func (s *claimIndex) remove(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// claimGroupOf returns the crowd of a claim, without the others, and the places where it stands in it; nil: in none.
+// claimGroupOf returns an empty group with the claim's properties, and the claim's buckets in it.
+// It returns nil for an invalid selector.
 func claimGroupOf(claim *corev1.PersistentVolumeClaim) (*claimGroup, []uint64) {
 	q, err := queryOf(claim.Spec.Selector)
 	if err != nil {
@@ -137,9 +139,12 @@ func claimGroupOf(claim *corev1.PersistentVolumeClaim) (*claimGroup, []uint64) {
 	return &claimGroup{form: q.form, modes: modesOf(claim.Spec.AccessModes)}, q.buckets
 }
 
-// next finds the claim for a free volume: of those it suits, the one that asks for most, ties by namespace and name. after,
-// if not nil, is the claim that came before; next finds the one that follows it. nil means there is none.
-func (s *claimIndex) next(volume *corev1.PersistentVolume, after *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+// next returns the claim for a free volume: of those that it suits, the one with the largest
+// request, then the first by namespace and name. If after is not nil, next returns the claim that
+// follows it. It returns nil if there is none.
+func (s *claimIndex) next(
+	volume *corev1.PersistentVolume, after *corev1.PersistentVolumeClaim,
+) *corev1.PersistentVolumeClaim {
 	crowds := s.groups[shapeOf(volume)]
 	if len(crowds) == 0 {
 		return nil
@@ -161,8 +166,8 @@ func (s *claimIndex) next(volume *corev1.PersistentVolume, after *corev1.Persist
 	return best.claim
 }
 
-// next finds the first claim that comes after another and selects the volume. It passes over claims that stand in the
-// volume's place by chance.
+// next returns the first claim after from that selects the volume. It skips claims that share the
+// volume's bucket through a hash collision.
 func (c *claimGroup) next(volume *corev1.PersistentVolume, from indexedClaim) indexedClaim {
 	var ok bool
 	if from.bucket, ok = c.bucket(volume.Labels); !ok {

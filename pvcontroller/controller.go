@@ -19,26 +19,26 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// ResyncPeriod is how often all claims and volumes are looked at again when the config says nothing.
+// resyncPeriod is the default of Config.ResyncPeriod.
 //
 // Upstream: cmd/kube-controller-manager --pvclaimbinder-sync-period (v1.36).
-const ResyncPeriod = 15 * time.Second
+const resyncPeriod = 15 * time.Second
 
-// Config is what New must be told.
+// Config configures a Controller.
 type Config struct {
 	Process   *sim.Process
 	Client    kubernetes.Interface
 	Informers informers.SharedInformerFactory
 	Recorder  record.EventRecorder // with EventSource as its component
 
-	ResyncPeriod   time.Duration     // 0: ResyncPeriod
-	Plugins        *plugins.Manager  // that make, delete and recycle volumes; nil: none
+	ResyncPeriod   time.Duration     // 0: 15 s
+	Plugins        *plugins.Manager  // provision, delete and recycle volumes; nil: none
 	Migration      plugins.Migration // nil: plugins.Migrated()
-	NoProvisioning bool              // no volumes are made for claims, here or outside
+	NoProvisioning bool              // disables provisioning, internal and external
 }
 
-// Controller is the PersistentVolume controller. It is moved by its component's host; nothing of it is called from
-// outside.
+// A Controller is the PersistentVolume controller. Its process's tasks run it; it has no methods
+// for callers.
 //
 // Upstream: pkg/controller/volume/persistentvolume PersistentVolumeController (v1.36).
 type Controller struct {
@@ -55,27 +55,27 @@ type Controller struct {
 
 	claims          *claimCache
 	volumes         *volumeCache
-	filled          bool                 // the caches hold what the listers held at the start
-	goneClaims      map[string]types.UID // volume name: the UID in its claimRef, of which the server said that it is gone
-	offeredVersions map[string]string    // volume name: the resourceVersion that claims were last told of
-	offers          keys                 // claim key: free volumes it was queued for; see offerFree
+	filled          bool                 // the caches were filled from the listers
+	goneClaims      map[string]types.UID // volume name: UID in its claimRef that the API server does not have
+	offeredVersions map[string]string    // volume name: resourceVersion last offered to claims
+	offers          keys                 // claim key: free volumes offered to it; see offerFree
 	sent            sentEvents
 
 	plugins          *plugins.Manager
 	migration        plugins.Migration
 	operations       *operations            // nil without plugins
 	unsaved          map[types.UID]*unsaved // by their claims
-	uncertain        map[types.UID]*unsaved // by their claims, which are there
+	uncertain        map[types.UID]*unsaved // by their claims, which exist
 	saveTimer        *sim.Timer
 	dataDeleted      map[types.UID]bool             // volumes whose data a plugin has deleted
-	recyclerMessages map[types.UID]map[message]bool // what recyclers told about volumes that are not recycled yet
+	recyclerMessages map[types.UID]map[message]bool // messages of recyclers about volumes that are not recycled yet
 }
 
-// New makes the controller: it registers with the informers, makes the queues, and that is all. It must be called
-// before the host starts, from one goroutine.
+// New registers the controller's handlers, workers and timers. It must be called before the host
+// starts, from one goroutine.
 func New(cfg Config) *Controller {
 	if cfg.ResyncPeriod == 0 {
-		cfg.ResyncPeriod = ResyncPeriod
+		cfg.ResyncPeriod = resyncPeriod
 	}
 	claims := cfg.Informers.Core().V1().PersistentVolumeClaims()
 	volumes := cfg.Informers.Core().V1().PersistentVolumes()
@@ -121,7 +121,8 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// listen calls handle for whatever happens to an object, and keeps the workers back until the informer has its list.
+// listen calls handle for each add, update and delete, and holds the workers until the informer has
+// synced.
 func (c *Controller) listen(informer cache.SharedIndexInformer, handle func(obj any)) {
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    handle,
@@ -134,10 +135,11 @@ func (c *Controller) listen(informer cache.SharedIndexInformer, handle func(obj 
 	c.cfg.Process.GateWorkers(informer.HasSynced)
 }
 
-// syncClaimKey takes up one claim: brings the cache up to the informer, decides, and applies. The error of a write that
-// failed brings the key back.
+// syncClaimKey syncs one claim: it updates the cache from the informer, decides, and applies the
+// decision. The error of a failed write requeues the key.
 //
-// Upstream: pkg/controller/volume/persistentvolume syncClaimByKey, updateClaim, deleteClaim (v1.36).
+// Upstream: pkg/controller/volume/persistentvolume syncClaimByKey, updateClaim, deleteClaim
+// (v1.36).
 func (c *Controller) syncClaimKey(ctx context.Context, key string) error {
 	c.fill()
 	namespace, name, err := cache.SplitMetaNamespaceKey(key)
@@ -150,11 +152,11 @@ func (c *Controller) syncClaimKey(ctx context.Context, key string) error {
 		c.forgetClaim(known)
 	}
 	if err != nil {
-		return nil // a lister fails with NotFound only
+		return nil // a lister's only error is NotFound
 	}
 	fresh, err := c.claims.put(claim)
 	if err != nil || fresh == older {
-		return err // of a newer version the informer will tell
+		return err // the informer will deliver the newer version
 	}
 	if fresh == newer {
 		c.claimChanged(claim)
@@ -166,9 +168,10 @@ func (c *Controller) syncClaimKey(ctx context.Context, key string) error {
 	return nil
 }
 
-// syncVolumeKey takes up one volume, as syncClaimKey does a claim.
+// syncVolumeKey syncs one volume in the same way as syncClaimKey.
 //
-// Upstream: pkg/controller/volume/persistentvolume syncVolumeByKey, updateVolume, deleteVolume (v1.36).
+// Upstream: pkg/controller/volume/persistentvolume syncVolumeByKey, updateVolume, deleteVolume
+// (v1.36).
 func (c *Controller) syncVolumeKey(ctx context.Context, name string) error {
 	c.fill()
 	known := c.volumes.get(name)
@@ -177,11 +180,11 @@ func (c *Controller) syncVolumeKey(ctx context.Context, name string) error {
 		c.forgetVolume(known)
 	}
 	if err != nil {
-		return nil // a lister fails with NotFound only
+		return nil // a lister's only error is NotFound
 	}
 	fresh, err := c.volumes.put(volume)
 	if err != nil || fresh == older {
-		return err // of a newer version the informer will tell
+		return err // the informer will deliver the newer version
 	}
 	if err := c.syncVolume(ctx, volume); err != nil {
 		return err
@@ -190,8 +193,8 @@ func (c *Controller) syncVolumeKey(ctx context.Context, name string) error {
 	return nil
 }
 
-// fill takes over what the informers hold before the first key is worked on, so that no claim looks lost only because its
-// volume's key has not come up yet.
+// fill copies the informers' objects before the first key is synced. Otherwise a claim could look
+// lost because its volume's key was not synced yet.
 //
 // Upstream: pkg/controller/volume/persistentvolume initializeCaches (v1.36).
 func (c *Controller) fill() {

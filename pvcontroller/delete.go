@@ -13,12 +13,12 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// delete deletes what a released volume stands for, and then the volume.
+// delete deletes the storage of a released volume, then the PersistentVolume.
 //
-// Differs: upstream decides by its cache of claims whether the volume is still released (kubernetes#142332), does not look at
-// the policy again, and deletes the PersistentVolume by name, also one that was made anew under it meanwhile. Here the API
-// server is asked about the claim, and the UID is presumed. Upstream has the plugin delete again where only a write failed
-// afterwards.
+// Differs: upstream decides by its claim cache whether the volume is still released
+// (kubernetes#142332), and does not check the policy again. It deletes the PersistentVolume by
+// name, even a new one with the same name. Here the API server is asked about the claim, and the
+// UID is a precondition. Upstream calls the plugin again if only a later write failed.
 //
 // Upstream: pkg/controller/volume/persistentvolume deleteVolumeOperation (v1.36).
 func (c *Controller) delete(ctx context.Context, volume *corev1.PersistentVolume, plugin plugins.Capabilities) error {
@@ -45,7 +45,7 @@ func (c *Controller) delete(ctx context.Context, volume *corev1.PersistentVolume
 	return nil
 }
 
-// erase has a plugin delete what a volume stands for, once.
+// erase calls the plugin to delete the storage of a volume, once.
 func (c *Controller) erase(ctx context.Context, volume *corev1.PersistentVolume, plugin plugins.Capabilities) error {
 	if c.dataDeleted[volume.UID] {
 		return nil
@@ -59,13 +59,13 @@ func (c *Controller) erase(ctx context.Context, volume *corev1.PersistentVolume,
 	return nil
 }
 
-// awaitsFinalizers tells whether nothing is left to do for a volume but to wait until others let it go.
+// awaitsFinalizers reports whether only other finalizers keep a deleted volume.
 func (c *Controller) awaitsFinalizers(volume *corev1.PersistentVolume) bool {
 	return c.dataDeleted[volume.UID] && volume.DeletionTimestamp != nil &&
 		!slices.Contains(volume.Finalizers, storagehelpers.PVDeletionInTreeProtectionFinalizer)
 }
 
-// callDeleter has a plugin delete a volume.
+// callDeleter calls a plugin to delete a volume.
 func callDeleter(ctx context.Context, deleter plugins.Deleter, volume *corev1.PersistentVolume) error {
 	spec := &plugins.Spec{PersistentVolume: volume}
 	if err := deleter.CanDelete(spec); err != nil {
@@ -74,7 +74,7 @@ func callDeleter(ctx context.Context, deleter plugins.Deleter, volume *corev1.Pe
 	return deleter.Delete(ctx, spec)
 }
 
-// dropFinalizer takes the controller's finalizer off a volume, as it is now.
+// dropFinalizer removes the controller's finalizer from the stored volume.
 //
 // Upstream: pkg/controller/volume/persistentvolume removeDeletionProtectionFinalizer (v1.36).
 func (c *Controller) dropFinalizer(ctx context.Context, volume *corev1.PersistentVolume) error {
@@ -95,7 +95,7 @@ func (c *Controller) dropFinalizer(ctx context.Context, volume *corev1.Persisten
 	return nil
 }
 
-// setFailed marks a volume as Failed, tells why when it was not before, and returns what it failed of.
+// setFailed marks a volume as Failed, records the reason if the phase changes, and returns err.
 func (c *Controller) setFailed(ctx context.Context, volume *corev1.PersistentVolume, why message, err error) error {
 	if volume.Status.Phase == corev1.VolumeFailed {
 		return err
@@ -108,12 +108,15 @@ func (c *Controller) setFailed(ctx context.Context, volume *corev1.PersistentVol
 	return err
 }
 
-// stillReleased asks the API server for a volume, and returns it as it is now if it is the same, its claim is gone or bound to
-// another, and its policy is what it was; nil otherwise. The claim is asked for again, although the sync may have been told that
-// it is gone: what is done next cannot be undone.
+// stillReleased reads a volume from the API server and returns it if it is still released. That
+// means: same UID, claim deleted or bound to another volume, same policy. Otherwise it returns nil.
+// It asks for the claim again even if the sync found it missing, since the next step cannot be
+// undone.
 //
 // Upstream: pkg/controller/volume/persistentvolume isVolumeReleased (v1.36).
-func (c *Controller) stillReleased(ctx context.Context, volume *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
+func (c *Controller) stillReleased(
+	ctx context.Context, volume *corev1.PersistentVolume,
+) (*corev1.PersistentVolume, error) {
 	live, err := c.cfg.Client.CoreV1().PersistentVolumes().Get(ctx, volume.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):

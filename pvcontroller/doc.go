@@ -1,32 +1,41 @@
-// Package pvcontroller is the PersistentVolume controller: it marries claims to volumes and says what becomes of a volume
-// whose claim is gone.
+// Package pvcontroller is the PersistentVolume controller: it binds claims to volumes, and reclaims
+// volumes whose claim was deleted.
 //
-// There are two queues, "claims" and "volumes", with one worker each. A worker takes a key, gathers what the controller
-// knows into a view, lets a pure function decide (decideClaim, decideVolume), and applies the decision with as few writes
-// as it takes. A binding is four writes, always in this order: the volume's claimRef, the volume's phase, the claim's
-// volumeName, the claim's status. Each may fail or conflict; then the key comes back after its back-off and everything
-// is decided anew from what the API server holds. Nothing is rolled back, because every state in between can be gone on
-// from.
+//	process := host.Process("persistentvolume")
+//	pvcontroller.New(pvcontroller.Config{
+//		Process: process, Client: client, Informers: factory,
+//		Recorder: recorder, // of pvcontroller.EventSource
+//	})
 //
-// The controller keeps the newest version it knows of every claim and volume in caches of its own, which run ahead of
-// its informers by its own writes; see versions. Volumes that are free are indexed by what a claim can ask for, labels
-// included, so that a match costs a search in a tree and not a walk over all volumes; see pool. So are the claims that
-// wait for a volume; see seekers.
+// There are two queues, "claims" and "volumes", with one worker each. A worker takes a key, gathers
+// the facts about the object, calls a pure function that decides (decideClaim, decideVolume), and
+// applies the decision with as few writes as possible. A binding takes four writes in a fixed
+// order: the volume's claimRef, the volume's phase, the claim's volumeName, the claim's status.
+// Each write may fail or conflict. The key is then queued again after its back-off, and the
+// decision is repeated from the state of the API server. Nothing is rolled back, because the
+// controller can continue from every intermediate state.
 //
-// Differs: upstream finds most of its work in a resync each 15 s. Here whatever can make a claim or a volume
-// take a step queues it (wake.go), so that a world with nothing left to do is settled; the resync remains as a background timer,
-// and over unchanged objects it writes nothing and reads nothing live. An event that would only repeat what was last
-// said about an object is not sent again.
+// The controller keeps the newest known version of every claim and volume in its own caches. They
+// are ahead of the informers by the controller's own writes; see versions. Free volumes are indexed
+// by everything that a claim can request, including labels, so that a match searches a tree instead
+// of all volumes; see pool. Claims that wait for a volume are indexed in the same way; see
+// claimIndex.
 //
-// What plugins do (make, delete and recycle volumes) is done beside the syncs, by operations: one at a time for each claim
-// or volume, with a back-off; see operations.go. An operation decides anew from what the API server holds before it destroys
-// anything, and presumes the UID when it deletes. A volume that was made and cannot be saved is kept in mind, and tried
-// again every 10 s (save.go); the plugin finds it again by its name if the controller was killed meanwhile.
+// Differs: upstream finds most of its work in a resync every 15 s. Here every change that may allow
+// progress queues the affected objects (requeue.go), so a world without work is at rest. The resync
+// remains as a background timer. For unchanged objects it writes nothing and sends no request. An
+// event that repeats the last event about an object is not sent again.
 //
-// Before anything else a sync puts annotations and finalizers right that say who looks after the object: a plugin, or the CSI
-// driver it was migrated to (anneal.go).
+// Plugin calls (provision, delete, recycle) run as operations outside the syncs: one at a time for
+// each claim or volume, with back-off; see operations.go. Before it destroys anything, an operation
+// decides again from the state of the API server, and it deletes with the UID as precondition. A
+// provisioned volume whose PersistentVolume cannot be created is retried every 10 s (save.go). If
+// the controller crashes meanwhile, the plugin finds the volume again by its name.
 //
-// Not here: metrics.
+// A sync first updates the annotations and finalizers that state which program manages the object:
+// a plugin, or the CSI driver to which the plugin was migrated (metadata.go).
+//
+// What it does not do: it has no metrics.
 //
 // Upstream: pkg/controller/volume/persistentvolume (v1.36.3).
 package pvcontroller

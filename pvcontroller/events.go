@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// EventSource is the component name that upstream's events carry.
+// EventSource is the component name in upstream's events.
 const EventSource = "persistentvolume-controller"
 
-// The reasons of events, to the letter.
+// The reasons of events, with upstream's spelling.
 //
 // Upstream: pkg/controller/volume/events (v1.36).
 const (
@@ -34,7 +34,7 @@ const (
 	reasonUnknownPolicy        = "VolumeUnknownReclaimPolicy"
 )
 
-// message is an event without its object. The zero value is no event.
+// A message is an event without its object. The zero value is no event.
 type message struct{ severity, reason, text string }
 
 func normal(reason, text string) message  { return message{corev1.EventTypeNormal, reason, text} }
@@ -62,7 +62,7 @@ func msgUnsuitable(volume, why string) message {
 	return warning(reasonVolumeMismatch, fmt.Sprintf("Cannot bind to requested volume %q: %s", volume, why))
 }
 
-// msgModeOfVolume is said about the volume, msgModeOfClaim about the claim.
+// msgModeOfVolume is recorded on the volume, msgModeOfClaim on the claim.
 func msgModeOfVolume(claim string) message {
 	return warning(reasonVolumeMismatch, fmt.Sprintf(
 		"Cannot bind PersistentVolume to requested PersistentVolumeClaim %q due to incompatible volumeMode.", claim))
@@ -73,7 +73,8 @@ func msgModeOfClaim(volume string) message {
 		"Cannot bind PersistentVolume %q to requested PersistentVolumeClaim due to incompatible volumeMode.", volume))
 }
 
-// msgDelayed tells a claim of a class with delayed binding what it waits for: one of the pods, or that there be one.
+// msgDelayed returns what a claim of a class with delayed binding waits for: one of the pods, or
+// the first pod.
 func msgDelayed(pods []string) message {
 	switch len(pods) {
 	case 0:
@@ -108,16 +109,18 @@ func msgUsedByPods(pods []string) message {
 }
 
 func msgNoDeleter(volume, why string) message {
-	return warning(reasonFailedDelete, fmt.Sprintf("error getting deleter volume plugin for volume %q: %s", volume, why))
+	return warning(reasonFailedDelete,
+		fmt.Sprintf("error getting deleter volume plugin for volume %q: %s", volume, why))
 }
 
-// sentEvents remembers what the sync of one object last said about each object, so that it is not said again at every sync.
+// sentEvents stores the last message that an object's sync recorded on each object, so that a sync
+// does not repeat it.
 type sentEvents map[types.UID]map[types.UID]message
 
-// recordOnce records an event about an object unless it is what the same sync last said about it.
+// recordOnce records an event on an object unless the same sync recorded it last.
 //
-// Differs: upstream sends its waiting events at every sync, and so raises their counts each 15 s for as long as a claim
-// waits. Here a settled world is silent.
+// Differs: upstream sends its waiting events at every sync, and so raises their counts every 15 s
+// while a claim waits. Here a world at rest sends no events.
 func (c *Controller) recordOnce(sync types.UID, about object, m message) {
 	said := c.sent[sync]
 	if said == nil {
@@ -131,10 +134,11 @@ func (c *Controller) recordOnce(sync types.UID, about object, m message) {
 	c.record(about, m)
 }
 
-// clearSent notes that an object's sync had nothing to say: what it said before is news again when it comes back.
+// clearSent forgets the messages of an object's sync. The next message is recorded even if it is
+// the same.
 func (c *Controller) clearSent(sync types.UID) { delete(c.sent, sync) }
 
-// recordPanic tells of an operation that panicked.
+// recordPanic records the event for an operation that panicked.
 func (c *Controller) recordPanic(kind string, about object, err error) {
 	reason := map[string]string{
 		opProvision: reasonProvisioningFailed, opSave: reasonProvisioningFailed, opClean: reasonCleanupFailed,
@@ -143,7 +147,7 @@ func (c *Controller) recordPanic(kind string, about object, err error) {
 	c.record(about, warning(reason, err.Error()))
 }
 
-// record records an event about an object.
+// record records an event on an object.
 func (c *Controller) record(about runtime.Object, m message) {
 	c.cfg.Recorder.Event(about, m.severity, m.reason, m.text)
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// candidate is a free volume in its place: by capacity, then by name.
+// A candidate is a free volume in its sort position: by capacity, then by name.
 type candidate struct {
 	size   size
 	volume *corev1.PersistentVolume
@@ -19,7 +19,7 @@ func candidateOf(volume *corev1.PersistentVolume) candidate {
 	return candidate{size: sizeOf(capacityOf(volume)), volume: volume}
 }
 
-// candidateOfSize comes before all volumes of that capacity and after all smaller ones.
+// candidateOfSize sorts before all volumes of capacity q and after all smaller ones.
 func candidateOfSize(q resource.Quantity) candidate {
 	c := candidate{size: sizeOf(q), volume: namelessVolume}
 	if !c.size.isExact() {
@@ -29,7 +29,7 @@ func candidateOfSize(q resource.Quantity) candidate {
 	return c
 }
 
-// namelessVolume comes before all volumes of its size.
+// namelessVolume sorts before all volumes of its size.
 var namelessVolume = &corev1.PersistentVolume{}
 
 func lessCandidate(a, b candidate) bool {
@@ -45,19 +45,19 @@ func lessCandidate(a, b candidate) bool {
 	return a.volume.Name < b.volume.Name
 }
 
-// freeSet holds the free volumes that differ in nothing a claim can ask for but capacity and labels. For forms of selector that
-// it is asked for it has postings: the same volumes over again, those that the form leaves out excepted, sorted by the values
-// of their labels first. So a selector of such a form finds its smallest volume at once, however many others there are.
-// Volumes come into a posting and go as they come into the shelf and go.
+// A freeSet holds the free volumes that differ only in capacity and labels. For forms of selectors
+// it has postings: the volumes that the form does not exclude, sorted by bucket first. A selector
+// of such a form finds its smallest volume in logarithmic time. Postings are updated with the set.
 //
-// A posting costs as much to make as a walk past all volumes, or a few, and is made when the walks for its form have passed over as many
-// volumes as there are. So forms that are asked for once, or that find what they want at once, have none.
+// Building a posting costs as much as one scan of all volumes, or a few. It is built when the scans
+// for its form have skipped as many volumes as exist. Forms that are used once, or that match
+// early, therefore have none.
 type freeSet struct {
 	all      *btree.BTreeG[candidate]
-	postings []*posting // asked for last comes first
+	postings []*posting // most recently used first
 }
 
-// postingsMax bounds the postings of a shelf. One more, and the one that was not asked for the longest is dropped.
+// postingsMax bounds the postings of a freeSet. The least recently used one is dropped.
 const postingsMax = 16
 
 func newFreeSet() *freeSet {
@@ -80,7 +80,8 @@ func (s *freeSet) remove(volume *corev1.PersistentVolume) {
 	}
 }
 
-// smallest finds the smallest volume from a size on that the query selects, ties by name. nil means there is none.
+// smallest returns the smallest volume from a size on that the query selects, then the first by
+// name, or nil.
 func (s *freeSet) smallest(from candidate, q *query) *corev1.PersistentVolume {
 	if q.isEverything() {
 		return firstFrom(s.all, from)
@@ -89,25 +90,25 @@ func (s *freeSet) smallest(from candidate, q *query) *corev1.PersistentVolume {
 	if p.tree != nil {
 		return p.smallest(from, q)
 	}
-	found, passed := s.walk(from, q)
-	p.passed += passed
-	if p.passed >= s.all.Len() {
+	found, skipped := s.walk(from, q)
+	p.skipped += skipped
+	if p.skipped >= s.all.Len() {
 		p.fill(s.all)
 	}
 	return found
 }
 
-// walk finds what smallest finds, and tells how many volumes it passed over.
-func (s *freeSet) walk(from candidate, q *query) (found *corev1.PersistentVolume, passed int) {
+// walk returns what smallest returns by a scan, and the number of skipped volumes.
+func (s *freeSet) walk(from candidate, q *query) (found *corev1.PersistentVolume, skipped int) {
 	s.all.Ascend(from, func(c candidate) bool {
 		if q.selector.Matches(labels.Set(c.volume.Labels)) {
 			found = c.volume
 			return false
 		}
-		passed++
+		skipped++
 		return true
 	})
-	return found, passed
+	return found, skipped
 }
 
 func firstFrom(tree *btree.BTreeG[candidate], from candidate) *corev1.PersistentVolume {
@@ -119,7 +120,7 @@ func firstFrom(tree *btree.BTreeG[candidate], from candidate) *corev1.Persistent
 	return found
 }
 
-// posting returns the posting of a form; an unmade one if the form was not asked for before, or too long ago.
+// posting returns the posting of a form. It is not built yet if the form is new or was dropped.
 func (s *freeSet) posting(f form) *posting {
 	i := slices.IndexFunc(s.postings, func(p *posting) bool { return p.text == f.text })
 	var p *posting
@@ -134,14 +135,14 @@ func (s *freeSet) posting(f form) *posting {
 	return p
 }
 
-// posting holds volumes by the place that their labels have in a form.
+// A posting holds volumes sorted by their bucket in a form.
 type posting struct {
 	form
-	tree   *btree.BTreeG[posted] // nil: not made yet
-	passed int                   // how many volumes were passed over for want of it
+	tree    *btree.BTreeG[posted] // nil: not built
+	skipped int                   // volumes skipped because it was not built
 }
 
-// posted is a volume in a posting.
+// A posted value is a volume in a posting.
 type posted struct {
 	bucket uint64
 	candidate
@@ -154,7 +155,7 @@ func lessPosted(a, b posted) bool {
 	return lessCandidate(a.candidate, b.candidate)
 }
 
-// fill makes the posting.
+// fill builds the posting.
 func (p *posting) fill(all *btree.BTreeG[candidate]) {
 	p.tree = btree.NewBTreeGOptions(lessPosted, btree.Options{NoLocks: true})
 	all.Scan(func(c candidate) bool {
@@ -167,8 +168,8 @@ func (p *posting) add(c candidate) {
 	if p.tree == nil {
 		return
 	}
-	if place, ok := p.bucket(c.volume.Labels); ok {
-		p.tree.Set(posted{place, c})
+	if bucket, ok := p.bucket(c.volume.Labels); ok {
+		p.tree.Set(posted{bucket, c})
 	}
 }
 
@@ -176,18 +177,18 @@ func (p *posting) remove(c candidate) {
 	if p.tree == nil {
 		return
 	}
-	if place, ok := p.bucket(c.volume.Labels); ok {
-		p.tree.Delete(posted{place, c})
+	if bucket, ok := p.bucket(c.volume.Labels); ok {
+		p.tree.Delete(posted{bucket, c})
 	}
 }
 
-// smallest finds the first volume of each place that is asked for, and of those the first. It passes over volumes that are
-// in the place by chance.
+// smallest returns the smallest of the first volumes of the query's buckets. It skips volumes that
+// share a bucket through a hash collision.
 func (p *posting) smallest(from candidate, q *query) *corev1.PersistentVolume {
 	var best candidate
-	for _, place := range q.buckets {
-		p.tree.Ascend(posted{place, from}, func(one posted) bool {
-			if one.bucket != place || best.volume != nil && lessCandidate(best, one.candidate) {
+	for _, bucket := range q.buckets {
+		p.tree.Ascend(posted{bucket, from}, func(one posted) bool {
+			if one.bucket != bucket || best.volume != nil && lessCandidate(best, one.candidate) {
 				return false
 			}
 			if !q.selector.Matches(labels.Set(one.volume.Labels)) {

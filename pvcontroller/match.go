@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// modeSet is a set of access modes.
+// A modeSet is a set of access modes.
 type modeSet uint8
 
 const (
@@ -21,10 +21,10 @@ const (
 	modeROX
 	modeRWX
 	modeRWOP
-	modeOther // none that a volume is known to have
+	modeOther // any other mode
 )
 
-// modeSets lists all sets of known access modes in the order in which they are searched: fewest modes first.
+// modeSets lists all sets of known access modes in search order: fewest modes first.
 var modeSets = func() []modeSet {
 	sets := make([]modeSet, 0, modeOther)
 	for m := range modeOther {
@@ -55,31 +55,32 @@ func modesOf(modes []corev1.PersistentVolumeAccessMode) modeSet {
 	return set
 }
 
-// shape is what must be equal between a claim and a free volume.
+// A shape holds the fields that must be equal between a claim and a free volume.
 type shape struct {
 	class      string
 	volumeMode corev1.PersistentVolumeMode
 	attributes string // volumeAttributesClassName
 }
 
-// pool holds volumes by what a claim can ask for. It is a value without ties to the rest of the controller.
+// A pool indexes volumes by everything that a claim can request. It does not depend on the rest of
+// the controller.
 //
-// To match a claim, to add a volume and to remove one takes a time that grows with the logarithm of the number of volumes.
-// That goes for a claim with a selector too, be it of several labels, once selectors of its form (see form) have passed over as
-// many free volumes of the shape as there are; until then, and where more than postingsMax forms take turns, a match
-// walks past those that are large enough and not selected; see shelf. A volume takes an entry of some 30 bytes, and
-// one more, of some 40, for each form by which it is posted.
+// Matching a claim, adding a volume and removing one take time logarithmic in the number of
+// volumes. This includes claims with selectors, even on several labels, once selectors of the same
+// form (see form) have skipped as many free volumes of the shape as exist. Before that, and if more
+// than postingsMax forms take turns, a match skips large enough volumes that are not selected; see
+// freeSet. A volume takes an entry of about 30 bytes, and one of about 40 bytes in each posting.
 //
-// Differs: upstream walks all volumes of a mode set for each claim, free or not, and among volumes of equal capacity
-// takes whichever its map yields first. Here the free ones of a shape are sorted by capacity, and ties come out by name.
-// Of mode sets with equally many modes upstream tries whichever its map yields first; here the order is that of modeSets.
+// Differs: for each claim upstream scans all volumes of a mode set, free or not. Among volumes of
+// equal capacity, and among mode sets of equal size, it takes the first in map order. Here the free
+// volumes of a shape are sorted by capacity, then name, and mode sets have the order of modeSets.
 //
-// Upstream: pkg/controller/volume/persistentvolume persistentVolumeOrderedIndex (v1.36), and component-helpers
-// storage/volume FindMatchingVolume.
+// Upstream: pkg/controller/volume/persistentvolume persistentVolumeOrderedIndex (v1.36), and
+// component-helpers storage/volume FindMatchingVolume.
 type pool struct {
-	free     map[shape]*[modeOther]*freeSet                      // each shelf by its modes; nil: none is free
-	reserved map[types.NamespacedName][]*corev1.PersistentVolume // by the claim that claimRef names; sorted by name
-	count    [modeOther]int                                      // of volumes with these modes
+	free     map[shape]*[modeOther]*freeSet                      // by modes; nil: none is free
+	reserved map[types.NamespacedName][]*corev1.PersistentVolume // by the claim in claimRef; sorted by name
+	count    [modeOther]int                                      // number of volumes with these modes
 }
 
 func newPool() *pool {
@@ -89,7 +90,7 @@ func newPool() *pool {
 	}
 }
 
-// add puts a volume into the pool; one of that name must not be in it.
+// add adds a volume. The pool must not contain a volume of that name.
 func (p *pool) add(volume *corev1.PersistentVolume) {
 	modes := knownModesOf(volume)
 	p.count[modes]++
@@ -112,7 +113,7 @@ func (p *pool) add(volume *corev1.PersistentVolume) {
 	shelves[modes].add(volume)
 }
 
-// remove takes out a volume, given as it was added.
+// remove removes a volume, passed as it was added.
 func (p *pool) remove(volume *corev1.PersistentVolume) {
 	modes := knownModesOf(volume)
 	p.count[modes]--
@@ -153,11 +154,11 @@ func (p *pool) unreserve(claim types.NamespacedName, volume *corev1.PersistentVo
 
 func byName(a, b *corev1.PersistentVolume) int { return strings.Compare(a.Name, b.Name) }
 
-// match finds the volume for a claim that names none. Mode sets that hold all the claim's modes are tried one after the
-// other, fewest modes first. In each, a volume reserved for the claim comes first, then the smallest free one that is
-// large enough and meets the selector; ties go by name. With delayed binding only a reserved one will do, since the
-// scheduler chooses among the free. nil means there is none. The error is that of a selector that makes no sense, of which
-// one hears only if there are volumes with the claim's modes.
+// match returns the volume for a claim that names none, or nil. It tries the mode sets that contain
+// all the claim's modes, fewest modes first. In each, a volume reserved for the claim comes first,
+// then the smallest free one that is large enough and meets the selector, then the first by name.
+// With delayed binding only a reserved volume matches, since the scheduler assigns free ones. An
+// invalid selector is an error only if there are volumes with the claim's modes.
 //
 // Upstream: pkg/controller/volume/persistentvolume findBestMatchForClaim (v1.36).
 func (p *pool) match(claim *corev1.PersistentVolumeClaim, delayed bool) (*corev1.PersistentVolume, error) {
@@ -192,7 +193,7 @@ func (p *pool) match(claim *corev1.PersistentVolumeClaim, delayed bool) (*corev1
 	return nil, nil
 }
 
-// holds tells whether a volume has these modes, and maybe more.
+// holds reports whether any volume has at least these modes.
 func (p *pool) holds(want modeSet) bool {
 	for _, modes := range modeSets {
 		if modes&want == want && p.count[modes] > 0 {
@@ -202,9 +203,11 @@ func (p *pool) holds(want modeSet) bool {
 	return false
 }
 
-// reservedWith finds the first volume that has exactly these modes and is reserved for the claim, which it must suit but
-// for class and selector.
-func reservedWith(volumes []*corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, modes modeSet) *corev1.PersistentVolume {
+// reservedWith returns the first volume that has exactly these modes, is reserved for the claim,
+// and suits it. Class and selector are ignored.
+func reservedWith(
+	volumes []*corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, modes modeSet,
+) *corev1.PersistentVolume {
 	need := needOf(claim)
 	for _, volume := range volumes {
 		s, capacity := shapeOf(volume), capacityOf(volume)
@@ -217,16 +220,17 @@ func reservedWith(volumes []*corev1.PersistentVolume, claim *corev1.PersistentVo
 	return nil
 }
 
-// reservedFor returns the volumes whose claimRef names the claim of that key, whatever UID it gives, sorted by name. The slice
-// is the pool's own: it holds until the next change, and is read-only.
+// reservedFor returns the volumes whose claimRef names the claim of that key, with any UID, sorted
+// by name. The slice belongs to the pool: it is read-only and valid until the next change.
 func (p *pool) reservedFor(key string) []*corev1.PersistentVolume {
 	namespace, name, _ := strings.Cut(key, "/")
 	return p.reserved[types.NamespacedName{Namespace: namespace, Name: name}]
 }
 
-// isFree tells whether a volume may be given to any claim that it suits.
+// isFree reports whether a volume can be bound to any suitable claim.
 func isFree(volume *corev1.PersistentVolume) bool {
-	return volume.Spec.ClaimRef == nil && volume.Status.Phase == corev1.VolumeAvailable && volume.DeletionTimestamp == nil
+	return volume.Spec.ClaimRef == nil && volume.Status.Phase == corev1.VolumeAvailable &&
+		volume.DeletionTimestamp == nil
 }
 
 func shapeOf(volume *corev1.PersistentVolume) shape {
@@ -237,7 +241,7 @@ func shapeOf(volume *corev1.PersistentVolume) shape {
 	}
 }
 
-// needOf is the shape of the volumes that suit a claim.
+// needOf returns the shape of the volumes that suit a claim.
 func needOf(claim *corev1.PersistentVolumeClaim) shape {
 	return shape{
 		class:      storagehelpers.GetPersistentVolumeClaimClass(claim),
@@ -250,7 +254,7 @@ func volumeModeOf(mode *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode
 	return ptr.Deref(mode, corev1.PersistentVolumeFilesystem)
 }
 
-// knownModesOf leaves out modes that are not known, with which no volume is found.
+// knownModesOf returns the volume's modes without unknown ones, which no claim can match.
 func knownModesOf(volume *corev1.PersistentVolume) modeSet {
 	return modesOf(volume.Spec.AccessModes) &^ modeOther
 }

@@ -10,14 +10,16 @@ import (
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 )
 
-// Before anything else is done about a claim or a volume, its annotations and finalizers are made to say who looks after
-// it: the controller with its plugins, or a CSI driver that the plugin was migrated to.
+// A sync first updates the annotations and finalizers that state which program manages the object:
+// the controller with its plugins, or the CSI driver to which the plugin was migrated.
 
-// syncClaimMetadata puts a claim's migrated-to annotation right. The result is the claim as it is then; an error leaves it for the
-// next time.
+// syncClaimMetadata updates a claim's migrated-to annotation. It returns the current claim. An
+// error leaves the update to the next sync.
 //
 // Upstream: pkg/controller/volume/persistentvolume updateClaimMigrationAnnotations (v1.36).
-func (c *Controller) syncClaimMetadata(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
+func (c *Controller) syncClaimMetadata(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim,
+) (*corev1.PersistentVolumeClaim, error) {
 	annotations, ok := c.migratedAnnotations(claim.Annotations, claimProvisioner(claim.Annotations))
 	if !ok {
 		return claim, nil
@@ -27,19 +29,23 @@ func (c *Controller) syncClaimMetadata(ctx context.Context, claim *corev1.Persis
 	return c.writeClaim(ctx, &changed)
 }
 
-// syncVolumeMetadata puts a volume's migrated-to annotation and its finalizers right, in one write.
+// syncVolumeMetadata updates a volume's migrated-to annotation and finalizers in one write.
 //
-// Differs: upstream may put the finalizer back onto a volume whose data is deleted, just before it deletes the volume, which
-// then stays until the data is deleted once more.
+// Differs: upstream may add the finalizer again to a volume whose data is deleted, just before it
+// deletes the volume. The volume then stays until the data is deleted once more.
 //
-// Upstream: pkg/controller/volume/persistentvolume updateVolumeMigrationAnnotationsAndFinalizers (v1.36).
-func (c *Controller) syncVolumeMetadata(ctx context.Context, volume *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
-	annotations, remarked := c.migratedAnnotations(volume.Annotations, volume.Annotations[storagehelpers.AnnDynamicallyProvisioned])
+// Upstream: pkg/controller/volume/persistentvolume updateVolumeMigrationAnnotationsAndFinalizers
+// (v1.36).
+func (c *Controller) syncVolumeMetadata(
+	ctx context.Context, volume *corev1.PersistentVolume,
+) (*corev1.PersistentVolume, error) {
+	provisioner := volume.Annotations[storagehelpers.AnnDynamicallyProvisioned]
+	annotations, changes := c.migratedAnnotations(volume.Annotations, provisioner)
 	finalizers := volume.Finalizers
 	if !c.dataDeleted[volume.UID] {
 		finalizers = wantedFinalizers(volume, c.migration)
 	}
-	if !remarked && slices.Equal(finalizers, volume.Finalizers) {
+	if !changes && slices.Equal(finalizers, volume.Finalizers) {
 		return volume, nil
 	}
 	changed := *volume // shares the rest with the cached one
@@ -47,7 +53,7 @@ func (c *Controller) syncVolumeMetadata(ctx context.Context, volume *corev1.Pers
 	return c.writeVolume(ctx, &changed)
 }
 
-// claimProvisioner is the provisioner that a claim's annotations name; "": none.
+// claimProvisioner returns the provisioner in a claim's annotations, or "".
 func claimProvisioner(annotations map[string]string) string {
 	if name, ok := annotations[storagehelpers.AnnStorageProvisioner]; ok {
 		return name
@@ -55,8 +61,9 @@ func claimProvisioner(annotations map[string]string) string {
 	return annotations[storagehelpers.AnnBetaStorageProvisioner]
 }
 
-// migratedAnnotations returns annotations as they should be with that provisioner, and whether they differ from what they are: the
-// driver that the provisioner's plugin was migrated to, or nothing where it was not. No provisioner: they stay.
+// migratedAnnotations returns the annotations for a provisioner, and whether they differ from the
+// current ones. The migrated-to annotation names the driver to which the provisioner's plugin was
+// migrated, and is absent if it was not. Without a provisioner the annotations stay as they are.
 //
 // Upstream: pkg/controller/volume/persistentvolume updateMigrationAnnotations (v1.36).
 func (c *Controller) migratedAnnotations(annotations map[string]string, provisioner string) (map[string]string, bool) {
@@ -76,16 +83,20 @@ func (c *Controller) migratedAnnotations(annotations map[string]string, provisio
 	return changed, true
 }
 
-// wantedFinalizers are the finalizers a volume should have. One that a plugin of the controller made is kept from going before
-// the plugin has deleted it, as long as it is to be deleted; one that was migrated is the driver's provisioner's to keep, and
-// one that was migrated back no longer is. Volumes that nobody made for a claim stay as they are.
+// wantedFinalizers returns the finalizers that a volume should have. A volume of the controller's
+// plugins that must be deleted has the in-tree finalizer until the plugin has deleted it. A
+// migrated volume belongs to the driver's provisioner. A volume that was migrated back no longer
+// has the provisioner's finalizer. Volumes that were not provisioned stay as they are.
 //
-// Differs: upstream puts the finalizer onto a volume that is on its way out, too, which the API server refuses; it then tries
-// again until somebody takes the last finalizer off.
+// Differs: upstream also adds the finalizer to a volume that is being deleted. The API server
+// refuses that, and upstream retries until another client removes the last finalizer.
 //
 // Upstream: pkg/controller/volume/persistentvolume modifyDeletionFinalizers (v1.36).
 func wantedFinalizers(volume *corev1.PersistentVolume, migration map[string]string) []string {
-	const own, external = storagehelpers.PVDeletionInTreeProtectionFinalizer, storagehelpers.PVDeletionProtectionFinalizer
+	const (
+		own      = storagehelpers.PVDeletionInTreeProtectionFinalizer
+		external = storagehelpers.PVDeletionProtectionFinalizer
+	)
 	provisioner := volume.Annotations[storagehelpers.AnnDynamicallyProvisioned]
 	switch {
 	case !metav1.HasAnnotation(volume.ObjectMeta, storagehelpers.AnnDynamicallyProvisioned):
@@ -107,7 +118,7 @@ func wantedFinalizers(volume *corev1.PersistentVolume, migration map[string]stri
 	return finalizers
 }
 
-// without returns finalizers without one of them, not changing what it is given.
+// without returns finalizers without one of them. It does not change its argument.
 func without(finalizers []string, one string) []string {
 	if !slices.Contains(finalizers, one) {
 		return finalizers

@@ -12,30 +12,32 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// What a plugin does takes its time, so it is done beside the syncs, by operations: one at a time for each claim or volume,
-// and after a failure not before its back-off has passed.
+// Plugin calls take time, so they run as operations outside the syncs: one at a time for each claim
+// or volume, and after a failure not before the back-off has passed.
 //
-// Differs: upstream tries a failed operation again when the resync comes round, up to 15 s late; here the key comes back
-// when the back-off is over. What came up while an operation ran is looked at when it ends, and not at the next resync.
+// Differs: upstream retries a failed operation at the next resync, up to 15 s late; here the key is
+// queued when the back-off has passed. A request that arrives while an operation runs is processed
+// when the operation ends, not at the next resync.
 //
-// Upstream: pkg/controller/volume/persistentvolume scheduleOperation, pkg/util/goroutinemap (v1.36).
+// Upstream: pkg/controller/volume/persistentvolume scheduleOperation, pkg/util/goroutinemap
+// (v1.36).
 
-// The kinds of operation. Failures of each are counted apart.
+// The kinds of operation. Failures are counted for each kind.
 const (
 	opProvision = "provision"
-	opSave      = "save"  // create the PersistentVolume of a volume that was made
-	opClean     = "clean" // delete a volume that was made and cannot be saved
+	opSave      = "save"  // create the PersistentVolume of a provisioned volume
+	opClean     = "clean" // delete a provisioned volume without PersistentVolume
 	opDelete    = "delete"
 	opRecycle   = "recycle"
 )
 
-// queueItem is the key of one of the two queues.
+// A queueItem is a key of one of the two queues.
 type queueItem struct {
 	queue *sim.Queue[string]
 	key   string
 }
 
-// String is the key, marked as not being taken up itself.
+// String returns the key, marked as a retry.
 func (i queueItem) String() string { return i.key + " again" }
 
 // operations runs the operations of a controller.
@@ -43,18 +45,19 @@ type operations struct {
 	executor *executor.Executor
 	panicked func(kind string, about object, err error)
 	running  map[corev1.UniqueVolumeName]*running
-	retries  *sim.Queue[queueItem] // items whose operation failed; in the background, since nobody announces that it could succeed
-	waiting  map[queueItem]bool    // those that will come up in retries
+	retries  *sim.Queue[queueItem] // items in back-off; in the background, since no event announces success
+	waiting  map[queueItem]bool    // items in retries
 }
 
-// running is an operation that runs.
+// A running value is an operation in flight.
 type running struct {
 	item    queueItem
-	missed  bool        // it was wanted again
-	waiting []queueItem // for its end, in order
+	missed  bool        // requested again meanwhile
+	waiting []queueItem // items to queue at its end, in order
 }
 
-// newOperations makes them. panicked is told of what panicked; all other failures the operations tell of by themselves.
+// newOperations returns operations without any in flight. panicked is called for an operation that
+// panicked; operations record all other failures themselves.
 func newOperations(component *sim.Process, panicked func(kind string, about object, err error)) *operations {
 	o := &operations{
 		panicked: panicked,
@@ -63,52 +66,53 @@ func newOperations(component *sim.Process, panicked func(kind string, about obje
 		waiting:  map[queueItem]bool{},
 	}
 	o.executor = executor.New(executor.Config{Process: component, OnDone: o.done})
-	o.retries.Work(func(_ context.Context, of queueItem) error {
-		delete(o.waiting, of)
-		of.queue.Add(of.key)
+	o.retries.Work(func(_ context.Context, item queueItem) error {
+		delete(o.waiting, item)
+		item.queue.Add(item.key)
 		return nil
 	})
 	return o
 }
 
-// start runs an operation for an object, which is an item of a queue, unless one of that name runs already or this kind waits
-// for its back-off.
-func (o *operations) start(kind, name string, of queueItem, about object, run func(ctx context.Context) error) {
+// start runs an operation on an object, unless one of that name runs or this kind is in back-off.
+// item is the object's key.
+func (o *operations) start(kind, name string, item queueItem, about object, run func(ctx context.Context) error) {
 	key := corev1.UniqueVolumeName(name)
-	ended := func(_ executor.Outcome, err error) {
+	done := func(_ executor.Outcome, err error) {
 		if panicked := (*executor.PanicError)(nil); errors.As(err, &panicked) {
 			o.panicked(kind, about, err)
 		}
 	}
-	err := o.executor.Start(executor.Operation{Key: executor.Key{Volume: key}, Name: kind, Run: run, Done: ended})
+	err := o.executor.Start(executor.Operation{Key: executor.Key{Volume: key}, Name: kind, Run: run, Done: done})
 	switch {
 	case err == nil:
-		o.running[key] = &running{item: of}
+		o.running[key] = &running{item: item}
 	case errors.Is(err, executor.ErrPending):
 		o.running[key].missed = true
 	default:
-		o.retryLater(of, err)
+		o.retryLater(item, err)
 	}
 }
 
-// await tells whether an operation of that kind on an object is under way, and if so, has an item looked at when it ends.
-func (o *operations) await(kind string, obj object, of queueItem) bool {
+// await reports whether an operation of that kind on an object is in flight. If so, it queues item
+// when the operation ends.
+func (o *operations) await(kind string, obj object, item queueItem) bool {
 	if o == nil || len(o.running) == 0 {
 		return false
 	}
 	r := o.running[corev1.UniqueVolumeName(operationName(kind, obj))]
-	if r != nil && !slices.Contains(r.waiting, of) {
-		r.waiting = append(r.waiting, of)
+	if r != nil && !slices.Contains(r.waiting, item) {
+		r.waiting = append(r.waiting, item)
 	}
 	return r != nil
 }
 
-// done takes in how an operation ended.
+// done processes the result of an operation.
 func (o *operations) done(op executor.Operation, _ executor.Outcome, err error) {
 	r := o.running[op.Key.Volume]
 	delete(o.running, op.Key.Volume)
-	for _, of := range r.waiting {
-		of.queue.Add(of.key)
+	for _, item := range r.waiting {
+		item.queue.Add(item.key)
 	}
 	switch {
 	case err != nil:
@@ -118,21 +122,21 @@ func (o *operations) done(op executor.Operation, _ executor.Outcome, err error) 
 	}
 }
 
-// retryLater has an item looked at again when the back-off is over that err tells of: at once if it tells of none, since on a real
-// clock a short one may be over before it is asked for.
-func (o *operations) retryLater(of queueItem, err error) {
+// retryLater queues an item when the back-off in err has passed. Without a back-off error it queues
+// the item at once: on a real clock, a short back-off may have passed already.
+func (o *operations) retryLater(item queueItem, err error) {
 	var wait *executor.BackoffError
 	if !errors.As(err, &wait) {
-		of.queue.Add(of.key)
+		item.queue.Add(item.key)
 		return
 	}
-	if !o.waiting[of] {
-		o.waiting[of] = true
-		o.retries.AddAfter(of, wait.Remaining)
+	if !o.waiting[item] {
+		o.waiting[item] = true
+		o.retries.AddAfter(item, wait.Remaining)
 	}
 }
 
-// operationName names what is done for an object, as upstream does: "provision-default/c[uid]".
+// operationName returns upstream's name of an operation: "provision-default/c[uid]".
 func operationName(kind string, obj object) string {
 	return fmt.Sprintf("%s-%s[%s]", kind, keyOf(obj), obj.GetUID())
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/volsim/volsim/internal/podclaims"
 )
 
-// podsOf returns the pods that use a claim and have not ended.
+// podsOf returns the pods that use a claim and have not terminated.
 func (c *Controller) podsOf(claimKey string) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, pod := range podclaims.Using(c.pods, claimKey) {
@@ -19,9 +19,9 @@ func (c *Controller) podsOf(claimKey string) []*corev1.Pod {
 	return pods
 }
 
-// unscheduledPods names the pods that use a claim and have no node yet, sorted.
+// unscheduledPods returns the names of the pods that use a claim and have no node, sorted.
 //
-// Differs: upstream names them in the order of a map.
+// Differs: upstream returns them in map order.
 //
 // Upstream: pkg/controller/volume/persistentvolume findNonScheduledPodsByPVC (v1.36).
 func (c *Controller) unscheduledPods(claimKey string) []string {

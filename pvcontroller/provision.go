@@ -18,25 +18,28 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// pluginCSI is the one plugin whose volumes can be made from a data source.
+// pluginCSI is the only plugin that can provision volumes from a data source.
 const pluginCSI = "kubernetes.io/csi"
 
-// isInTree tells whether a provisioner is, by its name, a plugin of the controller and not a program of its own, be it there
-// or not; kubernetes.io/no-provisioner, which never is, counts among them.
+// isInTree reports whether a provisioner's name is that of an in-tree plugin, registered or not.
+// kubernetes.io/no-provisioner, which never is, counts as one.
 func isInTree(provisioner string) bool { return strings.HasPrefix(provisioner, "kubernetes.io/") }
 
-// classProvisioner is who makes volumes of a class: a plugin of the controller, or a provisioner outside, by its name. Neither: nobody,
-// and the error says why.
+// A classProvisioner is the provisioner of a class: a plugin of the controller, or the name of an
+// external provisioner. If it is neither, err states the reason.
 type classProvisioner struct {
-	plugin   plugins.Capabilities // its Provisioner is nil where there is none
+	plugin   plugins.Capabilities // Provisioner is nil if there is none
 	external string
 	err      error
 }
 
-// findProvisioner finds who makes volumes of a class; nil stands for one of that name which is not there.
+// findProvisioner returns the provisioner of a class. A nil class stands for a missing one of that
+// name.
 //
 // Upstream: pkg/controller/volume/persistentvolume findProvisionablePlugin (v1.36).
-func findProvisioner(name string, class *storagev1.StorageClass, manager *plugins.Manager, migration plugins.Migration) classProvisioner {
+func findProvisioner(
+	name string, class *storagev1.StorageClass, manager *plugins.Manager, migration plugins.Migration,
+) classProvisioner {
 	if class == nil {
 		return classProvisioner{err: apierrors.NewNotFound(storagev1.Resource("storageclass"), name)}
 	}
@@ -50,44 +53,52 @@ func findProvisioner(name string, class *storagev1.StorageClass, manager *plugin
 	return classProvisioner{plugin: plugin, err: err}
 }
 
-// decideProvision decides about a claim of a class for which no volume is there: one is to be made, here or outside, or there
-// is nobody who would. The claim's status stays as it is.
+// decideProvision decides about a claim with a class and no matching volume: provision it, request
+// it from an external provisioner, or report that there is none. The claim's status stays as it is.
 //
 // Upstream: pkg/controller/volume/persistentvolume provisionClaim (v1.36).
-func decideProvision(view claimFacts) claimDecision {
+func decideProvision(facts claimFacts) claimDecision {
 	switch {
-	case view.noProvisioning:
+	case facts.noProvisioning:
 		return claimDecision{action: claimRecord}
-	case view.provisioner.err != nil:
-		return claimDecision{action: claimRecord, message: msgProvisioning(view.provisioner.err.Error())}
-	case view.provisioner.external != "":
-		return claimDecision{action: claimRequestExternal, provisioner: view.provisioner, message: msgExternal(view.provisioner.external)}
+	case facts.provisioner.err != nil:
+		return claimDecision{action: claimRecord, message: msgProvisioning(facts.provisioner.err.Error())}
+	case facts.provisioner.external != "":
+		return claimDecision{
+			action: claimRequestExternal, provisioner: facts.provisioner,
+			message: msgExternal(facts.provisioner.external),
+		}
 	default:
-		return claimDecision{action: claimProvision, class: view.class, provisioner: view.provisioner}
+		return claimDecision{action: claimProvision, class: facts.class, provisioner: facts.provisioner}
 	}
 }
 
-// requestExternal puts the provisioner's name onto a claim, which is what an external provisioner goes by, unless it is there.
+// requestExternal annotates a claim with the provisioner's name, which external provisioners look
+// for.
 //
-// Differs: upstream does this in an operation beside the claim's sync, with the operation's own back-off of 500 ms and
-// more. Here it is one write of the sync, and the key's back-off is the queue's.
+// Differs: upstream does this in an operation outside the claim's sync, with the operation's
+// back-off of 500 ms or more. Here it is one write of the sync, with the queue's back-off.
 //
 // Upstream: pkg/controller/volume/persistentvolume provisionClaimOperationExternal (v1.36).
-func (c *Controller) requestExternal(ctx context.Context, claim *corev1.PersistentVolumeClaim, plan claimDecision) error {
-	claim, err := c.setProvisioner(ctx, claim, plan.provisioner.external)
+func (c *Controller) requestExternal(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, decision claimDecision,
+) error {
+	claim, err := c.setProvisioner(ctx, claim, decision.provisioner.external)
 	if err != nil {
 		c.recordOnce(claim.UID, claim, msgProvisioning(fmt.Sprintf("Error saving claim: %v", err)))
 		return err
 	}
-	c.recordOnce(claim.UID, claim, plan.message)
+	c.recordOnce(claim.UID, claim, decision.message)
 	return nil
 }
 
-// setProvisioner writes both annotations that name a claim's provisioner, unless they do. With an error it returns the claim
-// it was given.
+// setProvisioner writes both annotations with a claim's provisioner, unless they exist. With an
+// error it returns the unchanged claim.
 //
 // Upstream: pkg/controller/volume/persistentvolume setClaimProvisioner (v1.36).
-func (c *Controller) setProvisioner(ctx context.Context, claim *corev1.PersistentVolumeClaim, provisioner string) (*corev1.PersistentVolumeClaim, error) {
+func (c *Controller) setProvisioner(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, provisioner string,
+) (*corev1.PersistentVolumeClaim, error) {
 	if claim.Annotations[storagehelpers.AnnStorageProvisioner] == provisioner {
 		return claim, nil
 	}
@@ -102,12 +113,15 @@ func (c *Controller) setProvisioner(ctx context.Context, claim *corev1.Persisten
 	return written, nil
 }
 
-// startProvisioning has a plugin make a volume for a claim, beside the syncs.
-func (c *Controller) startProvisioning(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, plugin plugins.Capabilities) {
+// startProvisioning starts the operation that provisions a volume for a claim.
+func (c *Controller) startProvisioning(
+	claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, plugin plugins.Capabilities,
+) {
 	if c.unsaved[claim.UID] != nil {
-		return // it is made, and only has to be saved
+		return // provisioned; only its PersistentVolume is missing
 	}
-	c.operations.start(opProvision, operationName(opProvision, claim), queueItem{c.claimQueue, keyOf(claim)}, claim, func(ctx context.Context) error {
+	item, name := queueItem{c.claimQueue, keyOf(claim)}, operationName(opProvision, claim)
+	c.operations.start(opProvision, name, item, claim, func(ctx context.Context) error {
 		options := provisionOptions(claim, class)
 		volume, err := c.provision(ctx, claim, options, class, plugin)
 		if err != nil {
@@ -119,22 +133,27 @@ func (c *Controller) startProvisioning(claim *corev1.PersistentVolumeClaim, clas
 		}
 		u := &unsaved{claim: claim, options: options, volume: volume, plugin: plugin}
 		c.unsaved[claim.UID] = u
-		_ = c.trySave(ctx, u) // what comes of an error is decided there
+		_ = c.trySave(ctx, u) // trySave handles the error
 		return nil
 	})
 }
 
-// provision has a plugin make a volume for a claim. It returns the PersistentVolume that is to be created for it; nil when
-// there is one already.
+// provision calls a plugin to provision a volume for a claim. It returns the PersistentVolume to
+// create, or nil if it exists.
 //
-// Upstream: pkg/controller/volume/persistentvolume provisionClaimOperation (v1.36), up to the volume.
-func (c *Controller) provision(ctx context.Context, claim *corev1.PersistentVolumeClaim, options plugins.ProvisionOptions, class *storagev1.StorageClass, plugin plugins.Capabilities) (*corev1.PersistentVolume, error) {
+// Upstream: pkg/controller/volume/persistentvolume provisionClaimOperation (v1.36), up to the
+// volume.
+func (c *Controller) provision(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, options plugins.ProvisionOptions,
+	class *storagev1.StorageClass, plugin plugins.Capabilities,
+) (*corev1.PersistentVolume, error) {
 	fail := func(text string, err error) (*corev1.PersistentVolume, error) {
 		c.recordOnce(claim.UID, claim, msgProvisioning(text))
 		return nil, err
 	}
 	if plugin.Name() != pluginCSI && claim.Spec.DataSource != nil {
-		text := fmt.Sprintf("plugin %q is not a CSI plugin. Only CSI plugin can provision a claim with a datasource", plugin.Name())
+		text := fmt.Sprintf(
+			"plugin %q is not a CSI plugin. Only CSI plugin can provision a claim with a datasource", plugin.Name())
 		return fail(text, errors.New(text))
 	}
 	claim, err := c.setProvisioner(ctx, claim, class.Provisioner)
@@ -143,11 +162,13 @@ func (c *Controller) provision(ctx context.Context, claim *corev1.PersistentVolu
 	}
 	_, err = c.cfg.Client.CoreV1().PersistentVolumes().Get(ctx, options.Name, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
-		return nil, err // nil: an earlier operation got that far
+		return nil, err // nil: an earlier operation created it
 	}
 	if len(options.MountOptions) > 0 && !plugin.Provisioner.SupportsMountOptions() {
-		return fail(fmt.Sprintf("Mount options are not supported by the provisioner but StorageClass %q has mount options %v",
-			class.Name, options.MountOptions), fmt.Errorf("provisioner %q doesn't support mount options", plugin.Name()))
+		return fail(fmt.Sprintf(
+			"Mount options are not supported by the provisioner but StorageClass %q has mount options %v",
+			class.Name, options.MountOptions,
+		), fmt.Errorf("provisioner %q doesn't support mount options", plugin.Name()))
 	}
 	if err := plugin.Provisioner.CanProvision(options); err != nil {
 		return fail(fmt.Sprintf("Failed to create provisioner: %v", err), err)
@@ -166,7 +187,7 @@ func (c *Controller) provision(ctx context.Context, claim *corev1.PersistentVolu
 	return completeVolume(claim, volume, options, plugin.Name())
 }
 
-// provisionOptions says what the volume for a claim is to be like.
+// provisionOptions returns the options for provisioning a claim's volume.
 func provisionOptions(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) plugins.ProvisionOptions {
 	return plugins.ProvisionOptions{
 		Name:              "pvc-" + string(claim.UID),
@@ -178,10 +199,10 @@ func provisionOptions(claim *corev1.PersistentVolumeClaim, class *storagev1.Stor
 	}
 }
 
-// selectedNode is the node that the scheduler chose for the claim; nil when it did not.
+// selectedNode returns the node that the scheduler selected for the claim, or nil.
 //
-// Differs: upstream looks into its cache of nodes. Volumes made by plugins of the controller for a node are too rare for a
-// cache that every heartbeat goes into.
+// Differs: upstream reads its cache of nodes. Plugins of the controller rarely provision for a
+// node, which does not justify a cache that receives every heartbeat.
 func (c *Controller) selectedNode(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*corev1.Node, error) {
 	name, ok := claim.Annotations[storagehelpers.AnnSelectedNode]
 	if !ok {
@@ -189,13 +210,13 @@ func (c *Controller) selectedNode(ctx context.Context, claim *corev1.PersistentV
 	}
 	node, err := c.cfg.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, apierrors.NewNotFound(corev1.Resource("node"), name) // a cache's words
+		return nil, apierrors.NewNotFound(corev1.Resource("node"), name) // the text of a cache's error
 	}
 	return node, err
 }
 
-// reschedule tells the scheduler, if it chose a node for the claim, to choose again. An error is as good as not having tried:
-// the next operation fails on the same node, and tries again.
+// reschedule removes the selected node from the claim, so that the scheduler selects again. Errors
+// are ignored: the next operation fails on the same node and retries.
 //
 // Upstream: pkg/controller/volume/persistentvolume rescheduleProvisioning (v1.36).
 func (c *Controller) reschedule(ctx context.Context, claim *corev1.PersistentVolumeClaim) {
@@ -207,9 +228,13 @@ func (c *Controller) reschedule(ctx context.Context, claim *corev1.PersistentVol
 	_, _ = c.writeClaim(ctx, changed)
 }
 
-// completeVolume completes the PersistentVolume that a plugin returned: bound to the claim, of its class, marked with who made it,
-// and kept from going before the plugin has deleted it, if it is to be deleted.
-func completeVolume(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, options plugins.ProvisionOptions, plugin string) (*corev1.PersistentVolume, error) {
+// completeVolume completes the PersistentVolume that a plugin returned. It is bound to the claim,
+// has its class, and is annotated with the plugin. If it must be deleted later, a finalizer keeps
+// it until the plugin has deleted the storage.
+func completeVolume(
+	claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume,
+	options plugins.ProvisionOptions, plugin string,
+) (*corev1.PersistentVolume, error) {
 	ref, err := reference.GetReference(scheme.Scheme, claim)
 	if err != nil {
 		return nil, err

@@ -9,45 +9,48 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// form is what label selectors have in common that differ only in the values they ask for: the keys that must have one
-// of some values (matchLabels, In), and all else that is required (NotIn, Exists, DoesNotExist). The selectors of a
-// world have few forms, however many values they ask for.
+// A form is the part that label selectors share if they differ only in the requested values. It
+// consists of the keys that must have one of some values (matchLabels, In) and all other
+// requirements (NotIn, Exists, DoesNotExist). A cluster has few forms, however many values its
+// selectors request.
 type form struct {
 	text string // equal for equal forms
 	keys []string
 	rest labels.Requirements
 }
 
-// bucket tells where objects with these labels stand among those of the form: all that have the same values for its keys
-// in one place. Other values may by chance have the same place. Objects that the form leaves out are nowhere: ok is false.
-func (f *form) bucket(set labels.Set) (place uint64, ok bool) {
+// bucket returns the bucket of labels: a hash of their values for the form's keys. Objects with
+// equal values share a bucket; others may share it through a hash collision. ok is false for labels
+// that the form excludes.
+func (f *form) bucket(set labels.Set) (bucket uint64, ok bool) {
 	for i := range f.rest {
 		if !f.rest[i].Matches(set) {
 			return 0, false
 		}
 	}
-	place = hashStart
+	bucket = hashStart
 	for _, key := range f.keys {
 		value, ok := set[key]
 		if !ok {
 			return 0, false
 		}
-		place = hashNext(place, value)
+		bucket = hashNext(bucket, value)
 	}
-	return place, true
+	return bucket, true
 }
 
-// query is a label selector as a form and values.
+// A query is a label selector, split into form and values.
 type query struct {
 	form
-	buckets  []uint64 // where the objects stand that it selects, one for each choice among the values it asks for
+	buckets  []uint64 // buckets of selected objects: one for each combination of requested values
 	selector labels.Selector
 }
 
-// bucketsMax bounds the places of a query. A requirement that would make for more is one of the form's.
+// bucketsMax bounds the buckets of a query. A requirement that would exceed it becomes part of the
+// form.
 const bucketsMax = 64
 
-// queryOf takes a selector apart; nil selects everything. It fails if the selector makes no sense.
+// queryOf splits a selector; nil selects everything. An invalid selector is an error.
 func queryOf(selector *metav1.LabelSelector) (query, error) {
 	if selector == nil {
 		return query{buckets: rootBucket, selector: labels.Everything()}, nil
@@ -67,10 +70,10 @@ func queryOf(selector *metav1.LabelSelector) (query, error) {
 	return q, nil
 }
 
-// rootBucket are the places of a query that asks for no values.
+// rootBucket holds the only bucket of a query that requests no values.
 var rootBucket = []uint64{hashStart}
 
-// compareRequirements sorts by key, and those of one key in any order that depends on nothing but them.
+// compareRequirements sorts by key, then by text.
 func compareRequirements(a, b labels.Requirement) int {
 	if c := strings.Compare(a.Key(), b.Key()); c != 0 {
 		return c
@@ -78,7 +81,7 @@ func compareRequirements(a, b labels.Requirement) int {
 	return strings.Compare(a.String(), b.String())
 }
 
-// require adds a requirement, which comes after those added so far by its key.
+// require adds a requirement. Requirements must be added in the order of their keys.
 func (q *query) require(r labels.Requirement) {
 	values := r.ValuesUnsorted()
 	asked := len(q.keys) > 0 && q.keys[len(q.keys)-1] == r.Key()
@@ -88,16 +91,16 @@ func (q *query) require(r labels.Requirement) {
 		return
 	}
 	q.keys = append(q.keys, r.Key())
-	places := make([]uint64, 0, len(q.buckets)*len(values))
-	for _, place := range q.buckets {
+	buckets := make([]uint64, 0, len(q.buckets)*len(values))
+	for _, bucket := range q.buckets {
 		for _, value := range values {
-			places = append(places, hashNext(place, value))
+			buckets = append(buckets, hashNext(bucket, value))
 		}
 	}
-	q.buckets = places
+	q.buckets = buckets
 }
 
-// name gives the form its text. Neither comma nor semicolon can be in a key.
+// name sets the text of the form. Keys contain neither comma nor semicolon.
 func (q *query) name() {
 	parts := make([]string, 0, len(q.rest)+1)
 	parts = append(parts, strings.Join(q.keys, ","))
@@ -107,16 +110,16 @@ func (q *query) name() {
 	q.text = strings.Join(parts, ";")
 }
 
-// isEverything tells whether the query selects whatever there is.
+// isEverything reports whether the query selects every object.
 func (q *query) isEverything() bool { return q.text == "" }
 
-// hashStart and placeAfter hash the values of labels, one after the other (FNV-1a).
+// hashStart and hashNext hash the values of labels, one after the other (FNV-1a).
 const hashStart uint64 = 14695981039346656037
 
-func hashNext(place uint64, value string) uint64 {
+func hashNext(hash uint64, value string) uint64 {
 	const prime = 1099511628211
 	for i := range len(value) {
-		place = (place ^ uint64(value[i])) * prime
+		hash = (hash ^ uint64(value[i])) * prime
 	}
-	return place * prime // the end of the value, as a zero
+	return hash * prime // a zero byte ends the value
 }

@@ -11,17 +11,17 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// reclaimDecision is what is to be done about a released volume. The zero value is nothing: it is kept, or somebody else
-// takes care of it.
+// A reclaimDecision is the next step for a released volume. The zero value does nothing: the volume
+// is retained, or another program reclaims it.
 type reclaimDecision struct {
 	operation string // opDelete or opRecycle, with plugin; "": none
 	plugin    plugins.Capabilities
-	fail      bool    // phase Failed, and with the change of phase, tell the message
-	message   message // without fail: say it
+	fail      bool    // phase Failed; record message when the phase changes
+	message   message // without fail: record it
 }
 
-// decideReclaim says what a released volume's policy comes to. pods are those that use a claim of the name in its claimRef
-// while there is none.
+// decideReclaim decides by a released volume's policy. pods are the pods that use the claim named
+// in its claimRef while that claim does not exist.
 //
 // Upstream: pkg/controller/volume/persistentvolume reclaimVolume, recycleVolumeOperation (v1.36).
 func decideReclaim(volume *corev1.PersistentVolume, pods []string, manager *plugins.Manager) reclaimDecision {
@@ -47,8 +47,9 @@ func decideReclaim(volume *corev1.PersistentVolume, pods []string, manager *plug
 	}
 }
 
-// decideDelete finds the plugin that deletes a volume: the one that made it, or the one whose kind it is. Where a provisioner
-// outside could have made it, the volume is that one's.
+// decideDelete finds the plugin that deletes a volume: the one that provisioned it, or the one that
+// supports its kind. A volume that an external provisioner may have provisioned belongs to that
+// provisioner.
 //
 // Upstream: pkg/controller/volume/persistentvolume findDeletablePlugin (v1.36).
 func decideDelete(volume *corev1.PersistentVolume, manager *plugins.Manager) reclaimDecision {
@@ -73,50 +74,53 @@ func decideDelete(volume *corev1.PersistentVolume, manager *plugins.Manager) rec
 	return reclaimDecision{operation: opDelete, plugin: plugin}
 }
 
-// reclaim does what a released volume's policy says, or starts it.
+// reclaim applies a released volume's policy, or starts the operation that does.
 //
-// Differs: upstream looks for the plugin in the operation, after it has read the volume anew. That there is none cannot
-// be undone by a volume that is behind: the write of the phase would conflict.
+// Differs: upstream looks for the plugin in the operation, after it has read the volume again. Here
+// a stale volume without plugin cannot become Failed wrongly: the write of the phase would
+// conflict.
 func (c *Controller) reclaim(ctx context.Context, volume *corev1.PersistentVolume) error {
-	plan := decideReclaim(volume, c.podsWithoutClaim(volume), c.plugins)
+	decision := decideReclaim(volume, c.podsWithoutClaim(volume), c.plugins)
 	switch {
-	case plan.operation != "":
-		c.startReclaiming(volume, plan)
-	case plan.fail:
-		return c.setFailed(ctx, volume, plan.message, nil)
-	case plan.message != (message{}):
-		c.recordOnce(volume.UID, volume, plan.message)
+	case decision.operation != "":
+		c.startReclaiming(volume, decision)
+	case decision.fail:
+		return c.setFailed(ctx, volume, decision.message, nil)
+	case decision.message != (message{}):
+		c.recordOnce(volume.UID, volume, decision.message)
 	}
 	return nil
 }
 
-// startReclaiming deletes or recycles a volume beside the syncs.
-func (c *Controller) startReclaiming(volume *corev1.PersistentVolume, plan reclaimDecision) {
+// startReclaiming starts the operation that deletes or recycles a volume.
+func (c *Controller) startReclaiming(volume *corev1.PersistentVolume, decision reclaimDecision) {
 	if c.awaitsFinalizers(volume) {
 		return
 	}
-	c.operations.start(plan.operation, operationName(plan.operation, volume), queueItem{c.volumeQueue, volume.Name}, volume, func(ctx context.Context) error {
-		switch plan.operation {
+	item, name := queueItem{c.volumeQueue, volume.Name}, operationName(decision.operation, volume)
+	c.operations.start(decision.operation, name, item, volume, func(ctx context.Context) error {
+		switch decision.operation {
 		case opDelete:
-			return c.delete(ctx, volume, plan.plugin)
+			return c.delete(ctx, volume, decision.plugin)
 		case opRecycle:
-			return c.recycle(ctx, volume, plan.plugin)
+			return c.recycle(ctx, volume, decision.plugin)
 		default:
-			panic(fmt.Sprintf("pvcontroller: operation %q", plan.operation))
+			panic(fmt.Sprintf("pvcontroller: operation %q", decision.operation))
 		}
 	})
 }
 
-// isBeingReclaimed tells whether a volume is being deleted or recycled just now, and if so, has an item looked at when that is over.
-// Meanwhile nobody may get it, also when somebody took its claimRef away: what is in it is about to go.
+// isBeingReclaimed reports whether a volume is being deleted or recycled now. If so, item is queued
+// when that ends. Until then the volume must not be bound, even if its claimRef was removed: its
+// data is about to be deleted.
 //
-// Differs: upstream lets it be bound, and deletes what its new claim has.
-func (c *Controller) isBeingReclaimed(volume *corev1.PersistentVolume, of queueItem) bool {
-	return c.operations.await(opDelete, volume, of) || c.operations.await(opRecycle, volume, of)
+// Differs: upstream allows the binding, and deletes the new claim's data.
+func (c *Controller) isBeingReclaimed(volume *corev1.PersistentVolume, item queueItem) bool {
+	return c.operations.await(opDelete, volume, item) || c.operations.await(opRecycle, volume, item)
 }
 
-// podsWithoutClaim names the pods, sorted, that use the claim of a volume while no claim of that name is there: if one is,
-// it is another claim, and they use its volume.
+// podsWithoutClaim returns the names of the pods that use a volume's missing claim, sorted. If a
+// claim of that name exists, it is another claim, and the pods use its volume.
 //
 // Upstream: pkg/controller/volume/persistentvolume isVolumeUsed (v1.36).
 func (c *Controller) podsWithoutClaim(volume *corev1.PersistentVolume) []string {

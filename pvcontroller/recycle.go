@@ -10,12 +10,14 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// recycle has a plugin empty a released volume, and gives it back to all. While pods use the claim that it had, it waits.
+// recycle calls a plugin to empty a released volume, then makes the volume available. It waits
+// while pods use the former claim.
 //
-// Differs: upstream decides by its cache of claims whether the volume is still released, and retries a plugin that failed at
-// each resync, without a back-off; what the plugin tells on the way it tells again each time, and here that is told once until
-// the volume is recycled. Of two controllers that recycle one volume, the slower one of upstream's removes what is
-// its next claim's already; here a volume is held before anything is removed, and given back by the one who holds it.
+// Differs: upstream decides by its claim cache whether the volume is still released. It retries a
+// failed plugin at each resync, without back-off, and repeats the plugin's messages each time; here
+// each is recorded once until the volume is recycled. If two upstream controllers recycle one
+// volume, the slower one removes data of the next claim. Here a volume is held before anything is
+// removed, and only the holder makes it available.
 //
 // Upstream: pkg/controller/volume/persistentvolume recycleVolumeOperation (v1.36).
 func (c *Controller) recycle(ctx context.Context, volume *corev1.PersistentVolume, plugin plugins.Capabilities) error {
@@ -49,17 +51,20 @@ func (c *Controller) recycle(ctx context.Context, volume *corev1.PersistentVolum
 	return c.unbind(ctx, live)
 }
 
-// holdForRecycling writes into a volume's status who empties it, if the volume is as it was when it was found to be
-// released. Who emptied it before, and has not given it back yet, can no longer do so, since the volume is not as that one
-// knows it.
-func (c *Controller) holdForRecycling(ctx context.Context, volume *corev1.PersistentVolume, by string) (*corev1.PersistentVolume, error) {
+// holdForRecycling writes the name of the recycler into the volume's status, if the volume has not
+// changed since it was found to be released. An earlier recycler that has not made the volume
+// available yet can no longer do so, since the volume has changed.
+func (c *Controller) holdForRecycling(
+	ctx context.Context, volume *corev1.PersistentVolume, by string,
+) (*corev1.PersistentVolume, error) {
 	return c.writeVolumeStatus(ctx, volume, volume.Status.Phase, recyclingBy+by)
 }
 
-// recyclingBy begins the message of a volume that is held for recycling.
+// recyclingBy is the start of the status message of a volume that is held for recycling.
 const recyclingBy = "Recycling by "
 
-// setRecycleFailed is failed for a volume that may be held: its message says again what it failed of.
+// setRecycleFailed is setFailed for a volume that may be held: it also replaces the held message
+// with the error.
 func (c *Controller) setRecycleFailed(ctx context.Context, volume *corev1.PersistentVolume, err error) error {
 	why := warning(reasonFailedRecycle, fmt.Sprintf("Recycle failed: %s", err))
 	if volume.Status.Phase == corev1.VolumeFailed && strings.HasPrefix(volume.Status.Message, recyclingBy) {
@@ -70,7 +75,7 @@ func (c *Controller) setRecycleFailed(ctx context.Context, volume *corev1.Persis
 	return c.setFailed(ctx, volume, why, err)
 }
 
-// recordRecyclerMessage tells what a recycler says of a volume, unless it said so before.
+// recordRecyclerMessage records a recycler's message on a volume, unless it was recorded before.
 func (c *Controller) recordRecyclerMessage(volume *corev1.PersistentVolume, m message) {
 	told := c.recyclerMessages[volume.UID]
 	if told == nil {

@@ -13,12 +13,13 @@ import (
 	"github.com/volsim/volsim/internal/podclaims"
 )
 
-// What changes at one object can let another take a step. The functions of this file queue those others at once.
+// A change of one object can allow progress of another. The functions of this file queue the others
+// at once.
 //
-// Differs: upstream queues a claim's volume when the claim is deleted, a volume's claim when the volume is, and leaves the
-// rest to the resync, up to 15 s later.
+// Differs: upstream queues a claim's volume when the claim is deleted, and a volume's claim when
+// the volume is deleted. It leaves the rest to the resync, up to 15 s later.
 
-// claimChanged queues the volumes that are reserved for a claim which has gone elsewhere.
+// claimChanged queues the volumes that are reserved for a claim that is bound to another volume.
 func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim) {
 	if claim.Spec.VolumeName == "" {
 		return
@@ -30,7 +31,7 @@ func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// forgetClaim drops a claim that was deleted and queues the volumes reserved for it, which are to be released.
+// forgetClaim drops a deleted claim and queues the volumes reserved for it, which will be released.
 func (c *Controller) forgetClaim(claim *corev1.PersistentVolumeClaim) {
 	key := keyOf(claim)
 	c.claims.delete(key)
@@ -42,7 +43,7 @@ func (c *Controller) forgetClaim(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// forgetVolume drops a volume that was deleted and queues the claims that name it, which may be lost.
+// forgetVolume drops a deleted volume and queues the claims that name it, which may be lost.
 func (c *Controller) forgetVolume(volume *corev1.PersistentVolume) {
 	c.volumes.delete(volume.Name)
 	delete(c.goneClaims, volume.Name)
@@ -55,7 +56,8 @@ func (c *Controller) forgetVolume(volume *corev1.PersistentVolume) {
 	}
 }
 
-// offer queues the claims that a volume lets take a step, once for each version of the volume.
+// offer queues the claims that may progress because of a volume, once for each version of the
+// volume.
 func (c *Controller) offer(name string) {
 	volume := c.volumes.get(name)
 	if volume == nil || c.offeredVersions[name] == volume.ResourceVersion {
@@ -77,16 +79,17 @@ func (c *Controller) offer(name string) {
 	c.offerFree(volume, nil)
 }
 
-// offerFree queues one claim that a free volume suits, of those that follow another (nil: of all), and leaves the volume in
-// that claim's care: see rest. One is enough, since a claim that does not rest will be matched with this volume in the
-// pool: its sync is due; or has failed, and comes again; or has written the claim, whose update brings the key back.
+// offerFree queues one claim that a free volume suits, and stores the volume as offered to it; see
+// markIdle. after, if not nil, is the claim before it. One claim is enough. A claim outside the
+// index will be matched with this volume anyway: its sync is pending, failed and will be retried,
+// or wrote the claim, whose update requeues it.
 func (c *Controller) offerFree(volume *corev1.PersistentVolume, after *corev1.PersistentVolumeClaim) {
 	if !isFree(volume) {
 		return
 	}
-	class, _ := c.classLister.Get(storagehelpers.GetPersistentVolumeClass(volume)) // nil when it is not there
+	class, _ := c.classLister.Get(storagehelpers.GetPersistentVolumeClass(volume)) // nil if it does not exist
 	if isDelayed(class) {
-		return // the scheduler's to give
+		return // the scheduler assigns it
 	}
 	if claim := c.claims.idle.next(volume, after); claim != nil {
 		c.claims.idle.remove(claim)
@@ -95,8 +98,8 @@ func (c *Controller) offerFree(volume *corev1.PersistentVolume, after *corev1.Pe
 	}
 }
 
-// markIdle ends a claim's sync: volumes in its care that are free still, since it took another or none, are passed on to
-// whom they suit next. A claim that still looks for a volume rests.
+// markIdle ends a claim's sync. Volumes offered to the claim that are still free are offered to the
+// next claim. A claim that is still unbound enters the index.
 func (c *Controller) markIdle(claim *corev1.PersistentVolumeClaim) {
 	key := keyOf(claim)
 	names := c.offers.sorted(key)
@@ -111,14 +114,15 @@ func (c *Controller) markIdle(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// isSettled tells whether claim and volume are bound to each other and both say so.
+// isSettled reports whether claim and volume are bound to each other and both statuses say so.
 func isSettled(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) bool {
 	return isBindCompleted(claim) && claim.Status.Phase == corev1.ClaimBound &&
 		volume.Spec.ClaimRef != nil && volume.Spec.ClaimRef.UID == claim.UID &&
 		volume.Status.Phase == corev1.VolumeBound
 }
 
-// classChanged queues the claims that look for a volume of a class, and those without a class if it is the default.
+// classChanged queues the unbound claims of a class, and those without a class if it is the
+// default.
 func (c *Controller) classChanged(class *storagev1.StorageClass) {
 	names := []string{class.Name}
 	if isDefault(class) {
@@ -131,8 +135,9 @@ func (c *Controller) classChanged(class *storagev1.StorageClass) {
 	}
 }
 
-// podChanged queues the claims of a pod that look for a volume: the scheduler may wait for them, or they for it. Where the
-// claim is gone, its volumes are queued: one may wait for the pod before it is recycled.
+// podChanged queues the unbound claims of a pod: the scheduler may wait for them, or they for it.
+// If a claim does not exist, it queues the claim's volumes, which may wait for the pod before they
+// are recycled.
 func (c *Controller) podChanged(pod *corev1.Pod) {
 	for _, key := range podclaims.Keys(pod) {
 		claim := c.claims.get(key)
@@ -150,7 +155,8 @@ func (c *Controller) podChanged(pod *corev1.Pod) {
 	}
 }
 
-// fromTombstone returns the object an informer's handler is given, be it as a tombstone.
+// fromTombstone returns the object passed to an informer's handler, unwrapped from a tombstone if
+// necessary.
 func fromTombstone[T any](obj any) T {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj
@@ -166,7 +172,7 @@ func keyOfAny(obj any) string {
 	return key
 }
 
-// sortedList lists everything a lister has, sorted by key.
+// sortedList returns all objects of a lister, sorted by key.
 func sortedList[T object](list func(labels.Selector) ([]T, error)) []T {
 	objects, err := list(labels.Everything())
 	if err != nil {

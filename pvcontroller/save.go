@@ -16,34 +16,37 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// How often it is tried to create the PersistentVolume of a volume that was made, and then to delete the volume, and how long
-// is waited in between.
+// The number of attempts to create the PersistentVolume of a provisioned volume, then to delete the
+// volume, and the interval between them.
 //
-// Upstream: pkg/controller/volume/persistentvolume createProvisionedPVRetryCount, createProvisionedPVInterval (v1.36).
+// Upstream: pkg/controller/volume/persistentvolume createProvisionedPVRetryCount,
+// createProvisionedPVInterval (v1.36).
 const (
 	saveTries    = 5
 	saveInterval = 10 * time.Second
 )
 
-// unsaved is a volume that was made for a claim, or may have been, and has no PersistentVolume yet.
+// An unsaved value is a volume that was, or may have been, provisioned for a claim and has no
+// PersistentVolume yet.
 //
-// Differs: upstream makes all tries in one operation, which sleeps in between and knows alone of the volume: for 50 s nothing
-// else can be done for the claim, and if the process ends then, the volume is never heard of again. Here each try is an
-// operation of its own; and since a plugin finds again what it made under a name, a controller that begins anew finds the
-// volume, as long as the claim is there.
+// Differs: upstream makes all attempts in one operation that sleeps in between and is the only one
+// to know the volume. For 50 s nothing else can happen to the claim, and if the process ends
+// meanwhile, the volume leaks. Here each attempt is one operation. A plugin finds an existing
+// volume by its name, so a restarted controller finds the volume as long as the claim exists.
 //
-// Upstream: pkg/controller/volume/persistentvolume provisionClaimOperation (v1.36), after the volume.
+// Upstream: pkg/controller/volume/persistentvolume provisionClaimOperation (v1.36), after the
+// volume.
 type unsaved struct {
 	claim    *corev1.PersistentVolumeClaim
 	options  plugins.ProvisionOptions
-	volume   *corev1.PersistentVolume // nil: it may have been made
+	volume   *corev1.PersistentVolume // nil: the volume may exist
 	plugin   plugins.Capabilities
-	tries    int // that failed: to create, or to delete
+	tries    int // failed attempts to create, or to delete
 	deleting bool
-	due      time.Time // of the next try
+	due      time.Time // time of the next attempt
 }
 
-// resetSaveTimer sets the timer to the next try of all.
+// resetSaveTimer sets the timer to the earliest next attempt.
 func (c *Controller) resetSaveTimer() {
 	var first time.Time
 	for _, u := range c.unsaved {
@@ -58,7 +61,7 @@ func (c *Controller) resetSaveTimer() {
 	c.saveTimer.ResetAt(first)
 }
 
-// startDueSaves starts the tries whose time has come, in the order of the claims' UIDs.
+// startDueSaves starts the attempts that are due, in the order of the claims' UIDs.
 func (c *Controller) startDueSaves() {
 	now := c.cfg.Process.Now()
 	for _, uid := range slices.Sorted(maps.Keys(c.unsaved)) {
@@ -66,19 +69,19 @@ func (c *Controller) startDueSaves() {
 		if now.Before(u.due) {
 			continue
 		}
-		u.due = now.Add(saveInterval) // for when it cannot start
+		u.due = now.Add(saveInterval) // in case it cannot start
 		kind := opSave
 		if u.deleting {
 			kind = opClean
 		}
-		c.operations.start(kind, operationName(opProvision, u.claim), queueItem{c.claimQueue, keyOf(u.claim)}, u.claim, func(ctx context.Context) error {
-			return c.trySave(ctx, u)
-		})
+		item, name := queueItem{c.claimQueue, keyOf(u.claim)}, operationName(opProvision, u.claim)
+		c.operations.start(kind, name, item, u.claim, func(ctx context.Context) error { return c.trySave(ctx, u) })
 	}
 	c.resetSaveTimer()
 }
 
-// trySave tries once to save a volume or, if it cannot be saved, to delete it; and sees to it that it is tried again if need be.
+// trySave tries once to save a volume or, if it cannot be saved, to delete it, and schedules the
+// next attempt.
 func (c *Controller) trySave(ctx context.Context, u *unsaved) error {
 	var err error
 	if u.deleting || !c.claimExists(u.claim) {
@@ -92,8 +95,8 @@ func (c *Controller) trySave(ctx context.Context, u *unsaved) error {
 	return err
 }
 
-// save tries to create the PersistentVolume of a volume. That it is there already is success. When all tries have failed, the
-// volume is deleted.
+// save tries to create the PersistentVolume of a volume. An existing one counts as success. After
+// the last failed attempt the volume is deleted.
 func (c *Controller) save(ctx context.Context, u *unsaved) error {
 	_, err := c.cfg.Client.CoreV1().PersistentVolumes().Create(ctx, u.volume, metav1.CreateOptions{})
 	if err == nil || apierrors.IsAlreadyExists(err) {
@@ -117,9 +120,10 @@ func (c *Controller) finishSave(u *unsaved) {
 
 // cleanUp tries to delete a volume that could not be saved.
 //
-// Differs: upstream takes it that none of its creations took effect, and deletes the data of a volume whose last creation did,
-// when only the answer was lost; here the API server is asked. And upstream, having deleted a volume without a
-// PersistentVolume, fails to take the finalizer off the latter, and reports that the volume was not deleted.
+// Differs: upstream assumes that none of its creations took effect. If only the answer to the last
+// creation was lost, it deletes the data of an existing volume; here the API server is asked. After
+// deleting a volume without PersistentVolume, upstream fails to remove the finalizer from the
+// latter, and reports that the volume was not deleted.
 func (c *Controller) cleanUp(ctx context.Context, u *unsaved) error {
 	_, err := c.cfg.Client.CoreV1().PersistentVolumes().Get(ctx, u.options.Name, metav1.GetOptions{})
 	switch {
@@ -135,7 +139,7 @@ func (c *Controller) cleanUp(ctx context.Context, u *unsaved) error {
 	switch {
 	case err == nil:
 		delete(c.unsaved, u.claim.UID)
-		c.claimQueue.Add(keyOf(u.claim)) // for which a volume is made anew
+		c.claimQueue.Add(keyOf(u.claim)) // to provision again
 	case u.tries+1 == saveTries || errors.Is(err, plugins.ErrNoPlugin), errors.Is(err, plugins.ErrUnsupported):
 		delete(c.unsaved, u.claim.UID)
 		c.record(u.claim, msgCleanup(keyOf(u.claim), err))
@@ -145,7 +149,7 @@ func (c *Controller) cleanUp(ctx context.Context, u *unsaved) error {
 	return err
 }
 
-// deleteProvisioned has the plugin that made a volume delete it.
+// deleteProvisioned calls the plugin that provisioned a volume to delete it.
 func (c *Controller) deleteProvisioned(ctx context.Context, u *unsaved) error {
 	if u.plugin.Deleter == nil {
 		_, err := c.plugins.FindDeletable(u.plugin.Name())
@@ -163,24 +167,28 @@ func (c *Controller) deleteProvisioned(ctx context.Context, u *unsaved) error {
 	return callDeleter(ctx, u.plugin.Deleter, u.volume)
 }
 
-// rememberUncertain remembers that a plugin may have made a volume, although it failed. It is asked for again as long as the claim is
-// there; when the claim goes, the volume is found once more, and deleted.
+// rememberUncertain stores that a plugin may have provisioned a volume although it failed.
+// Provisioning is retried as long as the claim exists. When the claim is deleted, the volume is
+// provisioned once more to find it, and deleted.
 //
 // Differs: upstream forgets it.
-func (c *Controller) rememberUncertain(claim *corev1.PersistentVolumeClaim, options plugins.ProvisionOptions, plugin plugins.Capabilities) {
+func (c *Controller) rememberUncertain(
+	claim *corev1.PersistentVolumeClaim, options plugins.ProvisionOptions, plugin plugins.Capabilities,
+) {
 	c.uncertain[claim.UID] = &unsaved{claim: claim, options: options, plugin: plugin, deleting: true}
 	if !c.claimExists(claim) {
 		c.cleanUpClaim(claim.UID)
 	}
 }
 
-// claimExists tells whether a claim is still there as far as the controller knows.
+// claimExists reports whether a claim exists in the controller's cache.
 func (c *Controller) claimExists(claim *corev1.PersistentVolumeClaim) bool {
 	known := c.claims.get(keyOf(claim))
 	return known != nil && known.UID == claim.UID
 }
 
-// cleanUpClaim has the volume that was made for a claim, or may have been, deleted at once.
+// cleanUpClaim schedules the deletion of the volume that was, or may have been, provisioned for a
+// claim.
 func (c *Controller) cleanUpClaim(uid types.UID) {
 	if u := c.uncertain[uid]; u != nil {
 		delete(c.uncertain, uid)

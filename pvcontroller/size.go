@@ -6,10 +6,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// size is an amount of storage as a number that sorts as the quantities do, so that a comparison of two takes one
-// instruction. An even one, 2n+2, is n bytes just. An odd one, 2n+1, is something that is no whole number of bytes, or too
-// large: more than n-1 bytes and less than n; the largest is all from MaxInt64 bytes up, and 1 all below none. Two
-// quantities of the same odd size may differ: those are to be compared themselves.
+// A size is an amount of storage as an integer that sorts as quantities do, so that a comparison
+// takes one instruction. An even size, 2n+2, is exactly n bytes. An odd size, 2n+1, is a quantity
+// that is not a whole number of bytes (more than n-1 and less than n) or out of range: the largest
+// size is everything from MaxInt64 bytes up, and 1 is everything negative. Quantities of the same
+// odd size may differ and must be compared themselves.
 type size uint64
 
 func sizeOf(q resource.Quantity) size {
@@ -29,5 +30,5 @@ func sizeOf(q resource.Quantity) size {
 	return 2*size(n) + 1
 }
 
-// isExact tells whether quantities of this size are equal.
+// isExact reports whether all quantities of this size are equal.
 func (s size) isExact() bool { return s%2 == 0 }

@@ -10,19 +10,19 @@ import (
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 )
 
-// volumeAction says what is to be done about a volume.
+// A volumeAction is the next step for a volume.
 type volumeAction int
 
 const (
-	volumeOffer      volumeAction = iota // phase Available: nobody's, or reserved for a claim that is not bound to it yet
-	volumeRelease                        // phase Released, then its reclaim policy
-	volumeMismatch                       // tell volume and claim that their modes differ
-	volumeAwaitClaim                     // the claim's sync goes on with the binding
+	volumeOffer      volumeAction = iota // phase Available: free, or reserved for a claim that is not bound yet
+	volumeRelease                        // phase Released, then apply the reclaim policy
+	volumeMismatch                       // record on volume and claim that their modes differ
+	volumeAwaitClaim                     // the claim's sync continues the binding
 	volumeConfirm                        // phase Bound
-	volumeUnbind                         // take back the claimRef
+	volumeUnbind                         // remove the claimRef
 )
 
-// syncVolume takes a volume its next step.
+// syncVolume takes the next step for a volume.
 //
 // Upstream: pkg/controller/volume/persistentvolume syncVolume (v1.36).
 func (c *Controller) syncVolume(ctx context.Context, volume *corev1.PersistentVolume) error {
@@ -35,7 +35,7 @@ func (c *Controller) syncVolume(ctx context.Context, volume *corev1.PersistentVo
 		return err
 	}
 	if now := c.volumes.get(volume.Name); now == nil || now.ResourceVersion != volume.ResourceVersion {
-		c.volumeQueue.Add(volume.Name) // it changed while the server was asked for the claim
+		c.volumeQueue.Add(volume.Name) // it changed during the request for the claim
 		return nil
 	}
 	action := decideVolume(volume, claim)
@@ -48,22 +48,26 @@ func (c *Controller) syncVolume(ctx context.Context, volume *corev1.PersistentVo
 	return c.applyVolume(ctx, volume, claim, action)
 }
 
-// claimOf returns the claim that a volume's claimRef means by its UID; nil when the claimRef has none, or when that claim
-// is gone. That it is gone is believed of the server alone: a cache may be behind, and the consequence may be that data
-// is deleted.
+// claimOf returns the claim in a volume's claimRef, by UID. It returns nil if the claimRef has no
+// UID or the claim does not exist. Only the API server is trusted for a missing claim: a cache may
+// be stale, and data may be deleted as a consequence.
 //
-// Differs: upstream asks the server again at every resync for each released volume under whose claim's name there is
-// another claim now (kubernetes#118545). UIDs do not come back, so here the server is asked once.
+// Differs: at every resync upstream asks the server again for each released volume whose claim's
+// name another claim has now (kubernetes#118545). UIDs are not reused, so here the server is asked
+// once.
 //
-// Upstream: pkg/controller/volume/persistentvolume syncVolume (v1.36), where it looks for the claim.
-func (c *Controller) claimOf(ctx context.Context, volume *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, error) {
+// Upstream: pkg/controller/volume/persistentvolume syncVolume (v1.36), where it looks for the
+// claim.
+func (c *Controller) claimOf(
+	ctx context.Context, volume *corev1.PersistentVolume,
+) (*corev1.PersistentVolumeClaim, error) {
 	ref := volume.Spec.ClaimRef
 	if ref == nil || ref.UID == "" {
 		return nil, nil
 	}
 	claim := c.claims.get(keyOfRef(ref))
 	if claim == nil {
-		claim, _ = c.claimLister.PersistentVolumeClaims(ref.Namespace).Get(ref.Name) // nil when it is not there
+		claim, _ = c.claimLister.PersistentVolumeClaims(ref.Namespace).Get(ref.Name) // nil if it does not exist
 	}
 	switch {
 	case claim != nil && claim.UID == ref.UID:
@@ -83,7 +87,7 @@ func (c *Controller) claimOf(ctx context.Context, volume *corev1.PersistentVolum
 	}
 }
 
-// decideVolume says what is to be done about a volume, given the claim its claimRef means; see claimOf.
+// decideVolume decides the next step for a volume. claim is the result of claimOf.
 func decideVolume(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) volumeAction {
 	ref := volume.Spec.ClaimRef
 	switch {
@@ -102,8 +106,8 @@ func decideVolume(volume *corev1.PersistentVolume, claim *corev1.PersistentVolum
 	}
 }
 
-// decideSurplus decides about a volume whose claim is bound to another: one that was made for the claim has no further
-// use, any other goes back to where it came from.
+// decideSurplus decides about a volume whose claim is bound to another volume. A volume provisioned
+// for the claim is released; any other is unbound.
 func decideSurplus(volume *corev1.PersistentVolume) volumeAction {
 	if metav1.HasAnnotation(volume.ObjectMeta, storagehelpers.AnnDynamicallyProvisioned) &&
 		volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
@@ -112,7 +116,9 @@ func decideSurplus(volume *corev1.PersistentVolume) volumeAction {
 	return volumeUnbind
 }
 
-func (c *Controller) applyVolume(ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, action volumeAction) error {
+func (c *Controller) applyVolume(
+	ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, action volumeAction,
+) error {
 	switch action {
 	case volumeOffer:
 		_, err := c.writePhase(ctx, volume, corev1.VolumeAvailable, "")
@@ -136,7 +142,7 @@ func (c *Controller) applyVolume(ctx context.Context, volume *corev1.PersistentV
 	}
 }
 
-// release marks a volume as Released, unless it is or has Failed, and does what its policy says.
+// release marks a volume as Released, unless it is Released or Failed, and applies its policy.
 func (c *Controller) release(ctx context.Context, volume *corev1.PersistentVolume) error {
 	if !isReleased(volume) {
 		written, err := c.writePhase(ctx, volume, corev1.VolumeReleased, "")
@@ -148,7 +154,8 @@ func (c *Controller) release(ctx context.Context, volume *corev1.PersistentVolum
 	return c.reclaim(ctx, volume)
 }
 
-// isReleased tells whether a volume was found without its claim before: Failed is what can come of Released.
+// isReleased reports whether a volume was found without its claim before. Failed can follow
+// Released.
 func isReleased(volume *corev1.PersistentVolume) bool {
 	return volume.Status.Phase == corev1.VolumeReleased || volume.Status.Phase == corev1.VolumeFailed
 }
