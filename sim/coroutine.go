@@ -5,11 +5,12 @@ import (
 	"runtime/debug"
 )
 
-// Pool keeps the coroutines of stepped hosts, one after the other, so that the next need not make them, nor grow their
-// stacks, again. The zero value is empty. It is for one goroutine. Close it, or they stay in memory.
+// A Pool keeps the coroutines of stepped hosts for reuse, so that the next host need not create
+// them or grow their stacks again. The zero value is empty. It is for one goroutine. Close it, or
+// the coroutines stay in memory.
 type Pool struct{ free []*coroutine }
 
-// Close ends the coroutines. The pool is empty then.
+// Close ends the coroutines and empties the pool.
 func (p *Pool) Close() {
 	for _, co := range p.free {
 		co.stop()
@@ -31,15 +32,15 @@ func (p *Pool) put(co *coroutine) {
 	p.free = append(p.free, co)
 }
 
-// coroutine runs pieces of work one after the other, each of which may be suspended anywhere. An idle coroutine can be
-// given to another actor: a world needs as many as it has strands in flight at once.
+// A coroutine runs pieces of work one after the other, each of which may suspend anywhere. An idle
+// coroutine can be given to another task: a world needs as many as it has tasks in flight at once.
 type coroutine struct {
 	next  func() (struct{}, bool)
 	stop  func()
 	yield func(struct{}) bool
 	work  func()
-	idle  bool   // the work is done
-	stack string // where it panicked: the panic goes on in the host, whose stack says nothing of it
+	idle  bool   // the work has ended
+	stack string // stack of a panic in the work; the panic continues in the host, whose own stack does not show it
 }
 
 func newCoroutine() *coroutine {
@@ -58,21 +59,21 @@ func newCoroutine() *coroutine {
 	return co
 }
 
-// start runs work until it ends or is suspended.
+// start runs work until it ends or suspends.
 func (co *coroutine) start(work func()) {
 	co.work, co.idle = work, false
 	co.next()
 }
 
-// suspend gives the host back its turn; called from within the work.
+// suspend returns control to the host. It is called from within the work.
 func (co *coroutine) suspend() {
 	if co.yield == nil || !co.yield(struct{}{}) {
-		co.yield = nil // a deferred call of the unwinding strand that tries to leave again unwinds at once
+		co.yield = nil // a deferred call that suspends while unwinding unwinds at once
 		panic(unwound{})
 	}
 }
 
-// recoverUnwound stops an unwinding, and keeps the stack of any other panic, which goes on.
+// recoverUnwound stops an unwinding. It keeps the stack of any other panic, which continues.
 func (co *coroutine) recoverUnwound() {
 	switch r := recover().(type) {
 	case nil, unwound:

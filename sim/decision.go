@@ -7,35 +7,35 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// Strategy decides what happens at each step of a stepped world: which actor is moved, what goes wrong with the call it
-// makes, what befalls the world. It is more than a Chooser, in that it sees what it chooses among.
+// A Strategy decides what happens at each step of a stepped world: which task runs, which fault its
+// call has, which event is injected. Unlike a Chooser it sees the alternatives.
 type Strategy interface {
-	// Decide is asked once a step. d may be used until it returns.
+	// Decide is called once a step. d is valid until Decide returns.
 	Decide(d *Decision) Move
 }
 
-// Move is what a Strategy decides. The zero value is the ordinary course.
+// A Move is the decision of a Strategy. The zero value follows the default order.
 type Move struct {
-	Option int    // which of the decision's actors is moved
-	Fault  Fault  // what goes wrong with the call that this actor makes; the zero Fault: nothing
-	Event  string // what befalls the world, one of Decision.Events; then no actor is moved. "": nothing
-	Stop   bool   // nothing happens any more: the run ends here
+	Option int    // index of the task that runs, among the decision's tasks
+	Fault  Fault  // injected into the call that this task makes; the zero Fault: none
+	Event  string // injected event, one of Decision.Events; no task runs then. "": none
+	Stop   bool   // ends the run
 }
 
-// Decision is what could happen at one step.
+// A Decision lists the alternatives at one step.
 type Decision struct {
 	host    *Stepped
 	options []*Task
 	sorted  bool
 }
 
-// Step is the number of the step to come; the first since SetStrategy is 1.
+// Step returns the number of the coming step. The first step since SetStrategy is 1.
 func (d *Decision) Step() int { return d.host.steps - d.host.strategyStart + 1 }
 
-// Len is how many actors could be moved; at least 1.
+// Len returns the number of tasks that can run, at least 1.
 func (d *Decision) Len() int { return len(d.options) }
 
-// Task is the i-th actor that could be moved, in the ordinary order: 0 is the ordinary course.
+// Task returns the i-th task that can run, in the default order.
 func (d *Decision) Task(i int) *Task {
 	switch {
 	case d.sorted:
@@ -48,37 +48,37 @@ func (d *Decision) Task(i int) *Task {
 	return d.options[i]
 }
 
-// moveFirst brings the first actor in the ordinary order to the front.
+// moveFirst swaps the first task in the default order to the front.
 func (d *Decision) moveFirst() {
 	least := 0
-	for i, a := range d.options[1:] {
-		if compareDefaultOrder(a, d.options[least]) < 0 {
+	for i, t := range d.options[1:] {
+		if compareDefaultOrder(t, d.options[least]) < 0 {
 			least = i + 1
 		}
 	}
 	d.options[0], d.options[least] = d.options[least], d.options[0]
 }
 
-// Events names what could befall the world at this step, in a fixed order.
+// Events returns the names of the events that can be injected at this step, in a fixed order.
 func (d *Decision) Events() []string { return d.eventsWithVerb("") }
 
-// eventsWithVerb names those whose first word is a verb; "": all.
+// eventsWithVerb returns the names of the events whose first word is verb; "": all.
 func (d *Decision) eventsWithVerb(verb string) []string { return d.host.eventNames(verb) }
 
-// Events names what could befall the world now, in a fixed order: what Befall takes.
+// Events returns the names of the events that Inject accepts now, in a fixed order.
 func (s *Stepped) Events() []string { return s.eventNames("") }
 
-// eventNames names what could befall the world whose first word is a verb; "": all.
+// eventNames returns the names of the possible events whose first word is verb; "": all.
 func (s *Stepped) eventNames(verb string) []string {
-	happenings := s.possibleEvents(verb)
-	names := make([]string, len(happenings))
-	for i, h := range happenings {
+	events := s.possibleEvents(verb)
+	names := make([]string, len(events))
+	for i, h := range events {
 		names[i] = h.Name
 	}
 	return names
 }
 
-// compareDefaultOrder compares in the ordinary order of events.
+// compareDefaultOrder compares two tasks in the default order.
 func compareDefaultOrder(a, b *Task) int {
 	if c := int(a.currentClass()) - int(b.currentClass()); c != 0 {
 		return c
@@ -89,19 +89,19 @@ func compareDefaultOrder(a, b *Task) int {
 	return a.id - b.id
 }
 
-// Name is "component/strand".
-func (a *Task) Name() string { return a.full }
+// Name returns "process/task".
+func (t *Task) Name() string { return t.full }
 
-// Process is the actor's component's name.
-func (a *Task) Process() string { return a.process.name }
+// Process returns the name of the task's process.
+func (t *Task) Process() string { return t.process.name }
 
-// IsUser tells whether the actor stands for somebody outside the control plane.
-func (a *Task) IsUser() bool { return a.class == classUser }
+// IsUser reports whether the task stands for a user outside the control plane.
+func (t *Task) IsUser() bool { return t.class == classUser }
 
-// Pending is the call at which the actor is suspended, and whether it is.
-func (a *Task) Pending() (trace.Action, bool) { return a.pendingCall, a.state == stateSuspended }
+// Pending returns the call at which the task is suspended, and whether it is suspended at one.
+func (t *Task) Pending() (trace.Action, bool) { return t.pendingCall, t.state == stateSuspended }
 
-// chooserStrategy lets a Chooser decide.
+// A chooserStrategy is the Strategy of a Chooser.
 type chooserStrategy struct{ chooser Chooser }
 
 func (s chooserStrategy) Decide(d *Decision) Move {
@@ -111,33 +111,34 @@ func (s chooserStrategy) Decide(d *Decision) Move {
 	return Move{Option: s.chooser.Choose(d.Len())}
 }
 
-// LastRunOrder names all actors of the world in the order in which they were moved last, the longest ago first: what the ordinary
-// course depends on besides the state of the world.
+// LastRunOrder returns the names of all tasks of the world, sorted by the step at which they ran
+// last, earliest first. The default order depends on it, besides the state of the world.
 func (d *Decision) LastRunOrder() []string {
-	actors := slices.Clone(d.host.tasks)
-	slices.SortStableFunc(actors, func(a, b *Task) int { return a.lastRun - b.lastRun })
-	names := make([]string, len(actors))
-	for i, a := range actors {
+	tasks := slices.Clone(d.host.tasks)
+	slices.SortStableFunc(tasks, func(a, b *Task) int { return a.lastRun - b.lastRun })
+	names := make([]string, len(tasks))
+	for i, a := range tasks {
 		names[i] = a.full
 	}
 	return names
 }
 
-// Event is something that can befall a stepped world when a Strategy says so, such as "crash pvcontroller". The name's
-// first word is the verb of its record, the rest the object.
+// An Event is something that a Strategy can inject into a stepped world, such as "crash
+// pvcontroller". The first word of the name is the verb of its record, the rest is the object.
 type Event struct {
 	Name  string
 	Apply func()
 }
 
-// AddEventSource has a function say what could befall the world, whenever that is asked; in an order that does not depend on
-// chance. verb is the first word of the names of those that are asked for, "" if it is all of them; what else is among them is
-// left out. The host itself adds one: "tick" moves the clock to the next sleeper or timer although something else could happen.
-func (s *Stepped) AddEventSource(happenings func(verb string) []Event) {
-	s.eventSources = append(s.eventSources, happenings)
+// AddEventSource adds a function that lists the events that can be injected at the moment. The
+// order must be deterministic. verb is the first word of the names that the caller wants, "" for
+// all; other events may be among the result and are ignored. The host itself adds "tick", which
+// advances the clock to the next sleep or timer although a task could run.
+func (s *Stepped) AddEventSource(events func(verb string) []Event) {
+	s.eventSources = append(s.eventSources, events)
 }
 
-// possibleEvents are what could befall the world whose first word is a verb; "": all.
+// possibleEvents returns the events that can be injected now and whose first word is verb; "": all.
 func (s *Stepped) possibleEvents(verb string) []Event {
 	var all []Event
 	for _, f := range s.eventSources {
@@ -154,21 +155,22 @@ func (s *Stepped) possibleEvents(verb string) []Event {
 	return all
 }
 
-// verbOf is the first word of an event's name.
+// verbOf returns the first word of an event's name.
 func verbOf(event string) string {
 	verb, _, _ := strings.Cut(event, " ")
 	return verb
 }
 
-// Inject lets the named event happen now, as a step of its own. It reports whether that was possible.
+// Inject applies the named event now, as a step of its own. It reports whether the event was
+// possible.
 func (s *Stepped) Inject(name string) bool {
-	happenings := s.possibleEvents(verbOf(name))
-	i := slices.IndexFunc(happenings, func(h Event) bool { return h.Name == name })
+	events := s.possibleEvents(verbOf(name))
+	i := slices.IndexFunc(events, func(h Event) bool { return h.Name == name })
 	if i < 0 {
 		return false
 	}
 	s.steps++
 	s.recordEvent(name)
-	happenings[i].Apply()
+	events[i].Apply()
 	return true
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// DirectCaller returns a Caller that is of no host: it goes straight ahead, on the real clock, and records nothing. It may be
-// used concurrently.
+// DirectCaller returns a Caller that belongs to no host. It runs effects at once, on the real
+// clock, and records nothing. It may be used concurrently.
 func DirectCaller() Caller { return directCaller{} }
 
 type directCaller struct{}

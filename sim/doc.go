@@ -1,23 +1,39 @@
-// Package sim gives a world its time, its order and its chance.
+// Package sim is a deterministic scheduler: it controls the clock, the order of events and every
+// other source of nondeterminism in a simulated control plane.
 //
-// Everything that runs is an [Task]: a strand of one [Process] (a process of the control plane: the PersistentVolume
-// controller, the kubelet of one node), which is either ready or not, and when moved does one piece of work. A component
-// is a monitor: of its strands, one runs at a time, and another can only come in between where the running one leaves the
-// component: at a [Process.Call] (an API request, a driver call) or a [Process.Sleep]. Components share no memory;
-// they meet in the API server and in the devices.
+//	host := sim.NewStepped(sim.SteppedConfig{Chooser: sim.NewSeeded(1)})
+//	defer host.Close()
+//	process := host.Process("counter")
+//	process.Spawn("once", func(context.Context) { process.Sleep(time.Second) })
+//	err := host.Run() // until nothing is left to do; host.Log() is the trace
 //
-// A host moves the actors. [Live] gives each a goroutine on the real clock and wakes it when it may have become ready;
-// nothing polls. [Stepped] runs them one at a time, as coroutines on one goroutine and a virtual clock: at every step it
-// lists what could happen, in the ordinary order (deliveries, work in flight, the worker that waited longest, users), and
-// asks a [Chooser] which; choice 0 is the ordinary course. A [Strategy] sees what it chooses among, lets calls go wrong
-// ([Fault]) and things befall the world ([Event]); what it did is a [Schedule], in words, which a [ReplayStrategy] repeats. The monitor rule makes the two hosts agree: what cannot be
-// interrupted in one cannot be in the other. Under Stepped nothing else is chance, so the same choices give the same
-// [trace.Log], byte for byte.
+// A [Process] is one program of the simulated control plane, such as the PersistentVolume
+// controller or the kubelet of one node. A [Task] is a unit of execution inside a process: a
+// worker, a delivery, an operation, a user script or a timer. A process is a monitor: one of its
+// tasks runs at a time. Another task of the same process runs only where the running one suspends:
+// at a [Process.Call] (an API request or a driver call), a [Process.Sleep] or a [Process.Wait].
+// Processes share no memory. They communicate through the API server and the devices.
 //
-// Rules for code that runs here: state of a component is touched by its own strands only; no goroutines, no wall clock,
-// no math/rand, no decision by map order; what makes an actor ready is either state of its own component or announced by
-// [Process.Wake].
+// A host runs the tasks. [Live] gives each task a goroutine on the real clock and wakes it when it
+// may have become ready; it does not poll. [Stepped] runs one task at a time, as a coroutine on one
+// goroutine and a virtual clock. At every step it lists the tasks that can run, in the default
+// order: deliveries, tasks in flight, the worker that ran longest ago, users. A [Chooser] picks
+// one; choice 0 follows the default order. A [Strategy] also sees the alternatives, injects faults
+// into calls ([Fault]) and injects events such as a crash ([Event]). Its decisions are a
+// [Schedule], which is text, and a [ReplayStrategy] repeats it.
 //
-// Not here: parallelism inside a component (a component is one monitor, also live), and preemption between suspension
+// The monitor rule makes the two hosts agree: code that cannot be interrupted under one cannot be
+// interrupted under the other. Stepped has no other source of nondeterminism. The same choices
+// therefore produce the same [trace.Log], byte for byte.
+//
+// # Rules for code that runs under a host
+//
+// Only the tasks of a process touch its state. They start no goroutines and do not use the wall
+// clock, math/rand or the order of a map. The readiness of a task depends on state of its own
+// process or is announced with [Process.Wake].
+//
+// # What it does not do
+//
+// A process has no parallelism inside, even under Live. Tasks are not preempted between suspension
 // points.
 package sim

@@ -10,7 +10,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// A component with a queue: what fails is tried again after a while, which on a virtual clock takes no time.
+// A process with a queue: a failed key is retried after its back-off, which takes no real time on a
+// virtual clock.
 func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{}) // sim.NewLive runs the same on the real clock
 	defer host.Close()
@@ -19,7 +20,7 @@ func Example() {
 	queue := sim.NewQueue[string](c, sim.QueueConfig{})
 	queue.Work(func(_ context.Context, volume string) error {
 		action := trace.Action{Kind: trace.KindDriver, Verb: "CreateVolume", Object: volume}
-		return c.Call(action, func() trace.Outcome { // others may move before it has its effect
+		return c.Call(action, func() trace.Outcome { // other tasks may run before the effect
 			out := trace.Outcome{Err: failure}
 			failure = nil
 			return out
@@ -40,16 +41,16 @@ func Example() {
 	// 5ms provisioner driver CreateVolume disk-1 <nil>
 }
 
-// Two strands read a number, leave their component, and write one more than they read. Some orders lose one of the two.
+// Two tasks read a number, suspend, and write one more than they read. Some orders lose an update.
 func ExampleNewSeeded() {
 	for seed := uint64(1); ; seed++ {
 		host := sim.NewStepped(sim.SteppedConfig{Chooser: sim.NewSeeded(seed)})
 		c, number := host.Process("counter"), 0
 		for _, name := range []string{"a", "b"} {
 			c.Spawn(name, func(context.Context) {
-				was := number
+				previous := number
 				c.Call(trace.Action{Kind: trace.KindDriver, Verb: "Add"}, func() trace.Outcome { return trace.Outcome{} })
-				number = was + 1
+				number = previous + 1
 			})
 		}
 		if err := host.Run(); err != nil {
@@ -57,10 +58,10 @@ func ExampleNewSeeded() {
 		}
 		host.Close()
 		if number < 2 {
-			fmt.Println("seed", seed, "always gives", number)
+			fmt.Println("seed", seed, "always returns", number)
 			return
 		}
 	}
 	// Output:
-	// seed 3 always gives 1
+	// seed 3 always returns 1
 }

@@ -15,34 +15,35 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// FaultKind says in which way a call goes wrong.
+// FaultKind is the way in which a call fails.
 type FaultKind string
 
-// The ways in which a call goes wrong.
+// The ways in which a call fails.
 const (
 	FaultConflict   FaultKind = "conflict"    // an update or patch is answered 409 Conflict, without effect
 	FaultRefused    FaultKind = "refused"     // a request is answered 503 Service Unavailable, without effect
 	FaultLost       FaultKind = "lost"        // a write takes effect, but is answered 504 Timeout
 	FaultDriver     FaultKind = "driver"      // a driver call fails with a code, without effect
 	FaultDriverLost FaultKind = "driver-lost" // a driver call takes effect, but fails with a code
-	FaultHang       FaultKind = "hang"        // a driver call takes effect, but is not answered for HangTime
+	FaultHang       FaultKind = "hang"        // a driver call takes effect, but is not answered within HangTimeout
 )
 
-// FaultKinds are all ways in which a call goes wrong.
+// FaultKinds lists all ways in which a call fails.
 var FaultKinds = []FaultKind{FaultConflict, FaultRefused, FaultLost, FaultDriver, FaultDriverLost, FaultHang}
 
-// HangTimeout is how long a caller waits for the driver in a FaultHang before it gives up with DeadlineExceeded.
+// HangTimeout is how long a caller waits for the driver in a FaultHang before it gives up with
+// DeadlineExceeded.
 //
 // Upstream: pkg/volume/csi csiTimeout (v1.36).
 const HangTimeout = 2 * time.Minute
 
-// Fault is one way in which one call goes wrong. The zero Fault is none.
+// A Fault is one way in which one call fails. The zero Fault is none.
 type Fault struct {
 	Kind FaultKind
 	Code codes.Code // of FaultDriver and FaultDriverLost
 }
 
-// String gives "conflict", "driver Unavailable".
+// String returns the text form: "conflict", "driver Unavailable".
 func (f Fault) String() string {
 	if f.hasCode() {
 		return string(f.Kind) + " " + f.Code.String()
@@ -52,7 +53,7 @@ func (f Fault) String() string {
 
 func (f Fault) hasCode() bool { return f.Kind == FaultDriver || f.Kind == FaultDriverLost }
 
-// ParseFault reads what String gives. The error names what is wrong.
+// ParseFault parses the text form that String returns. The error names the invalid part.
 func ParseFault(s string) (Fault, error) {
 	kind, code, _ := strings.Cut(s, " ")
 	f := Fault{Kind: FaultKind(kind)}
@@ -73,7 +74,7 @@ func ParseFault(s string) (Fault, error) {
 	return Fault{}, fmt.Errorf("fault %q: want a gRPC code, such as Unavailable", s)
 }
 
-// Applies tells whether a call can go wrong in this way.
+// Applies reports whether the fault can be injected into a call.
 func (f Fault) Applies(to trace.Action) bool {
 	switch f.Kind {
 	case FaultConflict:
@@ -89,12 +90,12 @@ func (f Fault) Applies(to trace.Action) bool {
 	}
 }
 
-// takesEffect tells whether the call takes effect first.
+// takesEffect reports whether the call takes effect before it fails.
 func (f Fault) takesEffect() bool {
 	return f.Kind == FaultLost || f.Kind == FaultDriverLost || f.Kind == FaultHang
 }
 
-// err is the error that the strand is to believe.
+// err returns the error that the task sees.
 func (f Fault) err(action trace.Action) error {
 	resource, name, _ := strings.Cut(action.Object, "/")
 	switch f.Kind {
@@ -108,11 +109,11 @@ func (f Fault) err(action trace.Action) error {
 	case FaultHang:
 		return status.Error(codes.DeadlineExceeded, "the driver did not answer")
 	default:
-		return status.Errorf(f.Code, "%s failed, as it was told to", action.Verb)
+		return status.Errorf(f.Code, "%s: injected fault", action.Verb)
 	}
 }
 
-// apply makes a call go wrong.
+// apply makes a call fail.
 func (f Fault) apply(action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	if !f.takesEffect() {
 		return trace.Outcome{Err: f.err(action)}

@@ -7,22 +7,22 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// Host moves the actors of a world: *Live or *Stepped.
+// A Host runs the tasks of a world: *Live or *Stepped.
 type Host interface {
-	// Process adds a component.
+	// Process adds a process.
 	Process(name string) *Process
-	// ExternalCaller is the caller for code that is of no component: a user, a test.
+	// ExternalCaller returns the caller for code outside all processes: a user, a test.
 	ExternalCaller() Caller
-	// Log is the record of what happened.
+	// Log returns the trace.
 	Log() *trace.Log
-	// Now is the world's time.
+	// Now returns the time of the world.
 	Now() time.Time
-	// Start lets the actors move.
+	// Start starts the tasks.
 	Start()
-	// Wait returns when cond holds, having let the world move meanwhile. what names what is waited for, in the error
-	// that says why it cannot come any more.
+	// Wait returns when cond holds, and lets the world run meanwhile. what names the condition in
+	// the error, which says why it can no longer become true.
 	Wait(ctx context.Context, what string, cond func() bool) error
-	// Close unwinds every strand and returns when nothing of the world runs any more.
+	// Close unwinds every task and returns when nothing of the world runs any more.
 	Close()
 }
 

@@ -13,11 +13,11 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// Live is the host that gives every actor a goroutine on the real clock. An actor sleeps until something may have made
-// it ready; nothing polls. All methods may be called concurrently.
+// Live is the host that gives every task a goroutine on the real clock. A task sleeps until
+// something may have made it ready; nothing polls. All methods may be called concurrently.
 //
-// Writes to the API server are made one after the other, so that the log tells causes before effects: nobody acts on a
-// write, or returns from waiting for it, before it is in the log.
+// Writes to the API server are serialized, so that the log has causes before effects. No task acts
+// on a write, or returns from waiting for it, before the write is in the log.
 type Live struct {
 	clock  clock.WithDelayedExecution
 	log    *trace.Log
@@ -29,20 +29,20 @@ type Live struct {
 	mu      sync.Mutex
 	waiting []*Task       // guarded by mu: registered before Start
 	started bool          // guarded by mu
-	changed chan struct{} // guarded by mu: closed when those who wait are to ask again
-	waiters atomic.Int32  // how many Waits there are
+	changed chan struct{} // guarded by mu: closed when the conditions of Waits must be checked again
+	waiters atomic.Int32  // number of Waits
 
-	order  sync.RWMutex            // held by a write until it is in the log, so that nobody acts on it before
-	writer atomic.Pointer[Process] // whose write it is; nil: of no component, or there is none
+	order  sync.RWMutex            // held by a write until it is in the log, so that no task acts on it before
+	writer atomic.Pointer[Process] // the process that writes; nil: none
 }
 
-// LiveConfig is what NewLive must be told. The zero value is the real clock and a log of its own.
+// LiveConfig configures NewLive. The zero value is the real clock and a new log.
 type LiveConfig struct {
 	Clock clock.WithDelayedExecution // nil: the real clock
-	Log   *trace.Log                 // nil: one of its own
+	Log   *trace.Log                 // nil: a new one
 }
 
-// NewLive makes a live host. Its actors begin to move with Start and end with Close.
+// NewLive returns a live host. Its tasks start with Start and end with Close.
 func NewLive(cfg LiveConfig) *Live {
 	l := &Live{clock: cfg.Clock, log: cfg.Log, changed: make(chan struct{})}
 	if l.clock == nil {
@@ -56,45 +56,45 @@ func NewLive(cfg LiveConfig) *Live {
 	return l
 }
 
-// Process adds a component.
+// Process adds a process.
 func (l *Live) Process(name string) *Process { return &Process{name: name, host: l} }
 
-// ExternalCaller is the caller for code that is not of a component.
+// ExternalCaller returns the caller for code outside all processes.
 func (l *Live) ExternalCaller() Caller { return externalCaller{l} }
 
-// Log is the record of what happened.
+// Log returns the trace.
 func (l *Live) Log() *trace.Log { return l.log }
 
-// Now is the clock's time.
+// Now returns the time of the clock.
 func (l *Live) Now() time.Time { return l.clock.Now() }
 
-// Context is the context strands run under; Close cancels it.
+// Context returns the context of the tasks. Close cancels it.
 func (l *Live) Context() context.Context { return l.ctx }
 
-// Start lets the actors move.
+// Start starts the tasks.
 func (l *Live) Start() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.started = true
-	for _, a := range l.waiting {
-		l.launch(a)
+	for _, t := range l.waiting {
+		l.launch(t)
 	}
 	l.waiting = nil
 }
 
-// Close unwinds every strand at its next call, cancels the context of calls under way, and returns when all goroutines
-// have ended.
+// Close unwinds every task at its next call, cancels the context of calls in flight, and returns
+// when all goroutines have ended.
 func (l *Live) Close() {
 	l.mu.Lock()
-	l.started = true // nothing is launched from now on
+	l.started = true // no task is launched from now on
 	l.cancel()
 	l.mu.Unlock()
 	l.wg.Wait()
 }
 
-// Wait returns when cond holds, and the requests that made it hold are in the log. It asks again whenever a
-// strand has left its component; cond must be safe to call from this goroutine. It fails when ctx ends or the host is closed. what names what is
-// waited for.
+// Wait returns when cond holds and the requests that made it hold are in the log. It checks cond
+// whenever a task has suspended; cond must be safe to call from this goroutine. It fails when ctx
+// ends or the host is closed. what names the condition in the error.
 func (l *Live) Wait(ctx context.Context, what string, cond func() bool) error {
 	l.waiters.Add(1)
 	defer l.waiters.Add(-1)
@@ -111,58 +111,59 @@ func (l *Live) Wait(ctx context.Context, what string, cond func() bool) error {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for %s: %w", what, ctx.Err())
 		case <-l.ctx.Done():
-			return fmt.Errorf("wait for %s: the world was closed", what)
+			return fmt.Errorf("wait for %s: host closed", what)
 		}
 	}
 }
 
-func (l *Live) add(a *Task) {
-	if !a.once {
-		a.sleeper = newSleeper(a.ready)
-		if a.inline {
-			a.sleeper.inlineTask = a
+func (l *Live) add(t *Task) {
+	if !t.once {
+		t.sleeper = newSleeper(t.ready)
+		if t.inline {
+			t.sleeper.inlineTask = t
 		}
-		a.process.addSleeper(a.sleeper)
+		t.process.addSleeper(t.sleeper)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.started {
-		l.waiting = append(l.waiting, a)
+		l.waiting = append(l.waiting, t)
 		return
 	}
-	l.launch(a)
+	l.launch(t)
 }
 
-// launch starts the actor's goroutine; mu is held, so that none is added after Close began to wait.
-func (l *Live) launch(a *Task) {
+// launch starts the goroutine of a task. The caller holds mu, so that no goroutine is added after
+// Close began to wait.
+func (l *Live) launch(t *Task) {
 	switch {
 	case l.ctx.Err() != nil:
-	case a.once:
-		l.wg.Go(func() { l.runOnce(a) })
+	case t.once:
+		l.wg.Go(func() { l.runOnce(t) })
 	default:
-		l.wg.Go(func() { l.run(a) })
+		l.wg.Go(func() { l.run(t) })
 	}
 }
 
-func (l *Live) run(a *Task) {
-	for l.await(a) {
-		l.step(a)
+func (l *Live) run(t *Task) {
+	for l.await(t) {
+		l.step(t)
 	}
 }
 
-// runOnce moves a strand that is ready from its beginning.
-func (l *Live) runOnce(a *Task) {
+// runOnce runs a task that is ready from the start.
+func (l *Live) runOnce(t *Task) {
 	deepen()
-	a.process.enter(a.full)
+	t.process.enter(t.full)
 	if l.ctx.Err() != nil {
-		a.process.mu.Unlock()
+		t.process.mu.Unlock()
 		return
 	}
-	l.step(a)
+	l.step(t)
 }
 
-// deepen makes the goroutine's stack as deep as that of one that writes to the API server, as long as there is next to nothing
-// on it: to make it so later, step by step, takes a tenth of all that an operation takes.
+// deepen grows the stack of the goroutine to what a write to the API server needs, while there is
+// almost nothing on it. Growing it later, step by step, takes a tenth of the time of an operation.
 //
 //go:noinline
 func deepen() {
@@ -173,47 +174,48 @@ func deepen() {
 //go:noinline
 func touch(frame []byte) { frame[len(frame)-1] = 1 }
 
-// await returns true with the monitor held when the actor is ready, and false when the host was closed.
-func (l *Live) await(a *Task) bool {
+// await reports whether the task became ready, and then returns with the monitor held. It returns
+// false when the host was closed.
+func (l *Live) await(t *Task) bool {
 	for l.ctx.Err() == nil {
-		a.process.enter(a.full)
-		if a.sleeper.isReady() {
+		t.process.enter(t.full)
+		if t.sleeper.isReady() {
 			return true
 		}
-		a.process.mu.Unlock()
+		t.process.mu.Unlock()
 		select {
-		case <-a.sleeper.token:
+		case <-t.sleeper.token:
 		case <-l.ctx.Done():
 		}
 	}
 	return false
 }
 
-func (l *Live) step(a *Task) {
-	defer l.leave(a.process)
+func (l *Live) step(t *Task) {
+	defer l.leave(t.process)
 	defer recoverUnwound()
-	l.runTask(a)
+	l.runTask(t)
 }
 
-// runTask makes a step of an actor, in the monitor.
-func (l *Live) runTask(a *Task) {
-	if a.timer != nil {
-		l.record(a.full, trace.Action{Kind: trace.KindTimer, Verb: "fire"}, trace.Outcome{}, 0)
+// runTask runs one step of a task. The caller holds the monitor.
+func (l *Live) runTask(t *Task) {
+	if t.timer != nil {
+		l.record(t.full, trace.Action{Kind: trace.KindTimer, Verb: "fire"}, trace.Outcome{}, 0)
 	}
-	a.step(l.ctx)
+	t.step(l.ctx)
 }
 
-func (l *Live) call(c *Process, action trace.Action, effect func() trace.Outcome) (out trace.Outcome) {
-	if c == nil {
+func (l *Live) call(p *Process, action trace.Action, effect func() trace.Outcome) (out trace.Outcome) {
+	if p == nil {
 		defer l.notifyWaits()
 		return l.perform(nil, "user", action, effect)
 	}
-	strand := c.runningTask
-	l.leave(c)
+	task := p.runningTask
+	l.leave(p)
 	func() {
-		defer c.enter(strand)
+		defer p.enter(task)
 		if l.ctx.Err() == nil {
-			out = l.perform(c, strand, action, effect)
+			out = l.perform(p, task, action, effect)
 		}
 	}()
 	if l.ctx.Err() != nil {
@@ -222,11 +224,11 @@ func (l *Live) call(c *Process, action trace.Action, effect func() trace.Outcome
 	return out
 }
 
-func (l *Live) perform(c *Process, actor string, action trace.Action, effect func() trace.Outcome) trace.Outcome {
+func (l *Live) perform(p *Process, task string, action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	if writes(action) {
 		l.order.Lock()
 		defer l.order.Unlock()
-		l.writer.Store(c)
+		l.writer.Store(p)
 		defer l.writer.Store(nil)
 	} else {
 		l.barrier()
@@ -234,11 +236,11 @@ func (l *Live) perform(c *Process, actor string, action trace.Action, effect fun
 	began := l.clock.Now()
 	out := effect()
 	ended := l.clock.Now()
-	l.append(ended, actor, action, out, ended.Sub(began))
+	l.append(ended, task, action, out, ended.Sub(began))
 	return out
 }
 
-// writes tells whether an action is a request that may change what the API server holds.
+// writes reports whether an action is a request that may change what the API server stores.
 func writes(action trace.Action) bool {
 	verb, _, _ := strings.Cut(action.Verb, "/")
 	return action.Kind == trace.KindAPI && verb != "get" && verb != "list" && verb != "watch"
@@ -247,34 +249,34 @@ func writes(action trace.Action) bool {
 // barrier returns when the writes that have taken effect are in the log.
 func (l *Live) barrier() {
 	l.order.RLock()
-	defer l.order.RUnlock() // nothing is guarded: it is the waiting that counts
+	defer l.order.RUnlock() // only the wait matters: no data is guarded
 }
 
-func (l *Live) sleep(c *Process, d time.Duration) {
-	strand := c.runningTask
+func (l *Live) sleep(p *Process, d time.Duration) {
+	task := p.runningTask
 	timer := l.clock.NewTimer(d)
 	defer timer.Stop()
-	l.leave(c)
+	l.leave(p)
 	select {
 	case <-timer.C():
 	case <-l.ctx.Done():
 	}
-	c.enter(strand)
+	p.enter(task)
 	if l.ctx.Err() != nil {
 		panic(unwound{})
 	}
-	l.record(strand, trace.Action{Kind: trace.KindSleep, Verb: "woke", Object: d.String()}, trace.Outcome{}, 0)
+	l.record(task, trace.Action{Kind: trace.KindSleep, Verb: "woke", Object: d.String()}, trace.Outcome{}, 0)
 }
 
-func (l *Live) wait(c *Process, on *Signal, what string, limit time.Duration, cond func() bool) bool {
-	strand := c.runningTask
+func (l *Live) wait(p *Process, signal *Signal, what string, limit time.Duration, cond func() bool) bool {
+	task := p.runningTask
 	waiter := newSleeper(cond)
-	if on != nil {
-		on.process, on.sleeping = c, append(on.sleeping, waiter)
-		defer func() { on.sleeping = removeFirst(on.sleeping, waiter) }()
+	if signal != nil {
+		signal.process, signal.sleeping = p, append(signal.sleeping, waiter)
+		defer func() { signal.sleeping = removeFirst(signal.sleeping, waiter) }()
 	} else {
-		c.addSleeper(waiter)
-		defer c.dropSleeper(waiter)
+		p.addSleeper(waiter)
+		defer p.dropSleeper(waiter)
 	}
 	var expired <-chan time.Time
 	if limit > 0 {
@@ -284,26 +286,26 @@ func (l *Live) wait(c *Process, on *Signal, what string, limit time.Duration, co
 	}
 	holds, over := waiter.isReady(), false
 	for !holds && !over {
-		l.leave(c)
+		l.leave(p)
 		select {
 		case <-waiter.token:
 		case <-expired:
 			over = true
 		case <-l.ctx.Done():
 		}
-		c.enter(strand)
+		p.enter(task)
 		if l.ctx.Err() != nil {
 			panic(unwound{})
 		}
 		holds = waiter.isReady()
 	}
-	l.record(strand, trace.Action{Kind: trace.KindWait, Verb: "until", Object: what}, outcomeOfWait(holds), 0)
+	l.record(task, trace.Action{Kind: trace.KindWait, Verb: "until", Object: what}, outcomeOfWait(holds), 0)
 	return holds
 }
 
-// broadcast wakes those who wait on a signal.
-func (l *Live) broadcast(on *Signal) {
-	for _, s := range on.sleeping {
+// broadcast wakes the tasks that wait on a signal.
+func (l *Live) broadcast(signal *Signal) {
+	for _, s := range signal.sleeping {
 		s.wake()
 	}
 }
@@ -316,40 +318,40 @@ func (l *Live) arm(t *Timer) {
 		t.stop = nil
 	}
 	if t.armed {
-		token := t.task.sleeper.token // all that the clock holds of a world that has ended
+		token := t.task.sleeper.token // the only reference that the clock keeps to an ended world
 		t.stop = l.clock.AfterFunc(t.deadline.Sub(l.clock.Now()), func() { putToken(token) }).Stop
 	}
 }
 
-func (l *Live) wake(c *Process) {
-	for _, s := range c.allSleepers() {
+func (l *Live) wake(p *Process) {
+	for _, s := range p.allSleepers() {
 		s.wake()
 	}
 }
 
-// wakeTask wakes a strand, unless another strand of its component is about to come back from a write: it will leave the
-// component again, and see to it.
-func (l *Live) wakeTask(a *Task) {
-	if l.writer.Load() != a.process {
-		a.sleeper.wake()
+// wakeTask wakes a task, unless another task of its process is about to return from a write: that
+// one will suspend again and check the sleepers.
+func (l *Live) wakeTask(t *Task) {
+	if l.writer.Load() != t.process {
+		t.sleeper.wake()
 	}
 }
 
-func (l *Live) record(actor string, action trace.Action, out trace.Outcome, took time.Duration) {
+func (l *Live) record(task string, action trace.Action, out trace.Outcome, took time.Duration) {
 	l.barrier()
-	l.append(l.clock.Now(), actor, action, out, took)
+	l.append(l.clock.Now(), task, action, out, took)
 }
 
-// append puts an action into the log.
-func (l *Live) append(at time.Time, actor string, action trace.Action, out trace.Outcome, took time.Duration) {
-	l.log.Append(trace.Record{At: at.Sub(l.epoch), Task: actor, Action: action, Outcome: out, Took: took})
+// append adds an action to the log.
+func (l *Live) append(at time.Time, task string, action trace.Action, out trace.Outcome, took time.Duration) {
+	l.log.Append(trace.Record{At: at.Sub(l.epoch), Task: task, Action: action, Outcome: out, Took: took})
 }
 
-// notifyWaits lets those who wait ask again. It is called when a strand has left its component, and not sooner: what it tells
-// by other means than actions, it may tell after the last of them.
+// notifyWaits makes Waits check their conditions. It is called when a task has suspended, and not
+// sooner: a task may publish results by other means after its last action.
 func (l *Live) notifyWaits() {
 	if l.waiters.Load() == 0 {
-		return // who begins to wait now asks for the first time, and finds what is so already
+		return // a Wait that begins now checks its condition first
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -357,4 +359,4 @@ func (l *Live) notifyWaits() {
 	l.changed = make(chan struct{})
 }
 
-func (l *Live) currentTask(c *Process) string { return c.runningTask }
+func (l *Live) currentTask(p *Process) string { return p.runningTask }

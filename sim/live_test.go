@@ -9,7 +9,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A user may tell that it has ended after its last action: who waits for that is not left alone.
+// A user may signal its end after its last action. A Wait for that signal must be woken.
 func TestWaitForTheEndOfAUser(t *testing.T) {
 	host := sim.NewLive(sim.LiveConfig{})
 	defer host.Close()

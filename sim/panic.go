@@ -1,14 +1,14 @@
 package sim
 
-// Panic is a panic that a strand recovered from.
+// A Panic is a panic from which a task recovered.
 type Panic struct {
-	Task  string // the strand, "component/strand"
+	Task  string // "process/task"
 	Value any
 	Stack string
 }
 
-// Unwinding tells whether a recovered value is the panic that carries a strand out of its work, because its component has
-// crashed or the host is closed. Whoever recovers from panics must let this one go on.
+// Unwinding reports whether a recovered value is the panic that unwinds a task, because its process
+// crashed or the host was closed. Code that recovers from panics must panic with it again.
 func Unwinding(recovered any) bool {
 	_, is := recovered.(unwound)
 	return is

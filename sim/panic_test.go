@@ -9,8 +9,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// A strand's panic comes out of Step, and with it who panicked, and where.
-func TestPanicLeavesTheStackOfItsStrand(t *testing.T) {
+// The panic of a task leaves Step, with the task and its stack.
+func TestPanicLeavesTheStackOfItsTask(t *testing.T) {
 	s := sim.NewStepped(sim.SteppedConfig{})
 	defer s.Close()
 	c := s.Process("careless")
@@ -20,9 +20,9 @@ func TestPanicLeavesTheStackOfItsStrand(t *testing.T) {
 	})
 	defer func() {
 		value := recover()
-		actor, stack := s.PanickedTask()
-		if value != "stumbled" || actor != "careless/work" || !strings.Contains(stack, "sim_test.stumble") {
-			t.Errorf("recovered %v of %q with the stack\n%s", value, actor, stack)
+		task, stack := s.PanickedTask()
+		if value != "stumbled" || task != "careless/work" || !strings.Contains(stack, "sim_test.stumble") {
+			t.Errorf("recovered %v of %q with the stack\n%s", value, task, stack)
 		}
 	}()
 	t.Errorf("ended with %v, want a panic", s.Run())
@@ -46,9 +46,9 @@ func TestRecordsHaveTheStepOfTheSchedule(t *testing.T) {
 	if err := s.Run(); err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []int{2, 2} { // the first step of each brings it to its call
+	for i, want := range []int{2, 2} { // the first step of each task leads to its call
 		if got := s.Log().Records()[i].HostStep; got != want {
-			t.Errorf("record %d has turn %d, want %d", i+1, got, want)
+			t.Errorf("record %d has host step %d, want %d", i+1, got, want)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// The back-off of a queue whose config says nothing.
+// The default back-off of a queue.
 //
 // Upstream: client-go util/workqueue DefaultTypedControllerRateLimiter, its per-item part.
 const (
@@ -18,27 +18,29 @@ const (
 	BackoffMax = 1000 * time.Second
 )
 
-// QueueConfig is what NewQueue may be told.
+// QueueConfig configures NewQueue.
 type QueueConfig struct {
-	Name       string        // of the queue's strands
+	Name       string        // of the queue's tasks
 	BackoffMin time.Duration // delay after the first failure; doubles with each. 0: BackoffMin
 	BackoffMax time.Duration // 0: BackoffMax
-	// Background says that retries poll for what nobody announces. They do not keep a world from being quiescent; see
-	// NewBackgroundTimer.
+	// Background says that retries poll for changes that are not announced. They do not keep a
+	// world from being quiescent; see NewBackgroundTimer.
 	Background bool
 }
 
-// Queue hands keys to workers of its component. A key that is added while it waits is one; a key that is added while
-// it is worked on is worked on again afterwards. Order is first come, first served.
+// A Queue hands keys to workers of its process. A key that is added while it waits is queued once.
+// A key that is added while a worker handles it is queued again afterwards. The order is first in,
+// first out.
 //
-// Differs: upstream's queues also share a bucket of 10 a second over all keys; back-off here is per key only.
+// Differs: upstream's queues also share a bucket of 10 a second over all keys; back-off here is per
+// key only.
 //
 // Upstream: client-go util/workqueue.
 type Queue[K comparable] struct {
 	process  *Process
 	cfg      QueueConfig
 	order    []K
-	dirty    map[K]struct{} // in order, or to be when its work is done; nil, like working, before the first key
+	dirty    map[K]struct{} // keys in order, or to be queued when their work ends; nil, like working, before the first key
 	working  map[K]struct{}
 	failures map[K]int // nil before the first one
 	later    delayHeap[K]
@@ -46,25 +48,25 @@ type Queue[K comparable] struct {
 	timer    *Timer
 }
 
-// NewQueue makes a queue of a component.
-func NewQueue[K comparable](c *Process, cfg QueueConfig) *Queue[K] {
+// NewQueue returns a queue of a process.
+func NewQueue[K comparable](p *Process, cfg QueueConfig) *Queue[K] {
 	if cfg.BackoffMin == 0 {
 		cfg.BackoffMin = BackoffMin
 	}
 	if cfg.BackoffMax == 0 {
 		cfg.BackoffMax = BackoffMax
 	}
-	q := &Queue[K]{process: c, cfg: cfg}
-	newTimer := c.NewTimer
+	q := &Queue[K]{process: p, cfg: cfg}
+	newTimer := p.NewTimer
 	if cfg.Background {
-		newTimer = c.NewBackgroundTimer
+		newTimer = p.NewBackgroundTimer
 	}
 	q.timer = newTimer(cfg.Name+" retry", q.release)
 	return q
 }
 
-// Work adds a worker: for each key it calls sync, which may leave the component. An error puts the key back after its
-// back-off; success forgets earlier failures.
+// Work adds a worker, which calls sync for each key; sync may suspend. An error puts the key back
+// after its back-off. Success resets the back-off.
 func (q *Queue[K]) Work(sync func(ctx context.Context, key K) error) {
 	q.process.Worker(q.cfg.Name, func() bool { return len(q.order) > 0 }, func(ctx context.Context) {
 		key := q.get()
@@ -78,7 +80,7 @@ func (q *Queue[K]) Work(sync func(ctx context.Context, key K) error) {
 	})
 }
 
-// keyText is a key as the trace has it.
+// keyText returns the text form of a key in the trace.
 func keyText[K comparable](key K) string {
 	_, named := any(key).(fmt.Stringer)
 	if v := reflect.ValueOf(key); v.Kind() == reflect.String && !named {
@@ -87,7 +89,7 @@ func keyText[K comparable](key K) string {
 	return fmt.Sprint(key)
 }
 
-// Add puts a key into the queue.
+// Add queues a key.
 func (q *Queue[K]) Add(key K) {
 	if _, ok := q.dirty[key]; ok {
 		return
@@ -101,7 +103,7 @@ func (q *Queue[K]) Add(key K) {
 	}
 }
 
-// AddAfter puts a key into the queue when d has passed.
+// AddAfter queues a key when d has passed.
 func (q *Queue[K]) AddAfter(key K, d time.Duration) {
 	if d <= 0 {
 		q.Add(key)
@@ -112,7 +114,7 @@ func (q *Queue[K]) AddAfter(key K, d time.Duration) {
 	q.timer.ResetAt(q.later[0].at)
 }
 
-// AddRateLimited puts a key into the queue after its back-off.
+// AddRateLimited queues a key after its back-off.
 func (q *Queue[K]) AddRateLimited(key K) {
 	d := q.cfg.BackoffMin << min(q.failures[key], 40)
 	if d > q.cfg.BackoffMax || d <= 0 {
@@ -125,10 +127,10 @@ func (q *Queue[K]) AddRateLimited(key K) {
 	q.AddAfter(key, d)
 }
 
-// Forget lets the key's back-off begin anew.
+// Forget resets the back-off of a key.
 func (q *Queue[K]) Forget(key K) { delete(q.failures, key) }
 
-// Len is how many keys wait for a worker now.
+// Len returns the number of keys that wait for a worker.
 func (q *Queue[K]) Len() int { return len(q.order) }
 
 func (q *Queue[K]) get() K {
@@ -146,7 +148,7 @@ func (q *Queue[K]) done(key K) {
 	}
 }
 
-// release moves the keys whose time has come into the queue.
+// release queues the keys whose time has come.
 func (q *Queue[K]) release() {
 	now := q.process.Now()
 	for len(q.later) > 0 && !q.later[0].at.After(now) {

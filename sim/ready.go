@@ -7,86 +7,87 @@ import (
 	"time"
 )
 
-// touch notes that the actors of a component must be asked again whether they are ready.
-func (s *Stepped) touch(c *Process) {
-	if !c.touched {
-		c.touched = true
-		s.touched = append(s.touched, c)
+// touch marks the tasks of a process, so that their readiness is checked again.
+func (s *Stepped) touch(p *Process) {
+	if !p.touched {
+		p.touched = true
+		s.touched = append(s.touched, p)
 	}
 }
 
-// ready lists the actors that could be moved now, in no order. Only those are asked whose component was touched, and those
-// that wait for something about the whole world.
+// ready returns the tasks that can run now, in no order. It checks only the tasks of touched
+// processes and those that wait for a condition on the whole world.
 func (s *Stepped) ready() []*Task {
-	for i := 0; i < len(s.touched); i++ { // being asked, an actor may touch its component once more
+	for i := 0; i < len(s.touched); i++ { // the check itself may touch the process again
 		c := s.touched[i]
 		c.touched = false
-		for _, a := range c.tasks {
-			s.refresh(a)
+		for _, t := range c.tasks {
+			s.refresh(t)
 		}
 	}
 	s.touched = s.touched[:0]
-	for _, a := range s.worldWaiters {
-		s.refresh(a)
+	for _, t := range s.worldWaiters {
+		s.refresh(t)
 	}
 	return s.enabled
 }
 
-// refresh asks an actor whether it is ready.
-func (s *Stepped) refresh(a *Task) {
-	switch a.state {
+// refresh checks the readiness of a task.
+func (s *Stepped) refresh(t *Task) {
+	switch t.state {
 	case stateIdle:
-		a.isReady = a.ready()
+		t.isReady = t.ready()
 	case stateWaiting:
-		a.isReady = (a.signal == nil || a.signaled) && a.cond()
-		a.signaled = a.isReady
+		t.isReady = (t.signal == nil || t.signaled) && t.cond()
+		t.signaled = t.isReady
 	}
-	switch movable := s.runnable(a); {
-	case movable && a.slot == 0:
-		s.enabled = append(s.enabled, a)
-		a.slot = len(s.enabled)
-	case !movable && a.slot > 0:
-		s.disable(a)
+	switch movable := s.runnable(t); {
+	case movable && t.slot == 0:
+		s.enabled = append(s.enabled, t)
+		t.slot = len(s.enabled)
+	case !movable && t.slot > 0:
+		s.disable(t)
 	}
 }
 
-// disable takes an actor out of those that could be moved.
-func (s *Stepped) disable(a *Task) {
+// disable removes a task from those that can run.
+func (s *Stepped) disable(t *Task) {
 	last := s.enabled[len(s.enabled)-1]
-	s.enabled[a.slot-1], last.slot = last, a.slot
+	s.enabled[t.slot-1], last.slot = last, t.slot
 	s.enabled = s.enabled[:len(s.enabled)-1]
-	a.slot = 0
+	t.slot = 0
 }
 
-func (s *Stepped) runnable(a *Task) bool {
-	switch a.state {
+func (s *Stepped) runnable(t *Task) bool {
+	switch t.state {
 	case stateIdle:
-		return a.isReady
+		return t.isReady
 	case stateWaiting:
-		return a.isReady || !a.wakeAt.IsZero() && !s.Now().Before(a.wakeAt)
+		return t.isReady || !t.wakeAt.IsZero() && !s.Now().Before(t.wakeAt)
 	case stateSuspended:
 		return true
 	case stateSleeping:
-		return !s.Now().Before(a.wakeAt)
+		return !s.Now().Before(t.wakeAt)
 	default:
 		return false
 	}
 }
 
-// currentClass is the actor's class at this moment: a worker in the middle of its work is in flight, a delivery may be late.
-func (a *Task) currentClass() class {
+// currentClass returns the class of the task at the moment: a worker in the middle of its work is
+// in flight, a delivery may lag.
+func (t *Task) currentClass() class {
 	switch {
-	case a.class == classWorker && a.state != stateIdle:
+	case t.class == classWorker && t.state != stateIdle:
 		return classInFlight
-	case a.lagging != nil && a.lagging():
+	case t.lagging != nil && t.lagging():
 		return classLagging
 	default:
-		return a.class
+		return t.class
 	}
 }
 
-// nextDeadline is when the next sleeper or timer is due, and whether there is one. A background timer that has fired since
-// something last changed is passed over: it would find what it found then.
+// nextDeadline returns when the next sleep or timer ends, and whether there is one. It ignores a
+// background timer that has fired since the last change: its next run would find the same state.
 func (s *Stepped) nextDeadline() (time.Time, bool) {
 	var next earliest
 	for _, t := range s.timers {
@@ -102,7 +103,7 @@ func (s *Stepped) nextDeadline() (time.Time, bool) {
 	return next.at, next.found
 }
 
-// advance moves the clock to the next sleeper or timer. It returns false where there is none.
+// advance moves the clock to the next deadline. It reports whether there is one.
 func (s *Stepped) advance() bool {
 	at, found := s.nextDeadline()
 	if found {
@@ -111,7 +112,7 @@ func (s *Stepped) advance() bool {
 	return found
 }
 
-// earliest is the first of some times.
+// earliest is the minimum of some times.
 type earliest struct {
 	at    time.Time
 	found bool
@@ -123,7 +124,8 @@ func (e *earliest) consider(t time.Time) {
 	}
 }
 
-// SetTime moves the clock forward to t: timers and sleepers up to then become ready. It never moves it back.
+// SetTime advances the clock to t: timers and sleeps up to then become ready. It never moves the
+// clock back.
 func (s *Stepped) SetTime(t time.Time) {
 	if t.After(s.Now()) {
 		s.now.Store(int64(t.Sub(Epoch)))
@@ -138,67 +140,67 @@ func (s *Stepped) SetTime(t time.Time) {
 	}
 }
 
-func (s *Stepped) add(a *Task) {
+func (s *Stepped) add(t *Task) {
 	s.nextID++
-	a.id = s.nextID
-	s.tasks = append(s.tasks, a)
-	a.process.tasks = append(a.process.tasks, a)
-	s.touch(a.process)
+	t.id = s.nextID
+	s.tasks = append(s.tasks, t)
+	t.process.tasks = append(t.process.tasks, t)
+	s.touch(t.process)
 }
 
-// remove lets an actor go.
-func (s *Stepped) remove(a *Task) {
-	is := func(b *Task) bool { return a == b }
-	s.tasks = slices.DeleteFunc(s.tasks, is)
-	a.process.tasks = slices.DeleteFunc(a.process.tasks, is)
-	s.worldWaiters = slices.DeleteFunc(s.worldWaiters, is)
-	if a.slot > 0 {
-		s.disable(a)
+// remove removes a task that has ended.
+func (s *Stepped) remove(t *Task) {
+	isTask := func(other *Task) bool { return other == t }
+	s.tasks = slices.DeleteFunc(s.tasks, isTask)
+	t.process.tasks = slices.DeleteFunc(t.process.tasks, isTask)
+	s.worldWaiters = slices.DeleteFunc(s.worldWaiters, isTask)
+	if t.slot > 0 {
+		s.disable(t)
 	}
 }
 
-// Enabled names the actors that could be moved now, in the ordinary order; each with what it is about to do, if it is in
-// the middle of its work.
+// Enabled returns the names of the tasks that can run now, in the default order. A task in the
+// middle of its work is followed by ": " and its pending action.
 func (s *Stepped) Enabled() []string {
 	enabled := slices.SortedFunc(slices.Values(s.ready()), compareDefaultOrder)
 	names := make([]string, len(enabled))
-	for i, a := range enabled {
-		names[i] = a.full
-		if a.state != stateIdle {
-			names[i] += ": " + a.pendingCall.String()
+	for i, t := range enabled {
+		names[i] = t.full
+		if t.state != stateIdle {
+			names[i] += ": " + t.pendingCall.String()
 		}
 	}
 	return names
 }
 
-// Tasks names all actors of the world, in the order in which they came.
+// Tasks returns the names of all tasks of the world, in the order of registration.
 func (s *Stepped) Tasks() []string {
 	names := make([]string, len(s.tasks))
-	for i, a := range s.tasks {
-		names[i] = a.full
+	for i, t := range s.tasks {
+		names[i] = t.full
 	}
 	return names
 }
 
-// StepTask makes one step with the named actor ("component/strand"), whatever the strategy would say. It fails when there is
-// nothing for it to do now.
-func (s *Stepped) StepTask(actor string) error {
-	for _, a := range slices.SortedFunc(slices.Values(s.ready()), compareDefaultOrder) {
-		if a.full == actor {
+// StepTask makes one step with the named task ("process/task"), whatever the strategy would choose.
+// It fails if the task cannot run now.
+func (s *Stepped) StepTask(task string) error {
+	for _, t := range slices.SortedFunc(slices.Values(s.ready()), compareDefaultOrder) {
+		if t.full == task {
 			s.steps++
-			s.runTask(a)
+			s.runTask(t)
 			return nil
 		}
 	}
-	return fmt.Errorf("move %s: it has nothing to do; what could happen: %s", actor, strings.Join(s.Enabled(), "; "))
+	return fmt.Errorf("task %q cannot run now (runnable: %s)", task, strings.Join(s.Enabled(), "; "))
 }
 
-// Crash ends a component at this moment, as if its process had been killed: each of its strands is unwound at the call at
-// which it is suspended, its timers are gone, and nothing of it is moved any more. Calls that have taken effect have taken
-// effect. The component is of no use afterwards; a new one may have its name.
-func (s *Stepped) Crash(c *Process) {
-	was := s.current
-	for _, a := range slices.Clone(c.tasks) {
+// Crash ends a process now, as if it had been killed. Each of its tasks is unwound at the call at
+// which it is suspended, its timers are removed, and none of its tasks runs again. Calls that have
+// taken effect are not undone. The process is unusable afterwards; a new one may have its name.
+func (s *Stepped) Crash(p *Process) {
+	previous := s.current
+	for _, a := range slices.Clone(p.tasks) {
 		if a.co != nil {
 			s.current = a
 			a.co.stop()
@@ -207,8 +209,8 @@ func (s *Stepped) Crash(c *Process) {
 		a.state = stateDone
 		s.remove(a)
 	}
-	s.current = was
-	s.timers = slices.DeleteFunc(s.timers, func(t *Timer) bool { return t.process == c })
-	s.touched = slices.DeleteFunc(s.touched, func(t *Process) bool { return t == c })
-	c.touched = true // nobody asks it again
+	s.current = previous
+	s.timers = slices.DeleteFunc(s.timers, func(t *Timer) bool { return t.process == p })
+	s.touched = slices.DeleteFunc(s.touched, func(t *Process) bool { return t == p })
+	p.touched = true // never checked again
 }

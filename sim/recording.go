@@ -1,13 +1,13 @@
 package sim
 
-// RecordingStrategy is the Strategy that does as another one does, and notes how that leaves the ordinary course: the Schedule which a
-// Plan repeats. It is for one run.
+// A RecordingStrategy follows another strategy and records the deviations from the default order,
+// as a Schedule for a ReplayStrategy. It is for one run.
 type RecordingStrategy struct {
 	Strategy Strategy
 	Schedule Schedule
 }
 
-// Decide asks the strategy within.
+// Decide returns the move of the inner strategy.
 func (n *RecordingStrategy) Decide(d *Decision) Move {
 	move := n.Strategy.Decide(d)
 	note := func(what, subject string) {

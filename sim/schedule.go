@@ -8,28 +8,28 @@ import (
 	"strings"
 )
 
-// Deviation is one way in which a schedule leaves the ordinary course, at one step.
+// A Deviation is one difference between a schedule and the default order, at one step.
 type Deviation struct {
 	Step    int
-	What    string // "hold", "pick", "event", or the name of a Fault
-	Subject string // the actor held, picked, or whose call goes wrong; the event
+	What    string // "hold", "pick", "event", or the text form of a Fault
+	Subject string // the task that is held or picked or whose call fails; the event
 }
 
-// The kinds of Deviation that are no Fault.
+// The kinds of Deviation, besides faults.
 const (
-	DeviationHold  = "hold"  // the actor that would be moved is held back until nothing else can happen, for HoldSteps
-	DeviationPick  = "pick"  // another actor is moved than would be
-	DeviationEvent = "event" // something befalls the world
+	DeviationHold  = "hold"  // the task that would run runs last, for a bounded number of decisions
+	DeviationPick  = "pick"  // another task runs than in the default order
+	DeviationEvent = "event" // an event is injected
 )
 
-// holdSteps is for how many decisions an actor that is held is moved last. A hold ends so that the others, who may never
-// come to rest, do not starve it.
+// holdSteps is the number of decisions for which a held task runs last. A hold ends, so that other
+// tasks, which may never come to rest, do not starve it.
 const holdSteps = 60
 
-// String gives "14 hold: pvcprotection/cache pods".
+// String returns the text form: "14 hold: pvcprotection/cache pods".
 func (d Deviation) String() string { return fmt.Sprintf("%d %s: %s", d.Step, d.What, d.Subject) }
 
-// ParseDeviation reads what String gives. The error names what is wrong.
+// ParseDeviation parses the text form that String returns. The error names the invalid part.
 func ParseDeviation(s string) (Deviation, error) {
 	number, rest, _ := strings.Cut(strings.TrimSpace(s), " ")
 	step, err := strconv.Atoi(number)
@@ -48,10 +48,10 @@ func ParseDeviation(s string) (Deviation, error) {
 	return Deviation{Step: step, What: what, Subject: subject}, nil
 }
 
-// Schedule is a whole order of events: the ordinary one, but for some deviations, by step.
+// A Schedule is a complete order of events: the deviations from the default order, by step.
 type Schedule []Deviation
 
-// String gives the deviations, separated by "; ". The ordinary course is "".
+// String returns the deviations, separated by "; ". The default order is "".
 func (s Schedule) String() string {
 	words := make([]string, len(s))
 	for i, d := range s {
@@ -60,7 +60,7 @@ func (s Schedule) String() string {
 	return strings.Join(words, "; ")
 }
 
-// ParseSchedule reads what String gives; also a newline separates.
+// ParseSchedule parses the text form that String returns. Newlines separate deviations, too.
 func ParseSchedule(text string) (Schedule, error) {
 	var s Schedule
 	for _, words := range strings.FieldsFunc(text, func(r rune) bool { return r == ';' || r == '\n' }) {
@@ -73,139 +73,141 @@ func ParseSchedule(text string) (Schedule, error) {
 		}
 		s = append(s, d)
 	}
-	slices.SortStableFunc(s, func(a, b Deviation) int { return cmp.Compare(a.Step, b.Step) })
+	slices.SortStableFunc(s, func(t, b Deviation) int { return cmp.Compare(t.Step, b.Step) })
 	return s, nil
 }
 
-// ReplayStrategy is the Strategy of a Schedule. It is for one run.
+// A ReplayStrategy is the Strategy that replays a Schedule. It is for one run.
 type ReplayStrategy struct {
 	schedule  Schedule
 	next      int
-	applied   Schedule // the deviations that could be made
+	applied   Schedule // the deviations that were possible
 	held      map[*Task]hold
 	holds     int
-	decisions int // decisions among more than one
+	decisions int // decisions with more than one task
 	mismatch  string
 }
 
-// hold is an actor that is held back.
+// A hold describes a task that is held.
 type hold struct {
-	rank  int // who is held later is held further back
+	rank  int // a task that is held later runs later
 	since int
 }
 
-// NewReplayStrategy returns the Strategy of a schedule. A hold or a fault of no subject is that of whoever's turn it is.
+// NewReplayStrategy returns the Strategy of a schedule. A hold or a fault without a subject applies
+// to the task that would run.
 func NewReplayStrategy(s Schedule) *ReplayStrategy { return &ReplayStrategy{schedule: s} }
 
-// Applied are the deviations that could be made so far, each with its subject.
-func (p *ReplayStrategy) Applied() Schedule { return p.applied }
+// Applied returns the deviations that were applied so far, each with its subject.
+func (r *ReplayStrategy) Applied() Schedule { return r.applied }
 
-// Mismatch tells of the first deviation that could not be made because the world was not as it must have been when it was
-// noted; "" if all could.
-func (p *ReplayStrategy) Mismatch() string {
-	if p.mismatch == "" && p.next < len(p.schedule) {
-		return fmt.Sprintf("%s: the world came to rest before", p.schedule[p.next])
+// Mismatch describes the first deviation that was not possible, because the world differs from the
+// one in which the schedule was recorded. It returns "" if all were possible.
+func (r *ReplayStrategy) Mismatch() string {
+	if r.mismatch == "" && r.next < len(r.schedule) {
+		return fmt.Sprintf("%s: the world was at rest before", r.schedule[r.next])
 	}
-	return p.mismatch
+	return r.mismatch
 }
 
-// Decide makes the deviations of this step.
-func (p *ReplayStrategy) Decide(d *Decision) Move {
-	if p.next == len(p.schedule) && len(p.held) == 0 {
+// Decide applies the deviations of this step.
+func (r *ReplayStrategy) Decide(d *Decision) Move {
+	if r.next == len(r.schedule) && len(r.held) == 0 {
 		return Move{}
 	}
 	var move Move
-	p.release()
-	move.Option = p.firstRunnable(d)
-	for p.next < len(p.schedule) && p.schedule[p.next].Step <= d.Step() {
-		p.apply(d, p.schedule[p.next], &move)
-		p.next++
+	r.release()
+	move.Option = r.firstRunnable(d)
+	for r.next < len(r.schedule) && r.schedule[r.next].Step <= d.Step() {
+		r.apply(d, r.schedule[r.next], &move)
+		r.next++
 		if move.Event != "" {
 			return move
 		}
 	}
 	if d.Len() > 1 {
-		p.decisions++
+		r.decisions++
 	}
 	return move
 }
 
-// apply makes one deviation, or says why not.
-func (p *ReplayStrategy) apply(d *Decision, v Deviation, move *Move) {
+// apply applies one deviation, or records why it is not possible.
+func (r *ReplayStrategy) apply(d *Decision, v Deviation, move *Move) {
 	switch v.What {
 	case DeviationEvent:
 		if !slices.Contains(d.eventsWithVerb(verbOf(v.Subject)), v.Subject) {
-			p.recordMismatch(v, "it cannot happen here")
+			r.recordMismatch(v, "it cannot happen here")
 			return
 		}
 		move.Event = v.Subject
-		p.applied = append(p.applied, v)
+		r.applied = append(r.applied, v)
 	case DeviationHold:
-		a := d.Task(move.Option)
+		t := d.Task(move.Option)
 		if v.Subject != "" && label(d, move.Option) != v.Subject {
-			p.recordMismatch(v, "it is the turn of "+label(d, move.Option))
+			r.recordMismatch(v, "the next task is "+label(d, move.Option))
 			return
 		}
-		p.recordApplied(d, v, move.Option)
-		p.hold(a)
-		move.Option = p.firstRunnable(d)
+		r.recordApplied(d, v, move.Option)
+		r.hold(t)
+		move.Option = r.firstRunnable(d)
 	case DeviationPick:
 		i := find(d, v.Subject)
 		if i < 0 {
-			p.recordMismatch(v, "it has nothing to do")
+			r.recordMismatch(v, "the task cannot run")
 			return
 		}
 		move.Option = i
-		p.applied = append(p.applied, v)
+		r.applied = append(r.applied, v)
 	default:
 		fault, err := ParseFault(v.What)
 		action, calls := d.Task(move.Option).Pending()
 		if err != nil || v.Subject != "" && label(d, move.Option) != v.Subject || !calls || !fault.Applies(action) {
-			p.recordMismatch(v, "it is the turn of "+label(d, move.Option))
+			r.recordMismatch(v, "the next task is "+label(d, move.Option))
 			return
 		}
-		p.recordApplied(d, v, move.Option)
+		r.recordApplied(d, v, move.Option)
 		move.Fault = fault
 	}
 }
 
-// recordApplied notes a deviation that is about an actor.
-func (p *ReplayStrategy) recordApplied(d *Decision, v Deviation, option int) {
+// recordApplied records a deviation that concerns a task.
+func (r *ReplayStrategy) recordApplied(d *Decision, v Deviation, option int) {
 	v.Subject = label(d, option)
-	p.applied = append(p.applied, v)
+	r.applied = append(r.applied, v)
 }
 
-func (p *ReplayStrategy) recordMismatch(v Deviation, why string) {
-	if p.mismatch == "" {
-		p.mismatch = fmt.Sprintf("%s: %s", v, why)
+func (r *ReplayStrategy) recordMismatch(v Deviation, why string) {
+	if r.mismatch == "" {
+		r.mismatch = fmt.Sprintf("%s: %s", v, why)
 	}
 }
 
-func (p *ReplayStrategy) hold(a *Task) {
-	if p.held == nil {
-		p.held = map[*Task]hold{}
+func (r *ReplayStrategy) hold(t *Task) {
+	if r.held == nil {
+		r.held = map[*Task]hold{}
 	}
-	p.holds++
-	p.held[a] = hold{rank: p.holds, since: p.decisions}
+	r.holds++
+	r.held[t] = hold{rank: r.holds, since: r.decisions}
 }
 
 // release ends the holds that have lasted long enough.
-func (p *ReplayStrategy) release() {
-	for a, h := range p.held { // each is judged for itself: no order
-		if p.decisions-h.since > holdSteps {
-			delete(p.held, a)
+func (r *ReplayStrategy) release() {
+	for t, h := range r.held { // independent of the order
+		if r.decisions-h.since > holdSteps {
+			delete(r.held, t)
 		}
 	}
 }
 
-// firstRunnable is the first actor in the ordinary order that is not held, or the one that was held first.
-func (p *ReplayStrategy) firstRunnable(d *Decision) int {
-	if len(p.held) == 0 {
+// firstRunnable returns the index of the first task in the default order that is not held, or of
+// the one that was held first.
+func (r *ReplayStrategy) firstRunnable(d *Decision) int {
+	if len(r.held) == 0 {
 		return 0
 	}
 	best, rank := 0, 0
 	for i := range d.Len() {
-		h, held := p.held[d.Task(i)]
+		h, held := r.held[d.Task(i)]
 		if !held {
 			return i
 		}
@@ -216,26 +218,27 @@ func (p *ReplayStrategy) firstRunnable(d *Decision) int {
 	return best
 }
 
-// label names the i-th actor of a decision: its name, with a number where several have it.
+// label returns the name of the i-th task of a decision, with a number if several tasks have that
+// name.
 func label(d *Decision, i int) string {
-	a := d.Task(i)
+	t := d.Task(i)
 	d.Task(d.Len() - 1) // in order
 	same, which := 0, 0
 	for j := range d.Len() {
-		if d.options[j].full == a.full {
+		if d.options[j].full == t.full {
 			same++
-			if d.options[j] == a {
+			if d.options[j] == t {
 				which = same
 			}
 		}
 	}
 	if same > 1 {
-		return a.full + "#" + strconv.Itoa(which)
+		return t.full + "#" + strconv.Itoa(which)
 	}
-	return a.full
+	return t.full
 }
 
-// find is the actor with a label, or -1.
+// find returns the index of the task with a label, or -1.
 func find(d *Decision, name string) int {
 	d.Task(d.Len() - 1) // in order
 	for i := range d.Len() {

@@ -16,7 +16,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// workshop is a world of three workers in two components, each with three pieces of work of two calls.
+// workshop is a world of three workers in two processes. Each has three pieces of work of two calls.
 func workshop(strategy sim.Strategy) *sim.Stepped {
 	host := sim.NewStepped(sim.SteppedConfig{Strategy: strategy, StepsMax: 1000})
 	for _, name := range []string{"c", "d"} {
@@ -51,9 +51,9 @@ func runOf(t *testing.T, strategy sim.Strategy) string {
 	return host.Log().Text()
 }
 
-// Whatever a strategy does, the schedule that was noted says it in words that parse back, and repeats it.
-func TestNotedSchedulesRepeat(t *testing.T) {
-	risks, err := sim.ParseFaultSpecs("driver Unavailable(0.2), hang(read, 2), crash(d, 1)")
+// The recorded schedule of any strategy is text that parses, and a replay of it has the same trace.
+func TestRecordedSchedulesReplay(t *testing.T) {
+	specs, err := sim.ParseFaultSpecs("driver Unavailable(0.2), hang(read, 2), crash(d, 1)")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestNotedSchedulesRepeat(t *testing.T) {
 		"pct":    func(seed uint64) sim.Strategy { return sim.NewPCT(seed, 3, 20) },
 		"pos":    func(seed uint64) sim.Strategy { return sim.NewPOS(seed) },
 		"chaos": func(seed uint64) sim.Strategy {
-			chaos, err := sim.NewFaultInjector(sim.NewRandom(seed), seed, risks, 20, "crash")
+			chaos, err := sim.NewFaultInjector(sim.NewRandom(seed), seed, specs, 20, "crash")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,7 +80,7 @@ func TestNotedSchedulesRepeat(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(noting.Schedule, schedule); diff != "" {
-				t.Fatalf("%s %d: schedule read back (-noted +read):\n%s", name, seed, diff)
+				t.Fatalf("%s %d: parsed schedule (-recorded +parsed):\n%s", name, seed, diff)
 			}
 			plan := sim.NewReplayStrategy(schedule)
 			if got := runOf(t, plan); got != want || plan.Mismatch() != "" {
@@ -93,8 +93,8 @@ func TestNotedSchedulesRepeat(t *testing.T) {
 	}
 }
 
-// An actor that is held is moved when nothing else can be, and its place is taken by the next.
-func TestHoldKeepsAnActorBackUntilNothingElseCanHappen(t *testing.T) {
+// A held task runs when no other task can, and the next task takes its place.
+func TestHeldTaskRunsLast(t *testing.T) {
 	plan := sim.NewReplayStrategy(sim.Schedule{{Step: 1, What: sim.DeviationHold, Subject: "c/a"}})
 	text := runOf(t, plan)
 	if plan.Mismatch() != "" {
@@ -103,11 +103,11 @@ func TestHoldKeepsAnActorBackUntilNothingElseCanHappen(t *testing.T) {
 	last := strings.LastIndex(text, "c/b")
 	other := strings.LastIndex(text, "d/a")
 	if first := strings.Index(text, "c/a"); first < max(last, other) {
-		t.Errorf("the held actor was moved before the others were done:\n%s", text)
+		t.Errorf("the held task ran before the others ended:\n%s", text)
 	}
 }
 
-// An actor that is held is not starved by others that never come to rest.
+// Tasks that never come to rest do not starve a held task.
 func TestHoldEnds(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{Strategy: sim.NewReplayStrategy(sim.Schedule{{Step: 1, What: sim.DeviationHold, Subject: "c/patient"}})})
 	defer host.Close()
@@ -119,18 +119,18 @@ func TestHoldEnds(t *testing.T) {
 		host.Step()
 	}
 	if moved < sim.HoldSteps || moved > sim.HoldSteps+5 {
-		t.Errorf("moved at step %d, want soon after %d", moved, sim.HoldSteps)
+		t.Errorf("ran at step %d, want soon after %d", moved, sim.HoldSteps)
 	}
 }
 
-// A schedule of another world says what does not fit.
-func TestPlanSaysWhatDoesNotFit(t *testing.T) {
+// Mismatch describes why a schedule of another world cannot be replayed.
+func TestReplayMismatch(t *testing.T) {
 	for _, tt := range []struct{ schedule, want string }{
-		{"1 hold: nobody", "1 hold: nobody: it is the turn of c/a"},
-		{"1 pick: nobody", "1 pick: nobody: it has nothing to do"},
+		{"1 hold: none", "1 hold: none: the next task is c/a"},
+		{"1 pick: none", "1 pick: none: the task cannot run"},
 		{"1 event: crash e", "1 event: crash e: it cannot happen here"},
-		{"1 hang: c/a", "1 hang: c/a: it is the turn of c/a"}, // which makes no call yet
-		{"900 hold: c/a", "900 hold: c/a: the world came to rest before"},
+		{"1 hang: c/a", "1 hang: c/a: the next task is c/a"}, // it makes no call yet
+		{"900 hold: c/a", "900 hold: c/a: the world was at rest before"},
 		{"2 hang: c/a", ""},
 	} {
 		schedule, err := sim.ParseSchedule(tt.schedule)
@@ -140,7 +140,7 @@ func TestPlanSaysWhatDoesNotFit(t *testing.T) {
 		plan := sim.NewReplayStrategy(schedule)
 		runOf(t, plan)
 		if got := plan.Mismatch(); got != tt.want {
-			t.Errorf("%s: misfit %q, want %q", tt.schedule, got, tt.want)
+			t.Errorf("%s: mismatch %q, want %q", tt.schedule, got, tt.want)
 		}
 	}
 }
@@ -148,12 +148,12 @@ func TestPlanSaysWhatDoesNotFit(t *testing.T) {
 func TestParseScheduleErrors(t *testing.T) {
 	for _, text := range []string{"hold: c/a", "0 hold: c/a", "1 hold", "1 hold: ", "1 jump: c/a", "1 driver: c/a", "1 driver Unheard: c/a", "1 hang Internal: c/a"} {
 		if s, err := sim.ParseSchedule(text); err == nil || !strings.Contains(err.Error(), text) {
-			t.Errorf("%q gives %v and %v, want an error that names it", text, s, err)
+			t.Errorf("%q: got %v and %v, want an error that quotes it", text, s, err)
 		}
 	}
 }
 
-func TestParseRisks(t *testing.T) {
+func TestParseFaultSpecs(t *testing.T) {
 	for text, want := range map[string]string{
 		"":              "",
 		"conflict(0.1)": "conflict(0.1)",
@@ -166,18 +166,18 @@ func TestParseRisks(t *testing.T) {
 		"conflict(0)":                             "error",
 		"(0.1)":                                   "error",
 	} {
-		risks, err := sim.ParseFaultSpecs(text)
-		if (err != nil) != (want == "error") || err == nil && risks.String() != want {
-			t.Errorf("%q gives %q and %v, want %q", text, risks, err, want)
+		specs, err := sim.ParseFaultSpecs(text)
+		if (err != nil) != (want == "error") || err == nil && specs.String() != want {
+			t.Errorf("%q: got %q and %v, want %q", text, specs, err, want)
 		}
 	}
 	_, err := sim.NewFaultInjector(sim.NewRandom(1), 1, sim.FaultSpecs{{Name: "flood", Rate: 0.1}}, 10, "crash")
 	if err == nil || !strings.Contains(err.Error(), "flood") || !strings.Contains(err.Error(), "crash") {
-		t.Errorf("error %v does not say what is wrong, and what there is", err)
+		t.Errorf("error %v does not name the invalid part and the alternatives", err)
 	}
 }
 
-// answers makes one call of each sort under a fault, and tells whether it took effect and what was believed.
+// TestFaults makes one call of each kind under each fault, and checks its effect and its error.
 func TestFaults(t *testing.T) {
 	write := trace.Action{Kind: trace.KindAPI, Verb: "update/status", Object: "persistentvolumes/v"}
 	read := trace.Action{Kind: trace.KindAPI, Verb: "get", Object: "persistentvolumes/v"}
@@ -227,8 +227,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A crash unwinds each strand where it stands, and takes the timers with it.
-func TestCrashEndsAComponentWhereItStands(t *testing.T) {
+// A crash unwinds each task at its suspension point and removes the timers.
+func TestCrashUnwindsTasksAndRemovesTimers(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	c, d := host.Process("c"), host.Process("d")
@@ -247,13 +247,13 @@ func TestCrashEndsAComponentWhereItStands(t *testing.T) {
 		return []sim.Event{{Name: "crash c", Apply: func() { host.Crash(c) }}}
 	})
 	if host.Inject("crash c") {
-		t.Error("befell although it was not possible")
+		t.Error("an impossible event was injected")
 	}
 	for len(happened) < 1 {
 		host.Step()
 	}
 	if !host.Inject("crash c") {
-		t.Error("did not befall")
+		t.Error("a possible event was not injected")
 	}
 	c.Wake()
 	d.Spawn("s", func(context.Context) { call(d, "other", say("other")) })
@@ -261,14 +261,14 @@ func TestCrashEndsAComponentWhereItStands(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"first", "deferred", "other"}, happened); diff != "" {
-		t.Errorf("happened (-want +got):\n%s", diff)
+		t.Errorf("actions (-want +got):\n%s", diff)
 	}
 	if !strings.Contains(host.Log().Text(), "\tworld\tevent crash c\t") {
 		t.Errorf("not recorded:\n%s", host.Log().Text())
 	}
 }
 
-// A strategy may end a run.
+// A strategy can end a run.
 func TestStop(t *testing.T) {
 	host := workshop(stopAt(5))
 	defer host.Close()

@@ -2,25 +2,25 @@ package sim
 
 import "slices"
 
-// Signal is something that strands of one component wait for; see Component.WaitOn. The zero value is ready. It is for that
-// component's strands.
+// A Signal is a condition variable for tasks of one process; see Process.WaitOn. The zero value is
+// ready to use. Only tasks of that process may use it.
 type Signal struct {
-	process  *Process   // of those who wait; nil: nobody waits
+	process  *Process   // of the waiting tasks; nil: none has waited
 	waiting  []*Task    // stepped
 	sleeping []*sleeper // live
 }
 
-// Broadcast has everybody who waits look again.
+// Broadcast makes all waiting tasks check their conditions.
 func (s *Signal) Broadcast() {
 	if s.HasWaiters() {
 		s.process.host.broadcast(s)
 	}
 }
 
-// HasWaiters tells whether somebody waits.
+// HasWaiters reports whether a task waits.
 func (s *Signal) HasWaiters() bool { return len(s.waiting)+len(s.sleeping) > 0 }
 
-// removeFirst takes somebody out of those who wait.
+// removeFirst removes an element from a list.
 func removeFirst[T comparable](list []T, who T) []T {
 	i := slices.Index(list, who)
 	return slices.Delete(list, i, i+1)

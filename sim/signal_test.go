@@ -11,8 +11,9 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// onBothHosts plays with a component of each host; run lets it move until nothing is left to happen, or what was to end has.
-func onBothHosts(t *testing.T, play func(t *testing.T, c *sim.Process, run func(ended func() bool))) {
+// onBothHosts calls play with a process of each host. run runs the world until it is quiescent or all
+// expected tasks have ended.
+func onBothHosts(t *testing.T, play func(t *testing.T, p *sim.Process, run func(ended func() bool))) {
 	t.Helper()
 	t.Run("stepped", func(t *testing.T) {
 		t.Parallel()
@@ -37,10 +38,10 @@ func onBothHosts(t *testing.T, play func(t *testing.T, c *sim.Process, run func(
 	})
 }
 
-// Who waits on a signal is asked when it is given, and at no other turn of the component.
-func TestSignalAsksThoseWhoWaitOnIt(t *testing.T) {
+// The condition of a WaitOn is checked on a broadcast of its signal and at no other step of the process.
+func TestBroadcastChecksOnlyItsWaiters(t *testing.T) {
 	t.Parallel()
-	onBothHosts(t, func(t *testing.T, c *sim.Process, run func(func() bool)) {
+	onBothHosts(t, func(t *testing.T, p *sim.Process, run func(func() bool)) {
 		const waiters, turns = 50, 200
 		signals := make([]sim.Signal, waiters)
 		open := make([]bool, waiters)
@@ -49,9 +50,9 @@ func TestSignalAsksThoseWhoWaitOnIt(t *testing.T) {
 		var finished atomic.Int32
 		waiting := 0
 		for i := range waiters {
-			c.Spawn(fmt.Sprint("waiter ", i), func(context.Context) {
+			p.Spawn(fmt.Sprint("waiter ", i), func(context.Context) {
 				first := true
-				holds := c.WaitOn(&signals[i], "the door", 0, func() bool {
+				holds := p.WaitOn(&signals[i], "the door", 0, func() bool {
 					if first {
 						first = false
 						waiting++
@@ -65,17 +66,17 @@ func TestSignalAsksThoseWhoWaitOnIt(t *testing.T) {
 				}
 			})
 		}
-		c.Spawn("giver", func(context.Context) {
-			c.Wait("all to wait", 0, func() bool { return waiting == waiters })
+		p.Spawn("giver", func(context.Context) {
+			p.Wait("all to wait", 0, func() bool { return waiting == waiters })
 			for range turns {
-				c.Sleep(time.Microsecond) // a turn that concerns nobody
+				p.Sleep(time.Microsecond) // a step that no waiter depends on
 			}
-			signals[7].Broadcast() // in vain
-			c.Sleep(time.Microsecond)
+			signals[7].Broadcast() // without effect
+			p.Sleep(time.Microsecond)
 			for i := range waiters {
 				open[i] = true
 				signals[i].Broadcast()
-				c.Wait("the one who was told", 0, func() bool { return len(ended) == i+1 })
+				p.Wait("the one who was told", 0, func() bool { return len(ended) == i+1 })
 			}
 		})
 		run(func() bool { return finished.Load() == waiters })
@@ -84,31 +85,31 @@ func TestSignalAsksThoseWhoWaitOnIt(t *testing.T) {
 		}
 		for i, n := range asked {
 			if n > 8 {
-				t.Errorf("waiter %d was asked %d times", i, n)
+				t.Errorf("condition of waiter %d was checked %d times", i, n)
 			}
 		}
 		for i := range signals {
 			if signals[i].HasWaiters() {
-				t.Errorf("signal %d is awaited still", i)
+				t.Errorf("signal %d still has waiters", i)
 			}
 		}
 	})
 }
 
-// A wait on a signal that is never given ends with its limit.
+// A WaitOn without a broadcast ends at its limit.
 func TestWaitOnASignalTimesOut(t *testing.T) {
 	t.Parallel()
-	onBothHosts(t, func(t *testing.T, c *sim.Process, run func(func() bool)) {
+	onBothHosts(t, func(t *testing.T, p *sim.Process, run func(func() bool)) {
 		var s sim.Signal
 		var ended atomic.Bool
 		holds := true
-		c.Spawn("waiter", func(context.Context) {
-			holds = c.WaitOn(&s, "nothing", time.Millisecond, func() bool { return false })
+		p.Spawn("waiter", func(context.Context) {
+			holds = p.WaitOn(&s, "nothing", time.Millisecond, func() bool { return false })
 			ended.Store(true)
 		})
 		run(ended.Load)
 		if holds || s.HasWaiters() {
-			t.Errorf("holds %v, awaited %v", holds, s.HasWaiters())
+			t.Errorf("holds %v, has waiters %v", holds, s.HasWaiters())
 		}
 	})
 }

@@ -23,21 +23,21 @@ func call(c sim.Caller, verb string, effect func()) {
 	})
 }
 
-// increments is a component whose two strands each add one to a shared number n times, reading before and writing after
-// a call: the textbook lost update between strands of one component.
-func increments(c *sim.Process, n int, number *int) {
+// increments is a process of two tasks. Each adds one to a shared number n times, and reads before and
+// writes after a call: the textbook lost update between tasks of one process.
+func increments(p *sim.Process, n int, number *int) {
 	for _, name := range []string{"a", "b"} {
 		left := n
-		c.Worker(name, func() bool { return left > 0 }, func(context.Context) {
+		p.Worker(name, func() bool { return left > 0 }, func(context.Context) {
 			left--
-			was := *number
-			call(c, "add", func() {})
-			*number = was + 1
+			previous := *number
+			call(p, "add", func() {})
+			*number = previous + 1
 		})
 	}
 }
 
-func TestSteppedOrdinaryCourseIsFairAndFinishesWorkInFlight(t *testing.T) {
+func TestDefaultOrderIsFairAndFinishesWorkInFlight(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	number := 0
@@ -46,7 +46,7 @@ func TestSteppedOrdinaryCourseIsFairAndFinishesWorkInFlight(t *testing.T) {
 		t.Fatal(err)
 	}
 	if number != 6 {
-		t.Errorf("number = %d, want 6: in the ordinary course nobody comes in between", number)
+		t.Errorf("number = %d, want 6: in the default order no task interrupts another", number)
 	}
 }
 
@@ -65,11 +65,11 @@ func TestSteppedSeedsFindTheLostUpdate(t *testing.T) {
 		host.Close()
 	}
 	if found == 0 {
-		t.Error("no seed of 100 interleaved the two strands")
+		t.Error("none of 100 seeds interleaved the two tasks")
 	}
 }
 
-func TestReplayGivesTheSameTrace(t *testing.T) {
+func TestReplayHasTheSameTrace(t *testing.T) {
 	run := func(chooser sim.Chooser) string {
 		host := sim.NewStepped(sim.SteppedConfig{Chooser: chooser})
 		defer host.Close()
@@ -92,7 +92,7 @@ func TestReplayGivesTheSameTrace(t *testing.T) {
 	}
 }
 
-func TestVirtualTimeMovesOnlyWhenNothingElseCan(t *testing.T) {
+func TestClockAdvancesOnlyWhenNoTaskCanRun(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	c := host.Process("c")
@@ -138,12 +138,12 @@ func TestWaitEndsByConditionOrLimit(t *testing.T) {
 	}
 }
 
-func TestWaitForWhatCannotComeSaysSo(t *testing.T) {
+func TestWaitFailsWhenQuiescent(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	err := host.Wait(context.Background(), "the end of time", func() bool { return false })
 	if !errors.Is(err, sim.ErrQuiescent) || !strings.Contains(err.Error(), "the end of time") {
-		t.Errorf("error = %v, want ErrQuiescent naming what was waited for", err)
+		t.Errorf("error = %v, want ErrQuiescent with the name of the condition", err)
 	}
 }
 
@@ -156,20 +156,20 @@ func TestBoundOnSteps(t *testing.T) {
 	}
 }
 
-func TestDeliveryMayNotLeaveItsComponent(t *testing.T) {
+func TestDeliveryMustNotSuspend(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	c := host.Process("c")
 	c.Delivery("rash", func() bool { return true }, func() { call(c, "get", func() {}) })
 	defer func() {
-		if r := recover(); r == nil || !strings.Contains(fmt.Sprint(r), "c/rash may not leave its component") {
-			t.Errorf("panic = %v, want one that names the strand", r)
+		if r := recover(); r == nil || !strings.Contains(fmt.Sprint(r), "c/rash must not suspend") {
+			t.Errorf("panic = %v, want one that names the task", r)
 		}
 	}()
 	_ = host.Run()
 }
 
-func TestCloseUnwindsSuspendedStrands(t *testing.T) {
+func TestCloseUnwindsSuspendedTasks(t *testing.T) {
 	for name, host := range hosts() {
 		t.Run(name, func(t *testing.T) {
 			c := host.Process("c")
@@ -177,7 +177,7 @@ func TestCloseUnwindsSuspendedStrands(t *testing.T) {
 			c.Spawn("stuck", func(context.Context) {
 				defer unwound.Store(true)
 				began.Store(true)
-				call(c, "begin", func() {}) // waits are asked again after each action
+				call(c, "begin", func() {}) // conditions of Wait are checked after each action
 				c.Sleep(time.Hour)
 				ended.Store(true)
 			})
@@ -188,15 +188,15 @@ func TestCloseUnwindsSuspendedStrands(t *testing.T) {
 				for range 4 {
 					s.Step()
 				}
-			} else if err := host.Wait(t.Context(), "strand to begin", began.Load); err != nil {
+			} else if err := host.Wait(t.Context(), "task to begin", began.Load); err != nil {
 				t.Fatal(err)
 			}
 			if !began.Load() {
-				t.Fatal("the strand did not begin")
+				t.Fatal("the task did not begin")
 			}
 			host.Close()
 			if s, ok := host.(*sim.Stepped); ok && s.Now().After(sim.Epoch) {
-				return // the sleep was over before the world was closed
+				return // the sleep ended before the host was closed
 			}
 			if !unwound.Load() || ended.Load() {
 				t.Errorf("unwound = %v, ended = %v; want true, false", unwound.Load(), ended.Load())
@@ -212,14 +212,14 @@ func hosts() map[string]sim.Host {
 	}
 }
 
-func TestMonitorKeepsStrandsApartLive(t *testing.T) {
+func TestLiveMonitorRunsOneTaskAtATime(t *testing.T) {
 	host := sim.NewLive(sim.LiveConfig{})
 	defer host.Close()
 	c := host.Process("c")
 	inside, worst, done := 0, 0, 0
 	var finished atomic.Int64
 	for i := range 8 {
-		c.Spawn(fmt.Sprint("strand", i), func(context.Context) {
+		c.Spawn(fmt.Sprint("task", i), func(context.Context) {
 			for range 100 {
 				inside++
 				worst = max(worst, inside)
@@ -232,7 +232,7 @@ func TestMonitorKeepsStrandsApartLive(t *testing.T) {
 		})
 	}
 	host.Start()
-	if err := host.Wait(t.Context(), "all strands", func() bool { return finished.Load() == 8 }); err != nil {
+	if err := host.Wait(t.Context(), "all tasks", func() bool { return finished.Load() == 8 }); err != nil {
 		t.Fatal(err)
 	}
 	host.Close()
@@ -253,7 +253,7 @@ func TestQueue(t *testing.T) {
 			q.Work(func(_ context.Context, key string) error {
 				got = append(got, key)
 				if key == "again" && len(got) == 1 {
-					q.Add(key) // while it is worked on
+					q.Add(key) // while a worker handles it
 					q.Add(key)
 				}
 				if key == "fails" && failures > 0 {
@@ -278,7 +278,7 @@ func TestQueue(t *testing.T) {
 			slices.Sort(got[1:])
 			slices.Sort(want[1:])
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("keys worked on (-want +got):\n%s", diff)
+				t.Errorf("handled keys (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -302,11 +302,11 @@ func TestQueueBackoffDoubles(t *testing.T) {
 	}
 	ms := time.Millisecond
 	if diff := cmp.Diff([]time.Duration{0, 5 * ms, 15 * ms, 35 * ms, 65 * ms}, at); diff != "" {
-		t.Errorf("times of the tries (-want +got):\n%s", diff)
+		t.Errorf("times of the attempts (-want +got):\n%s", diff)
 	}
 }
 
-func TestGateHoldsWorkersBack(t *testing.T) {
+func TestGateBlocksWorkers(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	c := host.Process("c")
@@ -323,7 +323,7 @@ func TestGateHoldsWorkersBack(t *testing.T) {
 	}
 }
 
-func TestSeededIsEvenAndReplayIsBounded(t *testing.T) {
+func TestSeededIsUniformAndReplayIsBounded(t *testing.T) {
 	counts := make([]int, 4)
 	s := sim.NewSeeded(1)
 	for range 4000 {
@@ -357,8 +357,8 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// A poll finds what nobody announced, and does not keep a world from coming to rest: each background timer gets a turn
-// after every change, and no more.
+// A poll finds changes that are not announced, and does not keep a world from being quiescent: each
+// background timer fires once after every change.
 func TestBackgroundTimersPollAfterAChange(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{StepsMax: 1000})
 	defer host.Close()
@@ -375,9 +375,9 @@ func TestBackgroundTimersPollAfterAChange(t *testing.T) {
 	})
 	q.Add("it")
 	if err := host.Run(); err != nil || looked != 1 {
-		t.Fatalf("err = %v, looked %d times with nothing changed, want once", err, looked)
+		t.Fatalf("err = %v, polled %d times without a change, want once", err, looked)
 	}
-	for range 2 { // a change that brings nothing, and the one that brings it
+	for range 2 { // a change without the result, then one with it
 		other.Spawn("change", func(context.Context) { call(other, "change", func() {}) })
 		if err := host.Run(); err != nil {
 			t.Fatal(err)
@@ -385,9 +385,9 @@ func TestBackgroundTimersPollAfterAChange(t *testing.T) {
 		there = true
 	}
 	if looked != 3 || !found {
-		t.Errorf("looked %d times, found = %v; want 3 and true", looked, found)
+		t.Errorf("polled %d times, found = %v; want 3 and true", looked, found)
 	}
 	if err := host.Run(); err != nil || looked != 3 {
-		t.Errorf("err = %v, looked %d times after it was found", err, looked)
+		t.Errorf("err = %v, polled %d times after it was found", err, looked)
 	}
 }

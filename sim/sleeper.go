@@ -2,21 +2,21 @@ package sim
 
 import "slices"
 
-// sleeper is a strand of the live host that may have to wait until it is ready. It is woken when it is, not when it may
-// be: whoever gives the monitor up asks those who sleep, since what makes a strand ready is state of its component or
-// announced by Wake.
+// A sleeper is a task of the live host that may have to wait until it is ready. It is woken when it
+// is ready, not when it may be: a task that releases the monitor checks the sleepers, since
+// readiness depends on state of the process or is announced by Wake.
 type sleeper struct {
-	ready      func() bool   // asked in the monitor
-	inlineTask *Task         // whose step whoever has the monitor may make, as it never leaves it; nil: nobody's
-	token      chan struct{} // it is to look again; holds at most one
-	asleep     bool          // in the monitor: nobody has woken it since it found that it was not ready
+	ready      func() bool   // called in the monitor
+	inlineTask *Task         // a task that never suspends, which the holder of the monitor may run; nil: none
+	token      chan struct{} // present when the sleeper must check again; holds at most one
+	asleep     bool          // in the monitor: not woken since it found that it was not ready
 }
 
 func newSleeper(ready func() bool) *sleeper {
 	return &sleeper{ready: ready, token: make(chan struct{}, 1)}
 }
 
-// wake has the strand look again. It may be called from anywhere.
+// wake makes the task check its readiness. It may be called from anywhere.
 func (s *sleeper) wake() { putToken(s.token) }
 
 // putToken puts a token where there is none.
@@ -27,40 +27,41 @@ func putToken(token chan struct{}) {
 	}
 }
 
-// isReady asks the strand in the monitor, which it is about to give up if it is not.
+// isReady reports whether the task is ready. The caller holds the monitor, and is about to release
+// it if not.
 func (s *sleeper) isReady() bool {
 	s.asleep = !s.ready()
 	return !s.asleep
 }
 
-func (c *Process) addSleeper(s *sleeper) {
-	c.sleepersMu.Lock()
-	defer c.sleepersMu.Unlock()
-	c.sleepers = append(slices.Clip(c.sleepers), s)
+func (p *Process) addSleeper(s *sleeper) {
+	p.sleepersMu.Lock()
+	defer p.sleepersMu.Unlock()
+	p.sleepers = append(slices.Clip(p.sleepers), s)
 }
 
-func (c *Process) dropSleeper(s *sleeper) {
-	c.sleepersMu.Lock()
-	defer c.sleepersMu.Unlock()
-	c.sleepers = slices.DeleteFunc(slices.Clone(c.sleepers), func(t *sleeper) bool { return s == t })
+func (p *Process) dropSleeper(s *sleeper) {
+	p.sleepersMu.Lock()
+	defer p.sleepersMu.Unlock()
+	p.sleepers = slices.DeleteFunc(slices.Clone(p.sleepers), func(t *sleeper) bool { return s == t })
 }
 
-func (c *Process) allSleepers() []*sleeper {
-	c.sleepersMu.Lock()
-	defer c.sleepersMu.Unlock()
-	return c.sleepers
+func (p *Process) allSleepers() []*sleeper {
+	p.sleepersMu.Lock()
+	defer p.sleepersMu.Unlock()
+	return p.sleepers
 }
 
-// enter takes the monitor for a strand.
-func (c *Process) enter(strand string) {
-	c.mu.Lock()
-	c.runningTask = strand
+// enter takes the monitor for a task.
+func (p *Process) enter(task string) {
+	p.mu.Lock()
+	p.runningTask = task
 }
 
-// leave gives the monitor up, having seen to those who have become ready meanwhile: it makes a step for whoever never leaves
-// the component, which costs less than to have another goroutine make it, and wakes the others.
-func (l *Live) leave(c *Process) {
-	sleepers := c.allSleepers()
+// leave releases the monitor. Before, it runs the ready tasks that never suspend, which is cheaper
+// than switching to another goroutine, and wakes the other ready tasks.
+func (l *Live) leave(p *Process) {
+	sleepers := p.allSleepers()
 	for _, s := range sleepers {
 		if s.inlineTask != nil && s.asleep && l.ctx.Err() == nil && s.ready() {
 			l.stepFor(s.inlineTask)
@@ -71,14 +72,14 @@ func (l *Live) leave(c *Process) {
 			s.wake()
 		}
 	}
-	c.mu.Unlock()
+	p.mu.Unlock()
 	l.notifyWaits()
 }
 
-// stepFor makes a step of a strand that never leaves the component, for the one that has the monitor.
-func (l *Live) stepFor(a *Task) {
-	strand := a.process.runningTask
-	a.process.runningTask = a.full
-	l.runTask(a)
-	a.process.runningTask = strand
+// stepFor runs a step of a task that never suspends, on behalf of the task that holds the monitor.
+func (l *Live) stepFor(t *Task) {
+	task := t.process.runningTask
+	t.process.runningTask = t.full
+	l.runTask(t)
+	t.process.runningTask = task
 }

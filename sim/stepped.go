@@ -12,59 +12,61 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// Epoch is when a stepped world begins.
+// Epoch is the time at which a stepped world begins.
 var Epoch = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// ErrQuiescent is matched by the error of a Wait for something that cannot come any more: nothing is left to happen.
+// ErrQuiescent is matched by the error of a Wait for a condition that can no longer become true: no
+// task can run.
 var ErrQuiescent = errors.New("nothing left to happen")
 
-// ErrSteps is matched by the error of a Run or Wait that reached the bound on steps: the world may be running in a circle.
+// ErrSteps is matched by the error of a Run or Wait that reached the bound on steps: the world may
+// be in a loop.
 var ErrSteps = errors.New("bound on steps reached")
 
 // StepsMax is the default bound on the steps of a stepped world.
 const StepsMax = 1_000_000
 
-// Stepped is the host that moves one actor at a time, on one goroutine and a virtual clock. What could happen is
-// ordered: deliveries, then strands in the middle of their work, then workers and timers, then users; within each, who
-// was moved longest ago, then who was registered first. Time moves only when nothing else can. Its methods, Now excepted, must
-// be called from one goroutine.
+// Stepped is the host that runs one task at a time, on one goroutine and a virtual clock. The
+// default order is: deliveries, tasks in flight, workers and timers, users. Within each group the
+// task that ran longest ago comes first, then the one that was registered first. The clock advances
+// only when no task can run. Its methods, except Now, must be called from one goroutine.
 type Stepped struct {
 	strategy Strategy
 	log      *trace.Log
-	now      atomic.Int64 // since Epoch, in nanoseconds: others may ask for the time while the host is moved
+	now      atomic.Int64 // nanoseconds since Epoch; atomic, as other goroutines may call Now while a task runs
 	max      int
 
 	tasks         []*Task    // in order of registration
 	timers        []*Timer   // armed ones, in no order
-	touched       []*Process // whose actors must be asked again; see touch
-	worldWaiters  []*Task    // those that wait for something about the whole world
-	enabled       []*Task    // those that could be moved, when last asked; in no order
+	touched       []*Process // processes whose tasks must be checked; see touch
+	worldWaiters  []*Task    // tasks that wait for a condition on the whole world
+	enabled       []*Task    // tasks that could run at the last check, in no order
 	eventSources  []func(verb string) []Event
 	options       []*Task // scratch of Step
 	current       *Task
 	pool          *Pool
-	ownsPool      bool     // the pool is the host's own
+	ownsPool      bool     // the pool belongs to the host
 	decision      Decision // scratch of Step
 	panics        []Panic
 	nextID        int
 	steps         int
-	strategyStart int // steps made when the strategy began
+	strategyStart int // steps made when the strategy was set
 	choices       int
-	changes       int // how often something outside the components changed: what polls look for
+	changes       int // number of changes outside the processes: what polls look for
 	stopped       bool
 	closed        bool
 }
 
-// SteppedConfig is what NewStepped must be told. The zero value takes the ordinary course.
+// SteppedConfig configures NewStepped. The zero value follows the default order.
 type SteppedConfig struct {
 	Chooser  Chooser    // nil: FIFO
-	Strategy Strategy   // asked instead of the Chooser, if not nil
-	Log      *trace.Log // nil: one of its own
+	Strategy Strategy   // replaces the Chooser if not nil
+	Log      *trace.Log // nil: a new one
 	StepsMax int        // 0: StepsMax
-	Pool     *Pool      // nil: one of its own
+	Pool     *Pool      // nil: a new one
 }
 
-// NewStepped makes a stepped host. Close it, or its suspended strands stay in memory.
+// NewStepped returns a stepped host. Close it, or its suspended tasks stay in memory.
 func NewStepped(cfg SteppedConfig) *Stepped {
 	s := &Stepped{strategy: cfg.Strategy, log: cfg.Log, max: cfg.StepsMax}
 	switch {
@@ -87,41 +89,42 @@ func NewStepped(cfg SteppedConfig) *Stepped {
 	return s
 }
 
-// SetStrategy has another Strategy decide from now on, and count steps from here.
+// SetStrategy replaces the Strategy and restarts the step count that the strategy sees.
 func (s *Stepped) SetStrategy(strategy Strategy) { s.strategy, s.strategyStart = strategy, s.steps }
 
-// Process adds a component.
+// Process adds a process.
 func (s *Stepped) Process(name string) *Process {
 	return &Process{name: name, host: s}
 }
 
-// ExternalCaller is the caller for code that is not of a component: from the goroutine that moves the host it acts at once,
-// from within a strand it is suspended as that strand.
+// ExternalCaller returns the caller for code outside all processes. On the goroutine that runs the
+// host it acts at once; from within a task it suspends that task.
 func (s *Stepped) ExternalCaller() Caller { return externalCaller{s} }
 
-// Log is the record of what happened.
+// Log returns the trace.
 func (s *Stepped) Log() *trace.Log { return s.log }
 
-// Now is the virtual time. It may be called from anywhere, at any time.
+// Now returns the virtual time. It may be called from anywhere, at any time.
 func (s *Stepped) Now() time.Time { return Epoch.Add(s.since()) }
 
-// since is the virtual time since the world began.
+// since returns the virtual time since the world began.
 func (s *Stepped) since() time.Duration { return time.Duration(s.now.Load()) }
 
-// Context is the context strands run under; it is never cancelled.
+// Context returns the context of the tasks. It is never cancelled.
 func (s *Stepped) Context() context.Context { return context.Background() }
 
-// Start does nothing: a stepped world moves when it is stepped.
+// Start does nothing: a stepped world runs when it is stepped.
 func (s *Stepped) Start() {}
 
-// Steps returns how many steps were made.
+// Steps returns the number of steps made.
 func (s *Stepped) Steps() int { return s.steps }
 
-// Choices returns at how many steps so far there was more than one actor to be moved.
+// Choices returns the number of steps so far at which more than one task could run.
 func (s *Stepped) Choices() int { return s.choices }
 
-// Step lets one thing happen. It returns false when nothing is left to happen (only background timers are, and each of
-// them has fired since something last changed), or when the strategy stopped the run.
+// Step runs one task or injects one event, and reports whether it did. It returns false when the
+// world is quiescent, which means that only background timers are left and each has fired since the
+// last change. It also returns false when the strategy stopped the run.
 func (s *Stepped) Step() bool {
 	if s.stopped {
 		return false
@@ -146,19 +149,20 @@ func (s *Stepped) Step() bool {
 		return false
 	case move.Event != "":
 		if !s.Inject(move.Event) {
-			panic("sim: the strategy wants what cannot happen: " + move.Event)
+			panic("sim: the strategy chose an impossible event: " + move.Event)
 		}
 		return true
 	}
 	s.steps++
-	a := d.Task(move.Option)
-	a.fault = move.Fault
-	s.runTask(a)
+	t := d.Task(move.Option)
+	t.fault = move.Fault
+	s.runTask(t)
 	return true
 }
 
-// PanickedTask is the actor whose panic came out of Step, and its stack, if it has left one of its own; both are "" if none did.
-func (s *Stepped) PanickedTask() (actor, stack string) {
+// PanickedTask returns the task whose panic left Step, and its stack if it has one of its own. Both
+// are "" if no task panicked.
+func (s *Stepped) PanickedTask() (task, stack string) {
 	if s.current == nil {
 		return "", ""
 	}
@@ -168,16 +172,16 @@ func (s *Stepped) PanickedTask() (actor, stack string) {
 	return s.current.full, stack
 }
 
-// Busy tells whether something can happen now, without the clock being moved.
+// Busy reports whether a task can run now, without advancing the clock.
 func (s *Stepped) Busy() bool { return len(s.ready()) > 0 }
 
-// Stopped tells whether the strategy stopped the run.
+// Stopped reports whether the strategy stopped the run.
 func (s *Stepped) Stopped() bool { return s.stopped }
 
-// Resume lets a run go on that the strategy stopped.
+// Resume continues a run that the strategy stopped.
 func (s *Stepped) Resume() { s.stopped = false }
 
-// Run makes steps until nothing is left to happen. It gives up with ErrSteps at the bound.
+// Run makes steps until the world is quiescent. It fails with ErrSteps at the bound.
 func (s *Stepped) Run() error {
 	for s.Step() {
 		if s.steps >= s.max {
@@ -187,9 +191,9 @@ func (s *Stepped) Run() error {
 	return nil
 }
 
-// Wait makes steps until cond holds; called from within a strand it suspends the strand until then. It fails with
-// ErrQuiescent when nothing is left that could make cond hold, and with ErrSteps at the bound. what names what is
-// waited for.
+// Wait makes steps until cond holds. Called from within a task it suspends the task until then. It
+// fails with ErrQuiescent when no task can run and make cond hold, and with ErrSteps at the bound.
+// what names the condition in the error.
 func (s *Stepped) Wait(ctx context.Context, what string, cond func() bool) error {
 	if s.current != nil {
 		s.waitExternal(what, cond)
@@ -209,26 +213,26 @@ func (s *Stepped) Wait(ctx context.Context, what string, cond func() bool) error
 	return nil
 }
 
-// Waiting names the strands that wait for something that does not hold, sorted: what is still owed when nothing is left
-// to happen.
+// Waiting returns the tasks that wait for a condition that does not hold, sorted, as "TASK waits
+// for CONDITION".
 func (s *Stepped) Waiting() []string {
 	var names []string
-	for _, a := range s.tasks {
-		if a.state == stateWaiting && !a.cond() {
-			names = append(names, a.full+" waits for "+a.pendingCall.Object)
+	for _, t := range s.tasks {
+		if t.state == stateWaiting && !t.cond() {
+			names = append(names, t.full+" waits for "+t.pendingCall.Object)
 		}
 	}
 	slices.Sort(names)
 	return names
 }
 
-// Close unwinds every strand where it stands. The host is of no use afterwards.
+// Close unwinds every task. The host is unusable afterwards.
 func (s *Stepped) Close() {
 	s.closed = true
-	for _, a := range s.tasks {
-		if a.co != nil {
-			s.current = a
-			a.co.stop()
+	for _, t := range s.tasks {
+		if t.co != nil {
+			s.current = t
+			t.co.stop()
 		}
 	}
 	s.current = nil
@@ -238,125 +242,126 @@ func (s *Stepped) Close() {
 	s.tasks = nil
 }
 
-func (s *Stepped) runTask(a *Task) {
-	a.lastRun = s.steps
-	s.touch(a.process)
-	s.current = a
+func (s *Stepped) runTask(t *Task) {
+	t.lastRun = s.steps
+	s.touch(t.process)
+	s.current = t
 	switch {
-	case a.inline:
-		if a.timer != nil {
-			a.timer.changesSeen = s.changes
-			s.record(a.full, trace.Action{Kind: trace.KindTimer, Verb: "fire"}, trace.Outcome{}, 0)
+	case t.inline:
+		if t.timer != nil {
+			t.timer.changesSeen = s.changes
+			s.record(t.full, trace.Action{Kind: trace.KindTimer, Verb: "fire"}, trace.Outcome{}, 0)
 		}
-		a.step(s.Context())
-	case a.state == stateIdle:
-		a.co = s.pool.get()
-		a.co.start(func() { a.step(s.Context()) })
-		s.finishTask(a)
+		t.step(s.Context())
+	case t.state == stateIdle:
+		t.co = s.pool.get()
+		t.co.start(func() { t.step(s.Context()) })
+		s.finishTask(t)
 	default:
-		a.co.next()
-		s.finishTask(a)
+		t.co.next()
+		s.finishTask(t)
 	}
 	s.current = nil
 }
 
-// finishTask puts an actor whose work is done back to idle, or lets it go.
-func (s *Stepped) finishTask(a *Task) {
-	if !a.co.idle {
+// finishTask makes a task idle whose work has ended, or removes it.
+func (s *Stepped) finishTask(t *Task) {
+	if !t.co.idle {
 		return
 	}
-	s.pool.put(a.co)
-	a.co, a.state, a.fault = nil, stateIdle, Fault{}
-	if a.once {
-		a.state = stateDone
-		s.remove(a)
+	s.pool.put(t.co)
+	t.co, t.state, t.fault = nil, stateIdle, Fault{}
+	if t.once {
+		t.state = stateDone
+		s.remove(t)
 	}
 }
 
 func (s *Stepped) call(_ *Process, action trace.Action, effect func() trace.Outcome) trace.Outcome {
-	a := s.suspend(stateSuspended, action)
+	t := s.suspend(stateSuspended, action)
 	name := "user"
-	if a != nil {
-		name = a.full
+	if t != nil {
+		name = t.full
 	}
-	out := s.perform(a, action, effect)
+	out := s.perform(t, action, effect)
 	s.record(name, action, out, 0)
-	if out.Err != nil && a != nil && a.fault.Kind == FaultHang {
-		s.sleepAs(a, HangTimeout)
+	if out.Err != nil && t != nil && t.fault.Kind == FaultHang {
+		s.sleepAs(t, HangTimeout)
 	}
 	return out
 }
 
-// perform lets a call take effect, or go wrong.
-func (s *Stepped) perform(a *Task, action trace.Action, effect func() trace.Outcome) trace.Outcome {
-	if a == nil || a.fault.Kind == "" || !a.fault.Applies(action) {
+// perform runs the effect of a call, perhaps with a fault.
+func (s *Stepped) perform(t *Task, action trace.Action, effect func() trace.Outcome) trace.Outcome {
+	if t == nil || t.fault.Kind == "" || !t.fault.Applies(action) {
 		return effect()
 	}
-	s.changes++ // whoever only looks from time to time may have seen the fault, and must look again
-	return a.fault.apply(action, effect)
+	s.changes++ // a poll may have seen the fault and must run again
+	return t.fault.apply(action, effect)
 }
 
 func (s *Stepped) sleep(_ *Process, d time.Duration) {
-	a := s.current
-	if a == nil {
-		panic("sim: Sleep outside a strand")
+	t := s.current
+	if t == nil {
+		panic("sim: Sleep outside a task")
 	}
-	s.sleepAs(a, d)
+	s.sleepAs(t, d)
 }
 
-func (s *Stepped) sleepAs(a *Task, d time.Duration) {
-	a.wakeAt = s.Now().Add(d)
+func (s *Stepped) sleepAs(t *Task, d time.Duration) {
+	t.wakeAt = s.Now().Add(d)
 	action := trace.Action{Kind: trace.KindSleep, Verb: "woke", Object: d.String()}
 	s.suspend(stateSleeping, action)
-	s.record(a.full, action, trace.Outcome{}, 0)
+	s.record(t.full, action, trace.Outcome{}, 0)
 }
 
-func (s *Stepped) wait(c *Process, on *Signal, what string, limit time.Duration, cond func() bool) bool {
-	a := s.current
-	if a == nil {
-		panic("sim: Component.Wait outside a strand")
+func (s *Stepped) wait(p *Process, signal *Signal, what string, limit time.Duration, cond func() bool) bool {
+	t := s.current
+	if t == nil {
+		panic("sim: Process.Wait outside a task")
 	}
 	if !cond() {
-		a.cond, a.wakeAt = cond, time.Time{}
-		if a.signal, a.signaled = on, false; on != nil {
-			on.process, on.waiting = c, append(on.waiting, a)
+		t.cond, t.wakeAt = cond, time.Time{}
+		if t.signal, t.signaled = signal, false; signal != nil {
+			signal.process, signal.waiting = p, append(signal.waiting, t)
 			defer func() {
-				on.waiting = removeFirst(on.waiting, a)
-				a.signal = nil
+				signal.waiting = removeFirst(signal.waiting, t)
+				t.signal = nil
 			}()
 		}
 		if limit > 0 {
-			a.wakeAt = s.Now().Add(limit)
+			t.wakeAt = s.Now().Add(limit)
 		}
 		s.suspend(stateWaiting, trace.Action{Kind: trace.KindWait, Verb: "until", Object: what})
 	}
 	holds := cond()
-	s.record(a.full, trace.Action{Kind: trace.KindWait, Verb: "until", Object: what}, outcomeOfWait(holds), 0)
+	s.record(t.full, trace.Action{Kind: trace.KindWait, Verb: "until", Object: what}, outcomeOfWait(holds), 0)
 	return holds
 }
 
-// broadcast has those who wait on a signal asked again.
-func (s *Stepped) broadcast(on *Signal) {
-	for _, a := range on.waiting {
-		a.signaled = true
+// broadcast makes the tasks that wait on a signal check their conditions.
+func (s *Stepped) broadcast(signal *Signal) {
+	for _, t := range signal.waiting {
+		t.signaled = true
 	}
-	s.touch(on.process)
+	s.touch(signal.process)
 }
 
 func (s *Stepped) recordPanic(p Panic) { s.panics = append(s.panics, p) }
 
-// Panics are the panics that strands recovered from.
+// Panics returns the panics from which tasks recovered.
 func (s *Stepped) Panics() []Panic { return s.panics }
 
-// waitExternal suspends a user's strand until cond, which may be about anything in the world, holds.
+// waitExternal suspends the task of a user until cond, which may depend on anything in the world,
+// holds.
 func (s *Stepped) waitExternal(what string, cond func() bool) {
-	a := s.current
+	t := s.current
 	action := trace.Action{Kind: trace.KindWait, Verb: "until", Object: what}
-	a.cond, a.wakeAt = cond, time.Time{}
-	s.worldWaiters = append(s.worldWaiters, a)
+	t.cond, t.wakeAt = cond, time.Time{}
+	s.worldWaiters = append(s.worldWaiters, t)
 	s.suspend(stateWaiting, action)
-	s.worldWaiters = slices.DeleteFunc(s.worldWaiters, func(b *Task) bool { return a == b })
-	s.record(a.full, action, trace.Outcome{}, 0)
+	s.worldWaiters = slices.DeleteFunc(s.worldWaiters, func(other *Task) bool { return other == t })
+	s.record(t.full, action, trace.Outcome{}, 0)
 }
 
 func outcomeOfWait(holds bool) trace.Outcome {
@@ -366,22 +371,22 @@ func outcomeOfWait(holds bool) trace.Outcome {
 	return trace.Outcome{Detail: "timed out"}
 }
 
-// suspend gives up the turn of the strand that runs, and returns it when its turn has come. Outside a strand it does
-// nothing and returns nil.
+// suspend suspends the running task, and returns it when it is scheduled again. Outside a task it
+// does nothing and returns nil.
 func (s *Stepped) suspend(as state, action trace.Action) *Task {
-	a := s.current
-	if a == nil {
+	t := s.current
+	if t == nil {
 		if s.closed {
 			panic(unwound{})
 		}
 		return nil
 	}
-	if a.inline {
-		panic(fmt.Sprintf("sim: %s may not leave its component, but wants to %s", a.full, action))
+	if t.inline {
+		panic(fmt.Sprintf("sim: task %s must not suspend (%s)", t.full, action))
 	}
-	a.state, a.pendingCall = as, action
-	a.co.suspend()
-	return a
+	t.state, t.pendingCall = as, action
+	t.co.suspend()
+	return t
 }
 
 func (s *Stepped) arm(t *Timer) {
@@ -395,9 +400,9 @@ func (s *Stepped) arm(t *Timer) {
 	s.touch(t.process)
 }
 
-func (s *Stepped) wake(c *Process) { s.touch(c) }
+func (s *Stepped) wake(p *Process) { s.touch(p) }
 
-func (s *Stepped) wakeTask(a *Task) { s.touch(a.process) }
+func (s *Stepped) wakeTask(t *Task) { s.touch(t.process) }
 
 func (s *Stepped) recordEvent(name string) {
 	s.changes++
@@ -405,23 +410,23 @@ func (s *Stepped) recordEvent(name string) {
 	s.record("world", trace.Action{Kind: trace.KindEvent, Verb: verb, Object: object}, trace.Outcome{}, 0)
 }
 
-func (s *Stepped) record(actor string, action trace.Action, out trace.Outcome, took time.Duration) {
+func (s *Stepped) record(task string, action trace.Action, out trace.Outcome, took time.Duration) {
 	if out.After != nil || action.Kind == trace.KindDriver && !out.Read {
 		s.changes++
 	}
 	s.log.Append(trace.Record{
-		At: s.since(), Task: actor, Action: action, Outcome: out, Took: took, HostStep: s.steps - s.strategyStart,
+		At: s.since(), Task: task, Action: action, Outcome: out, Took: took, HostStep: s.steps - s.strategyStart,
 	})
 }
 
-func (s *Stepped) currentTask(c *Process) string {
+func (s *Stepped) currentTask(p *Process) string {
 	if s.current != nil {
 		return s.current.full
 	}
-	return c.name
+	return p.name
 }
 
-// externalCaller is the caller of code that is of no component.
+// externalCaller is the caller of code outside all processes.
 type externalCaller struct{ engine }
 
 func (o externalCaller) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {

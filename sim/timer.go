@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Timer does something in its component at a given time. Like the rest of a component it belongs to the component's
-// strands.
+// A Timer runs a function in its process at a given time. Only tasks of that process may use it.
 type Timer struct {
 	process     *Process
 	task        Task
@@ -15,21 +14,21 @@ type Timer struct {
 	armed       bool
 	deadline    time.Time
 	stop        func() bool // live: stops the runtime's timer
-	changesSeen int         // stepped: how much had changed when it last moved the clock
+	changesSeen int         // stepped: the number of changes when it last fired
 }
 
-// NewTimer makes a timer, not yet set. fire runs as a strand of its own and must not leave the component.
-func (c *Process) NewTimer(name string, fire func()) *Timer {
-	t := &Timer{process: c, fire: fire}
+// NewTimer returns a timer that is not set. fire runs as a task of its own and must not suspend.
+func (p *Process) NewTimer(name string, fire func()) *Timer {
+	t := &Timer{process: p, fire: fire}
 	t.task = Task{name: name, class: classWorker, ready: t.due, step: t.run, inline: true, timer: t}
-	c.add(&t.task)
+	p.add(&t.task)
 	return t
 }
 
-// NewBackgroundTimer makes a timer for what goes on for ever (a periodic resync, a poll): a world in which only background
-// timers are left, and each of them has fired since something last changed, counts as quiescent.
-func (c *Process) NewBackgroundTimer(name string, fire func()) *Timer {
-	t := c.NewTimer(name, fire)
+// NewBackgroundTimer returns a timer for periodic work (a resync, a poll). A world counts as
+// quiescent if only background timers are left and each has fired since the last change.
+func (p *Process) NewBackgroundTimer(name string, fire func()) *Timer {
+	t := p.NewTimer(name, fire)
 	t.background = true
 	return t
 }
