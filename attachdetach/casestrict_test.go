@@ -10,7 +10,7 @@ func TestWhatIsWrongWithACaseIsTold(t *testing.T) {
 	t.Parallel()
 	const pod = "before\n  node n1\n  disk v1\n  pod p n1 claims=v1\n"
 	tests := []struct{ name, text, want string }{
-		{"head", "=== 1 one\nbefore\nsink node n1\n", `f.txt:3: "sink node n1": neither what a case begins with`},
+		{"head", "=== 1 one\nbefore\nsink node n1\n", `f.txt:3: unexpected paragraph "sink node n1"`},
 		{"kind", "=== 1 one\nbefore\n  cloud c\nsettle\n", `f.txt:3: "cloud c": want node NAME`},
 		{"too little", "=== 1 one\nbefore\n  pod p\nsettle\n", `f.txt:3: "pod p": want node NAME`},
 		{"word of a node", "=== 1 one\nbefore\n  node n big\nsettle\n", `f.txt:3: node n: unknown word "big"`},

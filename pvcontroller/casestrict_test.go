@@ -9,17 +9,17 @@ import (
 func TestWhatIsWrongWithACaseIsTold(t *testing.T) {
 	const volume = "before\n  volume v 1Gi Bound Delete claimRef=c/u\n"
 	tests := []struct{ name, text, want string }{
-		{"head", "=== 1 one\nbefore\nsink claim c\n", `f.txt:3: "sink claim c": neither what a case begins with`},
+		{"head", "=== 1 one\nbefore\nsink claim c\n", `f.txt:3: unexpected paragraph "sink claim c"`},
 		{"kind", "=== 1 one\nbefore\n  disk d\nsettle\n", `f.txt:3: "disk d": want volume NAME SIZE PHASE`},
 		{"word", "=== 1 one\nbefore\n  volume v 1Gi Available green\nsettle\n", `f.txt:3: volume v: unknown word "green"`},
 		{"word of a claim", "=== 1 one\nbefore\n  claim c 1Gi Pending uid=u csi=d\nsettle\n", `f.txt:3: claim c: unknown word "csi=d"`},
 		{"what a claim has", "=== 1 one\nbefore\n  claim c 1Gi Bound uid=u has=much\nsettle\n", `f.txt:3: claim c: unknown word "has=much"`},
 		{"size", "=== 1 one\nbefore\n  volume v big Available\nsettle\n", `f.txt:3: size "big"`},
 		{"order of the words", "=== 1 one\nbefore\n  claim c 1Gi Pending volume=v uid=u\nsettle\n", `write it as "claim c 1Gi Pending uid=u volume=v"`},
-		{"quotes", "=== 1 one\nbefore\n  volume v 1Gi Failed message=\"no end\nsettle\n", `f.txt:3: message: no end of the quotes`},
-		{"nothing happens", "=== 1 one\nbefore\n", `f.txt:1: nothing happens in case 1`},
+		{"quotes", "=== 1 one\nbefore\n  volume v 1Gi Failed message=\"no end\nsettle\n", `f.txt:3: message: unterminated quote`},
+		{"nothing happens", "=== 1 one\nbefore\n", `f.txt:1: case 1 has no steps`},
 		{"setup after acts", "=== 1 one\nsettle\nbefore\n", `f.txt:3: "before": neither`},
-		{"block of no case", "settle\n", `f.txt:1: "settle": want always`},
+		{"block of no case", "settle\n", `f.txt:1: unexpected paragraph "settle"`},
 		{"twice the same", "=== 1 one\nbefore\n  node n\n  node n\nsettle\n", `f.txt:4: object 0: nodes "n" already exists`},
 		{"script", "=== 1 one\nplugin\n  delete v -> maybe\nsettle\n", `f.txt:3: want CALL -> ok`},
 		{"act on nothing", "=== 1 one\ndelete claim c\n", `f.txt:2: persistentvolumeclaims "c" not found`},

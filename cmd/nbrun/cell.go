@@ -5,32 +5,34 @@ import (
 	"strings"
 )
 
-// code is what a code cell says: commands of GoNB's, then Go.
+// A code is a parsed code cell: GoNB commands, followed by Go.
 type code struct {
-	number   int // the execution count
+	number   int // execution count
 	commands []command
 	args     []string // of the program
 	decls    []declaration
-	// main is the block of the cell's main function, with its braces; empty if there is none. mainLine is where it begins.
+	// main is the body of the cell's main function, with its braces, or "". mainLine is its first
+	// line.
 	main     string
 	mainLine int
-	hasGo    bool // there is something besides commands
+	hasGo    bool // it contains more than commands
 	err      error
 }
 
-// command is a line that is not Go: a shell command, or a setting.
+// A command is a line that is not Go: a shell command or a setting.
 type command struct {
 	line   int
 	shell  bool
-	module bool // in the folder of the module, not of the notebook
+	module bool // run in the folder of the module instead of the notebook
 	text   string
 }
 
-// mainHead is what GoNB writes in place of a line %%.
+// mainHead is GoNB's replacement for a line %%.
 const mainHead = "func main() { flag.Parse()"
 
-// parseCell takes a cell apart, as GoNB does: commands first, wherever they stand; the rest is declarations, and the main
-// function if there is one. What is below a line %% is the block of it. An error is kept for when it is the cell's turn.
+// parseCell parses a cell like GoNB: first the commands, wherever they are; the rest is
+// declarations and an optional main function. Lines below a line %% are its body. An error is
+// stored for when the cell runs.
 func parseCell(number int, source string) *code {
 	c := &code{number: number}
 	lines := strings.Split(source, "\n")
@@ -39,7 +41,7 @@ func parseCell(number int, source string) *code {
 		line := strings.TrimPrefix(lines[i], "//gonb:")
 		if len(line) < 2 || (line[0] != '%' && line[0] != '!') {
 			if strings.HasPrefix(line, "package") {
-				lines[i] = "" // GoNB leaves out every such line
+				lines[i] = "" // GoNB removes all such lines
 			}
 			c.hasGo = c.hasGo || strings.TrimSpace(lines[i]) != ""
 			continue
@@ -80,7 +82,7 @@ func parseCell(number int, source string) *code {
 	return c
 }
 
-// mainLine is whether a line begins the main function, and the arguments it gives the program.
+// mainLine reports whether a line begins the main function, and returns the program's arguments.
 func mainLine(line string) (args []string, ok bool) {
 	words := strings.Fields(line)
 	if words[0] == "%%" || words[0] == "%main" {
@@ -89,7 +91,7 @@ func mainLine(line string) (args []string, ok bool) {
 	return nil, false
 }
 
-// settings are the commands besides shell commands that are followed; all others are of GoNB alone.
+// settings are the supported commands besides shell commands.
 var settings = map[string]bool{"args": true, "env": true, "autoget": true, "noautoget": true}
 
 func parseCommand(number int, line string) (command, error) {
@@ -100,12 +102,12 @@ func parseCommand(number int, line string) (command, error) {
 	}
 	words := strings.Fields(cmd.text)
 	if len(words) == 0 || !settings[words[0]] {
-		return cmd, fmt.Errorf("line %d: %s is not among the commands that nbrun follows: %%%%, %%main, %%args, %%env, !, !*", number, line)
+		return cmd, fmt.Errorf("line %d: unsupported command %q (have %%%%, %%main, %%args, %%env, !, !*)", number, line)
 	}
 	return cmd, nil
 }
 
-// setting is the words of a setting of this name.
+// setting returns the words of a setting, if the command is the setting of that name.
 func (c command) setting(name string) (words []string, ok bool) {
 	if c.shell {
 		return nil, false
@@ -114,7 +116,7 @@ func (c command) setting(name string) (words []string, ok bool) {
 	return words[1:], words[0] == name
 }
 
-// env is the variable that a setting sets.
+// env returns the variable that a %env command sets.
 func (c command) env() (name, value string, err error) {
 	words, _ := c.setting("env")
 	if len(words) == 1 {
@@ -123,7 +125,7 @@ func (c command) env() (name, value string, err error) {
 		}
 	}
 	if len(words) != 2 {
-		return "", "", fmt.Errorf("line %d: %%env takes a name and a value", c.line)
+		return "", "", fmt.Errorf("line %d: invalid %%env: want a name and a value", c.line)
 	}
 	return words[0], strings.Trim(words[1], `"`), nil
 }

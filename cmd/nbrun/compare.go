@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// difference tells how the outputs of two notebooks with the same cells differ: nothing if they do not.
+// difference returns a text comparing the outputs of two notebooks with the same cells, or "" if
+// they are equal.
 func difference(committed, now *notebook) string {
 	var b strings.Builder
 	for i, c := range now.cells {
@@ -24,7 +25,7 @@ func difference(committed, now *notebook) string {
 	return b.String()
 }
 
-// outputLines is a cell's outputs as lines to read.
+// outputLines returns a cell's outputs as readable lines.
 func outputLines(c *cell) []string {
 	if !c.isCode() {
 		return splitText(c.source())
@@ -73,13 +74,13 @@ func splitText(text string) []string {
 }
 
 const (
-	diffLines   = 40      // of one cell that are told
-	diffWidth   = 160     // of a line that are told, in bytes
-	diffContext = 2       // lines around a change
-	diffCells   = 4 << 20 // the largest table of two texts that is worked out
+	diffLines   = 40      // maximum lines printed per cell
+	diffWidth   = 160     // maximum bytes printed per line
+	diffContext = 2       // unchanged lines around a change
+	diffCells   = 4 << 20 // maximum size of the comparison table
 )
 
-// writeDiff tells how two texts differ, line by line: with - what was committed, with + what comes now.
+// writeDiff writes a line diff: - for the stored text, + for the current text.
 func writeDiff(b *strings.Builder, before, after []string) {
 	var told int
 	tell := func(mark, line string) {
@@ -99,14 +100,14 @@ func writeDiff(b *strings.Builder, before, after []string) {
 		}
 	}
 	if told > diffLines {
-		fmt.Fprintf(b, "  … and %d lines more\n", told-diffLines)
+		fmt.Fprintf(b, "  … and %d more lines\n", told-diffLines)
 	}
 }
 
-// change is a line that stays (" "), goes ("-") or comes ("+").
+// A change is an unchanged (" "), removed ("-") or added ("+") line.
 type change struct{ mark, line string }
 
-// shortestEdit is the shortest way from one text to another.
+// shortestEdit returns the shortest edit script from a to b.
 func shortestEdit(a, b []string) []change {
 	var head, tail []change
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
@@ -119,12 +120,13 @@ func shortestEdit(a, b []string) []change {
 	return slices.Concat(head, editMiddle(a, b), tail)
 }
 
-// editMiddle goes by the longest lines in common; texts that are too long for that are exchanged as a whole.
+// editMiddle computes a longest common subsequence. Texts that are too long for that are replaced
+// as a whole.
 func editMiddle(a, b []string) []change {
 	var changes []change
 	i, j := 0, 0
 	if len(a)*len(b) <= diffCells {
-		common := make([][]int32, len(a)+1) // of the rests from i and from j
+		common := make([][]int32, len(a)+1) // lengths for the suffixes a[i:] and b[j:]
 		for i := range common {
 			common[i] = make([]int32, len(b)+1)
 		}
@@ -159,7 +161,7 @@ func editMiddle(a, b []string) []change {
 	return changes
 }
 
-// sourceDifference tells how the cells of two notebooks differ, outputs aside.
+// sourceDifference returns a text comparing the cells of two notebooks without outputs.
 func sourceDifference(committed, made *notebook) string {
 	sources := func(n *notebook) (lines []string) {
 		for i, c := range n.cells {

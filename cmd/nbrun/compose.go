@@ -9,15 +9,16 @@ import (
 	"strings"
 )
 
-// A program that stands for several cells runs one of them: which one this variable says.
+// cellEnv selects the cell that a program for several cells runs.
 const cellEnv = "NBRUN_CELL"
 
-// cellFile is the file that a cell's lines are said to be of, in what the compiler and stack traces say.
+// cellFile returns the file name of a cell in compiler errors and stack traces.
 func cellFile(cell int) string { return fmt.Sprintf("cell-%d.go", cell) }
 
 func mainName(cell int) string { return fmt.Sprintf("nbrunCell%d", cell) }
 
-// compose writes the program that stands for these cells: all declarations in memory, and the main function of each.
+// compose returns the source of a program for the cells: all declarations in memory, and the main
+// function of each cell.
 func compose(m memory, cells []*code) (program, dispatch string, err error) {
 	var b strings.Builder
 	for _, kind := range []token.Token{token.TYPE, token.CONST, token.VAR, token.FUNC} {
@@ -47,8 +48,8 @@ func compose(m memory, cells []*code) (program, dispatch string, err error) {
 	return "package main\n\n" + imports + body, dispatch, nil
 }
 
-// neededImports is those of the imports in memory that the program uses, which is what goimports leaves of them, and flag, which
-// it would find for the main functions. Unlike goimports it adds nothing else: a notebook names what it uses.
+// neededImports returns the imports that the program uses, as goimports would keep them, and flag
+// for the main functions. It adds no other imports: a notebook imports what it uses.
 func neededImports(m memory, body string) (string, error) {
 	file, err := parser.ParseFile(token.NewFileSet(), "", "package main\n"+body, 0)
 	if err != nil {
@@ -70,7 +71,7 @@ func neededImports(m memory, body string) (string, error) {
 			name = assumedName(importPath)
 		}
 		if name == "flag" {
-			used["flag"] = false // once is enough
+			used["flag"] = false // import it only once
 			fmt.Fprintf(&b, "//line %s:%d\nimport %s\n", cellFile(d.cell), d.line, spec)
 			continue
 		}
@@ -84,7 +85,7 @@ func neededImports(m memory, body string) (string, error) {
 	return b.String(), nil
 }
 
-// lines in what the compiler says, and in stack traces
+// Patterns in compiler errors and stack traces.
 var (
 	cellPlace  = regexp.MustCompile(`(?:[^\s:]*/)?cell-(\d+)\.go:(\d+)(?::\d+)?`)
 	mainCalled = regexp.MustCompile(`main\.nbrunCell\d+\(`)
@@ -93,13 +94,14 @@ var (
 	goroutine  = regexp.MustCompile(`^goroutine \d+ \[`)
 )
 
-// places says in which cell things are, in the words of GoNB, and names no folder of this machine.
+// places replaces file positions by cell positions in GoNB's format, without folders of this
+// machine.
 func places(text string) string {
 	return mainCalled.ReplaceAllString(cellPlace.ReplaceAllString(text, "Cell[$1]: Line $2"), "main.main(")
 }
 
-// untrace leaves of the stack traces that a dying program prints what is the same every time and everywhere: which functions of the
-// cells were called, and where.
+// untrace reduces stack traces to what is the same in every run: the called functions of cells and
+// their positions.
 func untrace(text string) string {
 	var b strings.Builder
 	lines := strings.SplitAfter(text, "\n")

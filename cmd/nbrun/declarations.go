@@ -13,21 +13,23 @@ import (
 	"strings"
 )
 
-// declaration is what a cell declares under one name, or under several at once.
+// A declaration declares one name, or several together.
 type declaration struct {
 	kind  token.Token // IMPORT, TYPE, CONST, VAR or FUNC
-	names []string    // any of them declared anew takes its place; of an import the name it is used by, of a method "Type.method"
-	text  string      // with the keyword
-	cell  int         // where it stands
+	names []string    // a new declaration of any of them replaces this one; local name of an import, "Type.method" of a method
+	text  string      // including the keyword
+	cell  int         // number of the cell
 	line  int
-	// pure is that nothing happens by its being there: a cell that does not use it runs as if it were not.
+	// pure reports whether the declaration has no side effects: a cell that does not use it behaves
+	// as if it did not exist.
 	pure bool
 }
 
-// key is what stands in memory once.
+// key returns the key of a declaration in a memory.
 func (d declaration) key() string { return d.kind.String() + " " + strings.Join(d.names, ",") }
 
-// parseGo is the declarations of a cell, and the block of its main function. The source has the cell's lines.
+// parseGo returns the declarations of a cell and the body of its main function. Line numbers are
+// those of the cell.
 func parseGo(cell int, source string) (decls []declaration, main string, line int, err error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, cellFile(cell), source, parser.SkipObjectResolution)
@@ -50,7 +52,7 @@ func parseGo(cell int, source string) (decls []declaration, main string, line in
 	return p.decls, main, line, nil
 }
 
-// goParser gathers the declarations of a cell.
+// A goParser collects the declarations of a cell.
 type goParser struct {
 	cell   int
 	source string
@@ -78,12 +80,12 @@ func (p *goParser) function(d *ast.FuncDecl) {
 		return
 	}
 	owner := receiver(d.Recv.List[0].Type)
-	// A method that comes after its type can change what an earlier cell does: fmt finds it.
+	// A method added later can change an earlier cell: fmt finds it by reflection.
 	besides := slices.ContainsFunc(p.decls, func(d declaration) bool { return d.kind == token.TYPE && d.names[0] == owner })
 	p.add(d, token.FUNC, "", besides, owner+"."+name)
 }
 
-// receiver is the name of the type that a method is of.
+// receiver returns the type name of a method's receiver.
 func receiver(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.StarExpr:
@@ -100,7 +102,7 @@ func receiver(e ast.Expr) string {
 
 func (p *goParser) general(d *ast.GenDecl) {
 	if d.Tok == token.CONST {
-		// Constants of one block count on one another.
+		// Constants of one block depend on each other.
 		var names []string
 		for _, spec := range d.Specs {
 			for _, name := range spec.(*ast.ValueSpec).Names {
@@ -122,7 +124,7 @@ func (p *goParser) general(d *ast.GenDecl) {
 	}
 }
 
-// variables remembers each by itself, unless one call gives the values of several.
+// variables adds each variable as a separate declaration, unless one call initializes several.
 func (p *goParser) variables(spec *ast.ValueSpec) {
 	if len(spec.Values) > 0 && len(spec.Values) != len(spec.Names) {
 		var names []string
@@ -145,7 +147,8 @@ func (p *goParser) variables(spec *ast.ValueSpec) {
 	}
 }
 
-// hasEffect is whether anything happens when an expression is worked out. What it does not know acts.
+// hasEffect reports whether evaluating an expression may have a side effect. Unknown expressions
+// do.
 func hasEffect(e ast.Expr) bool {
 	does := false
 	ast.Inspect(e, func(n ast.Node) bool {
@@ -164,10 +167,10 @@ func hasEffect(e ast.Expr) bool {
 	return does
 }
 
-// lastWord is what GoNB takes for the name of a package, from the end of its path.
+// lastWord matches GoNB's guess of a package name at the end of an import path.
 var lastWord = regexp.MustCompile(`\w+\s*$`)
 
-// importKey is the name under which GoNB remembers an import.
+// importKey returns GoNB's key of an import.
 func importKey(spec *ast.ImportSpec) string {
 	importPath, _ := strconv.Unquote(spec.Path.Value)
 	if spec.Name == nil {
@@ -184,7 +187,7 @@ var (
 	dotVersion   = regexp.MustCompile(`\.v[0-9]+$`)
 )
 
-// assumedName is the name that a package most likely has, from its path.
+// assumedName returns the likely name of a package, derived from its path.
 func assumedName(importPath string) string {
 	base := path.Base(importPath)
 	if majorVersion.MatchString(base) && path.Dir(importPath) != "." {
@@ -193,10 +196,11 @@ func assumedName(importPath string) string {
 	return strings.TrimPrefix(dotVersion.ReplaceAllString(base, ""), "go-")
 }
 
-// memory is the declarations that stand after some cells, by key.
+// A memory is the set of declarations after some cells, by key.
 type memory map[string]declaration
 
-// with is the memory after a cell. What a cell declares takes the place of what was declared by that name.
+// with returns the memory after a cell. Declarations of the cell replace earlier ones of the same
+// name.
 func (m memory) with(decls []declaration) (memory, error) {
 	after := memory{}
 	for key, d := range m {
@@ -211,22 +215,23 @@ func (m memory) with(decls []declaration) (memory, error) {
 			switch {
 			case !slices.ContainsFunc(old.names, replaced):
 			case d.kind == token.CONST && slices.ContainsFunc(old.names, func(name string) bool { return !replaced(name) }):
-				return nil, fmt.Errorf("%s:%d: %s were declared together with others: declare them together again", cellFile(d.cell), d.line, strings.Join(d.names, ", "))
+				return nil, fmt.Errorf("%s:%d: cannot redeclare %s alone: declare all constants of the earlier block together", cellFile(d.cell), d.line, strings.Join(d.names, ", "))
 			default:
 				delete(after, key)
 			}
 		}
 		key := d.key()
 		if strings.Contains(key, " _") {
-			key += fmt.Sprintf("~%d.%d", d.cell, d.line) // what has no name is never replaced
+			key += fmt.Sprintf("~%d.%d", d.cell, d.line) // unnamed declarations are never replaced
 		}
 		after[key] = d
 	}
 	return after, nil
 }
 
-// isIndependent is whether no cell before could tell that a cell declares this: nothing has the name yet, and nothing happens by itself.
-// A hopeful caller takes for granted that a variable's value is worked out without anybody's noticing.
+// isIndependent reports whether the declarations cannot affect earlier cells: their names are new,
+// and they have no side effects. If optimistic, it assumes that initializing variables has no
+// visible effect.
 func (m memory) isIndependent(decls []declaration, hopeful bool) bool {
 	for _, d := range decls {
 		if !d.pure && !(hopeful && d.kind == token.VAR) {
@@ -250,7 +255,7 @@ func (m memory) has(name string) bool {
 	return false
 }
 
-// sorted is all declarations of a kind in the order of GoNB, which is by name.
+// sorted returns all declarations of a kind in GoNB's order, which is by name.
 func (m memory) sorted(kind token.Token) []declaration {
 	var decls []declaration
 	for _, d := range m {

@@ -15,23 +15,23 @@ import (
 	"strings"
 )
 
-// lesson is a program that a notebook is made of.
+// A lesson is the program that a notebook is generated from.
 type lesson struct {
 	folder    string
 	source    []byte
 	set       *token.FileSet
 	file      *ast.File
-	steps     []string       // the functions that main calls, in order
-	cellOf    map[any]int    // declarations by the number of the cell that declares them; those of steps are in none
-	stepCells map[string]int // the steps, by the number of their cell
+	steps     []string       // functions that main calls, in order
+	cellOf    map[any]int    // number of the cell of each declaration; steps have none
+	stepCells map[string]int // number of the cell of each step
 }
 
-// notebookPath is the notebook of the lesson in a folder.
+// notebookPath returns the path of the notebook of a lesson.
 func notebookPath(folder string) string {
 	return filepath.Join(folder, filepath.Base(folder)+".ipynb")
 }
 
-// makeNotebook makes the notebook of the lesson in a folder, without outputs.
+// makeNotebook generates the notebook of the lesson in a folder, without outputs.
 func makeNotebook(folder string) (*notebook, error) {
 	folder, err := filepath.Abs(folder)
 	if err != nil {
@@ -63,7 +63,7 @@ func (l *lesson) errorf(n ast.Node, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %w", filepath.Join(filepath.Base(l.folder), "main.go"), at.Line, fmt.Errorf(format, args...))
 }
 
-// readMain finds the steps: main calls them, and does nothing else.
+// readMain finds the steps, which are the only statements of main.
 func (l *lesson) readMain() error {
 	for _, d := range l.file.Decls {
 		f, ok := d.(*ast.FuncDecl)
@@ -80,7 +80,7 @@ func (l *lesson) readMain() error {
 				}
 			}
 			if name == "" {
-				return l.errorf(s, "main of a lesson calls its steps, functions without parameters and results, and does nothing else")
+				return l.errorf(s, "invalid statement in main: a lesson's main only calls its steps, functions without parameters and results")
 			}
 			l.steps = append(l.steps, name)
 		}
@@ -89,7 +89,7 @@ func (l *lesson) readMain() error {
 	return fmt.Errorf("%s has no function main", filepath.Join(l.folder, "main.go"))
 }
 
-// addIntroduction makes the cells before the first declaration.
+// addIntroduction adds the cells before the first declaration.
 func (l *lesson) addIntroduction(n *notebook) error {
 	text := markdown(l.file.Doc.Text(), true)
 	if !strings.HasPrefix(text, "# ") {
@@ -113,7 +113,7 @@ func (l *lesson) addIntroduction(n *notebook) error {
 		for _, spec := range g.Specs {
 			key := importKey(spec.(*ast.ImportSpec))
 			if keys[key] {
-				return l.errorf(spec, "GoNB keeps one import of the name %q only: give this one another", key)
+				return l.errorf(spec, "duplicate import name %q, of which GoNB keeps only one: choose another name", key)
 			}
 			keys[key] = true
 		}
@@ -125,7 +125,7 @@ func (l *lesson) addIntroduction(n *notebook) error {
 	return nil
 }
 
-// title is the name of a folder, as 01-a-claim, in words.
+// title returns the name of a folder such as 01-a-claim in words.
 func title(folder string) string {
 	words := strings.Split(folder, "-")
 	if _, err := strconv.Atoi(words[0]); err == nil && len(words) > 1 {
@@ -138,8 +138,8 @@ func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
 var moduleLine = regexp.MustCompile(`(?m)^module\s+(\S+)`)
 
-// moduleCommand is the command that tells the module of the cells where the lesson's own module is: in the clone that the notebook is
-// in. It is empty if the lesson imports nothing of it.
+// moduleCommand returns the command that makes the cells use the lesson's module from the clone
+// that contains the notebook. It returns "" if the lesson imports nothing from its module.
 func (l *lesson) moduleCommand() (string, error) {
 	up := ""
 	for root := l.folder; ; root, up = filepath.Dir(root), up+"/.." {
@@ -148,11 +148,11 @@ func (l *lesson) moduleCommand() (string, error) {
 			continue
 		}
 		if err != nil {
-			return "", nil // no module, nothing to import from it
+			return "", nil // no module, so no imports from it
 		}
 		found := moduleLine.FindSubmatch(mod)
 		if found == nil {
-			return "", fmt.Errorf("%s names no module", filepath.Join(root, "go.mod"))
+			return "", fmt.Errorf("no module directive in %s", filepath.Join(root, "go.mod"))
 		}
 		module := string(found[1])
 		for _, spec := range l.file.Imports {
@@ -164,7 +164,7 @@ func (l *lesson) moduleCommand() (string, error) {
 	}
 }
 
-// addDeclarations makes the cells of the declarations, in order.
+// addDeclarations adds the cells of the declarations, in order.
 func (l *lesson) addDeclarations(n *notebook) error {
 	w := &builder{lesson: l, notebook: n}
 	for _, d := range l.file.Decls {
@@ -183,24 +183,24 @@ func (l *lesson) addDeclarations(n *notebook) error {
 		}
 	}
 	if len(w.kept) > 0 {
-		return l.errorf(w.kept[0], "%s is declared after the last step, and is of use to none", declaredName(w.kept[0]))
+		return l.errorf(w.kept[0], "unused declaration %s after the last step", declaredName(w.kept[0]))
 	}
 	if w.next < len(l.steps) {
-		return fmt.Errorf("%s: main calls %s, which is no function without parameters and results of this file, or calls it twice", filepath.Base(l.folder), l.steps[w.next])
+		return fmt.Errorf("%s: main calls %s twice, or %s is not a function of this file without parameters and results", filepath.Base(l.folder), l.steps[w.next], l.steps[w.next])
 	}
 	return nil
 }
 
-// builder is a lesson whose declarations have become cells in part.
+// A builder adds the declarations of a lesson to its notebook.
 type builder struct {
 	*lesson
 	notebook *notebook
-	kept     []ast.Decl // those that are in no cell yet
-	texts    []string   // of them
-	next     int        // the step that is to come
+	kept     []ast.Decl // declarations without a cell so far
+	texts    []string   // their source texts
+	next     int        // index of the next step
 }
 
-// addText makes a cell of text. What was declared before it stands before it.
+// addText adds a text cell, after a cell for the kept declarations.
 func (w *builder) addText(text, name string) error {
 	if err := w.flush(); err != nil {
 		return err
@@ -209,7 +209,7 @@ func (w *builder) addText(text, name string) error {
 	return nil
 }
 
-// flush makes a cell of the declarations that are in none.
+// flush adds a cell for the kept declarations.
 func (w *builder) flush() error {
 	if len(w.kept) == 0 {
 		return nil
@@ -222,7 +222,8 @@ func (w *builder) flush() error {
 	return nil
 }
 
-// addDeclaration takes a declaration to where it will be in a cell.
+// addDeclaration keeps a declaration for the next code cell. If its comment has a heading, that
+// becomes a text cell.
 func (w *builder) addDeclaration(d ast.Decl) error {
 	from := startWithDoc(d)
 	if hasHeading(d) {
@@ -240,7 +241,7 @@ func (w *builder) keep(d ast.Decl, text string) error {
 	return w.checkLines(d, text)
 }
 
-// keepDependencies keeps what the kept declarations use, too.
+// keepDependencies also keeps the declarations that the kept ones use.
 func (w *builder) keepDependencies() error {
 	for i := 0; i < len(w.kept); i++ { // it grows
 		if err := w.keepUsed(w.kept[i]); err != nil {
@@ -250,8 +251,8 @@ func (w *builder) keepDependencies() error {
 	return nil
 }
 
-// keepUsed keeps what a declaration uses and what stands below it: a program may say first what matters, and a notebook may not. What
-// has a text of its own stays where it is.
+// keepUsed keeps the later declarations that a declaration uses: a program may put important things
+// first, a notebook cannot. Declarations with a heading stay in place.
 func (w *builder) keepUsed(user ast.Decl) error {
 	var err error
 	ast.Inspect(user, func(n ast.Node) bool {
@@ -276,7 +277,7 @@ func (w *builder) keepUsed(user ast.Decl) error {
 	return err
 }
 
-// withMethods is a declaration, and the methods of what it declares.
+// withMethods returns a declaration and the methods of its types.
 func (l *lesson) withMethods(d ast.Decl) []ast.Decl {
 	decls := []ast.Decl{d}
 	g, ok := d.(*ast.GenDecl)
@@ -292,19 +293,20 @@ func (l *lesson) withMethods(d ast.Decl) []ast.Decl {
 	return decls
 }
 
-// hasHeading is whether the comment of a declaration is the lesson's text: it begins with a heading. Any other is the declaration's.
+// hasHeading reports whether the comment of a declaration begins with a heading, and so is text of
+// the lesson.
 func hasHeading(d ast.Decl) bool { return strings.HasPrefix(docOf(d).Text(), "#") }
 
-// addStep makes the cells of a step: its text, and what it does. What it uses and what no cell declared yet stands above that, in the
-// same cell.
+// addStep adds the cells of a step: its text and its body, below the declarations that it uses and
+// no earlier cell contains.
 func (w *builder) addStep(f *ast.FuncDecl) error {
 	name := f.Name.Name
 	if w.next >= len(w.steps) || w.steps[w.next] != name {
-		return w.errorf(f, "step %s stands out of order: main calls its steps once each, in the order in which they stand", name)
+		return w.errorf(f, "step %s out of order: main calls each step once, in source order", name)
 	}
 	w.next++
 	if f.Type.Params.NumFields() > 0 || f.Type.Results.NumFields() > 0 || f.Type.TypeParams.NumFields() > 0 {
-		return w.errorf(f, "main calls %s, which has parameters or results: a step has none", name)
+		return w.errorf(f, "step %s has parameters or results: a step has neither", name)
 	}
 	if text := markdown(f.Doc.Text(), false); text != "" {
 		if err := w.addText(text, name); err != nil {
@@ -327,11 +329,11 @@ func (w *builder) addStep(f *ast.FuncDecl) error {
 	return nil
 }
 
-// checkLines refuses lines of Go that a notebook would take for something else.
+// checkLines rejects lines of Go that GoNB would interpret as commands.
 func (l *lesson) checkLines(n ast.Node, text string) error {
 	for line := range strings.Lines(text) {
 		if len(line) > 2 && (line[0] == '%' || line[0] == '!') || strings.HasPrefix(line, "package") {
-			return l.errorf(n, "GoNB takes the line %q for one of its own: let it begin otherwise", strings.TrimSpace(line))
+			return l.errorf(n, "line %q is a command for GoNB: reformat it", strings.TrimSpace(line))
 		}
 	}
 	return nil
@@ -341,7 +343,8 @@ func (l *lesson) text(from, to token.Pos) string {
 	return string(l.source[l.set.Position(from).Offset:l.set.Position(to).Offset])
 }
 
-// unindent is what is between the braces of a function, one tab less. Lines within a string stay as they are.
+// unindent returns the body of a function with one tab less. Lines within string literals stay
+// unchanged.
 func (l *lesson) unindent(block *ast.BlockStmt) string {
 	kept := map[int]bool{}
 	ast.Inspect(block, func(n ast.Node) bool {
@@ -364,7 +367,7 @@ func (l *lesson) unindent(block *ast.BlockStmt) string {
 	return strings.Trim(b.String(), " \n")
 }
 
-// docOf is the comment of a declaration; nil without one.
+// docOf returns the comment of a declaration, or nil.
 func docOf(d ast.Decl) *ast.CommentGroup {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
@@ -375,7 +378,7 @@ func docOf(d ast.Decl) *ast.CommentGroup {
 	return nil
 }
 
-// startWithDoc is where a declaration begins, with its comment.
+// startWithDoc returns the position of a declaration including its comment.
 func startWithDoc(d ast.Decl) token.Pos {
 	if doc := docOf(d); doc != nil {
 		return doc.Pos()

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// smallLesson is the lesson in testdata, whose notebook is committed with its outputs.
+// smallLesson is a lesson whose notebook is committed with its outputs.
 const smallLesson = "testdata/01-a-small-lesson"
 
-func TestTheNotebookIsItsLesson(t *testing.T) {
+func TestNotebookMatchesItsLesson(t *testing.T) {
 	made, err := makeNotebook(smallLesson)
 	if err != nil {
 		t.Fatal(err)
@@ -20,27 +20,27 @@ func TestTheNotebookIsItsLesson(t *testing.T) {
 		t.Fatal(err)
 	}
 	if difference := sourceDifference(committed, made); difference != "" {
-		t.Errorf("(-) is committed, (+) is made of the lesson:\n%s", difference)
+		t.Errorf("(-committed +generated)\n%s", difference)
 	}
 }
 
-func TestWhatIsRightInAProgramAndWrongInANotebookIsRefused(t *testing.T) {
+func TestMakeNotebookRejectsInvalidLessons(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
 		{"no main", "func step() {}", "no function main"},
-		{"more than steps in main", "func main() {\n\tx := 1\n\t_ = x\n}", "main.go:4: main of a lesson calls its steps"},
-		{"a step with parameters in main", "func main() {\n\tstep(1)\n}\nfunc step(int) {}", "main of a lesson calls its steps"},
-		{"a step with a result", "func main() {\n\tstep()\n}\nfunc step() error { return nil }", "main calls step, which has parameters or results"},
-		{"steps out of order", "func main() {\n\ta()\n\tb()\n}\nfunc b() {}\nfunc a() {}", "main.go:7: step b stands out of order"},
-		{"a step twice", "func main() {\n\ta()\n\ta()\n}\nfunc a() {}", "calls it twice"},
-		{"a step of elsewhere", "func main() {\n\ta()\n}", "main calls a, which is no function"},
-		{"a step that is called by another", "func main() {\n\ta()\n\tb()\n}\nfunc a() {}\nfunc b() { a() }", "main.go:8: a is a step"},
-		{"a declaration with text after its use", "func main() {\n\ta()\n\tb()\n}\nfunc a() { c() }\n\n// # Text\nfunc c() {}\nfunc b() {}", "main.go:7: c is declared in a later cell"},
-		{"a declaration after the last step", "func main() {\n\ta()\n}\nfunc a() {}\nfunc c() {}", "main.go:7: c is declared after the last step"},
-		{"a variable that changes", "func main() {\n\ta()\n}\nvar x int\nfunc a() { x = 1 }", "main.go:7: x is changed here"},
-		{"a variable within that changes", "func main() {\n\ta()\n}\nvar x struct{ a []int }\nfunc a() { x.a[0]++ }", "x is changed here"},
-		{"a line that is a command in a notebook", "func main() {\n\ta()\n}\nfunc a() {\n\t_ = `\n!rm`\n}", `GoNB takes the line "!rm`},
-		{"a line that GoNB leaves out", "func main() {\n\ta()\n}\nfunc a() {\n\tpackages := 1\n\t_ = packages\n}", `the line "packages := 1"`},
-		{"two imports of a name", "import \"k8s.io/api/core/v1\"\nimport \"k8s.io/api/storage/v1\"\nfunc main() {\n}", `one import of the name "v1" only`},
+		{"more than steps in main", "func main() {\n\tx := 1\n\t_ = x\n}", "main.go:4: invalid statement in main"},
+		{"a step with parameters in main", "func main() {\n\tstep(1)\n}\nfunc step(int) {}", "invalid statement in main"},
+		{"a step with a result", "func main() {\n\tstep()\n}\nfunc step() error { return nil }", "step step has parameters or results"},
+		{"steps out of order", "func main() {\n\ta()\n\tb()\n}\nfunc b() {}\nfunc a() {}", "main.go:7: step b out of order"},
+		{"a step twice", "func main() {\n\ta()\n\ta()\n}\nfunc a() {}", "main calls a twice"},
+		{"an undefined step", "func main() {\n\ta()\n}", "a is not a function"},
+		{"a step that is called by another", "func main() {\n\ta()\n\tb()\n}\nfunc a() {}\nfunc b() { a() }", "main.go:8: call of step a"},
+		{"a declaration with text after its use", "func main() {\n\ta()\n\tb()\n}\nfunc a() { c() }\n\n// # Text\nfunc c() {}\nfunc b() {}", "main.go:7: c declared in a later cell"},
+		{"a declaration after the last step", "func main() {\n\ta()\n}\nfunc a() {}\nfunc c() {}", "main.go:7: unused declaration c after the last step"},
+		{"a variable that changes", "func main() {\n\ta()\n}\nvar x int\nfunc a() { x = 1 }", "main.go:7: assignment to x"},
+		{"a field that changes", "func main() {\n\ta()\n}\nvar x struct{ a []int }\nfunc a() { x.a[0]++ }", "assignment to x"},
+		{"a line that is a command in a notebook", "func main() {\n\ta()\n}\nfunc a() {\n\t_ = `\n!rm`\n}", `line "!rm`},
+		{"a line that GoNB removes", "func main() {\n\ta()\n}\nfunc a() {\n\tpackages := 1\n\t_ = packages\n}", `line "packages := 1"`},
+		{"two imports of a name", "import \"k8s.io/api/core/v1\"\nimport \"k8s.io/api/storage/v1\"\nfunc main() {\n}", `duplicate import name "v1"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			folder := t.TempDir()
@@ -48,13 +48,13 @@ func TestWhatIsRightInAProgramAndWrongInANotebookIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := makeNotebook(folder); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("the error is %v, want one with %q", err, c.want)
+				t.Errorf("error %v, want %q", err, c.want)
 			}
 		})
 	}
 }
 
-// made is the cells of the notebook that is made of a lesson, each as its ID and what stands in it.
+// made returns the cells of the notebook of a lesson, one per line, with ID and source.
 func made(t *testing.T, source string) string {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "09-so")
@@ -75,15 +75,15 @@ func made(t *testing.T, source string) string {
 	return strings.Join(cells, "\n")
 }
 
-func TestALocalNameIsNotTheLessons(t *testing.T) {
+func TestLocalNamesAreNotDeclarations(t *testing.T) {
 	got := made(t, "package main\n\nfunc main() {\n\ta()\n\tb()\n}\n\nvar x = 1\n\nfunc a() {\n\tx := 2\n\tx++\n\tc := x\n\t_ = c\n}\n\nvar c = 1\n\nfunc b() { _ = c }\n")
 	want := "introduction: # 09 So\nstep-a: var x = 1||%%|x := 2|x++|c := x|_ = c\nstep-b: var c = 1||%%|_ = c"
 	if got != want {
-		t.Errorf("the cells are\n%s\nwant\n%s", got, want)
+		t.Errorf("cells\n%s\nwant\n%s", got, want)
 	}
 }
 
-func TestWhatStandsInWhichCell(t *testing.T) {
+func TestCellsOfDeclarations(t *testing.T) {
 	got := made(t, `// Package comment.
 package main
 
@@ -130,11 +130,11 @@ step-first: %%|// Here it prints.|fmt.Println(v)||one()
 text-c: ## Another heading
 step-second: const c = 1||%%|fmt.Println(c)`
 	if got != want {
-		t.Errorf("the cells are\n%s\nwant\n%s", got, want)
+		t.Errorf("cells\n%s\nwant\n%s", got, want)
 	}
 }
 
-func TestWhatAStepUsesStandsAboveIt(t *testing.T) {
+func TestUsedDeclarationsPrecedeTheStep(t *testing.T) {
 	got := made(t, `package main
 
 func main() {
@@ -170,7 +170,7 @@ text-first: The text of the first step.
 step-first: // other has a comment.|func other(T) {}||type T struct{}||func (T) Method() { methods() }||func methods() {}||%%|helper(); other(T{})
 step-second: %%|other(T{})`
 	if got != want {
-		t.Errorf("the cells are\n%s\nwant\n%s", got, want)
+		t.Errorf("cells\n%s\nwant\n%s", got, want)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestCommentsBecomeMarkdown(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := markdown(c.comment, c.first); got != c.want {
-				t.Errorf("becomes\n%s\nwant\n%s", got, c.want)
+				t.Errorf("markdown\n%s\nwant\n%s", got, c.want)
 			}
 		})
 	}

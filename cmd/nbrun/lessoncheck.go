@@ -5,8 +5,8 @@ import (
 	"go/token"
 )
 
-// check refuses what is right in a program and wrong in a notebook, where a cell knows what is above it, and variables start over in
-// each.
+// check rejects what is valid in a program but not in a notebook, where a cell sees only the cells
+// above and variables start over in each cell.
 func (l *lesson) check() error {
 	for _, d := range l.file.Decls {
 		f, isFunc := d.(*ast.FuncDecl)
@@ -31,7 +31,7 @@ func (l *lesson) check() error {
 	return nil
 }
 
-// checkNode looks at a part of a declaration in the cell of this number.
+// checkNode checks a node of a declaration in the given cell.
 func (l *lesson) checkNode(n ast.Node, cell int) error {
 	switch n := n.(type) {
 	case *ast.Ident:
@@ -44,10 +44,10 @@ func (l *lesson) checkNode(n ast.Node, cell int) error {
 			if f.Name == n {
 				return nil
 			}
-			return l.errorf(n, "%s is a step; in the notebook nothing can call it", n.Name)
+			return l.errorf(n, "call of step %s: in the notebook a step cannot be called", n.Name)
 		}
 		if above > cell {
-			return l.errorf(n, "%s is declared in a later cell: declare it before the step above", n.Name)
+			return l.errorf(n, "%s declared in a later cell: declare it before the step above", n.Name)
 		}
 	case *ast.AssignStmt:
 		for _, target := range n.Lhs {
@@ -61,7 +61,7 @@ func (l *lesson) checkNode(n ast.Node, cell int) error {
 	return nil
 }
 
-// checkTarget refuses to change a variable that the lesson declares: the next cell would not know.
+// checkTarget rejects assignments to variables of the lesson, which the next cell would not see.
 func (l *lesson) checkTarget(e ast.Expr) error {
 	for {
 		switch x := e.(type) {
@@ -75,7 +75,7 @@ func (l *lesson) checkTarget(e ast.Expr) error {
 			e = x.X
 		case *ast.Ident:
 			if g, ok := l.declarationOf(x).(*ast.GenDecl); ok && g.Tok == token.VAR {
-				return l.errorf(x, "%s is changed here; in the notebook each cell is a program of its own, and the next one finds it as it was declared", x.Name)
+				return l.errorf(x, "assignment to %s: in the notebook each cell is a separate program and starts with the declared value", x.Name)
 			}
 			return nil
 		default:
@@ -84,7 +84,7 @@ func (l *lesson) checkTarget(e ast.Expr) error {
 	}
 }
 
-// declarationOf is the declaration of the file that a name is of; nil of all other names.
+// declarationOf returns the declaration of a package-level name of the file, or nil.
 func (l *lesson) declarationOf(id *ast.Ident) ast.Decl {
 	if id.Obj == nil || l.file.Scope.Lookup(id.Name) != id.Obj {
 		return nil

@@ -1,26 +1,30 @@
-// Command nbrun makes Jupyter notebooks of lessons, which are Go programs, and runs notebooks cell by cell as GoNB does, the Go
-// kernel of Jupyter, with nothing but Go.
+// Command nbrun generates Jupyter notebooks from lessons, which are Go programs, and runs notebooks
+// cell by cell like GoNB, the Go kernel of Jupyter. It requires only Go.
 //
 //	nbrun make examples/01-a-claim          write the notebook of a lesson, without outputs, if the lesson changed
-//	nbrun run --write examples/*/*.ipynb    run notebooks and write down what comes of each cell
-//	nbrun run --check examples/*/*.ipynb    run them and compare with what is written down, byte for byte
+//	nbrun run --write examples/*/*.ipynb    run notebooks and store the outputs of each cell
+//	nbrun run --check examples/*/*.ipynb    run them and compare the outputs with the stored ones, byte for byte
 //
-// A lesson is the file main.go of a folder. The comment of its package introduces it. Its function main calls the steps, one after
-// the other, and does nothing else; a step is a function without parameters and results. In the notebook, the comment of a step is
-// text, and what it does is the cell below; what else the program declares stands in cells of its own, before the step that
-// comes next. Comments are Go's (headings begin with #), and within a line Markdown.
+// A lesson is the file main.go of a folder. Its package comment is the introduction. Its function
+// main calls the steps in order and does nothing else. A step is a function without parameters and
+// results. In the notebook the comment of a step becomes text, and its body becomes the cell below.
+// Other declarations become separate cells before the step that follows them. Comments use Go's
+// syntax (headings begin with #), and Markdown within a line.
 //
-// When a notebook runs, each cell is a program of its own, made of the cell and of all that the cells above it declare: variables
-// start over. nbrun follows what GoNB notebooks have in common: declarations that replace one another by name, lines after %%
-// as the main function, ! and !* for shell commands, %args and %env, what programs show through $GONB_PIPE. Unlike GoNB it
-// does not add imports: a notebook names what it uses. A cell that does not compile, or whose program ends with another exit status
-// than 0, fails, and ends the run, unless it has the tag raises-exception. Of a stack trace only the functions of cells are
-// written down, since the rest is not the same twice.
+// Each cell runs as a separate program, built from the cell and the declarations of all cells above
+// it, so variables start over. nbrun implements the common subset of GoNB: declarations replace
+// earlier ones of the same name; lines after %% form the main function; ! and !* run shell
+// commands; %args and %env; output through $GONB_PIPE. Unlike GoNB it does not add imports: a
+// notebook imports what it uses. A cell fails if it does not compile or its program exits with a
+// status other than 0. A failure ends the run, unless the cell has the tag raises-exception. Of a
+// stack trace, nbrun stores only the functions of cells, because the rest differs between runs.
 //
-// Cells are linked together in one program where none could tell the difference: what one declares under a new name, with no effect
-// of its own, does not change what the cells before it do. One thing can differ: imported packages begin in all of them. A
-// notebook that was run before, for --check and --write, runs with more cells linked together, as if it could not be told when the
-// value of a variable is worked out; if then other outputs come than are written down, it runs again without that.
+// nbrun links cells together into one program where the result is the same: declarations with new
+// names and without side effects do not change earlier cells. One difference remains: the
+// initialization of imported packages runs for all of them. For --check and --write, a notebook
+// with stored outputs first runs with more cells linked together, on the assumption that the
+// evaluation of variables has no visible effect. If the outputs then differ from the stored ones,
+// it runs again without that assumption.
 package main
 
 import (
@@ -49,23 +53,23 @@ func main() {
 const usage = `usage: nbrun make [--check] FOLDER...
        nbrun run [--write | --check] [--limit 1m] [--jobs 2] NOTEBOOK...
 
-make  writes FOLDER/NAME.ipynb, where NAME is the last of FOLDER's names, from the lesson FOLDER/main.go. A notebook whose
-      cells are the lesson's already stays as it is, with its outputs; in a new one there are none.
-  --check   write nothing; fail if a notebook is not its lesson's
+make  generates FOLDER/NAME.ipynb from the lesson FOLDER/main.go, where NAME is the base name of FOLDER. A notebook whose
+      cells already match the lesson is left unchanged, with its outputs. A new notebook has no outputs.
+  --check   write nothing; fail if a notebook does not match its lesson
 
-run   runs each notebook from its first cell, as GoNB would, and says how it went.
-  --write   write the outputs into the notebook
-  --check   fail if the outputs are not those in the notebook, and tell the difference
-  --limit   how long a cell may run, not counting its compilation
-  --jobs    how many notebooks run beside one another
+run   runs the cells of each notebook in order, like GoNB, and reports the result.
+  --write   store the outputs in the notebook
+  --check   fail and print the difference if the outputs differ from the stored ones
+  --limit   time limit of a cell, excluding compilation (default 1m)
+  --jobs    number of notebooks to run concurrently (default the number of CPUs)
 
-The exit status is 1 if a notebook fails or differs, 2 if the command line is wrong.
+Exit status: 0 success, 1 a notebook failed or differs, 2 invalid command line.
 `
 
-// nbrun is the command. It returns its exit status.
-func nbrun(ctx context.Context, args []string, out, complaints io.Writer) int {
+// nbrun executes the command line and returns the exit status.
+func nbrun(ctx context.Context, args []string, out, errs io.Writer) int {
 	if len(args) == 0 {
-		fmt.Fprint(complaints, usage)
+		fmt.Fprint(errs, usage)
 		return 2
 	}
 	flags := flag.NewFlagSet("nbrun "+args[0], flag.ContinueOnError)
@@ -86,7 +90,7 @@ func nbrun(ctx context.Context, args []string, out, complaints io.Writer) int {
 		fmt.Fprint(out, usage)
 		return 0
 	default:
-		fmt.Fprintf(complaints, "nbrun: there is no command %s\n%s", args[0], usage)
+		fmt.Fprintf(errs, "nbrun: unknown command %q\n%s", args[0], usage)
 		return 2
 	}
 	err := flags.Parse(args[1:])
@@ -96,19 +100,19 @@ func nbrun(ctx context.Context, args []string, out, complaints io.Writer) int {
 		fmt.Fprint(out, usage)
 		return 0
 	case err == nil && flags.NArg() == 0:
-		err = errors.New("which? name at least one")
+		err = errors.New("no argument: specify at least one")
 	case err == nil && r.check && r.write:
-		err = errors.New("--write and --check exclude each other")
+		err = errors.New("--write and --check are mutually exclusive")
 	}
 	if err != nil {
-		fmt.Fprintf(complaints, "nbrun %s: %v\n%s", args[0], err, usage)
+		fmt.Fprintf(errs, "nbrun %s: %v\n%s", args[0], err, usage)
 		return 2
 	}
-	return forEach(flags.Args(), max(1, jobs), work, complaints)
+	return forEach(flags.Args(), max(1, jobs), work, errs)
 }
 
-// forEach does the work for each path, so many beside one another, and tells what fails.
-func forEach(paths []string, jobs int, work func(string) error, complaints io.Writer) int {
+// forEach calls work for each path, at most jobs at a time, and prints the errors.
+func forEach(paths []string, jobs int, work func(string) error, errs io.Writer) int {
 	var (
 		wait   sync.WaitGroup
 		mu     sync.Mutex
@@ -122,7 +126,7 @@ func forEach(paths []string, jobs int, work func(string) error, complaints io.Wr
 			if err := work(path); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
-				fmt.Fprintf(complaints, "%s: %v\n", path, err)
+				fmt.Fprintf(errs, "%s: %v\n", path, err)
 				status = 1
 			}
 		})
@@ -131,7 +135,7 @@ func forEach(paths []string, jobs int, work func(string) error, complaints io.Wr
 	return status
 }
 
-// makeOne makes the notebook of a lesson.
+// makeOne writes or checks the notebook of a lesson.
 func makeOne(folder string, check bool, out io.Writer) error {
 	made, err := makeNotebook(folder)
 	if err != nil {
@@ -155,17 +159,17 @@ func makeOne(folder string, check bool, out io.Writer) error {
 		return err
 	}
 	if check {
-		tell := "there is no notebook of it"
+		tell := "no notebook of this lesson"
 		if committed != nil {
-			tell = "its notebook is not the lesson's\n" + sourceDifference(committed, made)
+			tell = "notebook does not match the lesson\n" + sourceDifference(committed, made)
 		}
-		return fmt.Errorf("%s: make it anew by: nbrun make %s", tell, folder)
+		return fmt.Errorf("%s: regenerate it with: nbrun make %s", tell, folder)
 	}
-	fmt.Fprintf(out, "%s: made, %d cells\n", path, len(made.cells))
+	fmt.Fprintf(out, "%s: generated, %d cells\n", path, len(made.cells))
 	return os.WriteFile(path, want, 0o644)
 }
 
-// runner runs notebooks.
+// A runner runs notebooks.
 type runner struct {
 	ctx          context.Context
 	write, check bool
@@ -174,7 +178,7 @@ type runner struct {
 	mu           sync.Mutex // for out
 }
 
-// run runs a notebook.
+// run runs a notebook and writes or checks its outputs.
 func (r *runner) run(path string) error {
 	if r.ctx.Err() != nil {
 		return r.ctx.Err()
@@ -194,7 +198,7 @@ func (r *runner) run(path string) error {
 	began := time.Now()
 	var took, more cost
 	var now []byte
-	// What is expected, and comes, is right; all else must come of a run that hopes for nothing.
+	// Expected outputs are correct even if the run was optimistic; other outputs need a run that is not.
 	if expects := (r.check || r.write) && n.hasOutputs(); expects {
 		took, now, err = r.outputs(n, folder, true)
 	}
@@ -215,9 +219,9 @@ func (r *runner) run(path string) error {
 		}
 		told := difference(before, n)
 		if told == "" {
-			told = "  the outputs are the same, and written down otherwise\n"
+			told = "  same outputs, stored in another form\n"
 		}
-		return fmt.Errorf("its outputs are not those in the file (-), but these (+)\n%swrite them by: nbrun run --write %s", told, path)
+		return fmt.Errorf("outputs differ from the stored ones (-stored +current)\n%sstore them with: nbrun run --write %s", told, path)
 	}
 	if r.write && !bytes.Equal(committed, now) {
 		if err := os.WriteFile(path, now, 0o644); err != nil {
@@ -226,12 +230,12 @@ func (r *runner) run(path string) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fmt.Fprintf(r.out, "%s: ok, %d cells in %.1fs; %d programs, %.1fs of a processor\n",
+	fmt.Fprintf(r.out, "%s: ok, %d cells in %.1fs; %d programs, %.1fs CPU\n",
 		path, took.cells, time.Since(began).Seconds(), took.builds, took.cpu.Seconds())
 	return nil
 }
 
-// outputs runs a notebook's cells, and returns the notebook as it is then.
+// outputs runs the cells of a notebook and returns the encoded notebook.
 func (r *runner) outputs(n *notebook, folder string, hopeful bool) (cost, []byte, error) {
 	took, err := runNotebook(r.ctx, n, folder, r.limit, hopeful)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 )
 
 // call runs nbrun.
-func call(t *testing.T, args ...string) (status int, out, complaints string) {
+func call(t *testing.T, args ...string) (status int, out, errs string) {
 	t.Helper()
 	var o, c bytes.Buffer
 	status = nbrun(t.Context(), args, &o, &c)
 	return status, o.String(), c.String()
 }
 
-func TestANotebookIsMadeRunWrittenAndCompared(t *testing.T) {
+func TestMakeRunWriteAndCheck(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "02-of-two")
 	path := filepath.Join(folder, "02-of-two.ipynb")
 	lesson := "// A lesson.\npackage main\n\nimport \"fmt\"\n\nfunc main() {\n\tsay()\n}\n\n// It speaks.\nfunc say() {\n\tfmt.Println(\"one\")\n\tfmt.Println(\"two\")\n}\n"
@@ -34,46 +34,46 @@ func TestANotebookIsMadeRunWrittenAndCompared(t *testing.T) {
 	write("main.go", lesson)
 	expect := func(want int, says []string, args ...string) {
 		t.Helper()
-		status, out, complaints := call(t, args...)
+		status, out, errs := call(t, args...)
 		if status != want {
-			t.Fatalf("nbrun %q: exit status %d, want %d\n%s%s", args, status, want, out, complaints)
+			t.Fatalf("nbrun %q: exit status %d, want %d\n%s%s", args, status, want, out, errs)
 		}
 		for _, text := range says {
-			if !strings.Contains(out+complaints, text) {
-				t.Fatalf("nbrun %q says\n%s%s\nwant %q", args, out, complaints, text)
+			if !strings.Contains(out+errs, text) {
+				t.Fatalf("nbrun %q: output\n%s%s\nwant %q", args, out, errs, text)
 			}
 		}
 	}
-	expect(1, []string{"there is no notebook of it", "nbrun make"}, "make", "--check", folder)
-	expect(0, []string{"02-of-two.ipynb: made, 4 cells"}, "make", folder)
+	expect(1, []string{"no notebook of this lesson", "nbrun make"}, "make", "--check", folder)
+	expect(0, []string{"02-of-two.ipynb: generated, 4 cells"}, "make", folder)
 	expect(0, nil, "make", "--check", folder)
 	expect(1, []string{"cell step-say:\n  + [stdout]\n  + one\n  + two\n", "nbrun run --write"}, "run", "--check", path)
 	expect(0, []string{"ok, 2 cells", "1 programs"}, "run", "--write", path)
 	expect(0, []string{"ok"}, "run", "--check", path)
-	expect(0, nil, "make", "--check", folder) // the outputs are no difference
+	expect(0, nil, "make", "--check", folder) // outputs are ignored
 	before, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect(0, nil, "make", folder) // and stay
+	expect(0, nil, "make", folder) // outputs are kept
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
-		t.Errorf("making a notebook that is its lesson's already changed it (%v)", err)
+		t.Errorf("make changed an up-to-date notebook (%v)", err)
 	}
 	write("02-of-two.ipynb", strings.Replace(string(before), "one\\n\"", "eins\\n\"", 1))
 	expect(1, []string{"cell step-say:\n    [stdout]\n  - eins\n  + one\n    two\n"}, "run", "--check", path)
 	write("02-of-two.ipynb", strings.Replace(string(before), "\"outputs\": []", "\"outputs\":[]", 1))
-	expect(1, []string{"written down otherwise"}, "run", "--check", path)
+	expect(1, []string{"stored in another form"}, "run", "--check", path)
 	write("main.go", strings.Replace(lesson, "It speaks", "It talks", 1))
-	expect(1, []string{"not the lesson's", "- It speaks.\n  + It talks.\n"}, "make", "--check", folder)
+	expect(1, []string{"notebook does not match the lesson", "- It speaks.\n  + It talks.\n"}, "make", "--check", folder)
 }
 
-func TestTheSmallLessonRunsAsCommitted(t *testing.T) {
-	if status, out, complaints := call(t, "run", "--check", notebookPath(smallLesson)); status != 0 {
-		t.Errorf("exit status %d\n%s%s", status, out, complaints)
+func TestSmallLessonMatchesItsOutputs(t *testing.T) {
+	if status, out, errs := call(t, "run", "--check", notebookPath(smallLesson)); status != 0 {
+		t.Errorf("exit status %d\n%s%s", status, out, errs)
 	}
 }
 
-func TestNotebooksRunBesideOneAnother(t *testing.T) {
+func TestNotebooksRunConcurrently(t *testing.T) {
 	folder := t.TempDir()
 	args := []string{"run", "--jobs", "2"}
 	// Each of the two waits for the other.
@@ -93,13 +93,13 @@ func TestNotebooksRunBesideOneAnother(t *testing.T) {
 		}
 		args = append(args, path)
 	}
-	if status, out, complaints := call(t, args...); status != 0 || strings.Count(out, ": ok") != 2 {
-		t.Errorf("exit status %d\n%s%s", status, out, complaints)
+	if status, out, errs := call(t, args...); status != 0 || strings.Count(out, ": ok") != 2 {
+		t.Errorf("exit status %d\n%s%s", status, out, errs)
 	}
 }
 
-func TestHopeThatFailsIsNoFailure(t *testing.T) {
-	// A variable of the last cell changes what the cell before it would see, were they one program.
+func TestFailedOptimisticRunIsRepeated(t *testing.T) {
+	// Linked into one program, the last cell's variable would change the output of the cell before.
 	n := newNotebook()
 	n.add("code", "a", "import \"fmt\"\nvar n = new(int)\nfunc count() int { *n++; return *n }")
 	n.add("code", "b", "%%\nfmt.Println(*n)")
@@ -113,17 +113,17 @@ func TestHopeThatFailsIsNoFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ flag, says string }{
-		{"--write", "2 programs"}, // without hope
-		{"--check", "3 programs"}, // with it, and again without
+		{"--write", "2 programs"}, // not optimistic
+		{"--check", "3 programs"}, // optimistic, then not
 		{"--write", "3 programs"},
 	} {
-		if status, out, complaints := call(t, "run", c.flag, path); status != 0 || !strings.Contains(out, c.says) {
-			t.Errorf("nbrun run %s: exit status %d\n%s%s\nwant %s", c.flag, status, out, complaints, c.says)
+		if status, out, errs := call(t, "run", c.flag, path); status != 0 || !strings.Contains(out, c.says) {
+			t.Errorf("nbrun run %s: exit status %d\n%s%s\nwant %s", c.flag, status, out, errs, c.says)
 		}
 	}
 }
 
-func TestTheCommandLine(t *testing.T) {
+func TestCommandLine(t *testing.T) {
 	for _, c := range []struct {
 		args   []string
 		status int
@@ -132,23 +132,23 @@ func TestTheCommandLine(t *testing.T) {
 		{nil, 2, "usage: nbrun make"},
 		{[]string{"--help"}, 0, "usage: nbrun make"},
 		{[]string{"run", "--help"}, 0, "usage: nbrun make"},
-		{[]string{"fly"}, 2, "there is no command fly"},
-		{[]string{"run"}, 2, "name at least one"},
-		{[]string{"run", "--write", "--check", "x"}, 2, "exclude each other"},
+		{[]string{"fly"}, 2, `unknown command "fly"`},
+		{[]string{"run"}, 2, "specify at least one"},
+		{[]string{"run", "--write", "--check", "x"}, 2, "mutually exclusive"},
 		{[]string{"run", "--wrong", "x"}, 2, "flag provided but not defined"},
 		{[]string{"run", "missing.ipynb"}, 1, "missing.ipynb: open"},
-		{[]string{"run", "main.go"}, 1, "main.go is not a notebook"},
+		{[]string{"run", "main.go"}, 1, "parse notebook main.go"},
 		{[]string{"make", "missing"}, 1, "missing: open"},
 	} {
-		status, out, complaints := call(t, c.args...)
-		if status != c.status || !strings.Contains(out+complaints, c.says) {
-			t.Errorf("nbrun %q: exit status %d and\n%s%s\nwant %d and %q", c.args, status, out, complaints, c.status, c.says)
+		status, out, errs := call(t, c.args...)
+		if status != c.status || !strings.Contains(out+errs, c.says) {
+			t.Errorf("nbrun %q: exit status %d, output\n%s%s\nwant %d and %q", c.args, status, out, errs, c.status, c.says)
 		}
 	}
 }
 
-func TestANotebookComesBackAsItWas(t *testing.T) {
-	// What Jupyter may have put there stays, in Jupyter's order of keys and without escapes.
+func TestNotebookRoundTrip(t *testing.T) {
+	// Unknown fields are preserved, in Jupyter's order of keys and without escapes.
 	text := `{
  "cells": [
   {
@@ -179,6 +179,6 @@ func TestANotebookComesBackAsItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, err := n.encode(); err != nil || string(again) != text {
-		t.Errorf("comes back as\n%s%v", again, err)
+		t.Errorf("encoded as\n%s%v", again, err)
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// markdown is a Go doc comment as Markdown. Headings, lists and blocks of code are Go's; what is within a line is Markdown already:
-// who writes a lesson may write `kubectl get pvc` and *that*. A heading that begins the comment has the first level if first says
-// so, any other the second.
+// markdown converts a Go doc comment to Markdown. Headings, lists and code blocks use Go's syntax;
+// text within a line is already Markdown, such as `kubectl get pvc` or *emphasis*. A heading that
+// begins the comment gets level 1 if first is true, otherwise level 2.
 func markdown(text string, first bool) string {
 	var p comment.Parser
 	p.LookupPackage = func(string) (string, bool) { return "", false }
@@ -65,7 +65,7 @@ func markdownList(list *comment.List) string {
 	return strings.Join(items, "\n")
 }
 
-// inline is text within a paragraph, as it was written.
+// inline returns the text of a paragraph unchanged.
 func inline(text []comment.Text) string {
 	var b strings.Builder
 	for _, t := range text {

@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// notebook is a Jupyter notebook of format 4. What this program has no use for is kept as it was read.
+// A notebook is a Jupyter notebook of format 4. Unused fields are preserved.
 type notebook struct {
 	doc   map[string]any
 	cells []*cell
 }
 
-// cell is one cell of a notebook.
+// A cell is one cell of a notebook.
 type cell struct {
 	doc map[string]any
 }
 
-// mayFailTag is the tag of a cell that is meant to fail. Jupyter's own runners know it, too.
+// mayFailTag is Jupyter's tag for a cell that is expected to fail.
 const mayFailTag = "raises-exception"
 
-// newNotebook is an empty notebook for GoNB.
+// newNotebook returns an empty notebook for GoNB.
 func newNotebook() *notebook {
 	return &notebook{doc: map[string]any{
 		"metadata": map[string]any{
@@ -35,7 +35,7 @@ func newNotebook() *notebook {
 	}}
 }
 
-// add puts a cell at the end. The ID says what the cell is, and so stays the same when others come and go.
+// add appends a cell. The ID names its content, so it stays stable when other cells change.
 func (n *notebook) add(kind, id, source string) {
 	doc := map[string]any{"cell_type": kind, "id": id, "metadata": map[string]any{}, "source": splitLines(source)}
 	if kind == "code" {
@@ -53,11 +53,11 @@ func readNotebook(path string) (*notebook, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	if err := d.Decode(&n.doc); err != nil {
-		return nil, fmt.Errorf("%s is not a notebook: %w", path, err)
+		return nil, fmt.Errorf("parse notebook %s: %w", path, err)
 	}
 	cells, ok := n.doc["cells"].([]any)
 	if !ok || fmt.Sprint(n.doc["nbformat"]) != "4" {
-		return nil, fmt.Errorf("%s is not a notebook of format 4: save it with a newer Jupyter", path)
+		return nil, fmt.Errorf("%s: unsupported notebook format: want format 4, save it with a newer Jupyter", path)
 	}
 	for i, c := range cells {
 		doc, ok := c.(map[string]any)
@@ -69,7 +69,8 @@ func readNotebook(path string) (*notebook, error) {
 	return n, nil
 }
 
-// encode is the notebook as Jupyter writes it: keys in order, one space a level, nothing escaped that need not be.
+// encode returns the notebook in Jupyter's layout: sorted keys, one space per level, minimal
+// escaping.
 func (n *notebook) encode() ([]byte, error) {
 	cells := make([]any, len(n.cells))
 	for i, c := range n.cells {
@@ -86,7 +87,7 @@ func (n *notebook) encode() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// withoutOutputs is a copy without outputs.
+// withoutOutputs returns a copy without outputs.
 func (n *notebook) withoutOutputs() *notebook {
 	bare := &notebook{doc: n.doc}
 	for _, c := range n.cells {
@@ -102,7 +103,7 @@ func (n *notebook) withoutOutputs() *notebook {
 	return bare
 }
 
-// hasOutputs is whether the cells have outputs of a run.
+// hasOutputs reports whether the cells have outputs of a run.
 func (n *notebook) hasOutputs() bool {
 	return slices.ContainsFunc(n.cells, func(c *cell) bool { return c.isCode() && c.doc["execution_count"] != nil })
 }
@@ -110,7 +111,7 @@ func (n *notebook) hasOutputs() bool {
 func (c *cell) isCode() bool   { return c.doc["cell_type"] == "code" }
 func (c *cell) source() string { return joinLines(c.doc["source"]) }
 
-// name is how messages call the cell: its ID, or what it is in order.
+// name returns the name of the cell in messages: its ID or its index.
 func (c *cell) name(index int) string {
 	if id, ok := c.doc["id"].(string); ok {
 		return id
@@ -118,14 +119,14 @@ func (c *cell) name(index int) string {
 	return fmt.Sprintf("%d", index+1)
 }
 
-// mayFail is whether the cell is meant to fail.
+// mayFail reports whether the cell is expected to fail.
 func (c *cell) mayFail() bool {
 	metadata, _ := c.doc["metadata"].(map[string]any)
 	tags, _ := metadata["tags"].([]any)
 	return slices.Contains(tags, any(mayFailTag))
 }
 
-// joinLines is a text that may be a list of its lines.
+// joinLines returns a text that is stored as a string or as a list of lines.
 func joinLines(text any) string {
 	switch text := text.(type) {
 	case string:
@@ -142,7 +143,7 @@ func joinLines(text any) string {
 	return ""
 }
 
-// splitLines is a text as a list of its lines, each with its newline, which is how a notebook stores it.
+// splitLines returns a text as a list of lines with newlines, as notebooks store it.
 func splitLines(text string) []any {
 	lines := []any{}
 	for line := range strings.Lines(text) {
@@ -151,12 +152,12 @@ func splitLines(text string) []any {
 	return lines
 }
 
-// streamOutput is the output of what was printed.
+// streamOutput returns the output for printed text.
 func streamOutput(name, text string) map[string]any {
 	return map[string]any{"output_type": "stream", "name": name, "text": splitLines(text)}
 }
 
-// errorOutput is the output of a cell whose program does not compile.
+// errorOutput returns the output of a cell that does not compile.
 func errorOutput(text string) map[string]any {
 	lines := []any{}
 	for line := range strings.Lines(text) {

@@ -12,13 +12,13 @@ import (
 	"github.com/volsim/volsim/internal/gonb"
 )
 
-// outputMax is how much a cell may put out, in bytes. A cell that prints forever is found by its time limit; this keeps it from
-// filling the memory until then.
+// outputMax is the maximum output of a cell in bytes. It limits memory until a cell that prints
+// forever reaches its time limit.
 const outputMax = 16 << 20
 
-// collector gathers what a program puts out, in the order in which it did it. What it printed is read when it shows something, since
-// it printed that before; between two things shown, what it printed on standard output comes first and what on standard error
-// second, whatever the order was: nobody can tell.
+// A collector gathers the outputs of a program in order. It reads printed text before each
+// displayed item, because the program printed that text first. Between two displayed items,
+// standard output precedes standard error; their actual order is not known.
 type collector struct {
 	mu      sync.Mutex
 	streams []*streamBuffer
@@ -27,14 +27,14 @@ type collector struct {
 	err     error
 }
 
-// streamBuffer is what came over one stream since something was shown.
+// A streamBuffer holds the text of a stream since the last displayed item.
 type streamBuffer struct {
 	name string
 	read *os.File
 	text bytes.Buffer
 }
 
-// stream begins a stream, and returns the end that the program writes to.
+// stream adds a stream and returns its writing end for the program.
 func (c *collector) stream(name string) (*os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -45,13 +45,13 @@ func (c *collector) stream(name string) (*os.File, error) {
 	return w, nil
 }
 
-// follow reads a stream as the program fills it, until it is closed.
+// follow reads a stream until it is closed.
 func (c *collector) follow(p *streamBuffer) {
 	conn, err := p.read.SyscallConn()
 	if err != nil {
 		return
 	}
-	// The lock is held from before the reading until after the keeping: nothing is ever on its way.
+	// Holding the lock from read to append ensures that no text is in transit.
 	for {
 		ended := false
 		if conn.Read(func(fd uintptr) bool {
@@ -66,7 +66,7 @@ func (c *collector) follow(p *streamBuffer) {
 	}
 }
 
-// readAvailable keeps what is in the pipe now.
+// readAvailable appends the bytes that are in the pipe now.
 func (c *collector) readAvailable(p *streamBuffer, fd uintptr) (some, ended bool) {
 	buf := make([]byte, 64<<10)
 	for {
@@ -84,7 +84,7 @@ func (c *collector) readAvailable(p *streamBuffer, fd uintptr) (some, ended bool
 	}
 }
 
-// drain keeps what was printed until now.
+// drain appends everything printed so far.
 func (c *collector) drain() {
 	for _, p := range c.streams {
 		if conn, err := p.read.SyscallConn(); err == nil {
@@ -93,7 +93,7 @@ func (c *collector) drain() {
 	}
 }
 
-// flush makes outputs of what was printed since something was shown.
+// flush turns the text since the last displayed item into outputs.
 func (c *collector) flush() {
 	c.drain()
 	for _, p := range c.streams {
@@ -104,7 +104,7 @@ func (c *collector) flush() {
 	}
 }
 
-// handle does what a message says, and returns the number of the answer it asks for, if it asks for one.
+// handle processes a message. It returns the number of the requested answer, if any.
 func (c *collector) handle(d gonb.Display) (number int, answer bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,7 +113,7 @@ func (c *collector) handle(d gonb.Display) (number int, answer bool) {
 		return number, true
 	}
 	if _, ok := d.Data[gonb.CommMIME]; ok || d.DisplayID != "" {
-		c.fail(fmt.Errorf("the program wants something of the front end; nbrun has none: it shows things, and no more"))
+		c.fail(fmt.Errorf("unsupported message to the front end: nbrun only supports displaying"))
 		return 0, false
 	}
 	c.flush()
@@ -124,7 +124,7 @@ func (c *collector) handle(d gonb.Display) (number int, answer bool) {
 			data[mime] = splitLines(content)
 			c.size += len(content)
 		default:
-			data[mime] = content // bytes are written in base 64, as Jupyter does
+			data[mime] = content // bytes are encoded in base64, like Jupyter
 		}
 	}
 	metadata := d.Metadata
@@ -141,13 +141,13 @@ func (c *collector) fail(err error) {
 	}
 }
 
-// finish returns all outputs. The last is what the system says of a program that ended badly.
+// finish returns all outputs. If the program failed, the last one is its status.
 func (c *collector) finish(status string) ([]any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.drain()
 	if c.size > outputMax {
-		c.fail(fmt.Errorf("it puts out more than %d MiB", outputMax>>20))
+		c.fail(fmt.Errorf("output exceeds %d MiB", outputMax>>20))
 	}
 	if status != "" {
 		for _, p := range c.streams {
@@ -162,7 +162,7 @@ func (c *collector) finish(status string) ([]any, error) {
 	return c.outputs, c.err
 }
 
-// close ends the streams. It waits for those who follow them, who may be waiting for the lock.
+// close closes the streams without the lock, which their readers may hold.
 func (c *collector) close() {
 	for _, p := range c.streams {
 		p.read.Close()

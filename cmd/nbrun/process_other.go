@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// result is what came of a process.
+// A result is the result of a process.
 type result struct {
 	outputs []any
 	status  string
@@ -17,5 +17,5 @@ type result struct {
 }
 
 func runProcess(context.Context, *exec.Cmd, time.Duration, string) (result, error) {
-	return result{}, errors.New("notebooks run on Unix only: they take named pipes")
+	return result{}, errors.New("running notebooks requires Unix: it uses named pipes")
 }

@@ -17,16 +17,16 @@ import (
 	"github.com/volsim/volsim/internal/gonb"
 )
 
-// result is what came of a process.
+// A result is the result of a process.
 type result struct {
 	outputs []any
-	status  string        // how it ended, in the words of the system; empty if well
-	cpu     time.Duration // that it and its children used
+	status  string        // from the system; "" for success
+	cpu     time.Duration // CPU time of the process and its children
 }
 
-// runProcess runs a command with the pipes of GoNB, or without them, and collects what it puts out. When it ends, all processes that
-// it began and that are still of its group end with it. An error is one that is not the command's own; with one there may be
-// outputs, too.
+// runProcess runs a command with GoNB's pipes and collects its output. When the command ends, it
+// kills the remaining processes of its group. The error excludes failures of the command itself.
+// Outputs may be returned together with an error.
 func runProcess(ctx context.Context, cmd *exec.Cmd, limit time.Duration, scratch string) (result, error) {
 	c := &collector{}
 	defer c.close()
@@ -68,16 +68,16 @@ func runProcess(ctx context.Context, cmd *exec.Cmd, limit time.Duration, scratch
 	return r, errors.Join(stopped, ferr, herr)
 }
 
-// wait waits for the end of a command's process, and ends it if the time is over; then it ends the others of its group.
+// wait waits for the command, kills it at the time limit, then kills the rest of its process group.
 func wait(ctx context.Context, cmd *exec.Cmd, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	group := -cmd.Process.Pid
 	over := context.AfterFunc(ctx, func() { _ = syscall.Kill(group, syscall.SIGKILL) })
-	_ = cmd.Wait() // the process state tells the rest
+	_ = cmd.Wait() // the process state has the details
 	if !over() {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return fmt.Errorf("it was still running after %v, and was ended", limit)
+			return fmt.Errorf("killed after the time limit of %v", limit)
 		}
 		return ctx.Err()
 	}
@@ -89,7 +89,7 @@ func wait(ctx context.Context, cmd *exec.Cmd, limit time.Duration) error {
 type pipes struct {
 	toPath, fromPath string
 	to, from         *os.File
-	keep             *os.File // keeps the program's pipe open while the program has not opened it
+	keep             *os.File // keeps the program's pipe open until the program has opened it
 }
 
 func openPipes(dir string) (p *pipes, err error) {
@@ -101,7 +101,7 @@ func openPipes(dir string) (p *pipes, err error) {
 	}()
 	for _, path := range []string{p.toPath, p.fromPath} {
 		if err := syscall.Mkfifo(path, 0o600); err != nil {
-			return nil, fmt.Errorf("make a named pipe %s: %w", path, err)
+			return nil, fmt.Errorf("create named pipe %s: %w", path, err)
 		}
 	}
 	if p.to, err = os.OpenFile(p.toPath, os.O_RDONLY|syscall.O_NONBLOCK, 0); err != nil {
@@ -110,11 +110,11 @@ func openPipes(dir string) (p *pipes, err error) {
 	if p.keep, err = os.OpenFile(p.toPath, os.O_WRONLY, 0); err != nil {
 		return nil, err
 	}
-	p.from, err = os.OpenFile(p.fromPath, os.O_RDWR|syscall.O_NONBLOCK, 0) // does not wait for the program
+	p.from, err = os.OpenFile(p.fromPath, os.O_RDWR|syscall.O_NONBLOCK, 0) // opens without waiting for the program
 	return p, err
 }
 
-// serve does what the program says until it is over.
+// serve processes the program's messages until the pipe ends.
 func (p *pipes) serve(c *collector) error {
 	gonb.Register()
 	messages, answers := gob.NewDecoder(p.to), gob.NewEncoder(p.from)
@@ -125,9 +125,9 @@ func (p *pipes) serve(c *collector) error {
 			return nil
 		}
 		if err != nil {
-			// The program must not wait for answers that never come; and so it ends, at the latest by its time limit.
+			// Keep reading, so that the program does not block and ends within its time limit.
 			_, _ = io.Copy(io.Discard, p.to)
-			return fmt.Errorf("a message of the program's on $%s cannot be read: %w", gonb.PipeEnv, err)
+			return fmt.Errorf("read message on $%s: %w", gonb.PipeEnv, err)
 		}
 		if number, ok := c.handle(d); ok {
 			if err := answers.Encode(gonb.Answer(number)); err != nil {
@@ -137,7 +137,8 @@ func (p *pipes) serve(c *collector) error {
 	}
 }
 
-// end lets serve read what there still is, and then return. A process that got away could hold the pipe: so not for ever.
+// end lets serve read the remaining messages and return. A surviving process could keep the pipe
+// open, hence the deadline.
 func (p *pipes) end() {
 	p.keep.Close()
 	_ = p.to.SetReadDeadline(time.Now().Add(time.Second))

@@ -14,40 +14,42 @@ import (
 	"github.com/volsim/volsim/internal/gonb"
 )
 
-// buildLimit is how long a compilation may take, and a shell command: either may be the first to compile all that a notebook uses.
+// buildLimit is the time limit of a compilation or shell command. Either may be the first to
+// compile all dependencies.
 const buildLimit = 15 * time.Minute
 
-// run is one notebook being run, cell by cell.
+// A run is one run of a notebook.
 type run struct {
 	ctx        context.Context
 	limit      time.Duration // of a cell
-	optimistic bool          // see memory.unheard
-	folder     string        // the notebook's
-	scratch    string        // the module that cells are compiled in, and the pipes beside it
-	env        []string      // what %env set
+	optimistic bool          // see memory.isIndependent
+	folder     string        // of the notebook
+	scratch    string        // contains the module of the cells, and the pipes
+	env        []string      // variables set by %env
 	memory     memory
-	program    *program // that the cells at hand are in
+	program    *program // program of the current cells
 	cost       cost
 }
 
-// cost is what the run of a notebook took.
+// A cost is what the run of a notebook used.
 type cost struct {
 	cells, builds int
 	cpu           time.Duration
 }
 
-// program is a compiled program, and the cells that it stands for.
+// A program is a compiled program for several cells.
 type program struct {
 	path  string
-	cells map[int]memory // what is in memory after each
+	cells map[int]memory // memory after each cell
 }
 
-// errCell is the failure of a cell that was not to fail.
-var errCell = errors.New("the cell failed")
+// errCell is the error of a cell that failed unexpectedly.
+var errCell = errors.New("cell failed")
 
-// runNotebook runs all cells of a notebook in order, and puts their outputs in it. It ends at the first cell that fails and is not
-// meant to; its outputs are in the notebook, too. A hopeful run links more cells together than is right in all cases, so that only
-// outputs that were expected can be relied on.
+// runNotebook runs all cells of a notebook in order and stores their outputs in it. It stops at the
+// first cell that fails without the tag raises-exception. An optimistic run links more cells
+// together than is safe in general, so its outputs are reliable only if they equal the expected
+// ones.
 func runNotebook(ctx context.Context, n *notebook, folder string, limit time.Duration, hopeful bool) (cost, error) {
 	scratch, err := os.MkdirTemp("", "nbrun-")
 	if err != nil {
@@ -126,7 +128,7 @@ func (r *run) cell(codes []*code) (outputs []any, err error) {
 		if text, err := r.build(codes); err != nil {
 			return outputs, err
 		} else if text != "" {
-			return append(outputs, errorOutput(text)), fmt.Errorf("%w: it does not compile:\n%s", errCell, text)
+			return append(outputs, errorOutput(text)), fmt.Errorf("%w: compilation failed:\n%s", errCell, text)
 		}
 	}
 	r.memory = r.program.cells[c.number]
@@ -134,8 +136,8 @@ func (r *run) cell(codes []*code) (outputs []any, err error) {
 	return append(outputs, outs...), err
 }
 
-// command runs one that is not Go. One that fails ends the cell; GoNB says so on standard error and goes on, to what does not
-// compile then.
+// command runs a line that is not Go. A failing command ends the cell. GoNB instead prints the
+// error and continues.
 func (r *run) command(cmd command) ([]any, error) {
 	if !cmd.shell {
 		if _, ok := cmd.setting("env"); !ok {
@@ -157,18 +159,18 @@ func (r *run) command(cmd command) ([]any, error) {
 	got, err := runProcess(r.ctx, shell, buildLimit, r.scratch)
 	r.cost.cpu += got.cpu
 	if err == nil && got.status != "" {
-		err = fmt.Errorf("%w: the shell says %s", errCell, got.status)
+		err = fmt.Errorf("%w: shell command: %s", errCell, got.status)
 	}
 	return got.outputs, err
 }
 
-// environment is that of everything a cell runs.
+// environment returns the environment of everything that a cell runs.
 func (r *run) environment() []string {
 	return append(append(os.Environ(), gonb.FolderEnv+"="+r.folder, gonb.ScratchEnv+"="+r.module()), r.env...)
 }
 
-// copyChecksums takes the checksums of modules in folders of this machine for the module of the cells: it uses what they use, and so
-// nothing needs to be asked of anybody.
+// copyChecksums copies the checksums of locally replaced modules to the module of the cells, so
+// that no network access is needed.
 func (r *run) copyChecksums() error {
 	mod, err := os.ReadFile(filepath.Join(r.module(), "go.mod"))
 	if err != nil {
@@ -196,9 +198,9 @@ func (r *run) copyChecksums() error {
 	return os.WriteFile(filepath.Join(r.module(), "go.sum"), sums.Bytes(), 0o600)
 }
 
-// build makes the program of the first of these cells, and of those after it that can be in one program with it: linking is most
-// of what a cell costs. If that does not compile, the first is compiled alone, to be sure whose fault it is. The text is what the
-// compiler said of it.
+// build builds the program of the first cell and of the following cells that can share it, because
+// linking is most of the cost of a cell. If that fails, it compiles the first cell alone, to
+// attribute the error. It returns the compiler's output.
 func (r *run) build(codes []*code) (text string, err error) {
 	p := &program{path: filepath.Join(r.scratch, "program"), cells: map[int]memory{}}
 	m, err := r.memory.with(codes[0].decls)
@@ -229,7 +231,7 @@ func (r *run) build(codes []*code) (text string, err error) {
 	return r.compile(p, m, codes[:1])
 }
 
-// compile makes one program of these cells.
+// compile compiles one program for the cells.
 func (r *run) compile(p *program, m memory, cells []*code) (text string, err error) {
 	cellsText, dispatch, err := compose(m, cells)
 	if err != nil {
@@ -241,7 +243,7 @@ func (r *run) compile(p *program, m memory, cells []*code) (text string, err err
 		}
 	}
 	r.cost.builds++
-	// Nobody debugs these programs, so they are linked without what debuggers need, which is half the cost.
+	// Omitting debug information halves the cost of linking.
 	text, err = r.tool("build", "-mod=mod", "-ldflags=-s -w", "-o", p.path, ".")
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && r.ctx.Err() == nil {
@@ -263,14 +265,14 @@ func (r *run) tool(args ...string) (text string, err error) {
 	return string(out), err
 }
 
-// execute runs a cell's main function, in a process of its own.
+// execute runs the main function of a cell in a separate process.
 func (r *run) execute(c *code) ([]any, error) {
 	cmd := exec.Command(r.program.path, c.args...)
 	cmd.Dir, cmd.Env = r.folder, append(r.environment(), fmt.Sprintf("%s=%d", cellEnv, c.number))
 	got, err := runProcess(r.ctx, cmd, r.limit, r.scratch)
 	r.cost.cpu += got.cpu
 	if err == nil && got.status != "" {
-		err = fmt.Errorf("%w: its program ended with %s", errCell, got.status)
+		err = fmt.Errorf("%w: program ended with %s", errCell, got.status)
 	}
 	return got.outputs, err
 }

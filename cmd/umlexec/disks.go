@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// parseSize reads a number of bytes, with K, M, G or T (powers of 1024) after it.
+// parseSize parses a number of bytes with an optional suffix K, M, G or T (powers of 1024).
 func parseSize(text string) (int64, error) {
 	digits := strings.TrimRight(text, "KMGT")
 	shift := 0
@@ -19,22 +19,22 @@ func parseSize(text string) (int64, error) {
 	}
 	size, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || size <= 0 || size<<shift>>shift != size {
-		return 0, fmt.Errorf("%q is not a size, as 512M is", text)
+		return 0, fmt.Errorf("invalid size %q: want a size such as 512M", text)
 	}
 	return size << shift, nil
 }
 
-// tempFiles are the files of disks that go with the guest.
+// tempFiles are the files of temporary disks.
 type tempFiles []string
 
-// makeDisks makes the disks that are asked for by size, and gives the guest all of them, in order.
+// makeDisks creates the disks that are given by size and adds all disks to the guest, in order.
 func makeDisks(o *options) (tempFiles, error) {
 	var made tempFiles
 	for _, disk := range o.disks {
 		size, err := parseSize(disk)
 		if err != nil { // a path
 			if _, statErr := os.Stat(disk); statErr != nil {
-				return nil, errors.Join(fmt.Errorf("disk %q is neither a size nor a file: %w", disk, statErr), made.remove())
+				return nil, errors.Join(fmt.Errorf("invalid disk %q: want a size or a file: %w", disk, statErr), made.remove())
 			}
 			o.guest.Disks = append(o.guest.Disks, disk)
 			continue
@@ -51,7 +51,7 @@ func makeDisks(o *options) (tempFiles, error) {
 	return made, nil
 }
 
-// makeDisk makes an empty file, which takes no room before it is written.
+// makeDisk creates an empty sparse file.
 func makeDisk(size int64) (string, error) {
 	f, err := os.CreateTemp("", "umlexec-disk-")
 	if err != nil {

@@ -5,10 +5,10 @@ import (
 	"os"
 )
 
-// deviceMapper gives nil if this process may use a device-mapper of this machine.
+// deviceMapper returns nil if this process can use a device-mapper of this machine.
 func deviceMapper() error {
 	if os.Geteuid() != 0 {
-		return errors.New("this is not root")
+		return errors.New("not root")
 	}
 	control, err := os.OpenFile("/dev/mapper/control", os.O_RDWR, 0)
 	if err != nil {

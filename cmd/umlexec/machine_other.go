@@ -4,4 +4,4 @@ package main
 
 import "errors"
 
-func deviceMapper() error { return errors.New("this is not Linux") }
+func deviceMapper() error { return errors.New("not Linux") }

@@ -1,11 +1,13 @@
-// Command umlexec runs a program as root in a User-Mode-Linux guest of its own (see package guest), or, with -native, right
-// here where this machine has what the guest would be for: root and a device-mapper. It is made for
+// Command umlexec runs a program as root in a User-Mode-Linux guest (see package guest). With
+// -native it runs the program on this machine if that has root and a device-mapper, which are what
+// the guest provides. It is made for
 //
 //	go test -exec "umlexec -native" ./...
 //
-// and so it passes on the working directory, the environment, the output as it comes and the exit status; the files that go
-// test asks a test binary for (profiles, coverage) are written. An interrupt is passed on; who does not end of it within a few
-// seconds is ended. What umlexec itself has to say it says on standard error, with the exit status 125.
+// so it passes on the working directory, the environment, the output and the exit status, and lets
+// a test binary write its profiles and coverage data. It forwards interrupts. A program that does
+// not end within a few seconds of an interrupt is killed. Errors of umlexec itself go to standard
+// error, with exit status 125.
 package main
 
 import (
@@ -24,10 +26,12 @@ import (
 )
 
 const (
-	exitFailed = 125 // the exit status of what went wrong with the guest, and not in it
-	// grace is how long a program may take to end after it was asked to. "go test" kills five seconds after it asked.
+	exitFailed = 125 // exit status for errors of the guest, as opposed to errors in it
+	// grace is how long a program may take to end after a signal. "go test" kills five seconds
+	// after its signal.
 	grace = 3 * time.Second
-	// deadlineSlack is how long a test binary may run on after its own deadline. "go test" gives it a minute.
+	// deadlineSlack is how long a test binary may run after its own deadline. "go test" allows a
+	// minute.
 	deadlineSlack = 30 * time.Second
 )
 
@@ -36,13 +40,13 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// options are those of the command line.
+// options are the flags of the command.
 type options struct {
 	guest   guest.Config
 	native  bool
 	which   bool
 	timeout time.Duration
-	disks   []string // paths, or sizes of disks that are made
+	disks   []string // paths, or sizes of disks to create
 	program []string
 }
 
@@ -54,21 +58,21 @@ func parse(args []string, output io.Writer) (options, error) {
 		fmt.Fprintln(output, "usage: umlexec [flags] program [arguments]\n\nRuns the program as root in a User-Mode-Linux guest.")
 		flags.PrintDefaults()
 	}
-	flags.BoolVar(&o.native, "native", false, "run the program here, without a guest, if this is root on a machine with a device-mapper")
-	flags.BoolVar(&o.which, "which", false, "run nothing: tell where a program would run; the exit status is 1 if nowhere")
-	flags.DurationVar(&o.timeout, "timeout", 0, "kill the guest after so long; 0 is half a minute more than a test binary's -test.timeout")
-	flags.StringVar(&o.guest.Kernel, "kernel", "", "the guest's kernel; by default linux.uml")
-	verbose := flags.Bool("console", false, "show what the guest's kernel prints, on standard error")
-	flags.BoolVar(&o.guest.RAID6, "raid6", false, "let the kernel prepare for RAID 6, which takes two thirds of a second")
-	flags.Func("mem", "`size` of the guest's memory, as 512M or 2G; 1G by default", func(text string) (err error) {
+	flags.BoolVar(&o.native, "native", false, "run the program without a guest if this is root on a machine with a device-mapper")
+	flags.BoolVar(&o.which, "which", false, "print where a program would run, without running it; exit with status 1 if nowhere")
+	flags.DurationVar(&o.timeout, "timeout", 0, "kill the guest after this `duration` (default 30s more than a test binary's -test.timeout)")
+	flags.StringVar(&o.guest.Kernel, "kernel", "", "`path` of the guest's kernel (default linux.uml)")
+	verbose := flags.Bool("console", false, "print the console of the guest's kernel to standard error")
+	flags.BoolVar(&o.guest.RAID6, "raid6", false, "enable RAID 6, which delays the boot by two thirds of a second")
+	flags.Func("mem", "`size` of the guest's memory, such as 512M or 2G (default 1G)", func(text string) (err error) {
 		o.guest.Memory, err = parseSize(text)
 		return err
 	})
-	flags.Func("disk", "`size or path` of a disk, for /dev/ubda and so on: of a size it is empty and goes with the guest; may be given up to eight times", func(text string) error {
+	flags.Func("disk", "`size or path` of a disk, as /dev/ubda and so on; a disk given by size is empty and temporary; repeatable up to eight times", func(text string) error {
 		o.disks = append(o.disks, text)
 		return nil
 	})
-	flags.Func("writable", "`folder` of this machine that the guest may write in; may be given several times", func(text string) error {
+	flags.Func("writable", "`folder` of this machine that the guest may write to; repeatable", func(text string) error {
 		o.guest.Writable = append(o.guest.Writable, text)
 		return nil
 	})
@@ -78,7 +82,7 @@ func parse(args []string, output io.Writer) (options, error) {
 	o.program = flags.Args()
 	if len(o.program) == 0 && !o.which {
 		flags.Usage()
-		return o, errors.New("no program to run")
+		return o, errors.New("no program: specify one")
 	}
 	if *verbose {
 		o.guest.Console = os.Stderr
@@ -86,7 +90,7 @@ func parse(args []string, output io.Writer) (options, error) {
 	return o, nil
 }
 
-// run runs the command line and returns the exit status.
+// run executes the command line and returns the exit status.
 func run(args []string, stdout, stderr *os.File) int {
 	o, err := parse(args, stderr)
 	switch {
@@ -96,7 +100,7 @@ func run(args []string, stdout, stderr *os.File) int {
 		fmt.Fprintln(stderr, "umlexec:", err)
 		return exitFailed
 	}
-	here := errors.New("a guest was asked for: no -native")
+	here := errors.New("-native is not set")
 	if o.native {
 		here = deviceMapper()
 	}
@@ -114,10 +118,10 @@ func run(args []string, stdout, stderr *os.File) int {
 	return 0
 }
 
-// printWhich tells in a line where a program would run.
+// printWhich prints where a program would run.
 func printWhich(o options, here error, stdout io.Writer) int {
 	if here == nil {
-		fmt.Fprintln(stdout, "on this machine: it has a device-mapper, and this is root")
+		fmt.Fprintln(stdout, "on this machine: root with a device-mapper")
 		return 0
 	}
 	if err := guest.Probe(o.guest); err != nil {
@@ -128,7 +132,7 @@ func printWhich(o options, here error, stdout io.Writer) int {
 	return 0
 }
 
-// status is the exit status of an error, about which all is said that is not the program's own.
+// status returns the exit status for an error, and prints errors that are not the program's own.
 func status(err error, stderr io.Writer) int {
 	var inside *guest.ExitError
 	var outside *exec.ExitError
@@ -142,7 +146,7 @@ func status(err error, stderr io.Writer) int {
 	return exitFailed
 }
 
-// runNative runs the program on this machine. It gets the signals; who asked knows whether it ends.
+// runNative runs the program on this machine and forwards signals.
 func runNative(program []string, signals <-chan os.Signal, stderr io.Writer) int {
 	command := exec.Command(program[0], program[1:]...)
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -151,7 +155,7 @@ func runNative(program []string, signals <-chan os.Signal, stderr io.Writer) int
 	}
 	go func() {
 		for s := range signals {
-			// It fails when the program has ended.
+			// Fails if the program has already ended.
 			_ = command.Process.Signal(s)
 		}
 	}()
@@ -164,7 +168,7 @@ func runNative(program []string, signals <-chan os.Signal, stderr io.Writer) int
 // runInGuest runs the program in a guest.
 func runInGuest(o options, signals <-chan os.Signal, stdout, stderr *os.File) (err error) {
 	if guest.HasRaceDetector(o.program[0]) {
-		return fmt.Errorf("%s has the race detector in it, which does not run in a guest: go test without -race", o.program[0])
+		return fmt.Errorf("%s is built with the race detector, which does not run in a guest: use go test without -race", o.program[0])
 	}
 	asked := requirementsOf(o.program[1:])
 	o.guest.Writable = append(o.guest.Writable, asked.writes...)
@@ -173,7 +177,7 @@ func runInGuest(o options, signals <-chan os.Signal, stdout, stderr *os.File) (e
 	}
 	o.guest.Stdout, o.guest.Stderr = stdout, stderr
 	if sameFile(stdout, stderr) {
-		o.guest.Stderr = stdout // all comes in order
+		o.guest.Stderr = stdout // preserves the order of both
 	}
 	made, err := makeDisks(&o)
 	if err != nil {
@@ -184,7 +188,7 @@ func runInGuest(o options, signals <-chan os.Signal, stdout, stderr *os.File) (e
 	defer stop(nil)
 	if o.timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("it ran for %v", o.timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("time limit of %v exceeded", o.timeout))
 		defer cancel()
 	}
 	g, err := guest.Start(ctx, o.guest, o.program...)
@@ -194,13 +198,13 @@ func runInGuest(o options, signals <-chan os.Signal, stdout, stderr *os.File) (e
 	go func() {
 		for s := range signals {
 			g.Signal(s.(syscall.Signal))
-			time.AfterFunc(grace, func() { stop(fmt.Errorf("it got %q, and did not end within %v", s, grace)) })
+			time.AfterFunc(grace, func() { stop(fmt.Errorf("not ended within %[2]v after signal %[1]q", s, grace)) })
 		}
 	}()
 	return g.Wait()
 }
 
-// sameFile tells whether two files are one.
+// sameFile reports whether two open files are the same file.
 func sameFile(a, b *os.File) bool {
 	as, err := a.Stat()
 	if err != nil {

@@ -7,19 +7,20 @@ import (
 	"time"
 )
 
-// testRequirements is what the flags of a test binary ask of the place where it runs.
+// testRequirements are what the flags of a test binary require of its environment.
 type testRequirements struct {
-	writes  []string      // folders
-	timeout time.Duration // 0 is none
+	writes  []string      // folders to write to
+	timeout time.Duration // 0 if there is none
 }
 
-// outputFiles are a test binary's flags whose value is a file that it writes.
+// outputFiles are the test flags whose value is an output file.
 var outputFiles = []string{"blockprofile", "coverprofile", "cpuprofile", "memprofile", "mutexprofile", "testlogfile", "trace"}
 
-// outputFolders are those whose value is a folder.
+// outputFolders are the test flags whose value is an output folder.
 var outputFolders = []string{"fuzzcachedir", "gocoverdir", "outputdir"}
 
-// requirementsOf reads the arguments of a program as those of a test binary. Those of another program ask for nothing.
+// requirementsOf parses the arguments of a program as those of a test binary. Other programs have
+// no requirements.
 func requirementsOf(args []string) testRequirements {
 	var a testRequirements
 	values := map[string]string{}

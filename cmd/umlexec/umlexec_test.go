@@ -19,7 +19,7 @@ import (
 	"github.com/volsim/volsim/internal/guest"
 )
 
-func TestAskedOfATestBinary(t *testing.T) {
+func TestRequirementsOf(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want testRequirements
@@ -38,7 +38,7 @@ func TestAskedOfATestBinary(t *testing.T) {
 	}
 }
 
-func TestSizes(t *testing.T) {
+func TestParseSize(t *testing.T) {
 	for text, want := range map[string]int64{"1": 1, "3K": 3 << 10, "512M": 512 << 20, "2G": 2 << 30, "1T": 1 << 40} {
 		if got, err := parseSize(text); err != nil || got != want {
 			t.Errorf("%s: got %d, %v; want %d", text, got, err, want)
@@ -51,8 +51,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// umlexec builds the command, without the race detector, and skips where no guest can run. Files that it or a guest leaves in
-// TMPDIR fail the test.
+// umlexec builds the command without the race detector, and skips the test if no guest can run. Files left in TMPDIR fail
+// the test.
 func umlexec(t *testing.T) string {
 	t.Helper()
 	if err := guest.Probe(guest.Config{}); err != nil && !guest.HasRaceDetector("/proc/self/exe") {
@@ -69,16 +69,16 @@ func umlexec(t *testing.T) string {
 	t.Setenv("TMPDIR", folder)
 	t.Cleanup(func() {
 		left, err := filepath.Glob(filepath.Join(folder, "*"))
-		// What go test leaves when it is killed is not ours.
+		// A killed go test leaves its own files.
 		left = slices.DeleteFunc(left, func(p string) bool { return strings.HasPrefix(filepath.Base(p), "go-build") })
 		if err := errors.Join(err, os.RemoveAll(folder)); err != nil || len(left) != 0 {
-			t.Errorf("files are left: %v, %v", left, err)
+			t.Errorf("leaked files: %v, %v", left, err)
 		}
 	})
 	return program
 }
 
-// goTest is "go test" of testdata/inside in a guest.
+// goTest returns the command "go test" of testdata/inside in a guest.
 func goTest(t *testing.T, program, want string, flags ...string) *exec.Cmd {
 	t.Helper()
 	args := append([]string{"test", "-exec", program, "-count=1"}, flags...)
@@ -94,31 +94,31 @@ func TestGoTestInAGuest(t *testing.T) {
 		name, want string
 		flags      []string
 		status     int
-		says       []string
+		text       []string
 	}{
 		{"passes", "", []string{"-v", "-coverprofile=" + profile}, 0, []string{"--- PASS: TestInside", "kernel: mem=1024M ", "ok  \t"}},
-		{"fails", "fail", nil, 1, []string{"--- FAIL: TestInside", "fails, as it should", "FAIL\t"}},
+		{"fails", "fail", nil, 1, []string{"--- FAIL: TestInside", "fails as requested", "FAIL\t"}},
 		{"runs into its own deadline", "slow", []string{"-timeout=1s"}, 1, []string{"panic: test timed out after 1s", "FAIL\t"}},
 		{"has the race detector", "", []string{"-race"}, 1, []string{"go test without -race", "FAIL\t"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, err := exec.LookPath("gcc"); err != nil && slices.Contains(c.flags, "-race") {
-				t.Skipf("the race detector takes a C compiler: %v", err)
+				t.Skipf("the race detector requires a C compiler: %v", err)
 			}
 			command := goTest(t, program, c.want, c.flags...)
 			output, err := command.CombinedOutput()
 			if got := command.ProcessState.ExitCode(); got != c.status {
 				t.Errorf("exit status %d, want %d (%v)", got, c.status, err)
 			}
-			for _, says := range c.says {
-				if !bytes.Contains(output, []byte(says)) {
-					t.Errorf("does not say %q:\n%s", says, output)
+			for _, text := range c.text {
+				if !bytes.Contains(output, []byte(text)) {
+					t.Errorf("no %q in the output:\n%s", text, output)
 				}
 			}
 		})
 	}
 	if text, err := os.ReadFile(profile); err != nil || !bytes.HasPrefix(text, []byte("mode: ")) {
-		t.Errorf("the coverage profile: %v, %.20q", err, text)
+		t.Errorf("coverage profile: %v, %.20q", err, text)
 	}
 }
 
@@ -132,11 +132,11 @@ func TestInterrupt(t *testing.T) {
 		name, deaf string
 		signal     syscall.Signal
 		status     int
-		says       string
+		text       string
 	}{
-		{"is passed on", "", syscall.SIGINT, 0, "got interrupt\n"},
-		{"of one that does not care ends the guest", "1", syscall.SIGINT, exitFailed, "did not end within 3s"},
-		{"by SIGQUIT tells what it does", "1", syscall.SIGQUIT, 2, "goroutine "},
+		{"is forwarded", "", syscall.SIGINT, 0, "got interrupt\n"},
+		{"ends a guest that ignores it", "1", syscall.SIGINT, exitFailed, "not ended within 3s"},
+		{"by SIGQUIT prints stacks", "1", syscall.SIGQUIT, 2, "goroutine "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			command := exec.Command(program, binary, "-test.run=Inside")
@@ -152,10 +152,10 @@ func TestInterrupt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var said strings.Builder
+			var out strings.Builder
 			lines := bufio.NewScanner(output)
 			for lines.Scan() {
-				fmt.Fprintln(&said, lines.Text())
+				fmt.Fprintln(&out, lines.Text())
 				if lines.Text() == "hanging" {
 					if err := command.Process.Signal(c.signal); err != nil {
 						t.Fatal(err)
@@ -163,8 +163,8 @@ func TestInterrupt(t *testing.T) {
 				}
 			}
 			err = command.Wait()
-			if got := command.ProcessState.ExitCode(); got != c.status || !strings.Contains(said.String(), c.says) {
-				t.Errorf("exit status %d (%v), want %d, and %q in\n%s", got, err, c.status, c.says, said.String())
+			if got := command.ProcessState.ExitCode(); got != c.status || !strings.Contains(out.String(), c.text) {
+				t.Errorf("exit status %d (%v), want %d, and %q in\n%s", got, err, c.status, c.text, out.String())
 			}
 		})
 	}
@@ -181,8 +181,8 @@ func TestDisksByPathAndSize(t *testing.T) {
 	if want := "/dev/ubda /dev/ubdb\n1048576\n3145728\n"; err != nil || string(output) != want {
 		t.Errorf("got %v, %q; want %q", err, output, want)
 	}
-	if output, err := exec.Command(program, "-disk=/no/such/disk", "true").CombinedOutput(); err == nil || !bytes.Contains(output, []byte("neither a size nor a file")) {
-		t.Errorf("a disk that is not there: %v, %s", err, output)
+	if output, err := exec.Command(program, "-disk=/no/such/disk", "true").CombinedOutput(); err == nil || !bytes.Contains(output, []byte("want a size or a file")) {
+		t.Errorf("missing disk: %v, %s", err, output)
 	}
 }
 
@@ -193,7 +193,7 @@ func TestWhich(t *testing.T) {
 	}
 	output, err := exec.Command(program, "-which", "-kernel=/no/such/kernel").CombinedOutput()
 	if err == nil || !bytes.Contains(output, []byte("install the package user-mode-linux")) {
-		t.Errorf("without a kernel: got %v, %q", err, output)
+		t.Errorf("missing kernel: got %v, %q", err, output)
 	}
 	want := "in User-Mode-Linux guests"
 	if deviceMapper() == nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// contactTimeout is how long a server has to answer at first.
+// contactTimeout is the time limit of the first requests to a server.
 const contactTimeout = 10 * time.Second
 
 type controllersOptions struct {
@@ -40,13 +40,13 @@ func newControllers() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "controllers",
 		Short: "Run controllers against a real kube-apiserver",
-		Long: "controllers runs parts of the control plane, as they run in a simulated cluster, against the API server of a\n" +
-			"kubeconfig, until it is interrupted. Without --only these are the storage controllers.\n\n" +
-			"What they stand for must not run beside them: switch it off in kube-controller-manager, as with\n" +
-			"--controllers=*,-persistentvolume-binder-controller; --list tells the names. Of several processes one acts, the one that\n" +
-			"holds the Lease; the others wait. Who loses it stops with an error.\n\n" +
-			"The scheduler looks at what matters to volumes, and at little else.\n" +
-			"Each part asks the server under a user agent of its own name, without a limit of requests but the server's.",
+		Long: "controllers runs components of the simulated control plane against the API server of a kubeconfig, until it is\n" +
+			"interrupted. The default components are the storage controllers.\n\n" +
+			"Disable the controllers that they replace in kube-controller-manager, for example with\n" +
+			"--controllers=*,-persistentvolume-binder-controller; --list prints the names. Of several processes only the holder of\n" +
+			"the Lease acts; the others wait. A process that loses the Lease exits with an error.\n\n" +
+			"The scheduler considers volumes and little else.\n" +
+			"Each component uses its name as user agent. The client does not limit the rate of requests.",
 		Example: "  volsim controllers --kubeconfig ~/.kube/config\n" +
 			"  volsim controllers --kubeconfig ~/.kube/config --context staging --only pvcontroller,pvcprotection --trace\n" +
 			"  volsim controllers --list",
@@ -59,32 +59,32 @@ func newControllers() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says where the API server is (required)")
-	flags.StringVar(&o.context, "context", "", "context of the kubeconfig (default its current one)")
-	flags.StringSliceVar(&o.only, "only", nil, "`parts` to run, separated by commas (default the storage controllers; see --list)")
-	flags.BoolVar(&o.list, "list", false, "tell which parts there are, and what they stand for")
-	flags.BoolVar(&o.trace, "trace", false, "print all that the parts do and hear, a line each, not only what it means for a volume")
-	flags.BoolVar(&o.elect, "leader-elect", true, "act only while holding the lease")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the API server (required)")
+	flags.StringVar(&o.context, "context", "", "context of the kubeconfig (default its current context)")
+	flags.StringSliceVar(&o.only, "only", nil, "comma-separated `components` to run (default the storage controllers; see --list)")
+	flags.BoolVar(&o.list, "list", false, "list the components and the upstream controllers that they replace")
+	flags.BoolVar(&o.trace, "trace", false, "print every action and cache delivery, not only changes to volumes")
+	flags.BoolVar(&o.elect, "leader-elect", true, "act only while holding the Lease")
 	o.lease.addFlags(cmd)
 	return cmd
 }
 
 func listComponents(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "PART\tSTANDS FOR\tWITHOUT --only")
+	fmt.Fprintln(w, "COMPONENT\tREPLACES\tDEFAULT")
 	for _, p := range cluster.RemoteComponents() {
-		runs := ""
+		enabled := ""
 		if p.Storage {
-			runs = "runs"
+			enabled = "yes"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", p.Name, p.Replaces, runs)
+		fmt.Fprintf(w, "%s\t%s\t%s\n", p.Name, p.Replaces, enabled)
 	}
 	return w.Flush()
 }
 
 func controllers(ctx context.Context, out, errs io.Writer, o controllersOptions) error {
 	if o.only != nil && len(o.only) == 0 {
-		return errors.New("--only: name a part; see --list")
+		return errors.New("--only is empty: specify a component (see --list)")
 	}
 	cfg, err := o.restConfig()
 	if err != nil {
@@ -99,7 +99,7 @@ func controllers(ctx context.Context, out, errs io.Writer, o controllersOptions)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "server  %s, %s\nparts   %s\n", cfg.Host, server, strings.Join(o.components(), ", "))
+	fmt.Fprintf(out, "server      %s, %s\ncomponents  %s\n", cfg.Host, server, strings.Join(o.components(), ", "))
 	told := newPrinter(out, errs, o.trace)
 	defer told.close()
 	log.Watch(told.record)
@@ -121,7 +121,7 @@ func controllers(ctx context.Context, out, errs io.Writer, o controllersOptions)
 // restConfig reads the kubeconfig.
 func (o controllersOptions) restConfig() (*clientrest.Config, error) {
 	if o.kubeconfig == "" {
-		return nil, errors.New("--kubeconfig: name a file; controllers never choose a server by themselves")
+		return nil, errors.New("--kubeconfig is required: specify a file")
 	}
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
 		&clientcmd.ClientConfigLoadingRules{ExplicitPath: o.kubeconfig},
@@ -133,7 +133,7 @@ func (o controllersOptions) restConfig() (*clientrest.Config, error) {
 	return cfg, nil
 }
 
-// components are the names of the parts that run.
+// components returns the names of the components that run.
 func (o controllersOptions) components() []string {
 	var names []string
 	for _, p := range cluster.RemoteComponents() {
@@ -144,7 +144,7 @@ func (o controllersOptions) components() []string {
 	return names
 }
 
-// serverVersion asks the server for its version, and whether it knows who asks.
+// serverVersion returns the version of the server, and checks that it accepts the credentials.
 func serverVersion(ctx context.Context, cfg *clientrest.Config) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, contactTimeout)
 	defer cancel()
@@ -161,7 +161,7 @@ func serverVersion(ctx context.Context, cfg *clientrest.Config) (string, error) 
 	}
 	var v version.Info
 	if err := json.Unmarshal(raw, &v); err != nil || v.GitVersion == "" {
-		return "", fmt.Errorf("reach %s: the answer is not that of a kube-apiserver", cfg.Host)
+		return "", fmt.Errorf("reach %s: response is not from a kube-apiserver", cfg.Host)
 	}
 	return v.GitVersion, nil
 }

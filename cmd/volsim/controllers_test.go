@@ -25,7 +25,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// asCommand is the variable that makes the test's own program the command.
+// asCommand is the environment variable that makes the test binary act as volsim.
 const asCommand = "VOLSIM_TEST_COMMAND"
 
 func TestMain(m *testing.M) {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// bare is an API server that has no controllers.
+// A bare is an API server without controllers.
 type bare struct {
 	t      *testing.T
 	server *fake.Server
@@ -49,8 +49,8 @@ func newBare(t *testing.T) *bare {
 	return &bare{t: t, server: server, user: server.Client(sim.DirectCaller())}
 }
 
-// door opens a way in by HTTPS, and returns a kubeconfig for it.
-func (b *bare) door() (kubeconfig string, shut func()) {
+// listen serves the API over HTTPS and returns a kubeconfig for it.
+func (b *bare) listen() (kubeconfig string, shut func()) {
 	b.t.Helper()
 	l, err := apiserver.Listen(apiserver.ListenConfig{
 		Handler: apiserver.NewHandler(b.server, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.DirectCaller() }}),
@@ -73,7 +73,7 @@ func (b *bare) door() (kubeconfig string, shut func()) {
 	return kubeconfig, shut
 }
 
-// bind makes a volume and a claim, and waits until they are bound.
+// bind creates a volume and a claim and waits until they are bound.
 func (b *bare) bind(name string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
@@ -104,10 +104,10 @@ func (b *bare) bind(name string) {
 			return
 		}
 	}
-	b.t.Fatalf("claim %s was not bound", name)
+	b.t.Fatalf("claim %s not bound", name)
 }
 
-// holder is who holds the lease.
+// holder returns the holder of the lease.
 func (b *bare) holder() string {
 	b.t.Helper()
 	lease, err := b.user.CoordinationV1().Leases("kube-system").Get(b.t.Context(), "volsim-controllers", metav1.GetOptions{})
@@ -120,16 +120,16 @@ func (b *bare) holder() string {
 	return *lease.Spec.HolderIdentity
 }
 
-// running is a "volsim controllers" that runs.
+// A running is a running "volsim controllers".
 type running struct {
-	t          *testing.T
-	lines      <-chan string // of its output
-	complaints <-chan string // lines of its standard error
-	ended      <-chan int    // its status
-	cancel     func()
+	t        *testing.T
+	lines    <-chan string // of its standard output
+	errLines <-chan string // of its standard error
+	ended    <-chan int    // exit status
+	cancel   func()
 }
 
-// Timings of elections: where the lease is given up, and where it runs out.
+// Flags of elections: for a lease that is released, and for one that expires.
 var (
 	electing = []string{"--lease-retry-period", "100ms"}
 	expiring = []string{"--lease-duration", "3s", "--lease-renew-deadline", "2s", "--lease-retry-period", "100ms"}
@@ -149,7 +149,7 @@ func control(t *testing.T, kubeconfig string, args ...string) *running {
 		errIn.Close()
 		ended <- status
 	}()
-	return &running{t: t, lines: linesOf(out), complaints: linesOf(errOut), ended: ended, cancel: cancel}
+	return &running{t: t, lines: linesOf(out), errLines: linesOf(errOut), ended: ended, cancel: cancel}
 }
 
 func linesOf(out io.Reader) <-chan string {
@@ -163,7 +163,7 @@ func linesOf(out io.Reader) <-chan string {
 	return lines
 }
 
-// until reads the output up to a line that begins so, and returns all of it.
+// until reads the output up to a line with a prefix, and returns all of it.
 func (r *running) until(beginning string) string {
 	r.t.Helper()
 	return lineOf(r.t, r.lines, beginning)
@@ -184,22 +184,22 @@ func lineOf(t *testing.T, lines <-chan string, beginning string) string {
 				return all.String()
 			}
 		case <-limit:
-			t.Fatalf("no line %q within a minute; there was\n%s", beginning, all.String())
+			t.Fatalf("no line %q within a minute; output:\n%s", beginning, all.String())
 		}
 	}
 }
 
-// stop interrupts it, and returns its status and what it printed since.
+// stop interrupts it and returns its status and remaining output.
 func (r *running) stop() (status int, rest, errs string) {
 	r.t.Helper()
 	r.cancel()
 	return r.end()
 }
 
-// end waits for its end, and returns its status and what it printed since.
+// end waits for its end and returns its status and remaining output.
 func (r *running) end() (status int, rest, errs string) {
 	r.t.Helper()
-	return <-r.ended, all(r.lines), all(r.complaints)
+	return <-r.ended, all(r.lines), all(r.errLines)
 }
 
 func all(lines <-chan string) string {
@@ -210,21 +210,21 @@ func all(lines <-chan string) string {
 	return all.String()
 }
 
-// TestControllersBindAgainstAServer binds a claim of a server that knows them by HTTPS only.
+// TestControllersBindAgainstAServer binds a claim of a server that is reachable only over HTTPS.
 func TestControllersBindAgainstAServer(t *testing.T) {
 	t.Parallel()
 	b := newBare(t)
-	kubeconfig, _ := b.door()
+	kubeconfig, _ := b.listen()
 	r := control(t, kubeconfig, electing...)
 	head := r.until("acting")
-	for _, want := range []string{"server  https://", "parts   pvcontroller, pvprotection, pvcprotection, attachdetach\n", "lease   kube-system/volsim-controllers, as "} {
+	for _, want := range []string{"server      https://", "components  pvcontroller, pvprotection, pvcprotection, attachdetach\n", "lease       kube-system/volsim-controllers, as "} {
 		if !strings.Contains(head, want) {
 			t.Errorf("output lacks %q:\n%s", want, head)
 		}
 	}
 	b.bind("data")
 	if b.holder() == "" {
-		t.Error("nobody holds the lease")
+		t.Error("the lease has no holder")
 	}
 	status, rest, errs := r.stop()
 	if status != 0 || errs != "" {
@@ -236,27 +236,27 @@ func TestControllersBindAgainstAServer(t *testing.T) {
 		}
 	}
 	if holder := b.holder(); holder != "" {
-		t.Errorf("the lease is held by %s afterwards", holder)
+		t.Errorf("lease holder after the end: %s", holder)
 	}
 }
 
-// TestControllersTakeTurns has two of them, of which one acts; the other does when the first has stopped.
+// TestControllersTakeTurns runs two processes. The second one acts after the first one has stopped.
 func TestControllersTakeTurns(t *testing.T) {
 	t.Parallel()
 	b := newBare(t)
-	kubeconfig, _ := b.door()
+	kubeconfig, _ := b.listen()
 	first := control(t, kubeconfig, electing...)
 	first.until("acting")
 	second := control(t, kubeconfig, append(electing, "--trace")...)
-	if waiting := second.until("lease   kube-system/volsim-controllers is held by"); strings.Contains(waiting, "acting") {
-		t.Errorf("two act:\n%s", waiting)
+	if waiting := second.until("lease       kube-system/volsim-controllers is held by"); strings.Contains(waiting, "acting") {
+		t.Errorf("both act:\n%s", waiting)
 	}
 	b.bind("one")
 	if status, _, errs := first.stop(); status != 0 || errs != "" {
 		t.Errorf("status %d, stderr %q", status, errs)
 	}
 	if before := second.until("acting"); strings.Contains(before, "\t") {
-		t.Errorf("the second did something before it acted:\n%s", before)
+		t.Errorf("action of the second process before it leads:\n%s", before)
 	}
 	b.bind("two")
 	if status, rest, errs := second.stop(); status != 0 || !strings.Contains(rest, "\tapi update persistentvolumeclaims/default/two\t") {
@@ -264,19 +264,19 @@ func TestControllersTakeTurns(t *testing.T) {
 	}
 }
 
-// TestControllersStopWithoutTheLease takes the way to the server from the one that acts.
+// TestControllersStopWithoutTheLease disconnects the leader from the server.
 func TestControllersStopWithoutTheLease(t *testing.T) {
 	t.Parallel()
 	b := newBare(t)
-	way, shut := b.door()
-	other, _ := b.door()
-	first := control(t, way, expiring...)
+	kubeconfig, shut := b.listen()
+	other, _ := b.listen()
+	first := control(t, kubeconfig, expiring...)
 	first.until("acting")
 	second := control(t, other, expiring...)
-	second.until("lease   kube-system/volsim-controllers is held by")
+	second.until("lease       kube-system/volsim-controllers is held by")
 	shut()
 	status, _, errs := first.end()
-	if want := "volsim: lease kube-system/volsim-controllers was lost: another one may act now\n"; status != 1 || !strings.HasSuffix(errs, want) {
+	if want := "volsim: lease kube-system/volsim-controllers is lost: another process may act now\n"; status != 1 || !strings.HasSuffix(errs, want) {
 		t.Errorf("status %d, stderr %q", status, errs)
 	}
 	second.until("acting")
@@ -286,11 +286,11 @@ func TestControllersStopWithoutTheLease(t *testing.T) {
 	}
 }
 
-// TestControllersSurviveTheDeathOfTheLeader kills the process that acts.
-func TestControllersSurviveTheDeathOfTheLeader(t *testing.T) {
+// TestControllersSurviveAKilledLeader kills the leading process.
+func TestControllersSurviveAKilledLeader(t *testing.T) {
 	t.Parallel()
 	b := newBare(t)
-	kubeconfig, _ := b.door()
+	kubeconfig, _ := b.listen()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -306,29 +306,29 @@ func TestControllersSurviveTheDeathOfTheLeader(t *testing.T) {
 	}
 	(&running{t: t, lines: linesOf(out)}).until("acting")
 	b.bind("one")
-	heir := control(t, kubeconfig, expiring...)
-	heir.until("lease   kube-system/volsim-controllers is held by")
+	successor := control(t, kubeconfig, expiring...)
+	successor.until("lease       kube-system/volsim-controllers is held by")
 	if err := leader.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	var exited *exec.ExitError
 	if err := leader.Wait(); !errors.As(err, &exited) {
-		t.Errorf("the leader ended with %v", err)
+		t.Errorf("end of the leader: %v", err)
 	}
-	heir.until("acting")
+	successor.until("acting")
 	b.bind("two")
-	if status, _, errs := heir.stop(); status != 0 || errs != "" {
+	if status, _, errs := successor.stop(); status != 0 || errs != "" {
 		t.Errorf("status %d, stderr %q", status, errs)
 	}
 }
 
-// TestControllersWithoutALease act at once, and leave no lease.
+// TestControllersWithoutALease checks that without election they act at once and create no lease.
 func TestControllersWithoutALease(t *testing.T) {
 	t.Parallel()
 	b := newBare(t)
-	kubeconfig, _ := b.door()
+	kubeconfig, _ := b.listen()
 	r := control(t, kubeconfig, "--leader-elect=false", "--only", "pvcprotection,pvcontroller")
-	if head := r.until("acting"); !strings.Contains(head, "parts   pvcontroller, pvcprotection\n") || strings.Contains(head, "lease") {
+	if head := r.until("acting"); !strings.Contains(head, "components  pvcontroller, pvcprotection\n") || strings.Contains(head, "lease") {
 		t.Errorf("output\n%s", head)
 	}
 	b.bind("data")
@@ -341,15 +341,15 @@ func TestControllersWithoutALease(t *testing.T) {
 	}
 }
 
-// TestControllersSayWhyTheyWait has them look for a lease where there can be none.
-func TestControllersSayWhyTheyWait(t *testing.T) {
+// TestControllersReportElectionErrors uses a lease in a missing namespace.
+func TestControllersReportElectionErrors(t *testing.T) {
 	t.Parallel()
 	b := newBare(t)
-	kubeconfig, _ := b.door()
+	kubeconfig, _ := b.listen()
 	r := control(t, kubeconfig, append(electing, "--lease-namespace", "nowhere", "--trace")...)
-	r.until("lease   nowhere/volsim-controllers, as ")
-	if said := lineOf(t, r.complaints, "volsim: lease nowhere/volsim-controllers: "); !strings.Contains(said, `namespaces "nowhere" not found`) {
-		t.Errorf("stderr %q", said)
+	r.until("lease       nowhere/volsim-controllers, as ")
+	if line := lineOf(t, r.errLines, "volsim: lease nowhere/volsim-controllers: "); !strings.Contains(line, `namespaces "nowhere" not found`) {
+		t.Errorf("stderr %q", line)
 	}
 	if status, rest, _ := r.stop(); status != 0 || strings.Contains(rest, "acting") {
 		t.Errorf("status %d, output\n%s", status, rest)
@@ -363,28 +363,28 @@ func TestControllersList(t *testing.T) {
 		t.Errorf("status %d, stderr %q, output\n%s", status, errs, out)
 	}
 	words := strings.Join(strings.Fields(out), " ")
-	for _, want := range []string{" pvcontroller persistentvolume-binder-controller runs ", " scheduler kube-scheduler garbagecollector "} {
+	for _, want := range []string{" pvcontroller persistentvolume-binder-controller yes ", " scheduler kube-scheduler garbagecollector "} {
 		if !strings.Contains(words, want) {
 			t.Errorf("output lacks %q:\n%s", want, out)
 		}
 	}
 }
 
-func TestControllersSayWhatIsWrong(t *testing.T) {
+func TestControllersRejectInvalidOptions(t *testing.T) {
 	t.Parallel()
 	b := newBare(t)
-	good, _ := b.door()
-	dead, shut := b.door()
+	good, _ := b.listen()
+	dead, shut := b.listen()
 	shut()
 	dir := t.TempDir()
 	file := func(name, from, to string) string {
 		text := []byte("{")
 		if from != "" {
-			was, err := os.ReadFile(good)
+			old, err := os.ReadFile(good)
 			if err != nil {
 				t.Fatal(err)
 			}
-			text = []byte(strings.Replace(string(was), from, to, 1))
+			text = []byte(strings.Replace(string(old), from, to, 1))
 		}
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, text, 0o600); err != nil {
@@ -397,16 +397,16 @@ func TestControllersSayWhatIsWrong(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"no kubeconfig", nil, "--kubeconfig: name a file"},
-		{"a kubeconfig that is not there", []string{"--kubeconfig", filepath.Join(dir, "none")}, "read kubeconfig "},
-		{"a kubeconfig that is none", []string{"--kubeconfig", file("bad", "", "")}, "read kubeconfig "},
-		{"a context that is not there", []string{"--kubeconfig", good, "--context", "none"}, `context "none" does not exist`},
-		{"a part that is not there", []string{"--kubeconfig", good, "--only", "pvcontroller,gc"}, `part "gc": no such part`},
-		{"a part that needs a driver", []string{"--kubeconfig", good, "--only", "provisioner"}, "there are pvcontroller, pvprotection, "},
-		{"no parts", []string{"--kubeconfig", good, "--only", ""}, "--only: name a part"},
-		{"a server that does not listen", []string{"--kubeconfig", dead}, "reach https://127.0.0.1:"},
-		{"a token that is not known", []string{"--kubeconfig", file("stranger", "token: ", "token: x")}, "provide credentials"},
-		{"timings that cannot be", []string{"--kubeconfig", good, "--lease-duration", "1s"}, "leaseDuration must be greater than renewDeadline"},
+		{"no kubeconfig", nil, "--kubeconfig is required"},
+		{"missing kubeconfig", []string{"--kubeconfig", filepath.Join(dir, "none")}, "read kubeconfig "},
+		{"invalid kubeconfig", []string{"--kubeconfig", file("bad", "", "")}, "read kubeconfig "},
+		{"missing context", []string{"--kubeconfig", good, "--context", "none"}, `context "none" does not exist`},
+		{"unknown component", []string{"--kubeconfig", good, "--only", "pvcontroller,gc"}, `part "gc": no such part`},
+		{"component that needs a driver", []string{"--kubeconfig", good, "--only", "provisioner"}, "there are pvcontroller, pvprotection, "},
+		{"no component", []string{"--kubeconfig", good, "--only", ""}, "--only is empty"},
+		{"unreachable server", []string{"--kubeconfig", dead}, "reach https://127.0.0.1:"},
+		{"unknown token", []string{"--kubeconfig", file("token", "token: ", "token: x")}, "provide credentials"},
+		{"invalid timings", []string{"--kubeconfig", good, "--lease-duration", "1s"}, "leaseDuration must be greater than renewDeadline"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

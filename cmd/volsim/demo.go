@@ -16,9 +16,9 @@ import (
 	"github.com/volsim/volsim/sim/trace/picture"
 )
 
-var errInterrupted = errors.New("interrupted; everything was taken away again")
+var errInterrupted = errors.New("interrupted; all volumes, mounts and devices are removed")
 
-// stepTimeout is how long the demo waits for one step before it gives up.
+// stepTimeout is the time limit of one step of the demo.
 const stepTimeout = time.Minute
 
 // The names of the demo's objects.
@@ -41,20 +41,21 @@ func newDemo() *cobra.Command {
 	var o demoOptions
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Watch a volume live and die",
-		Long: "demo runs a small cluster in this process and shows the life of one volume: a claim is provisioned and\n" +
-			"bound, a pod on node-1 gets the volume and a file is written, the pod comes back on node-2 and finds the\n" +
-			"file, and everything is deleted. Where it runs as root on Linux with the usual tools, the volume is a real\n" +
-			"ext4 file system on a real loop device; elsewhere it is in memory. With --devices=lvm it is a logical volume in\n" +
-			"a volume group of node-1's own, and the pod can come back there only. Nothing is left behind, also after Ctrl-C.\n\n" + pictureHelp,
-		Example: "  volsim demo\n  volsim demo --devices=lvm\n  volsim demo --devices=array --slow\n  volsim demo --json | jq .words\n  volsim demo --svg demo.svg",
+		Short: "Show the life cycle of a volume",
+		Long: "demo runs a small cluster in this process and shows the life cycle of one volume. A claim is provisioned and\n" +
+			"bound. A pod on node-1 writes a file to the volume. The pod is recreated on node-2 and finds the file. Then\n" +
+			"everything is deleted.\n\n" +
+			"As root on Linux, with the usual tools, the volume is a real ext4 file system on a real loop device; otherwise it\n" +
+			"is kept in memory. With --devices=lvm it is a logical volume in the volume group of node-1, so the pod can only be\n" +
+			"recreated there. The demo removes everything that it created, also after Ctrl-C.\n\n" + pictureHelp,
+		Example: "  volsim demo\n  volsim demo --devices=lvm\n  volsim demo --devices=array --slow\n  volsim demo --json | jq .description\n  volsim demo --svg demo.svg",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return demo(cmd.Context(), cmd, o) },
 	}
-	cmd.Flags().StringVar(&o.devices, "devices", "auto", "what the volume is made of: auto, loop, lvm or array")
-	cmd.Flags().StringVar(&o.dir, "dir", "", "with loop or lvm devices: an existing directory for the backing files and mounts (default a temporary one)")
-	cmd.Flags().BoolVar(&o.slow, "slow", false, "pace the output for an audience")
-	cmd.Flags().BoolVar(&o.json, "json", false, "print one event a line, as JSON")
+	cmd.Flags().StringVar(&o.devices, "devices", "auto", "volume `backend`: auto, loop, lvm or array")
+	cmd.Flags().StringVar(&o.dir, "dir", "", "existing `directory` for backing files and mounts of loop or lvm devices (default a temporary directory)")
+	cmd.Flags().BoolVar(&o.slow, "slow", false, "pause after each line")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON object per line")
 	o.picture.addFlags(cmd)
 	return cmd
 }
@@ -88,21 +89,21 @@ func demo(ctx context.Context, cmd *cobra.Command, o demoOptions) (err error) {
 	c.Trace().Watch(s.watchFailures)
 	err = s.run(ctx)
 	if ctx.Err() == nil {
-		what := picture.Options{Title: "The life of a volume", After: s.setupEnd}
+		what := picture.Options{Title: "Life cycle of a volume", After: s.setupEnd}
 		err = errors.Join(err, o.picture.draw(cmd.OutOrStdout(), c.Trace().Records(), what))
 	}
 	return err
 }
 
-// demoRun is one run of the demo.
+// A demoRun is one run of the demo.
 type demoRun struct {
 	cluster  *cluster.Cluster
 	out      *narrator
-	setupEnd int        // the step of the trace at which the cluster had started
-	failed   chan error // the first failure that waiting will not mend
+	setupEnd int        // step of the trace at which the cluster had started
+	failed   chan error // the first permanent failure
 }
 
-// watchFailures notices a driver that has no room: it would try for ever.
+// watchFailures reports a driver that has run out of space: it would retry indefinitely.
 func (s *demoRun) watchFailures(r trace.Record) {
 	if r.Kind != trace.KindDriver || status.Code(r.Err) != codes.ResourceExhausted {
 		return
@@ -116,7 +117,7 @@ func (s *demoRun) watchFailures(r trace.Record) {
 func (s *demoRun) run(ctx context.Context) error {
 	began := s.cluster.Host().Now()
 	kind, why := s.cluster.Devices()
-	s.out.chapter(fmt.Sprintf("A cluster of two nodes; volumes are %s", why))
+	s.out.chapter(fmt.Sprintf("A cluster of two nodes with volumes on %s", why))
 	for _, step := range s.chapters(kind) {
 		if step.title != "" {
 			s.out.chapter(step.title)
@@ -134,14 +135,14 @@ func (s *demoRun) run(ctx context.Context) error {
 		return err
 	}
 	if len(left) > 0 {
-		return fmt.Errorf("left behind: %v", left)
+		return fmt.Errorf("leaks: %v", left)
 	}
 	s.out.end()
 	s.out.summary(s.summary(kind, s.cluster.Host().Now().Sub(began)))
 	return nil
 }
 
-// step runs one step, until it is done, takes too long, or cannot be done.
+// step runs one step until it succeeds, fails permanently or times out.
 func (s *demoRun) step(ctx context.Context, do func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()

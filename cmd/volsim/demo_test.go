@@ -22,7 +22,7 @@ func volsim(ctx context.Context, args ...string) (status int, stdout, stderr str
 	return status, out.String(), errs.String()
 }
 
-func TestDemoTellsTheLifeOfAVolume(t *testing.T) {
+func TestDemoShowsTheLifeCycleOfAVolume(t *testing.T) {
 	for _, devices := range []string{"array", "loop"} {
 		t.Run(devices, func(t *testing.T) {
 			if err := loop.Probe(); devices == "loop" && err != nil {
@@ -41,20 +41,20 @@ func TestDemoTellsTheLifeOfAVolume(t *testing.T) {
 				"has the driver attach the volume: node=node-1", "lists vol-", "has the driver stage the volume: path=",
 				"/globalmount", "has the driver publish the volume to the pod: path=", "/volumes/kubernetes.io~csi/pvc-",
 				"says that pod default/web is Running", "writes 47 bytes to",
-				"The pod comes back on node-2", "cordons node-1", "has the driver unpublish the volume from the pod",
+				"The pod is recreated on node-2", "cordons node-1", "has the driver unpublish the volume from the pod",
 				"has the driver detach the volume: node=node-1", "has the driver attach the volume: node=node-2",
 				"finds greeting.txt with the same 47 bytes",
-				"Pod, claim and volume go", "marks volume pvc-", "Released", "has the driver delete the volume",
-				"API writes,", "driver calls", "on " + devices + " devices", "Nothing is left.",
+				"Pod, claim and volume are deleted", "marks volume pvc-", "Released", "has the driver delete the volume",
+				"API writes,", "driver calls", "on " + devices + " devices", "No leaks.",
 			})
 			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-				t.Errorf("left in the directory: %v, %v", left, err)
+				t.Errorf("files in the directory: %v, %v", left, err)
 			}
 		})
 	}
 }
 
-func TestDemoOnVolumeGroupsBringsThePodBackWhereItsVolumeIs(t *testing.T) {
+func TestDemoOnVolumeGroupsKeepsThePodOnItsNode(t *testing.T) {
 	if err := lvm.Probe(); err != nil {
 		t.Skipf("volume groups: %v", err)
 	}
@@ -64,28 +64,28 @@ func TestDemoOnVolumeGroupsBringsThePodBackWhereItsVolumeIs(t *testing.T) {
 		t.Fatalf("status %d, stderr %q", status, errs)
 	}
 	inOrder(t, out, []string{
-		"volumes are logical volumes of this machine",
+		"volumes on logical volumes of this machine",
 		"A claim waits for its first pod", "asks for 64Mi of storage: claim default/data",
-		"A pod comes", "creates pod default/web", "selects node-1 for claim default/data", "has the driver make a volume pvc-",
+		"A pod is scheduled to node-1", "creates pod default/web", "selects node-1 for claim default/data", "has the driver make a volume pvc-",
 		"has the driver attach the volume: node=node-1", "writes 47 bytes to",
-		"only do so on node-1", "cordons node-1", "creates pod default/web",
-		"finds no node for pod default/web: 0/2 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity, 1 node(s) were unschedulable.",
-		"on node-2 there is no such disk", "uncordons node-1", "places pod default/web on node-1",
-		"finds greeting.txt with the same 47 bytes", "has the driver delete the volume", "on lvm devices", "Nothing is left.",
+		"can only run on node-1", "cordons node-1", "creates pod default/web",
+		"cannot schedule pod/web: 0/2 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity, 1 node(s) were unschedulable.",
+		"Node-2 has no such disk", "uncordons node-1", "places pod default/web on node-1",
+		"finds greeting.txt with the same 47 bytes", "has the driver delete the volume", "on lvm devices", "No leaks.",
 	})
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left in the directory: %v, %v", left, err)
+		t.Errorf("files in the directory: %v, %v", left, err)
 	}
 }
 
-// inOrder checks that texts come one after another; others may stand between.
+// inOrder checks that the output contains the texts in this order.
 func inOrder(t *testing.T, out string, texts []string) {
 	t.Helper()
 	at := 0
 	for _, want := range texts {
 		i := strings.Index(out[at:], want)
 		if i < 0 {
-			t.Fatalf("%q does not come after what came before in:\n%s", want, out)
+			t.Fatalf("no %q after the preceding texts in:\n%s", want, out)
 		}
 		at += i + len(want)
 	}
@@ -109,11 +109,11 @@ func TestDemoAsJSON(t *testing.T) {
 		t.Errorf("events: %v", kinds)
 	}
 	if s := last.Summary; s == nil || s.Writes < 30 || s.DriverCalls < 12 || s.Devices != "array" || s.ElapsedMS <= 0 {
-		t.Errorf("the last line is %+v, want a summary", last)
+		t.Errorf("last line %+v, want a summary", last)
 	}
 }
 
-func TestDemoRefusesInOneLine(t *testing.T) {
+func TestDemoReportsErrorsInOneLine(t *testing.T) {
 	tests := []struct {
 		name string
 		args []string
@@ -141,11 +141,11 @@ func TestDemoWithoutTools(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	status, _, errs := volsim(t.Context(), "demo", "--devices", "loop")
 	if status != 1 || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "install e2fsprogs") {
-		t.Errorf("status %d, stderr %q, want one line that says what to install", status, errs)
+		t.Errorf("status %d, stderr %q, want one line that names the package", status, errs)
 	}
 	status, out, errs := volsim(t.Context(), "demo")
 	if status != 0 || !strings.Contains(out, "a simulated disk array in memory: ") || !strings.Contains(out, "install e2fsprogs") {
-		t.Errorf("auto: status %d, stderr %q, first lines %q; want the array, and why", status, errs, out[:min(300, len(out))])
+		t.Errorf("auto: status %d, stderr %q, first lines %q; want the array and the reason", status, errs, out[:min(300, len(out))])
 	}
 }
 
@@ -153,7 +153,7 @@ func TestDemoInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	status, _, errs := volsim(ctx, "demo", "--devices", "array")
-	if status != 130 || errs != "volsim: interrupted; everything was taken away again\n" {
+	if status != 130 || errs != "volsim: interrupted; all volumes, mounts and devices are removed\n" {
 		t.Errorf("status %d, stderr %q", status, errs)
 	}
 }
@@ -176,12 +176,12 @@ func TestDemoOnAFullDisk(t *testing.T) {
 		t.Errorf("status %d, stderr %q, want one line about the space", status, errs)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left in the directory: %v, %v", left, err)
+		t.Errorf("files in the directory: %v, %v", left, err)
 	}
 }
 
-// Whoever closes the pipe of the demo's words, as head does, leaves nothing behind.
-func TestDemoEndsInOrderWhenNobodyReads(t *testing.T) {
+// TestDemoCleansUpAfterAClosedPipe closes the pipe of the demo's output, like head.
+func TestDemoCleansUpAfterAClosedPipe(t *testing.T) {
 	dir := t.TempDir()
 	reads, writes, err := os.Pipe()
 	if err != nil {
@@ -193,9 +193,9 @@ func TestDemoEndsInOrderWhenNobodyReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled() {
-		t.Errorf("it was killed: %v", err)
+		t.Errorf("killed: %v", err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("it left %v (%v)", left, err)
+		t.Errorf("leaked %v (%v)", left, err)
 	}
 }

@@ -12,39 +12,39 @@ import (
 	"github.com/volsim/volsim/cluster"
 )
 
-// chapter is a step of the demo, and what is said of it.
+// A chapter is a step of the demo.
 type chapter struct {
-	title string // "": nothing
+	title string // "": not printed
 	run   func(ctx context.Context) error
 }
 
-// chapters is what is shown. A volume that can be used on its own node only is made when its first pod comes, and is not followed
-// by a pod to another one.
+// chapters returns the steps of the demo. An LVM volume is bound to one node: it is provisioned
+// when its first pod is scheduled, and its pod cannot move to another node.
 func (s *demoRun) chapters(kind cluster.Devices) []chapter {
 	if kind == cluster.LVM {
 		return []chapter{
 			{"", s.cluster.Start},
-			{"A claim waits for its first pod: it could be on either node", s.waitingClaim},
-			{"A pod comes, and the volume is made where it is to run, on node-1", s.firstPod},
-			{"The pod comes back, and can only do so on node-1", s.samePod},
-			{"Pod, claim and volume go", s.remove},
+			{"A claim waits for its first pod, which may run on either node", s.waitingClaim},
+			{"A pod is scheduled to node-1, and its volume is provisioned there", s.firstPod},
+			{"The pod is recreated, and can only run on node-1", s.samePod},
+			{"Pod, claim and volume are deleted", s.remove},
 		}
 	}
 	return []chapter{
 		{"", s.cluster.Start},
 		{"A claim is provisioned and bound", s.claim},
 		{"A pod uses it on node-1", s.firstPod},
-		{"The pod comes back on node-2", s.secondPod},
-		{"Pod, claim and volume go", s.remove},
+		{"The pod is recreated on node-2", s.secondPod},
+		{"Pod, claim and volume are deleted", s.remove},
 	}
 }
 
-// waitingClaim makes the claim and waits until it is told what it waits for.
+// waitingClaim creates the claim and waits for the event that says what it waits for.
 func (s *demoRun) waitingClaim(ctx context.Context) error {
 	if err := s.createClaim(ctx); err != nil {
 		return err
 	}
-	return s.cluster.Wait(ctx, "the claim to be told that it waits for its first pod", func() bool {
+	return s.cluster.Wait(ctx, "the event WaitForFirstConsumer on the claim", func() bool {
 		for _, object := range s.cluster.Server().List("events") {
 			if object.(*corev1.Event).Reason == "WaitForFirstConsumer" {
 				return true
@@ -60,7 +60,7 @@ func (s *demoRun) createClaim(ctx context.Context) error {
 	return err
 }
 
-// claim makes the claim and waits until it is bound.
+// claim creates the claim and waits until it is bound.
 func (s *demoRun) claim(ctx context.Context) error {
 	if err := s.createClaim(ctx); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (s *demoRun) startPod(ctx context.Context) error {
 	return s.cluster.WaitForPod(ctx, namespace, podName, corev1.PodRunning)
 }
 
-// secondPod brings the pod back on the other node.
+// secondPod recreates the pod on the other node.
 func (s *demoRun) secondPod(ctx context.Context) error {
 	if err := s.cordon(ctx, true); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (s *demoRun) secondPod(ctx context.Context) error {
 	return s.checkFile()
 }
 
-// samePod brings the pod back where it was: nowhere else can it have its volume.
+// samePod recreates the pod on the same node, the only one with its volume.
 func (s *demoRun) samePod(ctx context.Context) error {
 	if err := s.cordon(ctx, true); err != nil {
 		return err
@@ -126,8 +126,8 @@ func (s *demoRun) samePod(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.out.note("scheduler", "finds no node for pod default/web: "+why)
-	s.out.note("", "The volume lies in the volume group of node-1: on node-2 there is no such disk, so the pod waits for node-1.")
+	s.out.note("scheduler", "cannot schedule pod/web: "+why)
+	s.out.note("", "The volume is in the volume group of node-1. Node-2 has no such disk, so the pod waits for node-1.")
 	if err := s.cordon(ctx, false); err != nil {
 		return err
 	}
@@ -137,16 +137,17 @@ func (s *demoRun) samePod(ctx context.Context) error {
 	return s.checkFile()
 }
 
-// cordon closes node-1 to new pods, or opens it.
+// cordon marks node-1 unschedulable, or schedulable again.
 func (s *demoRun) cordon(ctx context.Context, closed bool) error {
 	patch := fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, closed)
 	_, err := s.cluster.Client().CoreV1().Nodes().Patch(ctx, "node-1", types.MergePatchType, patch, metav1.PatchOptions{})
 	return err
 }
 
-// waitUnschedulable waits until the scheduler has found no node for the pod, and returns its words.
+// waitUnschedulable waits until the scheduler has found no node for the pod, and returns its
+// reason.
 func (s *demoRun) waitUnschedulable(ctx context.Context) (why string, err error) {
-	err = s.cluster.Wait(ctx, "the scheduler to find no node", func() bool {
+	err = s.cluster.Wait(ctx, "condition PodScheduled=False, reason Unschedulable", func() bool {
 		pod, ok := s.cluster.Server().Get("pods", namespace, podName)
 		if !ok {
 			return false
@@ -161,14 +162,14 @@ func (s *demoRun) waitUnschedulable(ctx context.Context) (why string, err error)
 	return why, err
 }
 
-// checkFile looks for the file that the first pod has written.
+// checkFile compares the file with what the first pod wrote.
 func (s *demoRun) checkFile() error {
 	found, err := s.cluster.ReadFile(namespace, podName, claimName, fileName)
 	if err != nil {
 		return err
 	}
 	if !bytes.Equal(found, greeting) {
-		return fmt.Errorf("the file has changed: %q", found)
+		return fmt.Errorf("file content has changed: %q", found)
 	}
 	s.out.note("web", fmt.Sprintf("finds %s with the same %d bytes", fileName, len(found)))
 	return nil

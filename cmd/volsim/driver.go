@@ -14,8 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// driverOptions are the flags of "volsim driver", of which each kind of driver
-// takes those that it has a use for.
+// driverOptions are the flags of "volsim driver". Each kind of driver uses a subset.
 type driverOptions struct {
 	endpoint string
 	node     string
@@ -46,9 +45,9 @@ func newDriver() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "driver",
 		Short: "Run a CSI driver for a kubelet and sidecars",
-		Long: "driver runs one of this project's CSI drivers as a program of its own, which serves CSI 1.13 on a unix socket until it\n" +
-			"is interrupted: for a real kubelet, the sidecars of kubernetes-csi, or any program that speaks CSI.\n" +
-			"docs/drivers.md tells how to run it beside a cluster.",
+		Long: "driver runs one of volsim's CSI drivers as a standalone program. It serves CSI 1.13 on a unix socket until it is\n" +
+			"interrupted, for a real kubelet, the kubernetes-csi sidecars, or any other CSI client. docs/drivers.md describes the\n" +
+			"deployment in a cluster.",
 		Args: cobra.NoArgs,
 	}
 	for _, kind := range driverKinds() {
@@ -57,7 +56,7 @@ func newDriver() *cobra.Command {
 	return cmd
 }
 
-// command is the command that runs a kind of driver.
+// command returns the command that runs a kind of driver.
 func (k driverKind) command() *cobra.Command {
 	var o driverOptions
 	cmd := &cobra.Command{
@@ -76,48 +75,48 @@ func (k driverKind) command() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.endpoint, "endpoint", cmp.Or(os.Getenv("CSI_ENDPOINT"), "unix:///run/csi/csi.sock"),
-		"unix `socket` to serve at; the environment's CSI_ENDPOINT is the default where it is set")
-	flags.StringVar(&o.node, "node-id", "", "`name` of the node that this machine is, as its kubelet calls it (default the host's name)")
-	flags.StringVar(&o.name, "driver-name", k.driverName, "`name` that storage classes use")
+		"unix `socket` of the driver; defaults to the environment variable CSI_ENDPOINT if set")
+	flags.StringVar(&o.node, "node-id", "", "`name` of this node in the cluster (default the host name)")
+	flags.StringVar(&o.name, "driver-name", k.driverName, "`name` of the driver, as used by storage classes")
 	flags.StringVar(&o.registration, "kubelet-registration", "",
-		"`socket` to register with a kubelet at, such as /var/lib/kubelet/plugins_registry/NAME-reg.sock: no node-driver-registrar is needed then")
-	flags.StringVar(&o.kubeletEndpoint, "kubelet-endpoint", "", "`path` of the endpoint's socket as the kubelet sees it (default as this program does)")
-	flags.StringVar(&o.metrics, "metrics", "", "`address` to serve Prometheus' /metrics at, such as 127.0.0.1:9090 (default nowhere)")
-	flags.DurationVar(&o.grace, "grace", 30*time.Second, "how long calls under way have to end when the driver is stopped")
-	flags.BoolVarP(&o.quiet, "quiet", "q", false, "log warnings and errors only")
-	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log requests and responses, too, without their secrets")
+		"kubelet registration `socket`, such as /var/lib/kubelet/plugins_registry/NAME-reg.sock; replaces the node-driver-registrar")
+	flags.StringVar(&o.kubeletEndpoint, "kubelet-endpoint", "", "`path` of the endpoint's socket in the kubelet's file system (default the same path)")
+	flags.StringVar(&o.metrics, "metrics", "", "`address` of the Prometheus /metrics endpoint, such as 127.0.0.1:9090 (default disabled)")
+	flags.DurationVar(&o.grace, "grace", 30*time.Second, "how long calls in flight may take when the driver stops")
+	flags.BoolVarP(&o.quiet, "quiet", "q", false, "log only warnings and errors")
+	flags.BoolVarP(&o.verbose, "verbose", "v", false, "also log requests and responses, with secrets redacted")
 	flags.BoolVar(&o.json, "json", false, "log as JSON")
 	k.flags(flags, &o)
 	if !k.onDevices {
 		return cmd
 	}
-	flags.StringVar(&o.state, "state", "", "`directory` in which the volumes are kept, this driver's alone (required)")
-	flags.StringVar(&o.root, "root", "/var/lib/kubelet", "`directory` of the kubelet: all that is mounted is below it")
+	flags.StringVar(&o.state, "state", "", "`directory` of the volumes, used by this driver only (required)")
+	flags.StringVar(&o.root, "root", "/var/lib/kubelet", "kubelet `directory`; contains all mounts")
 	flags.BoolVar(&o.nodeAttaches, "node-attaches", true,
-		"attach volumes as they are staged. With false the controller service attaches them, by way of an external-attacher on this machine")
-	flags.BoolVar(&o.mountGroup, "mount-group", false, "have the driver give volumes to the fsGroup of a pod, instead of the kubelet (VOLUME_MOUNT_GROUP)")
-	flags.BoolVar(&o.orphans, "orphans", false, "list what carries the driver's mark and belongs to no volume, and how to get rid of it; then end")
+		"attach volumes when they are staged; if false, the controller service attaches them, called by an external-attacher on this node")
+	flags.BoolVar(&o.mountGroup, "mount-group", false, "apply a pod's fsGroup in the driver instead of the kubelet (VOLUME_MOUNT_GROUP)")
+	flags.BoolVar(&o.orphans, "orphans", false, "list objects that carry the driver's mark but belong to no volume, with the command to remove each; then exit")
 	return cmd
 }
 
-// validate fills in what was left out.
+// validate fills in defaults and returns an error for invalid options.
 func (o *driverOptions) validate(k driverKind) (err error) {
 	if o.node == "" {
 		if o.node, err = os.Hostname(); err != nil {
-			return fmt.Errorf("--node-id: name the node: %w", err)
+			return fmt.Errorf("--node-id is required: no host name: %w", err)
 		}
 	}
 	if !k.onDevices {
 		return nil
 	}
 	if o.state == "" {
-		return errors.New("--state: name a directory for the volumes")
+		return errors.New("--state is required: specify a directory for the volumes")
 	}
 	if o.state, err = filepath.Abs(o.state); err != nil {
 		return err
 	}
 	if _, err := os.Stat(o.root); err != nil {
-		return fmt.Errorf("--root: %w: name the directory of the kubelet, or of whoever else calls the node service", err)
+		return fmt.Errorf("--root: %w: specify the directory of the kubelet, or of another client of the node service", err)
 	}
 	return nil
 }
@@ -126,7 +125,7 @@ func (o *driverOptions) logger(errs io.Writer) (*slog.Logger, error) {
 	options := &slog.HandlerOptions{Level: slog.LevelInfo}
 	switch {
 	case o.quiet && o.verbose:
-		return nil, errors.New("--quiet and --verbose: choose one")
+		return nil, errors.New("--quiet and --verbose are mutually exclusive")
 	case o.quiet:
 		options.Level = slog.LevelWarn
 	case o.verbose:
@@ -138,8 +137,8 @@ func (o *driverOptions) logger(errs io.Writer) (*slog.Logger, error) {
 	return slog.New(slog.NewTextHandler(errs, options)), nil
 }
 
-// listOrphans is --orphans. A driver that runs meanwhile is not disturbed; one that
-// lets nobody else look refuses it.
+// listOrphans implements --orphans. It does not disturb a running driver. A driver that locks its
+// state refuses it.
 func listOrphans(ctx context.Context, out io.Writer, k driverKind, o driverOptions) error {
 	if err := o.validate(k); err != nil {
 		return err

@@ -23,10 +23,10 @@ import (
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
-// programTimeout is how long a program has to serve, or to end.
+// programTimeout is the time limit for starting and stopping a program.
 const programTimeout = time.Minute
 
-// program is "volsim driver" as a process of its own.
+// A program is a process of "volsim driver".
 type program struct {
 	*testing.T
 	cmd   *exec.Cmd
@@ -35,11 +35,11 @@ type program struct {
 	ended chan error
 }
 
-// programLog is what a program says, which may come a moment after what it does.
+// A programLog is the output of a program, which may arrive shortly after its cause.
 type programLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer  // guarded by mu
-	more chan struct{} // guarded by mu; closed when there is more
+	more chan struct{} // guarded by mu; closed when there is more output
 }
 
 func newProgramLog() *programLog { return &programLog{more: make(chan struct{})} }
@@ -63,14 +63,14 @@ func (l *programLog) now() (text string, more <-chan struct{}) {
 	return l.text.String(), l.more
 }
 
-// command is a command of the program.
+// command returns a command that runs volsim.
 func command(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), asCommand+"=1")
 	return cmd
 }
 
-// startDriver runs "volsim driver" until the test is over, and returns when it serves.
+// startDriver runs "volsim driver" until the end of the test. It returns when the driver serves.
 func startDriver(t *testing.T, socket, kind string, args ...string) *program {
 	t.Helper()
 	p := &program{T: t, cmd: command(append([]string{"driver", kind, "--endpoint", "unix://" + socket, "--node-id", "node-1"}, args...)...)}
@@ -85,7 +85,7 @@ func startDriver(t *testing.T, socket, kind string, args ...string) *program {
 			<-p.ended
 		}
 		if t.Failed() {
-			t.Logf("what the program said:\n%s", p.log)
+			t.Logf("output of the program:\n%s", p.log)
 		}
 	})
 	var err error
@@ -98,12 +98,12 @@ func startDriver(t *testing.T, socket, kind string, args ...string) *program {
 	ctx, cancel := context.WithTimeout(t.Context(), programTimeout)
 	defer cancel()
 	if _, err := csi.NewIdentityClient(p.conn).Probe(ctx, &csi.ProbeRequest{}, grpc.WaitForReady(true)); err != nil {
-		t.Fatalf("the driver does not serve: %v\n%s", err, p.log)
+		t.Fatalf("driver does not serve: %v\n%s", err, p.log)
 	}
 	return p
 }
 
-// kill ends the program without a word.
+// kill kills the program.
 func (p *program) kill() {
 	p.Helper()
 	if err := p.cmd.Process.Kill(); err != nil {
@@ -112,7 +112,7 @@ func (p *program) kill() {
 	<-p.ended
 }
 
-// stop ends it as a user does, and wants it to say so.
+// stop interrupts the program and checks that it logs the end.
 func (p *program) stop() {
 	p.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -121,19 +121,18 @@ func (p *program) stop() {
 	select {
 	case err := <-p.ended:
 		if err != nil {
-			p.Errorf("it ended with %v", err)
+			p.Errorf("program ended with %v", err)
 		}
 	case <-time.After(programTimeout):
-		p.Fatal("it does not end")
+		p.Fatal("program does not end")
 	}
 	if !strings.Contains(p.log.String(), "msg=stopped") {
-		p.Errorf("it does not say that it has stopped:\n%s", p.log)
+		p.Errorf("no line about the end:\n%s", p.log)
 	}
 }
 
-// says waits until it has said something, and returns the rest of that line, which is
-// written at once.
-func (p *program) says(what string) (after string) {
+// waitFor waits for a text in the output and returns the rest of its line. Lines are written at once.
+func (p *program) waitFor(what string) (after string) {
 	p.Helper()
 	late := time.After(programTimeout)
 	for {
@@ -144,14 +143,14 @@ func (p *program) says(what string) (after string) {
 		select {
 		case <-more:
 		case <-late:
-			p.Fatalf("it does not say %q:\n%s", what, p.log)
+			p.Fatalf("no %q in the output:\n%s", what, p.log)
 		}
 	}
 }
 
 func socketIn(dir string) string { return filepath.Join(dir, "csi.sock") }
 
-func TestADriverRegistersWithAKubelet(t *testing.T) {
+func TestDriverRegistersWithKubelet(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "registry", "driver-reg.sock")
 	p := startDriver(t, socketIn(dir), "array", "--kubelet-registration", path, "--kubelet-endpoint", "/kubelet/sees/csi.sock")
@@ -166,7 +165,7 @@ func TestADriverRegistersWithAKubelet(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info.GetType() != registration.CSIPlugin || info.GetName() != "array.csi.volsim.dev" || info.GetEndpoint() != "/kubelet/sees/csi.sock" {
-		t.Errorf("it registers as %v", info)
+		t.Errorf("registration %v", info)
 	}
 	for _, c := range []struct {
 		told *registration.RegistrationStatus
@@ -178,20 +177,20 @@ func TestADriverRegistersWithAKubelet(t *testing.T) {
 		if _, err := kubelet.NotifyRegistrationStatus(t.Context(), c.told); err != nil {
 			t.Fatal(err)
 		}
-		p.says(c.want)
+		p.waitFor(c.want)
 	}
 	p.stop()
 	for _, each := range []string{path, socketIn(dir)} {
 		if _, err := os.Lstat(each); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("it left %s: %v", each, err)
+			t.Errorf("leaked %s: %v", each, err)
 		}
 	}
 }
 
-func TestADriverTellsFigures(t *testing.T) {
+func TestDriverServesMetrics(t *testing.T) {
 	dir := t.TempDir()
 	p := startDriver(t, socketIn(dir), "array", "--metrics", "127.0.0.1:0")
-	response, err := http.Get(strings.Fields(p.says("url="))[0])
+	response, err := http.Get(strings.Fields(p.waitFor("url="))[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,16 +210,16 @@ func TestADriverTellsFigures(t *testing.T) {
 	p.stop()
 }
 
-func TestWrongWordsToADriverAreExplained(t *testing.T) {
+func TestDriverRejectsInvalidOptions(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
 		args []string
 		want string
 	}{
-		{[]string{"array", "--endpoint", "tcp://127.0.0.1:1"}, "--endpoint: endpoint \"tcp://127.0.0.1:1\": want the absolute path of a unix socket"},
-		{[]string{"array", "--endpoint", filepath.Join(dir, "s"), "--quiet", "--verbose"}, "choose one"},
-		{[]string{"loop"}, "--state: name a directory"},
-		{[]string{"loop", "--state", dir, "--root", filepath.Join(dir, "none")}, "name the directory of the kubelet"},
+		{[]string{"array", "--endpoint", "tcp://127.0.0.1:1"}, "--endpoint: invalid endpoint \"tcp://127.0.0.1:1\": want the absolute path of a unix socket"},
+		{[]string{"array", "--endpoint", filepath.Join(dir, "s"), "--quiet", "--verbose"}, "mutually exclusive"},
+		{[]string{"loop"}, "--state is required"},
+		{[]string{"loop", "--state", dir, "--root", filepath.Join(dir, "none")}, "specify the directory of the kubelet"},
 		{[]string{"loop", "--state", filepath.Join(dir, "none"), "--root", dir, "--orphans"}, "--state: "},
 		{[]string{"array", "--endpoint", filepath.Join(dir, "s"), "--metrics", "nowhere"}, "--metrics: "},
 	} {
@@ -231,7 +230,7 @@ func TestWrongWordsToADriverAreExplained(t *testing.T) {
 	}
 }
 
-func TestSizesOfFlags(t *testing.T) {
+func TestParseBytes(t *testing.T) {
 	for text, want := range map[string]int64{"": 0, "20Gi": 20 << 30, "1000": 1000, "0": -1, "-1Gi": -1, "much": -1} {
 		got, err := parseBytes("--reserve", text)
 		if want < 0 {

@@ -13,42 +13,43 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// driverKind is a driver that "volsim driver" can run.
+// A driverKind is a kind of driver that "volsim driver" can run.
 type driverKind struct {
 	name, short, long, example string
 	// driverName is the name that storage classes use.
 	driverName string
-	// onDevices says that volumes are devices of this machine, kept in a directory.
+	// onDevices reports whether volumes are devices of this machine, kept in a directory.
 	onDevices bool
-	// flags adds those that this kind alone has.
+	// flags adds the flags of this kind only.
 	flags func(*pflag.FlagSet, *driverOptions)
-	// usable returns nil where the driver can work, else what is missing.
+	// usable returns an error if the driver cannot work on this machine.
 	usable func() error
-	// open makes the driver, whose state nobody else has.
+	// open opens the driver. The caller holds the lock on its state.
 	open func(context.Context, driverOptions) (*openDriver, error)
 }
 
-// openDriver is a driver, ready to be recovered and served.
+// An openDriver is a driver that is ready to recover and serve.
 type openDriver struct {
-	// warning is what a user must know about it; "" is nothing.
+	// warning is logged at the start; "" for none.
 	warning string
-	// recover finishes or undoes what a driver that was killed had begun, a line each.
+	// recover completes or reverts the unfinished operations of a killed driver, and returns one
+	// line for each.
 	recover func(context.Context) ([]string, error)
-	// orphans lists what belongs to no volume, a line each.
+	// orphans returns one line for each object that belongs to no volume.
 	orphans func(context.Context) ([]string, error)
 	// register adds the driver's services to a server.
 	register func(grpc.ServiceRegistrar)
-	// close gives back what the driver holds; volumes stay as they are.
+	// close releases the driver's resources; volumes remain.
 	close func() error
 }
 
-// driverKinds are the drivers there are. One over blockcsi takes what loop takes:
-// words, flags, and an open that ends in openBlocks.
+// driverKinds returns the kinds of drivers. A new kind on blockcsi follows loopKind: help texts,
+// flags, and an open function that ends in openBlocks.
 func driverKinds() []driverKind {
 	return []driverKind{loopKind(), lvmKind(), arrayKind()}
 }
 
-// openBlocks is what drivers on block devices of this machine have in common.
+// openBlocks opens a driver on block devices of this machine.
 func openBlocks(driver *blockcsi.Driver, o driverOptions, closed func() error) (*openDriver, error) {
 	root, err := nodefs.NewReal(o.root)
 	if err != nil {

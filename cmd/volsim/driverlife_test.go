@@ -16,7 +16,7 @@ import (
 	"github.com/volsim/volsim/plugins/lvm"
 )
 
-// life is what a kubelet and the sidecars do with one driver on real devices.
+// A life performs the calls of a kubelet and the sidecars on one driver with real devices.
 type life struct {
 	*testing.T
 	dir, root string
@@ -38,7 +38,7 @@ func newLife(t *testing.T, kind string, args ...string) *life {
 	return l
 }
 
-// start runs the program, as anew after it was killed.
+// start starts the program, also after it was killed.
 func (l *life) start() { l.p = startDriver(l.T, socketIn(l.dir), l.kind, l.args...) }
 
 func (l *life) crash() {
@@ -47,12 +47,12 @@ func (l *life) crash() {
 	l.start()
 }
 
-// clean takes away what a failed test left. After one that passed nothing is left but the disk of a volume group.
+// clean removes the devices and mounts of a failed test. A passed test leaves only the disk of a volume group.
 func (l *life) clean() {
 	table, _ := os.ReadFile("/proc/self/mountinfo")
 	for line := range strings.Lines(string(table)) {
 		if place := strings.Fields(line)[4]; strings.HasPrefix(place, l.dir) {
-			l.Errorf("left mounted: %s; unmounting: %v", place, exec.Command("umount", place).Run())
+			l.Errorf("leaked mount %s; unmounting: %v", place, exec.Command("umount", place).Run())
 		}
 	}
 	files, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
@@ -62,7 +62,7 @@ func (l *life) clean() {
 			continue
 		}
 		if filepath.Base(strings.TrimSpace(string(backing))) != "disk" {
-			l.Errorf("left bound: %s to %s", file, backing)
+			l.Errorf("leaked loop device %s of %s", file, backing)
 		}
 		if out, err := exec.Command("losetup", "-d", "/dev/"+strings.Split(file, "/")[3]).CombinedOutput(); err != nil {
 			l.Errorf("losetup -d: %s", out)
@@ -90,7 +90,7 @@ func mounted() *csi.VolumeCapability {
 	}
 }
 
-// create makes a volume, of a snapshot unless that is "".
+// create creates a volume, from a snapshot unless snapshot is "".
 func (l *life) create(name, snapshot string) string {
 	l.Helper()
 	request := &csi.CreateVolumeRequest{
@@ -119,7 +119,7 @@ func (l *life) use(id string) {
 	l.must(err)
 }
 
-// leave undoes use.
+// leave unpublishes and unstages a volume.
 func (l *life) leave(id string) {
 	l.Helper()
 	_, err := l.node().NodeUnpublishVolume(l.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: l.target(id)})
@@ -137,12 +137,11 @@ func (l *life) wantData(id string, want []byte) {
 	l.Helper()
 	got, err := os.ReadFile(filepath.Join(l.target(id), "data"))
 	if err != nil || !bytes.Equal(got, want) {
-		l.Errorf("%s holds %d bytes (%v), which are not the %d that were written", id, len(got), err, len(want))
+		l.Errorf("%s: %d bytes (%v), want the %d bytes written", id, len(got), err, len(want))
 	}
 }
 
-// grow has the file system of a volume have all of it: as it is mounted or, where
-// the kernel does not let this process do that, when it is staged again.
+// grow expands the file system of a volume: online or, if the kernel does not permit that, when it is staged again.
 func (l *life) grow(id string) {
 	l.Helper()
 	_, err := l.node().NodeExpandVolume(l.Context(), &csi.NodeExpandVolumeRequest{VolumeId: id, VolumePath: l.target(id)})
@@ -155,13 +154,13 @@ func (l *life) grow(id string) {
 	stats, err := l.node().NodeGetVolumeStats(l.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: l.target(id)})
 	l.must(err)
 	if total := stats.GetUsage()[0].GetTotal(); total < 65<<20 {
-		l.Errorf("the file system has %d bytes, as many as before", total)
+		l.Errorf("file system size %d bytes, want more", total)
 	}
 }
 
-// TestARealDriverIsUsedAndKilled makes, uses, snapshots, restores, grows and deletes
-// volumes of the program, which is killed after each step.
-func TestARealDriverIsUsedAndKilled(t *testing.T) {
+// TestRealDriverSurvivesKills creates, uses, snapshots, restores, expands and deletes volumes, and kills the program after
+// each step.
+func TestRealDriverSurvivesKills(t *testing.T) {
 	for _, c := range []struct {
 		kind  string
 		args  []string
@@ -186,7 +185,7 @@ func (l *life) live() {
 	l.use(one)
 	l.write(one, first)
 	l.crash()
-	l.use(one) // again, as a kubelet does that was not told
+	l.use(one) // again, like a restarted kubelet
 	l.wantData(one, first)
 	snapshot, err := l.controller().CreateSnapshot(l.Context(), &csi.CreateSnapshotRequest{Name: "snap", SourceVolumeId: one})
 	l.must(err)
@@ -211,8 +210,8 @@ func (l *life) live() {
 			VolumeId: each, StagingTargetPath: l.staging(each), VolumePublishPath: l.target(each),
 		})
 		l.must(err)
-		if ill := health.GetVolumeHealth().GetHealthStatuses(); len(ill) > 0 {
-			l.Errorf("%s: %v", each, ill)
+		if statuses := health.GetVolumeHealth().GetHealthStatuses(); len(statuses) > 0 {
+			l.Errorf("%s: %v", each, statuses)
 		}
 	}
 	l.crash()
@@ -226,23 +225,23 @@ func (l *life) live() {
 		l.must(err)
 	}
 	l.crash()
-	left, err := l.controller().ListVolumes(l.Context(), &csi.ListVolumesRequest{})
+	remaining, err := l.controller().ListVolumes(l.Context(), &csi.ListVolumesRequest{})
 	l.must(err)
-	if len(left.GetEntries()) > 0 {
-		l.Errorf("left: %v", left.GetEntries())
+	if len(remaining.GetEntries()) > 0 {
+		l.Errorf("remaining volumes: %v", remaining.GetEntries())
 	}
 	l.p.stop()
 }
 
-// TestAStateIsForOneDriver starts a second one on it, and lists orphans beside the first.
-func TestAStateIsForOneDriver(t *testing.T) {
+// TestStateIsLockedForOneDriver starts a second driver on the state, and lists orphans while the first one runs.
+func TestStateIsLockedForOneDriver(t *testing.T) {
 	if err := loop.Probe(); err != nil {
 		t.Skip(err)
 	}
 	l := newLife(t, "loop")
 	args := append([]string{"driver", "loop", "--endpoint", filepath.Join(l.dir, "other.sock")}, l.args...)
-	if out, err := command(args...).CombinedOutput(); err == nil || !strings.Contains(string(out), "a driver that runs keeps its volumes there") {
-		t.Errorf("a second driver: %v\n%s", err, out)
+	if out, err := command(args...).CombinedOutput(); err == nil || !strings.Contains(string(out), "a running driver keeps its volumes there") {
+		t.Errorf("second driver: %v\n%s", err, out)
 	}
 	id := l.create("one", "")
 	l.use(id)
@@ -259,7 +258,7 @@ func TestAStateIsForOneDriver(t *testing.T) {
 		t.Errorf("orphans: %s", got)
 	}
 	l.leave(id)
-	other := filepath.Join(l.dir, "state", "volumes", "somebody-elses")
+	other := filepath.Join(l.dir, "state", "volumes", "unrelated")
 	l.must(os.WriteFile(other, nil, 0o600))
 	if _, err := os.Stat(image); err != nil {
 		t.Error(err)
@@ -267,7 +266,7 @@ func TestAStateIsForOneDriver(t *testing.T) {
 	_, err := l.controller().DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
 	l.must(err)
 	if _, err := os.Stat(other); err != nil {
-		t.Errorf("a file that is not the driver's went: %v", err)
+		t.Errorf("unrelated file removed: %v", err)
 	}
 	l.p.stop()
 }

@@ -12,17 +12,17 @@ import (
 func loopKind() driverKind {
 	return driverKind{
 		name: "loop", driverName: loop.DriverName, onDevices: true, usable: loop.Probe, open: openLoop,
-		short: "Volumes that are loop devices over files of this machine",
-		long: "A volume is a file below --state, and a loop device wherever it is used. What the driver is asked for stands in the\n" +
-			"files and the devices themselves: killed at any moment and started again, it goes on where it was. It needs root.\n\n" +
-			"When it is stopped, volumes that are in use stay in use. A second driver on the same --state is refused.",
+		short: "Run a driver with volumes on loop devices",
+		long: "Each volume is a file below --state, attached as a loop device while in use. The files and devices hold the whole state\n" +
+			"of the driver: it can be killed at any moment and recovers when it is started again. It requires root.\n\n" +
+			"Volumes in use stay in use when the driver stops. Only one driver can use a --state directory.",
 		example: "  volsim driver loop --state /var/lib/volsim --endpoint unix:///var/lib/kubelet/plugins/loop.csi.volsim.dev/csi.sock \\\n" +
 			"      --kubelet-registration /var/lib/kubelet/plugins_registry/loop.csi.volsim.dev-reg.sock\n\n" +
 			"  volsim driver loop --state /var/lib/volsim --orphans",
 		flags: func(flags *pflag.FlagSet, o *driverOptions) {
 			flags.StringVar(&o.topologyKey, "topology-key", loop.DriverName+"/node",
-				"`key` of the topology segment that is the node's name: volumes lie on this machine. Empty is no topology, for a cluster of one node")
-			flags.StringVar(&o.reserve, "reserve", "", "`size` that is left free where --state lies: no volume is made into it (default none)")
+				"topology `key` whose value is the node's name, because volumes exist on this node only; empty disables topology, for a cluster of one node")
+			flags.StringVar(&o.reserve, "reserve", "", "`size` to keep free on the file system of --state (default 0)")
 		},
 	}
 }

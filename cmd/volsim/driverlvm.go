@@ -14,7 +14,7 @@ import (
 	"github.com/volsim/volsim/plugins/lvm"
 )
 
-// lvmOptions are the flags of "volsim driver lvm" alone.
+// lvmOptions are the flags specific to "volsim driver lvm".
 type lvmOptions struct {
 	devices    []string
 	fileSize   string
@@ -26,28 +26,28 @@ type lvmOptions struct {
 func lvmKind() driverKind {
 	return driverKind{
 		name: "lvm", driverName: lvm.DriverName, onDevices: true, usable: lvm.Probe, open: openLVM,
-		short: "Volumes that are logical volumes of LVM",
-		long: "Volumes lie in a volume group of the driver's own, over disks of this machine (--device) or over a file below --state\n" +
-			"(--file-size). The machine's own volume groups are neither seen nor touched. It needs root and lvm2; where the kernel\n" +
-			"has no device-mapper, volumes are linear, each in one piece, and a snapshot is a copy.\n\n" +
-			"When it is stopped, volumes that are in use stay in use, and so does the loop device under the file.",
+		short: "Run a driver with volumes on LVM",
+		long: "Volumes are logical volumes in a volume group of the driver, on disks of this machine (--device) or on a file below\n" +
+			"--state (--file-size). Other volume groups of the machine are neither read nor changed. The driver requires root and\n" +
+			"lvm2. Without device-mapper in the kernel, volumes are linear and contiguous, and a snapshot is a copy.\n\n" +
+			"Volumes in use stay in use when the driver stops, and so does the loop device of the file.",
 		example: "  volsim driver lvm --state /var/lib/volsim-lvm --device /dev/sdb --device /dev/sdc \\\n" +
 			"      --endpoint unix:///var/lib/kubelet/plugins/lvm.csi.volsim.dev/csi.sock\n\n" +
 			"  volsim driver lvm --state /var/lib/volsim-lvm --file-size 20Gi",
 		flags: func(flags *pflag.FlagSet, o *driverOptions) {
 			flags.StringArrayVar(&o.lvm.devices, "device", nil,
-				"`disk` of the volume group; may be given several times. It must be empty, or the driver's already: all that is on it is the driver's")
-			flags.StringVar(&o.lvm.fileSize, "file-size", "", "`size` of the sparse file below --state that is the disk where no --device is given, such as 20Gi")
+				"`disk` of the volume group, for the driver's exclusive use; repeatable. It must be empty or already initialized by the driver")
+			flags.StringVar(&o.lvm.fileSize, "file-size", "", "`size` of a sparse file below --state that serves as the disk if no --device is given, such as 20Gi")
 			flags.StringVar(&o.lvm.group, "group", "",
-				"`name` of the volume group, which is made where it is not there (default volsim- and the node's ID, or a short form of it)")
-			flags.StringVar(&o.lvm.thinPool, "thin-pool", "", "`size` of the pool that is made for the first thin volume (default half of the volume group)")
-			flags.Float64Var(&o.lvm.overcommit, "overcommit", 1, "how many bytes thin volumes may promise for each byte of their pool")
+				"`name` of the volume group, which is created if missing (default volsim- followed by the node ID or a short form of it)")
+			flags.StringVar(&o.lvm.thinPool, "thin-pool", "", "`size` of the thin pool, which is created with the first thin volume (default half of the volume group)")
+			flags.Float64Var(&o.lvm.overcommit, "overcommit", 1, "maximum ratio of the total size of thin volumes to the size of their pool")
 		},
 	}
 }
 
 func openLVM(ctx context.Context, o driverOptions) (*openDriver, error) {
-	// LVM acts on what carries its own system ID: one for each state.
+	// LVM acts only on objects with its own system ID: one ID per state directory.
 	id := fmt.Sprintf("volsim-%x", sha256.Sum256([]byte(o.state)))[:len("volsim-")+16]
 	node := lvm.NodeConfig{
 		Name: o.node, LVM: lvm2.Config{Directory: filepath.Join(o.state, "lvm"), SystemID: id},
@@ -62,17 +62,17 @@ func openLVM(ctx context.Context, o driverOptions) (*openDriver, error) {
 	case err != nil:
 		return nil, err
 	case size > 0 && len(o.lvm.devices) > 0:
-		return nil, errors.New("--device and --file-size: choose one")
+		return nil, errors.New("--device and --file-size are mutually exclusive")
 	case size > 0:
 		node.Files = []lvm.File{{Path: filepath.Join(o.state, "disk"), SizeBytes: size}}
 	case len(o.lvm.devices) == 0:
-		return nil, errors.New("--device or --file-size: say what the volume group is to lie on")
+		return nil, errors.New("--device or --file-size is required")
 	}
 	driver, err := lvm.New(ctx, lvm.Config{
 		DriverName: o.name, Nodes: []lvm.NodeConfig{node}, NodeAttaches: o.nodeAttaches, MountGroup: o.mountGroup,
 	})
 	if errors.Is(err, lvm2.ErrInUse) {
-		return nil, fmt.Errorf("--state: %w: a driver that runs has it", err)
+		return nil, fmt.Errorf("--state: %w: a running driver uses it", err)
 	}
 	if err != nil {
 		return nil, err
@@ -80,14 +80,14 @@ func openLVM(ctx context.Context, o driverOptions) (*openDriver, error) {
 	return openBlocks(driver.Driver, o, driver.Close)
 }
 
-// parseBytes reads a flag that is a size; 0 where it is left out.
+// parseBytes parses the size given by a flag, and returns 0 for an empty text.
 func parseBytes(flag, text string) (int64, error) {
 	if text == "" {
 		return 0, nil
 	}
 	size, err := resource.ParseQuantity(text)
 	if err != nil || size.Sign() <= 0 {
-		return 0, fmt.Errorf("%s %q: want a size, such as 20Gi", flag, text)
+		return 0, fmt.Errorf("invalid %s %q: want a size, such as 20Gi", flag, text)
 	}
 	return size.Value(), nil
 }

@@ -19,11 +19,11 @@ import (
 	"github.com/volsim/volsim/sidecars/registrar"
 )
 
-// headerTimeout is how long who asks for metrics has to say so.
+// headerTimeout is the time limit for the header of a metrics request.
 const headerTimeout = 10 * time.Second
 
-// serveDriver runs a driver until ctx ends: then calls under way end, and its
-// sockets go. Volumes that are in use stay so.
+// serveDriver runs a driver until ctx ends. Then it waits for calls in flight and removes the
+// sockets. Volumes in use stay in use.
 func serveDriver(ctx context.Context, log *slog.Logger, k driverKind, o driverOptions) (err error) {
 	if err := o.validate(k); err != nil {
 		return err
@@ -35,7 +35,7 @@ func serveDriver(ctx context.Context, log *slog.Logger, k driverKind, o driverOp
 	if k.onDevices {
 		unlock, err := csiserver.LockDir(o.state)
 		if errors.Is(err, csiserver.ErrLocked) {
-			err = fmt.Errorf("%w: a driver that runs keeps its volumes there; stop it, or choose another --state", err)
+			err = fmt.Errorf("%w: a running driver keeps its volumes there; stop it, or choose another --state", err)
 		}
 		if err != nil {
 			return fmt.Errorf("--state: %w", err)
@@ -77,7 +77,7 @@ func serveDriver(ctx context.Context, log *slog.Logger, k driverKind, o driverOp
 	return o.wait(ctx, log, server, registered)
 }
 
-// recoverDriver has a driver put in order what a process left that was killed.
+// recoverDriver has a driver recover from a killed process, and logs the orphans.
 func recoverDriver(ctx context.Context, log *slog.Logger, k driverKind, o driverOptions, driver *openDriver) error {
 	if driver.warning != "" {
 		log.Warn(driver.warning)
@@ -90,19 +90,19 @@ func recoverDriver(ctx context.Context, log *slog.Logger, k driverKind, o driver
 		log.Info("recovered", "what", each)
 	}
 	if err != nil {
-		return fmt.Errorf("put in order what an earlier process left in %s: %w", o.state, err)
+		return fmt.Errorf("recover state in %s: %w", o.state, err)
 	}
 	orphans, err := driver.orphans(ctx)
 	for _, each := range orphans {
 		log.Warn("orphan", "what", each)
 	}
 	if err != nil {
-		return fmt.Errorf("look for orphans: %w", err)
+		return fmt.Errorf("list orphans: %w", err)
 	}
 	return nil
 }
 
-// register serves the registration that a kubelet asks for; nil if it is not wanted.
+// register serves the kubelet's registration service. It returns nil if registration is disabled.
 func (o driverOptions) register(log *slog.Logger, socket string) (*csiserver.Server, error) {
 	if o.registration == "" {
 		return nil, nil
@@ -130,16 +130,16 @@ func (o driverOptions) register(log *slog.Logger, socket string) (*csiserver.Ser
 	return server, err
 }
 
-// logRegistration logs what a kubelet said of the driver.
+// logRegistration logs the kubelet's reply to the registration.
 func logRegistration(log *slog.Logger, told *registrar.Registrar) {
 	if registered, why, _ := told.Status(); !registered {
-		log.Warn("the kubelet does not take the driver", "error", why)
+		log.Warn("kubelet rejected the registration", "error", why)
 		return
 	}
 	log.Info("registered with the kubelet")
 }
 
-// wait ends when ctx does, or a server by itself, and stops all.
+// wait blocks until ctx ends or a server fails, then stops all servers.
 func (o driverOptions) wait(ctx context.Context, log *slog.Logger, server, registered *csiserver.Server) (err error) {
 	servers := []*csiserver.Server{server}
 	var gone <-chan error
@@ -167,7 +167,7 @@ func (o driverOptions) wait(ctx context.Context, log *slog.Logger, server, regis
 	return err
 }
 
-// serveMetrics serves a registry's figures at an address; nowhere if that is empty.
+// serveMetrics serves the metrics of a registry at an address. An empty address disables it.
 func serveMetrics(log *slog.Logger, address string, registry *prometheus.Registry) (*http.Server, error) {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))

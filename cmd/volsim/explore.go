@@ -42,22 +42,27 @@ func newExplore() *cobra.Command {
 	var o exploreOptions
 	cmd := &cobra.Command{
 		Use:   "explore SCENARIO",
-		Short: "Look for the order of events in which a small world goes wrong",
-		Long: "explore runs a scenario under one schedule after the other: who is moved next, who is held back, what crashes, which\n" +
-			"call fails. Every rule is checked at every step. SCENARIO is a name from the built-in book (see --list) or a file.\n\n" +
-			"The first schedule that breaks a rule is shortened, told as a story, and saved as a file that \"volsim replay\" runs.\n" +
-			"The same command finds the same failure: nothing depends on the machine.\n\n" +
-			"Strategies: portfolio (from the simplest schedules to drawn ones), holds (every schedule with at most --depth actors\n" +
-			"held back), restarts (one part crashes, at each of its calls), faults (one call fails, each of them), exhaustive\n" +
-			"(every order of events, or with --depth every one with so many deviations), and pct, pos and random (drawn).\n\n" +
-			"Exit status: 0 no failure, 1 a failure was found, 2 the command line or the scenario is wrong, 130 interrupted.",
+		Short: "Search a scenario for a schedule that violates an invariant",
+		Long: "explore runs a scenario under many schedules. A schedule decides which task runs next, which task is held,\n" +
+			"which component crashes and which call fails. Every invariant is checked at every step. SCENARIO is the name of\n" +
+			"a built-in scenario (see --list) or a file.\n\n" +
+			"The first failing schedule is shrunk, printed as a story, and saved as a file for \"volsim replay\".\n" +
+			"The search is deterministic: the same command finds the same failure on every machine.\n\n" +
+			"Strategies:\n" +
+			"  portfolio   all of the below in turn, from the simplest schedules to randomized ones\n" +
+			"  holds       every schedule with at most --depth held tasks\n" +
+			"  restarts    one component crashes, at each of its calls in turn\n" +
+			"  faults      one call fails, each call in turn\n" +
+			"  exhaustive  every order of events; with --depth, every order with at most that many deviations\n" +
+			"  pct, pos, random  randomized schedules\n\n" +
+			"Exit status: 0 no failure, 1 failure found, 2 invalid command line or scenario, 130 interrupted.",
 		Example: "  volsim explore --list\n" +
 			"  volsim explore two-claims-two-volumes --strategy holds --depth 2\n" +
 			"  volsim explore one-pod-life --faults 'conflict(0.1), crash(pvcontroller, 1)' --count 100000\n" +
 			"  volsim explore pod-moves --strategy random --shard 2/8 --out failures",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 || o.list == (len(args) == 1) {
-				return usage(errors.New("want one SCENARIO, or --list"))
+				return usage(errors.New("expected one SCENARIO, or --list"))
 			}
 			return nil
 		},
@@ -70,25 +75,26 @@ func newExplore() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.strategy, "strategy", string(explore.Portfolio), "how to search: "+strategies())
-	f.IntVar(&o.depth, "depth", 0, "holds, portfolio: how many holds at most (default 1); exhaustive: how many deviations (default any\nnumber); pct: its depth (default 3)")
-	f.IntVar(&o.count, "count", explore.SchedulesMax, "how many schedules to run at most")
-	f.Uint64Var(&o.seed, "seed", 0, "what is drawn has the seeds from this one on")
-	f.StringVar(&o.faults, "faults", "", "what goes wrong beside, such as 'conflict(0.1), crash(pvcontroller, 1)': a rate at each call, or how often\n(default what the scenario says)")
-	f.BoolVar(&o.noFaults, "no-faults", false, "nothing goes wrong beside, whatever the scenario says")
-	f.BoolVar(&o.restarts, "restarts", false, "portfolio: parts crash, too")
-	f.StringVar(&o.rule, "rule", "", "look for failures of this rule only, such as I2")
-	f.BoolVar(&o.keepGoing, "keep-going", false, "go on after a failure, and count failures by rule")
-	f.StringVar(&o.shard, "shard", "1/1", "do part `K/N` of the work, from 1/N to N/N")
-	f.BoolVar(&o.states, "states", false, "count the distinct states that are met; takes time")
-	f.StringVar(&o.out, "out", ".", "`directory` for the files of failures")
-	f.BoolVar(&o.json, "json", false, "print the outcome as one JSON object")
-	f.BoolVar(&o.quiet, "quiet", false, "no progress line; with --list, names only")
-	f.BoolVar(&o.list, "list", false, "list the scenarios of the book, one a line")
+	f.StringVar(&o.strategy, "strategy", string(explore.Portfolio), "search strategy: "+strategies())
+	f.IntVar(&o.depth, "depth", 0, "maximum number of holds (holds, portfolio; default 1), maximum number of deviations\n(exhaustive; default unlimited), or bug depth (pct; default 3)")
+	f.IntVar(&o.count, "count", explore.SchedulesMax, "maximum number of schedules to run")
+	f.Uint64Var(&o.seed, "seed", 0, "first seed of randomized schedules")
+	f.StringVar(&o.faults, "faults", "", "fault specs, such as 'conflict(0.1), crash(pvcontroller, 1)': a probability per call, or a count\n(default the faults of the scenario)")
+	f.BoolVar(&o.noFaults, "no-faults", false, "disable fault injection, overriding the scenario")
+	f.BoolVar(&o.restarts, "restarts", false, "portfolio: include schedules in which components crash")
+	f.StringVar(&o.rule, "rule", "", "search only for violations of this `rule`, such as I2")
+	f.BoolVar(&o.keepGoing, "keep-going", false, "continue after a failure and count failures per rule")
+	f.StringVar(&o.shard, "shard", "1/1", "run shard `K/N` of the schedules, from 1/N to N/N")
+	f.BoolVar(&o.states, "states", false, "count distinct states; slows down the search")
+	f.StringVar(&o.out, "out", ".", "`directory` for saved failures")
+	f.BoolVar(&o.json, "json", false, "print the result as one JSON object")
+	f.BoolVar(&o.quiet, "quiet", false, "omit the progress line; with --list, print names only")
+	f.BoolVar(&o.list, "list", false, "list the built-in scenarios, one per line")
 	return cmd
 }
 
-// gcPercent is how much garbage may come together in a search: worlds are small, and there is one at a time.
+// gcPercent is the GC target during a search. Worlds are small and only one exists at a time, so
+// collecting less often is faster.
 const gcPercent = 400
 
 func strategies() string {
@@ -99,7 +105,7 @@ func strategies() string {
 	return strings.Join(words, ", ")
 }
 
-// listScenarios names the scenarios of the book.
+// listScenarios prints the built-in scenarios.
 func listScenarios(out io.Writer, namesOnly bool) {
 	for _, s := range scenario.Book() {
 		if namesOnly || len(s.About) == 0 {
@@ -110,14 +116,14 @@ func listScenarios(out io.Writer, namesOnly bool) {
 	}
 }
 
-// loadScenario finds a scenario by its name in the book, or reads it from a file.
+// loadScenario returns the built-in scenario of that name, or parses the file of that name.
 func loadScenario(name string) (*scenario.Scenario, error) {
 	if s, err := scenario.Find(name); err == nil {
 		return s, nil
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return nil, usage(fmt.Errorf("%q is not in the book (see volsim explore --list), and no file that can be read: %w", name, err))
+		return nil, usage(fmt.Errorf("unknown scenario %q (see volsim explore --list), and not a readable file: %w", name, err))
 	}
 	s, err := scenario.Parse(strings.TrimSuffix(filepath.Base(name), filepath.Ext(name)), string(text))
 	if err != nil {
@@ -126,7 +132,7 @@ func loadScenario(name string) (*scenario.Scenario, error) {
 	return s, nil
 }
 
-// config is what the options ask for.
+// config converts the options to a search configuration.
 func (o exploreOptions) config() (explore.Config, error) {
 	cfg := explore.Config{
 		Strategy: explore.Strategy(o.strategy), Depth: o.depth, Count: o.count, Seed: o.seed, NoFaults: o.noFaults,
@@ -140,18 +146,18 @@ func (o exploreOptions) config() (explore.Config, error) {
 		return cfg, usage(err)
 	}
 	if o.count < 1 {
-		return cfg, usage(fmt.Errorf("count %d: want at least 1", o.count))
+		return cfg, usage(fmt.Errorf("invalid count %d: want at least 1", o.count))
 	}
 	return cfg, nil
 }
 
-// parseShard reads "2/8": number 1 of 8, counted from 0.
+// parseShard parses "2/8" as shard 1 of 8, counting from 0.
 func parseShard(s string) (shard, shards int, err error) {
 	k, n, found := strings.Cut(s, "/")
 	shard, errK := strconv.Atoi(k)
 	shards, errN := strconv.Atoi(n)
 	if !found || errK != nil || errN != nil || shard < 1 || shard > shards {
-		return 0, 0, fmt.Errorf("shard %q: want K/N, with K from 1 to N, such as 2/8", s)
+		return 0, 0, fmt.Errorf("invalid shard %q: want K/N, with K from 1 to N, such as 2/8", s)
 	}
 	return shard - 1, shards, nil
 }
@@ -166,7 +172,7 @@ func exploreScenario(cmd *cobra.Command, name string, o exploreOptions) error {
 		return err
 	}
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent) // the world of a schedule is garbage as soon as it has ended
+		debug.SetGCPercent(gcPercent) // each world becomes garbage when its schedule ends
 	}
 	p := newProgress(cmd.ErrOrStderr(), cfg.States, o.quiet)
 	cfg.Progress = p.report
@@ -201,7 +207,7 @@ func exploreScenario(cmd *cobra.Command, name string, o exploreOptions) error {
 	}
 }
 
-// searchResult is what a search has come to, as it is printed.
+// A searchResult is the result of a search, in the form that --json prints.
 type searchResult struct {
 	Scenario    string         `json:"scenario"`
 	Strategy    string         `json:"strategy"`
@@ -215,7 +221,7 @@ type searchResult struct {
 	Failures    []foundFailure `json:"failures"`
 }
 
-// foundFailure is a rule that was broken.
+// A foundFailure is a rule and the first schedule that violates it.
 type foundFailure struct {
 	Rule     string   `json:"rule"`
 	What     string   `json:"what"`
@@ -226,7 +232,7 @@ type foundFailure struct {
 	Story    string   `json:"story"`
 }
 
-// add takes over a report, and saves its failures.
+// add copies a report into the result and saves its failures in dir.
 func (f *searchResult) add(r explore.Report, dir string) error {
 	f.Schedules, f.Steps, f.States, f.Complete = r.Schedules, r.Steps, r.States, r.Complete
 	if f.Seconds > 0 {
@@ -250,10 +256,10 @@ func (f *searchResult) add(r explore.Report, dir string) error {
 	return nil
 }
 
-// print prints it for people.
+// print writes the result as text.
 func (f *searchResult) print(out io.Writer) {
 	for _, one := range f.Failures {
-		fmt.Fprintf(out, "%s breaks %s in schedule %d, %s:\n\n%s\nsaved as %s\n\n",
+		fmt.Fprintf(out, "%s violates %s in schedule %d, %s:\n\n%s\nsaved as %s\n\n",
 			f.Scenario, one.Rule, one.After, describeDeviations(len(one.Schedule)), one.Story, one.File)
 	}
 	fmt.Fprintf(out, "%s, %d steps", pluralize(f.Schedules, "schedule"), f.Steps)
@@ -269,7 +275,7 @@ func (f *searchResult) print(out io.Writer) {
 	}
 	words := []string{}
 	for _, one := range f.Failures {
-		words = append(words, fmt.Sprintf("%s broken by %d", one.Rule, one.Times))
+		words = append(words, fmt.Sprintf("%s violated by %d", one.Rule, one.Times))
 	}
 	if f.Interrupted && len(words) == 0 {
 		words = append(words, "no failure so far")
@@ -282,9 +288,9 @@ func (f *searchResult) print(out io.Writer) {
 
 func describeDeviations(n int) string {
 	if n == 0 {
-		return "the ordinary course"
+		return "the default order"
 	}
-	return "with " + pluralize(n, "deviation") + " from the ordinary course"
+	return "with " + pluralize(n, "deviation") + " from the default order"
 }
 
 func pluralize(n int, noun string) string {

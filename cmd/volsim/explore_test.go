@@ -16,7 +16,7 @@ import (
 	"github.com/volsim/volsim/explore/scenario"
 )
 
-// race fails when alice is late: bob has deleted the claim that she waits for.
+// race fails if alice is late: bob has deleted the claim that she waits for.
 const race = `# Alice and bob wait for one claim, and bob deletes it.
 parts: pvcontroller, pvcprotection
 ends: differ
@@ -30,7 +30,7 @@ user bob
   delete claim data
 `
 
-func written(t *testing.T, name, text string) string {
+func writeTemp(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
@@ -39,7 +39,7 @@ func written(t *testing.T, name, text string) string {
 	return path
 }
 
-func TestExploreListsTheBook(t *testing.T) {
+func TestExploreListsScenarios(t *testing.T) {
 	status, out, errs := volsim(t.Context(), "explore", "--list")
 	if status != 0 || errs != "" || !strings.Contains(out, "two-claims-two-volumes ") || !strings.Contains(out, "each claim gets") {
 		t.Errorf("status %d, stderr %q:\n%s", status, errs, out)
@@ -47,11 +47,11 @@ func TestExploreListsTheBook(t *testing.T) {
 	_, out, _ = volsim(t.Context(), "explore", "--list", "--quiet")
 	names := strings.Fields(out)
 	if len(names) != len(scenario.Book()) || len(names) != strings.Count(out, "\n") || names[0] != scenario.Book()[0].Name {
-		t.Errorf("names, one a line:\n%s", out)
+		t.Errorf("want one name per line:\n%s", out)
 	}
 }
 
-func TestExploreSaysWhatIsComplete(t *testing.T) {
+func TestExploreReportsCompleteness(t *testing.T) {
 	status, out, errs := volsim(t.Context(), "explore", "two-claims-two-volumes", "--strategy", "holds", "--states")
 	if status != 0 || errs != "" || !strings.HasSuffix(out, "no failure with at most 1 hold\n") {
 		t.Errorf("status %d, stderr %q:\n%s", status, errs, out)
@@ -61,10 +61,10 @@ func TestExploreSaysWhatIsComplete(t *testing.T) {
 	}
 }
 
-// A failure is told, saved and replayed; what was mended is not broken any more.
-func TestExploreFindsAndReplayTellsAgain(t *testing.T) {
+// TestExploreSavesFailuresForReplay finds a failure and replays it, unchanged, with a corrected scenario and in another world.
+func TestExploreSavesFailuresForReplay(t *testing.T) {
 	dir := t.TempDir()
-	status, out, errs := volsim(t.Context(), "explore", written(t, "race.txt", race), "--out", dir)
+	status, out, errs := volsim(t.Context(), "explore", writeTemp(t, "race.txt", race), "--out", dir)
 	files, err := filepath.Glob(filepath.Join(dir, "race-L*.txt"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("saved %v, %v", files, err)
@@ -80,39 +80,39 @@ func TestExploreFindsAndReplayTellsAgain(t *testing.T) {
 		}
 	}
 	status, out, _ = volsim(t.Context(), "replay", files[0], "--trace")
-	if status != 1 || !strings.Contains(out, " is still broken\n") || !strings.Contains(out, "\tdeliver LIST persistentvolumes") {
+	if status != 1 || !strings.Contains(out, " is still violated\n") || !strings.Contains(out, "\tdeliver LIST persistentvolumes") {
 		t.Errorf("replayed with status %d:\n%s", status, out)
 	}
 	text, err := os.ReadFile(files[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	mended := strings.Replace(string(text), "  delete claim data", "  wait claim data Bound", 1)
-	status, out, _ = volsim(t.Context(), "replay", written(t, "mended.txt", mended))
-	if status != 0 || !strings.Contains(out, " is not broken any more\n") {
-		t.Errorf("mended: replayed with status %d:\n%s", status, out)
+	fixed := strings.Replace(string(text), "  delete claim data", "  wait claim data Bound", 1)
+	status, out, _ = volsim(t.Context(), "replay", writeTemp(t, "fixed.txt", fixed))
+	if status != 0 || !strings.Contains(out, " is no longer violated\n") {
+		t.Errorf("fixed: replayed with status %d:\n%s", status, out)
 	}
 	other := strings.Replace(string(text), "hold: alice", "hold: nobody", 1)
-	if _, out, _ = volsim(t.Context(), "replay", written(t, "other.txt", other)); !strings.Contains(out, "the schedule does not fit this world any more") {
+	if _, out, _ = volsim(t.Context(), "replay", writeTemp(t, "other.txt", other)); !strings.Contains(out, "the schedule no longer fits this world") {
 		t.Errorf("with a schedule of another world:\n%s", out)
 	}
 }
 
 func TestExploreKeepsGoing(t *testing.T) {
-	status, out, _ := volsim(t.Context(), "explore", written(t, "race.txt", race), "--out", t.TempDir(), "--keep-going", "--count", "600", "--json")
-	var f searchResult
-	if err := json.Unmarshal([]byte(out), &f); err != nil || status != 1 {
+	status, out, _ := volsim(t.Context(), "explore", writeTemp(t, "race.txt", race), "--out", t.TempDir(), "--keep-going", "--count", "600", "--json")
+	var r searchResult
+	if err := json.Unmarshal([]byte(out), &r); err != nil || status != 1 {
 		t.Fatalf("status %d, %v:\n%s", status, err, out)
 	}
-	if f.Schedules != 600 || len(f.Failures) != 1 || f.Failures[0].Times < 2 || len(f.Failures[0].Schedule) != 1 {
-		t.Errorf("found %+v, want one rule broken several times in 600 schedules", f)
+	if r.Schedules != 600 || len(r.Failures) != 1 || r.Failures[0].Times < 2 || len(r.Failures[0].Schedule) != 1 {
+		t.Errorf("found %+v, want one rule violated several times in 600 schedules", r)
 	}
-	if _, err := os.Stat(f.Failures[0].File); err != nil {
+	if _, err := os.Stat(r.Failures[0].File); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestExploreIsInterrupted(t *testing.T) {
+func TestExploreReportsInterrupts(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	status, out, _ := volsim(ctx, "explore", "pod-moves")
@@ -121,17 +121,17 @@ func TestExploreIsInterrupted(t *testing.T) {
 	}
 }
 
-func TestExploreRefusesWhatIsWrong(t *testing.T) {
+func TestExploreRejectsInvalidInput(t *testing.T) {
 	for _, tt := range []struct {
 		args string
 		want string
 	}{
-		{"explore", "want one SCENARIO"},
-		{"explore a b", "want one SCENARIO"},
-		{"explore pod-moves --list", "want one SCENARIO"},
-		{"explore no-such", "not in the book"},
-		{"explore " + written(t, "bad.txt", "weather: fine\n"), "weather"},
-		{"explore " + written(t, "part.txt", "parts: nosuch\nuser a\n  cordon node-1\n"), "nosuch"},
+		{"explore", "expected one SCENARIO"},
+		{"explore a b", "expected one SCENARIO"},
+		{"explore pod-moves --list", "expected one SCENARIO"},
+		{"explore no-such", "unknown scenario"},
+		{"explore " + writeTemp(t, "bad.txt", "weather: fine\n"), "weather"},
+		{"explore " + writeTemp(t, "part.txt", "parts: nosuch\nuser a\n  cordon node-1\n"), "nosuch"},
 		{"explore pod-moves --strategy luck", "luck"},
 		{"explore pod-moves --shard 0/8", "K from 1 to N"},
 		{"explore pod-moves --shard 9/8", "K from 1 to N"},
@@ -140,8 +140,8 @@ func TestExploreRefusesWhatIsWrong(t *testing.T) {
 		{"explore pod-moves --faults rain(1)", "rain"},
 		{"explore pod-moves --faults conflict", "closing bracket"},
 		{"explore pod-moves --colour", "unknown flag"},
-		{"replay", "want one FILE"},
-		{"replay no-such", "no file"},
+		{"replay", "expected one FILE"},
+		{"replay no-such", "not a readable file"},
 	} {
 		status, out, errs := volsim(t.Context(), strings.Fields(tt.args)...)
 		if status != 2 || out != "" || !strings.Contains(errs, tt.want) || strings.Count(errs, "\n") != 1 {
@@ -150,8 +150,9 @@ func TestExploreRefusesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// The example's Job is one that the API takes, and its command one that volsim takes, with a shard of its own for each index.
-func TestExampleOfAnIndexedJob(t *testing.T) {
+// TestIndexedJobExample checks that the API accepts the example's Job and that volsim accepts its command, with a separate
+// shard for each index.
+func TestIndexedJobExample(t *testing.T) {
 	text, err := os.ReadFile("../../examples/indexed-job/job.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -164,8 +165,8 @@ func TestExampleOfAnIndexedJob(t *testing.T) {
 		t.Errorf("spec %+v", job.Spec)
 	}
 	command := job.Spec.Template.Spec.Containers[0].Command
-	script, is := strings.CutPrefix(command[len(command)-1], "exec volsim ")
-	if !is {
+	script, ok := strings.CutPrefix(command[len(command)-1], "exec volsim ")
+	if !ok {
 		t.Fatalf("command %q", command)
 	}
 	shell := exec.CommandContext(t.Context(), command[0], "-c", `printf '%s\n' `+script)

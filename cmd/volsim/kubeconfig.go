@@ -12,17 +12,17 @@ import (
 	"github.com/volsim/volsim/fake/apiserver"
 )
 
-// contextName names the cluster, user and context of a kubeconfig.
+// contextName is the name of the cluster, user and context in the kubeconfig.
 const contextName = "volsim"
 
-// kubeconfig is a file that was written, and how it was before.
+// A kubeconfig is a file that was written, with its previous state.
 type kubeconfig struct {
 	path    string
-	made    bool   // it was not there
-	current string // the context that was the current one
+	made    bool   // it did not exist
+	current string // previous current context
 }
 
-// writeKubeconfig lets clients that use the file find the server. Other clusters in it stay.
+// writeKubeconfig adds the server to the file. Other clusters in the file remain.
 func writeKubeconfig(path string, l *apiserver.Listener) (*kubeconfig, error) {
 	f := &kubeconfig{path: path}
 	all, err := clientcmd.LoadFromFile(path)
@@ -45,7 +45,7 @@ func writeKubeconfig(path string, l *apiserver.Listener) (*kubeconfig, error) {
 	return f, nil
 }
 
-// restore takes out of the file what was written: the file itself, if it was not there.
+// restore removes the added entries, and the file if it did not exist before.
 func (f *kubeconfig) restore() error {
 	all, err := clientcmd.LoadFromFile(f.path)
 	if errors.Is(err, fs.ErrNotExist) {

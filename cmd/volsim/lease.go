@@ -15,28 +15,29 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// leaseOptions say how the one that acts is found.
+// leaseOptions configure leader election.
 //
-// Upstream: k8s.io/component-base/config LeaderElectionConfiguration; its values, but for the name.
+// Upstream: k8s.io/component-base/config LeaderElectionConfiguration; same defaults, except for the
+// name.
 type leaseOptions struct {
 	namespace string
 	name      string
-	duration  time.Duration // of the lease
-	renewal   time.Duration // to renew it in
-	retry     time.Duration // between two tries
+	duration  time.Duration // of the Lease
+	renewal   time.Duration // time limit of a renewal
+	retry     time.Duration // between two attempts
 }
 
 func (o *leaseOptions) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.namespace, "lease-namespace", "kube-system", "namespace of the Lease")
-	flags.StringVar(&o.name, "lease-name", "volsim-controllers", "name of the Lease; those who run other parts hold another one")
-	flags.DurationVar(&o.duration, "lease-duration", 15*time.Second, "how long others wait for a leader that is not heard of")
-	flags.DurationVar(&o.renewal, "lease-renew-deadline", 10*time.Second, "how long the leader tries to renew before it stops")
-	flags.DurationVar(&o.retry, "lease-retry-period", 2*time.Second, "how long to wait between two tries")
+	flags.StringVar(&o.name, "lease-name", "volsim-controllers", "name of the Lease; use another name for another set of components")
+	flags.DurationVar(&o.duration, "lease-duration", 15*time.Second, "how long candidates wait for a leader that does not renew")
+	flags.DurationVar(&o.renewal, "lease-renew-deadline", 10*time.Second, "how long the leader tries to renew before it gives up")
+	flags.DurationVar(&o.retry, "lease-retry-period", 2*time.Second, "interval between attempts")
 }
 
-// lead waits for the lease, acts while it is held, and gives it up when ctx ends and acting has come to its end. It fails
-// when the lease is lost.
+// lead waits for the Lease and calls act while holding it. When ctx ends it waits for act to return
+// and releases the Lease. It returns an error if the Lease is lost.
 func (o *leaseOptions) lead(ctx context.Context, cfg *clientrest.Config, told *printer, act func(ctx context.Context)) error {
 	what := o.namespace + "/" + o.name
 	identity, err := newIdentity()
@@ -44,7 +45,7 @@ func (o *leaseOptions) lead(ctx context.Context, cfg *clientrest.Config, told *p
 		return err
 	}
 	cfg = clientrest.CopyConfig(cfg)
-	cfg.QPS = -1 // the periods say how often the lease is asked for
+	cfg.QPS = -1 // the periods limit the rate of requests
 	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.namespace, o.name,
 		resourcelock.ResourceLockConfig{Identity: identity}, cfg, o.renewal)
 	if err != nil {
@@ -58,7 +59,7 @@ func (o *leaseOptions) lead(ctx context.Context, cfg *clientrest.Config, told *p
 			OnStoppedLeading: func() {},
 			OnNewLeader: func(leader string) {
 				if leader != identity {
-					told.info("lease   %s is held by %s; waiting", what, leader)
+					told.info("lease       %s is held by %s; waiting", what, leader)
 				}
 			},
 		},
@@ -66,8 +67,8 @@ func (o *leaseOptions) lead(ctx context.Context, cfg *clientrest.Config, told *p
 	if err != nil {
 		return fmt.Errorf("lease %s: %w", what, err)
 	}
-	told.info("lease   %s, as %s", what, identity)
-	// The lease outlives ctx: it is given up when nobody acts any more.
+	told.info("lease       %s, as %s", what, identity)
+	// The Lease outlives ctx: it is released after act has returned.
 	electing, release := context.WithCancel(context.WithoutCancel(ctx))
 	logging := klog.NewContext(electing, logr.New(&errorSink{ctx: electing, out: told, subject: "lease " + what}))
 	released := make(chan struct{})
@@ -82,7 +83,8 @@ func (o *leaseOptions) lead(ctx context.Context, cfg *clientrest.Config, told *p
 	return whileLeading(ctx, leading, what, act)
 }
 
-// whileLeading acts from when the lease is held until ctx ends or it is lost.
+// whileLeading calls act once the Lease is held. The context of act ends with ctx and with the
+// Lease.
 func whileLeading(ctx context.Context, leading <-chan context.Context, what string, act func(ctx context.Context)) error {
 	select {
 	case <-ctx.Done():
@@ -93,29 +95,30 @@ func whileLeading(ctx context.Context, leading <-chan context.Context, what stri
 		defer context.AfterFunc(held, stop)()
 		act(acting)
 		if ctx.Err() == nil {
-			return fmt.Errorf("lease %s was lost: another one may act now", what)
+			return fmt.Errorf("lease %s is lost: another process may act now", what)
 		}
 		return nil
 	}
 }
 
-// newIdentity is a name that nobody else has.
+// newIdentity returns a unique name for this process.
 //
 // Upstream: cmd/kube-controller-manager/app Run.
 func newIdentity() (string, error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return "", fmt.Errorf("name of this machine: %w", err)
+		return "", fmt.Errorf("host name: %w", err)
 	}
 	return host + "_" + string(uuid.NewUUID()), nil
 }
 
-// errorSink tells the errors of the election; the same one again it tells once.
+// An errorSink is a log sink that prints the errors of leader election. It omits repetitions of the
+// same error.
 type errorSink struct {
-	ctx     context.Context //nolint:containedctx // when it has ended, failures are no trouble
+	ctx     context.Context //nolint:containedctx // errors after its end are expected
 	out     *printer
 	subject string
-	last    string // election has one goroutine
+	last    string // leader election runs on one goroutine
 }
 
 var _ logr.LogSink = (*errorSink)(nil)
@@ -123,19 +126,19 @@ var _ logr.LogSink = (*errorSink)(nil)
 // Init does nothing.
 func (*errorSink) Init(logr.RuntimeInfo) {}
 
-// Enabled tells whether messages of a level are wanted: none is.
+// Enabled reports whether messages of a level are logged. None is.
 func (*errorSink) Enabled(int) bool { return false }
 
 // Info does nothing.
 func (*errorSink) Info(int, string, ...any) {}
 
-// WithValues returns the sink as it is.
+// WithValues returns the sink unchanged.
 func (t *errorSink) WithValues(...any) logr.LogSink { return t }
 
-// WithName returns the sink as it is.
+// WithName returns the sink unchanged.
 func (t *errorSink) WithName(string) logr.LogSink { return t }
 
-// Error tells an error.
+// Error prints an error.
 func (t *errorSink) Error(err error, message string, _ ...any) {
 	if text := err.Error(); t.ctx.Err() == nil && text != t.last {
 		t.last = text

@@ -22,34 +22,36 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// silenceLogs keeps the libraries below from logging: what matters is in the trace.
+// silenceLogs discards the log output of client-go and other libraries. The trace already records
+// what matters.
 func silenceLogs() { klog.SetLogger(logr.Discard()) }
 
-// ignoreSIGPIPE lets a command that has devices and mounts to take away go on, and end in order, when nobody reads what it
-// says any more.
+// ignoreSIGPIPE lets a command remove its devices and mounts when the reader of its output has
+// gone.
 func ignoreSIGPIPE() { signal.Ignore(syscall.SIGPIPE) }
 
-// exitError is the error of a command that has said all there is to say.
+// An exitError ends a command with a status and without a message.
 type exitError struct{ status int }
 
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d", e.status) }
 
-// usageError is a command line, or a file that it names, that is wrong.
+// A usageError reports an invalid command line, or an invalid file named on it.
 type usageError struct{ error }
 
 func usage(err error) error { return usageError{err} }
 
-// Unwrap is the error itself.
+// Unwrap returns the wrapped error.
 func (u usageError) Unwrap() error { return u.error }
 
-// run runs the command line and returns the exit status: 0, 1 for what went wrong, 130 when it was interrupted. "explore" and
-// "replay" tell a failure that was found, 1, from a command line that is wrong, 2.
+// run executes the command line and returns the exit status: 0 for success, 1 for a failure, 130
+// for an interrupt. The commands explore, replay and session return 1 for a violation and 2 for a
+// usage error.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := &cobra.Command{
 		Use:   "volsim",
 		Short: "The Kubernetes storage control plane in one process",
-		Long: "volsim is the whole Kubernetes storage control plane in one process: a fake API server, the storage\n" +
-			"controllers, kubelets, the CSI sidecars, and CSI drivers on real loop devices or in memory.",
+		Long: "volsim runs the Kubernetes storage control plane in one process: a fake API server, the storage\n" +
+			"controllers, kubelets, the CSI sidecars, and CSI drivers on real loop devices, on LVM or in memory.",
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true

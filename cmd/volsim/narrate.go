@@ -15,12 +15,13 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// lineDelay is how long a line stands before the next one with --slow.
+// lineDelay is the pause after each line with --slow.
 const lineDelay = 400 * time.Millisecond
 
-// narrator prints what happens, in order, on a goroutine of its own, so that the world never waits for the terminal.
+// A narrator prints what happens, in order, on its own goroutine, so the cluster never waits for
+// the terminal.
 type narrator struct {
-	ctx   context.Context //nolint:containedctx // ends the pacing
+	ctx   context.Context //nolint:containedctx // ends the pauses
 	out   io.Writer
 	json  bool
 	slow  bool
@@ -28,21 +29,21 @@ type narrator struct {
 	done  chan struct{}
 
 	mu    sync.Mutex
-	ended bool // guarded by mu: what the world does from now on is not told
+	ended bool // guarded by mu: later records are not printed
 }
 
-// line is one thing to print.
+// A line is one thing to print.
 type line struct {
 	record  *trace.Record
 	process string
 	text    string
 	chapter bool
 	summary *summary
-	drained chan struct{} // closed when all before has been printed
+	drained chan struct{} // closed after all earlier lines are printed
 }
 
 func newNarrator(ctx context.Context, out io.Writer, asJSON, slow bool) *narrator {
-	const ahead = 10_000 // more than a demo ever has to say
+	const ahead = 10_000 // more lines than a demo prints
 	n := &narrator{ctx: ctx, out: out, json: asJSON, slow: slow, lines: make(chan line, ahead), done: make(chan struct{})}
 	go n.print()
 	return n
@@ -60,21 +61,21 @@ func (n *narrator) record(r trace.Record) {
 	}
 }
 
-// end stops telling what the world does: it is being taken down.
+// end stops printing records; the cluster is shutting down.
 func (n *narrator) end() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.ended = true
 }
 
-// drain returns when all that was said has been printed.
+// drain returns after all earlier lines are printed.
 func (n *narrator) drain() {
 	drained := make(chan struct{})
 	n.lines <- line{drained: drained}
 	<-drained
 }
 
-// close returns when all is printed. Nothing may be said afterwards.
+// close returns after all lines are printed. The narrator must not be used afterwards.
 func (n *narrator) close() {
 	close(n.lines)
 	<-n.done
@@ -101,7 +102,7 @@ func (n *narrator) print() {
 	}
 }
 
-// printText returns whether there was something to print.
+// printText prints a line and reports whether there was anything to print.
 func (n *narrator) printText(l line) bool {
 	switch {
 	case l.summary != nil:
@@ -120,7 +121,7 @@ func (n *narrator) printText(l line) bool {
 	return true
 }
 
-// formatTook tells how long an action took, where that is worth telling.
+// formatTook formats a duration, or returns "" if it is too short to matter.
 func formatTook(d time.Duration) string {
 	if d < 100*time.Microsecond {
 		return ""
@@ -132,24 +133,24 @@ func milliseconds(d time.Duration) string {
 	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
 }
 
-// processOf is an actor's component, without the strand.
+// processOf returns the process of a task.
 func processOf(actor string) string {
 	name, _, _ := strings.Cut(actor, "/")
 	return name
 }
 
-// event is a line of --json.
+// An event is one line of --json.
 type event struct {
 	Event       string   `json:"event"` // chapter, action, note or summary
 	Step        int      `json:"step,omitempty"`
 	AtMS        float64  `json:"at_ms,omitempty"`
 	TookMS      float64  `json:"took_ms,omitempty"`
-	Task        string   `json:"actor,omitempty"`
+	Task        string   `json:"task,omitempty"`
 	Kind        string   `json:"kind,omitempty"`
 	Verb        string   `json:"verb,omitempty"`
 	Object      string   `json:"object,omitempty"`
 	Result      string   `json:"result,omitempty"`
-	Description string   `json:"words,omitempty"`
+	Description string   `json:"description,omitempty"`
 	Summary     *summary `json:"summary,omitempty"`
 }
 
@@ -173,7 +174,7 @@ func (n *narrator) printJSON(l line) {
 	}
 }
 
-// summary is how the demo went.
+// A summary counts the actions of a demo.
 type summary struct {
 	Devices     string  `json:"devices"`
 	Writes      int     `json:"api_writes"`
@@ -184,17 +185,17 @@ type summary struct {
 	ElapsedMS   float64 `json:"elapsed_ms"`
 }
 
-// String is the summary for people.
+// String returns the summary as text.
 func (s summary) String() string {
 	conflicts := "no conflicts"
 	if s.Conflicts > 0 {
-		conflicts = fmt.Sprintf("%d conflicts met and retried", s.Conflicts)
+		conflicts = fmt.Sprintf("%d conflicts retried", s.Conflicts)
 	}
 	failed := ""
 	if s.Failed > 0 {
 		failed = fmt.Sprintf(" (%d failed and were retried)", s.Failed)
 	}
-	return fmt.Sprintf("\n%d API writes, %s, %d reads, %d driver calls%s on %s devices, %.0f ms. Nothing is left.\n",
+	return fmt.Sprintf("\n%d API writes, %s, %d reads, %d driver calls%s on %s devices, %.0f ms. No leaks.\n",
 		s.Writes, conflicts, s.Reads, s.DriverCalls, failed, s.Devices, s.ElapsedMS)
 }
 

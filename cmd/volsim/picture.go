@@ -15,19 +15,19 @@ import (
 	"github.com/volsim/volsim/sim/trace/picture"
 )
 
-// pictureOptions ask for a picture of a run.
+// pictureOptions select a picture of a run.
 type pictureOptions struct {
 	file string
 	kind string
 }
 
-// pictureKind is one that can be asked for.
+// A pictureKind is a kind of picture.
 type pictureKind struct {
 	name string
 	draw func([]trace.Record, picture.Options) *picture.Drawing
 }
 
-// pictureKinds are those that there are, the first where none is named.
+// pictureKinds lists the kinds; the first is the default.
 var pictureKinds = []pictureKind{
 	{"space-time", picture.SpaceTime},
 	{"sequence", picture.Sequence},
@@ -35,48 +35,48 @@ var pictureKinds = []pictureKind{
 	{"states", picture.States},
 }
 
-// pictureHelp is what the help of a command says of pictures.
-const pictureHelp = "With --svg FILE what happened is drawn. --picture chooses between space-time (who knew what when), sequence (who asked\n" +
-	"whom for what), timeline (what was when) and states (which states were gone through). A FILE that ends in .mmd gets\n" +
-	"the text of a Mermaid diagram, one in .txt plain text, and - prints plain text instead of all else."
+// pictureHelp is the help text about pictures, shared by several commands.
+const pictureHelp = "--svg FILE draws the run. --picture selects the kind: space-time (writes and cache deliveries), sequence (calls between\n" +
+	"processes), timeline (states over time) or states (state transitions). The extension of FILE selects the format: .svg,\n" +
+	".mmd (Mermaid) or .txt (plain text). FILE - prints plain text instead of the other output."
 
 func (o *pictureOptions) addFlags(cmd *cobra.Command) {
 	var names []string
 	for _, p := range pictureKinds {
 		names = append(names, p.name)
 	}
-	cmd.Flags().StringVar(&o.file, "svg", "", "draw what happened into `FILE`, as .svg, .mmd or .txt; - prints text")
-	cmd.Flags().StringVar(&o.kind, "picture", names[0], "with --svg: "+strings.Join(names, ", "))
+	cmd.Flags().StringVar(&o.file, "svg", "", "draw the run to `FILE` (.svg, .mmd or .txt); - prints text")
+	cmd.Flags().StringVar(&o.kind, "picture", names[0], "kind of picture for --svg: "+strings.Join(names, ", "))
 }
 
-// validate finds what is wrong with the options before anything is run.
+// validate returns an error for invalid options, before anything runs.
 func (o *pictureOptions) validate(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("picture") && o.file == "" {
-		return errors.New("--picture says what --svg FILE draws: give a FILE")
+		return errors.New("--picture requires --svg FILE")
 	}
 	if !slices.ContainsFunc(pictureKinds, o.matches) {
-		return fmt.Errorf("--picture=%s: want space-time, sequence, timeline or states", o.kind)
+		return fmt.Errorf("invalid --picture %q: want space-time, sequence, timeline or states", o.kind)
 	}
 	if o.file == "" || o.file == "-" {
 		return nil
 	}
 	if end := filepath.Ext(o.file); !slices.Contains([]string{".svg", ".mmd", ".txt"}, end) {
-		return fmt.Errorf("--svg=%s: want a FILE that ends in .svg, .mmd (Mermaid) or .txt, or -", o.file)
+		return fmt.Errorf("invalid --svg %q: want a file name ending in .svg, .mmd (Mermaid) or .txt, or -", o.file)
 	}
 	if info, err := os.Stat(filepath.Dir(o.file)); err != nil {
-		return fmt.Errorf("--svg=%s: its directory has to be there: %w", o.file, err)
+		return fmt.Errorf("invalid --svg %q: directory of the file: %w", o.file, err)
 	} else if !info.IsDir() {
-		return fmt.Errorf("--svg=%s: %s is not a directory", o.file, filepath.Dir(o.file))
+		return fmt.Errorf("invalid --svg %q: %s is not a directory", o.file, filepath.Dir(o.file))
 	}
 	return nil
 }
 
 func (o *pictureOptions) matches(p pictureKind) bool { return p.name == o.kind }
 
-// replacesOutput tells whether the picture is all that is printed.
+// replacesOutput reports whether the picture is printed instead of the other output.
 func (o *pictureOptions) replacesOutput() bool { return o.file == "-" }
 
-// draw draws what happened, if that was asked for.
+// draw draws the records, if a picture was requested.
 func (o *pictureOptions) draw(out io.Writer, records []trace.Record, what picture.Options) error {
 	if o.file == "" {
 		return nil
@@ -96,12 +96,12 @@ func (o *pictureOptions) draw(out io.Writer, records []trace.Record, what pictur
 		content = d.SVG()
 	}
 	if err := writeAtomically(o.file, content); err != nil {
-		return fmt.Errorf("the picture: %w", err)
+		return fmt.Errorf("write picture: %w", err)
 	}
 	return nil
 }
 
-// writeAtomically writes a file, or leaves what was there.
+// writeAtomically writes a file, or leaves an existing one unchanged on error.
 func writeAtomically(name string, content []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-")
 	if err != nil {

@@ -16,7 +16,7 @@ func TestReplayDraws(t *testing.T) {
 		file, kind, want string
 	}{
 		{"a.svg", "space-time", "A space-time diagram"},
-		{"a.svg", "sequence", "A sequence diagram"}, // over the first
+		{"a.svg", "sequence", "A sequence diagram"}, // replaces the first
 		{"a.svg", "timeline", "A timeline"},
 		{"a.svg", "states", "state machines"},
 		{"b.mmd", "space-time", "sequenceDiagram"},
@@ -25,7 +25,7 @@ func TestReplayDraws(t *testing.T) {
 	} {
 		path := filepath.Join(dir, tt.file)
 		status, out, errs := volsim(t.Context(), "replay", "two-claims-one-volume", "--svg", path, "--picture", tt.kind)
-		if status != 0 || errs != "" || !strings.Contains(out, "no rule is broken") {
+		if status != 0 || errs != "" || !strings.Contains(out, "no invariant violated") {
 			t.Fatalf("%s as %s: status %d, stderr %q:\n%s", tt.kind, tt.file, status, errs, out)
 		}
 		content, err := os.ReadFile(path)
@@ -33,14 +33,14 @@ func TestReplayDraws(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(string(content), tt.want) {
-			t.Errorf("%s as %s does not say %q:\n%s", tt.kind, tt.file, tt.want, content)
+			t.Errorf("%s as %s: no %q in:\n%s", tt.kind, tt.file, tt.want, content)
 		}
 		if strings.HasSuffix(tt.file, ".svg") {
 			wellFormed(t, string(content))
 		}
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 3 {
-		t.Errorf("in the directory are %v, %v; want three files", files, err)
+		t.Errorf("files %v, %v; want three", files, err)
 	}
 }
 
@@ -58,7 +58,7 @@ func wellFormed(t *testing.T, content string) {
 
 func TestReplayPrintsOnlyThePicture(t *testing.T) {
 	status, out, errs := volsim(t.Context(), "replay", "two-claims-one-volume", "--svg", "-", "--picture", "sequence")
-	if status != 0 || errs != "" || strings.Contains(out, "no rule is broken") || !strings.Contains(out, "│") || !strings.Contains(out, "creates volume disk-1") {
+	if status != 0 || errs != "" || strings.Contains(out, "no invariant violated") || !strings.Contains(out, "│") || !strings.Contains(out, "creates volume disk-1") {
 		t.Errorf("status %d, stderr %q:\n%s", status, errs, out)
 	}
 }
@@ -66,7 +66,7 @@ func TestReplayPrintsOnlyThePicture(t *testing.T) {
 func TestDemoDraws(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "demo.svg")
 	status, out, errs := volsim(t.Context(), "demo", "--devices", "array", "--svg", path)
-	if status != 0 || errs != "" || !strings.Contains(out, "Nothing is left.") {
+	if status != 0 || errs != "" || !strings.Contains(out, "No leaks.") {
 		t.Fatalf("status %d, stderr %q:\n%s", status, errs, out)
 	}
 	content, err := os.ReadFile(path)
@@ -76,21 +76,21 @@ func TestDemoDraws(t *testing.T) {
 	wellFormed(t, string(content))
 	for _, want := range []string{">user<", ">kubelet(node-2)<", "says that pod default/web is Running", "which is gone"} {
 		if !strings.Contains(string(content), want) {
-			t.Errorf("the picture does not say %q", want)
+			t.Errorf("no %q in the picture", want)
 		}
 	}
 	if strings.Contains(string(content), "registers driver") {
-		t.Error("the picture is of the start of the cluster, too")
+		t.Error("the picture includes the start of the cluster")
 	}
 	status, out, errs = volsim(t.Context(), "demo", "--devices", "array", "--svg", "-", "--picture", "timeline")
-	if status != 0 || errs != "" || !strings.HasPrefix(out, "The life of a volume\nClaims\n") || strings.Contains(out, "Nothing is left.") {
+	if status != 0 || errs != "" || !strings.HasPrefix(out, "Life cycle of a volume\nClaims\n") || strings.Contains(out, "No leaks.") {
 		t.Errorf("status %d, stderr %q:\n%s", status, errs, out)
 	}
 }
 
-func TestPicturesThatCannotBeDrawn(t *testing.T) {
+func TestPictureOptionsAreValidated(t *testing.T) {
 	dir := t.TempDir()
-	file := filepath.Join(dir, "there.svg")
+	file := filepath.Join(dir, "existing.svg")
 	if err := os.WriteFile(file, []byte("before"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -98,11 +98,11 @@ func TestPicturesThatCannotBeDrawn(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--svg", filepath.Join(dir, "a.png")}, "want a FILE that ends in .svg, .mmd (Mermaid) or .txt, or -"},
-		{[]string{"--svg", filepath.Join(dir, "no", "a.svg")}, "its directory has to be there"},
-		{[]string{"--svg", filepath.Join(file, "a.svg")}, "there.svg is not a directory"},
-		{[]string{"--svg", file, "--picture", "photo"}, "--picture=photo: want space-time, sequence, timeline or states"},
-		{[]string{"--picture", "states"}, "give a FILE"},
+		{[]string{"--svg", filepath.Join(dir, "a.png")}, "want a file name ending in .svg, .mmd (Mermaid) or .txt, or -"},
+		{[]string{"--svg", filepath.Join(dir, "no", "a.svg")}, "directory of the file: "},
+		{[]string{"--svg", filepath.Join(file, "a.svg")}, "existing.svg is not a directory"},
+		{[]string{"--svg", file, "--picture", "photo"}, `invalid --picture "photo": want space-time, sequence, timeline or states`},
+		{[]string{"--picture", "states"}, "requires --svg FILE"},
 	} {
 		for _, command := range [][]string{{"replay", "two-claims-one-volume"}, {"demo", "--devices", "array"}} {
 			status, out, errs := volsim(t.Context(), append(command, tt.args...)...)
@@ -113,21 +113,21 @@ func TestPicturesThatCannotBeDrawn(t *testing.T) {
 	}
 	content, err := os.ReadFile(file)
 	if err != nil || string(content) != "before" {
-		t.Errorf("the file that was there holds %q, %v", content, err)
+		t.Errorf("existing file: %q, %v", content, err)
 	}
 }
 
-// A file is written whole or not at all: nothing is left of one that cannot get its name.
-func TestWriteWhole(t *testing.T) {
+// TestWriteAtomically checks that a failed write leaves no temporary file.
+func TestWriteAtomically(t *testing.T) {
 	dir := t.TempDir()
 	taken := filepath.Join(dir, "taken")
 	if err := os.Mkdir(taken, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := writeAtomically(taken, []byte("x")); err == nil {
-		t.Error("a directory is written over")
+		t.Error("a directory was overwritten")
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
-		t.Errorf("in the directory are %v, %v; want what was there", files, err)
+		t.Errorf("files %v, %v; want the directory only", files, err)
 	}
 }

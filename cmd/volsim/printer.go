@@ -12,25 +12,25 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// queuedLinesMax is how many lines wait for the terminal.
+// queuedLinesMax is how many lines may wait for the terminal.
 const queuedLinesMax = 10_000
 
-// printer prints what controllers do, on a goroutine of its own. Who acts never waits for the terminal: what it does not
-// take is counted.
+// A printer prints what controllers do, on its own goroutine. Controllers never wait for the
+// terminal: lines that do not fit the queue are dropped and counted.
 type printer struct {
 	out, errs io.Writer
-	all       bool // not only what went wrong
+	all       bool // print every record, not only errors and changes
 	lines     chan message
 	done      chan struct{}
 
 	mu      sync.Mutex
-	dropped int                  // guarded by mu: lines that found no room
+	dropped int                  // guarded by mu: lines that found the queue full
 	ended   bool                 // guarded by mu
-	step    int                  // guarded by mu: of the record that was told last
-	early   map[int]trace.Record // guarded by mu: by step, those that came before their turn
+	step    int                  // guarded by mu: step of the last printed record
+	early   map[int]trace.Record // guarded by mu: records, by step, that arrived before an earlier one
 }
 
-// message is one line.
+// A message is one line of output.
 type message struct {
 	text    string
 	isError bool
@@ -53,14 +53,14 @@ func (t *printer) print() {
 	}
 }
 
-// put is called with mu held.
+// put queues a line. mu must be held.
 func (t *printer) put(line message) {
 	if t.ended {
 		return
 	}
 	if t.dropped > 0 {
 		select {
-		case t.lines <- message{text: fmt.Sprintf("%d lines were left out", t.dropped)}:
+		case t.lines <- message{text: fmt.Sprintf("%d lines dropped", t.dropped)}:
 			t.dropped = 0
 		default:
 		}
@@ -72,20 +72,22 @@ func (t *printer) put(line message) {
 	}
 }
 
+// info prints a line to standard output.
 func (t *printer) info(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.put(message{text: fmt.Sprintf(format, args...)})
 }
 
-// warn tells what is wrong.
+// warn prints a line to standard error.
 func (t *printer) warn(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.put(message{text: fmt.Sprintf(format, args...), isError: true})
 }
 
-// record tells of an action, in the order of the log: the log calls it for several at once.
+// record prints an action. The log calls it concurrently; the printer restores the order of the
+// log.
 func (t *printer) record(r trace.Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -103,7 +105,7 @@ func (t *printer) record(r trace.Record) {
 	}
 }
 
-// message tell all of an action, or what it means, or only that it failed.
+// message describes an action: in full, by what it means for a volume, or only by its failure.
 func (t *printer) message(r trace.Record) (message, bool) {
 	if t.all {
 		return message{text: r.String()}, true
@@ -115,7 +117,7 @@ func (t *printer) message(r trace.Record) (message, bool) {
 	return message{text: fmt.Sprintf("%-15s %s", processOf(r.Task), words)}, ok
 }
 
-// failedAction is what failed, in words.
+// failedAction names the action that failed.
 func failedAction(r trace.Record) string {
 	if r.Kind == trace.KindDeliver {
 		return "list and watch"
@@ -123,13 +125,13 @@ func failedAction(r trace.Record) string {
 	return r.Verb
 }
 
-// isExpected tells whether an error is part of the ordinary course: somebody else was faster, or the process ends before the
-// request was sent.
+// isExpected reports whether an error belongs to normal operation: another writer was faster, or
+// the process stopped before the request was sent.
 func isExpected(err error) bool {
 	return errors.Is(err, context.Canceled) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err)
 }
 
-// close returns when all is printed. What is said afterwards is not.
+// close returns after all lines are printed. Later lines are discarded.
 func (t *printer) close() {
 	t.mu.Lock()
 	t.ended = true

@@ -14,15 +14,15 @@ func recordOf(step int) trace.Record {
 	return trace.Record{Step: step, Task: "a", Action: trace.Action{Kind: trace.KindWork, Verb: "sync"}}
 }
 
-// The log tells of actions that took effect at the same time in whatever order.
-func TestTellerKeepsTheOrderOfTheLog(t *testing.T) {
+// TestPrinterKeepsTheOrderOfTheLog delivers concurrent records in another order.
+func TestPrinterKeepsTheOrderOfTheLog(t *testing.T) {
 	t.Parallel()
 	var out, errs strings.Builder
-	told := newPrinter(&out, &errs, true)
+	p := newPrinter(&out, &errs, true)
 	for _, step := range []int{2, 1, 4, 5, 3} {
-		told.record(recordOf(step))
+		p.record(recordOf(step))
 	}
-	told.close()
+	p.close()
 	var steps []string
 	for line := range strings.Lines(out.String()) {
 		step, _, _ := strings.Cut(line, "\t")
@@ -33,26 +33,27 @@ func TestTellerKeepsTheOrderOfTheLog(t *testing.T) {
 	}
 }
 
-// A terminal that takes nothing keeps nobody waiting; what it missed is counted.
-func TestTellerWaitsForNoTerminal(t *testing.T) {
+// TestPrinterDropsLinesOfABlockedTerminal checks that a blocked terminal does not block callers, and that dropped lines are
+// counted.
+func TestPrinterDropsLinesOfABlockedTerminal(t *testing.T) {
 	t.Parallel()
 	out, in := io.Pipe()
-	told := newPrinter(in, io.Discard, true)
+	p := newPrinter(in, io.Discard, true)
 	for step := range queuedLinesMax + 100 {
-		told.record(recordOf(step + 1))
+		p.record(recordOf(step + 1))
 	}
 	lines := linesOf(out)
 	<-lines
 	for range queuedLinesMax / 2 {
 		<-lines
 	}
-	told.info("last")
+	p.info("last")
 	go func() {
-		told.close()
+		p.close()
 		in.Close()
 	}()
 	rest := all(lines)
-	if !strings.HasSuffix(rest, " lines were left out\nlast\n") {
-		t.Errorf("the end is %q", rest[max(0, len(rest)-80):])
+	if !strings.HasSuffix(rest, " lines dropped\nlast\n") {
+		t.Errorf("output ends in %q", rest[max(0, len(rest)-80):])
 	}
 }

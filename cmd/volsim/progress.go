@@ -9,13 +9,13 @@ import (
 	"github.com/volsim/volsim/explore"
 )
 
-// How often the progress line is written: over itself on a terminal, as a line of its own elsewhere.
+// Intervals of the progress line. A terminal overwrites it; other outputs get a new line each time.
 const (
 	progressOnTerminal = 100 * time.Millisecond
 	progressElsewhere  = 5 * time.Second
 )
 
-// progress tells how far a search is.
+// progress prints the progress of a search.
 type progress struct {
 	out        io.Writer
 	terminal   bool
@@ -23,7 +23,7 @@ type progress struct {
 	quiet      bool
 	start      time.Time
 	lastReport time.Time
-	width      int // of the line that stands on the terminal
+	width      int // length of the line on the terminal
 }
 
 func newProgress(out io.Writer, states, quiet bool) *progress {
@@ -40,7 +40,7 @@ func isTerminal(out io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// report is told after each schedule.
+// report is called after each schedule.
 func (p *progress) report(r explore.Report) {
 	pause := progressElsewhere
 	if p.terminal {
@@ -73,7 +73,7 @@ func (p *progress) write(line string) {
 	p.width = len(line)
 }
 
-// end takes the line off the terminal.
+// end erases the line on the terminal.
 func (p *progress) end() {
 	if p.width > 0 {
 		fmt.Fprintf(p.out, "\r%*s\r", p.width, "")

@@ -18,22 +18,22 @@ func newReplay() *cobra.Command {
 	var o replayOptions
 	cmd := &cobra.Command{
 		Use:   "replay FILE",
-		Short: "Run a saved failure again, and tell its story",
-		Long: "replay runs a scenario once, under the schedule in its file, and tells in numbered steps what happens. It says whether\n" +
-			"the rule that the file names is broken still. A scenario without a schedule, or one from the book by its name, takes\n" +
-			"the ordinary course.\n\n" + pictureHelp + "\n\n" +
-			"Exit status: 0 nothing is broken, 1 a rule is, 2 the command line or the file is wrong.",
+		Short: "Replay a saved failure and print its story",
+		Long: "replay runs a scenario once, under the schedule in its file, and prints the run as numbered steps. It reports whether\n" +
+			"the rule named in the file is still violated. A scenario without a schedule, or a built-in scenario, runs in the\n" +
+			"default order.\n\n" + pictureHelp + "\n\n" +
+			"Exit status: 0 no invariant violated, 1 invariant violated, 2 invalid command line or file.",
 		Example: "  volsim replay two-claims-one-volume-I2-0a1b2c3d.txt\n  volsim replay one-pod-life --trace\n" +
 			"  volsim replay pod-moves --svg pod-moves.svg --picture timeline",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usage(fmt.Errorf("want one FILE"))
+				return usage(fmt.Errorf("expected one FILE"))
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return replay(cmd, args[0], o) },
 	}
-	cmd.Flags().BoolVar(&o.trace, "trace", false, "print the whole trace first, the set-up included")
+	cmd.Flags().BoolVar(&o.trace, "trace", false, "print the whole trace first, including the setup")
 	o.picture.addFlags(cmd)
 	return cmd
 }
@@ -67,23 +67,23 @@ func replay(cmd *cobra.Command, name string, o replayOptions) error {
 	return nil
 }
 
-// outcome says how what was found compares with what the file says.
+// outcome compares the result of a run with the violation that the file names.
 func outcome(s *scenario.Scenario, r *scenario.Result) string {
 	rule, words := scenario.RuleID(r.Failure), ""
 	switch {
 	case s.Violates == "" && rule == "":
-		words = "no rule is broken, as the file says"
+		words = "no invariant violated, as expected by the file"
 	case s.Violates == "":
-		words = rule + " is broken; the file says nothing of that"
+		words = rule + " violated; the file does not expect a violation"
 	case rule == s.Violates:
-		words = rule + " is still broken"
+		words = rule + " is still violated"
 	case rule == "":
-		words = s.Violates + " is not broken any more"
+		words = s.Violates + " is no longer violated"
 	default:
-		words = fmt.Sprintf("%s is not broken any more, but %s is", s.Violates, rule)
+		words = fmt.Sprintf("%s is no longer violated, but %s is", s.Violates, rule)
 	}
 	if r.Mismatch != "" {
-		words += "; the schedule does not fit this world any more: " + r.Mismatch
+		words += "; the schedule no longer fits this world: " + r.Mismatch
 	}
 	return words
 }

@@ -23,7 +23,7 @@ import (
 // startTimeout is how long nodes and driver have to register.
 const startTimeout = time.Minute
 
-// recordsMax is how many records of the trace are kept: what the page draws.
+// recordsMax is how many trace records are kept for the page.
 const recordsMax = 1000
 
 type serveOptions struct {
@@ -40,51 +40,51 @@ func newServe() *cobra.Command {
 	var o serveOptions
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve a cluster to kubectl and other programs, and a page of it to a browser",
+		Short: "Serve a cluster to kubectl, and a web page that shows it",
 		Long: "serve runs a whole cluster in this process until it is interrupted: API server, control plane, nodes and CSI driver.\n" +
-			"It listens on loopback by HTTPS, under a certificate and a bearer token made anew each time, and writes a kubeconfig.\n" +
-			"There is a default storage class, \"standard\": a claim that is applied becomes Bound, a pod Ready. What was made is\n" +
-			"taken away at the end: devices, mounts, files, and what was added to the kubeconfig.\n\n" +
-			"The page shows the objects, the events, and who did what and heard of it when. With --by-hand nothing happens by itself:\n" +
-			"on the page one lets one thing happen after the other, sees who has not heard of what is so, holds parts back, and lets\n" +
-			"things go wrong; what kubectl asks for takes effect at once, and nobody has heard of it. Each link that is printed opens\n" +
-			"the page in one browser.",
+			"It serves HTTPS on a loopback address, with a new certificate and bearer token for each run, and writes a kubeconfig.\n" +
+			"The default storage class is \"standard\": claims become Bound and pods Ready. On exit, serve removes all devices,\n" +
+			"mounts and files, and its entries in the kubeconfig.\n\n" +
+			"The page shows the objects, the events, and a space-time diagram of writes and cache deliveries. With --by-hand nothing\n" +
+			"runs by itself: the page schedules steps, shows stale caches, holds components, and injects faults and events.\n" +
+			"Requests of kubectl take effect at once; caches see them only by later steps. Each printed link opens the page in\n" +
+			"one browser.",
 		Example: "  volsim serve --kubeconfig /tmp/kc &\n  kubectl --kubeconfig /tmp/kc get storageclass,node\n\n" +
 			"  volsim serve --kubeconfig ~/.kube/config --nodes 3 --devices array\n  volsim serve --by-hand",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), cmd.OutOrStdout(), o) },
 	}
 	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", "volsim.kubeconfig",
-		"`file` to write; in one that is there, a cluster, user and context \"volsim\" are added and made the current ones")
-	cmd.Flags().IntVar(&o.nodes, "nodes", 2, "how many nodes")
-	cmd.Flags().StringVar(&o.devices, "devices", "auto", "what volumes are made of: auto, loop, lvm or array; by hand always array")
-	cmd.Flags().StringVar(&o.dir, "dir", "", "with loop or lvm devices: an existing directory for the backing files and mounts (default a temporary one)")
-	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` to listen on; anything but loopback lets others in who have the token")
-	cmd.Flags().StringVar(&o.page, "page", "127.0.0.1:0", "`address` of the page, on loopback; off: no page")
-	cmd.Flags().BoolVar(&o.manual, "by-hand", false, "nothing happens by itself: the world is moved from the page, one thing at a time")
+		"kubeconfig `file` to write; in an existing file, the context \"volsim\" is added and made the current context")
+	cmd.Flags().IntVar(&o.nodes, "nodes", 2, "number of nodes")
+	cmd.Flags().StringVar(&o.devices, "devices", "auto", "volume `backend`: auto, loop, lvm or array; always array with --by-hand")
+	cmd.Flags().StringVar(&o.dir, "dir", "", "existing `directory` for backing files and mounts of loop or lvm devices (default a temporary directory)")
+	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` of the API server; a non-loopback address admits other hosts that have the token")
+	cmd.Flags().StringVar(&o.page, "page", "127.0.0.1:0", "loopback `address` of the page; \"off\" disables the page")
+	cmd.Flags().BoolVar(&o.manual, "by-hand", false, "run nothing by itself; schedule every step manually on the page")
 	return cmd
 }
 
-// validate tells what is wrong with the options.
+// validate returns an error for invalid options.
 func (o serveOptions) validate() error {
 	switch {
 	case o.kubeconfig == "":
-		return errors.New("--kubeconfig: name a file")
+		return errors.New("--kubeconfig is empty: specify a file")
 	case o.nodes < 1:
-		return fmt.Errorf("--nodes %d: want at least 1", o.nodes)
+		return fmt.Errorf("invalid --nodes %d: want at least 1", o.nodes)
 	case !o.manual:
 		return nil
 	case o.pageDisabled():
-		return errors.New("--by-hand: a world is moved from the page; take --page off away, or use volsim session")
+		return errors.New("--by-hand requires the page: remove --page off, or use volsim session")
 	case o.devices != "auto" && o.devices != string(cluster.Array):
-		return fmt.Errorf("--by-hand: a world that stands still cannot have real devices: take --devices %s away", o.devices)
+		return fmt.Errorf("--by-hand does not support real devices: remove --devices %s", o.devices)
 	}
 	return nil
 }
 
 func (o serveOptions) pageDisabled() bool { return o.page == "" || o.page == "off" }
 
-// servedWorld is what is served.
+// A servedWorld is a cluster with its API handler and its page.
 type servedWorld struct {
 	api   http.Handler
 	world page.World
@@ -121,7 +121,7 @@ func serve(ctx context.Context, out io.Writer, o serveOptions) (err error) {
 	pageURL := ""
 	if !o.pageDisabled() {
 		p, err := page.Listen(page.Config{World: s.world, Addr: o.page, OnNewLink: func(url string) {
-			fmt.Fprintf(out, "page     %s  (for one more browser)\n", url)
+			fmt.Fprintf(out, "page     %s  (for another browser)\n", url)
 		}})
 		if err != nil {
 			return err
@@ -146,7 +146,7 @@ func serve(ctx context.Context, out io.Writer, o serveOptions) (err error) {
 	}
 }
 
-// startLive begins a world that moves by itself.
+// startLive starts a cluster that runs by itself.
 func startLive(ctx context.Context, authority *apiserver.Authority, o serveOptions) (*servedWorld, error) {
 	c, err := cluster.New(cluster.Config{
 		Nodes: o.nodes, Devices: cluster.Devices(o.devices), Dir: o.dir, Records: recordsMax,
@@ -165,7 +165,7 @@ func startLive(ctx context.Context, authority *apiserver.Authority, o serveOptio
 	return &servedWorld{api, page.NewLive(c), c.Close}, nil
 }
 
-// startManual begins a world that is moved from the page.
+// startManual starts a world whose steps are scheduled from the page.
 func startManual(_ context.Context, _ *apiserver.Authority, o serveOptions) (*servedWorld, error) {
 	desk, err := page.NewStepped(fmt.Sprintf("nodes: %d", o.nodes))
 	if err != nil {
@@ -185,12 +185,12 @@ func printEndpoints(out io.Writer, made, url, pageURL string, o serveOptions) {
 	}
 	fmt.Fprintf(out, "\n  %s get storageclass,node\n\n", kubectl)
 	if o.manual {
-		fmt.Fprint(out, "nothing happens by itself: open the page, and step\n")
+		fmt.Fprint(out, "nothing runs by itself: open the page and schedule steps\n")
 	}
 	fmt.Fprint(out, "stop with Ctrl-C\n")
 }
 
-// absolutePath is a path as it reads best: whole.
+// absolutePath returns the absolute form of path, or path if there is none.
 func absolutePath(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs

@@ -20,12 +20,12 @@ import (
 	"github.com/volsim/volsim/cluster"
 )
 
-// served runs "volsim serve" on the array until the test is over, and returns when the kubeconfig is there.
+// served runs "volsim serve" on the array until the end of the test. It returns when the kubeconfig is written.
 func served(t *testing.T, kubeconfig string, args ...string) (stop func() (status int, errs string), announced string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	out, in := io.Pipe()
-	var errs, said strings.Builder
+	var errs, head strings.Builder
 	ended := make(chan int, 1)
 	go func() {
 		ended <- run(ctx, append([]string{"serve", "--kubeconfig", kubeconfig, "--devices", "array"}, args...), in, &errs)
@@ -33,7 +33,7 @@ func served(t *testing.T, kubeconfig string, args ...string) (stop func() (statu
 	}()
 	lines := bufio.NewScanner(out)
 	for lines.Scan() && !strings.HasPrefix(lines.Text(), "stop with") {
-		said.WriteString(lines.Text() + "\n")
+		head.WriteString(lines.Text() + "\n")
 	}
 	if lines.Err() != nil {
 		t.Fatal(lines.Err())
@@ -44,10 +44,10 @@ func served(t *testing.T, kubeconfig string, args ...string) (stop func() (statu
 		return <-ended, errs.String()
 	}
 	t.Cleanup(cancel)
-	return stop, said.String()
+	return stop, head.String()
 }
 
-// TestServedClaimIsBoundAndPodReady applies a claim and a pod by HTTPS, by way of the kubeconfig.
+// TestServedClaimIsBoundAndPodReady creates a claim and a pod through the kubeconfig.
 func TestServedClaimIsBoundAndPodReady(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
 	stop, _ := served(t, path)
@@ -85,7 +85,7 @@ func TestServedClaimIsBoundAndPodReady(t *testing.T) {
 		t.Errorf("status %d, stderr %q", status, errs)
 	}
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
-		t.Errorf("the kubeconfig is left: %v", err)
+		t.Errorf("kubeconfig still exists: %v", err)
 	}
 }
 
@@ -98,14 +98,14 @@ func ready(pod *corev1.Pod) bool {
 	return false
 }
 
-// TestServeLeavesOtherClustersInTheKubeconfig serves with a kubeconfig that was there before.
-func TestServeLeavesOtherClustersInTheKubeconfig(t *testing.T) {
+// TestServeKeepsOtherClustersInTheKubeconfig serves with an existing kubeconfig.
+func TestServeKeepsOtherClustersInTheKubeconfig(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
-	was := clientcmdapi.NewConfig()
-	was.Clusters["other"] = &clientcmdapi.Cluster{Server: "https://other.example"}
-	was.Contexts["other"] = &clientcmdapi.Context{Cluster: "other"}
-	was.CurrentContext = "other"
-	if err := clientcmd.WriteToFile(*was, path); err != nil {
+	old := clientcmdapi.NewConfig()
+	old.Clusters["other"] = &clientcmdapi.Cluster{Server: "https://other.example"}
+	old.Contexts["other"] = &clientcmdapi.Context{Cluster: "other"}
+	old.CurrentContext = "other"
+	if err := clientcmd.WriteToFile(*old, path); err != nil {
 		t.Fatal(err)
 	}
 	before, err := os.ReadFile(path)
@@ -132,26 +132,26 @@ func TestServeLeavesOtherClustersInTheKubeconfig(t *testing.T) {
 	}
 }
 
-// TestServeByHandStandsStill creates a claim by HTTPS, and nothing comes of it before somebody steps.
-func TestServeByHandStandsStill(t *testing.T) {
+// TestServeByHandRunsNoSteps creates a claim over HTTPS and checks that no controller reacts.
+func TestServeByHandRunsNoSteps(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
-	stop, said := served(t, path, "--by-hand")
+	stop, head := served(t, path, "--by-hand")
 	cfg, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	claims := kubernetes.NewForConfigOrDie(cfg).CoreV1().PersistentVolumeClaims("default")
-	made, err := claims.Create(t.Context(), cluster.NewClaim("data", "64Mi"), metav1.CreateOptions{})
+	created, err := claims.Create(t.Context(), cluster.NewClaim("data", "64Mi"), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := claims.Get(t.Context(), "data", metav1.GetOptions{}); err != nil || got.ResourceVersion != made.ResourceVersion {
-		t.Errorf("it was made as %s, and is %v, %v", made.ResourceVersion, got, err)
+	if got, err := claims.Get(t.Context(), "data", metav1.GetOptions{}); err != nil || got.ResourceVersion != created.ResourceVersion {
+		t.Errorf("created as %s, now %v, %v", created.ResourceVersion, got, err)
 	}
-	_, rest, found := strings.Cut(said, "page     ")
+	_, rest, found := strings.Cut(head, "page     ")
 	link, _, _ := strings.Cut(rest, "\n")
 	if !found || !strings.HasPrefix(link, "http://127.0.0.1:") {
-		t.Errorf("no link to the page: %s", said)
+		t.Errorf("no link to the page: %s", head)
 	}
 	reply, err := http.Get(link)
 	if err != nil {
@@ -159,7 +159,7 @@ func TestServeByHandStandsStill(t *testing.T) {
 	}
 	defer reply.Body.Close()
 	if reply.StatusCode != http.StatusOK || len(reply.Cookies()) != 1 {
-		t.Errorf("the link is answered with %s", reply.Status)
+		t.Errorf("open link: %s", reply.Status)
 	}
 	if status, errs := stop(); status != 0 || errs != "" {
 		t.Errorf("status %d, stderr %q", status, errs)
@@ -167,16 +167,16 @@ func TestServeByHandStandsStill(t *testing.T) {
 }
 
 func TestServeWithoutAPage(t *testing.T) {
-	stop, said := served(t, filepath.Join(t.TempDir(), "config"), "--page", "off")
-	if strings.Contains(said, "page ") {
-		t.Errorf("there is a page: %s", said)
+	stop, head := served(t, filepath.Join(t.TempDir(), "config"), "--page", "off")
+	if strings.Contains(head, "page ") {
+		t.Errorf("unexpected page: %s", head)
 	}
 	if status, errs := stop(); status != 0 || errs != "" {
 		t.Errorf("status %d, stderr %q", status, errs)
 	}
 }
 
-func TestServeSaysWhatIsWrong(t *testing.T) {
+func TestServeRejectsInvalidOptions(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad")
 	if err := os.WriteFile(bad, []byte("{"), 0o600); err != nil {
@@ -187,15 +187,15 @@ func TestServeSaysWhatIsWrong(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"no nodes", []string{"--nodes", "0"}, "--nodes 0: want at least 1"},
-		{"strange devices", []string{"--devices", "tape"}, `devices "tape": want auto, loop, lvm or array`},
-		{"strange address", []string{"--devices", "array", "--listen", "nowhere"}, "listen on nowhere: "},
+		{"no nodes", []string{"--nodes", "0"}, "invalid --nodes 0: want at least 1"},
+		{"unknown devices", []string{"--devices", "tape"}, `devices "tape": want auto, loop, lvm or array`},
+		{"invalid address", []string{"--devices", "array", "--listen", "nowhere"}, "listen on nowhere: "},
 		{"no such folder", []string{"--devices", "array", "--kubeconfig", filepath.Join(dir, "file", "config")}, ""},
 		{"not a kubeconfig", []string{"--devices", "array", "--kubeconfig", bad}, "read kubeconfig: "},
-		{"no kubeconfig", []string{"--kubeconfig", ""}, "--kubeconfig: name a file"},
-		{"a page for everybody", []string{"--devices", "array", "--page", "0.0.0.0:0"}, "page on 0.0.0.0:0: want an address of loopback"},
-		{"by hand without a page", []string{"--by-hand", "--page", "off"}, "--by-hand: a world is moved from the page"},
-		{"by hand with real devices", []string{"--by-hand", "--devices", "loop"}, "take --devices loop away"},
+		{"no kubeconfig", []string{"--kubeconfig", ""}, "--kubeconfig is empty"},
+		{"page on all addresses", []string{"--devices", "array", "--page", "0.0.0.0:0"}, `invalid page address "0.0.0.0:0": want a loopback address`},
+		{"by hand without a page", []string{"--by-hand", "--page", "off"}, "--by-hand requires the page"},
+		{"by hand with real devices", []string{"--by-hand", "--devices", "loop"}, "remove --devices loop"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.want == "" {

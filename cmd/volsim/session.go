@@ -18,36 +18,36 @@ type sessionOptions struct {
 	story bool
 }
 
-const sessionHelp = `  create claim data 64Mi, create pod web data on=node-1, delete pod web, …   what a user does
-  step, step 5, step ACTOR      what comes next happens; what this actor does next
-  until NodeStageVolume         the world moves until this has been called
-  settle, rest                  … until nothing can happen before the clock moves; until nothing is left to happen
-  wait claim data Bound         … until this is so
-  hold ACTOR, release ACTOR     an actor, or a whole part, is not moved any more; it is
-  fail conflict [PART|VERB]     the next call goes wrong: conflict, refused, lost, hang, driver CODE, driver-lost CODE
-  crash PART, reboot NODE, …    something befalls the world
-  ?  what could happen next     =  how things are, and who believes otherwise
-  !  the story so far           events, help, quit`
+const sessionHelp = `  create claim data 64Mi, create pod web data on=node-1, delete pod web, …   user actions
+  step, step 5, step TASK       run the next step, the next 5 steps, the next step of a task
+  until NodeStageVolume         run until this call has been made
+  settle, rest                  run until nothing can happen before the clock advances; until nothing is left to do
+  wait claim data Bound         run until this condition holds
+  hold TASK, release TASK       stop scheduling a task, or all tasks of a component; schedule it again
+  fail conflict [COMPONENT|VERB]  fail the next call: conflict, refused, lost, hang, driver CODE, driver-lost CODE
+  crash COMPONENT, reboot NODE, …  inject an event
+  ?  possible next steps        =  state of the objects, and stale caches
+  !  story so far               events, help, quit`
 
 func newSession() *cobra.Command {
 	var o sessionOptions
 	cmd := &cobra.Command{
 		Use:   "session [FILE]",
-		Short: "Move a small world by hand, one action at a time",
-		Long: "session makes a world of two nodes in which nothing happens by itself, does what FILE says, a line each, and then reads\n" +
-			"on from the terminal. After each line it tells what happened. The same lines lead to the same world.\n\n" + sessionHelp + "\n\n" +
-			"A FILE may begin with what the world is made of: nodes: 1, parts: pvcontroller, scheduler, selinux: on.\n\n" +
-			"Exit status: 0 well, 1 a rule was broken, 2 the command line or a line was wrong.",
+		Short: "Step through a small world manually",
+		Long: "session creates a world of two nodes in which nothing runs by itself. It executes the lines of FILE, then reads\n" +
+			"lines from standard input. After each line it prints what happened. The same lines always produce the same world.\n\n" + sessionHelp + "\n\n" +
+			"A FILE may begin with headers that configure the world: nodes: 1, parts: pvcontroller, scheduler, selinux: on.\n\n" +
+			"Exit status: 0 success, 1 invariant violated, 2 invalid command line or line.",
 		Example: "  volsim session\n  printf 'create claim data 64Mi\\nstep 3\\n=\\n' | volsim session\n  volsim session lesson.txt --story </dev/null",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usage(errors.New("want one FILE, or none"))
+				return usage(errors.New("expected at most one FILE"))
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return runSession(cmd, args, o) },
 	}
-	cmd.Flags().BoolVar(&o.story, "story", false, "tell the whole story at the end")
+	cmd.Flags().BoolVar(&o.story, "story", false, "print the whole story at the end")
 	return cmd
 }
 
@@ -75,7 +75,7 @@ func runSession(cmd *cobra.Command, args []string, o sessionOptions) (err error)
 	}
 	switch {
 	case s.Violation() != nil:
-		fmt.Fprintln(out, "broken:", s.Violation())
+		fmt.Fprintln(out, "violated:", s.Violation())
 		return exitError{status: 1}
 	case wrong != nil:
 		return exitError{status: 2}
@@ -83,7 +83,7 @@ func runSession(cmd *cobra.Command, args []string, o sessionOptions) (err error)
 	return nil
 }
 
-// readLines does what is read, a line each, and returns the last error that it told of.
+// readLines executes the lines read from in and returns the last error of a line.
 func readLines(ctx context.Context, s *session.Session, in io.Reader, out io.Writer) (wrong error) {
 	lines := bufio.NewScanner(in)
 	for ctx.Err() == nil && lines.Scan() {
@@ -118,7 +118,7 @@ func readLines(ctx context.Context, s *session.Session, in io.Reader, out io.Wri
 func printNext(out io.Writer, s *session.Session) {
 	options := s.Next()
 	if len(options) == 0 {
-		fmt.Fprintln(out, "nothing, until a timer fires or somebody acts")
+		fmt.Fprintln(out, "nothing, until a timer fires or a user acts")
 	}
 	for _, each := range options {
 		held := ""

@@ -1,11 +1,12 @@
 // # Lesson 1: a claim finds its volume
 //
-// A pod that wants to keep data names no disk. It names a **claim** (PersistentVolumeClaim): "I need 1 GiB". A disk is described by a
-// **volume** (PersistentVolume). Somebody has to bring the two together: the PersistentVolume controller. You will see it
-// do so, one action at a time.
+// A pod that needs storage does not name a disk. It names a **claim** (PersistentVolumeClaim): "I
+// need 1 GiB". A disk is described by a **volume** (PersistentVolume). A program has to bring the
+// two together: the PersistentVolume controller. In this lesson you watch it work, one action at a
+// time.
 //
-// No controller calls another. Each talks to the API server: writes to it what it wants or has done, and is told by it what
-// others have written.
+// Controllers do not call each other. Each one talks only to the API server: it writes what it
+// wants or has done, and the API server notifies it of what the others have written.
 package main
 
 import (
@@ -16,18 +17,19 @@ import (
 
 // ## A world that stands still
 //
-// A session is a small cluster in which nothing happens by itself, and a list of lines: what users do, and how far the
-// world moves. Here is one with the PersistentVolume controller and nobody else. An administrator has a disk, and a user
-// wants one.
+// A session is a small cluster in which nothing runs by itself. You control it with a list of
+// lines: what users do, and how far the world advances. This one runs only the PersistentVolume
+// controller. An administrator has a disk, and a user wants one.
 var asked = session.New(
 	"parts: pvcontroller",
 	"create volume disk-1 1Gi",
-	"create claim data 1Gi class=", // class=(nothing): take a disk that is there, do not make one
+	"create claim data 1Gi class=", // empty class: use an existing disk, do not create one
 )
 
-// Both objects are in the API server, and nobody has looked at them: that is what "none" means below. A line with "believes" is
-// there only where somebody's copy is behind. rv is an object's version, a number that grows with each write to anything.
-func nobodyKnows() {
+// Both objects are in the API server, but the controller has not seen them yet: its cache has
+// "none" of them. A line about a component's cache appears only while that cache is behind. rv is
+// the object's version, a number that grows with each write to any object.
+func initialState() {
 	s := asked.MustPlay()
 	defer s.Close()
 	fmt.Print(s.StateTable())
@@ -35,9 +37,10 @@ func nobodyKnows() {
 
 // ## One step
 //
-// What could happen next? The controller keeps copies of the objects, its caches, and the API server tells it of each change.
-// So the first thing that can happen is that it hears. `step 2` has two things happen.
-func whatCouldHappen() {
+// What can happen next? The controller keeps copies of the objects in its caches, and the API
+// server sends it every change. So the first possible steps are deliveries to these caches. `step
+// 2` runs two steps.
+func firstSteps() {
 	s := asked.MustPlay()
 	defer s.Close()
 	for _, option := range s.Next() {
@@ -49,10 +52,14 @@ func whatCouldHappen() {
 
 // ## To the end
 //
-// `rest` goes on until nothing is left to happen; small things are reads and deliveries; pvcontroller/claims and pvcontroller/volumes
-// are two loops of one controller. Five writes, each of one object: the volume is Available; it is reserved for the claim; it is Bound; the claim is given
-// the volume's name; the claim is Bound. There are no transactions in Kubernetes, so binding is a handshake: first the volume
-// points to the claim, then the claim to the volume. Whoever dies between two writes can read off the objects how far it got.
+// `rest` runs until nothing is left to do. "Small things" are reads and deliveries.
+// pvcontroller/claims and pvcontroller/volumes are two loops of the same controller.
+//
+// There are five writes, each to one object. The volume becomes Available. It is reserved for the
+// claim. It becomes Bound. The claim gets the volume's name. The claim becomes Bound. Kubernetes
+// has no transactions across objects, so binding is a handshake: first the volume points to the
+// claim, then the claim to the volume. If the controller crashes between two writes, its successor
+// can see in the objects how far it got.
 var bound = asked.Then("rest")
 
 func handshake() {
@@ -64,22 +71,23 @@ func handshake() {
 
 // ## A question
 //
-// The disk has 1 GiB, and the claim asks for 2. What will the controller do: bind it all the same, refuse, or wait? And what
-// does it take for the claim to get its volume after all? Think first; the answer is one cell away.
+// The disk has 1 GiB, and the claim asks for 2 GiB. What will the controller do: bind it anyway,
+// reject it, or wait? And what must happen for the claim to get a volume after all? Think first;
+// the answer is one cell away.
 func answer() {
 	s := session.New("parts: pvcontroller", "create volume disk-1 1Gi", "create claim data 2Gi class=", "rest").MustPlay()
 	defer s.Close()
 	fmt.Print(s.StateTable())
-	fmt.Println("It waits. And with a disk that is large enough, even much too large:")
+	fmt.Println("It waits. Now add a disk that is more than large enough:")
 	s.Do("create volume disk-2 5Gi")
 	s.Do("rest")
 	fmt.Print(s.StateTable())
-	fmt.Println("It takes the smallest disk that is large enough, and the claim has all of it.")
+	fmt.Println("It binds the smallest disk that is large enough, and the claim gets all of it.")
 }
 
 func main() {
-	nobodyKnows()
-	whatCouldHappen()
+	initialState()
+	firstSteps()
 	handshake()
 	answer()
 }

@@ -1,7 +1,8 @@
 // # Lesson 2: two claims, one volume
 //
-// Between reading and writing, the world goes on. Whoever decides something in Kubernetes decides it on what he has heard so
-// far, and that may be old. This lesson shows what then happens, and why it mostly does no harm: the **conflict**.
+// The world does not stand still between a read and a write. A controller decides with the data in
+// its cache, and that data may be old. This lesson shows what happens then, and why it usually does
+// no harm: because of the **conflict**.
 package main
 
 import (
@@ -14,8 +15,8 @@ import (
 
 // ## The controller decides
 //
-// There is one disk. Red asks for it. We stop the world at the moment at which the controller has made its decision, and its
-// request is on its way: to write "reserved for red" on the volume.
+// There is one disk, and the claim red asks for it. We stop the world right after the controller
+// has made its decision. Its request is on the way: to write "reserved for red" on the volume.
 var decided = session.New(
 	"parts: pvcontroller",
 	"create volume disk 1Gi",
@@ -24,7 +25,7 @@ var decided = session.New(
 	"step 2",
 )
 
-func onItsWay() {
+func inFlight() {
 	s := decided.MustPlay()
 	defer s.Close()
 	fmt.Print(s.Last())
@@ -35,8 +36,9 @@ func onItsWay() {
 
 // ## Somebody is faster
 //
-// In this very moment an administrator reserves the disk for blue. The volume has another `resourceVersion` now (rv). The
-// controller's request names the old one: "write this if nobody has written since". So the API server refuses.
+// At this very moment an administrator reserves the disk for blue. That gives the volume a new
+// `resourceVersion` (rv). The controller's request contains the old one. It means: "write this only
+// if nobody else has written since". So the API server rejects it.
 var overtaken = decided.Then("set volume disk for=blue", "step pvcontroller/claims")
 
 func conflict() {
@@ -46,13 +48,14 @@ func conflict() {
 	fmt.Print(s.Last())
 }
 
-// ## It decides anew
+// ## The controller tries again
 //
-// A conflict is no failure. The controller hears of the change, looks again, and finds that the disk is not for red. Nothing
-// was lost, since nothing was written over. Then blue comes, and gets its disk.
+// A conflict is not a failure. The controller receives the change, looks again, and sees that the
+// disk is not for red. Nothing is lost, because nothing was overwritten. Then blue arrives and gets
+// its disk.
 var settled = overtaken.Then("rest", "create claim blue 1Gi class=", "rest")
 
-func anew() {
+func retry() {
 	s := settled.MustPlay()
 	defer s.Close()
 	fmt.Print(s.StateTable())
@@ -60,8 +63,8 @@ func anew() {
 
 // ## The same as a picture
 //
-// Each lane is somebody; time runs downward. A slanted line is news on its way from the API server to a cache, and a broken
-// one a write that was refused.
+// Each lane is a process, and time runs downward. A slanted line is an update on its way from the
+// API server to a cache. A broken line is a write that was rejected.
 func drawn() {
 	s := settled.MustPlay()
 	defer s.Close()
@@ -70,8 +73,9 @@ func drawn() {
 
 // ## A question
 //
-// What if the controller is not only a moment late, but does not hear of volumes at all any more, say because its connection
-// hangs? It believes for minutes that the disk is free. Can red get it, although it is reserved for blue?
+// What if the controller is not just a moment late, but receives no updates about volumes at all,
+// because its connection hangs? For minutes its cache says that the disk is free. Can red get the
+// disk, although it is reserved for blue?
 func answer() {
 	s := session.New("parts: pvcontroller", "create volume disk 1Gi", "rest",
 		"hold pvcontroller/cache persistentvolumes", "set volume disk for=blue",
@@ -79,14 +83,14 @@ func answer() {
 	defer s.Close()
 	fmt.Print(s.Last())
 	fmt.Print(s.StateTable())
-	fmt.Println("No: its write is refused. When it looks at all claims again, every 15 seconds, it tries again, and is refused again.")
-	fmt.Println("Being late costs work, not data.")
+	fmt.Println("No: the write is rejected. The controller retries every 15 seconds, and each time the write is rejected again.")
+	fmt.Println("A stale cache costs work, not data.")
 }
 
 func main() {
-	onItsWay()
+	inFlight()
 	conflict()
-	anew()
+	retry()
 	drawn()
 	answer()
 }

@@ -1,12 +1,15 @@
 // # Lesson 3: who chooses the place
 //
-// A disk is somewhere: in a zone, in a rack, in one machine. If it is made as soon as somebody asks, it may be made where the
-// pod cannot run. So a **storage class** can say `volumeBindingMode: WaitForFirstConsumer`: wait until there is a pod, let the
-// scheduler choose its node, and make the disk there.
+// A disk has a location: a zone, a rack, a single machine. If it is created as soon as a claim
+// exists, it may end up where the pod cannot run. Therefore a **storage class** can say
+// `volumeBindingMode: WaitForFirstConsumer`: wait for the first pod, let the scheduler choose its
+// node, and create the disk there.
 //
-// Who makes it? A **driver** is the program that knows the storage. Kubernetes speaks to it in **CSI**, the Container Storage
-// Interface; the one here is called array.csi.volsim.dev. Helpers beside it, the **provisioner** and the **attacher**, watch the API
-// server and call it. What is made on demand is called pvc- and the claim's UID, though it is a volume.
+// What creates the disk? A **driver** is the program that knows the storage. Kubernetes talks to it
+// through **CSI**, the Container Storage Interface. The driver in this lesson is
+// array.csi.volsim.dev. Two helper programs, the **provisioner** and the **attacher**, watch the
+// API server and call the driver. A volume created on demand is named pvc- plus the claim's UID. It
+// is a volume all the same, not a claim.
 package main
 
 import (
@@ -17,15 +20,16 @@ import (
 
 // ## A claim that waits
 //
-// The class "patient" waits. Its claim stays Pending although all parts of the cluster are at work, and that is no fault: the
-// controller says so in an event, which `kubectl describe` would show.
+// The class "patient" waits. Its claim stays Pending although every component of the cluster works,
+// and that is not an error. The controller explains it in an event, which `kubectl describe` would
+// show.
 var waiting = session.New(
 	"create class patient binding=WaitForFirstConsumer",
 	"create claim data 1Gi class=patient",
 	"rest",
 )
 
-func pending() {
+func claimWaits() {
 	s := waiting.MustPlay()
 	defer s.Close()
 	fmt.Print(s.StateTable())
@@ -34,12 +38,15 @@ func pending() {
 	}
 }
 
-// ## A pod comes
+// ## A pod arrives
 //
-// Follow the chain: the **scheduler** picks a node and writes its name on the claim; the PersistentVolume controller sees
-// that and asks the provisioner; that has the driver make a disk, and creates the volume for it; the controller binds; and only
-// then is the pod placed (next cell). Three programs and a driver: each program acts on what the one before wrote to the API
-// server, and only the driver is called directly.
+// Follow the chain. The **scheduler** picks a node and writes its name on the claim. The
+// PersistentVolume controller sees that and asks the provisioner. The provisioner has the driver
+// create a disk, and creates the volume object for it. The controller binds the two. Only then is
+// the pod placed (next cell).
+//
+// Three programs and a driver take part. Each program reacts to what the previous one wrote to the
+// API server. Only the driver is called directly.
 var placed = waiting.Then("create pod web data", "wait claim data Bound")
 
 func chain() {
@@ -48,12 +55,12 @@ func chain() {
 	fmt.Print(s.Last())
 }
 
-// ## And runs
+// ## The pod runs
 //
-// Being Bound is not yet being there: the rest of the way, attach and mount, is lesson 4.
+// Bound does not mean usable yet. The rest of the way, attach and mount, is the topic of lesson 4.
 var running = placed.Then("wait pod web Running")
 
-func there() {
+func podRuns() {
 	s := running.MustPlay()
 	defer s.Close()
 	fmt.Print(s.StateTable())
@@ -61,7 +68,8 @@ func there() {
 
 // ## Immediate binding
 //
-// With the cluster's default class the disk is made at once, before anybody knows where it will be used.
+// With the cluster's default class the disk is created at once, before it is known where it will be
+// used.
 func immediate() {
 	s := session.New("create claim data 1Gi", "rest").MustPlay()
 	defer s.Close()
@@ -70,20 +78,20 @@ func immediate() {
 
 // ## A question
 //
-// The driver makes the disk, but its answer is lost: the provisioner sees only an error, and there is no volume in the API yet. It
-// tries again. Will there be two disks?
+// The driver creates the disk, but its response is lost. The provisioner sees only an error, and
+// the API has no volume yet. The provisioner tries again. Will there be two disks?
 func answer() {
 	s := session.New("create claim data 1Gi", "fail driver-lost Unavailable CreateVolume", "rest").MustPlay()
 	defer s.Close()
 	fmt.Print(s.Last())
 	fmt.Print(s.StateTable())
-	fmt.Println("One disk: CreateVolume is asked again for the same name, which is made from the claim's UID, and the driver has it already.")
+	fmt.Println("One disk: the second CreateVolume call uses the same name, derived from the claim's UID, and the driver already has that volume.")
 }
 
 func main() {
-	pending()
+	claimWaits()
 	chain()
-	there()
+	podRuns()
 	immediate()
 	answer()
 }

@@ -1,11 +1,16 @@
 // # Lesson 4: attach, stage, publish
 //
-// Bound means: it is settled which volume it is. It does not mean that it can be used. Between that and a directory in a
-// container are up to three calls of the CSI driver (some drivers need no attach, or no stage):
-// **ControllerPublishVolume** (attach: the node sees a device; the attacher calls it), **NodeStageVolume** (stage: the device is
-// mounted, once for the node; the kubelet calls it) and **NodePublishVolume** (publish: the mount is bound into the pod's directory).
+// Bound means that claim and volume belong together. It does not mean that a pod can use the
+// volume. Up to three calls of the CSI driver lie between a bound claim and a directory in a
+// container (some drivers need no attach, or no stage):
 //
-// This lesson is not simulated: it makes a real loop device with a real ext4 on it. So it takes Linux, and root.
+//   - **ControllerPublishVolume** (attach): the node sees a device. The attacher calls it.
+//   - **NodeStageVolume** (stage): the device is mounted, once per node. The kubelet calls it.
+//   - **NodePublishVolume** (publish): the mount is bound into the pod's directory. The kubelet
+//     calls it.
+//
+// This lesson is not simulated: it uses a real loop device with a real ext4 file system. It
+// requires Linux and root.
 package main
 
 import (
@@ -29,10 +34,11 @@ import (
 
 // ## A pod with a volume
 //
-// The world moves by itself here: `cluster.New` without more is live. We make a claim and a pod, and wait. The cluster is an
-// ordinary one to its users: `c.Client()` is a `kubernetes.Interface`.
+// This world runs by itself: `cluster.New` creates a live cluster by default. We create a claim and
+// a pod, and wait. To its users it is an ordinary cluster: `c.Client()` is a
+// `kubernetes.Interface`.
 func running(ctx context.Context) *cluster.Cluster {
-	klog.SetLogger(logr.Discard()) // what mounts here talks a lot
+	klog.SetLogger(logr.Discard()) // the mount library logs a lot
 	c, err := cluster.New(cluster.Config{Nodes: 1, Devices: cluster.Loop})
 	check(err)
 	check(c.Start(ctx))
@@ -50,13 +56,14 @@ func check(err error) {
 	}
 }
 
-// uid is what is made of random numbers in a live world.
+// uid matches the parts of a live world that are random.
 var uid = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 // ## The calls
 //
-// Everything that happened is in the cluster's trace. These are the calls of the driver that matter, in order.
-func tell(records []trace.Record) {
+// The cluster's trace records everything that happened. These are the driver calls that matter, in
+// order.
+func printCalls(records []trace.Record) {
 	for _, r := range records {
 		if _, matters := trace.Describe(r); matters && r.Kind == trace.KindDriver {
 			fmt.Println(trace.Process(r.Task), "calls", r.Verb)
@@ -67,13 +74,14 @@ func tell(records []trace.Record) {
 func calls() {
 	c := running(context.Background())
 	defer c.Close()
-	tell(c.Trace().Records())
+	printCalls(c.Trace().Records())
 }
 
 // ## What is mounted
 //
-// The mount of the pod is a real one: ask the kernel. What is mounted is a loop device, a file that acts as a disk, and where
-// is a path that every kubelet in the world uses: `pods/<UID of the pod>/volumes/kubernetes.io~csi/<volume>/mount`.
+// The pod's mount is real, so we can ask the kernel. The source is a loop device, a file that acts
+// as a disk. The target is a path that every kubelet in the world uses: `pods/<UID of the
+// pod>/volumes/kubernetes.io~csi/<volume>/mount`.
 func mounted() {
 	c := running(context.Background())
 	defer c.Close()
@@ -84,17 +92,18 @@ func mounted() {
 	check(err)
 	what := strings.Fields(string(row))
 	fmt.Println("pods/" + uid.ReplaceAllString(below, "<uid>"))
-	fmt.Println("is a mount of", strings.TrimRight(what[0], "0123456789")+"…, on which is", what[1])
+	fmt.Println("is a mount of", strings.TrimRight(what[0], "0123456789")+"…, formatted as", what[1])
 
 	check(c.WriteFile("default", "web", "data", "greeting", []byte("hello")))
 	greeting, err := os.ReadFile(filepath.Join(path, "greeting"))
 	check(err)
-	fmt.Printf("the pod wrote a file, and this machine reads it: %s\n", greeting)
+	fmt.Printf("a file written by the pod, read on this machine: %s\n", greeting)
 }
 
 // ## A question
 //
-// Now the pod is deleted, and the claim is not. Which of the calls are undone, in which order, and which is not?
+// Now we delete the pod, but not the claim. Which of the calls are undone, in which order, and
+// which one is not?
 func answer() {
 	ctx := context.Background()
 	c := running(ctx)
@@ -102,8 +111,8 @@ func answer() {
 	before := c.Trace().Steps()
 	check(c.Client().CoreV1().Pods("default").Delete(ctx, "web", metav1.DeleteOptions{}))
 	check(c.WaitForRest(ctx))
-	tell(c.Trace().Records()[before:])
-	fmt.Println("DeleteVolume is not among them: the claim still wants its data.")
+	printCalls(c.Trace().Records()[before:])
+	fmt.Println("DeleteVolume is not among them: the claim still needs its data.")
 }
 
 func main() {

@@ -1,9 +1,10 @@
 // # Lesson 5: a pod moves
 //
-// A volume of mode ReadWriteOnce may be attached to one node at a time: two machines that write to one ext4 file system destroy
-// it. So when a pod comes back on another node, its volume has to be given back by the first one before the second one gets
-// it, and nobody may be wrong about who has it. Between the pods' wishes and the disk stand the attach/detach controller, the
-// attacher, the kubelets and the driver, and each believes only what it can see.
+// A ReadWriteOnce volume can be attached to one node at a time: two machines that write to the same
+// ext4 file system destroy it. When a pod moves to another node, the first node must release the
+// volume before the second one gets it. Between the pods and the disk stand the attach/detach
+// controller, the attacher, the kubelets and the driver. Each of them relies only on what it can
+// observe.
 package main
 
 import (
@@ -18,17 +19,18 @@ import (
 // ## A pod runs on node-1
 var first = session.New("create claim data 1Gi", "create pod web data on=node-1", "wait pod web Running", "rest")
 
-func begin() {
+func podRuns() {
 	s := first.MustPlay()
 	defer s.Close()
 	fmt.Print(s.StateTable())
 }
 
-// ## A second one wants the volume on node-2
+// ## A second pod wants the volume on node-2
 //
-// The attach/detach controller sees that the volume is attached elsewhere and used there. It tries nothing, and says so in an
-// event. This is the best-known message of Kubernetes storage, **Multi-Attach error**: a wait, not a failure (though the event is
-// named FailedAttachVolume).
+// The attach/detach controller sees that the volume is attached to another node and in use there.
+// It does not try to attach it. Instead it reports the best-known message of Kubernetes storage in
+// an event: **Multi-Attach error**. This is a wait, not a failure, although the event is named
+// FailedAttachVolume.
 var second = first.Then("create pod other data on=node-2", "rest")
 
 func multiAttach() {
@@ -42,16 +44,24 @@ func multiAttach() {
 	fmt.Print(s.StateTable())
 }
 
-// ## The first one goes
+// ## The first pod is deleted
 //
-// Read who waits for whom. The kubelet of node-1 unpublishes (takes the volume from the pod) and unstages (unmounts it
-// from the node); then it says "no longer in use" in its Node object; then the controller no longer lists it as attached in that
-// Node's status, so that no pod may begin to use it; then it deletes the VolumeAttachment; the attacher has the driver detach, and
-// takes its finalizer off (a **finalizer** is a name on an object; a deleted object stays until all of them are taken off). Then
-// everything happens in the other direction on node-2. vol-… is the driver's own name for the volume.
+// Now read what waits for what:
+//
+//  1. The kubelet of node-1 unpublishes the volume (unmounts it from the pod) and unstages it
+//     (unmounts it from the node).
+//  2. It removes the volume from the list of volumes in use in its Node object.
+//  3. The controller removes the volume from the attached volumes in the node's status, so that no
+//     new pod starts using it.
+//  4. The controller deletes the VolumeAttachment.
+//  5. The attacher has the driver detach the volume, and removes its finalizer. (A **finalizer** is a
+//     name on an object. A deleted object remains until all its finalizers are removed.)
+//
+// Then everything happens in the opposite order on node-2. vol-… is the driver's own name for the
+// volume.
 var moved = second.Then("delete pod web", "rest")
 
-func handedOver() {
+func handover() {
 	s := moved.MustPlay()
 	defer s.Close()
 	fmt.Print(s.Last())
@@ -60,7 +70,7 @@ func handedOver() {
 
 // ## As a sequence
 //
-// The same, from where the first pod is deleted.
+// The same events as a diagram, starting when the first pod is deleted.
 func drawn() {
 	s := second.MustPlay()
 	defer s.Close()
@@ -73,21 +83,22 @@ func drawn() {
 
 // ## A question
 //
-// "No longer in use" is said by the kubelet of node-1. What if the news of it does not reach the controller, because it does
-// not hear of nodes for a while? Will the volume be torn away from node-1 under somebody's feet, or will node-2 wait?
+// The kubelet of node-1 reports that the volume is no longer in use. What if that report does not
+// reach the controller, because it receives no updates about nodes for a while? Is the volume
+// detached from node-1 while it is in use, or does node-2 wait?
 func answer() {
 	s := second.Then("hold attachdetach/cache nodes", "delete pod web", "rest").MustPlay()
 	defer s.Close()
 	fmt.Print(s.Last())
 	fmt.Print(s.StateTable())
-	fmt.Println("It waits until it hears. Were its news wrong the other way, nothing would be torn away either: it reads the node's")
-	fmt.Println("status once more before it detaches. (And if the node can say nothing any more? Lesson 6.)")
+	fmt.Println("Node-2 waits for the report. An outdated cache cannot cause a premature detach either: the controller reads the node's")
+	fmt.Println("status from the API server before it detaches. (What if the node cannot report anything any more? See lesson 6.)")
 }
 
 func main() {
-	begin()
+	podRuns()
 	multiAttach()
-	handedOver()
+	handover()
 	drawn()
 	answer()
 }

@@ -1,7 +1,8 @@
-// # Lesson 6: a node dies
+// # Lesson 6: a node fails
 //
-// In lesson 5 the first node gave the volume back. A dead node gives nothing back, and worse: nobody can tell a dead node
-// from one that only cannot be reached, and still writes. Kubernetes' answer is patience, and a person's word.
+// In lesson 5 the first node released the volume. A dead node releases nothing. What is worse: a
+// dead node looks exactly like one that cannot be reached but still writes. Kubernetes answers with
+// patience, or relies on the word of an administrator.
 package main
 
 import (
@@ -12,11 +13,11 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// ## The cable is out
+// ## The network cable is unplugged
 //
-// A pod runs on node-1. The node is lost: its kubelet is not heard of any more, what it has mounted stays mounted. Somebody
-// deletes the pod by force (left alone it would stay Terminating: only its kubelet can say that it has ended), and starts another
-// one on node-2.
+// A pod runs on node-1. Then the node is lost: its kubelet stops reporting, and its mounts remain.
+// An administrator force-deletes the pod and starts another one on node-2. (Without force the pod
+// would stay Terminating, because only its kubelet can report that it has ended.)
 var lost = session.New(
 	"create claim data 1Gi",
 	"create pod web data on=node-1",
@@ -29,8 +30,9 @@ var lost = session.New(
 
 // ## Nothing happens
 //
-// The pod is gone from the API, but node-1 still says "in use", and will never say anything else. The controller waits. (`settle`:
-// until nothing can happen without time passing.)
+// The pod is gone from the API, but the status of node-1 still says "in use", and nobody will
+// update it. The controller waits. (`settle` runs until nothing can happen before the clock
+// advances.)
 var waiting = lost.Then("settle")
 
 func stuck() {
@@ -48,8 +50,9 @@ func stuck() {
 
 // ## Six minutes later
 //
-// A node that is not heard of is marked not ready. From such a node the controller takes a volume away after
-// `maxWaitForUnmountDuration`, 6 minutes: **force detach**. It bets that nobody writes any more. Time is virtual here, so the six minutes take none.
+// A node that does not report is marked not ready. From such a node the controller detaches a
+// volume after `maxWaitForUnmountDuration`, 6 minutes. This is a **force detach**. The controller
+// bets that the node no longer writes. Time is virtual here, so the six minutes pass instantly.
 var forced = lost.Then("wait pod other Running")
 
 func sixMinutes() {
@@ -59,11 +62,12 @@ func sixMinutes() {
 	fmt.Print(s.StateTable())
 }
 
-// ## A person's word
+// ## The word of an administrator
 //
-// Whoever knows that the machine is off can say so, with the taint `node.kubernetes.io/out-of-service`. The controller then
-// need not bet: it detaches at once.
-func vouched() {
+// An administrator who knows that the machine is off can say so, with the taint
+// `node.kubernetes.io/out-of-service`. Then the controller does not have to bet: it detaches at
+// once.
+func outOfService() {
 	s := lost.Then("set node node-1 out-of-service=true", "wait pod other Running").MustPlay()
 	defer s.Close()
 	fmt.Print(s.Last())
@@ -71,20 +75,20 @@ func vouched() {
 
 // ## A question
 //
-// The bet is lost: node-1 was never dead. After the force detach its cable is plugged in again. What does it find, and what
-// becomes of what it had mounted?
+// The bet is lost: node-1 was alive all the time. After the force detach its cable is plugged in
+// again. What does its kubelet find, and what happens to the mounts?
 func answer() {
 	s := forced.Then("recover node-1", "rest").MustPlay()
 	defer s.Close()
 	fmt.Print(s.Last())
 	fmt.Print(s.StateTable())
-	fmt.Println("Its kubelet finds mounts of a pod that no longer exists, and takes them away. What was written to them after the")
-	fmt.Println("detach has reached nobody, if the storage cut the node off; if it did not, the file system may be damaged.")
+	fmt.Println("The kubelet finds the mounts of a pod that no longer exists, and unmounts them. Data written there after the")
+	fmt.Println("detach is lost if the storage blocked the node's writes. If it did not, the file system may be damaged.")
 }
 
 func main() {
 	stuck()
 	sixMinutes()
-	vouched()
+	outOfService()
 	answer()
 }

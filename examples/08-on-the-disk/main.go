@@ -1,10 +1,11 @@
 // # Lesson 8: what is on the disk
 //
-// A claim of 64 MiB is Bound, a pod runs. What is it that it has got? Two drivers, side by side: one makes a **file** for each
-// volume and binds it to a loop device, the other one cuts **extents** out of a volume group of LVM, Linux's manager of disks. The
-// pod cannot tell one from the other.
+// A claim of 64 MiB is Bound, and a pod runs. What storage does it actually have? This lesson
+// compares two drivers. One creates a **file** for each volume and attaches it to a loop device.
+// The other allocates **extents** from a volume group of LVM, the logical volume manager of Linux.
+// The pod cannot tell the difference.
 //
-// Both are real here: it takes Linux, root, and lvm2.
+// Both drivers are real, so this lesson requires Linux, root and lvm2.
 package main
 
 import (
@@ -27,8 +28,9 @@ import (
 
 // ## The same claim, the same pod
 //
-// running makes a world of one node with a claim of a size and a pod that has it, on one of the two drivers. look has the pod
-// write a file, and shows what lies below the world's directory then.
+// running starts a world of one node with one of the two drivers, and creates a claim of a given
+// size and a pod that uses it. look has the pod write a file, and shows what is in the world's
+// directory.
 func running(dir string, devices cluster.Devices, size string) (c *cluster.Cluster, claim *corev1.PersistentVolumeClaim) {
 	klog.SetLogger(logr.Discard())
 	c, err := cluster.New(cluster.Config{Nodes: 1, Devices: devices, Dir: dir})
@@ -64,8 +66,9 @@ func check(err error) {
 
 // ## A file
 //
-// The volume is one file, as long as the volume is large. But it is **sparse**: blocks that nobody has written are not there.
-// So a disk can promise more than it has, and the day on which it is full comes for all volumes at once.
+// The volume is a single file of the volume's size. But the file is **sparse**: blocks that were
+// never written take no space. So a disk can promise more than it has. When it is full, it is full
+// for all volumes at once.
 func file() {
 	look(cluster.Loop, func(dir string) {
 		images, err := filepath.Glob(filepath.Join(dir, "volumes", "*.img"))
@@ -73,15 +76,17 @@ func file() {
 		for _, image := range images {
 			var info syscall.Stat_t
 			check(syscall.Stat(image, &info))
-			fmt.Printf("a file of %d MiB, of which less than a quarter is on the disk: %t\n", info.Size>>20, info.Blocks*512 < info.Size/4)
+			fmt.Printf("a file of %d MiB; less than a quarter of it is allocated: %t\n", info.Size>>20, info.Blocks*512 < info.Size/4)
 		}
 	})
 }
 
 // ## Extents
 //
-// A volume group is a heap of extents, 4 MiB each, and a logical volume is a list of some of them: here of 16, from the first
-// one on, of the disk pv0 (LVM's word is physical volume; it is no PersistentVolume). They are the volume's alone. A full volume hurts nobody else, and nothing can be promised that is not there.
+// A volume group is a set of extents of 4 MiB each. A logical volume is a list of extents: here 16
+// of them, from the first one on, on the disk pv0. (LVM calls a disk a physical volume. It is not a
+// PersistentVolume.) The extents belong to this volume only. A full volume does not affect others,
+// and nothing is promised that does not exist.
 func extents() {
 	look(cluster.LVM, func(dir string) {
 		lvs := exec.Command("lvm", "lvs", "--noheadings", "--nosuffix", "--units", "m", "-o", "lv_size,vg_extent_size,seg_pe_ranges")
@@ -97,14 +102,14 @@ func extents() {
 
 // ## A question
 //
-// A claim asks for 65 MiB. How large is the volume that it gets: of the one driver, and of the other?
+// A claim asks for 65 MiB. How large is its volume with each driver?
 func answer() {
 	for _, devices := range []cluster.Devices{cluster.Loop, cluster.LVM} {
 		c, claim := running("", devices, "65Mi")
 		fmt.Printf("%s: %s\n", devices, claim.Status.Capacity.Storage())
 		check(c.Close())
 	}
-	fmt.Println("An extent is not divided. A claim's capacity is what the volume has, and may be more than what was asked for.")
+	fmt.Println("An extent cannot be divided. A claim's capacity is the size of its volume, which may exceed the request.")
 }
 
 func main() {

@@ -1,11 +1,12 @@
 // # Lesson 9: a bug, found and drawn
 //
-// In lesson 2 a conflict stopped a decision that was out of date. Some programs find conflicts a nuisance, and send their updates
-// without saying which version they have read: "just write it". In most orders of events nothing bad comes of it. In some other
-// one a claim loses its disk. This lesson looks for that one, and is for somebody who writes Go.
+// In lesson 2 a conflict stopped an outdated decision. Some programs consider conflicts a nuisance.
+// They send their updates without the version that they have read: "just write it". In most orders
+// of events that does no harm. In some other order a claim loses its disk. This lesson searches for
+// such an order. It is for readers who write Go.
 //
-// A **schedule** is the ordinary order of events with some changes. One sort of change is a **hold**: somebody waits until nothing
-// else can happen, or for some 60 steps.
+// A **schedule** is the default order of events with some deviations. One kind of deviation is a
+// **hold**: a task must wait until nothing else can happen, or for about 60 steps.
 package main
 
 import (
@@ -26,8 +27,8 @@ import (
 
 // ## A careless client
 //
-// It stands between the PersistentVolume controller and the API server, and takes the `resourceVersion` out of each update of a
-// volume. That is all.
+// This client sits between the PersistentVolume controller and the API server, and removes the
+// `resourceVersion` from each update of a volume. That is all it does.
 func careless(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 	if volume, is := r.Body.(*corev1.PersistentVolume); is && r.Verb == "update" {
 		volume.ResourceVersion = "" // no more conflicts!
@@ -35,16 +36,17 @@ func careless(r fake.Request, serve func() (runtime.Object, error)) (runtime.Obj
 	return serve()
 }
 
-// withoutVersions puts it before all parts of a world.
+// withoutVersions installs the client for all components of a world.
 var withoutVersions = cluster.Interceptors{Client: func(_ string, client *fake.Clientset) *fake.Clientset {
 	return client.WithInterceptor(fake.InterceptorFunc(careless))
 }}
 
 // ## A small world
 //
-// Two claims and one disk. And for a while two controllers are active, as it happens when one has not noticed yet that it was
-// replaced: `replicate` starts the second. I2 is the rule to watch: a volume does not pass from one claim to another without being
-// free between.
+// The world has two claims and one disk. For a while two controllers are active, as it happens when
+// an old leader has not noticed yet that it was replaced: `replicate` starts the second one. The
+// rule to watch is I2: a volume must not pass from one claim to another without being free in
+// between.
 var world = `
 parts: pvcontroller
 rules: I1, I2, I3
@@ -57,8 +59,9 @@ user admin
   let replicate pvcontroller
 `
 
-// search runs the world under one schedule after the other, and looks at each step whether a rule is broken. It stops at the first
-// schedule that breaks one, and takes out of it whatever is not needed for that.
+// search runs the world under one schedule after another, and checks the rules at each step. It
+// stops at the first schedule that violates a rule, and removes everything from it that the
+// violation does not need.
 func search(between cluster.Interceptors) explore.Report {
 	s, err := scenario.Parse("two-controllers", world)
 	if err != nil {
@@ -74,9 +77,10 @@ func search(between cluster.Interceptors) explore.Report {
 
 // ## Found
 //
-// Two holds are all it takes. The admin waits, so the first controller is alone when it chooses the disk for wiki. It is held back
-// before it writes that; the second one gives the disk to mail. The old write names no version, so it goes through: mail's claim
-// is Bound, and its disk is reserved for wiki.
+// Two holds are enough. The admin waits, so the first controller is alone when it chooses the disk
+// for wiki. It is held before it writes that choice. The second controller gives the disk to mail.
+// The old write contains no version, so it succeeds. Now the claim of mail is Bound, but its disk
+// is reserved for wiki.
 func found() {
 	failure := search(withoutVersions).Failure
 	fmt.Printf("found in schedule %d\n", failure.Schedules)
@@ -85,11 +89,12 @@ func found() {
 
 // ## A question
 //
-// The same world, the same search, and the versions back in the updates: will it find something? And if not, what has been proved?
+// Take the same world and the same search, with the versions back in the updates. Will it find a
+// violation? And if not, what is proved?
 func answer() {
 	report := search(cluster.Interceptors{})
 	fmt.Printf("%d schedules, %s; failure: %v\n", report.Schedules, report.Complete, report.Failure)
-	fmt.Println("No. These rules hold in this small world with at most two holds; of three, of crashes and of quite other orders nothing is proved.")
+	fmt.Println("No. The rules hold in this small world with at most two holds. Nothing is proved about three holds, crashes or other orders.")
 }
 
 func main() {

@@ -1,8 +1,9 @@
 // # Lesson 10: test your own operator
 //
-// The parts of the world that you have met are ordinary controllers, and yours can stand among them. Here is a small one: it puts
-// the name of the claim on each volume, as a label, so that `kubectl get pv -l claim=data` finds it. It looks right, and in
-// the ordinary order of events it is. Yet it can make Alice lose her data.
+// The components that you have met so far are ordinary controllers, and yours can run next to them.
+// Here is a small one. It labels each volume with the name of its claim, so that `kubectl get pv -l
+// claim=data` finds it. It looks correct, and in the default order of events it is. Yet it can make
+// Alice lose her data.
 package main
 
 import (
@@ -34,7 +35,7 @@ func label(ctx context.Context, volumes typedv1.PersistentVolumeInterface, name 
 		return err
 	}
 	if volume.Spec.ClaimRef == nil || volume.Labels["claim"] != "" {
-		return nil // it is reserved for nobody, or labelled already
+		return nil // not reserved, or already labeled
 	}
 	metav1.SetMetaDataLabel(&volume.ObjectMeta, "claim", volume.Spec.ClaimRef.Name)
 	if !careful {
@@ -44,8 +45,9 @@ func label(ctx context.Context, volumes typedv1.PersistentVolumeInterface, name 
 	return err
 }
 
-// labeler makes it a part of a world, in the shape of controller-runtime's reconcilers and with a client from a `rest.Config`, as
-// yours has. It is called for each volume that comes, changes or goes, and again after an error.
+// labeler turns it into a component of a world. It has the shape of controller-runtime's
+// reconcilers, and a client built from a `rest.Config`, like yours. It is called for each volume
+// that is created, changed or deleted, and again after an error.
 func labeler(careful bool) cluster.Component {
 	return cluster.Reconciler(cluster.ReconcilerConfig{
 		Name: "labeler", For: "persistentvolumes",
@@ -63,8 +65,9 @@ func labeler(careful bool) cluster.Component {
 
 // ## What Alice does
 //
-// She wants to keep her data when the claim goes. The volume is Released then, and its reclaim policy decides: Delete removes the
-// disk, Retain keeps it. So she first sets her claim's volume to Retain.
+// Alice deletes her claim but wants to keep the data. A deleted claim leaves a Released volume, and
+// its reclaim policy decides: Delete removes the disk, Retain keeps it. So she first sets the
+// policy of her volume to Retain.
 var alice = `
 parts: pvcontroller, pvcprotection, pvprotection, provisioner
 user alice
@@ -89,9 +92,12 @@ func search(careful bool) explore.Report {
 
 // ## The search
 //
-// Each schedule holds one actor back, at one step. One of them is the bad one: no rule such as I2 is broken, but it does not end as
-// the schedule without holds does, with one volume Released. An update writes all but the status as it was read. So the volume stays
-// Released, and the label's late write puts its old policy back: Delete.
+// Each schedule holds one task at one step. In one of them Alice loses her data. No rule such as I2
+// is violated, but the run does not end like the default order, with one Released volume.
+//
+// The reason: an update replaces everything except the status, with the values that were read
+// earlier. So the volume stays Released, and the late write of the labeler restores its old policy:
+// Delete.
 func found() {
 	failure := search(false).Failure
 	fmt.Printf("found in schedule %d\n", failure.Schedules)
@@ -100,12 +106,12 @@ func found() {
 
 // ## A question
 //
-// What has to change, and how sure can you be then?
+// What must change, and how sure can you be then?
 func answer() {
 	report := search(true)
 	fmt.Printf("%d schedules, %s; failure: %v\n", report.Schedules, report.Complete, report.Failure)
-	fmt.Println("Without the marked line the late write meets a conflict, and the labeler is called again.")
-	fmt.Println("That is sure for one hold in Alice's small world. Depth: 2 tries two; simtest.Explore makes up what Alice does, too.")
+	fmt.Println("Without the marked line the late write gets a conflict, and the labeler is called again.")
+	fmt.Println("This is certain for one hold in Alice's small world. Depth: 2 tries two holds; simtest.Explore also varies what Alice does.")
 }
 
 func main() {

@@ -2,7 +2,7 @@ package notebook_test
 
 import "github.com/volsim/volsim/examples/notebook"
 
-// drawing is what has a picture of itself, and a text that says the same.
+// A drawing has an SVG and a text form.
 type drawing struct{}
 
 func (drawing) Text() string { return "data → disk" }
@@ -11,7 +11,7 @@ func (drawing) SVG() []byte {
 	return []byte(`<svg xmlns="http://www.w3.org/2000/svg" width="80" height="20"><text y="15">data → disk</text></svg>`)
 }
 
-// In a notebook this is a picture and formatted text; in a terminal it is what stands below.
+// In a notebook this displays formatted text and a picture, in a terminal the text below.
 func Example() {
 	notebook.Markdown("The claim is **Bound**:")
 	notebook.Show(drawing{})

@@ -8,15 +8,15 @@ import (
 	"github.com/volsim/volsim/internal/gonb"
 )
 
-// kernel is the connection to the kernel of a notebook.
+// A kernel is the connection to the kernel of a notebook.
 type kernel struct {
 	pipe     *os.File
 	messages *gob.Encoder
-	answers  *gob.Decoder // nil if the kernel gives none
+	answers  *gob.Decoder // nil if the kernel sends no answers
 	syncs    int
 }
 
-// connect opens the kernel's pipes. They wait for the kernel, in this order.
+// connect opens the kernel's pipes. Opening blocks until the kernel opens them, in this order.
 func connect(pipe, back string) (*kernel, error) {
 	gonb.Register()
 	w, err := os.OpenFile(pipe, os.O_WRONLY, 0)
@@ -36,7 +36,7 @@ func connect(pipe, back string) (*kernel, error) {
 	return k, nil
 }
 
-// send sends a message, and does not wait until something came of it.
+// send sends a message without waiting for its effect.
 func (k *kernel) send(d gonb.Display) error {
 	if err := k.messages.Encode(d); err != nil {
 		return fmt.Errorf("write to $%s: %w", gonb.PipeEnv, err)
@@ -44,8 +44,8 @@ func (k *kernel) send(d gonb.Display) error {
 	return nil
 }
 
-// sync returns when the kernel has done what it was told so far. A kernel that answers nothing (one from before it had a pipe for
-// that) is believed.
+// sync returns after the kernel has processed all earlier messages. Older kernels without a second
+// pipe send no answers; for them it returns at once.
 func (k *kernel) sync() error {
 	if k.answers == nil {
 		return nil

@@ -10,17 +10,17 @@ import (
 	"github.com/volsim/volsim/internal/gonb"
 )
 
-// SVGer is what has a picture of itself: an SVG document that needs nothing from elsewhere.
+// An SVGer has an SVG form: a self-contained document.
 type SVGer interface{ SVG() []byte }
 
-// Mermaider is what has a diagram of itself, in the language of Mermaid. It is shown as such if there is no picture of it.
+// A Mermaider has a diagram in Mermaid's language. It is used if there is no SVG.
 type Mermaider interface{ Mermaid() string }
 
-// Texter is what has a text of itself, in lines. What has none is told as fmt tells it.
+// A Texter has a text form, in lines. Other values are formatted by fmt.
 type Texter interface{ Text() string }
 
-// Show shows x in the best of its forms: in a notebook its picture or else its diagram, with its text beside for those who see
-// neither; where there is no notebook, or where there is text only, the text.
+// Show displays x in its best form: in a notebook its SVG or Mermaid diagram, with its text as an
+// alternative; otherwise its text.
 func Show(x any) {
 	text := lines(x)
 	forms := map[string]any{}
@@ -32,17 +32,17 @@ func Show(x any) {
 	here().show(forms, text)
 }
 
-// Markdown shows text formatted as Markdown; where there is no notebook, as it is.
+// Markdown displays text formatted as Markdown; without a notebook it prints the text unchanged.
 func Markdown(text string) {
 	here().show(map[string]any{gonb.Markdown: text}, endLine(text))
 }
 
-// HTML shows a piece of HTML, which needs nothing from elsewhere; where there is no notebook, the text, which says the same.
+// HTML displays self-contained HTML; without a notebook it prints the equivalent text.
 func HTML(html, text string) {
 	here().show(map[string]any{gonb.HTML: html}, endLine(text))
 }
 
-// lines is what x says, with a newline at its end.
+// lines returns the text of x, ending in a newline.
 func lines(x any) string {
 	if t, ok := x.(Texter); ok {
 		return endLine(t.Text())
@@ -60,7 +60,7 @@ func endLine(text string) string {
 	return text + "\n"
 }
 
-// here is where this program shows things.
+// here returns the screen of this program.
 var here = sync.OnceValue(func() *screen {
 	return &screen{
 		pipe: os.Getenv(gonb.PipeEnv), back: os.Getenv(gonb.BackEnv),
@@ -69,24 +69,24 @@ var here = sync.OnceValue(func() *screen {
 	}
 })
 
-// stdout is os.Stdout, whichever that is when something is printed.
+// A stdout writes to the current value of os.Stdout.
 type stdout struct{}
 
 func (stdout) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
 
-// screen is a place to show things: the kernel of a notebook, or a stream of text.
+// A screen displays items: on the kernel of a notebook, or as text on a stream.
 type screen struct {
-	pipe, back string // paths of the kernel's pipes; without a pipe there is no notebook
+	pipe, back string // paths of the kernel's pipes; pipe is "" without a notebook
 	out        io.Writer
 	warnings   io.Writer
-	unread     func() int // how many bytes that were printed the kernel has not read yet
+	unread     func() int // number of printed bytes that the kernel has not read
 
 	mu     sync.Mutex
 	kernel *kernel
-	broken bool // the kernel cannot be reached, and that was said
+	broken bool // the kernel is unreachable, and that was reported
 }
 
-// show shows something in these forms, or prints its text.
+// show displays an item in these forms, or prints its text.
 func (s *screen) show(forms map[string]any, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,12 +97,12 @@ func (s *screen) show(forms map[string]any, text string) {
 	forms[gonb.Plain] = strings.TrimSuffix(text, "\n")
 	if err := s.send(gonb.Display{Data: forms}); err != nil {
 		s.broken = true
-		fmt.Fprintf(s.warnings, "notebook: the kernel cannot be reached (%v); what it would show is printed as text: restart the kernel\n", err)
+		fmt.Fprintf(s.warnings, "notebook: kernel unreachable, printing text instead: %v; restart the kernel\n", err)
 		fmt.Fprint(s.out, text)
 	}
 }
 
-// send has the kernel show something, after all that was printed and before all that will be.
+// send displays an item after all text printed so far.
 func (s *screen) send(d gonb.Display) error {
 	if s.kernel == nil {
 		k, err := connect(s.pipe, s.back)
@@ -120,11 +120,12 @@ func (s *screen) send(d gonb.Display) error {
 	return s.kernel.sync()
 }
 
-// settleMax bounds how often the kernel is asked whether it has read what was printed.
+// settleMax limits how often settle waits for the kernel.
 const settleMax = 1000
 
-// settle returns when the kernel has read what was printed so far. A kernel reads what is printed beside its pipe, and says nothing
-// when it has: so it is asked for other answers until there is nothing left to read, and for one more, for it to pass that on.
+// settle returns after the kernel has read all printed text. The kernel reads printed text
+// concurrently with the pipe and does not report it. Therefore settle requests answers until no
+// text is unread, and once more for the kernel to forward it.
 func (s *screen) settle() error {
 	for range settleMax {
 		if s.unread() == 0 {

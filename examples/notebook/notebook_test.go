@@ -16,20 +16,20 @@ import (
 	"github.com/volsim/volsim/internal/gonb"
 )
 
-// drawing has every form.
+// A drawing has all forms.
 type drawing struct{}
 
 func (drawing) SVG() []byte     { return []byte("<svg/>") }
 func (drawing) Mermaid() string { return "sequenceDiagram" }
 func (drawing) Text() string    { return "a box" }
 
-// diagram has no picture.
+// A diagram has no SVG form.
 type diagram struct{}
 
 func (diagram) Mermaid() string { return "sequenceDiagram" }
 func (diagram) String() string  { return "an arrow\n" }
 
-func TestWithoutANotebookThereIsText(t *testing.T) {
+func TestTextWithoutNotebook(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		show func()
@@ -55,20 +55,19 @@ func TestWithoutANotebookThereIsText(t *testing.T) {
 	}
 }
 
-// onScreen makes s the place where the test shows things.
+// onScreen makes s the screen of the test.
 func onScreen(t *testing.T, s *screen) {
 	before := here
 	here = func() *screen { return s }
 	t.Cleanup(func() { here = before })
 }
 
-// fakeKernel is a kernel that reads what is printed late: never beside a message, but only when it was asked for its third answer in
-// a row. It is the worst that GoNB may do.
+// A fakeKernel is a kernel that reads printed text as late as GoNB may: only at the third requested answer in a row.
 type fakeKernel struct {
 	pipe, back string
-	printed    *os.File // the end of the program
+	printed    *os.File // the program's end
 	reading    *os.File
-	log        []string // what appears below the cell, in order
+	log        []string // displayed items in order
 	done       chan error
 }
 
@@ -106,7 +105,7 @@ func (k *fakeKernel) serve() error {
 	for asked := 0; ; {
 		var d gonb.Display
 		if err := messages.Decode(&d); err != nil {
-			return nil // the program is over
+			return nil // the program has ended
 		}
 		number, ok := d.SyncNumber()
 		if !ok {
@@ -123,7 +122,7 @@ func (k *fakeKernel) serve() error {
 	}
 }
 
-// read takes what was printed.
+// read reads the printed text.
 func (k *fakeKernel) read() {
 	for n := unreadBytes(k.reading); n > 0; n = unreadBytes(k.reading) {
 		text := make([]byte, n)
@@ -132,7 +131,7 @@ func (k *fakeKernel) read() {
 	}
 }
 
-// formsOf tells a message's forms.
+// formsOf describes a message's forms.
 func formsOf(d gonb.Display) string {
 	var forms []string
 	for mime, content := range d.Data {
@@ -146,7 +145,7 @@ func (k *fakeKernel) screen() *screen {
 	return &screen{pipe: k.pipe, back: k.back, out: k.printed, unread: func() int { return unreadBytes(k.printed) }}
 }
 
-func TestInANotebookThingsAppearInOrder(t *testing.T) {
+func TestItemsAppearInOrder(t *testing.T) {
 	k := newFakeKernel(t)
 	s := k.screen()
 	onScreen(t, s)
@@ -171,40 +170,40 @@ func TestInANotebookThingsAppearInOrder(t *testing.T) {
 		`printed: six`,
 	}
 	if !slices.Equal(k.log, want) {
-		t.Errorf("below the cell appears\n%s\nwant\n%s", strings.Join(k.log, "\n"), strings.Join(want, "\n"))
+		t.Errorf("displayed\n%s\nwant\n%s", strings.Join(k.log, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-func TestWhatIsShownLastIsNotLost(t *testing.T) {
+func TestShowReturnsAfterDisplay(t *testing.T) {
 	k := newFakeKernel(t)
 	onScreen(t, k.screen())
 	Show(drawing{})
-	// Here the program might end. The log is safe to read: the answer came after the message.
+	// The program may end here. Reading the log is safe, because the answer follows the message.
 	if len(k.log) != 1 {
 		t.Errorf("when Show returned, the kernel had shown %q, want the drawing", k.log)
 	}
 }
 
-func TestAKernelThatIsGoneIsToldOnce(t *testing.T) {
-	var out, complaints bytes.Buffer
+func TestUnreachableKernelIsReportedOnce(t *testing.T) {
+	var out, warnings bytes.Buffer
 	missing := filepath.Join(t.TempDir(), "gone")
-	onScreen(t, &screen{pipe: missing, out: &out, warnings: &complaints})
+	onScreen(t, &screen{pipe: missing, out: &out, warnings: &warnings})
 	Show(drawing{})
 	Show(drawing{})
 	if out.String() != "a box\na box\n" {
 		t.Errorf("printed %q, want the text of both", out.String())
 	}
-	if n := strings.Count(complaints.String(), "restart the kernel"); n != 1 {
-		t.Errorf("complained %d times, want once: %s", n, complaints.String())
+	if n := strings.Count(warnings.String(), "restart the kernel"); n != 1 {
+		t.Errorf("%d warnings, want one: %s", n, warnings.String())
 	}
 }
 
-func TestAnOldKernelHasNoPipeBack(t *testing.T) {
+func TestOldKernelWithoutAnswers(t *testing.T) {
 	k := newFakeKernel(t)
 	s := k.screen()
 	s.back = ""
 	onScreen(t, s)
-	go func() { // GoNB's side of the second pipe waits for a reader
+	go func() { // GoNB opens the second pipe and waits for a reader
 		if r, err := os.Open(k.back); err == nil {
 			r.Close()
 		}

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// unreadBytes is how many bytes that were written to a pipe nobody has read yet; 0 of what is no pipe.
+// unreadBytes returns the number of unread bytes in a pipe, or 0 if the file is not a pipe.
 func unreadBytes(f *os.File) int {
 	info, err := f.Stat()
 	if err != nil || info.Mode()&os.ModeNamedPipe == 0 {

@@ -4,5 +4,6 @@ package notebook
 
 import "os"
 
-// unread is not known here; the round trip that [screen.settle] makes in any case has to do.
-func unread(*os.File) int { return 0 }
+// unreadBytes returns 0, because the number is unknown on this system. The unconditional round trip of
+// [screen.settle] must suffice.
+func unreadBytes(*os.File) int { return 0 }

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Book is the cases of a package, the rows of the other implementation's tables that they stand for, and the Markdown file that
-// tells of both. The tests of the package run in its folder.
+// A Book is the cases of a package, the corresponding rows of another implementation's tables, and
+// the Markdown file that lists both. Tests use it in the folder of the package.
 type Book struct {
 	Grammar  Grammar
-	Package  string // its folder, from where the Markdown file stands
-	Folder   string // of the cases, and of the file "rows"; from the package
-	Markdown string // from the package
+	Package  string // folder of the package, relative to the Markdown file
+	Folder   string // folder of the cases and of the file "rows", relative to the package
+	Markdown string // path relative to the package
 }
 
 func (b Book) load() ([]*File, []Table, error) {
@@ -30,7 +30,7 @@ func (b Book) load() ([]*File, []Table, error) {
 	return files, tables, err
 }
 
-// CheckRows holds the cases against the rows, and tells what is wrong; see Compare.
+// CheckRows compares the cases with the rows and returns the problems; see CompareRows.
 func (b Book) CheckRows() ([]string, error) {
 	files, tables, err := b.load()
 	if err != nil {
@@ -39,7 +39,8 @@ func (b Book) CheckRows() ([]string, error) {
 	return CompareRows(files, tables), nil
 }
 
-// CheckDifferences looks up what the cases say of other outcomes, and tells what is wrong; see Differences.
+// CheckDifferences checks the declared deviations and returns the problems; see the function
+// CheckDifferences.
 func (b Book) CheckDifferences() ([]string, error) {
 	files, _, err := b.load()
 	if err != nil {
@@ -52,8 +53,8 @@ func (b Book) CheckDifferences() ([]string, error) {
 	return CheckDifferences(files, string(text), "."), nil
 }
 
-// RowList is what the Markdown file says of which case each row has, between two marks, and what it should say. With update
-// that is written, and it is what the file says.
+// RowList returns the generated section of the Markdown file that lists the case of each row, as it
+// is and as it should be. With update it rewrites the section first.
 func (b Book) RowList(update bool) (is, should string, err error) {
 	files, tables, err := b.load()
 	if err != nil {

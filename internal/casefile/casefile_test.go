@@ -23,7 +23,7 @@ before
   volume v
 settle
 after
-  what stands here is made anew
+  this line is regenerated
 
 === a-2 it is otherwise
 differs: a row
@@ -41,33 +41,33 @@ func parse(t *testing.T, text string) *casefile.File {
 	return f
 }
 
-func TestFileIsRenderedWithWhatCame(t *testing.T) {
+func TestRenderWritesOutcomes(t *testing.T) {
 	f := parse(t, text)
 	if len(f.Always) != 1 || f.Always[0].Body[0].Text != "node n" || f.Cases[0].Setup[0].Body[0].At != "f.txt:7" {
 		t.Errorf("read %+v", f)
 	}
 	if told := f.Cases[0].Steps[0].Outcomes; len(told) != 1 || told[0] != "after" {
-		t.Errorf("told under the step: %q", told)
+		t.Errorf("outcomes of the step: %q", told)
 	}
 	got := f.Render(map[*casefile.Case][][]casefile.Section{
 		f.Cases[0]: {{{Head: "after", Lines: []string{"volume v"}}}},
 	})
-	want := strings.Replace(text, "what stands here is made anew", "volume v", 1)
+	want := strings.Replace(text, "this line is regenerated", "volume v", 1)
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if cases := casefile.SplitCases(got); cases["a-2"] != f.Cases[1].Render(nil) {
-		t.Errorf("cut out: %q", cases["a-2"])
+		t.Errorf("split case: %q", cases["a-2"])
 	}
 }
 
-func TestWhatIsWrongWithAFileIsTold(t *testing.T) {
+func TestParseErrorsHavePositions(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"before\n", ""},
-		{"settle\n", `f.txt:1: "settle": want always`},
-		{"=== 1 one\nbefore\n", "f.txt:1: nothing happens in case 1"},
-		{"=== 1 one\nafter\nsettle\n", `f.txt:2: "after": neither what a case begins with`},
-		{"=== 1 one\nsettle\nbefore\n", `f.txt:3: "before": neither what a case begins with`},
+		{"settle\n", `f.txt:1: unexpected paragraph "settle": want "always"`},
+		{"=== 1 one\nbefore\n", "f.txt:1: case 1 has no steps"},
+		{"=== 1 one\nafter\nsettle\n", `f.txt:2: unexpected paragraph "after": want a setup paragraph`},
+		{"=== 1 one\nsettle\nbefore\n", `f.txt:3: unexpected paragraph "before": want a setup paragraph`},
 	} {
 		_, err := grammar.Parse("f.txt", tt.text)
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.want)) {
@@ -81,11 +81,11 @@ func TestRowsHaveTheirCases(t *testing.T) {
 	for _, tt := range []struct{ rows, want string }{
 		{"table x_test.go TestX 3\na-1\na-2\na-3 as a-1", ""},
 		{"table x_test.go TestX 3\na-1\na-2\na-3 omitted: nobody asks", ""},
-		{"table x_test.go TestX 1\na-1", "f.txt:12: there is no row a-2"},
+		{"table x_test.go TestX 1\na-1", "f.txt:12: no row a-2"},
 		{"table x_test.go TestX 3\na-1\na-2\na-3", "row a-3 has no case"},
-		{"table x_test.go TestX 3\na-1\na-2\na-3 as a-4", "row a-3 is as a-4, which has no case"},
-		{"table x_test.go TestX 2\na-1\na-2 omitted: why", "row a-2 has a case, and is said to have none"},
-		{"table x_test.go TestX 3\na-1\na-2\na-1", "row a-1 is there twice"},
+		{"table x_test.go TestX 3\na-1\na-2\na-3 as a-4", "row a-3 refers to a-4, which has no case"},
+		{"table x_test.go TestX 2\na-1\na-2 omitted: why", "row a-2 has a case but is marked as having none"},
+		{"table x_test.go TestX 3\na-1\na-2\na-1", "duplicate row a-1"},
 	} {
 		tables, err := casefile.ReadRows(tt.rows)
 		if err != nil {
@@ -98,12 +98,12 @@ func TestRowsHaveTheirCases(t *testing.T) {
 	}
 	for _, rows := range []string{"a-1", "table x TestX 2\na-1", "table x TestX 1\n", "table x TestX 1\ntable y TestY 0", "table x TestX 1\na b"} {
 		if _, err := casefile.ReadRows(rows); err == nil {
-			t.Errorf("%q is read", rows)
+			t.Errorf("no error for %q", rows)
 		}
 	}
 }
 
-func TestListTellsOfEachRow(t *testing.T) {
+func TestListContainsEachRow(t *testing.T) {
 	f := parse(t, text)
 	tables, err := casefile.ReadRows("table x_test.go TestX 4\na-1\na-2\na-3 as a-1\na-4 omitted: nobody asks")
 	if err != nil {
@@ -120,7 +120,7 @@ func TestListTellsOfEachRow(t *testing.T) {
 	}
 }
 
-func TestTestsOfOneRowAreToldOfTogether(t *testing.T) {
+func TestListGroupsTestsOfOneRow(t *testing.T) {
 	f := parse(t, text)
 	const three = "table x_test.go TestX 1\na-1\ntable x_test.go TestY 1\na-2\ntable x_test.go TestZ 1\nz omitted: no\n"
 	tables, err := casefile.ReadRows(three + "table y_test.go TestX 1\na-3 as a-1")
@@ -137,12 +137,12 @@ func TestTestsOfOneRowAreToldOfTogether(t *testing.T) {
 	}
 }
 
-func TestDifferencesAreLookedUp(t *testing.T) {
+func TestCheckDifferences(t *testing.T) {
 	f := parse(t, text)
 	for _, tt := range []struct{ markdown, want string }{
-		{"| a row | `differences.go` | TestX | other |", "no docstring of `differences.go` tells of a difference"},
-		{"| a row | `differences.go` | TestX | – |", `f.txt:13: no row of the tables tells of a difference under "a row"`},
-		{"", `f.txt:13: no row of the tables tells of a difference under "a row"`},
+		{"| a row | `differences.go` | TestX | other |", "no \"Differs:\" comment in `differences.go`"},
+		{"| a row | `differences.go` | TestX | – |", `f.txt:13: no table row with a difference titled "a row"`},
+		{"", `f.txt:13: no table row with a difference titled "a row"`},
 		{"| a row | `f.go` | TestX | other |", "no such file"},
 	} {
 		got := strings.Join(casefile.CheckDifferences([]*casefile.File{f}, tt.markdown, "."), "\n")
@@ -162,7 +162,7 @@ func TestWords(t *testing.T) {
 		t.Errorf("words %q", all)
 	}
 	if got := casefile.JoinWords(all); got != line {
-		t.Errorf("told %q, want %q", got, line)
+		t.Errorf("joined %q, want %q", got, line)
 	}
 	if _, err := casefile.ParseWords(`a="b`); err == nil {
 		t.Error("quotes without an end are read")

@@ -14,9 +14,10 @@ var (
 	goFile   = regexp.MustCompile("`[^`]+\\.go`")
 )
 
-// CheckDifferences looks up what the cases say of other outcomes than upstream's, and tells what is wrong, each with where it is:
-// "differs: TITLE" has a line of upstream's outcome under it and one of ours; markdown has a row of that title that tells of a
-// difference; and of the Go files that the row names, which are in folder, one has a docstring that does.
+// CheckDifferences checks the deviations from upstream that cases declare, and returns the problems
+// with their positions. "differs: TITLE" must contain one line with upstream's outcome and one with
+// ours. A row of the Markdown tables with that title must describe the difference. One of the Go
+// files named in the row, in folder, must contain a "Differs:" comment.
 func CheckDifferences(files []*File, markdown, folder string) []string {
 	rows := tableRow.FindAllStringSubmatch(markdown, -1)
 	var wrong []string
@@ -36,11 +37,11 @@ func CheckDifferences(files []*File, markdown, folder string) []string {
 
 func (p *Paragraph) checkDifference(title string, rows [][]string, folder string) error {
 	if len(p.Body) != 2 || !strings.HasPrefix(p.Body[0].Text, "upstream: ") || !strings.HasPrefix(p.Body[1].Text, "here: ") {
-		return fmt.Errorf("want a line of upstream's outcome, and one of ours")
+		return fmt.Errorf("invalid differs paragraph: want the lines \"upstream: …\" and \"here: …\"")
 	}
 	i := slices.IndexFunc(rows, func(row []string) bool { return row[1] == title })
 	if i < 0 || rows[i][4] == "–" {
-		return fmt.Errorf("no row of the tables tells of a difference under %q", title)
+		return fmt.Errorf("no table row with a difference titled %q", title)
 	}
 	for _, quoted := range goFile.FindAllString(rows[i][2], -1) {
 		source, err := os.ReadFile(filepath.Join(folder, filepath.Base(strings.Trim(quoted, "`"))))
@@ -51,5 +52,5 @@ func (p *Paragraph) checkDifference(title string, rows [][]string, folder string
 			return nil
 		}
 	}
-	return fmt.Errorf("no docstring of %s tells of a difference", rows[i][2])
+	return fmt.Errorf("no \"Differs:\" comment in %s", rows[i][2])
 }

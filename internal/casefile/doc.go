@@ -1,6 +1,14 @@
-// Package casefile reads cases: stories in text files, each with what is there, what happens, and what comes of it. A test
-// lets a case happen and compares what comes of it with what is written, or writes it. Cases may be held against the rows of
-// another implementation's tables.
+// Package casefile reads test cases from text files.
 //
-// What the lines of a case mean is not here; a Grammar tells only which of them is what. A test of a component has the rest.
+//	files, err := grammar.Read("testdata/cases")
+//	for _, f := range files {
+//		for _, c := range f.Cases { run(c.Setup, c.Steps) }
+//	}
+//
+// A case is a story: a setup, steps, and the outcomes of each step. A test executes the case and
+// compares the outcomes with the recorded ones, or rewrites them. Cases can be compared with the
+// rows of another implementation's test tables.
+//
+// The package does not interpret lines. A Grammar only classifies paragraphs; each test interprets
+// its own cases.
 package casefile

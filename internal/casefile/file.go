@@ -9,47 +9,47 @@ import (
 	"strings"
 )
 
-// Grammar tells the paragraphs of cases apart by their first lines.
+// A Grammar classifies the paragraphs of cases by their first lines.
 type Grammar struct {
-	Setup    *regexp.Regexp // what a case begins with; besides, "always" before the first case, and "differs: ROW"
-	Act      *regexp.Regexp // something that happens
-	Outcomes []string       // what comes of it: it is written, not read
+	Setup    *regexp.Regexp // paragraphs of the setup; "always" before the first case and "differs: ROW" are implied
+	Act      *regexp.Regexp // paragraphs of steps
+	Outcomes []string       // first lines of outcomes, which are generated
 }
 
-// File is a file of cases.
+// A File is a file of cases.
 type File struct {
 	Name     string // without folder and ".txt"
-	Preamble string // all before the first case, as it stands
+	Preamble string // everything before the first case, verbatim
 	Always   []*Paragraph
 	Cases    []*Case
 }
 
-// Case is one story.
+// A Case is one story.
 type Case struct {
 	ID, Title string
 	At        string // file:line
 	Setup     []*Paragraph
 	Steps     []*Step
-	blocks    []*Paragraph // all but what is made of the run, in order
+	blocks    []*Paragraph // all paragraphs except outcomes, in order
 }
 
-// Step is something that happens.
+// A Step is one action of a case.
 type Step struct {
 	Act      *Paragraph
-	Outcomes []string // which of the Grammar's Made are written under it
+	Outcomes []string // which of the Grammar's outcomes are recorded
 }
 
-// Paragraph is a line that is not indented, with the indented ones under it.
+// A Paragraph is an unindented line with the indented lines below it.
 type Paragraph struct {
 	Head string
 	At   string // file:line
 	Body []Line
 }
 
-// Line is an indented line, without its indent.
+// A Line is an indented line, without its indent.
 type Line struct{ Text, At string }
 
-// Section is something that came of a step: a head, which is one of the Grammar's Made, and what stands under it.
+// A Section is an outcome of a step: one of the Grammar's outcomes and its lines.
 type Section struct {
 	Head  string
 	Lines []string
@@ -57,7 +57,7 @@ type Section struct {
 
 var caseHead = regexp.MustCompile(`^=== (\S+) (.+)$`)
 
-// Read reads all files NAME.txt of a folder, in order of name. The error names the line.
+// Read parses all files NAME.txt of a folder, sorted by name. Errors contain the position.
 func (g Grammar) Read(folder string) ([]*File, error) {
 	paths, err := filepath.Glob(filepath.Join(folder, "*.txt"))
 	if err != nil {
@@ -78,7 +78,7 @@ func (g Grammar) Read(folder string) ([]*File, error) {
 	return files, nil
 }
 
-// Parse reads one file. The error names the line.
+// Parse parses one file. Errors contain the position.
 func (g Grammar) Parse(path, text string) (*File, error) {
 	f := &File{Name: strings.TrimSuffix(filepath.Base(path), ".txt")}
 	var c *Case
@@ -106,13 +106,13 @@ func (g Grammar) Parse(path, text string) (*File, error) {
 	f.Preamble = strings.TrimRight(f.Preamble, "\n")
 	for _, c := range f.Cases {
 		if len(c.Steps) == 0 {
-			return nil, fmt.Errorf("%s: nothing happens in case %s", c.At, c.ID)
+			return nil, fmt.Errorf("%s: case %s has no steps", c.At, c.ID)
 		}
 	}
 	return f, nil
 }
 
-// addParagraph sorts in a paragraph.
+// addParagraph classifies a paragraph and adds it to its case.
 func (g Grammar) addParagraph(f *File, c *Case, p *Paragraph) error {
 	setup := g.Setup.MatchString(p.Head) || strings.HasPrefix(p.Head, differs)
 	switch {
@@ -120,7 +120,7 @@ func (g Grammar) addParagraph(f *File, c *Case, p *Paragraph) error {
 		f.Always = append(f.Always, p)
 		return nil
 	case c == nil:
-		return fmt.Errorf("%q: want always, or what a case begins with", p.Head)
+		return fmt.Errorf("unexpected paragraph %q: want \"always\" or a setup paragraph", p.Head)
 	case strings.HasPrefix(p.Head, "#"):
 	case slices.Contains(g.Outcomes, p.Head) && len(c.Steps) > 0:
 		last := c.Steps[len(c.Steps)-1]
@@ -131,13 +131,13 @@ func (g Grammar) addParagraph(f *File, c *Case, p *Paragraph) error {
 	case g.Act.MatchString(p.Head):
 		c.Steps = append(c.Steps, &Step{Act: p})
 	default:
-		return fmt.Errorf("%q: neither what a case begins with, nor something that happens, nor something that comes of it", p.Head)
+		return fmt.Errorf("unexpected paragraph %q: want a setup paragraph, a step or an outcome", p.Head)
 	}
 	c.blocks = append(c.blocks, p)
 	return nil
 }
 
-// Render writes a file down, with what came of the steps of its cases.
+// Render returns the text of a file with the given outcomes of its cases.
 func (f *File) Render(came map[*Case][][]Section) string {
 	var b strings.Builder
 	b.WriteString(f.Preamble + "\n")
@@ -147,7 +147,7 @@ func (f *File) Render(came map[*Case][][]Section) string {
 	return b.String()
 }
 
-// Render writes a case down, with what came of its steps.
+// Render returns the text of a case with the given outcomes of its steps.
 func (c *Case) Render(came [][]Section) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "=== %s %s\n", c.ID, c.Title)
@@ -176,7 +176,7 @@ func writeSections(b *strings.Builder, sections []Section) {
 	}
 }
 
-// SplitCases cuts the text of a file into its cases, by id.
+// SplitCases returns the text of each case of a file, by ID.
 func SplitCases(text string) map[string]string {
 	cases := map[string]string{}
 	for _, part := range strings.Split("\n"+text, "\n=== ")[1:] {

@@ -6,24 +6,25 @@ import (
 	"strings"
 )
 
-// differs begins the paragraph that tells of another outcome than the other implementation's.
+// differs begins the paragraph that declares a deviation from the other implementation.
 const differs = "differs: "
 
-// Table is one of the other implementation's tables.
+// A Table is a test table of the other implementation.
 type Table struct {
 	Name string // "FILE TEST"
 	Rows []Row
 }
 
-// Row is a row of a table. It has a case of its id, unless one of the others is set.
+// A Row is a row of a table. It has a case with its ID, unless As or Omitted is set.
 type Row struct {
 	ID      string
-	As      string // the row whose case is about the same behaviour
-	Omitted string // why it has no case
+	As      string // ID of the row whose case covers the same behaviour
+	Omitted string // reason for having no case
 }
 
-// ReadRows reads tables: "table FILE TEST N", and then their N rows, one a line: "ID", "ID as ID" or "ID omitted: WHY". Lines
-// that begin with "#" are remarks. The error names the line.
+// ReadRows parses tables: a line "table FILE TEST N", followed by N rows, one per line: "ID", "ID
+// as ID" or "ID omitted: WHY". Lines that begin with "#" are comments. Errors contain the line
+// number.
 func ReadRows(text string) ([]Table, error) {
 	var tables []Table
 	want := 0
@@ -33,7 +34,7 @@ func ReadRows(text string) ([]Table, error) {
 		case len(fields) == 0 || strings.HasPrefix(line, "#"):
 		case fields[0] == "table" && len(fields) == 4:
 			if want != 0 {
-				return nil, fmt.Errorf("line %d: %d rows are missing before it", i+1, want)
+				return nil, fmt.Errorf("line %d: %d rows missing before this line", i+1, want)
 			}
 			n, err := strconv.Atoi(fields[3])
 			if err != nil {
@@ -49,11 +50,11 @@ func ReadRows(text string) ([]Table, error) {
 			last.Rows = append(last.Rows, row)
 			want--
 		default:
-			return nil, fmt.Errorf("line %d: %q before any table", i+1, line)
+			return nil, fmt.Errorf("line %d: row %q before the first table", i+1, line)
 		}
 	}
 	if want != 0 {
-		return nil, fmt.Errorf("%d rows are missing", want)
+		return nil, fmt.Errorf("%d rows missing", want)
 	}
 	return tables, nil
 }
@@ -66,13 +67,13 @@ func readRow(line string) (Row, error) {
 		row = Row{ID: id, As: as}
 	}
 	if strings.Contains(row.ID+row.As, " ") || row.ID == "" {
-		return row, fmt.Errorf("%q: want an id, and perhaps another after \"as\", or a reason after \"omitted:\"", line)
+		return row, fmt.Errorf("invalid row %q: want an ID, optionally followed by \"as\" and an ID, or by \"omitted:\" and a reason", line)
 	}
 	return row, nil
 }
 
-// CompareRows holds the cases against the rows, and tells what is wrong, each with where it is. A case whose id ends in "+" stands
-// beside a row.
+// CompareRows compares the cases with the rows and returns the problems with their positions. A
+// case whose ID ends in "+" is an addition to a row and needs no row itself.
 func CompareRows(files []*File, tables []Table) []string {
 	var wrong []string
 	at := map[string]string{}
@@ -80,7 +81,7 @@ func CompareRows(files []*File, tables []Table) []string {
 	for _, f := range files {
 		for _, c := range f.Cases {
 			if at[c.ID] != "" {
-				wrong = append(wrong, fmt.Sprintf("%s: case %s is at %s, too", c.At, c.ID, at[c.ID]))
+				wrong = append(wrong, fmt.Sprintf("%s: duplicate case %s, also at %s", c.At, c.ID, at[c.ID]))
 			}
 			at[c.ID] = c.At
 			ids = append(ids, c.ID)
@@ -91,34 +92,34 @@ func CompareRows(files []*File, tables []Table) []string {
 		for _, row := range table.Rows {
 			wrong = append(wrong, row.compare(table.Name, at)...)
 			if rows[row.ID] {
-				wrong = append(wrong, fmt.Sprintf("%s: row %s is there twice", table.Name, row.ID))
+				wrong = append(wrong, fmt.Sprintf("%s: duplicate row %s", table.Name, row.ID))
 			}
 			rows[row.ID] = true
 		}
 	}
 	for _, id := range ids {
 		if !rows[id] && !strings.HasSuffix(id, "+") {
-			wrong = append(wrong, fmt.Sprintf("%s: there is no row %s", at[id], id))
+			wrong = append(wrong, fmt.Sprintf("%s: no row %s", at[id], id))
 		}
 	}
 	return wrong
 }
 
-// compare holds one row against the cases; at is where they are.
+// compare compares one row with the cases; at maps case IDs to positions.
 func (r Row) compare(table string, at map[string]string) []string {
 	switch {
 	case r.As != "" && at[r.As] == "":
-		return []string{fmt.Sprintf("%s: row %s is as %s, which has no case", table, r.ID, r.As)}
+		return []string{fmt.Sprintf("%s: row %s refers to %s, which has no case", table, r.ID, r.As)}
 	case at[r.ID] == "" && r.As == "" && r.Omitted == "":
-		return []string{fmt.Sprintf("%s: row %s has no case, and no reason why not", table, r.ID)}
+		return []string{fmt.Sprintf("%s: row %s has no case and no reason for omitting it", table, r.ID)}
 	case at[r.ID] != "" && (r.As != "" || r.Omitted != ""):
-		return []string{fmt.Sprintf("%s: row %s has a case, and is said to have none", at[r.ID], r.ID)}
+		return []string{fmt.Sprintf("%s: row %s has a case but is marked as having none", at[r.ID], r.ID)}
 	}
 	return nil
 }
 
-// List tells in Markdown which case each row has. folder is where the cases are, from where the list stands. Tests of one row
-// each are told of together.
+// List returns a Markdown table of the case of each row. folder is the folder of the cases,
+// relative to the Markdown file. Tests with a single row are grouped.
 func List(folder string, files []*File, tables []Table) string {
 	var b strings.Builder
 	b.WriteString("| upstream's table | rows | case of each row |\n|---|---|---|\n")
@@ -148,7 +149,8 @@ func List(folder string, files []*File, tables []Table) string {
 	return b.String()
 }
 
-// mergeSingleRows puts tests of one row each together where at least three of a file follow one another.
+// mergeSingleRows groups tables of one row each where at least three of the same file follow each
+// other.
 func mergeSingleRows(tables []Table) []Table {
 	var all []Table
 	for len(tables) > 0 {
@@ -170,7 +172,7 @@ func mergeSingleRows(tables []Table) []Table {
 	return all
 }
 
-// list tells of one table where its cases are.
+// list returns links to the cases of one table.
 func (t Table) list(folder string, fileOf map[string]string) string {
 	var parts, ids []string
 	last := ""

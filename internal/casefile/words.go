@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Word is "key" or "key=value"; the value may be quoted.
+// A Word is "key" or "key=value"; the value may be quoted.
 type Word struct {
 	Key, Value string
-	HasValue   bool // it has a value
+	HasValue   bool // distinguishes "key=" from "key"
 }
 
-// String is the word as it is written.
+// String returns the word as written in a file.
 func (w Word) String() string {
 	if !w.HasValue {
 		return w.Key
@@ -23,7 +23,7 @@ func (w Word) String() string {
 	return w.Key + "=" + w.Value
 }
 
-// ParseWords splits a line at its blanks, but for those between quotes.
+// ParseWords splits a line at unquoted blanks.
 func ParseWords(line string) ([]Word, error) {
 	var all []Word
 	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
@@ -38,7 +38,7 @@ func ParseWords(line string) ([]Word, error) {
 		if strings.HasPrefix(line, `"`) {
 			quoted, err := strconv.QuotedPrefix(line)
 			if err != nil {
-				return nil, fmt.Errorf("%s: no end of the quotes", w.Key)
+				return nil, fmt.Errorf("%s: unterminated quote", w.Key)
 			}
 			w.Value, _ = strconv.Unquote(quoted)
 			line = line[len(quoted):]
@@ -50,7 +50,7 @@ func ParseWords(line string) ([]Word, error) {
 	return all, nil
 }
 
-// JoinWords is a line of words.
+// JoinWords returns words as a line.
 func JoinWords(all []Word) string {
 	texts := make([]string, len(all))
 	for i, w := range all {
@@ -59,5 +59,5 @@ func JoinWords(all []Word) string {
 	return strings.Join(texts, " ")
 }
 
-// KeyValue is the word "key=value".
+// KeyValue returns the word "key=value".
 func KeyValue(key, value string) Word { return Word{Key: key, Value: value, HasValue: true} }

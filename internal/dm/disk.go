@@ -11,33 +11,37 @@ import (
 	"time"
 )
 
-// Behaviour is what a disk does with what is asked of it.
+// A Behaviour is how a disk treats requests.
 type Behaviour struct {
-	// target is the kernel's target, and what follows the backing in its line; error has no backing.
+	// target is the kernel's target. rest follows the backing in the table line; the error target
+	// has no backing.
 	target, rest string
 }
 
-// Healthy passes everything on.
+// Healthy returns a behaviour that forwards all requests.
 func Healthy() Behaviour { return Behaviour{target: "linear"} }
 
-// FailsAll fails all that is asked, with EIO. What the kernel has in its cache can still be read.
+// FailsAll returns a behaviour that fails all requests with EIO. Data in the kernel's cache remains
+// readable.
 func FailsAll() Behaviour { return Behaviour{target: "error"} }
 
-// FailsWrites fails writes with EIO, and reads well.
+// FailsWrites returns a behaviour that fails writes with EIO and forwards reads.
 func FailsWrites() Behaviour { return Behaviour{target: "flakey", rest: alwaysDown + "1 error_writes"} }
 
-// DropsWrites says that it wrote, also of a flush, and did not: a disk whose cache was lost.
+// DropsWrites returns a behaviour that confirms writes and flushes without executing them, like a
+// disk that loses its cache.
 func DropsWrites() Behaviour { return Behaviour{target: "flakey", rest: alwaysDown + "1 drop_writes"} }
 
-// Slow passes everything on, after a while, in whole milliseconds. Flushes take as long as writes.
+// Slow returns a behaviour that delays requests, in whole milliseconds. Flushes take as long as
+// writes.
 func Slow(read, write time.Duration) Behaviour {
 	return Behaviour{target: "delay", rest: fmt.Sprintf(" %d %%[1]s 0 %d", read.Milliseconds(), write.Milliseconds())}
 }
 
-// alwaysDown are flakey's intervals: never up, and down again as soon as it was down.
+// alwaysDown are flakey's intervals: zero seconds up, one second down.
 const alwaysDown = " 0 1 "
 
-// line is the table of a disk: one target, from its beginning to its end.
+// line returns the table of a disk, a single target.
 func (b Behaviour) line(sectors int64, backing string) string {
 	if b.target == "error" {
 		return fmt.Sprintf("0 %d error", sectors)
@@ -45,21 +49,23 @@ func (b Behaviour) line(sectors int64, backing string) string {
 	return fmt.Sprintf("0 %d %s %s 0%s", sectors, b.target, backing, strings.ReplaceAll(b.rest, "%[1]s", backing))
 }
 
-// Disk is a device that stands before another. Its methods must not be called concurrently.
+// A Disk is a device in front of another. Its methods must not be called concurrently.
 type Disk struct {
 	name    string
 	backing string
 	sectors int64
 }
 
-// ErrUnavailable says that there is no device-mapper here, and how to get one.
-var ErrUnavailable = errors.New("no device-mapper here")
+// ErrUnavailable reports that this machine has no usable device-mapper. The message says what is
+// missing.
+var ErrUnavailable = errors.New("no device-mapper")
 
-// Probe gives nil if disks can be made here, or an ErrMissing that says what it takes.
+// Probe returns nil if disks can be created here, otherwise an ErrUnavailable that says what is
+// missing.
 func Probe() error {
-	const how = "run the test in a guest, as 'make test-dm' does"
+	const how = "run the test in a guest, for example with 'make test-dm'"
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("%w: it takes root; %s", ErrUnavailable, how)
+		return fmt.Errorf("%w: root required; %s", ErrUnavailable, how)
 	}
 	control, err := os.OpenFile("/dev/mapper/control", os.O_RDWR, 0)
 	if err != nil {
@@ -74,8 +80,8 @@ func Probe() error {
 	return nil
 }
 
-// NewDisk makes a healthy disk before a device, as large as that. The name is one that no other device of the machine's
-// device-mapper has.
+// NewDisk creates a healthy disk in front of a device, with the same size. The name must be unique
+// in the machine's device-mapper.
 func NewDisk(ctx context.Context, name, backing string) (*Disk, error) {
 	size, err := command(ctx, "blockdev", "--getsz", backing)
 	if err != nil {
@@ -89,28 +95,28 @@ func NewDisk(ctx context.Context, name, backing string) (*Disk, error) {
 	return d, err
 }
 
-// Device is the disk's device node.
+// Device returns the disk's device node.
 func (d *Disk) Device() string { return "/dev/mapper/" + d.name }
 
-// SetBehaviour makes the disk behave differently from now on. Requests that are under way end as before, but for those that a slow
-// disk still holds back: they end at once. A file system on the disk is not asked to come to rest.
+// SetBehaviour changes the behaviour of the disk. Requests in flight complete as before; requests
+// that a slow disk delays complete at once. File systems on the disk are not frozen.
 func (d *Disk) SetBehaviour(ctx context.Context, b Behaviour) error {
-	// The new table is loaded first, so that the disk is never left suspended for want of one.
+	// Load the new table first, so that an invalid one cannot leave the disk suspended.
 	if _, err := command(ctx, "dmsetup", "load", d.name, "--table", b.line(d.sectors, d.backing)); err != nil {
 		return err
 	}
-	// Resuming suspends, changes tables and resumes, in one request of the kernel.
+	// Resume suspends, switches tables and resumes in one kernel request.
 	_, err := command(ctx, "dmsetup", "resume", "--nolockfs", "--noflush", d.name)
 	return err
 }
 
-// Remove takes the disk away; its backing stays as it is. It fails while anybody has the disk open.
+// Remove removes the disk; its backing is unchanged. It returns an error while the disk is open.
 func (d *Disk) Remove(ctx context.Context) error {
 	_, err := command(ctx, "dmsetup", "remove", d.name)
 	return err
 }
 
-// command runs a program and returns what it wrote. What it said besides is in the error.
+// command runs a program and returns its standard output. The error contains its standard error.
 func command(ctx context.Context, name string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, name, args...)
 	var said strings.Builder

@@ -20,7 +20,7 @@ import (
 
 const blockSize = 4096
 
-// newDisk is a disk on a loop device of 16 MiB, both of which go with the test.
+// newDisk returns a disk on a loop device of 16 MiB. Both are removed at the end of the test.
 func newDisk(t *testing.T) *dm.Disk {
 	t.Helper()
 	if err := dm.Probe(); err != nil {
@@ -51,7 +51,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// open opens the disk so that nothing is cached.
+// open opens the disk without a cache.
 func open(t *testing.T, disk *dm.Disk) *os.File {
 	t.Helper()
 	f, err := os.OpenFile(disk.Device(), os.O_RDWR|unix.O_DIRECT|unix.O_SYNC, 0)
@@ -60,7 +60,7 @@ func open(t *testing.T, disk *dm.Disk) *os.File {
 	return f
 }
 
-// block is one that O_DIRECT takes, full of a byte.
+// block returns a block for O_DIRECT, filled with a byte.
 func block(t *testing.T, fill byte) []byte {
 	t.Helper()
 	b, err := unix.Mmap(-1, 0, blockSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
@@ -72,8 +72,8 @@ func block(t *testing.T, fill byte) []byte {
 	return b
 }
 
-// What the disk does is seen by one who has it open all the time.
-func TestDiskBecomesWhatItIsTold(t *testing.T) {
+// TestSetBehaviour changes the behaviour of an open disk.
+func TestSetBehaviour(t *testing.T) {
 	disk := newDisk(t)
 	f := open(t, disk)
 	one, two, got := block(t, 1), block(t, 2), block(t, 0)
@@ -85,7 +85,7 @@ func TestDiskBecomesWhatItIsTold(t *testing.T) {
 		name             string
 		behaviour        dm.Behaviour
 		writing, reading error
-		reads, then      byte // after a write of two: while it is so, and when it is healthy again
+		reads, then      byte // after writing two: with the behaviour, and when healthy again
 	}{
 		{"broken", dm.FailsAll(), unix.EIO, unix.EIO, 0, 1},
 		{"fails writes", dm.FailsWrites(), unix.EIO, nil, 1, 1},
@@ -94,19 +94,19 @@ func TestDiskBecomesWhatItIsTold(t *testing.T) {
 	} {
 		must(t, disk.SetBehaviour(t.Context(), c.behaviour))
 		if err := write(two); !errors.Is(err, c.writing) {
-			t.Errorf("%s: writing gives %v, want %v", c.name, err, c.writing)
+			t.Errorf("%s: write: %v, want %v", c.name, err, c.writing)
 		}
 		if b, err := read(); !errors.Is(err, c.reading) || err == nil && b != c.reads {
-			t.Errorf("%s: reading gives %d and %v, want %d and %v", c.name, b, err, c.reads, c.reading)
+			t.Errorf("%s: read: %d, %v, want %d, %v", c.name, b, err, c.reads, c.reading)
 		}
 		must(t, disk.SetBehaviour(t.Context(), dm.Healthy()))
 		if b, err := read(); err != nil || b != c.then {
-			t.Errorf("healthy after %s: reading gives %d and %v, want %d", c.name, b, err, c.then)
+			t.Errorf("healthy after %s: read: %d, %v, want %d", c.name, b, err, c.then)
 		}
 	}
 }
 
-func TestSlowDiskTakesItsTime(t *testing.T) {
+func TestSlowDelaysRequests(t *testing.T) {
 	disk := newDisk(t)
 	f, b := open(t, disk), block(t, 1)
 	const writing = 200 * time.Millisecond
@@ -119,11 +119,11 @@ func TestSlowDiskTakesItsTime(t *testing.T) {
 	_, err = f.WriteAt(b, 0)
 	must(t, err)
 	if wrote := time.Since(began); wrote < writing || read >= wrote {
-		t.Errorf("a write took %v, want at least %v; a read %v, want less", wrote, writing, read)
+		t.Errorf("write took %v, want at least %v; read %v, want less", wrote, writing, read)
 	}
 }
 
-func TestDiskInUseStays(t *testing.T) {
+func TestRemoveFailsWhileOpen(t *testing.T) {
 	disk := newDisk(t)
 	f, err := os.Open(disk.Device())
 	must(t, err)
@@ -133,8 +133,9 @@ func TestDiskInUseStays(t *testing.T) {
 	must(t, f.Close())
 }
 
-// A file system does on a disk that fails what it was made to do, and its data is there when the disk is well again.
-func TestFileSystemOnADiskThatBreaks(t *testing.T) {
+// TestFileSystemSurvivesDiskFailure checks that a file system reacts to errors as configured, and that its data is intact
+// when the disk is healthy again.
+func TestFileSystemSurvivesDiskFailure(t *testing.T) {
 	disk := newDisk(t)
 	if output, err := exec.Command("mkfs.ext4", "-q", disk.Device()).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)
@@ -158,11 +159,11 @@ func TestFileSystemOnADiskThatBreaks(t *testing.T) {
 	mount()
 	defer func() { must(t, unix.Unmount(folder, 0)) }()
 	if text, err := os.ReadFile(filepath.Join(folder, "before")); err != nil || string(text) != "kept" {
-		t.Errorf("got %q and %v, want what was synced before", text, err)
+		t.Errorf("got %q and %v, want the synced data", text, err)
 	}
 }
 
-// writeSynced writes a file that is on the disk when it returns.
+// writeSynced writes and syncs a file.
 func writeSynced(file, text string) error {
 	f, err := os.Create(file)
 	if err != nil {

@@ -1,12 +1,17 @@
-// Package dm makes devices that go wrong when a test says so, of the kernel's device-mapper.
+// Package dm creates block devices with injected faults, using the kernel's device-mapper.
 //
-// A [Disk] stands before another device, its backing, and passes everything on until Become says otherwise: it may fail what is
-// written or all that is asked of it, forget writes that it said it had done, or take its time. It changes while it is in use,
-// between two requests: those under way are ended first. What it passes on is never changed by it, so that a disk that became
-// Healthy again shows what its backing has.
+//	disk, err := dm.NewDisk(ctx, "faulty", "/dev/loop0")
+//	err = disk.SetBehaviour(ctx, dm.FailsWrites())
+//	...
+//	err = disk.Remove(ctx)
 //
-// All is done by dmsetup(8), which takes root and the package dmsetup (lvm2 needs it). Where a machine has no device-mapper
-// (Missing), its tests run in a guest: see cmd/umlexec.
+// A [Disk] forwards all requests to a backing device until SetBehaviour changes that. It can fail
+// writes or all requests, drop writes that it confirmed, or delay requests. It can change while in
+// use: requests in flight complete first. A Disk never changes the data that it forwards, so a disk
+// that is Healthy again shows the content of its backing.
 //
-// Not done, on purpose: sectors that go bad one by one (dust), a record of all writes (log-writes).
+// The package uses dmsetup(8), which requires root and the package dmsetup (a dependency of lvm2).
+// On a machine without device-mapper (see Probe), tests run in a guest: see cmd/umlexec.
+//
+// Single bad sectors (dm-dust) and write logs (dm-log-writes) are out of scope.
 package dm

@@ -1,10 +1,16 @@
-// Package gonb is what GoNB, the Go kernel of Jupyter, and the program of one of its cells say to one another: the names of
-// environment variables, and the messages on two named pipes. A program asks on the first pipe for something to be shown
-// ([Display]); what the kernel answers comes on the second ([CommValue]).
+// Package gonb implements the protocol between GoNB, the Go kernel of Jupyter, and the program of a
+// cell: the environment variables and the messages on two named pipes.
 //
-// Each pipe carries one stream of encoding/gob. Gob knows structs by the names of their fields, and what is behind an interface by
-// the name it was registered under; so these types speak with GoNB's own, and GoNB's module is not imported.
+//	gonb.Register()
+//	encoder := gob.NewEncoder(pipe)
+//	err := encoder.Encode(gonb.Display{Data: map[string]any{gonb.Plain: "hello"}})
 //
-// One message asks for nothing to be shown: it asks for an answer ([Sync]). The kernel takes messages one after the other, so the
-// answer says that all before it was shown. A program that ends without having waited for it may end too early.
+// A program sends [Display] messages on the first pipe. The kernel answers with [CommValue]
+// messages on the second. Each pipe carries one encoding/gob stream. Gob identifies structs by
+// their field names, and interface values by their registered names. These types are therefore
+// compatible with GoNB's, without importing its module.
+//
+// The message of [Sync] displays nothing and requests an answer. The kernel processes messages in
+// order, so the answer confirms all earlier messages. A program that does not wait for it may end
+// too early.
 package gonb

@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// Environment variables that GoNB sets for the program of a cell; the folders also for shell commands.
+// Environment variables that GoNB sets for the program of a cell. Shell commands also get the folders.
 const (
-	PipeEnv    = "GONB_PIPE"      // the path of the pipe to the kernel
-	BackEnv    = "GONB_PIPE_BACK" // the path of the pipe from the kernel
-	FolderEnv  = "GONB_DIR"       // the folder of the notebook
-	ScratchEnv = "GONB_TMP_DIR"   // the folder of the module that cells are compiled in
+	PipeEnv    = "GONB_PIPE"      // path of the pipe to the kernel
+	BackEnv    = "GONB_PIPE_BACK" // path of the pipe from the kernel
+	FolderEnv  = "GONB_DIR"       // folder of the notebook
+	ScratchEnv = "GONB_TMP_DIR"   // folder of the module in which cells are compiled
 )
 
-// MIME types of what a program shows. CommMIME is GoNB's own and shows nothing: its content is a CommValue.
+// MIME types of displayed items. CommMIME is specific to GoNB and displays nothing; its content is a CommValue.
 const (
 	SVG      = "image/svg+xml"
 	Plain    = "text/plain"
@@ -29,17 +29,17 @@ const (
 	commValueName = "github.com/janpfeifer/gonb/gonbui/protocol.CommValue"
 )
 
-// Display is a message of a program: show this.
+// A Display is a request to display an item.
 type Display struct {
-	// Data is one and the same thing in one or more forms, by MIME type; who shows it takes the best that it can. A form is a
-	// string, or bytes where the MIME type is not text.
+	// Data is one item in one or more formats, by MIME type; the front end displays the best one it
+	// supports. Values are strings, or bytes for MIME types that are not text.
 	Data     map[string]any
 	Metadata map[string]any
-	// DisplayID, if there is one, says that this takes the place of what was shown by that name before.
+	// DisplayID, if set, replaces an item displayed earlier under the same ID.
 	DisplayID string
 }
 
-// CommValue is a value for an address, or of one.
+// A CommValue is a value sent to an address, or a request for one.
 type CommValue struct {
 	Address string
 	Request bool
@@ -48,18 +48,18 @@ type CommValue struct {
 
 var registered sync.Once
 
-// Register makes gob know what is behind the interfaces of messages. It is to be called before the first message; it does its work
-// once. It panics in a program that imports GoNB's own gonbui, which registers the same name.
+// Register registers the message types with gob. Call it before the first message; it is
+// idempotent. It panics in a program that imports GoNB's gonbui, which registers the same name.
 func Register() {
 	registered.Do(func() { gob.RegisterName(commValueName, CommValue{}) })
 }
 
-// Sync is the message that asks for the answer of this number.
+// Sync returns the message that requests the answer of this number.
 func Sync(number int) Display {
 	return Display{Data: map[string]any{CommMIME: CommValue{Address: syncAddress, Value: number}}}
 }
 
-// SyncNumber is the number of the answer that a message asks for, if it asks for one.
+// SyncNumber returns the number of the requested answer, if the message requests one.
 func (d Display) SyncNumber() (number int, ok bool) {
 	value, ok := d.Data[CommMIME].(CommValue)
 	if !ok || value.Address != syncAddress {
@@ -69,10 +69,10 @@ func (d Display) SyncNumber() (number int, ok bool) {
 	return number, ok
 }
 
-// Answer is the answer of this number.
+// Answer returns the answer of this number.
 func Answer(number int) CommValue { return CommValue{Address: answerAddress, Value: number} }
 
-// AnswerNumber is the number of an answer, if this is one.
+// AnswerNumber returns the number of an answer, if the value is one.
 func (v CommValue) AnswerNumber() (number int, ok bool) {
 	if v.Address != answerAddress {
 		return 0, false

@@ -7,36 +7,39 @@ import (
 	"time"
 )
 
-// Config says what a guest is like. The zero value serves: 1 GiB, no disks, the environment and the working directory of this
-// process, its standard output and error.
+// A Config configures a guest. The zero value is valid: 1 GiB of memory, no disks, and the
+// environment, working directory, standard output and standard error of this process.
 type Config struct {
-	// Kernel is the program that is the kernel; "" is linux.uml of the PATH.
+	// Kernel is the program that is the kernel; "" means linux.uml in PATH.
 	Kernel string
-	// Memory is the guest's memory in bytes, at least 128 MiB; 0 is 1 GiB. What the guest does not touch costs nothing.
+	// Memory is the guest's memory in bytes, at least 128 MiB; 0 means 1 GiB. Unused memory costs
+	// nothing.
 	Memory int64
-	// Disks are files of this machine, at most eight, which the guest has as /dev/ubda, /dev/ubdb, …, in this order. Inside,
-	// the variable GUEST_DISKS has the names of the devices, with spaces between.
+	// Disks are files of this machine, at most eight, that are /dev/ubda, /dev/ubdb, … in the
+	// guest, in this order. In the guest, the variable GUEST_DISKS contains the device names,
+	// separated by spaces.
 	Disks []string
-	// Modules are the kernel's modules that are loaded, with what they need; nil is Modules().
+	// Modules are the kernel modules to load, with their dependencies; nil means Modules().
 	Modules []string
-	// Writable are folders of this machine that the guest may write in, and whose writes stay.
+	// Writable are folders of this machine that the guest can write to.
 	Writable []string
-	// Dir is the command's working directory; "" is this process's.
+	// Dir is the command's working directory; "" means this process's.
 	Dir string
-	// Env is the command's environment; nil is this process's. TMPDIR is always the guest's own, and the folders of the
-	// system's programs are always in PATH.
+	// Env is the command's environment; nil means this process's. TMPDIR is always the guest's, and
+	// PATH always includes the system folders.
 	Env []string
-	// Stdout and Stderr get what the command writes, while it runs; nil is this process's. Where both are the same writer, all
-	// comes in order, and one Write is made at a time.
+	// Stdout and Stderr receive the command's output while it runs; nil means this process's. If
+	// both are the same writer, the order of the output is preserved and Write is not called
+	// concurrently.
 	Stdout, Stderr io.Writer
-	// BootTimeout is how long the guest may take until its process 1 runs; 0 is a minute. How long the command may take is for
-	// the context to say.
+	// BootTimeout is how long the guest may take to start process 1; 0 means one minute. The
+	// context limits the command.
 	BootTimeout time.Duration
-	// Console gets what the kernel prints; its end is in a DiedError besides.
+	// Console receives the kernel's console output. A CrashError also contains the end of it.
 	Console io.Writer
-	// RAID6 lets the kernel choose its routines for RAID 6, for two thirds of a second.
+	// RAID6 enables the kernel's benchmark of RAID 6 routines, which takes two thirds of a second.
 	RAID6 bool
-	// PadXState puts the shim for processors with AMX before the kernel also where the processor has none.
+	// PadXState loads the shim for processors with AMX on other processors too.
 	PadXState bool
 }
 
@@ -46,8 +49,8 @@ const (
 	disksMax      = 8
 )
 
-// Modules are the modules that a guest loads unless told otherwise: loop devices, and device-mapper with what LVM and tests
-// of failing disks need of it. File systems (ext4, XFS, Btrfs) are in the kernel.
+// Modules returns the default modules: loop devices, and the parts of device-mapper that LVM and
+// tests of failing disks use. The file systems ext4, XFS and Btrfs are built into the kernel.
 func Modules() []string {
 	return []string{
 		"loop", "dm-mod", "dm-thin-pool", "dm-snapshot", "dm-mirror", "dm-raid", "raid1", "raid10", "dm-zero",
@@ -55,26 +58,28 @@ func Modules() []string {
 	}
 }
 
-// ErrUnavailable says that a guest cannot run here: what is missing, and how to get it.
-var ErrUnavailable = errors.New("no User-Mode-Linux guest can run here")
+// ErrUnavailable reports that no guest can run on this machine. The message says what is missing
+// and how to install it.
+var ErrUnavailable = errors.New("User-Mode-Linux guests unavailable")
 
-// ErrKilled is what came of a guest whose power was lost: Kill was called.
-var ErrKilled = errors.New("the guest was killed")
+// ErrKilled is returned by Wait after Kill.
+var ErrKilled = errors.New("guest killed")
 
-// ExitError is a command that failed.
+// An ExitError reports a command that failed.
 type ExitError struct {
-	// Code is the exit status: the command's, 128 and the signal's number if one ended it, 127 if there is no such command.
+	// Code is the exit status: the command's, 128 plus the number of the signal that ended it, or
+	// 127 if there is no such command.
 	Code int
 }
 
 func (e *ExitError) Error() string { return fmt.Sprintf("exit status %d in the guest", e.Code) }
 
-// CrashError is a guest that went before it had told what came of its command.
+// A CrashError reports a guest that ended before its command.
 type CrashError struct {
-	Reason  string // in a few words
-	Console string // the end of what the kernel printed
+	Reason  string // short description
+	Console string // end of the kernel's console output
 }
 
 func (e *CrashError) Error() string {
-	return fmt.Sprintf("the guest died: %s; its kernel's last words:\n%s", e.Reason, e.Console)
+	return fmt.Sprintf("guest crashed: %s; end of the kernel's console:\n%s", e.Reason, e.Console)
 }

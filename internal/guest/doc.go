@@ -1,39 +1,52 @@
-// Package guest runs a program as root on a Linux kernel of its own: a User-Mode-Linux guest, which is a process of this
-// machine. It is for tests of what this machine's kernel does not offer (device-mapper), of what takes root where nobody is
-// root, and of what no machine that is needed should go through: a power failure.
+// Package guest runs a program as root on a separate Linux kernel: a User-Mode-Linux guest, which
+// is a process of this machine.
 //
-// # The model
+//	func TestMain(m *testing.M) { guest.Main(); os.Exit(m.Run()) }
+//	...
+//	err := guest.Run(ctx, guest.Config{Disks: []string{"disk.img"}}, "mkfs.ext4", "/dev/ubda")
 //
-// The kernel is Debian's user-mode-linux, an ordinary program: no virtualization, no privilege, no image. It takes one CPU,
-// and its memory is a file without a name. The guest's root is this machine's, read-only, through hostfs: programs,
-// libraries, the test binary and its working directory are where they always are. /run and /dev/shm are the guest's own, in
-// its memory, and TMPDIR leads there; /proc, /sys and /dev are the guest's. What a program writes reaches this machine by its
-// standard output and error, by the folders of Config.Writable, and by Config.Disks, files of this machine that are
-// /dev/ubda, /dev/ubdb, … inside. There is no network but lo, no udev (DM_DISABLE_UDEV is set), and nothing on standard input.
+// It is for tests that need device-mapper where this machine's kernel has none, root where the user
+// is not root, or a power failure.
 //
-// This is no wall: root in the guest can mount the rest of this machine's files writable, with the rights of whoever started
-// the guest. It keeps accidents apart, not enemies.
+// # Model
 //
-// Process 1 of the guest is the very program that starts it: Main, called first of all in main or TestMain, sees that it is
-// inside, mounts, loads the modules, runs the command, tells what came of it, and never returns. Outside and inside speak
-// over one line, a raw terminal of the guest whose ends outside are pipes (wire.go): outputs as they come, then the exit
-// status. When that is told, all is told, and the guest's processes are killed; its file systems were unmounted before.
+// The kernel is Debian's user-mode-linux, an ordinary program without virtualization, privileges or
+// images. It uses one CPU, and its memory is an unnamed file. The guest's root is this machine's
+// file system, read-only, through hostfs: programs, libraries, the test binary and its working
+// directory keep their paths. /run, /dev/shm and TMPDIR are in the guest's memory. /proc, /sys and
+// /dev are the guest's.
 //
-// # Power loss
+// A program's effects reach this machine only through its standard output and error, the folders of
+// Config.Writable, and the files of Config.Disks, which are /dev/ubda, /dev/ubdb, … in the guest.
+// There is no network except lo, no udev (DM_DISABLE_UDEV is set), and no standard input.
 //
-// Guest.Kill is a power failure: the kernel's processes are killed as they stand. What the guest had not yet written to its
-// disks is gone, what it had written is there, also when it was not flushed: the disks' own caches survive. (A disk that
-// forgets what was not flushed is to be had of dm-flakey's drop_writes, inside.) The next guest on the same disks is the
-// machine that comes up again.
+// The guest is not a security boundary: root in the guest can mount the rest of this machine's
+// files writable, with the rights of the user who started it. It prevents accidents, not attacks.
 //
-// # Nothing is left
+// Process 1 of the guest is the program that starts it. Main, called first in main or TestMain,
+// detects the guest. It then mounts file systems, loads modules, runs the command, reports the
+// result, and never returns. Host and guest communicate over one line, a raw terminal of the guest
+// that is connected to pipes of the host (frames.go). It carries the output as it is written, then
+// the exit status. After that the guest has unmounted its file systems, and its processes are
+// killed.
 //
-// A guest ends when its command does, when Kill is called or when the context is done; and with the process that started it,
-// however that ends. The processes of a guest are a process group; Wait returns when all of them are gone. The job's folder,
-// below TMPDIR, goes with it; one that nobody took away because its process was killed is taken away by the next Start.
+// # Power failure
+//
+// Guest.Kill simulates a power failure: it kills the kernel's processes immediately. Data that the
+// guest has not written to its disks is lost. Written data survives even if it was not flushed, so
+// the caches of the disks survive. (dm-flakey's drop_writes, in the guest, simulates a disk that
+// loses unflushed data.) The next guest with the same disks is the rebooted machine.
+//
+// # Cleanup
+//
+// A guest ends with its command, by Kill, when the context is done, or with the process that
+// started it, however that ends. Its processes form a process group, and Wait returns after all of
+// them have ended. The job's folder, below TMPDIR, is removed by the guest's supervisor, a separate
+// process.
 //
 // # What does not run
 //
-// A program with the race detector: its shadow memory does not fit into the guest's address space (512 GiB). A RAID 6, unless
-// Config.RAID6 is set: without it the kernel does not try out which of its routines is fastest, which takes two thirds of a second.
+// Programs built with the race detector, whose shadow memory exceeds the guest's address space (512
+// GiB). RAID 6, unless Config.RAID6 is set: by default the kernel skips its benchmark of RAID 6
+// routines, which takes two thirds of a second.
 package guest

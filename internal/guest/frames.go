@@ -7,23 +7,23 @@ import (
 	"sync"
 )
 
-// frameKind is what a frame of the line from the guest is.
+// A frameKind is the kind of a frame from the guest.
 type frameKind byte
 
 const (
 	frameBooted frameKind = 'u' // process 1 runs
 	stdout      frameKind = 'o'
 	stderr      frameKind = 'e'
-	exited      frameKind = 'x' // an exit status, four bytes; the last frame
-	startFailed frameKind = 'b' // process 1 could not run the command: why; the last frame
+	exited      frameKind = 'x' // exit status in four bytes; last frame
+	startFailed frameKind = 'b' // process 1 could not run the command, with the reason; last frame
 )
 
 const (
 	headBytes       = 5
-	payloadBytesMax = 1 << 20 // bytes of one frame: a bound for what is not a frame
+	payloadBytesMax = 1 << 20 // maximum payload of a frame, to detect invalid frames
 )
 
-// frameWriter writes frames: a kind, a length of four bytes, and as many bytes. It may be used by several goroutines.
+// A frameWriter writes frames: kind, length in four bytes, payload. It is safe for concurrent use.
 type frameWriter struct {
 	mu   sync.Mutex
 	line io.Writer
@@ -40,7 +40,7 @@ func (s *frameWriter) writeFrame(k frameKind, payload []byte) error {
 	return err
 }
 
-// outputs is a writer of one kind of frame.
+// An outputs writes frames of one kind.
 type outputs struct {
 	to   *frameWriter
 	kind frameKind
@@ -53,7 +53,7 @@ func (o outputs) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// readFrame reads one frame. It gives io.EOF when the line ended between two.
+// readFrame reads one frame. It returns io.EOF if the line ends between frames.
 func readFrame(line io.Reader) (frameKind, []byte, error) {
 	var head [headBytes]byte
 	if _, err := io.ReadFull(line, head[:]); err != nil {
@@ -61,7 +61,7 @@ func readFrame(line io.Reader) (frameKind, []byte, error) {
 	}
 	length := binary.BigEndian.Uint32(head[1:])
 	if length > payloadBytesMax {
-		return 0, nil, fmt.Errorf("a frame of %d bytes: that is no frame", length)
+		return 0, nil, fmt.Errorf("invalid frame of %d bytes", length)
 	}
 	payload := make([]byte, length)
 	_, err := io.ReadFull(line, payload)

@@ -21,25 +21,26 @@ import (
 )
 
 const (
-	// bootDefault is how long process 1 may take to report. It takes about half a second on a machine at rest.
+	// bootDefault is how long process 1 may take to report. On an idle machine it takes about half
+	// a second.
 	bootDefault = time.Minute
-	// signalsMax is how many signals are kept for a guest that is booting.
+	// signalsMax is how many signals are queued while a guest boots.
 	signalsMax = 16
 )
 
-// Guest is one that was started. Its methods may be called from several goroutines.
+// A Guest is a started guest. Its methods are safe for concurrent use.
 type Guest struct {
 	supervisor *exec.Cmd
 	pipes      pipes
 	signals    chan syscall.Signal
-	power      sync.Once // off
+	power      sync.Once // closes the lifeline
 	killed     atomic.Bool
-	ended      chan struct{} // closed when all is over, err is set
+	ended      chan struct{} // closed when all processes have ended and err is set
 	err        error
 }
 
-// Run runs a command in a guest of its own, and gives what came of it: nil, an ExitError of its exit status, a DiedError, the
-// cause of the context's end, or why there was no guest (ErrMissing among it).
+// Run runs a command in a new guest. It returns nil, an ExitError, a CrashError, the cause of the
+// context's end, or an error from Start such as ErrUnavailable.
 func Run(ctx context.Context, c Config, command ...string) error {
 	g, err := Start(ctx, c, command...)
 	if err != nil {
@@ -48,8 +49,8 @@ func Run(ctx context.Context, c Config, command ...string) error {
 	return g.Wait()
 }
 
-// Start starts a guest that runs the command, a program's name or path and its arguments, as root. The guest ends when the
-// command does, by Kill, or when the context is done. Who starts one calls Wait.
+// Start starts a guest that runs the command as root: a program's name or path and its arguments.
+// The guest ends with the command, by Kill, or when the context is done. The caller must call Wait.
 func Start(ctx context.Context, c Config, command ...string) (*Guest, error) {
 	if err := Probe(c); err != nil {
 		return nil, err
@@ -69,15 +70,15 @@ func Start(ctx context.Context, c Config, command ...string) (*Guest, error) {
 	return g, nil
 }
 
-// Kill takes the power from the guest: its processes are killed as they stand. Wait then gives ErrKilled, or what the command
-// came to if it had ended already.
+// Kill simulates a power failure: it kills the guest's processes. Wait then returns ErrKilled, or
+// the command's result if it had already ended.
 func (g *Guest) Kill() {
 	g.killed.Store(true)
 	g.powerOff()
 }
 
-// Signal gives the command a signal; a guest that boots does so as soon as its command runs. Of those that nobody takes, the
-// last are dropped.
+// Signal sends a signal to the command. While the guest boots, signals are queued; excess ones are
+// dropped.
 func (g *Guest) Signal(s syscall.Signal) {
 	select {
 	case g.signals <- s:
@@ -85,25 +86,25 @@ func (g *Guest) Signal(s syscall.Signal) {
 	}
 }
 
-// Wait waits for the end, and gives what Run gives.
+// Wait waits for the end of the guest and returns the same errors as Run.
 func (g *Guest) Wait() error {
 	<-g.ended
 	return g.err
 }
 
-// complete fills in what was left out, and makes the job of it.
+// complete fills in the defaults and returns the job.
 func (c Config) complete(command []string) (Config, *job, error) {
 	if len(command) == 0 {
-		return c, nil, errors.New("no command for the guest")
+		return c, nil, errors.New("no command for the guest: specify one")
 	}
 	if len(c.Disks) > disksMax {
-		return c, nil, fmt.Errorf("%d disks: a guest has at most %d", len(c.Disks), disksMax)
+		return c, nil, fmt.Errorf("%d disks: a guest supports at most %d", len(c.Disks), disksMax)
 	}
 	if c.Memory == 0 {
 		c.Memory = memoryDefault
 	}
 	if c.Memory < memoryMin {
-		return c, nil, fmt.Errorf("%d bytes of memory: a guest takes at least %d", c.Memory, memoryMin)
+		return c, nil, fmt.Errorf("%d bytes of memory: a guest requires at least %d", c.Memory, memoryMin)
 	}
 	if c.BootTimeout == 0 {
 		c.BootTimeout = bootDefault
@@ -136,7 +137,7 @@ func (c Config) complete(command []string) (Config, *job, error) {
 	}, nil
 }
 
-// environment is that of the command: the given one, but for what the guest is like.
+// environment returns the command's environment: the given one with the guest's own variables.
 func environment(given []string, disks int) []string {
 	nodes := make([]string, disks)
 	for i := range nodes {
@@ -164,7 +165,7 @@ func environment(given []string, disks int) []string {
 	return all
 }
 
-// start starts the keeper, which starts the kernel, and what listens to it.
+// start starts the supervisor, which starts the kernel.
 func (g *Guest) start(ctx context.Context, c Config, j *job, folder string) error {
 	if err := j.save(filepath.Join(folder, "job")); err != nil {
 		return err
@@ -188,7 +189,7 @@ func (g *Guest) start(ctx context.Context, c Config, j *job, folder string) erro
 	g.supervisor.Env = append(environ, supervisorVariable+"="+folder)
 	g.supervisor.Stdout, g.supervisor.Stderr = theirs.words, theirs.words
 	g.supervisor.ExtraFiles = []*os.File{theirs.signals, theirs.frames, theirs.life} // 3, 4, 5
-	// Ctrl-C, which all of a terminal's group get, reaches the guest by us alone.
+	// With its own process group, the guest receives Ctrl-C of a terminal only from this process.
 	g.supervisor.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
 	err = g.supervisor.Start()
 	theirs.close()
@@ -200,8 +201,8 @@ func (g *Guest) start(ctx context.Context, c Config, j *job, folder string) erro
 	return nil
 }
 
-// follow takes what the guest tells until its end, and takes the power from it when it told all, when it does not report in
-// time, and when the context is done.
+// follow reads the guest's frames until its end. It powers the guest off after the last frame, when
+// it does not boot in time, and when the context is done.
 func (g *Guest) follow(ctx context.Context, c Config) {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
@@ -221,13 +222,13 @@ func (g *Guest) follow(ctx context.Context, c Config) {
 	close(g.ended)
 }
 
-// powerOff takes the power from the guest.
+// powerOff kills the guest by closing the lifeline.
 func (g *Guest) powerOff() {
-	// Nothing was written to the pipe that could be lost.
+	// No data is written to this pipe, so no error matters.
 	g.power.Do(func() { _ = g.pipes.life.Close() })
 }
 
-// pipes are one side of all that leads into a guest and out of it.
+// pipes are one side of all pipes of a guest.
 type pipes struct{ signals, frames, words, life *os.File }
 
 func openPipes() (ours, theirs pipes, err error) {
@@ -247,21 +248,21 @@ func openPipes() (ours, theirs pipes, err error) {
 	return ours, theirs, err
 }
 
-// close closes what is open. Nothing was written that could be lost.
+// close closes the open files. No written data can be lost.
 func (p pipes) close() {
 	for _, f := range []*os.File{p.signals, p.frames, p.words, p.life} {
 		_ = f.Close()
 	}
 }
 
-// commandResult is what a guest told of its command.
+// A commandResult is the result of the command as reported by the guest.
 type commandResult struct {
-	ended bool // code is its exit status
+	ended bool // the command has ended, and code is its exit status
 	code  int
-	err   error // what was told cannot be believed, or the guest could not run the command, or a Writer failed
+	err   error // invalid frame, failure to run the command, or error of a Writer
 }
 
-// listen takes the guest's frames until the last, or until its processes are gone.
+// listen processes the guest's frames until the last one, or until its processes have ended.
 func (g *Guest) listen(c Config, booted func() bool) (t commandResult) {
 	for {
 		k, payload, err := readFrame(g.pipes.frames)
@@ -286,7 +287,7 @@ func (g *Guest) listen(c Config, booted func() bool) (t commandResult) {
 			t.err = errors.New(string(payload))
 			return t
 		default:
-			err = fmt.Errorf("a frame of kind %q", k)
+			err = fmt.Errorf("unknown frame kind %q", k)
 		}
 		if err != nil {
 			t.err = err
@@ -295,15 +296,15 @@ func (g *Guest) listen(c Config, booted func() bool) (t commandResult) {
 	}
 }
 
-// errBoot is why a guest was given up that did not report.
-var errBoot = errors.New("its process 1 did not report in time")
+// errBoot is the cause of ending a guest that does not report.
+var errBoot = errors.New("process 1 did not report in time")
 
-// passSignals writes what Signal was given to the line, until the guest is gone.
+// passSignals forwards queued signals until the guest has ended.
 func (g *Guest) passSignals() {
 	for {
 		select {
 		case s := <-g.signals:
-			// A guest that is gone needs no signal.
+			// Fails only if the guest has ended.
 			_, _ = g.pipes.signals.Write([]byte{byte(s)})
 		case <-g.ended:
 			return
@@ -311,24 +312,24 @@ func (g *Guest) passSignals() {
 	}
 }
 
-// outcome says what came of it, when all processes are gone.
+// outcome returns the error of Wait, after all processes have ended.
 func (g *Guest) outcome(t commandResult, cause, kept error, console *tailWriter) error {
 	switch {
 	case kept != nil:
-		return fmt.Errorf("the guest's keeper: %w: %v", kept, console)
+		return fmt.Errorf("guest supervisor: %w: %v", kept, console)
 	case t.ended && t.code == 0:
 		return nil
 	case t.ended:
 		return &ExitError{t.code}
 	case t.err != nil:
-		return fmt.Errorf("the guest: %w", t.err)
+		return fmt.Errorf("guest: %w", t.err)
 	case g.killed.Load():
 		return ErrKilled
 	case cause != nil && cause != errBoot:
-		return fmt.Errorf("the guest was ended: %w", cause)
+		return fmt.Errorf("guest ended: %w", cause)
 	case cause != nil:
 		return &CrashError{Reason: cause.Error(), Console: console.String()}
 	default:
-		return &CrashError{Reason: "its kernel ended", Console: console.String()}
+		return &CrashError{Reason: "kernel exited", Console: console.String()}
 	}
 }

@@ -9,25 +9,26 @@ import (
 	"syscall"
 )
 
-// Guest is never had here.
+// A Guest cannot exist on this system.
 type Guest struct{}
 
-// Main returns.
+// Main returns at once.
 func Main() {}
 
-// Missing gives ErrMissing.
-func Missing(Config) error {
-	return fmt.Errorf("%w: User-Mode Linux is for Linux, this is %s", ErrMissing, runtime.GOOS)
+// Probe returns ErrUnavailable.
+func Probe(Config) error {
+	return fmt.Errorf("%w: User-Mode Linux requires Linux, this is %s", ErrUnavailable, runtime.GOOS)
 }
 
-// Raced is false.
-func Raced(string) bool { return false }
+// HasRaceDetector reports whether a program was built with the race detector. Here it always
+// returns false.
+func HasRaceDetector(string) bool { return false }
 
-// Run gives ErrMissing.
-func Run(context.Context, Config, ...string) error { return Missing(Config{}) }
+// Run returns ErrUnavailable.
+func Run(context.Context, Config, ...string) error { return Probe(Config{}) }
 
-// Start gives ErrMissing.
-func Start(context.Context, Config, ...string) (*Guest, error) { return nil, Missing(Config{}) }
+// Start returns ErrUnavailable.
+func Start(context.Context, Config, ...string) (*Guest, error) { return nil, Probe(Config{}) }
 
 // Kill does nothing.
 func (*Guest) Kill() {}
@@ -35,5 +36,5 @@ func (*Guest) Kill() {}
 // Signal does nothing.
 func (*Guest) Signal(syscall.Signal) {}
 
-// Wait gives ErrMissing.
-func (*Guest) Wait() error { return Missing(Config{}) }
+// Wait returns ErrUnavailable.
+func (*Guest) Wait() error { return Probe(Config{}) }

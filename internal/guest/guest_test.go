@@ -21,15 +21,15 @@ import (
 	"github.com/volsim/volsim/internal/guest"
 )
 
-// patience is far more than anything here takes: a test that waits longer hangs.
+// patience is the time limit for hanging tests.
 const patience = 2 * time.Minute
 
-// roleVariable makes this binary another program than a test: a guest's command, or a starter of guests.
+// roleVariable makes this binary act as a guest's command or a starter of guests.
 const roleVariable = "GUEST_TEST_ROLE"
 
 func TestMain(m *testing.M) {
 	guest.Main()
-	roles := map[string]func() error{"listen": listenOnLoopback, "start": startAndStay, "missing": tellMissing, "alternate": alternate}
+	roles := map[string]func() error{"listen": listenOnLoopback, "start": startAndStay, "missing": printProbe, "alternate": alternate}
 	if role := roles[os.Getenv(roleVariable)]; role != nil {
 		if err := role(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -40,8 +40,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// needGuests skips where no guest can run, and otherwise gives a TMPDIR of the test's own, in which all must be gone when the
-// test is over: files, and processes that name it.
+// needGuests skips the test if no guest can run. Otherwise it sets a separate TMPDIR, and checks that no files in it and no
+// processes that name it remain.
 func needGuests(t *testing.T, c guest.Config) {
 	t.Helper()
 	if err := guest.Probe(c); err != nil {
@@ -53,16 +53,16 @@ func needGuests(t *testing.T, c guest.Config) {
 	}
 	t.Setenv("TMPDIR", folder)
 	t.Cleanup(func() {
-		if left := processes(t, folder); len(left) != 0 {
-			t.Errorf("processes are left: %v", left)
+		if pids := processes(t, folder); len(pids) != 0 {
+			t.Errorf("leaked processes: %v", pids)
 		}
 		if err := os.Remove(folder); err != nil {
-			t.Errorf("files are left: %v", err)
+			t.Errorf("leaked files: %v", err)
 		}
 	})
 }
 
-// processes are the processes of guests whose job is below the folder.
+// processes returns the processes of guests with jobs below the folder.
 func processes(t *testing.T, folder string) (pids []int) {
 	t.Helper()
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -72,7 +72,7 @@ func processes(t *testing.T, folder string) (pids []int) {
 	for _, line := range lines {
 		text, err := os.ReadFile(line)
 		if err != nil || !bytes.Contains(text, []byte("uml_dir="+folder+"/")) {
-			continue // or it ended meanwhile
+			continue // another process, or already ended
 		}
 		var pid int
 		if _, err := fmt.Sscanf(line, "/proc/%d/", &pid); err != nil {
@@ -83,13 +83,13 @@ func processes(t *testing.T, folder string) (pids []int) {
 	return pids
 }
 
-// result is what came of a command in a guest.
+// A result is the result of a command in a guest.
 type result struct {
 	stdout, stderr string
 	err            error
 }
 
-// run runs a shell's script in a guest.
+// run runs a shell script in a guest.
 func run(t *testing.T, c guest.Config, script string) result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -100,7 +100,7 @@ func run(t *testing.T, c guest.Config, script string) result {
 	return result{stdout.String(), stderr.String(), err}
 }
 
-func TestCommandTellsWhatCameOfIt(t *testing.T) {
+func TestCommandResults(t *testing.T) {
 	needGuests(t, guest.Config{})
 	for _, c := range []struct {
 		name, script string
@@ -110,8 +110,8 @@ func TestCommandTellsWhatCameOfIt(t *testing.T) {
 	}{
 		{"succeeds", "echo out; echo err >&2", 0, "out\n", "err\n"},
 		{"fails", "printf a; exit 3", 3, "a", ""},
-		{"dies of a signal", "kill -TERM $$", 128 + 15, "", ""},
-		{"leaves a process that holds its output", "sleep 1000 & setsid sleep 1000 & echo left", 0, "left\n", ""},
+		{"killed by a signal", "kill -TERM $$", 128 + 15, "", ""},
+		{"leaves a process with its output open", "sleep 1000 & setsid sleep 1000 & echo left", 0, "left\n", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := run(t, guest.Config{}, c.script)
@@ -120,19 +120,19 @@ func TestCommandTellsWhatCameOfIt(t *testing.T) {
 			}
 		})
 	}
-	here := t.TempDir()
-	if err := os.WriteFile(filepath.Join(here, "program"), []byte("#!/bin/sh\npwd"), 0o700); err != nil {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "program"), []byte("#!/bin/sh\npwd"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	var said bytes.Buffer
-	err := guest.Run(t.Context(), guest.Config{Dir: here, Stdout: &said}, "./program")
-	if err != nil || said.String() != here+"\n" {
-		t.Errorf("a program of the working directory: got %q, %v; want %q", said.String(), err, here)
+	var out bytes.Buffer
+	err := guest.Run(t.Context(), guest.Config{Dir: dir, Stdout: &out}, "./program")
+	if err != nil || out.String() != dir+"\n" {
+		t.Errorf("program in the working directory: got %q, %v; want %q", out.String(), err, dir)
 	}
-	said.Reset()
-	err = guest.Run(t.Context(), guest.Config{Stdout: &said, Stderr: &said}, "no-such-program")
-	if code := exitCode(t, err); code != 127 || !strings.Contains(said.String(), "no-such-program") {
-		t.Errorf("a command that is not there: exit status %d, %q; want 127, and its name", code, said.String())
+	out.Reset()
+	err = guest.Run(t.Context(), guest.Config{Stdout: &out, Stderr: &out}, "no-such-program")
+	if code := exitCode(t, err); code != 127 || !strings.Contains(out.String(), "no-such-program") {
+		t.Errorf("missing command: exit status %d, %q; want 127 and its name", code, out.String())
 	}
 }
 
@@ -148,9 +148,9 @@ func exitCode(t *testing.T, err error) int {
 	return exit.Code
 }
 
-func TestOutputComesWholeAndInOrder(t *testing.T) {
+func TestOutputIsCompleteAndInOrder(t *testing.T) {
 	needGuests(t, guest.Config{})
-	// More than the line and its pipe hold, and every byte that a terminal could change.
+	// Larger than the buffers of the line and its pipe, with every byte that a terminal could change.
 	want := make([]byte, 1<<20)
 	for i := range want {
 		want[i] = byte(i ^ i>>8 ^ i>>16)
@@ -188,8 +188,8 @@ func alternate() error {
 	return nil
 }
 
-// A terminal of this machine would do the same to a command: it sees what is written at once, and can interrupt.
-func TestOutputIsLiveAndSignalsArePassedOn(t *testing.T) {
+// TestOutputIsLiveAndSignalsAreForwarded checks that output arrives at once and that a command can be interrupted.
+func TestOutputIsLiveAndSignalsAreForwarded(t *testing.T) {
 	needGuests(t, guest.Config{})
 	from, to := io.Pipe()
 	g, err := guest.Start(t.Context(), guest.Config{Stdout: to},
@@ -207,7 +207,7 @@ func TestOutputIsLiveAndSignalsArePassedOn(t *testing.T) {
 	}
 }
 
-// expect reads what must come next.
+// expect checks the next bytes.
 func expect(t *testing.T, from io.Reader, want string) {
 	t.Helper()
 	got := make([]byte, len(want))
@@ -221,7 +221,7 @@ func TestContextEndsGuest(t *testing.T) {
 	cause := errors.New("enough")
 	ctx, stop := context.WithCancelCause(t.Context())
 	from, to := io.Pipe()
-	// It ignores signals, and is busy.
+	// The command is busy and ignores signals.
 	g, err := guest.Start(ctx, guest.Config{Stdout: to}, "sh", "-c", "trap '' INT TERM; echo ready; while :; do :; done")
 	if err != nil {
 		t.Fatal(err)
@@ -233,9 +233,9 @@ func TestContextEndsGuest(t *testing.T) {
 	}
 }
 
-func TestGuestIsAMachineOfItsOwn(t *testing.T) {
+func TestGuestIsIsolated(t *testing.T) {
 	needGuests(t, guest.Config{})
-	here, writable, disk := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "disk")
+	dir, writable, disk := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "disk")
 	if err := os.WriteFile(disk, make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -244,27 +244,27 @@ func TestGuestIsAMachineOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := run(t, guest.Config{
-		Dir: here, Env: []string{"A=b c", "PATH=/nowhere", "TMPDIR=/nowhere", roleVariable + "=listen"},
+		Dir: dir, Env: []string{"A=b c", "PATH=/nowhere", "TMPDIR=/nowhere", roleVariable + "=listen"},
 		Writable: []string{writable}, Disks: []string{disk}, Memory: 256 << 20,
 	}, strings.Join([]string{
 		`id -u; pwd; echo "$A"`,
 		`echo x > $TMPDIR/file && cat $TMPDIR/file`,
-		`touch ` + here + `/file 2>/dev/null || echo read-only`,
+		`touch ` + dir + `/file 2>/dev/null || echo read-only`,
 		`echo kept > ` + writable + `/file`,
 		`echo "$GUEST_DISKS"; blockdev --getsize64 $GUEST_DISKS; printf written > $GUEST_DISKS`,
 		`dmsetup version | grep -c "Driver version"`,
 		self,
 		roleVariable + "=missing " + self,
 	}, "\n"))
-	want := "0\n" + here + "\nb c\nx\nread-only\n/dev/ubda\n1048576\n1\nlistens\nno User-Mode-Linux guest can run here: this is one\n"
+	want := "0\n" + dir + "\nb c\nx\nread-only\n/dev/ubda\n1048576\n1\nlistens\nUser-Mode-Linux guests unavailable: already in a guest\n"
 	if got.err != nil || got.stdout != want || got.stderr != "" {
 		t.Errorf("got %v,\n%s%s; want\n%s", got.err, got.stdout, got.stderr, want)
 	}
 	if text, err := os.ReadFile(filepath.Join(writable, "file")); err != nil || string(text) != "kept\n" {
-		t.Errorf("the writable folder has %q, %v", text, err)
+		t.Errorf("file in the writable folder: %q, %v", text, err)
 	}
 	if text, err := os.ReadFile(disk); err != nil || !bytes.HasPrefix(text, []byte("written")) {
-		t.Errorf("the disk was not written: %v", err)
+		t.Errorf("disk not written: %v", err)
 	}
 }
 
@@ -283,13 +283,13 @@ func listenOnLoopback() error {
 	return c.Close()
 }
 
-// tellMissing is a guest's command.
-func tellMissing() error {
+// printProbe is a guest's command.
+func printProbe() error {
 	_, err := fmt.Println(guest.Probe(guest.Config{}))
 	return err
 }
 
-func TestKernelThatDiesIsToldWithItsLastWords(t *testing.T) {
+func TestKernelPanicIsReported(t *testing.T) {
 	needGuests(t, guest.Config{})
 	from, to := io.Pipe()
 	g, err := guest.Start(t.Context(), guest.Config{Stdout: to},
@@ -299,14 +299,14 @@ func TestKernelThatDiesIsToldWithItsLastWords(t *testing.T) {
 	}
 	expect(t, from, "ready\n")
 	g.Signal(unix.SIGTERM)
-	var died *guest.CrashError
-	if err := g.Wait(); !errors.As(err, &died) || !strings.Contains(died.Console, "Kernel panic") {
-		t.Errorf("got %v, want a DiedError with the kernel's panic", err)
+	var crash *guest.CrashError
+	if err := g.Wait(); !errors.As(err, &crash) || !strings.Contains(crash.Console, "Kernel panic") {
+		t.Errorf("got %v, want a CrashError with the kernel's panic", err)
 	}
 }
 
-// A kernel's first process that is killed takes none of the others with it.
-func TestKernelThatIsKilledByOthers(t *testing.T) {
+// TestKilledKernelIsReported kills the kernel's first process, which leaves its other processes running.
+func TestKilledKernelIsReported(t *testing.T) {
 	needGuests(t, guest.Config{})
 	from, to := io.Pipe()
 	g, err := guest.Start(t.Context(), guest.Config{Stdout: to}, "sh", "-c", "echo ready; sleep 1000")
@@ -317,13 +317,13 @@ func TestKernelThatIsKilledByOthers(t *testing.T) {
 	if err := unix.Kill(kernelOf(t, processes(t, os.Getenv("TMPDIR"))), unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	var died *guest.CrashError
-	if err := g.Wait(); !errors.As(err, &died) || !strings.HasSuffix(died.Console, "linux.uml: signal: killed") {
-		t.Errorf("got %v, want a DiedError that says so", err)
+	var crash *guest.CrashError
+	if err := g.Wait(); !errors.As(err, &crash) || !strings.HasSuffix(crash.Console, "linux.uml: signal: killed") {
+		t.Errorf("got %v, want a CrashError with the signal", err)
 	}
 }
 
-// kernelOf is the first process of a guest's kernel, which is the one that the keeper, the first of all, started.
+// kernelOf returns the first process of a guest's kernel, a child of the supervisor.
 func kernelOf(t *testing.T, pids []int) int {
 	t.Helper()
 	parents := map[int]int{}
@@ -339,8 +339,8 @@ func kernelOf(t *testing.T, pids []int) int {
 		}
 		parents[pid] = parent
 	}
-	for pid, keeper := range parents {
-		if root, ok := parents[keeper]; ok && parents[root] == 0 {
+	for pid, supervisor := range parents {
+		if root, ok := parents[supervisor]; ok && parents[root] == 0 {
 			return pid
 		}
 	}
@@ -348,10 +348,10 @@ func kernelOf(t *testing.T, pids []int) int {
 	return 0
 }
 
-func TestKernelThatNeverSpeaks(t *testing.T) {
-	for _, c := range []struct{ name, script, why, words string }{
+func TestKernelThatDoesNotBoot(t *testing.T) {
+	for _, c := range []struct{ name, script, reason, console string }{
 		{"hangs", "echo booting; sleep 1000", "did not report in time", "booting\nkernel: signal: killed"},
-		{"ends", "echo no memory; exit 7", "its kernel ended", "no memory\nkernel: exit status 7"},
+		{"ends", "echo no memory; exit 7", "kernel exited", "no memory\nkernel: exit status 7"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			kernel := filepath.Join(t.TempDir(), "kernel")
@@ -361,15 +361,15 @@ func TestKernelThatNeverSpeaks(t *testing.T) {
 			config := guest.Config{Kernel: kernel, BootTimeout: time.Second / 2}
 			needGuests(t, config)
 			got := run(t, config, "true")
-			var died *guest.CrashError
-			if !errors.As(got.err, &died) || !strings.Contains(died.Reason, c.why) || died.Console != c.words {
-				t.Errorf("got %v, want a DiedError: %s, and %q", got.err, c.why, c.words)
+			var crash *guest.CrashError
+			if !errors.As(got.err, &crash) || !strings.Contains(crash.Reason, c.reason) || crash.Console != c.console {
+				t.Errorf("got %v, want a CrashError: %s, and %q", got.err, c.reason, c.console)
 			}
 		})
 	}
 }
 
-func TestGuestThatCannotBeIsRefused(t *testing.T) {
+func TestStartRejectsInvalidConfigs(t *testing.T) {
 	needGuests(t, guest.Config{})
 	for _, c := range []struct {
 		name   string
@@ -379,7 +379,7 @@ func TestGuestThatCannotBeIsRefused(t *testing.T) {
 		{"no kernel", guest.Config{Kernel: "/no/such/kernel"}, "install the package user-mode-linux"},
 		{"too many disks", guest.Config{Disks: make([]string, 9)}, "at most 8"},
 		{"little memory", guest.Config{Memory: 1 << 20}, "at least"},
-		{"no such module", guest.Config{Modules: []string{"dm-nothing"}}, "no module dm-nothing"},
+		{"no such module", guest.Config{Modules: []string{"dm-nothing"}}, `no module "dm-nothing"`},
 		{"no such folder", guest.Config{Writable: []string{"/no/such/folder"}}, "/no/such/folder"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -389,11 +389,11 @@ func TestGuestThatCannotBeIsRefused(t *testing.T) {
 		})
 	}
 	if err := guest.Probe(guest.Config{Kernel: "/no/such/kernel"}); !errors.Is(err, guest.ErrUnavailable) {
-		t.Errorf("got %v, want ErrMissing", err)
+		t.Errorf("got %v, want ErrUnavailable", err)
 	}
 }
 
-// The process that started a guest is killed, and can take nothing away.
+// TestGuestEndsWithItsStarter kills the process that started a guest, so that it cannot clean up.
 func TestGuestEndsWithItsStarter(t *testing.T) {
 	needGuests(t, guest.Config{})
 	self, err := os.Executable()
@@ -413,7 +413,7 @@ func TestGuestEndsWithItsStarter(t *testing.T) {
 	expect(t, output, "ready\n")
 	pids := processes(t, os.Getenv("TMPDIR"))
 	if len(pids) == 0 {
-		t.Fatal("found no process of the guest")
+		t.Fatal("no process of the guest")
 	}
 	var gone []unix.PollFd
 	for _, pid := range pids {
@@ -432,7 +432,7 @@ func TestGuestEndsWithItsStarter(t *testing.T) {
 	}
 	for i := range gone {
 		if n, err := unix.Poll(gone[i:i+1], int(patience.Milliseconds())); n != 1 {
-			t.Errorf("process %d of the guest is still there (%v)", pids[i], err)
+			t.Errorf("process %d of the guest still runs (%v)", pids[i], err)
 		}
 	}
 }
@@ -442,9 +442,9 @@ func startAndStay() error {
 	return guest.Run(context.Background(), guest.Config{}, "sh", "-c", "echo ready; sleep 1000")
 }
 
-// What was written to a disk outlives a power failure, what was in the guest's memory does not, and a file system is what its
-// journal says.
-func TestPowerLoss(t *testing.T) {
+// TestPowerFailure checks that data written to a disk survives, that unwritten data does not, and that the file system
+// recovers from its journal.
+func TestPowerFailure(t *testing.T) {
 	needGuests(t, guest.Config{})
 	disk := filepath.Join(t.TempDir(), "disk")
 	if err := errors.Join(os.WriteFile(disk, nil, 0o600), os.Truncate(disk, 64<<20)); err != nil {
@@ -469,8 +469,8 @@ func TestPowerLoss(t *testing.T) {
 	if want := "lost+found\nsynced\nkept\n"; got.err != nil || got.stdout != want {
 		t.Errorf("after the power failure: %v, %q%s; want %q", got.err, got.stdout, got.stderr, want)
 	}
-	// The second guest ended in peace: its file system was unmounted.
+	// The second guest ended normally and unmounted its file system.
 	if got := run(t, config, "dumpe2fs -h $GUEST_DISKS 2>/dev/null | grep -c needs_recovery"); got.stdout != "0\n" {
-		t.Errorf("the file system was not unmounted: %q %v", got.stdout, got.err)
+		t.Errorf("file system not unmounted: %q %v", got.stdout, got.err)
 	}
 }

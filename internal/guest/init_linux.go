@@ -13,21 +13,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is the guest's own: the line to the outside, and where its programs find room.
+// Paths in the guest: the line to the host, the temporary directory and the search path.
 const (
 	lineNode     = "/dev/tty1"
 	guestTempDir = "/run/tmp"
 	systemPath   = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
-// Exit statuses of a command that could not be run, as shells have them.
+// Exit statuses as shells define them.
 const (
 	exitNotFound   = 127
-	exitSignalBase = 128 // and the signal's number
+	exitSignalBase = 128 // plus the number of the signal
 )
 
-// Main returns at once, unless this process is process 1 of a guest, or a guest's keeper: then it does what that does, and
-// never returns. Programs that start guests call it before anything else, tests in TestMain.
+// Main returns at once, unless this process is process 1 or the supervisor of a guest; then it acts
+// as such and never returns. Programs that start guests must call it before anything else; tests
+// call it in TestMain.
 func Main() {
 	if folder := os.Getenv(supervisorVariable); folder != "" {
 		if err := supervise(folder, os.Args[1:]); err != nil {
@@ -42,13 +43,13 @@ func Main() {
 	}
 	serve(file)
 	for {
-		// All is told; who heard it takes the power.
+		// The host has the result and kills the guest.
 		_ = unix.Pause()
 	}
 }
 
-// serve runs the job, and tells what came of it on the line. What it cannot tell there it panics with: the kernel's panic,
-// which ends with process 1, takes the words outside.
+// serve runs the job and reports the result on the line. Errors of the line cause a panic: the
+// kernel panics when process 1 ends, and its console reaches the host.
 func serve(file string) {
 	line, err := openLine()
 	if err != nil {
@@ -93,8 +94,8 @@ func run(file string, to *frameWriter, line *os.File) (code int, err error) {
 	return code, err
 }
 
-// openLine opens the terminal that leads outside, and makes it pass bytes as they are. It stays a blocking file: what is
-// written and read on it are short words of a strand of their own.
+// openLine opens the terminal to the host in raw mode. The file stays blocking: each goroutine on
+// it does short reads or writes.
 func openLine() (*os.File, error) {
 	if err := unix.Mount("dev", "/dev", "devtmpfs", 0, ""); err != nil && !errors.Is(err, unix.EBUSY) {
 		return nil, fmt.Errorf("mount /dev: %w", err)
@@ -116,7 +117,7 @@ func openLine() (*os.File, error) {
 	return os.NewFile(uintptr(fd), lineNode), nil
 }
 
-// mountOwn mounts what the guest has of its own on the read-only root.
+// mountOwn mounts the guest's own file systems over the read-only root.
 func mountOwn() error {
 	type mount struct{ kind, at, options string }
 	for _, m := range []mount{
@@ -144,17 +145,17 @@ func mountOwn() error {
 	return os.Chmod(guestTempDir, 0o777|fs.ModeSticky)
 }
 
-// mountWritable mounts folders of this machine over themselves, writable.
+// mountWritable mounts folders of the host over themselves, writable.
 func mountWritable(folders []string) error {
 	for _, folder := range folders {
 		if err := unix.Mount("none", folder, "hostfs", 0, folder); err != nil {
-			return fmt.Errorf("make %s writable in the guest: %w", folder, err)
+			return fmt.Errorf("mount %s writable in the guest: %w", folder, err)
 		}
 	}
 	return nil
 }
 
-// bringUpLoopback lets the guest's programs talk to one another at 127.0.0.1.
+// bringUpLoopback enables the guest's loopback interface.
 func bringUpLoopback() error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -172,16 +173,16 @@ func bringUpLoopback() error {
 	return nil
 }
 
-// runCommand runs the job's command to its end, and ends whatever it left running.
+// runCommand runs the job's command and kills the processes that it leaves running.
 func runCommand(j *job, to *frameWriter, line *os.File) (int, error) {
 	for _, pair := range j.Env {
 		if name, value, ok := strings.Cut(pair, "="); ok && name == "PATH" {
-			if err := os.Setenv("PATH", value); err != nil { // where it is looked for, too
+			if err := os.Setenv("PATH", value); err != nil { // LookPath uses it
 				return 0, err
 			}
 		}
 	}
-	if err := os.Chdir(j.Dir); err != nil { // where it is looked for
+	if err := os.Chdir(j.Dir); err != nil { // LookPath uses it
 		return 0, err
 	}
 	program, err := exec.LookPath(j.Command[0])
@@ -196,7 +197,7 @@ func runCommand(j *job, to *frameWriter, line *os.File) (int, error) {
 		Dir: j.Dir, Env: j.Env, Files: files, Sys: &unix.SysProcAttr{Setsid: true},
 	})
 	for _, file := range files {
-		file.Close() // the process has its own
+		file.Close() // the process has inherited it
 	}
 	if err != nil {
 		return exitNotFound, to.writeFrame(stderr, []byte(err.Error()+"\n"))
@@ -206,12 +207,12 @@ func runCommand(j *job, to *frameWriter, line *os.File) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	// What still runs holds the outputs open, and may hold disks.
+	// Remaining processes keep the outputs open, and may use disks.
 	if err := unix.Kill(-1, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
-		return 0, fmt.Errorf("end what the command left: %w", err)
+		return 0, fmt.Errorf("kill remaining processes: %w", err)
 	}
 	if err := copied(); err != nil {
-		return 0, fmt.Errorf("what the command wrote: %w", err)
+		return 0, fmt.Errorf("copy output: %w", err)
 	}
 	if status.Signaled() {
 		return exitSignalBase + int(status.Signal()), nil
@@ -219,8 +220,9 @@ func runCommand(j *job, to *frameWriter, line *os.File) (int, error) {
 	return status.ExitStatus(), nil
 }
 
-// openOutputs opens the standard files of a command, and sends what it writes; copied waits until all was sent. Merged are
-// both outputs one, so that what comes first is sent first.
+// openOutputs opens the standard files of a command and forwards its output as frames. The function
+// copied waits until all output is forwarded. If merged, both outputs share one pipe, which
+// preserves their order.
 func openOutputs(to *frameWriter, merged bool) (files []*os.File, copied func() error, err error) {
 	nothing, err := os.Open(os.DevNull)
 	if err != nil {
@@ -254,19 +256,19 @@ func openOutputs(to *frameWriter, merged bool) (files []*os.File, copied func() 
 	return files, copied, nil
 }
 
-// passSignals gives the command the signals that come from outside, each a byte.
+// passSignals sends the command the signals received on the line, one byte each.
 func passSignals(line *os.File, to *os.Process) {
 	var number [1]byte
 	for {
 		if n, err := line.Read(number[:]); err != nil || n == 0 {
 			return
 		}
-		// A command that has ended needs no signal.
+		// Fails only if the command has ended.
 		_ = to.Signal(unix.Signal(number[0]))
 	}
 }
 
-// reapUntil waits for the command, and meanwhile does what process 1 owes to orphans.
+// reapUntil waits for the command and reaps orphans in the meantime.
 func reapUntil(command int) (unix.WaitStatus, error) {
 	for {
 		var status unix.WaitStatus
@@ -280,8 +282,8 @@ func reapUntil(command int) (unix.WaitStatus, error) {
 	}
 }
 
-// unmountDisks unmounts the file systems that are on devices, the last mounted first; what cannot be is left: its journal
-// will be replayed.
+// unmountDisks unmounts the file systems on devices, in reverse order. It ignores failures:
+// journals will be replayed.
 func unmountDisks() {
 	text, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {

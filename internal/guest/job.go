@@ -6,21 +6,21 @@ import (
 	"path/filepath"
 )
 
-// jobVariable is how process 1 of a guest learns its job's file: the kernel puts words of its command line that it does not
-// know into the environment.
+// jobVariable passes the job file to process 1: the kernel adds unknown words of its command line
+// to the environment.
 const jobVariable = "GUEST_JOB"
 
-// disksVariable is how the command learns the devices that its disks are.
+// disksVariable passes the device names of the disks to the command.
 const disksVariable = "GUEST_DISKS"
 
-// job is what process 1 has to do, as the file "job" of the job's folder.
+// A job is the task of process 1, stored as the file "job" in the job's folder.
 type job struct {
 	Command  []string
 	Dir      string
 	Env      []string
 	Modules  []string
 	Writable []string
-	Merged   bool // standard output and error are one
+	Merged   bool // standard output and error are the same stream
 }
 
 func (j *job) save(file string) error {
@@ -40,7 +40,7 @@ func readJob(file string) (*job, error) {
 	return j, json.Unmarshal(text, j)
 }
 
-// absolute makes paths absolute.
+// absolute returns absolute paths.
 func absolute(paths []string) ([]string, error) {
 	all := make([]string, len(paths))
 	for i, p := range paths {

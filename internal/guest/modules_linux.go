@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// modulesRoot is where Debian's package has the modules of its kernels, by release.
+// modulesRoot is where Debian's package installs the modules of its kernels, by release.
 const modulesRoot = "/usr/lib/uml/modules"
 
-// loadModules loads modules of the running kernel, each after those it needs.
+// loadModules loads modules of the running kernel after their dependencies.
 func loadModules(names []string) error {
 	var system unix.Utsname
 	if err := unix.Uname(&system); err != nil {
@@ -23,7 +23,7 @@ func loadModules(names []string) error {
 	folder := filepath.Join(modulesRoot, unix.ByteSliceToString(system.Release[:]))
 	text, err := os.ReadFile(filepath.Join(folder, "modules.dep"))
 	if err != nil {
-		return fmt.Errorf("the modules of the guest's kernel: %w", err)
+		return fmt.Errorf("modules of the guest's kernel: %w", err)
 	}
 	files, err := loadOrder(string(text), names)
 	if err != nil {
@@ -49,8 +49,9 @@ func loadModule(file string) error {
 	return nil
 }
 
-// loadOrder returns the files of the modules and of all that they need, in an order in which they can be loaded. dep is a
-// modules.dep: a line for each module, its file, a colon, and the files that it needs, the last to be loaded first.
+// loadOrder returns the files of the modules and their dependencies in load order. dep is a
+// modules.dep file: one line per module, with its file, a colon, and its dependencies, the last to
+// be loaded first.
 func loadOrder(dep string, names []string) ([]string, error) {
 	needs := map[string][]string{} // by file
 	files := map[string]string{}   // by name
@@ -70,7 +71,7 @@ func loadOrder(dep string, names []string) ([]string, error) {
 	for _, name := range names {
 		file, ok := files[moduleName(name)]
 		if !ok {
-			return nil, fmt.Errorf("the guest's kernel has no module %s", name)
+			return nil, fmt.Errorf("no module %q in the guest's kernel", name)
 		}
 		for i := len(needs[file]) - 1; i >= 0; i-- {
 			add(needs[file][i])
@@ -80,7 +81,7 @@ func loadOrder(dep string, names []string) ([]string, error) {
 	return order, nil
 }
 
-// moduleName is a module's name, in which "-" and "_" are the same.
+// moduleName returns a module's name, with "_" normalized to "-".
 func moduleName(file string) string {
 	return strings.ReplaceAll(strings.TrimSuffix(filepath.Base(file), ".ko"), "_", "-")
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-func TestModulesComeAfterWhatTheyNeed(t *testing.T) {
-	// As depmod writes it: what is needed stands behind what needs it.
+func TestLoadOrderPutsDependenciesFirst(t *testing.T) {
+	// As written by depmod: dependencies follow the module.
 	const dep = `kernel/md/dm-thin-pool.ko: kernel/md/dm-bio-prison.ko kernel/md/dm-bufio.ko kernel/md/dm-mod.ko
 kernel/md/dm-bio-prison.ko:
 kernel/md/dm-bufio.ko: kernel/md/dm-mod.ko
@@ -21,6 +21,6 @@ kernel/fs/other.ko:
 		t.Errorf("got %v, %v; want %v", got, err, want)
 	}
 	if got, err := loadOrder(dep, []string{"dm-none"}); err == nil {
-		t.Errorf("a module that is not there: got %v", got)
+		t.Errorf("missing module: got %v", got)
 	}
 }

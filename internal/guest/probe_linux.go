@@ -10,16 +10,17 @@ import (
 	"strings"
 )
 
-// kernelName is the program that is the kernel, of Debian's package user-mode-linux.
+// kernelName is the kernel's program in Debian's package user-mode-linux.
 const kernelName = "linux.uml"
 
-// Probe gives nil if a guest can run here, or an ErrMissing that says what it takes.
+// Probe returns nil if a guest can run on this machine, otherwise an ErrUnavailable that says what
+// is missing.
 func Probe(c Config) error {
 	if runtime.GOARCH != "amd64" {
-		return fmt.Errorf("%w: User-Mode Linux is for amd64, this is %s", ErrUnavailable, runtime.GOARCH)
+		return fmt.Errorf("%w: User-Mode Linux requires amd64, this is %s", ErrUnavailable, runtime.GOARCH)
 	}
 	if strings.Contains(cpuInfo(), "User Mode Linux") {
-		return fmt.Errorf("%w: this is one", ErrUnavailable)
+		return fmt.Errorf("%w: already in a guest", ErrUnavailable)
 	}
 	if _, err := exec.LookPath(c.kernel()); err != nil {
 		return fmt.Errorf("%w: %w: install the package user-mode-linux", ErrUnavailable, err)
@@ -28,11 +29,11 @@ func Probe(c Config) error {
 		return fmt.Errorf("%w: %w: install the package user-mode-linux", ErrUnavailable, err)
 	}
 	if own, ok := debug.ReadBuildInfo(); ok && isRaceBuild(own) {
-		return fmt.Errorf("%w: this program has the race detector in it, which does not run in a guest: go test without -race", ErrUnavailable)
+		return fmt.Errorf("%w: this program is built with the race detector, which does not run in a guest: use go test without -race", ErrUnavailable)
 	}
 	if c.PadXState || hasAMX() {
 		if _, err := exec.LookPath("gcc"); err != nil {
-			return fmt.Errorf("%w: on a processor with AMX the guest's kernel needs a shim, and that %w: install the package gcc", ErrUnavailable, err)
+			return fmt.Errorf("%w: processors with AMX require a shim, and compiling it requires gcc: %w: install the package gcc", ErrUnavailable, err)
 		}
 	}
 	return nil
@@ -45,8 +46,8 @@ func (c Config) kernel() string {
 	return kernelName
 }
 
-// HasRaceDetector tells whether a program was built with the race detector, with which no program runs in a guest. One that is not
-// Go's was not.
+// HasRaceDetector reports whether a Go program was built with the race detector, which does not run
+// in a guest.
 func HasRaceDetector(program string) bool {
 	info, err := buildinfo.ReadFile(program)
 	return err == nil && isRaceBuild(info)
@@ -61,10 +62,10 @@ func isRaceBuild(info *debug.BuildInfo) bool {
 	return false
 }
 
-// hasAMX tells whether the processor has registers that the guest's kernel has no room for.
+// hasAMX reports whether the processor has registers that the guest's kernel has no room for.
 func hasAMX() bool { return strings.Contains(cpuInfo(), " amx_tile") }
 
-// cpuInfo is what the kernel tells of the processors, "" if it does not.
+// cpuInfo returns the content of /proc/cpuinfo, or "".
 func cpuInfo() string {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// The shim is for hosts that not everybody has. What it is for can be had everywhere: registers that are set in part, which
-// the kernel refuses and the shim completes.
+// TestShimCompletesRegisters sets part of the registers, which the kernel rejects and the shim completes. Unlike AMX, this
+// is possible on every host.
 func TestShimCompletesRegisters(t *testing.T) {
 	if _, err := exec.LookPath("gcc"); err != nil || runtime.GOARCH != "amd64" {
-		t.Skipf("the shim is C, for amd64: %v, on %s", err, runtime.GOARCH)
+		t.Skipf("the shim requires gcc and amd64: %v, on %s", err, runtime.GOARCH)
 	}
 	folder := t.TempDir()
 	program := filepath.Join(folder, "short")
@@ -43,7 +43,7 @@ func TestShimCompletesRegisters(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := command.ProcessState.ExitCode(); got != c.want {
-			t.Errorf("%s the shim: exit status %d, want %d (%d is refused, %d is set to something else): %s",
+			t.Errorf("%s the shim: exit status %d, want %d (%d means rejected, %d means wrong values): %s",
 				c.name, got, c.want, refused, wrong, output)
 		}
 	}

@@ -16,24 +16,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// supervisorVariable makes this program the keeper of a guest; it has the job's folder.
+// supervisorVariable makes this program the supervisor of a guest; its value is the job's folder.
 const supervisorVariable = "GUEST_KEEPER"
 
-// The files that a keeper has from who starts it, besides its output, which is the kernel's.
+// The supervisor's file descriptors, besides its output, which is the kernel's.
 const (
-	supervisorSignals  = 3 // the kernel's, too
-	supervisorFrames   = 4 // the kernel's, too
-	supervisorLifeline = 5 // a pipe that ends when the guest shall, and with the process that started it
+	supervisorSignals  = 3 // inherited by the kernel
+	supervisorFrames   = 4 // inherited by the kernel
+	supervisorLifeline = 5 // a pipe; its end, also by the death of the starting process, ends the guest
 )
 
-// supervise is a guest's keeper: it runs the kernel (its arguments), kills all of it when its life's pipe ends, and takes away what
-// is left. It is a process of its own because one that is killed takes nothing away, and inherits the kernel's processes:
-// when it ends, they all have. What became of a kernel that ended by itself is the last of its words.
+// supervise runs a kernel, given by its command line. When the lifeline ends it kills the kernel
+// and removes the folder. It must be a separate process: a killed process cannot clean up, and the
+// supervisor adopts the kernel's processes, so that all of them have ended when it ends. It prints
+// the exit state of the kernel as the last line of the console.
 //
-// A kernel's process that is killed leaves others, stopped or waiting, which end neither then nor at SIGTERM.
+// Killing one process of a User-Mode-Linux kernel leaves others behind, stopped or waiting, which
+// SIGTERM does not end.
 func supervise(folder string, command []string) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	signal.Ignore(unix.SIGPIPE) // of the words of a kernel that nobody listens to any more
+	signal.Ignore(unix.SIGPIPE) // from writing console output after the reader has gone
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("PR_SET_CHILD_SUBREAPER: %w", err)
 	}
@@ -56,7 +58,7 @@ func supervise(folder string, command []string) (err error) {
 	}
 	group := kernel.Process.Pid
 	go func() {
-		// Nothing is written to it: it ends, or breaks.
+		// No data is written to the lifeline: it only ends.
 		_, _ = io.Copy(io.Discard, life)
 		killGroup(group)
 	}()
@@ -67,13 +69,13 @@ func supervise(folder string, command []string) (err error) {
 	if ended != nil && !errors.As(ended, &exit) {
 		return ended
 	}
-	// Who would read it may be gone.
+	// The reader may have gone.
 	_, _ = fmt.Fprintf(kernel.Stdout, "%s: %v\n", filepath.Base(command[0]), kernel.ProcessState)
 	return nil
 }
 
-// startPinned starts a command on the processor that this process runs on, and leaves it there. The kernel and the processes in
-// it take turns, thousands of times for each program that they run: to hand over to another processor takes twice as long.
+// startPinned starts a command on the current CPU and pins it there. The kernel and its processes
+// switch thousands of times per program; switching to another CPU takes twice as long.
 func startPinned(command *exec.Cmd) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -89,24 +91,24 @@ func startPinned(command *exec.Cmd) error {
 	return command.Start()
 }
 
-// currentCPU is the number of the one that this thread runs on.
+// currentCPU returns the number of this thread's CPU.
 func currentCPU() (int, error) {
-	const file, field = "/proc/thread-self/stat", 36 // of those after the name, which is in parentheses
+	const file, field = "/proc/thread-self/stat", 36 // index after the name, which is in parentheses
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return 0, err
 	}
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(fields) <= field {
-		return 0, fmt.Errorf("%s has no number of a processor: %q", file, text)
+		return 0, fmt.Errorf("no CPU number in %s: %q", file, text)
 	}
 	return strconv.Atoi(fields[field])
 }
 
-// killGroup kills what there is of the group, which may be nothing.
+// killGroup kills the processes of the group, if any.
 func killGroup(group int) { _ = unix.Kill(-group, unix.SIGKILL) }
 
-// reapGroup waits until nothing is left of the group.
+// reapGroup waits until all processes of the group have ended.
 func reapGroup(group int) {
 	for {
 		if _, err := unix.Wait4(-group, nil, 0, nil); err != nil && !errors.Is(err, unix.EINTR) {

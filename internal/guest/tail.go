@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// tailBytesMax is how much of the kernel's words is kept.
+// tailBytesMax is how many bytes of console output are kept.
 const tailBytesMax = 4 << 10
 
-// tailWriter keeps the end of what is written, and hands all on.
+// A tailWriter keeps the end of what is written and forwards everything.
 type tailWriter struct {
 	also io.Writer
 	mu   sync.Mutex
@@ -30,7 +30,7 @@ func (e *tailWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// copyFrom takes what is read, to its end.
+// copyFrom writes everything read from a reader.
 func (e *tailWriter) copyFrom(from io.Reader) { _, _ = io.Copy(e, from) }
 
 func (e *tailWriter) String() string {

@@ -1,4 +1,8 @@
-// Package httpserver is how volsim's HTTP servers serve, and how they end: streams are
-// told to, requests in flight get a moment, and then all connections are closed. What is
-// served, to whom and where is for who calls.
+// Package httpserver runs and stops volsim's HTTP servers.
+//
+//	s := httpserver.Serve(listener, httpserver.Config{Handler: handler})
+//	defer s.Close()
+//
+// Close first ends the contexts of requests, which ends streams. It then waits briefly for requests
+// in flight and closes all connections. Access control and addresses are left to the caller.
 package httpserver

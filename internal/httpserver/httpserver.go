@@ -12,33 +12,33 @@ import (
 )
 
 const (
-	headerTimeout = 10 * time.Second // for a request's header to arrive
+	headerTimeout = 10 * time.Second // to read the header of a request
 	idleTimeout   = 2 * time.Minute  // between two requests of a connection
-	closeTimeout  = 3 * time.Second  // for requests in flight, once streams have been told to end
+	closeTimeout  = 3 * time.Second  // for requests in flight, after streams were told to end
 )
 
-// Config is what a server is told.
+// A Config configures a server.
 type Config struct {
 	Handler        http.Handler
 	HeaderBytesMax int
-	TLS            *tls.Config // nil: it serves HTTP, not HTTPS
+	TLS            *tls.Config // nil for plain HTTP
 }
 
-// Server is a server that serves. Its methods may be called concurrently.
+// A Server is a running HTTP server. Its methods are safe for concurrent use.
 type Server struct {
 	http   *http.Server
 	cancel context.CancelFunc // ends the contexts of requests
 	served chan error
 }
 
-// Serve begins to serve at a socket, which is the server's from then on. Close it.
+// Serve starts serving on a listener, which it takes over. Close the server after use.
 func Serve(socket net.Listener, cfg Config) *Server {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{cancel: cancel, served: make(chan error, 1)}
 	s.http = &http.Server{
 		Handler: cfg.Handler, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: cfg.HeaderBytesMax,
 		BaseContext: func(net.Listener) context.Context { return ctx }, TLSConfig: cfg.TLS,
-		ErrorLog: log.New(io.Discard, "", 0), // what clients break off is theirs to tell
+		ErrorLog: log.New(io.Discard, "", 0), // broken connections are the clients' to report
 	}
 	go func() {
 		if cfg.TLS == nil {
@@ -50,10 +50,10 @@ func Serve(socket net.Listener, cfg Config) *Server {
 	return s
 }
 
-// Done yields the error that serving ended with before Close, if it does.
+// Done returns a channel that receives the error if serving fails before Close.
 func (s *Server) Done() <-chan error { return s.served }
 
-// Close ends the contexts of requests, waits a moment for those in flight, and closes all
+// Close ends the contexts of requests, waits briefly for requests in flight, and closes all
 // connections.
 func (s *Server) Close() error {
 	s.cancel()

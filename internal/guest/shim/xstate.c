@@ -1,9 +1,9 @@
 /*
- * Put before a User-Mode-Linux kernel with LD_PRELOAD on processors with AMX.
+ * Loaded into a User-Mode-Linux kernel with LD_PRELOAD on processors with AMX.
  *
- * Kernels of User-Mode Linux before 6.16 keep the floating-point registers of a process in a buffer of a fixed size. On a
- * processor with AMX the host's register set is larger, and the host refuses to set a part of it. So what is set is filled up
- * here: the host's size, with the components beyond the caller's buffer as they are in the beginning.
+ * User-Mode Linux before 6.16 keeps the floating-point registers of a process in a buffer of fixed size. On a processor
+ * with AMX the host's register set is larger, and the host rejects a partial set. This shim extends the set to the host's
+ * size, with the additional components in their initial state.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define NT_X86_XSTATE 0x202
-#define XSTATE_BV 512 /* in the header after the legacy area: which components are not as in the beginning */
+#define XSTATE_BV 512 /* in the header after the legacy area: components not in their initial state */
 #define AMX_COMPONENTS (UINT64_C(3) << 17)
 
 static unsigned char whole[1 << 16] __attribute__((aligned(64)));
@@ -56,7 +56,7 @@ long ptrace(enum __ptrace_request request, ...)
 		break;
 	case PTRACE_PEEKTEXT:
 	case PTRACE_PEEKDATA:
-	case PTRACE_PEEKUSER: /* the C library's return what the system call stores */
+	case PTRACE_PEEKUSER: /* the C library returns the value that the system call stores */
 		result = syscall(SYS_ptrace, request, pid, addr, &word);
 		if (result == 0) {
 			errno = 0;

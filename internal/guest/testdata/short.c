@@ -1,6 +1,6 @@
 /*
- * Sets the registers of a stopped child as a kernel of User-Mode Linux does that has no room for all of them. The exit status
- * is 0 if that was done, 2 if the host refused it, 3 if the registers are others afterwards, 1 if something else went wrong.
+ * Sets the registers of a stopped child like a User-Mode-Linux kernel with a short buffer. Exit status: 0 success, 2 rejected
+ * by the host, 3 registers differ afterwards, 1 other error.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #define NT_X86_XSTATE 0x202
-#define ROOM 832 /* of the legacy area, the header and AVX: the least that a host of today has more than */
-#define XMM0 160 /* in the legacy area */
+#define ROOM 832 /* legacy area, header and AVX: current hosts have more */
+#define XMM0 160 /* offset in the legacy area */
 
 static int failed(const char *what)
 {
@@ -37,13 +37,13 @@ int main(void)
 	if (ptrace(PTRACE_GETREGSET, child, (void *)NT_X86_XSTATE, &got) != 0)
 		return failed("PTRACE_GETREGSET");
 	if (got.iov_len <= ROOM) {
-		fprintf(stderr, "this processor has no more registers than %d bytes\n", ROOM);
+		fprintf(stderr, "register set of this processor is at most %d bytes\n", ROOM);
 		set.iov_len = got.iov_len / 2;
 	}
 	memset(before + XMM0, 0x5a, 16);
 	before[512] |= 3; /* XSTATE_BV: x87 and SSE are in use */
 	before[512] &= ~4 & 0xff; /* AVX is not */
-	before[513] = before[514] = 0; /* nor what lies behind */
+	before[513] = before[514] = 0; /* nor later components */
 	if (ptrace(PTRACE_SETREGSET, child, (void *)NT_X86_XSTATE, &set) != 0) {
 		perror("PTRACE_SETREGSET");
 		result = 2;

@@ -1,4 +1,4 @@
-// Command 01-a-small-lesson is a lesson for the tests of nbrun: it takes from volsim no more than a text.
+// Command 01-a-small-lesson is a lesson for the tests of nbrun. It uses little of volsim.
 //
 // # What a lesson may hold
 //

@@ -1,4 +1,4 @@
-// Package inside is what the tests of umlexec run in a guest. WANT says what happens.
+// Package inside is run in a guest by the tests of umlexec. The variable WANT selects the result.
 package inside
 
 import (
@@ -12,7 +12,7 @@ import (
 func TestInside(t *testing.T) {
 	switch os.Getenv("WANT") {
 	case "fail":
-		t.Error("fails, as it should")
+		t.Error("fails as requested")
 	case "hang":
 		signals := make(chan os.Signal, 1)
 		signal.Notify(signals, os.Interrupt)

@@ -14,32 +14,31 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// durationBuckets are the bounds of the histogram of durations, in seconds: from
-// looking something up to copying a large volume.
+// durationBuckets are the bounds of the duration histogram in seconds, from simple lookups to
+// copies of large volumes.
 var durationBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 
-// CallObserver tells of each call of a server. Make one with NewCalls.
+// A CallObserver logs and measures the calls of a server. Create it with NewCallObserver.
 type CallObserver struct {
 	log      *slog.Logger
 	duration *prometheus.HistogramVec
 	inFlight prometheus.Gauge
 }
 
-// NewCallObserver returns what logs each call: one that failed as a warning, one that is
-// about no volume (what can you do? what is there?) only when debugging. It counts
-// all in a registry: csi_plugin_operations_seconds, by driver, method and code, and
-// csi_plugin_operations_in_flight.
+// NewCallObserver returns an observer that logs each call: failures as warnings, calls without a
+// volume (capabilities, lists) at debug level. It registers two metrics:
+// csi_plugin_operations_seconds, by driver, method and code, and csi_plugin_operations_in_flight.
 //
-// Upstream: csi-lib-utils metrics, whose names and labels these are; the buckets are ours.
+// Upstream: csi-lib-utils metrics, for names and labels; the buckets are volsim's.
 func NewCallObserver(log *slog.Logger, registry prometheus.Registerer, driver string) (*CallObserver, error) {
 	c := &CallObserver{
 		log: log,
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "csi_plugin_operations_seconds", Help: "How long calls of the CSI driver took, by method and gRPC code.",
+			Name: "csi_plugin_operations_seconds", Help: "Duration of CSI driver calls, by method and gRPC code.",
 			ConstLabels: prometheus.Labels{"driver_name": driver}, Buckets: durationBuckets,
 		}, []string{"method_name", "grpc_status_code"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "csi_plugin_operations_in_flight", Help: "How many calls of the CSI driver are under way.",
+			Name: "csi_plugin_operations_in_flight", Help: "Number of CSI driver calls in flight.",
 			ConstLabels: prometheus.Labels{"driver_name": driver},
 		}),
 	}
@@ -51,7 +50,7 @@ func NewCallObserver(log *slog.Logger, registry prometheus.Registerer, driver st
 	return c, nil
 }
 
-// Observe is the interceptor of a server that tells of its calls.
+// Observe is a gRPC interceptor that observes calls.
 func (c *CallObserver) Observe(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	c.inFlight.Inc()
 	defer c.inFlight.Dec()
@@ -92,8 +91,8 @@ func (c *CallObserver) record(ctx context.Context, method string, request, respo
 	c.log.LogAttrs(ctx, level, "call", words...)
 }
 
-// callSubject is what a call is about: the id of a volume or snapshot, or the name
-// that one is to have.
+// callSubject returns what a call concerns: the ID of a volume or snapshot, or the name of one to
+// create.
 func callSubject(request any) (name, about string) {
 	if r, ok := request.(interface{ GetVolumeId() string }); ok {
 		return "volume", r.GetVolumeId()
@@ -110,7 +109,7 @@ func callSubject(request any) (name, about string) {
 	return "", ""
 }
 
-// text is a message without its secrets, on one line.
+// text returns a message as one line of JSON, with secrets redacted.
 func text(message any) string {
 	m, ok := message.(proto.Message)
 	if !ok {

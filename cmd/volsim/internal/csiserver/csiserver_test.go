@@ -23,7 +23,7 @@ import (
 	"github.com/volsim/volsim/cmd/volsim/internal/csiserver"
 )
 
-// driver is a controller service: what it is asked to delete decides what it does.
+// A driver is a controller service whose DeleteVolume behaves as the volume ID says.
 type driver struct {
 	csi.UnimplementedControllerServer
 	began  chan struct{}
@@ -68,7 +68,7 @@ func serve(t *testing.T, path string, options ...grpc.ServerOption) (*driver, *c
 func wantGone(t *testing.T, path string) {
 	t.Helper()
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%s is there still: %v", path, err)
+		t.Errorf("%s still exists: %v", path, err)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestSocketPaths(t *testing.T) {
 	}
 }
 
-func TestASocketThatWasLeftIsReplacedAndOneThatIsServedIsNot(t *testing.T) {
+func TestStaleSocketIsReplacedAndServedOneIsNot(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "csi.sock")
 	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestASocketThatWasLeftIsReplacedAndOneThatIsServedIsNot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left.SetUnlinkOnClose(false) // as a killed process leaves it
+	left.SetUnlinkOnClose(false) // like a killed process
 	left.Close()
 
 	_, server, client := serve(t, path)
@@ -102,31 +102,31 @@ func TestASocketThatWasLeftIsReplacedAndOneThatIsServedIsNot(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = csiserver.Listen(path, func(grpc.ServiceRegistrar) {})
-	if err == nil || !strings.Contains(err.Error(), "somebody serves") {
-		t.Errorf("a second server at the socket: %v", err)
+	if err == nil || !strings.Contains(err.Error(), "is in use") {
+		t.Errorf("second server on the socket: %v", err)
 	}
 	if _, err := client.CreateVolume(t.Context(), &csi.CreateVolumeRequest{}); err != nil {
-		t.Errorf("the first one is disturbed: %v", err)
+		t.Errorf("first server after the second: %v", err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("others may use the socket: %v, %v", info.Mode(), err)
+		t.Errorf("socket mode %v, %v", info.Mode(), err)
 	}
 	if err := server.Stop(time.Minute); err != nil {
 		t.Error(err)
 	}
 	wantGone(t, path)
-	if err := os.WriteFile(path, []byte("somebody's file"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("another file"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := csiserver.Listen(path, func(grpc.ServiceRegistrar) {}); err == nil {
-		t.Error("a file was taken for a socket")
+		t.Error("a regular file was accepted as a socket")
 	}
-	if text, _ := os.ReadFile(path); string(text) != "somebody's file" {
-		t.Errorf("the file holds %q now", text)
+	if text, _ := os.ReadFile(path); string(text) != "another file" {
+		t.Errorf("file content %q", text)
 	}
 }
 
-func TestADirectoryIsLockedForOne(t *testing.T) {
+func TestLockDirExcludesOthers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	unlock, err := csiserver.LockDir(path)
 	if err != nil {
@@ -143,7 +143,7 @@ func TestADirectoryIsLockedForOne(t *testing.T) {
 	unlock()
 }
 
-func TestCallsUnderWayEnd(t *testing.T) {
+func TestStopWaitsForCalls(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "csi.sock")
 	d, server, client := serve(t, path)
 	called := make(chan error, 1)
@@ -156,7 +156,7 @@ func TestCallsUnderWayEnd(t *testing.T) {
 	go func() { stopped <- server.Stop(time.Minute) }()
 	close(d.finish)
 	if err := <-called; err != nil {
-		t.Errorf("the call under way: %v", err)
+		t.Errorf("call in flight: %v", err)
 	}
 	if err := <-stopped; err != nil {
 		t.Error(err)
@@ -164,7 +164,7 @@ func TestCallsUnderWayEnd(t *testing.T) {
 	wantGone(t, path)
 }
 
-func TestCallsThatDoNotEndAreCutOff(t *testing.T) {
+func TestStopAbortsCallsAfterGrace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "csi.sock")
 	d, server, client := serve(t, path)
 	called := make(chan error, 1)
@@ -173,16 +173,16 @@ func TestCallsThatDoNotEndAreCutOff(t *testing.T) {
 		called <- err
 	}()
 	<-d.began
-	if err := server.Stop(10 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "cut off") {
+	if err := server.Stop(10 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "aborted") {
 		t.Errorf("stopped with %v", err)
 	}
 	if err := <-called; status.Code(err) != codes.Unavailable && status.Code(err) != codes.Canceled {
-		t.Errorf("the call that was cut off: %v", err)
+		t.Errorf("aborted call: %v", err)
 	}
 	wantGone(t, path)
 }
 
-// observed makes a few calls and returns what is logged of them, and the figures.
+// observed makes a few calls and returns their log lines and metrics.
 func observed(t *testing.T, level slog.Level) (lines []string, registry *prometheus.Registry) {
 	t.Helper()
 	var out bytes.Buffer
@@ -208,7 +208,7 @@ func observed(t *testing.T, level slog.Level) (lines []string, registry *prometh
 	return strings.Split(strings.TrimSpace(out.String()), "\n"), registry
 }
 
-func TestEachCallIsALine(t *testing.T) {
+func TestEachCallIsLogged(t *testing.T) {
 	lines, _ := observed(t, slog.LevelInfo)
 	for i, want := range [][]string{
 		{"level=INFO", "method=CreateVolume", "name=data", "code=OK", "took="},
@@ -224,11 +224,11 @@ func TestEachCallIsALine(t *testing.T) {
 			}
 		}
 		if strings.Contains(lines[i], "request=") {
-			t.Errorf("line %d tells of the request, which nobody asked for: %s", i, lines[i])
+			t.Errorf("line %d contains the request: %s", i, lines[i])
 		}
 	}
 	if lines, _ := observed(t, slog.LevelWarn); len(lines) != 2 {
-		t.Errorf("quiet has %d lines, want the 2 of calls that failed: %q", len(lines), lines)
+		t.Errorf("%d lines at level warn, want 2 failures: %q", len(lines), lines)
 	}
 }
 
@@ -237,15 +237,15 @@ func TestSecretsAreNotLogged(t *testing.T) {
 	all := strings.Join(lines, "\n")
 	for _, want := range []string{"password", "fast", "vol-1"} {
 		if !strings.Contains(all, want) {
-			t.Errorf("%q is not logged: %s", want, all)
+			t.Errorf("%q not logged: %s", want, all)
 		}
 	}
 	if strings.Contains(all, "hunter2") {
-		t.Errorf("a secret is logged: %s", all)
+		t.Errorf("secret logged: %s", all)
 	}
 }
 
-func TestCallsAreCounted(t *testing.T) {
+func TestCallsAreMeasured(t *testing.T) {
 	_, registry := observed(t, slog.LevelError)
 	families, err := registry.Gather()
 	if err != nil {
@@ -267,10 +267,10 @@ func TestCallsAreCounted(t *testing.T) {
 		"csi_plugin_operations_seconds driver.example Unimplemented /csi.v1.Controller/GetCapacity",
 	} {
 		if counted[want] != 1 {
-			t.Errorf("%s: counted %d times, want 1; there is %v", want, counted[want], counted)
+			t.Errorf("%s: count %d, want 1; have %v", want, counted[want], counted)
 		}
 	}
-	if _, there := counted["csi_plugin_operations_in_flight driver.example"]; !there {
-		t.Errorf("calls under way are not counted: %v", counted)
+	if _, ok := counted["csi_plugin_operations_in_flight driver.example"]; !ok {
+		t.Errorf("no gauge for calls in flight: %v", counted)
 	}
 }

@@ -1,13 +1,16 @@
-// Package csiserver serves the services of a CSI driver on a unix socket, as a
-// program does that a kubelet and sidecars talk to.
+// Package csiserver serves the services of a CSI driver on a unix socket, for a kubelet and
+// sidecars.
 //
-// A [Server] has one socket, of which the directory's lock lets one process at a
-// time find out whether somebody serves there: a socket that nobody answers at is
-// what a killed process left, and is replaced; one that is answered at is an error.
-// [LockDir] keeps a second process away from what a driver keeps on disk. Both
-// locks are the kernel's, so that nothing of them is left by a process that is
-// killed.
+//	server, err := csiserver.Listen("/run/csi/csi.sock", register, grpc.UnaryInterceptor(calls.Observe))
+//	server.Serve()
+//	...
+//	err = server.Stop(30 * time.Second)
 //
-// [CallObserver] sees each call: a line of log, and a figure for Prometheus. What a
-// request holds is logged only when asked for, and then without its secrets.
+// A [Server] owns one socket. While it checks for a server on an existing socket, it locks the
+// directory. A socket without a server is the remnant of a killed process and is replaced. A socket
+// with a server is an error. [LockDir] locks a driver's state directory against a second process.
+// Both are kernel locks, so a killed process leaves no lock behind.
+//
+// A [CallObserver] logs each call and records Prometheus metrics. Requests are logged only at debug
+// level, with secrets redacted.
 package csiserver

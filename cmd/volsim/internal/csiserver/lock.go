@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// ErrLocked says that another process has a directory.
-var ErrLocked = errors.New("another process has it")
+// ErrLocked is returned if another process has locked a directory.
+var ErrLocked = errors.New("locked by another process")
 
-// LockDir makes a directory, for its owner alone, and keeps it for this process
-// until unlock: ErrLocked if another has it. The lock ends with the process.
+// LockDir creates a directory with mode 0700 and locks it for this process until unlock. It returns
+// ErrLocked if another process holds the lock. The lock ends with the process.
 func LockDir(path string) (unlock func(), err error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, fmt.Errorf("make %s: %w", path, err)
+		return nil, fmt.Errorf("create %s: %w", path, err)
 	}
 	unlock, err = lock(path, syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -23,7 +23,7 @@ func LockDir(path string) (unlock func(), err error) {
 	return unlock, err
 }
 
-// lockWaiting is LockDir of a directory that is there, which others hold for moments.
+// lockWaiting locks an existing directory, waiting for other holders, which are short-lived.
 func lockWaiting(path string) (unlock func(), err error) { return lock(path, syscall.LOCK_EX) }
 
 func lock(path string, how int) (unlock func(), err error) {

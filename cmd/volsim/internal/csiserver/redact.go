@@ -7,16 +7,16 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// tokensKey is the key in a volume's context under which a kubelet passes the
-// tokens of a pod's service account to drivers that ask for them.
+// tokensKey is the key in a volume's context of the service account tokens that a kubelet passes to
+// drivers on request.
 //
 // Upstream: pkg/volume/csi podServiceAccountToken (v1.36).
 const tokensKey = "csi.storage.k8s.io/serviceAccount.tokens"
 
 const redacted = "***"
 
-// withoutSecrets is a copy of a message in which each value that CSI declares a
-// secret is three asterisks, and so are tokens; the keys stay.
+// withoutSecrets returns a copy of a message with the values of CSI secrets and tokens replaced by
+// asterisks. Keys remain.
 func withoutSecrets(message proto.Message) proto.Message {
 	public := proto.Clone(message)
 	redact(public.ProtoReflect())
@@ -50,7 +50,8 @@ func isSecret(field protoreflect.FieldDescriptor) bool {
 	return ok && proto.HasExtension(options, csi.E_CsiSecret) && proto.GetExtension(options, csi.E_CsiSecret).(bool)
 }
 
-// redactedValue is what stands in the place of a secret; what is no map of strings goes.
+// redactedValue returns the replacement for a secret: maps of strings keep their keys, other values
+// become empty.
 func redactedValue(message protoreflect.Message, field protoreflect.FieldDescriptor, secret protoreflect.Value) protoreflect.Value {
 	public := message.NewField(field)
 	if field.IsMap() && field.MapValue().Kind() == protoreflect.StringKind {

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Server is a gRPC server on a unix socket. Make one with Listen.
+// A Server is a gRPC server on a unix socket. Create it with Listen.
 type Server struct {
 	path     string
 	listener net.Listener
@@ -18,7 +18,7 @@ type Server struct {
 	served   chan error
 }
 
-// Listen makes a server at a socket. It serves once Serve is called.
+// Listen creates a server on a socket. Calls wait until Serve.
 func Listen(path string, register func(grpc.ServiceRegistrar), options ...grpc.ServerOption) (*Server, error) {
 	listener, err := listen(path)
 	if err != nil {
@@ -29,17 +29,17 @@ func Listen(path string, register func(grpc.ServiceRegistrar), options ...grpc.S
 	return s, nil
 }
 
-// Serve takes calls from now on, in a goroutine of its own.
+// Serve starts serving, on a new goroutine.
 func (s *Server) Serve() {
 	go func() { s.served <- s.server.Serve(s.listener) }()
 }
 
-// Done gives the error with which serving ended by itself.
+// Done returns a channel that receives the error if serving fails.
 func (s *Server) Done() <-chan error { return s.served }
 
-// Stop takes no more calls, waits for those under way, cuts off those that are not
-// done after grace, which is an error, and removes the socket. Call it once, after
-// Serve, and not when Done gave something.
+// Stop stops accepting calls, waits for calls in flight, and removes the socket. Calls that take
+// longer than grace are aborted, which is an error. Call it once, after Serve, and not after Done
+// has received an error.
 func (s *Server) Stop(grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
@@ -49,8 +49,8 @@ func (s *Server) Stop(grace time.Duration) error {
 	select {
 	case <-ended:
 	case <-ctx.Done():
-		s.server.Stop() // who does not heed its context is not waited for
-		late = fmt.Errorf("calls at %s that had not ended after %v were cut off", s.path, grace)
+		s.server.Stop() // do not wait for handlers that ignore their context
+		late = fmt.Errorf("calls on %s aborted after %v", s.path, grace)
 	}
 	err := <-s.served
 	if errors.Is(err, grpc.ErrServerStopped) {

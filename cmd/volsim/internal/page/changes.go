@@ -2,14 +2,15 @@ package page
 
 import "sync"
 
-// changeNotifier numbers the states of a world. The zero value is ready. Methods may be called concurrently.
+// A changeNotifier numbers the states of a world. The zero value is ready to use. Its methods are
+// safe for concurrent use.
 type changeNotifier struct {
 	mu      sync.Mutex
 	version int64         // guarded by mu
-	changed chan struct{} // guarded by mu: closed with the next state; nil: nobody has asked
+	changed chan struct{} // guarded by mu: closed at the next change; nil: no waiter
 }
 
-// Changes is the number of the present state, and a channel that is closed when there is another one.
+// Changes returns the current version, and a channel that is closed at the next change.
 func (n *changeNotifier) Changes() (version int64, changed <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -19,7 +20,7 @@ func (n *changeNotifier) Changes() (version int64, changed <-chan struct{}) {
 	return n.version, n.changed
 }
 
-// notify says that the state is another one.
+// notify increments the version and wakes the waiters.
 func (n *changeNotifier) notify() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -10,43 +10,43 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// Controls is what somebody can do who moves a world by hand, and has done.
+// Controls are the operations that a Stepped world offers, and those executed so far.
 type Controls struct {
-	Next      []Option `json:"next"`     // what could happen next, in the ordinary order
-	Targets   []Target `json:"parts"`    // that there are
-	Other     []string `json:"other"`    // operations: what else could befall the world
-	Faults    []string `json:"failures"` // that the next call can be made to go wrong by
-	NextFault string   `json:"failing"`  // how it will; "": it will not
+	Next      []Option `json:"next"`      // possible next steps, in the default order
+	Targets   []Target `json:"targets"`   // components and nodes
+	Other     []string `json:"other"`     // operations that inject other events
+	Faults    []string `json:"faults"`    // faults that the next call can meet
+	NextFault string   `json:"nextFault"` // fault of the next call; "": none
 	Held      []string `json:"held"`
-	Story     string   `json:"story"`  // what has been done and what came of it, in plain words
-	Ops       []string `json:"ops"`    // what has been done, other than to say what the world is made of
-	Violation string   `json:"broken"` // the first rule that was broken, and how; "": none
+	Story     string   `json:"story"`     // operations and their effects as text
+	Ops       []string `json:"ops"`       // operations so far, without headers
+	Violation string   `json:"violation"` // first violated rule with its message; "": none
 }
 
-// Option is something that could happen next.
+// An Option is a possible next step.
 type Option struct {
-	Task        string   `json:"actor"`  // as "step" takes it
-	Label       string   `json:"who"`    // the same, in words
-	Description string   `json:"words"`  // what it would do
-	Held        string   `json:"held"`   // what it is held by, as "release" takes it; "": it is not
-	Faults      []string `json:"faults"` // by which it can go wrong, as "fail" takes them
+	Task        string   `json:"task"`        // as an argument of "step"
+	Label       string   `json:"label"`       // the task in words
+	Description string   `json:"description"` // what the step does
+	Held        string   `json:"held"`        // what it is held by, as an argument of "release"; "": not held
+	Faults      []string `json:"faults"`      // faults that its call can meet, as arguments of "fail"
 }
 
-// Target is a component, a node, or its driver.
+// A Target is a component, or a node with its driver.
 type Target struct {
 	Name      string   `json:"name"`
-	Component bool     `json:"part"` // it is a component: it can be held
+	Component bool     `json:"component"` // it is a component and can be held
 	Held      bool     `json:"held"`
-	Ops       []string `json:"ops"` // what can befall it now
+	Ops       []string `json:"ops"` // operations that inject an event into it
 }
 
-// faultCodes are those that drivers are made to fail with from a page.
+// faultCodes are the gRPC codes offered for injected driver faults.
 var faultCodes = map[string][]string{
 	string(sim.FaultDriver):     {"Unavailable", "ResourceExhausted", "Internal"},
 	string(sim.FaultDriverLost): {"DeadlineExceeded"},
 }
 
-// withCodes gives each fault of drivers its codes.
+// withCodes expands driver faults into one fault per code.
 func withCodes(faults []string) []string {
 	all := []string{}
 	for _, fault := range faults {
@@ -60,58 +60,58 @@ func withCodes(faults []string) []string {
 	return all
 }
 
-// newControls is what can be done in a world, and was.
+// newControls returns the controls of a session after the given operations.
 func newControls(s *session.Session, ops []string) *Controls {
-	h := &Controls{Next: []Option{}, NextFault: s.PendingFault(), Held: s.Held(), Story: s.Story(), Ops: ops}
-	if broken := s.Violation(); broken != nil {
-		h.Violation = fmt.Sprint(broken)
+	c := &Controls{Next: []Option{}, NextFault: s.PendingFault(), Held: s.Held(), Story: s.Story(), Ops: ops}
+	if violation := s.Violation(); violation != nil {
+		c.Violation = fmt.Sprint(violation)
 	}
 	for _, fault := range sim.FaultKinds {
-		h.Faults = append(h.Faults, withCodes([]string{string(fault)})...)
+		c.Faults = append(c.Faults, withCodes([]string{string(fault)})...)
 	}
 	for _, o := range s.Next() {
 		held := ""
 		if o.Held {
 			held = trace.Process(o.Task)
-			if slices.Contains(h.Held, o.Task) {
+			if slices.Contains(c.Held, o.Task) {
 				held = o.Task
 			}
 		}
-		h.Next = append(h.Next, Option{o.Task, trace.DescribeTask(o.Task), trace.Abbreviate(o.Description), held, withCodes(o.Faults)})
+		c.Next = append(c.Next, Option{o.Task, trace.DescribeTask(o.Task), trace.Abbreviate(o.Description), held, withCodes(o.Faults)})
 	}
-	h.addEvents(s)
-	return h
+	c.addEvents(s)
+	return c
 }
 
-// addEvents sorts what could befall the world by what it would befall.
-func (h *Controls) addEvents(s *session.Session) {
-	h.Other = []string{}
-	place := map[string]int{}
-	add := func(p Target) {
-		place[p.Name] = len(h.Targets)
-		h.Targets = append(h.Targets, p)
+// addEvents groups the possible events by target.
+func (c *Controls) addEvents(s *session.Session) {
+	c.Other = []string{}
+	index := map[string]int{}
+	add := func(t Target) {
+		index[t.Name] = len(c.Targets)
+		c.Targets = append(c.Targets, t)
 	}
 	for _, name := range s.Cluster().Components() {
-		add(Target{Name: name, Component: true, Held: slices.Contains(h.Held, name), Ops: []string{}})
+		add(Target{Name: name, Component: true, Held: slices.Contains(c.Held, name), Ops: []string{}})
 	}
 	for _, node := range s.Cluster().Server().List("nodes") {
 		add(Target{Name: node.GetName(), Ops: []string{}})
 	}
 	for _, op := range s.PossibleEvents() {
 		words := strings.Fields(op)
-		of := ""
+		target := ""
 		if len(words) > 1 {
-			of = words[1]
+			target = words[1]
 		}
-		driven, isDriver := strings.CutPrefix(of, "driver(")
-		if isDriver { // the driver of a node is listed with it
-			of = strings.TrimSuffix(driven, ")")
+		node, isDriver := strings.CutPrefix(target, "driver(")
+		if isDriver { // a driver is listed with its node
+			target = strings.TrimSuffix(node, ")")
 		}
-		at, known := place[of]
+		at, known := index[target]
 		if !known {
-			h.Other = append(h.Other, op)
+			c.Other = append(c.Other, op)
 			continue
 		}
-		h.Targets[at].Ops = append(h.Targets[at].Ops, op)
+		c.Targets[at].Ops = append(c.Targets[at].Ops, op)
 	}
 }

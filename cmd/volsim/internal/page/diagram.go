@@ -9,27 +9,27 @@ import (
 	"github.com/volsim/volsim/sim/trace/picture"
 )
 
-// History is what has happened.
+// A History is the actions of a world.
 type History struct {
 	Records       []trace.Record // read-only
-	SetupEnd      int            // the step up to which it is not to be drawn: the world was set up
-	ViolationStep int            // the step in which a rule was broken; 0: none was
-	Violation     string         // how
+	SetupEnd      int            // step at which the setup ended; earlier records are not drawn
+	ViolationStep int            // step of the violation; 0: none
+	Violation     string         // message of the violation
 }
 
-// How many of the last records are drawn, unless one asks for another number, and at most.
+// Number of records to draw: default and maximum.
 const (
 	recordsDrawn = 150
 	recordsMax   = 2000
 )
 
-// draw draws the last records as a space-time diagram.
-func (p History) draw(records int, about []string, strands bool) []byte {
+// draw draws the latest records as a space-time diagram.
+func (p History) draw(records int, about []string, taskLanes bool) []byte {
 	o := picture.Options{
-		Title: "Who did what, and who heard of it when", After: p.SetupEnd, ViolationStep: p.ViolationStep, Objects: about, TaskLanes: strands,
+		Title: "Writes and cache deliveries", After: p.SetupEnd, ViolationStep: p.ViolationStep, Objects: about, TaskLanes: taskLanes,
 	}
 	if p.Violation != "" {
-		o.Verdict = []string{"Broken: " + p.Violation}
+		o.Verdict = []string{"Violated: " + p.Violation}
 	}
 	if left := len(p.Records) - records; left > 0 {
 		o.After = max(o.After, p.Records[left-1].Step)
@@ -37,7 +37,7 @@ func (p History) draw(records int, about []string, strands bool) []byte {
 	return picture.SpaceTime(p.Records, o).SVG()
 }
 
-// diagram answers with the space-time diagram of a world.
+// diagram responds with the space-time diagram of a world.
 func diagram(world World) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
@@ -45,7 +45,7 @@ func diagram(world World) http.HandlerFunc {
 		if asked := query.Get("records"); asked != "" {
 			n, err := strconv.Atoi(asked)
 			if err != nil || n < 1 || n > recordsMax {
-				writeError(w, fmt.Errorf("records=%s: want a number from 1 to %d", asked, recordsMax))
+				writeError(w, fmt.Errorf("invalid records=%s: want a number from 1 to %d", asked, recordsMax))
 				return
 			}
 			records = n
@@ -55,6 +55,6 @@ func diagram(world World) http.HandlerFunc {
 			about = query["about"]
 		}
 		w.Header().Set("Content-Type", "image/svg+xml")
-		_, _ = w.Write(world.History().draw(records, about, query.Get("strands") == "true"))
+		_, _ = w.Write(world.History().draw(records, about, query.Get("tasks") == "true"))
 	}
 }

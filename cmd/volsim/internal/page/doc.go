@@ -1,24 +1,29 @@
-// Package page is a page in a browser from which a world can be looked at, and one that is moved by hand be moved.
+// Package page serves a web page that shows a world, and controls a stepped one.
 //
-// A [World] says how things are and tells when that has changed: [Live] is a cluster that moves by itself, [Stepped] a world
-// that moves when somebody says so. [Listen] serves the page of one, by HTTP on loopback, to whoever has opened a link
-// with a token that can be used once.
+//	p, err := page.Listen(page.Config{World: page.NewLive(c)})
+//	fmt.Println("open", p.URL())
+//	defer p.Close()
 //
-// A browser asks for:
+// A [World] returns its state and signals changes. [Live] is a cluster that runs by itself.
+// [Stepped] is a world that advances only by operations. [Listen] serves the page over HTTP on a
+// loopback address, to browsers that open a link with a one-time token.
 //
-//	GET /             the page; /page.css and /page.js are all there is to it
-//	GET /changes      server-sent events: the number of the world's state, now and whenever it changes
-//	GET /state        how things are: a State as JSON, with its number
-//	GET /diagram.svg  what happened last, as a space-time diagram: ?records=150 of them, ?about=OBJECT, ?strands=true
-//	GET /operations.txt  what was done, as "volsim session" takes it
-//	POST /do          one operation of package session, as text; a Done as JSON comes back
-//	POST /back        one operation less; a Done
-//	POST /again       none of the operations; a Done
+// The endpoints are:
 //
-// What cannot be done is answered with 422 and a text that says what is wrong; the last three are so where the world is live. Numbers
-// of states only grow; a browser that was away asks for the state when it hears of a number that it does not know. So
-// however fast a world moves, a browser asks as often as it can draw, and never draws what is not so any more.
+//	GET /                the page, with /page.css and /page.js
+//	GET /changes         server-sent events: the version of the state, now and after each change
+//	GET /state           the State as JSON, with its version
+//	GET /diagram.svg     recent actions as a space-time diagram: ?records=150, ?about=OBJECT, ?tasks=true
+//	GET /operations.txt  the operations so far, as input for "volsim session"
+//	POST /do             executes one operation of package session, given as text; returns a Result
+//	POST /undo           undoes the last operation; returns a Result
+//	POST /reset          undoes all operations; returns a Result
 //
-// Not here: who may look but not touch (the link is for one person at this machine), and pace. What "Run" does is in the
-// browser: it steps, looks, and steps again, so that closing the page stops it.
+// Invalid requests return 422 and a message. A live world returns 422 for operations.txt and all
+// POST requests. Versions only grow. A browser requests the state when it receives an unknown
+// version, so it fetches the state as often as it can draw and never shows an outdated one.
+//
+// The package has no read-only access: a link is for one person on this machine. It does not pace
+// steps either. The page's Run button sends one step after another, so closing the page stops the
+// run.
 package page

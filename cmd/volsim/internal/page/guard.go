@@ -10,41 +10,41 @@ import (
 	"sync"
 )
 
-// contentSecurityPolicy is what a browser may do with the page: nothing but what comes from here, and no script or style within it.
+// contentSecurityPolicy allows only resources of this server, and no inline scripts or styles.
 const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// guard lets in who has a cookie, and gives one to who comes with the token of the present link, once: then there is
-// another one.
+// A guard admits requests with a cookie. It sets the cookie for the first request with the current
+// token, then replaces the token.
 type guard struct {
 	next       http.Handler
 	cookie     string             // its name
 	secret     string             // its value
-	onNewToken func(token string) // says that there is another token
+	onNewToken func(token string) // called after the token was replaced
 
 	mu    sync.Mutex
-	token string // guarded by mu: of the link that nobody has opened yet
+	token string // guarded by mu: token of the unused link
 }
 
 func newGuard(next http.Handler, cookie string, relink func(token string)) *guard {
 	return &guard{next: next, cookie: cookie, secret: newSecret(), onNewToken: relink, token: newSecret()}
 }
 
-// newSecret is one that nobody guesses.
+// newSecret returns a random secret.
 func newSecret() string {
 	b := make([]byte, 24)
-	_, _ = rand.Read(b) // it never fails
+	_, _ = rand.Read(b) // never fails
 	return hex.EncodeToString(b)
 }
 
-// current is the token of the link that nobody has opened yet.
+// current returns the token of the unused link.
 func (g *guard) current() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.token
 }
 
-// ServeHTTP answers whoever may look.
+// ServeHTTP checks access and forwards the request.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Content-Security-Policy", contentSecurityPolicy)
@@ -56,7 +56,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	given := r.URL.Query().Get("token")
 	switch {
 	case !isLoopback(r.Host):
-		http.Error(w, "this page is for this machine only: open it as 127.0.0.1 or localhost", http.StatusForbidden)
+		http.Error(w, "access denied: open the page as 127.0.0.1 or localhost", http.StatusForbidden)
 	case g.hasCookie(r) && given == "":
 		g.next.ServeHTTP(w, r)
 	case g.hasCookie(r):
@@ -65,19 +65,20 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.SetCookie(w, &http.Cookie{Name: g.cookie, Value: g.secret, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 		g.sendToPage(w)
 	default:
-		http.Error(w, "this page is for whoever opens the link that volsim serve has printed last; each link opens it in one browser, and is of one run",
+		http.Error(w, "access denied: open the latest link printed by volsim serve; each link opens the page in one browser",
 			http.StatusForbidden)
 	}
 }
 
-// sendToPage has the browser go on to the page. It goes by itself, so that its cookie counts as the page's own wherever the link
-// was opened from; a redirect would be the work of whoever the link was opened from.
+// sendToPage responds with a document that redirects to the page. An HTTP redirect would count as a
+// cross-site navigation if another site had opened the link, and the browser would not send the
+// cookie.
 func (g *guard) sendToPage(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = w.Write([]byte(`<!doctype html><meta http-equiv="refresh" content="0;url=/"><link rel="icon" href="data:,"><title>volsim</title><a href="/">volsim</a>`))
 }
 
-// hasCookie tells whether a request has the cookie.
+// hasCookie reports whether a request has the cookie.
 func (g *guard) hasCookie(r *http.Request) bool {
 	for _, c := range r.CookiesNamed(g.cookie) {
 		if equalSecrets(c.Value, g.secret) {
@@ -87,7 +88,7 @@ func (g *guard) hasCookie(r *http.Request) bool {
 	return false
 }
 
-// redeem uses the token up, if it is that of the present link.
+// redeem reports whether the token is the current one, and replaces it if so.
 func (g *guard) redeem(given string) bool {
 	g.mu.Lock()
 	taken := equalSecrets(given, g.token)
@@ -104,8 +105,8 @@ func (g *guard) redeem(given string) bool {
 
 func equalSecrets(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// isLoopback tells whether a request is for this machine by its own name. A name that somebody else gave it, so that his page
-// counts as this one's, is none of these. Ports may differ: they can be forwarded.
+// isLoopback reports whether the host names this machine's loopback interface. It rejects other
+// names, so DNS rebinding fails. Any port is allowed, because ports can be forwarded.
 func isLoopback(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {

@@ -14,48 +14,48 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// opBytesMax is how long an operation may be.
+// opBytesMax is the maximum length of an operation in bytes.
 const opBytesMax = 4 << 10
 
-// errLive is the answer to whoever wants to move a live world.
-var errLive = errors.New("this world is live: it moves by itself and cannot be stopped. For one that moves step by step, start: volsim serve --by-hand")
+// errLive is the response to operations on a live world.
+var errLive = errors.New("this world is live and cannot be stepped: start volsim serve --by-hand instead")
 
-// newHandler answers a browser that may look. Who may is for others to say.
+// newHandler returns the handler of all endpoints, without access control.
 func newHandler(world World) http.Handler {
 	mux := http.NewServeMux()
 	files, err := fs.Sub(assets, "assets")
 	if err != nil {
-		panic("page: " + err.Error()) // it is a constant
+		panic("page: " + err.Error()) // the path is constant
 	}
 	mux.Handle("GET /", http.FileServerFS(files))
 	mux.HandleFunc("GET /state", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, world.State()) })
 	mux.HandleFunc("GET /changes", changes(world))
 	mux.HandleFunc("GET /diagram.svg", diagram(world))
-	mover, _ := world.(Stepper)
-	mux.HandleFunc("POST /do", handleOp(mover, func(r *http.Request) (Result, error) {
+	stepper, _ := world.(Stepper)
+	mux.HandleFunc("POST /do", handleOp(stepper, func(r *http.Request) (Result, error) {
 		op, err := io.ReadAll(r.Body)
 		if err != nil {
-			return Result{}, fmt.Errorf("an operation is a line of at most %d bytes: %w", opBytesMax, err)
+			return Result{}, fmt.Errorf("read operation of at most %d bytes: %w", opBytesMax, err)
 		}
-		return mover.Do(string(op))
+		return stepper.Do(string(op))
 	}))
-	mux.HandleFunc("POST /back", handleOp(mover, func(*http.Request) (Result, error) { return mover.Undo() }))
-	mux.HandleFunc("POST /again", handleOp(mover, func(*http.Request) (Result, error) { return mover.Reset() }))
+	mux.HandleFunc("POST /undo", handleOp(stepper, func(*http.Request) (Result, error) { return stepper.Undo() }))
+	mux.HandleFunc("POST /reset", handleOp(stepper, func(*http.Request) (Result, error) { return stepper.Reset() }))
 	mux.HandleFunc("GET /operations.txt", func(w http.ResponseWriter, _ *http.Request) {
-		if mover == nil {
+		if stepper == nil {
 			writeError(w, errLive)
 			return
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = fmt.Fprintln(w, strings.Join(mover.Ops(), "\n"))
+		_, _ = fmt.Fprintln(w, strings.Join(stepper.Ops(), "\n"))
 	})
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 
-// handleOp answers a request to move the world.
-func handleOp(mover Stepper, do func(*http.Request) (Result, error)) http.HandlerFunc {
+// handleOp handles a request that changes a Stepped world.
+func handleOp(stepper Stepper, do func(*http.Request) (Result, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if mover == nil {
+		if stepper == nil {
 			writeError(w, errLive)
 			return
 		}
@@ -69,17 +69,18 @@ func handleOp(mover Stepper, do func(*http.Request) (Result, error)) http.Handle
 	}
 }
 
-// writeError says what is wrong.
+// writeError responds with 422 and a message.
 func writeError(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 }
 
 func writeJSON(w http.ResponseWriter, what any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(what) // the browser went away: there is nobody to tell
+	_ = json.NewEncoder(w).Encode(what) // fails only if the browser has gone
 }
 
-// changes tells of the numbers of states, as server-sent events, until the browser is gone or the server ends.
+// changes streams versions as server-sent events, until the browser disconnects or the server
+// stops.
 func changes(world World) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")

@@ -18,17 +18,17 @@ import (
 	"github.com/volsim/volsim/cluster"
 )
 
-// visitor is a browser without a window.
+// A visitor is a headless browser.
 type visitor struct {
 	*http.Client
 	t   *testing.T
 	url string
 }
 
-// open serves a world, and opens its page.
-func open(t *testing.T, world World, relink func(string)) (*visitor, *Listener) {
+// open serves a world and opens its page.
+func open(t *testing.T, world World, onNewLink func(string)) (*visitor, *Listener) {
 	t.Helper()
-	l, err := Listen(Config{World: world, OnNewLink: relink})
+	l, err := Listen(Config{World: world, OnNewLink: onNewLink})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,15 +37,15 @@ func open(t *testing.T, world World, relink func(string)) (*visitor, *Listener) 
 			t.Error(err)
 		}
 	})
-	v := stranger(t, l)
+	v := newVisitor(t, l)
 	if code, body := v.get(strings.TrimPrefix(l.URL(), v.url)); code != http.StatusOK || !strings.Contains(body, `url=/"`) {
-		t.Fatalf("the link is answered with %d: %s", code, body)
+		t.Fatalf("open link: status %d: %s", code, body)
 	}
 	return v, l
 }
 
-// stranger is somebody who has not opened the link.
-func stranger(t *testing.T, l *Listener) *visitor {
+// newVisitor returns a visitor that has not opened the link.
+func newVisitor(t *testing.T, l *Listener) *visitor {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func (v *visitor) send(method, path, body string, header ...string) (code int, a
 	for i := 0; i < len(header); i += 2 {
 		if header[i] == "Host" {
 			r.Host = header[i+1]
-			for _, c := range v.Jar.Cookies(&url.URL{Scheme: "http", Host: "127.0.0.1", Path: "/"}) { // the jar goes by the host
+			for _, c := range v.Jar.Cookies(&url.URL{Scheme: "http", Host: "127.0.0.1", Path: "/"}) { // the jar selects cookies by host
 				r.AddCookie(c)
 			}
 		}
@@ -81,7 +81,7 @@ func (v *visitor) send(method, path, body string, header ...string) (code int, a
 		v.t.Fatal(err)
 	}
 	if reply.Header.Get("Content-Security-Policy") != contentSecurityPolicy {
-		v.t.Errorf("%s has the policy %q", path, reply.Header.Get("Content-Security-Policy"))
+		v.t.Errorf("%s: Content-Security-Policy %q", path, reply.Header.Get("Content-Security-Policy"))
 	}
 	return reply.StatusCode, string(all)
 }
@@ -96,59 +96,59 @@ func (v *visitor) state() State {
 	return s
 }
 
-func TestALinkOpensThePageInOneBrowser(t *testing.T) {
+func TestLinkOpensPageInOneBrowser(t *testing.T) {
 	var links []string
-	v, l := open(t, newDesk(t), func(url string) { links = append(links, url) })
+	v, l := open(t, newStepped(t), func(url string) { links = append(links, url) })
 	for path, want := range map[string]string{"/": "<h1>volsim</h1>", "/page.js": "EventSource", "/page.css": "color-scheme"} {
 		if code, body := v.get(path); code != http.StatusOK || !strings.Contains(body, want) {
-			t.Errorf("%s is answered with %d, and has no %s", path, code, want)
+			t.Errorf("%s: status %d, want a body with %s", path, code, want)
 		}
 	}
 	if len(links) != 1 || links[0] != l.URL() {
-		t.Fatalf("the next link is told of as %v, and is %s", links, l.URL())
+		t.Fatalf("announced links %v, want %s", links, l.URL())
 	}
 	if code, _ := v.get(strings.TrimPrefix(l.URL(), v.url)); code != http.StatusOK || len(links) != 1 {
-		t.Errorf("who has the page uses a link up: %d, %v", code, links)
+		t.Errorf("an admitted browser redeemed a link: %d, %v", code, links)
 	}
-	other := stranger(t, l)
+	other := newVisitor(t, l)
 	for _, path := range []string{"/", "/state", "/page.js", "/changes", "/?token=", "/?token=0000"} {
-		if code, body := other.get(path); code != http.StatusForbidden || !strings.Contains(body, "opens the link that volsim serve has printed last") {
-			t.Errorf("a stranger gets %s: %d %s", path, code, body)
+		if code, body := other.get(path); code != http.StatusForbidden || !strings.Contains(body, "open the latest link printed by volsim serve") {
+			t.Errorf("%s without the link: status %d: %s", path, code, body)
 		}
 	}
 	if code, _ := other.send(http.MethodPost, "/do", "step"); code != http.StatusForbidden {
-		t.Errorf("a stranger moves the world: %d", code)
+		t.Errorf("operation without the link: status %d", code)
 	}
 	link := strings.TrimPrefix(l.URL(), other.url)
 	if code, _ := other.get(link); code != http.StatusOK {
-		t.Errorf("the second link is answered with %d", code)
+		t.Errorf("second link: status %d", code)
 	}
-	if code, _ := stranger(t, l).get(link); code != http.StatusForbidden {
-		t.Errorf("a link that was used is answered with %d", code)
+	if code, _ := newVisitor(t, l).get(link); code != http.StatusForbidden {
+		t.Errorf("used link: status %d", code)
 	}
 }
 
-func TestThePageIsForThisMachineByItsOwnName(t *testing.T) {
-	v, _ := open(t, newDesk(t), nil)
+func TestPageRequiresLoopbackHost(t *testing.T) {
+	v, _ := open(t, newStepped(t), nil)
 	for host, want := range map[string]int{
 		"127.0.0.1": 200, "localhost:8080": 200, "[::1]:1": 200, "::1": 200, "volsim.example": 403, "volsim.example:80": 403,
 		"127.0.0.1.example": 403, "localhost.example": 403, "192.0.2.1": 403,
 	} {
 		if code, _ := v.send(http.MethodGet, "/state", "", "Host", host); code != want {
-			t.Errorf("as %s it is answered with %d, want %d", host, code, want)
+			t.Errorf("host %s: status %d, want %d", host, code, want)
 		}
 	}
 	if code, _ := v.send(http.MethodPost, "/do", "rest", "Sec-Fetch-Site", "same-site"); code != http.StatusForbidden {
-		t.Errorf("another page of this machine moves the world: %d", code)
+		t.Errorf("operation from another local page: status %d", code)
 	}
 	if code, _ := v.send(http.MethodPost, "/do", "rest", "Origin", "http://127.0.0.1:1"); code != http.StatusForbidden {
-		t.Errorf("a page from elsewhere moves the world: %d", code)
+		t.Errorf("operation from another origin: status %d", code)
 	}
 }
 
-func TestAddressesThatAreNotLoopbackAreRefused(t *testing.T) {
+func TestListenRejectsNonLoopbackAddresses(t *testing.T) {
 	for _, addr := range []string{"0.0.0.0:0", "nowhere", ":0", "127.0.0.1", "example.org:80"} {
-		l, err := Listen(Config{World: newDesk(t), Addr: addr})
+		l, err := Listen(Config{World: newStepped(t), Addr: addr})
 		if err == nil {
 			l.Close()
 		}
@@ -158,30 +158,30 @@ func TestAddressesThatAreNotLoopbackAreRefused(t *testing.T) {
 	}
 }
 
-func TestThePageMovesTheWorld(t *testing.T) {
-	v, _ := open(t, newDesk(t), nil)
-	var done Result
+func TestPageExecutesOperations(t *testing.T) {
+	v, _ := open(t, newStepped(t), nil)
+	var result Result
 	for _, op := range []string{"create claim data 64Mi", "step"} {
 		code, body := v.send(http.MethodPost, "/do", op)
-		if err := json.Unmarshal([]byte(body), &done); err != nil || code != http.StatusOK {
+		if err := json.Unmarshal([]byte(body), &result); err != nil || code != http.StatusOK {
 			t.Fatalf("%s: %d: %v: %s", op, code, err, body)
 		}
 	}
-	if !done.Advanced || !strings.Contains(done.Message, "hears that claim default/data is there") {
-		t.Errorf("a step: %+v", done)
+	if !result.Advanced || !strings.Contains(result.Message, "hears that claim default/data is there") {
+		t.Errorf("step: %+v", result)
 	}
 	if got := v.state(); len(got.Controls.Ops) != 2 {
-		t.Errorf("what has been done: %v", got.Controls.Ops)
+		t.Errorf("operations: %v", got.Controls.Ops)
 	}
 	if code, body := v.get("/operations.txt"); code != http.StatusOK || body != "nodes: 2\ncreate claim data 64Mi\nstep\n" {
-		t.Errorf("the operations: %d %q", code, body)
+		t.Errorf("operations.txt: %d %q", code, body)
 	}
-	for i, path := range []string{"/back", "/again"} {
+	for i, path := range []string{"/undo", "/reset"} {
 		if code, body := v.send(http.MethodPost, path, ""); code != http.StatusOK {
 			t.Errorf("%s: %d: %s", path, code, body)
 		}
 		if got := len(v.state().Controls.Ops); got != 1-i {
-			t.Errorf("after %s, %d operations are left", path, got)
+			t.Errorf("after %s: %d operations remain", path, got)
 		}
 	}
 	for _, tt := range []struct {
@@ -191,7 +191,7 @@ func TestThePageMovesTheWorld(t *testing.T) {
 	}{
 		{"POST", "/do", "nonsense", 422, "want a verb"},
 		{"POST", "/do", strings.Repeat("x", 5000), 422, "at most 4096 bytes"},
-		{"POST", "/back", "", 422, "nothing has been done yet"},
+		{"POST", "/undo", "", 422, "nothing to undo"},
 		{"GET", "/diagram.svg?records=many", "", 422, "want a number"},
 		{"GET", "/diagram.svg?records=0", "", 422, "want a number"},
 		{"GET", "/do", "", 404, ""},
@@ -205,7 +205,7 @@ func TestThePageMovesTheWorld(t *testing.T) {
 }
 
 func TestTheDiagramGrows(t *testing.T) {
-	d := newDesk(t)
+	d := newStepped(t)
 	v, _ := open(t, d, nil)
 	draw := func(query string) string {
 		code, body := v.get("/diagram.svg" + query)
@@ -236,13 +236,13 @@ func TestTheDiagramGrows(t *testing.T) {
 	if last := draw("?records=10"); strings.Contains(last, "asks for 64Mi") {
 		t.Error("of the last records, all are drawn")
 	}
-	if strands := draw("?strands=true"); strands == draw("") {
-		t.Error("strands have no lanes of their own")
+	if tasks := draw("?tasks=true"); tasks == draw("") {
+		t.Error("tasks have no separate lanes")
 	}
 }
 
-func TestALateBrowserCatchesUp(t *testing.T) {
-	d := newDesk(t)
+func TestLateBrowserCatchesUp(t *testing.T) {
+	d := newStepped(t)
 	v, l := open(t, d, nil)
 	do(t, d, "create claim data 64Mi", "step 3")
 	reply, err := v.Get(v.url + "/changes")
@@ -260,19 +260,19 @@ func TestALateBrowserCatchesUp(t *testing.T) {
 		return "the end"
 	}
 	if got := next(); got != "2" || v.state().Version != 2 {
-		t.Errorf("after two operations it hears of %s, and the state is %d", got, v.state().Version)
+		t.Errorf("after two operations: version %s, state version %d", got, v.state().Version)
 	}
 	do(t, d, "step")
 	if got := next(); got != "3" {
-		t.Errorf("after one more it hears of %s", got)
+		t.Errorf("after another operation: version %s", got)
 	}
 	go func() { _ = l.Close() }()
 	if got := next(); got != "the end" {
-		t.Errorf("the server ends, and it hears of %s", got)
+		t.Errorf("after the server ended: version %s", got)
 	}
 }
 
-func TestALiveWorldIsShownAndCannotBeMoved(t *testing.T) {
+func TestLiveWorldIsReadOnly(t *testing.T) {
 	c, err := cluster.New(cluster.Config{Devices: cluster.Array, Records: 1000})
 	if err != nil {
 		t.Fatal(err)
@@ -297,15 +297,15 @@ func TestALiveWorldIsShownAndCannotBeMoved(t *testing.T) {
 	}
 	after := v.state()
 	if after.Controls != nil || after.Version <= before.Version || !strings.HasPrefix(stateOf(live, "claim default/data"), "Bound to") {
-		t.Errorf("its state is %+v", after)
+		t.Errorf("state %+v", after)
 	}
 	if len(after.Events) == 0 || after.Events[len(after.Events)-1].Object != "persistentvolumeclaim data" {
-		t.Errorf("the events are %+v", after.Events)
+		t.Errorf("events %+v", after.Events)
 	}
 	if code, body := v.get("/diagram.svg"); code != http.StatusOK || !strings.Contains(body, "claim default/data") {
 		t.Errorf("the diagram: %d: %s", code, body)
 	}
-	for _, path := range []string{"/do", "/back", "/again"} {
+	for _, path := range []string{"/do", "/undo", "/reset"} {
 		if code, body := v.send(http.MethodPost, path, "step"); code != http.StatusUnprocessableEntity || !strings.Contains(body, "volsim serve --by-hand") {
 			t.Errorf("%s: %d: %s", path, code, body)
 		}

@@ -10,28 +10,29 @@ import (
 
 const headerBytesMax = 64 << 10
 
-// Config is what Listen must be told.
+// A Config configures Listen.
 type Config struct {
 	World     World
-	Addr      string           // an address of loopback; "": a free port of 127.0.0.1
-	OnNewLink func(url string) // is told of the next link when one was opened; nil: nobody is
+	Addr      string           // loopback address; "" for a free port of 127.0.0.1
+	OnNewLink func(url string) // called with the next link after one was opened; may be nil
 }
 
-// Listener serves a page.
+// A Listener serves a page.
 type Listener struct {
 	url    string
 	guard  *guard
 	server *httpserver.Server
 }
 
-// Listen begins to serve. Close it. It fails where the address is not one of loopback, or is taken.
+// Listen starts serving. It returns an error if the address is not a loopback address or is in use.
+// Close the listener after use.
 func Listen(cfg Config) (*Listener, error) {
 	if cfg.Addr == "" {
 		cfg.Addr = "127.0.0.1:0"
 	}
 	host, _, err := net.SplitHostPort(cfg.Addr)
 	if err != nil || !isLoopback(host) {
-		return nil, fmt.Errorf("page on %s: want an address of loopback with a port, such as 127.0.0.1:8080 (0: a free one)", cfg.Addr)
+		return nil, fmt.Errorf("invalid page address %q: want a loopback address with a port, such as 127.0.0.1:8080 (port 0: any free port)", cfg.Addr)
 	}
 	socket, err := net.Listen("tcp", cfg.Addr)
 	if err != nil {
@@ -40,7 +41,7 @@ func Listen(cfg Config) (*Listener, error) {
 	addr := socket.Addr().(*net.TCPAddr)
 	port := strconv.Itoa(addr.Port)
 	l := &Listener{url: "http://" + net.JoinHostPort(addr.IP.String(), port) + "/"}
-	// Browsers keep cookies by the name of the machine, not by the port: each server has one of its own name.
+	// Browsers store cookies by host, not by port: each server needs its own cookie name.
 	l.guard = newGuard(newHandler(cfg.World), "volsim-"+port, func(token string) {
 		if cfg.OnNewLink != nil {
 			cfg.OnNewLink(l.link(token))
@@ -50,13 +51,13 @@ func Listen(cfg Config) (*Listener, error) {
 	return l, nil
 }
 
-// URL is the link that opens the page, in one browser.
+// URL returns the link that opens the page in one browser.
 func (l *Listener) URL() string { return l.link(l.guard.current()) }
 
 func (l *Listener) link(token string) string { return l.url + "?token=" + token }
 
-// Done yields the error that serving ended with before Close, if it does.
+// Done returns a channel that receives the error if serving fails before Close.
 func (l *Listener) Done() <-chan error { return l.server.Done() }
 
-// Close tells browsers to go, waits a moment for requests in flight, and closes all connections.
+// Close ends event streams, waits briefly for requests in flight, and closes all connections.
 func (l *Listener) Close() error { return l.server.Close() }

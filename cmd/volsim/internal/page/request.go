@@ -17,18 +17,19 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// requestBytesMax is how long the body of a request to the API may be: somewhat more than the API itself takes.
+// requestBytesMax is the maximum body size of an API request, slightly more than the API itself
+// accepts.
 const requestBytesMax = 4 << 20
 
-// request is one to the API that may write. It is kept, since what was done can be done again.
+// A request is an API request that may write. It is kept for replays.
 type request struct {
 	method, url string
 	header      http.Header
 	body        []byte
 }
 
-// ServeHTTP answers a request to the API of the present world. What it does takes effect at once, and is noted among the
-// operations if it writes; what only reads leaves no trace.
+// ServeHTTP handles an API request. Its effect is immediate. A writing request is recorded as an
+// operation; a reading one is not.
 func (d *Stepped) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.mu.Lock()
 	in := d.world
@@ -48,7 +49,7 @@ func (d *Stepped) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, requestBytesMax))
 		if err != nil {
-			http.Error(w, fmt.Sprintf("the body of the request: %v", err), http.StatusRequestEntityTooLarge)
+			http.Error(w, fmt.Sprintf("read request body: %v", err), http.StatusRequestEntityTooLarge)
 			return
 		}
 		c.request = &request{r.Method, r.URL.String(), r.Header.Clone(), body}
@@ -57,64 +58,65 @@ func (d *Stepped) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	in.api.ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerKey{}, c)))
 }
 
-// isBeyondRevision tells whether a request is for what comes after a revision that this world has not come to: one that was gone back from
-// had. Whoever asks has to list again.
+// isBeyondRevision reports whether a request refers to a revision that this world has not reached,
+// because the revision belonged to an undone world. The client must list again.
 func isBeyondRevision(r *http.Request, in *world) bool {
 	after, err := strconv.ParseInt(r.URL.Query().Get("resourceVersion"), 10, 64)
 	return r.Method == http.MethodGet && err == nil && after > in.session.Cluster().Server().Revision()
 }
 
-// writeExpired answers with 410.
+// writeExpired responds with 410 Gone.
 func writeExpired(w http.ResponseWriter, _ *http.Request) {
-	gone := apierrors.NewResourceExpired("the world was taken back to an earlier state: list again").Status()
+	gone := apierrors.NewResourceExpired("the world was reset to an earlier state: list again").Status()
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(int(gone.Code))
 	fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":%q,"message":%q,"reason":%q,"code":%d}`+"\n",
 		gone.Status, gone.Message, gone.Reason, gone.Code)
 }
 
-// replay does a request in another world. Nobody waits for the answer. The desk is locked.
+// replay executes the request in another world and discards the response. The Stepped world must be
+// locked.
 func (q *request) replay(in *world) {
 	c := &caller{world: in, agent: q.header.Get("User-Agent"), request: q}
 	r, err := http.NewRequestWithContext(context.WithValue(in.ctx, callerKey{}, c), q.method, q.url, bytes.NewReader(q.body))
 	if err != nil {
-		return // it was not a request the first time either
+		return // it was invalid the first time too
 	}
 	r.Header = q.header.Clone()
 	in.api.ServeHTTP(&discardResponse{header: http.Header{}}, r)
 }
 
-// discardResponse reads an answer.
+// A discardResponse is an http.ResponseWriter that discards the response.
 type discardResponse struct{ header http.Header }
 
 func (n *discardResponse) Header() http.Header         { return n.header }
 func (n *discardResponse) Write(p []byte) (int, error) { return len(p), nil }
 func (n *discardResponse) WriteHeader(int)             {}
 
-// callerKey is the key of a request's caller in its context.
+// callerKey is the context key of a request's caller.
 type callerKey struct{}
 
 func callerOf(r *http.Request) sim.Caller { return r.Context().Value(callerKey{}).(*caller) }
 
-// caller is the sim.Caller of one request: it acts when the world stands still.
+// A caller is the sim.Caller of one request. It acts between steps.
 type caller struct {
-	owner    *Stepped // nil: it is locked
+	owner    *Stepped // nil: already locked
 	world    *world
 	agent    string
-	request  *request // nil: it only reads
+	request  *request // nil: read-only request
 	recorded bool
 }
 
-// Now is the world's time.
+// Now returns the world's time.
 func (c *caller) Now() time.Time { return c.world.session.Cluster().Host().Now() }
 
-// Call lets a request take effect, and notes it if it writes.
+// Call executes an action at once, and records its request if it writes.
 func (c *caller) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	if c.owner != nil {
 		c.owner.mu.Lock()
 		defer c.owner.mu.Unlock()
 		if c.owner.world != c.world {
-			return trace.Outcome{Err: apierrors.NewServiceUnavailable("the world was taken back to an earlier state: ask again")}
+			return trace.Outcome{Err: apierrors.NewServiceUnavailable("the world was reset to an earlier state: retry")}
 		}
 	}
 	if c.request == nil || readVerbs[action.Verb] {
@@ -124,7 +126,7 @@ func (c *caller) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 	if !c.recorded {
 		c.recorded = true
 		c.world.requests[len(c.world.session.Ops())] = c.request
-		_ = c.world.session.Do(comment(c.agent, action)) // a comment is always right
+		_ = c.world.session.Do(comment(c.agent, action)) // a comment is always valid
 	}
 	if c.owner != nil {
 		c.owner.notify()
@@ -132,10 +134,10 @@ func (c *caller) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 	return out
 }
 
-// readVerbs are the verbs of requests that change nothing.
+// readVerbs are the verbs that change nothing.
 var readVerbs = map[string]bool{"get": true, "list": true, "watch": true}
 
-// comment is the line of a list of operations that tells of a request.
+// comment returns the comment line that represents a request in a list of operations.
 func comment(agent string, action trace.Action) string {
 	agent, _, _ = strings.Cut(agent, "/")
 	agent = strings.Map(func(r rune) rune {

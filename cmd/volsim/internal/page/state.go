@@ -13,61 +13,61 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// eventsMax is how many Kubernetes events a page shows at most: the last ones.
+// eventsMax is how many of the latest Kubernetes events a page shows.
 const eventsMax = 100
 
-// World is what a page shows. Methods may be called concurrently.
+// A World is what a page shows. Its methods are safe for concurrent use.
 type World interface {
-	// State tells how things are.
+	// State returns the current state.
 	State() State
-	// History is what has happened, to be drawn.
+	// History returns the actions to draw.
 	History() History
-	// Changes is the number of the present state, and a channel that is closed when there is another one.
+	// Changes returns the version of the state, and a channel that is closed at the next change.
 	Changes() (version int64, changed <-chan struct{})
 }
 
-// Stepper is a World that can be moved by hand. The errors say what is wrong with what was asked for.
+// A Stepper is a World that a page controls. Errors of its methods describe invalid requests.
 type Stepper interface {
 	World
-	Do(op string) (Result, error) // an operation of package session
-	Undo() (Result, error)        // all operations but the last, from the beginning
-	Reset() (Result, error)       // from the beginning
-	Ops() []string                // what has been done
+	Do(op string) (Result, error) // executes an operation of package session
+	Undo() (Result, error)        // replays all operations but the last
+	Reset() (Result, error)       // discards all operations
+	Ops() []string                // operations so far
 }
 
-// Result tells what an operation has come to.
+// A Result is the effect of an operation.
 type Result struct {
-	Advanced bool   `json:"moved"` // something has happened
-	Message  string `json:"told"`  // what, in plain words
+	Advanced bool   `json:"advanced"` // at least one step ran
+	Message  string `json:"message"`  // effect as text
 }
 
-// State is how things are.
+// A State is a snapshot of a world.
 type State struct {
-	Version  int64     `json:"version"` // the number of the state
-	Setup    string    `json:"made"`    // what the world is made of
-	Time     string    `json:"time"`    // since the world began: "1m30s"
+	Version  int64     `json:"version"` // version of the state
+	Setup    string    `json:"setup"`   // nodes and backend
+	Time     string    `json:"time"`    // since the start: "1m30s"
 	Objects  []Object  `json:"objects"`
-	Events   []Event   `json:"events"`         // Kubernetes events, the last one first
-	Controls *Controls `json:"hand,omitempty"` // of a world that is moved by hand only
+	Events   []Event   `json:"events"`             // Kubernetes events, latest first
+	Controls *Controls `json:"controls,omitempty"` // of a Stepped world only
 }
 
-// Object is one that is there, or that somebody believes to be.
+// An Object is an API object, or an object that still exists in a stale cache.
 type Object struct {
-	Key     string      `json:"key"`     // as "about" of the diagram takes it; "" where there is no diagram about it
+	Key     string      `json:"key"`     // "about" parameter of the diagram; "" if no diagram shows it
 	Name    string      `json:"name"`    // "claim default/data"
-	State   string      `json:"state"`   // as trace.State says it
+	State   string      `json:"state"`   // as trace.State returns it
 	Version string      `json:"version"` // its resourceVersion
-	Stale   []StaleCopy `json:"beliefs"` // of those who have not heard how it is
+	Stale   []StaleCopy `json:"stale"`   // outdated copies in caches
 }
 
-// StaleCopy is what a part of the world believes of an object that is not so any more.
+// A StaleCopy is an outdated copy of an object in the cache of a component.
 type StaleCopy struct {
-	Component string `json:"part"`
+	Component string `json:"component"`
 	State     string `json:"state"`
-	Version   string `json:"version"` // the resourceVersion of which it has heard; "": of none
+	Version   string `json:"version"` // its resourceVersion; "": the cache has no copy
 }
 
-// Event is a Kubernetes event.
+// An Event is a Kubernetes event.
 type Event struct {
 	Ago     string `json:"ago"` // "12s"
 	Warning bool   `json:"warning"`
@@ -78,10 +78,10 @@ type Event struct {
 	Count   int32  `json:"count"`
 }
 
-// resources are those of the life of a volume, as a page lists them.
+// resources are the listed resources, in order.
 var resources = []string{"persistentvolumeclaims", "persistentvolumes", "volumeattachments", "pods", "nodes"}
 
-// objectsOf are the objects of the life of a volume, as the API server has them.
+// objectsOf returns the API objects of the listed resources.
 func objectsOf(server *fake.Server) []Object {
 	all := []Object{}
 	for _, resource := range resources {
@@ -99,11 +99,11 @@ func objectsOf(server *fake.Server) []Object {
 	return all
 }
 
-// eventsOf are the last Kubernetes events, the last one first.
+// eventsOf returns the latest Kubernetes events, latest first.
 func eventsOf(server *fake.Server, now time.Time) []Event {
 	var stored []*corev1.Event
 	for _, obj := range server.List("events") {
-		if e, is := obj.(*corev1.Event); is {
+		if e, ok := obj.(*corev1.Event); ok {
 			stored = append(stored, e)
 		}
 	}
@@ -122,7 +122,7 @@ func eventsOf(server *fake.Server, now time.Time) []Event {
 	return all
 }
 
-// revision orders the versions of objects of one server: a longer number is a higher one.
+// revision returns a sort key for resource versions of one server.
 func revision(e *corev1.Event) string {
 	const width = 20
 	return strings.Repeat("0", max(0, width-len(e.ResourceVersion))) + e.ResourceVersion

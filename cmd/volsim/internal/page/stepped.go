@@ -15,26 +15,27 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// Stepped is a world that is moved by hand, by several hands: those of a page, and those of clients of its API server, whose
-// requests take effect at once. One thing happens at a time. It is the http.Handler of the API. Close it.
+// A Stepped world advances by operations of a page. It also serves the API: requests of API clients
+// take effect at once. Operations and requests are serialized. It implements http.Handler for the
+// API. Close it after use.
 type Stepped struct {
 	changeNotifier
 	headers session.Ops
 
 	mu    sync.Mutex
-	world *world // guarded by mu; nil: closed
+	world *world // guarded by mu; nil after Close
 }
 
-// world is one that was begun, and is another one's when somebody goes back.
+// A world is one incarnation of a Stepped world. Undo and Reset replace it.
 type world struct {
 	session  *session.Session
 	api      http.Handler
-	requests map[int]*request // those that wrote, by the operations that tell of them
-	ctx      context.Context  //nolint:containedctx // it is the world's life: watches end with it
+	requests map[int]*request // writing requests, by index of their operation
+	ctx      context.Context  //nolint:containedctx // lifetime of the world: ends its watches
 	end      context.CancelFunc
 }
 
-// NewStepped begins a world. headers say what it is made of, as in a list of operations: "nodes: 1".
+// NewStepped creates a world. The headers configure it, as in a list of operations: "nodes: 1".
 func NewStepped(headers ...string) (*Stepped, error) {
 	d := &Stepped{headers: headers}
 	var err error
@@ -42,7 +43,7 @@ func NewStepped(headers ...string) (*Stepped, error) {
 	return d, err
 }
 
-// begin makes a world in which nothing has been done.
+// begin creates a world without operations.
 func (d *Stepped) begin() (*world, error) {
 	s, err := d.headers.Play()
 	if err != nil {
@@ -61,17 +62,17 @@ func (w *world) close() error {
 	return w.session.Close()
 }
 
-// errClosed is the error of whoever comes too late.
-var errClosed = errors.New("the world has ended; start volsim serve again")
+// errClosed is returned after Close.
+var errClosed = errors.New("the world is closed; start volsim serve again")
 
-// Do does one operation.
+// Do executes one operation.
 func (d *Stepped) Do(op string) (Result, error) {
 	op = strings.TrimSpace(op)
 	switch {
 	case op == "":
-		return Result{}, errors.New("what is to be done? Say an operation, such as: create claim data 64Mi")
+		return Result{}, errors.New("no operation: enter one, such as: create claim data 64Mi")
 	case strings.ContainsAny(op, "\r\n"):
-		return Result{}, errors.New("one operation at a time, please: this is more than one line")
+		return Result{}, errors.New("more than one line: enter one operation at a time")
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,7 +88,7 @@ func (d *Stepped) Do(op string) (Result, error) {
 	return Result{Advanced: s.Steps() > before, Message: s.Last()}, nil
 }
 
-// Undo does all again, but for the last operation. Watches of the API end.
+// Undo replays all operations but the last. API watches end.
 func (d *Stepped) Undo() (Result, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -96,44 +97,45 @@ func (d *Stepped) Undo() (Result, error) {
 	}
 	ops := d.world.session.Ops()
 	if len(ops) == len(d.headers) {
-		return Result{}, errors.New("there is nothing to go back to: nothing has been done yet")
+		return Result{}, errors.New("nothing to undo: no operation yet")
 	}
 	last := len(ops) - 1
-	return Result{Advanced: true, Message: "without: " + ops[last]}, d.replay(last)
+	return Result{Advanced: true, Message: "undone: " + ops[last]}, d.replay(last)
 }
 
-// Reset begins the world again. Watches of the API end.
+// Reset discards all operations. API watches end.
 func (d *Stepped) Reset() (Result, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.world == nil {
 		return Result{}, errClosed
 	}
-	return Result{Advanced: true, Message: "from the beginning"}, d.replay(len(d.headers))
+	return Result{Advanced: true, Message: "reset"}, d.replay(len(d.headers))
 }
 
-// replay begins a new world, and does the operations up to a number. What went wrong then goes wrong again. d.mu is locked.
+// replay creates a new world and executes the first upTo operations. Errors repeat too. d.mu must
+// be held.
 func (d *Stepped) replay(upTo int) error {
-	was := d.world
-	now, err := d.begin()
+	old := d.world
+	fresh, err := d.begin()
 	if err != nil {
 		return err
 	}
-	for i, op := range was.session.Ops()[:upTo] {
-		switch made := was.requests[i]; {
+	for i, op := range old.session.Ops()[:upTo] {
+		switch request := old.requests[i]; {
 		case i < len(d.headers):
-		case made != nil:
-			made.replay(now)
+		case request != nil:
+			request.replay(fresh)
 		default:
-			_ = now.session.Do(op) // it was told of the first time
+			_ = fresh.session.Do(op) // the error was reported the first time
 		}
 	}
-	d.world = now
+	d.world = fresh
 	d.notify()
-	return was.close()
+	return old.close()
 }
 
-// Ops are what has been done: a session of package session.
+// Ops returns the operations so far, as input for package session.
 func (d *Stepped) Ops() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -143,20 +145,20 @@ func (d *Stepped) Ops() []string {
 	return d.world.session.Ops()
 }
 
-// Close ends the world, and the watches of its API.
+// Close ends the world and its API watches.
 func (d *Stepped) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.world == nil {
 		return nil
 	}
-	was := d.world
+	old := d.world
 	d.world = nil
 	d.notify()
-	return was.close()
+	return old.close()
 }
 
-// History is what has happened since the world was set up.
+// History returns the actions since the setup of the world.
 func (d *Stepped) History() History {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -164,14 +166,14 @@ func (d *Stepped) History() History {
 		return History{}
 	}
 	s := d.world.session
-	p := History{Records: s.Log().Records(), SetupEnd: s.Log().Steps() - len(s.Records())}
-	if broken := s.Violation(); broken != nil {
-		p.ViolationStep, p.Violation = broken.Step, fmt.Sprint(broken)
+	h := History{Records: s.Log().Records(), SetupEnd: s.Log().Steps() - len(s.Records())}
+	if violation := s.Violation(); violation != nil {
+		h.ViolationStep, h.Violation = violation.Step, fmt.Sprint(violation)
 	}
-	return p
+	return h
 }
 
-// State tells how things are.
+// State returns the current state.
 func (d *Stepped) State() State {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -187,7 +189,7 @@ func (d *Stepped) State() State {
 	}
 	for _, u := range s.StaleComponents() {
 		i := slices.IndexFunc(state.Objects, func(o Object) bool { return o.Name == u.Object })
-		if i < 0 { // it is not there any more, or of another kind
+		if i < 0 { // deleted, or of another resource
 			i = len(state.Objects)
 			state.Objects = append(state.Objects, Object{Name: u.Object, State: u.Actual})
 		}

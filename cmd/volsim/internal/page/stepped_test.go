@@ -20,7 +20,7 @@ import (
 	"github.com/volsim/volsim/explore/session"
 )
 
-func newDesk(t *testing.T) *Stepped {
+func newStepped(t *testing.T) *Stepped {
 	t.Helper()
 	d, err := NewStepped("nodes: 2")
 	if err != nil {
@@ -46,7 +46,7 @@ func do(t *testing.T, d *Stepped, ops ...string) Result {
 	return last
 }
 
-// clientOf is a client of the desk's API, by HTTP.
+// clientOf returns an HTTP client of the world's API.
 func clientOf(t *testing.T, d *Stepped) kubernetes.Interface {
 	t.Helper()
 	server := httptest.NewServer(d)
@@ -54,7 +54,7 @@ func clientOf(t *testing.T, d *Stepped) kubernetes.Interface {
 	return kubernetes.NewForConfigOrDie(&clientrest.Config{Host: server.URL, UserAgent: "kubectl/v1", QPS: -1})
 }
 
-// stateOf is the state of an object; "" if it is not there.
+// stateOf returns the state of an object, or "" if it does not exist.
 func stateOf(w World, name string) string {
 	for _, o := range w.State().Objects {
 		if o.Name == name {
@@ -64,43 +64,43 @@ func stateOf(w World, name string) string {
 	return ""
 }
 
-func TestWhatIsDoneIsSeen(t *testing.T) {
-	d := newDesk(t)
+func TestOperationsChangeTheState(t *testing.T) {
+	d := newStepped(t)
 	before, changed := d.Changes()
-	told := do(t, d, "create claim data 64Mi")
-	if told.Advanced || !strings.Contains(told.Message, "asks for 64Mi of storage") {
-		t.Errorf("creating a claim: %+v", told)
+	result := do(t, d, "create claim data 64Mi")
+	if result.Advanced || !strings.Contains(result.Message, "asks for 64Mi of storage") {
+		t.Errorf("create claim: %+v", result)
 	}
 	select {
 	case <-changed:
 	default:
-		t.Error("nobody is told that something has changed")
+		t.Error("no change notification")
 	}
 	s := d.State()
 	if s.Version <= before {
-		t.Errorf("the state's number is %d after %d", s.Version, before)
+		t.Errorf("version %d, want more than %d", s.Version, before)
 	}
 	if got := s.Objects[0]; got.Name != "claim default/data" || got.State != "Pending" || len(got.Stale) == 0 || got.Stale[0] != (StaleCopy{Component: "pvcontroller", State: "none"}) {
-		t.Errorf("the claim is %+v", got)
+		t.Errorf("claim: %+v", got)
 	}
 	first := s.Controls.Next[0]
 	if first.Task != "pvcontroller/cache persistentvolumeclaims" || first.Label != "the claim cache of pvcontroller" {
-		t.Errorf("next is %+v", first)
+		t.Errorf("next step: %+v", first)
 	}
 	if got := do(t, d, "step"); !got.Advanced {
-		t.Errorf("a step has moved nothing: %+v", got)
+		t.Errorf("step did not advance the world: %+v", got)
 	}
 	if got := do(t, d, "rest", "step"); got.Advanced || !strings.Contains(got.Message, "nothing is left to happen") {
-		t.Errorf("a step at rest: %+v", got)
+		t.Errorf("step at rest: %+v", got)
 	}
 }
 
-func TestWhatIsHeldCanBeReleased(t *testing.T) {
-	d := newDesk(t)
+func TestHeldTasksCanBeReleased(t *testing.T) {
+	d := newStepped(t)
 	do(t, d, "create claim data 64Mi", "hold provisioner", "hold pvcontroller/cache persistentvolumeclaims", "rest")
-	h := d.State().Controls
+	c := d.State().Controls
 	held := map[string]string{}
-	for _, o := range h.Next {
+	for _, o := range c.Next {
 		held[o.Task] = o.Held
 	}
 	want := map[string]string{
@@ -108,25 +108,25 @@ func TestWhatIsHeldCanBeReleased(t *testing.T) {
 		"provisioner/cache persistentvolumeclaims":  "provisioner",
 	}
 	if diff := cmp.Diff(want, held); diff != "" {
-		t.Errorf("what is held by what: %s", diff)
+		t.Errorf("held by: %s", diff)
 	}
 	for _, by := range held {
 		do(t, d, "release "+by)
 	}
 	do(t, d, "rest")
 	if got := stateOf(d, "claim default/data"); !strings.HasPrefix(got, "Bound") {
-		t.Errorf("released, and the claim is %q", got)
+		t.Errorf("claim after release: %q", got)
 	}
 }
 
-// Every button is an operation that is possible when it is shown.
-func TestWhatIsOfferedCanBeDone(t *testing.T) {
+// TestOfferedOperationsAreValid executes every operation that the page offers as a button.
+func TestOfferedOperationsAreValid(t *testing.T) {
 	begin := []string{"create claim data 64Mi", "create pod web data", "step 14"}
-	d := newDesk(t)
+	d := newStepped(t)
 	do(t, d, begin...)
-	h := d.State().Controls
-	ops := h.Other
-	for _, p := range h.Targets {
+	c := d.State().Controls
+	ops := c.Other
+	for _, p := range c.Targets {
 		for _, op := range p.Ops {
 			if !strings.HasSuffix(op, " behind") || strings.HasPrefix(op, "crash pvcontroller") {
 				ops = append(ops, op)
@@ -136,17 +136,17 @@ func TestWhatIsOfferedCanBeDone(t *testing.T) {
 			ops = append(ops, "hold "+p.Name)
 		}
 	}
-	for _, f := range h.Faults {
+	for _, f := range c.Faults {
 		ops = append(ops, "fail "+f, "fail "+f+" provisioner")
 	}
-	for _, o := range h.Next {
+	for _, o := range c.Next {
 		ops = append(ops, "step "+o.Task, "hold "+o.Task)
 		for _, f := range o.Faults {
 			ops = append(ops, "fail "+f+" "+strings.Split(o.Task, "/")[0])
 		}
 	}
 	if len(ops) < 60 {
-		t.Fatalf("only %d operations are offered: %v", len(ops), ops)
+		t.Fatalf("%d operations offered, want at least 60: %v", len(ops), ops)
 	}
 	for _, op := range ops {
 		do(t, d, op)
@@ -155,12 +155,12 @@ func TestWhatIsOfferedCanBeDone(t *testing.T) {
 		}
 	}
 	if got := d.State().Controls.Ops; cmp.Diff(begin, got) != "" {
-		t.Errorf("back to the beginning: %v", got)
+		t.Errorf("operations after undo: %v", got)
 	}
 }
 
-func TestTheDriverOfANodeIsListedWithIt(t *testing.T) {
-	for _, p := range newDesk(t).State().Controls.Targets {
+func TestDriverIsListedWithItsNode(t *testing.T) {
+	for _, p := range newStepped(t).State().Controls.Targets {
 		if p.Name == "node-1" {
 			if diff := cmp.Diff([]string{"reboot node-1", "lose node-1", "stop driver(node-1)"}, p.Ops); diff != "" {
 				t.Error(diff)
@@ -168,13 +168,13 @@ func TestTheDriverOfANodeIsListedWithIt(t *testing.T) {
 			return
 		}
 	}
-	t.Error("node-1 is not listed")
+	t.Error("node-1 not listed")
 }
 
-func TestBackIsAllButTheLastOperation(t *testing.T) {
-	d := newDesk(t)
-	if _, err := d.Undo(); err == nil || !strings.Contains(err.Error(), "nothing has been done yet") {
-		t.Errorf("back from the beginning: %v", err)
+func TestUndoReplaysAllButTheLastOperation(t *testing.T) {
+	d := newStepped(t)
+	if _, err := d.Undo(); err == nil || !strings.Contains(err.Error(), "nothing to undo") {
+		t.Errorf("undo without operations: %v", err)
 	}
 	ops := []string{"create claim data 64Mi", "step 20", "crash pvcontroller", "rest"}
 	do(t, d, ops[:3]...)
@@ -186,7 +186,7 @@ func TestBackIsAllButTheLastOperation(t *testing.T) {
 	}
 	got := d.History().Records
 	if len(got) != len(want) {
-		t.Fatalf("%d actions after going back, want %d", len(got), len(want))
+		t.Fatalf("%d actions after undo, want %d", len(got), len(want))
 	}
 	for i := range got {
 		if got[i].String() != want[i].String() {
@@ -194,18 +194,18 @@ func TestBackIsAllButTheLastOperation(t *testing.T) {
 		}
 	}
 	if now, _ := d.Changes(); now <= version {
-		t.Errorf("the state's number went from %d to %d", version, now)
+		t.Errorf("version went from %d to %d", version, now)
 	}
 	if _, err := d.Reset(); err != nil {
 		t.Fatal(err)
 	}
 	if got := d.State(); len(got.Controls.Ops) != 0 || stateOf(d, "claim default/data") != "" {
-		t.Errorf("from the beginning, there are %v and %v", got.Objects, got.Controls.Ops)
+		t.Errorf("after reset: objects %v, operations %v", got.Objects, got.Controls.Ops)
 	}
 }
 
-func TestBadOperationsSayWhatToDo(t *testing.T) {
-	d := newDesk(t)
+func TestInvalidOperationsReturnHelpfulErrors(t *testing.T) {
+	d := newStepped(t)
 	for op, want := range map[string]string{
 		"": "such as: create claim data 64Mi", "  ": "such as", "a\nb": "one operation at a time", "nonsense": "want a verb",
 		"crash nobody": "cannot happen now", "create claim data much": "size",
@@ -216,41 +216,41 @@ func TestBadOperationsSayWhatToDo(t *testing.T) {
 	}
 }
 
-func TestRequestsTakeEffectAtOnceAndNobodyHasHeard(t *testing.T) {
-	d := newDesk(t)
+func TestRequestsTakeEffectBeforeDeliveries(t *testing.T) {
+	d := newStepped(t)
 	client := clientOf(t, d)
 	before := len(d.History().Records)
 	if _, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := len(d.History().Records); got != before {
-		t.Errorf("a list left %d records", got-before)
+		t.Errorf("list added %d records", got-before)
 	}
 	if _, err := client.CoreV1().PersistentVolumeClaims("default").Create(t.Context(), cluster.NewClaim("data", "64Mi"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	s := d.State()
 	if got := s.Objects[0]; got.Name != "claim default/data" || len(got.Stale) == 0 {
-		t.Errorf("the claim is %+v", got)
+		t.Errorf("claim: %+v", got)
 	}
 	if diff := cmp.Diff([]string{"# kubectl: create claim default/data"}, s.Controls.Ops); diff != "" {
-		t.Errorf("what has been done: %s", diff)
+		t.Errorf("operations: %s", diff)
 	}
 	if !strings.Contains(s.Controls.Story, "asks for 64Mi of storage: claim default/data") {
-		t.Errorf("the story does not tell of it: %s", s.Controls.Story)
+		t.Errorf("not in the story: %s", s.Controls.Story)
 	}
 	do(t, d, "rest")
 	bound := stateOf(d, "claim default/data")
 	if !strings.HasPrefix(bound, "Bound to") {
-		t.Errorf("at rest the claim is %q", bound)
+		t.Errorf("claim at rest: %q", bound)
 	}
-	// What a client has done is done again.
+	// Undo replays requests of clients.
 	do(t, d, "create pod web data")
 	if _, err := d.Undo(); err != nil {
 		t.Fatal(err)
 	}
 	if got := stateOf(d, "claim default/data"); got != bound {
-		t.Errorf("after going back the claim is %q, want %q", got, bound)
+		t.Errorf("claim after undo: %q, want %q", got, bound)
 	}
 	for range 2 {
 		if _, err := d.Undo(); err != nil {
@@ -258,30 +258,30 @@ func TestRequestsTakeEffectAtOnceAndNobodyHasHeard(t *testing.T) {
 		}
 	}
 	if _, err := client.CoreV1().PersistentVolumeClaims("default").Get(t.Context(), "data", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("gone back from, the claim is there: %v", err)
+		t.Errorf("undone claim exists: %v", err)
 	}
 }
 
-func TestRefusedRequestsAreToldOf(t *testing.T) {
-	d := newDesk(t)
+func TestRejectedRequestsAreRecorded(t *testing.T) {
+	d := newStepped(t)
 	client := clientOf(t, d)
 	err := client.CoreV1().PersistentVolumeClaims("default").Delete(t.Context(), "none", metav1.DeleteOptions{})
 	if !apierrors.IsNotFound(err) {
-		t.Errorf("deleting what is not there: %v", err)
+		t.Errorf("delete missing claim: %v", err)
 	}
 	if diff := cmp.Diff([]string{"# kubectl: delete claim default/none"}, d.State().Controls.Ops); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestWatchesFollowAndEndWhenTheWorldDoes(t *testing.T) {
+func TestWatchesEndWithTheWorld(t *testing.T) {
 	for name, end := range map[string]func(*Stepped) error{
 		"close": (*Stepped).Close,
-		"back":  func(d *Stepped) error { _, err := d.Undo(); return err },
-		"again": func(d *Stepped) error { _, err := d.Reset(); return err },
+		"undo":  func(d *Stepped) error { _, err := d.Undo(); return err },
+		"reset": func(d *Stepped) error { _, err := d.Reset(); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t)
+			d := newStepped(t)
 			client := clientOf(t, d)
 			claims := client.CoreV1().PersistentVolumeClaims("default")
 			watch, err := claims.Watch(t.Context(), metav1.ListOptions{})
@@ -291,7 +291,7 @@ func TestWatchesFollowAndEndWhenTheWorldDoes(t *testing.T) {
 			defer watch.Stop()
 			do(t, d, "create claim data 64Mi", "rest")
 			for e := range watch.ResultChan() {
-				if c, is := e.Object.(*corev1.PersistentVolumeClaim); is && c.Status.Phase == corev1.ClaimBound {
+				if c, ok := e.Object.(*corev1.PersistentVolumeClaim); ok && c.Status.Phase == corev1.ClaimBound {
 					break
 				}
 			}
@@ -299,7 +299,7 @@ func TestWatchesFollowAndEndWhenTheWorldDoes(t *testing.T) {
 			if err := end(d); err != nil {
 				t.Fatal(err)
 			}
-			for range watch.ResultChan() { // it ends
+			for range watch.ResultChan() { // until it ends
 				continue
 			}
 			if name == "close" {
@@ -307,25 +307,25 @@ func TestWatchesFollowAndEndWhenTheWorldDoes(t *testing.T) {
 			}
 			_, err = claims.Watch(t.Context(), metav1.ListOptions{ResourceVersion: fmt.Sprint(latest)})
 			if !apierrors.IsResourceExpired(err) {
-				t.Errorf("a watch from revision %d, which is not there any more: %v", latest, err)
+				t.Errorf("watch from undone revision %d: %v", latest, err)
 			}
 		})
 	}
 }
 
-// Hands and clients do things at once; each of them takes effect, and the world is one that can be played again.
-func TestManyHandsAtOnce(t *testing.T) {
-	d := newDesk(t)
+// TestConcurrentOperationsAndRequests checks that all of them take effect and can be replayed.
+func TestConcurrentOperationsAndRequests(t *testing.T) {
+	d := newStepped(t)
 	client := clientOf(t, d)
 	var all sync.WaitGroup
-	const many = 12
+	const claims = 12
 	all.Go(func() {
 		for range 60 {
 			do(t, d, "step")
 		}
 	})
 	all.Go(func() {
-		for i := range many {
+		for i := range claims {
 			name := fmt.Sprintf("c%d", i)
 			if _, err := client.CoreV1().PersistentVolumeClaims("default").Create(t.Context(), cluster.NewClaim(name, "64Mi"), metav1.CreateOptions{}); err != nil {
 				t.Error(err)
@@ -351,7 +351,7 @@ func TestManyHandsAtOnce(t *testing.T) {
 	})
 	all.Go(func() {
 		defer cancel()
-		for range many {
+		for range claims {
 			if _, err := client.CoreV1().PersistentVolumes().List(t.Context(), metav1.ListOptions{}); err != nil {
 				t.Error(err)
 			}
@@ -359,41 +359,41 @@ func TestManyHandsAtOnce(t *testing.T) {
 	})
 	all.Wait()
 	do(t, d, "rest")
-	for i := range many {
+	for i := range claims {
 		if got := stateOf(d, fmt.Sprintf("claim default/c%d", i)); !strings.HasPrefix(got, "Bound") {
-			t.Errorf("claim %d is %q", i, got)
+			t.Errorf("claim %d: %q", i, got)
 		}
 	}
 	want := d.world.session.Log().Text()
-	do(t, d, "# and back")
+	do(t, d, "# undone")
 	if _, err := d.Undo(); err != nil {
 		t.Fatal(err)
 	}
 	if got := d.world.session.Log().Text(); got != want {
-		t.Errorf("done again, it is not the same: %s", cmp.Diff(want, got))
+		t.Errorf("replay differs: %s", cmp.Diff(want, got))
 	}
 }
 
-func TestAClosedDeskSaysSo(t *testing.T) {
-	d := newDesk(t)
+func TestClosedWorldReturnsErrors(t *testing.T) {
+	d := newStepped(t)
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Do("step"); err == nil || !strings.Contains(err.Error(), "start volsim serve again") {
-		t.Errorf("a step: %v", err)
+		t.Errorf("step: %v", err)
 	}
 	w := httptest.NewRecorder()
 	d.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/nodes", nil))
 	if w.Code != http.StatusServiceUnavailable {
-		t.Errorf("a request is answered with %d", w.Code)
+		t.Errorf("request: status %d", w.Code)
 	}
 	if got := d.State(); got.Controls != nil || len(got.Objects) != 0 {
-		t.Errorf("its state is %+v", got)
+		t.Errorf("state: %+v", got)
 	}
 }
 
-func TestOpsCanBePlayed(t *testing.T) {
-	d := newDesk(t)
+func TestOpsCanBeReplayed(t *testing.T) {
+	d := newStepped(t)
 	do(t, d, "create claim data 64Mi", "hold scheduler", "rest")
 	s, err := session.New(d.Ops()...).Play()
 	if err != nil {

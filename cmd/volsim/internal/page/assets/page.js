@@ -1,11 +1,11 @@
-// The page of a world: it draws the state that the server tells of, and sends what is to be done. What the server says is
-// text and stays text: nothing of it is ever read as HTML.
+// The page of a world: it draws the state of the server and sends operations. Texts of the server are never
+// interpreted as HTML.
 "use strict";
 
 const $ = id => document.getElementById(id);
 
-// make makes an element with attributes, and with texts or elements in it.
-function make(tag, attributes = {}, ...within) {
+// make creates an element with attributes and content.
+function make(tag, attributes = {}, ...content) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name === "onclick") {
@@ -14,59 +14,59 @@ function make(tag, attributes = {}, ...within) {
       element.setAttribute(name, value === true ? "" : value);
     }
   }
-  element.append(...within);
+  element.append(...content);
   return element;
 }
 
-// fill puts rows into a place, and the focus back to where it was: each thing that can have it has a data-key.
-function fill(place, rows) {
-  const key = place.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
-  place.replaceChildren(...rows);
+// fill replaces the rows of an element and preserves the focus. Focusable elements have a data-key.
+function fill(parent, rows) {
+  const key = parent.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
+  parent.replaceChildren(...rows);
   if (key !== undefined) {
-    [...place.querySelectorAll("[data-key]")].find(e => e.dataset.key === key)?.focus({ preventScroll: true });
+    [...parent.querySelectorAll("[data-key]")].find(e => e.dataset.key === key)?.focus({ preventScroll: true });
   }
 }
 
-// choices puts options into a select, and leaves chosen what was, if it is still there.
+// choices replaces the options of a select and keeps the selected value if possible.
 function choices(select, options) {
-  const was = select.value;
+  const previous = select.value;
   if ([...select.options].map(o => o.value + o.text).join("\n") === options.map(o => o.value + o.text).join("\n")) {
     return;
   }
   select.replaceChildren(...options.map(o => make("option", { value: o.value }, o.text)));
-  select.value = options.some(o => o.value === was) ? was : options[0]?.value ?? "";
+  select.value = options.some(o => o.value === previous) ? previous : options[0]?.value ?? "";
 }
 
-// ---- what is to be done
+// ---- operations
 
 let running = false;
 
-// send has the server do something, and says what came of it. It returns what was done, or null.
+// send posts a request and shows the resulting message. It returns the result, or null on error.
 async function send(path, body = "") {
   let reply;
   try {
     reply = await fetch(path, { method: "POST", body });
   } catch {
-    say("volsim serve does not answer: does it still run?", true);
+    showMessage("no response from volsim serve: check that it is running", true);
     return null;
   }
   if (!reply.ok) {
-    say((await reply.text()).trim(), true);
+    showMessage((await reply.text()).trim(), true);
     return null;
   }
-  const done = await reply.json();
-  say(done.told.trim(), false);
-  return done;
+  const result = await reply.json();
+  showMessage(result.message.trim(), false);
+  return result;
 }
 
-function say(words, wrong) {
-  $("said").textContent = words;
-  $("said").classList.toggle("wrong", wrong);
-  $("said").hidden = words === "";
-  $("said").scrollTop = $("said").scrollHeight; // how it ended matters most
+function showMessage(text, isError) {
+  $("message").textContent = text;
+  $("message").classList.toggle("error", isError);
+  $("message").hidden = text === "";
+  $("message").scrollTop = $("message").scrollHeight; // show the end
 }
 
-// act does operations one after the other, until one goes wrong. Somebody acts: nothing runs any more.
+// act executes operations in order until one fails. It pauses a run.
 async function act(...ops) {
   pause();
   for (const op of ops) {
@@ -76,17 +76,17 @@ async function act(...ops) {
   }
 }
 
-// run takes a step, waits, and takes another one, until nothing moves or somebody pauses.
+// run executes steps at the chosen speed until nothing is left to do or the user pauses.
 async function run() {
   running = true;
   $("run").disabled = true;
   $("pause").disabled = false;
   while (running) {
-    const done = await send("/do", "step");
-    if (done === null || !done.moved) {
+    const result = await send("/do", "step");
+    if (result === null || !result.advanced) {
       break;
     }
-    await new Promise(over => setTimeout(over, 1000 / 2 ** Number($("speed").value)));
+    await new Promise(resolve => setTimeout(resolve, 1000 / 2 ** Number($("speed").value)));
   }
   pause();
 }
@@ -101,9 +101,9 @@ $("step").onclick = () => act("step");
 $("rest").onclick = () => act("rest");
 $("run").onclick = run;
 $("pause").onclick = pause;
-$("back").onclick = () => { pause(); send("/back"); };
-$("again").onclick = () => { pause(); send("/again"); };
-$("hand").onsubmit = async event => {
+$("undo").onclick = () => { pause(); send("/undo"); };
+$("reset").onclick = () => { pause(); send("/reset"); };
+$("controls").onsubmit = async event => {
   event.preventDefault();
   pause();
   if (await send("/do", $("op").value) !== null) {
@@ -115,29 +115,29 @@ for (const example of $("begin").querySelectorAll("button")) {
 }
 $("fail").onsubmit = event => {
   event.preventDefault();
-  act(`fail ${$("fail-kind").value} ${$("fail-part").value}`.trim());
+  act(`fail ${$("fail-kind").value} ${$("fail-target").value}`.trim());
 };
 
-// ---- how things are
+// ---- state
 
-const seen = new Map(); // the version of each object when it was drawn last
+const drawn = new Map(); // last drawn version of each object
 
 function drawObjects(objects) {
   const rows = [];
   for (const o of objects) {
-    const changed = seen.size > 0 && seen.get(o.name) !== o.version;
+    const changed = drawn.size > 0 && drawn.get(o.name) !== o.version;
     rows.push(make("tr", { class: changed ? "object changed" : "object" },
-      make("td", { class: "name" }, o.name), make("td", {}, o.state === "none" ? "is gone" : o.state), make("td", { class: "version" }, o.version ? `rv ${o.version}` : "")));
-    for (const b of o.beliefs) {
-      const what = b.version ? [make("td", {}, `${b.part} believes`), make("td", {}, b.state), make("td", { class: "version" }, `rv ${b.version}`)]
-        : [make("td", { colspan: 3 }, `${b.part} has not heard of it`)];
-      rows.push(make("tr", { class: "belief" }, ...what));
+      make("td", { class: "name" }, o.name), make("td", {}, o.state === "none" ? "deleted" : o.state), make("td", { class: "version" }, o.version ? `rv ${o.version}` : "")));
+    for (const c of o.stale) {
+      const cells = c.version ? [make("td", {}, `stale in ${c.component}`), make("td", {}, c.state), make("td", { class: "version" }, `rv ${c.version}`)]
+        : [make("td", { colspan: 3 }, `not in the cache of ${c.component}`)];
+      rows.push(make("tr", { class: "stale" }, ...cells));
     }
   }
-  seen.clear();
-  objects.forEach(o => seen.set(o.name, o.version));
+  drawn.clear();
+  objects.forEach(o => drawn.set(o.name, o.version));
   fill($("objects"), rows);
-  $("nothing").hidden = objects.length > 0;
+  $("no-objects").hidden = objects.length > 0;
   choices($("about"), [{ value: "", text: "all objects" }, ...objects.filter(o => o.key).map(o => ({ value: o.key, text: o.name }))]);
 }
 
@@ -153,65 +153,65 @@ function drawNext(options) {
   const first = options.findIndex(o => o.held === "");
   fill($("next"), options.map((o, i) => {
     const hold = o.held === ""
-      ? make("button", { type: "button", class: "small", "data-key": `hold ${o.actor}`, title: "not before it is released", onclick: () => act(`hold ${o.actor}`) }, "hold")
-      : make("button", { type: "button", class: "small", "data-key": `hold ${o.actor}`, onclick: () => act(`release ${o.held}`) }, "release");
+      ? make("button", { type: "button", class: "small", "data-key": `hold ${o.task}`, title: "do not schedule until released", onclick: () => act(`hold ${o.task}`) }, "hold")
+      : make("button", { type: "button", class: "small", "data-key": `hold ${o.task}`, onclick: () => act(`release ${o.held}`) }, "release");
     const row = make("li", { class: o.held !== "" ? "held" : i === first ? "first" : null },
-      make("button", { type: "button", class: "act", "data-key": `step ${o.actor}`, title: `step ${o.actor}`, onclick: () => act(`step ${o.actor}`) },
-        make("span", { class: "who" }, o.who), " ", o.words, o.held !== "" ? " (held)" : ""), hold);
+      make("button", { type: "button", class: "act", "data-key": `step ${o.task}`, title: `step ${o.task}`, onclick: () => act(`step ${o.task}`) },
+        make("span", { class: "task" }, o.label), " ", o.description, o.held !== "" ? " (held)" : ""), hold);
     if (o.faults.length > 0) {
-      row.insertBefore(wrongs(o), hold);
+      row.insertBefore(faultSelect(o), hold);
     }
     return row;
   }));
-  $("still").hidden = options.length > 0;
+  $("no-steps").hidden = options.length > 0;
 }
 
-// wrongs lets the call of an option go wrong.
-function wrongs(option) {
-  const part = option.actor.split("/")[0];
-  const select = make("select", { class: "small", "data-key": `wrong ${option.actor}`, "aria-label": "how it goes wrong" },
-    make("option", { value: "" }, "goes wrong…"), ...option.faults.map(f => make("option", { value: f }, f)));
-  select.onchange = () => act(`fail ${select.value} ${part}`, `step ${option.actor}`);
+// faultSelect returns a select that injects a fault into the call of an option.
+function faultSelect(option) {
+  const component = option.task.split("/")[0];
+  const select = make("select", { class: "small", "data-key": `fault ${option.task}`, "aria-label": "fault" },
+    make("option", { value: "" }, "fail…"), ...option.faults.map(f => make("option", { value: f }, f)));
+  select.onchange = () => act(`fail ${select.value} ${component}`, `step ${option.task}`);
   return select;
 }
 
-const opened = new Set(); // parts of which all is shown
+const expanded = new Set(); // targets with all operations visible
 
-function drawParts(hand) {
-  fill($("parts"), hand.parts.map(p => {
+function drawTargets(controls) {
+  fill($("targets"), controls.targets.map(t => {
     const operation = op => {
-      const words = op.replace(` ${p.name}`, "").replace(/ (driver)\(.*\)/, " $1");
-      return make("button", { type: "button", class: "small", "data-key": op, title: op, onclick: () => act(op) }, words);
+      const label = op.replace(` ${t.name}`, "").replace(/ (driver)\(.*\)/, " $1");
+      return make("button", { type: "button", class: "small", "data-key": op, title: op, onclick: () => act(op) }, label);
     };
-    const plain = p.ops.filter(op => !/ behind$|^replicate |^relist /.test(op));
-    const rest = p.ops.filter(op => !plain.includes(op));
-    const buttons = plain.map(operation);
-    if (p.part) {
-      const op = `${p.held ? "release" : "hold"} ${p.name}`;
-      buttons.unshift(make("button", { type: "button", class: "small", "data-key": `hold ${p.name}`, title: op, onclick: () => act(op) }, p.held ? "release" : "hold"));
+    const common = t.ops.filter(op => !/ behind$|^replicate |^relist /.test(op));
+    const others = t.ops.filter(op => !common.includes(op));
+    const buttons = common.map(operation);
+    if (t.component) {
+      const op = `${t.held ? "release" : "hold"} ${t.name}`;
+      buttons.unshift(make("button", { type: "button", class: "small", "data-key": `hold ${t.name}`, title: op, onclick: () => act(op) }, t.held ? "release" : "hold"));
     }
-    if (rest.length > 0 && opened.has(p.name)) {
-      buttons.push(...rest.map(operation));
-    } else if (rest.length > 0) {
-      const open = () => { opened.add(p.name); drawParts(hand); };
-      buttons.push(make("button", { type: "button", class: "small", "data-key": `more ${p.name}`, title: `what else can befall ${p.name}`, onclick: open }, "…"));
+    if (others.length > 0 && expanded.has(t.name)) {
+      buttons.push(...others.map(operation));
+    } else if (others.length > 0) {
+      const open = () => { expanded.add(t.name); drawTargets(controls); };
+      buttons.push(make("button", { type: "button", class: "small", "data-key": `more ${t.name}`, title: `more events of ${t.name}`, onclick: open }, "…"));
     }
-    const down = p.ops.some(op => op === `start ${p.name}` || op === `recover ${p.name}`);
-    return make("tr", { class: (down ? "down " : "") + (p.held ? "held" : "") },
-      make("td", { class: "name" }, p.name + (down ? " is down" : "") + (p.held ? " is held" : "")), make("td", { class: "can" }, ...buttons));
+    const down = t.ops.some(op => op === `start ${t.name}` || op === `recover ${t.name}`);
+    return make("tr", { class: (down ? "down " : "") + (t.held ? "held" : "") },
+      make("td", { class: "name" }, t.name + (down ? " is down" : "") + (t.held ? " is held" : "")), make("td", { class: "can" }, ...buttons));
   }));
-  fill($("other"), hand.other.map(op => make("button", { type: "button", class: "small", "data-key": op, title: meaning(op), onclick: () => act(op) }, op)));
-  choices($("fail-part"), [{ value: "", text: "anybody" }, ...hand.parts.filter(p => p.part).map(p => ({ value: p.name, text: p.name }))]);
-  choices($("fail-kind"), hand.failures.map(f => ({ value: f, text: f })));
-  $("failing").textContent = hand.failing ? `The next call that can will go wrong: ${hand.failing}` : "";
-  $("failing").hidden = hand.failing === "";
+  fill($("other"), controls.other.map(op => make("button", { type: "button", class: "small", "data-key": op, title: meaning(op), onclick: () => act(op) }, op)));
+  choices($("fail-target"), [{ value: "", text: "any component" }, ...controls.targets.filter(t => t.component).map(t => ({ value: t.name, text: t.name }))]);
+  choices($("fail-kind"), controls.faults.map(f => ({ value: f, text: f })));
+  $("next-fault").textContent = controls.nextFault ? `Fault of the next matching call: ${controls.nextFault}` : "";
+  $("next-fault").hidden = controls.nextFault === "";
 }
 
 function meaning(op) {
   if (op === "tick") {
-    return "the clock goes on to the next timer, although something else could happen";
+    return "advance the clock to the next timer, before other steps";
   }
-  return op.startsWith("expire ") ? "the server forgets old events: whoever is behind has to list again" : op;
+  return op.startsWith("expire ") ? "compact the server's watch history: clients that lag behind must list again" : op;
 }
 
 function drawStory(story) {
@@ -233,30 +233,30 @@ function atEnd(panel) {
 }
 
 function draw(state) {
-  const hand = state.hand;
-  $("made").textContent = state.made;
-  $("time").textContent = state.time ? `${state.time} since the world began` : "";
-  for (const id of ["hand", "next-panel", "parts-panel", "who-believes", "tab-story"]) {
-    $(id).hidden = !hand;
+  const controls = state.controls;
+  $("setup").textContent = state.setup;
+  $("time").textContent = state.time ? `${state.time} since the start` : "";
+  for (const id of ["controls", "next-panel", "faults-panel", "stale-heading", "tab-story"]) {
+    $(id).hidden = !controls;
   }
-  $("live").hidden = Boolean(hand);
-  document.querySelector("main").classList.toggle("live", !hand);
-  if (!hand && $("live-events").hidden) { // there is room for them beside the objects
+  $("live").hidden = Boolean(controls);
+  document.querySelector("main").classList.toggle("live", !controls);
+  if (!controls && $("live-events").hidden) { // there is room next to the objects
     $("live-events").hidden = false;
     $("live-events").append(...$("events-panel").children);
     $("tab-events").hidden = true;
   }
   drawObjects(state.objects);
   drawEvents(state.events);
-  if (hand) {
-    drawNext(hand.next);
-    drawParts(hand);
-    drawStory(hand.story);
-    $("back").disabled = $("again").disabled = hand.ops.length === 0;
-    $("begin").hidden = hand.ops.length > 0;
-    $("diagram").hidden = hand.ops.length === 0;
-    $("broken").textContent = hand.broken ? `A rule is broken: ${hand.broken}` : "";
-    $("broken").hidden = hand.broken === "";
+  if (controls) {
+    drawNext(controls.next);
+    drawTargets(controls);
+    drawStory(controls.story);
+    $("undo").disabled = $("reset").disabled = controls.ops.length === 0;
+    $("begin").hidden = controls.ops.length > 0;
+    $("diagram").hidden = controls.ops.length === 0;
+    $("violation").textContent = controls.violation ? `Invariant violated: ${controls.violation}` : "";
+    $("violation").hidden = controls.violation === "";
   }
   document.body.dataset.version = state.version;
 }
@@ -265,12 +265,12 @@ function draw(state) {
 
 const canvas = $("diagram").attachShadow({ mode: "open" });
 
-// drawDiagram fetches the diagram and puts it in, its style beside it.
+// drawDiagram fetches the diagram and inserts it, with its style as a separate style sheet.
 async function drawDiagram() {
-  const query = new URLSearchParams({ records: $("records").value, about: $("about").value, strands: $("strands").checked });
+  const query = new URLSearchParams({ records: $("records").value, about: $("about").value, tasks: $("tasks").checked });
   const reply = await fetch(`/diagram.svg?${query}`);
   if (!reply.ok) {
-    say((await reply.text()).trim(), true);
+    showMessage((await reply.text()).trim(), true);
     return;
   }
   const [, before, style, after] = (await reply.text()).match(/^([^]*?)<style>([^]*?)<\/style>([^]*)$/);
@@ -280,13 +280,13 @@ async function drawDiagram() {
   canvas.adoptedStyleSheets = [sheet];
   const panel = $("diagram-panel");
   const follow = atEnd(panel);
-  canvas.replaceChildren(heads(picture), document.importNode(picture, true)); // in this order: heads takes its part away
+  canvas.replaceChildren(heads(picture), document.importNode(picture, true)); // heads must run first: it cuts the picture
   if (follow) {
     panel.scrollTop = panel.scrollHeight;
   }
 }
 
-// heads cuts the names above the lanes off a picture, so that they stay in sight when it is scrolled.
+// heads moves the lane names to a separate picture, which stays visible during scrolling.
 function heads(picture) {
   const [left, upper, width, whole] = picture.getAttribute("viewBox").split(" ").map(Number);
   const names = [...picture.querySelectorAll("text.text")];
@@ -312,7 +312,7 @@ function heads(picture) {
   return copy;
 }
 
-for (const id of ["records", "about", "strands"]) {
+for (const id of ["records", "about", "tasks"]) {
   $(id).onchange = () => refresh();
 }
 
@@ -337,8 +337,8 @@ for (const tab of tabs) {
   $(`tab-${tab}`).onkeydown = event => {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (by) {
-      const there = tabs.filter(t => !$(`tab-${t}`).hidden);
-      const to = there[(there.indexOf(tab) + by + there.length) % there.length];
+      const visible = tabs.filter(t => !$(`tab-${t}`).hidden);
+      const to = visible[(visible.indexOf(tab) + by + visible.length) % visible.length];
       show(to);
       $(`tab-${to}`).focus();
     }
@@ -346,19 +346,19 @@ for (const tab of tabs) {
 }
 show("diagram");
 
-// ---- what is new
+// ---- changes
 
-let drawing = false, stale = false;
+let drawing = false, outdated = false;
 
-// refresh draws what is so now. What changes meanwhile is drawn next: never two at once, and never more often than can be seen.
+// refresh draws the current state. Changes in the meantime are drawn afterwards, with a minimum interval.
 async function refresh() {
-  stale = true;
+  outdated = true;
   if (drawing) {
     return;
   }
   drawing = true;
-  while (stale) {
-    stale = false;
+  while (outdated) {
+    outdated = false;
     try {
       const reply = await fetch("/state");
       if (reply.ok) {
@@ -366,9 +366,9 @@ async function refresh() {
         await drawDiagram();
       }
     } catch {
-      break; // the server is gone: the stream of changes says so
+      break; // the stream of changes reports the lost connection
     }
-    await new Promise(over => setTimeout(over, 50));
+    await new Promise(resolve => setTimeout(resolve, 50));
   }
   drawing = false;
 }
