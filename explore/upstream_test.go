@@ -26,6 +26,9 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
+// resyncPeriod is the period in which upstream's controller lists all volumes again.
+const resyncPeriod = 15 * time.Second
+
 // upstreamFaults are what upstream's PersistentVolume controller does wrong. Each is a world in testdata/upstream, with the
 // schedule under which it goes wrong, and a controller that does as upstream does.
 var upstreamFaults = []upstreamFault{
@@ -218,8 +221,8 @@ func askingForEver(asUpstream bool) []cluster.Component {
 			for _, v := range all { // one, in these worlds
 				queue.Add(v.Name)
 			}
-			timer.Reset(pvcontroller.ResyncPeriod)
+			timer.Reset(resyncPeriod)
 		})
-		timer.Reset(pvcontroller.ResyncPeriod + time.Second)
+		timer.Reset(resyncPeriod + time.Second)
 	})
 }
