@@ -11,16 +11,17 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// When a claim is given up.
+// Rules about lost claims.
 var lostRules = []Rule{
 	{"I6", "a claim that is Lost though its volume is there", beginLost},
 }
 
-// beginLost: no controller marks a claim Lost while the server holds its volume with a claimRef that means the claim, or
-// with none, if the controller knew that volume when it took up the claim, or had not yet asked which volumes there are.
-// One whose cache is behind may; then the claim is found again, at the latest when nothing is left to happen.
+// beginLost checks that no controller marks a claim Lost while the server has its volume with the
+// claim's claimRef or without one. It violates the rule if it knew the volume at the begin of the
+// sync, or had not listed volumes yet. A controller with a cache that lags may mark it; then the
+// claim must recover, at the latest when the world is at rest.
 func beginLost(c *Checker) watcher {
-	lost := map[types.UID]*corev1.PersistentVolumeClaim{} // claims marked Lost though their volume was there
+	lost := map[types.UID]*corev1.PersistentVolumeClaim{} // claims marked Lost though their volume existed
 	return watcher{
 		writes: []string{"persistentvolumeclaims"},
 		write: func(r trace.Record) {
@@ -56,7 +57,7 @@ func beginLost(c *Checker) watcher {
 	}
 }
 
-// becameLost is the claim that a write made Lost; nil where it did not.
+// becameLost returns the claim that a write made Lost; nil if it did not.
 func becameLost(r trace.Record) *corev1.PersistentVolumeClaim {
 	if !tookEffect(r) {
 		return nil
@@ -71,7 +72,7 @@ func becameLost(r trace.Record) *corev1.PersistentVolumeClaim {
 	return after
 }
 
-// sortedClaims are the claims by namespace and name.
+// sortedClaims returns the claims by namespace and name.
 func sortedClaims(claims map[types.UID]*corev1.PersistentVolumeClaim) []*corev1.PersistentVolumeClaim {
 	return slices.SortedFunc(maps.Values(claims), func(a, b *corev1.PersistentVolumeClaim) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))

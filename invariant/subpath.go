@@ -12,19 +12,21 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// What containers have of volumes.
+// Rules about subPaths.
 var subPathRules = []Rule{
 	{"I40", "part of a volume at a container's path without the volume, or a container that starts without its part", nodeRule(beginSubPaths)},
 }
 
-// subPathMount is what the path of a container's part of a volume tells. index is that of the volumeMount.
+// A subPathMount is what the path of a container's subPath contains. index is that of the
+// volumeMount.
 type subPathMount struct {
 	podMount
 	container string
 	index     string
 }
 
-// subPathMountAt reads a path; false for one that is not "…/pods/<uid>/volume-subpaths/<volume>/<container>/<index>".
+// subPathMountAt parses a path; ok is false if it is not
+// "…/pods/<uid>/volume-subpaths/<volume>/<container>/<index>".
 func subPathMountAt(path string) (subPathMount, bool) {
 	_, rest, found := strings.Cut(path, "/pods/")
 	words := strings.Split(rest, "/")
@@ -34,7 +36,7 @@ func subPathMountAt(path string) (subPathMount, bool) {
 	return subPathMount{podMount{uid: words[0], volume: words[2]}, words[3], words[4]}, true
 }
 
-// podPathAt reads the path of a pod's volume, or of a container's part of it.
+// podPathAt parses the path of a pod's volume, or of a container's subPath of it.
 func podPathAt(path string) (podMount, bool) {
 	if p, ok := subPathMountAt(path); ok {
 		return p.podMount, true
@@ -42,8 +44,8 @@ func podPathAt(path string) (podMount, bool) {
 	return podMountAt(path)
 }
 
-// beginSubPaths: a part of a volume is bound, and stays bound, only while the volume is mounted for the pod, and is of that volume;
-// and when a pod says that its containers run, which did not before, they have all their parts.
+// beginSubPaths checks that a subPath is bound only while its volume is mounted for the pod, and is
+// of that volume. A pod that becomes Running must have all subPaths of its containers.
 func beginSubPaths(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
@@ -68,7 +70,7 @@ func beginSubPaths(c *Checker) watcher {
 	}
 }
 
-// checkSubPathBound looks at what was bound at a path on a node.
+// checkSubPathBound checks what was bound at a path on a node.
 func (c *Checker) checkSubPathBound(node, path string) {
 	p, ok := subPathMountAt(path)
 	if !ok {
@@ -93,7 +95,7 @@ func (c *Checker) checkSubPathBound(node, path string) {
 	}
 }
 
-// checkSubPathsUnbound looks for parts of a volume that was unmounted from a pod's path.
+// checkSubPathsUnbound reports bound subPaths of a volume that was unmounted from a pod's path.
 func (c *Checker) checkSubPathsUnbound(node, path string) {
 	at, ok := podMountAt(path)
 	if !ok {
@@ -110,7 +112,7 @@ func (c *Checker) checkSubPathsUnbound(node, path string) {
 	}
 }
 
-// checkSubPathsPresent reports the parts of volumes that a pod's containers are to have, and have not.
+// checkSubPathsPresent reports the missing subPaths of a pod's containers.
 func (c *Checker) checkSubPathsPresent(pod *corev1.Pod, report func(format string, a ...any)) {
 	bound := map[subPathMount]bool{}
 	for _, m := range c.Devices.Mounts(pod.Spec.NodeName) {
