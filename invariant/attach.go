@@ -18,12 +18,12 @@ import (
 // violate them.
 var attachRules = []Rule{
 	{"I15", "a volume for one node attached to two", nodeRule(beginOneNode)},
-	{"I16", "a volume taken away from a node that is well and has it mounted", nodeRule(beginMountedStays)},
+	{"I16", "a volume detached from a healthy node that has it mounted", nodeRule(beginMountedStays)},
 	{"I16b", "an attach of a volume for one node while it is, or may be, attached to another", nodeRule(beginAttachAfterDetach)},
-	{"I19", "a detach begun while the node is told that the volume is attached", nodeRule(beginWithdrawFirst)},
-	{"I20", "a node told that a volume is attached that is not", nodeRule(beginListedIsAttached)},
-	{"I21", "an attachment that does not have the name of its volume, driver and node", nodeRule(beginAttachmentName)},
-	{"I22", "a detach of what is attached and nobody wants detached", nodeRule(beginDetachAsked)},
+	{"I19", "a detach that begins while the node's status lists the volume as attached", nodeRule(beginWithdrawFirst)},
+	{"I20", "a node whose status lists a volume as attached that is not", nodeRule(beginListedIsAttached)},
+	{"I21", "an attachment whose name is not that of its volume, driver and node", nodeRule(beginAttachmentName)},
+	{"I22", "a detach whose attachment is not being deleted", nodeRule(beginDetachAsked)},
 }
 
 // unmountWait is how long the attach/detach controller waits for a node that is not ready, before
@@ -132,7 +132,7 @@ func beginMountedStays(c *Checker) watcher {
 			switch {
 			case absent || notReady && attachedForLong(attachmentOf(c.API, c.Devices.Driver(), at.handle, at.node)):
 			case notReady:
-				c.report("I16", "volume %s is detached from node %s, which is not ready, before its time; it is mounted there at %s",
+				c.report("I16", "volume %s is detached from node %s, which is not ready, too early; it is mounted there at %s",
 					at.handle, at.node, mounts[0].Path)
 			default:
 				c.report("I16", "volume %s is detached from node %s, which has it mounted at %s", at.handle, at.node, mounts[0].Path)
@@ -197,7 +197,7 @@ func beginAttachAfterDetach(c *Checker) watcher {
 					return
 				}
 				if others := nodes.add(a, v); len(others) > 0 && forOneNode(v) {
-					c.report("I16b", "volume %s, which is for one node, is to be attached to %s, but it still has an attachment to %s",
+					c.report("I16b", "volume %s, which is for one node, will be attached to %s, but it still has an attachment to %s",
 						v.Name, a.Spec.NodeName, strings.Join(others, " and "))
 				}
 			}
@@ -221,7 +221,7 @@ func beginWithdrawFirst(c *Checker) watcher {
 				return
 			}
 			if lists(node, uniqueVolume(v.Spec.CSI.Driver, v.Spec.CSI.VolumeHandle)) {
-				c.report("I19", "volume %s is to be detached from node %s, whose status still lists it as attached", v.Name, node.Name)
+				c.report("I19", "volume %s is being detached from node %s, whose status still lists it as attached", v.Name, node.Name)
 			}
 		},
 	}
@@ -246,11 +246,11 @@ func beginListedIsAttached(c *Checker) watcher {
 				}
 				switch a := attachmentOf(c.API, driver, handle, is.Name); {
 				case a == nil:
-					c.report("I20", "node %s is told that volume %s is attached, but there is no attachment", is.Name, handle)
+					c.report("I20", "node %s lists volume %s as attached, but there is no attachment", is.Name, handle)
 				case !a.Status.Attached:
-					c.report("I20", "node %s is told that volume %s is attached, but its attachment does not say so", is.Name, handle)
+					c.report("I20", "node %s lists volume %s as attached, but its attachment is not attached", is.Name, handle)
 				case a.DeletionTimestamp != nil:
-					c.report("I20", "node %s is told that volume %s is attached, but its attachment is being deleted", is.Name, handle)
+					c.report("I20", "node %s lists volume %s as attached, but its attachment is being deleted", is.Name, handle)
 				}
 			}
 		},
@@ -307,7 +307,7 @@ func beginDetachAsked(c *Checker) watcher {
 		call := deviceCallOf(r)
 		a := attachmentOf(c.API, c.Devices.Driver(), call.handle, call.node)
 		if a != nil && a.Status.Attached && a.DeletionTimestamp == nil {
-			c.report("I22", "volume %s is detached from node %s, but its attachment stands and nobody is deleting it", call.handle, call.node)
+			c.report("I22", "volume %s is detached from node %s, but its attachment is not being deleted", call.handle, call.node)
 		}
 	}}
 }

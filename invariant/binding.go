@@ -19,7 +19,7 @@ var bindingRules = []Rule{
 	{"I1", "two volumes bound to one claim", beginOneVolume},
 	{"I2", "a volume that passes from one claim to another without being free between", beginOneClaim},
 	{"I3", "a claim bound to a volume that is not bound to it", beginBoundBothWays},
-	{"I4", "a phase Bound that nothing bears out", beginBoundPhase},
+	{"I4", "a phase Bound without a binding", beginBoundPhase},
 	{"I7", "a binding or a volume's source that changes", beginImmutable},
 }
 
@@ -225,7 +225,7 @@ func holderOf(v *corev1.PersistentVolume) string {
 	ref := v.Spec.ClaimRef
 	switch {
 	case ref == nil:
-		return "which is nobody's"
+		return "which has no claimRef"
 	case ref.UID == "":
 		return "which is reserved by name alone, for " + ref.Namespace + "/" + ref.Name
 	default:

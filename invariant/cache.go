@@ -12,7 +12,7 @@ import (
 
 // Rules about caches and the store.
 var cacheRules = []Rule{
-	{"I34", "an object that goes back to an older version, in the store or in a cache", beginOrder},
+	{"I34", "an object that returns to an older version, in the store or in a cache", beginOrder},
 }
 
 // orderedResources are the resources whose commits are checked.
@@ -56,7 +56,7 @@ func (o *order) commit(e fake.Commit) {
 	}
 	o.revision = max(o.revision, e.Revision)
 	if was, ok := o.stored[key]; ok && (e.Before == nil || e.Before.GetResourceVersion() != strconv.FormatInt(was, 10)) {
-		o.c.report("I34", "%s was replaced at revision %d by a writer who had not read revision %d, which was stored", object, e.Revision, was)
+		o.c.report("I34", "%s was replaced at revision %d by a writer that had not read revision %d, which was stored", object, e.Revision, was)
 	}
 	o.stored[key] = e.Revision
 	if e.Type == "DELETED" {

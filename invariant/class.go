@@ -11,7 +11,7 @@ import (
 
 // Rules about the default class of a claim.
 var classRules = []Rule{
-	{"I13", "a claim's class overwritten, or one given to it that is not the default", beginClass},
+	{"I13", "a claim's class overwritten, or one assigned that is not the default", beginClass},
 }
 
 // defaults records which class is the default.
@@ -79,11 +79,11 @@ func beginClass(c *Checker) watcher {
 			case was != nil:
 				c.report("I13", "%s overwrote the class of claim %s, which was %q", r.Task, key, *was)
 			case annotated:
-				c.report("I13", "%s gave a class to claim %s, which has class %q by annotation", r.Task, key, beta)
+				c.report("I13", "%s assigned a class to claim %s, which has class %q by annotation", r.Task, key, beta)
 			case !d.ever[*is]:
-				c.report("I13", "%s gave class %s to claim %s, and it never was the default", r.Task, *is, key)
+				c.report("I13", "%s assigned class %s to claim %s, although it never was the default", r.Task, *is, key)
 			case *is != d.current() && c.knew(r, key, "storageclasses", d.revision):
-				c.report("I13", "%s gave class %s to claim %s, and knew that the default is %q", r.Task, *is, key, d.current())
+				c.report("I13", "%s assigned class %s to claim %s, although it knew that the default is %q", r.Task, *is, key, d.current())
 			}
 		},
 	}

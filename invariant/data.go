@@ -102,7 +102,7 @@ func (d *data) call(r trace.Record) {
 			d.report("I8", "%s %s the data of volume %s, which is claim %s/%s's", r.Task, call.verb, name, claim.Namespace, claim.Name)
 		}
 		if isRetained(v) && d.knewRetained(r, v, call.ofPlugin, !looked || last.retained) {
-			d.report("I8", "%s %s the data of volume %s, which is to be retained", r.Task, call.verb, name)
+			d.report("I8", "%s %s the data of volume %s, whose policy is Retain", r.Task, call.verb, name)
 		}
 	}
 }

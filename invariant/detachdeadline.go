@@ -112,7 +112,7 @@ func (l *detachDeadline) detachBegins(a *storagev1.VolumeAttachment) {
 		since = l.lastFault
 	}
 	if waited := l.Now().Sub(since); known && waited > detachWithin {
-		l.report("L4", "volume %s is to be detached from node %s only now, %v after the last pod there that needed it was gone",
+		l.report("L4", "volume %s is being detached from node %s only now, %v after the last pod there that needed it was gone",
 			v.Name, a.Spec.NodeName, waited)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // Rules about events for users.
 var eventRules = []Rule{
-	{"L9", "an event that is told over and over while nothing changes", beginEventRate},
+	{"L9", "an event repeated too often while nothing changes", beginEventRate},
 }
 
 // retryMax is the longest delay between retries that this rule expects: that of the scheduler.
@@ -80,7 +80,7 @@ func (e *eventRate) commit(commit fake.Commit) {
 	}
 	e.counts[key] = eventCount{change: e.changes, times: was.times + 1, last: at}
 	if rest := min(backoffAfter(was.times), retryMax); at.Sub(was.last)+time.Second < rest {
-		e.c.report("L9", "%s %s was told %d times of %q (%q) while nothing changed, the last time %v after the one before",
+		e.c.report("L9", "%s %s had %d events %q (%q) while nothing changed, the last one %v after the one before",
 			event.InvolvedObject.Kind, objectName(event.InvolvedObject), was.times+1, event.Reason, event.Message, at.Sub(was.last))
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // Rules about sizes.
 var expandRules = []Rule{
-	{"I33", "a claim that shrinks, or says to be larger than its volume is, or a volume that grows on a node before it does elsewhere", beginSizes},
+	{"I33", "a claim that shrinks or exceeds its volume, or a volume expanded on a node before its backend", beginSizes},
 }
 
 // provisionedBy annotates a volume with its provisioner.

@@ -19,7 +19,7 @@ func beginIdempotent(c *Checker) watcher {
 		writes: []string{"persistentvolumeclaims", "persistentvolumes"},
 		write: func(r trace.Record) {
 			if r.Err == nil && r.After == nil && strings.HasPrefix(r.Verb, "update") && c.controllers.includes(r) {
-				c.report("I14", "%s wrote %s as it was", r.Task, r.Object)
+				c.report("I14", "%s updated %s without a change", r.Task, r.Object)
 			}
 		},
 	}

@@ -16,8 +16,8 @@ import (
 
 // Rules about what claims and volumes must become once the world is at rest.
 var livenessRules = []Rule{
-	{"L1", "a claim that could have a volume and waits", beginServed},
-	{"L2", "a claim that should have gone, or a volume that should have been reclaimed", beginGone},
+	{"L1", "a claim that waits although a volume is available", beginServed},
+	{"L2", "a claim that should be gone, or a volume that should be reclaimed", beginGone},
 }
 
 // inTree is the prefix of provisioners that are compiled into the PersistentVolume controller, or
@@ -73,7 +73,7 @@ func (c *Checker) pendingPhase(v *corev1.PersistentVolume) string {
 	}
 	if refUID(v) == "" {
 		if v.Status.Phase != corev1.VolumeAvailable {
-			return fmt.Sprintf("is %s and is to be Available, since no claim has it", v.Status.Phase)
+			return fmt.Sprintf("is %s and must be Available, since no claim has it", v.Status.Phase)
 		}
 		return ""
 	}
@@ -82,7 +82,7 @@ func (c *Checker) pendingPhase(v *corev1.PersistentVolume) string {
 	case claim == nil || claim.Spec.VolumeName == "":
 		return "" // L2, or the claim must change first
 	case claim.Spec.VolumeName == v.Name && v.Status.Phase != corev1.VolumeBound:
-		return fmt.Sprintf("is %s and is to be Bound to claim %s/%s", v.Status.Phase, claim.Namespace, claim.Name)
+		return fmt.Sprintf("is %s and must be Bound to claim %s/%s", v.Status.Phase, claim.Namespace, claim.Name)
 	case claim.Spec.VolumeName != v.Name && !isSurplus(v):
 		return fmt.Sprintf("is reserved for claim %s/%s, which has volume %s", claim.Namespace, claim.Name, claim.Spec.VolumeName)
 	default:
@@ -102,9 +102,9 @@ func (c *Checker) pendingForClaim(claim *corev1.PersistentVolumeClaim, volumes [
 	v := c.volumeNamed(claim.Spec.VolumeName)
 	switch completed := metav1.HasAnnotation(claim.ObjectMeta, storagehelpers.AnnBindCompleted); {
 	case completed && v == nil:
-		return "is to be Lost: its volume is not there"
+		return "must be Lost: its volume does not exist"
 	case completed:
-		return "is to be Bound to volume " + v.Name + ", or Lost"
+		return "must be Bound to volume " + v.Name + ", or Lost"
 	case claim.Spec.VolumeName != "":
 		return c.pendingByName(claim, v)
 	}
@@ -112,12 +112,12 @@ func (c *Checker) pendingForClaim(claim *corev1.PersistentVolumeClaim, volumes [
 	for _, v := range volumes {
 		if ref := v.Spec.ClaimRef; ref != nil {
 			if storagehelpers.IsVolumeBoundToClaim(v, claim) && unsuitable(v, claim, class, false, true) == "" {
-				return "is to be Bound to volume " + v.Name + ", which is reserved for it"
+				return "must be Bound to volume " + v.Name + ", which is reserved for it"
 			}
 			continue
 		}
 		if !delayed && unsuitable(v, claim, class, false, false) == "" {
-			return "is to be Bound to volume " + v.Name + ", which suits it"
+			return "must be Bound to volume " + v.Name + ", which suits it"
 		}
 	}
 	return c.pendingByClass(claim)
@@ -131,7 +131,7 @@ func (c *Checker) pendingByName(claim *corev1.PersistentVolumeClaim, v *corev1.P
 		return ""
 	case v.Spec.ClaimRef == nil && unsuitable(v, claim, class, true, false) == "",
 		v.Spec.ClaimRef != nil && storagehelpers.IsVolumeBoundToClaim(v, claim):
-		return "is to be Bound to volume " + v.Name + ", which it asks for"
+		return "must be Bound to volume " + v.Name + ", which it asks for"
 	default:
 		return ""
 	}
@@ -145,7 +145,7 @@ func (c *Checker) pendingByClass(claim *corev1.PersistentVolumeClaim) string {
 			d.mark(obj.(*storagev1.StorageClass), false)
 		}
 		if d.current() != "" {
-			return "is to get the default class, " + d.current()
+			return "must get the default class, " + d.current()
 		}
 		return ""
 	}
@@ -158,7 +158,7 @@ func (c *Checker) pendingByClass(claim *corev1.PersistentVolumeClaim) string {
 	if !c.serves(class.Provisioner) || !isOffered(claim, class) {
 		return ""
 	}
-	return "is to get a volume from " + class.Provisioner
+	return "must get a volume from " + class.Provisioner
 }
 
 // isOffered reports whether a claim requests nothing that a provisioner may refuse permanently. A
@@ -190,7 +190,7 @@ func beginGone(c *Checker) watcher {
 		for _, obj := range c.API.List("persistentvolumeclaims") {
 			claim := obj.(*corev1.PersistentVolumeClaim)
 			if claim.DeletionTimestamp != nil && slices.Equal(claim.Finalizers, []string{finalizerClaim}) && !c.isUsed(claim) {
-				report("persistentvolumeclaims/"+claim.Namespace+"/"+claim.Name, "is being deleted, and nobody uses it")
+				report("persistentvolumeclaims/"+claim.Namespace+"/"+claim.Name, "is being deleted and not in use")
 			}
 		}
 		for _, obj := range c.API.List("persistentvolumes") {
@@ -224,7 +224,7 @@ func (c *Checker) pendingAfterRelease(v *corev1.PersistentVolume) string {
 	case claim != nil && (claim.Spec.VolumeName == "" || claim.Spec.VolumeName == v.Name || !isSurplus(v)):
 		return ""
 	case phase != corev1.VolumeReleased && phase != corev1.VolumeFailed:
-		return fmt.Sprintf("is %s and is to be Released: its claim is gone", phase)
+		return fmt.Sprintf("is %s and must be Released: its claim is gone", phase)
 	case phase == corev1.VolumeFailed, v.Annotations[storagehelpers.AnnMigratedTo] != "":
 		return ""
 	}
@@ -239,15 +239,15 @@ func (c *Checker) pendingByPolicy(v *corev1.PersistentVolume) string {
 		if c.isNamedByPod(v.Spec.ClaimRef) {
 			return "" // it waits for the pod
 		}
-		return "is Released and is to be recycled, or Failed"
+		return "is Released and must be recycled, or Failed"
 	case corev1.PersistentVolumeReclaimDelete:
 		driver, _ := identityOf(v)
 		maker := cmp.Or(provisionerOf(v), driver)
 		switch {
 		case c.serves(maker) && c.serves(cmp.Or(driver, maker)):
-			return "is Released and is to be deleted"
+			return "is Released and must be deleted"
 		case provisionerOf(v) == "" && v.Spec.CSI == nil, strings.HasPrefix(maker, inTree):
-			return "is Released and is to be Failed: nobody deletes it"
+			return "is Released and must be Failed: no component deletes it"
 		}
 	}
 	return ""

@@ -22,7 +22,7 @@ import (
 // ready must only lose its volumes.
 var nodeLivenessRules = []Rule{
 	{"L4", "an attachment that no pod of its node needs", nodeRule(beginDetached)},
-	{"L5", "a back end, attachments and nodes that do not agree about what is attached", nodeRule(beginAgreed)},
+	{"L5", "a backend, attachments and nodes that disagree about what is attached", nodeRule(beginAgreed)},
 	{"L6", "a mount or a directory for a pod that is gone", nodeRule(beginNoLeaks)},
 }
 
@@ -105,13 +105,13 @@ func (c *Checker) whyAttached(a *storagev1.VolumeAttachment, v *corev1.Persisten
 	case a.DeletionTimestamp != nil:
 		return fmt.Sprintf("it is being deleted, and waits for %v", a.Finalizers)
 	case node == nil:
-		return "the node is gone, and nobody has deleted it"
+		return "the node is gone, and the attachment was not deleted"
 	case slices.Contains(node.Status.VolumesInUse, name):
-		return "the node says that it uses it"
+		return "the node reports it in use"
 	case lists(node, name):
-		return "the node does not use it, and is told that it is attached"
+		return "the node does not use it, and lists it as attached"
 	default:
-		return "nobody knows of it"
+		return "no component knows of it"
 	}
 }
 
@@ -156,7 +156,7 @@ func (c *Checker) checkNodes(used volumeUsers, report func(object, why string)) 
 		for _, listed := range node.Status.VolumesAttached {
 			driver, handle, ok := splitUniqueVolume(listed.Name)
 			if a := attachmentOf(c.API, driver, handle, node.Name); ok && (a == nil || !a.Status.Attached) {
-				report("nodes/"+node.Name, fmt.Sprintf("is told that volume %s is attached, and no attachment says so", handle))
+				report("nodes/"+node.Name, fmt.Sprintf("lists volume %s as attached, and no attachment says so", handle))
 			}
 		}
 		if isReady(node) && c.Devices != nil {
@@ -167,7 +167,7 @@ func (c *Checker) checkNodes(used volumeUsers, report func(object, why string)) 
 		a := obj.(*storagev1.VolumeAttachment)
 		node, v := nodeNamed(c.API, a.Spec.NodeName), volumeOf(c.API, a)
 		if node != nil && v != nil && a.Status.Attached && !lists(node, uniqueVolume(v.Spec.CSI.Driver, v.Spec.CSI.VolumeHandle)) {
-			report("nodes/"+node.Name, fmt.Sprintf("is not told that volume %s is attached, as its attachment says", v.Name))
+			report("nodes/"+node.Name, fmt.Sprintf("does not list volume %s as attached, as its attachment says", v.Name))
 		}
 	}
 }
@@ -185,7 +185,7 @@ func (c *Checker) checkInUse(node *corev1.Node, used volumeUsers, report func(ob
 		if !ok || driver != c.Devices.Driver() || slices.Contains(needed, handle) || len(c.mountsOf(volumeOnNode{handle, node.Name})) > 0 {
 			continue
 		}
-		report("nodes/"+node.Name, fmt.Sprintf("says that it uses volume %s, which no pod needs and is not mounted", handle))
+		report("nodes/"+node.Name, fmt.Sprintf("reports volume %s in use, which no pod needs and is not mounted", handle))
 	}
 }
 
@@ -211,13 +211,13 @@ func (c *Checker) checkNeededAttached(used volumeUsers, report func(object, why 
 func whyNotAttached(a *storagev1.VolumeAttachment) string {
 	switch {
 	case a == nil:
-		return "nobody has asked for it"
+		return "no attachment exists"
 	case a.DeletionTimestamp != nil:
 		return "it is being detached"
 	case a.Status.AttachError != nil:
 		return a.Status.AttachError.Message
 	default:
-		return "the attacher has said nothing"
+		return "the attacher has reported nothing"
 	}
 }
 

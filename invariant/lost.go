@@ -13,7 +13,7 @@ import (
 
 // Rules about lost claims.
 var lostRules = []Rule{
-	{"I6", "a claim that is Lost though its volume is there", beginLost},
+	{"I6", "a claim marked Lost although its volume exists", beginLost},
 }
 
 // beginLost checks that no controller marks a claim Lost while the server has its volume with the
@@ -37,9 +37,9 @@ func beginLost(c *Checker) watcher {
 			key := claim.Namespace + "/" + claim.Name
 			switch {
 			case !c.hadListed(r, "persistentvolumes"):
-				c.report("I6", "%s marked claim %s Lost before it asked for the volumes, among which is the claim's, %s", r.Task, key, v.Name)
+				c.report("I6", "%s marked claim %s Lost before it listed volumes; the claim's volume is %s", r.Task, key, v.Name)
 			case c.knewFromSync(r, key, "persistentvolumes/"+v.Name, revisionOf(v.ResourceVersion)):
-				c.report("I6", "%s marked claim %s Lost, and knew that its volume %s is there", r.Task, key, v.Name)
+				c.report("I6", "%s marked claim %s Lost although it knew that its volume %s exists", r.Task, key, v.Name)
 			}
 		},
 		settled: func(report func(format string, a ...any)) {
@@ -50,7 +50,7 @@ func beginLost(c *Checker) watcher {
 				}
 				v := c.volumeNamed(now.Spec.VolumeName)
 				if v != nil && (v.Spec.ClaimRef == nil || refUID(v) == now.UID) {
-					report("claim %s/%s stays Lost, and its volume %s is there", now.Namespace, now.Name, v.Name)
+					report("claim %s/%s stays Lost although its volume %s exists", now.Namespace, now.Name, v.Name)
 				}
 			}
 		},

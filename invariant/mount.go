@@ -13,11 +13,11 @@ import (
 
 // Rules about mounts.
 var mountRules = []Rule{
-	{"I25", "a file of a volume that goes away", nodeRule(beginFilesStay)},
+	{"I25", "a file lost from a volume", nodeRule(beginFilesStay)},
 	{"I26", "a mount that a restarted kubelet has forgotten", nodeRule(beginReconstructed)},
 	{"I27", "a volume unmounted from a pod that runs, or a pod that runs without it", nodeRule(beginRunningKeeps)},
-	{"I35", "a mount of what the node has not said it uses, or was not told is attached", nodeRule(beginReportFirst)},
-	{"I36", "a volume that its node does not say it uses while it is mounted there", nodeRule(beginMountedInUse)},
+	{"I35", "a mount of a volume not reported in use, or never listed as attached", nodeRule(beginReportFirst)},
+	{"I36", "a mounted volume that its node does not report in use", nodeRule(beginMountedInUse)},
 	{"I37", "a volume mounted twice at the path of a pod, or at a path that is not its own", nodeRule(beginMountedOnce)},
 }
 
@@ -229,9 +229,9 @@ func beginReportFirst(c *Checker) watcher {
 			switch {
 			case node == nil || anew[call.node]:
 			case !slices.Contains(node.Status.VolumesInUse, uniqueVolume(c.Devices.Driver(), call.handle)):
-				c.report("I35", "volume %s is mounted on node %s, which has not said that it uses it", call.handle, call.node)
+				c.report("I35", "volume %s is mounted on node %s, which has not reported it in use", call.handle, call.node)
 			case !told[volumeOnNode{call.handle, call.node}]:
-				c.report("I35", "volume %s is mounted on node %s, which was not told that it is attached", call.handle, call.node)
+				c.report("I35", "volume %s is mounted on node %s, which never listed it as attached", call.handle, call.node)
 			}
 		},
 	}
@@ -252,7 +252,7 @@ func beginMountedInUse(c *Checker) watcher {
 			}
 			for _, handle := range dropped(was, e.After.(*corev1.Node), c.Devices.Driver()) {
 				if mounts := c.mountsOf(volumeOnNode{handle, was.Name}); len(mounts) > 0 {
-					c.report("I36", "node %s does not say any more that it uses volume %s, which is mounted at %s", was.Name, handle, mounts[0].Path)
+					c.report("I36", "node %s no longer reports volume %s in use, which is mounted at %s", was.Name, handle, mounts[0].Path)
 				}
 			}
 		},
@@ -274,7 +274,7 @@ func beginMountedOnce(c *Checker) watcher {
 			c.report("I37", "volume %s is published on node %s at %s, which is not the path of a pod's volume", call.handle, call.node, call.path)
 		}
 		if n := len(mountsAt(c.Devices.Mounts(call.node), call.path)); n > 1 {
-			c.report("I37", "volume %s is published on node %s at %s, where %d things are mounted now", call.handle, call.node, call.path, n)
+			c.report("I37", "volume %s is published on node %s at %s, where there are %d mounts now", call.handle, call.node, call.path, n)
 		}
 	}}
 }

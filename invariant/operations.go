@@ -19,9 +19,9 @@ import (
 
 // Rules about retries of operations.
 var operationRules = []Rule{
-	{"I23", "an operation begun again sooner than half a second after it failed", nodeRule(beginShortestBackoff)},
-	{"I23b", "an operation begun again before its back-off, which doubles with each failure", nodeRule(beginBackoff)},
-	{"L7", "an operation that failed, is wanted, and is not tried again", nodeRule(beginTriedAgain)},
+	{"I23", "an operation retried less than half a second after it failed", nodeRule(beginShortestBackoff)},
+	{"I23b", "an operation retried before its back-off, which doubles with each failure", nodeRule(beginBackoff)},
+	{"L7", "a failed operation that is still needed and not retried", nodeRule(beginTriedAgain)},
 }
 
 // The back-off of operations, independent of the code under test so that errors in it are detected.
@@ -152,7 +152,7 @@ func (b *backoff) checkStart(o operation, what string, at time.Duration) {
 		return
 	}
 	if wait := b.wait(f.failures); at < f.at+wait {
-		b.c.report(b.id, "%s: %s was tried again %v after it had failed (%d in succession); it is to rest for %v",
+		b.c.report(b.id, "%s: %s was retried %v after it had failed (%d in a row); its back-off is %v",
 			o.component, what, at-f.at, f.failures, wait)
 	}
 }
@@ -315,7 +315,7 @@ func beginTriedAgain(c *Checker) watcher {
 			}) {
 				r := last[d]
 				if object := c.waitingObject(driverCallOf(r)); object != "" {
-					report(object, fmt.Sprintf("waits for %s, which failed at %v (%v) and was not tried again", r.Verb, r.At, r.Err))
+					report(object, fmt.Sprintf("waits for %s, which failed at %v (%v) and was not retried", r.Verb, r.At, r.Err))
 				}
 			}
 		},

@@ -17,7 +17,7 @@ import (
 
 // Rules about the owners of files.
 var ownershipRules = []Rule{
-	{"I39", "a file given to a group for which nobody may change the volume's files", nodeRule(beginOwnership)},
+	{"I39", "a file whose group changed although no pod allows it", nodeRule(beginOwnership)},
 }
 
 // An ownerLister is a Devices that also returns the owners of the files in volumes.
@@ -174,7 +174,7 @@ func (o *ownership) check(handle string) {
 		groups[path] = group
 		before, known := was[path]
 		if known && before != group && !slices.Contains(slices.Collect(maps.Values(o.allowed[handle])), int64(group)) {
-			o.report("I39", "%s of volume %s (%s), which was group %d's, was given to group %d, for no pod that may have that",
+			o.report("I39", "%s of volume %s (%s), which belonged to group %d, now belongs to group %d, and no pod allows that",
 				path, handle, o.names[handle], before, group)
 		}
 	}

@@ -66,18 +66,18 @@ func PendingObjects(api *fake.Server) []PendingObject {
 func pendingForVolume(api *fake.Server, volume *corev1.PersistentVolume) (rule, why string) {
 	switch volume.Status.Phase {
 	case corev1.VolumePending:
-		return "L1", "is to be made available, or bound"
+		return "L1", "must become Available or Bound"
 	case corev1.VolumeBound:
 		ref := volume.Spec.ClaimRef
 		if ref == nil {
-			return "L2", "is to be made available"
+			return "L2", "must become Available"
 		}
 		if claim, ok := api.Get("persistentvolumeclaims", ref.Namespace, ref.Name); !ok || claim.GetUID() != ref.UID {
-			return "L2", "is to be released"
+			return "L2", "must be released"
 		}
 	case corev1.VolumeReleased:
 		if volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
-			return "L2", "is to be reclaimed"
+			return "L2", "must be reclaimed"
 		}
 	}
 	if volume.DeletionTimestamp != nil {

@@ -142,7 +142,7 @@ func (u *users) checkClaim(r trace.Record, before *corev1.PersistentVolumeClaim)
 	switch pod := u.using(before, revision); {
 	case pod == nil:
 	case asked:
-		u.report("I28", "%s let claim %s/%s go, and knew that pod %s on %s uses it",
+		u.report("I28", "%s let claim %s/%s go although it knew that pod %s on %s uses it",
 			r.Task, before.Namespace, before.Name, pod.Name, pod.Spec.NodeName)
 	default:
 		u.report("I28", "%s let claim %s/%s go without asking which pods there are, and pod %s on %s uses it",

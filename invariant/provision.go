@@ -12,7 +12,7 @@ import (
 
 // Rules about provisioning.
 var provisionRules = []Rule{
-	{"I10", "a claim for which two volumes are made", beginOneProvision},
+	{"I10", "a claim for which two volumes are provisioned", beginOneProvision},
 }
 
 // namePrefix is the prefix of the name of a provisioned volume; the claim's UID follows.
@@ -43,7 +43,7 @@ func beginOneProvision(c *Checker) watcher {
 		makers[componentOf(r.Task)] = true
 		claim := claims[types.UID(strings.TrimPrefix(call.name, namePrefix))]
 		if !strings.HasPrefix(call.name, namePrefix) || claim == "" {
-			c.report("I10", "%s asked for a volume named %q, which is the name of no claim's volume", r.Task, call.name)
+			c.report("I10", "%s requested a volume named %q, which belongs to no claim", r.Task, call.name)
 			return
 		}
 		if path := call.path; path != "" && !slices.Contains(made[call.name], path) {
@@ -64,7 +64,7 @@ func beginOneProvision(c *Checker) watcher {
 		case v.Name != namePrefix+string(uid):
 			c.report("I10", "%s created PersistentVolume %s for the claim with UID %q", r.Task, v.Name, uid)
 		case held && is.Name != v.Name:
-			c.report("I10", "%s created PersistentVolume %s for volume %s, which was made as %s", r.Task, v.Name, is.Handle, is.Name)
+			c.report("I10", "%s created PersistentVolume %s for volume %s, which was provisioned as %s", r.Task, v.Name, is.Handle, is.Name)
 		}
 	}
 	return w

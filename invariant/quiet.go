@@ -8,7 +8,7 @@ import (
 
 // Rules about a world at rest.
 var quietRules = []Rule{
-	{"L8", "a request to the API server when nothing is left to do", beginQuiet},
+	{"L8", "an API request when nothing is left to do", beginQuiet},
 }
 
 // beginQuiet checks that no component makes API requests while resyncs run in a world at rest.

@@ -14,10 +14,10 @@ import (
 
 // Rules about the reclaim of volumes.
 var reclaimRules = []Rule{
-	{"I8", "a volume released or its data deleted that a claim still has, or that is to be retained", beginData},
-	{"I9", "a PersistentVolume deleted whose volume was not", beginDeletedFirst},
-	{"I11", "a volume without its PersistentVolume, or the other way round, at rest", beginAccounted},
-	{"I12", "the finalizer of a provisioned volume taken off, or never put on, before its data is gone", beginFinalizer},
+	{"I8", "a volume released or its data deleted while a claim has it, or against policy Retain", beginData},
+	{"I9", "a PersistentVolume deleted before its volume", beginDeletedFirst},
+	{"I11", "a volume without its PersistentVolume at rest, or vice versa", beginAccounted},
+	{"I12", "the finalizer of a provisioned volume removed, or never added, before its data is gone", beginFinalizer},
 }
 
 // byHandle maps a handleKey to the names of its PersistentVolumes.
@@ -118,7 +118,7 @@ func beginFinalizer(c *Checker) watcher {
 		d.handles.observe(before, after)
 		if after == nil {
 			if !kept[before.UID] && !other[before.UID] && !d.done[before.UID] && provisionerOf(before) != "" && c.holds(before) {
-				c.report("I12", "volume %s went without ever having had a finalizer, and its data is still there", before.Name)
+				c.report("I12", "volume %s was deleted without ever having had a finalizer, and its data still exists", before.Name)
 			}
 			return
 		}
@@ -141,7 +141,7 @@ func beginFinalizer(c *Checker) watcher {
 			return
 		}
 		if f := lostFinalizer(before.Finalizers, finalizersAfter(r)); f != "" {
-			c.report("I12", "%s took finalizer %s off volume %s, whose data is still there", r.Task, f, after.Name)
+			c.report("I12", "%s removed finalizer %s from volume %s, whose data still exists", r.Task, f, after.Name)
 		}
 	}
 	return w
@@ -213,7 +213,7 @@ func (a *accounting) settle(report func(format string, args ...any)) {
 		driver, handle := identityOf(v)
 		spared := a.erased[handleKey(v)] && v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete
 		if a.backend(driver) != nil && !a.holds(v) && provisionerOf(v) == driver && v.DeletionTimestamp == nil && !spared {
-			report("PersistentVolume %s stands for volume %s, which is not there", v.Name, handle)
+			report("PersistentVolume %s refers to volume %s, which does not exist", v.Name, handle)
 		}
 	}
 	for b := range a.backends() {

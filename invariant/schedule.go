@@ -23,10 +23,10 @@ import (
 // Rules about scheduling.
 var scheduleRules = []Rule{
 	{"I29", "a pod that mounts, for its ephemeral volume, a claim that is not its own", nodeRule(beginOwnClaim)},
-	{"I30", "a pod put on a node that its volume cannot be used on", beginReachableVolumes},
+	{"I30", "a pod assigned to a node on which its volume cannot be used", beginReachableVolumes},
 	{"I31", "more volumes on a node than its driver can attach", nodeRule(beginAttachLimit)},
 	{"I32", "a ReadWriteOncePod claim mounted for two pods", nodeRule(beginOnePod)},
-	{"L3", "a claim for which a node was selected, and that is not bound", beginSelectedBound},
+	{"L3", "a claim with a selected node that is not bound", beginSelectedBound},
 }
 
 // podKeys maps UIDs to pods.
@@ -83,7 +83,7 @@ func beginOwnClaim(c *Checker) watcher {
 				return
 			}
 			if usesEphemeral(pod, claim.Name) && !metav1.IsControlledBy(claim, pod) {
-				c.report("I29", "pod %s/%s mounts volume %s of claim %s, which bears the name of its ephemeral volume but is not its own",
+				c.report("I29", "pod %s/%s mounts volume %s of claim %s, which has the name of its ephemeral volume but is not its own",
 					pod.Namespace, pod.Name, volume, claim.Name)
 			}
 		},
@@ -179,7 +179,7 @@ func (c *Checker) checkReachable(pod *corev1.Pod, unsteady map[string]bool) {
 			continue
 		}
 		if err := storagehelpers.CheckNodeAffinity(v, node.GetLabels()); err != nil {
-			c.report("I30", "pod %s/%s was put on node %s, where volume %s of claim %s cannot be used: %v",
+			c.report("I30", "pod %s/%s was assigned to node %s, where volume %s of claim %s cannot be used: %v",
 				pod.Namespace, pod.Name, pod.Spec.NodeName, v.Name, ref.Name, err)
 		}
 	}
@@ -250,7 +250,7 @@ func (c *Checker) checkLimit(pod *corev1.Pod, driver string, limit int) {
 		}
 	}
 	if len(after) > limit && len(after) > len(before) {
-		c.report("I31", "pod %s/%s was put on node %s, which has %d volumes of %s now and can have %d",
+		c.report("I31", "pod %s/%s was assigned to node %s, which has %d volumes of %s now and can have %d",
 			pod.Namespace, pod.Name, pod.Spec.NodeName, len(after), driver, limit)
 	}
 }
@@ -333,7 +333,7 @@ func beginSelectedBound(c *Checker) watcher {
 				continue
 			}
 			report(path.Join("persistentvolumeclaims", claim.Namespace, claim.Name),
-				fmt.Sprintf("is not bound, though node %s is selected for it", node))
+				fmt.Sprintf("is not bound although node %s is selected for it", node))
 		}
 	}}
 }

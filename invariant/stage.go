@@ -10,7 +10,7 @@ import (
 // Rules about the order of attach, stage and publish, and about the content of paths.
 var stageRules = []Rule{
 	{"I17", "a volume staged before it is attached, published before it is staged, or unstaged before it is unpublished", nodeRule(beginStageOrder)},
-	{"I18", "a path at which another volume lies than the one it is for", nodeRule(beginPathIdentity)},
+	{"I18", "a path at which another volume than its own is mounted", nodeRule(beginPathIdentity)},
 }
 
 // stageOrder is the state of I17.
@@ -55,7 +55,7 @@ func (o *stageOrder) stage(r trace.Record, at volumeOnNode) {
 		o.report("I17", "volume %s is staged on node %s, to which it is not attached", at.handle, at.node)
 	}
 	if o.staged[at] {
-		o.report("I17", "volume %s is staged on node %s a second time, though it was told to be staged", at.handle, at.node)
+		o.report("I17", "volume %s is staged on node %s again, although it was already staged", at.handle, at.node)
 	}
 	if r.Err == nil {
 		o.staged[at] = true
@@ -110,7 +110,7 @@ func beginPathIdentity(c *Checker) watcher {
 		call := deviceCallOf(r)
 		for _, m := range mountsAt(c.Devices.Mounts(call.node), call.path) {
 			if m.Source != call.handle {
-				c.report("I18", "volume %s was mounted on node %s at %s, where volume %s lies", call.handle, call.node, call.path, m.Source)
+				c.report("I18", "volume %s was mounted on node %s at %s, where volume %s is mounted", call.handle, call.node, call.path, m.Source)
 			}
 		}
 		pod, ok := podMountAt(call.path)

@@ -14,7 +14,7 @@ import (
 
 // Rules about subPaths.
 var subPathRules = []Rule{
-	{"I40", "part of a volume at a container's path without the volume, or a container that starts without its part", nodeRule(beginSubPaths)},
+	{"I40", "a subPath bound without its volume, or a container started without its subPath", nodeRule(beginSubPaths)},
 }
 
 // A subPathMount is what the path of a container's subPath contains. index is that of the
@@ -74,7 +74,7 @@ func beginSubPaths(c *Checker) watcher {
 func (c *Checker) checkSubPathBound(node, path string) {
 	p, ok := subPathMountAt(path)
 	if !ok {
-		c.report("I40", "part of a volume is bound on node %s at %s, which is not the path of a container's", node, path)
+		c.report("I40", "subPath of a volume is bound on node %s at %s, which is not the path of a container's", node, path)
 		return
 	}
 	mounts := c.Devices.Mounts(node)
@@ -85,12 +85,12 @@ func (c *Checker) checkSubPathBound(node, path string) {
 		}
 	}
 	if source == "" {
-		c.report("I40", "part of volume %s is bound on node %s at %s, and the volume is not mounted for that pod", p.volume, node, path)
+		c.report("I40", "subPath of volume %s is bound on node %s at %s, and the volume is not mounted for that pod", p.volume, node, path)
 		return
 	}
 	for _, m := range mountsAt(mounts, path) {
 		if m.Source != source {
-			c.report("I40", "part of volume %s (%s) is bound on node %s at %s, where %s lies", p.volume, source, node, path, m.Source)
+			c.report("I40", "subPath of volume %s (%s) is bound on node %s at %s, where %s is mounted", p.volume, source, node, path, m.Source)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func (c *Checker) checkSubPathsUnbound(node, path string) {
 	}
 	for _, m := range mounts {
 		if p, ok := subPathMountAt(m.Path); ok && p.podMount == at {
-			c.report("I40", "volume %s is unmounted from the path of a pod on node %s, and part of it is still bound at %s", at.volume, node, m.Path)
+			c.report("I40", "volume %s is unmounted from the path of a pod on node %s, and a subPath of it is still bound at %s", at.volume, node, m.Path)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func (c *Checker) checkSubPathsPresent(pod *corev1.Pod, report func(format strin
 				if m.SubPath+m.SubPathExpr == "" || bound[subPathMount{container: containers[i].Name, index: strconv.Itoa(j)}] {
 					continue
 				}
-				report("pod %s/%s runs on node %s, and container %s has no part of %s at its path %s",
+				report("pod %s/%s runs on node %s, and container %s has no subPath of %s at its path %s",
 					pod.Namespace, pod.Name, pod.Spec.NodeName, containers[i].Name, m.Name, m.MountPath)
 			}
 		}

@@ -16,7 +16,7 @@ import (
 
 // Rules about uncertain mounts.
 var uncertainRules = []Rule{
-	{"I24", "a volume forgotten by its node while nobody knows whether it is mounted there", nodeRule(beginUncertain)},
+	{"I24", "a volume forgotten by its node while its mount there is uncertain", nodeRule(beginUncertain)},
 }
 
 // A mountPlace is a path of a volume on a node; "" is the staging path.
@@ -56,7 +56,7 @@ func beginUncertain(c *Checker) watcher {
 		settled: func(report func(format string, a ...any)) {
 			for _, p := range u.sorted() {
 				if isReady(nodeNamed(c.API, p.node)) {
-					report("volume %s %s, and nobody has found out since", p.handle, u.story(p))
+					report("volume %s %s, and this is still uncertain", p.handle, u.story(p))
 				}
 			}
 		},
@@ -110,7 +110,7 @@ func (u *uncertainty) unmounted(p mountPlace, r trace.Record) {
 func (u *uncertainty) unstaged(staging mountPlace) {
 	for _, p := range u.sorted() {
 		if p.volumeOnNode == staging.volumeOnNode && p.path != "" {
-			u.report("I24", "volume %s is unstaged on node %s, but it %s, and nobody has found out since", p.handle, p.node, u.story(p))
+			u.report("I24", "volume %s is unstaged on node %s, but it %s, and this is still uncertain", p.handle, p.node, u.story(p))
 		}
 	}
 }
@@ -121,7 +121,7 @@ func (u *uncertainty) forgotten(e fake.Commit) {
 	for _, handle := range dropped(was, e.After.(*corev1.Node), u.Devices.Driver()) {
 		for _, p := range u.sorted() {
 			if p.handle == handle && p.node == was.Name {
-				u.report("I24", "node %s does not say any more that it uses volume %s, which %s, and nobody has found out since",
+				u.report("I24", "node %s no longer reports volume %s in use, which %s, and this is still uncertain",
 					p.node, p.handle, u.story(p))
 			}
 		}
