@@ -23,39 +23,40 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// blockDriver is a driver on devices of this machine, with nodes in directories of it.
+// A blockDriver is a CSI driver on devices of this machine, with nodes in directories of it.
 type blockDriver struct {
 	*blockcsi.Driver
 	driverName  string
-	hasTopology bool // a volume can be used on one node only
+	hasTopology bool // each volume can be used on one node only
 	dir         string
-	ownsDir     bool     // dir was made here, and is removed at the end
-	ownPaths    []string // what else is the driver's in dir, and is removed at the end
+	ownsDir     bool     // dir was created here; close removes it
+	ownPaths    []string // the driver's own paths in dir; close removes them
 	nodes       map[string]*nodefs.Real
 	roots       []string // of the nodes
-	// reset takes the devices of a node's volumes away.
+	// reset releases the devices of a node's volumes.
 	reset func(ctx context.Context, node string) error
-	// listResources names what the driver still holds, and destroy takes it away.
+	// listResources returns what the driver still holds; destroy releases it.
 	listResources func(ctx context.Context) ([]string, error)
 	destroy       func(ctx context.Context) error
 }
 
-// newBlockDriver is a driver without devices yet, with everything below dir, or below a new temporary directory where dir is empty.
+// newBlockDriver returns a driver without devices. Everything is below dir, or below a new
+// temporary directory if dir is empty.
 func newBlockDriver(dir string) (*blockDriver, error) {
 	d := &blockDriver{dir: dir, nodes: map[string]*nodefs.Real{}}
 	if dir == "" {
-		made, err := os.MkdirTemp("", "volsim-")
+		temporary, err := os.MkdirTemp("", "volsim-")
 		if err != nil {
 			return nil, fmt.Errorf("directory for volumes: %w", err)
 		}
-		d.dir, d.ownsDir = made, true
+		d.dir, d.ownsDir = temporary, true
 	} else if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("directory for volumes %s: not an existing directory: make it first", dir)
+		return nil, fmt.Errorf("directory for volumes %q does not exist or is not a directory; create it first", dir)
 	}
 	return d, nil
 }
 
-// newLoopDriver makes the driver on loop devices over files below dir.
+// newLoopDriver returns the driver on loop devices over files below dir.
 func newLoopDriver(dir string) (*blockDriver, error) {
 	d, err := newBlockDriver(dir)
 	if err != nil {
@@ -79,10 +80,12 @@ func newLoopDriver(dir string) (*blockDriver, error) {
 	return d, nil
 }
 
-// diskBytes is the size of a node's disk: of a sparse file, so that it takes what is written to it.
+// diskBytes is the size of a node's disk. The file is sparse: it takes only the space of what is
+// written.
 const diskBytes = 16 << 30
 
-// newLVMDriver makes the driver on logical volumes, with a disk below dir and a volume group for each node.
+// newLVMDriver returns the driver on logical volumes, with a disk below dir and a volume group per
+// node.
 func newLVMDriver(ctx context.Context, dir string, nodes int) (*blockDriver, error) {
 	d, err := newBlockDriver(dir)
 	if err != nil {
@@ -96,7 +99,8 @@ func newLVMDriver(ctx context.Context, dir string, nodes int) (*blockDriver, err
 	}
 	d.driverName, d.hasTopology = lvm.DriverName, true
 	cfg := lvm.Config{AnyParameters: true}
-	// LVM acts on what carries its own system ID, and device-mapper has the names of groups once for the whole machine.
+	// LVM acts on what carries its own system ID. Device-mapper's group names are unique per
+	// machine.
 	mark := fmt.Sprintf("volsim-%x", sha256.Sum256([]byte(d.dir)))[:len("volsim-")+12]
 	for i := range nodes {
 		name := nodeName(i)
@@ -115,7 +119,8 @@ func newLVMDriver(ctx context.Context, dir string, nodes int) (*blockDriver, err
 	return d, nil
 }
 
-// cleanUpLVM takes away what there is of a driver that could not be made: the volume groups of the first nodes, and loop devices.
+// cleanUpLVM removes the remains of a driver whose creation failed: the volume groups of the first
+// nodes and loop devices.
 func (d *blockDriver) cleanUpLVM(ctx context.Context, cfg lvm.Config) error {
 	for cfg.Nodes = cfg.Nodes[:len(cfg.Nodes)-1]; len(cfg.Nodes) > 0; cfg.Nodes = cfg.Nodes[:len(cfg.Nodes)-1] {
 		if devices, err := lvm.New(ctx, cfg); err == nil {
@@ -132,25 +137,25 @@ func (d *blockDriver) cleanUpLVM(ctx context.Context, cfg lvm.Config) error {
 	return err
 }
 
-// listVolumes names the volumes, the snapshots, and what belongs to neither.
+// listVolumes returns the volumes, the snapshots and the devices that belong to neither.
 func (d *blockDriver) listVolumes(ctx context.Context) ([]string, error) {
 	volumes, err := d.Driver.Controller().ListVolumes(ctx, &csispec.ListVolumesRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("list volumes: %w", err)
 	}
-	var held []string
+	var resources []string
 	for _, entry := range volumes.GetEntries() {
-		held = append(held, fmt.Sprintf("volume %s at %v", entry.GetVolume().GetVolumeId(), entry.GetVolume().GetAccessibleTopology()))
+		resources = append(resources, fmt.Sprintf("volume %s at %v", entry.GetVolume().GetVolumeId(), entry.GetVolume().GetAccessibleTopology()))
 	}
 	snapshots, err := d.Driver.Controller().ListSnapshots(ctx, &csispec.ListSnapshotsRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("list snapshots: %w", err)
 	}
 	for _, entry := range snapshots.GetEntries() {
-		held = append(held, "snapshot "+entry.GetSnapshot().GetSnapshotId())
+		resources = append(resources, "snapshot "+entry.GetSnapshot().GetSnapshotId())
 	}
 	orphans, err := d.Orphans(ctx)
-	return append(held, orphans...), err
+	return append(resources, orphans...), err
 }
 
 func (d *blockDriver) name() string   { return d.driverName }
@@ -180,7 +185,7 @@ func (d *blockDriver) boot(node string) error {
 }
 
 func (d *blockDriver) leaks() ([]string, error) {
-	left, err := d.listResources(context.Background())
+	leaks, err := d.listResources(context.Background())
 	if err != nil {
 		return nil, err
 	}
@@ -189,12 +194,13 @@ func (d *blockDriver) leaks() ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		left = append(left, mounts...)
+		leaks = append(leaks, mounts...)
 	}
-	return left, nil
+	return leaks, nil
 }
 
-// close unmounts, detaches and removes. What cannot be taken away stays with its files, and is an error.
+// close unmounts, detaches and removes. What cannot be removed keeps its files and is reported in
+// the error.
 func (d *blockDriver) close() error {
 	var errs []error
 	for _, fs := range d.nodes {
@@ -207,7 +213,7 @@ func (d *blockDriver) close() error {
 	return d.removeDir()
 }
 
-// removeDir removes the directories made here. Nothing is mounted below them any more.
+// removeDir removes the directories created here. Nothing is mounted below them any more.
 func (d *blockDriver) removeDir() error {
 	if d.ownsDir {
 		return os.RemoveAll(d.dir)

@@ -21,53 +21,63 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// historyAge is how long a live API server remembers events.
+// historyAge is how long a live API server keeps its watch history.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/storagebackend DefaultCompactInterval.
 const historyAge = 5 * time.Minute
 
-// Config says what a cluster is. The zero value is two nodes, live, on whatever devices can be had.
+// A Config configures a cluster. The zero value is a live cluster of two nodes on whatever devices
+// are available.
 type Config struct {
-	Nodes   int     // how many, named node-1, node-2, …; 0: 2
-	Devices Devices // what volumes are made of; "": Auto
-	Records int     // live: how many records of the trace are kept at least; 0: all
+	Nodes   int     // number of nodes, named node-1, node-2, …; 0: 2
+	Devices Devices // what backs the volumes; "": Auto
+	Records int     // live: minimum number of trace records kept; 0: all
 	Dir     string  // Loop, LVM: an existing directory for everything on disk; "": a temporary one, removed by Close
 
-	// Components names the parts of the control plane to have: "pvcontroller", "kubelet". nil: all. A world of some parts begins
-	// with its storage class and CSIDriver; no administrator makes them.
+	// Components selects the components of the control plane by name: "pvcontroller", "kubelet".
+	// nil means all. A world with a selection begins with its storage class and CSIDriver; no
+	// administrator creates them.
 	Components []string
-	// PreRegistered lets the world begin with its nodes, the driver on each of them, its storage class and CSIDriver, as after an
-	// earlier start of all parts: nobody has to make them.
+	// PreRegistered makes the world begin with its nodes, the driver on each of them, its storage
+	// class and CSIDriver, as after an earlier start of all components.
 	PreRegistered bool
-	// HostPathProvisioning lets the PersistentVolume controller make volumes of classes whose provisioner is
-	// kubernetes.io/host-path, as directories of node-1.
+	// HostPathProvisioning makes the PersistentVolume controller provision volumes of classes with
+	// provisioner kubernetes.io/host-path, as directories of node-1.
 	HostPathProvisioning bool
-	// VolumesPerNode is how many volumes can be attached to a node; 0: any number. Of loop devices any number can. Where there
-	// is a limit, kubelets look each minute whether it has changed.
+	// VolumesPerNode limits how many volumes can be attached to a node; 0 means no limit. Array
+	// only: loop devices have no limit. With a limit, kubelets check every minute whether it has
+	// changed.
 	VolumesPerNode int
-	// KubeletsAttach lets kubelets attach and detach volumes by themselves, and not the attach/detach controller.
+	// KubeletsAttach makes the kubelets attach and detach volumes instead of the attach/detach
+	// controller.
 	KubeletsAttach bool
-	// SELinux gives the nodes SELinux, as far as volumes have to do with it: those of one pod alone (ReadWriteOncePod) are mounted
-	// with the label of the pod's processes. The driver says that it can do so, and does nothing about it. Array only.
+	// SELinux enables SELinux mount labels on the nodes. ReadWriteOncePod volumes are mounted with
+	// the label of the pod's processes. The driver announces support and ignores the labels. Array
+	// only.
 	SELinux bool
-	// SELinuxMount has volumes of all access modes mounted so: upstream's feature gate of that name. It does nothing without SELinux.
+	// SELinuxMount extends SELinux mount labels to volumes of all access modes, as upstream's
+	// feature gate of that name does. It has no effect without SELinux.
 	SELinuxMount bool
-	// SyncFrequency is how often kubelets set volumes up again whose CSIDriver says requiresRepublish. 0: each minute.
+	// SyncFrequency is how often kubelets set up volumes again whose CSIDriver has
+	// requiresRepublish. 0 means every minute.
 	SyncFrequency time.Duration
-	// Extra are further parts, such as a user's operator; see Reconciler.
+	// Extra lists further components, such as a user's operator; see Reconciler.
 	Extra []Component
-	// Interceptors stands between the parts and what they call.
+	// Interceptors wraps the calls between the components and their dependencies.
 	Interceptors Interceptors
 
-	// API says what of the API server is not usual. Now is the host's. Live, the HistoryAge is 5 minutes if it is 0.
+	// API configures the API server. Now is replaced by the host's clock. In a live world, a
+	// HistoryAge of 0 means 5 minutes.
 	API fake.Config
 
-	// Stepped, when not nil, makes the world stepped: one action at a time, on a virtual clock, under a chooser.
+	// Stepped, if not nil, makes the world stepped: one action at a time, on a virtual clock, under
+	// a chooser.
 	Stepped *sim.SteppedConfig
 }
 
-// Cluster is a world: API server, control plane, nodes, driver and devices. Methods may be called concurrently when it
-// is live, and from one goroutine (or from its users, see User) when it is stepped.
+// A Cluster is a simulated cluster: API server, control plane, nodes, driver and devices. The
+// methods of a live cluster may be called concurrently. Those of a stepped cluster must be called
+// from one goroutine or from its users; see User.
 type Cluster struct {
 	host            sim.Host
 	server          *fake.Server
@@ -77,12 +87,12 @@ type Cluster struct {
 	devices         Devices
 	interceptors    Interceptors
 	components      []*componentState
-	knownComponents []string // the parts that a control plane can have, but for kubelets
+	knownComponents []string // names of all components that a control plane can have, without kubelets
 	nodes           []*node
-	machine         hostpath.Machine // on which the PersistentVolume controller runs
-	nfsExports      nodefs.FS        // see NFS
-	hasVolumeLimit  bool             // the driver's volumes are, for each node
-	selinuxMount    bool             // the driver says that it mounts with SELinux labels
+	machine         hostpath.Machine // the machine of the PersistentVolume controller
+	nfsExports      nodefs.FS        // see NFSExports
+	hasVolumeLimit  bool             // the driver limits the volumes of each node
+	selinuxMount    bool             // the driver announces support of SELinux mount labels
 	servers         []*csi.Server
 	socketWatch     socketWatch
 
@@ -92,13 +102,14 @@ type Cluster struct {
 	closed      bool    // guarded by mu
 }
 
-// New puts a cluster together. Nothing moves before Start. Close it, also when Start fails.
+// New builds a cluster. Nothing runs before Start. Callers must Close the cluster, also if Start
+// fails.
 func New(cfg Config) (*Cluster, error) {
 	if cfg.Nodes == 0 {
 		cfg.Nodes = 2
 	}
 	if cfg.Nodes < 0 || cfg.VolumesPerNode < 0 {
-		return nil, fmt.Errorf("cluster: %d nodes, %d volumes for each", cfg.Nodes, cfg.VolumesPerNode)
+		return nil, fmt.Errorf("cluster: %d nodes with %d volumes each: numbers must not be negative", cfg.Nodes, cfg.VolumesPerNode)
 	}
 	kind, why, err := cfg.Devices.choose(cfg.Stepped != nil)
 	if err != nil {
@@ -109,10 +120,10 @@ func New(cfg Config) (*Cluster, error) {
 		hasVolumeLimit: cfg.VolumesPerNode > 0, selinuxMount: cfg.SELinux,
 	}
 	if c.hasVolumeLimit && kind != Array {
-		return nil, fmt.Errorf("cluster: %d volumes for each node: only the array has a limit", cfg.VolumesPerNode)
+		return nil, fmt.Errorf("cluster: %d volumes per node: only devices %q have a limit", cfg.VolumesPerNode, Array)
 	}
 	if cfg.SELinux && kind != Array {
-		return nil, errors.New("cluster: SELinux: only the array's volumes can be mounted with labels that mean nothing; use devices array")
+		return nil, fmt.Errorf("cluster: SELinux labels are not supported by devices %q; use %q", kind, Array)
 	}
 	if c.driver, err = kind.open(cfg); err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
@@ -135,45 +146,50 @@ func New(cfg Config) (*Cluster, error) {
 	return c, nil
 }
 
-// Start lets the world move, and returns when the nodes and the driver have registered. It fails when ctx ends before.
+// Start runs the cluster and returns once the nodes and the driver have registered. It fails if ctx
+// ends first.
 func (c *Cluster) Start(ctx context.Context) error {
 	c.start()
 	return c.host.Wait(ctx, "nodes and driver to register", c.isRegistered)
 }
 
-// start lets the world move.
+// start starts the host and the socket watches.
 func (c *Cluster) start() {
 	c.socketWatch.once.Do(c.watchSockets)
 	c.host.Start()
 }
 
-// Client is a client of the API server for users and tests. From within a User it is suspended at each request.
+// Client returns a client of the API server for users and tests. Within a User, each request is a
+// suspension point.
 func (c *Cluster) Client() kubernetes.Interface { return c.server.Client(c.host.ExternalCaller()) }
 
-// RESTConfig is a configuration for clients that are made from one: client-go's clientsets, controller-runtime's clients
-// and managers, code generated for custom resources. Their requests are answered in memory, on their own goroutine; from
-// within a User they are suspended like Client's.
+// RESTConfig returns a configuration for clients that are built from one: client-go's clientsets,
+// controller-runtime's clients and managers, generated code for custom resources. Requests are
+// answered in memory, on their own goroutine. Within a User they are suspension points, as those of
+// Client are.
 func (c *Cluster) RESTConfig() *clientrest.Config {
 	return apiserver.NewConfig(c.server, c.host.ExternalCaller())
 }
 
-// Server is the API server, for looking at what is stored without leaving a trace.
+// Server returns the API server. Reading from it leaves no trace.
 func (c *Cluster) Server() *fake.Server { return c.server }
 
-// Host is what moves the world: a *sim.Live, or a *sim.Stepped.
+// Host returns the host that runs the world: a *sim.Live or a *sim.Stepped.
 func (c *Cluster) Host() sim.Host { return c.host }
 
-// Trace is the record of all that happened.
+// Trace returns the log of all actions.
 func (c *Cluster) Trace() *trace.Log { return c.host.Log() }
 
-// Devices tells what volumes are made of, and why.
+// Devices returns the kind of devices that back the volumes, and the reason in words.
 func (c *Cluster) Devices() (kind Devices, why string) { return c.devices, c.devicesReason }
 
-// DriverName is the name of the CSI driver, which the storage class "standard" names as its provisioner.
+// DriverName returns the name of the CSI driver, which is the provisioner of the storage class
+// "standard".
 func (c *Cluster) DriverName() string { return c.driver.name() }
 
-// User adds a program outside the control plane, which runs on its own: script may use Client and the Wait methods, and
-// under a stepped host is suspended at each of them. Run returns its error.
+// User adds a program outside the control plane that runs concurrently. The script may use Client
+// and the Wait methods; under a stepped host each call is a suspension point. Run returns the
+// script's error.
 func (c *Cluster) User(name string, script func(ctx context.Context) error) {
 	c.mu.Lock()
 	c.activeUsers++
@@ -189,8 +205,9 @@ func (c *Cluster) User(name string, script func(ctx context.Context) error) {
 	})
 }
 
-// Run lets the world move until it comes to rest: stepped, until nothing is left to happen; live, until all users are
-// done and nothing is owed. It returns the users' errors; a user who waits for what cannot come is one.
+// Run runs the world until it is at rest. A stepped world is at rest when no step is left; a live
+// one when all users have returned and nothing is pending. Run returns the users' errors. A user
+// that still waits is an error.
 func (c *Cluster) Run(ctx context.Context) error {
 	c.start()
 	var err error
@@ -201,9 +218,9 @@ func (c *Cluster) Run(ctx context.Context) error {
 	} else {
 		err = c.host.Wait(ctx, "users to finish and the world to come to rest", func() bool {
 			c.mu.Lock()
-			left := c.activeUsers
+			active := c.activeUsers
 			c.mu.Unlock()
-			return left == 0 && len(c.Pending()) == 0
+			return active == 0 && len(c.Pending()) == 0
 		})
 	}
 	c.mu.Lock()
@@ -211,8 +228,8 @@ func (c *Cluster) Run(ctx context.Context) error {
 	return errors.Join(append(c.userErrs, err)...)
 }
 
-// Close ends the world and takes away all it made: processes, mounts, devices, files. It returns what could not be taken
-// away. Calling it again does nothing.
+// Close ends the world and removes all its processes, mounts, devices and files. The error lists
+// what could not be removed. Further calls do nothing.
 func (c *Cluster) Close() error {
 	c.mu.Lock()
 	closed := c.closed
@@ -229,7 +246,8 @@ func (c *Cluster) Close() error {
 	return errors.Join(append(errs, c.driver.close())...)
 }
 
-// connect makes a driver's services reachable: live as a gRPC server, stepped by calling its methods on the spot.
+// connect makes a driver's services reachable: as a gRPC server if live, by direct calls if
+// stepped.
 func (c *Cluster) connect(register csi.RegisterFunc) (grpc.ClientConnInterface, error) {
 	if _, stepped := c.host.(*sim.Stepped); stepped {
 		return csi.Direct(register), nil

@@ -26,18 +26,20 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// Component is a program of the world that is a process of its own: a controller, a kubelet, a user's operator.
+// A Component is a program that runs as a process of its own: a controller, a kubelet, a user's
+// operator.
 type Component struct {
 	Name string
-	// Install brings what the API server must serve before the program starts, such as custom resources, by
-	// server.Install or package fake/crd. It is called once. nil: nothing.
+	// Install installs what the API server must serve before the program starts, such as custom
+	// resources, by server.Install or package fake/crd. It is called once. nil: nothing.
 	Install func(server *fake.Server) error
-	// Start sets the program up in a new process: it registers handlers, workers and timers with it, and returns. It is
-	// called at the beginning, and again after each crash: what the program knew before is gone.
+	// Start sets the program up in a new process: it registers handlers, workers and timers, and
+	// returns. It is called at the beginning and after each crash, which loses all earlier state.
 	Start func(p ComponentContext) error
 }
 
-// ComponentContext is what a part gets each time it starts: its component, its own client, and its own caches.
+// A ComponentContext is what a component gets each time it starts: its process, its own client and
+// its own caches.
 type ComponentContext struct {
 	Process   *sim.Process
 	Client    kubernetes.Interface
@@ -48,8 +50,9 @@ type ComponentContext struct {
 	connection *remote.Connection // to a real server
 }
 
-// RESTConfig is a configuration for clients made from one. Their requests are answered on their own goroutine, in a world
-// in memory, and are suspended like those of Client.
+// RESTConfig returns a configuration for clients that are built from one. In a simulated world,
+// requests are answered in memory, on their own goroutine, and are suspension points as those of
+// Client are.
 func (p ComponentContext) RESTConfig() *clientrest.Config {
 	if p.cluster == nil {
 		return p.connection.Config()
@@ -57,7 +60,8 @@ func (p ComponentContext) RESTConfig() *clientrest.Config {
 	return apiserver.NewConfig(p.cluster.server, p.Process)
 }
 
-// metadataWatcher tells of the objects of all resources, but those that a real server need not be asked for.
+// metadataWatcher returns a watcher of the metadata of all resources. A real server is not asked
+// for those in without.
 func (p ComponentContext) metadataWatcher(without ...schema.GroupResource) (garbagecollector.MetadataWatcher, error) {
 	if p.cluster == nil {
 		return p.connection.MetadataWatcher(without...)
@@ -65,7 +69,7 @@ func (p ComponentContext) metadataWatcher(without ...schema.GroupResource) (garb
 	return p.cluster.server.MetadataWatcher(p.Process), nil
 }
 
-// metadataClient is a client that has of objects their metadata only.
+// metadataClient returns a client that reads the metadata of objects only.
 func (p ComponentContext) metadataClient() (metadata.Interface, error) {
 	if p.cluster == nil {
 		return metadata.NewForConfig(p.connection.Config())
@@ -73,7 +77,7 @@ func (p ComponentContext) metadataClient() (metadata.Interface, error) {
 	return p.clientset.Metadata(), nil
 }
 
-// discover finds the namespaced resources that are served.
+// discover returns the namespaced resources that are served.
 func (p ComponentContext) discover() ([]*metav1.APIResourceList, error) {
 	if p.cluster == nil {
 		return p.connection.Discover()
@@ -81,7 +85,8 @@ func (p ComponentContext) discover() ([]*metav1.APIResourceList, error) {
 	return p.Client.Discovery().ServerPreferredNamespacedResources()
 }
 
-// clientWithoutCopies is Client for a part that changes nothing it was given; see fake.Clientset.Sharing.
+// clientWithoutCopies returns Client for a component that modifies nothing it reads; see
+// fake.Clientset.WithoutCopies.
 func (p ComponentContext) clientWithoutCopies() kubernetes.Interface {
 	if p.clientset == nil {
 		return p.Client
@@ -89,62 +94,65 @@ func (p ComponentContext) clientWithoutCopies() kubernetes.Interface {
 	return p.clientset.WithoutCopies()
 }
 
-// Recorder records events as from a source.
+// Recorder returns a recorder of events with the given source.
 func (p ComponentContext) Recorder(source string) record.EventRecorder {
 	return events.New(events.Config{Process: p.Process, Client: p.Client, Source: source})
 }
 
-// driverConn is a connection to a driver whose calls leave the component.
+// driverConn returns a connection to a driver whose calls are suspension points.
 func (p ComponentContext) driverConn(driver string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
 	c := csi.Suspend(p.Process, driver, conn)
-	if between := p.cluster.interceptors.Driver; between != nil {
-		c = between(p.Process.Name(), c)
+	if intercept := p.cluster.interceptors.Driver; intercept != nil {
+		c = intercept(p.Process.Name(), c)
 	}
 	return c
 }
 
-// nodeDisk is a node's, or what stands in its place.
+// nodeDisk returns a node's disk, or its replacement by Interceptors.FS.
 func (p ComponentContext) nodeDisk(disk nodefs.FS) nodefs.FS {
-	if between := p.cluster.interceptors.FS; between != nil {
-		return between(p.Process.Name(), disk)
+	if intercept := p.cluster.interceptors.FS; intercept != nil {
+		return intercept(p.Process.Name(), disk)
 	}
 	return disk
 }
 
-// interceptedPlugin is one of the PersistentVolume controller's, or what stands in its place.
+// interceptedPlugin returns a plugin of the PersistentVolume controller, or its replacement by
+// Interceptors.Plugin.
 func (p ComponentContext) interceptedPlugin(plugin plugins.Plugin) plugins.Plugin {
-	if p.cluster == nil || p.cluster.interceptors.Plugin == nil { // nil cluster: a part of a Remote
+	if p.cluster == nil || p.cluster.interceptors.Plugin == nil { // a component of a Remote
 		return plugin
 	}
 	return p.cluster.interceptors.Plugin(plugin)
 }
 
-// Interceptors stands between the parts of a world and what they call: for tests that break a part, and find out who notices.
+// Interceptors wraps the calls between components and their dependencies. Tests use it to inject
+// defects and check that they are detected. A nil function intercepts nothing.
 type Interceptors struct {
-	// Client returns the client that a part gets in the place of its own, such as client.Intercepted(…). nil: its own.
-	Client func(part string, client *fake.Clientset) *fake.Clientset
-	// Driver returns the connection that a part gets in the place of its own to a driver. nil: its own.
-	Driver func(part string, conn grpc.ClientConnInterface) grpc.ClientConnInterface
-	// FS returns the disk that a kubelet gets in the place of its node's. nil: its node's.
-	FS func(part string, disk nodefs.FS) nodefs.FS
-	// Plugin returns the plugin that the PersistentVolume controller gets in the place of its own. nil: its own.
+	// Client returns the client that a component gets instead of its own, such as
+	// client.WithInterceptor(…).
+	Client func(component string, client *fake.Clientset) *fake.Clientset
+	// Driver returns the connection to a driver that a component gets instead of its own.
+	Driver func(component string, conn grpc.ClientConnInterface) grpc.ClientConnInterface
+	// FS returns the disk that a kubelet gets instead of its node's.
+	FS func(component string, disk nodefs.FS) nodefs.FS
+	// Plugin returns the plugin that the PersistentVolume controller gets instead of its own.
 	Plugin func(plugin plugins.Plugin) plugins.Plugin
 }
 
-// componentState is a Part in the world.
+// A componentState is a Component with its process.
 type componentState struct {
 	name     string
-	replaces string     // what of the real control plane it stands for; "": it needs more than an API server
-	filters  filterFunc // nil: it has all of its caches
+	replaces string     // the program of a real control plane that it replaces; "": it needs more than an API server
+	filters  filterFunc // nil: its caches are not filtered
 	start    func(p ComponentContext) error
 	process  *sim.Process // nil while it is down
 	replica  bool         // see Replicate
 }
 
-// ErrUnknownComponent is matched by the error for a part that there is not.
-var ErrUnknownComponent = errors.New("no such part")
+// ErrUnknownComponent is matched by errors about a component or node that does not exist.
+var ErrUnknownComponent = errors.New("no such component")
 
-// Components are the names of the parts of the world, in the order in which they were started first.
+// Components returns the names of the components, in the order of their first start.
 func (c *Cluster) Components() []string {
 	names := make([]string, len(c.components))
 	for i, p := range c.components {
@@ -153,13 +161,13 @@ func (c *Cluster) Components() []string {
 	return names
 }
 
-// includes tells whether the config asks for a part. A kubelet is also meant by "kubelet".
+// includes reports whether the config selects a component. "kubelet" selects every kubelet.
 func (cfg Config) includes(name string) bool {
 	kind, _, _ := strings.Cut(name, "(")
 	return cfg.Components == nil || slices.Contains(cfg.Components, name) || slices.Contains(cfg.Components, kind)
 }
 
-// addComponent adds a part, unless the config leaves it out, and starts it.
+// addComponent adds and starts a component, unless the config leaves it out.
 func (c *Cluster) addComponent(cfg Config, p componentState) error {
 	if !cfg.includes(p.name) {
 		return nil
@@ -168,23 +176,24 @@ func (c *Cluster) addComponent(cfg Config, p componentState) error {
 	return c.launch(&p)
 }
 
-// launch starts a part in a new process. lags are the resources of which it first gets a list that is so many events old.
-func (c *Cluster) launch(p *componentState, lags ...cacheDelay) error {
+// launch starts a component in a new process. delays lists the resources of which its first list is
+// old.
+func (c *Cluster) launch(p *componentState, delays ...cacheDelay) error {
 	component := c.host.Process(p.name)
 	clientset := c.server.Client(component)
-	if between := c.interceptors.Client; between != nil {
-		clientset = between(p.name, clientset)
+	if intercept := c.interceptors.Client; intercept != nil {
+		clientset = intercept(p.name, clientset)
 	}
-	var selections []fake.Filter
+	var filters []fake.Filter
 	var process ComponentContext
 	if p.filters != nil {
-		selections = p.filters(func() informers.SharedInformerFactory { return process.Informers })
+		filters = p.filters(func() informers.SharedInformerFactory { return process.Informers })
 	}
 	process = ComponentContext{
-		Process: component, Client: clientset, Informers: c.server.Informers(component, selections...),
+		Process: component, Client: clientset, Informers: c.server.Informers(component, filters...),
 		cluster: c, clientset: clientset,
 	}
-	for _, l := range lags {
+	for _, l := range delays {
 		c.server.DelayCache(component, l.resource, l.events)
 	}
 	p.process = component
@@ -194,7 +203,7 @@ func (c *Cluster) launch(p *componentState, lags ...cacheDelay) error {
 	return nil
 }
 
-// cacheDelay is a list that is some events old.
+// A cacheDelay makes the first list of a resource a number of events old.
 type cacheDelay struct {
 	resource string
 	events   int
@@ -203,32 +212,32 @@ type cacheDelay struct {
 func (c *Cluster) component(name string) (*componentState, error) {
 	i := slices.IndexFunc(c.components, func(p *componentState) bool { return p.name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("part %q: %w: there are %s", name, ErrUnknownComponent, strings.Join(c.Components(), ", "))
+		return nil, fmt.Errorf("%w %q (have %s)", ErrUnknownComponent, name, strings.Join(c.Components(), ", "))
 	}
 	return c.components[i], nil
 }
 
-// kill ends a part's process where it stands. One that is down stays down.
+// kill ends a component's process where it stands. A component that is down stays down.
 func (c *Cluster) kill(p *componentState) {
 	if p.process == nil {
 		return
 	}
 	host, stepped := c.host.(*sim.Stepped)
 	if !stepped {
-		panic("cluster: a process of a live world cannot be killed")
+		panic("cluster: processes of a live world cannot be killed")
 	}
 	host.Crash(p.process)
 	c.server.RemoveComponent(p.process)
 	p.process = nil
 }
 
-// Crash kills a part's process where it stands, as kill -9 would, and starts it again: each of its strands ends at the
-// call at which it is suspended, its caches and queues are gone, and it lists anew. The world must be stepped. The error
-// matches ErrNoPart.
+// Crash kills a component's process where it stands, as kill -9 would, and starts it again. Each of
+// its tasks ends at its suspension point, its caches and queues are lost, and the new process lists
+// again. The world must be stepped. The error matches ErrUnknownComponent.
 func (c *Cluster) Crash(name string) error { return c.restart(name) }
 
-// Stop kills a part's process where it stands, and leaves it down until Heal. The world must be stepped. The error matches
-// ErrNoPart.
+// Stop kills a component's process where it stands, and leaves it down until Repair. The world must
+// be stepped. The error matches ErrUnknownComponent.
 func (c *Cluster) Stop(name string) error {
 	p, err := c.component(name)
 	if err != nil {
@@ -238,17 +247,18 @@ func (c *Cluster) Stop(name string) error {
 	return nil
 }
 
-func (c *Cluster) restart(name string, lags ...cacheDelay) error {
+func (c *Cluster) restart(name string, delays ...cacheDelay) error {
 	p, err := c.component(name)
 	if err != nil {
 		return err
 	}
 	c.kill(p)
-	return c.launch(p, lags...)
+	return c.launch(p, delays...)
 }
 
-// Replicate starts a second process of a part beside the first, both active, as when two hold the lead for a while: Heal
-// ends it. It is called "NAME#2", and is a part of its own. The error matches ErrNoPart.
+// Replicate starts a second process of a component, as when two hold the leader lease for a while;
+// both are active until Repair. The replica is a component of its own, named "NAME#2". The error
+// matches ErrUnknownComponent.
 func (c *Cluster) Replicate(name string) error {
 	p, err := c.component(name)
 	if err != nil {
@@ -256,13 +266,13 @@ func (c *Cluster) Replicate(name string) error {
 	}
 	replica := &componentState{name: name + "#2", filters: p.filters, start: p.start, replica: true}
 	if _, err := c.component(replica.name); err == nil {
-		return fmt.Errorf("replicate %s: there are two of it", name)
+		return fmt.Errorf("replicate %s: already replicated", name)
 	}
 	c.components = append(c.components, replica)
 	return c.launch(replica)
 }
 
-// retire ends the second process of a part.
+// retire ends the second process of a component.
 func (c *Cluster) retire(p *componentState) {
 	c.kill(p)
 	c.components = slices.DeleteFunc(c.components, func(q *componentState) bool { return q == p })

@@ -39,24 +39,24 @@ import (
 	"github.com/volsim/volsim/volumemanager"
 )
 
-// node is a node of the cluster.
+// A node is one node of the cluster.
 type node struct {
 	name          string
 	fs            nodefs.FS
-	root          string                   // of the node, and of its kubelet, on fs
-	driver        csi.RegisterFunc         // the driver's services there
-	conn          grpc.ClientConnInterface // to them
+	root          string                   // directory on fs of the node and its kubelet
+	driver        csi.RegisterFunc         // the driver's node services
+	conn          grpc.ClientConnInterface // a connection to the driver's node services
 	sockets       sockets
-	kubelet       *kubelet.Kubelet // the one that was started last
-	partitioned   bool             // see Lose
-	driverStopped bool             // the driver is, there; see StopDriver
-	boots         int              // how often it has booted anew
+	kubelet       *kubelet.Kubelet // the kubelet started last
+	partitioned   bool             // see PartitionNode
+	driverStopped bool             // see StopDriver
+	boots         int              // number of reboots
 }
 
-// nodeName is the name of the i-th node, from 0.
+// nodeName returns the name of the i-th node, counted from 0.
 func nodeName(i int) string { return fmt.Sprintf("node-%d", i+1) }
 
-// assemble is the list of all parts of the world, in the order in which they are registered.
+// assemble registers all components of the world, in order.
 func (c *Cluster) assemble(cfg Config) error {
 	controller, err := c.connect(c.driver.controller)
 	if err != nil {
@@ -70,9 +70,9 @@ func (c *Cluster) assemble(cfg Config) error {
 	if err := c.addNodeDisks(cfg); err != nil {
 		return err
 	}
-	parts := slices.Concat(storageComponents(&hostPathDisk{c.machine, cfg.HostPathProvisioning}), schedulerComponents(),
+	components := slices.Concat(storageComponents(&hostPathDisk{c.machine, cfg.HostPathProvisioning}), schedulerComponents(),
 		c.sidecarComponents(controller), clusterComponents(c.rootCA))
-	for _, p := range parts {
+	for _, p := range components {
 		c.knownComponents = append(c.knownComponents, p.name)
 		if err := c.addComponent(cfg, p); err != nil {
 			return err
@@ -92,32 +92,33 @@ func (c *Cluster) assemble(cfg Config) error {
 		if !slices.ContainsFunc(c.components, func(p *componentState) bool {
 			return cfg.includes(p.name) && (p.name == name || strings.HasPrefix(p.name, name+"("))
 		}) {
-			return fmt.Errorf("part %q: %w: there are %s and kubelet", name, ErrUnknownComponent, componentNames(parts))
+			return fmt.Errorf("%w %q (have %s, kubelet)", ErrUnknownComponent, name, componentNames(components))
 		}
 	}
 	return nil
 }
 
-// addExtra adds a part of the user's own. Whatever cfg.Parts says, it is wanted.
+// addExtra adds a component of Config.Extra, whatever Config.Components selects.
 func (c *Cluster) addExtra(p Component) error {
 	if p.Install != nil {
 		if err := p.Install(c.server); err != nil {
-			return fmt.Errorf("install what %s needs: %w", p.Name, err)
+			return fmt.Errorf("install dependencies of %s: %w", p.Name, err)
 		}
 	}
 	c.components = append(c.components, &componentState{name: p.Name, start: p.Start})
 	return c.launch(c.components[len(c.components)-1])
 }
 
-func componentNames(parts []componentState) string {
-	words := make([]string, len(parts))
-	for i, p := range parts {
+func componentNames(states []componentState) string {
+	words := make([]string, len(states))
+	for i, p := range states {
 		words[i] = p.name
 	}
 	return strings.Join(words, ", ")
 }
 
-// createDefaults is what an administrator does first: the CSIDriver object and the default storage class.
+// createDefaults starts the administrator, who creates the CSIDriver object and the default storage
+// class.
 func (c *Cluster) createDefaults() {
 	admin := c.host.Process("admin")
 	client := c.server.Client(admin)
@@ -127,12 +128,13 @@ func (c *Cluster) createDefaults() {
 			_, err = client.StorageV1().StorageClasses().Create(ctx, c.storageClass(), metav1.CreateOptions{})
 		}
 		if err != nil && !apierrors.IsAlreadyExists(err) {
-			panic(fmt.Sprintf("cluster: set-up: %v", err))
+			panic(fmt.Sprintf("cluster: create defaults: %v", err))
 		}
 	})
 }
 
-// allocatablePeriod is how often kubelets ask a driver that has a limit how many volumes their nodes can have.
+// allocatablePeriod is how often kubelets ask a driver with a limit how many volumes their nodes
+// can have.
 const allocatablePeriod = time.Minute
 
 func (c *Cluster) csiDriver() *storagev1.CSIDriver {
@@ -163,14 +165,14 @@ func (c *Cluster) storageClass() *storagev1.StorageClass {
 	return class
 }
 
-// hostPathDisk is what the PersistentVolume controller has of the machine on which it runs.
+// A hostPathDisk is the disk of the machine on which the PersistentVolume controller runs.
 type hostPathDisk struct {
 	machine      hostpath.Machine
-	provisioning bool // it makes volumes there
+	provisioning bool // the controller provisions directories there
 }
 
-// storageComponents are the controllers of kube-controller-manager that are about storage. Without a disk, the machine on which
-// they run is none of theirs.
+// storageComponents returns the storage controllers of kube-controller-manager. If own is nil, they
+// have no access to the disk of the machine they run on.
 func storageComponents(own *hostPathDisk) []componentState {
 	return []componentState{
 		{name: "pvcontroller", replaces: "persistentvolume-binder-controller", start: func(p ComponentContext) error {
@@ -197,8 +199,9 @@ func schedulerComponents() []componentState {
 	}}}
 }
 
-// startPVController starts the PersistentVolume controller with the plugins of kube-controller-manager that make, delete or
-// recycle volumes. Without a disk, directories of machines are recycled, by pods, but none is made or deleted.
+// startPVController starts the PersistentVolume controller with those plugins of
+// kube-controller-manager that provision, delete or recycle volumes. If own is nil, host-path
+// directories are only recycled, by pods: none is created or deleted.
 //
 // Upstream: cmd/kube-controller-manager/app ProbeProvisionableRecyclableVolumePlugins (v1.36).
 func startPVController(p ComponentContext, own *hostPathDisk) error {
@@ -245,7 +248,7 @@ func startAttachDetach(p ComponentContext) error {
 	return nil
 }
 
-// sidecarComponents are the sidecars beside the driver's controller service.
+// sidecarComponents returns the sidecars of the driver's controller service.
 func (c *Cluster) sidecarComponents(conn grpc.ClientConnInterface) []componentState {
 	return []componentState{
 		{name: "provisioner", start: func(p ComponentContext) error {
@@ -272,25 +275,25 @@ func (c *Cluster) sidecarComponents(conn grpc.ClientConnInterface) []componentSt
 	}
 }
 
-// claimFilter is a selection of claims by what is asked of a change.
-func claimFilter(concerns func(was, is *corev1.PersistentVolumeClaim) bool) fake.Filter {
-	return fake.Filter{Resource: "persistentvolumeclaims", Match: func(was, is fake.Object) bool {
-		before, _ := was.(*corev1.PersistentVolumeClaim)
-		after, _ := is.(*corev1.PersistentVolumeClaim)
-		return concerns(before, after)
+// claimFilter returns a filter of claims that passes the changes for which match returns true.
+func claimFilter(match func(old, new *corev1.PersistentVolumeClaim) bool) fake.Filter {
+	return fake.Filter{Resource: "persistentvolumeclaims", Match: func(old, new fake.Object) bool {
+		before, _ := old.(*corev1.PersistentVolumeClaim)
+		after, _ := new.(*corev1.PersistentVolumeClaim)
+		return match(before, after)
 	}}
 }
 
-// resizerFilters leaves out what is not about claims that are to grow. What a volume is, is read when one does.
+// resizerFilters passes only claims that need expansion. Volumes are read when one does.
 func resizerFilters(func() informers.SharedInformerFactory) []fake.Filter {
 	return []fake.Filter{
-		claimFilter(func(was, is *corev1.PersistentVolumeClaim) bool { return is != nil && resizer.NeedsSync(was, is) }),
+		claimFilter(func(old, new *corev1.PersistentVolumeClaim) bool { return new != nil && resizer.NeedsSync(old, new) }),
 		{Resource: "persistentvolumes", Match: func(_, _ fake.Object) bool { return false }},
 	}
 }
 
-// clusterComponents are what fills namespaces, and what empties them. Their selections keep them from costing a step where they
-// have nothing to do.
+// clusterComponents returns the components that fill and empty namespaces. Their filters keep them
+// from adding steps when they have nothing to do.
 func clusterComponents(rootCA string) []componentState {
 	return []componentState{
 		{name: "garbagecollector", replaces: "garbage-collector-controller", start: startGarbageCollector},
@@ -306,7 +309,7 @@ func clusterComponents(rootCA string) []componentState {
 	}
 }
 
-// startGarbageCollector leaves out events, which are not collected.
+// startGarbageCollector starts the garbage collector. It ignores events: they are never collected.
 func startGarbageCollector(p ComponentContext) error {
 	client, err := p.metadataClient()
 	if err != nil {
@@ -322,7 +325,7 @@ func startGarbageCollector(p ComponentContext) error {
 	return nil
 }
 
-// namespaceDelay is what a real server needs before the content of a namespace is deleted.
+// namespaceDelay is how long a real server needs before the content of a namespace may be deleted.
 //
 // Upstream: pkg/controller/namespace namespaceDeletionGracePeriod.
 const namespaceDelay = 5 * time.Second
@@ -346,57 +349,61 @@ func startNamespace(p ComponentContext) error {
 	return nil
 }
 
-// filterFunc tells what of its caches a part is to have. Its argument gives them, once they are there.
-type filterFunc func(own func() informers.SharedInformerFactory) []fake.Filter
+// A filterFunc returns the filters of a component's caches. Its argument returns these caches once
+// they exist.
+type filterFunc func(caches func() informers.SharedInformerFactory) []fake.Filter
 
-// schedulerFilters leaves out what has to do with attach limits where there are none.
-func schedulerFilters(own func() informers.SharedInformerFactory) []fake.Filter {
+// schedulerFilters drops what concerns attach limits where there are none.
+func schedulerFilters(caches func() informers.SharedInformerFactory) []fake.Filter {
 	limits := func(obj fake.Object) bool { return obj != nil && scheduler.HasLimits(obj.(*storagev1.CSINode)) }
 	counts := func(obj fake.Object) bool {
-		return obj != nil && scheduler.CountsAgainstLimit(own(), obj.(*storagev1.VolumeAttachment))
+		return obj != nil && scheduler.CountsAgainstLimit(caches(), obj.(*storagev1.VolumeAttachment))
 	}
 	return []fake.Filter{
-		{Resource: "csinodes", Match: func(was, is fake.Object) bool { return limits(was) || limits(is) }},
-		{Resource: "volumeattachments", Match: func(was, is fake.Object) bool {
-			return was == nil && counts(is) || is == nil && counts(was) // what stands in one does not matter
+		{Resource: "csinodes", Match: func(old, new fake.Object) bool { return limits(old) || limits(new) }},
+		{Resource: "volumeattachments", Match: func(old, new fake.Object) bool {
+			return old == nil && counts(new) || new == nil && counts(old) // the content of an attachment does not matter
 		}},
 	}
 }
 
 func namespaceFilters(func() informers.SharedInformerFactory) []fake.Filter {
 	return []fake.Filter{{
-		Resource: "namespaces", Match: func(was, is fake.Object) bool { return namespace.Matches(was, is) },
+		Resource: "namespaces", Match: func(old, new fake.Object) bool { return namespace.Matches(old, new) },
 	}}
 }
 
-func serviceAccountFilters(own func() informers.SharedInformerFactory) []fake.Filter {
+func serviceAccountFilters(caches func() informers.SharedInformerFactory) []fake.Filter {
 	return []fake.Filter{
 		{
 			Resource: "serviceaccounts", Fields: "metadata.name=" + serviceaccount.AccountName,
-			Match: func(_, is fake.Object) bool { return is == nil },
+			Match: func(_, new fake.Object) bool { return new == nil },
 		},
-		{Resource: "namespaces", Match: func(_, is fake.Object) bool {
-			return is != nil && serviceaccount.NeedsServiceAccount(own(), is.(*corev1.Namespace))
+		{Resource: "namespaces", Match: func(_, new fake.Object) bool {
+			return new != nil && serviceaccount.NeedsServiceAccount(caches(), new.(*corev1.Namespace))
 		}},
 	}
 }
 
 func rootCAFilters(rootCA string) filterFunc {
-	return func(own func() informers.SharedInformerFactory) []fake.Filter {
+	return func(caches func() informers.SharedInformerFactory) []fake.Filter {
 		return []fake.Filter{
 			{
 				Resource: "configmaps", Fields: "metadata.name=" + rootca.ConfigMapName,
-				Match: func(_, is fake.Object) bool { return is == nil || !rootca.IsUpToDate(is.(*corev1.ConfigMap), rootCA) },
+				Match: func(_, new fake.Object) bool {
+					return new == nil || !rootca.IsUpToDate(new.(*corev1.ConfigMap), rootCA)
+				},
 			},
-			{Resource: "namespaces", Match: func(_, is fake.Object) bool {
-				return is != nil && rootca.NeedsConfigMap(own(), is.(*corev1.Namespace))
+			{Resource: "namespaces", Match: func(_, new fake.Object) bool {
+				return new != nil && rootca.NeedsConfigMap(caches(), new.(*corev1.Namespace))
 			}},
 		}
 	}
 }
 
-// addNodeDisks gives all nodes their disks, and the PersistentVolume controller its machine: the first node, so that in a world
-// of one node the directories it makes are there for pods. Without nodes it has one of its own.
+// addNodeDisks creates the disks of all nodes. The PersistentVolume controller's machine is the
+// first node, so that in a world of one node pods can use the directories it provisions. Without
+// nodes it has a disk of its own.
 func (c *Cluster) addNodeDisks(cfg Config) error {
 	if !cfg.includes("kubelet") {
 		c.machine = hostpath.Machine{FS: nodefs.NewMemory("/"), Root: "/"}
@@ -418,7 +425,7 @@ func (c *Cluster) addNodeDisks(cfg Config) error {
 	return nil
 }
 
-// addNode adds the driver on a node, and its kubelet.
+// addNode adds a node's driver and its kubelet.
 func (c *Cluster) addNode(cfg Config, n *node) error {
 	var err error
 	if n.conn, err = c.connect(n.services(c.driver.name())); err != nil {

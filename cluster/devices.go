@@ -16,21 +16,22 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// Devices says what volumes are made of.
+// Devices names what backs the volumes.
 type Devices string
 
 // The kinds of devices.
 const (
-	Auto  Devices = "auto"  // Loop where it can be had, else Array
-	Loop  Devices = "loop"  // loop devices of this machine, with real file systems and mounts; a stepped world is then not the same twice
-	Array Devices = "array" // the memory of a simulated disk array
-	// LVM is volume groups of this machine, one for each node over a sparse file: real file systems and mounts, of which each can
-	// be used on its own node only. The class binds WaitForFirstConsumer.
+	Auto  Devices = "auto"  // Loop if available, else Array
+	Loop  Devices = "loop"  // loop devices of this machine, with real file systems and mounts; a stepped world is then not reproducible
+	Array Devices = "array" // a simulated disk array in memory
+	// LVM is one volume group per node, over a sparse file of this machine. File systems and mounts
+	// are real, and each volume can be used on its own node only. The class binds
+	// WaitForFirstConsumer.
 	LVM Devices = "lvm"
 )
 
-// choose settles Auto, and says in words what was chosen and why. It fails for Loop and LVM where they cannot be had, with what
-// to do about it, and for an unknown kind.
+// choose resolves Auto and returns the kind and the reason in words. It fails for an unknown kind,
+// and for Loop and LVM if they are not available; the error says what to do.
 func (d Devices) choose(stepped bool) (Devices, string, error) {
 	switch d {
 	case Array:
@@ -58,7 +59,7 @@ func (d Devices) choose(stepped bool) (Devices, string, error) {
 	}
 }
 
-// open makes the driver of devices that were chosen.
+// open creates the driver of a chosen kind.
 func (d Devices) open(cfg Config) (driver, error) {
 	switch d {
 	case Loop:
@@ -70,24 +71,25 @@ func (d Devices) open(cfg Config) (driver, error) {
 	}
 }
 
-// driver is a CSI driver and the disks of the nodes it serves.
+// A driver is a CSI driver with the disks of the nodes it serves.
 type driver interface {
 	name() string
-	// topology tells whether a volume can be used on some nodes only.
+	// topology reports whether a volume can be used on some nodes only.
 	topology() bool
-	// controller adds the controller's services.
+	// controller registers the controller's services.
 	controller(grpc.ServiceRegistrar)
-	// addNode gives a node its disk, the kubelet's root on it, and the driver's services there.
+	// addNode creates a node's disk and returns it with the kubelet's root on it and the driver's
+	// services there.
 	addNode(node string) (fs nodefs.FS, root string, services csi.RegisterFunc, err error)
-	// boot takes the mounts and the devices of a node away, as starting its machine again does.
+	// boot drops the mounts and devices of a node, as a reboot of its machine does.
 	boot(node string) error
-	// leaks names what the driver still holds: volumes, devices, mounts.
+	// leaks returns what the driver still holds: volumes, devices, mounts.
 	leaks() ([]string, error)
-	// close takes everything away that the driver and its nodes made.
+	// close removes everything that the driver and its nodes created.
 	close() error
 }
 
-// arrayDriver is the simulated array with nodes in memory.
+// An arrayDriver is the simulated array with nodes in memory.
 type arrayDriver struct {
 	array *array.Array
 	nodes map[string]*nodefs.Memory
@@ -123,18 +125,18 @@ func (d *arrayDriver) boot(node string) error {
 }
 
 func (d *arrayDriver) leaks() ([]string, error) {
-	var left []string
+	var leaks []string
 	for _, v := range d.array.Volumes() {
-		left = append(left, fmt.Sprintf("volume %s (%s) of the array, attached to %v", v.ID, v.Name, v.AttachedTo))
+		leaks = append(leaks, fmt.Sprintf("volume %s (%s) of the array, attached to %v", v.ID, v.Name, v.AttachedTo))
 	}
 	for _, node := range slices.Sorted(maps.Keys(d.nodes)) {
 		mounts, err := mountLeaks(d.nodes[node])
 		if err != nil {
 			return nil, err
 		}
-		left = append(left, mounts...)
+		leaks = append(leaks, mounts...)
 	}
-	return left, nil
+	return leaks, nil
 }
 
 func (d *arrayDriver) close() error { return nil }
@@ -144,19 +146,20 @@ func mountLeaks(fs nodefs.FS) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list mounts: %w", err)
 	}
-	var left []string
+	var leaks []string
 	for _, m := range mounts {
-		left = append(left, "mount "+m.Path)
+		leaks = append(leaks, "mount "+m.Path)
 	}
-	return left, nil
+	return leaks, nil
 }
 
-// SetVolumesPerNode lets so many volumes be attached to a node from now on, as when something else has taken places; 0: any number.
-// What is attached stays. It fails where the devices have no limit; see Config.VolumesPerNode.
+// SetVolumesPerNode limits how many volumes can be attached to a node from now on; 0 means no
+// limit. Attached volumes stay attached. It fails if the devices have no limit; see
+// Config.VolumesPerNode.
 func (c *Cluster) SetVolumesPerNode(perNode int) error {
 	d, is := c.driver.(*arrayDriver)
 	if !is || perNode < 0 {
-		return fmt.Errorf("%d volumes for each node: want the array, and at least 0", perNode)
+		return fmt.Errorf("%d volumes per node: need devices %q and a number of at least 0", perNode, Array)
 	}
 	d.array.SetVolumesPerNode(perNode)
 	return nil

@@ -14,10 +14,10 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// DeviceState is what is beneath the API, for the rules of package invariant to look at: the volumes of the array, and the
-// mounts of the nodes. It is nil for Loop and LVM: what the kernel has mounted and which files are loop devices would have to be
-// read from it at every call, and changes while it is read. The result may be used at any time, as long as the cluster is
-// not closed.
+// DeviceState returns the actual state of the devices for the rules of package invariant: the
+// array's volumes and the nodes' mounts. It returns nil for Loop and LVM, whose state would have to
+// be read from the kernel at every call and changes during the read. The result is valid until the
+// cluster is closed.
 func (c *Cluster) DeviceState() invariant.Devices {
 	d, ok := c.driver.(*arrayDriver)
 	if !ok {
@@ -26,16 +26,16 @@ func (c *Cluster) DeviceState() invariant.Devices {
 	return arrayState{cluster: c, array: d.array}
 }
 
-// arrayState reads the array and the nodes' disks, both in memory.
+// An arrayState reads the array and the nodes' disks, both in memory.
 type arrayState struct {
 	cluster *Cluster
 	array   *array.Array
 }
 
-// Driver is the name of the array's driver.
+// Driver returns the name of the array's driver.
 func (t arrayState) Driver() string { return t.cluster.driver.name() }
 
-// Volumes are those of the array, by handle.
+// Volumes returns the array's volumes by handle.
 func (t arrayState) Volumes() []invariant.Volume {
 	var all []invariant.Volume
 	for _, id := range t.array.IDs() {
@@ -46,24 +46,24 @@ func (t arrayState) Volumes() []invariant.Volume {
 	return all
 }
 
-// Volume is one of the array's. A node's id is its name.
+// Volume returns one of the array's volumes. A node's ID is its name.
 func (t arrayState) Volume(handle string) (invariant.Volume, bool) {
 	v, ok := t.array.Volume(handle)
 	return invariant.Volume{Handle: v.ID, Name: v.Name, Attached: v.AttachedTo, Bytes: v.SizeBytes, FSBytes: v.FSBytes}, ok
 }
 
-// Plugins is the one of the PersistentVolume controller whose volumes are directories.
+// Plugins returns the PersistentVolume controller's plugin whose volumes are directories.
 func (t arrayState) Plugins() []invariant.Backend {
 	return []invariant.Backend{dirState{t.cluster.machine}}
 }
 
-// Files are the paths of the files in a volume, sorted.
+// Files returns the paths of the files in a volume, sorted.
 func (t arrayState) Files(handle string) []string { return t.array.Files(handle) }
 
-// Owners are the owners and modes of all that is in a volume, by path.
+// Owners returns owner and mode of everything in a volume, by path.
 func (t arrayState) Owners(handle string) map[string]nodefs.Info { return t.array.Owners(handle) }
 
-// Nodes are all nodes.
+// Nodes returns the names of all nodes, sorted.
 func (t arrayState) Nodes() []string {
 	names := make([]string, len(t.cluster.nodes))
 	for i, n := range t.cluster.nodes {
@@ -73,7 +73,7 @@ func (t arrayState) Nodes() []string {
 	return names
 }
 
-// Mounts is what is mounted on a node; nothing on one that there is not.
+// Mounts returns the mounts of a node; none for an unknown node.
 func (t arrayState) Mounts(name string) []nodefs.Mount {
 	at := slices.IndexFunc(t.cluster.nodes, func(n *node) bool { return n.name == name })
 	if at < 0 {
@@ -86,7 +86,8 @@ func (t arrayState) Mounts(name string) []nodefs.Mount {
 	return mounts
 }
 
-// Directories are those of pods, and those in which the driver's volumes are staged, of a node.
+// Directories returns the directories of pods and the staging directories of the driver's volumes
+// on a node.
 func (t arrayState) Directories(name string) []string {
 	at := slices.IndexFunc(t.cluster.nodes, func(n *node) bool { return n.name == name })
 	if at < 0 {
@@ -108,13 +109,13 @@ func (t arrayState) Directories(name string) []string {
 	return dirs
 }
 
-// dirState reads the directories that are volumes.
+// A dirState reads the directories that are volumes.
 type dirState struct{ machine hostpath.Machine }
 
-// Driver is the plugin's name.
+// Driver returns the plugin's name.
 func (t dirState) Driver() string { return hostpath.Name }
 
-// Volumes are those that the plugin made, by path.
+// Volumes returns the volumes that the plugin provisioned, by path.
 func (t dirState) Volumes() []invariant.Volume {
 	made, err := t.machine.Volumes()
 	if err != nil {
@@ -127,7 +128,7 @@ func (t dirState) Volumes() []invariant.Volume {
 	return all
 }
 
-// Volume is one of them.
+// Volume returns the volume at a path.
 func (t dirState) Volume(path string) (invariant.Volume, bool) {
 	all := t.Volumes()
 	i := slices.IndexFunc(all, func(v invariant.Volume) bool { return v.Handle == path })

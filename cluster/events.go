@@ -12,30 +12,31 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// cacheDelayMax is how many events old a list is at most that a part gets when it starts again.
+// cacheDelayMax is how many events a restarted component's first list may lag at most.
 const cacheDelayMax = 2
 
-// EventKinds are the first words of the events that can befall a stepped world, as its strategy may say, each followed by
-// what it befalls; "crash" also by "with RESOURCE N behind".
+// EventKinds lists the kinds of events of a stepped world. In a strategy each is followed by its
+// target; "crash" optionally also by "with RESOURCE N behind".
 var EventKinds = []string{"crash", "stop", "start", "replicate", "retire", "relist", "expire", "reboot", "lose", "recover"}
 
-// possibleEvents are the events that can befall a stepped world now:
+// possibleEvents returns the events that can happen in a stepped world now:
 //
-//	crash PART                             it is killed where it stands, and starts again
-//	crash PART with RESOURCE N behind      … and its first list of a resource is N events old
-//	stop PART                              it is killed, and stays down until "start"
-//	start PART
+//	crash COMPONENT                        it is killed where it stands, and starts again
+//	crash COMPONENT with RESOURCE N behind … and its first list of a resource is N events old
+//	stop COMPONENT                         it is killed, and stays down until "start"
+//	start COMPONENT
 //	stop driver(NODE)                      the driver's process on the node ends, until "start": its mounts stay
 //	start driver(NODE)
-//	replicate PART                         a second process of it runs beside the first, PART#2
-//	retire PART#2                          it ends
-//	relist PART RESOURCE                   its watch breaks, and it lists again
-//	expire RESOURCE                        the server forgets old events: whoever is behind gets 410, and lists again
+//	replicate COMPONENT                    a second process of it starts, COMPONENT#2
+//	retire COMPONENT#2                     it ends
+//	relist COMPONENT RESOURCE              its watch breaks, and it lists again
+//	expire RESOURCE                        the server drops old events: a watch that is behind gets 410, and lists again
 //	reboot NODE                            its kubelet is killed, its mounts are gone, its disk is kept
 //	lose NODE                              its kubelet is killed, its mounts stay, it becomes NotReady; until "recover"
 //	recover NODE
 //
-// Only those with a verb are listed, or all if it is "": strategies ask at each step, and the lists are long.
+// It returns only events of the given kind, or all if verb is "". Strategies ask at each step, and
+// the lists are long.
 func (c *Cluster) possibleEvents(verb string) []sim.Event {
 	m := &eventList{cluster: c, verb: verb}
 	for _, p := range c.components {
@@ -52,24 +53,24 @@ func (c *Cluster) possibleEvents(verb string) []sim.Event {
 	return m.all
 }
 
-// eventList is a list of them that is being made.
+// An eventList collects possible events.
 type eventList struct {
 	cluster *Cluster
 	verb    string
 	all     []sim.Event
 }
 
-// wants tells whether those with a verb are asked for.
+// wants reports whether events of a kind are requested.
 func (m *eventList) wants(verb string) bool { return m.verb == "" || m.verb == verb }
 
-// add adds one, if it is asked for.
+// add adds an event if its kind is requested.
 func (m *eventList) add(do func() error, verb, of string) {
 	if m.wants(verb) {
 		m.all = append(m.all, sim.Event{Name: verb + " " + of, Apply: func() { m.cluster.must(do()) }})
 	}
 }
 
-// addForComponent adds what can befall a part.
+// addForComponent adds the events of a component.
 func (m *eventList) addForComponent(p *componentState) {
 	c := m.cluster
 	switch {
@@ -96,7 +97,7 @@ func (m *eventList) addForComponent(p *componentState) {
 	}
 }
 
-// addForCache adds what can befall a part's cache of a resource.
+// addForCache adds the events of a component's cache of a resource.
 func (m *eventList) addForCache(p *componentState, resource string) {
 	c := m.cluster
 	if m.wants("crash") {
@@ -109,7 +110,7 @@ func (m *eventList) addForCache(p *componentState, resource string) {
 	}
 }
 
-// addForNode adds what can befall a node.
+// addForNode adds the events of a node.
 func (m *eventList) addForNode(n *node) {
 	c := m.cluster
 	if n.partitioned {
@@ -125,7 +126,8 @@ func (m *eventList) addForNode(n *node) {
 	}
 }
 
-// laggingResources are the resources that somebody's view is behind in, in the order of the parts.
+// laggingResources returns the resources of which a cache is behind, in the order of the
+// components.
 func (c *Cluster) laggingResources() []string {
 	var resources []string
 	seen := map[string]bool{}
@@ -143,7 +145,7 @@ func (c *Cluster) laggingResources() []string {
 	return resources
 }
 
-// must is for what cannot fail, as the parts have started before.
+// must panics on an error that cannot occur, since the components have started before.
 func (c *Cluster) must(err error) {
 	if err != nil {
 		panic("cluster: " + err.Error())
@@ -154,7 +156,7 @@ func kubeletName(node string) string { return "kubelet(" + node + ")" }
 
 func nodeDriverName(node string) string { return "driver(" + node + ")" }
 
-// isPartitioned tells whether a part is the kubelet of a node that is lost.
+// isPartitioned reports whether a component is the kubelet of a partitioned node.
 func (c *Cluster) isPartitioned(p *componentState) bool {
 	for _, n := range c.nodes {
 		if n.partitioned && p.name == kubeletName(n.name) {
@@ -173,8 +175,9 @@ func (c *Cluster) node(name string) (*node, error) {
 	return nil, fmt.Errorf("node %q: %w", name, ErrUnknownComponent)
 }
 
-// Reboot kills a node's kubelet, takes all its mounts and devices away and starts the kubelet again. The node's own files stay,
-// and what is attached stays attached. The world must be stepped. The error matches ErrNoPart.
+// Reboot kills a node's kubelet, drops all mounts and devices of the node and starts the kubelet
+// again. The node's own files stay, and attached volumes stay attached. The world must be stepped.
+// The error matches ErrUnknownComponent.
 func (c *Cluster) Reboot(name string) error {
 	n, err := c.node(name)
 	if err != nil {
@@ -192,9 +195,9 @@ func (c *Cluster) Reboot(name string) error {
 	return c.launch(p)
 }
 
-// PartitionNode cuts a node off: its kubelet is down, its mounts stay as they are, and its Node becomes NotReady, as the node
-// lifecycle controller would say after a while. It stays so until Recover. The world must be stepped. The error matches
-// ErrNoPart.
+// PartitionNode cuts a node off until RestoreNode. Its kubelet is down, its mounts stay, and its
+// Node becomes NotReady, as the node lifecycle controller would set it after a while. The world
+// must be stepped. The error matches ErrUnknownComponent.
 func (c *Cluster) PartitionNode(name string) error {
 	n, err := c.node(name)
 	if err != nil {
@@ -208,7 +211,8 @@ func (c *Cluster) PartitionNode(name string) error {
 	return nil
 }
 
-// RestoreNode brings a lost node back: its kubelet starts again, and its Node becomes Ready. The error matches ErrNoPart.
+// RestoreNode ends a node's partition: its kubelet starts again, and its Node becomes Ready. The
+// error matches ErrUnknownComponent.
 func (c *Cluster) RestoreNode(name string) error {
 	n, err := c.node(name)
 	if err != nil {
@@ -223,16 +227,17 @@ func (c *Cluster) RestoreNode(name string) error {
 	return c.launch(p)
 }
 
-// setReady does what the node lifecycle controller does, and a kubelet that comes back.
+// setReady sets a Node's Ready condition, as the node lifecycle controller and a restored kubelet
+// do.
 //
 // Upstream: pkg/controller/nodelifecycle tryUpdateNodeHealth (v1.36).
-func (c *Cluster) setReady(name string, is corev1.ConditionStatus, reason, message string) {
+func (c *Cluster) setReady(name string, status corev1.ConditionStatus, reason, message string) {
 	c.server.UpdateStored("nodes", "", name, func(stored fake.Object) fake.Object {
 		node := stored.DeepCopyObject().(*corev1.Node)
 		for i := range node.Status.Conditions {
 			condition := &node.Status.Conditions[i]
 			if condition.Type == corev1.NodeReady {
-				condition.Status, condition.Reason, condition.Message = is, reason, message
+				condition.Status, condition.Reason, condition.Message = status, reason, message
 				condition.LastTransitionTime = metav1.NewTime(c.host.Now())
 			}
 		}
@@ -240,7 +245,8 @@ func (c *Cluster) setReady(name string, is corev1.ConditionStatus, reason, messa
 	})
 }
 
-// Degraded tells whether a part is down, or there twice, or a node lost, or the driver stopped on one.
+// Degraded reports whether a component is down or replicated, a node is partitioned, or the driver
+// is stopped on a node.
 func (c *Cluster) Degraded() bool {
 	for _, p := range c.components {
 		if p.process == nil || p.replica {
@@ -250,30 +256,31 @@ func (c *Cluster) Degraded() bool {
 	return slices.ContainsFunc(c.nodes, func(n *node) bool { return n.driverStopped })
 }
 
-// Repair ends all misfortunes of a stepped world: what is lost comes back, what is down starts again, and what is there twice
-// retires once, each as a step. It reports whether there was any.
+// Repair undoes all events of a stepped world: it restores partitioned nodes, starts stopped
+// components and drivers, and retires replicas, each as a step. It reports whether there was
+// anything to repair.
 func (c *Cluster) Repair() bool {
-	healed := false
-	befall := func(format, name string) {
-		healed = c.host.(*sim.Stepped).Inject(fmt.Sprintf(format, name)) || healed
+	repaired := false
+	inject := func(format, name string) {
+		repaired = c.host.(*sim.Stepped).Inject(fmt.Sprintf(format, name)) || repaired
 	}
 	for _, n := range c.nodes {
 		if n.partitioned {
-			befall("recover %s", n.name)
+			inject("recover %s", n.name)
 		}
 	}
 	for _, p := range slices.Clone(c.components) {
 		switch {
 		case p.replica:
-			befall("retire %s", p.name)
+			inject("retire %s", p.name)
 		case p.process == nil:
-			befall("start %s", p.name)
+			inject("start %s", p.name)
 		}
 	}
 	for _, n := range c.nodes {
 		if n.driverStopped {
-			befall("start %s", nodeDriverName(n.name))
+			inject("start %s", nodeDriverName(n.name))
 		}
 	}
-	return healed
+	return repaired
 }

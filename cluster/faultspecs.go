@@ -9,9 +9,10 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// ValidateFaults tells which risk can never come true, since it names what there is not, and what there is. A world without some of the
-// control plane's parts may keep the risks of these.
-func (c *Cluster) ValidateFaults(risks sim.FaultSpecs) error {
+// ValidateFaults returns an error for the first fault spec that can never match, since it names
+// something that does not exist; the error lists what does. Specs that name a component of the
+// control plane are valid also in a world without that component.
+func (c *Cluster) ValidateFaults(specs sim.FaultSpecs) error {
 	nodes := make([]string, len(c.nodes))
 	for i, n := range c.nodes {
 		nodes[i] = n.name
@@ -20,59 +21,63 @@ func (c *Cluster) ValidateFaults(risks sim.FaultSpecs) error {
 	for i, n := range nodes {
 		drivers[i] = nodeDriverName(n)
 	}
-	parts := c.Components()
-	for _, r := range risks {
-		if r.Target == "" {
+	components := c.Components()
+	for _, spec := range specs {
+		if spec.Target == "" {
 			continue
 		}
-		there, matches := parts, matchesTarget
-		switch _, err := sim.ParseFault(r.Name); {
-		case err == nil && 'A' <= r.Target[0] && r.Target[0] <= 'Z': // of what a driver is called for, or a kubelet does on its disk
+		targets, matches := components, matchesTarget
+		switch _, err := sim.ParseFault(spec.Name); {
+		case err == nil && 'A' <= spec.Target[0] && spec.Target[0] <= 'Z': // a driver's RPC, or a kubelet's action on its disk
 			continue
 		case err == nil:
-			there, matches = slices.Concat(parts, requestVerbs), isPrefixOf
-		case slices.Contains([]string{"reboot", "lose", "recover"}, r.Name):
-			there = nodes
-		case r.Name == "expire":
-			there = c.cachedResources()
-		case r.Name == "stop", r.Name == "start":
-			there = slices.Concat(parts, drivers)
-		case r.Name == "retire":
-			there = nil
-			for _, p := range parts {
-				there = append(there, p+"#2")
+			targets, matches = slices.Concat(components, requestVerbs), isPrefixOf
+		case slices.Contains([]string{"reboot", "lose", "recover"}, spec.Name):
+			targets = nodes
+		case spec.Name == "expire":
+			targets = c.cachedResources()
+		case spec.Name == "stop", spec.Name == "start":
+			targets = slices.Concat(components, drivers)
+		case spec.Name == "retire":
+			targets = nil
+			for _, p := range components {
+				targets = append(targets, p+"#2")
 			}
 		}
-		if slices.Contains(c.knownComponents, r.Target) {
+		if slices.Contains(c.knownComponents, spec.Target) {
 			continue
 		}
-		if !slices.ContainsFunc(there, func(name string) bool { return matches(r.Target, name) }) {
-			return fmt.Errorf("fault %s: there is no %s; there are %s", r, r.Target, strings.Join(there, ", "))
+		if !slices.ContainsFunc(targets, func(name string) bool { return matches(spec.Target, name) }) {
+			return fmt.Errorf("fault %s: no such target %q (have %s)", spec, spec.Target, strings.Join(targets, ", "))
 		}
 	}
 	return nil
 }
 
-// matchesTarget tells whether something is about a name: "kubelet(node-1) with pods 1 behind" is about "kubelet(node-1)".
-func matchesTarget(of, name string) bool { return of == name || strings.HasPrefix(of, name+" ") }
-
-// isPrefixOf tells whether something is the beginning of a name, or of one of its strands: "kubelet", "pvcontroller/claims".
-func isPrefixOf(of, name string) bool {
-	return strings.HasPrefix(name, of) || strings.HasPrefix(of, name+"/")
+// matchesTarget reports whether an event's target is a name: "kubelet(node-1) with pods 1 behind"
+// matches "kubelet(node-1)".
+func matchesTarget(target, name string) bool {
+	return target == name || strings.HasPrefix(target, name+" ")
 }
 
-// cachedResources are those that a part has a view of, sorted.
+// isPrefixOf reports whether a spec's target is a prefix of a name, or of one of its tasks:
+// "kubelet", "pvcontroller/claims".
+func isPrefixOf(target, name string) bool {
+	return strings.HasPrefix(name, target) || strings.HasPrefix(target, name+"/")
+}
+
+// cachedResources returns the resources that a component caches, sorted.
 func (c *Cluster) cachedResources() []string {
 	all := map[string]bool{}
 	for _, p := range c.components {
 		if p.process != nil {
-			for _, r := range c.server.CachedResources(p.process) {
-				all[r] = true
+			for _, spec := range c.server.CachedResources(p.process) {
+				all[spec] = true
 			}
 		}
 	}
 	return slices.Sorted(maps.Keys(all))
 }
 
-// requestVerbs are those of requests.
+// requestVerbs are the verbs of API requests.
 var requestVerbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}

@@ -20,13 +20,13 @@ func TestRiskOfWhatThereIsNot(t *testing.T) {
 		{"crash(1), crash(pvcontroller, 1), crash(kubelet(node-1) with pods 1 behind, 1), stop(driver(node-1), 0.1)", ""},
 		{"relist(pvcontroller persistentvolumes, 0.1), expire(pods, 0.1), reboot(node-1, 1), tick(0.1), retire(pvcontroller#2, 1)", ""},
 		{"conflict(kubelet, 0.1), lost(pvcontroller/claims, 0.1), refused(patch, 0.1), driver Unavailable(NodeStage, 0.1)", ""},
-		{"crash(kubelet, 1)", "fault crash(kubelet, 1): there is no kubelet; there are pvcontroller, kubelet(node-1)"},
+		{"crash(kubelet, 1)", "fault crash(kubelet, 1): no such target \"kubelet\" (have pvcontroller, kubelet(node-1)"},
 		{"crash(attacher, 1), replicate(resizer, 1)", ""}, // which other worlds have
-		{"crash(attach, 1)", "there is no attach;"},
-		{"start(driver(node-2), 1)", "there are pvcontroller, kubelet(node-1), driver(node-1)"},
-		{"lose(kubelet(node-1), 1)", "there is no kubelet(node-1); there are node-1"},
-		{"expire(pod, 0.1)", "there is no pod; there are "},
-		{"conflict(kublet, 0.1)", "there is no kublet; there are pvcontroller, kubelet(node-1), get, "},
+		{"crash(attach, 1)", "no such target \"attach\" "},
+		{"start(driver(node-2), 1)", "(have pvcontroller, kubelet(node-1), driver(node-1)"},
+		{"lose(kubelet(node-1), 1)", "no such target \"kubelet(node-1)\" (have node-1"},
+		{"expire(pod, 0.1)", "no such target \"pod\" (have "},
+		{"conflict(kublet, 0.1)", "no such target \"kublet\" (have pvcontroller, kubelet(node-1), get, "},
 	}
 	for _, tt := range tests {
 		risks, err := sim.ParseFaultSpecs(tt.risks)

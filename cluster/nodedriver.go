@@ -14,14 +14,14 @@ import (
 	"github.com/volsim/volsim/sidecars/registrar"
 )
 
-// sockets are those of a node: those of the cluster's own driver in memory, and beside them those of this machine where the node
-// is a directory of it and the world is live.
+// sockets are a node's plugin sockets: those of the cluster's own driver in memory, and, if the
+// world is live and the node is a directory of this machine, those of this machine.
 type sockets struct {
 	pluginmanager.Memory
 	machine *pluginmanager.Unix // nil: none
 }
 
-// List is the paths of the sockets below a directory.
+// List returns the paths of the sockets below a directory.
 func (s *sockets) List(dir string) ([]string, error) {
 	paths, err := s.Memory.List(dir)
 	if err != nil || s.machine == nil {
@@ -33,28 +33,28 @@ func (s *sockets) List(dir string) ([]string, error) {
 	return slices.Compact(paths), err
 }
 
-// Identify tells which socket is at a path.
+// Identify returns the identity of the socket at a path.
 func (s *sockets) Identify(path string) (string, error) {
-	is, err := s.Memory.Identify(path)
-	if err != nil || is != "" || s.machine == nil {
-		return is, err
+	identity, err := s.Memory.Identify(path)
+	if err != nil || identity != "" || s.machine == nil {
+		return identity, err
 	}
-	is, err = s.machine.Identify(path)
-	if is != "" {
-		is = "machine's " + is
+	identity, err = s.machine.Identify(path)
+	if identity != "" {
+		identity = "machine's " + identity
 	}
-	return is, err
+	return identity, err
 }
 
-// Dial is a connection to whoever answers at a path.
+// Dial connects to the server at a path.
 func (s *sockets) Dial(path string) (grpc.ClientConnInterface, error) {
-	if is, err := s.Memory.Identify(path); err != nil || is != "" || s.machine == nil {
+	if identity, err := s.Memory.Identify(path); err != nil || identity != "" || s.machine == nil {
 		return s.Memory.Dial(path)
 	}
 	return s.machine.Dial(path)
 }
 
-// The sockets of the cluster's own driver, as node-driver-registrar is usually told them.
+// The sockets of the cluster's own driver, at the paths that node-driver-registrar usually uses.
 
 func (n *node) driverSocket(driver string) string {
 	return filepath.Join(n.root, "plugins", driver, "csi.sock")
@@ -64,7 +64,7 @@ func (n *node) registrationSocket(driver string) string {
 	return filepath.Join(n.root, "plugins_registry", driver+"-reg.sock")
 }
 
-// services are the driver's on a node, and its registrar's.
+// services returns the driver's services on a node and its registrar's.
 func (n *node) services(driver string) csi.RegisterFunc {
 	announces := registrar.New(driver, n.driverSocket(driver))
 	return func(r grpc.ServiceRegistrar) {
@@ -73,13 +73,14 @@ func (n *node) services(driver string) csi.RegisterFunc {
 	}
 }
 
-// createSockets makes the driver's sockets on a node.
+// createSockets creates the driver's sockets on a node.
 func (c *Cluster) createSockets(n *node) {
 	n.sockets.Put(n.driverSocket(c.driver.name()), n.conn)
 	n.sockets.Put(n.registrationSocket(c.driver.name()), n.conn)
 }
 
-// dialer gives a kubelet its connections to drivers. To the cluster's own it has one for as long as it runs.
+// dialer returns the function with which a kubelet connects to drivers. It has one connection to
+// the cluster's own driver for as long as it runs.
 func (c *Cluster) dialer(p ComponentContext, n *node) func(driver, endpoint string) (grpc.ClientConnInterface, error) {
 	own, err := n.sockets.Memory.Dial(n.driverSocket(c.driver.name()))
 	own = p.driverConn(c.driver.name(), own)
@@ -95,8 +96,9 @@ func (c *Cluster) dialer(p ComponentContext, n *node) func(driver, endpoint stri
 	}
 }
 
-// StopDriver takes the driver's sockets on a node away, as when its process there ends: its kubelet deregisters it, and calls
-// fail as Unavailable. What is mounted stays. The controller's part of the driver goes on. The error matches ErrNoPart.
+// StopDriver removes the driver's sockets on a node, as when its process there ends. The kubelet
+// deregisters the driver, and calls fail as Unavailable. Mounts stay, and the controller service
+// continues. The error matches ErrUnknownComponent.
 func (c *Cluster) StopDriver(node string) error {
 	n, err := c.node(node)
 	if err != nil {
@@ -109,14 +111,16 @@ func (c *Cluster) StopDriver(node string) error {
 	return nil
 }
 
-// notifyKubelet tells the node's kubelet, if it runs, that something happened to the driver's announcement.
+// notifyKubelet notifies the node's kubelet, if it runs, of a change of the driver's registration
+// socket.
 func (c *Cluster) notifyKubelet(n *node) {
 	if p, err := c.component(kubeletName(n.name)); err == nil && p.process != nil {
 		n.kubelet.Plugins().Notify(n.registrationSocket(c.driver.name()))
 	}
 }
 
-// StartDriver makes the driver's sockets on a node, or makes them anew: its kubelet registers it. The error matches ErrNoPart.
+// StartDriver creates the driver's sockets on a node, again if they exist; the kubelet registers
+// the driver. The error matches ErrUnknownComponent.
 func (c *Cluster) StartDriver(node string) error {
 	n, err := c.node(node)
 	if err != nil {
@@ -128,10 +132,11 @@ func (c *Cluster) StartDriver(node string) error {
 	return nil
 }
 
-// KubeletDir is the directory of a node's kubelet: a path on this machine for Loop and LVM, a path on the node's simulated disk
-// for Array. Below it are pods and plugins, and plugins_registry, where in a live world on devices of this machine a CSI driver of
-// one's own registers as with any kubelet: by a unix socket with the service of pluginregistration/v1, as node-driver-registrar
-// makes one. The error matches ErrNoPart.
+// KubeletDir returns the directory of a node's kubelet: a path on this machine for Loop and LVM, on
+// the node's simulated disk for Array. It contains pods, plugins and plugins_registry. In a live
+// world on devices of this machine, a third-party CSI driver registers there as with any kubelet:
+// by a unix socket with the service of pluginregistration/v1, as node-driver-registrar creates one.
+// The error matches ErrUnknownComponent.
 func (c *Cluster) KubeletDir(node string) (string, error) {
 	n, err := c.node(node)
 	if err != nil {
@@ -140,16 +145,16 @@ func (c *Cluster) KubeletDir(node string) (string, error) {
 	return n.root, nil
 }
 
-// socketWatch follows directories of this machine, beside a live host.
+// A socketWatch watches directories of this machine, next to a live host.
 type socketWatch struct {
 	once    sync.Once
-	stop    context.CancelFunc // nil: nothing was begun
+	stop    context.CancelFunc // nil: not started
 	running sync.WaitGroup
 	mu      sync.Mutex
 	errs    []error // guarded by mu
 }
 
-// watchSockets has the kubelets told what happens in their nodes' registries.
+// watchSockets notifies the kubelets of changes of their nodes' registries.
 func (c *Cluster) watchSockets() {
 	ctx, stop := context.WithCancel(context.Background())
 	c.socketWatch.stop = stop
@@ -166,7 +171,7 @@ func (c *Cluster) watchSockets() {
 	}
 }
 
-// close ends the watch, and returns what it came upon.
+// close ends the watch and returns its errors.
 func (w *socketWatch) close() error {
 	if w.once.Do(func() {}); w.stop == nil {
 		return nil

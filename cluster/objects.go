@@ -6,11 +6,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ClassName is the default storage class that every cluster begins with.
+// ClassName is the name of the default storage class of every cluster.
 const ClassName = "standard"
 
-// NewClaim is a claim for size (such as "64Mi") of the default class, for one node at a time. It panics on a size that
-// is no quantity.
+// NewClaim returns a ReadWriteOnce claim of the default class for size, such as "64Mi". It panics
+// if size is not a quantity.
 func NewClaim(name, size string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -23,7 +23,8 @@ func NewClaim(name, size string) *corev1.PersistentVolumeClaim {
 	}
 }
 
-// NewPod is a pod with one container that mounts each of the claims, as a volume of the claim's name, below /mnt.
+// NewPod returns a pod with one container that mounts each of the claims below /mnt, as a volume of
+// the claim's name.
 func NewPod(name string, claims ...string) *corev1.Pod {
 	container := corev1.Container{Name: "main", Image: "pause"}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}

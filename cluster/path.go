@@ -15,19 +15,21 @@ import (
 	"github.com/volsim/volsim/plugins/subpath"
 )
 
-// ErrNotMounted is matched by the error for a volume of a pod that does not have it mounted.
+// ErrNotMounted is matched by errors about a volume that is not mounted for a pod.
 var ErrNotMounted = errors.New("not mounted")
 
-// MountPath is where a volume of a running pod, named as in the pod, is mounted: a path on this machine for Loop and LVM, a path
-// on the node's simulated disk for Array. The error matches fs.ErrNotExist where there is no such pod, volume or claim, and
-// ErrNotMounted where it is not mounted.
+// MountPath returns where a volume of a running pod, named as in the pod, is mounted: a path on
+// this machine for Loop and LVM, on the node's simulated disk for Array. The error matches
+// fs.ErrNotExist if the pod, volume or claim does not exist, and ErrNotMounted if the volume is not
+// mounted.
 func (c *Cluster) MountPath(namespace, pod, volume string) (string, error) {
 	_, path, err := c.volumeMount(namespace, pod, volume)
 	return path, err
 }
 
-// DevicePath is where a volume of a running pod, named as in the pod, is a device: a link on this machine for Loop and LVM, on the
-// node's simulated disk for Array, where a device holds nothing. Errors are those of MountPath.
+// DevicePath returns where a raw block volume of a running pod, named as in the pod, is: a link on
+// this machine for Loop and LVM, on the node's simulated disk for Array, where devices have no
+// content. Errors are those of MountPath.
 func (c *Cluster) DevicePath(namespace, pod, volume string) (string, error) {
 	at, err := c.findVolume(namespace, pod, volume)
 	if err != nil {
@@ -40,9 +42,9 @@ func (c *Cluster) DevicePath(namespace, pod, volume string) (string, error) {
 	return path, nil
 }
 
-// ContainerPath is what a container of a running pod has at one of its mount paths, as MountPath is of a volume: where the volume
-// is mounted for the pod, or, where the container has part of it by subPath, where that is bound. Errors are those of MountPath;
-// a container or a mount path that the pod has not is fs.ErrNotExist.
+// ContainerPath returns what a container of a running pod has at one of its mount paths: where the
+// volume is mounted for the pod or, for a subPath, where that is bound. Errors are those of
+// MountPath. For an unknown container or mount path the error matches fs.ErrNotExist.
 func (c *Cluster) ContainerPath(namespace, pod, container, mountPath string) (string, error) {
 	_, path, err := c.containerMount(namespace, pod, func(in string, m *corev1.VolumeMount) bool {
 		return in == container && m.MountPath == mountPath
@@ -50,8 +52,9 @@ func (c *Cluster) ContainerPath(namespace, pod, container, mountPath string) (st
 	return path, err
 }
 
-// WriteFile writes a file into a volume of a running pod, through the path at which the pod sees it: the first of its containers
-// that mounts the volume, which may have part of it only. Errors are those of MountPath and of the file system.
+// WriteFile writes a file into a volume of a running pod. The path is that of the pod's first
+// container that mounts the volume, possibly only a subPath of it. Errors are those of MountPath
+// and of the file system.
 func (c *Cluster) WriteFile(namespace, pod, volume, name string, data []byte) error {
 	n, path, err := c.podMount(namespace, pod, volume)
 	if err != nil {
@@ -69,11 +72,13 @@ func (c *Cluster) ReadFile(namespace, pod, volume, name string) ([]byte, error) 
 	return n.fs.ReadFile(filepath.Join(path, name))
 }
 
-// HostPath is the machine on which the PersistentVolume controller makes volumes of kubernetes.io/host-path: node-1, so that in
-// a world of one node they are there for its pods. In a world without kubelets it is one of its own.
+// HostPath returns the machine on which the PersistentVolume controller provisions volumes of
+// kubernetes.io/host-path. It is node-1, so that in a world of one node its pods can use them. In a
+// world without kubelets it is a separate machine.
 func (c *Cluster) HostPath() hostpath.Machine { return c.machine }
 
-// NFSExports is what NFS servers export: PATH of SERVER is the directory /SERVER/PATH. A server exports whatever it is asked for.
+// NFSExports returns the file system that NFS servers export: PATH of SERVER is the directory
+// /SERVER/PATH. A server exports every path.
 func (c *Cluster) NFSExports() nodefs.FS { return c.nfsExports }
 
 func (c *Cluster) volumeMount(namespace, podName, volume string) (*node, string, error) {
@@ -88,19 +93,19 @@ func (c *Cluster) volumeMount(namespace, podName, volume string) (*node, string,
 	return at.node, path, nil
 }
 
-// podMount is where the first container of a pod that mounts a volume has it.
+// podMount returns where the first container of a pod that mounts a volume has it.
 func (c *Cluster) podMount(namespace, pod, volume string) (*node, string, error) {
 	n, path, err := c.containerMount(namespace, pod, func(_ string, m *corev1.VolumeMount) bool { return m.Name == volume })
-	if errors.Is(err, errNoMount) { // the pod is not there, or has not the volume, or uses it otherwise
+	if errors.Is(err, errNoMount) { // the pod or its volume does not exist, or no container mounts it
 		return c.volumeMount(namespace, pod, volume)
 	}
 	return n, path, err
 }
 
-// errNoMount says that no container of a pod has what was asked for.
-var errNoMount = errors.New("no container mounts it")
+// errNoMount says that no container of a pod has the requested mount.
+var errNoMount = errors.New("no container mounts the volume")
 
-// containerMount is what a container of a pod has by a volumeMount: the first one that is meant.
+// containerMount returns what a container of a pod has by the first volumeMount that matches.
 func (c *Cluster) containerMount(namespace, podName string, meant func(container string, m *corev1.VolumeMount) bool) (*node, string, error) {
 	pod, ok := c.pod(namespace, podName)
 	if !ok {
@@ -121,7 +126,7 @@ func (c *Cluster) containerMount(namespace, podName string, meant func(container
 	return nil, "", fmt.Errorf("pod %s/%s: %w: %w", namespace, podName, errNoMount, fs.ErrNotExist)
 }
 
-// subPath is where a container has part of a volume by its i-th volumeMount.
+// subPath returns where a container has part of a volume by its i-th volumeMount.
 func (c *Cluster) subPath(namespace, podName, container string, i int, volume string) (*node, string, error) {
 	at, err := c.findVolume(namespace, podName, volume)
 	if err != nil {
@@ -136,10 +141,10 @@ func (c *Cluster) subPath(namespace, podName, container string, i int, volume st
 	return at.node, path, nil
 }
 
-// volumeUse is a volume of a pod on its node.
+// A volumeUse is a volume of a pod on its node.
 type volumeUse struct {
 	node   *node
-	volume string // the PersistentVolume
+	volume string // the PersistentVolume's name
 	pod    types.UID
 }
 
@@ -159,7 +164,7 @@ func (c *Cluster) findVolume(namespace, podName, volume string) (volumeUse, erro
 	return volumeUse{node: c.nodes[at], volume: name, pod: pod.UID}, nil
 }
 
-// volumeOf is the name of the PersistentVolume behind a volume of a pod.
+// volumeOf returns the name of the PersistentVolume behind a volume of a pod.
 func (c *Cluster) volumeOf(pod *corev1.Pod, volume string) (string, error) {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]

@@ -16,11 +16,11 @@ import (
 	"github.com/volsim/volsim/plugins/csi"
 )
 
-// nodeIDAnnotation holds what each driver calls the node.
+// nodeIDAnnotation holds the node's ID at each driver.
 const nodeIDAnnotation = "csi.volume.kubernetes.io/nodeid"
 
-// preRegister stores what the kubelet of a node writes when it registers the node and the driver on it, so that the kubelet finds
-// that done.
+// preRegister stores what a kubelet writes when it registers its node and the driver on it. The
+// kubelet then finds this done.
 func (c *Cluster) preRegister(name string, conn grpc.ClientConnInterface) error {
 	info, err := csispec.NewNodeClient(conn).NodeGetInfo(context.Background(), &csispec.NodeGetInfoRequest{})
 	if err != nil {

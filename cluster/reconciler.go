@@ -15,52 +15,53 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// Reconcile brings what a key names to where it should be. It is controller-runtime's Reconcile without its types: after an
-// error the key comes back with back-off, else, if requeueAfter is not 0, when that much time has passed. A panic goes
-// through.
+// A Reconcile moves the object of a key towards its desired state. It is controller-runtime's
+// Reconcile without its types. After an error the key is requeued with back-off; otherwise, if
+// requeueAfter is not 0, after that time. A panic is not recovered.
 type Reconcile func(ctx context.Context, key types.NamespacedName) (requeueAfter time.Duration, err error)
 
-// ReconcilerConfig says what a reconciler is. Resources are named as in fake.Commit: "persistentvolumes",
-// "things.example.com".
+// A ReconcilerConfig configures a reconciler. Resources are named as in fake.Commit:
+// "persistentvolumes", "things.example.com".
 type ReconcilerConfig struct {
-	Name    string  // of the part
-	For     string  // the resource of which each object is a key, whenever it comes, changes or goes
-	Watches []Watch // what else makes it look at a key
-	Workers int     // how many keys it works on at once; 0: 1
+	Name    string  // of the component
+	For     string  // the resource whose objects are the keys; each create, update and delete enqueues one
+	Watches []Watch // what else enqueues keys
+	Workers int     // number of keys reconciled concurrently; 0: 1
 
-	// Polls says that it asks for ever to be called again after some time, to look at what nobody announces. That does not
-	// keep a world from being at rest, and neither do its retries: each time something changed it gets one more turn.
+	// Polls says that it always asks to be requeued, to look at what no watch announces. This and
+	// its retries do not keep a world from being at rest: after each change it gets one more run.
 	Polls bool
 
-	// Install brings the custom resources that it is about. See Part.
+	// Install installs the custom resources that it reconciles. See Component.
 	Install func(server *fake.Server) error
 
-	// Build makes the reconciler of a new process: at the beginning, after each crash, and for each replica. Its client is
-	// made from p.RESTConfig or is p.Client, and reads from the API server; its caches are p.Informers, asked for here. It
-	// makes no requests.
+	// Build returns the reconciler of a new process: at the beginning, after each crash, and for
+	// each replica. Its client is p.Client or is built from p.RESTConfig, and reads from the API
+	// server. It requests its caches from p.Informers here. Build makes no API requests.
 	Build func(p ComponentContext) (Reconcile, error)
 }
 
-// Watch is a resource whose objects are not keys themselves, but make a reconciler look at some.
+// A Watch is a resource whose objects are not keys themselves, but enqueue some.
 type Watch struct {
 	Resource string
-	// Keys are those that an object is about. Of a change, the object is asked before and after. The object is read-only.
-	// nil: the key is the object's controller, if that is of the reconciler's kind.
+	// Keys returns the keys that an object enqueues. For an update it is called with the old and
+	// the new object. The object is read-only. nil: the key is the object's controller, if that is
+	// of the reconciler's kind.
 	Keys func(obj fake.Object) []types.NamespacedName
 }
 
-// Reconciler is a part that calls a function for the keys of a queue, as controller-runtime does: a key that is added while
-// it waits is one, and a key that is worked on is not worked on a second time before it is done. The function runs in a
-// strand of its own. In a stepped world it is suspended at each request, and only there: so it starts no goroutines, and
-// does not wait for anything but its requests.
+// Reconciler returns a component that calls a function for the keys of a queue, as
+// controller-runtime does. A key that is added again while it waits is one key; a key is never
+// reconciled twice at once. The function runs in a task of its own. In a stepped world its requests
+// are its only suspension points: it must not start goroutines or wait for anything else.
 //
-// Deadlines in its contexts are of the real clock: a stepped world is long over before they pass.
+// Deadlines of its contexts use the wall clock: a stepped world ends long before they pass.
 //
-// Differs: any error is tried again, also one that controller-runtime calls terminal; back-off is per key only; objects
-// from informers are shared, and read-only.
+// Differs: every error is retried, also one that controller-runtime calls terminal; back-off is per
+// key only; objects from informers are shared and read-only.
 //
-// Upstream: sigs.k8s.io/controller-runtime/pkg/internal/controller reconcileHandler, pkg/handler EnqueueRequestForObject,
-// EnqueueRequestForOwner, EnqueueRequestsFromMapFunc.
+// Upstream: sigs.k8s.io/controller-runtime/pkg/internal/controller reconcileHandler, pkg/handler
+// EnqueueRequestForObject, EnqueueRequestForOwner, EnqueueRequestsFromMapFunc.
 func Reconciler(cfg ReconcilerConfig) Component {
 	return Component{Name: cfg.Name, Install: cfg.Install, Start: func(p ComponentContext) error {
 		reconcile, err := cfg.Build(p)
@@ -95,7 +96,7 @@ func Reconciler(cfg ReconcilerConfig) Component {
 	}}
 }
 
-// worker works on a key of a queue.
+// worker returns the function that processes a key of the queue.
 func (reconcile Reconcile) worker(c *sim.Process, queue *sim.Queue[types.NamespacedName]) func(context.Context, types.NamespacedName) error {
 	return func(ctx context.Context, key types.NamespacedName) error {
 		after, err := reconcile(ctx, key)
@@ -110,8 +111,8 @@ func (reconcile Reconcile) worker(c *sim.Process, queue *sim.Queue[types.Namespa
 	}
 }
 
-// Informer returns the process's informer of a resource, which is named as in fake.Commit. It is asked for while the part
-// starts. Objects of custom resources are of type *unstructured.Unstructured in it.
+// Informer returns the process's informer of a resource, named as in fake.Commit. It must be called
+// while the component starts. Objects of custom resources are *unstructured.Unstructured.
 func (p ComponentContext) Informer(resource string) (cache.SharedIndexInformer, error) {
 	k, err := p.lookUpResource(resource)
 	if err != nil {
@@ -124,34 +125,34 @@ func (p ComponentContext) Informer(resource string) (cache.SharedIndexInformer, 
 	return informer.Informer(), nil
 }
 
-// lookUpResource looks a resource up, in its preferred version.
+// lookUpResource returns a resource in its preferred version.
 func (p ComponentContext) lookUpResource(resource string) (servedResource, error) {
 	r, ok := p.cluster.server.Resource(resource)
 	if !ok {
-		return servedResource{}, fmt.Errorf("resource %q: the server does not have it", resource)
+		return servedResource{}, fmt.Errorf("resource %q: not served by the API server", resource)
 	}
 	return servedResource{r}, nil
 }
 
-// servedResource is a resource as the server serves it.
+// A servedResource is a resource as the server serves it.
 type servedResource struct{ fake.APIResource }
 
-// watch tells of the keys of what comes, changes and goes.
+// watch enqueues the keys of each object that is created, updated or deleted.
 func (p ComponentContext) watch(w Watch, add func([]types.NamespacedName)) error {
 	informer, err := p.Informer(w.Resource)
 	if err != nil {
 		return err
 	}
-	told := func(obj any) {
+	enqueue := func(obj any) {
 		if gone, unknown := obj.(cache.DeletedFinalStateUnknown); unknown {
 			obj = gone.Obj
 		}
 		add(w.Keys(obj.(fake.Object)))
 	}
 	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    told,
-		UpdateFunc: func(was, is any) { told(was); told(is) },
-		DeleteFunc: told,
+		AddFunc:    enqueue,
+		UpdateFunc: func(old, new any) { enqueue(old); enqueue(new) },
+		DeleteFunc: enqueue,
 	})
 	return err
 }
@@ -160,7 +161,7 @@ func keyOf(obj fake.Object) []types.NamespacedName {
 	return []types.NamespacedName{{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
 }
 
-// controllerOf is the key of an object's controller, if that is of this kind.
+// controllerOf returns the key of an object's controller, if that is of this kind.
 func (k servedResource) controllerOf(obj fake.Object) []types.NamespacedName {
 	owner := metav1.GetControllerOfNoCopy(obj)
 	if owner == nil || owner.Kind != k.Kind {

@@ -14,14 +14,15 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// RemoteComponent is a part of the control plane that runs against a real API server.
+// A RemoteComponent is a component of the control plane that can run against a real API server.
 type RemoteComponent struct {
 	Name     string // such as "pvcontroller"
-	Replaces string // the controller of kube-controller-manager, or the program, that must not run beside it
+	Replaces string // the controller of kube-controller-manager, or the program, that must not run at the same time
 	Storage  bool   // it is one of the storage controllers
 }
 
-// RemoteComponents are the parts that run against a real API server, in the order in which they are started.
+// RemoteComponents returns the components that can run against a real API server, in starting
+// order.
 func RemoteComponents() []RemoteComponent {
 	storage := storageComponents(nil)
 	var all []RemoteComponent
@@ -31,35 +32,36 @@ func RemoteComponents() []RemoteComponent {
 	return all
 }
 
-// remoteCapable are the parts that need nothing but an API server.
+// remoteCapable returns the components that need nothing but an API server.
 func remoteCapable(rootCA string) []componentState {
 	return slices.Concat(storageComponents(nil), schedulerComponents(), clusterComponents(rootCA))
 }
 
-// RemoteConfig is what NewRemote must be told.
+// A RemoteConfig configures a Remote.
 type RemoteConfig struct {
-	REST       *clientrest.Config // where the API server is, and who one is there
-	Components []string           // of RemoteParts; nil: the storage controllers
-	Log        *trace.Log         // nil: one of its own, of all that happens
+	REST       *clientrest.Config // address of the API server, and credentials
+	Components []string           // names, of RemoteComponents; nil: the storage controllers
+	Log        *trace.Log         // nil: a new one that keeps all records
 }
 
-// Remote is parts of the control plane over a real API server: the same code as in a Cluster, each part a process of its
-// own with a client and caches of its own. The world around them is not simulated.
+// A Remote runs components of the control plane against a real API server. The code is that of a
+// Cluster: each component is a process with its own client and caches. The world around them is not
+// simulated.
 type Remote struct {
 	host        *sim.Live
 	connections []*remote.Connection
 }
 
-// NewRemote puts parts together. Nothing is asked of the server before Run. The error for a part that there is not matches
-// ErrNoPart.
+// NewRemote builds a Remote. It makes no requests before Run. The error for an unknown component
+// matches ErrUnknownComponent.
 func NewRemote(cfg RemoteConfig) (*Remote, error) {
 	rest := clientrest.CopyConfig(cfg.REST)
 	if err := clientrest.LoadTLSFiles(rest); err != nil {
 		return nil, fmt.Errorf("read certificates: %w", err)
 	}
 	r := &Remote{host: sim.NewLive(sim.LiveConfig{Log: cfg.Log})}
-	parts, err := selectComponents(cfg.Components, string(rest.CAData))
-	for _, p := range parts {
+	components, err := selectComponents(cfg.Components, string(rest.CAData))
+	for _, p := range components {
 		if err == nil {
 			err = r.launch(rest, p)
 		}
@@ -71,7 +73,7 @@ func NewRemote(cfg RemoteConfig) (*Remote, error) {
 	return r, nil
 }
 
-// selectComponents are the parts of the given names, in the order in which they are started.
+// selectComponents returns the components with the given names, in starting order.
 func selectComponents(wanted []string, rootCA string) ([]componentState, error) {
 	all := remoteCapable(rootCA)
 	if wanted == nil {
@@ -79,26 +81,26 @@ func selectComponents(wanted []string, rootCA string) ([]componentState, error) 
 	}
 	for _, name := range wanted {
 		if !slices.ContainsFunc(all, func(p componentState) bool { return p.name == name }) {
-			return nil, fmt.Errorf("part %q: %w that runs against a real API server: there are %s", name, ErrUnknownComponent, componentNames(all))
+			return nil, fmt.Errorf("%w %q for a real API server (have %s)", ErrUnknownComponent, name, componentNames(all))
 		}
 	}
 	if slices.Contains(wanted, "rootca") && rootCA == "" {
-		return nil, fmt.Errorf("part \"rootca\": the configuration holds no certificate authority to publish")
+		return nil, fmt.Errorf("component \"rootca\": the configuration has no certificate authority to publish")
 	}
 	return slices.DeleteFunc(all, func(p componentState) bool { return !slices.Contains(wanted, p.name) }), nil
 }
 
-// launch gives a part a connection, and sets it up.
+// launch connects a component and sets it up.
 func (r *Remote) launch(rest *clientrest.Config, p componentState) error {
 	component := r.host.Process(p.name)
 	var process ComponentContext
-	var selections []remote.FieldSelector
+	var filters []remote.FieldSelector
 	if p.filters != nil {
 		for _, s := range p.filters(func() informers.SharedInformerFactory { return process.Informers }) {
-			selections = append(selections, remote.FieldSelector{Resource: s.Resource, Fields: s.Fields})
+			filters = append(filters, remote.FieldSelector{Resource: s.Resource, Fields: s.Fields})
 		}
 	}
-	conn, err := remote.New(rest, component, selections...)
+	conn, err := remote.New(rest, component, filters...)
 	if err != nil {
 		return err
 	}
@@ -110,8 +112,8 @@ func (r *Remote) launch(rest *clientrest.Config, p componentState) error {
 	return nil
 }
 
-// Run lets the parts act until ctx ends, and returns when none of them does any more. Writes that are under way then have a
-// moment to be answered. It is called once.
+// Run runs the components until ctx ends, and returns when all have stopped. Writes in flight have
+// a moment to be answered. Run must be called once.
 func (r *Remote) Run(ctx context.Context) {
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup

@@ -2,10 +2,11 @@ package cluster
 
 import "github.com/volsim/volsim/fake"
 
-// StaleObjects returns what a part of the world does not know: the objects that are not, in its caches, as they are stored. It
-// leaves no trace. A part that is down knows nothing, and of it nothing is returned. The error matches ErrNoPart.
-func (c *Cluster) StaleObjects(part string) ([]fake.StaleObject, error) {
-	p, err := c.component(part)
+// StaleObjects returns the objects that a component's caches do not have as they are stored. It
+// leaves no trace. For a component that is down it returns nothing. The error matches
+// ErrUnknownComponent.
+func (c *Cluster) StaleObjects(component string) ([]fake.StaleObject, error) {
+	p, err := c.component(component)
 	if err != nil || p.process == nil {
 		return nil, err
 	}

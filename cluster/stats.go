@@ -6,8 +6,9 @@ import (
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
-// VolumeStats asks a node's kubelet how full the volumes of its pods are, and lets the world move meanwhile. The error matches
-// ErrNoPart for a node that there is not, or whose kubelet is down.
+// VolumeStats asks a node's kubelet for the usage of its pods' volumes, and lets the world run
+// meanwhile. The error matches ErrUnknownComponent for an unknown node and for a kubelet that is
+// down.
 func (c *Cluster) VolumeStats(ctx context.Context, node string) (*stats.Summary, error) {
 	n, err := c.node(node)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/volsim/volsim/invariant"
 )
 
-// Wait returns when cond holds, having let the world move meanwhile; what names what is waited for. cond is asked after
-// each action, and may look at Server.
+// Wait runs the world until cond holds. what describes the condition in errors. cond is called
+// after each action, and may read Server.
 func (c *Cluster) Wait(ctx context.Context, what string, cond func() bool) error {
 	return c.host.Wait(ctx, what, cond)
 }
@@ -33,8 +33,8 @@ func (c *Cluster) WaitForPod(ctx context.Context, namespace, name string, phase 
 	})
 }
 
-// WaitForGone returns when the object is gone. resource is the API's word, such as "pods"; namespace is "" for what has
-// none.
+// WaitForGone returns when the object does not exist. resource is the API's name, such as "pods";
+// namespace is "" for cluster-scoped resources.
 func (c *Cluster) WaitForGone(ctx context.Context, resource, namespace, name string) error {
 	return c.Wait(ctx, fmt.Sprintf("%s %s/%s to be gone", resource, namespace, name), func() bool {
 		_, ok := c.server.Get(resource, namespace, name)
@@ -42,33 +42,35 @@ func (c *Cluster) WaitForGone(ctx context.Context, resource, namespace, name str
 	})
 }
 
-// WaitForRest returns when nothing is owed.
+// WaitForRest returns when nothing is pending.
 func (c *Cluster) WaitForRest(ctx context.Context) error {
 	err := c.Wait(ctx, "the world to come to rest", func() bool { return len(c.Pending()) == 0 })
 	if err != nil {
-		return fmt.Errorf("%w; owed: %v", err, c.Pending())
+		return fmt.Errorf("%w; pending: %v", err, c.Pending())
 	}
 	return nil
 }
 
-// Pending names what the control plane has still to do, as far as the API objects tell: see invariant.Debts.
+// Pending describes what the control plane has yet to do, as far as the API objects show it: see
+// invariant.PendingObjects.
 func (c *Cluster) Pending() []string {
-	var owed []string
+	var pending []string
 	for _, d := range invariant.PendingObjects(c.server) {
-		owed = append(owed, d.String())
+		pending = append(pending, d.String())
 	}
-	return owed
+	return pending
 }
 
-// Leaks names what is there although no object in the API accounts for it: meant for a world all of whose claims and pods
-// are gone. It reads the driver, its devices, the nodes' mounts and the machine of the PersistentVolume controller.
+// Leaks describes what exists although no API object refers to it. Call it in a world whose claims
+// and pods are all gone. It reads the driver, its devices, the nodes' mounts and the machine of the
+// PersistentVolume controller.
 func (c *Cluster) Leaks() ([]string, error) {
-	held, err := c.driver.leaks()
+	leaks, err := c.driver.leaks()
 	volumes, errVolumes := c.machine.Volumes()
 	for _, v := range volumes {
-		held = append(held, "directory "+v.Path)
+		leaks = append(leaks, "directory "+v.Path)
 	}
-	return append(invariant.Leaks(c.server), held...), errors.Join(err, errVolumes)
+	return append(invariant.Leaks(c.server), leaks...), errors.Join(err, errVolumes)
 }
 
 func (c *Cluster) claim(namespace, name string) (*corev1.PersistentVolumeClaim, bool) {
@@ -87,7 +89,7 @@ func (c *Cluster) pod(namespace, name string) (*corev1.Pod, bool) {
 	return o.(*corev1.Pod), true
 }
 
-// isRegistered tells whether all nodes and the driver on each of them are known to the API server.
+// isRegistered reports whether the API server has all nodes and the driver on each of them.
 func (c *Cluster) isRegistered() bool {
 	for _, n := range c.nodes {
 		o, ok := c.server.Get("csinodes", "", n.name)

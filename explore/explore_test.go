@@ -85,7 +85,7 @@ func TestRiskThatNamesNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = explore.Search(t.Context(), s, explore.Config{Strategy: explore.Random, Count: 2, Faults: risks})
-	if err == nil || !strings.Contains(err.Error(), "there is no kubelet; there are ") || !strings.Contains(err.Error(), "kubelet(node-1)") {
+	if err == nil || !strings.Contains(err.Error(), `no such target "kubelet" (have `) || !strings.Contains(err.Error(), "kubelet(node-1)") {
 		t.Errorf("error %v does not say that there is no kubelet, but a kubelet(node-1)", err)
 	}
 }

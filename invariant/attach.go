@@ -14,24 +14,26 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// What attaches a volume. I16b, I19 and I20 hold one attach/detach controller to its word: two at a time break them.
+// Rules about attaching. I16b, I19 and I20 assume one attach/detach controller: two active ones
+// violate them.
 var attachRules = []Rule{
 	{"I15", "a volume for one node attached to two", nodeRule(beginOneNode)},
-	{"I16", "a volume taken away from a node that is well and has it mounted", nodeRule(beginMountedStays)},
+	{"I16", "a volume detached from a healthy node that has it mounted", nodeRule(beginMountedStays)},
 	{"I16b", "an attach of a volume for one node while it is, or may be, attached to another", nodeRule(beginAttachAfterDetach)},
-	{"I19", "a detach begun while the node is told that the volume is attached", nodeRule(beginWithdrawFirst)},
-	{"I20", "a node told that a volume is attached that is not", nodeRule(beginListedIsAttached)},
-	{"I21", "an attachment that does not have the name of its volume, driver and node", nodeRule(beginAttachmentName)},
-	{"I22", "a detach of what is attached and nobody wants detached", nodeRule(beginDetachAsked)},
+	{"I19", "a detach that begins while the node's status lists the volume as attached", nodeRule(beginWithdrawFirst)},
+	{"I20", "a node whose status lists a volume as attached that is not", nodeRule(beginListedIsAttached)},
+	{"I21", "an attachment whose name is not that of its volume, driver and node", nodeRule(beginAttachmentName)},
+	{"I22", "a detach whose attachment is not being deleted", nodeRule(beginDetachAsked)},
 }
 
-// unmountWait is how long the attach/detach controller waits for a node that is not ready, before it detaches what is
-// mounted there.
+// unmountWait is how long the attach/detach controller waits for a node that is not ready, before
+// it detaches a mounted volume.
 //
 // Upstream: pkg/controller/volume/attachdetach DefaultTimerConfig (v1.36).
 const unmountWait = 6 * time.Minute
 
-// beginOneNode: once a volume is attached, and has more than one node, it is for many.
+// beginOneNode checks that a volume attached to more than one node has an access mode for many
+// nodes.
 func beginOneNode(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
@@ -55,20 +57,20 @@ func beginOneNode(c *Checker) watcher {
 	}}
 }
 
-// nodeHealth is when nodes were last not well: as of which step of the trace.
+// A nodeHealth records when nodes were last unhealthy, by step of the trace.
 type nodeHealth struct {
 	api      *fake.Server
-	notReady map[string]int // up to which step a node was not ready
-	absent   map[string]int // up to which step it was not there any more, or out of service
+	notReady map[string]int // last step at which a node was not ready
+	absent   map[string]int // last step at which it did not exist or was out of service
 	gone     map[string]bool
 }
 
-// changed takes in a commit of a node. What it was, it was up to now.
+// changed observes a commit of a node. The old state lasted until now.
 func (h *nodeHealth) changed(e fake.Commit, step int) {
 	name := e.After.GetName()
 	was, _ := e.Before.(*corev1.Node)
 	switch {
-	case was == nil && !h.gone[name]: // a new one
+	case was == nil && !h.gone[name]: // new
 	case was == nil || outOfService(was):
 		h.absent[name] = step
 	case !isReady(was):
@@ -77,7 +79,8 @@ func (h *nodeHealth) changed(e fake.Commit, step int) {
 	h.gone[name] = e.Type == watch.Deleted
 }
 
-// since tells whether a node was absent or out of service, or was not ready, at any time since a step.
+// since reports whether a node was absent or out of service, and whether it was not ready, at any
+// time since a step.
 func (h *nodeHealth) since(name string, step int) (absent, notReady bool) {
 	node := nodeNamed(h.api, name)
 	wasAbsent, a := h.absent[name]
@@ -90,16 +93,17 @@ func outOfService(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 }
 
-// beginMountedStays: the driver is told to detach what is mounted only from a node that was not there, out of service, or
-// not ready, at some time since the volume was taken back from its status: the decision was made after that. Where it was
-// only not ready, the attachment must have been there for longer than such a node is waited for; since when nobody wanted
-// it, only the controller knows.
+// beginMountedStays checks that a mounted volume is detached only from a node that was absent, out
+// of service or not ready at some time since the node's status ceased to list the volume: the
+// decision was made after that. If the node was only not ready, the attachment must be older than
+// the time the controller waits for such a node. Only the controller knows since when no pod needed
+// it.
 func beginMountedStays(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
 	}
 	health := nodeHealth{c.API, map[string]int{}, map[string]int{}, map[string]bool{}}
-	withdrawn := map[volumeOnNode]int{} // the step at which a node's status ceased to list the volume
+	withdrawn := map[volumeOnNode]int{} // step at which a node's status ceased to list the volume
 	return watcher{
 		commits: []string{"nodes"},
 		commit: func(e fake.Commit) {
@@ -128,7 +132,7 @@ func beginMountedStays(c *Checker) watcher {
 			switch {
 			case absent || notReady && attachedForLong(attachmentOf(c.API, c.Devices.Driver(), at.handle, at.node)):
 			case notReady:
-				c.report("I16", "volume %s is detached from node %s, which is not ready, before its time; it is mounted there at %s",
+				c.report("I16", "volume %s is detached from node %s, which is not ready, too early; it is mounted there at %s",
 					at.handle, at.node, mounts[0].Path)
 			default:
 				c.report("I16", "volume %s is detached from node %s, which has it mounted at %s", at.handle, at.node, mounts[0].Path)
@@ -137,19 +141,20 @@ func beginMountedStays(c *Checker) watcher {
 	}
 }
 
-// attachedForLong tells whether an attachment was there for as long as a node that is not ready is waited for. Times in
-// the API have whole seconds. Of one that is gone nobody knows.
+// attachedForLong reports whether an attachment existed for as long as the controller waits for a
+// node that is not ready. Times in the API have whole seconds. For a deleted attachment it returns
+// true: its age is unknown.
 func attachedForLong(a *storagev1.VolumeAttachment) bool {
 	return a == nil || a.DeletionTimestamp == nil || a.DeletionTimestamp.Sub(a.CreationTimestamp.Time) >= unmountWait-time.Second
 }
 
-// attachedNodes is on which nodes each volume has a VolumeAttachment.
+// attachedNodes records the nodes to which each volume has a VolumeAttachment.
 type attachedNodes struct {
 	nodes map[string]map[string]bool // by driver^handle
-	known map[string]volumeOnNode    // by attachment; handle stands for driver^handle
+	known map[string]volumeOnNode    // by attachment; handle is driver^handle here
 }
 
-// add takes in an attachment, and returns the other nodes of its volume, sorted.
+// add observes an attachment and returns the other nodes of its volume, sorted.
 func (n *attachedNodes) add(a *storagev1.VolumeAttachment, v *corev1.PersistentVolume) []string {
 	at := volumeOnNode{v.Spec.CSI.Driver + "^" + v.Spec.CSI.VolumeHandle, a.Spec.NodeName}
 	others := slices.Sorted(maps.Keys(n.nodes[at.handle]))
@@ -169,7 +174,8 @@ func (n *attachedNodes) remove(attachment string) {
 	}
 }
 
-// beginAttachAfterDetach: a volume for one node gets a VolumeAttachment only when it has none for another node.
+// beginAttachAfterDetach checks that a volume for one node gets a VolumeAttachment only if it has
+// none to another node.
 func beginAttachAfterDetach(c *Checker) watcher {
 	nodes := attachedNodes{map[string]map[string]bool{}, map[string]volumeOnNode{}}
 	for _, obj := range c.API.List("volumeattachments") {
@@ -191,7 +197,7 @@ func beginAttachAfterDetach(c *Checker) watcher {
 					return
 				}
 				if others := nodes.add(a, v); len(others) > 0 && forOneNode(v) {
-					c.report("I16b", "volume %s, which is for one node, is to be attached to %s, but it still has an attachment to %s",
+					c.report("I16b", "volume %s, which is for one node, will be attached to %s, but it still has an attachment to %s",
 						v.Name, a.Spec.NodeName, strings.Join(others, " and "))
 				}
 			}
@@ -199,8 +205,8 @@ func beginAttachAfterDetach(c *Checker) watcher {
 	}
 }
 
-// beginWithdrawFirst: when a VolumeAttachment begins to be deleted, the node's status does not list the volume. (A person
-// who deletes one by hand breaks the rule.)
+// beginWithdrawFirst checks that the node's status does not list a volume when the deletion of its
+// VolumeAttachment begins. A user who deletes one violates the rule.
 func beginWithdrawFirst(c *Checker) watcher {
 	return watcher{
 		commits: []string{"volumeattachments"},
@@ -215,14 +221,15 @@ func beginWithdrawFirst(c *Checker) watcher {
 				return
 			}
 			if lists(node, uniqueVolume(v.Spec.CSI.Driver, v.Spec.CSI.VolumeHandle)) {
-				c.report("I19", "volume %s is to be detached from node %s, whose status still lists it as attached", v.Name, node.Name)
+				c.report("I19", "volume %s is being detached from node %s, whose status still lists it as attached", v.Name, node.Name)
 			}
 		},
 	}
 }
 
-// beginListedIsAttached: a volume that comes into a node's volumesAttached has a VolumeAttachment there that says so, and is
-// not being deleted. That the two become equal in the end is for L5.
+// beginListedIsAttached checks that a volume added to a node's volumesAttached has a
+// VolumeAttachment there that is attached and is not being deleted. L5 checks that both finally
+// agree.
 func beginListedIsAttached(c *Checker) watcher {
 	return watcher{
 		commits: []string{"nodes"},
@@ -239,19 +246,20 @@ func beginListedIsAttached(c *Checker) watcher {
 				}
 				switch a := attachmentOf(c.API, driver, handle, is.Name); {
 				case a == nil:
-					c.report("I20", "node %s is told that volume %s is attached, but there is no attachment", is.Name, handle)
+					c.report("I20", "node %s lists volume %s as attached, but there is no attachment", is.Name, handle)
 				case !a.Status.Attached:
-					c.report("I20", "node %s is told that volume %s is attached, but its attachment does not say so", is.Name, handle)
+					c.report("I20", "node %s lists volume %s as attached, but its attachment is not attached", is.Name, handle)
 				case a.DeletionTimestamp != nil:
-					c.report("I20", "node %s is told that volume %s is attached, but its attachment is being deleted", is.Name, handle)
+					c.report("I20", "node %s lists volume %s as attached, but its attachment is being deleted", is.Name, handle)
 				}
 			}
 		},
 	}
 }
 
-// beginAttachmentName: a new VolumeAttachment has the name made of its volume's handle, its driver and its node, so that
-// the same name is always the same thing. That one nobody needs any more goes away is for L4.
+// beginAttachmentName checks that the name of a new VolumeAttachment is derived from its volume's
+// handle, driver and node, so that a name identifies them. L4 checks that unneeded ones are
+// deleted.
 func beginAttachmentName(c *Checker) watcher {
 	return watcher{
 		commits: []string{"volumeattachments"},
@@ -272,8 +280,8 @@ func beginAttachmentName(c *Checker) watcher {
 	}
 }
 
-// attachedSource is the volume that a VolumeAttachment names or holds, and what to call it; nil where it is gone, or has no
-// CSI driver.
+// attachedSource returns the source of the volume that a VolumeAttachment refers to or contains,
+// and the volume's name. The source is nil if the volume does not exist or has no CSI driver.
 func attachedSource(api *fake.Server, a *storagev1.VolumeAttachment) (*corev1.CSIPersistentVolumeSource, string) {
 	if inline := a.Spec.Source.InlineVolumeSpec; inline != nil && inline.CSI != nil {
 		return inline.CSI, inline.CSI.VolumeHandle
@@ -284,10 +292,10 @@ func attachedSource(api *fake.Server, a *storagev1.VolumeAttachment) (*corev1.CS
 	return nil, ""
 }
 
-// beginDetachAsked: the driver does not detach what a VolumeAttachment that is not being deleted says is attached. That no
-// two operations on a volume run at once is not to be seen in the calls, each of which is done at once; for a volume of one
-// node I16b says it. To detach twice what is not attached is no breach: the attacher must, when it could not write that it
-// had.
+// beginDetachAsked checks that the driver does not detach a volume whose VolumeAttachment is
+// attached and not being deleted. Overlapping operations on a volume do not show in the calls, each
+// of which is instantaneous; for a volume of one node I16b detects them. A repeated detach is no
+// violation: the attacher must repeat it if it could not record the first one.
 func beginDetachAsked(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
@@ -299,7 +307,7 @@ func beginDetachAsked(c *Checker) watcher {
 		call := deviceCallOf(r)
 		a := attachmentOf(c.API, c.Devices.Driver(), call.handle, call.node)
 		if a != nil && a.Status.Attached && a.DeletionTimestamp == nil {
-			c.report("I22", "volume %s is detached from node %s, but its attachment stands and nobody is deleting it", call.handle, call.node)
+			c.report("I22", "volume %s is detached from node %s, but its attachment is not being deleted", call.handle, call.node)
 		}
 	}}
 }

@@ -62,7 +62,7 @@ func TestAttachRules(t *testing.T) {
 			w.ready(node1, false)
 			w.now = w.now.Add(5 * time.Minute)
 			goes(w)
-		}, []string{"volume disk is detached from node node-1, which is not ready, before its time; it is mounted there at " + staging}},
+		}, []string{"volume disk is detached from node node-1, which is not ready, too early; it is mounted there at " + staging}},
 		{"I16", "lets a volume go that is unmounted", func(w *hand) {
 			mountedThere(w)
 			w.unmount(node1, staging)
@@ -101,7 +101,7 @@ func TestAttachRules(t *testing.T) {
 			w.attachment(node1)
 			w.deleteAttachment(node1)
 			w.attachment(node2)
-		}, []string{"volume pv, which is for one node, is to be attached to node-2, but it still has an attachment to node-1"}},
+		}, []string{"volume pv, which is for one node, will be attached to node-2, but it still has an attachment to node-1"}},
 		{"I16b", "lets a volume move when its attachment is gone", func(w *hand) {
 			w.attachment(node1)
 			w.deleteAttachment(node1)
@@ -119,7 +119,7 @@ func TestAttachRules(t *testing.T) {
 			w.attachmentSays(node1)
 			w.lists(node1, handle)
 			w.deleteAttachment(node1)
-		}, []string{"volume pv is to be detached from node node-1, whose status still lists it as attached"}},
+		}, []string{"volume pv is being detached from node node-1, whose status still lists it as attached"}},
 		{"I19", "lets a volume go that was taken back first", func(w *hand) {
 			w.attachment(node1)
 			w.attachmentSays(node1)
@@ -133,17 +133,17 @@ func TestAttachRules(t *testing.T) {
 
 		{"I20", "is broken where there is no attachment", func(w *hand) {
 			w.lists(node1, handle)
-		}, []string{"node node-1 is told that volume disk is attached, but there is no attachment"}},
+		}, []string{"node node-1 lists volume disk as attached, but there is no attachment"}},
 		{"I20", "is broken where the attachment has not come about", func(w *hand) {
 			w.attachment(node1)
 			w.lists(node1, handle)
-		}, []string{"node node-1 is told that volume disk is attached, but its attachment does not say so"}},
+		}, []string{"node node-1 lists volume disk as attached, but its attachment is not attached"}},
 		{"I20", "is broken where the attachment is about to go", func(w *hand) {
 			w.attachment(node1)
 			w.attachmentSays(node1)
 			w.deleteAttachment(node1)
 			w.lists(node1, handle)
-		}, []string{"node node-1 is told that volume disk is attached, but its attachment is being deleted"}},
+		}, []string{"node node-1 lists volume disk as attached, but its attachment is being deleted"}},
 		{"I20", "lets the node be told what is so, and keep it for a while", func(w *hand) {
 			w.attachment(node1)
 			w.attachmentSays(node1)
@@ -179,7 +179,7 @@ func TestAttachRules(t *testing.T) {
 			w.attachment(node1)
 			w.attachmentSays(node1)
 			w.attacherCalls("ControllerUnpublishVolume", node1)
-		}, []string{"volume disk is detached from node node-1, but its attachment stands and nobody is deleting it"}},
+		}, []string{"volume disk is detached from node node-1, but its attachment is not being deleted"}},
 		{"I22", "lets a detach be made twice, and after the attachment is gone", func(w *hand) {
 			w.attachment(node1)
 			w.attachmentSays(node1)

@@ -9,24 +9,24 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// Backend holds the volumes that PersistentVolumes stand for: that of a CSI driver, or a plugin of the PersistentVolume
-// controller.
+// A Backend holds the volumes that PersistentVolumes refer to: those of a CSI driver, or of a
+// plugin of the PersistentVolume controller.
 type Backend interface {
-	// Driver is the name of the driver, or of the plugin.
+	// Driver returns the name of the driver or plugin.
 	Driver() string
-	// Volumes are those it holds, by handle.
+	// Volumes returns its volumes, by handle.
 	Volumes() []Volume
-	// Volume is one of them, and whether it is there.
+	// Volume returns a volume, and whether it exists.
 	Volume(handle string) (Volume, bool)
 }
 
-// Volume is a volume of a back end.
+// A Volume is a volume of a backend.
 type Volume struct {
 	Handle   string   // of a plugin's volume: its path
-	Name     string   // it was asked for with
+	Name     string   // name with which it was requested
 	Attached []string // node names, sorted
 	Bytes    int64
-	FSBytes  int64 // of the file system in it; 0: it has none, or nobody knows
+	FSBytes  int64 // size of its file system; 0: none or unknown
 }
 
 // Plugins whose volumes are directories, of a machine and of a server.
@@ -35,7 +35,8 @@ const (
 	pluginNFS      = "kubernetes.io/nfs"
 )
 
-// identityOf says what a PersistentVolume stands for: a volume of a CSI driver, or of a plugin. driver is "" for other sources.
+// identityOf returns the driver or plugin of a PersistentVolume, and the volume's handle there.
+// driver is "" for other sources.
 func identityOf(v *corev1.PersistentVolume) (driver, handle string) {
 	switch {
 	case v.Spec.CSI != nil:
@@ -49,8 +50,8 @@ func identityOf(v *corev1.PersistentVolume) (driver, handle string) {
 	}
 }
 
-// handleKey is the identity of the volume behind a PersistentVolume in one word, for CSI drivers as the records of driver
-// calls name it: "driver/handle"; "" where there is none.
+// handleKey returns the identity of the volume behind a PersistentVolume as one string; "" if there
+// is none. For CSI drivers it is that of the records of driver calls: "driver/handle".
 func handleKey(v *corev1.PersistentVolume) string {
 	driver, handle := identityOf(v)
 	if driver == "" {
@@ -59,7 +60,7 @@ func handleKey(v *corev1.PersistentVolume) string {
 	return driver + "/" + handle
 }
 
-// backends are all that are known, that of the CSI driver first.
+// backends iterates over all known backends, that of the CSI driver first.
 func (c *Checker) backends() iter.Seq[Backend] {
 	return func(yield func(Backend) bool) {
 		if c.Devices == nil || !yield(c.Devices) {
@@ -73,7 +74,7 @@ func (c *Checker) backends() iter.Seq[Backend] {
 	}
 }
 
-// backend is the one of a driver or plugin; nil where it is not known.
+// backend returns the backend of a driver or plugin; nil if it is unknown.
 func (c *Checker) backend(driver string) Backend {
 	for b := range c.backends() {
 		if b.Driver() == driver {
@@ -83,7 +84,7 @@ func (c *Checker) backend(driver string) Backend {
 	return nil
 }
 
-// held is the volume behind a PersistentVolume, and whether a back end is known to hold it.
+// held returns the volume behind a PersistentVolume, and whether a known backend holds it.
 func (c *Checker) held(v *corev1.PersistentVolume) (Volume, bool) {
 	driver, handle := identityOf(v)
 	b := c.backend(driver)
@@ -98,33 +99,34 @@ func (c *Checker) holds(v *corev1.PersistentVolume) bool {
 	return ok
 }
 
-// What becomes of a volume's data by a driver call.
+// A dataVerb is the effect of a driver call on a volume's data.
 type dataVerb string
 
 const (
 	dataMade     dataVerb = "made"
 	dataDeleted  dataVerb = "deleted"
-	dataRecycled dataVerb = "recycled" // what is in the volume is removed, as for its next claim
+	dataRecycled dataVerb = "recycled" // the content is removed, as for the next claim
 )
 
-// removesData tells whether the data is there no more.
+// removesData reports whether the data is gone after the call.
 func (v dataVerb) removesData() bool { return v == dataDeleted || v == dataRecycled }
 
-// dataVerbs are the calls by which data comes and goes.
+// dataVerbs maps the calls that create or remove data to their effect.
 var dataVerbs = map[string]dataVerb{
 	"CreateVolume": dataMade, "DeleteVolume": dataDeleted, // of CSI drivers
 	"Provision": dataMade, "Delete": dataDeleted, "Recycle": dataRecycled, // of plugins
 }
 
-// dataCall is a call by which the data of a volume comes or goes. Records of CSI drivers name the volume by its handle, or by
-// what it is asked for with: "driver/handle". Those of plugins name the PersistentVolume, also the one to be, and tell the
-// volume's path, unless the call failed before it took effect.
+// A dataCall is a call that creates or removes the data of a volume. Records of CSI drivers
+// identify the volume by its handle or the requested name: "driver/handle". Those of plugins
+// identify it by the existing or future PersistentVolume and have the volume's path, unless the
+// call failed before it took effect.
 type dataCall struct {
-	verb     dataVerb // "": it is another call
+	verb     dataVerb // "": another call
 	driver   string
-	name     string // of one that makes a volume: what it is asked for with
+	name     string // of a call that creates a volume: the requested name
 	key      string // of others: the handleKey of the volume
-	path     string // of one of a plugin
+	path     string // of a plugin's call
 	ofPlugin bool
 }
 

@@ -14,17 +14,17 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// What binds a claim and a volume.
+// Rules about binding a claim and a volume.
 var bindingRules = []Rule{
 	{"I1", "two volumes bound to one claim", beginOneVolume},
 	{"I2", "a volume that passes from one claim to another without being free between", beginOneClaim},
 	{"I3", "a claim bound to a volume that is not bound to it", beginBoundBothWays},
-	{"I4", "a phase Bound that nothing bears out", beginBoundPhase},
+	{"I4", "a phase Bound without a binding", beginBoundPhase},
 	{"I7", "a binding or a volume's source that changes", beginImmutable},
 }
 
-// onVolumes makes of a function over a PersistentVolume before and after a commit one over commits. before is nil for a
-// creation, after for a deletion.
+// onVolumes converts a function of a PersistentVolume before and after a commit into a watcher.
+// before is nil for a creation, after for a deletion.
 func onVolumes(see func(before, after *corev1.PersistentVolume)) watcher {
 	return watcher{
 		commits: []string{"persistentvolumes"},
@@ -54,7 +54,7 @@ func onClaims(see func(before, after *corev1.PersistentVolumeClaim)) watcher {
 	}
 }
 
-// onBoth joins what onClaims and onVolumes made.
+// onBoth merges the watchers of onClaims and onVolumes.
 func onBoth(claims, volumes watcher) watcher {
 	return watcher{
 		commits: append(claims.commits, volumes.commits...),
@@ -68,7 +68,7 @@ func onBoth(claims, volumes watcher) watcher {
 	}
 }
 
-// refUID is the UID in a volume's claimRef; "" where there is none.
+// refUID returns the UID in a volume's claimRef; "" if there is none.
 func refUID(v *corev1.PersistentVolume) types.UID {
 	if v == nil || v.Spec.ClaimRef == nil {
 		return ""
@@ -76,7 +76,8 @@ func refUID(v *corev1.PersistentVolume) types.UID {
 	return v.Spec.ClaimRef.UID
 }
 
-// oneVolume is I1 at work: no claim has two volumes that are Bound to it and that it names, or that are both mounted.
+// oneVolume is the state of I1: no claim has two volumes that are Bound to it and that it names, or
+// that are both mounted.
 type oneVolume struct {
 	*Checker
 	bound   map[types.UID]string   // claim UID: volume that is Bound to it and named by it
@@ -136,7 +137,7 @@ func (o *oneVolume) checkBound(v *corev1.PersistentVolume) {
 	o.bound[ref.UID] = v.Name
 }
 
-// checkMounts looks at the mounts of the volumes that share a claim, where there is more than one.
+// checkMounts checks the mounts of the volumes that share a claim, if there is more than one.
 func (o *oneVolume) checkMounts(uid types.UID) {
 	if o.Devices == nil || len(o.sharing[uid]) < 2 {
 		return
@@ -161,7 +162,7 @@ func (o *oneVolume) checkMounts(uid types.UID) {
 	}
 }
 
-// beginOneClaim: a claimRef's UID never changes to another one.
+// beginOneClaim checks that a claimRef's UID never changes to another one.
 func beginOneClaim(c *Checker) watcher {
 	return onVolumes(func(before, after *corev1.PersistentVolume) {
 		if was, is := refUID(before), refUID(after); was != "" && is != "" && was != is {
@@ -172,21 +173,21 @@ func beginOneClaim(c *Checker) watcher {
 	})
 }
 
-// isCompleted tells whether a claim names a volume and says that the binding is complete.
+// isCompleted reports whether a claim names a volume and is annotated as completely bound.
 func isCompleted(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Spec.VolumeName != "" && metav1.HasAnnotation(claim.ObjectMeta, storagehelpers.AnnBindCompleted)
 }
 
-// reservation says for which claim a volume was reserved last.
+// A reservation records for which claim a volume was last reserved.
 type reservation struct{ volume, claim types.UID }
 
-// beginBoundBothWays: when a claim's binding is completed, the volume's claimRef has the claim's UID, and as long as the claim is
-// there and not Lost, the volume is not taken from it.
+// beginBoundBothWays checks that the volume's claimRef has the claim's UID when the claim's binding
+// is completed. As long as the claim exists and is not Lost, the volume must not be taken from it.
 //
-// A volume that was removed and made anew under its name between the writes of a binding is let pass: neither of the writes
-// could know. The claim is Lost when that is seen, or the binding is repaired.
+// A volume that was deleted and created again under its name between the writes of a binding is
+// ignored: neither write could know. The claim then becomes Lost, or the binding is repaired.
 func beginBoundBothWays(c *Checker) watcher {
-	reserved := map[string]reservation{} // by volume name; kept when the volume goes
+	reserved := map[string]reservation{} // by volume name; kept when the volume is deleted
 	claims := onClaims(func(before, after *corev1.PersistentVolumeClaim) {
 		if before == nil || after == nil || !isCompleted(after) || isCompleted(before) {
 			return
@@ -219,12 +220,12 @@ func beginBoundBothWays(c *Checker) watcher {
 	return onBoth(claims, volumes)
 }
 
-// holderOf says in words whose a volume is.
+// holderOf describes the claim of a volume.
 func holderOf(v *corev1.PersistentVolume) string {
 	ref := v.Spec.ClaimRef
 	switch {
 	case ref == nil:
-		return "which is nobody's"
+		return "which has no claimRef"
 	case ref.UID == "":
 		return "which is reserved by name alone, for " + ref.Namespace + "/" + ref.Name
 	default:
@@ -232,11 +233,12 @@ func holderOf(v *corev1.PersistentVolume) string {
 	}
 }
 
-// beginBoundPhase: a volume that becomes Bound has a claimRef with a UID; a claim that becomes Bound is completed and has the
-// volume's access modes and a capacity, which it keeps while it is Bound.
+// beginBoundPhase checks that a volume that becomes Bound has a claimRef with a UID. A claim that
+// becomes Bound must be completely bound and have the volume's access modes and a capacity, which
+// it keeps while it is Bound.
 //
-// A volume that is Bound may be without a claimRef: unbinding clears it with one write and the phase with the next. A user
-// may edit a volume's access modes, or take the claim's annotation away: that is not looked at.
+// A Bound volume may lack a claimRef: unbinding clears it with one write and the phase with the
+// next. A user's edits of a volume's access modes or of the claim's annotation are ignored.
 func beginBoundPhase(c *Checker) watcher {
 	edited := map[types.UID]bool{} // volumes whose access modes were changed
 	volumes := onVolumes(func(before, after *corev1.PersistentVolume) {
@@ -270,7 +272,8 @@ func beginBoundPhase(c *Checker) watcher {
 	return onBoth(claims, volumes)
 }
 
-// beginImmutable: a claim names one volume all its life, and a volume's source never changes.
+// beginImmutable checks that a claim names one volume all its life, and that a volume's source
+// never changes.
 func beginImmutable(c *Checker) watcher {
 	return watcher{
 		commits: []string{"persistentvolumeclaims", "persistentvolumes"},
@@ -294,8 +297,8 @@ func beginImmutable(c *Checker) watcher {
 	}
 }
 
-// sameSource tells whether two versions of a volume have the same source. Of a CSI source it looks at what tells one volume
-// from another, since secrets may be added to the rest.
+// sameSource reports whether two versions of a volume have the same source. Of a CSI source it
+// compares the identity only, since secrets may be added.
 func sameSource(a, b *corev1.PersistentVolume) bool {
 	if a.Spec.CSI != nil && b.Spec.CSI != nil {
 		return handleKey(a) == handleKey(b)

@@ -100,7 +100,7 @@ func TestBindingRules(t *testing.T) {
 		{"I4", "a volume becomes Bound to nothing", func(s *scene) {
 			s.volume("v", "1Gi")
 			s.editVolume("v", inPhase(corev1.VolumeBound))
-		}, "volume v became Bound, which is nobody's"},
+		}, "volume v became Bound, which has no claimRef"},
 		{"I4", "a claim becomes Bound too early", func(s *scene) {
 			s.claim("c", "1Gi", naming("v"))
 			s.editClaim("c", markedBound)
@@ -228,8 +228,8 @@ func TestLostRule(t *testing.T) {
 			editClaimAs(client, "c", markedLost)
 		})
 	}
-	const knew = "pvcontroller/claims marked claim default/c Lost, and knew that its volume v is there"
-	const stays = "claim default/c stays Lost, and its volume v is there"
+	const knew = "pvcontroller/claims marked claim default/c Lost although it knew that its volume v exists"
+	const stays = "claim default/c stays Lost although its volume v exists"
 	playAll(t, []claimRow{
 		{"I6", "the controller knew the volume", func(s *scene) {
 			s.controller("pvcontroller")
@@ -243,7 +243,7 @@ func TestLostRule(t *testing.T) {
 			pair(s)
 			lose(s)
 			s.editClaim("c", markedBound)
-		}, "pvcontroller/claims marked claim default/c Lost before it asked for the volumes, among which is the claim's, v"},
+		}, "pvcontroller/claims marked claim default/c Lost before it listed volumes; the claim's volume is v"},
 		{"I6", "the controller forgot when it was killed", func(s *scene) {
 			s.controller("pvcontroller")
 			pair(s)
@@ -251,7 +251,7 @@ func TestLostRule(t *testing.T) {
 			s.befall("crash", "pvcontroller with persistentvolumes 1 behind")
 			lose(s)
 			s.editClaim("c", markedBound)
-		}, "pvcontroller/claims marked claim default/c Lost before it asked for the volumes, among which is the claim's, v"},
+		}, "pvcontroller/claims marked claim default/c Lost before it listed volumes; the claim's volume is v"},
 		{"I6", "the volume is in nobody's name", func(s *scene) {
 			s.controller("pvcontroller")
 			pair(s)

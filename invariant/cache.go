@@ -10,18 +10,18 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// What caches are told, and what the API server stores.
+// Rules about caches and the store.
 var cacheRules = []Rule{
-	{"I34", "an object that goes back to an older version, in the store or in a cache", beginOrder},
+	{"I34", "an object that returns to an older version, in the store or in a cache", beginOrder},
 }
 
-// orderedResources are those of which every commit is looked at.
+// orderedResources are the resources whose commits are checked.
 var orderedResources = []string{
 	"persistentvolumeclaims", "persistentvolumes", "pods", "nodes", "volumeattachments", "storageclasses", "csinodes",
 	"csidrivers", "events",
 }
 
-// order looks at resourceVersions.
+// order is the state of I34: resourceVersions in the store and in caches.
 type order struct {
 	c        *Checker
 	revision int64            // of the last commit
@@ -29,12 +29,12 @@ type order struct {
 	caches   map[cacheOf]int64
 }
 
-// cacheOf is what one component has of one resource, by its own cache or by its survey.
+// A cacheOf identifies a component's copy of a resource, in its cache or its metadata watcher.
 type cacheOf struct{ component, kind, resource string }
 
-// beginOrder: revisions rise from commit to commit, an object replaces the one that was stored last, and a cache takes the
-// events of a resource in, in their order; a new list is no older than what the cache has. A component that begins anew
-// may begin further back.
+// beginOrder checks that revisions rise from commit to commit, that an object replaces the one
+// stored last, and that a cache receives the events of a resource in order. A new list must not be
+// older than the cache. A restarted component may begin further back.
 func beginOrder(c *Checker) watcher {
 	o := &order{c: c, stored: map[string]int64{}, caches: map[cacheOf]int64{}}
 	return watcher{
@@ -56,7 +56,7 @@ func (o *order) commit(e fake.Commit) {
 	}
 	o.revision = max(o.revision, e.Revision)
 	if was, ok := o.stored[key]; ok && (e.Before == nil || e.Before.GetResourceVersion() != strconv.FormatInt(was, 10)) {
-		o.c.report("I34", "%s was replaced at revision %d by a writer who had not read revision %d, which was stored", object, e.Revision, was)
+		o.c.report("I34", "%s was replaced at revision %d by a writer that had not read revision %d, which was stored", object, e.Revision, was)
 	}
 	o.stored[key] = e.Revision
 	if e.Type == "DELETED" {
@@ -72,7 +72,7 @@ func (o *order) deliver(r trace.Record) {
 	revision, err := strconv.ParseInt(number, 10, 64)
 	list := r.Verb == "LIST"
 	if !ok || err != nil || list && kind != "cache" {
-		return // a survey does not tell what its lists are of
+		return // records of a metadata watcher do not name the resource of its lists
 	}
 	key := cacheOf{component, kind, resource}
 	if was := o.caches[key]; revision < was || revision == was && !list {
@@ -82,8 +82,8 @@ func (o *order) deliver(r trace.Record) {
 	o.caches[key] = revision
 }
 
-// undone tells of an object that a cache knew at one revision and, going back to another, knows no more as it is: the first
-// by name. "" where it is not of this resource, or has changed since.
+// undone returns, as text, the first object by name that a cache loses when it goes back from one
+// revision to another. It returns "" if there is none of this resource, or if it has changed since.
 func (o *order) undone(resource string, to, from int64) string {
 	for _, object := range slices.Sorted(maps.Keys(o.stored)) {
 		if is := o.stored[object]; strings.HasPrefix(object, resource+"/") && to < is && is <= from {

@@ -30,7 +30,7 @@ func TestOrderOfCaches(t *testing.T) {
 		{"an event from before", func(w *opsWorld) {
 			delivered(w, pods, "ADDED", "pods/default/a", "rv=8")
 			delivered(w, pods, "MODIFIED", "pods/default/a", "rv=7")
-		}, []string{"I34: an object that goes back to an older version, in the store or in a cache: kubelet(node-1): " +
+		}, []string{"I34: an object that returns to an older version, in the store or in a cache: kubelet(node-1): " +
 			"its cache of pods went from revision 8 to 7, with MODIFIED of pods/default/a"}},
 		{"an event twice", func(w *opsWorld) {
 			delivered(w, pods, "LIST", "pods", "1 items rv=8")
@@ -96,7 +96,7 @@ func TestOrderOfTheStore(t *testing.T) {
 			{Type: watch.Added, After: pod("5"), Revision: 5},
 			{Type: watch.Modified, Before: pod("5"), After: pod("6"), Revision: 6},
 			{Type: watch.Modified, Before: pod("5"), After: pod("7"), Revision: 7},
-		}, []string{"pods/default/a was replaced at revision 7 by a writer who had not read revision 6, which was stored"}},
+		}, []string{"pods/default/a was replaced at revision 7 by a writer that had not read revision 6, which was stored"}},
 		{"made a second time", []fake.Commit{
 			{Type: watch.Added, After: pod("5"), Revision: 5},
 			{Type: watch.Added, After: pod("6"), Revision: 6},

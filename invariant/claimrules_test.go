@@ -44,12 +44,12 @@ func TestClassRule(t *testing.T) {
 	playAll(t, []claimRow{
 		{
 			"I13", "not a default", given(func(s *scene) { s.class("slow", false) }, nothing),
-			"pvcontroller/claims gave class slow to claim default/c, and it never was the default",
+			"pvcontroller/claims assigned class slow to claim default/c, although it never was the default",
 		},
 		{"I13", "not the default that it knew", given(func(s *scene) {
 			s.class("slow", true)
 			s.class("fast", true)
-		}, nothing), `pvcontroller/claims gave class slow to claim default/c, and knew that the default is "fast"`},
+		}, nothing), `pvcontroller/claims assigned class slow to claim default/c, although it knew that the default is "fast"`},
 		{"I13", "to a claim with an annotation", func(s *scene) {
 			s.controller("pvcontroller")
 			s.class("slow", true)
@@ -58,7 +58,7 @@ func TestClassRule(t *testing.T) {
 			})
 			s.settle()
 			s.asBinder(func(client kubernetes.Interface) { editClaimAs(client, "c", ofClass(&slow)) })
-		}, `pvcontroller/claims gave a class to claim default/c, which has class "slow" by annotation`},
+		}, `pvcontroller/claims assigned a class to claim default/c, which has class "slow" by annotation`},
 		{"I13", "over another", func(s *scene) {
 			s.controller("pvcontroller")
 			s.settle()
@@ -87,7 +87,7 @@ func TestIdempotenceRule(t *testing.T) {
 			s.claim("c", "1Gi")
 			s.settle()
 			s.asBinder(func(client kubernetes.Interface) { editClaimAs(client, "c", same) })
-		}, "pvcontroller/claims wrote persistentvolumeclaims/default/c as it was"},
+		}, "pvcontroller/claims updated persistentvolumeclaims/default/c without a change"},
 		{"I14", "a controller writes something new, and patches what is there", func(s *scene) {
 			s.controller("pvcontroller")
 			s.claim("c", "1Gi")
@@ -158,7 +158,7 @@ func TestProtectionRule(t *testing.T) {
 		{"I28", "a claim whose pod the list showed", func(s *scene) {
 			deleted(s, used)
 			s.letClaimGo("c", true, nothing)
-		}, "pvcprotection/claims let claim default/c go, and knew that pod p on node-1 uses it"},
+		}, "pvcprotection/claims let claim default/c go although it knew that pod p on node-1 uses it"},
 		{"I28", "a claim, by the cache alone", func(s *scene) {
 			deleted(s, used)
 			s.letClaimGo("c", false, nothing)
@@ -183,7 +183,7 @@ func TestProtectionRule(t *testing.T) {
 			s.deleteClaim("p-c")
 			s.settle()
 			s.letClaimGo("p-c", true, nothing)
-		}, "pvcprotection/claims let claim default/p-c go, and knew that pod p on node-1 uses it"},
+		}, "pvcprotection/claims let claim default/p-c go although it knew that pod p on node-1 uses it"},
 		{"I28", "a volume that is Bound", func(s *scene) {
 			s.controller("pvprotection")
 			pair(s)
@@ -249,33 +249,33 @@ func TestWhatIsOwedToClaims(t *testing.T) {
 		{"L1", "a volume suits it", func(s *scene) {
 			s.claim("c", "1Gi")
 			available(s)
-		}, c + "is to be Bound to volume v, which suits it (L1)"},
+		}, c + "must be Bound to volume v, which suits it (L1)"},
 		{"L1", "a volume is reserved for it", func(s *scene) {
 			s.claim("c", "1Gi")
 			available(s, reservedBy("c"))
-		}, c + "is to be Bound to volume v, which is reserved for it (L1)"},
+		}, c + "must be Bound to volume v, which is reserved for it (L1)"},
 		{"L1", "it asks for a volume", func(s *scene) {
 			s.claim("c", "1Gi", naming("v"))
 			available(s)
-		}, c + "is to be Bound to volume v, which it asks for (L1)"},
+		}, c + "must be Bound to volume v, which it asks for (L1)"},
 		{"L1", "half bound", func(s *scene) {
 			claim := s.claim("c", "1Gi")
 			s.volume("v", "1Gi", reservedFor(claim))
 			s.editClaim("c", boundTo("v"))
-		}, "persistentvolumes/v is Pending and is to be Bound to claim default/c (L1)\n" + c + "is to be Bound to volume v, or Lost (L1)"},
+		}, "persistentvolumes/v is Pending and must be Bound to claim default/c (L1)\n" + c + "must be Bound to volume v, or Lost (L1)"},
 		{"L1", "bound to a volume that is gone", func(s *scene) {
 			s.claim("c", "1Gi")
 			s.editClaim("c", boundTo("v"))
-		}, c + "is to be Lost: its volume is not there (L1)"},
+		}, c + "must be Lost: its volume does not exist (L1)"},
 		{"L1", "a volume can be made", func(s *scene) {
 			s.class("fast", true)
 			s.claim("c", "1Gi", ofClass(&fast))
-		}, c + "is to get a volume from disk.example.com (L1)"},
+		}, c + "must get a volume from disk.example.com (L1)"},
 		{"L1", "there is a default class", func(s *scene) {
 			s.claim("c", "1Gi", ofClass(nil))
 			s.class("fast", true)
-		}, c + "is to get the default class, fast (L1)"},
-		{"L1", "a volume is nobody's", func(s *scene) { s.volume("v", "1Gi") }, "persistentvolumes/v is Pending and is to be Available, since no claim has it (L1)"},
+		}, c + "must get the default class, fast (L1)"},
+		{"L1", "a volume is nobody's", func(s *scene) { s.volume("v", "1Gi") }, "persistentvolumes/v is Pending and must be Available, since no claim has it (L1)"},
 		{"L1", "a volume is reserved in vain", func(s *scene) {
 			claim := s.claim("c", "1Gi", naming("w"))
 			available(s, reservedFor(claim))
@@ -329,18 +329,18 @@ func TestWhatIsOwedToWhatIsGone(t *testing.T) {
 			s.claim("c", "1Gi")
 			s.pod("p", "", "c")
 			s.deleteClaim("c")
-		}, "persistentvolumeclaims/default/c is being deleted, and nobody uses it (L2)"},
+		}, "persistentvolumeclaims/default/c is being deleted and not in use (L2)"},
 		{"L2", "a volume that nobody has", func(s *scene) {
 			s.volume("v", "1Gi")
 			s.deleteVolume("v")
 		}, v + "is being deleted, and is not Bound (L2)"},
-		{"L2", "a Bound volume without its claim", left(corev1.VolumeBound), v + "is Bound and is to be Released: its claim is gone (L2)"},
-		{"L2", "a volume to delete", left(corev1.VolumeReleased, provisioned), v + "is Released and is to be deleted (L2)"},
-		{"L2", "a volume that nobody can delete", left(corev1.VolumeReleased, toDelete, onNFS), v + "is Released and is to be Failed: nobody deletes it (L2)"},
-		{"L2", "a volume to recycle", left(corev1.VolumeReleased, recycled), v + "is Released and is to be recycled, or Failed (L2)"},
+		{"L2", "a Bound volume without its claim", left(corev1.VolumeBound), v + "is Bound and must be Released: its claim is gone (L2)"},
+		{"L2", "a volume to delete", left(corev1.VolumeReleased, provisioned), v + "is Released and must be deleted (L2)"},
+		{"L2", "a volume that nobody can delete", left(corev1.VolumeReleased, toDelete, onNFS), v + "is Released and must be Failed: no component deletes it (L2)"},
+		{"L2", "a volume to recycle", left(corev1.VolumeReleased, recycled), v + "is Released and must be recycled, or Failed (L2)"},
 		{"L2", "a volume made for a claim that has another", func(s *scene) {
 			s.volume("v", "1Gi", provisioned, reservedFor(s.claim("c", "1Gi", naming("w"))))
-		}, v + "is Pending and is to be Released: its claim is gone (L2)"},
+		}, v + "is Pending and must be Released: its claim is gone (L2)"},
 
 		{"L2", "a claim that a pod uses", func(s *scene) {
 			s.claim("c", "1Gi")

@@ -9,14 +9,14 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// The class a claim gets without asking.
+// Rules about the default class of a claim.
 var classRules = []Rule{
-	{"I13", "a claim's class overwritten, or one given to it that is not the default", beginClass},
+	{"I13", "a claim's class overwritten, or one assigned that is not the default", beginClass},
 }
 
-// defaults follows which class is the default.
+// defaults records which class is the default.
 type defaults struct {
-	marked   map[string]metav1.Time // classes that are marked as default: when they were created
+	marked   map[string]metav1.Time // creation times of the classes marked as default
 	ever     map[string]bool        // classes that were the default once
 	revision int64                  // of the last change of any class
 }
@@ -37,7 +37,8 @@ func (d *defaults) mark(class *storagev1.StorageClass, gone bool) {
 	}
 }
 
-// current is the default class: of those marked the newest, of equally new ones the first by name; "" where there is none.
+// current returns the default class: the newest of those marked, of equally new ones the first by
+// name; "" if there is none.
 //
 // Upstream: pkg/volume/util GetDefaultClass (v1.36).
 func (d *defaults) current() string {
@@ -50,8 +51,9 @@ func (d *defaults) current() string {
 	return best
 }
 
-// beginClass: a controller gives a class only to a claim that has none, by field or by annotation, and the one it gives is
-// the newest default, or was once, as far as the controller could know.
+// beginClass checks that a controller assigns a class only to a claim that has none, by field or by
+// annotation. The class must be the newest default, or have been it once, as far as the controller
+// could know.
 func beginClass(c *Checker) watcher {
 	d := &defaults{marked: map[string]metav1.Time{}, ever: map[string]bool{}}
 	for _, obj := range c.API.List("storageclasses") {
@@ -77,11 +79,11 @@ func beginClass(c *Checker) watcher {
 			case was != nil:
 				c.report("I13", "%s overwrote the class of claim %s, which was %q", r.Task, key, *was)
 			case annotated:
-				c.report("I13", "%s gave a class to claim %s, which has class %q by annotation", r.Task, key, beta)
+				c.report("I13", "%s assigned a class to claim %s, which has class %q by annotation", r.Task, key, beta)
 			case !d.ever[*is]:
-				c.report("I13", "%s gave class %s to claim %s, and it never was the default", r.Task, *is, key)
+				c.report("I13", "%s assigned class %s to claim %s, although it never was the default", r.Task, *is, key)
 			case *is != d.current() && c.knew(r, key, "storageclasses", d.revision):
-				c.report("I13", "%s gave class %s to claim %s, and knew that the default is %q", r.Task, *is, key, d.current())
+				c.report("I13", "%s assigned class %s to claim %s, although it knew that the default is %q", r.Task, *is, key, d.current())
 			}
 		},
 	}

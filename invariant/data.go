@@ -11,25 +11,25 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// data is I8 at work: when a volume is marked Released, and when a back end is told to delete it or what is in it, no claim
-// is there that its PersistentVolume means, unless the claim is bound to another; and it is not deleted if it is to be
-// retained, as far as whoever deletes it could know.
+// data is the state of I8. When a volume is marked Released, or a backend is called to delete it or
+// its content, the claim of its PersistentVolume must not exist, unless that is bound to another
+// volume. A volume with policy Retain must not be deleted, as far as the caller could know.
 //
-// No request to the API server is one with a call of a plugin. Whoever asked for the volume just before, in the strand that
-// makes the call, and was told that no claim has it, could not know what others have done since: another controller that
-// is at work at the same time, for one.
+// A request to the API server and a call of a plugin are not atomic. A task that read the volume
+// just before its call, and found it unclaimed, could not know of later writes, such as those of
+// another active controller.
 type data struct {
 	*Checker
 	handles         byHandle
 	reads           map[volumeRead]readResult
-	claimRefWriters map[types.UID]string // the component that wrote a volume's claimRef last
+	claimRefWriters map[types.UID]string // the component that last wrote a volume's claimRef
 }
 
-// volumeRead is a strand's last request for a volume, and looked what it told.
+// A volumeRead identifies a task's last read of a volume. A readResult is what it returned.
 type volumeRead struct{ actor, volume string }
 
 type readResult struct {
-	unclaimed bool // it is there no more, or was a claim's that is gone
+	unclaimed bool // it does not exist, or its claim does not
 	retained  bool
 }
 
@@ -44,7 +44,7 @@ func beginData(c *Checker) watcher {
 	return w
 }
 
-// ownerOf is the claim that a volume's claimRef means, nil where it is not there or has another volume.
+// ownerOf returns the claim of a volume's claimRef; nil if it does not exist or has another volume.
 func (c *Checker) ownerOf(v *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
 	claim := c.claimOfRef(v.Spec.ClaimRef)
 	if claim == nil || claim.Spec.VolumeName != "" && claim.Spec.VolumeName != v.Name {
@@ -102,13 +102,13 @@ func (d *data) call(r trace.Record) {
 			d.report("I8", "%s %s the data of volume %s, which is claim %s/%s's", r.Task, call.verb, name, claim.Namespace, claim.Name)
 		}
 		if isRetained(v) && d.knewRetained(r, v, call.ofPlugin, !looked || last.retained) {
-			d.report("I8", "%s %s the data of volume %s, which is to be retained", r.Task, call.verb, name)
+			d.report("I8", "%s %s the data of volume %s, whose policy is Retain", r.Task, call.verb, name)
 		}
 	}
 }
 
-// knewRetained tells whether a component could know that a volume is to be retained: from its cache, or, where it calls a
-// plugin in an operation beside its syncs, from the API server.
+// knewRetained reports whether a component could know that a volume has policy Retain: from its
+// cache or, in an operation that calls a plugin outside its syncs, from the API server.
 func (d *data) knewRetained(r trace.Record, v *corev1.PersistentVolume, operation, toldSo bool) bool {
 	if operation {
 		return toldSo

@@ -14,18 +14,18 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// detachWithin is how long an attachment may stand that no pod needs and its node, which is well, does not use, when nothing
-// goes wrong: an attach that is under way may take two minutes, and a controller that looks for what it has missed does so
-// once a minute.
+// detachWithin is how long an attachment may exist that no pod needs and its ready node does not
+// use, in the absence of faults. An attach in progress may take two minutes, and the controller's
+// resync runs once a minute.
 const detachWithin = 3 * time.Minute
 
-// detachDeadline is since when attachments are not needed.
+// A detachDeadline records since when attachments are not needed.
 type detachDeadline struct {
 	*Checker
-	needed    map[volumeOnNode]time.Time   // when a pod, or the node, was last seen to need it
+	needed    map[volumeOnNode]time.Time   // when a pod or the node was last seen to need it
 	pods      map[types.UID][]volumeOnNode // what pods need, as far as their claims were bound
-	lastFault time.Time                    // when something last went wrong
-	ticked    bool                         // time has moved on though something could have happened first
+	lastFault time.Time                    // time of the last fault
+	ticked    bool                         // time advanced although a step was possible
 }
 
 func (l *detachDeadline) commit(e fake.Commit) {
@@ -43,7 +43,7 @@ func (l *detachDeadline) commit(e fake.Commit) {
 	}
 }
 
-// podChanged: up to now the pod needed its volumes.
+// podChanged records that the pod needed its volumes until now.
 func (l *detachDeadline) podChanged(pod *corev1.Pod, ended bool) {
 	if pod.Spec.NodeName == "" {
 		return
@@ -63,7 +63,7 @@ func (l *detachDeadline) podChanged(pod *corev1.Pod, ended bool) {
 	}
 }
 
-// nodeChanged: up to now the node used what it said, and was as well as it was.
+// nodeChanged records that the node used its volumesInUse until now, and whether it was ready.
 func (l *detachDeadline) nodeChanged(e fake.Commit, is *corev1.Node) {
 	was, _ := e.Before.(*corev1.Node)
 	if was == nil || e.Type == watch.Deleted || !isReady(was) || !isReady(is) {
@@ -77,7 +77,7 @@ func (l *detachDeadline) nodeChanged(e fake.Commit, is *corev1.Node) {
 	}
 }
 
-// failed: the controller may have to wait after a request, or a call of the driver, that failed.
+// failed records a failed request or driver call, after which the controller may have to wait.
 func (l *detachDeadline) failed(r trace.Record) {
 	l.afterTick()
 	if (r.Err != nil || r.Lost) && (r.Kind == trace.KindDriver || strings.HasPrefix(r.Task, "attachdetach")) {
@@ -90,14 +90,14 @@ func (l *detachDeadline) onEvent(r trace.Record) {
 	l.ticked = r.Verb == "tick"
 }
 
-// afterTick: the time by which everybody is late after a tick is no fault of theirs.
+// afterTick excuses the delay of all components after a tick.
 func (l *detachDeadline) afterTick() {
 	if l.ticked {
 		l.lastFault, l.ticked = l.Now(), false
 	}
 }
 
-// detachBegins looks whether an attachment begins to be deleted in time.
+// detachBegins checks whether the deletion of an attachment begins in time.
 func (l *detachDeadline) detachBegins(a *storagev1.VolumeAttachment) {
 	v := volumeOf(l.API, a)
 	node := nodeNamed(l.API, a.Spec.NodeName)
@@ -105,14 +105,14 @@ func (l *detachDeadline) detachBegins(a *storagev1.VolumeAttachment) {
 		return
 	}
 	if node != nil && slices.Contains(node.Status.VolumesInUse, uniqueVolume(v.Spec.CSI.Driver, v.Spec.CSI.VolumeHandle)) {
-		return // it is taken away from a node that still says that it uses it: that is for I16
+		return // it is detached from a node that still reports it in use: see I16
 	}
 	since, known := l.needed[volumeOnNode{v.Spec.CSI.VolumeHandle, a.Spec.NodeName}]
 	if l.lastFault.After(since) {
 		since = l.lastFault
 	}
 	if waited := l.Now().Sub(since); known && waited > detachWithin {
-		l.report("L4", "volume %s is to be detached from node %s only now, %v after the last pod there that needed it was gone",
+		l.report("L4", "volume %s is being detached from node %s only now, %v after the last pod there that needed it was gone",
 			v.Name, a.Spec.NodeName, waited)
 	}
 }

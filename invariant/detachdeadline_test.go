@@ -31,7 +31,7 @@ func (w *opsWorld) detach() {
 }
 
 func TestAttachmentsAreLetGoInTime(t *testing.T) {
-	const late = "L4: an attachment that no pod of its node needs: volume pv-data-1 is to be detached from node node-1 only now, 4m0s after"
+	const late = "L4: an attachment that no pod of its node needs: volume pv-data-1 is being detached from node node-1 only now, 4m0s after"
 	for _, test := range []struct {
 		name string
 		play func(w *opsWorld)

@@ -15,16 +15,16 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// deviceCall is a driver call about a volume, as far as its record tells. One that failed before it took effect tells
-// neither path nor, of the controller's calls, node.
+// A deviceCall is a driver call about a volume, as recorded. A call that failed before it took
+// effect has no path, and a controller's call then has no node.
 type deviceCall struct {
 	handle string
 	node   string
 	path   string
-	bytes  int64 // of the size that is asked for; 0: of none
+	bytes  int64 // requested size; 0: none
 }
 
-// deviceCallOf reads a record. The node is named by the call, or it is that of the kubelet that called.
+// deviceCallOf parses a record. The node is that of the call, or that of the calling kubelet.
 func deviceCallOf(r trace.Record) deviceCall {
 	_, handle, _ := strings.Cut(r.Object, "/")
 	call := deviceCall{handle: handle, node: nodeOfTask(r.Task)}
@@ -42,15 +42,16 @@ func deviceCallOf(r trace.Record) deviceCall {
 	return call
 }
 
-// nodeOfTask is node-1 of "kubelet(node-1)/strand"; "" of what has no brackets.
+// nodeOfTask returns "node-1" for "kubelet(node-1)/task", and "" for a task without brackets.
 func nodeOfTask(actor string) string {
 	_, rest, _ := strings.Cut(actor, "(")
 	node, _, _ := strings.Cut(rest, ")")
 	return node
 }
 
-// restartedNode is the node whose kubelet an event has started again, or ended: "node-1" of "crash kubelet(node-1) with pods 1
-// behind" and of "reboot node-1". It is "", or another part of the world, for what befalls no kubelet.
+// restartedNode returns the node whose kubelet an event started again or ended: "node-1" of "crash
+// kubelet(node-1) with pods 1 behind" and of "reboot node-1". For an event of no kubelet it returns
+// "" or another target.
 func restartedNode(r trace.Record) string {
 	switch r.Verb {
 	case "crash", "stop", "start", "reboot", "lose", "recover":
@@ -64,27 +65,27 @@ func restartedNode(r trace.Record) string {
 	return object
 }
 
-// volumeOnNode is a volume of the back end, by handle, and a node.
+// A volumeOnNode is a volume of the backend, by handle, and a node.
 type volumeOnNode struct{ handle, node string }
 
-// csiVolumes begins the unique names of volumes that have a CSI driver; see uniqueVolume.
+// csiVolumes is the prefix of the unique names of CSI volumes; see uniqueVolume.
 const csiVolumes = "kubernetes.io/csi/"
 
-// uniqueVolume is what a Node's status calls a volume.
+// uniqueVolume returns the name of a volume in a Node's status.
 //
 // Upstream: pkg/volume/util GetUniqueVolumeName, pkg/volume/csi GetVolumeName (v1.36).
 func uniqueVolume(driver, handle string) corev1.UniqueVolumeName {
 	return corev1.UniqueVolumeName(csiVolumes + driver + "^" + handle)
 }
 
-// splitUniqueVolume takes a unique name apart; false for a volume that has no CSI driver.
+// splitUniqueVolume splits a unique name; ok is false for a volume without CSI driver.
 func splitUniqueVolume(name corev1.UniqueVolumeName) (driver, handle string, ok bool) {
 	rest, csi := strings.CutPrefix(string(name), csiVolumes)
 	driver, handle, ok = strings.Cut(rest, "^")
 	return driver, handle, csi && ok
 }
 
-// attachmentName is the name of the VolumeAttachment of a volume on a node.
+// attachmentName returns the name of the VolumeAttachment of a volume on a node.
 //
 // Upstream: pkg/volume/csi getAttachmentName.
 func attachmentName(handle, driver, node string) string {
@@ -92,7 +93,7 @@ func attachmentName(handle, driver, node string) string {
 	return "csi-" + hex.EncodeToString(sum[:])
 }
 
-// attachmentOf is the VolumeAttachment of a volume on a node; nil where there is none.
+// attachmentOf returns the VolumeAttachment of a volume on a node; nil if there is none.
 func attachmentOf(api *fake.Server, driver, handle, node string) *storagev1.VolumeAttachment {
 	obj, ok := api.Get("volumeattachments", "", attachmentName(handle, driver, node))
 	if !ok {
@@ -100,12 +101,13 @@ func attachmentOf(api *fake.Server, driver, handle, node string) *storagev1.Volu
 	}
 	a := obj.(*storagev1.VolumeAttachment)
 	if v := volumeOf(api, a); v != nil && (v.Spec.CSI.Driver != driver || v.Spec.CSI.VolumeHandle != handle) {
-		return nil // that of another volume, whose name is the same
+		return nil // of another volume with the same name
 	}
 	return a
 }
 
-// volumeOf is the PersistentVolume that a VolumeAttachment names; nil where it is gone, or has no CSI driver.
+// volumeOf returns the PersistentVolume of a VolumeAttachment; nil if it does not exist or has no
+// CSI driver.
 func volumeOf(api *fake.Server, a *storagev1.VolumeAttachment) *corev1.PersistentVolume {
 	if a.Spec.Source.PersistentVolumeName == nil {
 		return nil
@@ -113,7 +115,7 @@ func volumeOf(api *fake.Server, a *storagev1.VolumeAttachment) *corev1.Persisten
 	return csiVolumeNamed(api, *a.Spec.Source.PersistentVolumeName)
 }
 
-// csiVolumeNamed is a PersistentVolume; nil where it is gone, or has no CSI driver.
+// csiVolumeNamed returns a PersistentVolume; nil if it does not exist or has no CSI driver.
 func csiVolumeNamed(api *fake.Server, name string) *corev1.PersistentVolume {
 	obj, ok := api.Get("persistentvolumes", "", name)
 	if !ok {
@@ -126,7 +128,7 @@ func csiVolumeNamed(api *fake.Server, name string) *corev1.PersistentVolume {
 	return v
 }
 
-// nodeNamed is a Node; nil where there is none.
+// nodeNamed returns a Node; nil if it does not exist.
 func nodeNamed(api *fake.Server, name string) *corev1.Node {
 	obj, ok := api.Get("nodes", "", name)
 	if !ok {
@@ -135,19 +137,19 @@ func nodeNamed(api *fake.Server, name string) *corev1.Node {
 	return obj.(*corev1.Node)
 }
 
-// isReady tells whether a node says that it is well; nil, a node that is not there, is not.
+// isReady reports whether a node is Ready; false for nil.
 func isReady(node *corev1.Node) bool {
 	return node != nil && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})
 }
 
-// lists tells whether a node's status says that a volume is attached.
+// lists reports whether a node's status lists a volume as attached.
 func lists(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
 	return slices.ContainsFunc(node.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == volume })
 }
 
-// forOneNode tells whether a volume may be attached to one node only.
+// forOneNode reports whether a volume may be attached to one node only.
 //
 // Upstream: pkg/volume/util IsMultiAttachAllowed (v1.36).
 func forOneNode(v *corev1.PersistentVolume) bool {
@@ -156,7 +158,7 @@ func forOneNode(v *corev1.PersistentVolume) bool {
 	})
 }
 
-// mountsOf are the mounts of a volume on a node.
+// mountsOf returns the mounts of a volume on a node.
 func (c *Checker) mountsOf(at volumeOnNode) []nodefs.Mount {
 	var of []nodefs.Mount
 	for _, m := range c.Devices.Mounts(at.node) {
@@ -167,12 +169,13 @@ func (c *Checker) mountsOf(at volumeOnNode) []nodefs.Mount {
 	return of
 }
 
-// podMount is what the path of a pod's mount tells.
+// A podMount is what the path of a pod's mount contains.
 type podMount struct{ uid, volume string }
 
-// podMountAt reads a path; false for one that is not that of a pod's CSI volume. A volume that is mounted has
-// "…/pods/<uid>/volumes/kubernetes.io~csi/<volume>/mount"; one that is a device, "…/kubernetes.io/csi/volumeDevices/", and there
-// "publish/<volume>/<uid>" where the driver makes it be there, and "<volume>/dev/<uid>" where the kubelet does.
+// podMountAt parses a path; ok is false if it is not that of a pod's CSI volume. A mounted volume
+// has "…/pods/<uid>/volumes/kubernetes.io~csi/<volume>/mount". A block volume has
+// "publish/<volume>/<uid>" below "…/kubernetes.io/csi/volumeDevices/" where the driver publishes
+// it, and "<volume>/dev/<uid>" where the kubelet maps it.
 func podMountAt(path string) (podMount, bool) {
 	if _, rest, found := strings.Cut(path, "/plugins/kubernetes.io/csi/volumeDevices/"); found {
 		switch words := strings.Split(rest, "/"); {

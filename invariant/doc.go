@@ -1,20 +1,30 @@
-// Package invariant holds the rules that must never be broken in a world, whatever the order in which things happen.
+// Package invariant has the rules that every run of a simulated cluster must keep, whatever the
+// schedule and the faults.
 //
-// A [Rule] is named as in its family's file, by number ("I1": safety, "L1": liveness) and by what it forbids. [Watch]
-// sets rules over a [World]; each is told of every commit of the API server, every driver call and every delivery as soon
-// as it has taken effect, looks at the objects that were touched and no others, and calls [Checker.Report] where it is
-// broken. When faults have stopped and nothing is left to happen, [Checker.CheckAtRest] asks what is still owed; each [Pending] says
-// which rule asks for it, of what, and why.
+//	rules, err := invariant.Select("I1", "I28")
+//	checker := invariant.Watch(invariant.World{API: c.Server(), Log: c.Trace(), Now: c.Host().Now}, rules...)
+//	err = c.Run(ctx)
+//	pending := checker.CheckAtRest()
+//	violation := checker.FirstViolation()
 //
-// A rule keeps what it must remember in a value of its own for each world: rules share nothing, and read the world without
-// leaving a trace. They are for one goroutine: that of a stepped host, or, live, whoever holds the world still.
+// A [Rule] has a number, "I1" for safety and "L1" for liveness, and says what it forbids. [Watch]
+// applies rules to a [World]. Each rule observes the commits of the API server, the driver calls
+// and the deliveries that concern it, as soon as they have taken effect, and reports a [Violation].
+// Once faults have stopped and no step is left, [Checker.CheckAtRest] returns what is [Pending]:
+// the rule, the object and the reason.
 //
-// Files are families: what binds a claim, what it may be given, when it is lost, when data may go, how volumes are made, what
-// attaches a volume, what a node has mounted. A rule about what controllers do does not bind users, and a controller is
-// blamed only for what it could know: seen.go tells that from the log.
+// Each rule keeps its own state for each world, and reads the world without leaving a trace. A
+// checker is for one goroutine: that of a stepped host or, in a live world, one that stops the
+// world meanwhile.
 //
-// The data behind PersistentVolumes is what a [Backend] holds: that of the CSI driver, or a plugin of the PersistentVolume
-// controller. Rules about data are the same for both, and recycling counts as deleting.
+// Each file is a family of rules: binding, matching, loss and reclaim of claims, provisioning,
+// attaching, mounting. A rule about controllers does not bind users. A controller violates a rule
+// only if it could know better: knowledge.go derives that from the log.
 //
-// Not here: searching for an order in which a rule is broken, and comparing end states.
+// The data behind PersistentVolumes is held by a [Backend]: that of the CSI driver, or a plugin of
+// the PersistentVolume controller. Rules about data are the same for both, and recycling counts as
+// deletion.
+//
+// What it does not do: it does not search for schedules that violate a rule, and does not compare
+// final states.
 package invariant

@@ -10,39 +10,39 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// What is told to users.
+// Rules about events for users.
 var eventRules = []Rule{
-	{"L9", "an event that is told over and over while nothing changes", beginEventRate},
+	{"L9", "an event repeated too often while nothing changes", beginEventRate},
 }
 
-// retryMax is the longest that somebody who tries again has to rest, for this rule: that of the scheduler. Events that come
-// no faster are those of resyncs.
+// retryMax is the longest delay between retries that this rule expects: that of the scheduler.
+// Events at a lower rate are those of resyncs.
 const retryMax = 10 * time.Second
 
-// eventKey is an event as far as it is the same one again.
+// An eventKey identifies repetitions of an event.
 type eventKey struct {
 	about                   types.UID
 	source, reason, message string
 }
 
-// eventCount is how often an event came while nothing changed.
+// An eventCount is how often an event was repeated while nothing changed.
 type eventCount struct {
-	change int // the number of changes before
+	change int // number of changes before
 	times  int
 	last   time.Time
 }
 
-// eventRate looks at how often events are told.
+// eventRate is the state of L9: the rate of each event.
 type eventRate struct {
 	c       *Checker
-	changes int       // how often the world changed
-	at      time.Time // when it last did
+	changes int       // number of changes of the world
+	at      time.Time // time of the last change
 	counts  map[eventKey]eventCount
 }
 
-// beginEventRate: while nobody writes anything, no driver is called and no request fails, an event comes again no sooner
-// than an operation that fails each time would bring it. Event times are those at which they were told, in whole seconds, so
-// that the first three of a second pass.
+// beginEventRate checks the rate of events. While there is no write, driver call or failed request,
+// an event must not be repeated faster than a failing operation with back-off would repeat it.
+// Event times have whole seconds, so the first three within a second are allowed.
 func beginEventRate(c *Checker) watcher {
 	e := &eventRate{c: c, counts: map[eventKey]eventCount{}}
 	return watcher{
@@ -70,7 +70,7 @@ func (e *eventRate) commit(commit fake.Commit) {
 	}
 	at := event.LastTimestamp.Time
 	if !at.After(e.at) {
-		return // told before, or when, something changed
+		return // sent before, or when, something changed
 	}
 	key := eventKey{event.InvolvedObject.UID, event.ReportingController, event.Reason, event.Message}
 	was := e.counts[key]
@@ -80,12 +80,12 @@ func (e *eventRate) commit(commit fake.Commit) {
 	}
 	e.counts[key] = eventCount{change: e.changes, times: was.times + 1, last: at}
 	if rest := min(backoffAfter(was.times), retryMax); at.Sub(was.last)+time.Second < rest {
-		e.c.report("L9", "%s %s was told %d times of %q (%q) while nothing changed, the last time %v after the one before",
+		e.c.report("L9", "%s %s had %d events %q (%q) while nothing changed, the last one %v after the one before",
 			event.InvolvedObject.Kind, objectName(event.InvolvedObject), was.times+1, event.Reason, event.Message, at.Sub(was.last))
 	}
 }
 
-// objectName gives "namespace/name", or the name.
+// objectName returns "namespace/name", or the name of a cluster-scoped object.
 func objectName(ref corev1.ObjectReference) string {
 	if ref.Namespace == "" {
 		return ref.Name

@@ -46,8 +46,8 @@ func TestEventRate(t *testing.T) {
 			for range 4 {
 				w.tell(pod, "ill")
 			}
-		}, []string{`L9: an event that is told over and over while nothing changes: Pod default/web was told 4 times of "FailedMount" ("ill") ` +
-			`while nothing changed, the last time 0s after the one before`}},
+		}, []string{`L9: an event repeated too often while nothing changes: Pod default/web had 4 events "FailedMount" ("ill") ` +
+			`while nothing changed, the last one 0s after the one before`}},
 		{"at growing distances, as of an operation that fails", func(w *opsWorld, pod *corev1.Pod) {
 			for _, rest := range []time.Duration{s / 2, s, 2 * s, 4 * s, 8 * s, 10 * s, 10 * s, 10 * s} {
 				w.tell(pod, "ill")
@@ -66,7 +66,7 @@ func TestEventRate(t *testing.T) {
 				w.tell(pod, "ill")
 				w.pass(s)
 			}
-		}, []string{"was told 5 times"}},
+		}, []string{"had 5 events"}},
 		{"another message each time", func(w *opsWorld, pod *corev1.Pod) {
 			for _, message := range []string{"i", "il", "ill", "ill!", "ill!!"} {
 				w.tell(pod, message)
@@ -98,7 +98,7 @@ func TestEventRate(t *testing.T) {
 				w.tell(pod, "ill")
 				w.note("kubelet(node-1)/x", trace.KindAPI, "get", "volumeattachments/a", "rv=7", nil)
 			}
-		}, []string{"was told 4 times"}},
+		}, []string{"had 4 events"}},
 		{"told before the change, and written after it", func(w *opsWorld, pod *corev1.Pod) {
 			for range 5 {
 				w.tellAt(pod, w.host.Now().Add(-3*s))

@@ -46,5 +46,5 @@ func ExamplePendingObjects() {
 	}
 	// Output:
 	// pod default/web is not running
-	// volume disk is to be made available, or bound
+	// volume disk must become Available or Bound
 }

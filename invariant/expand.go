@@ -9,23 +9,24 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// Sizes.
+// Rules about sizes.
 var expandRules = []Rule{
-	{"I33", "a claim that shrinks, or says to be larger than its volume is, or a volume that grows on a node before it does elsewhere", beginSizes},
+	{"I33", "a claim that shrinks or exceeds its volume, or a volume expanded on a node before its backend", beginSizes},
 }
 
-// provisionedBy names, on a volume, who made it.
+// provisionedBy annotates a volume with its provisioner.
 const provisionedBy = "pv.kubernetes.io/provisioned-by"
 
-// sizes looks at capacities.
+// sizes is the state of I33: capacities.
 type sizes struct {
 	c       *Checker
 	largest map[types.UID]resource.Quantity // volume: the largest capacity it has had
 }
 
-// beginSizes: while a claim is bound its capacity does not fall, and is never larger than its volume's has been, nor, when it
-// grows, than the file system in it; a volume that the driver made is not larger than the driver says; and nobody asks for more
-// on a node than the volume has elsewhere.
+// beginSizes checks capacities. While a claim is bound, its capacity must not fall, nor exceed the
+// largest one of its volume, nor, when it grows, that of its file system. A volume provisioned by
+// the driver must not be larger than it is at the driver. A node must not request more than that
+// either.
 func beginSizes(c *Checker) watcher {
 	s := &sizes{c: c, largest: map[types.UID]resource.Quantity{}}
 	return watcher{
@@ -68,7 +69,7 @@ func (s *sizes) claim(was, is *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// fileSystem looks at what is in the volume of a claim that has grown.
+// fileSystem checks the size of the file system in the volume of an expanded claim.
 func (s *sizes) fileSystem(claim *corev1.PersistentVolumeClaim, handle string, capacity resource.Quantity) {
 	if s.c.Devices == nil {
 		return
@@ -79,7 +80,7 @@ func (s *sizes) fileSystem(claim *corev1.PersistentVolumeClaim, handle string, c
 	}
 }
 
-// call looks at what a node is asked for.
+// call checks the size that a node requests.
 func (s *sizes) call(r trace.Record) {
 	if r.Verb != "NodeExpandVolume" || s.c.Devices == nil {
 		return

@@ -32,7 +32,7 @@ func TestSizes(t *testing.T) {
 			w.addVolume("pv", "vol-1", claim, nil)
 			claim = w.setClaimStatus(claim, corev1.ClaimBound, "1Gi")
 			w.setClaimStatus(claim, corev1.ClaimBound, "2Gi")
-		}, []string{"I33: a claim that shrinks, or says to be larger than its volume is, or a volume that grows on a node before it does elsewhere: " +
+		}, []string{"I33: a claim that shrinks or exceeds its volume, or a volume expanded on a node before its backend: " +
 			"claim default/data says that it has 2Gi, but its volume " +
 			"pv never had more than 1Gi"}},
 		{"shrunk", func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {

@@ -10,41 +10,45 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// What a rule may hold against a component depends on what the component could know. Its caches may be behind, and
-// between its decision and its write the world goes on. The functions of this file read from the log what it had seen.
+// A rule may only require of a component what the component could know. Its caches may lag, and the
+// world changes between its decision and its write. The functions of this file derive from the log
+// what it had seen.
 
-// controllers are the components that have a cache. A rule about what controllers do does not bind users, who have none.
+// controllers are the components that have a cache. Rules about controllers do not bind users, who
+// have none.
 type controllers map[string]bool
 
-// observe takes in a delivery.
+// observe handles a delivery.
 func (c controllers) observe(r trace.Record) {
 	if r.Verb == "LIST" {
 		c[componentOf(r.Task)] = true
 	}
 }
 
-// includes tells whether a record is a controller's.
+// includes reports whether a record is a controller's.
 func (c controllers) includes(r trace.Record) bool { return c[componentOf(r.Task)] }
 
-// componentOf is the component of an actor: "pvcontroller" of "pvcontroller/claims".
+// componentOf returns the component of a task: "pvcontroller" of "pvcontroller/claims".
 func componentOf(actor string) string {
 	name, _, _ := strings.Cut(actor, "/")
 	return name
 }
 
-// knew tells whether the component that made a record had in its cache, when it took up the key in whose sync it made it,
-// the given revision of an object or a newer one. object is as deliveries name it: "persistentvolumes/data"; a resource
-// alone means the last that happened to any object of it. What cannot be told counts as not known.
+// knew reports whether the cache of a record's component had the given revision of an object, or a
+// newer one, when it took up the key in whose sync it made the record. object is named as in
+// deliveries: "persistentvolumes/data". A resource alone means the last delivery of any object of
+// it. Unknown counts as false.
 //
-// It reads the log backwards, and is for what seldom happens.
+// It reads the log backwards: use it for rare cases.
 func (c *Checker) knew(r trace.Record, key, object string, revision int64) bool {
 	records := recordsUntilSync(c.Log.Records(), r.Task, key)
 	i := lastDelivery(records, componentOf(r.Task), object)
 	return i >= 0 && revisionInDetail(records[i].Detail) >= revision
 }
 
-// knewFromSync is knew for a component that, like the PersistentVolume controller, does not believe its informers before it has
-// taken up the object's own key, named as the object, or any key for the first time.
+// knewFromSync is knew for a component that, like the PersistentVolume controller, has a second
+// cache. That is updated from the informers when it takes up the object's own key, which is the
+// object's name, or any key for the first time.
 func (c *Checker) knewFromSync(r trace.Record, key, object string, revision int64) bool {
 	records := recordsUntilSync(c.Log.Records(), r.Task, key)
 	component := componentOf(r.Task)
@@ -58,8 +62,8 @@ func (c *Checker) knewFromSync(r trace.Record, key, object string, revision int6
 	return after || !slices.ContainsFunc(records[:i], works)
 }
 
-// recordsUntilSync are the records of this life of an actor's component, up to where the actor last took up a key; none where it did
-// not.
+// recordsUntilSync returns the records of the current process of a task's component, up to where
+// the task last took up the key; none if it did not.
 func recordsUntilSync(records []trace.Record, actor, key string) []trace.Record {
 	end := 0
 	for i, s := range slices.Backward(records) {
@@ -73,7 +77,8 @@ func recordsUntilSync(records []trace.Record, actor, key string) []trace.Record 
 	return records[:end]
 }
 
-// endsProcess tells whether a record says that a component was killed or begins anew: what it knew, it knows no more.
+// endsProcess reports whether a record says that a component was killed or started. Its knowledge
+// is lost then.
 func endsProcess(r trace.Record, component string) bool {
 	if r.Kind != trace.KindEvent || r.Verb != "crash" && r.Verb != "stop" && r.Verb != "start" && r.Verb != "retire" {
 		return false
@@ -81,7 +86,8 @@ func endsProcess(r trace.Record, component string) bool {
 	return r.Object == component || strings.HasPrefix(r.Object, component+" ")
 }
 
-// lastDelivery is where a component was last told of an object, by a list or an event, in this life of it; -1 where it was not.
+// lastDelivery returns the index of the last delivery of an object, by list or event, to a
+// component's current process; -1 if there is none.
 func lastDelivery(records []trace.Record, component, object string) int {
 	resource, _, one := strings.Cut(object, "/")
 	for i, s := range slices.Backward(records) {
@@ -96,26 +102,26 @@ func lastDelivery(records []trace.Record, component, object string) int {
 	return -1
 }
 
-// startsSync tells whether a record is of an actor taking up a key.
+// startsSync reports whether a task takes up a key in a record.
 func startsSync(r trace.Record, actor, key string) bool {
 	return r.Kind == trace.KindWork && r.Task == actor && (r.Object == key || strings.HasPrefix(r.Object, key+"/"))
 }
 
-// hadListed tells whether the component that made a record had a list of a resource in this life of it. It counts as so
-// when that cannot be told any more.
+// hadListed reports whether the current process of a record's component had listed a resource. It
+// returns true if the log does not reach back far enough.
 func (c *Checker) hadListed(r trace.Record, resource string) bool {
 	records := c.Log.Records()
 	return lastDelivery(records, componentOf(r.Task), resource) >= 0 || len(records) < c.Log.Steps()
 }
 
-// revisionInDetail is the revision that a record's detail gives, as in "rv=12" or "3 items rv=12".
+// revisionInDetail returns the revision in a record's detail, such as "rv=12" or "3 items rv=12".
 func revisionInDetail(detail string) int64 {
 	_, rv, _ := strings.Cut(detail, "rv=")
 	rv, _, _ = strings.Cut(rv, " ")
 	return revisionOf(rv)
 }
 
-// revisionOf is a resourceVersion as a number; 0 where it is none.
+// revisionOf returns a resourceVersion as a number; 0 if it is not one.
 func revisionOf(resourceVersion string) int64 {
 	n, err := strconv.ParseInt(resourceVersion, 10, 64)
 	if err != nil {
@@ -124,7 +130,7 @@ func revisionOf(resourceVersion string) int64 {
 	return n
 }
 
-// claimOfRef is the claim that a claimRef means by its UID; nil when it is not there.
+// claimOfRef returns the claim that a claimRef refers to by its UID; nil if it does not exist.
 func (c *Checker) claimOfRef(ref *corev1.ObjectReference) *corev1.PersistentVolumeClaim {
 	if ref == nil || ref.UID == "" {
 		return nil
@@ -136,7 +142,7 @@ func (c *Checker) claimOfRef(ref *corev1.ObjectReference) *corev1.PersistentVolu
 	return obj.(*corev1.PersistentVolumeClaim)
 }
 
-// volumeNamed is the PersistentVolume of a name; nil when it is not there.
+// volumeNamed returns the PersistentVolume of a name; nil if it does not exist.
 func (c *Checker) volumeNamed(name string) *corev1.PersistentVolume {
 	if name == "" {
 		return nil

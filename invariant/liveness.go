@@ -14,16 +14,18 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// What is still to come for claims and volumes when nothing is left to happen.
+// Rules about what claims and volumes must become once the world is at rest.
 var livenessRules = []Rule{
-	{"L1", "a claim that could have a volume and waits", beginServed},
-	{"L2", "a claim that should have gone, or a volume that should have been reclaimed", beginGone},
+	{"L1", "a claim that waits although a volume is available", beginServed},
+	{"L2", "a claim that should be gone, or a volume that should be reclaimed", beginGone},
 }
 
-// inTree begins the name of a provisioner that is compiled into the PersistentVolume controller, or would be.
+// inTree is the prefix of provisioners that are compiled into the PersistentVolume controller, or
+// would be.
 const inTree = "kubernetes.io/"
 
-// serves tells whether a provisioner is at work: its back end is in the world, or its driver is installed.
+// serves reports whether a provisioner is active: its backend is in the world, or its driver is
+// installed.
 func (c *Checker) serves(provisioner string) bool {
 	if provisioner == "" {
 		return false
@@ -38,8 +40,9 @@ func (c *Checker) serves(provisioner string) bool {
 	return ok
 }
 
-// beginServed: at rest every claim that a volume suits, or for which one can be made, is Bound, and each volume has the
-// phase that its claimRef says. That a claim which waits has an event is not looked at: events may be lost.
+// beginServed checks that, at rest, every claim that has a suitable or provisionable volume is
+// Bound, and that each volume has the phase of its claimRef. It does not check the events of
+// waiting claims: events may be lost.
 func beginServed(c *Checker) watcher {
 	return watcher{rest: func(report func(object, why string)) {
 		var volumes []*corev1.PersistentVolume
@@ -62,23 +65,24 @@ func beginServed(c *Checker) watcher {
 	}}
 }
 
-// pendingPhase says which phase a volume that has its claim, or needs none, has yet to get; "" when it is as it should be.
+// pendingPhase returns the phase that a volume with a claim, or without need of one, has yet to
+// get; "" if none.
 func (c *Checker) pendingPhase(v *corev1.PersistentVolume) string {
 	if v.DeletionTimestamp != nil {
 		return ""
 	}
 	if refUID(v) == "" {
 		if v.Status.Phase != corev1.VolumeAvailable {
-			return fmt.Sprintf("is %s and is to be Available, since no claim has it", v.Status.Phase)
+			return fmt.Sprintf("is %s and must be Available, since no claim has it", v.Status.Phase)
 		}
 		return ""
 	}
 	claim := c.claimOfRef(v.Spec.ClaimRef)
 	switch {
 	case claim == nil || claim.Spec.VolumeName == "":
-		return "" // L2, or it is the claim's turn
+		return "" // L2, or the claim must change first
 	case claim.Spec.VolumeName == v.Name && v.Status.Phase != corev1.VolumeBound:
-		return fmt.Sprintf("is %s and is to be Bound to claim %s/%s", v.Status.Phase, claim.Namespace, claim.Name)
+		return fmt.Sprintf("is %s and must be Bound to claim %s/%s", v.Status.Phase, claim.Namespace, claim.Name)
 	case claim.Spec.VolumeName != v.Name && !isSurplus(v):
 		return fmt.Sprintf("is reserved for claim %s/%s, which has volume %s", claim.Namespace, claim.Name, claim.Spec.VolumeName)
 	default:
@@ -86,19 +90,21 @@ func (c *Checker) pendingPhase(v *corev1.PersistentVolume) string {
 	}
 }
 
-// isSurplus tells whether a volume is deleted when its claim takes another: one that was made for the claim.
+// isSurplus reports whether a volume is deleted when its claim takes another: it was provisioned
+// for the claim.
 func isSurplus(v *corev1.PersistentVolume) bool {
 	return provisionerOf(v) != "" && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 
-// pendingForClaim says what a claim that is neither Bound nor Lost has yet to get; "" when there is nothing for it.
+// pendingForClaim returns what a claim that is neither Bound nor Lost has yet to get; "" if
+// nothing.
 func (c *Checker) pendingForClaim(claim *corev1.PersistentVolumeClaim, volumes []*corev1.PersistentVolume) string {
 	v := c.volumeNamed(claim.Spec.VolumeName)
 	switch completed := metav1.HasAnnotation(claim.ObjectMeta, storagehelpers.AnnBindCompleted); {
 	case completed && v == nil:
-		return "is to be Lost: its volume is not there"
+		return "must be Lost: its volume does not exist"
 	case completed:
-		return "is to be Bound to volume " + v.Name + ", or Lost"
+		return "must be Bound to volume " + v.Name + ", or Lost"
 	case claim.Spec.VolumeName != "":
 		return c.pendingByName(claim, v)
 	}
@@ -106,18 +112,18 @@ func (c *Checker) pendingForClaim(claim *corev1.PersistentVolumeClaim, volumes [
 	for _, v := range volumes {
 		if ref := v.Spec.ClaimRef; ref != nil {
 			if storagehelpers.IsVolumeBoundToClaim(v, claim) && unsuitable(v, claim, class, false, true) == "" {
-				return "is to be Bound to volume " + v.Name + ", which is reserved for it"
+				return "must be Bound to volume " + v.Name + ", which is reserved for it"
 			}
 			continue
 		}
 		if !delayed && unsuitable(v, claim, class, false, false) == "" {
-			return "is to be Bound to volume " + v.Name + ", which suits it"
+			return "must be Bound to volume " + v.Name + ", which suits it"
 		}
 	}
 	return c.pendingByClass(claim)
 }
 
-// pendingByName is owedToClaim for a claim that asks for a volume by name.
+// pendingByName is pendingForClaim for a claim that requests a volume by name.
 func (c *Checker) pendingByName(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) string {
 	class := storagehelpers.GetPersistentVolumeClaimClass(claim)
 	switch {
@@ -125,13 +131,13 @@ func (c *Checker) pendingByName(claim *corev1.PersistentVolumeClaim, v *corev1.P
 		return ""
 	case v.Spec.ClaimRef == nil && unsuitable(v, claim, class, true, false) == "",
 		v.Spec.ClaimRef != nil && storagehelpers.IsVolumeBoundToClaim(v, claim):
-		return "is to be Bound to volume " + v.Name + ", which it asks for"
+		return "must be Bound to volume " + v.Name + ", which it asks for"
 	default:
 		return ""
 	}
 }
 
-// pendingByClass is owedToClaim for a claim that no volume suits.
+// pendingByClass is pendingForClaim for a claim without a suitable volume.
 func (c *Checker) pendingByClass(claim *corev1.PersistentVolumeClaim) string {
 	if !storagehelpers.PersistentVolumeClaimHasClass(claim) {
 		d := &defaults{marked: map[string]metav1.Time{}, ever: map[string]bool{}}
@@ -139,7 +145,7 @@ func (c *Checker) pendingByClass(claim *corev1.PersistentVolumeClaim) string {
 			d.mark(obj.(*storagev1.StorageClass), false)
 		}
 		if d.current() != "" {
-			return "is to get the default class, " + d.current()
+			return "must get the default class, " + d.current()
 		}
 		return ""
 	}
@@ -152,17 +158,17 @@ func (c *Checker) pendingByClass(claim *corev1.PersistentVolumeClaim) string {
 	if !c.serves(class.Provisioner) || !isOffered(claim, class) {
 		return ""
 	}
-	return "is to get a volume from " + class.Provisioner
+	return "must get a volume from " + class.Provisioner
 }
 
-// isOffered tells whether a claim asks for nothing that a provisioner may refuse for good. What parameters a class may have
-// is the driver's business.
+// isOffered reports whether a claim requests nothing that a provisioner may refuse permanently. A
+// driver may refuse any parameter of a class.
 func isOffered(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) bool {
 	return claim.Spec.DataSource == nil && claim.Spec.Selector == nil && len(class.Parameters) == 0 &&
 		(claim.Spec.VolumeAttributesClassName == nil || *claim.Spec.VolumeAttributesClassName == "")
 }
 
-// classOf is the name of a claim's class, and whether that waits for a first consumer.
+// classOf returns the name of a claim's class, and whether that waits for a first consumer.
 func (c *Checker) classOf(claim *corev1.PersistentVolumeClaim) (name string, delayed bool) {
 	name = storagehelpers.GetPersistentVolumeClaimClass(claim)
 	if name == "" {
@@ -176,14 +182,15 @@ func (c *Checker) classOf(claim *corev1.PersistentVolumeClaim) (name string, del
 	return name, mode != nil && *mode == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
-// beginGone: at rest a claim that is being deleted is gone, unless a scheduled pod uses it or somebody else keeps it; and a
-// volume that lost its claim is Released, or Failed, or gone, as its policy says.
+// beginGone checks that, at rest, a claim that is being deleted is gone, unless a scheduled pod
+// uses it or another finalizer protects it. A volume that lost its claim must be Released, Failed
+// or deleted, as its policy says.
 func beginGone(c *Checker) watcher {
 	return watcher{rest: func(report func(object, why string)) {
 		for _, obj := range c.API.List("persistentvolumeclaims") {
 			claim := obj.(*corev1.PersistentVolumeClaim)
 			if claim.DeletionTimestamp != nil && slices.Equal(claim.Finalizers, []string{finalizerClaim}) && !c.isUsed(claim) {
-				report("persistentvolumeclaims/"+claim.Namespace+"/"+claim.Name, "is being deleted, and nobody uses it")
+				report("persistentvolumeclaims/"+claim.Namespace+"/"+claim.Name, "is being deleted and not in use")
 			}
 		}
 		for _, obj := range c.API.List("persistentvolumes") {
@@ -202,7 +209,8 @@ func (c *Checker) isUsed(claim *corev1.PersistentVolumeClaim) bool {
 	})
 }
 
-// pendingAfterRelease says what a volume that is being deleted, or has lost its claim, has yet to become; "" when that is all.
+// pendingAfterRelease returns what a volume that is being deleted, or has lost its claim, has yet
+// to become; "" if nothing.
 func (c *Checker) pendingAfterRelease(v *corev1.PersistentVolume) string {
 	phase := v.Status.Phase
 	if v.DeletionTimestamp != nil && phase != corev1.VolumeBound && slices.Equal(v.Finalizers, []string{finalizerVolume}) {
@@ -216,35 +224,37 @@ func (c *Checker) pendingAfterRelease(v *corev1.PersistentVolume) string {
 	case claim != nil && (claim.Spec.VolumeName == "" || claim.Spec.VolumeName == v.Name || !isSurplus(v)):
 		return ""
 	case phase != corev1.VolumeReleased && phase != corev1.VolumeFailed:
-		return fmt.Sprintf("is %s and is to be Released: its claim is gone", phase)
+		return fmt.Sprintf("is %s and must be Released: its claim is gone", phase)
 	case phase == corev1.VolumeFailed, v.Annotations[storagehelpers.AnnMigratedTo] != "":
 		return ""
 	}
 	return c.pendingByPolicy(v)
 }
 
-// pendingByPolicy is owedToLeft for a volume that is Released. What nobody deletes or recycles is Failed.
+// pendingByPolicy is pendingAfterRelease for a Released volume. A volume that cannot be deleted or
+// recycled must become Failed.
 func (c *Checker) pendingByPolicy(v *corev1.PersistentVolume) string {
 	switch v.Spec.PersistentVolumeReclaimPolicy {
 	case corev1.PersistentVolumeReclaimRecycle:
 		if c.isNamedByPod(v.Spec.ClaimRef) {
 			return "" // it waits for the pod
 		}
-		return "is Released and is to be recycled, or Failed"
+		return "is Released and must be recycled, or Failed"
 	case corev1.PersistentVolumeReclaimDelete:
 		driver, _ := identityOf(v)
 		maker := cmp.Or(provisionerOf(v), driver)
 		switch {
 		case c.serves(maker) && c.serves(cmp.Or(driver, maker)):
-			return "is Released and is to be deleted"
+			return "is Released and must be deleted"
 		case provisionerOf(v) == "" && v.Spec.CSI == nil, strings.HasPrefix(maker, inTree):
-			return "is Released and is to be Failed: nobody deletes it"
+			return "is Released and must be Failed: no component deletes it"
 		}
 	}
 	return ""
 }
 
-// isNamedByPod tells whether a pod uses a claim of the name in a claimRef, which is not there.
+// isNamedByPod reports whether a pod uses a claim with the name in a claimRef, and that claim does
+// not exist.
 func (c *Checker) isNamedByPod(ref *corev1.ObjectReference) bool {
 	if _, ok := c.API.Get("persistentvolumeclaims", ref.Namespace, ref.Name); ok {
 		return false

@@ -18,18 +18,19 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// What attachments and nodes owe when nothing is left to happen. Of a node that is not there or not ready nothing can be
-// asked but that it loses its volumes.
+// Rules about attachments and nodes once the world is at rest. A node that does not exist or is not
+// ready must only lose its volumes.
 var nodeLivenessRules = []Rule{
 	{"L4", "an attachment that no pod of its node needs", nodeRule(beginDetached)},
-	{"L5", "a back end, attachments and nodes that do not agree about what is attached", nodeRule(beginAgreed)},
+	{"L5", "a backend, attachments and nodes that disagree about what is attached", nodeRule(beginAgreed)},
 	{"L6", "a mount or a directory for a pod that is gone", nodeRule(beginNoLeaks)},
 }
 
-// volumeUsers is which PersistentVolumes are used on which nodes, and by which pod: of several, the first by name.
-type volumeUsers map[volumeOnNode]*corev1.Pod // handle stands for the PersistentVolume's name
+// volumeUsers maps the PersistentVolumes used on a node to their first pod by name.
+type volumeUsers map[volumeOnNode]*corev1.Pod // handle is the PersistentVolume's name here
 
-// usedVolumes is what the pods that are there and have not ended need, whose claims are bound to their volumes.
+// usedVolumes returns what the existing pods that have not ended need, as far as their claims are
+// bound.
 func usedVolumes(api *fake.Server) volumeUsers {
 	used := volumeUsers{}
 	for _, obj := range api.List("pods") {
@@ -46,7 +47,8 @@ func usedVolumes(api *fake.Server) volumeUsers {
 	return used
 }
 
-// volumesOfPod are the names of the PersistentVolumes behind a pod's volumes, as far as its claims are bound.
+// volumesOfPod returns the names of the PersistentVolumes behind a pod's volumes, as far as its
+// claims are bound.
 func volumesOfPod(api *fake.Server, pod *corev1.Pod) []string {
 	var names []string
 	for i := range pod.Spec.Volumes {
@@ -67,11 +69,13 @@ func volumesOfPod(api *fake.Server, pod *corev1.Pod) []string {
 	return names
 }
 
-// beginDetached: every VolumeAttachment is one that a pod of its node needs. A pod that is being deleted needs it still:
-// its node must let it go first. An attachment whose PersistentVolume is gone is not asked for: after a restart the
-// controller does not know what it is. And it is soon that it begins to go: see letGo.
+// beginDetached checks that a pod of its node needs each VolumeAttachment. A pod that is being
+// deleted still needs it until its node has unmounted it. An attachment without a PersistentVolume
+// is ignored: a restarted controller cannot identify it. Its deletion must begin in time; see
+// detachDeadline.
 //
-// Upstream: pkg/controller/volume/attachdetach processVolumeAttachments (v1.36), for the last.
+// Upstream: pkg/controller/volume/attachdetach processVolumeAttachments (v1.36), for an attachment
+// without a PersistentVolume.
 func beginDetached(c *Checker) watcher {
 	l := &detachDeadline{Checker: c, needed: map[volumeOnNode]time.Time{}, pods: map[types.UID][]volumeOnNode{}}
 	w := watcher{
@@ -91,7 +95,7 @@ func beginDetached(c *Checker) watcher {
 	return w
 }
 
-// whyAttached tells what keeps an attachment that is not needed.
+// whyAttached returns what keeps an unneeded attachment.
 func (c *Checker) whyAttached(a *storagev1.VolumeAttachment, v *corev1.PersistentVolume) string {
 	node := nodeNamed(c.API, a.Spec.NodeName)
 	name := uniqueVolume(v.Spec.CSI.Driver, v.Spec.CSI.VolumeHandle)
@@ -101,19 +105,20 @@ func (c *Checker) whyAttached(a *storagev1.VolumeAttachment, v *corev1.Persisten
 	case a.DeletionTimestamp != nil:
 		return fmt.Sprintf("it is being deleted, and waits for %v", a.Finalizers)
 	case node == nil:
-		return "the node is gone, and nobody has deleted it"
+		return "the node is gone, and the attachment was not deleted"
 	case slices.Contains(node.Status.VolumesInUse, name):
-		return "the node says that it uses it"
+		return "the node reports it in use"
 	case lists(node, name):
-		return "the node does not use it, and is told that it is attached"
+		return "the node does not use it, and lists it as attached"
 	default:
-		return "nobody knows of it"
+		return "no component knows of it"
 	}
 }
 
-// beginAgreed: what the back end has attached has a VolumeAttachment that says so, and the other way round; the nodes'
-// volumesAttached have the same; volumesInUse has nothing that is neither needed nor mounted; and what a pod needs is
-// attached, unless it is for one node and attached to another that needs it.
+// beginAgreed checks that backend, attachments and nodes agree. What the backend has attached has a
+// VolumeAttachment that is attached, and vice versa, and the nodes' volumesAttached list the same.
+// volumesInUse has nothing that is neither needed nor mounted. What a pod needs is attached, unless
+// it is for one node and another node with a user has it.
 func beginAgreed(c *Checker) watcher {
 	return watcher{rest: func(report func(object, why string)) {
 		if c.Devices != nil {
@@ -151,7 +156,7 @@ func (c *Checker) checkNodes(used volumeUsers, report func(object, why string)) 
 		for _, listed := range node.Status.VolumesAttached {
 			driver, handle, ok := splitUniqueVolume(listed.Name)
 			if a := attachmentOf(c.API, driver, handle, node.Name); ok && (a == nil || !a.Status.Attached) {
-				report("nodes/"+node.Name, fmt.Sprintf("is told that volume %s is attached, and no attachment says so", handle))
+				report("nodes/"+node.Name, fmt.Sprintf("lists volume %s as attached, and no attachment says so", handle))
 			}
 		}
 		if isReady(node) && c.Devices != nil {
@@ -162,12 +167,12 @@ func (c *Checker) checkNodes(used volumeUsers, report func(object, why string)) 
 		a := obj.(*storagev1.VolumeAttachment)
 		node, v := nodeNamed(c.API, a.Spec.NodeName), volumeOf(c.API, a)
 		if node != nil && v != nil && a.Status.Attached && !lists(node, uniqueVolume(v.Spec.CSI.Driver, v.Spec.CSI.VolumeHandle)) {
-			report("nodes/"+node.Name, fmt.Sprintf("is not told that volume %s is attached, as its attachment says", v.Name))
+			report("nodes/"+node.Name, fmt.Sprintf("does not list volume %s as attached, as its attachment says", v.Name))
 		}
 	}
 }
 
-// checkInUse looks whether a node uses what it says it uses.
+// checkInUse checks whether a node uses what it reports in use.
 func (c *Checker) checkInUse(node *corev1.Node, used volumeUsers, report func(object, why string)) {
 	var needed []string
 	for at := range used {
@@ -180,7 +185,7 @@ func (c *Checker) checkInUse(node *corev1.Node, used volumeUsers, report func(ob
 		if !ok || driver != c.Devices.Driver() || slices.Contains(needed, handle) || len(c.mountsOf(volumeOnNode{handle, node.Name})) > 0 {
 			continue
 		}
-		report("nodes/"+node.Name, fmt.Sprintf("says that it uses volume %s, which no pod needs and is not mounted", handle))
+		report("nodes/"+node.Name, fmt.Sprintf("reports volume %s in use, which no pod needs and is not mounted", handle))
 	}
 }
 
@@ -206,17 +211,17 @@ func (c *Checker) checkNeededAttached(used volumeUsers, report func(object, why 
 func whyNotAttached(a *storagev1.VolumeAttachment) string {
 	switch {
 	case a == nil:
-		return "nobody has asked for it"
+		return "no attachment exists"
 	case a.DeletionTimestamp != nil:
 		return "it is being detached"
 	case a.Status.AttachError != nil:
 		return a.Status.AttachError.Message
 	default:
-		return "the attacher has said nothing"
+		return "the attacher has reported nothing"
 	}
 }
 
-// isAttachable tells whether a driver's volumes are attached at all.
+// isAttachable reports whether a driver's volumes need an attach.
 func (c *Checker) isAttachable(driver string) bool {
 	obj, ok := c.API.Get("csidrivers", "", driver)
 	if !ok {
@@ -226,7 +231,7 @@ func (c *Checker) isAttachable(driver string) bool {
 	return required == nil || *required
 }
 
-// isUsedElsewhere tells whether a volume for one node is needed on another one, too.
+// isUsedElsewhere reports whether a volume for one node is needed on another one, too.
 func (c *Checker) isUsedElsewhere(v *corev1.PersistentVolume, node string, used volumeUsers) bool {
 	for at := range used {
 		if at.handle == v.Name && at.node != node && forOneNode(v) {
@@ -236,9 +241,9 @@ func (c *Checker) isUsedElsewhere(v *corev1.PersistentVolume, node string, used 
 	return false
 }
 
-// beginNoLeaks: what is mounted on a node that is well is mounted for a pod that is there, is not being deleted and has
-// not ended, and the directories of pods and of what is staged are of such pods. On a node whose kubelet was restarted that is
-// I26's.
+// beginNoLeaks checks that what is mounted on a ready node is mounted for an existing pod that is
+// not being deleted and has not ended. The same holds for directories of pods and of staged
+// volumes. For a node whose kubelet was restarted, I26 checks this.
 func beginNoLeaks(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
@@ -252,7 +257,8 @@ func beginNoLeaks(c *Checker) watcher {
 	}
 }
 
-// mountLeaks finds mounts that no pod needs, on nodes whose kubelets were restarted and on others.
+// mountLeaks finds mounts that no pod needs, separately on nodes whose kubelets were restarted and
+// on others.
 type mountLeaks struct {
 	*Checker
 	restarted map[string]bool
@@ -260,7 +266,8 @@ type mountLeaks struct {
 
 func (l mountLeaks) restart(r trace.Record) { l.restarted[restartedNode(r)] = true }
 
-// each calls f for the mounts that no pod needs on the nodes that are well, whose kubelets were restarted, or were not.
+// each calls f for the mounts that no pod needs on the ready nodes whose kubelets were restarted,
+// or were not.
 func (l mountLeaks) each(afterRestart bool, f func(node, what string)) {
 	pods := map[string]*corev1.Pod{} // by UID
 	used := volumeUsers{}            // by handle
@@ -293,13 +300,13 @@ func (l mountLeaks) each(afterRestart bool, f func(node, what string)) {
 	}
 }
 
-// directoryLister are Devices that also tell which directories a kubelet has made.
+// A directoryLister is a Devices that also returns the directories that a kubelet created.
 type directoryLister interface {
-	// Directories are those of pods and those in which volumes are staged, sorted.
+	// Directories returns those of pods and those in which volumes are staged, sorted.
 	Directories(node string) []string
 }
 
-// dirLeakReason tells why nobody needs a directory; "" where somebody does.
+// dirLeakReason returns why no pod needs a directory; "" if one does.
 func dirLeakReason(dir, node string, pods map[string]*corev1.Pod, used volumeUsers) string {
 	if path.Base(path.Dir(dir)) == "pods" {
 		if pods[path.Base(dir)] == nil {
@@ -316,7 +323,7 @@ func dirLeakReason(dir, node string, pods map[string]*corev1.Pod, used volumeUse
 	return "and no pod of the node needs what is staged there"
 }
 
-// leakReason tells why nobody needs a mount; "" where somebody does.
+// leakReason returns why no pod needs a mount; "" if one does.
 func leakReason(m nodefs.Mount, node string, pods map[string]*corev1.Pod, used volumeUsers) string {
 	at, ofPod := podPathAt(m.Path)
 	pod := pods[at.uid]

@@ -31,16 +31,16 @@ func TestNodeLivenessRules(t *testing.T) {
 		{"L4", "asks for an attachment of a pod that is gone", func(w *hand) {
 			inUse(w)
 			w.endPod("web", true)
-		}, []string{unneeded + "the node says that it uses it"}},
+		}, []string{unneeded + "the node reports it in use"}},
 		{
 			"L4", "asks for an attachment nobody has begun to delete", attached,
-			[]string{unneeded + "the node does not use it, and is told that it is attached"},
+			[]string{unneeded + "the node does not use it, and lists it as attached"},
 		},
-		{"L4", "asks for an attachment nobody knows of", func(w *hand) { w.attachment(node1) }, []string{unneeded + "nobody knows of it"}},
+		{"L4", "asks for an attachment nobody knows of", func(w *hand) { w.attachment(node1) }, []string{unneeded + "no component knows of it"}},
 		{"L4", "asks for an attachment of a node that is gone", func(w *hand) {
 			w.attachment(node1)
 			w.deleteNode(node1)
-		}, []string{unneeded + "the node is gone, and nobody has deleted it"}},
+		}, []string{unneeded + "the node is gone, and the attachment was not deleted"}},
 		{"L4", "asks for an attachment that waits for its attacher", func(w *hand) {
 			w.attachment(node1)
 			w.deleteAttachment(node1)
@@ -56,7 +56,7 @@ func TestNodeLivenessRules(t *testing.T) {
 			w.attachment(node1)
 			w.pod("web", node1, corev1.PodSucceeded)
 			w.pod("other", node2, corev1.PodRunning)
-		}, []string{unneeded + "nobody knows of it"}},
+		}, []string{unneeded + "no component knows of it"}},
 		{"L4", "lets a pod have its attachment, also while it ends", func(w *hand) {
 			inUse(w)
 			w.endPod("web", false)
@@ -72,19 +72,19 @@ func TestNodeLivenessRules(t *testing.T) {
 		}, []string{attachment1 + " says that volume pv is attached to node node-1, and the driver does not"}},
 		{
 			"L5", "asks for what only the node is told", func(w *hand) { w.lists(node1, handle) },
-			[]string{"nodes/node-1 is told that volume disk is attached, and no attachment says so"},
+			[]string{"nodes/node-1 lists volume disk as attached, and no attachment says so"},
 		},
 		{"L5", "asks for what the node is not told", func(w *hand) {
 			attached(w)
 			w.lists(node1)
-		}, []string{"nodes/node-1 is not told that volume pv is attached, as its attachment says"}},
+		}, []string{"nodes/node-1 does not list volume pv as attached, as its attachment says"}},
 		{
 			"L5", "asks for what the node says without reason", func(w *hand) { w.uses(node1, handle) },
-			[]string{"nodes/node-1 says that it uses volume disk, which no pod needs and is not mounted"},
+			[]string{"nodes/node-1 reports volume disk in use, which no pod needs and is not mounted"},
 		},
 		{
 			"L5", "asks for what a pod needs", func(w *hand) { w.pod("web", node1, corev1.PodPending) },
-			[]string{"pods/default/web needs volume pv, which is not attached to node node-1: nobody has asked for it"},
+			[]string{"pods/default/web needs volume pv, which is not attached to node node-1: no attachment exists"},
 		},
 		{"L5", "asks for what a pod needs and cannot have", func(w *hand) {
 			w.pod("web", node1, corev1.PodPending)

@@ -11,16 +11,17 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// When a claim is given up.
+// Rules about lost claims.
 var lostRules = []Rule{
-	{"I6", "a claim that is Lost though its volume is there", beginLost},
+	{"I6", "a claim marked Lost although its volume exists", beginLost},
 }
 
-// beginLost: no controller marks a claim Lost while the server holds its volume with a claimRef that means the claim, or
-// with none, if the controller knew that volume when it took up the claim, or had not yet asked which volumes there are.
-// One whose cache is behind may; then the claim is found again, at the latest when nothing is left to happen.
+// beginLost checks that no controller marks a claim Lost while the server has its volume with the
+// claim's claimRef or without one. It violates the rule if it knew the volume at the begin of the
+// sync, or had not listed volumes yet. A controller with a cache that lags may mark it; then the
+// claim must recover, at the latest when the world is at rest.
 func beginLost(c *Checker) watcher {
-	lost := map[types.UID]*corev1.PersistentVolumeClaim{} // claims marked Lost though their volume was there
+	lost := map[types.UID]*corev1.PersistentVolumeClaim{} // claims marked Lost though their volume existed
 	return watcher{
 		writes: []string{"persistentvolumeclaims"},
 		write: func(r trace.Record) {
@@ -36,9 +37,9 @@ func beginLost(c *Checker) watcher {
 			key := claim.Namespace + "/" + claim.Name
 			switch {
 			case !c.hadListed(r, "persistentvolumes"):
-				c.report("I6", "%s marked claim %s Lost before it asked for the volumes, among which is the claim's, %s", r.Task, key, v.Name)
+				c.report("I6", "%s marked claim %s Lost before it listed volumes; the claim's volume is %s", r.Task, key, v.Name)
 			case c.knewFromSync(r, key, "persistentvolumes/"+v.Name, revisionOf(v.ResourceVersion)):
-				c.report("I6", "%s marked claim %s Lost, and knew that its volume %s is there", r.Task, key, v.Name)
+				c.report("I6", "%s marked claim %s Lost although it knew that its volume %s exists", r.Task, key, v.Name)
 			}
 		},
 		settled: func(report func(format string, a ...any)) {
@@ -49,14 +50,14 @@ func beginLost(c *Checker) watcher {
 				}
 				v := c.volumeNamed(now.Spec.VolumeName)
 				if v != nil && (v.Spec.ClaimRef == nil || refUID(v) == now.UID) {
-					report("claim %s/%s stays Lost, and its volume %s is there", now.Namespace, now.Name, v.Name)
+					report("claim %s/%s stays Lost although its volume %s exists", now.Namespace, now.Name, v.Name)
 				}
 			}
 		},
 	}
 }
 
-// becameLost is the claim that a write made Lost; nil where it did not.
+// becameLost returns the claim that a write made Lost; nil if it did not.
 func becameLost(r trace.Record) *corev1.PersistentVolumeClaim {
 	if !tookEffect(r) {
 		return nil
@@ -71,7 +72,7 @@ func becameLost(r trace.Record) *corev1.PersistentVolumeClaim {
 	return after
 }
 
-// sortedClaims are the claims by namespace and name.
+// sortedClaims returns the claims by namespace and name.
 func sortedClaims(claims map[types.UID]*corev1.PersistentVolumeClaim) []*corev1.PersistentVolumeClaim {
 	return slices.SortedFunc(maps.Values(claims), func(a, b *corev1.PersistentVolumeClaim) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))

@@ -11,18 +11,19 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// What a claim may be given.
+// Rules about the volume that a claim gets.
 var matchingRules = []Rule{
 	{"I5", "a volume reserved for a claim that it does not suit", beginSuitable},
 }
 
-// suitable is I5 at work: when a volume is reserved for a claim's UID, it suits the claim. The write holds the volume's
-// resourceVersion, so the volume is as it was judged. Of the claim, all that counts is fixed but for the class, which may
-// be given to it at any time: a claim that got one may have been judged without it.
+// suitable is the state of I5: when a volume is reserved for a claim's UID, it suits the claim. The
+// write has the volume's resourceVersion, so the volume is as the controller saw it. Everything
+// relevant in the claim is immutable except the class, which may be assigned at any time: a claim
+// that got one may have been matched without it.
 //
-// What was asked for by name counts for less. Nothing is looked at where both name each other, nor where a claim that was
-// bound gets its volume back; a volume that names the claim need not have its class or meet its selector; of a volume that
-// the claim names, the selector does not count.
+// A request by name relaxes the rule. Nothing is checked if both name each other, or if a claim
+// that was bound gets its volume back. A volume that names the claim may differ in class and
+// selector. A volume that the claim names may differ in the selector.
 type suitable struct {
 	*Checker
 	classified map[types.UID]bool // claims that got a class after their creation
@@ -45,8 +46,8 @@ func (s *suitable) observeClaim(before, after *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// checkMode looks at a claim that now names a volume. A claim that looks for a volume is never given one of the other mode,
-// though that is reserved for it by name.
+// checkMode checks a claim that now names a volume. A claim that did not request a volume never
+// gets one of the other mode, even if that is reserved for it by name.
 func (s *suitable) checkMode(claim *corev1.PersistentVolumeClaim) {
 	v := s.volumeNamed(claim.Spec.VolumeName)
 	if v != nil && refUID(v) == claim.UID && storagehelpers.CheckVolumeModeMismatches(&claim.Spec, &v.Spec) {
@@ -80,11 +81,11 @@ func (s *suitable) observeVolume(before, after *corev1.PersistentVolume) {
 	}
 }
 
-// unsuitable says why a volume does not suit a claim of a class; "" when it does. names and named: the claim names the
-// volume, the volume names the claim.
+// unsuitable returns why a volume does not suit a claim of a class; "" if it does. names says that
+// the claim names the volume, named that the volume names the claim.
 //
-// Upstream: component-helpers storage/volume FindMatchingVolume, pkg/controller/volume/persistentvolume
-// checkVolumeSatisfyClaim (v1.36).
+// Upstream: component-helpers storage/volume FindMatchingVolume,
+// pkg/controller/volume/persistentvolume checkVolumeSatisfyClaim (v1.36).
 func unsuitable(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, class string, names, named bool) string {
 	capacity, request := v.Spec.Capacity[corev1.ResourceStorage], claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	is := storagehelpers.GetPersistentVolumeClass(v)
@@ -110,7 +111,7 @@ func unsuitable(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim,
 	}
 }
 
-// selects tells whether a claim's selector selects a volume.
+// selects reports whether a claim's selector selects a volume.
 func selects(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) bool {
 	if claim.Spec.Selector == nil {
 		return true

@@ -11,33 +11,33 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// What a node has mounted.
+// Rules about mounts.
 var mountRules = []Rule{
-	{"I25", "a file of a volume that goes away", nodeRule(beginFilesStay)},
+	{"I25", "a file lost from a volume", nodeRule(beginFilesStay)},
 	{"I26", "a mount that a restarted kubelet has forgotten", nodeRule(beginReconstructed)},
 	{"I27", "a volume unmounted from a pod that runs, or a pod that runs without it", nodeRule(beginRunningKeeps)},
-	{"I35", "a mount of what the node has not said it uses, or was not told is attached", nodeRule(beginReportFirst)},
-	{"I36", "a volume that its node does not say it uses while it is mounted there", nodeRule(beginMountedInUse)},
+	{"I35", "a mount of a volume not reported in use, or never listed as attached", nodeRule(beginReportFirst)},
+	{"I36", "a mounted volume that its node does not report in use", nodeRule(beginMountedInUse)},
 	{"I37", "a volume mounted twice at the path of a pod, or at a path that is not its own", nodeRule(beginMountedOnce)},
 }
 
-// fileLister are Devices that also tell what is in their volumes.
+// A fileLister is a Devices that also lists the files in volumes.
 type fileLister interface {
-	// Files are the paths of the files in a volume, sorted.
+	// Files returns the paths of the files in a volume, sorted.
 	Files(handle string) []string
 }
 
-// fileTracker is the files each volume is known to have.
+// A fileTracker records the known files of each volume.
 type fileTracker struct {
 	*Checker
 	in    fileLister
 	files map[string][]string
 }
 
-// beginFilesStay: a file that was seen in a volume is there as long as the volume: nobody in these worlds deletes one, and
-// a directory removed through a mount takes them. It looks when a pod is to be deleted and when a kubelet is restarted,
-// both before anything is taken away, and whenever a volume has been mounted, unmounted or detached. That a directory was
-// removed, and was empty, is not to be seen.
+// beginFilesStay checks that a file seen in a volume exists as long as the volume. No user deletes
+// files in these worlds, but the removal of a directory through a mount would. It checks when the
+// deletion of a pod begins and when a kubelet is restarted, before any cleanup, and after each
+// mount, unmount and detach. It does not detect the removal of an empty directory.
 func beginFilesStay(c *Checker) watcher {
 	in, ok := c.Devices.(fileLister)
 	if !ok {
@@ -74,7 +74,7 @@ func (k *fileTracker) checkAll() {
 	}
 }
 
-// check compares the files of a volume with those it had.
+// check compares the files of a volume with the known ones.
 func (k *fileTracker) check(handle, when string) {
 	if _, ok := k.Devices.Volume(handle); !ok {
 		delete(k.files, handle)
@@ -89,8 +89,8 @@ func (k *fileTracker) check(handle, when string) {
 	k.files[handle] = files
 }
 
-// beginReconstructed: when nothing is left to happen, what is mounted on a node whose kubelet was restarted, and is well, is
-// mounted for a pod that is there, and so are directories. (Without a restart, that is L6's.)
+// beginReconstructed checks that, at rest, mounts and directories on a ready node whose kubelet was
+// restarted belong to existing pods. Without a restart, L6 checks this.
 func beginReconstructed(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
@@ -104,9 +104,9 @@ func beginReconstructed(c *Checker) watcher {
 	}
 }
 
-// beginRunningKeeps: what is unpublished, or taken away from a container, is not of a pod that runs and nobody has told to end;
-// and when nothing is left to happen, such a pod has its volumes mounted, and its containers their parts of them, whatever befell
-// its node.
+// beginRunningKeeps checks that no volume or subPath is unmounted from a running pod that is not
+// being deleted. At rest, such a pod has its volumes mounted and its containers have their
+// subPaths, whatever happened to its node.
 func beginRunningKeeps(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
@@ -147,7 +147,7 @@ func beginRunningKeeps(c *Checker) watcher {
 	}
 }
 
-// checkRunningPods reports the volumes that are not mounted for pods that run on nodes that are well.
+// checkRunningPods reports the volumes that are not mounted for running pods of ready nodes.
 func (c *Checker) checkRunningPods(report func(format string, a ...any)) {
 	mounted := map[podMount]bool{}
 	for _, node := range c.Devices.Nodes() {
@@ -171,7 +171,7 @@ func (c *Checker) checkRunningPods(report func(format string, a ...any)) {
 	}
 }
 
-// withMounts is a pod with those of its volumes that its containers mount.
+// withMounts returns a pod with only those volumes that its containers mount.
 func withMounts(pod *corev1.Pod) *corev1.Pod {
 	mounts := map[string]bool{}
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
@@ -186,10 +186,11 @@ func withMounts(pod *corev1.Pod) *corev1.Pod {
 	return &with
 }
 
-// beginReportFirst: what is staged or published stands in the node's volumesInUse, and has stood there together with
-// volumesAttached since it came in. It need not stand in volumesAttached at this moment: the attach/detach controller takes
-// a volume back from there before it looks whether the node uses it. A node that is not there, or that was made anew while
-// its kubelet was at work, tells nothing.
+// beginReportFirst checks that a volume is in the node's volumesInUse when it is staged or
+// published, and was in volumesAttached at some time since it was added there. It need not be in
+// volumesAttached now: the attach/detach controller removes a volume from it before it checks
+// whether the node uses it. Nodes that do not exist, or were created again while their kubelet ran,
+// are ignored.
 func beginReportFirst(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
@@ -228,16 +229,16 @@ func beginReportFirst(c *Checker) watcher {
 			switch {
 			case node == nil || anew[call.node]:
 			case !slices.Contains(node.Status.VolumesInUse, uniqueVolume(c.Devices.Driver(), call.handle)):
-				c.report("I35", "volume %s is mounted on node %s, which has not said that it uses it", call.handle, call.node)
+				c.report("I35", "volume %s is mounted on node %s, which has not reported it in use", call.handle, call.node)
 			case !told[volumeOnNode{call.handle, call.node}]:
-				c.report("I35", "volume %s is mounted on node %s, which was not told that it is attached", call.handle, call.node)
+				c.report("I35", "volume %s is mounted on node %s, which never listed it as attached", call.handle, call.node)
 			}
 		},
 	}
 }
 
-// beginMountedInUse: a volume goes from a node's volumesInUse only when it is mounted nowhere on the node. That it comes in
-// before it is mounted is for I35.
+// beginMountedInUse checks that a volume leaves a node's volumesInUse only when it is not mounted
+// on the node. I35 checks that it is added before the mount.
 func beginMountedInUse(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
@@ -251,15 +252,15 @@ func beginMountedInUse(c *Checker) watcher {
 			}
 			for _, handle := range dropped(was, e.After.(*corev1.Node), c.Devices.Driver()) {
 				if mounts := c.mountsOf(volumeOnNode{handle, was.Name}); len(mounts) > 0 {
-					c.report("I36", "node %s does not say any more that it uses volume %s, which is mounted at %s", was.Name, handle, mounts[0].Path)
+					c.report("I36", "node %s no longer reports volume %s in use, which is mounted at %s", was.Name, handle, mounts[0].Path)
 				}
 			}
 		},
 	}
 }
 
-// beginMountedOnce: where a volume was published, one thing is mounted; and the path is that of a pod of this node, below
-// the name of a volume.
+// beginMountedOnce checks that one volume is mounted at a path after a publish, and that the path
+// is that of a pod's volume.
 func beginMountedOnce(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
@@ -273,7 +274,7 @@ func beginMountedOnce(c *Checker) watcher {
 			c.report("I37", "volume %s is published on node %s at %s, which is not the path of a pod's volume", call.handle, call.node, call.path)
 		}
 		if n := len(mountsAt(c.Devices.Mounts(call.node), call.path)); n > 1 {
-			c.report("I37", "volume %s is published on node %s at %s, where %d things are mounted now", call.handle, call.node, call.path, n)
+			c.report("I37", "volume %s is published on node %s at %s, where there are %d mounts now", call.handle, call.node, call.path, n)
 		}
 	}}
 }

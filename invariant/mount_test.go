@@ -83,18 +83,18 @@ func TestMountRules(t *testing.T) {
 		{"I35", "is broken by what the node has not reported", func(w *hand) {
 			w.lists(node1, handle)
 			w.staged(node1)
-		}, []string{"volume disk is mounted on node node-1, which has not said that it uses it"}},
+		}, []string{"volume disk is mounted on node node-1, which has not reported it in use"}},
 		{"I35", "is broken by what the node was not told is attached", func(w *hand) {
 			w.uses(node1, handle)
 			w.staged(node1)
-		}, []string{"volume disk is mounted on node node-1, which was not told that it is attached"}},
+		}, []string{"volume disk is mounted on node node-1, which never listed it as attached"}},
 		{"I35", "is broken by what the node was told before it reported anew", func(w *hand) {
 			reported(w)
 			w.lists(node1)
 			w.uses(node1)
 			w.uses(node1, handle)
 			w.staged(node1)
-		}, []string{"volume disk is mounted on node node-1, which was not told that it is attached"}},
+		}, []string{"volume disk is mounted on node node-1, which never listed it as attached"}},
 		{"I35", "lets a volume be mounted that was reported and listed", func(w *hand) {
 			reported(w)
 			w.staged(node1)
@@ -117,7 +117,7 @@ func TestMountRules(t *testing.T) {
 			reported(w)
 			w.mount(node1, handle, staging)
 			w.uses(node1)
-		}, []string{"node node-1 does not say any more that it uses volume disk, which is mounted at " + staging}},
+		}, []string{"node node-1 no longer reports volume disk in use, which is mounted at " + staging}},
 		{"I36", "lets a node say so when it is unmounted", func(w *hand) {
 			reported(w)
 			w.mount(node1, handle, staging)
@@ -135,7 +135,7 @@ func TestMountRules(t *testing.T) {
 		{"I37", "is broken by two mounts at one path", func(w *hand) {
 			w.mount(node1, handle, podPath("web"))
 			w.published(node1, "web")
-		}, []string{"volume disk is published on node node-1 at " + podPath("web") + ", where 2 things are mounted now"}},
+		}, []string{"volume disk is published on node node-1 at " + podPath("web") + ", where there are 2 mounts now"}},
 		{"I37", "is broken by a path that is not a pod's", func(w *hand) {
 			w.kubeletCalls(node1, "NodePublishVolume", "/mnt")
 		}, []string{"volume disk is published on node node-1 at /mnt, which is not the path of a pod's volume"}},

@@ -17,32 +17,32 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// How operations are tried again, and given up.
+// Rules about retries of operations.
 var operationRules = []Rule{
-	{"I23", "an operation begun again sooner than half a second after it failed", nodeRule(beginShortestBackoff)},
-	{"I23b", "an operation begun again before its back-off, which doubles with each failure", nodeRule(beginBackoff)},
-	{"L7", "an operation that failed, is wanted, and is not tried again", nodeRule(beginTriedAgain)},
+	{"I23", "an operation retried less than half a second after it failed", nodeRule(beginShortestBackoff)},
+	{"I23b", "an operation retried before its back-off, which doubles with each failure", nodeRule(beginBackoff)},
+	{"L7", "a failed operation that is still needed and not retried", nodeRule(beginTriedAgain)},
 }
 
-// The back-off of operations. It is written down here once more, so that a wrong one is noticed.
+// The back-off of operations, independent of the code under test so that errors in it are detected.
 const (
 	backoffMin    = 500 * time.Millisecond
 	backoffMax    = 2*time.Minute + 2*time.Second
-	backoffForgot = 2 * backoffMax // so long after the last failure it begins anew
+	backoffForgot = 2 * backoffMax // time after the last failure at which the back-off is reset
 )
 
-// backoffAfter is how long an operation rests after so many failures in succession.
+// backoffAfter returns the back-off of an operation after a number of consecutive failures.
 func backoffAfter(failures int) time.Duration {
 	return min(backoffMin<<min(failures-1, 20), backoffMax)
 }
 
-// driverCall is a driver call as its record tells it.
+// A driverCall is a driver call as recorded.
 type driverCall struct {
 	component string
 	task      string
 	rpc       string
 	subject   string // "driver/volume"
-	volume    string // handle, or the name it is asked for with
+	volume    string // handle, or the requested name
 	node      string // of ControllerPublishVolume and ControllerUnpublishVolume
 	path      string
 }
@@ -62,7 +62,8 @@ func driverCallOf(r trace.Record) driverCall {
 	return call
 }
 
-// podOf is the UID of the pod below whose directory a path is, and the volume's name there; "" where it is none.
+// podOf returns the UID of the pod whose directory contains a path, and the volume's name there; ""
+// if there is none.
 func podOf(target string) (pod types.UID, volume string) {
 	_, below, ok := strings.Cut(target, "/pods/")
 	words := strings.Split(below, "/")
@@ -72,9 +73,10 @@ func podOf(target string) (pod types.UID, volume string) {
 	return types.UID(words[0]), words[3]
 }
 
-// endedProcess is the component whose process an event ends; "*" where it may be any; "" where it is none.
+// endedProcess returns the component whose process an event ends; "*" if it may be any; "" if there
+// is none.
 func endedProcess(r trace.Record) string {
-	part, _, _ := strings.Cut(r.Object, " ") // a crash may be told with what its cache begins with
+	part, _, _ := strings.Cut(r.Object, " ") // the record of a crash may include the delay of its caches
 	switch r.Verb {
 	case "crash", "stop", "retire":
 		return part
@@ -87,28 +89,30 @@ func endedProcess(r trace.Record) string {
 	}
 }
 
-// forgetComponent drops what is known of the component whose process has ended; of says which one a key is of.
+// forgetComponent deletes the entries of the component whose process has ended; of returns the
+// component of a key.
 func forgetComponent[K comparable, V any](m map[K]V, r trace.Record, of func(K) string) {
 	if which := endedProcess(r); which != "" {
 		maps.DeleteFunc(m, func(k K, _ V) bool { return which == "*" || of(k) == which })
 	}
 }
 
-// operation is what the kubelet or the attach/detach controller does with a volume, and is not to do too often.
+// An operation identifies an operation of the kubelet or the attach/detach controller that has a
+// back-off.
 type operation struct {
 	component string
 	name      string // such as "volume_mount"
-	object    string // what of: of other objects the failures are their own
+	object    string // failures count per object
 }
 
-// failing is how an operation has failed.
+// A failing records the failures of an operation.
 type failing struct {
-	failures int // in succession
+	failures int // consecutive
 	at       time.Duration
 }
 
-// operationOf is the operation of a node's driver call; false for other calls. Mounting is one for all pods of a node that
-// share a volume, unmounting is one for each.
+// operationOf returns the operation of a node's driver call; false for other calls. Pods of a node
+// that share a volume share the mount operation; unmounts are separate.
 func operationOf(call driverCall) (operation, bool) {
 	name, _, _ := strings.Cut(call.task, " ")
 	o := operation{call.component, name, call.subject}
@@ -117,27 +121,27 @@ func operationOf(call driverCall) (operation, bool) {
 		return o, true
 	case "NodeUnpublishVolume":
 		o.object += " " + call.path
-		return o, call.path != "" // a call that was made to fail does not tell
+		return o, call.path != "" // a call with an injected fault has no path
 	default:
 		return operation{}, false
 	}
 }
 
-// isLast tells whether a call that succeeded is the last of its operation.
+// isLast reports whether a successful call is the last one of its operation.
 func (call driverCall) isLast() bool { return call.rpc != "NodeStageVolume" }
 
-// backoff looks at when operations begin again.
+// backoff is the state of I23 and I23b: when operations start again.
 type backoff struct {
 	c         *Checker
 	id        string
 	wait      func(failures int) time.Duration
 	failing   map[operation]failing
-	endedPods map[types.UID]bool // pods that are known: whether they have ended, or are to
+	endedPods map[types.UID]bool // known pods: whether they have ended or are being deleted
 
-	deleting map[operation]types.UID // the attachments that operations have begun to delete
+	deleting map[operation]types.UID // the attachments that operations have started to delete
 }
 
-// checkStart looks at an operation that is under way: it must have begun late enough.
+// checkStart checks that a running operation did not start too early.
 func (b *backoff) checkStart(o operation, what string, at time.Duration) {
 	f, ok := b.failing[o]
 	if !ok {
@@ -148,7 +152,7 @@ func (b *backoff) checkStart(o operation, what string, at time.Duration) {
 		return
 	}
 	if wait := b.wait(f.failures); at < f.at+wait {
-		b.c.report(b.id, "%s: %s was tried again %v after it had failed (%d in succession); it is to rest for %v",
+		b.c.report(b.id, "%s: %s was retried %v after it had failed (%d in a row); its back-off is %v",
 			o.component, what, at-f.at, f.failures, wait)
 	}
 }
@@ -157,7 +161,7 @@ func (b *backoff) failed(o operation, at time.Duration) {
 	b.failing[o] = failing{failures: b.failing[o].failures + 1, at: at}
 }
 
-// call: the calls of a node's operations.
+// call observes the calls of a node's operations.
 func (b *backoff) call(r trace.Record) {
 	call := driverCallOf(r)
 	o, ok := operationOf(call)
@@ -173,8 +177,8 @@ func (b *backoff) call(r trace.Record) {
 	}
 }
 
-// work: a pod that has ended may end a mount that has nothing to do any more, and what has nothing to do succeeds, unseen.
-// The count of failures begins anew with that.
+// work observes that a worker takes up a pod. A mount for an ended pod succeeds without a call,
+// which resets the count of failures.
 func (b *backoff) work(r trace.Record) {
 	if !b.endedPods[types.UID(r.Object)] {
 		return
@@ -192,12 +196,13 @@ func (b *backoff) commit(e fake.Commit) {
 	b.endedPods[pod.UID] = e.Type == "DELETED" || pod.DeletionTimestamp != nil || hasEnded(pod)
 }
 
-// hasEnded tells whether a pod has run to its end.
+// hasEnded reports whether a pod has succeeded or failed.
 func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// request: the attach/detach controller's requests about VolumeAttachments, of which each that fails fails an operation.
+// request observes the attach/detach controller's requests about VolumeAttachments. A failed one
+// fails the operation.
 func (b *backoff) request(r trace.Record) {
 	component, strand, _ := strings.Cut(r.Task, "/")
 	name, _, _ := strings.Cut(strand, " ")
@@ -213,8 +218,9 @@ func (b *backoff) request(r trace.Record) {
 	}
 }
 
-// deletes: to detach, a VolumeAttachment is deleted; to have to do so once more is to have failed, whatever the request was
-// answered with: the attacher said that the driver could not, or nothing. An attachment made anew is another.
+// deletes observes the deletion of VolumeAttachments for a detach. A repeated deletion means that
+// the detach has failed, whatever the response was: the attacher reported an error of the driver,
+// or nothing. A VolumeAttachment created again is another one.
 func (b *backoff) deletes(r trace.Record) {
 	component, strand, _ := strings.Cut(r.Task, "/")
 	name, _, _ := strings.Cut(strand, " ")
@@ -233,21 +239,23 @@ func (b *backoff) deletes(r trace.Record) {
 		delete(b.failing, o)
 	}
 	b.checkStart(o, r.Verb+" of "+r.Object, r.At)
-	b.failed(o, r.At) // or will have, if it is done once more
+	b.failed(o, r.At) // at least if it is repeated
 }
 
 func (b *backoff) event(r trace.Record) {
 	forgetComponent(b.failing, r, func(o operation) string { return o.component })
 }
 
-// beginShortestBackoff: whatever was counted, an operation that failed rests for the shortest back-off.
+// beginShortestBackoff checks that a failed operation waits for the shortest back-off, whatever the
+// number of failures.
 func beginShortestBackoff(c *Checker) watcher {
 	b := &backoff{c: c, id: "I23", failing: map[operation]failing{}, wait: func(int) time.Duration { return backoffMin }}
 	return watcher{call: b.call, request: b.request, event: b.event}
 }
 
-// beginBackoff: an operation rests for the back-off of its failures in succession, as far as driver calls and the deletions
-// of VolumeAttachments show them. That of the first failure is I23's.
+// beginBackoff checks that an operation waits for the back-off of its consecutive failures, as far
+// as driver calls and deletions of VolumeAttachments show them. I23 checks that of the first
+// failure.
 func beginBackoff(c *Checker) watcher {
 	b := &backoff{
 		c: c, id: "I23b", failing: map[operation]failing{}, endedPods: map[types.UID]bool{}, deleting: map[operation]types.UID{},
@@ -261,14 +269,14 @@ func beginBackoff(c *Checker) watcher {
 	return watcher{commits: []string{"pods"}, commit: b.commit, call: b.call, request: b.deletes, work: b.work, event: b.event}
 }
 
-// effect is something done to a volume, or undone.
+// An effect identifies what a call does to a volume or undoes.
 type effect struct {
 	component string
-	what      string // of the two calls that do it and undo it
+	what      string // common to the two calls that do and undo it
 	object    string
 }
 
-// effectOfCall are the calls that do something, and those that undo it.
+// effectOfCall maps the calls that do something, and those that undo it, to a common name.
 var effectOfCall = map[string]string{
 	"CreateVolume": "create", "DeleteVolume": "delete",
 	"Provision": "create", "Delete": "delete", "Recycle": "recycle",
@@ -277,10 +285,10 @@ var effectOfCall = map[string]string{
 	"NodePublishVolume": "publish", "NodeUnpublishVolume": "publish",
 }
 
-// beginTriedAgain: when nothing is left to happen, the last call to do or undo something did not fail, unless nobody
-// wants it any more.
+// beginTriedAgain checks that, at rest, the last call to do or undo something did not fail, unless
+// no object needs it any more.
 func beginTriedAgain(c *Checker) watcher {
-	last := map[effect]trace.Record{} // the last call, where it failed
+	last := map[effect]trace.Record{} // the last call, if it failed
 	return watcher{
 		call: func(r trace.Record) {
 			call := driverCallOf(r)
@@ -298,7 +306,7 @@ func beginTriedAgain(c *Checker) watcher {
 			}
 			delete(last, d)
 			d.object = call.subject + " "
-			delete(last, d) // of calls that were made to fail, which tell neither node nor path
+			delete(last, d) // of calls with an injected fault, which have neither node nor path
 		},
 		event: func(r trace.Record) { forgetComponent(last, r, func(d effect) string { return d.component }) },
 		rest: func(report func(object, why string)) {
@@ -307,15 +315,15 @@ func beginTriedAgain(c *Checker) watcher {
 			}) {
 				r := last[d]
 				if object := c.waitingObject(driverCallOf(r)); object != "" {
-					report(object, fmt.Sprintf("waits for %s, which failed at %v (%v) and was not tried again", r.Verb, r.At, r.Err))
+					report(object, fmt.Sprintf("waits for %s, which failed at %v (%v) and was not retried", r.Verb, r.At, r.Err))
 				}
 			}
 		},
 	}
 }
 
-// waitingObject is the object, as "resource/namespace/name", for which a driver call that failed is to be made again; "" where
-// there is none.
+// waitingObject returns the object, as "resource/namespace/name", for which a failed driver call
+// must be retried; "" if there is none.
 func (c *Checker) waitingObject(call driverCall) string {
 	switch call.rpc {
 	case "CreateVolume", "Provision":
@@ -330,7 +338,7 @@ func (c *Checker) waitingObject(call driverCall) string {
 		pod, _ := podOf(call.path)
 		return c.livePod(func(p *corev1.Pod) bool { return p.UID == pod })
 	case "NodeStageVolume":
-		return "" // whoever wants it mounted waits for that
+		return "" // the publish waits for it
 	default:
 		if call.rpc == "NodeUnpublishVolume" && call.path == "" {
 			return ""
@@ -339,7 +347,7 @@ func (c *Checker) waitingObject(call driverCall) string {
 	}
 }
 
-// wantsVolume finds the unbound claim for which a volume of this name is to be made.
+// wantsVolume returns the unbound claim for which a volume of this name must be created.
 func (c *Checker) wantsVolume(name string) string {
 	for _, obj := range c.API.List("persistentvolumeclaims") {
 		claim := obj.(*corev1.PersistentVolumeClaim)
@@ -350,7 +358,7 @@ func (c *Checker) wantsVolume(name string) string {
 	return ""
 }
 
-// wantsDeletion finds the released volume that is to be deleted.
+// wantsDeletion returns the Released volume that must be deleted.
 func (c *Checker) wantsDeletion(call driverCall) string {
 	for _, obj := range c.API.List("persistentvolumes") {
 		v := obj.(*corev1.PersistentVolume)
@@ -362,7 +370,7 @@ func (c *Checker) wantsDeletion(call driverCall) string {
 	return ""
 }
 
-// wantsReclaim finds the volume of a name that a plugin is to delete, or to recycle.
+// wantsReclaim returns the volume of a name that a plugin must delete or recycle.
 func (c *Checker) wantsReclaim(name, rpc string) string {
 	v := c.volumeNamed(name)
 	if v == nil || string(v.Spec.PersistentVolumeReclaimPolicy) != rpc ||
@@ -372,7 +380,7 @@ func (c *Checker) wantsReclaim(name, rpc string) string {
 	return "persistentvolumes/" + v.Name
 }
 
-// wantsAttachment finds the attachment that is to be made, or to go.
+// wantsAttachment returns the attachment that must be attached or detached.
 func (c *Checker) wantsAttachment(call driverCall) string {
 	for _, obj := range c.API.List("volumeattachments") {
 		a := obj.(*storagev1.VolumeAttachment)
@@ -392,7 +400,7 @@ func (c *Checker) wantsAttachment(call driverCall) string {
 	return ""
 }
 
-// livePod finds a pod that has neither ended nor is to.
+// livePod returns a matching pod that has not ended and is not being deleted.
 func (c *Checker) livePod(which func(pod *corev1.Pod) bool) string {
 	for _, obj := range c.API.List("pods") {
 		pod := obj.(*corev1.Pod)

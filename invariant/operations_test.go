@@ -40,8 +40,8 @@ func TestBackoff(t *testing.T) {
 		{"less is too soon", func(w *opsWorld) {
 			fails(w, 400*ms)
 			w.call(mounting, "NodeStageVolume", "", nil)
-		}, []string{"I23: an operation begun again sooner than half a second after it failed: kubelet(node-1): NodeStageVolume of " +
-			"disk/vol-1 was tried again 400ms after it had failed (1 in succession); it is to rest for 500ms"}},
+		}, []string{"I23: an operation retried less than half a second after it failed: kubelet(node-1): NodeStageVolume of " +
+			"disk/vol-1 was retried 400ms after it had failed (1 in a row); its back-off is 500ms"}},
 		{"each further one for twice as long", func(w *opsWorld) {
 			fails(w, 500*ms, 1000*ms, 2000*ms)
 			w.call(mounting, "NodeStageVolume", "", nil)
@@ -49,14 +49,14 @@ func TestBackoff(t *testing.T) {
 		{"the third one too soon", func(w *opsWorld) {
 			fails(w, 500*ms, 1000*ms, 1999*ms)
 			w.call(mounting, "NodeStageVolume", "", nil)
-		}, []string{"I23b: an operation begun again before its back-off, which doubles with each failure: kubelet(node-1): NodeStageVolume " +
-			"of disk/vol-1 was tried again 1.999s after it had failed (3 in succession); it is to rest for 2s"}},
+		}, []string{"I23b: an operation retried before its back-off, which doubles with each failure: kubelet(node-1): NodeStageVolume " +
+			"of disk/vol-1 was retried 1.999s after it had failed (3 in a row); its back-off is 2s"}},
 		{"staging and publishing are one operation", func(w *opsWorld) {
 			w.call(mounting, "NodeStageVolume", "", nil)
 			w.call(mounting, "NodePublishVolume", at, errDriver)
 			w.pass(100 * ms)
 			w.call(mounting, "NodeStageVolume", "", nil)
-		}, []string{"tried again 100ms after"}},
+		}, []string{"retried 100ms after"}},
 		{"after a success it begins anew", func(w *opsWorld) {
 			fails(w, 500*ms)
 			w.call(mounting, "NodePublishVolume", at, nil)
@@ -78,7 +78,7 @@ func TestBackoff(t *testing.T) {
 		{"that of the same pod does", func(w *opsWorld) {
 			w.call(unmounting, "NodeUnpublishVolume", at, errDriver)
 			w.call(unmounting, "NodeUnpublishVolume", at, nil)
-		}, []string{"NodeUnpublishVolume of disk/vol-1 was tried again 0s after"}},
+		}, []string{"NodeUnpublishVolume of disk/vol-1 was retried 0s after"}},
 		{"a kubelet that begins anew knows of no failure", func(w *opsWorld) {
 			fails(w, 0)
 			w.event("crash", "kubelet(node-1) with pods 1 behind")
@@ -90,7 +90,7 @@ func TestBackoff(t *testing.T) {
 			w.event("tick", "")
 			w.event("reboot", "node-2")
 			w.call(mounting, "NodeStageVolume", "", nil)
-		}, []string{"tried again 0s after"}},
+		}, []string{"retried 0s after"}},
 		{"a pod that has ended may have ended the count", func(w *opsWorld) {
 			pod := w.addPod("web", "node-1")
 			fails(w, 500*ms, 1000*ms)
@@ -105,7 +105,7 @@ func TestBackoff(t *testing.T) {
 			w.note("kubelet(node-1)/pods", trace.KindWork, "sync", string(pod.UID), "", nil)
 			fails(w, 500*ms)
 			w.call(mounting, "NodeStageVolume", "", nil)
-		}, []string{"tried again 500ms after it had failed (3 in succession); it is to rest for 2s"}},
+		}, []string{"retried 500ms after it had failed (3 in a row); its back-off is 2s"}},
 		{"an attach whose request failed rests too", func(w *opsWorld) {
 			attaching(w, errDriver)
 			w.pass(500 * ms)
@@ -113,7 +113,7 @@ func TestBackoff(t *testing.T) {
 			w.pass(499 * ms)
 			attaching(w, nil)
 			attaching(w, nil)
-		}, []string{"attachdetach: create of volumeattachments/csi-1 was tried again 499ms after"}},
+		}, []string{"attachdetach: create of volumeattachments/csi-1 was retried 499ms after"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestTriedAgain(t *testing.T) {
 		{"a volume that could not be made for a claim that waits", func(w *opsWorld) {
 			claim := w.addClaim("data", nil)
 			provisioner(w, "CreateVolume", "pvc-"+string(claim.UID), errDriver)
-		}, []string{"persistentvolumeclaims/default/data waits for CreateVolume, which failed at 0s (the driver is ill) and was not tried again (L7)"}},
+		}, []string{"persistentvolumeclaims/default/data waits for CreateVolume, which failed at 0s (the driver is ill) and was not retried (L7)"}},
 		{"made at the second try", func(w *opsWorld) {
 			claim := w.addClaim("data", nil)
 			provisioner(w, "CreateVolume", "pvc-"+string(claim.UID), errDriver)

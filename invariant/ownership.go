@@ -15,28 +15,28 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// Whose the files of volumes are.
+// Rules about the owners of files.
 var ownershipRules = []Rule{
-	{"I39", "a file given to a group for which nobody may change the volume's files", nodeRule(beginOwnership)},
+	{"I39", "a file whose group changed although no pod allows it", nodeRule(beginOwnership)},
 }
 
-// ownerLister are Devices that also tell whose the files in their volumes are.
+// An ownerLister is a Devices that also returns the owners of the files in volumes.
 type ownerLister interface {
-	// Owners are the owners and modes of all that is in a volume, by path; that of its root is ".".
+	// Owners returns owner and mode of everything in a volume, by path; that of its root is ".".
 	Owners(handle string) map[string]nodefs.Info
 }
 
-// ownership is I39 at work: what changes its group in a volume was given to the fsGroup of a pod for which the volume is
-// mounted to be written to, by a driver whose CSIDriver lets a kubelet do so, and, where the pod asks for that, only if the
-// volume's root was not right yet. It looks when a volume is unmounted or detached, and at the end: a kubelet changes
-// owners between two calls.
+// ownership is the state of I39. A file that changes its group must get the fsGroup of a pod that
+// has the volume mounted read-write, with a driver whose CSIDriver allows it. If the pod's policy
+// is OnRootMismatch, the volume's root must not have been right before. It checks when a volume is
+// unmounted or detached, and at rest: a kubelet changes owners between two calls.
 type ownership struct {
 	*Checker
 	in      ownerLister
 	groups  map[string]map[string]int          // by handle and path, as last seen
-	allowed map[string]map[types.UID]int64     // by handle: the pods for which files may be given away, and to whom
-	pods    map[types.UID]types.NamespacedName // that name a group
-	names   map[string]string                  // by handle: of the PersistentVolume as which it was published
+	allowed map[string]map[types.UID]int64     // by handle: the pods that allow a change, and their group
+	pods    map[types.UID]types.NamespacedName // pods with an fsGroup
+	names   map[string]string                  // by handle: of the PersistentVolume it was published as
 }
 
 func beginOwnership(c *Checker) watcher {
@@ -88,7 +88,7 @@ func (o *ownership) call(r trace.Record) {
 	}
 }
 
-// allow notes that the files of a volume may be given away for a pod, if they may.
+// allow records that a pod allows a change of the volume's files, if it does.
 func (o *ownership) allow(call deviceCall) {
 	at, ok := podMountAt(call.path)
 	if !ok {
@@ -116,7 +116,8 @@ func (o *ownership) allow(call deviceCall) {
 	o.allowed[call.handle][pod.UID] = group
 }
 
-// mayChangeOwner tells whether a kubelet may change the owners of a volume's files for a pod that names a group.
+// mayChangeOwner reports whether a kubelet may change the owners of a volume's files for a pod with
+// an fsGroup.
 //
 // Upstream: pkg/volume/csi csiMountMgr.supportsFSGroup (v1.36).
 func (o *ownership) mayChangeOwner(pod *corev1.Pod, v *corev1.PersistentVolume) bool {
@@ -142,7 +143,7 @@ func (o *ownership) mayChangeOwner(pod *corev1.Pod, v *corev1.PersistentVolume) 
 	}
 }
 
-// readsOnly tells whether a pod has a volume to be read only.
+// readsOnly reports whether a pod uses a volume read-only.
 func (o *ownership) readsOnly(pod *corev1.Pod, volume string) bool {
 	for i := range pod.Spec.Volumes {
 		source := pod.Spec.Volumes[i].PersistentVolumeClaim
@@ -157,12 +158,13 @@ func (o *ownership) readsOnly(pod *corev1.Pod, volume string) bool {
 	return false
 }
 
-// hasGroupRoot tells whether a volume's root is the group's, can be written by it, and passes it on to what is made in it.
+// hasGroupRoot reports whether a volume's root belongs to the group, is writable by it, and passes
+// it on to new files.
 func hasGroupRoot(root nodefs.Info, group int64) bool {
 	return int64(root.GID) == group && root.Mode.Perm()&0o070 == 0o070 && root.Mode&fs.ModeSetgid != 0
 }
 
-// check compares the groups of what is in a volume with those it had.
+// check compares the groups of the files in a volume with the known ones.
 func (o *ownership) check(handle string) {
 	now := o.in.Owners(handle)
 	was := o.groups[handle]
@@ -172,7 +174,7 @@ func (o *ownership) check(handle string) {
 		groups[path] = group
 		before, known := was[path]
 		if known && before != group && !slices.Contains(slices.Collect(maps.Values(o.allowed[handle])), int64(group)) {
-			o.report("I39", "%s of volume %s (%s), which was group %d's, was given to group %d, for no pod that may have that",
+			o.report("I39", "%s of volume %s (%s), which belonged to group %d, now belongs to group %d, and no pod allows that",
 				path, handle, o.names[handle], before, group)
 		}
 	}

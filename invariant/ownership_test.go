@@ -57,8 +57,8 @@ func TestOwnershipRule(t *testing.T) {
 		w.kubeletCalls(node1, "NodeUnpublishVolume", podPath("web"))
 	}
 	given := []string{
-		". of volume disk (pv), which was group 0's, was given to group 7, for no pod that may have that",
-		"a of volume disk (pv), which was group 0's, was given to group 7, for no pod that may have that",
+		". of volume disk (pv), which belonged to group 0, now belongs to group 7, and no pod allows that",
+		"a of volume disk (pv), which belonged to group 0, now belongs to group 7, and no pod allows that",
 	}
 	readOnly := func(pod *corev1.Pod) { pod.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly = true }
 	onMismatch := func(pod *corev1.Pod) {

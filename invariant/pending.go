@@ -11,22 +11,24 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// PendingObject is something that the control plane has still to do, as the API objects alone show it.
+// A PendingObject is an object for which the control plane has something left to do, as the API
+// objects alone show it.
 type PendingObject struct {
-	Rule string // the number of the rule that asks for it, such as "L2"
-	Kind string // of what, in words: "claim", "volume"; "" where it is of many objects
+	Rule string // ID of the rule, such as "L2"
+	Kind string // kind in words: "claim", "volume"; "" for several objects
 	Name string // "default/data"
 	Why  string // "is being deleted"
 }
 
-// String gives "claim default/data is being deleted".
+// String returns "claim default/data is being deleted".
 func (d PendingObject) String() string {
 	return strings.TrimSpace(strings.Join([]string{d.Kind, d.Name, d.Why}, " "))
 }
 
-// PendingObjects are what is still owed in a world, sorted by kind and name: what is being deleted, pods that do not run yet, volumes
-// to be bound, released or reclaimed, and what is attached without being used. In a world that moves there are some at nearly any
-// time; at rest there are none, but for pods that cannot run. It reads what is stored and leaves no trace.
+// PendingObjects returns what is pending in a world, sorted by kind and name: objects that are
+// being deleted, pods that do not run yet, volumes that must be bound, released or reclaimed, and
+// attachments without a user. A running world has some at nearly any time. A world at rest has
+// none, except pods that cannot run. It reads the store and leaves no trace.
 func PendingObjects(api *fake.Server) []PendingObject {
 	var debts []PendingObject
 	used := sets.New[string]() // "node volume"
@@ -64,18 +66,18 @@ func PendingObjects(api *fake.Server) []PendingObject {
 func pendingForVolume(api *fake.Server, volume *corev1.PersistentVolume) (rule, why string) {
 	switch volume.Status.Phase {
 	case corev1.VolumePending:
-		return "L1", "is to be made available, or bound"
+		return "L1", "must become Available or Bound"
 	case corev1.VolumeBound:
 		ref := volume.Spec.ClaimRef
 		if ref == nil {
-			return "L2", "is to be made available"
+			return "L2", "must become Available"
 		}
 		if claim, ok := api.Get("persistentvolumeclaims", ref.Namespace, ref.Name); !ok || claim.GetUID() != ref.UID {
-			return "L2", "is to be released"
+			return "L2", "must be released"
 		}
 	case corev1.VolumeReleased:
 		if volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
-			return "L2", "is to be reclaimed"
+			return "L2", "must be reclaimed"
 		}
 	}
 	if volume.DeletionTimestamp != nil {
@@ -84,7 +86,7 @@ func pendingForVolume(api *fake.Server, volume *corev1.PersistentVolume) (rule, 
 	return "", ""
 }
 
-// pendingForNodes: what the nodes list as attached and as in use is what is attached.
+// pendingForNodes compares what the nodes list as attached and as in use with the attachments.
 func pendingForNodes(api *fake.Server) []PendingObject {
 	var debts []PendingObject
 	attachments := len(api.List("volumeattachments"))
@@ -102,7 +104,8 @@ func pendingForNodes(api *fake.Server) []PendingObject {
 	return debts
 }
 
-// volumesNamed are the names of the PersistentVolumes behind a pod's claims, as far as the claims say.
+// volumesNamed returns the names of the PersistentVolumes behind a pod's claims, as far as the
+// claims name them.
 func volumesNamed(api *fake.Server, pod *corev1.Pod) []string {
 	var names []string
 	for i := range pod.Spec.Volumes {
@@ -118,11 +121,11 @@ func volumesNamed(api *fake.Server, pod *corev1.Pod) []string {
 	return names
 }
 
-// nameOf gives "namespace/name".
+// nameOf returns "namespace/name".
 func nameOf(o fake.Object) string { return o.GetNamespace() + "/" + o.GetName() }
 
-// Leaks are the objects that are still there, in a world all of whose claims and pods should be gone. What is on disks and at
-// the driver it does not see.
+// Leaks returns the objects that still exist in a world whose claims and pods should all be gone.
+// It does not look at disks and drivers.
 func Leaks(api *fake.Server) []string {
 	var left []string
 	for _, resource := range []string{"pods", "persistentvolumeclaims", "persistentvolumes", "volumeattachments"} {

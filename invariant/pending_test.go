@@ -46,8 +46,8 @@ func TestDebts(t *testing.T) {
 			setVolume(w, w.addVolume("g-reclaimed", "7", gone, reclaimed), corev1.VolumeReleased)
 			did(w, 0, w.client.CoreV1().PersistentVolumes().Delete(w.t.Context(), "b-free", metav1.DeleteOptions{}))
 		}, []string{
-			"L1 volume a-new is to be made available, or bound", "L2 volume b-free is being deleted", "L2 volume c-unbound is to be made available",
-			"L2 volume e-of-another is to be released", "L2 volume g-reclaimed is to be reclaimed",
+			"L1 volume a-new must become Available or Bound", "L2 volume b-free is being deleted", "L2 volume c-unbound must become Available",
+			"L2 volume e-of-another must be released", "L2 volume g-reclaimed must be reclaimed",
 		}},
 		{"attachments", func(w *opsWorld) {
 			w.pair("data-1")

@@ -155,7 +155,7 @@ func TestReclaimRulesOfPlugins(t *testing.T) {
 			s.editVolume("v", toRetain)
 			s.ask(deleting)
 			s.plugin(deleting, "Delete", "v", nil)
-		}, deleting + " deleted the data of volume v, which is to be retained"},
+		}, deleting + " deleted the data of volume v, whose policy is Retain"},
 		{"I8", "to be retained since the look", func(s *scene) {
 			s.pluginVolume(madeByPlugin)
 			s.removeClaim("c")
@@ -189,7 +189,7 @@ func TestReclaimRulesOfPlugins(t *testing.T) {
 			s.pluginVolume(madeByPlugin)
 			s.settle()
 			s.act(deleting, "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) { dropFinalizer(ctx, client) })
-		}, deleting + " took finalizer " + inTreeFinalizer + " off volume v, whose data is still there"},
+		}, deleting + " removed finalizer " + inTreeFinalizer + " from volume v, whose data still exists"},
 		{"I12", "its data is gone", func(s *scene) {
 			s.pluginVolume(madeByPlugin)
 			s.settle()
@@ -199,7 +199,7 @@ func TestReclaimRulesOfPlugins(t *testing.T) {
 		{"I12", "nothing ever kept it", func(s *scene) {
 			s.pluginVolume(madeByPlugin, func(v *corev1.PersistentVolume) { v.Finalizers = nil })
 			s.removeVolume("v")
-		}, "volume v went without ever having had a finalizer, and its data is still there"},
+		}, "volume v was deleted without ever having had a finalizer, and its data still exists"},
 
 		{"I11", "a volume of the plugin without an object", func(s *scene) {
 			s.pluginHolding(invariant.Volume{Handle: "/disk/v", Name: "v"})
@@ -207,7 +207,7 @@ func TestReclaimRulesOfPlugins(t *testing.T) {
 		{"I11", "an object without a volume of the plugin", func(s *scene) {
 			s.pluginVolume(madeByPlugin)
 			s.pluginHolding()
-		}, "PersistentVolume v stands for volume /disk/v, which is not there"},
+		}, "PersistentVolume v refers to volume /disk/v, which does not exist"},
 		{"I11", "each has the other", func(s *scene) { s.pluginVolume(madeByPlugin) }, ""},
 		{"I11", "made by a process that was killed", func(s *scene) {
 			s.plugin("pvcontroller/provision", "Provision", "v", nil)
@@ -240,19 +240,19 @@ func TestOwedByPlugins(t *testing.T) {
 		{"L1", "a claim for which a plugin makes volumes", func(s *scene) {
 			s.pluginHolding()
 			s.pluginClass()
-		}, "persistentvolumeclaims/default/c is to get a volume from " + hostPath + " (L1)"},
+		}, "persistentvolumeclaims/default/c must get a volume from " + hostPath + " (L1)"},
 		{"L1", "a claim of a plugin that is not there", (*scene).pluginClass, ""},
 		{
 			"L2", "a volume that its plugin is to delete", released(madeByPlugin),
-			"persistentvolumes/v is Released and is to be deleted (L2)",
+			"persistentvolumes/v is Released and must be deleted (L2)",
 		},
 		{
 			"L2", "a volume that nobody made, and the plugin of its kind is to delete", released(toDelete),
-			"persistentvolumes/v is Released and is to be deleted (L2)",
+			"persistentvolumes/v is Released and must be deleted (L2)",
 		},
 		{
 			"L2", "a volume that its plugin is to recycle", released(toRecycle),
-			"persistentvolumes/v is Released and is to be recycled, or Failed (L2)",
+			"persistentvolumes/v is Released and must be recycled, or Failed (L2)",
 		},
 		{"L2", "a volume that waits for a pod", func(s *scene) {
 			released(toRecycle)(s)
@@ -262,7 +262,7 @@ func TestOwedByPlugins(t *testing.T) {
 			released(madeByPlugin)(s)
 			s.editVolume("v", inPhase(corev1.VolumeFailed))
 			s.plugin(deleting, "Delete", "v", errors.New("broken"))
-		}, "persistentvolumes/v waits for Delete, which failed at 0s (broken) and was not tried again (L7)"},
+		}, "persistentvolumes/v waits for Delete, which failed at 0s (broken) and was not retried (L7)"},
 		{"L7", "a deletion that was tried again", func(s *scene) {
 			released(madeByPlugin)(s)
 			s.plugin(deleting, "Delete", "v", errors.New("broken"))
@@ -271,6 +271,6 @@ func TestOwedByPlugins(t *testing.T) {
 		{"L7", "a recycling that failed", func(s *scene) {
 			released(toRecycle)(s)
 			s.plugin(recycling, "Recycle", "v", errors.New("broken"))
-		}, "persistentvolumes/v waits for Recycle, which failed at 0s (broken) and was not tried again (L7)"},
+		}, "persistentvolumes/v waits for Recycle, which failed at 0s (broken) and was not retried (L7)"},
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// What is in use must stay.
+// Rules about objects in use.
 var protectionRules = []Rule{
 	{"I28", "a claim or a volume let go while it is in use", beginProtection},
 }
@@ -23,16 +23,16 @@ const (
 	finalizerVolume = "kubernetes.io/pv-protection"
 )
 
-// users are the scheduled pods by the claims they name.
+// users records the scheduled pods by the claims they name.
 type users struct {
 	*Checker
 	pods map[string]map[string]usage // claim, pod: both namespace/name
 }
 
-// usage is what is known of a pod that uses a claim.
+// A usage is a pod's use of a claim.
 type usage struct {
 	uid   types.UID
-	since int64 // the revision at which the pod was scheduled
+	since int64 // revision at which the pod was scheduled
 }
 
 func (u *users) observe(e fake.Commit) {
@@ -62,7 +62,7 @@ func (u *users) observe(e fake.Commit) {
 	}
 }
 
-// claimBehind names the claim behind a pod's volume; "" where there is none.
+// claimBehind returns the name of the claim behind a pod's volume; "" if there is none.
 func claimBehind(pod *corev1.Pod, volume *corev1.Volume) string {
 	switch {
 	case volume.PersistentVolumeClaim != nil:
@@ -74,7 +74,8 @@ func claimBehind(pod *corev1.Pod, volume *corev1.Volume) string {
 	}
 }
 
-// using is the first pod by name that keeps a claim and was scheduled at a revision; nil where there is none.
+// using returns the first pod by name that protects a claim and was scheduled by a revision; nil if
+// there is none.
 func (u *users) using(claim *corev1.PersistentVolumeClaim, revision int64) *corev1.Pod {
 	pods := u.pods[claim.Namespace+"/"+claim.Name]
 	for _, name := range slices.Sorted(maps.Keys(pods)) {
@@ -89,8 +90,8 @@ func (u *users) using(claim *corev1.PersistentVolumeClaim, revision int64) *core
 	return nil
 }
 
-// keeps tells whether a scheduled pod keeps a claim it names: one that was made for an ephemeral volume only if it was made
-// for this pod, and until that is shut down.
+// keeps reports whether a scheduled pod protects a claim it names. A claim of an ephemeral volume
+// is protected only by its own pod, and until that is shut down.
 //
 // Upstream: pkg/controller/volume/pvcprotection podUsesPVCForDeletion (v1.36).
 func keeps(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
@@ -104,11 +105,11 @@ func keeps(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
 	return metav1.IsControlledBy(claim, pod) && !ended
 }
 
-// beginProtection: a controller takes the protecting finalizer off a claim only when the claim is being deleted and no
-// scheduled pod uses it, by the list of pods that it asked the server for when it took up the claim; and off a volume only
-// when that is being deleted and not Bound.
+// beginProtection checks that a controller removes the protection finalizer of a claim only if the
+// claim is being deleted and no scheduled pod uses it, by the list of pods that it requested in the
+// same sync. It may remove that of a volume only if the volume is being deleted and is not Bound.
 //
-// A pod that was scheduled after the list is let pass: the scheduler, too, has a cache that may be behind.
+// A pod scheduled after the list is ignored: the scheduler's cache may lag, too.
 func beginProtection(c *Checker) watcher {
 	u := &users{c, map[string]map[string]usage{}}
 	return watcher{
@@ -141,7 +142,7 @@ func (u *users) checkClaim(r trace.Record, before *corev1.PersistentVolumeClaim)
 	switch pod := u.using(before, revision); {
 	case pod == nil:
 	case asked:
-		u.report("I28", "%s let claim %s/%s go, and knew that pod %s on %s uses it",
+		u.report("I28", "%s let claim %s/%s go although it knew that pod %s on %s uses it",
 			r.Task, before.Namespace, before.Name, pod.Name, pod.Spec.NodeName)
 	default:
 		u.report("I28", "%s let claim %s/%s go without asking which pods there are, and pod %s on %s uses it",
@@ -149,8 +150,8 @@ func (u *users) checkClaim(r trace.Record, before *corev1.PersistentVolumeClaim)
 	}
 }
 
-// podListRevision finds the revision of the list of pods that a strand asked for when it took up a claim. Where it did not, it is the
-// present one.
+// podListRevision returns the revision of the list of pods that a task requested when it took up a
+// claim. Without a request it returns the current revision and false.
 func (u *users) podListRevision(r trace.Record, claim *corev1.PersistentVolumeClaim) (int64, bool) {
 	records := u.Log.Records()
 	for _, s := range slices.Backward(records) {
@@ -177,14 +178,14 @@ func (u *users) checkVolume(r trace.Record, before *corev1.PersistentVolume) {
 	}
 }
 
-// removedFinalizer tells whether a write took a finalizer off.
+// removedFinalizer reports whether a write removed a finalizer.
 func removedFinalizer(r trace.Record, finalizer string) bool {
 	before, ok := r.Before.(metav1.Object)
 	return ok && slices.Contains(before.GetFinalizers(), finalizer) && !slices.Contains(finalizersAfter(r), finalizer)
 }
 
-// finalizersAfter are what finalizers a write left. Of an object that is gone there are none: what is recorded is its state
-// before the last of them went.
+// finalizersAfter returns the finalizers after a write; none for a deleted object, whose recorded
+// state is the one before its last finalizer was removed.
 func finalizersAfter(r trace.Record) []string {
 	after, ok := r.After.(metav1.Object)
 	if !ok || r.Gone {

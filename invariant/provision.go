@@ -10,25 +10,26 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// How volumes are made for claims.
+// Rules about provisioning.
 var provisionRules = []Rule{
-	{"I10", "a claim for which two volumes are made", beginOneProvision},
+	{"I10", "a claim for which two volumes are provisioned", beginOneProvision},
 }
 
-// namePrefix begins the name of a volume that is made for a claim; the claim's UID follows.
+// namePrefix is the prefix of the name of a provisioned volume; the claim's UID follows.
 //
 // Upstream: pkg/controller/volume/persistentvolume getProvisionedVolumeNameForClaim (v1.36).
 const namePrefix = "pvc-"
 
-// beginOneProvision: a volume is made under a name that is a function of the UID of a claim, there is never more than one of that
-// name, and the PersistentVolume that is created for it has the same name and means the same claim.
+// beginOneProvision checks that the name of a provisioned volume is derived from the UID of a
+// claim, and that there is never more than one volume of a name. The PersistentVolume created for
+// it must have the same name and refer to the same claim.
 //
-// A claim may get a volume once more when the first was deleted again: a provisioner that has lost its memory, and whose
-// cache is behind, cannot know better.
+// A claim may get another volume after the first was deleted: a restarted provisioner whose cache
+// lags cannot know better.
 func beginOneProvision(c *Checker) watcher {
-	claims := map[types.UID]string{} // the claims that there are or were: UID, namespace/name
-	makers := map[string]bool{}      // components that have volumes made
-	made := map[string][]string{}    // by name: the paths at which a plugin made volumes
+	claims := map[types.UID]string{} // all claims ever: UID, namespace/name
+	makers := map[string]bool{}      // components that provision
+	made := map[string][]string{}    // by name: the paths at which a plugin provisioned volumes
 	w := onClaims(func(_, after *corev1.PersistentVolumeClaim) {
 		if after != nil && claims[after.UID] == "" {
 			claims[after.UID] = after.Namespace + "/" + after.Name
@@ -42,7 +43,7 @@ func beginOneProvision(c *Checker) watcher {
 		makers[componentOf(r.Task)] = true
 		claim := claims[types.UID(strings.TrimPrefix(call.name, namePrefix))]
 		if !strings.HasPrefix(call.name, namePrefix) || claim == "" {
-			c.report("I10", "%s asked for a volume named %q, which is the name of no claim's volume", r.Task, call.name)
+			c.report("I10", "%s requested a volume named %q, which belongs to no claim", r.Task, call.name)
 			return
 		}
 		if path := call.path; path != "" && !slices.Contains(made[call.name], path) {
@@ -63,14 +64,14 @@ func beginOneProvision(c *Checker) watcher {
 		case v.Name != namePrefix+string(uid):
 			c.report("I10", "%s created PersistentVolume %s for the claim with UID %q", r.Task, v.Name, uid)
 		case held && is.Name != v.Name:
-			c.report("I10", "%s created PersistentVolume %s for volume %s, which was made as %s", r.Task, v.Name, is.Handle, is.Name)
+			c.report("I10", "%s created PersistentVolume %s for volume %s, which was provisioned as %s", r.Task, v.Name, is.Handle, is.Name)
 		}
 	}
 	return w
 }
 
-// madeFor are the handles of the volumes that were asked for by the same name as a call does. paths are those at which a plugin
-// is known to have made some: a directory tells who it is for by its path alone.
+// madeFor returns the handles of the volumes with the requested name of a call. paths are those at
+// which a plugin provisioned: a directory identifies its claim by its path alone.
 func (c *Checker) madeFor(call dataCall, paths []string) []string {
 	b := c.backend(call.driver)
 	if b == nil {

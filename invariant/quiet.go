@@ -6,12 +6,12 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// Rest.
+// Rules about a world at rest.
 var quietRules = []Rule{
-	{"L8", "a request to the API server when nothing is left to do", beginQuiet},
+	{"L8", "an API request when nothing is left to do", beginQuiet},
 }
 
-// beginQuiet: while resyncs pass over a world at rest, no component asks the API server for anything.
+// beginQuiet checks that no component makes API requests while resyncs run in a world at rest.
 func beginQuiet(c *Checker) watcher {
 	return watcher{
 		request: func(r trace.Record) {
@@ -19,14 +19,15 @@ func beginQuiet(c *Checker) watcher {
 				c.report("L8", "%s: %s %s, when nothing was left to do", component, r.Verb, r.Object)
 			}
 		},
-		event: func(r trace.Record) { c.resyncing = c.resyncing && r.Verb == "tick" }, // there is something to do again
+		event: func(r trace.Record) { c.resyncing = c.resyncing && r.Verb == "tick" }, // after another event there is work again
 	}
 }
 
-// Resync is to be called when nothing is left to happen and nothing is owed. pass is to let time pass until every component
-// has looked at everything again; what a component asks the API server for meanwhile breaks L8. It returns pass's error.
+// Resync checks L8. It must be called when no step is left and nothing is pending. pass must let
+// time pass until every component has resynced; an API request meanwhile violates the rule. Resync
+// returns pass's error.
 //
-// Upstream breaks this rule: see kubernetes issue 118545.
+// Upstream violates this rule: see kubernetes issue 118545.
 func (c *Checker) Resync(pass func() error) error {
 	c.resyncing = true
 	defer func() { c.resyncing = false }()

@@ -26,7 +26,7 @@ func TestQuietAtRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	read()
-	w.broken("L8: a request to the API server when nothing is left to do: pvcontroller: get persistentvolumeclaims/default/data, when nothing was left to do")
+	w.broken("L8: an API request when nothing is left to do: pvcontroller: get persistentvolumeclaims/default/data, when nothing was left to do")
 	failed := errors.New("bound on steps reached")
 	if err := w.check.Resync(func() error { return failed }); !errors.Is(err, failed) {
 		t.Errorf("error = %v, want that of the pass", err)

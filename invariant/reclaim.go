@@ -12,15 +12,15 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// When a volume's data may go, and what must go with it.
+// Rules about the reclaim of volumes.
 var reclaimRules = []Rule{
-	{"I8", "a volume released or its data deleted that a claim still has, or that is to be retained", beginData},
-	{"I9", "a PersistentVolume deleted whose volume was not", beginDeletedFirst},
-	{"I11", "a volume without its PersistentVolume, or the other way round, at rest", beginAccounted},
-	{"I12", "the finalizer of a provisioned volume taken off, or never put on, before its data is gone", beginFinalizer},
+	{"I8", "a volume released or its data deleted while a claim has it, or against policy Retain", beginData},
+	{"I9", "a PersistentVolume deleted before its volume", beginDeletedFirst},
+	{"I11", "a volume without its PersistentVolume at rest, or vice versa", beginAccounted},
+	{"I12", "the finalizer of a provisioned volume removed, or never added, before its data is gone", beginFinalizer},
 }
 
-// byHandle holds the names of the PersistentVolumes by handleKey.
+// byHandle maps a handleKey to the names of its PersistentVolumes.
 type byHandle map[string][]string
 
 func (h byHandle) observe(before, after *corev1.PersistentVolume) {
@@ -37,12 +37,12 @@ func (h byHandle) observe(before, after *corev1.PersistentVolume) {
 	}
 }
 
-// deletions are the PersistentVolumes, by UID, whose volume was deleted while they were there.
+// deletions records the PersistentVolumes, by UID, whose volume was deleted while they existed.
 type deletions struct {
 	*Checker
 	handles byHandle
 	done    map[types.UID]bool
-	callers map[string]bool // components that have volumes made or deleted
+	callers map[string]bool // components that provision or delete volumes
 }
 
 func newDeletions(c *Checker) *deletions {
@@ -65,8 +65,8 @@ func (d *deletions) call(r trace.Record) {
 	}
 }
 
-// beginDeletedFirst: a component that has volumes made and deleted deletes only PersistentVolumes whose volume it, or one like it,
-// has deleted before: the very one, not another of that name.
+// beginDeletedFirst checks that a provisioning component deletes a PersistentVolume only after it
+// or another one has deleted its volume: that of this very object, not of another of the same name.
 func beginDeletedFirst(c *Checker) watcher {
 	d := newDeletions(c)
 	w := onVolumes(d.handles.observe)
@@ -82,20 +82,21 @@ func beginDeletedFirst(c *Checker) watcher {
 	return w
 }
 
-// provisionerOf is who made a volume for a claim; "" where nobody did.
+// provisionerOf returns the provisioner of a volume; "" if it was not provisioned dynamically.
 func provisionerOf(v *corev1.PersistentVolume) string {
 	return v.Annotations[storagehelpers.AnnDynamicallyProvisioned]
 }
 
-// Finalizers that keep a PersistentVolume until its volume is deleted.
+// Finalizers that protect a PersistentVolume until its volume is deleted.
 //
-// Upstream: component-helpers storage/volume PVDeletionInTreeProtectionFinalizer, PVDeletionProtectionFinalizer (v1.36).
+// Upstream: component-helpers storage/volume PVDeletionInTreeProtectionFinalizer,
+// PVDeletionProtectionFinalizer (v1.36).
 const (
 	finalizerInTree      = "kubernetes.io/pv-controller"
 	finalizerProvisioner = "external-provisioner.volume.kubernetes.io/finalizer"
 )
 
-// lostFinalizer is the finalizer of those above that a write took off; "" where it took off none.
+// lostFinalizer returns which of these finalizers a write removed; "" if none.
 func lostFinalizer(before, after []string) string {
 	for _, f := range before {
 		if (f == finalizerInTree || f == finalizerProvisioner) && !slices.Contains(after, f) {
@@ -105,17 +106,19 @@ func lostFinalizer(before, after []string) string {
 	return ""
 }
 
-// beginFinalizer: no controller takes the finalizer off a volume that was provisioned and is to be deleted before its data
-// is gone; and none goes for want of one. Where the policy was ever another, the controller may have seen that.
+// beginFinalizer checks that no controller removes the finalizer of a provisioned volume with
+// policy Delete before its data is gone, and that no such volume is deleted without ever having had
+// the finalizer. Volumes whose policy ever was another are ignored: the controller may have seen
+// that.
 func beginFinalizer(c *Checker) watcher {
 	d := newDeletions(c)
-	other := map[types.UID]bool{} // volumes whose policy was ever another
+	other := map[types.UID]bool{} // volumes whose policy ever was another
 	kept := map[types.UID]bool{}  // volumes that ever had the finalizer
 	w := onVolumes(func(before, after *corev1.PersistentVolume) {
 		d.handles.observe(before, after)
 		if after == nil {
 			if !kept[before.UID] && !other[before.UID] && !d.done[before.UID] && provisionerOf(before) != "" && c.holds(before) {
-				c.report("I12", "volume %s went without ever having had a finalizer, and its data is still there", before.Name)
+				c.report("I12", "volume %s was deleted without ever having had a finalizer, and its data still exists", before.Name)
 			}
 			return
 		}
@@ -138,26 +141,27 @@ func beginFinalizer(c *Checker) watcher {
 			return
 		}
 		if f := lostFinalizer(before.Finalizers, finalizersAfter(r)); f != "" {
-			c.report("I12", "%s took finalizer %s off volume %s, whose data is still there", r.Task, f, after.Name)
+			c.report("I12", "%s removed finalizer %s from volume %s, whose data still exists", r.Task, f, after.Name)
 		}
 	}
 	return w
 }
 
-// accounting is I11 at work: at rest each volume of the back end has its PersistentVolume, and each PersistentVolume that was
-// made for a claim and is not on its way out has its volume. Left out are volumes
-//   - whose PersistentVolume went although they were to be retained, or by force: there it is an administrator's turn;
-//   - whose making the driver said had failed for good, when it had not: a driver that errs so is believed;
-//   - whose maker was killed before it created the PersistentVolume: nobody else knows of them, unless the claim is still
-//     there when the maker begins anew;
+// accounting is the state of I11: at rest each volume of a backend has its PersistentVolume, and
+// each PersistentVolume that was provisioned and is not being deleted has its volume. Ignored are
+// volumes
+//   - whose PersistentVolume was deleted although they are retained, or by force: an administrator must act;
+//   - whose creation the driver reported as finally failed, wrongly: callers trust the driver;
+//   - whose provisioner was killed before it created the PersistentVolume: no other component knows of them, unless the
+//     claim still exists when the provisioner restarts;
 //
-// and PersistentVolumes that were to be deleted, and are not any more since their volume was.
+// and PersistentVolumes that had policy Delete, and lost it after their volume was deleted.
 type accounting struct {
 	*Checker
-	left   map[string]bool   // handleKey of volumes that nobody is to delete any more
-	denied map[string]bool   // names of volumes of which the driver said last that there is none
-	erased map[string]bool   // handleKey of volumes that were deleted
-	making map[string]string // names of volumes that were made and have no PersistentVolume yet: their maker; "" if it was killed
+	left   map[string]bool   // handleKey of volumes that no component has to delete any more
+	denied map[string]bool   // names of volumes that the driver last reported as finally failed
+	erased map[string]bool   // handleKey of deleted volumes
+	making map[string]string // names of volumes without PersistentVolume yet: their provisioner; "" if it was killed
 }
 
 func beginAccounted(c *Checker) watcher {
@@ -209,7 +213,7 @@ func (a *accounting) settle(report func(format string, args ...any)) {
 		driver, handle := identityOf(v)
 		spared := a.erased[handleKey(v)] && v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete
 		if a.backend(driver) != nil && !a.holds(v) && provisionerOf(v) == driver && v.DeletionTimestamp == nil && !spared {
-			report("PersistentVolume %s stands for volume %s, which is not there", v.Name, handle)
+			report("PersistentVolume %s refers to volume %s, which does not exist", v.Name, handle)
 		}
 	}
 	for b := range a.backends() {
@@ -223,7 +227,8 @@ func (a *accounting) settle(report func(format string, args ...any)) {
 	}
 }
 
-// isFinalForProvisioner tells whether an error of a driver says that the call had no effect and will have none.
+// isFinalForProvisioner reports whether an error of a driver says that the call had no effect and
+// will have none.
 //
 // Upstream: external-provisioner pkg/controller checkError (6.3.0).
 func isFinalForProvisioner(err error) bool {

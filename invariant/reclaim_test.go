@@ -77,7 +77,7 @@ func TestReclaimRules(t *testing.T) {
 			s.settle()
 			s.asProvisioner(func(context.Context, kubernetes.Interface) {})
 			s.deleteData(nil)
-		}, "provisioner/volumes deleted the data of volume v, which is to be retained"},
+		}, "provisioner/volumes deleted the data of volume v, whose policy is Retain"},
 		{"I8", "to be retained, which the provisioner could not know", func(s *scene) {
 			s.controller("provisioner")
 			provision(s)
@@ -142,7 +142,7 @@ func TestReclaimRules(t *testing.T) {
 			provision(s)
 			s.settle()
 			s.asProvisioner(dropFinalizer)
-		}, "provisioner/volumes took finalizer " + provisionerFinalizer + " off volume v, whose data is still there"},
+		}, "provisioner/volumes removed finalizer " + provisionerFinalizer + " from volume v, whose data still exists"},
 		{"I12", "its data is gone", func(s *scene) {
 			s.controller("provisioner")
 			provision(s)
@@ -154,7 +154,7 @@ func TestReclaimRules(t *testing.T) {
 			s.holding("handle-of-v")
 			s.volume("v", "1Gi", provisioned, func(v *corev1.PersistentVolume) { v.Finalizers = nil })
 			s.removeVolume("v")
-		}, "volume v went without ever having had a finalizer, and its data is still there"},
+		}, "volume v was deleted without ever having had a finalizer, and its data still exists"},
 		{"I12", "nothing ever kept it, and its data is gone", func(s *scene) {
 			s.volume("v", "1Gi", provisioned, func(v *corev1.PersistentVolume) { v.Finalizers = nil })
 			s.removeVolume("v")
@@ -180,7 +180,7 @@ func TestNothingIsLeftOver(t *testing.T) {
 		{"I11", "an object without a volume", func(s *scene) {
 			provision(s)
 			s.holding()
-		}, "PersistentVolume v stands for volume handle-of-v, which is not there"},
+		}, "PersistentVolume v refers to volume handle-of-v, which does not exist"},
 		{"I11", "a volume whose maker forgot it", func(s *scene) {
 			s.call("provisioner/claims", "CreateVolume", "pvc-handle-of-v", nil)
 			s.holding("handle-of-v")
@@ -233,7 +233,7 @@ func TestProvisionRule(t *testing.T) {
 	playAll(t, []claimRow{
 		{"I10", "made for nobody", func(s *scene) {
 			s.call("provisioner/claims", "CreateVolume", "pvc-1", nil)
-		}, `provisioner/claims asked for a volume named "pvc-1", which is the name of no claim's volume`},
+		}, `provisioner/claims requested a volume named "pvc-1", which belongs to no claim`},
 		{"I10", "made twice", func(s *scene) {
 			_, name := made(s)
 			s.devices.volumes = append(s.devices.volumes, invariant.Volume{Handle: "second", Name: name})
@@ -249,7 +249,7 @@ func TestProvisionRule(t *testing.T) {
 			s.asProvisioner(create(newVolume(name, "1Gi", provisioned, reservedFor(claim), func(v *corev1.PersistentVolume) {
 				v.Spec.CSI.VolumeHandle = "other"
 			})))
-		}, "provisioner/volumes created PersistentVolume pvc-UID-1 for volume other, which was made as pvc-other"},
+		}, "provisioner/volumes created PersistentVolume pvc-UID-1 for volume other, which was provisioned as pvc-other"},
 
 		{"I10", "made once, asked for twice", func(s *scene) {
 			claim, name := made(s)

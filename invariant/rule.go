@@ -12,103 +12,107 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// World is what rules look at.
+// A World is what rules observe.
 type World struct {
 	API     *fake.Server
 	Log     *trace.Log
 	Now     func() time.Time
-	Devices Devices // nil: there are none, and rules about them are never broken
+	Devices Devices // nil: no devices; rules about them are not checked
 }
 
-// Devices is the truth beneath the API: what back ends and the disks of the nodes say.
+// Devices is the state below the API: backends and the disks of the nodes.
 type Devices interface {
-	// Backend is the CSI driver's.
+	// Backend is that of the CSI driver.
 	Backend
-	// Plugins are those of the PersistentVolume controller that make and delete volumes, by name.
+	// Plugins returns those of the PersistentVolume controller that provision and delete volumes,
+	// by name.
 	Plugins() []Backend
-	// Nodes are the nodes that have a disk, sorted.
+	// Nodes returns the nodes that have a disk, sorted.
 	Nodes() []string
-	// Mounts is the mount table of a node, sorted by path. The Source of a mount of a volume is the volume's handle.
+	// Mounts returns the mount table of a node, sorted by path. The Source of a volume's mount is
+	// the volume's handle.
 	Mounts(node string) []nodefs.Mount
 }
 
-// Rule is one thing that must not be.
+// A Rule is a property that must hold in every run.
 type Rule struct {
 	ID      string // "I1", "L2"
 	Forbids string // what it forbids, as in "two volumes bound to one claim"
-	// begin sets the rule over a world.
+	// begin returns the rule's watcher of a world.
 	begin func(c *Checker) watcher
 }
 
-// String gives "I1: two volumes bound to one claim".
+// String returns "I1: two volumes bound to one claim".
 func (r Rule) String() string { return r.ID + ": " + r.Forbids }
 
-// watcher is a rule at work in one world. What is nil is not asked.
+// A watcher is a rule's callbacks for one world. Any may be nil.
 type watcher struct {
-	nodeRule func(c *Checker) watcher                   // see ofNodes
-	commits  []string                                   // the resources whose commits it wants to be told of
-	commit   func(e fake.Commit)                        // after the commit
-	writes   []string                                   // the resources whose writes it wants to be told of
-	write    func(r trace.Record)                       // after a request that writes, also a failed one; see Effective
-	call     func(r trace.Record)                       // after a driver call, also a failed one; see Effective
+	nodeRule func(c *Checker) watcher                   // see nodeRule
+	commits  []string                                   // resources of commit
+	commit   func(e fake.Commit)                        // after a commit
+	writes   []string                                   // resources of write
+	write    func(r trace.Record)                       // after a request that writes, also a failed one; see tookEffect
+	call     func(r trace.Record)                       // after a driver call, also a failed one; see tookEffect
 	deliver  func(r trace.Record)                       // after a delivery to a cache
-	event    func(r trace.Record)                       // after something befell the world: trace.KindEvent
+	event    func(r trace.Record)                       // after an event of the simulation: trace.KindEvent
 	work     func(r trace.Record)                       // after a worker has taken up a key
 	request  func(r trace.Record)                       // after a request to the API server, also a failed one
-	rest     func(report func(object, why string))      // nothing is left to happen: what is owed?
-	settled  func(report func(format string, a ...any)) // nothing is left to happen: is it as it must be?
+	rest     func(report func(object, why string))      // at rest: reports what is pending
+	settled  func(report func(format string, a ...any)) // at rest: reports violations
 }
 
-// tookEffect tells whether a driver call or a request took effect: it succeeded, or its answer was lost.
+// tookEffect reports whether a driver call or a request took effect: it succeeded, or its response
+// was lost.
 func tookEffect(r trace.Record) bool { return r.Err == nil || r.Lost }
 
-// Violation is a rule that was broken.
+// A Violation is the violation of a rule.
 type Violation struct {
 	Rule    Rule
-	Step    int // the step of the trace after which it was seen
+	Step    int // step of the trace at which it was detected
 	Message string
 }
 
-// Error says it in a sentence: "I1: two volumes bound to one claim: …".
+// Error returns "I1: two volumes bound to one claim: …".
 func (v *Violation) Error() string { return v.Rule.String() + ": " + v.Message }
 
-// Pending is something that has yet to come when nothing is left to happen.
+// A Pending is a liveness obligation that is not met once the world is at rest.
 type Pending struct {
 	Rule   Rule
 	Object string // "persistentvolumeclaims/default/data"
 	Why    string
 }
 
-// String gives "object why (L1)".
+// String returns "object why (L1)".
 func (o Pending) String() string { return fmt.Sprintf("%s %s (%s)", o.Object, o.Why, o.Rule.ID) }
 
-// nodeRule has a rule begin only where there are pods, nodes or attachments, or a driver is called: it is about these, so that
-// without them nothing breaks it, and it has nothing to remember.
+// nodeRule defers the begin of a rule until the world has pods, nodes, attachments or driver calls.
+// The rule is about these: without them it cannot be violated and has nothing to record.
 func nodeRule(begin func(c *Checker) watcher) func(c *Checker) watcher {
 	return func(*Checker) watcher { return watcher{nodeRule: begin} }
 }
 
-// Checker is a set of rules at work in one world.
+// A Checker checks a set of rules in one world.
 type Checker struct {
 	World
 	violations  []*Violation
-	controllers controllers                           // who has listed something
+	controllers controllers                           // components that have listed something
 	rules       []activeRule                          // all of them
 	nodes       bool                                  // the rules about nodes have begun
-	commits     map[string][]*activeRule              // by resource: who is told
-	writes      map[string][]*activeRule              // by resource
-	actions     map[trace.Kind][]func(r trace.Record) // who is told of an action
+	commits     map[string][]*activeRule              // subscribers by resource
+	writes      map[string][]*activeRule              // subscribers by resource
+	actions     map[trace.Kind][]func(r trace.Record) // subscribers by kind of action
 	rests       []*activeRule
 	resyncing   bool // see Resync
 }
 
-// activeRule is a rule to be told.
+// An activeRule is a rule with its watcher.
 type activeRule struct {
 	Rule
 	watcher
 }
 
-// Watch sets rules over a world, before anything happens in it that they are to see.
+// Watch applies rules to a world. It must be called before the first action that they should
+// observe.
 func Watch(w World, rules ...Rule) *Checker {
 	c := &Checker{World: w, controllers: controllers{}, rules: make([]activeRule, len(rules))}
 	for i, r := range rules {
@@ -133,7 +137,7 @@ func Watch(w World, rules ...Rule) *Checker {
 	return c
 }
 
-// onRecord takes in a record of the trace.
+// onRecord handles a record of the trace.
 func (c *Checker) onRecord(r trace.Record) {
 	if !c.nodes && isNodeRecord(r) {
 		c.startNodeRules()
@@ -149,10 +153,10 @@ func (c *Checker) onRecord(r trace.Record) {
 	}
 }
 
-// nodeResources are those that rules about nodes are about.
+// nodeResources are the resources of rules about nodes.
 var nodeResources = []string{"pods", "nodes", "csinodes", "volumeattachments"}
 
-// isNodeRecord tells whether a record is the first of those that rules about nodes are about.
+// isNodeRecord reports whether a record concerns the rules about nodes.
 func isNodeRecord(r trace.Record) bool {
 	switch r.Kind {
 	case trace.KindDriver:
@@ -177,7 +181,7 @@ func (c *Checker) startNodeRules() {
 	c.index()
 }
 
-// index finds out who is to be told of what.
+// index builds the lists of subscribers.
 func (c *Checker) index() {
 	c.commits, c.writes, c.actions = map[string][]*activeRule{}, map[string][]*activeRule{}, map[trace.Kind][]func(r trace.Record){}
 	c.rests = make([]*activeRule, 0, subscribersMax)
@@ -200,10 +204,10 @@ func (c *Checker) index() {
 	}
 }
 
-// subscribersMax is how many rules are told of one thing, at most, mostly.
+// subscribersMax is the usual maximum number of subscribers of one kind of action.
 const subscribersMax = 16
 
-// withCapacity gives an empty list room for many.
+// withCapacity allocates an empty list for subscribersMax elements.
 func withCapacity[T any](list []T) []T {
 	if list == nil {
 		return make([]T, 0, subscribersMax)
@@ -211,14 +215,14 @@ func withCapacity[T any](list []T) []T {
 	return list
 }
 
-// subscribe has a rule told of each action of a kind, if it wants to be.
+// subscribe subscribes f, if not nil, to actions of a kind.
 func (c *Checker) subscribe(kind trace.Kind, f func(r trace.Record)) {
 	if f != nil {
 		c.actions[kind] = append(withCapacity(c.actions[kind]), f)
 	}
 }
 
-// onWrite tells of a request, if it writes.
+// onWrite handles a request, if it writes.
 func (c *Checker) onWrite(r trace.Record) {
 	switch r.Verb[0] {
 	case 'c', 'u', 'p', 'd': // create, update, patch, delete, and their subresources
@@ -229,10 +233,10 @@ func (c *Checker) onWrite(r trace.Record) {
 	}
 }
 
-// Violations are the rules broken so far, in the order in which that was seen.
+// Violations returns the violations so far, in the order of their detection.
 func (c *Checker) Violations() []*Violation { return c.violations }
 
-// FirstViolation is the first rule broken, or nil.
+// FirstViolation returns the first violation, or nil.
 func (c *Checker) FirstViolation() *Violation {
 	if len(c.violations) == 0 {
 		return nil
@@ -240,14 +244,14 @@ func (c *Checker) FirstViolation() *Violation {
 	return c.violations[0]
 }
 
-// report says that a rule is broken.
+// report records a violation.
 func (c *Checker) report(id, format string, args ...any) {
 	i := slices.IndexFunc(rules, func(r Rule) bool { return r.ID == id })
 	c.violations = append(c.violations, &Violation{Rule: rules[i], Step: c.Log.Steps(), Message: fmt.Sprintf(format, args...)})
 }
 
-// CheckAtRest is to be called when faults have stopped and nothing is left to happen. It returns what is owed, and reports the
-// rules that hold only then.
+// CheckAtRest must be called when faults have stopped and no step is left. It returns what is
+// pending, and reports violations of the rules that hold only then.
 func (c *Checker) CheckAtRest() []Pending {
 	var owed []Pending
 	for _, t := range c.rests {
@@ -261,7 +265,7 @@ func (c *Checker) CheckAtRest() []Pending {
 	return owed
 }
 
-// rules are all of them, in order. (Set by init: rules report by looking themselves up.)
+// rules are all rules, sorted. They are set by init, since rules look themselves up to report.
 var rules []Rule
 
 func init() {
@@ -300,10 +304,10 @@ func compareNumbers(a, b string) int {
 	return cmp.Or(cmp.Compare(len(na), len(nb)), cmp.Compare(na, nb), cmp.Compare(a, b))
 }
 
-// Rules are all rules, in order of number, safety first.
+// Rules returns all rules, by number, safety first.
 func Rules() []Rule { return slices.Clone(rules) }
 
-// Select returns the rules with the given numbers. It fails for one that there is not.
+// Select returns the rules with the given numbers. It fails for an unknown number.
 func Select(ids ...string) ([]Rule, error) {
 	var selected []Rule
 	for _, id := range ids {

@@ -20,16 +20,16 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// Which pods come to which volumes, and where.
+// Rules about scheduling.
 var scheduleRules = []Rule{
 	{"I29", "a pod that mounts, for its ephemeral volume, a claim that is not its own", nodeRule(beginOwnClaim)},
-	{"I30", "a pod put on a node that its volume cannot be used on", beginReachableVolumes},
+	{"I30", "a pod assigned to a node on which its volume cannot be used", beginReachableVolumes},
 	{"I31", "more volumes on a node than its driver can attach", nodeRule(beginAttachLimit)},
 	{"I32", "a ReadWriteOncePod claim mounted for two pods", nodeRule(beginOnePod)},
-	{"L3", "a claim for which a node was selected, and that is not bound", beginSelectedBound},
+	{"L3", "a claim with a selected node that is not bound", beginSelectedBound},
 }
 
-// podKeys finds pods by their UID.
+// podKeys maps UIDs to pods.
 type podKeys map[types.UID]types.NamespacedName
 
 func (k podKeys) commit(e fake.Commit) {
@@ -38,7 +38,7 @@ func (k podKeys) commit(e fake.Commit) {
 	}
 }
 
-// pod is the pod of a UID, nil where it is gone.
+// pod returns the pod of a UID; nil if it does not exist.
 func (c *Checker) pod(keys podKeys, uid types.UID) *corev1.Pod {
 	key := keys[uid]
 	obj, ok := c.API.Get("pods", key.Namespace, key.Name)
@@ -48,7 +48,7 @@ func (c *Checker) pod(keys podKeys, uid types.UID) *corev1.Pod {
 	return obj.(*corev1.Pod)
 }
 
-// claimOfVolume is the claim that a PersistentVolume is for, nil where it is gone.
+// claimOfVolume returns the claim of a PersistentVolume; nil if it does not exist.
 func (c *Checker) claimOfVolume(name string) *corev1.PersistentVolumeClaim {
 	obj, ok := c.API.Get("persistentvolumes", "", name)
 	if !ok {
@@ -65,7 +65,8 @@ func (c *Checker) claimOfVolume(name string) *corev1.PersistentVolumeClaim {
 	return claim.(*corev1.PersistentVolumeClaim)
 }
 
-// beginOwnClaim: a volume that is published for a pod's ephemeral volume is of a claim of which the pod is the controller.
+// beginOwnClaim checks that a volume published for a pod's ephemeral volume is of a claim that the
+// pod controls.
 func beginOwnClaim(c *Checker) watcher {
 	keys := podKeys{}
 	return watcher{
@@ -82,7 +83,7 @@ func beginOwnClaim(c *Checker) watcher {
 				return
 			}
 			if usesEphemeral(pod, claim.Name) && !metav1.IsControlledBy(claim, pod) {
-				c.report("I29", "pod %s/%s mounts volume %s of claim %s, which bears the name of its ephemeral volume but is not its own",
+				c.report("I29", "pod %s/%s mounts volume %s of claim %s, which has the name of its ephemeral volume but is not its own",
 					pod.Namespace, pod.Name, volume, claim.Name)
 			}
 		},
@@ -95,7 +96,7 @@ func usesEphemeral(pod *corev1.Pod, claim string) bool {
 	})
 }
 
-// volumesOf are the PersistentVolumes behind a pod's claims, as far as both say so.
+// volumesOf returns the PersistentVolumes bound to a pod's claims.
 func (c *Checker) volumesOf(pod *corev1.Pod) []*corev1.PersistentVolume {
 	var volumes []*corev1.PersistentVolume
 	for i := range pod.Spec.Volumes {
@@ -123,7 +124,7 @@ func (c *Checker) volumesOf(pod *corev1.Pod) []*corev1.PersistentVolume {
 	return volumes
 }
 
-// scheduled is the pod that a commit puts on a node; nil where it does not.
+// scheduled returns the pod that a commit assigns to a node; nil if it does not.
 func scheduled(e fake.Commit) *corev1.Pod {
 	is, ok := e.After.(*corev1.Pod)
 	if !ok || e.Type != "MODIFIED" || e.Before.(*corev1.Pod).Spec.NodeName != "" || is.Spec.NodeName == "" {
@@ -132,9 +133,9 @@ func scheduled(e fake.Commit) *corev1.Pod {
 	return is
 }
 
-// beginReachableVolumes: a pod is put on a node that the node affinity of its volumes admits. A scheduler whose caches are
-// behind may go by what was true before; so the rule is silent about volumes and claims in whose place another of the
-// same name was, and about nodes whose labels have changed.
+// beginReachableVolumes checks that a pod is assigned to a node that the node affinity of its
+// volumes admits. A scheduler whose caches lag may decide by an earlier state. So volumes and
+// claims that replaced others of the same name, and nodes whose labels have changed, are ignored.
 func beginReachableVolumes(c *Checker) watcher {
 	unsteady := map[string]bool{} // "resource/namespace/name"
 	return watcher{
@@ -149,7 +150,7 @@ func beginReachableVolumes(c *Checker) watcher {
 	}
 }
 
-// changesPlace tells whether a commit makes it another question where a pod may run.
+// changesPlace reports whether a commit may change where a pod can run.
 func changesPlace(e fake.Commit) bool {
 	if e.Resource == "pods" || e.Type == "ADDED" {
 		return false
@@ -178,17 +179,17 @@ func (c *Checker) checkReachable(pod *corev1.Pod, unsteady map[string]bool) {
 			continue
 		}
 		if err := storagehelpers.CheckNodeAffinity(v, node.GetLabels()); err != nil {
-			c.report("I30", "pod %s/%s was put on node %s, where volume %s of claim %s cannot be used: %v",
+			c.report("I30", "pod %s/%s was assigned to node %s, where volume %s of claim %s cannot be used: %v",
 				pod.Namespace, pod.Name, pod.Spec.NodeName, v.Name, ref.Name, err)
 		}
 	}
 }
 
-// beginAttachLimit: while a node says how many volumes of a driver it can have, a pod that is put there does not
-// bring one too many. A scheduler goes by what it has heard of: a limit that was once higher counts as it was then, and of one that
-// begins anew with old lists nothing is asked any more.
+// beginAttachLimit checks that a pod is not assigned to a node that has a volume limit if one of
+// its volumes would exceed it. A scheduler decides by its cache: the highest limit ever counts, and
+// nothing is checked after a restart with old lists.
 func beginAttachLimit(c *Checker) watcher {
-	highest := map[volumeOnNode]int{} // by driver, in the place of a handle
+	highest := map[volumeOnNode]int{} // by driver instead of a handle
 	outdated := false
 	learn := func(node *storagev1.CSINode) {
 		for _, d := range node.Spec.Drivers {
@@ -249,17 +250,18 @@ func (c *Checker) checkLimit(pod *corev1.Pod, driver string, limit int) {
 		}
 	}
 	if len(after) > limit && len(after) > len(before) {
-		c.report("I31", "pod %s/%s was put on node %s, which has %d volumes of %s now and can have %d",
+		c.report("I31", "pod %s/%s was assigned to node %s, which has %d volumes of %s now and can have %d",
 			pod.Namespace, pod.Name, pod.Spec.NodeName, len(after), driver, limit)
 	}
 }
 
-// publication is a volume at a pod's path.
+// A publication is a volume at a pod's path.
 type publication struct {
 	component, path string
 }
 
-// beginOnePod: when a volume of a claim for one pod alone is published for a pod, it is not published for another.
+// beginOnePod checks that a volume of a ReadWriteOncePod claim is not published for two pods at
+// once.
 func beginOnePod(c *Checker) watcher {
 	keys := podKeys{}
 	published := map[types.UID]map[publication]types.UID{} // claim: where: pod
@@ -298,9 +300,9 @@ func beginOnePod(c *Checker) watcher {
 	}
 }
 
-// checkOnePod: a claim's volume is published for a pod at a place. On the same node it is published for nobody else, also not for a
-// pod that has ended or is gone; on another one for no pod that is there and has not ended, since of a node that is given up nobody
-// knows what is mounted.
+// checkOnePod checks a claim's volume that is published for a pod. On the same node it must not be
+// published for another pod, even an ended or deleted one. On other nodes this applies to existing
+// pods that have not ended: the mounts of a node that was given up are unknown.
 func (c *Checker) checkOnePod(claim *corev1.PersistentVolumeClaim, keys podKeys, at publication, published map[publication]types.UID) {
 	pod := c.pod(keys, published[at])
 	if pod == nil {
@@ -319,8 +321,8 @@ func (c *Checker) checkOnePod(claim *corev1.PersistentVolumeClaim, keys podKeys,
 	}
 }
 
-// beginSelectedBound: at rest, a claim for which a node was selected is bound, if a driver is there that would make its
-// volume and has not said that it cannot.
+// beginSelectedBound checks that, at rest, a claim with a selected node is bound if its driver
+// exists and has not refused to provision.
 func beginSelectedBound(c *Checker) watcher {
 	return watcher{rest: func(report func(object, why string)) {
 		for _, obj := range c.API.List("persistentvolumeclaims") {
@@ -331,12 +333,12 @@ func beginSelectedBound(c *Checker) watcher {
 				continue
 			}
 			report(path.Join("persistentvolumeclaims", claim.Namespace, claim.Name),
-				fmt.Sprintf("is not bound, though node %s is selected for it", node))
+				fmt.Sprintf("is not bound although node %s is selected for it", node))
 		}
 	}}
 }
 
-// hasProvisioner tells whether the claim's class names a driver that is known.
+// hasProvisioner reports whether the driver of the claim's class exists.
 func (c *Checker) hasProvisioner(claim *corev1.PersistentVolumeClaim) bool {
 	class, ok := c.API.Get("storageclasses", "", storagehelpers.GetPersistentVolumeClaimClass(claim))
 	if !ok {
@@ -346,7 +348,7 @@ func (c *Checker) hasProvisioner(claim *corev1.PersistentVolumeClaim) bool {
 	return ok
 }
 
-// wasRefused tells whether somebody said about a claim that its volume cannot be made.
+// wasRefused reports whether an event says that a claim's volume cannot be provisioned.
 func (c *Checker) wasRefused(claim *corev1.PersistentVolumeClaim) bool {
 	return slices.ContainsFunc(c.API.List("events"), func(obj fake.Object) bool {
 		e := obj.(*corev1.Event)

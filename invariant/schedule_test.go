@@ -36,7 +36,7 @@ func TestEphemeralVolumesAreOnesOwn(t *testing.T) {
 			return []metav1.OwnerReference{*metav1.NewControllerRef(pod, corev1.SchemeGroupVersion.WithKind("Pod"))}
 		}, nil, nil},
 		{"somebody else's", nil, nil, []string{"I29: a pod that mounts, for its ephemeral volume, a claim that is " +
-			"not its own: pod default/web mounts volume pv of claim web-scratch, which bears the name of its ephemeral volume but is not its own"}},
+			"not its own: pod default/web mounts volume pv of claim web-scratch, which has the name of its ephemeral volume but is not its own"}},
 		{"that of the pod before it", func(pod *corev1.Pod) []metav1.OwnerReference {
 			pod = pod.DeepCopy()
 			pod.UID = "before"
@@ -86,7 +86,7 @@ func TestVolumesCanBeReached(t *testing.T) {
 			w.addNode("node-1", zone("b"))
 			pair(w)
 			w.assign(w.addPod("web", "", claimVolume("data")), "node-1")
-		}, []string{"I30: a pod put on a node that its volume cannot be used on: pod default/web was put on node node-1, where volume pv of " +
+		}, []string{"I30: a pod assigned to a node on which its volume cannot be used: pod default/web was assigned to node node-1, where volume pv of " +
 			"claim data cannot be used"}},
 		{"the user chose the node", func(w *opsWorld) {
 			w.addNode("node-1", zone("b"))
@@ -155,7 +155,7 @@ func TestAttachLimit(t *testing.T) {
 			limited(w, 1)
 			w.assign(w.addPod("a", "", claimVolume("data-1")), "node-1")
 			w.assign(w.addPod("b", "", claimVolume("data-2")), "node-1")
-		}, []string{"I31: more volumes on a node than its driver can attach: pod default/b was put on node node-1, which has 2 volumes of disk " +
+		}, []string{"I31: more volumes on a node than its driver can attach: pod default/b was assigned to node node-1, which has 2 volumes of disk " +
 			"now and can have 1"}},
 		{"the same one again", func(w *opsWorld) {
 			limited(w, 1)
@@ -279,7 +279,7 @@ func TestSelectedClaimsAreBound(t *testing.T) {
 	}{
 		{
 			"and not bound", func(c *corev1.PersistentVolumeClaim) {}, nil,
-			[]string{"persistentvolumeclaims/default/data is not bound, though node node-1 is selected for it (L3)"},
+			[]string{"persistentvolumeclaims/default/data is not bound although node node-1 is selected for it (L3)"},
 		},
 		{
 			"and bound", func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv" },

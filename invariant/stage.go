@@ -7,21 +7,21 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// In which order a volume comes to a pod's path and goes from there, and what is to be found at that path.
+// Rules about the order of attach, stage and publish, and about the content of paths.
 var stageRules = []Rule{
 	{"I17", "a volume staged before it is attached, published before it is staged, or unstaged before it is unpublished", nodeRule(beginStageOrder)},
-	{"I18", "a path at which another volume lies than the one it is for", nodeRule(beginPathIdentity)},
+	{"I18", "a path at which another volume than its own is mounted", nodeRule(beginPathIdentity)},
 }
 
-// stageOrder is the rule of order at work.
+// stageOrder is the state of I17.
 type stageOrder struct {
 	*Checker
-	staged map[volumeOnNode]bool // staged, as the node's kubelet was told, which has not tried to undo it since
+	staged map[volumeOnNode]bool // staged successfully as seen by the node's kubelet, without an attempt to unstage since
 }
 
-// beginStageOrder: each call that has taken effect finds done what comes before it. A kubelet that was told that a volume
-// is staged does not stage it again: that two stages never run at once is not to be seen otherwise. That nothing is
-// detached before it is unstaged is for I16.
+// beginStageOrder checks that each effective call finds its preconditions. A kubelet must not stage
+// a volume again after a successful stage; this also detects concurrent stages. I16 checks that a
+// volume is unstaged before it is detached.
 func beginStageOrder(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
@@ -55,7 +55,7 @@ func (o *stageOrder) stage(r trace.Record, at volumeOnNode) {
 		o.report("I17", "volume %s is staged on node %s, to which it is not attached", at.handle, at.node)
 	}
 	if o.staged[at] {
-		o.report("I17", "volume %s is staged on node %s a second time, though it was told to be staged", at.handle, at.node)
+		o.report("I17", "volume %s is staged on node %s again, although it was already staged", at.handle, at.node)
 	}
 	if r.Err == nil {
 		o.staged[at] = true
@@ -97,8 +97,8 @@ func (o *stageOrder) isAttached(at volumeOnNode) bool {
 	return false
 }
 
-// beginPathIdentity: after a volume was staged or published at a path, that volume lies there and no other; and the path
-// of a pod's volume is that of a PersistentVolume that has this handle.
+// beginPathIdentity checks that after a stage or publish at a path only that volume is mounted
+// there, and that the path of a pod's volume belongs to a PersistentVolume with this handle.
 func beginPathIdentity(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
@@ -110,7 +110,7 @@ func beginPathIdentity(c *Checker) watcher {
 		call := deviceCallOf(r)
 		for _, m := range mountsAt(c.Devices.Mounts(call.node), call.path) {
 			if m.Source != call.handle {
-				c.report("I18", "volume %s was mounted on node %s at %s, where volume %s lies", call.handle, call.node, call.path, m.Source)
+				c.report("I18", "volume %s was mounted on node %s at %s, where volume %s is mounted", call.handle, call.node, call.path, m.Source)
 			}
 		}
 		pod, ok := podMountAt(call.path)
@@ -124,7 +124,7 @@ func beginPathIdentity(c *Checker) watcher {
 	}}
 }
 
-// mountsAt are the mounts at a path, the lowest first.
+// mountsAt returns the mounts at a path, the lowest first.
 func mountsAt(mounts []nodefs.Mount, path string) []nodefs.Mount {
 	var at []nodefs.Mount
 	for _, m := range mounts {

@@ -35,7 +35,7 @@ func TestStageRules(t *testing.T) {
 			w.attachedTo(node1)
 			w.staged(node1)
 			w.kubeletCalls(node1, "NodeStageVolume", staging)
-		}, []string{"volume disk is staged on node node-1 a second time, though it was told to be staged"}},
+		}, []string{"volume disk is staged on node node-1 again, although it was already staged"}},
 		{"I17", "lets a volume come and go in order", func(w *hand) {
 			up(w)
 			w.unmount(node1, podPath("web"))
@@ -62,11 +62,11 @@ func TestStageRules(t *testing.T) {
 		{"I18", "is broken by another volume at the path", func(w *hand) {
 			w.mount(node1, "old", staging)
 			w.kubeletCalls(node1, "NodeStageVolume", staging)
-		}, []string{"volume disk was mounted on node node-1 at " + staging + ", where volume old lies"}},
+		}, []string{"volume disk was mounted on node node-1 at " + staging + ", where volume old is mounted"}},
 		{"I18", "is broken by another volume below", func(w *hand) {
 			w.mount(node1, "old", staging)
 			w.staged(node1)
-		}, []string{"volume disk was mounted on node node-1 at " + staging + ", where volume old lies"}},
+		}, []string{"volume disk was mounted on node node-1 at " + staging + ", where volume old is mounted"}},
 		{"I18", "is broken by the path of another volume", func(w *hand) {
 			w.add(csiVolume("pv2", "disk2", corev1.ReadWriteOnce))
 			path := "/pods/web/volumes/kubernetes.io~csi/pv2/mount"

@@ -12,19 +12,21 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// What containers have of volumes.
+// Rules about subPaths.
 var subPathRules = []Rule{
-	{"I40", "part of a volume at a container's path without the volume, or a container that starts without its part", nodeRule(beginSubPaths)},
+	{"I40", "a subPath bound without its volume, or a container started without its subPath", nodeRule(beginSubPaths)},
 }
 
-// subPathMount is what the path of a container's part of a volume tells. index is that of the volumeMount.
+// A subPathMount is what the path of a container's subPath contains. index is that of the
+// volumeMount.
 type subPathMount struct {
 	podMount
 	container string
 	index     string
 }
 
-// subPathMountAt reads a path; false for one that is not "…/pods/<uid>/volume-subpaths/<volume>/<container>/<index>".
+// subPathMountAt parses a path; ok is false if it is not
+// "…/pods/<uid>/volume-subpaths/<volume>/<container>/<index>".
 func subPathMountAt(path string) (subPathMount, bool) {
 	_, rest, found := strings.Cut(path, "/pods/")
 	words := strings.Split(rest, "/")
@@ -34,7 +36,7 @@ func subPathMountAt(path string) (subPathMount, bool) {
 	return subPathMount{podMount{uid: words[0], volume: words[2]}, words[3], words[4]}, true
 }
 
-// podPathAt reads the path of a pod's volume, or of a container's part of it.
+// podPathAt parses the path of a pod's volume, or of a container's subPath of it.
 func podPathAt(path string) (podMount, bool) {
 	if p, ok := subPathMountAt(path); ok {
 		return p.podMount, true
@@ -42,8 +44,8 @@ func podPathAt(path string) (podMount, bool) {
 	return podMountAt(path)
 }
 
-// beginSubPaths: a part of a volume is bound, and stays bound, only while the volume is mounted for the pod, and is of that volume;
-// and when a pod says that its containers run, which did not before, they have all their parts.
+// beginSubPaths checks that a subPath is bound only while its volume is mounted for the pod, and is
+// of that volume. A pod that becomes Running must have all subPaths of its containers.
 func beginSubPaths(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
@@ -68,11 +70,11 @@ func beginSubPaths(c *Checker) watcher {
 	}
 }
 
-// checkSubPathBound looks at what was bound at a path on a node.
+// checkSubPathBound checks what was bound at a path on a node.
 func (c *Checker) checkSubPathBound(node, path string) {
 	p, ok := subPathMountAt(path)
 	if !ok {
-		c.report("I40", "part of a volume is bound on node %s at %s, which is not the path of a container's", node, path)
+		c.report("I40", "subPath of a volume is bound on node %s at %s, which is not the path of a container's", node, path)
 		return
 	}
 	mounts := c.Devices.Mounts(node)
@@ -83,17 +85,17 @@ func (c *Checker) checkSubPathBound(node, path string) {
 		}
 	}
 	if source == "" {
-		c.report("I40", "part of volume %s is bound on node %s at %s, and the volume is not mounted for that pod", p.volume, node, path)
+		c.report("I40", "subPath of volume %s is bound on node %s at %s, and the volume is not mounted for that pod", p.volume, node, path)
 		return
 	}
 	for _, m := range mountsAt(mounts, path) {
 		if m.Source != source {
-			c.report("I40", "part of volume %s (%s) is bound on node %s at %s, where %s lies", p.volume, source, node, path, m.Source)
+			c.report("I40", "subPath of volume %s (%s) is bound on node %s at %s, where %s is mounted", p.volume, source, node, path, m.Source)
 		}
 	}
 }
 
-// checkSubPathsUnbound looks for parts of a volume that was unmounted from a pod's path.
+// checkSubPathsUnbound reports bound subPaths of a volume that was unmounted from a pod's path.
 func (c *Checker) checkSubPathsUnbound(node, path string) {
 	at, ok := podMountAt(path)
 	if !ok {
@@ -105,12 +107,12 @@ func (c *Checker) checkSubPathsUnbound(node, path string) {
 	}
 	for _, m := range mounts {
 		if p, ok := subPathMountAt(m.Path); ok && p.podMount == at {
-			c.report("I40", "volume %s is unmounted from the path of a pod on node %s, and part of it is still bound at %s", at.volume, node, m.Path)
+			c.report("I40", "volume %s is unmounted from the path of a pod on node %s, and a subPath of it is still bound at %s", at.volume, node, m.Path)
 		}
 	}
 }
 
-// checkSubPathsPresent reports the parts of volumes that a pod's containers are to have, and have not.
+// checkSubPathsPresent reports the missing subPaths of a pod's containers.
 func (c *Checker) checkSubPathsPresent(pod *corev1.Pod, report func(format string, a ...any)) {
 	bound := map[subPathMount]bool{}
 	for _, m := range c.Devices.Mounts(pod.Spec.NodeName) {
@@ -124,7 +126,7 @@ func (c *Checker) checkSubPathsPresent(pod *corev1.Pod, report func(format strin
 				if m.SubPath+m.SubPathExpr == "" || bound[subPathMount{container: containers[i].Name, index: strconv.Itoa(j)}] {
 					continue
 				}
-				report("pod %s/%s runs on node %s, and container %s has no part of %s at its path %s",
+				report("pod %s/%s runs on node %s, and container %s has no subPath of %s at its path %s",
 					pod.Namespace, pod.Name, pod.Spec.NodeName, containers[i].Name, m.Name, m.MountPath)
 			}
 		}

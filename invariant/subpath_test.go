@@ -45,25 +45,25 @@ func TestRulesOfParts(t *testing.T) {
 		w.mount(node1, handle, partPath("web"))
 		w.kubeletCalls(node1, "BindSubPath", partPath("web"))
 	}
-	noPart := "pod default/web runs on node node-1, and container main has no part of data at its path /part"
+	noPart := "pod default/web runs on node node-1, and container main has no subPath of data at its path /part"
 	tell(t, false, []handStory{
 		{"I40", "is broken by a part of a volume that is not mounted", func(w *hand) {
 			w.mount(node1, handle, partPath("web"))
 			w.kubeletCalls(node1, "BindSubPath", partPath("web"))
-		}, []string{"part of volume pv is bound on node node-1 at " + partPath("web") + ", and the volume is not mounted for that pod"}},
+		}, []string{"subPath of volume pv is bound on node node-1 at " + partPath("web") + ", and the volume is not mounted for that pod"}},
 		{"I40", "is broken by what is no part of the volume", func(w *hand) {
 			w.mount(node1, handle, podPath("web"))
 			w.mount(node1, "node-disk", partPath("web"))
 			w.kubeletCalls(node1, "BindSubPath", partPath("web"))
-		}, []string{"part of volume pv (disk) is bound on node node-1 at " + partPath("web") + ", where node-disk lies"}},
+		}, []string{"subPath of volume pv (disk) is bound on node node-1 at " + partPath("web") + ", where node-disk is mounted"}},
 		{"I40", "is broken by a part that is bound elsewhere", func(w *hand) {
 			w.kubeletCalls(node1, "BindSubPath", "/mnt")
-		}, []string{"part of a volume is bound on node node-1 at /mnt, which is not the path of a container's"}},
+		}, []string{"subPath of a volume is bound on node node-1 at /mnt, which is not the path of a container's"}},
 		{"I40", "is broken by a volume that goes before its part", func(w *hand) {
 			inPart(w)
 			w.unmount(node1, podPath("web"))
 			w.kubeletCalls(node1, "NodeUnpublishVolume", podPath("web"))
-		}, []string{"volume pv is unmounted from the path of a pod on node node-1, and part of it is still bound at " + partPath("web")}},
+		}, []string{"volume pv is unmounted from the path of a pod on node node-1, and a subPath of it is still bound at " + partPath("web")}},
 		{"I40", "is broken by a container that starts without its part", func(w *hand) {
 			w.podWithPart("web", corev1.PodPending)
 			w.mount(node1, handle, podPath("web"))

@@ -14,31 +14,31 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// What must not be forgotten because nobody knows whether it is mounted.
+// Rules about uncertain mounts.
 var uncertainRules = []Rule{
-	{"I24", "a volume forgotten by its node while nobody knows whether it is mounted there", nodeRule(beginUncertain)},
+	{"I24", "a volume forgotten by its node while its mount there is uncertain", nodeRule(beginUncertain)},
 }
 
-// mountPlace is a path of a volume on a node; "" is where the volume is staged.
+// A mountPlace is a path of a volume on a node; "" is the staging path.
 type mountPlace struct {
 	volumeOnNode
 	path string
 }
 
-// uncertainty is, for each place at which something may be mounted, the call because of which nobody knows.
+// uncertainty maps each uncertain place to the call that made it uncertain.
 type uncertainty struct {
 	*Checker
 	places map[mountPlace]string
 }
 
-// beginUncertain follows what the calls of a kubelet can have told it. A mount that failed in a way that does not tell
-// whether it happened, or an unmount that failed in whatever way, leaves the place uncertain. It is certain again when the
-// mount succeeds or fails for good, or the unmount succeeds; and when the node boots. Until then the node must go on to say
-// that it uses the volume, and must not unstage it where it may be published; when nothing is left to happen, no place of a
-// node that is well is uncertain.
+// beginUncertain tracks what calls have shown to a kubelet. A place becomes uncertain by a mount
+// whose error leaves the result open, and by any failed unmount. It becomes certain by a mount that
+// succeeds or fails finally, by a successful unmount, and by a reboot of the node. Until then the
+// node must report the volume in use, and must not unstage it while it may be published. At rest,
+// no place of a ready node is uncertain.
 //
-// A call that failed before it reached the driver does not tell its path; of such a publish nothing is kept. What a kubelet
-// takes for missing (a driver, say) makes no call, and changes nothing.
+// A call that failed before it reached the driver has no path; such a publish is ignored. A failure
+// without a call, such as of a missing driver, changes nothing.
 func beginUncertain(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
@@ -56,14 +56,14 @@ func beginUncertain(c *Checker) watcher {
 		settled: func(report func(format string, a ...any)) {
 			for _, p := range u.sorted() {
 				if isReady(nodeNamed(c.API, p.node)) {
-					report("volume %s %s, and nobody has found out since", p.handle, u.story(p))
+					report("volume %s %s, and this is still uncertain", p.handle, u.story(p))
 				}
 			}
 		},
 	}
 }
 
-// call takes in what a call told the kubelet.
+// call handles the result of a call.
 func (u *uncertainty) call(r trace.Record) {
 	call := deviceCallOf(r)
 	staging := mountPlace{volumeOnNode{call.handle, call.node}, ""}
@@ -80,7 +80,7 @@ func (u *uncertainty) call(r trace.Record) {
 		switch {
 		case call.path != "":
 			u.mounted(published, r)
-		case isFinal(r.Err): // of whichever pod it is
+		case isFinal(r.Err): // of any pod
 			u.settle(func(p mountPlace) bool { return p.volumeOnNode == staging.volumeOnNode && p.path != "" })
 		}
 	case "NodeUnpublishVolume":
@@ -106,29 +106,29 @@ func (u *uncertainty) unmounted(p mountPlace, r trace.Record) {
 	u.places[p] = r.Verb + " with " + status.Code(r.Err).String()
 }
 
-// unstaged looks whether a volume that is unstaged may still be published.
+// unstaged checks whether an unstaged volume may still be published.
 func (u *uncertainty) unstaged(staging mountPlace) {
 	for _, p := range u.sorted() {
 		if p.volumeOnNode == staging.volumeOnNode && p.path != "" {
-			u.report("I24", "volume %s is unstaged on node %s, but it %s, and nobody has found out since", p.handle, p.node, u.story(p))
+			u.report("I24", "volume %s is unstaged on node %s, but it %s, and this is still uncertain", p.handle, p.node, u.story(p))
 		}
 	}
 }
 
-// forgotten looks at what a node does not say any more that it uses.
+// forgotten checks what a node no longer reports in use.
 func (u *uncertainty) forgotten(e fake.Commit) {
 	was, _ := e.Before.(*corev1.Node)
 	for _, handle := range dropped(was, e.After.(*corev1.Node), u.Devices.Driver()) {
 		for _, p := range u.sorted() {
 			if p.handle == handle && p.node == was.Name {
-				u.report("I24", "node %s does not say any more that it uses volume %s, which %s, and nobody has found out since",
+				u.report("I24", "node %s no longer reports volume %s in use, which %s, and this is still uncertain",
 					p.node, p.handle, u.story(p))
 			}
 		}
 	}
 }
 
-// story tells why nobody knows about a place.
+// story returns why a place is uncertain.
 func (u *uncertainty) story(p mountPlace) string {
 	if p.path == "" {
 		return "may be staged on " + p.node + ": " + u.places[p]
@@ -150,7 +150,7 @@ func (u *uncertainty) sorted() []mountPlace {
 	})
 }
 
-// isFinal tells whether an error of a driver says that the call did not happen and will not.
+// isFinal reports whether an error of a driver says that the call had no effect and will have none.
 //
 // Upstream: pkg/volume/csi isFinalError (v1.36).
 func isFinal(err error) bool {
@@ -165,8 +165,8 @@ func isFinal(err error) bool {
 	return true
 }
 
-// dropped are the handles of a driver's volumes that a node said it uses, and says no more. A node that is new, or gone,
-// has dropped none.
+// dropped returns the handles of a driver's volumes that a node no longer reports in use; none for
+// a node that is new or deleted.
 func dropped(was, is *corev1.Node, driver string) []string {
 	if was == nil {
 		return nil

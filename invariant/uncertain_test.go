@@ -8,8 +8,8 @@ import (
 
 func TestUncertainRule(t *testing.T) {
 	const (
-		mayBeStaged    = "which may be staged on node-1: NodeStageVolume with DeadlineExceeded, and nobody has found out since"
-		forgottenStage = "node node-1 does not say any more that it uses volume disk, " + mayBeStaged
+		mayBeStaged    = "which may be staged on node-1: NodeStageVolume with DeadlineExceeded, and this is still uncertain"
+		forgottenStage = "node node-1 no longer reports volume disk in use, " + mayBeStaged
 	)
 	tell(t, true, []handStory{
 		{"I24", "is broken by a volume not in use whose staging timed out", func(w *hand) {
@@ -32,8 +32,8 @@ func TestUncertainRule(t *testing.T) {
 			w.uses(node1)
 			w.kubeletCalls(node1, "NodeUnpublishVolume", podPath("web"))
 		}, []string{
-			"node node-1 does not say any more that it uses volume disk, which may be mounted on node-1 at " + podPath("web") +
-				": NodeUnpublishVolume with Internal, and nobody has found out since",
+			"node node-1 no longer reports volume disk in use, which may be mounted on node-1 at " + podPath("web") +
+				": NodeUnpublishVolume with Internal, and this is still uncertain",
 		}},
 		{"I24", "is broken by unstaging what may be published", func(w *hand) {
 			w.kubeletCalls(node1, "NodePublishVolume", podPath("web"), failed(codes.Unavailable))
@@ -41,12 +41,12 @@ func TestUncertainRule(t *testing.T) {
 			w.kubeletCalls(node1, "NodeUnpublishVolume", podPath("web"))
 		}, []string{
 			"volume disk is unstaged on node node-1, but it may be mounted on node-1 at " + podPath("web") +
-				": NodePublishVolume with Unavailable, and nobody has found out since",
+				": NodePublishVolume with Unavailable, and this is still uncertain",
 		}},
 		{"I24", "is broken by what is never found out", func(w *hand) {
 			w.uses(node1, handle)
 			w.kubeletCalls(node1, "NodeStageVolume", staging, lost(codes.Aborted))
-		}, []string{"volume disk may be staged on node-1: NodeStageVolume with Aborted, and nobody has found out since"}},
+		}, []string{"volume disk may be staged on node-1: NodeStageVolume with Aborted, and this is still uncertain"}},
 		{"I24", "lets a mount be tried until it is known", func(w *hand) {
 			w.uses(node1, handle)
 			w.kubeletCalls(node1, "NodeStageVolume", staging, lost(codes.DeadlineExceeded))

@@ -12,37 +12,39 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// What is said of a container for which something cannot be prepared.
+// Reasons for a container that cannot be prepared, in its status and in events.
 //
-// Upstream: pkg/kubelet/kuberuntime ErrCreateContainerConfig, pkg/kubelet/events FailedToCreateContainer (v1.36).
+// Upstream: pkg/kubelet/kuberuntime ErrCreateContainerConfig, pkg/kubelet/events
+// FailedToCreateContainer (v1.36).
 const (
 	reasonConfigError  = "CreateContainerConfigError"
 	reasonFailedCreate = "Failed"
 )
 
-// prepareRetryDelay is how long after a failure the containers of a pod are prepared again.
+// prepareRetryDelay is the delay before the containers of a pod are prepared again after a failure.
 //
 // Upstream: pkg/kubelet backOffPeriod (v1.36), without jitter.
 const prepareRetryDelay = 10 * time.Second
 
-// preparation is what is done for the containers of a pod between the mounting of its volumes and their start.
+// A preparation is the work for a pod's containers between the mounting of its volumes and their
+// start.
 type preparation struct {
 	stage     stage
-	cancelled bool              // it is to end, as the containers are not to start any more
-	failures  map[string]string // why the last try failed, by container
-	reported  map[string]string // of these, those that the pod was told of
+	cancelled bool              // it must end, since the containers must not start any more
+	failures  map[string]string // errors of the last try, by container
+	reported  map[string]string // the failures already reported to the pod
 }
 
 type stage int
 
 const (
 	unprepared stage = iota
-	preparing        // a strand is at it
+	preparing        // a task is at work
 	prepared
-	failed // until it is tried again
+	failed // until the next try
 )
 
-// watchPreparations has containers prepared again for which that has failed.
+// watchPreparations starts the queue of containers whose preparation failed.
 func (k *Kubelet) watchPreparations() {
 	k.prepareRetries = sim.NewQueue[types.UID](k.cfg.Process, sim.QueueConfig{Name: "containers again", Background: true})
 	k.prepareRetries.Work(func(_ context.Context, uid types.UID) error {
@@ -54,8 +56,8 @@ func (k *Kubelet) watchPreparations() {
 	})
 }
 
-// prepare tells whether all is prepared for the containers of a pod whose volumes are mounted. If not, it begins: the pod is
-// looked at again when that has ended.
+// prepare reports whether the containers of a pod with mounted volumes are prepared. If not, it
+// starts the preparation, which requeues the pod when it ends.
 func (k *Kubelet) prepare(pod *corev1.Pod) bool {
 	if !usesSubPaths(pod) {
 		return true
@@ -84,8 +86,8 @@ func (k *Kubelet) prepareEnded(uid types.UID, p *preparation) {
 	k.pods.Add(uid)
 }
 
-// prepareContainers prepares what each container needs, and returns why that failed for some, by container. After an init
-// container for which it failed it does not go on.
+// prepareContainers prepares each container and returns the errors by container. It stops after an
+// init container that failed.
 //
 // Upstream: pkg/kubelet/kuberuntime SyncPod, startContainer (v1.36).
 func (k *Kubelet) prepareContainers(ctx context.Context, pod *corev1.Pod, over func() bool) map[string]string {
@@ -105,8 +107,8 @@ func (k *Kubelet) prepareContainers(ctx context.Context, pod *corev1.Pod, over f
 	return failures
 }
 
-// endPreparation ends what is done for the containers of a pod, which are not to start any more. It returns false as long as
-// something is under way; the pod is looked at again then.
+// endPreparation ends the preparation of a pod whose containers must not start any more. It returns
+// false while a task is at work; the pod is requeued when that ends.
 func (k *Kubelet) endPreparation(uid types.UID) bool {
 	p := k.preparations[uid]
 	if p != nil && p.stage == preparing {
@@ -117,9 +119,9 @@ func (k *Kubelet) endPreparation(uid types.UID) bool {
 	return true
 }
 
-// reportFailures tells a pod why its containers cannot be created.
+// reportFailures reports why a pod's containers cannot be created.
 //
-// Differs: that is told when it is something else than before; upstream tells it again at each try.
+// Differs: a failure is reported when it changes; upstream reports it at each try.
 //
 // Upstream: pkg/kubelet/kuberuntime startContainer, recordContainerEvent (v1.36).
 func (k *Kubelet) reportFailures(ctx context.Context, pod *corev1.Pod) error {
@@ -140,7 +142,7 @@ func (k *Kubelet) reportFailures(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// containerRef refers to a container of a pod.
+// containerRef returns a reference to a container of a pod.
 //
 // Upstream: pkg/kubelet/container GenerateContainerRef (v1.36).
 func containerRef(pod *corev1.Pod, name string) *corev1.ObjectReference {
@@ -154,7 +156,7 @@ func containerRef(pod *corev1.Pod, name string) *corev1.ObjectReference {
 	}
 }
 
-// addFailures puts into the statuses of containers that wait why they cannot be created.
+// addFailures adds to the statuses of waiting containers why they cannot be created.
 func (k *Kubelet) addFailures(pod *corev1.Pod, containers []corev1.ContainerStatus) {
 	p := k.preparations[pod.UID]
 	if p == nil {

@@ -1,12 +1,20 @@
-// Package kubelet is what a node does about volumes: it registers itself and its drivers, brings volumes to its pods, says that
-// they run when all is mounted, and lets them go when all is unmounted. It runs no containers, but for what recycles a volume.
+// Package kubelet is the part of a kubelet that concerns volumes: it registers the node and its
+// drivers, and mounts and unmounts the volumes of the node's pods.
 //
-// The work with volumes is package volumemanager's. Here are the pods: what of them the API server says, and what it is told. A
-// pod's containers start all at once, when its volumes are mounted and the parts of them are bound that containers name by
-// subPath (containers.go). They end at once, and well, when the pod is deleted: before its volumes are taken away, and the pod
-// goes when these are gone.
+//	k, err := kubelet.New(kubelet.Config{
+//		Process: process, Client: client, Informers: informers,
+//		Node: "node-1", Root: "/var/lib/kubelet", FS: disk, BootID: "boot-1",
+//		Exports: exports, Sockets: sockets, Dial: dial,
+//	})
 //
-// Not here: admission, probes, restart policies, the grace period (containers end at once), addresses.
+// Package volumemanager handles the volumes. This package handles the pods: it reads them from the
+// API server and reports their status. A pod's containers start all at once, when its volumes are
+// mounted and its subPath mounts are bound (containers.go). They end at once, and successfully,
+// when the pod is deleted. Then its volumes are unmounted, and the kubelet removes the pod when
+// that is done.
+//
+// What it does not do: it runs no containers, except the work of recycler pods. It has no
+// admission, probes, restart policies, grace periods (containers end at once) or addresses.
 //
 // Upstream: pkg/kubelet, as far as volumes need it.
 package kubelet

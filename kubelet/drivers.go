@@ -11,7 +11,7 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// registryDir is where plugins announce themselves, below the kubelet's root.
+// registryDir is where plugins create their registration sockets, below the kubelet's root.
 //
 // Upstream: pkg/kubelet/config DefaultKubeletPluginsRegistrationDirName.
 const registryDir = "plugins_registry"
@@ -23,10 +23,10 @@ func (k *Kubelet) newPlugins() *pluginmanager.Manager {
 	})
 }
 
-// Plugins are the plugins that announce themselves to this kubelet, to be told of their sockets.
+// Plugins returns the plugin manager, which must be notified of changes of plugin sockets.
 func (k *Kubelet) Plugins() *pluginmanager.Manager { return k.plugins }
 
-// registerDrivers sees to the node's CSINode, and then lets drivers register.
+// registerDrivers initializes the node's CSINode, and then allows drivers to register.
 //
 // Upstream: pkg/volume/csi initializeCSINode (v1.36).
 func (k *Kubelet) registerDrivers(ctx context.Context) error {

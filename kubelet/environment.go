@@ -8,11 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// environment are the environment variables of a container, as far as they stand in its pod: a value may name those before it,
-// and may be a field of the pod.
+// environment returns the environment variables of a container as far as its pod defines them. A
+// value may refer to earlier variables or to a field of the pod.
 //
-// Differs: of envFrom, services, config maps, secrets, files, resources and addresses nothing is known; such variables have no
-// value.
+// Differs: envFrom, services, config maps, secrets, files, resources and addresses are unknown;
+// such variables have no value.
 //
 // Upstream: pkg/kubelet makeEnvironmentVariables (v1.36).
 func environment(pod *corev1.Pod, c *corev1.Container) map[string]string {
@@ -36,9 +36,10 @@ func environment(pod *corev1.Pod, c *corev1.Container) map[string]string {
 	return known
 }
 
-// podField is a field of a pod as its containers are told of it; "" for one that is not known.
+// podField returns the downward API field of a pod at a path; "" for an unknown path.
 //
-// Upstream: pkg/kubelet podFieldSelectorRuntimeValue, pkg/fieldpath ExtractFieldPathAsString (v1.36).
+// Upstream: pkg/kubelet podFieldSelectorRuntimeValue, pkg/fieldpath ExtractFieldPathAsString
+// (v1.36).
 func podField(pod *corev1.Pod, path string) string {
 	switch field, key, _ := strings.Cut(strings.TrimSuffix(path, "']"), "['"); field {
 	case "metadata.name":
@@ -60,7 +61,8 @@ func podField(pod *corev1.Pod, path string) string {
 	}
 }
 
-// expandSubPath is the subPath that a subPathExpr comes to. The error names the variables that have no value.
+// expandSubPath returns the expansion of a subPathExpr. The error names the variables without a
+// value.
 //
 // Upstream: pkg/kubelet/container ExpandContainerVolumeMounts (v1.36).
 func expandSubPath(expression string, variables map[string]string) (string, error) {
@@ -77,7 +79,7 @@ func expandSubPath(expression string, variables map[string]string) (string, erro
 	return path, nil
 }
 
-// expand puts a value in the place of each $(NAME); $$ stands for one $, and a $ before anything else for itself.
+// expand replaces each $(NAME) by its value and each $$ by one $. Any other $ stays as it is.
 //
 // Upstream: third_party/forked/golang/expansion Expand (v1.36).
 func expand(text string, value func(name string) string) string {

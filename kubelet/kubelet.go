@@ -21,32 +21,35 @@ import (
 	"github.com/volsim/volsim/volumemanager"
 )
 
-// Config is what New must be told.
+// A Config configures a Kubelet.
 type Config struct {
 	Process *sim.Process
-	Client  kubernetes.Interface // what it answers may be shared with others: nothing of it is changed
-	// Informers are those whose pods are the node's, and whose only node is it; of claims, changes of which Resized of package
-	// volumemanager is true are enough.
+	Client  kubernetes.Interface // its objects may be shared: the kubelet does not modify them
+	// Informers must have the node's pods, and the node as their only node. Of claims, they need
+	// only those changes for which volumemanager.IsNodeResize returns true.
 	Informers informers.SharedInformerFactory
-	Node      string                // the node's name
-	Root      string                // of the kubelet, on the node's disk
+	Node      string                // name of the node
+	Root      string                // the kubelet's directory on FS
 	FS        nodefs.FS             // the node's disk
-	BootID    string                // differs each time the node boots
+	BootID    string                // changes with each boot of the node
 	Exports   nodefs.FS             // what NFS servers export: PATH of SERVER is the directory /SERVER/PATH
-	Sockets   pluginmanager.Sockets // of the node; drivers announce themselves in plugins_registry below Root
-	// Dial reaches a driver that has announced itself. The connection's calls leave the component.
+	Sockets   pluginmanager.Sockets // of the node; drivers register in plugins_registry below Root
+	// Dial connects to a registered driver. Calls of the connection must be suspension points.
 	Dial func(driver, endpoint string) (grpc.ClientConnInterface, error)
 
-	// SelfAttach lets the kubelet attach and detach volumes, and not the attach/detach controller.
+	// SelfAttach makes the kubelet attach and detach volumes instead of the attach/detach
+	// controller.
 	SelfAttach bool
-	// SELinux says that the node has SELinux: volumes of one pod alone are mounted with the label of its processes, where their
-	// driver can do so, or with SELinuxMount, upstream's feature gate of that name, all volumes.
+	// SELinux enables SELinux mount labels: ReadWriteOncePod volumes are mounted with the label of
+	// the pod's processes if their driver supports it. SELinuxMount, upstream's feature gate of
+	// that name, extends this to all volumes.
 	SELinux, SELinuxMount bool
-	// SyncFrequency is how often volumes are set up again whose CSIDriver says requiresRepublish. 0: each minute.
+	// SyncFrequency is how often volumes are set up again whose CSIDriver has requiresRepublish. 0
+	// means every minute.
 	SyncFrequency time.Duration
 }
 
-// Kubelet is what a node does. Its methods are for the strands of its component.
+// A Kubelet is the kubelet of one node. Its methods must be called from tasks of its process.
 type Kubelet struct {
 	cfg            Config
 	csi            *csi.Plugin
@@ -55,27 +58,28 @@ type Kubelet struct {
 	status         *sim.Queue[string] // one key: the node's name
 	plugins        *pluginmanager.Manager
 	known          map[types.UID]*corev1.Pod // the pods of this node, as last seen
-	begun          bool                      // the volume manager was told of all pods that were seen
+	begun          bool                      // the volume manager has all pods seen at the start
 	start          *sim.Queue[string]        // see syncStart
 	driversAllowed bool                      // the node has its CSINode, and drivers may register
 
-	lifecycles        map[types.UID]lifecycle // what this kubelet has said of containers
+	lifecycles        map[types.UID]lifecycle // lifecycle last reported, by pod
 	waits             *podWaits
-	added             map[types.UID]*corev1.Pod // as the volume manager was told of them last
-	remounts          *sim.Queue[types.UID]     // see again.go
-	remountsScheduled map[types.UID]struct{}    // those that will be looked at again
-	orphans           *sim.Queue[types.UID]     // pods to be looked at again
+	added             map[types.UID]*corev1.Pod // as last passed to the volume manager
+	remounts          *sim.Queue[types.UID]     // see remount.go
+	remountsScheduled map[types.UID]struct{}    // the pods in remounts
+	orphans           *sim.Queue[types.UID]     // pods whose directory could not be removed
 
-	preparations   map[types.UID]*preparation // of containers; see containers.go
+	preparations   map[types.UID]*preparation // see containers.go
 	prepareRetries *sim.Queue[types.UID]
 
 	recorder record.EventRecorder
 	rejected map[types.UID]*rejection
-	limits   *sim.Queue[string]       // drivers to be asked
-	periods  map[string]time.Duration // how often, as known
+	limits   *sim.Queue[string]       // drivers whose limit is refreshed periodically
+	periods  map[string]time.Duration // period of the limit refresh, by driver
 }
 
-// New makes the kubelet of a node, with its workers. The error says that a plugin cannot be had.
+// New returns the kubelet of a node and registers its workers. It fails if a plugin is not
+// available.
 func New(cfg Config) (*Kubelet, error) {
 	k := &Kubelet{
 		cfg: cfg, known: map[types.UID]*corev1.Pod{}, rejected: map[types.UID]*rejection{}, lifecycles: map[types.UID]lifecycle{},
@@ -119,17 +123,20 @@ func New(cfg Config) (*Kubelet, error) {
 	return k, nil
 }
 
-// MountPath is where the volume of a CSI driver is mounted for a pod, if it is. It may be called from anywhere.
+// MountPath returns where the volume of a CSI driver would be mounted for a pod. It is safe for
+// concurrent use.
 func (k *Kubelet) MountPath(volume string, pod types.UID) string { return k.csi.MountPath(volume, pod) }
 
-// DevicePath is the link to the device of a CSI driver's volume that a pod has, if it has. It may be called from anywhere.
+// DevicePath returns the link to the device of a CSI driver's volume for a pod. It is safe for
+// concurrent use.
 func (k *Kubelet) DevicePath(volume string, pod types.UID) string {
 	return filepath.Join(k.csi.PodDeviceMapPath(volume, pod))
 }
 
-// csiConfig is what the CSI plugin is told. Who attaches follows VolumeAttachments.
+// csiConfig returns the configuration of the CSI plugin. A kubelet that attaches volumes itself
+// watches VolumeAttachments.
 //
-// Differs: upstream's kubelet asks for its VolumeAttachment again and again.
+// Differs: upstream's kubelet polls its VolumeAttachment.
 func (k *Kubelet) csiConfig() csi.Config {
 	cfg := csi.Config{
 		Process: k.cfg.Process, Client: k.cfg.Client,

@@ -10,18 +10,19 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// reasonLimit is why a pod is rejected that needs a volume for which its node has no place.
+// reasonLimit is the reason for rejecting a pod whose volume exceeds the node's attach limit.
 //
 // Upstream: pkg/kubelet/volumemanager VolumeAttachmentLimitExceededReason (v1.36).
 const reasonLimit = "VolumeAttachmentLimitExceeded"
 
-// rejection is what is said of a pod that cannot run here.
+// A rejection says why a pod cannot run on this node.
 type rejection struct {
 	message  string
 	reported bool
 }
 
-// watchLimits has drivers asked how many volumes the node can have, as often as their CSIDriver objects say.
+// watchLimits starts the periodic refresh of the drivers' attach limits, with the period of their
+// CSIDriver objects.
 //
 // Upstream: pkg/volume/csi csiNodeUpdater (v1.36).
 func (k *Kubelet) watchLimits() {
@@ -40,7 +41,8 @@ func (k *Kubelet) watchLimits() {
 		}, nil)
 }
 
-// syncLimits asks one driver, and again after its period, which may have changed meanwhile.
+// syncLimits refreshes the limit of one driver and schedules the next refresh. The period may have
+// changed meanwhile.
 func (k *Kubelet) syncLimits(ctx context.Context, driver string) error {
 	period := k.csi.UpdatePeriod(driver)
 	k.periods[driver] = period
@@ -51,7 +53,7 @@ func (k *Kubelet) syncLimits(ctx context.Context, driver string) error {
 	return k.csi.Refresh(ctx, driver)
 }
 
-// reportRejected says, once, that a pod has failed.
+// reportRejected reports, once, that a pod has failed.
 //
 // Upstream: pkg/kubelet rejectPod (v1.36).
 func (k *Kubelet) reportRejected(ctx context.Context, pod *corev1.Pod, r *rejection) error {

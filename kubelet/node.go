@@ -13,19 +13,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// managedAttachAnnotation lets the attach/detach controller attach and detach for the node.
+// managedAttachAnnotation makes the attach/detach controller attach and detach for the node.
 const managedAttachAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
 
-// version is that of Kubernetes whose kubelet this is.
+// version is the Kubernetes version that the kubelet reports.
 const version = "v1.36.3"
 
-// nodeResources is what each node has.
+// nodeResources are the capacity of each node.
 var nodeResources = corev1.ResourceList{
 	corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"),
 	corev1.ResourcePods: resource.MustParse("110"),
 }
 
-// NewNode is the Node object as a kubelet registers it, for which the attach/detach controller attaches volumes.
+// NewNode returns the Node object as a kubelet registers it. The attach/detach controller attaches
+// its volumes.
 func NewNode(name string, at time.Time) *corev1.Node {
 	now := metav1.NewTime(at)
 	return &corev1.Node{
@@ -45,9 +46,10 @@ func NewNode(name string, at time.Time) *corev1.Node {
 	}
 }
 
-// syncNode registers the node where that is not done, and reports the volumes in use where that is needed.
+// syncNode registers the node and reports the volumes in use, each if necessary.
 //
-// Differs: upstream patches the node's status every 10 s; here it is patched when there is something to report.
+// Differs: upstream patches the node's status every 10 s; this kubelet patches it when there is
+// something to report.
 //
 // Upstream: pkg/kubelet registerWithAPIServer, syncNodeStatus (v1.36).
 func (k *Kubelet) syncNode(ctx context.Context, name string) error {
@@ -92,13 +94,13 @@ func (k *Kubelet) registered() bool {
 	return err == nil
 }
 
-// reconcileAttachAnnotation says in a Node that was there before who attaches its volumes.
+// reconcileAttachAnnotation updates managedAttachAnnotation of an existing Node.
 //
 // Upstream: pkg/kubelet reconcileCMADAnnotationWithExistingNode (v1.36).
 func (k *Kubelet) reconcileAttachAnnotation(ctx context.Context) error {
 	node, err := k.cfg.Informers.Core().V1().Nodes().Lister().Get(k.cfg.Node)
 	if err != nil || (node.Annotations[managedAttachAnnotation] == "") == k.cfg.SelfAttach {
-		return nil // one that is gone is registered again
+		return nil // a deleted Node is registered again
 	}
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, managedAttachAnnotation)
 	if k.cfg.SelfAttach {

@@ -16,15 +16,16 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// errStillMounted says that something is mounted below the directory of a pod that the volume manager does not know of.
+// errStillMounted says that something is mounted in the directory of a pod unknown to the volume
+// manager.
 var errStillMounted = errors.New("orphaned pod found, but volumes are not cleaned up")
 
-// housekeepingPeriod is how often a kubelet looks at what it cannot remove.
+// housekeepingPeriod is how often a kubelet retries to remove pod directories.
 //
 // Upstream: pkg/kubelet housekeepingPeriod (v1.36).
 const housekeepingPeriod = 2 * time.Second
 
-// watchOrphans has pods looked at again whose directories cannot be removed.
+// watchOrphans starts the queue of pods whose directories cannot be removed.
 func (k *Kubelet) watchOrphans() {
 	k.orphans = sim.NewQueue[types.UID](k.cfg.Process, sim.QueueConfig{Name: "orphaned pods", Background: true})
 	k.orphans.Work(func(_ context.Context, uid types.UID) error {
@@ -33,16 +34,16 @@ func (k *Kubelet) watchOrphans() {
 	})
 }
 
-// podsDir is where the directories of pods are, each named by the pod's UID.
+// podsDir returns the directory of the pod directories, each named by the pod's UID.
 func (k *Kubelet) podsDir() string { return filepath.Join(k.cfg.Root, "pods") }
 
-// podDirs are the pods that have a directory, sorted.
+// podDirs returns the pods that have a directory, sorted.
 //
 // Upstream: pkg/kubelet listPodsFromDisk (v1.36).
 func (k *Kubelet) podDirs() []types.UID {
 	names, err := k.cfg.FS.ReadDir(k.podsDir())
 	if err != nil {
-		return nil // there is none, or the volume manager, which reads it too, tells
+		return nil // it does not exist, or the volume manager, which reads it too, reports the error
 	}
 	uids := make([]types.UID, len(names))
 	for i, name := range names {
@@ -51,10 +52,10 @@ func (k *Kubelet) podDirs() []types.UID {
 	return uids
 }
 
-// removePodDir removes what is left of the directory of a pod of which nothing is mounted: directories, as long as they are
-// empty. The error says that something is mounted there after all. What else is left is logged.
+// removePodDir removes the empty directories of a pod without mounts. It fails if something is
+// mounted there after all. Other remains are logged.
 //
-// Differs: upstream removes the files of a pod's directory, too, but for those of volumes.
+// Differs: upstream also removes the files of a pod's directory, except those of volumes.
 //
 // Upstream: pkg/kubelet cleanupOrphanedPodDirs, removeOrphanedPodVolumeDirs (v1.36).
 func (k *Kubelet) removePodDir(ctx context.Context, uid types.UID) error {
@@ -74,8 +75,8 @@ func (k *Kubelet) removePodDir(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// mountIn is the first path, from path on and in it, at which something is mounted; "" where there is none. It looks at what is
-// there, which is little of a pod that has ended, and not at what is mounted for all the others.
+// mountIn returns the first path, from path downwards, that is a mount point; "" if there is none.
+// It walks the directory, which is small for an ended pod, instead of the mounts of all pods.
 func (k *Kubelet) mountIn(path string) (string, error) {
 	info, err := k.cfg.FS.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -99,7 +100,7 @@ func (k *Kubelet) mountIn(path string) (string, error) {
 	return "", err
 }
 
-// removeEmpty removes a directory and those in it, from within, as long as they are empty.
+// removeEmpty removes a directory and its subdirectories, bottom-up, as long as they are empty.
 func (k *Kubelet) removeEmpty(dir string) error {
 	names, err := k.cfg.FS.ReadDir(dir)
 	if errors.Is(err, syscall.ENOTDIR) {

@@ -31,7 +31,7 @@ func (k *Kubelet) podGone(pod *corev1.Pod) {
 	k.pods.Add(pod.UID)
 }
 
-// waitFailed is told that a pod waits for its volumes in vain.
+// waitFailed handles the failure of a pod's wait for its volumes.
 //
 // Upstream: pkg/kubelet SyncPod (v1.36).
 func (k *Kubelet) waitFailed(uid types.UID, why error) {
@@ -44,7 +44,7 @@ func (k *Kubelet) waitFailed(uid types.UID, why error) {
 	}
 }
 
-// add tells the volume manager of a pod that is to run, unless it knows of it.
+// add passes a pod that should run to the volume manager, unless it has been passed already.
 func (k *Kubelet) add(pod *corev1.Pod) {
 	if k.added[pod.UID] != pod {
 		k.added[pod.UID] = pod
@@ -52,13 +52,13 @@ func (k *Kubelet) add(pod *corev1.Pod) {
 	}
 }
 
-// shouldRun tells whether the pod's containers are to run, with volumes mounted for them.
+// shouldRun reports whether the pod's containers should run, with volumes mounted for them.
 func shouldRun(pod *corev1.Pod) bool {
 	_, _, scrubs := recycler.PodVolume(pod)
 	return pod.DeletionTimestamp == nil && !finished(pod) && !scrubs
 }
 
-// syncPod brings a pod one step on. What has to be waited for brings it back here.
+// syncPod advances a pod by one step. Whatever it waits for requeues it.
 //
 // Upstream: pkg/kubelet SyncPod, SyncTerminatedPod (v1.36).
 func (k *Kubelet) syncPod(ctx context.Context, uid types.UID) error {
@@ -77,7 +77,7 @@ func (k *Kubelet) syncPod(ctx context.Context, uid types.UID) error {
 	return k.stop(ctx, uid, pod)
 }
 
-// run has a pod's containers run as soon as its volumes are mounted, and what else they need is there.
+// run starts a pod's containers once its volumes are mounted and its containers prepared.
 func (k *Kubelet) run(ctx context.Context, pod *corev1.Pod) error {
 	k.add(pod)
 	l := k.lifecycleOf(pod)
@@ -103,7 +103,7 @@ func (k *Kubelet) run(ctx context.Context, pod *corev1.Pod) error {
 	}
 }
 
-// stop takes away what a pod has whose containers are not to run any more. pod is nil when it is gone.
+// stop cleans up a pod whose containers must not run any more. pod is nil if it has been deleted.
 func (k *Kubelet) stop(ctx context.Context, uid types.UID, pod *corev1.Pod) error {
 	if !k.endPreparation(uid) {
 		return nil
@@ -142,7 +142,7 @@ func (k *Kubelet) stop(ctx context.Context, uid types.UID, pod *corev1.Pod) erro
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	return err // a conflict may be that another pod has the name: then the cache will tell
+	return err // on a conflict another pod has the name: the cache will show it
 }
 
 func finished(pod *corev1.Pod) bool {

@@ -13,18 +13,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// lifecycle is how far a pod's containers have come. They start all at once, when the volumes are mounted, and end at once, without an
-// error, when the pod is deleted.
+// A lifecycle is the state of a pod's containers. They start all at once, when the volumes are
+// mounted, and end at once, without an error, when the pod is deleted.
 type lifecycle int
 
 const (
-	unreported lifecycle = iota // nothing was said of them
+	unreported lifecycle = iota // nothing was reported of them
 	creating                    // they wait for volumes
 	running
 	ended
 )
 
-// reportLifecycle says how far a pod's containers have come.
+// reportLifecycle reports the state of a pod's containers.
 func (k *Kubelet) reportLifecycle(ctx context.Context, pod *corev1.Pod, l lifecycle) error {
 	if err := k.reportPod(ctx, pod, k.statusOf(pod, l)); err != nil {
 		return err
@@ -33,8 +33,9 @@ func (k *Kubelet) reportLifecycle(ctx context.Context, pod *corev1.Pod, l lifecy
 	return nil
 }
 
-// lifecycleOf is what was last said of a pod's containers, by this kubelet or by the one before it. Of those that ran before the
-// machine was booted nobody knows any more, and those that wait again, since then, do not run.
+// lifecycleOf returns the state of a pod's containers as last reported, by this kubelet or an
+// earlier one. Containers that ran before the last boot are unreported again, and those that wait
+// again since then do not run.
 func (k *Kubelet) lifecycleOf(pod *corev1.Pod) lifecycle {
 	switch l, known := k.lifecycles[pod.UID]; {
 	case known:
@@ -48,14 +49,14 @@ func (k *Kubelet) lifecycleOf(pod *corev1.Pod) lifecycle {
 	}
 }
 
-// stoppedByBoot tells whether the pod's containers ran before the machine was booted.
+// stoppedByBoot reports whether the pod's containers ran before the last boot.
 func (k *Kubelet) stoppedByBoot(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return k.containerStopped(&s)
 	})
 }
 
-// waitsAgain tells whether a container waits of a pod that has run.
+// waitsAgain reports whether a container of a pod that has run waits.
 func waitsAgain(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Waiting != nil })
 }
@@ -64,10 +65,10 @@ func (k *Kubelet) containerStopped(s *corev1.ContainerStatus) bool {
 	return s.State.Running != nil && s.ContainerID != "" && !strings.HasPrefix(s.ContainerID, k.containerPrefix())
 }
 
-// containerPrefix begins the IDs of all containers since the machine was booted.
+// containerPrefix returns the prefix of the container IDs since the last boot.
 func (k *Kubelet) containerPrefix() string { return "volsim://" + k.cfg.BootID + "/" }
 
-// statusOf is the status of a pod whose containers have come so far.
+// statusOf returns the status of a pod with containers in a state.
 //
 // Upstream: pkg/kubelet generateAPIPodStatus, getPhase, pkg/kubelet/status TerminatePod (v1.36).
 func (k *Kubelet) statusOf(pod *corev1.Pod, l lifecycle) corev1.PodStatus {
@@ -89,7 +90,8 @@ func (k *Kubelet) statusOf(pod *corev1.Pod, l lifecycle) corev1.PodStatus {
 	return s
 }
 
-// phaseOf is the phase of a pod whose containers have come so far. Containers that ended well have run until now.
+// phaseOf returns the phase of a pod with containers in a state. Containers succeed only if they
+// have run until now.
 func (k *Kubelet) phaseOf(pod *corev1.Pod, l lifecycle) corev1.PodPhase {
 	switch {
 	case l == ended && k.lifecycleOf(pod) == running:
@@ -103,7 +105,7 @@ func (k *Kubelet) phaseOf(pod *corev1.Pod, l lifecycle) corev1.PodPhase {
 	}
 }
 
-// waitingReason is what containers wait for that were not created yet.
+// waitingReason returns what containers wait for that were not created yet.
 func waitingReason(pod *corev1.Pod) string {
 	if len(pod.Spec.InitContainers) > 0 {
 		return "PodInitializing"
@@ -146,7 +148,7 @@ func (k *Kubelet) containerStatus(pod *corev1.Pod, c *corev1.Container, l lifecy
 	return s
 }
 
-// What is said of containers of which nobody knows any more.
+// Reason and exit code of containers whose result is unknown.
 //
 // Upstream: pkg/kubelet/container ContainerReasonStatusUnknown (v1.36).
 const (
@@ -162,7 +164,8 @@ func containerNamed(all []corev1.ContainerStatus, name string) corev1.ContainerS
 	return all[i]
 }
 
-// initStatus is the status of a container that runs before the others, or, if it is always started again, beside them.
+// initStatus returns the status of an init container or, if it is always restarted, of a sidecar
+// container.
 func initStatus(pod *corev1.Pod, c *corev1.Container, l lifecycle, now metav1.Time) corev1.ContainerStatus {
 	s := corev1.ContainerStatus{Name: c.Name, Image: c.Image}
 	began := l >= running
@@ -182,7 +185,7 @@ func initStatus(pod *corev1.Pod, c *corev1.Container, l lifecycle, now metav1.Ti
 	return s
 }
 
-// conditionsOf are the conditions that a kubelet sets. When one last changed is known from the pod.
+// conditionsOf returns the conditions that a kubelet sets. Transition times are kept from the pod.
 //
 // Upstream: pkg/kubelet/status GeneratePodReadyCondition and its like (v1.36).
 func conditionsOf(pod *corev1.Pod, s *corev1.PodStatus, l lifecycle, now metav1.Time) []corev1.PodCondition {
@@ -221,7 +224,8 @@ func conditionsOf(pod *corev1.Pod, s *corev1.PodStatus, l lifecycle, now metav1.
 	return all
 }
 
-// cannotCreate tells whether it is for its own sake that a container was not created: the pod's volumes are there.
+// cannotCreate reports whether a container could not be created although the pod's volumes are
+// mounted.
 func cannotCreate(s *corev1.PodStatus) bool {
 	return slices.ContainsFunc(slices.Concat(s.InitContainerStatuses, s.ContainerStatuses), func(c corev1.ContainerStatus) bool {
 		return c.State.Waiting != nil && c.State.Waiting.Reason == reasonConfigError
@@ -243,7 +247,7 @@ func namesOf(containers []corev1.Container) []string {
 	return names
 }
 
-// podPatch is a patch of the status of a pod, and of no other that has its name.
+// A podPatch is a patch of the status of a pod. Its UID protects another pod of the same name.
 type podPatch struct {
 	Metadata struct {
 		UID types.UID `json:"uid"`
@@ -251,7 +255,8 @@ type podPatch struct {
 	Status statusPatch `json:"status"`
 }
 
-// statusPatch is a status as a patch: conditions lose the words that they do not have any more.
+// A statusPatch is a pod status as a patch. It clears reasons and messages that conditions no
+// longer have.
 type statusPatch struct {
 	corev1.PodStatus
 	Conditions []conditionPatch `json:"conditions,omitempty"`
@@ -263,7 +268,7 @@ type conditionPatch struct {
 	Message *string `json:"message"`
 }
 
-// reportPod writes a pod's status, unless the pod is gone.
+// reportPod writes a pod's status, unless the pod has been deleted.
 func (k *Kubelet) reportPod(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) error {
 	p := podPatch{Status: statusPatch{PodStatus: status, Conditions: make([]conditionPatch, len(status.Conditions))}}
 	p.Metadata.UID = pod.UID
@@ -284,7 +289,7 @@ func (k *Kubelet) reportPod(ctx context.Context, pod *corev1.Pod, status corev1.
 	_, err = k.cfg.Client.CoreV1().Pods(pod.Namespace).
 		Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if apierrors.IsNotFound(err) {
-		return nil // that pod is gone
+		return nil // the pod has been deleted
 	}
-	return err // a conflict may be that another pod has the name: then the cache will tell
+	return err // on a conflict another pod has the name: the cache will show it
 }

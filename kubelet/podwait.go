@@ -10,26 +10,28 @@ import (
 
 // creatingAfter is how long a pod waits for its volumes before its status says so.
 //
-// Differs: upstream says so at once, of each pod. Here a pod whose volumes come at once is spared a write.
+// Differs: upstream reports this at once for each pod. Here, a pod whose volumes are mounted
+// quickly saves a write.
 const creatingAfter = time.Second
 
-// podWaits are the pods that wait for their volumes, each until it has waited for long. While nobody waits no clock is looked at.
+// podWaits are the deadlines of the pods that wait for their volumes. Without a waiting pod it sets
+// no timer.
 type podWaits struct {
 	timer     *sim.Timer
 	now       func() time.Time
 	until     map[types.UID]time.Time
-	order     []types.UID // of beginning; some have ended
+	order     []types.UID // in the order of begin; some have ended
 	onExpired func(types.UID)
 }
 
-// newPodWaits makes the patience of a kubelet; over is called when a pod has waited for long.
+// newPodWaits returns an empty podWaits; onExpired is called when a pod's deadline passes.
 func newPodWaits(c *sim.Process, over func(types.UID)) *podWaits {
 	p := &podWaits{now: c.Now, until: map[types.UID]time.Time{}, onExpired: over}
 	p.timer = c.NewBackgroundTimer("waiting pods", p.fire)
 	return p
 }
 
-// begin has a pod wait, if it does not wait already.
+// begin starts the wait of a pod, unless it waits already.
 func (p *podWaits) begin(uid types.UID) {
 	if _, waits := p.until[uid]; waits {
 		return
@@ -47,13 +49,13 @@ func (p *podWaits) end(uid types.UID) {
 	}
 }
 
-// expired tells whether a pod has waited for long.
+// expired reports whether a pod's deadline has passed.
 func (p *podWaits) expired(uid types.UID) bool {
 	until, waits := p.until[uid]
 	return waits && !p.now().Before(until)
 }
 
-// fire tells of those that have waited for long.
+// fire calls onExpired for the pods whose deadline has passed.
 func (p *podWaits) fire() {
 	for len(p.order) > 0 && !p.now().Before(p.until[p.order[0]]) {
 		if uid := p.order[0]; p.expired(uid) {
@@ -64,7 +66,7 @@ func (p *podWaits) fire() {
 	p.resetTimer()
 }
 
-// resetTimer sets the clock for who waits longest.
+// resetTimer sets the timer to the earliest deadline.
 func (p *podWaits) resetTimer() {
 	for len(p.order) > 0 && p.until[p.order[0]].IsZero() {
 		p.order = p.order[1:]

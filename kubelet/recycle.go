@@ -17,13 +17,15 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// recycle runs a recycler pod: what is in its volume is removed, and the pod has ended. Its mounts are not made.
+// recycle runs a recycler pod: it removes the content of the pod's volume and reports the pod as
+// ended. The pod's mounts are not created.
 //
-// Before, the API server is asked for the pod: a kubelet whose last report was lost, or that has started again from an old
-// list, does not know that the pod has ended, and somebody else may use the volume by then. A kubelet of upstream knows it
-// from its containers.
+// First it reads the pod from the API server. A kubelet whose last report was lost, or that
+// restarted from an old list, does not know that the pod has ended; the volume may have a new user
+// by then. Upstream's kubelet knows it from its containers.
 //
-// Upstream: pkg/kubelet SyncPod, pkg/kubelet/active_deadline.go (v1.36), and the container's command.
+// Upstream: pkg/kubelet SyncPod, pkg/kubelet/active_deadline.go (v1.36), and the container's
+// command.
 func (k *Kubelet) recycle(ctx context.Context, pod *corev1.Pod, volume string, source corev1.VolumeSource) error {
 	live, err := k.cfg.Client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 	switch {
@@ -32,7 +34,7 @@ func (k *Kubelet) recycle(ctx context.Context, pod *corev1.Pod, volume string, s
 	case err != nil:
 		return err
 	case live.UID != pod.UID, live.DeletionTimestamp != nil, finished(live):
-		return nil // the cache will tell
+		return nil // the cache will show it
 	}
 	plugin, fs, dir, err := k.recycleTarget(source)
 	if err != nil {
@@ -46,7 +48,7 @@ func (k *Kubelet) recycle(ctx context.Context, pod *corev1.Pod, volume string, s
 	return k.reportPod(ctx, pod, terminatedStatus(pod, began, k.cfg.Process.Now(), out.Err))
 }
 
-// recycleTarget is where a volume is that a pod recycles, and which plugin's it is.
+// recycleTarget returns the plugin of the volume that a pod recycles, and where it is.
 func (k *Kubelet) recycleTarget(source corev1.VolumeSource) (plugin string, fs nodefs.FS, dir string, err error) {
 	switch {
 	case source.HostPath != nil:
@@ -65,7 +67,8 @@ func sourcePath(source corev1.VolumeSource) string {
 	return source.NFS.Server + ":" + source.NFS.Path
 }
 
-// clearDir removes all that is in a directory. One that is not there is made, as container runtimes do.
+// clearDir removes the content of a directory. It creates a missing directory, as container
+// runtimes do.
 func clearDir(fs nodefs.FS, dir string) error {
 	if err := fs.MkdirAll(dir); err != nil {
 		return err
@@ -73,7 +76,8 @@ func clearDir(fs nodefs.FS, dir string) error {
 	return recycler.Scrub(fs, dir)
 }
 
-// terminatedStatus is the status of a pod whose only container has ended, with an error or without, and maybe too late.
+// terminatedStatus returns the status of a pod whose only container ended with err, possibly after
+// its deadline.
 func terminatedStatus(pod *corev1.Pod, began, ended time.Time, err error) corev1.PodStatus {
 	start, end := metav1.NewTime(began), metav1.NewTime(ended)
 	status := corev1.PodStatus{Phase: corev1.PodSucceeded, StartTime: &start}

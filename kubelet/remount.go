@@ -10,21 +10,22 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// syncFrequency is how often a pod is looked at again that has volumes which are set up again and again.
+// syncFrequency is how often a pod is synced whose volumes need periodic remounts.
 //
 // Upstream: pkg/kubelet/apis/config SyncFrequency (v1.36).
 const syncFrequency = time.Minute
 
-// watchRemounts has pods looked at again that have volumes which are set up again and again.
+// watchRemounts starts the queue of pods whose volumes need periodic remounts.
 //
-// Differs: upstream looks at all pods, and at each after up to half as long again; here at those only, on time.
+// Differs: upstream syncs all pods, each with up to 50% jitter; this kubelet syncs only these pods,
+// without jitter.
 func (k *Kubelet) watchRemounts() {
 	k.cfg.SyncFrequency = cmp.Or(k.cfg.SyncFrequency, syncFrequency)
 	k.remounts = sim.NewQueue[types.UID](k.cfg.Process, sim.QueueConfig{Name: "pods again", Background: true})
 	k.remounts.Work(k.syncRemount)
 }
 
-// scheduleRemount has a pod looked at again after a while, if it has volumes that are to be set up again.
+// scheduleRemount schedules a sync of a pod if its volumes need periodic remounts.
 func (k *Kubelet) scheduleRemount(uid types.UID) {
 	if _, waits := k.remountsScheduled[uid]; !waits && k.volumes.RequiresRemount(uid) {
 		k.remountsScheduled[uid] = struct{}{}
@@ -32,7 +33,7 @@ func (k *Kubelet) scheduleRemount(uid types.UID) {
 	}
 }
 
-// syncRemount has the volumes of a pod set up again, and again after a while.
+// syncRemount sets the volumes of a pod up again, and schedules the next time.
 //
 // Upstream: pkg/kubelet/pod_workers.go completeWork (v1.36).
 func (k *Kubelet) syncRemount(_ context.Context, uid types.UID) error {

@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// errOldList says that a pod of the node was not seen yet, though the API server has it.
+// errOldList says that the API server has a pod of the node that the cache has not seen yet.
 var errOldList = errors.New("the list of pods is old")
 
-// begin is done first, when the pods of the node are known: all workers wait for the caches.
+// begin runs first, with the pods of the node: all workers wait for the caches.
 func (k *Kubelet) begin() {
 	if k.begun {
 		return
@@ -36,15 +36,17 @@ func (k *Kubelet) begin() {
 	}
 }
 
-// unseenPods are the pods of which there are volumes on the disk, and which were not seen.
+// unseenPods returns the pods that have volumes on the disk and are not in the cache.
 func (k *Kubelet) unseenPods() []types.UID {
 	return slices.DeleteFunc(k.volumes.ReconstructedPods(), func(uid types.UID) bool { return k.known[uid] != nil })
 }
 
-// syncStart lets the volume manager take away what pods that are gone have left. The list with which a kubelet begins may be
-// old: before the volumes of a pod are taken away that is not in it, the API server is asked, and the cache waited for.
+// syncStart lets the volume manager clean up the volumes of deleted pods. The first list may be
+// old. Before it cleans up a pod that is not in the list, it asks the API server and waits for the
+// cache.
 //
-// Differs: upstream believes a list that may be old, and ends the containers of a pod that is not in it.
+// Differs: upstream relies on a list that may be old, and ends the containers of a pod that is not
+// in it.
 func (k *Kubelet) syncStart(ctx context.Context, _ string) error {
 	strangers := k.unseenPods()
 	if len(strangers) > 0 {
@@ -60,7 +62,7 @@ func (k *Kubelet) syncStart(ctx context.Context, _ string) error {
 			}
 		}
 	}
-	for _, uid := range k.volumes.ReconstructedPods() { // some were seen since this kubelet began, or meanwhile, and nobody looked at them yet
+	for _, uid := range k.volumes.ReconstructedPods() { // some may have been seen meanwhile and are not added yet
 		if pod := k.known[uid]; pod != nil && shouldRun(pod) {
 			k.add(pod)
 		}

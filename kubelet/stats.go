@@ -18,16 +18,18 @@ import (
 	"github.com/volsim/volsim/volumemanager"
 )
 
-// reasonAbnormal is the reason of the event for a volume of which its driver says that something is wrong.
+// reasonAbnormal is the reason of the event for a volume in an abnormal condition.
 //
 // Upstream: pkg/kubelet/server/stats calcAndStoreStats (v1.36).
 const reasonAbnormal = "VolumeConditionAbnormal"
 
-// Summary is how full the volumes of the node's pods are, by namespace and name. It leaves the component for each volume: a
-// volume that cannot be measured is left out. It is for the kubelet's strands.
+// Summary returns the usage of the volumes of the node's pods, by namespace and name. A volume
+// without statistics is left out. Each measurement is a suspension point. It must be called from a
+// task of the kubelet's process.
 //
-// Differs: upstream measures each pod's volumes once a minute or so and tells what it found last; here they are measured when
-// somebody asks. Numbers that the plugin does not know are left out, and not 0. Of the node and of containers nothing is told.
+// Differs: upstream measures each pod's volumes about once a minute and returns the last result;
+// this kubelet measures on request. Values unknown to the plugin are left out instead of 0. It has
+// no statistics of the node and of containers.
 //
 // Upstream: pkg/kubelet/server/stats volumeStatCalculator (v1.36).
 func (k *Kubelet) Summary(ctx context.Context) *stats.Summary {
@@ -79,7 +81,7 @@ func (k *Kubelet) volumeStats(ctx context.Context, pod *corev1.Pod, volume volum
 	return measured, true
 }
 
-// optional is a number, or nil where it is not known.
+// optional returns a pointer to n, or nil if n is negative, which means unknown.
 func optional(n int64) *uint64 {
 	if n < 0 {
 		return nil
@@ -88,7 +90,7 @@ func optional(n int64) *uint64 {
 	return &u
 }
 
-// claimOf is the claim behind a volume of a pod; nil: it has none.
+// claimOf returns the claim behind a volume of a pod, or nil.
 func claimOf(pod *corev1.Pod, volume string) *stats.PVCReference {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]

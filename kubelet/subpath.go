@@ -16,7 +16,7 @@ import (
 	"github.com/volsim/volsim/volumemanager"
 )
 
-// usesSubPaths tells whether a container of a pod is to have part of a volume.
+// usesSubPaths reports whether a container of a pod mounts a subPath of a volume.
 func usesSubPaths(pod *corev1.Pod) bool {
 	uses := func(c corev1.Container) bool {
 		return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.SubPath != "" || m.SubPathExpr != "" })
@@ -24,7 +24,8 @@ func usesSubPaths(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.InitContainers, uses) || slices.ContainsFunc(pod.Spec.Containers, uses)
 }
 
-// subPathOf is the part of a volume that a container mounts; "" for all of it. The error says what is wrong with it.
+// subPathOf returns the subPath that a container mounts; "" for the whole volume. It fails if the
+// subPath is invalid.
 //
 // Upstream: pkg/kubelet makeMounts (v1.36).
 func subPathOf(pod *corev1.Pod, c *corev1.Container, mount *corev1.VolumeMount) (string, error) {
@@ -44,11 +45,12 @@ func subPathOf(pod *corev1.Pod, c *corev1.Container, mount *corev1.VolumeMount) 
 	return part, nil
 }
 
-// errBacksteps is upstream's.
+// errBacksteps has upstream's text.
 var errBacksteps = errors.New("must not contain '..'")
 
-// bindSubPaths makes the parts of volumes be there that a container mounts, one after the other. It leaves the component; the
-// pod's volumes must stay mounted meanwhile. It ends early when over says so.
+// bindSubPaths binds the subPaths that a container mounts, one after the other. Each is a
+// suspension point; the pod's volumes must stay mounted meanwhile. It ends early when over returns
+// true.
 //
 // Upstream: pkg/kubelet makeMounts (v1.36).
 func (k *Kubelet) bindSubPaths(ctx context.Context, pod *corev1.Pod, c *corev1.Container, over func() bool) error {
@@ -79,8 +81,8 @@ func (k *Kubelet) bindSubPaths(ctx context.Context, pod *corev1.Pod, c *corev1.C
 	return nil
 }
 
-// bindSubPath makes a part of a volume, which has a name in the pod, be there for a container: the directory, too, if there is
-// nothing of that name. The error tells nothing of the node's disk: the log does.
+// bindSubPath binds a subPath of a volume, named as in the pod, for a container. It creates a
+// missing directory. Details of the node's disk are logged, and not part of the error.
 func (k *Kubelet) bindSubPath(ctx context.Context, name string, part subpath.Subpath) error {
 	disk := subpath.Binder{Process: k.cfg.Process, FS: k.cfg.FS}
 	log := logr.FromContextOrDiscard(ctx).WithValues("containerName", part.Container, "volumeMountName", name)

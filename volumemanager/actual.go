@@ -9,7 +9,7 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// mountState says whether something is mounted.
+// A mountState says whether something is mounted.
 //
 // Upstream: pkg/volume/util/operationexecutor DeviceMountState, VolumeMountState.
 type mountState int
@@ -17,52 +17,52 @@ type mountState int
 const (
 	notMounted mountState = iota
 	mounted
-	mountUncertain // it may be mounted, or an operation that will mount it is under way
+	mountUncertain // it may be mounted, or an operation that will mount it is running
 )
 
-// actualState is what is attached to this node and mounted on it, or may be.
+// An actualState is what is attached to this node and mounted on it, or may be.
 //
 // Upstream: pkg/kubelet/volumemanager/cache ActualStateOfWorld.
 type actualState struct {
 	volumes    map[corev1.UniqueVolumeName]*actualVolume
-	podVolumes map[types.UID][]*actualVolume // that each pod has, or may have, in no order; never empty
+	podVolumes map[types.UID][]*actualVolume // of each pod, including uncertain ones, in no order; never empty
 }
 
-// actualVolume is a volume that is attached to this node.
+// An actualVolume is a volume that is attached to this node.
 type actualVolume struct {
 	name       corev1.UniqueVolumeName
 	caps       plugins.Capabilities
-	spec       *plugins.Spec // as it was last mounted, or found on the disk
-	attachable bool          // of one that was found on the disk: it may be
+	spec       *plugins.Spec // as last mounted, or found on the disk
+	attachable bool          // of a volume found on the disk: possibly
 	block      bool          // it is used as a device
-	devicePath string        // as the attach/detach controller reported it
+	devicePath string        // as reported by the attach/detach controller
 	device     mountState
-	mountPath  string // where the device is mounted, or prepared, or may be
-	label      string // with which SELinux label it is mounted, if it is
+	mountPath  string // where the device is mounted, mapped, or may be
+	label      string // SELinux label it is mounted with, if any
 
-	nodeSize            nodeSize // how large it is here, and what became of making it larger
-	attaching           bool     // the kubelet attaches it, or detaches it, or has tried to: it may be attached, or not
-	reconstructed       bool     // found on the disk, and not known yet to be attached
+	nodeSize            nodeSize // its size here, and the result of expanding it
+	attaching           bool     // an attach or detach by the kubelet was started and has not succeeded: it may be attached or not
+	reconstructed       bool     // found on the disk, and not yet known to be attached
 	deviceReconstructed bool     // found on the disk, and not mounted for the node since
 	pods                map[types.UID]*actualMount
-	lastPod             types.UID // the pod it was last being mounted for; one that fails must not keep the others waiting
+	lastPod             types.UID // the pod of the last mount attempt; a failing pod must not block the others
 }
 
-// actualMount is a volume mounted for a pod.
+// An actualMount is a volume mounted for a pod.
 type actualMount struct {
 	specName  string
-	outerName string     // in the pod; "" where that is not known
+	outerName string     // name in the pod; "" if unknown
 	state     mountState // never notMounted
 
 	reconstructed bool // found on the disk, and not set up since
-	remount       bool // it is to be set up again
+	remount       bool // it must be set up again
 }
 
 func newActualState() actualState {
 	return actualState{volumes: map[corev1.UniqueVolumeName]*actualVolume{}, podVolumes: map[types.UID][]*actualVolume{}}
 }
 
-// add notes that a volume is attached, or, of one that was found on the disk, that it still is.
+// add marks a volume as attached, also one that was found on the disk.
 func (a *actualState) add(v *desiredVolume, devicePath string) *actualVolume {
 	volume, ok := a.volumes[v.name]
 	if !ok {
@@ -75,7 +75,7 @@ func (a *actualState) add(v *desiredVolume, devicePath string) *actualVolume {
 	return volume
 }
 
-// anyReconstructed tells whether there is a volume of which it is not known whether it is attached.
+// anyReconstructed reports whether there is a volume that is not yet known to be attached.
 func (a *actualState) anyReconstructed() bool {
 	for _, v := range a.volumes {
 		if v.reconstructed {
@@ -94,7 +94,7 @@ func (a *actualState) mounted(name corev1.UniqueVolumeName, pod types.UID) bool 
 	return ok && m.state == mounted
 }
 
-// setMount notes the state of a pod's mount; notMounted removes it, and mounted ends what was special about it.
+// setMount sets the state of a pod's mount. notMounted removes it; mounted clears reconstructed.
 func (a *actualState) setMount(v *actualVolume, want desiredMount, state mountState) {
 	pod := want.pod.UID
 	if state == notMounted {
@@ -113,7 +113,7 @@ func (a *actualState) setMount(v *actualVolume, want desiredMount, state mountSt
 	}
 }
 
-// removeMount notes that a pod has nothing of a volume mounted.
+// removeMount records that a pod has nothing of a volume mounted.
 func (a *actualState) removeMount(v *actualVolume, pod types.UID) {
 	if _, known := v.pods[pod]; !known {
 		return
@@ -132,9 +132,9 @@ func (v *actualVolume) mountState(pod types.UID) mountState {
 	return notMounted
 }
 
-// stateAfter is the state that a mount in a state is in when an operation on it has ended in err: an uncertain error leaves
-// it uncertain, a transient one as it was, a final one means it is not mounted. One that was found on the disk may be in
-// use, whatever the error.
+// stateAfter returns the state of a mount after an operation on it ended in err. An uncertain error
+// makes it uncertain, a transient one leaves it as it was, and after a final one it is not mounted.
+// A mount found on the disk may be in use, whatever the error.
 //
 // Upstream: pkg/volume/util/operationexecutor markDeviceErrorState, markVolumeErrorState (v1.36).
 func stateAfter(before mountState, reconstructed bool, err error) mountState {

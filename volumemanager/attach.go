@@ -11,12 +11,13 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// Where the kubelet attaches and detaches by itself, nobody else says what is attached to its node: node.status.volumesAttached
-// is the attach/detach controller's. What may be attached is remembered from before it is attached until it is detached.
+// A kubelet that attaches and detaches itself cannot read from the API what is attached to its
+// node: node.status.volumesAttached belongs to the attach/detach controller. It remembers a volume
+// from before it is attached until it is detached.
 //
-// Differs: upstream's kubelet forgets a volume of which attaching has failed, whatever became of it.
+// Differs: upstream's kubelet forgets a volume whose attach failed, whatever the result.
 
-// The reasons of the events about attaching.
+// Reasons of the events about attaching.
 //
 // Upstream: pkg/kubelet/events.
 const (
@@ -24,7 +25,7 @@ const (
 	reasonFailedAttach = "FailedAttachVolume"
 )
 
-// attachOperation attaches a volume to this node, where the kubelet does so itself.
+// attachOperation returns the operation that attaches a volume to this node.
 //
 // Upstream: pkg/volume/util/operationexecutor GenerateAttachVolumeFunc (v1.36).
 func (m *Manager) attachOperation(name corev1.UniqueVolumeName) executor.Operation {
@@ -61,7 +62,7 @@ func (m *Manager) attach(ctx context.Context, name corev1.UniqueVolumeName, want
 	return nil
 }
 
-// attachEnded tells the pod that attaching its volume failed.
+// attachEnded reports a failed attach to the pod.
 func (m *Manager) attachEnded(want desiredMount, err error) {
 	if err != nil {
 		m.cfg.Recorder.Event(want.pod, corev1.EventTypeWarning, reasonFailedAttach,
@@ -69,7 +70,7 @@ func (m *Manager) attachEnded(want desiredMount, err error) {
 	}
 }
 
-// detachOperation detaches a volume from this node, where the kubelet does so itself.
+// detachOperation returns the operation that detaches a volume from this node.
 //
 // Upstream: pkg/volume/util/operationexecutor GenerateDetachVolumeFunc (v1.36).
 func (m *Manager) detachOperation(name corev1.UniqueVolumeName) executor.Operation {

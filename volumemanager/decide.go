@@ -9,26 +9,26 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// verdict is what is to be done next about a volume.
+// A verdict is the next action for a volume.
 type verdict int
 
 const (
 	nothing       verdict = iota // desired is actual
-	hold                         // until it is known what the pods of this node need
+	hold                         // until the needs of all pods of this node are known
 	unmount                      // from a pod that does not want it
 	awaitReport                  // in volumesInUse, which the kubelet will patch
 	awaitAttached                // in volumesAttached, as the attach/detach controller reports it
-	attach                       // to this node: the kubelet does so itself
-	markAttached                 // it is attached: note it
+	attach                       // to this node, by the kubelet itself
+	markAttached                 // record that it is attached
 	mount                        // for a pod, or map it
-	remount                      // set it up again, for a pod that has it
-	expand                       // grow it, where a pod has it
-	unmountDevice                // nobody uses it
-	detach                       // from this node: the kubelet does so itself
+	remount                      // set it up again for a pod that has it mounted
+	expand                       // expand it where a pod has it mounted
+	unmountDevice                // no pod uses it
+	detach                       // from this node, by the kubelet itself
 	forget                       // nothing of it is here: it may be detached
 )
 
-// String names the verdict.
+// String returns the verdict in words.
 func (v verdict) String() string {
 	return [...]string{
 		"nothing", "hold", "unmount", "await report in volumesInUse", "await volumesAttached", "attach", "note attached", "mount",
@@ -36,22 +36,22 @@ func (v verdict) String() string {
 	}[v]
 }
 
-// step is a verdict and, for unmount, mount, remount and expand, the pod.
+// A step is a verdict and, for unmount, mount, remount and expand, the pod.
 type step struct {
 	verdict verdict
 	pod     types.UID
 }
 
-// situation is what else than the two states decides about a volume.
+// A situation is what a decision about a volume depends on besides the two states.
 type situation struct {
 	attached   bool                 // the Node lists the volume as attached, and is current
-	ready      bool                 // what was here before the kubelet began may be taken away; see ready.go
+	ready      bool                 // what an earlier kubelet left may be cleaned up; see ready.go
 	byKubelet  bool                 // the kubelet attaches and detaches, not the controller
-	incomplete func(types.UID) bool // of this pod it is not known yet what it needs
+	incomplete func(types.UID) bool // reports whether the needs of a pod are not yet known
 }
 
-// decide tells what is to be done about a volume: every unmount that is due, and then at most one other thing. wanted
-// and actual may be nil.
+// decide returns what to do about a volume: every unmount that is due, and at most one other
+// action. wanted and actual may be nil.
 //
 // Upstream: pkg/kubelet/volumemanager/reconciler reconcile, for one volume (v1.36).
 func decide(wanted *desiredVolume, actual *actualVolume, is situation) []step {
@@ -108,7 +108,7 @@ func decideWanted(wanted *desiredVolume, actual *actualVolume, is situation) ste
 	return step{verdict: nothing}
 }
 
-// podsAfter are the pods that want the volume, in the order in which it is their turn after that of a given one.
+// podsAfter returns the pods that want the volume, sorted, rotated to begin after a given one.
 func (v *desiredVolume) podsAfter(turn types.UID) []types.UID {
 	if len(v.pods) == 1 {
 		return []types.UID{v.firstPod()}
@@ -121,7 +121,7 @@ func (v *desiredVolume) podsAfter(turn types.UID) []types.UID {
 	return slices.Concat(pods[at:], pods[:at])
 }
 
-// firstPod is the first pod that wants the volume, in the order of their UIDs; there is one.
+// firstPod returns the first pod that wants the volume, by UID. There must be one.
 func (v *desiredVolume) firstPod() types.UID {
 	var first types.UID
 	for pod := range v.pods {
@@ -137,7 +137,7 @@ func (v *desiredVolume) wantedBy(pod types.UID) bool {
 	return ok
 }
 
-// situationOf is how things are with a volume, now.
+// situationOf returns the current situation of a volume.
 func (m *Manager) situationOf(name corev1.UniqueVolumeName) situation {
 	return situation{
 		attached: m.attached(name), ready: m.ready, byKubelet: m.cfg.SelfAttach, incomplete: m.desired.isIncomplete,

@@ -15,34 +15,34 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// desiredState is what the pods of this node need.
+// A desiredState is what the pods of this node need.
 //
 // Upstream: pkg/kubelet/volumemanager/cache DesiredStateOfWorld.
 type desiredState struct {
 	pods    map[types.UID]*desiredPod
 	volumes map[corev1.UniqueVolumeName]*desiredVolume
 
-	claimants map[types.NamespacedName][]types.UID // the pods that have a volume of a claim; one may be there twice
+	claimants map[types.NamespacedName][]types.UID // the pods that have a volume of a claim; a pod may occur twice
 
-	unpopulated int // pods of which nobody has tried yet to find out what they need
+	unpopulated int // number of pods that were not populated yet
 }
 
-// desiredPod is a pod whose containers are to run here.
+// A desiredPod is a pod whose containers should run here.
 type desiredPod struct {
 	pod        *corev1.Pod
-	wanted     sets.Set[string]                   // the volumes, by their name in the pod, that containers use
-	mounts     sets.Set[string]                   // those of them that containers mount
-	devices    sets.Set[string]                   // those of them that containers use as devices
-	volumes    map[string]corev1.UniqueVolumeName // those of them that were found, by their name in the pod
-	stale      sets.Set[string]                   // those of them that may have changed since
-	errors     map[string]string                  // why some could not be processed
-	populated  bool                               // somebody has tried to find out what they are
-	waitReport waitReport                         // what was told of errors; see wait.go
+	wanted     sets.Set[string]                   // names, in the pod, of the volumes that containers use
+	mounts     sets.Set[string]                   // the wanted ones that containers mount
+	devices    sets.Set[string]                   // the wanted ones that containers use as devices
+	volumes    map[string]corev1.UniqueVolumeName // the wanted ones that were resolved, by name in the pod
+	stale      sets.Set[string]                   // the resolved ones that may have changed since
+	errors     map[string]string                  // why volumes could not be processed, by name
+	populated  bool                               // its volumes were resolved, or failed to be, at least once
+	waitReport waitReport                         // what was reported of errors; see wait.go
 
-	waitingSince time.Time // since when for a volume that may not find a place; it is looked at when that is long. Zero: for none
+	waitingSince time.Time // start of the wait for a volume of a driver with a limit; zero: none
 }
 
-// desiredVolume is a volume some pods of this node need.
+// A desiredVolume is a volume that some pods of this node need.
 type desiredVolume struct {
 	name            corev1.UniqueVolumeName
 	caps            plugins.Capabilities
@@ -51,13 +51,13 @@ type desiredVolume struct {
 	block           bool // it is used as a device
 	labelled        selinuxLabels
 	pods            map[types.UID]desiredMount
-	size            resource.Quantity // that its claims are to have; zero: none that may grow is known
-	claimSize       resource.Quantity // that the claim said it has
-	claimSeen       int64             // the claim's resourceVersion when it said so
-	reported        bool              // in node.status.volumesInUse, as the API server has it; the Node known is not older
+	size            resource.Quantity // desired size of its claims; zero: no expandable one is known
+	claimSize       resource.Quantity // size in the claim's status
+	claimSeen       int64             // resourceVersion of the claim that had claimSize
+	reported        bool              // in node.status.volumesInUse, as the API server has it; the known Node is not older
 }
 
-// desiredMount is a volume as one pod wants it.
+// A desiredMount is a volume as one pod wants it.
 type desiredMount struct {
 	pod       *corev1.Pod
 	spec      *plugins.Spec
@@ -71,7 +71,7 @@ func newDesiredState() desiredState {
 	}
 }
 
-// addPod returns whether there is something to find out about the pod.
+// addPod adds or updates a pod. It reports whether the pod has volumes to be resolved.
 func (d *desiredState) addPod(pod *corev1.Pod) bool {
 	if p, ok := d.pods[pod.UID]; ok {
 		return d.update(p, pod)
@@ -93,7 +93,8 @@ func (d *desiredState) addPod(pod *corev1.Pod) bool {
 	return false
 }
 
-// eachClaim calls f for the claims behind a pod's volumes, which stay the same as long as the pod lives.
+// eachClaim calls f for the claims behind a pod's volumes. They do not change during the pod's
+// life.
 func (d *desiredState) eachClaim(pod *corev1.Pod, f func(types.NamespacedName)) {
 	for i := range pod.Spec.Volumes {
 		if name := podclaims.Name(pod, &pod.Spec.Volumes[i]); name != "" {
@@ -102,7 +103,8 @@ func (d *desiredState) eachClaim(pod *corev1.Pod, f func(types.NamespacedName)) 
 	}
 }
 
-// update takes in the newer object of a pod, whose containers may use further volumes now.
+// update replaces the object of a pod. It reports whether the pod's containers use further volumes
+// now.
 func (d *desiredState) update(p *desiredPod, pod *corev1.Pod) (more bool) {
 	p.pod = pod
 	for _, name := range p.volumes {
@@ -115,7 +117,7 @@ func (d *desiredState) update(p *desiredPod, pod *corev1.Pod) (more bool) {
 	return len(p.wanted) > before
 }
 
-// removePod returns the volumes the pod had, sorted.
+// removePod removes a pod and returns its volumes, sorted.
 func (d *desiredState) removePod(uid types.UID) []corev1.UniqueVolumeName {
 	p, ok := d.pods[uid]
 	if !ok {
@@ -140,8 +142,8 @@ func (d *desiredState) removePod(uid types.UID) []corev1.UniqueVolumeName {
 	return names
 }
 
-// addVolume adds a volume to what the pod needs, or notes what is new about one that it needs already. The error says that
-// the plugin cannot tell what the volume is.
+// addVolume adds a volume to a pod's needs, or updates it. It fails if the plugin cannot identify
+// the volume.
 //
 // Upstream: pkg/kubelet/volumemanager/cache DesiredStateOfWorld.AddPodToVolume (v1.36).
 func (d *desiredState) addVolume(p *desiredPod, outerName string, found resolved) (corev1.UniqueVolumeName, error) {
@@ -176,7 +178,8 @@ func (d *desiredState) addVolume(p *desiredPod, outerName string, found resolved
 	return name, nil
 }
 
-// updateSizes notes how large the volume is, and how large its claim says it is. A pod that only reads grows nothing.
+// updateSizes records the size of the volume and the size in its claim's status. A read-only pod
+// expands nothing.
 //
 // Upstream: pkg/kubelet/volumemanager/populator checkVolumeFSResize (v1.36).
 func (v *desiredVolume) updateSizes(found resolved) {
@@ -191,9 +194,10 @@ func (v *desiredVolume) updateSizes(found resolved) {
 	}
 }
 
-// uniqueName names a volume: one that is shared has a name for all pods of the node, another one has one for each.
+// uniqueName returns the name of a volume: one per node if it is shared, otherwise one per pod.
 //
-// Upstream: pkg/volume/util GetUniqueVolumeNameFromSpec, GetUniqueVolumeNameFromSpecWithPod (v1.36).
+// Upstream: pkg/volume/util GetUniqueVolumeNameFromSpec, GetUniqueVolumeNameFromSpecWithPod
+// (v1.36).
 func uniqueName(caps plugins.Capabilities, spec *plugins.Spec, pod types.UID, shared bool) (corev1.UniqueVolumeName, error) {
 	if !shared {
 		return plugins.UniquePodVolumeName(caps.Name(), spec.Name(), pod), nil
@@ -206,13 +210,13 @@ func uniqueName(caps plugins.Capabilities, spec *plugins.Spec, pod types.UID, sh
 	return plugins.UniqueVolumeName(caps.Name(), volumeName), nil
 }
 
-// isBlock tells whether the volume is one that pods use as a device.
+// isBlock reports whether pods use the volume as a device.
 func isBlock(spec *plugins.Spec) bool {
 	pv := spec.PersistentVolume
 	return pv != nil && pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == corev1.PersistentVolumeBlock
 }
 
-// failed remembers why a volume of the pod could not be processed, or that it now was.
+// failed records why a volume of the pod could not be processed; nil clears it.
 func (p *desiredPod) failed(outerName string, err error) {
 	if err == nil {
 		delete(p.errors, outerName)
@@ -221,13 +225,13 @@ func (p *desiredPod) failed(outerName string, err error) {
 	p.errors[outerName] = err.Error()
 }
 
-// unknown tells whether a volume of the pod is needed, and was not found yet.
+// unknown reports whether a volume of the pod is needed and not resolved yet.
 func (p *desiredPod) unknown(outerName string) bool {
 	return p.wanted.Has(outerName) && p.volumes[outerName] == ""
 }
 
-// useVolumes notes the volumes that containers of the pod mount, or use as devices: those that run first or are added for
-// looking into the pod, too.
+// useVolumes records the volumes that containers of the pod mount or use as devices, including init
+// and ephemeral containers.
 //
 // Upstream: pkg/volume/util GetPodVolumeNames (v1.36).
 func (p *desiredPod) useVolumes() {

@@ -12,14 +12,14 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// linksMax bounds how many symbolic links lead to a device.
+// linksMax is the maximum number of symbolic links followed to a device.
 const linksMax = 40
 
-// mapDevice makes a device, whose node is at a path, be there for a pod: it binds the node, links to the path, and locks the
-// device, so that it does not go and another one comes under its name as long as the pod has it. Doing it again changes
-// nothing. Each of the three leaves the component.
+// mapDevice maps a device, whose node is at a path, for a pod. It binds the node, links to the path
+// and locks the device: while the pod has it, the device cannot disappear and another one take its
+// name. It is idempotent. Each of the three calls is a suspension point.
 //
-// Differs: a node of another device in the volume's directory is an error; upstream takes it for the right one.
+// Differs: a node of another device in the volume's directory is an error; upstream accepts it.
 //
 // Upstream: pkg/volume/util MapBlockVolume (v1.36).
 func (m *Manager) mapDevice(at podDevice, device string) error {
@@ -43,7 +43,8 @@ func (m *Manager) mapDevice(at podDevice, device string) error {
 	return nil
 }
 
-// unmapDevice undoes mapDevice, in reverse but that the link goes before the node. What is not there is fine.
+// unmapDevice undoes mapDevice in reverse order, except that it removes the link before the node.
+// Missing files are no error.
 //
 // Upstream: pkg/volume/util UnmapBlockVolume (v1.36).
 func (m *Manager) unmapDevice(at podDevice) error {
@@ -64,13 +65,13 @@ func (m *Manager) unmapDevice(at podDevice) error {
 	return nil
 }
 
-// diskCall does something on the node's disk that may take its time.
+// diskCall calls do, which accesses the node's disk and may take time. It is a suspension point.
 func (m *Manager) diskCall(verb string, volume corev1.UniqueVolumeName, do func() error) error {
 	action := trace.Action{Kind: trace.KindDriver, Verb: verb, Object: string(volume)}
 	return m.cfg.Process.Call(action, func() trace.Outcome { return trace.Outcome{Err: do()} }).Err
 }
 
-// createDeviceFile makes the file on which the node of a device is going to be bound.
+// createDeviceFile creates the file on which the node of a device will be bound.
 func createDeviceFile(disk nodefs.FS, file string) error {
 	switch _, err := disk.Stat(file); {
 	case err == nil:
@@ -84,7 +85,7 @@ func createDeviceFile(disk nodefs.FS, file string) error {
 	return disk.WriteFile(file, nil)
 }
 
-// bindDevice binds the node of a device to a file that is there.
+// bindDevice binds the node of a device to an existing file.
 //
 // Upstream: pkg/volume/util/volumepathhandler mapBindMountDevice (v1.36).
 func bindDevice(disk nodefs.FS, device, file string) error {
@@ -103,7 +104,7 @@ func bindDevice(disk nodefs.FS, device, file string) error {
 	return disk.BindMount(device, file, false)
 }
 
-// linkDevice makes a link to the device, in place of one that a reboot has made stale.
+// linkDevice links to the device. It replaces a link that a reboot has made stale.
 //
 // Upstream: pkg/volume/util/volumepathhandler mapSymlinkDevice (v1.36).
 func linkDevice(disk nodefs.FS, device, link string) error {
@@ -116,7 +117,7 @@ func linkDevice(disk nodefs.FS, device, link string) error {
 	return disk.Symlink(device, link)
 }
 
-// unlinkDevice removes a link; what is no link stays.
+// unlinkDevice removes a link. It does not remove other files.
 //
 // Upstream: pkg/volume/util/volumepathhandler unmapSymlinkDevice (v1.36).
 func unlinkDevice(disk nodefs.FS, link string) error {
@@ -132,7 +133,7 @@ func unlinkDevice(disk nodefs.FS, link string) error {
 	return disk.Remove(link)
 }
 
-// unbindDevice takes the node of a device off a file, which stays.
+// unbindDevice unmounts the node of a device from a file. The file stays.
 //
 // Upstream: pkg/volume/util/volumepathhandler unmapBindMountDevice (v1.36).
 func unbindDevice(disk nodefs.FS, file string) error {
@@ -146,7 +147,7 @@ func unbindDevice(disk nodefs.FS, file string) error {
 	return disk.Unmount(file)
 }
 
-// followLinks is where a path leads to, if it is a link: the path itself if not. What it leads to must exist.
+// followLinks returns the target of a path after all symbolic links. The target must exist.
 //
 // Upstream: pkg/volume/util/hostutil EvalHostSymlinks (v1.36).
 func followLinks(disk nodefs.FS, path string) (string, error) {

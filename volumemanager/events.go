@@ -10,8 +10,8 @@ import (
 	"github.com/volsim/volsim/executor"
 )
 
-// The reasons of a kubelet's events about volumes. Upstream has no event for a volume that cannot be unmounted; here there
-// is one for an operation that panicked.
+// Reasons of a kubelet's events about volumes. Upstream has no event for a volume that cannot be
+// unmounted; here there is one for an operation that panicked.
 //
 // Upstream: pkg/kubelet/events.
 const (
@@ -25,7 +25,7 @@ const (
 	reasonFileSystemResizeSuccess = "FileSystemResizeSuccessful"
 )
 
-// mountEnded tells the pod that mounting its volume panicked; other failures mount has told of.
+// mountEnded reports a panic of a mount to the pod. mount has reported other failures.
 func (m *Manager) mountEnded(want desiredMount, err error) {
 	if panicked := (*executor.PanicError)(nil); errors.As(err, &panicked) {
 		m.cfg.Recorder.Event(want.pod, corev1.EventTypeWarning, reasonFailedMount,
@@ -33,7 +33,7 @@ func (m *Manager) mountEnded(want desiredMount, err error) {
 	}
 }
 
-// unmountEnded tells that unmounting a volume panicked: the pod, if it is still known, and else the node.
+// unmountEnded reports a panic of an unmount: to the pod if it still exists, otherwise to the node.
 func (m *Manager) unmountEnded(name corev1.UniqueVolumeName, pod types.UID, err error) {
 	panicked := (*executor.PanicError)(nil)
 	if !errors.As(err, &panicked) {

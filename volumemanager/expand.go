@@ -16,23 +16,24 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// notRequiredAnnotation, on a claim, says that nodes need not follow when its volume has grown.
+// notRequiredAnnotation, on a claim, says that a volume expanded by one node needs no expansion on
+// others.
 //
 // Upstream: pkg/volume/util/types NodeExpansionNotRequired (v1.36).
 const notRequiredAnnotation = "volume.kubernetes.io/node-expansion-not-required"
 
-// nodeSize is how large a volume is on this node, and what became of making it larger.
+// A nodeSize is the size of a volume on this node, and the result of expanding it.
 //
-// Upstream: pkg/kubelet/volumemanager/cache ActualStateOfWorld: persistentVolumeSize, volumeInUseErrorForExpansion,
-// volumesWithFinalExpansionErrors (v1.36).
+// Upstream: pkg/kubelet/volumemanager/cache ActualStateOfWorld: persistentVolumeSize,
+// volumeInUseErrorForExpansion, volumesWithFinalExpansionErrors (v1.36).
 type nodeSize struct {
-	size    resource.Quantity // as its claim said first, or as it was grown to; zero: not known
-	inUse   bool              // the driver does not grow it while it is in use
-	final   bool              // the last attempt failed for good
-	settled bool              // it is nobody's turn here, until the claim says something new
+	size    resource.Quantity // first as the claim's status says, then as expanded; zero: unknown
+	inUse   bool              // the driver does not expand it while it is in use
+	final   bool              // the last attempt failed with a final error
+	settled bool              // nothing to do here until the claim changes
 }
 
-// observe notes what is known from the API server. A size that is known already is better known here.
+// observe updates the size from the API server. It keeps a known size, which is more accurate.
 //
 // Upstream: pkg/kubelet/volumemanager/cache ActualStateOfWorld.InitializeClaimSize (v1.36).
 func (g *nodeSize) observe(v *desiredVolume) {
@@ -42,9 +43,10 @@ func (g *nodeSize) observe(v *desiredVolume) {
 	}
 }
 
-// needsExpansion tells whether the volume is to be larger than it is here, and can be made so.
+// needsExpansion reports whether the volume should be larger than it is here, and can be expanded.
 //
-// Differs: upstream asks the API server again every 100 ms as long as the claim does not say that it is the node's turn.
+// Differs: upstream asks the API server every 100 ms until the claim says that it is the node's
+// turn.
 //
 // Upstream: pkg/kubelet/volumemanager/cache ActualStateOfWorld.volumeNeedsExpansion (v1.36).
 func (v *desiredVolume) needsExpansion(actual *actualVolume) bool {
@@ -55,9 +57,10 @@ func (v *desiredVolume) needsExpansion(actual *actualVolume) bool {
 	return actual.caps.NodeExpander != nil && actual.caps.NodeExpander.RequiresFSResize()
 }
 
-// expandOperation grows a volume that a pod has. Of the pods that have it those that only read it do not grow it.
+// expandOperation returns the operation that expands a volume through a pod. The pod must not use
+// it read-only.
 //
-// Differs: upstream takes any pod; one that only reads is told each 100 ms that it does.
+// Differs: upstream takes any pod, and reports every 100 ms that a read-only one is read-only.
 //
 // Upstream: pkg/volume/util/operationexecutor GenerateExpandInUseVolumeFunc (v1.36).
 func (m *Manager) expandOperation(name corev1.UniqueVolumeName, pod types.UID) executor.Operation {
@@ -73,7 +76,7 @@ func (m *Manager) expandOperation(name corev1.UniqueVolumeName, pod types.UID) e
 	}
 }
 
-// expand grows a volume while a pod uses it.
+// expand expands a volume while a pod uses it.
 func (m *Manager) expand(ctx context.Context, name corev1.UniqueVolumeName, pod types.UID) error {
 	wanted, actual := m.desired.volumes[name], m.actual.volumes[name]
 	if wanted == nil || actual == nil || !wanted.wantedBy(pod) || actual.mountState(pod) != mounted || !wanted.needsExpansion(actual) {
@@ -95,11 +98,11 @@ func (m *Manager) expand(ctx context.Context, name corev1.UniqueVolumeName, pod 
 	return nil
 }
 
-// expandAtMount grows a volume that has just been set up for a pod, if it is larger than its claim says. The error is a
-// reason not to let the pod use it yet.
+// expandAtMount expands a volume that has just been set up for a pod, if it is larger than its
+// claim says. After an error the pod must not use it yet.
 //
-// Differs: upstream reads the claim at each mount; here only if the volume was larger than its claim said when they were read
-// last. What a pod has already is not looked at: it grows while it is used.
+// Differs: upstream reads the claim at each mount; here only if the volume was larger than its
+// claim at the last read. A mounted volume is not expanded here, but while it is in use.
 //
 // Upstream: pkg/volume/util/operationexecutor expandVolumeDuringMount (v1.36).
 func (m *Manager) expandAtMount(ctx context.Context, actual *actualVolume, want desiredMount) error {
@@ -132,7 +135,7 @@ func (m *Manager) expandAtMount(ctx context.Context, actual *actualVolume, want 
 	return err
 }
 
-// expansion is one attempt to grow a volume on this node.
+// An expansion is one attempt to expand a volume on this node.
 //
 // Upstream: pkg/volume/util/operationexecutor NodeExpander (v1.36).
 type expansion struct {
@@ -155,8 +158,8 @@ func (a *expansion) prepare(ctx context.Context) error {
 	return nil
 }
 
-// finishAttempt notes what came of an attempt that did not fail. Nothing is left to do here before the claim says something new, unless
-// it has already.
+// finishAttempt records the result of an attempt that did not fail. Nothing is left to do here
+// until the claim changes, unless it has changed already.
 func (a *expansion) finishAttempt(done bool) {
 	g := &a.actual.nodeSize
 	if done {
@@ -167,8 +170,8 @@ func (a *expansion) finishAttempt(done bool) {
 	}
 }
 
-// run grows the volume as its claim allows. It returns false, and no error, where it is not this node's turn, or the driver
-// does not grow what is in use.
+// run expands the volume as its claim allows. It returns false without an error if it is not this
+// node's turn, or if the driver does not expand a volume in use.
 func (a *expansion) run(ctx context.Context) (done bool, err error) {
 	if !resize.Recoverable(a.claim) {
 		return a.runOld(ctx)
@@ -203,7 +206,8 @@ func (a *expansion) run(ctx context.Context) (done bool, err error) {
 	return true, a.finish(ctx)
 }
 
-// runOld grows the volume where the resizer is an old one: whenever the claim's capacity is behind.
+// runOld expands the volume where the resizer does not support recovery: whenever the claim's
+// capacity is behind.
 //
 // Upstream: pkg/volume/util/operationexecutor legacyCallNodeExpandOnPlugin (v1.36).
 func (a *expansion) runOld(ctx context.Context) (done bool, err error) {
@@ -229,23 +233,24 @@ func (a *expansion) claimHas(size resource.Quantity) bool {
 	return has.Cmp(size) >= 0
 }
 
-// everyNodeExpands tells whether each node that uses the volume has to grow it, also after another one did.
+// everyNodeExpands reports whether each node that uses the volume must expand it, also after
+// another one did.
 func (a *expansion) everyNodeExpands() bool {
 	_, notRequired := a.claim.Annotations[notRequiredAnnotation]
 	return !notRequired && slices.Contains(a.claim.Spec.AccessModes, corev1.ReadWriteMany)
 }
 
-// requestChanged tells whether somebody wants another size meanwhile than the one that is being made.
+// requestChanged reports whether the claim now requests another size than the one in progress.
 func (a *expansion) requestChanged() bool {
 	asked := a.claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	return asked.Cmp(a.options.NewSize) != 0
 }
 
-// recordFailure says in the claim what has failed for good, and returns what is to be tried again. What fails as long as the volume
-// is used is not.
+// recordFailure records a final failure in the claim, and returns the error if it must be retried.
+// A failure because the volume is in use is not retried.
 //
-// Differs: an error that leaves open what became of the volume is not told as final; upstream takes each error of a driver
-// for final.
+// Differs: an error that leaves the result open is not recorded as final; upstream treats every
+// error of a driver as final.
 func (a *expansion) recordFailure(ctx context.Context, err error, forGood bool) error {
 	if plugins.ClassOf(err) == plugins.Final {
 		a.actual.nodeSize.final = true
@@ -272,7 +277,7 @@ func (a *expansion) recordGrown() {
 	a.m.cfg.Recorder.Event(a.claim, corev1.EventTypeNormal, reasonFileSystemResizeSuccess, text)
 }
 
-// finish says in the claim how large its volume is now.
+// finish writes the new size into the claim.
 func (a *expansion) finish(ctx context.Context) error {
 	claim, err := resize.Patch(ctx, a.m.cfg.Client, a.claim, resize.Finished(a.claim, a.options.NewSize), false)
 	if err != nil {

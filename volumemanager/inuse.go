@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// VolumesInUse is what node.status.volumesInUse has to say: the attachable volumes that pods want or that are here,
-// sorted.
+// VolumesInUse returns the value of node.status.volumesInUse: the attachable volumes that pods want
+// or that are here, sorted.
 //
 // Upstream: pkg/kubelet/volumemanager GetVolumesInUse (v1.36).
 func (m *Manager) VolumesInUse() []corev1.UniqueVolumeName {
@@ -30,9 +30,10 @@ func (m *Manager) VolumesInUse() []corev1.UniqueVolumeName {
 	return slices.Compact(names)
 }
 
-// NeedsReport tells whether VolumesInUse has to be patched into the Node's status: it differs from what was last
-// reported, or a volume waits for a report that was begun after it was wanted. A kubelet that has just begun reports nothing
-// before it knows its pods: it would leave out what it is about to need.
+// NeedsReport reports whether VolumesInUse must be patched into the Node's status. This is so if it
+// differs from the last report, or if a volume waits for a report that began after it was wanted. A
+// starting kubelet reports nothing before it knows its pods: the report would lack what it is about
+// to need.
 func (m *Manager) NeedsReport() bool {
 	if !m.ready {
 		return false
@@ -45,7 +46,7 @@ func (m *Manager) NeedsReport() bool {
 	return !m.reportedOnce || !m.matchesLastReport()
 }
 
-// matchesLastReport tells whether VolumesInUse is what was last reported.
+// matchesLastReport reports whether VolumesInUse is what was last reported.
 func (m *Manager) matchesLastReport() bool {
 	inUse := 0
 	for name, v := range m.desired.volumes {
@@ -67,9 +68,9 @@ func (m *Manager) matchesLastReport() bool {
 	return inUse == m.lastReport.Len()
 }
 
-// MarkReportedInUse tells that a report, begun with the given volumes, has succeeded, and that the patch returned node. Only then
-// do these volumes count as reported: while a report that leaves a volume out may be under way, the volume must not be
-// mounted.
+// MarkReportedInUse records that a report that began with the given volumes has succeeded, and that
+// the patch returned node. Only then do these volumes count as reported: while a report without a
+// volume may be in flight, the volume must not be mounted.
 //
 // Upstream: pkg/kubelet/volumemanager MarkVolumesAsReportedInUse (v1.36).
 func (m *Manager) MarkReportedInUse(volumes []corev1.UniqueVolumeName, node *corev1.Node) {
@@ -83,8 +84,8 @@ func (m *Manager) MarkReportedInUse(volumes []corev1.UniqueVolumeName, node *cor
 	}
 }
 
-// NodeUpdated tells of the node's own Node object, as watched, or as a patch returned it. Older ones than the newest seen
-// are of no interest.
+// NodeUpdated takes the node's own Node object, as watched or as returned by a patch. It ignores
+// objects older than the newest one.
 func (m *Manager) NodeUpdated(node *corev1.Node) {
 	seen := revision(node)
 	if seen <= m.nodeRevision {
@@ -103,7 +104,8 @@ func (m *Manager) NodeUpdated(node *corev1.Node) {
 	}
 }
 
-// reportLost notes that the Node, which is newer than the last report, says otherwise: somebody made it anew or wrote to it.
+// reportLost handles a Node that is newer than the last report and differs from it: it was created
+// again or overwritten.
 func (m *Manager) reportLost(node *corev1.Node) {
 	m.reportedOnce = false
 	inUse := sets.New(node.Status.VolumesInUse...)
@@ -113,7 +115,7 @@ func (m *Manager) reportLost(node *corev1.Node) {
 	m.cfg.ReportChanged()
 }
 
-// revision is the object's resourceVersion as the number it is.
+// revision returns the object's resourceVersion as a number.
 func revision(object metav1.Object) int64 {
 	n, err := strconv.ParseInt(object.GetResourceVersion(), 10, 64)
 	if err != nil {
@@ -122,14 +124,15 @@ func revision(object metav1.Object) int64 {
 	return n
 }
 
-// isAwaited tells whether a volume that is desired is not here yet.
+// isAwaited reports whether a desired volume is not here yet.
 func (m *Manager) isAwaited(name corev1.UniqueVolumeName) bool {
 	v := m.actual.volumes[name]
 	return v == nil || v.reconstructed
 }
 
-// attached tells whether the volume is reported in use and the Node, which is not older than that report, lists it as
-// attached. An older Node would not do: the controller may have begun to detach before it saw the report.
+// attached reports whether the volume is reported in use and the Node, not older than that report,
+// lists it as attached. An older Node does not count: the controller may have started to detach
+// before it saw the report.
 //
 // Upstream: pkg/volume/util/operationexecutor GenerateVerifyControllerAttachedVolumeFunc (v1.36).
 func (m *Manager) attached(name corev1.UniqueVolumeName) bool {
@@ -141,19 +144,19 @@ func (m *Manager) attached(name corev1.UniqueVolumeName) bool {
 	return listed
 }
 
-// devicePath is where the Node says the volume is attached.
+// devicePath returns the volume's device path as the Node lists it.
 func (m *Manager) devicePath(name corev1.UniqueVolumeName) (path string, listed bool) {
 	path, listed = m.listed.paths[name]
 	return path, listed
 }
 
-// listing is what the Node lists as attached.
+// A listing is what the Node lists as attached.
 type listing struct {
 	list  []corev1.AttachedVolume // as the Node has it
 	paths map[corev1.UniqueVolumeName]string
 }
 
-// read takes up a list, and returns the volumes that are on it and were not, or were and are not, sorted.
+// read replaces the list and returns the volumes that were added or removed, sorted.
 func (l *listing) read(list []corev1.AttachedVolume) []corev1.UniqueVolumeName {
 	if slices.Equal(l.list, list) {
 		return nil

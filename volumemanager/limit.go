@@ -8,17 +8,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// LimitError says that a pod cannot run here, since the node has no place for one of its volumes.
+// A LimitError says that a pod cannot run here because one of its volumes exceeds the node's attach
+// limit.
 //
 // Upstream: pkg/kubelet/volumemanager VolumeAttachLimitExceededError (v1.36).
 type LimitError struct{ WaitError }
 
-// Error is upstream's text.
+// Error returns upstream's text.
 func (e *LimitError) Error() string {
 	return "Node has reached its volume attachment limit, rejecting pod. " + e.WaitError.Error()
 }
 
-// scheduleLimitCheck has a pod looked at when it has waited for long, if one of its volumes may not find a place here.
+// scheduleLimitCheck schedules checkLimit for a pod with a volume of a driver that has a limit.
 func (m *Manager) scheduleLimitCheck(p *desiredPod) {
 	if m.cfg.WaitFailed != nil && p.waitingSince.IsZero() {
 		p.waitingSince = m.cfg.Process.Now()
@@ -26,10 +27,11 @@ func (m *Manager) scheduleLimitCheck(p *desiredPod) {
 	}
 }
 
-// checkLimit asks why the volumes of a pod that waits are not attached, and rejects the pod if it is for lack of a place. It is
-// done again as long as the pod waits.
+// checkLimit finds out why the volumes of a waiting pod are not attached, and rejects the pod if
+// the node's limit is exceeded. It is repeated as long as the pod waits.
 //
-// Differs: upstream asks of each pod whose volumes take so long; here of those whose drivers have a limit.
+// Differs: upstream checks every pod that waits this long; here only those with volumes of drivers
+// that have a limit.
 //
 // Upstream: pkg/kubelet/volumemanager WaitForAttachAndMount (v1.36).
 func (m *Manager) checkLimit(ctx context.Context, uid types.UID) error {
@@ -48,7 +50,8 @@ func (m *Manager) checkLimit(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// exhausted tells whether it is for lack of a place here that volumes of a pod are not attached. It leaves the component.
+// exhausted reports whether volumes of a pod are not attached because the node's limit is exceeded.
+// It is a suspension point.
 func (m *Manager) exhausted(ctx context.Context, p *desiredPod, since time.Time) bool {
 	for _, outerName := range m.unattached(p) {
 		v := m.desired.volumes[p.volumes[outerName]]

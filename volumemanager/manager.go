@@ -16,56 +16,58 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// The back-off between two looks at a pod's claims that are not bound yet.
+// The back-off between two attempts to resolve a pod's volumes.
 //
-// Differs: upstream looks every 100 ms.
+// Differs: upstream tries every 100 ms.
 const (
 	populateBackoffMin = 10 * time.Millisecond
 	populateBackoffMax = time.Second
 )
 
-// Config is what New must be told.
+// A Config configures a Manager.
 type Config struct {
-	Process       *sim.Process // the kubelet
+	Process       *sim.Process // the kubelet's
 	Client        kubernetes.Interface
 	NodeName      types.NodeName
 	Plugins       *plugins.Manager
 	Recorder      record.EventRecorder
 	PodChanged    func(uid types.UID) // called when a pod may have become mounted or unmounted
-	ReportChanged func()              // called when ReportNeeded may have become true
+	ReportChanged func()              // called when NeedsReport may have become true
 
-	// WaitFailed is called when a pod waits for its volumes in vain: with a *WaitError when some cannot be processed, once for each
-	// thing there is to say, and with a *LimitError when the pod cannot run here, since the node has no place for them. nil: nobody
-	// is told.
+	// WaitFailed is called for a pod whose volumes cannot be mounted. The error is a *WaitError if
+	// some cannot be processed; each message is reported once. It is a *LimitError if the pod
+	// cannot run here because of the node's attach limit. nil: failures are not reported.
 	WaitFailed func(uid types.UID, why error)
 
-	// Root is the kubelet's directory on FS, the node's disk, where what a kubelet before this one mounted is looked for. nil:
-	// there was none.
+	// Root is the kubelet's directory on FS, the node's disk. New looks there for mounts of an
+	// earlier kubelet. A nil FS means that there was none.
 	Root string
 	FS   nodefs.FS
 
-	// SELinux says that volumes are mounted with labels on the node; see selinux.go.
+	// SELinux enables SELinux mount labels on the node; see selinux.go.
 	SELinux bool
-	// SELinuxMount lets volumes of all access modes be so, and not only those of one pod alone: upstream's feature gate of that name.
+	// SELinuxMount extends them from ReadWriteOncePod volumes to all access modes, as upstream's
+	// feature gate of that name does.
 	SELinuxMount bool
 
-	// SelfAttach lets the kubelet attach and detach volumes, and not the attach/detach controller. Then nothing is asked of
-	// the Node.
+	// SelfAttach makes the kubelet attach and detach volumes instead of the attach/detach
+	// controller. The Manager then does not read volumesAttached of the Node.
 	SelfAttach bool
 }
 
-// Manager is the volume manager of one kubelet. Its methods are for the strands of its component.
+// A Manager is the volume manager of one kubelet. Its methods must be called from tasks of its
+// process.
 type Manager struct {
 	cfg         Config
 	desired     desiredState
 	actual      actualState
 	pods        *sim.Queue[types.UID]
 	volumes     *sim.Queue[corev1.UniqueVolumeName]
-	limitChecks *sim.Queue[types.UID] // pods that wait for their volumes
+	limitChecks *sim.Queue[types.UID] // pods that wait for a volume of a driver with a limit
 	ops         *executor.Executor
-	signals     map[types.UID]*sim.Signal // given when something about the pod has changed; see wait.go
+	signals     map[types.UID]*sim.Signal // raised when a pod changes; see wait.go
 
-	node         *corev1.Node // the newest that was seen
+	node         *corev1.Node // the newest one seen
 	nodeRevision int64        // its resourceVersion
 	listed       listing      // its volumesAttached
 
@@ -79,7 +81,7 @@ type Manager struct {
 	orphans orphans
 }
 
-// New makes a kubelet's volume manager, with its two workers.
+// New returns a kubelet's volume manager and registers its workers.
 func New(cfg Config) *Manager {
 	m := &Manager{cfg: cfg, desired: newDesiredState(), actual: newActualState(), signals: map[types.UID]*sim.Signal{}}
 	m.cfg.PodChanged = func(uid types.UID) {
@@ -95,13 +97,13 @@ func New(cfg Config) *Manager {
 	m.limitChecks = sim.NewQueue[types.UID](cfg.Process, sim.QueueConfig{Name: "volume places", Background: true})
 	m.limitChecks.Work(m.checkLimit)
 	m.ops = executor.New(executor.Config{Process: cfg.Process, OnDone: m.done})
-	_ = m.reconstruct() // PodsKnown tries again, and tells
+	_ = m.reconstruct() // MarkAllPodsAdded tries again, and returns the error
 	return m
 }
 
-// AddPod tells that a pod's containers are to run here. Of a pod that is known already the newer object is kept, and volumes
-// that are to be set up again and again are; those of its volumes that could not be processed are looked at again anyway,
-// after their back-off.
+// AddPod adds or updates a pod whose containers should run here. Volumes that need periodic
+// remounts are set up again. Volumes that could not be processed are retried anyway, after their
+// back-off.
 //
 // Upstream: pkg/kubelet/volumemanager ReprocessPod, cache MarkRemountRequired (v1.36).
 func (m *Manager) AddPod(pod *corev1.Pod) {
@@ -111,15 +113,15 @@ func (m *Manager) AddPod(pod *corev1.Pod) {
 	m.remountVolumes(pod.UID)
 }
 
-// RemovePod tells that the pod's containers have ended for good: its volumes are taken away.
+// RemovePod unmounts the volumes of a pod whose containers have ended permanently.
 //
-// Differs: upstream goes on with those volumes of such a pod that are not mounted for it, as long as the API server has the pod: it
-// tries to mount them, and holds them in use.
+// Differs: as long as the API server has the pod, upstream continues to mount those of its volumes
+// that are not mounted, and keeps them in use.
 //
 // Upstream: pkg/kubelet/volumemanager/populator findAndRemoveDeletedPods (v1.36).
 func (m *Manager) RemovePod(uid types.UID) {
 	if m.desired.isIncomplete(uid) {
-		defer m.requeueVolumesOf(uid) // what it has here is of those of its volumes that are not known
+		defer m.requeueVolumesOf(uid) // what it has here belongs to its unresolved volumes
 	}
 	for _, name := range m.desired.removePod(uid) {
 		m.volumes.Add(name)
@@ -130,9 +132,10 @@ func (m *Manager) RemovePod(uid types.UID) {
 	}
 }
 
-// Mounted tells whether all volumes that the containers of a pod use are mounted. A pod that was not added is not.
+// Mounted reports whether all volumes that the containers of a pod use are mounted. It returns
+// false for a pod that was not added.
 //
-// Upstream: pkg/kubelet/volumemanager WaitForAttachAndMount, as a question (v1.36).
+// Upstream: pkg/kubelet/volumemanager WaitForAttachAndMount, without waiting (v1.36).
 func (m *Manager) Mounted(uid types.UID) bool {
 	p, ok := m.desired.pods[uid]
 	if !ok || len(p.volumes) < len(p.wanted) {
@@ -146,18 +149,18 @@ func (m *Manager) Mounted(uid types.UID) bool {
 	return true
 }
 
-// HasVolumes tells whether anything of a pod is mounted here or may be. It stays true until the last unmount has
-// succeeded.
+// HasVolumes reports whether anything of a pod is mounted here or may be. It stays true until the
+// last unmount has succeeded.
 //
-// Differs: upstream's WaitForUnmount does not see mounts it is not sure of.
+// Differs: upstream's WaitForUnmount ignores uncertain mounts.
 //
 // Upstream: pkg/kubelet/volumemanager WaitForUnmount, HasPossiblyMountedVolumesForPod (v1.36).
 func (m *Manager) HasVolumes(uid types.UID) bool {
 	return len(m.actual.podVolumes[uid]) > 0 || len(m.orphans.volumes[uid]) > 0
 }
 
-// Path is where a volume of a pod, named as in the pod, is mounted, or the link to its device. It returns false while it is
-// not there.
+// Path returns where a volume of a pod, named as in the pod, is mounted, or the link to its device.
+// It returns false while the volume is not mounted.
 func (m *Manager) Path(uid types.UID, volume string) (string, bool) {
 	p, ok := m.desired.pods[uid]
 	if !ok {
@@ -175,12 +178,12 @@ func (m *Manager) Path(uid types.UID, volume string) (string, bool) {
 	return v.caps.Mounter.MountPath(specName, uid), true
 }
 
-// done is called when an operation has ended.
+// done requeues the volume of an operation that has ended.
 func (m *Manager) done(op executor.Operation, _ executor.Outcome, _ error) {
 	m.volumes.Add(op.Key.Volume)
 }
 
-// Quiescent tells whether nothing is left to do: what is desired is actual, and nothing else is.
+// Quiescent reports whether nothing is left to do: the actual state equals the desired state.
 func (m *Manager) Quiescent() bool {
 	for uid := range m.desired.pods {
 		if !m.Mounted(uid) {
@@ -201,7 +204,8 @@ func (m *Manager) Quiescent() bool {
 	return true
 }
 
-// requeueVolumesOf has the volumes looked at that a pod has here: what it does not want may be unmounted now.
+// requeueVolumesOf requeues the volumes that a pod has here. Those it does not want may be
+// unmounted now.
 func (m *Manager) requeueVolumesOf(uid types.UID) {
 	for _, name := range m.actual.volumesOf(uid) {
 		m.volumes.Add(name)

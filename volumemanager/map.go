@@ -13,10 +13,10 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// errNoMapper says that a plugin does not make volumes be there as devices.
+// errNoMapper says that a plugin does not support block volumes.
 var errNoMapper = errors.New("the plugin maps no devices")
 
-// errNoDevicePath says that nobody told where the device is.
+// errNoDevicePath says that the path of the device is unknown.
 var errNoDevicePath = errors.New("device path of the volume is empty")
 
 func (m *Manager) mapOperation(name corev1.UniqueVolumeName, pod types.UID) executor.Operation {
@@ -30,12 +30,13 @@ func (m *Manager) mapOperation(name corev1.UniqueVolumeName, pod types.UID) exec
 	}
 }
 
-// mapVolume makes the device be there for the node, if that is not done, and then for the pod. It does nothing for a volume that
-// the pod no longer wants. Once the plugin has made the device be there for the pod, whatever fails leaves it uncertain, so that
-// it is taken away when the pod goes.
+// mapVolume sets up the device for the node, if necessary, and maps it for the pod. It does nothing
+// for a volume that the pod no longer wants. After the plugin has mapped the device, every failure
+// leaves the mapping uncertain, so that it is undone when the pod goes.
 //
-// Differs: nothing is asked of the attacher, which upstream waits for; the volume is attached before. A final error does not make
-// sure that nothing is there where that was uncertain: an earlier try may have come further. Upstream forgets what that has left.
+// Differs: it does not wait for the attacher as upstream does; the volume is already attached. A
+// final error does not clear an uncertain mapping: an earlier try may have come further. Upstream
+// forgets what that try left.
 //
 // Upstream: pkg/volume/util/operationexecutor GenerateMapVolumeFunc (v1.36).
 func (m *Manager) mapVolume(ctx context.Context, name corev1.UniqueVolumeName, pod types.UID) error {
@@ -89,7 +90,7 @@ func (m *Manager) mapVolume(ctx context.Context, name corev1.UniqueVolumeName, p
 	return nil
 }
 
-// setUpDevice makes the device be there for the node.
+// setUpDevice sets up the device for the node.
 func (m *Manager) setUpDevice(ctx context.Context, v *actualVolume, want desiredMount, global string) error {
 	before := v.device
 	v.device, v.mountPath = mountUncertain, global
@@ -99,7 +100,7 @@ func (m *Manager) setUpDevice(ctx context.Context, v *actualVolume, want desired
 	return err
 }
 
-// mapForPod makes the device be there for the pod. what says which part failed.
+// mapForPod maps the device for the pod. what describes the part that failed.
 func (m *Manager) mapForPod(ctx context.Context, v *actualVolume, want desiredMount, use plugins.MountOptions, at podDevice) (what string, err error) {
 	if err := createDeviceFile(m.cfg.FS, at.node()); err != nil {
 		return "MapVolume failed", &plugins.Error{Class: plugins.Transient, Err: err}
@@ -125,7 +126,7 @@ func (m *Manager) mapForPod(ctx context.Context, v *actualVolume, want desiredMo
 	return "", nil
 }
 
-// recordMapped tells the pod that the device is there.
+// recordMapped reports to the pod that the device is mapped.
 func (m *Manager) recordMapped(want desiredMount, where string) {
 	m.cfg.Recorder.Event(want.pod, corev1.EventTypeNormal, reasonMounted,
 		fmt.Sprintf("MapVolume.MapPodDevice succeeded for volume %q %s", want.spec.Name(), where))
@@ -137,7 +138,7 @@ func (m *Manager) mapFailed(want desiredMount, what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// mapEnded tells the pod that mapping its volume panicked; other failures mapVolume has told of.
+// mapEnded reports a panic of a mapping to the pod. mapVolume has reported other failures.
 func (m *Manager) mapEnded(want desiredMount, err error) {
 	if panicked := (*executor.PanicError)(nil); errors.As(err, &panicked) {
 		m.cfg.Recorder.Event(want.pod, corev1.EventTypeWarning, reasonFailedMap,
@@ -145,12 +146,12 @@ func (m *Manager) mapEnded(want desiredMount, err error) {
 	}
 }
 
-// podDevice is where a device is there for a pod: a node of it in the volume's global directory, named as the pod's UID, and a
-// link in a directory of the pod's. The file on which the node is bound tells a kubelet that begins anew that the plugin may have
-// made the device be there for the pod.
+// A podDevice is where a device is mapped for a pod: a device node in the volume's global
+// directory, named by the pod's UID, and a link in a directory of the pod. The file on which the
+// node is bound shows a restarted kubelet that the plugin may have mapped the device for the pod.
 //
-// Differs: upstream makes that file when the plugin has done so, and removes it before the plugin is asked to undo it; what is
-// between a kubelet that begins anew does not find.
+// Differs: upstream creates that file after the plugin's call, and removes it before the plugin's
+// undo; a kubelet restarted in between does not find the mapping.
 type podDevice struct {
 	volume    corev1.UniqueVolumeName
 	pod       types.UID

@@ -13,7 +13,8 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// mountKey is the key of mounting a volume: pods that share a volume are mounted one after the other.
+// mountKey returns the key of mounting a volume: pods that share a volume are mounted one after the
+// other.
 func mountKey(v *desiredVolume, pod types.UID) executor.Key {
 	if v.attachable || v.deviceMountable {
 		return executor.Key{Volume: v.name}
@@ -35,7 +36,7 @@ func (m *Manager) mountOperation(name corev1.UniqueVolumeName, pod types.UID) ex
 	}
 }
 
-// mountOptions is what the plugin is told of how a pod uses a volume.
+// mountOptions returns the plugin's options for a pod's use of a volume.
 func (m *Manager) mountOptions(want desiredMount, actual *actualVolume) plugins.MountOptions {
 	use := plugins.MountOptions{DevicePath: actual.devicePath, SELinuxLabel: actual.label, Recorder: m.cfg.Recorder}
 	if security := want.pod.Spec.SecurityContext; security != nil {
@@ -47,15 +48,15 @@ func (m *Manager) mountOptions(want desiredMount, actual *actualVolume) plugins.
 	return use
 }
 
-// deviceMountOptions is useOf for mounting the device: whether that is in use is another question than whether the pod's mount is.
+// deviceMountOptions is mountOptions for the device, which has states of its own.
 func (m *Manager) deviceMountOptions(want desiredMount, actual *actualVolume) plugins.MountOptions {
 	use := m.mountOptions(want, actual)
 	use.Remount, use.Reconstructed = false, actual.deviceReconstructed
 	return use
 }
 
-// mount mounts the device for the node, if that is not done, and then the volume for the pod. It does nothing for a
-// volume that the pod no longer wants.
+// mount mounts the device for the node, if necessary, and then the volume for the pod. It does
+// nothing for a volume that the pod no longer wants.
 //
 // Upstream: pkg/volume/util/operationexecutor GenerateMountVolumeFunc (v1.36).
 func (m *Manager) mount(ctx context.Context, name corev1.UniqueVolumeName, pod types.UID) error {
@@ -98,9 +99,11 @@ func (m *Manager) mount(ctx context.Context, name corev1.UniqueVolumeName, pod t
 	return nil
 }
 
-// checkMount tells why a volume must not be mounted for a pod, and what failed; nothing where it may.
+// checkMount returns an error if a volume must not be mounted for a pod, and in what which check
+// failed.
 //
-// Upstream: pkg/volume/util/operationexecutor GenerateMountVolumeFunc, checkMountOptionSupport (v1.36).
+// Upstream: pkg/volume/util/operationexecutor GenerateMountVolumeFunc, checkMountOptionSupport
+// (v1.36).
 func (m *Manager) checkMount(want desiredMount, actual *actualVolume) (what string, err error) {
 	if err := m.checkNodeAffinity(want); err != nil {
 		return "MountVolume.NodeAffinity check failed", err
@@ -111,7 +114,7 @@ func (m *Manager) checkMount(want desiredMount, actual *actualVolume) (what stri
 	return "MountVolume.SetUp failed", actual.checkOnePod(want.pod.UID, want.spec)
 }
 
-// checkNodeAffinity tells why a volume cannot be used on this node; nil where it can.
+// checkNodeAffinity returns an error if a volume cannot be used on this node.
 //
 // Upstream: pkg/volume/util/operationexecutor checkNodeAffinity (v1.36).
 func (m *Manager) checkNodeAffinity(want desiredMount) error {
@@ -121,10 +124,10 @@ func (m *Manager) checkNodeAffinity(want desiredMount) error {
 	return storagehelpers.CheckNodeAffinity(want.spec.PersistentVolume, m.node.Labels)
 }
 
-// errMountOptions is upstream's.
+// errMountOptions has upstream's text.
 var errMountOptions = errors.New("mount options are not supported for this volume type")
 
-// hasMountOptions tells whether a PersistentVolume is to be mounted with options.
+// hasMountOptions reports whether a PersistentVolume has mount options.
 //
 // Upstream: pkg/volume/util MountOptionFromSpec (v1.36).
 func hasMountOptions(spec *plugins.Spec) bool {

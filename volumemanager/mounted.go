@@ -10,18 +10,19 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// MountedVolume is a volume that a pod has, mounted or as a device.
+// A MountedVolume is a volume that a pod has, mounted or as a device.
 //
 // Upstream: pkg/kubelet/container VolumeInfo (v1.36).
 type MountedVolume struct {
 	Name     string // in the pod
-	SpecName string // of the volume: that of its PersistentVolume, if it has one
+	SpecName string // name of the PersistentVolume, if it has one
 	ReadOnly bool
-	Block    bool // it is there as a device
+	Block    bool // it is a device
 	Plugin   plugins.Capabilities
 }
 
-// MountedVolumes are the volumes of a pod that it wants and that are there, sorted by name. A pod that was not added has none.
+// MountedVolumes returns the volumes of a pod that it wants and has mounted, sorted by name. It
+// returns none for a pod that was not added.
 //
 // Upstream: pkg/kubelet/volumemanager GetMountedVolumesForPod (v1.36).
 func (m *Manager) MountedVolumes(uid types.UID) []MountedVolume {
@@ -44,8 +45,8 @@ func (m *Manager) MountedVolumes(uid types.UID) []MountedVolume {
 	return all
 }
 
-// IsAttached tells whether a volume is attached to the node, as far as the manager knows. One that needs no attaching is, as soon
-// as a pod of the node wants it.
+// IsAttached reports whether a volume is attached to the node, as far as the manager knows. A
+// volume that needs no attach counts as attached once a pod of the node wants it.
 //
 // Upstream: pkg/kubelet/volumemanager VolumeIsAttached (v1.36).
 func (m *Manager) IsAttached(name corev1.UniqueVolumeName) bool {

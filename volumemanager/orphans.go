@@ -13,13 +13,13 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// orphans is what was found on the disk of which it cannot be told which volume it is.
+// orphans are the volumes found on the disk that could not be identified.
 type orphans struct {
 	volumes map[types.UID][]*foundVolume // by pod, sorted by path; none is empty
 	devices []foundDevice
 }
 
-// foundDevice is a place at which a volume may be mounted for the node.
+// A foundDevice is a path where a volume may be mounted for the node.
 type foundDevice struct {
 	caps plugins.Capabilities
 	path string
@@ -32,7 +32,7 @@ func (r *orphans) add(v *foundVolume) {
 	r.volumes[v.pod] = append(r.volumes[v.pod], v)
 }
 
-// drop forgets what of a pod's is no remains any more.
+// drop removes the volumes of a pod for which is returns true.
 func (r *orphans) drop(pod types.UID, is func(*foundVolume) bool) {
 	left := slices.DeleteFunc(r.volumes[pod], is)
 	if len(left) == 0 {
@@ -42,10 +42,11 @@ func (r *orphans) drop(pod types.UID, is func(*foundVolume) bool) {
 	r.volumes[pod] = left
 }
 
-// cleanOrphans takes away, once, what could not be reconstructed and nobody wants. What a pod may want waits until it has it, or
-// is gone; see cleanRemainsOf. What fails stays on the disk.
+// cleanOrphans cleans up, once, what could not be reconstructed and no pod wants. What a pod may
+// want waits until the pod has it or is gone; see cleanOrphansOf. A failed cleanup leaves its files
+// on the disk.
 //
-// Differs: upstream forgets what a pod wants at that moment, and does not clean up what was mounted for the node.
+// Differs: upstream forgets what a pod wants at that moment, and does not clean up device mounts.
 //
 // Upstream: pkg/kubelet/volumemanager/reconciler cleanOrphanVolumes, cleanupMounts (v1.36).
 func (m *Manager) cleanOrphans() {
@@ -55,8 +56,8 @@ func (m *Manager) cleanOrphans() {
 	m.cleanDevices()
 }
 
-// cleanDevices takes away what was mounted for the node and nobody wants. What is being cleaned of pods may be of such a device:
-// that goes first, and comes back here.
+// cleanDevices unmounts the device mounts that no pod wants. Pod mounts that are being cleaned up
+// may be of such a device: they go first, and call this function again.
 func (m *Manager) cleanDevices() {
 	if len(m.orphans.devices) == 0 || m.orphans.cleaning() {
 		return
@@ -70,7 +71,7 @@ func (m *Manager) cleanDevices() {
 	m.orphans.devices = nil
 }
 
-// cleaning tells whether anything of a pod is being cleaned.
+// cleaning reports whether anything of a pod is being cleaned up.
 func (r *orphans) cleaning() bool {
 	for _, volumes := range r.volumes {
 		if slices.ContainsFunc(volumes, func(v *foundVolume) bool { return v.cleaned }) {
@@ -80,7 +81,8 @@ func (r *orphans) cleaning() bool {
 	return false
 }
 
-// cleanOrphansOf takes away what could not be reconstructed of a pod, unless that has it by now, or may want it.
+// cleanOrphansOf cleans up what could not be reconstructed of a pod, unless the pod has it by now
+// or may want it.
 func (m *Manager) cleanOrphansOf(uid types.UID) {
 	if len(m.orphans.volumes[uid]) == 0 {
 		return
@@ -97,13 +99,13 @@ func (m *Manager) cleanOrphansOf(uid types.UID) {
 	}
 }
 
-// has tells whether a pod has a volume of a name.
+// has reports whether a pod has a volume of a name.
 func (a *actualState) has(pod types.UID, specName string) bool {
 	return slices.ContainsFunc(a.podVolumes[pod], func(v *actualVolume) bool { return v.pods[pod].specName == specName })
 }
 
-// deviceMountPoints are the paths at which a volume is, or is to be, mounted for the node. It returns false where that cannot be told
-// of all.
+// deviceMountPoints returns the paths where volumes are or will be mounted for the node. known is
+// false if one cannot be determined.
 func (m *Manager) deviceMountPoints() (paths sets.Set[string], known bool) {
 	paths = make(sets.Set[string], len(m.desired.volumes)+len(m.actual.volumes))
 	for _, v := range m.desired.volumes {
@@ -119,7 +121,8 @@ func (m *Manager) deviceMountPoints() (paths sets.Set[string], known bool) {
 	return paths, true
 }
 
-// cleanOperation undoes by its path whatever was done for a pod. What a plugin that there is not has left stays.
+// cleanOperation returns the operation that unmounts a pod's volume by its path. It leaves what
+// belongs to an unknown plugin.
 func (m *Manager) cleanOperation(found *foundVolume) executor.Operation {
 	return executor.Operation{
 		Key:  executor.Key{Volume: plugins.UniquePodVolumeName(found.plugin, found.specName, found.pod), Pod: found.pod},
@@ -143,12 +146,12 @@ func (m *Manager) cleanOperation(found *foundVolume) executor.Operation {
 			m.orphans.drop(found.pod, func(v *foundVolume) bool { return v == found })
 			m.cfg.PodChanged(found.pod)
 			m.cleanDevices()
-			return nil // it is done once
+			return nil // it is not retried
 		},
 	}
 }
 
-// cleanDeviceOperation undoes by its path whatever was done for the node.
+// cleanDeviceOperation returns the operation that unmounts a device by its path.
 func (m *Manager) cleanDeviceOperation(found foundDevice) executor.Operation {
 	return executor.Operation{
 		Key:  executor.Key{Volume: plugins.UniqueVolumeName(found.caps.Name(), found.path)},
@@ -162,7 +165,7 @@ func (m *Manager) cleanDeviceOperation(found foundDevice) executor.Operation {
 			if err := found.caps.DeviceMounter.UnmountDevice(ctx, found.path); err != nil {
 				log.Error(err, "what is mounted for the node is left")
 			}
-			return nil // it is done once
+			return nil // it is not retried
 		},
 	}
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// errorsMax is how many reasons why a pod's volumes could not be processed are told at once.
+// errorsMax is the maximum number of errors of a pod's volumes that are reported at once.
 //
 // Upstream: pkg/kubelet/volumemanager/cache maxPodErrors (v1.36).
 const errorsMax = 10
 
-// populate finds out what the volumes of a pod are, as far as that is not known, or may have changed. An error is a reason to
-// look again later.
+// populate resolves those volumes of a pod that are unknown or may have changed. An error requeues
+// the pod.
 //
-// Differs: upstream looks at each pod's claims and volumes again whenever the pod is synced, each minute at least; here they
-// are looked at again when ClaimResized tells that there is something new.
+// Differs: upstream resolves each pod's claims and volumes whenever the pod is synced, at least
+// once a minute; here they are resolved again when ClaimResized announces a change.
 //
 // Upstream: pkg/kubelet/volumemanager/populator processPodVolumes (v1.36).
 func (m *Manager) populate(ctx context.Context, uid types.UID) error {
@@ -37,10 +37,10 @@ func (m *Manager) populate(ctx context.Context, uid types.UID) error {
 		if !p.unknown(volume.Name) && !p.stale.Has(volume.Name) {
 			continue
 		}
-		p.stale.Delete(volume.Name) // before it is read: what is told from now on is newer
+		p.stale.Delete(volume.Name) // before the read: later changes are newer
 		found, err := m.resolve(ctx, p, volume)
 		if m.desired.pods[uid] != p {
-			return nil // the pod went meanwhile
+			return nil // the pod was removed meanwhile
 		}
 		if err == nil {
 			err = m.addDesired(p, volume.Name, found)
@@ -60,8 +60,8 @@ func (m *Manager) populate(ctx context.Context, uid types.UID) error {
 	return failed
 }
 
-// shouldRetry tells whether to look at a volume again that could not be processed. One that was known before stays as it was: it
-// is looked at again if only the API server did not answer.
+// shouldRetry reports whether to resolve a volume again after an error. A volume that was known
+// before keeps its state, and is retried only if the API server did not answer.
 func (m *Manager) shouldRetry(p *desiredPod, outerName string, err error) bool {
 	if p.unknown(outerName) {
 		return true
@@ -73,7 +73,7 @@ func (m *Manager) shouldRetry(p *desiredPod, outerName string, err error) bool {
 	return true
 }
 
-// addDesired adds a volume that was found to what a pod needs, or says what became of it.
+// addDesired adds a resolved volume to a pod's needs.
 func (m *Manager) addDesired(p *desiredPod, outerName string, found resolved) error {
 	var err error
 	if found.labelled, err = m.labelOf(p.pod, outerName, found); err != nil {
@@ -93,8 +93,8 @@ func (m *Manager) addDesired(p *desiredPod, outerName string, found resolved) er
 	return nil
 }
 
-// PopPodErrors returns why volumes of a pod could not be processed since it was last called: distinct, sorted, and ten at most.
-// Pods that were not added, and volumes that could be processed meanwhile, have none.
+// PopPodErrors returns why volumes of a pod could not be processed since the last call: distinct,
+// sorted, and at most ten. Pods that were not added and volumes processed meanwhile have none.
 //
 // Upstream: pkg/kubelet/volumemanager/cache PopPodErrors (v1.36).
 func (m *Manager) PopPodErrors(uid types.UID) []string {
@@ -107,8 +107,8 @@ func (m *Manager) PopPodErrors(uid types.UID) []string {
 	return errs[:min(len(errs), errorsMax)]
 }
 
-// IsNodeResize tells whether a change of a claim, or a claim that comes (was is nil), may say that its volume is to grow on the
-// nodes that use it, or has grown.
+// IsNodeResize reports whether the change of a claim may mean that its volume should be or was
+// expanded on the nodes that use it. was is nil for a new claim.
 func IsNodeResize(was, is *corev1.PersistentVolumeClaim) bool {
 	if is == nil || is.Status.Phase != corev1.ClaimBound {
 		return false
@@ -119,7 +119,8 @@ func IsNodeResize(was, is *corev1.PersistentVolumeClaim) bool {
 	return was.Status.Phase == corev1.ClaimBound && !equality.Semantic.DeepEqual(was.Status, is.Status)
 }
 
-// ClaimResized tells of a claim of which Resized is true. Those pods that use it have their volume looked at again.
+// ClaimResized resolves the volume of a claim again for the pods that use it. Call it for changes
+// for which IsNodeResize returns true.
 func (m *Manager) ClaimResized(claim *corev1.PersistentVolumeClaim) {
 	using := m.desired.claimants[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}]
 	for _, uid := range slices.Compact(slices.Sorted(slices.Values(using))) {
@@ -135,17 +136,20 @@ func (m *Manager) ClaimResized(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// readAfter tells whether a pod's volume was found when the claim was as it is now, or newer.
+// readAfter reports whether a pod's volume was resolved with this version of the claim, or a newer
+// one.
 func (m *Manager) readAfter(p *desiredPod, outerName string, claim *corev1.PersistentVolumeClaim) bool {
 	v := m.desired.volumes[p.volumes[outerName]]
 	return v != nil && v.claimSeen >= revision(claim)
 }
 
-// DriversChanged tells that CSIDriver objects have changed. Volumes that need not be attached any more are not waited for.
+// DriversChanged handles a change of CSIDriver objects: volumes that need no attach any more are no
+// longer waited for.
 //
 // Differs: upstream asks each plugin about each volume every 100 ms.
 //
-// Upstream: pkg/kubelet/volumemanager/populator findAndRemoveDeletedPods, cache MarkVolumeAttachability (v1.36).
+// Upstream: pkg/kubelet/volumemanager/populator findAndRemoveDeletedPods, cache
+// MarkVolumeAttachability (v1.36).
 func (m *Manager) DriversChanged() {
 	for _, name := range slices.Sorted(maps.Keys(m.desired.volumes)) {
 		v := m.desired.volumes[name]
@@ -160,5 +164,5 @@ func (m *Manager) DriversChanged() {
 	}
 }
 
-// anySpec is the volume as one of its pods uses it, always the same one.
+// anySpec returns the volume as one of its pods uses it, always the same one.
 func (v *desiredVolume) anySpec() *plugins.Spec { return v.pods[v.firstPod()].spec }

@@ -7,18 +7,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A kubelet that begins finds on its disk what the one before it mounted (see reconstruct.go). It does not know yet which of
-// that its pods still need, so that it takes nothing away before it has been told of all of them (PodsKnown), has looked once
-// at what each needs, and, where something was found, has seen its Node.
+// A starting kubelet finds on its disk what an earlier one mounted (see reconstruct.go). It does
+// not know yet which of it its pods need. So it unmounts nothing before it has all pods
+// (MarkAllPodsAdded), has tried once to resolve the volumes of each and, if something was found,
+// has seen its Node.
 //
-// What a pod has is not taken away either as long as one of its volumes could not be processed: it may be that very one.
+// It keeps everything that a pod has as long as one of the pod's volumes could not be processed: it
+// may be that very one.
 //
-// Differs: upstream counts a pod of which a volume cannot be processed as looked at, and takes away what it has mounted.
+// Differs: upstream counts such a pod as processed, and unmounts what it has.
 //
 // Upstream: pkg/kubelet/volumemanager/reconciler readyToUnmount, populator HasAddedPods (v1.36).
 
-// MarkAllPodsAdded tells that AddPod was called for all pods that run here as the kubelet begins. Before, nothing is unmounted, and
-// nothing reported. The error says that the disk cannot be read: then it has to be told again.
+// MarkAllPodsAdded records that AddPod was called for all pods that run here as the kubelet starts.
+// Before it, nothing is unmounted or reported. It fails if the disk cannot be read, and must then
+// be called again.
 func (m *Manager) MarkAllPodsAdded() error {
 	if err := m.reconstruct(); err != nil {
 		return err
@@ -28,7 +31,7 @@ func (m *Manager) MarkAllPodsAdded() error {
 	return nil
 }
 
-// checkReady finds out whether things are ready now, and has all looked at when they are.
+// checkReady checks whether unmounting may begin, and if so requeues all volumes.
 func (m *Manager) checkReady() {
 	if m.ready || !m.allPodsAdded || m.desired.unpopulated > 0 || m.node == nil && m.actual.anyReconstructed() {
 		return
@@ -42,13 +45,13 @@ func (m *Manager) checkReady() {
 	m.cfg.ReportChanged()
 }
 
-// isIncomplete tells whether a pod is to run here, and not all of its volumes are known.
+// isIncomplete reports whether a pod should run here and not all of its volumes are resolved.
 func (d *desiredState) isIncomplete(pod types.UID) bool {
 	p, ok := d.pods[pod]
 	return ok && len(p.volumes) < len(p.wanted)
 }
 
-// markPopulated notes that somebody has tried to find out what a pod needs.
+// markPopulated records that the volumes of a pod were resolved, or failed to be, once.
 func (d *desiredState) markPopulated(p *desiredPod) {
 	if !p.populated {
 		p.populated = true

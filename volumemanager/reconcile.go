@@ -9,7 +9,7 @@ import (
 	"github.com/volsim/volsim/executor"
 )
 
-// reconcile does what is to be done about a volume. Operations it starts bring it back here when they end.
+// reconcile decides and acts on a volume. Operations requeue the volume when they end.
 func (m *Manager) reconcile(_ context.Context, name corev1.UniqueVolumeName) error {
 	if v := m.desired.volumes[name]; m.actual.volumes[name].mislabelled(v) {
 		m.reportMislabelled(v)
@@ -43,8 +43,8 @@ func (m *Manager) reconcile(_ context.Context, name corev1.UniqueVolumeName) err
 	return nil
 }
 
-// start starts an operation. One that is under way already brings the volume back when it ends; one in back-off is tried
-// again when that is over.
+// start starts an operation. A running one requeues the volume when it ends; one in back-off is
+// retried after that.
 func (m *Manager) start(op executor.Operation) {
 	var backoff *executor.BackoffError
 	if err := m.ops.Start(op); errors.As(err, &backoff) {

@@ -15,27 +15,30 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// The directories of a pod in which there is a directory for each plugin, and in that one for each volume.
+// The directories of a pod that contain a directory for each plugin, which contains one for each
+// volume.
 const (
 	mountsDir  = "volumes"
 	devicesDir = "volumeDevices"
 )
 
-// foundVolume is a directory of a pod's volume, as it stands on the disk.
+// A foundVolume is a directory of a pod's volume on the disk.
 type foundVolume struct {
 	pod      types.UID
 	plugin   string
 	specName string
 	block    bool
-	why      error // it could not be reconstructed
-	cleaned  bool  // that was begun; see cleanRemains
+	why      error // why it could not be reconstructed
+	cleaned  bool  // its cleanup has started; see cleanOrphans
 }
 
-// reconstruct finds on the disk what the kubelet before this one mounted, or may have. All of it may be mounted, or not: a node
-// that has booted has the directories and no mount. It does nothing once it has succeeded.
+// reconstruct finds on the disk what an earlier kubelet mounted, or may have. All of it is
+// uncertain: after a reboot the directories exist without mounts. It does nothing once it has
+// succeeded.
 //
-// Differs: what is mounted for the node is found where no pod names it any more, too; see plugins.DeviceReconstructor. Where the
-// disk cannot be read, that is tried again before anything is reported or taken away; upstream goes on without.
+// Differs: device mounts are found also if no pod refers to them; see plugins.DeviceReconstructor.
+// If the disk cannot be read, it is retried before anything is reported or unmounted; upstream
+// continues without.
 //
 // Upstream: pkg/kubelet/volumemanager/reconciler reconstructVolumes, updateStates (v1.36).
 func (m *Manager) reconstruct() error {
@@ -75,7 +78,7 @@ func (m *Manager) reconstruct() error {
 	return nil
 }
 
-// scan lists the directories of pods' volumes, sorted by path.
+// scan returns the directories of pods' volumes, sorted by path.
 //
 // Upstream: pkg/kubelet/volumemanager/reconciler getVolumesFromPodDir (v1.36).
 func (m *Manager) scan() ([]foundVolume, error) {
@@ -108,7 +111,7 @@ func (m *Manager) scan() ([]foundVolume, error) {
 	return found, nil
 }
 
-// namesIn are the names in a directory; none where it is no directory.
+// namesIn returns the names in a directory; none if it is not a directory.
 func (m *Manager) namesIn(dir string) ([]string, error) {
 	names, err := m.cfg.FS.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -117,7 +120,8 @@ func (m *Manager) namesIn(dir string) ([]string, error) {
 	return names, err
 }
 
-// addFoundVolume enters a volume of a pod into the actual state. The error says why it cannot be told which volume it is.
+// addFoundVolume adds a volume of a pod to the actual state. It fails if the volume cannot be
+// identified.
 //
 // Upstream: pkg/kubelet/volumemanager/reconciler reconstructVolume (v1.36).
 func (m *Manager) addFoundVolume(found foundVolume) error {
@@ -163,7 +167,7 @@ func reconstructed(caps plugins.Capabilities, found foundVolume) (plugins.Recons
 	}
 }
 
-// deviceMountPoint is where a volume is mounted for the node, or mapped; "" for one that is not.
+// deviceMountPoint returns where a volume is mounted or mapped for the node; "" if it is not.
 func deviceMountPoint(caps plugins.Capabilities, spec *plugins.Spec, block, deviceMountable bool) (string, error) {
 	switch {
 	case block:
@@ -175,13 +179,13 @@ func deviceMountPoint(caps plugins.Capabilities, spec *plugins.Spec, block, devi
 	}
 }
 
-// mayAttach tells whether a volume that was found may be attached: what cannot be told may be.
+// mayAttach reports whether a found volume may be attached; true if unknown.
 func mayAttach(caps plugins.Capabilities, spec *plugins.Spec) bool {
 	attachable, err := caps.Attachable(spec)
 	return attachable || err != nil
 }
 
-// addFoundDevice enters a volume that is mounted or prepared for the node into the actual state.
+// addFoundDevice adds a volume that is mounted or mapped for the node to the actual state.
 func (m *Manager) addFoundDevice(caps plugins.Capabilities, found plugins.ReconstructedDevice) {
 	if found.Spec == nil {
 		m.orphans.devices = append(m.orphans.devices, foundDevice{caps, found.Path})
@@ -201,7 +205,7 @@ func (m *Manager) addFoundDevice(caps plugins.Capabilities, found plugins.Recons
 	}
 }
 
-// found is the volume of a name, as it was found on the disk.
+// found returns the volume of a name, added if it is new.
 func (a *actualState) found(name corev1.UniqueVolumeName, caps plugins.Capabilities, spec *plugins.Spec, block bool) *actualVolume {
 	v, known := a.volumes[name]
 	if !known {
@@ -213,14 +217,14 @@ func (a *actualState) found(name corev1.UniqueVolumeName, caps plugins.Capabilit
 	return v
 }
 
-// setFoundDevice notes that a volume may be mounted for the node, unless that is known better.
+// setFoundDevice marks a volume's device mount as uncertain, unless its state is known.
 func (v *actualVolume) setFoundDevice(path string) {
 	if v.device == notMounted && v.reconstructed {
 		v.device, v.mountPath, v.deviceReconstructed = mountUncertain, path, true
 	}
 }
 
-// foundMount notes that a pod may have a volume, unless that is known better.
+// foundMount marks a pod's mount as uncertain, unless its state is known.
 func (a *actualState) foundMount(v *actualVolume, pod types.UID, specName string) {
 	if _, known := v.pods[pod]; known {
 		return
@@ -229,11 +233,11 @@ func (a *actualState) foundMount(v *actualVolume, pod types.UID, specName string
 	a.podVolumes[pod] = append(a.podVolumes[pod], v)
 }
 
-// finishReconstruction finds out of what was found on the disk what could not be told before there was a Node, and caches.
+// finishReconstruction completes the found volumes with what is known only with a Node and caches.
 //
-// Differs: a volume that the Node does not list as attached counts as attachable, and so as in use, if volumes of its kind are.
-// For upstream it is not attachable: the controller, which takes a volume from the list before it looks whether it is in use,
-// then detaches what is mounted.
+// Differs: a volume that the Node does not list as attached counts as attachable, and so as in use,
+// if its plugin says so. For upstream it is not attachable: the controller removes a volume from
+// the list before it checks whether it is in use, and then detaches a mounted volume.
 //
 // Upstream: pkg/kubelet/volumemanager/reconciler updateReconstructedFromNodeStatus (v1.36).
 func (m *Manager) finishReconstruction() {
@@ -249,7 +253,8 @@ func (m *Manager) finishReconstruction() {
 	}
 }
 
-// ReconstructedPods are the pods of which something was found on the disk when the kubelet began, and is not known to be gone, sorted.
+// ReconstructedPods returns the pods with volumes found on the disk at the start and not known to
+// be gone, sorted.
 func (m *Manager) ReconstructedPods() []types.UID {
 	pods := map[types.UID]bool{}
 	for _, v := range m.actual.volumes {

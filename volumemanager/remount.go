@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// remountVolumes has those volumes of a pod set up again that are mounted, and whose plugin asks for that.
+// remountVolumes sets up again the mounted volumes of a pod whose plugin requires it.
 //
 // Upstream: pkg/kubelet/volumemanager/cache MarkRemountRequired (v1.36).
 func (m *Manager) remountVolumes(uid types.UID) {
@@ -27,7 +27,7 @@ func (m *Manager) remountVolumes(uid types.UID) {
 	}
 }
 
-// RequiresRemount tells whether a pod has volumes that are set up again each time that AddPod is called.
+// RequiresRemount reports whether a pod has volumes that each AddPod sets up again.
 //
 // Upstream: pkg/volume VolumePlugin.RequiresRemount (v1.36).
 func (m *Manager) RequiresRemount(uid types.UID) bool {

@@ -14,33 +14,34 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// protectionFinalizer keeps a claim that is in use from going.
+// protectionFinalizer protects a claim in use from deletion.
 const protectionFinalizer = "kubernetes.io/pvc-protection"
 
-// migrated are the plugins whose volumes CSI drivers mount. Upstream asks whether a migration is switched on; in v1.36 all
-// are.
+// migrated translates the in-tree plugins whose volumes CSI drivers mount. Upstream checks whether
+// a migration is enabled; in v1.36 all are.
 //
 // Upstream: pkg/volume/csimigration IsMigratable (v1.36).
 var migrated = plugins.Migrated()
 
-// resolved is a volume of a pod as it was found.
+// A resolved is a volume of a pod as resolved.
 type resolved struct {
 	spec  *plugins.Spec
 	caps  plugins.Capabilities
-	claim *corev1.PersistentVolumeClaim // nil: the volume is written out in the pod
+	claim *corev1.PersistentVolumeClaim // nil: the volume is inline in the pod
 
 	labelled selinuxLabels
 }
 
-// unusableError says why a pod must not use a volume. Asking again will not help until somebody has changed something.
+// An unusableError says why a pod must not use a volume. A retry will not help until an object
+// changes.
 type unusableError struct{ text string }
 
 func (e *unusableError) Error() string { return e.text }
 
 func unusable(format string, args ...any) error { return &unusableError{fmt.Sprintf(format, args...)} }
 
-// resolve finds out what a volume of a pod is, and which plugin serves it. It reads the claim and the volume from the API
-// server. Where the API server does not answer, the error is not an *unfitError.
+// resolve finds out what a volume of a pod is, and its plugin. It reads the claim and the volume
+// from the API server. If the API server does not answer, the error is not an *unusableError.
 //
 // Upstream: pkg/kubelet/volumemanager/populator createVolumeSpec (v1.36).
 func (m *Manager) resolve(ctx context.Context, p *desiredPod, volume *corev1.Volume) (resolved, error) {
@@ -70,9 +71,11 @@ func (m *Manager) resolve(ctx context.Context, p *desiredPod, volume *corev1.Vol
 	return found, nil
 }
 
-// resolveClaim finds the volume behind a claim of the pod's namespace. The claim of an ephemeral volume must be the pod's own.
+// resolveClaim finds the volume behind a claim of the pod's namespace. The claim of an ephemeral
+// volume must be the pod's own.
 //
-// Upstream: pkg/kubelet/volumemanager/populator createVolumeSpec, getPVCExtractPV, getPVSpec (v1.36).
+// Upstream: pkg/kubelet/volumemanager/populator createVolumeSpec, getPVCExtractPV, getPVSpec
+// (v1.36).
 func (m *Manager) resolveClaim(ctx context.Context, p *desiredPod, volume *corev1.Volume, name string) (resolved, error) {
 	none := func(err error) (resolved, error) {
 		return resolved{}, fmt.Errorf("error processing PVC %s/%s: %w", p.pod.Namespace, name, err)
@@ -122,7 +125,7 @@ func (m *Manager) readVolume(ctx context.Context, claim *corev1.PersistentVolume
 	return volume, nil
 }
 
-// readError is an error of a read; that there is no such object is known for sure.
+// readError returns the error of a read. A missing object is certain, and so unusable.
 func readError(what string, err error) error {
 	switch {
 	case err == nil:
@@ -134,7 +137,7 @@ func readError(what string, err error) error {
 	}
 }
 
-// usable tells why a pod must not use the claim; nil when it may.
+// usable returns an error if a pod must not use the claim.
 //
 // Upstream: pkg/kubelet/volumemanager/populator getPVCExtractPV (v1.36).
 func usable(claim *corev1.PersistentVolumeClaim) error {
@@ -150,9 +153,11 @@ func usable(claim *corev1.PersistentVolumeClaim) error {
 	}
 }
 
-// checkMode tells whether the pod's containers use the volume as what it is: mounted, or as a device.
+// checkMode returns an error if the pod's containers do not use the volume in its mode: mounted, or
+// as a device.
 //
-// Upstream: pkg/kubelet/volumemanager/populator createVolumeSpec, pkg/volume/util GetVolumeMode (v1.36).
+// Upstream: pkg/kubelet/volumemanager/populator createVolumeSpec, pkg/volume/util GetVolumeMode
+// (v1.36).
 func checkMode(p *desiredPod, outerName string, spec *plugins.Spec) error {
 	mode := spec.PersistentVolume.Spec.VolumeMode
 	switch {

@@ -11,27 +11,31 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// On a node with SELinux, a volume of one pod alone (ReadWriteOncePod) is mounted with the label of the pod's processes, where its
-// plugin can do so: then nobody has to label its files one by one. A mount has one label. Pods that need another one wait until
-// all that have the volume have left it. The feature gate SELinuxMount has volumes of all access modes mounted so; without it
-// they have no label, and conflicts about them are passed over.
+// On a node with SELinux, a ReadWriteOncePod volume is mounted with the label of the pod's
+// processes if its plugin supports it. Its files then need no relabelling. A mount has one label:
+// pods that need another one wait until all pods with the volume have released it. The feature gate
+// SELinuxMount extends this to all access modes; without it they have no label, and conflicts about
+// them are ignored.
 //
-// What is found on the disk was mounted with the label that its plugin wrote down before it mounted it. The mount itself is not
-// asked for its label; upstream's plugin for CSI does not either. A volume with the wrong one is unmounted before the next pod has it.
+// A volume found on the disk has the label that its plugin recorded before it mounted it. As in
+// upstream's CSI plugin, the mount itself is not inspected. A volume with the wrong label is
+// unmounted before the next pod gets it.
 //
-// There is no SELinux behind this: labels are strings. Not here: metrics.
+// There is no SELinux behind this: labels are strings. There are no metrics.
 
 // selinuxLabels is how a volume of a pod is labelled.
 type selinuxLabels struct {
 	label     string // "": no label
-	mount     string // what to mount the volume with
+	mount     string // label to mount the volume with
 	supported bool   // the plugin can mount the volume with a label
-	exclusive bool   // volumes like it are mounted with one label, which all pods that have it must need
+	exclusive bool   // all pods that have the volume must need the same label
 }
 
-// labelOf finds out how a volume of a pod is labelled. The error says that the pod's containers need different labels.
+// labelOf returns how a volume of a pod is labelled. It fails if the pod's containers need
+// different labels.
 //
-// Upstream: pkg/volume/util GetMountSELinuxLabel, pkg/kubelet/volumemanager/cache getSELinuxLabel (v1.36).
+// Upstream: pkg/volume/util GetMountSELinuxLabel, pkg/kubelet/volumemanager/cache getSELinuxLabel
+// (v1.36).
 func (m *Manager) labelOf(pod *corev1.Pod, outerName string, found resolved) (selinuxLabels, error) {
 	var l selinuxLabels
 	if !m.cfg.SELinux {
@@ -60,13 +64,13 @@ func (m *Manager) labelOf(pod *corev1.Pod, outerName string, found resolved) (se
 	return l, nil
 }
 
-// relabelsFiles tells whether a pod wants its volumes' files labelled one by one.
+// relabelsFiles reports whether a pod wants its volumes' files relabelled.
 func relabelsFiles(pod *corev1.Pod) bool {
 	security := pod.Spec.SecurityContext
 	return security != nil && security.SELinuxChangePolicy != nil && *security.SELinuxChangePolicy == corev1.SELinuxChangePolicyRecursive
 }
 
-// mountsLabelled tells whether a volume, by its access modes, is one that is mounted with a label.
+// mountsLabelled reports whether a volume is mounted with a label, by its access modes.
 //
 // Upstream: pkg/volume/util VolumeSupportsSELinuxMount (v1.36).
 func (m *Manager) mountsLabelled(spec *plugins.Spec) bool {
@@ -77,7 +81,8 @@ func (m *Manager) mountsLabelled(spec *plugins.Spec) bool {
 	return len(pv.Spec.AccessModes) == 1 && pv.Spec.AccessModes[0] == corev1.ReadWriteOncePod
 }
 
-// labelsOf are the labels of those containers of a pod that mount a volume. What a container says goes before what its pod says.
+// labelsOf returns the labels of the containers of a pod that mount a volume. A container's label
+// overrides the pod's.
 //
 // Upstream: pkg/volume/util GetPodVolumeNames (v1.36).
 func labelsOf(pod *corev1.Pod, outerName string) sets.Set[string] {
@@ -108,9 +113,10 @@ func labelsOf(pod *corev1.Pod, outerName string) sets.Set[string] {
 	return labels
 }
 
-// fileLabel is the label of the files that a process with the given options may use: what the options leave open is as on Fedora.
+// fileLabel returns the label of the files that a process with the given options may use. Missing
+// options are as on Fedora.
 //
-// Differs: without a level, upstream's is drawn for each volume; here it is always the same.
+// Differs: without a level, upstream draws one for each volume; here it is constant.
 //
 // Upstream: pkg/volume/util SELinuxOptionsToFileLabel (v1.36).
 func fileLabel(options *corev1.SELinuxOptions) string {
@@ -123,7 +129,8 @@ func fileLabel(options *corev1.SELinuxOptions) string {
 	}, ":")
 }
 
-// conflict tells why a pod cannot have a volume that another pod here has with another label.
+// conflict returns an error if a pod cannot have a volume because another pod here has it with
+// another label.
 //
 // Upstream: pkg/kubelet/volumemanager/cache AddPodToVolume (v1.36).
 func (v *desiredVolume) conflict(l selinuxLabels, spec *plugins.Spec) error {
@@ -133,22 +140,23 @@ func (v *desiredVolume) conflict(l selinuxLabels, spec *plugins.Spec) error {
 	return unusable("conflicting SELinux labels of volume %s: %q and %q", spec.Name(), v.labelled.label, l.label)
 }
 
-// mislabelled tells whether the volume is mounted here with another label than the one it is wanted with.
+// mislabelled reports whether the volume is mounted here with another label than the wanted one.
 //
 // Upstream: pkg/kubelet/volumemanager/cache PodExistsInVolume (v1.36).
 func (v *actualVolume) mislabelled(wanted *desiredVolume) bool {
 	return wanted != nil && v != nil && v.label != wanted.labelled.mount && (v.device != notMounted || len(v.pods) > 0)
 }
 
-// setLabel notes with which label the volume is being mounted, if nothing of it is mounted yet.
+// setLabel records the label with which the volume is being mounted, if nothing of it is mounted
+// yet.
 func (v *actualVolume) setLabel(wanted *desiredVolume) {
 	if v.device == notMounted && len(v.pods) == 0 {
 		v.label = wanted.labelled.mount
 	}
 }
 
-// foundLabel notes with which label a volume that was found on the disk is mounted. No label is what a pod may have said that
-// never got so far.
+// foundLabel records the label of a volume found on the disk. A pod whose mount did not come so far
+// may have left no label.
 //
 // Upstream: pkg/kubelet/volumemanager/cache SetDeviceMountState (v1.36).
 func (v *actualVolume) foundLabel(label string) {
@@ -157,7 +165,8 @@ func (v *actualVolume) foundLabel(label string) {
 	}
 }
 
-// reportMislabelled tells pods that want a volume that they wait until it is not mounted with another label any more.
+// reportMislabelled reports to the pods that want a volume that they wait for the unmount of
+// another label.
 //
 // Upstream: pkg/kubelet/volumemanager/cache newSELinuxMountMismatchError (v1.36).
 func (m *Manager) reportMislabelled(v *desiredVolume) {

@@ -23,7 +23,8 @@ func (m *Manager) unmapOperation(name corev1.UniqueVolumeName, pod types.UID) ex
 	}
 }
 
-// unmapVolume takes the device away from a pod that no longer wants it. When that fails the mapping is uncertain.
+// unmapVolume unmaps the device from a pod that no longer wants it. A failure leaves the mapping
+// uncertain.
 //
 // Upstream: pkg/volume/util/operationexecutor GenerateUnmapVolumeFunc (v1.36).
 func (m *Manager) unmapVolume(ctx context.Context, name corev1.UniqueVolumeName, pod types.UID) error {
@@ -32,7 +33,7 @@ func (m *Manager) unmapVolume(ctx context.Context, name corev1.UniqueVolumeName,
 		return nil
 	}
 	if wanted := m.desired.volumes[name]; wanted != nil && wanted.wantedBy(pod) {
-		return nil // the pod came back between the decision and now
+		return nil // the pod was added again meanwhile
 	}
 	mapper := actual.caps.BlockMapper
 	if mapper == nil {
@@ -60,7 +61,8 @@ func (m *Manager) unmapVolume(ctx context.Context, name corev1.UniqueVolumeName,
 	return nil
 }
 
-// withName is the volume under the name by which a pod has it: two PersistentVolumes may be one volume of the driver's.
+// withName returns the volume under the name by which a pod has it: two PersistentVolumes may be
+// the same volume of a driver.
 func withName(spec *plugins.Spec, name string) *plugins.Spec {
 	if spec.Name() == name || spec.PersistentVolume == nil {
 		return spec
@@ -80,10 +82,11 @@ func (m *Manager) unmapDeviceOperation(name corev1.UniqueVolumeName) executor.Op
 	}
 }
 
-// tearDownDevice takes the device away from the node when no pod has it any more, neither as far as is known nor on the disk.
+// tearDownDevice removes the device from the node when no pod has it any more, neither in the
+// actual state nor on the disk.
 //
-// Differs: an error that says that nothing was begun leaves it as it was, as in unmountDevice. Upstream looks in the end whether
-// somebody still has the device open, at a path that is gone by then.
+// Differs: an error that says that nothing was started leaves it as it was, as in unmountDevice.
+// Upstream finally checks whether the device is still open, at a path that is gone by then.
 //
 // Upstream: pkg/volume/util/operationexecutor GenerateUnmapDeviceFunc (v1.36).
 func (m *Manager) tearDownDevice(ctx context.Context, name corev1.UniqueVolumeName) error {
@@ -117,7 +120,8 @@ func (m *Manager) tearDownDevice(ctx context.Context, name corev1.UniqueVolumeNa
 	return nil
 }
 
-// deviceRefs are the nodes of devices in a volume's global directory: each is of a pod that has the device.
+// deviceRefs returns the device nodes in a volume's global directory. Each belongs to a pod that
+// has the device.
 //
 // Upstream: pkg/volume/util/volumepathhandler GetDeviceBindMountRefs (v1.36).
 func (m *Manager) deviceRefs(global string) ([]string, error) {

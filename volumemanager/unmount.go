@@ -25,7 +25,8 @@ func (m *Manager) unmountOperation(name corev1.UniqueVolumeName, pod types.UID) 
 	}
 }
 
-// unmount takes a volume away from a pod that no longer wants it. When that fails the mount is uncertain.
+// unmount unmounts a volume from a pod that no longer wants it. A failure leaves the mount
+// uncertain.
 //
 // Upstream: pkg/volume/util/operationexecutor GenerateUnmountVolumeFunc (v1.36).
 func (m *Manager) unmount(ctx context.Context, name corev1.UniqueVolumeName, pod types.UID) error {
@@ -34,7 +35,7 @@ func (m *Manager) unmount(ctx context.Context, name corev1.UniqueVolumeName, pod
 		return nil
 	}
 	if wanted := m.desired.volumes[name]; wanted != nil && wanted.wantedBy(pod) && !actual.mislabelled(wanted) {
-		return nil // the pod came back between the decision and now
+		return nil // the pod was added again meanwhile
 	}
 	have := actual.pods[pod]
 	have.state = mountUncertain
@@ -42,7 +43,7 @@ func (m *Manager) unmount(ctx context.Context, name corev1.UniqueVolumeName, pod
 		return err
 	}
 	if wanted := m.desired.volumes[name]; wanted != nil && wanted.wantedBy(pod) && !actual.mislabelled(wanted) {
-		return nil // it came back meanwhile, and has it mounted again before its containers start
+		return nil // the pod was added again, and has the volume mounted again before its containers start
 	}
 	if err := actual.caps.Mounter.TearDown(ctx, have.specName, pod); err != nil {
 		return err
@@ -52,8 +53,8 @@ func (m *Manager) unmount(ctx context.Context, name corev1.UniqueVolumeName, pod
 	return nil
 }
 
-// cleanSubPaths takes away what the containers of a pod, which have ended, have of a volume by subPath. What is in use keeps the
-// volume mounted.
+// cleanSubPaths unbinds the subPaths of a volume from the containers of an ended pod. A busy one
+// keeps the volume mounted.
 //
 // Upstream: pkg/volume/util/operationexecutor GenerateUnmountVolumeFunc (v1.36).
 func (m *Manager) cleanSubPaths(specName string, pod types.UID) error {
@@ -79,11 +80,11 @@ func (m *Manager) unmountDeviceOperation(name corev1.UniqueVolumeName) executor.
 	}
 }
 
-// unmountDevice unmounts a volume from the node when no pod has it any more. What it finds is read when it runs: between
-// the decision and now a mount may have ended.
+// unmountDevice unmounts a volume from the node when no pod has it any more. It reads the state
+// when it runs: a mount may have ended since the decision.
 //
-// Differs: an error that says that nothing was begun, such as that the driver is not registered, leaves it as it was; for
-// upstream it is uncertain then, and is staged once more if a pod wants it again.
+// Differs: an error that says that nothing was started, such as an unregistered driver, leaves it
+// as it was; for upstream it becomes uncertain, and is staged once more if a pod wants it again.
 //
 // Upstream: pkg/volume/util/operationexecutor GenerateUnmountDeviceFunc (v1.36).
 func (m *Manager) unmountDevice(ctx context.Context, name corev1.UniqueVolumeName) error {

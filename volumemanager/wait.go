@@ -17,36 +17,39 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// waitTimeout is how long a pod waits for its volumes before it is asked why.
+// waitTimeout is how long a pod waits for its volumes before the reason is determined.
 //
 // Upstream: pkg/kubelet/volumemanager podAttachAndMountTimeout (v1.36).
 const waitTimeout = 2*time.Minute + 3*time.Second
 
-// waitReportPeriod is how long nothing more is told of a pod whose volumes cannot be processed.
+// waitReportPeriod is the minimum interval between two reports about a pod whose volumes cannot be
+// processed.
 //
 // Upstream: pkg/kubelet backOffPeriod (v1.36), without its jitter.
 const waitReportPeriod = 10 * time.Second
 
-// WaitError says which volumes of a pod are not mounted when a wait for them has ended, by their names in the pod, sorted.
+// A WaitError lists the volumes of a pod that are not mounted when a wait has ended, by their names
+// in the pod, sorted.
 //
 // Upstream: pkg/kubelet/volumemanager WaitForAttachAndMount (v1.36).
 type WaitError struct {
 	Unmounted   []string // of the volumes that containers use
 	Unattached  []string // of these
-	Unprocessed []string // of which nobody knows yet what they are
+	Unprocessed []string // those not resolved yet
 	Err         error    // why the wait ended: context.DeadlineExceeded, or why volumes could not be processed
 }
 
-// Error is upstream's text.
+// Error returns upstream's text.
 func (e *WaitError) Error() string {
 	return fmt.Sprintf("unmounted volumes=%v, unattached volumes=%v, failed to process volumes=%v: %v",
 		e.Unmounted, e.Unattached, e.Unprocessed, e.Err)
 }
 
-// Unwrap is why the wait ended.
+// Unwrap returns why the wait ended.
 func (e *WaitError) Unwrap() error { return e.Err }
 
-// UnmountError says which volumes a pod still has, or may have, when a wait for them to go has ended.
+// An UnmountError lists the volumes that a pod still has, or may have, when a wait for their
+// unmount has ended.
 //
 // Upstream: pkg/kubelet/volumemanager WaitForUnmount (v1.36).
 type UnmountError struct {
@@ -54,18 +57,18 @@ type UnmountError struct {
 	Err     error                     // why the wait ended
 }
 
-// Error is upstream's text.
+// Error returns upstream's text.
 func (e *UnmountError) Error() string { return fmt.Sprintf("mounted volumes=%v: %v", e.Mounted, e.Err) }
 
-// Unwrap is why the wait ended.
+// Unwrap returns why the wait ended.
 func (e *UnmountError) Unwrap() error { return e.Err }
 
-// WaitForAttachAndMount adds the pod, as AddPod does, and returns when all volumes that its containers use are mounted. It
-// leaves the component. After 2m3s, or as soon as a volume turns out to be one that cannot be processed, it gives up: the error
-// is a *WaitError, or a *LimitError for a pod that cannot run here. All goes on nevertheless, and who waits again may find the
-// volumes mounted.
+// WaitForAttachAndMount adds the pod, as AddPod does, and returns when all volumes that its
+// containers use are mounted. It is a suspension point. It gives up after 2m3s, or as soon as a
+// volume cannot be processed. The error is then a *WaitError, or a *LimitError for a pod that
+// cannot run here. The work continues nevertheless, and a later wait may find the volumes mounted.
 //
-// Differs: upstream looks each 300 ms; here those who wait are told. ctx is looked at then only.
+// Differs: upstream polls every 300 ms; here waiting tasks are notified. ctx is checked only then.
 //
 // Upstream: pkg/kubelet/volumemanager WaitForAttachAndMount (v1.36).
 func (m *Manager) WaitForAttachAndMount(ctx context.Context, pod *corev1.Pod) error {
@@ -88,10 +91,10 @@ func (m *Manager) WaitForAttachAndMount(ctx context.Context, pod *corev1.Pod) er
 	return why
 }
 
-// WaitForUnmount returns when nothing of the pod is mounted any more: RemovePod has told that it is to be. It leaves the
-// component. After 2m3s it gives up, with an *UnmountError.
+// WaitForUnmount returns when nothing of the pod is mounted any more. RemovePod must have been
+// called. It is a suspension point. After 2m3s it gives up with an *UnmountError.
 //
-// Differs: upstream's does not see mounts it is not sure of.
+// Differs: upstream's ignores uncertain mounts.
 //
 // Upstream: pkg/kubelet/volumemanager WaitForUnmount (v1.36).
 func (m *Manager) WaitForUnmount(ctx context.Context, pod *corev1.Pod) error {
@@ -105,7 +108,8 @@ func (m *Manager) WaitForUnmount(ctx context.Context, pod *corev1.Pod) error {
 	return &UnmountError{Mounted: m.actual.volumesOf(pod.UID), Err: err}
 }
 
-// await waits until done. The error says that it took too long, or which volumes cannot be processed.
+// await waits until done returns true. It fails after waitTimeout, or if volumes cannot be
+// processed.
 func (m *Manager) await(ctx context.Context, pod *corev1.Pod, what string, done func() bool) error {
 	news := m.signals[pod.UID]
 	if news == nil {
@@ -129,14 +133,15 @@ func (m *Manager) await(ctx context.Context, pod *corev1.Pod, what string, done 
 	return failed
 }
 
-// notify tells that a pod may have become mounted or unmounted, or that a volume of it could not be processed.
+// notify wakes the waits for a pod: it may have become mounted or unmounted, or a volume of it
+// could not be processed.
 func (m *Manager) notify(uid types.UID) {
 	if news := m.signals[uid]; news != nil {
 		news.Broadcast()
 	}
 }
 
-// popPodErrors is TakeErrors as one error.
+// popPodErrors returns PopPodErrors as one error.
 func (m *Manager) popPodErrors(uid types.UID) error {
 	if errs := m.PopPodErrors(uid); len(errs) > 0 {
 		return errors.New(strings.Join(errs, "; "))
@@ -144,20 +149,20 @@ func (m *Manager) popPodErrors(uid types.UID) error {
 	return nil
 }
 
-// problems says why volumes of the pod could not be processed.
+// problems returns why volumes of the pod could not be processed.
 func (p *desiredPod) problems() error {
 	errs := slices.Compact(slices.Sorted(maps.Values(p.errors)))
 	return errors.New(strings.Join(errs[:min(len(errs), errorsMax)], "; "))
 }
 
-// usedVolumes are the volumes that containers of the pod use.
+// usedVolumes returns the names of the volumes that containers of the pod use.
 func usedVolumes(pod *corev1.Pod) sets.Set[string] {
 	p := desiredPod{pod: pod, mounts: sets.New[string](), devices: sets.New[string]()}
 	p.useVolumes()
 	return p.wanted
 }
 
-// waitError is how things are with the volumes of a pod.
+// waitError returns the current state of the volumes of a pod as an error.
 func (m *Manager) waitError(pod *corev1.Pod, why error) *WaitError {
 	e := &WaitError{Unattached: []string{}, Unmounted: []string{}, Unprocessed: []string{}, Err: why}
 	p := m.desired.pods[pod.UID]
@@ -179,7 +184,7 @@ func (m *Manager) waitError(pod *corev1.Pod, why error) *WaitError {
 	return e
 }
 
-// unattached are the volumes of a pod that are not attached, by their names in the pod, sorted.
+// unattached returns the volumes of a pod that are not attached, by their names in the pod, sorted.
 func (m *Manager) unattached(p *desiredPod) []string {
 	names := []string{}
 	for _, outerName := range slices.Sorted(maps.Keys(p.volumes)) {
@@ -192,7 +197,7 @@ func (m *Manager) unattached(p *desiredPod) []string {
 	return names
 }
 
-// volumesOf are the volumes that a pod has, or may have, sorted.
+// volumesOf returns the volumes that a pod has, or may have, sorted.
 func (a *actualState) volumesOf(pod types.UID) []corev1.UniqueVolumeName {
 	var names []corev1.UniqueVolumeName
 	for _, v := range a.podVolumes[pod] {
@@ -202,19 +207,20 @@ func (a *actualState) volumesOf(pod types.UID) []corev1.UniqueVolumeName {
 	return names
 }
 
-// waitReport is what was told of a pod whose volumes cannot be processed.
+// A waitReport is what was reported of a pod whose volumes cannot be processed.
 type waitReport struct {
-	failures  int       // looks at the pod in a row that found such a volume
-	text      string    // last
-	notBefore time.Time // not before
+	failures  int       // consecutive attempts that found such a volume
+	text      string    // of the last report
+	notBefore time.Time // time of the next report at the earliest
 }
 
-// reportWait lets it be known that a pod waits for volumes that cannot be processed: when a second look has found the same, and again
-// when something else is to be told.
+// reportWait reports a pod that waits for volumes that cannot be processed: after the second
+// consecutive failure, and again when the reason changes.
 //
-// Differs: upstream tells it again each 10 to 15 s, whether anything has changed or not.
+// Differs: upstream reports every 10 to 15 s, even without a change.
 //
-// Upstream: pkg/kubelet SyncPod, by WaitForAttachAndMount, which gives up where a volume cannot be processed (v1.36).
+// Upstream: pkg/kubelet SyncPod, by WaitForAttachAndMount, which gives up where a volume cannot be
+// processed (v1.36).
 func (m *Manager) reportWait(p *desiredPod) {
 	if len(p.errors) == 0 {
 		p.waitReport.failures = 0

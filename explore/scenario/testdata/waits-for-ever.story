@@ -16,5 +16,5 @@ violates: L1
 
    4  alice creates volume disk-1 of 1Gi (rv 7)
 broken: L1: nothing is left to happen, but
-  volume disk-1 is Pending and is to be Available, since no claim has it (L1: a claim that could have a volume and waits)
+  volume disk-1 is Pending and must be Available, since no claim has it (L1: a claim that waits although a volume is available)
   carol waits for volume disk-1 to be Bound
