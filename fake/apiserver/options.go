@@ -125,9 +125,9 @@ func (v *resourceRequest) patchType() (types.PatchType, error) {
 // client's program by default.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers managerOrUserAgent.
-func (r *request) fieldManager(said string) string {
-	if said != "" {
-		return said
+func (r *request) fieldManager(name string) string {
+	if name != "" {
+		return name
 	}
 	agent, _, _ := strings.Cut(r.UserAgent(), "/")
 	var b strings.Builder

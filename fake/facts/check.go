@@ -14,8 +14,8 @@ import (
 // Check checks a fact against the server of a client, in a new namespace, and deletes what it
 // created. The error names the first request with another answer. It is ErrUnsupported if the
 // client cannot make one of the requests.
-func Check(ctx context.Context, way Client, f Fact) error {
-	r := &run{client: way, fact: f, vars: map[string]any{}, streams: map[string]Stream{}}
+func Check(ctx context.Context, client Client, f Fact) error {
+	r := &run{client: client, fact: f, vars: map[string]any{}, streams: map[string]Stream{}}
 	defer r.close()
 	ns, err := r.do(ctx, Request{
 		Verb: "create", Resource: resources["namespaces"].GroupVersionResource,

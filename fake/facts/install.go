@@ -10,12 +10,12 @@ import (
 var customText string
 
 // Install creates the definitions of the custom resources that some of the facts use.
-func Install(ctx context.Context, way Client) error {
+func Install(ctx context.Context, client Client) error {
 	facts, err := Parse("custom.txt", customText)
 	if err != nil {
 		return err
 	}
-	r := &run{client: way, fact: facts[0], vars: map[string]any{}, streams: map[string]Stream{}}
+	r := &run{client: client, fact: facts[0], vars: map[string]any{}, streams: map[string]Stream{}}
 	defer r.close()
 	if err := r.steps(ctx); err != nil {
 		return fmt.Errorf("install custom resources: %w", err)
