@@ -11,10 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The admission plugins a server has by default that matter to storage; those of pods and services are in admitpod.go.
+// This file has the default admission plugins that matter to storage. Those of pods and services
+// are in admission_pod.go.
 //
-// Differs: there is no TaintNodesByCondition: a new node is not tainted as not ready, and takes pods at once. Nor are
-// there ResourceQuota and LimitRanger: quotas and limits are stored and bind nobody.
+// Differs: there is no TaintNodesByCondition: a new node is not tainted as not ready, and accepts
+// pods at once. There is no ResourceQuota and no LimitRanger: quotas and limits are stored, not
+// enforced.
 
 const (
 	finalizerClaim  = "kubernetes.io/pvc-protection"
@@ -25,7 +27,7 @@ const (
 	defaultClassAnnotationBeta = "storageclass.beta.kubernetes.io/is-default-class"
 )
 
-// admitNamespace refuses a creation in a namespace that is not there or is going.
+// admitNamespace rejects a creation in a namespace that does not exist or is terminating.
 //
 // Upstream: k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.
 func (s *Server) admitNamespace(k *kind, namespace string, m *metav1.ObjectMeta) error {
@@ -48,7 +50,7 @@ func (s *Server) admitNamespace(k *kind, namespace string, m *metav1.ObjectMeta)
 	return nil
 }
 
-// requestedName is what an error calls an object whose name may not have been generated yet.
+// requestedName returns the name that errors use for an object whose name may not be generated yet.
 //
 // Upstream: k8s.io/apiserver/pkg/admission extractResourceName.
 func requestedName(m *metav1.ObjectMeta) string {
@@ -62,7 +64,7 @@ func requestedName(m *metav1.ObjectMeta) string {
 	}
 }
 
-// admitCreate adds to an object what the plugins add.
+// admitCreate applies the mutating plugins to an object to be created.
 //
 // Upstream: plugin/pkg/admission/storage/storageobjectinuseprotection, storageclass/setdefault.
 func (s *Server) admitCreate(obj Object) error {
@@ -93,7 +95,8 @@ func withFinalizer(finalizers []string, f string) []string {
 	return append(finalizers, f)
 }
 
-// defaultClass returns the default class: the newest, or of two of the same age the one that comes first by name.
+// defaultClass returns the newest default class; of two of the same age, the first by name. It
+// returns nil if there is none.
 //
 // Upstream: pkg/volume/util GetDefaultClass.
 func (s *Server) defaultClass() *storagev1.StorageClass {
@@ -112,7 +115,7 @@ func (s *Server) defaultClass() *storagev1.StorageClass {
 	return best
 }
 
-// admitUpdate refuses what the plugins refuse.
+// admitUpdate applies the validating plugins to an update.
 //
 // Upstream: plugin/pkg/admission/storage/persistentvolume/resize.
 func (s *Server) admitUpdate(obj, old Object) error {
@@ -120,15 +123,15 @@ func (s *Server) admitUpdate(obj, old Object) error {
 	if !ok {
 		return nil
 	}
-	was := old.(*corev1.PersistentVolumeClaim)
-	if size := claim.Spec.Resources.Requests.Storage(); size.Cmp(*was.Spec.Resources.Requests.Storage()) <= 0 {
+	oldClaim := old.(*corev1.PersistentVolumeClaim)
+	if size := claim.Spec.Resources.Requests.Storage(); size.Cmp(*oldClaim.Spec.Resources.Requests.Storage()) <= 0 {
 		return nil
 	}
 	msg := ""
 	switch {
-	case was.Status.Phase != corev1.ClaimBound:
+	case oldClaim.Status.Phase != corev1.ClaimBound:
 		msg = "Only bound persistent volume claims can be expanded"
-	case !s.expandable(claim, was):
+	case !s.expandable(claim, oldClaim):
 		msg = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
 	default:
 		return nil
@@ -136,16 +139,16 @@ func (s *Server) admitUpdate(obj, old Object) error {
 	return apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), claim.Name, errors.New(msg))
 }
 
-func (s *Server) expandable(claim, was *corev1.PersistentVolumeClaim) bool {
+func (s *Server) expandable(claim, oldClaim *corev1.PersistentVolumeClaim) bool {
 	name := className(claim)
-	if name == "" || name != className(was) {
+	if name == "" || name != className(oldClaim) {
 		return false
 	}
 	class, ok := s.lookup(s.table("storageclasses"), name).(*storagev1.StorageClass)
 	return ok && class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion
 }
 
-// className is the claim's class: the beta annotation's, or else the field's.
+// className returns the class in the claim's beta annotation or, without one, in its spec.
 func className(claim *corev1.PersistentVolumeClaim) string {
 	if name, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok {
 		return name

@@ -10,12 +10,12 @@ import (
 	"github.com/volsim/volsim/fake/internal/rules"
 )
 
-// defaultAccount is the service account of a pod that names none.
+// defaultAccount is the default service account of a pod.
 const defaultAccount = "default"
 
-// admitPod writes into a pod what the plugins ServiceAccount, Priority and DefaultTolerationSeconds write.
+// admitPod applies the plugins ServiceAccount, Priority and DefaultTolerationSeconds to a pod.
 //
-// Differs: the service account need not be there, and no token is mounted.
+// Differs: the service account need not exist, and no token is mounted.
 //
 // Upstream: plugin/pkg/admission/serviceaccount, priority, defaulttolerationseconds.
 func (s *Server) admitPod(pod *corev1.Pod) error {
@@ -31,7 +31,7 @@ func (s *Server) admitPod(pod *corev1.Pod) error {
 	return nil
 }
 
-// admitPriority works out a pod's priority from its class, or the default class.
+// admitPriority sets a pod's priority from its class or the default class.
 func (s *Server) admitPriority(pod *corev1.Pod) error {
 	spec := &pod.Spec
 	value, policy := int32(0), corev1.PreemptLowerPriority
@@ -64,7 +64,7 @@ func forbidPod(pod *corev1.Pod, format string, args ...any) error {
 	return apierrors.NewForbidden(corev1.Resource("pods"), requestedName(&pod.ObjectMeta), fmt.Errorf(format, args...))
 }
 
-// defaultPriority is the class of pods that name none: of those that say so the least, or nil.
+// defaultPriority returns the global default class with the lowest value, or nil.
 func (s *Server) defaultPriority() *schedulingv1.PriorityClass {
 	t := s.table("priorityclasses")
 	s.mu.RLock()
@@ -80,9 +80,9 @@ func (s *Server) defaultPriority() *schedulingv1.PriorityClass {
 	return least
 }
 
-// admitService gives a service an address in the cluster.
+// admitService assigns a cluster IP to a service.
 //
-// Differs: an address is never given back, and one that the writer chose is not kept from others.
+// Differs: a cluster IP is never released, and a requested one is not reserved.
 func (s *Server) admitService(service *corev1.Service) {
 	spec := &service.Spec
 	if !rules.NeedsClusterIP(spec) || spec.ClusterIP != "" {

@@ -22,10 +22,10 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// apply returns what server-side apply makes of an object, or of nothing.
+// apply returns the result of a server-side apply to an object; old is nil for a creation.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers/patch.go applyPatcher.
-func (p *patching) apply(old Object) (Object, error) {
+func (p *patchRequest) serverSideApply(old Object) (Object, error) {
 	config := &unstructured.Unstructured{Object: map[string]any{}}
 	if err := yaml.Unmarshal(p.data, &config.Object); err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
@@ -39,7 +39,7 @@ func (p *patching) apply(old Object) (Object, error) {
 		return nil, internalError(err.Error())
 	}
 	form := p.r.forms().of(live)
-	times := newTimes(form.(metav1.Object))
+	times := newManagedTimes(form.(metav1.Object))
 	out, err := manager.Apply(form, config, p.opts.FieldManager, ptr.Deref(p.opts.Force, false))
 	if err != nil {
 		return nil, applyError(err)
@@ -56,7 +56,7 @@ func (p *patching) apply(old Object) (Object, error) {
 	return obj, p.strictYAML()
 }
 
-// applyError is the status of an error of the field manager.
+// applyError returns the status of an error of the field manager.
 func applyError(err error) error {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
@@ -65,8 +65,9 @@ func applyError(err error) error {
 	return internalError(err.Error())
 }
 
-// strictYAML finds the fields that a configuration has twice. It may have no unknown ones.
-func (p *patching) strictYAML() error {
+// strictYAML reports the duplicate fields of an apply configuration. Unknown fields are always an
+// error.
+func (p *patchRequest) strictYAML() error {
 	if p.ignoresUnknownFields() {
 		return nil
 	}
@@ -81,7 +82,7 @@ func (p *patching) strictYAML() error {
 	return nil
 }
 
-// yamlWarnings are the single complaints of an error of the YAML decoder.
+// yamlWarnings splits an error of the YAML decoder into single warnings.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers/rest.go parseYAMLWarnings.
 func yamlWarnings(msg string) []string {
@@ -99,12 +100,12 @@ func yamlWarnings(msg string) []string {
 	return lines
 }
 
-// builtinTypes says how the kinds of k8s.io/api are merged. It is read once for the process, when it is first needed.
+// builtinTypes has the merge rules of the kinds in k8s.io/api. They are parsed once, at first use.
 var builtinTypes = sync.OnceValue(func() managedfields.TypeConverter {
 	return applyconfigurations.NewTypeConverter(scheme.Scheme)
 })
 
-// scaleTypes says how a Scale is merged, which client-go leaves out.
+// scaleTypes has the merge rules of Scale, which client-go lacks.
 var scaleTypes = sync.OnceValue(func() managedfields.TypeConverter {
 	parser, err := typed.NewParser(scaleSchema)
 	if err != nil {
@@ -132,7 +133,7 @@ const scaleSchema = `types:
   map: {elementType: {namedType: atomic}, elementRelationship: atomic}
 `
 
-// fieldManager returns what merges the resource's objects and keeps their managed fields.
+// fieldManager returns the merger of the resource's objects, which keeps their managed fields.
 func (r ResourceClient) fieldManager(through subresource) (*managedfields.FieldManager, error) {
 	make := managedfields.NewDefaultFieldManager
 	var types managedfields.TypeConverter
@@ -150,7 +151,8 @@ func (r ResourceClient) fieldManager(through subresource) (*managedfields.FieldM
 	return make(types, f, f, f, gvk, gvk.GroupVersion(), string(through), r.resetFields(through))
 }
 
-// resetFields are the fields that nobody comes to own through a subresource, because it does not write them.
+// resetFields returns the fields that a manager does not come to own through a subresource, because
+// the subresource does not write them.
 //
 // Upstream: the strategies' GetResetFields.
 func (r ResourceClient) resetFields(through subresource) map[fieldpath.APIVersion]fieldpath.Filter {
@@ -159,7 +161,7 @@ func (r ResourceClient) resetFields(through subresource) map[fieldpath.APIVersio
 	}
 	path := fieldpath.MakePathOrDie
 	reset := fieldpath.NewSet(path("status"))
-	if through == throughStatus {
+	if through == statusSubresource {
 		reset = fieldpath.NewSet(path("spec"))
 		switch {
 		case !r.kind.statusUpdatesMetadata:
@@ -175,13 +177,14 @@ func (r ResourceClient) resetFields(through subresource) map[fieldpath.APIVersio
 	return map[fieldpath.APIVersion]fieldpath.Filter{version: fieldpath.NewExcludeSetFilter(reset)}
 }
 
-// forms converts a resource's objects between the forms that a field manager wants: there is but one version of the
-// built-in kinds, and those of custom resources differ in nothing but their name.
+// forms converts a resource's objects for a field manager. A built-in kind has one version. The
+// versions of a custom resource differ by name only.
 type forms struct{ r ResourceClient }
 
 func (r ResourceClient) forms() forms { return forms{r} }
 
-// of gives an object with its apiVersion and kind, as a field manager takes it. It shares nothing that is changed.
+// of returns an object with its apiVersion and kind, as a field manager needs it. The result shares
+// only what is not changed.
 func (f forms) of(obj Object) runtime.Object {
 	out := f.r.versioned(obj)
 	c, ok := out.(*CustomObject)
@@ -195,7 +198,7 @@ func (f forms) of(obj Object) runtime.Object {
 	return u
 }
 
-// ConvertToVersion gives an object as it is in a version.
+// ConvertToVersion implements runtime.ObjectConvertor.
 func (f forms) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
 	gvk := f.r.GroupVersionKind()
 	to, ok := target.KindForGroupVersionKinds([]schema.GroupVersionKind{gvk})
@@ -216,10 +219,10 @@ func (f forms) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner
 	return f.r.versioned(in.(Object)), nil
 }
 
-// convert gives a custom resource as it is in a version.
+// convert returns a custom object in another version.
 func (f forms) convert(u *unstructured.Unstructured, to schema.GroupVersionKind) (runtime.Object, error) {
-	is := u.GroupVersionKind()
-	if is == to || f.r.kind.custom.Convert == nil {
+	from := u.GroupVersionKind()
+	if from == to || f.r.kind.custom.Convert == nil {
 		out := &unstructured.Unstructured{Object: maps.Clone(u.Object)}
 		out.SetGroupVersionKind(to)
 		return out, nil
@@ -233,7 +236,7 @@ func (f forms) convert(u *unstructured.Unstructured, to schema.GroupVersionKind)
 	return obj.(*CustomObject).Unstructured()
 }
 
-// has tells whether there is a kind in a version.
+// has reports whether the kind has a version.
 func (k *kind) has(version string) bool {
 	if k.custom != nil {
 		return slices.Contains(k.custom.Versions, version)
@@ -251,13 +254,13 @@ func (forms) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (
 	return label, value, nil
 }
 
-// Default does nothing: the pipeline does it.
+// Default does nothing: the write pipeline sets defaults.
 func (forms) Default(runtime.Object) {}
 
 // New returns an empty object.
 func (f forms) New(schema.GroupVersionKind) (runtime.Object, error) { return f.of(f.r.New()), nil }
 
-// objectOf gives what a field manager made, as an object of the resource.
+// objectOf returns the result of a field manager as an object of the resource.
 func objectOf(out runtime.Object) (Object, error) {
 	u, ok := out.(*unstructured.Unstructured)
 	if !ok {

@@ -12,7 +12,7 @@ import (
 //
 // Upstream: pkg/registry/apps, the strategies.
 var appsKinds = []*kind{
-	newKind(rule[*appsv1.StatefulSet]{
+	newKind(strategy[*appsv1.StatefulSet]{
 		resource: "statefulsets", gvk: appsv1.SchemeGroupVersion.WithKind("StatefulSet"), namespaced: true,
 		rules:                    rules.StatefulSet,
 		short:                    []string{"sts"},
@@ -25,7 +25,7 @@ var appsKinds = []*kind{
 		return &appsv1.StatefulSetList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*appsv1.Deployment]{
+	newKind(strategy[*appsv1.Deployment]{
 		resource: "deployments", gvk: appsv1.SchemeGroupVersion.WithKind("Deployment"), namespaced: true,
 		rules:                    rules.Deployment,
 		short:                    []string{"deploy"},
@@ -38,7 +38,7 @@ var appsKinds = []*kind{
 		return &appsv1.DeploymentList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*appsv1.ReplicaSet]{
+	newKind(strategy[*appsv1.ReplicaSet]{
 		resource: "replicasets", gvk: appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), namespaced: true,
 		rules:                    rules.ReplicaSet,
 		short:                    []string{"rs"},
@@ -51,7 +51,7 @@ var appsKinds = []*kind{
 		return &appsv1.ReplicaSetList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*appsv1.DaemonSet]{
+	newKind(strategy[*appsv1.DaemonSet]{
 		resource: "daemonsets", gvk: appsv1.SchemeGroupVersion.WithKind("DaemonSet"), namespaced: true,
 		rules:                    rules.DaemonSet,
 		short:                    []string{"ds"},
@@ -64,7 +64,7 @@ var appsKinds = []*kind{
 		return &appsv1.DaemonSetList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*appsv1.ControllerRevision]{
+	newKind(strategy[*appsv1.ControllerRevision]{
 		resource: "controllerrevisions", gvk: appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), namespaced: true,
 		rules:                    rules.ControllerRevision,
 		allowUnconditionalUpdate: true,

@@ -6,14 +6,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// NoRootCA is what kube-root-ca.crt holds where a server has no certificate authority.
+// NoRootCA is the content of kube-root-ca.crt if a server has no certificate authority.
 const NoRootCA = "# This server has no certificate authority.\n"
 
-// bootstrap makes in each namespace what controllers make in a real cluster, so that they find nothing to do. It is all of
-// one transaction with the last namespace: it takes no revision, and no UID from the others.
+// bootstrap creates in each namespace the objects that controllers create in a real cluster, so
+// that they find nothing to do. The objects take no revision, and no UID from other objects.
 //
-// Upstream: pkg/controller/serviceaccount ServiceAccountsController, pkg/controller/certificates/rootcacertpublisher
-// Publisher.
+// Upstream: pkg/controller/serviceaccount ServiceAccountsController,
+// pkg/controller/certificates/rootcacertpublisher Publisher.
 func (s *Server) bootstrap(rootCA string) {
 	for i, ns := range s.List("namespaces") {
 		s.bootstrapObject(uint64(2*i), "serviceaccounts", &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
@@ -31,7 +31,7 @@ func (s *Server) bootstrap(rootCA string) {
 	}
 }
 
-// bootstrapObject stores an object that is there from the beginning, before anybody looks.
+// bootstrapObject stores an object of the initial state.
 func (s *Server) bootstrapObject(n uint64, resource string, obj Object) {
 	t, k := s.table(resource), keyOf(obj)
 	obj.SetUID(uidOf(1<<47+n, resource, k))

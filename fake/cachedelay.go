@@ -6,24 +6,26 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// DelayCache makes a component begin with an old list of a resource, as it was so many events ago: what happens to a controller
-// that starts again and is answered by a server whose watch cache is behind. It is called before the component's view of
-// the resource first lists; the events since then follow, one a step. Where fewer events are remembered, the list is from
-// before the oldest of them. The resource is named as in Commit; an unknown one panics.
+// DelayCache makes a process's first list of a resource as old as a number of events. This is what
+// a restarted controller may get from a server whose watch cache lags. It must be called before the
+// process's informer of the resource lists. The later events follow, one per step. If the log has
+// fewer events, the list is from before the oldest of them. The resource is named as in Commit; an
+// unknown one panics.
 func (s *Server) DelayCache(c *sim.Process, resource string, events int) {
 	s.Informers(c)
 	s.hooks.Lock()
 	defer s.hooks.Unlock()
 	f := s.factories[c]
-	if f.lag == nil {
-		f.lag = map[*table]int{}
+	if f.delays == nil {
+		f.delays = map[*table]int{}
 	}
-	f.lag[s.table(resource)] = events
+	f.delays[s.table(resource)] = events
 }
 
-// BreakWatch ends a component's watch of a resource: with its next step its view lists again, so that it never hears of what was
-// there only between. It reports whether the component has a view of the resource that is behind; otherwise nothing is
-// changed. The resource is named as in Commit; an unknown one panics.
+// BreakWatch ends a process's watch of a resource. With its next step the informer lists again, and
+// misses objects that existed only in between. It reports whether the process has an informer of
+// the resource that is behind; otherwise nothing changes. The resource is named as in Commit; an
+// unknown one panics.
 func (s *Server) BreakWatch(c *sim.Process, resource string) bool {
 	v := s.viewOf(c, s.table(resource))
 	if v == nil || !v.behind() {
@@ -34,8 +36,9 @@ func (s *Server) BreakWatch(c *sim.Process, resource string) bool {
 	return true
 }
 
-// PendingEvents is how many events a component has yet to hear of a resource, as far as they concern its view; 0 where it has
-// none. The resource is named as in Commit; an unknown one panics.
+// PendingEvents returns the number of events of a resource that are not delivered to a process's
+// informer, or 0 without an informer. Events that the informer's filter drops do not count. The
+// resource is named as in Commit; an unknown one panics.
 func (s *Server) PendingEvents(c *sim.Process, resource string) int {
 	v := s.viewOf(c, s.table(resource))
 	if v == nil || !v.behind() {
@@ -44,7 +47,7 @@ func (s *Server) PendingEvents(c *sim.Process, resource string) int {
 	return int(v.table.log.end.Load() - v.position)
 }
 
-// CachedResources names the resources of which a component has views, sorted.
+// CachedResources returns the names of the resources that a process has informers of, sorted.
 func (s *Server) CachedResources(c *sim.Process) []string {
 	s.hooks.RLock()
 	defer s.hooks.RUnlock()
@@ -58,16 +61,17 @@ func (s *Server) CachedResources(c *sim.Process) []string {
 	return names
 }
 
-// StaleObject is an object that is not, in the cache of a component, as it is stored.
+// A StaleObject is an object that differs between a process's cache and the store.
 type StaleObject struct {
-	Object string // as in the name of an action: "persistentvolumeclaims/default/data"
-	Cached Object // nil: it is not in the cache
-	Stored Object // nil: it is not there any more, or the cache is not about it
+	Object string // as in a trace action: "persistentvolumeclaims/default/data"
+	Cached Object // nil: not in the cache
+	Stored Object // nil: removed, or not selected by the informer
 }
 
-// StaleObjects returns the objects of a resource of which a component has yet to hear something that concerns its view, in the
-// order in which it will hear of them. It leaves no trace. A component without a view of the resource, or one that has not
-// listed yet, is behind in nothing. The resource is named as in Commit; an unknown one panics.
+// StaleObjects returns the objects of a resource with undelivered events for a process's informer,
+// in the order of delivery. It is not traced. A process without an informer of the resource, or
+// whose informer has not listed, has no stale objects. The resource is named as in Commit; an
+// unknown one panics.
 func (s *Server) StaleObjects(c *sim.Process, resource string) []StaleObject {
 	v := s.viewOf(c, s.table(resource))
 	if v == nil || !v.behind() {
@@ -80,12 +84,12 @@ func (s *Server) StaleObjects(c *sim.Process, resource string) []StaleObject {
 		if found != readEvent {
 			break
 		}
-		was, is := v.change(e)
-		if was == nil && is == nil || v.match != nil && !v.match(was, is) || seen[e.name] {
+		old, obj := v.change(e)
+		if old == nil && obj == nil || v.match != nil && !v.match(old, obj) || seen[e.name] {
 			continue
 		}
 		seen[e.name] = true
-		one := StaleObject{Object: e.name, Cached: was}
+		one := StaleObject{Object: e.name, Cached: old}
 		if now := s.lookup(v.table, v.table.keyOf(e)); now != nil && v.selector.matches(now) {
 			one.Stored = now
 		}
@@ -107,10 +111,11 @@ func (s *Server) viewOf(c *sim.Process, t *table) *informer {
 	return nil
 }
 
-// behind tells whether a view that has listed has events to take in.
+// behind reports whether an informer that has listed has events to deliver.
 func (v *informer) behind() bool { return v.HasSynced() && v.ready() }
 
-// stateBefore reads the resource as it was some events ago, and returns how it was, the position in the log, and the revision.
+// stateBefore returns a resource as it was before the last events, with the position in the log and
+// the revision.
 func (s *Server) stateBefore(t *table, events int) (objects *objectMap, position, revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,18 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// catalog is what a server serves. It is never changed: another takes its place when a custom resource comes or goes.
+// A catalog lists what a server serves. It is immutable; adding or removing a custom resource
+// replaces it.
 type catalog struct {
 	rows   []table           // of the built-in resources
-	row    map[string]int    // which of them is of an id
-	custom map[string]*table // of the custom ones, by id
+	row    map[string]int    // index in rows, by id
+	custom map[string]*table // custom resources, by id
 	served map[schema.GroupVersionResource]*kind
-	kinds  []*kind // in the order of discovery: as in kinds, then the custom ones by id
+	kinds  []*kind // in discovery order: as in kinds, then custom resources by id
 
-	generation int64 // how many catalogs there were before
+	generation int64 // number of catalogs before this one
 }
 
-// rowsByID is where among the rows of a catalog the table of a built-in resource is, by id.
+// rowsByID has the index of a built-in resource's table in the rows of a catalog, by id.
 var rowsByID = func() map[string]int {
 	rows := make(map[string]int, len(kinds))
 	for i, k := range kinds {
@@ -37,7 +38,7 @@ var rowsByID = func() map[string]int {
 	return rows
 }()
 
-// servedBuiltIn are the built-in kinds by the resources that show them.
+// servedBuiltIn has the built-in kinds by the resource that serves them.
 var servedBuiltIn = func() map[schema.GroupVersionResource]*kind {
 	served := make(map[schema.GroupVersionResource]*kind, len(kinds))
 	for _, k := range kinds {
@@ -46,11 +47,11 @@ var servedBuiltIn = func() map[schema.GroupVersionResource]*kind {
 	return served
 }()
 
-// tableID names the table of a resource: the resource itself, or with its group behind it what is not built in, and
-// the events of events.k8s.io.
+// tableID returns the id of a custom resource's table. The id of a built-in resource is its name,
+// except for the events of events.k8s.io.
 func tableID(group, resource string) string { return resource + "." + group }
 
-// newCatalog is the catalog of a server without custom resources.
+// newCatalog returns the catalog of a server without custom resources.
 func newCatalog(h history) *catalog {
 	c := &catalog{rows: make([]table, len(kinds)), row: rowsByID, served: servedBuiltIn, kinds: kinds}
 	for i, k := range kinds {
@@ -59,7 +60,7 @@ func newCatalog(h history) *catalog {
 	return c
 }
 
-// table returns the table of an id, or nil.
+// table returns the table with an id, or nil.
 func (c *catalog) table(id string) *table {
 	if i, ok := c.row[id]; ok {
 		return &c.rows[i]
@@ -79,8 +80,8 @@ func (c *catalog) tables() []*table {
 	return all
 }
 
-// with returns the catalog with a custom resource more, or with other kinds for one: one a version, the preferred first.
-// One that is not served is not found by its version.
+// with returns a catalog in which a custom resource has the given kinds: one per version, the
+// preferred version first. A version that is not served is not found by its name.
 func (c *catalog) with(t *table, versions []*kind) *catalog {
 	out := c.without(versions[0].id)
 	out.custom[versions[0].id] = t
@@ -92,7 +93,7 @@ func (c *catalog) with(t *table, versions []*kind) *catalog {
 	return out
 }
 
-// without returns the catalog with a custom resource less.
+// without returns a catalog without a custom resource.
 func (c *catalog) without(id string) *catalog {
 	out := &catalog{
 		rows: c.rows, row: c.row, custom: make(map[string]*table, len(c.custom)+1), served: maps.Clone(c.served), generation: c.generation + 1,
@@ -116,7 +117,7 @@ func (s *Server) tableOf(k *kind) *table {
 	if t := s.catalog.Load().table(k.id); t != nil {
 		return t
 	}
-	return s.newTable(k) // of a custom resource that is gone
+	return s.newTable(k) // of a custom resource that was removed
 }
 
 func (s *Server) newTable(k *kind) *table {
@@ -125,54 +126,57 @@ func (s *Server) newTable(k *kind) *table {
 	return t
 }
 
-// APIResource is a resource that the server serves, in one version.
+// An APIResource is a resource that the server serves, in one version.
 type APIResource struct {
-	metav1.APIResource                      // with group, version and kind; Verbs are those of the resource itself
+	metav1.APIResource                      // with group, version and kind; Verbs excludes subresources
 	Subresources       []metav1.APIResource // named like "pods/status", sorted
 	Custom             *CustomKind          // nil: built in
 }
 
-// Generation grows when what Resources tells changes, and stays the same otherwise.
+// Generation returns a number that grows whenever the result of Resources changes.
 func (s *Server) Generation() int64 { return s.catalog.Load().generation }
 
-// verbs are what one can do with every resource.
+// verbs are the verbs of every resource.
 var verbs = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 
-// customVerbs are the same of a custom resource, in the order in which the real server tells them.
+// customVerbs are the verbs of a custom resource, in upstream's order.
 //
-// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver customresource_discovery_controller.go sync.
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver customresource_discovery_controller.go
+// sync.
 var customVerbs = metav1.Verbs{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
 
-// Resources tells what the server serves, in the order of discovery: the core group first, then the other groups, and
-// custom resources last. What can only be created, and is not of a ResourceClient, is for Clientset.Review.
+// Resources returns the served resources in discovery order: the core group, the other groups,
+// custom resources. Resources that can only be created have no ResourceClient; see
+// Clientset.Review.
 func (s *Server) Resources() []APIResource {
 	var all []APIResource
-	is := s.catalog.Load()
-	for _, k := range is.kinds[:len(kinds)] {
+	current := s.catalog.Load()
+	for _, k := range current.kinds[:len(kinds)] {
 		all = append(all, k.describe(k.gvk.Version))
 	}
 	for _, r := range reviews {
 		all = append(all, r.describe())
 	}
-	for _, k := range is.kinds[len(kinds):] {
+	for _, k := range current.kinds[len(kinds):] {
 		for _, v := range k.custom.Versions {
 			r := schema.GroupVersionResource{Group: k.gvk.Group, Version: v, Resource: k.resource}
-			all = append(all, is.served[r].describe(v))
+			all = append(all, current.served[r].describe(v))
 		}
 	}
 	return all
 }
 
-// Resource tells of one resource, which is named as in Commit, in its preferred version, and whether the server has it.
+// Resource returns a resource in its preferred version. The resource is named as in Commit. The
+// bool is false if the server does not have it.
 func (s *Server) Resource(resource string) (APIResource, bool) {
-	is := s.catalog.Load()
-	t := is.table(resource)
+	current := s.catalog.Load()
+	t := current.table(resource)
 	if t == nil {
 		return APIResource{}, false
 	}
 	k := t.kind
-	if i := slices.IndexFunc(is.kinds[len(kinds):], func(k *kind) bool { return k.id == resource }); i >= 0 {
-		k = is.kinds[len(kinds)+i] // the table may have been made for another version
+	if i := slices.IndexFunc(current.kinds[len(kinds):], func(k *kind) bool { return k.id == resource }); i >= 0 {
+		k = current.kinds[len(kinds)+i] // the table may belong to another version
 	}
 	return k.describe(k.gvk.Version), true
 }

@@ -10,20 +10,20 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// Clientset is a typed client of the server that makes its requests through a sim.Caller: every request is one Call.
-// What it hands out is the caller's own; what it is given it does not keep. A request whose context is done has no
-// effect and returns the context's error. Groups and built-in kinds the server does not have answer 404 "the server
-// could not find the requested resource"; custom resources are for Dynamic, Metadata and Resource. Its methods may be
-// called concurrently as far as the Caller's may.
+// A Clientset is a typed client of the server. Each request is one Call of a sim.Caller. Results
+// belong to the caller; arguments are not retained. A request whose context has ended has no effect
+// and returns the context's error. Groups and built-in kinds that the server lacks answer 404 "the
+// server could not find the requested resource". Use Dynamic, Metadata or Resource for custom
+// resources. The methods are safe for concurrent use if the Caller is.
 type Clientset struct {
-	kubernetes.Interface // refuses; for the groups that the server does not have
+	kubernetes.Interface // answers 404, for groups that the server lacks
 
 	server        *Server
 	caller        sim.Caller
-	manager       string                     // of the fields it writes; see As
-	interceptor   Interceptor                // nil: the server is asked
-	user          *authenticationv1.UserInfo // nil: see who
-	withoutCopies bool                       // see Sharing
+	manager       string                     // of the written fields; see As
+	interceptor   Interceptor                // nil: requests go to the server
+	user          *authenticationv1.UserInfo // nil: see userInfo
+	withoutCopies bool                       // see WithoutCopies
 }
 
 var _ kubernetes.Interface = (*Clientset)(nil)
@@ -33,22 +33,21 @@ func (s *Server) Client(caller sim.Caller) *Clientset {
 	return &Clientset{Interface: unservedClient(), server: s, caller: caller}
 }
 
-// WithoutCopies returns the client as one that hands out the stored objects themselves, shared with everybody: read-only, as those
-// of a view are. It is for a component that changes nothing it was given, and saves it the copies. What a watch hands out
-// is the watcher's own nevertheless.
+// WithoutCopies returns a client whose reads return stored objects without copying. Callers must
+// not modify them. Watches return copies all the same.
 func (c *Clientset) WithoutCopies() *Clientset {
 	out := *c
 	out.withoutCopies = true
 	return &out
 }
 
-// request names a request in the trace.
+// A request is the name of a request in the trace.
 type request struct {
 	verb   string
 	object string // resource[/namespace][/name]
 }
 
-func name(k *kind, namespace, name string) string {
+func traceName(k *kind, namespace, name string) string {
 	switch {
 	case namespace == "" && name == "":
 		return k.resource
@@ -60,8 +59,9 @@ func name(k *kind, namespace, name string) string {
 	return k.resource + "/" + namespace + "/" + name
 }
 
-// call makes a request: effect does it, and tells of it. One whose context has ended fails without effect; it is a call
-// all the same, so that a strand whose host was closed is unwound here and does not see the error.
+// call makes a request by calling effect. If the context has ended the request fails without
+// effect. It still is a call, so a task whose host was closed is unwound here and does not see the
+// error.
 func (c *Clientset) call(ctx context.Context, r request, effect func() trace.Outcome) error {
 	out := sim.CallContext(ctx, c.caller, trace.Action{Kind: trace.KindAPI, Verb: r.verb, Object: r.object}, func() trace.Outcome {
 		if err := ctx.Err(); err != nil {
@@ -72,9 +72,9 @@ func (c *Clientset) call(ctx context.Context, r request, effect func() trace.Out
 	return out.Err
 }
 
-// write makes a request that writes, and returns what became of it.
-func (c *Clientset) write(ctx context.Context, r request, effect func() (written, error)) (written, error) {
-	var done written
+// write makes a request that writes, and returns its result.
+func (c *Clientset) write(ctx context.Context, r request, effect func() (writeResult, error)) (writeResult, error) {
+	var done writeResult
 	err := c.call(ctx, r, func() trace.Outcome {
 		var err error
 		if done, err = effect(); err != nil {
@@ -85,8 +85,8 @@ func (c *Clientset) write(ctx context.Context, r request, effect func() (written
 	return done, err
 }
 
-func (w *written) outcome() trace.Outcome {
-	out := trace.Outcome{Gone: w.gone && w.after != nil}
+func (w *writeResult) outcome() trace.Outcome {
+	out := trace.Outcome{Gone: w.deleted && w.after != nil}
 	switch {
 	case w.object == nil:
 		return out

@@ -116,7 +116,7 @@ func TestDraftsAreCopies(t *testing.T) {
 		sent.SetManagedFields(nil)
 		bare.draft = nil
 		for _, old := range []Object{k.copy(sent), k.empty()} {
-			for _, through := range []subresource{throughMain, throughStatus} {
+			for _, through := range []subresource{mainResource, statusSubresource} {
 				want := ResourceClient{kind: &bare}.draft(sent, old, through)
 				got := ResourceClient{kind: k}.draft(sent, old, through)
 				if diff := cmp.Diff(want, got); diff != "" {

@@ -14,7 +14,7 @@ import (
 //
 // Upstream: pkg/registry/core, the strategies; pkg/apis/core/v1/conversion.go, the fields.
 var coreKinds = []*kind{
-	newKind(rule[*corev1.Namespace]{
+	newKind(strategy[*corev1.Namespace]{
 		resource: "namespaces", gvk: corev1.SchemeGroupVersion.WithKind("Namespace"),
 		rules:                    rules.Namespace,
 		short:                    []string{"ns"},
@@ -29,7 +29,7 @@ var coreKinds = []*kind{
 		return &corev1.NamespaceList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*corev1.Node]{
+	newKind(strategy[*corev1.Node]{
 		resource: "nodes", gvk: corev1.SchemeGroupVersion.WithKind("Node"),
 		rules:                    rules.Node,
 		short:                    []string{"no"},
@@ -45,7 +45,7 @@ var coreKinds = []*kind{
 		return &corev1.NodeList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*corev1.Pod]{
+	newKind(strategy[*corev1.Pod]{
 		resource: "pods", gvk: corev1.SchemeGroupVersion.WithKind("Pod"), namespaced: true,
 		rules: rules.Pod,
 		short: []string{"po"}, categories: []string{"all"},
@@ -60,7 +60,7 @@ var coreKinds = []*kind{
 		return &corev1.PodList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*corev1.PersistentVolume]{
+	newKind(strategy[*corev1.PersistentVolume]{
 		resource: "persistentvolumes", gvk: corev1.SchemeGroupVersion.WithKind("PersistentVolume"),
 		rules:                    rules.PersistentVolume,
 		short:                    []string{"pv"},
@@ -71,7 +71,7 @@ var coreKinds = []*kind{
 		return &corev1.PersistentVolumeList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*corev1.PersistentVolumeClaim]{
+	newKind(strategy[*corev1.PersistentVolumeClaim]{
 		resource: "persistentvolumeclaims", gvk: corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), namespaced: true,
 		rules:                    rules.PersistentVolumeClaim,
 		short:                    []string{"pvc"},
@@ -82,7 +82,7 @@ var coreKinds = []*kind{
 		return &corev1.PersistentVolumeClaimList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*corev1.Event]{
+	newKind(strategy[*corev1.Event]{
 		resource: "events", gvk: corev1.SchemeGroupVersion.WithKind("Event"), namespaced: true,
 		rules:                    rules.Event,
 		short:                    []string{"ev"},
@@ -96,7 +96,7 @@ var coreKinds = []*kind{
 		return &corev1.EventList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*corev1.Secret]{
+	newKind(strategy[*corev1.Secret]{
 		resource: "secrets", gvk: corev1.SchemeGroupVersion.WithKind("Secret"), namespaced: true,
 		rules:                    rules.Secret,
 		allowUnconditionalUpdate: true,
@@ -109,7 +109,7 @@ var coreKinds = []*kind{
 		return &corev1.SecretList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*corev1.ConfigMap]{
+	newKind(strategy[*corev1.ConfigMap]{
 		resource: "configmaps", gvk: corev1.SchemeGroupVersion.WithKind("ConfigMap"), namespaced: true,
 		rules:                    rules.ConfigMap,
 		short:                    []string{"cm"},
@@ -119,7 +119,7 @@ var coreKinds = []*kind{
 		return &corev1.ConfigMapList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*corev1.ServiceAccount]{
+	newKind(strategy[*corev1.ServiceAccount]{
 		resource: "serviceaccounts", gvk: corev1.SchemeGroupVersion.WithKind("ServiceAccount"), namespaced: true,
 		short:                    []string{"sa"},
 		allowUnconditionalUpdate: true,
@@ -128,7 +128,7 @@ var coreKinds = []*kind{
 		return &corev1.ServiceAccountList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*corev1.ResourceQuota]{
+	newKind(strategy[*corev1.ResourceQuota]{
 		resource: "resourcequotas", gvk: corev1.SchemeGroupVersion.WithKind("ResourceQuota"), namespaced: true,
 		rules:                    rules.ResourceQuota,
 		short:                    []string{"quota"},
@@ -139,7 +139,7 @@ var coreKinds = []*kind{
 		return &corev1.ResourceQuotaList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*corev1.LimitRange]{
+	newKind(strategy[*corev1.LimitRange]{
 		resource: "limitranges", gvk: corev1.SchemeGroupVersion.WithKind("LimitRange"), namespaced: true,
 		rules:                    rules.LimitRange,
 		short:                    []string{"limits"},
@@ -150,7 +150,7 @@ var coreKinds = []*kind{
 		return &corev1.LimitRangeList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*corev1.Service]{
+	newKind(strategy[*corev1.Service]{
 		resource: "services", gvk: corev1.SchemeGroupVersion.WithKind("Service"), namespaced: true,
 		rules:                    rules.Service,
 		short:                    []string{"svc"},
@@ -169,7 +169,7 @@ var coreKinds = []*kind{
 	}),
 
 	//lint:ignore SA1019 it is served
-	newKind(rule[*corev1.Endpoints]{
+	newKind(strategy[*corev1.Endpoints]{
 		resource: "endpoints", gvk: corev1.SchemeGroupVersion.WithKind("Endpoints"), namespaced: true,
 		rules:                    rules.Endpoints,
 		short:                    []string{"ep"},
@@ -181,7 +181,7 @@ var coreKinds = []*kind{
 		return &corev1.EndpointsList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*corev1.ReplicationController]{
+	newKind(strategy[*corev1.ReplicationController]{
 		resource: "replicationcontrollers", gvk: corev1.SchemeGroupVersion.WithKind("ReplicationController"), namespaced: true,
 		rules:                    rules.ReplicationController,
 		short:                    []string{"rc"},

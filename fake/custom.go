@@ -15,30 +15,31 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// CustomObject is an object of a custom resource.
+// A CustomObject is an object of a custom resource.
 type CustomObject struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
-	// Content is all but apiVersion, kind and metadata, as JSON has it: maps, slices, strings, booleans, int64, float64.
+	// Content has all fields but apiVersion, kind and metadata, in JSON types: maps, slices,
+	// strings, booleans, int64, float64.
 	Content map[string]any
 }
 
 var _ Object = (*CustomObject)(nil)
 
-// DeepCopyObject returns a copy that shares nothing.
+// DeepCopyObject implements runtime.Object.
 func (c *CustomObject) DeepCopyObject() runtime.Object {
 	out := &CustomObject{TypeMeta: c.TypeMeta, Content: runtime.DeepCopyJSON(c.Content)}
 	c.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	return out
 }
 
-// customHead is what a Custom has besides its content.
+// customHead has the fields of a CustomObject that are not in its content.
 type customHead struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 }
 
-// MarshalJSON gives the object as the wire has it.
+// MarshalJSON implements json.Marshaler.
 func (c *CustomObject) MarshalJSON() ([]byte, error) {
 	u, err := c.Unstructured()
 	if err != nil {
@@ -47,7 +48,7 @@ func (c *CustomObject) MarshalJSON() ([]byte, error) {
 	return json.Marshal(u.Object)
 }
 
-// UnmarshalJSON reads the object as the wire has it.
+// UnmarshalJSON implements json.Unmarshaler.
 func (c *CustomObject) UnmarshalJSON(data []byte) error {
 	var head customHead
 	if err := utiljson.Unmarshal(data, &head); err != nil {
@@ -64,7 +65,7 @@ func (c *CustomObject) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Unstructured gives the object as dynamic clients have it. It shares the content.
+// Unstructured returns the object as dynamic clients have it. The result shares the content.
 func (c *CustomObject) Unstructured() (*unstructured.Unstructured, error) {
 	meta, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&c.ObjectMeta)
 	if err != nil {
@@ -81,12 +82,12 @@ func (c *CustomObject) Unstructured() (*unstructured.Unstructured, error) {
 	return &unstructured.Unstructured{Object: out}, nil
 }
 
-// CustomKind is a custom resource as a server is to serve it. Functions are nil where it has nothing to say. Objects are
-// of the version that their apiVersion says: that of the request.
+// A CustomKind defines a custom resource. Nil functions have nothing to do. The objects passed to
+// the functions have the version in their apiVersion: that of the request.
 type CustomKind struct {
 	Group       string
-	Versions    []string // served, the preferred one first
-	Storage     string   // the version that objects are stored in, which need not be served; "": the preferred one
+	Versions    []string // served; the preferred one first
+	Storage     string   // version of stored objects, which need not be served; "": the preferred one
 	Resource    string   // plural
 	Singular    string
 	Kind        string
@@ -94,82 +95,84 @@ type CustomKind struct {
 	ShortNames  []string
 	Categories  []string
 	Namespaced  bool
-	Terminating bool // nothing is created any more
+	Terminating bool // creations are rejected
 
-	// Deprecated are the warnings for whoever uses a version that one should not.
+	// Deprecated has the warnings for the use of deprecated versions.
 	Deprecated map[string]string
 
-	Status                bool     // there is a /status
-	VersionsWithoutStatus []string // the versions that have none all the same
-	StatusUpdatesMetadata bool     // a write of /status keeps what it says in metadata
+	Status                bool     // has the subresource /status
+	VersionsWithoutStatus []string // versions without /status
+	StatusUpdatesMetadata bool     // a write of /status also updates the metadata
 
-	// Scale says where a version has what its /scale shows. nil: it has none.
+	// Scale returns where a version has the fields of its /scale. nil: no version has a /scale.
 	Scale func(version string) *ScalePaths
-	// Fields are the fields one can select the objects of a version by, besides metadata.name and metadata.namespace.
+	// Fields returns the fields that a field selector may use for a version, besides metadata.name
+	// and metadata.namespace.
 	Fields func(version string) map[string]func(obj *CustomObject) string
 
-	// Default prunes and fills in an object as it was sent. An error is the answer.
+	// Default prunes a sent object and sets its defaults. A returned error is the response.
 	Default func(obj *CustomObject) error
-	// Convert makes of a stored object one of another version, or of the version it has as that is now. It may change
-	// obj. nil: apiVersion is written.
+	// Convert converts a stored object to a version, which may be its own after a change of the
+	// definition. It may modify obj. nil: only apiVersion is changed.
 	Convert func(obj *CustomObject, version string)
-	// Prepare writes what the server itself writes at a creation (old is nil) or an update.
+	// Prepare sets what the server decides at a creation (old is nil) or an update.
 	Prepare func(now metav1.Time, obj, old *CustomObject)
-	// Finalize writes what the server itself writes when a deletion begins. It may change obj.
+	// Finalize sets what the server decides when a deletion begins. It may modify obj.
 	Finalize func(now metav1.Time, obj *CustomObject)
-	// Validate says what is wrong with an object. At creation old is nil.
+	// Validate returns what is wrong with an object. At creation old is nil.
 	Validate func(obj, old *CustomObject) field.ErrorList
-	// ValidateStatus says what is wrong with an object whose status is written. nil: as Validate does.
+	// ValidateStatus returns what is wrong with an object at a write of /status. nil: as Validate.
 	ValidateStatus func(obj, old *CustomObject) field.ErrorList
-	// Warnings are for whoever writes an object. At creation old is nil.
+	// Warnings returns the warnings for the writer. At creation old is nil.
 	Warnings func(obj, old *CustomObject) []string
-	// UnknownFields lists the paths of the fields that Default would prune.
+	// UnknownFields returns the paths of the fields that Default would prune.
 	UnknownFields func(obj *CustomObject) []string
-	// Columns are the additional printer columns of a version. nil: name and age.
+	// Columns returns the additional printer columns of a version. nil: name and age.
 	Columns func(version string) []Column
-	// Schema is the OpenAPI schema of a version, with x-kubernetes extensions. nil: anything goes. What it refers to has
-	// the name upstream's OpenAPI document has for it.
+	// Schema returns the OpenAPI schema of a version, with x-kubernetes extensions. nil: any object
+	// is valid. References have the names of upstream's OpenAPI document.
 	Schema func(version string) *spec.Schema
-	// Models are the schemas that Schema refers to, by name, besides those of the API machinery. nil: none.
+	// Models returns the schemas that Schema refers to, by name, besides those of the API
+	// machinery. nil: none.
 	Models func() map[string]*spec.Schema
-	// Types says how a version is merged by server-side apply. nil: as it comes.
+	// Types has the merge rules for server-side apply. nil: they are deduced from the object.
 	Types managedfields.TypeConverter
 }
 
-// ScalePaths are where an object of a custom resource has what its /scale shows, such as ".spec.replicas".
+// ScalePaths has the JSON paths of the fields that /scale shows, such as ".spec.replicas".
 type ScalePaths struct {
 	SpecReplicas   string
 	StatusReplicas string
-	LabelSelector  string // "": nowhere
+	LabelSelector  string // "": none
 }
 
-// Column is a column of the table in which kubectl shows a resource.
+// A Column is a column of the table that kubectl prints for a resource.
 type Column struct {
 	metav1.TableColumnDefinition
 	JSONPath string // of the value, such as ".spec.size"
 }
 
-// Install serves a custom resource from now on, or serves one that is there in another way. The objects that are there
-// stay; they are shown as the resource now is. A client that was made before goes by what the resource was.
+// Install adds or replaces a custom resource. Existing objects stay, and are served by the new
+// definition. A client that was created before still uses the old definition.
 func (s *Server) Install(c CustomKind) {
 	id := tableID(c.Group, c.Resource)
 	defer s.wakeMetadataWatchers()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	is := s.catalog.Load()
+	current := s.catalog.Load()
 	rows := newCustomKinds(&c, s.revision)
-	t := is.table(id)
+	t := current.table(id)
 	if t == nil {
 		t = s.newTable(rows[0])
 	}
-	s.catalog.Store(is.with(t, rows))
+	s.catalog.Store(current.with(t, rows))
 }
 
-// Uninstall ceases to serve a custom resource. What there is of it goes, finalizers or not. Whoever watches is told 410
-// Expired.
+// Uninstall removes a custom resource. Its objects are removed, even with finalizers. Watches end
+// with 410 Expired.
 //
-// Differs: where a definition loses its cleanup finalizer by hand, the real server keeps its objects, and serves them again
-// under a definition of the same name.
+// Differs: if a definition's cleanup finalizer is removed manually, the real server keeps the
+// objects. It serves them again under a definition of the same name.
 func (s *Server) Uninstall(group, resource string) {
 	id := tableID(group, resource)
 	t := s.catalog.Load().table(id)
@@ -204,14 +207,14 @@ func copyContent(to, from *CustomObject, field string) {
 	}
 }
 
-// CustomList is a list of objects of a custom resource.
+// A CustomList is a list of objects of a custom resource.
 type CustomList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata"`
 	Items           []*CustomObject `json:"items"`
 }
 
-// DeepCopyObject returns a copy that shares nothing.
+// DeepCopyObject implements runtime.Object.
 func (l *CustomList) DeepCopyObject() runtime.Object {
 	out := &CustomList{TypeMeta: l.TypeMeta, Items: make([]*CustomObject, len(l.Items))}
 	l.ListMeta.DeepCopyInto(&out.ListMeta)

@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// newCustomKinds makes the rows of a custom resource: one a version that is served, the preferred one first, or one for
-// the version it is stored in if none is. Objects that were written up to the revision since are shown as the resource now
-// is.
+// newCustomKinds returns the kinds of a custom resource: one per served version, the preferred one
+// first, or one for the storage version if none is served. Objects that were written up to revision
+// since are converted to the current definition.
 func newCustomKinds(c *CustomKind, since int64) []*kind {
 	if c.Storage == "" {
 		c.Storage = c.Versions[0]
@@ -67,12 +67,12 @@ func newCustomKind(c *CustomKind, version string, since int64) *kind {
 			k.scale = newCustomScale(k, at)
 		}
 	}
-	k.strategy()
+	k.setStrategy()
 	return k
 }
 
-// strategy gives a custom kind what it prepares and validates.
-func (k *kind) strategy() {
+// setStrategy sets the prepare and validate functions of a custom kind.
+func (k *kind) setStrategy() {
 	c := k.custom
 	k.prepareCreate = func(now metav1.Time, obj, _ Object) { k.prepareCustom(now, obj.(*CustomObject), nil) }
 	k.prepareUpdate = func(now metav1.Time, obj, old Object) { k.prepareCustom(now, obj.(*CustomObject), old.(*CustomObject)) }
@@ -91,7 +91,7 @@ func (k *kind) strategy() {
 	}
 }
 
-// prepareCustom counts the generation and drops the status of what is created.
+// prepareCustom sets the generation, and drops the status at creation.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresource strategy.
 func (k *kind) prepareCustom(now metav1.Time, obj, old *CustomObject) {
@@ -109,7 +109,7 @@ func (k *kind) prepareCustom(now metav1.Time, obj, old *CustomObject) {
 	}
 }
 
-// defaultCustom prunes and fills in what a writer sent.
+// defaultCustom prunes a sent object and sets its defaults.
 func (k *kind) defaultCustom(obj *CustomObject) error {
 	if obj.Content == nil {
 		obj.Content = map[string]any{}
@@ -120,7 +120,8 @@ func (k *kind) defaultCustom(obj *CustomObject) error {
 	return k.custom.Default(obj)
 }
 
-// asVersion gives an object in a version, as that has been since a revision: obj itself if that is what it is.
+// asVersion returns an object in a version, as the version is defined since a revision. The result
+// is obj itself if nothing changes.
 func (k *kind) asVersion(obj *CustomObject, version string, since int64) *CustomObject {
 	want := schema.GroupVersion{Group: k.gvk.Group, Version: version}.String()
 	if obj.APIVersion == want && writtenAfter(obj, since) {
@@ -134,17 +135,17 @@ func (k *kind) asVersion(obj *CustomObject, version string, since int64) *Custom
 	return out
 }
 
-// stored gives an object in the version that objects are stored in: obj itself if that is what it is.
+// stored returns an object in the storage version. The result is obj itself if nothing changes.
 func (k *kind) stored(obj *CustomObject) *CustomObject {
 	out := k.asVersion(obj, k.custom.Storage, 0)
 	if out != obj && k.custom.Default != nil {
-		// What was pruned is not refused for what is left of it.
+		// An error about the remaining fields is not the writer's.
 		_ = k.custom.Default(out)
 	}
 	return out
 }
 
-// writtenAfter tells whether an object was stored after a revision. One that is not stored yet will be.
+// writtenAfter reports whether an object was stored after a revision, or is not stored yet.
 func writtenAfter(obj Object, revision int64) bool {
 	if revision == 0 {
 		return true
@@ -153,7 +154,7 @@ func writtenAfter(obj Object, revision int64) bool {
 	return err != nil || rv > revision
 }
 
-// selectable gives the fields one can select by.
+// selectable returns the accessor of the fields that field selectors may use.
 func (c *CustomKind) selectable(version string) func(Object, string) (string, bool) {
 	var own map[string]func(*CustomObject) string
 	if c.Fields != nil {
@@ -168,7 +169,7 @@ func (c *CustomKind) selectable(version string) func(Object, string) (string, bo
 	}
 }
 
-// mayCreate refuses a creation where the resource is going.
+// mayCreate returns an error if the resource is terminating.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver forbidCreateAdmission.
 func (k *kind) mayCreate(name string) error {
@@ -179,7 +180,7 @@ func (k *kind) mayCreate(name string) error {
 		fmt.Errorf("create not allowed while custom resource definition is terminating"))
 }
 
-// read gives a stored object, or nil, in the form that writers of this kind see.
+// read returns a stored object, or nil, in the version of this kind.
 func (k *kind) read(stored Object) Object {
 	if stored == nil || k.toStorage == nil {
 		return stored
@@ -187,24 +188,24 @@ func (k *kind) read(stored Object) Object {
 	return k.fromStored(stored)
 }
 
-// outdated tells whether an object is stored in another form than it would be today.
+// outdated reports whether an object is stored in another form than the current definition's.
 func (k *kind) outdated(stored Object) bool {
 	return k.toStorage != nil && k.toStorage(stored) != stored
 }
 
-// put commits an object in the form in which its kind is stored, and returns what became of it, in the form of this kind.
-func (s *Server) put(t *table, k *kind, what watch.EventType, key string, before, obj Object) (Object, bool) {
+// put commits an object in its storage version, and returns it in the version of this kind.
+func (s *Server) put(t *table, k *kind, event watch.EventType, key string, before, obj Object) (Object, bool) {
 	if k.toStorage == nil {
-		return obj, s.commit(t, what, key, before, obj)
+		return obj, s.commit(t, event, key, before, obj)
 	}
 	after := k.toStorage(obj)
-	if !s.commit(t, what, key, before, after) {
+	if !s.commit(t, event, key, before, after) {
 		return nil, false
 	}
 	return k.fromStored(after), true
 }
 
-// warnings gives the warnings about a write.
+// warnings returns the warnings about a write.
 func (k *kind) warnings(obj, old Object) []string {
 	switch {
 	case k.warn != nil:
@@ -212,8 +213,8 @@ func (k *kind) warnings(obj, old Object) []string {
 	case k.custom == nil || k.custom.Warnings == nil:
 		return nil
 	}
-	was, _ := old.(*CustomObject)
-	return k.custom.Warnings(obj.(*CustomObject), was)
+	oldCustom, _ := old.(*CustomObject)
+	return k.custom.Warnings(obj.(*CustomObject), oldCustom)
 }
 
 // pathOf splits a path such as ".spec.replicas".

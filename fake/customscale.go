@@ -12,15 +12,15 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// newCustomScale makes the kind that shows the objects of a custom resource as a Scale.
+// newCustomScale returns the kind that shows the objects of a custom resource as a Scale.
 //
-// Differs: an object that does not say how many replicas it wants is shown to want none; the real server answers 500.
+// Differs: an object without spec replicas is shown with 0; the real server answers 500.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/registry/customresource ScaleREST.
 func newCustomScale(of *kind, at *ScalePaths) *kind {
-	k := newKind(rule[*autoscalingv1.Scale]{
+	k := newKind(strategy[*autoscalingv1.Scale]{
 		resource: of.resource, gvk: autoscalingv1.SchemeGroupVersion.WithKind("Scale"), namespaced: of.namespaced,
-	}, func(metav1.ListMeta, []autoscalingv1.Scale) runtime.Object { panic("fake: there is no list of Scales") })
+	}, func(metav1.ListMeta, []autoscalingv1.Scale) runtime.Object { panic("fake: Scale has no list") })
 	k.id, k.base = of.id, of
 	k.scaledBy = of.custom.scaledBy()
 	k.fromStored = func(stored Object) Object { return at.scaleOf(of.fromStored(stored).(*CustomObject)) }
@@ -42,7 +42,7 @@ func newCustomScale(of *kind, at *ScalePaths) *kind {
 	return k
 }
 
-// scaledBy says where each version has how many replicas it wants.
+// scaledBy returns the path of the spec replicas in each version.
 func (c *CustomKind) scaledBy() managedfields.ResourcePathMappings {
 	out := managedfields.ResourcePathMappings{}
 	for _, v := range c.Versions {
@@ -57,7 +57,7 @@ func (c *CustomKind) scaledBy() managedfields.ResourcePathMappings {
 	return out
 }
 
-// scaleOf shows an object as a Scale. What is not there, or is of another type, is nought.
+// scaleOf returns an object as a Scale. Fields that are missing or of another type are zero.
 func (at *ScalePaths) scaleOf(obj *CustomObject) *autoscalingv1.Scale {
 	content := maps.Clone(obj.Content)
 	wanted, _, _ := unstructured.NestedInt64(content, pathOf(at.SpecReplicas)...)

@@ -16,36 +16,37 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// schemeName is what upstream's scheme calls itself in errors.
+// schemeName is the name of upstream's scheme in errors.
 const schemeName = "pkg/runtime/scheme.go:111"
 
-// versioned gives an object of this resource with its apiVersion and kind. It shares what the object points to.
+// versioned returns an object of this resource with its apiVersion and kind. The result is a
+// shallow copy.
 func (r ResourceClient) versioned(obj Object) Object {
 	out := r.kind.shallow(obj)
 	out.GetObjectKind().SetGroupVersionKind(r.GroupVersionKind())
 	return out
 }
 
-// decode reads what a patch made of an object's JSON, and lists the fields that are unknown or there twice.
+// decode decodes the JSON of a patched object, and returns errors for unknown and duplicate fields.
 func (r ResourceClient) decode(doc []byte) (Object, []error, error) {
-	is, err := serializer.DefaultMetaFactory.Interpret(doc)
+	gvk, err := serializer.DefaultMetaFactory.Interpret(doc)
 	if err != nil {
 		return nil, nil, invalidPatch(string(doc), err.Error())
 	}
 	if r.kind.custom != nil {
-		return r.decodeCustom(doc, *is)
+		return r.decodeCustom(doc, *gvk)
 	}
 	want := r.GroupVersionKind()
-	if is.Kind == "" {
-		is.Kind = want.Kind
+	if gvk.Kind == "" {
+		gvk.Kind = want.Kind
 	}
 	obj := r.New()
 	switch {
-	case *is == want:
-	case is.Version == "":
+	case *gvk == want:
+	case gvk.Version == "":
 		return obj, []error{errors.New(`unknown field "metadata"`)}, nil // upstream decodes it as an internal object
 	default:
-		return nil, nil, invalidPatch(string(doc), otherKind(doc, *is, want))
+		return nil, nil, invalidPatch(string(doc), otherKind(doc, *gvk, want))
 	}
 	strict, err := kjson.UnmarshalStrict(doc, obj)
 	if err != nil {
@@ -54,19 +55,19 @@ func (r ResourceClient) decode(doc []byte) (Object, []error, error) {
 	return obj, strict, nil
 }
 
-// otherKind says why a document of another kind than is wanted is none that is.
-func otherKind(doc []byte, is, want schema.GroupVersionKind) string {
-	obj, err := scheme.Scheme.New(is)
+// otherKind returns why a document is not of the wanted kind.
+func otherKind(doc []byte, gvk, want schema.GroupVersionKind) string {
+	obj, err := scheme.Scheme.New(gvk)
 	if err != nil {
-		return runtime.NewNotRegisteredErrForKind(schemeName, is).Error()
+		return runtime.NewNotRegisteredErrForKind(schemeName, gvk).Error()
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(doc, obj); err != nil {
 		return err.Error()
 	}
-	return fmt.Sprintf("converting (%s.%s) to (%s.%s): unknown conversion", is.Version, is.Kind, internalPackage(want.Group), want.Kind)
+	return fmt.Sprintf("converting (%s.%s) to (%s.%s): unknown conversion", gvk.Version, gvk.Kind, internalPackage(want.Group), want.Kind)
 }
 
-// internalPackage is the Go package of upstream's internal types of a group.
+// internalPackage returns the Go package of upstream's internal types of a group.
 func internalPackage(group string) string {
 	if group == "" {
 		return "core"
@@ -77,12 +78,13 @@ func internalPackage(group string) string {
 
 // decodeCustom is decode for custom resources.
 //
-// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver customresource_handler.go schemaCoercingDecoder.
-func (r ResourceClient) decodeCustom(doc []byte, is schema.GroupVersionKind) (Object, []error, error) {
-	if is.Kind == "" {
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver customresource_handler.go
+// schemaCoercingDecoder.
+func (r ResourceClient) decodeCustom(doc []byte, gvk schema.GroupVersionKind) (Object, []error, error) {
+	if gvk.Kind == "" {
 		return nil, nil, invalidPatch(string(doc), runtime.NewMissingKindErr(string(doc)).Error())
 	}
-	if is.GroupVersion().Empty() {
+	if gvk.GroupVersion().Empty() {
 		return nil, nil, apierrors.NewInternalError(runtime.NewMissingVersionErr("object has no apiVersion field"))
 	}
 	content := map[string]any{}
@@ -91,7 +93,7 @@ func (r ResourceClient) decodeCustom(doc []byte, is schema.GroupVersionKind) (Ob
 		return nil, nil, invalidPatch(string(doc), err.Error())
 	}
 	obj := &CustomObject{Content: content}
-	obj.SetGroupVersionKind(is)
+	obj.SetGroupVersionKind(gvk)
 	unknown, err := decodeMeta(content["metadata"], &obj.ObjectMeta)
 	if err != nil {
 		return nil, nil, invalidPatch(string(doc), err.Error())
@@ -99,7 +101,7 @@ func (r ResourceClient) decodeCustom(doc []byte, is schema.GroupVersionKind) (Ob
 	for _, name := range []string{"apiVersion", "kind", "metadata"} {
 		delete(content, name)
 	}
-	if err := r.checkKind(obj.Name, is); err != nil {
+	if err := r.checkKind(obj.Name, gvk); err != nil {
 		return nil, nil, err
 	}
 	strict = append(strict, unknown...)
@@ -111,23 +113,23 @@ func (r ResourceClient) decodeCustom(doc []byte, is schema.GroupVersionKind) (Ob
 	return obj, strict, nil
 }
 
-// checkKind tells whether a custom resource is what its client is of.
-func (r ResourceClient) checkKind(name string, is schema.GroupVersionKind) error {
+// checkKind returns an error unless a custom object has the client's group, version and kind.
+func (r ResourceClient) checkKind(name string, gvk schema.GroupVersionKind) error {
 	want := r.GroupVersionKind()
 	var errs field.ErrorList
-	if is.Kind != want.Kind {
-		errs = append(errs, field.Invalid(field.NewPath("kind"), is.Kind, "must be "+want.Kind))
+	if gvk.Kind != want.Kind {
+		errs = append(errs, field.Invalid(field.NewPath("kind"), gvk.Kind, "must be "+want.Kind))
 	}
-	if is.GroupVersion() != want.GroupVersion() {
-		errs = append(errs, field.Invalid(field.NewPath("apiVersion"), is.GroupVersion().String(), "must be "+want.GroupVersion().String()))
+	if gvk.GroupVersion() != want.GroupVersion() {
+		errs = append(errs, field.Invalid(field.NewPath("apiVersion"), gvk.GroupVersion().String(), "must be "+want.GroupVersion().String()))
 	}
 	if len(errs) > 0 {
-		return apierrors.NewInvalid(is.GroupKind(), name, errs)
+		return apierrors.NewInvalid(gvk.GroupKind(), name, errs)
 	}
 	return nil
 }
 
-// decodeMeta reads the metadata of a custom resource, and lists the fields that are unknown.
+// decodeMeta decodes the metadata of a custom object, and returns errors for unknown fields.
 func decodeMeta(from any, to *metav1.ObjectMeta) ([]error, error) {
 	if from == nil {
 		return nil, nil

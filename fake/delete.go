@@ -15,38 +15,40 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// remove deletes an object, or says that it is to go: one with finalizers goes when the last of them does, a pod on a
-// node when its grace is over. How its dependents are to fare is written into its finalizers, for the garbage collector.
+// remove deletes an object or begins its deletion. An object with finalizers is removed with the
+// last of them, a pod on a node when its grace period ends. The propagation policy is written to
+// the finalizers, for the garbage collector.
 //
-// Upstream: k8s.io/apiserver/pkg/registry/generic/registry Store.Delete, pkg/registry/rest BeforeDelete.
-func (s *Server) remove(k *kind, namespace, name string, opts metav1.DeleteOptions) (written, error) {
+// Upstream: k8s.io/apiserver/pkg/registry/generic/registry Store.Delete, pkg/registry/rest
+// BeforeDelete.
+func (s *Server) remove(k *kind, namespace, name string, opts metav1.DeleteOptions) (writeResult, error) {
 	if err := validateDelete(&opts); err != nil {
-		return written{}, err
+		return writeResult{}, err
 	}
 	t, key := s.tableOf(k), key(namespace, name)
 	for {
 		old := s.lookup(t, key)
 		if old == nil {
-			return written{}, apierrors.NewNotFound(k.groupResource(), name)
+			return writeResult{}, apierrors.NewNotFound(k.groupResource(), name)
 		}
 		if err := mayDelete(k, old, opts.Preconditions); err != nil {
-			return written{}, err
+			return writeResult{}, err
 		}
 		obj := k.shallow(old)
-		what := s.prepareDelete(k, obj, old, opts)
+		verdict := s.prepareDelete(k, obj, old, opts)
 		switch {
-		case what == verdictKeep, what == verdictStore && same(obj, old):
-			return written{object: old}, nil
+		case verdict == verdictKeep, verdict == verdictStore && same(obj, old):
+			return writeResult{object: old}, nil
 		case len(opts.DryRun) > 0:
-			return written{object: obj, gone: what == verdictRemove}, nil
-		case what == verdictStore && s.commit(t, watch.Modified, key, old, obj),
-			what == verdictRemove && s.commit(t, watch.Deleted, key, old, obj):
-			return written{object: obj, before: old, after: obj, gone: what == verdictRemove}, nil
+			return writeResult{object: obj, deleted: verdict == verdictRemove}, nil
+		case verdict == verdictStore && s.commit(t, watch.Modified, key, old, obj),
+			verdict == verdictRemove && s.commit(t, watch.Deleted, key, old, obj):
+			return writeResult{object: obj, before: old, after: obj, deleted: verdict == verdictRemove}, nil
 		}
 	}
 }
 
-// validateDelete checks what of the options of a deletion goes together.
+// validateDelete validates the options of a deletion.
 func validateDelete(opts *metav1.DeleteOptions) error {
 	if errs := metav1validation.ValidateDeleteOptions(opts); len(errs) > 0 {
 		return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
@@ -54,7 +56,7 @@ func validateDelete(opts *metav1.DeleteOptions) error {
 	return nil
 }
 
-// mayDelete checks the UID and the resourceVersion that a deletion presumes, and that the namespace is not immortal.
+// mayDelete checks the preconditions of a deletion, and that a namespace is not a reserved one.
 func mayDelete(k *kind, old Object, p *metav1.Preconditions) error {
 	if p == nil {
 		p = &metav1.Preconditions{}
@@ -75,9 +77,10 @@ func mayDelete(k *kind, old Object, p *metav1.Preconditions) error {
 	return nil
 }
 
-// mayDeleteNamespace is mayDelete for namespaces, which have words of their own.
+// mayDeleteNamespace is mayDelete for namespaces, which have their own messages.
 //
-// Upstream: pkg/registry/core/namespace/storage REST.Delete, k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.
+// Upstream: pkg/registry/core/namespace/storage REST.Delete,
+// k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.
 func mayDeleteNamespace(k *kind, old Object, p *metav1.Preconditions) error {
 	name := old.GetName()
 	if p.UID != nil && *p.UID != old.GetUID() {
@@ -94,15 +97,15 @@ func mayDeleteNamespace(k *kind, old Object, p *metav1.Preconditions) error {
 	return nil
 }
 
-// preconditionError says what a writer presumed of an object, and how it is.
-func preconditionError(what string, asked, is any) error {
+// preconditionError returns an error about a precondition and the actual value.
+func preconditionError(field string, want, actual any) error {
 	//lint:ignore ST1005 the words are upstream's
-	return fmt.Errorf("Precondition failed: %s in precondition: %v, %s in object meta: %v", what, asked, what, is)
+	return fmt.Errorf("Precondition failed: %s in precondition: %v, %s in object meta: %v", field, want, field, actual)
 }
 
-// prepareDelete makes obj, a shallow copy of old, what a deletion leaves, and says what is to be done with it. The order
-// is upstream's: the grace first; the finalizers only where no grace is pending; and what has finalizers or grace left
-// stays.
+// prepareDelete applies a deletion to obj, a shallow copy of old, and returns what to do with it.
+// The order is upstream's. Grace comes first; finalizers are set only if no grace period is
+// pending. An object with finalizers or grace is kept.
 func (s *Server) prepareDelete(k *kind, obj, old Object, opts metav1.DeleteOptions) verdict {
 	m := metaOf(obj)
 	if ns, ok := obj.(*corev1.Namespace); ok {
@@ -144,21 +147,22 @@ func (s *Server) prepareDelete(k *kind, obj, old Object, opts metav1.DeleteOptio
 	}
 }
 
-// prepareGrace is for objects whose deletion has a grace period: it tells whether there is one now, or it is one that was
-// given earlier. A second deletion may only shorten it.
+// prepareGrace handles kinds with a grace period. graceful is true if the deletion starts or
+// shortens one, pending if an earlier deletion did. A second deletion can only shorten it.
 //
-// Differs: a pod that goes at once goes in one commit; the real server first commits that its grace is 0.
+// Differs: a pod without grace is removed in one commit; the real server first commits that its
+// grace is 0.
 //
 // Upstream: k8s.io/apiserver/pkg/registry/rest BeforeDelete.
-func (s *Server) prepareGrace(k *kind, m *metav1.ObjectMeta, old Object, asked *int64) (graceful, pending bool) {
-	if asked != nil && *asked < 0 {
-		asked = ptr.To(int64(1))
+func (s *Server) prepareGrace(k *kind, m *metav1.ObjectMeta, old Object, requested *int64) (graceful, pending bool) {
+	if requested != nil && *requested < 0 {
+		requested = ptr.To(int64(1))
 	}
 	now := s.timestamp()
 	had := m.DeletionGracePeriodSeconds
 	switch {
 	case m.DeletionTimestamp == nil:
-		grace := k.grace(old, asked)
+		grace := k.grace(old, requested)
 		m.DeletionTimestamp = &metav1.Time{Time: now.Add(time.Duration(grace) * time.Second)}
 		m.DeletionGracePeriodSeconds = &grace
 		if m.Generation > 0 {
@@ -167,10 +171,10 @@ func (s *Server) prepareGrace(k *kind, m *metav1.ObjectMeta, old Object, asked *
 		return true, false
 	case had == nil || *had == 0:
 		return false, false
-	case asked == nil || *asked >= *had:
+	case requested == nil || *requested >= *had:
 		return false, true
 	}
-	period := *asked
+	period := *requested
 	at := metav1.Time{Time: m.DeletionTimestamp.Add(time.Duration(period-*had) * time.Second)}
 	if at.Before(&now) {
 		at, period = now, min(period, 1)
@@ -179,17 +183,18 @@ func (s *Server) prepareGrace(k *kind, m *metav1.ObjectMeta, old Object, asked *
 	return true, false
 }
 
-// dependents says what becomes of an object's dependents where a deletion does not say it.
+// dependents is the default propagation policy of a kind.
 type dependents int
 
 const (
-	dependentsDeleted  dependents = iota // by the garbage collector, afterwards
-	dependentsOrphaned                   // they lose their owner first
+	dependentsDeleted  dependents = iota // background: by the garbage collector, afterwards
+	dependentsOrphaned                   // orphan: they lose their owner first
 	dependentsNone                       // it has none, and never gets a finalizer for them
 )
 
-// collectorFinalizers are an object's finalizers after a deletion: the garbage collector's two are there as the options
-// say, or else as they were, or else as is usual for the kind; they come last.
+// collectorFinalizers returns an object's finalizers after a deletion. The options decide about the
+// garbage collector's two finalizers; otherwise they stay, or follow the kind's default. They come
+// last.
 //
 // Upstream: k8s.io/apiserver/pkg/registry/generic/registry deletionFinalizersForGarbageCollection.
 func collectorFinalizers(usual dependents, finalizers []string, opts *metav1.DeleteOptions) []string {
@@ -217,9 +222,10 @@ func withCollectors(finalizers []string, orphan, foreground bool) []string {
 	return out
 }
 
-// propagation tells whether dependents are to be orphaned, or to be deleted first.
+// propagation returns whether dependents must be orphaned, and whether they must be deleted first.
 //
-// Upstream: k8s.io/apiserver/pkg/registry/generic/registry shouldOrphanDependents, shouldDeleteDependents.
+// Upstream: k8s.io/apiserver/pkg/registry/generic/registry shouldOrphanDependents,
+// shouldDeleteDependents.
 func propagation(usual dependents, finalizers []string, opts *metav1.DeleteOptions) (orphan, foreground bool) {
 	switch {
 	case usual == dependentsNone:
@@ -241,7 +247,7 @@ func propagation(usual dependents, finalizers []string, opts *metav1.DeleteOptio
 	return usual == dependentsOrphaned, false
 }
 
-// markDeleted says in an object's metadata that its deletion has begun, and that it has no grace.
+// markDeleted sets the deletion timestamp and a grace period of 0.
 //
 // Upstream: k8s.io/apiserver/pkg/registry/generic/registry markAsDeleting.
 func markDeleted(m *metav1.ObjectMeta, now metav1.Time) {
@@ -254,8 +260,8 @@ func markDeleted(m *metav1.ObjectMeta, now metav1.Time) {
 	m.DeletionGracePeriodSeconds = ptr.To(int64(0))
 }
 
-// terminate marks a namespace; it goes at a later deletion, or update, once it has been finalized. Its finalizers for
-// the garbage collector follow rules of their own.
+// terminate marks a namespace. It is removed by a later deletion or update, once it is finalized.
+// Its finalizers for the garbage collector follow their own rules.
 //
 // Upstream: pkg/registry/core/namespace/storage REST.Delete, shouldHaveDeleteDependentsFinalizer.
 func (s *Server) terminate(ns *corev1.Namespace, opts *metav1.DeleteOptions) {
@@ -272,16 +278,16 @@ func (s *Server) terminate(ns *corev1.Namespace, opts *metav1.DeleteOptions) {
 	ns.Finalizers = withCollectors(ns.Finalizers, orphan, foreground)
 }
 
-// podGrace is how long a pod may take to go.
+// podGrace returns the grace period of a pod in seconds.
 //
 // Upstream: pkg/registry/core/pod podStrategy.CheckGracefulDelete.
-func podGrace(pod *corev1.Pod, asked *int64) int64 {
+func podGrace(pod *corev1.Pod, requested *int64) int64 {
 	var period int64
 	switch {
 	case pod.Spec.NodeName == "", pod.Status.Phase == corev1.PodFailed, pod.Status.Phase == corev1.PodSucceeded:
 		return 0
-	case asked != nil:
-		period = *asked
+	case requested != nil:
+		period = *requested
 	case pod.Spec.TerminationGracePeriodSeconds != nil:
 		period = *pod.Spec.TerminationGracePeriodSeconds
 	}
@@ -291,7 +297,7 @@ func podGrace(pod *corev1.Pod, asked *int64) int64 {
 	return period
 }
 
-// orphanDependents is the old way to ask for a policy.
+// orphanDependents returns the deprecated option for the propagation policy.
 func orphanDependents(opts *metav1.DeleteOptions) *bool {
 	return opts.OrphanDependents //lint:ignore SA1019 clients still send it
 }

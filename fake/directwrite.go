@@ -5,21 +5,22 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// What the server does to its objects by its own hand. It is no request: no rule is asked, and no trace is left but the
-// commit.
+// This file has writes of the server itself. They are not requests: no rule applies, and only the
+// commit is traced.
 
-// AfterCommit calls f after each commit from now on, as OnCommit does, but when all hooks of OnCommit have been told of it. f
-// may do more by the server's own hand: Install, Uninstall, Amend, Empty. The commits that this leads to are told of, and
-// followed, before it returns: so hooks see causes before effects, and whoever wrote finds all of it done.
+// AfterCommit registers f to be called after each commit from now on, when all hooks of OnCommit
+// have been called. f may write through the server: Install, Uninstall, UpdateStored, DeleteAll.
+// The hooks of these commits run before f returns. Hooks therefore see causes before effects, and a
+// writer's call returns only after all of them.
 func (s *Server) AfterCommit(f func(Commit)) {
 	s.hooks.Lock()
 	defer s.hooks.Unlock()
 	s.afterCommit = append(s.afterCommit[:len(s.afterCommit):len(s.afterCommit)], f)
 }
 
-// UpdateStored puts another object in the place of one. f gets the stored object, which is read-only, and returns nil where there
-// is nothing to do; it is called again if somebody else wrote meanwhile. An object that is being deleted goes when nothing
-// keeps it any more. The resource is named as in Commit.
+// UpdateStored replaces one object. f gets the stored object, which is read-only, and returns the
+// new one, or nil for no change. It is called again if another writer was faster. An object that is
+// being deleted is removed when it has no finalizers any more. The resource is named as in Commit.
 func (s *Server) UpdateStored(resource, namespace, name string, f func(stored Object) Object) {
 	t, key := s.table(resource), key(namespace, name)
 	for {
@@ -41,8 +42,8 @@ func (s *Server) UpdateStored(resource, namespace, name string, f func(stored Ob
 	}
 }
 
-// DeleteAll begins the deletion of all objects of a resource, in order. Those that something keeps stay until it does not. The
-// resource is named as in Commit; of an unknown one there is nothing.
+// DeleteAll begins the deletion of all objects of a resource, in order. Objects with finalizers
+// stay until these are removed. The resource is named as in Commit; an unknown one has no objects.
 func (s *Server) DeleteAll(resource string) {
 	t := s.catalog.Load().table(resource)
 	if t == nil {
@@ -50,14 +51,14 @@ func (s *Server) DeleteAll(resource string) {
 	}
 	objects, _ := s.snapshot(t)
 	objects.Scan(func(_ string, obj Object) bool {
-		// It only fails where the object is gone already.
+		// It fails only if the object was removed meanwhile.
 		_, _ = s.remove(t.kind, obj.GetNamespace(), obj.GetName(), metav1.DeleteOptions{})
 		return true
 	})
 }
 
-// Count returns how many objects of a resource there are. It leaves no trace. The resource is named as in Commit; of an
-// unknown one there is none.
+// Count returns the number of objects of a resource. It is not traced. The resource is named as in
+// Commit; an unknown one has no objects.
 func (s *Server) Count(resource string) int {
 	t := s.catalog.Load().table(resource)
 	if t == nil {
@@ -66,5 +67,5 @@ func (s *Server) Count(resource string) int {
 	return s.count(t)
 }
 
-// Timestamp is the world's time as the API carries it: whole seconds, UTC.
+// Timestamp returns the time of the world as the API carries it: whole seconds, UTC.
 func (s *Server) Timestamp() metav1.Time { return s.timestamp() }

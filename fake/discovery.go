@@ -13,14 +13,15 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// Discovery returns a client that tells what the server serves, in the order of [Server.Resources].
+// Discovery returns a discovery client. Resources have the order of [Server.Resources].
 //
-// Differs: OpenAPI is answered with 404, and what RESTClient gives refuses everything. Discovery leaves no trace.
+// Differs: OpenAPI is answered with 404, and RESTClient answers 404 to everything. Discovery
+// requests are not traced.
 func (c *Clientset) Discovery() discovery.DiscoveryInterface {
 	return discoveryClient{DiscoveryInterface: c.Interface.Discovery(), server: c.server}
 }
 
-// discoveryClient tells what a server serves. The embedded one refuses.
+// discoveryClient is a discovery client of a server. The embedded client answers 404.
 type discoveryClient struct {
 	discovery.DiscoveryInterface
 	server *Server
@@ -28,7 +29,7 @@ type discoveryClient struct {
 
 var _ discovery.AggregatedDiscoveryInterface = discoveryClient{}
 
-// served is the groups and the resources of each of their versions, in order.
+// served returns the groups, and the resources of each of their versions, in order.
 func (d discoveryClient) served() ([]metav1.APIGroup, []*metav1.APIResourceList) {
 	var groups []metav1.APIGroup
 	lists := map[schema.GroupVersion]*metav1.APIResourceList{}
@@ -72,13 +73,13 @@ func withVersion(groups []metav1.APIGroup, gv schema.GroupVersion) []metav1.APIG
 	return groups
 }
 
-// ServerGroups lists the groups.
+// ServerGroups returns the groups.
 func (d discoveryClient) ServerGroups() (*metav1.APIGroupList, error) {
 	groups, _ := d.served()
 	return &metav1.APIGroupList{Groups: groups}, nil
 }
 
-// GroupsAndMaybeResources lists the groups and their resources.
+// GroupsAndMaybeResources returns the groups and their resources.
 func (d discoveryClient) GroupsAndMaybeResources() (*metav1.APIGroupList, map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
 	groups, all := d.served()
 	lists := make(map[schema.GroupVersion]*metav1.APIResourceList, len(all))
@@ -92,7 +93,7 @@ func (d discoveryClient) GroupsAndMaybeResources() (*metav1.APIGroupList, map[sc
 	return &metav1.APIGroupList{Groups: groups}, lists, nil, nil
 }
 
-// ServerResourcesForGroupVersion lists the resources of one version of a group.
+// ServerResourcesForGroupVersion returns the resources of one version of a group.
 func (d discoveryClient) ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error) {
 	if groupVersion == "" {
 		return nil, errors.New("groupVersion shouldn't be empty")
@@ -105,7 +106,7 @@ func (d discoveryClient) ServerResourcesForGroupVersion(groupVersion string) (*m
 	return all[i], nil
 }
 
-// ServerGroupsAndResources lists the groups and the resources of each version.
+// ServerGroupsAndResources returns the groups and the resources of each version.
 func (d discoveryClient) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
 	groups, all := d.served()
 	out := make([]*metav1.APIGroup, len(groups))
@@ -115,8 +116,8 @@ func (d discoveryClient) ServerGroupsAndResources() ([]*metav1.APIGroup, []*meta
 	return out, all, nil
 }
 
-// ServerPreferredResources lists each resource in the version that is preferred of its group, or else in the newest that
-// has it.
+// ServerPreferredResources returns each resource in its group's preferred version or, if that lacks
+// it, in the newest version that has it.
 func (d discoveryClient) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
 	_, all := d.served()
 	seen := map[schema.GroupResource]bool{}
@@ -131,7 +132,7 @@ func (d discoveryClient) ServerPreferredResources() ([]*metav1.APIResourceList, 
 	return all, nil
 }
 
-// ServerPreferredNamespacedResources lists of the preferred resources those that are in namespaces.
+// ServerPreferredNamespacedResources returns the namespaced preferred resources.
 func (d discoveryClient) ServerPreferredNamespacedResources() ([]*metav1.APIResourceList, error) {
 	all, err := d.ServerPreferredResources()
 	return discovery.FilteredBy(discovery.ResourcePredicateFunc(func(_ string, r *metav1.APIResource) bool {
@@ -139,7 +140,7 @@ func (d discoveryClient) ServerPreferredNamespacedResources() ([]*metav1.APIReso
 	}), all), err
 }
 
-// ServerVersion is the version of Kubernetes that the server stands for.
+// ServerVersion returns the emulated version of Kubernetes.
 func (d discoveryClient) ServerVersion() (*version.Info, error) {
 	return &version.Info{
 		Major: "1", Minor: "36", EmulationMajor: "1", EmulationMinor: "36", MinCompatibilityMajor: "1", MinCompatibilityMinor: "35",

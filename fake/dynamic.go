@@ -17,23 +17,23 @@ import (
 const managedMsg = `cannot apply an object with managed fields already set.
 		Use the client-go/applyconfigurations "UnstructructuredExtractor" to obtain the unstructured ApplyConfiguration for the given field manager that you can use/modify here to apply`
 
-// Dynamic returns a client for all resources, also custom ones, that has objects as maps. It makes its requests as c
-// does.
+// Dynamic returns a dynamic client for all resources, including custom ones. It makes its requests
+// as c does.
 //
-// Differs: a resource or a subresource that the server does not have leaves no trace.
+// Differs: a request for a resource or subresource that does not exist is not traced.
 func (c *Clientset) Dynamic() dynamic.Interface { return dynamicClient{c} }
 
 type dynamicClient struct{ c *Clientset }
 
-// Resource returns the client of a resource, in all namespaces until one is chosen.
+// Resource returns the client of a resource in all namespaces.
 func (d dynamicClient) Resource(r schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
-	return dynamicResource{route{c: d.c, resource: r}}
+	return dynamicResource{untypedRoute{c: d.c, resource: r}}
 }
 
 // dynamicResource is the dynamic client of one resource.
 //
 // Upstream: k8s.io/client-go/dynamic.
-type dynamicResource struct{ route }
+type dynamicResource struct{ untypedRoute }
 
 // Namespace returns the client of the resource in one namespace.
 func (d dynamicResource) Namespace(namespace string) dynamic.ResourceInterface {
@@ -41,7 +41,7 @@ func (d dynamicResource) Namespace(namespace string) dynamic.ResourceInterface {
 	return d
 }
 
-// answer shows what a write came to.
+// answer returns the result of a write as an unstructured object.
 func (r ResourceClient) answer(done Result, err error) (*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
@@ -49,21 +49,21 @@ func (r ResourceClient) answer(done Result, err error) (*unstructured.Unstructur
 	return untyped(done.Object, r.GroupVersionKind())
 }
 
-// decodeSent reads what a caller sent, of which nothing is kept.
+// decodeSent decodes a sent object, and retains nothing of it.
 func (r ResourceClient) decodeSent(obj *unstructured.Unstructured, validation string) (Object, error) {
-	is, wanted := obj.GroupVersionKind(), r.GroupVersionKind()
+	got, want := obj.GroupVersionKind(), r.GroupVersionKind()
 	switch {
-	case is.Kind == "":
+	case got.Kind == "":
 		return nil, runtime.NewMissingKindErr(text(obj))
-	case is.GroupVersion() != wanted.GroupVersion():
-		return nil, versionMismatch(is.GroupVersion(), wanted.GroupVersion())
-	case is.Kind != wanted.Kind:
-		return nil, unconvertible(is, wanted.Kind, errors.New("it is of another kind"))
+	case got.GroupVersion() != want.GroupVersion():
+		return nil, versionMismatch(got.GroupVersion(), want.GroupVersion())
+	case got.Kind != want.Kind:
+		return nil, unconvertible(got, want.Kind, errors.New("kind mismatch"))
 	}
 	return r.kind.typed(obj.DeepCopy(), validation)
 }
 
-// text shows an object in an error.
+// text returns the form of an object in an error.
 func text(obj *unstructured.Unstructured) string {
 	data, err := json.Marshal(obj.Object)
 	if err != nil {
@@ -72,7 +72,7 @@ func text(obj *unstructured.Unstructured) string {
 	return string(data)
 }
 
-// Create creates an object, or a subresource that is something done to one.
+// Create creates an object, or a subresource that is an action on one.
 func (d dynamicResource) Create(ctx context.Context, obj *unstructured.Unstructured, opts metav1.CreateOptions, sub ...string) (*unstructured.Unstructured, error) {
 	if len(sub) > 0 {
 		return d.act(ctx, obj, opts, sub)
@@ -111,7 +111,7 @@ func (d dynamicResource) act(ctx context.Context, obj *unstructured.Unstructured
 	return untyped(answer, gvk)
 }
 
-// Update replaces an object, its status excepted, or what the subresource is of.
+// Update replaces an object except its status, or updates a subresource.
 func (d dynamicResource) Update(ctx context.Context, obj *unstructured.Unstructured, opts metav1.UpdateOptions, sub ...string) (*unstructured.Unstructured, error) {
 	r, sub, err := d.object(obj.GetName(), sub)
 	if err != nil {
@@ -126,15 +126,15 @@ func (d dynamicResource) Update(ctx context.Context, obj *unstructured.Unstructu
 
 // UpdateStatus replaces an object's status.
 func (d dynamicResource) UpdateStatus(ctx context.Context, obj *unstructured.Unstructured, opts metav1.UpdateOptions) (*unstructured.Unstructured, error) {
-	return d.Update(ctx, obj, opts, string(throughStatus))
+	return d.Update(ctx, obj, opts, string(statusSubresource))
 }
 
-// Delete deletes an object, or says that it is to go. No subresource can be deleted.
+// Delete deletes an object or begins its deletion. Subresources cannot be deleted.
 func (d dynamicResource) Delete(ctx context.Context, name string, opts metav1.DeleteOptions, sub ...string) error {
 	return d.delete(ctx, name, opts, sub)
 }
 
-func (w route) delete(ctx context.Context, name string, opts metav1.DeleteOptions, sub []string) error {
+func (w untypedRoute) delete(ctx context.Context, name string, opts metav1.DeleteOptions, sub []string) error {
 	r, _, err := w.object(name, nil)
 	switch {
 	case err != nil:
@@ -146,12 +146,12 @@ func (w route) delete(ctx context.Context, name string, opts metav1.DeleteOption
 	return err
 }
 
-// DeleteCollection deletes the objects that are selected.
+// DeleteCollection deletes the selected objects.
 func (d dynamicResource) DeleteCollection(ctx context.Context, opts metav1.DeleteOptions, sel metav1.ListOptions) error {
 	return d.deleteCollection(ctx, opts, sel)
 }
 
-func (w route) deleteCollection(ctx context.Context, opts metav1.DeleteOptions, sel metav1.ListOptions) error {
+func (w untypedRoute) deleteCollection(ctx context.Context, opts metav1.DeleteOptions, sel metav1.ListOptions) error {
 	r, err := w.collection()
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (w route) deleteCollection(ctx context.Context, opts metav1.DeleteOptions, 
 }
 
 // get reads an object, also through a subresource that shows it.
-func (w route) get(ctx context.Context, name string, opts metav1.GetOptions, sub []string) (ResourceClient, Object, error) {
+func (w untypedRoute) get(ctx context.Context, name string, opts metav1.GetOptions, sub []string) (ResourceClient, Object, error) {
 	r, sub, err := w.object(name, sub)
 	if err == nil {
 		err = r.readable(sub)
@@ -179,7 +179,7 @@ func (d dynamicResource) Get(ctx context.Context, name string, opts metav1.GetOp
 	return r.answer(Result{Object: obj}, err)
 }
 
-// List lists the objects that are selected, at one revision.
+// List returns the selected objects at one revision.
 func (d dynamicResource) List(ctx context.Context, opts metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	r, err := d.all()
 	if err != nil {
@@ -192,7 +192,7 @@ func (d dynamicResource) List(ctx context.Context, opts metav1.ListOptions) (*un
 	return r.untypedList(all)
 }
 
-// Watch tells of the changes of the objects that are selected. See the typed clients' Watch.
+// Watch watches the selected objects. See Watch of the typed clients.
 func (d dynamicResource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	r, err := d.all()
 	if err != nil {
@@ -202,13 +202,13 @@ func (d dynamicResource) Watch(ctx context.Context, opts metav1.ListOptions) (wa
 	return r.stream(ctx, opts, func(obj Object) (runtime.Object, error) { return untyped(obj, gvk) })
 }
 
-// Patch changes an object, or what the subresource is of.
+// Patch patches an object or a subresource.
 func (d dynamicResource) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, sub ...string) (*unstructured.Unstructured, error) {
 	r, done, err := d.patch(ctx, name, pt, data, opts, sub)
 	return r.answer(done, err)
 }
 
-func (w route) patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, sub []string) (ResourceClient, Result, error) {
+func (w untypedRoute) patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, sub []string) (ResourceClient, Result, error) {
 	r, sub, err := w.object(name, sub)
 	if err != nil {
 		return r, Result{}, err
@@ -231,5 +231,5 @@ func (d dynamicResource) Apply(ctx context.Context, name string, obj *unstructur
 
 // ApplyStatus is server-side apply of an object's status.
 func (d dynamicResource) ApplyStatus(ctx context.Context, name string, obj *unstructured.Unstructured, opts metav1.ApplyOptions) (*unstructured.Unstructured, error) {
-	return d.Apply(ctx, name, obj, opts, string(throughStatus))
+	return d.Apply(ctx, name, obj, opts, string(statusSubresource))
 }

@@ -9,11 +9,12 @@ import (
 	"github.com/volsim/volsim/fake/internal/rules"
 )
 
-// newEventsView makes the kind that shows the events of the core group as those of events.k8s.io.
+// newEventsView returns the kind that serves the events of the core group as those of
+// events.k8s.io.
 //
 // Upstream: pkg/apis/events/v1/conversion.go.
 func newEventsView(of *kind) *kind {
-	k := newKind(rule[*eventsv1.Event]{
+	k := newKind(strategy[*eventsv1.Event]{
 		resource: "events", gvk: eventsv1.SchemeGroupVersion.WithKind("Event"), namespaced: true, short: []string{"ev"},
 		allowUnconditionalUpdate: true, allowCreateOnUpdate: true, deleteReturnsStatus: true, fieldError: unsupportedField,
 	}, func(m metav1.ListMeta, items []eventsv1.Event) runtime.Object {
@@ -43,14 +44,14 @@ func newEventsView(of *kind) *kind {
 	return k
 }
 
-// strictEvents is the kind of the events of the core group as they may be written through events.k8s.io.
+// strictEvents returns the kind of core events with the rules for writes through events.k8s.io.
 //
-// Upstream: pkg/registry/core/event Strategy.Validate, which heeds the version of the request.
+// Upstream: pkg/registry/core/event Strategy.Validate, which depends on the version of the request.
 func strictEvents(of, view *kind) *kind {
 	k := *of
 	k.gvk, k.invalid = view.gvk, of.gvk.GroupKind()
-	k.validateCreate = validate(rules.EventV1.ValidateCreate)
-	k.validateUpdate = validate(rules.EventV1.ValidateUpdate)
+	k.validateCreate = adaptValidate(rules.EventV1.ValidateCreate)
+	k.validateUpdate = adaptValidate(rules.EventV1.ValidateUpdate)
 	return &k
 }
 

@@ -15,34 +15,34 @@ import (
 	"k8s.io/client-go/tools/reference"
 )
 
-// namespaces is the client of namespaces: a resource, and the subresource finalize.
+// namespaces is the client of namespaces, with the subresource finalize.
 type namespaces struct {
 	resource[*corev1.Namespace, *corev1.NamespaceList, *applycorev1.NamespaceApplyConfiguration]
 }
 
-// Finalize replaces the finalizers in a namespace's spec, which no other update can.
+// Finalize replaces the finalizers in a namespace's spec. No other update can.
 func (n namespaces) Finalize(ctx context.Context, ns *corev1.Namespace, opts metav1.UpdateOptions) (*corev1.Namespace,
 	error,
 ) {
 	return n.update(ctx, ns, opts, "finalize")
 }
 
-// nodes is the client of nodes: a resource, and PatchStatus.
+// nodes is the client of nodes, with PatchStatus.
 type nodes struct {
 	resource[*corev1.Node, *corev1.NodeList, *applycorev1.NodeApplyConfiguration]
 }
 
-// PatchStatus changes a node's status by a strategic merge patch.
+// PatchStatus applies a strategic merge patch to a node's status.
 func (n nodes) PatchStatus(ctx context.Context, name string, data []byte) (*corev1.Node, error) {
 	return n.Patch(ctx, name, types.StrategicMergePatchType, data, metav1.PatchOptions{}, "status")
 }
 
-// events is the client of events: a resource, and the methods that take the namespace from the event.
+// events is the client of events, with methods that take the namespace from the event.
 type events struct {
 	resource[*corev1.Event, *corev1.EventList, *applycorev1.EventApplyConfiguration]
 }
 
-// in is the client of the event's own namespace.
+// in returns the client of the event's namespace.
 func (e events) in(verb string, event *corev1.Event) (events, error) {
 	if e.namespace != "" && event.Namespace != e.namespace {
 		return e, fmt.Errorf("can't %s an event with namespace '%v' in namespace '%v'", verb, event.Namespace, e.namespace)
@@ -79,12 +79,13 @@ func (e events) UpdateWithEventNamespaceWithContext(ctx context.Context, event *
 	return own.Update(ctx, event, metav1.UpdateOptions{})
 }
 
-// PatchWithEventNamespace changes an event in its own namespace by a strategic merge patch.
+// PatchWithEventNamespace applies a strategic merge patch to an event in its own namespace.
 func (e events) PatchWithEventNamespace(event *corev1.Event, data []byte) (*corev1.Event, error) {
 	return e.PatchWithEventNamespaceWithContext(context.Background(), event, data)
 }
 
-// PatchWithEventNamespaceWithContext changes an event in its own namespace by a strategic merge patch.
+// PatchWithEventNamespaceWithContext applies a strategic merge patch to an event in its own
+// namespace.
 func (e events) PatchWithEventNamespaceWithContext(ctx context.Context, event *corev1.Event, data []byte) (*corev1.Event,
 	error,
 ) {
@@ -95,12 +96,12 @@ func (e events) PatchWithEventNamespaceWithContext(ctx context.Context, event *c
 	return own.Patch(ctx, event.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{})
 }
 
-// Search finds the events about an object.
+// Search returns the events about an object.
 func (e events) Search(scheme *runtime.Scheme, obj runtime.Object) (*corev1.EventList, error) {
 	return e.SearchWithContext(context.Background(), scheme, obj)
 }
 
-// SearchWithContext finds the events about an object.
+// SearchWithContext returns the events about an object.
 func (e events) SearchWithContext(ctx context.Context, scheme *runtime.Scheme, obj runtime.Object) (*corev1.EventList,
 	error,
 ) {
@@ -122,7 +123,8 @@ func (e events) SearchWithContext(ctx context.Context, scheme *runtime.Scheme, o
 	return e.List(ctx, metav1.ListOptions{FieldSelector: sel.String()})
 }
 
-// GetFieldSelector returns the selector of the events about an object; what is nil is not asked for.
+// GetFieldSelector returns the selector of the events about an object. Nil fields are not selected
+// by.
 func (e events) GetFieldSelector(name, namespace, kind, uid *string) fields.Selector {
 	set := fields.Set{}
 	for label, value := range map[string]*string{
@@ -136,12 +138,12 @@ func (e events) GetFieldSelector(name, namespace, kind, uid *string) fields.Sele
 	return set.AsSelector()
 }
 
-// serviceAccounts is the client of service accounts: a resource, and their tokens.
+// serviceAccounts is the client of service accounts, with tokens.
 type serviceAccounts struct {
 	resource[*corev1.ServiceAccount, *corev1.ServiceAccountList, *applycorev1.ServiceAccountApplyConfiguration]
 }
 
-// CreateToken makes a token for a service account.
+// CreateToken creates a token for a service account.
 func (a serviceAccounts) CreateToken(ctx context.Context, name string, request *authenticationv1.TokenRequest,
 	opts metav1.CreateOptions,
 ) (*authenticationv1.TokenRequest, error) {
@@ -152,18 +154,18 @@ func (a serviceAccounts) CreateToken(ctx context.Context, name string, request *
 	if err != nil {
 		return nil, err
 	}
-	if answer == nil { // of an interceptor
+	if answer == nil { // from an interceptor
 		return &authenticationv1.TokenRequest{}, nil
 	}
 	return answer.(*authenticationv1.TokenRequest), nil
 }
 
-// services is the client of services: a resource, and a proxy that refuses.
+// services is the client of services, with a proxy that answers 404.
 type services struct {
 	resource[*corev1.Service, *corev1.ServiceList, *applycorev1.ServiceApplyConfiguration]
 }
 
-// ProxyGet returns a request that fails: services serve nothing here.
+// ProxyGet returns a request that fails: services have no backends.
 func (s services) ProxyGet(scheme, name, port, path string, params map[string]string) rest.ResponseWrapper {
 	return unservedClient().CoreV1().Services(s.namespace).ProxyGet(scheme, name, port, path, params)
 }

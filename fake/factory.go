@@ -25,69 +25,72 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// factory gives one component its views. Like them it is for the component's strands, or for before the host starts.
+// A factory has the informers of one process. It may be used by the process's tasks, and before the
+// host starts.
 type factory struct {
-	informers.SharedInformerFactory // for the groups the server does not have: over the refusing client
+	informers.SharedInformerFactory // for groups that the server lacks: over unservedClient
 
-	server    *Server
-	component *sim.Process
-	filters   map[string]resourceFilter // by resource, of those that are not of all
-	views     map[reflect.Type]*informer
-	customs   map[*table]*informer // of custom resources
-	lag       map[*table]int       // how old the first lists are; see Server.Lag
+	server  *Server
+	process *sim.Process
+	filters map[string]resourceFilter // by resource; without an entry: all objects
+	views   map[reflect.Type]*informer
+	customs map[*table]*informer // of custom resources
+	delays  map[*table]int       // age of the first lists in events; see Server.DelayCache
 }
 
 var _ informers.SharedInformerFactory = (*factory)(nil)
 
-// Informers returns the component's views, made as they are asked for, each at most once; the same factory for the same
-// component. A view is moved by the component's host, so that Start, Shutdown and their like have nothing to do: they
-// return at once, and WaitForCacheSync tells how things are without waiting. Namespace and resync period of a factory
-// cannot be chosen; selections, given with the component's first call, limit its views.
+// Informers returns the informer factory of a process, the same for each call. It creates an
+// informer at the first request. The process's host delivers the events, so Start and Shutdown do
+// nothing. WaitForCacheSync returns the present state without waiting. Namespace and resync period
+// cannot be set. filters, given with the process's first call, limit its informers.
 //
-// ForResource also gives views of custom resources that are served by then, in one version each: what is in them is a
-// *unstructured.Unstructured, as in the informers of client-go's dynamicinformer. For a resource the server does not have,
-// the factory gives client-go's own informer over a client that refuses: it never syncs, and is not started.
-func (s *Server) Informers(c *sim.Process, selections ...Filter) informers.SharedInformerFactory {
+// ForResource also returns informers of custom resources that are served by then, each in one
+// version. Their objects are *unstructured.Unstructured, as in client-go's dynamicinformer. For a
+// resource that the server lacks, the result is client-go's informer over a client that answers
+// 404: it never syncs.
+func (s *Server) Informers(c *sim.Process, filters ...Filter) informers.SharedInformerFactory {
 	s.hooks.Lock()
 	defer s.hooks.Unlock()
 	f, ok := s.factories[c]
 	if !ok {
 		f = &factory{
 			SharedInformerFactory: informers.NewSharedInformerFactory(unservedClient(), 0),
-			server:                s, component: c, filters: map[string]resourceFilter{},
+			server:                s, process: c, filters: map[string]resourceFilter{},
 			views: map[reflect.Type]*informer{}, customs: map[*table]*informer{},
 		}
 		s.factories[c] = f
 	}
-	for _, selection := range selections {
-		sel, err := newSelector(s.table(selection.Resource).kind, "", &metav1.ListOptions{FieldSelector: selection.Fields})
+	for _, filter := range filters {
+		sel, err := newSelector(s.table(filter.Resource).kind, "", &metav1.ListOptions{FieldSelector: filter.Fields})
 		if err != nil {
-			panic(fmt.Sprintf("fake: selection %+v: %v", selection, err))
+			panic(fmt.Sprintf("fake: invalid filter %+v: %v", filter, err))
 		}
-		f.filters[selection.Resource] = resourceFilter{sel, selection.Match}
+		f.filters[filter.Resource] = resourceFilter{sel, filter.Match}
 	}
 	return f
 }
 
-// Filter limits a component's view of a resource to the objects that a field selector selects, as a kubelet's view of
-// pods is limited to "spec.nodeName=node-1". A selector that the resource does not know panics.
+// A Filter limits a process's informer of a resource to the objects that a field selector selects.
+// For example, a kubelet watches pods with "spec.nodeName=node-1". An unsupported selector panics.
 type Filter struct {
 	Resource string // such as "pods"
 	Fields   string
-	// Match tells whether the component has anything to do about an object that comes into the view (was is nil),
-	// changes, or leaves it (is is nil). The view takes in what does not concern it without a step of the host, and its
-	// handlers do not hear of it. It is asked in the component's monitor, maybe several times of one change; what it says
-	// must depend on the change, or on what the component has seen. nil: everything does.
-	Match func(was, is Object) bool
+	// Match reports whether a change concerns the process; was is nil for an object that is added
+	// to the cache, is for one that is removed. Other changes are applied to the cache without a
+	// scheduling step, and without calling the handlers. Match is called in the process's monitor,
+	// possibly several times for a change. Its result must depend only on the change and on what
+	// the process has seen. nil: every change concerns the process.
+	Match func(old, obj Object) bool
 }
 
-// resourceFilter is a selection as a view needs it.
+// A resourceFilter is a Filter with its selector parsed.
 type resourceFilter struct {
 	selector selector
-	match    func(was, is Object) bool
+	match    func(old, obj Object) bool
 }
 
-// InformerFor returns the view of the type of obj.
+// InformerFor returns the informer of the type of obj.
 func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
 	t := reflect.TypeOf(obj)
 	if v, ok := f.views[t]; ok {
@@ -98,15 +101,15 @@ func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.New
 		if !ok {
 			of.selector = selector{kind: k}
 		}
-		v := newInformer(f.server, f.server.tableOf(k), of, f.component)
-		v.lag = f.lag[v.table]
+		v := newInformer(f.server, f.server.tableOf(k), of, f.process)
+		v.delay = f.delays[v.table]
 		f.views[t] = v
 		return v
 	}
 	return f.SharedInformerFactory.InformerFor(obj, newFunc)
 }
 
-// kindsByType is the table of resources by the type of their objects.
+// kindsByType has the kinds of stored resources by Go type.
 var kindsByType = func() map[reflect.Type]*kind {
 	m := make(map[reflect.Type]*kind, len(kinds))
 	for _, k := range kinds {
@@ -118,7 +121,7 @@ var kindsByType = func() map[reflect.Type]*kind {
 	return m
 }()
 
-// kindsByID is the table of resources by id.
+// kindsByID has the kinds by id.
 var kindsByID = func() map[string]*kind {
 	m := make(map[string]*kind, len(kinds))
 	for _, k := range kinds {
@@ -127,7 +130,7 @@ var kindsByID = func() map[string]*kind {
 	return m
 }()
 
-// ForResource returns the view of a resource.
+// ForResource returns the informer of a resource.
 func (f *factory) ForResource(r schema.GroupVersionResource) (informers.GenericInformer, error) {
 	k, ok := f.server.catalog.Load().served[r]
 	switch {
@@ -144,12 +147,12 @@ func (f *factory) ForResource(r schema.GroupVersionResource) (informers.GenericI
 	}
 }
 
-// custom returns the view of a custom resource.
+// custom returns the informer of a custom resource.
 func (f *factory) custom(k *kind) (*informer, error) {
 	t := f.server.tableOf(k)
 	if v, ok := f.customs[t]; ok {
-		if v.shown != k {
-			return nil, fmt.Errorf("view of %s in version %s: there is one in version %s", k.id, k.gvk.Version, v.shown.gvk.Version)
+		if v.version != k {
+			return nil, fmt.Errorf("informer of %s in version %q: already created in version %q", k.id, k.gvk.Version, v.version.gvk.Version)
 		}
 		return v, nil
 	}
@@ -157,13 +160,13 @@ func (f *factory) custom(k *kind) (*informer, error) {
 	if !ok {
 		of.selector = selector{kind: k}
 	}
-	v := newInformer(f.server, t, of, f.component)
-	v.shown, v.lag = k, f.lag[t]
+	v := newInformer(f.server, t, of, f.process)
+	v.version, v.delay = k, f.delays[t]
 	f.customs[t] = v
 	return v, nil
 }
 
-// all are the views there are, in no order.
+// all returns the informers, in no particular order.
 func (f *factory) all() iter.Seq[*informer] {
 	return func(yield func(*informer) bool) {
 		for _, v := range f.views {
@@ -197,26 +200,26 @@ func (f *factory) synced() map[reflect.Type]bool {
 	return synced
 }
 
-// Core is the core group, over this factory.
+// Core returns the informers of the core group.
 func (f *factory) Core() core.Interface { return core.New(f, "", nil) }
 
-// Storage is the storage group, over this factory.
+// Storage returns the informers of the group storage.k8s.io.
 func (f *factory) Storage() storage.Interface { return storage.New(f, "", nil) }
 
-// Apps is the group apps, over this factory.
+// Apps returns the informers of the group apps.
 func (f *factory) Apps() apps.Interface { return apps.New(f, "", nil) }
 
-// Coordination is the group coordination.k8s.io, over this factory.
+// Coordination returns the informers of the group coordination.k8s.io.
 func (f *factory) Coordination() coordination.Interface { return coordination.New(f, "", nil) }
 
-// Policy is the group policy, over this factory.
+// Policy returns the informers of the group policy.
 func (f *factory) Policy() policy.Interface { return policy.New(f, "", nil) }
 
-// Rbac is the group rbac.authorization.k8s.io, over this factory.
+// Rbac returns the informers of the group rbac.authorization.k8s.io.
 func (f *factory) Rbac() rbac.Interface { return rbac.New(f, "", nil) }
 
-// Resource is the group resource.k8s.io, over this factory.
+// Resource returns the informers of the group resource.k8s.io.
 func (f *factory) Resource() resourceinformers.Interface { return resourceinformers.New(f, "", nil) }
 
-// Scheduling is the group scheduling.k8s.io, over this factory.
+// Scheduling returns the informers of the group scheduling.k8s.io.
 func (f *factory) Scheduling() scheduling.Interface { return scheduling.New(f, "", nil) }

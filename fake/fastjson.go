@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// A patch as most programs write it is read at a glance: into one slice, whose strings are those of the patch itself. What is not
-// plain (fractions, names that are there twice, what is no JSON) may be right all the same: then those who read all JSON have the
-// word.
+// This file parses common patches into one slice, without copying strings. It does not support
+// fractions, duplicate names and invalid JSON: the general decoder then decides.
 
-// jsonKind is what a value of JSON is.
+// A jsonKind is the type of a JSON value.
 type jsonKind uint8
 
 const (
@@ -24,23 +23,23 @@ const (
 	jsonMap
 )
 
-// jsonNode is a value of JSON; the values in it come behind it.
+// A jsonNode is a JSON value. Its elements or members are the nodes that follow.
 type jsonNode struct {
-	name string // in the map that it is in
-	text string // of a string; of a number, a truth and a null as it is written; else ""
-	size int32  // how many nodes it is, with those in it
+	name string // in its map
+	text string // of a string; of a number, a boolean and null as written; else ""
+	size int32  // number of nodes, including elements and members
 	kind jsonKind
 }
 
-// jsonValue is a value of JSON, with all that is in it.
+// A jsonValue is a JSON value with its elements or members.
 type jsonValue []jsonNode
 
 const (
 	plainDepthMax = 64
-	plainDigits   = 18 // that surely make an int64
+	plainDigits   = 18 // always fit an int64
 )
 
-// readPlain reads a document, and tells whether it is plain.
+// readPlain parses a document. It returns false if the document is not supported.
 func readPlain(data []byte) (jsonValue, bool) {
 	most := 1 + bytes.Count(data, []byte{','}) + bytes.Count(data, []byte{'{'}) + bytes.Count(data, []byte{'['})
 	r := plainReader{text: string(data), nodes: make([]jsonNode, 0, most)}
@@ -53,7 +52,7 @@ func readPlain(data []byte) (jsonValue, bool) {
 
 func (v jsonValue) isNull() bool { return v[0].kind == jsonNull }
 
-// all are the values in a list or a map, in their order.
+// all returns the values in a list or a map, in order.
 func (v jsonValue) all() iter.Seq[jsonValue] {
 	return func(yield func(jsonValue) bool) {
 		for at := 1; at < len(v); at += int(v[at].size) {
@@ -64,7 +63,7 @@ func (v jsonValue) all() iter.Seq[jsonValue] {
 	}
 }
 
-// count is how many values are in a list or a map.
+// count returns the number of values in a list or a map.
 func (v jsonValue) count() int {
 	n := 0
 	for range v.all() {
@@ -73,7 +72,7 @@ func (v jsonValue) count() int {
 	return n
 }
 
-// member is the value of a name in a map; nil where there is none, or where v is no map.
+// member returns a member of a map. It returns nil if there is none, or if v is not a map.
 func (v jsonValue) member(name string) jsonValue {
 	if v[0].kind != jsonMap {
 		return nil
@@ -86,7 +85,7 @@ func (v jsonValue) member(name string) jsonValue {
 	return nil
 }
 
-// plainReader reads a document from its beginning. Its methods tell whether what comes next is plain.
+// A plainReader parses a document. Its methods report whether the input is supported.
 type plainReader struct {
 	text  string
 	at    int
@@ -99,17 +98,17 @@ func (r *plainReader) skip() {
 	}
 }
 
-// next skips blanks, and takes a byte if it is the next one.
+// next skips white space, and consumes c if it is the next byte.
 func (r *plainReader) next(c byte) bool {
 	r.skip()
-	is := r.at < len(r.text) && r.text[r.at] == c
-	if is {
+	found := r.at < len(r.text) && r.text[r.at] == c
+	if found {
 		r.at++
 	}
-	return is
+	return found
 }
 
-// value reads a value, in which there may be so many levels.
+// value parses a value of limited depth.
 func (r *plainReader) value(name string, depth int) bool {
 	r.skip()
 	if r.at == len(r.text) || depth == 0 {
@@ -117,30 +116,30 @@ func (r *plainReader) value(name string, depth int) bool {
 	}
 	here, began := len(r.nodes), r.at
 	r.nodes = append(r.nodes, jsonNode{name: name})
-	is, ok := jsonNull, false
+	kind, ok := jsonNull, false
 	text := ""
 	switch c := r.text[r.at]; {
 	case c == '{':
-		is, ok = jsonMap, r.members(depth-1)
+		kind, ok = jsonMap, r.members(depth-1)
 	case c == '[':
-		is, ok = jsonList, r.elements(depth-1)
+		kind, ok = jsonList, r.elements(depth-1)
 	case c == '"':
-		is = jsonString
+		kind = jsonString
 		text, ok = r.quoted()
 	case c == 't':
-		is, ok = jsonBool, r.word("true")
+		kind, ok = jsonBool, r.word("true")
 	case c == 'f':
-		is, ok = jsonBool, r.word("false")
+		kind, ok = jsonBool, r.word("false")
 	case c == 'n':
 		ok = r.word("null")
 	default:
-		is, ok = jsonInt, r.digits()
+		kind, ok = jsonInt, r.digits()
 	}
 	node := &r.nodes[here]
-	if is != jsonMap && is != jsonList && is != jsonString {
+	if kind != jsonMap && kind != jsonList && kind != jsonString {
 		text = r.text[began:r.at]
 	}
-	node.kind, node.text, node.size = is, text, int32(len(r.nodes)-here)
+	node.kind, node.text, node.size = kind, text, int32(len(r.nodes)-here)
 	return ok
 }
 
@@ -152,7 +151,7 @@ func (r *plainReader) word(w string) bool {
 	return ok
 }
 
-// digits reads a whole number.
+// digits parses an integer.
 func (r *plainReader) digits() bool {
 	if r.text[r.at] == '-' {
 		r.at++
@@ -168,7 +167,7 @@ func (r *plainReader) digits() bool {
 	return n > 0 && n <= plainDigits && (n == 1 || r.text[began] != '0')
 }
 
-// quoted reads a string.
+// quoted parses a string.
 func (r *plainReader) quoted() (string, bool) {
 	began, plain := r.at, true
 	for r.at++; r.at < len(r.text); r.at++ {
@@ -183,7 +182,7 @@ func (r *plainReader) quoted() (string, bool) {
 			return s, err == nil
 		case c == '\\':
 			plain = false
-			r.at++ // what comes next ends nothing
+			r.at++ // the next byte is escaped
 		case c < ' ':
 			return "", false
 		case c >= 0x80:
@@ -193,7 +192,7 @@ func (r *plainReader) quoted() (string, bool) {
 	return "", false
 }
 
-// elements reads a list.
+// elements parses a list.
 func (r *plainReader) elements(depth int) bool {
 	r.at++
 	if r.next(']') {
@@ -210,7 +209,7 @@ func (r *plainReader) elements(depth int) bool {
 	return false
 }
 
-// members reads a map.
+// members parses a map.
 func (r *plainReader) members(depth int) bool {
 	here := len(r.nodes) - 1
 	r.at++
@@ -235,7 +234,7 @@ func (r *plainReader) members(depth int) bool {
 	}
 }
 
-// has tells whether the map that is being read has a member of a name already.
+// has reports whether the map being parsed already has a member.
 func (r *plainReader) has(here int, name string) bool {
 	for at := here + 1; at < len(r.nodes); at += int(r.nodes[at].size) {
 		if r.nodes[at].name == name {
@@ -245,11 +244,11 @@ func (r *plainReader) has(here int, name string) bool {
 	return false
 }
 
-// number is a whole number.
+// number returns an integer.
 func (n *jsonNode) number() int64 {
-	is, err := strconv.ParseInt(n.text, 10, 64)
+	i, err := strconv.ParseInt(n.text, 10, 64)
 	if err != nil {
-		panic("fake: a plain number is none: " + n.text)
+		panic("fake: invalid number " + n.text)
 	}
-	return is
+	return i
 }

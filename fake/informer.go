@@ -10,45 +10,47 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// informer is what one component has seen of one resource: a cache.SharedIndexInformer that is moved by the component's
-// host. Its first step is a list, and each further step takes in exactly one event; in between the view is stale. The
-// step calls the handlers, in order of registration, in the component's monitor. The component's workers do not start
-// before the list.
+// An informer is a process's cache of one resource: a cache.SharedIndexInformer whose events the
+// process's host delivers. The first step is a list; each further step is exactly one event. In
+// between the cache is stale. A step calls the handlers, in order of registration, in the process's
+// monitor. The process's workers start after the list.
 //
-// The objects in it are the stored ones, shared with everybody: read-only. Handlers are added, and the view is read, by
-// the component's strands or before the host starts; HasSynced and the indexer may be used from anywhere.
+// The objects are the stored ones: callers must not modify them. Tasks of the process, or code that
+// runs before the host starts, may add handlers and read the cache. HasSynced and the indexer are
+// safe for concurrent use.
 type informer struct {
 	*informercache.Informer
 
-	server    *Server
-	table     *table
-	component *sim.Process
-	selector  selector                  // what the view is of; of all, mostly
-	match     func(was, is Object) bool // nil: everything does; see Selection
+	server   *Server
+	table    *table
+	process  *sim.Process
+	selector selector                  // usually of all objects
+	match    func(old, is Object) bool // nil: every change matches; see Filter
 
-	position int64 // in the log
-	shown    *kind // of a custom resource: what is in the view is unstructured, of this version; nil: as it is stored
-	lag      int   // of the first list, in events; see Server.Lag
-	upTo     int64 // the position up to which it lags
-	broken   bool  // the next step lists again; see Server.Break
+	position    int64 // in the log
+	version     *kind // of a custom resource: its objects are unstructured, in this version; nil: as stored
+	delay       int   // age of the first list in events; see Server.DelayCache
+	delayedUpTo int64 // the position up to which delivery is delayed
+	broken      bool  // the next step lists again; see Server.BreakWatch
 }
 
-// newInformer gives a component a view of a resource.
+// newInformer returns a process's informer of a resource.
 func newInformer(s *Server, t *table, of resourceFilter, c *sim.Process) *informer {
 	v := &informer{
 		Informer: informercache.New(c.Name() + " cache " + t.kind.resource),
-		server:   s, table: t, selector: of.selector, match: of.match, component: c,
+		server:   s, table: t, selector: of.selector, match: of.match, process: c,
 	}
 	s.addReader(t, reader{c, c.LaggingDelivery("cache "+t.kind.resource, v.ready, v.late, v.step)})
 	c.GateWorkers(v.HasSynced)
 	return v
 }
 
-// ready tells whether there is something to take in. Events that a selective view does not see are passed over here: a
-// server would not send them. What does not concern the component is taken in here, too, and nobody hears of it.
+// ready reports whether there is something to deliver. It skips events that the selector does not
+// select, which a server would not send. Changes that do not match are applied here, without
+// calling the handlers.
 func (v *informer) ready() bool {
 	if !v.HasSynced() {
-		return v.match == nil || !v.listQuietly()
+		return v.match == nil || !v.listWithoutMatches()
 	}
 	for v.position < v.table.log.end.Load() {
 		if v.selector.all() && v.match == nil {
@@ -58,46 +60,46 @@ func (v *informer) ready() bool {
 		if found != readEvent {
 			return true
 		}
-		was, is := v.change(e)
-		if (was != nil || is != nil) && (v.match == nil || v.match(was, is)) {
+		old, obj := v.change(e)
+		if (old != nil || obj != nil) && (v.match == nil || v.match(old, obj)) {
 			return true
 		}
 		v.position++
-		v.take(e, false)
+		v.applyEvent(e, false)
 	}
 	return false
 }
 
-// late tells whether the view lags behind by what happened before it listed.
-func (v *informer) late() bool { return v.position < v.upTo && v.HasSynced() }
+// late reports whether undelivered events are older than the list.
+func (v *informer) late() bool { return v.position < v.delayedUpTo && v.HasSynced() }
 
-// listQuietly lists if nothing in the list concerns the component, and tells whether it did.
-func (v *informer) listQuietly() bool {
-	lag := v.lag
+// listQuietly lists if no object of the list matches, and reports whether it did.
+func (v *informer) listWithoutMatches() bool {
+	delay := v.delay
 	all, revision := v.snapshot()
 	for _, obj := range all {
 		if v.match(nil, obj.(Object)) {
-			v.lag, v.upTo = lag, 0
+			v.delay, v.delayedUpTo = delay, 0
 			return false
 		}
 	}
 	v.Fill(all, revision)
-	v.component.Wake() // its gate may be open now
+	v.process.Wake() // its gate may be open now
 	return true
 }
 
-// change is what an event is to the view: was is nil for what comes into it, is for what leaves it.
-func (v *informer) change(e *event) (was, is Object) {
-	if old, had := v.Get(v.table.keyOf(e)); had {
-		was = old.(Object)
+// change returns an event's effect on the cache. was is nil for an addition, is for a removal.
+func (v *informer) change(e *event) (old, obj Object) {
+	if cached, had := v.Get(v.table.keyOf(e)); had {
+		old = cached.(Object)
 	}
 	if e.kind != watch.Deleted && v.selector.matches(e.object) {
-		is = e.object
+		obj = e.object
 	}
-	return was, is
+	return old, obj
 }
 
-// step lists, or takes in one event.
+// step lists, or delivers one event.
 func (v *informer) step() {
 	if !v.HasSynced() {
 		v.list()
@@ -112,8 +114,8 @@ func (v *informer) step() {
 		v.list()
 	case readEvent:
 		v.position++
-		kind := v.take(e, true)
-		v.component.Record(
+		kind := v.applyEvent(e, true)
+		v.process.Record(
 			trace.Action{Kind: trace.KindDeliver, Verb: string(kind), Object: e.name}, trace.Outcome{Detail: e.detail})
 	}
 }
@@ -121,27 +123,27 @@ func (v *informer) step() {
 func (v *informer) list() {
 	all, revision := v.snapshot()
 	v.Replace(all, revision)
-	v.component.Record(
+	v.process.Record(
 		trace.Action{Kind: trace.KindDeliver, Verb: "LIST", Object: v.table.kind.resource},
 		trace.Outcome{Detail: strconv.Itoa(v.Len()) + " items rv=" + revision})
 }
 
-// take brings the view up to one event, tells the handlers if they are to hear of it, and returns what the event is to the
-// view: an object that leaves a selection is deleted there, one that comes into it is added.
-func (v *informer) take(e *event, heard bool) watch.EventType {
+// take applies one event to the cache, and calls the handlers if heard. It returns the event's type
+// for the cache: an object that leaves a selection is deleted, one that enters it is added.
+func (v *informer) applyEvent(e *event, notify bool) watch.EventType {
 	key, revision := v.table.keyOf(e), e.detail[len(detailPrefix):]
 	if e.kind == watch.Deleted || !v.selector.matches(e.object) {
-		v.Remove(key, v.transformed(e.object), revision, heard)
+		v.Remove(key, v.transformed(e.object), revision, notify)
 		return watch.Deleted
 	}
-	return v.Put(key, v.transformed(e.object), revision, heard)
+	return v.Put(key, v.transformed(e.object), revision, notify)
 }
 
-// snapshot reads the resource as it is now, and puts the view behind it in the log.
+// snapshot returns the objects to list, and moves the informer to their position in the log.
 func (v *informer) snapshot() (all []any, revision string) {
-	objects, position, at := v.server.stateBefore(v.table, v.lag)
-	if v.lag > 0 {
-		v.upTo, v.lag = v.table.log.end.Load(), 0
+	objects, position, at := v.server.stateBefore(v.table, v.delay)
+	if v.delay > 0 {
+		v.delayedUpTo, v.delay = v.table.log.end.Load(), 0
 	}
 	v.position = position
 	if v.selector.all() {
@@ -154,10 +156,10 @@ func (v *informer) snapshot() (all []any, revision string) {
 	return all, formatRevision(at)
 }
 
-// transformed is what the view keeps of an object.
+// transformed returns the form of an object in the cache.
 func (v *informer) transformed(obj Object) any {
-	if v.shown != nil {
-		u, err := untyped(v.shown.fromStored(obj), v.shown.gvk)
+	if v.version != nil {
+		u, err := untyped(v.version.fromStored(obj), v.version.gvk)
 		must(err)
 		return v.Transform(u)
 	}
@@ -171,6 +173,6 @@ func keyOf(obj any) string {
 
 func must(err error) {
 	if err != nil {
-		panic(err) // what is stored can be shown
+		panic(err) // stored objects can be converted
 	}
 }

@@ -33,20 +33,20 @@ func (h *hearing) take() []string {
 	return out
 }
 
-func (h *hearing) OnAdd(obj any, initial bool) { h.note("add %s initial=%v", name(obj), initial) }
+func (h *hearing) OnAdd(obj any, initial bool) { h.note("add %s initial=%v", traceName(obj), initial) }
 func (h *hearing) OnUpdate(old, obj any) {
-	h.note("update %s n=%s->%s", name(obj), old.(metav1.Object).GetLabels()["n"], obj.(metav1.Object).GetLabels()["n"])
+	h.note("update %s n=%s->%s", traceName(obj), old.(metav1.Object).GetLabels()["n"], obj.(metav1.Object).GetLabels()["n"])
 }
 
 func (h *hearing) OnDelete(obj any) {
 	if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		h.note("delete %s unknown", name(d.Obj))
+		h.note("delete %s unknown", traceName(d.Obj))
 		return
 	}
-	h.note("delete %s", name(obj))
+	h.note("delete %s", traceName(obj))
 }
 
-func name(obj any) string {
+func traceName(obj any) string {
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		panic(err)
@@ -208,9 +208,9 @@ func TestIndexers(t *testing.T) {
 	byNode := func(obj any) ([]string, error) { return []string{obj.(*claim).Name[:1]}, nil }
 	expect(t, view.AddIndexers(cache.Indexers{"late": byNode}), nil)
 	got := must[[]any](t)(view.GetIndexer().ByIndex("class", "gold"))
-	expect(t, []string{name(got[0]), name(got[1]), name(got[2])}, []string{"a", "b", "c"})
+	expect(t, []string{traceName(got[0]), traceName(got[1]), traceName(got[2])}, []string{"a", "b", "c"})
 	got = must[[]any](t)(view.GetIndexer().ByIndex("late", "b"))
-	expect(t, name(got[0]), "b")
+	expect(t, traceName(got[0]), "b")
 	got = must[[]any](t)(view.GetIndexer().Index("class", got[0]))
 	expect(t, len(got), 3)
 	_, err := view.GetIndexer().ByIndex("none", "x")

@@ -13,31 +13,31 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Request is a request as an Interceptor sees it.
+// A Request is a request as an Interceptor sees it.
 type Request struct {
 	Verb        string // create, update, patch, delete, deletecollection, get, list or watch
 	Resource    schema.GroupVersionResource
 	Kind        schema.GroupVersionKind // of the objects
 	Subresource string
 	Namespace   string
-	Name        string // "" of a creation and of what is about many objects
-	// Body is what was sent, of a creation or an update. It is the Interceptor's own: what that makes of it before it lets
-	// the server serve the request is what the server is sent.
+	Name        string // "" for creations and requests about several objects
+	// Body is the sent object of a creation or an update. The Interceptor may modify it before the
+	// server serves the request.
 	Body        runtime.Object
 	PatchType   types.PatchType
 	Patch       []byte
-	Options     any                // such as metav1.CreateOptions; of what is about many objects, see Selection
+	Options     any                // such as metav1.CreateOptions; see ListOptions for requests about several objects
 	ListOptions metav1.ListOptions // of deletecollection, list and watch
 }
 
-// Interceptor stands between a client and the server. It answers a request itself, or lets the server serve it: at
-// once, later, or more than once. What it returns is the client's to copy.
+// An Interceptor is called for each request of a client. It either answers itself or calls serve:
+// at once, later, or several times. The client copies the result.
 type Interceptor interface {
 	Intercept(r Request, serve func() (runtime.Object, error)) (runtime.Object, error)
 	InterceptWatch(r Request, serve func() (watch.Interface, error)) (watch.Interface, error)
 }
 
-// InterceptorFunc is an Interceptor made of a function. It lets watches be.
+// An InterceptorFunc is an Interceptor that does not intercept watches.
 type InterceptorFunc func(r Request, serve func() (runtime.Object, error)) (runtime.Object, error)
 
 // Intercept implements Interceptor.
@@ -50,15 +50,15 @@ func (InterceptorFunc) InterceptWatch(_ Request, serve func() (watch.Interface, 
 	return serve()
 }
 
-// WithInterceptor returns a client that makes its requests through an interceptor. Cursors of a ResourceClient excepted: only
-// watches that a goroutine moves are intercepted.
+// WithInterceptor returns a client that makes its requests through an interceptor. Watches of
+// typed, dynamic and metadata clients are intercepted; cursors of a ResourceClient are not.
 func (c *Clientset) WithInterceptor(by Interceptor) *Clientset {
 	out := *c
 	out.interceptor = by
 	return &out
 }
 
-// withoutInterceptor is the client that asks the server.
+// withoutInterceptor returns the client that calls the server.
 func (r ResourceClient) withoutInterceptor() ResourceClient {
 	c := *r.c
 	c.interceptor = nil
@@ -66,7 +66,7 @@ func (r ResourceClient) withoutInterceptor() ResourceClient {
 	return r
 }
 
-// interceptedRequest begins the description of a request.
+// interceptedRequest returns the description of a request, without its body.
 func (r ResourceClient) interceptedRequest(verb, name string, options any, sub ...string) Request {
 	of := r.kind
 	if of.base != nil && of.base.scale == of {
@@ -85,10 +85,10 @@ func (r ResourceClient) interceptedRequest(verb, name string, options any, sub .
 	return out
 }
 
-// intercept makes a request that has one object for an answer.
-func (r ResourceClient) intercept(what Request, serve func(r ResourceClient) (Result, error)) (Result, error) {
+// intercept makes a request that is answered with one object.
+func (r ResourceClient) intercept(request Request, serve func(r ResourceClient) (Result, error)) (Result, error) {
 	var done Result
-	obj, err := r.c.interceptor.Intercept(what, func() (runtime.Object, error) {
+	obj, err := r.c.interceptor.Intercept(request, func() (runtime.Object, error) {
 		var err error
 		done, err = serve(r.withoutInterceptor())
 		if err != nil || done.Object == nil {
@@ -105,10 +105,10 @@ func (r ResourceClient) intercept(what Request, serve func(r ResourceClient) (Re
 	return done, nil
 }
 
-// interceptList makes a request that has a list for an answer. Like client-go's, it looks at the labels of what somebody
-// else than the server answers.
-func (r ResourceClient) interceptList(what Request, serve func(r ResourceClient) (ObjectList, error)) (ObjectList, error) {
-	list, err := r.c.interceptor.Intercept(what, func() (runtime.Object, error) {
+// interceptList makes a request that is answered with a list. Like client-go's fake clientset, it
+// applies the label selector to the interceptor's list.
+func (r ResourceClient) interceptList(request Request, serve func(r ResourceClient) (ObjectList, error)) (ObjectList, error) {
+	list, err := r.c.interceptor.Intercept(request, func() (runtime.Object, error) {
 		all, err := serve(r.withoutInterceptor())
 		if err != nil {
 			return nil, err
@@ -118,14 +118,14 @@ func (r ResourceClient) interceptList(what Request, serve func(r ResourceClient)
 	if err != nil || list == nil {
 		return ObjectList{}, err
 	}
-	selector, err := labels.Parse(what.ListOptions.LabelSelector)
+	selector, err := labels.Parse(request.ListOptions.LabelSelector)
 	if err != nil {
 		return ObjectList{}, apierrors.NewBadRequest(err.Error())
 	}
 	return listedOf(list, selector)
 }
 
-// listedOf takes a list apart.
+// listedOf returns the selected items of a list.
 func listedOf(list runtime.Object, selector labels.Selector) (ObjectList, error) {
 	items, err := meta.ExtractList(list)
 	if err != nil {
@@ -146,12 +146,12 @@ func listedOf(list runtime.Object, selector labels.Selector) (ObjectList, error)
 	return out, nil
 }
 
-// stream watches. show makes of an object what the watcher is to see of it, which is the watcher's own.
+// stream starts a watch. show returns the watcher's own copy of an object.
 func (r ResourceClient) stream(ctx context.Context, opts metav1.ListOptions, show func(Object) (runtime.Object, error)) (watch.Interface, error) {
 	if by := r.c.interceptor; by != nil {
-		what := r.interceptedRequest("watch", "", opts)
-		what.ListOptions = opts
-		return by.InterceptWatch(what, func() (watch.Interface, error) { return r.withoutInterceptor().stream(ctx, opts, show) })
+		request := r.interceptedRequest("watch", "", opts)
+		request.ListOptions = opts
+		return by.InterceptWatch(request, func() (watch.Interface, error) { return r.withoutInterceptor().stream(ctx, opts, show) })
 	}
 	c, err := r.Watch(ctx, opts)
 	if err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsTimeout(err) {

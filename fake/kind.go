@@ -10,36 +10,38 @@ import (
 	"github.com/volsim/volsim/fake/internal/rules"
 )
 
-// kind is a row of the table of resources, in the form the server works with; rule is the form it is written in.
-// Functions are nil where a resource has nothing to say.
+// A kind is a row of the table of resources, as the server uses it; strategy is the row as written.
+// Nil functions have nothing to do.
 type kind struct {
-	id         string // of its table, see tableID
+	id         string // of its table; see tableID
 	resource   string
 	gvk        schema.GroupVersionKind
 	namespaced bool
 	short      []string
 	categories []string
 	custom     *CustomKind      // nil: built in
-	invalid    schema.GroupKind // what an error says is invalid, if it is not the kind itself
+	invalid    schema.GroupKind // kind in errors, if it is another one
 
-	// A kind that is not stored itself but shows another one, as events.k8s.io shows the events of the core group and
-	// a Scale shows a StatefulSet. show makes it of what is stored; take puts it back into a copy of what is stored,
-	// which is nil at a creation.
+	// base is set for a kind that is not stored itself but shows another one. events.k8s.io shows
+	// the events of the core group, and a Scale shows a StatefulSet. fromStored returns the shown
+	// form of a stored object. toStored applies a shown object to a copy of the stored one, nil at
+	// a creation.
 	base       *kind
 	fromStored func(stored Object) Object
 	toStored   func(shown, stored Object) (Object, error)
-	// The form in which an object of a custom resource is stored, which is that of one of its versions; show gives it the
-	// form of this one. nil: as it is.
+	// toStorage returns an object of a custom resource in the storage version; fromStored returns
+	// it in this kind's version. nil: as it is.
 	toStorage func(Object) Object
 
 	empty   func() Object
-	shallow func(Object) Object // a copy that shares what it points to
-	copy    func(Object) Object // a copy that shares nothing
-	// A copy of what of an object can come in old's place: of all but the status, or, of a write of /status, of that and the
-	// metadata. It may share with old what nobody changes. nil: see draft.
+	shallow func(Object) Object // a shallow copy
+	copy    func(Object) Object // a deep copy
+	// draft returns a copy of the part of obj that may replace old: all but the status or, for a
+	// write of /status, the status and the metadata. It may share immutable parts with old. nil:
+	// see ResourceClient.draft.
 	draft func(obj, old Object, status bool) Object
 	list  func(metav1.ListMeta, []Object) runtime.Object
-	share func(metav1.ListMeta, []Object) runtime.Object // a list that shares what its items point to
+	share func(metav1.ListMeta, []Object) runtime.Object // a list of shallow copies
 
 	name                     func(name string, prefix bool) []string
 	defaults                 func(Object)
@@ -54,63 +56,63 @@ type kind struct {
 	warn                     func(new, old Object) []string
 	allowUnconditionalUpdate bool
 	allowCreateOnUpdate      bool
-	grace                    func(obj Object, asked *int64) int64
+	grace                    func(obj Object, requested *int64) int64
 	dependents               dependents
 	field                    func(obj Object, label string) (string, bool)
 	fieldError               func(label string) string
 	deleteReturnsStatus      bool
-	scale                    *kind                              // shows it as a Scale; nil: there is no /scale
-	scaledBy                 managedfields.ResourcePathMappings // of a Scale: where what it shows has how many replicas it wants
+	scale                    *kind                              // shows it as a Scale; nil: no /scale
+	scaledBy                 managedfields.ResourcePathMappings // of a Scale: path of the spec replicas in the base
 	actions                  map[string]action
 }
 
-// action is a subresource that one can only create: something done to an object.
+// An action is a subresource that can only be created: an operation on an object.
 type action struct {
 	gvk schema.GroupVersionKind // of the body
-	run func(s *Server, namespace, name string, body runtime.Object, dryRun bool) (acted, error)
+	run func(s *Server, namespace, name string, body runtime.Object, dryRun bool) (actionResult, error)
 }
 
-// acted is what an action came to.
-type acted struct {
-	written
+// An actionResult is the result of an action.
+type actionResult struct {
+	writeResult
 	answer runtime.Object
 }
 
-// rule is a row of the table of resources as it is written.
-type rule[P Object] struct {
+// A strategy is a row of the table of resources, as it is written. P is a pointer to its Go type.
+type strategy[P Object] struct {
 	resource   string
 	gvk        schema.GroupVersionKind
 	namespaced bool
-	short      []string // names, as kubectl takes them
+	short      []string // short names, as kubectl takes them
 	categories []string // such as "all"
 
 	rules rules.Set[P]
 
-	copyStatus            func(to, from P) // nil: there is no /status
-	statusUpdatesMetadata bool             // a write of /status keeps what it says in metadata
+	copyStatus            func(to, from P) // nil: no /status
+	statusUpdatesMetadata bool             // a write of /status also updates the metadata
 
 	allowUnconditionalUpdate bool // an update needs no resourceVersion
-	allowCreateOnUpdate      bool // an update of what is not there creates it
+	allowCreateOnUpdate      bool // an update of a missing object creates it
 
-	grace      func(obj P, asked *int64) int64 // seconds of grace at deletion. nil: none, ever
-	dependents dependents                      // what becomes of them, if a deletion does not say it
+	grace      func(obj P, requested *int64) int64 // seconds of grace at deletion; nil: none
+	dependents dependents                          // the default propagation policy
 
-	fields     map[string]func(P) string // what one can select by, besides metadata.name and metadata.namespace
-	fieldError func(label string) string // what to say of a field one cannot select by. nil: see strangeField
+	fields     map[string]func(P) string // for field selectors, besides metadata.name and metadata.namespace
+	fieldError func(label string) string // error for another field; nil: unknownField
 
-	deleteReturnsStatus bool              // a deletion that removes it at once is answered with a Status, not with the object
+	deleteReturnsStatus bool              // an immediate deletion is answered with a Status, not with the object
 	actions             map[string]action // by subresource
 }
 
-// pointer is a pointer to a type of the API.
+// A pointer is a pointer to an API type.
 type pointer[T any] interface {
 	*T
 	Object
 	DeepCopyInto(out *T)
 }
 
-// newKind makes a row of the table. list makes the resource's list type.
-func newKind[T any, P pointer[T]](r rule[P], list func(metav1.ListMeta, []T) runtime.Object) *kind {
+// newKind returns the row of the table for a strategy. list returns the resource's list type.
+func newKind[T any, P pointer[T]](r strategy[P], list func(metav1.ListMeta, []T) runtime.Object) *kind {
 	if r.fieldError == nil {
 		r.fieldError = unknownField
 	}
@@ -133,7 +135,7 @@ func newKind[T any, P pointer[T]](r rule[P], list func(metav1.ListMeta, []T) run
 			set.CopyInto(obj.(P), out)
 			return out
 		},
-		draft: draft[T](set.Draft),
+		draft: adaptDraft[T](set.Draft),
 		list: func(meta metav1.ListMeta, objects []Object) runtime.Object {
 			items := make([]T, len(objects))
 			for i, obj := range objects {
@@ -148,19 +150,19 @@ func newKind[T any, P pointer[T]](r rule[P], list func(metav1.ListMeta, []T) run
 			}
 			return list(meta, items)
 		},
-		name: set.Name, defaults: one(set.Default),
-		copyStatus: two(r.copyStatus), statusUpdatesMetadata: r.statusUpdatesMetadata,
-		prepareCreate: prepare(set.PrepareCreate), validateCreate: validate(set.ValidateCreate),
-		prepareUpdate: prepare(set.PrepareUpdate), validateUpdate: validate(set.ValidateUpdate),
-		prepareStatus: prepare(set.PrepareStatus), validateStatus: validate(set.ValidateStatus),
-		warn:                     warn(set.Warn),
+		name: set.Name, defaults: adaptDefault(set.Default),
+		copyStatus: adaptCopyStatus(r.copyStatus), statusUpdatesMetadata: r.statusUpdatesMetadata,
+		prepareCreate: adaptPrepare(set.PrepareCreate), validateCreate: adaptValidate(set.ValidateCreate),
+		prepareUpdate: adaptPrepare(set.PrepareUpdate), validateUpdate: adaptValidate(set.ValidateUpdate),
+		prepareStatus: adaptPrepare(set.PrepareStatus), validateStatus: adaptValidate(set.ValidateStatus),
+		warn:                     adaptWarn(set.Warn),
 		allowUnconditionalUpdate: r.allowUnconditionalUpdate, allowCreateOnUpdate: r.allowCreateOnUpdate,
-		grace: grace(r.grace), dependents: r.dependents, field: selectable(r.fields), fieldError: r.fieldError,
+		grace: adaptGrace(r.grace), dependents: r.dependents, field: selectable(r.fields), fieldError: r.fieldError,
 		deleteReturnsStatus: r.deleteReturnsStatus, actions: r.actions,
 	}
 }
 
-func draft[T any, P pointer[T]](f func(in, out, old P, status bool)) func(obj, old Object, status bool) Object {
+func adaptDraft[T any, P pointer[T]](f func(in, out, old P, status bool)) func(obj, old Object, status bool) Object {
 	if f == nil {
 		return nil
 	}
@@ -171,58 +173,59 @@ func draft[T any, P pointer[T]](f func(in, out, old P, status bool)) func(obj, o
 	}
 }
 
-func one[P Object](f func(P)) func(Object) {
+func adaptDefault[P Object](f func(P)) func(Object) {
 	if f == nil {
 		return func(Object) {}
 	}
 	return func(obj Object) { f(obj.(P)) }
 }
 
-func two[P Object](f func(a, b P)) func(a, b Object) {
+func adaptCopyStatus[P Object](f func(a, b P)) func(a, b Object) {
 	if f == nil {
 		return nil
 	}
 	return func(a, b Object) { f(a.(P), b.(P)) }
 }
 
-func prepare[P Object](f func(now metav1.Time, new, old P)) func(now metav1.Time, new, old Object) {
+func adaptPrepare[P Object](f func(now metav1.Time, new, old P)) func(now metav1.Time, new, old Object) {
 	if f == nil {
 		return func(metav1.Time, Object, Object) {}
 	}
 	return func(now metav1.Time, new, old Object) {
-		was, _ := old.(P)
-		f(now, new.(P), was)
+		typed, _ := old.(P)
+		f(now, new.(P), typed)
 	}
 }
 
-func validate[P Object](f func(new, old P) field.ErrorList) func(new, old Object) field.ErrorList {
+func adaptValidate[P Object](f func(new, old P) field.ErrorList) func(new, old Object) field.ErrorList {
 	if f == nil {
 		return func(Object, Object) field.ErrorList { return nil }
 	}
 	return func(new, old Object) field.ErrorList {
-		was, _ := old.(P)
-		return f(new.(P), was)
+		typed, _ := old.(P)
+		return f(new.(P), typed)
 	}
 }
 
-func warn[P Object](f func(new, old P) []string) func(new, old Object) []string {
+func adaptWarn[P Object](f func(new, old P) []string) func(new, old Object) []string {
 	if f == nil {
 		return func(Object, Object) []string { return nil }
 	}
 	return func(new, old Object) []string {
-		was, _ := old.(P)
-		return f(new.(P), was)
+		typed, _ := old.(P)
+		return f(new.(P), typed)
 	}
 }
 
-func grace[P Object](f func(P, *int64) int64) func(Object, *int64) int64 {
+func adaptGrace[P Object](f func(P, *int64) int64) func(Object, *int64) int64 {
 	if f == nil {
 		return nil
 	}
-	return func(obj Object, asked *int64) int64 { return f(obj.(P), asked) }
+	return func(obj Object, requested *int64) int64 { return f(obj.(P), requested) }
 }
 
-// selectable returns a function that gives the value of a field one can select by, and whether it is one.
+// selectable returns the accessor of the fields that field selectors may use. Its bool is false for
+// other fields.
 func selectable[P Object](own map[string]func(P) string) func(Object, string) (string, bool) {
 	return func(obj Object, label string) (string, bool) {
 		switch label {
@@ -243,7 +246,7 @@ func (k *kind) groupResource() schema.GroupResource {
 	return schema.GroupResource{Group: k.gvk.Group, Resource: k.resource}
 }
 
-// statusOnly is an object of which nothing is left but metadata and status, which it shares.
+// statusOnly returns a shallow copy of an object that has only metadata and status.
 func (k *kind) statusOnly(obj Object) Object {
 	bare := k.empty()
 	*metaOf(bare) = *metaOf(obj)
@@ -251,12 +254,12 @@ func (k *kind) statusOnly(obj Object) Object {
 	return bare
 }
 
-// metaOf returns an object's metadata itself.
+// metaOf returns an object's metadata, not a copy.
 func metaOf(obj Object) *metav1.ObjectMeta {
 	return obj.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta)
 }
 
-// clean takes out of an object what only the server may say, and what the wire would not carry.
+// clean drops what only the server may set, and what the wire does not carry.
 func clean(obj Object) {
 	if _, custom := obj.(*CustomObject); !custom {
 		obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})

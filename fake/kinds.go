@@ -4,7 +4,7 @@ import "slices"
 
 //go:generate go run ./internal/clientgen
 
-// kinds is all that differs between the resources, in the order of discovery.
+// kinds is the table of built-in resources, in discovery order.
 var kinds = withViews(slices.Concat(coreKinds, storageKinds, appsKinds, otherKinds))
 
 // withViews adds the kinds that show others.

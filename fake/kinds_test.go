@@ -179,8 +179,8 @@ func tell(method, path string, sent map[string]any, got reply, seen map[string]m
 		}
 	}
 	if method == "PUT" {
-		is, was := revision(got.body), revision(seen[path])
-		if is == was && seen[path] != nil {
+		is, old := revision(got.body), revision(seen[path])
+		if is == old && seen[path] != nil {
 			fmt.Fprintln(&out, "unchanged")
 		}
 	}
@@ -197,7 +197,7 @@ func tell(method, path string, sent map[string]any, got reply, seen map[string]m
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(after)) {
-		if was, ok := before[key]; !ok || was != after[key] {
+		if old, ok := before[key]; !ok || old != after[key] {
 			fmt.Fprintf(&out, "%s: %s\n", key, after[key])
 		}
 	}
@@ -347,7 +347,7 @@ func wire(t *testing.T, url string) ask {
 func inMemory(t *testing.T, c *fake.Clientset) ask {
 	return func(method, path string, body []byte) reply {
 		path, query, _ := strings.Cut(path, "?")
-		r, name, sub := route(t, c, path)
+		r, name, sub := untypedRoute(t, c, path)
 		obj, code, warnings, err := perform(t.Context(), t, r, method, name, sub, query, body)
 		if err != nil {
 			var status apierrors.APIStatus
@@ -367,7 +367,7 @@ func inMemory(t *testing.T, c *fake.Clientset) ask {
 }
 
 // route finds the client that a path means, the name and the subresource.
-func route(t *testing.T, c *fake.Clientset, path string) (r fake.ResourceClient, name, sub string) {
+func untypedRoute(t *testing.T, c *fake.Clientset, path string) (r fake.ResourceClient, name, sub string) {
 	t.Helper()
 	p := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	var gvr schema.GroupVersionResource

@@ -22,28 +22,28 @@ const (
 		"You must start a new list without the continue parameter."
 )
 
-// listed is the outcome of a list; the objects are read-only.
-type listed struct {
+// A listResult is the result of a list. The objects are read-only.
+type listResult struct {
 	meta    metav1.ListMeta
 	objects []Object
 }
 
-// list selects objects of a resource at one revision.
+// list returns the selected objects of a resource at one revision.
 //
-// Differs: resourceVersion "0" gives the newest, not any.
-func (s *Server) list(k *kind, namespace string, opts *metav1.ListOptions) (listed, error) {
+// Differs: resourceVersion "0" returns the newest state, not any.
+func (s *Server) list(k *kind, namespace string, opts *metav1.ListOptions) (listResult, error) {
 	if err := validateList(opts, false); err != nil {
-		return listed{}, err
+		return listResult{}, err
 	}
 	sel, err := newSelector(k, namespace, opts)
 	if err != nil {
-		return listed{}, err
+		return listResult{}, err
 	}
 	objects, revision, from, err := s.listSnapshot(s.tableOf(k), opts)
 	if err != nil {
-		return listed{}, err
+		return listResult{}, err
 	}
-	out := listed{meta: metav1.ListMeta{ResourceVersion: formatRevision(revision)}}
+	out := listResult{meta: metav1.ListMeta{ResourceVersion: formatRevision(revision)}}
 	if sel.all() && namespace == "" && from == "" && opts.Limit == 0 {
 		out.objects = objects.Values()
 		return out, nil
@@ -68,7 +68,7 @@ func (s *Server) list(k *kind, namespace string, opts *metav1.ListOptions) (list
 	return out, nil
 }
 
-// listSnapshot finds the snapshot a list is about, its revision, and the key to begin at.
+// listSnapshot returns the snapshot for a list, its revision, and the key to start at.
 func (s *Server) listSnapshot(t *table, opts *metav1.ListOptions) (*objectMap, int64, string, error) {
 	if opts.Continue != "" {
 		token, err := parseContinue(opts)
@@ -81,27 +81,27 @@ func (s *Server) listSnapshot(t *table, opts *metav1.ListOptions) (*objectMap, i
 		}
 		return objects, token.Revision, token.Start, nil
 	}
-	asked, err := parseRevision(opts.ResourceVersion)
+	requested, err := parseRevision(opts.ResourceVersion)
 	if err != nil {
 		return nil, 0, "", apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
 	}
 	objects, revision := s.snapshot(t)
 	exact := opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact ||
-		opts.ResourceVersionMatch == "" && opts.Limit > 0 && asked > 0
+		opts.ResourceVersionMatch == "" && opts.Limit > 0 && requested > 0
 	switch {
-	case asked > revision:
-		return nil, 0, "", tooLarge(asked, revision)
-	case exact && asked < revision:
-		objects, ok := s.snapshotAt(t, asked)
+	case requested > revision:
+		return nil, 0, "", tooLarge(requested, revision)
+	case exact && requested < revision:
+		objects, ok := s.snapshotAt(t, requested)
 		if !ok {
 			return nil, 0, "", apierrors.NewResourceExpired(expiredListMsg)
 		}
-		return objects, asked, "", nil
+		return objects, requested, "", nil
 	}
 	return objects, revision, "", nil
 }
 
-// parseRevision reads a resourceVersion; none is 0.
+// parseRevision parses a resourceVersion; "" is 0.
 func parseRevision(rv string) (int64, error) {
 	if rv == "" {
 		return 0, nil
@@ -113,13 +113,13 @@ func parseRevision(rv string) (int64, error) {
 	return int64(r), nil
 }
 
-func tooLarge(asked, is int64) error {
-	err := apierrors.NewTimeoutError(fmt.Sprintf("%s: %d, current: %d", tooLargeMsg, asked, is), 1)
+func tooLarge(requested, current int64) error {
+	err := apierrors.NewTimeoutError(fmt.Sprintf("%s: %d, current: %d", tooLargeMsg, requested, current), 1)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: tooLargeMsg}}
 	return err
 }
 
-// validateList checks what of the options of a list or a watch goes together.
+// validateList validates the options of a list or a watch.
 func validateList(opts *metav1.ListOptions, watch bool) error {
 	if opts.ResourceVersionMatch == "" && opts.SendInitialEvents == nil {
 		return nil
@@ -137,7 +137,7 @@ func validateList(opts *metav1.ListOptions, watch bool) error {
 	return nil
 }
 
-// continueToken says where a list that was cut short goes on.
+// A continueToken has the position at which a limited list continues.
 //
 // Upstream: k8s.io/apiserver/pkg/storage continueToken.
 type continueToken struct {
@@ -148,7 +148,7 @@ type continueToken struct {
 
 const continueVersion = "meta.k8s.io/v1"
 
-// String gives the token as clients carry it.
+// String returns the encoded token.
 func (c continueToken) String() string {
 	c.Version = continueVersion
 	text, err := json.Marshal(c)

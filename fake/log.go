@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// event is one change in the log of a resource.
+// An event is one change in the log of a resource.
 type event struct {
 	kind     watch.EventType
 	name     string // resource/key, as in the trace
@@ -17,24 +17,24 @@ type event struct {
 	previous Object // nil for Added
 	revision int64
 	detail   string // the revision, as in the trace
-	at       int64  // the world's time in nanoseconds; 0 where no limit of age needs it
+	at       int64  // time of the world in nanoseconds; 0 if the log has no age limit
 }
 
-// detailPrefix is what comes before a revision in the trace.
+// detailPrefix precedes a revision in the trace.
 const detailPrefix = "rv="
 
-// detailOf is a revision as in the trace.
+// detailOf returns a revision as in the trace.
 func detailOf(revision int64) string { return detailPrefix + formatRevision(revision) }
 
-// history is how much of what happened to a resource is kept.
+// history limits the events that a log keeps.
 type history struct {
-	events int           // at least so many; beyond twice as many the older half is dropped
-	age    time.Duration // what is older is dropped at the next event; 0: however old
+	events int           // the minimum number; at twice as many the older half is dropped
+	age    time.Duration // older events are dropped at the next append; 0: no limit
 }
 
-// eventLog is the events of one resource, in order of revision. A reader is a position: the number of events before the
-// one it wants, counted from the beginning of time. What is in the log is never changed, so a part of it may be read
-// without a lock once it has been sliced under one.
+// An eventLog has the events of one resource, in order of revision. A reader has a position: the
+// number of events before the next one, since the beginning of the world. Events are immutable, so
+// a window that was taken under the lock may be read without it.
 type eventLog struct {
 	events    []event
 	first     int64                  // position of events[0]
@@ -42,16 +42,16 @@ type eventLog struct {
 	window    atomic.Pointer[window] // events and first; read without a lock
 	compacted int64                  // revision of the last event that was dropped
 	history   history
-	ended     bool // nothing will be appended
+	ended     bool // no event will be appended
 }
 
-// window is the part of a log that is kept, as it was at one moment.
+// A window is the retained part of a log at one moment.
 type window struct {
 	events []event
 	first  int64
 }
 
-// roomMin is from how many events on the room of a log is doubled when it is full.
+// roomMin is the length from which on a full log doubles its capacity.
 const roomMin = 256
 
 func (l *eventLog) append(e event) {
@@ -67,7 +67,8 @@ func (l *eventLog) append(e event) {
 	l.end.Store(l.first + int64(len(l.events)))
 }
 
-// expire drops what was before a time, once it is a quarter of the log: so that an event is moved a few times at most.
+// expire drops the events before a time, once they are a quarter of the log. An event is therefore
+// moved only a few times.
 func (l *eventLog) expire(before int64) {
 	if l.history.age <= 0 || l.events[0].at >= before {
 		return
@@ -86,13 +87,13 @@ func (l *eventLog) compact(keep int) {
 	}
 	l.compacted = l.events[n-1].revision
 	l.first += int64(n)
-	l.events = append(make([]event, 0, 2*keep), l.events[n:]...) // room for what comes before it is compacted again
+	l.events = append(make([]event, 0, 2*keep), l.events[n:]...) // room for the events until the next compaction
 	l.publish()
 }
 
 func (l *eventLog) publish() { l.window.Store(&window{l.events, l.first}) }
 
-// closeLog ends the log: whoever has read what there is in it is told that what it wants was dropped.
+// closeLog ends the log. A reader at its end gets readTooOld.
 func (t *table) closeLog() {
 	t.log.ended = true
 	if t.changed != nil {
@@ -101,8 +102,8 @@ func (t *table) closeLog() {
 	}
 }
 
-// position returns where a reader begins that has seen everything up to a revision, and false if what comes next was
-// dropped.
+// position returns the position of a reader that has seen everything up to a revision. The bool is
+// false if the next event was dropped.
 func (l *eventLog) position(revision int64) (int64, bool) {
 	if revision < l.compacted {
 		return 0, false
@@ -111,7 +112,7 @@ func (l *eventLog) position(revision int64) (int64, bool) {
 	return l.first + int64(i), true
 }
 
-// after returns the events after a revision, and false if some of them were dropped.
+// after returns the events after a revision. The bool is false if some of them were dropped.
 func (l *eventLog) after(revision int64) ([]event, bool) {
 	p, ok := l.position(revision)
 	if !ok {
@@ -120,7 +121,7 @@ func (l *eventLog) after(revision int64) ([]event, bool) {
 	return l.events[p-l.first:], true
 }
 
-// reading is what a reader finds at its position.
+// A reading is the result of reading at a position.
 type reading int
 
 const (
@@ -129,8 +130,8 @@ const (
 	readTooOld                 // the event was dropped
 )
 
-// read reads the event at a position, without a lock: it sees what is before end. Whether the log has ended it does not
-// know; it finds nothing at the end of one.
+// read returns the event at a position before end, without a lock. At the end of a closed log it
+// returns readNothing.
 func (l *eventLog) read(position int64) (e *event, found reading) {
 	w := l.window.Load()
 	if w == nil {

@@ -13,26 +13,27 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 )
 
-// Managed fields say who wrote which field of an object, and when. To keep them takes ten times as long as to write, and
-// few ask for them. So they are kept of the objects of which somebody asks: from the first server-side apply
-// on, or when a writer sends some.
+// Managed fields record which manager wrote which field of an object, and when. Tracking them makes
+// a write ten times as slow, and is rarely needed. They are therefore kept only for objects that
+// need them: from the first server-side apply on, or when a writer sends some.
 //
-// Differs: the real server keeps them of every object, from its creation on. Config.TrackManagedFields does that. What
-// was there before the first apply belongs to the manager "before-first-apply", as upstream where an object has none.
+// Differs: the real server tracks every object from its creation on. Config.TrackManagedFields does
+// the same. Fields that were set before the first apply belong to the manager "before-first-apply",
+// as upstream for an object without managed fields.
 
-// defaultManager is the manager of what is written by a client that has no name.
+// defaultManager is the manager of a client without a name.
 const defaultManager = "volsim"
 
-// As returns the client as one that makes itself known by a user agent, such as "kubectl/v1.36.3 (linux/amd64)". What is
-// before the slash is the manager of the fields that it writes, unless a request names another. Without it the manager
-// is the component that the client is of, or "volsim".
+// As returns a client with a user agent, such as "kubectl/v1.36.3 (linux/amd64)". The part before
+// the slash is the manager of the fields that it writes, unless a request has another. The default
+// is the name of the client's process, or "volsim".
 func (c *Clientset) As(userAgent string) *Clientset {
 	out := *c
 	out.manager = managerOf(userAgent)
 	return &out
 }
 
-// managerOf is the manager that a user agent stands for.
+// managerOf returns the field manager of a user agent.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers/create.go prefixFromUserAgent.
 func managerOf(userAgent string) string {
@@ -50,7 +51,7 @@ func managerOf(userAgent string) string {
 	return b.String()
 }
 
-// managerName is the manager of what the client writes.
+// managerName returns the manager of the client's writes.
 func (c *Clientset) managerName() string {
 	if c.manager != "" {
 		return c.manager
@@ -61,20 +62,19 @@ func (c *Clientset) managerName() string {
 	return defaultManager
 }
 
-// track writes into obj, which somebody wants to put in old's place, the managed fields that follow. old is nil at a
-// creation.
+// track sets the managed fields of obj, which is to replace old. old is nil at a creation.
 //
 // Upstream: k8s.io/apimachinery/pkg/util/managedfields FieldManager.UpdateNoErrors.
 func (r ResourceClient) track(obj, old Object, through subresource, manager string) {
 	m := metaOf(obj)
-	var was []metav1.ManagedFieldsEntry
+	var oldFields []metav1.ManagedFieldsEntry
 	if old != nil {
-		was = metaOf(old).ManagedFields
+		oldFields = metaOf(old).ManagedFields
 	}
-	if through != throughMain {
-		m.ManagedFields = nil // only the resource itself may say
+	if through != mainResource {
+		m.ManagedFields = nil // only the resource itself may set them
 	}
-	if len(m.ManagedFields) == 0 && len(was) == 0 && !(old == nil && r.c.server.track) {
+	if len(m.ManagedFields) == 0 && len(oldFields) == 0 && !(old == nil && r.c.server.track) {
 		m.ManagedFields = nil
 		return
 	}
@@ -84,14 +84,14 @@ func (r ResourceClient) track(obj, old Object, through subresource, manager stri
 	if old == nil {
 		old = r.New()
 	}
-	r.settle(obj)
+	r.prune(obj)
 	f, err := r.fieldManager(through)
 	if err != nil {
 		m.ManagedFields = nil
 		return
 	}
 	live, wanted := r.forms().of(old), r.forms().of(obj)
-	times := newTimes(live.(metav1.Object), wanted.(metav1.Object))
+	times := newManagedTimes(live.(metav1.Object), wanted.(metav1.Object))
 	out, err := f.Update(live, wanted, manager)
 	if err != nil {
 		m.ManagedFields = nil
@@ -101,22 +101,23 @@ func (r ResourceClient) track(obj, old Object, through subresource, manager stri
 	times.restore(obj, r.c.server.timestamp())
 }
 
-// settle prunes and fills in what a writer sent, as will be done again.
-func (r ResourceClient) settle(obj Object) {
+// settle prunes a sent object and sets its defaults. The pipeline will do it again.
+func (r ResourceClient) prune(obj Object) {
 	r.kind.defaults(obj)
 	if c, ok := obj.(*CustomObject); ok {
 		c.SetGroupVersionKind(r.GroupVersionKind())
-		_ = r.kind.defaultCustom(c) // its error will be the answer
+		_ = r.kind.defaultCustom(c) // the pipeline will return the error
 	}
 }
 
-// times stands between the clock of this machine, which a field manager reads, and the world's. What the managed fields
-// have of times is replaced by numbers in the same order, which no clock shows; what else there is afterwards is new.
-type times []metav1.Time
+// times hides the wall clock that a field manager reads from the world. It replaces the times in
+// managed fields by numbers in the same order, which no clock returns. Any other time afterwards is
+// new.
+type managedTimes []metav1.Time
 
 // newTimes replaces the times in the objects' managed fields.
-func newTimes(objects ...metav1.Object) times {
-	var t times
+func newManagedTimes(objects ...metav1.Object) managedTimes {
+	var t managedTimes
 	for _, obj := range objects {
 		for _, e := range obj.GetManagedFields() {
 			if e.Time != nil {
@@ -139,24 +140,24 @@ func newTimes(objects ...metav1.Object) times {
 	return t
 }
 
-// restore puts the times back, and now where there is a new one.
-func (t times) restore(obj metav1.Object, now metav1.Time) {
+// restore restores the times, and sets new ones to now.
+func (t managedTimes) restore(obj metav1.Object, now metav1.Time) {
 	entries := obj.GetManagedFields()
 	for i, e := range entries {
 		if e.Time == nil {
 			continue
 		}
-		is := now
+		at := now
 		if n := e.Time.Unix(); n < int64(len(t)) {
-			is = t[n]
+			at = t[n]
 		}
-		entries[i].Time = &is
+		entries[i].Time = &at
 	}
 	slices.SortFunc(entries, compareEntries)
 	obj.SetManagedFields(entries)
 }
 
-// compareEntries orders managed fields as the server does.
+// compareEntries compares managed fields in the server's order.
 //
 // Upstream: k8s.io/apimachinery/pkg/util/managedfields/internal sortEncodedManagedFields.
 func compareEntries(a, b metav1.ManagedFieldsEntry) int {
@@ -172,18 +173,19 @@ func compareEntries(a, b metav1.ManagedFieldsEntry) int {
 	)
 }
 
-// keepTimes gives an object back the managed fields it had, if nothing but their times would change.
+// keepTimes restores an object's managed fields if nothing but their times would change.
 //
-// Upstream: k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager IgnoreManagedFieldsTimestampsTransformer.
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager
+// IgnoreManagedFieldsTimestampsTransformer.
 func keepTimes(obj, old Object) {
-	m, was := metaOf(obj), metaOf(old)
-	if len(m.ManagedFields) == 0 || !slices.EqualFunc(m.ManagedFields, was.ManagedFields, sameEntry) {
+	m, oldMeta := metaOf(obj), metaOf(old)
+	if len(m.ManagedFields) == 0 || !slices.EqualFunc(m.ManagedFields, oldMeta.ManagedFields, sameEntry) {
 		return
 	}
-	is := m.ManagedFields
-	m.ManagedFields = was.ManagedFields
+	fields := m.ManagedFields
+	m.ManagedFields = oldMeta.ManagedFields
 	if !same(obj, old) {
-		m.ManagedFields = is
+		m.ManagedFields = fields
 	}
 }
 

@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// patchInPlace merges a patch into a copy of an object, without writing the object down as JSON: the work grows with what
-// the patch says, not with the object. It returns false for JSON patches, and where the patch is not of the ordinary sort:
-// it names what the object does not have, has a directive, or is to be warned of or refused.
-func (p *patching) patchInPlace(old Object) (Object, bool) {
+// patchInPlace merges a patch into a copy of an object without encoding the object as JSON. The
+// cost grows with the patch, not with the object. It returns false for a JSON patch and for an
+// unusual patch: one that names unknown fields, has a directive, or needs a warning or an error.
+func (p *patchRequest) patchInPlace(old Object) (Object, bool) {
 	if p.pt != types.MergePatchType && p.pt != types.StrategicMergePatchType || p.r.kind.custom != nil {
 		return nil, false
 	}
@@ -32,7 +32,7 @@ func (p *patching) patchInPlace(old Object) (Object, bool) {
 	return obj, merger{strategic: p.pt == types.StrategicMergePatchType}.merge(reflect.ValueOf(obj).Elem(), patch)
 }
 
-// hasDirective tells whether a patch of a struct has a directive.
+// hasDirective reports whether a patch of a struct has a directive.
 func hasDirective(patch jsonValue) bool {
 	for member := range patch.all() {
 		if strings.HasPrefix(member[0].name, "$") {
@@ -42,20 +42,21 @@ func hasDirective(patch jsonValue) bool {
 	return false
 }
 
-// draft copies what a patch may change of an object: of a write of /status that is the metadata and the status.
-func (p *patching) draft(old Object) Object {
+// draft returns a copy of the part of an object that a patch may change. For a write of /status
+// these are the metadata and the status.
+func (p *patchRequest) draft(old Object) Object {
 	k := p.r.kind
-	if p.sub != throughStatus || len(old.GetManagedFields()) > 0 {
+	if p.sub != statusSubresource || len(old.GetManagedFields()) > 0 {
 		return k.copy(old)
 	}
 	return k.copy(k.statusOnly(old))
 }
 
-// merger merges a patch into the Go value it is for, in place. Its methods tell whether they could; a value that they
-// could not merge into is of no use any more.
+// A merger merges a patch into a Go value in place. Its methods report whether they could; after
+// false the value is invalid.
 type merger struct {
 	strategic bool
-	listed    bool // within a list: what a null in a map means there depends on where the list comes from
+	inList    bool // inside a list, where a null in a map depends on the list's origin
 }
 
 func (m merger) merge(to reflect.Value, patch jsonValue) bool {
@@ -81,15 +82,15 @@ func (m merger) merge(to reflect.Value, patch jsonValue) bool {
 }
 
 func (m merger) mergeStruct(to reflect.Value, patch jsonValue) bool {
-	is := shapeOf(to.Type())
-	if is.unmarshals {
+	shape := shapeOf(to.Type())
+	if shape.unmarshals {
 		return unmarshal(to, &patch[0])
 	}
 	if patch[0].kind != jsonMap {
 		return false
 	}
 	for value := range patch.all() {
-		member, known := is.members[value[0].name]
+		member, known := shape.members[value[0].name]
 		if !known || !m.mergeMember(to.FieldByIndex(member.index), member, value) {
 			return false
 		}
@@ -98,13 +99,13 @@ func (m merger) mergeStruct(to reflect.Value, patch jsonValue) bool {
 }
 
 func (m merger) mergeMember(to reflect.Value, member member, patch jsonValue) bool {
-	if patch[0].kind == jsonList && m.strategic && member.merged && to.Kind() == reflect.Slice {
+	if patch[0].kind == jsonList && m.strategic && member.merges && to.Kind() == reflect.Slice {
 		return m.mergeList(to, patch, member.key)
 	}
 	return m.merge(to, patch)
 }
 
-// mergeMap merges into a map from strings to strings or to what reads JSON itself, such as quantities.
+// mergeMap merges into a map from strings to strings or to JSON unmarshalers, such as quantities.
 func (m merger) mergeMap(to reflect.Value, patch jsonValue) bool {
 	if patch[0].kind != jsonMap || to.Type().Key().Kind() != reflect.String || reflect.PointerTo(to.Type()).Implements(unmarshaler) {
 		return false
@@ -116,50 +117,51 @@ func (m merger) mergeMap(to reflect.Value, patch jsonValue) bool {
 	for value := range patch.all() {
 		name := value[0].name
 		key := reflect.ValueOf(name).Convert(to.Type().Key())
-		if value.isNull() && m.listed {
+		if value.isNull() && m.inList {
 			return false
 		}
 		if value.isNull() {
 			to.SetMapIndex(key, reflect.Value{})
 			continue
 		}
-		is := reflect.New(elem).Elem()
-		if value[0].kind == jsonMap || m.strategic && strings.HasPrefix(name, "$") || !m.merge(is, value) {
+		item := reflect.New(elem).Elem()
+		if value[0].kind == jsonMap || m.strategic && strings.HasPrefix(name, "$") || !m.merge(item, value) {
 			return false
 		}
-		to.SetMapIndex(key, is)
+		to.SetMapIndex(key, item)
 	}
 	return true
 }
 
-// replaceList puts a list in the place of another.
+// replaceList replaces a list.
 func (m merger) replaceList(to reflect.Value, patch jsonValue) bool {
 	if patch[0].kind != jsonList || reflect.PointerTo(to.Type()).Implements(unmarshaler) {
 		return false
 	}
-	m.listed = true
+	m.inList = true
 	n := patch.count()
-	is, i := reflect.MakeSlice(to.Type(), n, n), 0
+	list, i := reflect.MakeSlice(to.Type(), n, n), 0
 	for value := range patch.all() {
-		if value.isNull() || !m.merge(is.Index(i), value) {
+		if value.isNull() || !m.merge(list.Index(i), value) {
 			return false
 		}
 		i++
 	}
-	to.Set(is)
+	to.Set(list)
 	return true
 }
 
-// mergeList merges a list into another as a strategic merge patch does: elements with the same key are merged, others
-// added. What the patch names comes in the order of the patch; what it does not name stays before what it stood before.
+// mergeList merges a list into another as a strategic merge patch does. Elements with equal keys
+// are merged, others are added. Elements in the patch have the patch's order. Other elements stay
+// before the element that they preceded.
 //
 // Upstream: k8s.io/apimachinery/pkg/util/strategicpatch mergeSlice, mergeSortedSlice.
 func (m merger) mergeList(to reflect.Value, patch jsonValue, key string) bool {
-	was, ok := keysOf(to, key)
+	old, ok := keysOf(to, key)
 	if !ok {
 		return false
 	}
-	m.listed = true
+	m.inList = true
 	named := make([]string, 0, patch.count())
 	for value := range patch.all() {
 		name, ok := keyIn(value, key)
@@ -168,13 +170,13 @@ func (m merger) mergeList(to reflect.Value, patch jsonValue, key string) bool {
 		}
 		named = append(named, name)
 	}
-	out := reflect.MakeSlice(to.Type(), 0, len(was)+len(named))
-	rest, i := 0, 0 // of what is not named, and of what is
+	out := reflect.MakeSlice(to.Type(), 0, len(old)+len(named))
+	rest, i := 0, 0 // index of elements that are not in the patch, and that are
 	for value := range patch.all() {
-		at := slices.Index(was, named[i])
+		at := slices.Index(old, named[i])
 		i++
-		for rest < len(was) && (slices.Contains(named, was[rest]) || rest < at) {
-			if !slices.Contains(named, was[rest]) {
+		for rest < len(old) && (slices.Contains(named, old[rest]) || rest < at) {
+			if !slices.Contains(named, old[rest]) {
 				out = reflect.Append(out, to.Index(rest))
 			}
 			rest++
@@ -188,8 +190,8 @@ func (m merger) mergeList(to reflect.Value, patch jsonValue, key string) bool {
 			return false
 		}
 	}
-	for ; rest < len(was); rest++ {
-		if !slices.Contains(named, was[rest]) {
+	for ; rest < len(old); rest++ {
+		if !slices.Contains(named, old[rest]) {
 			out = reflect.Append(out, to.Index(rest))
 		}
 	}
@@ -197,8 +199,8 @@ func (m merger) mergeList(to reflect.Value, patch jsonValue, key string) bool {
 	return true
 }
 
-// keysOf returns the keys by which the elements of a list are merged: the elements themselves where key is empty. It
-// returns false where they are not strings that tell the elements apart.
+// keysOf returns the merge keys of a list's elements; without a key, the elements themselves. It
+// returns false unless they are distinct strings.
 func keysOf(list reflect.Value, key string) ([]string, bool) {
 	keys := make([]string, list.Len())
 	for i := range keys {
@@ -221,7 +223,7 @@ func keysOf(list reflect.Value, key string) ([]string, bool) {
 	return keys, true
 }
 
-// keyIn is the key of an element of a patch's list, and whether it has one that is a string.
+// keyIn returns the merge key of an element in a patch. It returns false unless it is a string.
 func keyIn(elem jsonValue, key string) (string, bool) {
 	if key != "" {
 		elem = elem.member(key)
@@ -232,21 +234,21 @@ func keyIn(elem jsonValue, key string) (string, bool) {
 	return elem[0].text, elem[0].text != ""
 }
 
-// setScalar sets a string, a boolean or a whole number. Others are left to those who read JSON.
+// setScalar sets a string, a boolean or an integer. It returns false for other values.
 func setScalar(to reflect.Value, value jsonValue) bool {
-	switch is := &value[0]; is.kind {
+	switch node := &value[0]; node.kind {
 	case jsonString:
 		if to.Kind() == reflect.String {
-			to.SetString(is.text)
+			to.SetString(node.text)
 			return true
 		}
 	case jsonBool:
 		if to.Kind() == reflect.Bool {
-			to.SetBool(is.text == "true")
+			to.SetBool(node.text == "true")
 			return true
 		}
 	case jsonInt:
-		if n := is.number(); to.CanInt() && !to.OverflowInt(n) {
+		if n := node.number(); to.CanInt() && !to.OverflowInt(n) {
 			to.SetInt(n)
 			return true
 		}
@@ -256,16 +258,16 @@ func setScalar(to reflect.Value, value jsonValue) bool {
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-// unmarshal has a value read a scalar itself.
+// unmarshal sets a value that implements json.Unmarshaler to a scalar.
 func unmarshal(to reflect.Value, value *jsonNode) bool {
 	switch value.kind {
 	case jsonString, jsonBool, jsonInt:
 	default:
 		return false
 	}
-	is, data := to.Addr().Interface().(json.Unmarshaler), []byte(value.text)
-	if at, ok := is.(*metav1.Time); ok && value.kind == jsonString {
-		parsed, err := time.Parse(time.RFC3339, value.text) // as it does itself, but for the string it would make
+	unmarshaler, data := to.Addr().Interface().(json.Unmarshaler), []byte(value.text)
+	if at, ok := unmarshaler.(*metav1.Time); ok && value.kind == jsonString {
+		parsed, err := time.Parse(time.RFC3339, value.text) // as its UnmarshalJSON, without a copy of the string
 		at.Time = parsed.Local()
 		return err == nil
 	}
@@ -275,23 +277,23 @@ func unmarshal(to reflect.Value, value *jsonNode) bool {
 			return false
 		}
 	}
-	return is.UnmarshalJSON(data) == nil
+	return unmarshaler.UnmarshalJSON(data) == nil
 }
 
-// shape is a type of structs as a patch sees it.
+// A shape describes a struct type for patches.
 type shape struct {
-	unmarshals bool              // it reads JSON itself, as a time and a quantity do
-	members    map[string]member // by their names in JSON
+	unmarshals bool              // it implements json.Unmarshaler, as times and quantities do
+	members    map[string]member // by JSON name
 }
 
-// member is a field of a struct.
+// A member is a field of a struct.
 type member struct {
 	index  []int
-	merged bool   // a strategic merge patch merges the elements of the list
-	key    string // by this field of theirs; "": they are their own keys
+	merges bool   // a strategic merge patch merges the list's elements
+	key    string // the merge key; "": the elements themselves
 }
 
-// shapes has the shape of each type that was patched. A shape follows from the type alone.
+// shapes caches the shape of each patched type. A shape depends on the type alone.
 var shapes sync.Map
 
 func shapeOf(t reflect.Type) shape {
@@ -304,7 +306,7 @@ func shapeOf(t reflect.Type) shape {
 	return s
 }
 
-// add adds the fields of a struct that is embedded at an index.
+// add adds the fields of an embedded struct.
 func (s shape) add(t reflect.Type, at []int) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -315,7 +317,7 @@ func (s shape) add(t reflect.Type, at []int) {
 			s.add(f.Type, index)
 		case name != "" && name != "-" && f.IsExported():
 			strategy := strings.Split(f.Tag.Get("patchStrategy"), ",")
-			s.members[name] = member{index: index, merged: slices.Contains(strategy, "merge"), key: f.Tag.Get("patchMergeKey")}
+			s.members[name] = member{index: index, merges: slices.Contains(strategy, "merge"), key: f.Tag.Get("patchMergeKey")}
 		}
 	}
 }

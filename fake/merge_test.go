@@ -95,7 +95,7 @@ func TestMergeInPlaceIsPatchOfTheWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, pt := range []types.PatchType{types.MergePatchType, types.StrategicMergePatchType} {
-			p := patching{r: r, pt: pt, data: data}
+			p := patchRequest{r: r, pt: pt, data: data}
 			old := richPod()
 			merged, ok := p.patchInPlace(old)
 			if diff := cmp.Diff(richPod(), old); diff != "" {
@@ -160,7 +160,7 @@ func TestOrdinaryPatchesAreMergedInPlace(t *testing.T) {
 			if _, event := tt.old.(*corev1.Event); event {
 				k = kindsByResource("events")
 			}
-			p := patching{r: ResourceClient{kind: k, version: "v1"}, pt: tt.pt, data: []byte(tt.data)}
+			p := patchRequest{r: ResourceClient{kind: k, version: "v1"}, pt: tt.pt, data: []byte(tt.data)}
 			got, ok := p.patchInPlace(tt.old)
 			want := k.copy(tt.old)
 			tt.want(want)
@@ -191,7 +191,7 @@ func TestOperationsOnFinalizersAreThoseOnTheWhole(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		data := "[" + strings.Join(rapid.SliceOfN(ops, 0, 3).Draw(t, "operations"), ",") + "]"
-		p := patching{r: r, pt: types.JSONPatchType, data: []byte(data)}
+		p := patchRequest{r: r, pt: types.JSONPatchType, data: []byte(data)}
 		old := richPod()
 		if rapid.Bool().Draw(t, "without finalizers") {
 			old.Finalizers = nil
@@ -210,7 +210,7 @@ func TestOperationsOnFinalizersAreThoseOnTheWhole(t *testing.T) {
 			t.Fatalf("%s (-whole +finalizers)\n%s", data, diff)
 		}
 	})
-	p := patching{r: r, pt: types.JSONPatchType, data: []byte(`[{"op":"remove","path":"/metadata/finalizers/1"}]`)}
+	p := patchRequest{r: r, pt: types.JSONPatchType, data: []byte(`[{"op":"remove","path":"/metadata/finalizers/1"}]`)}
 	if obj, ok := p.patchFinalizers(richPod()); !ok || len(obj.GetFinalizers()) != 2 {
 		t.Errorf("taking a finalizer away: %v, %v", obj, ok)
 	}

@@ -11,21 +11,21 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// Metadata returns a client for all resources, also custom ones, that has of objects their metadata only. It makes its
+// Metadata returns a metadata client for all resources, including custom ones. It makes its
 // requests as c does.
 func (c *Clientset) Metadata() metadata.Interface { return metadataClient{c} }
 
 type metadataClient struct{ c *Clientset }
 
-// Resource returns the client of a resource, in all namespaces until one is chosen.
+// Resource returns the client of a resource in all namespaces.
 func (m metadataClient) Resource(r schema.GroupVersionResource) metadata.Getter {
-	return metadataResource{route{c: m.c, resource: r}}
+	return metadataResource{untypedRoute{c: m.c, resource: r}}
 }
 
 // metadataResource is the metadata client of one resource.
 //
 // Upstream: k8s.io/client-go/metadata.
-type metadataResource struct{ route }
+type metadataResource struct{ untypedRoute }
 
 // Namespace returns the client of the resource in one namespace.
 func (m metadataResource) Namespace(namespace string) metadata.ResourceInterface {
@@ -33,12 +33,12 @@ func (m metadataResource) Namespace(namespace string) metadata.ResourceInterface
 	return m
 }
 
-// Delete deletes an object, or says that it is to go. No subresource can be deleted.
+// Delete deletes an object or begins its deletion. Subresources cannot be deleted.
 func (m metadataResource) Delete(ctx context.Context, name string, opts metav1.DeleteOptions, sub ...string) error {
 	return m.delete(ctx, name, opts, sub)
 }
 
-// DeleteCollection deletes the objects that are selected.
+// DeleteCollection deletes the selected objects.
 func (m metadataResource) DeleteCollection(ctx context.Context, opts metav1.DeleteOptions, sel metav1.ListOptions) error {
 	return m.deleteCollection(ctx, opts, sel)
 }
@@ -52,7 +52,7 @@ func (m metadataResource) Get(ctx context.Context, name string, opts metav1.GetO
 	return partial(obj), nil
 }
 
-// List lists the metadata of the objects that are selected, at one revision.
+// List returns the metadata of the selected objects at one revision.
 func (m metadataResource) List(ctx context.Context, opts metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
 	r, err := m.all()
 	if err != nil {
@@ -70,7 +70,7 @@ func (m metadataResource) List(ctx context.Context, opts metav1.ListOptions) (*m
 	return out, nil
 }
 
-// Watch tells of the changes of the objects that are selected. See the typed clients' Watch.
+// Watch watches the selected objects. See Watch of the typed clients.
 func (m metadataResource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	r, err := m.all()
 	if err != nil {
@@ -79,7 +79,7 @@ func (m metadataResource) Watch(ctx context.Context, opts metav1.ListOptions) (w
 	return r.stream(ctx, opts, func(obj Object) (runtime.Object, error) { return partial(obj), nil })
 }
 
-// Patch changes an object, or what the subresource is of.
+// Patch patches an object or a subresource.
 func (m metadataResource) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, sub ...string) (*metav1.PartialObjectMetadata, error) {
 	_, done, err := m.patch(ctx, name, pt, data, opts, sub)
 	if err != nil {

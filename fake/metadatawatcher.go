@@ -15,72 +15,73 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// MetadataWatcher is what one component has seen of the objects of all resources, custom ones that come later included, as far as
-// they concern it. What does not is passed over without a step of the host, so that a survey costs a world nothing where
-// there is nothing for it. It keeps no objects but those that its follower was told of.
+// A MetadataWatcher is a process's watch of all resources, including custom ones that are added
+// later. It passes on the changes that match a filter. It skips other changes without a scheduling
+// step, and retains only objects that it passed on.
 //
-// Like a view it is moved by the component's host: its first step, if there is need of one, lists, and each further step
-// takes in one change. Until something of a resource has concerned it, the survey has one strand for all and takes in
-// changes in the order of their revisions; from then on the resource has a strand of its own, and may be further behind
-// than others, or less. The component's workers do not start before the list.
+// The process's host delivers the changes, as for an informer. The first step, if needed, is a
+// list; each further step is one change. Until a resource has had a matching change, one task
+// delivers the changes of all such resources in order of revision. From then on the resource has
+// its own task, and its own delay. The process's workers start after the list.
 //
-// Its methods are for the component's strands, and for before the host starts.
+// Its methods may be called by the process's tasks, and before the host starts.
 type MetadataWatcher struct {
-	server    *Server
-	component *sim.Process
-	match     func(kind schema.GroupVersionKind, was, is metav1.Object) bool
-	take      func(kind schema.GroupVersionKind, was, is metav1.Object)
+	server  *Server
+	process *sim.Process
+	match   func(kind schema.GroupVersionKind, old, obj metav1.Object) bool
+	handle  func(kind schema.GroupVersionKind, old, obj metav1.Object)
 
-	catalog *catalog // that the tracks were made for
-	tracks  []*track // in the order of discovery
+	catalog *catalog // the catalog of the tracks
+	tracks  []*track // in discovery order
 	synced  atomic.Bool
 }
 
-// track is what a survey has seen of one resource.
+// A track is the state of one resource in a metadata watcher.
 type track struct {
 	table    *table
 	kind     *kind
 	listed   bool
-	own      bool              // it has a strand of its own
+	hasTask  bool              // it has its own task
 	position int64             // in the log
-	told     map[string]Object // by key: what the follower knows of; nil until there is something
+	known    map[string]Object // by key: objects that were passed on; nil: none
 }
 
-// tell notes that the follower knows of an object.
-func (t *track) tell(key string, obj Object) {
-	if t.told == nil {
-		t.told = map[string]Object{}
+// tell records that an object was passed on.
+func (t *track) remember(key string, obj Object) {
+	if t.known == nil {
+		t.known = map[string]Object{}
 	}
-	t.told[key] = obj
+	t.known[key] = obj
 }
 
-// MetadataWatcher returns a survey of all resources for a component.
+// MetadataWatcher returns a watcher of all resources for a process.
 func (s *Server) MetadataWatcher(c *sim.Process) *MetadataWatcher {
-	return &MetadataWatcher{server: s, component: c}
+	return &MetadataWatcher{server: s, process: c}
 }
 
-// Follow begins the survey, once. take is called with each change that concerns tells to concern the component: was is
-// nil for an object that comes, is for one that goes; both are nil when a resource of the kind comes to be served. The
-// objects are the stored ones: read-only. concerns is asked in the component's monitor, maybe several times of one change,
-// and may not change anything.
+// Follow starts the watch; it must be called once. take is called for each change that matches. was
+// is nil for a new object, is for a removed one; both are nil when a resource of the kind is added.
+// The objects are the stored ones: read-only. concerns is the filter. It is called in the process's
+// monitor, possibly several times for a change, and must have no effect.
 //
-// After a gap in the log was may be older than the state before, and two objects of one name that came after each other
-// are told as one that goes and one that comes.
-func (v *MetadataWatcher) Follow(concerns func(kind schema.GroupVersionKind, was, is metav1.Object) bool,
-	take func(kind schema.GroupVersionKind, was, is metav1.Object),
+// After dropped events, was may be older than the previous state. Two successive objects of one
+// name are then passed on as a removal and an addition.
+func (v *MetadataWatcher) Follow(match func(kind schema.GroupVersionKind, old, obj metav1.Object) bool,
+	handle func(kind schema.GroupVersionKind, old, obj metav1.Object),
 ) {
-	v.match, v.take = concerns, take
+	v.match, v.handle = match, handle
 	v.server.hooks.Lock()
-	v.server.metadataWatchers = append(slices.Clone(v.server.metadataWatchers), v.component)
+	v.server.metadataWatchers = append(slices.Clone(v.server.metadataWatchers), v.process)
 	v.server.hooks.Unlock()
-	v.component.Delivery("survey", v.ready, v.step)
-	v.component.GateWorkers(v.HasSynced)
+	v.process.Delivery("metadata", v.ready, v.step)
+	v.process.GateWorkers(v.HasSynced)
 }
 
-// HasSynced tells whether the survey has listed. It may be called from anywhere.
+// HasSynced reports whether the watcher has listed. It is safe for concurrent use.
 func (v *MetadataWatcher) HasSynced() bool { return v.synced.Load() }
 
-// Mapping tells the resource that serves a kind, whether it is namespaced, and whether there is one.
+// Mapping returns the resource of a kind and whether it is namespaced. ok is false if there is
+// none.
 func (v *MetadataWatcher) Mapping(kind schema.GroupVersionKind) (resource schema.GroupVersionResource, namespaced, ok bool) {
 	for r, k := range v.server.catalog.Load().served {
 		if r.Version == kind.Version && k.gvk.GroupKind() == kind.GroupKind() {
@@ -90,8 +91,8 @@ func (v *MetadataWatcher) Mapping(kind schema.GroupVersionKind) (resource schema
 	return schema.GroupVersionResource{}, false, false
 }
 
-// Seen returns the object of a kind with a UID as the component has seen it, or nil. It is looked for under the name, and
-// then among all of the kind. The follower is told what becomes of it.
+// Seen returns the object of a kind with a UID as the process has seen it, or nil. It is looked up
+// by name first, then by UID. Later changes of the object are passed on.
 func (v *MetadataWatcher) Seen(kind schema.GroupVersionKind, namespace, name string, uid types.UID) metav1.Object {
 	i := slices.IndexFunc(v.tracks, func(t *track) bool { return t.kind.gvk.GroupKind() == kind.GroupKind() })
 	if i < 0 || !v.tracks[i].listed {
@@ -108,11 +109,11 @@ func (v *MetadataWatcher) Seen(kind schema.GroupVersionKind, namespace, name str
 	if obj == nil {
 		return nil
 	}
-	t.tell(keyOf(obj), obj)
+	t.remember(keyOf(obj), obj)
 	return obj
 }
 
-// search looks through all that the component has seen of a resource.
+// search looks up an object by UID.
 func (v *MetadataWatcher) search(t *track, uid types.UID) Object {
 	var found Object
 	if objects, ok := v.server.allAt(t.table, t.position); ok {
@@ -126,13 +127,13 @@ func (v *MetadataWatcher) search(t *track, uid types.UID) Object {
 	return found
 }
 
-// ready tells whether there is something that concerns the component, in a resource that has no strand of its own.
+// ready reports whether a resource without its own task has a matching change.
 func (v *MetadataWatcher) ready() bool {
 	v.renew()
 	concerned := false
 	for _, t := range v.tracks {
 		switch {
-		case t.own:
+		case t.hasTask:
 		case !t.listed:
 			concerned = v.listMatches(t) || concerned
 		default:
@@ -142,40 +143,40 @@ func (v *MetadataWatcher) ready() bool {
 	}
 	if !concerned && !v.synced.Load() {
 		v.synced.Store(true)
-		v.component.Wake() // its gate may be open now
+		v.process.Wake() // its gate may be open now
 	}
 	return concerned
 }
 
-// renew follows the resources that come and go.
+// renew adds and removes tracks as resources are added and removed.
 func (v *MetadataWatcher) renew() {
-	is := v.server.catalog.Load()
-	if is == v.catalog {
+	catalog := v.server.catalog.Load()
+	if catalog == v.catalog {
 		return
 	}
-	v.catalog = is
-	seen := make(map[*table]bool, len(is.kinds))
-	more := make([]track, len(is.kinds))
-	for i, k := range is.kinds {
-		t := is.table(k.id)
+	v.catalog = catalog
+	seen := make(map[*table]bool, len(catalog.kinds))
+	more := make([]track, len(catalog.kinds))
+	for i, k := range catalog.kinds {
+		t := catalog.table(k.id)
 		if k.base != nil || seen[t] {
-			continue // another way, or another version, to show what is stored
+			continue // another form or version of a stored resource
 		}
 		seen[t] = true
-		if was := slices.IndexFunc(v.tracks, func(was *track) bool { return was.table == t }); was >= 0 {
-			v.tracks[was].kind = k
+		if old := slices.IndexFunc(v.tracks, func(old *track) bool { return old.table == t }); old >= 0 {
+			v.tracks[old].kind = k
 			continue
 		}
-		v.server.addReader(t, reader{v.component, v.component.Wake})
+		v.server.addReader(t, reader{v.process, v.process.Wake})
 		more[i] = track{table: t, kind: k}
 		v.tracks = append(v.tracks, &more[i])
 	}
 	v.tracks = slices.DeleteFunc(v.tracks, func(t *track) bool {
-		return is.table(t.kind.id) != t.table && !t.own && t.position == t.table.log.end.Load()
+		return catalog.table(t.kind.id) != t.table && !t.hasTask && t.position == t.table.log.end.Load()
 	})
 }
 
-// listMatches tells whether anything in a list would concern the component; if not, the list is taken for seen.
+// listMatches reports whether an object of a list matches. If not, the list counts as seen.
 func (v *MetadataWatcher) listMatches(t *track) bool {
 	position := t.table.log.end.Load()
 	concerned := v.synced.Load() && v.match(t.kind.gvk, nil, nil)
@@ -192,7 +193,7 @@ func (v *MetadataWatcher) listMatches(t *track) bool {
 	return concerned
 }
 
-// place puts the tracks that have not listed behind what is there now, and returns them with it.
+// place takes snapshots of the resources that have not listed.
 func (v *MetadataWatcher) place() (tracks []*track, objects [][]Object) {
 	for _, t := range v.tracks {
 		if t.listed {
@@ -206,7 +207,7 @@ func (v *MetadataWatcher) place() (tracks []*track, objects [][]Object) {
 	return tracks, objects
 }
 
-// snapshot reads a resource as it is now, and puts the track behind it in the log.
+// snapshot returns the objects of a resource, and moves the track to the end of the log.
 func (v *MetadataWatcher) snapshot(t *track) []Object {
 	v.server.mu.Lock()
 	defer v.server.mu.Unlock()
@@ -214,7 +215,7 @@ func (v *MetadataWatcher) snapshot(t *track) []Object {
 	return t.table.objects.Copy().Values()
 }
 
-// step lists what is to be listed, or takes in the oldest change that concerns the component.
+// step lists, or passes on the oldest matching change.
 func (v *MetadataWatcher) step() {
 	if slices.ContainsFunc(v.tracks, func(t *track) bool { return !t.listed }) {
 		v.list()
@@ -223,7 +224,7 @@ func (v *MetadataWatcher) step() {
 	var oldest *track
 	var first event
 	for _, t := range v.tracks {
-		if t.own {
+		if t.hasTask {
 			continue
 		}
 		e, found := v.pending(t)
@@ -235,45 +236,45 @@ func (v *MetadataWatcher) step() {
 			oldest, first = t, e
 		}
 	}
-	v.accept(oldest, first)
+	v.handleEvent(oldest, first)
 	v.split(oldest)
 }
 
-// split gives a resource a strand of its own.
+// split gives a resource its own task.
 func (v *MetadataWatcher) split(t *track) {
-	t.own = true
-	v.component.Delivery("survey "+t.kind.resource, func() bool {
+	t.hasTask = true
+	v.process.Delivery("metadata "+t.kind.resource, func() bool {
 		_, found := v.pending(t)
 		return found != readNothing
 	}, func() {
 		if e, found := v.pending(t); found == readTooOld {
 			v.relist(t)
 		} else {
-			v.accept(t, e)
+			v.handleEvent(t, e)
 		}
 	})
 }
 
-// pending returns the next event that concerns the component, having passed over those that do not.
+// pending returns the next matching event, and skips those before.
 func (v *MetadataWatcher) pending(t *track) (event, reading) {
 	for t.position < t.table.log.end.Load() {
 		e, found := v.server.read(t.table, t.position)
 		if found != readEvent {
 			return event{}, found
 		}
-		if was, is := e.change(); v.match(t.kind.gvk, was, is) {
+		if old, obj := e.change(); v.match(t.kind.gvk, old, obj) {
 			return *e, readEvent
 		}
 		t.position++
 		if e.kind == watch.Deleted {
-			delete(t.told, keyOf(e.object))
+			delete(t.known, keyOf(e.object))
 		}
 	}
 	return event{}, readNothing
 }
 
-// change is an event as something that was and something that is.
-func (e event) change() (was, is metav1.Object) {
+// change returns the object before and after an event.
+func (e event) change() (old, obj metav1.Object) {
 	switch e.kind {
 	case watch.Added:
 		return nil, e.object
@@ -284,83 +285,84 @@ func (e event) change() (was, is metav1.Object) {
 	}
 }
 
-// accept takes in one event.
-func (v *MetadataWatcher) accept(t *track, e event) {
+// accept passes on one event.
+func (v *MetadataWatcher) handleEvent(t *track, e event) {
 	t.position++
 	if e.kind == watch.Deleted {
-		delete(t.told, keyOf(e.object))
+		delete(t.known, keyOf(e.object))
 	} else {
-		t.tell(keyOf(e.object), e.object)
+		t.remember(keyOf(e.object), e.object)
 	}
-	was, is := e.change()
-	v.take(t.kind.gvk, was, is)
-	v.component.Record(
+	old, obj := e.change()
+	v.handle(t.kind.gvk, old, obj)
+	v.process.Record(
 		trace.Action{Kind: trace.KindDeliver, Verb: string(e.kind), Object: e.name}, trace.Outcome{Detail: e.detail})
 }
 
-// list takes in what there is of the resources that have not listed, and that they are served.
+// list passes on the objects of the resources that have not listed, and the resources themselves.
 func (v *MetadataWatcher) list() {
 	later := v.synced.Load()
 	n := 0
 	tracks, objects := v.place()
 	for i, t := range tracks {
 		if later && v.match(t.kind.gvk, nil, nil) {
-			v.take(t.kind.gvk, nil, nil)
+			v.handle(t.kind.gvk, nil, nil)
 		}
-		n += v.takeList(t, objects[i])
+		n += v.handleList(t, objects[i])
 	}
 	v.noteList("*", n)
 }
 
-// relist makes up for events that are not to be had any more.
+// relist replaces events that were dropped.
 func (v *MetadataWatcher) relist(t *track) {
-	v.noteList(t.kind.resource, v.takeList(t, v.snapshot(t)))
+	v.noteList(t.kind.resource, v.handleList(t, v.snapshot(t)))
 }
 
-// takeList tells the follower how a list differs from what it knows, what went first, and counts what was told.
-func (v *MetadataWatcher) takeList(t *track, objects []Object) (told int) {
-	tell := func(was, is metav1.Object) {
-		if v.match(t.kind.gvk, was, is) {
-			v.take(t.kind.gvk, was, is)
-			told++
+// takeList passes on the differences between a list and the known objects, removals first. It
+// returns their number.
+func (v *MetadataWatcher) handleList(t *track, objects []Object) (handled int) {
+	handle := func(old, obj metav1.Object) {
+		if v.match(t.kind.gvk, old, obj) {
+			v.handle(t.kind.gvk, old, obj)
+			handled++
 		}
 	}
-	is := make(map[string]types.UID, len(objects))
+	uids := make(map[string]types.UID, len(objects))
 	for _, obj := range objects {
-		is[keyOf(obj)] = obj.GetUID()
+		uids[keyOf(obj)] = obj.GetUID()
 	}
-	for _, k := range slices.Sorted(maps.Keys(t.told)) {
-		if was := t.told[k]; is[k] != was.GetUID() {
-			delete(t.told, k)
-			tell(was, nil)
+	for _, k := range slices.Sorted(maps.Keys(t.known)) {
+		if old := t.known[k]; uids[k] != old.GetUID() {
+			delete(t.known, k)
+			handle(old, nil)
 		}
 	}
 	for _, obj := range objects {
-		before := told
-		if was, ok := t.told[keyOf(obj)]; ok {
-			tell(was, obj)
+		before := handled
+		if old, ok := t.known[keyOf(obj)]; ok {
+			handle(old, obj)
 		} else {
-			tell(nil, obj)
+			handle(nil, obj)
 		}
-		if told > before {
-			t.tell(keyOf(obj), obj)
+		if handled > before {
+			t.remember(keyOf(obj), obj)
 		}
 	}
-	return told
+	return handled
 }
 
 func (v *MetadataWatcher) noteList(resource string, n int) {
-	v.component.Record(
+	v.process.Record(
 		trace.Action{Kind: trace.KindDeliver, Verb: "LIST", Object: resource},
 		trace.Outcome{Detail: strconv.Itoa(n) + " items rv=" + formatRevision(v.server.Revision())})
 }
 
-// wakeMetadataWatchers tells the surveys that resources came or went.
+// wakeMetadataWatchers wakes the metadata watchers after resources were added or removed.
 func (s *Server) wakeMetadataWatchers() {
 	s.hooks.RLock()
-	surveyors := s.metadataWatchers
+	watchers := s.metadataWatchers
 	s.hooks.RUnlock()
-	for _, c := range surveyors {
+	for _, c := range watchers {
 		c.Wake()
 	}
 }

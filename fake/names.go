@@ -7,17 +7,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// alphabet is what generated names end in: no vowels, and nothing that looks like a digit or another letter.
+// alphabet has the characters of generated suffixes. It has no vowels and no characters that look
+// alike.
 //
 // Upstream: k8s.io/apimachinery/pkg/util/rand.
 const alphabet = "bcdfghjklmnpqrstvwxz2456789"
 
 const (
 	suffixLen       = 5
-	generatedMaxLen = 63 // a longer prefix is cut
+	generatedMaxLen = 63 // longer prefixes are cut
 )
 
-// newUID returns the UID of the next object: unique in the server, and the same in every server that was told the same.
+// newUID returns the UID of the next object. It is unique in the server, and equal in servers with
+// the same history.
 func (s *Server) newUID(resource, key string) types.UID {
 	s.counters.Lock()
 	s.uids++
@@ -26,7 +28,7 @@ func (s *Server) newUID(resource, key string) types.UID {
 	return uidOf(n, resource, key)
 }
 
-// uidOf is the UID with a number.
+// uidOf returns the n-th UID.
 func uidOf(n uint64, resource, key string) types.UID {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(resource))
@@ -64,7 +66,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// generateName returns a name that was not generated before. It may have been given to an object all the same.
+// generateName returns a name that was not generated before. An object may still have it.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/names.
 func (s *Server) generateName(prefix string) string {

@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// The options of requests. Most requests have none, which is right but for an apply.
+// This file validates the options of requests. Most requests have none, which is valid except for
+// an apply.
 
 func checkCreateOptions(opts metav1.CreateOptions) error {
 	if noOptions(opts.DryRun, opts.FieldManager, opts.FieldValidation) {
@@ -36,7 +37,7 @@ func noOptions(dryRun []string, manager, fieldValidation string) bool {
 	return len(dryRun) == 0 && manager == "" && fieldValidation == ""
 }
 
-// invalidOptions is the answer to a request whose options are wrong, if any is.
+// invalidOptions returns the error about a request's options, or nil.
 func invalidOptions(kind string, errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil

@@ -13,11 +13,11 @@ import (
 	"github.com/volsim/volsim/fake/internal/rules"
 )
 
-// otherKinds are the resources of the smaller groups, which are stored and, but for leases, little looked at.
+// otherKinds are the resources of the smaller groups. Apart from leases they are hardly validated.
 //
 // Upstream: pkg/registry, the strategies.
 var otherKinds = []*kind{
-	newKind(rule[*coordinationv1.Lease]{
+	newKind(strategy[*coordinationv1.Lease]{
 		resource: "leases", gvk: coordinationv1.SchemeGroupVersion.WithKind("Lease"), namespaced: true,
 		rules:               rules.Lease,
 		deleteReturnsStatus: true,
@@ -26,7 +26,7 @@ var otherKinds = []*kind{
 		return &coordinationv1.LeaseList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*rbacv1.ClusterRole]{
+	newKind(strategy[*rbacv1.ClusterRole]{
 		resource: "clusterroles", gvk: rbacv1.SchemeGroupVersion.WithKind("ClusterRole"),
 		rules:                    rules.ClusterRole,
 		allowUnconditionalUpdate: true,
@@ -36,7 +36,7 @@ var otherKinds = []*kind{
 		return &rbacv1.ClusterRoleList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*rbacv1.ClusterRoleBinding]{
+	newKind(strategy[*rbacv1.ClusterRoleBinding]{
 		resource: "clusterrolebindings", gvk: rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"),
 		rules:                    rules.ClusterRoleBinding,
 		allowUnconditionalUpdate: true,
@@ -46,7 +46,7 @@ var otherKinds = []*kind{
 		return &rbacv1.ClusterRoleBindingList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*rbacv1.Role]{
+	newKind(strategy[*rbacv1.Role]{
 		resource: "roles", gvk: rbacv1.SchemeGroupVersion.WithKind("Role"), namespaced: true,
 		rules:                    rules.Role,
 		allowUnconditionalUpdate: true,
@@ -56,7 +56,7 @@ var otherKinds = []*kind{
 		return &rbacv1.RoleList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*rbacv1.RoleBinding]{
+	newKind(strategy[*rbacv1.RoleBinding]{
 		resource: "rolebindings", gvk: rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), namespaced: true,
 		rules:                    rules.RoleBinding,
 		allowUnconditionalUpdate: true,
@@ -66,7 +66,7 @@ var otherKinds = []*kind{
 		return &rbacv1.RoleBindingList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*policyv1.PodDisruptionBudget]{
+	newKind(strategy[*policyv1.PodDisruptionBudget]{
 		resource: "poddisruptionbudgets", gvk: policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), namespaced: true,
 		rules:                 rules.PodDisruptionBudget,
 		short:                 []string{"pdb"},
@@ -77,7 +77,7 @@ var otherKinds = []*kind{
 		return &policyv1.PodDisruptionBudgetList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*schedulingv1.PriorityClass]{
+	newKind(strategy[*schedulingv1.PriorityClass]{
 		resource: "priorityclasses", gvk: schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"),
 		rules:                    rules.PriorityClass,
 		short:                    []string{"pc"},
@@ -87,7 +87,7 @@ var otherKinds = []*kind{
 		return &schedulingv1.PriorityClassList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*resourcev1.DeviceClass]{
+	newKind(strategy[*resourcev1.DeviceClass]{
 		resource: "deviceclasses", gvk: resourcev1.SchemeGroupVersion.WithKind("DeviceClass"),
 		rules:                    rules.DeviceClass,
 		allowUnconditionalUpdate: true,
@@ -95,7 +95,7 @@ var otherKinds = []*kind{
 		return &resourcev1.DeviceClassList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*resourcev1.ResourceClaim]{
+	newKind(strategy[*resourcev1.ResourceClaim]{
 		resource: "resourceclaims", gvk: resourcev1.SchemeGroupVersion.WithKind("ResourceClaim"), namespaced: true,
 		rules:                    rules.ResourceClaim,
 		copyStatus:               func(to, from *resourcev1.ResourceClaim) { to.Status = from.Status },
@@ -104,7 +104,7 @@ var otherKinds = []*kind{
 		return &resourcev1.ResourceClaimList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*resourcev1.ResourceSlice]{
+	newKind(strategy[*resourcev1.ResourceSlice]{
 		resource: "resourceslices", gvk: resourcev1.SchemeGroupVersion.WithKind("ResourceSlice"),
 		rules: rules.ResourceSlice,
 		fields: map[string]func(*resourcev1.ResourceSlice) string{

@@ -17,8 +17,8 @@ const (
 		"duplicate UID(s) observed: %v"
 )
 
-// dedupOwners takes out of an object's owners those that are there twice, and returns a warning, in the words of format,
-// if there were any.
+// dedupOwners removes duplicate owner references. It returns a warning in the given format if there
+// were any.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers/rest.go dedupOwnerReferences.
 func dedupOwners(m *metav1.ObjectMeta, format string) []string {

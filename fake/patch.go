@@ -19,13 +19,13 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// operationsMax is how many operations a JSON patch may have.
+// operationsMax is the limit of operations in a JSON patch.
 const operationsMax = 10_000
 
-// patching is a request to patch an object.
+// A patchRequest is a request to patch an object.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers patch.go.
-type patching struct {
+type patchRequest struct {
 	r    ResourceClient
 	name string
 	pt   types.PatchType
@@ -36,8 +36,8 @@ type patching struct {
 	warnings []string // of the last attempt
 }
 
-// check tells whether the server takes such a patch at all.
-func (p *patching) check() error {
+// check returns an error if the server does not support the patch type or the options.
+func (p *patchRequest) check() error {
 	switch p.pt {
 	case types.JSONPatchType, types.MergePatchType, types.ApplyYAMLPatchType:
 	case types.StrategicMergePatchType:
@@ -50,7 +50,7 @@ func (p *patching) check() error {
 	return checkPatchOptions(&p.opts, p.pt)
 }
 
-func (p *patching) unsupported() error {
+func (p *patchRequest) unsupported() error {
 	msg := "415: Unsupported Media Type"
 	if p.r.kind.custom != nil {
 		msg = "the body of the request was in an unknown format - accepted media types include: " +
@@ -62,15 +62,15 @@ func (p *patching) unsupported() error {
 	}}
 }
 
-// make gives what the patch makes of the stored object, in the form in which it is stored. A resourceVersion in the
-// patch is a precondition, as in an update.
-func (p *patching) make(stored Object) (Object, error) {
+// apply returns the patched object in its stored form. A resourceVersion in the patch is a
+// precondition, as in an update.
+func (p *patchRequest) apply(stored Object) (Object, error) {
 	p.warnings = nil
 	old := p.r.fromStoredForWrite(stored)
 	var obj Object
 	var err error
 	if p.pt == types.ApplyYAMLPatchType {
-		obj, err = p.apply(old)
+		obj, err = p.serverSideApply(old)
 	} else if obj, err = p.patch(old); err == nil {
 		p.r.track(obj, old, p.sub, p.opts.FieldManager)
 	}
@@ -84,23 +84,23 @@ func (p *patching) make(stored Object) (Object, error) {
 	return p.r.toStored(obj, stored)
 }
 
-// checkName tells whether an object has the name of its request, or none to say, and its namespace.
+// checkName returns an error unless an object has the name and the namespace of its request.
 func (r ResourceClient) checkName(obj Object, name string) error {
 	if err := inNamespace(r.kind, metaOf(obj), r.namespace); err != nil {
 		return err
 	}
-	switch is := obj.GetName(); is {
+	switch got := obj.GetName(); got {
 	case name:
 		return nil
 	case "":
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: name must be provided", name))
 	default:
-		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", is, name))
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", got, name))
 	}
 }
 
-// patch returns what a patch other than an apply makes of an object.
-func (p *patching) patch(old Object) (Object, error) {
+// patch applies a patch other than server-side apply.
+func (p *patchRequest) patch(old Object) (Object, error) {
 	for _, patch := range []func(Object) (Object, bool){p.patchInPlace, p.patchParts, p.patchFinalizers} {
 		if obj, ok := patch(old); ok {
 			return obj, nil
@@ -109,7 +109,7 @@ func (p *patching) patch(old Object) (Object, error) {
 	return p.patchWhole(old)
 }
 
-func (p *patching) patchWhole(old Object) (Object, error) {
+func (p *patchRequest) patchWhole(old Object) (Object, error) {
 	if p.pt == types.StrategicMergePatchType {
 		return p.strategicPatch(old)
 	}
@@ -136,13 +136,13 @@ func (p *patching) patchWhole(old Object) (Object, error) {
 	return obj, nil
 }
 
-// ignoresUnknownFields tells whether nobody wants to know of fields that are unknown or there twice.
-func (p *patching) ignoresUnknownFields() bool {
+// ignoresUnknownFields reports whether unknown and duplicate fields are ignored.
+func (p *patchRequest) ignoresUnknownFields() bool {
 	return p.opts.FieldValidation == metav1.FieldValidationIgnore
 }
 
-// reportStrictErrors deals with the unknown and duplicate fields of a patch: it warns or refuses.
-func (p *patching) reportStrictErrors(strict []error, value string) error {
+// reportStrictErrors returns an error or adds warnings about unknown and duplicate fields.
+func (p *patchRequest) reportStrictErrors(strict []error, value string) error {
 	switch {
 	case len(strict) == 0 || p.ignoresUnknownFields():
 		return nil
@@ -155,18 +155,18 @@ func (p *patching) reportStrictErrors(strict []error, value string) error {
 	return nil
 }
 
-// invalidPatch is the answer to a patch that makes something of an object which is none.
+// invalidPatch returns the error about a patch whose result is not a valid object.
 func invalidPatch(value, detail string) error {
 	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), value, detail)})
 }
 
-// unprocessable is the answer to a patch that reads well but cannot be applied.
+// unprocessable returns the error about a valid patch that cannot be applied.
 func unprocessable(err error) error {
 	return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(),
 		0, false)
 }
 
-// jsonPatchOp is an operation of a JSON patch, to find the fields that it does not have.
+// jsonPatchOp is an operation of a JSON patch. Decoding to it finds unknown fields.
 type jsonPatchOp struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
@@ -174,8 +174,8 @@ type jsonPatchOp struct {
 	Value any    `json:"value"`
 }
 
-// jsonPatch patches a document, and lists the fields of the patch that mean nothing.
-func (p *patching) jsonPatch(doc []byte) ([]byte, []error, error) {
+// jsonPatch applies a JSON patch, and returns errors about its unknown fields.
+func (p *patchRequest) jsonPatch(doc []byte) ([]byte, []error, error) {
 	var strict []error
 	if !p.ignoresUnknownFields() {
 		var ops []jsonPatchOp
@@ -195,7 +195,7 @@ func (p *patching) jsonPatch(doc []byte) ([]byte, []error, error) {
 		return nil, nil, apierrors.NewRequestEntityTooLargeError(
 			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", operationsMax, len(ops)))
 	}
-	if err := valueless(ops); err != nil {
+	if err := checkValues(ops); err != nil {
 		return nil, nil, unprocessable(err)
 	}
 	if doc, err = ops.Apply(doc); err != nil {
@@ -204,10 +204,10 @@ func (p *patching) jsonPatch(doc []byte) ([]byte, []error, error) {
 	return doc, strict, nil
 }
 
-// valueless finds an operation on the whole document that has no value.
+// valueless returns an error if an operation on the whole document has no value.
 //
-// Differs: the real server panics at it, and breaks the connection off.
-func valueless(ops jsonpatch.Patch) error {
+// Differs: the real server panics and closes the connection.
+func checkValues(ops jsonpatch.Patch) error {
 	for _, op := range ops {
 		path, err := op.Path()
 		if kind := op.Kind(); err == nil && path == "" && op["value"] == nil && (kind == "replace" || kind == "test") {
@@ -217,13 +217,14 @@ func valueless(ops jsonpatch.Patch) error {
 	return nil
 }
 
-// undecodable is the answer to a patch that is not of the right form. The names of Go types in it are upstream's.
+// undecodable returns the error about a malformed patch. Go type names in it are replaced by
+// upstream's.
 func undecodable(err error, ours, theirs string) error {
 	return apierrors.NewBadRequest("error decoding patch: " + strings.Replace(err.Error(), ours, theirs, 1))
 }
 
-// mergePatch patches a document, and lists the fields that the patch has twice.
-func (p *patching) mergePatch(doc []byte) ([]byte, []error, error) {
+// mergePatch applies a merge patch, and returns errors about its duplicate fields.
+func (p *patchRequest) mergePatch(doc []byte) ([]byte, []error, error) {
 	var strict []error
 	if !p.ignoresUnknownFields() {
 		var patch map[string]any
@@ -244,8 +245,8 @@ func (p *patching) mergePatch(doc []byte) ([]byte, []error, error) {
 	return doc, strict, nil
 }
 
-// strategicPatch returns what a strategic merge patch makes of an object.
-func (p *patching) strategicPatch(old Object) (Object, error) {
+// strategicPatch applies a strategic merge patch.
+func (p *patchRequest) strategicPatch(old Object) (Object, error) {
 	doc, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p.r.versioned(old))
 	if err != nil {
 		return nil, internalError(err.Error())
@@ -278,7 +279,7 @@ func (p *patching) strategicPatch(old Object) (Object, error) {
 	return obj, nil
 }
 
-// strategicError is the answer to a strategic merge patch that cannot be applied.
+// strategicError returns the error about a strategic merge patch that cannot be applied.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers/patch.go interpretStrategicMergePatchError.
 func strategicError(err error) error {

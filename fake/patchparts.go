@@ -13,12 +13,13 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// parts are the parts of an object that can be patched by themselves, and the fields that hold them.
+// parts has the Go fields of the parts of an object that can be patched separately.
 var parts = map[string]string{"metadata": "ObjectMeta", "spec": "Spec", "status": "Status"}
 
-// patchFinalizers applies a JSON patch that is about finalizers alone, as those who guard objects send it. It returns false
-// where the patch is about anything else, where one of its tests fails, and where it is to be refused or warned of.
-func (p *patching) patchFinalizers(old Object) (Object, bool) {
+// patchFinalizers applies a JSON patch of finalizers only, as protection controllers send it. It
+// returns false for any other patch, for a failing test, and if the patch needs a warning or an
+// error.
+func (p *patchRequest) patchFinalizers(old Object) (Object, bool) {
 	var ops []jsonPatchOp
 	if p.pt != types.JSONPatchType || p.r.kind.custom != nil {
 		return nil, false
@@ -41,8 +42,8 @@ func (p *patching) patchFinalizers(old Object) (Object, bool) {
 	return obj, true
 }
 
-// onFinalizers carries an operation out on the finalizers of an object, and tells whether it could. place is "" for all of
-// them, "/-" for behind the last, or "/" and an index.
+// onFinalizers applies an operation to the finalizers of an object, and reports whether it could.
+// place is "" for the list, "/-" for its end, or "/" and an index.
 func (op jsonPatchOp) onFinalizers(finalizers []string, place string) ([]string, bool) {
 	value, isString := op.Value.(string)
 	i := -1
@@ -75,9 +76,9 @@ func (op jsonPatchOp) onFinalizers(finalizers []string, place string) ([]string,
 	return nil, false
 }
 
-// decoded is a merge patch as a map, which is the caller's. It returns false for other patches, and for one that is to be
-// refused or warned of.
-func (p *patching) decoded() (patch map[string]any, ok bool) {
+// decoded returns a merge patch as a map, which belongs to the caller. It returns false for other
+// patch types, and if the patch needs a warning or an error.
+func (p *patchRequest) decoded() (patch map[string]any, ok bool) {
 	if p.pt != types.MergePatchType && p.pt != types.StrategicMergePatchType {
 		return nil, false
 	}
@@ -85,10 +86,10 @@ func (p *patching) decoded() (patch map[string]any, ok bool) {
 	return patch, err == nil && len(strict) == 0 && patch != nil
 }
 
-// patchParts patches only the parts of an object that a merge patch names, which gives the same as patching the whole.
-// It returns false where that may not be: for JSON patches, for patches that name anything else, remove a part, or hold
-// what the whole may refuse or warn of.
-func (p *patching) patchParts(old Object) (Object, bool) {
+// patchParts applies a merge patch to the parts of an object that it names. The result is the same
+// as that of patching the whole. It returns false for JSON patches, and for patches that name other
+// fields, remove a part, or may need a warning or an error.
+func (p *patchRequest) patchParts(old Object) (Object, bool) {
 	patch, ok := p.decoded()
 	if !ok {
 		return nil, false
@@ -113,17 +114,17 @@ func (p *patching) patchParts(old Object) (Object, bool) {
 	return obj, true
 }
 
-// patchPart patches one field of an object in place, and tells whether it could. Only what the patch names of the field is
-// written down as a document.
-func (p *patching) patchPart(field any, patch map[string]any) bool {
-	is := reflect.ValueOf(field).Elem()
-	touched, ok := touched(is.Type(), patch)
+// patchPart patches one field of an object in place, and reports whether it could. It encodes only
+// the fields that the patch names.
+func (p *patchRequest) patchPart(field any, patch map[string]any) bool {
+	value := reflect.ValueOf(field).Elem()
+	touched, ok := touched(value.Type(), patch)
 	if !ok {
 		return false
 	}
-	part := reflect.New(is.Type())
+	part := reflect.New(value.Type())
 	for _, m := range touched {
-		part.Elem().FieldByIndex(m.index).Set(is.FieldByIndex(m.index))
+		part.Elem().FieldByIndex(m.index).Set(value.FieldByIndex(m.index))
 	}
 	doc, err := runtime.DefaultUnstructuredConverter.ToUnstructured(part.Interface())
 	if err != nil {
@@ -142,13 +143,13 @@ func (p *patching) patchPart(field any, patch map[string]any) bool {
 		return false
 	}
 	for _, m := range touched {
-		is.FieldByIndex(m.index).Set(part.Elem().FieldByIndex(m.index))
+		value.FieldByIndex(m.index).Set(part.Elem().FieldByIndex(m.index))
 	}
 	return true
 }
 
-// touched returns the fields of a struct that a patch names, by themselves or in a directive about them. All are where a
-// directive is about the struct. It returns false where there is no such field.
+// touched returns the fields of a struct that a patch names, directly or in a directive. A
+// directive about the struct itself touches all fields. It returns false if there is no such field.
 func touched(t reflect.Type, patch map[string]any) ([]member, bool) {
 	members := shapeOf(t).members
 	var all []member
@@ -167,8 +168,8 @@ func touched(t reflect.Type, patch map[string]any) ([]member, bool) {
 	return all, true
 }
 
-// mergeMaps merges a patch into a document, and tells whether it could: it leaves numbers and nulls in lists to those
-// who read JSON.
+// mergeMaps merges a patch into a document, and reports whether it could. Numbers and nulls in
+// lists need the general code.
 func mergeMaps(doc, patch map[string]any) bool {
 	for name, value := range patch {
 		switch v := value.(type) {
@@ -197,7 +198,7 @@ func mergeMaps(doc, patch map[string]any) bool {
 	return true
 }
 
-// plain tells whether a list holds nothing but strings, and maps and lists of them.
+// plain reports whether a list has only strings, and maps and lists of strings.
 func plain(list []any) bool {
 	for _, value := range list {
 		switch v := value.(type) {

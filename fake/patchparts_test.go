@@ -54,7 +54,7 @@ func TestPatchOfPartsIsPatchOfTheWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, pt := range []types.PatchType{types.MergePatchType, types.StrategicMergePatchType} {
-			p := patching{r: ResourceClient{kind: k, version: "v1"}, pt: pt, data: data}
+			p := patchRequest{r: ResourceClient{kind: k, version: "v1"}, pt: pt, data: data}
 			byParts, ok := p.patchParts(old)
 			whole, err := p.patchWhole(old)
 			if plain := err == nil && len(p.warnings) == 0; plain != ok {
@@ -74,12 +74,12 @@ func TestPatchOfPartsIsPatchOfTheWhole(t *testing.T) {
 func TestPatchOfTheWholeWhereNeeded(t *testing.T) {
 	r := ResourceClient{kind: kindsByResource("nodes"), version: "v1"}
 	for _, data := range []string{`[]`, `{"spec":null}`, `{"kind":"Node"}`, `{"$patch":"replace","spec":{}}`, `{"spec":[]}`, `x`} {
-		p := patching{r: r, pt: types.MergePatchType, data: []byte(data)}
+		p := patchRequest{r: r, pt: types.MergePatchType, data: []byte(data)}
 		if _, ok := p.patchParts(&corev1.Node{}); ok {
 			t.Errorf("%s was patched by parts", data)
 		}
 	}
-	p := patching{r: r, pt: types.JSONPatchType, data: []byte(`{}`)}
+	p := patchRequest{r: r, pt: types.JSONPatchType, data: []byte(`{}`)}
 	if _, ok := p.patchParts(&corev1.Node{}); ok {
 		t.Error("a JSON patch was patched by parts")
 	}

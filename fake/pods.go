@@ -17,13 +17,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// pods is the client of pods: a resource, and what else one can do with a pod.
+// pods is the client of pods, with its subresources.
 type pods struct {
 	resource[*corev1.Pod, *corev1.PodList, *applycorev1.PodApplyConfiguration]
 }
 
-// Bind puts a pod on a node, once. It fails with Conflict if the pod is on one, is being deleted, or is not the one that
-// the binding means.
+// Bind assigns a pod to a node, once. It returns Conflict if the pod has a node, is being deleted,
+// or has another UID than the binding.
 //
 // Upstream: pkg/registry/core/pod/storage BindingREST.
 func (p pods) Bind(ctx context.Context, binding *corev1.Binding, opts metav1.CreateOptions) error {
@@ -36,7 +36,7 @@ func (p pods) Bind(ctx context.Context, binding *corev1.Binding, opts metav1.Cre
 
 // Evict deletes a pod.
 //
-// Differs: disruption budgets are not looked at: every eviction is let through.
+// Differs: disruption budgets are ignored; every eviction succeeds.
 func (p pods) Evict(ctx context.Context, eviction *policyv1beta1.Eviction) error {
 	return p.EvictV1beta1(ctx, eviction)
 }
@@ -59,36 +59,36 @@ func (p pods) evict(ctx context.Context, name string, opts *metav1.DeleteOptions
 	return err
 }
 
-// GetLogs returns a request that fails: pods have no logs here.
+// GetLogs returns a request that fails: pods have no logs.
 func (p pods) GetLogs(name string, opts *corev1.PodLogOptions) *rest.Request {
 	return unservedClient().CoreV1().Pods(p.namespace).GetLogs(name, opts)
 }
 
-// ProxyGet returns a request that fails: pods serve nothing here.
+// ProxyGet returns a request that fails: pods have no ports.
 func (p pods) ProxyGet(scheme, name, port, path string, params map[string]string) rest.ResponseWrapper {
 	return unservedClient().CoreV1().Pods(p.namespace).ProxyGet(scheme, name, port, path, params)
 }
 
-// UpdateEphemeralContainers is refused: the server does not have the subresource.
+// UpdateEphemeralContainers returns 404: the server lacks the subresource.
 func (p pods) UpdateEphemeralContainers(ctx context.Context, _ string, pod *corev1.Pod,
 	opts metav1.UpdateOptions,
 ) (*corev1.Pod, error) {
 	return p.update(ctx, pod, opts, "ephemeralcontainers")
 }
 
-// UpdateResize is refused: the server does not have the subresource.
+// UpdateResize returns 404: the server lacks the subresource.
 func (p pods) UpdateResize(ctx context.Context, _ string, pod *corev1.Pod, opts metav1.UpdateOptions) (*corev1.Pod, error) {
 	return p.update(ctx, pod, opts, "resize")
 }
 
-// podActions are what one can do with a pod by creating a subresource.
+// podActions are the actions on a pod.
 var podActions = map[string]action{
 	"binding":  {gvk: corev1.SchemeGroupVersion.WithKind("Binding"), run: bind},
 	"eviction": {gvk: policyv1.SchemeGroupVersion.WithKind("Eviction"), run: evict},
 }
 
 // evict deletes a pod.
-func evict(s *Server, namespace, name string, body runtime.Object, dryRun bool) (acted, error) {
+func evict(s *Server, namespace, name string, body runtime.Object, dryRun bool) (actionResult, error) {
 	opts := metav1.DeleteOptions{}
 	if o := body.(*policyv1.Eviction).DeleteOptions; o != nil {
 		opts = *o
@@ -97,19 +97,19 @@ func evict(s *Server, namespace, name string, body runtime.Object, dryRun bool) 
 		opts.DryRun = []string{metav1.DryRunAll}
 	}
 	done, err := s.remove(s.table("pods").kind, namespace, name, opts)
-	return acted{written: done, answer: success()}, err
+	return actionResult{writeResult: done, answer: success()}, err
 }
 
-// success is the answer to what has nothing else to say.
+// success returns the status of an action without another result.
 func success() *metav1.Status {
 	return &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusCreated}
 }
 
-// bind carries a binding out.
-func bind(s *Server, namespace, name string, body runtime.Object, dryRun bool) (acted, error) {
+// bind executes a binding.
+func bind(s *Server, namespace, name string, body runtime.Object, dryRun bool) (actionResult, error) {
 	binding := body.(*corev1.Binding)
 	if binding.Name != name {
-		return acted{}, apierrors.NewBadRequest("name in URL does not match name in Binding object")
+		return actionResult{}, apierrors.NewBadRequest("name in URL does not match name in Binding object")
 	}
 	var errs field.ErrorList
 	if kind := binding.Target.Kind; kind != "" && kind != "Node" {
@@ -119,14 +119,14 @@ func bind(s *Server, namespace, name string, body runtime.Object, dryRun bool) (
 		errs = append(errs, field.Required(field.NewPath("target", "name"), ""))
 	}
 	if len(errs) > 0 {
-		return acted{}, internalError(errs.ToAggregate().Error())
+		return actionResult{}, internalError(errs.ToAggregate().Error())
 	}
 	if binding.Namespace != "" && binding.Namespace != namespace {
-		return acted{}, apierrors.NewBadRequest(namespaceMsg)
+		return actionResult{}, apierrors.NewBadRequest(namespaceMsg)
 	}
 	done, err := s.update(s.table("pods").kind, change{
-		namespace: namespace, name: name, dryRun: dryRun, through: throughBinding,
-		make: func(old Object) (Object, error) {
+		namespace: namespace, name: name, dryRun: dryRun, subresource: bindingSubresource,
+		apply: func(old Object) (Object, error) {
 			pod := old.(*corev1.Pod).DeepCopy()
 			if err := bindPod(s.timestamp(), pod, binding); err != nil {
 				return nil, err
@@ -134,15 +134,15 @@ func bind(s *Server, namespace, name string, body runtime.Object, dryRun bool) (
 			return pod, nil
 		},
 	})
-	return acted{written: done, answer: success()}, err
+	return actionResult{writeResult: done, answer: success()}, err
 }
 
 func bindPod(now metav1.Time, pod *corev1.Pod, binding *corev1.Binding) error {
 	conflict := func(err error) error {
 		return apierrors.NewConflict(corev1.Resource("pods/binding"), pod.Name, err)
 	}
-	presumed := func(what string, asked, is any) error {
-		err := storageError("pods", key(pod.Namespace, pod.Name), preconditionError(what, asked, is))
+	presumed := func(name string, want, actual any) error {
+		err := storageError("pods", key(pod.Namespace, pod.Name), preconditionError(name, want, actual))
 		return apierrors.NewConflict(corev1.Resource("pods"), pod.Name, err)
 	}
 	switch {
@@ -171,16 +171,16 @@ func bindPod(now metav1.Time, pod *corev1.Pod, binding *corev1.Binding) error {
 	return nil
 }
 
-// setCondition sets a condition of a pod; the time of transition stays if the status does.
+// setCondition sets a condition of a pod. The transition time stays if the status does.
 //
 // Upstream: pkg/api/pod UpdatePodCondition.
 func setCondition(pod *corev1.Pod, c corev1.PodCondition) {
 	for i := range pod.Status.Conditions {
-		if was := &pod.Status.Conditions[i]; was.Type == c.Type {
-			if was.Status == c.Status {
-				c.LastTransitionTime = was.LastTransitionTime
+		if old := &pod.Status.Conditions[i]; old.Type == c.Type {
+			if old.Status == c.Status {
+				c.LastTransitionTime = old.LastTransitionTime
 			}
-			*was = c
+			*old = c
 			return
 		}
 	}

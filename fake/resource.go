@@ -13,27 +13,27 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// What client-go refuses before it asks the server.
+// Errors of client-go before it sends a request.
 var (
 	errNoName            = errors.New("resource name may not be empty")
 	errNamespaceCreation = errors.New("an empty namespace may not be set during creation")
 	errNamespaceName     = errors.New("an empty namespace may not be set when a resource name is provided")
 )
 
-// resource is the client of one resource in one namespace: T is its type, L its list's, A that of its configurations
-// for server-side apply. Its methods are those of client-go's typed interfaces. Like theirs, they return an empty object
-// with an error.
+// resource is the typed client of one resource in one namespace. T is the object's type, L the
+// list's, and A the apply configuration's. The methods are those of client-go's typed interfaces.
+// Like theirs, they return an empty object with an error.
 //
 // Upstream: k8s.io/client-go/gentype.
 type resource[T Object, L runtime.Object, A any] struct{ ResourceClient }
 
-// newResource returns the typed client of a built-in resource, named by its id.
+// newResource returns the typed client of a built-in resource, by its id.
 func newResource[T Object, L runtime.Object, A any](c *Clientset, id, namespace string) resource[T, L, A] {
 	k := kindsByID[id]
 	return resource[T, L, A]{ResourceClient{c: c, kind: k, version: k.gvk.Version, namespace: namespace}}
 }
 
-// answer copies what the server answers with for the caller, unless the caller can do with the stored object.
+// answer copies the server's object for the caller, unless the client is one WithoutCopies.
 func (r resource[T, L, A]) answer(obj Object, err error) (T, error) {
 	if err != nil {
 		return r.kind.empty().(T), err
@@ -44,7 +44,7 @@ func (r resource[T, L, A]) answer(obj Object, err error) (T, error) {
 	return r.kind.copy(obj).(T), nil
 }
 
-// addressable tells whether a request for one object can be sent at all.
+// addressable returns an error if a request for one object cannot be sent.
 func (r resource[T, L, A]) addressable(name string) error {
 	switch {
 	case name == "":
@@ -64,7 +64,7 @@ func (r resource[T, L, A]) Create(ctx context.Context, obj T, opts metav1.Create
 	return r.answer(done.Object, err)
 }
 
-// Update replaces an object, its status excepted.
+// Update replaces an object except its status.
 func (r resource[T, L, A]) Update(ctx context.Context, obj T, opts metav1.UpdateOptions) (T, error) {
 	return r.update(ctx, obj, opts)
 }
@@ -83,7 +83,7 @@ func (r resource[T, L, A]) update(ctx context.Context, obj T, opts metav1.Update
 	return r.answer(done.Object, err)
 }
 
-// Delete deletes an object, or says that it is to go.
+// Delete deletes an object or begins its deletion.
 func (r resource[T, L, A]) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
 	if err := r.addressable(name); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (r resource[T, L, A]) Delete(ctx context.Context, name string, opts metav1.
 	return err
 }
 
-// DeleteCollection deletes the objects that are selected, one after the other in order.
+// DeleteCollection deletes the selected objects one by one, in order.
 func (r resource[T, L, A]) DeleteCollection(ctx context.Context, opts metav1.DeleteOptions, sel metav1.ListOptions) error {
 	_, err := r.ResourceClient.DeleteCollection(ctx, opts, sel)
 	return err
@@ -106,7 +106,7 @@ func (r resource[T, L, A]) Get(ctx context.Context, name string, opts metav1.Get
 	return r.answer(r.ResourceClient.Get(ctx, name, opts))
 }
 
-// List lists the objects that are selected, at one revision.
+// List returns the selected objects at one revision.
 func (r resource[T, L, A]) List(ctx context.Context, opts metav1.ListOptions) (L, error) {
 	all, err := r.ResourceClient.List(ctx, opts)
 	if r.c.withoutCopies {
@@ -115,13 +115,15 @@ func (r resource[T, L, A]) List(ctx context.Context, opts metav1.ListOptions) (L
 	return r.kind.list(all.ListMeta, all.Objects).(L), err
 }
 
-// Watch tells of the changes of the objects that are selected. It ends with ctx, with its Stop or with its timeout. It
-// has a goroutine: under a stepped host it is no way to learn of things in order; a view is.
+// Watch watches the selected objects until ctx ends, Stop is called or the timeout expires. It uses
+// a goroutine, so under a stepped host the order of its events is not deterministic; use an
+// informer.
 func (r resource[T, L, A]) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	return r.stream(ctx, opts, func(obj Object) (runtime.Object, error) { return r.kind.copy(obj), nil })
 }
 
-// Patch changes an object, or its status, by a JSON patch, a merge patch, a strategic merge patch or an apply.
+// Patch applies a JSON patch, a merge patch, a strategic merge patch or an apply configuration to
+// an object or its status.
 func (r resource[T, L, A]) Patch(ctx context.Context, name string, pt types.PatchType, data []byte,
 	opts metav1.PatchOptions, subresources ...string,
 ) (T, error) {
@@ -132,17 +134,17 @@ func (r resource[T, L, A]) Patch(ctx context.Context, name string, pt types.Patc
 	return r.answer(done.Object, err)
 }
 
-// Apply says how an object is to be, as far as the configuration says, and creates it if there is none.
+// Apply applies a configuration to an object, and creates the object if it does not exist.
 func (r resource[T, L, A]) Apply(ctx context.Context, config A, opts metav1.ApplyOptions) (T, error) {
 	return r.apply(ctx, config, opts)
 }
 
-// ApplyStatus says how an object's status is to be, as far as the configuration says.
+// ApplyStatus applies a configuration to an object's status.
 func (r resource[T, L, A]) ApplyStatus(ctx context.Context, config A, opts metav1.ApplyOptions) (T, error) {
 	return r.apply(ctx, config, opts, "status")
 }
 
-// What client-go refuses to apply before it asks the server.
+// Errors of client-go before it sends an apply.
 //
 // Upstream: k8s.io/client-go/gentype alsoApplier.
 var (
@@ -169,13 +171,13 @@ func (r resource[T, L, A]) apply(ctx context.Context, config A, opts metav1.Appl
 
 // get reads a stored object.
 func (s *Server) get(k *kind, namespace, name string, opts metav1.GetOptions) (Object, error) {
-	asked, err := parseRevision(opts.ResourceVersion)
+	requested, err := parseRevision(opts.ResourceVersion)
 	if err != nil {
 		return nil, internalError(err.Error())
 	}
-	if asked > 0 {
-		if is := s.Revision(); asked > is {
-			return nil, tooLarge(asked, is)
+	if requested > 0 {
+		if current := s.Revision(); requested > current {
+			return nil, tooLarge(requested, current)
 		}
 	}
 	obj := s.lookup(s.tableOf(k), key(namespace, name))

@@ -15,10 +15,11 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// ResourceClient makes requests about one resource in one namespace, whatever the resource: the way in that all others
-// lead to. What it is given becomes the server's; what it returns is the stored object, shared with everybody: read-only.
-// Objects are of the resource's Go type, and of *Custom for custom resources. An object of a resource that shows another
-// one (a Scale, an event of events.k8s.io) is made for each request.
+// A ResourceClient makes requests for one resource in one namespace, built-in or custom. All other
+// clients use it. Arguments become the server's. Results are the stored objects, without copying:
+// callers must not modify them. Objects have the resource's Go type, *CustomObject for custom
+// resources. An object of a kind that shows another one (a Scale, an event of events.k8s.io) is
+// created for each request.
 type ResourceClient struct {
 	c         *Clientset
 	kind      *kind
@@ -26,28 +27,29 @@ type ResourceClient struct {
 	namespace string
 }
 
-// Result is what a write came to.
+// A Result is the result of a write.
 type Result struct {
-	Object   Object   // to answer with
-	Created  bool     // there was no such object before
+	Object   Object   // the response
+	Created  bool     // the object did not exist before
 	Deleted  bool     // the object was removed
-	Warnings []string // for whoever wrote
+	Warnings []string // for the writer
 }
 
-// ObjectList is what a list found.
+// An ObjectList is the result of a list.
 type ObjectList struct {
 	metav1.ListMeta
 	Objects []Object
 }
 
-// Resource returns the client of a resource, and whether the server has it in that version. namespace is "" for all
-// namespaces, and for what has none.
+// Resource returns the client of a resource. The bool is false if the server does not serve it in
+// that version. namespace is "" for all namespaces, and for cluster-scoped resources.
 func (c *Clientset) Resource(r schema.GroupVersionResource, namespace string) (ResourceClient, bool) {
 	k, ok := c.server.catalog.Load().served[r]
 	return ResourceClient{c: c, kind: k, version: r.Version, namespace: namespace}, ok
 }
 
-// Scale returns the client of the resource's /scale, and whether it has one. It gets, updates and patches.
+// Scale returns the client of the resource's /scale, which gets, updates and patches. The bool is
+// false if there is none.
 func (r ResourceClient) Scale() (ResourceClient, bool) {
 	if r.kind.scale == nil {
 		return ResourceClient{}, false
@@ -55,10 +57,10 @@ func (r ResourceClient) Scale() (ResourceClient, bool) {
 	return ResourceClient{c: r.c, kind: r.kind.scale, version: r.kind.scale.gvk.Version, namespace: r.namespace}, true
 }
 
-// Describe tells what the resource is.
+// Describe returns the resource's description for discovery.
 func (r ResourceClient) Describe() APIResource { return r.kind.describe(r.version) }
 
-// GroupVersionKind is that of the resource's objects.
+// GroupVersionKind returns the type of the resource's objects.
 func (r ResourceClient) GroupVersionKind() schema.GroupVersionKind {
 	return r.kind.gvk.GroupKind().WithVersion(r.version)
 }
@@ -66,12 +68,13 @@ func (r ResourceClient) GroupVersionKind() schema.GroupVersionKind {
 // New returns an empty object to decode into.
 func (r ResourceClient) New() Object { return r.kind.empty() }
 
-// ListOf makes the resource's list of objects, which it shares.
+// ListOf returns the resource's list of the objects. It shares their contents.
 func (r ResourceClient) ListOf(all ObjectList) runtime.Object {
 	return r.kind.share(all.ListMeta, all.Objects)
 }
 
-// DeleteReturnsStatus tells whether a deletion that removes an object at once is answered with a Status, not with the object.
+// DeleteReturnsStatus reports whether an immediate deletion is answered with a Status. Otherwise it
+// is answered with the object.
 func (r ResourceClient) DeleteReturnsStatus() bool { return r.kind.deleteReturnsStatus }
 
 func (r ResourceClient) storedKind() *kind {
@@ -81,7 +84,7 @@ func (r ResourceClient) storedKind() *kind {
 	return r.kind
 }
 
-// fromStored gives an object in the form of this resource.
+// fromStored returns a stored object in the form of this resource.
 func (r ResourceClient) fromStored(obj Object) Object {
 	if obj == nil || r.kind.fromStored == nil {
 		return obj
@@ -89,7 +92,7 @@ func (r ResourceClient) fromStored(obj Object) Object {
 	return r.kind.fromStored(obj)
 }
 
-// fromStoredForWrite gives an object in the form of this resource, with the managed fields that a write of it continues.
+// fromStoredForWrite is fromStored, with the managed fields that a write continues.
 func (r ResourceClient) fromStoredForWrite(stored Object) Object {
 	obj := r.fromStored(stored)
 	if obj != nil && r.kind.ofScale() {
@@ -100,7 +103,7 @@ func (r ResourceClient) fromStoredForWrite(stored Object) Object {
 	return obj
 }
 
-// toStored gives an object of this resource in the form in which it is stored.
+// toStored returns an object of this resource in its stored form.
 func (r ResourceClient) toStored(obj, old Object) (Object, error) {
 	if c, ok := obj.(*CustomObject); ok {
 		c.APIVersion, c.Kind = r.GroupVersionKind().ToAPIVersionAndKind()
@@ -111,44 +114,44 @@ func (r ResourceClient) toStored(obj, old Object) (Object, error) {
 	return r.kind.toStored(obj, old)
 }
 
-func (r ResourceClient) request(verb, object string, subresources ...string) request {
+func (r ResourceClient) traceRequest(verb, object string, subresources ...string) request {
 	if len(subresources) > 0 {
 		verb += "/" + strings.Join(subresources, "/")
 	}
-	return request{verb: verb, object: name(r.kind, r.namespace, object)}
+	return request{verb: verb, object: traceName(r.kind, r.namespace, object)}
 }
 
 // write makes a request that writes.
-func (r ResourceClient) write(ctx context.Context, what request, effect func() (written, error)) (Result, error) {
-	done, err := r.c.write(ctx, what, effect)
+func (r ResourceClient) write(ctx context.Context, request request, effect func() (writeResult, error)) (Result, error) {
+	done, err := r.c.write(ctx, request, effect)
 	if err != nil {
 		return Result{}, err
 	}
 	return Result{
-		Object: r.fromStored(done.object), Created: done.created, Deleted: done.gone, Warnings: done.warnings,
+		Object: r.fromStored(done.object), Created: done.created, Deleted: done.deleted, Warnings: done.warnings,
 	}, nil
 }
 
 // Create creates an object.
 func (r ResourceClient) Create(ctx context.Context, obj Object, opts metav1.CreateOptions) (Result, error) {
 	if r.c.interceptor != nil {
-		what := r.interceptedRequest("create", "", opts)
-		what.Body = obj
-		return r.intercept(what, func(r ResourceClient) (Result, error) { return r.Create(ctx, obj.DeepCopyObject().(Object), opts) })
+		request := r.interceptedRequest("create", "", opts)
+		request.Body = obj
+		return r.intercept(request, func(r ResourceClient) (Result, error) { return r.Create(ctx, obj.DeepCopyObject().(Object), opts) })
 	}
 	shown := obj.GetName()
 	if shown == "" && obj.GetGenerateName() != "" {
 		shown = obj.GetGenerateName() + "*"
 	}
-	return r.write(ctx, r.request("create", shown), func() (written, error) {
+	return r.write(ctx, r.traceRequest("create", shown), func() (writeResult, error) {
 		if err := checkCreateOptions(opts); err != nil {
-			return written{}, err
+			return writeResult{}, err
 		}
 		warnings := dedupOwners(metaOf(obj), duplicateOwnersMsg)
-		r.track(obj, nil, throughMain, opts.FieldManager)
+		r.track(obj, nil, mainResource, opts.FieldManager)
 		obj, err := r.toStored(obj, nil)
 		if err != nil {
-			return written{}, err
+			return writeResult{}, err
 		}
 		done, err := r.c.server.create(r.storedKind(), r.namespace, obj, len(opts.DryRun) > 0)
 		done.warnings = append(warnings, done.warnings...)
@@ -156,53 +159,54 @@ func (r ResourceClient) Create(ctx context.Context, obj Object, opts metav1.Crea
 	})
 }
 
-// Update replaces an object, its status excepted, or what the subresource is of. name is the request's, which the
-// object's must be.
+// Update replaces an object except its status, or updates a subresource. name is the name in the
+// request, which the object must have.
 func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opts metav1.UpdateOptions, sub ...string) (Result, error) {
 	if r.c.interceptor != nil {
-		what := r.interceptedRequest("update", name, opts, sub...)
+		request := r.interceptedRequest("update", name, opts, sub...)
 		obj = obj.DeepCopyObject().(Object)
-		what.Body = obj
-		return r.intercept(what, func(r ResourceClient) (Result, error) { return r.Update(ctx, name, obj, opts, sub...) })
+		request.Body = obj
+		return r.intercept(request, func(r ResourceClient) (Result, error) { return r.Update(ctx, name, obj, opts, sub...) })
 	}
-	return r.write(ctx, r.request("update", name, sub...), func() (written, error) {
-		how, err := r.changeThrough(name, sub)
+	return r.write(ctx, r.traceRequest("update", name, sub...), func() (writeResult, error) {
+		c, err := r.changeThrough(name, sub)
 		if err != nil {
-			return written{}, err
+			return writeResult{}, err
 		}
 		if err := checkUpdateOptions(opts); err != nil {
-			return written{}, err
+			return writeResult{}, err
 		}
 		if err := r.checkName(obj, name); err != nil {
-			return written{}, err
+			return writeResult{}, err
 		}
-		how.name, how.dryRun, how.whole = name, len(opts.DryRun) > 0, true
+		c.name, c.dryRun, c.replace = name, len(opts.DryRun) > 0, true
 		var warnings []string
-		through, via, manager := how.through, r.managedSubresource(how), opts.FieldManager
-		how.make = func(old Object) (Object, error) {
+		through, via, manager := c.subresource, r.managedSubresource(c), opts.FieldManager
+		c.apply = func(old Object) (Object, error) {
 			obj := r.draft(obj, old, through)
 			warnings = dedupOwners(metaOf(obj), duplicateOwnersMsg)
 			r.track(obj, r.fromStoredForWrite(old), via, manager)
 			return r.toStored(obj, old)
 		}
-		done, err := r.c.server.update(r.storedKind(), how)
+		done, err := r.c.server.update(r.storedKind(), c)
 		done.warnings = append(warnings, done.warnings...)
 		return done, err
 	})
 }
 
-// draft copies what of an object can come in old's place: all but the status, or, of a write of /status, that and the
-// metadata. Where fields have managers all is copied, as the managers are told from what was sent.
+// draft copies the part of obj that may replace old: all but the status or, for a write of /status,
+// the status and the metadata. With managed fields it copies everything, as they depend on what was
+// sent.
 func (r ResourceClient) draft(obj, old Object, through subresource) Object {
 	k := r.kind
 	switch {
 	case old == nil || k.copyStatus == nil || k.custom != nil || len(obj.GetManagedFields())+len(old.GetManagedFields()) > 0:
 		return k.copy(obj)
-	case k.draft != nil && (through == throughStatus || through == throughMain):
-		return k.draft(obj, old, through == throughStatus)
-	case through == throughStatus:
+	case k.draft != nil && (through == statusSubresource || through == mainResource):
+		return k.draft(obj, old, through == statusSubresource)
+	case through == statusSubresource:
 		return k.copy(k.statusOnly(obj))
-	case through == throughMain:
+	case through == mainResource:
 		bare := k.shallow(obj)
 		k.copyStatus(bare, k.empty())
 		return k.copy(bare)
@@ -210,48 +214,49 @@ func (r ResourceClient) draft(obj, old Object, through subresource) Object {
 	return k.copy(obj)
 }
 
-// Patch changes an object, or what the subresource is of. Server-side apply, which is a patch, creates what is not there.
+// Patch patches an object or a subresource. Server-side apply creates an object that does not
+// exist.
 func (r ResourceClient) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, sub ...string) (Result, error) {
 	if r.c.interceptor != nil {
-		what := r.interceptedRequest("patch", name, opts, sub...)
-		what.PatchType, what.Patch = pt, data
-		return r.intercept(what, func(r ResourceClient) (Result, error) { return r.Patch(ctx, name, pt, data, opts, sub...) })
+		request := r.interceptedRequest("patch", name, opts, sub...)
+		request.PatchType, request.Patch = pt, data
+		return r.intercept(request, func(r ResourceClient) (Result, error) { return r.Patch(ctx, name, pt, data, opts, sub...) })
 	}
-	return r.write(ctx, r.request("patch", name, sub...), func() (written, error) {
-		how, err := r.changeThrough(name, sub)
+	return r.write(ctx, r.traceRequest("patch", name, sub...), func() (writeResult, error) {
+		c, err := r.changeThrough(name, sub)
 		if err != nil {
-			return written{}, err
+			return writeResult{}, err
 		}
-		p := patching{r: r, name: name, pt: pt, data: data, opts: opts, sub: r.managedSubresource(how)}
+		p := patchRequest{r: r, name: name, pt: pt, data: data, opts: opts, sub: r.managedSubresource(c)}
 		if err := p.check(); err != nil {
-			return written{}, err
+			return writeResult{}, err
 		}
-		how.name, how.dryRun, how.make = name, len(opts.DryRun) > 0, p.make
-		how.create = pt == types.ApplyYAMLPatchType && p.sub == throughMain
-		done, err := r.c.server.update(r.storedKind(), how)
+		c.name, c.dryRun, c.apply = name, len(opts.DryRun) > 0, p.apply
+		c.create = pt == types.ApplyYAMLPatchType && p.sub == mainResource
+		done, err := r.c.server.update(r.storedKind(), c)
 		done.warnings = append(p.warnings, done.warnings...)
 		return done, err
 	})
 }
 
-// managedSubresource is the subresource that managed fields are written down for.
+// managedSubresource returns the subresource in managed fields.
 func (r ResourceClient) managedSubresource(c change) subresource {
 	if r.kind.ofScale() {
-		return throughScale
+		return scaleSubresource
 	}
-	return c.through
+	return c.subresource
 }
 
-// changeThrough begins a change through a subresource, if the resource has it.
+// changeThrough returns a change through a subresource, if the resource has it.
 func (r ResourceClient) changeThrough(name string, sub []string) (change, error) {
 	c := change{namespace: r.namespace}
 	if len(sub) == 0 {
 		return c, nil
 	}
-	c.through = subresource(strings.Join(sub, "/"))
+	c.subresource = subresource(strings.Join(sub, "/"))
 	switch {
-	case c.through == throughStatus && r.kind.copyStatus != nil,
-		c.through == throughFinalize && r.kind.id == "namespaces":
+	case c.subresource == statusSubresource && r.kind.copyStatus != nil,
+		c.subresource == finalizeSubresource && r.kind.id == "namespaces":
 		return c, nil
 	case r.kind.custom != nil:
 		return c, apierrors.NewNotFound(r.kind.groupResource(), name)
@@ -259,26 +264,26 @@ func (r ResourceClient) changeThrough(name string, sub []string) (change, error)
 	return c, notFound()
 }
 
-// Delete deletes an object, or says that it is to go.
+// Delete deletes an object or begins its deletion.
 func (r ResourceClient) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) (Result, error) {
 	if r.c.interceptor != nil {
 		return r.intercept(r.interceptedRequest("delete", name, opts), func(r ResourceClient) (Result, error) { return r.Delete(ctx, name, opts) })
 	}
-	return r.write(ctx, r.request("delete", name), func() (written, error) {
+	return r.write(ctx, r.traceRequest("delete", name), func() (writeResult, error) {
 		return r.c.server.remove(r.storedKind(), r.namespace, name, opts)
 	})
 }
 
-// DeleteCollection deletes the objects that are selected, one after the other in order, and returns them as they were
-// found.
+// DeleteCollection deletes the selected objects one by one, in order. It returns them as they were
+// before.
 func (r ResourceClient) DeleteCollection(ctx context.Context, opts metav1.DeleteOptions, sel metav1.ListOptions) (ObjectList, error) {
 	if r.c.interceptor != nil {
-		what := r.interceptedRequest("deletecollection", "", opts)
-		what.ListOptions = sel
-		return r.interceptList(what, func(r ResourceClient) (ObjectList, error) { return r.DeleteCollection(ctx, opts, sel) })
+		request := r.interceptedRequest("deletecollection", "", opts)
+		request.ListOptions = sel
+		return r.interceptList(request, func(r ResourceClient) (ObjectList, error) { return r.DeleteCollection(ctx, opts, sel) })
 	}
-	var all listed
-	err := r.c.call(ctx, r.request("deletecollection", ""), func() trace.Outcome {
+	var all listResult
+	err := r.c.call(ctx, r.traceRequest("deletecollection", ""), func() trace.Outcome {
 		err := validateDelete(&opts)
 		if err == nil {
 			all, err = r.c.server.list(r.kind, r.namespace, &sel)
@@ -297,8 +302,8 @@ func (r ResourceClient) DeleteCollection(ctx context.Context, opts metav1.Delete
 	return r.objectList(all), err
 }
 
-// objectList shows what a list found.
-func (r ResourceClient) objectList(all listed) ObjectList {
+// objectList returns the result of a list in the form of this resource.
+func (r ResourceClient) objectList(all listResult) ObjectList {
 	if r.kind.fromStored != nil {
 		shown := make([]Object, len(all.objects))
 		for i, obj := range all.objects {
@@ -319,7 +324,7 @@ func (r ResourceClient) Get(ctx context.Context, name string, opts metav1.GetOpt
 		return done.Object, err
 	}
 	var obj Object
-	err := r.c.call(ctx, r.request("get", name), func() trace.Outcome {
+	err := r.c.call(ctx, r.traceRequest("get", name), func() trace.Outcome {
 		var err error
 		if obj, err = r.c.server.get(r.storedKind(), r.namespace, name, opts); err != nil {
 			return trace.Outcome{Err: err}
@@ -332,15 +337,15 @@ func (r ResourceClient) Get(ctx context.Context, name string, opts metav1.GetOpt
 	return r.fromStored(obj), nil
 }
 
-// List lists the objects that are selected, at one revision.
+// List returns the selected objects at one revision.
 func (r ResourceClient) List(ctx context.Context, opts metav1.ListOptions) (ObjectList, error) {
 	if r.c.interceptor != nil {
-		what := r.interceptedRequest("list", "", opts)
-		what.ListOptions = opts
-		return r.interceptList(what, func(r ResourceClient) (ObjectList, error) { return r.List(ctx, opts) })
+		request := r.interceptedRequest("list", "", opts)
+		request.ListOptions = opts
+		return r.interceptList(request, func(r ResourceClient) (ObjectList, error) { return r.List(ctx, opts) })
 	}
-	var all listed
-	err := r.c.call(ctx, r.request("list", ""), func() trace.Outcome {
+	var all listResult
+	err := r.c.call(ctx, r.traceRequest("list", ""), func() trace.Outcome {
 		var err error
 		if all, err = r.c.server.list(r.kind, r.namespace, &opts); err != nil {
 			return trace.Outcome{Err: err}
@@ -350,11 +355,11 @@ func (r ResourceClient) List(ctx context.Context, opts metav1.ListOptions) (Obje
 	return r.objectList(all), err
 }
 
-// Watch begins to tell of the changes of the objects that are selected. An error that is 410 Expired, or 504
-// Timeout for initial events of the future, is, on the wire, the watch's first and only event.
+// Watch starts a watch of the selected objects. 410 Expired, and 504 Timeout for initial events of
+// the future, are sent on the wire as the watch's only event.
 func (r ResourceClient) Watch(ctx context.Context, opts metav1.ListOptions) (*Cursor, error) {
 	var c *Cursor
-	err := r.c.call(ctx, r.request("watch", ""), func() trace.Outcome {
+	err := r.c.call(ctx, r.traceRequest("watch", ""), func() trace.Outcome {
 		var err error
 		c, err = r.c.server.newCursor(r.kind, r.namespace, &opts)
 		if c != nil {
@@ -369,14 +374,14 @@ func (r ResourceClient) Watch(ctx context.Context, opts metav1.ListOptions) (*Cu
 	return c, err
 }
 
-// CreateSubresource creates a subresource that is nothing but something done to an object: a Binding or an Eviction of a pod, a
-// TokenRequest of a service account. body is of the subresource's Go type.
+// CreateSubresource executes an action on an object: a Binding or an Eviction of a pod, a
+// TokenRequest of a service account. body has the subresource's Go type.
 func (r ResourceClient) CreateSubresource(ctx context.Context, name, sub string, body runtime.Object, opts metav1.CreateOptions) (runtime.Object, error) {
 	if by := r.c.interceptor; by != nil {
-		what := r.interceptedRequest("create", name, opts, sub)
+		request := r.interceptedRequest("create", name, opts, sub)
 		body = body.DeepCopyObject()
-		what.Body = body
-		return by.Intercept(what, func() (runtime.Object, error) {
+		request.Body = body
+		return by.Intercept(request, func() (runtime.Object, error) {
 			return r.withoutInterceptor().CreateSubresource(ctx, name, sub, body, opts)
 		})
 	}
@@ -385,10 +390,10 @@ func (r ResourceClient) CreateSubresource(ctx context.Context, name, sub string,
 		return nil, notFound()
 	}
 	var answer runtime.Object
-	_, err := r.c.write(ctx, r.request("create", name, sub), func() (written, error) {
+	_, err := r.c.write(ctx, r.traceRequest("create", name, sub), func() (writeResult, error) {
 		done, err := a.run(r.c.server, r.namespace, name, body, len(opts.DryRun) > 0)
 		answer = done.answer
-		return done.written, err
+		return done.writeResult, err
 	})
 	return answer, err
 }

@@ -18,20 +18,21 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// issuer is the audience of tokens that are for nobody else.
+// issuer is the default audience of tokens.
 const issuer = "https://kubernetes.default.svc"
 
-// review is a question to the server about who one is and what one may do. It is created, and answered, and not kept.
+// A review is a request about a user's identity or permissions. It is created and answered, not
+// stored.
 type review struct {
 	gvk        schema.GroupVersionKind
 	namespaced bool
-	answer     func(c *Clientset, namespace string, asked runtime.Object) error // writes the answer into asked
+	answer     func(c *Clientset, namespace string, review runtime.Object) error // sets the status of review
 }
 
-// resource is the name of the resource of a review.
+// resource returns the resource name of a review.
 func (r review) resource() string { return strings.ToLower(r.gvk.Kind) + "s" }
 
-// reviews are the questions that the server answers, in the order of discovery.
+// reviews are the reviews that the server answers, in discovery order.
 var reviews = []review{
 	{authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview"), false, answerSelfSubject},
 	{authenticationv1.SchemeGroupVersion.WithKind("TokenReview"), false, answerToken},
@@ -48,14 +49,15 @@ func (r review) describe() APIResource {
 	}}
 }
 
-// AsUser returns a client that is another user to the server. Without it the user is system:admin, one of system:masters.
+// AsUser returns a client of another user. The default user is system:admin in group
+// system:masters.
 func (c *Clientset) AsUser(user authenticationv1.UserInfo) *Clientset {
 	out := *c
 	out.user = &user
 	return &out
 }
 
-// userInfo is the client's user.
+// userInfo returns the client's user.
 func (c *Clientset) userInfo() authenticationv1.UserInfo {
 	if c.user != nil {
 		return *c.user.DeepCopy()
@@ -63,10 +65,10 @@ func (c *Clientset) userInfo() authenticationv1.UserInfo {
 	return authenticationv1.UserInfo{Username: "system:admin", Groups: []string{"system:masters", "system:authenticated"}}
 }
 
-// Review answers a question about who one is and what one may do: those of authorization.k8s.io/v1 and
-// authentication.k8s.io/v1. What else there might be is answered with 404.
+// Review answers a review of authorization.k8s.io/v1 or authentication.k8s.io/v1. Others are
+// answered with 404.
 //
-// Differs: everybody may do everything, and every token is believed: it is the token of the client's user.
+// Differs: every user may do everything. Every token is accepted as the token of the client's user.
 //
 // Upstream: pkg/registry/authorization, pkg/registry/authentication.
 func (c *Clientset) Review(ctx context.Context, r schema.GroupVersionResource, namespace string, obj runtime.Object) (runtime.Object, error) {
@@ -74,29 +76,29 @@ func (c *Clientset) Review(ctx context.Context, r schema.GroupVersionResource, n
 	if i < 0 || reviews[i].namespaced != (namespace != "") {
 		return nil, notFound()
 	}
-	asked := obj.DeepCopyObject()
-	what := request{verb: "create", object: r.Resource}
+	review := obj.DeepCopyObject()
+	request := request{verb: "create", object: r.Resource}
 	if namespace != "" {
-		what.object += "/" + namespace
+		request.object += "/" + namespace
 	}
-	err := c.call(ctx, what, func() trace.Outcome {
-		return trace.Outcome{Err: reviews[i].answer(c, namespace, asked)}
+	err := c.call(ctx, request, func() trace.Outcome {
+		return trace.Outcome{Err: reviews[i].answer(c, namespace, review)}
 	})
 	if err != nil {
 		return nil, err
 	}
-	return asked, nil
+	return review, nil
 }
 
-func answerSelfSubject(c *Clientset, _ string, asked runtime.Object) error {
-	r := asked.(*authenticationv1.SelfSubjectReview)
+func answerSelfSubject(c *Clientset, _ string, review runtime.Object) error {
+	r := review.(*authenticationv1.SelfSubjectReview)
 	r.CreationTimestamp = c.server.timestamp()
 	r.Status = authenticationv1.SelfSubjectReviewStatus{UserInfo: c.userInfo()}
 	return nil
 }
 
-func answerToken(c *Clientset, _ string, asked runtime.Object) error {
-	r := asked.(*authenticationv1.TokenReview)
+func answerToken(c *Clientset, _ string, review runtime.Object) error {
+	r := review.(*authenticationv1.TokenReview)
 	if r.Spec.Token == "" {
 		return apierrors.NewBadRequest("token is required for TokenReview in authentication")
 	}
@@ -107,20 +109,20 @@ func answerToken(c *Clientset, _ string, asked runtime.Object) error {
 	return nil
 }
 
-func answerSelfAccess(_ *Clientset, _ string, asked runtime.Object) error {
-	r := asked.(*authorizationv1.SelfSubjectAccessReview)
+func answerSelfAccess(_ *Clientset, _ string, review runtime.Object) error {
+	r := review.(*authorizationv1.SelfSubjectAccessReview)
 	r.Status = authorizationv1.SubjectAccessReviewStatus{Allowed: true}
-	return unclear(validateAttributes(r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes))
+	return invalidReview(validateAttributes(r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes))
 }
 
-func answerAccess(_ *Clientset, _ string, asked runtime.Object) error {
-	r := asked.(*authorizationv1.SubjectAccessReview)
+func answerAccess(_ *Clientset, _ string, review runtime.Object) error {
+	r := review.(*authorizationv1.SubjectAccessReview)
 	r.Status = authorizationv1.SubjectAccessReviewStatus{Allowed: true}
-	return unclear(validateSubject(&r.Spec))
+	return invalidReview(validateSubject(&r.Spec))
 }
 
-func answerLocalAccess(_ *Clientset, namespace string, asked runtime.Object) error {
-	r := asked.(*authorizationv1.LocalSubjectAccessReview)
+func answerLocalAccess(_ *Clientset, namespace string, review runtime.Object) error {
+	r := review.(*authorizationv1.LocalSubjectAccessReview)
 	r.Status = authorizationv1.SubjectAccessReviewStatus{Allowed: true}
 	if r.Namespace == "" {
 		r.Namespace = namespace
@@ -135,11 +137,11 @@ func answerLocalAccess(_ *Clientset, namespace string, asked runtime.Object) err
 	if a := r.Spec.NonResourceAttributes; a != nil {
 		errs = append(errs, field.Invalid(specPath.Child("nonResourceAttributes"), a, "disallowed on this kind of request"))
 	}
-	return unclear(errs)
+	return invalidReview(errs)
 }
 
-func answerRules(_ *Clientset, _ string, asked runtime.Object) error {
-	r := asked.(*authorizationv1.SelfSubjectRulesReview)
+func answerRules(_ *Clientset, _ string, review runtime.Object) error {
+	r := review.(*authorizationv1.SelfSubjectRulesReview)
 	if r.Spec.Namespace == "" {
 		return apierrors.NewBadRequest("no namespace on request")
 	}
@@ -151,7 +153,7 @@ func answerRules(_ *Clientset, _ string, asked runtime.Object) error {
 	return nil
 }
 
-// validateSubject checks a question about what somebody may do.
+// validateSubject validates a review of a user's permissions.
 //
 // Upstream: pkg/apis/authorization/validation ValidateSubjectAccessReviewSpec.
 func validateSubject(spec *authorizationv1.SubjectAccessReviewSpec) field.ErrorList {
@@ -174,14 +176,14 @@ func validateAttributes(resource *authorizationv1.ResourceAttributes, other *aut
 	return nil
 }
 
-func unclear(errs field.ErrorList) error {
+func invalidReview(errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
 	}
 	return apierrors.NewInvalid(schema.GroupKind{Group: authorizationv1.GroupName}, "", errs)
 }
 
-// reviewer is the typed client of one kind of review.
+// A reviewer is the typed client of one kind of review.
 type reviewer[T runtime.Object] struct {
 	c         *Clientset
 	resource  schema.GroupVersionResource
@@ -189,7 +191,7 @@ type reviewer[T runtime.Object] struct {
 	empty     T
 }
 
-// Create asks.
+// Create makes a review.
 func (r reviewer[T]) Create(ctx context.Context, obj T, _ metav1.CreateOptions) (T, error) {
 	answer, err := r.c.Review(ctx, r.resource, r.namespace, obj)
 	if err != nil {
@@ -203,7 +205,7 @@ func (c *Clientset) AuthorizationV1() typedauthorizationv1.AuthorizationV1Interf
 	return authorizationV1{AuthorizationV1Interface: c.Interface.AuthorizationV1(), c: c}
 }
 
-// authorizationV1 is the client of the group authorization.k8s.io. The embedded one refuses.
+// authorizationV1 is the client of the group authorization.k8s.io. The embedded client answers 404.
 type authorizationV1 struct {
 	typedauthorizationv1.AuthorizationV1Interface
 	c *Clientset
@@ -234,7 +236,8 @@ func (c *Clientset) AuthenticationV1() typedauthenticationv1.AuthenticationV1Int
 	return authenticationV1{AuthenticationV1Interface: c.Interface.AuthenticationV1(), c: c}
 }
 
-// authenticationV1 is the client of the group authentication.k8s.io. The embedded one refuses.
+// authenticationV1 is the client of the group authentication.k8s.io. The embedded client answers
+// 404.
 type authenticationV1 struct {
 	typedauthenticationv1.AuthenticationV1Interface
 	c *Clientset

@@ -3,6 +3,7 @@ package fake
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -23,14 +24,14 @@ import (
 	"github.com/volsim/volsim/fake/internal/rules"
 )
 
-// scaled is what a Scale shows of an object: how many replicas are wanted and there are, and which pods they are.
+// scaled has what a Scale shows of an object. wanted points to the object's spec replicas.
 type scaled struct {
-	wanted   **int32
-	replicas int32
-	selector string
+	specReplicas **int32
+	replicas     int32
+	selector     string
 }
 
-// scaledOf reads obj, and gives access to how many replicas it wants.
+// scaledOf returns what a Scale shows of obj.
 func scaledOf(obj Object) scaled {
 	switch o := obj.(type) {
 	case *appsv1.StatefulSet:
@@ -42,28 +43,28 @@ func scaledOf(obj Object) scaled {
 	case *corev1.ReplicationController:
 		return scaled{&o.Spec.Replicas, o.Status.Replicas, labels.Set(o.Spec.Selector).String()}
 	default:
-		panic("fake: not a thing that scales")
+		panic(fmt.Sprintf("fake: %T is not scalable", obj))
 	}
 }
 
-// newScale makes the kind that shows the objects of another as a Scale.
+// newScale returns the kind that shows the objects of another as a Scale.
 //
 // Upstream: pkg/registry/apps/*/storage ScaleREST.
 func newScale(of *kind) *kind {
-	k := newKind(rule[*autoscalingv1.Scale]{
+	k := newKind(strategy[*autoscalingv1.Scale]{
 		resource: of.resource, gvk: autoscalingv1.SchemeGroupVersion.WithKind("Scale"), namespaced: true,
-	}, func(metav1.ListMeta, []autoscalingv1.Scale) runtime.Object { panic("fake: there is no list of Scales") })
+	}, func(metav1.ListMeta, []autoscalingv1.Scale) runtime.Object { panic("fake: Scale has no list") })
 	k.id, k.base = of.id, of
 	k.scaledBy = managedfields.ResourcePathMappings{of.gvk.GroupVersion().String(): fieldpath.MakePathOrDie("spec", "replicas")}
 	k.fromStored = func(stored Object) Object {
-		is, m := scaledOf(stored), metaOf(stored)
+		from, m := scaledOf(stored), metaOf(stored)
 		return &autoscalingv1.Scale{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion,
 				CreationTimestamp: m.CreationTimestamp,
 			},
-			Spec:   autoscalingv1.ScaleSpec{Replicas: ptr.Deref(*is.wanted, 1)},
-			Status: autoscalingv1.ScaleStatus{Replicas: is.replicas, Selector: is.selector},
+			Spec:   autoscalingv1.ScaleSpec{Replicas: ptr.Deref(*from.specReplicas, 1)},
+			Status: autoscalingv1.ScaleStatus{Replicas: from.replicas, Selector: from.selector},
 		}
 	}
 	k.toStored = func(shown, stored Object) (Object, error) {
@@ -72,14 +73,14 @@ func newScale(of *kind) *kind {
 			return nil, err
 		}
 		obj := of.shallow(stored)
-		*scaledOf(obj).wanted = &scale.Spec.Replicas
+		*scaledOf(obj).specReplicas = &scale.Spec.Replicas
 		obj.SetResourceVersion(scale.ResourceVersion)
 		return obj, k.takeManaged(obj, stored, scale)
 	}
 	return k
 }
 
-// checkScale says what is wrong with a Scale that is written to an object.
+// checkScale validates a write of a Scale.
 func (k *kind) checkScale(scale *autoscalingv1.Scale, stored Object) error {
 	if scale.Spec.Replicas < 0 {
 		return invalid(k, scale.Name, field.ErrorList{
@@ -92,7 +93,7 @@ func (k *kind) checkScale(scale *autoscalingv1.Scale, stored Object) error {
 	return nil
 }
 
-// takeManaged puts the managed fields of a Scale into what it shows.
+// takeManaged converts the managed fields of a Scale to those of its object.
 func (k *kind) takeManaged(obj, stored Object, scale *autoscalingv1.Scale) error {
 	m := metaOf(obj)
 	if len(m.ManagedFields) == 0 && len(scale.ManagedFields) == 0 {
@@ -106,15 +107,15 @@ func (k *kind) takeManaged(obj, stored Object, scale *autoscalingv1.Scale) error
 	return nil
 }
 
-// scaleHandler turns the managed fields of a thing that scales into those of its Scale and back.
+// scaleHandler converts managed fields between an object and its Scale.
 func (k *kind) scaleHandler(stored Object) *managedfields.ScaleHandler {
 	return managedfields.NewScaleHandler(stored.GetManagedFields(), k.base.gvk.GroupVersion(), k.scaledBy)
 }
 
-// ofScale tells whether a kind shows another one as a Scale.
+// ofScale reports whether a kind shows another one as a Scale.
 func (k *kind) ofScale() bool { return k.base != nil && k.base.scale == k }
 
-// scales is what the clients of resources with a /scale have besides.
+// scales has the methods for /scale of typed clients.
 type scales struct{ ResourceClient }
 
 func (s scales) scale(done Result, err error) (*autoscalingv1.Scale, error) {
@@ -124,20 +125,20 @@ func (s scales) scale(done Result, err error) (*autoscalingv1.Scale, error) {
 	return done.Object.(*autoscalingv1.Scale), nil
 }
 
-// GetScale reads how many replicas there are and are wanted.
+// GetScale reads an object's Scale.
 func (s scales) GetScale(ctx context.Context, name string, opts metav1.GetOptions) (*autoscalingv1.Scale, error) {
 	c, _ := s.Scale()
 	obj, err := c.Get(ctx, name, opts)
 	return s.scale(Result{Object: obj}, err)
 }
 
-// UpdateScale says how many replicas are wanted.
+// UpdateScale sets the spec replicas of an object.
 func (s scales) UpdateScale(ctx context.Context, name string, scale *autoscalingv1.Scale, opts metav1.UpdateOptions) (*autoscalingv1.Scale, error) {
 	c, _ := s.Scale()
 	return s.scale(c.Update(ctx, name, scale, opts))
 }
 
-// ApplyScale says how many replicas are wanted.
+// ApplyScale applies a configuration to an object's Scale.
 func (s scales) ApplyScale(ctx context.Context, name string, scale *applyautoscalingv1.ScaleApplyConfiguration, opts metav1.ApplyOptions) (*autoscalingv1.Scale, error) {
 	if scale == nil {
 		return &autoscalingv1.Scale{}, errNoScaleConfig

@@ -17,9 +17,9 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// NewClientset returns a client of a server of its own, on the real clock, that holds the given objects. It has the call
-// shape of client-go's, for tests that have one now; the package's documentation says what such a test meets. A seed
-// that cannot be stored panics. See [Server.Add].
+// NewClientset returns a client of a new server, on the wall clock, with the given objects. It has
+// the signature of client-go's fake clientset; docs/migrating.md lists the differences. It panics
+// if an object cannot be stored. See [Server.Add].
 func NewClientset(objects ...runtime.Object) *Clientset {
 	caller := sim.DirectCaller()
 	s := NewServer(Config{Now: caller.Now, SkipBootstrap: true})
@@ -29,15 +29,17 @@ func NewClientset(objects ...runtime.Object) *Clientset {
 	return s.Client(caller)
 }
 
-// Server returns the server that the client is of.
+// Server returns the client's server.
 func (c *Clientset) Server() *Server { return c.server }
 
-// Add stores objects as they are, without asking whether a user could have made them: no admission, no validation but of
-// name and namespace; status, finalizers, deletionTimestamp, generation and a UID are kept. What the server needs is
-// filled in: defaults, as it fills them in when it reads from etcd, a UID and a creationTimestamp where there is none,
-// and always a resourceVersion. A namespace that is not there is made. A list stands for its items, and an
-// unstructured object for what it says it is. An object that is there already is an error, except a namespace, which is
-// replaced. Nothing of what is given is kept. When it fails, the objects before the bad one have been stored.
+// Add stores objects as they are. There is no admission, and only name and namespace are validated.
+// Status, finalizers, deletionTimestamp, generation and UID are kept.
+//
+// Add sets defaults as the server does for objects that it reads from etcd. It sets a UID and a
+// creationTimestamp if there is none, and always a resourceVersion. It creates missing namespaces.
+// A list stands for its items. An unstructured object is converted to its kind. An object that
+// exists already is an error, except a namespace, which is replaced. Arguments are not retained.
+// After an error the objects before the failed one are stored.
 func (s *Server) Add(objects ...runtime.Object) error {
 	for i, obj := range objects {
 		if err := s.addAny(obj); err != nil {
@@ -49,7 +51,7 @@ func (s *Server) Add(objects ...runtime.Object) error {
 
 func (s *Server) addAny(obj runtime.Object) error {
 	if obj == nil || reflect.ValueOf(obj).IsZero() {
-		return errors.New("it is nil")
+		return errors.New("nil object")
 	}
 	if !meta.IsListType(obj) {
 		return s.add(obj)
@@ -77,17 +79,17 @@ func (s *Server) add(given runtime.Object) error {
 	case !k.namespaced:
 		m.Namespace = ""
 	case m.Namespace == "":
-		return fmt.Errorf("%s %q: it has no namespace", k.gvk.Kind, m.Name)
+		return fmt.Errorf("%s %q: namespace required", k.gvk.Kind, m.Name)
 	case s.lookup(s.table("namespaces"), m.Namespace) == nil:
 		s.addNamespace(m.Namespace)
 	}
 	if m.Name == "" {
-		return fmt.Errorf("%s: it has no name", k.gvk.Kind)
+		return fmt.Errorf("%s: name required", k.gvk.Kind)
 	}
 	return s.store(k, obj)
 }
 
-// resolve finds out what an object is, and copies it.
+// resolve returns the kind of an object, and a copy of it.
 func (s *Server) resolve(given runtime.Object) (*kind, Object, error) {
 	k, ok := kindsByType[reflect.TypeOf(given)]
 	if ok {
@@ -109,10 +111,10 @@ func (s *Server) resolve(given runtime.Object) (*kind, Object, error) {
 			return k, o.DeepCopyObject().(Object), nil
 		}
 	}
-	return nil, nil, fmt.Errorf("%T %s: the server does not have this kind", given, gvk)
+	return nil, nil, fmt.Errorf("%T %s: kind not served", given, gvk)
 }
 
-// kindOf finds the kind that is served under a name; nil: none.
+// kindOf returns the served kind, or nil.
 func (c *catalog) kindOf(gvk schema.GroupVersionKind) *kind {
 	for _, k := range c.kinds {
 		if k.gvk.GroupKind() != gvk.GroupKind() {
@@ -125,7 +127,7 @@ func (c *catalog) kindOf(gvk schema.GroupVersionKind) *kind {
 	return nil
 }
 
-// store stores an object as it is, but for what the server has to fill in.
+// store stores an object as it is, except for what the server must set.
 func (s *Server) store(k *kind, obj Object) error {
 	m, t := metaOf(obj), s.tableOf(k)
 	key := key(m.Namespace, m.Name)

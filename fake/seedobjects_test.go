@@ -133,20 +133,20 @@ func TestAddRefuses(t *testing.T) {
 		seeds []runtime.Object
 		want  string
 	}{
-		{"nil", []runtime.Object{nil}, "object 0: it is nil"},
-		{"typed nil", []runtime.Object{(*corev1.Node)(nil)}, "object 0: it is nil"},
-		{"no name", []runtime.Object{&corev1.Node{}}, "object 0: Node: it has no name"},
+		{"nil", []runtime.Object{nil}, "object 0: nil object"},
+		{"typed nil", []runtime.Object{(*corev1.Node)(nil)}, "object 0: nil object"},
+		{"no name", []runtime.Object{&corev1.Node{}}, "object 0: Node: name required"},
 		{
 			"no namespace",
 			[]runtime.Object{&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}},
-			`object 0: Pod "p": it has no namespace`,
+			`object 0: Pod "p": namespace required`,
 		},
 		{"twice", []runtime.Object{node, node}, `object 1: nodes "n" already exists`},
-		{"unknown kind", []runtime.Object{&metav1.Status{}}, "object 0: *v1.Status /, Kind=: the server does not have this kind"},
+		{"unknown kind", []runtime.Object{&metav1.Status{}}, "object 0: *v1.Status /, Kind=: kind not served"},
 		{
 			"in a list",
 			[]runtime.Object{&corev1.NodeList{Items: []corev1.Node{{}}}},
-			"object 0: item 0: Node: it has no name",
+			"object 0: item 0: Node: name required",
 		},
 	}
 	for _, tt := range tests {
@@ -165,7 +165,7 @@ func TestAddRefuses(t *testing.T) {
 
 func TestNewClientsetPanicsOnABadSeed(t *testing.T) {
 	defer func() {
-		if got, want := fmt.Sprint(recover()), "fake: NewClientset: object 0: Node: it has no name"; got != want {
+		if got, want := fmt.Sprint(recover()), "fake: NewClientset: object 0: Node: name required"; got != want {
 			t.Errorf("panic %q, want %q", got, want)
 		}
 	}()

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// selector says which objects of a resource a list or a watch is about.
+// A selector selects objects of a resource, for a list or a watch.
 type selector struct {
 	kind      *kind
 	namespace string              // "": all
@@ -20,7 +20,7 @@ type selector struct {
 	after     int64               // only events after this revision
 }
 
-// newSelector reads the selectors of a request. What is wrong with them is a BadRequest.
+// newSelector parses the selectors of a request. It returns a BadRequest error.
 func newSelector(k *kind, namespace string, opts *metav1.ListOptions) (selector, error) {
 	sel := selector{kind: k, namespace: namespace}
 	if opts.LabelSelector != "" {
@@ -37,7 +37,7 @@ func newSelector(k *kind, namespace string, opts *metav1.ListOptions) (selector,
 		}
 		probe := k.empty()
 		if k.base != nil {
-			probe = k.base.empty() // it is selected by what is stored
+			probe = k.base.empty() // selected by what is stored
 		}
 		for _, r := range f.Requirements() {
 			if _, ok := k.field(probe, r.Field); !ok {
@@ -49,18 +49,19 @@ func newSelector(k *kind, namespace string, opts *metav1.ListOptions) (selector,
 	return sel, nil
 }
 
-// unknownField is what the real server says of a field one cannot select by, where a kind has no list of its own.
+// unknownField returns the error about a field that is not supported, for a kind without own
+// fields.
 func unknownField(label string) string {
 	return fmt.Sprintf("%q is not a known field selector: only %q, %q", label, "metadata.name", "metadata.namespace")
 }
 
-// unsupportedField is the same for a kind that has a list of its own.
+// unsupportedField is unknownField for a kind with own fields.
 func unsupportedField(label string) string { return "field label not supported: " + label }
 
-// all tells whether it selects every object of its namespace.
+// all reports whether it selects every object of its namespace.
 func (s selector) all() bool { return s.labels == nil && len(s.required) == 0 }
 
-// matches tells whether an object, which may be nil, is selected.
+// matches reports whether an object, possibly nil, is selected.
 func (s *selector) matches(obj Object) bool {
 	return obj != nil &&
 		(s.namespace == "" || obj.GetNamespace() == s.namespace) &&
@@ -68,17 +69,17 @@ func (s *selector) matches(obj Object) bool {
 		s.matchesFields(obj)
 }
 
-// matchesFields tells whether an object is as the field selector wants it.
+// matchesFields reports whether an object matches the field selector.
 func (s *selector) matchesFields(obj Object) bool {
 	for _, r := range s.required {
-		if is, _ := s.kind.field(obj, r.Field); (is == r.Value) == (r.Operator == selection.NotEquals) {
+		if value, _ := s.kind.field(obj, r.Field); (value == r.Value) == (r.Operator == selection.NotEquals) {
 			return false
 		}
 	}
 	return true
 }
 
-// prefix is what the keys of the selected objects begin with.
+// prefix returns the prefix of the selected objects' keys.
 func (s selector) prefix() string {
 	if s.namespace == "" {
 		return ""
@@ -86,7 +87,7 @@ func (s selector) prefix() string {
 	return s.namespace + "/"
 }
 
-// scan calls f for the selected objects from a key on, in order, until it returns false.
+// scan calls f for the selected objects from a key on, in order, until f returns false.
 func (s selector) scan(objects *objectMap, from string, f func(key string, obj Object) bool) {
 	prefix := s.prefix()
 	objects.Ascend(max(from, prefix), func(key string, obj Object) bool {

@@ -2,6 +2,7 @@ package fake
 
 import (
 	"cmp"
+	"fmt"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -16,41 +17,45 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// The paths of an object that errors refer to.
+// Paths in validation errors.
 var (
 	metaPath = field.NewPath("metadata")
 	specPath = field.NewPath("spec")
 )
 
-// Object is an object of the API: a pointer to one of the types of k8s.io/api.
+// An Object is an API object: a pointer to a type of k8s.io/api, or a *CustomObject.
 type Object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// historyEvents is how many events each resource's log keeps at least, where Config says nothing else.
+// historyEvents is the default of Config.HistoryEvents.
 const historyEvents = 10_000
 
-// Config is what NewServer must be told.
+// Config configures NewServer.
 type Config struct {
-	Now        func() time.Time // the world's time; required
-	Namespaces []string         // to begin with, besides default, kube-system, kube-public and kube-node-lease
-	RootCA     string           // what kube-root-ca.crt holds in these, PEM. "": NoRootCA
-	// SkipBootstrap leaves the namespaces without the ServiceAccount default and the ConfigMap kube-root-ca.crt, which controllers
-	// make in a real cluster.
+	Now        func() time.Time // the clock of the world; required
+	Namespaces []string         // created besides default, kube-system, kube-public and kube-node-lease
+	RootCA     string           // the PEM content of kube-root-ca.crt; "": NoRootCA
+	// SkipBootstrap creates the namespaces without the ServiceAccount default and the ConfigMap
+	// kube-root-ca.crt, which controllers create in a real cluster.
 	SkipBootstrap bool
 
-	// TrackManagedFields keeps managed fields of every object from its creation on, as the real server does, which makes
-	// a write take ten times as long. Otherwise they are kept from an object's first server-side apply on.
+	// TrackManagedFields tracks the managed fields of every object from its creation on, as the
+	// real server does. It makes a write ten times as slow. Otherwise they are tracked from an
+	// object's first server-side apply on.
 	TrackManagedFields bool
-	// HistoryEvents is how many events each resource's log keeps at least; beyond twice as many, the older half is
-	// dropped. A watch or a list from before that is answered with 410 Expired. 0: 10,000.
+	// HistoryEvents is the minimum number of events that each resource's log keeps. At twice as
+	// many, the older half is dropped. A watch or list from before is answered with 410 Expired. 0:
+	// 10,000.
 	HistoryEvents int
-	// HistoryAge is how old an event of a log may be; it is dropped when another one comes, or a few later. 0: however old.
+	// HistoryAge is the maximum age of an event in a log. Older events are dropped at a later
+	// write. 0: no limit.
 	HistoryAge time.Duration
 }
 
-// Server is the API server: the store, its rules, and the ways in. All methods may be called concurrently.
+// A Server is the API server: the store, its rules, and its clients. All methods are safe for
+// concurrent use.
 type Server struct {
 	now     func() time.Time
 	track   bool // managed fields, from creation on
@@ -61,27 +66,27 @@ type Server struct {
 	revision int64 // guarded by mu: of the last commit
 
 	counters  sync.Mutex
-	uids      uint64 // guarded by counters: how many were given out
-	names     uint64 // guarded by counters: how many were generated
-	addresses uint64 // guarded by counters: how many services got one
+	uids      uint64 // guarded by counters: number assigned
+	names     uint64 // guarded by counters: number generated
+	addresses uint64 // guarded by counters: number assigned to services
 
 	hooks            sync.RWMutex
 	onCommit         []func(Commit)            // guarded by hooks
 	afterCommit      []func(Commit)            // guarded by hooks
 	factories        map[*sim.Process]*factory // guarded by hooks
-	metadataWatchers []*sim.Process            // guarded by hooks: who wants to know of resources that come and go
+	metadataWatchers []*sim.Process            // guarded by hooks: woken when custom resources change
 }
 
-// Commit is one change of the store. The objects are the stored ones: read-only.
+// A Commit is one change of the store. The objects are the stored ones: read-only.
 type Commit struct {
-	Resource string          // such as "persistentvolumes"; of a custom resource with its group, as in "snapshots.example.com"
+	Resource string          // such as "persistentvolumes"; custom ones with group: "snapshots.example.com"
 	Type     watch.EventType // Added, Modified or Deleted
 	Before   Object          // nil for Added
 	After    Object          // for Deleted the last state, with the revision of the deletion
 	Revision int64
 }
 
-// NewServer makes a server that holds nothing but its namespaces, with what controllers would have made in them.
+// NewServer returns a server with its namespaces, and with what controllers create in them.
 func NewServer(cfg Config) *Server {
 	s := &Server{
 		now:       cfg.Now,
@@ -105,7 +110,7 @@ func NewServer(cfg Config) *Server {
 	return s
 }
 
-// addNamespace stores a namespace as the server itself makes it, unless it is there.
+// addNamespace stores a namespace as the server creates it, unless it exists.
 func (s *Server) addNamespace(name string) {
 	t := s.table("namespaces")
 	ns := &corev1.Namespace{
@@ -121,23 +126,25 @@ func (s *Server) addNamespace(name string) {
 	s.commit(t, watch.Added, name, nil, ns)
 }
 
-// OnCommit calls f after each commit from now on, on the goroutine of whoever wrote, with no lock held. Concurrent
-// writers' commits may arrive in another order than that of their revisions. f must not block, and must make no request.
+// OnCommit registers f to be called after each commit from now on, on the writer's goroutine,
+// without locks. Commits of concurrent writers may arrive out of order. f must not block or make
+// requests.
 func (s *Server) OnCommit(f func(Commit)) {
 	s.hooks.Lock()
 	defer s.hooks.Unlock()
 	s.onCommit = append(s.onCommit[:len(s.onCommit):len(s.onCommit)], f)
 }
 
-// Get returns the stored object, which is read-only, and whether there is one. It leaves no trace: it is for waits and
-// checkers, not for actors. The resource is named as in Commit; an unknown one panics. namespace is "" for what has none.
+// Get returns the stored object, which is read-only. The bool is false if it does not exist. The
+// call is not traced: use it in waits and checks, not in a simulated process. The resource is named
+// as in Commit; an unknown one panics. namespace is "" for cluster-scoped resources.
 func (s *Server) Get(resource, namespace, name string) (Object, bool) {
 	obj := s.lookup(s.table(resource), key(namespace, name))
 	return obj, obj != nil
 }
 
-// List returns the stored objects of a resource, which are read-only, sorted by namespace/name. It leaves no trace. An
-// unknown resource panics.
+// List returns the stored objects of a resource, which are read-only, sorted by namespace/name. It
+// is not traced. An unknown resource panics.
 func (s *Server) List(resource string) []Object {
 	t := s.table(resource)
 	s.mu.RLock()
@@ -152,8 +159,9 @@ func (s *Server) Revision() int64 {
 	return s.revision
 }
 
-// Compact forgets the events so far of the given resources, or of all if none is given, as etcd does from time to time:
-// watches and lists from before are answered with 410 Expired, and views that are behind list again.
+// Compact drops the events of the given resources, or of all without arguments, as etcd's
+// compaction does. Watches and lists from before are answered with 410 Expired. Informers that are
+// behind list again.
 func (s *Server) Compact(resources ...string) {
 	if len(resources) == 0 {
 		for _, k := range s.catalog.Load().kinds {
@@ -173,12 +181,12 @@ func (s *Server) Compact(resources ...string) {
 func (s *Server) table(resource string) *table {
 	t := s.catalog.Load().table(resource)
 	if t == nil {
-		panic("fake: no such resource: " + resource)
+		panic(fmt.Sprintf("fake: unknown resource %q", resource))
 	}
 	return t
 }
 
-// timestamp is the world's time as the API carries it: whole seconds, UTC.
+// timestamp returns the time of the world as the API carries it: whole seconds, UTC.
 func (s *Server) timestamp() metav1.Time {
 	return metav1.Time{Time: time.Unix(s.now().Unix(), 0).UTC()}
 }

@@ -12,7 +12,7 @@ import (
 //
 // Upstream: pkg/registry/storage, the strategies.
 var storageKinds = []*kind{
-	newKind(rule[*storagev1.StorageClass]{
+	newKind(strategy[*storagev1.StorageClass]{
 		resource: "storageclasses", gvk: storagev1.SchemeGroupVersion.WithKind("StorageClass"),
 		rules:                    rules.StorageClass,
 		short:                    []string{"sc"},
@@ -21,7 +21,7 @@ var storageKinds = []*kind{
 		return &storagev1.StorageClassList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*storagev1.VolumeAttachment]{
+	newKind(strategy[*storagev1.VolumeAttachment]{
 		resource: "volumeattachments", gvk: storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"),
 		rules:      rules.VolumeAttachment,
 		copyStatus: func(to, from *storagev1.VolumeAttachment) { to.Status = from.Status },
@@ -29,21 +29,21 @@ var storageKinds = []*kind{
 		return &storagev1.VolumeAttachmentList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*storagev1.CSIDriver]{
+	newKind(strategy[*storagev1.CSIDriver]{
 		resource: "csidrivers", gvk: storagev1.SchemeGroupVersion.WithKind("CSIDriver"),
 		rules: rules.CSIDriver,
 	}, func(m metav1.ListMeta, items []storagev1.CSIDriver) runtime.Object {
 		return &storagev1.CSIDriverList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*storagev1.CSINode]{
+	newKind(strategy[*storagev1.CSINode]{
 		resource: "csinodes", gvk: storagev1.SchemeGroupVersion.WithKind("CSINode"),
 		rules: rules.CSINode,
 	}, func(m metav1.ListMeta, items []storagev1.CSINode) runtime.Object {
 		return &storagev1.CSINodeList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*storagev1.CSIStorageCapacity]{
+	newKind(strategy[*storagev1.CSIStorageCapacity]{
 		resource: "csistoragecapacities", gvk: storagev1.SchemeGroupVersion.WithKind("CSIStorageCapacity"), namespaced: true,
 		rules:               rules.CSIStorageCapacity,
 		deleteReturnsStatus: true,
@@ -51,7 +51,7 @@ var storageKinds = []*kind{
 		return &storagev1.CSIStorageCapacityList{ListMeta: m, Items: items}
 	}),
 
-	newKind(rule[*storagev1.VolumeAttributesClass]{
+	newKind(strategy[*storagev1.VolumeAttributesClass]{
 		resource: "volumeattributesclasses", gvk: storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass"),
 		rules:                    rules.VolumeAttributesClass,
 		short:                    []string{"vac"},

@@ -9,27 +9,27 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// objectMap holds objects by key, in order. Copying one costs nothing.
+// An objectMap has objects by key, in order. Copying one is free.
 type objectMap = btree.Map[string, Object]
 
-// table is what the store holds of one resource. Stored objects are never changed.
+// A table is the state of one resource. Stored objects are immutable.
 type table struct {
-	kind *kind // of a custom resource: the one it had first; see catalog for the present one
+	kind *kind // of a custom resource: its first kind; the catalog has the present one
 
 	// Guarded by Server.mu.
 	objects objectMap // by key
 	log     eventLog
-	readers []reader      // who has a view of this resource
-	changed chan struct{} // closed at the next commit; nil when nobody waits
+	readers []reader      // informers of this resource
+	changed chan struct{} // closed at the next commit; nil without waiters
 }
 
-// reader is a component that has a view of a resource.
+// A reader is an informer's entry in a table.
 type reader struct {
-	component *sim.Process
-	wake      func() // tells it that there is an event
+	process *sim.Process
+	wake    func() // signals a new event
 }
 
-// keyOf is the key of an event's object.
+// keyOf returns the key of an event's object.
 func (t *table) keyOf(e *event) string { return e.name[len(t.kind.resource)+1:] }
 
 // lookup returns the stored object, or nil.
@@ -40,22 +40,23 @@ func (s *Server) lookup(t *table, key string) Object {
 	return obj
 }
 
-// count returns how many objects there are of the resource.
+// count returns the number of objects of the resource.
 func (s *Server) count(t *table) int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return t.objects.Len()
 }
 
-// snapshot returns the resource as it is now, and the revision. The map is the caller's.
+// snapshot returns the present state of the resource, and the revision. The map belongs to the
+// caller.
 func (s *Server) snapshot(t *table) (*objectMap, int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return t.objects.Copy(), s.revision
 }
 
-// snapshotAt returns the resource as it was at a revision, and false if the events since then are not all there. The map
-// is the caller's. The work grows with the number of events since.
+// snapshotAt returns the state of the resource at a revision. The bool is false if events since
+// then were dropped. The map belongs to the caller. The cost grows with the number of events since.
 func (s *Server) snapshotAt(t *table, revision int64) (*objectMap, bool) {
 	s.mu.Lock()
 	objects := t.objects.Copy()
@@ -68,7 +69,7 @@ func (s *Server) snapshotAt(t *table, revision int64) (*objectMap, bool) {
 	return objects, true
 }
 
-// undo takes objects back to before the events.
+// undo restores the state of objects before the events.
 func (t *table) undo(objects *objectMap, events []event) {
 	for _, e := range slices.Backward(events) {
 		if k := t.keyOf(&e); e.previous == nil {
@@ -79,9 +80,9 @@ func (t *table) undo(objects *objectMap, events []event) {
 	}
 }
 
-// commit makes a change, unless the object is not as its writer found it (before; nil: absent) any more. after is the
-// store's from then on, and gets the revision as its resourceVersion; for a deletion it is the last state. Readers and
-// hooks are told before it returns.
+// commit makes a change, and returns false if the object has changed since the writer read it
+// (before; nil: absent). after becomes the store's, with the revision as its resourceVersion; for a
+// deletion it is the last state. Readers are woken and hooks called before commit returns.
 func (s *Server) commit(t *table, kind watch.EventType, key string, before, after Object) bool {
 	s.mu.Lock()
 	if stored, _ := t.objects.Get(key); stored != before {
@@ -115,12 +116,12 @@ func (s *Server) commit(t *table, kind watch.EventType, key string, before, afte
 	s.hooks.RLock()
 	hooks, follow := s.onCommit, s.afterCommit
 	s.hooks.RUnlock()
-	told := Commit{Resource: t.kind.id, Type: kind, Before: before, After: after, Revision: revision}
+	made := Commit{Resource: t.kind.id, Type: kind, Before: before, After: after, Revision: revision}
 	for _, f := range hooks {
-		f(told)
+		f(made)
 	}
 	for _, f := range follow {
-		f(told)
+		f(made)
 	}
 	return true
 }
@@ -138,8 +139,8 @@ func (s *Server) read(t *table, position int64) (*event, reading) {
 	return nil, readNothing
 }
 
-// caughtUp returns the revision up to which a reader at a position has been told everything, and false if there is more to
-// be told.
+// caughtUp returns the revision that a reader at a position has seen everything up to. The bool is
+// false if there are more events.
 func (s *Server) caughtUp(t *table, position int64) (int64, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -153,7 +154,8 @@ func (s *Server) compacted(t *table) int64 {
 	return t.log.compacted
 }
 
-// wait returns a channel that is closed at the next commit to the resource, or at once if the log has passed position.
+// wait returns a channel that is closed at the next commit to the resource. It is closed already if
+// the log has passed position.
 func (s *Server) wait(t *table, position int64) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,22 +170,22 @@ func (s *Server) wait(t *table, position int64) <-chan struct{} {
 	return t.changed
 }
 
-// addReader registers a component that has a view of the resource.
+// addReader registers an informer of the resource.
 func (s *Server) addReader(t *table, r reader) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.readers = append(t.readers, r) // what a commit has of it ends before
+	t.readers = append(t.readers, r) // a commit in progress has the slice up to here
 }
 
-// removeReader takes a component out of the readers of a resource.
+// removeReader removes a process from the readers of a resource.
 func (s *Server) removeReader(t *table, c *sim.Process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.readers = slices.DeleteFunc(slices.Clone(t.readers), func(r reader) bool { return r.component == c })
+	t.readers = slices.DeleteFunc(slices.Clone(t.readers), func(r reader) bool { return r.process == c })
 }
 
-// RemoveComponent lets go of a component that has stopped: its views and its survey are moved no more, and nothing wakes it.
-// Another component, which may have its name, starts with none.
+// RemoveComponent drops the informers and the metadata watcher of a process that has stopped. A new
+// process, even with the same name, starts without any.
 func (s *Server) RemoveComponent(c *sim.Process) {
 	for _, t := range s.catalog.Load().tables() {
 		s.removeReader(t, c)
@@ -194,7 +196,8 @@ func (s *Server) RemoveComponent(c *sim.Process) {
 	s.metadataWatchers = slices.DeleteFunc(slices.Clone(s.metadataWatchers), func(r *sim.Process) bool { return r == c })
 }
 
-// stateAt returns an object as it was at a position of the log, or nil, and false if that cannot be known any more.
+// stateAt returns an object, or nil, as of a position of the log. The bool is false if events since
+// then were dropped.
 func (s *Server) stateAt(t *table, position int64, key string) (Object, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -210,8 +213,8 @@ func (s *Server) stateAt(t *table, position int64, key string) (Object, bool) {
 	return obj, true
 }
 
-// allAt returns a resource as it was at a position of the log, and false if that cannot be known any more. The map is the
-// caller's.
+// allAt returns a resource as of a position of the log. The bool is false if events since then were
+// dropped. The map belongs to the caller.
 func (s *Server) allAt(t *table, position int64) (*objectMap, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,37 +20,37 @@ import (
 	"github.com/volsim/volsim/fake/internal/rules"
 )
 
-// tokenIssuer is who issues tokens, and who they are for if a request does not say.
+// tokenIssuer is the issuer of tokens, and their default audience.
 const tokenIssuer = "https://kubernetes.default.svc"
 
 var tokenKind = authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")
 
-// accountActions are what one can do with a service account by creating a subresource.
+// accountActions are the actions on a service account.
 var accountActions = map[string]action{"token": {gvk: tokenKind, run: issueToken}}
 
 // issueToken answers a TokenRequest. Nothing is stored.
 //
-// Differs: a token is signed with nobody's key, and is the same for the same request at the same time. A Node that a token
-// is bound to is not looked for when it is that of a Pod.
+// Differs: a token is not signed, and is the same for the same request at the same time. The Node
+// of a token that is bound to a Pod need not exist.
 //
 // Upstream: pkg/registry/core/serviceaccount/storage TokenREST.Create.
-func issueToken(s *Server, namespace, name string, body runtime.Object, _ bool) (acted, error) {
+func issueToken(s *Server, namespace, name string, body runtime.Object, _ bool) (actionResult, error) {
 	req := body.(*authenticationv1.TokenRequest).DeepCopy()
 	if req.Name != "" && req.Name != name {
-		return acted{}, apierrors.NewInvalid(tokenKind.GroupKind(), name, field.ErrorList{
+		return actionResult{}, apierrors.NewInvalid(tokenKind.GroupKind(), name, field.ErrorList{
 			field.Invalid(metaPath.Child("name"), req.Name, "must match the service account name if specified"),
 		})
 	}
 	if req.Namespace != "" && req.Namespace != namespace {
-		return acted{}, apierrors.NewBadRequest(namespaceMsg)
+		return actionResult{}, apierrors.NewBadRequest(namespaceMsg)
 	}
 	k := s.table("serviceaccounts").kind
 	account, ok := s.lookup(s.tableOf(k), key(namespace, name)).(*corev1.ServiceAccount)
 	if !ok {
-		return acted{}, apierrors.NewNotFound(k.groupResource(), name)
+		return actionResult{}, apierrors.NewNotFound(k.groupResource(), name)
 	}
 	if req.UID != "" && req.UID != account.UID {
-		return acted{}, apierrors.NewConflict(tokenResource(tokenKind), name, fmt.Errorf(
+		return actionResult{}, apierrors.NewConflict(tokenResource(tokenKind), name, fmt.Errorf(
 			"the UID in the token request (%s) does not match the UID of the service account (%s)", req.UID, account.UID))
 	}
 	if len(req.Spec.Audiences) == 0 {
@@ -61,23 +61,23 @@ func issueToken(s *Server, namespace, name string, body runtime.Object, _ bool) 
 	}
 	seconds := *req.Spec.ExpirationSeconds
 	if errs := rules.ValidateTokenSeconds(seconds, specPath.Child("expirationSeconds")); len(errs) > 0 {
-		return acted{}, apierrors.NewInvalid(tokenKind.GroupKind(), "", errs)
+		return actionResult{}, apierrors.NewInvalid(tokenKind.GroupKind(), "", errs)
 	}
 	if err := s.checkBound(namespace, name, req.Spec.BoundObjectRef); err != nil {
-		return acted{}, err
+		return actionResult{}, err
 	}
 	now := s.timestamp()
 	req.ObjectMeta = metav1.ObjectMeta{Name: name, Namespace: namespace, UID: account.UID, CreationTimestamp: now}
 	expires := metav1.Time{Time: now.Add(time.Duration(seconds) * time.Second)}
 	req.Status = authenticationv1.TokenRequestStatus{Token: newToken(req, now.Unix(), expires.Unix()), ExpirationTimestamp: expires}
-	return acted{answer: req}, nil
+	return actionResult{answer: req}, nil
 }
 
 func tokenResource(k schema.GroupVersionKind) schema.GroupResource {
 	return schema.GroupResource{Group: k.Group, Resource: k.Kind}
 }
 
-// checkBound checks that what a token is to be bound to is there.
+// checkBound returns an error unless the object that a token is bound to exists.
 func (s *Server) checkBound(namespace, account string, ref *authenticationv1.BoundObjectReference) error {
 	if ref == nil {
 		return nil
@@ -109,7 +109,7 @@ func (s *Server) checkBound(namespace, account string, ref *authenticationv1.Bou
 	return nil
 }
 
-// claims is what a token says, as far as clients look at it.
+// claims are the claims of a token that clients read.
 type claims struct {
 	Audience   []string `json:"aud"`
 	Expires    int64    `json:"exp"`
@@ -128,7 +128,7 @@ type subject struct {
 	UID  types.UID `json:"uid"`
 }
 
-// newToken makes a token of the form of a JSON web token.
+// newToken returns an unsigned token in the format of a JSON web token.
 func newToken(req *authenticationv1.TokenRequest, now, expires int64) string {
 	c := claims{
 		Audience: req.Spec.Audiences, Expires: expires, IssuedAt: now, Issuer: tokenIssuer, NotBefore: now,
@@ -137,7 +137,7 @@ func newToken(req *authenticationv1.TokenRequest, now, expires int64) string {
 	c.Kubernetes.Namespace, c.Kubernetes.ServiceAccount = req.Namespace, subject{req.Name, req.UID}
 	payload, err := json.Marshal(c)
 	if err != nil {
-		panic(err) // it is strings and numbers
+		panic(err) // strings and numbers
 	}
 	encode := base64.RawURLEncoding.EncodeToString
 	text := encode([]byte(`{"alg":"none"}`)) + "." + encode(payload)

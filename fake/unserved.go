@@ -15,7 +15,7 @@ import (
 
 const notFoundMsg = "the server could not find the requested resource"
 
-// notFound is the answer to a request for something the server does not have.
+// notFound returns the error about a resource that the server lacks.
 func notFound() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
@@ -23,8 +23,8 @@ func notFound() error {
 	}}
 }
 
-// unservedClient returns client-go's own clientset over a transport that answers notFound to everything, at once and without
-// leaving the caller. It is made once for the process.
+// unservedClient returns client-go's clientset over a transport that answers notFound to everything
+// without I/O. It is created once.
 var unservedClient = sync.OnceValue(func() kubernetes.Interface {
 	c, err := kubernetes.NewForConfigAndClient(
 		&rest.Config{Host: "http://fake.invalid", QPS: -1},
@@ -39,7 +39,7 @@ var unservedClient = sync.OnceValue(func() kubernetes.Interface {
 // unservedTransport is a transport that answers notFound.
 type unservedTransport struct{}
 
-// RoundTrip answers 404.
+// RoundTrip implements http.RoundTripper.
 func (unservedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
 		_ = req.Body.Close()

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Objects as dynamic clients have them, made without a text in between.
+// This file converts objects to and from the form of dynamic clients, without encoding.
 
-// untyped gives an object as a dynamic client has it. It shares nothing that can be changed.
+// untyped returns an object as a dynamic client has it. It shares only immutable parts.
 func untyped(obj runtime.Object, gvk schema.GroupVersionKind) (*unstructured.Unstructured, error) {
 	if c, ok := obj.(*CustomObject); ok {
 		return c.DeepCopyObject().(*CustomObject).in(gvk).Unstructured()
@@ -27,13 +27,13 @@ func untyped(obj runtime.Object, gvk schema.GroupVersionKind) (*unstructured.Uns
 	return u, nil
 }
 
-// in says of an object of a custom resource which version it is in.
+// in returns an object of a custom resource with its apiVersion and kind set.
 func (c *CustomObject) in(gvk schema.GroupVersionKind) *CustomObject {
 	c.APIVersion, c.Kind = gvk.ToAPIVersionAndKind()
 	return c
 }
 
-// typed reads an object of the kind from what a dynamic client sent, which becomes the object's.
+// typed converts a sent object to the kind's type. The argument becomes part of the result.
 func (k *kind) typed(u *unstructured.Unstructured, validation string) (Object, error) {
 	if k.custom != nil {
 		return k.customFrom(u, validation)
@@ -42,9 +42,9 @@ func (k *kind) typed(u *unstructured.Unstructured, validation string) (Object, e
 	return obj, decode(u, obj, k.gvk.Kind, validation)
 }
 
-// decode reads what a dynamic client sent into an object of a Go type.
+// decode converts a sent object to a Go type.
 //
-// Differs: what is wrong with a field is said in the words of the converter, not in those of a decoder of JSON.
+// Differs: errors about a field are the converter's, not those of a JSON decoder.
 func decode(u *unstructured.Unstructured, into runtime.Object, kind, validation string) error {
 	strict := validation == metav1.FieldValidationStrict
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, into, strict); err != nil {
@@ -53,14 +53,14 @@ func decode(u *unstructured.Unstructured, into runtime.Object, kind, validation 
 	return nil
 }
 
-// unconvertible is the answer to a body that does not hold what it should.
+// unconvertible returns the error about a body of another type.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers transformDecodeError.
-func unconvertible(is schema.GroupVersionKind, wanted string, err error) error {
-	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", is.Kind, is.Version, wanted, err))
+func unconvertible(got schema.GroupVersionKind, want string, err error) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", got.Kind, got.Version, want, err))
 }
 
-// customFrom reads an object of a custom resource, of which the content stays as it is.
+// customFrom converts an object of a custom resource. The content is shared.
 func (k *kind) customFrom(u *unstructured.Unstructured, validation string) (*CustomObject, error) {
 	c := (&CustomObject{}).in(u.GroupVersionKind())
 	if head, ok := u.Object["metadata"].(map[string]any); ok {
@@ -85,7 +85,7 @@ func (k *kind) customFrom(u *unstructured.Unstructured, validation string) (*Cus
 	return c, nil
 }
 
-// untypedList gives a list as a dynamic client has it.
+// untypedList returns a list as a dynamic client has it.
 func (r ResourceClient) untypedList(all ObjectList) (*unstructured.UnstructuredList, error) {
 	gvk := r.GroupVersionKind()
 	out := &unstructured.UnstructuredList{Object: map[string]any{}, Items: make([]unstructured.Unstructured, len(all.Objects))}
@@ -103,7 +103,7 @@ func (r ResourceClient) untypedList(all ObjectList) (*unstructured.UnstructuredL
 	return out, nil
 }
 
-// listKind is the name of the kind of the resource's lists.
+// listKind returns the kind of the resource's lists.
 func (k *kind) listKind() string {
 	if k.custom != nil && k.custom.ListKind != "" {
 		return k.custom.ListKind
@@ -111,14 +111,14 @@ func (k *kind) listKind() string {
 	return k.gvk.Kind + "List"
 }
 
-// versionMismatch is the answer to a body of another version than the request's.
+// versionMismatch returns the error about a body of another version than the request's.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers create.go.
-func versionMismatch(is, wanted schema.GroupVersion) error {
-	return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", is, wanted))
+func versionMismatch(got, want schema.GroupVersion) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", got, want))
 }
 
-// partial gives an object's metadata by itself. It shares nothing.
+// partial returns a copy of an object's metadata.
 func partial(obj Object) *metav1.PartialObjectMetadata {
 	out := &metav1.PartialObjectMetadata{}
 	out.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"))

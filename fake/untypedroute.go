@@ -12,16 +12,16 @@ import (
 
 var errNameRequired = errors.New("name is required")
 
-// route is where a client that knows of no types sends its requests. Whether there is such a place is found out anew at
-// each request: custom resources come and go.
-type route struct {
+// An untypedRoute is the target of the requests of an untyped client. It is resolved at each
+// request, because custom resources are added and removed.
+type untypedRoute struct {
 	c         *Clientset
 	resource  schema.GroupVersionResource
 	namespace string
 }
 
-// all is the client for what is about many objects.
-func (w route) all() (ResourceClient, error) {
+// all returns the client for requests about several objects.
+func (w untypedRoute) all() (ResourceClient, error) {
 	r, ok := w.c.Resource(w.resource, w.namespace)
 	if !ok || w.namespace != "" && !r.kind.namespaced {
 		return r, notFound()
@@ -29,8 +29,8 @@ func (w route) all() (ResourceClient, error) {
 	return r, nil
 }
 
-// collection is the client for creations, which need the namespace.
-func (w route) collection() (ResourceClient, error) {
+// collection returns the client for creations, which need a namespace.
+func (w untypedRoute) collection() (ResourceClient, error) {
 	r, err := w.all()
 	if err == nil && r.kind.namespaced && w.namespace == "" {
 		return r, notAllowed()
@@ -38,8 +38,8 @@ func (w route) collection() (ResourceClient, error) {
 	return r, err
 }
 
-// object is the client for what is about one object, and the subresource that remains to be named.
-func (w route) object(name string, sub []string) (ResourceClient, []string, error) {
+// object returns the client for requests about one object, and the remaining subresource.
+func (w untypedRoute) object(name string, sub []string) (ResourceClient, []string, error) {
 	if name == "" {
 		return ResourceClient{}, nil, errNameRequired
 	}
@@ -59,15 +59,15 @@ func (w route) object(name string, sub []string) (ResourceClient, []string, erro
 	return r, sub, nil
 }
 
-// readable tells whether a subresource can be read, which /status can: it shows the whole object.
+// readable returns an error unless a subresource can be read. /status can: it is the whole object.
 func (r ResourceClient) readable(sub []string) error {
-	if len(sub) == 0 || len(sub) == 1 && sub[0] == string(throughStatus) && r.kind.copyStatus != nil {
+	if len(sub) == 0 || len(sub) == 1 && sub[0] == string(statusSubresource) && r.kind.copyStatus != nil {
 		return nil
 	}
 	return notFound()
 }
 
-// body returns an empty object of what one creates as a subresource.
+// body returns an empty body of an action.
 func (r ResourceClient) body(sub []string) (runtime.Object, error) {
 	if len(sub) != 1 {
 		return nil, notFound()
@@ -79,7 +79,7 @@ func (r ResourceClient) body(sub []string) (runtime.Object, error) {
 	return clientscheme.Scheme.New(a.gvk)
 }
 
-// notAllowed is the answer to a verb that a place does not have.
+// notAllowed returns the error about a verb that a path does not support.
 func notAllowed() error {
 	return apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, "", schema.GroupResource{}, "", "", 0, true)
 }

@@ -15,32 +15,32 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// Cursor is a watch: a place in the log of a resource, and what of it is wanted. It copies nothing, and costs nothing
-// while it is not moved.
+// A Cursor is a watch: a position in the log of a resource, and a selector. It copies nothing, and
+// has no cost while it is idle.
 type Cursor struct {
 	server   *Server
 	table    *table
 	selector selector
 	position int64
-	seen     int64    // revision the watch has come to
-	first    []Object // to be shown as Added before the log; read-only
-	bookmark int64    // the revision to say after first that all has been shown. 0: not wanted
+	seen     int64    // revision that the watch has reached
+	first    []Object // initial events, sent as Added before the log; read-only
+	bookmark int64    // the revision of the bookmark after the initial events; 0: none
 
-	bookmarks bool      // whether the watcher wants to hear how far it has come
-	told      int64     // the newest revision that it has heard of
-	due       time.Time // when it is to hear the next time
-	ends      time.Time // when the watch ends; zero: who knows
+	bookmarks bool      // the watcher accepts progress bookmarks
+	sent      int64     // the newest revision that was sent
+	due       time.Time // when the next bookmark is due
+	ends      time.Time // when the watch ends; zero: unknown
 
-	gate    sim.ContextCaller // what events go through before they are shown. nil: nothing
-	initial int               // how many went ahead of the bookmark; see Arrive
+	gate    sim.ContextCaller // passed by events before they are sent; nil: none
+	initial int               // number of initial events sent; see PassGate
 }
 
 const (
 	bookmarkPeriod = time.Minute     // between bookmarks
-	bookmarkEarly  = 2 * time.Second // before the end of a watch there is one more
+	bookmarkEarly  = 2 * time.Second // one more this long before the end of a watch
 )
 
-// newCursor begins a watch.
+// newCursor starts a watch.
 func (s *Server) newCursor(k *kind, namespace string, opts *metav1.ListOptions) (*Cursor, error) {
 	if err := validateList(opts, true); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (s *Server) newCursor(k *kind, namespace string, opts *metav1.ListOptions) 
 	return c, c.resume(revision)
 }
 
-// begin puts the cursor behind a snapshot, to be shown first.
+// begin takes a snapshot for the initial events.
 func (c *Cursor) begin(opts *metav1.ListOptions, atLeast int64) error {
 	s := c.server
 	s.mu.Lock()
@@ -82,14 +82,14 @@ func (c *Cursor) begin(opts *metav1.ListOptions, atLeast int64) error {
 		c.first = append(c.first, obj)
 		return true
 	})
-	c.seen, c.told = revision, revision
+	c.seen, c.sent = revision, revision
 	if opts.AllowWatchBookmarks {
 		c.bookmark = revision
 	}
 	return nil
 }
 
-// resume puts the cursor behind a revision.
+// resume moves the cursor to a revision.
 func (c *Cursor) resume(revision int64) error {
 	s := c.server
 	s.mu.RLock()
@@ -98,14 +98,15 @@ func (c *Cursor) resume(revision int64) error {
 	if !ok {
 		return tooOld(revision, c.table.log.compacted)
 	}
-	c.position, c.seen, c.told = position, revision, revision
+	c.position, c.seen, c.sent = position, revision, revision
 	if revision > s.revision {
 		c.selector.after = revision
 	}
 	return nil
 }
 
-// Next returns the next event wanted, if there is one yet. The objects are read-only. The error is 410 Expired.
+// Next returns the next selected event. The bool is false if there is none yet. The objects are
+// read-only. The error is 410 Expired.
 func (c *Cursor) Next() (watch.Event, bool, error) {
 	e, ok, err := c.next()
 	if ok && c.selector.kind.fromStored != nil && e.Type != watch.Bookmark {
@@ -114,11 +115,12 @@ func (c *Cursor) Next() (watch.Event, bool, error) {
 	return e, ok, err
 }
 
-// BookmarkDue returns when Next has to say how far the watch has come, if nothing happens before, and false if the
-// watcher does not want to hear. Who waits for Changed looks again then; there is no clock in here.
+// BookmarkDue returns the time at which the next bookmark is due without further events. The bool
+// is false if the watcher does not accept bookmarks. A caller that waits for Changed must call Next
+// again at that time: the cursor has no timer.
 func (c *Cursor) BookmarkDue() (time.Time, bool) { return c.due, c.bookmarks }
 
-// schedule says when bookmarks are due.
+// schedule sets the times at which bookmarks are due.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/cacher cacheWatcher.nextBookmarkTime.
 func (c *Cursor) schedule(opts *metav1.ListOptions) {
@@ -140,7 +142,7 @@ func (c *Cursor) reschedule(now time.Time) {
 	}
 }
 
-// progress tells how far the watch has come, if that is due and there is anything to tell.
+// progress returns a bookmark if one is due and the revision is new.
 func (c *Cursor) progress() (watch.Event, bool) {
 	if !c.bookmarks {
 		return watch.Event{}, false
@@ -151,19 +153,19 @@ func (c *Cursor) progress() (watch.Event, bool) {
 	}
 	revision, ok := c.server.caughtUp(c.table, c.position)
 	if !ok {
-		return watch.Event{}, false // due still, after what has come
+		return watch.Event{}, false // still due, after pending events
 	}
 	c.reschedule(now)
-	if revision <= c.told {
+	if revision <= c.sent {
 		return watch.Event{}, false
 	}
-	c.seen, c.told = revision, revision
+	c.seen, c.sent = revision, revision
 	obj := c.selector.kind.empty()
 	obj.SetResourceVersion(formatRevision(revision))
 	return watch.Event{Type: watch.Bookmark, Object: obj}, true
 }
 
-// Changed returns a channel that is closed when Next may have more to tell.
+// Changed returns a channel that is closed when Next may return more.
 func (c *Cursor) Changed() <-chan struct{} { return c.server.wait(c.table, c.position) }
 
 func (c *Cursor) next() (watch.Event, bool, error) {
@@ -191,25 +193,25 @@ func (c *Cursor) next() (watch.Event, bool, error) {
 		c.position++
 		c.seen = e.revision
 		if out, ok := c.selector.event(e); ok {
-			c.told = e.revision
+			c.sent = e.revision
 			return out, true, nil
 		}
 	}
 }
 
-// event returns what an event of the log is to whoever selects: an object that comes to be selected is added, one that
-// ceases to be is deleted, and shown as it last was when it was selected.
+// event returns an event of the log as the selector sees it. An object that becomes selected is
+// added. One that ceases to be selected is deleted, with its last selected state.
 func (s *selector) event(e *event) (watch.Event, bool) {
 	if e.revision <= s.after {
 		return watch.Event{}, false
 	}
-	is, was := e.kind != watch.Deleted && s.matches(e.object), e.previous != nil && s.matches(e.previous)
+	now, before := e.kind != watch.Deleted && s.matches(e.object), e.previous != nil && s.matches(e.previous)
 	switch {
-	case is && was:
+	case now && before:
 		return watch.Event{Type: watch.Modified, Object: e.object}, true
-	case is:
+	case now:
 		return watch.Event{Type: watch.Added, Object: e.object}, true
-	case !was:
+	case !before:
 		return watch.Event{}, false
 	case e.kind == watch.Deleted:
 		return watch.Event{Type: watch.Deleted, Object: e.object}, true
@@ -219,18 +221,19 @@ func (s *selector) event(e *event) (watch.Event, bool) {
 	return watch.Event{Type: watch.Deleted, Object: left}, true
 }
 
-func tooOld(asked, compacted int64) error {
-	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", asked, compacted))
+func tooOld(requested, compacted int64) error {
+	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", requested, compacted))
 }
 
-// pump shows a cursor as a watch.Interface. Its goroutine ends with Stop or with the context of the watch.
+// A pump is a cursor as a watch.Interface. Its goroutine ends with Stop or the context of the
+// watch.
 //
-// Differs: timeoutSeconds is counted by the real clock, whatever the host's. Bookmarks come with what is written to the
-// resource, once they are due: there is no clock that would bring them.
+// Differs: timeoutSeconds is measured on the wall clock, whatever the host's. Bookmarks that are
+// due come with the next write to the resource: there is no timer.
 type pump struct {
 	events chan watch.Event
 	cancel context.CancelFunc
-	show   func(Object) (runtime.Object, error) // what the watcher sees of an object
+	show   func(Object) (runtime.Object, error) // the watcher's copy of an object
 }
 
 var _ watch.Interface = (*pump)(nil)
@@ -296,5 +299,5 @@ func (p *pump) send(ctx context.Context, e watch.Event) bool {
 // Stop ends the watch.
 func (p *pump) Stop() { p.cancel() }
 
-// ResultChan gives the events; it is closed when the watch has ended.
+// ResultChan returns the channel of events. It is closed when the watch has ended.
 func (p *pump) ResultChan() <-chan watch.Event { return p.events }

@@ -10,15 +10,16 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// HasGate tells whether the events of the watch go through a sim.Gate: whoever moves it does best to hand on what he has
-// before Arrive.
+// HasGate reports whether the events of the watch pass a sim.ContextCaller. The caller should then send the
+// events it has before it calls PassGate.
 func (c *Cursor) HasGate() bool { return c != nil && c.gate != nil }
 
-// PassGate returns true when an event that Next gave may be shown to whoever watches, which is at once unless the watch's
-// client has a sim.Gate; and false when the watch is over: ctx has ended, or the gate lets nothing through any more.
+// PassGate waits until an event returned by Next may be delivered, and reports whether it may.
+// Without a sim.ContextCaller this is at once. The result is false if the watch is over: ctx has ended, or
+// the gate is closed.
 //
-// Initial events that end with a bookmark go through the gate together, as one action LIST, before the bookmark: nobody
-// takes them for the state of the world before that.
+// Initial events that end with a bookmark pass the gate together, as one action LIST, before the
+// bookmark: they are not a complete state before that.
 func (c *Cursor) PassGate(ctx context.Context, e watch.Event) bool {
 	switch {
 	case c.gate == nil:
@@ -30,7 +31,7 @@ func (c *Cursor) PassGate(ctx context.Context, e watch.Event) bool {
 	obj := e.Object.(Object)
 	action := trace.Action{
 		Kind: trace.KindDeliver, Verb: string(e.Type),
-		Object: name(c.selector.kind, obj.GetNamespace(), obj.GetName()),
+		Object: traceName(c.selector.kind, obj.GetNamespace(), obj.GetName()),
 	}
 	detail := "rv=" + obj.GetResourceVersion()
 	if e.Type == watch.Bookmark && obj.GetAnnotations()[metav1.InitialEventsAnnotationKey] != "" {

@@ -71,12 +71,12 @@ func (h history) after(selector string, from int64) []errorValue {
 		if c.Revision <= from {
 			continue
 		}
-		is, was := c.Type != watch.Deleted && selects(selector, c.After), selects(selector, c.Before)
+		is, old := c.Type != watch.Deleted && selects(selector, c.After), selects(selector, c.Before)
 		e := errorValue{kind: watch.Modified, revision: c.Revision, name: c.After.GetName(), selected: true}
 		switch {
-		case is && !was:
+		case is && !old:
 			e.kind = watch.Added
-		case was && !is:
+		case old && !is:
 			e.kind = watch.Deleted
 			e.before, _ = strconv.ParseInt(c.Before.GetResourceVersion(), 10, 64)
 		case !is:
@@ -152,12 +152,12 @@ func (h history) follow(s session, laws map[string]bool, state map[string]int64,
 			laws["filter"] = true
 		}
 		last = max(last, e.revision)
-		was, there := state[e.name]
+		old, there := state[e.name]
 		if there != (e.kind != watch.Added) {
 			laws["is-create"] = true
 		}
 		if e.kind == watch.Deleted {
-			if e.before != was {
+			if e.before != old {
 				laws["prev-object"] = true
 			}
 			delete(state, e.name)

@@ -18,48 +18,49 @@ import (
 	"github.com/volsim/volsim/fake/internal/rules"
 )
 
-// The pipeline of writes, the same for every resource: default, admit, validate, check what the writer presumes (UID,
-// resourceVersion), commit. It works on the object as it was read, without the lock; if somebody else wrote the object
-// meanwhile, commit refuses and the pipeline runs again: somebody always gets on.
+// This file is the write pipeline, which is the same for every resource: default, admit, validate,
+// check preconditions (UID, resourceVersion), commit. It works without the lock on the object as it
+// was read. If another writer was faster, the commit fails and the pipeline runs again, so one
+// writer always makes progress.
 //
-// Upstream: k8s.io/apiserver/pkg/registry/generic/registry (Store.Create, Update), pkg/registry/rest (BeforeCreate,
-// BeforeUpdate).
+// Upstream: k8s.io/apiserver/pkg/registry/generic/registry (Store.Create, Update),
+// pkg/registry/rest (BeforeCreate, BeforeUpdate).
 
 const (
 	staleMsg     = "the object has been modified; please apply your changes to the latest version and try again"
 	createRVMsg  = "resourceVersion should not be set on objects to be created"
 	namespaceMsg = "the namespace of the provided object does not match the namespace sent on the request"
 
-	generateMax = 8 // names tried for a generateName
+	generateMax = 8 // attempts with a generateName
 )
 
-// written is what became of a write.
-type written struct {
-	object Object // to answer with; read-only
-	before Object // stored before; nil for a creation
-	after  Object // stored after, or the last state; nil when nothing was committed
-	gone   bool   // the object was removed
+// A writeResult is the result of a write.
+type writeResult struct {
+	object  Object // the response; read-only
+	before  Object // stored before; nil for a creation
+	after   Object // stored after, or the last state; nil: no commit
+	deleted bool   // the object was removed
 
 	created bool // there was none before
 
-	warnings []string // for whoever wrote
+	warnings []string // for the writer
 }
 
 // create stores an object, which becomes the store's.
-func (s *Server) create(k *kind, namespace string, obj Object, dryRun bool) (written, error) {
+func (s *Server) create(k *kind, namespace string, obj Object, dryRun bool) (writeResult, error) {
 	m := metaOf(obj)
 	clean(obj)
 	if err := inNamespace(k, m, namespace); err != nil {
-		return written{}, err
+		return writeResult{}, err
 	}
 	if err := s.admitNamespace(k, namespace, m); err != nil {
-		return written{}, err
+		return writeResult{}, err
 	}
 	if err := k.mayCreate(m.Name); err != nil {
-		return written{}, err
+		return writeResult{}, err
 	}
 	if m.ResourceVersion != "" {
-		return written{}, internalError(createRVMsg)
+		return writeResult{}, internalError(createRVMsg)
 	}
 	generate := m.Name == "" && m.GenerateName != ""
 	for try := 1; ; try++ {
@@ -67,25 +68,25 @@ func (s *Server) create(k *kind, namespace string, obj Object, dryRun bool) (wri
 			m.Name = s.generateName(m.GenerateName)
 		}
 		if err := s.prepareCreate(k, obj); err != nil {
-			return written{}, err
+			return writeResult{}, err
 		}
 		t, key := s.tableOf(k), key(m.Namespace, m.Name)
 		if s.lookup(t, key) == nil {
 			warnings := k.warnings(obj, nil)
 			if dryRun {
-				return written{object: obj, created: true, warnings: warnings}, nil
+				return writeResult{object: obj, created: true, warnings: warnings}, nil
 			}
 			if obj, ok := s.put(t, k, watch.Added, key, nil, obj); ok {
-				return written{object: obj, after: obj, created: true, warnings: warnings}, nil
+				return writeResult{object: obj, after: obj, created: true, warnings: warnings}, nil
 			}
 		}
 		if !generate || try == generateMax {
-			return written{}, apierrors.NewAlreadyExists(k.groupResource(), m.Name)
+			return writeResult{}, apierrors.NewAlreadyExists(k.groupResource(), m.Name)
 		}
 	}
 }
 
-// prepareCreate makes a writer's object one that may be stored.
+// prepareCreate sets defaults, admits and validates an object to be created.
 func (s *Server) prepareCreate(k *kind, obj Object) error {
 	m := metaOf(obj)
 	m.DeletionTimestamp, m.DeletionGracePeriodSeconds = nil, nil
@@ -102,32 +103,32 @@ func (s *Server) prepareCreate(k *kind, obj Object) error {
 	return nil
 }
 
-// change is a write to an object that may be there.
+// A change is a write to an object that may exist.
 type change struct {
 	namespace, name string
-	through         subresource
+	subresource     subresource
 	dryRun          bool
-	// make gives the object as the writer wants it, given the stored one, which is nil if there is none. It is called
-	// again if the stored one changed meanwhile. The object becomes the store's.
-	make func(old Object) (Object, error)
-	// whole: make gives what the writer sent, and a UID in it is a precondition.
-	whole bool
-	// create: make makes an object where there is none.
+	// apply returns the new object for the stored one, which is nil if there is none. It is called
+	// again if the stored one changed meanwhile. The result becomes the store's.
+	apply func(old Object) (Object, error)
+	// replace: apply returns what the writer sent, and a UID in it is a precondition.
+	replace bool
+	// create: apply may create the object.
 	create bool
 }
 
-// subresource is the door a change comes through.
+// A subresource is the subresource that a change is written through.
 type subresource string
 
 const (
-	throughMain     subresource = ""
-	throughStatus   subresource = "status"
-	throughFinalize subresource = "finalize" // of namespaces: their spec's finalizers may be written
-	throughBinding  subresource = "binding"  // of pods: make has seen to everything
-	throughScale    subresource = "scale"    // to the managed fields only: it is a kind of its own
+	mainResource        subresource = ""
+	statusSubresource   subresource = "status"
+	finalizeSubresource subresource = "finalize" // of namespaces: spec.finalizers may be written
+	bindingSubresource  subresource = "binding"  // of pods: apply has validated everything
+	scaleSubresource    subresource = "scale"    // in managed fields only: Scale is a kind of its own
 )
 
-// verdict is what is to be done with an object.
+// A verdict is what to do with an object.
 type verdict int
 
 const (
@@ -136,18 +137,18 @@ const (
 	verdictRemove                // remove what is stored
 )
 
-// update carries a change out.
-func (s *Server) update(k *kind, c change) (written, error) {
+// update executes a change.
+func (s *Server) update(k *kind, c change) (writeResult, error) {
 	t, key := s.tableOf(k), key(c.namespace, c.name)
 	for {
 		stored := s.lookup(t, key)
 		old := k.read(stored)
-		if old == nil && !c.create && !(c.whole && k.allowCreateOnUpdate) {
-			return written{}, apierrors.NewNotFound(k.groupResource(), c.name)
+		if old == nil && !c.create && !(c.replace && k.allowCreateOnUpdate) {
+			return writeResult{}, apierrors.NewNotFound(k.groupResource(), c.name)
 		}
-		obj, err := c.make(old)
+		obj, err := c.apply(old)
 		if err != nil {
-			return written{}, err
+			return writeResult{}, err
 		}
 		if old == nil {
 			obj.SetResourceVersion("")
@@ -157,72 +158,73 @@ func (s *Server) update(k *kind, c change) (written, error) {
 			}
 			return done, err
 		}
-		obj, what, err := s.prepareUpdate(k, c, obj, old)
+		obj, verdict, err := s.prepareUpdate(k, c, obj, old)
 		if err != nil {
-			return written{}, err
+			return writeResult{}, err
 		}
 		var warnings []string
-		if c.through == throughMain || k.custom != nil {
+		if c.subresource == mainResource || k.custom != nil {
 			warnings = k.warnings(obj, old)
 		}
 		switch {
-		case what == verdictKeep && !k.outdated(stored):
-			return written{object: old, warnings: warnings}, nil
+		case verdict == verdictKeep && !k.outdated(stored):
+			return writeResult{object: old, warnings: warnings}, nil
 		case c.dryRun:
-			return written{object: obj, warnings: warnings}, nil
-		case what == verdictRemove:
+			return writeResult{object: obj, warnings: warnings}, nil
+		case verdict == verdictRemove:
 			if last := k.shallow(stored); s.commit(t, watch.Deleted, key, stored, last) {
-				return written{object: obj, before: old, after: last, gone: true, warnings: warnings}, nil
+				return writeResult{object: obj, before: old, after: last, deleted: true, warnings: warnings}, nil
 			}
 		default:
 			if obj, ok := s.put(t, k, watch.Modified, key, stored, obj); ok {
-				return written{object: obj, before: old, after: obj, warnings: warnings}, nil
+				return writeResult{object: obj, before: old, after: obj, warnings: warnings}, nil
 			}
 		}
 	}
 }
 
-// prepareUpdate makes a writer's object one that may be stored, and says whether it is to be.
+// prepareUpdate turns a sent object into the object to store, and returns what to do with it.
 func (s *Server) prepareUpdate(k *kind, c change, obj, old Object) (Object, verdict, error) {
-	m, was := metaOf(obj), metaOf(old)
+	m, oldMeta := metaOf(obj), metaOf(old)
 	clean(obj)
 	if err := inNamespace(k, m, c.namespace); err != nil {
 		return nil, 0, err
 	}
-	if err := preconditions(k, c, m, was); err != nil {
+	if err := preconditions(k, c, m, oldMeta); err != nil {
 		return nil, 0, err
 	}
-	if c.through != throughBinding {
+	if c.subresource != bindingSubresource {
 		var err error
-		if obj, err = s.reconcile(k, c.through, obj, old); err != nil {
+		if obj, err = s.reconcile(k, c.subresource, obj, old); err != nil {
 			return nil, 0, err
 		}
 		m = metaOf(obj)
 	}
 	keepTimes(obj, old)
 	switch {
-	case isLastUpdate(m, was) && hasNoSpecFinalizers(obj):
+	case isLastUpdate(m, oldMeta) && hasNoSpecFinalizers(obj):
 		return obj, verdictRemove, nil
-	case maps.Equal(m.Annotations, was.Annotations) && same(obj, old):
+	case maps.Equal(m.Annotations, oldMeta.Annotations) && same(obj, old):
 		return obj, verdictKeep, nil
 	default:
 		return obj, verdictStore, nil
 	}
 }
 
-// reconcile defaults, admits and validates what the writer sent, having put back what may not be written.
+// reconcile sets defaults, admits and validates what was sent, after restoring what may not be
+// written.
 func (s *Server) reconcile(k *kind, through subresource, obj, old Object) (Object, error) {
 	k.defaults(obj)
-	obj = split(k, obj, old, through == throughStatus)
-	m, was := metaOf(obj), metaOf(old)
-	m.Generation = was.Generation
-	keepMeta(m, was)
-	errs := rules.ValidateMetaUpdate(m, was, k.custom != nil)
+	obj = split(k, obj, old, through == statusSubresource)
+	m, oldMeta := metaOf(obj), metaOf(old)
+	m.Generation = oldMeta.Generation
+	keepMeta(m, oldMeta)
+	errs := rules.ValidateMetaUpdate(m, oldMeta, k.custom != nil)
 	switch through {
-	case throughStatus:
+	case statusSubresource:
 		k.prepareStatus(s.timestamp(), obj, old)
 		errs = append(errs, k.validateStatus(obj, old)...)
-	case throughFinalize:
+	case finalizeSubresource:
 		errs = append(errs, rules.ValidateNamespaceFinalize(obj.(*corev1.Namespace))...)
 	default:
 		k.prepareUpdate(s.timestamp(), obj, old)
@@ -231,19 +233,19 @@ func (s *Server) reconcile(k *kind, through subresource, obj, old Object) (Objec
 	if len(errs) > 0 {
 		return nil, invalid(k, m.Name, errs)
 	}
-	if through == throughMain {
+	if through == mainResource {
 		return obj, s.admitUpdate(obj, old)
 	}
 	return obj, nil
 }
 
-// preconditions checks the UID and the resourceVersion a writer gives.
-func preconditions(k *kind, c change, m, was *metav1.ObjectMeta) error {
-	if c.whole && m.UID != "" && m.UID != was.UID {
-		return apierrors.NewConflict(k.groupResource(), m.Name, uidError(k, c.namespace, c.name, m.UID, was.UID))
+// preconditions checks the UID and the resourceVersion that were sent.
+func preconditions(k *kind, c change, m, oldMeta *metav1.ObjectMeta) error {
+	if c.replace && m.UID != "" && m.UID != oldMeta.UID {
+		return apierrors.NewConflict(k.groupResource(), m.Name, uidError(k, c.namespace, c.name, m.UID, oldMeta.UID))
 	}
 	switch {
-	case m.ResourceVersion == was.ResourceVersion:
+	case m.ResourceVersion == oldMeta.ResourceVersion:
 		return nil
 	case m.ResourceVersion != "" && m.ResourceVersion != "0":
 		if _, err := strconv.ParseUint(m.ResourceVersion, 10, 64); err != nil {
@@ -251,7 +253,7 @@ func preconditions(k *kind, c change, m, was *metav1.ObjectMeta) error {
 		}
 		return apierrors.NewConflict(k.groupResource(), m.Name, errors.New(staleMsg))
 	case k.allowUnconditionalUpdate:
-		m.ResourceVersion = was.ResourceVersion
+		m.ResourceVersion = oldMeta.ResourceVersion
 		return nil
 	default:
 		return apierrors.NewInvalid(schema.GroupKind{Group: k.gvk.Group, Kind: k.resource}, m.Name, field.ErrorList{
@@ -260,7 +262,7 @@ func preconditions(k *kind, c change, m, was *metav1.ObjectMeta) error {
 	}
 }
 
-// split puts back what the writer may not write here: the status, or all but the status.
+// split restores what may not be written: the status, or all but the status.
 func split(k *kind, obj, old Object, status bool) Object {
 	switch {
 	case k.copyStatus == nil:
@@ -280,33 +282,35 @@ func split(k *kind, obj, old Object, status bool) Object {
 	return to
 }
 
-// keepMeta puts back what no update may change.
-func keepMeta(m, was *metav1.ObjectMeta) {
+// keepMeta restores metadata that no update may change.
+func keepMeta(m, oldMeta *metav1.ObjectMeta) {
 	if m.UID == "" {
-		m.UID = was.UID
+		m.UID = oldMeta.UID
 	}
-	m.CreationTimestamp = was.CreationTimestamp
-	if was.DeletionTimestamp != nil {
-		m.DeletionTimestamp = was.DeletionTimestamp
+	m.CreationTimestamp = oldMeta.CreationTimestamp
+	if oldMeta.DeletionTimestamp != nil {
+		m.DeletionTimestamp = oldMeta.DeletionTimestamp
 	}
 	if m.DeletionGracePeriodSeconds == nil {
-		m.DeletionGracePeriodSeconds = was.DeletionGracePeriodSeconds
+		m.DeletionGracePeriodSeconds = oldMeta.DeletionGracePeriodSeconds
 	}
 }
 
-// isLastUpdate tells whether an update takes away what kept a deleted object from going.
-func isLastUpdate(m, was *metav1.ObjectMeta) bool {
-	return len(m.Finalizers) == 0 && was.DeletionTimestamp != nil &&
-		(was.DeletionGracePeriodSeconds == nil || *was.DeletionGracePeriodSeconds == 0)
+// isLastUpdate reports whether an update removes the last finalizer of a deleted object.
+func isLastUpdate(m, oldMeta *metav1.ObjectMeta) bool {
+	return len(m.Finalizers) == 0 && oldMeta.DeletionTimestamp != nil &&
+		(oldMeta.DeletionGracePeriodSeconds == nil || *oldMeta.DeletionGracePeriodSeconds == 0)
 }
 
-// hasNoSpecFinalizers tells whether nothing but its metadata's finalizers keeps an object. A namespace has others.
+// hasNoSpecFinalizers reports whether only the finalizers in its metadata keep an object. A
+// namespace also has finalizers in its spec.
 func hasNoSpecFinalizers(obj Object) bool {
 	ns, ok := obj.(*corev1.Namespace)
 	return !ok || len(ns.Spec.Finalizers) == 0
 }
 
-// inNamespace sees to it that an object is in the namespace of its request, or in none.
+// inNamespace sets the namespace of the request, or none. It returns an error if the object has
+// another.
 func inNamespace(k *kind, m *metav1.ObjectMeta, namespace string) error {
 	switch {
 	case !k.namespaced:
@@ -328,15 +332,15 @@ func same(a, b any) bool {
 	return rules.Same(a.(rules.Message), b.(rules.Message))
 }
 
-func uidError(k *kind, namespace, name string, asked, is types.UID) error {
+func uidError(k *kind, namespace, name string, want, actual types.UID) error {
 	folder := k.resource
 	if k.custom != nil {
 		folder = k.gvk.Group + "/" + folder
 	}
-	return storageError(folder, key(namespace, name), preconditionError("UID", asked, is))
+	return storageError(folder, key(namespace, name), preconditionError("UID", want, actual))
 }
 
-// storageError is what the store of the real server says of an object that is not as presumed.
+// storageError returns the real store's error about a failed precondition.
 func storageError(folder, key string, err error) error {
 	return fmt.Errorf("StorageError: invalid object, Code: 4, Key: /registry/%s/%s, ResourceVersion: 0, "+
 		"AdditionalErrorMsg: %w", folder, key, err)
@@ -349,7 +353,7 @@ func invalid(k *kind, name string, errs field.ErrorList) error {
 	return apierrors.NewInvalid(k.gvk.GroupKind(), name, errs)
 }
 
-// internalError is the status of an error that the server has no status for.
+// internalError returns the status of an error without one.
 func internalError(msg string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: 500, Reason: metav1.StatusReasonUnknown, Message: msg,

@@ -318,7 +318,7 @@ func TestWhatIsHandedOutIsTheCallers(t *testing.T) {
 	in := newClaim("a")
 	out := must[*corev1.PersistentVolumeClaim](t)(w.claims.Create(w.ctx, in, metav1.CreateOptions{}))
 	stored, _ := w.server.Get("persistentvolumeclaims", "default", "a")
-	was := stored.DeepCopyObject()
+	old := stored.DeepCopyObject()
 	for _, c := range []*corev1.PersistentVolumeClaim{
 		in, out, w.get("a"),
 		&must[*corev1.PersistentVolumeClaimList](t)(w.claims.List(w.ctx, metav1.ListOptions{})).Items[0],
@@ -327,7 +327,7 @@ func TestWhatIsHandedOutIsTheCallers(t *testing.T) {
 		c.Spec.Resources.Requests[corev1.ResourceStorage] = storage("9Gi")[corev1.ResourceStorage]
 		c.Spec.AccessModes[0] = corev1.ReadOnlyMany
 	}
-	expect(t, stored.(*corev1.PersistentVolumeClaim), was.(*corev1.PersistentVolumeClaim))
+	expect(t, stored.(*corev1.PersistentVolumeClaim), old.(*corev1.PersistentVolumeClaim))
 }
 
 func TestRequestsOfADoneContextHaveNoEffect(t *testing.T) {

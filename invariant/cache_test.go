@@ -55,10 +55,10 @@ func TestOrderOfCaches(t *testing.T) {
 			delivered(w, pods, "LIST", "pods", "1 items rv=6")
 		}, nil},
 		{"surveys: a resource that has got a strand of its own goes on", func(w *opsWorld) {
-			delivered(w, "gc/survey", "LIST", "*", "4 items rv=20")
-			delivered(w, "gc/survey", "ADDED", "csinodes/node-1", "rv=11")
-			delivered(w, "gc/survey csinodes", "ADDED", "csinodes/node-2", "rv=10")
-		}, []string{"gc: its survey of csinodes went from revision 11 to 10"}},
+			delivered(w, "gc/metadata", "LIST", "*", "4 items rv=20")
+			delivered(w, "gc/metadata", "ADDED", "csinodes/node-1", "rv=11")
+			delivered(w, "gc/metadata csinodes", "ADDED", "csinodes/node-2", "rv=10")
+		}, []string{"gc: its metadata of csinodes went from revision 11 to 10"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

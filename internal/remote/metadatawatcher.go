@@ -95,7 +95,7 @@ func (s *MetadataWatcher) Follow(matches func(kind schema.GroupVersionKind, old,
 	observe func(kind schema.GroupVersionKind, old, obj metav1.Object),
 ) {
 	s.matches, s.observe = matches, observe
-	s.process.Delivery("survey", func() bool { return len(s.notifications) > 0 }, s.deliver)
+	s.process.Delivery("metadata", func() bool { return len(s.notifications) > 0 }, s.deliver)
 	s.process.GateWorkers(s.HasSynced)
 }
 

@@ -14,7 +14,7 @@ import (
 
 var specPath = field.NewPath("spec")
 
-// specPaths are the paths that are looked at in the spec of every claim.
+// specPaths are the paths in the spec that every claim's validation needs.
 type specPaths struct{ spec, accessModes, size, class, mode *field.Path }
 
 func pathsAt(spec *field.Path) specPaths {
@@ -32,14 +32,14 @@ var claimPaths = pathsAt(specPath)
 const claimSpecMsg = "spec is immutable after creation except resources.requests and volumeAttributesClassName " +
 	"for bound claims\n%v"
 
-// validateClaim checks a claim.
+// validateClaim validates a claim.
 //
 // Upstream: pkg/apis/core/validation ValidatePersistentVolumeClaim.
 func validateClaim(claim, _ *corev1.PersistentVolumeClaim) field.ErrorList {
 	return validateClaimSpec(&claim.Spec, &claimPaths)
 }
 
-// validateClaimSpec checks the spec of a claim, or of a template of claims.
+// validateClaimSpec validates the spec of a claim or of a claim template.
 func validateClaimSpec(spec *corev1.PersistentVolumeClaimSpec, at *specPaths) field.ErrorList {
 	var errs field.ErrorList
 	if len(spec.AccessModes) == 0 {
@@ -108,8 +108,9 @@ func validateDataSource(group *string, kind, name string, path *field.Path) fiel
 	return errs
 }
 
-// validateClaimUpdate checks what of a claim may change: volumeName once; the size and the attributes class while it is
-// bound, the size down to what it has; the class from nothing (or the beta annotation) to a name.
+// validateClaimUpdate validates an update of a claim. volumeName may be set once. The size and the
+// attributes class may change while the claim is bound; the size must not fall below the capacity.
+// The class may change from nothing, or from the beta annotation, to a name.
 //
 // Upstream: pkg/apis/core/validation ValidatePersistentVolumeClaimUpdate.
 func validateClaimUpdate(claim, old *corev1.PersistentVolumeClaim) field.ErrorList {
@@ -118,8 +119,8 @@ func validateClaimUpdate(claim, old *corev1.PersistentVolumeClaim) field.ErrorLi
 	}
 	errs := validateClaim(claim, nil)
 	errs = append(errs, validateClaimSpecUpdate(claim, old)...)
-	size, was := claim.Spec.Resources.Requests.Storage(), old.Spec.Resources.Requests.Storage()
-	if size.Cmp(*was) < 0 && size.Cmp(*old.Status.Capacity.Storage()) <= 0 {
+	size, oldSize := claim.Spec.Resources.Requests.Storage(), old.Spec.Resources.Requests.Storage()
+	if size.Cmp(*oldSize) < 0 && size.Cmp(*old.Status.Capacity.Storage()) <= 0 {
 		errs = append(errs, field.Forbidden(specPath.Child("resources", "requests", "storage"),
 			"field can not be less than status.capacity"))
 	}
@@ -141,33 +142,33 @@ func validateClaimUpdate(claim, old *corev1.PersistentVolumeClaim) field.ErrorLi
 	return errs
 }
 
-// validateClaimSpecUpdate checks that nothing else of the spec changes.
+// validateClaimSpecUpdate returns an error if any other field of the spec changes.
 func validateClaimSpecUpdate(claim, old *corev1.PersistentVolumeClaim) field.ErrorList {
 	var errs field.ErrorList
-	is, was := new(claim.Spec), new(old.Spec) // what they point to is only looked at
-	copyDataSource(was)
-	if was.VolumeName == "" {
-		was.VolumeName = is.VolumeName
+	spec, oldSpec := new(claim.Spec), new(old.Spec) // shallow copies: what they point to is only read
+	copyDataSource(oldSpec)
+	if oldSpec.VolumeName == "" {
+		oldSpec.VolumeName = spec.VolumeName
 	}
 	beta, hadBeta := old.Annotations[corev1.BetaStorageClassAnnotation]
-	named := old.Spec.StorageClassName == nil && is.StorageClassName != nil && (!hadBeta || *is.StorageClassName == beta)
+	named := old.Spec.StorageClassName == nil && spec.StorageClassName != nil && (!hadBeta || *spec.StorageClassName == beta)
 	newBeta, hasBeta := claim.Annotations[corev1.BetaStorageClassAnnotation]
 	if promoted := named && hadBeta && (!hasBeta || newBeta == beta); !promoted && newBeta != beta {
 		path := metaPath.Child("annotations", corev1.BetaStorageClassAnnotation)
 		errs = append(errs, field.Invalid(path, newBeta, immutableMsg))
 	}
 	if named {
-		is.StorageClassName = nil
+		spec.StorageClassName = nil
 	}
 	if old.Status.Phase == corev1.ClaimBound {
-		is.VolumeAttributesClassName = was.VolumeAttributesClassName
-		if is.Resources.Requests != nil {
-			is.Resources.Requests = maps.Clone(is.Resources.Requests)
-			is.Resources.Requests[corev1.ResourceStorage] = was.Resources.Requests[corev1.ResourceStorage]
+		spec.VolumeAttributesClassName = oldSpec.VolumeAttributesClassName
+		if spec.Resources.Requests != nil {
+			spec.Resources.Requests = maps.Clone(spec.Resources.Requests)
+			spec.Resources.Requests[corev1.ResourceStorage] = oldSpec.Resources.Requests[corev1.ResourceStorage]
 		}
 	}
-	if !equal(is, was) {
-		errs = append(errs, field.Forbidden(specPath, fmt.Sprintf(claimSpecMsg, diff.Diff(was, is))))
+	if !equal(spec, oldSpec) {
+		errs = append(errs, field.Forbidden(specPath, fmt.Sprintf(claimSpecMsg, diff.Diff(oldSpec, spec))))
 	}
 	return errs
 }
@@ -182,7 +183,7 @@ var resizeStatuses = []corev1.ClaimResourceStatus{
 	corev1.PersistentVolumeClaimNodeResizeInfeasible,
 }
 
-// validateClaimStatus checks what is written to a claim's status.
+// validateClaimStatus validates a write of a claim's status.
 //
 // Upstream: pkg/apis/core/validation ValidatePersistentVolumeClaimStatusUpdate.
 func validateClaimStatus(claim, _ *corev1.PersistentVolumeClaim) field.ErrorList {
@@ -216,10 +217,11 @@ func validateClaimStatus(claim, _ *corev1.PersistentVolumeClaim) field.ErrorList
 	return errs
 }
 
-// validateClaimResource checks that what a claim has a size of is storage, or somebody's own resource.
+// validateClaimResource validates the name of a resource in a claim's status: storage, or a
+// qualified name.
 func validateClaimResource(name corev1.ResourceName, path *field.Path) field.ErrorList {
 	errs := validateQualified(string(name), path)
-	if len(errs) == 0 && name != corev1.ResourceStorage && !extended(name) {
+	if len(errs) == 0 && name != corev1.ResourceStorage && !isExtended(name) {
 		errs = append(errs, field.NotSupported(path, name, []corev1.ResourceName{corev1.ResourceStorage}))
 	}
 	return errs

@@ -14,17 +14,17 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Secrets and config maps.
+// This file has the rules of secrets and config maps.
 //
-// Upstream: pkg/apis/core/validation ValidateSecret, ValidateConfigMap; pkg/apis/core/v1 SetDefaults_Secret, and the
-// conversion of stringData.
+// Upstream: pkg/apis/core/validation ValidateSecret, ValidateConfigMap; pkg/apis/core/v1
+// SetDefaults_Secret, and the conversion of stringData.
 
 const immutableSetMsg = "field is immutable when `immutable` is set"
 
 var dataPath = field.NewPath("data")
 
 func defaultSecret(secret *corev1.Secret) {
-	fill(&secret.Type, corev1.SecretTypeOpaque)
+	setIfEmpty(&secret.Type, corev1.SecretTypeOpaque)
 	if len(secret.StringData) > 0 && secret.Data == nil {
 		secret.Data = make(map[string][]byte, len(secret.StringData))
 	}
@@ -34,7 +34,7 @@ func defaultSecret(secret *corev1.Secret) {
 	secret.StringData = nil
 }
 
-// configSize checks the keys of a map, and adds up the sizes of its values.
+// configSize validates the keys of a map, and adds the sizes of its values to size.
 func configSize[V ~string | ~[]byte](data map[string]V, path *field.Path, size *int) field.ErrorList {
 	var errs field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(data)) {
@@ -82,7 +82,7 @@ func validateSecret(secret, _ *corev1.Secret) field.ErrorList {
 	return errs
 }
 
-// validateJSON checks that a secret holds a JSON object at a key.
+// validateJSON returns an error unless the secret has a JSON object at the key.
 func validateJSON(secret *corev1.Secret, key string) field.ErrorList {
 	data, ok := secret.Data[key]
 	if !ok {
@@ -94,7 +94,9 @@ func validateJSON(secret *corev1.Secret, key string) field.ErrorList {
 	return nil
 }
 
-func prepareSecretUpdate(_ metav1.Time, secret, old *corev1.Secret) { fill(&secret.Type, old.Type) }
+func prepareSecretUpdate(_ metav1.Time, secret, old *corev1.Secret) {
+	setIfEmpty(&secret.Type, old.Type)
+}
 
 func validateSecretUpdate(secret, old *corev1.Secret) field.ErrorList {
 	errs := immutable(secret.Type, old.Type, field.NewPath("type"))
@@ -114,7 +116,7 @@ func stillImmutable(flag *bool) field.ErrorList {
 	return field.ErrorList{field.Forbidden(field.NewPath("immutable"), immutableSetMsg)}
 }
 
-// warnSecret tells that a key is not that of its certificate.
+// warnSecret returns a warning if the key does not match the certificate.
 //
 // Upstream: pkg/registry/core/secret warningsForSecret.
 func warnSecret(secret, _ *corev1.Secret) []string {

@@ -6,8 +6,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// What a field holds that was left open. Defaults are applied to every object that is written, also to the outcome of a
-// patch, so that an update may leave open what the creation left open. Times lose what the wire would not carry.
+// This file sets fields that are empty to their defaults. Defaults are applied at every write,
+// including the result of a patch, so an update may omit what the creation omitted. Times lose the
+// fraction of a second, as on the wire.
 //
 // Upstream: pkg/apis/core/v1/defaults.go, pkg/apis/storage/v1/defaults.go.
 
@@ -18,7 +19,7 @@ func defaultNamespace(ns *corev1.Namespace) {
 		}
 		ns.Labels[corev1.LabelMetadataName] = ns.Name
 	}
-	fill(&ns.Status.Phase, corev1.NamespaceActive)
+	setIfEmpty(&ns.Status.Phase, corev1.NamespaceActive)
 }
 
 func defaultNode(node *corev1.Node) {
@@ -32,38 +33,38 @@ func defaultNode(node *corev1.Node) {
 }
 
 func defaultVolume(volume *corev1.PersistentVolume) {
-	fill(&volume.Status.Phase, corev1.VolumePending)
-	fill(&volume.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
-	set(&volume.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+	setIfEmpty(&volume.Status.Phase, corev1.VolumePending)
+	setIfEmpty(&volume.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
+	setIfNil(&volume.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 	if h := volume.Spec.HostPath; h != nil {
-		set(&h.Type, corev1.HostPathUnset)
+		setIfNil(&h.Type, corev1.HostPathUnset)
 	}
-	defaultOldVolume(&volume.Spec.PersistentVolumeSource)
+	defaultLegacyVolume(&volume.Spec.PersistentVolumeSource)
 	Truncate(volume.Status.LastPhaseTransitionTime)
 }
 
-// defaultOldVolume fills in sources that drivers took the place of.
-func defaultOldVolume(source *corev1.PersistentVolumeSource) {
+// defaultLegacyVolume sets the defaults of the sources that CSI drivers replaced.
+func defaultLegacyVolume(source *corev1.PersistentVolumeSource) {
 	switch {
 	case source.ISCSI != nil:
-		fill(&source.ISCSI.ISCSIInterface, iscsiInterfaceDefault)
+		setIfEmpty(&source.ISCSI.ISCSIInterface, iscsiInterfaceDefault)
 	case source.RBD != nil:
-		fill(&source.RBD.RBDPool, rbdPoolDefault)
-		fill(&source.RBD.RadosUser, rbdUserDefault)
-		fill(&source.RBD.Keyring, rbdKeyringDefault)
+		setIfEmpty(&source.RBD.RBDPool, rbdPoolDefault)
+		setIfEmpty(&source.RBD.RadosUser, rbdUserDefault)
+		setIfEmpty(&source.RBD.Keyring, rbdKeyringDefault)
 	case source.AzureDisk != nil:
 		defaultAzureDisk(source.AzureDisk)
 	case source.ScaleIO != nil:
-		fill(&source.ScaleIO.StorageMode, scaleIOModeDefault)
-		fill(&source.ScaleIO.FSType, scaleIOFSDefault)
+		setIfEmpty(&source.ScaleIO.StorageMode, scaleIOModeDefault)
+		setIfEmpty(&source.ScaleIO.FSType, scaleIOFSDefault)
 	}
 }
 
 func defaultAzureDisk(disk *corev1.AzureDiskVolumeSource) {
-	set(&disk.CachingMode, corev1.AzureDataDiskCachingReadWrite)
-	set(&disk.Kind, corev1.AzureSharedBlobDisk)
-	set(&disk.FSType, "ext4")
-	set(&disk.ReadOnly, false)
+	setIfNil(&disk.CachingMode, corev1.AzureDataDiskCachingReadWrite)
+	setIfNil(&disk.Kind, corev1.AzureSharedBlobDisk)
+	setIfNil(&disk.FSType, "ext4")
+	setIfNil(&disk.ReadOnly, false)
 }
 
 const (
@@ -76,8 +77,8 @@ const (
 )
 
 func defaultClaim(claim *corev1.PersistentVolumeClaim) {
-	fill(&claim.Status.Phase, corev1.ClaimPending)
-	set(&claim.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+	setIfEmpty(&claim.Status.Phase, corev1.ClaimPending)
+	setIfNil(&claim.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 	for i := range claim.Status.Conditions {
 		c := &claim.Status.Conditions[i]
 		Truncate(&c.LastProbeTime, &c.LastTransitionTime)
@@ -87,8 +88,8 @@ func defaultClaim(claim *corev1.PersistentVolumeClaim) {
 func defaultEvent(event *corev1.Event) { Truncate(&event.FirstTimestamp, &event.LastTimestamp) }
 
 func defaultClass(class *storagev1.StorageClass) {
-	set(&class.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete)
-	set(&class.VolumeBindingMode, storagev1.VolumeBindingImmediate)
+	setIfNil(&class.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete)
+	setIfNil(&class.VolumeBindingMode, storagev1.VolumeBindingImmediate)
 }
 
 func defaultAttachment(attachment *storagev1.VolumeAttachment) {
@@ -101,34 +102,34 @@ func defaultAttachment(attachment *storagev1.VolumeAttachment) {
 
 func defaultDriver(driver *storagev1.CSIDriver) {
 	spec := &driver.Spec
-	set(&spec.AttachRequired, true)
-	set(&spec.PodInfoOnMount, false)
-	set(&spec.StorageCapacity, false)
-	set(&spec.FSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy)
-	set(&spec.RequiresRepublish, false)
-	set(&spec.SELinuxMount, false)
+	setIfNil(&spec.AttachRequired, true)
+	setIfNil(&spec.PodInfoOnMount, false)
+	setIfNil(&spec.StorageCapacity, false)
+	setIfNil(&spec.FSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy)
+	setIfNil(&spec.RequiresRepublish, false)
+	setIfNil(&spec.SELinuxMount, false)
 	if len(spec.VolumeLifecycleModes) == 0 {
 		spec.VolumeLifecycleModes = []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent}
 	}
 }
 
-// defaultCSINode forgets a list without drivers, as the wire does.
+// defaultCSINode drops an empty list of drivers, as the wire does.
 func defaultCSINode(node *storagev1.CSINode) {
 	if len(node.Spec.Drivers) == 0 {
 		node.Spec.Drivers = nil
 	}
 }
 
-// fill gives a field its default if it is empty.
-func fill[T comparable](field *T, value T) {
+// setIfEmpty sets a field to its default if it has the zero value.
+func setIfEmpty[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
 		*field = value
 	}
 }
 
-// set gives a field its default if it is nil.
-func set[T any](field **T, value T) {
+// setIfNil sets a field to its default if it is nil.
+func setIfNil[T any](field **T, value T) {
 	if *field == nil {
 		*field = ptr.To(value)
 	}

@@ -11,10 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// What is filled in, and what is written by the server, for the kinds that make pods. A generation begins with 1 and grows
-// with each change of the spec.
+// This file has the defaults of the kinds that create pods, and the fields that the server sets. A
+// generation starts at 1 and grows with each change of the spec.
 //
-// Upstream: pkg/apis/apps/v1/defaults.go; pkg/registry/apps, PrepareForCreate and PrepareForUpdate of the strategies.
+// Upstream: pkg/apis/apps/v1/defaults.go; pkg/registry/apps, PrepareForCreate and PrepareForUpdate
+// of the strategies.
 
 const (
 	replicasDefault        = 1
@@ -27,7 +28,7 @@ func defaultTemplate(t *corev1.PodTemplateSpec) { defaultPodSpec(&t.Spec) }
 func defaultStatefulSet(stateful *appsv1.StatefulSet) {
 	spec := &stateful.Spec
 	defaultTemplate(&spec.Template)
-	fill(&spec.PodManagementPolicy, appsv1.OrderedReadyPodManagement)
+	setIfEmpty(&spec.PodManagementPolicy, appsv1.OrderedReadyPodManagement)
 	if s := &spec.UpdateStrategy; s.Type == "" {
 		s.Type = appsv1.RollingUpdateStatefulSetStrategyType
 		if s.RollingUpdate == nil {
@@ -35,13 +36,13 @@ func defaultStatefulSet(stateful *appsv1.StatefulSet) {
 		}
 	}
 	if s := &spec.UpdateStrategy; s.Type == appsv1.RollingUpdateStatefulSetStrategyType && s.RollingUpdate != nil {
-		set(&s.RollingUpdate.Partition, 0)
+		setIfNil(&s.RollingUpdate.Partition, 0)
 	}
-	set(&spec.PersistentVolumeClaimRetentionPolicy, appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{})
-	fill(&spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
-	fill(&spec.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
-	set(&spec.Replicas, replicasDefault)
-	set(&spec.RevisionHistoryLimit, revisionHistoryDefault)
+	setIfNil(&spec.PersistentVolumeClaimRetentionPolicy, appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{})
+	setIfEmpty(&spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+	setIfEmpty(&spec.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+	setIfNil(&spec.Replicas, replicasDefault)
+	setIfNil(&spec.RevisionHistoryLimit, revisionHistoryDefault)
 	for i := range spec.VolumeClaimTemplates {
 		t := &spec.VolumeClaimTemplates[i]
 		t.APIVersion, t.Kind = "v1", "PersistentVolumeClaim"
@@ -56,12 +57,13 @@ func prepareStatefulSetCreate(_ metav1.Time, set, _ *appsv1.StatefulSet) {
 	set.Status, set.Generation = appsv1.StatefulSetStatus{}, 1
 	dropMaxUnavailable(&set.Spec, nil)
 	for i := range set.Spec.VolumeClaimTemplates {
-		// As they were written: the status of a template is what the defaults make of it.
+		// As sent: the status of a claim template has only its default.
 		set.Spec.VolumeClaimTemplates[i].Status.Phase = corev1.ClaimPending
 	}
 }
 
-// dropMaxUnavailable drops what the gate MaxUnavailableStatefulSet, off in 1.36, would bring, unless it is in use.
+// dropMaxUnavailable drops the field of the feature gate MaxUnavailableStatefulSet, which is off in
+// 1.36, unless the old spec uses it.
 func dropMaxUnavailable(spec, old *appsv1.StatefulSetSpec) {
 	used := old != nil && old.UpdateStrategy.RollingUpdate != nil && old.UpdateStrategy.RollingUpdate.MaxUnavailable != nil
 	if r := spec.UpdateStrategy.RollingUpdate; r != nil && !used {
@@ -78,16 +80,16 @@ func prepareStatefulSetUpdate(_ metav1.Time, set, old *appsv1.StatefulSet) {
 
 func defaultDeployment(d *appsv1.Deployment) {
 	defaultTemplate(&d.Spec.Template)
-	set(&d.Spec.Replicas, replicasDefault)
+	setIfNil(&d.Spec.Replicas, replicasDefault)
 	s := &d.Spec.Strategy
-	fill(&s.Type, appsv1.RollingUpdateDeploymentStrategyType)
+	setIfEmpty(&s.Type, appsv1.RollingUpdateDeploymentStrategyType)
 	if s.Type == appsv1.RollingUpdateDeploymentStrategyType {
-		set(&s.RollingUpdate, appsv1.RollingUpdateDeployment{})
-		set(&s.RollingUpdate.MaxUnavailable, intstr.FromString("25%"))
-		set(&s.RollingUpdate.MaxSurge, intstr.FromString("25%"))
+		setIfNil(&s.RollingUpdate, appsv1.RollingUpdateDeployment{})
+		setIfNil(&s.RollingUpdate.MaxUnavailable, intstr.FromString("25%"))
+		setIfNil(&s.RollingUpdate.MaxSurge, intstr.FromString("25%"))
 	}
-	set(&d.Spec.RevisionHistoryLimit, revisionHistoryDefault)
-	set(&d.Spec.ProgressDeadlineSeconds, progressSecondsDefault)
+	setIfNil(&d.Spec.RevisionHistoryLimit, revisionHistoryDefault)
+	setIfNil(&d.Spec.ProgressDeadlineSeconds, progressSecondsDefault)
 	for i := range d.Status.Conditions {
 		c := &d.Status.Conditions[i]
 		Truncate(&c.LastUpdateTime, &c.LastTransitionTime)
@@ -98,19 +100,19 @@ func prepareDeploymentCreate(_ metav1.Time, d, _ *appsv1.Deployment) {
 	d.Status, d.Generation = appsv1.DeploymentStatus{}, 1
 }
 
-// prepareDeploymentUpdate counts changes of annotations, too: replica sets get them.
+// prepareDeploymentUpdate also counts changes of annotations: they are copied to replica sets.
 func prepareDeploymentUpdate(_ metav1.Time, d, old *appsv1.Deployment) {
 	if !equal(&d.Spec, &old.Spec) || !equality.Semantic.DeepEqual(d.Annotations, old.Annotations) {
 		d.Generation = old.Generation + 1
 	}
 }
 
-// prepareDeploymentStatus keeps the labels, which a write of /status may not change.
+// prepareDeploymentStatus restores the labels, which a write of /status must not change.
 func prepareDeploymentStatus(_ metav1.Time, d, old *appsv1.Deployment) { d.Labels = old.Labels }
 
 func defaultReplicaSet(r *appsv1.ReplicaSet) {
 	defaultTemplate(&r.Spec.Template)
-	set(&r.Spec.Replicas, replicasDefault)
+	setIfNil(&r.Spec.Replicas, replicasDefault)
 	for i := range r.Status.Conditions {
 		Truncate(&r.Status.Conditions[i].LastTransitionTime)
 	}
@@ -129,13 +131,13 @@ func prepareReplicaSetUpdate(_ metav1.Time, r, old *appsv1.ReplicaSet) {
 func defaultDaemonSet(d *appsv1.DaemonSet) {
 	defaultTemplate(&d.Spec.Template)
 	s := &d.Spec.UpdateStrategy
-	fill(&s.Type, appsv1.RollingUpdateDaemonSetStrategyType)
+	setIfEmpty(&s.Type, appsv1.RollingUpdateDaemonSetStrategyType)
 	if s.Type == appsv1.RollingUpdateDaemonSetStrategyType {
-		set(&s.RollingUpdate, appsv1.RollingUpdateDaemonSet{})
-		set(&s.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
-		set(&s.RollingUpdate.MaxSurge, intstr.FromInt32(0))
+		setIfNil(&s.RollingUpdate, appsv1.RollingUpdateDaemonSet{})
+		setIfNil(&s.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
+		setIfNil(&s.RollingUpdate.MaxSurge, intstr.FromInt32(0))
 	}
-	set(&d.Spec.RevisionHistoryLimit, revisionHistoryDefault)
+	setIfNil(&d.Spec.RevisionHistoryLimit, revisionHistoryDefault)
 	for i := range d.Status.Conditions {
 		Truncate(&d.Status.Conditions[i].LastTransitionTime)
 	}
@@ -148,8 +150,8 @@ func prepareDaemonSetCreate(_ metav1.Time, d, _ *appsv1.DaemonSet) {
 	}
 }
 
-// prepareDaemonSetUpdate counts the changes of the template in an annotation, which is where a version of the API that
-// has no field for it keeps it.
+// prepareDaemonSetUpdate counts the changes of the template in an annotation, which holds the
+// templateGeneration of an earlier API version.
 func prepareDaemonSetUpdate(_ metav1.Time, d, old *appsv1.DaemonSet) {
 	n, _ := strconv.ParseInt(old.Annotations[appsv1.DeprecatedTemplateGeneration], 10, 64)
 	if !equal(&d.Spec.Template, &old.Spec.Template) {
@@ -161,7 +163,7 @@ func prepareDaemonSetUpdate(_ metav1.Time, d, old *appsv1.DaemonSet) {
 	}
 }
 
-// defaultReplicationController takes labels and selector from the template.
+// defaultReplicationController sets labels and selector from the template.
 //
 // Upstream: pkg/apis/core/v1 SetDefaults_ReplicationController.
 func defaultReplicationController(r *corev1.ReplicationController) {
@@ -176,7 +178,7 @@ func defaultReplicationController(r *corev1.ReplicationController) {
 		}
 		defaultTemplate(t)
 	}
-	set(&r.Spec.Replicas, replicasDefault)
+	setIfNil(&r.Spec.Replicas, replicasDefault)
 	for i := range r.Status.Conditions {
 		Truncate(&r.Status.Conditions[i].LastTransitionTime)
 	}

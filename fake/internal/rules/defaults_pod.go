@@ -7,26 +7,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// What a pod, and a template of pods, holds that was left open.
+// This file has the defaults of a pod and of a pod template.
 //
-// Upstream: pkg/apis/core/v1/defaults.go SetDefaults_Pod, SetDefaults_PodSpec and what they lead to.
-// Differs: pod-level resources are left as they are.
+// Upstream: pkg/apis/core/v1/defaults.go SetDefaults_Pod, SetDefaults_PodSpec and their callees.
+// Differs: pod-level resources have no defaults.
 
 func defaultPod(pod *corev1.Pod) {
 	spec := &pod.Spec
 	defaultPodSpec(spec)
-	set(&spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
+	setIfNil(&spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {
 			defaultRequests(&containers[i].Resources)
 			for j := range containers[i].Ports {
 				if port := &containers[i].Ports[j]; spec.HostNetwork {
-					fill(&port.HostPort, port.ContainerPort)
+					setIfEmpty(&port.HostPort, port.ContainerPort)
 				}
 			}
 		}
 	}
-	fill(&pod.Status.Phase, corev1.PodPending)
+	setIfEmpty(&pod.Status.Phase, corev1.PodPending)
 	Truncate(pod.Status.StartTime)
 	for i := range pod.Status.Conditions {
 		c := &pod.Status.Conditions[i]
@@ -34,7 +34,7 @@ func defaultPod(pod *corev1.Pod) {
 	}
 }
 
-// defaultRequests requests what is the limit.
+// defaultRequests sets the requests that are missing to the limits.
 func defaultRequests(r *corev1.ResourceRequirements) {
 	for name, limit := range r.Limits {
 		if _, ok := r.Requests[name]; !ok {
@@ -46,14 +46,14 @@ func defaultRequests(r *corev1.ResourceRequirements) {
 	}
 }
 
-// defaultPodSpec fills in the spec of a pod or of a template of pods. The field serviceAccount, of old, says what
-// serviceAccountName says.
+// defaultPodSpec sets the defaults of the spec of a pod or pod template. The deprecated field
+// serviceAccount has the value of serviceAccountName.
 func defaultPodSpec(spec *corev1.PodSpec) {
-	fill(&spec.DNSPolicy, corev1.DNSClusterFirst)
-	fill(&spec.RestartPolicy, corev1.RestartPolicyAlways)
-	fill(&spec.SchedulerName, corev1.DefaultSchedulerName)
-	set(&spec.TerminationGracePeriodSeconds, int64(corev1.DefaultTerminationGracePeriodSeconds))
-	fill(&spec.ServiceAccountName, spec.DeprecatedServiceAccount)
+	setIfEmpty(&spec.DNSPolicy, corev1.DNSClusterFirst)
+	setIfEmpty(&spec.RestartPolicy, corev1.RestartPolicyAlways)
+	setIfEmpty(&spec.SchedulerName, corev1.DefaultSchedulerName)
+	setIfNil(&spec.TerminationGracePeriodSeconds, int64(corev1.DefaultTerminationGracePeriodSeconds))
+	setIfEmpty(&spec.ServiceAccountName, spec.DeprecatedServiceAccount)
 	spec.DeprecatedServiceAccount = spec.ServiceAccountName
 	if spec.SecurityContext == nil {
 		spec.SecurityContext = &corev1.PodSecurityContext{}
@@ -70,11 +70,11 @@ func defaultPodSpec(spec *corev1.PodSpec) {
 }
 
 func defaultContainer(c *corev1.Container) {
-	fill(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
-	fill(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
-	fill(&c.ImagePullPolicy, pullPolicy(c.Image))
+	setIfEmpty(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
+	setIfEmpty(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
+	setIfEmpty(&c.ImagePullPolicy, pullPolicy(c.Image))
 	for i := range c.Ports {
-		fill(&c.Ports[i].Protocol, corev1.ProtocolTCP)
+		setIfEmpty(&c.Ports[i].Protocol, corev1.ProtocolTCP)
 	}
 	for i := range c.Env {
 		if from := c.Env[i].ValueFrom; from != nil {
@@ -100,7 +100,7 @@ func pullPolicy(image string) corev1.PullPolicy {
 	return corev1.PullIfNotPresent
 }
 
-// latest tells whether an image's tag is latest, as it is when it has neither tag nor digest.
+// latest reports whether an image has the tag latest, which it also has without tag and digest.
 func latest(image string) bool {
 	if strings.Contains(image, "@") || image == "" {
 		return false
@@ -113,26 +113,26 @@ func defaultProbe(p *corev1.Probe) {
 	if p == nil {
 		return
 	}
-	fill(&p.TimeoutSeconds, 1)
-	fill(&p.PeriodSeconds, 10)
-	fill(&p.SuccessThreshold, 1)
-	fill(&p.FailureThreshold, 3)
+	setIfEmpty(&p.TimeoutSeconds, 1)
+	setIfEmpty(&p.PeriodSeconds, 10)
+	setIfEmpty(&p.SuccessThreshold, 1)
+	setIfEmpty(&p.FailureThreshold, 3)
 	defaultGet(p.HTTPGet)
 	if p.GRPC != nil {
-		set(&p.GRPC.Service, "")
+		setIfNil(&p.GRPC.Service, "")
 	}
 }
 
 func defaultGet(get *corev1.HTTPGetAction) {
 	if get != nil {
-		fill(&get.Path, "/")
-		fill(&get.Scheme, corev1.URISchemeHTTP)
+		setIfEmpty(&get.Path, "/")
+		setIfEmpty(&get.Scheme, corev1.URISchemeHTTP)
 	}
 }
 
 func defaultFieldRef(ref *corev1.ObjectFieldSelector) {
 	if ref != nil {
-		fill(&ref.APIVersion, "v1")
+		setIfEmpty(&ref.APIVersion, "v1")
 	}
 }
 
@@ -140,20 +140,20 @@ func defaultPodVolume(source *corev1.VolumeSource) {
 	switch {
 	case source.PersistentVolumeClaim != nil:
 	case source.HostPath != nil:
-		set(&source.HostPath.Type, corev1.HostPathUnset)
+		setIfNil(&source.HostPath.Type, corev1.HostPathUnset)
 	case source.Secret != nil:
-		set(&source.Secret.DefaultMode, corev1.SecretVolumeSourceDefaultMode)
+		setIfNil(&source.Secret.DefaultMode, corev1.SecretVolumeSourceDefaultMode)
 	case source.ConfigMap != nil:
-		set(&source.ConfigMap.DefaultMode, corev1.ConfigMapVolumeSourceDefaultMode)
+		setIfNil(&source.ConfigMap.DefaultMode, corev1.ConfigMapVolumeSourceDefaultMode)
 	case source.DownwardAPI != nil:
-		set(&source.DownwardAPI.DefaultMode, corev1.DownwardAPIVolumeSourceDefaultMode)
+		setIfNil(&source.DownwardAPI.DefaultMode, corev1.DownwardAPIVolumeSourceDefaultMode)
 		defaultDownward(source.DownwardAPI.Items)
 	case source.Projected != nil:
-		set(&source.Projected.DefaultMode, corev1.ProjectedVolumeSourceDefaultMode)
+		setIfNil(&source.Projected.DefaultMode, corev1.ProjectedVolumeSourceDefaultMode)
 		for i := range source.Projected.Sources {
 			from := &source.Projected.Sources[i]
 			if from.ServiceAccountToken != nil {
-				set(&from.ServiceAccountToken.ExpirationSeconds, TokenSecondsDefault)
+				setIfNil(&from.ServiceAccountToken.ExpirationSeconds, TokenSecondsDefault)
 			}
 			if from.DownwardAPI != nil {
 				defaultDownward(from.DownwardAPI.Items)
@@ -161,14 +161,14 @@ func defaultPodVolume(source *corev1.VolumeSource) {
 		}
 	case source.Ephemeral != nil:
 		if t := source.Ephemeral.VolumeClaimTemplate; t != nil {
-			set(&t.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+			setIfNil(&t.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 		}
 	case source.Image != nil:
-		fill(&source.Image.PullPolicy, pullPolicy(source.Image.Reference))
+		setIfEmpty(&source.Image.PullPolicy, pullPolicy(source.Image.Reference))
 	case reflect.ValueOf(*source).IsZero():
 		source.EmptyDir = &corev1.EmptyDirVolumeSource{}
 	default:
-		defaultOldPodVolume(source)
+		defaultLegacyPodVolume(source)
 	}
 }
 
@@ -178,19 +178,19 @@ func defaultDownward(files []corev1.DownwardAPIVolumeFile) {
 	}
 }
 
-// defaultOldPodVolume fills in sources that drivers took the place of.
-func defaultOldPodVolume(source *corev1.VolumeSource) {
+// defaultLegacyPodVolume sets the defaults of the sources that CSI drivers replaced.
+func defaultLegacyPodVolume(source *corev1.VolumeSource) {
 	switch {
 	case source.ISCSI != nil:
-		fill(&source.ISCSI.ISCSIInterface, iscsiInterfaceDefault)
+		setIfEmpty(&source.ISCSI.ISCSIInterface, iscsiInterfaceDefault)
 	case source.RBD != nil:
-		fill(&source.RBD.RBDPool, rbdPoolDefault)
-		fill(&source.RBD.RadosUser, rbdUserDefault)
-		fill(&source.RBD.Keyring, rbdKeyringDefault)
+		setIfEmpty(&source.RBD.RBDPool, rbdPoolDefault)
+		setIfEmpty(&source.RBD.RadosUser, rbdUserDefault)
+		setIfEmpty(&source.RBD.Keyring, rbdKeyringDefault)
 	case source.AzureDisk != nil:
 		defaultAzureDisk(source.AzureDisk)
 	case source.ScaleIO != nil:
-		fill(&source.ScaleIO.StorageMode, scaleIOModeDefault)
-		fill(&source.ScaleIO.FSType, scaleIOFSDefault)
+		setIfEmpty(&source.ScaleIO.StorageMode, scaleIOModeDefault)
+		setIfEmpty(&source.ScaleIO.FSType, scaleIOFSDefault)
 	}
 }

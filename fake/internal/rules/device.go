@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// The kinds of resource.k8s.io, which a scheduler watches.
+// This file has the rules of the kinds of resource.k8s.io that a scheduler watches.
 //
 // Upstream: pkg/apis/resource/validation; pkg/registry/resource, the strategies.
-// Differs: of what is in them, only what is required at the top is looked at.
+// Differs: only the required top-level fields are validated.
 
 func prepareDeviceClassCreate(_ metav1.Time, c, _ *resourcev1.DeviceClass) { c.Generation = 1 }
 
@@ -37,9 +37,9 @@ func validateDeviceClassUpdate(c, _ *resourcev1.DeviceClass) field.ErrorList {
 func defaultResourceClaim(c *resourcev1.ResourceClaim) {
 	for i := range c.Spec.Devices.Requests {
 		if r := c.Spec.Devices.Requests[i].Exactly; r != nil {
-			fill(&r.AllocationMode, resourcev1.DeviceAllocationModeExactCount)
+			setIfEmpty(&r.AllocationMode, resourcev1.DeviceAllocationModeExactCount)
 			if r.AllocationMode == resourcev1.DeviceAllocationModeExactCount {
-				fill(&r.Count, 1)
+				setIfEmpty(&r.Count, 1)
 			}
 		}
 	}

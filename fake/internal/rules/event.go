@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Bounds of the fields of an event that has an eventTime.
+// Limits of the fields of an event that has an eventTime.
 const (
 	eventWordMaxLen = 128  // reportingInstance, action and reason
 	eventNoteMaxLen = 1024 // message
 )
 
-// validateEvent checks an event that was written as one of the core group.
+// validateEvent validates an event that was written through the core group.
 //
 // Upstream: pkg/apis/core/validation legacyValidateEvent.
 func validateEvent(event, _ *corev1.Event) field.ErrorList {
@@ -24,8 +24,8 @@ func validateEvent(event, _ *corev1.Event) field.ErrorList {
 
 var involvedPath = field.NewPath("involvedObject", "namespace")
 
-// validateAnyEvent checks that an event is in the namespace of what it is about, and, if it is of the new form, that has
-// an eventTime, that it says who saw what.
+// validateAnyEvent validates that an event is in the namespace of its involved object. If the event
+// has an eventTime, its reporter, action and reason are required.
 func validateAnyEvent(event *corev1.Event, reporter string) field.ErrorList {
 	var errs field.ErrorList
 	about := event.InvolvedObject.Namespace
@@ -59,7 +59,8 @@ func validateLen(s string, limit int, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// validateNewEvent checks an event that is created as one of events.k8s.io: it must be of the new form.
+// validateNewEvent validates an event that is created through events.k8s.io: it must have an
+// eventTime.
 //
 // Upstream: pkg/apis/core/validation ValidateEventCreate.
 func validateNewEvent(event, _ *corev1.Event) field.ErrorList {
@@ -102,17 +103,18 @@ func validateSeries(series *corev1.EventSeries) field.ErrorList {
 	return errs
 }
 
-// validateNewEventUpdate checks an update of an event as one of events.k8s.io: only its series may change.
+// validateNewEventUpdate validates an update of an event through events.k8s.io: only its series may
+// change.
 //
-// Upstream: pkg/apis/core/validation ValidateEventUpdate, which looks at reason and action twice.
+// Upstream: pkg/apis/core/validation ValidateEventUpdate, which checks reason and action twice.
 func validateNewEventUpdate(event, old *corev1.Event) field.ErrorList {
 	errs := validateAnyEvent(event, "reportingController")
 	if event.Series != nil && (old.Series == nil || *event.Series != *old.Series) {
 		errs = append(errs, validateSeries(event.Series)...)
 	}
 	for _, f := range []struct {
-		name    string
-		is, was any
+		name       string
+		value, old any
 	}{
 		{"involvedObject", event.InvolvedObject, old.InvolvedObject},
 		{"reason", event.Reason, old.Reason},
@@ -123,19 +125,19 @@ func validateNewEventUpdate(event, old *corev1.Event) field.ErrorList {
 		{"count", event.Count, old.Count},
 		{"reason", event.Reason, old.Reason},
 		{"type", event.Type, old.Type},
-		{"eventTime", micro(event.EventTime), micro(old.EventTime)},
+		{"eventTime", truncateMicro(event.EventTime), truncateMicro(old.EventTime)},
 		{"action", event.Action, old.Action},
 		{"action", event.Action, old.Action},
 		{"related", event.Related, old.Related},
 		{"reportingController", event.ReportingController, old.ReportingController},
 		{"reportingInstance", event.ReportingInstance, old.ReportingInstance},
 	} {
-		errs = append(errs, immutable(f.is, f.was, field.NewPath(f.name))...)
+		errs = append(errs, immutable(f.value, f.old, field.NewPath(f.name))...)
 	}
 	return errs
 }
 
-// micro leaves of a time what the wire carries.
-func micro(t metav1.MicroTime) metav1.MicroTime {
+// truncateMicro drops what the wire does not carry of a time.
+func truncateMicro(t metav1.MicroTime) metav1.MicroTime {
 	return metav1.MicroTime{Time: t.Truncate(time.Microsecond).UTC()}
 }

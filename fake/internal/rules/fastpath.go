@@ -8,10 +8,10 @@ import (
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Names and labels as most people write them, told at a glance. What is not plain may be right all the same: then the
-// rules of apimachinery, which are regular expressions, have the word.
+// This file recognizes common names and labels without regular expressions. A value that is not
+// recognized may still be valid: then apimachinery's validation decides.
 
-// plainMeta tells whether metadata has nothing in it that would have to be looked at closely; the name is not looked at.
+// plainMeta reports whether metadata is certainly valid. It does not check the name.
 func plainMeta(m *metav1.ObjectMeta) bool {
 	if m.GenerateName != "" || m.Generation < 0 || len(m.OwnerReferences) > 0 || len(m.ManagedFields) > 0 ||
 		m.Namespace != "" && !plainWord(m.Namespace, utilvalidation.DNS1123LabelMaxLength) {
@@ -37,7 +37,7 @@ func plainMeta(m *metav1.ObjectMeta) bool {
 	return true
 }
 
-// plainWord tells whether a word is of lower-case letters, digits, and hyphens within.
+// plainWord reports whether s has only lower-case letters, digits, and hyphens within.
 func plainWord(s string, lenMax int) bool {
 	if s == "" || len(s) > lenMax || s[0] == '-' || s[len(s)-1] == '-' {
 		return false
@@ -50,7 +50,7 @@ func plainWord(s string, lenMax int) bool {
 	return true
 }
 
-// plainKey tells whether a key is of plain words with dots between, and one slash or none.
+// plainKey reports whether a key consists of plain words separated by dots, with at most one slash.
 func plainKey(key string) bool {
 	prefix, word, found := strings.Cut(key, "/")
 	if !found {
@@ -59,7 +59,7 @@ func plainKey(key string) bool {
 	return plainName(prefix) && plainWord(word, utilvalidation.LabelValueMaxLength)
 }
 
-// plainName tells whether a name is of plain words with dots between.
+// plainName reports whether a name consists of plain words separated by dots.
 func plainName(name string) bool {
 	if len(name) > utilvalidation.DNS1123SubdomainMaxLength {
 		return false
@@ -73,7 +73,8 @@ func plainName(name string) bool {
 	return true
 }
 
-// NameIsDNSSubdomain says what is wrong with a name, as validation.NameIsDNSSubdomain does.
+// NameIsDNSSubdomain returns what is wrong with a name. It returns the same as
+// validation.NameIsDNSSubdomain, faster.
 func NameIsDNSSubdomain(name string, prefix bool) []string {
 	if plainName(name) {
 		return nil

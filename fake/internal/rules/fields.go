@@ -25,7 +25,8 @@ const (
 
 var metaPath = field.NewPath("metadata")
 
-// ValidateMeta checks the metadata of an object to be created.
+// ValidateMeta validates the metadata of an object to be created. The finalizers of a custom object
+// need not be qualified.
 func ValidateMeta(m *metav1.ObjectMeta, namespaced bool, name validation.ValidateNameFunc, custom bool) field.ErrorList {
 	if (m.Namespace != "") == namespaced && plainMeta(m) && len(name(m.Name, false)) == 0 {
 		return nil
@@ -37,7 +38,7 @@ func ValidateMeta(m *metav1.ObjectMeta, namespaced bool, name validation.Validat
 	return append(errs, validateFinalizers(m.Finalizers)...)
 }
 
-// validateFinalizers checks that finalizers say whose they are.
+// validateFinalizers validates that finalizers are standard or qualified.
 func validateFinalizers(finalizers []string) field.ErrorList {
 	var errs field.ErrorList
 	for i, f := range finalizers {
@@ -46,7 +47,7 @@ func validateFinalizers(finalizers []string) field.ErrorList {
 	return errs
 }
 
-// standardFinalizer checks that a finalizer is one that everybody knows, or says whose it is.
+// standardFinalizer validates that a finalizer is a standard one or is qualified with a domain.
 func standardFinalizer(f string, path *field.Path) field.ErrorList {
 	switch f {
 	case string(corev1.FinalizerKubernetes), metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents:
@@ -58,35 +59,36 @@ func standardFinalizer(f string, path *field.Path) field.ErrorList {
 	return field.ErrorList{field.Invalid(path, f, "name is neither a standard finalizer name nor is it fully qualified")}
 }
 
-// validateFinalizer checks a finalizer of a namespace's spec.
+// validateFinalizer validates a finalizer of a namespace's spec.
 func validateFinalizer(f string, path *field.Path) field.ErrorList {
 	return append(validateQualified(f, path), standardFinalizer(f, path)...)
 }
 
-// ValidateMetaUpdate checks the metadata of an object to be updated. What is as it was is not looked at again.
+// ValidateMetaUpdate validates the metadata of an object to be updated. Fields that do not change
+// are not validated again.
 //
 // Upstream: k8s.io/apimachinery/pkg/api/validation ValidateObjectMetaAccessorUpdate.
-func ValidateMetaUpdate(m, was *metav1.ObjectMeta, custom bool) field.ErrorList {
-	identical := m.Name == was.Name && m.Namespace == was.Namespace && m.UID == was.UID &&
-		m.DeletionTimestamp.Equal(was.DeletionTimestamp) &&
-		equalPointers(m.DeletionGracePeriodSeconds, was.DeletionGracePeriodSeconds)
+func ValidateMetaUpdate(m, old *metav1.ObjectMeta, custom bool) field.ErrorList {
+	identical := m.Name == old.Name && m.Namespace == old.Namespace && m.UID == old.UID &&
+		m.DeletionTimestamp.Equal(old.DeletionTimestamp) &&
+		equalPointers(m.DeletionGracePeriodSeconds, old.DeletionGracePeriodSeconds)
 	var errs field.ErrorList
 	if !identical {
-		errs = validation.ValidateObjectMetaAccessorUpdate(m, was, metaPath)
+		errs = validation.ValidateObjectMetaAccessorUpdate(m, old, metaPath)
 	}
-	if !slices.Equal(m.Finalizers, was.Finalizers) {
-		if identical && was.DeletionTimestamp != nil {
-			errs = append(errs, validation.ValidateNoNewFinalizers(m.Finalizers, was.Finalizers, metaPath.Child("finalizers"))...)
+	if !slices.Equal(m.Finalizers, old.Finalizers) {
+		if identical && old.DeletionTimestamp != nil {
+			errs = append(errs, validation.ValidateNoNewFinalizers(m.Finalizers, old.Finalizers, metaPath.Child("finalizers"))...)
 		}
 		errs = append(errs, validation.ValidateFinalizers(m.Finalizers, metaPath.Child("finalizers"))...)
 		if !custom {
 			errs = append(errs, validateFinalizers(m.Finalizers)...)
 		}
 	}
-	if !maps.Equal(m.Labels, was.Labels) {
+	if !maps.Equal(m.Labels, old.Labels) {
 		errs = append(errs, metav1validation.ValidateLabels(m.Labels, metaPath.Child("labels"))...)
 	}
-	if !maps.Equal(m.Annotations, was.Annotations) && !plainMeta(m) {
+	if !maps.Equal(m.Annotations, old.Annotations) && !plainMeta(m) {
 		errs = append(errs, validation.ValidateAnnotations(m.Annotations, metaPath.Child("annotations"))...)
 	}
 	if len(m.OwnerReferences) == 0 {
@@ -99,17 +101,18 @@ func equalPointers[T comparable](a, b *T) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }
 
-// equal tells whether two messages mean the same; those that look the same on the wire cost little.
+// equal reports whether two messages are semantically equal. Comparing the wire forms first is the
+// fast path.
 func equal(a, b Message) bool { return Same(a, b) || equality.Semantic.DeepEqual(a, b) }
 
-func immutable(is, was any, path *field.Path) field.ErrorList {
-	if equality.Semantic.DeepEqual(is, was) {
+func immutable(value, old any, path *field.Path) field.ErrorList {
+	if equality.Semantic.DeepEqual(value, old) {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path, errorValue(is), immutableMsg)}
+	return field.ErrorList{field.Invalid(path, errorValue(value), immutableMsg)}
 }
 
-// errorValue is a value as an error tells it.
+// errorValue returns the form that an error prints a value in.
 func errorValue(value any) any {
 	switch reflect.Indirect(reflect.ValueOf(value)).Kind() {
 	case reflect.Struct, reflect.Slice:
@@ -125,7 +128,7 @@ func positive(q apiresource.Quantity, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// quantity checks that a quantity is one that makes sense at all.
+// quantity validates that a quantity is not negative.
 func quantity(q apiresource.Quantity, path *field.Path) field.ErrorList {
 	if q.Value() < 0 {
 		return field.ErrorList{field.Invalid(path, q.Value(), "must be a valid resource quantity")}
@@ -140,7 +143,7 @@ func notNegative(q apiresource.Quantity, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// validateName checks the name of another object in a field.
+// validateName validates a field that has the name of another object.
 func validateName(name string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, msg := range NameIsDNSSubdomain(name, false) {
@@ -149,7 +152,7 @@ func validateName(name string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateQualified checks a name like example.com/name.
+// validateQualified validates a name like example.com/name.
 func validateQualified(name string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, msg := range utilvalidation.IsQualifiedName(name) {
@@ -158,7 +161,7 @@ func validateQualified(name string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateDriverName checks the name of a CSI driver.
+// validateDriverName validates the name of a CSI driver.
 func validateDriverName(name string, path *field.Path) field.ErrorList {
 	if name == "" {
 		return field.ErrorList{field.Required(path, "")}
@@ -173,7 +176,7 @@ func validateDriverName(name string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// oneOf checks a field that can only have certain values.
+// oneOf validates a field that has a fixed set of values.
 func oneOf[T ~string](value T, path *field.Path, values ...T) field.ErrorList {
 	if slices.Contains(values, value) {
 		return nil
@@ -185,7 +188,8 @@ var accessModes = []corev1.PersistentVolumeAccessMode{
 	corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod,
 }
 
-// validateAccessModes checks the access modes of a claim or a volume; missing says that there are none.
+// validateAccessModes validates the access modes of a claim or a volume. missing is the message if
+// there are none.
 func validateAccessModes(modes []corev1.PersistentVolumeAccessMode, path *field.Path, missing string) field.ErrorList {
 	var errs field.ErrorList
 	if len(modes) == 0 {
@@ -215,7 +219,7 @@ func validateVolumeMode(mode *corev1.PersistentVolumeMode, path *field.Path) fie
 	return oneOf(*mode, path, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
 }
 
-// noBacksteps checks that a path does not lead upwards.
+// noBacksteps validates that a path has no element "..".
 func noBacksteps(p string, path *field.Path) field.ErrorList {
 	if slices.Contains(strings.Split(p, "/"), "..") {
 		return field.ErrorList{field.Invalid(path, p, "must not contain '..'")}

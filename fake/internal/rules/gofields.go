@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// goFields is a value that an error tells with the names its fields have in Go, and all of them: so upstream tells of a
-// value of its internal types, which have no other names. The types of apimachinery are the same inside and outside.
+// goFields is a value that an error prints with all its fields, under their Go names. Upstream
+// prints values of its internal types, which have no JSON names, in this way. The types of
+// apimachinery are the same in both.
 type goFields struct{ value any }
 
-// MarshalJSON writes the value down.
+// MarshalJSON implements json.Marshaler.
 func (g goFields) MarshalJSON() ([]byte, error) { return goJSON(reflect.ValueOf(g.value)) }
 
 func goJSON(v reflect.Value) ([]byte, error) {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// validateLease checks a lease.
+// validateLease validates a lease.
 //
 // Upstream: pkg/apis/coordination/validation ValidateLeaseSpec.
 func validateLease(lease, _ *coordinationv1.Lease) field.ErrorList {
@@ -45,7 +45,8 @@ func validateLease(lease, _ *coordinationv1.Lease) field.ErrorList {
 	return errs
 }
 
-// prepareLeaseCreate drops what the gate CoordinatedLeaderElection, off in 1.36, would bring.
+// prepareLeaseCreate drops the fields of the feature gate CoordinatedLeaderElection, which is off
+// in 1.36.
 func prepareLeaseCreate(_ metav1.Time, lease, _ *coordinationv1.Lease) {
 	lease.Spec.Strategy, lease.Spec.PreferredHolder = nil, nil
 }
@@ -54,7 +55,7 @@ func validateLeaseUpdate(lease, _ *coordinationv1.Lease) field.ErrorList {
 	return validateLease(lease, nil)
 }
 
-// validateBudget checks a disruption budget.
+// validateBudget validates a pod disruption budget.
 //
 // Upstream: pkg/apis/policy/validation ValidatePodDisruptionBudgetSpec.
 func validateBudget(b, _ *policyv1.PodDisruptionBudget) field.ErrorList {
@@ -87,7 +88,7 @@ func validateBudgetUpdate(b, _ *policyv1.PodDisruptionBudget) field.ErrorList {
 func validateBudgetStatus(b, _ *policyv1.PodDisruptionBudget) field.ErrorList {
 	s := &b.Status
 	errs := metav1validation.ValidateConditions(s.Conditions, statusPath.Child("conditions"))
-	return append(errs, notLess(statusPath, counted{"disruptionsAllowed", int64(s.DisruptionsAllowed)},
+	return append(errs, validateNotNegative(statusPath, counted{"disruptionsAllowed", int64(s.DisruptionsAllowed)},
 		counted{"currentHealthy", int64(s.CurrentHealthy)}, counted{"desiredHealthy", int64(s.DesiredHealthy)},
 		counted{"expectedPods", int64(s.ExpectedPods)})...)
 }
@@ -102,9 +103,9 @@ func prepareBudgetUpdate(_ metav1.Time, b, old *policyv1.PodDisruptionBudget) {
 	}
 }
 
-// Upstream: pkg/apis/scheduling, and the classes the server makes itself.
+// Upstream: pkg/apis/scheduling, and the classes that the server creates.
 const (
-	priorityMax         = 1_000_000_000 // of what users may define
+	priorityMax         = 1_000_000_000 // of user-defined classes
 	systemClassPrefix   = "system-"
 	systemPriorityMin   = 2 * priorityMax
 	nodeCriticalClass   = "system-node-critical"
@@ -113,7 +114,8 @@ const (
 	reservedPriorityMsg = "priority class names with 'system-' prefix are reserved for system use only. error: "
 )
 
-// SystemPriority is the priority of one of the system's own classes, and whether it is one.
+// SystemPriority returns the priority of a system priority class. The bool is false for other
+// classes.
 func SystemPriority(class string) (int32, bool) {
 	switch class {
 	case nodeCriticalClass:
@@ -125,13 +127,13 @@ func SystemPriority(class string) (int32, bool) {
 }
 
 func defaultPriorityClass(c *schedulingv1.PriorityClass) {
-	set(&c.PreemptionPolicy, corev1.PreemptLowerPriority)
+	setIfNil(&c.PreemptionPolicy, corev1.PreemptLowerPriority)
 }
 
-// preparePriorityClassCreate: a class has a generation, though it never grows.
+// preparePriorityClassCreate sets the generation, which never grows.
 func preparePriorityClassCreate(_ metav1.Time, c, _ *schedulingv1.PriorityClass) { c.Generation = 1 }
 
-// validatePriorityClass checks a class of priorities.
+// validatePriorityClass validates a priority class.
 //
 // Upstream: pkg/apis/scheduling/validation ValidatePriorityClass.
 func validatePriorityClass(c, _ *schedulingv1.PriorityClass) field.ErrorList {
@@ -167,7 +169,7 @@ func validatePreemption(p corev1.PreemptionPolicy, path *field.Path) field.Error
 	return field.ErrorList{field.NotSupported(path, p, []string{string(corev1.PreemptLowerPriority), string(corev1.PreemptNever)})}
 }
 
-// validatePriorityClassUpdate checks that a class keeps its value.
+// validatePriorityClassUpdate validates that a class keeps its value.
 //
 // Upstream: pkg/apis/scheduling/validation ValidatePriorityClassUpdate.
 func validatePriorityClassUpdate(c, old *schedulingv1.PriorityClass) field.ErrorList {

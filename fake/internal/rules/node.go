@@ -21,10 +21,10 @@ var (
 	allocatablePath = field.NewPath("status", "allocatable")
 )
 
-// validateNode checks a node. The paths that begin with metadata are upstream's.
+// validateNode validates a node. The paths that begin with metadata are upstream's.
 //
 // Upstream: pkg/apis/core/validation ValidateNode.
-// Differs: annotations, swap and declared features are not looked at.
+// Differs: annotations, swap and declared features are not validated.
 func validateNode(node, _ *corev1.Node) field.ErrorList {
 	errs := validateTaints(node.Spec.Taints, taintsPath)
 	errs = append(errs, validateNodeResources(node)...)
@@ -48,7 +48,7 @@ func validateNodeResources(node *corev1.Node) field.ErrorList {
 	return append(errs, validateResources(node.Status.Allocatable, allocatablePath)...)
 }
 
-// validateResources checks quantities of resources, by their names. Those that are counted must be whole.
+// validateResources validates resource names and quantities. Countable resources must be integers.
 //
 // Upstream: pkg/apis/core/validation ValidateResourceQuantityValue.
 func validateResources(list corev1.ResourceList, path *field.Path) field.ErrorList {
@@ -62,7 +62,7 @@ func validateResources(list corev1.ResourceList, path *field.Path) field.ErrorLi
 	return errs
 }
 
-// wrongResources tells whether any quantity is wrong.
+// wrongResources reports whether any quantity is invalid.
 func wrongResources(list corev1.ResourceList) bool {
 	for name, q := range list {
 		if q.Sign() < 0 || isCounted(name) && q.MilliValue()%1000 != 0 {
@@ -72,12 +72,12 @@ func wrongResources(list corev1.ResourceList) bool {
 	return false
 }
 
-// isCounted tells whether one can have no part of a resource.
+// isCounted reports whether a resource has integer quantities only.
 func isCounted(name corev1.ResourceName) bool {
-	return slices.Contains(countedResources, name) || strings.HasPrefix(string(name), "count/") || extended(name)
+	return slices.Contains(countedResources, name) || strings.HasPrefix(string(name), "count/") || isExtended(name)
 }
 
-// countedResources are the resources that one can have no part of.
+// countedResources are the resources that have integer quantities only.
 var countedResources = []corev1.ResourceName{
 	corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices, corev1.ResourceReplicationControllers,
 	corev1.ResourceSecrets, corev1.ResourceConfigMaps, corev1.ResourcePersistentVolumeClaims,
@@ -92,10 +92,10 @@ func validateResource(name corev1.ResourceName, q apiresource.Quantity, path *fi
 	return errs
 }
 
-// extended tells whether a resource is of nobody but its maker.
+// isExtended reports whether a resource is an extended resource.
 //
 // Upstream: pkg/apis/core/v1/helper IsExtendedResourceName.
-func extended(name corev1.ResourceName) bool {
+func isExtended(name corev1.ResourceName) bool {
 	domain, _, ok := strings.Cut(string(name), "/")
 	return ok && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io") &&
 		!strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix)
@@ -141,7 +141,7 @@ func validateEffect(effect corev1.TaintEffect, path *field.Path) field.ErrorList
 	})}
 }
 
-// validateNodeUpdate checks what of a node may change, through the node itself or its status.
+// validateNodeUpdate validates an update of a node, through the node itself or its status.
 //
 // Upstream: pkg/apis/core/validation ValidateNodeUpdate, after ValidateNode.
 func validateNodeUpdate(node, old *corev1.Node) field.ErrorList {
@@ -149,7 +149,7 @@ func validateNodeUpdate(node, old *corev1.Node) field.ErrorList {
 	return append(errs, validateNodeChange(node, old)...)
 }
 
-// validateNodeChange is the part that is looked at in a write of the status, too.
+// validateNodeChange is the part that also applies to a write of the status.
 func validateNodeChange(node, old *corev1.Node) field.ErrorList {
 	const onceMsg = "node updates may not change %s except from \"\" to valid"
 	errs := validateNodeResources(node)
@@ -160,12 +160,12 @@ func validateNodeChange(node, old *corev1.Node) field.ErrorList {
 		}
 		seen[address] = true
 	}
-	is, was := node.Spec.PodCIDRs, old.Spec.PodCIDRs
-	for i := range was {
-		if len(is) != len(was) || is[i] != was[i] {
+	cidrs, oldCIDRs := node.Spec.PodCIDRs, old.Spec.PodCIDRs
+	for i := range oldCIDRs {
+		if len(cidrs) != len(oldCIDRs) || cidrs[i] != oldCIDRs[i] {
 			errs = append(errs, field.Forbidden(specPath.Child("podCIDRs"), fmt.Sprintf(onceMsg, "podCIDR")))
 		}
-		if len(is) != len(was) {
+		if len(cidrs) != len(oldCIDRs) {
 			break
 		}
 	}
@@ -179,7 +179,7 @@ func validateNodeChange(node, old *corev1.Node) field.ErrorList {
 	return errs
 }
 
-// validateNamespace checks a namespace.
+// validateNamespace validates a namespace.
 //
 // Upstream: pkg/apis/core/validation ValidateNamespace.
 func validateNamespace(ns, _ *corev1.Namespace) field.ErrorList {
@@ -194,7 +194,7 @@ func validateNamespaceUpdate(ns, _ *corev1.Namespace) field.ErrorList {
 	return validateNamespace(ns, nil)
 }
 
-// ValidateNamespaceFinalize checks what is written to the finalizers of a namespace's spec.
+// ValidateNamespaceFinalize validates a write of the finalizers in a namespace's spec.
 //
 // Upstream: pkg/apis/core/validation ValidateNamespaceFinalizeUpdate.
 func ValidateNamespaceFinalize(ns *corev1.Namespace) field.ErrorList {
@@ -205,7 +205,7 @@ func ValidateNamespaceFinalize(ns *corev1.Namespace) field.ErrorList {
 	return errs
 }
 
-// validateNamespaceStatus checks that the phase says whether the namespace is going.
+// validateNamespaceStatus validates that the phase agrees with the deletion timestamp.
 //
 // Upstream: pkg/apis/core/validation ValidateNamespaceStatusUpdate.
 func validateNamespaceStatus(ns, _ *corev1.Namespace) field.ErrorList {

@@ -17,9 +17,10 @@ const podUpdateMsg = "pod updates may not change fields other than `spec.contain
 	"`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations)," +
 	"`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n%v"
 
-// validatePod checks a pod to be created.
+// validatePod validates a pod to be created.
 //
-// Differs: only what has to do with volumes, containers' names and images, the restart policy and scheduling gates.
+// Differs: only volumes, the names and images of containers, the restart policy and scheduling
+// gates are validated.
 //
 // Upstream: pkg/apis/core/validation ValidatePodCreate.
 func validatePod(pod, _ *corev1.Pod) field.ErrorList {
@@ -34,7 +35,7 @@ func validatePod(pod, _ *corev1.Pod) field.ErrorList {
 	return errs
 }
 
-// validatePodSpec checks the spec of a pod, or of a template of pods, whose name is "".
+// validatePodSpec validates the spec of a pod or of a pod template; the name of a template is "".
 func validatePodSpec(name string, spec *corev1.PodSpec, at *field.Path) field.ErrorList {
 	known, errs := validatePodVolumes(name, spec, at.Child("volumes"))
 	path := at.Child("containers")
@@ -49,8 +50,8 @@ func validatePodSpec(name string, spec *corev1.PodSpec, at *field.Path) field.Er
 	for i := range spec.InitContainers {
 		errs = append(errs, validateContainer(&spec.InitContainers[i], known, seen, path.Index(i))...)
 	}
-	errs = append(errs, isOne(string(spec.RestartPolicy), at.Child("restartPolicy"), restartPolicies...)...)
-	errs = append(errs, isOne(string(spec.DNSPolicy), at.Child("dnsPolicy"), dnsPolicies...)...)
+	errs = append(errs, oneOfOrdered(string(spec.RestartPolicy), at.Child("restartPolicy"), restartPolicies...)...)
+	errs = append(errs, oneOfOrdered(string(spec.DNSPolicy), at.Child("dnsPolicy"), dnsPolicies...)...)
 	errs = append(errs, validateGates(spec.SchedulingGates, at.Child("schedulingGates"))...)
 	if spec.NodeName != "" {
 		errs = append(errs, validateName(spec.NodeName, at.Child("nodeName"))...)
@@ -83,7 +84,7 @@ func validateGates(gates []corev1.PodSchedulingGate, path *field.Path) field.Err
 	return errs
 }
 
-// validatePodVolumes checks a pod's volumes, and returns those that are in order, by name.
+// validatePodVolumes validates a pod's volumes, and returns the valid ones by name.
 func validatePodVolumes(pod string, spec *corev1.PodSpec, path *field.Path) (map[string]*corev1.VolumeSource, field.ErrorList) {
 	volumes := spec.Volumes
 	if len(volumes) == 0 {
@@ -128,7 +129,8 @@ func validateLabel(name string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateContainer checks a container and what it mounts of the known volumes. seen is the names of those before it.
+// validateContainer validates a container and its mounts of the known volumes. seen has the names
+// of the containers before it.
 func validateContainer(c *corev1.Container, known map[string]*corev1.VolumeSource, seen map[string]bool,
 	path *field.Path,
 ) field.ErrorList {
@@ -188,8 +190,8 @@ func validateMount(m corev1.VolumeMount, known map[string]*corev1.VolumeSource, 
 	return errs
 }
 
-// validateMountKind checks that a mount is not a device as well, and how it is mounted. Some paths lack the index, as
-// upstream's do.
+// validateMountKind validates the options of a mount, and that it is not also a device. Some paths
+// lack the index, as upstream's do.
 func validateMountKind(m corev1.VolumeMount, c *corev1.Container, path, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, d := range c.VolumeDevices {
@@ -203,12 +205,12 @@ func validateMountKind(m corev1.VolumeMount, c *corev1.Container, path, at *fiel
 				"must not already exist as a path in volumeDevices"))
 		}
 	}
-	errs = append(errs, descending(m.SubPath, path.Child("subPath"))...)
+	errs = append(errs, relativePath(m.SubPath, path.Child("subPath"))...)
 	if m.SubPathExpr != "" && m.SubPath != "" {
 		errs = append(errs, field.Invalid(at.Child("subPathExpr"), m.SubPathExpr,
 			"subPathExpr and subPath are mutually exclusive"))
 	}
-	errs = append(errs, descending(m.SubPathExpr, path.Child("subPathExpr"))...)
+	errs = append(errs, relativePath(m.SubPathExpr, path.Child("subPathExpr"))...)
 	if m.MountPropagation == nil {
 		return errs
 	}
@@ -242,9 +244,9 @@ func validateDevice(d corev1.VolumeDevice, known map[string]*corev1.VolumeSource
 
 func samePodSpec(a, b *corev1.PodSpec) bool { return equal(a, b) }
 
-// validatePodUpdate checks what of a pod may change.
+// validatePodUpdate validates an update of a pod.
 //
-// Differs: a gated pod's affinity may not change.
+// Differs: a gated pod's affinity must not change.
 //
 // Upstream: pkg/apis/core/validation ValidatePodUpdate.
 func validatePodUpdate(pod, old *corev1.Pod) field.ErrorList {
@@ -262,42 +264,42 @@ func validatePodUpdate(pod, old *corev1.Pod) field.ErrorList {
 	errs = append(errs, validateTolerationsUpdate(pod.Spec.Tolerations, old.Spec.Tolerations)...)
 	errs = append(errs, validateGatesUpdate(pod.Spec.SchedulingGates, old.Spec.SchedulingGates)...)
 
-	is := pod.Spec.DeepCopy()
-	for i := range is.Containers {
-		is.Containers[i].Image = old.Spec.Containers[i].Image
+	spec := pod.Spec.DeepCopy()
+	for i := range spec.Containers {
+		spec.Containers[i].Image = old.Spec.Containers[i].Image
 	}
-	for i := range is.InitContainers {
-		is.InitContainers[i].Image = old.Spec.InitContainers[i].Image
+	for i := range spec.InitContainers {
+		spec.InitContainers[i].Image = old.Spec.InitContainers[i].Image
 	}
-	is.ActiveDeadlineSeconds = old.Spec.ActiveDeadlineSeconds
-	is.Tolerations = old.Spec.Tolerations
-	is.SchedulingGates = old.Spec.SchedulingGates
-	if len(old.Spec.SchedulingGates) > 0 && includes(is.NodeSelector, old.Spec.NodeSelector) {
-		is.NodeSelector = old.Spec.NodeSelector
+	spec.ActiveDeadlineSeconds = old.Spec.ActiveDeadlineSeconds
+	spec.Tolerations = old.Spec.Tolerations
+	spec.SchedulingGates = old.Spec.SchedulingGates
+	if len(old.Spec.SchedulingGates) > 0 && includes(spec.NodeSelector, old.Spec.NodeSelector) {
+		spec.NodeSelector = old.Spec.NodeSelector
 	}
-	if was, now := old.Spec.TerminationGracePeriodSeconds, is.TerminationGracePeriodSeconds; was != nil && *was < 0 &&
+	if oldSeconds, now := old.Spec.TerminationGracePeriodSeconds, spec.TerminationGracePeriodSeconds; oldSeconds != nil && *oldSeconds < 0 &&
 		now != nil && *now == 1 {
-		is.TerminationGracePeriodSeconds = was
+		spec.TerminationGracePeriodSeconds = oldSeconds
 	}
-	if !equality.Semantic.DeepEqual(*is, old.Spec) {
-		errs = append(errs, field.Forbidden(specPath, fmt.Sprintf(podUpdateMsg, diff.Diff(old.Spec, *is))))
+	if !equality.Semantic.DeepEqual(*spec, old.Spec) {
+		errs = append(errs, field.Forbidden(specPath, fmt.Sprintf(podUpdateMsg, diff.Diff(old.Spec, *spec))))
 	}
 	return errs
 }
 
-// includes tells whether a selector selects by all that another does.
+// includes reports whether a selector has all requirements of another.
 func includes(selector, other map[string]string) bool {
 	for key, value := range other {
-		if is, ok := selector[key]; !ok || is != value {
+		if got, ok := selector[key]; !ok || got != value {
 			return false
 		}
 	}
 	return true
 }
 
-// validatePodStatus checks what is written to a pod's status.
+// validatePodStatus validates a write of a pod's status.
 //
-// Differs: of it, only the name of a node that the pod may come to is looked at.
+// Differs: only the nominated node name is validated.
 //
 // Upstream: pkg/apis/core/validation ValidatePodStatusUpdate.
 func validatePodStatus(pod, old *corev1.Pod) field.ErrorList {
@@ -312,24 +314,24 @@ func validatePodStatus(pod, old *corev1.Pod) field.ErrorList {
 	return errs
 }
 
-func validateDeadlineUpdate(is, was *int64) field.ErrorList {
+func validateDeadlineUpdate(seconds, old *int64) field.ErrorList {
 	path := specPath.Child("activeDeadlineSeconds")
 	switch {
-	case is == nil && was != nil:
-		return field.ErrorList{field.Invalid(path, is, "must not update from a positive integer to nil value")}
-	case is == nil:
-	case *is < 0 || *is > math.MaxInt32:
-		return field.ErrorList{field.Invalid(path, *is, utilvalidation.InclusiveRangeError(0, math.MaxInt32))}
-	case was != nil && *was < *is:
-		return field.ErrorList{field.Invalid(path, *is, "must be less than or equal to previous value")}
+	case seconds == nil && old != nil:
+		return field.ErrorList{field.Invalid(path, seconds, "must not update from a positive integer to nil value")}
+	case seconds == nil:
+	case *seconds < 0 || *seconds > math.MaxInt32:
+		return field.ErrorList{field.Invalid(path, *seconds, utilvalidation.InclusiveRangeError(0, math.MaxInt32))}
+	case old != nil && *old < *seconds:
+		return field.ErrorList{field.Invalid(path, *seconds, "must be less than or equal to previous value")}
 	}
 	return nil
 }
 
-// validateTolerationsUpdate checks that tolerations are only added.
-func validateTolerationsUpdate(is, was []corev1.Toleration) field.ErrorList {
-	for _, old := range was {
-		kept := slices.ContainsFunc(is, func(t corev1.Toleration) bool {
+// validateTolerationsUpdate validates that tolerations are only added.
+func validateTolerationsUpdate(tolerations, old []corev1.Toleration) field.ErrorList {
+	for _, old := range old {
+		kept := slices.ContainsFunc(tolerations, func(t corev1.Toleration) bool {
 			old.TolerationSeconds = t.TolerationSeconds
 			return old == t
 		})
@@ -341,11 +343,11 @@ func validateTolerationsUpdate(is, was []corev1.Toleration) field.ErrorList {
 	return nil
 }
 
-// validateGatesUpdate checks that scheduling gates are only taken away.
-func validateGatesUpdate(is, was []corev1.PodSchedulingGate) field.ErrorList {
+// validateGatesUpdate validates that scheduling gates are only removed.
+func validateGatesUpdate(gates, old []corev1.PodSchedulingGate) field.ErrorList {
 	var errs field.ErrorList
-	for i, gate := range is {
-		if !slices.Contains(was, gate) {
+	for i, gate := range gates {
+		if !slices.Contains(old, gate) {
 			errs = append(errs, field.Forbidden(specPath.Child("schedulingGates").Index(i).Child("name"),
 				fmt.Sprintf("only deletion is allowed, but found new scheduling gate '%s'", gate.Name)))
 		}

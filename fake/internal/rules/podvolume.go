@@ -19,7 +19,8 @@ const (
 	fileModeMax = 0o777
 )
 
-// validatePodVolumeSource checks that a volume of a pod has one source, and what the source requires.
+// validatePodVolumeSource validates that a volume of a pod has one source, and validates the
+// source.
 //
 // Upstream: pkg/apis/core/validation validateVolumeSource.
 func validatePodVolumeSource(source *corev1.VolumeSource, account string, at *field.Path) field.ErrorList {
@@ -38,7 +39,7 @@ func validatePodVolumeSource(source *corev1.VolumeSource, account string, at *fi
 		errs = validateHostPath(source.HostPath, at.Child("hostPath"))
 	case source.GitRepo != nil:
 		errs = require(at.Child("gitRepo"), named{"repository", source.GitRepo.Repository})
-		errs = append(errs, descending(source.GitRepo.Directory, at.Child("gitRepo", "directory"))...)
+		errs = append(errs, relativePath(source.GitRepo.Directory, at.Child("gitRepo", "directory"))...)
 	case source.PersistentVolumeClaim != nil:
 		errs = require(at.Child("persistentVolumeClaim"), named{"claimName", source.PersistentVolumeClaim.ClaimName})
 	case source.Ephemeral != nil:
@@ -57,7 +58,7 @@ func validatePodVolumeSource(source *corev1.VolumeSource, account string, at *fi
 		errs = append(errs, oneOf(source.Image.PullPolicy, at.Child("image", "pullPolicy"), corev1.PullAlways,
 			corev1.PullIfNotPresent, corev1.PullNever)...)
 	default:
-		errs = validateFormerSource(source, at)
+		errs = validateLegacySource(source, at)
 	}
 	for _, name := range names[1:] {
 		errs = append(errs, field.Forbidden(at.Child(name), oneSourceMsg))
@@ -65,8 +66,8 @@ func validatePodVolumeSource(source *corev1.VolumeSource, account string, at *fi
 	return errs
 }
 
-// validateFormerSource checks the sources that drivers took the place of.
-func validateFormerSource(source *corev1.VolumeSource, at *field.Path) field.ErrorList {
+// validateLegacySource validates the sources that CSI drivers replaced.
+func validateLegacySource(source *corev1.VolumeSource, at *field.Path) field.ErrorList {
 	switch {
 	case source.Glusterfs != nil:
 		g := source.Glusterfs
@@ -80,7 +81,7 @@ func validateFormerSource(source *corev1.VolumeSource, at *field.Path) field.Err
 		v := source.ISCSI
 		var secret *corev1.SecretReference
 		if v.SecretRef != nil {
-			secret = &corev1.SecretReference{Name: "any"} // its name is not looked at
+			secret = &corev1.SecretReference{Name: "any"} // its name is not validated
 		}
 		return iscsi{
 			v.TargetPortal, v.IQN, v.Lun, v.DiscoveryCHAPAuth || v.SessionCHAPAuth, secret, v.InitiatorName, iscsiPrefixMsg,
@@ -107,14 +108,14 @@ func validateFormerSource(source *corev1.VolumeSource, at *field.Path) field.Err
 		}
 		return errs
 	}
-	return validateOldSource(oldSource{
+	return validateLegacyShared(legacySource{
 		source.GCEPersistentDisk, source.AWSElasticBlockStore, source.Flocker, source.Quobyte, source.FC,
 		source.VsphereVolume, source.PhotonPersistentDisk, source.PortworxVolume, source.AzureDisk,
 	}, at)
 }
 
-// oldSource is the old sources that have the same type in a pod and in a volume.
-type oldSource struct {
+// A legacySource has the legacy sources that have the same type in a pod and in a volume.
+type legacySource struct {
 	gce      *corev1.GCEPersistentDiskVolumeSource
 	aws      *corev1.AWSElasticBlockStoreVolumeSource
 	flocker  *corev1.FlockerVolumeSource
@@ -126,7 +127,7 @@ type oldSource struct {
 	azure    *corev1.AzureDiskVolumeSource
 }
 
-func validateOldSource(s oldSource, at *field.Path) field.ErrorList {
+func validateLegacyShared(s legacySource, at *field.Path) field.ErrorList {
 	switch {
 	case s.gce != nil:
 		return validateDisk(named{"pdName", s.gce.PDName}, s.gce.Partition, at.Child("persistentDisk")) // the path is upstream's
@@ -150,7 +151,7 @@ func validateOldSource(s oldSource, at *field.Path) field.ErrorList {
 	return nil
 }
 
-// validateEphemeral checks the claim that an ephemeral volume is to have.
+// validateEphemeral validates the claim template of an ephemeral volume.
 func validateEphemeral(e *corev1.EphemeralVolumeSource, at *field.Path) field.ErrorList {
 	at = at.Child("volumeClaimTemplate")
 	t := e.VolumeClaimTemplate
@@ -162,13 +163,13 @@ func validateEphemeral(e *corev1.EphemeralVolumeSource, at *field.Path) field.Er
 	errs = append(errs, metav1validation.ValidateLabels(t.Labels, meta.Child("labels"))...)
 	rest := t.ObjectMeta
 	rest.Annotations, rest.Labels = nil, nil
-	errs = append(errs, nothingElse(rest, meta)...)
+	errs = append(errs, validateNoMetadata(rest, meta)...)
 	paths := pathsAt(at.Child("spec"))
 	return append(errs, validateClaimSpec(&t.Spec, &paths)...)
 }
 
-// nothingElse checks that none of an object's metadata is set.
-func nothingElse(m metav1.ObjectMeta, at *field.Path) field.ErrorList {
+// validateNoMetadata validates that no field of the metadata is set.
+func validateNoMetadata(m metav1.ObjectMeta, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	v := reflect.ValueOf(m)
 	for i := range v.NumField() {
@@ -180,8 +181,8 @@ func nothingElse(m metav1.ObjectMeta, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// descending checks that a path is relative and does not lead upwards.
-func descending(p string, at *field.Path) field.ErrorList {
+// relativePath validates that a path is relative and has no element "..".
+func relativePath(p string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if path.IsAbs(p) {
 		errs = append(errs, field.Invalid(at, p, "must be a relative path"))
@@ -189,9 +190,9 @@ func descending(p string, at *field.Path) field.ErrorList {
 	return append(errs, noBacksteps(p, at)...)
 }
 
-// descendingFile checks the path of a file in a volume.
-func descendingFile(p string, at *field.Path) field.ErrorList {
-	errs := descending(p, at)
+// relativeFilePath validates the path of a file in a volume.
+func relativeFilePath(p string, at *field.Path) field.ErrorList {
+	errs := relativePath(p, at)
 	if strings.HasPrefix(p, "..") && !strings.HasPrefix(p, "../") {
 		errs = append(errs, field.Invalid(at, p, "must not start with '..'"))
 	}
@@ -205,7 +206,7 @@ func validateFileMode(mode *int32, at *field.Path) field.ErrorList {
 	return nil
 }
 
-// validateFiles checks the sources that are files made of objects.
+// validateFiles validates the sources that are files made from API objects.
 func validateFiles(source *corev1.VolumeSource, account string, at *field.Path) field.ErrorList {
 	switch {
 	case source.Secret != nil:
@@ -234,21 +235,22 @@ func validateKeys(items []corev1.KeyToPath, at *field.Path) field.ErrorList {
 	for i, item := range items {
 		at := at.Index(i)
 		errs = append(errs, require(at, named{"key", item.Key}, named{"path", item.Path})...)
-		errs = append(errs, descendingFile(item.Path, at.Child("path"))...)
+		errs = append(errs, relativeFilePath(item.Path, at.Child("path"))...)
 		errs = append(errs, validateFileMode(item.Mode, at.Child("mode"))...)
 	}
 	return errs
 }
 
-// downwardFields are the fields of a pod that a file may hold; labels and annotations also one by one.
+// downwardFields are the fields of a pod that a file may contain. Single labels and annotations are
+// possible, too.
 var downwardFields = []string{"metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "metadata.uid"}
 
-// validateDownwardFile checks a file that tells something of its pod.
+// validateDownwardFile validates a file that has a field of its pod.
 //
-// Differs: a key of the labels or annotations, the resource and its divisor are not looked at.
+// Differs: the key of a label or annotation, the resource and its divisor are not validated.
 func validateDownwardFile(file corev1.DownwardAPIVolumeFile, at *field.Path) field.ErrorList {
 	errs := require(at, named{"path", file.Path})
-	errs = append(errs, descendingFile(file.Path, at.Child("path"))...)
+	errs = append(errs, relativeFilePath(file.Path, at.Child("path"))...)
 	switch ref := file.FieldRef; {
 	case ref != nil:
 		at := at.Child("fieldRef", "fieldPath")
@@ -269,9 +271,10 @@ func validateDownwardFile(file corev1.DownwardAPIVolumeFile, at *field.Path) fie
 	return append(errs, validateFileMode(file.Mode, at.Child("mode"))...)
 }
 
-// validateProjected checks what a projected volume is made of.
+// validateProjected validates the sources of a projected volume.
 //
-// Differs: trust bundles and certificates are not looked at, nor whether two sources have files of the same path.
+// Differs: trust bundles and certificates are not validated. Two sources may have files of the same
+// path.
 func validateProjected(p *corev1.ProjectedVolumeSource, account string, at *field.Path) field.ErrorList {
 	errs := validateFileMode(p.DefaultMode, at.Child("defaultMode"))
 	for i, source := range p.Sources {

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What the server writes into an object itself, whatever the writer said. The status of an update, and all but the
-// status of a write of /status, have been put back by then.
+// This file sets what the server decides in an object, whatever the writer sent. The pipeline has
+// restored the status of an update, and all but the status of a write of /status, before.
 //
 // Upstream: the strategies' PrepareForCreate and PrepareForUpdate.
 
@@ -36,9 +36,9 @@ func preparePodCreate(now metav1.Time, pod, _ *corev1.Pod) {
 	}
 }
 
-// qualityOf is the pod's quality-of-service class.
+// qualityOf returns the pod's quality-of-service class.
 //
-// Differs: pod-level resources are not looked at, and a pod that is not BestEffort counts as Burstable.
+// Differs: pod-level resources are ignored, and a Guaranteed pod is reported as Burstable.
 func qualityOf(pod *corev1.Pod) corev1.PodQOSClass {
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		if len(c.Resources.Requests) > 0 || len(c.Resources.Limits) > 0 {
@@ -48,16 +48,17 @@ func qualityOf(pod *corev1.Pod) corev1.PodQOSClass {
 	return corev1.PodQOSBestEffort
 }
 
-// preparePodUpdate also does what the plugins do: what they wrote at creation may be left out.
+// preparePodUpdate also restores what the admission plugins set at creation, if the update omits
+// it.
 func preparePodUpdate(_ metav1.Time, pod, old *corev1.Pod) {
-	spec, was := &pod.Spec, &old.Spec
-	fill(&spec.ServiceAccountName, was.ServiceAccountName)
+	spec, oldSpec := &pod.Spec, &old.Spec
+	setIfEmpty(&spec.ServiceAccountName, oldSpec.ServiceAccountName)
 	spec.DeprecatedServiceAccount = spec.ServiceAccountName
 	if spec.Priority == nil {
-		spec.Priority = was.Priority
+		spec.Priority = oldSpec.Priority
 	}
 	if spec.PreemptionPolicy == nil {
-		spec.PreemptionPolicy = was.PreemptionPolicy
+		spec.PreemptionPolicy = oldSpec.PreemptionPolicy
 	}
 	AddDefaultTolerations(spec)
 	if !samePodSpec(&pod.Spec, &old.Spec) {
@@ -77,18 +78,19 @@ func prepareVolumeCreate(now metav1.Time, volume, _ *corev1.PersistentVolume) {
 }
 
 func prepareVolumeStatus(now metav1.Time, volume, old *corev1.PersistentVolume) {
-	is, was := &volume.Status, &old.Status
+	status, oldStatus := &volume.Status, &old.Status
 	switch {
-	case is.Phase == was.Phase:
-		if is.LastPhaseTransitionTime == nil {
-			is.LastPhaseTransitionTime = was.LastPhaseTransitionTime
+	case status.Phase == oldStatus.Phase:
+		if status.LastPhaseTransitionTime == nil {
+			status.LastPhaseTransitionTime = oldStatus.LastPhaseTransitionTime
 		}
-	case is.LastPhaseTransitionTime == nil || is.LastPhaseTransitionTime.Equal(was.LastPhaseTransitionTime):
-		is.LastPhaseTransitionTime = &now
+	case status.LastPhaseTransitionTime == nil || status.LastPhaseTransitionTime.Equal(oldStatus.LastPhaseTransitionTime):
+		status.LastPhaseTransitionTime = &now
 	}
 }
 
-// The gate CrossNamespaceVolumeDataSource is off in 1.36: a source in another namespace is dropped.
+// prepareClaimCreate drops a source in another namespace: the feature gate
+// CrossNamespaceVolumeDataSource is off in 1.36.
 func prepareClaimCreate(_ metav1.Time, claim, _ *corev1.PersistentVolumeClaim) {
 	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
 	if ref := claim.Spec.DataSourceRef; ref != nil && ref.Namespace != nil && *ref.Namespace != "" {
@@ -105,7 +107,8 @@ func prepareClaimUpdate(_ metav1.Time, claim, old *corev1.PersistentVolumeClaim)
 	copyDataSource(&claim.Spec)
 }
 
-// dropDataSource forgets a dataSource that is neither a claim nor a snapshot, unless dataSourceRef is used.
+// dropDataSource drops a dataSource that is neither a claim nor a snapshot, unless dataSourceRef is
+// set.
 //
 // Upstream: pkg/api/persistentvolumeclaim EnforceDataSourceBackwardsCompatibility.
 func dropDataSource(spec *corev1.PersistentVolumeClaimSpec) {
@@ -124,7 +127,7 @@ func dropDataSource(spec *corev1.PersistentVolumeClaimSpec) {
 	}
 }
 
-// copyDataSource fills in whichever of dataSource and dataSourceRef was left open.
+// copyDataSource sets dataSource or dataSourceRef from the other one.
 //
 // Upstream: pkg/api/persistentvolumeclaim NormalizeDataSources.
 func copyDataSource(spec *corev1.PersistentVolumeClaimSpec) {
@@ -141,12 +144,13 @@ func prepareAttachmentCreate(_ metav1.Time, attachment, _ *storagev1.VolumeAttac
 	attachment.Status = storagev1.VolumeAttachmentStatus{}
 }
 
-// prepareDriverCreate drops what the gate VolumeLimitScaling, off in 1.36, would bring.
+// prepareDriverCreate drops the field of the feature gate VolumeLimitScaling, which is off in 1.36.
 func prepareDriverCreate(_ metav1.Time, driver, _ *storagev1.CSIDriver) {
 	driver.Spec.PreventPodSchedulingIfMissing = nil
 }
 
-// prepareDriverUpdate counts the generation. A driver is created with the one its writer gave it, 0 as a rule.
+// prepareDriverUpdate increments the generation. A created driver keeps the generation that was
+// sent, usually 0.
 func prepareDriverUpdate(_ metav1.Time, driver, old *storagev1.CSIDriver) {
 	driver.Spec.PreventPodSchedulingIfMissing = nil
 	if !equality.Semantic.DeepEqual(driver.Spec, old.Spec) {

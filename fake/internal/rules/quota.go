@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Quotas and ranges of limits, which are stored. Nobody enforces them.
+// This file has the rules of quotas and limit ranges. They are stored, not enforced.
 //
 // Upstream: pkg/apis/core/validation ValidateResourceQuota, ValidateLimitRange.
 
@@ -23,13 +23,13 @@ const (
 	limitsMsg   = "must be a standard limit type or fully qualified"
 )
 
-// computeResources are the resources that a quota may have a scope for.
+// computeResources are the resources that a quota may scope.
 var computeResources = []corev1.ResourceName{
 	corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory,
 	corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory,
 }
 
-// quotaResources are the other resources that a quota may be of, besides those with a domain.
+// quotaResources are the other resources that a quota may limit, besides those with a domain.
 var quotaResources = []corev1.ResourceName{
 	corev1.ResourceEphemeralStorage, corev1.ResourceRequestsStorage, corev1.ResourceRequestsEphemeralStorage,
 	corev1.ResourceLimitsEphemeralStorage, corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices,
@@ -41,7 +41,7 @@ func quotaResource(name corev1.ResourceName) bool {
 	return slices.Contains(computeResources, name) || slices.Contains(quotaResources, name)
 }
 
-// validateResourceName checks that a resource is one that everybody knows, or says whose it is.
+// validateResourceName validates that a resource is a standard one or is qualified with a domain.
 func validateResourceName(name corev1.ResourceName, path *field.Path) field.ErrorList {
 	errs := validateQualified(string(name), path)
 	known := quotaResource(name) || name == corev1.ResourceStorage || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
@@ -51,7 +51,7 @@ func validateResourceName(name corev1.ResourceName, path *field.Path) field.Erro
 	return errs
 }
 
-// validateQuotaList checks resources of a quota and their quantities.
+// validateQuotaList validates the resources of a quota and their quantities.
 func validateQuotaList(list corev1.ResourceList, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(list)) {
@@ -69,13 +69,14 @@ func prepareQuotaCreate(_ metav1.Time, q, _ *corev1.ResourceQuota) {
 	q.Status = corev1.ResourceQuotaStatus{}
 }
 
-// Differs: a selector of scopes is not looked at.
+// Differs: the scope selector is not validated.
 func validateQuota(q, _ *corev1.ResourceQuota) field.ErrorList {
 	errs := validateQuotaList(q.Spec.Hard, specPath.Child("hard"))
 	return append(errs, validateScopes(&q.Spec, specPath.Child("scopes"))...)
 }
 
-// scopes are those that a quota may have, by the resources they go with.
+// scopes are the scopes that a quota may have. The function reports whether a scope applies to a
+// resource.
 var scopes = map[corev1.ResourceQuotaScope]func(corev1.ResourceName) bool{
 	corev1.ResourceQuotaScopeBestEffort:    func(r corev1.ResourceName) bool { return r == corev1.ResourcePods },
 	corev1.ResourceQuotaScopeTerminating:   scopedToPods,
@@ -116,8 +117,8 @@ func validateScopes(spec *corev1.ResourceQuotaSpec, path *field.Path) field.Erro
 
 func validateQuotaUpdate(q, old *corev1.ResourceQuota) field.ErrorList {
 	errs := validateQuota(q, nil)
-	is, was := slices.Sorted(slices.Values(q.Spec.Scopes)), slices.Sorted(slices.Values(old.Spec.Scopes))
-	if !slices.Equal(slices.Compact(is), slices.Compact(was)) {
+	scopes, oldScopes := slices.Sorted(slices.Values(q.Spec.Scopes)), slices.Sorted(slices.Values(old.Spec.Scopes))
+	if !slices.Equal(slices.Compact(scopes), slices.Compact(oldScopes)) {
 		errs = append(errs, field.Invalid(specPath.Child("scopes"), q.Spec.Scopes, immutableMsg))
 	}
 	return errs
@@ -128,7 +129,7 @@ func validateQuotaStatus(q, _ *corev1.ResourceQuota) field.ErrorList {
 	return append(errs, validateQuotaList(q.Status.Used, statusPath.Child("used"))...)
 }
 
-// defaultLimits derives of a container's limits those that are not given from those that are.
+// defaultLimits derives the missing limits of a container from the others.
 func defaultLimits(l *corev1.LimitRange) {
 	for i := range l.Spec.Limits {
 		item := &l.Spec.Limits[i]
@@ -139,7 +140,7 @@ func defaultLimits(l *corev1.LimitRange) {
 	}
 }
 
-// completed adds to a list what only the other has.
+// completed returns a list with the entries of the other that it lacks.
 func completed(list, other corev1.ResourceList) corev1.ResourceList {
 	for name, q := range other {
 		if _, ok := list[name]; !ok {
@@ -181,9 +182,9 @@ func validateLimitType(t corev1.LimitType, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateLimitItem checks that the limits of one type do not contradict each other.
+// validateLimitItem validates that the limits of one type do not contradict each other.
 //
-// Differs: the greatest ratio of limit to request is not looked at.
+// Differs: maxLimitRequestRatio is not validated.
 func validateLimitItem(item *corev1.LimitRangeItem, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	lists := []struct {
@@ -215,7 +216,8 @@ func validateLimitItem(item *corev1.LimitRangeItem, path *field.Path) field.Erro
 	return errs
 }
 
-// validateOrder checks that of one resource a smaller limit is not greater than a greater one.
+// validateOrder validates that min, defaultRequest, default and max of one resource are in
+// ascending order.
 func validateOrder(item *corev1.LimitRangeItem, name corev1.ResourceName, path *field.Path) field.ErrorList {
 	const least, most, request, limit = "min value", "max value", "default request value", "default value"
 	var errs field.ErrorList

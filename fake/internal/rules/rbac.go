@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Roles and their bindings.
+// This file has the rules of roles and their bindings.
 //
 // Upstream: pkg/apis/rbac/validation; pkg/apis/rbac/v1/defaults.go.
 
@@ -17,7 +17,7 @@ var (
 	subjectsPath = field.NewPath("subjects")
 )
 
-// pathSegment says what keeps a name, or the beginning of one, from being a segment of a path.
+// pathSegment returns the reasons why a name, or the prefix of one, is not a valid path segment.
 func pathSegment(name string, prefix bool) []string {
 	if prefix {
 		return content.IsPathSegmentPrefix(name)
@@ -83,13 +83,13 @@ func validateRule(rule *rbacv1.PolicyRule, namespaced bool, at *field.Path) fiel
 	return errs
 }
 
-func defaultRoleRef(ref *rbacv1.RoleRef) { fill(&ref.APIGroup, rbacv1.GroupName) }
+func defaultRoleRef(ref *rbacv1.RoleRef) { setIfEmpty(&ref.APIGroup, rbacv1.GroupName) }
 
 func defaultSubjects(subjects []rbacv1.Subject) {
 	for i := range subjects {
 		switch subjects[i].Kind {
 		case rbacv1.UserKind, rbacv1.GroupKind:
-			fill(&subjects[i].APIGroup, rbacv1.GroupName)
+			setIfEmpty(&subjects[i].APIGroup, rbacv1.GroupName)
 		}
 	}
 }
@@ -122,16 +122,16 @@ func validateClusterRoleBindingUpdate(b, old *rbacv1.ClusterRoleBinding) field.E
 	return append(validateClusterRoleBinding(b, nil), sameRole(b.RoleRef, old.RoleRef)...)
 }
 
-func sameRole(is, was rbacv1.RoleRef) field.ErrorList {
-	if is == was {
+func sameRole(ref, old rbacv1.RoleRef) field.ErrorList {
+	if ref == old {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(roleRefPath, goFields{is}, "cannot change roleRef")}
+	return field.ErrorList{field.Invalid(roleRefPath, goFields{ref}, "cannot change roleRef")}
 }
 
 func validateRoleRef(ref *rbacv1.RoleRef, kinds ...string) field.ErrorList {
-	errs := isOne(ref.APIGroup, roleRefPath.Child("apiGroup"), rbacv1.GroupName)
-	errs = append(errs, isOne(ref.Kind, roleRefPath.Child("kind"), kinds...)...)
+	errs := oneOfOrdered(ref.APIGroup, roleRefPath.Child("apiGroup"), rbacv1.GroupName)
+	errs = append(errs, oneOfOrdered(ref.Kind, roleRefPath.Child("kind"), kinds...)...)
 	if ref.Name == "" {
 		return append(errs, field.Required(roleRefPath.Child("name"), ""))
 	}
@@ -141,8 +141,8 @@ func validateRoleRef(ref *rbacv1.RoleRef, kinds ...string) field.ErrorList {
 	return errs
 }
 
-// isOne checks a field that can only have certain values, which an error tells in their order.
-func isOne(value string, at *field.Path, values ...string) field.ErrorList {
+// oneOfOrdered is oneOf with the values listed in the given order.
+func oneOfOrdered(value string, at *field.Path, values ...string) field.ErrorList {
 	for _, v := range values {
 		if v == value {
 			return nil
@@ -161,14 +161,14 @@ func validateSubjects(subjects []rbacv1.Subject, namespaced bool) field.ErrorLis
 			if s.Name != "" {
 				errs = append(errs, validateName(s.Name, at.Child("name"))...)
 			}
-			errs = append(errs, isOne(s.APIGroup, at.Child("apiGroup"), "")...)
+			errs = append(errs, oneOfOrdered(s.APIGroup, at.Child("apiGroup"), "")...)
 			if !namespaced {
 				errs = append(errs, require(at, named{"namespace", s.Namespace})...)
 			}
 		case rbacv1.UserKind, rbacv1.GroupKind:
-			errs = append(errs, isOne(s.APIGroup, at.Child("apiGroup"), rbacv1.GroupName)...)
+			errs = append(errs, oneOfOrdered(s.APIGroup, at.Child("apiGroup"), rbacv1.GroupName)...)
 		default:
-			errs = append(errs, isOne(s.Kind, at.Child("kind"), rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind)...)
+			errs = append(errs, oneOfOrdered(s.Kind, at.Child("kind"), rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind)...)
 		}
 	}
 	return errs

@@ -12,35 +12,37 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Services and their endpoints, as far as a StatefulSet's headless service needs it.
+// This file has the rules of services and endpoints, as far as a StatefulSet's headless service
+// needs them.
 //
-// Upstream: pkg/apis/core/v1 SetDefaults_Service; pkg/apis/core/validation ValidateService, ValidateEndpoints.
+// Upstream: pkg/apis/core/v1 SetDefaults_Service; pkg/apis/core/validation ValidateService,
+// ValidateEndpoints.
 
-// defaultService fills in a service.
+// defaultService sets the defaults of a service.
 //
-// Differs: nothing is filled in for services that are reached from outside, and there is but IPv4.
+// Differs: services that are reached from outside have no further defaults. There is only IPv4.
 func defaultService(s *corev1.Service) {
 	spec := &s.Spec
-	fill(&spec.SessionAffinity, corev1.ServiceAffinityNone)
+	setIfEmpty(&spec.SessionAffinity, corev1.ServiceAffinityNone)
 	switch spec.SessionAffinity {
 	case corev1.ServiceAffinityNone:
 		spec.SessionAffinityConfig = nil
 	case corev1.ServiceAffinityClientIP:
-		set(&spec.SessionAffinityConfig, corev1.SessionAffinityConfig{})
-		set(&spec.SessionAffinityConfig.ClientIP, corev1.ClientIPConfig{})
-		set(&spec.SessionAffinityConfig.ClientIP.TimeoutSeconds, corev1.DefaultClientIPServiceAffinitySeconds)
+		setIfNil(&spec.SessionAffinityConfig, corev1.SessionAffinityConfig{})
+		setIfNil(&spec.SessionAffinityConfig.ClientIP, corev1.ClientIPConfig{})
+		setIfNil(&spec.SessionAffinityConfig.ClientIP.TimeoutSeconds, corev1.DefaultClientIPServiceAffinitySeconds)
 	}
-	fill(&spec.Type, corev1.ServiceTypeClusterIP)
+	setIfEmpty(&spec.Type, corev1.ServiceTypeClusterIP)
 	for i := range spec.Ports {
 		p := &spec.Ports[i]
-		fill(&p.Protocol, corev1.ProtocolTCP)
+		setIfEmpty(&p.Protocol, corev1.ProtocolTCP)
 		if p.TargetPort == intstr.FromInt32(0) || p.TargetPort == intstr.FromString("") {
 			p.TargetPort = intstr.FromInt32(p.Port)
 		}
 	}
 	if NeedsClusterIP(spec) {
-		set(&spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
-		set(&spec.IPFamilyPolicy, corev1.IPFamilyPolicySingleStack)
+		setIfNil(&spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
+		setIfNil(&spec.IPFamilyPolicy, corev1.IPFamilyPolicySingleStack)
 		if len(spec.IPFamilies) == 0 {
 			spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
 		}
@@ -50,7 +52,7 @@ func defaultService(s *corev1.Service) {
 	}
 }
 
-// NeedsClusterIP tells whether a service is of a type that has an address in the cluster.
+// NeedsClusterIP reports whether a service of this type has a cluster IP.
 func NeedsClusterIP(spec *corev1.ServiceSpec) bool {
 	return slices.Contains([]corev1.ServiceType{
 		corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer,
@@ -59,14 +61,14 @@ func NeedsClusterIP(spec *corev1.ServiceSpec) bool {
 
 func prepareServiceCreate(_ metav1.Time, s, _ *corev1.Service) { s.Status = corev1.ServiceStatus{} }
 
-// prepareServiceUpdate keeps the address, unless the writer has another.
+// prepareServiceUpdate keeps the cluster IP, unless the writer sends another.
 func prepareServiceUpdate(_ metav1.Time, s, old *corev1.Service) {
 	if s.Spec.ClusterIP == "" && NeedsClusterIP(&s.Spec) {
 		s.Spec.ClusterIP, s.Spec.ClusterIPs = old.Spec.ClusterIP, old.Spec.ClusterIPs
 	}
 }
 
-// ClusterIP is the address of the n-th service that got one.
+// ClusterIP returns the n-th cluster IP.
 func ClusterIP(n uint64) string { return fmt.Sprintf("10.96.%d.%d", n/250%250, n%250+1) }
 
 func validateService(s, _ *corev1.Service) field.ErrorList {
@@ -139,12 +141,12 @@ func validateServiceUpdate(s, old *corev1.Service) field.ErrorList {
 func defaultEndpoints(e *corev1.Endpoints) {
 	for i := range e.Subsets {
 		for j := range e.Subsets[i].Ports {
-			fill(&e.Subsets[i].Ports[j].Protocol, corev1.ProtocolTCP)
+			setIfEmpty(&e.Subsets[i].Ports[j].Protocol, corev1.ProtocolTCP)
 		}
 	}
 }
 
-// Differs: which addresses a service may not lead to, such as those of the machine itself, is not looked at.
+// Differs: forbidden addresses, such as loopback addresses, are not rejected.
 //
 //lint:ignore SA1019 it is served
 func validateEndpoints(e, _ *corev1.Endpoints) field.ErrorList {
@@ -180,7 +182,7 @@ func validateEndpointsUpdate(e, _ *corev1.Endpoints) field.ErrorList {
 	return validateEndpoints(e, nil)
 }
 
-// validateAddress checks an address, twice as upstream, with the words of two times.
+// validateAddress validates an address. Like upstream it does so twice, with different messages.
 func validateAddress(a *corev1.EndpointAddress, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	_, err := netip.ParseAddr(a.IP)

@@ -37,7 +37,7 @@ type Set[P any] struct {
 	Draft func(in, out, old P, status bool)
 }
 
-// corekinds
+// The rules of the core group.
 var (
 	Namespace = Set[*corev1.Namespace]{
 		Name:           validation.ValidateNamespaceName,
@@ -141,7 +141,7 @@ var (
 	}
 )
 
-// storagekinds
+// The rules of storage.k8s.io.
 var (
 	StorageClass = Set[*storagev1.StorageClass]{
 		Default:        defaultClass,
@@ -179,7 +179,7 @@ var (
 	}
 )
 
-// appskinds
+// The rules of apps.
 var (
 	StatefulSet = Set[*appsv1.StatefulSet]{
 		Name:           statefulSetName,
@@ -222,7 +222,7 @@ var (
 	}
 )
 
-// otherkinds
+// The rules of the other groups.
 var (
 	Lease = Set[*coordinationv1.Lease]{
 		PrepareCreate:  prepareLeaseCreate,

@@ -16,7 +16,7 @@ import (
 const statefulSetSpecMsg = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', " +
 	"'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 
-// statefulSetName: the set's name is part of the host names of its pods.
+// statefulSetName returns what is wrong with a set's name, which is part of its pods' host names.
 //
 // Upstream: pkg/apis/apps/validation ValidateStatefulSetName.
 func statefulSetName(name string, prefix bool) []string {
@@ -33,14 +33,14 @@ func trimDash(name string) string {
 	return name
 }
 
-// validateStatefulSet checks a set to be created.
+// validateStatefulSet validates a set to be created.
 //
 // Upstream: pkg/apis/apps/validation ValidateStatefulSet.
 func validateStatefulSet(set, _ *appsv1.StatefulSet) field.ErrorList {
 	return validateStatefulSetSpec(&set.Spec, true)
 }
 
-// validateStatefulSetSpec checks a set's spec; what cannot change only if it is new.
+// validateStatefulSetSpec validates a set's spec. Immutable fields are validated only if isNew.
 func validateStatefulSetSpec(spec *appsv1.StatefulSetSpec, isNew bool) field.ErrorList {
 	var errs field.ErrorList
 	switch spec.PodManagementPolicy {
@@ -58,26 +58,26 @@ func validateStatefulSetSpec(spec *appsv1.StatefulSetSpec, isNew bool) field.Err
 			errs = append(errs, validateClaimSpec(&spec.VolumeClaimTemplates[i].Spec, &paths)...)
 		}
 	}
-	errs = append(errs, notLess(specPath, ofPointer("replicas", spec.Replicas),
+	errs = append(errs, validateNotNegative(specPath, countOf("replicas", spec.Replicas),
 		counted{"minReadySeconds", int64(spec.MinReadySeconds)})...)
 	if spec.Ordinals != nil {
-		errs = append(errs, notLess(specPath, counted{"ordinals.start", int64(spec.Ordinals.Start)})...)
+		errs = append(errs, validateNotNegative(specPath, counted{"ordinals.start", int64(spec.Ordinals.Start)})...)
 	}
 	if isNew && spec.ServiceName != "" {
 		errs = append(errs, validateLabel(spec.ServiceName, specPath.Child("serviceName"))...)
 	}
-	selector, bad := selecting(spec.Selector, "statefulset", "")
+	selector, bad := parseSelector(spec.Selector, "statefulset", "")
 	errs = append(errs, bad...)
 	if selector != nil {
-		errs = append(errs, selectsOwn(selector, &spec.Template)...)
-		errs = append(errs, validateTemplate(withClaims(spec))...)
+		errs = append(errs, validateSelects(selector, &spec.Template)...)
+		errs = append(errs, validateTemplate(templateWithClaims(spec))...)
 		errs = append(errs, metav1validation.ValidateLabels(spec.Template.Labels, templatePath.Child("labels"))...)
 	}
-	return append(errs, validateAlways(&spec.Template, "StatefulSet")...)
+	return append(errs, validateRestartAlways(&spec.Template, "StatefulSet")...)
 }
 
-// withClaims is the set's template as its pods will be: with volumes for the claims.
-func withClaims(spec *appsv1.StatefulSetSpec) *corev1.PodTemplateSpec {
+// templateWithClaims returns the pod template with a volume for each claim template.
+func templateWithClaims(spec *appsv1.StatefulSetSpec) *corev1.PodTemplateSpec {
 	if len(spec.VolumeClaimTemplates) == 0 {
 		return &spec.Template
 	}
@@ -118,7 +118,7 @@ func validateSetStrategy(s *appsv1.StatefulSetUpdateStrategy, path *field.Path) 
 		return nil
 	}
 	path = path.Child("rollingUpdate")
-	errs := notLess(path, ofPointer("partition", s.RollingUpdate.Partition))
+	errs := validateNotNegative(path, countOf("partition", s.RollingUpdate.Partition))
 	if most := s.RollingUpdate.MaxUnavailable; most != nil {
 		path := path.Child("maxUnavailable")
 		errs = append(errs, validatePortion(*most, path)...)
@@ -144,22 +144,22 @@ func validateRetention(p *appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy
 	return errs
 }
 
-// validateStatefulSetUpdate checks what of a set may change.
+// validateStatefulSetUpdate validates an update of a set.
 //
 // Upstream: pkg/apis/apps/validation ValidateStatefulSetUpdate.
 func validateStatefulSetUpdate(set, old *appsv1.StatefulSet) field.ErrorList {
 	errs := validateStatefulSetSpec(&set.Spec, false)
-	is, was := set.Spec, &old.Spec
-	is.Replicas, is.Template, is.UpdateStrategy = was.Replicas, was.Template, was.UpdateStrategy
-	is.MinReadySeconds, is.Ordinals, is.RevisionHistoryLimit = was.MinReadySeconds, was.Ordinals, was.RevisionHistoryLimit
-	is.PersistentVolumeClaimRetentionPolicy = was.PersistentVolumeClaimRetentionPolicy
-	if !equality.Semantic.DeepEqual(is, *was) {
+	spec, oldSpec := set.Spec, &old.Spec
+	spec.Replicas, spec.Template, spec.UpdateStrategy = oldSpec.Replicas, oldSpec.Template, oldSpec.UpdateStrategy
+	spec.MinReadySeconds, spec.Ordinals, spec.RevisionHistoryLimit = oldSpec.MinReadySeconds, oldSpec.Ordinals, oldSpec.RevisionHistoryLimit
+	spec.PersistentVolumeClaimRetentionPolicy = oldSpec.PersistentVolumeClaimRetentionPolicy
+	if !equality.Semantic.DeepEqual(spec, *oldSpec) {
 		errs = append(errs, field.Forbidden(specPath, statefulSetSpecMsg))
 	}
 	return errs
 }
 
-// validateStatefulSetStatus checks a set's status.
+// validateStatefulSetStatus validates a set's status.
 //
 // Upstream: pkg/apis/apps/validation ValidateStatefulSetStatusUpdate.
 func validateStatefulSetStatus(set, old *appsv1.StatefulSet) field.ErrorList {
@@ -168,14 +168,14 @@ func validateStatefulSetStatus(set, old *appsv1.StatefulSet) field.ErrorList {
 	current := counted{"currentReplicas", int64(s.CurrentReplicas)}
 	updated := counted{"updatedReplicas", int64(s.UpdatedReplicas)}
 	available := counted{"availableReplicas", int64(s.AvailableReplicas)}
-	errs := notLess(path, counted{"replicas", int64(s.Replicas)}, ready, current, updated, available,
-		counted{"observedGeneration", s.ObservedGeneration}, ofPointer("collisionCount", s.CollisionCount))
-	errs = append(errs, notMore(path, int64(s.Replicas), "status.replicas", ready, current, updated, available)...)
-	errs = append(errs, notMore(path, int64(s.ReadyReplicas), "status.readyReplicas", available)...)
+	errs := validateNotNegative(path, counted{"replicas", int64(s.Replicas)}, ready, current, updated, available,
+		counted{"observedGeneration", s.ObservedGeneration}, countOf("collisionCount", s.CollisionCount))
+	errs = append(errs, validateAtMost(path, int64(s.Replicas), "status.replicas", ready, current, updated, available)...)
+	errs = append(errs, validateAtMost(path, int64(s.ReadyReplicas), "status.readyReplicas", available)...)
 	return append(errs, validateCollisions(s.CollisionCount, old.Status.CollisionCount)...)
 }
 
-// warnStatefulSet tells of what has no effect.
+// warnStatefulSet returns warnings about fields without effect.
 //
 // Upstream: pkg/registry/apps/statefulset statefulSetStrategy.WarningsOnCreate.
 func warnStatefulSet(set, _ *appsv1.StatefulSet) []string {

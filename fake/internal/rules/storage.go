@@ -17,14 +17,14 @@ var (
 	attachedVolumePath = field.NewPath("spec.source.persistentVolumeName")
 )
 
-// Validation of the group storage.k8s.io.
+// This file validates the group storage.k8s.io.
 //
 // Upstream: pkg/apis/storage/validation.
 
 const (
-	parametersMax     = 512       // how many
-	parametersMaxSize = 256 << 10 // bytes of all together
-	errorMaxLen       = 1024      // of the message of a VolumeError
+	parametersMax     = 512       // count
+	parametersMaxSize = 256 << 10 // total size in bytes
+	errorMaxLen       = 1024      // of the message of a VolumeError, in bytes
 	nodeIDMaxLen      = 256
 )
 
@@ -90,7 +90,7 @@ func validateAttachment(attachment, _ *storagev1.VolumeAttachment) field.ErrorLi
 	return errs
 }
 
-// validateInline checks a volume that stands in its attachment.
+// validateInline validates the inline volume of an attachment.
 //
 // Upstream: pkg/apis/core/validation ValidatePersistentVolumeSpec, of inline volumes.
 func validateInline(spec *corev1.PersistentVolumeSpec, path *field.Path) field.ErrorList {
@@ -121,7 +121,7 @@ func validateInline(spec *corev1.PersistentVolumeSpec, path *field.Path) field.E
 func validateVolumeError(e *storagev1.VolumeError, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if e != nil && len(e.Message) > errorMaxLen {
-		errs = append(errs, field.TooLong(path.Child("message"), "", parametersMaxSize)) // upstream names the wrong bound, too
+		errs = append(errs, field.TooLong(path.Child("message"), "", parametersMaxSize)) // upstream also names the wrong limit
 	}
 	if e != nil && e.ErrorCode != nil && *e.ErrorCode < 0 {
 		errs = append(errs, field.Invalid(path.Child("errorCode"), *e.ErrorCode, "must be between 0 and 2147483647, inclusive"))
@@ -225,11 +225,11 @@ func validateNodeDriver(driver storagev1.CSINodeDriver, path *field.Path) field.
 
 func validateCSINodeUpdate(node, old *storagev1.CSINode) field.ErrorList {
 	errs := validateCSINode(node, nil)
-	for _, was := range old.Spec.Drivers {
-		for _, is := range node.Spec.Drivers {
-			if is.Name == was.Name {
-				is.Allocatable, was.Allocatable = nil, nil
-				errs = append(errs, immutable(is, was, specPath.Child("drivers"))...)
+	for _, oldDriver := range old.Spec.Drivers {
+		for _, driver := range node.Spec.Drivers {
+			if driver.Name == oldDriver.Name {
+				driver.Allocatable, oldDriver.Allocatable = nil, nil
+				errs = append(errs, immutable(driver, oldDriver, specPath.Child("drivers"))...)
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateStorageCapacity checks what a driver has left.
+// validateStorageCapacity validates the capacity that a driver reports.
 //
 // Upstream: pkg/apis/storage/validation ValidateCSIStorageCapacity.
 func validateStorageCapacity(c, _ *storagev1.CSIStorageCapacity) field.ErrorList {
@@ -23,7 +23,7 @@ func validateStorageCapacity(c, _ *storagev1.CSIStorageCapacity) field.ErrorList
 	return errs
 }
 
-// validateStorageCapacityUpdate checks that what the driver was asked does not change.
+// validateStorageCapacityUpdate validates that topology and class do not change.
 //
 // Upstream: pkg/apis/storage/validation ValidateCSIStorageCapacityUpdate.
 func validateStorageCapacityUpdate(c, old *storagev1.CSIStorageCapacity) field.ErrorList {
@@ -37,7 +37,7 @@ func validateStorageCapacityUpdate(c, old *storagev1.CSIStorageCapacity) field.E
 	return errs
 }
 
-// validateAttributesClass checks a class of attributes that a volume may have.
+// validateAttributesClass validates a VolumeAttributesClass.
 //
 // Upstream: pkg/apis/storage/validation ValidateVolumeAttributesClass.
 func validateAttributesClass(class, _ *storagev1.VolumeAttributesClass) field.ErrorList {
@@ -56,7 +56,7 @@ func validateProvisioner(name string, path *field.Path) field.ErrorList {
 	return validateQualified(strings.ToLower(name), path)
 }
 
-// validateAttributesClassUpdate checks that neither driver nor parameters change.
+// validateAttributesClassUpdate validates that driver and parameters do not change.
 //
 // Upstream: pkg/apis/storage/validation ValidateVolumeAttributesClassUpdate.
 func validateAttributesClassUpdate(class, old *storagev1.VolumeAttributesClass) field.ErrorList {

@@ -22,7 +22,7 @@ var (
 
 const selectorMsg = "`selector` does not match template `labels`"
 
-// validateTemplate checks a template of pods.
+// validateTemplate validates a pod template.
 //
 // Upstream: pkg/apis/core/validation ValidatePodTemplateSpec.
 // Differs: as validatePod.
@@ -37,21 +37,22 @@ func validateTemplate(t *corev1.PodTemplateSpec) field.ErrorList {
 	return errs
 }
 
-// validateAlways checks that a template's pods are always started again, and have no deadline. who is their kind of maker.
-func validateAlways(t *corev1.PodTemplateSpec, who string) field.ErrorList {
+// validateRestartAlways validates that a template's pods are always restarted and have no deadline.
+// owner is the kind of the object with the template.
+func validateRestartAlways(t *corev1.PodTemplateSpec, owner string) field.ErrorList {
 	var errs field.ErrorList
 	path := templatePath.Child("spec")
 	errs = append(errs, oneOf(t.Spec.RestartPolicy, path.Child("restartPolicy"), corev1.RestartPolicyAlways)...)
 	if t.Spec.ActiveDeadlineSeconds != nil {
 		errs = append(errs, field.Forbidden(path.Child("activeDeadlineSeconds"),
-			fmt.Sprintf("activeDeadlineSeconds in %s is not Supported", who)))
+			fmt.Sprintf("activeDeadlineSeconds in %s is not Supported", owner)))
 	}
 	return errs
 }
 
-// selecting checks a selector, and returns it if it is in order. who, in small letters, is the kind of whose it is; bad
-// what to say of one that is not in order.
-func selecting(s *metav1.LabelSelector, who, bad string) (labels.Selector, field.ErrorList) {
+// parseSelector validates a selector and returns it if it is valid. owner is the kind of the object
+// with the selector, in lower case; invalid is the message for an invalid one.
+func parseSelector(s *metav1.LabelSelector, owner, invalid string) (labels.Selector, field.ErrorList) {
 	var errs field.ErrorList
 	if s == nil {
 		errs = append(errs, field.Required(selectorPath, ""))
@@ -59,32 +60,32 @@ func selecting(s *metav1.LabelSelector, who, bad string) (labels.Selector, field
 		errs = append(errs, metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{},
 			selectorPath)...)
 		if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
-			errs = append(errs, field.Invalid(selectorPath, s, "empty selector is invalid for "+who))
+			errs = append(errs, field.Invalid(selectorPath, s, "empty selector is invalid for "+owner))
 		}
 	}
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
-		return nil, append(errs, field.Invalid(selectorPath, s, bad))
+		return nil, append(errs, field.Invalid(selectorPath, s, invalid))
 	}
 	return selector, errs
 }
 
-// selectsOwn checks that a selector selects what a template makes.
-func selectsOwn(selector labels.Selector, t *corev1.PodTemplateSpec) field.ErrorList {
+// validateSelects validates that a selector matches the labels of the template.
+func validateSelects(selector labels.Selector, t *corev1.PodTemplateSpec) field.ErrorList {
 	if selector.Empty() || selector.Matches(labels.Set(t.Labels)) {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(templatePath.Child("metadata", "labels"), t.Labels, selectorMsg)}
 }
 
-// counted is a field that is a number, and its name.
+// A counted is a named numeric field.
 type counted struct {
 	name  string
 	value int64
 }
 
-// notLess checks that numbers are not negative.
-func notLess(path *field.Path, fields ...counted) field.ErrorList {
+// validateNotNegative validates that numbers are not negative.
+func validateNotNegative(path *field.Path, fields ...counted) field.ErrorList {
 	var errs field.ErrorList
 	for _, f := range fields {
 		errs = append(errs, validation.ValidateNonnegativeField(f.value, path.Child(f.name))...)
@@ -92,8 +93,8 @@ func notLess(path *field.Path, fields ...counted) field.ErrorList {
 	return errs
 }
 
-// notMore checks that numbers are not greater than another, which what names.
-func notMore(path *field.Path, limit int64, what string, fields ...counted) field.ErrorList {
+// validateAtMost validates that numbers are not greater than a limit, which what names.
+func validateAtMost(path *field.Path, limit int64, what string, fields ...counted) field.ErrorList {
 	var errs field.ErrorList
 	for _, f := range fields {
 		if f.value > limit {
@@ -103,24 +104,24 @@ func notMore(path *field.Path, limit int64, what string, fields ...counted) fiel
 	return errs
 }
 
-// ofPointer is a counted field that may be nil, and is then 0.
-func ofPointer[T int32 | int64](name string, value *T) counted {
+// countOf returns the counted field of a pointer; nil counts as 0.
+func countOf[T int32 | int64](name string, value *T) counted {
 	if value == nil {
 		return counted{name, 0}
 	}
 	return counted{name, int64(*value)}
 }
 
-// validateCollisions checks that a count of collisions does not go back.
-func validateCollisions(is, was *int32) field.ErrorList {
-	before, now := ofPointer("", was).value, ofPointer("", is).value
-	if was != nil && (is == nil || now < before) {
+// validateCollisions validates that a collision count does not decrease.
+func validateCollisions(count, old *int32) field.ErrorList {
+	before, now := countOf("", old).value, countOf("", count).value
+	if old != nil && (count == nil || now < before) {
 		return field.ErrorList{field.Invalid(field.NewPath("status", "collisionCount"), int32(now), "cannot be decremented")}
 	}
 	return nil
 }
 
-// validatePortion checks a number or a percentage.
+// validatePortion validates a number or a percentage.
 //
 // Upstream: pkg/apis/apps/validation ValidatePositiveIntOrPercent.
 func validatePortion(v intstr.IntOrString, path *field.Path) field.ErrorList {
@@ -134,7 +135,7 @@ func validatePortion(v intstr.IntOrString, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// percentOf reads a percentage, and tells whether it is one.
+// percentOf returns a percentage. The bool is false if v is not one.
 func percentOf(v intstr.IntOrString) (int, bool) {
 	if v.Type != intstr.String || len(utilvalidation.IsValidPercent(v.StrVal)) > 0 {
 		return 0, false

@@ -10,12 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateTopologies checks the topologies that a class allows: no two may be the same, and none may be empty.
+// validateTopologies validates the allowed topologies of a class: no two may be equal, and none may
+// be empty.
 //
-// Upstream: pkg/apis/storage/validation validateAllowedTopologies, pkg/apis/core/validation ValidateTopologySelectorTerm.
+// Upstream: pkg/apis/storage/validation validateAllowedTopologies, pkg/apis/core/validation
+// ValidateTopologySelectorTerm.
 func validateTopologies(terms []corev1.TopologySelectorTerm, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	seen := map[string]bool{"": true} // upstream takes an empty one for one it has seen
+	seen := map[string]bool{"": true} // upstream takes an empty term for a duplicate
 	for i, term := range terms {
 		path := path.Index(i).Child("matchLabelExpressions")
 		values := map[string]string{}

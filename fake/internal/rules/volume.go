@@ -19,14 +19,14 @@ import (
 
 const oneSourceMsg = "may not specify more than 1 volume type"
 
-// volumePaths are the paths in a volume that are looked at in each.
+// volumePaths are the paths that every volume's validation needs.
 var volumePaths = struct{ modes, capacity, policy, class, mode *field.Path }{
 	modes: specPath.Child("accessModes"), capacity: specPath.Child("capacity"),
 	policy: specPath.Child("persistentVolumeReclaimPolicy"), class: specPath.Child("storageClassName"),
 	mode: specPath.Child("volumeMode"),
 }
 
-// validateVolume checks a volume.
+// validateVolume validates a volume.
 //
 // Upstream: pkg/apis/core/validation ValidatePersistentVolumeSpec.
 func validateVolume(volume, _ *corev1.PersistentVolume) field.ErrorList {
@@ -87,7 +87,7 @@ func someNotPositive(list corev1.ResourceList) bool {
 	return false
 }
 
-// validateVolumeSource checks that there is one source, and what it requires.
+// validateVolumeSource validates that a volume has one source, and validates the source.
 func validateVolumeSource(volume *corev1.PersistentVolume, path *field.Path) field.ErrorList {
 	spec := &volume.Spec
 	names := sources(reflect.ValueOf(spec.PersistentVolumeSource))
@@ -108,7 +108,7 @@ func validateVolumeSource(volume *corev1.PersistentVolume, path *field.Path) fie
 			errs = append(errs, field.Required(path.Child("nodeAffinity"), "Local volume requires node affinity"))
 		}
 	default:
-		errs = validateOldSource(oldSource{
+		errs = validateLegacyShared(legacySource{
 			spec.GCEPersistentDisk, spec.AWSElasticBlockStore, spec.Flocker, spec.Quobyte, spec.FC, spec.VsphereVolume,
 			spec.PhotonPersistentDisk, spec.PortworxVolume, spec.AzureDisk,
 		}, path)
@@ -124,14 +124,14 @@ func validateVolumeSource(volume *corev1.PersistentVolume, path *field.Path) fie
 	return errs
 }
 
-// withoutMountOptions is the sources that do not go with the annotation for mount options.
+// withoutMountOptions are the sources that do not support the annotation for mount options.
 //
 // Upstream: pkg/volume/validation checkMountOption.
 var withoutMountOptions = []string{
 	"hostPath", "local", "fc", "flocker", "flexVolume", "portworxVolume", "scaleIO", "storageos", "csi",
 }
 
-// sources lists the fields of a struct of pointers that are set, by their names in the API.
+// sources returns the JSON names of the fields of a struct of pointers that are set.
 func sources(v reflect.Value) []string {
 	var names []string
 	for i := range v.NumField() {
@@ -171,7 +171,7 @@ func validateNFS(nfs *corev1.NFSVolumeSource, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateNodeAffinity checks the terms that say which nodes reach a volume.
+// validateNodeAffinity validates the terms that select the nodes with access to a volume.
 func validateNodeAffinity(a *corev1.VolumeNodeAffinity, path *field.Path) field.ErrorList {
 	path = path.Child("required")
 	if a.Required == nil {
@@ -193,7 +193,8 @@ func validateNodeAffinity(a *corev1.VolumeNodeAffinity, path *field.Path) field.
 	return errs
 }
 
-// validateNodeField checks a selection of a node by a field, which can only be its name.
+// validateNodeField validates a node selector requirement on a field. Only metadata.name is
+// supported.
 func validateNodeField(r corev1.NodeSelectorRequirement, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	switch r.Operator {
@@ -242,8 +243,8 @@ func validateNodeSelector(r corev1.NodeSelectorRequirement, path *field.Path) fi
 	return errs
 }
 
-// validateVolumeUpdate checks what of a volume may not change: its source, its mode, and its node affinity once it has
-// one, but that labels may go from beta to their successors.
+// validateVolumeUpdate validates an update of a volume. Its source, its mode and its node affinity
+// are immutable. Node affinity may be set once, and its beta labels may become their successors.
 //
 // Upstream: pkg/apis/core/validation ValidatePersistentVolumeUpdate.
 func validateVolumeUpdate(volume, old *corev1.PersistentVolume) field.ErrorList {
@@ -251,15 +252,15 @@ func validateVolumeUpdate(volume, old *corev1.PersistentVolume) field.ErrorList 
 		return nil
 	}
 	errs := validateVolume(volume, nil)
-	is, was := volume.Spec.PersistentVolumeSource, old.Spec.PersistentVolumeSource
-	if is.CSI != nil && was.CSI != nil && was.CSI.ControllerExpandSecretRef == nil {
-		csi := *is.CSI
+	source, oldSource := volume.Spec.PersistentVolumeSource, old.Spec.PersistentVolumeSource
+	if source.CSI != nil && oldSource.CSI != nil && oldSource.CSI.ControllerExpandSecretRef == nil {
+		csi := *source.CSI
 		csi.ControllerExpandSecretRef = nil
-		is.CSI = &csi
+		source.CSI = &csi
 	}
-	if !equal(&is, &was) {
+	if !equal(&source, &oldSource) {
 		errs = append(errs, field.Forbidden(specPath.Child("persistentvolumesource"), fmt.Sprintf(
-			"spec.persistentvolumesource is immutable after creation\n%v", diff.Diff(was, is))))
+			"spec.persistentvolumesource is immutable after creation\n%v", diff.Diff(oldSource, source))))
 	}
 	if !equalPointers(volume.Spec.VolumeMode, old.Spec.VolumeMode) {
 		errs = append(errs, immutable(volume.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode"))...)
@@ -275,8 +276,8 @@ func validateVolumeUpdate(volume, old *corev1.PersistentVolume) field.ErrorList 
 	return errs
 }
 
-// newLabels are the successors of labels of nodes that are to go.
-var newLabels = map[string]string{
+// successorLabels are the successors of deprecated node labels.
+var successorLabels = map[string]string{
 	corev1.LabelFailureDomainBetaZone:   corev1.LabelTopologyZone,
 	corev1.LabelFailureDomainBetaRegion: corev1.LabelTopologyRegion,
 	"beta.kubernetes.io/os":             corev1.LabelOSStable,
@@ -284,22 +285,23 @@ var newLabels = map[string]string{
 	corev1.LabelInstanceType:            corev1.LabelInstanceTypeStable,
 }
 
-// sameAffinity tells whether a volume's node affinity is what it was, but for labels that have got their successor.
-func sameAffinity(is, was *corev1.VolumeNodeAffinity) bool {
-	if is == nil || is.Required == nil || was.Required == nil {
-		return equality.Semantic.DeepEqual(is, was)
+// sameAffinity reports whether two node affinities are equal, apart from deprecated labels that
+// were replaced by their successors.
+func sameAffinity(affinity, old *corev1.VolumeNodeAffinity) bool {
+	if affinity == nil || affinity.Required == nil || old.Required == nil {
+		return equality.Semantic.DeepEqual(affinity, old)
 	}
-	was = was.DeepCopy()
-	for i, term := range was.Required.NodeSelectorTerms {
-		if i >= len(is.Required.NodeSelectorTerms) {
+	old = old.DeepCopy()
+	for i, term := range old.Required.NodeSelectorTerms {
+		if i >= len(affinity.Required.NodeSelectorTerms) {
 			break
 		}
-		for j := range min(len(term.MatchExpressions), len(is.Required.NodeSelectorTerms[i].MatchExpressions)) {
-			old, now := &term.MatchExpressions[j], is.Required.NodeSelectorTerms[i].MatchExpressions[j]
-			if now.Key == newLabels[old.Key] {
+		for j := range min(len(term.MatchExpressions), len(affinity.Required.NodeSelectorTerms[i].MatchExpressions)) {
+			old, now := &term.MatchExpressions[j], affinity.Required.NodeSelectorTerms[i].MatchExpressions[j]
+			if now.Key == successorLabels[old.Key] {
 				old.Key = now.Key
 			}
 		}
 	}
-	return equality.Semantic.DeepEqual(is, was)
+	return equality.Semantic.DeepEqual(affinity, old)
 }

@@ -13,22 +13,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// What the sources require that volumes of claims and volumes of pods have in common, or nearly so. What differs between
-// the two, mostly whether a secret has a namespace, is told by the caller.
+// This file validates the sources that persistent volumes and pod volumes have in common. The
+// caller validates the differences, mostly whether a secret reference has a namespace.
 //
 // Upstream: pkg/apis/core/validation, the functions validate*VolumeSource.
 
 const (
-	uint8Max       = 255                                    // of partitions and logical units
-	partitionMsg   = "must be between 1 and 255, inclusive" // upstream's, though 0 is no error
+	uint8Max       = 255                                    // limit of partitions and logical units
+	partitionMsg   = "must be between 1 and 255, inclusive" // upstream's, although 0 is accepted
 	iscsiFormatMsg = "must be valid format"
 	iscsiPrefixMsg = "must be valid format starting with iqn, eui, or naa"
 )
 
-// named is a field that is a string, and its name.
+// A named is a named string field.
 type named struct{ name, value string }
 
-// require checks that fields are not empty.
+// require validates that fields are not empty.
 func require(path *field.Path, fields ...named) field.ErrorList {
 	var errs field.ErrorList
 	for _, f := range fields {
@@ -39,7 +39,7 @@ func require(path *field.Path, fields ...named) field.ErrorList {
 	return errs
 }
 
-// requireSome checks that a list is not empty.
+// requireSome validates that a list is not empty.
 func requireSome(path *field.Path, n int) field.ErrorList {
 	if n == 0 {
 		return field.ErrorList{field.Required(path, "")}
@@ -55,17 +55,17 @@ func validateDisk(name named, partition int32, path *field.Path) field.ErrorList
 	return errs
 }
 
-// iscsi is what the two forms of an iSCSI volume have in common.
+// An iscsi has what the two forms of an iSCSI volume have in common.
 type iscsi struct {
 	portal, iqn string
 	lun         int32
 	chap        bool
 	secret      *corev1.SecretReference
 	initiator   *string
-	formatMsg   string // of what has no known beginning
+	formatMsg   string // message for an unknown prefix
 }
 
-// Upstream: pkg/apis/core/validation, the same three forms.
+// Upstream: pkg/apis/core/validation, the same three formats.
 var iscsiNames = map[string]*regexp.Regexp{
 	"iqn": regexp.MustCompile(`iqn\.\d{4}-\d{2}\.([[:alnum:]-.]+)(:[^,;*&$|\s]+)$`),
 	"eui": regexp.MustCompile(`^eui.[[:alnum:]]{16}$`),
@@ -205,7 +205,7 @@ func validateStorageOS(name, namespace string, path *field.Path) field.ErrorList
 	return errs
 }
 
-// validateSecretRef checks a reference to a secret of any namespace.
+// validateSecretRef validates a reference to a secret with its namespace.
 func validateSecretRef(ref *corev1.SecretReference, path *field.Path) field.ErrorList {
 	if ref == nil {
 		return nil
@@ -244,7 +244,7 @@ func validateGlusterfs(g *corev1.GlusterfsPersistentVolumeSource, path *field.Pa
 	return errs
 }
 
-// validatePersistentSource checks the sources that only volumes of claims have in this form.
+// validatePersistentSource validates the sources that only persistent volumes have in this form.
 func validatePersistentSource(spec *corev1.PersistentVolumeSpec, name string, path *field.Path) field.ErrorList {
 	switch {
 	case spec.Glusterfs != nil:

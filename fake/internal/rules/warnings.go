@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// What the server warns of: fields that are to go, values that do not mean what they say.
+// This file has the warnings about deprecated fields and ineffective values.
 //
-// Upstream: pkg/api/persistentvolume, pkg/api/persistentvolumeclaim, pkg/api/pod, pkg/api/storage, pkg/api/node/util:
-// the functions GetWarningsFor….
+// Upstream: pkg/api/persistentvolume, pkg/api/persistentvolumeclaim, pkg/api/pod, pkg/api/storage,
+// pkg/api/node/util: the functions GetWarningsFor….
 
-// oldSources is what is said of the sources that drivers took the place of, by their names in the API.
-var oldSources = map[string]string{
+// legacySources has the warnings about sources that CSI drivers replaced, by JSON name.
+var legacySources = map[string]string{
 	"cephfs":               "deprecated in v1.28, non-functional in v1.31+",
 	"gitRepo":              "deprecated in v1.11, and disabled by default in v1.33+",
 	"glusterfs":            "deprecated in v1.25, non-functional in v1.26+",
@@ -26,11 +26,11 @@ var oldSources = map[string]string{
 	"storageos":            "deprecated in v1.22, non-functional in v1.25+",
 }
 
-// warnSource tells of a source that is to go.
+// warnSource returns the warnings about a deprecated source.
 func warnSource(source any, path *field.Path) []string {
 	var out []string
 	for _, name := range sources(reflect.ValueOf(source)) {
-		msg, ok := oldSources[name]
+		msg, ok := legacySources[name]
 		if name == "storageos" {
 			name = "storageOS" // upstream's
 		}
@@ -67,8 +67,8 @@ func warnAnnotation(annotations map[string]string, key, msg string) []string {
 	return []string{fmt.Sprintf("%s: %s", metaPath.Child("annotations").Key(key), msg)}
 }
 
-// oldLabels is what to use instead of labels of nodes that are to go.
-var oldLabels = map[string]string{
+// deprecatedLabels has the replacements of deprecated node labels.
+var deprecatedLabels = map[string]string{
 	corev1.LabelFailureDomainBetaZone:   `deprecated since v1.17; use "topology.kubernetes.io/zone" instead`,
 	corev1.LabelFailureDomainBetaRegion: `deprecated since v1.17; use "topology.kubernetes.io/region" instead`,
 	corev1.LabelInstanceType:            `deprecated since v1.17; use "node.kubernetes.io/instance-type" instead`,
@@ -76,11 +76,11 @@ var oldLabels = map[string]string{
 	"beta.kubernetes.io/arch":           `deprecated since v1.14; use "kubernetes.io/arch" instead`,
 }
 
-// warnTerm tells of the labels that a term names.
+// warnTerm returns the warnings about the labels in a term.
 func warnTerm(term *corev1.NodeSelectorTerm, path *field.Path) []string {
 	var out []string
 	for i, r := range term.MatchExpressions {
-		if msg, ok := oldLabels[r.Key]; ok {
+		if msg, ok := deprecatedLabels[r.Key]; ok {
 			out = append(out, fmt.Sprintf("%s: %s is %s", path.Child("matchExpressions").Index(i).Child("key"), r.Key, msg))
 		}
 	}
@@ -92,7 +92,7 @@ func warnClass(class, _ *storagev1.StorageClass) []string {
 	for i, term := range class.AllowedTopologies {
 		path := field.NewPath("allowedTopologies").Index(i).Child("matchLabelExpressions")
 		for j, r := range term.MatchLabelExpressions {
-			if msg, ok := oldLabels[r.Key]; ok {
+			if msg, ok := deprecatedLabels[r.Key]; ok {
 				out = append(out, fmt.Sprintf("%s: %s", path.Index(j).Child("key"), msg))
 			}
 		}
@@ -121,9 +121,9 @@ func warnClaimSpec(spec *corev1.PersistentVolumeClaimSpec, path *field.Path) []s
 	return out
 }
 
-// warnPod tells of the sources of a pod's volumes.
+// warnPod returns the warnings about the sources of a pod's volumes.
 //
-// Differs: nothing else of a pod is warned of.
+// Differs: there are no other warnings about pods.
 func warnPod(pod, old *corev1.Pod) []string {
 	if old != nil && pod.Generation == old.Generation {
 		return nil
@@ -153,9 +153,9 @@ func warnDriver(driver, old *storagev1.CSIDriver) []string {
 	return nil
 }
 
-// warnEndpoints tells that the kind itself is to go.
+// warnEndpoints returns the warning that the kind is deprecated.
 //
-// Differs: it is told of writes that succeed only.
+// Differs: the warning comes only with successful writes.
 //
 //lint:ignore SA1019 it is served
 func warnEndpoints(_, _ *corev1.Endpoints) []string {

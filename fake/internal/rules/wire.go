@@ -13,8 +13,8 @@ type Message interface {
 	MarshalToSizedBuffer(buf []byte) (int, error)
 }
 
-// Same reports whether two messages have the same wire form. A false result may be due to the order
-// of map entries.
+// Same reports whether two messages have the same wire form. Semantically equal messages may differ
+// in wire form.
 func Same(a, b Message) bool {
 	n := a.Size()
 	if n != b.Size() {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// The makers of pods other than stateful sets.
+// This file validates the kinds that create pods, except stateful sets.
 //
 // Upstream: pkg/apis/apps/validation; pkg/apis/core/validation, of replication controllers.
 
@@ -26,25 +26,25 @@ var statusPath = field.NewPath("status")
 
 func validateDeployment(d, _ *appsv1.Deployment) field.ErrorList {
 	spec := &d.Spec
-	errs := notLess(specPath, ofPointer("replicas", spec.Replicas))
+	errs := validateNotNegative(specPath, countOf("replicas", spec.Replicas))
 	errs = append(errs, validateReplicated(spec.Selector, &spec.Template)...)
 	errs = append(errs, validateDeploymentStrategy(&spec.Strategy, specPath.Child("strategy"))...)
-	errs = append(errs, notLess(specPath, counted{"minReadySeconds", int64(spec.MinReadySeconds)},
-		ofPointer("revisionHistoryLimit", spec.RevisionHistoryLimit),
-		ofPointer("progressDeadlineSeconds", spec.ProgressDeadlineSeconds))...)
+	errs = append(errs, validateNotNegative(specPath, counted{"minReadySeconds", int64(spec.MinReadySeconds)},
+		countOf("revisionHistoryLimit", spec.RevisionHistoryLimit),
+		countOf("progressDeadlineSeconds", spec.ProgressDeadlineSeconds))...)
 	if s := spec.ProgressDeadlineSeconds; s != nil && *s <= spec.MinReadySeconds {
 		errs = append(errs, field.Invalid(specPath.Child("progressDeadlineSeconds"), s, "must be greater than minReadySeconds"))
 	}
 	return errs
 }
 
-// validateReplicated checks what a Deployment and a ReplicaSet have in common.
+// validateReplicated validates what Deployment and ReplicaSet have in common.
 func validateReplicated(s *metav1.LabelSelector, t *corev1.PodTemplateSpec) field.ErrorList {
-	selector, errs := selecting(s, "deployment", badSelectorMsg)
+	selector, errs := parseSelector(s, "deployment", badSelectorMsg)
 	if selector != nil {
-		errs = append(errs, selectsOwn(selector, t)...)
+		errs = append(errs, validateSelects(selector, t)...)
 		errs = append(errs, validateTemplate(t)...)
-		errs = append(errs, validateAlways(t, "ReplicaSet")...)
+		errs = append(errs, validateRestartAlways(t, "ReplicaSet")...)
 	}
 	return errs
 }
@@ -82,16 +82,16 @@ func validateDeploymentStatus(d, old *appsv1.Deployment) field.ErrorList {
 	updated := counted{"updatedReplicas", int64(s.UpdatedReplicas)}
 	ready := counted{"readyReplicas", int64(s.ReadyReplicas)}
 	available := counted{"availableReplicas", int64(s.AvailableReplicas)}
-	errs := notLess(statusPath, counted{"observedGeneration", s.ObservedGeneration}, counted{"replicas", int64(s.Replicas)},
+	errs := validateNotNegative(statusPath, counted{"observedGeneration", s.ObservedGeneration}, counted{"replicas", int64(s.Replicas)},
 		updated, ready, available, counted{"unavailableReplicas", int64(s.UnavailableReplicas)},
-		ofPointer("terminatingReplicas", s.TerminatingReplicas), ofPointer("collisionCount", s.CollisionCount))
-	errs = append(errs, notMore(statusPath, int64(s.Replicas), ofStatus, updated, ready, available)...)
-	errs = append(errs, notMore(statusPath, int64(s.ReadyReplicas), "readyReplicas", available)...)
+		countOf("terminatingReplicas", s.TerminatingReplicas), countOf("collisionCount", s.CollisionCount))
+	errs = append(errs, validateAtMost(statusPath, int64(s.Replicas), ofStatus, updated, ready, available)...)
+	errs = append(errs, validateAtMost(statusPath, int64(s.ReadyReplicas), "readyReplicas", available)...)
 	return append(errs, validateCollisions(s.CollisionCount, old.Status.CollisionCount)...)
 }
 
 func validateReplicaSet(r, _ *appsv1.ReplicaSet) field.ErrorList {
-	errs := notLess(specPath, ofPointer("replicas", r.Spec.Replicas), counted{"minReadySeconds", int64(r.Spec.MinReadySeconds)})
+	errs := validateNotNegative(specPath, countOf("replicas", r.Spec.Replicas), counted{"minReadySeconds", int64(r.Spec.MinReadySeconds)})
 	return append(errs, validateReplicated(r.Spec.Selector, &r.Spec.Template)...)
 }
 
@@ -105,15 +105,15 @@ func validateReplicaSetStatus(r, _ *appsv1.ReplicaSet) field.ErrorList {
 		int64(s.FullyLabeledReplicas), int64(s.ReadyReplicas), int64(s.AvailableReplicas))
 }
 
-// validateReplicas checks the status of a ReplicaSet or a ReplicationController.
+// validateReplicas validates the status of a ReplicaSet or a ReplicationController.
 func validateReplicas(all, generation int64, terminating *int32, labelled, ready, available int64) field.ErrorList {
 	some := []counted{{"fullyLabeledReplicas", labelled}, {"readyReplicas", ready}, {"availableReplicas", available}}
-	errs := notLess(statusPath, counted{"replicas", all})
-	errs = append(errs, notLess(statusPath, some...)...)
-	errs = append(errs, notLess(statusPath, counted{"observedGeneration", generation},
-		ofPointer("terminatingReplicas", terminating))...)
-	errs = append(errs, notMore(statusPath, all, ofStatus, some...)...)
-	return append(errs, notMore(statusPath, ready, "readyReplicas", some[2])...)
+	errs := validateNotNegative(statusPath, counted{"replicas", all})
+	errs = append(errs, validateNotNegative(statusPath, some...)...)
+	errs = append(errs, validateNotNegative(statusPath, counted{"observedGeneration", generation},
+		countOf("terminatingReplicas", terminating))...)
+	errs = append(errs, validateAtMost(statusPath, all, ofStatus, some...)...)
+	return append(errs, validateAtMost(statusPath, ready, "readyReplicas", some[2])...)
 }
 
 func validateDaemonSet(d, _ *appsv1.DaemonSet) field.ErrorList {
@@ -126,10 +126,10 @@ func validateDaemonSet(d, _ *appsv1.DaemonSet) field.ErrorList {
 		errs = append(errs, field.Invalid(selectorPath, s, "empty selector is invalid for daemonset"))
 	}
 	errs = append(errs, validateTemplate(t)...)
-	errs = append(errs, validateAlways(t, "DaemonSet")...)
-	errs = append(errs, notLess(specPath, counted{"minReadySeconds", int64(d.Spec.MinReadySeconds)})...)
+	errs = append(errs, validateRestartAlways(t, "DaemonSet")...)
+	errs = append(errs, validateNotNegative(specPath, counted{"minReadySeconds", int64(d.Spec.MinReadySeconds)})...)
 	errs = append(errs, validateDaemonStrategy(&d.Spec.UpdateStrategy, specPath.Child("updateStrategy"))...)
-	return append(errs, notLess(specPath, ofPointer("revisionHistoryLimit", d.Spec.RevisionHistoryLimit))...)
+	return append(errs, validateNotNegative(specPath, countOf("revisionHistoryLimit", d.Spec.RevisionHistoryLimit))...)
 }
 
 func validateDaemonStrategy(s *appsv1.DaemonSetUpdateStrategy, path *field.Path) field.ErrorList {
@@ -163,26 +163,26 @@ func validateDaemonSetUpdate(d, old *appsv1.DaemonSet) field.ErrorList {
 
 func validateDaemonSetStatus(d, old *appsv1.DaemonSet) field.ErrorList {
 	s := &d.Status
-	errs := notLess(statusPath, counted{"currentNumberScheduled", int64(s.CurrentNumberScheduled)},
+	errs := validateNotNegative(statusPath, counted{"currentNumberScheduled", int64(s.CurrentNumberScheduled)},
 		counted{"numberMisscheduled", int64(s.NumberMisscheduled)},
 		counted{"desiredNumberScheduled", int64(s.DesiredNumberScheduled)}, counted{"numberReady", int64(s.NumberReady)},
 		counted{"observedGeneration", s.ObservedGeneration},
 		counted{"updatedNumberScheduled", int64(s.UpdatedNumberScheduled)}, counted{"numberAvailable", int64(s.NumberAvailable)},
-		counted{"numberUnavailable", int64(s.NumberUnavailable)}, ofPointer("collisionCount", s.CollisionCount))
+		counted{"numberUnavailable", int64(s.NumberUnavailable)}, countOf("collisionCount", s.CollisionCount))
 	return append(errs, validateCollisions(s.CollisionCount, old.Status.CollisionCount)...)
 }
 
 func validateReplicationController(r, _ *corev1.ReplicationController) field.ErrorList {
 	spec := &r.Spec
-	errs := notLess(specPath, counted{"minReadySeconds", int64(spec.MinReadySeconds)})
+	errs := validateNotNegative(specPath, counted{"minReadySeconds", int64(spec.MinReadySeconds)})
 	errs = append(errs, requireSome(selectorPath, len(spec.Selector))...)
-	errs = append(errs, notLess(specPath, ofPointer("replicas", spec.Replicas))...)
+	errs = append(errs, validateNotNegative(specPath, countOf("replicas", spec.Replicas))...)
 	if spec.Template == nil {
 		return append(errs, field.Required(templatePath, ""))
 	}
-	errs = append(errs, selectsOwn(labels.SelectorFromSet(spec.Selector), spec.Template)...)
+	errs = append(errs, validateSelects(labels.SelectorFromSet(spec.Selector), spec.Template)...)
 	errs = append(errs, validateTemplate(spec.Template)...)
-	return append(errs, validateAlways(spec.Template, "ReplicationController")...)
+	return append(errs, validateRestartAlways(spec.Template, "ReplicationController")...)
 }
 
 func validateReplicationControllerUpdate(r, _ *corev1.ReplicationController) field.ErrorList {
@@ -196,7 +196,7 @@ func validateReplicationControllerStatus(r, _ *corev1.ReplicationController) fie
 }
 
 func validateRevision(r, _ *appsv1.ControllerRevision) field.ErrorList {
-	errs := notLess(nil, counted{"revision", r.Revision})
+	errs := validateNotNegative(nil, counted{"revision", r.Revision})
 	var v any
 	switch err := json.Unmarshal(r.Data.Raw, &v); {
 	case r.Data.Raw == nil:
@@ -214,7 +214,7 @@ func validateRevision(r, _ *appsv1.ControllerRevision) field.ErrorList {
 }
 
 func validateRevisionUpdate(r, old *appsv1.ControllerRevision) field.ErrorList {
-	errs := notLess(nil, counted{"revision", r.Revision})
+	errs := validateNotNegative(nil, counted{"revision", r.Revision})
 	if !bytes.Equal(r.Data.Raw, old.Data.Raw) {
 		errs = append(errs, field.Invalid(dataPath, r.Data, immutableMsg))
 	}
