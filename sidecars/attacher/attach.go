@@ -14,14 +14,16 @@ import (
 	"github.com/volsim/volsim/sidecars/internal/driver"
 )
 
-// nodeIDAnnotation holds, on a VolumeAttachment, the node's id in the eyes of the driver, for a detach after the node's
-// CSINode is gone.
+// nodeIDAnnotation is the annotation of a VolumeAttachment with the driver's ID of the node. A
+// detach uses it when the node's CSINode does not exist any more.
 const nodeIDAnnotation = "csi.alpha.kubernetes.io/node-id"
 
-// syncAttach attaches a volume and says so in the status, or why not.
+// syncAttach attaches a volume and writes the result to the status.
 //
 // Upstream: external-attacher pkg/controller syncAttach, saveAttachError (4.13.0).
-func (c *Controller) syncAttach(ctx context.Context, attachment *storagev1.VolumeAttachment, capabilities driver.Capabilities) error {
+func (c *Controller) syncAttach(
+	ctx context.Context, attachment *storagev1.VolumeAttachment, capabilities driver.Capabilities,
+) error {
 	if attachment.Status.Attached {
 		return nil
 	}
@@ -36,15 +38,17 @@ func (c *Controller) syncAttach(ctx context.Context, attachment *storagev1.Volum
 	}
 	changed := *attachment
 	changed.Status.AttachError = failure
-	_, _ = c.patchAttachment(ctx, attachment, &changed, "status") // that it could not be told matters less than what
+	_, _ = c.patchAttachment(ctx, attachment, &changed, "status") // the attach error matters more
 	return fmt.Errorf("attach %s: %w", attachment.Name, err)
 }
 
-// attach makes the volume available on the node: finalizers first, then the driver. It returns the attachment as last
-// written, and what the driver said.
+// attach makes the volume available on the node: finalizers first, then the driver call. It returns
+// the attachment as last written, and the publish context.
 //
 // Upstream: external-attacher pkg/controller csiAttach (4.13.0).
-func (c *Controller) attach(ctx context.Context, attachment *storagev1.VolumeAttachment, capabilities driver.Capabilities) (*storagev1.VolumeAttachment, map[string]string, error) {
+func (c *Controller) attach(
+	ctx context.Context, attachment *storagev1.VolumeAttachment, capabilities driver.Capabilities,
+) (*storagev1.VolumeAttachment, map[string]string, error) {
 	spec, volume, err := c.source(attachment)
 	if err != nil {
 		return attachment, nil, err
@@ -80,7 +84,7 @@ func (c *Controller) attach(ctx context.Context, attachment *storagev1.VolumeAtt
 	return attachment, response.GetPublishContext(), err
 }
 
-// nodeID is a node's id in the eyes of the driver, from its CSINode.
+// nodeID returns the driver's ID of a node from its CSINode.
 //
 // Upstream: external-attacher pkg/controller getNodeID (4.13.0).
 func (c *Controller) nodeID(node string) (string, error) {
@@ -96,10 +100,13 @@ func (c *Controller) nodeID(node string) (string, error) {
 	return "", fmt.Errorf("CSINode %s does not contain driver %s", node, c.cfg.DriverName)
 }
 
-// prepare writes the finalizer and the node's id, so that the volume will be detached whatever happens from here on.
+// prepare writes the finalizer and the node ID. From then on the volume will be detached, whatever
+// happens.
 //
 // Upstream: external-attacher pkg/controller prepareVAFinalizer, prepareVANodeID (4.13.0).
-func (c *Controller) prepare(ctx context.Context, attachment *storagev1.VolumeAttachment, nodeID string) (*storagev1.VolumeAttachment, error) {
+func (c *Controller) prepare(
+	ctx context.Context, attachment *storagev1.VolumeAttachment, nodeID string,
+) (*storagev1.VolumeAttachment, error) {
 	hasFinalizer := slices.Contains(attachment.Finalizers, c.finalizer)
 	if hasFinalizer && attachment.Annotations[nodeIDAnnotation] == nodeID {
 		return attachment, nil
@@ -113,10 +120,12 @@ func (c *Controller) prepare(ctx context.Context, attachment *storagev1.VolumeAt
 	return c.patchAttachment(ctx, attachment, &changed)
 }
 
-// markAttached says in the status that the volume is attached.
+// markAttached writes to the status that the volume is attached.
 //
 // Upstream: external-attacher pkg/controller markAsAttached (4.13.0).
-func (c *Controller) markAttached(ctx context.Context, attachment *storagev1.VolumeAttachment, metadata map[string]string) error {
+func (c *Controller) markAttached(
+	ctx context.Context, attachment *storagev1.VolumeAttachment, metadata map[string]string,
+) error {
 	changed := *attachment
 	changed.Status.Attached = true
 	changed.Status.AttachmentMetadata = metadata

@@ -33,20 +33,20 @@ const (
 	defaultWorkers    = 4
 )
 
-// Config is what New must be told.
+// Config configures a Controller.
 type Config struct {
 	Process    *sim.Process
 	Client     kubernetes.Interface
 	Informers  informers.SharedInformerFactory
 	DriverName string
-	Conn       grpc.ClientConnInterface // to the driver's controller; each call leaves the component
+	Conn       grpc.ClientConnInterface // to the driver's controller service; each call leaves the process
 
-	BackoffMin time.Duration // delay after a first failure; doubles with each. 0: BackoffMin
-	BackoffMax time.Duration // 0: BackoffMax
-	Workers    int           // how many attachments are worked on at once. 0: Workers
+	BackoffMin time.Duration // delay after the first failure, doubled with each further one; 0: 1 s
+	BackoffMax time.Duration // longest delay; 0: 5 min
+	Workers    int           // number of attachments synced at once; 0: 4
 }
 
-// Controller is one driver's attacher. Its state belongs to its component's strands.
+// A Controller is the attacher of one driver. Its state belongs to the tasks of its process.
 type Controller struct {
 	cfg         Config
 	driver      *driver.Driver
@@ -59,7 +59,8 @@ type Controller struct {
 	volumeQueue     *sim.Queue[string] // by name
 }
 
-// New makes the attacher of one driver: its queues, its workers and its handlers. It begins to work with the host.
+// New registers the attacher's queues, workers and handlers with its process. They run when the
+// host runs.
 //
 // Upstream: external-attacher pkg/controller NewCSIAttachController (4.13.0).
 func New(cfg Config) *Controller {
@@ -80,7 +81,7 @@ func New(cfg Config) *Controller {
 	c := &Controller{
 		cfg:             cfg,
 		driver:          driver.New(cfg.DriverName, cfg.Conn),
-		finalizer:       FinalizerName(cfg.DriverName),
+		finalizer:       finalizerName(cfg.DriverName),
 		volumes:         core.PersistentVolumes().Lister(),
 		attachments:     storage.VolumeAttachments().Lister(),
 		nodes:           storage.CSINodes().Lister(),
@@ -89,8 +90,8 @@ func New(cfg Config) *Controller {
 	}
 	handle(storage.VolumeAttachments().Informer(), cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { c.attachmentChanged(nil, obj.(*storagev1.VolumeAttachment)) },
-		UpdateFunc: func(was, is any) {
-			c.attachmentChanged(was.(*storagev1.VolumeAttachment), is.(*storagev1.VolumeAttachment))
+		UpdateFunc: func(before, after any) {
+			c.attachmentChanged(before.(*storagev1.VolumeAttachment), after.(*storagev1.VolumeAttachment))
 		},
 		DeleteFunc: c.attachmentGone,
 	})
@@ -107,14 +108,15 @@ func New(cfg Config) *Controller {
 
 func handle(informer cache.SharedIndexInformer, handler cache.ResourceEventHandler) {
 	if _, err := informer.AddEventHandler(handler); err != nil {
-		panic("attacher: informer takes no handler: " + err.Error())
+		panic("attacher: event handler: " + err.Error())
 	}
 }
 
-// FinalizerName is the finalizer of a driver's attacher, on VolumeAttachments and PersistentVolumes.
+// finalizerName returns the finalizer of a driver's attacher, for VolumeAttachments and
+// PersistentVolumes.
 //
 // Upstream: external-attacher pkg/controller GetFinalizerName, SanitizeDriverName (4.13.0).
-func FinalizerName(driverName string) string {
+func finalizerName(driverName string) string {
 	name := strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-':
@@ -129,32 +131,32 @@ func FinalizerName(driverName string) string {
 	return "external-attacher/" + name
 }
 
-func (c *Controller) attachmentChanged(was, is *storagev1.VolumeAttachment) {
-	if is.Spec.Attacher == c.cfg.DriverName && (was == nil || needsSync(was, is)) {
-		c.attachmentQueue.Add(is.Name)
+func (c *Controller) attachmentChanged(before, after *storagev1.VolumeAttachment) {
+	if after.Spec.Attacher == c.cfg.DriverName && (before == nil || needsSync(before, after)) {
+		c.attachmentQueue.Add(after.Name)
 	}
 }
 
-// needsSync is false for changes of the errors in the status alone: those are this attacher's, and looking at once
-// would break its back-off.
+// needsSync reports whether an update requires a sync. Updates of only the errors in the status do
+// not: this attacher wrote them, and an immediate sync would bypass its back-off.
 //
 // Upstream: external-attacher pkg/controller shouldEnqueueVAChange (4.13.0).
-func needsSync(was, is *storagev1.VolumeAttachment) bool {
-	if was.ResourceVersion == is.ResourceVersion {
+func needsSync(before, after *storagev1.VolumeAttachment) bool {
+	if before.ResourceVersion == after.ResourceVersion {
 		return true
 	}
-	if was.Status.AttachError == nil && was.Status.DetachError == nil &&
-		is.Status.AttachError == nil && is.Status.DetachError == nil {
+	if before.Status.AttachError == nil && before.Status.DetachError == nil &&
+		after.Status.AttachError == nil && after.Status.DetachError == nil {
 		return true
 	}
-	same := *is
-	same.ResourceVersion = was.ResourceVersion
-	same.Status.AttachError, same.Status.DetachError = was.Status.AttachError, was.Status.DetachError
-	same.ManagedFields = was.ManagedFields
-	return !equality.Semantic.DeepEqual(was, &same)
+	same := *after
+	same.ResourceVersion = before.ResourceVersion
+	same.Status.AttachError, same.Status.DetachError = before.Status.AttachError, before.Status.DetachError
+	same.ManagedFields = before.ManagedFields
+	return !equality.Semantic.DeepEqual(before, &same)
 }
 
-// attachmentGone lets the volume be looked at: it may have waited for this.
+// attachmentGone queues the volume, which may wait for the deletion of the attachment.
 func (c *Controller) attachmentGone(obj any) {
 	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj
@@ -171,7 +173,7 @@ func (c *Controller) volumeChanged(volume *corev1.PersistentVolume) {
 	}
 }
 
-// syncAttachment attaches or detaches as one VolumeAttachment asks.
+// syncAttachment attaches or detaches the volume of one VolumeAttachment.
 //
 // Upstream: external-attacher pkg/controller syncVA, SyncNewOrUpdatedVolumeAttachment (4.13.0).
 func (c *Controller) syncAttachment(ctx context.Context, name string) error {
@@ -181,7 +183,7 @@ func (c *Controller) syncAttachment(ctx context.Context, name string) error {
 	}
 	attachment, err := c.attachments.Get(name)
 	if err != nil || attachment.Spec.Attacher != c.cfg.DriverName {
-		return nil //nolint:nilerr // it is gone
+		return nil //nolint:nilerr // deleted
 	}
 	switch {
 	case !capabilities[csispec.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME]:
@@ -196,10 +198,12 @@ func (c *Controller) syncAttachment(ctx context.Context, name string) error {
 	}
 }
 
-// source is the volume an attachment names: that of its PersistentVolume, or the one written out in it.
+// source returns the volume of an attachment: its PersistentVolume's spec or the inline spec.
 //
 // Upstream: external-attacher pkg/controller getProcessedPVSpec (4.13.0).
-func (c *Controller) source(attachment *storagev1.VolumeAttachment) (*corev1.PersistentVolumeSpec, *corev1.PersistentVolume, error) {
+func (c *Controller) source(
+	attachment *storagev1.VolumeAttachment,
+) (*corev1.PersistentVolumeSpec, *corev1.PersistentVolume, error) {
 	from := attachment.Spec.Source
 	switch {
 	case from.PersistentVolumeName != nil && from.InlineVolumeSpec != nil:

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// syncDetach detaches the volume of an attachment that is being deleted, or says in the status why it could not. Without
-// the finalizer it is detached already.
+// syncDetach detaches the volume of a deleted attachment, or writes the error to the status.
+// Without the finalizer the volume is already detached.
 //
 // Upstream: external-attacher pkg/controller syncDetach, saveDetachError (4.13.0).
 func (c *Controller) syncDetach(ctx context.Context, attachment *storagev1.VolumeAttachment) error {
@@ -27,12 +27,12 @@ func (c *Controller) syncDetach(ctx context.Context, attachment *storagev1.Volum
 	changed.Status.DetachError = &storagev1.VolumeError{
 		Message: err.Error(), Time: metav1.NewTime(c.cfg.Process.Now()),
 	}
-	_, _ = c.patchAttachment(ctx, attachment, &changed, "status") // that it could not be told matters less than what
+	_, _ = c.patchAttachment(ctx, attachment, &changed, "status") // the detach error matters more
 	return fmt.Errorf("detach %s: %w", attachment.Name, err)
 }
 
-// detach calls the driver and lets the attachment go. The node's id is the CSINode's or, where that does not know the
-// driver any more, the one written down when attaching.
+// detach calls the driver and releases the attachment. The node ID is the CSINode's or, if that
+// does not list the driver any more, the one stored at the attach.
 //
 // Upstream: external-attacher pkg/controller csiDetach (4.13.0).
 func (c *Controller) detach(ctx context.Context, attachment *storagev1.VolumeAttachment) error {
@@ -59,14 +59,15 @@ func (c *Controller) detach(ctx context.Context, attachment *storagev1.VolumeAtt
 	return nil
 }
 
-// markDetached takes the finalizer away and then says so in the status. In this order an attachment that is left between
-// the two counts as detached; the other way round it would be detached a second time. With its last finalizer the object
-// may be gone, which is as good.
+// markDetached removes the finalizer and then writes the status. In this order an attachment
+// between the two writes counts as detached; in the other order it would be detached twice. Without
+// its last finalizer the object may be gone, which is not an error.
 //
 // Upstream: external-attacher pkg/controller markAsDetached (4.13.0).
 func (c *Controller) markDetached(ctx context.Context, attachment *storagev1.VolumeAttachment) error {
 	changed := *attachment
-	changed.Finalizers = slices.DeleteFunc(slices.Clone(attachment.Finalizers), func(f string) bool { return f == c.finalizer })
+	isOurs := func(finalizer string) bool { return finalizer == c.finalizer }
+	changed.Finalizers = slices.DeleteFunc(slices.Clone(attachment.Finalizers), isOurs)
 	attachment, err := c.patchAttachment(ctx, attachment, &changed)
 	if err != nil {
 		return err

@@ -13,77 +13,83 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// patchAttachment sends what changed, as a merge patch, and returns the attachment as it is then; on an error the one it
-// was given.
+// patchAttachment sends the differences as a merge patch and returns the patched attachment. With
+// an error it returns before.
 //
 // Upstream: external-attacher pkg/controller patchVA, createMergePatch (4.13.0).
-func (c *Controller) patchAttachment(ctx context.Context, was, is *storagev1.VolumeAttachment, subresources ...string) (*storagev1.VolumeAttachment, error) {
+func (c *Controller) patchAttachment(
+	ctx context.Context, before, after *storagev1.VolumeAttachment, subresources ...string,
+) (*storagev1.VolumeAttachment, error) {
+	patch := mustMarshal(attachmentChanges(before, after))
 	patched, err := c.cfg.Client.StorageV1().VolumeAttachments().
-		Patch(ctx, was.Name, types.MergePatchType, mustMarshal(attachmentChanges(was, is)), metav1.PatchOptions{}, subresources...)
+		Patch(ctx, before.Name, types.MergePatchType, patch, metav1.PatchOptions{}, subresources...)
 	if err != nil {
-		return was, err
+		return before, err
 	}
 	return patched, nil
 }
 
-// attachmentPatch is a merge patch of what an attacher changes of an attachment.
+// An attachmentPatch is a merge patch of the fields that an attacher changes.
 type attachmentPatch struct {
 	Metadata map[string]any `json:"metadata,omitempty"`
 	Status   map[string]any `json:"status,omitempty"`
 }
 
-// attachmentChanges is the patch that makes one version of an attachment of another.
-func attachmentChanges(was, is *storagev1.VolumeAttachment) attachmentPatch {
+// attachmentChanges returns the patch from one version of an attachment to another.
+func attachmentChanges(before, after *storagev1.VolumeAttachment) attachmentPatch {
 	p := attachmentPatch{Metadata: map[string]any{}, Status: map[string]any{}}
-	if !slices.Equal(was.Finalizers, is.Finalizers) {
-		p.Metadata["finalizers"] = is.Finalizers
+	if !slices.Equal(before.Finalizers, after.Finalizers) {
+		p.Metadata["finalizers"] = after.Finalizers
 	}
-	if !maps.Equal(was.Annotations, is.Annotations) {
-		p.Metadata["annotations"] = changedEntries(was.Annotations, is.Annotations)
+	if !maps.Equal(before.Annotations, after.Annotations) {
+		p.Metadata["annotations"] = changedEntries(before.Annotations, after.Annotations)
 	}
-	if was.Status.Attached != is.Status.Attached {
-		p.Status["attached"] = is.Status.Attached
+	if before.Status.Attached != after.Status.Attached {
+		p.Status["attached"] = after.Status.Attached
 	}
-	if !maps.Equal(was.Status.AttachmentMetadata, is.Status.AttachmentMetadata) {
-		p.Status["attachmentMetadata"] = changedEntries(was.Status.AttachmentMetadata, is.Status.AttachmentMetadata)
+	if !maps.Equal(before.Status.AttachmentMetadata, after.Status.AttachmentMetadata) {
+		p.Status["attachmentMetadata"] = changedEntries(
+			before.Status.AttachmentMetadata, after.Status.AttachmentMetadata)
 	}
-	if !equality.Semantic.DeepEqual(was.Status.AttachError, is.Status.AttachError) {
-		p.Status["attachError"] = failurePatch(is.Status.AttachError)
+	if !equality.Semantic.DeepEqual(before.Status.AttachError, after.Status.AttachError) {
+		p.Status["attachError"] = failurePatch(after.Status.AttachError)
 	}
-	if !equality.Semantic.DeepEqual(was.Status.DetachError, is.Status.DetachError) {
-		p.Status["detachError"] = failurePatch(is.Status.DetachError)
+	if !equality.Semantic.DeepEqual(before.Status.DetachError, after.Status.DetachError) {
+		p.Status["detachError"] = failurePatch(after.Status.DetachError)
 	}
 	return p
 }
 
-// changedEntries is the patch of a map: null for what is to go, and for all of it when nothing is to stay.
-func changedEntries(was, is map[string]string) map[string]any {
-	if len(is) == 0 {
+// changedEntries returns the patch of a map: null for removed keys, and null for the whole map if
+// it becomes empty.
+func changedEntries(before, after map[string]string) map[string]any {
+	if len(after) == 0 {
 		return nil
 	}
 	patch := map[string]any{}
-	for key := range was {
-		if _, ok := is[key]; !ok {
+	for key := range before {
+		if _, ok := after[key]; !ok {
 			patch[key] = nil
 		}
 	}
-	for key, value := range is {
-		if old, ok := was[key]; !ok || old != value {
+	for key, value := range after {
+		if old, ok := before[key]; !ok || old != value {
 			patch[key] = value
 		}
 	}
 	return patch
 }
 
-// failurePatch is the patch of an error that is to be as given. It names all fields, as there may be another error.
-func failurePatch(is *storagev1.VolumeError) map[string]any {
-	if is == nil {
+// failurePatch returns the patch that sets an error. It contains all fields, since the stored error
+// may be another one.
+func failurePatch(failure *storagev1.VolumeError) map[string]any {
+	if failure == nil {
 		return nil
 	}
-	return map[string]any{"time": is.Time, "message": is.Message, "errorCode": is.ErrorCode}
+	return map[string]any{"time": failure.Time, "message": failure.Message, "errorCode": failure.ErrorCode}
 }
 
-// operation is one of a JSON patch.
+// An operation is one operation of a JSON patch.
 type operation struct {
 	Op    string          `json:"op"`
 	Path  string          `json:"path"`
@@ -93,7 +99,7 @@ type operation struct {
 func mustMarshal(value any) []byte {
 	data, err := json.Marshal(value)
 	if err != nil {
-		panic(fmt.Sprintf("attacher: %T cannot be written as JSON: %v", value, err))
+		panic(fmt.Sprintf("attacher: %T cannot be marshaled: %v", value, err))
 	}
 	return data
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// syncVolume lets a PersistentVolume that is being deleted go once no attachment names it.
+// syncVolume removes the finalizer from a deleted PersistentVolume once no attachment names it.
 //
 // Upstream: external-attacher pkg/controller SyncNewOrUpdatedPersistentVolume (4.13.0).
 func (c *Controller) syncVolume(ctx context.Context, name string) error {
@@ -31,11 +31,11 @@ func (c *Controller) syncVolume(ctx context.Context, name string) error {
 	return c.patchVolume(ctx, volume, dropFinalizer(volume.Finalizers, c.finalizer))
 }
 
-// hasAttachment tells whether any attachment, of whichever driver, names the volume.
+// hasAttachment reports whether any attachment, of any driver, names the volume.
 func (c *Controller) hasAttachment(volume string) bool {
 	attachments, err := c.attachments.List(labels.Everything())
 	if err != nil {
-		panic("attacher: attachments cannot be listed: " + err.Error())
+		panic("attacher: list attachments: " + err.Error())
 	}
 	for _, a := range attachments {
 		if name := a.Spec.Source.PersistentVolumeName; name != nil && *name == volume {
@@ -52,7 +52,7 @@ func (c *Controller) addVolumeFinalizer(ctx context.Context, volume *corev1.Pers
 	return c.patchVolume(ctx, volume, addFinalizer(volume.Finalizers, c.finalizer))
 }
 
-// patchVolume sends a JSON patch. A volume that is gone has no finalizers to be taken away.
+// patchVolume sends a JSON patch. A deleted volume that does not exist any more is not an error.
 func (c *Controller) patchVolume(ctx context.Context, volume *corev1.PersistentVolume, patch []operation) error {
 	_, err := c.cfg.Client.CoreV1().PersistentVolumes().
 		Patch(ctx, volume.Name, types.JSONPatchType, mustMarshal(patch), metav1.PatchOptions{})
@@ -65,7 +65,8 @@ func (c *Controller) patchVolume(ctx context.Context, volume *corev1.PersistentV
 	return nil
 }
 
-// addFinalizer appends, so that it cannot bring back what others took away meanwhile.
+// addFinalizer returns a patch that appends the finalizer. It cannot restore finalizers that other
+// clients removed meanwhile.
 //
 // Upstream: external-attacher pkg/controller addFinalizerPatch (4.13.0).
 func addFinalizer(finalizers []string, name string) []operation {
@@ -78,7 +79,8 @@ func addFinalizer(finalizers []string, name string) []operation {
 	return []operation{{Op: "add", Path: "/metadata/finalizers/-", Value: mustMarshal(name)}}
 }
 
-// dropFinalizer takes away by place, after a look that it is still there; if it is not, the patch fails.
+// dropFinalizer returns a patch that removes the finalizer by index. It fails if the finalizer is
+// not at that index any more.
 //
 // Upstream: external-attacher pkg/controller removeFinalizerPatch (4.13.0).
 func dropFinalizer(finalizers []string, name string) []operation {

@@ -26,23 +26,27 @@ const (
 	deletionSecretNamespaceAnnotation = "volume.kubernetes.io/provisioner-deletion-secret-namespace"
 )
 
-// attempt is a volume being made for a claim. Once it is placed it never changes, so that a repeated call is the same call.
+// An attempt is the provisioning of a volume for a claim. Once its placement is known it never
+// changes, so that a repeated call is the same call.
 type attempt struct {
 	key      claimKey
-	claim    *corev1.PersistentVolumeClaim // as it was when the attempt began
+	claim    *corev1.PersistentVolumeClaim // at the start of the attempt
 	claimRef *corev1.ObjectReference
 	class    *storagev1.StorageClass
 	fsType   string
 	request  *csispec.CreateVolumeRequest
 }
 
-// node is the node that was chosen for the claim's first consumer, if one was.
+// node returns the node selected for the claim's first consumer, or "".
 func (a *attempt) node() string { return a.claim.Annotations[storagehelpers.AnnSelectedNode] }
 
-// newAttempt puts together what the driver is to be asked for. An error is for good: it ends with another claim or class.
+// newAttempt builds the request to the driver. An error is final: only another claim or class
+// avoids it.
 //
 // Upstream: external-provisioner pkg/controller prepareProvision (6.3.0).
-func newAttempt(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, capabilities driver.Capabilities) (*attempt, error) {
+func newAttempt(
+	claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, capabilities driver.Capabilities,
+) (*attempt, error) {
 	if err := checkSupported(claim, capabilities); err != nil {
 		return nil, err
 	}
@@ -75,21 +79,24 @@ func newAttempt(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageCla
 	}, nil
 }
 
-// errPopulator says that a claim's volume is to be made by a populator.
+// errPopulator is returned for a claim whose volume a populator provisions.
 var errPopulator = errors.New("assuming an external populator will provision the volume")
 
-// checkSupported refuses claims that ask for more than is offered here.
+// checkSupported returns an error for claims that request unsupported features.
 func checkSupported(claim *corev1.PersistentVolumeClaim, capabilities driver.Capabilities) error {
 	if source := claim.Spec.DataSource; source != nil {
 		switch source.Kind {
 		case "VolumeSnapshot":
 			if capabilities[csispec.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT] {
-				return errors.New("snapshots are not restored by this provisioner, though the driver can: use the external-provisioner itself")
+				return errors.New("snapshot restore is not supported by this provisioner, only by the driver: " +
+					"use the external-provisioner itself")
 			}
-			return errors.New("CSI driver does not support snapshot restore: controller CREATE_DELETE_SNAPSHOT capability is not reported")
+			return errors.New("CSI driver does not support snapshot restore: " +
+				"controller CREATE_DELETE_SNAPSHOT capability is not reported")
 		case sourceKind:
 			if !capabilities[csispec.ControllerServiceCapability_RPC_CLONE_VOLUME] {
-				return errors.New("CSI driver does not support clone operations: controller CLONE_VOLUME capability is not reported")
+				return errors.New("CSI driver does not support clone operations: " +
+					"controller CLONE_VOLUME capability is not reported")
 			}
 		default:
 			return errPopulator
@@ -97,9 +104,11 @@ func checkSupported(claim *corev1.PersistentVolumeClaim, capabilities driver.Cap
 	}
 	switch {
 	case claim.Spec.VolumeAttributesClassName != nil && *claim.Spec.VolumeAttributesClassName != "":
-		return errors.New("CSI driver does not support VolumeAttributesClass: controller MODIFY_VOLUME capability is not reported")
+		return errors.New("CSI driver does not support VolumeAttributesClass: " +
+			"controller MODIFY_VOLUME capability is not reported")
 	case !capabilities[csispec.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME]:
-		return errors.New("CSI driver does not support dynamic provisioning: controller CREATE_DELETE_VOLUME capability is not reported")
+		return errors.New("CSI driver does not support dynamic provisioning: " +
+			"controller CREATE_DELETE_VOLUME capability is not reported")
 	case claim.Spec.Selector != nil:
 		return errors.New("claim Selector is not supported")
 	default:
@@ -107,21 +116,24 @@ func checkSupported(claim *corev1.PersistentVolumeClaim, capabilities driver.Cap
 	}
 }
 
-// newVolume is the object of a volume that the driver made; places says that it tells where the volume can be used.
+// newVolume returns the PersistentVolume for a volume that the driver created. If topology is set,
+// the volume has a node affinity.
 //
-// Upstream: external-provisioner pkg/controller Provision (6.3.0), sig-storage-lib-external-provisioner
-// provisionClaimOperation (v13.0.0).
+// Upstream: external-provisioner pkg/controller Provision (6.3.0),
+// sig-storage-lib-external-provisioner provisionClaimOperation (v13.0.0).
 //
-// Differs: the provisioner's identity, upstream a time and a random number, is the same in every run.
-func newVolume(a *attempt, driverName string, places bool, made *csispec.Volume) *corev1.PersistentVolume {
+// Differs: the provisioner's identity, upstream a time and a random number, is the same in every
+// run.
+func newVolume(a *attempt, driverName string, topology bool, created *csispec.Volume) *corev1.PersistentVolume {
 	attributes := map[string]string{identityKey: "volsim-" + driverName}
-	maps.Copy(attributes, made.GetVolumeContext())
-	sizeBytes := made.GetCapacityBytes()
-	if sizeBytes == 0 { // the driver does not know
+	maps.Copy(attributes, created.GetVolumeContext())
+	sizeBytes := created.GetCapacityBytes()
+	if sizeBytes == 0 { // unknown to the driver
 		sizeBytes = a.request.GetCapacityRange().GetRequiredBytes()
 	}
+	capacity := resource.NewQuantity(sizeBytes, resource.BinarySI)
 	source := &corev1.CSIPersistentVolumeSource{
-		Driver: driverName, VolumeHandle: made.GetVolumeId(), VolumeAttributes: attributes,
+		Driver: driverName, VolumeHandle: created.GetVolumeId(), VolumeAttributes: attributes,
 	}
 	if !driver.IsBlock(a.claim.Spec.VolumeMode) {
 		source.FSType = a.fsType
@@ -138,7 +150,7 @@ func newVolume(a *attempt, driverName string, places bool, made *csispec.Volume)
 		},
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes:            a.claim.Spec.AccessModes,
-			Capacity:               corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(sizeBytes, resource.BinarySI)},
+			Capacity:               corev1.ResourceList{corev1.ResourceStorage: *capacity},
 			ClaimRef:               a.claimRef,
 			MountOptions:           a.class.MountOptions,
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: source},
@@ -146,8 +158,8 @@ func newVolume(a *attempt, driverName string, places bool, made *csispec.Volume)
 			VolumeMode:             a.claim.Spec.VolumeMode,
 		},
 	}
-	if places {
-		volume.Spec.NodeAffinity = nodeAffinity(made.GetAccessibleTopology())
+	if topology {
+		volume.Spec.NodeAffinity = nodeAffinity(created.GetAccessibleTopology())
 	}
 	if a.class.ReclaimPolicy != nil {
 		volume.Spec.PersistentVolumeReclaimPolicy = *a.class.ReclaimPolicy

@@ -12,26 +12,26 @@ import (
 
 const provisionerBetaAnnotation = "volume.beta.kubernetes.io/storage-provisioner"
 
-// verdict is what is to be done about a claim.
+// A verdict is the next step for a claim.
 type verdict int
 
 const (
-	ignore       verdict = iota // another driver's, or bound
-	waitForClass                // its class is not there
-	waitForNode                 // nobody chose a node for its first consumer
+	ignore       verdict = iota // of another driver, or bound
+	waitForClass                // its class does not exist
+	waitForNode                 // no node is selected for its first consumer
 	provision
 )
 
-// String gives the verdict in words.
+// String returns the verdict in words.
 func (v verdict) String() string {
 	return [...]string{"ignore", "wait for its class", "wait for a node", "provision"}[v]
 }
 
-// decideClaim tells what is to be done about a claim; class is nil where there is none.
+// decideClaim decides the next step for a claim; class is nil if it does not exist.
+//
+// Differs: a missing class is waited for; upstream retries with back-off.
 //
 // Upstream: sig-storage-lib-external-provisioner shouldProvision (v13.0.0).
-//
-// Differs: a class that is not there is waited for; upstream tries again with back-off.
 func decideClaim(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, driver string) verdict {
 	switch {
 	case claim.Spec.VolumeName != "" || provisionerOf(claim) != driver:
@@ -47,7 +47,7 @@ func decideClaim(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageCl
 	}
 }
 
-// provisionerOf is the driver that a claim is annotated for.
+// provisionerOf returns the driver in a claim's annotations.
 func provisionerOf(claim *corev1.PersistentVolumeClaim) string {
 	if name, ok := claim.Annotations[storagehelpers.AnnStorageProvisioner]; ok {
 		return name
@@ -59,21 +59,23 @@ func isDelayed(class *storagev1.StorageClass) bool {
 	return class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
-// volumeName is the name of a claim's volume, at the driver and in the API: a function of the claim's UID.
+// volumeName returns the name of a claim's volume, at the driver and in the API. It is a function
+// of the claim's UID.
 func volumeName(claim types.UID) string { return "pvc-" + string(claim) }
 
-// refusal is a driver's word that a claim's volume cannot be made.
+// A refusal records that the driver reported a claim as infeasible.
 type refusal struct {
-	class types.UID // of what the driver was asked for
-	until time.Time // when it is asked again
+	class types.UID // class of the refused request
+	until time.Time // time of the retry
 }
 
-// syncClaim makes the volume of a claim that should have one.
+// syncClaim provisions the volume of a claim if necessary.
 //
-// Upstream: sig-storage-lib-external-provisioner syncClaimHandler, syncClaim, provisionClaimOperation (v13.0.0).
+// Differs: an attempt that may have had its effect is repeated unchanged, even if the claim was
+// bound to another volume or changed meanwhile. Upstream then forgets it and leaks the volume.
 //
-// Differs: an attempt that may have had its effect is repeated as it was, even when the claim was bound elsewhere, or
-// changed, meanwhile; upstream then forgets it and leaks the volume.
+// Upstream: sig-storage-lib-external-provisioner syncClaimHandler, syncClaim,
+// provisionClaimOperation (v13.0.0).
 func (c *Controller) syncClaim(ctx context.Context, key claimKey) error {
 	capabilities, err := c.driver.Capabilities(ctx)
 	if err != nil {
@@ -93,8 +95,8 @@ func (c *Controller) syncClaim(ctx context.Context, key claimKey) error {
 	if decideClaim(claim, class, c.cfg.DriverName) != provision || c.isProvisioned(key.uid) {
 		return nil
 	}
-	if rest := c.retryDelay(key.uid, class); rest > 0 {
-		c.claimQueue.AddAfter(key, rest)
+	if delay := c.retryDelay(key.uid, class); delay > 0 {
+		c.claimQueue.AddAfter(key, delay)
 		return nil
 	}
 	a, err := newAttempt(claim, class, capabilities)
@@ -108,7 +110,7 @@ func (c *Controller) syncClaim(ctx context.Context, key claimKey) error {
 	return c.create(ctx, a)
 }
 
-// claim is the claim that a key names, nil where it is gone.
+// claim returns the claim of a key, or nil if it does not exist.
 func (c *Controller) claim(key claimKey) *corev1.PersistentVolumeClaim {
 	claim, err := c.claims.PersistentVolumeClaims(key.namespace).Get(key.name)
 	if err != nil || claim.UID != key.uid {
@@ -117,24 +119,24 @@ func (c *Controller) claim(key claimKey) *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-// isProvisioned tells whether a claim's volume is made already. The cache of volumes lags: asked for once more, the volume could
-// come back after it has been deleted, with nobody to delete it again.
+// isProvisioned reports whether a claim's volume exists already. The volume cache may be stale: if
+// the request were repeated, a volume could be created again after its deletion, and would leak.
 func (c *Controller) isProvisioned(claim types.UID) bool {
-	_, made := c.provisioned[claim]
+	_, known := c.provisioned[claim]
 	_, err := c.volumes.Get(volumeName(claim))
-	return made || err == nil
+	return known || err == nil
 }
 
-// retryDelay is how long a claim is to be left alone after the driver refused it. Another class ends that.
+// retryDelay returns how long a claim must wait after a refusal. Another class ends the delay.
 func (c *Controller) retryDelay(claim types.UID, class *storagev1.StorageClass) time.Duration {
 	refused, ok := c.infeasible[claim]
 	if !ok {
 		return 0
 	}
-	rest := refused.until.Sub(c.cfg.Process.Now())
-	if refused.class != class.UID || rest <= 0 {
+	delay := refused.until.Sub(c.cfg.Process.Now())
+	if refused.class != class.UID || delay <= 0 {
 		delete(c.infeasible, claim)
 		return 0
 	}
-	return rest
+	return delay
 }

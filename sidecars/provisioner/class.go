@@ -15,27 +15,30 @@ import (
 const (
 	reservedPrefix = "csi.storage.k8s.io/"
 	fsTypeKey      = reservedPrefix + "fstype"
-	fsTypeOldKey   = "fstype" // in any case of letters
+	fsTypeOldKey   = "fstype" // case-insensitive
 
-	// fsTypeDefault is what a class that says nothing gets.
+	// fsTypeDefault is the file system type for a class without one.
 	//
-	// Upstream: external-provisioner --default-fstype, which is empty by default and ext4 in nearly every deployment.
+	// Upstream: external-provisioner --default-fstype, which is empty by default and ext4 in nearly
+	// every deployment.
 	fsTypeDefault = "ext4"
 )
 
-// secretOperations are the operations for which a class may name a secret; "" is the one for all.
+// secretOperations lists the operations for which a class may name a secret; "" is the secret for
+// all.
 var secretOperations = []string{
 	"", "provisioner-", "controller-publish-", "node-stage-", "node-publish-",
 	"controller-expand-", "node-expand-", "controller-modify-",
 }
 
-// parameters is what a class's parameters say: to the provisioner, and to the driver.
+// parameters holds a class's parameters: those for the provisioner and those for the driver.
 type parameters struct {
 	fsType    string
 	forDriver map[string]string
 }
 
-// parse reads a class's parameters. Unknown keys with the reserved prefix and two file system types are errors.
+// parse reads a class's parameters. Unknown keys with the reserved prefix and two file system types
+// are errors.
 //
 // Upstream: external-provisioner pkg/controller prepareProvision, removePrefixedParameters (6.3.0).
 func parse(class *storagev1.StorageClass) (parameters, error) {
@@ -72,7 +75,7 @@ func namesSecret(key string) bool {
 	})
 }
 
-// class is the class of a claim, nil where there is none.
+// class returns the class of a claim, or nil if it does not exist.
 func (c *Controller) class(claim *corev1.PersistentVolumeClaim) *storagev1.StorageClass {
 	class, err := c.classes.Get(storagehelpers.GetPersistentVolumeClaimClass(claim))
 	if err != nil {
@@ -81,11 +84,11 @@ func (c *Controller) class(claim *corev1.PersistentVolumeClaim) *storagev1.Stora
 	return class
 }
 
-// classChanged lets the claims of a class be looked at again.
+// classChanged queues the claims of a class.
 func (c *Controller) classChanged(_, class *storagev1.StorageClass) {
 	claims, err := c.claims.List(labels.Everything())
 	if err != nil {
-		panic("provisioner: claims cannot be listed: " + err.Error())
+		panic("provisioner: list claims: " + err.Error())
 	}
 	var waiting []claimKey
 	for _, claim := range claims {

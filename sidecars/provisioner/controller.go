@@ -29,27 +29,27 @@ const (
 	defaultWorkers    = 4
 )
 
-// Config is what New must be told.
+// Config configures a Controller.
 type Config struct {
 	Process    *sim.Process
 	Client     kubernetes.Interface
 	Informers  informers.SharedInformerFactory
 	Recorder   record.EventRecorder
 	DriverName string
-	Conn       grpc.ClientConnInterface // to the driver's controller; each call leaves the component
+	Conn       grpc.ClientConnInterface // to the driver's controller service; each call leaves the process
 
-	// Topology says that the driver has VOLUME_ACCESSIBILITY_CONSTRAINTS: it is told where volumes are to be usable, and its volumes
-	// say on which nodes they are.
+	// Topology states that the driver has VOLUME_ACCESSIBILITY_CONSTRAINTS: requests state where
+	// volumes must be accessible, and volumes state on which nodes they are.
 	Topology bool
-	// StrictTopology has a volume made where its first pod is to run, and nowhere else: --strict-topology.
+	// StrictTopology restricts a volume to the topology of the selected node: --strict-topology.
 	StrictTopology bool
 
-	BackoffMin time.Duration // delay after a first failure; doubles with each. 0: BackoffMin
-	BackoffMax time.Duration // 0: BackoffMax
-	Workers    int           // how many claims, and how many volumes, are worked on at once. 0: Workers
+	BackoffMin time.Duration // delay after the first failure, doubled with each further one; 0: 1 s
+	BackoffMax time.Duration // longest delay; 0: 5 min
+	Workers    int           // number of claims, and of volumes, synced at once; 0: 4
 }
 
-// Controller is one driver's provisioner. Its state belongs to its component's strands.
+// A Controller is the provisioner of one driver. Its state belongs to the tasks of its process.
 type Controller struct {
 	cfg         Config
 	driver      *driver.Driver
@@ -63,30 +63,32 @@ type Controller struct {
 	volumeQueue *sim.Queue[string] // by name
 	saveQueue   *sim.Queue[string] // names of unsaved volumes
 
-	// background holds the attempts that may have, or still get, their effect although they failed.
+	// background holds the failed attempts that may have had, or may still get, their effect.
 	background map[types.UID]*attempt
-	// infeasible holds the claims of which the driver said that it cannot be done.
+	// infeasible holds the claims that the driver reported as infeasible.
 	infeasible map[types.UID]refusal
-	// provisioned holds the claims whose volume was made, until the claim, or the volume's object, is seen to be gone.
+	// provisioned holds the claims whose volume exists, until the claim or the PersistentVolume is
+	// seen to be deleted.
 	provisioned map[types.UID]struct{}
-	// unsaved holds, by name, volumes that were made and whose object is not known to be stored.
+	// unsaved holds, by name, provisioned volumes whose PersistentVolume may not be stored yet.
 	unsaved map[string]*corev1.PersistentVolume
 }
 
-// claimKey is a claim in the queue. It names one claim, not whichever has the name.
+// A claimKey is a claim in the queue. It identifies one claim by UID, not any claim of that name.
 type claimKey struct {
 	namespace, name string
 	uid             types.UID
 }
 
-// String gives namespace/name/uid.
+// String returns namespace/name/uid.
 func (k claimKey) String() string { return k.namespace + "/" + k.name + "/" + string(k.uid) }
 
 func keyOf(claim *corev1.PersistentVolumeClaim) claimKey {
 	return claimKey{claim.Namespace, claim.Name, claim.UID}
 }
 
-// New makes the provisioner of one driver: its queues, its workers and its handlers. It begins to work with the host.
+// New registers the provisioner's queues, workers and handlers with its process. They run when the
+// host runs.
 //
 // Upstream: sig-storage-lib-external-provisioner NewProvisionController (v13.0.0).
 func New(cfg Config) *Controller {
@@ -117,13 +119,15 @@ func New(cfg Config) *Controller {
 	}
 	if cfg.Topology {
 		c.topology = topology{
-			driver: cfg.DriverName, strict: cfg.StrictTopology, csiNodes: storage.CSINodes().Lister(), nodes: core.Nodes().Lister(),
+			driver: cfg.DriverName, strict: cfg.StrictTopology,
+			csiNodes: storage.CSINodes().Lister(), nodes: core.Nodes().Lister(),
 		}
 	}
 	eventhandler.Add(core.PersistentVolumeClaims().Informer(), c.claimChanged, c.claimGone)
 	eventhandler.Add(core.PersistentVolumes().Informer(), c.volumeChanged, c.volumeGone)
 	eventhandler.Add(storage.StorageClasses().Informer(), c.classChanged, nil)
-	eventhandler.Add(storage.VolumeAttachments().Informer(), func(_, _ *storagev1.VolumeAttachment) {}, c.attachmentGone)
+	eventhandler.Add(storage.VolumeAttachments().Informer(),
+		func(_, _ *storagev1.VolumeAttachment) {}, c.attachmentGone)
 	for range cfg.Workers {
 		c.claimQueue.Work(c.syncClaim)
 		c.volumeQueue.Work(c.syncVolume)
@@ -161,7 +165,7 @@ func (c *Controller) volumeChanged(_, volume *corev1.PersistentVolume) {
 	}
 }
 
-// attachmentGone lets a volume that waits to be deleted be looked at again.
+// attachmentGone queues a volume whose deletion may wait for the attachment.
 func (c *Controller) attachmentGone(attachment *storagev1.VolumeAttachment) {
 	if name := attachment.Spec.Source.PersistentVolumeName; name != nil {
 		c.volumeQueue.Add(*name)

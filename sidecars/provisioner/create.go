@@ -12,12 +12,12 @@ import (
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 )
 
-// cleanupsMax is how often deleting a volume that turned out too small is tried at once.
+// cleanupsMax bounds the immediate attempts to delete a volume that turned out too small.
 //
 // Upstream: external-provisioner pkg/controller deleteVolumeRetryCount.
 const cleanupsMax = 5
 
-// addPlacement completes what the driver is to be asked for with what the volume is made from, and where it is to be usable.
+// addPlacement adds the volume's content source and accessibility requirements to the request.
 func (c *Controller) addPlacement(ctx context.Context, a *attempt) (err error) {
 	if a.request.VolumeContentSource, err = c.findSource(ctx, a.claim, a.class.Provisioner); err != nil {
 		return err
@@ -29,7 +29,8 @@ func (c *Controller) addPlacement(ctx context.Context, a *attempt) (err error) {
 	return err
 }
 
-// placementFailed decides how an attempt goes on before the driver was asked: a node that is gone is given back to the scheduler.
+// placementFailed handles an error before the driver was called. If the selected node does not
+// exist, the scheduler must select again.
 //
 // Upstream: external-provisioner pkg/controller prepareProvision (6.3.0).
 func (c *Controller) placementFailed(ctx context.Context, a *attempt, err error) error {
@@ -41,12 +42,12 @@ func (c *Controller) placementFailed(ctx context.Context, a *attempt, err error)
 	return err
 }
 
-// create asks the driver for the volume and saves its object. It is safe to repeat.
+// create calls the driver and saves the volume's PersistentVolume. It is safe to repeat.
 //
 // Upstream: sig-storage-lib-external-provisioner provisionClaimOperation (v13.0.0).
 func (c *Controller) create(ctx context.Context, a *attempt) error {
 	c.reportBegin(a)
-	c.background[a.key.uid] = a // until its outcome is known
+	c.background[a.key.uid] = a // until its result is known
 	response, err := c.driver.CreateVolume(ctx, a.request)
 	if err == nil {
 		err = c.check(ctx, a, response.GetVolume())
@@ -60,39 +61,41 @@ func (c *Controller) create(ctx context.Context, a *attempt) error {
 	return nil
 }
 
-// check refuses a volume that cannot be used. One that is too small, or not made from its source, is deleted, and asked for
-// again later.
-func (c *Controller) check(ctx context.Context, a *attempt, made *csispec.Volume) error {
-	if made.GetVolumeId() == "" {
+// check rejects an unusable volume. A volume that is too small, or not created from its source, is
+// deleted and requested again later.
+func (c *Controller) check(ctx context.Context, a *attempt, created *csispec.Volume) error {
+	if created.GetVolumeId() == "" {
 		return errors.New("driver returned a volume without id")
 	}
 	var err error
-	got, want := made.GetCapacityBytes(), a.request.GetCapacityRange().GetRequiredBytes()
+	got, want := created.GetCapacityBytes(), a.request.GetCapacityRange().GetRequiredBytes()
 	switch {
 	case got != 0 && got < want:
 		err = fmt.Errorf("created volume capacity %v less than requested capacity %v", got, want)
-	case a.request.GetVolumeContentSource() != nil && made.GetContentSource() == nil:
+	case a.request.GetVolumeContentSource() != nil && created.GetContentSource() == nil:
 		err = errors.New("volume content source missing")
 	default:
 		return nil
 	}
 	var cleanup error
 	for range cleanupsMax {
-		_, cleanup = c.driver.DeleteVolume(ctx, &csispec.DeleteVolumeRequest{VolumeId: made.GetVolumeId()})
+		_, cleanup = c.driver.DeleteVolume(ctx, &csispec.DeleteVolumeRequest{VolumeId: created.GetVolumeId()})
 		if cleanup == nil {
 			return err
 		}
 	}
-	// The text alone: the code of the failed cleanup must not pass for the outcome of CreateVolume.
+	// Only the text: the code of the failed cleanup must not become the result of CreateVolume.
 	return fmt.Errorf("%w. Cleanup of volume %s failed, volume is orphaned: %s", err, a.request.GetName(), cleanup)
 }
 
-// failed decides how an attempt that ended in an error goes on.
+// failed handles the error of an attempt.
 //
-// Upstream: sig-storage-lib-external-provisioner syncClaim, provisionVolumeErrorHandling, markForSlowRetry (v13.0.0).
+// Differs: if the storage is exhausted and a node was selected, the selection is removed even if
+// the driver has no topology. An infeasible claim waits once for its full delay; upstream looks at
+// it repeatedly with back-off.
 //
-// Differs: where there is no room and a node was chosen, the choice is given back even if the driver has no topology;
-// an infeasible claim sleeps out its time once instead of being looked at with back-off.
+// Upstream: sig-storage-lib-external-provisioner syncClaim, provisionVolumeErrorHandling,
+// markForSlowRetry (v13.0.0).
 func (c *Controller) failed(ctx context.Context, a *attempt, err error) error {
 	o := classify(err)
 	if o != background {
@@ -112,7 +115,7 @@ func (c *Controller) failed(ctx context.Context, a *attempt, err error) error {
 	return err
 }
 
-// reschedule gives the choice of a node back to the scheduler, unless that was done already.
+// reschedule removes the selected node from the claim, unless that has happened already.
 //
 // Upstream: sig-storage-lib-external-provisioner rescheduleProvisioning (v13.0.0).
 func (c *Controller) reschedule(ctx context.Context, a *attempt) error {
@@ -126,8 +129,8 @@ func (c *Controller) reschedule(ctx context.Context, a *attempt) error {
 	return err
 }
 
-// save stores the object of a volume that was made. What cannot be stored now is tried again for ever: the volume exists,
-// and is never deleted for it.
+// save stores the PersistentVolume of a provisioned volume. A failed save is retried indefinitely:
+// the volume exists, and is never deleted for that reason.
 //
 // Upstream: sig-storage-lib-external-provisioner queueStore (v13.0.0).
 func (c *Controller) save(ctx context.Context, volume *corev1.PersistentVolume) {
@@ -137,7 +140,7 @@ func (c *Controller) save(ctx context.Context, volume *corev1.PersistentVolume) 
 	}
 }
 
-// syncUnsaved tries again to store the object of a volume.
+// syncUnsaved retries to store the PersistentVolume of a volume.
 func (c *Controller) syncUnsaved(ctx context.Context, name string) error {
 	volume, ok := c.unsaved[name]
 	if !ok {
@@ -146,7 +149,8 @@ func (c *Controller) syncUnsaved(ctx context.Context, name string) error {
 	return c.trySave(ctx, volume)
 }
 
-// trySave makes one request. An object that is there already is this one: its name is a function of the claim's UID.
+// trySave sends one create request. An existing object is the same object, since its name is a
+// function of the claim's UID.
 func (c *Controller) trySave(ctx context.Context, volume *corev1.PersistentVolume) error {
 	_, err := c.cfg.Client.CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {

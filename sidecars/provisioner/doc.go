@@ -1,22 +1,30 @@
-// Package provisioner is the external-provisioner of one CSI driver: it makes a volume for each claim that asks the
-// driver for one, and deletes the volumes that are released.
+// Package provisioner is the external-provisioner of one CSI driver: it provisions a volume for
+// each claim of the driver, and deletes released volumes.
 //
-// [New] registers what happens with claims, volumes, classes and attachments. A claim becomes a CreateVolume call and,
-// from its answer, a PersistentVolume object; a released PersistentVolume becomes a DeleteVolume call and the deletion of
-// the object. Deciding is in functions over objects (claim.go, volume.go, class.go); doing is one driver call or one
-// API request at a time, each of which may fail and is then tried again from what the API server holds.
+//	process := host.Process("provisioner")
+//	provisioner.New(provisioner.Config{
+//		Process: process, Client: client, Informers: factory, Recorder: recorder,
+//		DriverName: "disk.example.com", Conn: csi.Suspend(process, "disk.example.com", conn),
+//	})
 //
-// A CreateVolume call that may have had its effect although it failed is repeated, word for word, until its outcome is
-// known, whatever becomes of the claim meanwhile; and a volume that was made gets its object, however long saving takes.
-// So a volume never exists without somebody who will either show it or delete it, unless this process itself is lost
-// between the call and the object, as upstream's can be.
+// [New] registers handlers for claims, volumes, classes and attachments. A claim becomes a
+// CreateVolume call, whose answer becomes a PersistentVolume. A released PersistentVolume becomes a
+// DeleteVolume call, then the deletion of the object. Decisions are functions of objects (claim.go,
+// volume.go, class.go). Actions are single driver calls or API requests; each may fail and is then
+// retried from the state of the API server.
 //
-// With [Config].Topology the driver is told where a volume is to be usable, and the volume says on which nodes it is. A claim
-// whose volume is cloned is kept until the clone is there.
+// A failed CreateVolume call may still have had its effect. It is repeated with the same request
+// until its result is known, whatever happens to the claim meanwhile. A provisioned volume gets its
+// PersistentVolume, however long saving takes. A volume therefore never leaks, unless this process
+// crashes between the call and the save; upstream has the same gap.
 //
-// Not here: restores of snapshots (refused), VolumeAttributesClass (refused), migration from in-tree plugins, secrets
-// (those a class names are not read), CSIStorageCapacity objects, deployment on each node, leader election, and the time
-// limit of a driver call.
+// With [Config].Topology the driver receives where a volume must be accessible, and its answer
+// states on which nodes the volume is. A claim whose volume is being cloned is kept until the clone
+// exists.
+//
+// What it does not do: snapshot restores (refused), VolumeAttributesClass (refused), migration from
+// in-tree plugins, secrets (those in a class are not read), CSIStorageCapacity objects, deployment
+// on each node, leader election, and timeouts of driver calls.
 //
 // Upstream: external-provisioner 6.3.0, sig-storage-lib-external-provisioner v13.0.0.
 package provisioner

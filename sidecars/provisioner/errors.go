@@ -5,25 +5,25 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// outcome is what an error of CreateVolume says about the volume.
+// An outcome is what an error of CreateVolume states about the volume.
 type outcome int
 
 const (
-	finished   outcome = iota // there is none, and none is being made
-	background                // it may exist, or be on its way
-	exhausted                 // finished; there is no room for it, there may be elsewhere
-	infeasible                // finished; asking again is of little use
+	finished   outcome = iota // it does not exist and is not being created
+	background                // it may exist or be in creation
+	exhausted                 // finished; no space here, but possibly elsewhere
+	infeasible                // finished; a retry is unlikely to succeed
 )
 
-// String gives the outcome as a word.
+// String returns the outcome in lower case.
 func (o outcome) String() string {
 	return [...]string{"finished", "background", "exhausted", "infeasible"}[o]
 }
 
-// classify tells what an error of CreateVolume, which is not nil, says about the volume.
+// classify returns the outcome of a non-nil error of CreateVolume.
 //
-// Upstream: external-provisioner pkg/controller checkError (6.3.0), sig-storage-lib-external-provisioner
-// isInfeasibleError (v13.0.0).
+// Upstream: external-provisioner pkg/controller checkError (6.3.0),
+// sig-storage-lib-external-provisioner isInfeasibleError (v13.0.0).
 func classify(err error) outcome {
 	s, ok := status.FromError(err)
 	if !ok {

@@ -29,7 +29,7 @@ func (c *Controller) reportFailed(a *attempt, o outcome, err error) {
 	c.cfg.Recorder.Event(a.claim, corev1.EventTypeWarning, reasonProvisioningFailed, message)
 }
 
-// reportInvalid tells that a claim and its class cannot be provisioned as they are.
+// reportInvalid records that a claim cannot be provisioned as it and its class are.
 func (c *Controller) reportInvalid(claim *corev1.PersistentVolumeClaim, err error) {
 	if errors.Is(err, errPopulator) {
 		c.cfg.Recorder.Event(claim, corev1.EventTypeNormal, reasonProvisioning,
@@ -39,7 +39,7 @@ func (c *Controller) reportInvalid(claim *corev1.PersistentVolumeClaim, err erro
 	c.cfg.Recorder.Event(claim, corev1.EventTypeWarning, reasonProvisioningFailed, err.Error())
 }
 
-// reportSaved tells the claim, if it is still there.
+// reportSaved records the success on the claim, if it still exists.
 func (c *Controller) reportSaved(volume *corev1.PersistentVolume) {
 	ref := volume.Spec.ClaimRef
 	if claim := c.claim(claimKey{ref.Namespace, ref.Name, ref.UID}); claim != nil {

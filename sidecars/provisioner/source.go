@@ -15,13 +15,14 @@ import (
 	"github.com/volsim/volsim/sidecars/internal/driver"
 )
 
-// CloneFinalizer keeps a claim for as long as volumes are being made from its volume.
-const CloneFinalizer = "provisioner.storage.kubernetes.io/cloning-protection"
+// cloneFinalizer keeps a claim while its volume is being cloned.
+const cloneFinalizer = "provisioner.storage.kubernetes.io/cloning-protection"
 
 // sourceKind is the kind of a data source that is a claim.
 const sourceKind = "PersistentVolumeClaim"
 
-// sourceName is the name of the claim, of the same namespace, that a claim's volume is to be made from.
+// sourceName returns the name of the claim in the same namespace from which a claim's volume is
+// cloned.
 func sourceName(claim *corev1.PersistentVolumeClaim) (string, bool) {
 	if source := claim.Spec.DataSource; source != nil && source.Kind == sourceKind {
 		return source.Name, true
@@ -29,16 +30,19 @@ func sourceName(claim *corev1.PersistentVolumeClaim) (string, bool) {
 	return "", false
 }
 
-// errSource says no more of a volume that is no source than upstream does.
+// errSource is the error for an invalid source volume. Like upstream's, it contains no details.
 var errSource = errors.New("claim in dataSource not bound or invalid")
 
-// findSource finds the volume that a claim's is to be made from, and lets its claim stay until it is made. nil is none. No error
-// is of something that was not found: that is for nodes.
+// findSource returns the volume from which a claim's volume is cloned, and adds the finalizer to
+// its claim. It returns nil if there is none. No error is a NotFound error, which is reserved for
+// nodes.
 //
-// Upstream: external-provisioner pkg/controller getPVCSource, setCloneFinalizer (6.3.0).
-func (c *Controller) findSource(ctx context.Context, claim *corev1.PersistentVolumeClaim, provisioner string) (*csispec.VolumeContentSource, error) {
-	name, is := sourceName(claim)
-	if !is {
+// Upstream: external-provisioner pkg/controller getPVCSource, setcloneFinalizer (6.3.0).
+func (c *Controller) findSource(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, provisioner string,
+) (*csispec.VolumeContentSource, error) {
+	name, ok := sourceName(claim)
+	if !ok {
 		return nil, nil //nolint:nilnil // none
 	}
 	source, err := c.claims.PersistentVolumeClaims(claim.Namespace).Get(name)
@@ -49,7 +53,8 @@ func (c *Controller) findSource(ctx context.Context, claim *corev1.PersistentVol
 	}
 	var volume *corev1.PersistentVolume
 	if err == nil {
-		if volume, err = c.cfg.Client.CoreV1().PersistentVolumes().Get(ctx, source.Spec.VolumeName, metav1.GetOptions{}); err != nil {
+		volume, err = c.cfg.Client.CoreV1().PersistentVolumes().Get(ctx, source.Spec.VolumeName, metav1.GetOptions{})
+		if err != nil {
 			err = errSource
 		}
 	}
@@ -67,7 +72,7 @@ func (c *Controller) findSource(ctx context.Context, claim *corev1.PersistentVol
 	}}, nil
 }
 
-// checkSource tells why a claim's volume can be no source.
+// checkSource returns why a claim cannot be a source, or nil.
 func checkSource(claim, source *corev1.PersistentVolumeClaim) error {
 	asked := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	least := source.Spec.Resources.Requests[corev1.ResourceStorage]
@@ -81,7 +86,8 @@ func checkSource(claim, source *corev1.PersistentVolumeClaim) error {
 	case claim.Spec.StorageClassName == nil:
 		return fmt.Errorf("the requested PVC (%s) storageclass cannot be empty", claim.Name)
 	case asked.Value() < least.Value():
-		return fmt.Errorf("error, new PVC request must be greater than or equal in size to the specified PVC data source, requested %v but source is %v",
+		return fmt.Errorf("error, new PVC request must be greater than or equal in size to "+
+			"the specified PVC data source, requested %v but source is %v",
 			asked.Value(), least.Value())
 	case source.Spec.VolumeName == "":
 		return fmt.Errorf("volume name is empty in source PVC %s", source.Name)
@@ -89,29 +95,34 @@ func checkSource(claim, source *corev1.PersistentVolumeClaim) error {
 	return nil
 }
 
-// checkSourceVolume tells why a volume can be no source: it must be the source's, of the same driver, and used in the same way.
-func checkSourceVolume(claim, source *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, provisioner string) error {
+// checkSourceVolume returns why a volume cannot be a source, or nil. It must be bound to the source
+// claim, be of the same driver and have the same volume mode.
+func checkSourceVolume(
+	claim, source *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, provisioner string,
+) error {
 	ref := volume.Spec.ClaimRef
 	if volume.Spec.CSI == nil || volume.Spec.CSI.Driver != provisioner || ref == nil || ref.UID != source.UID ||
 		ref.Namespace != source.Namespace || ref.Name != source.Name || volume.Status.Phase != corev1.VolumeBound {
 		return errSource
 	}
-	switch wants, is := driver.IsBlock(claim.Spec.VolumeMode), driver.IsBlock(volume.Spec.VolumeMode); {
-	case is && !wants:
-		return errors.New("the source PVC and destination PVCs must have the same volume mode for cloning.  Source is Block, but new PVC requested Filesystem")
-	case wants && !is:
-		return errors.New("the source PVC and destination PVCs must have the same volume mode for cloning.  Source is Filesystem, but new PVC requested Block")
+	switch target, origin := driver.IsBlock(claim.Spec.VolumeMode), driver.IsBlock(volume.Spec.VolumeMode); {
+	case origin && !target:
+		return errors.New("the source PVC and destination PVCs must have the same volume mode for cloning.  " +
+			"Source is Block, but new PVC requested Filesystem")
+	case target && !origin:
+		return errors.New("the source PVC and destination PVCs must have the same volume mode for cloning.  " +
+			"Source is Filesystem, but new PVC requested Block")
 	}
 	return nil
 }
 
-// addCloneFinalizer gives a claim the finalizer that keeps it.
+// addCloneFinalizer adds the clone finalizer to a claim.
 func (c *Controller) addCloneFinalizer(ctx context.Context, source *corev1.PersistentVolumeClaim) error {
-	if slices.Contains(source.Finalizers, CloneFinalizer) {
+	if slices.Contains(source.Finalizers, cloneFinalizer) {
 		return nil
 	}
 	source = source.DeepCopy()
-	source.Finalizers = append(source.Finalizers, CloneFinalizer)
+	source.Finalizers = append(source.Finalizers, cloneFinalizer)
 	_, err := c.cfg.Client.CoreV1().PersistentVolumeClaims(source.Namespace).Update(ctx, source, metav1.UpdateOptions{})
 	if err != nil {
 		return fmt.Errorf("keep claim %s while it is cloned: %v", source.Name, err)
@@ -119,29 +130,29 @@ func (c *Controller) addCloneFinalizer(ctx context.Context, source *corev1.Persi
 	return nil
 }
 
-// isHeldForClones tells whether a claim that is being deleted is only kept for what is made from its volume.
+// isHeldForClones reports whether a deleted claim has the clone finalizer.
 func isHeldForClones(claim *corev1.PersistentVolumeClaim) bool {
-	return claim.DeletionTimestamp != nil && slices.Contains(claim.Finalizers, CloneFinalizer)
+	return claim.DeletionTimestamp != nil && slices.Contains(claim.Finalizers, cloneFinalizer)
 }
 
-// releaseSource lets a claim go that is being deleted, unless a volume is still to be made from its own. What such a claim
-// waits for comes by sourceFreed.
+// releaseSource removes the clone finalizer from a deleted claim, unless a pending claim clones it.
+// requeueSource queues the claim when that changes.
+//
+// Differs: pending clones are waited for; upstream retries with back-off.
 //
 // Upstream: external-provisioner pkg/controller CloningProtectionController (6.3.0).
-//
-// Differs: claims to be made are waited for; upstream looks again with back-off.
 func (c *Controller) releaseSource(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	all, err := c.claims.PersistentVolumeClaims(claim.Namespace).List(labels.Everything())
 	if err != nil {
 		return err
 	}
 	for _, each := range all {
-		if name, is := sourceName(each); is && name == claim.Name && each.Status.Phase == corev1.ClaimPending {
+		if name, ok := sourceName(each); ok && name == claim.Name && each.Status.Phase == corev1.ClaimPending {
 			return nil
 		}
 	}
 	claim = claim.DeepCopy()
-	claim.Finalizers = slices.DeleteFunc(claim.Finalizers, func(f string) bool { return f == CloneFinalizer })
+	claim.Finalizers = slices.DeleteFunc(claim.Finalizers, func(f string) bool { return f == cloneFinalizer })
 	_, err = c.cfg.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Update(ctx, claim, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -149,13 +160,14 @@ func (c *Controller) releaseSource(ctx context.Context, claim *corev1.Persistent
 	return err
 }
 
-// requeueSource looks again at the claim that a claim's volume is made from: that may have been waited for.
+// requeueSource queues the deleted source claim of a claim, which may wait for it.
 func (c *Controller) requeueSource(claim *corev1.PersistentVolumeClaim) {
-	name, is := sourceName(claim)
-	if !is {
+	name, ok := sourceName(claim)
+	if !ok {
 		return
 	}
-	if source, err := c.claims.PersistentVolumeClaims(claim.Namespace).Get(name); err == nil && isHeldForClones(source) {
+	source, err := c.claims.PersistentVolumeClaims(claim.Namespace).Get(name)
+	if err == nil && isHeldForClones(source) {
 		c.claimQueue.Add(keyOf(source))
 	}
 }

@@ -18,32 +18,32 @@ import (
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 )
 
-// topology tells where volumes can be used, as the nodes' drivers have said it. The zero value is of a driver whose volumes
-// can be used everywhere.
+// A topology computes where volumes are accessible, from the topology keys of the nodes' drivers.
+// The zero value is for a driver whose volumes are accessible everywhere.
 type topology struct {
 	driver   string
 	strict   bool
-	csiNodes storagelisters.CSINodeLister // nil: everywhere
+	csiNodes storagelisters.CSINodeLister // nil: accessible everywhere
 	nodes    corelisters.NodeLister
 }
 
-// segmentSet is a set of segments all of which a node has.
+// A segmentSet is a set of topology segments that a node has together.
 type segmentSet map[string]string
 
-// keys are the segments' keys in order.
+// keys returns the keys of the segments, sorted.
 func (p segmentSet) keys() []string { return slices.Sorted(maps.Keys(p)) }
 
-// isSubsetOf tells whether whatever is in other is in this place, too.
+// isSubsetOf reports whether other has all segments of p.
 func (p segmentSet) isSubsetOf(other segmentSet) bool {
 	for key, value := range p {
-		if has, ok := other[key]; !ok || has != value {
+		if otherValue, ok := other[key]; !ok || otherValue != value {
 			return false
 		}
 	}
 	return true
 }
 
-// compare orders places: those of fewer segments first, then by keys and values.
+// compare orders sets by number of segments, then by keys and values.
 func (p segmentSet) compare(other segmentSet) int {
 	if byLength := cmp.Compare(len(p), len(other)); byLength != 0 {
 		return byLength
@@ -57,13 +57,17 @@ func (p segmentSet) compare(other segmentSet) int {
 	return 0
 }
 
-// requirement is where a claim's volume is to be usable; nil where it does not matter. Where the node that was chosen, or its
-// CSINode, is not there, the error is the lister's.
+// requirement returns the accessibility requirements of a claim's volume, or nil if there are none.
+// If the selected node or its CSINode does not exist, the error is the lister's.
 //
-// Upstream: external-provisioner pkg/controller GenerateAccessibilityRequirements (6.3.0) with --immediate-topology.
+// Differs: without a selected node, the keys are those of the first node by name that has any;
+// upstream takes any node.
 //
-// Differs: where no node was chosen, the keys are those of the first node by name that has some; upstream takes any.
-func (t topology) requirement(claim *corev1.PersistentVolumeClaim, allowed []corev1.TopologySelectorTerm) (*csispec.TopologyRequirement, error) {
+// Upstream: external-provisioner pkg/controller GenerateAccessibilityRequirements (6.3.0) with
+// --immediate-topology.
+func (t topology) requirement(
+	claim *corev1.PersistentVolumeClaim, allowed []corev1.TopologySelectorTerm,
+) (*csispec.TopologyRequirement, error) {
 	if t.csiNodes == nil {
 		return nil, nil //nolint:nilnil // everywhere
 	}
@@ -81,7 +85,7 @@ func (t topology) requirement(claim *corev1.PersistentVolumeClaim, allowed []cor
 	return &csispec.TopologyRequirement{Requisite: segments(places), Preferred: segments(preferred)}, nil
 }
 
-// forAnyNode are the places for a volume of which nobody has chosen the node.
+// forAnyNode returns the topology of a volume without a selected node.
 func (t topology) forAnyNode(allowed []corev1.TopologySelectorTerm) ([]segmentSet, error) {
 	if len(allowed) > 0 {
 		return sorted(flatten(allowed)), nil
@@ -103,8 +107,11 @@ func (t topology) forAnyNode(allowed []corev1.TopologySelectorTerm) ([]segmentSe
 	return nil, errors.New("no available topology found")
 }
 
-// forNode are the places for a volume whose first pod is to run on a node, and the same in order, that node's place first.
-func (t topology) forNode(node string, allowed []corev1.TopologySelectorTerm) (places, preferred []segmentSet, err error) {
+// forNode returns the topology of a volume with a selected node, and the same in order of
+// preference, the node's own first.
+func (t topology) forNode(
+	node string, allowed []corev1.TopologySelectorTerm,
+) (places, preferred []segmentSet, err error) {
 	keys, err := t.nodeKeys(node)
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed to get selected CSINode %s: %w", node, err)
@@ -118,13 +125,17 @@ func (t topology) forNode(node string, allowed []corev1.TopologySelectorTerm) (p
 	}
 	own, ok := segmentSetOf(has, keys)
 	if !ok {
-		return nil, nil, fmt.Errorf("topology labels from selected node %v does not match topology keys from CSINode %v", has, keys)
+		return nil, nil, fmt.Errorf(
+			"topology labels from selected node %v does not match topology keys from CSINode %v", has, keys,
+		)
 	}
 	places = sorted(flatten(allowed))
 	contains := func(p segmentSet) bool { return p.isSubsetOf(own) }
 	if t.strict {
 		if len(places) > 0 && !slices.ContainsFunc(places, contains) {
-			return nil, nil, fmt.Errorf("selected node '%q' topology '%v' is not in allowed topologies: %v", node, own, places)
+			return nil, nil, fmt.Errorf(
+				"selected node '%q' topology '%v' is not in allowed topologies: %v", node, own, places,
+			)
 		}
 		return []segmentSet{own}, []segmentSet{own}, nil
 	}
@@ -140,7 +151,7 @@ func (t topology) forNode(node string, allowed []corev1.TopologySelectorTerm) (p
 	return places, rotated(places, uint32(first)), nil
 }
 
-// nodeKeys are those of the segments that the driver told of a node.
+// nodeKeys returns the topology keys that the driver reported for a node.
 func (t topology) nodeKeys(node string) ([]string, error) {
 	csiNode, err := t.csiNodes.Get(node)
 	if err != nil {
@@ -154,7 +165,7 @@ func (t topology) nodeKeys(node string) ([]string, error) {
 	return nil, nil
 }
 
-// ofAllNodes are the places of all nodes that have all the keys, in order, each once.
+// ofAllNodes returns the segments of all nodes that have all the keys, sorted, without duplicates.
 func (t topology) ofAllNodes(keys []string) ([]segmentSet, error) {
 	nodes, err := t.nodes.List(labels.Everything())
 	if err != nil {
@@ -172,11 +183,11 @@ func (t topology) ofAllNodes(keys []string) ([]segmentSet, error) {
 	return sorted(places), nil
 }
 
-// segmentSetOf is where a node with such labels is; false where it lacks a key.
-func segmentSetOf(has map[string]string, keys []string) (segmentSet, bool) {
+// segmentSetOf returns the segments of a node with these labels, or false if a key is missing.
+func segmentSetOf(labels map[string]string, keys []string) (segmentSet, bool) {
 	p := segmentSet{}
 	for _, key := range keys {
-		value, ok := has[key]
+		value, ok := labels[key]
 		if !ok {
 			return nil, false
 		}
@@ -185,7 +196,7 @@ func segmentSetOf(has map[string]string, keys []string) (segmentSet, bool) {
 	return p, true
 }
 
-// flatten are the places that a class allows: each combination of the values of a term is one.
+// flatten returns the topologies that a class allows: each combination of the values of a term.
 //
 // Upstream: external-provisioner pkg/controller flatten (6.3.0).
 func flatten(allowed []corev1.TopologySelectorTerm) []segmentSet {
@@ -211,13 +222,13 @@ func flatten(allowed []corev1.TopologySelectorTerm) []segmentSet {
 	return all
 }
 
-// sorted are places in order, each once.
+// sorted sorts sets and removes duplicates.
 func sorted(places []segmentSet) []segmentSet {
 	slices.SortFunc(places, segmentSet.compare)
 	return slices.CompactFunc(places, func(a, b segmentSet) bool { return a.compare(b) == 0 })
 }
 
-// rotated are places from the first-th on, then those before it; first counts round.
+// rotated returns the sets from index first on, followed by those before it. first wraps around.
 func rotated(places []segmentSet, first uint32) []segmentSet {
 	if len(places) == 0 {
 		return nil
@@ -234,8 +245,8 @@ func segments(places []segmentSet) []*csispec.Topology {
 	return all
 }
 
-// hashOffset is the place, counted round, of a claim of which nobody has chosen the node: the claims of one StatefulSet follow
-// one another.
+// hashOffset returns the index, before wrapping, of the preferred topology of a claim without
+// selected node. The claims of one StatefulSet get consecutive ones.
 //
 // Upstream: external-provisioner pkg/controller getPVCNameHashAndIndexOffset (6.3.0).
 func hashOffset(claim string) uint32 {
@@ -251,7 +262,7 @@ func hashOffset(claim string) uint32 {
 	return h.Sum32() + index
 }
 
-// nodeAffinity is which nodes can use a volume; nil: all.
+// nodeAffinity returns the node affinity of a volume, or nil for all nodes.
 //
 // Upstream: external-provisioner pkg/controller GenerateVolumeNodeAffinity (6.3.0).
 func nodeAffinity(accessible []*csispec.Topology) *corev1.VolumeNodeAffinity {

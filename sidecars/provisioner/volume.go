@@ -15,7 +15,7 @@ import (
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 )
 
-// volumeAction is what is to be done about a PersistentVolume.
+// A volumeAction is the next step for a PersistentVolume.
 type volumeAction int
 
 const (
@@ -25,12 +25,12 @@ const (
 	remove // delete the volume, then its object
 )
 
-// String gives the step in words.
+// String returns the action in words.
 func (s volumeAction) String() string {
 	return [...]string{"leave", "add finalizer", "drop finalizer", "remove"}[s]
 }
 
-// decideVolume tells what is to be done about a PersistentVolume of the driver.
+// decideVolume decides the next step for a PersistentVolume of the driver.
 //
 // Upstream: sig-storage-lib-external-provisioner handleProtectionFinalizer, shouldDelete (v13.0.0).
 func decideVolume(volume *corev1.PersistentVolume) volumeAction {
@@ -49,7 +49,8 @@ func decideVolume(volume *corev1.PersistentVolume) volumeAction {
 	}
 }
 
-// owns tells whether a PersistentVolume is the driver's: provisioned by it or, if nobody provisioned it, of it.
+// owns reports whether a PersistentVolume belongs to the driver: it was provisioned by the driver,
+// or was not provisioned and names the driver.
 //
 // Upstream: sig-storage-lib-external-provisioner isProvisionerForVolume (v13.0.0).
 func owns(driver string, volume *corev1.PersistentVolume) bool {
@@ -59,13 +60,13 @@ func owns(driver string, volume *corev1.PersistentVolume) bool {
 	return volume.Spec.CSI != nil && volume.Spec.CSI.Driver == driver
 }
 
-// syncVolume keeps a PersistentVolume's finalizer, and deletes the volume when it is released.
+// syncVolume maintains a PersistentVolume's finalizer, and deletes the volume when it is released.
 //
 // Upstream: sig-storage-lib-external-provisioner syncVolume (v13.0.0).
 func (c *Controller) syncVolume(ctx context.Context, name string) error {
 	volume, err := c.volumes.Get(name)
 	if err != nil || !owns(c.cfg.DriverName, volume) {
-		return nil //nolint:nilerr // it is gone
+		return nil //nolint:nilerr // deleted
 	}
 	switch decideVolume(volume) {
 	case addFinalizer:
@@ -79,12 +80,13 @@ func (c *Controller) syncVolume(ctx context.Context, name string) error {
 	}
 }
 
-// remove deletes a volume and then its object, which is the very one it was called for. It is safe to repeat.
+// remove deletes a volume and then its PersistentVolume, by UID. It is safe to repeat.
 //
-// Upstream: sig-storage-lib-external-provisioner deleteVolumeOperation (v13.0.0), external-provisioner pkg/controller
-// Delete, canDeleteVolume (6.3.0).
+// Upstream: sig-storage-lib-external-provisioner deleteVolumeOperation (v13.0.0),
+// external-provisioner pkg/controller Delete, canDeleteVolume (6.3.0).
 //
-// Differs: the object is deleted by its UID; an attachment is waited for, upstream tries again with back-off.
+// Differs: the object is deleted by its UID. An attachment is waited for; upstream retries with
+// back-off.
 func (c *Controller) remove(ctx context.Context, volume *corev1.PersistentVolume) error {
 	if volume.Spec.CSI == nil {
 		c.reportDeleteFailed(volume, "invalid CSI PV")
@@ -110,11 +112,11 @@ func (c *Controller) remove(ctx context.Context, volume *corev1.PersistentVolume
 	return c.patchFinalizers(ctx, volume, false)
 }
 
-// attachedTo is a node that the volume is, or may be, attached to: the first by name.
+// attachedTo returns the first node by name to which the volume is, or may be, attached.
 func (c *Controller) attachedTo(volume string) (node string, ok bool) {
 	attachments, err := c.attachments.List(labels.Everything())
 	if err != nil {
-		panic("provisioner: attachments cannot be listed: " + err.Error())
+		panic("provisioner: list attachments: " + err.Error())
 	}
 	for _, a := range attachments {
 		name := a.Spec.Source.PersistentVolumeName
@@ -125,11 +127,12 @@ func (c *Controller) attachedTo(volume string) (node string, ok bool) {
 	return node, ok
 }
 
-// patchFinalizers adds the provisioner's finalizer to a PersistentVolume or takes it away. One that is gone needs neither.
+// patchFinalizers adds or removes the provisioner's finalizer on a PersistentVolume. A missing
+// object is not an error.
 //
 // Upstream: sig-storage-lib-external-provisioner patchPersistentVolumeWithFinalizers (v13.0.0).
 //
-// Differs: the patch holds the UID, so that it cannot reach another object of the same name.
+// Differs: the patch contains the UID, so that it cannot reach another object of the same name.
 func (c *Controller) patchFinalizers(ctx context.Context, volume *corev1.PersistentVolume, add bool) error {
 	rest := slices.DeleteFunc(slices.Clone(volume.Finalizers), func(f string) bool { return f == Finalizer })
 	metadata := map[string]any{"uid": volume.UID}

@@ -1,7 +1,13 @@
-// Package registrar is the node-driver-registrar of one CSI driver on one node: it tells a kubelet that asks at its socket what
-// the driver is called and where it serves, and keeps what it is told.
+// Package registrar is the node-driver-registrar of one CSI driver on one node: it reports the
+// driver's name and socket to the kubelet, and stores the registration status.
 //
-// Differs: upstream's asks the driver for its name, and ends when it is told that the kubelet will not have it.
+//	r := registrar.New("disk.example.com", "/var/lib/kubelet/plugins/disk/csi.sock")
+//	r.Register(server) // the server of the registration socket
+//	registered, reason, answered := r.Status()
+//
+// What it does not do: it does not ask the driver for its name.
+//
+// Differs: upstream asks the driver for its name, and exits when the kubelet rejects the driver.
 //
 // Upstream: node-driver-registrar 2.17.
 package registrar

@@ -22,7 +22,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// The delay after a first failure, which doubles with each, and the longest one.
+// The delay after the first failure, which doubles with each further one, and the longest delay.
 //
 // Upstream: external-resizer --retry-interval-start, --retry-interval-max.
 const (
@@ -30,17 +30,17 @@ const (
 	backoffMax = 5 * time.Minute
 )
 
-// Config is what New must be told.
+// Config configures a Controller.
 type Config struct {
 	Process    *sim.Process
 	Client     kubernetes.Interface
 	Informers  informers.SharedInformerFactory
 	DriverName string
 	Recorder   record.EventRecorder
-	Conn       grpc.ClientConnInterface // to the driver's controller; each call leaves the component
+	Conn       grpc.ClientConnInterface // to the driver's controller service; each call leaves the process
 }
 
-// Controller is one driver's resizer. Its state belongs to its component's strands.
+// A Controller is the resizer of one driver. Its state belongs to the tasks of its process.
 type Controller struct {
 	cfg     Config
 	driver  *driver.Driver
@@ -48,10 +48,11 @@ type Controller struct {
 	volumes corelisters.PersistentVolumeLister
 	queue   *sim.Queue[string] // claims, namespace/name
 
-	failed map[types.UID]bool // claims whose last attempt has failed for good
+	failed map[types.UID]bool // claims whose last attempt failed finally
 }
 
-// New makes the resizer of one driver: its queue, its worker and its handlers. It begins to work with the host.
+// New registers the resizer's queue, worker and handlers with its process. They run when the host
+// runs.
 //
 // Differs: upstream has 10 workers.
 //
@@ -61,7 +62,8 @@ func New(cfg Config) *Controller {
 	c := &Controller{
 		cfg: cfg, driver: driver.New(cfg.DriverName, cfg.Conn),
 		claims: core.PersistentVolumeClaims().Lister(), volumes: core.PersistentVolumes().Lister(),
-		queue:  sim.NewQueue[string](cfg.Process, sim.QueueConfig{Name: "claims", BackoffMin: backoffMin, BackoffMax: backoffMax}),
+		queue: sim.NewQueue[string](cfg.Process,
+			sim.QueueConfig{Name: "claims", BackoffMin: backoffMin, BackoffMax: backoffMax}),
 		failed: map[types.UID]bool{},
 	}
 	eventhandler.Add(core.PersistentVolumeClaims().Informer(), func(was, is *corev1.PersistentVolumeClaim) {
@@ -73,24 +75,24 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// NeedsSync tells whether a resizer has to look at a claim that comes (was is nil) or changes, or is to know that it went (is is
-// nil).
+// NeedsSync reports whether a resizer must process a change of a claim. before is nil for a new
+// claim, after is nil for a deleted one.
 //
 // Upstream: external-resizer pkg/controller updatePVC (2.3.0).
-func NeedsSync(was, is *corev1.PersistentVolumeClaim) bool {
+func NeedsSync(before, after *corev1.PersistentVolumeClaim) bool {
 	switch {
-	case is == nil:
+	case after == nil:
 		return true
-	case !needsExpansion(is):
+	case !needsExpansion(after):
 		return false
-	case was == nil:
+	case before == nil:
 		return true
 	}
-	before, after := requested(was), requested(is)
-	return before.Cmp(after) != 0 || resize.Status(was) != resize.Status(is) || !needsExpansion(was)
+	oldRequest, newRequest := requested(before), requested(after)
+	return oldRequest.Cmp(newRequest) != 0 || resize.Status(before) != resize.Status(after) || !needsExpansion(before)
 }
 
-// needsExpansion tells whether a claim is bound, and asks for more than it has.
+// needsExpansion reports whether a claim is bound and requests more than its capacity.
 func needsExpansion(claim *corev1.PersistentVolumeClaim) bool {
 	asked, has := requested(claim), resize.Capacity(claim)
 	return claim.Status.Phase == corev1.ClaimBound && claim.Spec.VolumeName != "" && asked.Cmp(has) > 0
@@ -100,7 +102,7 @@ func requested(claim *corev1.PersistentVolumeClaim) resource.Quantity {
 	return claim.Spec.Resources.Requests[corev1.ResourceStorage]
 }
 
-// sync grows the volume of a claim, if that is to grow, and it is this resizer's turn.
+// sync expands the volume of a claim if necessary and if this resizer is responsible now.
 //
 // Upstream: external-resizer pkg/controller syncPVC (2.3.0).
 func (c *Controller) sync(ctx context.Context, key string) error {
@@ -110,7 +112,7 @@ func (c *Controller) sync(ctx context.Context, key string) error {
 	}
 	claim, err := c.claims.PersistentVolumeClaims(namespace).Get(name)
 	if err != nil || !needsExpansion(claim) {
-		return nil //nolint:nilerr // it is gone
+		return nil //nolint:nilerr // deleted
 	}
 	volume, err := c.volumes.Get(claim.Spec.VolumeName)
 	if err != nil {
@@ -124,8 +126,8 @@ func (c *Controller) sync(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	size, mine := decide(claim, volume, c.failed[claim.UID])
-	if !mine {
+	size, responsible := decide(claim, volume, c.failed[claim.UID])
+	if !responsible {
 		return nil
 	}
 	if !capabilities[csispec.ControllerServiceCapability_RPC_EXPAND_VOLUME] {
@@ -134,11 +136,14 @@ func (c *Controller) sync(ctx context.Context, key string) error {
 	return c.grow(ctx, key, claim, volume, size)
 }
 
-// decide tells to which size a volume is to be grown next, and whether that is the resizer's to do at all now: what a node
-// has to end first is not, nor is what has failed for good and is still asked for.
+// decide returns the size to which a volume is expanded next, and whether the resizer is
+// responsible now. It is not while a node must finish first, nor after a final failure for the size
+// that is still requested.
 //
 // Upstream: external-resizer pkg/controller expandAndRecover (2.3.0).
-func decide(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, failed bool) (size resource.Quantity, mine bool) {
+func decide(
+	claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, failed bool,
+) (size resource.Quantity, responsible bool) {
 	asked, allocated, status := requested(claim), resize.Allocated(claim), resize.Status(claim)
 	has := volume.Spec.Capacity[corev1.ResourceStorage]
 	size = asked

@@ -1,12 +1,22 @@
-// Package resizer is the external-resizer of one CSI driver: when a user asks for more in a bound claim, it grows the volume at
-// the driver's controller, writes the new size to the PersistentVolume, and leaves the rest to the kubelets that use the volume,
-// if the driver says that they have to follow.
+// Package resizer is the external-resizer of one CSI driver: it expands volumes whose bound claims
+// request more storage.
 //
-// How far it is stands in the claim's status (package resize), so that a resizer that begins anew, or another size that is
-// asked for meanwhile, goes on from there: what was begun is ended first, unless it failed for good.
+//	process := host.Process("resizer")
+//	resizer.New(resizer.Config{
+//		Process: process, Client: client, Informers: factory, Recorder: recorder,
+//		DriverName: "disk.example.com", Conn: csi.Suspend(process, "disk.example.com", conn),
+//	})
 //
-// Not here: changing volumes in other ways, telling volumes that are in use from others, volumes of in-tree plugins,
-// leader election, and the time limit of a driver call.
+// The resizer calls the driver's controller service, then writes the new size to the
+// PersistentVolume. If the driver requires node expansion, it leaves the rest to the kubelets that
+// use the volume.
+//
+// Progress is recorded in the claim's status (package resize). After a restart or a new request the
+// resizer continues from there: an expansion that has started is finished first, unless it failed
+// finally.
+//
+// What it does not do: other volume modifications, distinguishing volumes in use, volumes of
+// in-tree plugins, leader election, and timeouts of driver calls.
 //
 // Upstream: external-resizer 2.3.0.
 package resizer

@@ -17,14 +17,15 @@ import (
 	"github.com/volsim/volsim/sidecars/internal/driver"
 )
 
-// preResizeAnnotation, on a volume, is the size that its claim had before it began to grow.
+// preResizeAnnotation is the annotation of a volume with the claim's capacity before the expansion.
 //
 // Upstream: pkg/volume/util AnnPreResizeCapacity (v1.36).
 const preResizeAnnotation = "volume.alpha.kubernetes.io/pre-resize-capacity"
 
 // The reasons of a resizer's events.
 //
-// Upstream: external-resizer pkg/util VolumeResizing, VolumeResizeFailed, VolumeResizeSuccess, FileSystemResizeRequired (2.3.0).
+// Upstream: external-resizer pkg/util VolumeResizing, VolumeResizeFailed, VolumeResizeSuccess,
+// FileSystemResizeRequired (2.3.0).
 const (
 	reasonResizing  = "Resizing"
 	reasonFailed    = "VolumeResizeFailed"
@@ -32,48 +33,57 @@ const (
 	reasonRequired  = "FileSystemResizeRequired"
 )
 
-// grow says in the claim what is begun, has the driver do it, and writes the size to the volume, and to the claim who is
-// next.
+// grow marks the claim as resizing, calls the driver, and writes the size to the volume. Then it
+// marks the claim as finished or as pending on the node.
 //
 // Upstream: external-resizer pkg/controller callResizeOnPlugin (2.3.0).
-func (c *Controller) grow(ctx context.Context, key string, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, size resource.Quantity) error {
+func (c *Controller) grow(
+	ctx context.Context, key string, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume,
+	size resource.Quantity,
+) error {
 	claim, err := c.markResizing(ctx, claim, size)
 	if err != nil {
 		return fmt.Errorf("marking pvc %q as resizing failed: %w", key, err)
 	}
-	c.cfg.Recorder.Event(claim, corev1.EventTypeNormal, reasonResizing, "External resizer is resizing volume "+volume.Name)
+	c.cfg.Recorder.Event(claim, corev1.EventTypeNormal, reasonResizing,
+		"External resizer is resizing volume "+volume.Name)
 	response, err := c.expand(ctx, volume, size)
 	if err != nil {
 		return c.markFailed(ctx, claim, volume, err)
 	}
 	delete(c.failed, claim.UID)
-	made := *resource.NewQuantity(response.GetCapacityBytes(), resource.BinarySI)
-	if err := c.updateCapacity(ctx, volume, claim, made, response.GetNodeExpansionRequired()); err != nil {
+	capacity := *resource.NewQuantity(response.GetCapacityBytes(), resource.BinarySI)
+	if err := c.updateCapacity(ctx, volume, claim, capacity, response.GetNodeExpansionRequired()); err != nil {
 		return err
 	}
 	if response.GetNodeExpansionRequired() {
 		return c.markNodePending(ctx, claim)
 	}
-	_, err = resize.Patch(ctx, c.cfg.Client, claim, resize.Finished(claim, made), false)
+	_, err = resize.Patch(ctx, c.cfg.Client, claim, resize.Finished(claim, capacity), false)
 	if err == nil {
 		c.cfg.Recorder.Event(claim, corev1.EventTypeNormal, reasonSucceeded, "Resize volume succeeded")
 	}
 	return err
 }
 
-// markResizing says in the claim that its volume is being grown, and to which size.
+// markResizing writes into the claim's status that its volume is being expanded, and to which size.
 //
 // Upstream: external-resizer pkg/controller markControllerResizeInProgress (2.3.0).
-func (c *Controller) markResizing(ctx context.Context, claim *corev1.PersistentVolumeClaim, size resource.Quantity) (*corev1.PersistentVolumeClaim, error) {
+func (c *Controller) markResizing(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, size resource.Quantity,
+) (*corev1.PersistentVolumeClaim, error) {
 	resizing := resize.Condition(corev1.PersistentVolumeClaimResizing, metav1.NewTime(c.cfg.Process.Now()), "")
 	begun := resize.WithConditions(claim, true, resizing)
 	if allocated := resize.Allocated(claim); allocated.Cmp(size) != 0 || resize.Status(claim) == "" {
-		begun = resize.WithAllocated(resize.WithStatus(begun, corev1.PersistentVolumeClaimControllerResizeInProgress), size)
+		begun = resize.WithStatus(begun, corev1.PersistentVolumeClaimControllerResizeInProgress)
+		begun = resize.WithAllocated(begun, size)
 	}
 	return resize.Patch(ctx, c.cfg.Client, claim, begun, false)
 }
 
-func (c *Controller) expand(ctx context.Context, volume *corev1.PersistentVolume, size resource.Quantity) (*csispec.ControllerExpandVolumeResponse, error) {
+func (c *Controller) expand(
+	ctx context.Context, volume *corev1.PersistentVolume, size resource.Quantity,
+) (*csispec.ControllerExpandVolumeResponse, error) {
 	secrets, err := c.secrets(ctx, volume.Spec.CSI.ControllerExpandSecretRef)
 	if err != nil {
 		return nil, err
@@ -90,20 +100,22 @@ func (c *Controller) expand(ctx context.Context, volume *corev1.PersistentVolume
 		return nil, fmt.Errorf("failed to get capabilities of volume %s with %w", volume.Name, err)
 	}
 	return c.driver.ControllerExpandVolume(ctx, &csispec.ControllerExpandVolumeRequest{
-		VolumeId: volume.Spec.CSI.VolumeHandle, CapacityRange: &csispec.CapacityRange{RequiredBytes: size.Value()}, VolumeCapability: capability,
+		VolumeId:      volume.Spec.CSI.VolumeHandle,
+		CapacityRange: &csispec.CapacityRange{RequiredBytes: size.Value()}, VolumeCapability: capability,
 		Secrets: secrets,
 	})
 }
 
-// classifyError tells whether an error says that the driver is not at it any more, and whether it will never do so.
+// classifyError returns whether the driver has finished with an error, and whether a retry cannot
+// succeed.
 //
 // Upstream: external-resizer pkg/util IsFinalError, IsResizeInfeasibleError (2.3.0).
 func classifyError(err error) (final, infeasible bool) {
-	said, is := status.FromError(err)
-	if !is {
-		return false, false // the driver was not reached, and may be at it since an earlier call
+	s, ok := status.FromError(err)
+	if !ok {
+		return false, false // the driver was not reached, and an earlier call may still run
 	}
-	switch said.Code() {
+	switch s.Code() {
 	case codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.ResourceExhausted, codes.Aborted:
 		return false, false
 	case codes.InvalidArgument, codes.OutOfRange, codes.NotFound:
@@ -113,7 +125,7 @@ func classifyError(err error) (final, infeasible bool) {
 	}
 }
 
-// secrets are what the driver is to be told to grow a volume.
+// secrets returns the secrets for ControllerExpandVolume.
 //
 // Upstream: external-resizer pkg/resizer getCredentials (2.3.0).
 func (c *Controller) secrets(ctx context.Context, ref *corev1.SecretReference) (map[string]string, error) {
@@ -131,10 +143,13 @@ func (c *Controller) secrets(ctx context.Context, ref *corev1.SecretReference) (
 	return found, nil
 }
 
-// markFailed says in the claim what has failed for good. What is not feasible is not tried again before another size is asked for.
+// markFailed records a failure, and writes a final one into the claim's status. An infeasible
+// expansion is not retried before another size is requested.
 //
-// Differs: upstream tries it again each five minutes.
-func (c *Controller) markFailed(ctx context.Context, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, err error) error {
+// Differs: upstream retries it every five minutes.
+func (c *Controller) markFailed(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, err error,
+) error {
 	text := fmt.Sprintf("resize volume %q by resizer %q failed: %v", volume.Name, c.cfg.DriverName, err)
 	c.cfg.Recorder.Event(claim, corev1.EventTypeWarning, reasonFailed, text)
 	final, infeasible := classifyError(err)
@@ -143,23 +158,26 @@ func (c *Controller) markFailed(ctx context.Context, claim *corev1.PersistentVol
 		return fmt.Errorf("%s", text)
 	}
 	c.failed[claim.UID] = true
-	told := resize.WithConditions(claim, true, resize.Condition(corev1.PersistentVolumeClaimControllerResizeError,
+	failed := resize.WithConditions(claim, true, resize.Condition(corev1.PersistentVolumeClaimControllerResizeError,
 		metav1.NewTime(c.cfg.Process.Now()), fmt.Sprintf("failed to expand pvc with %v", err)))
 	if infeasible {
-		told = resize.WithStatus(told, corev1.PersistentVolumeClaimControllerResizeInfeasible)
+		failed = resize.WithStatus(failed, corev1.PersistentVolumeClaimControllerResizeInfeasible)
 	}
-	if _, err := resize.Patch(ctx, c.cfg.Client, claim, told, true); err != nil || infeasible {
+	if _, err := resize.Patch(ctx, c.cfg.Client, claim, failed, true); err != nil || infeasible {
 		return err
 	}
 	return fmt.Errorf("%s", text)
 }
 
-// updateCapacity writes a volume's size, unless the volume is not as it was seen.
+// updateCapacity writes a volume's size, unless the volume has changed since it was read.
 //
-// Differs: upstream writes it over whatever was written meanwhile.
+// Differs: upstream overwrites concurrent changes.
 //
 // Upstream: external-resizer pkg/controller updatePVCapacity (2.3.0).
-func (c *Controller) updateCapacity(ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, size resource.Quantity, onNode bool) error {
+func (c *Controller) updateCapacity(
+	ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim,
+	size resource.Quantity, onNode bool,
+) error {
 	has := volume.Spec.Capacity[corev1.ResourceStorage]
 	metadata := map[string]any{"resourceVersion": volume.ResourceVersion}
 	if _, annotated := volume.Annotations[preResizeAnnotation]; onNode && !annotated {
@@ -174,15 +192,18 @@ func (c *Controller) updateCapacity(ctx context.Context, volume *corev1.Persiste
 	if err != nil {
 		return fmt.Errorf("patch of PV: %w", err)
 	}
-	_, err = c.cfg.Client.CoreV1().PersistentVolumes().Patch(ctx, volume.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	_, err = c.cfg.Client.CoreV1().PersistentVolumes().
+		Patch(ctx, volume.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		return fmt.Errorf("updating capacity of PV %q to %s failed: %w", volume.Name, size.String(), err)
 	}
 	return nil
 }
 
-// leaveToNode is all that is done where the driver's controller has no part in growing.
-func (c *Controller) leaveToNode(ctx context.Context, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, size resource.Quantity) error {
+// leaveToNode prepares an expansion that only the node performs.
+func (c *Controller) leaveToNode(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, size resource.Quantity,
+) error {
 	claim, err := c.markResizing(ctx, claim, size)
 	if err == nil {
 		err = c.updateCapacity(ctx, volume, claim, size, true)
@@ -193,15 +214,18 @@ func (c *Controller) leaveToNode(ctx context.Context, claim *corev1.PersistentVo
 	return c.markNodePending(ctx, claim)
 }
 
-// markNodePending says in the claim that it is the node's turn.
+// markNodePending writes into the claim's status that the node must continue.
 //
 // Upstream: external-resizer pkg/controller markForPendingNodeExpansion (2.3.0).
 func (c *Controller) markNodePending(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
-	waits := resize.Condition(corev1.PersistentVolumeClaimFileSystemResizePending, metav1.NewTime(c.cfg.Process.Now()), resize.Message)
-	next := resize.WithConditions(resize.WithStatus(claim, corev1.PersistentVolumeClaimNodeResizePending), true, waits)
+	pending := resize.Condition(corev1.PersistentVolumeClaimFileSystemResizePending,
+		metav1.NewTime(c.cfg.Process.Now()), resize.Message)
+	next := resize.WithStatus(claim, corev1.PersistentVolumeClaimNodeResizePending)
+	next = resize.WithConditions(next, true, pending)
 	claim, err := resize.Patch(ctx, c.cfg.Client, claim, next, false)
 	if err == nil {
-		c.cfg.Recorder.Event(claim, corev1.EventTypeNormal, reasonRequired, "Require file system resize of volume on node")
+		c.cfg.Recorder.Event(claim, corev1.EventTypeNormal, reasonRequired,
+			"Require file system resize of volume on node")
 	}
 	return err
 }

@@ -5,7 +5,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// VolumeUse is how a volume is used, as the Kubernetes API says it.
+// A VolumeUse states how a volume is used, in terms of the Kubernetes API.
 type VolumeUse struct {
 	AccessModes  []corev1.PersistentVolumeAccessMode
 	VolumeMode   *corev1.PersistentVolumeMode // nil: Filesystem
@@ -13,12 +13,12 @@ type VolumeUse struct {
 	MountOptions []string
 }
 
-// IsBlock tells whether a volume mode is Block.
+// IsBlock reports whether a volume mode is Block.
 func IsBlock(mode *corev1.PersistentVolumeMode) bool {
 	return mode != nil && *mode == corev1.PersistentVolumeBlock
 }
 
-// VolumeCapability says a use in CSI's terms. It fails where AccessMode does.
+// VolumeCapability returns the CSI capability for a use. It fails if AccessMode does.
 //
 // Upstream: external-attacher pkg/controller GetVolumeCapabilities (4.13.0).
 func (c Capabilities) VolumeCapability(use VolumeUse) (*csispec.VolumeCapability, error) {

@@ -1,5 +1,12 @@
-// Package driver is a CSI driver's controller service as a sidecar sees it: what the driver can do, asked once, and how
-// the access modes of the Kubernetes API are said in CSI.
+// Package driver calls a CSI driver's controller service for the sidecars: it caches the driver's
+// capabilities and converts access modes of the Kubernetes API to CSI.
 //
-// Not here: the identity service. A driver without a controller service is one that answers Unimplemented.
+//	d := driver.New("disk.example.com", conn)
+//	capabilities, err := d.Capabilities(ctx)
+//	if err == nil && capabilities[csi.ControllerServiceCapability_RPC_EXPAND_VOLUME] {
+//		response, err = d.ControllerExpandVolume(ctx, request)
+//	}
+//
+// What it does not do: it does not call the identity service. A driver that answers Unimplemented
+// has no controller service.
 package driver

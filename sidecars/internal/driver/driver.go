@@ -10,23 +10,24 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Driver is one driver's controller service. It belongs to the strands of one component.
+// A Driver is the controller service of one driver. It belongs to the tasks of one process.
 type Driver struct {
 	csispec.ControllerClient
 	name         string
-	capabilities Capabilities // nil: not asked for yet
+	capabilities Capabilities // nil: not requested yet
 }
 
-// Capabilities is what a driver's controller service can do.
+// Capabilities holds the capabilities of a driver's controller service.
 type Capabilities map[csispec.ControllerServiceCapability_RPC_Type]bool
 
-// New makes the driver behind a connection each call of which leaves the component.
+// New returns the driver at a connection whose calls leave the process.
 func New(name string, conn grpc.ClientConnInterface) *Driver {
 	return &Driver{ControllerClient: csispec.NewControllerClient(conn), name: name}
 }
 
-// Capabilities asks the driver what it can do, the first time; that leaves the component. Afterwards it answers at once:
-// a driver's capabilities do not change while it runs. Without a controller service there are none.
+// Capabilities returns the driver's capabilities. The first call leaves the process; later calls
+// return the cached result, since a driver's capabilities do not change while it runs. A driver
+// without a controller service has none.
 func (d *Driver) Capabilities(ctx context.Context) (Capabilities, error) {
 	if d.capabilities != nil {
 		return d.capabilities, nil

@@ -10,22 +10,24 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// RequestFault is a failure of one request about PersistentVolumes: "create", "delete" or "patch".
+// A RequestFault is the failure of one request for PersistentVolumes: "create", "delete" or
+// "patch".
 type RequestFault struct {
 	Verb  string
 	Err   error
-	After bool // the request had its effect
+	After bool // fail after the request had its effect
 }
 
-// Client is a clientset whose requests about PersistentVolumes fail as its script says, each fault once.
+// A Client is a clientset whose requests for PersistentVolumes fail as scripted, once for each
+// fault.
 type Client struct {
 	kubernetes.Interface
 	Faults []RequestFault
-	// Before, if it is set, is called before each request.
+	// Before, if not nil, is called before each request.
 	Before func(verb string)
 }
 
-// CoreV1 is the group with the faults.
+// CoreV1 returns the group with the faults.
 func (c *Client) CoreV1() typedcorev1.CoreV1Interface {
 	return core{c.Interface.CoreV1(), c}
 }
@@ -35,7 +37,7 @@ type core struct {
 	client *Client
 }
 
-// PersistentVolumes is the resource with the faults.
+// PersistentVolumes returns the resource with the faults.
 func (c core) PersistentVolumes() typedcorev1.PersistentVolumeInterface {
 	return volumes{c.CoreV1Interface.PersistentVolumes(), c.client}
 }
@@ -45,7 +47,9 @@ type volumes struct {
 	client *Client
 }
 
-func (v volumes) Create(ctx context.Context, volume *corev1.PersistentVolume, opts metav1.CreateOptions) (created *corev1.PersistentVolume, err error) {
+func (v volumes) Create(
+	ctx context.Context, volume *corev1.PersistentVolume, opts metav1.CreateOptions,
+) (created *corev1.PersistentVolume, err error) {
 	err = v.client.run("create", func() error {
 		created, err = v.PersistentVolumeInterface.Create(ctx, volume, opts)
 		return err
@@ -59,7 +63,9 @@ func (v volumes) Delete(ctx context.Context, name string, opts metav1.DeleteOpti
 	})
 }
 
-func (v volumes) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (patched *corev1.PersistentVolume, err error) {
+func (v volumes) Patch(
+	ctx context.Context, name string, kind types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string,
+) (patched *corev1.PersistentVolume, err error) {
 	err = v.client.run("patch", func() error {
 		patched, err = v.PersistentVolumeInterface.Patch(ctx, name, kind, data, opts, subresources...)
 		return err

@@ -10,26 +10,26 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Fault is a failure of one call.
+// A Fault is the failure of one call.
 type Fault struct {
 	Method string     // such as "CreateVolume"
-	Code   codes.Code // OK: the error is not a gRPC one
-	After  bool       // the call had its effect
+	Code   codes.Code // OK: the error is not a gRPC status
+	After  bool       // fail after the call had its effect
 }
 
-// Call is a call that was made.
+// A Call is a recorded call.
 type Call struct {
 	Method  string
 	Request proto.Message
 }
 
-// Conn is a connection that fails as its script says: each fault meets the first call of its method, once. It belongs to
-// one goroutine.
+// A Conn is a connection that fails as scripted: each fault fails the next call of its method,
+// once. It belongs to one goroutine.
 type Conn struct {
 	grpc.ClientConnInterface
 	Faults []Fault
 	Calls  []Call
-	// Answer, if it is set, may change the reply of a call that succeeded.
+	// Answer, if not nil, may change the reply of a successful call.
 	Answer func(method string, reply any)
 }
 
@@ -63,7 +63,7 @@ func (c *Conn) takeFault(method string) (Fault, bool) {
 	return Fault{}, false
 }
 
-// Count is how often a method was called.
+// Count returns the number of calls of a method.
 func (c *Conn) Count(method string) int {
 	n := 0
 	for _, call := range c.Calls {

@@ -1,2 +1,3 @@
-// Package scripted makes a driver and the API server fail on command, for the tests of the sidecars.
+// Package scripted injects scripted faults into a driver connection and an API client, for the
+// tests of the sidecars.
 package scripted

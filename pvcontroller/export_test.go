@@ -1,4 +1,0 @@
-package pvcontroller
-
-// ResyncPeriod is exported for the tests.
-const ResyncPeriod = resyncPeriod

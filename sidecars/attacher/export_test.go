@@ -1,0 +1,4 @@
+package attacher
+
+// FinalizerName is exported for the tests.
+var FinalizerName = finalizerName

@@ -1,0 +1,4 @@
+package provisioner
+
+// CloneFinalizer is exported for the tests.
+const CloneFinalizer = cloneFinalizer
