@@ -73,7 +73,7 @@ func (a mapper) deactivate(ctx context.Context, report *Report, volume LogicalVo
 		return nil
 	}
 	if volume.Layout == Snapshot {
-		return fmt.Errorf("%w: somebody has it open", ErrInUse)
+		return fmt.Errorf("%w: it is open", ErrInUse)
 	}
 	_, err := a.system.lvm(ctx, "lvchange", "-q", "-y", "-an", report.Name+"/"+volume.Name)
 	return err

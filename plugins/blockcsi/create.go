@@ -122,7 +122,7 @@ func (d *Driver) create(ctx context.Context, pool Pool, spec VolumeSpec) (Volume
 }
 
 // sizesFor returns the size rules of a volume: those of its pool, its file systems and its source.
-func sizesFor(pool Pool, spec VolumeSpec, capabilities []*csi.VolumeCapability) csireq.Sizes {
+func sizesFor(pool PoolInfo, spec VolumeSpec, capabilities []*csi.VolumeCapability) csireq.Sizes {
 	sizes := pool.Sizes(spec.Parameters)
 	for _, capability := range capabilities {
 		sizes.Min = max(sizes.Min, fsBytesMin[capability.GetMount().GetFsType()])
@@ -136,7 +136,7 @@ func sizesFor(pool Pool, spec VolumeSpec, capabilities []*csi.VolumeCapability) 
 
 // checkSame returns AlreadyExists if the existing volume of that name differs from the requested
 // one.
-func checkSame(volume Volume, pool Pool, request *csi.CreateVolumeRequest, spec VolumeSpec) error {
+func checkSame(volume Volume, pool PoolInfo, request *csi.CreateVolumeRequest, spec VolumeSpec) error {
 	if _, err := sizesFor(pool, spec, request.GetVolumeCapabilities()).Choose(request.GetCapacityRange()); err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func mergeSettings(settings, changes map[string]string) map[string]string {
 }
 
 // csiVolume converts a volume to CSI's type.
-func (d *Driver) csiVolume(volume Volume, pool Pool) *csi.Volume {
+func (d *Driver) csiVolume(volume Volume, pool PoolInfo) *csi.Volume {
 	all := &csi.Volume{VolumeId: volume.ID, CapacityBytes: volume.SizeBytes, AccessibleTopology: d.topology(pool)}
 	switch {
 	case volume.Source == "":

@@ -7,7 +7,7 @@ import (
 )
 
 // topology returns where the volumes of a pool can be used; nil means everywhere.
-func (d *Driver) topology(pool Pool) []*csi.Topology {
+func (d *Driver) topology(pool PoolInfo) []*csi.Topology {
 	if pool.Node() == "" {
 		return nil
 	}
@@ -41,6 +41,6 @@ func (d *Driver) accessible(requirement *csi.TopologyRequirement) []Pool {
 }
 
 // matchesTopology reports whether a node in a topology can use a pool's volumes.
-func (d *Driver) matchesTopology(pool Pool, term *csi.Topology) bool {
+func (d *Driver) matchesTopology(pool PoolInfo, term *csi.Topology) bool {
 	return pool.Node() == "" || term.GetSegments()[d.cfg.TopologyKey] == pool.Node()
 }

@@ -154,10 +154,10 @@ func TestDataSurvive(t *testing.T) {
 	}
 	// A guest is slow, so each layout only runs the cases in which it differs.
 	for _, each := range []struct{ layout, fsTypes, cases string }{
-		{"linear", "ext4", "is restored"},
-		{"striped", "block", "grows in use"},
-		{"raid1", "ext4", "moves"},
-		{"thin", "xfs", "is cloned, and the clone as well"},
+		{"linear", "ext4", "restore"},
+		{"striped", "block", "grow in use"},
+		{"raid1", "ext4", "move"},
+		{"thin", "xfs", "clone of a clone"},
 	} {
 		t.Run(each.layout+" "+each.fsTypes, func(t *testing.T) {
 			some := config(map[string]string{layoutKey: each.layout})

@@ -61,7 +61,7 @@ func TestRemovedDisk(t *testing.T) {
 	}
 }
 
-// A driver whose only disk is missing is not taken for a new one, unless it is told so.
+// A driver whose only disk is missing is not taken for a new one, unless the marker file is removed.
 func TestAllDisksRemoved(t *testing.T) {
 	needLVM(t)
 	dir := plainDir(t)

@@ -17,7 +17,7 @@ func TestKilled(t *testing.T) {
 	some := config(nil)
 	// Staging copies of other file systems does not depend on the pool.
 	some.Cases = []string{
-		"create", "snapshot", "clone", "group", "group's removal", "removal", "growth",
+		"create", "snapshot", "clone", "group", "group removal", "removal", "expansion",
 		"use of a new ext4", "use of a larger copy of ext4",
 	}
 	some.Dir = quickDir

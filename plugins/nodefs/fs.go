@@ -33,12 +33,17 @@ var (
 // FS is the disk and the mount table of one node. Paths are absolute and inside the node's root;
 // any other path returns ErrOutside. All methods may be called concurrently.
 type FS interface {
-	Reader
-	Writer
+	Files
 	AttributeSetter
 	Mounter
 	Confined
 	DeviceLocker
+}
+
+// Files reads and writes files and directories.
+type Files interface {
+	Reader
+	Writer
 }
 
 // Reader reads files, directories and their attributes.

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package faults_test lets disks below volume groups go wrong, and machines lose their power. It
-// takes device-mapper: run it in a guest, as 'make test-dm' does. The tests of power failures start
+// Package faults_test injects faults into disks below volume groups, and power failures. It
+// needs device-mapper: run it in a guest, as 'make test-dm' does. The tests of power failures start
 // their guests themselves.
 package faults_test
 

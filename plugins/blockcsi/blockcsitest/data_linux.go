@@ -79,13 +79,13 @@ var dataCases = []struct {
 	groups bool // needs group snapshots
 	run    func(w *world, fsType string)
 }{
-	{"moves", false, false, dataMove},
-	{"grows unused", false, false, dataGrowUnused},
-	{"grows in use", false, false, dataGrowInUse},
-	{"is restored", true, false, dataRestore},
-	{"is restored larger, to be read", true, false, dataRestoreLarger},
-	{"is cloned, and the clone as well", true, false, dataClone},
-	{"is of one instant with another's", true, true, dataGroup},
+	{"move", false, false, dataMove},
+	{"grow unused", false, false, dataGrowUnused},
+	{"grow in use", false, false, dataGrowInUse},
+	{"restore", true, false, dataRestore},
+	{"restore larger, read-only", true, false, dataRestoreLarger},
+	{"clone of a clone", true, false, dataClone},
+	{"group snapshot", true, true, dataGroup},
 }
 
 func (w *world) first() string { return w.cfg.Nodes[0] }

@@ -51,7 +51,7 @@ var operations = []operation{
 		},
 	},
 	{
-		name: "group's removal", fsType: "ext4", copies: true,
+		name: "group removal", fsType: "ext4", copies: true,
 		prepare: func(w *world) {
 			w.create("second", "ext4", 0, "")
 			w.group()
@@ -80,7 +80,7 @@ var operations = []operation{
 		},
 	},
 	{
-		name: "growth", fsType: "xfs", tools: true,
+		name: "expansion", fsType: "xfs", tools: true,
 		run: func(w *world) {
 			source := w.volume("source", "xfs", w.first())
 			source.expand(600 * mebibyte)
