@@ -18,7 +18,7 @@ RACE = $$(command -v gcc >/dev/null && echo -race)
 # A stepped world runs one task at a time, and a search runs thousands of worlds. The race detector finds little there and
 # takes six to eight times as long. So the packages with searches run twice: a short run with the race detector (all live
 # tests and some schedules of each search) and a full run without. All other packages run in full with it.
-SEARCHES = ./attachdetach ./cluster ./explore ./invariant ./scenario
+SEARCHES = ./attachdetach ./cluster ./explore ./explore/scenario ./invariant
 
 # The slowest packages start first, so that none of them runs alone at the end.
 LONG = ./plugins/lvm ./plugins/loop ./internal/lvm2

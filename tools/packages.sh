@@ -18,7 +18,7 @@ need mkfs.xfs xfsprogs
 need mkfs.btrfs btrfs-progs
 [ -e /usr/include/stdlib.h ] || missing="$missing libc6-dev"
 if [ "$(id -u)" != 0 ]; then
-	echo "not root: left out are the tests on real loop devices and mounts, which need root: TestReal… of nodefs, most of"
+	echo "not root: skipping the tests on real loop devices and mounts: TestReal… of plugins/nodefs, most of"
 	echo "plugins/loop, and the loop cases of cluster, cmd/volsim and examples; 'go test -v' names each with its reason"
 fi
 
