@@ -1,66 +1,66 @@
-# make test    installs what is missing (as root, where apt-get is) and passes all tests
-# make test-dm the part of it that takes a device-mapper: here where there is one, or else in User-Mode-Linux guests
-# make check   the linters, besides
-# make bench   the benchmarks
-# make notebooks        runs the notebooks of all lessons, compares with what is committed, and opens them with Jupyter's tools
-# make notebooks-write  makes the notebooks of lessons that changed anew, runs all, and writes down what comes
-# make soak    each scenario of the book under COUNT drawn schedules, with all that may go wrong beside
-# make demo    the life of a volume
+# make test             installs missing packages (as root with apt-get) and runs all tests
+# make test-dm          runs the tests that require device-mapper, on this machine or in User-Mode-Linux guests
+# make check            runs the linters too
+# make bench            runs the benchmarks
+# make notebooks        runs all notebooks, compares their outputs, and converts them with Jupyter's tools
+# make notebooks-write  regenerates the notebooks of changed lessons, runs all notebooks, and stores the outputs
+# make soak             runs each built-in scenario under COUNT random schedules with its faults
+# make demo             shows the life cycle of a volume
 
 GO ?= go
 TOOL = $(GO) tool -modfile=tools/go.mod
 
 .PHONY: test test-dm packages vet check bench soak demo notebooks notebooks-check notebooks-write
 
-# The race detector takes a C compiler; packages installs one where it can.
+# The race detector requires a C compiler; packages installs one if possible.
 RACE = $$(command -v gcc >/dev/null && echo -race)
 
-# In a stepped world one thing happens at a time, and a search goes through thousands of them: there the race detector has little to
-# find, and takes six to eight times as long. So the packages that search have two runs: a short one with it, of every live test and
-# of some schedules of each search, and all of it without. All other packages are tested with it, in full.
-SEARCHES = ./attachdetach ./cluster ./explore ./invariant ./scenario
+# A stepped world runs one task at a time, and a search runs thousands of worlds. The race detector finds little there and
+# takes six to eight times as long. So the packages with searches run twice: a short run with the race detector (all live
+# tests and some schedules of each search) and a full run without. All other packages run in full with it.
+SEARCHES = ./attachdetach ./cluster ./explore ./explore/scenario ./invariant
 
-# The packages that take longest begin first, so that nobody waits for one of them alone at the end.
+# The slowest packages start first, so that none of them runs alone at the end.
 LONG = ./plugins/lvm ./plugins/loop ./internal/lvm2
 
-# Compilers and tests collect garbage less often: they make much of it, and there is memory.
+# Less frequent garbage collection speeds up compilers and tests.
 export GOGC = 400
 
-# vet has looked at all packages by then.
+# The target vet has checked all packages before.
 GOTEST = $(GO) test -vet=off
 
-# What shows most in the least time comes first.
+# The fastest and most revealing tests come first.
 test: packages vet
 	@echo "$(SEARCHES), in full, without the race detector:"
 	$(GOTEST) $(SEARCHES)
-	@echo "all but these, with the race detector:"
+	@echo "all other packages, with the race detector:"
 	$(GOTEST) $(RACE) $(LONG) $$($(GO) list ./... | grep -vxE "$$($(GO) list $(SEARCHES) | paste -sd '|' -)")
 	@echo "$(SEARCHES), in short, with the race detector:"
 	$(GOTEST) $(RACE) -short $(SEARCHES)
-	@echo "the promises of CSI drivers, over their sockets:"
+	@echo "sanity tests of the CSI drivers:"
 	cd test/sanity && $(GOTEST) -count=1 -v ./...
-	@echo "the page of volsim serve, in a browser:"
+	@echo "browser tests of the page of volsim serve:"
 	cd test/browser && $(GOTEST) -count=1 -v ./...
-	@echo "the notebooks of the lessons:"
+	@echo "notebooks of the lessons:"
 	@$(MAKE) --no-print-directory notebooks-check
-	@echo "the comparisons with other implementations:"
+	@echo "comparisons with other implementations:"
 	cd test/conformance && $(GOTEST) ./...
 	@$(MAKE) --no-print-directory test-dm
 
-# The packages whose tests take a device-mapper, and those whose tests start guests themselves. No program with the race detector
-# in it runs in a guest, and each command of LVM takes a fifth of a second there: so it is in short, without the tests in which
-# device-mapper has no part. Two guests run beside one another.
+# MAPPED are the packages whose tests require device-mapper, GUESTS those whose tests start guests themselves. Programs with
+# the race detector do not run in a guest. Each LVM command takes 0.2 s there, so the tests run in short mode, without those
+# that do not use device-mapper. Two guests run concurrently.
 MAPPED = ./internal/lvm2 ./plugins/lvm ./internal/lvm2/faults ./internal/dm
 GUESTS = ./internal/guest/... ./internal/lvm2/faults
 
 test-dm: packages
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && $(GO) build -o "$$folder/umlexec" ./cmd/umlexec && \
 	if where=$$("$$folder/umlexec" -native -which); then \
-		echo "the tests that take a device-mapper, $$where:"; $(GOTEST) -short -timeout 20m -exec "$$folder/umlexec -native" $(MAPPED); \
-	else echo "left out are the tests that take a device-mapper: they would run $$where"; fi && \
-	echo "the tests that start guests themselves:" && $(GOTEST) $(GUESTS)
+		echo "tests that require device-mapper, $$where:"; $(GOTEST) -short -timeout 20m -exec "$$folder/umlexec -native" $(MAPPED); \
+	else echo "skipped: tests that require device-mapper would run $$where"; fi && \
+	echo "tests that start guests themselves:" && $(GOTEST) $(GUESTS)
 
-# What real devices need. Without root or apt-get the tests that miss something skip, and say what is missing.
+# Installs the packages for real devices. Without root or apt-get, tests with missing packages skip and name the package.
 packages:
 	@sh tools/packages.sh
 
@@ -81,21 +81,21 @@ bench:
 	$(GO) test -run '^$$' -bench . ./...
 	cd test/conformance && $(GO) test -run '^$$' -bench . ./...
 
-# The lessons on real devices, whose notebooks run as root only.
+# Lessons on real devices, whose notebooks require root.
 REAL = examples/04-attach-stage-publish examples/08-on-the-disk
 LESSONS = $(patsubst %/main.go,%,$(wildcard examples/*/main.go))
 RUN = $(if $(filter 0,$(shell id -u)),$(LESSONS),$(filter-out $(REAL),$(LESSONS)))
 notebook = $(1)/$(notdir $(1)).ipynb
 
-# Go alone runs notebooks. One that comes out as it is written down costs as much as linking one program: five seconds of a processor.
+# Running notebooks requires only Go. An unchanged notebook costs as much as linking one program: five seconds of CPU time.
 notebooks-check:
 	$(GO) run ./cmd/nbrun make --check $(LESSONS)
-	@[ "$(words $(RUN))" = "$(words $(LESSONS))" ] || echo "not root: left out are the notebooks of $(REAL)"
+	@[ "$(words $(RUN))" = "$(words $(LESSONS))" ] || echo "not root: skipping the notebooks of $(REAL)"
 	@$(GO) run ./cmd/nbrun run --check --limit 5m $(foreach lesson,$(RUN),$(call notebook,$(lesson)))
 
 notebooks-write:
 	$(GO) run ./cmd/nbrun make $(LESSONS)
-	@[ "$(words $(RUN))" = "$(words $(LESSONS))" ] || echo "not root: left out are the notebooks of $(REAL)"
+	@[ "$(words $(RUN))" = "$(words $(LESSONS))" ] || echo "not root: skipping the notebooks of $(REAL)"
 	@$(GO) run ./cmd/nbrun run --write --limit 5m $(foreach lesson,$(RUN),$(call notebook,$(lesson)))
 
 notebooks: packages notebooks-check

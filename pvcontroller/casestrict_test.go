@@ -18,7 +18,7 @@ func TestWhatIsWrongWithACaseIsTold(t *testing.T) {
 		{"order of the words", "=== 1 one\nbefore\n  claim c 1Gi Pending volume=v uid=u\nsettle\n", `write it as "claim c 1Gi Pending uid=u volume=v"`},
 		{"quotes", "=== 1 one\nbefore\n  volume v 1Gi Failed message=\"no end\nsettle\n", `f.txt:3: message: unterminated quote`},
 		{"nothing happens", "=== 1 one\nbefore\n", `f.txt:1: case 1 has no steps`},
-		{"setup after acts", "=== 1 one\nsettle\nbefore\n", `f.txt:3: "before": neither`},
+		{"setup after acts", "=== 1 one\nsettle\nbefore\n", `f.txt:3: unexpected paragraph "before"`},
 		{"block of no case", "settle\n", `f.txt:1: unexpected paragraph "settle"`},
 		{"twice the same", "=== 1 one\nbefore\n  node n\n  node n\nsettle\n", `f.txt:4: object 0: nodes "n" already exists`},
 		{"script", "=== 1 one\nplugin\n  delete v -> maybe\nsettle\n", `f.txt:3: want CALL -> ok`},

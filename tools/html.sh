@@ -1,11 +1,11 @@
 #!/bin/sh
-# Opens notebooks with Jupyter's own tools: checks that they are valid, makes HTML of them, and looks whether all pictures are in it.
-# The tools are Debian's, about 35 packages that nothing else here needs.
+# Converts notebooks to HTML with Jupyter's tools, and checks that they are valid and that the HTML contains all pictures.
+# The tools are about 35 Debian packages that are used only here.
 set -eu
 
 if ! command -v jupyter-nbconvert >/dev/null 2>&1; then
 	if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
-		echo "missing: jupyter-nbconvert (not installed: that takes root and apt-get); left out is making HTML of the notebooks"
+		echo "skipping the HTML conversion: jupyter-nbconvert is missing (installing it requires root and apt-get)"
 		exit 0
 	fi
 	echo "installing: jupyter-nbconvert"
@@ -14,8 +14,8 @@ if ! command -v jupyter-nbconvert >/dev/null 2>&1; then
 	apt-get install -y -qq --no-install-recommends jupyter-nbconvert >/dev/null
 fi
 
-# The modules of Debian's packages are those of its own interpreter. Its nbconvert (6.5) cleans pictures until nothing of them is
-# left to see, viewBox and shapes, as if they came from strangers: here that is switched off.
+# Debian's packages belong to Debian's own interpreter. Its nbconvert (6.5) sanitizes SVG as untrusted input and removes
+# viewBox and shapes, so this script disables the sanitizer.
 exec /usr/bin/python3 - "$@" <<'END'
 import sys
 import nbformat
@@ -31,6 +31,6 @@ for path in sys.argv[1:]:
                 for output in cell.outputs if "image/svg+xml" in output.get("data", {})]
     lost = [picture for picture in pictures if picture not in html]
     if lost:
-        sys.exit(f"{path}: {len(lost)} of {len(pictures)} pictures are not in its HTML as they were drawn")
-    print(f"{path}: HTML of {len(html)} characters, with {len(pictures)} pictures")
+        sys.exit(f"{path}: {len(lost)} of {len(pictures)} pictures are missing or changed in its HTML")
+    print(f"{path}: {len(html)} characters of HTML with {len(pictures)} pictures")
 END

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what the tests on real devices, those in a browser, and the race detector need; or says what is missing.
+# Installs the packages for the race detector, the tests on real devices and the browser tests, or prints what is missing.
 set -eu
 
 missing=""
@@ -18,12 +18,12 @@ need mkfs.xfs xfsprogs
 need mkfs.btrfs btrfs-progs
 [ -e /usr/include/stdlib.h ] || missing="$missing libc6-dev"
 if [ "$(id -u)" != 0 ]; then
-	echo "not root: left out are the tests on real loop devices and mounts, which need root: TestReal… of nodefs, most of"
+	echo "not root: skipping the tests on real loop devices and mounts: TestReal… of plugins/nodefs, most of"
 	echo "plugins/loop, and the loop cases of cluster, cmd/volsim and examples; 'go test -v' names each with its reason"
 fi
 
-# Not every distribution has these. Where machines have no device-mapper, its tests run in a kernel that is a program; the page of
-# "volsim serve" is tested in a browser.
+# Optional packages, which not every distribution has: User-Mode Linux for machines without device-mapper, and a browser for
+# the page of "volsim serve".
 extras=""
 if [ "$(uname -s) $(uname -m)" = "Linux x86_64" ] && ! command -v linux.uml >/dev/null 2>&1; then
 	extras="user-mode-linux"
@@ -39,8 +39,8 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
 	[ -z "$missing" ] || apt-get install -y -qq --no-install-recommends $missing >/dev/null
 	for each in $extras; do
 		apt-get install -y -qq --no-install-recommends "$each" >/dev/null 2>&1 ||
-			echo "not to be had here: $each; tests that need it are left out, and say so"
+			echo "not available: $each; tests that need it are skipped"
 	done
 else
-	echo "missing:$missing $extras (not installed: that takes root and apt-get); what needs it is left out, and says so"
+	echo "missing:$missing $extras (installing requires root and apt-get); tests that need them are skipped"
 fi

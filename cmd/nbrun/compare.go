@@ -82,9 +82,9 @@ const (
 
 // writeDiff writes a line diff: - for the stored text, + for the current text.
 func writeDiff(b *strings.Builder, before, after []string) {
-	var told int
-	tell := func(mark, line string) {
-		if told++; told > diffLines {
+	var printed int
+	printLine := func(mark, line string) {
+		if printed++; printed > diffLines {
 			return
 		}
 		if len(line) > diffWidth {
@@ -96,11 +96,11 @@ func writeDiff(b *strings.Builder, before, after []string) {
 	for i, e := range edits {
 		near := slices.ContainsFunc(edits[max(0, i-diffContext):min(len(edits), i+diffContext+1)], func(e change) bool { return e.mark != " " })
 		if near {
-			tell(e.mark, e.line)
+			printLine(e.mark, e.line)
 		}
 	}
-	if told > diffLines {
-		fmt.Fprintf(b, "  … and %d more lines\n", told-diffLines)
+	if printed > diffLines {
+		fmt.Fprintf(b, "  … and %d more lines\n", printed-diffLines)
 	}
 }
 

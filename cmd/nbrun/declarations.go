@@ -81,8 +81,8 @@ func (p *goParser) function(d *ast.FuncDecl) {
 	}
 	owner := receiver(d.Recv.List[0].Type)
 	// A method added later can change an earlier cell: fmt finds it by reflection.
-	besides := slices.ContainsFunc(p.decls, func(d declaration) bool { return d.kind == token.TYPE && d.names[0] == owner })
-	p.add(d, token.FUNC, "", besides, owner+"."+name)
+	pure := slices.ContainsFunc(p.decls, func(d declaration) bool { return d.kind == token.TYPE && d.names[0] == owner })
+	p.add(d, token.FUNC, "", pure, owner+"."+name)
 }
 
 // receiver returns the type name of a method's receiver.

@@ -159,11 +159,11 @@ func makeOne(folder string, check bool, out io.Writer) error {
 		return err
 	}
 	if check {
-		tell := "no notebook of this lesson"
+		problem := "no notebook of this lesson"
 		if committed != nil {
-			tell = "notebook does not match the lesson\n" + sourceDifference(committed, made)
+			problem = "notebook does not match the lesson\n" + sourceDifference(committed, made)
 		}
-		return fmt.Errorf("%s: regenerate it with: nbrun make %s", tell, folder)
+		return fmt.Errorf("%s: regenerate it with: nbrun make %s", problem, folder)
 	}
 	fmt.Fprintf(out, "%s: generated, %d cells\n", path, len(made.cells))
 	return os.WriteFile(path, want, 0o644)
@@ -217,11 +217,11 @@ func (r *runner) run(path string) error {
 		if err != nil {
 			return err
 		}
-		told := difference(before, n)
-		if told == "" {
-			told = "  same outputs, stored in another form\n"
+		diff := difference(before, n)
+		if diff == "" {
+			diff = "  same outputs, stored in another form\n"
 		}
-		return fmt.Errorf("outputs differ from the stored ones (-stored +current)\n%sstore them with: nbrun run --write %s", told, path)
+		return fmt.Errorf("outputs differ from the stored ones (-stored +current)\n%sstore them with: nbrun run --write %s", diff, path)
 	}
 	if r.write && !bytes.Equal(committed, now) {
 		if err := os.WriteFile(path, now, 0o644); err != nil {

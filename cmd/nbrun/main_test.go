@@ -32,13 +32,13 @@ func TestMakeRunWriteAndCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	write("main.go", lesson)
-	expect := func(want int, says []string, args ...string) {
+	expect := func(want int, texts []string, args ...string) {
 		t.Helper()
 		status, out, errs := call(t, args...)
 		if status != want {
 			t.Fatalf("nbrun %q: exit status %d, want %d\n%s%s", args, status, want, out, errs)
 		}
-		for _, text := range says {
+		for _, text := range texts {
 			if !strings.Contains(out+errs, text) {
 				t.Fatalf("nbrun %q: output\n%s%s\nwant %q", args, out, errs, text)
 			}
@@ -112,13 +112,13 @@ func TestFailedOptimisticRunIsRepeated(t *testing.T) {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ flag, says string }{
+	for _, c := range []struct{ flag, output string }{
 		{"--write", "2 programs"}, // not optimistic
 		{"--check", "3 programs"}, // optimistic, then not
 		{"--write", "3 programs"},
 	} {
-		if status, out, errs := call(t, "run", c.flag, path); status != 0 || !strings.Contains(out, c.says) {
-			t.Errorf("nbrun run %s: exit status %d\n%s%s\nwant %s", c.flag, status, out, errs, c.says)
+		if status, out, errs := call(t, "run", c.flag, path); status != 0 || !strings.Contains(out, c.output) {
+			t.Errorf("nbrun run %s: exit status %d\n%s%s\nwant %s", c.flag, status, out, errs, c.output)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func TestCommandLine(t *testing.T) {
 	for _, c := range []struct {
 		args   []string
 		status int
-		says   string
+		output string
 	}{
 		{nil, 2, "usage: nbrun make"},
 		{[]string{"--help"}, 0, "usage: nbrun make"},
@@ -141,8 +141,8 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"make", "missing"}, 1, "missing: open"},
 	} {
 		status, out, errs := call(t, c.args...)
-		if status != c.status || !strings.Contains(out+errs, c.says) {
-			t.Errorf("nbrun %q: exit status %d, output\n%s%s\nwant %d and %q", c.args, status, out, errs, c.status, c.says)
+		if status != c.status || !strings.Contains(out+errs, c.output) {
+			t.Errorf("nbrun %q: exit status %d, output\n%s%s\nwant %d and %q", c.args, status, out, errs, c.status, c.output)
 		}
 	}
 }

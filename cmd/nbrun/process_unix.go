@@ -54,18 +54,18 @@ func runProcess(ctx context.Context, cmd *exec.Cmd, limit time.Duration, scratch
 		writers[i].Close()
 		go c.follow(p)
 	}
-	heard := make(chan error, 1)
-	go func() { heard <- pipes.serve(c) }()
+	served := make(chan error, 1)
+	go func() { served <- pipes.serve(c) }()
 	stopped := wait(ctx, cmd, limit)
 	r := result{cpu: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
 	if !cmd.ProcessState.Success() {
 		r.status = cmd.ProcessState.String()
 	}
 	pipes.end()
-	herr := <-heard
-	var ferr error
-	r.outputs, ferr = c.finish(r.status)
-	return r, errors.Join(stopped, ferr, herr)
+	serveErr := <-served
+	var outputErr error
+	r.outputs, outputErr = c.finish(r.status)
+	return r, errors.Join(stopped, outputErr, serveErr)
 }
 
 // wait waits for the command, kills it at the time limit, then kills the rest of its process group.

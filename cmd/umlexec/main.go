@@ -170,10 +170,10 @@ func runInGuest(o options, signals <-chan os.Signal, stdout, stderr *os.File) (e
 	if guest.HasRaceDetector(o.program[0]) {
 		return fmt.Errorf("%s is built with the race detector, which does not run in a guest: use go test without -race", o.program[0])
 	}
-	asked := requirementsOf(o.program[1:])
-	o.guest.Writable = append(o.guest.Writable, asked.writes...)
-	if o.timeout == 0 && asked.timeout > 0 {
-		o.timeout = asked.timeout + deadlineSlack
+	required := requirementsOf(o.program[1:])
+	o.guest.Writable = append(o.guest.Writable, required.writes...)
+	if o.timeout == 0 && required.timeout > 0 {
+		o.timeout = required.timeout + deadlineSlack
 	}
 	o.guest.Stdout, o.guest.Stderr = stdout, stderr
 	if sameFile(stdout, stderr) {

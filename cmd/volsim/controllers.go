@@ -100,20 +100,20 @@ func controllers(ctx context.Context, out, errs io.Writer, o controllersOptions)
 		return err
 	}
 	fmt.Fprintf(out, "server      %s, %s\ncomponents  %s\n", cfg.Host, server, strings.Join(o.components(), ", "))
-	told := newPrinter(out, errs, o.trace)
-	defer told.close()
-	log.Watch(told.record)
+	p := newPrinter(out, errs, o.trace)
+	defer p.close()
+	log.Watch(p.record)
 	act := func(ctx context.Context) {
-		told.info("acting")
+		p.info("acting")
 		parts.Run(ctx)
 	}
 	if o.elect {
-		err = o.lease.lead(ctx, cfg, told, act)
+		err = o.lease.lead(ctx, cfg, p, act)
 	} else {
 		act(ctx)
 	}
 	if err == nil {
-		told.info("stopped")
+		p.info("stopped")
 	}
 	return err
 }

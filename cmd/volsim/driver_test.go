@@ -168,13 +168,13 @@ func TestDriverRegistersWithKubelet(t *testing.T) {
 		t.Errorf("registration %v", info)
 	}
 	for _, c := range []struct {
-		told *registration.RegistrationStatus
-		want string
+		status *registration.RegistrationStatus
+		want   string
 	}{
 		{&registration.RegistrationStatus{Error: "no such node"}, `error="no such node"`},
 		{&registration.RegistrationStatus{PluginRegistered: true}, "registered with the kubelet"},
 	} {
-		if _, err := kubelet.NotifyRegistrationStatus(t.Context(), c.told); err != nil {
+		if _, err := kubelet.NotifyRegistrationStatus(t.Context(), c.status); err != nil {
 			t.Fatal(err)
 		}
 		p.waitFor(c.want)

@@ -115,12 +115,12 @@ func (o driverOptions) register(log *slog.Logger, socket string) (*csiserver.Ser
 	if endpoint == "" {
 		endpoint = socket
 	}
-	told := registrar.New(o.name, endpoint)
-	server, err := csiserver.Listen(path, told.Register, grpc.UnaryInterceptor(
+	r := registrar.New(o.name, endpoint)
+	server, err := csiserver.Listen(path, r.Register, grpc.UnaryInterceptor(
 		func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 			response, err := handle(ctx, request)
 			if _, is := request.(*registration.RegistrationStatus); is {
-				logRegistration(log, told)
+				logRegistration(log, r)
 			}
 			return response, err
 		}))
@@ -131,8 +131,8 @@ func (o driverOptions) register(log *slog.Logger, socket string) (*csiserver.Ser
 }
 
 // logRegistration logs the kubelet's reply to the registration.
-func logRegistration(log *slog.Logger, told *registrar.Registrar) {
-	if registered, why, _ := told.Status(); !registered {
+func logRegistration(log *slog.Logger, r *registrar.Registrar) {
+	if registered, why, _ := r.Status(); !registered {
 		log.Warn("kubelet rejected the registration", "error", why)
 		return
 	}

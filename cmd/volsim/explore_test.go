@@ -138,7 +138,7 @@ func TestExploreRejectsInvalidInput(t *testing.T) {
 		{"explore pod-moves --shard 2", "K from 1 to N"},
 		{"explore pod-moves --count 0", "at least 1"},
 		{"explore pod-moves --faults rain(1)", "rain"},
-		{"explore pod-moves --faults conflict", "closing bracket"},
+		{"explore pod-moves --faults conflict", "unclosed parenthesis"},
 		{"explore pod-moves --colour", "unknown flag"},
 		{"replay", "expected one FILE"},
 		{"replay no-such", "not a readable file"},

@@ -34,10 +34,10 @@ func writeKubeconfig(path string, l *apiserver.Listener) (*kubeconfig, error) {
 		return nil, fmt.Errorf("read kubeconfig: %w", err)
 	}
 	f.current = all.CurrentContext
-	ours := l.Kubeconfig(contextName)
-	all.Clusters[contextName] = ours.Clusters[contextName]
-	all.AuthInfos[contextName] = ours.AuthInfos[contextName]
-	all.Contexts[contextName] = ours.Contexts[contextName]
+	added := l.Kubeconfig(contextName)
+	all.Clusters[contextName] = added.Clusters[contextName]
+	all.AuthInfos[contextName] = added.AuthInfos[contextName]
+	all.Contexts[contextName] = added.Contexts[contextName]
 	all.CurrentContext = contextName
 	if err := clientcmd.WriteToFile(*all, path); err != nil {
 		return nil, fmt.Errorf("write kubeconfig: %w", err)

@@ -38,7 +38,7 @@ func (o *leaseOptions) addFlags(cmd *cobra.Command) {
 
 // lead waits for the Lease and calls act while holding it. When ctx ends it waits for act to return
 // and releases the Lease. It returns an error if the Lease is lost.
-func (o *leaseOptions) lead(ctx context.Context, cfg *clientrest.Config, told *printer, act func(ctx context.Context)) error {
+func (o *leaseOptions) lead(ctx context.Context, cfg *clientrest.Config, p *printer, act func(ctx context.Context)) error {
 	what := o.namespace + "/" + o.name
 	identity, err := newIdentity()
 	if err != nil {
@@ -59,7 +59,7 @@ func (o *leaseOptions) lead(ctx context.Context, cfg *clientrest.Config, told *p
 			OnStoppedLeading: func() {},
 			OnNewLeader: func(leader string) {
 				if leader != identity {
-					told.info("lease       %s is held by %s; waiting", what, leader)
+					p.info("lease       %s is held by %s; waiting", what, leader)
 				}
 			},
 		},
@@ -67,10 +67,10 @@ func (o *leaseOptions) lead(ctx context.Context, cfg *clientrest.Config, told *p
 	if err != nil {
 		return fmt.Errorf("lease %s: %w", what, err)
 	}
-	told.info("lease       %s, as %s", what, identity)
+	p.info("lease       %s, as %s", what, identity)
 	// The Lease outlives ctx: it is released after act has returned.
 	electing, release := context.WithCancel(context.WithoutCancel(ctx))
-	logging := klog.NewContext(electing, logr.New(&errorSink{ctx: electing, out: told, subject: "lease " + what}))
+	logging := klog.NewContext(electing, logr.New(&errorSink{ctx: electing, out: p, subject: "lease " + what}))
 	released := make(chan struct{})
 	go func() {
 		defer close(released)

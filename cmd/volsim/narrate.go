@@ -49,9 +49,9 @@ func newNarrator(ctx context.Context, out io.Writer, asJSON, slow bool) *narrato
 	return n
 }
 
-func (n *narrator) note(actor, text string) { n.lines <- line{process: actor, text: text} }
-func (n *narrator) chapter(title string)    { n.lines <- line{text: title, chapter: true} }
-func (n *narrator) summary(s summary)       { n.lines <- line{summary: &s} }
+func (n *narrator) note(process, text string) { n.lines <- line{process: process, text: text} }
+func (n *narrator) chapter(title string)      { n.lines <- line{text: title, chapter: true} }
+func (n *narrator) summary(s summary)         { n.lines <- line{summary: &s} }
 
 func (n *narrator) record(r trace.Record) {
 	n.mu.Lock()
@@ -134,8 +134,8 @@ func milliseconds(d time.Duration) string {
 }
 
 // processOf returns the process of a task.
-func processOf(actor string) string {
-	name, _, _ := strings.Cut(actor, "/")
+func processOf(task string) string {
+	name, _, _ := strings.Cut(task, "/")
 	return name
 }
 

@@ -102,7 +102,7 @@ func (k *fakeKernel) serve() error {
 	}
 	defer w.Close()
 	messages, answers := gob.NewDecoder(r), gob.NewEncoder(w)
-	for asked := 0; ; {
+	for requests := 0; ; {
 		var d gonb.Display
 		if err := messages.Decode(&d); err != nil {
 			return nil // the program has ended
@@ -110,10 +110,10 @@ func (k *fakeKernel) serve() error {
 		number, ok := d.SyncNumber()
 		if !ok {
 			k.log = append(k.log, "shown: "+formsOf(d))
-			asked = 0
+			requests = 0
 			continue
 		}
-		if asked++; asked >= 3 {
+		if requests++; requests >= 3 {
 			k.read()
 		}
 		if err := answers.Encode(gonb.Answer(number)); err != nil {

@@ -46,8 +46,8 @@ func TestRenderWritesOutcomes(t *testing.T) {
 	if len(f.Always) != 1 || f.Always[0].Body[0].Text != "node n" || f.Cases[0].Setup[0].Body[0].At != "f.txt:7" {
 		t.Errorf("read %+v", f)
 	}
-	if told := f.Cases[0].Steps[0].Outcomes; len(told) != 1 || told[0] != "after" {
-		t.Errorf("outcomes of the step: %q", told)
+	if outcomes := f.Cases[0].Steps[0].Outcomes; len(outcomes) != 1 || outcomes[0] != "after" {
+		t.Errorf("outcomes of the step: %q", outcomes)
 	}
 	got := f.Render(map[*casefile.Case][][]casefile.Section{
 		f.Cases[0]: {{{Head: "after", Lines: []string{"volume v"}}}},
@@ -80,7 +80,7 @@ func TestRowsHaveTheirCases(t *testing.T) {
 	f := parse(t, text+"\n=== b+ ours\nsettle\n")
 	for _, tt := range []struct{ rows, want string }{
 		{"table x_test.go TestX 3\na-1\na-2\na-3 as a-1", ""},
-		{"table x_test.go TestX 3\na-1\na-2\na-3 omitted: nobody asks", ""},
+		{"table x_test.go TestX 3\na-1\na-2\na-3 omitted: not supported", ""},
 		{"table x_test.go TestX 1\na-1", "f.txt:12: no row a-2"},
 		{"table x_test.go TestX 3\na-1\na-2\na-3", "row a-3 has no case"},
 		{"table x_test.go TestX 3\na-1\na-2\na-3 as a-4", "row a-3 refers to a-4, which has no case"},
@@ -105,14 +105,14 @@ func TestRowsHaveTheirCases(t *testing.T) {
 
 func TestListContainsEachRow(t *testing.T) {
 	f := parse(t, text)
-	tables, err := casefile.ReadRows("table x_test.go TestX 4\na-1\na-2\na-3 as a-1\na-4 omitted: nobody asks")
+	tables, err := casefile.ReadRows("table x_test.go TestX 4\na-1\na-2\na-3 as a-1\na-4 omitted: not supported")
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := casefile.List("folder", []*casefile.File{f}, tables)
 	for _, want := range []string{
 		"| x_test.go TestX | 4 | [f.txt](folder/f.txt): a-1, a-2, a-3 (as a-1) |\n",
-		"a-2 (a row).", "- a-4: nobody asks.\n",
+		"a-2 (a row).", "- a-4: not supported.\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)

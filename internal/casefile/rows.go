@@ -183,18 +183,18 @@ func (t Table) list(folder string, fileOf map[string]string) string {
 		ids = nil
 	}
 	for _, row := range t.Rows {
-		id, told := row.ID, row.ID
+		id, text := row.ID, row.ID
 		switch {
 		case row.Omitted != "":
 			continue
 		case row.As != "":
-			id, told = row.As, fmt.Sprintf("%s (as %s)", row.ID, row.As)
+			id, text = row.As, fmt.Sprintf("%s (as %s)", row.ID, row.As)
 		}
 		if fileOf[id] != last {
 			flush()
 			last = fileOf[id]
 		}
-		ids = append(ids, told)
+		ids = append(ids, text)
 	}
 	flush()
 	return strings.Join(parts, "; ")

@@ -11,11 +11,11 @@ import (
 type frameKind byte
 
 const (
-	frameBooted frameKind = 'u' // process 1 runs
-	stdout      frameKind = 'o'
-	stderr      frameKind = 'e'
-	exited      frameKind = 'x' // exit status in four bytes; last frame
-	startFailed frameKind = 'b' // process 1 could not run the command, with the reason; last frame
+	frameBooted      frameKind = 'u' // process 1 runs
+	frameStdout      frameKind = 'o'
+	frameStderr      frameKind = 'e'
+	frameExited      frameKind = 'x' // exit status in four bytes; last frame
+	frameStartFailed frameKind = 'b' // process 1 could not run the command, with the reason; last frame
 )
 
 const (

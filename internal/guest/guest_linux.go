@@ -138,7 +138,7 @@ func (c Config) complete(command []string) (Config, *job, error) {
 }
 
 // environment returns the command's environment: the given one with the guest's own variables.
-func environment(given []string, disks int) []string {
+func environment(base []string, disks int) []string {
 	nodes := make([]string, disks)
 	for i := range nodes {
 		nodes[i] = diskNode(i)
@@ -150,12 +150,12 @@ func environment(given []string, disks int) []string {
 		disksVariable:     strings.Join(nodes, " "),
 	}
 	var all []string
-	for _, pair := range given {
+	for _, pair := range base {
 		name, value, _ := strings.Cut(pair, "=")
 		if name == "PATH" && value != "" {
 			own[name] = value + ":" + systemPath
 		}
-		if _, ours := own[name]; !ours {
+		if _, overridden := own[name]; !overridden {
 			all = append(all, pair)
 		}
 	}
@@ -181,18 +181,18 @@ func (g *Guest) start(ctx context.Context, c Config, j *job, folder string) erro
 	if err != nil {
 		return err
 	}
-	var theirs pipes
-	if g.pipes, theirs, err = openPipes(); err != nil {
+	var remote pipes
+	if g.pipes, remote, err = openPipes(); err != nil {
 		return err
 	}
 	g.supervisor = exec.Command(self, append([]string{c.kernel()}, kernelArguments(c, folder)...)...)
 	g.supervisor.Env = append(environ, supervisorVariable+"="+folder)
-	g.supervisor.Stdout, g.supervisor.Stderr = theirs.words, theirs.words
-	g.supervisor.ExtraFiles = []*os.File{theirs.signals, theirs.frames, theirs.life} // 3, 4, 5
+	g.supervisor.Stdout, g.supervisor.Stderr = remote.console, remote.console
+	g.supervisor.ExtraFiles = []*os.File{remote.signals, remote.frames, remote.lifeline} // 3, 4, 5
 	// With its own process group, the guest receives Ctrl-C of a terminal only from this process.
 	g.supervisor.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
 	err = g.supervisor.Start()
-	theirs.close()
+	remote.close()
 	if err != nil {
 		g.pipes.close()
 		return err
@@ -210,47 +210,47 @@ func (g *Guest) follow(ctx context.Context, c Config) {
 	boot, forget := context.WithTimeoutCause(ctx, c.BootTimeout, errBoot)
 	defer forget()
 	booted := context.AfterFunc(boot, func() { giveUp(context.Cause(boot)) })
-	console, spoken := &tailWriter{also: c.Console}, make(chan struct{})
-	go func() { defer close(spoken); console.copyFrom(g.pipes.words) }()
-	told := g.listen(c, booted)
+	console, consoleEnded := &tailWriter{also: c.Console}, make(chan struct{})
+	go func() { defer close(consoleEnded); console.copyFrom(g.pipes.console) }()
+	result := g.listen(c, booted)
 	cause := context.Cause(ctx)
 	g.powerOff()
-	<-spoken
+	<-consoleEnded
 	err := g.supervisor.Wait()
 	g.pipes.close()
-	g.err = g.outcome(told, cause, err, console)
+	g.err = g.outcome(result, cause, err, console)
 	close(g.ended)
 }
 
 // powerOff kills the guest by closing the lifeline.
 func (g *Guest) powerOff() {
 	// No data is written to this pipe, so no error matters.
-	g.power.Do(func() { _ = g.pipes.life.Close() })
+	g.power.Do(func() { _ = g.pipes.lifeline.Close() })
 }
 
 // pipes are one side of all pipes of a guest.
-type pipes struct{ signals, frames, words, life *os.File }
+type pipes struct{ signals, frames, console, lifeline *os.File }
 
-func openPipes() (ours, theirs pipes, err error) {
+func openPipes() (local, remote pipes, err error) {
 	open := func(read, write **os.File) {
 		if err == nil {
 			*read, *write, err = os.Pipe()
 		}
 	}
-	open(&theirs.signals, &ours.signals)
-	open(&ours.frames, &theirs.frames)
-	open(&ours.words, &theirs.words)
-	open(&theirs.life, &ours.life)
+	open(&remote.signals, &local.signals)
+	open(&local.frames, &remote.frames)
+	open(&local.console, &remote.console)
+	open(&remote.lifeline, &local.lifeline)
 	if err != nil {
-		ours.close()
-		theirs.close()
+		local.close()
+		remote.close()
 	}
-	return ours, theirs, err
+	return local, remote, err
 }
 
 // close closes the open files. No written data can be lost.
 func (p pipes) close() {
-	for _, f := range []*os.File{p.signals, p.frames, p.words, p.life} {
+	for _, f := range []*os.File{p.signals, p.frames, p.console, p.lifeline} {
 		_ = f.Close()
 	}
 }
@@ -276,14 +276,14 @@ func (g *Guest) listen(c Config, booted func() bool) (t commandResult) {
 		case frameBooted:
 			booted()
 			go g.passSignals()
-		case stdout:
+		case frameStdout:
 			_, err = c.Stdout.Write(payload)
-		case stderr:
+		case frameStderr:
 			_, err = c.Stderr.Write(payload)
-		case exited:
+		case frameExited:
 			t.ended, t.code = true, int(int32(binary.BigEndian.Uint32(payload)))
 			return t
-		case startFailed:
+		case frameStartFailed:
 			t.err = errors.New(string(payload))
 			return t
 		default:

@@ -59,9 +59,9 @@ func serve(file string) {
 	must(to.writeFrame(frameBooted, nil))
 	code, err := run(file, to, line)
 	if err != nil {
-		must(to.writeFrame(startFailed, []byte(err.Error())))
+		must(to.writeFrame(frameStartFailed, []byte(err.Error())))
 	} else {
-		must(to.writeFrame(exited, []byte{byte(code >> 24), byte(code >> 16), byte(code >> 8), byte(code)}))
+		must(to.writeFrame(frameExited, []byte{byte(code >> 24), byte(code >> 16), byte(code >> 8), byte(code)}))
 	}
 }
 
@@ -187,7 +187,7 @@ func runCommand(j *job, to *frameWriter, line *os.File) (int, error) {
 	}
 	program, err := exec.LookPath(j.Command[0])
 	if err != nil {
-		return exitNotFound, to.writeFrame(stderr, []byte(err.Error()+"\n"))
+		return exitNotFound, to.writeFrame(frameStderr, []byte(err.Error()+"\n"))
 	}
 	files, copied, err := openOutputs(to, j.Merged)
 	if err != nil {
@@ -200,7 +200,7 @@ func runCommand(j *job, to *frameWriter, line *os.File) (int, error) {
 		file.Close() // the process has inherited it
 	}
 	if err != nil {
-		return exitNotFound, to.writeFrame(stderr, []byte(err.Error()+"\n"))
+		return exitNotFound, to.writeFrame(frameStderr, []byte(err.Error()+"\n"))
 	}
 	go passSignals(line, process)
 	status, err := reapUntil(process.Pid)
@@ -237,8 +237,8 @@ func openOutputs(to *frameWriter, merged bool) (files []*os.File, copied func() 
 		}
 		return failed
 	}
-	for _, k := range []frameKind{stdout, stderr} {
-		if k == stderr && merged {
+	for _, k := range []frameKind{frameStdout, frameStderr} {
+		if k == frameStderr && merged {
 			files = append(files, files[len(files)-1])
 			ended <- nil
 			break

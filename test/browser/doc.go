@@ -1,3 +1,4 @@
-// Package browser tests the page of "volsim serve" in a real browser, chromium, by its DevTools protocol. It is a module of
-// its own, so that what drives a browser is never got with the library.
+// Package browser tests the page of "volsim serve" in Chromium, through the DevTools protocol. It
+// is a separate module, so that users of the library do not get the dependencies for driving a
+// browser.
 package browser

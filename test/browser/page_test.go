@@ -17,12 +17,12 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-var shots = flag.String("shots", "", "the `directory` into which the tests of the page put pictures of what a browser shows; \"\": none")
+var shots = flag.String("shots", "", "`directory` for screenshots of the tests (default none)")
 
-// browserTimeout is how long the browser has for one thing.
+// browserTimeout is the time limit of one action.
 const browserTimeout = 30 * time.Second
 
-// browser is a page of "volsim serve" in a real browser.
+// A browser is a real browser that shows a page of "volsim serve".
 type browser struct {
 	t       *testing.T
 	ctx     context.Context
@@ -34,7 +34,7 @@ func browse(t *testing.T, args ...string) *browser {
 	t.Helper()
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Skipf("there is no chromium: %v (apt-get install --no-install-recommends chromium)", err)
+		t.Skipf("no chromium: %v (apt-get install --no-install-recommends chromium)", err)
 	}
 	link := servePage(t, args...)
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
@@ -45,7 +45,7 @@ func browse(t *testing.T, args ...string) *browser {
 	b := &browser{t: t, ctx: ctx, console: chromedp.Console(ctx)}
 	t.Cleanup(func() {
 		if err := chromedp.Cancel(ctx); err != nil {
-			t.Errorf("end the browser: %v", err)
+			t.Errorf("close browser: %v", err)
 		}
 		cancel()
 	})
@@ -53,7 +53,7 @@ func browse(t *testing.T, args ...string) *browser {
 	return b
 }
 
-// servePage runs "volsim serve" until the test is over, and returns the link to its page.
+// servePage runs "volsim serve" until the end of the test and returns the link to its page.
 func servePage(t *testing.T, args ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -84,7 +84,7 @@ func servePage(t *testing.T, args ...string) string {
 		}
 	}
 	if link == "" {
-		t.Fatalf("volsim serve has printed no link: %v", lines.Err())
+		t.Fatalf("no link printed by volsim serve: %v", lines.Err())
 	}
 	go func() {
 		for lines.Scan() {
@@ -99,11 +99,11 @@ func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
 	ctx, cancel := context.WithTimeout(b.ctx, browserTimeout)
 	defer cancel()
 	if err := chromedp.Do(ctx, actions...); err != nil {
-		b.t.Fatalf("%v; the page says:\n%s", err, b.text())
+		b.t.Fatalf("%v; text of the page:\n%s", err, b.text())
 	}
 }
 
-// text is all that the page says.
+// text returns the text of the page.
 func (b *browser) text() string {
 	text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string]("document.body.innerText"))
 	if err != nil {
@@ -112,42 +112,42 @@ func (b *browser) text() string {
 	return text
 }
 
-// click clicks on what is there, or will be, once it can be clicked on. The page may make it anew at any moment, so it is found
-// and clicked on in one go.
+// click waits for a clickable element and clicks it. The page may replace the element at any
+// moment, so a single script finds and clicks it.
 func (b *browser) click(selector string) {
 	b.t.Helper()
 	b.see(selector+" to click on", fmt.Sprintf(
 		"(e => e && e.checkVisibility() && !e.disabled && (e.click(), true))(document.querySelector(%q))", selector))
 }
 
-// operate does an operation by typing it.
+// operate types an operation and executes it.
 func (b *browser) operate(op string) {
 	b.t.Helper()
 	b.do(chromedp.SetValue(chromedp.CSS("#op"), op))
 	b.click("#do")
 }
 
-// see waits until something is seen: an expression of JavaScript about the page.
+// see waits until a JavaScript expression is true.
 func (b *browser) see(what, expression string) {
 	b.t.Helper()
 	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(browserTimeout))); err != nil {
-		b.t.Fatalf("not seen: %s: %v; the page says:\n%s", what, err, b.text())
+		b.t.Fatalf("not seen: %s: %v; text of the page:\n%s", what, err, b.text())
 	}
 }
 
-// says waits until an element has a text.
+// says waits until an element contains a text.
 func (b *browser) says(selector, text string) {
 	b.t.Helper()
 	b.see(selector+" says "+text, fmt.Sprintf("[...document.querySelectorAll(%q)].some(e => e.checkVisibility() && e.textContent.includes(%q))", selector, text))
 }
 
-// drawn waits until the diagram has a text.
+// drawn waits until the diagram contains a text.
 func (b *browser) drawn(text string) {
 	b.t.Helper()
 	b.see("the diagram has "+text, fmt.Sprintf("[...document.getElementById('diagram').shadowRoot.querySelectorAll('text')].some(e => e.textContent.includes(%q))", text))
 }
 
-// quiet fails the test if the browser has complained of anything, other than of answers that say what is wrong.
+// quiet fails the test if the browser's console has errors, except for responses with status 422.
 func (b *browser) quiet() {
 	b.t.Helper()
 	const last = "that is all"
@@ -162,12 +162,12 @@ func (b *browser) quiet() {
 			return
 		case message.Source == "network" && strings.Contains(message.Text, "422"):
 		default:
-			b.t.Errorf("the browser complains: %s", message)
+			b.t.Errorf("browser console: %s", message)
 		}
 	}
 }
 
-// shoot makes a picture of what is seen, if pictures are wanted.
+// shoot saves a screenshot if requested.
 func (b *browser) shoot(name string, width, height int64, scheme string) {
 	if *shots == "" {
 		return
@@ -188,33 +188,33 @@ func (b *browser) shoot(name string, width, height int64, scheme string) {
 	}
 }
 
-func TestPageMovesAWorldByHand(t *testing.T) {
+func TestPageControlsASteppedWorld(t *testing.T) {
 	b := browse(t, "--by-hand")
-	b.says("#next-panel", "Nothing, until a timer fires or somebody acts")
+	b.says("#next-panel", "None until a timer fires or a user acts")
 	b.shoot("begin-light", 1280, 800, "light")
 	b.operate("create claim data 64Mi")
 	b.says("#objects", "claim default/data")
-	b.says("#objects .belief", "pvcontroller has not heard of it")
+	b.says("#objects .stale", "not in the cache of pvcontroller")
 	b.drawn("asks for 64Mi of storage")
 	b.click("#step")
-	b.says("#said", "hears that claim default/data is there")
+	b.says("#message", "hears that claim default/data is there")
 	b.shoot("claim-light", 1280, 800, "light")
 
 	b.says("#next li", "the claim cache of provisioner")
 	b.click(`[data-key="hold provisioner/cache persistentvolumeclaims"]`)
 	b.says("#next li.held", "the claim cache of provisioner")
 	b.click("#rest")
-	b.says("#said", "while these are held: provisioner/cache persistentvolumeclaims")
-	b.says("#objects .belief", "provisioner has not heard of it")
+	b.says("#message", "while these are held: provisioner/cache persistentvolumeclaims")
+	b.says("#objects .stale", "not in the cache of provisioner")
 	b.shoot("held-dark", 1280, 800, "dark")
 	b.shoot("held-light", 1280, 800, "light")
 	b.click(`[data-key="hold provisioner/cache persistentvolumeclaims"]`)
 	b.operate("create pod web data on=node-1")
 	b.operate("step 12")
-	b.click(`#parts [data-key="crash pvcontroller"]`)
+	b.click(`#targets [data-key="crash pvcontroller"]`)
 	b.drawn("pvcontroller")
 	b.operate("nonsense")
-	b.says("#said.wrong", "nonsense")
+	b.says("#message.error", "nonsense")
 	b.shoot("error-light", 1280, 800, "light")
 	b.click("#rest")
 	b.says("#objects", "Running on node-1")
@@ -222,14 +222,14 @@ func TestPageMovesAWorldByHand(t *testing.T) {
 	b.shoot("running-dark", 1280, 800, "dark")
 	b.shoot("running-narrow", 420, 900, "light")
 	b.shoot("running-large", 1680, 1100, "light")
-	// One less, and then at a pace that can be seen until nothing is left.
-	b.click("#back")
-	b.says("#said", "without: rest")
+	// Undo the last operation, then run at a visible speed until nothing is left to do.
+	b.click("#undo")
+	b.says("#message", "undone: rest")
 	b.do(chromedp.SetJavascriptAttribute(chromedp.CSS("#speed"), "value", "6"))
 	b.click("#run")
 	b.says("#objects", "Running on node-1")
-	b.says("#said", "nothing is left to happen")
-	b.see("it pauses by itself", `document.getElementById("pause").disabled && !document.getElementById("run").disabled`)
+	b.says("#message", "nothing is left to happen")
+	b.see("the run ends by itself", `document.getElementById("pause").disabled && !document.getElementById("run").disabled`)
 	b.click("#tab-story")
 	b.says("#story", "crash pvcontroller")
 	b.shoot("story-light", 1280, 800, "light")

@@ -25,23 +25,24 @@ import (
 	"github.com/volsim/volsim/test/conformance/upstreamad"
 )
 
-// podsPerNode is how many pods a node has in these worlds, each with a volume of its own.
+// podsPerNode is the number of pods on a node, each with one volume.
 const podsPerNode = 10
 
-// attachWorld is an API server and an attach/detach controller.
+// An attachWorld is an API server and an attach/detach controller.
 type attachWorld interface {
-	// add puts objects in, before the controller starts.
+	// add creates objects before the controller starts.
 	add(ctx context.Context, objects ...runtime.Object) error
-	// client is the attacher's.
+	// client returns the attacher's client.
 	client() kubernetes.Interface
 	// control starts the controller.
 	control() error
-	// stop ends the controller, if there is one, and returns when it has ended.
+	// stop stops the controller, if it runs, and waits until it has ended.
 	stop()
 }
 
-// attachVariants are ours and upstream's controller; upstream's on client-go's fake clientset and on our API server, both
-// with client-go's informers. Each tells a census of what is written.
+// attachVariants are volsim's and upstream's controllers. Upstream's runs on client-go's fake
+// clientset and on volsim's API server, with client-go's informers. Each reports writes to a
+// census.
 var attachVariants = []struct {
 	name string
 	make func(*census) attachWorld
@@ -52,7 +53,7 @@ var attachVariants = []struct {
 	{"upstream-on-volsim", newServerAttaching, 1_000},
 }
 
-// ourAttaching is ours, on our live host.
+// An ourAttaching runs volsim's controller on the live host.
 type ourAttaching struct {
 	host   *sim.Live
 	server *fake.Server
@@ -90,7 +91,7 @@ func (w *ourAttaching) control() error {
 
 func (w *ourAttaching) stop() { w.host.Close() }
 
-// upstreamAttaching is upstream's, on any server.
+// An upstreamAttaching runs upstream's controller on any server.
 type upstreamAttaching struct {
 	api    kubernetes.Interface
 	server *fake.Server // nil: client-go's
@@ -148,11 +149,11 @@ func (w *upstreamAttaching) stop() {
 	}
 }
 
-// census counts the volumes that nodes' statuses report attached, as they are written, and takes the VolumeAttachments to
-// the attacher.
+// A census counts the volumes that node statuses report as attached, and forwards VolumeAttachments
+// to the attacher.
 type census struct {
 	mu       sync.Mutex
-	asked    []*storagev1.VolumeAttachment // new ones that the attacher has not taken
+	asked    []*storagev1.VolumeAttachment // not yet taken by the attacher
 	news     chan struct{}                 // holds at most one: there are new ones
 	reported map[string]int                // by node
 	total    int
@@ -195,8 +196,8 @@ func (c *census) take() []*storagev1.VolumeAttachment {
 	return asked
 }
 
-// attach answers each VolumeAttachment, in order, when it is as old as wait, until ctx ends. It never has more to do than to
-// write.
+// attach answers each VolumeAttachment in order, once it is as old as wait, until ctx ends. It only
+// writes, so it is never the bottleneck.
 func (c *census) attach(ctx context.Context, client kubernetes.Interface, wait time.Duration) error {
 	type due struct {
 		attachment *storagev1.VolumeAttachment
@@ -229,7 +230,7 @@ func (c *census) attach(ctx context.Context, client kubernetes.Interface, wait t
 	}
 }
 
-// attachObjects are n ready nodes, and on each the pods, with claims that are bound to volumes.
+// attachObjects returns n ready nodes, and the pods of each with claims that are bound to volumes.
 func attachObjects(n int) []runtime.Object {
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
@@ -261,7 +262,8 @@ func attachObjects(n int) []runtime.Object {
 	return objects
 }
 
-// attaching is a world of n nodes with an attacher that takes wait for each volume, and a controller not yet started.
+// An attaching is a world of n nodes with an attacher that takes wait per volume, and a stopped
+// controller.
 type attaching struct {
 	attachWorld
 	census *census
@@ -280,7 +282,7 @@ func newAttaching(ctx context.Context, variant func(*census) attachWorld, n int,
 	return a, nil
 }
 
-// run starts the controller and returns when all is attached and reported.
+// run starts the controller and waits until all volumes are attached and reported.
 func (a *attaching) run(ctx context.Context) error {
 	if err := a.control(); err != nil {
 		return err
@@ -289,24 +291,24 @@ func (a *attaching) run(ctx context.Context) error {
 	case <-a.census.reached:
 		return nil
 	case err := <-a.ended:
-		return fmt.Errorf("the attacher ended: %w", err)
+		return fmt.Errorf("attacher: %w", err)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// close ends the controller and the attacher.
+// close stops the controller and the attacher.
 func (a *attaching) close() {
 	a.stop()
 	a.cancel()
 }
 
-// BenchmarkAttach has a controller attach the volumes of nodes x 10 pods: from its start, with all objects there, until each
-// VolumeAttachment is attached and each volume stands in its node's status. VolumeAttachments are answered by one goroutine,
-// at once, or (slow) after ten seconds.
+// BenchmarkAttach measures a controller that attaches the volumes of nodes × 10 pods: from its
+// start, with all objects present, until each VolumeAttachment is attached and each volume is in
+// its node's status. One goroutine answers VolumeAttachments, at once or (slow) after ten seconds.
 //
-// cpu-µs/volume is what all goroutines together took, the attacher's included; over-ms is what slow ones took longer than ten
-// seconds.
+// cpu-µs/volume is the CPU time of all goroutines, including the attacher. over-ms is the time
+// beyond ten seconds for slow ones.
 func BenchmarkAttach(b *testing.B) {
 	for _, v := range attachVariants {
 		for _, n := range []int{10, 100, 500, 1_000, 5_000} {
@@ -335,7 +337,7 @@ func benchmarkAttach(b *testing.B, variant func(*census) attachWorld, n int, wai
 		if err != nil {
 			b.Fatal(err)
 		}
-		heap() // what the set-up left is collected
+		heap() // collect the garbage of the setup
 		began := cpu(b)
 		b.StartTimer()
 		err = a.run(b.Context())
@@ -355,8 +357,8 @@ func benchmarkAttach(b *testing.B, variant func(*census) attachWorld, n int, wai
 	}
 }
 
-// BenchmarkAttachedIdle is the CPU that a controller takes in ten seconds in which nothing happens, by how many attachments
-// there are: idle-cpu-ms.
+// BenchmarkAttachedIdle measures the CPU time of a controller in ten idle seconds (idle-cpu-ms) by
+// the number of attachments.
 func BenchmarkAttachedIdle(b *testing.B) {
 	for _, v := range attachVariants {
 		for _, n := range []int{100, 1_000, 5_000} {
@@ -372,7 +374,7 @@ func BenchmarkAttachedIdle(b *testing.B) {
 				if err := a.run(b.Context()); err != nil {
 					b.Fatal(err)
 				}
-				time.Sleep(5 * time.Second) // what was left to tell is told
+				time.Sleep(5 * time.Second) // until all events are delivered
 				heap()
 				for b.Loop() {
 					began := cpu(b)
@@ -384,7 +386,7 @@ func BenchmarkAttachedIdle(b *testing.B) {
 	}
 }
 
-// TestAttach has each variant attach what the benchmark attaches.
+// TestAttach runs the benchmark's workload with each variant.
 func TestAttach(t *testing.T) {
 	for _, v := range attachVariants {
 		t.Run(v.name, func(t *testing.T) {
@@ -406,7 +408,7 @@ func TestAttach(t *testing.T) {
 			}
 			for _, attachment := range attachments.Items {
 				if !attachment.Status.Attached {
-					t.Errorf("%s is reported and not attached", attachment.Name)
+					t.Errorf("%s: reported but not attached", attachment.Name)
 				}
 			}
 		})

@@ -21,21 +21,21 @@ import (
 	"github.com/volsim/volsim/test/conformance/upstreampv"
 )
 
-// bindRecords is how many records of a world are kept, however many pairs it binds.
+// bindRecords is the number of trace records to keep.
 const bindRecords = 1_000
 
-// bindWorld is an API server and a PersistentVolume controller.
+// A bindWorld is an API server and a PersistentVolume controller.
 type bindWorld interface {
-	// client is the user's.
+	// client returns the user's client.
 	client() kubernetes.Interface
 	// control starts the controller.
 	control() error
-	// stop ends the controller, if there is one, and returns when it has ended.
+	// stop stops the controller, if it runs, and waits until it has ended.
 	stop()
 }
 
-// bindVariants are ours and upstream's controller; upstream's on client-go's fake clientset and on our API server, both
-// with client-go's informers. Each tells a tally of what is written.
+// bindVariants are volsim's and upstream's controllers. Upstream's runs on client-go's fake
+// clientset and on volsim's API server, with client-go's informers. Each reports writes to a tally.
 var bindVariants = []struct {
 	name string
 	make func(*tally) bindWorld
@@ -46,7 +46,7 @@ var bindVariants = []struct {
 	{"upstream/server", newServerBinding, 10_000},
 }
 
-// ourBinding is ours, on our live host.
+// An ourBinding runs volsim's controller on the live host.
 type ourBinding struct {
 	host   *sim.Live
 	server *fake.Server
@@ -76,7 +76,7 @@ func (w *ourBinding) control() error {
 
 func (w *ourBinding) stop() { w.host.Close() }
 
-// upstreamBinding is upstream's, on any server.
+// An upstreamBinding runs upstream's controller on any server.
 type upstreamBinding struct {
 	api    kubernetes.Interface
 	cancel context.CancelFunc
@@ -109,8 +109,8 @@ func (w *upstreamBinding) stop() {
 	}
 }
 
-// tally counts the volumes that are Available or Bound and the claims that are Bound, as they are written, so that nobody
-// need ask the server. Each is written in each phase once in these worlds.
+// A tally counts Available and Bound volumes and Bound claims as they are written, so that tests
+// need not poll the server. In these worlds each object is written once per phase.
 type tally struct {
 	mu        sync.Mutex
 	available int
@@ -145,7 +145,7 @@ func (t *tally) look() {
 	}
 }
 
-// wait returns when what is counted satisfies until.
+// wait waits until the counts satisfy until.
 func (t *tally) wait(ctx context.Context, until func() bool) error {
 	t.mu.Lock()
 	t.until, t.reached = until, make(chan struct{})
@@ -158,12 +158,12 @@ func (t *tally) wait(ctx context.Context, until func() bool) error {
 	case <-ctx.Done():
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		return fmt.Errorf("%d volumes were Available, %d volumes and claims Bound: %w", t.available, t.bound, ctx.Err())
+		return fmt.Errorf("%d volumes Available, %d volumes and claims Bound: %w", t.available, t.bound, ctx.Err())
 	}
 }
 
-// bindPairs has the controller run, makes n volumes, waits until all are Available, makes n claims, and waits until all
-// is Bound.
+// bindPairs starts the controller, creates n volumes, waits until all are Available, creates n
+// claims, and waits until all are Bound.
 func bindPairs(ctx context.Context, w bindWorld, t *tally, n int) error {
 	if err := w.control(); err != nil {
 		return err
@@ -204,13 +204,15 @@ func bindClaim(i int) *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-// BenchmarkBind binds n volumes to n claims, from nothing. The same is timed for all: the server and the controller are
-// made and started, a user makes the volumes, waits until they are Available, since upstream looks at a claim that came
-// too early no sooner than at its resync, makes the claims, and waits until all is Bound. That is seven writes a pair, two
-// of them the user's. Upstream's controller starts by polling its caches each 100 ms; that is part of it.
+// BenchmarkBind binds n volumes to n claims. It measures the same work for all variants: create and
+// start the server and the controller, create the volumes, wait until they are Available, create
+// the claims, and wait until all are Bound. The claims come last because upstream retries an early
+// claim only at its resync. There are seven writes per pair, two by the user. Upstream's controller
+// starts by polling its caches every 100 ms, which is included.
 //
-// cpu-µs/pair is what all goroutines together took, the collector's included, which the load of the machine changes least;
-// held-B/pair is what is in use afterwards, world included and still alive, and B/op what was ever allocated.
+// cpu-µs/pair is the CPU time of all goroutines, including garbage collection; it depends least on
+// the machine's load. held-B/pair is the memory in use at the end, including the world. B/op is the
+// total allocation.
 func BenchmarkBind(b *testing.B) {
 	for _, v := range bindVariants {
 		for _, n := range []int{100, 1_000, 3_000, 10_000, 30_000, 100_000} {
@@ -246,7 +248,7 @@ func BenchmarkBind(b *testing.B) {
 	}
 }
 
-// TestBind has each variant bind what the benchmark binds.
+// TestBind runs the benchmark's workload with each variant.
 func TestBind(t *testing.T) {
 	for _, v := range bindVariants {
 		t.Run(v.name, func(t *testing.T) {
@@ -266,13 +268,14 @@ func TestBind(t *testing.T) {
 				named[claim.Spec.VolumeName] = claim.Status.Phase == corev1.ClaimBound
 			}
 			if len(named) != n || named[""] {
-				t.Errorf("claims name %v; want %d volumes", named, n)
+				t.Errorf("claims are bound to %v, want %d volumes", named, n)
 			}
 		})
 	}
 }
 
-// startBindStop is a controller that finds a volume that is Available and a claim, binds them, and stops.
+// startBindStop runs a controller that finds an Available volume and a claim, binds them, and
+// stops.
 func startBindStop(ctx context.Context, variant func(*tally) bindWorld) error {
 	t := &tally{}
 	w := variant(t)
@@ -295,8 +298,8 @@ func startBindStop(ctx context.Context, variant func(*tally) bindWorld) error {
 	return t.wait(ctx, func() bool { return t.bound == 2 })
 }
 
-// BenchmarkStartBindStop is what a test of one binding takes: the server, a volume, a claim, the controller from its start
-// to its end, all timed.
+// BenchmarkStartBindStop measures a test of one binding: create the server, a volume and a claim,
+// then start and stop the controller.
 func BenchmarkStartBindStop(b *testing.B) {
 	for _, v := range bindVariants {
 		b.Run(v.name, func(b *testing.B) {

@@ -17,23 +17,25 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// watchBuffer is how many events wait for a watcher of a versioned clientset before its writers do.
+// watchBuffer is how many events may wait for a watcher before writers block.
 const watchBuffer = 1_000
 
-// versioned adds to client-go's fake clientset what a controller that writes what it read needs: UIDs, resource versions,
-// conflicts, and watches that do not panic when they fall a hundred events behind. Objects are not deleted.
+// A versioned clientset adds to client-go's fake clientset what a controller with read-modify-write
+// needs: UIDs, resource versions, conflicts, and watches that do not panic when they lag by a
+// hundred events. It does not support deletion.
 type versioned struct {
 	tracker clienttesting.ObjectTracker
 	react   clienttesting.ReactionFunc // client-go's own
-	wrote   func(obj any)              // is told of what was written
+	wrote   func(obj any)              // called with written objects
 
 	mu       sync.Mutex
 	revision int64
-	kinds    map[schema.GroupVersionResource]schema.GroupVersionKind // of what was listed
+	kinds    map[schema.GroupVersionResource]schema.GroupVersionKind // of listed resources
 	watchers map[string][]*watch.FakeWatcher                         // by resource
 }
 
-// newVersionedClientset makes such a clientset. wrote is called with what was written, which is read-only.
+// newVersionedClientset creates such a clientset. It calls wrote with each written object, which is
+// read-only.
 func newVersionedClientset(wrote func(obj any)) *clientgo.Clientset {
 	c := clientgo.NewSimpleClientset()
 	v := &versioned{
@@ -53,7 +55,7 @@ func newVersionedClientset(wrote func(obj any)) *clientgo.Clientset {
 func (v *versioned) write(action clienttesting.Action) (bool, runtime.Object, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	obj := action.(clienttesting.CreateAction).GetObject() // that of an update is the same
+	obj := action.(clienttesting.CreateAction).GetObject() // same method as UpdateAction
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return false, nil, nil
@@ -81,7 +83,7 @@ func (v *versioned) write(action clienttesting.Action) (bool, runtime.Object, er
 	return true, stored, nil
 }
 
-// patch changes an object.
+// patch patches an object.
 func (v *versioned) patch(action clienttesting.Action) (bool, runtime.Object, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -105,7 +107,7 @@ func (v *versioned) patch(action clienttesting.Action) (bool, runtime.Object, er
 	return true, stored, nil
 }
 
-// check fails unless an update is of what is stored.
+// check returns a conflict unless an update is based on the stored object.
 func (v *versioned) check(action clienttesting.Action, m metav1.Object) error {
 	stored, err := v.tracker.Get(action.GetResource(), action.GetNamespace(), m.GetName())
 	if err != nil {
@@ -116,12 +118,12 @@ func (v *versioned) check(action clienttesting.Action, m metav1.Object) error {
 		return err
 	}
 	if m.GetResourceVersion() != was.GetResourceVersion() {
-		return apierrors.NewConflict(action.GetResource().GroupResource(), m.GetName(), fmt.Errorf("it has changed"))
+		return apierrors.NewConflict(action.GetResource().GroupResource(), m.GetName(), fmt.Errorf("object has changed"))
 	}
 	return nil
 }
 
-// list says which revision a list is of.
+// list sets the revision of a list.
 func (v *versioned) list(action clienttesting.Action) (bool, runtime.Object, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -137,7 +139,7 @@ func (v *versioned) list(action clienttesting.Action) (bool, runtime.Object, err
 	return true, list, err
 }
 
-// watch begins with what was written since the list that it follows.
+// watch starts with the objects written since the preceding list.
 func (v *versioned) watch(action clienttesting.Action) (bool, watch.Interface, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -154,7 +156,7 @@ func (v *versioned) watch(action clienttesting.Action) (bool, watch.Interface, e
 	return true, w, nil
 }
 
-// since are the objects that were written after a revision.
+// since returns the objects written after a revision.
 func (v *versioned) since(resource schema.GroupVersionResource, revision string) ([]runtime.Object, error) {
 	asked, err := strconv.ParseInt(revision, 10, 64)
 	if err != nil || asked == v.revision {

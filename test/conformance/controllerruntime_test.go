@@ -27,7 +27,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// immediateCaller is a caller that lets every effect happen at once.
+// An immediateCaller is a Caller whose calls take effect at once.
 type immediateCaller struct{}
 
 func (immediateCaller) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome {
@@ -47,12 +47,13 @@ func newClaim(name string) *corev1.PersistentVolumeClaim {
 	}
 }
 
-// labeler is a reconciler that puts a label on each claim, and a finalizer of its own, which it takes off in the end.
+// A labeler is a reconciler that adds a label and a finalizer to each claim, and removes the
+// finalizer on deletion.
 type labeler struct{ client.Client }
 
 const ours = "example.com/ours"
 
-// Reconcile brings one claim to where it should be, by a patch, an apply or an update.
+// Reconcile processes one claim, by a patch, an apply or an update.
 func (l labeler) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 	var claim corev1.PersistentVolumeClaim
 	if err := l.Get(ctx, r.NamespacedName, &claim); err != nil {
@@ -76,8 +77,8 @@ func (l labeler) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.
 	return reconcile.Result{}, nil
 }
 
-// TestControllerRuntimeRunsInMemory runs a manager of controller-runtime, with its cache and its client, over the
-// in-memory config: from a claim's creation until it has gone again.
+// TestControllerRuntimeRunsInMemory runs a controller-runtime manager with its cache and client on
+// the in-memory config, from the creation of a claim to its removal.
 func TestControllerRuntimeRunsInMemory(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
@@ -132,12 +133,12 @@ func await(t *testing.T, done <-chan struct{}, what string) {
 	select {
 	case <-done:
 	case <-time.After(30 * time.Second):
-		t.Fatalf("waited too long for %s", what)
+		t.Fatalf("timeout waiting for %s", what)
 	}
 }
 
-// TestControllerRuntimeClientIsSuspended runs controller-runtime's client in a user of a stepped host: each of its
-// requests is a step.
+// TestControllerRuntimeClientIsSuspended runs controller-runtime's client in a user of a stepped
+// host: each request is a step.
 func TestControllerRuntimeClientIsSuspended(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
@@ -175,6 +176,6 @@ func TestControllerRuntimeClientIsSuspended(t *testing.T) {
 		t.Fatal(err)
 	}
 	if steps := host.Steps() - before; !done || steps < 6 {
-		t.Errorf("done %v in %d steps, want at least the 6 of the requests", done, steps)
+		t.Errorf("done %v in %d steps, want at least 6, one per request", done, steps)
 	}
 }

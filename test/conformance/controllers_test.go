@@ -27,11 +27,12 @@ import (
 	"github.com/volsim/volsim/cluster"
 )
 
-// controllersMax is how long a test of "volsim controllers" waits for what is to come.
+// controllersMax is the time limit for each awaited condition.
 const controllersMax = time.Minute
 
-// TestControllersOnARealServer runs "volsim controllers" against a real kube-apiserver, as two processes: one binds, is
-// killed, and the other goes on. It is skipped unless ETCD and KUBE_APISERVER name their programs.
+// TestControllersOnARealServer runs two processes of "volsim controllers" against a real
+// kube-apiserver. The first one binds and is killed; the second one takes over. It is skipped
+// unless ETCD and KUBE_APISERVER name the programs.
 func TestControllersOnARealServer(t *testing.T) {
 	cfg := realServer(t)
 	client, err := kubernetes.NewForConfig(cfg)
@@ -43,7 +44,7 @@ func TestControllersOnARealServer(t *testing.T) {
 	first := startControllers(t, program, kubeconfig)
 	first.until("acting")
 	second := startControllers(t, program, kubeconfig)
-	second.until("lease   kube-system/volsim-controllers is held by")
+	second.until("lease       kube-system/volsim-controllers is held by")
 
 	w.makePair("one")
 	w.untilClaim("one", "bound", isBound)
@@ -105,7 +106,7 @@ func kubeconfigFor(t *testing.T, cfg *clientrest.Config) string {
 	return path
 }
 
-// controllers is a process of "volsim controllers".
+// A controllers is a process of "volsim controllers".
 type controllers struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -136,7 +137,7 @@ func startControllers(t *testing.T, program, kubeconfig string) *controllers {
 	return c
 }
 
-// until waits for a line of output that begins so.
+// until waits for an output line with a prefix.
 func (c *controllers) until(beginning string) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), controllersMax)
@@ -145,7 +146,7 @@ func (c *controllers) until(beginning string) {
 		select {
 		case line, ok := <-c.lines:
 			if !ok {
-				c.t.Fatalf("the output ended without %q", beginning)
+				c.t.Fatalf("output ended without %q", beginning)
 			}
 			if strings.HasPrefix(line, beginning) {
 				return
@@ -156,7 +157,7 @@ func (c *controllers) until(beginning string) {
 	}
 }
 
-// realWorld is what a user does on a real server.
+// A realWorld is a user of a real server.
 type realWorld struct {
 	t      *testing.T
 	client kubernetes.Interface
@@ -169,7 +170,7 @@ func (w realWorld) must(err error) {
 	}
 }
 
-// makePair makes a volume, and a claim that it fits.
+// makePair creates a volume and a matching claim.
 func (w realWorld) makePair(name string) {
 	w.t.Helper()
 	_, err := w.client.CoreV1().PersistentVolumes().Create(w.t.Context(), &corev1.PersistentVolume{
@@ -195,7 +196,7 @@ func (w realWorld) untilClaim(name, what string, cond func(*corev1.PersistentVol
 	})
 }
 
-// untilVolume waits until a volume is as wanted; nil: until it is gone.
+// untilVolume waits until a volume satisfies a condition; nil waits for its deletion.
 func (w realWorld) untilVolume(name, what string, cond func(*corev1.PersistentVolume) bool) {
 	w.t.Helper()
 	w.until("volume "+name+" to be "+what, "persistentvolumes", name, &corev1.PersistentVolume{}, func(obj runtime.Object) bool {
@@ -204,7 +205,7 @@ func (w realWorld) untilVolume(name, what string, cond func(*corev1.PersistentVo
 	})
 }
 
-// until watches one object until it is as wanted. cond is asked with nil when there is no such object.
+// until watches an object until cond holds. cond receives nil if the object does not exist.
 func (w realWorld) until(what, resources, name string, example runtime.Object, cond func(runtime.Object) bool) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), controllersMax)

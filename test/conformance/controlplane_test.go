@@ -28,7 +28,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// unserved are the controllers of the real kube-controller-manager that want resources which the server does not have.
+// unserved are controllers of kube-controller-manager whose resources the server does not have.
 var unserved = []string{
 	"certificatesigningrequest-approving-controller", "certificatesigningrequest-cleaner-controller",
 	"certificatesigningrequest-signing-controller", "cronjob-controller", "endpointslice-controller",
@@ -37,9 +37,10 @@ var unserved = []string{
 	"ttl-after-finished-controller", "validatingadmissionpolicy-status-controller",
 }
 
-// TestControlPlane runs the real kube-controller-manager and kube-scheduler against a server without any controllers: they
-// bind, schedule, attach, protect, make what a StatefulSet wants, collect garbage, empty namespaces and taint nodes. It is
-// skipped unless the variables KUBE_CONTROLLER_MANAGER and KUBE_SCHEDULER name their programs.
+// TestControlPlane runs the real kube-controller-manager and kube-scheduler against a server
+// without controllers. They bind, schedule, attach, protect claims, create the objects of a
+// StatefulSet, collect garbage, empty namespaces and taint nodes. It is skipped unless
+// KUBE_CONTROLLER_MANAGER and KUBE_SCHEDULER name the programs.
 func TestControlPlane(t *testing.T) {
 	w := newControlPlane(t)
 	t.Run("claims", w.claims)
@@ -48,7 +49,7 @@ func TestControlPlane(t *testing.T) {
 	w.refused(t)
 }
 
-// controlPlane is a served world whose controllers are the real ones.
+// A controlPlane is a served world with the real controllers.
 type controlPlane struct{ *sidecarWorld }
 
 func newControlPlane(t *testing.T) controlPlane {
@@ -78,7 +79,7 @@ func newControlPlane(t *testing.T) controlPlane {
 	return w
 }
 
-// serveBare serves a server that has nobody but those who come by HTTPS.
+// serveBare serves an API server whose only clients connect over HTTPS.
 func serveBare(t *testing.T) *served {
 	t.Helper()
 	host := sim.NewLive(sim.LiveConfig{})
@@ -102,7 +103,8 @@ func serveBare(t *testing.T) *served {
 	return s
 }
 
-// createObjects makes two nodes with the driver, and the classes "static" and "late" with volumes of each.
+// createObjects creates two nodes with the driver, and the classes "static" and "late" with volumes
+// of each.
 func (w controlPlane) createObjects() {
 	ctx, all := w.t.Context(), metav1.CreateOptions{}
 	w.create(w.client.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driverName}}, all))
@@ -147,7 +149,8 @@ func classClaim(name, class string) *corev1.PersistentVolumeClaim {
 	return c
 }
 
-// claims: one binds at once; one when a pod is scheduled, is attached, and is protected until the pod has gone.
+// claims tests that one claim is bound at once, and that another one is bound when its pod is
+// scheduled, then attached, and protected until the pod is deleted.
 func (w controlPlane) claims(t *testing.T) {
 	w.t = t
 	ctx, all := t.Context(), metav1.CreateOptions{}
@@ -180,7 +183,7 @@ func (w controlPlane) claims(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c, err := claims.Get(ctx, "late", metav1.GetOptions{}); err != nil || c.DeletionTimestamp == nil {
-		t.Fatalf("a claim in use is not protected: %v", err)
+		t.Fatalf("claim in use is not protected: %v", err)
 	}
 	w.kill("default")
 	w.wait("the claim's end", func(ctx context.Context) (bool, error) {
@@ -193,7 +196,7 @@ func (w controlPlane) claims(t *testing.T) {
 	})
 }
 
-// kill removes the pods of a namespace, as a kubelet does in the end.
+// kill removes the pods of a namespace, like a kubelet at the end of their termination.
 func (w controlPlane) kill(namespace string) {
 	w.t.Helper()
 	if err := w.client.CoreV1().Pods(namespace).DeleteCollection(w.t.Context(),
@@ -202,7 +205,8 @@ func (w controlPlane) kill(namespace string) {
 	}
 }
 
-// statefulSet: in a namespace of its own, with pods and claims; what it owned goes after it, and then the namespace.
+// statefulSet tests a StatefulSet with pods and claims in a separate namespace. Its dependents are
+// deleted after it, then the namespace.
 func (w controlPlane) statefulSet(t *testing.T) {
 	w.t = t
 	ctx, all, core := t.Context(), metav1.CreateOptions{}, w.client.CoreV1()
@@ -251,12 +255,12 @@ func (w controlPlane) statefulSet(t *testing.T) {
 	})
 }
 
-// taints: a node whose kubelet is silent is tainted.
+// taints tests that a node with a silent kubelet is tainted.
 func (w controlPlane) taints(t *testing.T) {
 	w.t = t
 	nodes := w.client.CoreV1().Nodes()
 	if node, err := nodes.Get(t.Context(), "node-2", metav1.GetOptions{}); err != nil || len(node.Spec.Taints) > 0 {
-		t.Fatalf("tainted already: %v, %v", node.Spec.Taints, err)
+		t.Fatalf("already tainted: %v, %v", node.Spec.Taints, err)
 	}
 	w.create(nodes.Patch(t.Context(), "node-2", types.StrategicMergePatchType,
 		[]byte(`{"status":{"conditions":[{"type":"Ready","status":"Unknown"}]}}`), metav1.PatchOptions{}, "status"))
@@ -274,15 +278,15 @@ func (w controlPlane) taints(t *testing.T) {
 	})
 }
 
-// refused holds what the server refused against what a real one does: conflicts, what is gone, and what would be made in
-// a namespace that is being emptied.
+// refused checks that the server refused only requests that a real one refuses too: conflicts,
+// missing objects, and creations in a terminating namespace.
 func (w controlPlane) refused(t *testing.T) {
 	for _, a := range w.log.refused() {
 		switch {
 		case a.code == 409:
 		case a.code == 404 && a.method != "POST" && !strings.Contains(a.body, "page not found") &&
 			!strings.Contains(a.body, "could not find the requested resource"):
-		case a.code == 404 && strings.HasSuffix(a.path, "/events"): // the object's namespace is gone
+		case a.code == 404 && strings.HasSuffix(a.path, "/events"): // the object's namespace is deleted
 		case a.code == 403 && strings.Contains(a.body, "because it is being terminated"):
 		default:
 			t.Errorf("refused: %s %s: %d: %s", a.method, a.path, a.code, a.body)

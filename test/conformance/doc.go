@@ -1,3 +1,3 @@
-// Package conformance compares volsim with other implementations, and measures it beside them. It is a module of its own,
-// so that what is heavy to build is never got with the library.
+// Package conformance compares volsim with other implementations, for results and for speed. It is
+// a separate module, so that users of the library do not get its large dependencies.
 package conformance

@@ -18,11 +18,11 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// driverName is the name of the driver that the real sidecars are given.
+// driverName is the name of the driver of the real sidecars.
 const driverName = "real.csi.volsim.dev"
 
-// driver is the array as a driver on a socket, with what the real sidecars can ask for besides: it expands, modifies,
-// takes snapshots and clones, all in its books only.
+// A driver is the array on a socket, extended by the other calls of the real sidecars: expand,
+// modify, snapshot and clone. It only records them.
 type driver struct {
 	csi.ControllerServer
 	csi.IdentityServer
@@ -32,7 +32,7 @@ type driver struct {
 	modified  map[string]map[string]string
 }
 
-// serveDriver serves the driver on a unix socket until the test is over.
+// serveDriver serves the driver on a unix socket until the end of the test.
 func serveDriver(t *testing.T, socket string, nodes ...string) *driver {
 	t.Helper()
 	disks := array.New(array.Config{DriverName: driverName})
@@ -78,7 +78,7 @@ func (d *driver) ControllerGetCapabilities(ctx context.Context, r *csi.Controlle
 	return answer, nil
 }
 
-// CreateVolume makes a clone or a restored snapshot as an empty volume that says what it comes from.
+// CreateVolume creates a clone or a restored snapshot as an empty volume that records its source.
 func (d *driver) CreateVolume(ctx context.Context, r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
 	source := r.GetVolumeContentSource()
 	r.VolumeContentSource, r.MutableParameters = nil, nil

@@ -22,11 +22,12 @@ import (
 	"github.com/volsim/volsim/plugins/loop"
 )
 
-// loopWorld is a node with "volsim driver loop" as a program beside its kubelet, and the sidecars as docs/drivers.md says.
+// A loopWorld is a node with a process of "volsim driver loop", a kubelet, and the sidecars of
+// docs/drivers.md.
 type loopWorld struct {
 	*sidecarWorld
 	program  string // volsim's
-	programs string // the folder of the sidecars
+	programs string // folder of the sidecars
 	reach    []string
 	socket   string
 	dir      string
@@ -34,14 +35,15 @@ type loopWorld struct {
 	driver   *exec.Cmd
 }
 
-// runWithLoopDriver does with the program what docs/drivers.md tells somebody to do: it registers with the kubelet by itself,
-// the sidecars run on its socket, and pods have their data, through growing, snapshots, clones and kills of the program.
+// runWithLoopDriver follows docs/drivers.md: the driver registers itself with the kubelet, the
+// sidecars use its socket, and pods keep their data during expansion, snapshots, clones and kills
+// of the driver.
 func runWithLoopDriver(t *testing.T, programs string) {
 	if err := loop.Probe(); err != nil {
 		t.Skipf("loop devices: %v", err)
 	}
 	if _, err := exec.LookPath("mkfs.xfs"); err != nil {
-		t.Skip("mkfs.xfs: install xfsprogs: ext4 does not grow in use everywhere")
+		t.Skip("mkfs.xfs not found: install xfsprogs (ext4 does not support online growth everywhere)")
 	}
 	w := newLoopWorld(t, programs)
 	claims := w.client.CoreV1().PersistentVolumeClaims("default")
@@ -68,7 +70,7 @@ func runWithLoopDriver(t *testing.T, programs string) {
 	w.waitForPod("of-the-snapshot", "restored")
 	w.checkFile("of-the-snapshot", "restored", "first")
 
-	w.killDriver() // its sidecars end, too: they have lost their driver
+	w.killDriver() // its sidecars exit too, because they have lost their driver
 	w.checkFile("web", "data", "second")
 	w.startDriver()
 	w.runNodeSidecars()
@@ -79,7 +81,7 @@ func runWithLoopDriver(t *testing.T, programs string) {
 	w.tearDown()
 	w.wait("the files of the volumes to go", func(context.Context) (bool, error) {
 		left, err := os.ReadDir(filepath.Join(w.dir, "state", "volumes"))
-		return err == nil && len(left) == 0, fmt.Errorf("left are %v: %w", left, err)
+		return err == nil && len(left) == 0, fmt.Errorf("remaining: %v: %w", left, err)
 	})
 	w.refusals()
 }
@@ -121,7 +123,7 @@ func newLoopWorld(t *testing.T, programs string) *loopWorld {
 	return w
 }
 
-// startDriver starts the program, and waits until the kubelet has registered it.
+// startDriver starts the driver and waits until the kubelet has registered it.
 func (w *loopWorld) startDriver() {
 	w.t.Helper()
 	w.driver = exec.Command(w.program, w.args...)
@@ -138,11 +140,11 @@ func (w *loopWorld) startDriver() {
 				return len(d.TopologyKeys) == 1, fmt.Errorf("topology keys %v", d.TopologyKeys)
 			}
 		}
-		return false, fmt.Errorf("registered are %v", node.Spec.Drivers)
+		return false, fmt.Errorf("registered drivers: %v", node.Spec.Drivers)
 	})
 }
 
-// killDriver ends the program as kill -9 does. The sockets stay, as those of any program that was killed.
+// killDriver kills the driver like kill -9. Its sockets remain.
 func (w *loopWorld) killDriver() {
 	if w.driver.ProcessState == nil {
 		_ = w.driver.Process.Signal(syscall.SIGKILL)
@@ -150,7 +152,7 @@ func (w *loopWorld) killDriver() {
 	}
 }
 
-// setUpNode makes the objects of docs/drivers.md.
+// setUpNode creates the objects of docs/drivers.md.
 func (w *loopWorld) setUpNode() {
 	w.t.Helper()
 	ctx := w.t.Context()
@@ -180,7 +182,7 @@ func (w *loopWorld) runNodeSidecars() {
 	}
 }
 
-// waitForCapacity waits until the provisioner says how much room there is on the node.
+// waitForCapacity waits until the provisioner reports the free space of the node.
 func (w *loopWorld) waitForCapacity() {
 	w.t.Helper()
 	w.wait("the node's capacity", func(ctx context.Context) (bool, error) {
@@ -189,7 +191,7 @@ func (w *loopWorld) waitForCapacity() {
 			return false, fmt.Errorf("capacities: %v, %w", all, err)
 		}
 		is := all.Items[0]
-		return is.StorageClassName == "real" && is.Capacity.Value() > 1<<20 && is.NodeTopology.MatchLabels["loop.csi.volsim.dev/node"] == "node-1", fmt.Errorf("it is %v", is)
+		return is.StorageClassName == "real" && is.Capacity.Value() > 1<<20 && is.NodeTopology.MatchLabels["loop.csi.volsim.dev/node"] == "node-1", fmt.Errorf("capacity %v", is)
 	})
 }
 
@@ -199,7 +201,7 @@ func (w *loopWorld) sized(name, size string, source *corev1.TypedLocalObjectRefe
 	return claim
 }
 
-// waitForPod makes a pod with a claim, and waits until it runs.
+// waitForPod creates a pod with a claim and waits until it runs.
 func (w *loopWorld) waitForPod(pod, claim string) {
 	w.t.Helper()
 	w.create(w.client.CoreV1().Pods("default").Create(w.t.Context(), cluster.NewPod(pod, claim), metav1.CreateOptions{}))
@@ -209,7 +211,7 @@ func (w *loopWorld) waitForPod(pod, claim string) {
 	})
 }
 
-// pattern is what a word stands for: half a mebibyte.
+// pattern returns half a mebibyte of data derived from a word.
 func pattern(word string) []byte {
 	sum := sha256.Sum256([]byte(word))
 	return []byte(strings.Repeat(string(sum[:]), 16<<10))
@@ -230,7 +232,8 @@ func (w *loopWorld) checkFile(pod, claim, word string) {
 	}
 }
 
-// noLoopDevices detaches what a test that failed has left below a directory, and fails one that has not.
+// noLoopDevices detaches the loop devices below a directory, which are an error unless the test has
+// already failed.
 func noLoopDevices(t *testing.T, dir string) {
 	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	if err != nil {
@@ -238,7 +241,7 @@ func noLoopDevices(t *testing.T, dir string) {
 	}
 	for _, file := range files {
 		if backing, err := os.ReadFile(file); err == nil && strings.HasPrefix(string(backing), dir) {
-			t.Errorf("%s is left, over %s", file, backing)
+			t.Errorf("leaked loop device %s of %s", file, backing)
 			if out, err := exec.Command("losetup", "-d", "/dev/"+strings.Split(file, "/")[3]).CombinedOutput(); err != nil {
 				t.Errorf("losetup -d: %v: %s", err, out)
 			}

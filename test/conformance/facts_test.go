@@ -19,10 +19,10 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// factMax bounds a fact that waits for an event that does not come.
+// factMax is the time limit of a fact that waits for a missing event.
 const factMax = 30 * time.Second
 
-// TestFactsAreFacts puts what we say of the API server to a real one.
+// TestFactsAreFacts checks volsim's facts about the API server on a real one.
 func TestFactsAreFacts(t *testing.T) {
 	cfg := realServer(t)
 	transport, err := clientrest.TransportFor(cfg)
@@ -56,16 +56,17 @@ func check(t *testing.T, way facts.Client, f facts.Fact) {
 	}
 }
 
-// direct is a Caller that goes straight ahead and records nothing.
+// A direct is a Caller without delay or trace.
 type direct struct{}
 
 func (direct) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
 func (direct) Now() time.Time                                                 { return time.Now() }
 
-// fasterMin is how much faster than a real server the one in memory must be.
+// fasterMin is the minimum speed of the in-memory server relative to a real one.
 const fasterMin = 20
 
-// BenchmarkCreate creates claims one after the other through a rest.Config: of the server in memory, and of a real one.
+// BenchmarkCreate creates claims sequentially through a rest.Config, on the in-memory server and on
+// a real one.
 func BenchmarkCreate(b *testing.B) {
 	b.Run("memory", func(b *testing.B) {
 		createClaims(b, apiserver.NewConfig(fake.NewServer(fake.Config{Now: time.Now}), direct{}))
@@ -100,7 +101,7 @@ func createClaim(ctx context.Context, c kubernetes.Interface, i int) error {
 	return err
 }
 
-// TestMemoryIsFaster compares a thousand creations.
+// TestMemoryIsFaster compares the time of a thousand creations.
 func TestMemoryIsFaster(t *testing.T) {
 	took := func(cfg *clientrest.Config) time.Duration {
 		c := kubernetes.NewForConfigOrDie(cfg)

@@ -10,12 +10,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// kubectlVersion is what the kubectl built here calls itself.
+// kubectlVersion is the version that the kubectl built here reports.
 const kubectlVersion = "v1.36.3"
 
-// TestKubectl runs the scripts of testdata/kubectl: kubectl itself, as a process, against a whole live cluster on the
-// array, by HTTPS. Each script has a cluster of its own. What the scripts expect of the server was checked against a
-// real one, as far as that can be without controllers.
+// TestKubectl runs the scripts of testdata/kubectl: the kubectl program against a live cluster on
+// the array, over HTTPS. Each script has its own cluster. The expected results were checked on a
+// real server as far as that is possible without controllers.
 func TestKubectl(t *testing.T) {
 	bin := t.TempDir()
 	build(t, filepath.Join(bin, "kubectl"), "./cmd/kubectl",
@@ -42,7 +42,7 @@ func TestKubectl(t *testing.T) {
 	})
 }
 
-// build builds a program of this module, or of one that it requires.
+// build builds a program of this module or of one that it requires.
 func build(t *testing.T, to, pkg string, flags ...string) {
 	t.Helper()
 	args := append([]string{"build", "-o", to}, flags...)

@@ -16,12 +16,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	klog.SetLogger(logr.Discard()) // a line for each file system made would drown the figures
+	klog.SetLogger(logr.Discard()) // one line per file system would hide the results
 	os.Exit(m.Run())
 }
 
-// BenchmarkLifecycle measures one whole life of a volume, from an empty cluster of two nodes to nothing left: claim
-// provisioned and bound, pod running on it, pod, claim and volume gone.
+// BenchmarkLifecycle measures the life cycle of a volume, starting and ending with an empty cluster
+// of two nodes: provision and bind a claim, run a pod with it, delete pod, claim and volume.
 func BenchmarkLifecycle(b *testing.B) {
 	b.Run("stepped/array", func(b *testing.B) {
 		steps := 0
@@ -85,7 +85,7 @@ func script(ctx context.Context, c *cluster.Cluster) error {
 	return claims.Delete(ctx, "data", metav1.DeleteOptions{})
 }
 
-// TestLife keeps the benchmark's script right.
+// TestLife checks the benchmark's script.
 func TestLife(t *testing.T) {
 	c, err := cluster.New(cluster.Config{Stepped: &sim.SteppedConfig{}})
 	if err != nil {

@@ -36,61 +36,63 @@ import (
 	"github.com/volsim/volsim/volumemanager"
 )
 
-// The node of these worlds, its kubelet's directory and its driver's socket.
+// Name of the node, directory of its kubelet and socket of its driver.
 const (
 	mountNode     = "node-1"
 	mountRoot     = "/kubelet"
 	mountEndpoint = mountRoot + "/plugins/array/csi.sock"
 )
 
-// mountWorld is an API server and one node, to which volumes are attached before anything is timed.
+// A mountWorld is an API server and a node with attached volumes.
 type mountWorld interface {
-	// run creates pods on the node, and returns when all their volumes are mounted.
+	// run creates pods on the node and waits until all their volumes are mounted.
 	run(ctx context.Context, pods []*corev1.Pod) error
-	// stop ends it, and returns when it has ended.
+	// stop stops the node and waits until it has ended.
 	stop()
 }
 
-// mountVariants are ours and upstream's, with so many volumes attached to the node. Ours is a whole kubelet, on our live host
-// and our API server, and the array's CSI driver, called on the spot, or behind gRPC: a pod is done when the API server has it as
-// running. Upstream's is the volume manager alone, on client-go's fake clientset and upstream's fake plugin, which makes a
-// directory: a pod is done when WaitForAttachAndMount returns.
+// mountVariants are volsim's and upstream's implementations, by the number of attached volumes.
+// Volsim's is a whole kubelet on the live host and volsim's API server, with the array's CSI
+// driver, called directly or over gRPC. A pod is done when it is Running in the API server.
+// Upstream's is the volume manager alone, on client-go's fake clientset and upstream's fake plugin,
+// which creates a directory. A pod is done when WaitForAttachAndMount returns.
 //
-// Upstream's mounts nothing before it was told that a volume is reported in use. A kubelet tells it so after each patch of its
-// Node's status, which is each ten seconds (nodeStatusUpdateFrequency, and up to 4 % more: pkg/kubelet Run, syncNodeStatus,
-// markVolumesFromNode, v1.36), and not sooner when there is something new; ours patches when there is. How often it is told here is
-// in the variant's name: upstream-10s as a kubelet does, with pods that come in the middle between two reports; upstream-100ms as
-// the tests of upstream's volume manager do; and upstream-10ms, which no kubelet does, so that next to nothing is waited for but
-// its own loops.
+// Upstream mounts a volume only after it was reported as in use. A kubelet reports after each patch
+// of its Node's status, which happens every ten seconds (nodeStatusUpdateFrequency, plus up to 4 %:
+// pkg/kubelet Run, syncNodeStatus, markVolumesFromNode, v1.36) and not earlier. Volsim's kubelet
+// patches when there is a change. The variant's name contains the interval: upstream-10s like a
+// kubelet, with pods that arrive halfway between two reports; upstream-100ms like the tests of
+// upstream's volume manager; upstream-10ms, which no kubelet uses, to measure little besides its
+// own loops.
 var mountVariants = []struct {
 	name string
 	make func(tb testing.TB, volumes int) (mountWorld, error)
 }{
 	{"volsim", func(tb testing.TB, volumes int) (mountWorld, error) {
-		return newOurMounting(tb.Context(), volumes, inlineHost)
+		return newOurMounting(tb.Context(), volumes, serveInline)
 	}},
 	{"volsim-grpc", func(tb testing.TB, volumes int) (mountWorld, error) {
 		return newOurMounting(tb.Context(), volumes, csi.Serve)
 	}},
-	{"upstream-10ms", upstreamMountingMessage(10 * time.Millisecond)},
-	{"upstream-100ms", upstreamMountingMessage(100 * time.Millisecond)},
-	{"upstream-10s", upstreamMountingMessage(10 * time.Second)},
+	{"upstream-10ms", upstreamMountingEvery(10 * time.Millisecond)},
+	{"upstream-100ms", upstreamMountingEvery(100 * time.Millisecond)},
+	{"upstream-10s", upstreamMountingEvery(10 * time.Second)},
 }
 
-// inlineHost is csi.Serve without a server.
-func inlineHost(csi.RegisterFunc) (*csi.Server, error) { return nil, nil }
+// serveInline replaces csi.Serve without a server.
+func serveInline(csi.RegisterFunc) (*csi.Server, error) { return nil, nil }
 
-// ourMounting is ours.
+// An ourMounting is volsim's variant.
 type ourMounting struct {
 	host   *sim.Live
 	server *fake.Server
-	driver *csi.Server // nil: it is called on the spot
+	driver *csi.Server // nil: called directly
 	user   kubernetes.Interface
 
 	mu      sync.Mutex
-	running int           // guarded by mu: pods that are
+	running int           // guarded by mu: number of running pods
 	want    int           // guarded by mu
-	reached chan struct{} // guarded by mu: closed when so many pods are running
+	reached chan struct{} // guarded by mu: closed when want pods are running
 }
 
 func newOurMounting(ctx context.Context, volumes int, serve func(csi.RegisterFunc) (*csi.Server, error)) (*ourMounting, error) {
@@ -152,7 +154,8 @@ func newOurMounting(ctx context.Context, volumes int, serve func(csi.RegisterFun
 	})
 }
 
-// attachDisks makes volumes of the array that are attached to the node: their objects, and the node.
+// attachDisks creates volumes of the array that are attached to the node, and returns their objects
+// and the node.
 func attachDisks(ctx context.Context, controller csispec.ControllerServer, volumes int) ([]runtime.Object, error) {
 	capability := &csispec.VolumeCapability{
 		AccessMode: &csispec.VolumeCapability_AccessMode{Mode: csispec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
@@ -202,7 +205,7 @@ func (w *ourMounting) saw(commit fake.Commit) {
 	}
 }
 
-// expect has reached closed when n more pods are running.
+// expect returns a channel that is closed when n more pods are running.
 func (w *ourMounting) expect(n int) (reached chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -235,19 +238,19 @@ func (w *ourMounting) stop() {
 	}
 }
 
-// upstreamMounting is upstream's.
+// An upstreamMounting is upstream's variant.
 type upstreamMounting struct {
 	manager *upstreamvm.Manager
 	cancel  context.CancelFunc
 	wait    func()
-	begun   chan struct{} // closed when the first pods come
+	begun   chan struct{} // closed when the first pods arrive
 }
 
 // fakePlugin is the name of upstream's fake plugin.
 const fakePlugin = "fake"
 
-// upstreamMountingMessage is upstream's, told so often that all volumes are reported in use.
-func upstreamMountingMessage(each time.Duration) func(tb testing.TB, volumes int) (mountWorld, error) {
+// upstreamMountingEvery returns upstream's variant with an interval for reporting volumes in use.
+func upstreamMountingEvery(each time.Duration) func(tb testing.TB, volumes int) (mountWorld, error) {
 	return func(tb testing.TB, volumes int) (mountWorld, error) { return newUpstreamMounting(tb, volumes, each) }
 }
 
@@ -319,7 +322,7 @@ func mountNodeObject() *corev1.Node {
 
 func mountName(i int) string { return fmt.Sprintf("data-%05d", i) }
 
-// mountPair is a claim bound to a volume.
+// mountPair returns a claim bound to a volume.
 func mountPair(i int, source corev1.PersistentVolumeSource) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {
 	name, mode := mountName(i), corev1.PersistentVolumeFilesystem
 	uid := types.UID("uid-of-" + name)
@@ -336,7 +339,7 @@ func mountPair(i int, source corev1.PersistentVolumeSource) (*corev1.PersistentV
 	return claim, pv
 }
 
-// mountPods are p pods of v volumes each, every volume used by one of them.
+// mountPods returns p pods of v volumes each. Each volume is used by one pod.
 func mountPods(p, v int) []*corev1.Pod {
 	pods := make([]*corev1.Pod, p)
 	for i := range pods {
@@ -357,12 +360,14 @@ func mountPods(p, v int) []*corev1.Pod {
 	return pods
 }
 
-// mountSizes are how many pods there are, with how many volumes each.
+// mountSizes are the numbers of pods and of volumes per pod.
 var mountSizes = []struct{ pods, volumes int }{{1, 1}, {100, 1}, {1_000, 1}, {250, 10}, {1_000, 4}}
 
-// BenchmarkMount has a node mount the volumes of pods: from the first pod's creation until all are mounted. All is attached.
+// BenchmarkMount measures a node that mounts attached volumes: from the first pod's creation until
+// all are mounted.
 //
-// cpu-µs/volume is what all goroutines together took, for ours the API server and the driver included.
+// cpu-µs/volume is the CPU time of all goroutines; for volsim it includes the API server and the
+// driver.
 func BenchmarkMount(b *testing.B) {
 	for _, v := range mountVariants {
 		for _, size := range mountSizes {
@@ -396,8 +401,8 @@ func BenchmarkMount(b *testing.B) {
 	}
 }
 
-// BenchmarkMountedIdle is the CPU that a node of 1,000 mounted volumes takes in ten seconds in which nothing happens:
-// idle-cpu-ms.
+// BenchmarkMountedIdle measures the CPU time of a node with 1,000 mounted volumes in ten idle
+// seconds (idle-cpu-ms).
 func BenchmarkMountedIdle(b *testing.B) {
 	for _, v := range mountVariants {
 		b.Run(v.name, func(b *testing.B) {
@@ -421,10 +426,10 @@ func BenchmarkMountedIdle(b *testing.B) {
 	}
 }
 
-// BenchmarkPodAlone is a node with nothing else to do that is given a pod of one volume: from the pod's binding to the node
-// until it is running.
+// BenchmarkPodAlone measures an otherwise idle node from the binding of a pod with one volume until
+// the pod is running.
 func BenchmarkPodAlone(b *testing.B) {
-	w, err := newOurMounting(b.Context(), 1, inlineHost)
+	w, err := newOurMounting(b.Context(), 1, serveInline)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -463,7 +468,7 @@ func BenchmarkPodAlone(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/1000, "ms/pod")
 }
 
-// TestMount has each variant mount what the benchmark mounts.
+// TestMount runs the benchmark's workload with each variant.
 func TestMount(t *testing.T) {
 	const pods, volumes = 5, 3
 	for _, v := range mountVariants {
@@ -489,12 +494,12 @@ func TestMount(t *testing.T) {
 					}
 				}
 				if staged != pods*volumes || published != pods*volumes {
-					t.Errorf("%d volumes staged, %d published; want %d", staged, published, pods*volumes)
+					t.Errorf("%d volumes staged, %d published, want %d", staged, published, pods*volumes)
 				}
 			case *upstreamMounting:
 				for _, pod := range mountPods(pods, volumes) {
 					if mounted := w.manager.GetMountedVolumesForPod(volumetypes.UniquePodName(pod.UID)); len(mounted) != volumes {
-						t.Errorf("%s has %d volumes mounted; want %d", pod.Name, len(mounted), volumes)
+						t.Errorf("%s: %d volumes mounted, want %d", pod.Name, len(mounted), volumes)
 					}
 				}
 			}

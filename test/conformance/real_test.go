@@ -23,14 +23,14 @@ import (
 	clientrest "k8s.io/client-go/rest"
 )
 
-// token is who asks.
+// token is the client's bearer token.
 const token = "conformance"
 
-// startMax bounds how long a real server may take to start.
+// startMax is the time limit for starting a real server.
 const startMax = time.Minute
 
-// realServer starts etcd and a kube-apiserver on loopback, and stops them with the test. It skips the test unless the
-// variables ETCD and KUBE_APISERVER name their programs.
+// realServer starts etcd and a kube-apiserver on loopback and stops them at the end of the test. It
+// skips the test unless ETCD and KUBE_APISERVER name the programs.
 func realServer(t testing.TB) *clientrest.Config {
 	t.Helper()
 	etcd, apiserver := os.Getenv("ETCD"), os.Getenv("KUBE_APISERVER")
@@ -62,7 +62,7 @@ func realServer(t testing.TB) *clientrest.Config {
 	return cfg
 }
 
-// freePorts finds ports of loopback that nobody listens on.
+// freePorts returns free loopback ports.
 func freePorts(t testing.TB, n int) []string {
 	t.Helper()
 	var ports []string
@@ -77,7 +77,7 @@ func freePorts(t testing.TB, n int) []string {
 	return ports
 }
 
-// run runs a program until the test ends. What it says is shown if the test fails.
+// run runs a program until the end of the test, and logs its output if the test fails.
 func run(t testing.TB, dir, program string, args ...string) {
 	t.Helper()
 	log := filepath.Join(dir, filepath.Base(program)+".log")
@@ -102,7 +102,7 @@ func run(t testing.TB, dir, program string, args ...string) {
 	})
 }
 
-// await waits until a server is well.
+// await waits until a server is healthy.
 func await(t testing.TB, cfg *clientrest.Config, path string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startMax)
@@ -133,7 +133,7 @@ func well(ctx context.Context, client *http.Client, cfg *clientrest.Config, path
 		return err
 	}
 	if res.StatusCode != http.StatusOK {
-		err = fmt.Errorf("answered %s", res.Status)
+		err = fmt.Errorf("status %s", res.Status)
 	}
 	return errors.Join(err, res.Body.Close())
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// namer is a reconciler of controller-runtime that writes the name of its claim on each volume. How it writes is told by
-// save.
+// A namer is a controller-runtime reconciler that labels each volume with the name of its claim.
+// Its field save determines how it writes.
 type namer struct {
 	client.Client
 	save func(ctx context.Context, c client.Client, was, is *corev1.PersistentVolume) error
@@ -57,12 +57,12 @@ func mergePatch(ctx context.Context, c client.Client, was, is *corev1.Persistent
 	return client.IgnoreNotFound(c.Patch(ctx, is, client.MergeFrom(was)))
 }
 
-// volumesFrom reads volumes from a lister, which lags, as a manager's cache does.
+// A volumesFrom reads volumes from a lister, which lags like a manager's cache.
 type volumesFrom struct {
 	corelisters.PersistentVolumeLister
 }
 
-// Get copies a volume out of the cache.
+// Get copies a volume from the cache.
 func (v volumesFrom) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 	volume, err := v.PersistentVolumeLister.Get(key.Name)
 	if err != nil {
@@ -72,14 +72,14 @@ func (v volumesFrom) Get(_ context.Context, key client.ObjectKey, obj client.Obj
 	return nil
 }
 
-// List is asked by nobody here.
+// List is not used.
 func (v volumesFrom) List(context.Context, client.ObjectList, ...client.ListOption) error {
 	return apierrors.NewMethodNotSupported(corev1.Resource("persistentvolumes"), "list")
 }
 
-// naming makes a part of a namer, whose client reads from the server, or from a cache.
+// naming returns a component that runs a namer, whose client reads from the server or from a cache.
 func naming(cached bool, save func(context.Context, client.Client, *corev1.PersistentVolume, *corev1.PersistentVolume) error) cluster.Component {
-	mapper := meta.NewDefaultRESTMapper(nil) // or each run would discover what the server has
+	mapper := meta.NewDefaultRESTMapper(nil) // avoids discovery in each run
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("PersistentVolume"), meta.RESTScopeRoot)
 	return cluster.Reconciler(cluster.ReconcilerConfig{
 		Name: "namer", For: "persistentvolumes",
@@ -110,9 +110,9 @@ user alice
   delete claim data
 `
 
-// TestLostUpdatesOfControllerRuntime looks for an order of events in which a reconciler of controller-runtime loses what
-// somebody else wrote: it is found where it writes unconditionally, whether it reads from the server or from a cache, and
-// not where it does not.
+// TestLostUpdatesOfControllerRuntime searches for a schedule in which a controller-runtime
+// reconciler loses another client's write. The search finds one if the reconciler writes
+// unconditionally, whether it reads from the server or from a cache, and none otherwise.
 func TestLostUpdatesOfControllerRuntime(t *testing.T) {
 	for _, cached := range []bool{false, true} {
 		for _, tt := range []struct {
@@ -148,7 +148,8 @@ func TestLostUpdatesOfControllerRuntime(t *testing.T) {
 	}
 }
 
-// loses tells whether the reconciler took back what alice had set, and the driver deleted the volume for it.
+// loses reports whether the reconciler reverted alice's write, so that the driver deleted the
+// volume.
 func loses(r *scenario.Result) bool {
 	takenBack := false
 	for _, record := range r.Trace.Records() {

@@ -15,20 +15,20 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// served is a live cluster whose API is served by HTTPS, and what it refused.
+// A served is a live cluster with its API served over HTTPS, and a log of refused requests.
 type served struct {
 	cluster  *cluster.Cluster
 	listener *apiserver.Listener
 	log      *answerLog
 
 	mu      sync.Mutex
-	waiting []chan struct{} // guarded by mu: told of each commit
+	waiting []chan struct{} // guarded by mu: notified of each commit
 }
 
-// serve starts a cluster on the array and serves its API. Close it.
+// serve starts a cluster on the array and serves its API. Close it after use.
 func serve() (*served, error) { return serveCluster(cluster.Config{Devices: cluster.Array}) }
 
-// serveCluster starts a cluster and serves its API. Close it.
+// serveCluster starts a cluster and serves its API. Close it after use.
 func serveCluster(cfg cluster.Config) (*served, error) {
 	c, err := cluster.New(cfg)
 	if err != nil {
@@ -53,7 +53,7 @@ func serveCluster(cfg cluster.Config) (*served, error) {
 
 func (s *served) close() error { return errors.Join(s.listener.Close(), s.cluster.Close()) }
 
-// changes yields something after commits.
+// changes returns a channel that receives a value after commits.
 func (s *served) changes() <-chan struct{} {
 	c := make(chan struct{}, 1)
 	s.mu.Lock()
@@ -73,20 +73,20 @@ func (s *served) tell() {
 	}
 }
 
-// answerLog keeps what a handler refused.
+// An answerLog records the refused requests of a handler.
 type answerLog struct {
 	mu  sync.Mutex
 	all []answer // guarded by mu
 }
 
-// answer is a request and what came of it.
+// An answer is a request and its response.
 type answer struct {
 	method, path string
 	code         int
-	body         string // the first part
+	body         string // first part of the body
 }
 
-// of keeps what h refuses.
+// of wraps h and records the requests that it refuses.
 func (l *answerLog) of(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		tap := &tap{ResponseWriter: w}
@@ -106,7 +106,7 @@ func (l *answerLog) refused() []answer {
 	return append([]answer(nil), l.all...)
 }
 
-// tap is a response that is looked at.
+// A tap is a ResponseWriter that records the response.
 type tap struct {
 	http.ResponseWriter
 	code int
@@ -126,10 +126,10 @@ func (t *tap) Write(p []byte) (int, error) {
 	return t.ResponseWriter.Write(p)
 }
 
-// Unwrap lets the handler flush.
+// Unwrap allows flushing.
 func (t *tap) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
-// admin is a client without the wire.
+// admin returns a client that does not use HTTP.
 func (s *served) admin() *fake.Clientset {
 	return s.cluster.Server().Client(s.cluster.Host().ExternalCaller())
 }

@@ -29,7 +29,7 @@ import (
 	"github.com/volsim/volsim/fake/crd"
 )
 
-// sidecarsTimeout bounds each thing that is waited for.
+// sidecarsTimeout is the time limit for each awaited condition.
 const sidecarsTimeout = time.Minute
 
 var (
@@ -38,18 +38,20 @@ var (
 	contents        = snapshots.GroupVersion().WithResource("volumesnapshotcontents")
 )
 
-// TestSidecars runs the real external-provisioner, -attacher, -resizer, -snapshotter and the snapshot controller, as
-// processes, against a live cluster's API by HTTPS and a driver on a socket: a claim is provisioned, attached, expanded,
-// modified, snapshotted, restored, cloned, and everything is deleted. The cluster's own controllers bind and attach.
+// TestSidecars runs the real external-provisioner, -attacher, -resizer, -snapshotter and the
+// snapshot controller as processes, with a live cluster's API over HTTPS and a driver on a socket.
+// A claim is provisioned, attached, expanded, modified, snapshotted, restored and cloned, and
+// everything is deleted. The cluster's controllers bind and attach.
 //
-// The driver is the array once, which can be asked for more than it does, and once "volsim driver loop", which does it.
+// The first driver is the array, which accepts more calls than it implements. The second one is
+// "volsim driver loop", which implements them.
 func TestSidecars(t *testing.T) {
 	programs := buildSidecars(t, t.TempDir())
 	t.Run("array", func(t *testing.T) { runWithArrayDriver(t, programs) })
 	t.Run("loop", func(t *testing.T) { runWithLoopDriver(t, programs) })
 }
 
-// runWithArrayDriver has the driver do all that the sidecars can ask for, in its books only.
+// runWithArrayDriver runs all calls of the sidecars; the driver only records them.
 func runWithArrayDriver(t *testing.T, programs string) {
 	w := newSidecarWorld(t, programs)
 	ctx := t.Context()
@@ -90,7 +92,7 @@ func runWithArrayDriver(t *testing.T, programs string) {
 	w.refusals()
 }
 
-// sidecarWorld is a served cluster, the sidecars, and clients.
+// A sidecarWorld is a served cluster with sidecars and clients.
 type sidecarWorld struct {
 	t       *testing.T
 	served  *served
@@ -99,7 +101,7 @@ type sidecarWorld struct {
 	log     *answerLog
 }
 
-// snapshot makes a snapshot of a claim's volume, and waits until it can be used.
+// snapshot creates a snapshot of a claim's volume and waits until it is ready to use.
 func (w *sidecarWorld) snapshot(name, claim string) {
 	w.t.Helper()
 	all := w.dynamic.Resource(snapshots).Namespace("default")
@@ -127,7 +129,7 @@ func newSidecarWorld(t *testing.T, programs string) *sidecarWorld {
 	return w
 }
 
-// newServedWorld is a served cluster with clients, and the kubeconfig for sidecars.
+// newServedWorld returns a served cluster with clients, and the kubeconfig of the sidecars.
 func newServedWorld(t *testing.T, dir string, of cluster.Config) (w *sidecarWorld, kubeconfig string) {
 	t.Helper()
 	s, err := serveCluster(of)
@@ -154,7 +156,7 @@ func newServedWorld(t *testing.T, dir string, of cluster.Config) (w *sidecarWorl
 	return w, kubeconfig
 }
 
-// setUp makes the classes, the custom resources, and the driver's entry in the nodes' CSINode.
+// setUp creates the classes, the custom resources, and the driver's entries in the CSINodes.
 func (w *sidecarWorld) setUp() {
 	w.t.Helper()
 	ctx := w.t.Context()
@@ -174,7 +176,7 @@ func (w *sidecarWorld) setUp() {
 	w.setUpSnapshots()
 }
 
-// setUpSnapshots makes the custom resources of snapshots, and their class.
+// setUpSnapshots creates the custom resources of snapshots and their class.
 func (w *sidecarWorld) setUpSnapshots() {
 	w.t.Helper()
 	ctx := w.t.Context()
@@ -185,7 +187,7 @@ func (w *sidecarWorld) setUpSnapshots() {
 	}
 	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(module)), "config", "crd", "*.storage.k8s.io_*.yaml"))
 	if err != nil || len(files) != 6 {
-		w.t.Fatalf("definitions of snapshots: %v, %v", files, err)
+		w.t.Fatalf("snapshot definitions: %v, %v", files, err)
 	}
 	for _, file := range files {
 		w.install(file)
@@ -204,7 +206,7 @@ func object(r schema.GroupVersionResource, kind, name string, content map[string
 	return u
 }
 
-// install makes a definition from a file.
+// install creates a definition from a file.
 func (w *sidecarWorld) install(path string) {
 	w.t.Helper()
 	file, err := os.Open(path)
@@ -217,7 +219,7 @@ func (w *sidecarWorld) install(path string) {
 	}
 }
 
-// runSidecars runs the sidecars until the test is over.
+// runSidecars runs the sidecars until the end of the test.
 func (w *sidecarWorld) runSidecars(programs, kubeconfig, socket string) {
 	w.t.Helper()
 	address := []string{"--csi-address=" + socket, "--kubeconfig=" + kubeconfig, "--leader-election", "--leader-election-namespace=kube-system", "--kube-api-qps=1000", "--kube-api-burst=1000"}
@@ -235,7 +237,7 @@ func (w *sidecarWorld) runSidecars(programs, kubeconfig, socket string) {
 	}
 }
 
-// run runs a program until the test is over; what it says is shown when the test has failed.
+// run runs a program until the end of the test, and logs its output if the test fails.
 func (w *sidecarWorld) run(program string, args []string) {
 	w.t.Helper()
 	var said syncBuffer
@@ -254,7 +256,7 @@ func (w *sidecarWorld) run(program string, args []string) {
 	})
 }
 
-// syncBuffer is a buffer that may be written and read at once.
+// A syncBuffer is a buffer that is safe for concurrent use.
 type syncBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -273,7 +275,7 @@ func (s *syncBuffer) tail(lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// create fails the test if something was not made.
+// create fails the test if the creation of an object failed.
 func (w *sidecarWorld) create(obj metav1.Object, err error) {
 	w.t.Helper()
 	if err != nil {
@@ -281,7 +283,7 @@ func (w *sidecarWorld) create(obj metav1.Object, err error) {
 	}
 }
 
-// claim is a claim of the driver's class.
+// claim returns a claim of the driver's class.
 func (w *sidecarWorld) claim(name string, source *corev1.TypedLocalObjectReference) *corev1.PersistentVolumeClaim {
 	c := cluster.NewClaim(name, "1Gi")
 	if source != nil {
@@ -305,7 +307,7 @@ func (w *sidecarWorld) bound(claim string) {
 	})
 }
 
-// wait waits until the world, asked after each of its actions, is as wanted.
+// wait waits until cond holds. It checks cond after each action of the world.
 func (w *sidecarWorld) wait(what string, cond func(context.Context) (bool, error)) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), sidecarsTimeout)
@@ -319,12 +321,12 @@ func (w *sidecarWorld) wait(what string, cond func(context.Context) (bool, error
 		select {
 		case <-changes:
 		case <-ctx.Done():
-			w.t.Fatalf("%s does not come: %v", what, err)
+			w.t.Fatalf("timeout waiting for %s: %v", what, err)
 		}
 	}
 }
 
-// tearDown deletes everything, and waits until nothing is left.
+// tearDown deletes everything and waits until nothing remains.
 func (w *sidecarWorld) tearDown() {
 	w.t.Helper()
 	ctx := w.t.Context()
@@ -341,18 +343,18 @@ func (w *sidecarWorld) tearDown() {
 	w.wait("the end", func(ctx context.Context) (bool, error) {
 		volumes, err := w.client.CoreV1().PersistentVolumes().List(ctx, all)
 		if err != nil || len(volumes.Items) > 0 {
-			return false, fmt.Errorf("volumes are left: %w", err)
+			return false, fmt.Errorf("remaining volumes: %w", err)
 		}
 		left, err := w.dynamic.Resource(contents).List(ctx, all)
 		if err != nil || len(left.Items) > 0 {
-			return false, fmt.Errorf("snapshots are left: %w", err)
+			return false, fmt.Errorf("remaining snapshots: %w", err)
 		}
 		return true, nil
 	})
 }
 
-// refusals holds what the server refused the sidecars against what is usual: conflicts, what is gone, and the
-// provisioner's probe of capacity objects.
+// refusals checks that the server refused only the usual requests: conflicts, missing objects, and
+// the provisioner's probe of capacity objects.
 func (w *sidecarWorld) refusals() {
 	w.t.Helper()
 	for _, a := range w.log.refused() {

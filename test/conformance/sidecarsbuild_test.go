@@ -23,19 +23,19 @@ func buildSidecars(t *testing.T, dir string) string {
 	folder := filepath.Join(dir, "sidecars")
 	args := []string{"build", "-C", "sidecars", "-ldflags", "-s -w", "-o", folder + "/"}
 	if out, err := exec.Command("go", append(args, sidecarPackages...)...).CombinedOutput(); err != nil {
-		t.Fatalf("build the sidecars: %v\n%s", err, out)
+		t.Fatalf("build sidecars: %v\n%s", err, out)
 	}
 	return folder
 }
 
-// compiledTwice are the modules of which both this module and the sidecars have a version of their own. Compiling it takes
-// seconds: little imports it.
+// compiledTwice are modules that this module and the sidecars use in different versions. Compiling
+// them twice takes only seconds, because few packages import them.
 var compiledTwice = []string{
 	"github.com/container-storage-interface/spec", // the kubelet's is older than the sidecars'
 }
 
-// TestSidecarsShareWhatIsCompiled wants the sidecars to be made of the same versions of modules as all else here. Of other
-// ones client-go and what is above it would be compiled once more, for minutes.
+// TestSidecarsShareWhatIsCompiled checks that the sidecars use the same module versions as this
+// module. Otherwise client-go and its dependents would be compiled twice, which takes minutes.
 func TestSidecarsShareWhatIsCompiled(t *testing.T) {
 	here, theirs := versions(t, ".", "-test", "./..."), versions(t, "sidecars", sidecarPackages...)
 	shared := 0
@@ -46,15 +46,15 @@ func TestSidecarsShareWhatIsCompiled(t *testing.T) {
 		}
 		shared++
 		if version != want {
-			t.Errorf("sidecars/go.mod: want replace %s => %[1]s %s; it is %s", module, want, version)
+			t.Errorf("sidecars/go.mod: want replace %s => %[1]s %s, got %s", module, want, version)
 		}
 	}
 	if shared < 50 {
-		t.Errorf("only %d modules are shared, of %d and %d", shared, len(here), len(theirs))
+		t.Errorf("%d shared modules of %d and %d, want more", shared, len(here), len(theirs))
 	}
 }
 
-// versions are those of the modules that packages are of, with all that they import.
+// versions returns the versions of the modules of packages and all their imports.
 func versions(t *testing.T, folder string, packages ...string) map[string]string {
 	t.Helper()
 	const format = "{{with .Module}}{{.Path}} {{if .Replace}}{{.Replace.Version}}{{else}}{{.Version}}{{end}}{{end}}"

@@ -7,7 +7,8 @@ import (
 	"github.com/volsim/volsim/cluster"
 )
 
-// BenchmarkStart is from nothing to a serving API server with nodes and driver registered and all controllers idle, live.
+// BenchmarkStart measures a live start: from nothing to a serving API server with registered nodes
+// and driver, and idle controllers.
 func BenchmarkStart(b *testing.B) {
 	ctx := context.Background()
 	for b.Loop() {

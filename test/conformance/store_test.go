@@ -24,11 +24,11 @@ import (
 )
 
 const (
-	storeSize = 10_000 // claims in the store at the beginning
+	storeSize = 10_000 // initial number of claims in the store
 	watchers  = 100
 )
 
-// peer is a fake API server as tests of controllers use it.
+// A peer is a fake API server as used by tests of controllers.
 type peer struct {
 	create func(ctx context.Context, claim *corev1.PersistentVolumeClaim) error
 	update func(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error)
@@ -38,7 +38,7 @@ type peer struct {
 	watch  func(ctx context.Context) (next func() error, err error)
 }
 
-// peers are volsim, and what there is besides, each with claims in it.
+// peers are volsim and its alternatives, each with claims in its store.
 var peers = []struct {
 	name string
 	make func(claims []apiruntime.Object) peer
@@ -49,7 +49,7 @@ var peers = []struct {
 	{"controller-runtime", newControllerRuntime},
 }
 
-// newVolsim is volsim through its typed client; its watches are cursors.
+// newVolsim returns volsim with its typed client. Its watches are cursors.
 func newVolsim(claims []apiruntime.Object) peer {
 	c := fake.NewClientset(claims...)
 	p := newTyped(c)
@@ -66,7 +66,7 @@ func newVolsim(claims []apiruntime.Object) peer {
 	return p
 }
 
-// newTyped is any server through a typed client.
+// newTyped returns a server with a typed client.
 func newTyped(c kubernetes.Interface) peer {
 	claims := c.CoreV1().PersistentVolumeClaims("default")
 	return peer{
@@ -159,8 +159,9 @@ func newClaims(n int) []apiruntime.Object {
 	return claims
 }
 
-// BenchmarkStore measures requests about claims beside the fake API servers that tests of controllers use. Compare
-// within one run; cpu-µs/op is what all goroutines together took, the collector's included.
+// BenchmarkStore compares requests about claims on the fake API servers that tests of controllers
+// use. Compare results within one run. cpu-µs/op is the CPU time of all goroutines, including
+// garbage collection.
 func BenchmarkStore(b *testing.B) {
 	measures := []struct {
 		name string
@@ -191,7 +192,7 @@ func BenchmarkStore(b *testing.B) {
 	}
 }
 
-// cpu is the processor time that the process has taken.
+// cpu returns the CPU time of the process.
 func cpu(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
@@ -253,7 +254,7 @@ func benchmarkPatch(b *testing.B, p peer) {
 	}
 }
 
-// benchmarkFanout is one update, and a hundred watchers that hear of it.
+// benchmarkFanout measures one update with a hundred watchers.
 func benchmarkFanout(b *testing.B, p peer) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -281,7 +282,8 @@ func benchmarkFanout(b *testing.B, p peer) {
 	b.ReportMetric(float64(b.N*watchers)/b.Elapsed().Seconds(), "deliveries/s")
 }
 
-// BenchmarkHundredThousandClaims tells what claims cost to hold and to list: the same for each, however many there are.
+// BenchmarkHundredThousandClaims measures the cost of storing and listing a claim, which does not
+// depend on their number.
 func BenchmarkHundredThousandClaims(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -308,7 +310,7 @@ func BenchmarkHundredThousandClaims(b *testing.B) {
 	}
 }
 
-// heap is the bytes in use.
+// heap returns the bytes in use.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()

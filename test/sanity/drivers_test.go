@@ -2,7 +2,7 @@ package sanity
 
 import "maps"
 
-// drivers are what is tested, and why specs are left out of each.
+// drivers returns the drivers under test, with the reasons for skipped specs.
 func drivers() []*subject {
 	return []*subject{
 		{
@@ -43,18 +43,18 @@ var (
 	lvmSettings  = map[string]string{"discard": "true"}
 )
 
-// What csi-test says of specs that it leaves out, and why that is right.
+// Messages of csi-test for skipped specs, with the reason for skipping them.
 var (
 	upstreams = map[string]string{
-		"": "csi-test has it switched off (XIt)",
+		"": "disabled in csi-test (XIt)",
 	}
 	noCopies = map[string]string{
-		"Snapshot not supported":       "the driver copies no volumes",
-		"CreateSnapshot not supported": "the driver copies no volumes",
-		"DeleteSnapshot not supported": "the driver copies no volumes",
-		"ListSnapshots not supported":  "the driver copies no volumes",
-		"GetSnapshot not supported":    "the driver copies no volumes",
-		"Volume Cloning not supported": "the driver copies no volumes",
+		"Snapshot not supported":       "the driver does not copy volumes",
+		"CreateSnapshot not supported": "the driver does not copy volumes",
+		"DeleteSnapshot not supported": "the driver does not copy volumes",
+		"ListSnapshots not supported":  "the driver does not copy volumes",
+		"GetSnapshot not supported":    "the driver does not copy volumes",
+		"Volume Cloning not supported": "the driver does not copy volumes",
 	}
 	noSettings = map[string]string{
 		"Modify volume not supported":          "volumes have no settings",
@@ -65,13 +65,13 @@ var (
 		"GroupControllerService not supported": "the driver has no group controller service",
 	}
 	noHealth = map[string]string{
-		"ControllerGetVolumeHealth not supported":  "nothing in memory falls ill",
-		"ControllerListVolumeHealth not supported": "nothing in memory falls ill",
-		"NodeGetVolumeHealth not supported":        "nothing in memory falls ill",
-		"NodeGetStorageHealth not supported":       "nothing in memory falls ill",
+		"ControllerGetVolumeHealth not supported":  "volumes in memory have no health",
+		"ControllerListVolumeHealth not supported": "volumes in memory have no health",
+		"NodeGetVolumeHealth not supported":        "volumes in memory have no health",
+		"NodeGetStorageHealth not supported":       "volumes in memory have no health",
 	}
 	noSnapshotTopology = map[string]string{
-		"SNAPSHOT_ACCESSIBILITY_CONSTRAINTS not supported": "it is alpha and not offered: a snapshot lies where its volume does, and is restored there",
+		"SNAPSHOT_ACCESSIBILITY_CONSTRAINTS not supported": "alpha and not supported: a snapshot is on the node of its volume and is restored there",
 	}
 	nodeAttaches = map[string]string{
 		"ControllerPublishVolume not supported":             "the node service attaches volumes",
@@ -79,12 +79,12 @@ var (
 		"Controller Publish, UnpublishVolume not supported": "the node service attaches volumes",
 	}
 	noLimit = map[string]string{
-		"No MaxVolumesPerNode": "the kernel makes as many loop devices as are wanted",
+		"No MaxVolumesPerNode": "the kernel does not limit loop devices",
 	}
 )
 
 var noDiskLimit = map[string]string{
-	"No MaxVolumesPerNode": "how many volumes there can be is for the volume group to say",
+	"No MaxVolumesPerNode": "the volume group limits the number of volumes",
 }
 
 func reasons(all ...map[string]string) map[string]string {

@@ -17,13 +17,13 @@ import (
 
 const mebibyte = 1 << 20
 
-// TestSanity runs all specs against each driver that can be run here.
+// TestSanity runs all specs against each driver that this machine supports.
 func TestSanity(t *testing.T) {
 	program := build(t)
 	var subjects []*subject
 	for _, s := range drivers() {
 		if why := s.missing(); why != "" {
-			t.Logf("%s is left out: %s", s.name, why)
+			t.Logf("%s skipped: %s", s.name, why)
 			continue
 		}
 		s.start(t, program)
@@ -53,7 +53,7 @@ func build(t *testing.T) string {
 	return program
 }
 
-// judge compares what was left out with what may be.
+// judge compares the skipped specs with the listed reasons.
 func (s *subject) judge(t *testing.T, specs types.SpecReports) {
 	t.Helper()
 	ran, left := 0, map[string]string{}
@@ -73,12 +73,12 @@ func (s *subject) judge(t *testing.T, specs types.SpecReports) {
 	if ran == 0 {
 		t.Errorf("%s: no spec ran", s.name)
 	}
-	reasons := []string{fmt.Sprintf("%s: %d specs ran, %d are left out", s.name, ran, len(left))}
+	reasons := []string{fmt.Sprintf("%s: %d specs ran, %d skipped", s.name, ran, len(left))}
 	used := map[string]bool{}
 	for name, said := range left {
 		why, listed := s.skips[said]
 		if !listed {
-			t.Errorf("%s: left out without a listed reason: %s (%q)", s.name, name, said)
+			t.Errorf("%s: skipped without a listed reason: %s (%q)", s.name, name, said)
 			continue
 		}
 		used[said] = true
@@ -86,12 +86,12 @@ func (s *subject) judge(t *testing.T, specs types.SpecReports) {
 	}
 	for said := range s.skips {
 		if !used[said] {
-			t.Errorf("%s: a reason is listed for specs of which none is left out: %q", s.name, said)
+			t.Errorf("%s: unused reason: %q", s.name, said)
 		}
 	}
 	slices.Sort(reasons[1:])
 	t.Log(strings.Join(reasons, "\n"))
 }
 
-// isRoot tells whether devices can be made.
+// isRoot reports whether this process can create devices.
 func isRoot() bool { return os.Geteuid() == 0 }

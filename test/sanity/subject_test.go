@@ -21,50 +21,51 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// How long the program has to serve, and to end.
+// Time limits for starting and stopping the program.
 const (
 	startTimeout = 20 * time.Second
 	stopTimeout  = 40 * time.Second
 )
 
-// subject is a driver under test.
+// A subject is a driver under test.
 type subject struct {
 	name  string
 	kind  string   // of "volsim driver"
-	flags []string // besides endpoint and directories
-	// onDevices says that it has real devices: it needs root, and is looked at for what it leaves.
+	flags []string // in addition to endpoint and directories
+	// onDevices reports whether the driver uses real devices: it requires root, and is checked for
+	// leaks.
 	onDevices bool
-	// block has the specs use volumes as devices.
+	// block makes the specs use block volumes.
 	block bool
-	// modify are the settings that volumes are given.
+	// modify are the mutable parameters of volumes.
 	modify map[string]string
-	// skips is why specs are left out, by what csi-test says of them.
+	// skips maps csi-test's messages to reasons for skipping specs.
 	skips map[string]string
 
 	config *sanity.TestConfig
-	base   string // directory of all of it
+	base   string // directory of the driver's files
 }
 
-// missing says what the driver needs that is not here.
+// missing returns what the driver lacks on this machine, or "".
 func (s *subject) missing() string {
 	switch {
 	case !s.onDevices:
 		return ""
 	case !isRoot():
-		return "real devices need root"
+		return "real devices require root"
 	}
 	if s.kind == "lvm" {
 		if _, err := exec.LookPath("lvm"); err != nil {
-			return "the program lvm is missing: install lvm2"
+			return "program lvm not found: install lvm2"
 		}
 	}
 	if _, err := os.Stat("/dev/loop-control"); err != nil {
-		return "there are no loop devices: " + err.Error()
+		return "no loop devices: " + err.Error()
 	}
 	return ""
 }
 
-// start starts the program, and ends it when the test is over.
+// start starts the program and stops it at the end of the test.
 func (s *subject) start(t *testing.T, program string) {
 	t.Helper()
 	s.base = t.TempDir()
@@ -88,7 +89,7 @@ func (s *subject) start(t *testing.T, program string) {
 	t.Cleanup(func() {
 		s.stop(t, cmd.Process, ended, socket)
 		if t.Failed() {
-			t.Logf("what %s said last:\n%s", s.name, last(log.String(), 100))
+			t.Logf("last output of %s:\n%s", s.name, last(log.String(), 100))
 		}
 	})
 	config := sanity.NewTestConfig()
@@ -112,11 +113,11 @@ func (s *subject) start(t *testing.T, program string) {
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
 	if _, err := csi.NewIdentityClient(conn).Probe(ctx, &csi.ProbeRequest{}, grpc.WaitForReady(true)); err != nil {
-		t.Fatalf("%s does not serve: %v", s.name, err)
+		t.Fatalf("%s: not serving: %v", s.name, err)
 	}
 }
 
-// stop ends the program, and looks for what it left.
+// stop stops the program and checks for leaks.
 func (s *subject) stop(t *testing.T, process *os.Process, ended <-chan error, socket string) {
 	if err := process.Signal(syscall.SIGTERM); err != nil {
 		t.Errorf("%s: stop: %v", s.name, err)
@@ -127,17 +128,17 @@ func (s *subject) stop(t *testing.T, process *os.Process, ended <-chan error, so
 			t.Errorf("%s ended with %v", s.name, err)
 		}
 	case <-time.After(stopTimeout):
-		t.Errorf("%s did not end %v after it was told to", s.name, stopTimeout)
+		t.Errorf("%s: not ended %v after SIGTERM", s.name, stopTimeout)
 		_ = process.Kill()
 		<-ended
 	}
 	if _, err := os.Lstat(socket); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%s left its socket: %v", s.name, err)
+		t.Errorf("%s: leaked socket: %v", s.name, err)
 	}
 	s.clean(t)
 }
 
-// clean takes away what is mounted or bound below the subject's directory, each of which is an error.
+// clean removes mounts and loop devices below the subject's directory. Each one is an error.
 func (s *subject) clean(t *testing.T) {
 	if !s.onDevices {
 		return
@@ -148,7 +149,7 @@ func (s *subject) clean(t *testing.T) {
 	}
 	for line := range strings.Lines(string(table)) {
 		if place := strings.Fields(line)[4]; strings.HasPrefix(place, s.base+"/") {
-			t.Errorf("%s left %s mounted; taking it off: %v", s.name, place, exec.Command("umount", place).Run())
+			t.Errorf("%s: leaked mount %s; unmounting: %v", s.name, place, exec.Command("umount", place).Run())
 		}
 	}
 	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
@@ -158,27 +159,27 @@ func (s *subject) clean(t *testing.T) {
 	for _, file := range files {
 		backing, err := os.ReadFile(file)
 		if err != nil || !strings.HasPrefix(string(backing), s.base+"/") {
-			continue // a device of somebody else, or one that is gone by now
+			continue // unrelated or already detached
 		}
 		device := "/dev/" + strings.Split(file, "/")[3]
-		if strings.TrimSpace(string(backing)) == filepath.Join(s.base, "state", "disk") { // a volume group's, which stays
+		if strings.TrimSpace(string(backing)) == filepath.Join(s.base, "state", "disk") { // the device of the volume group remains by design
 			if out, err := exec.Command("losetup", "-d", device).CombinedOutput(); err != nil {
-				t.Errorf("free %s: %v\n%s", device, err, out)
+				t.Errorf("detach %s: %v\n%s", device, err, out)
 			}
 			continue
 		}
-		t.Errorf("%s left %s bound; freeing it: %v", s.name, device, exec.Command("losetup", "-d", device).Run())
+		t.Errorf("%s: leaked loop device %s; detaching: %v", s.name, device, exec.Command("losetup", "-d", device).Run())
 	}
 	left, err := os.ReadDir(filepath.Join(s.base, "state", "volumes"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 	for _, each := range left {
-		t.Errorf("%s left %s", s.name, each.Name())
+		t.Errorf("%s: leaked %s", s.name, each.Name())
 	}
 }
 
-// askForPath asks a driver that keeps its mounts in memory whether one of its volumes is at a path.
+// askForPath asks a driver with in-memory mounts whether one of its volumes is mounted at a path.
 func askForPath(conn *grpc.ClientConn, path string) (sanity.PathKind, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
@@ -200,7 +201,7 @@ func askForPath(conn *grpc.ClientConn, path string) (sanity.PathKind, error) {
 	return sanity.PathIsNotFound, nil
 }
 
-// last are the last lines of a text.
+// last returns the last lines of a text.
 func last(text string, lines int) string {
 	all := strings.Split(text, "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")

@@ -1,2 +1,3 @@
-// Package sidecars pins the CSI sidecars that the tests of the module above build and run.
+// Package sidecars pins the versions of the CSI sidecars that the tests of the parent module build
+// and run.
 package sidecars

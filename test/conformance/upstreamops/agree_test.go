@@ -15,7 +15,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// move is a step of a drawn history.
+// A move is a step of a random history.
 type move struct {
 	verb   string // start, end, fail, pass; try: start, fail
 	volume corev1.UniqueVolumeName
@@ -32,35 +32,36 @@ var moves = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) move {
 	}
 }), 20, 100)
 
-// TestExecutorsAgree draws histories of one operation on each of two volumes: in these ours and upstream's never differ. (At
-// the very end of a back-off they do; the times are such that it is not met.)
+// TestExecutorsAgree runs random histories of operations on two volumes and checks that volsim's
+// and upstream's executors never differ. They do differ at the exact end of a back-off, which the
+// chosen times avoid.
 func TestExecutorsAgree(t *testing.T) {
 	t.Parallel()
 	refused := map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {
 		history := moves.Draw(rt, "history")
-		differ := "the bubble has ended early"
+		differ := "bubble ended early"
 		synctest.Test(t, func(*testing.T) { differ = newPair().live(rt, history, refused) })
 		if differ != "" {
 			rt.Fatal(differ)
 		}
 	})
 	if len(refused) < 15 {
-		t.Errorf("only this was said: %v", refused)
+		t.Errorf("too few distinct results: %v", refused)
 	}
 }
 
-// pair are our executor and upstream's under one history.
+// A pair is volsim's executor and upstream's with the same history.
 type pair struct {
 	*history
 	host      *sim.Stepped
 	component *sim.Process
 	ours      *executor.Executor
-	jobs      map[corev1.UniqueVolumeName]*job      // that run
-	failed    map[corev1.UniqueVolumeName]time.Time // when they failed last, those that do not run
+	jobs      map[corev1.UniqueVolumeName]*job      // running
+	failed    map[corev1.UniqueVolumeName]time.Time // time of the last failure of volumes without a running operation
 }
 
-// job is one of ours under way.
+// A job is a running operation of volsim's executor.
 type job struct {
 	ended bool
 	err   error
@@ -76,7 +77,7 @@ func newPair() *pair {
 	return b
 }
 
-// live lets the history happen to both. It returns where they differ, and counts what is refused.
+// live runs the history on both executors. It returns where they differ, and counts the results.
 func (b *pair) live(t rapid.TB, history []move, refused map[string]int) string {
 	defer b.host.Close()
 	defer b.clear()
@@ -88,7 +89,7 @@ func (b *pair) live(t rapid.TB, history []move, refused map[string]int) string {
 		case m.verb == "start", m.verb == "try":
 			ours, upstreams := b.start(t, m.volume)
 			if ours != upstreams {
-				return fmt.Sprintf("step %d of %v: ours says %q, upstream's %q\n%s", i, history, ours, upstreams, b.ours)
+				return fmt.Sprintf("step %d of %v: volsim's result is %q, upstream's %q\n%s", i, history, ours, upstreams, b.ours)
 			}
 			refused[ours]++
 			if m.verb == "try" && ours == "ok" {
@@ -127,7 +128,7 @@ func (b *pair) end(volume corev1.UniqueVolumeName, j *job, err error) {
 	b.history.end(string(volume), err)
 }
 
-// pass lets time pass, unless ours would forget a failure.
+// pass advances the clock, unless volsim's executor would forget a failure.
 func (b *pair) pass(d time.Duration) {
 	now := b.host.Now().Add(d)
 	for _, at := range b.failed {
@@ -139,7 +140,7 @@ func (b *pair) pass(d time.Duration) {
 	time.Sleep(d)
 }
 
-// settle lets ours do what it can.
+// settle runs volsim's executor until it is quiescent.
 func (b *pair) settle() {
 	b.component.Wake()
 	if err := b.host.Run(); err != nil {
@@ -147,7 +148,7 @@ func (b *pair) settle() {
 	}
 }
 
-// ourMessage is an outcome in the words of said.
+// ourMessage returns a result in the format of said.
 func ourMessage(err error) string {
 	var backoff *executor.BackoffError
 	switch {

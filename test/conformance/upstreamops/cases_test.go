@@ -21,17 +21,18 @@ import (
 	"pgregory.net/rapid"
 )
 
-// cases are the executor's histories.
+// cases is the folder of the executor's histories.
 var cases = filepath.Join("..", "..", "..", "executor", "testdata", "cases")
 
-// TestMain keeps what upstream logs of each failure out of the way.
+// TestMain discards upstream's log output.
 func TestMain(m *testing.M) {
 	klog.SetLogger(logr.Discard())
-	utilruntime.ErrorHandlers = nil // one of them sleeps until some time of another bubble
+	utilruntime.ErrorHandlers = nil // one of them sleeps until a time of another bubble
 	os.Exit(m.Run())
 }
 
-// TestUpstreamInTheSameHistories lets each of the executor's histories happen to upstream's: without what is for ours only.
+// TestUpstreamInTheSameHistories runs each of the executor's histories on upstream's executor,
+// without the steps for volsim only.
 func TestUpstreamInTheSameHistories(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(cases, "*.txt"))
@@ -56,16 +57,16 @@ func TestUpstreamInTheSameHistories(t *testing.T) {
 		}
 	}
 	if differ < 5 {
-		t.Errorf("in %d histories upstream goes another way: are the others gone?", differ)
+		t.Errorf("%d histories with a different upstream result, want at least 5", differ)
 	}
 }
 
-// history is one of upstream's executor.
+// A history is a history of upstream's executor.
 type history struct {
 	operations nestedpendingoperations.NestedPendingOperations
 	running    map[string]chan error
-	keys       map[key]bool // of what was started
-	waiting    bool         // somebody waits for all operations
+	keys       map[key]bool // of started operations
+	waiting    bool         // a goroutine waits for all operations
 }
 
 type key struct {
@@ -98,7 +99,7 @@ func (h *history) happens(t *testing.T, steps string) {
 
 var errBroken, errPanic = errors.New("broken"), errors.New("panic")
 
-// step does what the line says, and returns what comes of it.
+// step executes a line and returns its result.
 func (h *history) step(t *testing.T, words []string) string {
 	t.Helper()
 	switch verb, args := words[0], words[1:]; verb {
@@ -130,7 +131,7 @@ func (h *history) step(t *testing.T, words []string) string {
 	case "wait":
 		return h.wait()
 	default:
-		t.Fatalf("unknown: %s", strings.Join(words, " "))
+		t.Fatalf("unknown word: %s", strings.Join(words, " "))
 	}
 	return ""
 }
@@ -158,7 +159,7 @@ func (h *history) end(id string, err error) {
 	synctest.Wait()
 }
 
-// wait tells whether who waits for all operations goes on. One who does not waits on.
+// wait returns whether waiting for all operations ends or hangs. A hanging goroutine keeps waiting.
 func (h *history) wait() string {
 	done := make(chan struct{})
 	go func() {
@@ -175,7 +176,8 @@ func (h *history) wait() string {
 	}
 }
 
-// clear ends what runs, and lets an operation succeed on each key: so that nobody waits any more.
+// clear ends running operations and completes one operation per key, so that no goroutine waits any
+// longer.
 func (h *history) clear() {
 	for id := range h.running {
 		h.end(id, nil)
@@ -191,7 +193,7 @@ func (h *history) clear() {
 
 var until = regexp.MustCompile(`No retries permitted until (.*? UTC)`)
 
-// said is an outcome in words.
+// said returns a result as text.
 func said(t rapid.TB, err error) string {
 	t.Helper()
 	switch {
@@ -204,7 +206,7 @@ func said(t rapid.TB, err error) string {
 	}
 	found := until.FindStringSubmatch(err.Error())
 	if found == nil {
-		t.Fatalf("it does not say until when: %v", err)
+		t.Fatalf("no end of the back-off in %v", err)
 	}
 	at, parseErr := time.Parse("2006-01-02 15:04:05.999999999 -0700 MST", found[1])
 	if parseErr != nil {
@@ -226,7 +228,7 @@ func keyOf(t *testing.T, words []string) key {
 		case "node":
 			k.node = types.NodeName(value)
 		default:
-			t.Fatalf("unknown: %s", word)
+			t.Fatalf("unknown word: %s", word)
 		}
 	}
 	return k

@@ -1,3 +1,4 @@
-// Package upstreamops has the histories of our executor happen to the one of upstream, k8s.io/kubernetes 1.36.3
-// pkg/volume/util/nestedpendingoperations: they differ in what the histories say, and in nothing else.
+// Package upstreamops runs the histories of volsim's executor on upstream's executor,
+// k8s.io/kubernetes 1.36.3 pkg/volume/util/nestedpendingoperations. They may differ only where the
+// histories say so.
 package upstreamops

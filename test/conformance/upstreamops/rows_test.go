@@ -13,10 +13,12 @@ import (
 	"testing"
 )
 
-// heading begins a section of UPSTREAM.md about one file of upstream's tests: "### PACKAGE FILE in FOLDER".
+// heading begins a section of UPSTREAM.md about one of upstream's test files: "### PACKAGE FILE in
+// FOLDER".
 const heading = "### pkg/"
 
-// TestRowsAreAllThatUpstreamHas compares the rows that UPSTREAM.md lists with the source of upstream's tests.
+// TestRowsAreAllThatUpstreamHas compares the rows in UPSTREAM.md with the source of upstream's
+// tests.
 func TestRowsAreAllThatUpstreamHas(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "UPSTREAM.md"))
@@ -25,7 +27,7 @@ func TestRowsAreAllThatUpstreamHas(t *testing.T) {
 	}
 	sections := strings.Split(string(text), "\n"+heading)[1:]
 	if len(sections) < 4 {
-		t.Errorf("%d files are listed: are there no more?", len(sections))
+		t.Errorf("%d files are listed, want at least 4", len(sections))
 	}
 	for _, section := range sections {
 		title, body, _ := strings.Cut(section, "\n")
@@ -41,10 +43,10 @@ func TestRowsAreAllThatUpstreamHas(t *testing.T) {
 			delete(listed, f.Name.Name)
 			switch {
 			case !there:
-				t.Errorf("%s: %s is not listed", words[1], f.Name.Name)
+				t.Errorf("%s: %s not listed", words[1], f.Name.Name)
 			case slices.Equal(got, none):
 			case !slices.Equal(got, want):
-				t.Errorf("%s %s: listed are\n%q, upstream has\n%q", words[1], f.Name.Name, got, want)
+				t.Errorf("%s %s: listed\n%q, upstream has\n%q", words[1], f.Name.Name, got, want)
 			}
 		}
 		for name := range listed {
@@ -53,10 +55,11 @@ func TestRowsAreAllThatUpstreamHas(t *testing.T) {
 	}
 }
 
-// none is in place of the rows of a test of which no row has a test of ours.
+// none replaces the rows of a test without counterparts in volsim.
 var none = []string{"none: "}
 
-// listedRows reads the names of upstream's rows out of a section, sorted, by test; nil for a test that stands for itself.
+// listedRows returns the sorted names of upstream's rows in a section, by test; nil for a test
+// without rows.
 func listedRows(section string) map[string][]string {
 	listed := map[string][]string{}
 	for line := range strings.Lines(section) {
@@ -97,7 +100,7 @@ func upstreamFile(t *testing.T, pkg, file string) *ast.File {
 	return parsed
 }
 
-// namesOfRows finds what the rows of a test's table are called, sorted.
+// namesOfRows returns the sorted names of the rows of a test's table.
 func namesOfRows(f *ast.FuncDecl) []string {
 	var names []string
 	ast.Inspect(f.Body, func(n ast.Node) bool {

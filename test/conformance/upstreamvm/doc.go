@@ -1,3 +1,3 @@
-// Package upstreamvm runs the volume manager of a kubelet itself, k8s.io/kubernetes 1.36.3, over any client: to compare ours
-// with, and to measure ours beside.
+// Package upstreamvm runs upstream's volume manager, k8s.io/kubernetes 1.36.3, on any client, for
+// comparisons and benchmarks.
 package upstreamvm

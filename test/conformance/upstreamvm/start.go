@@ -20,18 +20,18 @@ import (
 	"k8s.io/mount-utils"
 )
 
-// Config is what Start must be told.
+// A Config configures Start.
 type Config struct {
 	Client     kubernetes.Interface
 	Node       types.NodeName
-	Root       string                // of the kubelet: a directory of this machine, in which the fake plugins make theirs
+	Root       string                // directory of the kubelet, in which the fake plugins create theirs
 	Plugins    []volume.VolumePlugin // such as volumetesting.FakeVolumePlugin
-	Recorder   record.EventRecorder  // nil: nobody is told
-	SelfAttach bool                  // the kubelet attaches and detaches, and not the controller
+	Recorder   record.EventRecorder  // nil: events are discarded
+	SelfAttach bool                  // the kubelet, not the controller, attaches and detaches
 }
 
-// Manager is upstream's volume manager, and what of a kubelet it asks: which pods there are, and which of them are over. Its
-// methods may be called concurrently.
+// A Manager is upstream's volume manager with the parts of a kubelet that it uses: the pods, and
+// which of them have ended. Its methods are safe for concurrent use.
 type Manager struct {
 	volumemanager.VolumeManager
 
@@ -40,9 +40,10 @@ type Manager struct {
 	host   *host
 }
 
-// Start runs upstream's volume manager until ctx ends. Mounter, host and path handler are those of upstream's own tests: they
-// touch nothing but directories below cfg.Root. wait returns when the manager has stopped; a round of its loops, and operations
-// that run by then, end on their own. The error is that of a plugin that does not begin.
+// Start runs upstream's volume manager until ctx ends. Mounter, host and path handler are those of
+// upstream's tests and only touch directories below cfg.Root. The function wait returns when the
+// manager has stopped; running loops and operations end on their own. The error is that of a plugin
+// that fails to initialize.
 func Start(ctx context.Context, cfg Config) (m *Manager, wait func(), err error) {
 	recorder := cfg.Recorder
 	if recorder == nil {
@@ -66,19 +67,19 @@ func Start(ctx context.Context, cfg Config) (m *Manager, wait func(), err error)
 	return m, func() { <-stopped }, nil
 }
 
-// AddPod tells that a pod is to run here, or what it is now.
+// AddPod adds or updates a pod of this node.
 func (m *Manager) AddPod(p *corev1.Pod) { m.pods.AddPod(p) }
 
-// FinishPod tells that the pod's containers have ended for good. The pod may still be there.
+// FinishPod marks the containers of a pod as ended. The pod object may still exist.
 func (m *Manager) FinishPod(uid types.UID) { m.states.finish(uid) }
 
-// RemovePod tells that there is no such pod any more.
+// RemovePod removes a deleted pod.
 func (m *Manager) RemovePod(p *corev1.Pod) { m.pods.RemovePod(p) }
 
-// SetNode tells what the node's own Node object is, in the kubelet's cache.
+// SetNode sets the Node object in the kubelet's cache.
 func (m *Manager) SetNode(node *corev1.Node) { m.host.setNode(node) }
 
-// podStates knows which pods are over. A pod of which it knows nothing runs.
+// A podStates records which pods have ended. Unknown pods are running.
 type podStates struct {
 	mu       sync.Mutex
 	finished sets.Set[types.UID] // guarded by mu
@@ -99,24 +100,24 @@ func (s *podStates) isFinished(uid types.UID) bool {
 	return s.finished.Has(uid)
 }
 
-// ShouldPodContainersBeTerminating is for upstream's populator.
+// ShouldPodContainersBeTerminating reports whether a pod has ended. Upstream's populator calls it.
 func (s *podStates) ShouldPodContainersBeTerminating(uid types.UID) bool { return s.isFinished(uid) }
 
-// ShouldPodRuntimeBeRemoved is for upstream's populator.
+// ShouldPodRuntimeBeRemoved reports whether a pod has ended. Upstream's populator calls it.
 func (s *podStates) ShouldPodRuntimeBeRemoved(uid types.UID) bool { return s.isFinished(uid) }
 
-// kubeletHost is what plugins may ask of a kubelet.
+// kubeletHost is what plugins require of a kubelet.
 type kubeletHost interface {
 	volume.VolumeHost
 	volume.KubeletVolumeHost
 }
 
-// host is that of upstream's tests, with a Node that may change.
+// A host is the host of upstream's tests with a variable Node.
 type host struct {
 	kubeletHost
 
 	mu       sync.Mutex
-	attached map[corev1.UniqueVolumeName]string // guarded by mu: replaced as a whole
+	attached map[corev1.UniqueVolumeName]string // guarded by mu; replaced as a whole
 }
 
 func newHost(cfg Config) *host {
@@ -133,7 +134,8 @@ func (h *host) setNode(node *corev1.Node) {
 	h.attached = attached
 }
 
-// GetAttachedVolumesFromNodeStatus is for upstream's operations, which only read it.
+// GetAttachedVolumesFromNodeStatus returns the attached volumes. Upstream's operations only read
+// the map.
 func (h *host) GetAttachedVolumesFromNodeStatus() (map[corev1.UniqueVolumeName]string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

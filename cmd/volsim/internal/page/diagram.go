@@ -42,10 +42,10 @@ func diagram(world World) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
 		records := recordsDrawn
-		if asked := query.Get("records"); asked != "" {
-			n, err := strconv.Atoi(asked)
+		if text := query.Get("records"); text != "" {
+			n, err := strconv.Atoi(text)
 			if err != nil || n < 1 || n > recordsMax {
-				writeError(w, fmt.Errorf("invalid records=%s: want a number from 1 to %d", asked, recordsMax))
+				writeError(w, fmt.Errorf("invalid records=%s: want a number from 1 to %d", text, recordsMax))
 				return
 			}
 			records = n

@@ -53,15 +53,15 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
-	given := r.URL.Query().Get("token")
+	token := r.URL.Query().Get("token")
 	switch {
 	case !isLoopback(r.Host):
 		http.Error(w, "access denied: open the page as 127.0.0.1 or localhost", http.StatusForbidden)
-	case g.hasCookie(r) && given == "":
+	case g.hasCookie(r) && token == "":
 		g.next.ServeHTTP(w, r)
 	case g.hasCookie(r):
 		g.sendToPage(w)
-	case r.Method == http.MethodGet && given != "" && g.redeem(given):
+	case r.Method == http.MethodGet && token != "" && g.redeem(token):
 		http.SetCookie(w, &http.Cookie{Name: g.cookie, Value: g.secret, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 		g.sendToPage(w)
 	default:
@@ -89,9 +89,9 @@ func (g *guard) hasCookie(r *http.Request) bool {
 }
 
 // redeem reports whether the token is the current one, and replaces it if so.
-func (g *guard) redeem(given string) bool {
+func (g *guard) redeem(token string) bool {
 	g.mu.Lock()
-	taken := equalSecrets(given, g.token)
+	taken := equalSecrets(token, g.token)
 	if taken {
 		g.token = newSecret()
 	}

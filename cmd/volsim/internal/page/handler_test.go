@@ -221,7 +221,7 @@ func TestTheDiagramGrows(t *testing.T) {
 		}
 	}
 	if strings.Contains(draw(""), "registers node-1") {
-		t.Error("what was before the world was set up is drawn")
+		t.Error("the setup is drawn")
 	}
 	do(t, d, "create claim data 64Mi", "create claim other 1Gi", "rest")
 	all := draw("?records=2000")

@@ -1,4 +1,4 @@
-// Command kubectl is kubectl, as upstream ships it, for the tests of this module.
+// Command kubectl is upstream's kubectl, for the tests of this module.
 package main
 
 import (
