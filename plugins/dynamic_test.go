@@ -16,7 +16,7 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-func TestNoneSeveralAndUnsupportedAreToldApart(t *testing.T) {
+func TestLookupErrors(t *testing.T) {
 	t.Parallel()
 	m := manager(t,
 		named{"example.com/a", []string{"one", "two"}},
@@ -57,7 +57,7 @@ func TestNoneSeveralAndUnsupportedAreToldApart(t *testing.T) {
 	}
 }
 
-func TestPluginsThatCannotBeRegisteredDoNotHoldUpTheOthers(t *testing.T) {
+func TestRegisterSkipsInvalidPlugins(t *testing.T) {
 	t.Parallel()
 	var m plugins.Manager
 	err := m.Register(named{"example.com/b", []string{"v"}}, named{name: "b/a/d"}, named{name: "example.com/a"}, named{name: "example.com/a"})
@@ -146,7 +146,7 @@ func apply(m *plugins.Manager, s step) (ok bool) {
 	}
 }
 
-func TestManagerFindsWhatItsTwinFinds(t *testing.T) {
+func TestManagerMatchesModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var m plugins.Manager
@@ -196,8 +196,8 @@ func (p watching) CanSupport(spec *plugins.Spec) bool {
 	return p.named.CanSupport(spec)
 }
 
-// TestWhoLooksWaitsForNoChange has somebody look while a plugin is asked, and while he who is told of a change is not done.
-func TestWhoLooksWaitsForNoChange(t *testing.T) {
+// TestLookupsDoNotBlock has somebody look while a plugin is asked, and while he who is told of a change is not done.
+func TestLookupsDoNotBlock(t *testing.T) {
 	t.Parallel()
 	var m plugins.Manager
 	looks := 0

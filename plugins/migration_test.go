@@ -56,7 +56,7 @@ var inTree = map[string]struct {
 	},
 }
 
-func TestEachMigratedVolumeIsTranslated(t *testing.T) {
+func TestTranslateMigratedVolumes(t *testing.T) {
 	t.Parallel()
 	migrated := plugins.Migrated()
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(migrated)), slices.Sorted(maps.Keys(inTree))); diff != "" {
@@ -93,7 +93,7 @@ func TestEachMigratedVolumeIsTranslated(t *testing.T) {
 	}
 }
 
-func TestVolumeThatIsNotMigratedStaysWhatItIs(t *testing.T) {
+func TestTranslateKeepsOtherVolumes(t *testing.T) {
 	t.Parallel()
 	ebs := &plugins.Spec{Volume: &corev1.Volume{Name: "v", VolumeSource: inTree["kubernetes.io/aws-ebs"].inline}}
 	for name, test := range map[string]struct {
@@ -119,8 +119,8 @@ func TestVolumeThatIsNotMigratedStaysWhatItIs(t *testing.T) {
 	}
 }
 
-// TestVolumeThatCannotBeTranslated has a handle that its driver could not have.
-func TestVolumeThatCannotBeTranslated(t *testing.T) {
+// TestTranslateFails has a handle that its driver could not have.
+func TestTranslateFails(t *testing.T) {
 	t.Parallel()
 	spec := &plugins.Spec{Volume: &corev1.Volume{Name: "v", VolumeSource: corev1.VolumeSource{
 		AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "aws://a/b/c/d"},

@@ -36,7 +36,7 @@ func TestSplitUniqueName(t *testing.T) {
 	}
 }
 
-func TestUniqueNameSplitsIntoWhatItWasMadeOf(t *testing.T) {
+func TestSplitUniqueNameUndoesUniqueVolumeName(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		plugin := rapid.StringMatching(`[a-z.]{1,10}/[a-z-]{1,10}`).Draw(t, "plugin")
@@ -105,7 +105,7 @@ func TestMultiAttachAllowed(t *testing.T) {
 	}
 }
 
-func TestClassOfAnError(t *testing.T) {
+func TestClassOf(t *testing.T) {
 	t.Parallel()
 	root := errors.New("root")
 	of := func(c plugins.Class) error { return &plugins.Error{Class: c, Err: root} }

@@ -181,7 +181,7 @@ func (w *world) told(what string, a *announcer, want ...string) {
 	a.told = nil
 }
 
-func TestPluginsComeAndGo(t *testing.T) {
+func TestRegisterAndDeregister(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.tell("")
@@ -221,8 +221,8 @@ func TestPluginsComeAndGo(t *testing.T) {
 	}
 }
 
-// TestWhatIsRegistered compares what the handler is given with what the plugin says.
-func TestWhatIsRegistered(t *testing.T) {
+// TestRegistrationFields compares what the handler is given with what the plugin says.
+func TestRegistrationFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.put("a.sock", "a", "1.0")
@@ -237,8 +237,8 @@ func TestWhatIsRegistered(t *testing.T) {
 	}
 }
 
-// TestSocketMadeAnew has a plugin start again: whatever is told, and in whichever order, the old one goes and the new one comes.
-func TestSocketMadeAnew(t *testing.T) {
+// TestRecreatedSocket has a plugin start again: whatever is told, and in whichever order, the old one goes and the new one comes.
+func TestRecreatedSocket(t *testing.T) {
 	t.Parallel()
 	for _, seen := range []bool{false, true} { // that it was gone
 		for _, tellings := range [][]string{{"a.sock"}, {"a.sock", "a.sock"}, {""}} {
@@ -260,9 +260,9 @@ func TestSocketMadeAnew(t *testing.T) {
 	}
 }
 
-// TestSocketChangesWhileItIsLookedAt has a plugin hang while it is registered, and go or start again meanwhile. Others come and
+// TestSocketChangesDuringRegistration has a plugin hang while it is registered, and go or start again meanwhile. Others come and
 // go.
-func TestSocketChangesWhileItIsLookedAt(t *testing.T) {
+func TestSocketChangesDuringRegistration(t *testing.T) {
 	t.Parallel()
 	for _, again := range []bool{false, true} {
 		w := newWorld(t)
@@ -287,8 +287,8 @@ func TestSocketChangesWhileItIsLookedAt(t *testing.T) {
 	}
 }
 
-// TestWhatFailsIsTriedAgain has each step of a registration fail, for some times.
-func TestWhatFailsIsTriedAgain(t *testing.T) {
+// TestFailedStepIsRetried has each step of a registration fail, for some times.
+func TestFailedStepIsRetried(t *testing.T) {
 	t.Parallel()
 	const failed = "RegisterPlugin error -- plugin registration failed with err: scripted"
 	const notify = "NotifyRegistrationStatus a.sock"
@@ -342,8 +342,8 @@ func TestWhatFailsIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestDeregistrationThatFailsIsTriedAgain has a plugin go, and start again before that is known.
-func TestDeregistrationThatFailsIsTriedAgain(t *testing.T) {
+// TestFailedDeregistrationIsRetried has a plugin go, and start again before that is known.
+func TestFailedDeregistrationIsRetried(t *testing.T) {
 	t.Parallel()
 	for _, again := range []bool{false, true} {
 		w := newWorld(t)
@@ -373,8 +373,8 @@ func (w *world) until(what string, is func(trace.Record) bool) {
 	}
 }
 
-// TestPluginOfAnUnknownType is told so.
-func TestPluginOfAnUnknownType(t *testing.T) {
+// TestUnknownPluginType is told so.
+func TestUnknownPluginType(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.put("a.sock", "a", "1.0")
@@ -436,8 +436,8 @@ func TestTwoSocketsOfOnePlugin(t *testing.T) {
 	}
 }
 
-// TestNewerPluginThatFails lets the older one come back.
-func TestNewerPluginThatFails(t *testing.T) {
+// TestNewerPluginFailsToRegister lets the older one come back.
+func TestNewerPluginFailsToRegister(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.put("a.sock", "a", "1.0")
@@ -453,8 +453,8 @@ func TestNewerPluginThatFails(t *testing.T) {
 	w.want("tried again", []string{"register a 1.1"}, "a")
 }
 
-// TestTellBoundsWhatWaits tells of more sockets than are kept: all are looked at.
-func TestTellBoundsWhatWaits(t *testing.T) {
+// TestNotifyBoundsPendingSockets tells of more sockets than are kept: all are looked at.
+func TestNotifyBoundsPendingSockets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.put("last.sock", "a", "1.0")
@@ -468,9 +468,9 @@ func TestTellBoundsWhatWaits(t *testing.T) {
 	}
 }
 
-// TestPluginsUnderSeeds has three plugins of two names come, go and start again in any order, and fail at times: in the end what
+// TestPluginsWithRandomSchedules has three plugins of two names come, go and start again in any order, and fail at times: in the end what
 // is there is registered.
-func TestPluginsUnderSeeds(t *testing.T) {
+func TestPluginsWithRandomSchedules(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
 		w := newWorld(t)

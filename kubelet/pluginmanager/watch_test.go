@@ -155,8 +155,8 @@ func TestWatch(t *testing.T) {
 	m.until("register a", 3)
 }
 
-// TestDirectoryThatIsRenamed takes its sockets along.
-func TestDirectoryThatIsRenamed(t *testing.T) {
+// TestRenamedDirectory takes its sockets along.
+func TestRenamedDirectory(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.announce("from/a.sock", "a")
@@ -168,8 +168,8 @@ func TestDirectoryThatIsRenamed(t *testing.T) {
 	m.until("register a", 2)
 }
 
-// TestWatchOfWhatCannotBe has the directory be a file.
-func TestWatchOfWhatCannotBe(t *testing.T) {
+// TestWatchFailsForFile has the directory be a file.
+func TestWatchFailsForFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "registry")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

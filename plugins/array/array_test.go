@@ -287,7 +287,7 @@ func TestWritersOfOneNode(t *testing.T) {
 	}
 }
 
-func TestValidateAnswersInsteadOfFailing(t *testing.T) {
+func TestValidateRejectsInItsResponse(t *testing.T) {
 	w := newWorld(t)
 	shared := capability(csi.VolumeCapability_AccessMode_UNKNOWN)
 	validate := func(id string, wanted ...*csi.VolumeCapability) (*csi.ValidateVolumeCapabilitiesResponse, error) {
@@ -346,7 +346,7 @@ func TestListVolumesInPages(t *testing.T) {
 	w.want(err, codes.InvalidArgument)
 }
 
-func TestNodesHaveSoManyVolumes(t *testing.T) {
+func TestVolumesPerNode(t *testing.T) {
 	w := newWorld(t)
 	places := func() int64 {
 		info, err := w.nodes["one"].NodeGetInfo(t.Context(), &csi.NodeGetInfoRequest{})

@@ -55,7 +55,7 @@ func (w *world) undoDevice(staging, target string) {
 	w.want(err, codes.OK)
 }
 
-func TestLifeOfADevice(t *testing.T) {
+func TestDeviceLifecycle(t *testing.T) {
 	w := newWorld(t)
 	const staging, target = "/kubelet/staging/v", "/kubelet/publish/v/pod"
 	w.stageDevice(staging, codes.FailedPrecondition) // not attached
@@ -85,8 +85,8 @@ func TestLifeOfADevice(t *testing.T) {
 	}
 }
 
-// TestDeviceAfterAReboot finds files where there were nodes of devices.
-func TestDeviceAfterAReboot(t *testing.T) {
+// TestDeviceAfterReboot finds files where there were nodes of devices.
+func TestDeviceAfterReboot(t *testing.T) {
 	w := newWorld(t)
 	const staging, target = "/kubelet/staging/v", "/kubelet/pod"
 	w.attach("one", singleNode, false, codes.OK)
@@ -105,8 +105,8 @@ func TestDeviceAfterAReboot(t *testing.T) {
 	}
 }
 
-// TestDeviceWhereSomethingElseIs does not hide what is there.
-func TestDeviceWhereSomethingElseIs(t *testing.T) {
+// TestDeviceAtOccupiedPath does not hide what is there.
+func TestDeviceAtOccupiedPath(t *testing.T) {
 	w := newWorld(t)
 	w.attach("one", singleNode, false, codes.OK)
 	w.stageDevice("/kubelet/other", codes.OK)
@@ -119,8 +119,8 @@ func TestDeviceWhereSomethingElseIs(t *testing.T) {
 	w.stageDevice(stagingOf(t, w.fs["one"]), codes.AlreadyExists)
 }
 
-// TestUnstageLeavesWhatTheVolumeHolds: a volume's own file may have the name of a device's node.
-func TestUnstageLeavesWhatTheVolumeHolds(t *testing.T) {
+// TestUnstageKeepsContent: a volume's own file may have the name of a device's node.
+func TestUnstageKeepsContent(t *testing.T) {
 	w := newWorld(t)
 	w.attach("one", singleNode, false, codes.OK)
 	w.stage("one", codes.OK)

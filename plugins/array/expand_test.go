@@ -24,8 +24,8 @@ func (w *world) expandAt(path string, size int64, code codes.Code) {
 	w.want(err, code)
 }
 
-// TestVolumeGrows at the array first, and then where it is mounted.
-func TestVolumeGrows(t *testing.T) {
+// TestExpandVolume at the array first, and then where it is mounted.
+func TestExpandVolume(t *testing.T) {
 	w := newWorld(t)
 	sizes := func(size, fs int64) {
 		t.Helper()
@@ -62,8 +62,8 @@ func TestVolumeGrows(t *testing.T) {
 	w.expandAt("/kubelet/pod", 0, codes.NotFound)
 }
 
-// TestVolumeGrowsAsFarAsThereIsRoom on the array.
-func TestVolumeGrowsAsFarAsThereIsRoom(t *testing.T) {
+// TestExpandVolumeLimits on the array.
+func TestExpandVolumeLimits(t *testing.T) {
 	w := newWorld(t)
 	w.create("other", 8*gibibyte, 0, codes.OK)
 	w.expand(3*gibibyte, 0, codes.ResourceExhausted)

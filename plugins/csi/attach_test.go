@@ -130,7 +130,7 @@ func TestAttach(t *testing.T) {
 	}
 }
 
-func TestAttachOfWhatIsAttached(t *testing.T) {
+func TestAttachAttachedVolume(t *testing.T) {
 	t.Parallel()
 	d := attaching(t, "vol-1")
 	d.attachment("vol-1", attached)
@@ -139,8 +139,8 @@ func TestAttachOfWhatIsAttached(t *testing.T) {
 	d.same("requests", none, d.calls(trace.KindAPI))
 }
 
-// TestAttachWhenSomebodyElseMadeTheAttachment has it come into being between the look and the creation.
-func TestAttachWhenSomebodyElseMadeTheAttachment(t *testing.T) {
+// TestAttachFindsExistingAttachment has it come into being between the look and the creation.
+func TestAttachFindsExistingAttachment(t *testing.T) {
 	t.Parallel()
 	d := attaching(t, "vol-1")
 	o := d.begin(d.attach)
@@ -195,8 +195,8 @@ func (w *world) run0() {
 	w.must(w.host.Wait(context.Background(), "nothing to do now", func() bool { return len(w.host.Enabled()) == 0 }))
 }
 
-// TestAttachIsRefused has the API server refuse the attachment.
-func TestAttachIsRefused(t *testing.T) {
+// TestAttachRejected has the API server refuse the attachment.
+func TestAttachRejected(t *testing.T) {
 	t.Parallel()
 	d := attaching(t, "vol-1")
 	d.spec.PersistentVolume.Spec.CSI.Driver = "not a driver"
@@ -226,8 +226,8 @@ func TestAttachTimesOut(t *testing.T) {
 	d.same("time passed", 2*time.Minute, d.host.Now().Sub(sim.Epoch))
 }
 
-// TestAttachIsNotEndedByAnotherAttachment has one be attached that differs in one thing.
-func TestAttachIsNotEndedByAnotherAttachment(t *testing.T) {
+// TestAttachIgnoresOtherAttachments has one be attached that differs in one thing.
+func TestAttachIgnoresOtherAttachments(t *testing.T) {
 	t.Parallel()
 	for name, another := range map[string]attachTarget{
 		"of another handle": {"csi.example.com", "vol-2", node1},
@@ -321,7 +321,7 @@ func TestDetachFails(t *testing.T) {
 	})
 }
 
-func TestDetachOfWhatIsNotAttached(t *testing.T) {
+func TestDetachDetachedVolume(t *testing.T) {
 	t.Parallel()
 	d := attaching(t, "vol-1")
 	d.must(d.do(d.detach))

@@ -144,14 +144,14 @@ func (d *disk) takes(o other, err error) {
 		", not of volume vol-1 of driver csi.example.com on node node-1: name is taken", err.Error())
 }
 
-func TestNamesOfTwoAttachmentsMeet(t *testing.T) {
+func TestAttachmentNameCollision(t *testing.T) {
 	t.Parallel()
 	if a, b := csi.AttachmentName(handleA, driverA, node1), csi.AttachmentName(handleB, driverB, node1); a != b {
 		t.Errorf("%s and %s: nothing to tell apart", a, b)
 	}
 }
 
-func TestAnothersAttachmentIsNotTakenForOurs(t *testing.T) {
+func TestForeignAttachmentIsRejected(t *testing.T) {
 	t.Parallel()
 	for _, o := range others() {
 		t.Run(o.name, func(t *testing.T) {
@@ -181,8 +181,8 @@ func TestAnothersAttachmentIsNotTakenForOurs(t *testing.T) {
 	}
 }
 
-// TestAnothersAttachmentComesWhileOursIsMade has it appear between the look and the creation.
-func TestAnothersAttachmentComesWhileOursIsMade(t *testing.T) {
+// TestForeignAttachmentAppearsDuringAttach has it appear between the look and the creation.
+func TestForeignAttachmentAppearsDuringAttach(t *testing.T) {
 	t.Parallel()
 	o := others()[0]
 	d := attaching(t, handleA)
@@ -198,8 +198,8 @@ func TestAnothersAttachmentComesWhileOursIsMade(t *testing.T) {
 	d.untouched()
 }
 
-// TestAnothersAttachmentComesWhileOursIsDeleted has it take the place of ours between the look and the deletion.
-func TestAnothersAttachmentComesWhileOursIsDeleted(t *testing.T) {
+// TestForeignAttachmentAppearsDuringDetach has it take the place of ours between the look and the deletion.
+func TestForeignAttachmentAppearsDuringDetach(t *testing.T) {
 	t.Parallel()
 	d := attaching(t, handleA)
 	d.attachment(handleA, attached)
@@ -218,8 +218,8 @@ func TestAnothersAttachmentComesWhileOursIsDeleted(t *testing.T) {
 	d.untouched()
 }
 
-// TestOurAttachmentTakesThePlaceOfAnothers has the cache show the other's still.
-func TestOurAttachmentTakesThePlaceOfAnothers(t *testing.T) {
+// TestAttachAfterForeignAttachmentIsDeleted has the cache show the other's still.
+func TestAttachAfterForeignAttachmentIsDeleted(t *testing.T) {
 	t.Parallel()
 	d := others()[0].taken(t)
 	d.removeAttachment()
@@ -232,8 +232,8 @@ func TestOurAttachmentTakesThePlaceOfAnothers(t *testing.T) {
 	}
 }
 
-// TestAnotherPersistentVolumeThatTheCacheDoesNotShow has the API server asked for what the attachment is of.
-func TestAnotherPersistentVolumeThatTheCacheDoesNotShow(t *testing.T) {
+// TestForeignPersistentVolumeMissingFromCache has the API server asked for what the attachment is of.
+func TestForeignPersistentVolumeMissingFromCache(t *testing.T) {
 	t.Parallel()
 	o := others()[2]
 	world := func(t *testing.T) *disk {
@@ -258,8 +258,8 @@ func TestAnotherPersistentVolumeThatTheCacheDoesNotShow(t *testing.T) {
 	}
 }
 
-// TestAttachmentOfAnInTreeVolume is ours if it is that volume that was translated.
-func TestAttachmentOfAnInTreeVolume(t *testing.T) {
+// TestAttachmentOfInTreeVolume is ours if it is that volume that was translated.
+func TestAttachmentOfInTreeVolume(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]plugins.AttachState{"vol-1": plugins.Attached, "vol-2": plugins.Detached} {
 		w := newWorld(t)
@@ -278,8 +278,8 @@ func TestAttachmentOfAnInTreeVolume(t *testing.T) {
 	}
 }
 
-// TestAttachmentOfAnotherVolumeOfTheSameHandle is ours: it is the same disk, whatever PersistentVolume stands for it.
-func TestAttachmentOfAnotherVolumeOfTheSameHandle(t *testing.T) {
+// TestAttachmentOfSecondVolumeWithSameHandle is ours: it is the same disk, whatever PersistentVolume stands for it.
+func TestAttachmentOfSecondVolumeWithSameHandle(t *testing.T) {
 	t.Parallel()
 	twin := "pv-twin"
 	for _, known := range []bool{true, false} {
@@ -298,8 +298,8 @@ func TestAttachmentOfAnotherVolumeOfTheSameHandle(t *testing.T) {
 	}
 }
 
-// TestVolumeWrittenOutIsOfNoPersistentVolume has one by chance called as the one that a pod's volume is made into.
-func TestVolumeWrittenOutIsOfNoPersistentVolume(t *testing.T) {
+// TestInlineAttachmentHasNoPersistentVolume has one by chance called as the one that a pod's volume is made into.
+func TestInlineAttachmentHasNoPersistentVolume(t *testing.T) {
 	t.Parallel()
 	o := others()[2]
 	d := o.taken(t)
@@ -307,7 +307,7 @@ func TestVolumeWrittenOutIsOfNoPersistentVolume(t *testing.T) {
 	d.takes(o, d.do(d.attach))
 }
 
-func TestKubeletDoesNotUseAnothersAttachment(t *testing.T) {
+func TestKubeletIgnoresForeignAttachment(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	a := d.stored(d.handle)

@@ -94,7 +94,7 @@ func TestBlockPaths(t *testing.T) {
 	}
 }
 
-func TestLifeOfADevice(t *testing.T) {
+func TestDeviceLifecycle(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	for range 2 {
@@ -160,7 +160,7 @@ func TestBlockRequests(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-func TestDeviceOfADriverThatNeedsNoAttaching(t *testing.T) {
+func TestDeviceOfDriverWithoutAttach(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, true, false)
 	d.csiDriver(storagev1.CSIDriverSpec{AttachRequired: ptr(false)})
@@ -171,8 +171,8 @@ func TestDeviceOfADriverThatNeedsNoAttaching(t *testing.T) {
 	d.same("requests to the API server", none, d.calls(trace.KindAPI))
 }
 
-// TestDeviceOfADriverThatDoesNotStage keeps what is needed to undo it when it is published.
-func TestDeviceOfADriverThatDoesNotStage(t *testing.T) {
+// TestDeviceOfDriverWithoutStaging keeps what is needed to undo it when it is published.
+func TestDeviceOfDriverWithoutStaging(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, false, false)
 	staging, err := d.setUpDevice()
@@ -187,7 +187,7 @@ func TestDeviceOfADriverThatDoesNotStage(t *testing.T) {
 	d.same("requests", 2, len(s.requests))
 }
 
-func TestDeviceThatMissesSomethingIsTransient(t *testing.T) {
+func TestDeviceWithMissingPrerequisiteIsTransient(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	other := d.volume("vol-other")
@@ -206,8 +206,8 @@ func TestDeviceThatMissesSomethingIsTransient(t *testing.T) {
 	d.same("calls of the driver", []string{"NodeGetInfo", "NodeGetCapabilities"}, d.calls(trace.KindDriver))
 }
 
-// TestUndoingADeviceWaitsForTheDriver has a kubelet restart with a device on its disk, before the driver has registered again.
-func TestUndoingADeviceWaitsForTheDriver(t *testing.T) {
+// TestDeviceCleanupNeedsDriver has a kubelet restart with a device on its disk, before the driver has registered again.
+func TestDeviceCleanupNeedsDriver(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	d.must2(d.setUpDevice())
@@ -257,8 +257,8 @@ func TestSetUpDeviceFails(t *testing.T) {
 	}
 }
 
-// TestDeviceThatWasStagedBeforeTheKubeletBegan stays so, and can be unstaged, when staging it once more fails for good.
-func TestDeviceThatWasStagedBeforeTheKubeletBegan(t *testing.T) {
+// TestDeviceStagedByEarlierKubelet stays so, and can be unstaged, when staging it once more fails for good.
+func TestDeviceStagedByEarlierKubelet(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, true, false) // which leaves nothing in the directory
 	d.must2(d.setUpDevice())
@@ -309,8 +309,8 @@ func TestMapPodDeviceFails(t *testing.T) {
 	}
 }
 
-// TestUndoingADeviceFails leaves all that is needed to try again.
-func TestUndoingADeviceFails(t *testing.T) {
+// TestDeviceCleanupFails leaves all that is needed to try again.
+func TestDeviceCleanupFails(t *testing.T) {
 	t.Parallel()
 	for _, code := range []codes.Code{codes.Internal, codes.Unavailable} {
 		d := arrayDisk(t)
@@ -330,8 +330,8 @@ func TestUndoingADeviceFails(t *testing.T) {
 	}
 }
 
-// TestTearDownOfADeviceThatIsStillPublished is an error, and forgets nothing.
-func TestTearDownOfADeviceThatIsStillPublished(t *testing.T) {
+// TestTearDownPublishedDevice is an error, and forgets nothing.
+func TestTearDownPublishedDevice(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	d.must2(d.setUpDevice())
@@ -344,7 +344,7 @@ func TestTearDownOfADeviceThatIsStillPublished(t *testing.T) {
 	}
 }
 
-func TestLostDataFileOfADevice(t *testing.T) {
+func TestLostDataFileOfDevice(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	d.must2(d.setUpDevice())
@@ -362,7 +362,7 @@ func TestLostDataFileOfADevice(t *testing.T) {
 	}
 }
 
-func TestDeviceOfAnotherKind(t *testing.T) {
+func TestDeviceOfOtherKind(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	d.spec = &plugins.Spec{Volume: &corev1.Volume{Name: "tmp"}}
@@ -406,8 +406,8 @@ func TestReconstructBlock(t *testing.T) {
 	}
 }
 
-// TestMeasureDevice asks at the pod's node in the volume's global directory.
-func TestMeasureDevice(t *testing.T) {
+// TestDeviceStats asks at the pod's node in the volume's global directory.
+func TestDeviceStats(t *testing.T) {
 	t.Parallel()
 	s, d := capableDisk(t, csispec.NodeServiceCapability_RPC_GET_VOLUME_STATS)
 	s.stats = &csispec.NodeGetVolumeStatsResponse{Usage: []*csispec.VolumeUsage{{Unit: csispec.VolumeUsage_BYTES, Total: 42}}}

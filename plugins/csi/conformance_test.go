@@ -228,7 +228,7 @@ var (
 	size = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 )
 
-func TestPromisesOfThePlugin(t *testing.T) {
+func TestPluginContract(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadWriteMany} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -243,7 +243,7 @@ func TestPromisesOfThePlugin(t *testing.T) {
 	}
 }
 
-func TestPromisesOfThePluginLive(t *testing.T) {
+func TestPluginContractLive(t *testing.T) {
 	t.Parallel()
 	err := plugintest.Check(t.Context(), func() (*plugintest.World, error) {
 		return newScene(sim.NewLive(sim.LiveConfig{}), inMemory(), corev1.ReadWriteMany)
@@ -253,7 +253,7 @@ func TestPromisesOfThePluginLive(t *testing.T) {
 	}
 }
 
-func TestPromisesOfThePluginOnDevices(t *testing.T) {
+func TestPluginContractOnDevices(t *testing.T) {
 	t.Parallel()
 	if err := loop.Probe(); err != nil {
 		t.Skip(err)

@@ -147,8 +147,8 @@ func TestMessagesAreCopied(t *testing.T) {
 	})
 }
 
-// TestLifeOfAVolumeOnBothConnections asks an array the same things, which give the same answers.
-func TestLifeOfAVolumeOnBothConnections(t *testing.T) {
+// TestVolumeLifecycleOnBothConnections asks an array the same things, which give the same answers.
+func TestVolumeLifecycleOnBothConnections(t *testing.T) {
 	capability := &csispec.VolumeCapability{
 		AccessMode: &csispec.VolumeCapability_AccessMode{Mode: csispec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
 		AccessType: &csispec.VolumeCapability_Mount{Mount: &csispec.VolumeCapability_MountVolume{}},
@@ -217,7 +217,7 @@ func TestLifeOfAVolumeOnBothConnections(t *testing.T) {
 	})
 }
 
-func TestDirectOffersNoStreams(t *testing.T) {
+func TestDirectHasNoStreams(t *testing.T) {
 	t.Parallel()
 	conn := csi.Direct(func(grpc.ServiceRegistrar) {})
 	if _, err := conn.NewStream(t.Context(), &grpc.StreamDesc{}, "/csi.v1.Node/Watch"); status.Code(err) != codes.Unimplemented {
@@ -281,7 +281,7 @@ func (s slow) NodeGetInfo(context.Context, *csispec.NodeGetInfoRequest) (*csispe
 	return &csispec.NodeGetInfoResponse{}, nil
 }
 
-func TestStopOfWhatWasNeverCalled(t *testing.T) {
+func TestStopUnusedServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		server, err := csi.Serve(func(grpc.ServiceRegistrar) {})
@@ -353,8 +353,8 @@ func (a *answering) ControllerPublishVolume(context.Context, *csispec.Controller
 	return a.publish, nil
 }
 
-// TestSuspendLetsOthersComeIn has a call of one strand wait while another strand of the component runs.
-func TestSuspendLetsOthersComeIn(t *testing.T) {
+// TestSuspendYieldsToOtherTasks has a call of one strand wait while another strand of the component runs.
+func TestSuspendYieldsToOtherTasks(t *testing.T) {
 	t.Parallel()
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()

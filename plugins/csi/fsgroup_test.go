@@ -94,7 +94,7 @@ func (d *disk) info(at string) nodefs.Info {
 	return info
 }
 
-func TestFSGroupOfAnInlineVolume(t *testing.T) {
+func TestFSGroupOfInlineVolume(t *testing.T) {
 	t.Parallel()
 	_, d := inlineDisk(t, storagev1.VolumeLifecycleEphemeral)
 	d.must(d.disk.MkdirAll(inlineDir + "/mount")) // the stub makes nothing
@@ -127,8 +127,8 @@ func TestFSGroupChangePolicy(t *testing.T) {
 	}
 }
 
-// TestDriverThatSeesToTheGroup is told of it, when it stages and when it publishes, and the kubelet does nothing.
-func TestDriverThatSeesToTheGroup(t *testing.T) {
+// TestDriverAppliesFSGroup is told of it, when it stages and when it publishes, and the kubelet does nothing.
+func TestDriverAppliesFSGroup(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		can, group bool
@@ -160,9 +160,9 @@ func TestDriverThatSeesToTheGroup(t *testing.T) {
 	}
 }
 
-// TestFilesThatCannotBeGiven leave the volume mounted, for somebody to unmount: the error is uncertain. Nothing stands in the way
+// TestFSGroupFails leave the volume mounted, for somebody to unmount: the error is uncertain. Nothing stands in the way
 // of trying again.
-func TestFilesThatCannotBeGiven(t *testing.T) {
+func TestFSGroupFails(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	d.spec.PersistentVolume.Spec.CSI.FSType = "ext4"
@@ -190,8 +190,8 @@ func (w wrong) Decide(d *sim.Decision) sim.Move {
 	return sim.Move{}
 }
 
-// TestPolicyThatIsNone cannot be had from an API server: it is upstream's error.
-func TestPolicyThatIsNone(t *testing.T) {
+// TestInvalidFSGroupPolicy cannot be had from an API server: it is upstream's error.
+func TestInvalidFSGroupPolicy(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, true, false)
 	d.csiDriver(storagev1.CSIDriverSpec{})

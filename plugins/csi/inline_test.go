@@ -81,7 +81,7 @@ func TestInlineVolume(t *testing.T) {
 	}
 }
 
-func TestInlineVolumeThatTheDriverDoesNotServe(t *testing.T) {
+func TestInlineVolumeUnsupportedByDriver(t *testing.T) {
 	t.Parallel()
 	for name, driver := range map[string]*storagev1.CSIDriverSpec{
 		"no CSIDriver":     nil,
@@ -150,8 +150,8 @@ func TestInlineVolumeIsReconstructed(t *testing.T) {
 	}
 }
 
-// TestVolumeOfNoAPIServer is one that was translated out of a pod: all is known of it that is needed.
-func TestVolumeOfNoAPIServer(t *testing.T) {
+// TestVolumeOutsideTheAPI is one that was translated out of a pod: all is known of it that is needed.
+func TestVolumeOutsideTheAPI(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	d.spec.Inline = true
@@ -176,8 +176,8 @@ func TestVolumeOfNoAPIServer(t *testing.T) {
 	d.same("disk at the end", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
 }
 
-// TestPromisesOfThePluginInline are those of package plugins, for volumes that are written out in pods.
-func TestPromisesOfThePluginInline(t *testing.T) {
+// TestPluginContractInline are those of package plugins, for volumes that are written out in pods.
+func TestPluginContractInline(t *testing.T) {
 	t.Parallel()
 	err := plugintest.Check(t.Context(), func() (*plugintest.World, error) {
 		host := sim.NewStepped(sim.SteppedConfig{StepsMax: 10_000})

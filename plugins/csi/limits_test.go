@@ -63,7 +63,7 @@ func (w *world) allocatable() int32 {
 	return *drivers[0].Allocatable.Count
 }
 
-func TestRefreshWritesWhatHasChanged(t *testing.T) {
+func TestRefreshWritesChanges(t *testing.T) {
 	t.Parallel()
 	w, d := withLimit(t, 3)
 	if period := w.plugin.UpdatePeriod(limitedName); period != time.Minute {

@@ -18,7 +18,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-func TestLifeOfAMount(t *testing.T) {
+func TestMountLifecycle(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	source := " <- " + d.handle
@@ -177,8 +177,8 @@ func testFailedUnmount(t *testing.T, f fault, class plugins.Class) {
 	d.same("disk after UnmountDevice", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
 }
 
-// TestFinalErrorAfterAnUncertainOne leaves nothing: nobody will come back for it.
-func TestFinalErrorAfterAnUncertainOne(t *testing.T) {
+// TestFinalErrorAfterUncertainError leaves nothing: nobody will come back for it.
+func TestFinalErrorAfterUncertainError(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	d.conn.faults = []fault{
@@ -189,8 +189,8 @@ func TestFinalErrorAfterAnUncertainOne(t *testing.T) {
 	d.same("disk", []string{d.emptyDriverDir()}, d.leaves())
 }
 
-// TestFinalErrorOfWhatIsMounted is uncertain: it must be unmounted some time, so it must not be forgotten.
-func TestFinalErrorOfWhatIsMounted(t *testing.T) {
+// TestFinalErrorWhileMounted is uncertain: it must be unmounted some time, so it must not be forgotten.
+func TestFinalErrorWhileMounted(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	source := " <- " + d.handle
@@ -209,7 +209,7 @@ func TestFinalErrorOfWhatIsMounted(t *testing.T) {
 	d.same("disk", slices.Concat(d.globalLeaves(source), d.podLeaves(source)), d.leaves(), sorted)
 }
 
-func TestWhatIsMissingIsTransient(t *testing.T) {
+func TestMissingPrerequisiteIsTransient(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	other := d.volume("vol-other")
@@ -228,8 +228,8 @@ func TestWhatIsMissingIsTransient(t *testing.T) {
 	d.same("calls of the driver", []string{"NodeGetInfo", "NodeGetCapabilities"}, d.calls(trace.KindDriver))
 }
 
-// TestUndoWaitsForTheDriver has a kubelet restart with a mount on its disk, before the driver has registered again.
-func TestUndoWaitsForTheDriver(t *testing.T) {
+// TestCleanupNeedsDriver has a kubelet restart with a mount on its disk, before the driver has registered again.
+func TestCleanupNeedsDriver(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	for dir, data := range map[string]string{
@@ -245,7 +245,7 @@ func TestUndoWaitsForTheDriver(t *testing.T) {
 	d.same("disk", before, d.leaves())
 }
 
-func TestVolumeOfAnotherKind(t *testing.T) {
+func TestVolumeOfOtherKind(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	d.spec = &plugins.Spec{Volume: &corev1.Volume{Name: "tmp"}}
@@ -263,8 +263,8 @@ func TestVolumeOfAnotherKind(t *testing.T) {
 	d.same("disk", none, d.leaves())
 }
 
-// TestVolumeWithoutAHandle cannot be made at an API server; no path is made of what is missing.
-func TestVolumeWithoutAHandle(t *testing.T) {
+// TestVolumeWithoutHandle cannot be made at an API server; no path is made of what is missing.
+func TestVolumeWithoutHandle(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	d.spec.PersistentVolume.Spec.CSI.VolumeHandle = ""
@@ -277,15 +277,15 @@ func TestVolumeWithoutAHandle(t *testing.T) {
 	d.same("disk", none, d.leaves())
 }
 
-func TestMountDeviceWithoutAPath(t *testing.T) {
+func TestMountDeviceWithoutPath(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	d.class("MountDevice", d.do(func(ctx context.Context) error { return d.plugin.MountDevice(ctx, d.spec, "", plugins.MountOptions{}) }), plugins.Final)
 	d.same("disk", none, d.leaves())
 }
 
-// TestDataFileThatCannotBeWritten has a directory where it should be: the driver is not asked for what could not be undone.
-func TestDataFileThatCannotBeWritten(t *testing.T) {
+// TestDataFileWriteFails has a directory where it should be: the driver is not asked for what could not be undone.
+func TestDataFileWriteFails(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	d.must(d.disk.MkdirAll(path.Dir(d.globalMount()) + "/vol_data.json/in-the-way"))
@@ -391,7 +391,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-func TestAccessModeTheDriverIsTold(t *testing.T) {
+func TestAccessMode(t *testing.T) {
 	t.Parallel()
 	const (
 		rwo, rwop = corev1.ReadWriteOnce, corev1.ReadWriteOncePod

@@ -370,7 +370,7 @@ func TestMigratedPlugins(t *testing.T) {
 	}
 }
 
-func TestRegistrationBesideOtherDrivers(t *testing.T) {
+func TestRegistrationKeepsOtherDrivers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.annotate(`{"old.example.com":"x"}`)
@@ -393,9 +393,9 @@ func TestRegistrationBesideOtherDrivers(t *testing.T) {
 	w.same("requests when nothing has changed", []string{"get", "get"}, w.calls(trace.KindAPI)[before:])
 }
 
-// TestConflictOfRegistrations has somebody else write between the read and the write, of either object: the next attempt
+// TestConcurrentRegistrations has somebody else write between the read and the write, of either object: the next attempt
 // succeeds.
-func TestConflictOfRegistrations(t *testing.T) {
+func TestConcurrentRegistrations(t *testing.T) {
 	t.Parallel()
 	other := storagev1.CSINodeDriver{Name: otherDriver, NodeID: "x"}
 	tests := []struct {
@@ -492,8 +492,8 @@ func TestRegistrationFails(t *testing.T) {
 	}
 }
 
-// TestCSINodeOfTheNode has the kubelet see to its CSINode, whatever there is of one, and whatever it knows of the Node.
-func TestCSINodeOfTheNode(t *testing.T) {
+// TestCSINodeOwnership has the kubelet see to its CSINode, whatever there is of one, and whatever it knows of the Node.
+func TestCSINodeOwnership(t *testing.T) {
 	t.Parallel()
 	old := entry(ourDriver, "id", nil)
 	tests := []struct {
@@ -562,8 +562,8 @@ func TestCSINodeOfTheNode(t *testing.T) {
 	}
 }
 
-// TestCSINodeMadeAnewIsNotDeleted has the CSINode of an earlier Node give way to the Node's own before it is deleted.
-func TestCSINodeMadeAnewIsNotDeleted(t *testing.T) {
+// TestRecreatedCSINodeIsNotDeleted has the CSINode of an earlier Node give way to the Node's own before it is deleted.
+func TestRecreatedCSINodeIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.csiNode("earlier", entry(otherDriver, "x", nil))

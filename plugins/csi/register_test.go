@@ -129,7 +129,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-func TestValidateBesideADriver(t *testing.T) {
+func TestValidateAgainstRegisteredDriver(t *testing.T) {
 	t.Parallel()
 	const taken = "Another driver with the same name is already registered with a higher supported version: "
 	for _, tt := range []struct {
@@ -252,8 +252,8 @@ func TestDeregister(t *testing.T) {
 	w.must(w.deregister(r)) // of a node that is gone
 }
 
-// TestDeregisterThatFailsIsRepeated has the API server refuse: the driver is unknown here at once, and to the cluster later.
-func TestDeregisterThatFailsIsRepeated(t *testing.T) {
+// TestFailedDeregisterCanBeRepeated has the API server refuse: the driver is unknown here at once, and to the cluster later.
+func TestFailedDeregisterCanBeRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	r := announced("a.sock", "1.0.0")
@@ -277,8 +277,8 @@ func TestDeregisterThatFailsIsRepeated(t *testing.T) {
 	w.stands(nil, nil, nil)
 }
 
-// TestOfOneNameOneComesOrGoesAfterTheOther begins with everything at the same time.
-func TestOfOneNameOneComesOrGoesAfterTheOther(t *testing.T) {
+// TestRegistrationsOfOneNameAreSerialized begins with everything at the same time.
+func TestRegistrationsOfOneNameAreSerialized(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
 		w := newWorld(t)
@@ -300,8 +300,8 @@ func TestOfOneNameOneComesOrGoesAfterTheOther(t *testing.T) {
 	}
 }
 
-// TestDriverGoesWhileItMounts deregisters a driver while it is asked to stage a volume, which it does, or does not any more.
-func TestDriverGoesWhileItMounts(t *testing.T) {
+// TestDriverDeregisteredDuringMount deregisters a driver while it is asked to stage a volume, which it does, or does not any more.
+func TestDriverDeregisteredDuringMount(t *testing.T) {
 	t.Parallel()
 	for _, answers := range []bool{true, false} {
 		w := newWorld(t)

@@ -39,9 +39,9 @@ func TestRequiresRemount(t *testing.T) {
 	}
 }
 
-// TestFailureLeavesWhatWasThere: a volume that is published again, or was before the process began, stays as it was whatever the
+// TestFailedRemountKeepsMount: a volume that is published again, or was before the process began, stays as it was whatever the
 // driver says, also for a driver that mounts nothing.
-func TestFailureLeavesWhatWasThere(t *testing.T) {
+func TestFailedRemountKeepsMount(t *testing.T) {
 	t.Parallel()
 	for name, use := range map[string]plugins.MountOptions{"remount": {Remount: true}, "reconstructed": {Reconstructed: true}} {
 		for _, c := range []codes.Code{codes.InvalidArgument, codes.Internal, codes.Unavailable} {
@@ -72,8 +72,8 @@ func TestFailureLeavesWhatWasThere(t *testing.T) {
 	}
 }
 
-// TestFailureOfWhatIsNewLeavesNothing, for the same driver that mounts nothing.
-func TestFailureOfWhatIsNewLeavesNothing(t *testing.T) {
+// TestFailedMountLeavesNothing, for the same driver that mounts nothing.
+func TestFailedMountLeavesNothing(t *testing.T) {
 	t.Parallel()
 	_, d := stubDisk(t, true, false)
 	d.conn.faults = []fault{

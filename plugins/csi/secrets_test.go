@@ -44,8 +44,8 @@ func TestSecrets(t *testing.T) {
 	d.same("published again with", map[string]string{"token": "second"}, last[*csispec.NodePublishVolumeRequest](s).GetSecrets())
 }
 
-// TestSecretOfAnInlineVolume is of the pod's namespace.
-func TestSecretOfAnInlineVolume(t *testing.T) {
+// TestSecretOfInlineVolume is of the pod's namespace.
+func TestSecretOfInlineVolume(t *testing.T) {
 	t.Parallel()
 	s, d := inlineDisk(t, storagev1.VolumeLifecycleEphemeral)
 	d.spec.Volume.CSI.NodePublishSecretRef = &corev1.LocalObjectReference{Name: "publish"}
@@ -75,8 +75,8 @@ func TestMissingSecret(t *testing.T) {
 	d.same("disk", none, d.leaves())
 }
 
-// TestStageSecretOfADriverThatDoesNotStage is not asked for.
-func TestStageSecretOfADriverThatDoesNotStage(t *testing.T) {
+// TestStageSecretOfDriverWithoutStaging is not asked for.
+func TestStageSecretOfDriverWithoutStaging(t *testing.T) {
 	t.Parallel()
 	_, d := stubDisk(t, false, false)
 	d.spec.PersistentVolume.Spec.CSI.NodeStageSecretRef = &corev1.SecretReference{Namespace: "default", Name: "stage"}

@@ -62,7 +62,7 @@ func TestSELinuxLabel(t *testing.T) {
 	}
 }
 
-func TestSELinuxLabelOfAnInlineVolume(t *testing.T) {
+func TestSELinuxLabelOfInlineVolume(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, true, false)
 	yes := true
@@ -75,7 +75,7 @@ func TestSELinuxLabelOfAnInlineVolume(t *testing.T) {
 	d.same("options", []string{`context="s0:c1"`}, last[*csispec.NodePublishVolumeRequest](s).GetVolumeCapability().GetMount().GetMountFlags())
 }
 
-func TestMountOptionsAreTaken(t *testing.T) {
+func TestMountOptionsAreSupported(t *testing.T) {
 	t.Parallel()
 	_, d := stubDisk(t, true, false)
 	d.same("taken", true, d.plugin.SupportsMountOption())

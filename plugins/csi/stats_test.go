@@ -21,7 +21,7 @@ func (d *disk) measure() (usage plugins.Usage, err error) {
 	return usage, err
 }
 
-func TestMeasure(t *testing.T) {
+func TestVolumeStats(t *testing.T) {
 	t.Parallel()
 	bytes := &csispec.VolumeUsage{Unit: csispec.VolumeUsage_BYTES, Total: 10, Used: 3, Available: 6}
 	inodes := &csispec.VolumeUsage{Unit: csispec.VolumeUsage_INODES, Total: 100, Used: 4, Available: 96}
@@ -55,8 +55,8 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestMeasureOfTheArray tells what is in the volume.
-func TestMeasureOfTheArray(t *testing.T) {
+// TestVolumeStatsOfArray tells what is in the volume.
+func TestVolumeStatsOfArray(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	d.must(d.mountDevice())
@@ -70,7 +70,7 @@ func TestMeasureOfTheArray(t *testing.T) {
 	d.same("of", empty.UsedBytes+empty.AvailableBytes, full.CapacityBytes)
 }
 
-func TestMeasureOfWhatCannotBeMeasured(t *testing.T) {
+func TestVolumeStatsFails(t *testing.T) {
 	t.Parallel()
 	t.Run("the driver does not tell", func(t *testing.T) {
 		t.Parallel()

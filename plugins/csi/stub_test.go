@@ -137,8 +137,8 @@ func TestRequests(t *testing.T) {
 	d.same("disk", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
 }
 
-// TestDriverThatDoesNotStage is not asked to, and leaves nothing on disk.
-func TestDriverThatDoesNotStage(t *testing.T) {
+// TestDriverWithoutStaging is not asked to, and leaves nothing on disk.
+func TestDriverWithoutStaging(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, false, false)
 	can, err := d.plugin.CanDeviceMount(d.spec)
@@ -155,8 +155,8 @@ func TestDriverThatDoesNotStage(t *testing.T) {
 		d.calls(trace.KindDriver))
 }
 
-// TestStagedByADriverThatDoesNotStage finds the data file of a stage that no driver can undo now: nothing is left.
-func TestStagedByADriverThatDoesNotStage(t *testing.T) {
+// TestStagedVolumeOfDriverWithoutStaging finds the data file of a stage that no driver can undo now: nothing is left.
+func TestStagedVolumeOfDriverWithoutStaging(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, false, false)
 	d.must(d.disk.MkdirAll(d.globalMount()))
@@ -166,8 +166,8 @@ func TestStagedByADriverThatDoesNotStage(t *testing.T) {
 	d.same("requests", 0, len(s.requests))
 }
 
-// TestMountWithoutAnAttachment is an error, unless the driver does not ask for one.
-func TestMountWithoutAnAttachment(t *testing.T) {
+// TestMountWithoutAttachment is an error, unless the driver does not ask for one.
+func TestMountWithoutAttachment(t *testing.T) {
 	t.Parallel()
 	yes, no := true, false
 	for name, test := range map[string]struct {
@@ -228,7 +228,7 @@ func TestPodInfoOnMount(t *testing.T) {
 	}
 }
 
-func TestDriverThatDoesNotServePersistentVolumes(t *testing.T) {
+func TestDriverWithoutPersistentLifecycle(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, true, false)
 	d.csiDriver(storagev1.CSIDriverSpec{VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecycleEphemeral}})
@@ -237,7 +237,7 @@ func TestDriverThatDoesNotServePersistentVolumes(t *testing.T) {
 	d.same("disk", none, d.leaves())
 }
 
-func TestDriverThatNeedsNoAttaching(t *testing.T) {
+func TestDriverWithoutAttach(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, true, false)
 	no := false

@@ -82,7 +82,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-func TestNoTokensWhereNoneAreAskedFor(t *testing.T) {
+func TestNoTokensUnlessRequested(t *testing.T) {
 	t.Parallel()
 	s, d := tokenDisk(t, storagev1.CSIDriverSpec{})
 	d.must(d.setUp())
@@ -90,9 +90,9 @@ func TestNoTokensWhereNoneAreAskedFor(t *testing.T) {
 	d.same("tokens made", 0, d.tokensMade())
 }
 
-// TestTokenIsKeptWhileItIsYoung and replaced when a fifth of its life is left, or it is a day old; one that cannot be replaced
+// TestRecentTokenIsReused and replaced when a fifth of its life is left, or it is a day old; one that cannot be replaced
 // is good as long as it lives.
-func TestTokenIsKeptWhileItIsYoung(t *testing.T) {
+func TestRecentTokenIsReused(t *testing.T) {
 	t.Parallel()
 	week := int64(7 * 24 * 3600)
 	tests := []struct {
@@ -133,8 +133,8 @@ func TestTokenIsKeptWhileItIsYoung(t *testing.T) {
 	}
 }
 
-// TestTokensAreForgotten with the volume: the next pod that is the same gets new ones.
-func TestTokensAreForgotten(t *testing.T) {
+// TestExpiredTokensAreRemoved with the volume: the next pod that is the same gets new ones.
+func TestExpiredTokensAreRemoved(t *testing.T) {
 	t.Parallel()
 	_, d := tokenDisk(t, storagev1.CSIDriverSpec{TokenRequests: []storagev1.TokenRequest{{Audience: "vault"}}})
 	for range 2 {
@@ -144,8 +144,8 @@ func TestTokensAreForgotten(t *testing.T) {
 	d.same("tokens made", 2, d.tokensMade())
 }
 
-// TestTokenThatCannotBeHad is transient.
-func TestTokenThatCannotBeHad(t *testing.T) {
+// TestTokenRequestFails is transient.
+func TestTokenRequestFails(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, true, false)
 	d.csiDriver(storagev1.CSIDriverSpec{TokenRequests: []storagev1.TokenRequest{{Audience: "vault"}}})

@@ -25,7 +25,7 @@ func (d *disk) verify() (seen, is plugins.AttachState) {
 	return seen, is
 }
 
-func TestPresenceOfAnAttachment(t *testing.T) {
+func TestAttachState(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name  string
@@ -54,7 +54,7 @@ func TestPresenceOfAnAttachment(t *testing.T) {
 	}
 }
 
-func TestVerifyKnowsWhatTheCacheDoesNotShow(t *testing.T) {
+func TestVerifyReadsTheAPI(t *testing.T) {
 	t.Parallel()
 	d := attaching(t, "vol-1")
 	d.attachment("vol-1", attached)

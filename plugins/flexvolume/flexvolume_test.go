@@ -154,7 +154,7 @@ func (b *box) begin(host sim.Host) (*sim.Process, plugins.Plugin, error) {
 	return c, plugin, <-made
 }
 
-func TestPromisesOfThePlugin(t *testing.T) {
+func TestPluginContract(t *testing.T) {
 	t.Parallel()
 	for name, says := range map[string]map[string]string{
 		"knows all":        {},
@@ -241,7 +241,7 @@ func (s *scene) life(ctx context.Context) error {
 	return s.caps.Attacher.Detach(ctx, "v", node1)
 }
 
-func TestCallsAreUpstreams(t *testing.T) {
+func TestCallsMatchUpstream(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, nil)
 	s.must(s.do(s.life))
@@ -265,8 +265,8 @@ func TestCallsAreUpstreams(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotSupportedIsNotAskedForAgain has two volumes live with a program that knows but one call.
-func TestWhatIsNotSupportedIsNotAskedForAgain(t *testing.T) {
+// TestUnsupportedCallIsNotRepeated has two volumes live with a program that knows but one call.
+func TestUnsupportedCallIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	none := map[string]string{}
 	for _, call := range []string{"attach", "waitforattach", "mountdevice", "unmountdevice", "detach"} {
@@ -344,7 +344,7 @@ func (broken) Decide(d *sim.Decision) sim.Move {
 	return sim.Move{}
 }
 
-func TestOfACallThatWentWrongNobodyKnows(t *testing.T) {
+func TestFailedRunIsUncertain(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, nil)
 	s.host.SetStrategy(broken{})
@@ -357,8 +357,8 @@ func TestOfACallThatWentWrongNobodyKnows(t *testing.T) {
 	s.wantLeft(true)
 }
 
-// TestProgramThatFailsAndLeavesSomething says that it failed, but the directory cannot be removed.
-func TestProgramThatFailsAndLeavesSomething(t *testing.T) {
+// TestFailedMountThatLeftSomething says that it failed, but the directory cannot be removed.
+func TestFailedMountThatLeftSomething(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, map[string]string{"mountdevice": `{"status":"Failure","message":"oh no"}`})
 	at := root + "/devices/v"
@@ -371,7 +371,7 @@ func TestProgramThatFailsAndLeavesSomething(t *testing.T) {
 	}
 }
 
-func TestWhatAProgramCanDo(t *testing.T) {
+func TestCapabilities(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		says           string
@@ -427,7 +427,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-func TestVolumeWithASecretIsRefused(t *testing.T) {
+func TestVolumeWithSecretIsRejected(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, nil)
 	spec := persistent("v")

@@ -30,8 +30,8 @@ init*) echo '{"status": "Success", "capabilities": {"attach": true}}' ;;
 esac
 `
 
-// TestProgramOfThisMachine installs a driver beside a live host, has it found, called, and taken away.
-func TestProgramOfThisMachine(t *testing.T) {
+// TestProgramOnThisMachine installs a driver beside a live host, has it found, called, and taken away.
+func TestProgramOnThisMachine(t *testing.T) {
 	t.Parallel()
 	disk, err := nodefs.NewReal(t.TempDir())
 	if err != nil {

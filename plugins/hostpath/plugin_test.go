@@ -82,7 +82,7 @@ func options(edit ...func(*plugins.ProvisionOptions)) plugins.ProvisionOptions {
 	return opts
 }
 
-func TestProvisionMakesADirectoryAndDeleteRemovesIt(t *testing.T) {
+func TestProvisionAndDelete(t *testing.T) {
 	for _, d := range disks {
 		t.Run(d.name, func(t *testing.T) {
 			machine, calls := d.machine(t), &recorder{Caller: sim.DirectCaller()}
@@ -134,7 +134,7 @@ func wantVolumes(t *testing.T, machine hostpath.Machine, want ...hostpath.Volume
 	}
 }
 
-func TestProvisionFindsWhatItMade(t *testing.T) {
+func TestProvisionIsIdempotent(t *testing.T) {
 	machine := disks[0].machine(t)
 	p := hostpath.New(hostpath.Config{Caller: sim.DirectCaller(), Machine: machine, Provisioning: true})
 	first, err := p.Provision(ctx, options())
@@ -147,7 +147,7 @@ func TestProvisionFindsWhatItMade(t *testing.T) {
 	wantVolumes(t, machine, hostpath.Volume{Name: "pvc-u1", Path: "/tmp/hostpath_pv/u1"})
 }
 
-func TestProvisionRefuses(t *testing.T) {
+func TestProvisionRejects(t *testing.T) {
 	machine := disks[0].machine(t)
 	off := hostpath.New(hostpath.Config{Caller: sim.DirectCaller(), Machine: machine})
 	wantText(t, off.CanProvision(options()), `provisioning in volume plugin "kubernetes.io/host-path" is disabled`)
@@ -164,7 +164,7 @@ func TestProvisionRefuses(t *testing.T) {
 	wantVolumes(t, machine)
 }
 
-func TestDeleteKeepsTo(t *testing.T) {
+func TestDeleteOnlyBelowTmp(t *testing.T) {
 	tests := []struct {
 		path    string
 		deleted bool
@@ -230,7 +230,7 @@ func at(path string) *corev1.PersistentVolume {
 	return v
 }
 
-func TestDeleteLeavesWhatIsMounted(t *testing.T) {
+func TestDeleteKeepsMounts(t *testing.T) {
 	fs := nodefs.NewMemory("/")
 	machine := hostpath.Machine{FS: fs, Root: "/"}
 	must(t, fs.MkdirAll("/tmp/x/mnt"))
@@ -246,7 +246,7 @@ func TestDeleteLeavesWhatIsMounted(t *testing.T) {
 	}
 }
 
-func TestWhatThePluginSupports(t *testing.T) {
+func TestCanSupport(t *testing.T) {
 	p := hostpath.New(hostpath.Config{Caller: sim.DirectCaller()})
 	inline := &corev1.Volume{VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/a"}}}
 	tests := []struct {

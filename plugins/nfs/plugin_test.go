@@ -26,7 +26,7 @@ func volume(source corev1.PersistentVolumeSource) *corev1.PersistentVolume {
 }
 
 // Both plugins that recycle are shown side by side.
-func TestPodsOfThePlugins(t *testing.T) {
+func TestRecyclerPodsOfPlugins(t *testing.T) {
 	tests := []struct {
 		name     string
 		source   corev1.PersistentVolumeSource
@@ -92,7 +92,7 @@ func TestPodsOfThePlugins(t *testing.T) {
 	}
 }
 
-func TestDeadlineIsFiveMinutesAtLeast(t *testing.T) {
+func TestMinimumDeadline(t *testing.T) {
 	small := volume(corev1.PersistentVolumeSource{})
 	small.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("1Gi")
 	if got := recycler.Deadline(small, nfs.RecycleMin, nfs.RecyclePerGiB); got != 5*time.Minute {
@@ -100,7 +100,7 @@ func TestDeadlineIsFiveMinutesAtLeast(t *testing.T) {
 	}
 }
 
-func TestWhatThePluginSupports(t *testing.T) {
+func TestCanSupport(t *testing.T) {
 	p := nfs.New(nil)
 	source := &corev1.NFSVolumeSource{Server: "files", Path: "/v"}
 	tests := []struct {

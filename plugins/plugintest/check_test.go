@@ -16,7 +16,7 @@ func check(t *testing.T, broken string) error {
 	})
 }
 
-func TestPluginThatKeepsItsPromises(t *testing.T) {
+func TestCorrectPlugin(t *testing.T) {
 	t.Parallel()
 	for _, harmless := range []string{"", "cannot measure, and says so"} {
 		if err := check(t, harmless); err != nil {
@@ -33,8 +33,8 @@ func TestPluginThatKeepsItsPromises(t *testing.T) {
 	}
 }
 
-// TestBrokenPromisesAreFound breaks one at a time. The message names it first.
-func TestBrokenPromisesAreFound(t *testing.T) {
+// TestViolationsAreFound breaks one at a time. The message names it first.
+func TestViolationsAreFound(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ broken, want string }{
 		{"name is not qualified", "Name: not a qualified name"},
@@ -118,7 +118,7 @@ func TestBrokenPromisesAreFound(t *testing.T) {
 	}
 }
 
-func TestWorldThatCannotBeMade(t *testing.T) {
+func TestWorldCannotBeCreated(t *testing.T) {
 	t.Parallel()
 	errNone := errors.New("none today")
 	err := plugintest.Check(t.Context(), func() (*plugintest.World, error) { return nil, errNone })

@@ -118,7 +118,7 @@ func (w *world) want(what, want string) {
 	}
 }
 
-func TestDriversComeAndGo(t *testing.T) {
+func TestDriversAppearAndDisappear(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.tell("")
@@ -173,8 +173,8 @@ func TestProgramAndName(t *testing.T) {
 	}
 }
 
-// TestDriverThatCannotBeAPlugin lets drivers come that have no name for a plugin, or that of another.
-func TestDriverThatCannotBeAPlugin(t *testing.T) {
+// TestDriverWithInvalidName lets drivers come that have no name for a plugin, or that of another.
+func TestDriverWithInvalidName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.must(w.manager.Register(&driver{name: "v/c"}))
@@ -190,8 +190,8 @@ func TestDriverThatCannotBeAPlugin(t *testing.T) {
 	w.want("what is registered stays", "v/c#0")
 }
 
-// TestDriverThatComesWhileAllAreListed has a list be old when it is there.
-func TestDriverThatComesWhileAllAreListed(t *testing.T) {
+// TestDriverAppearsDuringScan has a list be old when it is there.
+func TestDriverAppearsDuringScan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.write("v~a/a")
@@ -208,8 +208,8 @@ func TestDriverThatComesWhileAllAreListed(t *testing.T) {
 	w.want("what came after the first list", "v/a#1 v/b#1")
 }
 
-// TestHangingDriverHoldsUpNobody has one driver not answer: the others come and go, and who looks finds them.
-func TestHangingDriverHoldsUpNobody(t *testing.T) {
+// TestHangingDriverDelaysNoOther has one driver not answer: the others come and go, and who looks finds them.
+func TestHangingDriverDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.hold["v/a"] = true
@@ -239,7 +239,7 @@ func TestHangingDriverHoldsUpNobody(t *testing.T) {
 
 var errBroken = errors.New("exec format error")
 
-func TestFailingDriverIsTriedAgain(t *testing.T) {
+func TestFailingDriverIsRetried(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.fail["v/a"] = errBroken
@@ -258,8 +258,8 @@ func TestFailingDriverIsTriedAgain(t *testing.T) {
 	w.want("an update that fails leaves what was there", "v/a#5 v/b#1")
 }
 
-// TestDriverThatChangesWhileItFails is not tried more often for that: once for each change, and once in a while.
-func TestDriverThatChangesWhileItFails(t *testing.T) {
+// TestFailingDriverChanges is not tried more often for that: once for each change, and once in a while.
+func TestFailingDriverChanges(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.fail["v/a"] = errBroken
@@ -313,8 +313,8 @@ func (f *failing) Decide(d *sim.Decision) sim.Move {
 	return sim.Move{Fault: f.fault}
 }
 
-// TestInAnyOrder has drivers come and go while they are probed, in drawn orders. In the end there is what is on the disk.
-func TestInAnyOrder(t *testing.T) {
+// TestDriversWithRandomSchedules has drivers come and go while they are probed, in drawn orders. In the end there is what is on the disk.
+func TestDriversWithRandomSchedules(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		w := newWorld(t, sim.NewRandom(seed))
@@ -347,7 +347,7 @@ func TestInAnyOrder(t *testing.T) {
 	}
 }
 
-func TestMoreThanCanBeTold(t *testing.T) {
+func TestNotifyBoundsPendingNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.write("v~a/a", "v~b/b")

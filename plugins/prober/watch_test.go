@@ -123,8 +123,8 @@ func TestWatch(t *testing.T) {
 	m.until("v/a", true)
 }
 
-// TestWatchOfWhatCannotBe has the directory be a file.
-func TestWatchOfWhatCannotBe(t *testing.T) {
+// TestWatchFailsForFile has the directory be a file.
+func TestWatchFailsForFile(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	disk, err := nodefs.NewReal(root)

@@ -156,7 +156,7 @@ func (p *place) left() ([]string, error) {
 	return lines, err
 }
 
-func TestPromisesOfPluginsThatRecycle(t *testing.T) {
+func TestRecyclingPluginsContract(t *testing.T) {
 	t.Parallel()
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {

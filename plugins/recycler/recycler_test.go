@@ -169,7 +169,7 @@ func (w *world) event(name string, pod *corev1.Pod, severity, message string) {
 	w.must(err)
 }
 
-func TestPodIsAsUpstreams(t *testing.T) {
+func TestPodMatchesUpstream(t *testing.T) {
 	w := newWorld(t)
 	w.recycle("v")
 	pod := w.pod("v")
@@ -230,7 +230,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-func TestDeletedPodIsAFailure(t *testing.T) {
+func TestDeletedPodIsFailure(t *testing.T) {
 	for _, seen := range []bool{true, false} {
 		w := newWorld(t)
 		if !seen { // it goes before the cache has shown it, and the cache lists anew
@@ -264,7 +264,7 @@ func (w *world) namesake() {
 	w.settle()
 }
 
-func TestOldPodIsDeletedAndTheRestIsLeftForLater(t *testing.T) {
+func TestOldPodIsDeletedAndRecyclingRetried(t *testing.T) {
 	w := newWorld(t)
 	w.namesake()
 	w.want(w.recycle("v"), "old recycler pod found, will retry later")
@@ -330,7 +330,7 @@ func (w *world) wantTold(want ...string) {
 	}
 }
 
-func TestEventsOfThePodAreTold(t *testing.T) {
+func TestPodEventsAreForwarded(t *testing.T) {
 	w := newWorld(t)
 	earlier := w.recycle("v")
 	w.event("earlier", w.pod("v"), corev1.EventTypeNormal, "of an earlier pod")
@@ -351,7 +351,7 @@ func TestEventsOfThePodAreTold(t *testing.T) {
 }
 
 // Upstream's plugins write each volume into the one pod that they have.
-func TestVolumesRecycledTogetherHaveEachTheirPod(t *testing.T) {
+func TestVolumesHaveSeparatePods(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.recycle("a"), w.recycle("b")
 	for _, volume := range []string{"a", "b"} {
@@ -365,7 +365,7 @@ func TestVolumesRecycledTogetherHaveEachTheirPod(t *testing.T) {
 	w.wantPods("recycler-for-a")
 }
 
-func TestControllerThatStartsAnewDealsWithThePod(t *testing.T) {
+func TestRestartedControllerHandlesOldPod(t *testing.T) {
 	w := newWorld(t)
 	w.recycle("v")
 	first := w.pod("v").UID
@@ -384,7 +384,7 @@ func TestControllerThatStartsAnewDealsWithThePod(t *testing.T) {
 }
 
 // The pod that a strange hand put in the place of ours is not ours to delete.
-func TestPodThatTookItsPlaceStays(t *testing.T) {
+func TestReplacementPodIsNotDeleted(t *testing.T) {
 	w := newWorld(t)
 	out := w.recycle("v")
 	w.must(w.user.CoreV1().Pods("default").Delete(ctx, "recycler-for-v", metav1.DeleteOptions{}))
@@ -393,7 +393,7 @@ func TestPodThatTookItsPlaceStays(t *testing.T) {
 	w.wantPods("recycler-for-v")
 }
 
-func TestPodWaitsUntilTheVolumeIsHeld(t *testing.T) {
+func TestPodWaitsForAcquire(t *testing.T) {
 	gates := func(w *world) int { return len(w.pod("v").Spec.SchedulingGates) }
 	t.Run("held", func(t *testing.T) {
 		w := newWorld(t)

@@ -98,8 +98,8 @@ func TestBind(t *testing.T) {
 	}
 }
 
-// TestBindThatFails leaves its place no more than the directories above it; what was bound before stays.
-func TestBindThatFails(t *testing.T) {
+// TestBindFails leaves its place no more than the directories above it; what was bound before stays.
+func TestBindFails(t *testing.T) {
 	eachNode(t, func(n *node) {
 		n.file(n.volume + "/dir0/file")
 		n.must(n.bind(n.part("dir0")))
@@ -133,8 +133,8 @@ type refusing struct {
 
 func (r refusing) BindWithin(string, string, string) error { return r.err }
 
-// TestMake makes directories with the permissions given, and none outside.
-func TestMake(t *testing.T) {
+// TestMakeDir makes directories with the permissions given, and none outside.
+func TestMakeDir(t *testing.T) {
 	eachNode(t, func(n *node) {
 		make := func(inner string) error {
 			_, err := n.does(0, func(d subpath.Binder) error { return d.MakeDir(n.part(inner), fs.ModeSetgid|0o770) })

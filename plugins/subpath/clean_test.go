@@ -105,8 +105,8 @@ func (n *node) files() []string {
 	return all
 }
 
-// TestBusyPartStays, with those after it; when it is not in use any more all go.
-func TestBusyPartStays(t *testing.T) {
+// TestBusySubpathStays, with those after it; when it is not in use any more all go.
+func TestBusySubpathStays(t *testing.T) {
 	eachNode(t, func(n *node) {
 		n.mount("vol1/a/0", "vol1/b/1", "vol1/c/2")
 		free := n.use(n.at("vol1/b/1"))
@@ -142,9 +142,9 @@ func without(all []string, name string) []string {
 	return rest
 }
 
-// TestKilledBetweenTwoSteps kills who binds and cleans before each of its steps, and has another one do the same: all is as if
+// TestCrashBetweenSteps kills who binds and cleans before each of its steps, and has another one do the same: all is as if
 // nobody had been killed. A node that boots meanwhile has lost its mounts, and nothing else.
-func TestKilledBetweenTwoSteps(t *testing.T) {
+func TestCrashBetweenSteps(t *testing.T) {
 	for _, boots := range []bool{false, true} {
 		eachNode(t, func(n *node) {
 			disk, memory := n.FS.(*nodefs.Memory)
@@ -195,8 +195,8 @@ func TestKilledBetweenTwoSteps(t *testing.T) {
 	}
 }
 
-// TestRemoveLeft removes empty places, and nothing else.
-func TestRemoveLeft(t *testing.T) {
+// TestRemoveOrphans removes empty places, and nothing else.
+func TestRemoveOrphans(t *testing.T) {
 	eachNode(t, func(n *node) {
 		n.must(subpath.RemoveOrphans(n.FS, n.pod))
 		n.must(n.MkdirAll(n.at("vol1/a/0")), n.MkdirAll(n.at("vol3/b")))

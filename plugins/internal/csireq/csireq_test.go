@@ -14,7 +14,7 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-func TestChosenSizesObeyRangeAndRules(t *testing.T) {
+func TestChooseObeysRangeAndConstraints(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := csireq.Sizes{
 			Default: rapid.Int64Range(0, 100).Draw(t, "default"), Min: rapid.Int64Range(0, 100).Draw(t, "min"),
@@ -88,7 +88,7 @@ func TestVolumeIDs(t *testing.T) {
 	}
 }
 
-func TestProbeTellsWhatIsMissing(t *testing.T) {
+func TestProbeReturnsReason(t *testing.T) {
 	identity := &csireq.Identity{Name: "x", Ready: func() error { return errors.New("no disk") }}
 	if _, err := identity.Probe(t.Context(), nil); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("Probe: %v", err)
@@ -99,7 +99,7 @@ func TestProbeTellsWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestADeviceWithASingleWriterIsPublishedOnce(t *testing.T) {
+func TestSingleWriterDeviceIsPublishedOnce(t *testing.T) {
 	node := nodefs.NewMemory("/")
 	must := func(err error) {
 		t.Helper()
@@ -124,7 +124,7 @@ func TestADeviceWithASingleWriterIsPublishedOnce(t *testing.T) {
 	must(publish("/pods/two", csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER))
 }
 
-func TestAVolumeIsNotAtAPathOutsideTheNode(t *testing.T) {
+func TestNotFoundStatusOutsideTheNode(t *testing.T) {
 	_, _, err := csireq.MountAt(nodefs.NewMemory("/node"), "/elsewhere")
 	if status.Code(err) != codes.InvalidArgument {
 		t.Fatalf("a path outside the node: %v, want InvalidArgument", err)

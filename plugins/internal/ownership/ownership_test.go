@@ -37,7 +37,7 @@ func must(t interface{ Fatal(args ...any) }, errs ...error) {
 	}
 }
 
-func TestNeeded(t *testing.T) {
+func TestNeedsChange(t *testing.T) {
 	t.Parallel()
 	always, onMismatch := corev1.FSGroupChangeAlways, corev1.FSGroupChangeOnRootMismatch
 	const setgid = fs.ModeSetgid
@@ -84,7 +84,7 @@ func TestNeeded(t *testing.T) {
 	})
 }
 
-func TestGive(t *testing.T) {
+func TestApply(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name           string
@@ -130,8 +130,8 @@ func TestGive(t *testing.T) {
 	}
 }
 
-// TestGiveEndsAtWhatCannotBeRead, before the directory itself: the next one finds that it is not done.
-func TestGiveEndsAtWhatCannotBeRead(t *testing.T) {
+// TestApplyStopsAtUnreadableDirectory, before the directory itself: the next one finds that it is not done.
+func TestApplyStopsAtUnreadableDirectory(t *testing.T) {
 	t.Parallel()
 	m := disk(t)
 	must(t, m.MkdirAll(dir+"/a"), m.MkdirAll(dir+"/b"), m.MkdirAll(dir+"/c"))
@@ -151,8 +151,8 @@ func TestGiveEndsAtWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestGiveGoesOnWhereItIsRefused, as on a server that lets nobody give files away.
-func TestGiveGoesOnWhereItIsRefused(t *testing.T) {
+// TestApplyContinuesAfterRefusal, as on a server that lets nobody give files away.
+func TestApplyContinuesAfterRefusal(t *testing.T) {
 	t.Parallel()
 	m := disk(t)
 	must(t, m.WriteFile(dir+"/file", nil))
@@ -186,9 +186,9 @@ type refusing struct{ *nodefs.Memory }
 func (refusing) Chown(string, int, int) error    { return fs.ErrPermission }
 func (refusing) Chmod(string, fs.FileMode) error { return fs.ErrPermission }
 
-// TestWhatIsGivenIsEnough: whatever tree there was, afterwards the group has all of it, nobody has less than before, and a policy
+// TestApplySatisfiesNeedsChange: whatever tree there was, afterwards the group has all of it, nobody has less than before, and a policy
 // that looks at the root finds nothing left to do.
-func TestWhatIsGivenIsEnough(t *testing.T) {
+func TestApplySatisfiesNeedsChange(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		m := disk(t)

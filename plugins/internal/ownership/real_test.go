@@ -14,8 +14,8 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// TestGiveOnThisMachine is what the kernel makes of it: a file that is given away loses its set-group bit, and must get it back.
-func TestGiveOnThisMachine(t *testing.T) {
+// TestApplyOnThisMachine is what the kernel makes of it: a file that is given away loses its set-group bit, and must get it back.
+func TestApplyOnThisMachine(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
 		t.Skip("giving files away needs root")
