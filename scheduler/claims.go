@@ -69,7 +69,8 @@ func checkClaim(pod *corev1.Pod, volume *corev1.Volume, claim *corev1.Persistent
 	case claim == nil:
 		return fmt.Errorf("persistentvolumeclaim %q not found", name)
 	case claim.Status.Phase == corev1.ClaimLost:
-		return fmt.Errorf("persistentvolumeclaim %q bound to non-existent persistentvolume %q", name, claim.Spec.VolumeName)
+		return fmt.Errorf("persistentvolumeclaim %q bound to non-existent persistentvolume %q", name,
+			claim.Spec.VolumeName)
 	case claim.DeletionTimestamp != nil:
 		return fmt.Errorf("persistentvolumeclaim %q is being deleted", name)
 	case volume.Ephemeral != nil:

@@ -2,7 +2,7 @@
 // provisioned.
 //
 //	scheduler.New(scheduler.Config{
-//		Process: process, Client: client, Informers: server.Informers(process), Recorder: recorder,
+//		Process: process, Client: client, Informers: informers, Recorder: recorder,
 //	})
 //	host.Run() // or host.Start, on a live host
 //

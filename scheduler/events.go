@@ -50,7 +50,9 @@ func (c *Controller) report(ctx context.Context, pod *corev1.Pod, reason, messag
 
 // unscheduledCondition returns the condition of a pod without a node, and whether it differs from
 // the pod's current one.
-func unscheduledCondition(pod *corev1.Pod, reason, message string, now metav1.Time) (condition corev1.PodCondition, changed bool) {
+func unscheduledCondition(
+	pod *corev1.Pod, reason, message string, now metav1.Time,
+) (condition corev1.PodCondition, changed bool) {
 	condition = corev1.PodCondition{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, ObservedGeneration: pod.Generation,
 		Reason: reason, Message: message, LastTransitionTime: now,

@@ -44,9 +44,10 @@ func unfit(pod *corev1.Pod, node *corev1.Node, claims podClaims, from state) []s
 //
 // Upstream: plugins/volumerestrictions satisfyReadWriteOncePod (v1.36).
 func conflictsReadWriteOncePod(pod *corev1.Pod, claims podClaims, from objects) bool {
-	return slices.ContainsFunc(slices.Concat(claims.bound, claims.delayed), func(claim *corev1.PersistentVolumeClaim) bool {
-		return slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) && from.inUse(claim, pod.UID)
-	})
+	return slices.ContainsFunc(slices.Concat(claims.bound, claims.delayed),
+		func(claim *corev1.PersistentVolumeClaim) bool {
+			return slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) && from.inUse(claim, pod.UID)
+		})
 }
 
 // volumesUnfit returns the reasons why a pod's volumes cannot be used on a node.

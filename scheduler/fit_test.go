@@ -63,7 +63,9 @@ func stocked() shelf {
 	mode := storagev1.VolumeBindingWaitForFirstConsumer
 	late := &storagev1.StorageClass{Provisioner: "d", VolumeBindingMode: &mode}
 	here := &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"z1"}}},
+		MatchExpressions: []corev1.NodeSelectorRequirement{{
+			Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"z1"},
+		}},
 	}}}}
 	zoned := late.DeepCopy()
 	zoned.AllowedTopologies = []corev1.TopologySelectorTerm{{
@@ -72,10 +74,14 @@ func stocked() shelf {
 	ready := late.DeepCopy()
 	ready.Provisioner = "kubernetes.io/no-provisioner"
 	s := shelf{
-		classes: map[string]*storagev1.StorageClass{"late": late, "immediate": {Provisioner: "d"}, "zoned": zoned, "ready": ready},
-		volumes: map[string]*corev1.PersistentVolume{"v": {}, "v-z1": {Spec: corev1.PersistentVolumeSpec{NodeAffinity: here}}},
-		claims:  map[string]*corev1.PersistentVolumeClaim{},
-		used:    map[string]bool{"alone-used": true},
+		classes: map[string]*storagev1.StorageClass{
+			"late": late, "immediate": {Provisioner: "d"}, "zoned": zoned, "ready": ready,
+		},
+		volumes: map[string]*corev1.PersistentVolume{
+			"v": {}, "v-z1": {Spec: corev1.PersistentVolumeSpec{NodeAffinity: here}},
+		},
+		claims: map[string]*corev1.PersistentVolumeClaim{},
+		used:   map[string]bool{"alone-used": true},
 	}
 	alone := func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
@@ -89,8 +95,10 @@ func stocked() shelf {
 		claimOf("late-n2", "late", func(c *corev1.PersistentVolumeClaim) {
 			c.Annotations["volume.kubernetes.io/selected-node"] = "n2"
 		}),
-		claimOf("zoned", "zoned"), claimOf("ready", "ready"), claimOf("immediate", "immediate"), claimOf("classless", "none"),
-		claimOf("lost", "late", boundTo("gone"), func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }),
+		claimOf("zoned", "zoned"), claimOf("ready", "ready"), claimOf("immediate", "immediate"),
+		claimOf("classless", "none"),
+		claimOf("lost", "late", boundTo("gone"),
+			func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }),
 		claimOf("deleting", "late", func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = &metav1.Time{} }),
 		claimOf("alone", "late", boundTo("v"), alone), claimOf("alone-used", "late", boundTo("v"), alone),
 		claimOf("pod-scratch", "late"),
@@ -102,9 +110,13 @@ func stocked() shelf {
 
 func TestClaimsOf(t *testing.T) {
 	scratch := podWith()
-	scratch.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}
+	scratch.Spec.Volumes = []corev1.Volume{{
+		Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}},
+	}}
 	missing := podWith()
-	missing.Spec.Volumes = []corev1.Volume{{Name: "none", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}
+	missing.Spec.Volumes = []corev1.Volume{{
+		Name: "none", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}},
+	}}
 	tests := []struct {
 		pod            *corev1.Pod
 		bound, delayed []string
@@ -131,7 +143,9 @@ func TestClaimsOf(t *testing.T) {
 		if got != test.want {
 			t.Errorf("%v: %q, want %q", claimNames(test.pod), got, test.want)
 		}
-		if diff := cmp.Diff([][]string{test.bound, test.delayed}, [][]string{namesOf(claims.bound), namesOf(claims.delayed)}); diff != "" {
+		if diff := cmp.Diff([][]string{test.bound, test.delayed}, [][]string{
+			namesOf(claims.bound), namesOf(claims.delayed),
+		}); diff != "" {
 			t.Errorf("%v: bound and delayed (-want +got):\n%s", claimNames(test.pod), diff)
 		}
 	}
@@ -170,7 +184,10 @@ func TestUnfit(t *testing.T) {
 		{"never said it is ready", podWith(), &corev1.Node{}, []string{reasonTaint}},
 		{"tainted", podWith(), node("n1", "z1", tainted(corev1.TaintEffectNoExecute)), []string{reasonTaint}},
 		{"tainted a little", podWith(), node("n1", "z1", tainted(corev1.TaintEffectPreferNoSchedule)), nil},
-		{"tolerates everything", tolerant, node("n1", "z1", cordoned, ready(corev1.ConditionFalse), tainted(corev1.TaintEffectNoSchedule)), nil},
+		{
+			"tolerates everything", tolerant,
+			node("n1", "z1", cordoned, ready(corev1.ConditionFalse), tainted(corev1.TaintEffectNoSchedule)), nil,
+		},
 		{"selected", selective, node("n1", "z1"), nil},
 		{"not selected", selective, node("n1", "z2"), []string{reasonAffinity}},
 		{"bound", podWith("bound", "bound-z1"), node("n1", "z1"), nil},
@@ -224,10 +241,11 @@ func TestCheckAwaited(t *testing.T) {
 		bound bool
 		fails bool
 	}{
-		"gone":          {nil, false, true},
-		"unbound":       {claimOf("c", "late", here), false, false},
-		"given back":    {claimOf("c", "late"), false, true},
-		"half bound":    {claimOf("c", "late", here, func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "v" }), false, false},
+		"gone":       {nil, false, true},
+		"unbound":    {claimOf("c", "late", here), false, false},
+		"given back": {claimOf("c", "late"), false, true},
+		"half bound": {claimOf("c", "late", here, func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "v" }),
+			false, false},
 		"bound":         {claimOf("c", "late", here, boundTo("v")), true, false},
 		"volume unseen": {claimOf("c", "late", here, boundTo("w")), false, false},
 		"volume astray": {claimOf("c", "late", here, boundTo("v-z1")), false, true},

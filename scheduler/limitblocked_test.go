@@ -37,7 +37,8 @@ func TestPodRejectedByLimitsIsRetried(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, nil)
-			w.create(newNode("node"), newClaim("old", "immediate"), newClaim("a", "immediate"), newClaim("b", "immediate"))
+			w.create(newNode("node"), newClaim("old", "immediate"), newClaim("a", "immediate"),
+				newClaim("b", "immediate"))
 			w.run()
 			left := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "left"}}
 			left.Spec.NodeName, left.Spec.Attacher = "node", "d"
@@ -51,7 +52,8 @@ func TestPodRejectedByLimitsIsRetried(t *testing.T) {
 			w.create(newPod("second", "b"))
 			w.run()
 			if first, second := w.pod("first").Spec.NodeName, w.pod("second").Spec.NodeName; first != "node" || second != "" {
-				t.Fatalf("first is on %q, second on %q: want first on the node, where there is no place for another", first, second)
+				t.Fatalf("first is on %q, second on %q: want first on the node, where there is no place for another",
+					first, second)
 			}
 			const message = "FailedScheduling: 0/1 nodes are available: 1 node(s) exceed max volume count."
 			if got := w.events("second"); len(got) != 1 || got[0] != message {

@@ -23,7 +23,8 @@ func driverClaims() shelf {
 		s.volumes[name], s.claims[name] = v, claimOf(name, "none", boundTo(name))
 	}
 	for name, of := range map[string][2]string{
-		"d1": {"d", "1"}, "d2": {"d", "2"}, "d3": {"d", "3"}, "d4": {"d", "4"}, "twin": {"d", "1"}, "e1": {"e", "1"}, "e2": {"e", "2"},
+		"d1": {"d", "1"}, "d2": {"d", "2"}, "d3": {"d", "3"}, "d4": {"d", "4"}, "twin": {"d", "1"}, "e1": {"e", "1"},
+		"e2": {"e", "2"},
 	} {
 		volume(name, of[0], of[1])
 	}
@@ -47,7 +48,9 @@ func limited(n int32) *storagev1.CSINode {
 func ephemeralPod(s shelf, name string, own bool) *corev1.Pod {
 	pod := podWith()
 	pod.Name, pod.UID = name, "uid-of-pod"
-	pod.Spec.Volumes = []corev1.Volume{{Name: "own", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}
+	pod.Spec.Volumes = []corev1.Volume{{
+		Name: "own", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}},
+	}}
 	claim := claimOf(name+"-own", "d")
 	if own {
 		yes := true
@@ -71,19 +74,37 @@ func TestExceedsLimit(t *testing.T) {
 		attached []string // volumes
 		want     bool
 	}{
-		{name: "attachments alone fill the node", brings: []string{"d1"}, limit: 2, attached: []string{"d2", "d3"}, want: true},
+		{
+			name: "attachments alone fill the node", brings: []string{"d1"}, limit: 2, attached: []string{"d2", "d3"},
+			want: true,
+		},
 		{name: "attachments leave room", brings: []string{"d1"}, limit: 3, attached: []string{"d2", "d3"}},
 		{name: "pods leave room", brings: []string{"d1"}, limit: 4, pods: one("d2", "d3", "e1")},
 		{name: "pods fill the node", brings: []string{"d1"}, limit: 2, pods: one("d2", "d3"), want: true},
 		{name: "the node has no limit", brings: []string{"d1"}, limit: -1, pods: one("d2", "d3")},
-		{name: "a claim that waits counts", brings: []string{"d1"}, limit: 2, pods: append(one("d2"), one("wait")...), want: true},
-		{name: "a claim that two pods wait for counts once", brings: []string{"d1"}, limit: 3, pods: append(one("d2", "wait"), one("wait")...)},
-		{name: "two claims that wait count twice", brings: []string{"d1"}, limit: 3, pods: append(one("d2", "wait"), one("wait2")...), want: true},
-		{name: "a claim whose volume is gone counts by its class", brings: []string{"d1"}, limit: 2, pods: one("d2", "lost"), want: true},
+		{
+			name: "a claim that waits counts", brings: []string{"d1"}, limit: 2,
+			pods: append(one("d2"), one("wait")...), want: true,
+		},
+		{
+			name: "a claim that two pods wait for counts once", brings: []string{"d1"}, limit: 3,
+			pods: append(one("d2", "wait"), one("wait")...),
+		},
+		{
+			name: "two claims that wait count twice", brings: []string{"d1"}, limit: 3,
+			pods: append(one("d2", "wait"), one("wait2")...), want: true,
+		},
+		{
+			name: "a claim whose volume is gone counts by its class", brings: []string{"d1"}, limit: 2,
+			pods: one("d2", "lost"), want: true,
+		},
 		{name: "a claim without a class does not count", brings: []string{"d1"}, limit: 2, pods: one("d2", "odd")},
 		{name: "a claim that is gone does not count", brings: []string{"d1"}, limit: 2, pods: one("d2", "none")},
 		{name: "volumes of another driver do not count", brings: []string{"d1"}, limit: 2, pods: one("d2", "e1", "e2")},
-		{name: "volumes of several drivers, one of them full", brings: []string{"d1"}, limit: 2, pods: one("d2", "d3", "e1"), want: true},
+		{
+			name: "volumes of several drivers, one of them full", brings: []string{"d1"}, limit: 2,
+			pods: one("d2", "d3", "e1"), want: true,
+		},
 		{name: "a pod with volumes of another driver", brings: []string{"e1", "e2"}, limit: 2, pods: one("d2", "d3")},
 		{name: "a directory does not count", brings: []string{"d1"}, limit: 2, pods: one("d2", "dir")},
 		{name: "a pod with a directory", brings: []string{"dir"}, limit: 1, pods: one("d2")},
@@ -92,13 +113,28 @@ func TestExceedsLimit(t *testing.T) {
 		{name: "a pod that alone brings too many", brings: []string{"d1", "d2", "d3"}, limit: 2, want: true},
 		{name: "a pod that brings as many as there can be", brings: []string{"d1", "d2"}, limit: 2},
 		{name: "a volume that is there already", brings: []string{"d1"}, limit: 2, pods: one("d1", "d2")},
-		{name: "one that is there, and one that is not", brings: []string{"d1", "d3"}, limit: 2, pods: one("d1", "d2"), want: true},
+		{
+			name: "one that is there, and one that is not", brings: []string{"d1", "d3"}, limit: 2,
+			pods: one("d1", "d2"), want: true,
+		},
 		{name: "the same handle under another name", brings: []string{"twin"}, limit: 1, pods: one("d1")},
 		{name: "the same handle of another driver", brings: []string{"d1"}, limit: 1, pods: one("e1")},
-		{name: "a volume that a pod uses and that is attached counts once", brings: []string{"d1"}, limit: 3, pods: one("d2", "d3"), attached: []string{"d2", "d3"}},
-		{name: "an attached volume that no pod uses any more", brings: []string{"d1"}, limit: 1, attached: []string{"d1"}},
-		{name: "a volume that is to be attached where there is no place", brings: []string{"d1"}, limit: 1, pods: one("d2"), attached: []string{"d1", "d2"}, want: true},
-		{name: "an attachment of a volume that is gone does not count", brings: []string{"d1"}, limit: 1, attached: []string{"none"}},
+		{
+			name: "a volume that a pod uses and that is attached counts once", brings: []string{"d1"}, limit: 3,
+			pods: one("d2", "d3"), attached: []string{"d2", "d3"},
+		},
+		{
+			name: "an attached volume that no pod uses any more", brings: []string{"d1"}, limit: 1,
+			attached: []string{"d1"},
+		},
+		{
+			name: "a volume that is to be attached where there is no place", brings: []string{"d1"}, limit: 1,
+			pods: one("d2"), attached: []string{"d1", "d2"}, want: true,
+		},
+		{
+			name: "an attachment of a volume that is gone does not count", brings: []string{"d1"}, limit: 1,
+			attached: []string{"none"},
+		},
 		{name: "the node is fuller than it may be", brings: []string{"d1"}, limit: 1, pods: one("d1", "d2")},
 		{name: "the node can have none", brings: []string{"d1"}, limit: 0, want: true},
 	} {
@@ -201,7 +237,9 @@ func TestMigratedVolumesCount(t *testing.T) {
 	}
 	written := func(id string) *corev1.Pod {
 		pod := podWith()
-		pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{AWSElasticBlockStore: source(id)}}}
+		pod.Spec.Volumes = []corev1.Volume{{
+			Name: "v", VolumeSource: corev1.VolumeSource{AWSElasticBlockStore: source(id)},
+		}}
 		return pod
 	}
 	for _, test := range []struct {

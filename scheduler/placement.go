@@ -61,7 +61,8 @@ func (c *Controller) selectNode(ctx context.Context, p *placement, name string) 
 	}
 	claim = claim.DeepCopy()
 	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, storagehelpers.AnnSelectedNode, p.node)
-	written, err := c.cfg.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Update(ctx, claim, metav1.UpdateOptions{})
+	written, err := c.cfg.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Update(ctx, claim,
+		metav1.UpdateOptions{})
 	if err != nil {
 		return err
 	}
@@ -100,7 +101,8 @@ func checkAwaited(namespace, name string, node *corev1.Node, from objects) (boun
 	claim := from.claim(namespace, name)
 	switch {
 	case claim == nil:
-		return false, fmt.Errorf("failed to check provisioning pvc: could not find v1.PersistentVolumeClaim %q", namespace+"/"+name)
+		return false, fmt.Errorf("failed to check provisioning pvc: could not find v1.PersistentVolumeClaim %q",
+			namespace+"/"+name)
 	case claim.Annotations[storagehelpers.AnnSelectedNode] != node.Name:
 		return false, fmt.Errorf("provisioning failed for PVC %q", name)
 	case claim.Spec.VolumeName == "":

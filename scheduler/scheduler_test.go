@@ -21,7 +21,8 @@ func TestPodGoesOnTheFirstNodeThatFits(t *testing.T) {
 	if got := w.pod("web").Spec.NodeName; got != "node-a" {
 		t.Errorf("node %q, want node-a", got)
 	}
-	if diff := cmp.Diff([]string{"Scheduled: Successfully assigned default/web to node-a"}, w.events("web")); diff != "" {
+	if diff := cmp.Diff([]string{"Scheduled: Successfully assigned default/web to node-a"},
+		w.events("web")); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
@@ -77,7 +78,8 @@ func (w *world) count(verb string) int {
 
 func (w *world) patchNode(name, patch string) {
 	w.t.Helper()
-	_, err := w.user.CoreV1().Nodes().Patch(context.Background(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := w.user.CoreV1().Nodes().Patch(context.Background(), name, types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -87,7 +89,8 @@ func TestFirstConsumerGetsItsVolumes(t *testing.T) {
 	w := newWorld(t, nil)
 	w.create(newNode("node-a"), newNode("node-b"), newPod("db", "data", "log"))
 	w.run()
-	if diff := cmp.Diff([]string{`FailedScheduling: 0/2 nodes are available: persistentvolumeclaim "data" not found.`}, w.events("db")); diff != "" {
+	if diff := cmp.Diff([]string{`FailedScheduling: 0/2 nodes are available: persistentvolumeclaim "data" not found.`},
+		w.events("db")); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	w.maker.idle = true
@@ -179,10 +182,12 @@ func TestReadWriteOncePodClaim(t *testing.T) {
 	w.touch("data")
 	w.run()
 	if w.pod("db-1").Spec.NodeName != "node-a" || w.pod("db-2").Spec.NodeName != "" {
-		t.Errorf("db-1 on %q, db-2 on %q; want node-a and nowhere", w.pod("db-1").Spec.NodeName, w.pod("db-2").Spec.NodeName)
+		t.Errorf("db-1 on %q, db-2 on %q; want node-a and nowhere", w.pod("db-1").Spec.NodeName,
+			w.pod("db-2").Spec.NodeName)
 	}
 	zero := int64(0)
-	if err := w.user.CoreV1().Pods("default").Delete(context.Background(), "db-1", metav1.DeleteOptions{GracePeriodSeconds: &zero}); err != nil {
+	if err := w.user.CoreV1().Pods("default").Delete(context.Background(), "db-1",
+		metav1.DeleteOptions{GracePeriodSeconds: &zero}); err != nil {
 		t.Fatal(err)
 	}
 	w.run()

@@ -75,7 +75,8 @@ func TestEveryScheduleEndsWithAllFeasiblePodsPlaced(t *testing.T) {
 		for _, name := range []string{"pod-0", "pod-1", "pod-2"} {
 			placed[name] = w.pod(name).Spec.NodeName != ""
 		}
-		if !placed["pod-0"] || placed["pod-1"] == placed["pod-2"] { // pod-1 and pod-2 use the same ReadWriteOncePod claim
+		// pod-1 and pod-2 use the same ReadWriteOncePod claim
+		if !placed["pod-0"] || placed["pod-1"] == placed["pod-2"] {
 			t.Fatalf("seed %d: placed %v\n%s", seed, placed, w.host.Log().Text())
 		}
 		if t.Failed() {

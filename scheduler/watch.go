@@ -89,7 +89,8 @@ func (c *Controller) podGone(pod *corev1.Pod) {
 
 func (c *Controller) nodeChanged(old, node *corev1.Node) {
 	if old == nil || old.Spec.Unschedulable != node.Spec.Unschedulable || readiness(old) != readiness(node) ||
-		!equality.Semantic.DeepEqual(old.Spec.Taints, node.Spec.Taints) || !equality.Semantic.DeepEqual(old.Labels, node.Labels) {
+		!equality.Semantic.DeepEqual(old.Spec.Taints, node.Spec.Taints) || !equality.Semantic.DeepEqual(old.Labels,
+		node.Labels) {
 		c.enqueue(c.pending.all())
 	}
 }

@@ -88,7 +88,9 @@ func (w *world) create(objects ...any) {
 func newNode(name string, change ...func(*corev1.Node)) *corev1.Node {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
-		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{
+			Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+		}}},
 	}
 	for _, f := range change {
 		f(node)
@@ -161,7 +163,10 @@ type maker struct {
 
 func newMaker(host sim.Host, server *fake.Server) *maker {
 	c := host.Process("maker")
-	m := &maker{client: server.Client(c), queue: sim.NewQueue[cache.ObjectName](c, sim.QueueConfig{Name: "claims"}), full: map[string]bool{}}
+	m := &maker{
+		client: server.Client(c), queue: sim.NewQueue[cache.ObjectName](c, sim.QueueConfig{Name: "claims"}),
+		full: map[string]bool{},
+	}
 	add := func(obj any) { m.queue.Add(cache.MetaObjectToName(obj.(*corev1.PersistentVolumeClaim))) }
 	_, err := server.Informers(c).Core().V1().PersistentVolumeClaims().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: add, UpdateFunc: func(_, obj any) { add(obj) },
@@ -191,9 +196,12 @@ func (m *maker) sync(ctx context.Context, key cache.ObjectName) error {
 	volume := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + string(claim.UID)},
 		Spec: corev1.PersistentVolumeSpec{
-			AccessModes: claim.Spec.AccessModes, Capacity: claim.Spec.Resources.Requests, StorageClassName: *claim.Spec.StorageClassName,
-			ClaimRef:               &corev1.ObjectReference{Namespace: key.Namespace, Name: key.Name, UID: claim.UID},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: key.Name}},
+			AccessModes: claim.Spec.AccessModes, Capacity: claim.Spec.Resources.Requests,
+			StorageClassName: *claim.Spec.StorageClassName,
+			ClaimRef:         &corev1.ObjectReference{Namespace: key.Namespace, Name: key.Name, UID: claim.UID},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
+				Driver: "d", VolumeHandle: key.Name,
+			}},
 		},
 	}
 	if node != "" {

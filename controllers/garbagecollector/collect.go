@@ -101,7 +101,9 @@ func (c *Controller) waitForDependents(ctx context.Context, n *node, latest *met
 // waiting ones wait for their dependents to be deleted.
 //
 // Upstream: pkg/controller/garbagecollector GarbageCollector.classifyReferences.
-func (c *Controller) classify(ctx context.Context, id identity, refs []metav1.OwnerReference) (solid, dangling, waiting []types.UID, err error) {
+func (c *Controller) classify(
+	ctx context.Context, id identity, refs []metav1.OwnerReference,
+) (solid, dangling, waiting []types.UID, err error) {
 	for _, ref := range refs {
 		owner, err := c.owner(ctx, id, ref)
 		switch {
@@ -121,7 +123,9 @@ func (c *Controller) classify(ctx context.Context, id identity, refs []metav1.Ow
 // owner returns the owner of a reference, or nil if it does not exist.
 //
 // Upstream: pkg/controller/garbagecollector GarbageCollector.isDangling.
-func (c *Controller) owner(ctx context.Context, id identity, ref metav1.OwnerReference) (*metav1.PartialObjectMetadata, error) {
+func (c *Controller) owner(
+	ctx context.Context, id identity, ref metav1.OwnerReference,
+) (*metav1.PartialObjectMetadata, error) {
 	owner := ownerOf(ref, id.Namespace)
 	if c.absent.has(owner) || c.absent.has(owner.withoutNamespace()) {
 		return nil, nil
@@ -153,7 +157,9 @@ func (c *Controller) owner(ctx context.Context, id identity, ref metav1.OwnerRef
 // only, and so may delete an object that has gained an owner in between.
 //
 // Upstream: pkg/controller/garbagecollector GarbageCollector.deleteObject.
-func (c *Controller) delete(ctx context.Context, id identity, latest *metav1.PartialObjectMetadata, policy metav1.DeletionPropagation) error {
+func (c *Controller) delete(
+	ctx context.Context, id identity, latest *metav1.PartialObjectMetadata, policy metav1.DeletionPropagation,
+) error {
 	client, err := c.resource(id)
 	if err != nil {
 		return err

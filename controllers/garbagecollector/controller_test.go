@@ -40,7 +40,8 @@ func TestCollect(t *testing.T) {
 			func(w *world) { w.delete("a", background) }, "",
 		},
 		{
-			"another owner stays: the reference goes", func(w *world) { w.create("a"); w.create("b"); w.create("c", "a", "b") },
+			"another owner stays: the reference goes",
+			func(w *world) { w.create("a"); w.create("b"); w.create("c", "a", "b") },
 			func(w *world) { w.delete("a", background) }, "b c>b",
 		},
 		{
@@ -53,7 +54,8 @@ func TestCollect(t *testing.T) {
 			func(w *world) { w.delete("Widget/a", orphan) }, "x b",
 		},
 		{
-			"a custom resource's reference goes", func(w *world) { w.create("a"); w.create("b"); w.create("Widget/c", "a", "b") },
+			"a custom resource's reference goes",
+			func(w *world) { w.create("a"); w.create("b"); w.create("Widget/c", "a", "b") },
 			func(w *world) { w.delete("a", background) }, "b c>b",
 		},
 		{
@@ -77,7 +79,8 @@ func TestCollect(t *testing.T) {
 			func(w *world) { w.delete("a", foreground) }, "b>a+x.io/wait",
 		},
 		{
-			"foreground, another owner stays", func(w *world) { w.create("a"); w.create("b"); w.create("c", "a!", "b!") },
+			"foreground, another owner stays",
+			func(w *world) { w.create("a"); w.create("b"); w.create("c", "a!", "b!") },
 			func(w *world) { w.delete("a", foreground) }, "b c>b",
 		},
 		{
@@ -116,18 +119,21 @@ func TestCollect(t *testing.T) {
 			"another of the owner's name", func(w *world) { w.create("a"); w.create("b", "a?") }, nil, "a",
 		},
 		{
-			"an owner of all namespaces", func(w *world) { w.create("Node/n"); w.create("b", "Node/n"); w.create("other/c", "Node/n") },
+			"an owner of all namespaces",
+			func(w *world) { w.create("Node/n"); w.create("b", "Node/n"); w.create("other/c", "Node/n") },
 			func(w *world) { w.delete("Node/n", background) }, "",
 		},
 		{
-			"an owner in another namespace is none", func(w *world) { w.create("other/a"); w.create("b", "other/a") }, nil, "a",
+			"an owner in another namespace is none", func(w *world) { w.create("other/a"); w.create("b", "other/a") },
+			nil, "a",
 		},
 		{
 			"an owner in another namespace, and a valid one",
 			func(w *world) { w.create("other/a"); w.create("o"); w.create("b", "other/a", "o") }, nil, "b>o o a",
 		},
 		{
-			"who has no namespace cannot have an owner that has one", func(w *world) { w.create("a"); w.create("Node/n", "a") },
+			"who has no namespace cannot have an owner that has one",
+			func(w *world) { w.create("a"); w.create("Node/n", "a") },
 			func(w *world) { w.delete("a", background) }, "n>a",
 		},
 		{
@@ -261,7 +267,10 @@ func TestPreconditions(t *testing.T) {
 		},
 		{
 			"an owner came", func(w *world) { w.own("b", "o") }, "b>o o",
-			[]string{"delete configmaps/default/b", "get configmaps/default/b", "get configmaps/default/b", "get configmaps/default/o"},
+			[]string{
+				"delete configmaps/default/b", "get configmaps/default/b", "get configmaps/default/b",
+				"get configmaps/default/o",
+			},
 		},
 		{
 			"another has its name", func(w *world) { w.delete("b", background); w.create("b") }, "b o",
@@ -303,7 +312,8 @@ func TestConflicts(t *testing.T) {
 			w.meddle = func(action trace.Action) {
 				if action.Verb == "patch" && left > 0 {
 					left--
-					w.patch("Widget/"+action.Object[len(action.Object)-1:], fmt.Sprintf(`{"metadata":{"labels":{"n":"%d"}}}`, left))
+					w.patch("Widget/"+action.Object[len(action.Object)-1:],
+						fmt.Sprintf(`{"metadata":{"labels":{"n":"%d"}}}`, left))
 				}
 			}
 			w.delete("Widget/a", how)
@@ -376,7 +386,8 @@ func TestLive(t *testing.T) {
 	w.create("e")
 	w.host.Start()
 	policy := metav1.DeletePropagationForeground
-	err := w.server.Client(w.host.ExternalCaller()).CoreV1().ConfigMaps("default").Delete(t.Context(), "a", metav1.DeleteOptions{PropagationPolicy: &policy})
+	err := w.server.Client(w.host.ExternalCaller()).CoreV1().ConfigMaps("default").Delete(t.Context(), "a",
+		metav1.DeleteOptions{PropagationPolicy: &policy})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,8 @@ type identity struct {
 //
 // Upstream: pkg/controller/garbagecollector objectReference.String.
 func (id identity) String() string {
-	return fmt.Sprintf("[%s/%s, namespace: %s, name: %s, uid: %s]", id.APIVersion, id.Kind, id.Namespace, id.Name, id.UID)
+	return fmt.Sprintf("[%s/%s, namespace: %s, name: %s, uid: %s]", id.APIVersion, id.Kind, id.Namespace, id.Name,
+		id.UID)
 }
 
 func (id identity) gvk() schema.GroupVersionKind {

@@ -43,7 +43,8 @@ func (w *world) owners(obj fake.Object) (solid, waiting []string) {
 // watchOver fails the test if the collector deletes an object that has an owner.
 func (w *world) watchOver() {
 	w.server.OnCommit(func(c fake.Commit) {
-		begun := c.Type == watch.Deleted || c.Before != nil && c.Before.GetDeletionTimestamp() == nil && c.After.GetDeletionTimestamp() != nil
+		begun := c.Type == watch.Deleted || c.Before != nil && c.Before.GetDeletionTimestamp() == nil &&
+			c.After.GetDeletionTimestamp() != nil
 		if solid, _ := w.owners(c.After); w.doing == "delete" && begun && len(solid) > 0 {
 			w.Errorf("%s %s was collected, though it has the owners %v", c.Resource, c.After.GetName(), solid)
 		}
@@ -60,11 +61,13 @@ func (w *world) atRest() []string {
 		switch {
 		case owned && len(solid)+len(waiting) == 0 && obj.GetDeletionTimestamp() == nil:
 			wrong = append(wrong, name+" has no owner any more")
-		case owned && obj.GetDeletionTimestamp() == nil && len(solid) > 0 && len(obj.GetOwnerReferences()) > len(solid)+len(waiting):
+		case owned && obj.GetDeletionTimestamp() == nil && len(solid) > 0 &&
+			len(obj.GetOwnerReferences()) > len(solid)+len(waiting):
 			wrong = append(wrong, name+" refers to owners that are no more")
 		case obj.GetDeletionTimestamp() != nil && slices.Contains(obj.GetFinalizers(), "orphan"):
 			wrong = append(wrong, name+" was not released")
-		case obj.GetDeletionTimestamp() != nil && slices.Contains(obj.GetFinalizers(), "foregroundDeletion") && !w.blocked(obj):
+		case obj.GetDeletionTimestamp() != nil && slices.Contains(obj.GetFinalizers(), "foregroundDeletion") &&
+			!w.blocked(obj):
 			wrong = append(wrong, name+" waits without a reason")
 		}
 	}
@@ -106,7 +109,9 @@ func (m meddling) owner() string {
 func (m meddling) act(ctx context.Context) {
 	short := m.pick()
 	_, name, at := m.w.place(short)
-	r, ok := m.client.Resource(schema.GroupVersionResource{Group: at.Describe().Group, Version: "v1", Resource: at.Describe().Name}, namespaceOf(short))
+	r, ok := m.client.Resource(schema.GroupVersionResource{
+		Group: at.Describe().Group, Version: "v1", Resource: at.Describe().Name,
+	}, namespaceOf(short))
 	if !ok {
 		m.w.Fatal("not served: ", short)
 	}
@@ -115,7 +120,8 @@ func (m meddling) act(ctx context.Context) {
 	case 0, 1:
 		var owners []string
 		for range m.chance.Choose(3) {
-			if owner := m.owner(); !slices.ContainsFunc(owners, func(o string) bool { return strings.Trim(o, "!?") == strings.Trim(owner, "!?") }) {
+			if owner := m.owner(); !slices.ContainsFunc(owners,
+				func(o string) bool { return strings.Trim(o, "!?") == strings.Trim(owner, "!?") }) {
 				owners = append(owners, owner)
 			}
 		}

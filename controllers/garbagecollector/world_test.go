@@ -44,7 +44,8 @@ type world struct {
 }
 
 var widgets = fake.CustomKind{
-	Group: "example.com", Versions: []string{"v1"}, Resource: "widgets", Singular: "widget", Kind: "Widget", ListKind: "WidgetList",
+	Group: "example.com", Versions: []string{"v1"}, Resource: "widgets", Singular: "widget", Kind: "Widget",
+	ListKind:   "WidgetList",
 	Namespaced: true,
 }
 
@@ -223,7 +224,8 @@ func (w *world) want(left, when string) {
 func (w *world) requests(verbs ...string) []string {
 	var all []string
 	for _, r := range w.host.Log().Records() {
-		if r.Kind == trace.KindAPI && strings.HasPrefix(r.Task, "garbagecollector/") && (len(verbs) == 0 || slices.Contains(verbs, r.Verb)) {
+		if r.Kind == trace.KindAPI && strings.HasPrefix(r.Task, "garbagecollector/") &&
+			(len(verbs) == 0 || slices.Contains(verbs, r.Verb)) {
 			all = append(all, fmt.Sprintf("%s %s", r.Verb, r.Object))
 		}
 	}

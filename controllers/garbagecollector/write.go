@@ -52,7 +52,9 @@ type deletedReference struct {
 }
 
 // removeOwners removes references to owners from an object.
-func (c *Controller) removeOwners(ctx context.Context, id identity, owners []types.UID) (*metav1.PartialObjectMetadata, error) {
+func (c *Controller) removeOwners(
+	ctx context.Context, id identity, owners []types.UID,
+) (*metav1.PartialObjectMetadata, error) {
 	deleted := make([]deletedReference, len(owners))
 	for i, uid := range owners {
 		deleted[i] = deletedReference{Patch: "delete", UID: uid}
@@ -63,7 +65,9 @@ func (c *Controller) removeOwners(ctx context.Context, id identity, owners []typ
 }
 
 // unblockOwners marks the references of an object as not blocking.
-func (c *Controller) unblockOwners(ctx context.Context, id identity, owners []metav1.OwnerReference) (*metav1.PartialObjectMetadata, error) {
+func (c *Controller) unblockOwners(
+	ctx context.Context, id identity, owners []metav1.OwnerReference,
+) (*metav1.PartialObjectMetadata, error) {
 	var blocking []metav1.OwnerReference
 	for _, ref := range owners {
 		if blocks(ref) {
@@ -112,7 +116,9 @@ func (c *Controller) patchOwners(ctx context.Context, id identity, strategic any
 // removeFinalizer removes a finalizer from the given version of an object.
 //
 // Upstream: pkg/controller/garbagecollector GarbageCollector.removeFinalizer.
-func (c *Controller) removeFinalizer(ctx context.Context, id identity, latest *metav1.PartialObjectMetadata, finalizer string) error {
+func (c *Controller) removeFinalizer(
+	ctx context.Context, id identity, latest *metav1.PartialObjectMetadata, finalizer string,
+) error {
 	if !hasFinalizer(latest, finalizer) {
 		return nil
 	}

@@ -47,7 +47,9 @@ type conditions struct {
 }
 
 func (c *conditions) add(what corev1.NamespaceConditionType, reason, message string) {
-	c.failures = append(c.failures, corev1.NamespaceCondition{Type: what, Status: corev1.ConditionTrue, Reason: reason, Message: message})
+	c.failures = append(c.failures, corev1.NamespaceCondition{
+		Type: what, Status: corev1.ConditionTrue, Reason: reason, Message: message,
+	})
 }
 
 // discovery records that discovery was incomplete.
@@ -73,7 +75,8 @@ func (c *conditions) remaining(found content) {
 			all = append(all, fmt.Sprintf("%s.%s has %d resource instances", r.Resource, r.Group, n))
 		}
 		slices.Sort(all)
-		c.add(corev1.NamespaceContentRemaining, "SomeResourcesRemain", "Some resources are remaining: "+strings.Join(all, ", "))
+		c.add(corev1.NamespaceContentRemaining, "SomeResourcesRemain",
+			"Some resources are remaining: "+strings.Join(all, ", "))
 	}
 	if len(found.finalizers) > 0 {
 		var all []string

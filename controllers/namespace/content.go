@@ -45,7 +45,9 @@ func newContent() content {
 // Differs: in discovery order; upstream's order is that of a map.
 //
 // Upstream: pkg/controller/namespace/deletion namespacedResourcesDeleter.deleteAllContent.
-func (c *Controller) deleteContent(ctx context.Context, ns *corev1.Namespace, before map[types.UID]schema.GroupVersionResource) (content, error) {
+func (c *Controller) deleteContent(
+	ctx context.Context, ns *corev1.Namespace, before map[types.UID]schema.GroupVersionResource,
+) (content, error) {
 	conditions := &conditions{now: metav1.NewTime(c.process.Now())}
 	resources, errs := c.resources(conditions)
 	found := newContent()
@@ -134,7 +136,9 @@ func (c *Controller) resources(conditions *conditions) ([]schema.GroupVersionRes
 //
 // Upstream: pkg/controller/namespace/deletion
 // namespacedResourcesDeleter.deleteAllContentForGroupVersionResource.
-func (c *Controller) deleteResource(ctx context.Context, ns *corev1.Namespace, r schema.GroupVersionResource, found *content) error {
+func (c *Controller) deleteResource(
+	ctx context.Context, ns *corev1.Namespace, r schema.GroupVersionResource, found *content,
+) error {
 	grace := time.Duration(0)
 	if r == corev1.SchemeGroupVersion.WithResource("pods") {
 		var err error

@@ -41,12 +41,15 @@ type world struct {
 }
 
 var widgets = fake.CustomKind{
-	Group: "example.com", Versions: []string{"v1"}, Resource: "widgets", Kind: "Widget", ListKind: "WidgetList", Namespaced: true,
+	Group: "example.com", Versions: []string{"v1"}, Resource: "widgets", Kind: "Widget", ListKind: "WidgetList",
+	Namespaced: true,
 }
 
 func newWorld(t testing.TB, host func() sim.Host) *world {
 	w := &world{TB: t, host: host()}
-	w.server = fake.NewServer(fake.Config{Now: func() time.Time { return w.host.Now() }, Namespaces: []string{"n", "other"}})
+	w.server = fake.NewServer(fake.Config{Now: func() time.Time { return w.host.Now() },
+		Namespaces: []string{"n", "other"},
+	})
 	w.server.Install(widgets)
 	w.user = w.server.Client(atOnce{w})
 	t.Cleanup(func() { w.host.Close() })
@@ -126,14 +129,17 @@ func (w *world) create(group, resource, name string, finalizers ...string) {
 
 func (w *world) release(group, resource, name string) {
 	w.Helper()
-	must(w.resource(group, resource).Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
+	must(w.resource(group, resource).Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+		metav1.PatchOptions{}))
 }
 
 // pod creates a pod on a node without a kubelet.
 func (w *world) pod(name string, grace int64, finalizers ...string) {
 	w.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: finalizers}}
-	pod.Spec = corev1.PodSpec{NodeName: "m", TerminationGracePeriodSeconds: &grace, Containers: []corev1.Container{{Name: "a", Image: "a"}}}
+	pod.Spec = corev1.PodSpec{
+		NodeName: "m", TerminationGracePeriodSeconds: &grace, Containers: []corev1.Container{{Name: "a", Image: "a"}},
+	}
 	must(w.user.CoreV1().Pods("n").Create(ctx, pod, metav1.CreateOptions{}))
 }
 
@@ -221,7 +227,8 @@ func TestNamespace(t *testing.T) {
 			},
 			{
 				func(w *world) {
-					must(w.resource("", "configmaps").Patch(ctx, "c", types.MergePatchType, []byte(`{"metadata":{"finalizers":["x.io/b"]}}`), metav1.PatchOptions{}))
+					must(w.resource("", "configmaps").Patch(ctx, "c", types.MergePatchType,
+						[]byte(`{"metadata":{"finalizers":["x.io/b"]}}`), metav1.PatchOptions{}))
 				},
 				"configmaps/c; NamespaceContentRemaining SomeResourcesRemain: Some resources are remaining: " +
 					"configmaps. has 1 resource instances; NamespaceFinalizersRemaining SomeFinalizersRemain: " +
@@ -245,11 +252,13 @@ func TestNamespace(t *testing.T) {
 			{func(w *world) { w.deletePod("p") }, "gone"},
 		}},
 		{"another's finalizer", func(w *world) {
-			must(w.user.CoreV1().Namespaces().Patch(ctx, "n", types.MergePatchType, []byte(`{"metadata":{"finalizers":["x.io/n"]}}`), metav1.PatchOptions{}))
+			must(w.user.CoreV1().Namespaces().Patch(ctx, "n", types.MergePatchType,
+				[]byte(`{"metadata":{"finalizers":["x.io/n"]}}`), metav1.PatchOptions{}))
 		}, []part{
 			{nil, ""},
 			{func(w *world) {
-				must(w.user.CoreV1().Namespaces().Patch(ctx, "n", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
+				must(w.user.CoreV1().Namespaces().Patch(ctx, "n", types.MergePatchType,
+					[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
 			}, "gone"},
 		}},
 	}
@@ -299,7 +308,8 @@ func TestNothingToDo(t *testing.T) {
 	w.create("", "configmaps", "a", "x.io/a")
 	must("", w.user.CoreV1().ConfigMaps("n").Delete(ctx, "a", metav1.DeleteOptions{}))
 	w.release("", "configmaps", "a")
-	must(w.user.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "m"}}, metav1.CreateOptions{}))
+	must(w.user.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "m"}},
+		metav1.CreateOptions{}))
 	w.settle()
 	if got := w.host.(*sim.Stepped).Steps(); got != 0 {
 		t.Errorf("%d steps\n%s", got, w.host.Log().Text())
@@ -338,7 +348,8 @@ func TestDiscoveryFails(t *testing.T) {
 	w.discovery = fmt.Errorf("no such group")
 	w.create("", "configmaps", "a")
 	w.deleteNamespace()
-	w.host.(*sim.Stepped).Wait(ctx, "the condition", func() bool { return strings.Contains(w.state(), "DiscoveryFailed") })
+	w.host.(*sim.Stepped).Wait(ctx, "the condition",
+		func() bool { return strings.Contains(w.state(), "DiscoveryFailed") })
 	if got, want := w.state(), "; NamespaceDeletionDiscoveryFailure DiscoveryFailed: no such group"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -368,9 +379,11 @@ func TestLive(t *testing.T) {
 		}
 	}
 	wait("pod to be deleted", deleting("pods", "p"))
-	must("", user.CoreV1().Pods("n").Delete(t.Context(), "p", metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}))
+	must("", user.CoreV1().Pods("n").Delete(t.Context(), "p",
+		metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}))
 	wait("widget to be deleted", deleting("widgets.example.com", "w"))
 	r, _ := user.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "n")
-	must(r.Patch(t.Context(), "w", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
+	must(r.Patch(t.Context(), "w", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+		metav1.PatchOptions{}))
 	wait("namespace to be gone", func() bool { return w.state() == "gone" })
 }

@@ -173,7 +173,9 @@ func (c *Controller) isUsedLive(ctx context.Context, claim *corev1.PersistentVol
 	return false, nil
 }
 
-func (c *Controller) writeFinalizers(ctx context.Context, claim *corev1.PersistentVolumeClaim, finalizers []string) error {
+func (c *Controller) writeFinalizers(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, finalizers []string,
+) error {
 	changed := claim.DeepCopy()
 	changed.Finalizers = finalizers
 	_, err := c.client.CoreV1().PersistentVolumeClaims(claim.Namespace).Update(ctx, changed, metav1.UpdateOptions{})

@@ -49,7 +49,8 @@ func (m meddler) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 		if action.Verb == "update" && *m.n > 0 {
 			*m.n--
 			patch := fmt.Appendf(nil, `{"metadata":{"labels":{"n":"%d"}}}`, *m.n)
-			must(m.w.user.CoreV1().PersistentVolumes().Patch(ctx, "v", types.MergePatchType, patch, metav1.PatchOptions{}))
+			must(m.w.user.CoreV1().PersistentVolumes().Patch(ctx, "v", types.MergePatchType, patch,
+				metav1.PatchOptions{}))
 		}
 		return effect()
 	})
@@ -98,7 +99,8 @@ func (w *world) volume(phase corev1.PersistentVolumePhase, finalizers ...string)
 
 func (w *world) phase(phase corev1.PersistentVolumePhase) {
 	patch := fmt.Appendf(nil, `{"status":{"phase":%q}}`, phase)
-	must(w.user.CoreV1().PersistentVolumes().Patch(ctx, "v", types.MergePatchType, patch, metav1.PatchOptions{}, "status"))
+	must(w.user.CoreV1().PersistentVolumes().Patch(ctx, "v", types.MergePatchType, patch, metav1.PatchOptions{},
+		"status"))
 }
 
 func (w *world) delete() {
@@ -133,13 +135,28 @@ func TestFinalizer(t *testing.T) {
 		updates    int
 	}{
 		{"without, is added", nil, corev1.VolumeAvailable, false, 0, pvprotection.Finalizer, 1},
-		{"with, nothing", []string{pvprotection.Finalizer}, corev1.VolumeAvailable, false, 0, pvprotection.Finalizer, 0},
+		{
+			"with, nothing", []string{pvprotection.Finalizer}, corev1.VolumeAvailable, false, 0, pvprotection.Finalizer,
+			0,
+		},
 		{"without, adding conflicts twice", nil, corev1.VolumeAvailable, false, 2, pvprotection.Finalizer, 3},
-		{"another's is kept", []string{other}, corev1.VolumeAvailable, false, 0, other + " " + pvprotection.Finalizer, 1},
+		{
+			"another's is kept", []string{other}, corev1.VolumeAvailable, false, 0,
+			other + " " + pvprotection.Finalizer, 1,
+		},
 		{"deleted, is removed", []string{pvprotection.Finalizer}, corev1.VolumeReleased, true, 0, "gone", 1},
-		{"deleted, removing conflicts twice", []string{pvprotection.Finalizer}, corev1.VolumeReleased, true, 2, "gone", 3},
-		{"deleted, another's is kept", []string{other, pvprotection.Finalizer}, corev1.VolumeReleased, true, 0, other, 1},
-		{"deleted but bound, is kept", []string{pvprotection.Finalizer}, corev1.VolumeBound, true, 0, pvprotection.Finalizer, 0},
+		{
+			"deleted, removing conflicts twice", []string{pvprotection.Finalizer}, corev1.VolumeReleased, true, 2,
+			"gone", 3,
+		},
+		{
+			"deleted, another's is kept", []string{other, pvprotection.Finalizer}, corev1.VolumeReleased, true, 0,
+			other, 1,
+		},
+		{
+			"deleted but bound, is kept", []string{pvprotection.Finalizer}, corev1.VolumeBound, true, 0,
+			pvprotection.Finalizer, 0,
+		},
 		{"deleted without, is not added", []string{other}, corev1.VolumeReleased, true, 0, other, 0},
 	}
 	for _, tt := range tests {

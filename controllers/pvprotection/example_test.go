@@ -25,7 +25,9 @@ func Example() {
 		Process: process, Client: server.Client(process), Informers: server.Informers(process),
 	})
 
-	disk := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk", Finalizers: []string{"kubernetes.io/pv-protection"}}}
+	disk := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
+		Name: "disk", Finalizers: []string{"kubernetes.io/pv-protection"},
+	}}
 	disk.Status.Phase = corev1.VolumeBound
 	volumes := server.Client(host.ExternalCaller()).CoreV1().PersistentVolumes()
 	made := server.Add(disk)

@@ -42,7 +42,10 @@ func newWorld(t testing.TB, chooser sim.Chooser) *world {
 		},
 		fake.Filter{
 			Resource: "namespaces",
-			Match:    func(_, is fake.Object) bool { return is != nil && rootca.NeedsConfigMap(seen, is.(*corev1.Namespace)) },
+			Match: func(_, is fake.Object) bool {
+				return is != nil &&
+					rootca.NeedsConfigMap(seen, is.(*corev1.Namespace))
+			},
 		})
 	rootca.New(rootca.Config{Process: process, Client: server.Client(process), Informers: seen, RootCA: certificate})
 	return &world{t, host, server, server.Client(host.ExternalCaller())}
@@ -82,7 +85,8 @@ func (w *world) published() string {
 func TestPublish(t *testing.T) {
 	ctx := context.Background()
 	patch := func(w *world, name, data string) {
-		must(w.user.CoreV1().ConfigMaps("n").Patch(ctx, name, types.MergePatchType, []byte(data), metav1.PatchOptions{}))
+		must(w.user.CoreV1().ConfigMaps("n").Patch(ctx, name, types.MergePatchType, []byte(data),
+			metav1.PatchOptions{}))
 	}
 	remove := func(w *world) {
 		must("", w.user.CoreV1().ConfigMaps("n").Delete(ctx, rootca.ConfigMapName, metav1.DeleteOptions{}))
@@ -94,18 +98,30 @@ func TestPublish(t *testing.T) {
 	}{
 		{"nothing", func(*world) {}, "n/kube-root-ca.crt"},
 		{"a namespace comes", func(w *world) {
-			must(w.user.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "nn"}}, metav1.CreateOptions{}))
+			must(w.user.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "nn"}},
+				metav1.CreateOptions{}))
 		}, "n/kube-root-ca.crt nn/kube-root-ca.crt"},
 		{"the map is deleted", remove, "n/kube-root-ca.crt"},
 		{"the map of a namespace that goes is deleted", func(w *world) {
 			must("", w.user.CoreV1().Namespaces().Delete(ctx, "n", metav1.DeleteOptions{}))
 			remove(w)
 		}, ""},
-		{"the certificate is changed", func(w *world) { patch(w, rootca.ConfigMapName, `{"data":{"ca.crt":"x"}}`) }, "n/kube-root-ca.crt"},
-		{"something is added", func(w *world) { patch(w, rootca.ConfigMapName, `{"data":{"x":"y"}}`) }, "n/kube-root-ca.crt"},
-		{"the description is gone", func(w *world) { patch(w, rootca.ConfigMapName, `{"metadata":{"annotations":null}}`) }, "n/kube-root-ca.crt"},
+		{
+			"the certificate is changed", func(w *world) { patch(w, rootca.ConfigMapName, `{"data":{"ca.crt":"x"}}`) },
+			"n/kube-root-ca.crt",
+		},
+		{
+			"something is added", func(w *world) { patch(w, rootca.ConfigMapName, `{"data":{"x":"y"}}`) },
+			"n/kube-root-ca.crt",
+		},
+		{
+			"the description is gone",
+			func(w *world) { patch(w, rootca.ConfigMapName, `{"metadata":{"annotations":null}}`) },
+			"n/kube-root-ca.crt",
+		},
 		{"another map", func(w *world) {
-			must(w.user.CoreV1().ConfigMaps("n").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))
+			must(w.user.CoreV1().ConfigMaps("n").Create(ctx,
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))
 			patch(w, "x", `{"data":{"x":"y"}}`)
 		}, "n/kube-root-ca.crt n/x?"},
 	}
@@ -129,7 +145,8 @@ func TestPublish(t *testing.T) {
 // Without changes of namespaces or config maps, the controller has nothing to do.
 func TestNothingToDo(t *testing.T) {
 	w := newWorld(t, nil)
-	must(w.user.CoreV1().ConfigMaps("n").Create(context.Background(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))
+	must(w.user.CoreV1().ConfigMaps("n").Create(context.Background(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))
 	w.settle()
 	if got := w.host.Steps(); got != 0 {
 		t.Errorf("%d steps\n%s", got, w.host.Log().Text())

@@ -99,7 +99,8 @@ func TestAccounts(t *testing.T) {
 			remove(w, "default")
 		}, ""},
 		{"another comes and is deleted", func(w *world) {
-			must(w.user.CoreV1().ServiceAccounts("n").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))
+			must(w.user.CoreV1().ServiceAccounts("n").Create(ctx,
+				&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))
 			remove(w, "x")
 		}, "n/default"},
 	}

@@ -24,7 +24,8 @@ func Example() {
 	})
 
 	shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
-	_, err := server.Client(host.ExternalCaller()).CoreV1().Namespaces().Create(context.Background(), shop, metav1.CreateOptions{})
+	_, err := server.Client(host.ExternalCaller()).CoreV1().Namespaces().Create(context.Background(), shop,
+		metav1.CreateOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -53,8 +53,9 @@ func (g group) aggregate() apidiscoveryv2.APIGroupDiscovery {
 				scope = apidiscoveryv2.ScopeNamespace
 			}
 			resource := apidiscoveryv2.APIResourceDiscovery{
-				Resource: d.Name, ResponseKind: g.responseKind(v, d.APIResource), Scope: scope, SingularResource: d.SingularName,
-				Verbs: d.Verbs, ShortNames: d.ShortNames, Categories: d.Categories,
+				Resource: d.Name, ResponseKind: g.responseKind(v, d.APIResource), Scope: scope,
+				SingularResource: d.SingularName,
+				Verbs:            d.Verbs, ShortNames: d.ShortNames, Categories: d.Categories,
 			}
 			for _, sub := range d.Subresources {
 				_, name, _ := strings.Cut(sub.Name, "/")

@@ -24,7 +24,8 @@ import (
 func TestAnIdleWatchReceivesBookmarks(t *testing.T) {
 	var minutes atomic.Int64
 	server := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch.Add(time.Duration(minutes.Add(1)) * time.Minute) }})
-	h := httptest.NewServer(apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.DirectCaller() }}))
+	h := httptest.NewServer(apiserver.NewHandler(server,
+		apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.DirectCaller() }}))
 	t.Cleanup(h.Close)
 	client, err := kubernetes.NewForConfig(&clientrest.Config{Host: h.URL})
 	if err != nil {
@@ -35,12 +36,15 @@ func TestAnIdleWatchReceivesBookmarks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := maps.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion, AllowWatchBookmarks: true})
+	stream, err := maps.Watch(t.Context(), metav1.ListOptions{
+		ResourceVersion: list.ResourceVersion, AllowWatchBookmarks: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(stream.Stop)
-	made, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, metav1.CreateOptions{})
+	made, err := client.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,13 +63,18 @@ func TestAnIdleWatchReceivesBookmarks(t *testing.T) {
 func TestADeprecatedVersionWarns(t *testing.T) {
 	server := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
 	server.Install(fake.CustomKind{
-		Group: "example.com", Versions: []string{"v1", "v1beta1"}, Resource: "things", Kind: "Thing", ListKind: "ThingList",
+		Group: "example.com", Versions: []string{"v1", "v1beta1"}, Resource: "things", Kind: "Thing",
+		ListKind:   "ThingList",
 		Namespaced: true, Deprecated: map[string]string{"v1beta1": "example.com/v1beta1 Thing is deprecated"},
 	})
-	h := apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.DirectCaller() }})
-	for version, want := range map[string]string{"v1": "", "v1beta1": `299 - "example.com/v1beta1 Thing is deprecated"`} {
+	h := apiserver.NewHandler(server,
+		apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.DirectCaller() }})
+	for version, want := range map[string]string{
+		"v1": "", "v1beta1": `299 - "example.com/v1beta1 Thing is deprecated"`,
+	} {
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/apis/example.com/"+version+"/namespaces/default/things", strings.NewReader("")))
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/apis/example.com/"+version+"/namespaces/default/things",
+			strings.NewReader("")))
 		if got := w.Header().Get("Warning"); w.Code != http.StatusOK || got != want {
 			t.Errorf("%s: %d, warning %q, want %q", version, w.Code, got, want)
 		}

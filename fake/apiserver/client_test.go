@@ -59,7 +59,8 @@ func TestClaimsComeBackAsTheServerHasThem(t *testing.T) {
 		} {
 			same(of(claims.Patch(ctx, "a", pt, []byte(body), metav1.PatchOptions{})))
 		}
-		list := must[*corev1.PersistentVolumeClaimList](t)(claims.List(ctx, metav1.ListOptions{LabelSelector: "strategic=1"}))
+		list := must[*corev1.PersistentVolumeClaimList](t)(claims.List(ctx,
+			metav1.ListOptions{LabelSelector: "strategic=1"}))
 		if len(list.Items) != 1 || list.ResourceVersion == "" {
 			t.Fatalf("list: got %v", list)
 		}
@@ -115,7 +116,8 @@ func TestAWatchReportsChanges(t *testing.T) {
 		ctx, claims := t.Context(), w.client.CoreV1().PersistentVolumeClaims("default")
 		must[*corev1.PersistentVolumeClaim](t)(claims.Create(ctx, newClaim("a"), metav1.CreateOptions{}))
 		events := must[watch.Interface](t)(claims.Watch(ctx, metav1.ListOptions{
-			SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true,
+			SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+			AllowWatchBookmarks: true,
 		}))
 		must[*corev1.PersistentVolumeClaim](t)(claims.Create(ctx, newClaim("b"), metav1.CreateOptions{}))
 		var got []string

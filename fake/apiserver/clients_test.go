@@ -91,8 +91,10 @@ func TestDynamicClient(t *testing.T) {
 				obj = of(things.Create(ctx, obj, metav1.CreateOptions{}))
 				obj.SetLabels(map[string]string{"a": "b"})
 				of(things.Update(ctx, obj, metav1.UpdateOptions{}))
-				obj = of(things.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"c":"d"}}}`), metav1.PatchOptions{}))
-				list := must[*unstructured.UnstructuredList](t)(things.List(ctx, metav1.ListOptions{LabelSelector: "a=b"}))
+				obj = of(things.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"c":"d"}}}`),
+					metav1.PatchOptions{}))
+				list := must[*unstructured.UnstructuredList](t)(things.List(ctx,
+					metav1.ListOptions{LabelSelector: "a=b"}))
 				if len(list.Items) != 1 || list.GetKind() != kind+"List" {
 					t.Fatalf("list: got %v", list)
 				}
@@ -102,7 +104,8 @@ func TestDynamicClient(t *testing.T) {
 				if err := things.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
 					t.Fatal(err)
 				}
-				if list := must[*unstructured.UnstructuredList](t)(things.List(ctx, metav1.ListOptions{})); len(list.Items) != 0 && r.Resource == "things" {
+				if list := must[*unstructured.UnstructuredList](t)(things.List(ctx,
+					metav1.ListOptions{})); len(list.Items) != 0 && r.Resource == "things" {
 					t.Errorf("left: %v", list.Items)
 				}
 			}
@@ -120,7 +123,8 @@ func TestMetadataClient(t *testing.T) {
 				newClaim("a"), metav1.CreateOptions{}))
 			patched := must[*metav1.PartialObjectMetadata](t)(claims.Patch(ctx, "a", types.MergePatchType,
 				[]byte(`{"metadata":{"labels":{"c":"d"}}}`), metav1.PatchOptions{}))
-			list := must[*metav1.PartialObjectMetadataList](t)(claims.List(ctx, metav1.ListOptions{LabelSelector: "c=d"}))
+			list := must[*metav1.PartialObjectMetadataList](t)(claims.List(ctx,
+				metav1.ListOptions{LabelSelector: "c=d"}))
 			if len(list.Items) != 1 {
 				t.Fatalf("list: got %v", list)
 			}
@@ -148,7 +152,9 @@ func TestScaleClient(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Name: "s"},
 			Spec: appsv1.StatefulSetSpec{
 				Selector: &metav1.LabelSelector{MatchLabels: selector},
-				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selector}, Spec: newPod("").Spec},
+				Template: corev1.PodTemplateSpec{
+					ObjectMeta: metav1.ObjectMeta{Labels: selector}, Spec: newPod("").Spec,
+				},
 			},
 		}, metav1.CreateOptions{}))
 		got := must[*autoscalingv1.Scale](t)(sets.GetScale(ctx, "s", metav1.GetOptions{}))
@@ -193,7 +199,8 @@ func TestDiscoveryClient(t *testing.T) {
 				for name, kind := range map[string]string{
 					"v1 pods": "Pod", "v1 pods/eviction": "Eviction", "v1 bindings": "Binding",
 					storagev1.SchemeGroupVersion.String() + " storageclasses": "StorageClass",
-					"example.com/v1 things":                                   "Thing", "example.com/v1 things/status": "Thing",
+					"example.com/v1 things":                                   "Thing",
+					"example.com/v1 things/status":                            "Thing",
 				} {
 					if got[name] != kind {
 						t.Errorf("%s: got %q, want %q", name, got[name], kind)
@@ -225,7 +232,9 @@ func TestReviews(t *testing.T) {
 			&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes}},
 			metav1.CreateOptions{}))
 		local := must[*authorizationv1.LocalSubjectAccessReview](t)(w.client.AuthorizationV1().LocalSubjectAccessReviews("default").Create(ctx,
-			&authorizationv1.LocalSubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: "u", ResourceAttributes: attributes}},
+			&authorizationv1.LocalSubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: "u", ResourceAttributes: attributes,
+			}},
 			metav1.CreateOptions{}))
 		if !may.Status.Allowed || !local.Status.Allowed {
 			t.Errorf("allowed: got %v and %v", may.Status, local.Status)

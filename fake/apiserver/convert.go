@@ -94,7 +94,9 @@ func partial(obj fake.Object, gv schema.GroupVersion) *metav1.PartialObjectMetad
 }
 
 // table returns objects as a table of the requested version.
-func (v *resourceRequest) table(client fake.ResourceClient, m metav1.ListMeta, objects []fake.Object, opts metav1.TableOptions) (*metav1.Table, error) {
+func (v *resourceRequest) table(
+	client fake.ResourceClient, m metav1.ListMeta, objects []fake.Object, opts metav1.TableOptions,
+) (*metav1.Table, error) {
 	gv := v.form.convert.GroupVersion()
 	now := v.h.caller(v.Request).Now()
 	out, err := table.New(client.Describe(), m, objects, now, opts)

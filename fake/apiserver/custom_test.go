@@ -15,7 +15,8 @@ const things = "/apis/example.com/v1/namespaces/default/things"
 func newThings() *fake.Server {
 	s := newServer()
 	s.Install(fake.CustomKind{
-		Group: "example.com", Versions: []string{"v1"}, Resource: "things", Singular: "thing", Kind: "Thing", ListKind: "ThingList",
+		Group: "example.com", Versions: []string{"v1"}, Resource: "things", Singular: "thing", Kind: "Thing",
+		ListKind:   "ThingList",
 		Namespaced: true, Status: true,
 		UnknownFields: func(obj *fake.CustomObject) []string {
 			var unknown []string
@@ -113,18 +114,23 @@ func TestCustomObjects(t *testing.T) {
 		{"one", "GET " + things + "/a", "", object + "\n"},
 		{
 			"all", "GET /apis/example.com/v1/things", "",
-			`{"kind":"ThingList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"5"},"items":[` + object + "]}\n",
+			`{"kind":"ThingList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"5"},"items":[` + object +
+				"]}\n",
 		},
 		{
 			"none", "GET /apis/example.com/v1/namespaces/kube-system/things", "",
 			`{"kind":"ThingList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"5"},"items":[]}` + "\n",
 		},
-		{"an event", "GET /apis/example.com/v1/watch/things?timeoutSeconds=1", "", `{"type":"ADDED","object":` + object + "}\n"},
+		{
+			"an event", "GET /apis/example.com/v1/watch/things?timeoutSeconds=1", "",
+			`{"type":"ADDED","object":` + object + "}\n",
+		},
 		{"no version", "GET /apis/example.com/v3/things", "", "404 page not found\n"},
 		{"no group", "GET /apis/example.org/v1/things", "", "404 page not found\n"},
 		{"no path", "GET /nope", "", "404 page not found\n"},
-		{"deleted", "DELETE " + things + "/a", "", `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success",` +
-			`"details":{"name":"a","group":"example.com","kind":"things","uid":"UID"}}` + "\n"},
+		{"deleted", "DELETE " + things + "/a", "",
+			`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success",` +
+				`"details":{"name":"a","group":"example.com","kind":"things","uid":"UID"}}` + "\n"},
 	}
 	uid := objectUID(t, r.body)
 	for _, test := range tests {

@@ -26,14 +26,17 @@ const (
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers createHandler, UpdateResource,
 // transformDecodeError.
-func (r *request) decodeObject(media string, body []byte, into runtime.Object, want schema.GroupVersionKind, directive string) (runtime.Object, error) {
+func (r *request) decodeObject(
+	media string, body []byte, into runtime.Object, want schema.GroupVersionKind, directive string,
+) (runtime.Object, error) {
 	obj, gvk, err := r.h.codecs.decoder(media, directive != metav1.FieldValidationIgnore).Decode(body, &want, into)
 	if strict, ok := runtime.AsStrictDecodingError(err); ok && obj != nil && directive != metav1.FieldValidationStrict {
 		r.warn(strictWarnings(strict.Errors())...)
 		err = nil
 	}
 	if err == nil && gvk.GroupKind() != want.GroupKind() && !sameKind(*gvk, want) {
-		err = fmt.Errorf("converting (%s.%s) to (%s.%s): unknown conversion", gvk.Version, gvk.Kind, internalPackage(want.Group), want.Kind)
+		err = fmt.Errorf("converting (%s.%s) to (%s.%s): unknown conversion", gvk.Version, gvk.Kind,
+			internalPackage(want.Group), want.Kind)
 	}
 	if err != nil {
 		return nil, decodeError(err, gvk, want.Kind, body)
@@ -47,9 +50,11 @@ func decodeError(err error, gvk *schema.GroupVersionKind, want string, body []by
 		if runtime.IsNotRegisteredError(err) {
 			err = runtime.NewNotRegisteredErrForKind(schemeName, *gvk)
 		}
-		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", gvk.Kind, gvk.Version, want, err))
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", gvk.Kind,
+			gvk.Version, want, err))
 	}
-	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", want, err, summary(body)))
+	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)",
+		want, err, summary(body)))
 }
 
 // versionError returns the error for a body whose API version is not that of the request.
@@ -130,7 +135,8 @@ func decodeDeleteOptions(media string, body []byte, into *metav1.DeleteOptions) 
 func decodeProtobufDeleteOptions(body []byte, into *metav1.DeleteOptions) error {
 	raw, ok := strings.CutPrefix(string(body), protobufPrefix)
 	if !ok {
-		return fmt.Errorf("provided data does not appear to be a protobuf message, expected prefix %v", []byte(protobufPrefix))
+		return fmt.Errorf("provided data does not appear to be a protobuf message, expected prefix %v",
+			[]byte(protobufPrefix))
 	}
 	var unknown runtime.Unknown
 	if err := unknown.Unmarshal([]byte(raw)); err != nil {
@@ -157,7 +163,8 @@ var errNoName = errors.New("name must be provided")
 func (t target) checkName(obj metav1.Object) error {
 	switch name := obj.GetName(); {
 	case name == "":
-		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: %v", t.name, errNoName))
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: %v",
+			t.name, errNoName))
 	case name != t.name:
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", name, t.name))
 	}

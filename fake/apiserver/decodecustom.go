@@ -21,7 +21,9 @@ import (
 // are reported as errors or warnings; pruning removes them later.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver schemaCoercingDecoder.
-func (r *request) decodeCustom(media string, body []byte, custom *fake.CustomKind, want schema.GroupVersionKind, directive string) (*fake.CustomObject, error) {
+func (r *request) decodeCustom(
+	media string, body []byte, custom *fake.CustomKind, want schema.GroupVersionKind, directive string,
+) (*fake.CustomObject, error) {
 	data := body
 	var strict []error
 	switch media {

@@ -45,7 +45,8 @@ func (h *handler) groups() []group {
 		}
 	}
 	for _, g := range all {
-		slices.SortStableFunc(g.versions, func(a, b version) int { return apiversion.CompareKubeAwareVersionStrings(b.name, a.name) })
+		slices.SortStableFunc(g.versions,
+			func(a, b version) int { return apiversion.CompareKubeAwareVersionStrings(b.name, a.name) })
 		for _, v := range g.versions {
 			slices.SortStableFunc(v.resources, func(a, b fake.APIResource) int { return cmp.Compare(a.Name, b.Name) })
 		}
@@ -56,7 +57,8 @@ func (h *handler) groups() []group {
 // bindingsResource returns the resource bindings, the older way to bind a pod.
 func bindingsResource() fake.APIResource {
 	return fake.APIResource{APIResource: metav1.APIResource{
-		Name: "bindings", SingularName: "binding", Namespaced: true, Version: "v1", Kind: "Binding", Verbs: metav1.Verbs{"create"},
+		Name: "bindings", SingularName: "binding", Namespaced: true, Version: "v1", Kind: "Binding",
+		Verbs: metav1.Verbs{"create"},
 	}}
 }
 
@@ -99,11 +101,15 @@ func (r *request) unaggregated(parts []string) (runtime.Object, error) {
 	if len(parts) == 1 && core {
 		return &metav1.APIVersions{
 			TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"},
-			ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: r.Host}},
+			ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{{
+				ClientCIDR: "0.0.0.0/0", ServerAddress: r.Host,
+			}},
 		}, nil
 	}
 	if len(parts) == 1 {
-		list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
+		list := &metav1.APIGroupList{
+			TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{},
+		}
 		for _, g := range all {
 			if g.name != "" {
 				list.Groups = append(list.Groups, g.describe())
@@ -141,7 +147,9 @@ func (r *request) unaggregated(parts []string) (runtime.Object, error) {
 func (g group) describe() metav1.APIGroup {
 	out := metav1.APIGroup{Name: g.name}
 	for _, v := range g.versions {
-		out.Versions = append(out.Versions, metav1.GroupVersionForDiscovery{GroupVersion: g.name + "/" + v.name, Version: v.name})
+		out.Versions = append(out.Versions, metav1.GroupVersionForDiscovery{
+			GroupVersion: g.name + "/" + v.name, Version: v.name,
+		})
 	}
 	out.PreferredVersion = out.Versions[0]
 	return out

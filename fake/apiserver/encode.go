@@ -31,10 +31,12 @@ func newCodecs() *codecs {
 	proto := protobuf.NewSerializer(scheme, scheme)
 	return &codecs{
 		lenient: map[string]runtime.Serializer{
-			mediaJSON: of(json.SerializerOptions{}), mediaYAML: of(json.SerializerOptions{Yaml: true}), mediaProtobuf: proto,
+			mediaJSON: of(json.SerializerOptions{}), mediaYAML: of(json.SerializerOptions{Yaml: true}),
+			mediaProtobuf: proto,
 		},
 		strict: map[string]runtime.Serializer{
-			mediaJSON: of(json.SerializerOptions{Strict: true}), mediaYAML: of(json.SerializerOptions{Yaml: true, Strict: true}),
+			mediaJSON:     of(json.SerializerOptions{Strict: true}),
+			mediaYAML:     of(json.SerializerOptions{Yaml: true, Strict: true}),
 			mediaProtobuf: proto,
 		},
 		pretty: of(json.SerializerOptions{Pretty: true}),

@@ -24,7 +24,8 @@ func ExampleNewConfig() {
 	}
 	ctx := context.Background()
 	maps := client.CoreV1().ConfigMaps("default")
-	made, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}}, metav1.CreateOptions{})
+	made, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}},
+		metav1.CreateOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

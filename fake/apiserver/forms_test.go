@@ -18,9 +18,10 @@ import (
 // newMap returns a server with one config map, and the config map's UID.
 func newMap(t *testing.T, data string) (*fake.Server, string) {
 	s := newServer()
-	m := must[*corev1.ConfigMap](t)(s.Client(direct{}).CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"k": data},
-	}, metav1.CreateOptions{}))
+	m := must[*corev1.ConfigMap](t)(s.Client(direct{}).CoreV1().ConfigMaps("default").Create(t.Context(),
+		&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"k": data},
+		}, metav1.CreateOptions{}))
 	return s, string(m.UID)
 }
 
@@ -31,10 +32,12 @@ func TestForms(t *testing.T) {
 	const meta = `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",` + head + "}"
 	as := func(kind string) string { return "application/json;as=" + kind + ";g=meta.k8s.io;v=v1" }
 	tests := []struct{ name, target, accept, media, want string }{
-		{"JSON", one, "", "application/json", `{"kind":"ConfigMap","apiVersion":"v1",` + head + `,"data":{"k":"v"}}` + "\n"},
+		{"JSON", one, "", "application/json", `{"kind":"ConfigMap","apiVersion":"v1",` + head + `,"data":{"k":"v"}}` +
+			"\n"},
 		{
 			"list", all, "*/*", "application/json",
-			`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"5"},"items":[{` + head + `,"data":{"k":"v"}}]}` + "\n",
+			`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"5"},"items":[{` + head +
+				`,"data":{"k":"v"}}]}` + "\n",
 		},
 		{
 			"pretty", one + "?pretty=true", "application/json", "application/json",
@@ -47,8 +50,14 @@ func TestForms(t *testing.T) {
 			"apiVersion: v1\ndata:\n  k: v\nkind: ConfigMap\nmetadata:\n  creationTimestamp: \"2026-01-01T00:00:00Z\"\n  name: a\n" +
 				"  namespace: default\n  resourceVersion: \"5\"\n  uid: UID\n",
 		},
-		{"the first that can be", one, "application/cbor,text/html;q=0.5,application/json;q=0.1", "application/json", ""},
-		{"protobuf", one, "application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf", ""},
+		{
+			"the first that can be", one, "application/cbor,text/html;q=0.5,application/json;q=0.1", "application/json",
+			"",
+		},
+		{
+			"protobuf", one, "application/vnd.kubernetes.protobuf,application/json",
+			"application/vnd.kubernetes.protobuf", "",
+		},
 		{"metadata", one, as("PartialObjectMetadata"), "application/json", meta + "\n"},
 		{
 			"metadata of a list", all, as("PartialObjectMetadataList"), "application/json",
@@ -76,15 +85,19 @@ func TestTables(t *testing.T) {
 	s, _ := newMap(t, "v")
 	h := newHandler(s)
 	const all = "/api/v1/namespaces/default/configmaps"
-	for option, want := range map[string]string{"": "PartialObjectMetadata", "Metadata": "PartialObjectMetadata", "Object": "ConfigMap", "None": ""} {
+	for option, want := range map[string]string{
+		"": "PartialObjectMetadata", "Metadata": "PartialObjectMetadata", "Object": "ConfigMap", "None": "",
+	} {
 		for _, target := range []string{all, all + "/a"} {
-			r := ask(t.Context(), h, "GET", target+"?fieldSelector=metadata.name!=kube-root-ca.crt&includeObject="+option, "",
+			r := ask(t.Context(), h, "GET", target+"?fieldSelector=metadata.name!=kube-root-ca.crt&includeObject="+option,
+				"",
 				"Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
 			var table metav1.Table
 			if err := json.Unmarshal([]byte(r.body), &table); err != nil {
 				t.Fatal(err)
 			}
-			if len(table.Rows) != 1 || table.Kind != "Table" || table.APIVersion != "meta.k8s.io/v1" || table.ResourceVersion != "5" {
+			if len(table.Rows) != 1 || table.Kind != "Table" || table.APIVersion != "meta.k8s.io/v1" ||
+				table.ResourceVersion != "5" {
 				t.Fatalf("got %s", r.body)
 			}
 			var head metav1.TypeMeta
@@ -101,7 +114,8 @@ func TestTables(t *testing.T) {
 	must[*corev1.ConfigMap](t)(s.Client(direct{}).CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "b"},
 	}, metav1.CreateOptions{}))
-	r := ask(t.Context(), h, "GET", all+"?fieldSelector=metadata.name!=kube-root-ca.crt&watch=1&timeoutSeconds=1", "", "Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+	r := ask(t.Context(), h, "GET", all+"?fieldSelector=metadata.name!=kube-root-ca.crt&watch=1&timeoutSeconds=1", "",
+		"Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
 	var columns []int
 	for line := range strings.SplitSeq(strings.TrimSpace(r.body), "\n") {
 		var e struct {
@@ -156,7 +170,10 @@ func TestPages(t *testing.T) {
 		{"/readyz?verbose", "", "text/plain; charset=utf-8", "[+]ping ok\nreadyz check passed\n"},
 		{"/version", "", "application/json", "{\n  \"major\": \"1\",\n  \"minor\": \"36\",\n"},
 		{"/", "", "application/json", "{\n  \"paths\": [\n    \"/api\",\n    \"/api/v1\",\n    \"/apis\",\n"},
-		{"/api", "", "application/json", `{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[{"clientCIDR":"0.0.0.0/0","serverAddress":"example.com"}]}`},
+		{
+			"/api", "", "application/json",
+			`{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[{"clientCIDR":"0.0.0.0/0","serverAddress":"example.com"}]}`,
+		},
 		{"/apis", "", "application/json", `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"`},
 		{
 			"/apis/storage.k8s.io/", "", "application/json", `{"kind":"APIGroup","apiVersion":"v1","name":"storage.k8s.io",` +
@@ -171,7 +188,10 @@ func TestPages(t *testing.T) {
 			`{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[{"metadata":{},"versions":[{"version":"v1",` +
 				`"resources":[{"resource":"bindings","responseKind":{"group":"","version":"","kind":"Binding"},"scope":"Namespaced",`,
 		},
-		{"/api", strings.Replace(aggregated, "v=v2", "v=v2beta1", 1) + ",application/json", "application/json", `{"kind":"APIVersions"`},
+		{
+			"/api", strings.Replace(aggregated, "v=v2", "v=v2beta1", 1) + ",application/json", "application/json",
+			`{"kind":"APIVersions"`,
+		},
 		{"/openapi/v2", "", "application/json", "{"},
 		{"/openapi/v3", "", "text/plain; charset=utf-8", `{"paths":{`},
 		{"/openapi/v3/api/v1", "", "application/json", `{"openapi":"3.0.0"`},

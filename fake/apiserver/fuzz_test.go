@@ -60,18 +60,22 @@ func encoded(f *testing.F, obj runtime.Object) []byte {
 func FuzzBodies(f *testing.F) {
 	where := []string{
 		"POST /api/v1/namespaces/default/configmaps", "POST /api/v1/namespaces/default/persistentvolumeclaims",
-		"PUT /api/v1/namespaces/default", "PUT /api/v1/namespaces/default/status", "POST /api/v1/namespaces/default/pods/a/binding",
+		"PUT /api/v1/namespaces/default", "PUT /api/v1/namespaces/default/status",
+		"POST /api/v1/namespaces/default/pods/a/binding",
 		"POST /api/v1/namespaces/default/pods/a/eviction", "POST /api/v1/namespaces/default/bindings",
 		"DELETE /api/v1/namespaces/default/pods/a", "DELETE /api/v1/namespaces/default/configmaps", "POST " + things,
-		"PUT " + things + "/a", "PATCH /api/v1/namespaces/default", "PATCH " + things + "/a", "PATCH /api/v1/namespaces/default/status",
-		"POST /apis/apps/v1/namespaces/default/statefulsets", "PUT /apis/apps/v1/namespaces/default/statefulsets/a/scale",
+		"PUT " + things + "/a", "PATCH /api/v1/namespaces/default", "PATCH " + things + "/a",
+		"PATCH /api/v1/namespaces/default/status",
+		"POST /apis/apps/v1/namespaces/default/statefulsets",
+		"PUT /apis/apps/v1/namespaces/default/statefulsets/a/scale",
 	}
 	medias := []string{
 		"application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "application/json-patch+json",
 		"application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml",
 	}
 	for i, body := range []string{
-		"", "{}", "[]", "null", "xx", `{"metadata":{"name":"a","labels":{"a":"b","a":"c"}},"nope":1}`, "metadata: {name: a}\nnope: [",
+		"", "{}", "[]", "null", "xx", `{"metadata":{"name":"a","labels":{"a":"b","a":"c"}},"nope":1}`,
+		"metadata: {name: a}\nnope: [",
 		`{"kind":"Thing","apiVersion":"example.com/v1","metadata":{"name":"a"},"spec":{"size":1e400}}`,
 		`{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":-1,"preconditions":{"uid":"x"}}`,
 		`[{"op":"replace","path":"/metadata/labels/x","value":null},{"op":"copy","from":"/metadata","path":"/spec"}]`,
@@ -80,14 +84,17 @@ func FuzzBodies(f *testing.F) {
 		f.Add(uint8(i), uint8(i%len(medias)), []byte(body))
 		f.Add(uint8(11), uint8(i%len(medias)), []byte(body))
 	}
-	for i, obj := range []runtime.Object{newPod("a"), newClaim("a"), &policyv1.Eviction{}, &corev1.Binding{}, metav1.NewDeleteOptions(1)} {
+	for i, obj := range []runtime.Object{
+		newPod("a"), newClaim("a"), &policyv1.Eviction{}, &corev1.Binding{}, metav1.NewDeleteOptions(1),
+	} {
 		data := encoded(f, obj)
 		f.Add(uint8(i), uint8(2), data)
 		f.Add(uint8(7), uint8(2), data[:len(data)/2])
 	}
 	f.Fuzz(func(t *testing.T, at, media uint8, body []byte) {
 		method, target, _ := strings.Cut(where[int(at)%len(where)], " ")
-		req := httptest.NewRequestWithContext(t.Context(), method, target+"?dryRun=All&fieldManager=f", strings.NewReader(string(body)))
+		req := httptest.NewRequestWithContext(t.Context(), method, target+"?dryRun=All&fieldManager=f",
+			strings.NewReader(string(body)))
 		req.Header.Set("Content-Type", medias[int(media)%len(medias)])
 		answered(t, newHandler(newThings()), req)
 	})
@@ -97,13 +104,18 @@ func FuzzBodies(f *testing.F) {
 func FuzzQueries(f *testing.F) {
 	targets := []string{
 		"GET /api/v1/namespaces", "GET /api/v1/namespaces/default", "DELETE /api/v1/namespaces/default/configmaps",
-		"DELETE /api/v1/namespaces/default/configmaps/a", "GET " + things, "GET /api/v1/pods", "GET /apis", "GET /api/v1/watch/namespaces",
+		"DELETE /api/v1/namespaces/default/configmaps/a", "GET " + things, "GET /api/v1/pods", "GET /apis",
+		"GET /api/v1/watch/namespaces",
 	}
 	for i, query := range []string{
-		"", "limit=-1", "limit=1&continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6NCwic3RhcnQiOiJkZWZhdWx0In0", "continue=%00",
-		"labelSelector=a+in+(b,c),!d,e!=f", "labelSelector=((", "fieldSelector=metadata.name=a,metadata.namespace!=b", `fieldSelector=a\,=`,
-		"resourceVersion=abc", "resourceVersion=-1&resourceVersionMatch=Exact", "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
-		"timeoutSeconds=99999999999999999", "dryRun=All&dryRun=x", "propagationPolicy=Orphan&orphanDependents=true", "includeObject=Object",
+		"", "limit=-1", "limit=1&continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6NCwic3RhcnQiOiJkZWZhdWx0In0",
+		"continue=%00",
+		"labelSelector=a+in+(b,c),!d,e!=f", "labelSelector=((", "fieldSelector=metadata.name=a,metadata.namespace!=b",
+		`fieldSelector=a\,=`,
+		"resourceVersion=abc", "resourceVersion=-1&resourceVersionMatch=Exact",
+		"watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+		"timeoutSeconds=99999999999999999", "dryRun=All&dryRun=x", "propagationPolicy=Orphan&orphanDependents=true",
+		"includeObject=Object",
 	} {
 		f.Add(uint8(i), query, "application/json;as=Table;v=v1;g=meta.k8s.io,*/*;q=0.1")
 	}
@@ -128,8 +140,10 @@ func FuzzQueries(f *testing.F) {
 // FuzzPaths sends any method to any path.
 func FuzzPaths(f *testing.F) {
 	for _, path := range []string{
-		"/", "//", "/api", "/api/v1", "/api/v1/", "/api/v1/watch", "/api/v1/watch/namespaces/default/pods/a", "/apis/apps/v1/namespaces/default",
-		"/api/v1/namespaces/default/pods/a/log/b", "/apis//v1/x", "/api/v1/namespaces/default/status/x", things + "/a/status", "/openapi/v3/api/v1",
+		"/", "//", "/api", "/api/v1", "/api/v1/", "/api/v1/watch", "/api/v1/watch/namespaces/default/pods/a",
+		"/apis/apps/v1/namespaces/default",
+		"/api/v1/namespaces/default/pods/a/log/b", "/apis//v1/x", "/api/v1/namespaces/default/status/x",
+		things + "/a/status", "/openapi/v3/api/v1",
 		"/api/v1/proxy/nodes/a", "/healthz/x/y", "/api/v1/namespaces/a%2Fb/pods",
 	} {
 		f.Add("GET", path)

@@ -52,7 +52,8 @@ func TestAGateHoldsEventsBack(t *testing.T) {
 			gate := turnstile{sim.DirectCaller(), turns}
 			cfg := apiserver.NewConfig(server, gate)
 			if way == "http" {
-				over := httptest.NewServer(apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return gate }}))
+				over := httptest.NewServer(apiserver.NewHandler(server,
+					apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return gate }}))
 				defer over.Close()
 				cfg.Host, cfg.Transport = over.URL, nil
 			}
@@ -62,7 +63,8 @@ func TestAGateHoldsEventsBack(t *testing.T) {
 				must[*corev1.PersistentVolumeClaim](t)(client.CoreV1().PersistentVolumeClaims("default").Create(t.Context(), newClaim(name), metav1.CreateOptions{}))
 			}
 			body, err := client.CoreV1().RESTClient().Get().AbsPath("/api/v1/persistentvolumeclaims").
-				Param("watch", "1").Param("resourceVersion", fmt.Sprint(from)).SetHeader("Accept", "application/json").Stream(t.Context())
+				Param("watch", "1").Param("resourceVersion", fmt.Sprint(from)).SetHeader("Accept",
+				"application/json").Stream(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +76,8 @@ func TestAGateHoldsEventsBack(t *testing.T) {
 					t.Errorf("want claim %s, got %s", name, lines.Text())
 				}
 			}
-			must[*corev1.PersistentVolumeClaim](t)(client.CoreV1().PersistentVolumeClaims("default").Create(t.Context(), newClaim("c"), metav1.CreateOptions{}))
+			must[*corev1.PersistentVolumeClaim](t)(client.CoreV1().PersistentVolumeClaims("default").Create(t.Context(),
+				newClaim("c"), metav1.CreateOptions{}))
 			close(turns)
 			if lines.Scan() {
 				t.Errorf("past a closed gate: %s", lines.Text())

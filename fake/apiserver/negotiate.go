@@ -86,7 +86,8 @@ func (r *request) pretty() bool {
 		return pretty
 	}
 	agent := r.UserAgent()
-	return slices.ContainsFunc([]string{"curl", "Wget", "Mozilla/5.0"}, func(p string) bool { return strings.HasPrefix(agent, p) })
+	return slices.ContainsFunc([]string{"curl", "Wget", "Mozilla/5.0"},
+		func(p string) bool { return strings.HasPrefix(agent, p) })
 }
 
 // negotiate chooses the form of the answer to a request for a resource.

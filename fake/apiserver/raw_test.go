@@ -100,7 +100,8 @@ func TestRefusals(t *testing.T) {
 				"Go struct field ConfigMap.data of type string",
 		},
 		{
-			"POST " + maps + "?fieldValidation=Strict", jsonBody, `{"metadata":{"name":"a"},"dataa":{"a":1},"data":{},"data":{}}`,
+			"POST " + maps + "?fieldValidation=Strict", jsonBody,
+			`{"metadata":{"name":"a"},"dataa":{"a":1},"data":{},"data":{}}`,
 			`400 BadRequest ConfigMap in version "v1" cannot be handled as a ConfigMap: strict decoding error: ` +
 				`unknown field "dataa", duplicate field "data"`,
 		},
@@ -168,7 +169,10 @@ func TestRefusals(t *testing.T) {
 			"GET /api/v1/namespaces?labelSelector=a%20b%20c", nil, "",
 			"400 BadRequest unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt",
 		},
-		{"GET /api/v1/namespaces?fieldSelector=a", nil, "", "400 BadRequest invalid selector: 'a'; can't understand 'a'"},
+		{
+			"GET /api/v1/namespaces?fieldSelector=a", nil, "",
+			"400 BadRequest invalid selector: 'a'; can't understand 'a'",
+		},
 		{"GET /api/v1/namespaces?fieldSelector=a=b", nil, "", "400 BadRequest field label not supported: a"},
 		{
 			"GET /api/v1/namespaces/default?resourceVersion=abc", nil, "",
@@ -192,13 +196,19 @@ func TestRefusals(t *testing.T) {
 			"DELETE " + maps + "/a", jsonBody, `{"kind":"Foo","apiVersion":"v1"}`,
 			`400 BadRequest no kind "Foo" is registered for version "v1" in scheme "pkg/runtime/scheme.go:111"`,
 		},
-		{"DELETE " + maps + "/a", jsonBody, `{"kind":"DeleteOptions","apiVersion":"foo/v1"}`, `404 NotFound configmaps "a" not found`},
+		{
+			"DELETE " + maps + "/a", jsonBody, `{"kind":"DeleteOptions","apiVersion":"foo/v1"}`,
+			`404 NotFound configmaps "a" not found`,
+		},
 		{"DELETE " + maps + "/a", []string{"Content-Type", "text/x"}, "{", "415 UnsupportedMediaType " + unknownBody},
 		{
 			"DELETE " + maps + "/a", jsonBody, "{",
 			"400 BadRequest couldn't get version/kind; json parse error: unexpected end of JSON input",
 		},
-		{"DELETE " + maps + "/a?gracePeriodSeconds=q", nil, "", `400 BadRequest strconv.ParseInt: parsing "q": invalid syntax`},
+		{
+			"DELETE " + maps + "/a?gracePeriodSeconds=q", nil, "",
+			`400 BadRequest strconv.ParseInt: parsing "q": invalid syntax`,
+		},
 		{
 			"POST /api/v1/namespaces/default/bindings", jsonBody, `{"metadata":{"name":"a"},"target":{"name":"n"}}`,
 			`404 NotFound pods "a" not found`,
@@ -212,11 +222,13 @@ func TestRefusals(t *testing.T) {
 			"400 BadRequest name in URL does not match name in Eviction object",
 		},
 		{
-			"POST " + pod + "/eviction", jsonBody, `{"apiVersion":"policy/v1beta1","kind":"Eviction","metadata":{"name":"x"}}`,
+			"POST " + pod + "/eviction", jsonBody,
+			`{"apiVersion":"policy/v1beta1","kind":"Eviction","metadata":{"name":"x"}}`,
 			`404 NotFound pods "x" not found`,
 		},
 		{
-			"POST " + pod + "/eviction", jsonBody, `{"apiVersion":"policy/v2","kind":"Eviction","metadata":{"name":"x"}}`,
+			"POST " + pod + "/eviction", jsonBody,
+			`{"apiVersion":"policy/v2","kind":"Eviction","metadata":{"name":"x"}}`,
 			`400 BadRequest Eviction in version "v2" cannot be handled as a Eviction: no kind "Eviction" is registered for ` +
 				`version "policy/v2" in scheme "pkg/runtime/scheme.go:111"`,
 		},

@@ -29,12 +29,14 @@ func errPath() error {
 }
 
 func errMethod() error {
-	return newStatusError(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, methodMsg, &metav1.StatusDetails{})
+	return newStatusError(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, methodMsg,
+		&metav1.StatusDetails{})
 }
 
 func errBody(accepted ...string) error {
 	return newStatusError(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
-		"the body of the request was in an unknown format - accepted media types include: "+strings.Join(accepted, ", "), nil)
+		"the body of the request was in an unknown format - accepted media types include: "+strings.Join(accepted,
+			", "), nil)
 }
 
 func errAccept(accepted ...string) error {

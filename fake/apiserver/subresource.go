@@ -26,7 +26,8 @@ var connectSubresources = map[string][]string{
 
 // subresource carries out a request for a subresource.
 func (v *resourceRequest) subresource(verb string) (answer, error) {
-	i := slices.IndexFunc(v.apiResource.Subresources, func(s metav1.APIResource) bool { return s.Name == v.Resource+"/"+v.sub })
+	i := slices.IndexFunc(v.apiResource.Subresources,
+		func(s metav1.APIResource) bool { return s.Name == v.Resource+"/"+v.sub })
 	if i < 0 {
 		return v.refuseConnect()
 	}
@@ -72,7 +73,9 @@ func (v *resourceRequest) refuseConnect() (answer, error) {
 
 // createSubresource carries out a POST to a subresource, whose body describes the action.
 func (v *resourceRequest) createSubresource(described metav1.APIResource) (answer, error) {
-	obj, opts, err := v.readAction(schema.GroupVersionKind{Group: described.Group, Version: described.Version, Kind: described.Kind})
+	obj, opts, err := v.readAction(schema.GroupVersionKind{
+		Group: described.Group, Version: described.Version, Kind: described.Kind,
+	})
 	if err != nil {
 		return answer{}, err
 	}

@@ -153,7 +153,9 @@ func (v *resourceRequest) input() (media string, body []byte, err error) {
 }
 
 // decode decodes a body into an object of client's kind.
-func (v *resourceRequest) decode(client fake.ResourceClient, media string, body []byte, directive string) (fake.Object, error) {
+func (v *resourceRequest) decode(
+	client fake.ResourceClient, media string, body []byte, directive string,
+) (fake.Object, error) {
 	want := client.GroupVersionKind()
 	into := client.New()
 	if _, ok := into.(*fake.CustomObject); ok {

@@ -53,7 +53,8 @@ func TestFirstEventOfAWatch(t *testing.T) {
 		},
 		{"from now on", path + "&resourceVersion=7", "", "200 application/json", ""},
 		{
-			"of another name", "/api/v1/watch/namespaces/default?fieldSelector=metadata.name=x", "", "400 application/json",
+			"of another name", "/api/v1/watch/namespaces/default?fieldSelector=metadata.name=x", "",
+			"400 application/json",
 			`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":` +
 				`"fieldSelector metadata.name doesn't match requested name","reason":"BadRequest","code":400}` + "\n",
 		},
@@ -106,7 +107,8 @@ func TestEndsOfAWatch(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				cancelled := must[watch.Interface](t)(maps.Watch(ctx, metav1.ListOptions{}))
 				cancel()
-				timed := must[watch.Interface](t)(maps.Watch(t.Context(), metav1.ListOptions{TimeoutSeconds: new(int64(1))}))
+				timed := must[watch.Interface](t)(maps.Watch(t.Context(),
+					metav1.ListOptions{TimeoutSeconds: new(int64(1))}))
 				for _, w := range []watch.Interface{stopped, cancelled, timed} {
 					for e := range w.ResultChan() { // until it is closed
 						t.Logf("%s %v", e.Type, e.Object)
@@ -118,7 +120,8 @@ func TestEndsOfAWatch(t *testing.T) {
 				select {
 				case <-deadline:
 					stacks := make([]byte, 1<<20)
-					t.Fatalf("goroutines: got %d, want %d\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
+					t.Fatalf("goroutines: got %d, want %d\n%s", runtime.NumGoroutine(), before,
+						stacks[:runtime.Stack(stacks, true)])
 				default:
 					runtime.Gosched()
 				}

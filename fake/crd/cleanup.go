@@ -33,7 +33,8 @@ func (r *registry) cleanUp(name string) {
 		return
 	}
 	if c := apihelpers.FindCRDCondition(crd, apiextensionsv1.Terminating); c == nil || c.Reason != inProgressReason {
-		r.setTerminating(name, apiextensionsv1.ConditionTrue, inProgressReason, inProgressMessage) // this write calls cleanUp again
+		// this write calls cleanUp again
+		r.setTerminating(name, apiextensionsv1.ConditionTrue, inProgressReason, inProgressMessage)
 		return
 	}
 	if !isTrue(crd, apiextensionsv1.Established) {
@@ -77,7 +78,9 @@ func (r *registry) release(name, reason, message string) {
 	})
 }
 
-func (r *registry) setTerminatingCondition(crd *apiextensionsv1.CustomResourceDefinition, status apiextensionsv1.ConditionStatus, reason, message string) {
+func (r *registry) setTerminatingCondition(
+	crd *apiextensionsv1.CustomResourceDefinition, status apiextensionsv1.ConditionStatus, reason, message string,
+) {
 	setCondition(crd, r.server.Timestamp(), apiextensionsv1.CustomResourceDefinitionCondition{
 		Type: apiextensionsv1.Terminating, Status: status, Reason: reason, Message: message,
 	})

@@ -4,15 +4,16 @@
 //	server := fake.NewServer(fake.Config{})
 //	crd.Serve(server)
 //	client := server.Client(sim.DirectCaller())
-//	err := crd.InstallFS(ctx, client, os.DirFS("config/crd")) // or kubectl create -f
+//	err := crd.InstallFS(ctx, client, os.DirFS("config/crd"))
 //	snapshots := client.Dynamic().Resource(schema.GroupVersionResource{…})
 //
 // [Serve] registers customresourcedefinitions of apiextensions.k8s.io/v1. Each write of a
 // definition adds, changes or removes its resource before the write returns. [Install] and
 // [InstallFS] create the definitions in YAML files, such as those of external-snapshotter.
 //
-// Definitions and custom objects are [*fake.CustomObject], which is unstructured, since package fake does
-// not know schemas. A program that does not import package crd does not link the schema code.
+// Definitions and custom objects are [*fake.CustomObject], which is unstructured, since package
+// fake does not know schemas. A program that does not import package crd does not link the schema
+// code.
 //
 // Schemas are handled by upstream's own code, k8s.io/apiextensions-apiserver: structural schemas
 // with defaulting and pruning, OpenAPI and CEL validation with ratcheting, list types, embedded

@@ -22,7 +22,8 @@ func withoutMetadataErrors(errs field.ErrorList) field.ErrorList {
 // withoutAcceptedNamesErrors drops the errors about accepted names, which repeat those about the
 // requested names.
 func withoutAcceptedNamesErrors(errs field.ErrorList) field.ErrorList {
-	return slices.DeleteFunc(errs, func(e *field.Error) bool { return strings.HasPrefix(e.Field, "status.acceptedNames") })
+	return slices.DeleteFunc(errs,
+		func(e *field.Error) bool { return strings.HasPrefix(e.Field, "status.acceptedNames") })
 }
 
 // byProperty sorts runs of errors about the properties of a schema by property name. Upstream finds
@@ -34,7 +35,8 @@ func byProperty(errs field.ErrorList, level int) field.ErrorList {
 			n++
 		}
 		run := errs[i : i+n]
-		slices.SortStableFunc(run, func(a, b *field.Error) int { return cmp.Compare(property(a, level), property(b, level)) })
+		slices.SortStableFunc(run,
+			func(a, b *field.Error) int { return cmp.Compare(property(a, level), property(b, level)) })
 		for len(run) > 0 {
 			same := 1
 			for same < len(run) && property(run[same], level) == property(run[0], level) {

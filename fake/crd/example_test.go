@@ -36,7 +36,9 @@ spec:
 	if err != nil {
 		log.Fatal(err)
 	}
-	backups := client.Dynamic().Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "backups"}).Namespace("default")
+	backups := client.Dynamic().Resource(schema.GroupVersionResource{
+		Group: "example.com", Version: "v1", Resource: "backups",
+	}).Namespace("default")
 	create := func(name string, spec map[string]any) {
 		obj := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "example.com/v1", "kind": "Backup", "metadata": map[string]any{"name": name}, "spec": spec,

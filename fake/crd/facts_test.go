@@ -116,7 +116,8 @@ func TestDefinitionsAreTreatedAsByTheRealServer(t *testing.T) {
 			w := newWorld(t)
 			got := w.define(f.Body)
 			if warnings, ok := f.Want["warnings"].([]any); ok {
-				slices.SortFunc(warnings, func(a, b any) int { return cmp2.Compare(a.(string), b.(string)) }) // upstream's order is random
+				// upstream's order is random
+				slices.SortFunc(warnings, func(a, b any) int { return cmp2.Compare(a.(string), b.(string)) })
 			}
 			if d := cmp.Diff(byType(f.Want), byType(got)); d != "" {
 				t.Errorf("(-want +got)\n%s", d)
@@ -271,10 +272,12 @@ var uidPattern = regexp.MustCompile(`UID in object meta: [^ "]+`)
 func comparable(t *testing.T, s step, answer map[string]any) map[string]any {
 	t.Helper()
 	var out map[string]any
-	if err := json.Unmarshal([]byte(uidPattern.ReplaceAllString(text(t, answer), "UID in object meta: *")), &out); err != nil {
+	if err := json.Unmarshal([]byte(uidPattern.ReplaceAllString(text(t, answer), "UID in object meta: *")),
+		&out); err != nil {
 		t.Fatal(err)
 	}
-	if _, warned := out["warnings"]; warned && s.Do == "patch" && s.Type == "merge" && strings.Contains(string(s.Body), "junk") {
+	if _, warned := out["warnings"]; warned && s.Do == "patch" && s.Type == "merge" &&
+		strings.Contains(string(s.Body), "junk") {
 		delete(out, "warnings")
 	}
 	return out

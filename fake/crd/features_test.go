@@ -118,7 +118,8 @@ func TestDescription(t *testing.T) {
 		if r.Custom == nil {
 			continue
 		}
-		line := fmt.Sprint(r.Name, " ", r.SingularName, " ", r.Kind, " ", r.Group, "/", r.Version, " ", r.Namespaced, r.ShortNames, r.Categories)
+		line := fmt.Sprint(r.Name, " ", r.SingularName, " ", r.Kind, " ", r.Group, "/", r.Version, " ", r.Namespaced,
+			r.ShortNames, r.Categories)
 		for _, s := range r.Subresources {
 			line += " " + s.Name
 		}
@@ -164,7 +165,8 @@ func TestColumns(t *testing.T) {
 	expect(t, []string{
 		"Size integer 0 .spec.size: Custom resource definition col", "Ready boolean 1 .status.ready: whether it is",
 	}, show(c.Columns("v1")))
-	expect(t, []string{"Age date 0 .metadata.creationTimestamp: CreationTimestamp is a timesta"}, show(c.Columns("v1beta1")))
+	expect(t, []string{"Age date 0 .metadata.creationTimestamp: CreationTimestamp is a timesta"},
+		show(c.Columns("v1beta1")))
 }
 
 // TestSchema compares the published schema with that of the real server.
@@ -172,7 +174,8 @@ func TestSchema(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
 	var want, got any
 	for from, into := range map[string]*any{
-		read(t, "testdata/widgets.openapi.json"): &want, text(t, w.resource(widgets, "").Describe().Custom.Schema("v1")): &got,
+		read(t, "testdata/widgets.openapi.json"):                        &want,
+		text(t, w.resource(widgets, "").Describe().Custom.Schema("v1")): &got,
 	} {
 		if err := json.Unmarshal([]byte(from), into); err != nil {
 			t.Fatal(err)
@@ -187,7 +190,10 @@ func TestSchemaOfDefinitions(t *testing.T) {
 	w := newWorld(t)
 	got := text(t, w.resource(definitions, "").Describe().Custom.Schema("v1"))
 	expect(t, 1, strings.Count(got, `"$ref":"#`))
-	for _, want := range []string{`"storedVersions"`, `"openAPIV3Schema"`, `"x-kubernetes-validations"`, `"#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"`} {
+	for _, want := range []string{
+		`"storedVersions"`, `"openAPIV3Schema"`, `"x-kubernetes-validations"`,
+		`"#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"`,
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("there is no %s", want)
 		}
@@ -200,7 +206,8 @@ func TestApplyDefinition(t *testing.T) {
 	w := newWorld(t)
 	c := w.resource(definitions, "")
 	for _, manager := range []string{"one", "two"} {
-		done, err := c.Patch(w.ctx, "knobs.shop.example.com", types.ApplyYAMLPatchType, []byte(small("knobs", "Knob", "")),
+		done, err := c.Patch(w.ctx, "knobs.shop.example.com", types.ApplyYAMLPatchType,
+			[]byte(small("knobs", "Knob", "")),
 			metav1.PatchOptions{FieldManager: manager})
 		if err != nil {
 			t.Fatal(err)
@@ -208,19 +215,23 @@ func TestApplyDefinition(t *testing.T) {
 		expect(t, manager == "one", done.Created)
 		expect(t, live, conditions(done.Object.(*fake.CustomObject)))
 	}
-	_, err := c.Patch(w.ctx, "knobs.shop.example.com", types.ApplyYAMLPatchType, []byte(small("knobs", "Knob", ", categories: [x]")),
+	_, err := c.Patch(w.ctx, "knobs.shop.example.com", types.ApplyYAMLPatchType,
+		[]byte(small("knobs", "Knob", ", categories: [x]")),
 		metav1.PatchOptions{FieldManager: "two"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect(t, `["x"]`, text(t, w.get(definitions, "", "knobs.shop.example.com").Content["spec"].(map[string]any)["names"].(map[string]any)["categories"]))
+	expect(t, `["x"]`, text(t,
+		w.get(definitions, "",
+			"knobs.shop.example.com").Content["spec"].(map[string]any)["names"].(map[string]any)["categories"]))
 }
 
 func TestApply(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
 	c := w.resource(widgets, "default")
 	apply := func(manager, body string) (*fake.CustomObject, error) {
-		done, err := c.Patch(w.ctx, "a", types.ApplyYAMLPatchType, []byte(body), metav1.PatchOptions{FieldManager: manager})
+		done, err := c.Patch(w.ctx, "a", types.ApplyYAMLPatchType, []byte(body),
+			metav1.PatchOptions{FieldManager: manager})
 		if err != nil {
 			return nil, err
 		}
@@ -242,7 +253,8 @@ func TestApply(t *testing.T) {
 
 func TestInstall(t *testing.T) {
 	w := newWorld(t)
-	text := "# nothing\n---\n" + small("knobs", "Knob", "") + "\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n" + small("dials", "Dial", "")
+	text := "# nothing\n---\n" + small("knobs", "Knob", "") +
+		"\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n" + small("dials", "Dial", "")
 	if err := crd.Install(w.ctx, w.client, strings.NewReader(text)); err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +262,8 @@ func TestInstall(t *testing.T) {
 	expectError(t, `create definition: customresourcedefinitions.apiextensions.k8s.io "knobs.shop.example.com" already exists`,
 		crd.Install(w.ctx, w.client, strings.NewReader(small("knobs", "Knob", ""))))
 	bare := fake.NewServer(fake.Config{Now: outside{}.Now}).Client(outside{})
-	expectError(t, "the server does not serve CustomResourceDefinitions; call crd.Serve", crd.Install(w.ctx, bare, strings.NewReader("")))
+	expectError(t, "the server does not serve CustomResourceDefinitions; call crd.Serve",
+		crd.Install(w.ctx, bare, strings.NewReader("")))
 }
 
 // TestSameIsSame checks that two servers with the same requests have the same state.
@@ -261,9 +274,11 @@ func TestSameIsSame(t *testing.T) {
 		if err := crd.InstallFS(w.ctx, w.client, os.DirFS("testdata/snapshot")); err != nil {
 			t.Fatal(err)
 		}
-		w.create(widgets, "default", `{metadata: {name: a, finalizers: [x.io/y]}, spec: {size: 1, any: {c: 1, b: 2, a: 3}}}`)
+		w.create(widgets, "default",
+			`{metadata: {name: a, finalizers: [x.io/y]}, spec: {size: 1, any: {c: 1, b: 2, a: 3}}}`)
 		w.create(widgets, "default", `{metadata: {name: b}, spec: {size: 1}}`)
-		_, err := w.try(widgets, "default", `{metadata: {name: c}, spec: {size: x, color: 1, tags: 1, ports: 1, note: 1, replicas: x}}`)
+		_, err := w.try(widgets, "default",
+			`{metadata: {name: c}, spec: {size: x, color: 1, tags: 1, ports: 1, note: 1, replicas: x}}`)
 		w.delete(definitions, "", "widgets.shop.example.com")
 		out := fmt.Sprint(*all, err)
 		for _, r := range w.server.Resources() {
@@ -314,7 +329,9 @@ func TestDefaultTwiceIsDefaultOnce(t *testing.T) {
 
 // value draws JSON, with names that the schema knows and names that it does not.
 func value(t *rapid.T, depth int) any {
-	names := []string{"size", "color", "note", "nick", "tags", "ports", "port", "protocol", "any", "template", "spec", "old", "x"}
+	names := []string{
+		"size", "color", "note", "nick", "tags", "ports", "port", "protocol", "any", "template", "spec", "old", "x",
+	}
 	kinds := 5
 	if depth > 0 {
 		kinds = 8

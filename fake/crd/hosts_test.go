@@ -69,7 +69,8 @@ func story(ctx context.Context, t *testing.T, client *fake.Clientset) error {
 	if !ok {
 		return errors.New("widgets are not served")
 	}
-	if _, err := w.Create(ctx, object(t, `{metadata: {name: a, finalizers: [x.io/y]}, spec: {size: 1}}`), metav1.CreateOptions{}); err != nil {
+	if _, err := w.Create(ctx, object(t, `{metadata: {name: a, finalizers: [x.io/y]}, spec: {size: 1}}`),
+		metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	if _, err := c.Delete(ctx, "widgets.shop.example.com", metav1.DeleteOptions{}); err != nil {
@@ -98,7 +99,8 @@ func TestManyAtOnce(t *testing.T) {
 					t.Error("it is not served")
 					return
 				}
-				if _, err := objects.Create(w.ctx, object(t, `{metadata: {name: a}}`), metav1.CreateOptions{}); err != nil {
+				if _, err := objects.Create(w.ctx, object(t, `{metadata: {name: a}}`),
+					metav1.CreateOptions{}); err != nil {
 					t.Error(err)
 				}
 				if _, err := c.Delete(w.ctx, plural+".shop.example.com", metav1.DeleteOptions{}); err != nil {

@@ -25,7 +25,9 @@ var errNotServed = errors.New("the server does not serve CustomResourceDefinitio
 // documents. When it returns, the resources are served. The client must be one of a server that
 // Serve was called for.
 func Install(ctx context.Context, c *fake.Clientset, documents io.Reader) error {
-	client, ok := c.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "customresourcedefinitions"}, "")
+	client, ok := c.Resource(schema.GroupVersionResource{
+		Group: group, Version: "v1", Resource: "customresourcedefinitions",
+	}, "")
 	if !ok {
 		return errNotServed
 	}

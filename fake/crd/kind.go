@@ -20,7 +20,8 @@ func kindOf(crd *apiextensionsv1.CustomResourceDefinition) fake.CustomKind {
 	versions := versionsOf(crd)
 	names := crd.Status.AcceptedNames
 	k := fake.CustomKind{
-		Group: crd.Spec.Group, Resource: names.Plural, Singular: names.Singular, Kind: names.Kind, ListKind: names.ListKind,
+		Group: crd.Spec.Group, Resource: names.Plural, Singular: names.Singular, Kind: names.Kind,
+		ListKind:   names.ListKind,
 		ShortNames: names.ShortNames, Categories: names.Categories,
 		Namespaced:  crd.Spec.Scope == apiextensionsv1.NamespaceScoped,
 		Terminating: isTrue(crd, apiextensionsv1.Terminating),
@@ -62,14 +63,17 @@ func kindOf(crd *apiextensionsv1.CustomResourceDefinition) fake.CustomKind {
 // deprecation returns the warning for a deprecated version.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver defaultDeprecationWarning.
-func deprecation(crd *apiextensionsv1.CustomResourceDefinition, of *apiextensionsv1.CustomResourceDefinitionVersion) string {
+func deprecation(
+	crd *apiextensionsv1.CustomResourceDefinition, of *apiextensionsv1.CustomResourceDefinitionVersion,
+) string {
 	if of.DeprecationWarning != nil {
 		return *of.DeprecationWarning
 	}
 	best := ""
 	for _, v := range crd.Spec.Versions {
 		newer := utilversion.CompareKubeAwareVersionStrings(of.Name, v.Name) < 0
-		if v.Served && !v.Deprecated && newer && (best == "" || utilversion.CompareKubeAwareVersionStrings(best, v.Name) < 0) {
+		if v.Served && !v.Deprecated && newer && (best == "" || utilversion.CompareKubeAwareVersionStrings(best,
+			v.Name) < 0) {
 			best = v.Name
 		}
 	}

@@ -123,7 +123,8 @@ func TestCleanupFinalizerRemoved(t *testing.T) {
 func TestDryRunChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	dry := []string{metav1.DryRunAll}
-	_, err := w.resource(definitions, "").Create(w.ctx, object(t, read(t, "testdata/widgets.yaml")), metav1.CreateOptions{DryRun: dry})
+	_, err := w.resource(definitions, "").Create(w.ctx, object(t, read(t, "testdata/widgets.yaml")),
+		metav1.CreateOptions{DryRun: dry})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +133,8 @@ func TestDryRunChangesNothing(t *testing.T) {
 	}
 	w.create(definitions, "", read(t, "testdata/widgets.yaml"))
 	before := w.server.Revision()
-	if _, err := w.resource(definitions, "").Delete(w.ctx, "widgets.shop.example.com", metav1.DeleteOptions{DryRun: dry}); err != nil {
+	if _, err := w.resource(definitions, "").Delete(w.ctx, "widgets.shop.example.com",
+		metav1.DeleteOptions{DryRun: dry}); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, before, w.server.Revision())
@@ -156,14 +158,19 @@ func TestNamesInUse(t *testing.T) {
 		{"list kind", "dials", "Dial", ", listKind: KnobList", "ListKindConflict", `"KnobList" is already in use`},
 		{"singular", "dials", "Dial", ", singular: knob", "SingularConflict", `"knob" is already in use`},
 		{"plural as a short name", "k", "Dial", "", "PluralConflict", `"k" is already in use`},
-		{"short names", "dials", "Dial", ", shortNames: [k, knobs, d]", "ShortNamesConflict", `["k" is already in use, "knobs" is already in use]`},
+		{
+			"short names", "dials", "Dial", ", shortNames: [k, knobs, d]", "ShortNamesConflict",
+			`["k" is already in use, "knobs" is already in use]`,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			obj := w.create(definitions, "", small(tt.plural, tt.kind, tt.more))
 			expect(t, " NamesAccepted=False/"+tt.want+" Established=False/NotAccepted", conditions(obj))
 			first := obj.Content["status"].(map[string]any)["conditions"].([]any)[0].(map[string]any)
 			expect(t, tt.message, first["message"].(string))
-			if _, served := w.client.Resource(schema.GroupVersionResource{Group: "shop.example.com", Version: "v1", Resource: tt.plural}, ""); served {
+			if _, served := w.client.Resource(schema.GroupVersionResource{
+				Group: "shop.example.com", Version: "v1", Resource: tt.plural,
+			}, ""); served {
 				t.Error("it is served")
 			}
 			w.delete(definitions, "", obj.Name)
@@ -192,14 +199,20 @@ func TestUpdateOfADefinition(t *testing.T) {
 			`[spec.group: Invalid value: "other.example.com": field is immutable]`,
 		},
 		{"the scope", `{"spec":{"scope":"Cluster"}}`, `spec.scope: Invalid value: "Cluster": field is immutable`},
-		{"the kind", `{"spec":{"names":{"kind":"Gadget"}}}`, `spec.names.kind: Invalid value: "Gadget": field is immutable`},
+		{
+			"the kind", `{"spec":{"names":{"kind":"Gadget"}}}`,
+			`spec.names.kind: Invalid value: "Gadget": field is immutable`,
+		},
 		{
 			"a stored version", `[{"op":"remove","path":"/spec/versions/0"},{"op":"add","path":"/spec/versions/0/storage","value":true}]`,
 			`status.storedVersions[0]: Invalid value: "v1": missing from spec.versions; v1 was previously a storage version, ` +
 				`and must remain in spec.versions until a storage migration ensures no data remains persisted in v1 and ` +
 				`removes v1 from status.storedVersions`,
 		},
-		{"no storage version", `[{"op":"replace","path":"/spec/versions/0/storage","value":false}]`, "must have exactly one version marked as storage version"},
+		{
+			"no storage version", `[{"op":"replace","path":"/spec/versions/0/storage","value":false}]`,
+			"must have exactly one version marked as storage version",
+		},
 		{
 			"a webhook", `{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"https://x.example.com/"}}}}}`,
 			`spec.conversion.strategy: Forbidden: this server does not call conversion webhooks`,
@@ -223,12 +236,15 @@ func TestGenerationOfADefinition(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
 	got := []int64{w.get(definitions, "", name).Generation}
 	for _, patch := range []string{
-		`{"metadata":{"labels":{"a":"b"}}}`, `{"spec":{"names":{"categories":["some"]}}}`, `{"status":{"storedVersions":["v9"]}}`,
+		`{"metadata":{"labels":{"a":"b"}}}`, `{"spec":{"names":{"categories":["some"]}}}`,
+		`{"status":{"storedVersions":["v9"]}}`,
 	} {
 		got = append(got, w.mustPatch(definitions, "", name, patch).Generation)
 	}
 	expect(t, []int64{1, 1, 2, 2}, got)
-	is := w.mustPatch(definitions, "", name, `{"metadata":{"labels":{"a":"c"}},"spec":{"scope":"Cluster"},"status":{"storedVersions":["v1","v0"]}}`, "status")
+	is := w.mustPatch(definitions, "", name,
+		`{"metadata":{"labels":{"a":"c"}},"spec":{"scope":"Cluster"},"status":{"storedVersions":["v1","v0"]}}`,
+		"status")
 	expect(t, "c", is.Labels["a"]) // the real server keeps such metadata
 	expect(t, `["v1","v0"]`, text(t, is.Content["status"].(map[string]any)["storedVersions"]))
 	expect(t, "Namespaced", is.Content["spec"].(map[string]any)["scope"].(string))

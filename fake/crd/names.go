@@ -96,7 +96,9 @@ type conflict struct {
 }
 
 // assign copies the names that are free from wants to has.
-func (t usedNames) assign(has *apiextensionsv1.CustomResourceDefinitionNames, wants apiextensionsv1.CustomResourceDefinitionNames) conflict {
+func (t usedNames) assign(
+	has *apiextensionsv1.CustomResourceDefinitionNames, wants apiextensionsv1.CustomResourceDefinitionNames,
+) conflict {
 	var c conflict
 	for _, n := range []struct {
 		has   *string
@@ -198,7 +200,9 @@ func approve(crd *apiextensionsv1.CustomResourceDefinition, now metav1.Time) {
 }
 
 // setCondition sets a condition. The transition time is now if the status changes.
-func setCondition(crd *apiextensionsv1.CustomResourceDefinition, now metav1.Time, c apiextensionsv1.CustomResourceDefinitionCondition) {
+func setCondition(
+	crd *apiextensionsv1.CustomResourceDefinition, now metav1.Time, c apiextensionsv1.CustomResourceDefinitionCondition,
+) {
 	c.LastTransitionTime = now
 	existing := apihelpers.FindCRDCondition(crd, c.Type)
 	if existing == nil {
@@ -211,6 +215,8 @@ func setCondition(crd *apiextensionsv1.CustomResourceDefinition, now metav1.Time
 	*existing = c
 }
 
-func isTrue(crd *apiextensionsv1.CustomResourceDefinition, what apiextensionsv1.CustomResourceDefinitionConditionType) bool {
+func isTrue(
+	crd *apiextensionsv1.CustomResourceDefinition, what apiextensionsv1.CustomResourceDefinitionConditionType,
+) bool {
 	return apihelpers.IsCRDConditionTrue(crd, what)
 }

@@ -21,7 +21,8 @@ import (
 func (v *version) decode(obj *fake.CustomObject) error {
 	v.prune(obj.Content)
 	if err := objectmeta.Coerce(nil, obj.Content, v.schema, false, false); err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", v.kind, v.name, v.kind, err))
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", v.kind, v.name,
+			v.kind, err))
 	}
 	defaulting.Default(obj.Content, v.schema)
 	return nil
@@ -50,7 +51,9 @@ func convert(obj *fake.CustomObject, from, to *version) {
 // unknown returns the paths of the fields that pruning would remove, in order.
 func (v *version) unknown(obj *fake.CustomObject) []string {
 	content := runtime.DeepCopyJSON(obj.Content)
-	paths := pruning.PruneWithOptions(content, v.schema, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
-	_, embedded := objectmeta.CoerceWithOptions(nil, content, v.schema, false, objectmeta.CoerceOptions{ReturnUnknownFieldPaths: true})
+	paths := pruning.PruneWithOptions(content, v.schema, true,
+		schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	_, embedded := objectmeta.CoerceWithOptions(nil, content, v.schema, false,
+		objectmeta.CoerceOptions{ReturnUnknownFieldPaths: true})
 	return slices.Concat(paths, embedded)
 }

@@ -46,7 +46,8 @@ func (v *version) validate(obj, old *fake.CustomObject) field.ErrorList {
 	} else {
 		previous = content(old)
 		kept = common.NewCorrelatedObject(current, previous, &model.Structural{Structural: v.schema})
-		errs = byPath(validation.ValidateCustomResourceUpdate(nil, current, previous, v.validator, validation.WithRatcheting(kept)))
+		errs = byPath(validation.ValidateCustomResourceUpdate(nil, current, previous, v.validator,
+			validation.WithRatcheting(kept)))
 	}
 	errs = append(errs, v.validateSpecReplicas(current)...)
 	errs = append(errs, v.validateStatusReplicas(current)...)
@@ -64,7 +65,8 @@ func (v *version) validateStatus(obj, old *fake.CustomObject) field.ErrorList {
 	kept := common.NewCorrelatedObject(current, previous, &model.Structural{Structural: v.schema})
 	var errs field.ErrorList
 	if status, ok := current["status"]; ok && v.statusValidator != nil {
-		errs = byPath(validation.ValidateCustomResourceUpdate(field.NewPath("status"), status, previous["status"], v.statusValidator,
+		errs = byPath(validation.ValidateCustomResourceUpdate(field.NewPath("status"), status, previous["status"],
+			v.statusValidator,
 			validation.WithRatcheting(kept.Key("status"))))
 	}
 	errs = append(errs, v.validateStatusReplicas(current)...)
@@ -81,7 +83,9 @@ func (v *version) validateLists(current, previous map[string]any) field.ErrorLis
 }
 
 // validateRules evaluates the CEL rules unless an earlier error prevents that.
-func (v *version) validateRules(current, previous map[string]any, kept *common.CorrelatedObject, found field.ErrorList) field.ErrorList {
+func (v *version) validateRules(
+	current, previous map[string]any, kept *common.CorrelatedObject, found field.ErrorList,
+) field.ErrorList {
 	rules := v.rules()
 	if rules == nil {
 		return nil
@@ -102,7 +106,8 @@ func (v *version) validateRules(current, previous map[string]any, kept *common.C
 		before = previous
 		options = append(options, cel.WithRatcheting(kept))
 	}
-	errs, _ := rules.Validate(context.Background(), nil, v.schema, current, before, celconfig.RuntimeCELCostBudget, options...)
+	errs, _ := rules.Validate(context.Background(), nil, v.schema, current, before, celconfig.RuntimeCELCostBudget,
+		options...)
 	return byPath(errs)
 }
 

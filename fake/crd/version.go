@@ -45,7 +45,9 @@ func versionsOf(crd *apiextensionsv1.CustomResourceDefinition) map[string]*versi
 	return all
 }
 
-func newVersion(crd *apiextensionsv1.CustomResourceDefinition, of *apiextensionsv1.CustomResourceDefinitionVersion) (*version, error) {
+func newVersion(
+	crd *apiextensionsv1.CustomResourceDefinition, of *apiextensionsv1.CustomResourceDefinitionVersion,
+) (*version, error) {
 	v := &version{
 		name: of.Name, group: crd.Spec.Group, kind: crd.Status.AcceptedNames.Kind,
 		columns: columnsOf(of), fields: fieldsOf(of),
@@ -79,7 +81,9 @@ func (v *version) readSchema(props *apiextensions.JSONSchemaProps) error {
 	return defaulting.PruneDefaults(v.schema)
 }
 
-func (v *version) readSubresources(sub *apiextensionsv1.CustomResourceSubresources, props *apiextensions.JSONSchemaProps) error {
+func (v *version) readSubresources(
+	sub *apiextensionsv1.CustomResourceSubresources, props *apiextensions.JSONSchemaProps,
+) error {
 	if sub == nil {
 		return nil
 	}

@@ -34,11 +34,13 @@ func finalizerWarnings(obj, old *fake.CustomObject) []string {
 		switch {
 		case strings.Contains(f, "/"), isStandard(f):
 		case strings.Contains(f, "."):
-			warnings = append(warnings, fmt.Sprintf("metadata.finalizers: %q: prefer a domain-qualified finalizer name "+
-				"including a path (/) to avoid accidental conflicts with other finalizer writers", f))
+			warnings = append(warnings,
+				fmt.Sprintf("metadata.finalizers: %q: prefer a domain-qualified finalizer name "+
+					"including a path (/) to avoid accidental conflicts with other finalizer writers", f))
 		default:
-			warnings = append(warnings, fmt.Sprintf("metadata.finalizers: %q: prefer a domain-qualified finalizer name "+
-				"to avoid accidental conflicts with other finalizer writers", f))
+			warnings = append(warnings,
+				fmt.Sprintf("metadata.finalizers: %q: prefer a domain-qualified finalizer name "+
+					"to avoid accidental conflicts with other finalizer writers", f))
 		}
 	}
 	return warnings

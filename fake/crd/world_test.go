@@ -29,9 +29,11 @@ func (outside) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome {
 func (outside) Now() time.Time { return sim.Epoch }
 
 var (
-	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	widgets     = schema.GroupVersionResource{Group: "shop.example.com", Version: "v1", Resource: "widgets"}
-	oldWidgets  = schema.GroupVersionResource{Group: "shop.example.com", Version: "v1beta1", Resource: "widgets"}
+	definitions = schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	}
+	widgets    = schema.GroupVersionResource{Group: "shop.example.com", Version: "v1", Resource: "widgets"}
+	oldWidgets = schema.GroupVersionResource{Group: "shop.example.com", Version: "v1beta1", Resource: "widgets"}
 )
 
 // world is a server that serves definitions, and a client of it.
@@ -108,7 +110,9 @@ func (w *world) get(r schema.GroupVersionResource, namespace, name string) *fake
 	return obj.(*fake.CustomObject)
 }
 
-func (w *world) patch(r schema.GroupVersionResource, namespace, name, patch string, sub ...string) (*fake.CustomObject, error) {
+func (w *world) patch(
+	r schema.GroupVersionResource, namespace, name, patch string, sub ...string,
+) (*fake.CustomObject, error) {
 	w.t.Helper()
 	pt := types.MergePatchType
 	if strings.HasPrefix(patch, "[") {
@@ -121,7 +125,9 @@ func (w *world) patch(r schema.GroupVersionResource, namespace, name, patch stri
 	return done.Object.(*fake.CustomObject), nil
 }
 
-func (w *world) mustPatch(r schema.GroupVersionResource, namespace, name, patch string, sub ...string) *fake.CustomObject {
+func (w *world) mustPatch(
+	r schema.GroupVersionResource, namespace, name, patch string, sub ...string,
+) *fake.CustomObject {
 	w.t.Helper()
 	obj, err := w.patch(r, namespace, name, patch, sub...)
 	if err != nil {

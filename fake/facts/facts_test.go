@@ -85,7 +85,8 @@ func TestFacts(t *testing.T) {
 
 // TestFactsOverHTTPS checks all facts against one server, since they do not interfere.
 func TestFactsOverHTTPS(t *testing.T) {
-	handler := apiserver.NewHandler(newServer(), apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return direct{} }})
+	handler := apiserver.NewHandler(newServer(),
+		apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return direct{} }})
 	listener, err := apiserver.Listen(apiserver.ListenConfig{Handler: handler})
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,8 @@ func (w *httpClient) Traits() Traits { return Traits{HTTP: true, Real: w.isReal}
 
 var methods = map[string]string{
 	"create": http.MethodPost, "get": http.MethodGet, "list": http.MethodGet, "watch": http.MethodGet,
-	"update": http.MethodPut, "patch": http.MethodPatch, "delete": http.MethodDelete, "deletecollection": http.MethodDelete,
+	"update": http.MethodPut, "patch": http.MethodPatch, "delete": http.MethodDelete,
+	"deletecollection": http.MethodDelete,
 }
 
 // send sends a request.

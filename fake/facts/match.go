@@ -35,7 +35,8 @@ func (r *run) matchResponse(want expectation, got Response) error {
 	case want.code == 0 && !got.ok():
 		return fmt.Errorf("got %d %s: %s; want success", got.Code, reason, message)
 	case want.code != 0 && got.Code != want.code && !(got.Code == 0 && want.code < 300):
-		return fmt.Errorf("got %d %s: %s; want %d %s: %s", got.Code, reason, message, want.code, want.reason, want.message)
+		return fmt.Errorf("got %d %s: %s; want %d %s: %s", got.Code, reason, message, want.code, want.reason,
+			want.message)
 	case want.reason != "" && got.Body != nil && reason != want.reason:
 		return answer(fmt.Errorf("got reason %q, want %q", reason, want.reason))
 	}

@@ -52,7 +52,8 @@ var resources = map[string]resource{
 	"roles":             namespaced("rbac.authorization.k8s.io", "v1", "roles", "Role"),
 	"clusterroles":      clusterScoped("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole"),
 	"budgets":           namespaced("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),
-	"customresources":   clusterScoped("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition"),
-	"widgets":           namespaced(customGroup, "v1", "widgets", "Widget"),
-	"gadgets":           clusterScoped(otherGroup, "v1", "gadgets", "Gadget"),
+	"customresources": clusterScoped("apiextensions.k8s.io", "v1", "customresourcedefinitions",
+		"CustomResourceDefinition"),
+	"widgets": namespaced(customGroup, "v1", "widgets", "Widget"),
+	"gadgets": clusterScoped(otherGroup, "v1", "gadgets", "Gadget"),
 }

@@ -106,7 +106,9 @@ func deletionStatus(r Request, obj fake.Object) *metav1.Status {
 }
 
 // read makes a request that reads, or that deletes a collection.
-func (w untypedClient) read(ctx context.Context, c fake.ResourceClient, r Request, sub []string) (runtime.Object, int, error) {
+func (w untypedClient) read(
+	ctx context.Context, c fake.ResourceClient, r Request, sub []string,
+) (runtime.Object, int, error) {
 	var list metav1.ListOptions
 	switch r.Verb {
 	case "get":

@@ -66,13 +66,18 @@ func action(r fake.Request) testing.Action {
 			ActionImpl: actionImpl(r), Name: r.Name, Object: r.Body, CreateOptions: r.Options.(metav1.CreateOptions),
 		}
 	case "update":
-		return testing.UpdateActionImpl{ActionImpl: actionImpl(r), Object: r.Body, UpdateOptions: r.Options.(metav1.UpdateOptions)}
+		return testing.UpdateActionImpl{
+			ActionImpl: actionImpl(r), Object: r.Body, UpdateOptions: r.Options.(metav1.UpdateOptions),
+		}
 	case "patch":
 		return testing.PatchActionImpl{
-			ActionImpl: actionImpl(r), Name: r.Name, PatchType: r.PatchType, Patch: r.Patch, PatchOptions: r.Options.(metav1.PatchOptions),
+			ActionImpl: actionImpl(r), Name: r.Name, PatchType: r.PatchType, Patch: r.Patch,
+			PatchOptions: r.Options.(metav1.PatchOptions),
 		}
 	case "delete":
-		return testing.DeleteActionImpl{ActionImpl: actionImpl(r), Name: r.Name, DeleteOptions: r.Options.(metav1.DeleteOptions)}
+		return testing.DeleteActionImpl{
+			ActionImpl: actionImpl(r), Name: r.Name, DeleteOptions: r.Options.(metav1.DeleteOptions),
+		}
 	case "get":
 		return testing.GetActionImpl{ActionImpl: actionImpl(r), Name: r.Name, GetOptions: r.Options.(metav1.GetOptions)}
 	case "list":
@@ -80,7 +85,8 @@ func action(r fake.Request) testing.Action {
 	case "watch":
 		return testing.NewWatchActionWithOptions(r.Resource, r.Namespace, r.ListOptions)
 	default:
-		return testing.NewDeleteCollectionActionWithOptions(r.Resource, r.Namespace, r.Options.(metav1.DeleteOptions), r.ListOptions)
+		return testing.NewDeleteCollectionActionWithOptions(r.Resource, r.Namespace, r.Options.(metav1.DeleteOptions),
+			r.ListOptions)
 	}
 }
 

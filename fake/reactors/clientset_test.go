@@ -33,7 +33,8 @@ func Example() {
 	_, err = client.CoreV1().ConfigMaps("default").Get(ctx, "a", metav1.GetOptions{})
 	fmt.Println(err)
 	for _, action := range client.Actions() {
-		fmt.Println(action.GetVerb(), action.GetResource().Resource, action.GetNamespace(), action.(clientgo.GetAction).GetName())
+		fmt.Println(action.GetVerb(), action.GetResource().Resource, action.GetNamespace(),
+			action.(clientgo.GetAction).GetName())
 	}
 	// Output:
 	// the vault is shut
@@ -106,7 +107,8 @@ func TestEveryRequestIsRecorded(t *testing.T) {
 			return err
 		}, "update nodes/status *v1.Node"},
 		{"patch status", func(c *reactors.Clientset) error {
-			_, err := c.CoreV1().Nodes().Patch(ctx, "n", types.MergePatchType, []byte(`{}`), metav1.PatchOptions{}, "status")
+			_, err := c.CoreV1().Nodes().Patch(ctx, "n", types.MergePatchType, []byte(`{}`), metav1.PatchOptions{},
+				"status")
 			return err
 		}, "patch nodes/status n application/merge-patch+json {}"},
 		{"get", func(c *reactors.Clientset) error {
@@ -128,11 +130,13 @@ func TestEveryRequestIsRecorded(t *testing.T) {
 			return c.CoreV1().Pods("default").Delete(ctx, "p", metav1.DeleteOptions{})
 		}, "delete pods in default p"},
 		{"deletecollection", func(c *reactors.Clientset) error {
-			return c.CoreV1().Pods("default").DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "a=b"})
+			return c.CoreV1().Pods("default").DeleteCollection(ctx, metav1.DeleteOptions{},
+				metav1.ListOptions{LabelSelector: "a=b"})
 		}, "delete-collection pods in default a=b"},
 		{"bind", func(c *reactors.Clientset) error {
 			return c.CoreV1().Pods("default").Bind(ctx, &corev1.Binding{
-				ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default"}, Target: corev1.ObjectReference{Name: "n"},
+				ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default"},
+				Target:     corev1.ObjectReference{Name: "n"},
 			}, metav1.CreateOptions{})
 		}, "create pods/binding in default p *v1.Binding"},
 		{"evict", func(c *reactors.Clientset) error {
@@ -143,7 +147,8 @@ func TestEveryRequestIsRecorded(t *testing.T) {
 			return err
 		}, "get statefulsets/scale in default s"},
 		{"dynamic", func(c *reactors.Clientset) error {
-			_, err := c.Dynamic().Resource(corev1.SchemeGroupVersion.WithResource("nodes")).Get(ctx, "n", metav1.GetOptions{})
+			_, err := c.Dynamic().Resource(corev1.SchemeGroupVersion.WithResource("nodes")).Get(ctx, "n",
+				metav1.GetOptions{})
 			return err
 		}, "get nodes n"},
 	}
@@ -174,7 +179,9 @@ func TestReactorsAnswerBeforeTheServer(t *testing.T) {
 	c.PrependReactor("list", "nodes", func(clientgo.Action) (bool, runtime.Object, error) {
 		return true, &corev1.NodeList{
 			ListMeta: metav1.ListMeta{ResourceVersion: "7"},
-			Items:    []corev1.Node{*node("x"), {ObjectMeta: metav1.ObjectMeta{Name: "y", Labels: map[string]string{"a": "b"}}}},
+			Items: []corev1.Node{
+				*node("x"), {ObjectMeta: metav1.ObjectMeta{Name: "y", Labels: map[string]string{"a": "b"}}},
+			},
 		}, nil
 	})
 	c.PrependReactor("create", "nodes", func(clientgo.Action) (bool, runtime.Object, error) {
@@ -216,7 +223,8 @@ func TestChainWithoutTheLastReactorDoesNotAskTheServer(t *testing.T) {
 	if _, ok := c.Server().Get("nodes", "", "n"); ok {
 		t.Error("the node was created")
 	}
-	token, err := c.CoreV1().ServiceAccounts("default").CreateToken(ctx, "a", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := c.CoreV1().ServiceAccounts("default").CreateToken(ctx, "a", &authenticationv1.TokenRequest{},
+		metav1.CreateOptions{})
 	if err != nil || token == nil || token.Status.Token != "" {
 		t.Errorf("got %+v, %v, want an empty token", token, err)
 	}

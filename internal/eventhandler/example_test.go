@@ -21,7 +21,9 @@ func ExampleAdd() {
 		fmt.Println("gone:", pod.Name, pod.UID)
 	})
 	list := func(uid types.UID, revision string) {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-0", UID: uid, ResourceVersion: revision}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "web-0", UID: uid, ResourceVersion: revision,
+		}}
 		pods.Replace([]any{pod}, revision)
 	}
 	list("first", "1")

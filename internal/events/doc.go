@@ -3,7 +3,7 @@
 //	recorder := events.New(events.Config{
 //		Process: process, Client: client, Source: "persistentvolume-controller",
 //	})
-//	recorder.Event(claim, corev1.EventTypeNormal, "FailedBinding", "no persistent volumes available")
+//	recorder.Event(claim, corev1.EventTypeNormal, "FailedBinding", "no volumes")
 //
 // A [Recorder] is a record.EventRecorder. Recording does not block: it appends the event to a list,
 // and a task of the process writes it through the API. A repeated event about the same object

@@ -24,7 +24,8 @@ func Example() {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data", UID: "1"}}
 	c.Spawn("claims", func(context.Context) {
 		for range 2 {
-			recorder.Event(claim, corev1.EventTypeNormal, "FailedBinding", "no persistent volumes available for this claim")
+			recorder.Event(claim, corev1.EventTypeNormal, "FailedBinding",
+				"no persistent volumes available for this claim")
 		}
 	})
 	if err := host.Run(); err != nil {
@@ -32,7 +33,8 @@ func Example() {
 	}
 	for _, obj := range server.List("events") {
 		e := obj.(*corev1.Event)
-		fmt.Printf("%s %s %s/%s: %s (%d times)\n", e.Type, e.Reason, e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Message, e.Count)
+		fmt.Printf("%s %s %s/%s: %s (%d times)\n", e.Type, e.Reason, e.InvolvedObject.Kind, e.InvolvedObject.Name,
+			e.Message, e.Count)
 	}
 	// Output:
 	// Normal FailedBinding PersistentVolumeClaim/data: no persistent volumes available for this claim (2 times)

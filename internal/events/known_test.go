@@ -34,7 +34,8 @@ func TestKnownEventsAreBounded(t *testing.T) {
 	expect := func(what string, known, stored int) {
 		t.Helper()
 		if len(r.known) != known || len(server.List("events")) != stored {
-			t.Errorf("%s: %d known and %d stored, want %d and %d", what, len(r.known), len(server.List("events")), known, stored)
+			t.Errorf("%s: %d known and %d stored, want %d and %d", what, len(r.known), len(server.List("events")),
+				known, stored)
 		}
 	}
 	record(0, knownMax)

@@ -37,7 +37,8 @@ type Recorder struct {
 	cfg     Config
 	pending []*corev1.Event
 	known   map[key]*corev1.Event // as last written
-	seq     int64                 // makes names unique if the clock stands still; starts at another number for each source
+	// makes names unique if the clock stands still; starts at another number for each source
+	seq int64
 }
 
 // key identifies events that are repetitions of each other.
@@ -103,7 +104,9 @@ func (r *Recorder) Eventf(object runtime.Object, eventType, reason, format strin
 }
 
 // AnnotatedEventf is Eventf for an event with annotations.
-func (r *Recorder) AnnotatedEventf(object runtime.Object, annotations map[string]string, eventType, reason, format string, args ...any) {
+func (r *Recorder) AnnotatedEventf(
+	object runtime.Object, annotations map[string]string, eventType, reason, format string, args ...any,
+) {
 	r.Event(object, eventType, reason, fmt.Sprintf(format, args...))
 	r.pending[len(r.pending)-1].Annotations = annotations
 }

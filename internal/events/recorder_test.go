@@ -141,14 +141,16 @@ func TestEventIsWritten(t *testing.T) {
 		w.move(1500 * time.Millisecond)
 		r := w.reporter("controller")
 		r.record(func(recorder *events.Recorder) {
-			recorder.AnnotatedEventf(claim("data"), map[string]string{"a": "b"}, corev1.EventTypeNormal, "Provisioned", "made %s of %d", "it", 3)
+			recorder.AnnotatedEventf(claim("data"), map[string]string{"a": "b"}, corev1.EventTypeNormal, "Provisioned",
+				"made %s of %d", "it", 3)
 		})
 		w.expect("data: made it of 3 x1")
 		at := metav1.NewTime(sim.Epoch.Add(time.Second)) // the API has whole seconds
 		want := &corev1.Event{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Annotations: map[string]string{"a": "b"}},
 			InvolvedObject: corev1.ObjectReference{
-				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: "team", Name: "data", UID: "uid-1", ResourceVersion: "7",
+				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: "team", Name: "data", UID: "uid-1",
+				ResourceVersion: "7",
 			},
 			Reason: "Provisioned", Message: "made it of 3", Type: corev1.EventTypeNormal, Count: 1,
 			FirstTimestamp: at, LastTimestamp: at,
@@ -157,7 +159,8 @@ func TestEventIsWritten(t *testing.T) {
 		}
 		got := w.stored()[0]
 		truncate := cmp.Transformer("seconds", func(t metav1.Time) int64 { return t.Unix() })
-		storedByServer := cmpopts.IgnoreFields(metav1.ObjectMeta{}, "Name", "UID", "ResourceVersion", "CreationTimestamp")
+		storedByServer := cmpopts.IgnoreFields(metav1.ObjectMeta{}, "Name", "UID", "ResourceVersion",
+			"CreationTimestamp")
 		if diff := cmp.Diff(want, got, truncate, storedByServer); diff != "" {
 			t.Errorf("event (-want +got):\n%s", diff)
 		}
@@ -174,8 +177,10 @@ func TestNamespaceOfAnEvent(t *testing.T) {
 		r := w.reporter("controller")
 		r.record(func(recorder *events.Recorder) {
 			recorder.Event(claim("data"), corev1.EventTypeNormal, "R", "namespaced")
-			recorder.Eventf(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}, corev1.EventTypeNormal, "R", "of the %s", "cluster")
-			recorder.Event(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}, corev1.EventTypeNormal, "R", "of the cluster")
+			recorder.Eventf(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}, corev1.EventTypeNormal,
+				"R", "of the %s", "cluster")
+			recorder.Event(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}, corev1.EventTypeNormal, "R",
+				"of the cluster")
 		})
 		w.expect("node: of the cluster x1", "pv: of the cluster x1", "data: namespaced x1")
 		want := map[string]string{"node": "default", "pv": "default", "data": "team"}

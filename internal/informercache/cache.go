@@ -83,7 +83,11 @@ func (v *Informer) notifyDifference(previous, current []any) {
 	}
 	for _, obj := range previous {
 		if k := keyOf(obj); before[k] != nil {
-			v.notify(func(h cache.ResourceEventHandler) { h.OnDelete(cache.DeletedFinalStateUnknown{Key: k, Obj: obj}) })
+			v.notify(func(h cache.ResourceEventHandler) {
+				h.OnDelete(cache.DeletedFinalStateUnknown{
+					Key: k, Obj: obj,
+				})
+			})
 		}
 	}
 }

@@ -57,7 +57,8 @@ func TestIndexerAgreesWithClientGo(t *testing.T) {
 	pod := rapid.Custom(func(t *rapid.T) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 			Namespace: rapid.SampledFrom([]string{"", "a", "b", "ab"}).Draw(t, "namespace"), Name: word.Draw(t, "name"),
-			ResourceVersion: rapid.StringMatching(`[1-9][0-9]?`).Draw(t, "revision"), Labels: rapid.MapOfN(word, word, 0, 2).Draw(t, "labels"),
+			ResourceVersion: rapid.StringMatching(`[1-9][0-9]?`).Draw(t, "revision"),
+			Labels:          rapid.MapOfN(word, word, 0, 2).Draw(t, "labels"),
 		}}
 	})
 	rapid.Check(t, func(t *rapid.T) {

@@ -76,7 +76,8 @@ func Using(pods cache.Indexer, key string) []*corev1.Pod {
 func Terminated(pod *corev1.Pod) bool {
 	s := &pod.Status
 	return s.Phase == corev1.PodFailed || s.Phase == corev1.PodSucceeded || pod.DeletionTimestamp != nil &&
-		noneRunning(s.InitContainerStatuses) && noneRunning(s.ContainerStatuses) && noneRunning(s.EphemeralContainerStatuses)
+		noneRunning(s.InitContainerStatuses) && noneRunning(s.ContainerStatuses) &&
+		noneRunning(s.EphemeralContainerStatuses)
 }
 
 func noneRunning(containers []corev1.ContainerStatus) bool {

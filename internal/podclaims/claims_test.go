@@ -25,8 +25,10 @@ func claimed(claim string) corev1.Volume {
 }
 
 var (
-	scratch = corev1.Volume{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}
-	empty   = corev1.Volume{Name: "empty", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
+	scratch = corev1.Volume{
+		Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}},
+	}
+	empty = corev1.Volume{Name: "empty", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
 )
 
 func TestKeys(t *testing.T) {
@@ -71,7 +73,9 @@ func TestTerminated(t *testing.T) {
 		{"running", false, corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: ended}, false},
 		{"deleting, runs", true, corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: running}, false},
 		{"deleting, nothing known", true, corev1.PodStatus{}, true},
-		{"deleting, ended and waiting", true, corev1.PodStatus{InitContainerStatuses: waiting, ContainerStatuses: ended}, true},
+		{"deleting, ended and waiting", true, corev1.PodStatus{
+			InitContainerStatuses: waiting, ContainerStatuses: ended,
+		}, true},
 		{"deleting, may run", true, corev1.PodStatus{EphemeralContainerStatuses: []corev1.ContainerStatus{{}}}, false},
 	}
 	for _, tt := range tests {

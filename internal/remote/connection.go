@@ -76,7 +76,10 @@ func New(cfg *rest.Config, c *sim.Process, selections ...FieldSelector) (*Connec
 	if timeout == 0 {
 		timeout = requestTimeout
 	}
-	seen := &objectMemory{lookup: func(resource, key string) runtime.Object { return conn.factory.cached(resource, key) }}
+	seen := &objectMemory{lookup: func(resource, key string) runtime.Object {
+		return conn.factory.cached(resource,
+			key)
+	}}
 	conn.suspended.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return &transport{next: next, process: c, base: base.Path, timeout: timeout, memory: seen}
 	})

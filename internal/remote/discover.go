@@ -120,8 +120,13 @@ func (d *discoverer) reportError(ctx context.Context, err error) {
 
 // apply starts and stops reflectors, and passes the result to the process.
 func (d *discoverer) apply(ctx context.Context, a discoveryResult) {
-	result := &discovered{watched: map[schema.GroupKind]*watchedResource{}, served: map[schema.GroupVersionKind]servedResource{}}
-	eachResource(a.all, func(kind schema.GroupVersionKind, r servedResource, _ metav1.Verbs) { result.served[kind] = r })
+	result := &discovered{
+		watched: map[schema.GroupKind]*watchedResource{}, served: map[schema.GroupVersionKind]servedResource{},
+	}
+	eachResource(a.all, func(kind schema.GroupVersionKind, r servedResource,
+		_ metav1.Verbs) {
+		result.served[kind] = r
+	})
 	var started []*watchedResource
 	eachResource(a.preferred, func(kind schema.GroupVersionKind, r servedResource, verbs metav1.Verbs) {
 		result.served[kind] = r // the second request may have found more
@@ -155,12 +160,15 @@ func (d *discoverer) apply(ctx context.Context, a discoveryResult) {
 
 // isWatchable reports whether a resource can be listed, watched and deleted from.
 func isWatchable(verbs metav1.Verbs) bool {
-	return !slices.ContainsFunc([]string{"delete", "list", "watch"}, func(verb string) bool { return !slices.Contains(verbs, verb) })
+	return !slices.ContainsFunc([]string{"delete", "list", "watch"},
+		func(verb string) bool { return !slices.Contains(verbs, verb) })
 }
 
 // eachResource calls f for each resource of lists, in their order. Of each kind, the first one
 // counts.
-func eachResource(lists []*metav1.APIResourceList, f func(kind schema.GroupVersionKind, r servedResource, verbs metav1.Verbs)) {
+func eachResource(
+	lists []*metav1.APIResourceList, f func(kind schema.GroupVersionKind, r servedResource, verbs metav1.Verbs),
+) {
 	seen := map[schema.GroupVersionKind]bool{}
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)

@@ -24,9 +24,10 @@ func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	host := sim.NewLive(sim.LiveConfig{})
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	listener, err := apiserver.Listen(apiserver.ListenConfig{Handler: apiserver.NewHandler(server, apiserver.HandlerConfig{
-		Caller: func(*http.Request) sim.Caller { return sim.DirectCaller() },
-	})})
+	listener, err := apiserver.Listen(apiserver.ListenConfig{Handler: apiserver.NewHandler(server,
+		apiserver.HandlerConfig{
+			Caller: func(*http.Request) sim.Caller { return sim.DirectCaller() },
+		})})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -64,9 +64,10 @@ func (f *factory) feedOf(r schema.GroupVersionResource, example runtime.Object) 
 	if err != nil {
 		return nil, err
 	}
-	source := cache.NewFilteredListWatchFromClient(client, r.Resource, metav1.NamespaceAll, func(opts *metav1.ListOptions) {
-		opts.FieldSelector = f.conn.fields[r.Resource]
-	})
+	source := cache.NewFilteredListWatchFromClient(client, r.Resource, metav1.NamespaceAll,
+		func(opts *metav1.ListOptions) {
+			opts.FieldSelector = f.conn.fields[r.Resource]
+		})
 	f.feeds[t] = newFeed(f.conn.process, r.Resource, source, example, f.timeout)
 	f.conn.start(f.feeds[t])
 	return f.feeds[t], nil

@@ -45,7 +45,8 @@ func newFeed(c *sim.Process, resource string, source cache.ListerWatcher, exampl
 // run lists and watches until ctx ends.
 func (f *feed) run(ctx context.Context) {
 	reflector{
-		name: f.process.Name() + " " + f.resource, source: f.source, example: f.example, timeout: f.timeout, notify: f.notify,
+		name: f.process.Name() + " " + f.resource, source: f.source, example: f.example, timeout: f.timeout,
+		notify: f.notify,
 	}.run(ctx)
 }
 

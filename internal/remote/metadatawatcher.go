@@ -147,7 +147,8 @@ func (s *MetadataWatcher) deliver() {
 	default:
 		s.applyObject(a.about, a.object.(metav1.Object), a.gone)
 	}
-	if !s.synced.Load() && s.watched != nil && !slices.ContainsFunc(slices.Collect(maps.Values(s.watched)), (*watchedResource).isUnlisted) {
+	if !s.synced.Load() && s.watched != nil && !slices.ContainsFunc(slices.Collect(maps.Values(s.watched)),
+		(*watchedResource).isUnlisted) {
 		s.synced.Store(true)
 	}
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// metadataRecorder records what a watcher delivers about config maps named in tests, and about things.
+// metadataRecorder records what a watcher delivers about config maps named in tests, and about
+// things.
 type metadataRecorder struct {
 	*remote.MetadataWatcher
 	process *sim.Process
@@ -107,7 +108,10 @@ func TestWatcherDeliversMatchingChanges(t *testing.T) {
 		r, namespaced, ok := s.Mapping(kind)
 		_, _, unknown := s.Mapping(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Thing"})
 		byName, byUID := s.Seen(kind, "default", "late", late.UID), s.Seen(kind, "default", "elsewhere", late.UID)
-		asked <- []any{r.Resource, namespaced, ok, unknown, byName.GetName(), byUID.GetName(), s.Seen(kind, "default", "late", "another") == nil}
+		asked <- []any{
+			r.Resource, namespaced, ok, unknown, byName.GetName(), byUID.GetName(),
+			s.Seen(kind, "default", "late", "another") == nil,
+		}
 	})
 	if diff := cmp.Diff([]any{"configmaps", true, true, false, "late", "late", true}, <-asked); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -132,7 +136,8 @@ func TestWatcherDetectsARecreation(t *testing.T) {
 		w.changeMap("other", fmt.Sprint(i+2))
 	}
 	g.open()
-	w.expect(s, "ConfigMap again added", "ConfigMap goes added", "ConfigMap again deleted", "ConfigMap goes deleted", "ConfigMap again added")
+	w.expect(s, "ConfigMap again added", "ConfigMap goes added", "ConfigMap again deleted", "ConfigMap goes deleted",
+		"ConfigMap again added")
 }
 
 // A custom resource is watched once it is served.
@@ -143,7 +148,8 @@ func TestWatcherDiscoversNewResources(t *testing.T) {
 	s := w.watchMetadata()
 	dynamic := w.server.Client(sim.DirectCaller()).Dynamic()
 	definition := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "things.example.com"},
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": "things.example.com"},
 		"spec": map[string]any{
 			"group": "example.com", "scope": "Namespaced",
 			"names": map[string]any{"plural": "things", "singular": "thing", "kind": "Thing"},
@@ -153,12 +159,18 @@ func TestWatcherDiscoversNewResources(t *testing.T) {
 			}},
 		},
 	}}
-	w.must(dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).
+	w.must(dynamic.Resource(schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	}).
 		Create(t.Context(), definition, metav1.CreateOptions{}))
 	thing := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "a", "labels": map[string]any{"mine": "yes"}},
+		"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{
+			"name": "a", "labels": map[string]any{"mine": "yes"},
+		},
 	}}
-	w.must(dynamic.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}).Namespace("default").
+	w.must(dynamic.Resource(schema.GroupVersionResource{
+		Group: "example.com", Version: "v1", Resource: "things",
+	}).Namespace("default").
 		Create(t.Context(), thing, metav1.CreateOptions{}))
 	w.expect(s, "Thing is served", "Thing a added")
 }

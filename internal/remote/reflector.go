@@ -129,5 +129,6 @@ func (l reportingSource) reportError(ctx context.Context, err error) {
 // expired reports whether a resourceVersion is too old, or too new for the server. The reflector
 // then lists again.
 func expired(err error) bool {
-	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
+	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) ||
+		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }

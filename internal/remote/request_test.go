@@ -52,15 +52,19 @@ func everyVerb(ctx context.Context, client kubernetes.Interface) {
 	claims, volumes := client.CoreV1().PersistentVolumeClaims("default"), client.CoreV1().PersistentVolumes()
 	classes, pods := client.StorageV1().StorageClasses(), client.CoreV1().Pods("default")
 	fails := func(_ any, _ error) {}
-	fails(classes.Create(ctx, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "p"}, metav1.CreateOptions{}))
-	fails(classes.Create(ctx, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "p"}, metav1.CreateOptions{}))
+	fails(classes.Create(ctx, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "p"},
+		metav1.CreateOptions{}))
+	fails(classes.Create(ctx, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "p"},
+		metav1.CreateOptions{}))
 	fails(classes.Get(ctx, "fast", metav1.GetOptions{}))
 	fails(classes.List(ctx, metav1.ListOptions{}))
 	fails(claims.Get(ctx, "none", metav1.GetOptions{}))
 	fails(claims.List(ctx, metav1.ListOptions{}))
-	fails(volumes.UpdateStatus(ctx, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "none"}}, metav1.UpdateOptions{}))
+	fails(volumes.UpdateStatus(ctx, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "none"}},
+		metav1.UpdateOptions{}))
 	maps := client.CoreV1().ConfigMaps("default")
-	fails(maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "some-"}}, metav1.CreateOptions{}))
+	fails(maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "some-"}},
+		metav1.CreateOptions{}))
 	m, _ := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m"}}, metav1.CreateOptions{})
 	fails(maps.Update(ctx, m, metav1.UpdateOptions{}))
 	fails(maps.Patch(ctx, "m", types.MergePatchType, []byte(`{"data":{"v":"1"}}`), metav1.PatchOptions{}))
@@ -162,7 +166,8 @@ func TestRetryWaitsOutsideTheProcess(t *testing.T) {
 	finished := make(chan struct{})
 	c.Spawn("waits", func(ctx context.Context) {
 		defer close(finished)
-		_, err := conn.Client().CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m"}}, metav1.CreateOptions{})
+		_, err := conn.Client().CoreV1().ConfigMaps("default").Create(ctx,
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m"}}, metav1.CreateOptions{})
 		order = append(order, fmt.Sprint("create: ", err))
 	})
 	c.Worker("reads", func() bool {
@@ -246,7 +251,8 @@ func TestWriteInFlightAtTheEndFinishes(t *testing.T) {
 	went := make(chan string, 1)
 	c.Spawn("script", func(ctx context.Context) {
 		defer close(went)
-		_, err := conn.Client().CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m"}}, metav1.CreateOptions{})
+		_, err := conn.Client().CoreV1().ConfigMaps("default").Create(ctx,
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m"}}, metav1.CreateOptions{})
 		went <- fmt.Sprint("went on: ", err)
 	})
 	w.host.Start()

@@ -58,11 +58,12 @@ func (w *world) watchMaps(name string, selections ...remote.FieldSelector) *call
 		}
 		return obj.(*corev1.ConfigMap).Name != "kube-root-ca.crt"
 	}
-	_, err := informer.AddEventHandler(cache.FilteringResourceEventHandler{FilterFunc: own, Handler: cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { e.note("add", obj) },
-		UpdateFunc: func(_, obj any) { e.note("update", obj) },
-		DeleteFunc: func(obj any) { e.note("delete", obj) },
-	}})
+	_, err := informer.AddEventHandler(cache.FilteringResourceEventHandler{FilterFunc: own,
+		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(obj any) { e.note("add", obj) },
+			UpdateFunc: func(_, obj any) { e.note("update", obj) },
+			DeleteFunc: func(obj any) { e.note("delete", obj) },
+		}})
 	w.must(nil, err)
 	w.host.Start()
 	w.until("the list", informer.HasSynced)
@@ -248,7 +249,8 @@ func TestRefusedListIsRecorded(t *testing.T) {
 	w.host.Start()
 	w.until("the refusal", func() bool {
 		return slices.ContainsFunc(w.host.Log().Records(), func(r trace.Record) bool {
-			return r.Task == c.Name()+"/cache configmaps" && r.Verb == "ERROR" && strings.Contains(r.Result(), "watcher may not")
+			return r.Task == c.Name()+"/cache configmaps" && r.Verb == "ERROR" &&
+				strings.Contains(r.Result(), "watcher may not")
 		})
 	})
 	if synced() {
@@ -263,7 +265,8 @@ func TestRefusedListIsRecorded(t *testing.T) {
 func answerStatus(rw http.ResponseWriter, code int, reason, message string) {
 	rw.Header().Set("Content-Type", "application/json")
 	rw.WriteHeader(code)
-	fmt.Fprintf(rw, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d,"reason":%q,"message":%q}`, code, reason, message)
+	fmt.Fprintf(rw, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d,"reason":%q,"message":%q}`, code,
+		reason, message)
 }
 
 // Every resource of the server has an informer: the guessed resource of each kind is right.

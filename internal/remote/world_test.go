@@ -43,9 +43,11 @@ func newWorld(t *testing.T, cfg fake.Config) *world {
 	t.Cleanup(w.host.Close)
 	cfg.Now = w.host.Now
 	w.server = fake.NewServer(cfg)
-	handler := apiserver.NewHandler(w.server, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.DirectCaller() }})
+	handler := apiserver.NewHandler(w.server,
+		apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.DirectCaller() }})
 	w.serve = handler.ServeHTTP
-	l, err := apiserver.Listen(apiserver.ListenConfig{Handler: http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+	l, err := apiserver.Listen(apiserver.ListenConfig{Handler: http.HandlerFunc(func(rw http.ResponseWriter,
+		req *http.Request) {
 		w.mu.Lock()
 		before := w.before
 		w.seen = append(w.seen, req.UserAgent())

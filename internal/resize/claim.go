@@ -80,8 +80,12 @@ func Finished(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *core
 }
 
 // Condition returns a condition that is true since the given time.
-func Condition(of corev1.PersistentVolumeClaimConditionType, since metav1.Time, message string) corev1.PersistentVolumeClaimCondition {
-	return corev1.PersistentVolumeClaimCondition{Type: of, Status: corev1.ConditionTrue, LastTransitionTime: since, Message: message}
+func Condition(
+	of corev1.PersistentVolumeClaimConditionType, since metav1.Time, message string,
+) corev1.PersistentVolumeClaimCondition {
+	return corev1.PersistentVolumeClaimCondition{
+		Type: of, Status: corev1.ConditionTrue, LastTransitionTime: since, Message: message,
+	}
 }
 
 // WithConditions returns a copy of the claim with the wanted conditions about expansion. If keep is
@@ -89,11 +93,14 @@ func Condition(of corev1.PersistentVolumeClaimConditionType, since metav1.Time, 
 // message and time. Other conditions stay.
 //
 // Upstream: pkg/volume/util MergeResizeConditionOnPVC (v1.36).
-func WithConditions(claim *corev1.PersistentVolumeClaim, keep bool, wanted ...corev1.PersistentVolumeClaimCondition) *corev1.PersistentVolumeClaim {
+func WithConditions(
+	claim *corev1.PersistentVolumeClaim, keep bool, wanted ...corev1.PersistentVolumeClaimCondition,
+) *corev1.PersistentVolumeClaim {
 	claim = claim.DeepCopy()
 	var merged []corev1.PersistentVolumeClaimCondition
 	for _, existing := range claim.Status.Conditions {
-		i := slices.IndexFunc(wanted, func(c corev1.PersistentVolumeClaimCondition) bool { return c.Type == existing.Type })
+		i := slices.IndexFunc(wanted,
+			func(c corev1.PersistentVolumeClaimCondition) bool { return c.Type == existing.Type })
 		switch {
 		case !slices.Contains(conditions, existing.Type), i < 0 && keep, i >= 0 && wanted[i].Status == existing.Status:
 			merged = append(merged, existing)
@@ -102,7 +109,8 @@ func WithConditions(claim *corev1.PersistentVolumeClaim, keep bool, wanted ...co
 		}
 	}
 	for _, c := range wanted {
-		if !slices.ContainsFunc(merged, func(existing corev1.PersistentVolumeClaimCondition) bool { return existing.Type == c.Type }) {
+		if !slices.ContainsFunc(merged,
+			func(existing corev1.PersistentVolumeClaimCondition) bool { return existing.Type == c.Type }) {
 			merged = append(merged, c)
 		}
 	}

@@ -27,10 +27,19 @@ func TestConditions(t *testing.T) {
 		want   list
 	}{
 		{"a first one", nil, false, list{has(failed, "x")}, list{has(failed, "x")}},
-		{"the same again keeps its message", list{has(failed, "x")}, false, list{has(failed, "y")}, list{has(failed, "x")}},
+		{
+			"the same again keeps its message", list{has(failed, "x")}, false, list{has(failed, "y")},
+			list{has(failed, "x")},
+		},
 		{"another one in its place", list{has(resizing, "")}, false, list{has(failed, "x")}, list{has(failed, "x")}},
-		{"an additional one", list{has(resizing, "")}, true, list{has(failed, "x")}, list{has(resizing, ""), has(failed, "x")}},
-		{"all gone but what is about something else", list{has(other, ""), has(failed, "x")}, false, nil, list{has(other, "")}},
+		{
+			"an additional one", list{has(resizing, "")}, true, list{has(failed, "x")},
+			list{has(resizing, ""), has(failed, "x")},
+		},
+		{
+			"all gone but what is about something else", list{has(other, ""), has(failed, "x")}, false, nil,
+			list{has(other, "")},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -58,8 +67,14 @@ func TestDifference(t *testing.T) {
 		want   string
 	}{
 		{"no change", claim.DeepCopy(), false, ""},
-		{"a status", begun, false, `{"metadata":{"resourceVersion":"7"},"status":{"allocatedResourceStatuses":{"storage":"NodeResizeInProgress"}}}`},
-		{"a status, whatever else was written", begun, true, `{"status":{"allocatedResourceStatuses":{"storage":"NodeResizeInProgress"}}}`},
+		{
+			"a status", begun, false,
+			`{"metadata":{"resourceVersion":"7"},"status":{"allocatedResourceStatuses":{"storage":"NodeResizeInProgress"}}}`,
+		},
+		{
+			"a status, whatever else was written", begun, true,
+			`{"status":{"allocatedResourceStatuses":{"storage":"NodeResizeInProgress"}}}`,
+		},
 	} {
 		patch, err := difference(claim, tt.is, tt.anyhow)
 		if err != nil || string(patch) != tt.want {

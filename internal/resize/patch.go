@@ -17,7 +17,9 @@ import (
 // Equal versions are not written. On error it returns the old version.
 //
 // Upstream: pkg/volume/util PatchPVCStatus (v1.36).
-func Patch(ctx context.Context, client kubernetes.Interface, old, claim *corev1.PersistentVolumeClaim, force bool) (*corev1.PersistentVolumeClaim, error) {
+func Patch(
+	ctx context.Context, client kubernetes.Interface, old, claim *corev1.PersistentVolumeClaim, force bool,
+) (*corev1.PersistentVolumeClaim, error) {
 	patch, err := difference(old, claim, force)
 	if err != nil {
 		return old, fmt.Errorf("patchPVCStatus failed to patch PVC %q: %w", old.Name, err)

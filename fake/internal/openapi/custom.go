@@ -32,7 +32,8 @@ func (m *models) addCustom(r fake.APIResource) {
 	if listKind == "" {
 		listKind = r.Kind + "List"
 	}
-	list := m.object(reflect.TypeFor[metav1.ListMeta](), "Standard list metadata. More info: "+conventions+"#types-kinds", gvk.GroupVersion().WithKind(listKind))
+	list := m.object(reflect.TypeFor[metav1.ListMeta](),
+		"Standard list metadata. More info: "+conventions+"#types-kinds", gvk.GroupVersion().WithKind(listKind))
 	list.Description = listKind + " is a list of " + r.Kind
 	items := spec.ArrayProperty(spec.RefSchema(prefix + name))
 	items.Description = "List of " + r.Name + ". More info: " + conventions
@@ -59,7 +60,8 @@ func customName(r fake.APIResource) string {
 
 // custom returns the definition of a custom resource: its schema with the standard fields.
 func (m *models) custom(r fake.APIResource) spec.Schema {
-	out := m.object(reflect.TypeFor[metav1.ObjectMeta](), "Standard object's metadata. More info: "+conventions+"#metadata", gvkOf(r))
+	out := m.object(reflect.TypeFor[metav1.ObjectMeta](),
+		"Standard object's metadata. More info: "+conventions+"#metadata", gvkOf(r))
 	var own *spec.Schema
 	if r.Custom.Schema != nil {
 		own = r.Custom.Schema(r.Version)
@@ -84,26 +86,27 @@ func (m *models) custom(r fake.APIResource) spec.Schema {
 // resolve redirects the references of a schema to this document, and adds missing definitions.
 func (m *models) resolve(s *spec.Schema, given func() map[string]*spec.Schema) *spec.Schema {
 	var walk schemamutation.Walker
-	walk = schemamutation.Walker{SchemaCallback: schemamutation.SchemaCallBackNoop, RefCallback: func(ref *spec.Ref) *spec.Ref {
-		text := ref.String()
-		if text == "" {
-			return ref
-		}
-		name := text[strings.LastIndexByte(text, '/')+1:]
-		if _, known := m.all[name]; !known {
-			var found *spec.Schema
-			if given != nil {
-				found = given()[name]
+	walk = schemamutation.Walker{SchemaCallback: schemamutation.SchemaCallBackNoop,
+		RefCallback: func(ref *spec.Ref) *spec.Ref {
+			text := ref.String()
+			if text == "" {
+				return ref
 			}
-			if found == nil {
-				found = &spec.Schema{} // anything
+			name := text[strings.LastIndexByte(text, '/')+1:]
+			if _, known := m.all[name]; !known {
+				var found *spec.Schema
+				if given != nil {
+					found = given()[name]
+				}
+				if found == nil {
+					found = &spec.Schema{} // anything
+				}
+				m.all[name] = *found // before the walk, since it may refer to itself
+				m.all[name] = *walk.WalkSchema(found)
 			}
-			m.all[name] = *found // before the walk, since it may refer to itself
-			m.all[name] = *walk.WalkSchema(found)
-		}
-		out := spec.MustCreateRef(prefix + name)
-		return &out
-	}}
+			out := spec.MustCreateRef(prefix + name)
+			return &out
+		}}
 	return walk.WalkSchema(s)
 }
 

@@ -81,20 +81,25 @@ func schemaOf(text string) func(string) *spec.Schema {
 func served() []fake.APIResource {
 	s := fake.NewServer(fake.Config{Now: func() time.Time { return time.Time{} }})
 	s.Install(fake.CustomKind{
-		Group: "example.com", Versions: []string{"v1"}, Resource: "gadgets", Singular: "gadget", Kind: "Gadget", ListKind: "GadgetList",
-		Status: true, Schema: schemaOf(gadgetSchema),
+		Group: "example.com", Versions: []string{"v1"}, Resource: "gadgets", Singular: "gadget", Kind: "Gadget",
+		ListKind: "GadgetList",
+		Status:   true, Schema: schemaOf(gadgetSchema),
 	})
 	s.Install(fake.CustomKind{
-		Group: "example.com", Versions: []string{"v1"}, Resource: "things", Singular: "thing", Kind: "Thing", ListKind: "ThingList",
+		Group: "example.com", Versions: []string{"v1"}, Resource: "things", Singular: "thing", Kind: "Thing",
+		ListKind:   "ThingList",
 		Namespaced: true, Status: true, Schema: schemaOf(thingSchema),
 	})
 	s.Install(fake.CustomKind{
-		Group: "trees.example.com", Versions: []string{"v1"}, Resource: "trees", Kind: "Tree", Schema: schemaOf(treeSchema),
+		Group: "trees.example.com", Versions: []string{"v1"}, Resource: "trees", Kind: "Tree",
+		Schema: schemaOf(treeSchema),
 		Models: func() map[string]*spec.Schema {
 			return map[string]*spec.Schema{"com.example.trees.v1.Branch": schemaOf(branchSchema)("")}
 		},
 	})
-	s.Install(fake.CustomKind{Group: "loose.example.com", Versions: []string{"v1"}, Resource: "anythings", Kind: "Anything"})
+	s.Install(fake.CustomKind{
+		Group: "loose.example.com", Versions: []string{"v1"}, Resource: "anythings", Kind: "Anything",
+	})
 	return s.Resources()
 }
 
@@ -221,7 +226,8 @@ func TestEveryKindCanBePatched(t *testing.T) {
 		if diff := cmp.Diff(want, op["x-kubernetes-group-version-kind"]); diff != "" {
 			t.Errorf("%s: (-want +got):\n%s", path, diff)
 		}
-		if !slices.ContainsFunc(op["parameters"].([]any), func(p any) bool { return at(p)["name"] == "fieldValidation" && at(p)["in"] == "query" }) {
+		if !slices.ContainsFunc(op["parameters"].([]any),
+			func(p any) bool { return at(p)["name"] == "fieldValidation" && at(p)["in"] == "query" }) {
 			t.Errorf("%s: no fieldValidation", path)
 		}
 	}

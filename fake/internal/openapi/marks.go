@@ -63,7 +63,8 @@ func (m marks) ofField(name, field string, out *spec.Schema) {
 	}
 	t, ok := m[name]
 	if !ok && out.Type.Contains("array") && field != "items" && name+"."+field != metaPrefix+"APIResource.verbs" {
-		out.AddExtension("x-kubernetes-list-type", "atomic") // types that are never applied have atomic lists only, except these
+		// types that are never applied have atomic lists only, except these
+		out.AddExtension("x-kubernetes-list-type", "atomic")
 	}
 	if !ok || t.Map == nil {
 		return

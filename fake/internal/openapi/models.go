@@ -27,10 +27,14 @@ type models struct {
 // newModels returns the definitions of resources and of everything that they refer to.
 func newModels(resources []fake.APIResource) *models {
 	m := &models{
-		all: spec.Definitions{}, marks: readMarks(), enums: read[enums](enumsJSON), descriptions: read[map[string]string](descriptionsJSON),
-		customKinds: map[schema.GroupVersionKind]string{},
+		all: spec.Definitions{}, marks: readMarks(), enums: read[enums](enumsJSON),
+		descriptions: read[map[string]string](descriptionsJSON),
+		customKinds:  map[schema.GroupVersionKind]string{},
 	}
-	for _, v := range []any{metav1.APIResourceList{}, metav1.DeleteOptions{}, metav1.ObjectMeta{}, metav1.Patch{}, metav1.Status{}, metav1.WatchEvent{}} {
+	for _, v := range []any{
+		metav1.APIResourceList{}, metav1.DeleteOptions{}, metav1.ObjectMeta{}, metav1.Patch{}, metav1.Status{},
+		metav1.WatchEvent{},
+	} {
 		m.ref(reflect.TypeOf(v))
 	}
 	for _, r := range resources {

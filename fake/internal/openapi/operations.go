@@ -79,7 +79,9 @@ type action struct {
 func (r resource) collection(namespaced string) spec.PathItem {
 	kind, name := gvkOf(r.APIResource), r.group+namespaced+r.Kind
 	out := spec.PathItem{PathItemProps: spec.PathItemProps{
-		Post:       r.operation(action{verb: "post", about: "create" + article(r.Kind) + r.Kind, name: "create" + name, kind: kind}),
+		Post: r.operation(action{
+			verb: "post", about: "create" + article(r.Kind) + r.Kind, name: "create" + name, kind: kind,
+		}),
 		Parameters: pathParameters(r.Kind, namespaced != "", false),
 	}}
 	if slices.Contains(r.Verbs, "list") {
@@ -112,9 +114,13 @@ func (r resource) item(path, namespaced string, is metav1.APIResource) spec.Path
 		case "update":
 			out.Put = r.operation(action{verb: "put", about: "replace " + what, name: "replace" + name, kind: kind})
 		case "patch":
-			out.Patch = r.operation(action{verb: "patch", about: "partially update " + what, name: "patch" + name, kind: kind})
+			out.Patch = r.operation(action{
+				verb: "patch", about: "partially update " + what, name: "patch" + name, kind: kind,
+			})
 		case "delete":
-			out.Delete = r.operation(action{verb: "delete", about: "delete" + article(r.Kind) + r.Kind, name: "delete" + name, kind: kind})
+			out.Delete = r.operation(action{
+				verb: "delete", about: "delete" + article(r.Kind) + r.Kind, name: "delete" + name, kind: kind,
+			})
 		case "create":
 			if strings.Contains(is.Name, "/") {
 				out.Post = r.operation(action{verb: "post", about: "create " + what, name: "create" + name, kind: kind})
@@ -143,17 +149,20 @@ func (r resource) operation(a action) *spec.Operation {
 	case "list":
 		op.Parameters = queries[metav1.ListOptions]()
 		if r.Custom == nil {
-			op.Produces = append(op.Produces, "application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
+			op.Produces = append(op.Produces, "application/json;stream=watch",
+				"application/vnd.kubernetes.protobuf;stream=watch")
 		}
 		answer = r.kind(a.kind.GroupVersion().WithKind(a.kind.Kind + "List"))
 	case "deletecollection":
 		op.Parameters = queries[metav1.ListOptions]()
 		if r.Custom == nil {
-			op.Parameters = append([]spec.Parameter{body(r.ref(reflect.TypeFor[metav1.DeleteOptions]()), false)}, op.Parameters...)
+			op.Parameters = append([]spec.Parameter{body(r.ref(reflect.TypeFor[metav1.DeleteOptions]()), false)},
+				op.Parameters...)
 		}
 		answer = r.ref(reflect.TypeFor[metav1.Status]())
 	case "delete":
-		op.Parameters = append([]spec.Parameter{body(r.ref(reflect.TypeFor[metav1.DeleteOptions]()), false)}, queries[metav1.DeleteOptions]()...)
+		op.Parameters = append([]spec.Parameter{body(r.ref(reflect.TypeFor[metav1.DeleteOptions]()), false)},
+			queries[metav1.DeleteOptions]()...)
 		answer, codes = r.ref(reflect.TypeFor[metav1.Status]()), append(codes, http.StatusAccepted)
 	case "post":
 		op.Parameters = append([]spec.Parameter{body(answer, true)}, queries[metav1.CreateOptions]()...)
@@ -162,7 +171,8 @@ func (r resource) operation(a action) *spec.Operation {
 		op.Parameters = append([]spec.Parameter{body(answer, true)}, queries[metav1.UpdateOptions]()...)
 		codes = append(codes, http.StatusCreated)
 	case "patch":
-		op.Parameters = append([]spec.Parameter{body(r.ref(reflect.TypeFor[metav1.Patch]()), true)}, queries[metav1.PatchOptions]()...)
+		op.Parameters = append([]spec.Parameter{body(r.ref(reflect.TypeFor[metav1.Patch]()), true)},
+			queries[metav1.PatchOptions]()...)
 		op.Consumes = r.patches()
 		if r.Custom == nil {
 			codes = append(codes, http.StatusCreated)
@@ -239,7 +249,8 @@ func pathParameters(kind string, namespaced, named bool) []spec.Parameter {
 		all = append(all, parameter("name", "path", "string", "name of the "+kind))
 	}
 	if namespaced {
-		all = append(all, parameter("namespace", "path", "string", "object name and auth scope, such as for teams and projects"))
+		all = append(all, parameter("namespace", "path", "string",
+			"object name and auth scope, such as for teams and projects"))
 	}
 	return append(all, parameter("pretty", "query", "string",
 		"If 'true', then the output is pretty printed. Defaults to 'false' unless the user-agent indicates a browser or command-line HTTP tool (curl and wget)."))

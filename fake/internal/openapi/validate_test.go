@@ -42,7 +42,8 @@ func modelOf(all models.Models, group, version, kind string) models.Schema {
 		kinds, _ := s.GetExtensions()["x-kubernetes-group-version-kind"].([]any)
 		for _, k := range kinds {
 			is := fmt.Sprint(k)
-			if strings.Contains(is, "group:"+group+" ") && strings.Contains(is, "kind:"+kind+" ") && strings.Contains(is, "version:"+version+"]") {
+			if strings.Contains(is, "group:"+group+" ") && strings.Contains(is, "kind:"+kind+" ") &&
+				strings.Contains(is, "version:"+version+"]") {
 				return s
 			}
 		}
@@ -56,7 +57,8 @@ func TestEveryKindHasAModel(t *testing.T) {
 		if modelOf(all, r.Group, r.Version, r.Kind) == nil {
 			t.Errorf("%s/%s %s: no model", r.Group, r.Version, r.Kind)
 		}
-		if slices.Contains(r.Verbs, "list") && r.Custom == nil && modelOf(all, r.Group, r.Version, r.Kind+"List") == nil {
+		if slices.Contains(r.Verbs, "list") && r.Custom == nil &&
+			modelOf(all, r.Group, r.Version, r.Kind+"List") == nil {
 			t.Errorf("%s/%s %sList: no model", r.Group, r.Version, r.Kind)
 		}
 	}
@@ -160,7 +162,8 @@ func TestDocumentsSayHowToMerge(t *testing.T) {
 		},
 		{
 			"apis/example.com/v1", map[string]any{
-				"apiVersion": "example.com/v1", "kind": "Gadget", "spec": map[string]any{"l": []any{map[string]any{"k": "x"}}},
+				"apiVersion": "example.com/v1", "kind": "Gadget",
+				"spec": map[string]any{"l": []any{map[string]any{"k": "x"}}},
 			}, `.spec.l[k="x"].k`,
 		},
 	} {

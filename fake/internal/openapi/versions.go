@@ -47,7 +47,8 @@ func simplifyV2(s *spec.Schema) *spec.Schema {
 		out.VendorExtensible = spec.VendorExtensible{Extensions: spec.Extensions{kindsExtension: s.Extensions[kindsExtension]}}
 	}
 	if len(out.Required) > 0 {
-		out.Required = slices.DeleteFunc(slices.Clone(out.Required), func(name string) bool { return s.Properties[name].Nullable })
+		out.Required = slices.DeleteFunc(slices.Clone(out.Required),
+			func(name string) bool { return s.Properties[name].Nullable })
 	}
 	return &out
 }
@@ -100,12 +101,13 @@ var oneOf = map[string][]string{
 func (m *models) referenced(doc *spec.Swagger) spec.Definitions {
 	found := spec.Definitions{}
 	var todo []string
-	walk := schemamutation.Walker{SchemaCallback: schemamutation.SchemaCallBackNoop, RefCallback: func(ref *spec.Ref) *spec.Ref {
-		if name, ok := strings.CutPrefix(ref.String(), prefix); ok {
-			todo = append(todo, name)
-		}
-		return ref
-	}}
+	walk := schemamutation.Walker{SchemaCallback: schemamutation.SchemaCallBackNoop,
+		RefCallback: func(ref *spec.Ref) *spec.Ref {
+			if name, ok := strings.CutPrefix(ref.String(), prefix); ok {
+				todo = append(todo, name)
+			}
+			return ref
+		}}
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths.Paths)) {
 		walk.WalkRoot(&spec.Swagger{SwaggerProps: spec.SwaggerProps{Paths: &spec.Paths{Paths: map[string]spec.PathItem{path: doc.Paths.Paths[path]}}}})
 	}

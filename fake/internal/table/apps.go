@@ -34,7 +34,9 @@ var statefulColumns = []metav1.TableColumnDefinition{
 
 func statefulCells(s *appsv1.StatefulSet, now clock) []any {
 	names, images := containerCells(s.Spec.Template.Spec.Containers)
-	return []any{s.Name, readyOf(s.Status.ReadyReplicas, s.Spec.Replicas), now.since(s.CreationTimestamp), names, images}
+	return []any{
+		s.Name, readyOf(s.Status.ReadyReplicas, s.Spec.Replicas), now.since(s.CreationTimestamp), names, images,
+	}
 }
 
 // readyOf returns ready/wanted. wanted defaults to 1.
@@ -58,7 +60,8 @@ func deploymentCells(d *appsv1.Deployment, now clock) []any {
 	}
 	names, images := containerCells(d.Spec.Template.Spec.Containers)
 	return []any{
-		d.Name, readyOf(d.Status.ReadyReplicas, d.Spec.Replicas), int64(d.Status.UpdatedReplicas), int64(d.Status.AvailableReplicas),
+		d.Name, readyOf(d.Status.ReadyReplicas, d.Spec.Replicas), int64(d.Status.UpdatedReplicas),
+		int64(d.Status.AvailableReplicas),
 		now.since(d.CreationTimestamp), names, images, selector,
 	}
 }
@@ -116,14 +119,17 @@ var daemonColumns = []metav1.TableColumnDefinition{
 func daemonCells(d *appsv1.DaemonSet, now clock) []any {
 	names, images := containerCells(d.Spec.Template.Spec.Containers)
 	return []any{
-		d.Name, int64(d.Status.DesiredNumberScheduled), int64(d.Status.CurrentNumberScheduled), int64(d.Status.NumberReady),
-		int64(d.Status.UpdatedNumberScheduled), int64(d.Status.NumberAvailable), labels.FormatLabels(d.Spec.Template.Spec.NodeSelector),
+		d.Name, int64(d.Status.DesiredNumberScheduled), int64(d.Status.CurrentNumberScheduled),
+		int64(d.Status.NumberReady),
+		int64(d.Status.UpdatedNumberScheduled), int64(d.Status.NumberAvailable),
+		labels.FormatLabels(d.Spec.Template.Spec.NodeSelector),
 		now.since(d.CreationTimestamp), names, images, metav1.FormatLabelSelector(d.Spec.Selector),
 	}
 }
 
 var revisionColumns = []metav1.TableColumnDefinition{
-	name, text("Controller", "Controller of the object"), text("Revision", doc(appsv1.ControllerRevision{}, "revision")), age,
+	name, text("Controller", "Controller of the object"),
+	text("Revision", doc(appsv1.ControllerRevision{}, "revision")), age,
 }
 
 func revisionCells(r *appsv1.ControllerRevision, now clock) []any {

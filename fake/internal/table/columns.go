@@ -26,7 +26,8 @@ func (k kindPrinter) row(obj fake.Object, now clock) (metav1.TableRow, error) {
 
 // printers are the kinds with columns of their own.
 var printers = map[schema.GroupKind]kindPrinter{
-	{Kind: "Namespace"}:             newPrinter(namespaceCells, name, text("Status", "The status of the namespace"), age),
+	{Kind: "Namespace"}: newPrinter(namespaceCells, name, text("Status", "The status of the namespace"),
+		age),
 	{Kind: "Node"}:                  newPrinter(nodeCells, nodeColumns...),
 	{Kind: "Pod"}:                   {heads: podColumns, cells: untyped(podCells), conditions: podConditions},
 	{Kind: "PersistentVolume"}:      newPrinter(volumeCells, volumeColumns...),
@@ -53,15 +54,17 @@ var printers = map[schema.GroupKind]kindPrinter{
 	{Group: "apps", Kind: "ControllerRevision"}: newPrinter(revisionCells, revisionColumns...),
 	{Group: "autoscaling", Kind: "Scale"}:       newPrinter(scaleCells, scaleColumns...),
 
-	{Group: "coordination.k8s.io", Kind: "Lease"}:                    newPrinter(leaseCells, leaseColumns...),
-	{Group: "events.k8s.io", Kind: "Event"}:                          newPrinter(newEventCells, eventColumns...),
-	{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:        newPrinter(bindingCells, bindingColumns...),
-	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}: newPrinter(clusterBindingCells, clusterBindingColumns...),
-	{Group: "policy", Kind: "PodDisruptionBudget"}:                   newPrinter(budgetCells, budgetColumns...),
-	{Group: "scheduling.k8s.io", Kind: "PriorityClass"}:              newPrinter(priorityCells, priorityColumns...),
-	{Group: "resource.k8s.io", Kind: "DeviceClass"}:                  newPrinter(deviceClassCells, name, age),
-	{Group: "resource.k8s.io", Kind: "ResourceClaim"}:                newPrinter(resourceClaimCells, resourceClaimColumns...),
-	{Group: "resource.k8s.io", Kind: "ResourceSlice"}:                newPrinter(sliceCells, sliceColumns...),
+	{Group: "coordination.k8s.io", Kind: "Lease"}:             newPrinter(leaseCells, leaseColumns...),
+	{Group: "events.k8s.io", Kind: "Event"}:                   newPrinter(newEventCells, eventColumns...),
+	{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}: newPrinter(bindingCells, bindingColumns...),
+	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}: newPrinter(clusterBindingCells,
+		clusterBindingColumns...),
+	{Group: "policy", Kind: "PodDisruptionBudget"}:      newPrinter(budgetCells, budgetColumns...),
+	{Group: "scheduling.k8s.io", Kind: "PriorityClass"}: newPrinter(priorityCells, priorityColumns...),
+	{Group: "resource.k8s.io", Kind: "DeviceClass"}:     newPrinter(deviceClassCells, name, age),
+	{Group: "resource.k8s.io", Kind: "ResourceClaim"}: newPrinter(resourceClaimCells,
+		resourceClaimColumns...),
+	{Group: "resource.k8s.io", Kind: "ResourceSlice"}: newPrinter(sliceCells, sliceColumns...),
 }
 
 // newPrinter returns the printer of a kind.
@@ -75,8 +78,10 @@ func untyped[P fake.Object](cells func(P, clock) []any) func(fake.Object, clock)
 
 // The columns that most kinds have.
 var (
-	name = metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name", Description: doc(metav1.ObjectMeta{}, "name")}
-	age  = text("Age", doc(metav1.ObjectMeta{}, "creationTimestamp"))
+	name = metav1.TableColumnDefinition{
+		Name: "Name", Type: "string", Format: "name", Description: doc(metav1.ObjectMeta{}, "name"),
+	}
+	age = text("Age", doc(metav1.ObjectMeta{}, "creationTimestamp"))
 )
 
 // documented is a type of the API.

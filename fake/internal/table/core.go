@@ -49,8 +49,10 @@ func nodeCells(n *corev1.Node, now clock) []any {
 		kernel += " (" + info.Architecture + ")"
 	}
 	return []any{
-		n.Name, status, valueOr(strings.Join(nodeRoles(n), ","), none), now.since(n.CreationTimestamp), info.KubeletVersion,
-		nodeAddress(n, corev1.NodeInternalIP), nodeAddress(n, corev1.NodeExternalIP), valueOr(info.OSImage, unknown), kernel,
+		n.Name, status, valueOr(strings.Join(nodeRoles(n), ","), none), now.since(n.CreationTimestamp),
+		info.KubeletVersion,
+		nodeAddress(n, corev1.NodeInternalIP), nodeAddress(n, corev1.NodeExternalIP), valueOr(info.OSImage, unknown),
+		kernel,
 		valueOr(info.ContainerRuntimeVersion, unknown),
 	}
 }
@@ -117,7 +119,8 @@ func eventCells(e *corev1.Event, now clock) []any {
 		source += ", " + instance
 	}
 	return []any{
-		last, e.Type, e.Reason, about, e.InvolvedObject.FieldPath, source, strings.TrimSpace(e.Message), first, int64(count), e.Name,
+		last, e.Type, e.Reason, about, e.InvolvedObject.FieldPath, source, strings.TrimSpace(e.Message), first,
+		int64(count), e.Name,
 	}
 }
 
@@ -125,9 +128,11 @@ func eventCells(e *corev1.Event, now clock) []any {
 func newEventCells(e *eventsv1.Event, now clock) []any {
 	old := &corev1.Event{
 		ObjectMeta: e.ObjectMeta, EventTime: e.EventTime, ReportingController: e.ReportingController,
-		ReportingInstance: e.ReportingInstance, Reason: e.Reason, InvolvedObject: e.Regarding, Message: e.Note, Type: e.Type,
-		Source: e.DeprecatedSource, FirstTimestamp: e.DeprecatedFirstTimestamp, LastTimestamp: e.DeprecatedLastTimestamp,
-		Count: e.DeprecatedCount,
+		ReportingInstance: e.ReportingInstance, Reason: e.Reason, InvolvedObject: e.Regarding, Message: e.Note,
+		Type:   e.Type,
+		Source: e.DeprecatedSource, FirstTimestamp: e.DeprecatedFirstTimestamp,
+		LastTimestamp: e.DeprecatedLastTimestamp,
+		Count:         e.DeprecatedCount,
 	}
 	if e.Series != nil {
 		old.Series = &corev1.EventSeries{Count: e.Series.Count, LastObservedTime: e.Series.LastObservedTime}

@@ -27,7 +27,9 @@ func newCustomPrinter(k *fake.CustomKind, version string) printer {
 		columns = k.Columns(version)
 	}
 	if len(columns) == 0 {
-		created := metav1.TableColumnDefinition{Name: "Age", Type: "date", Description: doc(metav1.ObjectMeta{}, "creationTimestamp")}
+		created := metav1.TableColumnDefinition{
+			Name: "Age", Type: "date", Description: doc(metav1.ObjectMeta{}, "creationTimestamp"),
+		}
 		columns = []fake.Column{{TableColumnDefinition: created, JSONPath: ".metadata.creationTimestamp"}}
 	}
 	out := customPrinter{heads: []metav1.TableColumnDefinition{name}}

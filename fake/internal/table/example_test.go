@@ -21,9 +21,12 @@ func ExampleNew() {
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data", CreationTimestamp: metav1.NewTime(sim.Epoch)},
 		Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "disk-1"},
-		Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		Status: corev1.PersistentVolumeClaimStatus{
+			Phase: corev1.ClaimBound, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+		},
 	}
-	made, err := table.New(claims, metav1.ListMeta{}, []fake.Object{claim}, sim.Epoch.Add(5*time.Minute), metav1.TableOptions{})
+	made, err := table.New(claims, metav1.ListMeta{}, []fake.Object{claim}, sim.Epoch.Add(5*time.Minute),
+		metav1.TableOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

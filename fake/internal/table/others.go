@@ -14,7 +14,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-var leaseColumns = []metav1.TableColumnDefinition{name, text("Holder", doc(coordinationv1.LeaseSpec{}, "holderIdentity")), age}
+var leaseColumns = []metav1.TableColumnDefinition{
+	name, text("Holder", doc(coordinationv1.LeaseSpec{}, "holderIdentity")), age,
+}
 
 func leaseCells(l *coordinationv1.Lease, now clock) []any {
 	return []any{l.Name, ptr.Deref(l.Spec.HolderIdentity, ""), now.since(l.CreationTimestamp)}
@@ -37,11 +39,13 @@ var (
 )
 
 func bindingCells(b *rbacv1.RoleBinding, now clock) []any {
-	return append([]any{b.Name, b.RoleRef.Kind + "/" + b.RoleRef.Name, now.since(b.CreationTimestamp)}, subjects(b.Subjects)...)
+	return append([]any{b.Name, b.RoleRef.Kind + "/" + b.RoleRef.Name, now.since(b.CreationTimestamp)},
+		subjects(b.Subjects)...)
 }
 
 func clusterBindingCells(b *rbacv1.ClusterRoleBinding, now clock) []any {
-	return append([]any{b.Name, b.RoleRef.Kind + "/" + b.RoleRef.Name, now.since(b.CreationTimestamp)}, subjects(b.Subjects)...)
+	return append([]any{b.Name, b.RoleRef.Kind + "/" + b.RoleRef.Name, now.since(b.CreationTimestamp)},
+		subjects(b.Subjects)...)
 }
 
 // subjects lists users, groups and service accounts.
@@ -76,7 +80,8 @@ func budgetCells(b *policyv1.PodDisruptionBudget, now clock) []any {
 		return v.String()
 	}
 	return []any{
-		b.Name, limit(b.Spec.MinAvailable), limit(b.Spec.MaxUnavailable), int64(b.Status.DisruptionsAllowed), now.since(b.CreationTimestamp),
+		b.Name, limit(b.Spec.MinAvailable), limit(b.Spec.MaxUnavailable), int64(b.Status.DisruptionsAllowed),
+		now.since(b.CreationTimestamp),
 	}
 }
 
@@ -89,7 +94,10 @@ var priorityColumns = []metav1.TableColumnDefinition{
 }
 
 func priorityCells(p *schedulingv1.PriorityClass, now clock) []any {
-	return []any{p.Name, int64(p.Value), p.GlobalDefault, now.since(p.CreationTimestamp), string(ptr.Deref(p.PreemptionPolicy, ""))}
+	return []any{
+		p.Name, int64(p.Value), p.GlobalDefault, now.since(p.CreationTimestamp),
+		string(ptr.Deref(p.PreemptionPolicy, "")),
+	}
 }
 
 func deviceClassCells(c *resourcev1.DeviceClass, now clock) []any {
@@ -126,5 +134,7 @@ var sliceColumns = []metav1.TableColumnDefinition{
 }
 
 func sliceCells(s *resourcev1.ResourceSlice, now clock) []any {
-	return []any{s.Name, ptr.Deref(s.Spec.NodeName, ""), s.Spec.Driver, s.Spec.Pool.Name, now.since(s.CreationTimestamp)}
+	return []any{
+		s.Name, ptr.Deref(s.Spec.NodeName, ""), s.Spec.Driver, s.Spec.Pool.Name, now.since(s.CreationTimestamp),
+	}
 }

@@ -41,7 +41,9 @@ func podConditions(obj fake.Object) []metav1.TableRowCondition {
 	default:
 		return nil
 	}
-	return []metav1.TableRowCondition{{Type: metav1.RowCompleted, Status: metav1.ConditionTrue, Reason: string(phase), Message: message}}
+	return []metav1.TableRowCondition{{
+		Type: metav1.RowCompleted, Status: metav1.ConditionTrue, Reason: string(phase), Message: message,
+	}}
 }
 
 func podCells(p *corev1.Pod, now clock) []any {
@@ -138,7 +140,8 @@ func sidecar(c corev1.Container) bool {
 // sidecar. It returns the restarts of sidecars, and whether it found one that is not done.
 func (sum *podSummary) initialize(p *corev1.Pod) (ofSidecars restarts, found bool) {
 	for i, c := range p.Status.InitContainerStatuses {
-		isSidecar := slices.ContainsFunc(p.Spec.InitContainers, func(s corev1.Container) bool { return s.Name == c.Name && sidecar(s) })
+		isSidecar := slices.ContainsFunc(p.Spec.InitContainers,
+			func(s corev1.Container) bool { return s.Name == c.Name && sidecar(s) })
 		sum.restarts.add(c)
 		if isSidecar {
 			ofSidecars.add(c)

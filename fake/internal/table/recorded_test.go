@@ -74,11 +74,16 @@ var (
 			}
 			return []fake.Column{
 				column("Size", "integer", ".spec.size"),
-				{TableColumnDefinition: metav1.TableColumnDefinition{Name: "Ready", Type: "boolean", Description: "Whether it is."}, JSONPath: ".status.ready"},
+				{TableColumnDefinition: metav1.TableColumnDefinition{
+					Name: "Ready", Type: "boolean", Description: "Whether it is.",
+				}, JSONPath: ".status.ready"},
 				column("Note", "string", ".spec.note"),
 				column("Ratio", "number", ".spec.ratio"),
 				column("When", "date", ".status.when"),
-				{TableColumnDefinition: metav1.TableColumnDefinition{Name: "Text", Type: "string", Priority: 1}, JSONPath: ".spec.size"},
+				{
+					TableColumnDefinition: metav1.TableColumnDefinition{Name: "Text", Type: "string", Priority: 1},
+					JSONPath:              ".spec.size",
+				},
 				column("Cond", "string", `.status.conditions[?(@.type=="Ready")].status`),
 				column("All", "string", ".spec.list"),
 				column("Elements", "string", ".spec.list[*]"),
@@ -88,12 +93,15 @@ var (
 		},
 	}
 	definitions = fake.CustomKind{
-		Group: "apiextensions.k8s.io", Versions: []string{"v1"}, Resource: "customresourcedefinitions", Kind: "CustomResourceDefinition",
+		Group: "apiextensions.k8s.io", Versions: []string{"v1"}, Resource: "customresourcedefinitions",
+		Kind: "CustomResourceDefinition",
 	}
 )
 
 func column(name, columnType, path string) fake.Column {
-	return fake.Column{TableColumnDefinition: metav1.TableColumnDefinition{Name: name, Type: columnType}, JSONPath: path}
+	return fake.Column{
+		TableColumnDefinition: metav1.TableColumnDefinition{Name: name, Type: columnType}, JSONPath: path,
+	}
 }
 
 func resources() map[schema.GroupVersionResource]fake.APIResource {
@@ -126,7 +134,8 @@ func TestTablesAreThoseOfARealServer(t *testing.T) {
 				t.Fatalf("%v is not served, or recorded twice", gvr)
 			}
 			delete(left, gvr)
-			got, err := table.New(r, is.List.Metadata, is.objects(t, r), is.Now, metav1.TableOptions{IncludeObject: metav1.IncludeNone})
+			got, err := table.New(r, is.List.Metadata, is.objects(t, r), is.Now,
+				metav1.TableOptions{IncludeObject: metav1.IncludeNone})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -165,8 +174,11 @@ func TestObjectsAreOnlyRead(t *testing.T) {
 		is := read(t, file)
 		r := all[schema.GroupVersionResource{Group: is.Group, Version: is.Version, Resource: is.Resource}]
 		objects, before := is.objects(t, r), is.objects(t, r)
-		for _, include := range []metav1.IncludeObjectPolicy{"", metav1.IncludeNone, metav1.IncludeMetadata, metav1.IncludeObject} {
-			if _, err := table.New(r, is.List.Metadata, objects, is.Now, metav1.TableOptions{IncludeObject: include}); err != nil {
+		for _, include := range []metav1.IncludeObjectPolicy{
+			"", metav1.IncludeNone, metav1.IncludeMetadata, metav1.IncludeObject,
+		} {
+			if _, err := table.New(r, is.List.Metadata, objects, is.Now,
+				metav1.TableOptions{IncludeObject: include}); err != nil {
 				t.Fatal(err)
 			}
 			if !reflect.DeepEqual(before, objects) {

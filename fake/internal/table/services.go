@@ -36,7 +36,8 @@ func serviceCells(s *corev1.Service, now clock) []any {
 		}
 	}
 	return []any{
-		s.Name, string(s.Spec.Type), inside, externalIPs(s), valueOr(strings.Join(ports, ","), none), now.since(s.CreationTimestamp),
+		s.Name, string(s.Spec.Type), inside, externalIPs(s), valueOr(strings.Join(ports, ","), none),
+		now.since(s.CreationTimestamp),
 		labels.FormatLabels(s.Spec.Selector),
 	}
 }

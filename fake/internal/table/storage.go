@@ -37,7 +37,8 @@ func volumeCells(v *corev1.PersistentVolume, now clock) []any {
 	}
 	size := v.Spec.Capacity[corev1.ResourceStorage]
 	return []any{
-		v.Name, size.String(), accessModes(v.Spec.AccessModes), string(v.Spec.PersistentVolumeReclaimPolicy), string(phase), claim,
+		v.Name, size.String(), accessModes(v.Spec.AccessModes), string(v.Spec.PersistentVolumeReclaimPolicy),
+		string(phase), claim,
 		classOf(v, v.Spec.StorageClassName), ptr.Deref(v.Spec.VolumeAttributesClassName, unset), v.Status.Reason,
 		now.since(v.CreationTimestamp), string(ptr.Deref(v.Spec.VolumeMode, unset)),
 	}
@@ -67,7 +68,8 @@ func claimCells(c *corev1.PersistentVolumeClaim, now clock) []any {
 	}
 	return []any{
 		c.Name, string(phase), c.Spec.VolumeName, size, modes, classOf(c, ptr.Deref(c.Spec.StorageClassName, "")),
-		ptr.Deref(c.Spec.VolumeAttributesClassName, unset), now.since(c.CreationTimestamp), string(ptr.Deref(c.Spec.VolumeMode, unset)),
+		ptr.Deref(c.Spec.VolumeAttributesClassName, unset), now.since(c.CreationTimestamp),
+		string(ptr.Deref(c.Spec.VolumeMode, unset)),
 	}
 }
 
@@ -78,7 +80,8 @@ func accessModes(modes []corev1.PersistentVolumeAccessMode) string {
 		mode  corev1.PersistentVolumeAccessMode
 		short string
 	}{
-		{corev1.ReadWriteOnce, "RWO"}, {corev1.ReadOnlyMany, "ROX"}, {corev1.ReadWriteMany, "RWX"}, {corev1.ReadWriteOncePod, "RWOP"},
+		{corev1.ReadWriteOnce, "RWO"}, {corev1.ReadOnlyMany, "ROX"}, {corev1.ReadWriteMany, "RWX"},
+		{corev1.ReadWriteOncePod, "RWOP"},
 	} {
 		for _, mode := range modes {
 			if mode == m.mode {
@@ -115,7 +118,8 @@ func classCells(c *storagev1.StorageClass, now clock) []any {
 	}
 	return []any{
 		name, c.Provisioner, string(ptr.Deref(c.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete)),
-		string(ptr.Deref(c.VolumeBindingMode, storagev1.VolumeBindingImmediate)), ptr.Deref(c.AllowVolumeExpansion, false),
+		string(ptr.Deref(c.VolumeBindingMode, storagev1.VolumeBindingImmediate)),
+		ptr.Deref(c.AllowVolumeExpansion, false),
 		now.since(c.CreationTimestamp),
 	}
 }
@@ -161,8 +165,10 @@ func driverCells(d *storagev1.CSIDriver, now clock) []any {
 		modes = append(modes, string(m))
 	}
 	return []any{
-		d.Name, ptr.Deref(d.Spec.AttachRequired, true), ptr.Deref(d.Spec.PodInfoOnMount, false), ptr.Deref(d.Spec.StorageCapacity, false),
-		tokens, ptr.Deref(d.Spec.RequiresRepublish, false), valueOr(strings.Join(modes, ","), none), now.since(d.CreationTimestamp),
+		d.Name, ptr.Deref(d.Spec.AttachRequired, true), ptr.Deref(d.Spec.PodInfoOnMount, false),
+		ptr.Deref(d.Spec.StorageCapacity, false),
+		tokens, ptr.Deref(d.Spec.RequiresRepublish, false), valueOr(strings.Join(modes, ","), none),
+		now.since(d.CreationTimestamp),
 	}
 }
 

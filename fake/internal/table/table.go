@@ -27,7 +27,9 @@ type printer interface {
 // memory with the objects. An unknown includeObject is a BadRequest.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers/response.go optionsForTransform, asTable.
-func New(r fake.APIResource, meta metav1.ListMeta, objects []fake.Object, now time.Time, opts metav1.TableOptions) (*metav1.Table, error) {
+func New(
+	r fake.APIResource, meta metav1.ListMeta, objects []fake.Object, now time.Time, opts metav1.TableOptions,
+) (*metav1.Table, error) {
 	if errs := validation.ValidateTableOptions(&opts); len(errs) > 0 {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("Unable to convert to Table as requested: %v", errs[0].Error()))
 	}
@@ -46,7 +48,8 @@ func New(r fake.APIResource, meta metav1.ListMeta, objects []fake.Object, now ti
 		t.ColumnDefinitions = m.columns()
 	}
 	if _, plain := m.(defaultPrinter); !plain || len(objects) > 0 {
-		t.Rows = make([]metav1.TableRow, 0, len(objects)) // nil is encoded as null, as upstream for kinds without columns of their own
+		// nil is encoded as null, as upstream for kinds without columns of their own
+		t.Rows = make([]metav1.TableRow, 0, len(objects))
 	}
 	for _, obj := range objects {
 		row, err := m.row(obj, clock{now})

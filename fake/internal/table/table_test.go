@@ -24,8 +24,12 @@ func ago(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
 func TestRowsHaveTheirObjects(t *testing.T) {
 	claims := resources()[corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims")]
 	custom := resources()[schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}]
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "n", Labels: map[string]string{"a": "b"}}}
-	thing := &fake.CustomObject{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Content: map[string]any{"spec": map[string]any{"size": int64(1)}}}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: "c", Namespace: "n", Labels: map[string]string{"a": "b"},
+	}}
+	thing := &fake.CustomObject{
+		ObjectMeta: metav1.ObjectMeta{Name: "x"}, Content: map[string]any{"spec": map[string]any{"size": int64(1)}},
+	}
 	for _, tc := range []struct {
 		name     string
 		resource fake.APIResource
@@ -56,7 +60,8 @@ func TestRowsHaveTheirObjects(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			made, err := table.New(tc.resource, metav1.ListMeta{}, []fake.Object{tc.obj}, now, metav1.TableOptions{IncludeObject: tc.include})
+			made, err := table.New(tc.resource, metav1.ListMeta{}, []fake.Object{tc.obj}, now,
+				metav1.TableOptions{IncludeObject: tc.include})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +102,8 @@ func TestScaleHasItsOwnColumns(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "s", CreationTimestamp: ago(3 * time.Minute)},
 		Spec:       autoscalingv1.ScaleSpec{Replicas: 3}, Status: autoscalingv1.ScaleStatus{Replicas: 2},
 	}
-	made, err := table.New(sets, metav1.ListMeta{}, []fake.Object{scale}, now, metav1.TableOptions{IncludeObject: metav1.IncludeObject})
+	made, err := table.New(sets, metav1.ListMeta{}, []fake.Object{scale}, now,
+		metav1.TableOptions{IncludeObject: metav1.IncludeObject})
 	if err != nil {
 		t.Fatal(err)
 	}
