@@ -35,9 +35,9 @@ func Example() {
 	}
 	nodes := server.Add(node("node-1", corev1.ConditionFalse), node("node-2", corev1.ConditionTrue))
 	pods := server.Client(host.ExternalCaller()).CoreV1().Pods("default")
-	_, made := pods.Create(ctx, cluster.NewPod("web"), metav1.CreateOptions{})
+	_, created := pods.Create(ctx, cluster.NewPod("web"), metav1.CreateOptions{})
 	ran := host.Run()
 	web, err := pods.Get(ctx, "web", metav1.GetOptions{})
-	fmt.Println(web.Spec.NodeName, errors.Join(nodes, made, ran, err))
+	fmt.Println(web.Spec.NodeName, errors.Join(nodes, created, ran, err))
 	// Output: node-2 <nil>
 }

@@ -25,13 +25,13 @@ func TestPodRejectedByLimitsIsRetried(t *testing.T) {
 			_, err := w.user.StorageV1().CSINodes().Update(ctx, csiNode(w, 3), metav1.UpdateOptions{})
 			return err
 		}},
-		{"a pod goes", func(w *world) error { return w.user.CoreV1().Pods("default").Delete(ctx, "first", gone) }},
-		{"a pod ends", func(w *world) error {
+		{"a pod is deleted", func(w *world) error { return w.user.CoreV1().Pods("default").Delete(ctx, "first", gone) }},
+		{"a pod completes", func(w *world) error {
 			_, err := w.user.CoreV1().Pods("default").Patch(ctx, "first", types.MergePatchType,
 				[]byte(`{"status":{"phase":"Succeeded"}}`), metav1.PatchOptions{}, "status")
 			return err
 		}},
-		{"an attachment goes", func(w *world) error {
+		{"an attachment is deleted", func(w *world) error {
 			return w.user.StorageV1().VolumeAttachments().Delete(ctx, "left", metav1.DeleteOptions{})
 		}},
 	} {

@@ -83,23 +83,23 @@ func TestExceedsLimit(t *testing.T) {
 		{name: "pods fill the node", brings: []string{"d1"}, limit: 2, pods: one("d2", "d3"), want: true},
 		{name: "the node has no limit", brings: []string{"d1"}, limit: -1, pods: one("d2", "d3")},
 		{
-			name: "a claim that waits counts", brings: []string{"d1"}, limit: 2,
+			name: "an unbound claim counts", brings: []string{"d1"}, limit: 2,
 			pods: append(one("d2"), one("wait")...), want: true,
 		},
 		{
-			name: "a claim that two pods wait for counts once", brings: []string{"d1"}, limit: 3,
+			name: "an unbound claim of two pods counts once", brings: []string{"d1"}, limit: 3,
 			pods: append(one("d2", "wait"), one("wait")...),
 		},
 		{
-			name: "two claims that wait count twice", brings: []string{"d1"}, limit: 3,
+			name: "two unbound claims count twice", brings: []string{"d1"}, limit: 3,
 			pods: append(one("d2", "wait"), one("wait2")...), want: true,
 		},
 		{
-			name: "a claim whose volume is gone counts by its class", brings: []string{"d1"}, limit: 2,
+			name: "a claim with a deleted volume counts by its class", brings: []string{"d1"}, limit: 2,
 			pods: one("d2", "lost"), want: true,
 		},
 		{name: "a claim without a class does not count", brings: []string{"d1"}, limit: 2, pods: one("d2", "odd")},
-		{name: "a claim that is gone does not count", brings: []string{"d1"}, limit: 2, pods: one("d2", "none")},
+		{name: "a deleted claim does not count", brings: []string{"d1"}, limit: 2, pods: one("d2", "none")},
 		{name: "volumes of another driver do not count", brings: []string{"d1"}, limit: 2, pods: one("d2", "e1", "e2")},
 		{
 			name: "volumes of several drivers, one of them full", brings: []string{"d1"}, limit: 2,
@@ -109,18 +109,18 @@ func TestExceedsLimit(t *testing.T) {
 		{name: "a directory does not count", brings: []string{"d1"}, limit: 2, pods: one("d2", "dir")},
 		{name: "a pod with a directory", brings: []string{"dir"}, limit: 1, pods: one("d2")},
 		{name: "a pod with nothing", limit: 0, pods: one("d2")},
-		{name: "a pod whose own claims wait", brings: []string{"wait", "wait2"}, limit: 2, pods: one("d2"), want: true},
-		{name: "a pod that alone brings too many", brings: []string{"d1", "d2", "d3"}, limit: 2, want: true},
-		{name: "a pod that brings as many as there can be", brings: []string{"d1", "d2"}, limit: 2},
-		{name: "a volume that is there already", brings: []string{"d1"}, limit: 2, pods: one("d1", "d2")},
+		{name: "a pod with unbound claims", brings: []string{"wait", "wait2"}, limit: 2, pods: one("d2"), want: true},
+		{name: "a pod that exceeds the limit alone", brings: []string{"d1", "d2", "d3"}, limit: 2, want: true},
+		{name: "a pod that reaches the limit", brings: []string{"d1", "d2"}, limit: 2},
+		{name: "a volume in use on the node", brings: []string{"d1"}, limit: 2, pods: one("d1", "d2")},
 		{
-			name: "one that is there, and one that is not", brings: []string{"d1", "d3"}, limit: 2,
+			name: "one in use on the node, and one that is not", brings: []string{"d1", "d3"}, limit: 2,
 			pods: one("d1", "d2"), want: true,
 		},
 		{name: "the same handle under another name", brings: []string{"twin"}, limit: 1, pods: one("d1")},
 		{name: "the same handle of another driver", brings: []string{"d1"}, limit: 1, pods: one("e1")},
 		{
-			name: "a volume that a pod uses and that is attached counts once", brings: []string{"d1"}, limit: 3,
+			name: "an attached volume that a pod uses counts once", brings: []string{"d1"}, limit: 3,
 			pods: one("d2", "d3"), attached: []string{"d2", "d3"},
 		},
 		{
@@ -128,15 +128,15 @@ func TestExceedsLimit(t *testing.T) {
 			attached: []string{"d1"},
 		},
 		{
-			name: "a volume that is to be attached where there is no place", brings: []string{"d1"}, limit: 1,
+			name: "a volume to attach to a full node", brings: []string{"d1"}, limit: 1,
 			pods: one("d2"), attached: []string{"d1", "d2"}, want: true,
 		},
 		{
-			name: "an attachment of a volume that is gone does not count", brings: []string{"d1"}, limit: 1,
+			name: "an attachment of a deleted volume does not count", brings: []string{"d1"}, limit: 1,
 			attached: []string{"none"},
 		},
-		{name: "the node is fuller than it may be", brings: []string{"d1"}, limit: 1, pods: one("d1", "d2")},
-		{name: "the node can have none", brings: []string{"d1"}, limit: 0, want: true},
+		{name: "the node is beyond its limit", brings: []string{"d1"}, limit: 1, pods: one("d1", "d2")},
+		{name: "the limit is zero", brings: []string{"d1"}, limit: 0, want: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := driverClaims()
@@ -253,10 +253,10 @@ func TestMigratedVolumesCount(t *testing.T) {
 		{"one of CSI, and a bound one", podWith("csi"), podWith("in"), 1, true},
 		{"there is room", podWith("in"), podWith("csi"), 2, false},
 		{"the node has no limit", podWith("in"), podWith("csi"), -1, false},
-		{"one that waits", podWith("in-wait"), podWith("csi"), 1, true},
-		{"written out in the pod", written("vol-3"), podWith("csi", "in"), 2, true},
-		{"written out in another pod", podWith("csi"), written("vol-3"), 1, true},
-		{"written out, and there already", written("vol-2"), podWith("csi"), 1, false},
+		{"an unbound one", podWith("in-wait"), podWith("csi"), 1, true},
+		{"inline in the pod", written("vol-3"), podWith("csi", "in"), 2, true},
+		{"inline in another pod", podWith("csi"), written("vol-3"), 1, true},
+		{"inline, and in use on the node", written("vol-2"), podWith("csi"), 1, false},
 		{"a volume that is not migrated", podWith("dir"), podWith("csi"), 1, false},
 	} {
 		s := stock()

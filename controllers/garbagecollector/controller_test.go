@@ -32,7 +32,7 @@ func TestCollect(t *testing.T) {
 		want string
 	}{
 		{
-			"nothing owned, nothing done", func(w *world) { w.create("a") },
+			"without an owned object nothing is deleted", func(w *world) { w.create("a") },
 			func(w *world) { w.delete("a", background) }, "",
 		},
 		{
@@ -40,7 +40,7 @@ func TestCollect(t *testing.T) {
 			func(w *world) { w.delete("a", background) }, "",
 		},
 		{
-			"another owner stays: the reference goes",
+			"another owner stays: the reference is removed",
 			func(w *world) { w.create("a"); w.create("b"); w.create("c", "a", "b") },
 			func(w *world) { w.delete("a", background) }, "b c>b",
 		},
@@ -49,12 +49,12 @@ func TestCollect(t *testing.T) {
 			func(w *world) { w.delete("a", orphan) }, "b c>b",
 		},
 		{
-			"orphan of custom resources, which know no strategic merge patch",
+			"orphan of custom resources, which do not support strategic merge patches",
 			func(w *world) { w.create("Widget/a"); w.create("Widget/b", "Widget/a"); w.create("x", "Widget/a") },
 			func(w *world) { w.delete("Widget/a", orphan) }, "x b",
 		},
 		{
-			"a custom resource's reference goes",
+			"a custom resource's reference is removed",
 			func(w *world) { w.create("a"); w.create("b"); w.create("Widget/c", "a", "b") },
 			func(w *world) { w.delete("a", background) }, "b c>b",
 		},
@@ -63,7 +63,7 @@ func TestCollect(t *testing.T) {
 			func(w *world) { w.delete("a", foreground) }, "",
 		},
 		{
-			"foreground waits for who blocks", func(w *world) {
+			"foreground waits for blocking dependents", func(w *world) {
 				w.create("a")
 				w.create("b", "a!")
 				w.patch("b", `{"metadata":{"finalizers":["x.io/wait"]}}`)
@@ -71,7 +71,7 @@ func TestCollect(t *testing.T) {
 			func(w *world) { w.delete("a", foreground) }, "a+foregroundDeletion b>a+x.io/wait",
 		},
 		{
-			"foreground does not wait for who does not block", func(w *world) {
+			"foreground does not wait for dependents that do not block", func(w *world) {
 				w.create("a")
 				w.create("b", "a")
 				w.patch("b", `{"metadata":{"finalizers":["x.io/wait"]}}`)
@@ -84,7 +84,7 @@ func TestCollect(t *testing.T) {
 			func(w *world) { w.delete("a", foreground) }, "b c>b",
 		},
 		{
-			"who blocked blocks no more", func(w *world) {
+			"a dependent stops blocking", func(w *world) {
 				w.create("a")
 				w.create("b", "a!")
 				w.patch("b", `{"metadata":{"finalizers":["x.io/wait"]}}`)
@@ -97,7 +97,7 @@ func TestCollect(t *testing.T) {
 			}, "b>a+x.io/wait",
 		},
 		{
-			"a circle in the background", func(w *world) {
+			"a cycle in the background", func(w *world) {
 				w.create("a")
 				w.create("b", "a")
 				w.own("a", "b")
@@ -105,7 +105,7 @@ func TestCollect(t *testing.T) {
 			func(w *world) { w.delete("a", background) }, "",
 		},
 		{
-			"a circle in the foreground", func(w *world) {
+			"a cycle in the foreground", func(w *world) {
 				w.create("a")
 				w.create("b", "a!")
 				w.own("a", "b!")
@@ -113,18 +113,18 @@ func TestCollect(t *testing.T) {
 			func(w *world) { w.delete("a", foreground) }, "",
 		},
 		{
-			"an owner that is no more when its dependent comes", func(w *world) { w.create("b", "a?") }, nil, "",
+			"an owner deleted before its dependent is created", func(w *world) { w.create("b", "a?") }, nil, "",
 		},
 		{
-			"another of the owner's name", func(w *world) { w.create("a"); w.create("b", "a?") }, nil, "a",
+			"another object with the owner's name", func(w *world) { w.create("a"); w.create("b", "a?") }, nil, "a",
 		},
 		{
-			"an owner of all namespaces",
+			"a cluster-scoped owner",
 			func(w *world) { w.create("Node/n"); w.create("b", "Node/n"); w.create("other/c", "Node/n") },
 			func(w *world) { w.delete("Node/n", background) }, "",
 		},
 		{
-			"an owner in another namespace is none", func(w *world) { w.create("other/a"); w.create("b", "other/a") },
+			"an owner in another namespace does not count", func(w *world) { w.create("other/a"); w.create("b", "other/a") },
 			nil, "a",
 		},
 		{
@@ -132,12 +132,12 @@ func TestCollect(t *testing.T) {
 			func(w *world) { w.create("other/a"); w.create("o"); w.create("b", "other/a", "o") }, nil, "b>o o a",
 		},
 		{
-			"who has no namespace cannot have an owner that has one",
+			"a cluster-scoped object cannot have a namespaced owner",
 			func(w *world) { w.create("a"); w.create("Node/n", "a") },
 			func(w *world) { w.delete("a", background) }, "n>a",
 		},
 		{
-			"good and bad namesakes of one UID: the bad one goes", func(w *world) {
+			"valid and invalid references with one UID: the invalid one is removed", func(w *world) {
 				w.create("Node/n")
 				w.create("b", "Node/n")
 				obj, client := w.newObject("c", "Node/n")
@@ -148,7 +148,7 @@ func TestCollect(t *testing.T) {
 			}, nil, "b>n n",
 		},
 		{
-			"absent under three names", func(w *world) {
+			"absent by three identities", func(w *world) {
 				for i, name := range []string{"Node/n", "m", "Widget/k"} {
 					obj, client := w.newObject(fmt.Sprint("x", i), name+"?")
 					refs := obj.GetOwnerReferences()
@@ -159,7 +159,7 @@ func TestCollect(t *testing.T) {
 			}, nil, "",
 		},
 		{
-			"an orphan finalizer that is there is honoured", func(w *world) {
+			"an existing orphan finalizer is honoured", func(w *world) {
 				w.create("a")
 				w.create("b", "a")
 				w.create("c", "b")
@@ -258,7 +258,7 @@ func TestPreconditions(t *testing.T) {
 		want   []string
 	}{
 		{
-			"nothing happened", func(*world) {}, "o",
+			"no change", func(*world) {}, "o",
 			[]string{"delete configmaps/default/b"},
 		},
 		{
@@ -266,14 +266,14 @@ func TestPreconditions(t *testing.T) {
 			[]string{"delete configmaps/default/b", "get configmaps/default/b", "delete configmaps/default/b"},
 		},
 		{
-			"an owner came", func(w *world) { w.own("b", "o") }, "b>o o",
+			"an owner is added", func(w *world) { w.own("b", "o") }, "b>o o",
 			[]string{
 				"delete configmaps/default/b", "get configmaps/default/b", "get configmaps/default/b",
 				"get configmaps/default/o",
 			},
 		},
 		{
-			"another has its name", func(w *world) { w.delete("b", background); w.create("b") }, "b o",
+			"recreated under its name", func(w *world) { w.delete("b", background); w.create("b") }, "b o",
 			[]string{"delete configmaps/default/b", "get configmaps/default/b"},
 		},
 	}

@@ -33,11 +33,11 @@ func Example() {
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "app", UID: "1"}},
 	}
 	free := metav1.ObjectMeta{Namespace: "default", Name: "key"}
-	made := server.Add(&corev1.ConfigMap{ObjectMeta: owner}, &corev1.Secret{ObjectMeta: owned},
+	created := server.Add(&corev1.ConfigMap{ObjectMeta: owner}, &corev1.Secret{ObjectMeta: owned},
 		&corev1.Secret{ObjectMeta: free})
 	maps := server.Client(host.ExternalCaller()).CoreV1().ConfigMaps("default")
 	deleted := maps.Delete(context.Background(), "app", metav1.DeleteOptions{})
-	if err := errors.Join(made, deleted, host.Run()); err != nil {
+	if err := errors.Join(created, deleted, host.Run()); err != nil {
 		log.Fatal(err)
 	}
 	for _, left := range server.List("secrets") {

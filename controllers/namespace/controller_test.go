@@ -244,7 +244,7 @@ func TestNamespace(t *testing.T) {
 		}, []part{
 			{func(w *world) { w.deletePod("p"); w.deletePod("q"); w.release("", "pods", "q") }, "gone"},
 		}},
-		{"a pod that does not go", func(w *world) { fill(w); w.pod("p", 30) }, []part{
+		{"a pod that is not deleted", func(w *world) { fill(w); w.pod("p", 30) }, []part{
 			// At rest time advances, and the pod's grace period ends.
 			{nil, "pods/p secrets/b configmaps/a configmaps/kube-root-ca.crt serviceaccounts/default widgets/x; " +
 				"NamespaceDeletionContentFailure ContentDeletionFailed: Failed to delete all resource types, 1 remaining: " +

@@ -30,14 +30,14 @@ func Example() {
 
 	user := server.Client(host.ExternalCaller())
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "key"}}
-	_, made := user.CoreV1().Secrets("shop").Create(ctx, secret, metav1.CreateOptions{})
+	_, created := user.CoreV1().Secrets("shop").Create(ctx, secret, metav1.CreateOptions{})
 	deleted := user.CoreV1().Namespaces().Delete(ctx, "shop", metav1.DeleteOptions{})
 	show := func(when string) {
-		_, there := server.Get("namespaces", "", "shop")
-		fmt.Println(when, "namespace:", there, "secrets:", len(server.List("secrets")))
+		_, exists := server.Get("namespaces", "", "shop")
+		fmt.Println(when, "namespace:", exists, "secrets:", len(server.List("secrets")))
 	}
 	show("before")
-	if err := errors.Join(made, deleted, host.Run()); err != nil {
+	if err := errors.Join(created, deleted, host.Run()); err != nil {
 		log.Fatal(err)
 	}
 	show("after")

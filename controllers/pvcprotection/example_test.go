@@ -29,23 +29,23 @@ func Example() {
 	claims, pods := user.PersistentVolumeClaims("default"), user.Pods("default")
 	web := cluster.NewPod("web", "data")
 	web.Spec.NodeName = "node-1"
-	_, claimMade := claims.Create(ctx, cluster.NewClaim("data", "1Gi"), metav1.CreateOptions{})
-	_, podMade := pods.Create(ctx, web, metav1.CreateOptions{})
+	_, claimCreated := claims.Create(ctx, cluster.NewClaim("data", "1Gi"), metav1.CreateOptions{})
+	_, podCreated := pods.Create(ctx, web, metav1.CreateOptions{})
 	claimDeleted := claims.Delete(ctx, "data", metav1.DeleteOptions{})
-	if err := errors.Join(claimMade, podMade, claimDeleted, host.Run()); err != nil {
+	if err := errors.Join(claimCreated, podCreated, claimDeleted, host.Run()); err != nil {
 		log.Fatal(err)
 	}
-	_, there := server.Get("persistentvolumeclaims", "default", "data")
-	fmt.Println("while the pod is there:", there)
+	_, exists := server.Get("persistentvolumeclaims", "default", "data")
+	fmt.Println("while the pod exists:", exists)
 
 	atOnce := int64(0)
 	podDeleted := pods.Delete(ctx, "web", metav1.DeleteOptions{GracePeriodSeconds: &atOnce})
 	if err := errors.Join(podDeleted, host.Run()); err != nil {
 		log.Fatal(err)
 	}
-	_, there = server.Get("persistentvolumeclaims", "default", "data")
-	fmt.Println("after:", there)
+	_, exists = server.Get("persistentvolumeclaims", "default", "data")
+	fmt.Println("after:", exists)
 	// Output:
-	// while the pod is there: true
+	// while the pod exists: true
 	// after: false
 }

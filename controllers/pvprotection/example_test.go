@@ -30,9 +30,9 @@ func Example() {
 	}}
 	disk.Status.Phase = corev1.VolumeBound
 	volumes := server.Client(host.ExternalCaller()).CoreV1().PersistentVolumes()
-	made := server.Add(disk)
+	created := server.Add(disk)
 	deleted := volumes.Delete(ctx, "disk", metav1.DeleteOptions{})
-	if err := errors.Join(made, deleted, host.Run()); err != nil {
+	if err := errors.Join(created, deleted, host.Run()); err != nil {
 		log.Fatal(err)
 	}
 	disk, err := volumes.Get(ctx, "disk", metav1.GetOptions{})
@@ -46,8 +46,8 @@ func Example() {
 	if err := errors.Join(err, host.Run()); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("volumes that are left:", len(server.List("persistentvolumes")))
+	fmt.Println("remaining volumes:", len(server.List("persistentvolumes")))
 	// Output:
 	// while it is bound: [kubernetes.io/pv-protection]
-	// volumes that are left: 0
+	// remaining volumes: 0
 }

@@ -96,13 +96,13 @@ func TestPublish(t *testing.T) {
 		act  func(w *world)
 		want string
 	}{
-		{"nothing", func(*world) {}, "n/kube-root-ca.crt"},
-		{"a namespace comes", func(w *world) {
+		{"no change", func(*world) {}, "n/kube-root-ca.crt"},
+		{"a namespace is created", func(w *world) {
 			must(w.user.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "nn"}},
 				metav1.CreateOptions{}))
 		}, "n/kube-root-ca.crt nn/kube-root-ca.crt"},
-		{"the map is deleted", remove, "n/kube-root-ca.crt"},
-		{"the map of a namespace that goes is deleted", func(w *world) {
+		{"the config map is deleted", remove, "n/kube-root-ca.crt"},
+		{"the config map of a deleted namespace is deleted", func(w *world) {
 			must("", w.user.CoreV1().Namespaces().Delete(ctx, "n", metav1.DeleteOptions{}))
 			remove(w)
 		}, ""},
@@ -115,11 +115,11 @@ func TestPublish(t *testing.T) {
 			"n/kube-root-ca.crt",
 		},
 		{
-			"the description is gone",
+			"the description is removed",
 			func(w *world) { patch(w, rootca.ConfigMapName, `{"metadata":{"annotations":null}}`) },
 			"n/kube-root-ca.crt",
 		},
-		{"another map", func(w *world) {
+		{"another config map", func(w *world) {
 			must(w.user.CoreV1().ConfigMaps("n").Create(ctx,
 				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))
 			patch(w, "x", `{"data":{"x":"y"}}`)

@@ -33,7 +33,7 @@ func Example() {
 	}
 	published, ok := server.Get("configmaps", "shop", rootca.ConfigMapName)
 	if !ok {
-		log.Fatal("nothing is published")
+		log.Fatal("no config map")
 	}
 	fmt.Println(published.GetName(), published.(*corev1.ConfigMap).Data)
 	// Output: kube-root-ca.crt map[ca.crt:the certificate, as PEM]

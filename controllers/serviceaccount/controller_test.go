@@ -85,20 +85,20 @@ func TestAccounts(t *testing.T) {
 		act  func(w *world)
 		want string
 	}{
-		{"nothing", func(*world) {}, "n/default"},
-		{"a namespace comes", func(w *world) {
+		{"no change", func(*world) {}, "n/default"},
+		{"a namespace is created", func(w *world) {
 			must(w.user.CoreV1().Namespaces().Create(ctx, namespace("nn"), metav1.CreateOptions{}))
 		}, "n/default nn/default"},
-		{"a namespace comes, and goes at once", func(w *world) {
+		{"a namespace is created and deleted at once", func(w *world) {
 			must(w.user.CoreV1().Namespaces().Create(ctx, namespace("nn"), metav1.CreateOptions{}))
 			must("", w.user.CoreV1().Namespaces().Delete(ctx, "nn", metav1.DeleteOptions{}))
 		}, "n/default"},
 		{"the account is deleted", func(w *world) { remove(w, "default") }, "n/default"},
-		{"the account of a namespace that goes is deleted", func(w *world) {
+		{"the account of a deleted namespace is deleted", func(w *world) {
 			must("", w.user.CoreV1().Namespaces().Delete(ctx, "n", metav1.DeleteOptions{}))
 			remove(w, "default")
 		}, ""},
-		{"another comes and is deleted", func(w *world) {
+		{"another account is created and deleted", func(w *world) {
 			must(w.user.CoreV1().ServiceAccounts("n").Create(ctx,
 				&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))
 			remove(w, "x")

@@ -43,7 +43,7 @@ func TestAnIdleWatchReceivesBookmarks(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(stream.Stop)
-	made, err := client.CoreV1().Namespaces().Create(t.Context(),
+	created, err := client.CoreV1().Namespaces().Create(t.Context(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestAnIdleWatchReceivesBookmarks(t *testing.T) {
 		if e.Type != watch.Bookmark || !ok {
 			t.Fatalf("got %s %+v, want a bookmark", e.Type, e.Object)
 		}
-		if got.ResourceVersion == made.ResourceVersion {
+		if got.ResourceVersion == created.ResourceVersion {
 			break // the earlier bookmarks precede the other write
 		}
 	}

@@ -24,14 +24,14 @@ func ExampleNewConfig() {
 	}
 	ctx := context.Background()
 	maps := client.CoreV1().ConfigMaps("default")
-	made, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}},
+	created, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}},
 		metav1.CreateOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	stale := made.DeepCopy()
-	made.Data = map[string]string{"color": "red"}
-	if _, err := maps.Update(ctx, made, metav1.UpdateOptions{}); err != nil {
+	stale := created.DeepCopy()
+	created.Data = map[string]string{"color": "red"}
+	if _, err := maps.Update(ctx, created, metav1.UpdateOptions{}); err != nil {
 		log.Fatal(err)
 	}
 	_, err = maps.Update(ctx, stale, metav1.UpdateOptions{})

@@ -43,12 +43,12 @@ spec:
 		obj := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "example.com/v1", "kind": "Backup", "metadata": map[string]any{"name": name}, "spec": spec,
 		}}
-		made, err := backups.Create(ctx, obj, metav1.CreateOptions{})
+		created, err := backups.Create(ctx, obj, metav1.CreateOptions{})
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		fmt.Println(name, made.Object["spec"])
+		fmt.Println(name, created.Object["spec"])
 	}
 	create("nightly", map[string]any{})
 	create("hourly", map[string]any{"copies": int64(0)})

@@ -319,9 +319,9 @@ func TestDefaultTwiceIsDefaultOnce(t *testing.T) {
 		}
 		kind.Convert(obj, "v1beta1")
 		obj.APIVersion = "shop.example.com/v1beta1"
-		there := obj.DeepCopyObject().(*fake.CustomObject)
+		exists := obj.DeepCopyObject().(*fake.CustomObject)
 		kind.Convert(obj, "v1beta1")
-		if d := cmp.Diff(there.Content["metadata"], obj.Content["metadata"]); d != "" {
+		if d := cmp.Diff(exists.Content["metadata"], obj.Content["metadata"]); d != "" {
 			t.Fatalf("(-once +twice)\n%s", d)
 		}
 	})

@@ -46,18 +46,18 @@ func Example() {
 	host.Start()
 
 	shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
-	_, made := server.Client(sim.DirectCaller()).CoreV1().Namespaces().Create(ctx, shop, metav1.CreateOptions{})
+	_, created := server.Client(sim.DirectCaller()).CoreV1().Namespaces().Create(ctx, shop, metav1.CreateOptions{})
 	waited := host.Wait(ctx, "the account", func() bool {
 		_, there := server.Get("serviceaccounts", "shop", serviceaccount.AccountName)
 		return there
 	})
-	fmt.Println("the namespace has its account:", errors.Join(made, waited) == nil)
+	fmt.Println("account created:", errors.Join(created, waited) == nil)
 
 	host.Close() // requests first, then the informers, then the server
 	cancel()
 	<-done
 	fmt.Println(listener.Close())
 	// Output:
-	// the namespace has its account: true
+	// account created: true
 	// <nil>
 }

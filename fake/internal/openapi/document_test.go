@@ -252,7 +252,7 @@ func TestReferencesResolve(t *testing.T) {
 		each(doc, func(ref string) {
 			seen++
 			name, ok := strings.CutPrefix(ref, prefix)
-			if _, there := defined[name]; !ok || !there {
+			if _, exists := defined[name]; !ok || !exists {
 				t.Errorf("%s: %s", path, ref)
 			}
 		})

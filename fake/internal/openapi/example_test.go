@@ -16,10 +16,10 @@ import (
 // The document of one group version, as kubectl explain reads it.
 func Example() {
 	server := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
-	text, there := openapi.New(server.Resources()).V3("apis/storage.k8s.io/v1")
+	text, exists := openapi.New(server.Resources()).V3("apis/storage.k8s.io/v1")
 	var document spec3.OpenAPI
-	if err := json.Unmarshal(text, &document); !there || err != nil {
-		log.Fatal(there, err)
+	if err := json.Unmarshal(text, &document); !exists || err != nil {
+		log.Fatal(exists, err)
 	}
 	class := document.Components.Schemas["io.k8s.api.storage.v1.StorageClass"]
 	fmt.Println(class.Required, class.Properties["provisioner"].Description)

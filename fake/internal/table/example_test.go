@@ -25,13 +25,13 @@ func ExampleNew() {
 			Phase: corev1.ClaimBound, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 		},
 	}
-	made, err := table.New(claims, metav1.ListMeta{}, []fake.Object{claim}, sim.Epoch.Add(5*time.Minute),
+	created, err := table.New(claims, metav1.ListMeta{}, []fake.Object{claim}, sim.Epoch.Add(5*time.Minute),
 		metav1.TableOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	for i, column := range made.ColumnDefinitions {
-		if cell := made.Rows[0].Cells[i]; cell != "" && column.Priority == 0 { // a priority is for -o wide
+	for i, column := range created.ColumnDefinitions {
+		if cell := created.Rows[0].Cells[i]; cell != "" && column.Priority == 0 { // a priority is for -o wide
 			fmt.Printf("%s: %v\n", column.Name, cell)
 		}
 	}

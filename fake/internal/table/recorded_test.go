@@ -50,11 +50,11 @@ func (r recorded) objects(t *testing.T, of fake.APIResource) []fake.Object {
 	for _, data := range r.List.Items {
 		var obj fake.Object = &fake.CustomObject{}
 		if of.Custom == nil {
-			made, err := scheme.Scheme.New(schema.GroupVersionKind{Group: of.Group, Version: of.Version, Kind: of.Kind})
+			created, err := scheme.Scheme.New(schema.GroupVersionKind{Group: of.Group, Version: of.Version, Kind: of.Kind})
 			if err != nil {
 				t.Fatal(err)
 			}
-			obj = made.(fake.Object)
+			obj = created.(fake.Object)
 		}
 		if err := json.Unmarshal(data, obj); err != nil {
 			t.Fatal(err)

@@ -60,12 +60,12 @@ func TestRowsHaveTheirObjects(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			made, err := table.New(tc.resource, metav1.ListMeta{}, []fake.Object{tc.obj}, now,
+			created, err := table.New(tc.resource, metav1.ListMeta{}, []fake.Object{tc.obj}, now,
 				metav1.TableOptions{IncludeObject: tc.include})
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := json.Marshal(made.Rows[0].Object)
+			got, err := json.Marshal(created.Rows[0].Object)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,12 +87,12 @@ func TestUnknownIncludeObjectIsABadRequest(t *testing.T) {
 func TestNoHeaders(t *testing.T) {
 	pods := resources()[corev1.SchemeGroupVersion.WithResource("pods")]
 	meta := metav1.ListMeta{ResourceVersion: "7", Continue: "more"}
-	made, err := table.New(pods, meta, []fake.Object{&corev1.Pod{}}, now, metav1.TableOptions{NoHeaders: true})
+	created, err := table.New(pods, meta, []fake.Object{&corev1.Pod{}}, now, metav1.TableOptions{NoHeaders: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if made.ColumnDefinitions != nil || len(made.Rows) != 1 || made.ListMeta != meta {
-		t.Errorf("got %v", made)
+	if created.ColumnDefinitions != nil || len(created.Rows) != 1 || created.ListMeta != meta {
+		t.Errorf("got %v", created)
 	}
 }
 
@@ -102,22 +102,22 @@ func TestScaleHasItsOwnColumns(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "s", CreationTimestamp: ago(3 * time.Minute)},
 		Spec:       autoscalingv1.ScaleSpec{Replicas: 3}, Status: autoscalingv1.ScaleStatus{Replicas: 2},
 	}
-	made, err := table.New(sets, metav1.ListMeta{}, []fake.Object{scale}, now,
+	created, err := table.New(sets, metav1.ListMeta{}, []fake.Object{scale}, now,
 		metav1.TableOptions{IncludeObject: metav1.IncludeObject})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var heads []string
-	for _, c := range made.ColumnDefinitions {
+	for _, c := range created.ColumnDefinitions {
 		heads = append(heads, c.Name)
 	}
 	if diff := cmp.Diff([]string{"Name", "Desired", "Available", "Age"}, heads); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]any{"s", int64(3), int64(2), "3m"}, made.Rows[0].Cells); diff != "" {
+	if diff := cmp.Diff([]any{"s", int64(3), int64(2), "3m"}, created.Rows[0].Cells); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := made.Rows[0].Object.Object.GetObjectKind().GroupVersionKind(); got != autoscalingv1.SchemeGroupVersion.WithKind("Scale") {
+	if got := created.Rows[0].Object.Object.GetObjectKind().GroupVersionKind(); got != autoscalingv1.SchemeGroupVersion.WithKind("Scale") {
 		t.Errorf("got %v", got)
 	}
 }
@@ -138,11 +138,11 @@ func TestAges(t *testing.T) {
 		{ago(400 * 24 * time.Hour), "400d"},
 	} {
 		n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: tc.created}}
-		made, err := table.New(namespaces, metav1.ListMeta{}, []fake.Object{n}, now, metav1.TableOptions{})
+		created, err := table.New(namespaces, metav1.ListMeta{}, []fake.Object{n}, now, metav1.TableOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := made.Rows[0].Cells[2]; got != tc.want {
+		if got := created.Rows[0].Cells[2]; got != tc.want {
 			t.Errorf("created %v: got %v, want %v", tc.created, got, tc.want)
 		}
 	}
@@ -153,11 +153,11 @@ func TestColumnsEndAtAnInvalidPath(t *testing.T) {
 		return []fake.Column{column("A", "string", ".a"), column("B", "string", ".b["), column("C", "string", ".c")}
 	}}}
 	obj := &fake.CustomObject{Content: map[string]any{"a": "x", "c": "y"}}
-	made, err := table.New(r, metav1.ListMeta{}, []fake.Object{obj}, now, metav1.TableOptions{})
+	created, err := table.New(r, metav1.ListMeta{}, []fake.Object{obj}, now, metav1.TableOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]any{"", "x"}, made.Rows[0].Cells); diff != "" || len(made.ColumnDefinitions) != 2 {
-		t.Errorf("%d columns, (-want +got):\n%s", len(made.ColumnDefinitions), diff)
+	if diff := cmp.Diff([]any{"", "x"}, created.Rows[0].Cells); diff != "" || len(created.ColumnDefinitions) != 2 {
+		t.Errorf("%d columns, (-want +got):\n%s", len(created.ColumnDefinitions), diff)
 	}
 }
