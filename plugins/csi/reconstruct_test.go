@@ -10,8 +10,7 @@ import (
 	"github.com/volsim/volsim/plugins/csi"
 )
 
-// TestReconstruct has a process that begins anew find out what was mounted, also after a call of which nobody knows the
-// outcome.
+// TestReconstruct determines in a restarted process what was mounted, also after an uncertain call.
 func TestReconstruct(t *testing.T) {
 	t.Parallel()
 	for _, fails := range []bool{false, true} {

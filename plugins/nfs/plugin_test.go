@@ -25,7 +25,7 @@ func volume(source corev1.PersistentVolumeSource) *corev1.PersistentVolume {
 	return v
 }
 
-// Both plugins that recycle are shown side by side.
+// Both recycling plugins are compared.
 func TestRecyclerPodsOfPlugins(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -72,7 +72,7 @@ func TestRecyclerPodsOfPlugins(t *testing.T) {
 				t.Errorf("got error %v, want %q", err, tt.without)
 			}
 			component.Spawn("recycle", func(ctx context.Context) {
-				_ = plugin.Recycler.Recycle(ctx, plugins.RecycleOptions{Volume: "v", Spec: spec}) // nobody runs the pod
+				_ = plugin.Recycler.Recycle(ctx, plugins.RecycleOptions{Volume: "v", Spec: spec}) // the pod never runs
 			})
 			if err := host.Run(); err != nil {
 				t.Fatal(err)

@@ -22,8 +22,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// backend is what is outside of a model's process: words for what there is, such as "attached v n", and what is in the volume
-// that is recycled.
+// backend is everything outside a model's process: descriptions such as "attached v n", and the
+// contents of the recycled volume.
 type backend struct {
 	there    map[string]bool
 	contents []string
@@ -32,17 +32,17 @@ type backend struct {
 
 func (b *backend) left() ([]string, error) { return slices.Sorted(maps.Keys(b.there)), nil }
 
-// model is a plugin that offers all there is, and keeps what the contracts promise, but for one of them.
+// model is a plugin with every capability that keeps the contract, except for one rule.
 type model struct {
 	c      *sim.Process
 	b      *backend
-	broken string // which promise is broken; "": none
-	asked  int    // how often its name was asked for
+	broken string // the violated rule; "": none
+	asked  int    // how often Name was called
 }
 
 func (m *model) is(broken string) bool { return m.broken == broken }
 
-// effect leaves the component, and makes things be there or not. It does what it is told although ctx may have ended.
+// effect leaves the process, and adds or removes something. It ignores the context.
 func (m *model) effect(verb, what string, there bool) error {
 	return m.c.Call(trace.Action{Kind: trace.KindDriver, Verb: verb, Object: what}, func() trace.Outcome {
 		if there {
@@ -54,7 +54,7 @@ func (m *model) effect(verb, what string, there bool) error {
 	}).Err
 }
 
-// classify gives an error its class.
+// classify wraps an error with its class.
 func (m *model) classify(err error) error {
 	switch code := status.Code(err); {
 	case err == nil:
@@ -98,9 +98,9 @@ func (m *model) VolumeName(spec *plugins.Spec) (string, error) {
 	switch {
 	case spec.PersistentVolume == nil || spec.PersistentVolume.Spec.CSI == nil:
 		return "", errors.New("not mine")
-	case m.is("volume name depends on the reader") && spec.ReadOnly:
+	case m.is("volume name depends on read-only") && spec.ReadOnly:
 		return spec.PersistentVolume.Spec.CSI.VolumeHandle + "-ro", nil
-	case m.is("volume name is that of all"):
+	case m.is("one volume name for all"):
 		return "volume", nil
 	case m.is("volume name is empty"):
 		return "", nil
@@ -108,15 +108,15 @@ func (m *model) VolumeName(spec *plugins.Spec) (string, error) {
 		return "", errors.New("no name")
 	case m.is("volume name depends on the process"):
 		return fmt.Sprintf("%s-%p", spec.Name(), m), nil
-	case m.is("changes what it is given"):
+	case m.is("modifies its arguments"):
 		spec.PersistentVolume.Labels = map[string]string{"seen": "yes"}
 	}
 	return spec.PersistentVolume.Spec.CSI.VolumeHandle, nil
 }
 
 func (m *model) CanAttach(*plugins.Spec) (bool, error) {
-	if m.is("cannot tell whether it attaches") {
-		return false, errors.New("who knows")
+	if m.is("CanAttach fails") {
+		return false, errors.New("unknown")
 	}
 	return true, nil
 }
@@ -135,7 +135,7 @@ func (m *model) Attach(_ context.Context, spec *plugins.Spec, node types.NodeNam
 		return "", errors.New("attached already")
 	}
 	if m.is("never attaches") {
-		m.c.Wait("the end of days", 0, func() bool { return false })
+		m.c.Wait("something that never happens", 0, func() bool { return false })
 	}
 	device := "/dev/" + name
 	if m.is("device path changes") && m.b.there[what] {
@@ -167,15 +167,15 @@ func (m *model) Attach(_ context.Context, spec *plugins.Spec, node types.NodeNam
 func (m *model) Detach(_ context.Context, name string, node types.NodeName) error {
 	what := attachment(name, node)
 	switch {
-	case m.is("cannot detach what is not attached") && !m.b.there[what]:
+	case m.is("cannot detach a detached volume") && !m.b.there[what]:
 		return errors.New("not attached")
 	case m.is("does not detach"):
 		return nil
 	case m.is("detaches from all nodes"):
 		maps.DeleteFunc(m.b.there, func(what string, _ bool) bool { return strings.HasPrefix(what, "attached "+name) })
-	case m.is("detaches all of the node"):
+	case m.is("detaches everything from the node"):
 		maps.DeleteFunc(m.b.there, func(what string, _ bool) bool { return strings.HasSuffix(what, " "+string(node)) })
-	case m.is("two steps, and one is forgotten"), m.is("two steps, undone only when they fail"):
+	case m.is("two steps, one never undone"), m.is("two steps, undone only when they fail"):
 		return m.effect("Detach", what, false)
 	}
 	if strings.HasPrefix(m.broken, "two steps") {
@@ -189,17 +189,17 @@ func (m *model) Detach(_ context.Context, name string, node types.NodeName) erro
 func (m *model) Watched() bool { return false }
 
 func (m *model) LastSeen(name string, node types.NodeName) plugins.AttachState {
-	if m.is("sees nothing") || !m.b.there[attachment(name, node)] {
+	if m.is("LastSeen is always detached") || !m.b.there[attachment(name, node)] {
 		return plugins.Detached
 	}
 	return plugins.Attached
 }
 
 func (m *model) Verify(_ context.Context, name string, node types.NodeName) (plugins.AttachState, error) {
-	if m.is("changes what it looks at") {
-		m.b.there["looked at"] = true
+	if m.is("Verify has side effects") {
+		m.b.there["verified"] = true
 	}
-	if m.is("takes all for attached") || m.b.there[attachment(name, node)] {
+	if m.is("Verify is always attached") || m.b.there[attachment(name, node)] {
 		return plugins.Attached, nil
 	}
 	return plugins.Detached, nil
@@ -218,13 +218,13 @@ func (m *model) DeviceMountPath(spec *plugins.Spec) (string, error) {
 	return "/devices/" + name, err
 }
 
-func (m *model) MountDevice(_ context.Context, spec *plugins.Spec, path string, use plugins.MountOptions) error {
-	devicePath := use.DevicePath
+func (m *model) MountDevice(_ context.Context, spec *plugins.Spec, path string, opts plugins.MountOptions) error {
+	devicePath := opts.DevicePath
 	if devicePath == "" {
 		return &plugins.Error{Class: plugins.Transient, Err: errors.New("no device")}
 	}
 	if err := m.classify(m.effect("MountDevice", "mount "+path, true)); err != nil {
-		if m.is("forgets a device it once mounted") && use.Reconstructed {
+		if m.is("unmounts a reconstructed device") && opts.Reconstructed {
 			delete(m.b.there, "mount "+path)
 		}
 		if m.is("final error leaves the directory") {
@@ -254,24 +254,24 @@ func (m *model) MountPath(specName string, pod types.UID) string {
 	return "/pods/" + string(pod) + "/" + specName
 }
 
-func (m *model) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.MountOptions) error {
+func (m *model) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, opts plugins.MountOptions) error {
 	path := m.MountPath(spec.Name(), pod.UID)
-	if m.is("not set up when the context has ended") && ctx.Err() != nil {
+	if m.is("leaks resources if the context is canceled") && ctx.Err() != nil {
 		m.b.there["waste"] = true
 		return ctx.Err()
 	}
-	if m.is("set-up panics") {
-		panic("out of cheese")
+	if m.is("SetUp panics") {
+		panic("scripted panic")
 	}
 	name, err := m.VolumeName(spec)
 	if err != nil {
 		return err
 	}
-	if m.is("mounts anew beside") && use.Remount {
+	if m.is("remount adds a mount") && opts.Remount {
 		m.b.there["mount "+path+" "+name+" again"] = true
 	}
 	err = m.classify(m.effect("SetUp", "mount "+path+" "+name, true))
-	if err != nil && (m.is("a failed remount unmounts") && use.Remount || m.is("forgets what it once mounted") && use.Reconstructed) {
+	if err != nil && (m.is("a failed remount unmounts") && opts.Remount || m.is("unmounts a reconstructed volume") && opts.Reconstructed) {
 		delete(m.b.there, "mount "+path+" "+name)
 	}
 	return err
@@ -279,13 +279,13 @@ func (m *model) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, 
 
 func (m *model) VolumeStats(context.Context, string, types.UID) (plugins.Usage, error) {
 	switch {
-	case m.is("measures with a mark"):
+	case m.is("stats have side effects"):
 		m.b.there["mark"] = true
-	case m.is("cannot measure"):
-		return plugins.Usage{}, errors.New("no ruler")
-	case m.is("cannot measure, and says so"):
+	case m.is("stats fail"):
+		return plugins.Usage{}, errors.New("no stats")
+	case m.is("stats are unsupported"):
 		return plugins.Usage{}, plugins.ErrUnsupported
-	case m.is("measures nonsense"):
+	case m.is("stats are invalid"):
 		return plugins.Usage{UsedBytes: -2}, nil
 	}
 	return plugins.Usage{CapacityBytes: 1, Inodes: -1}, nil
@@ -317,7 +317,7 @@ func (m *model) Reconstruct(specName string, pod types.UID) (plugins.Reconstruct
 			return plugins.Reconstructed{Spec: &plugins.Spec{PersistentVolume: volume(specName, name)}}, nil
 		}
 	}
-	if m.is("reconstructs what is not there") {
+	if m.is("reconstructs a volume that does not exist") {
 		return plugins.Reconstructed{Spec: &plugins.Spec{PersistentVolume: volume(specName, "v")}}, nil
 	}
 	return plugins.Reconstructed{}, fs.ErrNotExist
@@ -328,7 +328,7 @@ func (m *model) CanProvision(plugins.ProvisionOptions) error {
 	switch {
 	case m.is("will not provision"):
 		return errors.New("no")
-	case m.is("provisions when asked whether it could"):
+	case m.is("CanProvision provisions"):
 		m.b.there["volume already"] = true
 	}
 	return nil
@@ -346,7 +346,7 @@ func (m *model) handle(opts plugins.ProvisionOptions) string {
 }
 func (m *model) made(handle string) string { return "volume " + handle }
 func (m *model) capacity(of *corev1.PersistentVolumeClaim) corev1.ResourceList {
-	if m.is("makes a volume that is too small") {
+	if m.is("provisions a volume that is too small") {
 		return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1")}
 	}
 	return of.Spec.Resources.Requests
@@ -355,9 +355,9 @@ func (m *model) capacity(of *corev1.PersistentVolumeClaim) corev1.ResourceList {
 func (m *model) Provision(_ context.Context, opts plugins.ProvisionOptions) (*corev1.PersistentVolume, error) {
 	handle := m.handle(opts)
 	switch {
-	case m.is("makes another volume each time"):
+	case m.is("provisions another volume each time"):
 		handle = fmt.Sprintf("%s-%d", handle, len(m.b.there))
-	case m.is("makes one volume for all"):
+	case m.is("provisions one volume for all"):
 		handle = "the-volume"
 	}
 	if err := m.classify(m.effect("Provision", m.made(handle), true)); err != nil {
@@ -367,13 +367,13 @@ func (m *model) Provision(_ context.Context, opts plugins.ProvisionOptions) (*co
 	pv.Spec.Capacity, pv.Spec.AccessModes = m.capacity(opts.Claim), opts.Claim.Spec.AccessModes
 	pv.Spec.PersistentVolumeReclaimPolicy = opts.ReclaimPolicy
 	switch {
-	case m.is("makes a volume of another name"):
+	case m.is("provisions a volume of another name"):
 		pv.Name = "mine"
-	case m.is("makes a volume of another kind"):
+	case m.is("provisions a volume of another kind"):
 		pv.Spec.CSI = nil
-	case m.is("makes a volume that cannot be written to"):
+	case m.is("provisions a volume that cannot be written to"):
 		pv.Spec.AccessModes = nil
-	case m.is("makes a volume that stays"):
+	case m.is("provisions a volume that stays"):
 		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	}
 	return pv, nil
@@ -385,7 +385,7 @@ func (m *model) Delete(_ context.Context, spec *plugins.Spec) error {
 	}
 	what := m.made(spec.PersistentVolume.Spec.CSI.VolumeHandle)
 	switch {
-	case m.is("cannot delete what is not there") && !m.b.there[what]:
+	case m.is("cannot delete a volume that does not exist") && !m.b.there[what]:
 		return errors.New("no such volume")
 	case m.is("deletes all volumes"):
 		maps.DeleteFunc(m.b.there, func(what string, _ bool) bool { return strings.HasPrefix(what, "volume ") })
@@ -394,29 +394,29 @@ func (m *model) Delete(_ context.Context, spec *plugins.Spec) error {
 }
 
 func (m *model) Recycle(_ context.Context, opts plugins.RecycleOptions) error {
-	if m.is("recycles without asking") {
+	if m.is("recycles without Acquire") {
 		m.b.contents = nil
 		return nil
 	}
-	if m.is("recycles before it asks") {
+	if m.is("recycles before Acquire") {
 		m.b.contents = nil
 	}
 	if err := opts.Acquire("model"); err != nil {
 		switch {
-		case m.is("recycles what is somebody's"):
+		case m.is("recycles after a failed Acquire"):
 			m.b.contents = nil
-		case m.is("takes what is somebody's for recycled"):
+		case m.is("ignores a failed Acquire"):
 			return nil
 		}
 		return err
 	}
 	switch {
-	case m.is("recycles badly"):
-		return errors.New("out of brushes")
-	case m.is("recycles and leaves the brush"):
-		m.b.there["brush"], m.b.contents = true, nil
+	case m.is("recycling fails"):
+		return errors.New("no pods")
+	case m.is("recycling leaks resources"):
+		m.b.there["pod"], m.b.contents = true, nil
 	case m.is("recycles nothing"):
-	case m.is("recycles the volume away"):
+	case m.is("recycling deletes the volume"):
 		m.b.gone = true
 	default:
 		m.b.contents = nil
@@ -438,7 +438,7 @@ func volume(name, handle string) *corev1.PersistentVolume {
 	}
 }
 
-// world makes a world with a model.
+// world returns a world with a model.
 func world(host sim.Host, broken string) *plugintest.World {
 	b := &backend{there: map[string]bool{}}
 	begin := func() (*sim.Process, plugins.Plugin) {
