@@ -28,8 +28,8 @@ const dir = "/var/lib/kubelet/plugins_registry"
 // announcer is a plugin at a socket.
 type announcer struct {
 	registration.UnimplementedRegistrationServer
-	info *registration.PluginInfo
-	told []string // "registered", or the reason why not
+	info     *registration.PluginInfo
+	notified []string // "registered", or the reason why not
 }
 
 func (a *announcer) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
@@ -41,7 +41,7 @@ func (a *announcer) NotifyRegistrationStatus(_ context.Context, s *registration.
 	if s.GetPluginRegistered() {
 		word = "registered"
 	}
-	a.told = append(a.told, word)
+	a.notified = append(a.notified, word)
 	return &registration.RegistrationStatusResponse{}, nil
 }
 
@@ -173,12 +173,12 @@ func (w *world) want(what string, done []string, known ...string) {
 	}
 }
 
-func (w *world) told(what string, a *announcer, want ...string) {
+func (w *world) notified(what string, a *announcer, want ...string) {
 	w.Helper()
-	if diff := cmp.Diff(want, a.told, cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(want, a.notified, cmpopts.EquateEmpty()); diff != "" {
 		w.Errorf("%s: notifications (-want +got):\n%s", what, diff)
 	}
-	a.told = nil
+	a.notified = nil
 }
 
 func TestRegisterAndDeregister(t *testing.T) {
@@ -191,7 +191,7 @@ func TestRegisterAndDeregister(t *testing.T) {
 	w.put(".hidden/x.sock", "hidden", "1.0")
 	w.notify("")
 	w.want("one that is there", []string{"register a 1.0"}, "a")
-	w.told("one that is there", a, "registered")
+	w.notified("one that is there", a, "registered")
 	w.put("below/b.sock", "b", "1.0")
 	w.notify("below/b.sock", ".hidden.sock", "below/.x/y.sock", "../elsewhere.sock")
 	w.want("one more", []string{"register b 1.0"}, "a", "b")
@@ -256,7 +256,7 @@ func TestRecreatedSocket(t *testing.T) {
 			a := w.put("a.sock", "a", "1.0")
 			w.notify(tellings...)
 			w.want("after", []string{"deregister a", "register a 1.0"}, "a")
-			w.told("after", a, "registered")
+			w.notified("after", a, "registered")
 		}
 	}
 }
@@ -294,11 +294,11 @@ func TestFailedStepIsRetried(t *testing.T) {
 	const failed = "RegisterPlugin error -- plugin registration failed with err: scripted"
 	const notify = "NotifyRegistrationStatus a.sock"
 	for _, tt := range []struct {
-		name   string
-		meddle func(w *world)
-		done   []string
-		told   []string
-		after  time.Duration
+		name     string
+		meddle   func(w *world)
+		done     []string
+		notified []string
+		after    time.Duration
 	}{
 		{
 			"GetInfo", func(w *world) { w.course.fails["GetInfo a.sock"] = 3 },
@@ -336,7 +336,7 @@ func TestFailedStepIsRetried(t *testing.T) {
 		tt.meddle(w)
 		w.notify("a.sock")
 		w.want(tt.name, tt.done, "a")
-		w.told(tt.name, a, tt.told...)
+		w.notified(tt.name, a, tt.notified...)
 		if took := w.host.Now().Sub(sim.Epoch); took != tt.after {
 			t.Errorf("%s: it took %v, want %v", tt.name, took, tt.after)
 		}
@@ -382,8 +382,8 @@ func TestUnknownPluginType(t *testing.T) {
 	a.info.Type = "DevicePlugin"
 	w.notify("a.sock")
 	w.want("of an unknown type", nil)
-	if len(a.told) == 0 || a.told[0] != "RegisterPlugin error -- no handler registered for plugin type: DevicePlugin at socket "+dir+"/a.sock" {
-		t.Errorf("got notification %q", a.told)
+	if len(a.notified) == 0 || a.notified[0] != "RegisterPlugin error -- no handler registered for plugin type: DevicePlugin at socket "+dir+"/a.sock" {
+		t.Errorf("got notification %q", a.notified)
 	}
 	w.remove("a.sock")
 	w.notify("a.sock")
@@ -401,15 +401,15 @@ func TestTwoSocketsOfOnePlugin(t *testing.T) {
 		b := w.put("b.sock", "a", "1.0")
 		w.notify("a.sock", "b.sock")
 		w.want("both", []string{"register a 1.0"}, "a")
-		if len(b.told) == 0 || b.told[0] != "RegisterPlugin error -- plugin validation failed with err: there is 1.0" {
-			t.Errorf("second plugin: got notification %q", b.told)
+		if len(b.notified) == 0 || b.notified[0] != "RegisterPlugin error -- plugin validation failed with err: there is 1.0" {
+			t.Errorf("second plugin: got notification %q", b.notified)
 		}
-		b.told = nil
+		b.notified = nil
 		w.remove("a.sock")
 		before := w.host.Now()
 		w.notify("a.sock")
 		w.want("the first one is removed", []string{"deregister a", "register a 1.0"}, "a")
-		w.told("the first one is removed", b, "registered")
+		w.notified("the first one is removed", b, "registered")
 		if !w.host.Now().Equal(before) {
 			t.Errorf("it took until %v, and was %v", w.host.Now(), before)
 		}
@@ -420,11 +420,11 @@ func TestTwoSocketsOfOnePlugin(t *testing.T) {
 			w := newWorld(t)
 			a := w.put("a.sock", "a", "1.0")
 			w.notify("a.sock")
-			w.told("alone", a, "registered")
+			w.notified("alone", a, "registered")
 			w.put("b.sock", "a", "1.1")
 			w.notify("b.sock", "")
 			w.want("both", []string{"register a 1.0", "register a 1.1"}, "a")
-			a.told = nil // that there is a newer one
+			a.notified = nil // that there is a newer one
 			w.remove(first)
 			w.notify(first)
 			if first == "a.sock" {
@@ -432,7 +432,7 @@ func TestTwoSocketsOfOnePlugin(t *testing.T) {
 				return
 			}
 			w.want("the newer one is removed", []string{"deregister a", "register a 1.0"}, "a")
-			w.told("the newer one is removed", a, "registered")
+			w.notified("the newer one is removed", a, "registered")
 		})
 	}
 }
@@ -447,7 +447,7 @@ func TestNewerPluginFailsToRegister(t *testing.T) {
 	w.handler.fails["register"] = 1
 	w.manager.Notify(dir + "/b.sock")
 	w.until("the newer one to fail", func(r trace.Record) bool { return r.Verb == "NotifyRegistrationStatus" && r.Object == "b.sock" })
-	w.told("the newer one", b, "RegisterPlugin error -- plugin registration failed with err: scripted")
+	w.notified("the newer one", b, "RegisterPlugin error -- plugin registration failed with err: scripted")
 	w.until("the older one to be registered", func(r trace.Record) bool { return r.Verb == "NotifyRegistrationStatus" && r.Object == "a.sock" })
 	w.want("the older one is back", []string{"register a 1.0", "register a 1.0"}, "a")
 	w.run()
@@ -508,8 +508,8 @@ func TestPluginsWithRandomSchedules(t *testing.T) {
 		for name, r := range w.handler.known {
 			got[name] = true
 			a := announcers[strings.TrimPrefix(r.Socket, dir+"/")]
-			if is, _ := w.sockets.Identify(r.Socket); is == "" || len(a.told) == 0 || a.told[len(a.told)-1] != "registered" {
-				t.Errorf("seed %d: %s is registered for %s, socket %q, notifications %q", seed, name, r.Socket, is, a.told)
+			if is, _ := w.sockets.Identify(r.Socket); is == "" || len(a.notified) == 0 || a.notified[len(a.notified)-1] != "registered" {
+				t.Errorf("seed %d: %s is registered for %s, socket %q, notifications %q", seed, name, r.Socket, is, a.notified)
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

@@ -215,7 +215,7 @@ func TestDeviceCleanupNeedsDriver(t *testing.T) {
 	d.must2(d.mapPodDevice())
 	before := d.leaves()
 	again := csi.New(csi.Config{
-		Process: d.component, CSIDrivers: d.server.Informers(d.component).Storage().V1().CSIDrivers(), Root: root, FS: d.disk,
+		Process: d.process, CSIDrivers: d.server.Informers(d.process).Storage().V1().CSIDrivers(), Root: root, FS: d.disk,
 	})
 	d.class("UnmapPodDevice", again.UnmapPodDevice(t.Context(), "pv", podUID), plugins.Transient)
 	d.class("TearDownDevice", again.TearDownDevice(t.Context(), d.spec), plugins.Transient)

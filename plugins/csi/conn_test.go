@@ -298,7 +298,7 @@ func TestSuspendRecordsEachCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	reply := &csispec.ControllerPublishVolumeResponse{PublishContext: map[string]string{"lun": "7", "disk": "sdb"}}
-	conn := csi.Suspend(w.component, "csi.example.com", &faulty{
+	conn := csi.Suspend(w.process, "csi.example.com", &faulty{
 		ClientConnInterface: csi.Direct(func(r grpc.ServiceRegistrar) {
 			csispec.RegisterControllerServer(r, &answering{publish: reply})
 			csispec.RegisterNodeServer(r, &stub{})

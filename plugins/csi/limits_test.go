@@ -43,7 +43,7 @@ func withLimit(t *testing.T, limit int64) (*world, *limitedDriver) {
 	_, err := w.user.StorageV1().CSIDrivers().Create(t.Context(), driver, metav1.CreateOptions{})
 	w.must(err)
 	w.run()
-	conn := csi.Suspend(w.component, limitedName, csi.Direct(func(r grpc.ServiceRegistrar) { csispec.RegisterNodeServer(r, d) }))
+	conn := csi.Suspend(w.process, limitedName, csi.Direct(func(r grpc.ServiceRegistrar) { csispec.RegisterNodeServer(r, d) }))
 	w.must(w.do(func(ctx context.Context) error {
 		info, err := w.plugin.AddDriver(ctx, limitedName, conn)
 		if err != nil {

@@ -26,7 +26,7 @@ func TestReconstruct(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := csi.New(csi.Config{
-			Process: d.component, CSIDrivers: d.server.Informers(d.component).Storage().V1().CSIDrivers(), Root: root, FS: d.disk,
+			Process: d.process, CSIDrivers: d.server.Informers(d.process).Storage().V1().CSIDrivers(), Root: root, FS: d.disk,
 		})
 		made, err := again.Reconstruct("pv", podUID)
 		d.must(err)

@@ -317,7 +317,7 @@ func TestDriverDeregisteredDuringMount(t *testing.T) {
 			return d.plugin.MountDevice(ctx, d.spec, d.globalMount(), plugins.MountOptions{})
 		})
 		w.upTo("driver NodeStageVolume")
-		w.component.Spawn("deregistration", func(ctx context.Context) { _ = w.plugin.DeregisterPlugin(ctx, r) })
+		w.process.Spawn("deregistration", func(ctx context.Context) { _ = w.plugin.DeregisterPlugin(ctx, r) })
 		if !answers {
 			conn.faults = []fault{{method: "NodeStageVolume", err: coded(codes.Unavailable)}}
 		}

@@ -39,16 +39,16 @@ const (
 
 // world is an API server and one process with the plugin, on a stepped host.
 type world struct {
-	t         *testing.T
-	host      *sim.Stepped
-	server    *fake.Server
-	user      kubernetes.Interface // acts at once, from the test
-	component *sim.Process
-	plugin    *csi.Plugin
-	disk      *nodefs.Memory
-	conn      *faulty                             // to the driver that was added
-	driver    string                              // its name
-	sockets   map[string]grpc.ClientConnInterface // where drivers serve that register
+	t       *testing.T
+	host    *sim.Stepped
+	server  *fake.Server
+	user    kubernetes.Interface // acts at once, from the test
+	process *sim.Process
+	plugin  *csi.Plugin
+	disk    *nodefs.Memory
+	conn    *faulty                             // to the driver that was added
+	driver  string                              // its name
+	sockets map[string]grpc.ClientConnInterface // where drivers serve that register
 }
 
 // newWorld returns a process with everything that a controller and a kubelet configure.
@@ -58,10 +58,10 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(w.host.Close)
 	w.server = fake.NewServer(fake.Config{Now: w.host.Now})
 	w.user = w.server.Client(w.host.ExternalCaller())
-	w.component = w.host.Process("process")
-	storage, core := w.server.Informers(w.component).Storage().V1(), w.server.Informers(w.component).Core().V1()
+	w.process = w.host.Process("process")
+	storage, core := w.server.Informers(w.process).Storage().V1(), w.server.Informers(w.process).Core().V1()
 	w.plugin = csi.New(csi.Config{
-		Process: w.component, Client: w.server.Client(w.component),
+		Process: w.process, Client: w.server.Client(w.process),
 		CSIDrivers: storage.CSIDrivers(), Attachments: storage.VolumeAttachments(),
 		PersistentVolumes: core.PersistentVolumes(),
 		NodeName:          node1, Root: root, FS: w.disk,
@@ -70,7 +70,7 @@ func newWorld(t *testing.T) *world {
 			if !there {
 				return nil, errPipe
 			}
-			return csi.Suspend(w.component, driver, conn), nil
+			return csi.Suspend(w.process, driver, conn), nil
 		},
 	})
 	_, err := w.user.CoreV1().Nodes().Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node1}}, metav1.CreateOptions{})
@@ -100,7 +100,7 @@ type operation struct {
 // begin calls the plugin in a new task.
 func (w *world) begin(call func(ctx context.Context) error) *operation {
 	o := &operation{}
-	w.component.Spawn("operation", func(ctx context.Context) {
+	w.process.Spawn("operation", func(ctx context.Context) {
 		o.err = call(ctx)
 		o.done = true
 	})
@@ -205,7 +205,7 @@ func (w *world) add(name string, register csi.RegisterFunc) {
 	w.driver = name
 	w.conn = &faulty{ClientConnInterface: csi.Direct(register)}
 	w.must(w.do(func(ctx context.Context) error {
-		_, err := w.plugin.AddDriver(ctx, name, csi.Suspend(w.component, name, w.conn))
+		_, err := w.plugin.AddDriver(ctx, name, csi.Suspend(w.process, name, w.conn))
 		return err
 	}))
 }

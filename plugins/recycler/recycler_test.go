@@ -27,13 +27,13 @@ var ctx = context.Background()
 // world is a stepped world with an API server and a process that recycles.
 type world struct {
 	*testing.T
-	host      *sim.Stepped
-	server    *fake.Server
-	user      kubernetes.Interface // acts at once
-	component *sim.Process
-	recycler  *recycler.Recycler
-	refuse    map[string]error // "create": the answer to the next such request
-	told      []string
+	host     *sim.Stepped
+	server   *fake.Server
+	user     kubernetes.Interface // acts at once
+	process  *sim.Process
+	recycler *recycler.Recycler
+	refuse   map[string]error // "create": the answer to the next such request
+	told     []string
 }
 
 // caller rejects the requests that a world rejects.
@@ -69,11 +69,11 @@ func newWorld(t *testing.T) *world {
 
 // begin starts the process with its cache of pods.
 func (w *world) begin() {
-	w.component = w.host.Process("controller")
-	pods := w.server.Informers(w.component).Core().V1().Pods()
+	w.process = w.host.Process("controller")
+	pods := w.server.Informers(w.process).Core().V1().Pods()
 	pods.Informer()
 	w.recycler = recycler.New(recycler.Config{
-		Process: w.component, Client: w.server.Client(caller{w.component, w.refuse}), Pods: pods,
+		Process: w.process, Client: w.server.Client(caller{w.process, w.refuse}), Pods: pods,
 	})
 	w.settle()
 }
@@ -87,14 +87,14 @@ func (w *world) settle() {
 
 // recycle starts to recycle the volume in a directory of its name, and returns the address of its
 // result. acquire, if given, is called first.
-func (w *world) recycle(volume string, begin ...func(holder string) error) *outcome {
+func (w *world) recycle(volume string, acquire ...func(holder string) error) *outcome {
 	out := &outcome{}
-	begin = append(begin, nil)
-	w.component.Spawn("recycle "+volume, func(ctx context.Context) {
+	acquire = append(acquire, nil)
+	w.process.Spawn("recycle "+volume, func(ctx context.Context) {
 		out.err = w.recycler.Run(ctx, recycler.Job{
-			Volume: volume, Deadline: time.Minute, Acquire: begin[0],
+			Volume: volume, Deadline: time.Minute, Acquire: acquire[0],
 			Source:      corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/" + volume}},
-			RecordEvent: func(severity, text string) { w.told = append(w.told, severity+" "+text) },
+			RecordEvent: func(eventType, message string) { w.told = append(w.told, eventType+" "+message) },
 		})
 		out.over = true
 	})
@@ -235,7 +235,7 @@ func TestDeletedPodIsFailure(t *testing.T) {
 		w := newWorld(t)
 		if !seen { // it is deleted before the cache has shown it, and the cache is listed again
 			over := false
-			w.component.Delivery("meanwhile", func() bool { return !over && len(w.server.List("pods")) > 0 }, func() {
+			w.process.Delivery("meanwhile", func() bool { return !over && len(w.server.List("pods")) > 0 }, func() {
 				over = true
 				w.must(w.user.CoreV1().Pods("default").Delete(ctx, "recycler-for-v", metav1.DeleteOptions{}))
 				w.server.Compact("pods")
@@ -369,8 +369,8 @@ func TestRestartedControllerHandlesOldPod(t *testing.T) {
 	w := newWorld(t)
 	w.recycle("v")
 	first := w.pod("v").UID
-	w.host.Crash(w.component)
-	w.server.RemoveComponent(w.component)
+	w.host.Crash(w.process)
+	w.server.RemoveComponent(w.process)
 	w.wantPods("recycler-for-v")
 	w.begin()
 	w.want(w.recycle("v"), "old recycler pod found, will retry later")

@@ -62,19 +62,19 @@ func (n *node) must(errs ...error) {
 	}
 }
 
-// part is the one of the volume's that most tests are about.
+// part is the subpath of the volume that most tests use.
 func (n *node) part(inner string) subpath.Subpath {
 	return subpath.Subpath{PodDir: n.pod, Volume: "vol1", VolumePath: n.volume, Container: "container0", Index: 1, Path: inner}
 }
 
-// file makes a file, and the directories on the way.
+// file creates a file and its parent directories.
 func (n *node) file(name string) {
 	n.t.Helper()
 	n.must(n.MkdirAll(path.Dir(name)), n.WriteFile(name, []byte(path.Base(name))))
 }
 
-// does has a component do something to its end; killed, if not 0, it is before its step of that
-// number. It returns whether it came to its end.
+// does runs do in a process; if killed is not 0, the process crashes before that step. It returns
+// whether do returned.
 func (n *node) does(killed int, do func(d subpath.Binder) error) (ended bool, err error) {
 	n.t.Helper()
 	host := sim.NewStepped(sim.SteppedConfig{})
