@@ -72,7 +72,7 @@ func TestRegisterSkipsInvalidPlugins(t *testing.T) {
 	}
 }
 
-// step is a change of a manager and of its twin.
+// step is a change of a manager and of its model.
 type step struct {
 	verb string // register, put, remove
 	p    named
@@ -92,7 +92,7 @@ func drawStep() *rapid.Generator[step] {
 
 var volumeNames = []string{"u", "v", "w"}
 
-// twin is a manager as one would write it who has all the time in the world.
+// twin is a simple, slow model of a manager.
 type twin struct {
 	plugins map[string]named
 	fixed   map[string]bool
@@ -116,7 +116,7 @@ func (w *twin) do(s step) (ok bool) {
 	return true
 }
 
-// find is what a volume's plugin is, in words.
+// find describes a volume's plugin.
 func (w *twin) find(volume string) string {
 	var names []string
 	for name, p := range w.plugins {
@@ -158,7 +158,7 @@ func TestManagerMatchesModel(t *testing.T) {
 				t.Fatalf("%v: %v, want %v", s, got, want)
 			}
 			if changes != w.changes {
-				t.Fatalf("%v: told of %d changes, want %d", s, changes, w.changes)
+				t.Fatalf("%v: got %d callbacks, want %d", s, changes, w.changes)
 			}
 			for _, name := range volumeNames {
 				got := ""
@@ -185,7 +185,7 @@ func TestManagerMatchesModel(t *testing.T) {
 	})
 }
 
-// watching supports the volume v, and tells when it is asked.
+// watching supports the volume v, and signals when it is called.
 type watching struct {
 	named
 	asked func()
@@ -196,7 +196,8 @@ func (p watching) CanSupport(spec *plugins.Spec) bool {
 	return p.named.CanSupport(spec)
 }
 
-// TestLookupsDoNotBlock has somebody look while a plugin is asked, and while he who is told of a change is not done.
+// TestLookupsDoNotBlock looks up plugins during a call of a plugin, and during a callback of
+// OnChange.
 func TestLookupsDoNotBlock(t *testing.T) {
 	t.Parallel()
 	var m plugins.Manager
@@ -221,8 +222,8 @@ func TestLookupsDoNotBlock(t *testing.T) {
 	}
 }
 
-// TestConcurrentUse lets plugins come and go while others look: they find a plugin whole or not at all, and never miss one
-// that stays. The race detector looks on.
+// TestConcurrentUse adds and removes plugins during lookups. A lookup finds a plugin completely or
+// not at all, and never misses one that stays. The race detector checks the rest.
 func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
 	var m plugins.Manager
@@ -239,7 +240,7 @@ func TestConcurrentUse(t *testing.T) {
 					t.Error(err)
 				}
 				if !m.Remove(p.name) {
-					t.Errorf("%s was not there to be removed", p.name)
+					t.Errorf("%s did not exist when it was removed", p.name)
 				}
 			}
 		})

@@ -15,7 +15,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A manager finds the plugin of a volume, and knows what it offers.
+// A manager finds the plugin of a volume and its capabilities.
 func ExampleManager() {
 	machine := hostpath.Machine{FS: nodefs.NewMemory("/"), Root: "/"}
 	var manager plugins.Manager

@@ -7,7 +7,8 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// BenchmarkFindBySpec has all processors look for a plugin, one of ten, while plugins come and go.
+// BenchmarkFindBySpec looks up one of ten plugins on all processors while plugins are added and
+// removed.
 func BenchmarkFindBySpec(b *testing.B) {
 	for _, changes := range []bool{false, true} {
 		b.Run(map[bool]string{false: "quiet", true: "changing"}[changes], func(b *testing.B) {

@@ -31,7 +31,7 @@ func (p named) CanSupport(spec *plugins.Spec) bool {
 
 func (p named) VolumeName(spec *plugins.Spec) (string, error) { return spec.Name(), nil }
 
-// attaching attaches besides; but not the volume named local.
+// attaching is named with an Attacher, except for the volume named local.
 type attaching struct{ named }
 
 var errUnknown = errors.New("unknown volume")
@@ -49,7 +49,7 @@ func (attaching) Attach(context.Context, *plugins.Spec, types.NodeName) (string,
 
 func (attaching) Detach(context.Context, string, types.NodeName) error { return nil }
 
-// full does everything.
+// full implements every interface.
 type full struct{ attaching }
 
 func (full) CanDeviceMount(spec *plugins.Spec) (bool, error) { return spec.Name() != "local", nil }
@@ -110,7 +110,7 @@ func TestRegister(t *testing.T) {
 
 func TestFindBySpec(t *testing.T) {
 	t.Parallel()
-	// Registered in no order: what is found does not depend on it.
+	// Registered in random order: lookups do not depend on it.
 	m := manager(t,
 		named{"example.com/c", []string{"one", "three", "two"}},
 		named{"example.com/a", []string{"three"}},

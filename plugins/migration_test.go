@@ -12,7 +12,7 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// inTree is a volume of each plugin that is migrated, as a PersistentVolume and as a pod writes it out, and its handle.
+// inTree is a volume of each migrated plugin, as a PersistentVolume and inline, and its handle.
 var inTree = map[string]struct {
 	persistent corev1.PersistentVolumeSource
 	inline     corev1.VolumeSource
@@ -119,7 +119,7 @@ func TestTranslateKeepsOtherVolumes(t *testing.T) {
 	}
 }
 
-// TestTranslateFails has a handle that its driver could not have.
+// TestTranslateFails has an invalid handle.
 func TestTranslateFails(t *testing.T) {
 	t.Parallel()
 	spec := &plugins.Spec{Volume: &corev1.Volume{Name: "v", VolumeSource: corev1.VolumeSource{

@@ -50,7 +50,8 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// run notifies of names, runs the host until it is at rest, and compares the runs since the last call.
+// run notifies of names, runs the host until it is at rest, and compares the runs since the last
+// call.
 func (f *fixture) run(what string, names []string, want ...string) {
 	f.Helper()
 	for _, name := range names {

@@ -15,46 +15,46 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// guests takes in any plugin.
-type guests struct{}
+// printingRegistrar registers any plugin.
+type printingRegistrar struct{}
 
-func (guests) ValidatePlugin(plugins.Registration) error { return nil }
+func (printingRegistrar) ValidatePlugin(plugins.Registration) error { return nil }
 
-func (guests) RegisterPlugin(_ context.Context, r plugins.Registration) error {
-	fmt.Println(r.Name, "comes, and serves at", r.Endpoint)
+func (printingRegistrar) RegisterPlugin(_ context.Context, r plugins.Registration) error {
+	fmt.Println(r.Name, "registered at", r.Endpoint)
 	return nil
 }
 
-func (guests) DeregisterPlugin(_ context.Context, r plugins.Registration) error {
-	fmt.Println(r.Name, "goes")
+func (printingRegistrar) DeregisterPlugin(_ context.Context, r plugins.Registration) error {
+	fmt.Println(r.Name, "deregistered")
 	return nil
 }
 
-// A driver announces itself at a socket, and its socket goes.
+// A driver registers through a socket, and its socket is removed.
 func Example() {
 	const socket = "/var/lib/kubelet/plugins_registry/disk.sock"
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
-	var sockets pluginmanager.Memory // pluginmanager.Unix are those of this machine
+	var sockets pluginmanager.Memory // pluginmanager.Unix: those of this machine
 	manager := pluginmanager.New(pluginmanager.Config{
 		Process: host.Process("kubelet"), Sockets: &sockets, Dir: "/var/lib/kubelet/plugins_registry",
-		Handlers: map[string]plugins.Registrar{registration.CSIPlugin: guests{}},
+		Handlers: map[string]plugins.Registrar{registration.CSIPlugin: printingRegistrar{}},
 	})
 
 	driver := registrar.New("disk.example.com", "/csi.sock")
 	sockets.Put(socket, csi.Direct(driver.Register))
-	manager.Notify(socket) // Watch tells of a real directory
-	came := host.Run()
+	manager.Notify(socket) // Watch does this for a real directory
+	firstErr := host.Run()
 	registered, _, _ := driver.Status()
-	fmt.Println("the driver was told so:", registered)
+	fmt.Println("the driver was notified:", registered)
 
 	sockets.Remove(socket)
 	manager.Notify(socket)
-	if err := errors.Join(came, host.Run()); err != nil {
+	if err := errors.Join(firstErr, host.Run()); err != nil {
 		log.Fatal(err)
 	}
 	// Output:
-	// disk.example.com comes, and serves at /csi.sock
-	// the driver was told so: true
-	// disk.example.com goes
+	// disk.example.com registered at /csi.sock
+	// the driver was notified: true
+	// disk.example.com deregistered
 }

@@ -28,8 +28,8 @@ const dir = "/var/lib/kubelet/plugins_registry"
 // announcer is a plugin at a socket.
 type announcer struct {
 	registration.UnimplementedRegistrationServer
-	info *registration.PluginInfo
-	told []string // what it was told: "registered", or why not
+	info     *registration.PluginInfo
+	notified []string // "registered", or the reason why not
 }
 
 func (a *announcer) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
@@ -41,11 +41,11 @@ func (a *announcer) NotifyRegistrationStatus(_ context.Context, s *registration.
 	if s.GetPluginRegistered() {
 		word = "registered"
 	}
-	a.told = append(a.told, word)
+	a.notified = append(a.notified, word)
 	return &registration.RegistrationStatusResponse{}, nil
 }
 
-// handler takes in plugins: of each name one, and a newer version in the place of an older one.
+// handler registers one plugin per name; a newer version replaces an older one.
 type handler struct {
 	c     *sim.Process
 	known map[string]plugins.Registration // by name
@@ -93,7 +93,7 @@ func (h *handler) DeregisterPlugin(_ context.Context, r plugins.Registration) er
 	return nil
 }
 
-// world is a component that has plugins announce themselves at sockets in memory.
+// world is a process that registers plugins at sockets in memory.
 type world struct {
 	*testing.T
 	host    *sim.Stepped
@@ -103,7 +103,7 @@ type world struct {
 	course  *course
 }
 
-// course lets a chooser decide who is moved, and has calls fail.
+// course lets a chooser pick the next task, and injects faults.
 type course struct {
 	sim.Chooser
 	fails map[string]int // by verb and object, how often
@@ -131,7 +131,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// put makes a socket of a plugin.
+// put creates the socket of a plugin.
 func (w *world) put(socket, name, version string) *announcer {
 	a := &announcer{
 		info: &registration.PluginInfo{Type: "CSIPlugin", Name: name, Endpoint: "/csi.sock", SupportedVersions: []string{version}},
@@ -142,8 +142,8 @@ func (w *world) put(socket, name, version string) *announcer {
 
 func (w *world) remove(socket string) { w.sockets.Remove(dir + "/" + socket) }
 
-// tell tells of sockets and lets the world come to rest.
-func (w *world) tell(sockets ...string) {
+// notify notifies of sockets and runs the world until it is at rest.
+func (w *world) notify(sockets ...string) {
 	w.Helper()
 	for _, socket := range sockets {
 		if socket != "" {
@@ -161,7 +161,7 @@ func (w *world) run() {
 	}
 }
 
-// want checks what the handler did since it was asked last, and what is registered.
+// want checks what the handler did since the last call, and what is registered.
 func (w *world) want(what string, done []string, known ...string) {
 	w.Helper()
 	if diff := cmp.Diff(done, w.handler.done, cmpopts.EquateEmpty()); diff != "" {
@@ -173,37 +173,37 @@ func (w *world) want(what string, done []string, known ...string) {
 	}
 }
 
-func (w *world) told(what string, a *announcer, want ...string) {
+func (w *world) notified(what string, a *announcer, want ...string) {
 	w.Helper()
-	if diff := cmp.Diff(want, a.told, cmpopts.EquateEmpty()); diff != "" {
-		w.Errorf("%s: the plugin was told (-want +got):\n%s", what, diff)
+	if diff := cmp.Diff(want, a.notified, cmpopts.EquateEmpty()); diff != "" {
+		w.Errorf("%s: notifications (-want +got):\n%s", what, diff)
 	}
-	a.told = nil
+	a.notified = nil
 }
 
 func TestRegisterAndDeregister(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.tell("")
+	w.notify("")
 	w.want("without a socket", nil)
 	a := w.put("a.sock", "a", "1.0")
 	w.put(".hidden.sock", "hidden", "1.0")
 	w.put(".hidden/x.sock", "hidden", "1.0")
-	w.tell("")
+	w.notify("")
 	w.want("one that is there", []string{"register a 1.0"}, "a")
-	w.told("one that is there", a, "registered")
+	w.notified("one that is there", a, "registered")
 	w.put("below/b.sock", "b", "1.0")
-	w.tell("below/b.sock", ".hidden.sock", "below/.x/y.sock", "../elsewhere.sock")
+	w.notify("below/b.sock", ".hidden.sock", "below/.x/y.sock", "../elsewhere.sock")
 	w.want("one more", []string{"register b 1.0"}, "a", "b")
-	w.tell("a.sock", "")
+	w.notify("a.sock", "")
 	w.want("nothing has changed", nil, "a", "b")
 	w.remove("a.sock")
-	w.tell("a.sock")
-	w.want("one is gone", []string{"deregister a"}, "b")
+	w.notify("a.sock")
+	w.want("one is removed", []string{"deregister a"}, "b")
 	w.remove("below/b.sock")
-	w.tell("")
-	w.want("all are gone", []string{"deregister b"})
-	w.tell("a.sock", "below/b.sock")
+	w.notify("")
+	w.want("all are removed", []string{"deregister b"})
+	w.notify("a.sock", "below/b.sock")
 	w.want("and stay so", nil)
 	if now := w.host.Now(); !now.Equal(sim.Epoch) {
 		t.Errorf("it took until %v", now)
@@ -221,13 +221,13 @@ func TestRegisterAndDeregister(t *testing.T) {
 	}
 }
 
-// TestRegistrationFields compares what the handler is given with what the plugin says.
+// TestRegistrationFields compares the handler's argument with what the plugin reports.
 func TestRegistrationFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.put("a.sock", "a", "1.0")
 	w.put("b.sock", "b", "1.0").info.Endpoint = ""
-	w.tell("")
+	w.notify("")
 	want := map[string]plugins.Registration{
 		"a": {Socket: dir + "/a.sock", Type: "CSIPlugin", Name: "a", Endpoint: "/csi.sock", Versions: []string{"1.0"}},
 		"b": {Socket: dir + "/b.sock", Type: "CSIPlugin", Name: "b", Endpoint: dir + "/b.sock", Versions: []string{"1.0"}},
@@ -237,45 +237,46 @@ func TestRegistrationFields(t *testing.T) {
 	}
 }
 
-// TestRecreatedSocket has a plugin start again: whatever is told, and in whichever order, the old one goes and the new one comes.
+// TestRecreatedSocket restarts a plugin. Whatever the notifications, the old one is deregistered
+// and the new one registered.
 func TestRecreatedSocket(t *testing.T) {
 	t.Parallel()
 	for _, seen := range []bool{false, true} { // that it was gone
 		for _, tellings := range [][]string{{"a.sock"}, {"a.sock", "a.sock"}, {""}} {
 			w := newWorld(t)
 			w.put("a.sock", "a", "1.0")
-			w.tell("a.sock")
+			w.notify("a.sock")
 			w.want("before", []string{"register a 1.0"}, "a")
 			w.remove("a.sock")
 			if seen {
-				w.tell("a.sock")
+				w.notify("a.sock")
 				w.want("while it was gone", []string{"deregister a"})
 				w.handler.done = []string{"deregister a"}
 			}
 			a := w.put("a.sock", "a", "1.0")
-			w.tell(tellings...)
+			w.notify(tellings...)
 			w.want("after", []string{"deregister a", "register a 1.0"}, "a")
-			w.told("after", a, "registered")
+			w.notified("after", a, "registered")
 		}
 	}
 }
 
-// TestSocketChangesDuringRegistration has a plugin hang while it is registered, and go or start again meanwhile. Others come and
-// go.
+// TestSocketChangesDuringRegistration removes or restarts a plugin whose registration hangs. Other
+// plugins are not delayed.
 func TestSocketChangesDuringRegistration(t *testing.T) {
 	t.Parallel()
 	for _, again := range []bool{false, true} {
 		w := newWorld(t)
 		w.handler.hold["a"] = true
 		w.put("a.sock", "a", "1.0")
-		w.tell("a.sock")
+		w.notify("a.sock")
 		w.put("b.sock", "b", "1.0")
 		w.remove("a.sock")
 		if again {
 			w.put("a.sock", "a", "1.0")
 		}
-		w.tell("b.sock", "a.sock", "a.sock")
-		w.want("beside the one that hangs", []string{"register b 1.0"}, "a", "b")
+		w.notify("b.sock", "a.sock", "a.sock")
+		w.want("during the registration that hangs", []string{"register b 1.0"}, "a", "b")
 		w.handler.hold["a"] = false
 		w.handler.c.Wake()
 		w.run()
@@ -287,17 +288,17 @@ func TestSocketChangesDuringRegistration(t *testing.T) {
 	}
 }
 
-// TestFailedStepIsRetried has each step of a registration fail, for some times.
+// TestFailedStepIsRetried injects faults into each step of a registration.
 func TestFailedStepIsRetried(t *testing.T) {
 	t.Parallel()
 	const failed = "RegisterPlugin error -- plugin registration failed with err: scripted"
 	const notify = "NotifyRegistrationStatus a.sock"
 	for _, tt := range []struct {
-		name   string
-		meddle func(w *world)
-		done   []string
-		told   []string
-		after  time.Duration
+		name     string
+		meddle   func(w *world)
+		done     []string
+		notified []string
+		after    time.Duration
 	}{
 		{
 			"GetInfo", func(w *world) { w.course.fails["GetInfo a.sock"] = 3 },
@@ -312,19 +313,19 @@ func TestFailedStepIsRetried(t *testing.T) {
 			1500 * time.Millisecond,
 		},
 		{
-			"the plugin is not told that it is registered", func(w *world) { w.course.fails[notify] = 1 },
+			"notification of success", func(w *world) { w.course.fails[notify] = 1 },
 			[]string{"register a 1.0", "deregister a", "register a 1.0"},
 			[]string{"registered"},
 			500 * time.Millisecond,
 		},
 		{
-			"nor can that be undone", func(w *world) { w.course.fails[notify], w.handler.fails["deregister"] = 1, 1 },
+			"notification of success, and its undoing", func(w *world) { w.course.fails[notify], w.handler.fails["deregister"] = 1, 1 },
 			[]string{"register a 1.0", "deregister a", "register a 1.0"},
 			[]string{"registered"},
 			500 * time.Millisecond,
 		},
 		{
-			"the plugin is not told why it is not registered", func(w *world) { w.course.fails[notify], w.handler.fails["register"] = 1, 1 },
+			"notification of failure", func(w *world) { w.course.fails[notify], w.handler.fails["register"] = 1, 1 },
 			[]string{"register a 1.0"},
 			[]string{"registered"},
 			500 * time.Millisecond,
@@ -333,22 +334,22 @@ func TestFailedStepIsRetried(t *testing.T) {
 		w := newWorld(t)
 		a := w.put("a.sock", "a", "1.0")
 		tt.meddle(w)
-		w.tell("a.sock")
+		w.notify("a.sock")
 		w.want(tt.name, tt.done, "a")
-		w.told(tt.name, a, tt.told...)
+		w.notified(tt.name, a, tt.notified...)
 		if took := w.host.Now().Sub(sim.Epoch); took != tt.after {
 			t.Errorf("%s: it took %v, want %v", tt.name, took, tt.after)
 		}
 	}
 }
 
-// TestFailedDeregistrationIsRetried has a plugin go, and start again before that is known.
+// TestFailedDeregistrationIsRetried removes a plugin, and restarts it before it is deregistered.
 func TestFailedDeregistrationIsRetried(t *testing.T) {
 	t.Parallel()
 	for _, again := range []bool{false, true} {
 		w := newWorld(t)
 		w.put("a.sock", "a", "1.0")
-		w.tell("a.sock")
+		w.notify("a.sock")
 		w.handler.fails["deregister"] = 1
 		w.remove("a.sock")
 		w.manager.Notify(dir + "/a.sock")
@@ -358,12 +359,12 @@ func TestFailedDeregistrationIsRetried(t *testing.T) {
 			w.put("a.sock", "a", "1.0")
 			want, known = append(want, "register a 1.0"), []string{"a"}
 		}
-		w.tell("a.sock")
+		w.notify("a.sock")
 		w.want("in the end", want, known...)
 	}
 }
 
-// until lets the world go on until there is a record that there was not before.
+// until runs the world until a new record satisfies the condition.
 func (w *world) until(what string, is func(trace.Record) bool) {
 	w.Helper()
 	before := len(w.host.Log().Records())
@@ -373,24 +374,24 @@ func (w *world) until(what string, is func(trace.Record) bool) {
 	}
 }
 
-// TestUnknownPluginType is told so.
+// TestUnknownPluginType notifies the plugin of the rejection.
 func TestUnknownPluginType(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.put("a.sock", "a", "1.0")
 	a.info.Type = "DevicePlugin"
-	w.tell("a.sock")
+	w.notify("a.sock")
 	w.want("of an unknown type", nil)
-	if len(a.told) == 0 || a.told[0] != "RegisterPlugin error -- no handler registered for plugin type: DevicePlugin at socket "+dir+"/a.sock" {
-		t.Errorf("it was told %q", a.told)
+	if len(a.notified) == 0 || a.notified[0] != "RegisterPlugin error -- no handler registered for plugin type: DevicePlugin at socket "+dir+"/a.sock" {
+		t.Errorf("got notification %q", a.notified)
 	}
 	w.remove("a.sock")
-	w.tell("a.sock")
+	w.notify("a.sock")
 	w.want("gone", nil)
 }
 
-// TestTwoSocketsOfOnePlugin has two plugins of a name: one is refused, or takes the other's place. When the one that is
-// registered goes, the other one is registered, at once.
+// TestTwoSocketsOfOnePlugin has two plugins of one name: one is rejected, or replaces the other.
+// When the registered one is removed, the other one is registered at once.
 func TestTwoSocketsOfOnePlugin(t *testing.T) {
 	t.Parallel()
 	t.Run("of the same version", func(t *testing.T) {
@@ -398,17 +399,17 @@ func TestTwoSocketsOfOnePlugin(t *testing.T) {
 		w := newWorld(t)
 		w.put("a.sock", "a", "1.0")
 		b := w.put("b.sock", "a", "1.0")
-		w.tell("a.sock", "b.sock")
+		w.notify("a.sock", "b.sock")
 		w.want("both", []string{"register a 1.0"}, "a")
-		if len(b.told) == 0 || b.told[0] != "RegisterPlugin error -- plugin validation failed with err: there is 1.0" {
-			t.Errorf("the second one was told %q", b.told)
+		if len(b.notified) == 0 || b.notified[0] != "RegisterPlugin error -- plugin validation failed with err: there is 1.0" {
+			t.Errorf("second plugin: got notification %q", b.notified)
 		}
-		b.told = nil
+		b.notified = nil
 		w.remove("a.sock")
 		before := w.host.Now()
-		w.tell("a.sock")
-		w.want("the first one is gone", []string{"deregister a", "register a 1.0"}, "a")
-		w.told("the first one is gone", b, "registered")
+		w.notify("a.sock")
+		w.want("the first one is removed", []string{"deregister a", "register a 1.0"}, "a")
+		w.notified("the first one is removed", b, "registered")
 		if !w.host.Now().Equal(before) {
 			t.Errorf("it took until %v, and was %v", w.host.Now(), before)
 		}
@@ -418,42 +419,42 @@ func TestTwoSocketsOfOnePlugin(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			a := w.put("a.sock", "a", "1.0")
-			w.tell("a.sock")
-			w.told("alone", a, "registered")
+			w.notify("a.sock")
+			w.notified("alone", a, "registered")
 			w.put("b.sock", "a", "1.1")
-			w.tell("b.sock", "")
+			w.notify("b.sock", "")
 			w.want("both", []string{"register a 1.0", "register a 1.1"}, "a")
-			a.told = nil // that there is a newer one
+			a.notified = nil // that there is a newer one
 			w.remove(first)
-			w.tell(first)
+			w.notify(first)
 			if first == "a.sock" {
-				w.want("the older one is gone", nil, "a")
+				w.want("the older one is removed", nil, "a")
 				return
 			}
-			w.want("the newer one is gone", []string{"deregister a", "register a 1.0"}, "a")
-			w.told("the newer one is gone", a, "registered")
+			w.want("the newer one is removed", []string{"deregister a", "register a 1.0"}, "a")
+			w.notified("the newer one is removed", a, "registered")
 		})
 	}
 }
 
-// TestNewerPluginFailsToRegister lets the older one come back.
+// TestNewerPluginFailsToRegister checks that the older plugin is registered again.
 func TestNewerPluginFailsToRegister(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.put("a.sock", "a", "1.0")
-	w.tell("a.sock")
+	w.notify("a.sock")
 	b := w.put("b.sock", "a", "1.1")
 	w.handler.fails["register"] = 1
 	w.manager.Notify(dir + "/b.sock")
 	w.until("the newer one to fail", func(r trace.Record) bool { return r.Verb == "NotifyRegistrationStatus" && r.Object == "b.sock" })
-	w.told("the newer one", b, "RegisterPlugin error -- plugin registration failed with err: scripted")
+	w.notified("the newer one", b, "RegisterPlugin error -- plugin registration failed with err: scripted")
 	w.until("the older one to be registered", func(r trace.Record) bool { return r.Verb == "NotifyRegistrationStatus" && r.Object == "a.sock" })
 	w.want("the older one is back", []string{"register a 1.0", "register a 1.0"}, "a")
 	w.run()
 	w.want("tried again", []string{"register a 1.1"}, "a")
 }
 
-// TestNotifyBoundsPendingSockets tells of more sockets than are kept: all are looked at.
+// TestNotifyBoundsPendingSockets notifies of more sockets than are kept: everything is scanned.
 func TestNotifyBoundsPendingSockets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -468,8 +469,8 @@ func TestNotifyBoundsPendingSockets(t *testing.T) {
 	}
 }
 
-// TestPluginsWithRandomSchedules has three plugins of two names come, go and start again in any order, and fail at times: in the end what
-// is there is registered.
+// TestPluginsWithRandomSchedules has three plugins of two names appear, disappear and restart in
+// any order, with faults. In the end the existing plugins are registered.
 func TestPluginsWithRandomSchedules(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
@@ -507,8 +508,8 @@ func TestPluginsWithRandomSchedules(t *testing.T) {
 		for name, r := range w.handler.known {
 			got[name] = true
 			a := announcers[strings.TrimPrefix(r.Socket, dir+"/")]
-			if is, _ := w.sockets.Identify(r.Socket); is == "" || len(a.told) == 0 || a.told[len(a.told)-1] != "registered" {
-				t.Errorf("seed %d: %s is registered for %s, where there is %q, which was told %q", seed, name, r.Socket, is, a.told)
+			if is, _ := w.sockets.Identify(r.Socket); is == "" || len(a.notified) == 0 || a.notified[len(a.notified)-1] != "registered" {
+				t.Errorf("seed %d: %s is registered for %s, socket %q, notifications %q", seed, name, r.Socket, is, a.notified)
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

@@ -64,7 +64,7 @@ func (w watch) watchBelow(watcher *fsnotify.Watcher, dir string) {
 	})
 }
 
-// onEvent handles one event. It returns false if the directory itself was removed.
+// onEvent handles one event. It reports whether the directory itself still exists.
 func (w watch) onEvent(watcher *fsnotify.Watcher, event fsnotify.Event) bool {
 	gone := event.Has(fsnotify.Remove) || event.Has(fsnotify.Rename)
 	switch {

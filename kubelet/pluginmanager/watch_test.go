@@ -16,7 +16,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// machine is a directory of this machine that is watched beside a live host.
+// machine is a directory of this machine that is watched on a live host.
 type machine struct {
 	*testing.T
 	host    *sim.Live
@@ -24,7 +24,8 @@ type machine struct {
 	handler *handler
 }
 
-// shortDir is a directory whose path leaves room for a socket's name: the kernel takes 107 bytes.
+// shortDir returns a directory whose path leaves room for a socket's name: the kernel allows 107
+// bytes.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "vs")
@@ -60,7 +61,7 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
-// announce has a plugin announce itself at a socket, and returns what it is told, and how it ends.
+// announce serves a plugin at a socket, and returns its registrar and the function that stops it.
 func (m *machine) announce(socket, name string) (told *registrar.Registrar, stop func()) {
 	m.Helper()
 	path := filepath.Join(m.dir, socket)
@@ -78,14 +79,14 @@ func (m *machine) announce(socket, name string) (told *registrar.Registrar, stop
 	go func() { done <- server.Serve(listener) }()
 	return told, func() {
 		m.Helper()
-		server.Stop() // takes the socket away
+		server.Stop() // removes the socket
 		if err := <-done; err != nil {
 			m.Errorf("serve: %v", err)
 		}
 	}
 }
 
-// until waits until the handler has done something so often.
+// until waits until the handler has done something that many times.
 func (m *machine) until(what string, times int) {
 	m.Helper()
 	ctx, cancel := context.WithTimeout(m.Context(), time.Minute)
@@ -104,7 +105,7 @@ func (m *machine) until(what string, times int) {
 	}
 }
 
-// done is what the handler did.
+// done returns what the handler did.
 func (m *machine) done() []string {
 	var done []string
 	for _, r := range m.host.Log().Records() {
@@ -115,14 +116,14 @@ func (m *machine) done() []string {
 	return done
 }
 
-// TestWatch has plugins announce themselves at sockets of this machine, and go, while another hangs.
+// TestWatch adds and removes plugins at sockets of this machine while another one hangs.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.announce("hangs.sock", "hangs")
 	a, stop := m.announce("a.sock", "a")
 	m.until("register a", 1)
-	if err := m.host.Wait(t.Context(), "a to be told", func() bool { _, _, told := a.Status(); return told }); err != nil {
+	if err := m.host.Wait(t.Context(), "notification of a", func() bool { _, _, told := a.Status(); return told }); err != nil {
 		t.Fatal(err)
 	}
 	if registered, why, _ := a.Status(); !registered {
@@ -155,7 +156,7 @@ func TestWatch(t *testing.T) {
 	m.until("register a", 3)
 }
 
-// TestRenamedDirectory takes its sockets along.
+// TestRenamedDirectory renames a directory with sockets in it.
 func TestRenamedDirectory(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -168,7 +169,7 @@ func TestRenamedDirectory(t *testing.T) {
 	m.until("register a", 2)
 }
 
-// TestWatchFailsForFile has the directory be a file.
+// TestWatchFailsForFile watches a file instead of a directory.
 func TestWatchFailsForFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "registry")

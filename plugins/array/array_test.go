@@ -152,13 +152,13 @@ func TestDataFollowsTheVolumeToAnotherNode(t *testing.T) {
 	after := w.array.Volumes()
 	looked, ok := w.array.Volume(after[0].ID)
 	if looked.Hash = after[0].Hash; !ok || !cmp.Equal(looked, after[0]) {
-		t.Errorf("Volume gives %+v, Volumes %+v", looked, after[0])
+		t.Errorf("Volume returns %+v, Volumes %+v", looked, after[0])
 	}
 	if ids, files := w.array.IDs(), w.array.Files(after[0].ID); !cmp.Equal(ids, []string{after[0].ID}) || len(files) != 1 {
 		t.Errorf("ids %v, files %v", ids, files)
 	}
 	if _, ok := w.array.Volume("other"); ok || w.array.Files("other") != nil {
-		t.Error("a volume that is not there is found")
+		t.Error("found a volume that does not exist")
 	}
 	after[0].AttachedTo = []string{"one"}
 	if diff := cmp.Diff(before, after); diff != "" {
@@ -207,7 +207,7 @@ func TestAttachContract(t *testing.T) {
 	}{
 		{"single node", []step{{"one", singleNode, false, 0}, {"one", singleNode, false, 0}, {"two", singleNode, false, codes.FailedPrecondition}}},
 		{"other access to the same node", []step{{"one", singleNode, false, 0}, {"one", singleNode, true, codes.AlreadyExists}}},
-		{"a single-node mode beside a multi-node one", []step{{"one", manyWriters, false, 0}, {"two", singleNode, false, codes.FailedPrecondition}}},
+		{"a single-node mode and a multi-node one", []step{{"one", manyWriters, false, 0}, {"two", singleNode, false, codes.FailedPrecondition}}},
 		{"many writers", []step{{"one", manyWriters, false, 0}, {"two", manyWriters, false, 0}}},
 		{"readers", []step{{"one", readers, false, 0}, {"two", readers, true, 0}}},
 		{"one writer", []step{{"one", oneWriter, false, 0}, {"two", oneWriter, true, 0}}},
@@ -261,7 +261,8 @@ func TestNodeContract(t *testing.T) {
 	w.attach("one", singleNode, false, codes.NotFound)
 }
 
-// TestWritersOfOneNode publishes a volume a second time: elsewhere, at the same place, and elsewhere when it is published no more.
+// TestWritersOfOneNode publishes a volume twice: at another path, at the same path, and at another
+// path after unpublishing.
 func TestWritersOfOneNode(t *testing.T) {
 	const single = csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER
 	for mode, elsewhere := range map[csi.VolumeCapability_AccessMode_Mode]codes.Code{

@@ -35,7 +35,7 @@ func (w *world) publishDevice(staging, target string, readOnly bool, code codes.
 	w.want(err, code)
 }
 
-// wantDevice checks of which device the node at a path is; "" for nothing there.
+// wantDevice checks the device of the node at a path; "" for none.
 func (w *world) wantDevice(path, want string) {
 	w.t.Helper()
 	info, err := w.fs["one"].Stat(path)
@@ -85,7 +85,7 @@ func TestDeviceLifecycle(t *testing.T) {
 	}
 }
 
-// TestDeviceAfterReboot finds files where there were nodes of devices.
+// TestDeviceAfterReboot finds regular files instead of device nodes.
 func TestDeviceAfterReboot(t *testing.T) {
 	w := newWorld(t)
 	const staging, target = "/kubelet/staging/v", "/kubelet/pod"
@@ -105,7 +105,7 @@ func TestDeviceAfterReboot(t *testing.T) {
 	}
 }
 
-// TestDeviceAtOccupiedPath does not hide what is there.
+// TestDeviceAtOccupiedPath checks that existing files are not hidden.
 func TestDeviceAtOccupiedPath(t *testing.T) {
 	w := newWorld(t)
 	w.attach("one", singleNode, false, codes.OK)
@@ -119,7 +119,7 @@ func TestDeviceAtOccupiedPath(t *testing.T) {
 	w.stageDevice(stagingOf(t, w.fs["one"]), codes.AlreadyExists)
 }
 
-// TestUnstageKeepsContent: a volume's own file may have the name of a device's node.
+// TestUnstageKeepsContent unstages a volume with a file named like the device's node.
 func TestUnstageKeepsContent(t *testing.T) {
 	w := newWorld(t)
 	w.attach("one", singleNode, false, codes.OK)

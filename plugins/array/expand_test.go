@@ -24,7 +24,7 @@ func (w *world) expandAt(path string, size int64, code codes.Code) {
 	w.want(err, code)
 }
 
-// TestExpandVolume at the array first, and then where it is mounted.
+// TestExpandVolume expands a volume at the array, and then where it is mounted.
 func TestExpandVolume(t *testing.T) {
 	w := newWorld(t)
 	sizes := func(size, fs int64) {
@@ -62,7 +62,7 @@ func TestExpandVolume(t *testing.T) {
 	w.expandAt("/kubelet/pod", 0, codes.NotFound)
 }
 
-// TestExpandVolumeLimits on the array.
+// TestExpandVolumeLimits exceeds the capacity of the array.
 func TestExpandVolumeLimits(t *testing.T) {
 	w := newWorld(t)
 	w.create("other", 8*gibibyte, 0, codes.OK)

@@ -155,8 +155,8 @@ func (p *Plugin) Detach(ctx context.Context, volumeName string, node types.NodeN
 	return result
 }
 
-// await waits until cond, which is about a VolumeAttachment in the cache, holds. It returns false
-// after two minutes.
+// await waits until cond, which is about a VolumeAttachment in the cache, holds, for at most two
+// minutes. It reports whether cond holds.
 func (p *Plugin) await(name, what string, cond func() bool) bool {
 	if p.attachmentSignals[name] == nil {
 		p.attachmentSignals[name] = &sim.Signal{}

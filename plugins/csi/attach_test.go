@@ -18,10 +18,10 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// attacherFinalizer is what an attacher keeps an attachment with until it has detached.
+// attacherFinalizer is the finalizer by which an attacher delays the deletion of an attachment.
 const attacherFinalizer = "external-attacher/csi-example-com"
 
-// attaching makes a world of a controller with a volume.
+// attaching returns a world with a controller and a volume.
 func attaching(t *testing.T, handle string) *disk {
 	t.Helper()
 	w := newWorld(t)
@@ -31,7 +31,7 @@ func attaching(t *testing.T, handle string) *disk {
 	return w.volume(handle)
 }
 
-// persistent makes a PersistentVolume.
+// persistent returns a PersistentVolume.
 func (w *world) persistent(v *corev1.PersistentVolume) {
 	w.t.Helper()
 	_, err := w.user.CoreV1().PersistentVolumes().Create(context.Background(), v, metav1.CreateOptions{})
@@ -44,14 +44,15 @@ func (d *disk) attach(ctx context.Context) error {
 	return err
 }
 
-// detach detaches the volume by its name, as the controller does when the volume itself is gone.
+// detach detaches the volume by its name, as the controller does once the volume no longer exists.
 func (d *disk) detach(ctx context.Context) error {
 	name, err := d.plugin.VolumeName(d.spec)
 	d.must(err)
 	return d.plugin.Detach(ctx, name, node1)
 }
 
-// removeAttachment deletes the VolumeAttachment and takes its finalizers off, as when an attacher has detached.
+// removeAttachment deletes the VolumeAttachment and removes its finalizers, as an attacher does
+// after detaching.
 func (d *disk) removeAttachment() {
 	d.t.Helper()
 	attachments := d.user.StorageV1().VolumeAttachments()
@@ -77,7 +78,7 @@ func (d *disk) ended(o *operation, want bool) {
 	}
 }
 
-// told checks that an operation failed with a message that users see in an event.
+// told checks that an operation failed with a message for an event.
 func (d *disk) told(o *operation, want string) {
 	d.t.Helper()
 	d.ended(o, true)
@@ -139,7 +140,7 @@ func TestAttachAttachedVolume(t *testing.T) {
 	d.same("requests", none, d.calls(trace.KindAPI))
 }
 
-// TestAttachFindsExistingAttachment has it come into being between the look and the creation.
+// TestAttachFindsExistingAttachment has the attachment appear between the lookup and the creation.
 func TestAttachFindsExistingAttachment(t *testing.T) {
 	t.Parallel()
 	d := attaching(t, "vol-1")
@@ -189,13 +190,13 @@ func TestAttachFails(t *testing.T) {
 	}
 }
 
-// run0 lets everything happen that needs no time to pass.
+// run0 runs everything that needs no time to pass.
 func (w *world) run0() {
 	w.t.Helper()
 	w.must(w.host.Wait(context.Background(), "nothing to do now", func() bool { return len(w.host.Enabled()) == 0 }))
 }
 
-// TestAttachRejected has the API server refuse the attachment.
+// TestAttachRejected has the API server reject the attachment.
 func TestAttachRejected(t *testing.T) {
 	t.Parallel()
 	d := attaching(t, "vol-1")
@@ -213,9 +214,9 @@ func TestAttachTimesOut(t *testing.T) {
 	d.told(o, "timed out waiting for external-attacher of csi.example.com CSI driver to attach volume vol-1")
 	d.same("time passed", 2*time.Minute, d.host.Now().Sub(sim.Epoch))
 	if d.stored("vol-1") == nil {
-		t.Error("the attachment is gone: the attacher may still act on it")
+		t.Error("the attachment is deleted: the attacher may still act on it")
 	}
-	// Trying again finds what was made.
+	// A retry finds the existing object.
 	o = d.begin(d.attach)
 	d.run0()
 	d.change("vol-1", attached)
@@ -226,7 +227,7 @@ func TestAttachTimesOut(t *testing.T) {
 	d.same("time passed", 2*time.Minute, d.host.Now().Sub(sim.Epoch))
 }
 
-// TestAttachIgnoresOtherAttachments has one be attached that differs in one thing.
+// TestAttachIgnoresOtherAttachments attaches one that differs in one field.
 func TestAttachIgnoresOtherAttachments(t *testing.T) {
 	t.Parallel()
 	for name, another := range map[string]attachTarget{
@@ -299,7 +300,7 @@ func TestDetachFails(t *testing.T) {
 		d.run()
 		d.must(d.do(d.detach))
 	})
-	t.Run("nobody answers", func(t *testing.T) {
+	t.Run("no answer", func(t *testing.T) {
 		t.Parallel()
 		d := attaching(t, "vol-1")
 		d.attachment("vol-1", held)

@@ -16,13 +16,14 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// Two volumes whose attachments have the same name: written behind one another, handle, driver and node are the same.
+// Two volumes whose attachments have the same name: concatenated, handle, driver and node are
+// equal.
 const (
 	driverA, handleA = "csi.example.com", "vol-1"
 	driverB, handleB = "si.example.com", "vol-1c"
 )
 
-// other is the spec of an attachment that has the name of the volume's and is of something else.
+// other is the spec of an attachment with the name of the volume's that belongs to something else.
 type other struct {
 	name string
 	spec storagev1.VolumeAttachmentSpec
@@ -93,14 +94,14 @@ func persistent(name, driver, handle string) *corev1.PersistentVolume {
 	}
 }
 
-// writtenOut is the spec of a volume that has no PersistentVolume.
+// writtenOut is the spec of an inline volume.
 func writtenOut(driver, handle string) *corev1.PersistentVolumeSpec {
 	spec := persistent("", driver, handle).Spec
 	spec.Capacity, spec.PersistentVolumeReclaimPolicy = nil, ""
 	return &spec
 }
 
-// taken makes a world in which the name of the volume's attachment is another's, attached.
+// taken returns a world with a foreign attachment, attached, that has the name of the volume's.
 func (o other) taken(t *testing.T) *disk {
 	t.Helper()
 	d := attaching(t, handleA)
@@ -114,7 +115,7 @@ func (o other) taken(t *testing.T) *disk {
 	return d
 }
 
-// make makes the attachment, attached.
+// make creates the attachment, attached.
 func (d *disk) make(o other) {
 	d.t.Helper()
 	a := &storagev1.VolumeAttachment{
@@ -125,7 +126,7 @@ func (d *disk) make(o other) {
 	d.change(handleA, attached)
 }
 
-// untouched checks that the other's attachment is what it was.
+// untouched checks that the foreign attachment is unchanged.
 func (d *disk) untouched() {
 	d.t.Helper()
 	if a := d.stored(handleA); a == nil || a.DeletionTimestamp != nil {
@@ -133,7 +134,7 @@ func (d *disk) untouched() {
 	}
 }
 
-// takes checks that attaching fails for the reason that the name is the other's.
+// takes checks that attaching fails because the name is taken.
 func (d *disk) takes(o other, err error) {
 	d.t.Helper()
 	if !errors.Is(err, csi.ErrForeignAttachment) {
@@ -181,7 +182,7 @@ func TestForeignAttachmentIsRejected(t *testing.T) {
 	}
 }
 
-// TestForeignAttachmentAppearsDuringAttach has it appear between the look and the creation.
+// TestForeignAttachmentAppearsDuringAttach has it appear between the lookup and the creation.
 func TestForeignAttachmentAppearsDuringAttach(t *testing.T) {
 	t.Parallel()
 	o := others()[0]
@@ -198,7 +199,7 @@ func TestForeignAttachmentAppearsDuringAttach(t *testing.T) {
 	d.untouched()
 }
 
-// TestForeignAttachmentAppearsDuringDetach has it take the place of ours between the look and the deletion.
+// TestForeignAttachmentAppearsDuringDetach has it replace ours between the lookup and the deletion.
 func TestForeignAttachmentAppearsDuringDetach(t *testing.T) {
 	t.Parallel()
 	d := attaching(t, handleA)
@@ -211,14 +212,14 @@ func TestForeignAttachmentAppearsDuringDetach(t *testing.T) {
 	d.run()
 	d.ended(started, true)
 	if started.err == nil {
-		t.Error("no error: what was to be deleted was not there")
+		t.Error("no error, although the object to delete does not exist")
 	}
 	d.untouched()
 	d.must(d.do(d.detach)) // now it is seen
 	d.untouched()
 }
 
-// TestAttachAfterForeignAttachmentIsDeleted has the cache show the other's still.
+// TestAttachAfterForeignAttachmentIsDeleted has the cache still contain the foreign one.
 func TestAttachAfterForeignAttachmentIsDeleted(t *testing.T) {
 	t.Parallel()
 	d := others()[0].taken(t)
@@ -232,7 +233,7 @@ func TestAttachAfterForeignAttachmentIsDeleted(t *testing.T) {
 	}
 }
 
-// TestForeignPersistentVolumeMissingFromCache has the API server asked for what the attachment is of.
+// TestForeignPersistentVolumeMissingFromCache reads the attachment's volume from the API server.
 func TestForeignPersistentVolumeMissingFromCache(t *testing.T) {
 	t.Parallel()
 	o := others()[2]
@@ -258,7 +259,7 @@ func TestForeignPersistentVolumeMissingFromCache(t *testing.T) {
 	}
 }
 
-// TestAttachmentOfInTreeVolume is ours if it is that volume that was translated.
+// TestAttachmentOfInTreeVolume accepts the attachment if its volume translates to ours.
 func TestAttachmentOfInTreeVolume(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]plugins.AttachState{"vol-1": plugins.Attached, "vol-2": plugins.Detached} {
@@ -278,7 +279,8 @@ func TestAttachmentOfInTreeVolume(t *testing.T) {
 	}
 }
 
-// TestAttachmentOfSecondVolumeWithSameHandle is ours: it is the same disk, whatever PersistentVolume stands for it.
+// TestAttachmentOfSecondVolumeWithSameHandle accepts the attachment: both PersistentVolumes are the
+// same disk.
 func TestAttachmentOfSecondVolumeWithSameHandle(t *testing.T) {
 	t.Parallel()
 	twin := "pv-twin"
@@ -298,7 +300,8 @@ func TestAttachmentOfSecondVolumeWithSameHandle(t *testing.T) {
 	}
 }
 
-// TestInlineAttachmentHasNoPersistentVolume has one by chance called as the one that a pod's volume is made into.
+// TestInlineAttachmentHasNoPersistentVolume has a PersistentVolume with the name of the translated
+// inline volume.
 func TestInlineAttachmentHasNoPersistentVolume(t *testing.T) {
 	t.Parallel()
 	o := others()[2]

@@ -52,7 +52,7 @@ func (d *disk) tearDownDevice() error {
 	return d.do(func(ctx context.Context) error { return d.plugin.TearDownDevice(ctx, d.spec) })
 }
 
-// must2 is must for what returns a path, too.
+// must2 is must for functions that also return a path.
 func (d *disk) must2(_ string, err error) {
 	d.t.Helper()
 	d.must(err)
@@ -63,7 +63,7 @@ func (d *disk) blockData() string {
 		devicesDir, d.handle, d.driver, d.attachmentName(d.handle))
 }
 
-// What is on the disk of a volume that is staged, and of one that is published.
+// The files of a staged volume, and of a published one.
 func (d *disk) staged() []string {
 	return []string{d.blockData(), devicesDir + "/staging/pv/device <- " + d.handle}
 }
@@ -72,7 +72,7 @@ func (d *disk) published() []string {
 	return append(d.staged(), devicesDir+"/publish/pv/uid-1 <- "+d.handle)
 }
 
-// noneStaged is what is left of the directories for all volumes.
+// noneStaged are the remaining directories of all volumes.
 var noneStaged = []string{devicesDir + "/publish/", devicesDir + "/staging/"}
 
 func TestBlockPaths(t *testing.T) {
@@ -171,7 +171,7 @@ func TestDeviceOfDriverWithoutAttach(t *testing.T) {
 	d.same("requests to the API server", none, d.calls(trace.KindAPI))
 }
 
-// TestDeviceOfDriverWithoutStaging keeps what is needed to undo it when it is published.
+// TestDeviceOfDriverWithoutStaging writes the record when the device is published.
 func TestDeviceOfDriverWithoutStaging(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, false, false)
@@ -206,7 +206,8 @@ func TestDeviceWithMissingPrerequisiteIsTransient(t *testing.T) {
 	d.same("calls of the driver", []string{"NodeGetInfo", "NodeGetCapabilities"}, d.calls(trace.KindDriver))
 }
 
-// TestDeviceCleanupNeedsDriver has a kubelet restart with a device on its disk, before the driver has registered again.
+// TestDeviceCleanupNeedsDriver restarts a kubelet with a device on its disk, before the driver
+// registers again.
 func TestDeviceCleanupNeedsDriver(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
@@ -214,15 +215,15 @@ func TestDeviceCleanupNeedsDriver(t *testing.T) {
 	d.must2(d.mapPodDevice())
 	before := d.leaves()
 	again := csi.New(csi.Config{
-		Process: d.component, CSIDrivers: d.server.Informers(d.component).Storage().V1().CSIDrivers(), Root: root, FS: d.disk,
+		Process: d.process, CSIDrivers: d.server.Informers(d.process).Storage().V1().CSIDrivers(), Root: root, FS: d.disk,
 	})
 	d.class("UnmapPodDevice", again.UnmapPodDevice(t.Context(), "pv", podUID), plugins.Transient)
 	d.class("TearDownDevice", again.TearDownDevice(t.Context(), d.spec), plugins.Transient)
 	d.same("disk", before, d.leaves())
 }
 
-// TestSetUpDeviceFails: a final error leaves nothing, an uncertain one what TearDownDevice needs, and a final one of what is staged
-// after all is uncertain.
+// TestSetUpDeviceFails: a final error leaves nothing, an uncertain one leaves what TearDownDevice
+// needs, and a final one for a volume that is staged after all is uncertain.
 func TestSetUpDeviceFails(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -257,7 +258,8 @@ func TestSetUpDeviceFails(t *testing.T) {
 	}
 }
 
-// TestDeviceStagedByEarlierKubelet stays so, and can be unstaged, when staging it once more fails for good.
+// TestDeviceStagedByEarlierKubelet stays staged, and can be unstaged, after a final error of
+// staging it again.
 func TestDeviceStagedByEarlierKubelet(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, true, false) // which leaves nothing in the directory
@@ -274,7 +276,7 @@ func TestDeviceStagedByEarlierKubelet(t *testing.T) {
 	}
 }
 
-// TestMapPodDeviceFails is TestSetUpDeviceFails for the pod: what was kept stays for TearDownDevice.
+// TestMapPodDeviceFails is TestSetUpDeviceFails for the pod: the record stays for TearDownDevice.
 func TestMapPodDeviceFails(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -309,7 +311,7 @@ func TestMapPodDeviceFails(t *testing.T) {
 	}
 }
 
-// TestDeviceCleanupFails leaves all that is needed to try again.
+// TestDeviceCleanupFails leaves everything that a retry needs.
 func TestDeviceCleanupFails(t *testing.T) {
 	t.Parallel()
 	for _, code := range []codes.Code{codes.Internal, codes.Unavailable} {
@@ -330,7 +332,7 @@ func TestDeviceCleanupFails(t *testing.T) {
 	}
 }
 
-// TestTearDownPublishedDevice is an error, and forgets nothing.
+// TestTearDownPublishedDevice returns an error and keeps the record.
 func TestTearDownPublishedDevice(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
@@ -340,7 +342,7 @@ func TestTearDownPublishedDevice(t *testing.T) {
 		t.Errorf("got %v, want %v", err, nodefs.ErrNotEmpty)
 	}
 	if !slices.Contains(d.leaves(), d.blockData()) {
-		t.Errorf("the data file is gone: %q", d.leaves())
+		t.Errorf("the data file is missing: %q", d.leaves())
 	}
 }
 
@@ -374,8 +376,8 @@ func TestDeviceOfOtherKind(t *testing.T) {
 	d.same("disk", none, d.leaves())
 }
 
-// TestReconstructBlock has a process that begins anew find out which device was mapped, also after a call of which nobody knows
-// the outcome.
+// TestReconstructBlock determines in a restarted process which device was mapped, also after an
+// uncertain call.
 func TestReconstructBlock(t *testing.T) {
 	t.Parallel()
 	for _, fails := range []bool{false, true} {
@@ -406,7 +408,7 @@ func TestReconstructBlock(t *testing.T) {
 	}
 }
 
-// TestDeviceStats asks at the pod's node in the volume's global directory.
+// TestDeviceStats measures at the pod's node in the volume's global directory.
 func TestDeviceStats(t *testing.T) {
 	t.Parallel()
 	s, d := capableDisk(t, csispec.NodeServiceCapability_RPC_GET_VOLUME_STATS)

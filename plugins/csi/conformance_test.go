@@ -30,7 +30,7 @@ import (
 
 const node2 = "node-2"
 
-// storage is a driver with what is behind it, and the disk of node-1.
+// storage is a driver with its backing store, and the disk of node-1.
 type storage struct {
 	driver     string
 	controller csispec.ControllerServer
@@ -57,7 +57,7 @@ func inMemory() storage {
 	}
 }
 
-// onDevices is the driver on loop devices, in a directory of this machine. close takes it away again.
+// onDevices is the driver on loop devices, in a directory of this machine. close removes it.
 func onDevices(dir string) (s storage, closeIt func() error, err error) {
 	driver, err := loop.New(loop.Config{Dir: path.Join(dir, "images")})
 	if err != nil {
@@ -74,14 +74,15 @@ func onDevices(dir string) (s storage, closeIt func() error, err error) {
 	return s, func() error { return errors.Join(disk.UnmountAll(), driver.Close()) }, nil
 }
 
-// scene is an API server, a driver with its attacher, and a process that is both a controller and the kubelet of node-1.
+// scene is an API server, a driver with its attacher, and a process that is both a controller and
+// the kubelet of node-1.
 type scene struct {
 	storage
 	host   sim.Host
 	server *fake.Server
 }
 
-// newScene makes one with two volumes.
+// newScene returns a scene with two volumes.
 func newScene(host sim.Host, driver storage, modes ...corev1.PersistentVolumeAccessMode) (*plugintest.World, error) {
 	s := &scene{storage: driver, host: host, server: fake.NewServer(fake.Config{Now: host.Now})}
 	s.attacher()
@@ -118,7 +119,7 @@ func (s *scene) attacher() {
 	})
 }
 
-// furnish makes nodes and volumes.
+// furnish creates nodes and volumes.
 func (s *scene) furnish(w *plugintest.World, modes []corev1.PersistentVolumeAccessMode) error {
 	errs := []error{s.server.Add(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: s.driver}})}
 	for _, node := range []string{node1, node2} {
@@ -150,7 +151,7 @@ func (s *scene) furnish(w *plugintest.World, modes []corev1.PersistentVolumeAcce
 	return errors.Join(errs...)
 }
 
-// process begins the process, to which its driver registers.
+// process starts the process; its driver registers.
 func (s *scene) process() (*sim.Process, plugins.Plugin, error) {
 	c := s.host.Process("process")
 	storage := s.server.Informers(c).Storage().V1()
@@ -176,7 +177,7 @@ func (s *scene) process() (*sim.Process, plugins.Plugin, error) {
 	return c, p, errors.Join(err, s.host.Wait(context.Background(), "the caches", synced))
 }
 
-// left is what there is of attachments, and what is on the node's disk.
+// left returns the attachments, and the files of the node's disk.
 func (s *scene) left() ([]string, error) {
 	var lines []string
 	for _, object := range s.server.List("volumeattachments") {

@@ -22,7 +22,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// onBothConnections runs a test with a driver that is reached directly, and with one that is served.
+// onBothConnections runs a test with a direct connection to a driver, and with a server.
 func onBothConnections(t *testing.T, make func() csi.RegisterFunc, test func(t *testing.T, conn grpc.ClientConnInterface)) {
 	t.Helper()
 	t.Parallel()
@@ -45,7 +45,7 @@ func onBothConnections(t *testing.T, make func() csi.RegisterFunc, test func(t *
 	})
 }
 
-// failing fails NodeUnpublishVolume with the error of the volume's name, and answers what is odd.
+// failing fails NodeUnpublishVolume with the error that the volume's name selects.
 type failing struct {
 	csispec.UnimplementedNodeServer
 	answer *csispec.NodeGetInfoResponse
@@ -116,7 +116,7 @@ func TestErrorsAreTheSameOnBothConnections(t *testing.T) {
 	})
 }
 
-// TestMessagesAreCopied checks that neither side sees what the other does to a message afterwards.
+// TestMessagesAreCopied checks that neither side sees later changes of the other to a message.
 func TestMessagesAreCopied(t *testing.T) {
 	kept := func() *csispec.NodeGetInfoResponse {
 		return &csispec.NodeGetInfoResponse{NodeId: "id", AccessibleTopology: &csispec.Topology{Segments: map[string]string{"zone": "z"}}}
@@ -147,7 +147,7 @@ func TestMessagesAreCopied(t *testing.T) {
 	})
 }
 
-// TestVolumeLifecycleOnBothConnections asks an array the same things, which give the same answers.
+// TestVolumeLifecycleOnBothConnections makes the same calls, which return the same answers.
 func TestVolumeLifecycleOnBothConnections(t *testing.T) {
 	capability := &csispec.VolumeCapability{
 		AccessMode: &csispec.VolumeCapability_AccessMode{Mode: csispec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
@@ -230,7 +230,7 @@ func TestDirectHasNoStreams(t *testing.T) {
 	}
 }
 
-// TestStopLeavesNoGoroutine runs in a bubble, which does not end while one of its goroutines is left.
+// TestStopLeavesNoGoroutine runs in a bubble, which does not end while one of its goroutines runs.
 func TestStopLeavesNoGoroutine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -269,7 +269,7 @@ func TestStopLeavesNoGoroutine(t *testing.T) {
 	})
 }
 
-// slow answers NodeGetInfo when it is let go.
+// slow answers NodeGetInfo when it is released.
 type slow struct {
 	csispec.UnimplementedNodeServer
 	entered, leave chan struct{}
@@ -298,7 +298,7 @@ func TestSuspendRecordsEachCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	reply := &csispec.ControllerPublishVolumeResponse{PublishContext: map[string]string{"lun": "7", "disk": "sdb"}}
-	conn := csi.Suspend(w.component, "csi.example.com", &faulty{
+	conn := csi.Suspend(w.process, "csi.example.com", &faulty{
 		ClientConnInterface: csi.Direct(func(r grpc.ServiceRegistrar) {
 			csispec.RegisterControllerServer(r, &answering{publish: reply})
 			csispec.RegisterNodeServer(r, &stub{})
@@ -328,18 +328,18 @@ func TestSuspendRecordsEachCall(t *testing.T) {
 			got = append(got, line{r.Task, r.Verb, r.Object, r.Detail, r.Failed()})
 		}
 	}
-	const actor = "process/operation"
+	const taskName = "process/operation"
 	w.same("records", []line{
-		{actor, "NodeGetInfo", "csi.example.com", "", false},
-		{actor, "CreateVolume", "csi.example.com/pvc-1", "", false},
-		{actor, "ControllerPublishVolume", "csi.example.com/v", "node=n disk=sdb lun=7", false},
-		{actor, "NodeStageVolume", "csi.example.com/v", "path=/s", false},
-		{actor, "NodePublishVolume", "csi.example.com/v", "path=/t", false},
-		{actor, "NodeUnpublishVolume", "csi.example.com/v", "path=/t", true},
+		{taskName, "NodeGetInfo", "csi.example.com", "", false},
+		{taskName, "CreateVolume", "csi.example.com/pvc-1", "", false},
+		{taskName, "ControllerPublishVolume", "csi.example.com/v", "node=n disk=sdb lun=7", false},
+		{taskName, "NodeStageVolume", "csi.example.com/v", "path=/s", false},
+		{taskName, "NodePublishVolume", "csi.example.com/v", "path=/t", false},
+		{taskName, "NodeUnpublishVolume", "csi.example.com/v", "path=/t", true},
 	}, got)
 }
 
-// answering is a controller that makes and attaches whatever it is asked to.
+// answering is a controller that creates and attaches any volume.
 type answering struct {
 	csispec.UnimplementedControllerServer
 	publish *csispec.ControllerPublishVolumeResponse
@@ -353,7 +353,7 @@ func (a *answering) ControllerPublishVolume(context.Context, *csispec.Controller
 	return a.publish, nil
 }
 
-// TestSuspendYieldsToOtherTasks has a call of one strand wait while another strand of the component runs.
+// TestSuspendYieldsToOtherTasks has a call of one task wait while another task of the process runs.
 func TestSuspendYieldsToOtherTasks(t *testing.T) {
 	t.Parallel()
 	host := sim.NewStepped(sim.SteppedConfig{})

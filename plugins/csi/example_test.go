@@ -36,7 +36,7 @@ func ExampleServe() {
 	// <nil>
 }
 
-// A kubelet meets a driver, and learns from it what the cluster is to know of the node.
+// A kubelet registers a driver, and publishes what the driver reports of the node.
 func ExamplePlugin() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
@@ -68,12 +68,12 @@ func ExamplePlugin() {
 	}
 	for _, obj := range server.List("csinodes") {
 		for _, d := range obj.(*storagev1.CSINode).Spec.Drivers {
-			fmt.Println(obj.GetName(), "has", d.Name, "which calls it", d.NodeID)
+			fmt.Println(obj.GetName(), "has", d.Name, "with node ID", d.NodeID)
 		}
 	}
 	// Output:
 	// <nil>
 	// driver NodeGetCapabilities array.csi.volsim.dev
 	// driver NodeGetInfo array.csi.volsim.dev
-	// node-1 has array.csi.volsim.dev which calls it node-1
+	// node-1 has array.csi.volsim.dev with node ID node-1
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// RequiresFSResize returns true: the driver decides whether anything must be done on the node.
+// RequiresFSResize reports whether volumes must be expanded on the node: always true, as the driver
+// decides whether anything must be done there.
 //
 // Upstream: pkg/volume/csi csiPlugin.RequiresFSResize (v1.36).
 func (p *Plugin) RequiresFSResize() bool { return true }

@@ -32,7 +32,7 @@ const (
 	expands = csispec.NodeServiceCapability_RPC_EXPAND_VOLUME
 )
 
-// TestExpand asks the driver for the size, where the pod has the volume.
+// TestExpand expands the volume at the pod's path.
 func TestExpand(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -76,7 +76,7 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-// TestExpandFails tells what the driver's error means.
+// TestExpandFails translates the driver's errors.
 func TestExpandFails(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -143,7 +143,7 @@ func TestExpandFails(t *testing.T) {
 	}
 }
 
-// TestExpandWaitsForTheDriver is transient: it may register later.
+// TestExpandWaitsForTheDriver returns a transient error: the driver may register later.
 func TestExpandWaitsForTheDriver(t *testing.T) {
 	t.Parallel()
 	_, d := capableDisk(t, expands)

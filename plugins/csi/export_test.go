@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// AddDriver makes a driver known to the plugin, and to nobody else.
+// AddDriver registers a driver with the plugin only, not with the cluster.
 func (p *Plugin) AddDriver(ctx context.Context, name string, conn grpc.ClientConnInterface) (*csispec.NodeGetInfoResponse, error) {
 	info, err := csispec.NewNodeClient(conn).NodeGetInfo(ctx, &csispec.NodeGetInfoRequest{})
 	if err != nil {
@@ -23,10 +23,10 @@ func (p *Plugin) AddDriver(ctx context.Context, name string, conn grpc.ClientCon
 	return info, nil
 }
 
-// Publish tells the cluster about a driver.
+// Publish publishes a driver on the node.
 func (p *Plugin) Publish(ctx context.Context, driver string, info *csispec.NodeGetInfoResponse) error {
 	return p.install(ctx, driver, info)
 }
 
-// MarkMigrated brings what a CSINode says of migrated plugins in line.
+// MarkMigrated updates the list of migrated plugins of a CSINode.
 var MarkMigrated = markMigrated

@@ -15,13 +15,14 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// grouped is a pod's use of a volume whose files are to be those of group 3000.
+// grouped are the mount options of a pod with fsGroup 3000.
 func grouped() plugins.MountOptions {
 	group := int64(3000)
 	return plugins.MountOptions{FSGroup: &group}
 }
 
-// TestFSGroup makes files a group's by the rules of the driver's policy; where it does, it does so each time.
+// TestFSGroup changes the group of files according to the driver's policy, and does so at each
+// mount.
 func TestFSGroup(t *testing.T) {
 	t.Parallel()
 	const (
@@ -86,7 +87,7 @@ func TestFSGroup(t *testing.T) {
 	}
 }
 
-// info is of a file as the pod sees it.
+// info describes a file as the pod sees it.
 func (d *disk) info(at string) nodefs.Info {
 	d.t.Helper()
 	info, err := d.disk.Stat(d.plugin.MountPath(d.spec.Name(), podUID) + at)
@@ -103,7 +104,8 @@ func TestFSGroupOfInlineVolume(t *testing.T) {
 	d.same("group", 3000, d.info("").GID)
 }
 
-// TestFSGroupChangePolicy: files below a directory that is the group's already are left alone on demand.
+// TestFSGroupChangePolicy: files below a directory that already has the group are skipped on
+// demand.
 func TestFSGroupChangePolicy(t *testing.T) {
 	t.Parallel()
 	always, onMismatch := corev1.FSGroupChangeAlways, corev1.FSGroupChangeOnRootMismatch
@@ -127,7 +129,8 @@ func TestFSGroupChangePolicy(t *testing.T) {
 	}
 }
 
-// TestDriverAppliesFSGroup is told of it, when it stages and when it publishes, and the kubelet does nothing.
+// TestDriverAppliesFSGroup passes the group when staging and publishing, and the kubelet does
+// nothing.
 func TestDriverAppliesFSGroup(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -160,8 +163,7 @@ func TestDriverAppliesFSGroup(t *testing.T) {
 	}
 }
 
-// TestFSGroupFails leave the volume mounted, for somebody to unmount: the error is uncertain. Nothing stands in the way
-// of trying again.
+// TestFSGroupFails leaves the volume mounted: the error is uncertain. A retry succeeds.
 func TestFSGroupFails(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
@@ -180,7 +182,7 @@ func TestFSGroupFails(t *testing.T) {
 	d.same("group", 3000, d.info("").GID)
 }
 
-// wrong is the ordinary course, but that calls of that name hang.
+// wrong is the default order, except that calls of that name hang.
 type wrong struct{ verb string }
 
 func (w wrong) Decide(d *sim.Decision) sim.Move {
@@ -190,7 +192,7 @@ func (w wrong) Decide(d *sim.Decision) sim.Move {
 	return sim.Move{}
 }
 
-// TestInvalidFSGroupPolicy cannot be had from an API server: it is upstream's error.
+// TestInvalidFSGroupPolicy has a policy that no API server stores; the error is upstream's.
 func TestInvalidFSGroupPolicy(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, true, false)

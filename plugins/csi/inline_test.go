@@ -26,7 +26,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// inlineDisk makes a world with a stub whose volumes may be of those modes, and a volume of it that is written out in a pod.
+// inlineDisk returns a world with a stub that supports the given modes, and an inline volume of it.
 func inlineDisk(t *testing.T, modes ...storagev1.VolumeLifecycleMode) (*stub, *disk) {
 	t.Helper()
 	s, d := stubDisk(t, true, false)
@@ -34,7 +34,7 @@ func inlineDisk(t *testing.T, modes ...storagev1.VolumeLifecycleMode) (*stub, *d
 	return s, d.written()
 }
 
-// written is a volume of the driver that is written out in the pod.
+// written is an inline volume of the driver.
 func (d *disk) written() *disk {
 	inline := *d
 	inline.handle = fmt.Sprintf("csi-%x", sha256.Sum256([]byte(string(podUID)+"cache")))
@@ -51,7 +51,7 @@ func TestInlineVolume(t *testing.T) {
 	t.Parallel()
 	const ephemeral, persistent = storagev1.VolumeLifecycleEphemeral, storagev1.VolumeLifecyclePersistent
 	for name, modes := range map[string][]storagev1.VolumeLifecycleMode{
-		"served": {ephemeral}, "served beside persistent ones": {persistent, ephemeral},
+		"served": {ephemeral}, "in addition to persistent ones": {persistent, ephemeral},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -102,7 +102,7 @@ func TestInlineVolumeUnsupportedByDriver(t *testing.T) {
 	}
 }
 
-// TestInlineVolumeHasNoName that other pods could have it by, and no place for the node.
+// TestInlineVolumeHasNoName: other pods cannot use it, and it is not mounted for the node.
 func TestInlineVolumeHasNoName(t *testing.T) {
 	t.Parallel()
 	_, d := inlineDisk(t, storagev1.VolumeLifecycleEphemeral)
@@ -127,7 +127,8 @@ func TestInlineVolumeReadOnly(t *testing.T) {
 	d.same("file system", "", asked.GetVolumeCapability().GetMount().GetFsType())
 }
 
-// TestInlineVolumeIsReconstructed also when nobody knows whether it was published, and is torn down by what the disk says.
+// TestInlineVolumeIsReconstructed even if it is uncertain whether it was published, and torn down
+// from the record.
 func TestInlineVolumeIsReconstructed(t *testing.T) {
 	t.Parallel()
 	for _, fails := range []bool{false, true} {
@@ -150,7 +151,8 @@ func TestInlineVolumeIsReconstructed(t *testing.T) {
 	}
 }
 
-// TestVolumeOutsideTheAPI is one that was translated out of a pod: all is known of it that is needed.
+// TestVolumeOutsideTheAPI mounts a translated inline volume, whose spec has everything that is
+// needed.
 func TestVolumeOutsideTheAPI(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
@@ -176,7 +178,7 @@ func TestVolumeOutsideTheAPI(t *testing.T) {
 	d.same("disk at the end", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
 }
 
-// TestPluginContractInline are those of package plugins, for volumes that are written out in pods.
+// TestPluginContractInline checks the contract of package plugins for inline volumes.
 func TestPluginContractInline(t *testing.T) {
 	t.Parallel()
 	err := plugintest.Check(t.Context(), func() (*plugintest.World, error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/volsim/volsim/plugins/csi"
 )
 
-// limitedDriver is a driver of the node that says how many volumes the node can have.
+// limitedDriver is a driver that reports the node's volume limit.
 type limitedDriver struct {
 	csispec.UnimplementedNodeServer
 	limit int64
@@ -33,7 +33,7 @@ func (d *limitedDriver) NodeGetCapabilities(context.Context, *csispec.NodeGetCap
 
 const limitedName = "limited.example.com"
 
-// withLimit is a world whose driver is registered, and is to be asked every minute.
+// withLimit returns a world with a registered driver that must be asked every minute.
 func withLimit(t *testing.T, limit int64) (*world, *limitedDriver) {
 	t.Helper()
 	w, d := newWorld(t), &limitedDriver{limit: limit}
@@ -43,7 +43,7 @@ func withLimit(t *testing.T, limit int64) (*world, *limitedDriver) {
 	_, err := w.user.StorageV1().CSIDrivers().Create(t.Context(), driver, metav1.CreateOptions{})
 	w.must(err)
 	w.run()
-	conn := csi.Suspend(w.component, limitedName, csi.Direct(func(r grpc.ServiceRegistrar) { csispec.RegisterNodeServer(r, d) }))
+	conn := csi.Suspend(w.process, limitedName, csi.Direct(func(r grpc.ServiceRegistrar) { csispec.RegisterNodeServer(r, d) }))
 	w.must(w.do(func(ctx context.Context) error {
 		info, err := w.plugin.AddDriver(ctx, limitedName, conn)
 		if err != nil {
@@ -67,7 +67,7 @@ func TestRefreshWritesChanges(t *testing.T) {
 	t.Parallel()
 	w, d := withLimit(t, 3)
 	if period := w.plugin.UpdatePeriod(limitedName); period != time.Minute {
-		t.Errorf("it is to be asked every %v, want every minute", period)
+		t.Errorf("got period %v, want a minute", period)
 	}
 	refresh := func() {
 		t.Helper()
@@ -89,8 +89,8 @@ func TestRefreshWritesChanges(t *testing.T) {
 	}
 }
 
-// A volume is not attached for lack of a place where its attachment says so since it was wanted, and its driver is one that is
-// asked again.
+// A volume is not attached because of the node's limit if its attachment says so since it was
+// requested, and its driver is asked periodically.
 //
 // Upstream: pkg/volume/csi TestVerifyExhaustedResource (v1.36).
 func TestExhausted(t *testing.T) {

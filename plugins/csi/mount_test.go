@@ -79,7 +79,7 @@ func TestEverythingIsIdempotent(t *testing.T) {
 	}
 }
 
-// TestFailedCalls fails a call, looks at what is left, and then either tries again or undoes what may have happened.
+// TestFailedCalls injects a fault, checks what is left, and then retries the call or undoes it.
 func TestFailedCalls(t *testing.T) {
 	t.Parallel()
 	final := []codes.Code{
@@ -111,7 +111,7 @@ func TestFailedCalls(t *testing.T) {
 	}
 }
 
-// testFailedMount fails the two calls that mount.
+// testFailedMount injects faults into the two calls that mount.
 func testFailedMount(t *testing.T, f fault, class plugins.Class) {
 	t.Helper()
 	if f.after {
@@ -149,7 +149,8 @@ func testFailedMount(t *testing.T, f fault, class plugins.Class) {
 	d.same("disk after it was tried again", slices.Concat(staged, published), d.leaves(), sorted)
 }
 
-// testFailedUnmount fails the two calls that unmount: all stays that is needed to try again.
+// testFailedUnmount injects faults into the two calls that unmount: everything that a retry needs
+// stays.
 func testFailedUnmount(t *testing.T, f fault, class plugins.Class) {
 	t.Helper()
 	d := arrayDisk(t)
@@ -161,7 +162,7 @@ func testFailedUnmount(t *testing.T, f fault, class plugins.Class) {
 	d.conn.faults = []fault{f}
 	d.class("TearDown", d.tearDown(), class)
 	if !slices.Contains(d.leaves(), d.podData()) {
-		t.Errorf("after TearDown has failed, the data file is gone: %q", d.leaves())
+		t.Errorf("the data file is missing after a failed TearDown: %q", d.leaves())
 	}
 	d.must(d.tearDown())
 	d.same("disk after TearDown", append(d.globalLeaves(source), emptyPodDir), d.leaves(), sorted)
@@ -177,7 +178,7 @@ func testFailedUnmount(t *testing.T, f fault, class plugins.Class) {
 	d.same("disk after UnmountDevice", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
 }
 
-// TestFinalErrorAfterUncertainError leaves nothing: nobody will come back for it.
+// TestFinalErrorAfterUncertainError leaves nothing: there will be no retry.
 func TestFinalErrorAfterUncertainError(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
@@ -189,7 +190,8 @@ func TestFinalErrorAfterUncertainError(t *testing.T) {
 	d.same("disk", []string{d.emptyDriverDir()}, d.leaves())
 }
 
-// TestFinalErrorWhileMounted is uncertain: it must be unmounted some time, so it must not be forgotten.
+// TestFinalErrorWhileMounted is uncertain: it must be unmounted some time, so it must not be
+// forgotten.
 func TestFinalErrorWhileMounted(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
@@ -228,7 +230,8 @@ func TestMissingPrerequisiteIsTransient(t *testing.T) {
 	d.same("calls of the driver", []string{"NodeGetInfo", "NodeGetCapabilities"}, d.calls(trace.KindDriver))
 }
 
-// TestCleanupNeedsDriver has a kubelet restart with a mount on its disk, before the driver has registered again.
+// TestCleanupNeedsDriver restarts a kubelet with a mount on its disk, before the driver registers
+// again.
 func TestCleanupNeedsDriver(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
@@ -263,7 +266,7 @@ func TestVolumeOfOtherKind(t *testing.T) {
 	d.same("disk", none, d.leaves())
 }
 
-// TestVolumeWithoutHandle cannot be made at an API server; no path is made of what is missing.
+// TestVolumeWithoutHandle has a volume that no API server stores; no path is derived from it.
 func TestVolumeWithoutHandle(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
@@ -284,7 +287,8 @@ func TestMountDeviceWithoutPath(t *testing.T) {
 	d.same("disk", none, d.leaves())
 }
 
-// TestDataFileWriteFails has a directory where it should be: the driver is not asked for what could not be undone.
+// TestDataFileWriteFails has a directory at its path: the driver is not called, since the call
+// could not be undone.
 func TestDataFileWriteFails(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
@@ -331,7 +335,7 @@ func TestLostDataFile(t *testing.T) {
 				t.Errorf("data file %q: no error", data)
 			}
 			if mounted, err := d.disk.IsMountPoint(d.globalMount()); err != nil || !mounted {
-				t.Errorf("data file %q: the mount is gone", data)
+				t.Errorf("data file %q: the mount was removed", data)
 			}
 		}
 	})

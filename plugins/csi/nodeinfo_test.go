@@ -23,7 +23,7 @@ import (
 
 const nodeIDs = "csi.volume.kubernetes.io/nodeid"
 
-// migrated is what a CSINode says of migrated plugins.
+// migrated is the list of migrated plugins of a CSINode.
 const migrated = "kubernetes.io/aws-ebs,kubernetes.io/azure-disk,kubernetes.io/azure-file,kubernetes.io/cinder," +
 	"kubernetes.io/gce-pd,kubernetes.io/portworx-volume,kubernetes.io/vsphere-volume"
 
@@ -46,7 +46,7 @@ func (w *world) annotation() string {
 	return object.GetAnnotations()[nodeIDs]
 }
 
-// amend changes the Node, as somebody else does.
+// amend changes the Node, as another client does.
 func (w *world) amend(change func(*corev1.Node)) {
 	w.t.Helper()
 	nodes := w.user.CoreV1().Nodes()
@@ -62,7 +62,7 @@ func (w *world) annotate(value string) {
 	w.amend(func(n *corev1.Node) { n.Annotations = map[string]string{nodeIDs: value, "other": "kept"} })
 }
 
-// csiNode makes the node's CSINode, which belongs to the Node of a UID; "": to the one there is.
+// csiNode creates the node's CSINode, owned by the Node with that UID; "": by the existing one.
 func (w *world) csiNode(owner types.UID, drivers ...storagev1.CSINodeDriver) {
 	w.t.Helper()
 	if owner == "" {
@@ -88,7 +88,8 @@ func (w *world) addDriver(d storagev1.CSINodeDriver) {
 	w.must(err)
 }
 
-// ownCSINode checks that there is a CSINode, that it belongs to the Node, and what it says of migrated plugins.
+// ownCSINode checks that a CSINode exists, that it belongs to the Node, and its list of migrated
+// plugins.
 func (w *world) ownCSINode() {
 	w.t.Helper()
 	own, there := w.server.Get("csinodes", "", node1)
@@ -102,8 +103,8 @@ func (w *world) ownCSINode() {
 
 func limit(n int32) *storagev1.VolumeNodeResources { return &storagev1.VolumeNodeResources{Count: &n} }
 
-// errorf is what a driver says of its node.
-func errorf(id string, limit int64, segments map[string]string) *csispec.NodeGetInfoResponse {
+// nodeInfo is what a driver reports of its node.
+func nodeInfo(id string, limit int64, segments map[string]string) *csispec.NodeGetInfoResponse {
 	info := &csispec.NodeGetInfoResponse{NodeId: id, MaxVolumesPerNode: limit}
 	if segments != nil {
 		info.AccessibleTopology = &csispec.Topology{Segments: segments}
@@ -126,13 +127,13 @@ type pairs = map[string]string
 func TestRegistrationOfTheArray(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
-	d.must(d.publish(array.DriverName, errorf(node1, 0, nil)))
+	d.must(d.publish(array.DriverName, nodeInfo(node1, 0, nil)))
 	d.same("drivers", []storagev1.CSINodeDriver{{Name: array.DriverName, NodeID: node1}}, d.registered())
 	d.same("annotation", `{"array.csi.volsim.dev":"node-1"}`, d.annotation())
 	d.ownCSINode()
 }
 
-// TestInstall tells the cluster of a driver, on a node of which it knows this or that already.
+// TestInstall publishes a driver on nodes with various existing state.
 func TestInstall(t *testing.T) {
 	t.Parallel()
 	zone, rack := "example.com/zone", "other.example.com/rack"
@@ -150,84 +151,84 @@ func TestInstall(t *testing.T) {
 		want       []storagev1.CSINodeDriver
 	}{
 		{
-			name: "nothing is known", says: errorf("id", 0, pairs{zone: "a"}),
+			name: "nothing is known", says: nodeInfo("id", 0, pairs{zone: "a"}),
 			wantIDs: pairs{ourDriver: "id"}, wantLabels: pairs{zone: "a"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)},
 		},
 		{
 			name: "all is known", ids: pairs{ourDriver: "id"}, labels: pairs{zone: "a"},
-			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)}, says: errorf("id", 0, pairs{zone: "a"}),
+			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)}, says: nodeInfo("id", 0, pairs{zone: "a"}),
 			wantIDs: pairs{ourDriver: "id"}, wantLabels: pairs{zone: "a"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)},
 		},
 		{
 			name: "all but the topology is known", ids: pairs{ourDriver: "id"},
-			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)}, says: errorf("id", 0, pairs{zone: "a"}),
+			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)}, says: nodeInfo("id", 0, pairs{zone: "a"}),
 			wantIDs: pairs{ourDriver: "id"}, wantLabels: pairs{zone: "a"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)},
 		},
 		{
 			name: "another driver is known", ids: pairs{otherDriver: "x"}, labels: pairs{rack: "r"},
-			before: []storagev1.CSINodeDriver{entry(otherDriver, "x", nil, rack)}, says: errorf("id", 0, pairs{zone: "a"}),
+			before: []storagev1.CSINodeDriver{entry(otherDriver, "x", nil, rack)}, says: nodeInfo("id", 0, pairs{zone: "a"}),
 			wantIDs: pairs{ourDriver: "id", otherDriver: "x"}, wantLabels: pairs{zone: "a", rack: "r"},
 			want: []storagev1.CSINodeDriver{entry(otherDriver, "x", nil, rack), entry(ourDriver, "id", nil, zone)},
 		},
 		{
 			name: "the node is in another zone", ids: pairs{ourDriver: "id"}, labels: pairs{zone: "a"},
-			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)}, says: errorf("id", 0, pairs{zone: "b"}),
+			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)}, says: nodeInfo("id", 0, pairs{zone: "b"}),
 			fails: true, wantIDs: pairs{ourDriver: "id"}, wantLabels: pairs{zone: "a"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)},
 		},
 		{
 			name: "another id and other segments", ids: pairs{ourDriver: "id"}, labels: pairs{zone: "a"},
-			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)}, says: errorf("new", 0, pairs{rack: "r"}),
+			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)}, says: nodeInfo("new", 0, pairs{rack: "r"}),
 			wantIDs: pairs{ourDriver: "new"}, wantLabels: pairs{zone: "a", rack: "r"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "new", nil, rack)},
 		},
 		{
-			name: "the CSINode of an earlier node", former: true, before: []storagev1.CSINodeDriver{}, says: errorf("id", 0, nil),
+			name: "the CSINode of an earlier node", former: true, before: []storagev1.CSINodeDriver{}, says: nodeInfo("id", 0, nil),
 			wantIDs: pairs{ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
 		},
 		{
 			name: "the CSINode of an earlier node with a driver", former: true, before: []storagev1.CSINodeDriver{entry(otherDriver, "x", nil)},
-			says: errorf("id", 0, nil), wantIDs: pairs{ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
+			says: nodeInfo("id", 0, nil), wantIDs: pairs{ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
 		},
 		{
-			name: "no topology", says: errorf("id", 0, nil), wantIDs: pairs{ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
+			name: "no topology", says: nodeInfo("id", 0, nil), wantIDs: pairs{ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
 		},
 		{
 			name: "no topology any more", ids: pairs{ourDriver: "id"}, labels: pairs{zone: "a"},
-			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)}, says: errorf("id", 0, nil),
+			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)}, says: nodeInfo("id", 0, nil),
 			wantIDs: pairs{ourDriver: "id"}, wantLabels: pairs{zone: "a"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
 		},
 		{
-			name: "no topology beside another driver's", ids: pairs{otherDriver: "x"}, labels: pairs{rack: "r"},
-			before: []storagev1.CSINodeDriver{entry(otherDriver, "x", nil, rack)}, says: errorf("id", 0, nil),
+			name: "no topology next to another driver's", ids: pairs{otherDriver: "x"}, labels: pairs{rack: "r"},
+			before: []storagev1.CSINodeDriver{entry(otherDriver, "x", nil, rack)}, says: nodeInfo("id", 0, nil),
 			wantIDs: pairs{ourDriver: "id", otherDriver: "x"}, wantLabels: pairs{rack: "r"},
 			want: []storagev1.CSINodeDriver{entry(otherDriver, "x", nil, rack), entry(ourDriver, "id", nil)},
 		},
-		{name: "no node id", says: errorf("", 0, nil), fails: true},
+		{name: "no node id", says: nodeInfo("", 0, nil), fails: true},
 		{
-			name: "a limit", says: errorf("id", 10, nil), wantIDs: pairs{ourDriver: "id"},
+			name: "a limit", says: nodeInfo("id", 10, nil), wantIDs: pairs{ourDriver: "id"},
 			want: []storagev1.CSINodeDriver{entry(ourDriver, "id", limit(10))},
 		},
 		{
-			name: "the highest limit", says: errorf("id", math.MaxInt32, nil), wantIDs: pairs{ourDriver: "id"},
+			name: "the highest limit", says: nodeInfo("id", math.MaxInt32, nil), wantIDs: pairs{ourDriver: "id"},
 			want: []storagev1.CSINodeDriver{entry(ourDriver, "id", limit(math.MaxInt32))},
 		},
 		{
-			name: "a limit beyond what the API can say", says: errorf("id", math.MaxInt32+1, nil), wantIDs: pairs{ourDriver: "id"},
+			name: "a limit beyond what the API can say", says: nodeInfo("id", math.MaxInt32+1, nil), wantIDs: pairs{ourDriver: "id"},
 			want: []storagev1.CSINodeDriver{entry(ourDriver, "id", limit(math.MaxInt32))},
 		},
 		{
-			name: "a negative limit", says: errorf("id", -1, nil), wantIDs: pairs{ourDriver: "id"},
+			name: "a negative limit", says: nodeInfo("id", -1, nil), wantIDs: pairs{ourDriver: "id"},
 			want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
 		},
 		{
-			name: "another limit", before: []storagev1.CSINodeDriver{entry(ourDriver, "id", limit(10))}, says: errorf("id", 20, nil),
+			name: "another limit", before: []storagev1.CSINodeDriver{entry(ourDriver, "id", limit(10))}, says: nodeInfo("id", 20, nil),
 			wantIDs: pairs{ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", limit(20))},
 		},
 		{
-			name: "another id, and no CSINode", ids: pairs{ourDriver: "old"}, says: errorf("id", 0, nil),
+			name: "another id, and no CSINode", ids: pairs{ourDriver: "old"}, says: nodeInfo("id", 0, nil),
 			wantIDs: pairs{ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
 		},
 		{
-			name: "another driver in the annotation, and no CSINode", ids: pairs{otherDriver: "x"}, says: errorf("id", 0, nil),
+			name: "another driver in the annotation, and no CSINode", ids: pairs{otherDriver: "x"}, says: nodeInfo("id", 0, nil),
 			wantIDs: pairs{otherDriver: "x", ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
 		},
 	}
@@ -250,7 +251,7 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// given is what a Node has to begin with.
+// given is the initial state of a Node.
 func (w *world) given(ids, labels pairs) {
 	w.t.Helper()
 	text, err := json.Marshal(ids)
@@ -263,7 +264,7 @@ func (w *world) given(ids, labels pairs) {
 	})
 }
 
-// stands checks what is known of the node.
+// stands checks the Node and its CSINode.
 func (w *world) stands(ids, labels pairs, drivers []storagev1.CSINodeDriver) {
 	w.t.Helper()
 	node, _ := w.server.Get("nodes", "", node1)
@@ -280,7 +281,7 @@ func (w *world) stands(ids, labels pairs, drivers []storagev1.CSINodeDriver) {
 	w.same("drivers", drivers, w.registered())
 }
 
-// TestUninstall has the cluster forget a driver.
+// TestUninstall removes a driver from the cluster.
 func TestUninstall(t *testing.T) {
 	t.Parallel()
 	zone := "example.com/zone"
@@ -344,7 +345,7 @@ func TestMigratedPlugins(t *testing.T) {
 		{name: "one that is named", before: pairs{key: "test"}, migrated: plugins.Migration{"test": ""}, want: pairs{key: "test"}},
 		{name: "none any more", before: pairs{key: "test"}, want: pairs{}, wantChange: true},
 		{
-			name: "one beside another annotation", before: pairs{"other": "annotation"}, migrated: plugins.Migration{"test": ""},
+			name: "one next to another annotation", before: pairs{"other": "annotation"}, migrated: plugins.Migration{"test": ""},
 			want: pairs{key: "test", "other": "annotation"}, wantChange: true,
 		},
 		{
@@ -374,8 +375,8 @@ func TestRegistrationKeepsOtherDrivers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.annotate(`{"old.example.com":"x"}`)
-	w.must(w.publish("b.example.com", errorf("b", 0, nil)))
-	w.must(w.publish("a.example.com", errorf("a", 3, nil)))
+	w.must(w.publish("b.example.com", nodeInfo("b", 0, nil)))
+	w.must(w.publish("a.example.com", nodeInfo("a", 3, nil)))
 	want := []storagev1.CSINodeDriver{{Name: "b.example.com", NodeID: "b"}, {Name: "a.example.com", NodeID: "a", Allocatable: limit(3)}}
 	w.same("drivers", want, w.registered())
 	var ids map[string]string
@@ -384,17 +385,17 @@ func TestRegistrationKeepsOtherDrivers(t *testing.T) {
 	node, _ := w.server.Get("nodes", "", node1)
 	w.same("another annotation", "kept", node.GetAnnotations()["other"])
 
-	// Registering again changes what has changed and nothing else.
-	w.must(w.publish("b.example.com", errorf("b", 5, nil)))
+	// Registering again writes changes only.
+	w.must(w.publish("b.example.com", nodeInfo("b", 5, nil)))
 	want[0].Allocatable = limit(5)
 	w.same("drivers", want, w.registered())
 	before := len(w.calls(trace.KindAPI))
-	w.must(w.publish("b.example.com", errorf("b", 5, nil)))
+	w.must(w.publish("b.example.com", nodeInfo("b", 5, nil)))
 	w.same("requests when nothing has changed", []string{"get", "get"}, w.calls(trace.KindAPI)[before:])
 }
 
-// TestConcurrentRegistrations has somebody else write between the read and the write, of either object: the next attempt
-// succeeds.
+// TestConcurrentRegistrations has another client write either object between the read and the
+// write: the next attempt succeeds.
 func TestConcurrentRegistrations(t *testing.T) {
 	t.Parallel()
 	other := storagev1.CSINodeDriver{Name: otherDriver, NodeID: "x"}
@@ -424,7 +425,7 @@ func TestConcurrentRegistrations(t *testing.T) {
 			if tt.exists {
 				w.csiNode("")
 			}
-			o := w.begin(func(ctx context.Context) error { return w.plugin.Publish(ctx, ourDriver, errorf("id", 0, nil)) })
+			o := w.begin(func(ctx context.Context) error { return w.plugin.Publish(ctx, ourDriver, nodeInfo("id", 0, nil)) })
 			w.upTo(tt.before)
 			tt.meddle(w)
 			w.run()
@@ -446,7 +447,7 @@ func TestConcurrentRegistrations(t *testing.T) {
 	}
 }
 
-// TestRegistrationFails has all attempts fail: there are four, and pauses between them.
+// TestRegistrationFails has all attempts fail: there are four, with delays between them.
 func TestRegistrationFails(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -480,7 +481,7 @@ func TestRegistrationFails(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			tt.meddle(w)
-			err := w.publish(ourDriver, errorf("id", 0, pairs{"zone": "b"}))
+			err := w.publish(ourDriver, nodeInfo("id", 0, pairs{"zone": "b"}))
 			if err == nil || err.Error() != tt.text {
 				t.Errorf("error\n%v\nwant\n%s", err, tt.text)
 			}
@@ -492,7 +493,8 @@ func TestRegistrationFails(t *testing.T) {
 	}
 }
 
-// TestCSINodeOwnership has the kubelet see to its CSINode, whatever there is of one, and whatever it knows of the Node.
+// TestCSINodeOwnership initializes the CSINode whatever exists of it, and whatever the kubelet
+// knows of the Node.
 func TestCSINodeOwnership(t *testing.T) {
 	t.Parallel()
 	old := entry(ourDriver, "id", nil)
@@ -562,7 +564,8 @@ func TestCSINodeOwnership(t *testing.T) {
 	}
 }
 
-// TestRecreatedCSINodeIsNotDeleted has the CSINode of an earlier Node give way to the Node's own before it is deleted.
+// TestRecreatedCSINodeIsNotDeleted replaces the CSINode of an earlier Node by the Node's own before
+// it is deleted.
 func TestRecreatedCSINodeIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

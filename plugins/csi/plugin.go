@@ -136,7 +136,7 @@ func sourceOf(spec *plugins.Spec) (*corev1.CSIPersistentVolumeSource, error) {
 	return source, nil
 }
 
-// SupportsMountOption returns true: drivers accept mount options.
+// SupportsMountOption reports whether the plugin accepts mount options: always true.
 //
 // Upstream: pkg/volume/csi csiPlugin.SupportsMountOption (v1.36).
 func (p *Plugin) SupportsMountOption() bool { return true }

@@ -10,8 +10,7 @@ import (
 	"github.com/volsim/volsim/plugins/csi"
 )
 
-// TestReconstruct has a process that begins anew find out what was mounted, also after a call of which nobody knows the
-// outcome.
+// TestReconstruct determines in a restarted process what was mounted, also after an uncertain call.
 func TestReconstruct(t *testing.T) {
 	t.Parallel()
 	for _, fails := range []bool{false, true} {
@@ -27,7 +26,7 @@ func TestReconstruct(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := csi.New(csi.Config{
-			Process: d.component, CSIDrivers: d.server.Informers(d.component).Storage().V1().CSIDrivers(), Root: root, FS: d.disk,
+			Process: d.process, CSIDrivers: d.server.Informers(d.process).Storage().V1().CSIDrivers(), Root: root, FS: d.disk,
 		})
 		made, err := again.Reconstruct("pv", podUID)
 		d.must(err)

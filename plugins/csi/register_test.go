@@ -20,12 +20,12 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// drawn lets a chooser decide who is moved.
+// drawn lets a chooser pick the next task.
 type drawn struct{ sim.Chooser }
 
 func (s drawn) Decide(d *sim.Decision) sim.Move { return sim.Move{Option: s.Choose(d.Len())} }
 
-// refusing has the API server refuse a request, as often as it is made.
+// refusing has the API server reject a request whenever it is made.
 type refusing string
 
 func (r refusing) Decide(d *sim.Decision) sim.Move {
@@ -35,14 +35,14 @@ func (r refusing) Decide(d *sim.Decision) sim.Move {
 	return sim.Move{}
 }
 
-// announced is a driver that has a socket.
+// announced is a driver with a socket.
 func announced(socket string, versions ...string) plugins.Registration {
 	return plugins.Registration{
 		Socket: "/registry/" + socket, Type: "CSIPlugin", Name: stubName, Endpoint: "/plugins/" + socket, Versions: versions,
 	}
 }
 
-// serve lets a driver answer where it says.
+// serve serves a driver at its endpoint.
 func (w *world) serve(r plugins.Registration) (*stub, *faulty) {
 	s := &stub{capabilities: []csispec.NodeServiceCapability_RPC_Type{csispec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME}}
 	conn := &faulty{ClientConnInterface: csi.Direct(func(g grpc.ServiceRegistrar) { csispec.RegisterNodeServer(g, s) })}
@@ -60,7 +60,7 @@ func (w *world) deregister(r plugins.Registration) error {
 	return w.do(func(ctx context.Context) error { return w.plugin.DeregisterPlugin(ctx, r) })
 }
 
-// known tells whether the plugin finds a driver.
+// known reports whether the plugin finds a driver.
 func (w *world) known() bool {
 	w.t.Helper()
 	err := w.volume("h-1").setUp()
@@ -159,7 +159,7 @@ func TestValidateAgainstRegisteredDriver(t *testing.T) {
 			t.Errorf("%s: registered with error %v, want %q", tt.name, err, tt.want)
 		}
 		if !w.known() {
-			t.Errorf("%s: there is no driver any more", tt.name)
+			t.Errorf("%s: the driver is no longer registered", tt.name)
 		}
 	}
 }
@@ -179,8 +179,8 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// TestRegisterFails has each thing that registration does fail, as often as it is tried: there is no such driver afterwards, here
-// or in the cluster.
+// TestRegisterFails has each step of a registration fail whenever it is tried: afterwards the
+// driver is registered neither here nor in the cluster.
 func TestRegisterFails(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -188,7 +188,7 @@ func TestRegisterFails(t *testing.T) {
 		meddle func(w *world, r plugins.Registration, conn *faulty)
 		want   string
 	}{
-		{"nobody answers", func(w *world, r plugins.Registration, _ *faulty) { delete(w.sockets, r.Endpoint) }, "broken pipe"},
+		{"no answer", func(w *world, r plugins.Registration, _ *faulty) { delete(w.sockets, r.Endpoint) }, "broken pipe"},
 		{"NodeGetCapabilities", func(_ *world, _ plugins.Registration, conn *faulty) {
 			conn.faults = []fault{{method: "NodeGetCapabilities", err: coded(codes.Unavailable)}}
 		}, "NodeGetCapabilities: rpc error: code = Unavailable desc = scripted"},
@@ -214,7 +214,8 @@ func TestRegisterFails(t *testing.T) {
 	}
 }
 
-// TestNewerVersionReplaces has a newer one of the driver's name come, and the older one's socket go.
+// TestNewerVersionReplaces registers a newer driver of the same name, and removes the older one's
+// socket.
 func TestNewerVersionReplaces(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -247,12 +248,13 @@ func TestDeregister(t *testing.T) {
 	w.class("SetUp", w.volume("h-1").setUp(), plugins.Transient)
 	before := len(w.calls(trace.KindAPI))
 	w.must(w.deregister(r))
-	w.same("requests when it is gone", []string{"get", "get"}, w.calls(trace.KindAPI)[before:])
+	w.same("requests after it is deregistered", []string{"get", "get"}, w.calls(trace.KindAPI)[before:])
 	w.must(w.user.CoreV1().Nodes().Delete(t.Context(), node1, metav1.DeleteOptions{}))
 	w.must(w.deregister(r)) // of a node that is gone
 }
 
-// TestFailedDeregisterCanBeRepeated has the API server refuse: the driver is unknown here at once, and to the cluster later.
+// TestFailedDeregisterCanBeRepeated rejects the update: the driver is removed here at once, and
+// from the cluster later.
 func TestFailedDeregisterCanBeRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -277,7 +279,7 @@ func TestFailedDeregisterCanBeRepeated(t *testing.T) {
 	w.stands(nil, nil, nil)
 }
 
-// TestRegistrationsOfOneNameAreSerialized begins with everything at the same time.
+// TestRegistrationsOfOneNameAreSerialized starts several operations concurrently.
 func TestRegistrationsOfOneNameAreSerialized(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
@@ -300,7 +302,8 @@ func TestRegistrationsOfOneNameAreSerialized(t *testing.T) {
 	}
 }
 
-// TestDriverDeregisteredDuringMount deregisters a driver while it is asked to stage a volume, which it does, or does not any more.
+// TestDriverDeregisteredDuringMount deregisters a driver while it stages a volume, which then
+// succeeds or fails.
 func TestDriverDeregisteredDuringMount(t *testing.T) {
 	t.Parallel()
 	for _, answers := range []bool{true, false} {
@@ -314,7 +317,7 @@ func TestDriverDeregisteredDuringMount(t *testing.T) {
 			return d.plugin.MountDevice(ctx, d.spec, d.globalMount(), plugins.MountOptions{})
 		})
 		w.upTo("driver NodeStageVolume")
-		w.component.Spawn("deregistration", func(ctx context.Context) { _ = w.plugin.DeregisterPlugin(ctx, r) })
+		w.process.Spawn("deregistration", func(ctx context.Context) { _ = w.plugin.DeregisterPlugin(ctx, r) })
 		if !answers {
 			conn.faults = []fault{{method: "NodeStageVolume", err: coded(codes.Unavailable)}}
 		}

@@ -39,8 +39,8 @@ func TestRequiresRemount(t *testing.T) {
 	}
 }
 
-// TestFailedRemountKeepsMount: a volume that is published again, or was before the process began, stays as it was whatever the
-// driver says, also for a driver that mounts nothing.
+// TestFailedRemountKeepsMount: a volume that is published again, or was before the process started,
+// stays as it is whatever the driver answers, also for a driver that mounts nothing.
 func TestFailedRemountKeepsMount(t *testing.T) {
 	t.Parallel()
 	for name, use := range map[string]plugins.MountOptions{"remount": {Remount: true}, "reconstructed": {Reconstructed: true}} {
@@ -72,7 +72,7 @@ func TestFailedRemountKeepsMount(t *testing.T) {
 	}
 }
 
-// TestFailedMountLeavesNothing, for the same driver that mounts nothing.
+// TestFailedMountLeavesNothing uses the same driver, which mounts nothing.
 func TestFailedMountLeavesNothing(t *testing.T) {
 	t.Parallel()
 	_, d := stubDisk(t, true, false)
@@ -84,7 +84,8 @@ func TestFailedMountLeavesNothing(t *testing.T) {
 	d.same("disk", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
 }
 
-// TestRepublishedVolumeIsTheSame: the driver is asked again for all of it, and no file of the kubelet changes.
+// TestRepublishedVolumeIsTheSame: the driver gets the same request again, and no file of the
+// kubelet changes.
 func TestRepublishedVolumeIsTheSame(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, true, false)

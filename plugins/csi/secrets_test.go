@@ -21,7 +21,7 @@ func (w *world) secret(namespace, name, key, value string) {
 	w.must(err)
 }
 
-// TestSecrets are read each time: a changed one is told at once.
+// TestSecrets: secrets are read each time, so a change takes effect at once.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, true, false)
@@ -44,7 +44,7 @@ func TestSecrets(t *testing.T) {
 	d.same("published again with", map[string]string{"token": "second"}, last[*csispec.NodePublishVolumeRequest](s).GetSecrets())
 }
 
-// TestSecretOfInlineVolume is of the pod's namespace.
+// TestSecretOfInlineVolume reads from the pod's namespace.
 func TestSecretOfInlineVolume(t *testing.T) {
 	t.Parallel()
 	s, d := inlineDisk(t, storagev1.VolumeLifecycleEphemeral)
@@ -55,7 +55,8 @@ func TestSecretOfInlineVolume(t *testing.T) {
 	d.same("published with", map[string]string{"token": "of the pod's namespace"}, last[*csispec.NodePublishVolumeRequest](s).GetSecrets())
 }
 
-// TestMissingSecret is transient: the driver was not asked, and nothing is left. It is said as upstream says it.
+// TestMissingSecret is transient: the driver was not called, and nothing is left. The text is
+// upstream's.
 func TestMissingSecret(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, true, false)
@@ -75,7 +76,7 @@ func TestMissingSecret(t *testing.T) {
 	d.same("disk", none, d.leaves())
 }
 
-// TestStageSecretOfDriverWithoutStaging is not asked for.
+// TestStageSecretOfDriverWithoutStaging does not read the secret.
 func TestStageSecretOfDriverWithoutStaging(t *testing.T) {
 	t.Parallel()
 	_, d := stubDisk(t, false, false)

@@ -55,7 +55,7 @@ func TestVolumeStats(t *testing.T) {
 	}
 }
 
-// TestVolumeStatsOfArray tells what is in the volume.
+// TestVolumeStatsOfArray measures the volume's contents.
 func TestVolumeStatsOfArray(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
@@ -83,7 +83,7 @@ func TestVolumeStatsFails(t *testing.T) {
 			t.Error("it is asked all the same")
 		}
 	})
-	t.Run("the driver tells nothing", func(t *testing.T) {
+	t.Run("the driver reports nothing", func(t *testing.T) {
 		t.Parallel()
 		s, d := capableDisk(t, csispec.NodeServiceCapability_RPC_GET_VOLUME_STATS)
 		s.stats = &csispec.NodeGetVolumeStatsResponse{}
@@ -107,7 +107,7 @@ func TestVolumeStatsFails(t *testing.T) {
 			t.Errorf("%v, want %v", err, fs.ErrNotExist)
 		}
 	})
-	t.Run("the driver is not there", func(t *testing.T) {
+	t.Run("the driver is not registered", func(t *testing.T) {
 		t.Parallel()
 		_, d := capableDisk(t, csispec.NodeServiceCapability_RPC_GET_VOLUME_STATS)
 		d.spec.PersistentVolume.Spec.CSI.Driver = "other.example.com"

@@ -18,10 +18,10 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// sorted compares lists without their order.
+// sorted compares lists ignoring the order.
 var sorted = cmpopts.SortSlices(cmp.Less[string])
 
-// stub is a node service that keeps what it is asked and mounts nothing.
+// stub is a node service that records its requests and mounts nothing.
 type stub struct {
 	csispec.UnimplementedNodeServer
 	capabilities []csispec.NodeServiceCapability_RPC_Type
@@ -30,7 +30,7 @@ type stub struct {
 	expandError  error // of NodeExpandVolume
 }
 
-// last is the last request of a kind.
+// last returns the last request of a kind.
 func last[T proto.Message](s *stub) T {
 	var found T
 	for _, request := range s.requests {
@@ -82,7 +82,7 @@ func (s *stub) NodeGetVolumeStats(_ context.Context, r *csispec.NodeGetVolumeSta
 
 const stubName = "stub.example.com"
 
-// stubDisk makes a world with a stub and an attached volume of it.
+// stubDisk returns a world with a stub and an attached volume of it.
 func stubDisk(t *testing.T, stages, multiWriter bool) (*stub, *disk) {
 	t.Helper()
 	var can []csispec.NodeServiceCapability_RPC_Type
@@ -95,7 +95,7 @@ func stubDisk(t *testing.T, stages, multiWriter bool) (*stub, *disk) {
 	return capableDisk(t, can...)
 }
 
-// capableDisk is stubDisk with a stub that can do these things.
+// capableDisk is stubDisk with a stub that has these capabilities.
 func capableDisk(t *testing.T, can ...csispec.NodeServiceCapability_RPC_Type) (*stub, *disk) {
 	t.Helper()
 	w := newWorld(t)
@@ -137,7 +137,7 @@ func TestRequests(t *testing.T) {
 	d.same("disk", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
 }
 
-// TestDriverWithoutStaging is not asked to, and leaves nothing on disk.
+// TestDriverWithoutStaging does not stage, and leaves nothing on disk.
 func TestDriverWithoutStaging(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, false, false)
@@ -155,7 +155,8 @@ func TestDriverWithoutStaging(t *testing.T) {
 		d.calls(trace.KindDriver))
 }
 
-// TestStagedVolumeOfDriverWithoutStaging finds the data file of a stage that no driver can undo now: nothing is left.
+// TestStagedVolumeOfDriverWithoutStaging finds a record that no driver can undo now: nothing is
+// left.
 func TestStagedVolumeOfDriverWithoutStaging(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, false, false)
@@ -166,7 +167,7 @@ func TestStagedVolumeOfDriverWithoutStaging(t *testing.T) {
 	d.same("requests", 0, len(s.requests))
 }
 
-// TestMountWithoutAttachment is an error, unless the driver does not ask for one.
+// TestMountWithoutAttachment fails unless the driver needs no attachment.
 func TestMountWithoutAttachment(t *testing.T) {
 	t.Parallel()
 	yes, no := true, false

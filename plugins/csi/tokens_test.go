@@ -18,7 +18,7 @@ import (
 
 const tokensKey = "csi.storage.k8s.io/serviceAccount.tokens"
 
-// tokenDisk is a world whose driver asks for tokens, with the pod and its service account.
+// tokenDisk returns a world whose driver requests tokens, with the pod and its service account.
 func tokenDisk(t *testing.T, driver storagev1.CSIDriverSpec) (*stub, *disk) {
 	t.Helper()
 	s, d := stubDisk(t, true, false)
@@ -34,7 +34,7 @@ func tokenDisk(t *testing.T, driver storagev1.CSIDriverSpec) (*stub, *disk) {
 	return s, d
 }
 
-// toldTokens reads the tokens out of what a driver was told.
+// toldTokens parses the tokens that a driver received.
 func (w *world) toldTokens(words map[string]string) map[string]authenticationv1.TokenRequestStatus {
 	w.t.Helper()
 	told := map[string]authenticationv1.TokenRequestStatus{}
@@ -75,7 +75,7 @@ func TestTokens(t *testing.T) {
 				t.Errorf("tokens %v: want one for each audience", told)
 			}
 			if without[tokensKey] != "" {
-				t.Errorf("the tokens are told in the other place, too")
+				t.Errorf("the tokens are also in the other place")
 			}
 			d.same("attributes", "fast", request.GetVolumeContext()["pool"])
 		})
@@ -90,8 +90,8 @@ func TestNoTokensUnlessRequested(t *testing.T) {
 	d.same("tokens made", 0, d.tokensMade())
 }
 
-// TestRecentTokenIsReused and replaced when a fifth of its life is left, or it is a day old; one that cannot be replaced
-// is good as long as it lives.
+// TestRecentTokenIsReused until a fifth of its lifetime is left or it is a day old. A token that
+// cannot be replaced is used until it expires.
 func TestRecentTokenIsReused(t *testing.T) {
 	t.Parallel()
 	week := int64(7 * 24 * 3600)
@@ -133,7 +133,7 @@ func TestRecentTokenIsReused(t *testing.T) {
 	}
 }
 
-// TestExpiredTokensAreRemoved with the volume: the next pod that is the same gets new ones.
+// TestExpiredTokensAreRemoved also when the volume is unpublished: the same pod then gets new ones.
 func TestExpiredTokensAreRemoved(t *testing.T) {
 	t.Parallel()
 	_, d := tokenDisk(t, storagev1.CSIDriverSpec{TokenRequests: []storagev1.TokenRequest{{Audience: "vault"}}})
@@ -144,7 +144,7 @@ func TestExpiredTokensAreRemoved(t *testing.T) {
 	d.same("tokens made", 2, d.tokensMade())
 }
 
-// TestTokenRequestFails is transient.
+// TestTokenRequestFails returns a transient error.
 func TestTokenRequestFails(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, true, false)

@@ -10,7 +10,8 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// Watched returns true: the attacher writes its progress into the VolumeAttachment.
+// Watched reports whether VolumeAttachments show every change: always true, as the attacher writes
+// its progress into them.
 func (p *Plugin) Watched() bool { return true }
 
 // LastSeen returns the state of the volume's VolumeAttachment on the node as the cache shows it. An

@@ -12,7 +12,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// verify asks about the volume, and returns what the cache shows and what there is.
+// verify returns the state of the volume in the cache and in the API.
 func (d *disk) verify() (seen, is plugins.AttachState) {
 	d.t.Helper()
 	name, err := d.plugin.VolumeName(d.spec)
@@ -67,7 +67,7 @@ func TestVerifyReadsTheAPI(t *testing.T) {
 	}
 }
 
-// lagging moves one actor only when there is no other.
+// lagging schedules one task only when there is no other.
 type lagging string
 
 func (l lagging) Decide(d *sim.Decision) sim.Move {
@@ -79,8 +79,8 @@ func (l lagging) Decide(d *sim.Decision) sim.Move {
 	return sim.Move{}
 }
 
-// TestDetachLeavesNothingInTheCache has the attachment go before the detach, which then finds none. What is attached next
-// would be taken for attached by what the cache still showed.
+// TestDetachLeavesNothingInTheCache deletes the attachment before the detach, which then finds
+// none. A stale cache would make the next attach take the volume for attached.
 func TestDetachLeavesNothingInTheCache(t *testing.T) {
 	t.Parallel()
 	d := attaching(t, "vol-1")

@@ -39,29 +39,29 @@ const (
 
 // world is an API server and one process with the plugin, on a stepped host.
 type world struct {
-	t         *testing.T
-	host      *sim.Stepped
-	server    *fake.Server
-	user      kubernetes.Interface // acts at once, from the test
-	component *sim.Process
-	plugin    *csi.Plugin
-	disk      *nodefs.Memory
-	conn      *faulty                             // to the driver that was added
-	driver    string                              // its name
-	sockets   map[string]grpc.ClientConnInterface // where drivers serve that register
+	t       *testing.T
+	host    *sim.Stepped
+	server  *fake.Server
+	user    kubernetes.Interface // acts at once, from the test
+	process *sim.Process
+	plugin  *csi.Plugin
+	disk    *nodefs.Memory
+	conn    *faulty                             // to the driver that was added
+	driver  string                              // its name
+	sockets map[string]grpc.ClientConnInterface // where drivers serve that register
 }
 
-// newWorld makes a process that has all that a controller and a kubelet give the plugin.
+// newWorld returns a process with everything that a controller and a kubelet configure.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, host: sim.NewStepped(sim.SteppedConfig{}), disk: nodefs.NewMemory(root), sockets: map[string]grpc.ClientConnInterface{}}
 	t.Cleanup(w.host.Close)
 	w.server = fake.NewServer(fake.Config{Now: w.host.Now})
 	w.user = w.server.Client(w.host.ExternalCaller())
-	w.component = w.host.Process("process")
-	storage, core := w.server.Informers(w.component).Storage().V1(), w.server.Informers(w.component).Core().V1()
+	w.process = w.host.Process("process")
+	storage, core := w.server.Informers(w.process).Storage().V1(), w.server.Informers(w.process).Core().V1()
 	w.plugin = csi.New(csi.Config{
-		Process: w.component, Client: w.server.Client(w.component),
+		Process: w.process, Client: w.server.Client(w.process),
 		CSIDrivers: storage.CSIDrivers(), Attachments: storage.VolumeAttachments(),
 		PersistentVolumes: core.PersistentVolumes(),
 		NodeName:          node1, Root: root, FS: w.disk,
@@ -70,7 +70,7 @@ func newWorld(t *testing.T) *world {
 			if !there {
 				return nil, errPipe
 			}
-			return csi.Suspend(w.component, driver, conn), nil
+			return csi.Suspend(w.process, driver, conn), nil
 		},
 	})
 	_, err := w.user.CoreV1().Nodes().Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node1}}, metav1.CreateOptions{})
@@ -91,23 +91,23 @@ func (w *world) run() {
 	w.must(w.host.Run())
 }
 
-// operation is a call of the plugin, on a strand of the process.
+// operation is a call of the plugin in a task of the process.
 type operation struct {
 	done bool
 	err  error
 }
 
-// begin lets a strand call the plugin as soon as it is its turn.
+// begin calls the plugin in a new task.
 func (w *world) begin(call func(ctx context.Context) error) *operation {
 	o := &operation{}
-	w.component.Spawn("operation", func(ctx context.Context) {
+	w.process.Spawn("operation", func(ctx context.Context) {
 		o.err = call(ctx)
 		o.done = true
 	})
 	return o
 }
 
-// do calls the plugin and returns its error when nothing is left to happen.
+// do calls the plugin and returns its error once the world is at rest.
 func (w *world) do(call func(ctx context.Context) error) error {
 	w.t.Helper()
 	o := w.begin(call)
@@ -118,7 +118,7 @@ func (w *world) do(call func(ctx context.Context) error) error {
 	return o.err
 }
 
-// upTo lets the world go on until the operation is about to do something that begins with those words.
+// upTo runs the world until the operation is about to make a call that begins with the given words.
 func (w *world) upTo(action string) {
 	w.t.Helper()
 	w.must(w.host.Wait(context.Background(), action, func() bool {
@@ -129,7 +129,7 @@ func (w *world) upTo(action string) {
 // none is an empty list, for comparing.
 var none []string
 
-// same compares; nothing and an empty list are the same.
+// same compares; nil and an empty list are equal.
 func (w *world) same(what string, want, got any, opts ...cmp.Option) {
 	w.t.Helper()
 	if diff := cmp.Diff(want, got, append(opts, cmpopts.EquateEmpty())...); diff != "" {
@@ -145,7 +145,7 @@ func (w *world) class(what string, err error, want plugins.Class) {
 	}
 }
 
-// calls are the process's actions of a kind so far: verbs, with ! where one failed.
+// calls returns the process's actions of a kind so far: verbs, with ! for failures.
 func (w *world) calls(kind trace.Kind) []string {
 	var verbs []string
 	for _, r := range w.host.Log().Records() {
@@ -161,7 +161,7 @@ func (w *world) calls(kind trace.Kind) []string {
 	return verbs
 }
 
-// leaves are the files, mounts and empty directories of the node's disk, below the root.
+// leaves returns the files, mounts and empty directories of the node's disk, below the root.
 func (w *world) leaves() []string {
 	w.t.Helper()
 	mounts, devices := map[string]string{}, map[string]bool{}
@@ -199,13 +199,13 @@ func (w *world) leaves() []string {
 	return lines
 }
 
-// add makes a driver known to the plugin.
+// add registers a driver with the plugin.
 func (w *world) add(name string, register csi.RegisterFunc) {
 	w.t.Helper()
 	w.driver = name
 	w.conn = &faulty{ClientConnInterface: csi.Direct(register)}
 	w.must(w.do(func(ctx context.Context) error {
-		_, err := w.plugin.AddDriver(ctx, name, csi.Suspend(w.component, name, w.conn))
+		_, err := w.plugin.AddDriver(ctx, name, csi.Suspend(w.process, name, w.conn))
 		return err
 	}))
 }
@@ -220,7 +220,7 @@ type disk struct {
 	use    plugins.MountOptions
 }
 
-// arrayDisk makes a world with the array driver and a volume of it, attached to the node.
+// arrayDisk returns a world with the array driver and a volume of it, attached to the node.
 func arrayDisk(t *testing.T) *disk {
 	t.Helper()
 	w := newWorld(t)
@@ -268,12 +268,12 @@ func (w *world) volume(handle string) *disk {
 	}
 }
 
-// attachmentName is the VolumeAttachment's name, as upstream makes it.
+// attachmentName returns the VolumeAttachment's name, as upstream computes it.
 func (w *world) attachmentName(handle string) string {
 	return fmt.Sprintf("csi-%x", sha256.Sum256([]byte(handle+w.driver+node1)))
 }
 
-// attachment makes the VolumeAttachment of a volume on the node.
+// attachment creates the VolumeAttachment of a volume on the node.
 func (w *world) attachment(handle string, change func(*storagev1.VolumeAttachment)) {
 	w.t.Helper()
 	pv := "pv"
@@ -289,7 +289,7 @@ func (w *world) attachment(handle string, change func(*storagev1.VolumeAttachmen
 	w.change(handle, change)
 }
 
-// meta applies only what a change does to the metadata.
+// meta applies a change to the metadata only.
 func (*world) meta(a *storagev1.VolumeAttachment, change func(*storagev1.VolumeAttachment)) {
 	c := a.DeepCopy()
 	change(c)
@@ -305,7 +305,7 @@ func (w *world) change(handle string, change func(*storagev1.VolumeAttachment)) 
 	w.must(err)
 }
 
-// stored is a copy of the VolumeAttachment, or nil.
+// stored returns a copy of the VolumeAttachment, or nil.
 func (w *world) stored(handle string) *storagev1.VolumeAttachment {
 	object, ok := w.server.Get("volumeattachments", "", w.attachmentName(handle))
 	if !ok {
@@ -348,7 +348,7 @@ func (d *disk) tearDown() error {
 	return d.do(func(ctx context.Context) error { return d.plugin.TearDown(ctx, d.spec.Name(), podUID) })
 }
 
-// The paths of upstream, and what is kept beside them.
+// The paths of upstream, and the records next to them.
 
 func (d *disk) globalMount() string {
 	return root + "/plugins/kubernetes.io/csi/" + d.driver + "/" + d.sha + "/globalmount"
@@ -376,13 +376,13 @@ func (d *disk) emptyDriverDir() string { return "plugins/kubernetes.io/csi/" + d
 
 const emptyPodDir = "pods/uid-1/volumes/kubernetes.io~csi/"
 
-// faulty is a connection that fails calls of a method.
+// faulty is a connection with faults in the calls of a method.
 type faulty struct {
 	grpc.ClientConnInterface
 	faults []fault
 }
 
-// fault makes one call of a method fail, before or after its effect.
+// fault injects a fault into one call of a method, before or after its effect.
 type fault struct {
 	method string
 	err    error

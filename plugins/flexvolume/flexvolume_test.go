@@ -31,7 +31,7 @@ const (
 	node1   = types.NodeName("node-1")
 )
 
-// box is a driver's program, and what is behind it.
+// box is a driver's program and its backing store.
 type box struct {
 	disk     *nodefs.Memory
 	attached map[string]bool
@@ -99,7 +99,7 @@ func (b *box) mount(dir, options string) error {
 	return b.disk.MountTree(b.trees[name], "/dev/"+name, dir, strings.Contains(options, `"kubernetes.io/readwrite":"ro"`))
 }
 
-// nameIn is the volume's name in what is told of it.
+// nameIn returns the volume's name in the options.
 func nameIn(options string) string {
 	var told map[string]string
 	if err := json.Unmarshal([]byte(options), &told); err != nil {
@@ -108,7 +108,7 @@ func nameIn(options string) string {
 	return told["kubernetes.io/pvOrVolumeName"]
 }
 
-// left is what is attached and mounted, and the directories for mounts.
+// left returns what is attached and mounted, and the directories for mounts.
 func (b *box) left() ([]string, error) {
 	lines := slices.Sorted(maps.Keys(b.attached))
 	mounts, err := b.disk.Mounts()
@@ -137,7 +137,7 @@ func newPod(uid string) *corev1.Pod {
 	}
 }
 
-// begin makes the plugin of a process.
+// begin creates the plugin of a process.
 func (b *box) begin(host sim.Host) (*sim.Process, plugins.Plugin, error) {
 	c := host.Process("process")
 	var plugin plugins.Plugin
@@ -188,7 +188,7 @@ func TestPluginContract(t *testing.T) {
 	}
 }
 
-// scene is a plugin that is called one call after the other.
+// scene is a plugin that gets one call at a time.
 type scene struct {
 	*testing.T
 	*box
@@ -227,7 +227,7 @@ func (s *scene) do(call func(ctx context.Context) error) (err error) {
 	return err
 }
 
-// life attaches, mounts, and undoes all.
+// life attaches, mounts, and undoes everything.
 func (s *scene) life(ctx context.Context) error {
 	spec, pod := persistent("v"), newPod("a")
 	device, err := s.caps.Attacher.Attach(ctx, spec, node1)
@@ -265,7 +265,7 @@ func TestCallsMatchUpstream(t *testing.T) {
 	}
 }
 
-// TestUnsupportedCallIsNotRepeated has two volumes live with a program that knows but one call.
+// TestUnsupportedCallIsNotRepeated uses two volumes of a program that supports only one call.
 func TestUnsupportedCallIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	none := map[string]string{}
@@ -320,7 +320,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// wantLeft checks whether there is the directory of a mount.
+// wantLeft checks whether the directory of a mount exists.
 func (s *scene) wantLeft(directory bool) {
 	s.Helper()
 	var want []string
@@ -334,7 +334,7 @@ func (s *scene) wantLeft(directory bool) {
 	}
 }
 
-// broken has each mount go wrong on its way to the program.
+// broken injects a fault into each mount.
 type broken struct{}
 
 func (broken) Decide(d *sim.Decision) sim.Move {
@@ -357,7 +357,7 @@ func TestFailedRunIsUncertain(t *testing.T) {
 	s.wantLeft(true)
 }
 
-// TestFailedMountThatLeftSomething says that it failed, but the directory cannot be removed.
+// TestFailedMountThatLeftSomething reports a failure, but the directory cannot be removed.
 func TestFailedMountThatLeftSomething(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, map[string]string{"mountdevice": `{"status":"Failure","message":"oh no"}`})
@@ -397,7 +397,7 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// TestReadOnly has each way in which a volume may be read-only reach the program, and the mount.
+// TestReadOnly checks that each way to make a volume read-only reaches the program, and the mount.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	inline := &corev1.FlexVolumeSource{Driver: driver, ReadOnly: true}

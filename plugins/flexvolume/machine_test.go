@@ -18,7 +18,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// script is a driver that notes how it is called, and of the volume "slow" never ends.
+// script is a driver that records its calls, and hangs for the volume "slow".
 const script = `#!/bin/sh
 echo "$@" >> "$(dirname "$0")/calls"
 case "$1 $2" in
@@ -30,7 +30,7 @@ init*) echo '{"status": "Success", "capabilities": {"attach": true}}' ;;
 esac
 `
 
-// TestProgramOnThisMachine installs a driver beside a live host, has it found, called, and taken away.
+// TestProgramOnThisMachine installs a driver on a live host; it is found, called and removed.
 func TestProgramOnThisMachine(t *testing.T) {
 	t.Parallel()
 	disk, err := nodefs.NewReal(t.TempDir())
@@ -114,17 +114,18 @@ type outcome struct {
 	err    error
 }
 
-// install puts the driver where it belongs, all at once.
+// install puts the driver into place atomically.
 func install(t *testing.T, dir string) {
 	t.Helper()
-	beside := filepath.Join(filepath.Dir(dir), ".new")
-	err := errors.Join(os.MkdirAll(beside, 0o755), os.WriteFile(filepath.Join(beside, "disk"), []byte(script), 0o755), os.Rename(beside, dir))
+	temporary := filepath.Join(filepath.Dir(dir), ".new")
+	err := errors.Join(os.MkdirAll(temporary, 0o755), os.WriteFile(filepath.Join(temporary, "disk"), []byte(script), 0o755), os.Rename(temporary, dir))
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestExec is not parallel: a file that another test's program was begun beside, while it was written, cannot be run.
+// TestExec is not parallel: a file that was open for writing when another test forked cannot be
+// executed.
 func TestExec(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
 	install(t, dir)
@@ -143,6 +144,6 @@ func TestExec(t *testing.T) {
 		t.Error("a program that was cut off: no error")
 	}
 	if _, err := flexvolume.Exec(t.Context(), filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a program that is not there: %v", err)
+		t.Errorf("a program that does not exist: %v", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A directory is made for a claim, and deleted.
+// A directory is created for a claim, and deleted.
 func Example() {
 	machine := hostpath.Machine{FS: nodefs.NewMemory("/node-1"), Root: "/node-1"}
 	plugin := hostpath.New(hostpath.Config{Caller: sim.DirectCaller(), Machine: machine, Provisioning: true})

@@ -92,7 +92,8 @@ func sourceOf(spec *plugins.Spec) *corev1.HostPathVolumeSource {
 	}
 }
 
-// SupportsMountOptions returns false: nothing is mounted.
+// SupportsMountOptions reports whether volumes can have mount options: always false, as nothing is
+// mounted.
 func (p *Plugin) SupportsMountOptions() bool { return false }
 
 // CanProvision returns an error unless Config.Provisioning is set.

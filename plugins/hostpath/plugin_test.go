@@ -20,7 +20,7 @@ import (
 
 var ctx = context.Background()
 
-// recorder notes the calls that leave it.
+// recorder records the calls that leave it.
 type recorder struct {
 	sim.Caller
 	calls []trace.Record
@@ -40,7 +40,7 @@ func (r *recorder) lines() []string {
 	return lines
 }
 
-// disk is what a plugin works on in a test.
+// disk is a plugin with its machine.
 type disk struct {
 	name    string
 	machine func(t *testing.T) hostpath.Machine
@@ -207,7 +207,7 @@ func TestDeleteOnlyBelowTmp(t *testing.T) {
 	}
 }
 
-// everything lists what is on a machine's disk.
+// everything lists the files of a machine's disk.
 func everything(t *testing.T, machine hostpath.Machine) []string {
 	t.Helper()
 	var all []string

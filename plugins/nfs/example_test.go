@@ -14,7 +14,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// What a server exports is recycled by a pod, which mounts it.
+// An NFS export is recycled by a pod that mounts it.
 func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
@@ -28,7 +28,7 @@ func Example() {
 	volume.Spec.NFS = &corev1.NFSVolumeSource{Server: "files", Path: "/exports/a"}
 	controller.Spawn("recycle", func(ctx context.Context) {
 		spec := &plugins.Spec{PersistentVolume: volume}
-		// it returns when somebody has run the pod
+		// returns when the pod has run
 		fmt.Println(plugin.Recycle(ctx, plugins.RecycleOptions{Volume: "export-a", Spec: spec, RecordEvent: func(_, _ string) {}}))
 	})
 	if err := host.Run(); err != nil {

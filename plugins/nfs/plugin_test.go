@@ -25,7 +25,7 @@ func volume(source corev1.PersistentVolumeSource) *corev1.PersistentVolume {
 	return v
 }
 
-// Both plugins that recycle are shown side by side.
+// Both recycling plugins are compared.
 func TestRecyclerPodsOfPlugins(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -52,10 +52,10 @@ func TestRecyclerPodsOfPlugins(t *testing.T) {
 			host := sim.NewStepped(sim.SteppedConfig{StepsMax: 1000})
 			defer host.Close()
 			server := fake.NewServer(fake.Config{Now: host.Now})
-			component := host.Process("controller")
-			pods := server.Informers(component).Core().V1().Pods()
+			process := host.Process("controller")
+			pods := server.Informers(process).Core().V1().Pods()
 			pods.Informer()
-			scrubber := recycler.New(recycler.Config{Process: component, Client: server.Client(component), Pods: pods})
+			scrubber := recycler.New(recycler.Config{Process: process, Client: server.Client(process), Pods: pods})
 			var manager plugins.Manager
 			for _, p := range []plugins.Plugin{nfs.New(scrubber), hostpath.New(hostpath.Config{Recycler: scrubber})} {
 				if err := manager.Register(p); err != nil {
@@ -71,8 +71,8 @@ func TestRecyclerPodsOfPlugins(t *testing.T) {
 			if err := plugin.Recycler.Recycle(t.Context(), plugins.RecycleOptions{Volume: "w", Spec: other}); err == nil || err.Error() != tt.without {
 				t.Errorf("got error %v, want %q", err, tt.without)
 			}
-			component.Spawn("recycle", func(ctx context.Context) {
-				_ = plugin.Recycler.Recycle(ctx, plugins.RecycleOptions{Volume: "v", Spec: spec}) // nobody runs the pod
+			process.Spawn("recycle", func(ctx context.Context) {
+				_ = plugin.Recycler.Recycle(ctx, plugins.RecycleOptions{Volume: "v", Spec: spec}) // the pod never runs
 			})
 			if err := host.Run(); err != nil {
 				t.Fatal(err)

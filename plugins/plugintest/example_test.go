@@ -14,12 +14,12 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// forgetful is a plugin whose directories stay.
+// forgetful is a plugin that deletes nothing.
 type forgetful struct{ *hostpath.Plugin }
 
 func (forgetful) Delete(context.Context, *plugins.Spec) error { return nil }
 
-// A plugin that makes directories is checked, and one that does so wrongly.
+// Check accepts a correct plugin, and reports the violations of a wrong one.
 func ExampleCheck() {
 	begin := func(wrap func(*hostpath.Plugin) plugins.Plugin) func() (*plugintest.World, error) {
 		return func() (*plugintest.World, error) {

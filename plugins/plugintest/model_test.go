@@ -22,46 +22,46 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// backend is what is outside of a model's process: words for what there is, such as "attached v n", and what is in the volume
-// that is recycled.
+// backend is everything outside a model's process: descriptions such as "attached v n", and the
+// contents of the recycled volume.
 type backend struct {
-	there    map[string]bool
+	exists   map[string]bool
 	contents []string
 	gone     bool // the volume that was recycled
 }
 
-func (b *backend) left() ([]string, error) { return slices.Sorted(maps.Keys(b.there)), nil }
+func (b *backend) left() ([]string, error) { return slices.Sorted(maps.Keys(b.exists)), nil }
 
-// model is a plugin that offers all there is, and keeps what the contracts promise, but for one of them.
+// model is a plugin with every capability that keeps the contract, except for one rule.
 type model struct {
 	c      *sim.Process
 	b      *backend
-	broken string // which promise is broken; "": none
-	asked  int    // how often its name was asked for
+	broken string // the violated rule; "": none
+	asked  int    // how often Name was called
 }
 
-func (m *model) is(broken string) bool { return m.broken == broken }
+func (m *model) breaks(rule string) bool { return m.broken == rule }
 
-// effect leaves the component, and makes things be there or not. It does what it is told although ctx may have ended.
-func (m *model) effect(verb, what string, there bool) error {
+// effect leaves the process, and adds or removes something. It ignores the context.
+func (m *model) effect(verb, what string, exists bool) error {
 	return m.c.Call(trace.Action{Kind: trace.KindDriver, Verb: verb, Object: what}, func() trace.Outcome {
-		if there {
-			m.b.there[what] = true
+		if exists {
+			m.b.exists[what] = true
 		} else {
-			delete(m.b.there, what)
+			delete(m.b.exists, what)
 		}
 		return trace.Outcome{}
 	}).Err
 }
 
-// classify gives an error its class.
+// classify wraps an error with its class.
 func (m *model) classify(err error) error {
 	switch code := status.Code(err); {
 	case err == nil:
 		return nil
-	case m.is("timeouts are final"):
+	case m.breaks("timeouts are final"):
 		return err
-	case m.is("timeouts are transient"):
+	case m.breaks("timeouts are transient"):
 		return &plugins.Error{Class: plugins.Transient, Err: err}
 	case code == codes.DeadlineExceeded || code == codes.Unavailable:
 		return &plugins.Error{Class: plugins.Uncertain, Err: err}
@@ -73,22 +73,22 @@ func (m *model) classify(err error) error {
 func (m *model) Name() string {
 	m.asked++
 	switch {
-	case m.is("name is not qualified"):
+	case m.breaks("name is not qualified"):
 		return "a/b/c"
-	case m.is("name changes"):
+	case m.breaks("name changes"):
 		return fmt.Sprintf("example.com/model-%d", m.asked)
 	}
 	return "example.com/model"
 }
 
 func (m *model) CanSupport(spec *plugins.Spec) bool {
-	if m.is("supports all") {
+	if m.breaks("supports all") {
 		return true
 	}
-	if m.is("supports none") {
+	if m.breaks("supports none") {
 		return false
 	}
-	if m.is("panics at odd volumes") {
+	if m.breaks("panics at odd volumes") {
 		return spec.PersistentVolume.Spec.CSI != nil
 	}
 	return spec.PersistentVolume != nil && spec.PersistentVolume.Spec.CSI != nil
@@ -98,25 +98,25 @@ func (m *model) VolumeName(spec *plugins.Spec) (string, error) {
 	switch {
 	case spec.PersistentVolume == nil || spec.PersistentVolume.Spec.CSI == nil:
 		return "", errors.New("not mine")
-	case m.is("volume name depends on the reader") && spec.ReadOnly:
+	case m.breaks("volume name depends on read-only") && spec.ReadOnly:
 		return spec.PersistentVolume.Spec.CSI.VolumeHandle + "-ro", nil
-	case m.is("volume name is that of all"):
+	case m.breaks("one volume name for all"):
 		return "volume", nil
-	case m.is("volume name is empty"):
+	case m.breaks("volume name is empty"):
 		return "", nil
-	case m.is("volume name fails"):
+	case m.breaks("volume name fails"):
 		return "", errors.New("no name")
-	case m.is("volume name depends on the process"):
+	case m.breaks("volume name depends on the process"):
 		return fmt.Sprintf("%s-%p", spec.Name(), m), nil
-	case m.is("changes what it is given"):
+	case m.breaks("modifies its arguments"):
 		spec.PersistentVolume.Labels = map[string]string{"seen": "yes"}
 	}
 	return spec.PersistentVolume.Spec.CSI.VolumeHandle, nil
 }
 
 func (m *model) CanAttach(*plugins.Spec) (bool, error) {
-	if m.is("cannot tell whether it attaches") {
-		return false, errors.New("who knows")
+	if m.breaks("CanAttach fails") {
+		return false, errors.New("unknown")
 	}
 	return true, nil
 }
@@ -131,25 +131,25 @@ func (m *model) Attach(_ context.Context, spec *plugins.Spec, node types.NodeNam
 		return "", err
 	}
 	what := attachment(name, node)
-	if m.is("attaches only once") && m.b.there[what] {
+	if m.breaks("attaches only once") && m.b.exists[what] {
 		return "", errors.New("attached already")
 	}
-	if m.is("never attaches") {
-		m.c.Wait("the end of days", 0, func() bool { return false })
+	if m.breaks("never attaches") {
+		m.c.Wait("something that never happens", 0, func() bool { return false })
 	}
 	device := "/dev/" + name
-	if m.is("device path changes") && m.b.there[what] {
+	if m.breaks("device path changes") && m.b.exists[what] {
 		device += "-again"
 	}
-	if m.is("two steps, not to be resumed") && m.b.there["half "+what] {
+	if m.breaks("two steps, not to be resumed") && m.b.exists["half "+what] {
 		return "", errors.New("attaching already")
 	}
-	if m.is("two steps, undone only when they fail") {
+	if m.breaks("two steps, undone only when they fail") {
 		err := m.effect("Begin", "half "+what, true)
 		if err == nil {
 			err = m.effect("Attach", what, true)
 		}
-		delete(m.b.there, "half "+what)
+		delete(m.b.exists, "half "+what)
 		return device, err
 	}
 	if strings.HasPrefix(m.broken, "two steps") {
@@ -167,15 +167,15 @@ func (m *model) Attach(_ context.Context, spec *plugins.Spec, node types.NodeNam
 func (m *model) Detach(_ context.Context, name string, node types.NodeName) error {
 	what := attachment(name, node)
 	switch {
-	case m.is("cannot detach what is not attached") && !m.b.there[what]:
+	case m.breaks("cannot detach a detached volume") && !m.b.exists[what]:
 		return errors.New("not attached")
-	case m.is("does not detach"):
+	case m.breaks("does not detach"):
 		return nil
-	case m.is("detaches from all nodes"):
-		maps.DeleteFunc(m.b.there, func(what string, _ bool) bool { return strings.HasPrefix(what, "attached "+name) })
-	case m.is("detaches all of the node"):
-		maps.DeleteFunc(m.b.there, func(what string, _ bool) bool { return strings.HasSuffix(what, " "+string(node)) })
-	case m.is("two steps, and one is forgotten"), m.is("two steps, undone only when they fail"):
+	case m.breaks("detaches from all nodes"):
+		maps.DeleteFunc(m.b.exists, func(what string, _ bool) bool { return strings.HasPrefix(what, "attached "+name) })
+	case m.breaks("detaches everything from the node"):
+		maps.DeleteFunc(m.b.exists, func(what string, _ bool) bool { return strings.HasSuffix(what, " "+string(node)) })
+	case m.breaks("two steps, one never undone"), m.breaks("two steps, undone only when they fail"):
 		return m.effect("Detach", what, false)
 	}
 	if strings.HasPrefix(m.broken, "two steps") {
@@ -189,17 +189,17 @@ func (m *model) Detach(_ context.Context, name string, node types.NodeName) erro
 func (m *model) Watched() bool { return false }
 
 func (m *model) LastSeen(name string, node types.NodeName) plugins.AttachState {
-	if m.is("sees nothing") || !m.b.there[attachment(name, node)] {
+	if m.breaks("LastSeen is always detached") || !m.b.exists[attachment(name, node)] {
 		return plugins.Detached
 	}
 	return plugins.Attached
 }
 
 func (m *model) Verify(_ context.Context, name string, node types.NodeName) (plugins.AttachState, error) {
-	if m.is("changes what it looks at") {
-		m.b.there["looked at"] = true
+	if m.breaks("Verify has side effects") {
+		m.b.exists["verified"] = true
 	}
-	if m.is("takes all for attached") || m.b.there[attachment(name, node)] {
+	if m.breaks("Verify is always attached") || m.b.exists[attachment(name, node)] {
 		return plugins.Attached, nil
 	}
 	return plugins.Detached, nil
@@ -210,25 +210,25 @@ func (m *model) CanDeviceMount(*plugins.Spec) (bool, error) { return true, nil }
 func (m *model) DeviceMountPath(spec *plugins.Spec) (string, error) {
 	name, err := m.VolumeName(spec)
 	switch {
-	case m.is("one device path for all"):
+	case m.breaks("one device path for all"):
 		name = "volume"
-	case m.is("relative device path"):
+	case m.breaks("relative device path"):
 		return "devices/" + name, err
 	}
 	return "/devices/" + name, err
 }
 
-func (m *model) MountDevice(_ context.Context, spec *plugins.Spec, path string, use plugins.MountOptions) error {
-	devicePath := use.DevicePath
+func (m *model) MountDevice(_ context.Context, spec *plugins.Spec, path string, opts plugins.MountOptions) error {
+	devicePath := opts.DevicePath
 	if devicePath == "" {
 		return &plugins.Error{Class: plugins.Transient, Err: errors.New("no device")}
 	}
 	if err := m.classify(m.effect("MountDevice", "mount "+path, true)); err != nil {
-		if m.is("forgets a device it once mounted") && use.Reconstructed {
-			delete(m.b.there, "mount "+path)
+		if m.breaks("unmounts a reconstructed device") && opts.Reconstructed {
+			delete(m.b.exists, "mount "+path)
 		}
-		if m.is("final error leaves the directory") {
-			m.b.there["directory "+path] = true
+		if m.breaks("final error leaves the directory") {
+			m.b.exists["directory "+path] = true
 		}
 		return err
 	}
@@ -236,56 +236,56 @@ func (m *model) MountDevice(_ context.Context, spec *plugins.Spec, path string, 
 }
 
 func (m *model) UnmountDevice(_ context.Context, path string) error {
-	if m.is("unmounts only once") && !m.b.there["mount "+path] {
+	if m.breaks("unmounts only once") && !m.b.exists["mount "+path] {
 		return errors.New("not mounted")
 	}
-	if m.is("leaves the directory") {
-		m.b.there["directory "+path] = true
+	if m.breaks("leaves the directory") {
+		m.b.exists["directory "+path] = true
 	} else {
-		delete(m.b.there, "directory "+path)
+		delete(m.b.exists, "directory "+path)
 	}
 	return m.effect("UnmountDevice", "mount "+path, false)
 }
 
 func (m *model) MountPath(specName string, pod types.UID) string {
-	if m.is("one path for all pods") {
+	if m.breaks("one path for all pods") {
 		pod = "pod"
 	}
 	return "/pods/" + string(pod) + "/" + specName
 }
 
-func (m *model) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.MountOptions) error {
+func (m *model) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, opts plugins.MountOptions) error {
 	path := m.MountPath(spec.Name(), pod.UID)
-	if m.is("not set up when the context has ended") && ctx.Err() != nil {
-		m.b.there["waste"] = true
+	if m.breaks("leaks resources if the context is canceled") && ctx.Err() != nil {
+		m.b.exists["waste"] = true
 		return ctx.Err()
 	}
-	if m.is("set-up panics") {
-		panic("out of cheese")
+	if m.breaks("SetUp panics") {
+		panic("scripted panic")
 	}
 	name, err := m.VolumeName(spec)
 	if err != nil {
 		return err
 	}
-	if m.is("mounts anew beside") && use.Remount {
-		m.b.there["mount "+path+" "+name+" again"] = true
+	if m.breaks("remount adds a mount") && opts.Remount {
+		m.b.exists["mount "+path+" "+name+" again"] = true
 	}
 	err = m.classify(m.effect("SetUp", "mount "+path+" "+name, true))
-	if err != nil && (m.is("a failed remount unmounts") && use.Remount || m.is("forgets what it once mounted") && use.Reconstructed) {
-		delete(m.b.there, "mount "+path+" "+name)
+	if err != nil && (m.breaks("a failed remount unmounts") && opts.Remount || m.breaks("unmounts a reconstructed volume") && opts.Reconstructed) {
+		delete(m.b.exists, "mount "+path+" "+name)
 	}
 	return err
 }
 
 func (m *model) VolumeStats(context.Context, string, types.UID) (plugins.Usage, error) {
 	switch {
-	case m.is("measures with a mark"):
-		m.b.there["mark"] = true
-	case m.is("cannot measure"):
-		return plugins.Usage{}, errors.New("no ruler")
-	case m.is("cannot measure, and says so"):
+	case m.breaks("stats have side effects"):
+		m.b.exists["mark"] = true
+	case m.breaks("stats fail"):
+		return plugins.Usage{}, errors.New("no stats")
+	case m.breaks("stats are unsupported"):
 		return plugins.Usage{}, plugins.ErrUnsupported
-	case m.is("measures nonsense"):
+	case m.breaks("stats are invalid"):
 		return plugins.Usage{UsedBytes: -2}, nil
 	}
 	return plugins.Usage{CapacityBytes: 1, Inodes: -1}, nil
@@ -293,8 +293,8 @@ func (m *model) VolumeStats(context.Context, string, types.UID) (plugins.Usage, 
 
 func (m *model) TearDown(_ context.Context, specName string, pod types.UID) error {
 	path := m.MountPath(specName, pod)
-	for what := range maps.Clone(m.b.there) {
-		if strings.HasPrefix(what, "mount "+path+" ") || m.is("tears down all pods") && strings.HasPrefix(what, "mount /pods/") {
+	for what := range maps.Clone(m.b.exists) {
+		if strings.HasPrefix(what, "mount "+path+" ") || m.breaks("tears down all pods") && strings.HasPrefix(what, "mount /pods/") {
 			if err := m.effect("TearDown", what, false); err != nil {
 				return err
 			}
@@ -304,20 +304,20 @@ func (m *model) TearDown(_ context.Context, specName string, pod types.UID) erro
 }
 
 func (m *model) Reconstruct(specName string, pod types.UID) (plugins.Reconstructed, error) {
-	for what := range m.b.there {
+	for what := range m.b.exists {
 		if name, ok := strings.CutPrefix(what, "mount "+m.MountPath(specName, pod)+" "); ok {
 			switch {
-			case m.is("reconstructs another volume"):
+			case m.breaks("reconstructs another volume"):
 				name = "other"
-			case m.is("reconstructs another name"):
+			case m.breaks("reconstructs another name"):
 				specName = "other"
-			case m.is("reconstructs another kind"):
+			case m.breaks("reconstructs another kind"):
 				return plugins.Reconstructed{Spec: &plugins.Spec{Volume: &corev1.Volume{Name: specName}}}, nil
 			}
 			return plugins.Reconstructed{Spec: &plugins.Spec{PersistentVolume: volume(specName, name)}}, nil
 		}
 	}
-	if m.is("reconstructs what is not there") {
+	if m.breaks("reconstructs a volume that does not exist") {
 		return plugins.Reconstructed{Spec: &plugins.Spec{PersistentVolume: volume(specName, "v")}}, nil
 	}
 	return plugins.Reconstructed{}, fs.ErrNotExist
@@ -326,16 +326,16 @@ func (m *model) Reconstruct(specName string, pod types.UID) (plugins.Reconstruct
 func (m *model) SupportsMountOptions() bool { return false }
 func (m *model) CanProvision(plugins.ProvisionOptions) error {
 	switch {
-	case m.is("will not provision"):
+	case m.breaks("will not provision"):
 		return errors.New("no")
-	case m.is("provisions when asked whether it could"):
-		m.b.there["volume already"] = true
+	case m.breaks("CanProvision provisions"):
+		m.b.exists["volume already"] = true
 	}
 	return nil
 }
 
 func (m *model) CanDelete(*plugins.Spec) error {
-	if m.is("will not delete") {
+	if m.breaks("will not delete") {
 		return errors.New("no")
 	}
 	return nil
@@ -346,7 +346,7 @@ func (m *model) handle(opts plugins.ProvisionOptions) string {
 }
 func (m *model) made(handle string) string { return "volume " + handle }
 func (m *model) capacity(of *corev1.PersistentVolumeClaim) corev1.ResourceList {
-	if m.is("makes a volume that is too small") {
+	if m.breaks("provisions a volume that is too small") {
 		return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1")}
 	}
 	return of.Spec.Resources.Requests
@@ -355,9 +355,9 @@ func (m *model) capacity(of *corev1.PersistentVolumeClaim) corev1.ResourceList {
 func (m *model) Provision(_ context.Context, opts plugins.ProvisionOptions) (*corev1.PersistentVolume, error) {
 	handle := m.handle(opts)
 	switch {
-	case m.is("makes another volume each time"):
-		handle = fmt.Sprintf("%s-%d", handle, len(m.b.there))
-	case m.is("makes one volume for all"):
+	case m.breaks("provisions another volume each time"):
+		handle = fmt.Sprintf("%s-%d", handle, len(m.b.exists))
+	case m.breaks("provisions one volume for all"):
 		handle = "the-volume"
 	}
 	if err := m.classify(m.effect("Provision", m.made(handle), true)); err != nil {
@@ -367,13 +367,13 @@ func (m *model) Provision(_ context.Context, opts plugins.ProvisionOptions) (*co
 	pv.Spec.Capacity, pv.Spec.AccessModes = m.capacity(opts.Claim), opts.Claim.Spec.AccessModes
 	pv.Spec.PersistentVolumeReclaimPolicy = opts.ReclaimPolicy
 	switch {
-	case m.is("makes a volume of another name"):
+	case m.breaks("provisions a volume of another name"):
 		pv.Name = "mine"
-	case m.is("makes a volume of another kind"):
+	case m.breaks("provisions a volume of another kind"):
 		pv.Spec.CSI = nil
-	case m.is("makes a volume that cannot be written to"):
+	case m.breaks("provisions a volume that cannot be written to"):
 		pv.Spec.AccessModes = nil
-	case m.is("makes a volume that stays"):
+	case m.breaks("provisions a volume that stays"):
 		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	}
 	return pv, nil
@@ -385,38 +385,38 @@ func (m *model) Delete(_ context.Context, spec *plugins.Spec) error {
 	}
 	what := m.made(spec.PersistentVolume.Spec.CSI.VolumeHandle)
 	switch {
-	case m.is("cannot delete what is not there") && !m.b.there[what]:
+	case m.breaks("cannot delete a volume that does not exist") && !m.b.exists[what]:
 		return errors.New("no such volume")
-	case m.is("deletes all volumes"):
-		maps.DeleteFunc(m.b.there, func(what string, _ bool) bool { return strings.HasPrefix(what, "volume ") })
+	case m.breaks("deletes all volumes"):
+		maps.DeleteFunc(m.b.exists, func(what string, _ bool) bool { return strings.HasPrefix(what, "volume ") })
 	}
 	return m.effect("Delete", what, false)
 }
 
 func (m *model) Recycle(_ context.Context, opts plugins.RecycleOptions) error {
-	if m.is("recycles without asking") {
+	if m.breaks("recycles without Acquire") {
 		m.b.contents = nil
 		return nil
 	}
-	if m.is("recycles before it asks") {
+	if m.breaks("recycles before Acquire") {
 		m.b.contents = nil
 	}
 	if err := opts.Acquire("model"); err != nil {
 		switch {
-		case m.is("recycles what is somebody's"):
+		case m.breaks("recycles after a failed Acquire"):
 			m.b.contents = nil
-		case m.is("takes what is somebody's for recycled"):
+		case m.breaks("ignores a failed Acquire"):
 			return nil
 		}
 		return err
 	}
 	switch {
-	case m.is("recycles badly"):
-		return errors.New("out of brushes")
-	case m.is("recycles and leaves the brush"):
-		m.b.there["brush"], m.b.contents = true, nil
-	case m.is("recycles nothing"):
-	case m.is("recycles the volume away"):
+	case m.breaks("recycling fails"):
+		return errors.New("no pods")
+	case m.breaks("recycling leaks resources"):
+		m.b.exists["pod"], m.b.contents = true, nil
+	case m.breaks("recycles nothing"):
+	case m.breaks("recycling deletes the volume"):
 		m.b.gone = true
 	default:
 		m.b.contents = nil
@@ -438,9 +438,9 @@ func volume(name, handle string) *corev1.PersistentVolume {
 	}
 }
 
-// world makes a world with a model.
+// world returns a world with a model.
 func world(host sim.Host, broken string) *plugintest.World {
-	b := &backend{there: map[string]bool{}}
+	b := &backend{exists: map[string]bool{}}
 	begin := func() (*sim.Process, plugins.Plugin) {
 		c := host.Process("process")
 		return c, &model{c: c, b: b, broken: broken}

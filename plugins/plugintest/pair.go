@@ -91,7 +91,8 @@ func deleteMade(ctx context.Context, w *world) error {
 	return w.caps.Deleter.Delete(ctx, &plugins.Spec{PersistentVolume: w.made})
 }
 
-// can reports the answer to a query about the first volume. A failed query is a violation.
+// can reports whether a query about the first volume is answered with true. A failed query is a
+// violation.
 func (w *world) can(what string, ask func(*plugins.Spec) (bool, error)) (can bool) {
 	var err error
 	w.ask(what, func() { can, err = ask(w.Volumes[0]) })
@@ -109,7 +110,7 @@ func (w *world) undoPair(p pair) (ok bool, err error) {
 	return w.call(p.undo, func(ctx context.Context) error { return p.undoIt(ctx, w) })
 }
 
-// done does a pair. A failure is a violation.
+// done does a pair, and reports whether that succeeded. A failure is a violation.
 func (w *world) done(p pair, when string) bool {
 	ok, err := w.doPair(p)
 	if ok && err != nil {
@@ -118,7 +119,7 @@ func (w *world) done(p pair, when string) bool {
 	return ok && err == nil
 }
 
-// undone undoes a pair. A failure is a violation.
+// undone undoes a pair, and reports whether that succeeded. A failure is a violation.
 func (w *world) undone(p pair, when string) bool {
 	ok, err := w.undoPair(p)
 	if ok && err != nil {

@@ -80,7 +80,7 @@ func (w *world) call(what string, call func(ctx context.Context) error) (ok bool
 	return true, f.err
 }
 
-// ask makes a call that only answers and does not fail.
+// ask makes a call that cannot fail, and reports whether it returned.
 func (w *world) ask(what string, call func()) (ok bool) {
 	ok, _ = w.call(what, func(context.Context) error {
 		call()
@@ -108,7 +108,7 @@ func (w *world) resources() []string {
 	return lines
 }
 
-// wantResources reports a violation of rule unless exactly the wanted resources exist.
+// wantResources reports whether exactly the wanted resources exist; otherwise rule is violated.
 func (w *world) wantResources(rule string, want []string) bool {
 	diff := compare(want, w.resources())
 	if diff != "" {
@@ -117,7 +117,7 @@ func (w *world) wantResources(rule string, want []string) bool {
 	return diff == ""
 }
 
-// restart restarts the process.
+// restart restarts the process, and reports whether that succeeded.
 func (w *world) restart() bool {
 	process, plugin, err := w.Restart()
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 
 const dir = "/drivers"
 
-// driver is a plugin that knows which program it is, and how often that was begun.
+// driver is a plugin with its program, and how often that was started.
 type driver struct {
 	name, program string
 	begun         int
@@ -31,7 +31,7 @@ func (p *driver) CanSupport(spec *plugins.Spec) bool {
 }
 func (p *driver) VolumeName(spec *plugins.Spec) (string, error) { return spec.Name(), nil }
 
-// world is a component that looks for drivers on a disk in memory.
+// world is a process that probes for drivers on a disk in memory.
 type world struct {
 	*testing.T
 	host    *sim.Stepped
@@ -59,7 +59,7 @@ func newWorld(t *testing.T, strategy sim.Strategy) *world {
 	return w
 }
 
-// begin makes a driver's plugin.
+// begin returns a driver's plugin.
 func (w *world) begin(_ context.Context, program, name string) (plugins.Plugin, error) {
 	w.begun[name]++
 	p := &driver{name: name, program: program, begun: w.begun[name]}
@@ -75,7 +75,7 @@ func (w *world) begin(_ context.Context, program, name string) (plugins.Plugin, 
 
 var names = []string{"v/a", "v/b", "v/c", "plain", "v/a~b"}
 
-// found is what plugins there are: names, and which of those that were made under them.
+// found lists the plugins: names, and which instance of each.
 func (w *world) found() string {
 	var all []string
 	for _, name := range names {
@@ -102,8 +102,8 @@ func (w *world) write(files ...string) {
 	}
 }
 
-// tell tells of directories and lets the world come to rest.
-func (w *world) tell(names ...string) {
+// notify notifies of directories and runs the world until it is at rest.
+func (w *world) notify(names ...string) {
 	w.Helper()
 	for _, name := range names {
 		w.drivers.Notify(name)
@@ -121,32 +121,32 @@ func (w *world) want(what, want string) {
 func TestDriversAppearAndDisappear(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	w.tell("")
+	w.notify("")
 	w.want("without a directory", "")
 	w.write("v~a/a", "plain/plain", ".hidden/.hidden", "v~b/other", "README/x")
-	w.tell("")
+	w.notify("")
 	w.want("all that is there", "v/a#1 plain#1")
 	w.write("v~b/b")
-	w.tell("v~b", ".hidden")
+	w.notify("v~b", ".hidden")
 	w.want("one more", "v/a#1 v/b#1 plain#1")
-	w.tell("v~a")
+	w.notify("v~a")
 	w.want("one that has changed", "v/a#2 v/b#1 plain#1")
 	w.must(w.disk.Remove(dir + "/v~a/a"))
-	w.tell("v~a")
-	w.want("a program that is gone", "v/b#1 plain#1")
+	w.notify("v~a")
+	w.want("a removed program", "v/b#1 plain#1")
 	w.must(w.disk.RemoveAll(dir + "/plain"))
-	w.tell("plain", "never~there")
-	w.want("a directory that is gone", "v/b#1")
+	w.notify("plain", "never~there")
+	w.want("a removed directory", "v/b#1")
 	w.must(w.disk.RemoveAll(dir))
-	w.tell("")
-	w.want("all are gone", "")
+	w.notify("")
+	w.want("all are removed", "")
 	if text := w.host.Log().Text(); strings.Count(text, "driver Probe /drivers/never~there") != 1 {
 		t.Errorf("what was never there is looked at again\n%s", text)
 	}
 	if diff := cmp.Diff([]string{
 		"plain#1", "v/a#1 plain#1", "v/a#1 v/b#1 plain#1", "v/a#2 v/b#1 plain#1", "v/b#1 plain#1", "v/b#1", "",
 	}, w.seen); diff != "" {
-		t.Errorf("what who is told of changes saw (-want +got):\n%s", diff)
+		t.Errorf("plugins seen by OnChange (-want +got):\n%s", diff)
 	}
 	if now := w.host.Now(); !now.Equal(sim.Epoch) {
 		t.Errorf("it took until %v", now)
@@ -161,7 +161,7 @@ func TestProgramAndName(t *testing.T) {
 	} {
 		w := newWorld(t, nil)
 		w.write(test.file)
-		w.tell("")
+		w.notify("")
 		p, err := w.manager.FindByName(test.name)
 		if err != nil {
 			t.Errorf("%s: %v", test.file, err)
@@ -173,24 +173,24 @@ func TestProgramAndName(t *testing.T) {
 	}
 }
 
-// TestDriverWithInvalidName lets drivers come that have no name for a plugin, or that of another.
+// TestDriverWithInvalidName adds drivers whose names are invalid, or those of others.
 func TestDriverWithInvalidName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.must(w.manager.Register(&driver{name: "v/c"}))
 	w.calls["v/b"] = "v/a"
 	w.write("v~a~b/b", "v~b/b", "v~c/c")
-	w.tell("")
+	w.notify("")
 	w.want("none of them", "v/c#0")
 	if w.begun["v/a~b"] != 1 {
 		t.Errorf("begun: %v; want v/a~b among them, the first ~ being a /", w.begun)
 	}
 	w.must(w.disk.RemoveAll(dir))
-	w.tell("")
+	w.notify("")
 	w.want("what is registered stays", "v/c#0")
 }
 
-// TestDriverAppearsDuringScan has a list be old when it is there.
+// TestDriverAppearsDuringScan makes the list stale before it is returned.
 func TestDriverAppearsDuringScan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -208,33 +208,33 @@ func TestDriverAppearsDuringScan(t *testing.T) {
 	w.want("what came after the first list", "v/a#1 v/b#1")
 }
 
-// TestHangingDriverDelaysNoOther has one driver not answer: the others come and go, and who looks finds them.
+// TestHangingDriverDelaysNoOther has one driver hang while others are added, removed and found.
 func TestHangingDriverDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.hold["v/a"] = true
 	w.write("v~a/a", "v~b/b")
-	w.tell("")
-	w.want("beside the one that hangs", "v/b#1")
+	w.notify("")
+	w.want("while one hangs", "v/b#1")
 	w.write("v~c/c")
 	w.must(w.disk.RemoveAll(dir + "/v~b"))
-	w.tell("v~b", "v~c", "v~a", "v~a")
+	w.notify("v~b", "v~c", "v~a", "v~a")
 	w.want("what came and went meanwhile", "v/c#1")
 	w.hold["v/a"] = false
-	w.tell()
+	w.notify()
 	w.c.Wake()
 	w.must(w.host.Run())
-	w.want("it has answered, and was begun anew as it has changed meanwhile", "v/a#2 v/c#1")
+	w.want("it has answered, and was probed again after its change", "v/a#2 v/c#1")
 
 	w.hold["v/a"] = true
-	w.tell("v~a")
+	w.notify("v~a")
 	w.must(w.disk.RemoveAll(dir + "/v~a"))
-	w.tell("v~a")
+	w.notify("v~a")
 	w.want("while it hangs it stays what it was", "v/a#2 v/c#1")
 	w.hold["v/a"] = false
 	w.c.Wake()
 	w.must(w.host.Run())
-	w.want("it has answered, and is gone", "v/c#1")
+	w.want("it has answered, and is removed", "v/c#1")
 }
 
 var errBroken = errors.New("exec format error")
@@ -258,7 +258,7 @@ func TestFailingDriverIsRetried(t *testing.T) {
 	w.want("an update that fails leaves what was there", "v/a#5 v/b#1")
 }
 
-// TestFailingDriverChanges is not tried more often for that: once for each change, and once in a while.
+// TestFailingDriverChanges is probed once per change, and otherwise with back-off.
 func TestFailingDriverChanges(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -276,7 +276,7 @@ func TestFailingDriverChanges(t *testing.T) {
 	}
 }
 
-// TestDiskFails has the looks at the disk fail.
+// TestDiskFails injects faults into the reads of the disk.
 func TestDiskFails(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"driver Unavailable", "hang"} {
@@ -296,7 +296,7 @@ func TestDiskFails(t *testing.T) {
 	}
 }
 
-// failing has one call fail.
+// failing injects a fault into one call.
 type failing struct {
 	fault sim.Fault
 	at    int
@@ -313,7 +313,8 @@ func (f *failing) Decide(d *sim.Decision) sim.Move {
 	return sim.Move{Fault: f.fault}
 }
 
-// TestDriversWithRandomSchedules has drivers come and go while they are probed, in drawn orders. In the end there is what is on the disk.
+// TestDriversWithRandomSchedules adds and removes drivers while they are probed. In the end the
+// plugins match the disk.
 func TestDriversWithRandomSchedules(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
@@ -354,6 +355,6 @@ func TestNotifyBoundsPendingNames(t *testing.T) {
 	for i := range 5000 {
 		w.drivers.Notify(fmt.Sprintf("x~%d", i))
 	}
-	w.tell("v~a")
+	w.notify("v~a")
 	w.want("all is looked at", "v/a#1 v/b#1")
 }

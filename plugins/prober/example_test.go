@@ -11,7 +11,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A plugin comes with a directory, and goes with it. Whoever needs to know is told.
+// A plugin appears and disappears with its directory; the manager's callback runs each time.
 func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
@@ -30,7 +30,7 @@ func Example() {
 		},
 	})
 
-	// On a real machine, Watch tells.
+	// On a real machine, Watch calls Notify.
 	install := errors.Join(disk.MkdirAll("/drivers/example.com~disk"), disk.WriteFile("/drivers/example.com~disk/disk", nil))
 	drivers.Notify("example.com~disk")
 	ran := host.Run()

@@ -18,7 +18,7 @@ var pause = trace.Action{Kind: trace.KindWork, Verb: "pause"}
 
 func nothing() trace.Outcome { return trace.Outcome{} }
 
-// machine is a directory of this machine that is watched beside a live host.
+// machine is a directory of this machine that is watched on a live host.
 type machine struct {
 	*testing.T
 	host    *sim.Live
@@ -64,7 +64,7 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
-// until waits until there is, or is no, plugin of a name.
+// until waits until a plugin of that name exists, or does not.
 func (m *machine) until(name string, there bool) {
 	m.Helper()
 	ctx, cancel := context.WithTimeout(m.Context(), time.Minute)
@@ -96,7 +96,7 @@ func (m *machine) remove(path string) {
 	}
 }
 
-// TestWatch has drivers come and go on this machine, while another hangs.
+// TestWatch adds and removes drivers on this machine while another one hangs.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -123,7 +123,7 @@ func TestWatch(t *testing.T) {
 	m.until("v/a", true)
 }
 
-// TestWatchFailsForFile has the directory be a file.
+// TestWatchFailsForFile watches a file instead of a directory.
 func TestWatchFailsForFile(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

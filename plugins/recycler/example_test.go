@@ -16,7 +16,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A controller recycles a volume by a pod, which here somebody runs by hand.
+// A controller recycles a volume with a pod, which the example runs itself.
 func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()

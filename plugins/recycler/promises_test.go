@@ -22,7 +22,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// kind is a plugin that recycles by a pod.
+// kind is a plugin that recycles with a pod.
 type kind struct {
 	name   string
 	plugin func(c *sim.Process, disk nodefs.FS, scrubber *recycler.Recycler) plugins.Plugin
@@ -53,7 +53,8 @@ var kinds = []kind{
 	},
 }
 
-// place is an API server, a disk with the volumes /data/v and /data/w, a process with a plugin, and a node that runs its pods.
+// place is an API server, a disk with the volumes /data/v and /data/w, a process with a plugin, and
+// a node that runs its pods.
 type place struct {
 	kind
 	host   sim.Host
@@ -96,7 +97,7 @@ func newPlace(k kind, host sim.Host) (*plugintest.World, error) {
 	return w, err
 }
 
-// process begins the process.
+// process starts the process.
 func (p *place) process() (*sim.Process, plugins.Plugin, error) {
 	c := p.host.Process("controller")
 	pods := p.server.Informers(c).Core().V1().Pods()
@@ -107,7 +108,7 @@ func (p *place) process() (*sim.Process, plugins.Plugin, error) {
 	return c, plugin, p.host.Wait(context.Background(), "the cache", pods.Informer().HasSynced)
 }
 
-// node lets pods run that nothing keeps from it.
+// node runs the pods that have no scheduling gate.
 func (p *place) node() {
 	c := p.host.Process("node")
 	client := p.server.Client(c)
@@ -143,7 +144,7 @@ func (p *place) scrub(ctx context.Context, client kubernetes.Interface, pod *cor
 	return err
 }
 
-// left are the pods and the volumes that were made.
+// left returns the pods and the volumes that were created.
 func (p *place) left() ([]string, error) {
 	var lines []string
 	for _, pod := range p.server.List("pods") {

@@ -24,19 +24,19 @@ import (
 
 var ctx = context.Background()
 
-// world is a stepped world with an API server and a component that recycles.
+// world is a stepped world with an API server and a process that recycles.
 type world struct {
 	*testing.T
-	host      *sim.Stepped
-	server    *fake.Server
-	user      kubernetes.Interface // acts at once
-	component *sim.Process
-	recycler  *recycler.Recycler
-	refuse    map[string]error // "create": the answer to the next such request
-	told      []string
+	host     *sim.Stepped
+	server   *fake.Server
+	user     kubernetes.Interface // acts at once
+	process  *sim.Process
+	recycler *recycler.Recycler
+	refuse   map[string]error // "create": the answer to the next such request
+	told     []string
 }
 
-// caller refuses the requests that a world is to refuse.
+// caller rejects the requests that a world rejects.
 type caller struct {
 	sim.Caller
 	refuse map[string]error
@@ -52,7 +52,7 @@ func (c caller) Call(action trace.Action, effect func() trace.Outcome) trace.Out
 	})
 }
 
-// atOnce is the caller of somebody who needs no turn.
+// atOnce makes calls without a scheduling step.
 type atOnce struct{ host sim.Host }
 
 func (a atOnce) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
@@ -67,13 +67,13 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// begin starts the component, with its cache of pods.
+// begin starts the process with its cache of pods.
 func (w *world) begin() {
-	w.component = w.host.Process("controller")
-	pods := w.server.Informers(w.component).Core().V1().Pods()
+	w.process = w.host.Process("controller")
+	pods := w.server.Informers(w.process).Core().V1().Pods()
 	pods.Informer()
 	w.recycler = recycler.New(recycler.Config{
-		Process: w.component, Client: w.server.Client(caller{w.component, w.refuse}), Pods: pods,
+		Process: w.process, Client: w.server.Client(caller{w.process, w.refuse}), Pods: pods,
 	})
 	w.settle()
 }
@@ -85,16 +85,16 @@ func (w *world) settle() {
 	}
 }
 
-// recycle begins to recycle a volume, which lies in a directory of its name, and returns where its outcome will be. begin, if
-// given, is asked first.
-func (w *world) recycle(volume string, begin ...func(by string) error) *outcome {
+// recycle starts to recycle the volume in a directory of its name, and returns the address of its
+// result. acquire, if given, is called first.
+func (w *world) recycle(volume string, acquire ...func(holder string) error) *outcome {
 	out := &outcome{}
-	begin = append(begin, nil)
-	w.component.Spawn("recycle "+volume, func(ctx context.Context) {
+	acquire = append(acquire, nil)
+	w.process.Spawn("recycle "+volume, func(ctx context.Context) {
 		out.err = w.recycler.Run(ctx, recycler.Job{
-			Volume: volume, Deadline: time.Minute, Acquire: begin[0],
+			Volume: volume, Deadline: time.Minute, Acquire: acquire[0],
 			Source:      corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/" + volume}},
-			RecordEvent: func(severity, text string) { w.told = append(w.told, severity+" "+text) },
+			RecordEvent: func(eventType, message string) { w.told = append(w.told, eventType+" "+message) },
 		})
 		out.over = true
 	})
@@ -107,7 +107,7 @@ type outcome struct {
 	err  error
 }
 
-// want compares the outcome: "" is success, "-" that there is none yet.
+// want compares the result: "" is success, "-" no result yet.
 func (w *world) want(out *outcome, want string) {
 	w.Helper()
 	got := "-"
@@ -148,7 +148,7 @@ func (w *world) pod(volume string) *corev1.Pod {
 	return pod
 }
 
-// end has the pod of a volume end.
+// end ends the pod of a volume.
 func (w *world) end(volume string, phase corev1.PodPhase, message string) {
 	w.Helper()
 	pod := w.pod(volume)
@@ -158,7 +158,7 @@ func (w *world) end(volume string, phase corev1.PodPhase, message string) {
 	w.settle()
 }
 
-// event has something told of a pod.
+// event records an event of a pod.
 func (w *world) event(name string, pod *corev1.Pod, severity, message string) {
 	w.Helper()
 	_, err := w.user.CoreV1().Events("default").Create(ctx, &corev1.Event{
@@ -233,9 +233,9 @@ func TestOutcomes(t *testing.T) {
 func TestDeletedPodIsFailure(t *testing.T) {
 	for _, seen := range []bool{true, false} {
 		w := newWorld(t)
-		if !seen { // it goes before the cache has shown it, and the cache lists anew
+		if !seen { // it is deleted before the cache has shown it, and the cache is listed again
 			over := false
-			w.component.Delivery("meanwhile", func() bool { return !over && len(w.server.List("pods")) > 0 }, func() {
+			w.process.Delivery("meanwhile", func() bool { return !over && len(w.server.List("pods")) > 0 }, func() {
 				over = true
 				w.must(w.user.CoreV1().Pods("default").Delete(ctx, "recycler-for-v", metav1.DeleteOptions{}))
 				w.server.Compact("pods")
@@ -254,7 +254,7 @@ func TestDeletedPodIsFailure(t *testing.T) {
 	}
 }
 
-// namesake has somebody make a pod of the name that the recycler pod of v has.
+// namesake creates a foreign pod with the name of v's recycler pod.
 func (w *world) namesake() {
 	w.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "recycler-for-v"}}
@@ -304,7 +304,7 @@ func TestRequestsThatFail(t *testing.T) {
 		w.refuse["delete"] = refused
 		w.want(w.recycle("v"), "failed to delete old recycler pod default/recycler-for-v: no")
 	})
-	t.Run("delete of a pod that is gone", func(t *testing.T) {
+	t.Run("delete of a pod that does not exist", func(t *testing.T) {
 		w := newWorld(t)
 		out := w.recycle("v")
 		w.refuse["delete"] = apierrors.NewNotFound(corev1.Resource("pods"), "recycler-for-v")
@@ -326,7 +326,7 @@ func TestRequestsThatFail(t *testing.T) {
 func (w *world) wantTold(want ...string) {
 	w.Helper()
 	if diff := cmp.Diff(want, w.told); diff != "" {
-		w.Errorf("told (-want +got):\n%s", diff)
+		w.Errorf("events (-want +got):\n%s", diff)
 	}
 }
 
@@ -350,7 +350,7 @@ func TestPodEventsAreForwarded(t *testing.T) {
 	w.wantTold("Normal first", "Normal second", "Warning third")
 }
 
-// Upstream's plugins write each volume into the one pod that they have.
+// Upstream's plugins write each volume into one shared pod.
 func TestVolumesHaveSeparatePods(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.recycle("a"), w.recycle("b")
@@ -369,8 +369,8 @@ func TestRestartedControllerHandlesOldPod(t *testing.T) {
 	w := newWorld(t)
 	w.recycle("v")
 	first := w.pod("v").UID
-	w.host.Crash(w.component)
-	w.server.RemoveComponent(w.component)
+	w.host.Crash(w.process)
+	w.server.RemoveComponent(w.process)
 	w.wantPods("recycler-for-v")
 	w.begin()
 	w.want(w.recycle("v"), "old recycler pod found, will retry later")
@@ -383,7 +383,7 @@ func TestRestartedControllerHandlesOldPod(t *testing.T) {
 	w.wantPods()
 }
 
-// The pod that a strange hand put in the place of ours is not ours to delete.
+// A foreign pod that replaced ours must not be deleted.
 func TestReplacementPodIsNotDeleted(t *testing.T) {
 	w := newWorld(t)
 	out := w.recycle("v")
@@ -397,9 +397,9 @@ func TestPodWaitsForAcquire(t *testing.T) {
 	gates := func(w *world) int { return len(w.pod("v").Spec.SchedulingGates) }
 	t.Run("held", func(t *testing.T) {
 		w := newWorld(t)
-		var by string
-		out := w.recycle("v", func(who string) error {
-			by = who
+		var holder string
+		out := w.recycle("v", func(name string) error {
+			holder = name
 			if gates(w) == 0 {
 				t.Error("the pod could be scheduled before the volume was held")
 			}
@@ -408,8 +408,8 @@ func TestPodWaitsForAcquire(t *testing.T) {
 		if gates(w) > 0 {
 			t.Error("the pod cannot be scheduled when the volume is held")
 		}
-		if want := "pod default/recycler-for-v (" + string(w.pod("v").UID) + ")"; by != want {
-			t.Errorf("held by %q, want %q", by, want)
+		if want := "pod default/recycler-for-v (" + string(w.pod("v").UID) + ")"; holder != want {
+			t.Errorf("held by %q, want %q", holder, want)
 		}
 		w.end("v", corev1.PodSucceeded, "")
 		w.want(out, "")
@@ -419,7 +419,7 @@ func TestPodWaitsForAcquire(t *testing.T) {
 		w.want(w.recycle("v", func(string) error { return errors.New("bound") }), "failed to recycle volume: bound")
 		w.wantPods()
 	})
-	t.Run("held, but the pod is gone", func(t *testing.T) {
+	t.Run("acquired, but the pod does not exist", func(t *testing.T) {
 		w := newWorld(t)
 		w.want(w.recycle("v", func(string) error {
 			return w.user.CoreV1().Pods("default").Delete(ctx, "recycler-for-v", metav1.DeleteOptions{})

@@ -11,7 +11,7 @@ import (
 	"github.com/volsim/volsim/plugins/subpath"
 )
 
-// TestBind binds a part of a volume in which there is something. What does not succeed leaves nothing behind.
+// TestBind binds parts of a volume with contents. A failure leaves nothing behind.
 func TestBind(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -98,7 +98,7 @@ func TestBind(t *testing.T) {
 	}
 }
 
-// TestBindFails leaves its place no more than the directories above it; what was bound before stays.
+// TestBindFails leaves neither its target nor its directories; what was bound before stays.
 func TestBindFails(t *testing.T) {
 	eachNode(t, func(n *node) {
 		n.file(n.volume + "/dir0/file")
@@ -108,16 +108,16 @@ func TestBindFails(t *testing.T) {
 		other := n.part("dir0")
 		other.Index = 2
 		if err := n.bind(other); !errors.Is(err, broken) {
-			n.t.Errorf("bind gives %v", err)
+			n.t.Errorf("bind returns %v", err)
 		}
 		n.same("left", []string{"vol1", "vol1/container0", "vol1/container0/1", "vol1/container0/1/file"}, n.left())
 		if err := n.bind(n.part("dir0")); !errors.Is(err, broken) {
-			n.t.Errorf("bind again gives %v", err)
+			n.t.Errorf("second bind returns %v", err)
 		}
 		n.same("mounted", []string{"vol1/container0/1"}, n.mounted())
 		other.Volume = "vol2"
 		if err := n.bind(other); !errors.Is(err, broken) {
-			n.t.Errorf("bind of the first of a volume gives %v", err)
+			n.t.Errorf("bind of the first of a volume returns %v", err)
 		}
 		if slices.Contains(n.left(), "vol2") {
 			n.t.Error("a directory of the other volume is left")
@@ -125,7 +125,7 @@ func TestBindFails(t *testing.T) {
 	})
 }
 
-// refusing is a disk on which nothing is bound.
+// refusing is a disk that rejects binds.
 type refusing struct {
 	nodefs.FS
 	err error
@@ -133,7 +133,7 @@ type refusing struct {
 
 func (r refusing) BindWithin(string, string, string) error { return r.err }
 
-// TestMakeDir makes directories with the permissions given, and none outside.
+// TestMakeDir creates directories with the given permissions, and none outside.
 func TestMakeDir(t *testing.T) {
 	eachNode(t, func(n *node) {
 		make := func(inner string) error {

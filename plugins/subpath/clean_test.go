@@ -11,10 +11,11 @@ import (
 	"github.com/volsim/volsim/plugins/subpath"
 )
 
-// at is a place below the pod's volume-subpaths.
+// at returns a path below the pod's volume-subpaths.
 func (n *node) at(name string) string { return path.Join(n.pod, subpath.Dir, name) }
 
-// mount makes places below the pod's volume-subpaths, each with a directory of the volume mounted there.
+// mount creates targets below the pod's volume-subpaths, each with a directory of the volume
+// mounted there.
 func (n *node) mount(names ...string) {
 	n.t.Helper()
 	for _, name := range names {
@@ -23,7 +24,7 @@ func (n *node) mount(names ...string) {
 	}
 }
 
-// TestClean cleans a volume of which there is something, or was.
+// TestClean cleans volumes with various targets.
 func TestClean(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -87,7 +88,7 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// files are those of the volume.
+// files returns those of the volume.
 func (n *node) files() []string {
 	n.t.Helper()
 	var all []string
@@ -105,7 +106,7 @@ func (n *node) files() []string {
 	return all
 }
 
-// TestBusySubpathStays, with those after it; when it is not in use any more all go.
+// TestBusySubpathStays with those after it; all are removed once it is no longer in use.
 func TestBusySubpathStays(t *testing.T) {
 	eachNode(t, func(n *node) {
 		n.mount("vol1/a/0", "vol1/b/1", "vol1/c/2")
@@ -120,7 +121,7 @@ func TestBusySubpathStays(t *testing.T) {
 	})
 }
 
-// use keeps a mount in use until the function that it returns is called.
+// use keeps a mount busy until the function that it returns is called.
 func (n *node) use(at string) (free func()) {
 	n.t.Helper()
 	if _, real := n.FS.(*nodefs.Real); real {
@@ -142,8 +143,9 @@ func without(all []string, name string) []string {
 	return rest
 }
 
-// TestCrashBetweenSteps kills who binds and cleans before each of its steps, and has another one do the same: all is as if
-// nobody had been killed. A node that boots meanwhile has lost its mounts, and nothing else.
+// TestCrashBetweenSteps crashes the process before each step of binding and cleaning, and repeats
+// the operation. The result is as without a crash. A node that reboots meanwhile loses its mounts,
+// and nothing else.
 func TestCrashBetweenSteps(t *testing.T) {
 	for _, boots := range []bool{false, true} {
 		eachNode(t, func(n *node) {
@@ -195,7 +197,7 @@ func TestCrashBetweenSteps(t *testing.T) {
 	}
 }
 
-// TestRemoveOrphans removes empty places, and nothing else.
+// TestRemoveOrphans removes empty targets, and nothing else.
 func TestRemoveOrphans(t *testing.T) {
 	eachNode(t, func(n *node) {
 		n.must(subpath.RemoveOrphans(n.FS, n.pod))

@@ -11,7 +11,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A container is to see only the directory logs of a volume that is mounted for its pod.
+// A container sees only the directory logs of a volume that is mounted for its pod.
 func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
@@ -27,7 +27,7 @@ func Example() {
 		err = disk.FS.WriteFile(part.Target()+"/today", []byte("hello"))
 		text, readErr := disk.FS.ReadFile(part.VolumePath + "/logs/today")
 		fmt.Println(string(text), errors.Join(err, readErr))
-		// and before the volume is unmounted, the parts of it go
+		// before the volume is unmounted, its subpaths are removed
 		err = disk.Clean(part.PodDir, part.Volume)
 		there, statErr := disk.FS.Exists(part.Target())
 		fmt.Println("still there:", there, errors.Join(err, statErr))

@@ -17,7 +17,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// node is one with a volume mounted for a pod.
+// node is a node with a volume mounted for a pod.
 type node struct {
 	nodefs.FS
 	t      *testing.T
@@ -62,19 +62,19 @@ func (n *node) must(errs ...error) {
 	}
 }
 
-// part is the one of the volume's that most tests are about.
+// part is the subpath of the volume that most tests use.
 func (n *node) part(inner string) subpath.Subpath {
 	return subpath.Subpath{PodDir: n.pod, Volume: "vol1", VolumePath: n.volume, Container: "container0", Index: 1, Path: inner}
 }
 
-// file makes a file, and the directories on the way.
+// file creates a file and its parent directories.
 func (n *node) file(name string) {
 	n.t.Helper()
 	n.must(n.MkdirAll(path.Dir(name)), n.WriteFile(name, []byte(path.Base(name))))
 }
 
-// does has a component do something to its end; killed, if not 0, it is before its step of that number. It returns whether it
-// came to its end.
+// does runs do in a process; if killed is not 0, the process crashes before that step. It returns
+// whether do returned.
 func (n *node) does(killed int, do func(d subpath.Binder) error) (ended bool, err error) {
 	n.t.Helper()
 	host := sim.NewStepped(sim.SteppedConfig{})
@@ -104,7 +104,8 @@ func (n *node) clean() error {
 	return err
 }
 
-// mounted are the paths at which something is mounted below the pod's volume-subpaths, seen from there.
+// mounted are the paths at which something is mounted below the pod's volume-subpaths, seen from
+// there.
 func (n *node) mounted() []string {
 	n.t.Helper()
 	mounts, err := n.Mounts()
@@ -125,7 +126,8 @@ func cutDir(name, dir string) (string, bool) {
 	return name[len(dir)+1:], true
 }
 
-// left are the files and directories below the pod's volume-subpaths, seen from there; nil where there is no such directory.
+// left are the files and directories below the pod's volume-subpaths, seen from there; nil where
+// there is no such directory.
 func (n *node) left() []string {
 	n.t.Helper()
 	var all []string
@@ -144,7 +146,7 @@ func (n *node) left() []string {
 	return all
 }
 
-// hasSubpaths tells whether the pod has a directory for parts of volumes.
+// hasSubpaths reports whether the pod has a directory for subpaths.
 func (n *node) hasSubpaths() bool {
 	n.t.Helper()
 	_, err := n.Stat(n.pod + "/" + subpath.Dir)

@@ -8,7 +8,7 @@ import (
 	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
-// What a driver does with a request for a volume: the errors are ready to be returned.
+// A driver checks a request for a volume; it can return the errors as they are.
 func Example() {
 	offer := csireq.Features{FSTypes: []string{"ext4", "xfs"}}
 	sizes := csireq.Sizes{Default: 1 << 30, Step: 1 << 20}

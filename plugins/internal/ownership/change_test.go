@@ -19,22 +19,22 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// TestRun has the one call of the component go well, or go wrong, or take long.
+// TestRun has the one call of the process succeed, fail, or take long.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	const slow = "Warning VolumePermissionChangeInProgress Setting volume ownership for " +
 		"uid-1/volumes/kubernetes.io~csi/pv/mount"
 	onMismatch := corev1.FSGroupChangeOnRootMismatch
 	tests := []struct {
-		name     string
-		fault    sim.Fault
-		policy   *corev1.PodFSGroupChangePolicy
-		already  bool // the directory is the group's
-		nobody   bool // is told
-		fails    bool
-		sub, dir int // whose group they are then
-		took     time.Duration
-		want     []string
+		name       string
+		fault      sim.Fault
+		policy     *corev1.PodFSGroupChangePolicy
+		already    bool // the directory is the group's
+		noRecorder bool
+		fails      bool
+		sub, dir   int // whose group they are then
+		took       time.Duration
+		want       []string
 	}{
 		{name: "quick", sub: 3000, dir: 3000},
 		{name: "slow", fault: sim.Fault{Kind: sim.FaultHang}, fails: true, sub: 3000, dir: 3000, took: sim.HangTimeout, want: []string{
@@ -42,7 +42,7 @@ func TestRun(t *testing.T) {
 				"configure-pod-container/security-context/#configure-volume-permission-and-ownership-change-policy-for-pods",
 			slow + ", processed 2 files.",
 		}},
-		{name: "slow, and nobody is told", fault: sim.Fault{Kind: sim.FaultHang}, nobody: true, fails: true, sub: 3000, dir: 3000, took: sim.HangTimeout},
+		{name: "slow, without a recorder", fault: sim.Fault{Kind: sim.FaultHang}, noRecorder: true, fails: true, sub: 3000, dir: 3000, took: sim.HangTimeout},
 		{name: "fails", fault: sim.Fault{Kind: sim.FaultDriver, Code: codes.Internal}, fails: true},
 		{name: "not needed", policy: &onMismatch, already: true, dir: 3000},
 		{name: "needed though the directory is right", already: true, sub: 3000, dir: 3000},
@@ -62,7 +62,7 @@ func TestRun(t *testing.T) {
 				Process: host.Process("kubelet"), FS: m, Volume: "driver/handle", Dir: dir, Group: group, Policy: tt.policy,
 				Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid-1"}},
 			}
-			if !tt.nobody {
+			if !tt.noRecorder {
 				change.Recorder = recorder
 			}
 			began, err := host.Now(), errors.New("not run")
@@ -87,7 +87,7 @@ func TestRun(t *testing.T) {
 				t.Errorf("groups %v after %v, want %v after %v", groups, took, []int{tt.sub, tt.dir}, tt.took)
 			}
 			if waiting := host.Waiting(); len(waiting) > 0 {
-				t.Errorf("at the end, somebody waits: %v", waiting)
+				t.Errorf("tasks still waiting at the end: %v", waiting)
 			}
 		})
 	}
@@ -100,7 +100,7 @@ func groupOf(t *testing.T, m *nodefs.Memory, at string) int {
 	return info.GID
 }
 
-// wrong is the ordinary course, but that calls to which a fault applies go wrong. Here there is one.
+// wrong is the default order with a fault in each call to which it applies. Here there is one.
 type wrong struct{ fault sim.Fault }
 
 func (f wrong) Decide(d *sim.Decision) sim.Move {

@@ -13,7 +13,8 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// The files of a volume are given to the group of a pod, which by its policy need not be done again.
+// The group of a volume's files is changed to that of a pod; by its policy this need not be
+// repeated.
 func ExampleApply() {
 	const volume, fsGroup = "/node/volume", 3000
 	policy := corev1.FSGroupChangeOnRootMismatch

@@ -68,7 +68,7 @@ func TestNeedsChange(t *testing.T) {
 			m := disk(t)
 			must(t, m.Chown(dir, -1, tt.gid), m.Chmod(dir, tt.mode))
 			if got := ownership.NeedsChange(m, dir, group, tt.policy, tt.readOnly); got != tt.want {
-				t.Errorf("Needed is %v, want %v", got, tt.want)
+				t.Errorf("NeedsChange is %v, want %v", got, tt.want)
 			}
 		})
 	}
@@ -130,7 +130,8 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestApplyStopsAtUnreadableDirectory, before the directory itself: the next one finds that it is not done.
+// TestApplyStopsAtUnreadableDirectory before it changes the root: the next call finds the change
+// incomplete.
 func TestApplyStopsAtUnreadableDirectory(t *testing.T) {
 	t.Parallel()
 	m := disk(t)
@@ -151,7 +152,7 @@ func TestApplyStopsAtUnreadableDirectory(t *testing.T) {
 	}
 }
 
-// TestApplyContinuesAfterRefusal, as on a server that lets nobody give files away.
+// TestApplyContinuesAfterRefusal, as on a file server that does not allow changes of owner.
 func TestApplyContinuesAfterRefusal(t *testing.T) {
 	t.Parallel()
 	m := disk(t)
@@ -167,7 +168,7 @@ func TestApplyContinuesAfterRefusal(t *testing.T) {
 
 var errBroken = errors.New("broken")
 
-// unreadable has a directory that cannot be read.
+// unreadable is a disk with a directory that cannot be read.
 type unreadable struct {
 	*nodefs.Memory
 	at string
@@ -180,14 +181,14 @@ func (u unreadable) ReadDir(name string) ([]string, error) {
 	return u.Memory.ReadDir(name)
 }
 
-// refusing changes neither owners nor permissions.
+// refusing is a disk that rejects changes of owners and permissions.
 type refusing struct{ *nodefs.Memory }
 
 func (refusing) Chown(string, int, int) error    { return fs.ErrPermission }
 func (refusing) Chmod(string, fs.FileMode) error { return fs.ErrPermission }
 
-// TestApplySatisfiesNeedsChange: whatever tree there was, afterwards the group has all of it, nobody has less than before, and a policy
-// that looks at the root finds nothing left to do.
+// TestApplySatisfiesNeedsChange: for any tree, the group then has all of it, no permission is lost,
+// and a policy that checks the root finds nothing left to do.
 func TestApplySatisfiesNeedsChange(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

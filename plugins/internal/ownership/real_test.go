@@ -14,7 +14,8 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// TestApplyOnThisMachine is what the kernel makes of it: a file that is given away loses its set-group bit, and must get it back.
+// TestApplyOnThisMachine: the kernel clears the set-group bit when the owner changes, and it must
+// be set again.
 func TestApplyOnThisMachine(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
