@@ -134,7 +134,7 @@ func (d *Driver) lockAndFind(ctx context.Context, id string) (volume Volume, poo
 	return volume, pool, unlock, nil
 }
 
-// lookup is find for volumes that may be unfinished.
+// lookup works like find for volumes that may be unfinished.
 func (d *Driver) lookup(ctx context.Context, id string) (Volume, Pool, error) {
 	failed := notFound(id)
 	for _, pool := range d.poolsFor(id) {

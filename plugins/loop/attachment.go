@@ -59,7 +59,7 @@ func (p *pool) findAttachment(volumeID string) (*attachment, error) {
 	return found, err
 }
 
-// searchDevices is findAttachment over all devices.
+// searchDevices works like findAttachment over all devices.
 func (p *pool) searchDevices(volumeID string) (*attachment, error) {
 	file := p.image(volumeID)
 	loops, err := loopdev.List(func(backing string) bool { return backing == file })
@@ -151,8 +151,8 @@ func (p *pool) applySettings(volume blockcsi.Volume) (changed bool, err error) {
 	return p.applySettingsTo(volume, attached.Device, attached.Direct)
 }
 
-// applySettingsTo is applySettings for a known device. direct means that it already uses direct
-// I/O.
+// applySettingsTo works like applySettings for a known device. direct means that it already uses
+// direct I/O.
 func (p *pool) applySettingsTo(volume blockcsi.Volume, device string, direct bool) (changed bool, err error) {
 	if volume.Parameters[directIOKey] == "true" && !direct {
 		attached, err := p.findAttachment(volume.ID)

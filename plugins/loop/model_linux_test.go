@@ -47,7 +47,7 @@ type state struct {
 	node             string // that it is attached to
 }
 
-// next is the model. It returns the state after a call, and the expected answer.
+// next implements the model. It returns the state after a call, and the expected answer.
 func (s state) next(c call) (state, answer) {
 	switch c.verb {
 	case "create":

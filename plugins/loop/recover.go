@@ -34,7 +34,7 @@ func (p *pool) Recover(ctx context.Context) (done []string, err error) {
 	return done, err
 }
 
-// recoverOne is Recover for a complete volume.
+// recoverOne works like Recover for a complete volume.
 func (p *pool) recoverOne(volume blockcsi.Volume) (action string, err error) {
 	for _, suffix := range []string{draftSuffix, recordDraftSuffix} {
 		err := os.Remove(filepath.Join(p.dir, volume.ID+suffix))

@@ -54,8 +54,8 @@ func (p *pool) Recover(ctx context.Context) (done []string, err error) {
 	return done, nil
 }
 
-// recoverOne is Recover for a volume with a device; attached is nil if it is not attached. A thick
-// snapshot is active as long as its origin.
+// recoverOne works like Recover for a volume with a device; attached is nil if it is not attached.
+// A thick snapshot is active as long as its origin.
 func (p *pool) recoverOne(
 	ctx context.Context, report *lvm2.Report, lv lvm2.LogicalVolume, device string, attached *blockcsi.Attachment,
 ) (action string, err error) {

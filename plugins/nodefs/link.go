@@ -71,8 +71,8 @@ func (m *Memory) Readlink(name string) (string, error) {
 // the last element, and crosses mounts. The caller holds m.mu.
 func (m *Memory) locate(name string) (location, error) { return m.locateBy(name, true) }
 
-// locateEntry is locate for calls that act on a directory entry: a symbolic link at name is not
-// followed.
+// locateEntry works like locate for calls that act on a directory entry: a symbolic link at name is
+// not followed.
 func (m *Memory) locateEntry(name string) (location, error) { return m.locateBy(name, false) }
 
 func (m *Memory) locateBy(name string, followLast bool) (location, error) {
@@ -92,7 +92,7 @@ func (m *Memory) locateBy(name string, followLast bool) (location, error) {
 	return here, nil
 }
 
-// walkTo is walk for elements below the root.
+// walkTo works like walk for elements below the root.
 func (m *Memory) walkTo(elements []string) (location, bool) {
 	rest := path.Join(elements...)
 	if rest == "" {
