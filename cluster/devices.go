@@ -141,7 +141,7 @@ func (d *arrayDriver) leaks() ([]string, error) {
 
 func (d *arrayDriver) close() error { return nil }
 
-func mountLeaks(fs nodefs.FS) ([]string, error) {
+func mountLeaks(fs nodefs.Mounter) ([]string, error) {
 	mounts, err := fs.Mounts()
 	if err != nil {
 		return nil, fmt.Errorf("list mounts: %w", err)

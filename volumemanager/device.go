@@ -72,7 +72,7 @@ func (m *Manager) diskCall(verb string, volume corev1.UniqueVolumeName, do func(
 }
 
 // createDeviceFile creates the file on which the node of a device will be bound.
-func createDeviceFile(disk nodefs.FS, file string) error {
+func createDeviceFile(disk nodefs.Files, file string) error {
 	switch _, err := disk.Stat(file); {
 	case err == nil:
 		return nil
@@ -107,7 +107,7 @@ func bindDevice(disk nodefs.FS, device, file string) error {
 // linkDevice links to the device. It replaces a link that a reboot has made stale.
 //
 // Upstream: pkg/volume/util/volumepathhandler mapSymlinkDevice (v1.36).
-func linkDevice(disk nodefs.FS, device, link string) error {
+func linkDevice(disk nodefs.Writer, device, link string) error {
 	if err := disk.MkdirAll(filepath.Dir(link)); err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func linkDevice(disk nodefs.FS, device, link string) error {
 // unlinkDevice removes a link. It does not remove other files.
 //
 // Upstream: pkg/volume/util/volumepathhandler unmapSymlinkDevice (v1.36).
-func unlinkDevice(disk nodefs.FS, link string) error {
+func unlinkDevice(disk nodefs.Files, link string) error {
 	info, err := disk.Stat(link)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -150,7 +150,7 @@ func unbindDevice(disk nodefs.FS, file string) error {
 // followLinks returns the target of a path after all symbolic links. The target must exist.
 //
 // Upstream: pkg/volume/util/hostutil EvalHostSymlinks (v1.36).
-func followLinks(disk nodefs.FS, path string) (string, error) {
+func followLinks(disk nodefs.Reader, path string) (string, error) {
 	for range linksMax {
 		info, err := disk.Stat(path)
 		if err != nil || info.Mode.Type() != fs.ModeSymlink {

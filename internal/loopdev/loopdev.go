@@ -262,8 +262,8 @@ func At(device string) (Binding, error) {
 	return readLoop(directory, backing)
 }
 
-// Status is At without BackingFile and Deleted. The file's numbers still identify it. It takes a
-// tenth of the time.
+// Status works like At without BackingFile and Deleted. The file's numbers still identify it. It
+// takes a tenth of the time.
 func Status(device string) (Binding, error) {
 	node, err := unix.Open(device, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if isUnbound(err) {

@@ -62,7 +62,7 @@ func (g *VolumeGroup) Largest(ctx context.Context, spec Spec) (int64, error) {
 	return report.largest(spec)
 }
 
-// largest is Largest for volumes that may have several segments.
+// largest works like Largest for volumes that may have several segments.
 func (r *Report) largest(spec Spec) (int64, error) {
 	switch spec.Layout {
 	case Linear:

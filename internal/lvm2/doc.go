@@ -2,7 +2,8 @@
 //
 //	system, err := lvm2.Open(lvm2.Config{Directory: "/var/lib/lvm", SystemID: "node-1"})
 //	disk, err := system.AddFile(ctx, "/var/lib/disk", 1<<30)
-//	group, err := system.CreateVolumeGroup(ctx, lvm2.GroupSpec{Name: "vg", Disks: []string{disk.Name}})
+//	spec := lvm2.GroupSpec{Name: "vg", Disks: []string{disk.Name}}
+//	group, err := system.CreateVolumeGroup(ctx, spec)
 //	volume, err := group.Create(ctx, lvm2.Spec{Name: "data", Size: 64 << 20})
 //	device, err := group.Activate(ctx, volume.Name)
 //

@@ -10,8 +10,8 @@ import (
 
 // copy copies a volume's content to a new one. The caller holds the locks of both volumes, and not
 // that of the metadata. If frozen is set, the caller has frozen the source.
-func (g *VolumeGroup) copy(ctx context.Context, from, to LogicalVolume, kept bool) (err error) {
-	still, release, err := g.freeze(ctx, from.Name, to.Name+".source", kept)
+func (g *VolumeGroup) copy(ctx context.Context, from, to LogicalVolume, frozen bool) (err error) {
+	stable, release, err := g.freeze(ctx, from.Name, to.Name+".source", frozen)
 	if err != nil {
 		return err
 	}
@@ -20,15 +20,15 @@ func (g *VolumeGroup) copy(ctx context.Context, from, to LogicalVolume, kept boo
 	if err != nil {
 		return err
 	}
-	return g.system.activator.copy(ctx, report, still, to)
+	return g.system.activator.copy(ctx, report, stable, to)
 }
 
 // freeze returns a volume with the current content of another one, which does not change until
 // release is called. With enough room it is a snapshot under an unused name. Otherwise it is the
 // volume itself, with its file system frozen unless the caller has frozen it.
 func (g *VolumeGroup) freeze(
-	ctx context.Context, source, name string, kept bool,
-) (still LogicalVolume, release func() error, err error) {
+	ctx context.Context, source, name string, frozen bool,
+) (stable LogicalVolume, release func() error, err error) {
 	report, volume, err := g.find(ctx, source)
 	if err != nil {
 		return volume, nil, err
@@ -37,29 +37,29 @@ func (g *VolumeGroup) freeze(
 	if err != nil {
 		return volume, nil, err
 	}
-	free := func() error { return nil }
+	unchanged := func() error { return nil }
 	switch {
 	case device == "" || volume.ReadOnly:
-		return volume, free, nil
-	case kept:
-		return volume, free, blockdev.Flush(device)
+		return volume, unchanged, nil
+	case frozen:
+		return volume, unchanged, blockdev.Flush(device)
 	case g.Capabilities().Snapshots && report.hasRoomForSnapshot(volume):
 		return g.temporarySnapshot(ctx, volume, name)
 	}
-	held, err := blockdev.Freeze(device)
+	frozenFS, err := blockdev.Freeze(device)
 	if err != nil {
 		return volume, nil, err
 	}
-	if held == nil {
+	if frozenFS == nil {
 		err = g.checkUnused(volume, device)
 	}
 	if err == nil {
 		err = blockdev.Flush(device)
 	}
 	if err != nil {
-		return volume, nil, errors.Join(err, held.Thaw())
+		return volume, nil, errors.Join(err, frozenFS.Thaw())
 	}
-	return volume, held.Thaw, nil
+	return volume, frozenFS.Thaw, nil
 }
 
 // hasRoomForSnapshot reports whether there is room for a snapshot of everything in a volume. A

@@ -39,7 +39,7 @@ func requireDevices(t testing.TB) {
 	}
 }
 
-// modes are the modes that this machine supports. A guest of User-Mode Linux exists for
+// modes returns the modes that this machine supports. A guest of User-Mode Linux exists for
 // device-mapper, and only tests that mode.
 func modes() []lvm2.Mode {
 	control, err := os.OpenFile("/dev/mapper/control", os.O_RDWR, 0)

@@ -156,7 +156,7 @@ func (s *System) reportOf(heads []head, group string) (*Report, error) {
 		if each.uuid == "" {
 			continue
 		}
-		if _, twice := disks[each.uuid]; twice {
+		if _, duplicate := disks[each.uuid]; duplicate {
 			return nil, errNotSimple
 		}
 		disks[each.uuid] = each.disk
@@ -229,8 +229,8 @@ func (s *section) report(disks map[string]string) (*Report, error) {
 func (s *section) physical(
 	disks map[string]string, extentSize int64, failed *error,
 ) (physical PhysicalVolume, count int64) {
-	name, there := disks[s.text("id")]
-	if !there || !only(s.list("status"), "ALLOCATABLE") || len(s.list("flags")) > 0 {
+	name, present := disks[s.text("id")]
+	if !present || !only(s.list("status"), "ALLOCATABLE") || len(s.list("flags")) > 0 {
 		*failed = errNotSimple
 	}
 	count = s.number("pe_count", failed)

@@ -37,14 +37,14 @@ func (g *VolumeGroup) relocate(ctx context.Context, volume LogicalVolume, size i
 
 // moveTo copies a volume to an unfinished one, which then replaces it.
 func (g *VolumeGroup) moveTo(ctx context.Context, volume LogicalVolume, name string) error {
-	whole := context.WithoutCancel(ctx) // from here on the move must complete, which is quick
+	uncanceled := context.WithoutCancel(ctx) // from here on the move must complete, which is quick
 	_, to, err := g.find(ctx, name)
 	if err == nil {
 		err = g.copy(ctx, volume, to, false)
 	}
-	return g.withMetadata(whole, func() error {
+	return g.withMetadata(uncanceled, func() error {
 		if err != nil {
-			return errors.Join(err, g.remove(whole, name))
+			return errors.Join(err, g.remove(uncanceled, name))
 		}
 		var permission []string
 		if volume.ReadOnly {
@@ -53,10 +53,10 @@ func (g *VolumeGroup) moveTo(ctx context.Context, volume LogicalVolume, name str
 		arguments := append([]string{
 			"lvchange", "-q", "--deltag", unfinishedTag, "--addtag", replacesTag + volume.Name,
 		}, permission...)
-		if _, err := g.system.lvm(whole, append(arguments, g.name+"/"+name)...); err != nil {
+		if _, err := g.system.lvm(uncanceled, append(arguments, g.name+"/"+name)...); err != nil {
 			return err
 		}
 		g.moving = true
-		return g.recover(whole)
+		return g.recover(uncanceled)
 	})
 }

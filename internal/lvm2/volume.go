@@ -273,7 +273,7 @@ func (g *VolumeGroup) Tag(ctx context.Context, name string, add, remove []string
 	return g.batch(ctx, tagging(add, remove), &batchRequest{names: []string{name}})
 }
 
-// tag is Tag for a caller that holds the locks of the volume and of the metadata.
+// tag works like Tag for a caller that holds the locks of the volume and of the metadata.
 func (g *VolumeGroup) tag(ctx context.Context, name string, add, remove []string) error {
 	_, err := g.system.lvm(ctx, append(tagging(add, remove), g.name+"/"+name)...)
 	return err
@@ -324,7 +324,7 @@ func namesOf(volumes []LogicalVolume) []string {
 // removal is the command that removes volumes.
 var removal = []string{"lvremove", "-q", "-y"}
 
-// remove is Remove for a caller that holds the locks of the volumes and of the metadata.
+// remove works like Remove for a caller that holds the locks of the volumes and of the metadata.
 func (g *VolumeGroup) remove(ctx context.Context, names ...string) error {
 	report, found, err := g.prepareRemoval(ctx, names)
 	if err != nil || len(found) == 0 {

@@ -89,12 +89,12 @@ func (n AttachmentRecords) List() (map[string]Attachment, error) {
 		if !isRecord || !csireq.IsVolumeID(id) && !csireq.IsSnapshotID(id) {
 			continue
 		}
-		noted, err := n.Get(id)
+		recorded, err := n.Get(id)
 		if err != nil {
 			return nil, err
 		}
-		if noted != nil { // else it was detached meanwhile
-			all[id] = *noted
+		if recorded != nil { // else it was detached meanwhile
+			all[id] = *recorded
 		}
 	}
 	return all, nil

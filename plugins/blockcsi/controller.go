@@ -68,8 +68,8 @@ func (d *Driver) remove(ctx context.Context, id string) error {
 	return d.removeLocked(ctx, id, false)
 }
 
-// removeLocked is remove for a volume that the caller has locked. If member is set, it may be a
-// snapshot of a group.
+// removeLocked works like remove for a volume that the caller has locked. If member is set, it may
+// be a snapshot of a group.
 func (d *Driver) removeLocked(ctx context.Context, id string, member bool) error {
 	volume, pool, err := d.lookup(ctx, id)
 	if status.Code(err) == codes.NotFound {

@@ -15,7 +15,8 @@ import (
 // sidecarPrefix is the prefix of the keys that external-provisioner adds to the class's parameters.
 const sidecarPrefix = "csi.storage.k8s.io/"
 
-// CreateVolume is idempotent by the volume's name. An unfinished volume of that name is recreated.
+// CreateVolume returns an existing volume of that name if it matches. An unfinished volume of that
+// name is recreated.
 func (c *controller) CreateVolume(
 	ctx context.Context, request *csi.CreateVolumeRequest,
 ) (*csi.CreateVolumeResponse, error) {

@@ -1,7 +1,7 @@
 // Package blockcsi implements a CSI driver whose volumes are block devices of this machine. It is
 // the common part of plugins/loop and plugins/lvm.
 //
-//	driver, err := blockcsi.New(blockcsi.Config{Name: "disk.example.com", Version: "1", Pools: pools})
+//	driver, err := blockcsi.New(blockcsi.Config{Name: "disk.example.com", Pools: pools})
 //	done, err := driver.Recover(ctx) // after a crash
 //	csi.RegisterIdentityServer(server, driver.Identity())
 //	csi.RegisterControllerServer(server, driver.Controller())

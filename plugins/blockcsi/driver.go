@@ -134,7 +134,7 @@ func (d *Driver) lockAndFind(ctx context.Context, id string) (volume Volume, poo
 	return volume, pool, unlock, nil
 }
 
-// lookup is find for volumes that may be unfinished.
+// lookup works like find for volumes that may be unfinished.
 func (d *Driver) lookup(ctx context.Context, id string) (Volume, Pool, error) {
 	failed := notFound(id)
 	for _, pool := range d.poolsFor(id) {
@@ -154,13 +154,13 @@ func (d *Driver) lookup(ctx context.Context, id string) (Volume, Pool, error) {
 func (d *Driver) poolsFor(id string) []Pool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	seen := d.lastPools[id]
-	if seen == nil {
+	last := d.lastPools[id]
+	if last == nil {
 		return d.cfg.Pools
 	}
-	pools := []Pool{seen}
+	pools := []Pool{last}
 	for _, pool := range d.cfg.Pools {
-		if pool != seen {
+		if pool != last {
 			pools = append(pools, pool)
 		}
 	}

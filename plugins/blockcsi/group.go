@@ -247,7 +247,7 @@ func missingMembers(all []pooledVolume) map[string]int {
 		if each.Group == "" {
 			continue
 		}
-		if _, seen := missing[each.Group]; !seen {
+		if _, counted := missing[each.Group]; !counted {
 			missing[each.Group] = each.GroupSize
 		}
 		if !each.Unfinished {

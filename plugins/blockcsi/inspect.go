@@ -29,11 +29,11 @@ func (d *Driver) Inspect(ctx context.Context, id string) (VolumeState, error) {
 	if err != nil {
 		return VolumeState{}, err
 	}
-	seen := inspect(ctx, volume, pool)
-	if seen.isGone() {
+	state := inspect(ctx, volume, pool)
+	if state.isGone() {
 		return VolumeState{}, notFound(id)
 	}
-	return seen, nil
+	return state, nil
 }
 
 // InspectAll returns the state of all volumes, without snapshots, sorted by ID.
@@ -45,8 +45,8 @@ func (d *Driver) InspectAll(ctx context.Context) ([]VolumeState, error) {
 			return nil, csireq.PathStatus(err)
 		}
 		for _, volume := range volumes {
-			if seen := inspect(ctx, volume, pool); !volume.IsSnapshot() && !seen.isGone() {
-				all = append(all, seen)
+			if state := inspect(ctx, volume, pool); !volume.IsSnapshot() && !state.isGone() {
+				all = append(all, state)
 			}
 		}
 	}
@@ -58,9 +58,9 @@ func (d *Driver) InspectAll(ctx context.Context) ([]VolumeState, error) {
 func (d *Driver) Pools() []Pool { return d.cfg.Pools }
 
 func inspect(ctx context.Context, volume Volume, pool Pool) VolumeState {
-	seen := VolumeState{Volume: volume, Pool: pool}
-	seen.Attachment, seen.AttachmentErr = pool.Attachment(ctx, volume)
-	return seen
+	state := VolumeState{Volume: volume, Pool: pool}
+	state.Attachment, state.AttachmentErr = pool.Attachment(ctx, volume)
+	return state
 }
 
 // isGone reports whether a volume is being created or removed and has no device.

@@ -148,13 +148,13 @@ func (c *controller) GetCapacity(
 		if term := request.GetAccessibleTopology(); term != nil && !d.matchesTopology(pool, term) {
 			continue
 		}
-		room, err := pool.Capacity(ctx, parameters)
+		capacity, err := pool.Capacity(ctx, parameters)
 		if err != nil {
 			return nil, csireq.PathStatus(err)
 		}
-		sizes.FreeBytes += room.FreeBytes
-		if room.MaxVolumeBytes >= sizes.MaxVolumeBytes {
-			sizes.MaxVolumeBytes, sizes.MinVolumeBytes = room.MaxVolumeBytes, room.MinVolumeBytes
+		sizes.FreeBytes += capacity.FreeBytes
+		if capacity.MaxVolumeBytes >= sizes.MaxVolumeBytes {
+			sizes.MaxVolumeBytes, sizes.MinVolumeBytes = capacity.MaxVolumeBytes, capacity.MinVolumeBytes
 		}
 	}
 	response.AvailableCapacity = sizes.FreeBytes

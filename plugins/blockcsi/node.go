@@ -173,7 +173,7 @@ func (n *nodeService) attached(ctx context.Context, id string) (Volume, *Attachm
 	return volume, found, err
 }
 
-// attachment is attached for a volume that may have no device; it also returns the pool.
+// attachment works like attached for a volume that may have no device; it also returns the pool.
 func (n *nodeService) attachment(ctx context.Context, id string) (Volume, Pool, *Attachment, error) {
 	volume, pool, err := n.driver.find(ctx, id)
 	if err != nil {

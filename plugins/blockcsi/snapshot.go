@@ -95,7 +95,7 @@ func (d *Driver) copy(ctx context.Context, pool Pool, from Volume, spec VolumeSp
 	return d.copyFrozen(ctx, pool, from, spec)
 }
 
-// copyFrozen is copy for a frozen volume.
+// copyFrozen works like copy for a frozen volume.
 func (d *Driver) copyFrozen(ctx context.Context, pool Pool, from Volume, spec VolumeSpec) (Volume, error) {
 	spec.From, spec.SizeBytes = &from, max(spec.SizeBytes, from.SizeBytes)
 	made, err := pool.Create(ctx, spec)

@@ -238,10 +238,11 @@ func (n *nodeService) mountStatus(ctx context.Context, id string, err error) err
 		return csireq.PathStatus(err)
 	}
 	if volume, pool, findErr := n.driver.lookup(ctx, id); findErr == nil {
-		if room, roomErr := pool.Capacity(ctx, volume.Parameters); roomErr == nil && room.Location != "" &&
-			room.FreeBytes < mebibyte {
+		if capacity, roomErr := pool.Capacity(ctx, volume.Parameters); roomErr == nil && capacity.Location != "" &&
+			capacity.FreeBytes < mebibyte {
 			return status.Errorf(codes.ResourceExhausted,
-				"no space left in %s, which stores volume %s: free some space there, or delete volumes", room.Location,
+				"no space left in %s, which stores volume %s: free some space there, or delete volumes",
+				capacity.Location,
 				id)
 		}
 	}

@@ -323,7 +323,7 @@ func (p *Plugin) removeBlock(specName string) error {
 }
 
 // removeIfExists removes a file or an empty directory, if it exists.
-func removeIfExists(disk nodefs.FS, path string) error {
+func removeIfExists(disk nodefs.Writer, path string) error {
 	if err := disk.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove %s: %w", path, err)
 	}

@@ -70,7 +70,7 @@ func (p *Plugin) stagedDevice(dir string) plugins.ReconstructedDevice {
 }
 
 // readDirIfExists returns the names in a directory, or none if the directory does not exist.
-func readDirIfExists(disk nodefs.FS, dir string) ([]string, error) {
+func readDirIfExists(disk nodefs.Reader, dir string) ([]string, error) {
 	names, err := disk.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, nil

@@ -24,7 +24,7 @@ type volumeData struct {
 	SELinuxMountContext string `json:"seLinuxMountContext,omitempty"`
 }
 
-func saveData(fs nodefs.FS, dir string, data volumeData) error {
+func saveData(fs nodefs.Writer, dir string, data volumeData) error {
 	raw, err := json.Marshal(data)
 	if err != nil {
 		return fmt.Errorf("save volume data: %w", err)
@@ -36,7 +36,7 @@ func saveData(fs nodefs.FS, dir string, data volumeData) error {
 }
 
 // loadData reads the data file of a directory. The error matches fs.ErrNotExist if there is none.
-func loadData(fs nodefs.FS, dir string) (volumeData, error) {
+func loadData(fs nodefs.Reader, dir string) (volumeData, error) {
 	var data volumeData
 	raw, err := fs.ReadFile(filepath.Join(dir, dataFile))
 	if err != nil {
@@ -55,7 +55,7 @@ func loadData(fs nodefs.FS, dir string) (volumeData, error) {
 // directory. What does not exist is skipped. What is still mounted stays, and is an error.
 //
 // Upstream: pkg/volume/csi removeMountDir.
-func removeMount(fs nodefs.FS, path string) error {
+func removeMount(fs nodefs.Files, path string) error {
 	dir := filepath.Dir(path)
 	for _, p := range []string{path, filepath.Join(dir, dataFile), dir} {
 		exists, err := fs.Exists(p)

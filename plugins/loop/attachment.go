@@ -59,7 +59,7 @@ func (p *pool) findAttachment(volumeID string) (*attachment, error) {
 	return found, err
 }
 
-// searchDevices is findAttachment over all devices.
+// searchDevices works like findAttachment over all devices.
 func (p *pool) searchDevices(volumeID string) (*attachment, error) {
 	file := p.image(volumeID)
 	loops, err := loopdev.List(func(backing string) bool { return backing == file })
@@ -117,17 +117,17 @@ func (p *pool) RegisterNode(node string) {
 func (p *pool) Attach(
 	ctx context.Context, volume blockcsi.Volume, node string, readOnly bool,
 ) (blockcsi.Attachment, error) {
-	noted := false
+	recorded := false
 	if p.persistAttachments {
 		var err error
-		if noted, err = p.attachments.Put(volume.ID, node, readOnly); err != nil {
+		if recorded, err = p.attachments.Put(volume.ID, node, readOnly); err != nil {
 			return blockcsi.Attachment{}, p.status(err)
 		}
 		p.step("noted")
 	}
 	device, err := loopdev.Bind(ctx, p.image(volume.ID), p.mark(volume.ID, node), readOnly)
 	if err != nil {
-		if noted {
+		if recorded {
 			err = errors.Join(err, p.attachments.Remove(volume.ID))
 		}
 		return blockcsi.Attachment{}, p.status(err)
@@ -151,8 +151,8 @@ func (p *pool) applySettings(volume blockcsi.Volume) (changed bool, err error) {
 	return p.applySettingsTo(volume, attached.Device, attached.Direct)
 }
 
-// applySettingsTo is applySettings for a known device. direct means that it already uses direct
-// I/O.
+// applySettingsTo works like applySettings for a known device. direct means that it already uses
+// direct I/O.
 func (p *pool) applySettingsTo(volume blockcsi.Volume, device string, direct bool) (changed bool, err error) {
 	if volume.Parameters[directIOKey] == "true" && !direct {
 		attached, err := p.findAttachment(volume.ID)
@@ -202,8 +202,8 @@ func (p *pool) Attachment(_ context.Context, volume blockcsi.Volume) (*blockcsi.
 		return nil, err
 	}
 	if found == nil {
-		noted, err := p.attachments.Get(volume.ID)
-		return noted, p.status(err)
+		recorded, err := p.attachments.Get(volume.ID)
+		return recorded, p.status(err)
 	}
 	return &blockcsi.Attachment{
 		VolumeID: volume.ID, Node: p.nodeName(found.node), Device: found.Device, ReadOnly: found.ReadOnly,
@@ -216,7 +216,7 @@ func (p *pool) Attachments(context.Context) ([]blockcsi.Attachment, error) {
 	if err != nil {
 		return nil, p.status(err)
 	}
-	noted, err := p.attachments.List()
+	recorded, err := p.attachments.List()
 	if err != nil {
 		return nil, p.status(err)
 	}
@@ -224,14 +224,14 @@ func (p *pool) Attachments(context.Context) ([]blockcsi.Attachment, error) {
 	for _, each := range loops {
 		id := strings.TrimSuffix(filepath.Base(each.BackingFile), imageSuffix)
 		if key, ours := p.nodeKey(each.Mark, id); ours {
-			delete(noted, id)
+			delete(recorded, id)
 			all = append(all, blockcsi.Attachment{
 				VolumeID: id, Node: p.nodeName(key), Device: each.Device, ReadOnly: each.ReadOnly,
 			})
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(noted)) {
-		all = append(all, noted[id])
+	for _, id := range slices.Sorted(maps.Keys(recorded)) {
+		all = append(all, recorded[id])
 	}
 	return all, nil
 }

@@ -31,7 +31,7 @@ func (p *pool) free() (int64, error) {
 
 // reserveSpace reserves bytes of Dir for a call until release is called. It returns
 // ResourceExhausted if there is less free space, or none at all.
-func (p *pool) reserveSpace(bytes int64) (giveUp func(), err error) {
+func (p *pool) reserveSpace(bytes int64) (release func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	free, err := p.free()

@@ -17,11 +17,11 @@ import (
 // Create implements blockcsi.Pool. It first writes a record. The image gets its name only when its
 // size and content are durable.
 func (p *pool) Create(ctx context.Context, spec blockcsi.VolumeSpec) (blockcsi.Volume, error) {
-	giveUp, err := p.reserveSpaceFor(spec)
+	release, err := p.reserveSpaceFor(spec)
 	if err != nil {
 		return blockcsi.Volume{}, err
 	}
-	defer giveUp()
+	defer release()
 	recorded, err := p.writeRecord(spec)
 	if err == nil {
 		p.step("record")
@@ -35,7 +35,7 @@ func (p *pool) Create(ctx context.Context, spec blockcsi.VolumeSpec) (blockcsi.V
 }
 
 // reserveSpaceFor reserves the space for creating a volume.
-func (p *pool) reserveSpaceFor(spec blockcsi.VolumeSpec) (giveUp func(), err error) {
+func (p *pool) reserveSpaceFor(spec blockcsi.VolumeSpec) (release func(), err error) {
 	switch {
 	case spec.Parameters[allocateKey] == allocateFull:
 		return p.reserveSpace(spec.SizeBytes)
@@ -137,11 +137,11 @@ func (p *pool) lengthen(volume blockcsi.Volume, sizeBytes int64) error {
 	if full {
 		more = sizeBytes - volume.SizeBytes
 	}
-	giveUp, err := p.reserveSpace(more)
+	release, err := p.reserveSpace(more)
 	if err != nil {
 		return err
 	}
-	defer giveUp()
+	defer release()
 	file, err := os.OpenFile(p.image(volume.ID), os.O_WRONLY, 0)
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ type state struct {
 	node             string // that it is attached to
 }
 
-// next is the model. It returns the state after a call, and the expected answer.
+// next implements the model. It returns the state after a call, and the expected answer.
 func (s state) next(c call) (state, answer) {
 	switch c.verb {
 	case "create":
@@ -124,13 +124,13 @@ func TestConcurrentCallsAreLinearizable(t *testing.T) {
 		group.Go(func() {
 			chance := rand.New(rand.NewPCG(1, uint64(caller)))
 			for range modelCalls {
-				asked := drawn(chance)
+				requested := drawn(chance)
 				began := clock.Add(1)
-				got := d.answer(t.Context(), asked)
+				got := d.answer(t.Context(), requested)
 				ended := clock.Add(1)
 				mu.Lock()
 				history = append(history, porcupine.Operation{
-					ClientId: caller, Input: asked, Call: began, Output: got, Return: ended,
+					ClientId: caller, Input: requested, Call: began, Output: got, Return: ended,
 				})
 				mu.Unlock()
 			}
@@ -147,9 +147,10 @@ func TestConcurrentCallsAreLinearizable(t *testing.T) {
 			}
 			return parts
 		},
-		Step: func(from, asked, got any) (bool, any) {
-			to, want := from.(state).next(asked.(call))
-			if request := asked.(call); got.(answer).code == codes.Aborted && strings.HasPrefix(request.verb, "get") {
+		Step: func(from, requested, got any) (bool, any) {
+			to, want := from.(state).next(requested.(call))
+			if request := requested.(call); got.(answer).code == codes.Aborted &&
+				strings.HasPrefix(request.verb, "get") {
 				return true, from // the device is being detached: CSI's "operation pending"
 			}
 			return got.(answer) == want, to
@@ -177,26 +178,26 @@ func drawn(chance *rand.Rand) call {
 		"create", "create", "delete", "attach", "attach", "detach", "detach", "expand", "snapshot", "delete snapshot",
 		"get size", "get node",
 	}
-	asked := call{volume: chance.IntN(modelVolumes), verb: verbs[chance.IntN(len(verbs))]}
-	switch asked.verb {
+	requested := call{volume: chance.IntN(modelVolumes), verb: verbs[chance.IntN(len(verbs))]}
+	switch requested.verb {
 	case "create", "expand":
-		asked.bytes = int64(16+16*chance.IntN(3)) * mebibyte
+		requested.bytes = int64(16+16*chance.IntN(3)) * mebibyte
 	case "attach":
-		asked.node = []string{"one", "two"}[chance.IntN(2)]
+		requested.node = []string{"one", "two"}[chance.IntN(2)]
 	case "detach":
-		asked.node = []string{"one", "two", ""}[chance.IntN(3)]
+		requested.node = []string{"one", "two", ""}[chance.IntN(3)]
 	}
-	return asked
+	return requested
 }
 
 // answer makes a call.
-func (d *Driver) answer(ctx context.Context, asked call) answer {
-	name, c := fmt.Sprint("volume ", asked.volume), d.Controller()
+func (d *Driver) answer(ctx context.Context, requested call) answer {
+	name, c := fmt.Sprint("volume ", requested.volume), d.Controller()
 	id := csireq.VolumeID(name)
 	var got answer
 	var err error
-	wanted := &csi.CapacityRange{RequiredBytes: asked.bytes}
-	switch asked.verb {
+	wanted := &csi.CapacityRange{RequiredBytes: requested.bytes}
+	switch requested.verb {
 	case "create":
 		var made *csi.CreateVolumeResponse
 		made, err = c.CreateVolume(ctx, &csi.CreateVolumeRequest{
@@ -207,11 +208,11 @@ func (d *Driver) answer(ctx context.Context, asked call) answer {
 		_, err = c.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: id})
 	case "attach":
 		_, err = c.ControllerPublishVolume(ctx, &csi.ControllerPublishVolumeRequest{
-			VolumeId: id, NodeId: asked.node, VolumeCapability: blockWriter,
+			VolumeId: id, NodeId: requested.node, VolumeCapability: blockWriter,
 		})
 	case "detach":
 		_, err = c.ControllerUnpublishVolume(ctx, &csi.ControllerUnpublishVolumeRequest{
-			VolumeId: id, NodeId: asked.node,
+			VolumeId: id, NodeId: requested.node,
 		})
 	case "expand":
 		var grown *csi.ControllerExpandVolumeResponse
@@ -226,7 +227,7 @@ func (d *Driver) answer(ctx context.Context, asked call) answer {
 	case "get size", "get node": // one call reports it, but not at one instant: no call waits for it
 		var response *csi.ControllerGetVolumeResponse
 		response, err = c.ControllerGetVolume(ctx, &csi.ControllerGetVolumeRequest{VolumeId: id})
-		if asked.verb == "get size" {
+		if requested.verb == "get size" {
 			got.bytes = response.GetVolume().GetCapacityBytes()
 			break
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// mounted is the capability of a volume with ext4.
+// mounted returns the capability of a volume with ext4.
 func mounted(mode csi.VolumeCapability_AccessMode_Mode, group string, flags ...string) *csi.VolumeCapability {
 	return &csi.VolumeCapability{
 		AccessMode: &csi.VolumeCapability_AccessMode{Mode: mode},

@@ -273,7 +273,7 @@ func TestSparseVolumesFreeBlocks(t *testing.T) {
 	}
 }
 
-// discard is BLKDISCARD.
+// discard sends BLKDISCARD.
 func discard(device *os.File, extent [2]uint64) error {
 	if err := exec.Command("blkdiscard", "-o", fmt.Sprint(extent[0]), "-l", fmt.Sprint(extent[1]),
 		device.Name()).Run(); err != nil {

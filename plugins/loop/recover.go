@@ -20,49 +20,49 @@ func (p *pool) Recover(ctx context.Context) (done []string, err error) {
 		if err != nil {
 			return done, err
 		}
-		var did string
+		var action string
 		if each.Unfinished {
-			did, err = "removed "+each.ID+
+			action, err = "removed "+each.ID+
 				", whose creation or removal was interrupted", p.status(p.removeFiles(each.ID))
 		} else {
-			did, err = p.recoverOne(each)
+			action, err = p.recoverOne(each)
 		}
-		if did != "" {
-			done = append(done, did)
+		if action != "" {
+			done = append(done, action)
 		}
 	}
 	return done, err
 }
 
-// recoverOne is Recover for a complete volume.
-func (p *pool) recoverOne(volume blockcsi.Volume) (did string, err error) {
+// recoverOne works like Recover for a complete volume.
+func (p *pool) recoverOne(volume blockcsi.Volume) (action string, err error) {
 	for _, suffix := range []string{draftSuffix, recordDraftSuffix} {
 		err := os.Remove(filepath.Join(p.dir, volume.ID+suffix))
 		if err == nil {
-			did = "removed an unfinished change of " + volume.ID
+			action = "removed an unfinished change of " + volume.ID
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			return did, p.status(err)
+			return action, p.status(err)
 		}
 	}
 	if volume.IsSnapshot() || volume.Trouble != "" {
-		return did, nil
+		return action, nil
 	}
 	attached, err := p.findAttachment(volume.ID)
 	if err != nil || attached == nil {
-		return did, nil //nolint:nilerr // what is wrong with its device, whoever uses the volume is told
+		return action, nil //nolint:nilerr // users of the volume get the error of its device
 	}
 	late, err := sizeDiffers(attached.Device, volume.SizeBytes)
 	if err == nil && late {
-		did, err = fmt.Sprintf("grew %s of %s", attached.Device, volume.ID), loopdev.Grow(attached.Binding)
+		action, err = fmt.Sprintf("grew %s of %s", attached.Device, volume.ID), loopdev.Grow(attached.Binding)
 	}
 	if err != nil {
-		return did, p.status(err)
+		return action, p.status(err)
 	}
 	changed, err := p.applySettings(volume)
 	if changed {
-		did = fmt.Sprintf("applied the settings of %[2]s to %[1]s", attached.Device, volume.ID)
+		action = fmt.Sprintf("applied the settings of %[2]s to %[1]s", attached.Device, volume.ID)
 	}
-	return did, p.status(err)
+	return action, p.status(err)
 }
 
 // Orphans implements blockcsi.Pool. It ignores files whose names are not the driver's.

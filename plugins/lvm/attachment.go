@@ -24,7 +24,7 @@ func (p *pool) Attach(
 	if err != nil {
 		return blockcsi.Attachment{}, err
 	}
-	noted, err := p.attachments.Put(lv.Name, node, isReadOnly)
+	recorded, err := p.attachments.Put(lv.Name, node, isReadOnly)
 	if err != nil {
 		return blockcsi.Attachment{}, p.status(err)
 	}
@@ -34,7 +34,7 @@ func (p *pool) Attach(
 	case err == nil:
 		p.step("activated")
 		err = configureDevice(device, isReadOnly, volume.Settings)
-	case noted:
+	case recorded:
 		err = errors.Join(err, p.attachments.Remove(lv.Name))
 	}
 	return blockcsi.Attachment{VolumeID: volume.ID, Node: node, Device: device, ReadOnly: isReadOnly}, p.status(err)
@@ -50,13 +50,13 @@ func (p *pool) Attachment(ctx context.Context, volume blockcsi.Volume) (*blockcs
 }
 
 func (p *pool) attachment(ctx context.Context, lv lvm2.LogicalVolume) (*blockcsi.Attachment, error) {
-	noted, err := p.attachments.Get(lv.Name)
-	if err != nil || noted == nil {
+	recorded, err := p.attachments.Get(lv.Name)
+	if err != nil || recorded == nil {
 		return nil, p.status(err)
 	}
-	noted.Node = p.node // its disks may come from another node
-	noted.Device, err = p.group.Device(ctx, lv.Name)
-	return noted, p.status(err)
+	recorded.Node = p.node // its disks may come from another node
+	recorded.Device, err = p.group.Device(ctx, lv.Name)
+	return recorded, p.status(err)
 }
 
 // Attachments implements blockcsi.Pool.
@@ -69,13 +69,13 @@ func (p *pool) Attachments(ctx context.Context) ([]blockcsi.Attachment, error) {
 	if err != nil {
 		return nil, p.status(err)
 	}
-	noted, err := p.attachments.List()
+	recorded, err := p.attachments.List()
 	if err != nil {
 		return nil, p.status(err)
 	}
 	var attached []blockcsi.Attachment
 	for _, lv := range all {
-		if each, found := noted[lv.Name]; found {
+		if each, found := recorded[lv.Name]; found {
 			each.Node, each.Device = p.node, devices[lv.Name]
 			attached = append(attached, each)
 		}

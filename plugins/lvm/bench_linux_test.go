@@ -104,7 +104,7 @@ func (n *bench) lvremove(name string) { n.run("lvm lvremove -q -y " + n.group + 
 // number is that of the partition that is created manually; the driver's start at 1.
 const number = 200
 
-// where is what a user looks up once: the disk of a volume and its location in sectors.
+// where returns what a user looks up once: the disk of a volume and its location in sectors.
 func (n *bench) where(name string) (disk string, start, size int64) {
 	group := n.driver.pools[0].group
 	report, err := group.Report(n.b.Context())

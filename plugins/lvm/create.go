@@ -53,11 +53,11 @@ func (p *pool) spec(parameters map[string]string) (lvm2.Spec, error) {
 
 // countParameter reads a number that applies to one layout only.
 func countParameter(parameters map[string]string, key string, applies bool, least int) (int, error) {
-	text, given := parameters[key]
+	text, isSet := parameters[key]
 	switch {
-	case !given && applies:
+	case !isSet && applies:
 		return least, nil
-	case !given:
+	case !isSet:
 		return 0, nil
 	case !applies:
 		return 0, status.Errorf(codes.InvalidArgument, "parameter %s does not apply to this layout", key)
@@ -106,11 +106,11 @@ func (p *pool) create(ctx context.Context, wanted blockcsi.VolumeSpec) (lvm2.Log
 		return p.copy(ctx, wanted, spec)
 	}
 	if spec.Layout == lvm2.Thin {
-		given, err := p.reserveThin(ctx, spec.Name, spec.Size)
+		release, err := p.reserveThin(ctx, spec.Name, spec.Size)
 		if err != nil {
 			return lvm2.LogicalVolume{}, err
 		}
-		defer given()
+		defer release()
 		spec.Pool = thinPool
 	}
 	lv, err := p.group.Create(ctx, spec)
@@ -129,11 +129,11 @@ func (p *pool) copy(ctx context.Context, wanted blockcsi.VolumeSpec, spec lvm2.S
 	}
 	isThin := from.Layout == lvm2.Thin
 	if isThin || spec.Layout == lvm2.Thin {
-		given, err := p.reserveThin(ctx, spec.Name, max(spec.Size, from.Size))
+		release, err := p.reserveThin(ctx, spec.Name, max(spec.Size, from.Size))
 		if err != nil {
 			return lvm2.LogicalVolume{}, err
 		}
-		defer given()
+		defer release()
 	}
 	spec.Frozen = !p.Capabilities().CopyFreezes // blockcsi freezes then
 	var lv lvm2.LogicalVolume
@@ -169,15 +169,15 @@ func (p *pool) Capacity(ctx context.Context, parameters map[string]string) (bloc
 	if err != nil {
 		return blockcsi.Capacity{}, p.status(err)
 	}
-	room := blockcsi.Capacity{MinVolumeBytes: bytesMin}
+	capacity := blockcsi.Capacity{MinVolumeBytes: bytesMin}
 	if spec.Layout == lvm2.Thin {
 		p.reservedMu.Lock()
-		room.FreeBytes = p.thinFreeBytes(report)
+		capacity.FreeBytes = p.thinFreeBytes(report)
 		p.reservedMu.Unlock()
-		room.MaxVolumeBytes = room.FreeBytes
-		return room, nil
+		capacity.MaxVolumeBytes = capacity.FreeBytes
+		return capacity, nil
 	}
-	room.FreeBytes = report.Free / int64(spec.Mirrors+1)
-	room.MaxVolumeBytes, err = p.group.Largest(ctx, spec)
-	return room, p.status(err)
+	capacity.FreeBytes = report.Free / int64(spec.Mirrors+1)
+	capacity.MaxVolumeBytes, err = p.group.Largest(ctx, spec)
+	return capacity, p.status(err)
 }

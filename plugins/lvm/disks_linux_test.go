@@ -61,7 +61,8 @@ func TestRemovedDisk(t *testing.T) {
 	}
 }
 
-// A driver whose only disk is missing is not taken for a new one, unless the marker file is removed.
+// A driver whose only disk is missing is not taken for a new one, unless the marker file is
+// removed.
 func TestAllDisksRemoved(t *testing.T) {
 	needLVM(t)
 	dir := plainDir(t)

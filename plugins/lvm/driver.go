@@ -181,15 +181,15 @@ func openGroup(ctx context.Context, system *lvm2.System, cfg NodeConfig) (*lvm2.
 // returns an error if the disks have other volume groups, if some of its disks are missing, or if
 // it existed before.
 func existingGroup(ctx context.Context, system *lvm2.System, cfg NodeConfig, name string) (*lvm2.VolumeGroup, error) {
-	there, err := system.VolumeGroups(ctx)
+	existing, err := system.VolumeGroups(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if !slices.Contains(there, name) {
-		if cfg.Group == "" && len(there) > 0 {
+	if !slices.Contains(existing, name) {
+		if cfg.Group == "" && len(existing) > 0 {
 			return nil, fmt.Errorf(
 				"the disks have volume group %s, not this node's default %s: set the name (--group %s)",
-				strings.Join(there, ", "), name, there[0])
+				strings.Join(existing, ", "), name, existing[0])
 		}
 		return nil, checkNew(cfg, name)
 	}

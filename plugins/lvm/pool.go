@@ -129,11 +129,11 @@ func (p *pool) Delete(ctx context.Context, volume blockcsi.Volume) error {
 // Extend implements blockcsi.Pool.
 func (p *pool) Extend(ctx context.Context, volume blockcsi.Volume, sizeBytes int64) error {
 	if volume.Parameters[layoutKey] == string(lvm2.Thin) && sizeBytes > volume.SizeBytes {
-		given, err := p.reserveThin(ctx, volume.ID, sizeBytes)
+		release, err := p.reserveThin(ctx, volume.ID, sizeBytes)
 		if err != nil {
 			return p.status(err)
 		}
-		defer given()
+		defer release()
 	}
 	_, err := p.group.Extend(ctx, volume.ID, sizeBytes)
 	return p.status(err)

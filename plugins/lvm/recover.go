@@ -23,11 +23,11 @@ func (p *pool) Recover(ctx context.Context) (done []string, err error) {
 	if err != nil {
 		return nil, p.status(err)
 	}
-	noted, err := p.attachments.List()
+	recorded, err := p.attachments.List()
 	if err != nil {
 		return nil, p.status(err)
 	}
-	for id := range noted { // the order does not matter
+	for id := range recorded { // the order does not matter
 		if _, found := report.Find(id); !found && !report.IsMoving(id) {
 			if err := p.attachments.Remove(id); err != nil {
 				return nil, p.status(err)
@@ -40,12 +40,12 @@ func (p *pool) Recover(ctx context.Context) (done []string, err error) {
 			continue
 		}
 		var attached *blockcsi.Attachment
-		if each, found := noted[lv.Name]; found {
+		if each, found := recorded[lv.Name]; found {
 			attached = &each
 		}
-		did, err := p.recoverOne(ctx, report, lv, device, attached)
-		if did != "" {
-			done = append(done, did)
+		action, err := p.recoverOne(ctx, report, lv, device, attached)
+		if action != "" {
+			done = append(done, action)
 		}
 		if err != nil {
 			return done, p.status(err)
@@ -54,11 +54,11 @@ func (p *pool) Recover(ctx context.Context) (done []string, err error) {
 	return done, nil
 }
 
-// recoverOne is Recover for a volume with a device; attached is nil if it is not attached. A thick
-// snapshot is active as long as its origin.
+// recoverOne works like Recover for a volume with a device; attached is nil if it is not attached.
+// A thick snapshot is active as long as its origin.
 func (p *pool) recoverOne(
 	ctx context.Context, report *lvm2.Report, lv lvm2.LogicalVolume, device string, attached *blockcsi.Attachment,
-) (did string, err error) {
+) (action string, err error) {
 	if attached != nil {
 		if _, err := p.group.Extend(ctx, lv.Name, lv.Size); err != nil { // the device may be smaller
 			return "", err
@@ -87,13 +87,13 @@ func (p *pool) Orphans(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, p.status(err)
 	}
-	noted, err := p.attachments.List()
+	recorded, err := p.attachments.List()
 	if err != nil {
 		return nil, p.status(err)
 	}
 	var orphans []string
 	for _, lv := range report.LogicalVolumes {
-		_, attached := noted[lv.Name]
+		_, attached := recorded[lv.Name]
 		name := p.group.Name() + "/" + lv.Name
 		switch {
 		case lv.Layout == lvm2.ThinPool && lv.Name == thinPool:

@@ -46,7 +46,7 @@ func (p *pool) thinPoolBytes(report *lvm2.Report) int64 {
 // reserveThin reserves space in the thin pool for a volume of a size until release is called, when
 // the volume has that size or never will. It creates a missing pool. It returns ResourceExhausted
 // if the pool cannot provision the volume.
-func (p *pool) reserveThin(ctx context.Context, id string, sizeBytes int64) (given func(), err error) {
+func (p *pool) reserveThin(ctx context.Context, id string, sizeBytes int64) (release func(), err error) {
 	p.reservedMu.Lock()
 	defer p.reservedMu.Unlock()
 	report, err := p.group.Report(ctx)

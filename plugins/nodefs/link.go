@@ -71,8 +71,8 @@ func (m *Memory) Readlink(name string) (string, error) {
 // the last element, and crosses mounts. The caller holds m.mu.
 func (m *Memory) locate(name string) (location, error) { return m.locateBy(name, true) }
 
-// locateEntry is locate for calls that act on a directory entry: a symbolic link at name is not
-// followed.
+// locateEntry works like locate for calls that act on a directory entry: a symbolic link at name is
+// not followed.
 func (m *Memory) locateEntry(name string) (location, error) { return m.locateBy(name, false) }
 
 func (m *Memory) locateBy(name string, followLast bool) (location, error) {
@@ -92,7 +92,7 @@ func (m *Memory) locateBy(name string, followLast bool) (location, error) {
 	return here, nil
 }
 
-// walkTo is walk for elements below the root.
+// walkTo works like walk for elements below the root.
 func (m *Memory) walkTo(elements []string) (location, bool) {
 	rest := path.Join(elements...)
 	if rest == "" {
@@ -101,21 +101,21 @@ func (m *Memory) walkTo(elements []string) (location, bool) {
 	return m.walk(path.Join(m.root, rest), rest)
 }
 
-// walk returns the location of the path whole, which ends in rest, and whether a tree on the path
+// walk returns the location of the path full, which ends in rest, and whether a tree on the path
 // has symbolic links. It crosses mounts but follows no links. The caller holds m.mu.
-func (m *Memory) walk(whole, rest string) (here location, linked bool) {
-	here = location{mount: m.disk, path: whole}
+func (m *Memory) walk(full, rest string) (here location, linked bool) {
+	here = location{mount: m.disk, path: full}
 	linked = m.disk.tree.hasLinks.Load()
 	if rest == "." {
 		return here, linked
 	}
 	elements := strings.Split(rest, "/")
 	here.elements = elements
-	end, depth := len(whole)-len(rest)-1, strings.Count(whole, "/")-len(elements)
+	end, depth := len(full)-len(rest)-1, strings.Count(full, "/")-len(elements)
 	for i, element := range elements {
 		end += 1 + len(element)
 		depth++
-		prefix := whole[:end]
+		prefix := full[:end]
 		for next := m.mountOn(here.mount, prefix, depth); next != nil; next = m.mountOn(next, prefix, depth) {
 			here.mount, here.elements = next, elements[i+1:]
 			linked = linked || next.tree.hasLinks.Load()

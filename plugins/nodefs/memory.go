@@ -351,7 +351,7 @@ func (m *Memory) attach(name string, added *mount) error {
 	return nil
 }
 
-// existing is locate for a path that must exist.
+// existing works like locate for a path that must exist.
 func (m *Memory) existing(name string) (location, error) {
 	here, err := m.locate(name)
 	if err != nil {

@@ -233,7 +233,7 @@ func (r *Real) FormatAndMount(ctx context.Context, device, target, fsType string
 	return r.FormatWithAndMount(ctx, device, target, fsType, options, nil)
 }
 
-// FormatWithAndMount is FormatAndMount with options for mkfs.
+// FormatWithAndMount works like FormatAndMount with options for mkfs.
 func (r *Real) FormatWithAndMount(
 	ctx context.Context, device, target, fsType string, options, formatOptions []string,
 ) error {

@@ -71,8 +71,8 @@ func (r *Real) resolveEntry(name string) (string, error) {
 	return filepath.Join(directory, filepath.Base(rest)), nil
 }
 
-// resolveSelf is resolveEntry for calls that act on the entry at name, including a symbolic link.
-// It accepts the root.
+// resolveSelf works like resolveEntry for calls that act on the entry at name, including a symbolic
+// link. It accepts the root.
 func (r *Real) resolveSelf(name string) (string, error) {
 	if rest, err := relative(r.root, name); err == nil && rest == "." {
 		return r.resolved, nil

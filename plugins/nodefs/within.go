@@ -92,12 +92,12 @@ func (m *Memory) BindWithin(base, inner, target string) error {
 	if err != nil {
 		return pathError("bind", inner, err)
 	}
-	there, err := m.existing(target)
+	mounted, err := m.existing(target)
 	if err != nil {
 		return err
 	}
-	if there.isMountPoint() {
-		if there.mount.tree == from.mount.tree && there.mount.at == at {
+	if mounted.isMountPoint() {
+		if mounted.mount.tree == from.mount.tree && mounted.mount.at == at {
 			return nil
 		}
 		return pathError("bind", target, ErrMounted)

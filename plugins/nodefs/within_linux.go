@@ -122,8 +122,8 @@ func isBound(file fs.FileInfo, path string) (bool, error) {
 	if err != nil || !mounted {
 		return false, err
 	}
-	there, err := os.Lstat(path)
-	if err == nil && !os.SameFile(file, there) {
+	current, err := os.Lstat(path)
+	if err == nil && !os.SameFile(file, current) {
 		err = ErrMounted
 	}
 	return err == nil, err

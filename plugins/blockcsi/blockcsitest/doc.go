@@ -1,7 +1,9 @@
 // Package blockcsitest tests that a driver of package blockcsi keeps the data of its volumes.
 //
 //	func TestData(t *testing.T) {
-//		blockcsitest.TestData(t, blockcsitest.Config{Open: open, Close: removeAll, Nodes: []string{"one", "two"}})
+//		blockcsitest.TestData(t, blockcsitest.Config{
+//			Open: open, Close: removeAll, Nodes: []string{"one", "two"},
+//		})
 //	}
 //
 // Volumes are moved between nodes, grown and copied, and the driver is killed meanwhile. A test

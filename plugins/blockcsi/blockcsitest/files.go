@@ -14,14 +14,14 @@ func withoutFork(do func()) {
 	do()
 }
 
-// ReadFile is os.ReadFile for files of volumes that will be unmounted, in tests that start programs
-// concurrently.
+// ReadFile works like os.ReadFile for files of volumes that will be unmounted, in tests that start
+// programs concurrently.
 func ReadFile(name string) (content []byte, err error) {
 	withoutFork(func() { content, err = os.ReadFile(name) })
 	return content, err
 }
 
-// WriteFile is os.WriteFile with mode 0600, with the same guarantee as ReadFile.
+// WriteFile works like os.WriteFile with mode 0600, with the same guarantee as ReadFile.
 func WriteFile(name string, content []byte) (err error) {
 	withoutFork(func() { err = os.WriteFile(name, content, 0o600) })
 	return err

@@ -92,7 +92,7 @@ func TestKilled(t *testing.T, cfg Config) {
 	}
 }
 
-// runUntilKilled is the main function of a process that is killed.
+// runUntilKilled runs an operation in a process that is killed.
 func runUntilKilled(t *testing.T, cfg Config, text string) {
 	var order killOrder
 	if err := json.Unmarshal([]byte(text), &order); err != nil {

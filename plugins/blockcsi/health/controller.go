@@ -35,12 +35,12 @@ func (c *controller) ControllerGetVolumeHealth(
 	if err := csireq.RequireVolumeID(request); err != nil {
 		return nil, err
 	}
-	seen, err := c.services.driver.Inspect(ctx, request.GetVolumeId())
+	state, err := c.services.driver.Inspect(ctx, request.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
-	return &csi.ControllerGetVolumeHealthResponse{VolumeHealth: csiHealth(seen.ID,
-		c.services.volumeFindings(ctx, seen))}, nil
+	return &csi.ControllerGetVolumeHealthResponse{VolumeHealth: csiHealth(state.ID,
+		c.services.volumeFindings(ctx, state))}, nil
 }
 
 // ControllerListVolumeHealth checks all volumes and lists the unhealthy ones.
@@ -51,12 +51,12 @@ func (c *controller) ControllerListVolumeHealth(
 	if err != nil {
 		return nil, err
 	}
-	ill := map[string]*csi.VolumeHealth{}
+	unhealthy := map[string]*csi.VolumeHealth{}
 	var ids []string
-	for _, seen := range all {
-		if findings := c.services.volumeFindings(ctx, seen); len(findings) > 0 {
-			ill[seen.ID] = csiHealth(seen.ID, findings)
-			ids = append(ids, seen.ID)
+	for _, state := range all {
+		if findings := c.services.volumeFindings(ctx, state); len(findings) > 0 {
+			unhealthy[state.ID] = csiHealth(state.ID, findings)
+			ids = append(ids, state.ID)
 		}
 	}
 	page, next, err := csireq.Page(slices.Compact(ids), request.GetStartingToken(), request.GetMaxEntries())
@@ -65,7 +65,7 @@ func (c *controller) ControllerListVolumeHealth(
 	}
 	response := &csi.ControllerListVolumeHealthResponse{NextToken: next}
 	for _, id := range page {
-		response.Entries = append(response.Entries, ill[id])
+		response.Entries = append(response.Entries, unhealthy[id])
 	}
 	return response, nil
 }

@@ -36,12 +36,12 @@ func inspectDevice(path string) (device, error) {
 	if err != nil {
 		return device{}, err
 	}
-	seen := device{sizeBytes: sectors * sectorBytes}
-	seen.fsErrors, err = number(filepath.Join("/sys/fs/ext4", filepath.Base(directory), "errors_count"))
+	result := device{sizeBytes: sectors * sectorBytes}
+	result.fsErrors, err = number(filepath.Join("/sys/fs/ext4", filepath.Base(directory), "errors_count"))
 	if errors.Is(err, fs.ErrNotExist) { // not ext4, or not mounted
 		err = nil
 	}
-	return seen, err
+	return result, err
 }
 
 // number reads a file that holds only a number.

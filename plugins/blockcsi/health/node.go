@@ -40,34 +40,34 @@ func (n *nodeService) NodeGetVolumeHealth(
 	if err := csireq.RequireVolumeID(request); err != nil {
 		return nil, err
 	}
-	seen, err := n.services.driver.Inspect(ctx, request.GetVolumeId())
+	state, err := n.services.driver.Inspect(ctx, request.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
-	findings := n.services.volumeFindings(ctx, seen)
+	findings := n.services.volumeFindings(ctx, state)
 	for _, at := range []string{request.GetStagingTargetPath(), request.GetVolumePublishPath()} {
 		if at != "" {
-			findings = append(findings, n.pathFindings(seen, at)...)
+			findings = append(findings, n.pathFindings(state, at)...)
 		}
 	}
-	return &csi.NodeGetVolumeHealthResponse{VolumeHealth: csiHealth(seen.ID, findings)}, nil
+	return &csi.NodeGetVolumeHealthResponse{VolumeHealth: csiHealth(state.ID, findings)}, nil
 }
 
 // pathFindings checks that a volume is at a path: mounted, or as its device node there or in that
 // staging directory.
-func (n *nodeService) pathFindings(seen blockcsi.VolumeState, at string) []finding {
-	if seen.Attachment == nil || seen.Attachment.Node != n.id {
+func (n *nodeService) pathFindings(state blockcsi.VolumeState, at string) []finding {
+	if state.Attachment == nil || state.Attachment.Node != n.id {
 		return []finding{{
-			inaccessible, "NotAttached", fmt.Sprintf("volume %s is not attached to node %s", seen.ID, n.id),
+			inaccessible, "NotAttached", fmt.Sprintf("volume %s is not attached to node %s", state.ID, n.id),
 		}}
 	}
 	mount, mounted, err := csireq.MountAt(n.fs, at)
-	if err == nil && mounted && mount.Source == seen.Attachment.Device {
+	if err == nil && mounted && mount.Source == state.Attachment.Device {
 		return nil
 	}
 	var wanted string
 	if err == nil {
-		wanted, err = n.fs.DeviceOf(seen.Attachment.Device)
+		wanted, err = n.fs.DeviceOf(state.Attachment.Device)
 	}
 	for _, file := range []string{at, csireq.StagedDevice(at)} {
 		if found, isDevice, fileErr := csireq.DeviceAt(n.fs, file); err == nil && fileErr == nil && isDevice &&
@@ -78,7 +78,7 @@ func (n *nodeService) pathFindings(seen blockcsi.VolumeState, at string) []findi
 	if err != nil {
 		return []finding{{inaccessible, "NotMounted", fmt.Sprintf("check %s: %s", at, status.Convert(err).Message())}}
 	}
-	return []finding{{inaccessible, "NotMounted", fmt.Sprintf("volume %s is not at %s", seen.ID, at)}}
+	return []finding{{inaccessible, "NotMounted", fmt.Sprintf("volume %s is not at %s", state.ID, at)}}
 }
 
 // NodeGetStorageHealth checks the pools whose volumes this node can use.
@@ -98,17 +98,17 @@ func (n *nodeService) NodeGetStorageHealth(
 		if pool.Node() != "" && pool.Node() != n.id {
 			continue
 		}
-		room, err := pool.Capacity(ctx, nil)
+		capacity, err := pool.Capacity(ctx, nil)
 		switch {
 		case err != nil:
 			say(csi.StorageHealthErrorType_STORAGE_UNREACHABLE, "PoolUnreadable", status.Convert(err).Message())
-		case room.FreeBytes < room.MinVolumeBytes:
+		case capacity.FreeBytes < capacity.MinVolumeBytes:
 			say(csi.StorageHealthErrorType_STORAGE_DEGRADED, "PoolFull",
-				fmt.Sprintf("%d bytes are free, less than the smallest volume of %d", room.FreeBytes,
-					room.MinVolumeBytes))
-		case room.FreeBytes < n.services.cfg.LowBytes:
+				fmt.Sprintf("%d bytes are free, less than the smallest volume of %d", capacity.FreeBytes,
+					capacity.MinVolumeBytes))
+		case capacity.FreeBytes < n.services.cfg.LowBytes:
 			say(csi.StorageHealthErrorType_STORAGE_DEGRADED, "PoolNearlyFull",
-				fmt.Sprintf("%d bytes are free", room.FreeBytes))
+				fmt.Sprintf("%d bytes are free", capacity.FreeBytes))
 		}
 	}
 	return response, nil

@@ -17,74 +17,75 @@ const (
 )
 
 // volumeFindings returns the problems of a volume on any node.
-func (s *Services) volumeFindings(ctx context.Context, seen blockcsi.VolumeState) []finding {
+func (s *Services) volumeFindings(ctx context.Context, state blockcsi.VolumeState) []finding {
 	var all []finding
-	if seen.Trouble != "" {
+	if state.Trouble != "" {
 		how := inaccessible // it cannot be attached like this
-		if seen.Attachment != nil {
+		if state.Attachment != nil {
 			how = degraded
 		}
-		all = append(all, finding{how, "VolumeTrouble", seen.Trouble})
+		all = append(all, finding{how, "VolumeTrouble", state.Trouble})
 	}
 	switch {
-	case seen.AttachmentErr != nil && seen.Unfinished:
-		return append(all, finding{dataLoss, "BackingRemoved", status.Convert(seen.AttachmentErr).Message()})
-	case seen.AttachmentErr != nil:
-		return append(all, finding{inaccessible, "DeviceUnclear", status.Convert(seen.AttachmentErr).Message()})
-	case seen.Attachment != nil && seen.Attachment.Device == "":
+	case state.AttachmentErr != nil && state.Unfinished:
+		return append(all, finding{dataLoss, "BackingRemoved", status.Convert(state.AttachmentErr).Message()})
+	case state.AttachmentErr != nil:
+		return append(all, finding{inaccessible, "DeviceUnclear", status.Convert(state.AttachmentErr).Message()})
+	case state.Attachment != nil && state.Attachment.Device == "":
 		all = append(all, finding{
 			inaccessible, "DeviceGone",
 			"the volume is attached but has no device since the machine restarted: stage it to recreate the device",
 		})
-	case seen.Attachment != nil:
-		all = append(all, s.deviceFindings(ctx, seen)...)
+	case state.Attachment != nil:
+		all = append(all, s.deviceFindings(ctx, state)...)
 	}
-	return append(all, s.capacityFindings(ctx, seen)...)
+	return append(all, s.capacityFindings(ctx, state)...)
 }
 
 // capacityFindings checks whether a volume can still be filled.
-func (s *Services) capacityFindings(ctx context.Context, seen blockcsi.VolumeState) []finding {
-	pool, tells := seen.Pool.(allocationReporter)
-	if !tells {
+func (s *Services) capacityFindings(ctx context.Context, state blockcsi.VolumeState) []finding {
+	pool, reports := state.Pool.(allocationReporter)
+	if !reports {
 		return nil
 	}
-	backed, err := pool.BackedBytes(ctx, seen.Volume)
-	if err != nil || backed >= seen.SizeBytes {
+	allocated, err := pool.BackedBytes(ctx, state.Volume)
+	if err != nil || allocated >= state.SizeBytes {
 		return nil // such errors are reported elsewhere: as Trouble or as storage health
 	}
-	room, err := seen.Pool.Capacity(ctx, seen.Parameters)
+	capacity, err := state.Pool.Capacity(ctx, state.Parameters)
 	if err != nil {
 		return nil
 	}
-	missing := seen.SizeBytes - backed
+	missing := state.SizeBytes - allocated
 	switch {
-	case room.FreeBytes <= 0:
+	case capacity.FreeBytes <= 0:
 		return []finding{{degraded, "BackingStoreFull", fmt.Sprintf(
 			"%d bytes of the volume are unallocated and no space is free: "+
 				"writes there fail; free space in the backing store", missing)}}
-	case room.FreeBytes < s.cfg.LowBytes && room.FreeBytes < missing:
+	case capacity.FreeBytes < s.cfg.LowBytes && capacity.FreeBytes < missing:
 		return []finding{{degraded, "BackingStoreNearlyFull", fmt.Sprintf(
 			"%d bytes of the volume are unallocated and %d are free for all volumes: free space in the backing store",
-			missing, room.FreeBytes)}}
+			missing, capacity.FreeBytes)}}
 	}
 	return nil
 }
 
 // deviceFindings checks the device of an attached volume and its file system.
-func (s *Services) deviceFindings(ctx context.Context, seen blockcsi.VolumeState) []finding {
-	path := seen.Attachment.Device
+func (s *Services) deviceFindings(ctx context.Context, state blockcsi.VolumeState) []finding {
+	path := state.Attachment.Device
 	device, err := inspectDevice(path)
 	if err != nil {
 		return []finding{{inaccessible, "DeviceGone", err.Error()}}
 	}
 	var all []finding
 	switch {
-	case device.sizeBytes > seen.SizeBytes:
+	case device.sizeBytes > state.SizeBytes:
 		all = append(all, finding{dataLoss, "VolumeCutShort", fmt.Sprintf(
-			"%s has %d bytes, but only %d of the volume are left", path, device.sizeBytes, seen.SizeBytes)})
-	case device.sizeBytes < seen.SizeBytes:
+			"%s has %d bytes, but only %d of the volume are left", path, device.sizeBytes, state.SizeBytes)})
+	case device.sizeBytes < state.SizeBytes:
 		all = append(all, finding{degraded, "DeviceTooSmall", fmt.Sprintf(
-			"%s has %d bytes, the volume has %d: expand it again on the node", path, device.sizeBytes, seen.SizeBytes)})
+			"%s has %d bytes, the volume has %d: expand it again on the node", path, device.sizeBytes,
+			state.SizeBytes)})
 	}
 	if err := s.readers.read(ctx, path, device.sizeBytes); err != nil {
 		all = append(all, finding{inaccessible, "DeviceUnreadable", err.Error()})
@@ -94,7 +95,7 @@ func (s *Services) deviceFindings(ctx context.Context, seen blockcsi.VolumeState
 			"the kernel has counted %d errors in the file system on %s: unmount it and run fsck", device.fsErrors,
 			path)})
 	}
-	return append(all, mountFindings(path, seen.Attachment.ReadOnly)...)
+	return append(all, mountFindings(path, state.Attachment.ReadOnly)...)
 }
 
 // mountFindings checks a file system where it is mounted.

@@ -20,7 +20,7 @@ func StagedDevice(staging string) string { return path.Join(staging, deviceFile)
 
 // DeviceAt returns the device of the node at a path, as in nodefs.Info. It returns false if there
 // is no device node, or nothing at all. Errors are as of PathStatus.
-func DeviceAt(node nodefs.FS, name string) (string, bool, error) {
+func DeviceAt(node nodefs.Reader, name string) (string, bool, error) {
 	info, err := node.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", false, nil

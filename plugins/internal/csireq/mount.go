@@ -20,7 +20,7 @@ type mountFinder interface {
 
 // MountAt returns the topmost mount at a path, or false if there is none. Errors are as of
 // PathStatus.
-func MountAt(node nodefs.FS, name string) (nodefs.Mount, bool, error) {
+func MountAt(node nodefs.Mounter, name string) (nodefs.Mount, bool, error) {
 	if finder, ok := node.(mountFinder); ok {
 		mount, mounted, err := finder.MountAt(name)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -51,7 +51,7 @@ func MountAt(node nodefs.FS, name string) (nodefs.Mount, bool, error) {
 // CheckStaged reports whether a volume, identified by the source of its mounts, is already staged
 // at a path, read-only or not as requested. It returns AlreadyExists if something else is mounted
 // there.
-func CheckStaged(node nodefs.FS, name, source string, readOnly bool) (bool, error) {
+func CheckStaged(node nodefs.Mounter, name, source string, readOnly bool) (bool, error) {
 	mount, mounted, err := MountAt(node, name)
 	if err != nil || !mounted {
 		return false, err
@@ -137,7 +137,7 @@ func Unpublish(node nodefs.FS, target string) error {
 
 // unmount unmounts and keeps the directory, which belongs to the caller. It succeeds if nothing is
 // mounted.
-func unmount(node nodefs.FS, name string) error {
+func unmount(node nodefs.Mounter, name string) error {
 	err := node.Unmount(name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, nodefs.ErrNotMounted) {
 		return nil
