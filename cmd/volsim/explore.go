@@ -49,12 +49,13 @@ func newExplore() *cobra.Command {
 			"The first failing schedule is shrunk, printed as a story, and saved as a file for \"volsim replay\".\n" +
 			"The search is deterministic: the same command finds the same failure on every machine.\n\n" +
 			"Strategies:\n" +
-			"  portfolio   all of the below in turn, from the simplest schedules to randomized ones\n" +
+			"  portfolio   a mix of strategies, from the simplest schedules to randomized ones\n" +
 			"  holds       every schedule with at most --depth held tasks\n" +
 			"  restarts    one component crashes, at each of its calls in turn\n" +
 			"  faults      one call fails, each call in turn\n" +
 			"  exhaustive  every order of events; with --depth, every order with at most that many deviations\n" +
-			"  pct, pos, random  randomized schedules\n\n" +
+			"  pct, pos, random\n" +
+			"              randomized schedules\n\n" +
 			"Exit status: 0 no failure, 1 failure found, 2 invalid command line or scenario, 130 interrupted.",
 		Example: "  volsim explore --list\n" +
 			"  volsim explore two-claims-two-volumes --strategy holds --depth 2\n" +

@@ -18,16 +18,19 @@ type sessionOptions struct {
 	story bool
 }
 
-const sessionHelp = `  create claim data 64Mi, create pod web data on=node-1, delete pod web, …   user actions
-  step, step 5, step TASK       run the next step, the next 5 steps, the next step of a task
-  until NodeStageVolume         run until this call has been made
-  settle, rest                  run until nothing can happen before the clock advances; until nothing is left to do
-  wait claim data Bound         run until this condition holds
-  hold TASK, release TASK       stop scheduling a task, or all tasks of a component; schedule it again
-  fail conflict [COMPONENT|VERB]  fail the next call: conflict, refused, lost, hang, driver CODE, driver-lost CODE
+const sessionHelp = `  create claim data 64Mi, create pod web data on=node-1, delete pod web, …
+                                   user actions
+  step, step 5, step TASK          run the next step, the next 5 steps, the next step of a task
+  until NodeStageVolume            run until this call has been made
+  settle, rest                     run until nothing can happen before the clock advances; until nothing is left to do
+  wait claim data Bound            run until this condition holds
+  hold TASK, release TASK          stop scheduling a task, or all tasks of a component; schedule it again
+  fail conflict [COMPONENT|VERB]   fail the next call: conflict, refused, lost, hang, driver CODE, driver-lost CODE
   crash COMPONENT, reboot NODE, …  inject an event
-  ?  possible next steps        =  state of the objects, and stale caches
-  !  story so far               events, help, quit`
+  ?                                print the possible next steps
+  =                                print the state of the objects, and stale caches
+  !                                print the story so far
+  events, help, quit`
 
 func newSession() *cobra.Command {
 	var o sessionOptions

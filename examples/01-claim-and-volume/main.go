@@ -27,7 +27,7 @@ var asked = session.New(
 )
 
 // Both objects are in the API server, but the controller has not seen them yet: its cache has
-// "none" of them. A line about a component's cache appears only while that cache is behind. rv is
+// "none" of them. A line "cached by" appears only while the cache of a component is behind. rv is
 // the object's version, a number that grows with each write to any object.
 func initialState() {
 	s := asked.MustPlay()
@@ -52,7 +52,7 @@ func firstSteps() {
 
 // ## To the end
 //
-// `rest` runs until nothing is left to do. "Small things" are reads and deliveries.
+// `rest` runs until nothing is left to do. "Minor actions" are reads and deliveries.
 // pvcontroller/claims and pvcontroller/volumes are two loops of the same controller.
 //
 // There are five writes, each to one object. The volume becomes Available. It is reserved for the

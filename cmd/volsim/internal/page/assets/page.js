@@ -221,7 +221,7 @@ function drawStory(story) {
     if (line.startsWith("> ")) {
       return make("span", { class: "op" }, line);
     }
-    return line.includes("!! broken:") ? make("span", { class: "broken" }, line) : line;
+    return line.includes("!! violation:") ? make("span", { class: "violation" }, line) : line;
   }));
   if (follow) {
     panel.scrollTop = panel.scrollHeight;
