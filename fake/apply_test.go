@@ -25,7 +25,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// owners draws an object's managed fields: a line for each entry.
+// owners formats an object's managed fields: a line for each entry.
 func owners(obj metav1.Object) string {
 	var b strings.Builder
 	for _, e := range obj.GetManagedFields() {
@@ -38,7 +38,7 @@ func owners(obj metav1.Object) string {
 	return b.String()
 }
 
-// configMaps is the untyped client of the config maps of the namespace default.
+// configMaps returns the untyped client of the config maps of the namespace default.
 func (w *world) configMaps() fake.ResourceClient {
 	return w.resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
 }
@@ -69,7 +69,7 @@ func TestApply(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		steps []step
-		want  string // data, and who has it
+		want  string // data and owners
 		says  string // of the last step
 	}{
 		{
@@ -77,12 +77,12 @@ func TestApply(t *testing.T) {
 			want: "map[x:1]\n" + `a Apply {"f:data":{"f:x":{}}}` + "\n",
 		},
 		{
-			name: "takes away what is no longer said", steps: []step{{"a", "x=1 y=2"}, {"a", "y=2"}},
+			name: "removes what is no longer applied", steps: []step{{"a", "x=1 y=2"}, {"a", "y=2"}},
 			want: "map[y:2]\n" + `a Apply {"f:data":{"f:y":{}}}` + "\n",
 		},
 		{
-			// Who applied what was there already has no time, and comes first.
-			name: "leaves what somebody else says too", steps: []step{{"a", "x=1 y=2"}, {"b", "x=1"}, {"a", "y=2"}},
+			// The manager of fields from before the first apply has no time, and comes first.
+			name: "keeps what another manager applies", steps: []step{{"a", "x=1 y=2"}, {"b", "x=1"}, {"a", "y=2"}},
 			want: "map[x:1 y:2]\n" + `b Apply {"f:data":{"f:x":{}}}` + "\n" + `a Apply {"f:data":{"f:y":{}}}` + "\n",
 		},
 		{
@@ -94,10 +94,10 @@ func TestApply(t *testing.T) {
 			says: "Apply failed with 2 conflicts: conflicts with \"a\":\n- .data.x\n- .data.y",
 		},
 		{
-			name: "takes by force", steps: []step{{"a", "x=1"}, force},
+			name: "takes with force", steps: []step{{"a", "x=1"}, force},
 			want: "map[x:2 y:3]\n" + `b Apply {"f:data":{"f:x":{},"f:y":{}}}` + "\n",
 		},
-		{name: "gives up all", steps: []step{{"a", "x=1"}, {"a", ""}}, want: "map[]\n"},
+		{name: "removes all", steps: []step{{"a", "x=1"}, {"a", ""}}, want: "map[]\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -127,7 +127,7 @@ func TestApplyConflictsHaveCauses(t *testing.T) {
 	expect(t, err.(apierrors.APIStatus).Status().Details.Causes, want)
 }
 
-func TestApplyOfTheSameWritesNothing(t *testing.T) {
+func TestRepeatedApplyWritesNothing(t *testing.T) {
 	w := newWorld(t)
 	first := must[*corev1.ConfigMap](t)(w.applyData("a", "x=1", metav1.ApplyOptions{}))
 	again := must[*corev1.ConfigMap](t)(w.applyData("a", "x=1", metav1.ApplyOptions{}))
@@ -137,7 +137,7 @@ func TestApplyOfTheSameWritesNothing(t *testing.T) {
 	expect(t, must[*corev1.ConfigMap](t)(w.client.CoreV1().ConfigMaps("default").Get(w.ctx, "a", metav1.GetOptions{})), first)
 }
 
-func TestApplyTellsWhetherItCreated(t *testing.T) {
+func TestApplyReportsCreation(t *testing.T) {
 	w := newWorld(t)
 	body := []byte("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  x: '1'\n")
 	for i, want := range []bool{true, true, false} {
@@ -150,12 +150,12 @@ func TestApplyTellsWhetherItCreated(t *testing.T) {
 	}
 }
 
-// What the real server answers to applies that it does not carry out.
-func TestApplyRefused(t *testing.T) {
+// The errors are those of the real server.
+func TestApplyErrors(t *testing.T) {
 	for _, test := range []struct {
 		name    string
-		object  string // default: a, which is there
-		config  string // after apiVersion and kind, or all if it does not begin with a comma
+		object  string // default: a, which exists
+		config  string // appended to apiVersion and kind; the whole if it does not begin with a comma
 		options metav1.PatchOptions
 		code    int32
 		want    string
@@ -177,7 +177,7 @@ func TestApplyRefused(t *testing.T) {
 			want: `the namespace of the provided object does not match the namespace sent on the request`,
 		},
 		{
-			name: "a UID where there is nothing", object: "b", config: `,"metadata":{"name":"b","uid":"4"}`, code: http.StatusConflict,
+			name: "a UID of a missing object", object: "b", config: `,"metadata":{"name":"b","uid":"4"}`, code: http.StatusConflict,
 			want: `Operation cannot be fulfilled on configmaps "b": uid mismatch: the provided object specified uid 4, and no existing object was found`,
 		},
 		{
@@ -203,7 +203,7 @@ func TestApplyRefused(t *testing.T) {
 		{name: "another version", config: `{"apiVersion":"v2","kind":"ConfigMap"}`, code: http.StatusBadRequest, want: `invalid object type: /v2, Kind=ConfigMap`},
 		{name: "nothing", config: ` `, code: http.StatusBadRequest, want: `invalid object type: /, Kind=`},
 		{
-			name: "no YAML", config: `a: b: c`, code: http.StatusBadRequest,
+			name: "invalid YAML", config: `a: b: c`, code: http.StatusBadRequest,
 			want: `error decoding YAML: error converting YAML to JSON: yaml: mapping values are not allowed in this context`,
 		},
 		{
@@ -211,7 +211,7 @@ func TestApplyRefused(t *testing.T) {
 			want: `error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into Go value of type map[string]interface {}`,
 		},
 		{
-			name: "a field twice", config: `,"data":{"z":"7","z":"8"}`, options: metav1.PatchOptions{FieldValidation: "Strict"}, code: http.StatusBadRequest,
+			name: "a duplicate field", config: `,"data":{"z":"7","z":"8"}`, options: metav1.PatchOptions{FieldValidation: "Strict"}, code: http.StatusBadRequest,
 			want: "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  line 1: key \"z\" already set in map",
 		},
 	} {
@@ -238,7 +238,8 @@ func cmpOr(s, otherwise string) string {
 	return s
 }
 
-// expectStatus looks at an error's code and message. Where the message shows a patched object, only at what comes after it.
+// expectStatus checks an error's code and message. If the message contains a patched object, only
+// the text after it is compared.
 func expectStatus(t *testing.T, err error, code int32, message string) {
 	t.Helper()
 	var status apierrors.APIStatus
@@ -252,14 +253,14 @@ func expectStatus(t *testing.T, err error, code int32, message string) {
 	expect(t, fmt.Sprint(status.Status().Code, " ", got), fmt.Sprint(code, " ", message))
 }
 
-func TestApplyWarnsOfFieldsThatAreThereTwice(t *testing.T) {
+func TestApplyWarnsOfDuplicateFields(t *testing.T) {
 	w := newWorld(t)
 	done := must[fake.Result](t)(w.configMaps().Patch(w.ctx, "a", types.ApplyYAMLPatchType,
 		[]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"z":"7","z":"8"}}`), metav1.PatchOptions{FieldManager: "m"}))
 	expect(t, done.Warnings, []string{`line 1: key "z" already set in map`})
 }
 
-func TestApplyOfWhatClientGoDoesNotSend(t *testing.T) {
+func TestApplyWithoutClientGo(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.claims.Apply(w.ctx, nil, metav1.ApplyOptions{FieldManager: "m"})
 	expect(t, err.Error(), "object provided to Apply must not be nil")
@@ -301,7 +302,7 @@ func TestApplyScale(t *testing.T) {
 	expectError(t, err, apierrors.IsConflict, `Apply failed with 1 conflict: conflict with "h" with subresource "scale": .spec.replicas`)
 }
 
-// newStatefulSet is one as users write them, with a pod as the server fills it in.
+// newStatefulSet returns a set as users write it, with a pod that has all defaults.
 func newStatefulSet(name string) *appsv1.StatefulSet {
 	labels := map[string]string{"app": name}
 	return &appsv1.StatefulSet{
@@ -320,7 +321,7 @@ func newStatefulSet(name string) *appsv1.StatefulSet {
 	}
 }
 
-// newTrackingWorld is a world whose server tracks managed fields from creation on.
+// newTrackingWorld returns a world whose server tracks managed fields from creation on.
 func newTrackingWorld(t *testing.T) *world {
 	t.Helper()
 	s := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }, TrackManagedFields: true})
@@ -328,7 +329,7 @@ func newTrackingWorld(t *testing.T) *world {
 	return &world{t: t, ctx: t.Context(), server: s, client: c, claims: c.CoreV1().PersistentVolumeClaims("default")}
 }
 
-// Every kind that is built in has a schema by which it is applied.
+// Every built-in kind has a schema for apply.
 func TestEveryKindCanBeApplied(t *testing.T) {
 	w := newWorld(t)
 	for _, r := range w.server.Resources() {
@@ -345,7 +346,7 @@ func TestEveryKindCanBeApplied(t *testing.T) {
 			config := fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: a, labels: {x: z}}}", gvr.GroupVersion(), r.Kind)
 			done, err := c.Patch(w.ctx, "a", types.ApplyYAMLPatchType, []byte(config), metav1.PatchOptions{FieldManager: "m"})
 			if apierrors.IsInvalid(err) {
-				return // it wants more than a name, and has been merged by then
+				return // it needs more than a name, but the merge succeeded
 			}
 			expect(t, err, nil)
 			expect(t, owners(done.Object), `m Apply {"f:metadata":{"f:labels":{"f:x":{}}}}`+"\n")

@@ -18,7 +18,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// direct is a Caller that goes straight ahead and records nothing.
+// direct is a Caller that runs effects at once and records nothing.
 type direct struct{}
 
 func (direct) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
@@ -30,7 +30,7 @@ func newServer(tb testing.TB, namespaces ...string) (*fake.Server, *fake.Clients
 	return s, s.Client(direct{})
 }
 
-// newClaim is a claim as users write them.
+// newClaim returns a claim as users write it.
 func newClaim(name string, change ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 	c := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Labels: map[string]string{"app": "db"}},
@@ -141,7 +141,7 @@ func BenchmarkClaimPatchMerge(b *testing.B) {
 	}
 }
 
-// BenchmarkFanout100 is one event taken in by the views of a hundred components.
+// BenchmarkFanout100 measures one event delivered to the informers of a hundred processes.
 func BenchmarkFanout100(b *testing.B) {
 	host := sim.NewStepped(sim.SteppedConfig{StepsMax: 1 << 60})
 	defer host.Close()

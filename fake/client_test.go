@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// TestWhatTheServerDoesNotHaveAnswersNotFound asks for groups, and for kinds of the groups the server has.
-func TestWhatTheServerDoesNotHaveAnswersNotFound(t *testing.T) {
+// Groups that the server lacks, and missing kinds of other groups, answer 404.
+func TestUnservedResourcesAnswerNotFound(t *testing.T) {
 	_, clientset := newServer(t)
 	var c kubernetes.Interface = clientset
 	ctx := t.Context()
@@ -27,8 +27,8 @@ func TestWhatTheServerDoesNotHaveAnswersNotFound(t *testing.T) {
 	}
 }
 
-// TestRequestsThatCannotBeSent are refused as client-go refuses them, and come back with an object that is not nil.
-func TestRequestsThatCannotBeSent(t *testing.T) {
+// They are rejected as client-go rejects them, with an object that is not nil.
+func TestInvalidRequestsAreNotSent(t *testing.T) {
 	w := newWorld(t)
 	nowhere := w.client.CoreV1().PersistentVolumeClaims("")
 	always := func(error) bool { return true }

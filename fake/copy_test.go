@@ -9,7 +9,7 @@ import (
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 )
 
-// fillIn gives every field below v something that is not nil, down to a depth.
+// fillIn sets every field below v, down to a depth.
 func fillIn(v reflect.Value, depth int) {
 	if depth == 0 || !v.CanSet() {
 		return
@@ -40,7 +40,7 @@ func fillIn(v reflect.Value, depth int) {
 	}
 }
 
-// shared returns the path of something that a and b both point to.
+// shared returns the path of something that a and b both point to, or "".
 func shared(a, b reflect.Value, path string) string {
 	switch a.Kind() {
 	case reflect.Pointer, reflect.Map, reflect.Slice:
@@ -105,7 +105,7 @@ func TestCopiesAreEqualAndShareNothing(t *testing.T) {
 	}
 }
 
-// A draft is what it is for kinds that have no function of their own for it, and shares nothing with what was sent.
+// A kind's draft equals the generic one, and shares nothing with what was sent.
 func TestDraftsAreCopies(t *testing.T) {
 	for _, k := range kinds {
 		if k.draft == nil {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// BenchmarkFanout100Cursors is one commit read by a hundred watches.
+// BenchmarkFanout100Cursors measures one commit read by a hundred watches.
 func BenchmarkFanout100Cursors(b *testing.B) {
 	s := NewServer(Config{Now: func() time.Time { return time.Unix(0, 0) }})
 	t := s.table("nodes")
@@ -45,7 +45,7 @@ func TestLogDropsItsOlderHalf(t *testing.T) {
 	for r := int64(1); r <= 11; r++ {
 		l.append(event{revision: r})
 	}
-	// 8 events made it drop 4; 3 more came, then 1 more would make it 8 again.
+	// With 8 events the log drops 4. It gets 3 more; a fourth would make it drop again.
 	if l.first != 4 || len(l.events) != 7 || l.compacted != 4 || l.end.Load() != 11 {
 		t.Errorf("got first %d, %d events, compacted %d, end %d", l.first, len(l.events), l.compacted, l.end.Load())
 	}
@@ -66,16 +66,16 @@ func TestLogDropsItsOlderHalf(t *testing.T) {
 	}
 }
 
-func TestLogDropsWhatIsOld(t *testing.T) {
+func TestLogDropsOldEvents(t *testing.T) {
 	l := eventLog{history: history{events: 100, age: 10}}
 	for r := int64(1); r <= 40; r++ {
 		l.append(event{revision: r, at: r})
 		oldest, newest := l.events[0].at, r
 		if tooOld := newest - 10 - oldest; 4*tooOld >= int64(len(l.events)) && tooOld > 0 {
-			t.Errorf("at %d there are events from %d on, of %d", newest, oldest, len(l.events))
+			t.Errorf("at %d: oldest event %d, of %d", newest, oldest, len(l.events))
 		}
 		if oldest > max(newest-10, 1) {
-			t.Errorf("at %d what happened before %d was dropped", newest, oldest)
+			t.Errorf("at %d: events before %d were dropped", newest, oldest)
 		}
 		if l.compacted != l.first {
 			t.Errorf("compacted %d, want %d", l.compacted, l.first)
@@ -83,7 +83,7 @@ func TestLogDropsWhatIsOld(t *testing.T) {
 	}
 }
 
-// watcher is a cursor in a world whose time the test moves.
+// watcher returns a cursor in a world whose clock the test controls.
 func watcher(t *testing.T, opts metav1.ListOptions) (s *Server, c *Cursor, pass func(time.Duration)) {
 	t.Helper()
 	now := time.Unix(0, 0)
@@ -95,7 +95,7 @@ func watcher(t *testing.T, opts metav1.ListOptions) (s *Server, c *Cursor, pass 
 	return s, c, func(d time.Duration) { now = now.Add(d) }
 }
 
-// next is the next event of a cursor in a few words.
+// next returns the next event of a cursor in short form.
 func next(t *testing.T, c *Cursor) string {
 	t.Helper()
 	e, ok, err := c.Next()
@@ -109,7 +109,7 @@ func next(t *testing.T, c *Cursor) string {
 	return string(e.Type) + " " + obj.GetName() + " " + obj.GetResourceVersion()
 }
 
-func TestBookmarksTellOfProgress(t *testing.T) {
+func TestBookmarksReportProgress(t *testing.T) {
 	s, c, pass := watcher(t, metav1.ListOptions{ResourceVersion: "4", AllowWatchBookmarks: true})
 	node := func(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 	steps := []struct {
@@ -150,7 +150,7 @@ func TestBookmarkDue(t *testing.T) {
 	}
 	_, c, _ = watcher(t, metav1.ListOptions{ResourceVersion: "4"})
 	if _, ok := c.BookmarkDue(); ok {
-		t.Error("a bookmark is due that nobody wants")
+		t.Error("bookmark due without AllowWatchBookmarks")
 	}
 }
 
@@ -165,15 +165,15 @@ func TestHistoryIsBounded(t *testing.T) {
 	for i := range 100 {
 		must(s.Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n" + formatRevision(int64(i))}}))
 		if n := len(nodes.log.events); n > 16 {
-			t.Fatalf("%d events are kept", n)
+			t.Fatalf("%d events kept", n)
 		}
 	}
 	now = now.Add(time.Hour)
 	must(s.Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "last"}}))
 	if n := len(nodes.log.events); n != 1 {
-		t.Errorf("%d events are kept after an hour", n)
+		t.Errorf("%d events kept after an hour", n)
 	}
 	if _, _, err := lazy.Next(); !apierrors.IsResourceExpired(err) {
-		t.Errorf("got %v, want that it expired", err)
+		t.Errorf("got %v, want expired", err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A view of a custom resource holds objects as maps, is as far behind as one of any other, and is one for all who ask.
-func TestViewsOfCustomResourcesAreUnstructured(t *testing.T) {
+// An informer of a custom resource has unstructured objects, delivers as any other, and is shared.
+func TestInformersOfCustomResourcesAreUnstructured(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	s := fake.NewServer(fake.Config{Now: host.Now})
@@ -27,10 +27,10 @@ func TestViewsOfCustomResourcesAreUnstructured(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, err := s.Informers(c).ForResource(things); err != nil || again.Informer() != informer.Informer() {
-		t.Errorf("another view when asked again, error %v", err)
+		t.Errorf("second informer for the same resource, error %v", err)
 	}
 	if _, err := s.Informers(c).ForResource(things.GroupResource().WithVersion("v2")); err == nil {
-		t.Error("a view in two versions at once")
+		t.Error("informers in two versions")
 	}
 	h := &hearing{}
 	if _, err := informer.Informer().AddEventHandler(h); err != nil {
@@ -47,7 +47,7 @@ func TestViewsOfCustomResourcesAreUnstructured(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := informer.Lister().ByNamespace("default").Get("a"); err == nil || s.PendingEvents(c, "things.example.com") != 1 {
-		t.Errorf("the view is %d behind, and its lister says %v", s.PendingEvents(c, "things.example.com"), err)
+		t.Errorf("pending events %d, lister error %v", s.PendingEvents(c, "things.example.com"), err)
 	}
 	if err := host.Run(); err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func TestViewsOfCustomResourcesAreUnstructured(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(stored, got); diff != "" {
-		t.Errorf("in the view (-want +got):\n%s", diff)
+		t.Errorf("cache (-want +got):\n%s", diff)
 	}
 	if err := client.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -70,9 +70,9 @@ func TestViewsOfCustomResourcesAreUnstructured(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"add a initial=false", "delete a"}, h.take()); diff != "" {
-		t.Errorf("heard (-want +got):\n%s", diff)
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"things.example.com"}, s.CachedResources(c)); diff != "" {
-		t.Errorf("views (-want +got):\n%s", diff)
+		t.Errorf("resources (-want +got):\n%s", diff)
 	}
 }

@@ -70,8 +70,8 @@ func TestPodDefaults(t *testing.T) {
 	expect(t, p.Generation, 1)
 }
 
-// TestTimesLoseWhatTheWireLoses writes times that are no whole seconds.
-func TestTimesLoseWhatTheWireLoses(t *testing.T) {
+// Times with fractions of a second are truncated.
+func TestTimesAreTruncated(t *testing.T) {
 	w := newWorld(t)
 	nodes := w.client.CoreV1().Nodes()
 	precise := metav1.Time{Time: sim.Epoch.Add(1500 * time.Millisecond)}
@@ -84,7 +84,7 @@ func TestTimesLoseWhatTheWireLoses(t *testing.T) {
 	}, metav1.CreateOptions{}))
 	expect(t, n.Status.Conditions[0].LastTransitionTime.Time, sim.Epoch.Add(time.Second))
 	expect(t, n.Status.Allocatable, storage("1Gi"))
-	// What the wire cannot tell apart is no change.
+	// A change that the wire loses is no change.
 	n.Status.Conditions[0].LastTransitionTime = precise
 	again := must[*corev1.Node](t)(nodes.UpdateStatus(w.ctx, n, metav1.UpdateOptions{}))
 	expect(t, again.ResourceVersion, n.ResourceVersion)

@@ -16,7 +16,7 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// The outcomes were asked of a real kube-apiserver 1.36.3.
+// The expected outcomes were recorded from a real kube-apiserver 1.36.3.
 
 var (
 	background = metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}
@@ -24,18 +24,18 @@ var (
 	orphaning  = metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationOrphan)}
 )
 
-// withGrace gives a deletion seconds of grace.
+// withGrace sets the grace period of a deletion in seconds.
 func withGrace(opts metav1.DeleteOptions, seconds int64) metav1.DeleteOptions {
 	opts.GracePeriodSeconds = &seconds
 	return opts
 }
 
-// oldWay is a deletion with orphanDependents.
+// oldWay returns deletion options with orphanDependents.
 func oldWay(orphan bool) metav1.DeleteOptions {
 	return metav1.DeleteOptions{OrphanDependents: &orphan} //lint:ignore SA1019 clients still send it
 }
 
-// deletions are what the deletions of one object make of it, one after the other.
+// deletions are successive deletions of one object, and the expected results.
 type deletions struct {
 	name       string
 	resource   string
@@ -79,7 +79,7 @@ func (d deletions) run(t *testing.T) {
 	}
 }
 
-// deletionOf is what an object's metadata says of its deletion.
+// deletionOf formats the deletion fields of an object's metadata.
 func deletionOf(obj fake.Object, now time.Time) string {
 	text := strings.Join(obj.GetFinalizers(), " ")
 	if at := obj.GetDeletionTimestamp(); at != nil {
@@ -207,8 +207,8 @@ func TestDeleteOptionsAreValidated(t *testing.T) {
 	}
 }
 
-// A namespace that is going takes nothing new in, and says why in a cause that controllers look for.
-func TestTerminatingNamespaceIsNamedAsTheCause(t *testing.T) {
+// A terminating namespace rejects creations, with a cause that controllers check.
+func TestTerminatingNamespaceIsTheCause(t *testing.T) {
 	_, client := newServer(t)
 	ctx := t.Context()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n"}}

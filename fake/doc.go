@@ -1,7 +1,8 @@
-// Package fake is an in-memory Kubernetes API server for deterministic simulation, with typed clients and informers.
+// Package fake is an in-memory Kubernetes API server for deterministic simulation, with typed
+// clients and informers.
 //
 //	server := fake.NewServer(fake.Config{Now: host.Now})
-//	client := server.Client(sim.Direct())
+//	client := server.Client(sim.DirectCaller())
 //	claims := client.CoreV1().PersistentVolumeClaims("default")
 //	_, err := claims.Create(ctx, claim, metav1.CreateOptions{})
 //	stored, ok := server.Get("persistentvolumeclaims", "default", "data")
@@ -14,28 +15,29 @@
 //
 // There is one revision counter, as in etcd. Stored objects are immutable and shared. The server
 // keeps each resource's objects in an ordered copy-on-write tree, so a list, or a page of one, is a
-// snapshot at an exact revision. Each resource also has a log of events. A watch is a position in the
-// log, copies nothing, and gets 410 Expired when its next event was dropped. Every write goes through
-// one pipeline: default, admit, validate, check preconditions (UID, resourceVersion), commit. One
-// table has the differences between the resources (kinds.go); package fake/internal/rules has their
-// defaults and validation.
+// snapshot at an exact revision. Each resource also has a log of events. A watch is a position in
+// the log, copies nothing, and gets 410 Expired when its next event was dropped. Every write goes
+// through one pipeline: default, admit, validate, check preconditions (UID, resourceVersion),
+// commit. One table has the differences between the resources (kinds.go); package
+// fake/internal/rules has their defaults and validation.
 //
-// [Server.Client] returns a client-go clientset. Each of its requests is one Call of a [sim.Caller],
-// so the host decides what happens in between. It returns deep copies and does not retain arguments.
-// [Clientset.Dynamic] and [Clientset.Metadata] are untyped clients. [Clientset.Discovery] lists the
-// served resources, and [Clientset.Review] answers access and authentication reviews.
+// [Server.Client] returns a client-go clientset. Each of its requests is one Call of a
+// [sim.Caller], so the host decides what happens in between. It returns deep copies and does not
+// retain arguments. [Clientset.Dynamic] and [Clientset.Metadata] are untyped clients.
+// [Clientset.Discovery] lists the served resources, and [Clientset.Review] answers access and
+// authentication reviews.
 //
-// [Server.Informers] returns the informers of a process. Their host delivers one event at a time, so
-// a cache is as stale as the host decides. Caches share the stored objects: callers must not modify
-// them.
+// [Server.Informers] returns the informers of a process. Their host delivers one event at a time,
+// so a cache is as stale as the host decides. Caches share the stored objects: callers must not
+// modify them.
 //
 // [ResourceClient] is the untyped client of one resource, which all other clients use. Package
 // fake/apiserver serves HTTP requests through it, in memory (apiserver.NewConfig) or by HTTPS
 // (apiserver.NewHandler, apiserver.Listen). Package fake/facts runs one table of facts against all
 // clients and a real kube-apiserver.
 //
-// Two servers with the same history are equal: UIDs and generated names come from counters, time from
-// Config.Now. The only goroutine is that of a Watch of a clientset.
+// Two servers with the same history are equal: UIDs and generated names come from counters, time
+// from Config.Now. The only goroutine is that of a Watch of a clientset.
 //
 // # What it does
 //
@@ -44,16 +46,17 @@
 // services, endpoints, replication controllers. storage.k8s.io: classes, attachments, drivers, CSI
 // nodes, storage capacities, attributes classes. apps: stateful sets, deployments, replica sets,
 // daemon sets, controller revisions. Leases, roles and their bindings, pod disruption budgets,
-// priority classes, resource.k8s.io, and the events of events.k8s.io. [Server.Resources] lists them.
-// Package fake/crd adds custom resources; programs that do not import it do not link schema code.
+// priority classes, resource.k8s.io, and the events of events.k8s.io. [Server.Resources] lists
+// them. Package fake/crd adds custom resources; programs that do not import it do not link schema
+// code.
 //
-// Status subresources, scale, finalizers and graceful deletion, propagation policies, preconditions,
-// dry run, generateName, label and field selectors, limit and continue, lists at an exact or a
-// minimum revision, watches with initial events and bookmarks. JSON, merge and strategic merge patches with
-// field validation, and server-side apply. Defaults, validation and immutability. The admission
-// plugins NamespaceLifecycle, StorageObjectInUseProtection, DefaultStorageClass,
-// PersistentVolumeClaimResize, Priority, DefaultTolerationSeconds, and the default name of
-// ServiceAccount.
+// Status subresources, scale, finalizers and graceful deletion, propagation policies,
+// preconditions, dry run, generateName, label and field selectors, limit and continue, lists at an
+// exact or a minimum revision, watches with initial events and bookmarks. JSON, merge and strategic
+// merge patches with field validation, and server-side apply. Defaults, validation and
+// immutability. The admission plugins NamespaceLifecycle, StorageObjectInUseProtection,
+// DefaultStorageClass, PersistentVolumeClaimResize, Priority, DefaultTolerationSeconds, and the
+// default name of ServiceAccount.
 //
 // # What it does not do
 //
@@ -61,24 +64,24 @@
 //     [Clientset.Discovery]; it is served by HTTP.
 //   - Some kinds that kube-controller-manager watches: jobs, cron jobs, autoscalers, certificate
 //     signing requests, endpoint slices, addresses and CIDRs of services, admission policies, claim
-//     templates of resource.k8s.io, and the ConfigMap of legacy tokens. Its controllers of these log
-//     that they are missing, unless --controllers omits them. The others, and kube-scheduler, work as
-//     on the real server (test/conformance/controlplane_test.go).
+//     templates of resource.k8s.io, and the ConfigMap of legacy tokens. Its controllers of these
+//     log that they are missing, unless --controllers omits them. The others, and kube-scheduler,
+//     work as on the real server (test/conformance/controlplane_test.go).
 //   - Managed fields of objects that were never applied, unless Config.TrackManagedFields is set.
 //   - Authorization: every user may do everything. Quotas, limit ranges and disruption budgets are
-//     stored, not enforced. A service account need not exist, no token is mounted, and tokens are not
-//     signed.
+//     stored, not enforced. A service account need not exist, no token is mounted, and tokens are
+//     not signed.
 //   - Complete validation: fake/internal/rules validates what matters to storage, and little of
 //     containers and resource.k8s.io. Other fields are stored as sent.
 //   - Pods' logs, exec, port-forward, resize and ephemeral containers: they are rejected.
-//   - The work of controllers: a deletion records its propagation policy, and a terminating namespace
-//     its finalizer. Packages controllers/garbagecollector and controllers/namespace act on them.
-//     Events do not expire.
-//   - Bookmarks once a minute for typed, dynamic and metadata clients: they come with the next event
-//     of the resource.
+//   - The work of controllers: a deletion records its propagation policy, and a terminating
+//     namespace its finalizer. Packages controllers/garbagecollector and controllers/namespace act
+//     on them. Events do not expire.
+//   - Bookmarks once a minute for typed, dynamic and metadata clients: they come with the next
+//     event of the resource.
 //   - Webhooks, for admission and for conversion.
-//   - The wire format, for clients in the same process: empty lists and maps outside of metadata are
-//     stored as sent, whereas the wire would drop them.
+//   - The wire format, for clients in the same process: empty lists and maps outside of metadata
+//     are stored as sent, whereas the wire would drop them.
 //
 // A line that begins with "Differs:" documents each difference from the real server.
 //

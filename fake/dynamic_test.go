@@ -58,7 +58,7 @@ func newSet(name string) *appsv1.StatefulSet {
 
 func formatRV(s *fake.Server) string { return strconv.FormatInt(s.Revision(), 10) }
 
-// untyped is a typed object as a map.
+// untyped returns a typed object as an unstructured one.
 func untyped(t *testing.T, obj runtime.Object) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{}
@@ -68,7 +68,7 @@ func untyped(t *testing.T, obj runtime.Object) *unstructured.Unstructured {
 	return u
 }
 
-func TestDynamicSeesWhatTypedSees(t *testing.T) {
+func TestDynamicAndTypedAgree(t *testing.T) {
 	_, c := newServer(t)
 	ctx := context.Background()
 	claims := c.Dynamic().Resource(claimsGVR).Namespace("default")
@@ -120,7 +120,7 @@ func TestDynamicCustomResource(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(newWidget("w").Object, given.Object); diff != "" {
-		t.Errorf("what was given has changed (-want +got)\n%s", diff)
+		t.Errorf("argument changed (-want +got)\n%s", diff)
 	}
 	if diff := cmp.Diff(newWidget("w").Object["spec"], obj.Object["spec"]); diff != "" {
 		t.Errorf("spec (-want +got)\n%s", diff)
@@ -189,7 +189,7 @@ func TestDynamicSubresources(t *testing.T) {
 	}
 }
 
-func TestDynamicRefuses(t *testing.T) {
+func TestDynamicErrors(t *testing.T) {
 	s, c := newServer(t)
 	s.Install(widgets)
 	ctx := context.Background()
@@ -331,6 +331,6 @@ func TestMetadataClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, ok := s.Get("persistentvolumeclaims", "default", "y"); ok {
-		t.Error("y is still there")
+		t.Error("y still exists")
 	}
 }

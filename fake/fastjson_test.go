@@ -9,7 +9,7 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// tree is the value as those who read all JSON give it.
+// tree returns the value as the general decoder does.
 func (v jsonValue) tree() any {
 	switch v[0].kind {
 	case jsonBool:
@@ -35,7 +35,7 @@ func (v jsonValue) tree() any {
 	}
 }
 
-// agrees fails if a document that is taken for plain is anything but what others read, or none.
+// agrees fails if a document is read differently from the general decoder.
 func agrees(t rapid.TB, text string) (plain bool) {
 	v, ok := readPlain([]byte(text))
 	if !ok {
@@ -44,15 +44,15 @@ func agrees(t rapid.TB, text string) (plain bool) {
 	var want any
 	strict, err := kjson.UnmarshalStrict([]byte(text), &want)
 	if err != nil || len(strict) > 0 {
-		t.Fatalf("%q is taken for plain; others say %v, %v", text, err, strict)
+		t.Fatalf("%q was read; the general decoder returns %v, %v", text, err, strict)
 	}
 	if got := v.tree(); !reflect.DeepEqual(want, got) {
-		t.Fatalf("%q is %v, as others read it %v", text, got, want)
+		t.Fatalf("%q is read as %v, by the general decoder as %v", text, got, want)
 	}
 	return true
 }
 
-func TestPlainJSONIsWhatOthersRead(t *testing.T) {
+func TestPlainJSONEqualsTheGeneralDecoder(t *testing.T) {
 	pieces := rapid.SampledFrom([]string{
 		"{", "}", "[", "]", ",", ":", `"a":`, `"b":`, `"a"`, `""`, `"é"`, `"\n"`, `"\""`, `"\u00e9"`, `"\ud800"`, `"\x"`, "\"\xff\"", "\"\t\"",
 		"null", "true", "false", "nul", "0", "7", "-1", "-", "01", "1.5", "1e3", "123456789012345678", "1234567890123456789", " ", "\n", "\f",
@@ -63,14 +63,14 @@ func TestPlainJSONIsWhatOthersRead(t *testing.T) {
 	})
 }
 
-func TestWhatIsPlainJSON(t *testing.T) {
+func TestPlainJSON(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat("[", plainDepthMax) + strings.Repeat("]", plainDepthMax)
 	for _, text := range []string{
 		`{}`, `[]`, ` {"a" : [ 1 , -2 ] , "b":{"c":null,"d":true,"e":false} } `, `"é\n"`, `{"a":{"b":1},"b":{"b":1}}`, deep,
 	} {
 		if !agrees(t, text) {
-			t.Errorf("%q is not taken for plain", text)
+			t.Errorf("%q was not read", text)
 		}
 	}
 	for _, text := range []string{
@@ -78,7 +78,7 @@ func TestWhatIsPlainJSON(t *testing.T) {
 		`"`, `"\"`, `{"a":1}}`, "[" + deep + "]", `1234567890123456789`,
 	} {
 		if agrees(t, text) {
-			t.Errorf("%q is taken for plain", text)
+			t.Errorf("%q was read", text)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// failing lets every call fail, without effect or after it.
+// failing is a Caller that fails every call, before or after its effect.
 type failing struct {
 	sim.Caller
 	after bool
@@ -30,9 +30,9 @@ func (f failing) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 	return trace.Outcome{Err: errLost}
 }
 
-// A caller may make a request fail that never reached the server, or whose answer was lost: the client gives the error,
-// and only the server knows.
-func TestCallerMakesRequestsFail(t *testing.T) {
+// A request can fail before it reaches the server, or its response can be lost. The client gets the
+// same error in both cases.
+func TestRequestsFailBeforeOrAfterTheirEffect(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		server := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
 		host := sim.NewStepped(sim.SteppedConfig{})
@@ -68,7 +68,7 @@ func TestCallerMakesRequestsFail(t *testing.T) {
 			t.Errorf("delete: error = %v", err)
 		}
 		if _, ok := server.Get("nodes", "", "n"); ok {
-			t.Error("the node is there although its deletion took effect")
+			t.Error("node exists after its deletion took effect")
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// refusedWell fails unless an error, if there is one, is one of the API that says that the request is to blame. What is
-// to blame on nobody, because the server is asked for a future, is a timeout.
+// refusedWell fails unless an error is an API error that blames the request. A request for a future
+// revision is a timeout.
 func refusedWell(t *testing.T, what string, err error, also ...int32) {
 	t.Helper()
 	if err == nil {
@@ -22,7 +22,7 @@ func refusedWell(t *testing.T, what string, err error, also ...int32) {
 	}
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
-		t.Fatalf("%s: no error of the API: %v", what, err)
+		t.Fatalf("%s: not an API error: %v", what, err)
 	}
 	code := status.Status().Code
 	for _, c := range also {
@@ -35,7 +35,7 @@ func refusedWell(t *testing.T, what string, err error, also ...int32) {
 	}
 }
 
-// fuzzed is a server with a claim and a pod.
+// fuzzed returns a server with a claim and a pod.
 func fuzzed(tb testing.TB) (*fake.Clientset, context.Context) {
 	tb.Helper()
 	_, c := newServer(tb)
@@ -105,7 +105,7 @@ func FuzzResourceVersion(f *testing.F) {
 	}
 	c, ctx := fuzzed(f)
 	claims := c.CoreV1().PersistentVolumeClaims("default")
-	// The real server blames itself for what is no number at a get, an update and a watch.
+	// For a malformed number in a get, an update or a watch the real server answers 500.
 	const own, later = 500, 504
 	f.Fuzz(func(t *testing.T, revision, match string, initial bool) {
 		opts := metav1.ListOptions{ResourceVersion: revision, ResourceVersionMatch: metav1.ResourceVersionMatch(match)}
@@ -150,8 +150,8 @@ func FuzzPatchOfClaimsAndPods(f *testing.F) {
 		if status {
 			sub = []string{"status"}
 		}
-		// The real server blames itself for a resourceVersion that is no number, and for what is applied and is not in
-		// the schema.
+		// The real server answers 500 for a malformed resourceVersion, and for an applied field
+		// that is not in the schema.
 		_, err := c.CoreV1().PersistentVolumeClaims("default").Patch(ctx, "a", pt, patch, opts, sub...)
 		refusedWell(t, "claim", err, 500)
 		_, err = c.CoreV1().Pods("default").Patch(ctx, "p", pt, patch, opts, sub...)

@@ -20,7 +20,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// hearing notes what a view's handlers hear.
+// hearing records the handler calls of an informer.
 type hearing struct{ heard []string }
 
 func (h *hearing) note(format string, args ...any) {
@@ -54,7 +54,7 @@ func traceName(obj any) string {
 	return m.GetName()
 }
 
-// steppedWorld is a world whose component c has a view of claims.
+// steppedWorld returns a world with a process c that has an informer of claims.
 func steppedWorld(t *testing.T) (*world, *sim.Stepped, *sim.Process, cache.SharedIndexInformer, *hearing) {
 	t.Helper()
 	host := sim.NewStepped(sim.SteppedConfig{})
@@ -71,7 +71,7 @@ func steppedWorld(t *testing.T) (*world, *sim.Stepped, *sim.Process, cache.Share
 
 func keys(view cache.SharedIndexInformer) []string { return view.GetStore().ListKeys() }
 
-func TestViewTakesInOneEventAStep(t *testing.T) {
+func TestInformerDeliversOneEventPerStep(t *testing.T) {
 	w, host, _, view, h := steppedWorld(t)
 	w.create("b")
 	w.create("a")
@@ -109,18 +109,18 @@ func TestViewTakesInOneEventAStep(t *testing.T) {
 	})
 }
 
-func TestViewSharesTheStoredObjects(t *testing.T) {
+func TestInformerSharesTheStoredObjects(t *testing.T) {
 	w, host, _, view, _ := steppedWorld(t)
 	w.create("a")
 	host.Step()
 	stored, _ := w.server.Get("persistentvolumeclaims", "default", "a")
 	got, _, _ := view.GetStore().GetByKey("default/a")
 	if got != any(stored) {
-		t.Error("the view has a copy")
+		t.Error("the informer has a copy")
 	}
 }
 
-func TestViewListsAgainAfterCompaction(t *testing.T) {
+func TestInformerListsAgainAfterCompaction(t *testing.T) {
 	w, host, _, _, h := steppedWorld(t)
 	for _, n := range []string{"a", "b", "c"} {
 		w.create(n)
@@ -137,7 +137,7 @@ func TestViewListsAgainAfterCompaction(t *testing.T) {
 	expect(t, host.Step(), false)
 }
 
-func TestHandlerAddedLateHearsWhatIsThere(t *testing.T) {
+func TestLateHandlerGetsTheCache(t *testing.T) {
 	w, host, _, view, _ := steppedWorld(t)
 	w.create("b")
 	w.create("a")
@@ -152,7 +152,7 @@ func TestHandlerAddedLateHearsWhatIsThere(t *testing.T) {
 	expect(t, late.take(), nil)
 }
 
-func TestWorkersWaitForTheViewsOfTheirComponent(t *testing.T) {
+func TestWorkersWaitForTheInformersOfTheirProcess(t *testing.T) {
 	_, host, c, view, _ := steppedWorld(t)
 	worked := false
 	c.Worker("w", func() bool { return !worked }, func(context.Context) { worked = view.HasSynced() })
@@ -164,10 +164,10 @@ func TestFactory(t *testing.T) {
 	w, host, c, view, _ := steppedWorld(t)
 	f := w.server.Informers(c)
 	if f.Core().V1().PersistentVolumeClaims().Informer() != view {
-		t.Error("a second view")
+		t.Error("a second informer")
 	}
 	if w.server.Informers(host.Process("d")).Core().V1().PersistentVolumeClaims().Informer() == view {
-		t.Error("a view of two components")
+		t.Error("an informer of two processes")
 	}
 	g := must[interface {
 		Informer() cache.SharedIndexInformer
@@ -191,7 +191,7 @@ func TestFactory(t *testing.T) {
 	expect(t, err, nil)
 	_, err = g.Lister().Get("gold")
 	expect(t, err, nil)
-	// What the server does not have never syncs, and is no nil pointer.
+	// An informer of a kind that the server lacks never syncs, and is not nil.
 	none := must[[]*corev1.Secret](t)(f.Core().V1().Secrets().Lister().List(labels.Everything()))
 	expect(t, len(none), 0)
 	expect(t, f.Core().V1().Secrets().Informer().HasSynced(), false)
@@ -215,7 +215,7 @@ func TestIndexers(t *testing.T) {
 	expect(t, len(got), 3)
 	_, err := view.GetIndexer().ByIndex("none", "x")
 	if err == nil {
-		t.Error("no error for an index that is not there")
+		t.Error("no error for an unknown index")
 	}
 	w.remove("b")
 	expect(t, host.Run(), nil)
@@ -235,14 +235,14 @@ func TestTransformIsOfACopy(t *testing.T) {
 	expect(t, w.get("a").Labels, map[string]string{"app": "db"})
 }
 
-// TestLiveViewsSeeWhatConcurrentWritersWrote has writers in their own components and readers with views.
-func TestLiveViewsSeeWhatConcurrentWritersWrote(t *testing.T) {
+// Writers and readers with informers are separate processes.
+func TestLiveInformersSeeConcurrentWrites(t *testing.T) {
 	const writers, readers, writes = 4, 4, 50
 	host := sim.NewLive(sim.LiveConfig{})
 	defer host.Close()
 	s := fake.NewServer(fake.Config{Now: host.Now})
 	var mu sync.Mutex
-	seen := make([]map[string]string, readers) // guarded by mu: last revision by name
+	seen := make([]map[string]string, readers) // guarded by mu: last resourceVersion by name
 	for i := range readers {
 		seen[i] = map[string]string{}
 		note := func(obj any) {
@@ -260,7 +260,7 @@ func TestLiveViewsSeeWhatConcurrentWritersWrote(t *testing.T) {
 		claims := s.Client(c).CoreV1().PersistentVolumeClaims("default")
 		c.User("", func(ctx context.Context) {
 			for n := range writes {
-				// All write one object, without a precondition, and each one of its own.
+				// All write one shared object, without a precondition, and one object each.
 				_, _ = claims.Create(ctx, newClaim("shared"), metav1.CreateOptions{})
 				_, _ = claims.Update(ctx, newClaim("shared", label("n", fmt.Sprint(i, "-", n))), metav1.UpdateOptions{})
 				_, _ = claims.Create(ctx, newClaim(fmt.Sprintf("own-%d-%d", i, n)), metav1.CreateOptions{})
@@ -291,12 +291,13 @@ func TestLiveViewsSeeWhatConcurrentWritersWrote(t *testing.T) {
 	for i := range seen {
 		expect(t, seen[i], want())
 	}
-	// No write was lost: shared's updates are as many as its writers made.
+	// No write was lost: shared has as many updates as were made.
 	expect(t, s.Revision(), int64(4+1+writers*writes*2))
 }
 
-// A selective view sees objects come in and go out as additions and deletions, and is not even moved by others.
-func TestSelectiveView(t *testing.T) {
+// An informer with a filter sees objects enter and leave as additions and deletions. Other events
+// do not cause steps.
+func TestInformerWithFilter(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now})
@@ -328,7 +329,7 @@ func TestSelectiveView(t *testing.T) {
 	}
 	create("elsewhere", "n2")
 	if host.Step() {
-		t.Error("an event of another node's pod moved the view")
+		t.Error("an event of another node's pod caused a step")
 	}
 	create("unplaced", "")
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "unplaced"}, Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}}
@@ -345,12 +346,12 @@ func TestSelectiveView(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"add before", "add unplaced", "delete before"}, heard); diff != "" {
-		t.Errorf("heard (-want +got):\n%s", diff)
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
 
-// A component that begins behind lists what was there, and then hears of what happened since.
-func TestViewThatLagsListsWhatWas(t *testing.T) {
+// A process with a delayed cache lists an old state, then gets the later events.
+func TestDelayedCacheListsAnOldState(t *testing.T) {
 	w, host, _, _, _ := steppedWorld(t)
 	w.create("a")
 	w.create("b")
@@ -366,8 +367,8 @@ func TestViewThatLagsListsWhatWas(t *testing.T) {
 	expect(t, keys(view), []string{"default/a"})
 }
 
-// A view whose watch broke hears of where things have come to, and not of what was only between.
-func TestViewWhoseWatchBreaksListsAgain(t *testing.T) {
+// An informer whose watch broke gets the present state, and misses what existed in between.
+func TestInformerListsAgainAfterBreakWatch(t *testing.T) {
 	w, host, c, _, h := steppedWorld(t)
 	w.create("a")
 	w.create("b")
@@ -381,7 +382,7 @@ func TestViewWhoseWatchBreaksListsAgain(t *testing.T) {
 	w.remove("b")
 	expect(t, w.server.PendingEvents(c, "persistentvolumeclaims"), 7)
 	expect(t, w.server.BreakWatch(c, "persistentvolumeclaims"), true)
-	expect(t, w.server.BreakWatch(c, "persistentvolumes"), false) // there is no such view
+	expect(t, w.server.BreakWatch(c, "persistentvolumes"), false) // there is no such informer
 	expect(t, w.server.CachedResources(c), []string{"persistentvolumeclaims"})
 	expect(t, host.Run(), nil)
 	expect(t, h.take(), []string{"update a n=->2", "delete b unknown"})

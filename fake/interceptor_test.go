@@ -10,9 +10,9 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// What an interceptor makes of a body is sent, each time anew, and neither the caller's object nor what is stored changes
-// with it.
-func TestAnInterceptorChangesWhatIsSent(t *testing.T) {
+// An interceptor's changes of a body are sent, again with each call of serve. Neither the caller's
+// object nor a stored one changes.
+func TestInterceptorChangesTheBody(t *testing.T) {
 	var bodies []*corev1.ConfigMap
 	client := fake.NewClientset().WithInterceptor(fake.InterceptorFunc(func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if body, is := r.Body.(*corev1.ConfigMap); is {
@@ -28,7 +28,7 @@ func TestAnInterceptorChangesWhatIsSent(t *testing.T) {
 		t.Fatalf("created %v (%v)", made, err)
 	}
 	old := made.DeepCopy()
-	for range 2 { // the second one meets no conflict, since it names no version
+	for range 2 { // the second has no conflict, since it has no resourceVersion
 		if made, err = maps.Update(t.Context(), old, metav1.UpdateOptions{}); err != nil || made.Data["by"] != "update" {
 			t.Fatalf("updated %v (%v)", made, err)
 		}

@@ -29,19 +29,20 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// The files of testdata/kinds are conversations with a real server (1.36.3): a request, a line of dashes, and what it
-// answered, told as what the object in the answer has that the one in the request (or, of a patch, a write of a
-// subresource or a deletion, the one last seen) has not. To record them anew, run the test with -real URL, and read what
-// changed. The server must let the bearer token "oracle" do everything, and have no controllers.
+// The files of testdata/kinds are recorded sessions with a real server (1.36.3): a request, a line
+// of dashes, and the response. A response is printed as the difference to the object in the
+// request. For a patch, a write of a subresource or a deletion it is the difference to the last
+// response. To record again, run the test with -real URL and review the diff. The server must allow
+// everything to the bearer token "oracle", and have no controllers.
 var real = flag.String("real", "", "URL of a real server, to write down what it answers")
 
-// namespace is the one of the conversations.
+// namespace is that of the sessions.
 const namespace = "kinds"
 
-func TestKindsAreAsTheRealServers(t *testing.T) {
+func TestKindsMatchTheRealServer(t *testing.T) {
 	files := must[[]string](t)(filepath.Glob("testdata/kinds/*.txt"))
 	if len(files) == 0 {
-		t.Fatal("no conversations")
+		t.Fatal("no recorded sessions")
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
@@ -61,7 +62,7 @@ func TestKindsAreAsTheRealServers(t *testing.T) {
 	}
 }
 
-// reply is what a server answered: a Status or an object.
+// A reply is the response of a server: a Status or an object.
 type reply struct {
 	code     int
 	body     map[string]any
@@ -73,8 +74,8 @@ type ask func(method, path string, body []byte) reply
 
 const dashes = "----\n"
 
-// converse makes the requests of a conversation and returns the conversation with what was answered. If clear, it begins
-// and ends with the deletion of what it is about.
+// converse makes the requests of a session, and returns the session with the responses. If clear is
+// set, it deletes the objects of the session before and after.
 func converse(t *testing.T, do ask, text string, clear bool) string {
 	t.Helper()
 	var out strings.Builder
@@ -131,7 +132,7 @@ func sweep(do ask, path string) {
 	}
 }
 
-// tell tells what was answered.
+// tell formats a response.
 func tell(method, path string, sent map[string]any, got reply, seen map[string]map[string]any, made *[]string) string {
 	var out strings.Builder
 	fmt.Fprintln(&out, got.code)
@@ -147,7 +148,7 @@ func tell(method, path string, sent map[string]any, got reply, seen map[string]m
 			for _, c := range causes {
 				cause := c.(map[string]any)
 				line := fmt.Sprintf("- %v %v", cause["reason"], cause["field"])
-				if line != last { // upstream says some things twice
+				if line != last { // upstream repeats some messages
 					fmt.Fprintln(&out, line)
 				}
 				last = line
@@ -205,8 +206,8 @@ func tell(method, path string, sent map[string]any, got reply, seen map[string]m
 	return out.String()
 }
 
-// forget takes out of an answer what our server does otherwise on purpose: it gives pods a service account, and taints no
-// nodes; or as it is set up: with its own addresses for services.
+// forget removes deliberate differences of our server from a response: it sets a service account in
+// pods, and does not taint nodes. It also removes cluster IPs, which depend on the configuration.
 func forget(obj map[string]any) {
 	spec, _ := obj["spec"].(map[string]any)
 	for _, name := range []string{"serviceAccount", "serviceAccountName"} {
@@ -249,7 +250,7 @@ func firstLine(message any) string {
 	return line
 }
 
-// flatten lists the values of an object by their paths, those that every server gives differently left out.
+// flatten lists the values of an object by path, without those that differ between servers.
 func flatten(path string, v any, out map[string]string) {
 	if strings.HasSuffix(path, ".lastTransitionTime") && v != nil {
 		v = "SET"
@@ -284,7 +285,7 @@ func flatten(path string, v any, out map[string]string) {
 	}
 }
 
-// anonymous hides the end of a generated name.
+// anonymous hides the suffix of a generated name.
 func anonymous(obj map[string]any) {
 	m, _ := obj["metadata"].(map[string]any)
 	if prefix, ok := m["generateName"].(string); ok && m["name"] != nil {
@@ -302,12 +303,12 @@ func marshal(v any) []byte {
 	return b.Bytes()
 }
 
-// patchMethods are the methods of a conversation that are patches.
+// patchMethods are the patch methods of a session.
 var patchMethods = map[string]types.PatchType{
 	"MERGE": types.MergePatchType, "STRATEGIC": types.StrategicMergePatchType, "JSON": types.JSONPatchType,
 }
 
-// wire asks a real server.
+// wire makes requests to a real server.
 func wire(t *testing.T, url string) ask {
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	do := func(method, path string, body []byte) reply {
@@ -331,7 +332,7 @@ func wire(t *testing.T, url string) ask {
 		for _, w := range resp.Header.Values("Warning") {
 			_, text, _ := strings.Cut(w, `"`)
 			if strings.Contains(w, "v1 Endpoints is deprecated") && (method == http.MethodGet || method == http.MethodDelete || got.code >= 300) {
-				continue // we tell it of writes that succeed only
+				continue // ours returns it with successful writes only
 			}
 			got.warnings = append(got.warnings, strings.ReplaceAll(strings.TrimSuffix(text, `"`), `\"`, `"`))
 		}
@@ -343,7 +344,7 @@ func wire(t *testing.T, url string) ask {
 	return do
 }
 
-// inMemory asks a server of ours, without a wire.
+// inMemory makes requests to our server, without HTTP.
 func inMemory(t *testing.T, c *fake.Clientset) ask {
 	return func(method, path string, body []byte) reply {
 		path, query, _ := strings.Cut(path, "?")
@@ -366,7 +367,7 @@ func inMemory(t *testing.T, c *fake.Clientset) ask {
 	}
 }
 
-// route finds the client that a path means, the name and the subresource.
+// route returns the client for a path, the name and the subresource.
 func untypedRoute(t *testing.T, c *fake.Clientset, path string) (r fake.ResourceClient, name, sub string) {
 	t.Helper()
 	p := strings.Split(strings.TrimPrefix(path, "/"), "/")
@@ -393,7 +394,7 @@ func untypedRoute(t *testing.T, c *fake.Clientset, path string) (r fake.Resource
 	return r, name, sub
 }
 
-// perform makes a request of a client.
+// perform makes a request with a client.
 func perform(ctx context.Context, t *testing.T, r fake.ResourceClient, method, name, sub, query string, body []byte) (any, int, []string, error) {
 	var subs []string
 	if sub != "" {

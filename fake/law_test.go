@@ -15,10 +15,10 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// TestAListAndItsWatchAreAnyLaterList draws writes, and then holds the list at r plus the watch from r against the list
-// at r', for all r and r', with and without a selector; and the rules of a log: revisions rise, a key is added iff it was
-// not there, an event follows what it says was before.
-func TestAListAndItsWatchAreAnyLaterList(t *testing.T) {
+// The list at r plus the watch from r gives the list at r', for all r and r', with and without a
+// selector. In a log, revisions rise, a key is added only if it did not exist, and an event has the
+// previous state. The writes are drawn.
+func TestListAndWatchGiveAnyLaterList(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s, c := newServer(t)
 		ctx := t.Context()
@@ -52,7 +52,7 @@ func TestAListAndItsWatchAreAnyLaterList(t *testing.T) {
 	})
 }
 
-// write makes one write, which may be refused.
+// write makes one write, which may be rejected.
 func write(rt *rapid.T, ctx context.Context, c *fake.Clientset) {
 	claims := c.CoreV1().PersistentVolumeClaims("default")
 	name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "name")
@@ -98,7 +98,7 @@ func checkLog(rt *rapid.T, commits []fake.Commit) {
 
 type lister func(context.Context, metav1.ListOptions) (*corev1.PersistentVolumeClaimList, error)
 
-// listAt lists at a revision: revisions by name.
+// listAt lists at a revision, and returns resourceVersions by name.
 func listAt(rt *rapid.T, ctx context.Context, list lister, revision int64, sel string) map[string]string {
 	all, err := list(ctx, metav1.ListOptions{
 		ResourceVersion: strconv.FormatInt(revision,
@@ -114,7 +114,8 @@ func listAt(rt *rapid.T, ctx context.Context, list lister, revision int64, sel s
 	return state
 }
 
-// follow brings state, which is at[from], along a watch, and holds it against at[r] for each r it comes to.
+// follow applies a watch to state, which is at[from], and compares it with at[r] for each revision
+// r.
 func follow(rt *rapid.T, stream watch.Interface, state map[string]string, at []map[string]string, from int64) {
 	for r := from + 1; r < int64(len(at)); r++ {
 		if fmt.Sprint(at[r]) == fmt.Sprint(at[r-1]) {
@@ -127,7 +128,7 @@ func follow(rt *rapid.T, stream watch.Interface, state map[string]string, at []m
 		}
 		_, had := state[m.GetName()]
 		if had != (e.Type != watch.Added) {
-			rt.Fatalf("watch from %d: revision %d: %s of %s, which was there: %v", from, r, e.Type, m.GetName(), had)
+			rt.Fatalf("watch from %d: revision %d: %s of %s, existed: %v", from, r, e.Type, m.GetName(), had)
 		}
 		if e.Type == watch.Deleted {
 			delete(state, m.GetName())

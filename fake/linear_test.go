@@ -23,22 +23,22 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// asked is a request for one object; revision is what it presumes, 0 if nothing.
+// asked is a request for one object; revision is its precondition, 0 if none.
 type asked struct {
 	verb, key string
 	revision  int64
 }
 
-// answered is what came back: the object's new revision, or why not.
+// answered is the response: the object's new revision, or an error.
 type answered struct {
 	revision int64
 	reason   metav1.StatusReason
 }
 
-// object is what is known of one object: its revision, 0 if it is not there, and the last it had.
+// object is the model of one object: its revision, 0 if it does not exist, and its last revision.
 type object struct{ is, last int64 }
 
-// perObject says what a request may be answered with: object by object, revisions that rise, preconditions that hold.
+// perObject is the sequential specification of one object: revisions rise, preconditions hold.
 var perObject = porcupine.Model{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		byKey := map[string][]porcupine.Operation{}
@@ -78,7 +78,7 @@ func step(o object, in asked, out answered) (bool, object) {
 	return out.revision > o.last, object{out.revision, out.revision}
 }
 
-// recorder keeps what clients asked and were answered, and when.
+// recorder records requests and responses with their times.
 type recorder struct {
 	clock atomic.Int64
 	mu    sync.Mutex
@@ -99,7 +99,7 @@ func (r *recorder) do(client int, in asked, request func() (int64, error)) int64
 	return out.revision
 }
 
-// work makes n requests at random, some of them by a stale revision.
+// work makes n random requests, some of them with a stale revision.
 func (r *recorder) work(ctx context.Context, client int, maps typedcorev1.ConfigMapInterface, n int) {
 	random := rand.New(rand.NewPCG(uint64(client), 7))
 	known := map[string]int64{}
@@ -141,7 +141,7 @@ func request(ctx context.Context, maps typedcorev1.ConfigMapInterface, in asked,
 	return revision, err
 }
 
-// liveMaps is a server of a live host, and config maps in it.
+// liveMaps returns a server on a live host, and a client of its config maps.
 func liveMaps(t *testing.T) (*fake.Server, typedcorev1.ConfigMapInterface) {
 	t.Helper()
 	host := sim.NewLive(sim.LiveConfig{})
@@ -151,11 +151,11 @@ func liveMaps(t *testing.T) (*fake.Server, typedcorev1.ConfigMapInterface) {
 	return s, s.Client(host.ExternalCaller()).CoreV1().ConfigMaps("default")
 }
 
-// checkMax bounds how long a history is checked.
+// checkMax limits the time to check a history.
 const checkMax = 30 * time.Second
 
-// TestRequestsAreLinearizable lets clients race for a few objects: what each was told is explained by an order of all
-// requests. And there is one order over all objects: a revision is of one write.
+// Concurrent clients race for a few objects. Their history is linearizable for each object. Over
+// all objects, each revision belongs to one write.
 func TestRequestsAreLinearizable(t *testing.T) {
 	s, maps := liveMaps(t)
 	var mu sync.Mutex
@@ -182,7 +182,7 @@ func TestRequestsAreLinearizable(t *testing.T) {
 	}
 }
 
-// checksThenActs is a client whose updates compare the revision first and write then: others come in between.
+// checksThenActs is a broken client: its updates check the revision and then write, not atomically.
 type checksThenActs struct {
 	typedcorev1.ConfigMapInterface
 	between func()
@@ -201,12 +201,12 @@ func (c checksThenActs) Update(ctx context.Context, obj *corev1.ConfigMap, opts 
 	return c.ConfigMapInterface.Update(ctx, obj, opts)
 }
 
-// forgets is a client whose deletions do nothing.
+// forgets is a broken client: its deletions do nothing.
 type forgets struct{ typedcorev1.ConfigMapInterface }
 
 func (forgets) Delete(context.Context, string, metav1.DeleteOptions) error { return nil }
 
-// reads is a client that reads what was.
+// reads is a broken client: its reads are stale.
 type reads struct {
 	typedcorev1.ConfigMapInterface
 	first *corev1.ConfigMap
@@ -216,8 +216,8 @@ func (r reads) Get(context.Context, string, metav1.GetOptions) (*corev1.ConfigMa
 	return r.first, nil
 }
 
-// TestWhatIsNotLinearizableIsFound breaks each law once.
-func TestWhatIsNotLinearizableIsFound(t *testing.T) {
+// Each broken client is found.
+func TestNonLinearizableClientsAreFound(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		mutant func(maps typedcorev1.ConfigMapInterface, first *corev1.ConfigMap, other func()) typedcorev1.ConfigMapInterface

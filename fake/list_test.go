@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-func TestListPagesAreOfOneSnapshot(t *testing.T) {
+func TestListPagesShareOneSnapshot(t *testing.T) {
 	w := newWorld(t)
 	for i := range 10 {
 		w.create(fmt.Sprint("c", i))
@@ -32,7 +32,7 @@ func TestListPagesAreOfOneSnapshot(t *testing.T) {
 		}
 		remaining = append(remaining, *list.RemainingItemCount)
 		opts.Continue = list.Continue
-		// Writes go on: before, at and after the place where the list goes on.
+		// Writes continue before, at and after the position of the list.
 		w.create(fmt.Sprintf("c%d-new", page))
 		w.remove(fmt.Sprint("c", 9-page))
 		w.patch(fmt.Sprint("c", 4), fmt.Sprintf(`{"metadata":{"labels":{"n":"%d"}}}`, page))
@@ -88,7 +88,7 @@ func TestListOptions(t *testing.T) {
 			says: "sendInitialEvents is forbidden for list",
 		},
 		{
-			name: "token that is none", opts: metav1.ListOptions{Continue: "%"}, is: apierrors.IsBadRequest,
+			name: "malformed token", opts: metav1.ListOptions{Continue: "%"}, is: apierrors.IsBadRequest,
 			says: "continue key is not valid",
 		},
 		{
@@ -104,7 +104,7 @@ func TestListOptions(t *testing.T) {
 			says: `"spec.volumeName" is not a known field selector: only "metadata.name", "metadata.namespace"`,
 		},
 		{
-			name: "strange selector", opts: metav1.ListOptions{LabelSelector: "=="}, is: apierrors.IsBadRequest,
+			name: "malformed selector", opts: metav1.ListOptions{LabelSelector: "=="}, is: apierrors.IsBadRequest,
 			says: "expected: !, identifier",
 		},
 	} {
@@ -121,7 +121,7 @@ func TestListOptions(t *testing.T) {
 	}
 }
 
-func TestListFromBeforeCompactionIsExpired(t *testing.T) {
+func TestListBeforeCompactionIsExpired(t *testing.T) {
 	w := newWorld(t)
 	w.create("a")
 	w.create("b")
@@ -152,7 +152,7 @@ func TestFieldSelectors(t *testing.T) {
 	expect(t, len(some.Items), 1)
 }
 
-func TestListIsOfOneNamespace(t *testing.T) {
+func TestListOfOneNamespace(t *testing.T) {
 	s, c := newServer(t, "default-2", "a")
 	for _, ns := range []string{"default", "default-2", "a"} {
 		must[*claim](t)(c.CoreV1().PersistentVolumeClaims(ns).Create(t.Context(), newClaim("x", inNamespace(ns)),

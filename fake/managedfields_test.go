@@ -27,7 +27,7 @@ func newConfigMap(name string, data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Data: data}
 }
 
-// A server that was not told to track managed fields begins with the first apply.
+// By default tracking begins with the first apply.
 func TestManagedFieldsBeginWithTheFirstApply(t *testing.T) {
 	w := newWorld(t)
 	c := must[*corev1.ConfigMap](t)(w.maps().Create(w.ctx, newConfigMap("a", map[string]string{"x": "1", "z": "1"}), metav1.CreateOptions{FieldManager: "early"}))
@@ -42,7 +42,7 @@ func TestManagedFieldsBeginWithTheFirstApply(t *testing.T) {
 	before := `before-first-apply Update {"f:data":{".":{},"f:x":{},"f:z":{}}}` + "\n"
 	expect(t, owners(c), `a Apply {"f:data":{"f:y":{}}}`+"\n"+before)
 
-	c.Data["z"], c.ManagedFields = "3", nil // as writers do that know nothing of them
+	c.Data["z"], c.ManagedFields = "3", nil // as written by clients without managed fields
 	c = must[*corev1.ConfigMap](t)(w.maps().Update(w.ctx, c, metav1.UpdateOptions{}))
 	expect(t, owners(c), `a Apply {"f:data":{"f:y":{}}}`+"\n"+
 		`before-first-apply Update {"f:data":{".":{},"f:x":{}}}`+"\n"+`volsim Update {"f:data":{"f:z":{}}}`+"\n")
@@ -78,10 +78,10 @@ func TestManagedFieldsOfEveryKindOfWrite(t *testing.T) {
 		want string
 	}{
 		{"update", update(func(c *corev1.ConfigMap) { c.Data["y"] = "1" }), first + `u Update {"f:data":{"f:y":{}}}` + "\n"},
-		{"update of nothing", update(func(c *corev1.ConfigMap) { c.ManagedFields = nil }), first},
+		{"update of a missing object", update(func(c *corev1.ConfigMap) { c.ManagedFields = nil }), first},
 		{"update takes", update(func(c *corev1.ConfigMap) { c.Data["x"] = "2" }), `me Update {"f:data":{}}` + "\n" + `u Update {"f:data":{"f:x":{}}}` + "\n"},
-		{"update says who", update(func(c *corev1.ConfigMap) { c.ManagedFields = entry("Update") }), `z Update {"f:data":{"f:x":{}}}` + "\n"},
-		{"update says nonsense", update(func(c *corev1.ConfigMap) { c.ManagedFields = entry("Foo") }), first},
+		{"update with a UID", update(func(c *corev1.ConfigMap) { c.ManagedFields = entry("Update") }), `z Update {"f:data":{"f:x":{}}}` + "\n"},
+		{"update with a malformed resourceVersion", update(func(c *corev1.ConfigMap) { c.ManagedFields = entry("Foo") }), first},
 		{"update resets", update(func(c *corev1.ConfigMap) { c.ManagedFields = []metav1.ManagedFieldsEntry{} }), ""},
 		{"merge patch", merge(`{"data":{"y":"1"}}`, metav1.PatchOptions{}), `me Update {"f:data":{".":{},"f:x":{},"f:y":{}}}` + "\n"},
 		{"merge patch of another", merge(`{"metadata":{"labels":{"l":"1"}}}`, metav1.PatchOptions{FieldManager: "p"}), first + `p Update {"f:metadata":{"f:labels":{".":{},"f:l":{}}}}` + "\n"},
@@ -115,7 +115,7 @@ func TestManagerNames(t *testing.T) {
 		{"nobody in particular", func(s *fake.Server) *fake.Clientset { return s.Client(direct{}) }, "", "volsim"},
 		{"a component", func(s *fake.Server) *fake.Clientset { return s.Client(component{name: "attacher"}) }, "", "attacher"},
 		{"a user agent", func(s *fake.Server) *fake.Clientset { return s.Client(direct{}).As("kubectl/v1.36.3 (linux/amd64)") }, "", "kubectl"},
-		{"what cannot be printed", func(s *fake.Server) *fake.Clientset { return s.Client(direct{}).As("a\nb") }, "", "ab"},
+		{"unprintable characters", func(s *fake.Server) *fake.Clientset { return s.Client(direct{}).As("a\nb") }, "", "ab"},
 		{"a long one", func(s *fake.Server) *fake.Clientset { return s.Client(direct{}).As(strings.Repeat("a", 130)) }, "", strings.Repeat("a", 128)},
 		{"the option", func(s *fake.Server) *fake.Clientset { return s.Client(direct{}).As("kubectl/v1") }, "mine", "mine"},
 	} {
@@ -149,7 +149,7 @@ func TestManagedFieldsOfStatus(t *testing.T) {
 	expect(t, e.Subresource+" "+e.FieldsV1.String(), `status {"f:status":{"f:phase":{}}}`)
 }
 
-// What a deletion and a binding write belongs to nobody, and what was managed stays so.
+// Deletions and bindings have no manager, and keep the managed fields.
 func TestManagedFieldsSurviveDeletion(t *testing.T) {
 	w := newTrackingWorld(t)
 	c := w.create("p")
@@ -157,7 +157,7 @@ func TestManagedFieldsSurviveDeletion(t *testing.T) {
 	expect(t, owners(w.get("p")), owners(c))
 }
 
-func TestManagedFieldsHaveTheWorldsTime(t *testing.T) {
+func TestManagedFieldsHaveTheTimeOfTheWorld(t *testing.T) {
 	now := sim.Epoch
 	s := fake.NewServer(fake.Config{Now: func() time.Time { return now }})
 	w := &world{t: t, ctx: t.Context(), server: s, client: s.Client(direct{})}
@@ -207,7 +207,7 @@ func TestManagedFieldsOfCustomResources(t *testing.T) {
 	expect(t, last.Manager+" "+last.APIVersion+" "+last.FieldsV1.String(), `o example.com/v1beta1 {"f:spec":{"f:color":{}}}`)
 }
 
-// drawData is data of a config map.
+// drawData draws the data of a config map.
 func drawData(t *rapid.T, keys []string, least int) map[string]string {
 	return rapid.MapOfN(rapid.SampledFrom(keys), rapid.SampledFrom([]string{"0", "1", "2"}), least, len(keys)).Draw(t, "data")
 }
@@ -220,8 +220,8 @@ func words(data map[string]string) string {
 	return b.String()
 }
 
-// Who applies the same again changes nothing; who applied has what it said; managers with fields of their own never
-// conflict; and managed fields survive JSON.
+// A repeated apply changes nothing. The result has what was applied. Managers with disjoint fields
+// never conflict. Managed fields survive JSON encoding.
 func TestApplyLaws(t *testing.T) {
 	owned := map[string][]string{"a": {"k1", "k2"}, "b": {"k3", "k4"}, "c": {"k5"}}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -235,7 +235,7 @@ func TestApplyLaws(t *testing.T) {
 			}
 			for _, k := range owned[manager] {
 				if first.Data[k] != data[k] {
-					rt.Fatalf("%s applied %s, and it is %v", manager, words(data), first.Data)
+					rt.Fatalf("%s applied %s, got %v", manager, words(data), first.Data)
 				}
 			}
 			again, err := w.applyData(manager, words(data), metav1.ApplyOptions{})
@@ -245,18 +245,18 @@ func TestApplyLaws(t *testing.T) {
 			var read corev1.ConfigMap
 			doc, err := json.Marshal(again)
 			if err != nil || json.Unmarshal(doc, &read) != nil || owners(&read) != owners(again) {
-				rt.Fatalf("%s was read as\n%s", doc, owners(&read))
+				rt.Fatalf("%s was decoded as\n%s", doc, owners(&read))
 			}
 		}
 	})
 }
 
-// What somebody updates is no longer the applier's to change without force, and nobody else's.
-func TestUpdateAfterApplyTakes(t *testing.T) {
+// An updated field belongs to its updater alone: its applier needs force to change it.
+func TestUpdateAfterApplyTakesOwnership(t *testing.T) {
 	keys := []string{"k1", "k2", "k3"}
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t)
-		applied := drawData(rt, keys, 1) // of an object in which nobody manages anything nothing is tracked
+		applied := drawData(rt, keys, 1) // an object without managed fields is not tracked
 		c, err := w.applyData("a", words(applied), metav1.ApplyOptions{})
 		if err != nil {
 			rt.Fatal(err)
@@ -276,8 +276,9 @@ func TestUpdateAfterApplyTakes(t *testing.T) {
 	})
 }
 
-// A custom resource is tracked as it is stored: pruned, by its /scale too, and in the version of each writer.
-func TestManagedFieldsOfCustomResourcesThatArePrunedScaledAndConverted(t *testing.T) {
+// The managed fields of a custom resource follow its stored form: pruned, also changed by its
+// /scale, and in the version of each writer.
+func TestManagedFieldsOfPrunedScaledAndConvertedResources(t *testing.T) {
 	w := newTrackingWorld(t)
 	w.server.Install(fake.CustomKind{
 		Group: "example.com", Versions: []string{"v1", "v2"}, Resource: "widgets", Kind: "Widget", Namespaced: true,

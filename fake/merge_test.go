@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// richPod is a pod with something of every sort that a patch can touch.
+// richPod returns a pod with every sort of field that a patch can change.
 func richPod() *corev1.Pod {
 	always := int64(30)
 	return &corev1.Pod{
@@ -45,7 +45,7 @@ func richPod() *corev1.Pod {
 	}
 }
 
-// podPatches are pieces of patches of richPod, by the part they are of.
+// podPatches are pieces of patches of richPod, by part.
 var podPatches = map[string][]string{
 	"metadata": {
 		`{"labels":{"a":null,"c":"3"}}`, `{"labels":null,"annotations":{"x":null}}`, `{"finalizers":["f/4","f/2"]}`,
@@ -80,8 +80,8 @@ var podPatches = map[string][]string{
 	},
 }
 
-// Merging in place gives what patching the whole gives, or leaves it to that; it never errs.
-func TestMergeInPlaceIsPatchOfTheWhole(t *testing.T) {
+// Merging in place gives the same as patching the whole, or declines.
+func TestMergeInPlaceEqualsPatchOfTheWhole(t *testing.T) {
 	r := ResourceClient{kind: kindsByResource("pods"), version: "v1"}
 	rapid.Check(t, func(t *rapid.T) {
 		patch := map[string]json.RawMessage{}
@@ -117,8 +117,8 @@ func TestMergeInPlaceIsPatchOfTheWhole(t *testing.T) {
 	})
 }
 
-// What the components of a world send is merged in place.
-func TestOrdinaryPatchesAreMergedInPlace(t *testing.T) {
+// Patches that controllers send are merged in place.
+func TestCommonPatchesAreMergedInPlace(t *testing.T) {
 	merge, strategic := types.MergePatchType, types.StrategicMergePatchType
 	for _, tt := range []struct {
 		name string
@@ -171,8 +171,8 @@ func TestOrdinaryPatchesAreMergedInPlace(t *testing.T) {
 	}
 }
 
-// A JSON patch of finalizers alone gives what it gives on the whole, or is left to that.
-func TestOperationsOnFinalizersAreThoseOnTheWhole(t *testing.T) {
+// A JSON patch of finalizers gives the same as on the whole object, or is declined.
+func TestFinalizerPatchEqualsPatchOfTheWhole(t *testing.T) {
 	r := ResourceClient{kind: kindsByResource("pods"), version: "v1"}
 	ops := rapid.SampledFrom([]string{
 		`{"op":"add","path":"/metadata/finalizers/-","value":"f/9"}`, `{"op":"remove","path":"/metadata/finalizers/0"}`,

@@ -35,7 +35,7 @@ func TestPatch(t *testing.T) {
 			want: "app=db a/b kubernetes.io/pvc-protection",
 		},
 		{
-			name: "strategic takes out of lists", kind: types.StrategicMergePatchType,
+			name: "strategic removes from lists", kind: types.StrategicMergePatchType,
 			patch: `{"metadata":{"$deleteFromPrimitiveList/finalizers":["kubernetes.io/pvc-protection"],"$setElementOrder/finalizers":[]}}`, want: "app=db ",
 		},
 		{
@@ -62,7 +62,7 @@ func TestPatch(t *testing.T) {
 			name: "json adds to a missing list", kind: types.JSONPatchType,
 			patch: `[{"op":"add","path":"/metadata/ownerReferences/-","value":{}}]`, is: apierrors.IsInvalid, says: "the server rejected our request",
 		},
-		{name: "no json", kind: types.MergePatchType, patch: `{`, is: apierrors.IsBadRequest, says: ""},
+		{name: "invalid json", kind: types.MergePatchType, patch: `{`, is: apierrors.IsBadRequest, says: ""},
 		{
 			name: "wrong type", kind: types.MergePatchType, patch: `{"spec":{"accessModes":1}}`, is: apierrors.IsInvalid,
 			says: "cannot unmarshal",
@@ -103,9 +103,9 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// What the real server answers to patches that it does not carry out. Where the answer shows the patched object, only what
-// comes after it is looked at.
-func TestPatchRefused(t *testing.T) {
+// The errors are those of the real server. If one contains the patched object, only the text after
+// it is compared.
+func TestPatchErrors(t *testing.T) {
 	const generic = "the server rejected our request due to an error in our request"
 	many := "[" + strings.Repeat(`{"op":"test","path":"/metadata/name","value":"a"},`, 10_000) + `{"op":"test","path":"/kind","value":"ConfigMap"}]`
 	for _, test := range []struct {
@@ -176,7 +176,7 @@ func TestPatchRefused(t *testing.T) {
 	}
 }
 
-func TestPatchWarnsOfFieldsThatMeanNothing(t *testing.T) {
+func TestPatchWarnsOfUnknownFields(t *testing.T) {
 	for _, test := range []struct {
 		name       string
 		kind       types.PatchType
@@ -189,7 +189,7 @@ func TestPatchWarnsOfFieldsThatMeanNothing(t *testing.T) {
 		{"json", types.JSONPatchType, `[{"op":"add","path":"/metadata/x","value":"1","foo":1}]`, "", []string{`json patch unknown field "[0].foo"`, `unknown field "metadata.x"`}},
 		{"another case", types.MergePatchType, `{"Data":{"a":"b"}}`, "", []string{`unknown field "Data"`}},
 		{"nobody wants to know", types.MergePatchType, `{"x":1}`, "Ignore", nil},
-		{"nothing to say", types.MergePatchType, `{"data":{"b":"c"}}`, "Strict", nil},
+		{"nothing to apply", types.MergePatchType, `{"data":{"b":"c"}}`, "Strict", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -200,7 +200,7 @@ func TestPatchWarnsOfFieldsThatMeanNothing(t *testing.T) {
 	}
 }
 
-func TestOwnersThatAreThereTwice(t *testing.T) {
+func TestDuplicateOwners(t *testing.T) {
 	const ref = `{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"y"}`
 	const words = "API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: y"
 	w := newWorld(t)
@@ -270,7 +270,7 @@ func TestPatchStatus(t *testing.T) {
 	})
 }
 
-func TestPatchOfADeletedObjectsFinalizersRemovesIt(t *testing.T) {
+func TestPatchOfTheLastFinalizerRemovesADeletedObject(t *testing.T) {
 	w := newWorld(t)
 	volumes := w.client.CoreV1().PersistentVolumes()
 	must[*volume](t)(volumes.Create(w.ctx, newVolume("v"), metav1.CreateOptions{}))

@@ -12,7 +12,7 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// Whatever a patch is, the answer is an object or a status.
+// The response to any patch is an object or a status.
 func FuzzPatch(f *testing.F) {
 	for i, seed := range []string{
 		`{"metadata":{"labels":{"a":null},"finalizers":["a/b"],"ownerReferences":[{"uid":"u"}]},"data":{"x":"y"}}`,

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Patching the parts that a patch names gives what patching the whole gives, error or object.
-func TestPatchOfPartsIsPatchOfTheWhole(t *testing.T) {
+// Patching the named parts gives the same as patching the whole, error or object.
+func TestPatchOfPartsEqualsPatchOfTheWhole(t *testing.T) {
 	k := kindsByResource("nodes")
 	old := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{

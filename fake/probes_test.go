@@ -18,7 +18,7 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// world is a server, and claims in the namespace default.
+// A world is a server with claims in the namespace default.
 type world struct {
 	t      *testing.T
 	ctx    context.Context
@@ -63,7 +63,7 @@ func (w *world) get(name string) *corev1.PersistentVolumeClaim {
 	return must[*corev1.PersistentVolumeClaim](w.t)(w.claims.Get(w.ctx, name, metav1.GetOptions{}))
 }
 
-// release takes a claim's finalizers away.
+// release removes a claim's finalizers.
 func (w *world) release(name string) {
 	w.t.Helper()
 	w.patch(name, `{"metadata":{"finalizers":null}}`)
@@ -82,7 +82,7 @@ func (w *world) delete(name string) {
 	}
 }
 
-// remove deletes a claim for good.
+// remove deletes a claim and its finalizers.
 func (w *world) remove(name string) {
 	w.t.Helper()
 	w.release(name)
@@ -133,7 +133,7 @@ func expectError(t *testing.T, err error, is func(error) bool, text string) {
 	}
 }
 
-// TestProbes is the probes that were put to the fakes people use today.
+// The probes cover what other fakes do differently from the real server.
 func TestProbes(t *testing.T) {
 	probes := []struct {
 		name string
@@ -145,7 +145,7 @@ func TestProbes(t *testing.T) {
 				t.Errorf("got %+v", c.ObjectMeta)
 			}
 		}},
-		{"generateName gives a name", func(t *testing.T, w *world) {
+		{"generateName sets a name", func(t *testing.T, w *world) {
 			c := w.create("", func(c *corev1.PersistentVolumeClaim) { c.GenerateName = "x-" })
 			if len(c.Name) != len("x-")+5 || !strings.HasPrefix(c.Name, "x-") {
 				t.Errorf("got name %q", c.Name)
@@ -193,7 +193,7 @@ func TestProbes(t *testing.T) {
 			c = w.updateStatus(c)
 			expect(t, []string{string(c.Status.Phase), c.Spec.VolumeName}, []string{"Bound", ""})
 		}},
-		{"an update of the status keeps what it says in metadata", func(t *testing.T, w *world) {
+		{"an update of the status updates the metadata", func(t *testing.T, w *world) {
 			c := w.create("a")
 			c.Labels["n"], c.Finalizers = "1", append(c.Finalizers, "example.com/f")
 			c = w.updateStatus(c)
@@ -213,7 +213,7 @@ func TestProbes(t *testing.T) {
 			w.delete("a")
 			expect(t, w.get("a").ResourceVersion, c.ResourceVersion)
 		}},
-		{"taking the last finalizer away removes", func(t *testing.T, w *world) {
+		{"removing the last finalizer removes the object", func(t *testing.T, w *world) {
 			w.create("a")
 			w.delete("a")
 			w.release("a")
@@ -253,7 +253,7 @@ func TestProbes(t *testing.T) {
 				t.Errorf("got the same UID %s", again.UID)
 			}
 		}},
-		{"an update of what is not there is NotFound", func(t *testing.T, w *world) {
+		{"an update of a missing object is NotFound", func(t *testing.T, w *world) {
 			_, err := w.claims.Update(w.ctx, newClaim("a"), metav1.UpdateOptions{})
 			expectError(t, err, apierrors.IsNotFound, "not found")
 		}},

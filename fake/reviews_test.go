@@ -44,7 +44,7 @@ func TestReviewsAllowEverything(t *testing.T) {
 	}
 }
 
-func TestReviewsTellWhoOneIs(t *testing.T) {
+func TestSelfSubjectReviews(t *testing.T) {
 	_, c := newServer(t)
 	ctx := context.Background()
 	bob := authenticationv1.UserInfo{Username: "bob", Groups: []string{"builders"}}
@@ -68,7 +68,7 @@ func TestReviewsTellWhoOneIs(t *testing.T) {
 	}
 }
 
-func TestReviewsRefuse(t *testing.T) {
+func TestReviewErrors(t *testing.T) {
 	_, c := newServer(t)
 	access := authorizationv1.SchemeGroupVersion.WithResource
 	attributes := &authorizationv1.ResourceAttributes{Verb: "get", Resource: "pods"}

@@ -43,7 +43,7 @@ func ExampleNewClientset() {
 	// Operation cannot be fulfilled on persistentvolumeclaims "data": the object has been modified; please apply your changes to the latest version and try again
 }
 
-func TestAddKeepsWhatItIsGiven(t *testing.T) {
+func TestAddKeepsFields(t *testing.T) {
 	at := metav1.NewTime(sim.Epoch.Add(-time.Hour))
 	s, c := newServer(t)
 	given := newClaim("x", func(c *corev1.PersistentVolumeClaim) {
@@ -70,11 +70,11 @@ func TestAddKeepsWhatItIsGiven(t *testing.T) {
 		t.Error("the given resourceVersion was kept")
 	}
 	if _, ok := s.Get("namespaces", "", "far"); !ok {
-		t.Error("the namespace was not made")
+		t.Error("the namespace was not created")
 	}
 }
 
-func TestAddFillsInWhatIsMissing(t *testing.T) {
+func TestAddSetsMissingFields(t *testing.T) {
 	s, _ := newServer(t)
 	if err := s.Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Namespace: "nonsense"}}); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestAddFillsInWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestAddTakes(t *testing.T) {
+func TestAddAccepts(t *testing.T) {
 	tests := []struct {
 		name     string
 		seed     runtime.Object
@@ -126,7 +126,7 @@ func TestAddTakes(t *testing.T) {
 	}
 }
 
-func TestAddRefuses(t *testing.T) {
+func TestAddErrors(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	tests := []struct {
 		name  string
@@ -163,7 +163,7 @@ func TestAddRefuses(t *testing.T) {
 	}
 }
 
-func TestNewClientsetPanicsOnABadSeed(t *testing.T) {
+func TestNewClientsetPanicsOnAnInvalidObject(t *testing.T) {
 	defer func() {
 		if got, want := fmt.Sprint(recover()), "fake: NewClientset: object 0: Node: name required"; got != want {
 			t.Errorf("panic %q, want %q", got, want)
@@ -172,7 +172,7 @@ func TestNewClientsetPanicsOnABadSeed(t *testing.T) {
 	fake.NewClientset(&corev1.Node{})
 }
 
-func TestSeedsAreListedBackEqual(t *testing.T) {
+func TestAddedObjectsAreListedBackEqual(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z][a-z0-9]{0,5}`), 0, 8, rapid.ID[string]).Draw(t, "names")
 		want := map[string]*corev1.PersistentVolumeClaim{}
@@ -181,7 +181,7 @@ func TestSeedsAreListedBackEqual(t *testing.T) {
 			claim := newClaim(name)
 			mode := rapid.SampledFrom([]corev1.PersistentVolumeMode{corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem}).Draw(t, "mode")
 			claim.Spec.VolumeMode = &mode
-			claim.Spec.AccessModes = nil // no user could
+			claim.Spec.AccessModes = nil // invalid for users
 			claim.Namespace = rapid.SampledFrom([]string{"default", "a", "b"}).Draw(t, "namespace")
 			claim.UID = types.UID("uid-" + name)
 			claim.Status.Phase = rapid.SampledFrom([]corev1.PersistentVolumeClaimPhase{corev1.ClaimBound, corev1.ClaimPending, corev1.ClaimLost}).Draw(t, "phase")

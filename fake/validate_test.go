@@ -13,7 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// causes lists what an Invalid error says, cause by cause, the first line of each; another error says itself.
+// causes lists the causes of an Invalid error, the first line of each. It returns other errors as
+// they are.
 func causes(err error) []string {
 	if err == nil {
 		return nil
@@ -106,7 +107,7 @@ func TestValidateClaimUpdate(t *testing.T) {
 			func(c *claim) { c.Spec.StorageClassName = ptr.To("gold") }, nil,
 		},
 		{"class to another", nil, nil, func(c *claim) { c.Spec.StorageClassName = ptr.To("tin") }, []string{claimSpecMsg}},
-		{"class to nothing", nil, nil, func(c *claim) { c.Spec.StorageClassName = nil }, []string{claimSpecMsg}},
+		{"class to nil", nil, nil, func(c *claim) { c.Spec.StorageClassName = nil }, []string{claimSpecMsg}},
 		{"class from the beta annotation", beta("gold"), nil, func(c *claim) { c.Spec.StorageClassName = ptr.To("gold") }, nil},
 		{
 			"class against the beta annotation", beta("gold"), nil, func(c *claim) { c.Spec.StorageClassName = ptr.To("tin") },
@@ -156,7 +157,7 @@ func TestValidateClaimUpdate(t *testing.T) {
 			"attributes class of a pending claim", nil, nil, func(c *claim) { c.Spec.VolumeAttributesClassName = ptr.To("fast") },
 			[]string{claimSpecMsg},
 		},
-		{"what was defaulted may be left open", nil, nil, func(c *claim) { c.Spec.VolumeMode = nil }, nil},
+		{"an update may omit what was defaulted", nil, nil, func(c *claim) { c.Spec.VolumeMode = nil }, nil},
 		{"dataSourceRef may be left open", func(c *claim) {
 			c.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "x"}
 		}, nil, func(c *claim) { c.Spec.DataSourceRef = nil }, nil},

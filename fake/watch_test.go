@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-func TestWatchShowsWhoEntersAndLeavesASelector(t *testing.T) {
+func TestWatchSeesObjectsEnterAndLeaveASelector(t *testing.T) {
 	w := newWorld(t)
 	from := w.create("a", label("n", "1")).ResourceVersion
 	w.patch("a", `{"metadata":{"labels":{"n":"2"}}}`)
@@ -22,7 +22,7 @@ func TestWatchShowsWhoEntersAndLeavesASelector(t *testing.T) {
 	stream := must[watch.Interface](t)(w.claims.Watch(w.ctx, metav1.ListOptions{ResourceVersion: from, LabelSelector: "n=1"}))
 	defer stream.Stop()
 	first := <-stream.ResultChan()
-	expect(t, describe(first), "DELETED a n=1") // as it was when it was last selected
+	expect(t, describe(first), "DELETED a n=1") // as it was when last selected
 	expect(t, first.Object.(*claim).ResourceVersion, left)
 	var got []string
 	for range 3 {
@@ -31,7 +31,7 @@ func TestWatchShowsWhoEntersAndLeavesASelector(t *testing.T) {
 	expect(t, got, []string{"ADDED a n=1", "MODIFIED a n=1", "DELETED a n=1"})
 }
 
-func TestWatchBeginnings(t *testing.T) {
+func TestWatchStarts(t *testing.T) {
 	const bookmark = "BOOKMARK map[k8s.io/initial-events-end:true]"
 	notOlder := metav1.ResourceVersionMatchNotOlderThan
 	for _, test := range []struct {
@@ -79,7 +79,7 @@ func TestWatchBeginnings(t *testing.T) {
 	}
 }
 
-func TestWatchRefusals(t *testing.T) {
+func TestWatchErrors(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.claims.Watch(w.ctx, metav1.ListOptions{SendInitialEvents: ptr.To(true)})
 	expectError(t, err, apierrors.IsInvalid, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
@@ -89,7 +89,7 @@ func TestWatchRefusals(t *testing.T) {
 	expectError(t, err, apierrors.IsBadRequest, "is not a known field selector")
 }
 
-func TestWatchThatFallsBehindCompactionIsExpired(t *testing.T) {
+func TestWatchBehindCompactionIsExpired(t *testing.T) {
 	w := newWorld(t)
 	from := w.create("a").ResourceVersion
 	stream := must[watch.Interface](t)(w.claims.Watch(w.ctx, metav1.ListOptions{ResourceVersion: from}))
@@ -105,7 +105,7 @@ func TestWatchThatFallsBehindCompactionIsExpired(t *testing.T) {
 	expect(t, last.Reason, metav1.StatusReasonExpired)
 }
 
-func TestWatchOfInitialEventsOfTheFutureFailsInTheStream(t *testing.T) {
+func TestWatchOfAFutureRevisionFailsInTheStream(t *testing.T) {
 	w := newWorld(t)
 	stream := must[watch.Interface](t)(w.claims.Watch(w.ctx, metav1.ListOptions{
 		ResourceVersion: "99", SendInitialEvents: ptr.To(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,

@@ -10,13 +10,13 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// HasGate reports whether the events of the watch pass a sim.ContextCaller. The caller should then send the
-// events it has before it calls PassGate.
+// HasGate reports whether the events of the watch pass a sim.ContextCaller. The caller should then
+// send the events it has before it calls PassGate.
 func (c *Cursor) HasGate() bool { return c != nil && c.gate != nil }
 
 // PassGate waits until an event returned by Next may be delivered, and reports whether it may.
-// Without a sim.ContextCaller this is at once. The result is false if the watch is over: ctx has ended, or
-// the gate is closed.
+// Without a sim.ContextCaller this is at once. The result is false if the watch is over: ctx has
+// ended, or the gate is closed.
 //
 // Initial events that end with a bookmark pass the gate together, as one action LIST, before the
 // bookmark: they are not a complete state before that.

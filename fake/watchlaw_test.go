@@ -20,36 +20,36 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// cursor is what of a fake.Cursor a watcher uses.
+// cursor has the methods of fake.Cursor that a watcher uses.
 type cursor interface {
 	Next() (watch.Event, bool, error)
 }
 
-// errorValue is an event, as far as the laws go.
+// told is an event, as far as the laws are concerned.
 type errorValue struct {
 	kind     watch.EventType
 	revision int64
 	name     string
-	selected bool  // what it shows is what the watch selects
-	before   int64 // of a deletion, what it shows but its revision is the state at before
+	selected bool  // its object is selected
+	before   int64 // of a deletion: its object, except for the revision, is the state at before
 }
 
-// session is one watch, from its beginning to its end.
+// session is one watch, from start to end.
 type session struct {
 	selector string
-	from     int64 // what happened before is known; -1: it begins with what is there
+	from     int64 // the revision it starts after; -1: with initial events
 	events   []errorValue
-	drained  bool // it told all there was to tell
+	drained  bool // all events were read
 }
 
-// history is what really happened.
+// history has the commits.
 type history struct{ commits []fake.Commit }
 
 func selects(selector string, obj fake.Object) bool {
 	return obj != nil && (selector == "" || obj.GetLabels()["n"] == "1")
 }
 
-// state is what is selected at a revision: revisions by name.
+// state returns the selected objects at a revision: resourceVersions by name.
 func (h history) state(selector string, at int64) map[string]int64 {
 	state := map[string]int64{}
 	for _, c := range h.commits {
@@ -64,7 +64,7 @@ func (h history) state(selector string, at int64) map[string]int64 {
 	return state
 }
 
-// after is what a watch has to tell of what happened after a revision.
+// after returns the events that a watch must send after a revision.
 func (h history) after(selector string, from int64) []errorValue {
 	var all []errorValue
 	for _, c := range h.commits {
@@ -95,7 +95,7 @@ func (h history) broken(s session) []string {
 		laws["complete beginning"] = true
 	}
 	if from < 0 {
-		return slices.Sorted(maps.Keys(laws)) // it did not come to the end of its beginning
+		return slices.Sorted(maps.Keys(laws)) // its initial events are incomplete
 	}
 	want := h.after(s.selector, from)
 	h.follow(s, laws, h.state(s.selector, from), rest, from, want)
@@ -105,7 +105,7 @@ func (h history) broken(s session) []string {
 	return slices.Sorted(maps.Keys(laws))
 }
 
-// begun takes the beginning off a session: what was there, what came then, and from which revision on.
+// begun splits a session into its initial state, the later events, and the revision in between.
 func (s session) begun(laws map[string]bool) (map[string]int64, []errorValue, int64) {
 	if s.from >= 0 {
 		return nil, s.events, s.from
@@ -126,7 +126,7 @@ func (s session) begun(laws map[string]bool) (map[string]int64, []errorValue, in
 	return first, nil, -1
 }
 
-// follow holds events against what they should be.
+// follow compares events with the expected ones.
 func (h history) follow(s session, laws map[string]bool, state map[string]int64, events []errorValue, from int64, want []errorValue) {
 	seen := map[errorValue]bool{}
 	last, bookmark := from, from
@@ -172,14 +172,14 @@ func (h history) follow(s session, laws map[string]bool, state map[string]int64,
 	}
 }
 
-// watcher reads a cursor, and is told from the log what deletions show.
+// watcher reads a cursor, and finds in the log what deletions show.
 type watcher struct {
 	session
 	cursor cursor
 	log    *history
 }
 
-// read reads at most n events, and tells whether the watch was told that it is too late.
+// read reads at most n events, and reports whether the watch expired.
 func (w *watcher) read(rt *rapid.T, n int) bool {
 	for range n {
 		e, ok, err := w.cursor.Next()
@@ -206,7 +206,7 @@ func (h history) told(selector string, e watch.Event) errorValue {
 	if e.Type != watch.Deleted {
 		return out
 	}
-	for _, c := range h.commits { // which state does it show?
+	for _, c := range h.commits { // find the state that it shows
 		if c.After.GetName() == obj.GetName() && c.Revision <= revision && c.Type != watch.Deleted && sameBut(c.After, obj) {
 			out.before = c.Revision
 		}
@@ -214,14 +214,15 @@ func (h history) told(selector string, e watch.Event) errorValue {
 	return out
 }
 
-// sameBut tells whether two claims are the same but for their revisions.
+// sameBut reports whether two claims are equal except for their revisions.
 func sameBut(a, b fake.Object) bool {
 	x, y := a.DeepCopyObject().(*corev1.PersistentVolumeClaim), b.DeepCopyObject().(*corev1.PersistentVolumeClaim)
 	x.ResourceVersion, y.ResourceVersion = "", ""
 	return equality.Semantic.DeepEqual(x, y)
 }
 
-// interleave draws writes, watches, reads, reconnections and compactions, and returns the sessions and what happened.
+// interleave draws writes, watches, reads, reconnections and compactions. It returns the sessions
+// and the history.
 func interleave(rt *rapid.T, ctx context.Context) (history, []session) {
 	s := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
 	c := s.Client(direct{})
@@ -284,7 +285,8 @@ func interleave(rt *rapid.T, ctx context.Context) (history, []session) {
 	return log, done
 }
 
-// TestWatchLaws draws any interleaving of writers, watchers, reconnections and compactions: every watch keeps every law.
+// For any interleaving of writers, watchers, reconnections and compactions, every watch keeps all
+// laws.
 func TestWatchLaws(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		log, sessions := interleave(rt, t.Context())
@@ -296,14 +298,14 @@ func TestWatchLaws(t *testing.T) {
 	})
 }
 
-// liar is a cursor that changes what another tells.
+// liar is a cursor that falsifies the events of another.
 type liar struct {
 	is   cursor
-	lie  func(queue []watch.Event) []watch.Event // of all that there is to tell
+	lie  func(queue []watch.Event) []watch.Event // applied to all events
 	told []watch.Event
 }
 
-// Next tells all there is, changed.
+// Next returns the next falsified event.
 func (l *liar) Next() (watch.Event, bool, error) {
 	if l.lie == nil {
 		if len(l.told) == 0 {
@@ -334,7 +336,7 @@ func at(e watch.Event, kind watch.EventType, change func(*corev1.PersistentVolum
 	return watch.Event{Type: kind, Object: c}
 }
 
-// TestEveryWatchLawIsChecked breaks each law by a watch that lies about: a created, a relabelled, b created, a deleted.
+// Each law is broken once by a watch that falsifies: a created, a relabelled, b created, a deleted.
 func TestEveryWatchLawIsChecked(t *testing.T) {
 	same := func(*corev1.PersistentVolumeClaim) {}
 	for _, test := range []struct {

@@ -138,7 +138,7 @@ func TestVolumePhase(t *testing.T) {
 	expect(t, v.Status.LastPhaseTransitionTime.Time, sim.Epoch.Add(time.Minute))
 }
 
-func TestUpdateMustSayItsResourceVersion(t *testing.T) {
+func TestUpdateNeedsAResourceVersion(t *testing.T) {
 	w := newWorld(t)
 	group := w.client.StorageV1()
 	a := must[*storagev1.VolumeAttachment](t)(group.VolumeAttachments().Create(w.ctx, newAttachment("va"),
@@ -157,7 +157,7 @@ func TestUpdateMustSayItsResourceVersion(t *testing.T) {
 	for _, err := range []error{errA, errN, errD} {
 		expectError(t, err, apierrors.IsInvalid, "metadata.resourceVersion: Invalid value: 0: must be specified for an update")
 	}
-	// A patch that says nothing of it means the newest.
+	// A patch without a resourceVersion applies to the newest state.
 	_, err := group.CSINodes().Patch(w.ctx, "n", types.MergePatchType, []byte(`{"metadata":{"labels":{"n":"2"}}}`),
 		metav1.PatchOptions{})
 	expect(t, err, nil)
@@ -170,7 +170,7 @@ func TestDeletePod(t *testing.T) {
 		phase  corev1.PodPhase
 		grace  *int64
 		repeat *int64
-		want   any // seconds of grace, or that it is gone
+		want   any // seconds of grace, or that it is removed
 	}{
 		{"unbound", newPod("p"), "", nil, nil, "gone"},
 		{"bound", newPod("p", on("n")), "", nil, nil, int64(30)},
@@ -297,7 +297,7 @@ func TestEvents(t *testing.T) {
 		Reason:         "FailedBinding", Source: corev1.EventSource{Component: "persistentvolume-controller"},
 		FirstTimestamp: metav1.Time{Time: sim.Epoch.Add(time.Millisecond)},
 	}
-	// An update of an event that is not there creates it.
+	// An update of an event that does not exist creates it.
 	got := must[*corev1.Event](t)(events.UpdateWithEventNamespaceWithContext(w.ctx, e))
 	expect(t, got.FirstTimestamp.Time, sim.Epoch)
 	got = must[*corev1.Event](t)(events.PatchWithEventNamespaceWithContext(w.ctx, e, []byte(`{"count":2}`)))
@@ -312,8 +312,8 @@ func TestEvents(t *testing.T) {
 	expectError(t, err, apierrors.IsInvalid, `involvedObject.namespace: Invalid value: "other": does not match event.namespace`)
 }
 
-// TestWhatIsHandedOutIsTheCallers changes everything that went in and came out.
-func TestWhatIsHandedOutIsTheCallers(t *testing.T) {
+// Modifies everything that was passed in or returned.
+func TestResultsBelongToTheCaller(t *testing.T) {
 	w := newWorld(t)
 	in := newClaim("a")
 	out := must[*corev1.PersistentVolumeClaim](t)(w.claims.Create(w.ctx, in, metav1.CreateOptions{}))
@@ -330,7 +330,7 @@ func TestWhatIsHandedOutIsTheCallers(t *testing.T) {
 	expect(t, stored.(*corev1.PersistentVolumeClaim), old.(*corev1.PersistentVolumeClaim))
 }
 
-func TestRequestsOfADoneContextHaveNoEffect(t *testing.T) {
+func TestRequestsWithAnEndedContextHaveNoEffect(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(w.ctx)
 	cancel()
@@ -341,7 +341,7 @@ func TestRequestsOfADoneContextHaveNoEffect(t *testing.T) {
 	expect(t, len(w.server.List("persistentvolumeclaims")), 0)
 }
 
-// TestTrace shows what requests leave in the log.
+// Checks the trace of requests.
 func TestTrace(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
@@ -375,8 +375,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestTwoServersToldTheSameAreTheSame covers UIDs, generated names and revisions.
-func TestTwoServersToldTheSameAreTheSame(t *testing.T) {
+// Covers UIDs, generated names and revisions.
+func TestServersWithTheSameHistoryAreEqual(t *testing.T) {
 	run := func() []fake.Object {
 		w := newWorld(t)
 		for i := range 20 {

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestWhatIsPlainIsValid draws metadata of which much is not quite right.
-func TestWhatIsPlainIsValid(t *testing.T) {
+// Draws metadata, much of it slightly invalid.
+func TestPlainMetadataIsValid(t *testing.T) {
 	word := rapid.StringMatching(`[a-z0-9A-Z./_-]{0,12}|[a-z0-9-]{60,66}|([a-z0-9]{3,50}\.){1,6}[a-z]{1,3}(/[a-z.-]{0,3})?`)
 	passed := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -39,6 +39,6 @@ func TestWhatIsPlainIsValid(t *testing.T) {
 		}
 	})
 	if passed == 0 {
-		t.Error("nothing drawn was plain")
+		t.Error("no drawn metadata was plain")
 	}
 }

@@ -8,8 +8,8 @@ import (
 // tolerationSeconds is how long a pod stays on a node that is not ready or not reachable.
 const tolerationSeconds = 300
 
-// AddDefaultTolerations adds the tolerations for nodes that are not ready or not reachable, unless the
-// spec has tolerations for them.
+// AddDefaultTolerations adds the tolerations for nodes that are not ready or not reachable, unless
+// the spec has tolerations for them.
 //
 // Upstream: plugin/pkg/admission/defaulttolerationseconds.
 func AddDefaultTolerations(spec *corev1.PodSpec) {
