@@ -23,6 +23,6 @@ violation: L7: pvcontroller/claims panicked: the map is nil
   in explore/scenario_test.TestStories.fragile.func16.1 (broken_test.go:N)
   in explore/scenario_test.deceived.func1 (broken_test.go:N)
   in pvcontroller.(*Controller).writeClaim (bind.go:N)
-  in pvcontroller.(*Controller).point (bind.go:N)
+  in pvcontroller.(*Controller).bindClaimToVolume (bind.go:N)
   in pvcontroller.(*Controller).bind (bind.go:N)
   in pvcontroller.(*Controller).applyClaim (claim.go:N)
