@@ -154,7 +154,7 @@ func (w *upstreamAttaching) stop() {
 type census struct {
 	mu       sync.Mutex
 	asked    []*storagev1.VolumeAttachment // not yet taken by the attacher
-	news     chan struct{}                 // holds at most one: there are new ones
+	added    chan struct{}                 // capacity one: new attachments exist
 	reported map[string]int                // by node
 	total    int
 	want     int
@@ -162,7 +162,7 @@ type census struct {
 }
 
 func newCensus(want int) *census {
-	return &census{news: make(chan struct{}, 1), reported: map[string]int{}, want: want, reached: make(chan struct{})}
+	return &census{added: make(chan struct{}, 1), reported: map[string]int{}, want: want, reached: make(chan struct{})}
 }
 
 func (c *census) saw(obj any) {
@@ -181,7 +181,7 @@ func (c *census) saw(obj any) {
 		if !o.Status.Attached {
 			c.asked = append(c.asked, o)
 			select {
-			case c.news <- struct{}{}:
+			case c.added <- struct{}{}:
 			default:
 			}
 		}
@@ -207,7 +207,7 @@ func (c *census) attach(ctx context.Context, client kubernetes.Interface, wait t
 	timer := time.NewTimer(time.Hour)
 	for {
 		select {
-		case <-c.news:
+		case <-c.added:
 		case <-timer.C:
 		case <-ctx.Done():
 			return nil

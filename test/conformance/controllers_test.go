@@ -54,7 +54,7 @@ func TestControllersOnARealServer(t *testing.T) {
 	if err := first.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = first.cmd.Wait() // it was killed
+	_ = first.cmd.Wait() // killed
 	second.until("acting")
 	w.makePair("two")
 	w.untilClaim("two", "bound", isBound)

@@ -26,7 +26,7 @@ import (
 // docs/drivers.md.
 type loopWorld struct {
 	*sidecarWorld
-	program  string // volsim's
+	program  string // path of volsim
 	programs string // folder of the sidecars
 	reach    []string
 	socket   string
@@ -148,7 +148,7 @@ func (w *loopWorld) startDriver() {
 func (w *loopWorld) killDriver() {
 	if w.driver.ProcessState == nil {
 		_ = w.driver.Process.Signal(syscall.SIGKILL)
-		_ = w.driver.Wait() // it was killed
+		_ = w.driver.Wait() // killed
 	}
 }
 

@@ -281,7 +281,7 @@ func newUpstreamMounting(tb testing.TB, volumes int, each time.Duration) (mountW
 		case <-ctx.Done():
 			return
 		}
-		time.Sleep(each / 2) // they come in the middle
+		time.Sleep(each / 2) // arrive halfway between two reports
 		for ctx.Err() == nil {
 			m.MarkVolumesAsReportedInUse(names)
 			time.Sleep(each)
@@ -382,7 +382,7 @@ func BenchmarkMount(b *testing.B) {
 						b.Fatal(err)
 					}
 					pods := mountPods(size.pods, size.volumes)
-					heap() // what the set-up left is collected
+					heap() // collect the garbage of the setup
 					began := cpu(b)
 					b.StartTimer()
 					err = w.run(b.Context(), pods)
@@ -415,7 +415,7 @@ func BenchmarkMountedIdle(b *testing.B) {
 			if err := w.run(b.Context(), mountPods(volumes, 1)); err != nil {
 				b.Fatal(err)
 			}
-			time.Sleep(time.Second) // what was left to tell is told
+			time.Sleep(time.Second) // until all events are delivered
 			heap()
 			for b.Loop() {
 				began := cpu(b)
@@ -473,7 +473,7 @@ func TestMount(t *testing.T) {
 	const pods, volumes = 5, 3
 	for _, v := range mountVariants {
 		t.Run(v.name, func(t *testing.T) {
-			t.Parallel() // one of them waits for long
+			t.Parallel() // one of them waits long
 			w, err := v.make(t, pods*volumes)
 			if err != nil {
 				t.Fatal(err)

@@ -56,7 +56,7 @@ func realServer(t testing.TB) *clientrest.Config {
 		"--service-account-key-file", key, "--service-account-signing-key-file", key, "--endpoint-reconciler-type", "none")
 	cfg := &clientrest.Config{
 		Host: "https://127.0.0.1:" + ports[2], BearerToken: token, QPS: -1,
-		TLSClientConfig: clientrest.TLSClientConfig{Insecure: true}, // it signs itself, on loopback
+		TLSClientConfig: clientrest.TLSClientConfig{Insecure: true}, // self-signed, on loopback
 	}
 	await(t, cfg, "/readyz")
 	return cfg
@@ -93,8 +93,8 @@ func run(t testing.TB, dir, program string, args ...string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it has nothing to keep
-		_ = cmd.Wait()         // it was killed
+		_ = cmd.Process.Kill() // it has no state to keep
+		_ = cmd.Wait()         // killed
 		if text, err := os.ReadFile(log); t.Failed() && err == nil {
 			lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 			t.Logf("%s said last:\n%s", program, strings.Join(lines[max(0, len(lines)-5):], "\n"))

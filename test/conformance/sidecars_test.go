@@ -249,7 +249,7 @@ func (w *sidecarWorld) run(program string, args []string) {
 	}
 	w.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // killed
 		if w.t.Failed() {
 			w.t.Logf("%s said:\n%s", filepath.Base(program), said.tail(40))
 		}
@@ -360,9 +360,9 @@ func (w *sidecarWorld) refusals() {
 	for _, a := range w.log.refused() {
 		switch {
 		case a.code == 409, a.code == 404 && a.method != "POST":
-		case a.code == 422 && strings.HasSuffix(a.path, "/csistoragecapacities"): // made to be invalid
+		case a.code == 422 && strings.HasSuffix(a.path, "/csistoragecapacities"): // intentionally invalid
 		case a.code == 422 && a.method == "PATCH" && strings.Contains(a.path, "/persistentvolumes/"): // a stale JSON patch
-		case a.code == 404 && strings.HasSuffix(a.path, "/events"): // the object's namespace is gone
+		case a.code == 404 && strings.HasSuffix(a.path, "/events"): // the object's namespace is deleted
 		default:
 			w.t.Errorf("refused: %s %s: %d: %s", a.method, a.path, a.code, a.body)
 		}

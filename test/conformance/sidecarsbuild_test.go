@@ -31,7 +31,7 @@ func buildSidecars(t *testing.T, dir string) string {
 // compiledTwice are modules that this module and the sidecars use in different versions. Compiling
 // them twice takes only seconds, because few packages import them.
 var compiledTwice = []string{
-	"github.com/container-storage-interface/spec", // the kubelet's is older than the sidecars'
+	"github.com/container-storage-interface/spec", // the kubelet uses an older version than the sidecars
 }
 
 // TestSidecarsShareWhatIsCompiled checks that the sidecars use the same module versions as this

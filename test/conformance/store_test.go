@@ -128,7 +128,7 @@ func nextOf(w watch.Interface) func() error {
 	return func() error {
 		for {
 			switch e := <-w.ResultChan(); e.Type {
-			case watch.Added: // what was there at the beginning
+			case watch.Added: // initial objects
 			case watch.Modified:
 				return nil
 			default:
@@ -165,7 +165,7 @@ func newClaims(n int) []apiruntime.Object {
 func BenchmarkStore(b *testing.B) {
 	measures := []struct {
 		name string
-		size int // claims at the beginning
+		size int // initial claims
 		run  func(b *testing.B, p peer)
 	}{
 		{"create", storeSize, benchmarkCreate},
@@ -173,7 +173,7 @@ func BenchmarkStore(b *testing.B) {
 		{"get", storeSize, benchmarkGet},
 		{"list", storeSize, benchmarkList},
 		{"patch", storeSize, benchmarkPatch},
-		{"fanout100", 1, benchmarkFanout}, // client-go's watches panic when they are to begin with more than 100 objects
+		{"fanout100", 1, benchmarkFanout}, // client-go's watches panic with more than 100 initial objects
 	}
 	claims := newClaims(storeSize)
 	for _, m := range measures {
