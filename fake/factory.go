@@ -91,7 +91,9 @@ type resourceFilter struct {
 }
 
 // InformerFor returns the informer of the type of obj.
-func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+func (f *factory) InformerFor(obj runtime.Object,
+	newFunc internalinterfaces.NewInformerFunc,
+) cache.SharedIndexInformer {
 	t := reflect.TypeOf(obj)
 	if v, ok := f.views[t]; ok {
 		return v
@@ -152,7 +154,8 @@ func (f *factory) custom(k *kind) (*informer, error) {
 	t := f.server.tableOf(k)
 	if v, ok := f.customs[t]; ok {
 		if v.version != k {
-			return nil, fmt.Errorf("informer of %s in version %q: already created in version %q", k.id, k.gvk.Version, v.version.gvk.Version)
+			return nil, fmt.Errorf("informer of %s in version %q: already created in version %q", k.id, k.gvk.Version,
+				v.version.gvk.Version)
 		}
 		return v, nil
 	}
