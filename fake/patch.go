@@ -206,7 +206,7 @@ func (p *patchRequest) jsonPatch(doc []byte) ([]byte, []error, error) {
 	return doc, strict, nil
 }
 
-// valueless returns an error if an operation on the whole document has no value.
+// checkValues returns an error if an operation on the whole document has no value.
 //
 // Differs: the real server panics and closes the connection.
 func checkValues(ops jsonpatch.Patch) error {
