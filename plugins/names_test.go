@@ -55,7 +55,8 @@ func TestNames(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ what, got, want string }{
 		{"unique name", string(plugins.UniqueVolumeName("kubernetes.io/csi", "d^h")), "kubernetes.io/csi/d^h"},
-		{"unique name for a pod", string(plugins.UniquePodVolumeName("kubernetes.io/empty-dir", "tmp", "uid-1")), "kubernetes.io/empty-dir/uid-1-tmp"},
+		{"unique name for a pod", string(plugins.UniquePodVolumeName("kubernetes.io/empty-dir", "tmp", "uid-1")),
+			"kubernetes.io/empty-dir/uid-1-tmp"},
 		{"escaped", plugins.EscapePluginName("kubernetes.io/csi"), "kubernetes.io~csi"},
 		{"escaped, without a prefix", plugins.EscapePluginName("csi"), "csi"},
 		{"spec of a volume", (&plugins.Spec{PersistentVolume: &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}}).Name(), "pv"},
