@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilstrings "k8s.io/utils/strings"
 
 	"github.com/volsim/volsim/plugins"
 )
@@ -102,7 +103,7 @@ func (m *Manager) scan() ([]foundVolume, error) {
 				}
 				for _, name := range names {
 					found = append(found, foundVolume{
-						pod: types.UID(pod), plugin: plugins.UnescapePluginName(plugin), specName: name, block: kind == devicesDir,
+						pod: types.UID(pod), plugin: utilstrings.UnescapeQualifiedName(plugin), specName: name, block: kind == devicesDir,
 					})
 				}
 			}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilstrings "k8s.io/utils/strings"
 
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/nodefs"
@@ -147,7 +148,7 @@ func (s shelf) TearDown(_ context.Context, specName string, pod types.UID) error
 
 // podVolumeDir is the directory of a pod's volume.
 func podVolumeDir(pod types.UID, specName string) string {
-	return filepath.Join(diskRoot, "pods", string(pod), "volumes", plugins.EscapePluginName(shelfName), specName)
+	return filepath.Join(diskRoot, "pods", string(pod), "volumes", utilstrings.EscapeQualifiedName(shelfName), specName)
 }
 
 func (s shelf) Reconstruct(specName string, _ types.UID) (plugins.Reconstructed, error) {
