@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -163,16 +164,16 @@ func TestDeregistrationSurvivesWhateverGoesWrong(t *testing.T) {
 			c, host := node(t)
 			settle(t, host)
 			host.SetStrategy(o)
-			must(t, c.StopDriver("node-1"))
+			testworld.NoError(t, c.StopDriver("node-1"))
 			if again {
 				host.Step()
-				must(t, c.StartDriver("node-1"))
+				testworld.NoError(t, c.StartDriver("node-1"))
 			}
 			settle(t, host)
 			if !o.crash && !again {
 				wantDriver(t, c, false)
 			}
-			must(t, c.StartDriver("node-1")) // a kubelet that was killed does not know what it was about
+			testworld.NoError(t, c.StartDriver("node-1")) // a kubelet that was killed does not know what it was about
 			settle(t, host)
 			wantDriver(t, c, true)
 		})
@@ -185,7 +186,7 @@ func TestDriverStopsWhileItMounts(t *testing.T) {
 	for _, rpc := range []string{"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"} {
 		t.Run(rpc, func(t *testing.T) {
 			c, err := cluster.New(cluster.Config{Nodes: 1, PreRegistered: true, Stepped: &sim.SteppedConfig{StepsMax: 20_000}})
-			must(t, err)
+			testworld.NoError(t, err)
 			defer c.Close()
 			host := c.Host().(*sim.Stepped)
 			settle(t, host)
@@ -199,7 +200,7 @@ func TestDriverStopsWhileItMounts(t *testing.T) {
 			wait(rpc, func() bool {
 				return slices.ContainsFunc(host.Enabled(), func(s string) bool { return strings.Contains(s, ": driver "+rpc+" ") })
 			})
-			must(t, c.StopDriver("node-1"))
+			testworld.NoError(t, c.StopDriver("node-1"))
 			failed := 0
 			wait("the call to fail, and to be found impossible thereafter", func() bool {
 				failed = 0
@@ -220,8 +221,8 @@ func TestDriverStopsWhileItMounts(t *testing.T) {
 					t.Errorf("asked while it was away: %s %s", r.Verb, r.Object)
 				}
 			}
-			must(t, c.StartDriver("node-1"))
-			must(t, c.Run(t.Context()))
+			testworld.NoError(t, c.StartDriver("node-1"))
+			testworld.NoError(t, c.Run(t.Context()))
 			wantDriver(t, c, true)
 			if owed := c.Pending(); len(owed) > 0 {
 				t.Errorf("owed: %v", owed)
@@ -263,7 +264,7 @@ func TestLifecycleWithADriverThatStopsAndStarts(t *testing.T) {
 	transient := 0
 	for seed := range uint64(seeds) {
 		c, err := cluster.New(stepped(sim.NewSeeded(seed)))
-		must(t, err)
+		testworld.NoError(t, err)
 		c.User("user", func(ctx context.Context) error { return lifecycle(ctx, c) })
 		c.User("admin", func(ctx context.Context) error {
 			for i := range 30 {
@@ -289,7 +290,7 @@ func TestLifecycleWithADriverThatStopsAndStarts(t *testing.T) {
 		if err != nil || errLeft != nil || len(owed)+len(left) > 0 {
 			t.Fatalf("seed %d: %v, %v, owed %v, left %v\n%s", seed, err, errLeft, owed, left, tail(c.Trace().Text(), 100))
 		}
-		must(t, c.Close())
+		testworld.NoError(t, c.Close())
 	}
 	if transient == 0 {
 		t.Error("no volume met a driver that was not there")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -103,9 +104,7 @@ func stateOf(s corev1.ContainerState) string {
 
 func (w *world) must(err error) {
 	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testworld.NoError(w.t, err)
 }
 
 // create makes a pod on the node, and the claims that it mounts.
