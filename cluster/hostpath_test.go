@@ -104,7 +104,7 @@ func liveOfHostPath(ctx context.Context, c *cluster.Cluster) error {
 	return c.WaitForGone(ctx, "persistentvolumes", "", bound.Spec.VolumeName)
 }
 
-// recycled is a volume that is to be emptied and given to the next.
+// recycled returns a volume with policy Recycle.
 func recycled(source corev1.PersistentVolumeSource) *corev1.PersistentVolume {
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}}
 	volume.Spec = corev1.PersistentVolumeSpec{

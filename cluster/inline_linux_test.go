@@ -47,8 +47,9 @@ func (a *attentive) asked() *csispec.NodePublishVolumeRequest {
 	return a.last
 }
 
-// TestVolumeWrittenOutInAPod is of a driver of one's own, behind sockets of this machine: it is told of the pod, has the pod's
-// secret and a token of the pod's service account, and its files become those of the pod's group.
+// TestVolumeWrittenOutInAPod uses a third-party driver behind sockets of this machine. It gets the
+// pod, the pod's secret and a token of the pod's service account. The files of the volume get the
+// pod's group.
 func TestVolumeWrittenOutInAPod(t *testing.T) {
 	if err := loop.Probe(); err != nil {
 		t.Skipf("loop devices: %v", err)
@@ -87,7 +88,8 @@ func TestVolumeWrittenOutInAPod(t *testing.T) {
 	testworld.NoError(t, c.WaitForRest(ctx))
 }
 
-// scratchPod makes a pod with a volume of the driver that is written out in it, and all that the two need.
+// scratchPod makes a pod with a volume of the driver that is written out in it, and all that the
+// two need.
 func scratchPod(ctx context.Context, t *testing.T, c *cluster.Cluster) *corev1.Pod {
 	t.Helper()
 	yes, no, group, policy := true, false, int64(3000), storagev1.FileFSGroupPolicy
@@ -116,7 +118,7 @@ func scratchPod(ctx context.Context, t *testing.T, c *cluster.Cluster) *corev1.P
 	return pod
 }
 
-// wantWords checks what the driver was told.
+// wantWords checks the requests of the driver.
 func wantWords(t *testing.T, pod *corev1.Pod, request *csispec.NodePublishVolumeRequest) {
 	t.Helper()
 	words := maps.Clone(request.GetVolumeContext())

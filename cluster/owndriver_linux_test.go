@@ -58,7 +58,8 @@ func (d *directories) NodeUnpublishVolume(_ context.Context, r *csispec.NodeUnpu
 	return &csispec.NodeUnpublishVolumeResponse{}, os.RemoveAll(r.GetTargetPath())
 }
 
-// serveAt runs a gRPC server at a unix socket, and returns how it ends, which takes the socket away.
+// serveAt runs a gRPC server at a unix socket, and returns how it ends, which takes the socket
+// away.
 func serveAt(t *testing.T, socket string, offer func(grpc.ServiceRegistrar)) (stop func()) {
 	t.Helper()
 	testworld.NoError(t, os.MkdirAll(filepath.Dir(socket), 0o755))
@@ -74,8 +75,8 @@ func serveAt(t *testing.T, socket string, offer func(grpc.ServiceRegistrar)) (st
 	}
 }
 
-// TestDriverOfOnesOwn registers a CSI driver with the kubelet of a node by sockets of this machine, lets a pod use a volume of it,
-// and takes it away.
+// TestDriverOfOnesOwn registers a CSI driver with the kubelet of a node by sockets of this machine,
+// lets a pod use a volume of it, and takes it away.
 func TestDriverOfOnesOwn(t *testing.T) {
 	if err := loop.Probe(); err != nil {
 		t.Skipf("loop devices: %v", err)

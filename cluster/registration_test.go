@@ -19,8 +19,8 @@ import (
 
 const kubelet1 = "kubelet(node-1)"
 
-// once lets one thing go wrong at the n-th call of the kubelet: it is killed before the call, or the call fails. Otherwise the
-// course is the ordinary one.
+// once lets one thing go wrong at the n-th call of the kubelet: it is killed before the call, or
+// the call fails. Otherwise the course is the ordinary one.
 type once struct {
 	n     int // counted down; 0: now
 	crash bool
@@ -47,7 +47,8 @@ func (o *once) Decide(d *sim.Decision) sim.Move {
 	return sim.Move{Fault: o.fault}
 }
 
-// eachCall runs something with each thing going wrong at each call of the kubelet, as long as there are calls.
+// eachCall runs something with each thing going wrong at each call of the kubelet, as long as there
+// are calls.
 func eachCall(t *testing.T, run func(t *testing.T, o *once)) {
 	t.Helper()
 	wrong := []once{
@@ -136,8 +137,8 @@ func settle(t *testing.T, host *sim.Stepped) {
 	}
 }
 
-// TestRegistrationSurvivesWhateverGoesWrong kills the kubelet at each call of the node's and the driver's registration, and has
-// each of them fail.
+// TestRegistrationSurvivesWhateverGoesWrong kills the kubelet at each call of the node's and the
+// driver's registration, and has each of them fail.
 func TestRegistrationSurvivesWhateverGoesWrong(t *testing.T) {
 	calls := map[string]bool{}
 	eachCall(t, func(t *testing.T, o *once) {
@@ -157,7 +158,8 @@ func TestRegistrationSurvivesWhateverGoesWrong(t *testing.T) {
 	}
 }
 
-// TestDeregistrationSurvivesWhateverGoesWrong does so while the driver's sockets go, and come again.
+// TestDeregistrationSurvivesWhateverGoesWrong does so while the driver's sockets go, and come
+// again.
 func TestDeregistrationSurvivesWhateverGoesWrong(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		eachCall(t, func(t *testing.T, o *once) {
@@ -180,8 +182,8 @@ func TestDeregistrationSurvivesWhateverGoesWrong(t *testing.T) {
 	}
 }
 
-// TestDriverStopsWhileItMounts takes the driver away when it is about to be asked, for each call of a volume's way into a pod and
-// out again: nobody fails for good, and all goes on when it is back.
+// TestDriverStopsWhileItMounts stops the driver just before each call of mounting and unmounting a
+// volume. No operation fails permanently, and all continue when the driver is back.
 func TestDriverStopsWhileItMounts(t *testing.T) {
 	for _, rpc := range []string{"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"} {
 		t.Run(rpc, func(t *testing.T) {
@@ -224,8 +226,8 @@ func TestDriverStopsWhileItMounts(t *testing.T) {
 			testworld.NoError(t, c.StartDriver("node-1"))
 			testworld.NoError(t, c.Run(t.Context()))
 			wantDriver(t, c, true)
-			if owed := c.Pending(); len(owed) > 0 {
-				t.Errorf("owed: %v", owed)
+			if pending := c.Pending(); len(pending) > 0 {
+				t.Errorf("pending: %v", pending)
 			}
 			if left, err := c.Leaks(); err != nil || len(left) > 0 {
 				t.Errorf("left: %v, %v", left, err)
@@ -255,7 +257,8 @@ func comeAndGo(ctx context.Context, c *cluster.Cluster) error {
 	return claims.Delete(ctx, "data", metav1.DeleteOptions{})
 }
 
-// TestLifecycleWithADriverThatStopsAndStarts has somebody stop and start the driver on both nodes all the while.
+// TestLifecycleWithADriverThatStopsAndStarts stops and starts the driver on both nodes during the
+// whole run.
 func TestLifecycleWithADriverThatStopsAndStarts(t *testing.T) {
 	seeds := 100
 	if testing.Short() {
@@ -284,11 +287,11 @@ func TestLifecycleWithADriverThatStopsAndStarts(t *testing.T) {
 			return nil
 		})
 		err = c.Run(t.Context())
-		owed := c.Pending()
+		pending := c.Pending()
 		left, errLeft := c.Leaks()
 		transient += strings.Count(c.Trace().Text(), "not found in the list of registered CSI drivers")
-		if err != nil || errLeft != nil || len(owed)+len(left) > 0 {
-			t.Fatalf("seed %d: %v, %v, owed %v, left %v\n%s", seed, err, errLeft, owed, left, tail(c.Trace().Text(), 100))
+		if err != nil || errLeft != nil || len(pending)+len(left) > 0 {
+			t.Fatalf("seed %d: %v, %v, pending %v, left %v\n%s", seed, err, errLeft, pending, left, tail(c.Trace().Text(), 100))
 		}
 		testworld.NoError(t, c.Close())
 	}

@@ -70,7 +70,8 @@ func (d disturbed) Invoke(ctx context.Context, method string, request, reply any
 	return d.ClientConnInterface.Invoke(ctx, method, request, reply, options...)
 }
 
-// note takes up what a pod's status says of its containers, where that is something else than before.
+// note takes up what a pod's status says of its containers, where that is something else than
+// before.
 func (w *world) note(pod *corev1.Pod) {
 	said := string(pod.Status.Phase)
 	for _, c := range pod.Status.ContainerStatuses {

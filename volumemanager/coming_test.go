@@ -20,7 +20,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// coming is a world in which pods with shared volumes come and go, and the controller attaches and detaches.
+// coming is a world in which pods with shared volumes come and go, and the controller attaches and
+// detaches.
 type coming struct {
 	*world
 	live       map[types.UID][]string // the pods that are here, and their volumes
@@ -77,8 +78,8 @@ func newComing(t *testing.T, seed uint64) *coming {
 	return w
 }
 
-// someFaults are faults of a volume's calls. A driver does not lie: only of an uncertain error of a mount may the effect
-// have taken place, and of no transient one.
+// someFaults are faults of a volume's calls. A driver does not lie: only of an uncertain error of a
+// mount may the effect have taken place, and of no transient one.
 func someFaults(random *rand.Rand, disk string, pods []types.UID) []fault {
 	calls := []string{"MountDevice " + disk, "UnmountDevice " + disk}
 	for _, uid := range pods {
@@ -151,9 +152,9 @@ func (w *coming) mustEnd() {
 	w.same("attached", w.wanted(), slices.Sorted(maps.Keys(w.backend.attached)))
 }
 
-// controller is as much of the attach/detach controller as a kubelet has to do with: it attaches what pods want and then
-// says so; what no pod wants and the node does not say is in use it takes off the list, and detaches if the node, read
-// after that, still does not.
+// controller is as much of the attach/detach controller as a kubelet has to do with: it attaches
+// what pods want and then says so; what no pod wants and the node does not say is in use it takes
+// off the list, and detaches if the node, read after that, still does not.
 type controller struct {
 	w         *coming
 	component *sim.Process
@@ -220,7 +221,8 @@ func (k *controller) list(ctx context.Context, volumes []string) {
 	k.w.NoError(list(ctx, k.client, volumes))
 }
 
-// TestPodsComeAndGo runs many interleavings. The backend judges each step: I16, I17, I35, I36; the end is quiet (L5, L6).
+// TestPodsComeAndGo runs many interleavings. The backend judges each step: I16, I17, I35, I36; the
+// end is quiet (L5, L6).
 func TestPodsComeAndGo(t *testing.T) {
 	t.Parallel()
 	calls, failures := 0, 0

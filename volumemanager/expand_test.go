@@ -36,7 +36,7 @@ func sizeList(size string) corev1.ResourceList {
 }
 
 // amendClaim changes the claim disk-1 as no one request could, all at once.
-func (w *world) amendClaim(edit func(*corev1.PersistentVolumeClaim)) {
+func (w *world) updateClaim(edit func(*corev1.PersistentVolumeClaim)) {
 	w.Server.UpdateStored("persistentvolumeclaims", "default", "disk-1", func(stored fake.Object) fake.Object {
 		claim := stored.DeepCopyObject().(*corev1.PersistentVolumeClaim)
 		edit(claim)
@@ -103,12 +103,13 @@ func (w *world) resizeEvents() []string {
 	return slices.DeleteFunc(w.events(), func(e string) bool { return !strings.Contains(e, "Resize") })
 }
 
-// growingWorld has a volume whose plugin grows volumes on nodes, and whose claim says that it has 1Gi.
+// growingWorld has a volume whose plugin grows volumes on nodes, and whose claim says that it has
+// 1Gi.
 func growingWorld(t *testing.T, modes ...corev1.PersistentVolumeAccessMode) *world {
 	t.Helper()
 	w := newWorld(t, nil, func(b *backend) { b.expands = true })
 	w.disk("disk-1")
-	w.amendClaim(func(claim *corev1.PersistentVolumeClaim) {
+	w.updateClaim(func(claim *corev1.PersistentVolumeClaim) {
 		claimed{asked: "1Gi", has: "1Gi"}.write(claim)
 		if modes != nil {
 			claim.Spec.AccessModes = modes
@@ -282,7 +283,7 @@ func TestExpandInUse(t *testing.T) {
 				w.backend.faults = append(w.backend.faults, fault{call: call, err: err})
 			}
 			w.enlarge("2Gi")
-			w.amendClaim(func(claim *corev1.PersistentVolumeClaim) {
+			w.updateClaim(func(claim *corev1.PersistentVolumeClaim) {
 				tt.claim.write(claim)
 				if tt.annotated {
 					claim.Annotations = map[string]string{notRequired: "true"}
@@ -367,7 +368,7 @@ func TestExpandAtMount(t *testing.T) {
 			t.Parallel()
 			w := growingWorld(t)
 			w.enlarge("2Gi")
-			w.amendClaim(tt.claim.write)
+			w.updateClaim(tt.claim.write)
 			if tt.fault != nil {
 				w.backend.faults = []fault{{call: call, err: tt.fault}}
 			}
@@ -412,7 +413,7 @@ func TestExpandOnceForTwoPods(t *testing.T) {
 			w.Run()
 			w.expansions()
 			w.enlarge("2Gi")
-			w.amendClaim(claimed{"2Gi", "1Gi", "2Gi", pending}.write)
+			w.updateClaim(claimed{"2Gi", "1Gi", "2Gi", pending}.write)
 			w.Run()
 			writer := map[string]string{"a": "b", "b": "a"}[reader]
 			w.same("calls", []string{"NodeExpand disk-1 1Gi to 2Gi " + writer}, w.expansions())
@@ -423,7 +424,8 @@ func TestExpandOnceForTwoPods(t *testing.T) {
 	}
 }
 
-// TestExpandTwice grows again when more is asked for later, and what was in use at the driver grows at the next mount.
+// TestExpandTwice grows again when more is asked for later, and what was in use at the driver grows
+// at the next mount.
 func TestExpandTwice(t *testing.T) {
 	t.Parallel()
 	w := growingWorld(t)
@@ -433,14 +435,14 @@ func TestExpandTwice(t *testing.T) {
 	for i, size := range []string{"2Gi", "3Gi"} {
 		before := fmt.Sprintf("%dGi", i+1)
 		w.enlarge(size)
-		w.amendClaim(claimed{size, before, size, pending}.write)
+		w.updateClaim(claimed{size, before, size, pending}.write)
 		w.Run()
 		w.same("calls", []string{fmt.Sprintf("NodeExpand disk-1 %s to %s a", before, size)}, w.expansions())
 		w.same("claim", size, w.growth())
 	}
 	w.backend.faults = []fault{{call: "NodeExpand disk-1 3Gi to 4Gi a", err: errInUse}}
 	w.enlarge("4Gi")
-	w.amendClaim(claimed{"4Gi", "3Gi", "4Gi", pending}.write)
+	w.updateClaim(claimed{"4Gi", "3Gi", "4Gi", pending}.write)
 	w.Run()
 	w.remove("a")
 	w.Run()

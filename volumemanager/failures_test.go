@@ -7,7 +7,8 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// TestPodThatCannotBeMountedDoesNotHoldUpAnother has both share a volume, and the first in order fail for ever.
+// TestPodThatCannotBeMountedDoesNotHoldUpAnother: both share a volume, and mounting it for the
+// first pod always fails.
 func TestPodThatCannotBeMountedDoesNotHoldUpAnother(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -26,7 +27,8 @@ func TestPodThatCannotBeMountedDoesNotHoldUpAnother(t *testing.T) {
 	w.quiet()
 }
 
-// TestPodComesBackAfterItsUnmountFailed is mounted again: nobody knows what the unmount has left.
+// TestPodComesBackAfterItsUnmountFailed: the volume is mounted again, since the result of the
+// unmount is unknown.
 func TestPodComesBackAfterItsUnmountFailed(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
@@ -222,8 +224,8 @@ func TestFailedUnmounts(t *testing.T) {
 	}
 }
 
-// TestFailedUnmountBesideAPodThatStays is not over before it has succeeded.
-func TestFailedUnmountBesideAPodThatStays(t *testing.T) {
+// TestFailedUnmountNextToAPodThatStays is not over before it has succeeded.
+func TestFailedUnmountNextToAPodThatStays(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
 	w.add("b", "disk-1")
@@ -254,8 +256,8 @@ func TestVolumeIsWantedAgainAfterAFailedUnmount(t *testing.T) {
 	w.quiet()
 }
 
-// TestUnmountThatDidNotBegin: a device that could not be unmounted, since nobody was there to be asked, is as it was, and is not
-// mounted once more for the next pod. Of one that may have been unmounted nobody knows.
+// TestUnmountThatDidNotBegin: a device whose unmount failed because the driver was missing stays as
+// it was, and is not mounted again for the next pod. One that may have been unmounted is uncertain.
 func TestUnmountThatDidNotBegin(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error][]string{

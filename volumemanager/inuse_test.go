@@ -41,16 +41,17 @@ func TestMountComesAfterReportAndAttachment(t *testing.T) {
 	})
 }
 
-// run0Without lets all strands of the kubelet but one go on for as long as they can without time passing.
-func (w *world) run0Without(strand string) {
+// run0Without runs all tasks of the kubelet but one, as long as they can without time passing.
+func (w *world) run0Without(task string) {
 	w.Helper()
 	w.moveAll("cache nodes", "volume populator", "volume reconciler", "events", "volume_mount", "volume_unmount", "unmount_device")
-	if !w.about(strand) {
-		w.Fatalf("%s is not held up", strand)
+	if !w.about(task) {
+		w.Fatalf("%s is not held up", task)
 	}
 }
 
-// TestStaleNodeIsNoLicence has the controller begin to detach while the kubelet still sees a Node that lists the volume.
+// TestStaleNodeIsNoLicence has the controller begin to detach while the kubelet still sees a Node
+// that lists the volume.
 func TestStaleNodeIsNoLicence(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
@@ -82,7 +83,8 @@ func TestStaleNodeIsNoLicence(t *testing.T) {
 	w.quiet()
 }
 
-// TestVolumeComesBackDuringTheReportThatDropsIt has a new pod want it between the report's beginning and its end.
+// TestVolumeComesBackDuringTheReportThatDropsIt has a new pod want it between the report's
+// beginning and its end.
 func TestVolumeComesBackDuringTheReportThatDropsIt(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
@@ -106,7 +108,8 @@ func TestVolumeComesBackDuringTheReportThatDropsIt(t *testing.T) {
 	w.quiet()
 }
 
-// TestVolumeComesBackDuringAReportThatHasIt may be mounted at once: nothing said meanwhile that it is not in use.
+// TestVolumeComesBackDuringAReportThatHasIt may be mounted at once: nothing said meanwhile that it
+// is not in use.
 func TestVolumeComesBackDuringAReportThatHasIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -125,7 +128,8 @@ func TestVolumeComesBackDuringAReportThatHasIt(t *testing.T) {
 	w.quiet()
 }
 
-// TestPodGoesBeforeItsVolumeIsAttached leaves nothing in volumesInUse: the controller would never detach it.
+// TestPodGoesBeforeItsVolumeIsAttached leaves nothing in volumesInUse: the controller would never
+// detach it.
 func TestPodGoesBeforeItsVolumeIsAttached(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -140,8 +144,9 @@ func TestPodGoesBeforeItsVolumeIsAttached(t *testing.T) {
 	w.quiet()
 }
 
-// TestNodeMadeAnew has the Node deleted and made again while a volume is mounted: what is in use is reported again (I36).
-func TestNodeMadeAnew(t *testing.T) {
+// TestNodeCreatedAgain has the Node deleted and made again while a volume is mounted: what is in
+// use is reported again (I36).
+func TestNodeCreatedAgain(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
 	w.disk("disk-2")

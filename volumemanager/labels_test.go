@@ -16,8 +16,8 @@ func selinuxLabels(uid types.UID, level string, claims ...string) *corev1.Pod {
 	return pod
 }
 
-// TestPodsThatNeedDifferentLabelsTakeTurns: the second is told why it waits, and has the volume mounted with its own label when
-// the first has left it.
+// TestPodsThatNeedDifferentLabelsTakeTurns: the second gets an event that says why it waits, and
+// has the volume mounted with its own label when the first is gone.
 func TestPodsThatNeedDifferentLabelsTakeTurns(t *testing.T) {
 	t.Parallel()
 	for _, early := range []bool{true, false} {
@@ -48,7 +48,7 @@ func TestPodsThatNeedDifferentLabelsTakeTurns(t *testing.T) {
 			want = slices.Insert(want, 2, "TearDown disk-1 a: not yet")
 		}
 		w.remove("a")
-		if !early { // the volume is still mounted for a, which nobody wants any more
+		if !early { // the volume is still mounted for a, which does not want it any more
 			wait := w.waitMounted(selinuxLabels("b", "s0:c2", "disk-1"))
 			w.Until("the wait to end", func() bool { return wait.At >= 0 })
 			w.same("wait ends with", "unmounted volumes=[disk-1], unattached volumes=[], failed to process volumes=[]: "+
@@ -67,8 +67,8 @@ func TestPodsThatNeedDifferentLabelsTakeTurns(t *testing.T) {
 	}
 }
 
-// TestLabelThatWasFoundOnTheDisk: what a kubelet finds mounted with another label than the next pod needs, it unmounts first; also
-// where only the node still has it.
+// TestLabelThatWasFoundOnTheDisk: what a kubelet finds mounted with another label than the next pod
+// needs, it unmounts first; also where only the node still has it.
 func TestLabelThatWasFoundOnTheDisk(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -151,7 +151,7 @@ func TestPodOfSeveralVolumes(t *testing.T) {
 	w.disk("disk-2")
 	w.attach("disk-1")
 	pod := newPod("a", "disk-1", "disk-2", "unused")
-	pod.Spec.Containers[0].VolumeMounts = pod.Spec.Containers[0].VolumeMounts[:2] // nobody uses the third
+	pod.Spec.Containers[0].VolumeMounts = pod.Spec.Containers[0].VolumeMounts[:2] // no pod uses the third
 	w.manager.AddPod(pod)
 	w.Run()
 	w.calls("0s MountDevice disk-1", "0s SetUp disk-1 a")

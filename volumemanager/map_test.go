@@ -97,7 +97,8 @@ func TestLifeOfADevice(t *testing.T) {
 	}
 }
 
-// TestTwoPodsShareADevice has the second pod's device be there without being set up again, and the first pod's go without it.
+// TestTwoPodsShareADevice has the second pod's device be there without being set up again, and the
+// first pod's go without it.
 func TestTwoPodsShareADevice(t *testing.T) {
 	t.Parallel()
 	w, p := newScriptedWorld(t, script{}, block)
@@ -114,8 +115,8 @@ func TestTwoPodsShareADevice(t *testing.T) {
 	w.same("for pods", []int{2, 2}, []int{p.calls["MapPodDevice"], p.calls["UnmapPodDevice"]})
 }
 
-// TestDeviceThatCannotBeMapped: whatever fails once the plugin has made the device be there leaves it uncertain, and it is taken
-// away with the pod.
+// TestDeviceThatCannotBeMapped: whatever fails once the plugin has made the device be there leaves
+// it uncertain, and it is taken away with the pod.
 func TestDeviceThatCannotBeMapped(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -221,7 +222,8 @@ func (w *world) unnamed(volume string) {
 	w.NoError(err)
 }
 
-// TestLinksToADeviceAreFollowed: the pod's link leads to the device itself, however the plugin names it.
+// TestLinksToADeviceAreFollowed: the pod's link leads to the device itself, however the plugin
+// names it.
 func TestLinksToADeviceAreFollowed(t *testing.T) {
 	t.Parallel()
 	w, p := newScriptedWorld(t, script{path: "/dev/by-id/first"}, block)
@@ -260,7 +262,7 @@ func TestWhatIsNoLinkStays(t *testing.T) {
 	w.same("the file", "somebody's", string(content))
 }
 
-// TestDeviceThatAnotherPodHasIsNotTornDown: a node of it that nobody knows of may be a pod's.
+// TestDeviceThatAnotherPodHasIsNotTornDown: an unknown device node in its directory may be a pod's.
 func TestDeviceThatAnotherPodHasIsNotTornDown(t *testing.T) {
 	t.Parallel()
 	w, p := newScriptedWorld(t, script{}, block)
@@ -277,7 +279,7 @@ func TestDeviceThatAnotherPodHasIsNotTornDown(t *testing.T) {
 	w.same("torn down", 1, p.calls["TearDownDevice"])
 }
 
-// TestUnmappingIsTriedAgain has the device bound twice, as nobody should have done: the file cannot be removed at first.
+// TestUnmappingIsTriedAgain binds the device twice, so that the file cannot be removed at first.
 func TestUnmappingIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	w, p := newScriptedWorld(t, script{}, block)

@@ -12,8 +12,9 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// TestUnmappingThatDidNotBegin: a device that could not be torn down, since nobody was there to be asked, is as it was, and is not
-// set up once more for the next pod. Of one that may have been torn down nobody knows.
+// TestUnmappingThatDidNotBegin: a device whose teardown failed because the driver was missing stays
+// as it was, and is not set up again for the next pod. One that may have been torn down is
+// uncertain.
 func TestUnmappingThatDidNotBegin(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]int{errTransient: 1, errUncertain: 2} {
@@ -27,7 +28,8 @@ func TestUnmappingThatDidNotBegin(t *testing.T) {
 	}
 }
 
-// TestDeviceIsSetUpAsTold: the plugin is told how the pod uses the volume, and that nothing was there before the kubelet began.
+// TestDeviceIsSetUpAsTold: the plugin's options have the pod's use of the volume, and that the
+// kubelet found nothing at its start.
 func TestDeviceIsSetUpAsTold(t *testing.T) {
 	t.Parallel()
 	w, p := newScriptedWorld(t, script{device: []error{errTransient, nil}}, block)

@@ -64,7 +64,7 @@ func TestEphemeralVolume(t *testing.T) {
 	}
 }
 
-// TestErrorsOfAPod are told ten at once, the same once, until they are taken.
+// TestErrorsOfAPod: at most ten are returned at once, equal ones once, until they are popped.
 func TestErrorsOfAPod(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -84,7 +84,8 @@ func TestErrorsOfAPod(t *testing.T) {
 	w.same("of a pod that is not there", none, w.manager.PopPodErrors("b"))
 }
 
-// TestVolumeThatIsUsedAsWhatItIsNot: a device that is mounted, and the other way round, is an error.
+// TestVolumeThatIsUsedAsWhatItIsNot: a device that is mounted, and the other way round, is an
+// error.
 func TestVolumeThatIsUsedAsWhatItIsNot(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -251,7 +252,8 @@ func TestVolumeOfOnePod(t *testing.T) {
 	}
 }
 
-// TestClaimIsReadAgain when it changes, and nothing that a pod has is taken away when it is not usable any more.
+// TestClaimIsReadAgain when it changes, and nothing that a pod has is taken away when it is not
+// usable any more.
 func TestClaimIsReadAgain(t *testing.T) {
 	t.Parallel()
 	w := growingWorld(t)
@@ -263,7 +265,7 @@ func TestClaimIsReadAgain(t *testing.T) {
 		v.Spec.ClaimRef.UID = "other"
 		return v
 	})
-	w.amendClaim(claimed{"2Gi", "1Gi", "2Gi", pending}.write)
+	w.updateClaim(claimed{"2Gi", "1Gi", "2Gi", pending}.write)
 	w.Run()
 	w.pod("a", true, true)
 	w.same("errors", 1, len(w.manager.PopPodErrors("a")))

@@ -26,7 +26,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// realMapper is a plugin whose only volume is a loop device of this machine. It publishes the device's node in a directory.
+// realMapper is a plugin whose only volume is a loop device of this machine. It publishes the
+// device's node in a directory.
 type realMapper struct {
 	scripted
 	real *nodefs.Real
@@ -168,7 +169,8 @@ func (w *realWorld) link() string {
 	return w.root + "/pods/a/volumeDevices/example.com~shelf/v"
 }
 
-// wantMapped checks that the pod has the device, once, and locked; and writes to it, or reads what was written.
+// wantMapped checks that the pod has the device, once, and locked; and writes to it, or reads what
+// was written.
 func (w *realWorld) wantMapped(write bool) {
 	w.Helper()
 	w.pod("a", true, true)
@@ -218,9 +220,10 @@ func (w *realWorld) wantNothing() {
 	}
 }
 
-// TestRealDeviceOutlivesKubelets kills a kubelet after each of its calls to the plugin and to the disk, on real devices, binds and
-// links: once the next one is at rest the pod has its device, once, and what it has written; and nothing is left when it is gone,
-// or goes while no kubelet is there.
+// TestRealDeviceOutlivesKubelets kills a kubelet after each of its calls to the plugin and to the
+// disk, on real devices, binds and links: once the next one is at rest the pod has its device,
+// once, and what it has written; and nothing is left when it is gone, or goes while no kubelet is
+// there.
 func TestRealDeviceOutlivesKubelets(t *testing.T) {
 	if err := loop.Probe(); err != nil {
 		t.Skipf("loop devices: %v", err)

@@ -24,12 +24,12 @@ import (
 	"github.com/volsim/volsim/volumemanager"
 )
 
-// The rows of this file are those of upstream's tables of uncertain mounts, each for volumes that are mounted and for such as
-// are mapped.
+// The rows of this file are those of upstream's tables of uncertain mounts, each for volumes that
+// are mounted and for such as are mapped.
 //
 // Upstream: pkg/kubelet/volumemanager/reconciler reconciler_test.go (v1.36).
 
-// script is how a volume behaves: what comes of each call for the node and for the pod, the last one for ever.
+// A script has the result of each call for the node and for the pod; the last one is repeated.
 type script struct {
 	device, pod []error
 	undoing     []error // of the device
@@ -204,7 +204,8 @@ func scriptedPod(mode corev1.PersistentVolumeMode) *corev1.Pod {
 	return p
 }
 
-// life brings the volume to a pod, sets it up again, and takes it away. The two tell what there is before it is taken away.
+// life brings the volume to a pod, sets it up again, and takes it away. The two tell what there is
+// before it is taken away.
 func (w *world) life(mode corev1.PersistentVolumeMode, again bool) (isMounted, isHeld bool) {
 	w.Helper()
 	const long = 20 * time.Second

@@ -52,7 +52,7 @@ func TestReconstructVolumes(t *testing.T) {
 		w.restart()
 		w.known()
 		w.Run()
-		w.calls() // nobody can: it stays
+		w.calls() // unknown plugin: it stays
 		w.quiet()
 		left, err := w.backend.disk.ReadDir(diskRoot + "/pods/a/volumes/example.com~missing")
 		w.NoError(err)
@@ -71,7 +71,7 @@ func TestCleanOrphanVolumes(t *testing.T) {
 		w.add("a", "disk-1")
 		w.known()
 		w.Run()
-		w.calls("0s MountDevice disk-1", "0s SetUp disk-1 a") // both are there, and nobody knew
+		w.calls("0s MountDevice disk-1", "0s SetUp disk-1 a") // both exist, and were unknown
 		w.pod("a", true, true)
 		w.remove("a")
 		w.Run()
@@ -123,7 +123,8 @@ func TestCleanOrphanVolumes(t *testing.T) {
 	})
 }
 
-// TestReconstructVolumesMount has upstream's rows of that name that are about volumes with a file system.
+// TestReconstructVolumesMount has upstream's rows of that name that are about volumes with a file
+// system.
 func TestReconstructVolumesMount(t *testing.T) {
 	t.Parallel()
 	t.Run("reconstructed volume is mounted", func(t *testing.T) {
@@ -167,7 +168,8 @@ func TestReconstructVolumesMount(t *testing.T) {
 	})
 }
 
-// TestStagedVolumeIsFoundWithoutItsPod: the kubelet is killed between the two unmounts of a volume (L6). Upstream loses it.
+// TestStagedVolumeIsFoundWithoutItsPod: the kubelet is killed between the two unmounts of a volume
+// (L6). Upstream loses it.
 func TestStagedVolumeIsFoundWithoutItsPod(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
@@ -185,7 +187,8 @@ func TestStagedVolumeIsFoundWithoutItsPod(t *testing.T) {
 	w.quiet()
 }
 
-// TestNothingIsTakenAwayBeforeTheNodeIsSeen: what the Node says of what was found is needed to take it away.
+// TestNothingIsTakenAwayBeforeTheNodeIsSeen: what the Node says of what was found is needed to take
+// it away.
 func TestNothingIsTakenAwayBeforeTheNodeIsSeen(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
@@ -199,8 +202,8 @@ func TestNothingIsTakenAwayBeforeTheNodeIsSeen(t *testing.T) {
 	w.quiet()
 }
 
-// TestFoundVolumeIsInUseThoughNotListed: the attach/detach controller takes a volume from the Node's list before it looks
-// whether it is in use (I36). Upstream says that it is not.
+// TestFoundVolumeIsInUseThoughNotListed: the attach/detach controller takes a volume from the
+// Node's list before it looks whether it is in use (I36). Upstream says that it is not.
 func TestFoundVolumeIsInUseThoughNotListed(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
@@ -231,7 +234,8 @@ func TestPodWhoseVolumesAreNotKnownKeepsThem(t *testing.T) {
 	w.quiet()
 }
 
-// TestPodThatCannotBeProcessedKeepsItsVolumes: what it has here may be those that are not known (#120150).
+// TestPodThatCannotBeProcessedKeepsItsVolumes: what it has here may be those that are not known
+// (#120150).
 func TestPodThatCannotBeProcessedKeepsItsVolumes(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
@@ -250,7 +254,8 @@ func TestPodThatCannotBeProcessedKeepsItsVolumes(t *testing.T) {
 	w.quiet()
 }
 
-// TestReconstructedVolumeGoesAfterItsSetUpFailed has upstream's name TestReconstructedVolumeShouldUnmountSucceedAfterSetupFailed.
+// TestReconstructedVolumeGoesAfterItsSetUpFailed has upstream's name
+// TestReconstructedVolumeShouldUnmountSucceedAfterSetupFailed.
 func TestReconstructedVolumeGoesAfterItsSetUpFailed(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)

@@ -17,8 +17,8 @@ func TestClaimThatIsNotReady(t *testing.T) {
 	w.attach("disk-1")
 	w.add("a", "disk-1")
 	w.pass(100 * time.Millisecond)
-	// At 10 ms, after its back-off; and at 100 ms, as the time has passed anyway. In between nothing had changed, and a poll
-	// would have found what it found.
+	// At 10 ms, after its back-off; and at 100 ms, as the time has passed anyway. In between
+	// nothing had changed, and a poll would have found what it found.
 	w.same("attempts", []time.Duration{0, 10 * ms, 100 * ms}, w.lookups())
 	w.claim("disk-1")
 	w.pass(10 * time.Second)
@@ -55,7 +55,7 @@ func TestPodGoesWhileItsClaimIsRead(t *testing.T) {
 	w.add("a", "disk-1")
 	w.upTo("volume populator: api get persistentvolumes/disk-1")
 	w.remove("a")
-	w.add("a", "disk-1") // the same pod, known anew
+	w.add("a", "disk-1") // the same pod, added again
 	w.remove("a")
 	w.Run()
 	w.calls()

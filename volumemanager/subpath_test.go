@@ -58,8 +58,9 @@ func (w *world) undone() []string {
 	})
 }
 
-// TestSubPathsAreCleanedFirst has a kubelet take away what containers have of a volume before the volume, also one that knows of
-// the volume from the disk only, or does not even know which one it is.
+// TestSubPathsAreCleanedFirst has a kubelet take away what containers have of a volume before the
+// volume, also one that knows of the volume from the disk only, or does not even know which one it
+// is.
 func TestSubPathsAreCleanedFirst(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(w *world){
@@ -97,7 +98,8 @@ func TestNoSubPathsTakeNoStep(t *testing.T) {
 	w.same("what was done", []string{"TearDown", "UnmountDevice"}, w.undone())
 }
 
-// TestBusySubPathKeepsItsVolume mounted and in use, with those of the containers that come after, until it is not in use any more.
+// TestBusySubPathKeepsItsVolume mounted and in use, with those of the containers that come after,
+// until it is not in use any more.
 func TestBusySubPathKeepsItsVolume(t *testing.T) {
 	t.Parallel()
 	w := bound(t)
@@ -124,7 +126,8 @@ func TestBusySubPathKeepsItsVolume(t *testing.T) {
 	w.quiet()
 }
 
-// TestPodComesBackWhileItsSubPathsAreCleaned: its volume stays, and it has it for mounted only when that was seen to again.
+// TestPodComesBackWhileItsSubPathsAreCleaned: its volume stays, and it has it for mounted only when
+// that was seen to again.
 func TestPodComesBackWhileItsSubPathsAreCleaned(t *testing.T) {
 	t.Parallel()
 	w := bound(t)

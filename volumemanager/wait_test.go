@@ -17,7 +17,7 @@ type waited struct {
 	Err string
 }
 
-// wait begins a wait as a strand of the kubelet; the result is there when the wait has ended.
+// wait starts a wait as a task of the kubelet; the result is available when the wait has ended.
 func (w *world) wait(f func(context.Context) error) *waited {
 	r := &waited{At: -1}
 	w.kubelet.User("waits", func(ctx context.Context) {
@@ -101,7 +101,7 @@ func TestWhoWaitsAgainFindsTheVolumesMounted(t *testing.T) {
 	w.quiet()
 }
 
-// TestWaitForUnmount sees mounts of which nobody is sure.
+// TestWaitForUnmount also waits for uncertain mounts.
 func TestWaitForUnmount(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
@@ -127,8 +127,8 @@ func TestWaitForUnmount(t *testing.T) {
 	w.quiet()
 }
 
-// TestWhatCannotBeProcessedIsTold once, and not at the first look, which may have been unlucky; and again when there is something
-// else to tell.
+// TestWhatCannotBeProcessedIsTold once, and not at the first look, which may have been unlucky; and
+// again when there is something else to tell.
 func TestWhatCannotBeProcessedIsTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -41,7 +41,8 @@ type reportFault struct {
 	after bool
 }
 
-// world is an API server and a kubelet with a volume manager, on a stepped host. The attach/detach controller is the test.
+// world is an API server and a kubelet with a volume manager, on a stepped host. The attach/detach
+// controller is the test.
 type world struct {
 	*testworld.World
 	backend *backend
@@ -54,8 +55,8 @@ type world struct {
 	failing []reportFault
 }
 
-// newWorld makes a world with a node. Volumes are attached and mounted for the node before they are mounted for pods,
-// unless configured otherwise.
+// newWorld makes a world with a node. Volumes are attached and mounted for the node before they are
+// mounted for pods, unless configured otherwise.
 func newWorld(t *testing.T, chooser sim.Chooser, configure ...func(*backend)) *world {
 	t.Helper()
 	w := &world{World: testworld.New(t, sim.SteppedConfig{Chooser: chooser})}
@@ -149,7 +150,8 @@ func (w *world) syncNode(ctx context.Context, name string) error {
 	return nil
 }
 
-// upTo lets the world go on until a strand of the kubelet is about to do something; what begins with the strand's name.
+// upTo runs the world until a task of the kubelet is about to do something; what begins with the
+// task's name.
 func (w *world) upTo(what string) {
 	w.Helper()
 	w.Until(what, func() bool { return w.about(what) })
@@ -159,18 +161,19 @@ func (w *world) about(what string) bool {
 	return slices.ContainsFunc(w.Host.Enabled(), func(s string) bool { return strings.HasPrefix(s, "kubelet/"+what) })
 }
 
-// move lets one strand of the kubelet go on by a step.
-func (w *world) move(strand string) {
+// move runs one step of a task of the kubelet.
+func (w *world) move(task string) {
 	w.Helper()
-	w.Step("kubelet/" + strand)
+	w.Step("kubelet/" + task)
 }
 
-// moveAll lets the given strands of the kubelet go on for as long as one of them can, and nothing else.
-func (w *world) moveAll(strands ...string) {
+// moveAll runs the given tasks of the kubelet, and nothing else, for as long as one of them can
+// run.
+func (w *world) moveAll(tasks ...string) {
 	w.Helper()
 	for moved := true; moved; {
 		moved = false
-		for _, s := range strands {
+		for _, s := range tasks {
 			if w.about(s) {
 				w.move(s)
 				moved = true
