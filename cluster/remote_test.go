@@ -110,7 +110,8 @@ func (b *bare) makeMap(namespace, name string, owner *corev1.ConfigMap) *corev1.
 	return m
 }
 
-// What an owner leaves behind is collected, and nothing else; by a collector that sees by HTTPS only.
+// What an owner leaves behind is collected, and nothing else; by a collector that sees by HTTPS
+// only.
 func TestRemoteGarbageIsCollected(t *testing.T) {
 	t.Parallel()
 	b := newBare(t)
