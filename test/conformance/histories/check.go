@@ -35,9 +35,9 @@ func Main(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// begin sets rapid's seed, so that the histories are the same in each run. The returned function
+// Begin sets rapid's seed, so that the histories are the same in each run. The returned function
 // must be called when the first is drawn.
-func begin(seed int) (begun func()) {
+func Begin(seed int) (begun func()) {
 	if anySeed {
 		return func() {}
 	}
@@ -56,7 +56,7 @@ func (p Pair[S, W, C]) Check(tb rapid.TB, t *testing.T, seed int, draw *rapid.Ge
 	done func(History[S], Verdict),
 ) {
 	patience, known := Thorough, map[string]Verdict{}
-	begun := begin(seed)
+	begun := Begin(seed)
 	rapid.Check(tb, func(rt *rapid.T) {
 		begun()
 		h := draw.Draw(rt, "history")
@@ -80,16 +80,28 @@ func (p Pair[S, W, C]) Check(tb rapid.TB, t *testing.T, seed int, draw *rapid.Ge
 	})
 }
 
-// Run compares chunks times 100 histories. It fails if more than one in oneIn was not compared to
-// its end.
+// Run compares chunks times 100 histories. It fails if more than one in oneIn was not compared to its
+// end.
 func (p Pair[S, W, C]) Run(t *testing.T, chunks int, draw *rapid.Generator[History[S]], spoil C, oneIn int) {
+	t.Helper()
+	RunChunks(t, chunks, oneIn, func(t *testing.T, seed int, done func(steps int, v Verdict)) {
+		p.Check(t, t, seed, draw, spoil, false, func(h History[S], v Verdict) { done(len(h), v) })
+	})
+}
+
+// RunChunks calls check, which compares 100 histories drawn from a seed, once for each chunk. It
+// fails if more than one in oneIn histories was not compared to its end. check calls done for each
+// comparison.
+func RunChunks(
+	t *testing.T, chunks, oneIn int, check func(t *testing.T, seed int, done func(steps int, v Verdict)),
+) {
 	t.Helper()
 	count := &tally{undecided: map[string]int{}}
 	t.Run("chunk", func(t *testing.T) {
 		for i := range chunks {
 			t.Run(fmt.Sprint(i+1), func(t *testing.T) {
 				t.Parallel()
-				p.Check(t, t, i+1, draw, spoil, false, func(h History[S], v Verdict) { count.add(len(h), v) })
+				check(t, i+1, count.add)
 			})
 		}
 	})

@@ -31,7 +31,8 @@ func RequestOf(action trace.Action) string {
 	return action.Verb + " " + resource
 }
 
-func (f Fault) apply(action trace.Action, effect func() trace.Outcome) trace.Outcome {
+// Apply makes the request with the effect of the fault.
+func (f Fault) Apply(action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	resource, name, _ := strings.Cut(action.Object, "/")
 	switch f.Kind {
 	case sim.FaultConflict:
@@ -69,7 +70,7 @@ func (f *Faults) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 	f.mu.Unlock()
 	return f.Caller.Call(action, func() trace.Outcome {
 		if one.Kind != "" && one.Request == RequestOf(action) {
-			return one.apply(action, effect)
+			return one.Apply(action, effect)
 		}
 		return effect()
 	})

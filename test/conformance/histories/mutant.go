@@ -11,20 +11,30 @@ import (
 // the shrunk history has more than the given number of steps.
 func (p Pair[S, W, C]) FindMutant(t *testing.T, draw *rapid.Generator[History[S]], mutant C, steps int) {
 	t.Helper()
-	at := 0 // of the last history that showed it
+	FindMutant(t, steps, func(tb rapid.TB, shown func(Verdict)) {
+		p.Check(tb, t, 1, draw, mutant, true, func(_ History[S], v Verdict) { shown(v) })
+	})
+}
+
+// FindMutant calls check, which fails tb if it finds a history that shows a mutant. check calls shown
+// for each comparison. FindMutant fails if check found none, or if the last one has more than the
+// given number of steps.
+func FindMutant(t *testing.T, steps int, check func(tb rapid.TB, shown func(Verdict))) {
+	t.Helper()
+	last := 0 // steps of the last history that showed it
 	tb := &sandbox{TB: t}
 	tb.run(func() {
-		p.Check(tb, t, 1, draw, mutant, true, func(_ History[S], v Verdict) {
+		check(tb, func(v Verdict) {
 			if v.Diff != "" {
-				at, tb.shown = v.Steps, v.Diff
+				last, tb.shown = v.Steps, v.Diff
 			}
 		})
 	})
 	switch {
 	case !tb.failed:
 		t.Error("not found")
-	case at > steps:
-		t.Errorf("shown by %d steps; want at most %d\n%s", at, steps, tb.shown)
+	case last > steps:
+		t.Errorf("shown by %d steps; want at most %d\n%s", last, steps, tb.shown)
 	default:
 		t.Logf("shown by\n%s", tb.shown)
 	}
