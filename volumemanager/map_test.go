@@ -154,7 +154,7 @@ func TestDeviceThatCannotBeMapped(t *testing.T) {
 			"links to it go round",
 			script{path: "/dev/round"},
 			func(w *world, p *scripted) { w.NoError(p.disk.Symlink("round", "/dev/round")) }, true,
-			`MapVolume.EvalHostSymlinks failed for volume "v" : /dev/round goes through more than 40 links`,
+			`MapVolume.EvalHostSymlinks failed for volume "v" : path "/dev/round" has more than 40 symbolic links`,
 		},
 		{
 			"it is none",

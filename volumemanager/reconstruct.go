@@ -48,7 +48,7 @@ func (m *Manager) reconstruct() error {
 	}
 	volumes, err := m.scan()
 	if err != nil {
-		return fmt.Errorf("find the volumes of pods on the disk: %w", err)
+		return fmt.Errorf("reconstruct volumes of pods: %w", err)
 	}
 	type list struct {
 		caps    plugins.Capabilities
@@ -61,7 +61,7 @@ func (m *Manager) reconstruct() error {
 		}
 		devices, err := caps.DeviceReconstructor.ReconstructDevices()
 		if err != nil {
-			return fmt.Errorf("find the devices of plugin %s on the disk: %w", caps.Name(), err)
+			return fmt.Errorf("reconstruct devices of plugin %s: %w", caps.Name(), err)
 		}
 		lists = append(lists, list{caps, devices})
 	}
