@@ -17,7 +17,7 @@ const cacheDelayMax = 2
 
 // EventKinds lists the kinds of events of a stepped world. In a strategy each is followed by its
 // target; "crash" optionally also by "with RESOURCE N behind".
-var EventKinds = []string{"crash", "stop", "start", "replicate", "retire", "relist", "expire", "reboot", "lose", "recover"}
+var EventKinds = []string{"crash", "stop", "start", "replicate", "retire", "relist", "expire", "reboot", "partition", "restore"}
 
 // possibleEvents returns the events that can happen in a stepped world now:
 //
@@ -32,8 +32,8 @@ var EventKinds = []string{"crash", "stop", "start", "replicate", "retire", "reli
 //	relist COMPONENT RESOURCE              its watch breaks, and it lists again
 //	expire RESOURCE                        the server drops old events: a watch that is behind gets 410, and lists again
 //	reboot NODE                            its kubelet is killed, its mounts are gone, its disk is kept
-//	lose NODE                              its kubelet is killed, its mounts stay, it becomes NotReady; until "recover"
-//	recover NODE
+//	partition NODE                         its kubelet is killed, its mounts stay, it becomes NotReady; until "restore"
+//	restore NODE
 //
 // It returns only events of the given kind, or all if verb is "". Strategies ask at each step, and
 // the lists are long.
@@ -114,11 +114,11 @@ func (m *eventList) addForCache(p *componentState, resource string) {
 func (m *eventList) addForNode(n *node) {
 	c := m.cluster
 	if n.partitioned {
-		m.add(func() error { return c.RestoreNode(n.name) }, "recover", n.name)
+		m.add(func() error { return c.RestoreNode(n.name) }, "restore", n.name)
 		return
 	}
 	m.add(func() error { return c.Reboot(n.name) }, "reboot", n.name)
-	m.add(func() error { return c.PartitionNode(n.name) }, "lose", n.name)
+	m.add(func() error { return c.PartitionNode(n.name) }, "partition", n.name)
 	if n.driverStopped {
 		m.add(func() error { return c.StartDriver(n.name) }, "start", nodeDriverName(n.name))
 	} else {

@@ -37,7 +37,7 @@ func TestMisfortunesOfAVerb(t *testing.T) {
 			seen[verb] = seen[verb] || len(got) > 0
 		}
 	}
-	for _, event := range []string{"stop attacher", "replicate provisioner", "lose node-2"} {
+	for _, event := range []string{"stop attacher", "replicate provisioner", "partition node-2"} {
 		for range 40 {
 			look()
 			host.Step()

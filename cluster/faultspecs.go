@@ -32,7 +32,7 @@ func (c *Cluster) ValidateFaults(specs sim.FaultSpecs) error {
 			continue
 		case err == nil:
 			targets, matches = slices.Concat(components, requestVerbs), isPrefixOf
-		case slices.Contains([]string{"reboot", "lose", "recover"}, spec.Name):
+		case slices.Contains([]string{"reboot", "partition", "restore"}, spec.Name):
 			targets = nodes
 		case spec.Name == "expire":
 			targets = c.cachedResources()

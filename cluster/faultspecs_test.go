@@ -24,7 +24,7 @@ func TestRiskOfWhatThereIsNot(t *testing.T) {
 		{"crash(attacher, 1), replicate(resizer, 1)", ""}, // which other worlds have
 		{"crash(attach, 1)", "no such target \"attach\" "},
 		{"start(driver(node-2), 1)", "(have pvcontroller, kubelet(node-1), driver(node-1)"},
-		{"lose(kubelet(node-1), 1)", "no such target \"kubelet(node-1)\" (have node-1"},
+		{"partition(kubelet(node-1), 1)", "no such target \"kubelet(node-1)\" (have node-1"},
 		{"expire(pod, 0.1)", "no such target \"pod\" (have "},
 		{"conflict(kublet, 0.1)", "no such target \"kublet\" (have pvcontroller, kubelet(node-1), get, "},
 	}

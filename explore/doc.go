@@ -1,15 +1,26 @@
-// Package explore looks for the order of events in which a scenario goes wrong.
+// Package explore searches for a schedule under which a scenario fails.
 //
-// The ordinary course is fresh and fair: deliveries, then the work in flight, then the worker that waited longest, then
-// users. A search leaves it in as few places as it can. [Holds] tries every schedule with one actor held back at one step,
-// then two; every crash at every call of the part, with fresh and with old lists; every fault at every call. It ends with a
-// statement ("no failure with at most 2 holds"), and the first schedule that fails is short by itself. [PCT], [POS] and
-// [Random] draw schedules, and what goes wrong, from seeds. [Exhaustive] runs every order there is, up to a bound, and
-// passes over states that it has been in. What a component was told in another order is another state, so that without a
-// bound only toys come to an end. [Portfolio] is one after the other, within a number of schedules.
+//	s, err := scenario.Find("claim-deleted-while-pod-starts")
+//	report, err := explore.Search(ctx, s, explore.Config{Strategy: explore.Holds, Depth: 2})
+//	if report.Failure != nil {
+//		fmt.Print(scenario.Story(report.Failure.Scenario, report.Failure.Result))
+//	}
 //
-// A [Failure] is a scenario with its schedule: text that can be kept, read, and run again. It has been run twice with the
-// same outcome, and what was not needed has been taken out of the schedule.
+// The default order is fair and keeps caches fresh: deliveries, tasks in flight, the worker that
+// ran longest ago, users. A search deviates from it in as few places as possible. [Holds] runs
+// every schedule with one task held at one step, then two. [Restarts] runs every crash at every
+// call of a process, with fresh and with old lists. [Faults] runs every fault at every call. These
+// searches are systematic: they end with a statement such as "no failure with at most 2 holds", and
+// the first failing schedule is short by construction. [PCT], [POS] and [Random] draw schedules and
+// faults from seeds. [Exhaustive] is a model checker: it runs every order of events, up to a bound,
+// and skips states that it has visited. A process that received the same input in another order is
+// in another state, so without a bound only very small worlds complete. [Portfolio] runs these
+// searches in turn, within a number of schedules.
 //
-// Not here: drawing what the users do. See package simtest.
+// A [Failure] is a scenario with its schedule: text that can be saved, read and replayed. Its
+// schedule was run twice with the same trace and then shrunk.
+//
+// # What it does not do
+//
+// Package simtest draws workloads: the acts of the users.
 package explore

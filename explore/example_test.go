@@ -12,7 +12,7 @@ import (
 // Every order of events in which one actor is held back once.
 func ExampleSearch() {
 	s, err := scenario.Parse("bind", `
-parts: pvcontroller
+components: pvcontroller
 user admin
   create volume disk 1Gi
 user alice
@@ -33,7 +33,7 @@ user alice
 
 // What goes wrong is found as a scenario that goes wrong again whenever it is run.
 func ExampleSearch_failure() {
-	s, err := scenario.Parse("late", "parts: pvcontroller\nuser alice\n  create claim data 1Gi class=\n  wait claim data Bound\n")
+	s, err := scenario.Parse("late", "components: pvcontroller\nuser alice\n  create claim data 1Gi class=\n  wait claim data Bound\n")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -44,8 +44,8 @@ func ExampleSearch_failure() {
 	fmt.Println(report.Failure)
 	fmt.Print(report.Failure.Scenario)
 	// Output:
-	// nothing is left to happen, but something is owed: alice waits for claim data to be Bound
-	// parts: pvcontroller
+	// at rest, but pending: alice waits for claim data to be Bound
+	// components: pvcontroller
 	// user alice
 	//   create claim data 1Gi class=
 	//   wait claim data Bound

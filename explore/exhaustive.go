@@ -8,24 +8,24 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// exhaustive runs every order of events, or every one that leaves the ordinary course at most bound times (0: any number),
-// by going back to the last choice that has another outcome. A run ends where it comes to a state that was met before, with
-// at least as many deviations left.
+// exhaustive runs every order of events, or every one with at most bound deviations from the
+// default order (0: any number). It backtracks to the last choice that has another alternative. A
+// run ends at a state that was visited before with at least as many deviations left.
 func (e *search) exhaustive(bound int) error { return e.exhaust(bound, map[uint64]int{}, false) }
 
-// exhaust fills met with the states that it comes to. blind says not to stop at those that were met before.
-func (e *search) exhaust(bound int, met map[uint64]int, blind bool) error {
+// exhaust adds the states that it visits to met. ignoreMet runs on at visited states.
+func (e *search) exhaust(bound int, met map[uint64]int, ignoreMet bool) error {
 	var prefix []int
 	for {
-		d := &descent{prefix: prefix, bound: bound, met: met, ignoreMet: blind}
-		noting := &sim.RecordingStrategy{Strategy: d}
-		r, err := e.runWithSetup(noting, d.begin)
+		d := &descent{prefix: prefix, bound: bound, met: met, ignoreMet: ignoreMet}
+		recording := &sim.RecordingStrategy{Strategy: d}
+		r, err := e.runWithSetup(recording, d.begin)
 		if err != nil {
 			return err
 		}
 		e.report.States = len(met)
 		if e.failed(r) {
-			if err := e.found(noting.Schedule, r); err != nil {
+			if err := e.found(recording.Schedule, r); err != nil {
 				return err
 			}
 		}
@@ -40,7 +40,8 @@ func (e *search) exhaust(bound int, met map[uint64]int, blind bool) error {
 	return nil
 }
 
-// next is the choices of the run after this one, or nil if all were made. The work is shared by the first deviation.
+// next returns the choices of the next run, nil if all were made. Shards divide the work at the
+// first deviation.
 func (e *search) next(d *descent) []int {
 	for i := len(d.choices) - 1; i >= 0; i-- {
 		first := !slices.ContainsFunc(d.choices[:i], func(c int) bool { return c > 0 })
@@ -53,21 +54,21 @@ func (e *search) next(d *descent) []int {
 	return nil
 }
 
-// descent is one run of an exhaustive search: given choices first, and the ordinary course from there on.
+// A descent is one run of an exhaustive search: given choices first, the default order after them.
 type descent struct {
 	prefix    []int
-	choices   []int // those made where there was more than one
-	widths    []int // among how many
+	choices   []int // made where there was more than one alternative
+	widths    []int // number of alternatives
 	bound     int
 	used      int            // deviations
-	met       map[uint64]int // state: the fewest deviations with which it was come to
+	met       map[uint64]int // state: the fewest deviations that led to it
 	ignoreMet bool
 	state     *state
 }
 
 func (d *descent) begin(c *cluster.Cluster) { d.state = newState(c) }
 
-// Decide makes the next of the given choices, or the ordinary one; it stops where there is nothing new to come to.
+// Decide returns the next given choice, or the default. It stops the run where nothing new follows.
 func (d *descent) Decide(of *sim.Decision) sim.Move {
 	choice := 0
 	if of.Len() > 1 {
@@ -90,8 +91,8 @@ func (d *descent) Decide(of *sim.Decision) sim.Move {
 	return sim.Move{Option: choice}
 }
 
-// isKnown tells whether the state was met before, with no fewer deviations left. Where they are counted, it matters also whose
-// turn it is by the ordinary course.
+// isKnown reports whether the state was visited before, with no fewer deviations left. If
+// deviations are bounded, the last-run order of the tasks is part of the state.
 func (d *descent) isKnown(of *sim.Decision) bool {
 	state := d.state.now()
 	if d.bound > 0 {

@@ -15,10 +15,10 @@ func TestPassingOverStatesLosesNone(t *testing.T) {
 		name, text string
 		bound      int
 	}{
-		{"one claim", "parts: pvcontroller\nuser a\n  create volume v 1Gi\nuser b\n  create claim c 1Gi class=\n", 2},
-		{"two claims", "parts: pvcontroller\nends: differ\nuser a\n  create volume v 1Gi\nuser b\n  create claim c 1Gi class=\n  create claim d 1Gi class=\n", 1},
-		{"a claim that goes", "parts: pvcontroller, pvcprotection\nends: differ\nuser a\n  create volume v 1Gi\n  create claim c 1Gi class=\n  delete claim c\n", 1},
-		{"provisioned", "parts: pvcontroller, provisioner\nuser a\n  create claim c 1Gi\n", 1},
+		{"one claim", "components: pvcontroller\nuser a\n  create volume v 1Gi\nuser b\n  create claim c 1Gi class=\n", 2},
+		{"two claims", "components: pvcontroller\nends: differ\nuser a\n  create volume v 1Gi\nuser b\n  create claim c 1Gi class=\n  create claim d 1Gi class=\n", 1},
+		{"a claim that goes", "components: pvcontroller, pvcprotection\nends: differ\nuser a\n  create volume v 1Gi\n  create claim c 1Gi class=\n  delete claim c\n", 1},
+		{"provisioned", "components: pvcontroller, provisioner\nuser a\n  create claim c 1Gi\n", 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, err := scenario.Parse(tt.name, tt.text)

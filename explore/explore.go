@@ -14,83 +14,84 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// Strategy names a way to search.
+// Strategy is the name of a search strategy.
 type Strategy string
 
-// The ways to search.
+// The search strategies.
 const (
-	Portfolio  Strategy = "portfolio"  // holds, restarts and faults one by one, then pct, pos and random
+	Portfolio  Strategy = "portfolio"  // holds, faults and restarts one at a time, then pct, pos and random
 	Holds      Strategy = "holds"      // every schedule with at most Depth holds
-	Restarts   Strategy = "restarts"   // every schedule in which one part crashes once, at one of its calls
-	Faults     Strategy = "faults"     // every schedule in which one call goes wrong, or one event befalls the world
-	PCT        Strategy = "pct"        // drawn; see sim.PCT
-	POS        Strategy = "pos"        // drawn; see sim.POS
-	Random     Strategy = "random"     // drawn evenly
+	Restarts   Strategy = "restarts"   // every schedule in which one process crashes once, at one of its calls
+	Faults     Strategy = "faults"     // every schedule with one fault or one event
+	PCT        Strategy = "pct"        // randomized; see sim.NewPCT
+	POS        Strategy = "pos"        // randomized; see sim.NewPOS
+	Random     Strategy = "random"     // randomized, uniform
 	Exhaustive Strategy = "exhaustive" // every order of events, or every one with at most Depth deviations
 )
 
-// Strategies are all ways to search.
+// Strategies lists all search strategies.
 var Strategies = []Strategy{Portfolio, Holds, Restarts, Faults, PCT, POS, Random, Exhaustive}
 
-// SchedulesMax is how many schedules are run at most where nothing else is said.
+// SchedulesMax is the default bound on the number of schedules.
 const SchedulesMax = 10_000
 
-// Config says how to search. The zero value is a portfolio with one hold.
+// Config configures a search. The zero value is a portfolio with one hold.
 type Config struct {
 	Strategy Strategy       // "": Portfolio
-	Depth    int            // Holds, Portfolio: how many holds, 0: 1. PCT: its depth, 0: 3. Exhaustive: how many deviations, 0: any number
-	Count    int            // how many schedules at most; 0: Count
-	Seed     uint64         // of what is drawn: schedules have the seeds from this one on
-	Faults   sim.FaultSpecs // what goes wrong beside; nil: what the scenario says
-	NoFaults bool           // nothing goes wrong, whatever the scenario says
-	Restarts bool           // Portfolio: parts crash, too
+	Depth    int            // Holds, Portfolio: number of holds, 0: 1. PCT: its depth, 0: 3. Exhaustive: number of deviations, 0: any
+	Count    int            // maximum number of schedules; 0: SchedulesMax
+	Seed     uint64         // first seed of randomized schedules
+	Faults   sim.FaultSpecs // injected faults; nil: those of the scenario
+	NoFaults bool           // disables fault injection, overriding the scenario
+	Restarts bool           // Portfolio: processes crash, too
 
-	// Of several searches that share the work, this is number Shard (from 0) of Shards. 0: it is the only one.
+	// Shard is the index (from 0) of this search among Shards searches that share the work. Shards 0 means one.
 	Shard, Shards int
 
-	// Rule is the number of the rule to be broken; other failures are passed over. "": any.
+	// Rule is the ID of the rule to violate; other failures are ignored. "": any.
 	Rule string
-	// KeepGoing goes on after a failure, to the end of the search: failures are counted by rule.
+	// KeepGoing continues after a failure, to the end of the search. Failures are counted by rule.
 	KeepGoing bool
-	// Progress is told after each schedule. nil: nobody.
+	// Progress is called after each schedule. nil: not called.
 	Progress func(Report)
-	// States has states be counted, which takes time.
+	// States enables counting of states, which takes time.
 	States bool
-	// Watch is told of each run before it begins. nil: nobody.
+	// Watch is called with the world of each run before it begins. nil: not called.
 	Watch func(c *cluster.Cluster)
 }
 
-// Report is what a search has come to.
+// A Report is the result of a search.
 type Report struct {
-	Schedules int        // run so far
+	Schedules int        // number of schedules run
 	Steps     int        // in all of them
-	States    int        // different ones met, if they are counted
-	Complete  string     // what was searched completely, in words; "": nothing was
+	States    int        // different states visited, if they are counted
+	Complete  string     // what was searched completely, in words; "": nothing
 	Failure   *Failure   // the first; nil: none was found
 	Failures  []*Failure // the first of each rule; more than one only with Config.KeepGoing
 }
 
-// Failure is a schedule under which a scenario goes wrong.
+// A Failure is a schedule under which a scenario fails.
 type Failure struct {
-	Scenario   *scenario.Scenario // with the schedule, and the number of the rule that is broken
+	Scenario   *scenario.Scenario // with the schedule and the ID of the violated rule
 	Result     *scenario.Result   // of the last run
-	Schedules  int                // how many were run until it was found
-	ShrinkRuns int                // how many more were run to shorten it
-	Times      int                // how many schedules broke the rule; more than 1 only with Config.KeepGoing
+	Schedules  int                // number of schedules run until it was found
+	ShrinkRuns int                // additional runs to shrink it
+	Times      int                // number of schedules that violated the rule; more than 1 only with Config.KeepGoing
 }
 
-// Error says which rule is broken, and how.
+// Error returns the violated rule and the details.
 func (f *Failure) Error() string { return f.Result.Failure.Error() }
 
-// ErrNotDeterministic is matched by the error for a schedule that does not give the same trace twice.
+// ErrNotDeterministic is matched by the error for a schedule that does not produce the same trace
+// twice.
 var ErrNotDeterministic = errors.New("the same schedule gave two different traces")
 
 // errEnough ends a search.
 var errEnough = errors.New("enough")
 
-// Search runs schedules of a scenario until one fails, all have been run, or as many as were asked for. The error is for what
-// is wrong with the scenario or the config, a world that is not deterministic, and a context that ended; the report is
-// good also then.
+// Search runs schedules of a scenario until one fails, all have been run, or the bound is reached.
+// The error is for an invalid scenario or config, a world that is not deterministic, and a
+// cancelled context. The report is valid even with an error.
 func Search(ctx context.Context, s *scenario.Scenario, cfg Config) (Report, error) {
 	e, err := newSearch(ctx, s, cfg)
 	if err != nil {
@@ -104,21 +105,21 @@ func Search(ctx context.Context, s *scenario.Scenario, cfg Config) (Report, erro
 	return e.report, err
 }
 
-// search is a search under way.
+// A search is a search in progress.
 type search struct {
 	ctx          context.Context //nolint:containedctx // of the one call that it serves
 	scenario     *scenario.Scenario
 	cfg          Config
 	faultSpecs   sim.FaultSpecs
 	report       Report
-	defaultRun   *scenario.Result // the ordinary course
-	calls        []call           // and the calls in it
-	choiceSteps  []int            // and the steps of it at which there was a choice
-	considered   int              // schedules come by, of all shards
-	states       *states          // nil: they are not counted
-	pool         *sim.Pool        // of all runs
-	badFaultSpec error            // one of the risks cannot come true
-	shrinking    bool             // it is part of the shrinking of what another one found
+	defaultRun   *scenario.Result // the run in the default order
+	calls        []call           // the calls in it
+	choiceSteps  []int            // its steps with more than one alternative
+	considered   int              // schedules considered, of all shards
+	states       *states          // nil: not counted
+	pool         *sim.Pool        // shared by all runs
+	badFaultSpec error            // one of the fault specs can never apply
+	shrinking    bool             // part of the shrinking of another search's result
 }
 
 func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, error) {
@@ -149,7 +150,7 @@ func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, 
 	return e, nil
 }
 
-// search runs the ordinary course, and then searches by a strategy.
+// search runs the default order and then searches with a strategy.
 func (e *search) search(strategy Strategy) error {
 	if err := e.runDefault(); err != nil {
 		return err
@@ -170,7 +171,7 @@ func (e *search) search(strategy Strategy) error {
 	}
 }
 
-// portfolio goes from the simplest schedules to those that are drawn.
+// portfolio runs the systematic searches, then the randomized ones.
 func (e *search) portfolio() error {
 	var complete []string
 	stage := func(search func() error) error {
@@ -208,13 +209,13 @@ func (e *search) portfolio() error {
 	return nil
 }
 
-// isMine tells whether the next schedule is this shard's.
+// isMine reports whether the next schedule belongs to this shard.
 func (e *search) isMine() bool {
 	e.considered++
 	return (e.considered-1)%e.cfg.Shards == e.cfg.Shard
 }
 
-// run runs one schedule. It returns errEnough when the search is over.
+// run runs one schedule. It returns errEnough at the bound.
 func (e *search) run(strategy sim.Strategy) (*scenario.Result, error) {
 	if e.states == nil {
 		return e.runWithSetup(strategy, nil)
@@ -225,7 +226,7 @@ func (e *search) run(strategy sim.Strategy) (*scenario.Result, error) {
 	return r, err
 }
 
-// runWithSetup runs one schedule, and says so when its world has been set up.
+// runWithSetup runs one schedule and calls begin after the set-up of its world.
 func (e *search) runWithSetup(strategy sim.Strategy, begin func(c *cluster.Cluster)) (*scenario.Result, error) {
 	if e.report.Schedules >= e.cfg.Count {
 		return nil, errEnough
@@ -256,8 +257,9 @@ func (e *search) runWithSetup(strategy sim.Strategy, begin func(c *cluster.Clust
 	return r, nil
 }
 
-// bound is on the steps of a run: so many times those of the ordinary course that more must be a livelock. The ordinary course
-// itself, which may be one, has the same bound each time it is run.
+// bound returns the bound on the steps of a run: a multiple of the steps in the default order,
+// beyond which the run must be a livelock. The run in the default order, which may itself be a
+// livelock, always has the same bound.
 func (e *search) bound() int {
 	if e.defaultRun == nil || e.defaultRun.Failure != nil {
 		return scenario.StepsMax
@@ -265,7 +267,7 @@ func (e *search) bound() int {
 	return 1000 + 10*e.defaultRun.Steps
 }
 
-// judge compares a run that went well with the ordinary course.
+// judge compares the final state of a passing run with that of the default order.
 func (e *search) judge(r *scenario.Result) {
 	if r.Failure != nil || r.Stopped || e.defaultRun == nil || e.scenario.OutcomesDiffer {
 		return
@@ -275,12 +277,12 @@ func (e *search) judge(r *scenario.Result) {
 	}
 }
 
-// failed tells whether a run broke the rule that the search is for.
+// failed reports whether a run violated the rule that the search is for.
 func (e *search) failed(r *scenario.Result) bool {
 	return r.Failure != nil && (e.cfg.Rule == "" || e.cfg.Rule == scenario.RuleID(r.Failure))
 }
 
-// try runs a schedule, and ends the search if it fails.
+// try runs a schedule and ends the search if it fails.
 func (e *search) try(schedule sim.Schedule) (*scenario.Result, *probe, error) {
 	p := &probe{ReplayStrategy: sim.NewReplayStrategy(schedule)}
 	r, err := e.run(p)
@@ -290,7 +292,7 @@ func (e *search) try(schedule sim.Schedule) (*scenario.Result, *probe, error) {
 	return r, p, err
 }
 
-// runDefault runs the ordinary course, and notes its calls.
+// runDefault runs the default order and records its calls.
 func (e *search) runDefault() error {
 	p := &probe{ReplayStrategy: sim.NewReplayStrategy(nil), recordCalls: true}
 	r, err := e.run(p)
@@ -298,8 +300,8 @@ func (e *search) runDefault() error {
 		return err
 	}
 	if e.failed(r) {
-		// Under the same bound on steps, so that a livelock is seen where it was seen before; and without an ordinary
-		// course there is nothing to leave.
+		// The bound on steps stays the same, so that a livelock is detected at the same step. The search
+		// ends: there is no default run to deviate from.
 		return cmp.Or(e.found(nil, r), errEnough)
 	}
 	e.defaultRun, e.calls, e.choiceSteps = r, p.calls, p.choiceSteps

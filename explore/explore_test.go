@@ -11,7 +11,7 @@ import (
 )
 
 const twoByTwo = `
-parts: pvcontroller
+components: pvcontroller
 user alice
   create volume v1 1Gi
   create volume v2 1Gi

@@ -8,10 +8,11 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// restarts runs every schedule in which one part crashes once, before or after one of its calls in the ordinary course; with
-// fresh lists, and with one that is one or two events old. Where risks name parts that crash, it is those.
+// restarts runs every schedule in which one process crashes once, before or after one of its calls
+// in the default order, with fresh lists and with a list that is one or two events old. If fault
+// specs name processes that crash, only those crash.
 func (e *search) restarts() error {
-	steps := map[string][]int{} // by part: where it may crash
+	steps := map[string][]int{} // by process: where it may crash
 	for _, c := range e.calls {
 		if c.user {
 			continue
@@ -28,29 +29,29 @@ func (e *search) restarts() error {
 	}
 	for _, lagging := range []bool{false, true} {
 		for _, event := range events[0] {
-			verb, part, _ := strings.Cut(event, " ")
-			part, _, with := strings.Cut(part, " with ")
-			if verb != "crash" || with != lagging || !e.crashes(part) {
+			verb, component, _ := strings.Cut(event, " ")
+			component, _, with := strings.Cut(component, " with ")
+			if verb != "crash" || with != lagging || !e.crashes(component) {
 				continue
 			}
-			for _, at := range steps[part] {
+			for _, at := range steps[component] {
 				if err := e.tryIfMine(sim.Deviation{Step: at, What: sim.DeviationEvent, Subject: event}); err != nil {
 					return err
 				}
 			}
 		}
 	}
-	e.report.Complete = "no failure with one restart at a call of the ordinary course"
+	e.report.Complete = "no failure with one restart at a call of the default order"
 	return nil
 }
 
-// crashes tells whether a part may crash.
-func (e *search) crashes(part string) bool {
+// crashes reports whether a process may crash.
+func (e *search) crashes(component string) bool {
 	named := slices.ContainsFunc(e.faultSpecs, func(r sim.FaultSpec) bool { return r.Name == "crash" })
-	return !named || e.matchesSpec("crash", part)
+	return !named || e.matchesSpec("crash", component)
 }
 
-// tryIfMine runs a schedule of one deviation, if it is this shard's.
+// tryIfMine runs a schedule of one deviation if it belongs to this shard.
 func (e *search) tryIfMine(d sim.Deviation) error {
 	if !e.isMine() {
 		return nil
@@ -59,24 +60,24 @@ func (e *search) tryIfMine(d sim.Deviation) error {
 	return err
 }
 
-// possibleEvents lists what could befall the world before each step of the ordinary course.
+// possibleEvents returns the events that can be injected before each step of the default order.
 func (e *search) possibleEvents() ([][]string, error) {
 	f := &eventCollector{}
 	_, err := e.runUncounted(f)
 	return f.events, err
 }
 
-// eventCollector takes the ordinary course, and notes what else could happen.
+// An eventCollector follows the default order and records the possible events.
 type eventCollector struct{ events [][]string }
 
-// Decide notes what could befall the world.
+// Decide records the possible events.
 func (f *eventCollector) Decide(d *sim.Decision) sim.Move {
 	f.events = append(f.events, d.Events())
 	return sim.Move{}
 }
 
-// faults runs every schedule in which one of the risks comes true once: a call of the ordinary course goes wrong, or an
-// event befalls the world at one of its steps.
+// faults runs every schedule with one of the fault specs applied once: a call of the default order
+// fails, or an event is injected at one of its steps.
 func (e *search) faults() error {
 	var events []string
 	for _, r := range e.faultSpecs {
@@ -106,7 +107,7 @@ func specMatches(r sim.FaultSpec, c call) bool {
 	return r.Target == "" || strings.HasPrefix(c.task, r.Target) || strings.HasPrefix(c.action.Verb, r.Target)
 }
 
-// injectEach runs every schedule in which an event with one of the verbs befalls the world once.
+// injectEach runs every schedule in which an event with one of the verbs is injected once.
 func (e *search) injectEach(verbs []string) error {
 	if len(verbs) == 0 {
 		return nil
@@ -131,7 +132,7 @@ func (e *search) injectEach(verbs []string) error {
 	return nil
 }
 
-// matchesSpec tells whether an event is of what a risk names.
+// matchesSpec reports whether a fault spec covers an event.
 func (e *search) matchesSpec(verb, of string) bool {
 	return slices.ContainsFunc(e.faultSpecs, func(r sim.FaultSpec) bool {
 		return r.Name == verb && (r.Target == "" || of == r.Target || strings.HasPrefix(of, r.Target+" "))

@@ -92,11 +92,11 @@ func TestHistoriesDoNotRepeat(t *testing.T) {
 
 // once is a header: each of some faults may happen once, to calls or parts whose names begin so.
 func once(of string, faults ...string) string {
-	risks := make([]string, len(faults))
+	specs := make([]string, len(faults))
 	for i, f := range faults {
-		risks[i] = f + "(" + of + ", 1)"
+		specs[i] = f + "(" + of + ", 1)"
 	}
-	return "faults: " + strings.Join(risks, ", ") + "\n"
+	return "faults: " + strings.Join(specs, ", ") + "\n"
 }
 
 // partitioned is a pod whose node is cut off, and another one that has its claim on the other node.
@@ -105,7 +105,7 @@ user alice
   create claim data 1Gi
   create pod web data on=node-1
   wait pod web Running
-  let lose node-1
+  let partition node-1
   delete pod web now=true
   create pod next data on=node-2
 `

@@ -9,14 +9,14 @@ import (
 // holds runs every schedule with at most depth holds, fewest first.
 func (e *search) holds(depth int) error { return e.holdsFrom(1, depth) }
 
-// heldSchedule is a schedule of holds, and the steps at which one more can be put.
+// A heldSchedule is a schedule of holds and the steps at which another hold can be added.
 type heldSchedule struct {
 	schedule    sim.Schedule
 	choiceSteps []int
 }
 
-// holdsFrom runs every schedule with from to depth holds. Those with fewer are run once more where they are needed to know
-// how the run goes on.
+// holdsFrom runs every schedule with from to depth holds. It runs those with fewer again where it
+// needs to know how the run continues.
 func (e *search) holdsFrom(from, depth int) error {
 	level := []heldSchedule{{nil, e.choiceSteps}}
 	for n := 1; n <= depth; n++ {
@@ -38,7 +38,8 @@ func (e *search) holdsFrom(from, depth int) error {
 	return nil
 }
 
-// hold runs a schedule with one more hold, at a step. more says that still more are to follow, so that the run must be known.
+// hold runs a schedule with one more hold, at a step. more says that further holds follow, so that
+// the run must be known.
 func (e *search) hold(h heldSchedule, step int, fresh, more bool) (heldSchedule, error) {
 	longer := append(h.schedule[:len(h.schedule):len(h.schedule)], sim.Deviation{Step: step, What: sim.DeviationHold})
 	mine := fresh && e.isMine()
@@ -46,7 +47,7 @@ func (e *search) hold(h heldSchedule, step int, fresh, more bool) (heldSchedule,
 		return heldSchedule{}, nil
 	}
 	if !mine {
-		// Another shard's, or run before: what follows it may be ours.
+		// It belongs to another shard or was run before, but the schedules that extend it may be ours.
 		p := &probe{ReplayStrategy: sim.NewReplayStrategy(longer)}
 		if _, err := e.runUncounted(p); err != nil {
 			return heldSchedule{}, err
@@ -60,7 +61,7 @@ func (e *search) hold(h heldSchedule, step int, fresh, more bool) (heldSchedule,
 	return heldSchedule{p.Applied(), after(p.choiceSteps, step)}, nil
 }
 
-// after are the steps from one on: a hold at the same step is of the next actor.
+// after returns the steps from one on. A second hold at the same step is of the next task.
 func after(steps []int, from int) []int {
 	for i, s := range steps {
 		if s >= from {

@@ -17,7 +17,7 @@ import (
 )
 
 // attachParts are all that attach volumes but the controller, which is an extra part.
-const attachParts = "parts: pvcontroller, provisioner, attacher, kubelet\n"
+const attachParts = "components: pvcontroller, provisioner, attacher, kubelet\n"
 
 // attachMutants break the attach/detach controller itself, or its operations: what it starts, when, and what it believes. Those
 // of upstreamAttachFaults do as well: I16 (forced-without-a-look), I16b, I19, I20, I23b, L4, L7, and of nodeMutants I16, I19 to I21, L7. Two rules it cannot break by

@@ -51,7 +51,7 @@ user alice
 	{
 		name: "claims are told apart by their names", rule: "I2", history: "kubernetes#23615",
 		scenario: `
-parts: pvcontroller, pvcprotection
+components: pvcontroller, pvcprotection
 user alice
   create volume v1 1Gi
   create claim data 1Gi class=
@@ -65,7 +65,7 @@ user alice
 	{
 		name: "a conflict is overcome without deciding anew", rule: "I2", history: "origin#4829",
 		scenario: `
-parts: pvcontroller
+components: pvcontroller
 user alice
   let replicate pvcontroller
   create claim c1 1Gi class=
@@ -93,7 +93,7 @@ user alice
 	{
 		name: "the first volume by name is taken, whatever its size", rule: "I5",
 		scenario: `
-parts: pvcontroller
+components: pvcontroller
 user alice
   create volume v1 1Gi
   create volume v2 2Gi
@@ -105,7 +105,7 @@ user alice
 	{
 		name: "a volume is reserved whatever its version", rule: "I5",
 		scenario: `
-parts: pvcontroller, pvprotection
+components: pvcontroller, pvprotection
 ends: differ
 user alice
   create volume v1 1Gi
@@ -121,7 +121,7 @@ user alice
 	{
 		name: "a controller that starts again knows no volumes", rule: "I6", history: "kubernetes#48081",
 		scenario: `
-parts: pvprotection
+components: pvprotection
 user alice
   create volume v1 1Gi
   create claim data 1Gi class=
@@ -135,7 +135,7 @@ user alice
 	{
 		name: "a claim gets another volume than it asks for", rule: "I7",
 		scenario: `
-parts: pvcontroller
+components: pvcontroller
 user alice
   create volume v1 1Gi
   create volume v2 1Gi
@@ -147,7 +147,7 @@ user alice
 	{
 		name: "of a claim that is not in the cache the server is not asked", rule: "I8", history: "kubernetes#66287, kubernetes#105131",
 		scenario: `
-parts: pvcontroller
+components: pvcontroller
 faults: crash(pvcontroller, 1)
 user alice
   create volume v1 1Gi
@@ -159,7 +159,7 @@ user alice
 	{
 		name: "the driver deletes a volume too many", rule: "I8",
 		scenario: `
-parts: pvcontroller, pvcprotection, pvprotection, provisioner
+components: pvcontroller, pvcprotection, pvprotection, provisioner
 user alice
   create claim data 1Gi
   create claim other 1Gi
@@ -173,7 +173,7 @@ user alice
 	{
 		name: "of a claim whose name is in the cache the server is not asked", rule: "I8", history: "kubernetes#105131, kubernetes#142332",
 		scenario: `
-parts: pvcontroller, pvcprotection
+components: pvcontroller, pvcprotection
 faults: crash(pvcontroller, 1)
 ends: differ
 user alice
@@ -202,7 +202,7 @@ user alice
 	{
 		name: "a volume is deleted by its name alone", rule: "I9",
 		scenario: `
-parts: pvcontroller, pvcprotection, pvprotection, provisioner
+components: pvcontroller, pvcprotection, pvprotection, provisioner
 ends: differ
 user alice
   create volume v1 1Gi reclaim=Delete for=data
@@ -275,7 +275,7 @@ user alice
 	{
 		name: "of two default classes the older one is taken", rule: "I13", history: "kubernetes#111467",
 		scenario: `
-parts: pvcontroller, provisioner
+components: pvcontroller, provisioner
 ends: differ
 user alice
   delete class standard
@@ -289,7 +289,7 @@ user alice
 	{
 		name: "a write whose answer was lost is repeated as it was", rule: "I14",
 		scenario: `
-parts: pvcontroller
+components: pvcontroller
 faults: lost(pvcontroller, 1)
 user alice
   create volume v1 1Gi
@@ -314,7 +314,7 @@ user alice
 	{
 		name: "the pods are listed once for many claims", rule: "I28",
 		scenario: `
-parts: pvcontroller, pvcprotection
+components: pvcontroller, pvcprotection
 ends: differ
 user alice
   create claim old 1Gi class=
@@ -338,7 +338,7 @@ user alice
 	{
 		name: "the server is asked, but a cache answers", rule: "L2",
 		scenario: `
-parts: pvcontroller, pvcprotection
+components: pvcontroller, pvcprotection
 user alice
   create volume v1 1Gi
   create claim data 1Gi class=
@@ -353,12 +353,12 @@ user alice
 // Pieces of scenarios.
 const (
 	oneClaim = `
-parts: pvcontroller
+components: pvcontroller
 user alice
   create volume v1 1Gi
   create claim data 1Gi class=
 `
-	dynamic = "parts: pvcontroller, pvcprotection, pvprotection, provisioner\n"
+	dynamic = "components: pvcontroller, pvcprotection, pvprotection, provisioner\n"
 	comes   = `
 user alice
   create claim data 1Gi
@@ -369,7 +369,7 @@ user alice
   delete claim data
 `
 	protected = `
-parts: pvcontroller, pvcprotection
+components: pvcontroller, pvcprotection
 user alice
   create volume v1 1Gi
   create claim data 1Gi class=
@@ -385,8 +385,8 @@ func none() cluster.Interceptors { return cluster.Interceptors{} }
 type send[T fake.Object] func(obj T) (T, error)
 
 // updates meddles with a part's updates of claims or volumes. meddle gets a copy of what the part sent.
-func updates[T fake.Object](part, subresource string, meddle func(own *fake.Clientset, obj T, send send[T]) (T, error)) func() cluster.Interceptors {
-	return client(part, func(own *fake.Clientset) fake.InterceptorFunc {
+func updates[T fake.Object](component, subresource string, meddle func(own *fake.Clientset, obj T, send send[T]) (T, error)) func() cluster.Interceptors {
+	return client(component, func(own *fake.Clientset) fake.InterceptorFunc {
 		return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 			body, ok := r.Body.(T)
 			if !ok || r.Verb != "update" || r.Subresource != subresource {

@@ -12,10 +12,10 @@ import (
 
 // What the worlds of this file are made of.
 const (
-	nodeParts  = "parts: pvcontroller, provisioner, attachdetach, attacher, kubelet\n"
-	growParts  = "parts: pvcontroller, provisioner, resizer, scheduler, attachdetach, attacher, kubelet\n"
-	bindParts  = "parts: pvcontroller\n"
-	placeParts = "parts: pvcontroller, provisioner, scheduler, attachdetach, attacher, kubelet\n"
+	nodeParts  = "components: pvcontroller, provisioner, attachdetach, attacher, kubelet\n"
+	growParts  = "components: pvcontroller, provisioner, resizer, scheduler, attachdetach, attacher, kubelet\n"
+	bindParts  = "components: pvcontroller\n"
+	placeParts = "components: pvcontroller, provisioner, scheduler, attachdetach, attacher, kubelet\n"
 )
 
 // runs is a pod that runs, goes, and comes no more.
@@ -111,7 +111,7 @@ var nodeMutants = []mutant{
 	},
 	{
 		name: "a pod is put where its volume is not", rule: "I30", history: "#72013, #56236",
-		scenario: "parts: pvcontroller, scheduler, kubelet\nrules: I30\n" + placed, between: client("scheduler", bindsElsewhere), config: holds, within: 1,
+		scenario: "components: pvcontroller, scheduler, kubelet\nrules: I30\n" + placed, between: client("scheduler", bindsElsewhere), config: holds, within: 1,
 	},
 	{
 		name: "a node gets more volumes than it can have", rule: "I31", history: "#126502, #95911",
@@ -142,7 +142,7 @@ var nodeMutants = []mutant{
 	},
 	{
 		name: "a volume says that it has more than the driver gave", rule: "I33", history: "#131381",
-		scenario: "parts: pvcontroller, provisioner\nuser alice\n  create claim data 1Gi\n",
+		scenario: "components: pvcontroller, provisioner\nuser alice\n  create claim data 1Gi\n",
 		between:  client("provisioner", doublesVolumes), config: holds, within: 1,
 	},
 	{

@@ -70,7 +70,7 @@ user alice
 		name: "a volume is recycled that was recycled, and given away, by another", rule: "I8",
 		scenario: `
 nodes: 1
-parts: pvcontroller, pvcprotection, pvprotection, scheduler, kubelet
+components: pvcontroller, pvcprotection, pvprotection, scheduler, kubelet
 ends: differ
 user alice
   create volume disk 1Gi path=/tmp/disk reclaim=Recycle
@@ -196,7 +196,7 @@ user alice
 
 // Pieces of scenarios.
 const (
-	directories    = "parts: pvcontroller, pvcprotection, pvprotection\n"
+	directories    = "components: pvcontroller, pvcprotection, pvprotection\n"
 	makesDirectory = `
 user alice
   create class dirs provisioner=kubernetes.io/host-path

@@ -146,18 +146,18 @@ func TestMutants(t *testing.T) {
 }
 
 // isPart tells whether a process is of a part: "kubelet" means all of them, "" any part.
-func isPart(part, process string) bool {
+func isPart(component, process string) bool {
 	process = strings.TrimSuffix(process, "#2")
 	kind, _, _ := strings.Cut(process, "(")
-	return part == "" || part == process || part == kind
+	return component == "" || component == process || component == kind
 }
 
 // client breaks what a part says to the API server. meddle is called each time a process of it starts, with the client that
 // does as it is told.
-func client(part string, meddle func(own *fake.Clientset) fake.InterceptorFunc) func() cluster.Interceptors {
+func client(component string, meddle func(own *fake.Clientset) fake.InterceptorFunc) func() cluster.Interceptors {
 	return func() cluster.Interceptors {
 		return cluster.Interceptors{Client: func(process string, own *fake.Clientset) *fake.Clientset {
-			if !isPart(part, process) {
+			if !isPart(component, process) {
 				return own
 			}
 			return own.WithInterceptor(meddle(own))
@@ -184,10 +184,10 @@ func (c brokenConn) Invoke(ctx context.Context, method string, args, reply any, 
 }
 
 // driver breaks what a part says to the driver. meddle is called each time a process of it starts.
-func driver(part string, meddle func() invoking) func() cluster.Interceptors {
+func driver(component string, meddle func() invoking) func() cluster.Interceptors {
 	return func() cluster.Interceptors {
 		return cluster.Interceptors{Driver: func(process string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
-			if !isPart(part, process) {
+			if !isPart(component, process) {
 				return conn
 			}
 			return brokenConn{conn, meddle()}

@@ -6,15 +6,15 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// probe follows a plan, and notes where it could have gone otherwise.
+// A probe replays a schedule and records the alternatives.
 type probe struct {
 	*sim.ReplayStrategy
-	recordCalls bool   // calls, too
-	choiceSteps []int  // the steps at which there was a choice
-	calls       []call // those that were made
+	recordCalls bool   // records calls, too
+	choiceSteps []int  // steps with more than one alternative
+	calls       []call // the calls that were made
 }
 
-// call is a call in a run.
+// A call is a call in a run.
 type call struct {
 	step    int
 	task    string
@@ -23,7 +23,7 @@ type call struct {
 	user    bool
 }
 
-// Decide asks the plan.
+// Decide returns the move of the schedule.
 func (p *probe) Decide(d *sim.Decision) sim.Move {
 	if d.Len() > 1 {
 		p.choiceSteps = append(p.choiceSteps, d.Step())
@@ -38,7 +38,7 @@ func (p *probe) Decide(d *sim.Decision) sim.Move {
 	return move
 }
 
-// stateCounter does as a strategy does, and counts states.
+// A stateCounter follows a strategy and counts states.
 type stateCounter struct {
 	sim.Strategy
 	states *states
@@ -47,7 +47,7 @@ type stateCounter struct {
 
 func (w *stateCounter) begin(c *cluster.Cluster) { w.state = newState(c) }
 
-// Decide counts the state that is left, and asks the strategy.
+// Decide counts the current state and returns the move of the strategy.
 func (w *stateCounter) Decide(d *sim.Decision) sim.Move {
 	w.states.add(w.state.now())
 	move := w.Strategy.Decide(d)

@@ -8,24 +8,24 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// sample runs so many schedules that are drawn from seeds, with what goes wrong in them.
+// sample runs schedules drawn from seeds, with faults.
 func (e *search) sample(strategy Strategy, count int) error {
 	for i := range count * e.cfg.Shards {
 		if !e.isMine() {
 			continue
 		}
-		noting := &sim.RecordingStrategy{}
+		recording := &sim.RecordingStrategy{}
 		var err error
-		noting.Strategy, err = e.newStrategy(strategy, e.cfg.Seed+uint64(i))
+		recording.Strategy, err = e.newStrategy(strategy, e.cfg.Seed+uint64(i))
 		if err != nil {
 			return err
 		}
-		r, err := e.run(noting)
+		r, err := e.run(recording)
 		if err != nil {
 			return err
 		}
 		if e.failed(r) {
-			if err := e.found(noting.Schedule, r); err != nil {
+			if err := e.found(recording.Schedule, r); err != nil {
 				return err
 			}
 		}
@@ -33,8 +33,8 @@ func (e *search) sample(strategy Strategy, count int) error {
 	return nil
 }
 
-// newStrategy makes the strategy of a seed. Which of the risks are there at all is drawn, too: a world in which one thing goes wrong
-// again and again comes to places where one in which everything does never comes.
+// newStrategy returns the strategy of a seed. Which faults are possible at all is drawn, too: a
+// world with one frequent fault reaches states that a world with all faults does not.
 func (e *search) newStrategy(strategy Strategy, seed uint64) (sim.Strategy, error) {
 	steps := e.defaultRun.Steps
 	var s sim.Strategy
@@ -52,14 +52,15 @@ func (e *search) newStrategy(strategy Strategy, seed uint64) (sim.Strategy, erro
 	return sim.NewFaultInjector(s, seed, swarm(seed, e.faultSpecs), steps+steps/2, cluster.EventKinds...)
 }
 
-// swarm draws which of the risks are there: each with an even chance, all of them for every fourth seed.
-func swarm(seed uint64, risks sim.FaultSpecs) sim.FaultSpecs {
+// swarm draws a subset of the fault specs: each with probability one half, and all of them for
+// every fourth seed.
+func swarm(seed uint64, specs sim.FaultSpecs) sim.FaultSpecs {
 	if seed%4 == 0 {
-		return risks
+		return specs
 	}
 	chance := sim.NewSeeded(seed)
 	var drawn sim.FaultSpecs
-	for _, r := range risks {
+	for _, r := range specs {
 		if chance.Choose(2) == 0 {
 			drawn = append(drawn, r)
 		}
@@ -67,7 +68,7 @@ func swarm(seed uint64, risks sim.FaultSpecs) sim.FaultSpecs {
 	return drawn
 }
 
-// runUncounted runs a schedule that is no part of the search.
+// runUncounted runs a schedule that is not part of the search.
 func (e *search) runUncounted(strategy sim.Strategy) (*scenario.Result, error) {
 	if err := e.ctx.Err(); err != nil {
 		return nil, err

@@ -12,9 +12,10 @@ import (
 	"github.com/volsim/volsim/explore/scenario"
 )
 
-// Save writes a failure to a file in a directory, which is made if it is not there: the scenario with its schedule, and its
-// story as comments. scenario.Parse reads it. The file's name is made of the scenario's, the rule that is broken, and a number
-// that grows out of the text: a failure that was saved before is written over. From then on the scenario has the File.
+// Save writes a failure to a file in a directory, which it creates if necessary: the scenario with
+// its schedule, and its story as comments. scenario.Parse reads the file. The name of the file
+// consists of the scenario's name, the violated rule and a hash of the text, so that a failure that
+// was saved before is overwritten. Save sets the File of the failure's scenario.
 func Save(dir string, f *Failure) (path string, err error) {
 	text := f.Scenario.String()
 	h := fnv.New32a()
@@ -34,7 +35,8 @@ func Save(dir string, f *Failure) (path string, err error) {
 	return path, os.WriteFile(path, []byte(b.String()), 0o644)
 }
 
-// Replay runs a scenario under its schedule, and compares its end with that of the ordinary course, as a search does.
+// Replay runs a scenario under its schedule and compares the final state with that of the default
+// order, as a search does.
 func Replay(ctx context.Context, s *scenario.Scenario) (*scenario.Result, error) {
 	r, err := s.Run(ctx, scenario.Options{})
 	if err != nil || r.Failure != nil || s.OutcomesDiffer || len(s.Schedule) == 0 {

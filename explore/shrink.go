@@ -9,14 +9,15 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// How many schedules are run at most to shorten one, and how many steps they may take.
+// The bounds on the number of runs that shrink a schedule, and on their steps.
 const (
 	shrinkMax   = 3000
 	shrinkSteps = 1_000_000
 )
 
-// found takes a schedule that fails, makes sure that it does so again, takes out what is not needed, and ends the search,
-// unless that is to go on: then further ones that break the same rule are only counted.
+// found handles a failing schedule: it verifies that the schedule fails again in the same way,
+// shrinks it and ends the search. With Config.KeepGoing the search goes on, and further schedules
+// that violate the same rule are only counted.
 func (e *search) found(schedule sim.Schedule, r *scenario.Result) error {
 	rule := scenario.RuleID(r.Failure)
 	if e.shrinking {
@@ -71,18 +72,19 @@ func same(a, b *scenario.Result) error {
 	return nil
 }
 
-// shrinker shortens a schedule that breaks a rule.
+// A shrinker shrinks a schedule that violates a rule.
 type shrinker struct {
 	*search
 	rule   string
 	best   sim.Schedule
 	result *scenario.Result
 	runs   int
-	steps  int // taken in them
+	steps  int // of the runs
 }
 
-// shrink takes out as much as it can: all that only changes the order, then half of the deviations, a quarter, and so on down
-// to single ones; and where more than two are left, looks whether one or two holds would do.
+// shrink removes as many deviations as possible: first all picks, then half of the deviations, a
+// quarter, and so on down to single ones. If more than two are left, it tries whether one or two
+// holds suffice.
 func (k *shrinker) shrink() error {
 	var mishaps sim.Schedule
 	for _, d := range k.best {
@@ -112,9 +114,9 @@ func (k *shrinker) shrink() error {
 	return nil
 }
 
-// without tries to leave out so many deviations in a row.
+// without tries to remove so many deviations in a row, and reports whether it could.
 func (k *shrinker) without(size int) (bool, error) {
-	for from := len(k.best) - size; from >= 0; from -= size { // the last ones are the least needed
+	for from := len(k.best) - size; from >= 0; from -= size { // the last ones matter least
 		shorter := append(append(sim.Schedule(nil), k.best[:from]...), k.best[from+size:]...)
 		fails, err := k.fails(shorter)
 		if err != nil {
@@ -127,7 +129,8 @@ func (k *shrinker) without(size int) (bool, error) {
 	return false, nil
 }
 
-// fails runs a schedule, and takes it for the best if it breaks the rule.
+// fails runs a schedule and reports whether it violates the rule. If so, the schedule becomes the
+// best one.
 func (k *shrinker) fails(schedule sim.Schedule) (bool, error) {
 	if k.runs >= shrinkMax || k.steps >= shrinkSteps {
 		return false, nil
@@ -145,11 +148,11 @@ func (k *shrinker) fails(schedule sim.Schedule) (bool, error) {
 	return true, nil
 }
 
-// shrinkToHolds looks for a schedule of one or two holds that breaks the rule.
+// shrinkToHolds looks for a schedule of one or two holds that violates the rule.
 func (k *shrinker) shrinkToHolds() error {
 	for _, d := range k.best {
 		if d.What != sim.DeviationPick && d.What != sim.DeviationHold {
-			return nil // it takes more than holds
+			return nil // holds alone do not suffice
 		}
 	}
 	e := *k.search

@@ -11,7 +11,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// states are those met so far.
+// states is the set of visited states.
 type states struct{ seen map[uint64]struct{} }
 
 func newStates() *states { return &states{map[uint64]struct{}{}} }
@@ -19,23 +19,24 @@ func newStates() *states { return &states{map[uint64]struct{}{}} }
 func (s *states) add(state uint64) { s.seen[state] = struct{}{} }
 func (s *states) count() int       { return len(s.seen) }
 
-// state is a number for where a world is. Components are deterministic, so what one of them is in is settled by what it was
-// told, and in which order; what an object is in, by who wrote it, each time in which state. So both have a number that
-// grows out of the numbers of what came in, and the world's number is that of all components and objects together, whatever
-// the order among those that had nothing to do with one another. Two runs that come to one number have done the same but for
-// such an order, and can only go on in the same ways. Versions are not in it: they count the writes of all.
+// A state is a hash of the state of a world. Processes are deterministic, so the state of a process
+// follows from its inputs and their order. The state of an object follows from the processes that
+// wrote it, and their states. Each process and object has a hash of the hashes of its inputs, and
+// the hash of the world combines all of them, independent of the order of unrelated actions. Two
+// runs with equal hashes differ at most in such an order and have the same continuations. Versions
+// are not part of the hash, as they count the writes of all processes.
 type state struct {
 	processes map[string]uint64 // by name
 	objects   map[string]uint64 // by resource/namespace/name
-	resources map[string]uint64 // all objects of a resource, together
-	revisions map[string]uint64 // resourceVersion: the object's number with it
-	volumes   map[string]uint64 // what a driver call was about: who called, and when
-	running   string            // the component that is moved
-	idle      uint64            // the background timers that have fired since something last changed
+	resources map[string]uint64 // all objects of a resource
+	revisions map[string]uint64 // resourceVersion: hash of the object at that version
+	volumes   map[string]uint64 // by object of driver calls: the callers and their order
+	running   string            // the process that runs
+	idle      uint64            // the background timers that have fired since the last change
 	at        uint64            // the clock
 }
 
-// newState begins with a world that has been set up.
+// newState returns the state of a world after its set-up.
 func newState(c *cluster.Cluster) *state {
 	s := &state{
 		processes: map[string]uint64{}, objects: map[string]uint64{}, resources: map[string]uint64{},
@@ -46,7 +47,7 @@ func newState(c *cluster.Cluster) *state {
 	return s
 }
 
-// now is the world's number.
+// now returns the hash of the world.
 func (s *state) now() uint64 {
 	sum := s.idle ^ mix(s.at, "clock")
 	for name, n := range s.processes {
@@ -61,13 +62,13 @@ func (s *state) now() uint64 {
 	return sum
 }
 
-// taskRan notes whose turn it is: being moved is something that comes in, also when nothing is recorded of it.
-func (s *state) taskRan(actor string) {
-	s.running, _, _ = strings.Cut(actor, "/")
-	s.processes[s.running] = mix(s.processes[s.running], actor)
+// taskRan records which task runs: being scheduled is an input, even if the task records nothing.
+func (s *state) taskRan(task string) {
+	s.running, _, _ = strings.Cut(task, "/")
+	s.processes[s.running] = mix(s.processes[s.running], task)
 }
 
-// commit notes a write. It is called before the record of the request.
+// commit records a write. It is called before the record of the request is.
 func (s *state) commit(e fake.Commit) {
 	key := e.Resource + "/" + e.After.GetNamespace() + "/" + e.After.GetName()
 	was := s.objects[key]
@@ -77,7 +78,7 @@ func (s *state) commit(e fake.Commit) {
 	s.revisions[strconv.FormatInt(e.Revision, 10)] = is
 }
 
-// record notes what came into a component.
+// record records an input of a process.
 func (s *state) record(r trace.Record) {
 	component, _, _ := strings.Cut(r.Task, "/")
 	s.at = uint64(r.At)
@@ -103,7 +104,7 @@ func (s *state) record(r trace.Record) {
 	s.processes[component] = mix(s.processes[component]^in, r.Verb)
 }
 
-// inputOf is the number of the object, or of all objects, that a request or a delivery was about.
+// inputOf returns the hash of the object, or of all objects, that a request or a delivery concerns.
 func (s *state) inputOf(r trace.Record) uint64 {
 	resource, _, _ := strings.Cut(r.Object, "/")
 	if r.Verb == "list" || r.Verb == "LIST" {
@@ -116,8 +117,8 @@ func (s *state) inputOf(r trace.Record) uint64 {
 	return 0
 }
 
-// driverInput notes a driver call: what it finds depends on who called about the same volume before, and, to make and delete
-// volumes, about any.
+// driverInput records a driver call. Its result depends on earlier calls for the same volume and,
+// if it creates or deletes a volume, on those for any volume.
 func (s *state) driverInput(component string, r trace.Record) uint64 {
 	keys := []string{r.Object}
 	if slices.Contains([]string{"CreateVolume", "DeleteVolume"}, r.Verb) {
@@ -131,7 +132,7 @@ func (s *state) driverInput(component string, r trace.Record) uint64 {
 	return in
 }
 
-// mix makes a number of a number and a word.
+// mix hashes a number and a word.
 func mix(n uint64, word string) uint64 {
 	h := fnv.New64a()
 	var b [8]byte
@@ -143,7 +144,7 @@ func mix(n uint64, word string) uint64 {
 	return finish(h.Sum64())
 }
 
-// finish spreads the bits, as numbers are combined by exclusive or.
+// finish spreads the bits, since numbers are combined with XOR.
 func finish(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9

@@ -54,7 +54,7 @@ func nodeOfTask(actor string) string {
 // "" or another target.
 func restartedNode(r trace.Record) string {
 	switch r.Verb {
-	case "crash", "stop", "start", "reboot", "lose", "recover":
+	case "crash", "stop", "start", "reboot", "partition", "restore":
 	default:
 		return ""
 	}

@@ -112,7 +112,7 @@ func TestNodeRulesHoldUnderMisfortunes(t *testing.T) {
 		"API":      "conflict(0.05), refused(0.03), lost(0.04)",
 		"driver":   "driver Unavailable(0.05), driver Internal(0.03), driver-lost DeadlineExceeded(0.05), driver-lost Internal(0.03), hang(0.01)",
 		"crashes":  "crash(attacher, 2), crash(pvcontroller, 1), crash(provisioner, 1), relist(0.02), expire(0.01), tick(0.002)",
-		"kubelets": "crash(kubelet(node-1), 2), crash(kubelet(node-2), 1), reboot(node-1, 1), reboot(node-2, 1), lose(node-2, 1), recover(node-2, 0.05)",
+		"kubelets": "crash(kubelet(node-1), 2), crash(kubelet(node-2), 1), reboot(node-1, 1), reboot(node-2, 1), partition(node-2, 1), restore(node-2, 0.05)",
 		"stop":     "stop(attachdetach, 2), start(attachdetach, 0.05), conflict(0.02)",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -80,7 +80,7 @@ func endedProcess(r trace.Record) string {
 	switch r.Verb {
 	case "crash", "stop", "retire":
 		return part
-	case "reboot", "lose", "recover":
+	case "reboot", "partition", "restore":
 		return "kubelet(" + part + ")"
 	case "tick", "start", "replicate", "relist", "expire":
 		return ""

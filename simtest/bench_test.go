@@ -12,7 +12,7 @@ import (
 // Two claims against two volumes, which the PersistentVolume controller binds; in a different order each time.
 func BenchmarkBindTwoByTwo(b *testing.B) {
 	schedules(b, simtest.Parse(b, `
-parts: pvcontroller
+components: pvcontroller
 user admin
   create volume v1 1Gi
   create volume v2 1Gi

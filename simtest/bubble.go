@@ -20,79 +20,84 @@ import (
 // Bounds of a bubble.
 const (
 	bubbleSteps = 100_000        // requests and deliveries
-	bubbleLife  = 24 * time.Hour // how long run may wait for something else than Settle, in the bubble's time
-	bubbleGrace = time.Minute    // what goroutines have to end after run, in the bubble's time
+	bubbleLife  = 24 * time.Hour // maximum wait of run outside Settle, in the bubble's time
+	bubbleGrace = time.Minute    // time for goroutines to end after run, in the bubble's time
 )
 
-// errOver is the answer to requests when the run is over.
-var errOver = errors.New("simtest: the bubble's run is over")
+// errOver is the response to requests after the end of the run.
+var errOver = errors.New("simtest: the run of the bubble has ended")
 
-// BubbleWorld is the API server of a bubble and the ways in. Every request made through Client, RESTConfig or Caller, and
-// every event of a watch opened there, stops until all goroutines of the bubble are blocked; then one is let go, as the
-// chooser says. Its methods may be called concurrently, Settle excepted.
+// A BubbleWorld is the API server of a bubble and its clients. Every request through Client,
+// RESTConfig or Caller, and every event of a watch opened there, blocks until all goroutines of the
+// bubble are blocked. Then the chooser picks one that proceeds. Its methods, except Settle, may be
+// called concurrently.
 type BubbleWorld struct {
 	t       *testing.T
-	ctx     context.Context //nolint:containedctx // the run's, for whoever runs in the bubble
+	ctx     context.Context //nolint:containedctx // of the run
 	cancel  context.CancelFunc
 	server  *fake.Server
 	log     trace.Log
-	clock   clock.Clock // that of the bubble
+	clock   clock.Clock // of the bubble
 	start   time.Time
 	chooser sim.Chooser
-	id      string // of the bubble, among the process's goroutines
+	id      string // of the bubble, in stack traces
 
-	arrived chan struct{}      // holds a token when somebody has stopped since the driver last looked
-	resting chan chan struct{} // what is sent is closed when nobody has stopped
-	done    chan struct{}      // closed when the driver is to end
-	stopped chan struct{}      // closed when it has ended
-	ended   bool               // run and what it left to clean up have returned
+	arrived chan struct{}      // holds a token if a call has blocked since the driver last checked
+	resting chan chan struct{} // the driver closes the received channels when no call is blocked
+	done    chan struct{}      // closed when the driver must end
+	stopped chan struct{}      // closed when the driver has ended
+	ended   bool               // run and its cleanups have returned
 
 	mu       sync.Mutex
 	waiting  []*blockedCall // guarded by mu
-	arrivals int            // guarded by mu: how many have stopped so far
-	steps    int            // guarded by mu: how many were let go
+	arrivals int            // guarded by mu: number of calls that have blocked
+	steps    int            // guarded by mu: number of calls that have proceeded
 	stepsMax int
-	slow     time.Duration // guarded by mu: how long a step may be put off; 0: not at all
-	choices  []int         // guarded by mu: what the chooser chose
-	over     bool          // guarded by mu: everybody is turned away
-	failed   bool          // guarded by mu: at a bound
+	slow     time.Duration // guarded by mu: maximum delay of a step; 0: none
+	choices  []int         // guarded by mu: made by the chooser
+	over     bool          // guarded by mu: all calls are refused
+	failed   bool          // guarded by mu: a bound was reached
 
 	recording    sync.Mutex
-	defaultCalls map[int]string // guarded by recording: by step of the log, what the ordinary course would have been
+	defaultCalls map[int]string // guarded by recording: by step of the log, the call of the default order
 }
 
-// Bubble runs a test in a bubble of testing/synctest with an API server that is empty to begin with. In it, run starts
-// whatever it wants to test: informers, work queues, goroutines, all as they are, over [BubbleWorld.Client] or
-// [BubbleWorld.RESTConfig]. Calls and deliveries to them happen one at a time, in the order that the chooser decides
-// ([sim.FIFO]: deliveries first, then requests, whoever has waited longest; [sim.NewSeeded]: anyhow). Time is that of the
-// bubble: it begins in 2000, stands still while anything can happen, and otherwise goes on to whatever is waited for
-// next, so that back-off and resync cost nothing. run may block and sleep like any code; [BubbleWorld.Settle] waits until
-// everything is blocked.
+// Bubble runs a test in a bubble of testing/synctest, with an API server that is initially empty.
+// run starts the code under test, unmodified: informers, work queues and goroutines over
+// [BubbleWorld.Client] or [BubbleWorld.RESTConfig]. Their requests and deliveries happen one at a
+// time, in the order that the chooser decides. [sim.FIFO] prefers deliveries, then the request that
+// has waited longest; [sim.NewSeeded] picks any. The clock is that of the bubble: it starts in 2000
+// and advances only when nothing else can happen, so back-off and resync take no real time. run may
+// block and sleep like any code. [BubbleWorld.Settle] waits until everything is blocked.
 //
-// If the test fails, it shows what happened, and the choices to give to a [sim.Replay]. It fails, too, after 100,000
-// steps, when run has waited for a day of the bubble's time for something else than Settle, and when goroutines are left:
-// when run returns, its context ends, requests are answered with an error, and a minute of the bubble's time after the
-// last t.Cleanup every goroutine has to have ended. So informers are given [BubbleWorld.Context], and queues shut down.
+// A failed test logs its actions, and the choices for a [sim.Replay]. A test also fails after
+// 100,000 steps, when run has waited outside Settle for a day of the bubble's time, and when
+// goroutines are left. When run returns, its context ends and requests are answered with an error.
+// One minute of the bubble's time after the last t.Cleanup every goroutine must have ended. Start
+// informers with [BubbleWorld.Context], and shut queues down.
 //
 // # Limits
 //
-//   - It takes a *testing.T. In the bubble there is no t.Run, t.Parallel or t.Deadline, no further bubble, and no
-//     synctest.Wait: Settle stands for it. Loop over seeds outside, each in a t.Run of its own.
-//   - No network, no files, no processes: nobody sees that a goroutine waits for one, and the test hangs until go test
-//     ends it and shows where. The configs of RESTConfig are in memory. The same holds for a sync.Mutex that is waited for
-//     while its holder sleeps, and for a select with a channel that was made outside, such as wait.NeverStop.
-//   - Only requests and deliveries are ordered. In between goroutines run as they like: two workers that race for a queue
-//     through memory alone are not explored. Let a controller's parts have clients of different names, so that they can be
-//     told apart.
-//   - A request takes no time, and so no timeout ends it, unless [BubbleWorld.Slow] says otherwise.
-//   - It is not fully replayable: the order of cache.Store.List and of every map, a select with several ways to go on, the
-//     jitter of retries, the timeouts of watches (some minutes) and, with more than one processor, who of two goroutines
-//     comes first are not the chooser's. Sort what listers give, and run with GOMAXPROCS=1; then the same choices nearly
-//     always give the same trace. [BubbleTwice] tells.
+//   - It takes a *testing.T. In the bubble there is no t.Run, t.Parallel or t.Deadline, no nested
+//     bubble, and no synctest.Wait: use Settle instead. Loop over seeds outside, each in a t.Run.
+//   - No network, files or processes: synctest does not detect a goroutine that waits for one, and
+//     the test hangs until go test ends it with a stack trace. The configs of RESTConfig are in
+//     memory. The same holds for a sync.Mutex whose holder sleeps, and for a select with a channel
+//     created outside, such as wait.NeverStop.
+//   - Only requests and deliveries are ordered. Between them goroutines run freely: two workers
+//     that race for a queue through memory alone are not explored. Give the parts of a controller
+//     clients of different names, to distinguish them.
+//   - A request takes no time, so no timeout ends it, unless [BubbleWorld.Slow] is set.
+//   - Replay is not exact: the chooser does not control the order of cache.Store.List and of maps,
+//     a select with several ready cases, the jitter of retries, the timeouts of watches (some
+//     minutes), and, with more than one processor, races between goroutines. Sort the results of
+//     listers and run with GOMAXPROCS=1. Then the same choices nearly always produce the same
+//     trace. [BubbleTwice] verifies it.
 //   - A panic in a goroutine ends the test binary.
 //
-// A request that is stopped and let go costs some 3 µs, a step of a controller with two informers 15 to 35 µs, ten times
-// that of a world of sim.Stepped, and a bubble 40 µs. It is for code that exists, not for searching through every order.
+// A request costs some 3 µs. A step of a controller with two informers costs 15 to 35 µs, ten times
+// a step of a world of sim.Stepped, and a bubble 40 µs. Bubble is meant for existing code, not for
+// exhaustive search.
 func Bubble(t *testing.T, chooser sim.Chooser, run func(t *testing.T, b *BubbleWorld)) {
 	t.Helper()
 	var b *BubbleWorld
@@ -109,7 +114,7 @@ func runBubble(t *testing.T, b **BubbleWorld, chooser sim.Chooser, run func(t *t
 	}()
 	synctest.Test(t, func(t *testing.T) {
 		*b = newBubbleWorld(t, chooser)
-		t.Cleanup((*b).end) // the first one registered is the last one called
+		t.Cleanup((*b).end) // registered first, so called last
 		go (*b).drive()
 		defer (*b).refuseAll()
 		run(t, *b)
@@ -128,40 +133,42 @@ func newBubbleWorld(t *testing.T, chooser sim.Chooser) *BubbleWorld {
 	return b
 }
 
-// Server is the API server: for looking at, and for what only it can do. Its own clients are not stopped.
+// Server returns the API server, for inspection and for methods that clients do not have. Its own
+// clients do not block.
 func (b *BubbleWorld) Server() *fake.Server { return b.server }
 
-// Context ends when run returns, or a bound is reached.
+// Context returns a context that ends when run returns or a bound is reached.
 func (b *BubbleWorld) Context() context.Context { return b.ctx }
 
-// Trace is the record of what happened: every request, in order, and every event that reached a watcher. The actor of a
-// record is the name of its client.
+// Trace returns the trace: every request, in order, and every event that reached a watcher. The
+// task of a record is the name of its client.
 func (b *BubbleWorld) Trace() *trace.Log { return &b.log }
 
-// Client returns a clientset whose requests, and the events of whose watches, are stopped. name stands for it in the
+// Client returns a clientset whose requests and watch events block. name identifies it in the
 // trace.
 func (b *BubbleWorld) Client(name string) *fake.Clientset { return b.server.Client(b.Caller(name)) }
 
-// RESTConfig returns a config of client-go, in memory, for clients and managers of any kind. What is made of it is
-// stopped like a Client, at each request and each event.
+// RESTConfig returns an in-memory client-go config for clients and managers of any kind. Their
+// requests and events block like those of a Client.
 func (b *BubbleWorld) RESTConfig(name string) *clientrest.Config {
 	return apiserver.NewConfig(b.server, b.Caller(name))
 }
 
-// Caller returns what Client and RESTConfig are made over: for drivers, and clients of other kinds. When the run is over,
-// a call has no effect, and an error for an outcome; it unwinds nothing.
+// Caller returns the caller on which Client and RESTConfig are built, for drivers and other kinds
+// of clients. After the run a call has no effect and returns an error; it unwinds nothing.
 func (b *BubbleWorld) Caller(name string) sim.Caller { return bubbleCaller{b, name} }
 
-// Direct returns a clientset for the test itself: its requests take effect at once. In the trace its name is "test".
+// Direct returns a clientset for the test itself: its requests take effect at once. Its name in the
+// trace is "test".
 func (b *BubbleWorld) Direct() *fake.Clientset { return b.server.Client(direct{b}) }
 
-// Settle lets d pass, and then everything happen that can without more time; it returns when every goroutine is blocked.
-// It is for the goroutine of run, and ends the test if a bound was reached.
+// Settle lets d pass and then everything happen that needs no more time. It returns when every
+// goroutine is blocked. It is for the goroutine of run, and ends the test if a bound was reached.
 func (b *BubbleWorld) Settle(d time.Duration) {
 	b.t.Helper()
 	for {
-		part := min(d, bubbleLife/2) // the driver sees that run has not got stuck
-		b.clock.Sleep(part)
+		component := min(d, bubbleLife/2) // so that the driver knows that run makes progress
+		b.clock.Sleep(component)
 		rest := make(chan struct{})
 		b.resting <- rest
 		<-rest
@@ -171,21 +178,22 @@ func (b *BubbleWorld) Settle(d time.Duration) {
 		if failed {
 			b.t.FailNow()
 		}
-		if d -= part; d <= 0 {
+		if d -= component; d <= 0 {
 			return
 		}
 	}
 }
 
-// Slow makes requests and deliveries take time: from now on a chooser may, besides letting one go, let time pass until
-// somebody comes, at most d. That is the last choice. Without Slow no timer fires while anybody waits. 0 ends it.
+// Slow makes requests and deliveries take time. From now on a chooser may also, as its last choice,
+// let time pass until another call arrives, at most d. Without Slow no timer fires while a call is
+// blocked. 0 ends it.
 func (b *BubbleWorld) Slow(d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.slow = d
 }
 
-// end is called when the run, and what it left to clean up, is over: in the bubble.
+// end is called in the bubble when the run and its cleanups have ended.
 func (b *BubbleWorld) end() {
 	close(b.done)
 	<-b.stopped

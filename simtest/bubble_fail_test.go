@@ -30,7 +30,7 @@ var failures = []struct {
 			t.Error("broken")
 		})
 	}, []string{
-		`broken`, `\n +\* +1 +0s +two +api create configmaps/default/two-a  \(rv=\d+.*\)  before one: api create configmaps/default/one-a\n`,
+		`broken`, `\n +\* +1 +0s +two +api create configmaps/default/two-a  \(rv=\d+.*\)  instead of one: api create configmaps/default/one-a\n`,
 		`\n +2 +0s +one +api create configmaps/default/one-a`, `replay with &sim.Replay\{Choices: \[\]int\{1\}\}`,
 	}},
 	{"a goroutine that is left", func(t *testing.T) {
@@ -49,7 +49,7 @@ var failures = []struct {
 			forever()
 		})
 	}, []string{
-		`panic: simtest: after 24h0m0s of the bubble's time the run was told to end`, `\s+chan receive: .*simtest_test.forever`,
+		`panic: simtest: the run was cancelled after 24h0m0s of the bubble's time and has not ended`, `\s+chan receive: .*simtest_test.forever`,
 		`4 +0s +two +api create configmaps/default/two-b`,
 	}},
 	{"a circle", func(t *testing.T) {
@@ -62,7 +62,7 @@ var failures = []struct {
 			b.Settle(0)
 			t.Error("Settle returned")
 		})
-	}, []string{`the bubble has made 100000 steps`, `… 99000 before`, `100000 +0s +busy +api get`}},
+	}, []string{`bound of 100000 steps reached`, `… 99000 earlier records`, `100000 +0s +busy +api get`}},
 	{"a run that ends with its context", func(t *testing.T) {
 		simtest.Bubble(t, sim.FIFO{}, func(t *testing.T, b *simtest.BubbleWorld) {
 			_ = wait.PollUntilContextCancel(b.Context(), 10*time.Second, true, func(context.Context) (bool, error) { return false, nil })
@@ -79,7 +79,7 @@ var failures = []struct {
 			_, _ = b.Client("moody").CoreV1().ConfigMaps("default").Create(b.Context(), newMap(name), metav1.CreateOptions{})
 		})
 	}, []string{
-		`the same choices gave another run, from step 2 on`, `first run: +0s moody: api create configmaps/default/first`,
+		`the same choices led to different runs, from step 2 on`, `first run: +0s moody: api create configmaps/default/first`,
 		`second run: 0s moody: api create configmaps/default/second`,
 	}},
 	{"a failure that does not replay", func(t *testing.T) {
@@ -90,7 +90,7 @@ var failures = []struct {
 			}
 			t.Fatal("broken")
 		})
-	}, []string{`broken`, `from step 1 on`, `first run: +nothing more`, `second run: 0s one: api create configmaps/default/one-a`}},
+	}, []string{`broken`, `from step 1 on`, `first run: +end of the run`, `second run: 0s one: api create configmaps/default/one-a`}},
 }
 
 func forever() { <-make(chan struct{}) }

@@ -13,7 +13,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// bubbleCaller stops whoever makes a request or is told of an event, until it is his turn.
+// A bubbleCaller blocks each request and each delivery until it is chosen.
 type bubbleCaller struct {
 	b    *BubbleWorld
 	name string
@@ -21,28 +21,29 @@ type bubbleCaller struct {
 
 var _ sim.ContextCaller = bubbleCaller{}
 
-// blockedCall is somebody who was stopped.
+// A blockedCall is a call that is blocked.
 type blockedCall struct {
 	name        string
 	action      trace.Action
-	step        int           // at which he came; who comes at the same step is told apart by what he wants
-	arrival     int           // the last tie-break, which is not the chooser's nor anybody's
-	proceed     chan struct{} // closed when it is his turn
-	refused     bool          // it is his turn to be turned away; set before turn is closed
-	defaultCall string        // what the ordinary course would have been, if not this; set before turn is closed
+	step        int           // at which it arrived; calls of the same step are ordered by their contents
+	arrival     int           // the last tie-break, which is outside the chooser's control
+	proceed     chan struct{} // closed when the call proceeds
+	refused     bool          // the call is refused; set before proceed is closed
+	defaultCall string        // the call of the default order, if another one; set before proceed is closed
 }
 
 func (s *blockedCall) String() string { return s.name + ": " + s.action.String() }
 
-// Now is the bubble's time.
+// Now returns the time of the bubble.
 func (g bubbleCaller) Now() time.Time { return g.b.clock.Now() }
 
-// Call is Pass for whoever does not give up.
+// Call is CallContext without cancellation.
 func (g bubbleCaller) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	return g.CallContext(context.Background(), action, effect)
 }
 
-// CallContext waits for its turn. What is given up, or turned away, did not happen and is not recorded.
+// CallContext waits until the call is chosen. A cancelled or refused call has no effect and no
+// record.
 func (g bubbleCaller) CallContext(ctx context.Context, action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	if err := ctx.Err(); err != nil {
 		return trace.Outcome{Err: err}
@@ -65,7 +66,7 @@ func (g bubbleCaller) CallContext(ctx context.Context, action trace.Action, effe
 	return out
 }
 
-// block stops somebody; nil when everybody is turned away.
+// block adds a blocked call, or returns nil if all calls are refused.
 func (b *BubbleWorld) block(name string, action trace.Action) *blockedCall {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,7 +89,7 @@ func (b *BubbleWorld) cancelCall(s *blockedCall) {
 	b.waiting = slices.DeleteFunc(b.waiting, func(w *blockedCall) bool { return w == s })
 }
 
-// refuseAll ends the run: whoever waits is turned away, and everybody after him.
+// refuseAll ends the run: it refuses all blocked and later calls.
 func (b *BubbleWorld) refuseAll() {
 	b.cancel()
 	b.mu.Lock()
@@ -101,7 +102,8 @@ func (b *BubbleWorld) refuseAll() {
 	b.waiting = nil
 }
 
-// drive lets one go at a time, whenever all are blocked. It is the bubble's only caller of synctest.Wait until the end.
+// drive lets one call proceed at a time, whenever all goroutines are blocked. Until the end it is
+// the bubble's only caller of synctest.Wait.
 func (b *BubbleWorld) drive() {
 	defer close(b.stopped)
 	life := b.clock.NewTimer(bubbleLife)
@@ -126,7 +128,7 @@ func (b *BubbleWorld) drive() {
 			resters = append(resters, r)
 			life.Reset(bubbleLife)
 		case <-life.C():
-			synctest.Wait() // something else may have become due at this moment
+			synctest.Wait() // another timer may have fired at the same time
 			b.failLifetime()
 			life.Reset(bubbleLife)
 		case <-b.done:
@@ -135,16 +137,16 @@ func (b *BubbleWorld) drive() {
 	}
 }
 
-// stepped is what became of a step.
+// stepped is the result of a step.
 type stepped int
 
 const (
-	rested  stepped = iota // nobody waits
-	moved                  // one of those who wait was let go, or all were turned away
-	delayed                // time is to pass first
+	rested  stepped = iota // no call is blocked
+	moved                  // one call proceeded, or all were refused
+	delayed                // time must pass first
 )
 
-// step lets one of those go who wait.
+// step lets one blocked call proceed.
 func (b *BubbleWorld) step() stepped {
 	b.mu.Lock()
 	if len(b.waiting) == 0 {
@@ -154,7 +156,7 @@ func (b *BubbleWorld) step() stepped {
 	if b.steps >= b.stepsMax {
 		b.failed = true
 		b.mu.Unlock()
-		b.t.Errorf("the bubble has made %d steps, and something can happen still: does the controller run in a circle?", b.stepsMax)
+		b.t.Errorf("bound of %d steps reached; the controller may be in a loop", b.stepsMax)
 		b.refuseAll()
 		return moved
 	}
@@ -168,7 +170,8 @@ func (b *BubbleWorld) step() stepped {
 	return moved
 }
 
-// choose takes one out of those who wait, or returns nil when time is to pass; mu is held.
+// choose removes and returns one of the blocked calls, or returns nil when time must pass. The
+// caller holds mu.
 func (b *BubbleWorld) choose() *blockedCall {
 	slices.SortFunc(b.waiting, compareDefaultOrder)
 	i, n := 0, len(b.waiting)
@@ -190,14 +193,14 @@ func (b *BubbleWorld) choose() *blockedCall {
 	return s
 }
 
-// pass lets time pass until somebody comes, at most as long as Slow said.
+// pass lets time pass until another call arrives, at most as long as set by Slow.
 func (b *BubbleWorld) pass() {
 	b.mu.Lock()
 	slow := b.slow
 	b.mu.Unlock()
 	b.record("world", trace.Action{Kind: trace.KindEvent, Verb: "tick"}, trace.Outcome{}, "")
 	select {
-	case <-b.arrived: // of one of those who wait already
+	case <-b.arrived: // the token of a call that is already blocked
 	default:
 	}
 	limit := b.clock.NewTimer(slow)
@@ -208,7 +211,8 @@ func (b *BubbleWorld) pass() {
 	}
 }
 
-// compareDefaultOrder is the ordinary course: deliveries before requests, who came first, then by name.
+// compareDefaultOrder compares two calls in the default order: deliveries before requests, then by
+// arrival, then by name.
 func compareDefaultOrder(a, b *blockedCall) int {
 	return cmp.Or(
 		cmp.Compare(rank(a), rank(b)),
@@ -228,18 +232,18 @@ func rank(s *blockedCall) int {
 	return 1
 }
 
-// failLifetime ends a run that does not end by itself: it waits for what does not come.
+// failLifetime ends a run that waits for something that does not happen.
 func (b *BubbleWorld) failLifetime() {
 	b.mu.Lock()
 	again := b.over
 	b.failed = true
 	b.mu.Unlock()
 	waits := strings.Join(goroutinesOf(b.id), "\n")
-	if again { // there is no other way to end a goroutine that does not want to
-		panic(fmt.Sprintf("simtest: after %s of the bubble's time the run was told to end, and has not after %s more; "+
-			"what it waits for:\n%s\n%s", bubbleLife, bubbleLife, waits, b.story()))
+	if again { // a goroutine cannot be ended in any other way
+		panic(fmt.Sprintf("simtest: the run was cancelled after %s of the bubble's time and has not ended after %s more; "+
+			"blocked goroutines:\n%s\n%s", bubbleLife, bubbleLife, waits, b.story()))
 	}
-	b.t.Errorf("the run has waited for %s of the bubble's time; for what:\n%s", bubbleLife, waits)
+	b.t.Errorf("the run has waited for %s of the bubble's time; blocked goroutines:\n%s", bubbleLife, waits)
 	b.refuseAll()
 }
 

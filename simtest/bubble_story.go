@@ -8,16 +8,16 @@ import (
 	"testing"
 )
 
-// storyMax is how many of the last records a failure shows.
+// storyMax is the number of last records that a failure shows.
 const storyMax = 1000
 
-// story is what happened, for whoever has to find out why. Nobody records meanwhile.
+// story returns the actions of the run as text. Nothing may be recorded meanwhile.
 func (b *BubbleWorld) story() string {
 	var s strings.Builder
-	s.WriteString("what happened (step, time, who, what, outcome; * where the chooser left the ordinary course):\n")
+	s.WriteString("trace (step, time, client, action, outcome; * marks a deviation from the default order):\n")
 	records := b.log.Records()
 	if more := len(records) - storyMax; more > 0 {
-		fmt.Fprintf(&s, "  … %d before\n", more)
+		fmt.Fprintf(&s, "  … %d earlier records\n", more)
 		records = records[more:]
 	}
 	for _, r := range records {
@@ -28,7 +28,7 @@ func (b *BubbleWorld) story() string {
 		}
 		fmt.Fprintf(&s, "%s %3d %8s  %-12s %s  (%s)", mark, r.Step, r.At, r.Task, r.Action, r.Result())
 		if left {
-			fmt.Fprintf(&s, "  before %s", instead)
+			fmt.Fprintf(&s, "  instead of %s", instead)
 		}
 		s.WriteByte('\n')
 	}
@@ -36,7 +36,7 @@ func (b *BubbleWorld) story() string {
 	return s.String()
 }
 
-// trimmed leaves out ordinary choices at the end, which a replay makes without being told.
+// trimmed drops the zeros at the end, which a replay implies.
 func trimmed(choices []int) []int {
 	n := len(choices)
 	for n > 0 && choices[n-1] == 0 {
@@ -45,24 +45,26 @@ func trimmed(choices []int) []int {
 	return append([]int{}, choices[:n]...)
 }
 
-// reportLeaks fails a test whose bubble did not end, since goroutines are left in it. They stay there; time stands still.
+// reportLeaks fails a test whose bubble did not end because goroutines are left. They stay there;
+// the clock stands still.
 func (b *BubbleWorld) reportLeaks(t *testing.T, r any) {
 	t.Helper()
 	err, ok := r.(error)
 	if b == nil || !b.ended || !ok || !strings.HasPrefix(err.Error(), "deadlock: ") {
 		panic(r)
 	}
-	t.Fatalf("goroutines of the bubble are left %s after the run; stop informers by Context, shut queues down:\n%s",
+	t.Fatalf("goroutines of the bubble are left %s after the run (stop informers with Context, shut queues down):\n%s",
 		bubbleGrace, strings.Join(goroutinesOf(b.id), "\n"))
 }
 
-// bubbleID tells this goroutine's bubble from others, "" outside of one.
+// bubbleID returns the ID of this goroutine's bubble, "" outside a bubble.
 func bubbleID() string {
 	var head [128]byte
 	return bubbleOf(string(head[:runtime.Stack(head[:], false)]))
 }
 
-// bubbleOf is the bubble's number in the first line of a stack: "goroutine 7 [select (durable), synctest bubble 3]:".
+// bubbleOf returns the ID of the bubble in the first line of a stack: "goroutine 7 [select
+// (durable), synctest bubble 3]:".
 func bubbleOf(stack string) string {
 	first, _, _ := strings.Cut(stack, "\n")
 	_, after, _ := strings.Cut(first, ", synctest bubble ")
@@ -70,8 +72,8 @@ func bubbleOf(stack string) string {
 	return id
 }
 
-// goroutinesOf tells of each goroutine of a bubble what it waits for, where, and who started it; sorted. This one and that
-// of synctest itself are left out.
+// goroutinesOf returns, for each goroutine of a bubble, its state, its location and the function
+// that started it, sorted. It leaves out the calling goroutine and the one of synctest.
 func goroutinesOf(id string) []string {
 	buf := make([]byte, 1<<20)
 	buf = buf[:runtime.Stack(buf, true)]
@@ -88,8 +90,8 @@ func goroutinesOf(id string) []string {
 	return all
 }
 
-// describeStack tells a goroutine's stack in one line: of the frames that are neither Go's nor
-// Bubble's, the innermost and the outermost.
+// describeStack returns a stack in one line: the innermost and the outermost frame outside the
+// standard library and Bubble.
 func describeStack(stack string) (string, bool) {
 	lines := strings.Split(stack, "\n")
 	_, state, _ := strings.Cut(lines[0], "[")

@@ -139,8 +139,8 @@ func twoUsers(t *testing.T, b *simtest.BubbleWorld) {
 	for _, name := range []string{"one", "two"} {
 		maps := b.Client(name).CoreV1().ConfigMaps("default")
 		go func() {
-			for _, part := range []string{"a", "b"} {
-				_, err := maps.Create(b.Context(), newMap(name+"-"+part), metav1.CreateOptions{})
+			for _, component := range []string{"a", "b"} {
+				_, err := maps.Create(b.Context(), newMap(name+"-"+component), metav1.CreateOptions{})
 				if err != nil {
 					t.Error(err)
 				}
@@ -420,7 +420,7 @@ func TestAfterTheRunRequestsAreTurnedAway(t *testing.T) {
 		}()
 	})
 	for what, err := range map[string]error{"while cleaning up": later, "after that": stopped} {
-		if err == nil || !strings.Contains(err.Error(), "the bubble's run is over") {
+		if err == nil || !strings.Contains(err.Error(), "the run of the bubble has ended") {
 			t.Errorf("%s: got %v", what, err)
 		}
 	}

@@ -1,23 +1,25 @@
-// Package simtest is for tests that have a world decide what could have gone otherwise.
-//
-// [Check] draws what the users of a world do, with pgregory.net/rapid, and for each workload searches the schedules: what
-// users do is shrunk by rapid, the order of events is short as it is found. [Explore] is the property by itself, for a test
-// that calls rapid.Check.
+// Package simtest makes a test explore workloads, schedules and faults instead of running one
+// example.
 //
 //	func TestClaimsNeverShareAVolume(t *testing.T) {
-//		simtest.Check(t, scenario.Scenario{Nodes: 2}, simtest.Budget{Holds: 2, Restarts: true, Schedules: 500},
+//		simtest.Check(t, scenario.Scenario{Nodes: 2},
+//			simtest.Budget{Holds: 2, Restarts: true, Schedules: 500},
 //			simtest.Claims(1, 4), simtest.Volumes(1, 4))
 //	}
 //
-// A [Workload] draws acts into a [Draft]; a test may bring its own. [Holds], [Exhaustive], [PCT], [Random] and [Search] search
-// the schedules of one scenario, without drawing users; [Replay] runs one schedule.
+// [Check] is a property-based test: it draws workloads with pgregory.net/rapid and searches the
+// schedules of each. rapid shrinks the workload; the schedule is short as it is found. [Explore] is
+// the property alone, for a test that calls rapid.Check. A [Workload] draws acts into a [Draft]; a
+// test can define its own. [Holds], [Exhaustive], [PCT], [Random] and [Search] search the schedules
+// of one scenario without drawing users. [Replay] runs one schedule.
 //
-// All of them, except Explore, keep a failure in testdata/explore/TEST as a scenario with its schedule, and run what is
-// kept there first. They do not write if VOLSIM_KEEP is "no". Whatever happens with a kept file is logged: it fails again, it
-// passes, or its schedule does not fit the world any more.
+// All of them, except Explore, save a failure in testdata/explore/TEST, as a scenario with its
+// schedule, and run the saved failures first. They do not write if VOLSIM_KEEP is "no". The log
+// says for each saved file whether it fails again, passes, or no longer fits the world.
 //
-// A test's own programs take part as scenario.Scenario.Extra, and scenario.Scenario.Between breaks a part to see who notices.
+// A test's own controllers take part as scenario.Scenario.Extra. scenario.Scenario.Interceptors
+// breaks a component on purpose, to verify that the rules detect it.
 //
-// [Bubble] runs a whole controller of client-go, goroutines and all, in a bubble of testing/synctest against the API
-// server; [BubbleTwice] finds out whether that can be replayed.
+// [Bubble] runs a complete client-go controller with its goroutines against the API server, in a
+// bubble of testing/synctest. [BubbleTwice] verifies that such a run can be replayed.
 package simtest

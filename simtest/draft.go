@@ -10,27 +10,28 @@ import (
 	"github.com/volsim/volsim/explore/scenario"
 )
 
-// Workload draws what users do, into a draft. It draws first and decides then: what a draw is, or whether there is one,
-// should not depend on others, so that rapid can leave it out.
+// A Workload draws acts of users into a draft. It draws all values first and interprets them
+// afterwards. The number and meaning of draws should not depend on earlier draws, so that rapid can
+// drop them.
 type Workload func(rt *rapid.T, d *Draft)
 
-// Draft is a scenario while its users are drawn. It is for one workload after the other.
+// A Draft is a scenario whose users are being drawn. One workload at a time uses it.
 type Draft struct {
 	world   scenario.Scenario
 	classes []class
 	volumes []volume
 	claims  []claim
 	pods    []pod
-	users   []scenario.User // those with acts of their own
+	users   []scenario.User // with acts of their own
 }
 
-// The lives of an object.
+// lifecycle is what happens to an object after its creation.
 type lifecycle string
 
 const (
-	stays lifecycle = "stays"
+	stays lifecycle = "stays" // it is not deleted
 	goes  lifecycle = "goes"  // it is deleted
-	again lifecycle = "again" // it is deleted, and created again under the same name
+	again lifecycle = "again" // it is deleted and created again under the same name
 )
 
 type class struct {
@@ -39,36 +40,36 @@ type class struct {
 
 type volume struct {
 	Size  string
-	Class string // "": of none
+	Class string // "": none
 	Modes string
-	For   int // the number of the claim that it is reserved for; 0: for none
+	For   int // the number of the claim for which it is reserved; 0: none
 	Life  lifecycle
 }
 
 type claim struct {
 	Size   string
-	Class  string // "": of none
+	Class  string // "": none
 	Modes  string
-	Volume int // the number of the volume that it asks for; 0: for any
+	Volume int // the number of the volume that it requests; 0: any
 	Life   lifecycle
 }
 
 type pod struct {
-	Claims []int // the numbers of those it uses
+	Claims []int // the numbers of its claims
 	Node   int
 	Life   lifecycle
 }
 
-// Has tells whether the world has a part of the control plane, such as "kubelet".
-func (d *Draft) Has(part string) bool {
+// Has reports whether the world has a component of the control plane, such as "kubelet".
+func (d *Draft) Has(component string) bool {
 	return d.world.Components == nil || slices.ContainsFunc(d.world.Components, func(p string) bool {
 		kind, _, _ := strings.Cut(p, "(")
-		return p == part || kind == part
+		return p == component || kind == component
 	})
 }
 
-// User adds a user who acts as written, an act each; see scenario.Act. Schedules may then end differently. It panics on what
-// is no act.
+// User adds a user with the given acts; see scenario.Act. Schedules may then end in different
+// states. It panics on an invalid act.
 func (d *Draft) User(name string, acts ...string) {
 	u := scenario.User{Name: name}
 	for _, text := range acts {
@@ -81,7 +82,7 @@ func (d *Draft) User(name string, acts ...string) {
 	d.users = append(d.users, u)
 }
 
-// scenario makes a scenario of the draft: each object has a user of its own.
+// scenario returns the scenario of the draft. Each object has a user of its own.
 func (d *Draft) scenario() *scenario.Scenario {
 	s := d.world
 	s.OutcomesDiffer = s.OutcomesDiffer || d.outcomesDiffer()
@@ -102,7 +103,7 @@ func (d *Draft) scenario() *scenario.Scenario {
 		name := fmt.Sprintf("p%d", i+1)
 		remove := "delete pod " + name
 		if !d.Has("kubelet") {
-			remove += " now=true" // nobody is there to let it end in its own time
+			remove += " now=true" // no kubelet ends it after its grace period
 		}
 		d.addOwner("tenant", name, d.podLifecycle(p), d.createPod(name, p), remove)
 	}
@@ -160,9 +161,9 @@ func (d *Draft) createPod(name string, p pod) string {
 	return act
 }
 
-// used are the numbers of the claims that a pod uses, of those that there are. Where volumes are attached, a pod uses no claim
-// that could be bound to a volume which an administrator wrote down: the storage does not have it, and the attempts to attach
-// it never end.
+// used returns the numbers of the existing claims that a pod uses. If volumes are attached, a pod
+// uses no claim that could be bound to a static volume: the storage does not have that volume, and
+// attach attempts would never end.
 func (d *Draft) used(p pod) []int {
 	var claims []int
 	for _, c := range p.Claims {
@@ -173,13 +174,14 @@ func (d *Draft) used(p pod) []int {
 	return claims
 }
 
-// mayBindStatic tells whether a claim could be bound to a volume that an administrator wrote down.
+// mayBindStatic reports whether a claim could be bound to a static volume.
 func (d *Draft) mayBindStatic(claim int) bool {
 	class := d.claims[claim-1].Class
 	return class == "" || slices.ContainsFunc(d.volumes, func(v volume) bool { return v.For == claim || v.Class == class })
 }
 
-// podLifecycle is the life of a pod. One whose claim is to be created again ends, or the claim's owner would wait for ever.
+// podLifecycle returns the lifecycle of a pod. A pod ends if its claim is to be created again;
+// otherwise the owner of the claim would wait indefinitely.
 func (d *Draft) podLifecycle(p pod) lifecycle {
 	for _, c := range d.used(p) {
 		if d.claims[c-1].Life == again {
@@ -189,8 +191,9 @@ func (d *Draft) podLifecycle(p pod) lifecycle {
 	return p.Life
 }
 
-// outcomesDiffer tells whether schedules may rightly end differently: unless all objects of a kind are alike and stay, no pod depends
-// on which claim is bound, and no volume would be provisioned for a claim that came too early for another.
+// outcomesDiffer reports whether schedules may legitimately end in different states. They may not
+// if all objects of a kind are equal and stay, no pod depends on which claim is bound, and no
+// volume would be provisioned for a claim that came before another.
 func (d *Draft) outcomesDiffer() bool {
 	if len(d.users) > 0 || len(d.world.Users) > 0 || len(d.world.Extra) > 0 || len(d.classes) > 0 || len(d.pods) > 0 {
 		return true

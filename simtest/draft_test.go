@@ -47,7 +47,7 @@ func TestPodsOfAClaimThatComesAgainEnd(t *testing.T) {
 		claims: []claim{{Size: "1Gi", Modes: once, Life: again}, {Size: "2Gi", Modes: many, Volume: 1, Life: stays}},
 		pods:   []pod{{Claims: []int{2, 1, 2, 7}, Node: 1, Life: stays}, {Claims: []int{2}, Node: 2, Life: stays}},
 	}
-	const want = `parts: pvcontroller, pvcprotection
+	const want = `components: pvcontroller, pvcprotection
 ends: differ
 user owner-c1
   create claim c1 1Gi class=
@@ -105,11 +105,11 @@ func TestUserPanicsOnWhatIsNoAct(t *testing.T) {
 
 // Each set of faults is drawn now and then, and none of them is the simplest.
 func TestSwarmDrawsEachSetOfFaults(t *testing.T) {
-	risks, err := sim.ParseFaultSpecs("conflict(0.1), crash(pvcontroller, 1)")
+	specs, err := sim.ParseFaultSpecs("conflict(0.1), crash(pvcontroller, 1)")
 	if err != nil {
 		t.Fatal(err)
 	}
-	sets := rapid.Custom(func(rt *rapid.T) string { return swarm(rt, risks).String() })
+	sets := rapid.Custom(func(rt *rapid.T) string { return swarm(rt, specs).String() })
 	var drawn []string
 	for i := range 100 {
 		if s := sets.Example(i); !slices.Contains(drawn, s) {

@@ -12,10 +12,10 @@ import (
 // t is that of your test.
 var t testing.TB = &listener{}
 
-// All orders of events in which one actor is held back: the claim is bound whenever what is delivered.
+// All orders of events in which one actor is held: the claim is bound whenever what is delivered.
 func ExampleHolds() {
 	s := simtest.Parse(t, `
-parts: pvcontroller
+components: pvcontroller
 user admin
   create volume disk 1Gi
 user alice
@@ -39,7 +39,7 @@ func ExampleCheck() {
 // A search says how far it went.
 func ExampleSearch() {
 	s := simtest.Parse(t, `
-parts: pvcontroller
+components: pvcontroller
 user admin
   create volume disk 1Gi
 user alice

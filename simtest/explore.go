@@ -14,23 +14,24 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// schedulesMax is how many schedules of one workload are run where the Budget does not say.
+// schedulesMax is the default bound on the schedules of one workload.
 const schedulesMax = 500
 
-// Budget is how far the schedules of each workload are searched; see explore.Portfolio. The zero Budget is one hold,
-// nothing going wrong.
+// A Budget bounds the search of the schedules of each workload; see explore.Portfolio. The zero
+// Budget is one hold and no faults.
 type Budget struct {
-	Holds     int            // how many at once, one after the other; 0: 1
-	Restarts  bool           // parts crash, too: once each, at each of their calls
-	Faults    sim.FaultSpecs // what may go wrong besides; which of them may is drawn for each workload
-	Schedules int            // how many at most for one workload; 0: SchedulesMax
+	Holds     int            // maximum number of holds; 0: 1
+	Restarts  bool           // each component also crashes once, at each of its calls
+	Faults    sim.FaultSpecs // possible faults; which of them apply is drawn for each workload
+	Schedules int            // maximum per workload; 0: 500
 }
 
-// Explore is a property: whatever the workload, no schedule within the budget goes wrong. The workload is drawn first; the
-// schedules are then searched without drawing, so that rapid shrinks what users do and the search the order of events.
-// world says what the world is made of, its rules, and what users there are anyhow; it is not changed.
+// Explore is a property: for every workload, no schedule within the budget fails. It draws the
+// workload first and then searches schedules without drawing. rapid therefore shrinks the workload,
+// and the search shrinks the schedule. world has the components of the world, its rules, and users
+// that are always present; Explore does not change it.
 //
-// On a failure rt's log has the story. Explore does not keep it: see Check.
+// The log of rt has the story of a failure. Explore does not save it: see Check.
 func Explore(rt *rapid.T, world scenario.Scenario, b Budget, workloads ...Workload) {
 	rt.Helper()
 	p := &property{world: world, budget: b, workloads: workloads}
@@ -38,18 +39,18 @@ func Explore(rt *rapid.T, world scenario.Scenario, b Budget, workloads ...Worklo
 	report(rt, f, err)
 }
 
-// Check checks the property of Explore with rapid, as rapid.Check would. Failures that were kept are run before anything is
-// drawn, and a new one is kept when it has been shrunk.
+// Check checks the property of Explore with rapid, as rapid.Check does. It runs saved failures
+// before it draws, and saves a new failure after shrinking.
 //
-// Once a schedule has failed, only the same rule is looked for, and in not many more schedules than the last failure took:
-// the workloads that pass would otherwise make shrinking slow.
+// Once a schedule has failed, Check looks only for violations of the same rule, in few more
+// schedules than the last failure took. Otherwise passing workloads would make shrinking slow.
 func Check(t testing.TB, world scenario.Scenario, b Budget, workloads ...Workload) {
 	t.Helper()
 	p := &property{world: world, budget: b, workloads: workloads, searched: map[string]*explore.Failure{}}
 	runSaved(t, &world, p.config())
 	defer func() {
 		t.Logf("%d workloads, %d of them different, %d schedules", p.drawn, len(p.searched), p.schedules)
-		if p.failure != nil { // rapid ends with a run of the smallest one
+		if p.failure != nil { // rapid ends with a run of the smallest failure
 			saveFailure(t, p.failure)
 		}
 	}()
@@ -60,8 +61,8 @@ func Check(t testing.TB, world scenario.Scenario, b Budget, workloads ...Workloa
 	})
 }
 
-// report ends the property's run. It is the only place where one fails: rapid takes failures of different places for
-// different ones.
+// report ends the property's run. It is the only place where a run fails: rapid takes failures at
+// different places for different ones.
 func report(rt *rapid.T, f *explore.Failure, err error) {
 	if f != nil {
 		rt.Log(failureText(f, ""))
@@ -72,22 +73,22 @@ func report(rt *rapid.T, f *explore.Failure, err error) {
 	}
 }
 
-// property is a property while it is checked.
+// A property is a property during its check.
 type property struct {
 	world     scenario.Scenario
 	budget    Budget
 	workloads []Workload
 
-	rule    string           // the one that was broken first; "": none yet
-	limit   int              // how many schedules are run after a failure; 0: there was none, as the budget says
+	rule    string           // the first violated rule; "": none yet
+	limit   int              // bound on schedules after a failure; 0: no failure yet, the budget applies
 	failure *explore.Failure // the last one
 
-	drawn     int                         // workloads
-	searched  map[string]*explore.Failure // by text, those that differ; nil: none was found
-	schedules int                         // of all of them
+	drawn     int                         // number of workloads
+	searched  map[string]*explore.Failure // failures of different workloads by their text; nil: none was found
+	schedules int                         // of all workloads
 }
 
-// recordFailure remembers a failure.
+// recordFailure records a failure.
 func (p *property) recordFailure(f *explore.Failure) {
 	if f == nil {
 		return
@@ -101,7 +102,7 @@ func (p *property) config() explore.Config {
 	}
 }
 
-// check draws a workload, and searches its schedules.
+// check draws a workload and searches its schedules.
 func (p *property) check(rt *rapid.T) (*explore.Failure, error) {
 	d := &Draft{world: p.world}
 	for _, w := range p.workloads {
@@ -110,12 +111,12 @@ func (p *property) check(rt *rapid.T) (*explore.Failure, error) {
 	d.world.Faults = swarm(rt, p.budget.Faults)
 	s := d.scenario()
 	if len(s.Users) == 0 {
-		return nil, nil // nothing happens where nobody acts
+		return nil, nil // without users nothing happens
 	}
 	p.drawn++
 	text := s.String()
 	if f, searched := p.searched[text]; searched {
-		return f, nil // rapid often draws the same from other numbers
+		return f, nil // rapid often draws the same workload from other numbers
 	}
 	f, err := p.search(rt.Context(), s)
 	if err == nil && p.searched != nil {
@@ -130,7 +131,7 @@ func (p *property) search(ctx context.Context, s *scenario.Scenario) (*explore.F
 	ctx, enough := context.WithCancel(ctx)
 	defer enough()
 	if p.limit > 0 {
-		// Not by Count, which also says how the schedules are shared out among the strategies.
+		// Not by Count, which also divides the schedules among the strategies.
 		cfg.Progress = func(r explore.Report) {
 			if r.Schedules > p.limit {
 				enough()
@@ -148,14 +149,14 @@ func (p *property) search(ctx context.Context, s *scenario.Scenario) (*explore.F
 	return r.Failure, err
 }
 
-// swarm draws which of the risks there are: first none, last all.
-func swarm(rt *rapid.T, risks sim.FaultSpecs) sim.FaultSpecs {
-	if len(risks) == 0 {
+// swarm draws a subset of the fault specs: first none, last all.
+func swarm(rt *rapid.T, specs sim.FaultSpecs) sim.FaultSpecs {
+	if len(specs) == 0 {
 		return nil
 	}
-	which := rapid.IntRange(0, 1<<len(risks)-1).Draw(rt, "faults")
+	which := rapid.IntRange(0, 1<<len(specs)-1).Draw(rt, "faults")
 	var drawn sim.FaultSpecs
-	for i, r := range risks {
+	for i, r := range specs {
 		if which>>i&1 == 1 {
 			drawn = append(drawn, r)
 		}

@@ -42,7 +42,7 @@ func kept(t *testing.T) []*scenario.Scenario {
 	return all
 }
 
-const smallest = `parts: pvcontroller
+const smallest = `components: pvcontroller
 rules: I1, I2
 ends: differ
 user admin-v1
@@ -96,7 +96,7 @@ func TestCheckFailsTheSameWay(t *testing.T) {
 		t.Errorf("failed: %t, first\n%s\nthen\n%s", failed, first, again)
 	}
 	mustSay(t, first, smallest, late+`"`,
-		"kept in testdata/explore/TestListened/", "replay: simtest.Replay, with this schedule")
+		"saved in testdata/explore/TestListened/", "replay: call simtest.Replay with this schedule")
 }
 
 // What was kept is run before anything is drawn: it fails for as long as the defect is there, and is told to pass after that.
@@ -115,7 +115,7 @@ func TestKeptFailuresRunFirst(t *testing.T) {
 	if !failed || strings.Contains(said, "rapid") {
 		t.Errorf("with the defect: failed: %t\n%s", failed, said)
 	}
-	mustSay(t, said, "I2: a volume that passes", "the volume cache of reserver is held back", "broken: I2")
+	mustSay(t, said, "I2: a volume that passes", "the volume cache of reserver is held", "violation: I2")
 	said, failed = listen(checkReserver(cluster.Interceptors{}))
 	if failed {
 		t.Errorf("without the defect it fails:\n%s", said)
@@ -138,7 +138,7 @@ func TestKeptSchedulesMayNotFit(t *testing.T) {
 	if failed {
 		t.Errorf("without a defect it fails:\n%s", said)
 	}
-	mustSay(t, said, "old.txt: the schedule does not fit any more (16 hold: reserver/cache nodes: it is the turn of ")
+	mustSay(t, said, "old.txt: the schedule no longer fits (16 hold: reserver/cache nodes: the next task is ")
 	said, failed = listen(checkReserver(careless))
 	if !failed {
 		t.Errorf("with the defect it passes:\n%s", said)

@@ -14,7 +14,7 @@ import (
 func noisy(t *testing.T, pairs int) *scenario.Scenario {
 	t.Helper()
 	text := `
-parts: pvcontroller
+components: pvcontroller
 ends: differ
 user admin
   create volume v1 1Gi

@@ -75,8 +75,8 @@ func suits(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool
 }
 
 // careless breaks it: it writes a volume whatever has become of that since it was read.
-var careless = cluster.Interceptors{Client: func(part string, client *fake.Clientset) *fake.Clientset {
-	if part != reserver.Name {
+var careless = cluster.Interceptors{Client: func(component string, client *fake.Clientset) *fake.Clientset {
+	if component != reserver.Name {
 		return client
 	}
 	return client.WithInterceptor(fake.InterceptorFunc(func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {

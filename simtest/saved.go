@@ -10,10 +10,10 @@ import (
 	"github.com/volsim/volsim/explore/scenario"
 )
 
-// keepVariable is the environment's word for whether failures are kept: not if it is "no".
+// keepVariable is the environment variable that disables saving failures if it is "no".
 const keepVariable = "VOLSIM_KEEP"
 
-// savedDir is the folder of a test's kept failures.
+// savedDir returns the directory of a test's saved failures.
 func savedDir(t testing.TB) string {
 	name := strings.Map(func(r rune) rune {
 		if strings.ContainsRune(`/\:*?"<>| `, r) {
@@ -24,8 +24,8 @@ func savedDir(t testing.TB) string {
 	return filepath.Join("testdata", "explore", name)
 }
 
-// saveFailure writes a failure into a file named for what is in it, with its story, and returns the file's name; "" if it is not to
-// be written, or could not be.
+// saveFailure writes a failure and its story into a file and returns the path. It returns "" if
+// saving is disabled or failed.
 func saveFailure(t testing.TB, f *explore.Failure) string {
 	t.Helper()
 	if os.Getenv(keepVariable) == "no" {
@@ -33,27 +33,28 @@ func saveFailure(t testing.TB, f *explore.Failure) string {
 	}
 	file, err := explore.Save(savedDir(t), f)
 	if err != nil {
-		t.Logf("the failure is not kept: %v", err)
+		t.Logf("the failure was not saved: %v", err)
 		return ""
 	}
-	t.Logf("kept in %s, and run first from now on\nreplay: %s", file, replayCommand(f.Scenario, file))
+	t.Logf("saved in %s, which runs first from now on\nreplay: %s", file, replayCommand(f.Scenario, file))
 	return file
 }
 
-// runSaved runs what is kept for a test, in a world that has what cannot be written down. A failure ends the test. Where a
-// schedule does not fit any more, schedules of what its users do are searched.
+// runSaved runs the saved failures of a test, in a world with the components that a file cannot
+// contain. A failure ends the test. If a schedule no longer fits, runSaved searches other schedules
+// of the scenario.
 func runSaved(t testing.TB, world *scenario.Scenario, cfg explore.Config) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(escape(savedDir(t)), "*.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range files { // in the order of their names
+	for _, file := range files { // sorted by name
 		s := Read(t, file)
 		s.Extra, s.Interceptors = world.Extra, world.Interceptors
 		r, f := replay(t, s)
 		if f == nil && r.Mismatch != "" {
-			t.Logf("%s: the schedule does not fit any more (%s); searching another", file, r.Mismatch)
+			t.Logf("%s: the schedule no longer fits (%s); searching another one", file, r.Mismatch)
 			f = search(t, s, cfg).Failure
 		} else if f == nil {
 			t.Logf("%s: passes", file)
@@ -64,7 +65,7 @@ func runSaved(t testing.TB, world *scenario.Scenario, cfg explore.Config) {
 	}
 }
 
-// escape makes a pattern of a path.
+// escape returns a glob pattern for a path.
 func escape(path string) string {
 	return strings.NewReplacer("[", `\[`).Replace(path)
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// completeSchedulesMax is how many schedules Holds and Exhaustive run at most to complete.
+// completeSchedulesMax is the bound on the schedules of Holds and Exhaustive.
 const completeSchedulesMax = 1_000_000
 
-// Parse reads a scenario; see scenario.Parse. An error ends the test.
+// Parse parses a scenario; see scenario.Parse. An error ends the test.
 func Parse(t testing.TB, text string) *scenario.Scenario {
 	t.Helper()
 	s, err := scenario.Parse(t.Name(), text)
@@ -24,7 +24,7 @@ func Parse(t testing.TB, text string) *scenario.Scenario {
 	return s
 }
 
-// Read reads a scenario from a file. An error ends the test.
+// Read parses a scenario file. An error ends the test.
 func Read(t testing.TB, file string) *scenario.Scenario {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -38,45 +38,47 @@ func Read(t testing.TB, file string) *scenario.Scenario {
 	return s
 }
 
-// Holds runs every schedule of a scenario with at most n holds. A failure ends the test, and so does a space that is not
-// completed within CompleteMax schedules.
+// Holds runs every schedule of a scenario with at most n holds. A failure ends the test, and so
+// does a search that is not complete within a million schedules.
 func Holds(t testing.TB, s *scenario.Scenario, n int) explore.Report {
 	t.Helper()
 	return complete(t, s, explore.Config{Strategy: explore.Holds, Depth: n})
 }
 
-// Exhaustive runs every order of events of a scenario, or, if deviations is not 0, every one that leaves the ordinary course
-// at most so many times. A failure ends the test, and so does a space that is not completed within CompleteMax schedules.
+// Exhaustive runs every order of events of a scenario, or, if deviations is not 0, every one with
+// at most so many deviations from the default order. A failure ends the test, and so does a search
+// that is not complete within a million schedules.
 func Exhaustive(t testing.TB, s *scenario.Scenario, deviations int) explore.Report {
 	t.Helper()
 	return complete(t, s, explore.Config{Strategy: explore.Exhaustive, Depth: deviations})
 }
 
-// PCT runs schedules drawn with priorities that change depth-1 times, as many as count. A failure ends the test.
+// PCT runs count schedules drawn with priorities that change depth-1 times. A failure ends the
+// test.
 func PCT(t testing.TB, s *scenario.Scenario, depth, count int) explore.Report {
 	t.Helper()
 	return Search(t, s, explore.Config{Strategy: explore.PCT, Depth: depth, Count: count})
 }
 
-// Random runs schedules drawn evenly, of the seeds from one on, as many as count. A failure ends the test.
+// Random runs count schedules drawn uniformly from consecutive seeds. A failure ends the test.
 func Random(t testing.TB, s *scenario.Scenario, seed uint64, count int) explore.Report {
 	t.Helper()
 	return Search(t, s, explore.Config{Strategy: explore.Random, Seed: seed, Count: count})
 }
 
-// complete searches a space that must be completed.
+// complete runs a search that must be complete.
 func complete(t testing.TB, s *scenario.Scenario, cfg explore.Config) explore.Report {
 	t.Helper()
 	cfg.Count = completeSchedulesMax
 	r := Search(t, s, cfg)
 	if r.Complete == "" {
-		t.Fatalf("scenario %s: not completed within %d schedules", s.Name, cfg.Count)
+		t.Fatalf("scenario %s: not complete within %d schedules", s.Name, cfg.Count)
 	}
 	return r
 }
 
-// Search runs what is kept for the test, and then schedules of a scenario, as cfg says. A failure is kept and ends the test.
-// What was searched is logged.
+// Search runs the saved failures of the test and then schedules of a scenario, as configured by
+// cfg. It saves a failure and ends the test. The log says what was searched.
 func Search(t testing.TB, s *scenario.Scenario, cfg explore.Config) explore.Report {
 	t.Helper()
 	runSaved(t, s, cfg)
@@ -102,8 +104,8 @@ func search(t testing.TB, s *scenario.Scenario, cfg explore.Config) explore.Repo
 	return r
 }
 
-// Replay runs a scenario once, under the schedule that a failing test printed, or under its own if that is "". A failure ends the
-// test, and so does a schedule that does not fit.
+// Replay runs a scenario once, under the schedule that a failing test printed, or under its own if
+// schedule is "". A failure ends the test, and so does a schedule that does not fit.
 func Replay(t testing.TB, s *scenario.Scenario, schedule string) *scenario.Result {
 	t.Helper()
 	if schedule != "" {

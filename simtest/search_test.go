@@ -56,7 +56,7 @@ func TestSearchesSayWhatTheyHaveSearched(t *testing.T) {
 }
 
 // overtaken is a scenario that ends otherwise if bob comes before alice.
-const overtaken = `parts: pvcontroller, pvcprotection
+const overtaken = `components: pvcontroller, pvcprotection
 user alice
   create claim c1 1Gi class=
 user bob
@@ -72,7 +72,7 @@ func TestSearchesFailWithTheStory(t *testing.T) {
 		if !failed || len(kept(t)) != 1 {
 			t.Errorf("%s: failed: %t, kept: %v\n%s", name, failed, kept(t), said)
 		}
-		mustSay(t, said, "1 claim Pending; in the ordinary course with nothing", "alice asks for 1Gi of storage: claim default/c1",
+		mustSay(t, said, "1 claim Pending; in the default order: empty", "alice creates claim default/c1 of 1Gi",
 			"schedule: \"", "replay: go run github.com/volsim/volsim/cmd/volsim replay testdata/explore/TestListened/")
 		again, failed := listen(find)
 		if !failed || !strings.HasPrefix(again, "testdata/explore/TestListened/") {
@@ -97,7 +97,7 @@ func TestReplay(t *testing.T) {
 		"the ordinary course":        {careless, "", ""},
 		"a schedule that is none":    {careless, "16 jump: a", "deviation"},
 		"a schedule that does not fit": {
-			cluster.Interceptors{}, "16 hold: reserver/cache nodes", "does not fit: 16 hold: reserver/cache nodes: it is the turn of",
+			cluster.Interceptors{}, "16 hold: reserver/cache nodes", "does not fit: 16 hold: reserver/cache nodes: the next task is",
 		},
 	} {
 		said, failed := listen(func(t testing.TB) { simtest.Replay(t, twoClaims(t, tt.broken), tt.schedule) })
@@ -115,7 +115,7 @@ func TestReplayComparesTheEnds(t *testing.T) {
 	if !failed {
 		t.Errorf("it passes:\n%s", said)
 	}
-	mustSay(t, said, "in the ordinary course with")
+	mustSay(t, said, "in the default order: ")
 }
 
 func TestReadFailsWithoutTheFile(t *testing.T) {

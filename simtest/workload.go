@@ -12,17 +12,17 @@ const (
 	many = string(corev1.ReadWriteMany)
 )
 
-// In each table, what comes first is what rapid shrinks to. What stands there more often is drawn more often.
+// rapid shrinks to the first element of each table, and draws repeated elements more often.
 var (
 	sizes = []string{"1Gi", "2Gi"}
-	// numbers are of the object that another one names; 0: it names none.
+	// numbers are references to other objects; 0: none.
 	numbers = []int{0, 0, 0, 0, 1, 2}
 	lives   = []lifecycle{stays, stays, goes, again}
 )
 
-// Claims draws low to high claims c1, c2, …: how large, of which class, with which access mode, and whether for one volume.
-// The owner of each creates it, may delete it, and may create it again. No claim is deleted in a world without
-// pvcprotection, as it would never be gone.
+// Claims draws low to high claims c1, c2, …: their size, class, access mode and an optional volume.
+// The owner of each creates it, may delete it, and may create it again. In a world without
+// pvcprotection no claim is deleted, as it would never be removed.
 func Claims(low, high int) Workload {
 	return func(rt *rapid.T, d *Draft) {
 		lives := lives
@@ -42,8 +42,9 @@ func Claims(low, high int) Workload {
 	}
 }
 
-// Volumes draws low to high volumes v1, v2, …: how large, of which class, with which access modes, and whether for one claim.
-// The admin of each creates it, and may delete it, though not in a world without pvprotection.
+// Volumes draws low to high volumes v1, v2, …: their size, class, access modes and an optional
+// claim. The admin of each creates it and may delete it, though not in a world without
+// pvprotection.
 func Volumes(low, high int) Workload {
 	return func(rt *rapid.T, d *Draft) {
 		lives := []lifecycle{stays, stays, goes}
@@ -63,8 +64,9 @@ func Volumes(low, high int) Workload {
 	}
 }
 
-// Classes draws low to high storage classes late1, late2, … of the world's driver that bind a claim when a pod needs it. The
-// admin of each creates it, and may delete it. Claims and volumes that are drawn after them may be of these classes.
+// Classes draws low to high storage classes late1, late2, … of the world's driver that bind a claim
+// when a pod needs it. The admin of each creates it and may delete it. Claims and volumes drawn
+// after them may have these classes.
 func Classes(low, high int) Workload {
 	return func(rt *rapid.T, d *Draft) {
 		d.classes = append(d.classes, rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) class {
@@ -73,8 +75,8 @@ func Classes(low, high int) Workload {
 	}
 }
 
-// Pods draws low to high pods p1, p2, … that use one or two claims. The tenant of each creates it, may delete it, and may
-// create it again. Where there is no scheduler it is drawn on which node they are.
+// Pods draws low to high pods p1, p2, … that use one or two claims. The tenant of each creates it,
+// may delete it, and may create it again. In a world without a scheduler their nodes are drawn.
 func Pods(low, high int) Workload {
 	return func(rt *rapid.T, d *Draft) {
 		nodes := []int{0}
@@ -95,12 +97,13 @@ func Pods(low, high int) Workload {
 	}
 }
 
-// Acts is a user who acts as written, an act each; see scenario.Act. Nothing is drawn.
+// Acts adds a user with the given acts; see scenario.Act. Nothing is drawn.
 func Acts(user string, acts ...string) Workload {
 	return func(_ *rapid.T, d *Draft) { d.User(user, acts...) }
 }
 
-// classNames are the classes that a claim or a volume may be of: none first, the world's own if anybody provisions.
+// classNames returns the possible classes of a claim or a volume: first none, then the world's own
+// if it has a provisioner.
 func (d *Draft) classNames() []string {
 	names := []string{""}
 	if d.Has("provisioner") {

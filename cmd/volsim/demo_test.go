@@ -35,12 +35,12 @@ func TestDemoShowsTheLifeCycleOfAVolume(t *testing.T) {
 			}
 			inOrder(t, out, []string{
 				"A cluster of two nodes", "registers driver",
-				"A claim is provisioned and bound", "asks for 64Mi of storage: claim default/data",
-				"has the driver make a volume pvc-", "binds claim default/data to volume pvc-", "marks claim default/data Bound",
-				"A pod uses it on node-1", "places pod default/web on node-1", "to be attached to node-1",
+				"A claim is provisioned and bound", "creates claim default/data of 64Mi",
+				"has the driver create a volume pvc-", "binds claim default/data to volume pvc-", "marks claim default/data Bound",
+				"A pod uses it on node-1", "binds pod default/web to node-1", "requests attachment of volume pvc-",
 				"has the driver attach the volume: node=node-1", "lists vol-", "has the driver stage the volume: path=",
 				"/globalmount", "has the driver publish the volume to the pod: path=", "/volumes/kubernetes.io~csi/pvc-",
-				"says that pod default/web is Running", "writes 47 bytes to",
+				"reports pod default/web Running", "writes 47 bytes to",
 				"The pod is recreated on node-2", "cordons node-1", "has the driver unpublish the volume from the pod",
 				"has the driver detach the volume: node=node-1", "has the driver attach the volume: node=node-2",
 				"finds greeting.txt with the same 47 bytes",
@@ -65,12 +65,12 @@ func TestDemoOnVolumeGroupsKeepsThePodOnItsNode(t *testing.T) {
 	}
 	inOrder(t, out, []string{
 		"volumes on logical volumes of this machine",
-		"A claim waits for its first pod", "asks for 64Mi of storage: claim default/data",
-		"A pod is scheduled to node-1", "creates pod default/web", "selects node-1 for claim default/data", "has the driver make a volume pvc-",
+		"A claim waits for its first pod", "creates claim default/data of 64Mi",
+		"A pod is scheduled to node-1", "creates pod default/web", "selects node-1 for claim default/data", "has the driver create a volume pvc-",
 		"has the driver attach the volume: node=node-1", "writes 47 bytes to",
 		"can only run on node-1", "cordons node-1", "creates pod default/web",
 		"cannot schedule pod/web: 0/2 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity, 1 node(s) were unschedulable.",
-		"Node-2 has no such disk", "uncordons node-1", "places pod default/web on node-1",
+		"Node-2 has no such disk", "uncordons node-1", "binds pod default/web to node-1",
 		"finds greeting.txt with the same 47 bytes", "has the driver delete the volume", "on lvm devices", "No leaks.",
 	})
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {

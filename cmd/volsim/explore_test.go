@@ -18,7 +18,7 @@ import (
 
 // race fails if alice is late: bob has deleted the claim that she waits for.
 const race = `# Alice and bob wait for one claim, and bob deletes it.
-parts: pvcontroller, pvcprotection
+components: pvcontroller, pvcprotection
 ends: differ
 user alice
   create volume disk 1Gi
@@ -73,7 +73,7 @@ func TestExploreSavesFailuresForReplay(t *testing.T) {
 		t.Errorf("status %d, stderr %q, want 1 and nothing", status, errs)
 	}
 	for _, want := range []string{
-		"with 1 deviation", ">> alice is held back here", "bob deletes claim default/data", "\nbroken: L", "replay: volsim replay " + files[0],
+		"with 1 deviation", ">> alice is held", "bob deletes claim default/data", "\nviolation: L", "replay: volsim replay " + files[0],
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
@@ -131,7 +131,7 @@ func TestExploreRejectsInvalidInput(t *testing.T) {
 		{"explore pod-moves --list", "expected one SCENARIO"},
 		{"explore no-such", "unknown scenario"},
 		{"explore " + writeTemp(t, "bad.txt", "weather: fine\n"), "weather"},
-		{"explore " + writeTemp(t, "part.txt", "parts: nosuch\nuser a\n  cordon node-1\n"), "nosuch"},
+		{"explore " + writeTemp(t, "part.txt", "components: nosuch\nuser a\n  cordon node-1\n"), "nosuch"},
 		{"explore pod-moves --strategy luck", "luck"},
 		{"explore pod-moves --shard 0/8", "K from 1 to N"},
 		{"explore pod-moves --shard 9/8", "K from 1 to N"},

@@ -74,7 +74,7 @@ func TestDemoDraws(t *testing.T) {
 		t.Fatal(err)
 	}
 	wellFormed(t, string(content))
-	for _, want := range []string{">user<", ">kubelet(node-2)<", "says that pod default/web is Running", "which is gone"} {
+	for _, want := range []string{">user<", ">kubelet(node-2)<", "reports pod default/web Running", "removes the last finalizer"} {
 		if !strings.Contains(string(content), want) {
 			t.Errorf("no %q in the picture", want)
 		}

@@ -39,7 +39,7 @@ func newSession() *cobra.Command {
 		Short: "Step through a small world manually",
 		Long: "session creates a world of two nodes in which nothing runs by itself. It executes the lines of FILE, then reads\n" +
 			"lines from standard input. After each line it prints what happened. The same lines always produce the same world.\n\n" + sessionHelp + "\n\n" +
-			"A FILE may begin with headers that configure the world: nodes: 1, parts: pvcontroller, scheduler, selinux: on.\n\n" +
+			"A FILE may begin with headers that configure the world: nodes: 1, components: pvcontroller, scheduler, selinux: on.\n\n" +
 			"Exit status: 0 success, 1 invariant violated, 2 invalid command line or line.",
 		Example: "  volsim session\n  printf 'create claim data 64Mi\\nstep 3\\n=\\n' | volsim session\n  volsim session lesson.txt --story </dev/null",
 		Args: func(_ *cobra.Command, args []string) error {

@@ -23,7 +23,7 @@ var lost = session.New(
 	"create pod web data on=node-1",
 	"wait pod web Running",
 	"rest",
-	"lose node-1",
+	"partition node-1",
 	"delete pod web now=true",
 	"create pod other data on=node-2",
 )
@@ -78,7 +78,7 @@ func outOfService() {
 // The bet is lost: node-1 was alive all the time. After the force detach its cable is plugged in
 // again. What does its kubelet find, and what happens to the mounts?
 func answer() {
-	s := forced.Then("recover node-1", "rest").MustPlay()
+	s := forced.Then("restore node-1", "rest").MustPlay()
 	defer s.Close()
 	fmt.Print(s.Last())
 	fmt.Print(s.StateTable())

@@ -22,53 +22,58 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// Act is one thing that a user does. Objects are of namespace default; [] may be left out, options come in any order:
+// An Act is one action of a user. Objects are in namespace default. Parts in [] are optional;
+// options come in any order:
 //
-//	create volume NAME SIZE [class=C] [reclaim=Delete] [for=CLAIM] [modes=ReadWriteMany] [handle=H] [path=P] [by=PROVISIONER] [node=NODE] [mode=Block]
+//	create volume NAME SIZE [class=C] [reclaim=Delete] [for=CLAIM] [modes=ReadWriteMany] [handle=H]
+//	              [path=P] [by=PROVISIONER] [node=NODE] [mode=Block]
 //	create claim NAME SIZE [class=C] [volume=V] [modes=ReadWriteMany] [mode=Block]
 //	create class NAME [provisioner=P] [binding=WaitForFirstConsumer] [reclaim=Retain] [default=true]
-//	create pod NAME [CLAIM …] [on=NODE] [devices=CLAIM,…] [group=NUMBER] [change=OnRootMismatch] [level=LEVEL] [reads=true] [sub=PATH]
+//	create pod NAME [CLAIM …] [on=NODE] [devices=CLAIM,…] [group=NUMBER] [change=OnRootMismatch]
+//	           [level=LEVEL] [reads=true] [sub=PATH]
 //	delete volume|claim|class NAME
 //	delete pod NAME [now=true]
 //	set volume NAME [reclaim=Delete|Retain|Recycle] [for=CLAIM | bind=CLAIM] [migrated=DRIVER]
-//	set claim NAME reclaim=Delete|Retain|Recycle (of the volume to which it is bound)
-//	set claim NAME size=SIZE                 (asks for so much from now on)
-//	set node NODE ready=True|Unknown         (as the node lifecycle controller would say)
-//	set node NODE out-of-service=true|false  (a taint, by which a person vouches that the node is shut down)
+//	set claim NAME reclaim=Delete|Retain|Recycle  (of the volume to which it is bound)
+//	set claim NAME size=SIZE                      (the size that it requests)
+//	set node NODE ready=True|Unknown              (as the node lifecycle controller does)
+//	set node NODE out-of-service=true|false       (a taint: an administrator confirms that the node is shut down)
 //	finish pod NAME
-//	write pod NAME CLAIM                     (a file into the claim's volume, which the pod has mounted, or will have when it
-//	                                         runs again)
-//	cordon NODE, uncordon NODE
-//	wait claim|volume|pod NAME PHASE         (or one of several: PHASE|PHASE)
+//	write pod NAME CLAIM                          (a file into the claim's volume; waits until the pod has mounted it)
+//	cordon NODE
+//	uncordon NODE
+//	wait claim|volume|pod NAME PHASE              (or one of several: PHASE|PHASE)
 //	wait claim|volume|pod NAME gone
-//	wait claim NAME SIZE                     (until it says that it has so much)
-//	limit NUMBER              (of volumes that can be attached to a node, from now on)
-//	pass DURATION             (does nothing for so long)
-//	let crash PART …          (or whatever else can befall a world)
+//	wait claim NAME SIZE                          (until its status has this capacity)
+//	limit NUMBER                                  (attachable volumes per node from now on)
+//	pass DURATION                                 (does nothing for this long)
+//	let crash COMPONENT …                         (or any other event of the world)
 //
-// A volume is of the world's own driver and is retained; with path= it is a directory, of the plugin
-// kubernetes.io/host-path; by= is who is said to have made it for a claim; node= is the only node on which it can be used.
-// A pod uses the claims after devices= as devices, and mounts the others; group= is its fsGroup, change= its
-// fsGroupChangePolicy, level= the SELinux level of its processes (such as s0:c1), and reads=true lets it only read. Of the claims
-// that it mounts it has the directory after sub= only, which is its subPath, or, with $(POD) in it for the pod's name, its subPathExpr.
-// A class is of the world's own driver, too; class= (nothing) means no class; a volume's class is none and a claim's the
-// default unless the act says otherwise. To set for= or migrated= (nothing) takes the volume's claimRef, or its annotation,
-// away; bind= gives it a claimRef with the claim's UID. To create what is still being deleted waits until it is gone; to delete or set what is not there does nothing.
+// A volume belongs to the world's own driver and is retained. With path= it is a directory of the
+// plugin kubernetes.io/host-path. by= is the provisioner that it names. node= is the only node on
+// which it can be used. A pod uses the claims after devices= as devices and mounts the others.
+// group= is its fsGroup, change= its fsGroupChangePolicy, level= the SELinux level of its processes
+// (such as s0:c1). reads=true makes its volumes read-only. sub= is the subPath of the claims that
+// it mounts, or, if it contains $(POD) for the pod's name, the subPathExpr. A class belongs to the
+// world's own driver, too. An empty class= means no class. By default a volume has no class and a
+// claim the default class. An empty for= or migrated= removes the volume's claimRef or its
+// annotation. bind= sets a claimRef with the claim's UID. A create waits while an object of the
+// same name is being deleted. A delete or set of an object that does not exist does nothing.
 type Act struct {
 	verb, kind, name string
 	args             []string // SIZE, PHASE, claims
-	options          []option // in the order in which they were written
+	options          []option // in the order of the text
 }
 
 type option struct{ key, value string }
 
-// grammar is what an act may consist of.
+// grammar is the syntax of an act.
 type grammar struct {
-	args    int // how many; -1: any number
+	args    int // number of words; -1: any number
 	options []string
 }
 
-// acts are the acts by verb and kind.
+// acts holds the grammars by verb and kind.
 var acts = map[string]grammar{
 	"create volume": {1, []string{"class", "reclaim", "for", "modes", "handle", "path", "by", "node", "mode"}},
 	"create claim":  {1, []string{"class", "volume", "modes", "mode"}},
@@ -83,11 +88,11 @@ var acts = map[string]grammar{
 	"pass": {0, nil}, "limit": {0, nil},
 }
 
-// ParseAct reads an act. The error names what is wrong.
+// ParseAct parses an act. The error names the invalid part.
 func ParseAct(text string) (Act, error) {
 	words := strings.Fields(text)
 	if len(words) < 2 {
-		return Act{}, fmt.Errorf("act %q: want a verb, and of what", text)
+		return Act{}, fmt.Errorf("act %q: want a verb and an object", text)
 	}
 	a := Act{verb: words[0]}
 	if a.verb == "let" {
@@ -101,13 +106,13 @@ func ParseAct(text string) (Act, error) {
 	}
 	g, known := acts[form]
 	if !known {
-		return Act{}, fmt.Errorf("act %q: nobody can %s", text, form)
+		return Act{}, fmt.Errorf("act %q: unknown act %q", text, form)
 	}
 	a.name = rest[0]
 	for _, w := range rest[1:] {
 		if key, value, is := strings.Cut(w, "="); is {
 			if !slices.Contains(g.options, key) {
-				return Act{}, fmt.Errorf("act %q: option %s: want %v", text, key, g.options)
+				return Act{}, fmt.Errorf("act %q: unknown option %s (have %v)", text, key, g.options)
 			}
 			a.options = append(a.options, option{key, value})
 			continue
@@ -123,7 +128,7 @@ func ParseAct(text string) (Act, error) {
 	return a, nil
 }
 
-// check tells what is wrong with the words of an act.
+// check validates the words of an act.
 func (a Act) check(g grammar) error {
 	switch {
 	case a.verb == "create" && g.args == 1:
@@ -150,7 +155,7 @@ func (a Act) check(g grammar) error {
 	return nil
 }
 
-// String gives the act as text.
+// String returns the act as text.
 func (a Act) String() string {
 	words := []string{a.verb}
 	if a.kind != "" {
@@ -171,7 +176,7 @@ func (a Act) option(key string) (string, bool) {
 	return a.options[i].value, true
 }
 
-// resources are the API's words for the kinds of an act.
+// resources holds the API resources of the kinds of an act.
 var resources = map[string]string{
 	"volume": "persistentvolumes", "claim": "persistentvolumeclaims", "class": "storageclasses", "pod": "pods",
 }
@@ -183,9 +188,10 @@ func namespaceOf(kind string) string {
 	return metav1.NamespaceDefault
 }
 
-// Do acts in a world. user is who acts, from a strand of his, in which he is suspended at each request; nil is somebody
-// who acts from outside, on the goroutine that moves the world: he acts at once, and what he waits for is waited for by
-// moving the world, or, where he lets time pass, by setting the clock of a stepped one. The error says what went wrong.
+// Do performs the act in a world. user is the process of the acting user: Do runs in its task,
+// which suspends at each request. A nil user acts from outside, on the goroutine that runs the
+// world. Its requests take effect at once, waits run the world, and passing time sets the clock of
+// a stepped world. The error says what failed.
 func (a Act) Do(ctx context.Context, c *cluster.Cluster, user *sim.Process) error {
 	client := c.Client()
 	switch a.verb {
@@ -227,7 +233,7 @@ func (a Act) Do(ctx context.Context, c *cluster.Cluster, user *sim.Process) erro
 		return passTime(c, user, d)
 	default:
 		if host, stepped := c.Host().(*sim.Stepped); !stepped || !host.Inject(a.name) {
-			return fmt.Errorf("%s: it cannot happen now", a)
+			return fmt.Errorf("%s: not possible now", a)
 		}
 		return nil
 	}
@@ -241,13 +247,13 @@ func passTime(c *cluster.Cluster, user *sim.Process, d time.Duration) error {
 	}
 	host, stepped := c.Host().(*sim.Stepped)
 	if !stepped {
-		return errors.New("nobody can set the clock of a live world")
+		return errors.New("a live world has no settable clock")
 	}
 	host.SetTime(host.Now().Add(d))
 	return nil
 }
 
-// ignoreNotFound is an error, but for one that says that the object is not there.
+// ignoreNotFound returns err, or nil if the object does not exist.
 func ignoreNotFound(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -306,7 +312,8 @@ func (a Act) set(ctx context.Context, client kubernetes.Interface) error {
 	return err
 }
 
-// changes are those of a volume, as a merge patch. uid is that of the claim to which it is bound.
+// changes returns the changes of a volume, as a merge patch. uid is that of the claim to which it
+// is bound.
 func (a Act) changes(uid types.UID) map[string]any {
 	spec, annotations := map[string]any{}, map[string]any{}
 	for _, o := range a.options {
@@ -348,7 +355,7 @@ func (a Act) delete(ctx context.Context, client kubernetes.Interface) error {
 	}
 }
 
-// setNode says whether a node is ready, or out of service.
+// setNode sets whether a node is ready or out of service.
 func (a Act) setNode(ctx context.Context, client kubernetes.Interface) error {
 	nodes := client.CoreV1().Nodes()
 	if is, ok := a.option("ready"); ok {
@@ -374,7 +381,7 @@ func (a Act) wait(ctx context.Context, c *cluster.Cluster) error {
 	})
 }
 
-// phase is the phase of an object, "" if it has none.
+// phase returns the phase of an object, "" if it has none.
 func phase(obj any) string {
 	switch o := obj.(type) {
 	case *corev1.PersistentVolume:
@@ -388,7 +395,7 @@ func phase(obj any) string {
 	}
 }
 
-// write writes a file into a volume of a pod. It waits for one whose node has booted, and whose containers do not run yet.
+// write writes a file into a volume of a pod. It waits while the volume is not mounted.
 func (a Act) write(ctx context.Context, c *cluster.Cluster) error {
 	write := func() error {
 		return c.WriteFile(metav1.NamespaceDefault, a.name, a.args[0], a.name, []byte("written"))

@@ -13,14 +13,14 @@ import (
 //go:embed book/*.txt
 var book embed.FS
 
-// ErrNoScenario is matched by the error for a scenario that is not in the book.
+// ErrNoScenario is matched by the error for an unknown built-in scenario.
 var ErrNoScenario = errors.New("no such scenario")
 
-// Book returns the built-in scenarios, sorted by name. They are the caller's.
+// Book returns the built-in scenarios, sorted by name. The caller may change them.
 func Book() []*Scenario {
 	files, err := book.ReadDir("book")
 	if err != nil {
-		panic("scenario: " + err.Error()) // it is in the program
+		panic("scenario: " + err.Error()) // embedded in the program
 	}
 	all := make([]*Scenario, len(files))
 	for i, f := range files {
@@ -32,7 +32,7 @@ func Book() []*Scenario {
 			panic(err.Error())
 		}
 	}
-	slices.SortFunc(all, func(a, b *Scenario) int { return cmp.Compare(a.Name, b.Name) }) // files are sorted with their ".txt"
+	slices.SortFunc(all, func(a, b *Scenario) int { return cmp.Compare(a.Name, b.Name) }) // the directory is sorted with ".txt"
 	return all
 }
 

@@ -24,9 +24,9 @@ func deceived(answer func(r fake.Request) (obj runtime.Object, err error, dealt 
 }
 
 // careless has a part update volumes without saying which version it has seen.
-func careless(part string) cluster.Interceptors {
+func careless(process string) cluster.Interceptors {
 	return cluster.Interceptors{Client: func(of string, client *fake.Clientset) *fake.Clientset {
-		if of != part {
+		if of != process {
 			return client
 		}
 		return client.WithInterceptor(fake.InterceptorFunc(func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
@@ -39,9 +39,9 @@ func careless(part string) cluster.Interceptors {
 }
 
 // trusting has a part believe that there is no pod whenever it asks the API server.
-func trusting(part string) cluster.Interceptors {
+func trusting(process string) cluster.Interceptors {
 	return cluster.Interceptors{Client: func(of string, client *fake.Clientset) *fake.Clientset {
-		if of != part {
+		if of != process {
 			return client
 		}
 		return client.WithInterceptor(deceived(func(r fake.Request) (runtime.Object, error, bool) {
@@ -51,9 +51,9 @@ func trusting(part string) cluster.Interceptors {
 }
 
 // absentMinded has a part never write the status of volumes, and believe that it has.
-func absentMinded(part string) cluster.Interceptors {
+func absentMinded(process string) cluster.Interceptors {
 	return cluster.Interceptors{Client: func(of string, client *fake.Clientset) *fake.Clientset {
-		if of != part {
+		if of != process {
 			return client
 		}
 		return client.WithInterceptor(deceived(func(r fake.Request) (runtime.Object, error, bool) {
@@ -86,9 +86,9 @@ func stubborn(name string, policy corev1.PersistentVolumeReclaimPolicy) cluster.
 }
 
 // fragile has a part panic when it is refused something.
-func fragile(part string) cluster.Interceptors {
+func fragile(process string) cluster.Interceptors {
 	return cluster.Interceptors{Client: func(of string, client *fake.Clientset) *fake.Clientset {
-		if of != part {
+		if of != process {
 			return client
 		}
 		return client.WithInterceptor(deceived(func(r fake.Request) (runtime.Object, error, bool) {

@@ -1,11 +1,7 @@
-// Package scenario is the language in which a small world and what happens in it are written down, and what runs it.
+// Package scenario is the text form of a small world and its users, and runs it.
 //
-// A [Scenario] is text that reads as a story and parses back: what the world is made of, what its users do, one act a
-// line, and maybe the schedule under which it goes wrong. [Scenario.Run] lives it once, under one strategy, with every
-// rule of package invariant at work, and says how it ended.
-//
-//	# The claim goes while its pod is being created.
-//	parts: pvcontroller, pvcprotection
+//	# The claim is deleted while its pod is being created.
+//	components: pvcontroller, pvcprotection
 //	user alice
 //	  create volume disk 1Gi
 //	  create claim data 1Gi
@@ -17,10 +13,25 @@
 //	  16 hold: pvcprotection/cache pods
 //	violates: I28
 //
-// Headers, before the users: "nodes: N" (2), "volumes-per-node: N" (any number), "selinux: on"
-// (volumes of one pod alone are mounted with its label), "parts: NAME, …" (all of the control plane; "parts: none" for none), "faults: …"
-// (what a random search lets go wrong), "rules: I1, …" (all), "ends: differ" (different schedules may rightly end differently).
-// The set-up of the world, with all parts up and nodes registered, is not part of the schedule: step 1 is the first after it.
+// [Parse] reads a [Scenario]: the components of the world, the acts of its users, and perhaps the
+// schedule under which it fails. [Scenario.Run] runs it once, under one strategy, checks every rule
+// of package invariant, and returns a [Result]. [Story] explains the result as a list of steps,
+// [Picture] as a drawing.
 //
-// Not here: looking for the schedule. See package explore.
+// Headers, before the users:
+//
+//	nodes: N                 number of nodes (default 2)
+//	volumes-per-node: N      attachable volumes per node (default unlimited)
+//	selinux: on              volumes of a single pod are mounted with its label
+//	components: NAME, …      components of the control plane (default all; "none" for none)
+//	faults: …                what a randomized search injects
+//	rules: I1, …             rules to check (default all)
+//	ends: differ             schedules may legitimately end in different states
+//
+// The set-up of the world, with all components running and nodes registered, is not part of the
+// schedule: step 1 is the first step after it.
+//
+// # What it does not do
+//
+// Package explore searches for the schedule.
 package scenario

@@ -11,7 +11,7 @@ import (
 // A small world, lived once in the ordinary course of events, with every rule at work.
 func Example() {
 	s, err := scenario.Parse("bind", `
-parts: pvcontroller
+components: pvcontroller
 user admin
   create volume disk 1Gi
 user alice
@@ -31,12 +31,12 @@ user alice
 	// <nil> 1 claim Bound, 1 volume Bound
 	//    3  admin creates volume disk of 1Gi (rv 7)
 	//    6  pvcontroller marks volume disk Available (rv 8)
-	//    9  alice asks for 1Gi of storage: claim default/data (rv 9)
+	//    9  alice creates claim default/data of 1Gi (rv 9)
 	//   12  pvcontroller reserves volume disk for claim default/data (rv 10)
 	//   14  pvcontroller marks volume disk Bound (rv 11)
 	//   16  pvcontroller binds claim default/data to volume disk (rv 12)
 	//   18  pvcontroller marks claim default/data Bound (rv 13)
-	// nothing is broken: the world came to rest with 1 claim Bound, 1 volume Bound
+	// no invariant violated; final state: 1 claim Bound, 1 volume Bound
 }
 
 // A scenario that comes with the package.

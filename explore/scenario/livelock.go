@@ -12,35 +12,38 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// Livelock says that the world goes on for ever without getting anywhere.
+// A Livelock is the failure of a world that runs indefinitely without progress.
 type Livelock struct {
 	Steps int            // taken so far
-	Cycle []trace.Record // what happens again and again; nil: no state was met twice up to the bound
+	Cycle []trace.Record // the records that repeat; nil: no state recurred up to the bound
 }
 
-// Error tells the cycle.
+// Error returns the cycle.
 func (l *Livelock) Error() string {
 	if l.Cycle == nil {
-		return fmt.Sprintf("no rest after %d steps", l.Steps)
+		return fmt.Sprintf("not at rest after %d steps", l.Steps)
 	}
 	var words []string
 	for _, r := range l.Cycle {
 		words = append(words, r.Task+" "+r.Action.String())
 	}
-	return fmt.Sprintf("the same state came back after %d steps: %s", l.Steps, strings.Join(words, "; "))
+	return fmt.Sprintf("the same state recurred after %d steps: %s", l.Steps, strings.Join(words, "; "))
 }
 
-// cycleDetector notices that a state comes back. It begins to look when a run has lasted far longer than runs do.
+// A cycleDetector detects that a state recurs. It starts when a run has taken far more steps than
+// usual.
 type cycleDetector struct {
 	seed maphash.Seed
-	seen map[uint64][]int // state: records in the log whenever it was met
+	seen map[uint64][]int // state: lengths of the log at its visits
 }
 
-// cycleVisits is how often a state must be met: a world that waits for a long time may look again and again meanwhile.
+// cycleVisits is the number of visits of a state that prove a livelock. A world that waits for a
+// long time may poll repeatedly meanwhile.
 const cycleVisits = 20
 
-// check compares the state with all that were met before. Two states are the same when the API server holds the same but for
-// versions and times, and the same actors could be moved next to do the same.
+// check compares the state with all earlier ones. Two states are the same if the API server stores
+// the same objects, except for versions and times, and the same tasks can run with the same pending
+// actions.
 func (c *cycleDetector) check(of *cluster.Cluster, steps int) *Livelock {
 	if c.seen == nil {
 		c.seed, c.seen = maphash.MakeSeed(), map[uint64][]int{}
@@ -62,7 +65,7 @@ func (c *cycleDetector) hash(of *cluster.Cluster) uint64 {
 		for _, obj := range of.Server().List(resource) {
 			content, err := json.Marshal(timeless(obj))
 			if err != nil {
-				panic("scenario: " + err.Error()) // objects of the API are made to be written as JSON
+				panic("scenario: " + err.Error()) // API objects always marshal to JSON
 			}
 			h.Write(content)
 		}
@@ -74,7 +77,7 @@ func (c *cycleDetector) hash(of *cluster.Cluster) uint64 {
 	return h.Sum64()
 }
 
-// timeless is an object without its version and its times.
+// timeless returns a copy of an object without its version and its times.
 func timeless(obj fake.Object) fake.Object {
 	o := obj.DeepCopyObject().(fake.Object)
 	o.SetResourceVersion("")

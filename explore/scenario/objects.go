@@ -14,7 +14,7 @@ import (
 	"github.com/volsim/volsim/cluster"
 )
 
-// The objects that acts make.
+// The objects that acts create.
 
 func (a Act) modes() []corev1.PersistentVolumeAccessMode {
 	words, ok := a.option("modes")
@@ -28,7 +28,7 @@ func (a Act) modes() []corev1.PersistentVolumeAccessMode {
 	return modes
 }
 
-// mode is how the volume is used; nil says nothing of it.
+// mode returns the volume mode, nil if the act has none.
 func (a Act) mode() *corev1.PersistentVolumeMode {
 	word, ok := a.option("mode")
 	if !ok {
@@ -68,7 +68,7 @@ func (a Act) volume(driver string) *corev1.PersistentVolume {
 	return v
 }
 
-// onNode selects one node.
+// onNode returns a selector for one node.
 func onNode(name string) *corev1.NodeSelector {
 	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 		MatchExpressions: []corev1.NodeSelectorRequirement{
@@ -106,7 +106,7 @@ func (a Act) class(driver string) *storagev1.StorageClass {
 	return class
 }
 
-// securityContext is what a pod's processes may do with files; nil: nothing is said.
+// securityContext returns the security context of a pod, nil if the act has none.
 func (a Act) securityContext() *corev1.PodSecurityContext {
 	group, grouped := a.option("group")
 	level, labelled := a.option("level")
@@ -115,7 +115,7 @@ func (a Act) securityContext() *corev1.PodSecurityContext {
 	}
 	security := &corev1.PodSecurityContext{}
 	if grouped {
-		gid, _ := strconv.ParseInt(group, 10, 64) // check has seen to it
+		gid, _ := strconv.ParseInt(group, 10, 64) // validated by check
 		security.FSGroup = &gid
 		if policy, ok := a.option("change"); ok {
 			change := corev1.PodFSGroupChangePolicy(policy)
@@ -138,8 +138,8 @@ func (a Act) pod() *corev1.Pod {
 	}
 	c.VolumeMounts = c.VolumeMounts[:len(a.args)]
 	pod.Spec.SecurityContext = a.securityContext()
-	if part, ok := a.option("sub"); ok {
-		mountPart(c, part)
+	if subPath, ok := a.option("sub"); ok {
+		mountSubPath(c, subPath)
 	}
 	if reads, _ := a.option("reads"); reads == "true" {
 		for i := range pod.Spec.Volumes {
@@ -149,13 +149,13 @@ func (a Act) pod() *corev1.Pod {
 	return pod
 }
 
-// mountPart has a container mount part of its volumes only.
-func mountPart(c *corev1.Container, part string) {
+// mountSubPath makes a container mount a subpath of its volumes.
+func mountSubPath(c *corev1.Container, subPath string) {
 	for i := range c.VolumeMounts {
-		if m := &c.VolumeMounts[i]; strings.Contains(part, "$") {
-			m.SubPathExpr = part
+		if m := &c.VolumeMounts[i]; strings.Contains(subPath, "$") {
+			m.SubPathExpr = subPath
 		} else {
-			m.SubPath = part
+			m.SubPath = subPath
 		}
 	}
 	field := &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}

@@ -9,11 +9,12 @@ import (
 	"github.com/volsim/volsim/cluster"
 )
 
-// Outcome is how things stand when a world has come to rest: how many claims, volumes and pods there are in each phase, how many
-// attachments, and how many volumes the back end holds. Which claim got which volume is not in it.
+// An Outcome is the final state of a world at rest: the number of claims, volumes and pods in each
+// phase, of attachments, and of volumes in the backing store. Which claim is bound to which volume
+// is not part of it.
 type Outcome map[string]int
 
-// outcomeOf counts.
+// outcomeOf returns the outcome of a world.
 func outcomeOf(c *cluster.Cluster) Outcome {
 	end := Outcome{}
 	for _, kind := range []string{"claim", "volume", "pod"} {
@@ -27,7 +28,7 @@ func outcomeOf(c *cluster.Cluster) Outcome {
 	return end
 }
 
-// String gives "2 claims Bound, 1 pod Running".
+// String returns the text form: "2 claims Bound, 1 pod Running".
 func (e Outcome) String() string {
 	var words []string
 	for _, k := range slices.Sorted(maps.Keys(e)) {
@@ -38,15 +39,16 @@ func (e Outcome) String() string {
 		words = append(words, strings.TrimSpace(fmt.Sprintf("%d %s %s", e[k], kind, phase)))
 	}
 	if words == nil {
-		return "nothing"
+		return "empty"
 	}
 	return strings.Join(words, ", ")
 }
 
-// DivergentOutcome says that a schedule ended otherwise than the ordinary course.
+// A DivergentOutcome is the failure of a schedule whose final state differs from that of the
+// default order.
 type DivergentOutcome struct{ Default, Actual Outcome }
 
-// Error tells both ends.
+// Error returns both final states.
 func (o *DivergentOutcome) Error() string {
-	return fmt.Sprintf("the world came to rest with %s; in the ordinary course with %s", o.Actual, o.Default)
+	return fmt.Sprintf("final state: %s; in the default order: %s", o.Actual, o.Default)
 }

@@ -8,7 +8,7 @@ import (
 
 func TestEndInWords(t *testing.T) {
 	for want, end := range map[string]scenario.Outcome{
-		"nothing": {},
+		"empty": {},
 		"1 attachment, 2 claims Bound, 1 pod, 3 pods Running": {"attachment": 1, "claim Bound": 2, "pod": 1, "pod Running": 3},
 	} {
 		if got := end.String(); got != want {

@@ -10,8 +10,8 @@ import (
 	"github.com/volsim/volsim/sim/trace/picture"
 )
 
-// Picture says how a run under the scenario's schedule is to be drawn, so that a picture of r.Trace tells what its Story does:
-// of the objects of the failure, after the set-up, with the schedule's deviations, and the rule that is broken.
+// Picture returns the options with which a picture of r.Trace shows the same as Story: the objects
+// of the failure, after the set-up, with the schedule's deviations and the violated rule.
 func Picture(s *Scenario, r *Result) picture.Options {
 	all := r.Trace.Records()
 	o := picture.Options{Title: s.Name, Objects: relatedObjects(all, r.Failure).Selected(), After: r.SetupEnd, Verdict: describeResult(r)}
@@ -32,7 +32,7 @@ func Picture(s *Scenario, r *Result) picture.Options {
 		for len(later) > 0 && later[0].HostStep < d.Step {
 			later = later[1:]
 		}
-		if d.What != sim.DeviationEvent && d.What != sim.DeviationPick { // events are in the trace, and who is moved out of turn is seen there
+		if d.What != sim.DeviationEvent && d.What != sim.DeviationPick { // the trace shows events and picks
 			o.Remarks = append(o.Remarks, picture.Remark{HostStep: d.Step, Words: describeDeviation(d, later)})
 		}
 	}

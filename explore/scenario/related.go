@@ -11,7 +11,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// relatedObjects finds what a failure is about: the objects that its sentence names, and those that have to do with them.
+// relatedObjects returns the objects that a failure mentions and those related to them.
 func relatedObjects(records []trace.Record, failure error) *trace.RelatedObjects {
 	c := trace.NewRelatedObjects(records)
 	for _, key := range namedObjects(c, records, failure) {
@@ -23,7 +23,8 @@ func relatedObjects(records []trace.Record, failure error) *trace.RelatedObjects
 	return c
 }
 
-// addCandidateVolumes lets those volumes be told of that a claim waits for in vain: those of its class that are large enough.
+// addCandidateVolumes adds the volumes that an unbound claim could have: those of its class that
+// are large enough.
 func addCandidateVolumes(c *trace.RelatedObjects, records []trace.Record) {
 	bound := map[string]bool{}
 	claims := map[string]*corev1.PersistentVolumeClaim{}
@@ -54,7 +55,8 @@ func addCandidateVolumes(c *trace.RelatedObjects, records []trace.Record) {
 	}
 }
 
-// namedObjects are the objects that a failure's sentence names, and the one that was touched when it was seen.
+// namedObjects returns the objects that a failure mentions, and the object of the action at which
+// it was detected.
 func namedObjects(c *trace.RelatedObjects, records []trace.Record, failure error) []string {
 	var violation *invariant.Violation
 	var livelock *Livelock
@@ -79,5 +81,5 @@ func namedObjects(c *trace.RelatedObjects, records []trace.Record, failure error
 	}
 }
 
-// failureResources are the resources that failures are about.
+// failureResources holds the resources that failures concern.
 var failureResources = map[string]bool{"persistentvolumeclaims": true, "persistentvolumes": true, "pods": true, "volumeattachments": true}

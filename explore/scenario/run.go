@@ -15,61 +15,63 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// StepsMax is the bound on the steps of a run after its set-up, where nothing else is said: many times as many as a small
-// world takes.
+// StepsMax is the default bound on the steps of a run after its set-up: many times the length of a
+// run in a small world.
 const StepsMax = 20_000
 
-// Options is what Run may be told.
+// Options configures Run.
 type Options struct {
 	Strategy sim.Strategy // nil: the scenario's schedule
 	StepsMax int          // 0: StepsMax
 	Pool     *sim.Pool    // see sim.SteppedConfig
-	// Watch is called with the world when it has been set up, before anything of the scenario happens. nil: nobody.
+	// Watch is called with the world after the set-up, before the first step of the scenario. nil:
+	// not called.
 	Watch func(c *cluster.Cluster)
 }
 
-// Result is how a run ended.
+// A Result is the result of a run.
 type Result struct {
-	// Failure is what went wrong: an *invariant.Violation, an *Unfinished, a *Livelock, a *Panic, or a user's error. nil:
-	// nothing.
+	// Failure is an *invariant.Violation, an *Incomplete, a *Livelock, a *Panic, a
+	// *DivergentOutcome, or the error of a user; nil if the run passed.
 	Failure  error
-	Mismatch string // why the scenario's schedule could not be kept, if Options.Strategy is nil; "": it was
+	Mismatch string // why the scenario's schedule could not be replayed, if Options.Strategy is nil; "": it was
 	Steps    int    // after the set-up
-	Choices  int    // at how many of them there was more than one thing that could happen
+	Choices  int    // steps at which more than one task could run
 	Trace    *trace.Log
-	SetupEnd int     // the step of the trace at which the set-up was over
-	Outcome  Outcome // how things stand at the end; the zero End of a run that failed or was stopped
+	SetupEnd int     // the step of the trace at which the set-up ended
+	Outcome  Outcome // final state; nil if the run failed or was stopped
 	Stopped  bool
 }
 
-// Incomplete says that nothing is left to happen, but something is owed.
+// An Incomplete is the failure of a world at rest in which something is still pending.
 type Incomplete struct {
 	Pending []invariant.Pending
-	Waiting []string // users that wait for what does not come
+	Waiting []string // users that wait for a condition that does not hold
 }
 
-// Error names all that is owed.
+// Error returns all that is pending.
 func (u *Incomplete) Error() string {
 	var words []string
 	for _, o := range u.Pending {
 		words = append(words, o.String())
 	}
 	words = append(words, u.Waiting...)
-	return "nothing is left to happen, but something is owed: " + strings.Join(words, "; ")
+	return "at rest, but pending: " + strings.Join(words, "; ")
 }
 
-// Panic says that a part of the world panicked.
+// A Panic is the failure of a world in which a process panicked.
 type Panic struct {
 	Value any
-	Task  string // who panicked
+	Task  string // the task that panicked
 	Stack string
 }
 
-// Error says who panicked with what.
-func (p *Panic) Error() string { return fmt.Sprintf("%s panics: %v", p.Task, p.Value) }
+// Error returns the task and the value of the panic.
+func (p *Panic) Error() string { return fmt.Sprintf("%s panicked: %v", p.Task, p.Value) }
 
-// RuleID is the number of the rule that a failure breaks: of a violation its own, of what is owed the first one's. A user's
-// wait, a livelock and a panic break L7; a user's error "user".
+// RuleID returns the ID of the rule that a failure violates: the rule of a violation, the rule of
+// the first pending object, "L7" for a user that waits, a livelock or a panic, "end" for a
+// divergent outcome, and "user" for the error of a user.
 func RuleID(failure error) string {
 	var violation *invariant.Violation
 	var unfinished *Incomplete
@@ -92,7 +94,8 @@ func RuleID(failure error) string {
 	}
 }
 
-// Run lives the scenario once. The error is for what is wrong with the scenario itself, such as a part that there is not.
+// Run runs the scenario once. The error is for an invalid scenario, such as one with an unknown
+// component.
 func (s *Scenario) Run(ctx context.Context, o Options) (result *Result, err error) {
 	plan := sim.NewReplayStrategy(s.Schedule)
 	strategy := o.Strategy
@@ -112,25 +115,25 @@ func (s *Scenario) Run(ctx context.Context, o Options) (result *Result, err erro
 	return w.result, nil
 }
 
-// world is a scenario's world while it runs.
+// A world is the world of a scenario during a run.
 type world struct {
 	cluster       *cluster.Cluster
 	host          *sim.Stepped
 	checker       *invariant.Checker
-	bound         int // on the host's steps
-	setupSteps    int // its steps in the set-up
-	setupChoices  int // and how often something was chosen there
+	bound         int // maximum number of steps of the host
+	setupSteps    int // steps in the set-up
+	setupChoices  int // choices in the set-up
 	result        *Result
 	userFailure   error
 	cycle         cycleDetector
-	degradedSince time.Time // since when something is down; zero: nothing is
+	degradedSince time.Time // when something went down; zero: nothing is down
 }
 
-// repairDelay is how long something is down before it comes back, where nothing else brings it back: longer than it takes
-// the attach/detach controller to give a node up.
+// repairDelay is how long something stays down before it is repaired, unless an event repairs it.
+// It is longer than the attach/detach controller waits before it force-detaches.
 const repairDelay = 10 * time.Minute
 
-// setUp sets the world up.
+// setUp creates and starts the world.
 func (s *Scenario) setUp(ctx context.Context, o Options) (*world, error) {
 	rules, err := s.rules()
 	if err != nil {
@@ -160,7 +163,7 @@ func (s *Scenario) setUp(ctx context.Context, o Options) (*world, error) {
 	return w, nil
 }
 
-// startUser lets a user act.
+// startUser starts the task of a user.
 func (w *world) startUser(u User) {
 	component := w.host.Process(u.Name)
 	component.User("", func(ctx context.Context) {
@@ -173,7 +176,7 @@ func (w *world) startUser(u User) {
 	})
 }
 
-// execute lets the world move to its end, and judges it.
+// execute runs the world to its end and checks the rules.
 func (w *world) execute(ctx context.Context) {
 	r := w.result
 	r.Failure = w.recoverPanic(func() error { return w.runToRest(ctx) })
@@ -186,21 +189,22 @@ func (w *world) execute(ctx context.Context) {
 	r.Failure = w.recoverPanic(func() error { return w.resync(ctx) })
 }
 
-// recoverPanic makes a panic of a part of the world a failure.
+// recoverPanic turns the panic of a process into a failure.
 func (w *world) recoverPanic(do func() error) (failure error) {
 	defer func() {
 		if p := recover(); p != nil {
-			actor, stack := w.host.PanickedTask()
-			failure = &Panic{Value: p, Task: actor, Stack: cmp.Or(stack, string(debug.Stack()))}
+			task, stack := w.host.PanickedTask()
+			failure = &Panic{Value: p, Task: task, Stack: cmp.Or(stack, string(debug.Stack()))}
 		}
 	}()
 	return do()
 }
 
-// resyncTime is how long a world at rest is left alone: longer than any part waits before it looks at everything again.
+// resyncTime is how long a world at rest is left alone. It is longer than any resync period.
 const resyncTime = 10 * time.Minute
 
-// resync lets time pass in a world at rest, in the ordinary course: nobody is to find anything to do.
+// resync lets time pass in a world at rest, in the default order. No controller may find anything
+// to do.
 func (w *world) resync(ctx context.Context) error {
 	w.host.SetStrategy(sim.NewReplayStrategy(nil))
 	w.bound += StepsMax
@@ -214,27 +218,27 @@ func (w *world) resync(ctx context.Context) error {
 	return err
 }
 
-// runToRest lets the world move until it has come to rest, or something went wrong.
+// runToRest runs the world until it is at rest or a failure occurs.
 func (w *world) runToRest(ctx context.Context) error {
 	for {
 		if failure := w.run(ctx); failure != nil || w.host.Stopped() {
 			return failure
 		}
-		if !w.cluster.Repair() { // what was stopped starts again, so that something can come of it
+		if !w.cluster.Repair() { // restart what is down, so that the world can make progress
 			break
 		}
 	}
-	owed := w.checker.CheckAtRest()
+	pending := w.checker.CheckAtRest()
 	if v := w.checker.FirstViolation(); v != nil {
 		return v
 	}
-	if waiting := w.host.Waiting(); len(owed) > 0 || len(waiting) > 0 {
-		return &Incomplete{Pending: owed, Waiting: waiting}
+	if waiting := w.host.Waiting(); len(pending) > 0 || len(waiting) > 0 {
+		return &Incomplete{Pending: pending, Waiting: waiting}
 	}
 	return nil
 }
 
-// repairOverdue lets what has been down for long enough come back.
+// repairOverdue repairs what has been down for repairDelay.
 func (w *world) repairOverdue() {
 	switch now := w.host.Now(); {
 	case !w.cluster.Degraded():
@@ -246,7 +250,7 @@ func (w *world) repairOverdue() {
 	}
 }
 
-// run lets the world move until it is at rest.
+// run runs the world until it is quiescent.
 func (w *world) run(ctx context.Context) error {
 	half := w.bound - (w.bound-w.setupSteps)/2
 	for w.host.Step() {
@@ -261,7 +265,7 @@ func (w *world) run(ctx context.Context) error {
 		}
 		w.repairOverdue()
 		if steps := w.host.Steps(); steps > half {
-			if w.cluster.Repair() { // it may be that which keeps the world from its rest
+			if w.cluster.Repair() { // the outage may keep the world from coming to rest
 				w.bound += w.bound - half
 				half = steps + (w.bound-steps)/2
 				continue

@@ -15,7 +15,7 @@ import (
 )
 
 const goneWhileUsed = `# The claim goes while its pod is being created.
-parts: pvcontroller, pvcprotection
+components: pvcontroller, pvcprotection
 rules: I1, I2
 user alice
   create volume disk 1Gi
@@ -63,12 +63,12 @@ func TestNoPartsParseBack(t *testing.T) {
 
 func TestParseErrorsNameTheLine(t *testing.T) {
 	for text, want := range map[string]string{
-		"parts: a\n":      "no user",
+		"components: a\n": "no user",
 		"user a\n  fly\n": "line 2",
 		"user a\n  create claim c 1Gi colour=red\n": "option colour",
 		"user a\n  create claim c much\n":           "size",
 		"user a\n  create claim c\n":                "want 1 words",
-		"  create claim c 1Gi\n":                    "stands under no user",
+		"  create claim c 1Gi\n":                    "indented line without a user",
 		"volumes-per-node: 0\n":                     "at least 1",
 		"selinux: strict\n":                         "want on",
 		"user a\n  limit few\n":                     "want a number",
@@ -104,7 +104,7 @@ func lived(t *testing.T, text string) *cluster.Cluster {
 func TestWhatBefallsNodesByUsers(t *testing.T) {
 	const text = `nodes: 1
 volumes-per-node: 3
-parts: kubelet
+components: kubelet
 user alice
   set node node-1 ready=Unknown
   set node node-1 out-of-service=true
@@ -132,7 +132,7 @@ user alice
 
 func TestAPodWritesIntoItsVolume(t *testing.T) {
 	c := lived(t, `
-parts: pvcontroller, provisioner, attachdetach, attacher, kubelet
+components: pvcontroller, provisioner, attachdetach, attacher, kubelet
 user alice
   create claim data 1Gi
   create pod web data on=node-1
@@ -147,7 +147,7 @@ user alice
 
 func TestAVolumeIsUsedOnItsNode(t *testing.T) {
 	c := lived(t, `
-parts: pvcontroller, scheduler, kubelet
+components: pvcontroller, scheduler, kubelet
 rules: I30
 user alice
   create volume disk 1Gi node=node-2
@@ -163,7 +163,7 @@ user alice
 
 func TestOneOfSeveralPhasesIsWaitedFor(t *testing.T) {
 	c := lived(t, `
-parts: pvcontroller, pvcprotection
+components: pvcontroller, pvcprotection
 user alice
   create volume disk 1Gi
   create claim data 1Gi class=

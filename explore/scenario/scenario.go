@@ -12,37 +12,37 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// Scenario is a world and what its users do in it.
+// A Scenario is a world and the acts of its users.
 type Scenario struct {
-	Name           string         // not in the text: that of the file
-	About          []string       // the comment it begins with, a line each
+	Name           string         // name of the file; not part of the text
+	About          []string       // the comment at the beginning, by line
 	Nodes          int            // 0: 2
-	VolumesPerNode int            // that can be attached to a node; 0: any number
-	SELinux        bool           // the nodes have it; see cluster.Config
+	VolumesPerNode int            // attachable volumes per node; 0: unlimited
+	SELinux        bool           // of the nodes; see cluster.Config
 	Components     []string       // nil: all, empty: none; see cluster.Config
-	Faults         sim.FaultSpecs // what a random search lets go wrong
-	Rules          []string       // the numbers of the rules at work; nil: all
-	OutcomesDiffer bool           // schedules may rightly end differently
-	Users          []User         // act side by side
-	Schedule       sim.Schedule   // under which it is run; nil: the ordinary course
-	Violates       string         // the number of the rule that the schedule breaks; "": none
+	Faults         sim.FaultSpecs // injected by a randomized search
+	Rules          []string       // IDs of the rules to check; nil: all
+	OutcomesDiffer bool           // schedules may legitimately end in different states
+	Users          []User         // act concurrently
+	Schedule       sim.Schedule   // nil: the default order
+	Violates       string         // the ID of the rule that the schedule violates; "": none
 
-	// Not in the text.
+	// path of the file, for the replay command; "": none
 	File         string               // where it is kept, so that it can be run again; "": nowhere
-	Extra        []cluster.Component  // beside the control plane
-	Interceptors cluster.Interceptors // stands between the parts and what they call
+	Extra        []cluster.Component  // components besides the control plane
+	Interceptors cluster.Interceptors // hooks around the calls of components
 }
 
-// noComponents is what stands for a world that has none of the control plane's parts.
+// noComponents stands for an empty list of components.
 const noComponents = "none"
 
-// User is somebody who acts, one act after the other.
+// A User performs its acts one after the other.
 type User struct {
 	Name string
 	Acts []Act
 }
 
-// Parse reads a scenario. The error names the line.
+// Parse parses a scenario. The error names the line.
 func Parse(name, text string) (*Scenario, error) {
 	s := &Scenario{Name: name}
 	p := parser{s: s}
@@ -52,16 +52,16 @@ func Parse(name, text string) (*Scenario, error) {
 		}
 	}
 	if len(s.Users) == 0 {
-		return nil, fmt.Errorf("scenario %s: it has no user", name)
+		return nil, fmt.Errorf("scenario %s: no user", name)
 	}
 	return s, nil
 }
 
-// parser reads a scenario line by line.
+// A parser parses a scenario line by line.
 type parser struct {
 	s        *Scenario
-	begun    bool // something but the first comment was read
-	schedule bool // we are in the schedule
+	begun    bool // a line after the first comment was read
+	schedule bool // inside the schedule
 }
 
 func (p *parser) line(line string) error {
@@ -93,7 +93,7 @@ func (p *parser) line(line string) error {
 		user.Acts = append(user.Acts, act)
 		return nil
 	case indented:
-		return fmt.Errorf("%q stands under no user", words)
+		return fmt.Errorf("%q: indented line without a user", words)
 	}
 	p.schedule = false
 	if user, is := strings.CutPrefix(words, "user "); is {
@@ -123,7 +123,7 @@ func (p *parser) header(words string) error {
 		if p.s.SELinux = value == "on"; !p.s.SELinux {
 			err = fmt.Errorf("selinux: %q: want on", value)
 		}
-	case "parts":
+	case "components", "parts":
 		p.s.Components = []string{}
 		if value != noComponents {
 			p.s.Components = list(value)
@@ -141,12 +141,12 @@ func (p *parser) header(words string) error {
 	case "violates":
 		p.s.Violates = value
 	default:
-		err = fmt.Errorf("header %q: want nodes, volumes-per-node, selinux, parts, faults, rules, ends or violates", key)
+		err = fmt.Errorf("header %q: want nodes, volumes-per-node, selinux, components, faults, rules, ends or violates", key)
 	}
 	return err
 }
 
-// number reads the value of a header that is a number from 1 on.
+// number parses the value of a header that is a positive number.
 func number(key, value string) (int, error) {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 {
@@ -165,7 +165,7 @@ func list(value string) []string {
 	return words
 }
 
-// String gives the scenario as text.
+// String returns the scenario as text.
 func (s *Scenario) String() string {
 	var b strings.Builder
 	for _, line := range s.About {
@@ -186,9 +186,9 @@ func (s *Scenario) String() string {
 		header("selinux", "on")
 	}
 	if s.Components != nil && len(s.Components) == 0 {
-		header("parts", noComponents)
+		header("components", noComponents)
 	}
-	header("parts", strings.Join(s.Components, ", "))
+	header("components", strings.Join(s.Components, ", "))
 	header("faults", s.Faults.String())
 	header("rules", strings.Join(s.Rules, ", "))
 	if s.OutcomesDiffer {
@@ -210,14 +210,15 @@ func (s *Scenario) String() string {
 	return b.String()
 }
 
-// WithSchedule returns the scenario with another schedule, and the rule that is broken under it.
+// WithSchedule returns a copy of the scenario with another schedule and the ID of the rule that the
+// schedule violates.
 func (s *Scenario) WithSchedule(schedule sim.Schedule, violates string) *Scenario {
 	other := *s
 	other.Schedule, other.Violates = slices.Clone(schedule), violates
 	return &other
 }
 
-// rules are those at work.
+// rules returns the rules to check.
 func (s *Scenario) rules() ([]invariant.Rule, error) {
 	if s.Rules == nil {
 		return invariant.Rules(), nil
@@ -225,7 +226,8 @@ func (s *Scenario) rules() ([]invariant.Rule, error) {
 	return invariant.Select(s.Rules...)
 }
 
-// World is what the scenario's world is made of: the simulated array, already enrolled.
+// World returns the configuration of the scenario's world. Its storage is the simulated array,
+// whose nodes are registered beforehand.
 func (s *Scenario) World(stepped sim.SteppedConfig) cluster.Config {
 	cfg := cluster.Config{
 		Nodes: cmp.Or(s.Nodes, 2), Components: s.Components, Extra: s.Extra, Interceptors: s.Interceptors, Devices: cluster.Array, Stepped: &stepped,

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// requestSize asks for a size in a claim.
+// requestSize sets the size that a claim requests.
 func (a Act) requestSize(ctx context.Context, client kubernetes.Interface, size string) error {
 	patch := fmt.Sprintf(`{"spec":{"resources":{"requests":{"storage":%q}}}}`, size)
 	_, err := client.CoreV1().PersistentVolumeClaims(metav1.NamespaceDefault).
@@ -19,7 +19,7 @@ func (a Act) requestSize(ctx context.Context, client kubernetes.Interface, size 
 	return err
 }
 
-// hasCapacity tells whether an object is a claim that says to have so much.
+// hasCapacity reports whether an object is a claim with at least this capacity.
 func hasCapacity(obj any, size string) bool {
 	claim, ok := obj.(*corev1.PersistentVolumeClaim)
 	want, err := resource.ParseQuantity(size)

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// framesMax is how many frames of a panic's stack are told.
+// framesMax is the maximum number of stack frames that a story shows.
 const framesMax = 6
 
-// frames are the first frames of a stack that are of the world's parts, or of whoever wrote them: not of Go's own
-// packages, of what moves the world, or, but for the first one, of the API server. Each is a function, and the file and line
-// in its package.
+// frames returns the first frames of a stack that belong to components of the world or to code of
+// the user. It leaves out the Go standard library, the simulator and, except for the first frame,
+// the API server. Each frame is a function and the base name and line of its file.
 func frames(stack string) []string {
 	lines := strings.Split(stack, "\n")
 	if i := lastPanic(lines); i >= 0 {
@@ -32,7 +32,8 @@ func frames(stack string) []string {
 	return frames
 }
 
-// lastPanic is the line of the first panic that was raised: what stands above it only passed it on. -1: there is none.
+// lastPanic returns the index of the first panic that was raised, -1 if there is none. The lines
+// above it only re-raised it.
 func lastPanic(lines []string) int {
 	last := -1
 	for i, l := range lines {
@@ -43,11 +44,11 @@ func lastPanic(lines []string) int {
 	return last
 }
 
-// module is where the library's packages are.
+// module is the import path of the library's packages.
 const module = "github.com/volsim/volsim/"
 
-// isUserFrame tells whether a function is one that the reader may have written: its module has a dot in its name, or it is of a
-// program, and it does not move the world.
+// isUserFrame reports whether the reader may have written a function: the path of its module
+// contains a dot, or it belongs to a program, and it is not part of the simulator.
 func isUserFrame(function string) bool {
 	if of, is := strings.CutPrefix(function, module); is {
 		return !strings.HasPrefix(of, "sim.") && !strings.HasPrefix(of, "scenario.")

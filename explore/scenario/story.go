@@ -13,11 +13,11 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// Story tells in plain words how a run under the scenario's schedule went: who wrote what, who read what, what was refused,
-// and which cache had not heard of what, as far as it has to do with the objects of the failure. The set-up is left out. Steps
-// have the numbers that the schedule has; its deviations are marked with ">>" where they happen. At the end stands the rule
-// that is broken, and, for a scenario that is kept in a File, the command that runs it again. "rv" is a resourceVersion; names
-// made of random numbers are cut after eight characters.
+// Story explains a run under the scenario's schedule as a list of steps: writes, reads, refused
+// requests and stale reads that concern the objects of the failure. It omits the set-up. Steps have
+// the numbers of the schedule, whose deviations are marked with ">>". The end names the violated
+// rule and, for a scenario with a File, the command that replays it. "rv" is a resourceVersion.
+// Names made of random numbers are cut after eight characters.
 func Story(s *Scenario, r *Result) string {
 	all := r.Trace.Records()
 	began := slices.IndexFunc(all, func(one trace.Record) bool { return one.Step > r.SetupEnd })
@@ -39,24 +39,24 @@ func Story(s *Scenario, r *Result) string {
 	return t.text()
 }
 
-// storyWriter tells the story of one run.
+// A storyWriter writes the story of one run.
 type storyWriter struct {
 	related       *trace.RelatedObjects
 	knowledge     *trace.CacheKnowledge
-	missed        map[string][]*trace.Record // by part: the writes that it was said not to have heard of
+	missed        map[string][]*trace.Record // by process: the unseen writes that the story has mentioned
 	records       []trace.Record             // after the set-up
 	deviations    sim.Schedule               // yet to come
-	violationStep int                        // the step of the trace at which the rule was broken; 0: at none
-	cycle         int                        // the index of the first record of what comes again and again; that of the end if nothing does
-	end           int                        // the index of the record before which the story ends
+	violationStep int                        // the step of the trace at which the rule was violated; 0: none
+	cycle         int                        // index of the first record of a cycle; the number of records if there is none
+	end           int                        // index of the record before which the story ends
 	involved      map[string]bool
-	byTask        map[string]bool // parts of which it matters which strand does something
+	byTask        map[string]bool // processes whose tasks the story names
 	at            time.Duration
 	lines         []string
 	lastStep      int // of the last line
 }
 
-// findInvolved finds whom the failure is about.
+// findInvolved finds the processes that the failure concerns.
 func (t *storyWriter) findInvolved(failure error) {
 	t.cycle, t.end = len(t.records), len(t.records)
 	var violation *invariant.Violation
@@ -76,19 +76,20 @@ func (t *storyWriter) findInvolved(failure error) {
 	for _, d := range t.deviations {
 		if d.What == sim.DeviationEvent {
 			_, of, _ := strings.Cut(d.Subject, " ")
-			part, _, _ := strings.Cut(of, " ")
-			t.involved[part] = true
+			process, _, _ := strings.Cut(of, " ")
+			t.involved[process] = true
 			continue
 		}
-		part := trace.Process(d.Subject)
-		t.involved[part] = true
+		process := trace.Process(d.Subject)
+		t.involved[process] = true
 		if !strings.Contains(d.Subject, "/cache ") {
-			t.byTask[part] = true
+			t.byTask[process] = true
 		}
 	}
 }
 
-// firstRound is where rounds of so many records, the last of which ends with the log, begin to be the same.
+// firstRound returns the index at which the records begin to repeat with a period of round; the
+// last round ends with the log.
 func firstRound(records []trace.Record, round int) int {
 	same := func(a, b *trace.Record) bool {
 		return a.Task == b.Task && a.Action == b.Action && (a.Err == nil) == (b.Err == nil)
@@ -100,7 +101,7 @@ func firstRound(records []trace.Record, round int) int {
 	return at
 }
 
-// writeRecords tells of all records.
+// writeRecords adds the lines of all records.
 func (t *storyWriter) writeRecords() {
 	for i := range t.records[:t.end] {
 		r := &t.records[i]
@@ -123,7 +124,7 @@ func (t *storyWriter) writeRecords() {
 	}
 }
 
-// addDeviations tells of the deviations up to a step. Events are told of when they happen.
+// addDeviations adds the deviations up to a step. Events are added when they happen.
 func (t *storyWriter) addDeviations(turn int, later []trace.Record) {
 	for len(t.deviations) > 0 && t.deviations[0].Step <= turn {
 		d := t.deviations[0]
@@ -135,11 +136,11 @@ func (t *storyWriter) addDeviations(turn int, later []trace.Record) {
 	}
 }
 
-// isIncluded decides whether a record is told of.
+// isIncluded reports whether the story includes a record.
 func (t *storyWriter) isIncluded(i int, concerns bool) bool {
 	r := &t.records[i]
 	_, told := trace.Describe(*r)
-	part := trace.Process(r.Task)
+	process := trace.Process(r.Task)
 	switch {
 	case r.Kind != trace.KindAPI && r.Kind != trace.KindDriver:
 		return false
@@ -150,23 +151,23 @@ func (t *storyWriter) isIncluded(i int, concerns bool) bool {
 	case i >= t.cycle:
 		return concerns
 	case r.Verb == "list":
-		return t.involved[part] && failureResources[r.Resource()]
-	case r.After == nil && r.Err == nil, r.Err != nil && !told: // a read; something that was not there any more
-		return concerns && t.involved[part]
+		return t.involved[process] && failureResources[r.Resource()]
+	case r.After == nil && r.Err == nil, r.Err != nil && !told: // a read, or a write to a missing object
+		return concerns && t.involved[process]
 	default:
 		return concerns && (told || len(trace.Changes(r.Before, r.After)) > 0)
 	}
 }
 
-// subject names who acts, with the strand where that matters.
-func (t *storyWriter) subject(actor string) string {
-	if part := trace.Process(actor); !t.byTask[part] {
-		return part
+// subject returns the acting process, or its task where that matters.
+func (t *storyWriter) subject(task string) string {
+	if process := trace.Process(task); !t.byTask[process] {
+		return process
 	}
-	return trace.DescribeTask(actor)
+	return trace.DescribeTask(task)
 }
 
-// versionSuffix gives the version of what was read or written.
+// versionSuffix returns the version that was read or written.
 func versionSuffix(r *trace.Record) string {
 	if v := r.Version(); v > 0 && r.Kind == trace.KindAPI {
 		return fmt.Sprintf(" (rv %d)", v)
@@ -174,53 +175,53 @@ func versionSuffix(r *trace.Record) string {
 	return ""
 }
 
-// addStaleness tells what who acts did not know when it decided what to do: what happened to the object since, and what its
-// caches had not heard of, unless that has been told.
+// addStaleness adds what the process had not seen when it decided: later writes to the object, and
+// writes missing in its caches that the story has not mentioned yet.
 func (t *storyWriter) addStaleness(r *trace.Record) {
-	part := trace.Process(r.Task)
-	basis, has := t.knowledge.DecisionContext(r.Task)
+	process := trace.Process(r.Task)
+	decided, has := t.knowledge.DecisionContext(r.Task)
 	if !has {
 		return
 	}
 	var words []string
 	reads := r.After == nil && r.Err == nil
-	if since := t.knowledge.WritesSince(r, basis); len(since) > 0 && !reads {
-		words = append(words, fmt.Sprintf("it decided so in step %d, before %s", basis.Previous.HostStep, stepsOf(since)))
+	if since := t.knowledge.WritesSince(r, decided); len(since) > 0 && !reads {
+		words = append(words, fmt.Sprintf("it decided in step %d, before %s", decided.Previous.HostStep, stepsOf(since)))
 	}
-	if !slices.Equal(basis.Unseen, t.missed[part]) {
-		for _, unheard := range byResource(basis.Unseen) {
-			words = append(words, fmt.Sprintf("its %s cache had not heard of %s", trace.ObjectName(unheard[0].Resource()), stepsOf(unheard)))
+	if !slices.Equal(decided.Unseen, t.missed[process]) {
+		for _, unseen := range byResource(decided.Unseen) {
+			words = append(words, fmt.Sprintf("its %s cache has not seen %s", trace.ObjectName(unseen[0].Resource()), stepsOf(unseen)))
 		}
 	}
 	if len(words) > 0 {
 		t.lines = append(t.lines, "      ("+strings.Join(words, "; ")+")")
 	}
-	t.missed[part] = basis.Unseen
+	t.missed[process] = decided.Unseen
 }
 
-// byResource parts writes by their resources, in the order of the first of each.
+// byResource groups writes by resource, in the order of the first of each.
 func byResource(writes []*trace.Record) [][]*trace.Record {
-	var parts [][]*trace.Record
+	var groups [][]*trace.Record
 	for _, w := range writes {
-		i := slices.IndexFunc(parts, func(part []*trace.Record) bool { return part[0].Resource() == w.Resource() })
+		i := slices.IndexFunc(groups, func(process []*trace.Record) bool { return process[0].Resource() == w.Resource() })
 		if i < 0 {
-			i, parts = len(parts), append(parts, nil)
+			i, groups = len(groups), append(groups, nil)
 		}
-		parts[i] = append(parts[i], w)
+		groups[i] = append(groups[i], w)
 	}
-	return parts
+	return groups
 }
 
-// addDelivery tells of what a cache hears late: after its part has acted without knowing it.
+// addDelivery adds a delivery that comes late: after the process has acted without it.
 func (t *storyWriter) addDelivery(r *trace.Record) {
-	part := trace.Process(r.Task)
-	late := slices.DeleteFunc(t.knowledge.NewlySeen(r), func(w *trace.Record) bool { return !slices.Contains(t.missed[part], w) })
+	process := trace.Process(r.Task)
+	late := slices.DeleteFunc(t.knowledge.NewlySeen(r), func(w *trace.Record) bool { return !slices.Contains(t.missed[process], w) })
 	if len(late) > 0 {
-		t.addLine(r, fmt.Sprintf("%s hears of %s only now", trace.DescribeTask(r.Task), stepsOf(late)))
+		t.addLine(r, fmt.Sprintf("%s sees %s only now", trace.DescribeTask(r.Task), stepsOf(late)))
 	}
 }
 
-// stepsOf gives "step 4", "steps 4 and 7", "steps 4, 7 and 9".
+// stepsOf returns "step 4", "steps 4 and 7", "steps 4, 7 and 9".
 func stepsOf(records []*trace.Record) string {
 	words := make([]string, len(records))
 	for i, r := range records {
@@ -233,7 +234,7 @@ func stepsOf(records []*trace.Record) string {
 	return "steps " + strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
-// addLine tells of a record.
+// addLine adds the line of a record.
 func (t *storyWriter) addLine(r *trace.Record, words string) {
 	if later := r.At - t.at; later > 0 {
 		t.lines = append(t.lines, fmt.Sprintf("      … %s later:", later))
@@ -254,23 +255,24 @@ func numbered(step int, words string) string {
 	return fmt.Sprintf("%4d  %s", step, words)
 }
 
-// linesMax is how many lines a story has at most, besides its end: of a longer one the middle is left out.
+// linesMax is the maximum number of lines of a story, besides its end. The middle of a longer story
+// is omitted.
 const linesMax = 150
 
-// text is the whole story.
+// text returns the whole story.
 func (t *storyWriter) text() string {
 	return trace.Abbreviate(strings.Join(t.lines, "\n")) + "\n"
 }
 
-// writeEnd says what is broken, and how to see it again.
+// writeEnd adds the violation and the replay command.
 func (t *storyWriter) writeEnd(s *Scenario, r *Result) {
 	if len(t.lines) > linesMax {
 		left := len(t.lines) - linesMax
-		t.lines = slices.Concat(t.lines[:linesMax/2], []string{fmt.Sprintf("      … %d lines are left out …", left)}, t.lines[linesMax/2+left:])
+		t.lines = slices.Concat(t.lines[:linesMax/2], []string{fmt.Sprintf("      … %d lines omitted …", left)}, t.lines[linesMax/2+left:])
 	}
 	if t.cycle < len(t.records) {
 		last := t.records[t.end-1].HostStep
-		t.lines = append(t.lines, fmt.Sprintf("      … and steps %d to %d again and again, for ever", t.records[t.cycle].HostStep, last))
+		t.lines = append(t.lines, fmt.Sprintf("      … and steps %d to %d repeat indefinitely", t.records[t.cycle].HostStep, last))
 	}
 	t.lines = append(t.lines, describeResult(r)...)
 	if s.File != "" && s.Extra == nil && s.Interceptors.Client == nil && s.Interceptors.Driver == nil {
@@ -278,20 +280,20 @@ func (t *storyWriter) writeEnd(s *Scenario, r *Result) {
 	}
 }
 
-// describeResult says which rule is broken, and how.
+// describeResult returns the violated rule and the details.
 func describeResult(r *Result) []string {
 	var unfinished *Incomplete
 	var livelock *Livelock
 	var panicked *Panic
 	rule := RuleID(r.Failure)
-	broken := "broken: " + rule + ": "
+	violated := "violation: " + rule + ": "
 	switch failure := r.Failure; {
 	case failure == nil && r.Stopped:
-		return []string{"nothing was broken when the run was stopped"}
+		return []string{"no invariant violated before the run was stopped"}
 	case failure == nil:
-		return []string{"nothing is broken: the world came to rest with " + r.Outcome.String()}
+		return []string{"no invariant violated; final state: " + r.Outcome.String()}
 	case errors.As(failure, &unfinished):
-		lines := []string{broken + "nothing is left to happen, but"}
+		lines := []string{violated + "at rest, but pending:"}
 		for _, o := range unfinished.Pending {
 			lines = append(lines, fmt.Sprintf("  %s %s (%s)", trace.ObjectName(o.Object), o.Why, o.Rule))
 		}
@@ -300,14 +302,14 @@ func describeResult(r *Result) []string {
 		}
 		return lines
 	case errors.As(failure, &livelock) && livelock.Cycle != nil:
-		return []string{broken + "the world moves for ever, and comes to nothing: livelock"}
+		return []string{violated + "livelock: the world never comes to rest"}
 	case errors.As(failure, &panicked):
-		lines := []string{broken + failure.Error()}
+		lines := []string{violated + failure.Error()}
 		for _, f := range frames(panicked.Stack) {
 			lines = append(lines, "  in "+f)
 		}
 		return lines
 	default:
-		return []string{broken + strings.TrimPrefix(failure.Error(), rule+": ")}
+		return []string{violated + strings.TrimPrefix(failure.Error(), rule+": ")}
 	}
 }

@@ -142,24 +142,24 @@ func act(t *testing.T, text string) scenario.Act {
 
 func TestDeviationsInWords(t *testing.T) {
 	for deviation, want := range map[string]string{
-		"3 hold: alice":                                          "alice is held back here",
-		"3 hold: pvcontroller/claims":                            "pvcontroller/claims is held back from here on",
-		"3 hold: pvcprotection/cache pods":                       "the pod cache of pvcprotection is held back from here on",
-		"3 hold: pvcontroller#2/claims":                          "pvcontroller#2/claims is held back from here on",
-		"3 pick: attachdetach/volume_attach kubernetes.io/x^y#1": "out of turn: attachdetach/volume_attach",
-		"3 conflict: pvcontroller/claims":                        "the next request of pvcontroller is answered 409 Conflict here, although nothing has changed",
-		"3 refused: pvcontroller/claims":                         "the API server is not there for the next request of pvcontroller",
-		"3 lost: pvcontroller/claims":                            "the answer to the next request of pvcontroller gets lost: what it asks for is done",
-		"3 driver Unavailable: attacher/attachments":             "the driver fails the next call of attacher with Unavailable, and does nothing",
-		"3 driver-lost Aborted: attacher/attachments":            "the driver does what the next call of attacher asks for, but answers Aborted",
-		"3 hang: attacher/attachments":                           "the driver does what the next call of attacher asks for, and does not answer",
+		"3 hold: alice":                                          "alice is held",
+		"3 hold: pvcontroller/claims":                            "pvcontroller/claims is held from here on",
+		"3 hold: pvcprotection/cache pods":                       "the pod cache of pvcprotection is held from here on",
+		"3 hold: pvcontroller#2/claims":                          "pvcontroller#2/claims is held from here on",
+		"3 pick: attachdetach/volume_attach kubernetes.io/x^y#1": "attachdetach/volume_attach is scheduled out of order",
+		"3 conflict: pvcontroller/claims":                        "fault: the next request of pvcontroller gets 409 Conflict, without effect",
+		"3 refused: pvcontroller/claims":                         "fault: the next request of pvcontroller gets 503 Service Unavailable, without effect",
+		"3 lost: pvcontroller/claims":                            "fault: the next request of pvcontroller takes effect, but its response is lost",
+		"3 driver Unavailable: attacher/attachments":             "fault: the next driver call of attacher fails with Unavailable, without effect",
+		"3 driver-lost Aborted: attacher/attachments":            "fault: the next driver call of attacher takes effect, but fails with Aborted",
+		"3 hang: attacher/attachments":                           "fault: the next driver call of attacher takes effect, but gets no response",
 	} {
 		d, err := sim.ParseDeviation(deviation)
 		if err != nil {
 			t.Fatal(err)
 		}
 		story := scenario.Story(&scenario.Scenario{Schedule: sim.Schedule{d}}, &scenario.Result{Trace: &trace.Log{}, Stopped: true})
-		if want := "   3  >> " + want + "\nnothing was broken when the run was stopped\n"; story != want {
+		if want := "   3  >> " + want + "\nno invariant violated before the run was stopped\n"; story != want {
 			t.Errorf("%s is told as\n%s\nwant\n%s", deviation, story, want)
 		}
 	}
@@ -167,20 +167,20 @@ func TestDeviationsInWords(t *testing.T) {
 
 func TestEventsInWords(t *testing.T) {
 	for event, want := range map[string]string{
-		"crash pvcontroller": "pvcontroller is killed here and starts again",
-		"crash pvcontroller with persistentvolumes 1 behind": "pvcontroller is killed here and starts again, and its first list of volumes is 1 event old",
-		"stop attacher":                 "attacher is killed here and stays down",
-		"start attacher":                "attacher starts again",
-		"replicate scheduler":           "a second scheduler starts beside the first: both are active",
-		"relist scheduler pods":         "the watch of scheduler on pods breaks here, and it lists again",
-		"expire persistentvolumeclaims": "the API server forgets the old events of claims: who is behind has to list again",
-		"retire scheduler#2":            "scheduler#2 ends: there is one of it again",
-		"reboot node-1":                 "node-1 reboots here: its kubelet starts again, and its mounts are gone",
-		"lose node-1":                   "node-1 is lost here: its kubelet is down, its mounts stay",
-		"recover node-1":                "node-1 comes back",
-		"stop driver(node-1)":           "the driver on node-1 ends here: what it has mounted stays",
-		"start driver(node-1)":          "the driver on node-1 starts again",
-		"tick":                          "time moves on here, although something else could happen first",
+		"crash pvcontroller": "pvcontroller crashes and restarts",
+		"crash pvcontroller with persistentvolumes 1 behind": "pvcontroller crashes and restarts, and its first list of volumes is 1 event old",
+		"stop attacher":                 "attacher crashes and stays down",
+		"start attacher":                "attacher starts",
+		"replicate scheduler":           "a second scheduler starts: both are active",
+		"relist scheduler pods":         "the watch of scheduler on pods breaks, and it lists again",
+		"expire persistentvolumeclaims": "the API server drops the old events of claims: watches that lag must list again",
+		"retire scheduler#2":            "scheduler#2 stops: one replica remains",
+		"reboot node-1":                 "node-1 reboots: its kubelet restarts, and its mounts are lost",
+		"partition node-1":              "node-1 is partitioned: its kubelet is down, its mounts remain",
+		"restore node-1":                "node-1 is restored",
+		"stop driver(node-1)":           "the driver on node-1 stops; its mounts remain",
+		"start driver(node-1)":          "the driver on node-1 starts",
+		"tick":                          "the clock advances, although a task could run",
 		"strike node-1":                 "strike node-1",
 	} {
 		log := &trace.Log{}

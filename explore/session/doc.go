@@ -1,17 +1,27 @@
-// Package session moves a world by hand, one action at a time: for somebody who wants to see what happens, and who knows
-// what while it does.
+// Package session steps a world interactively, one operation at a time, and shows its state in
+// between.
 //
-// A [Session] is a stepped world and a list of operations ([Ops]), each a line of text. Some are what a user does
-// ("create claim data 64Mi"), some move the world ("step", "rest"), some say what is not to happen yet or is to go wrong
-// ("hold pvcontroller", "crash kubelet(node-1)"). Between two of them the world stands still, and can be looked at: what
-// could happen next ([Session.Next]), how things are ([Session.Objects]), and who has not heard of it yet
-// ([Session.StaleComponents]).
+//	s, err := session.New("create claim data 64Mi", "rest").Play()
+//	if err != nil {
+//		return err
+//	}
+//	defer s.Close()
+//	fmt.Print(s.Story(), s.StateTable())
 //
-// The world is deterministic: the same operations lead to the same world, in a millisecond or so. So the list is all there
-// is to save: a session is taken up again by playing it, and goes back by playing less of it.
+// A [Session] is a stepped world and a list of operations ([Ops]), each a line of text. Some are
+// acts of a user ("create claim data 64Mi"), some run the world ("step", "rest"), some hold a task
+// or inject a fault ("hold pvcontroller", "crash kubelet(node-1)"). Between two operations the
+// world does not change and can be inspected: the tasks that can run next ([Session.Next]), the
+// objects ([Session.Objects]), and the caches that are stale ([Session.StaleComponents]).
 //
-//	s, err := session.Of("create claim data 64Mi", "rest").Play()
+// The world is deterministic: the same operations lead to the same state, within about a
+// millisecond. The list of operations is therefore all that needs saving. To resume a session, play
+// the list; to go back, play a shorter one.
 //
-// A session is for one goroutine. Not here: looking for an order of events that breaks a rule, which is package explore;
-// and worlds on real devices, which is package cluster.
+// A session is not safe for concurrent use.
+//
+// # What it does not do
+//
+// Package explore searches for an order of events that violates a rule. Package cluster runs worlds
+// on real devices.
 package session

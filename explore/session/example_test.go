@@ -8,7 +8,7 @@ import (
 
 func Example() {
 	s := session.New(
-		"parts: pvcontroller",
+		"components: pvcontroller",
 		"create volume disk 1Gi",
 		"create claim data 1Gi class=",
 		"rest",
@@ -16,15 +16,15 @@ func Example() {
 	defer s.Close()
 	fmt.Print(s.Story())
 	// Output:
-	// > parts: pvcontroller
+	// > components: pvcontroller
 	// > create volume disk 1Gi
 	//       user creates volume disk of 1Gi
 	// > create claim data 1Gi class=
-	//       user asks for 1Gi of storage: claim default/data
+	//       user creates claim default/data of 1Gi
 	// > rest
-	//       … (3 small things)
+	//       … (3 minor actions)
 	//    4  pvcontroller/volumes marks volume disk Available
-	//       … (2 small things)
+	//       … (2 minor actions)
 	//    7  pvcontroller/claims reserves volume disk for claim default/data
 	//       …
 	//    9  pvcontroller/claims marks volume disk Bound
@@ -32,13 +32,13 @@ func Example() {
 	//   11  pvcontroller/claims binds claim default/data to volume disk
 	//       …
 	//   13  pvcontroller/claims marks claim default/data Bound
-	//       … (6 small things)
-	//       (nothing is left to happen)
+	//       … (6 minor actions)
+	//       (nothing left to do)
 }
 
 func ExampleSession_StateTable() {
 	s := session.New(
-		"parts: pvcontroller",
+		"components: pvcontroller",
 		"create volume disk 1Gi",
 		"hold pvcontroller/cache persistentvolumes",
 		"create claim data 1Gi class=",
@@ -47,7 +47,7 @@ func ExampleSession_StateTable() {
 	defer s.Close()
 	fmt.Print(s.StateTable())
 	// Output:
-	// claim default/data         Pending  (rv 8)
-	// volume disk                Pending  (rv 7)
-	//    pvcontroller believes:  none
+	// claim default/data          Pending  (rv 8)
+	// volume disk                 Pending  (rv 7)
+	//    cached by pvcontroller:  none
 }

@@ -14,40 +14,40 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// Option is something that could happen next.
+// An Option is a task that can run next.
 type Option struct {
-	Task        string   // who would do it, as "step ACTOR" takes it
-	Description string   // what it would be: "hears that claim default/data has changed"
-	Held        bool     // not as long as it is held
-	Faults      []string // in which ways it can go wrong, if it is a call: as "fail FAULT" takes them, a driver's codes left out
+	Task        string   // the argument of "step TASK"
+	Description string   // its next action: "sees claim default/data modified"
+	Held        bool     // the task is held
+	Faults      []string // the faults that its call can have, as arguments of "fail FAULT" without the codes of a driver
 }
 
-// Next is what could happen next, in the ordinary order: the first that is not held is what "step" does. Where there is
-// none, time moves on to the next timer, if there is any.
+// Next returns the tasks that can run next, in the default order. "step" runs the first one that is
+// not held. If there is none, the clock advances to the next timer, if any.
 func (s *Session) Next() []Option {
 	var all []Option
 	for _, line := range s.host.Enabled() {
-		actor, pending, calls := strings.Cut(line, ": ")
-		option := Option{Task: actor, Held: s.strategy.isHeld(actor)}
-		switch resource, delivers := strings.CutPrefix(taskWithin(actor), "cache "); {
+		task, pending, calls := strings.Cut(line, ": ")
+		option := Option{Task: task, Held: s.strategy.isHeld(task)}
+		switch resource, delivers := strings.CutPrefix(taskWithin(task), "cache "); {
 		case calls:
 			option.Description, option.Faults = describePending(pending), possibleFaults(pending)
 		case delivers:
-			option.Description = s.describeDelivery(trace.Process(actor), resource)
+			option.Description = s.describeDelivery(trace.Process(task), resource)
 		default:
-			option.Description = "takes up its next piece of work"
+			option.Description = "starts its next piece of work"
 		}
 		all = append(all, option)
 	}
 	return all
 }
 
-func taskWithin(actor string) string {
-	_, strand, _ := strings.Cut(actor, "/")
-	return strand
+func taskWithin(task string) string {
+	_, name, _ := strings.Cut(task, "/")
+	return name
 }
 
-// possibleFaults are the ways in which a call can go wrong.
+// possibleFaults returns the faults that a call can have.
 func possibleFaults(pending string) []string {
 	kind, rest, _ := strings.Cut(pending, " ")
 	verb, object, _ := strings.Cut(rest, " ")
@@ -60,29 +60,30 @@ func possibleFaults(pending string) []string {
 	return all
 }
 
-// describePending is a request in words: "wants to update claim default/data" for "api update persistentvolumeclaims/default/data".
+// describePending describes a pending action: "will update claim default/data" for "api update
+// persistentvolumeclaims/default/data".
 func describePending(pending string) string {
 	kind, rest, _ := strings.Cut(pending, " ")
 	verb, object, _ := strings.Cut(rest, " ")
 	switch trace.Kind(kind) {
 	case trace.KindAPI:
-		verb, part, within := strings.Cut(verb, "/")
+		verb, component, within := strings.Cut(verb, "/")
 		if within {
-			part = "the " + part + " of "
+			component = "the " + component + " of "
 		}
-		return fmt.Sprintf("wants to %s %s%s", verb, part, trace.ObjectName(object))
+		return fmt.Sprintf("will %s %s%s", verb, component, trace.ObjectName(object))
 	case trace.KindDriver:
-		return "wants the driver to do " + verb
+		return "will call the driver: " + verb
 	case trace.KindWait:
-		return "goes on: " + object + " is so"
+		return "resumes: " + object
 	default:
-		return "goes on"
+		return "resumes"
 	}
 }
 
-// describeDelivery is what a cache would hear of next.
-func (s *Session) describeDelivery(part, resource string) string {
-	stale, err := s.cluster.StaleObjects(part)
+// describeDelivery describes the next delivery to a cache.
+func (s *Session) describeDelivery(component, resource string) string {
+	stale, err := s.cluster.StaleObjects(component)
 	at := slices.IndexFunc(stale, func(one fake.StaleObject) bool {
 		of, _, _ := strings.Cut(one.Object, "/")
 		return of == resource
@@ -91,13 +92,13 @@ func (s *Session) describeDelivery(part, resource string) string {
 	case err != nil || at < 0:
 		return "lists the " + plural(trace.ObjectName(resource))
 	case stale[at].Cached == nil:
-		return "hears that " + trace.ObjectName(stale[at].Object) + " is there"
+		return "sees " + trace.ObjectName(stale[at].Object) + " added"
 	default:
-		return "hears of " + trace.ObjectName(stale[at].Object)
+		return "sees " + trace.ObjectName(stale[at].Object) + " changed"
 	}
 }
 
-// plural is the word for several of them: "storage classes".
+// plural returns the plural of a noun: "storage classes".
 func plural(noun string) string {
 	if strings.HasSuffix(noun, "s") {
 		return noun + "es"
@@ -105,11 +106,11 @@ func plural(noun string) string {
 	return noun + "s"
 }
 
-// Held are the parts and actors that are held, in the order in which they were.
+// Held returns the held components and tasks, in the order in which they were held.
 func (s *Session) Held() []string { return slices.Clone(s.strategy.held) }
 
-// PendingFault is what "fail" said last, as it takes it, as long as no call has gone wrong in this way: "conflict pvcontroller".
-// "": nothing.
+// PendingFault returns the argument of the last "fail" until a call has failed: "conflict
+// pvcontroller". "" means none.
 func (s *Session) PendingFault() string {
 	if s.strategy.fault.Kind == "" {
 		return ""
@@ -117,33 +118,35 @@ func (s *Session) PendingFault() string {
 	return strings.TrimSpace(s.strategy.fault.String() + " " + s.strategy.faultTarget)
 }
 
-// PossibleEvents are what could befall the world now, each an operation: "crash pvcontroller". See [cluster.EventKinds].
+// PossibleEvents returns the events that can be injected now. Each is an operation: "crash
+// pvcontroller". See [cluster.EventKinds].
 func (s *Session) PossibleEvents() []string { return s.host.Events() }
 
-// Steps counts the steps that the world has made. An operation after which there are no more than before has moved nothing.
+// Steps returns the number of steps that the world has made. An operation that does not increase it
+// ran no task.
 func (s *Session) Steps() int { return s.host.Steps() }
 
-// StaleComponent is a part of the world that believes something that is not so any more.
+// A StaleComponent is a component with a cached object whose actual state differs.
 type StaleComponent struct {
 	Component string
 	Object    string // "claim default/data"
-	Cached    string // as trace.State says it
-	Version   string // the resourceVersion of which it has heard; "": it has heard of none
-	Actual    string // as trace.State says it
+	Cached    string // as returned by trace.State
+	Version   string // the cached resourceVersion; "": the object is not in the cache
+	Actual    string // as returned by trace.State
 }
 
-// StaleComponents tells who has not heard yet how things are: of each part, in the order of the parts, the objects that are not in
-// its caches as they are stored. Where nobody is named, everybody knows everything that concerns him.
+// StaleComponents returns the stale cache entries of all components, in the order of the
+// components. It is empty if every cache is up to date.
 func (s *Session) StaleComponents() []StaleComponent {
 	var all []StaleComponent
-	for _, part := range s.cluster.Components() {
-		stale, err := s.cluster.StaleObjects(part)
+	for _, component := range s.cluster.Components() {
+		stale, err := s.cluster.StaleObjects(component)
 		if err != nil {
-			continue // it is no part any more
+			continue // the component was removed
 		}
 		for _, one := range stale {
 			about := StaleComponent{
-				Component: part, Object: trace.Abbreviate(trace.ObjectName(one.Object)), Cached: state(one.Cached), Actual: state(one.Stored),
+				Component: component, Object: trace.Abbreviate(trace.ObjectName(one.Object)), Cached: state(one.Cached), Actual: state(one.Stored),
 			}
 			if one.Cached != nil {
 				about.Version = one.Cached.GetResourceVersion()
@@ -154,7 +157,7 @@ func (s *Session) StaleComponents() []StaleComponent {
 	return all
 }
 
-// state is that of an object; there may be none.
+// state returns the state of an object, which may be nil.
 func state(obj fake.Object) string {
 	if obj == nil {
 		return trace.State(nil)
@@ -162,14 +165,14 @@ func state(obj fake.Object) string {
 	return trace.Abbreviate(trace.State(obj.(runtime.Object)))
 }
 
-// Object is one of the objects of the life of a volume.
+// An Object is a claim, volume, pod or attachment.
 type Object struct {
 	Name    string // "claim default/data"
-	State   string // as trace.State says it
+	State   string // as returned by trace.State
 	Version string // its resourceVersion
 }
 
-// Objects are the claims, volumes, pods and attachments, as the API server has them.
+// Objects returns the claims, volumes, pods and attachments as stored in the API server.
 func (s *Session) Objects() []Object {
 	var all []Object
 	for _, resource := range []string{"persistentvolumeclaims", "persistentvolumes", "pods", "volumeattachments"} {
@@ -184,8 +187,8 @@ func (s *Session) Objects() []Object {
 	return all
 }
 
-// Events are what parts of the world have said of objects, as kubectl describe shows it, in the order of their names: the
-// object, the reason and the message.
+// Events returns the API events, as kubectl describe prints them, in the order of their names: the
+// object, the type, the reason and the message.
 func (s *Session) Events() []string {
 	var all []string
 	for _, obj := range s.cluster.Server().List("events") {
@@ -200,7 +203,8 @@ func (s *Session) Events() []string {
 	return all
 }
 
-// StateTable tells in a table how things are, and under each object who believes otherwise.
+// StateTable returns a table of the objects and their states, with the stale cache entries below
+// each object.
 func (s *Session) StateTable() string {
 	unaware := s.StaleComponents()
 	var text strings.Builder
@@ -208,7 +212,7 @@ func (s *Session) StateTable() string {
 	tell := func(name string) {
 		for _, one := range unaware {
 			if one.Object == name {
-				fmt.Fprintf(table, "   %s believes:\t%s\t%s\n", one.Component, one.Cached, versionSuffix(one.Version))
+				fmt.Fprintf(table, "   cached by %s:\t%s\t%s\n", one.Component, one.Cached, versionSuffix(one.Version))
 			}
 		}
 	}
@@ -218,7 +222,7 @@ func (s *Session) StateTable() string {
 		tell(o.Name)
 		told = append(told, o.Name)
 	}
-	for _, one := range unaware { // of what is not there any more
+	for _, one := range unaware { // of objects that no longer exist
 		if !slices.Contains(told, one.Object) {
 			fmt.Fprintf(table, "%s\t%s\t\n", one.Object, one.Actual)
 			tell(one.Object)
@@ -227,7 +231,7 @@ func (s *Session) StateTable() string {
 	}
 	table.Flush()
 	if text.Len() == 0 {
-		return "there is nothing\n"
+		return "no objects\n"
 	}
 	var lines strings.Builder
 	for line := range strings.Lines(text.String()) {

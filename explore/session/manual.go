@@ -8,15 +8,15 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// manualStrategy is the strategy of somebody who decides by hand: the ordinary course, but for what is held.
+// A manualStrategy is the strategy of a session: the default order, except for held tasks.
 type manualStrategy struct {
-	held        []string // parts and actors, in the order in which they were held
-	want        string   // the actor whose turn it is; "": the first in the ordinary course that is not held
+	held        []string // components and tasks, in the order in which they were held
+	want        string   // the task to run; "": the first in the default order that is not held
 	fault       sim.Fault
-	faultTarget string // the part whose call goes wrong, or with what the call's verb begins; "": any
+	faultTarget string // the component whose call fails, or a prefix of the call's verb; "": any
 }
 
-// Decide finds whose turn it is. Where that is nobody, nothing happens.
+// Decide picks the task to run. It stops the run if there is none.
 func (h *manualStrategy) Decide(d *sim.Decision) sim.Move {
 	for i := range d.Len() {
 		a := d.Task(i)
@@ -32,13 +32,13 @@ func (h *manualStrategy) Decide(d *sim.Decision) sim.Move {
 	return sim.Move{Stop: true}
 }
 
-// faultApplies tells whether a call is the one that goes wrong.
-func (h *manualStrategy) faultApplies(part string, action trace.Action) bool {
+// faultApplies reports whether a call is the one that fails.
+func (h *manualStrategy) faultApplies(component string, action trace.Action) bool {
 	return h.fault.Kind != "" && h.fault.Applies(action) &&
-		(h.faultTarget == "" || h.faultTarget == part || strings.HasPrefix(action.Verb, h.faultTarget))
+		(h.faultTarget == "" || h.faultTarget == component || strings.HasPrefix(action.Verb, h.faultTarget))
 }
 
-// isHeld tells whether an actor is held: itself, or its part.
-func (h *manualStrategy) isHeld(actor string) bool {
-	return slices.Contains(h.held, actor) || slices.Contains(h.held, trace.Process(actor))
+// isHeld reports whether a task or its component is held.
+func (h *manualStrategy) isHeld(task string) bool {
+	return slices.Contains(h.held, task) || slices.Contains(h.held, trace.Process(task))
 }

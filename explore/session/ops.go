@@ -12,34 +12,34 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// Ops are the operations of a session, a line each:
+// Ops are the operations of a session, one per line:
 //
-//	parts: pvcontroller    what the world is made of, before all else: nodes:, parts:, volumes-per-node: and selinux:, as in
-//	                       a scenario
-//	create claim data 1Gi  what a user does: any act of package scenario. It takes effect at once; "wait claim data Bound"
-//	                       moves the world until it is so, "pass 5m" sets the clock
-//	step                   what comes next in the ordinary course happens
-//	step 5                 … five times
-//	step ACTOR             what this actor does next happens, such as "step pvcontroller/cache persistentvolumes"
-//	until VERB [PART]      the world moves until a call with this verb has been made: until NodeStageVolume
-//	settle                 … until nothing can happen before the clock moves, or only what is held
-//	rest                   … until nothing is left to happen, or only what is held
-//	hold PART|ACTOR        this is not moved any more, but by name
-//	release PART|ACTOR     it is
-//	fail FAULT [PART|VERB] the next call that can, of that part, with that verb, or any, goes wrong: conflict, refused, lost,
-//	                       hang, driver CODE, driver-lost CODE
-//	crash PART …           or whatever else can befall a world: see [cluster.EventKinds]
-//	# words                nothing
+//	components: pvcontroller   a header, before all other operations: nodes:, components:,
+//	                           volumes-per-node: and selinux:, as in a scenario
+//	create claim data 1Gi      any act of package scenario. It takes effect at once. "wait claim data
+//	                           Bound" runs the world until then, "pass 5m" sets the clock
+//	step                       runs the next task in the default order
+//	step 5                     … five times
+//	step TASK                  runs this task, such as "step pvcontroller/cache persistentvolumes"
+//	until VERB [COMPONENT]     runs the world until a call with this verb was made: until NodeStageVolume
+//	settle                     … until no task can run without advancing the clock, except held ones
+//	rest                       … until no task can run, except held ones
+//	hold COMPONENT|TASK        runs it only when a step names it
+//	release COMPONENT|TASK     ends a hold
+//	fail FAULT [COMPONENT|VERB]  makes the next possible call fail, of that component, with that verb, or
+//	                           any: conflict, refused, lost, hang, driver CODE, driver-lost CODE
+//	crash COMPONENT …          or any other event of a world: see [cluster.EventKinds]
+//	# words                    a comment
 type Ops []string
 
-// New returns operations as a list.
+// New returns a list of operations.
 func New(ops ...string) Ops { return ops }
 
-// Then returns the list with further operations at its end; the list itself stays as it is.
+// Then returns a new list with further operations at its end.
 func (o Ops) Then(ops ...string) Ops { return slices.Concat(o, ops) }
 
-// Play makes a world and does what the list says. The caller closes the session. The error names the operation that is
-// wrong, or went wrong.
+// Play creates a world and performs the operations. The caller must close the session. The error
+// names the operation that is invalid or failed.
 func (o Ops) Play() (*Session, error) {
 	headers := 0
 	for headers < len(o) && (isHeader(o[headers]) || isComment(o[headers])) {
@@ -57,7 +57,7 @@ func (o Ops) Play() (*Session, error) {
 	return s, nil
 }
 
-// MustPlay is Play for a list that is known to be right: it panics where Play returns an error.
+// MustPlay is Play for a list that is known to be valid: it panics on an error.
 func (o Ops) MustPlay() *Session {
 	s, err := o.Play()
 	if err != nil {
@@ -66,7 +66,7 @@ func (o Ops) MustPlay() *Session {
 	return s
 }
 
-// isHeader tells whether a line says what the world is made of: "parts: pvcontroller".
+// isHeader reports whether a line is a header, such as "components: pvcontroller".
 func isHeader(op string) bool {
 	key, _, found := strings.Cut(op, ":")
 	return found && !strings.Contains(key, " ")
@@ -77,10 +77,10 @@ func isComment(op string) bool {
 	return op == "" || strings.HasPrefix(op, "#")
 }
 
-// operation is one that has been read.
+// An operation is a parsed operation.
 type operation struct {
-	verb      string // "step", "until", "settle", "rest", "hold", "release", "fail", "befall"; "act"; "": a comment
-	target    string // an actor, a part, an event; of until, a verb
+	verb      string // "step", "until", "settle", "rest", "hold", "release", "fail", "inject", "act"; "": a comment
+	target    string // a task, a component, an event; of until, a verb
 	component string // of until
 	count     int    // of step
 	act       scenario.Act
@@ -88,7 +88,7 @@ type operation struct {
 	fault sim.Fault
 }
 
-// parse reads an operation. The error says what is wrong.
+// parse parses an operation. The error names the invalid part.
 func parse(text string) (operation, error) {
 	if isComment(text) {
 		return operation{}, nil
@@ -101,20 +101,20 @@ func parse(text string) (operation, error) {
 	case (verb == "rest" || verb == "settle") && rest == "":
 		return operation{verb: verb}, nil
 	case verb == "until":
-		call, part, _ := strings.Cut(rest, " ")
+		call, component, _ := strings.Cut(rest, " ")
 		if !isVerb(call) {
-			return operation{}, fmt.Errorf("until: %q is no verb of a call, such as NodeStageVolume or update", call)
+			return operation{}, fmt.Errorf("until: %q is not the verb of a call, such as NodeStageVolume or update", call)
 		}
-		return operation{verb: verb, target: call, component: strings.TrimSpace(part)}, nil
+		return operation{verb: verb, target: call, component: strings.TrimSpace(component)}, nil
 	case verb == "hold" || verb == "release":
 		if rest == "" {
-			return operation{}, fmt.Errorf("%s: whom? Name a part or an actor", verb)
+			return operation{}, fmt.Errorf("%s: want a component or a task", verb)
 		}
 		return operation{verb: verb, target: rest}, nil
 	case verb == "fail":
 		return parseFail(rest)
 	case verb == "tick" || slices.Contains(cluster.EventKinds, verb):
-		return operation{verb: "befall", target: strings.Join(strings.Fields(text), " ")}, nil
+		return operation{verb: "inject", target: strings.Join(strings.Fields(text), " ")}, nil
 	}
 	act, err := scenario.ParseAct(text)
 	if err != nil {
@@ -137,7 +137,7 @@ func parseStep(rest string) (operation, error) {
 	}
 }
 
-// parseFail reads "conflict pvcontroller", "driver Unavailable".
+// parseFail parses "conflict pvcontroller" or "driver Unavailable".
 func parseFail(rest string) (operation, error) {
 	words := strings.Fields(rest)
 	long := 1
@@ -145,7 +145,7 @@ func parseFail(rest string) (operation, error) {
 		long = 2 // with its code
 	}
 	if len(words) < long || len(words) > long+1 {
-		return operation{}, errors.New("fail: want a fault, and perhaps whose call: fail conflict pvcontroller")
+		return operation{}, errors.New("fail: want a fault and an optional component or verb, such as fail conflict pvcontroller")
 	}
 	fault, err := sim.ParseFault(strings.Join(words[:long], " "))
 	if err != nil {
@@ -154,7 +154,7 @@ func parseFail(rest string) (operation, error) {
 	return operation{verb: "fail", fault: fault, target: strings.Join(words[long:], "")}, nil
 }
 
-// isVerb tells whether a word can be what is asked of the API server or of a driver.
+// isVerb reports whether a word can be the verb of an API request or a driver call.
 func isVerb(word string) bool {
 	verb, _, _ := strings.Cut(word, "/")
 	return slices.Contains([]string{"create", "get", "list", "update", "patch", "delete"}, verb) ||

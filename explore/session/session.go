@@ -16,33 +16,33 @@ import (
 	"github.com/volsim/volsim/sim/trace/picture"
 )
 
-// StepsMax is how many steps one operation takes at most: what takes more is likely to go on for ever.
+// StepsMax is the bound on the steps of one operation. More are probably a livelock.
 const StepsMax = 20_000
 
-// closeMax is up to how many steps in one operation each of them is told of, also those that matter little.
+// closeMax is the number of steps in one operation up to which the story includes every action.
 const closeMax = 10
 
-// Session is a world that is moved by hand. See the package's description.
+// A Session is a world that is stepped interactively; see the package documentation.
 type Session struct {
 	cluster   *cluster.Cluster
 	host      *sim.Stepped
 	checker   *invariant.Checker
 	strategy  manualStrategy
-	began     int // how many records the set-up took
+	began     int // number of records of the set-up
 	done      []doneOp
 	violation *invariant.Violation
-	onRecord  func(r trace.Record) // is told of each action; nil: nobody wants to know
+	onRecord  func(r trace.Record) // called with each record; nil: not called
 }
 
-// doneOp is an operation that was done, or failed.
+// A doneOp is an operation that was performed or failed.
 type doneOp struct {
 	op      string
-	verbose bool   // each action is told of, also those that matter little
-	upTo    int    // how many records there were after it
-	note    string // what there is to say at its end
+	verbose bool   // the story includes every action
+	upTo    int    // number of records after it
+	note    string // remark at its end
 }
 
-// open makes a world of some headers, and lets it come to rest.
+// open creates a world from headers and runs it until it is at rest.
 func open(headers Ops) (*Session, error) {
 	world, err := scenario.Parse("session", strings.Join(append(slices.Clone(headers), "user user"), "\n"))
 	if err != nil {
@@ -73,12 +73,12 @@ func open(headers Ops) (*Session, error) {
 	return s, nil
 }
 
-// Do does one more operation. When it returns an error nothing has been done, or less than what was asked; the session is
-// as it is then, and can go on.
+// Do performs one more operation. On an error nothing was done, or less than asked; the session
+// remains usable.
 func (s *Session) Do(text string) error {
 	op, err := parse(text)
 	if isHeader(text) {
-		err = errors.New("what the world is made of is said before all else")
+		err = errors.New("headers must come before all other operations")
 	}
 	if err != nil {
 		return fmt.Errorf("session: %q: %w", text, err)
@@ -92,22 +92,22 @@ func (s *Session) Do(text string) error {
 	return err
 }
 
-// recoverPanic makes a panic of a part of the world an error.
+// recoverPanic turns the panic of a component into an error.
 func (s *Session) recoverPanic(do func() (string, error)) (note string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			actor, _ := s.host.PanickedTask()
-			err = fmt.Errorf("%s panics: %v", cmp.Or(actor, "the world"), p)
+			task, _ := s.host.PanickedTask()
+			err = fmt.Errorf("%s panicked: %v", cmp.Or(task, "the world"), p)
 		}
 	}()
 	return do()
 }
 
-// do does an operation, and returns what there is to say beside what happened.
+// do performs an operation and returns a remark for the story.
 func (s *Session) do(op operation) (note string, err error) {
 	switch op.verb {
 	case "":
-		s.check() // somebody may have acted from outside, and says so
+		s.check() // a comment: the caller may have changed the world directly
 	case "step":
 		return s.steps(op)
 	case "until":
@@ -121,7 +121,7 @@ func (s *Session) do(op operation) (note string, err error) {
 	case "release":
 		at := slices.Index(s.strategy.held, op.target)
 		if at < 0 {
-			return "", fmt.Errorf("it is not held; held are: %s", cmp.Or(strings.Join(s.strategy.held, ", "), "none"))
+			return "", fmt.Errorf("not held (held: %s)", cmp.Or(strings.Join(s.strategy.held, ", "), "none"))
 		}
 		s.strategy.held = slices.Delete(s.strategy.held, at, at+1)
 	case "fail":
@@ -129,9 +129,9 @@ func (s *Session) do(op operation) (note string, err error) {
 			return "", s.noComponent(op.target)
 		}
 		s.strategy.fault, s.strategy.faultTarget = op.fault, op.target
-	case "befall":
+	case "inject":
 		if !s.host.Inject(op.target) {
-			return "", errors.New("it cannot happen now")
+			return "", errors.New("not possible now")
 		}
 		s.check()
 	case "act":
@@ -142,11 +142,11 @@ func (s *Session) do(op operation) (note string, err error) {
 	return "", nil
 }
 
-// hold keeps a part or an actor from being moved.
+// hold keeps a component or a task from running.
 func (s *Session) hold(what string) error {
 	switch {
 	case slices.Contains(s.strategy.held, what):
-		return errors.New("it is held already")
+		return errors.New("already held")
 	case !slices.Contains(s.cluster.Components(), what) && !slices.Contains(s.host.Tasks(), what):
 		return s.noComponent(what)
 	}
@@ -154,17 +154,17 @@ func (s *Session) hold(what string) error {
 	return nil
 }
 
-// noComponent is the error for a part or an actor that there is not.
+// noComponent returns the error for an unknown component or task.
 func (s *Session) noComponent(name string) error {
-	part := trace.Process(name)
-	if !slices.Contains(s.cluster.Components(), part) {
-		return fmt.Errorf("there is no part %s; there are %s", part, strings.Join(s.cluster.Components(), ", "))
+	component := trace.Process(name)
+	if !slices.Contains(s.cluster.Components(), component) {
+		return fmt.Errorf("no such component %q (have %s)", component, strings.Join(s.cluster.Components(), ", "))
 	}
-	actors := slices.DeleteFunc(s.host.Tasks(), func(actor string) bool { return trace.Process(actor) != part })
-	return fmt.Errorf("%s has no %s; it has %s", part, name, strings.Join(actors, ", "))
+	tasks := slices.DeleteFunc(s.host.Tasks(), func(task string) bool { return trace.Process(task) != component })
+	return fmt.Errorf("%s: no such task %q (have %s)", component, name, strings.Join(tasks, ", "))
 }
 
-// steps lets so many actions happen, or one of an actor.
+// steps runs so many steps, or one of a task.
 func (s *Session) steps(op operation) (note string, err error) {
 	s.strategy.want = op.target
 	defer func() { s.strategy.want = "" }()
@@ -175,7 +175,7 @@ func (s *Session) steps(op operation) (note string, err error) {
 		case op.target != "" && !slices.Contains(s.host.Tasks(), op.target):
 			return "", s.noComponent(op.target)
 		case op.target != "":
-			return "", errors.New("it has nothing to do now")
+			return "", errors.New("the task cannot run now")
 		case i == 0 || op.count > 1:
 			return s.stopReason(), nil
 		}
@@ -183,7 +183,7 @@ func (s *Session) steps(op operation) (note string, err error) {
 	return "", nil
 }
 
-// until lets the world move until a call has been made.
+// until runs the world until a call was made.
 func (s *Session) until(op operation) (note string, err error) {
 	if op.component != "" && !slices.Contains(s.cluster.Components(), op.component) {
 		return "", s.noComponent(op.component)
@@ -200,21 +200,21 @@ func (s *Session) until(op operation) (note string, err error) {
 	case err != nil || made:
 		return "", err
 	default:
-		return "", fmt.Errorf("nobody does: %s", note)
+		return "", fmt.Errorf("no such call: %s", note)
 	}
 }
 
-// move lets the world move as long as something says so, and tells why it came to a stop otherwise.
+// move runs the world while on holds. It returns why the world stopped otherwise.
 func (s *Session) move(on func() bool) (note string, err error) {
 	for range StepsMax {
 		if !on() || !s.step() {
 			return s.stopReason(), nil
 		}
 	}
-	return "", fmt.Errorf("the world has not come to rest in %d steps", StepsMax)
+	return "", fmt.Errorf("not at rest after %d steps", StepsMax)
 }
 
-// step lets one thing happen, and tells whether something did.
+// step makes one step and reports whether it did.
 func (s *Session) step() bool {
 	moved := s.host.Step()
 	s.host.Resume()
@@ -222,26 +222,27 @@ func (s *Session) step() bool {
 	return moved
 }
 
-// check keeps the first rule that was broken.
+// check keeps the first violation.
 func (s *Session) check() {
 	if s.violation == nil {
 		s.violation = s.checker.FirstViolation()
 	}
 }
 
-// stopReason says why nothing happens.
+// stopReason returns why no task runs.
 func (s *Session) stopReason() string {
 	switch {
 	case !s.host.Busy():
-		return "nothing is left to happen"
+		return "nothing left to do"
 	case len(s.strategy.held) > 0:
-		return "nothing else is left to happen while these are held: " + strings.Join(s.strategy.held, ", ")
+		return "nothing left to do except for held tasks: " + strings.Join(s.strategy.held, ", ")
 	default:
 		return ""
 	}
 }
 
-// Ops are the operations so far, also those that went wrong: without these the list can be played again.
+// Ops returns the operations so far, including those that failed. Without the failed ones the list
+// can be played again.
 func (s *Session) Ops() Ops {
 	ops := make(Ops, len(s.done))
 	for i, d := range s.done {
@@ -250,13 +251,13 @@ func (s *Session) Ops() Ops {
 	return ops
 }
 
-// Violation is the first rule of package invariant that was broken, and how; nil: none.
+// Violation returns the first violation of a rule of package invariant, nil if there is none.
 func (s *Session) Violation() *invariant.Violation { return s.violation }
 
-// Records are what has happened since the world was set up. Objects in them are read-only.
+// Records returns the records since the set-up of the world. Objects in them are read-only.
 func (s *Session) Records() []trace.Record { return s.cluster.Trace().Records()[s.began:] }
 
-// Scene is what a picture of the session is drawn from: picture.SpaceTime(s.Scene()).
+// Scene returns the arguments for a picture of the session: picture.SpaceTime(s.Scene()).
 func (s *Session) Scene() ([]trace.Record, picture.Options) {
 	o := picture.Options{After: s.began}
 	if s.violation != nil {
@@ -265,12 +266,12 @@ func (s *Session) Scene() ([]trace.Record, picture.Options) {
 	return s.cluster.Trace().Records(), o
 }
 
-// Log is the record of the world, its set-up included.
+// Log returns the trace of the world, including its set-up.
 func (s *Session) Log() *trace.Log { return s.cluster.Trace() }
 
-// Cluster is the world itself, to look at: its API server, the files in its volumes. Whoever changes it other than by Do
-// leaves the session's list of operations incomplete.
+// Cluster returns the world for inspection: its API server, the files in its volumes. A change
+// other than by Do is missing from the session's list of operations.
 func (s *Session) Cluster() *cluster.Cluster { return s.cluster }
 
-// Close ends the world.
+// Close closes the world.
 func (s *Session) Close() error { return s.cluster.Close() }

@@ -90,21 +90,21 @@ func TestNothingHappensByItself(t *testing.T) {
 	}
 }
 
-func TestWhatIsHeldIsMovedByNameOnly(t *testing.T) {
+func TestHeldTaskRunsByNameOnly(t *testing.T) {
 	cache := "pvcontroller/cache persistentvolumeclaims"
 	s := play(t, "create claim data 64Mi", "hold "+cache, "rest")
-	if got := s.Last(); !strings.Contains(got, "while these are held: "+cache) {
-		t.Errorf("it does not say why nothing happens: %s", got)
+	if got := s.Last(); !strings.Contains(got, "except for held tasks: "+cache) {
+		t.Errorf("it does not say why no task runs: %s", got)
 	}
 	if got := s.Story(); strings.Contains(got, "provision") {
-		t.Errorf("somebody has heard of the claim through a cache that is held: %s", got)
+		t.Errorf("a held cache has seen the claim: %s", got)
 	}
-	want := []session.Option{{Task: cache, Description: "hears that claim default/data is there", Held: true}}
+	want := []session.Option{{Task: cache, Description: "sees claim default/data added", Held: true}}
 	if diff := cmp.Diff(want, s.Next()); diff != "" {
 		t.Errorf("what is next: %s", diff)
 	}
 	do(t, s, "step "+cache, "rest")
-	if got := s.Story(); !strings.Contains(got, "has the driver make a volume") {
+	if got := s.Story(); !strings.Contains(got, "has the driver create a volume") {
 		t.Errorf("nothing came of what it heard: %s", got)
 	}
 	do(t, s, "release "+cache, "rest")
@@ -114,7 +114,7 @@ func TestWhatIsHeldIsMovedByNameOnly(t *testing.T) {
 }
 
 func TestWhoDoesNotKnow(t *testing.T) {
-	s := play(t, "parts: pvcontroller", "create volume v 1Gi", "create claim a 1Gi class=", "rest")
+	s := play(t, "components: pvcontroller", "create volume v 1Gi", "create claim a 1Gi class=", "rest")
 	if got := s.StaleComponents(); got != nil {
 		t.Errorf("at rest somebody does not know: %v", got)
 	}
@@ -128,47 +128,47 @@ func TestWhoDoesNotKnow(t *testing.T) {
 	}
 	want := []session.StaleComponent{{Component: "pvcontroller", Object: "claim default/a", Cached: "Bound to v", Actual: "Bound to v, being deleted"}}
 	if diff := cmp.Diff(want, claims); diff != "" {
-		t.Errorf("what pvcontroller does not know: %s", diff)
+		t.Errorf("stale objects of pvcontroller: %s", diff)
 	}
-	if got := s.StateTable(); !strings.Contains(got, "pvcontroller believes:") || !strings.Contains(got, "being deleted") {
-		t.Errorf("the table does not tell who believes otherwise: %s", got)
+	if got := s.StateTable(); !strings.Contains(got, "cached by pvcontroller:") || !strings.Contains(got, "being deleted") {
+		t.Errorf("the table does not show the stale cache: %s", got)
 	}
 }
 
-// Of a pod on another node a kubelet has not heard, and that is no ignorance of its.
-func TestACacheIsBehindInWhatConcernsItOnly(t *testing.T) {
+// A pod on another node is outside the scope of a kubelet, so its cache is not stale.
+func TestCacheIsStaleOnlyInItsScope(t *testing.T) {
 	s := play(t, "create claim data 64Mi", "create pod web data on=node-2")
 	for _, each := range s.StaleComponents() {
 		if each.Component == "kubelet(node-1)" {
-			t.Errorf("it is said not to know of %s", each.Object)
+			t.Errorf("kubelet(node-1) is reported as stale in %s", each.Object)
 		}
 	}
 	if !slices.ContainsFunc(s.StaleComponents(), func(u session.StaleComponent) bool {
 		return u.Component == "kubelet(node-2)" && u.Object == "pod default/web"
 	}) {
-		t.Errorf("kubelet(node-2) ought not to know yet: %v", s.StaleComponents())
+		t.Errorf("kubelet(node-2) is not reported as stale: %v", s.StaleComponents())
 	}
 }
 
-func TestFailuresStrikeTheNextCall(t *testing.T) {
+func TestFaultsApplyToTheNextCall(t *testing.T) {
 	s := play(t, "create claim data 64Mi", "fail driver Unavailable provisioner", "rest")
 	if got := strings.Count(s.Story(), "code = Unavailable"); got != 1 {
 		t.Errorf("%d calls failed, want 1: %s", got, s.Story())
 	}
 	if got := stateOf(s, "claim default/data"); !strings.HasPrefix(got, "Bound") {
-		t.Errorf("it was not tried again: the claim is %q", got)
+		t.Errorf("the call was not retried: the claim is %q", got)
 	}
 	s = play(t, "create claim data 64Mi", "fail driver-lost Unavailable CreateVolume", "rest")
-	if got := strings.Count(s.Story(), "has the driver make a volume"); got != 2 || !strings.Contains(s.Story(), "but the answer that comes back is") {
-		t.Errorf("the answer to CreateVolume ought to be lost once: %s", s.Story())
+	if got := strings.Count(s.Story(), "has the driver create a volume"); got != 2 || !strings.Contains(s.Story(), "but the response is lost") {
+		t.Errorf("want one lost response to CreateVolume: %s", s.Story())
 	}
 	s = play(t, "create claim data 64Mi", "fail conflict pvcontroller", "rest")
-	if got := strings.Count(s.Story(), "meets a conflict"); got != 1 {
+	if got := strings.Count(s.Story(), "gets a conflict"); got != 1 {
 		t.Errorf("%d conflicts, want 1: %s", got, s.Story())
 	}
 }
 
-func TestWhatCanGoWrongIsTold(t *testing.T) {
+func TestNextListsFaults(t *testing.T) {
 	s := play(t, "create claim data 64Mi")
 	for len(s.Next()[0].Faults) == 0 {
 		do(t, s, "step")
@@ -195,7 +195,7 @@ func TestWhatCanGoWrongIsTold(t *testing.T) {
 func TestEveryMisfortuneThatIsToldCanHappen(t *testing.T) {
 	begin := session.New("create claim data 64Mi", "create pod web data", "step 5")
 	all := play(t, begin...).PossibleEvents()
-	for _, want := range []string{"crash pvcontroller", "lose node-1", "reboot node-2", "expire persistentvolumeclaims"} {
+	for _, want := range []string{"crash pvcontroller", "partition node-1", "reboot node-2", "expire persistentvolumeclaims"} {
 		if !slices.Contains(all, want) {
 			t.Errorf("%q is not among %v", want, all)
 		}
@@ -227,19 +227,19 @@ func TestHeldAreInTheirOrder(t *testing.T) {
 	}
 }
 
-func TestTheWorldMovesUntilACall(t *testing.T) {
+func TestUntilRunsTheWorldToACall(t *testing.T) {
 	s := play(t, "create claim data 64Mi", "until CreateVolume provisioner")
 	records := s.Records()
 	if last := records[len(records)-1]; last.Verb != "CreateVolume" {
 		t.Errorf("it went on until %s", last)
 	}
-	if err := s.Do("until NodeStageVolume"); err == nil || !strings.Contains(err.Error(), "nobody does") {
-		t.Errorf("nobody stages anything: %v", err)
+	if err := s.Do("until NodeStageVolume"); err == nil || !strings.Contains(err.Error(), "no such call") {
+		t.Errorf("no task stages a volume: %v", err)
 	}
 }
 
-func TestSettlingLeavesTheClockAlone(t *testing.T) {
-	s := play(t, "create claim data 1Gi", "create pod web data on=node-1", "wait pod web Running", "lose node-1", "delete pod web now=true",
+func TestSettleDoesNotAdvanceTheClock(t *testing.T) {
+	s := play(t, "create claim data 1Gi", "create pod web data on=node-1", "wait pod web Running", "partition node-1", "delete pod web now=true",
 		"create pod other data on=node-2")
 	before := s.Cluster().Host().Now()
 	do(t, s, "settle")
@@ -255,7 +255,7 @@ func TestSettlingLeavesTheClockAlone(t *testing.T) {
 	}
 }
 
-func TestTimePassesWhenItIsToldTo(t *testing.T) {
+func TestPassAdvancesTheClock(t *testing.T) {
 	s := play(t, "create claim data 64Mi", "rest")
 	before := s.Cluster().Host().Now()
 	do(t, s, "pass 5m")
@@ -264,26 +264,26 @@ func TestTimePassesWhenItIsToldTo(t *testing.T) {
 	}
 }
 
-func TestBadOperationsSayWhy(t *testing.T) {
+func TestInvalidOperations(t *testing.T) {
 	for _, tc := range []struct{ op, want string }{
 		{"nonsense", "want a verb"},
-		{"node x y", "nobody can node x"},
+		{"node x y", `unknown act "node x"`},
 		{"step 0", "at least 1"},
-		{"step scheduler/nobody", "scheduler has no scheduler/nobody; it has scheduler/"},
-		{"step nobody", "there is no part nobody; there are pvcontroller"},
-		{"step scheduler/cache pods", "nothing to do now"},
-		{"until", "no verb"},
-		{"until soon", "no verb"},
-		{"until CreateVolume nobody", "there is no part nobody"},
-		{"hold", "Name a part"},
-		{"hold nobody", "there is no part nobody"},
-		{"release scheduler", "it is not held; held are: none"},
+		{"step scheduler/none", `scheduler: no such task "scheduler/none" (have scheduler/`},
+		{"step none", `no such component "none" (have pvcontroller`},
+		{"step scheduler/cache pods", "cannot run now"},
+		{"until", "not the verb"},
+		{"until soon", "not the verb"},
+		{"until CreateVolume none", `no such component "none"`},
+		{"hold", "want a component"},
+		{"hold none", `no such component "none"`},
+		{"release scheduler", "not held (held: none)"},
 		{"fail", "want a fault"},
 		{"fail badly", "want one of"},
-		{"fail conflict nobody", "there is no part nobody"},
-		{"crash nobody", "cannot happen now"},
-		{"let crash nobody", "cannot happen now"},
-		{"parts: pvcontroller", "before all else"},
+		{"fail conflict none", `no such component "none"`},
+		{"crash none", "not possible now"},
+		{"let crash none", "not possible now"},
+		{"components: pvcontroller", "before all other operations"},
 		{"wait claim none Bound", "nothing left to happen"},
 		{"write pod none data", "none"},
 	} {
@@ -295,7 +295,7 @@ func TestBadOperationsSayWhy(t *testing.T) {
 		if err := s.Do("step"); err != nil { // it goes on
 			t.Errorf("after %q: %v", tc.op, err)
 		}
-		if s, err := session.New(tc.op).Play(); err == nil && tc.op != "parts: pvcontroller" {
+		if s, err := session.New(tc.op).Play(); err == nil && tc.op != "components: pvcontroller" {
 			t.Errorf("%q can be played", tc.op)
 			s.Close()
 		}
@@ -311,7 +311,7 @@ func TestThenLeavesTheListAsItIs(t *testing.T) {
 }
 
 func TestCommentsAndHeaders(t *testing.T) {
-	s := play(t, "# a small world", "nodes: 1", "parts: pvcontroller", "", "create volume v 1Gi", "# and a claim", "create claim a 1Gi class=", "rest")
+	s := play(t, "# a small world", "nodes: 1", "components: pvcontroller", "", "create volume v 1Gi", "# and a claim", "create claim a 1Gi class=", "rest")
 	if got := s.Cluster().Components(); !slices.Contains(got, "pvcontroller") || slices.Contains(got, "scheduler") {
 		t.Errorf("the parts are %v", got)
 	}

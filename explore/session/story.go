@@ -8,14 +8,14 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// Story tells in plain words what the operations have done: each with what happened. A single step is told of whatever it
-// was; of what happens in many, only what matters. Steps are counted since the world was set up.
+// Story returns the operations with their actions in words. It includes every action of a single
+// step, and only the important ones of many. Steps are counted from the set-up of the world.
 func (s *Session) Story() string { return s.story(0) }
 
-// Last tells the story of the last operation.
+// Last returns the story of the last operation.
 func (s *Session) Last() string { return s.story(max(0, len(s.done)-1)) }
 
-// story tells of the operations from one on.
+// story returns the story of the operations from one on.
 func (s *Session) story(from int) string {
 	records := s.cluster.Trace().Records()
 	at := s.began
@@ -34,7 +34,7 @@ func (s *Session) story(from int) string {
 		for _, r := range records[min(at, d.upTo):d.upTo] {
 			t.addRecord(r, d.verbose)
 			if s.violation != nil && s.violation.Step == r.Step {
-				fmt.Fprintf(&t.text, "   !! broken: %s\n", s.violation)
+				fmt.Fprintf(&t.text, "   !! violation: %s\n", s.violation)
 			}
 		}
 		t.addOmitted()
@@ -46,12 +46,12 @@ func (s *Session) story(from int) string {
 	return trace.Abbreviate(t.text.String())
 }
 
-// storyWriter tells of records.
+// A storyWriter writes records in words.
 type storyWriter struct {
 	text     strings.Builder
 	at       time.Duration
 	lastStep int // of the last line
-	omitted  int // how many were not told of since
+	omitted  int // records omitted since the last line
 }
 
 func (t *storyWriter) addRecord(r trace.Record, closer bool) {
@@ -82,14 +82,14 @@ func (t *storyWriter) addRecord(r trace.Record, closer bool) {
 	fmt.Fprintf(&t.text, "%s  %s\n", number, words)
 }
 
-// addOmitted says how much was not told of.
+// addOmitted writes how many records were omitted.
 func (t *storyWriter) addOmitted() {
 	switch t.omitted {
 	case 0:
 	case 1:
 		fmt.Fprintln(&t.text, "      …")
 	default:
-		fmt.Fprintf(&t.text, "      … (%d small things)\n", t.omitted)
+		fmt.Fprintf(&t.text, "      … (%d minor actions)\n", t.omitted)
 	}
 	t.omitted = 0
 }

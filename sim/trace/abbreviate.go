@@ -2,8 +2,8 @@ package trace
 
 import "regexp"
 
-// randomNames are names that are made of random numbers.
+// randomNames matches names made of random numbers.
 var randomNames = regexp.MustCompile(`([0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}|([0-9a-f]{8})[0-9a-f]{56}`)
 
-// Abbreviate cuts names that are made of random numbers, UIDs and hashes, after eight characters.
+// Abbreviate cuts UIDs and hashes after eight characters.
 func Abbreviate(words string) string { return randomNames.ReplaceAllString(words, "$1$3") }

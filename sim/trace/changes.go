@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Changes tells in words what a write changed: only what matters in the life of a volume, in a fixed order.
-// before is nil for a create. Both nil gives nothing.
+// Changes returns what a write changed, in words and in a fixed order. It covers only the fields
+// that matter for volumes. before is nil for a create. The result is empty if both are nil.
 func Changes(before, after runtime.Object) []string {
 	if after == nil {
 		return nil
@@ -35,7 +35,8 @@ func Changes(before, after runtime.Object) []string {
 	return words
 }
 
-// fact is one thing worth telling about an object; objects of one kind always give the same facts in the same order.
+// A fact is a field of an object that Changes compares. Objects of one kind always have the same
+// facts in the same order.
 type fact struct{ name, value string }
 
 func facts(obj runtime.Object) []fact {

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Describe says in plain words what a record means in the life of a volume, as a sentence whose subject is the record's
-// actor: "binds claim default/data …". It returns false for what only matters to somebody who looks closely: reads,
-// deliveries, writes that changed nothing worth telling.
+// Describe returns what a record means for a volume, as a sentence without its subject, the task:
+// "binds claim default/data …". It returns false for records that matter only in detail: reads,
+// deliveries, and writes without a relevant change.
 func Describe(r Record) (string, bool) {
 	switch {
 	case r.Kind == KindDriver:
@@ -49,7 +49,7 @@ func Describe(r Record) (string, bool) {
 	return "", false
 }
 
-// before is the object before a write as its type, and an empty one before a create.
+// before returns the object before a write as its type, or an empty one before a create.
 func before[T interface {
 	*E
 	runtime.Object
@@ -60,12 +60,13 @@ func before[T interface {
 	return new(E)
 }
 
-// candidate picks the first sentence whose condition holds.
+// A candidate is a sentence and its condition.
 type candidate struct {
 	holds    bool
 	sentence string
 }
 
+// firstHolding returns the first sentence whose condition holds.
 func firstHolding(options ...candidate) (string, bool) {
 	for _, o := range options {
 		if o.holds {
@@ -75,7 +76,7 @@ func firstHolding(options ...candidate) (string, bool) {
 	return "", false
 }
 
-// describeLost tells of what was done although the one who did it heard otherwise.
+// describeLost describes an action that took effect although its caller got an error.
 func describeLost(r Record) (string, bool) {
 	err := r.Err
 	r.Err, r.Lost = nil, false
@@ -83,18 +84,19 @@ func describeLost(r Record) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	return fmt.Sprintf("%s; but the answer that comes back is: %v", words, err), true
+	return fmt.Sprintf("%s, but the response is lost: %v", words, err), true
 }
 
-// describeRefusal leaves out what is part of the ordinary course: to look for what is not there, to make what is.
+// describeRefusal describes a failed request. It leaves out what is normal: a read of a missing
+// object, a create of an existing one.
 func describeRefusal(r Record) (string, bool) {
 	switch {
 	case apierrors.IsNotFound(r.Err), apierrors.IsAlreadyExists(r.Err):
 		return "", false
 	case apierrors.IsConflict(r.Err):
-		return fmt.Sprintf("meets a conflict on its %s of %s, and will decide anew", r.Verb, ObjectName(r.Object)), true
+		return fmt.Sprintf("gets a conflict for its %s of %s and will retry", r.Verb, ObjectName(r.Object)), true
 	default:
-		return fmt.Sprintf("is refused its %s of %s: %v", r.Verb, ObjectName(r.Object), r.Err), true
+		return fmt.Sprintf("gets an error for its %s of %s: %v", r.Verb, ObjectName(r.Object), r.Err), true
 	}
 }
 
@@ -104,16 +106,16 @@ func describeDelete(r Record) (string, bool) {
 	case noun == "":
 		return "", false
 	case r.Gone && ok:
-		return fmt.Sprintf("says that the volume is detached from %s: %s is gone", attachment.Spec.NodeName, noun), true
+		return fmt.Sprintf("reports the volume detached from %s and removes %s", attachment.Spec.NodeName, noun), true
 	case r.Gone && strings.HasPrefix(r.Verb, "delete"):
-		return "deletes " + noun + ", which is gone", true
+		return "deletes " + noun, true
 	case r.Gone:
-		return "takes the last finalizer off " + noun + ", which is gone", true
+		return "removes the last finalizer from " + noun, true
 	}
 	if is, ok := r.After.(metav1.Object); ok && len(is.GetFinalizers()) > 0 {
-		return fmt.Sprintf("deletes %s, which stays until its finalizers %s are gone", noun, list(is.GetFinalizers())), true
+		return fmt.Sprintf("deletes %s, which remains until its finalizers %s are removed", noun, list(is.GetFinalizers())), true
 	}
-	return "deletes " + noun + ", which is given time to end", true
+	return "deletes " + noun + " with a grace period", true
 }
 
 func nameOf(obj runtime.Object) string {
@@ -137,10 +139,10 @@ func describeClaim(was, is *corev1.PersistentVolumeClaim) (string, bool) {
 	provisioner := is.Annotations["volume.kubernetes.io/storage-provisioner"]
 	node := is.Annotations["volume.kubernetes.io/selected-node"]
 	return firstHolding(
-		candidate{was.Name == "", fmt.Sprintf("asks for %s of storage: %s", size.String(), noun)},
+		candidate{was.Name == "", fmt.Sprintf("creates %s of %s", noun, size.String())},
 		candidate{was.Spec.VolumeName != is.Spec.VolumeName && is.Spec.VolumeName != "", fmt.Sprintf("binds %s to volume %s", noun, is.Spec.VolumeName)},
 		candidate{was.Status.Phase != is.Status.Phase, fmt.Sprintf("marks %s %s", noun, is.Status.Phase)},
-		candidate{was.Annotations["volume.kubernetes.io/storage-provisioner"] != provisioner && provisioner != "", fmt.Sprintf("asks %s to provision %s", provisioner, noun)},
+		candidate{was.Annotations["volume.kubernetes.io/storage-provisioner"] != provisioner && provisioner != "", fmt.Sprintf("requests provisioning of %s by %s", noun, provisioner)},
 		candidate{was.Annotations["volume.kubernetes.io/selected-node"] != node && node != "", fmt.Sprintf("selects %s for %s", node, noun)},
 	)
 }
@@ -156,17 +158,18 @@ func describeVolume(was, is *corev1.PersistentVolume) (string, bool) {
 	policy, old := is.Spec.PersistentVolumeReclaimPolicy, was.Spec.PersistentVolumeReclaimPolicy
 	return firstHolding(
 		candidate{was.Name == "", fmt.Sprintf("creates %s of %s%s", noun, capacity.String(), purpose)},
-		candidate{policy != old, fmt.Sprintf("sets the reclaim policy of %s to %s, which was %s", noun, policy, old)},
+		candidate{policy != old, fmt.Sprintf("changes the reclaim policy of %s from %s to %s", noun, old, policy)},
 		candidate{was.Spec.ClaimRef == nil && is.Spec.ClaimRef != nil, fmt.Sprintf("reserves %s for claim %s", noun, claim)},
-		candidate{was.Spec.ClaimRef != nil && is.Spec.ClaimRef == nil, fmt.Sprintf("reserves %s for nobody any more", noun)},
-		candidate{claimChanged(was, is), fmt.Sprintf("takes %s from the claim it was reserved for, and reserves it for claim %s", noun, claim)},
+		candidate{was.Spec.ClaimRef != nil && is.Spec.ClaimRef == nil, fmt.Sprintf("clears the claimRef of %s", noun)},
+		candidate{claimChanged(was, is), fmt.Sprintf("reserves %s for claim %s instead of its previous claim", noun, claim)},
 		candidate{was.Status.Phase != is.Status.Phase, fmt.Sprintf("marks %s %s", noun, is.Status.Phase)},
-		candidate{len(is.Finalizers) < len(was.Finalizers), fmt.Sprintf("takes its finalizer off %s; left: %s", noun, orNone(list(is.Finalizers)))},
-		candidate{len(is.Finalizers) > len(was.Finalizers), fmt.Sprintf("puts finalizer %s on %s", is.Finalizers[max(0, len(is.Finalizers)-1):], noun)},
+		candidate{len(is.Finalizers) < len(was.Finalizers), fmt.Sprintf("removes its finalizer from %s (remaining: %s)", noun, orNone(list(is.Finalizers)))},
+		candidate{len(is.Finalizers) > len(was.Finalizers), fmt.Sprintf("adds finalizer %s to %s", is.Finalizers[max(0, len(is.Finalizers)-1):], noun)},
 	)
 }
 
-// claimChanged tells whether a volume passes from one claim to another; they may have one name.
+// claimChanged reports whether a volume passes from one claim to another. Both claims may have the
+// same name.
 func claimChanged(was, is *corev1.PersistentVolume) bool {
 	a, b := was.Spec.ClaimRef, is.Spec.ClaimRef
 	if a == nil || b == nil {
@@ -186,8 +189,8 @@ func describePod(was, is *corev1.Pod) (string, bool) {
 	noun := nameOf(is)
 	return firstHolding(
 		candidate{was.Name == "", "creates " + noun},
-		candidate{was.Spec.NodeName != is.Spec.NodeName, fmt.Sprintf("places %s on %s", noun, is.Spec.NodeName)},
-		candidate{was.Status.Phase != is.Status.Phase, fmt.Sprintf("says that %s is %s", noun, is.Status.Phase)},
+		candidate{was.Spec.NodeName != is.Spec.NodeName, fmt.Sprintf("binds %s to %s", noun, is.Spec.NodeName)},
+		candidate{was.Status.Phase != is.Status.Phase, fmt.Sprintf("reports %s %s", noun, is.Status.Phase)},
 	)
 }
 
@@ -212,7 +215,7 @@ func attachedNames(n *corev1.Node) []corev1.UniqueVolumeName {
 	return names
 }
 
-// difference names what came and what went, in a word each.
+// difference returns the names that were added and removed, each as one text.
 func difference(was, is []corev1.UniqueVolumeName) (added, removed string) {
 	missing := func(from, in []corev1.UniqueVolumeName) string {
 		known := map[corev1.UniqueVolumeName]bool{}
@@ -230,7 +233,7 @@ func difference(was, is []corev1.UniqueVolumeName) (added, removed string) {
 	return missing(is, was), missing(was, is)
 }
 
-// shortHandle is the last part of a volume's unique name, which people recognise.
+// shortHandle returns the last part of a volume's unique name, which readers recognise.
 func shortHandle(name string) string {
 	if i := strings.LastIndexAny(name, "^/"); i >= 0 {
 		return name[i+1:]
@@ -250,14 +253,14 @@ func describeAttachment(was, is *storagev1.VolumeAttachment) (string, bool) {
 		return candidate{old == nil || old.Message != e.Message, fmt.Sprintf("cannot %s volume %s: %s", what, volume, e.Message)}
 	}
 	return firstHolding(
-		candidate{was.Name == "", fmt.Sprintf("asks for volume %s to be attached to %s", volume, is.Spec.NodeName)},
-		candidate{!was.Status.Attached && is.Status.Attached, fmt.Sprintf("says that volume %s is attached to %s", volume, is.Spec.NodeName)},
+		candidate{was.Name == "", fmt.Sprintf("requests attachment of volume %s to %s", volume, is.Spec.NodeName)},
+		candidate{!was.Status.Attached && is.Status.Attached, fmt.Sprintf("reports volume %s attached to %s", volume, is.Spec.NodeName)},
 		failed("attach", is.Status.AttachError, was.Status.AttachError),
 		failed("detach", is.Status.DetachError, was.Status.DetachError),
 	)
 }
 
-// describeDrivers tells of the driver that was not registered before.
+// describeDrivers describes the driver that was not registered before.
 func describeDrivers(was, is *storagev1.CSINode) (string, bool) {
 	known := map[string]bool{}
 	for _, d := range was.Spec.Drivers {
@@ -271,9 +274,9 @@ func describeDrivers(was, is *storagev1.CSINode) (string, bool) {
 	return "", false
 }
 
-// calls are the driver calls worth telling.
+// calls describes the driver calls that matter.
 var calls = map[string]string{
-	"CreateVolume":              "has the driver make a volume",
+	"CreateVolume":              "has the driver create a volume",
 	"DeleteVolume":              "has the driver delete the volume",
 	"ControllerPublishVolume":   "has the driver attach the volume",
 	"ControllerUnpublishVolume": "has the driver detach the volume",
@@ -281,20 +284,20 @@ var calls = map[string]string{
 	"NodeUnstageVolume":         "has the driver unstage the volume",
 	"NodePublishVolume":         "has the driver publish the volume to the pod",
 	"NodeUnpublishVolume":       "has the driver unpublish the volume from the pod",
-	"ChangeOwnership":           "gives the volume's files to the pod's group",
-	"Provision":                 "has the plugin make a volume",
+	"ChangeOwnership":           "changes the group of the volume's files to the pod's fsGroup",
+	"Provision":                 "has the plugin create a volume",
 	"Delete":                    "has the plugin delete the volume",
-	"Recycle":                   "empties the volume, as the recycler pod would",
-	"MakeSubPath":               "makes a directory in the volume for a container",
-	"BindSubPath":               "binds part of the volume for a container",
-	"UnbindSubPath":             "takes away a container's part of the volume",
-	"RemoveSubPaths":            "removes the empty places of containers' parts of the volume",
-	"BindDevice":                "binds the device's node for the pod, of volume",
-	"LinkDevice":                "links the pod to the device of volume",
+	"Recycle":                   "scrubs the volume, as the recycler pod would",
+	"MakeSubPath":               "creates a subpath directory in the volume for a container",
+	"BindSubPath":               "bind-mounts a subpath of the volume for a container",
+	"UnbindSubPath":             "unmounts a container's subpath of the volume",
+	"RemoveSubPaths":            "removes the empty mount points of containers' subpaths of the volume",
+	"BindDevice":                "bind-mounts for the pod the device of volume",
+	"LinkDevice":                "creates the pod's link to the device of volume",
 	"LockDevice":                "locks the device of volume",
 	"UnlockDevice":              "unlocks the device of volume",
 	"UnlinkDevice":              "removes the pod's link to the device of volume",
-	"UnbindDevice":              "takes away the pod's node of the device of volume",
+	"UnbindDevice":              "removes the pod's bind mount of the device of volume",
 }
 
 func describeCall(r Record) (string, bool) {

@@ -7,8 +7,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// DescribeAny says in plain words what a record means, as Tell does, and has a sentence for every record: also for reads,
-// deliveries, work that is taken up, and writes that matter little.
+// DescribeAny returns what a record means, as Describe does, for every record: also for reads,
+// deliveries, work and writes without a relevant change.
 func DescribeAny(r Record) string {
 	if words, ok := Describe(r); ok {
 		return words
@@ -21,32 +21,32 @@ func DescribeAny(r Record) string {
 	case KindDeliver:
 		return describeDelivery(r)
 	case KindWork:
-		return "takes up " + r.Object
+		return "starts work on " + r.Object
 	case KindTimer:
-		return "has its timer fire"
+		return "handles its timer"
 	case KindSleep:
 		return "wakes after " + r.Object
 	case KindWait:
-		return "goes on after it has waited for " + r.Object
+		return "resumes after waiting for " + r.Object
 	default:
 		return r.Verb + " " + r.Object
 	}
 }
 
-// describeRequest tells of the requests that Tell leaves out.
+// describeRequest describes the requests that Describe leaves out.
 func describeRequest(r Record) string {
 	verb, _, _ := strings.Cut(r.Verb, "/")
 	noun := ObjectName(r.Object)
 	resource, within, _ := strings.Cut(r.Object, "/")
 	switch {
 	case apierrors.IsNotFound(r.Err) && verb == "get":
-		return fmt.Sprintf("looks for %s: there is none", noun)
+		return fmt.Sprintf("gets %s: not found", noun)
 	case apierrors.IsNotFound(r.Err):
-		return fmt.Sprintf("is too late to %s %s, which is gone", verb, noun)
+		return fmt.Sprintf("cannot %s %s: not found", verb, noun)
 	case apierrors.IsAlreadyExists(r.Err):
-		return fmt.Sprintf("is too late to create %s, which is there already", noun)
+		return fmt.Sprintf("cannot create %s: already exists", noun)
 	case r.Err != nil:
-		return fmt.Sprintf("is refused its %s of %s: %v", r.Verb, noun, r.Err)
+		return fmt.Sprintf("gets an error for its %s of %s: %v", r.Verb, noun, r.Err)
 	case verb == "get":
 		return "reads " + noun
 	case verb == "list" || verb == "watch":
@@ -55,10 +55,10 @@ func describeRequest(r Record) string {
 	if words := Changes(r.Before, r.After); len(words) > 0 {
 		return fmt.Sprintf("changes %s: %s", noun, strings.Join(words, ", "))
 	}
-	return fmt.Sprintf("writes %s, of which nothing changes that matters here", noun)
+	return fmt.Sprintf("writes %s without a relevant change", noun)
 }
 
-// describeListOrWatch tells of a request for the objects of a resource.
+// describeListOrWatch describes a request for the objects of a resource.
 func describeListOrWatch(verb, detail, nouns, namespace string) string {
 	of := ""
 	if namespace != "" {
@@ -69,34 +69,34 @@ func describeListOrWatch(verb, detail, nouns, namespace string) string {
 	case !listed:
 		return fmt.Sprintf("%ses the %s%s", verb, nouns, of)
 	case items == "0":
-		return fmt.Sprintf("lists the %s%s: there are none", nouns, of)
+		return fmt.Sprintf("lists the %s%s: none found", nouns, of)
 	default:
-		return fmt.Sprintf("lists the %s%s: there are %s", nouns, of, items)
+		return fmt.Sprintf("lists the %s%s: %s found", nouns, of, items)
 	}
 }
 
-// describeDelivery tells what a cache takes in.
+// describeDelivery describes a delivery to a cache.
 func describeDelivery(r Record) string {
 	switch r.Verb {
 	case "LIST":
 		items, _, _ := strings.Cut(r.Detail, " ")
 		return fmt.Sprintf("fills its cache with a list of the %s: %s", plural(r.Object), items)
 	case "ADDED":
-		return fmt.Sprintf("hears that %s is there", ObjectName(r.Object))
+		return fmt.Sprintf("sees %s added", ObjectName(r.Object))
 	case "DELETED":
-		return fmt.Sprintf("hears that %s is gone", ObjectName(r.Object))
+		return fmt.Sprintf("sees %s deleted", ObjectName(r.Object))
 	default:
-		return fmt.Sprintf("hears that %s has changed", ObjectName(r.Object))
+		return fmt.Sprintf("sees %s modified", ObjectName(r.Object))
 	}
 }
 
-// resourceNames are words for the resources that matter most.
+// resourceNames holds the words for resources that are not their singular.
 var resourceNames = map[string]string{
 	"persistentvolumeclaims": "claim", "persistentvolumes": "volume", "volumeattachments": "attachment",
 	"storageclasses": "storage class", "csinodes": "CSI node", "csidrivers": "CSI driver",
 }
 
-// ObjectName is a word for the object of an action on the API server, and its name: "claim default/data" for
+// ObjectName returns the object of an API action in words: "claim default/data" for
 // "persistentvolumeclaims/default/data".
 func ObjectName(object string) string {
 	resource, name, _ := strings.Cut(object, "/")

@@ -27,32 +27,32 @@ func TestTellAllHasASentenceForEveryRecord(t *testing.T) {
 		record trace.Record
 		want   string
 	}{
-		{"what Tell tells", api("create", claim, trace.Outcome{After: newClaim}), "asks for 1Gi of storage: claim default/data"},
+		{"what Tell tells", api("create", claim, trace.Outcome{After: newClaim}), "creates claim default/data of 1Gi"},
 		{
 			"what took effect although the answer was lost",
 			api("create", claim, trace.Outcome{After: newClaim, Err: errors.New("timeout"), Lost: true}),
-			"asks for 1Gi of storage: claim default/data; but the answer that comes back is: timeout",
+			"creates claim default/data of 1Gi, but the response is lost: timeout",
 		},
 		{"a read", api("get", claim, trace.Outcome{Detail: "rv=7"}), "reads claim default/data"},
-		{"a read of nothing", api("get", claim, trace.Outcome{Err: gone}), "looks for claim default/data: there is none"},
-		{"a list", api("list", "pods/default", trace.Outcome{Detail: "2 items rv=9"}), "lists the pods of default: there are 2"},
-		{"an empty list", api("list", "storageclasses", trace.Outcome{Detail: "0 items rv=9"}), "lists the storage classes: there are none"},
+		{"a read of nothing", api("get", claim, trace.Outcome{Err: gone}), "gets claim default/data: not found"},
+		{"a list", api("list", "pods/default", trace.Outcome{Detail: "2 items rv=9"}), "lists the pods of default: 2 found"},
+		{"an empty list", api("list", "storageclasses", trace.Outcome{Detail: "0 items rv=9"}), "lists the storage classes: none found"},
 		{"a watch", api("watch", "pods", trace.Outcome{Detail: "rv=9"}), "watches the pods"},
-		{"a write that comes too late", api("update", claim, trace.Outcome{Err: gone}), "is too late to update claim default/data, which is gone"},
-		{"what is there already", api("create", claim, trace.Outcome{Err: there}), "is too late to create claim default/data, which is there already"},
+		{"a write that comes too late", api("update", claim, trace.Outcome{Err: gone}), "cannot update claim default/data: not found"},
+		{"what is there already", api("create", claim, trace.Outcome{Err: there}), "cannot create claim default/data: already exists"},
 		{
 			"a write that changes nothing", api("update", claim, trace.Outcome{Before: newClaim, After: newClaim}),
-			"writes claim default/data, of which nothing changes that matters here",
+			"writes claim default/data without a relevant change",
 		},
-		{"what a cache hears", deliver("ADDED", claim, "rv=7"), "hears that claim default/data is there"},
-		{"that it has changed", deliver("MODIFIED", claim, "rv=8"), "hears that claim default/data has changed"},
-		{"that it is gone", deliver("DELETED", claim, "rv=9"), "hears that claim default/data is gone"},
+		{"what a cache hears", deliver("ADDED", claim, "rv=7"), "sees claim default/data added"},
+		{"that it has changed", deliver("MODIFIED", claim, "rv=8"), "sees claim default/data modified"},
+		{"that it is gone", deliver("DELETED", claim, "rv=9"), "sees claim default/data deleted"},
 		{"a cache that is filled", deliver("LIST", "persistentvolumes", "3 items rv=9"), "fills its cache with a list of the volumes: 3"},
 		{"a driver call", trace.Record{Action: trace.Action{Kind: trace.KindDriver, Verb: "NodeGetInfo"}}, "calls NodeGetInfo"},
-		{"work", trace.Record{Action: trace.Action{Kind: trace.KindWork, Verb: "sync", Object: "disk"}}, "takes up disk"},
-		{"a timer", trace.Record{Action: trace.Action{Kind: trace.KindTimer, Verb: "fire"}}, "has its timer fire"},
+		{"work", trace.Record{Action: trace.Action{Kind: trace.KindWork, Verb: "sync", Object: "disk"}}, "starts work on disk"},
+		{"a timer", trace.Record{Action: trace.Action{Kind: trace.KindTimer, Verb: "fire"}}, "handles its timer"},
 		{"a sleep", trace.Record{Action: trace.Action{Kind: trace.KindSleep, Verb: "woke", Object: "5s"}}, "wakes after 5s"},
-		{"a wait", trace.Record{Action: trace.Action{Kind: trace.KindWait, Verb: "until", Object: "rest"}}, "goes on after it has waited for rest"},
+		{"a wait", trace.Record{Action: trace.Action{Kind: trace.KindWait, Verb: "until", Object: "rest"}}, "resumes after waiting for rest"},
 		{"what befalls", trace.Record{Action: trace.Action{Kind: trace.KindEvent, Verb: "reboot", Object: "node-1"}}, "reboot node-1"},
 	} {
 		if got := trace.DescribeAny(tt.record); got != tt.want {
@@ -71,6 +71,6 @@ func TestTellOfAVolumeThatPassesOn(t *testing.T) {
 			Outcome: trace.Outcome{Before: before, After: after},
 		}
 	}
-	expectTold(t, write(reservedVolume, other), "takes volume pv from the claim it was reserved for, and reserves it for claim default/data")
-	expectTold(t, write(reservedVolume, freed), "reserves volume pv for nobody any more")
+	expectTold(t, write(reservedVolume, other), "reserves volume pv for claim default/data instead of its previous claim")
+	expectTold(t, write(reservedVolume, freed), "clears the claimRef of volume pv")
 }

@@ -1,11 +1,26 @@
-// Package trace is the record of everything that happened in a world.
+// Package trace is the record of every action in a simulated world.
 //
-// One [Record] stands for one action: an API request, a driver call, a delivery to a cache, a piece of work taken up,
-// a timer, a sleep. Records are appended to a [Log] in the order in which the actions took effect. The text form of a
-// log is one line a record and parses back; under the stepped host the same choices give the same text, byte for byte.
+//	log := host.Log() // of a sim.Host
+//	for _, r := range log.Records() {
+//		if words, ok := trace.Describe(r); ok {
+//			fmt.Println(trace.DescribeTask(r.Task), words)
+//		}
+//	}
 //
-// A record of an API write keeps the object before and after it (both immutable), so that what the write meant can be
-// told in words when somebody looks, and costs nothing when nobody does.
+// A [Record] stands for one action: an API request, a driver call, a delivery to a cache, a piece
+// of work, a timer or a sleep. Records are appended to a [Log] in the order in which the actions
+// took effect. The text form of a log has one line per record and can be parsed. Under the stepped
+// host the same choices produce the same text, byte for byte.
 //
-// Not here: pictures of a trace, and replaying one. The log keeps every record; who wants less sets a limit.
+// A record of an API write keeps the object before and after it. Both are immutable. [Describe] can
+// therefore say later, in words, what the write meant; recording itself costs nothing more.
+//
+// [CacheKnowledge] computes from the records what each cache has seen, and hence which decisions
+// were made from stale data. [RelatedObjects] selects the records that concern a claim, its volume,
+// its pods and its attachments.
+//
+// # What it does not do
+//
+// Package sim/trace/picture draws traces. Package sim replays schedules. A log keeps every record,
+// unless [Log.Max] limits it.
 package trace

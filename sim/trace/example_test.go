@@ -11,7 +11,7 @@ import (
 
 // What was written in a world, in plain words.
 func ExampleDescribe() {
-	s, err := scenario.Parse("bind", "parts: pvcontroller\nuser alice\n  create volume disk 1Gi\n  create claim data 1Gi class=\n")
+	s, err := scenario.Parse("bind", "components: pvcontroller\nuser alice\n  create volume disk 1Gi\n  create claim data 1Gi class=\n")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func ExampleDescribe() {
 	// Output:
 	// alice creates volume disk of 1Gi
 	// pvcontroller marks volume disk Available
-	// alice asks for 1Gi of storage: claim default/data
+	// alice creates claim default/data of 1Gi
 	// pvcontroller reserves volume disk for claim default/data
 	// pvcontroller marks volume disk Bound
 	// pvcontroller binds claim default/data to volume disk

@@ -9,18 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// CacheKnowledge keeps what the caches of all components have heard of what was written, as far as it was noted, and so what each
-// of them did not know when it decided something. Not for several goroutines at once.
+// CacheKnowledge tracks what the caches of all processes have seen of the observed writes. It
+// computes what a process had not seen when it made a decision. It is not safe for concurrent use.
 type CacheKnowledge struct {
 	writes      map[string][]write         // by resource, in the order of their versions
-	seen        map[string]map[string]int  // component: resource: up to which version
-	restartedAt map[string]int             // component: the step at which it was killed last; what it did before is forgotten
-	contexts    map[string]DecisionContext // by actor: on what it decides what it does next
+	seen        map[string]map[string]int  // process: resource: up to which version
+	restartedAt map[string]int             // process: the step of its last crash; earlier knowledge is lost
+	contexts    map[string]DecisionContext // by task: the context of its next decision
 
-	workers map[string]bool // actors that take up one task after the other, of which it is known when they do
+	workers map[string]bool // tasks that take up one key after the other, so that the start of their work is known
 }
 
-// NewCacheKnowledge returns one of a world in which nobody has heard of anything.
+// NewCacheKnowledge returns the knowledge of a world in which no cache has seen anything.
 func NewCacheKnowledge() *CacheKnowledge {
 	return &CacheKnowledge{
 		writes: map[string][]write{}, seen: map[string]map[string]int{}, restartedAt: map[string]int{}, contexts: map[string]DecisionContext{},
@@ -28,11 +28,12 @@ func NewCacheKnowledge() *CacheKnowledge {
 	}
 }
 
-// DecisionContext is what an actor knew when it decided what to do: right after what it did before. Of an operation it is not known
-// when it was begun: there may have been another of its name.
+// A DecisionContext is what a task knew when it decided what to do: right after its previous
+// action. The start of an operation is not known, as an earlier operation may have had the same
+// name.
 type DecisionContext struct {
-	Previous *Record   // what it did before; nil: that is not known
-	Unseen   []*Record // the writes by others that its component's caches had not heard of, in their order
+	Previous *Record   // its previous action; nil: unknown
+	Unseen   []*Record // the writes by others that the caches of its process had not seen, in order
 }
 
 type write struct {
@@ -40,7 +41,7 @@ type write struct {
 	version int
 }
 
-// Version is the resourceVersion in the detail of a record, 0 if there is none.
+// Version returns the resourceVersion in the detail of a record, 0 if there is none.
 func (r *Record) Version() int {
 	_, rest, found := strings.Cut(r.Detail, "rv=")
 	if !found {
@@ -54,68 +55,70 @@ func (r *Record) Version() int {
 	return n
 }
 
-// Resource is that of a record's object: "pods" for "pods/default/web".
+// Resource returns the resource of a record's object: "pods" for "pods/default/web".
 func (r *Record) Resource() string {
 	resource, _, _ := strings.Cut(r.Object, "/")
 	return resource
 }
 
-// Observe takes in a record, which stays as it is from then on. matters tells whether it is to be kept in mind if it is a write.
-// Records are noted in their order.
+// Observe adds a record, which must not change afterwards. Records must come in order. matters says
+// whether a write is tracked.
 func (h *CacheKnowledge) Observe(r *Record, matters bool) {
-	part := Process(r.Task)
+	process := Process(r.Task)
 	if r.Kind == KindWork {
 		h.workers[r.Task] = true
 	}
 	switch {
 	case r.Kind == KindDeliver:
-		if h.seen[part] == nil {
-			h.seen[part] = map[string]int{}
+		if h.seen[process] == nil {
+			h.seen[process] = map[string]int{}
 		}
-		h.seen[part][r.Resource()] = r.Version()
+		h.seen[process][r.Resource()] = r.Version()
 	case r.Kind == KindEvent:
-		if dead := CrashedComponent(r); dead != "" {
-			delete(h.seen, dead)
-			h.restartedAt[dead] = r.Step
-			for actor := range h.contexts { // in any order: they only leave a map
-				if Process(actor) == dead {
-					delete(h.contexts, actor)
+		if crashed := CrashedComponent(r); crashed != "" {
+			delete(h.seen, crashed)
+			h.restartedAt[crashed] = r.Step
+			for task := range h.contexts { // any order: they only leave a map
+				if Process(task) == crashed {
+					delete(h.contexts, task)
 				}
 			}
 		}
 	case r.After != nil && matters:
 		h.writes[r.Resource()] = append(h.writes[r.Resource()], write{r, r.Version()})
 	}
-	if h.seen[part] != nil && r.Kind != KindDeliver {
-		h.contexts[r.Task] = DecisionContext{r, h.Unseen(part)}
+	if h.seen[process] != nil && r.Kind != KindDeliver {
+		h.contexts[r.Task] = DecisionContext{r, h.Unseen(process)}
 	}
 }
 
-// CrashedComponent is the component that dies by what befell the world, and forgets all; "" if none does.
+// CrashedComponent returns the process that an event ends, and whose memory is lost; "" if none.
 func CrashedComponent(r *Record) string {
 	of, _, _ := strings.Cut(r.Object, " ")
 	switch r.Verb {
 	case "crash", "stop", "retire":
 		return of
-	case "reboot", "lose":
+	case "reboot", "partition":
 		return "kubelet(" + of + ")"
 	default:
 		return ""
 	}
 }
 
-// DecisionContext is on what an actor decided what it does now. It is to be asked before that is noted.
-func (h *CacheKnowledge) DecisionContext(actor string) (basis DecisionContext, has bool) {
-	basis, has = h.contexts[actor]
-	if has && !h.workers[actor] { // it may have been begun later, by who had heard of more
-		now := h.Unseen(Process(actor))
-		basis.Unseen = slices.DeleteFunc(slices.Clone(basis.Unseen), func(w *Record) bool { return !slices.Contains(now, w) })
-		basis.Previous = nil
+// DecisionContext returns the context in which a task made its current decision, and whether it is
+// known. Call it before Observe of the record.
+func (h *CacheKnowledge) DecisionContext(task string) (decided DecisionContext, has bool) {
+	decided, has = h.contexts[task]
+	if has && !h.workers[task] { // it may have begun later, when the cache had seen more
+		now := h.Unseen(Process(task))
+		decided.Unseen = slices.DeleteFunc(slices.Clone(decided.Unseen), func(w *Record) bool { return !slices.Contains(now, w) })
+		decided.Previous = nil
 	}
-	return basis, has
+	return decided, has
 }
 
-// WritesSince are the writes by others to the object of a record since a basis; none if it is not known when that was.
+// WritesSince returns the writes by others to the object of a record since a decision. It returns
+// none if the time of the decision is unknown.
 func (h *CacheKnowledge) WritesSince(r *Record, from DecisionContext) []*Record {
 	if from.Previous == nil {
 		return nil
@@ -134,36 +137,37 @@ func (h *CacheKnowledge) WritesSince(r *Record, from DecisionContext) []*Record 
 	return since
 }
 
-// Unseen are the writes by others, in their order, that a component's caches have yet to hear of.
-func (h *CacheKnowledge) Unseen(part string) []*Record {
-	var unheard []*Record
-	for resource, heard := range h.seen[part] {
+// Unseen returns the writes by others that the caches of a process have yet to see, in order.
+func (h *CacheKnowledge) Unseen(process string) []*Record {
+	var unseen []*Record
+	for resource, version := range h.seen[process] {
 		writes := h.writes[resource]
 		i := len(writes)
-		for i > 0 && writes[i-1].version > heard {
+		for i > 0 && writes[i-1].version > version {
 			i--
 		}
 		for _, w := range writes[i:] {
-			if own := Process(w.record.Task) == part && w.record.Step > h.restartedAt[part]; !own && inScope(part, w.record) {
-				unheard = append(unheard, w.record)
+			if own := Process(w.record.Task) == process && w.record.Step > h.restartedAt[process]; !own && inScope(process, w.record) {
+				unseen = append(unseen, w.record)
 			}
 		}
 	}
-	slices.SortFunc(unheard, func(a, b *Record) int { return a.Step - b.Step })
-	return unheard
+	slices.SortFunc(unseen, func(a, b *Record) int { return a.Step - b.Step })
+	return unseen
 }
 
-// NewlySeen are the writes that a delivery brings to a component for the first time. It is to be asked before the delivery is
-// noted.
+// NewlySeen returns the writes that a delivery shows to a process for the first time. Call it
+// before Observe of the delivery.
 func (h *CacheKnowledge) NewlySeen(r *Record) []*Record {
 	return slices.DeleteFunc(h.Unseen(Process(r.Task)), func(w *Record) bool {
 		return w.Resource() != r.Resource() || w.Version() > r.Version()
 	})
 }
 
-// inScope tells whether a write is in the view of a component: a kubelet sees its own node, and the pods on it.
-func inScope(part string, r *Record) bool {
-	node, is := strings.CutPrefix(part, "kubelet(")
+// inScope reports whether the caches of a process select a write: a kubelet sees its own node and
+// the pods on it.
+func inScope(process string, r *Record) bool {
+	node, is := strings.CutPrefix(process, "kubelet(")
 	if !is {
 		return true
 	}

@@ -12,25 +12,25 @@ import (
 // have been another.
 func TestWhoDecidedWhen(t *testing.T) {
 	step := 0
-	write := func(actor, detail string) *trace.Record {
+	write := func(task, detail string) *trace.Record {
 		step++
 		return &trace.Record{
-			Step: step, Task: actor, Action: trace.Action{Kind: trace.KindAPI, Verb: "update", Object: "persistentvolumes/disk"},
+			Step: step, Task: task, Action: trace.Action{Kind: trace.KindAPI, Verb: "update", Object: "persistentvolumes/disk"},
 			Outcome: trace.Outcome{Detail: detail, After: &corev1.PersistentVolume{}},
 		}
 	}
 	h := trace.NewCacheKnowledge()
-	heard := trace.Action{Kind: trace.KindDeliver, Object: "persistentvolumes/disk"}
-	h.Observe(&trace.Record{Task: "part/cache persistentvolumes", Action: heard, Outcome: trace.Outcome{Detail: "rv=1"}}, true)
+	version := trace.Action{Kind: trace.KindDeliver, Object: "persistentvolumes/disk"}
+	h.Observe(&trace.Record{Task: "part/cache persistentvolumes", Action: version, Outcome: trace.Outcome{Detail: "rv=1"}}, true)
 	h.Observe(&trace.Record{Task: "part/worker", Action: trace.Action{Kind: trace.KindWork}}, true)
 	h.Observe(write("part/worker", "rv=2"), true)
 	h.Observe(write("part/operation", "rv=3"), true)
 	h.Observe(write("user", "rv=4"), true)
-	for actor, want := range map[string]int{"part/worker": 2, "part/operation": 0} {
-		basis, has := h.DecisionContext(actor)
-		now := write(actor, "")
-		if since := h.WritesSince(now, basis); !has || len(since) != want || (basis.Previous == nil) != (want == 0) {
-			t.Errorf("%s decided after %+v, since which %d others wrote, want %d", actor, basis.Previous, len(since), want)
+	for task, want := range map[string]int{"part/worker": 2, "part/operation": 0} {
+		decided, has := h.DecisionContext(task)
+		now := write(task, "")
+		if since := h.WritesSince(now, decided); !has || len(since) != want || (decided.Previous == nil) != (want == 0) {
+			t.Errorf("%s decided after %+v, since which %d others wrote, want %d", task, decided.Previous, len(since), want)
 		}
 	}
 }

@@ -6,30 +6,30 @@ import (
 	"sync"
 )
 
-// Log holds the records of one world in the order in which the actions took effect. The zero value is ready.
-// All methods may be called concurrently.
+// A Log holds the records of one world, in the order in which the actions took effect. The zero
+// value is ready to use. All methods may be called concurrently.
 type Log struct {
-	// Max is how many of the last records are kept at least; beyond twice as many, the older half is dropped. 0: all are
-	// kept. To be set before the first record.
+	// Max is the minimum number of last records to keep. At twice as many, the older half is
+	// dropped. 0 keeps all records. Set it before the first record.
 	Max int
 
 	mu      sync.Mutex
-	steps   int        // so far
+	steps   int        // records appended so far
 	kept    int        // records in pieces, without those that were dropped
-	pieces  [][]Record // the records one after the other; all but the last are full
-	dropped int        // how many were dropped of the first piece
-	spare   [][]Record // rooms of pieces that were dropped
+	pieces  [][]Record // the records in order; all pieces but the last are full
+	dropped int        // records dropped from the first piece
+	spare   [][]Record // dropped pieces, for reuse
 	watch   []func(Record)
 }
 
-// How many records a piece has room for: each twice as many as the one before, from the least to the most. What stands in
-// a piece is never moved, so that a long log costs no more for each record than a short one.
+// The capacity of a piece doubles from pieceMin to pieceMax. Records in a piece never move, so that
+// a long log costs no more per record than a short one.
 const (
 	pieceMin = 32
 	pieceMax = 1024
 )
 
-// Append numbers the record and keeps it. The functions given to Watch are called with it before Append returns.
+// Append numbers the record and keeps it. It calls the functions given to Watch before it returns.
 func (l *Log) Append(r Record) {
 	l.mu.Lock()
 	l.steps++
@@ -45,7 +45,7 @@ func (l *Log) Append(r Record) {
 	}
 }
 
-// keep puts a record behind the others. The caller holds mu.
+// keep appends a record. The caller holds mu.
 func (l *Log) keep(r Record) {
 	last := len(l.pieces) - 1
 	if last < 0 || len(l.pieces[last]) == cap(l.pieces[last]) {
@@ -56,7 +56,7 @@ func (l *Log) keep(r Record) {
 	l.kept++
 }
 
-// newPiece makes room for a piece. The caller holds mu.
+// newPiece returns an empty piece. The caller holds mu.
 func (l *Log) newPiece() []Record {
 	if last := len(l.spare) - 1; last >= 0 {
 		room := l.spare[last]
@@ -69,7 +69,7 @@ func (l *Log) newPiece() []Record {
 	return make([]Record, 0, min(2*cap(l.pieces[len(l.pieces)-1]), pieceMax))
 }
 
-// drop lets go of the first n records. The caller holds mu.
+// drop drops the first n records. The caller holds mu.
 func (l *Log) drop(n int) {
 	l.kept -= n
 	n += l.dropped
@@ -84,35 +84,37 @@ func (l *Log) drop(n int) {
 	l.dropped = n
 }
 
-// Watch calls f for every record from now on, on the goroutine of whoever acted; f must not block or act on the world.
+// Watch calls f for every record from now on, on the goroutine that acted. f must not block or act
+// on the world.
 func (l *Log) Watch(f func(Record)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.watch = append(l.watch[:len(l.watch):len(l.watch)], f)
 }
 
-// Records returns the records that are kept. The slice is the caller's; the objects in it are read-only.
+// Records returns the records that are kept. The caller owns the slice; the objects in it are
+// read-only.
 func (l *Log) Records() []Record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Concat(l.pieces...)[l.dropped:]
 }
 
-// Len returns how many records are kept.
+// Len returns the number of records that are kept.
 func (l *Log) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.kept
 }
 
-// Steps returns how many records were appended.
+// Steps returns the number of records that were appended.
 func (l *Log) Steps() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.steps
 }
 
-// Text returns the log as text, a line a record.
+// Text returns the log as text, one line per record.
 func (l *Log) Text() string {
 	var b strings.Builder
 	for _, r := range l.Records() {
@@ -122,7 +124,7 @@ func (l *Log) Text() string {
 	return b.String()
 }
 
-// Parse reads a log's text back. The error names the first bad line.
+// Parse parses the text of a log. The error names the first invalid line.
 func Parse(text string) ([]Line, error) {
 	var lines []Line
 	for s := range strings.Lines(text) {

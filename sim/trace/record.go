@@ -9,31 +9,31 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Kind says what sort of action a record is of.
+// Kind is the category of an action.
 type Kind string
 
 // The kinds of action.
 const (
 	KindAPI     Kind = "api"     // a request to the API server
-	KindDriver  Kind = "driver"  // a call of a CSI driver or another plugin outside the component
-	KindDeliver Kind = "deliver" // a watch event reaching a cache
-	KindWork    Kind = "work"    // a worker taking up a key, or a user doing something
+	KindDriver  Kind = "driver"  // a call of a CSI driver or another plugin outside the process
+	KindDeliver Kind = "deliver" // a watch event applied to a cache
+	KindWork    Kind = "work"    // a worker taking up a key, or a user action
 	KindTimer   Kind = "timer"   // a timer firing
-	KindSleep   Kind = "sleep"   // a strand waking from a sleep
-	KindWait    Kind = "wait"    // a strand going on because what it waited for is so
-	KindEvent   Kind = "event"   // something that befell the world: a crash, a node that was lost
+	KindSleep   Kind = "sleep"   // a task waking from a sleep
+	KindWait    Kind = "wait"    // a task resuming because its condition holds
+	KindEvent   Kind = "event"   // an event of the simulation: a crash, a partition
 )
 
-// Action names what an actor does: the kind, the verb (an API verb, the name of an RPC) and the object, as
-// "resource/name", "resource/namespace/name", or whatever the kind calls its objects. Kind and verb are words
-// without blanks.
+// An Action is what a task does: the kind, the verb (an API verb, the name of an RPC) and the
+// object. The object has the form "resource/name" or "resource/namespace/name", or is named as the
+// kind names its objects. Kind and verb are words without blanks.
 type Action struct {
 	Kind   Kind
 	Verb   string
 	Object string
 }
 
-// String gives "kind verb object".
+// String returns "kind verb object".
 func (a Action) String() string {
 	if a.Object == "" {
 		return string(a.Kind) + " " + a.Verb
@@ -41,30 +41,30 @@ func (a Action) String() string {
 	return string(a.Kind) + " " + a.Verb + " " + a.Object
 }
 
-// Outcome is what became of an action.
+// An Outcome is the result of an action.
 type Outcome struct {
-	Err    error          // nil when the action succeeded
-	Detail string         // a few words, such as "rv=12"; never the error's text
+	Err    error          // nil if the action succeeded
+	Detail string         // a few words, such as "rv=12"; never the text of the error
 	Before runtime.Object // the stored object before a write; nil for a create. Read-only
-	After  runtime.Object // the stored object after a write; when it is gone, the last state. Read-only
-	Gone   bool           // the write removed the object for good
-	Read   bool           // a driver call only asked: nothing has changed by it
-	Lost   bool           // the action took effect all the same: Err says that its answer was lost
+	After  runtime.Object // the stored object after a write, or its last state if it was removed. Read-only
+	Gone   bool           // the write removed the object from storage
+	Read   bool           // the driver call changed nothing
+	Lost   bool           // the action took effect, but its response was lost: Err is what the caller got
 }
 
-// Record is one action that took place.
+// A Record is one action that took place.
 type Record struct {
 	Step int           // 1, 2, 3 … in the order of effect
 	At   time.Duration // since the world began: virtual time in the stepped host, real time live
-	Task string        // "component/strand"
+	Task string        // "process/task"
 	Action
 	Outcome
-	Took     time.Duration // real duration of the effect; zero in the stepped host, and not part of the text
-	HostStep int           // the step of the stepped host in which it took place, counted as in its schedule; not part of the text
+	Took     time.Duration // real duration of the effect; zero in the stepped host; not part of the text
+	HostStep int           // step of the stepped host, counted as in its schedule; not part of the text
 }
 
-// NumberHostSteps lets the turns of records go on where the host counts anew: when a world at rest is looked at once more. It changes
-// the records.
+// NumberHostSteps makes the host steps of records increase where the host restarted its count, as
+// it does to check a world at rest. It changes the records.
 func NumberHostSteps(records []Record) {
 	last, before := 0, 0
 	for i := range records {
@@ -77,10 +77,11 @@ func NumberHostSteps(records []Record) {
 	}
 }
 
-// Failed tells whether the action ended in an error.
+// Failed reports whether the action returned an error.
 func (r Record) Failed() bool { return r.Err != nil }
 
-// String gives the record's line of the log: step, time, actor, action, outcome. Tabs separate the five fields.
+// String returns the record's line of the log: step, time, task, action and outcome, separated by
+// tabs.
 func (r Record) String() string {
 	var b strings.Builder
 	b.Grow(96)
@@ -96,7 +97,7 @@ func (r Record) String() string {
 	return b.String()
 }
 
-// Result gives the outcome in one line: the detail and what changed, or the error.
+// Result returns the outcome in one line: the detail and the changes, or the error.
 func (r Record) Result() string {
 	if r.Err != nil && !r.Lost {
 		return "error: " + r.Err.Error()
@@ -108,10 +109,10 @@ func (r Record) Result() string {
 	if done == "" {
 		done = "yes"
 	}
-	return "error: " + r.Err.Error() + "; took effect all the same: " + done
+	return "error: " + r.Err.Error() + "; took effect: " + done
 }
 
-// effect tells what the action came to.
+// effect describes what the action changed.
 func (r Record) effect() string {
 	words := Changes(r.Before, r.After)
 	if r.Gone {
@@ -131,7 +132,7 @@ func clean(s string) string {
 	return strings.NewReplacer("\t", " ", "\n", " ", "\r", " ").Replace(s)
 }
 
-// Line is a record read back from text: what String wrote, field by field. The outcome is text.
+// A Line is a record parsed from text: the fields that String wrote. The outcome is text.
 type Line struct {
 	Step   int
 	At     time.Duration
@@ -140,12 +141,12 @@ type Line struct {
 	Result string
 }
 
-// String gives the line as Record.String wrote it.
+// String returns the line as Record.String wrote it.
 func (l Line) String() string {
 	return fmt.Sprintf("%d\t%s\t%s\t%s\t%s", l.Step, l.At, l.Task, l.Action, l.Result)
 }
 
-// ParseLine reads one line of a log's text. The error names what is wrong with the line.
+// ParseLine parses one line of a log. The error names the invalid part.
 func ParseLine(s string) (Line, error) {
 	fields := strings.SplitN(s, "\t", 5)
 	if len(fields) != 5 {

@@ -10,18 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// RelatedObjects are the objects that somebody tells about: claims, volumes, pods and attachments, and with each of them those that
-// have to do with it. Objects are named as in an action: "persistentvolumeclaims/default/data". A cast that nobody has
-// entered is of all objects. Not for several goroutines at once.
+// RelatedObjects selects objects: claims, volumes, pods and attachments, each together with those
+// related to it. Objects are named as in an action: "persistentvolumeclaims/default/data". A
+// selection to which nothing was added selects all objects. It is not safe for concurrent use.
 type RelatedObjects struct {
 	selected   map[string]bool     // nil: all objects
-	writeOrder []string            // in the order of their first write
-	links      map[string][]string // an object: those that it has to do with
+	writeOrder []string            // all objects, in the order of their first write
+	links      map[string][]string // an object: those related to it
 	handles    map[string]string   // the handle of a volume at the driver: its PersistentVolume
 	uids       map[string]string   // the UID of a pod, which is in the paths of its mounts: the pod
 }
 
-// NewRelatedObjects learns from the writes among the records which objects there are, and which have to do with which.
+// NewRelatedObjects finds, in the writes among the records, which objects exist and which are
+// related.
 func NewRelatedObjects(records []Record) *RelatedObjects {
 	c := &RelatedObjects{links: map[string][]string{}, handles: map[string]string{}, uids: map[string]string{}}
 	met := map[string]bool{}
@@ -36,7 +37,8 @@ func NewRelatedObjects(records []Record) *RelatedObjects {
 	return c
 }
 
-// Observe notes what an object has to do with, and returns its name; "" for one that casts are not of.
+// Observe records the relations of an object and returns its name. It returns "" for an object of
+// another resource.
 func (c *RelatedObjects) Observe(obj runtime.Object) string {
 	key := ""
 	link := func(other string) {
@@ -60,7 +62,7 @@ func (c *RelatedObjects) Observe(obj runtime.Object) string {
 			c.handles[o.Spec.CSI.VolumeHandle] = key
 		}
 		if o.Spec.HostPath != nil {
-			c.handles["host-path/"+o.Name] = key // as calls of the plugin name it
+			c.handles["host-path/"+o.Name] = key // as in calls of the plugin
 		}
 	case *corev1.Pod:
 		key = "pods/" + o.Namespace + "/" + o.Name
@@ -79,7 +81,7 @@ func (c *RelatedObjects) Observe(obj runtime.Object) string {
 	return key
 }
 
-// Add takes in an object, and all that have to do with it.
+// Add selects an object and all objects related to it.
 func (c *RelatedObjects) Add(key string) {
 	if c.selected == nil {
 		c.selected = map[string]bool{}
@@ -93,7 +95,8 @@ func (c *RelatedObjects) Add(key string) {
 	}
 }
 
-// Selected are the objects of the cast that were written, in the order of their first write; nil if it is of all.
+// Selected returns the selected objects that were written, in the order of their first write; nil
+// if all are selected.
 func (c *RelatedObjects) Selected() []string {
 	if c.selected == nil {
 		return nil
@@ -101,14 +104,15 @@ func (c *RelatedObjects) Selected() []string {
 	return slices.DeleteFunc(slices.Clone(c.writeOrder), func(key string) bool { return !c.selected[key] })
 }
 
-// NamedIn are the objects that a sentence names, by their names, by the handle of a volume in it, or by the UID of a pod.
+// NamedIn returns the objects that a sentence mentions: by name, by the handle of a volume, or by
+// the UID of a pod.
 func (c *RelatedObjects) NamedIn(words string) []string {
 	said := map[string]bool{}
 	for key := range wordsOf(words) {
 		said[key] = true
 	}
 	named := map[string]bool{}
-	for handle, key := range c.handles { // in any order: they only enter a set
+	for handle, key := range c.handles { // any order: they only enter a set
 		if said[handle[strings.LastIndex(handle, "/")+1:]] {
 			named[key] = true
 		}
@@ -123,14 +127,14 @@ func (c *RelatedObjects) NamedIn(words string) []string {
 	})
 }
 
-// wordsOf are the words of a sentence; a name in it, or in a path of it, is one.
+// wordsOf returns the words of a sentence. A name in it, or in a path of it, is one word.
 func wordsOf(sentence string) func(yield func(string) bool) {
 	return strings.FieldsFuncSeq(sentence, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' && r != '.' && r != '_'
 	})
 }
 
-// ObjectsOf are the objects that a record is about, whether they are of the cast or not.
+// ObjectsOf returns the objects that a record concerns, selected or not.
 func (c *RelatedObjects) ObjectsOf(r *Record) []string {
 	if r.Kind == KindDriver {
 		_, handle, _ := strings.Cut(r.Object, "/")
@@ -146,8 +150,9 @@ func (c *RelatedObjects) ObjectsOf(r *Record) []string {
 	return []string{r.Object}
 }
 
-// Matches tells whether a record is about one of the objects. Of a node only what is said of their volumes is, and what
-// users do; of a driver call that names no volume, such as one that makes it, all is.
+// Matches reports whether a record concerns a selected object. Records of a node match if they
+// mention a selected volume or no volume. A driver call that names no volume, such as CreateVolume,
+// always matches.
 func (c *RelatedObjects) Matches(r *Record) bool {
 	resource, name, _ := strings.Cut(r.Object, "/")
 	switch {
@@ -165,7 +170,7 @@ func (c *RelatedObjects) Matches(r *Record) bool {
 	return slices.ContainsFunc(c.ObjectsOf(r), func(key string) bool { return c.selected[key] })
 }
 
-// relatedResources are the resources that casts are of.
+// relatedResources holds the resources whose objects are selected.
 var relatedResources = map[string]bool{"persistentvolumeclaims": true, "persistentvolumes": true, "pods": true, "volumeattachments": true}
 
 func (c *RelatedObjects) matchesNode(r *Record) bool {

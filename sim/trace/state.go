@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// State says in a few words how an object of the life of a volume stands: "Bound to disk-1", "Running on node-2, being
-// deleted". It returns "there" for other objects, and "none" for nil.
+// State returns the state of an object in a few words: "Bound to disk-1", "Running on node-2, being
+// deleted". It returns "exists" for objects of other resources and "none" for nil.
 func State(obj runtime.Object) string {
 	var words string
 	switch o := obj.(type) {
@@ -23,14 +23,14 @@ func State(obj runtime.Object) string {
 	case *corev1.Pod:
 		words = phaseWith(string(o.Status.Phase), "on", o.Spec.NodeName)
 	case *storagev1.VolumeAttachment:
-		words = "to be attached to " + o.Spec.NodeName
+		words = "attaching to " + o.Spec.NodeName
 		if o.Status.Attached {
 			words = "attached to " + o.Spec.NodeName
 		}
 	case *corev1.Node:
 		words = stateOfNode(o)
 	default:
-		words = "there"
+		words = "exists"
 	}
 	if meta, ok := obj.(metav1.Object); ok && meta.GetDeletionTimestamp() != nil {
 		words += ", being deleted"
@@ -38,7 +38,7 @@ func State(obj runtime.Object) string {
 	return words
 }
 
-// phaseWith is a phase and what it has to do with; an object that has no phase yet is new.
+// phaseWith returns a phase and the related object. An object without a phase is "new".
 func phaseWith(phase, link, other string) string {
 	if phase == "" {
 		phase = "new"

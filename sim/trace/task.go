@@ -5,79 +5,82 @@ import (
 	"strings"
 )
 
-// Process is the part of the world, or the user, that an actor belongs to: "pvcontroller" for "pvcontroller/claims".
-func Process(actor string) string {
-	name, _, _ := strings.Cut(actor, "/")
+// Process returns the name of the process, or of the user, that a task belongs to: "pvcontroller"
+// for "pvcontroller/claims".
+func Process(task string) string {
+	name, _, _ := strings.Cut(task, "/")
 	return name
 }
 
-// DescribeTask names an actor in words: "the pod cache of pvcprotection", "pvcontroller/claims", "alice". What only tells it from
-// others of its name is left out.
-func DescribeTask(actor string) string {
-	part, strand, within := strings.Cut(TrimTaskNumber(actor), "/")
-	if resource, is := strings.CutPrefix(strand, "cache "); is {
-		return fmt.Sprintf("the %s cache of %s", ObjectName(resource), part)
+// DescribeTask returns the name of a task in words: "the pod cache of pvcprotection",
+// "pvcontroller/claims", "alice". It leaves out the number that distinguishes tasks of the same
+// name.
+func DescribeTask(task string) string {
+	process, name, within := strings.Cut(TrimTaskNumber(task), "/")
+	if resource, is := strings.CutPrefix(name, "cache "); is {
+		return fmt.Sprintf("the %s cache of %s", ObjectName(resource), process)
 	}
-	if !within || strand == "" || strand == part {
-		return part
+	if !within || name == "" || name == process {
+		return process
 	}
-	if i := strings.Index(strand, " kubernetes.io/"); i >= 0 { // an operation on one volume
-		strand = strand[:i]
+	if i := strings.Index(name, " kubernetes.io/"); i >= 0 { // an operation on one volume
+		name = name[:i]
 	}
-	return part + "/" + strand
+	return process + "/" + name
 }
 
-// TrimTaskNumber is an actor's name without the number that tells it from others of its name.
-func TrimTaskNumber(actor string) string {
-	at := strings.LastIndex(actor, "#")
-	if at < 0 || at < strings.Index(actor, "/") { // "pvcontroller#2/claims" is a replica
-		return actor
+// TrimTaskNumber returns the name of a task without the number that distinguishes tasks of the same
+// name.
+func TrimTaskNumber(task string) string {
+	at := strings.LastIndex(task, "#")
+	if at < 0 || at < strings.Index(task, "/") { // "pvcontroller#2/claims" is a replica
+		return task
 	}
-	return actor[:at]
+	return task[:at]
 }
 
-// DescribeEvent says in words what befell the world: a record of [KindEvent]'s verb and object, such as "crash attacher".
+// DescribeEvent returns a sentence about a record of [KindEvent], such as "crash attacher".
 func DescribeEvent(verb, object string) string {
 	first, rest, _ := strings.Cut(object, " ")
 	switch verb {
 	case "crash":
 		if _, behind, lags := strings.Cut(rest, "with "); lags {
 			resource, n, _ := strings.Cut(strings.TrimSuffix(behind, " behind"), " ")
-			return fmt.Sprintf("%s is killed here and starts again, and its first list of %ss is %s old", first, ObjectName(resource), eventCount(n))
+			return fmt.Sprintf("%s crashes and restarts, and its first list of %ss is %s old", first, ObjectName(resource), eventCount(n))
 		}
-		return first + " is killed here and starts again"
+		return first + " crashes and restarts"
 	case "stop":
 		if node, is := driverNode(object); is {
-			return fmt.Sprintf("the driver on %s ends here: what it has mounted stays", node)
+			return fmt.Sprintf("the driver on %s stops; its mounts remain", node)
 		}
-		return first + " is killed here and stays down"
+		return first + " crashes and stays down"
 	case "start":
 		if node, is := driverNode(object); is {
-			return fmt.Sprintf("the driver on %s starts again", node)
+			return fmt.Sprintf("the driver on %s starts", node)
 		}
-		return first + " starts again"
+		return first + " starts"
 	case "replicate":
-		return fmt.Sprintf("a second %s starts beside the first: both are active", first)
+		return fmt.Sprintf("a second %s starts: both are active", first)
 	case "retire":
-		return first + " ends: there is one of it again"
+		return first + " stops: one replica remains"
 	case "relist":
-		return fmt.Sprintf("the watch of %s on %ss breaks here, and it lists again", first, ObjectName(rest))
+		return fmt.Sprintf("the watch of %s on %ss breaks, and it lists again", first, ObjectName(rest))
 	case "expire":
-		return fmt.Sprintf("the API server forgets the old events of %ss: who is behind has to list again", ObjectName(object))
+		return fmt.Sprintf("the API server drops the old events of %ss: watches that lag must list again", ObjectName(object))
 	case "reboot":
-		return first + " reboots here: its kubelet starts again, and its mounts are gone"
-	case "lose":
-		return first + " is lost here: its kubelet is down, its mounts stay"
-	case "recover":
-		return first + " comes back"
+		return first + " reboots: its kubelet restarts, and its mounts are lost"
+	case "partition":
+		return first + " is partitioned: its kubelet is down, its mounts remain"
+	case "restore":
+		return first + " is restored"
 	case "tick":
-		return "time moves on here, although something else could happen first"
+		return "the clock advances, although a task could run"
 	default:
 		return strings.TrimSpace(verb + " " + object)
 	}
 }
 
-// driverNode is the node of "driver(NODE)".
+// driverNode returns NODE of "driver(NODE)".
 func driverNode(of string) (node string, is bool) {
 	node, is = strings.CutPrefix(of, "driver(")
 	return strings.TrimSuffix(node, ")"), is

@@ -102,7 +102,7 @@ func naming(cached bool, save func(context.Context, client.Client, *corev1.Persi
 }
 
 const keep = `
-parts: pvcontroller, pvcprotection, pvprotection, provisioner
+components: pvcontroller, pvcprotection, pvprotection, provisioner
 user alice
   create claim data 1Gi
   wait claim data Bound

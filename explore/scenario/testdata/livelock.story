@@ -1,5 +1,5 @@
 # Two claims and two volumes: each claim gets a volume of its own.
-parts: pvcontroller
+components: pvcontroller
 faults: conflict(0.05), refused(0.03), lost(0.05), relist(0.02), expire(0.01), tick(0.01), crash(pvcontroller, 1), crash(pvcprotection, 1), crash(pvprotection, 1), stop(pvcontroller, 0.003), replicate(pvcontroller, 0.003)
 rules: I1
 user alice
@@ -12,7 +12,7 @@ violates: L7
 
    3  alice creates volume disk-1 of 1Gi (rv 7)
    8  pvcontroller marks volume disk-1 Available (rv 8)
-  14  cleaner sets the reclaim policy of volume disk-1 to Delete, which was Retain (rv 9)
-  20  keeper sets the reclaim policy of volume disk-1 to Retain, which was Delete (rv 10)
-      … and steps 13 to 23 again and again, for ever
-broken: L7: the world moves for ever, and comes to nothing: livelock
+  14  cleaner changes the reclaim policy of volume disk-1 from Retain to Delete (rv 9)
+  20  keeper changes the reclaim policy of volume disk-1 from Delete to Retain (rv 10)
+      … and steps 13 to 23 repeat indefinitely
+violation: L7: livelock: the world never comes to rest

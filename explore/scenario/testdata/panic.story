@@ -1,5 +1,5 @@
 # Two claims and one volume: one claim gets it, and the other waits until there is a second one.
-parts: pvcontroller
+components: pvcontroller
 faults: conflict(0.05), refused(0.03), lost(0.05), relist(0.02), expire(0.01), tick(0.01), crash(pvcontroller, 1), crash(pvcprotection, 1), crash(pvprotection, 1), stop(pvcontroller, 0.003), replicate(pvcontroller, 0.003)
 rules: I1
 user alice
@@ -16,13 +16,13 @@ violates: L7
 
    4  alice creates volume disk-1 of 1Gi (rv 7)
    7  pvcontroller marks volume disk-1 Available (rv 8)
-  10  bob asks for 1Gi of storage: claim default/wiki (rv 9)
+  10  bob creates claim default/wiki of 1Gi (rv 9)
   13  pvcontroller reserves volume disk-1 for claim default/wiki (rv 10)
   15  pvcontroller marks volume disk-1 Bound (rv 11)
-broken: L7: pvcontroller/claims panics: the map is nil
+violation: L7: pvcontroller/claims panicked: the map is nil
   in explore/scenario_test.TestStories.fragile.func16.1 (broken_test.go:N)
   in explore/scenario_test.deceived.func1 (broken_test.go:N)
   in pvcontroller.(*Controller).writeClaim (bind.go:N)
-  in pvcontroller.(*Controller).point (bind.go:N)
+  in pvcontroller.(*Controller).bindClaimToVolume (bind.go:N)
   in pvcontroller.(*Controller).bind (bind.go:N)
   in pvcontroller.(*Controller).applyClaim (claim.go:N)

@@ -1,5 +1,5 @@
 # A claim is deleted and made again under its name: the volume of the old one is not the new one's.
-parts: pvcontroller, pvcprotection, pvprotection
+components: pvcontroller, pvcprotection, pvprotection
 faults: conflict(0.05), refused(0.03), lost(0.05), relist(0.02), expire(0.01), tick(0.01), crash(pvcontroller, 1), crash(pvcprotection, 1), crash(pvprotection, 1), stop(pvcontroller, 0.003), replicate(pvcontroller, 0.003)
 rules: I1, I2
 user alice
@@ -16,15 +16,15 @@ violates: I2
 
    2  alice creates volume disk-1 of 1Gi (rv 7)
    6  pvcontroller marks volume disk-1 Available (rv 8)
-  10  alice asks for 1Gi of storage: claim default/data (rv 9)
+  10  alice creates claim default/data of 1Gi (rv 9)
   14  pvcontroller reserves volume disk-1 for claim default/data (rv 10)
   17  pvcontroller marks volume disk-1 Bound (rv 11)
   20  pvcontroller binds claim default/data to volume disk-1 (rv 12)
   23  pvcontroller marks claim default/data Bound (rv 13)
-  29  alice deletes claim default/data, which stays until its finalizers [kubernetes.io/pvc-protection] are gone (rv 14)
-  34  pvcprotection takes the last finalizer off claim default/data, which is gone (rv 15)
-  39  >> pvcontroller is killed here and starts again, and its first list of volumes is 2 events old
-  45  alice asks for 1Gi of storage: claim default/data (rv 16)
-  49  pvcontroller takes volume disk-1 from the claim it was reserved for, and reserves it for claim default/data (rv 17)
-      (its volume cache had not heard of steps 14 and 17)
-broken: I2: a volume that passes from one claim to another without being free between: volume disk-1 passed from claim default/data (f1bbcdcb) to claim default/data (8ff34785)
+  29  alice deletes claim default/data, which remains until its finalizers [kubernetes.io/pvc-protection] are removed (rv 14)
+  34  pvcprotection removes the last finalizer from claim default/data (rv 15)
+  39  >> pvcontroller crashes and restarts, and its first list of volumes is 2 events old
+  45  alice creates claim default/data of 1Gi (rv 16)
+  49  pvcontroller reserves volume disk-1 for claim default/data instead of its previous claim (rv 17)
+      (its volume cache has not seen steps 14 and 17)
+violation: I2: a volume that passes from one claim to another without being free between: volume disk-1 passed from claim default/data (f1bbcdcb) to claim default/data (8ff34785)

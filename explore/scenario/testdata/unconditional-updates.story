@@ -1,5 +1,5 @@
 # Two claims and one volume: one claim gets it, and the other waits until there is a second one.
-parts: pvcontroller
+components: pvcontroller
 faults: conflict(0.05), refused(0.03), lost(0.05), relist(0.02), expire(0.01), tick(0.01), crash(pvcontroller, 1), crash(pvcprotection, 1), crash(pvprotection, 1), stop(pvcontroller, 0.003), replicate(pvcontroller, 0.003)
 rules: I1, I2
 user alice
@@ -19,13 +19,13 @@ schedule
   13 hold: pvcontroller/claims
 violates: I2
 
-   4  >> dave is held back here
+   4  >> dave is held
    4  alice creates volume disk-1 of 1Gi (rv 7)
    7  pvcontroller/volumes marks volume disk-1 Available (rv 8)
-  10  bob asks for 1Gi of storage: claim default/wiki (rv 9)
-  13  >> pvcontroller/claims is held back here, before its update of volume disk-1, until step 68
-  13  alice asks for 1Gi of storage: claim default/mail (rv 10)
-  16  >> a second pvcontroller starts beside the first: both are active
+  10  bob creates claim default/wiki of 1Gi (rv 9)
+  13  >> pvcontroller/claims is held, before its update of volume disk-1, until step 68
+  13  alice creates claim default/mail of 1Gi (rv 10)
+  16  >> a second pvcontroller starts: both are active
   23  pvcontroller#2 reserves volume disk-1 for claim default/mail (rv 11)
   26  pvcontroller#2 marks volume disk-1 Bound (rv 12)
   29  pvcontroller#2 binds claim default/mail to volume disk-1 (rv 13)
@@ -36,6 +36,6 @@ violates: I2
   54  pvcontroller#2 marks volume disk-2 Bound (rv 19)
   57  pvcontroller#2 binds claim default/wiki to volume disk-2 (rv 20)
   60  pvcontroller#2 marks claim default/wiki Bound (rv 21)
-  68  pvcontroller/claims takes volume disk-1 from the claim it was reserved for, and reserves it for claim default/wiki (rv 22)
-      (it decided so in step 12, before steps 23 and 26)
-broken: I2: a volume that passes from one claim to another without being free between: volume disk-1 passed from claim default/mail (8ff34785) to claim default/wiki (f1bbcdcb)
+  68  pvcontroller/claims reserves volume disk-1 for claim default/wiki instead of its previous claim (rv 22)
+      (it decided in step 12, before steps 23 and 26)
+violation: I2: a volume that passes from one claim to another without being free between: volume disk-1 passed from claim default/mail (8ff34785) to claim default/wiki (f1bbcdcb)

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// canvas writes an SVG. Numbers are whole pixels, elements come in the order in which they are drawn, and there are no ids, so
-// that several pictures may stand in one page.
+// A canvas writes an SVG. Numbers are whole pixels. Elements are in drawing order and have no ids,
+// so that one page can hold several pictures.
 type canvas struct {
 	body  bytes.Buffer
 	box   box // of all that was drawn
 	texts []drawnText
 }
 
-// box is a part of the plane; y runs downward.
+// A box is a rectangle; y grows downward.
 type box struct{ left, top, right, bottom int }
 
 // drawnText is a text that was drawn, for tests.
 type drawnText struct {
 	text string
 	at   box
-	on   bool // it lies on something that was drawn for it, such as a pill
+	on   bool // drawn on a background of its own, such as a pill
 }
 
 // Sizes of text, in pixels.
@@ -32,10 +32,10 @@ const (
 	sizeSmall = 10
 )
 
-// ink is a class of what is drawn: the stylesheet knows its colours.
+// An ink is a class of the stylesheet.
 type ink string
 
-// sizes are those of the inks of texts that are not sizeText.
+// sizes holds the text sizes of inks other than sizeText.
 var sizes = map[ink]int{"title": sizeTitle, "small": sizeSmall, "rv": sizeSmall, "tick": sizeSmall, "onbar": sizeSmall}
 
 func sizeOf(i ink) int {
@@ -67,12 +67,12 @@ func (c *canvas) dot(i ink, x, y, r int) {
 	fmt.Fprintf(&c.body, `<circle class="%s" cx="%d" cy="%d" r="%d"/>`+"\n", i, x, y, r)
 }
 
-// path draws what SVG calls a path; who calls it sees to it that it lies within the rest.
+// path draws an SVG path. The path must lie within the other elements.
 func (c *canvas) path(i ink, format string, args ...any) {
 	fmt.Fprintf(&c.body, `<path class="%s" d="%s"/>`+"\n", i, fmt.Sprintf(format, args...))
 }
 
-// arrow draws the head of an arrow that comes to a point from the left (1) or from the right (-1).
+// arrow draws the head of an arrow that reaches a point from the left (1) or from the right (-1).
 func (c *canvas) arrow(i ink, x, y, from int) {
 	c.path(i, "M%d %d l%d -4 v8 z", x, y, -8*from)
 }
@@ -82,14 +82,14 @@ func (c *canvas) cross(i ink, x, y int) {
 	c.path(i, "M%d %d l10 10 m0 -10 l-10 10", x-5, y-5)
 }
 
-// appendCanvas puts all that is on another canvas above what is on this one.
+// appendCanvas draws the elements of another canvas on top.
 func (c *canvas) appendCanvas(other *canvas) {
 	c.body.Write(other.body.Bytes())
 	c.texts = append(c.texts, other.texts...)
 	c.extend(other.box.left, other.box.top, other.box.right, other.box.bottom)
 }
 
-// anchor says which point of a text its place is of.
+// An anchor says which point of a text its position is.
 type anchor string
 
 const (
@@ -98,12 +98,12 @@ const (
 	right  anchor = "end"
 )
 
-// text writes words with their base line at y.
+// text draws a text with its base line at y.
 func (c *canvas) text(i ink, at anchor, x, y int, words string) {
 	c.write(i, at, x, y, words, false)
 }
 
-// textOn writes words on something that was drawn for them.
+// textOn draws a text on a background drawn for it.
 func (c *canvas) textOn(i ink, at anchor, x, y int, words string) {
 	c.write(i, at, x, y, words, true)
 }
@@ -130,7 +130,7 @@ func (c *canvas) write(i ink, at anchor, x, y int, words string, on bool) {
 	fmt.Fprintf(&c.body, ">%s</text>\n", escape(words))
 }
 
-// escape makes words fit for XML; what XML has no place for becomes a question mark.
+// escape escapes a text for XML. Characters that XML does not allow become question marks.
 func escape(words string) string {
 	var b bytes.Buffer
 	words = strings.Map(func(r rune) rune {
@@ -140,15 +140,15 @@ func escape(words string) string {
 		return r
 	}, strings.ToValidUTF8(words, "?"))
 	if err := xml.EscapeText(&b, []byte(words)); err != nil {
-		panic("picture: " + err.Error()) // a buffer takes all
+		panic("picture: " + err.Error()) // a buffer accepts every write
 	}
 	return b.String()
 }
 
-// margin is how much room there is around a picture.
+// margin is the space around a picture, in pixels.
 const margin = 16
 
-// file is the whole SVG. Its title and description are for who does not see it.
+// file returns the complete SVG. Screen readers use the title and the description.
 func (c *canvas) file(title, description string) []byte {
 	x, y := c.box.left-margin, c.box.top-margin
 	w, h := c.box.right-x+margin, c.box.bottom-y+margin

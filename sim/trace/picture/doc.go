@@ -1,14 +1,25 @@
-// Package picture draws what happened: from the records of a run it makes pictures, as SVG, as Mermaid and as plain text.
+// Package picture draws the records of a run, as SVG, as Mermaid and as plain text.
 //
-// There are four. [SpaceTime] shows who knew what when: a lane for each actor and one for the API server with its
-// resourceVersions; a write is a line to the server, and what was heard of it a slanted line from there to whoever heard it,
-// a long one in the accent colour if somebody acted meanwhile without knowing it. [Sequence] tells who asked whom for what.
-// [Timeline] shows the phases of objects, what nodes had attached, staged and published, and who tried again when. [States]
-// shows the states of claims, volumes, attachments and mounts, and the path that was taken.
+//	records := host.Log().Records()
+//	drawing := picture.SpaceTime(records, picture.Options{Title: "A race"})
+//	fmt.Print(drawing.Text())
+//	err := os.WriteFile("race.svg", drawing.SVG(), 0o644)
 //
-// Each picture is decided first, as lanes, rows and marks in the order of the records, and drawn then; so its three forms say
-// the same. An SVG stands for itself: no script, no font, nothing from elsewhere; its colours follow whether the reader likes it
-// light or dark. The same records give the same bytes.
+// There are four pictures. [SpaceTime] has a lane for each process and one for the API server with
+// its resourceVersions. A write is a line to the server. A delivery is a slanted line from there to
+// the process whose cache sees the write. It is long and in the accent colour if the process acted
+// meanwhile without having seen the write. [Sequence] shows requests and calls in words. [Timeline]
+// shows the phases of objects, the volumes that nodes had attached, staged and published, and
+// retries. [States] shows the state machines of claims, volumes, attachments and mounts, and the
+// transitions that were taken.
 //
-// Not here: what is right and what is wrong in a run. Who knows that says so in [Options].
+// Each picture is first laid out as lanes, rows and marks in the order of the records, and then
+// drawn. Its three forms therefore agree. An SVG is self-contained: it has no script, no font and
+// no external reference. Its colours follow the light or dark preference of the reader. The same
+// records produce the same bytes.
+//
+// # What it does not do
+//
+// The package does not check rules. A caller that knows which rule was violated says so in
+// [Options].
 package picture

@@ -10,9 +10,9 @@ import (
 	"github.com/volsim/volsim/sim/trace/picture"
 )
 
-// A volume and a claim, in a world in which only the PersistentVolume controller is at work.
+// A volume and a claim in a world whose only controller is the PersistentVolume controller.
 func ExampleSpaceTime() {
-	s, err := scenario.Parse("bind", "parts: pvcontroller\nuser alice\n  create volume disk 1Gi\n  create claim data 1Gi class=\n")
+	s, err := scenario.Parse("bind", "components: pvcontroller\nuser alice\n  create volume disk 1Gi\n  create claim data 1Gi class=\n")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -21,7 +21,7 @@ func ExampleSpaceTime() {
 		log.Fatal(err)
 	}
 	d := picture.SpaceTime(r.Trace.Records(), picture.Options{Title: "A claim finds its volume", After: r.SetupEnd})
-	fmt.Print(d.Text()) // d.SVG() is the same for a page
+	fmt.Print(d.Text()) // d.SVG() is the same picture for a web page
 	// Output:
 	// A claim finds its volume
 	//   alice
@@ -29,7 +29,7 @@ func ExampleSpaceTime() {
 	//   │        │        pvcontroller
 	//   o───────>7        │       2  alice creates volume disk of 1Gi
 	//   │        8  <─────o       5  pvcontroller marks volume disk Available
-	//   o───────>9        │       8  alice asks for 1Gi of storage: claim default/data
+	//   o───────>9        │       8  alice creates claim default/data of 1Gi
 	//   │        10 <─────o      11  pvcontroller reserves volume disk for claim default/data
 	//   │        11 <─────o      13  pvcontroller marks volume disk Bound
 	//   │        12 <─────o      15  pvcontroller binds claim default/data to volume disk
@@ -50,10 +50,10 @@ func ExampleStates() {
 	claim, _, _ := strings.Cut(text, "Volume")
 	fmt.Print(claim)
 	// Output:
-	// Which states were gone through
+	// State transitions
 	// Claim default/data
-	//   not there  ──  1 ──> Pending
+	//   absent     ──  1 ──> Pending
 	//   Pending    ──  4 ──> Bound
 	//   Bound      ── 15 ──> deleting
-	//   deleting   ── 16 ──> gone
+	//   deleting   ── 16 ──> deleted
 }

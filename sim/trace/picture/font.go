@@ -2,10 +2,10 @@ package picture
 
 import "strings"
 
-// A picture is laid out before anybody knows in which font it will be shown. It takes the widths of a wide one, DejaVu Sans,
-// so that in any other there is room.
+// The font of the reader is unknown when a picture is laid out. The layout uses the widths of a wide
+// font, DejaVu Sans, so that text in any other font fits.
 
-// widths are those of the characters from ' ' to '~', in thousandths of the font's size.
+// widths holds the widths of the characters from ' ' to '~', in thousandths of the font size.
 var widths = [...]int{
 	318, 401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337,
 	636, 636, 636, 636, 636, 636, 636, 636, 636, 636, 337, 337, 838, 838, 838, 531,
@@ -18,7 +18,7 @@ var widths = [...]int{
 // widthOther is the width of any other character.
 const widthOther = 1000
 
-// width is how wide words are, in pixels, at a size of font; rounded up.
+// width returns the width of a text at a font size, in pixels, rounded up.
 func width(words string, size int) int {
 	sum := 0
 	for _, r := range words {
@@ -31,10 +31,10 @@ func width(words string, size int) int {
 	return (sum*size + 999) / 1000
 }
 
-// bold is how wide words are in bold letters.
+// bold returns the width of a bold text.
 func bold(words string, size int) int { return width(words, size) * 115 / 100 }
 
-// wrap parts words into lines no wider than so many pixels. A word that is wider is broken.
+// wrap breaks a text into lines no wider than most pixels. A wider word is broken.
 func wrap(words string, size, most int) []string {
 	var lines []string
 	line := ""
@@ -59,7 +59,8 @@ func wrap(words string, size, most int) []string {
 	return lines
 }
 
-// fit is as much of the beginning of a word as is no wider than so many pixels, and one character at least.
+// fit returns the longest prefix of a word that is no wider than most pixels, and at least one
+// character.
 func fit(word string, size, most int) string {
 	end := 0
 	for i, r := range word {
@@ -71,7 +72,7 @@ func fit(word string, size, most int) string {
 	return word[:end]
 }
 
-// cut is a word, shortened by "…" if it is wider than so many pixels.
+// cut returns a word, shortened by "…" if it is wider than most pixels.
 func cut(word string, size, most int) string {
 	if width(word, size) <= most {
 		return word

@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write the pictures to testdata")
 
-// kinds are the sorts of pictures, by the ends of the names of their files.
+// kinds holds the types of pictures by the suffixes of their files.
 var kinds = map[string]func([]trace.Record, picture.Options) *picture.Drawing{
 	"space-time": picture.SpaceTime, "sequence": picture.Sequence, "timeline": picture.Timeline, "states": picture.States,
 }

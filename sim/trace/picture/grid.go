@@ -5,20 +5,21 @@ import (
 	"strings"
 )
 
-// grid writes lanes in columns of text.
+// A grid writes lanes as columns of text.
 type grid struct {
 	names []string
 	b     strings.Builder
 }
 
-// pitchText is how many characters a lane takes.
+// pitchText is the number of characters per lane.
 const pitchText = 9
 
 func newGrid(names []string) *grid { return &grid{names: names} }
 
 func (g *grid) words(words string) { fmt.Fprintln(&g.b, words) }
 
-// heads writes the names of the lanes, each on a line of its own with the lanes before it, so that there is room for each.
+// heads writes the names of the lanes. Each name has its own line, after the preceding lanes, so
+// that it has room.
 func (g *grid) heads() {
 	for i, name := range g.names {
 		fmt.Fprintln(&g.b, string(g.lanes().at[:i*pitchText])+"  "+name)
@@ -28,7 +29,7 @@ func (g *grid) heads() {
 // cells are the characters of a row.
 type cells struct{ at []rune }
 
-// lanes is a row with nothing but lanes.
+// lanes returns a row that shows only the lanes.
 func (g *grid) lanes() cells {
 	return cells{[]rune(strings.Repeat("  │"+strings.Repeat(" ", pitchText-3), len(g.names)))}
 }
@@ -38,7 +39,7 @@ func (c cells) put(lane int, words string) {
 	copy(c.at[lane*pitchText+2:], []rune(words))
 }
 
-// join draws a line from one lane to another, with a tip if it arrives.
+// join draws a line from one lane to another, with an arrow head if it arrives.
 func (c cells) join(from, to int, with rune, arrives bool) {
 	a, b, tip := from*pitchText+3, to*pitchText+1, '>'
 	if to < from {
@@ -56,7 +57,7 @@ func (c cells) join(from, to int, with rune, arrives bool) {
 	}
 }
 
-// row writes a row: its number, unless that is 0, and its words.
+// row writes a row: its number, unless that is 0, and its text.
 func (g *grid) row(c cells, number int, words string) {
 	label := fmt.Sprintf("%4d  ", number)
 	if number == 0 {

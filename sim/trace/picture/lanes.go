@@ -11,16 +11,17 @@ import (
 // server is the lane of the API server.
 const server = "API server"
 
-// driverName is the lane of a driver: "array.csi.volsim.dev" for a call of "array.csi.volsim.dev/vol-1".
+// driverName returns the lane of a driver: "array.csi.volsim.dev" for a call of
+// "array.csi.volsim.dev/vol-1".
 func driverName(r *trace.Record) string {
 	name, _, _ := strings.Cut(r.Object, "/")
 	return name
 }
 
-// driver is the lane of a driver where there is only one.
+// driver is the lane of a driver if there is only one.
 const driver = "driver"
 
-// rank orders lanes from left to right: users, the API server, what controls, kubelets, drivers.
+// rank orders lanes from left to right: users, the API server, controllers, kubelets, drivers.
 func rank(name string, user, driver bool) int {
 	switch {
 	case user:
@@ -36,7 +37,7 @@ func rank(name string, user, driver bool) int {
 	}
 }
 
-// lanesOf are the lanes of those who did something, from left to right.
+// lanesOf returns the lanes of the events, from left to right.
 func lanesOf(happened []sceneEvent) []string {
 	nameDrivers(happened)
 	names, ranks := []string{server}, map[string]int{server: rank(server, false, false)}
@@ -59,7 +60,7 @@ func lanesOf(happened []sceneEvent) []string {
 	return names
 }
 
-// nameDrivers gives each call the lane of its driver.
+// nameDrivers sets the driver's lane of each call.
 func nameDrivers(happened []sceneEvent) {
 	names := map[string]bool{}
 	for i := range happened {
@@ -78,10 +79,10 @@ func nameDrivers(happened []sceneEvent) {
 	}
 }
 
-// rowsMax is how many rows a picture has at most: of a longer one the middle is left out.
+// rowsMax is the maximum number of rows of a picture. The middle of a longer picture is omitted.
 const rowsMax = 160
 
-// elideMiddle leaves out the middle of what is too long.
+// elideMiddle omits the middle of a picture that is too long.
 func elideMiddle(all []sceneEvent) []sceneEvent {
 	rows := 0
 	for i := range all {
@@ -92,7 +93,7 @@ func elideMiddle(all []sceneEvent) []sceneEvent {
 	if rows <= rowsMax {
 		return all
 	}
-	const head, tail = rowsMax / 3, rowsMax - rowsMax/3 - 1 // what is kept; one more says what is not
+	const head, tail = rowsMax / 3, rowsMax - rowsMax/3 - 1 // rows that are kept; one more counts the omitted ones
 	first, last, seen := 0, len(all), 0
 	for i := range all {
 		if !all[i].hasRow() {
@@ -106,19 +107,19 @@ func elideMiddle(all []sceneEvent) []sceneEvent {
 			last = i
 		}
 	}
-	left := sceneEvent{kind: folded, words: fmt.Sprintf("… %d rows are left out", rows-head-tail)}
+	left := sceneEvent{kind: folded, words: fmt.Sprintf("… %d rows omitted", rows-head-tail)}
 	return slices.Concat(all[:first], []sceneEvent{left}, all[last:])
 }
 
-// hasRow tells whether a picture has a row for it.
+// hasRow reports whether a picture has a row for the event.
 func (h *sceneEvent) hasRow() bool { return h.kind != delivered && h.kind != restarted }
 
-// foldMax is how many things at most may come again and again together.
+// foldMax is the maximum period of a repetition, in rows.
 const foldMax = 12
 
-// fold replaces what happens again and again, more than twice, by a word about it.
+// fold replaces events that repeat more than twice by a count.
 func fold(all []sceneEvent) []sceneEvent {
-	var rows []int // of which a picture has a row
+	var rows []int // indexes of the events with a row
 	for i := range all {
 		if all[i].hasRow() {
 			rows = append(rows, i)
@@ -129,7 +130,7 @@ func fold(all []sceneEvent) []sceneEvent {
 		return x.kind == y.kind && x.lane == y.lane && x.words == y.words && !x.violation && !y.violation
 	}
 	var folds []sceneEvent
-	next := 0 // of all, the first that is not in folds yet
+	next := 0 // index in all of the first event that is not in folds yet
 	for at := 0; at < len(rows); at++ {
 		period, rounds := repetition(at, len(rows), same)
 		if rounds < 3 {
@@ -144,7 +145,8 @@ func fold(all []sceneEvent) []sceneEvent {
 	return append(folds, all[next:]...)
 }
 
-// repetition finds how often what begins at a row comes again right after itself: the shortest period, and its rounds.
+// repetition returns the shortest period with which the events from a row on repeat at least three
+// times, and the number of rounds.
 func repetition(at, end int, same func(a, b int) bool) (period, rounds int) {
 	for period = 1; period <= foldMax && at+2*period <= end; period++ {
 		n := at + period

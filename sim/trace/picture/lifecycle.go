@@ -12,7 +12,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// kind is what sort of thing has a life of states.
+// kind is the kind of an object with states.
 type kind string
 
 const (
@@ -23,11 +23,11 @@ const (
 	mountKind      kind = "mount"
 )
 
-// The states of things, besides the phases that the API has words for.
+// The states, besides the phases of the API.
 const (
-	absent    = "not there"
+	absent    = "absent"
 	deleting  = "deleting"
-	gone      = "gone"
+	gone      = "deleted"
 	attaching = "attaching"
 	attached  = "attached"
 	detaching = "detaching"
@@ -37,30 +37,30 @@ const (
 	ending    = "ending"
 )
 
-// thing is what has a life.
+// A thing is an object with states.
 type thing struct {
 	kind kind
 	name string
 }
 
-// change is that a thing goes from one state to another.
+// A change is a state transition of a thing.
 type change struct {
 	thing    thing
 	from, to string
 	record   *trace.Record
-	before   bool // it belongs to what was there before
+	before   bool // it belongs to the time before the picture
 }
 
-// lifecycleTracker finds the changes in a run.
+// A lifecycleTracker finds the changes in a run.
 type lifecycleTracker struct {
 	scene   *scene
 	now     map[thing]string
 	mounts  map[thing]*mount
-	order   []thing // mounts, in their order
+	order   []thing // mounts, in order
 	changes []change
 }
 
-// mount is what a driver has done with a volume on a node.
+// A mount is what a driver has done with a volume on a node.
 type mount struct {
 	node             string
 	attached, staged bool
@@ -80,7 +80,7 @@ func (m *mount) state() string {
 	}
 }
 
-// changes are those of all things that a picture is about.
+// changes returns the changes of all things in the picture.
 func (s *scene) changes() []change {
 	b := &lifecycleTracker{scene: s, now: map[thing]string{}, mounts: map[thing]*mount{}}
 	for i := range s.records {
@@ -97,14 +97,14 @@ func (s *scene) changes() []change {
 	return b.changes
 }
 
-// setState notes a state, if it is another than before.
+// setState records a state that differs from the previous one.
 func (b *lifecycleTracker) setState(i int, t thing, state string) {
 	from := cmp.Or(b.now[t], absent)
 	if from == gone && state == gone || from == state {
 		return
 	}
 	if from == gone {
-		from = absent // another one of its name
+		from = absent // a new object of the same name
 	}
 	b.now[t] = state
 	b.changes = append(b.changes, change{t, from, state, &b.scene.records[i], i < b.scene.began})
@@ -125,7 +125,7 @@ func (b *lifecycleTracker) write(i int, r *trace.Record) {
 	b.setState(i, t, state)
 }
 
-// lifeOf is which thing an object is, and its state.
+// lifeOf returns the thing that an object is, and its state.
 func lifeOf(obj runtime.Object) (thing, string) {
 	ends := false
 	if meta, ok := obj.(metav1.Object); ok {
@@ -161,7 +161,7 @@ func choose(is bool, yes, no string) string {
 	return no
 }
 
-// call notes what a driver has done with a volume on a node.
+// call records what a driver did with a volume on a node.
 func (b *lifecycleTracker) call(i int, r *trace.Record) {
 	_, volume, named := strings.Cut(r.Object, "/")
 	if r.Read || r.Err != nil && !r.Lost || !named || !b.scene.related.Matches(r) {
@@ -202,7 +202,7 @@ func (b *lifecycleTracker) call(i int, r *trace.Record) {
 	b.setState(i, t, m.state())
 }
 
-// detail is a word of a record's detail: "node-1" of "node=node-1".
+// detail returns a value in a record's detail: "node-1" for key "node" and "node=node-1".
 func detail(r *trace.Record, key string) string {
 	for _, word := range strings.Fields(r.Detail) {
 		if value, is := strings.CutPrefix(word, key+"="); is {
@@ -212,7 +212,7 @@ func detail(r *trace.Record, key string) string {
 	return ""
 }
 
-// event takes the mounts of a node away that boots.
+// event removes the mounts of a node that reboots.
 func (b *lifecycleTracker) event(i int, r *trace.Record) {
 	if r.Verb != "reboot" {
 		return

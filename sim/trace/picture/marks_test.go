@@ -17,19 +17,19 @@ import (
 	"github.com/volsim/volsim/sim/trace/picture"
 )
 
-// book writes records as a world would.
+// book writes records as a world does.
 type book struct {
 	records []trace.Record
 	version int
 }
 
-func (b *book) add(actor string, kind trace.Kind, verb, object string, out trace.Outcome) {
+func (b *book) add(task string, kind trace.Kind, verb, object string, out trace.Outcome) {
 	n := len(b.records) + 1
-	b.records = append(b.records, trace.Record{Step: n, HostStep: n, Task: actor, Action: trace.Action{Kind: kind, Verb: verb, Object: object}, Outcome: out})
+	b.records = append(b.records, trace.Record{Step: n, HostStep: n, Task: task, Action: trace.Action{Kind: kind, Verb: verb, Object: object}, Outcome: out})
 }
 
-// writes has an actor make a volume, or change its phase, and returns the version.
-func (b *book) writes(actor, name, was, is string) int {
+// writes records that a task creates a volume or changes its phase, and returns the version.
+func (b *book) writes(task, name, was, is string) int {
 	b.version++
 	volume := func(phase string) *corev1.PersistentVolume {
 		return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.PersistentVolumeStatus{Phase: corev1.PersistentVolumePhase(phase)}}
@@ -39,20 +39,20 @@ func (b *book) writes(actor, name, was, is string) int {
 	if was != "" {
 		verb, out.Before = "update/status", volume(was)
 	}
-	b.add(actor, trace.KindAPI, verb, "persistentvolumes/"+name, out)
+	b.add(task, trace.KindAPI, verb, "persistentvolumes/"+name, out)
 	return b.version
 }
 
-// hears delivers a version.
-func (b *book) hears(part, name string, version int) {
-	b.add(part+"/cache persistentvolumes", trace.KindDeliver, "MODIFIED", "persistentvolumes/"+name, trace.Outcome{Detail: fmt.Sprintf("rv=%d", version)})
+// sees records the delivery of a version.
+func (b *book) sees(process, name string, version int) {
+	b.add(process+"/cache persistentvolumes", trace.KindDeliver, "MODIFIED", "persistentvolumes/"+name, trace.Outcome{Detail: fmt.Sprintf("rv=%d", version)})
 }
 
-func (b *book) lists(part string) {
-	b.add(part+"/cache persistentvolumes", trace.KindDeliver, "LIST", "persistentvolumes", trace.Outcome{Detail: fmt.Sprintf("0 items rv=%d", b.version)})
+func (b *book) lists(process string) {
+	b.add(process+"/cache persistentvolumes", trace.KindDeliver, "LIST", "persistentvolumes", trace.Outcome{Detail: fmt.Sprintf("0 items rv=%d", b.version)})
 }
 
-// lines counts what of a sort is drawn, the legend left out.
+// lines returns the number of drawn lines of a class, without the legend.
 func lines(d *picture.Drawing, class string) int {
 	svg := string(d.SVG())
 	if i := strings.LastIndex(svg, `class="lane"`); i >= 0 && strings.Contains(svg[i:], "write or call") {
@@ -61,47 +61,47 @@ func lines(d *picture.Drawing, class string) int {
 	return len(regexp.MustCompile(`<(line|path) class="`+class+`"`).FindAllString(svg, -1))
 }
 
-// begun is a world in which two have listed, and a volume is made of which both hear.
+// begun returns the records of two processes that list, and of a volume that both then see.
 func begun() *book {
 	b := &book{}
 	b.lists("binder")
 	b.lists("keeper")
 	v := b.writes("alice", "disk", "", "Pending")
-	b.hears("binder", "disk", v)
-	b.hears("keeper", "disk", v)
+	b.sees("binder", "disk", v)
+	b.sees("keeper", "disk", v)
 	b.writes("keeper/volumes", "other", "", "Pending")
-	b.hears("binder", "other", b.version)
+	b.sees("binder", "other", b.version)
 	return b
 }
 
-func TestWhatIsHeardInTimeIsNotAccented(t *testing.T) {
+func TestTimelyDeliveryIsNotAccented(t *testing.T) {
 	b := begun()
 	v := b.writes("keeper/volumes", "disk", "Pending", "Available")
-	b.hears("binder", "disk", v)
+	b.sees("binder", "disk", v)
 	b.writes("binder/volumes", "disk", "Available", "Bound")
-	b.hears("keeper", "disk", b.version)
+	b.sees("keeper", "disk", b.version)
 	d := picture.SpaceTime(b.records, picture.Options{})
 	if late, never, news := lines(d, "late"), lines(d, "never"), lines(d, "news"); late+never != 0 || news != 5 {
 		t.Errorf("%d lines are late, %d never arrive, %d are in time; want 0, 0 and 5:\n%s", late, never, news, d.Text())
 	}
 }
 
-func TestWhatIsWithheldIsAccented(t *testing.T) {
+func TestLateDeliveryIsAccented(t *testing.T) {
 	b := begun()
 	v := b.writes("keeper/volumes", "disk", "Pending", "Available")
 	b.add("binder/volumes", trace.KindWork, "sync", "disk", trace.Outcome{})
-	b.writes("binder/volumes", "another", "", "Pending") // without having heard of it
-	b.hears("binder", "disk", v)
+	b.writes("binder/volumes", "another", "", "Pending") // without having seen it
+	b.sees("binder", "disk", v)
 	d := picture.SpaceTime(b.records, picture.Options{})
 	if late, never := lines(d, "late"), lines(d, "never"); late != 1 || never != 0 {
 		t.Errorf("%d lines are late, %d never arrive; want 1 and 0:\n%s", late, never, d.Text())
 	}
-	for _, want := range []string{"binder believes of volume disk: Pending; it is: Available", "!3"} {
+	for _, want := range []string{"cache of binder: volume disk is Pending; actual state: Available", "!3"} {
 		if !strings.Contains(d.Text(), want) {
 			t.Errorf("the text does not have %q:\n%s", want, d.Text())
 		}
 	}
-	if !strings.Contains(d.Mermaid(), "rv 3, only now") {
+	if !strings.Contains(d.Mermaid(), "rv 3 seen late") {
 		t.Errorf("Mermaid's text does not say what is late:\n%s", d.Mermaid())
 	}
 	cut := b.records[:len(b.records)-1]
@@ -109,24 +109,24 @@ func TestWhatIsWithheldIsAccented(t *testing.T) {
 	if late, never := lines(d, "late"), lines(d, "never"); late != 0 || never != 1 {
 		t.Errorf("without the delivery, %d lines are late, %d never arrive; want 0 and 1:\n%s", late, never, d.Text())
 	}
-	if !strings.Contains(d.Text(), "At the end, binder believes of volume disk: Pending") {
-		t.Errorf("the text does not say what is believed at the end:\n%s", d.Text())
+	if !strings.Contains(d.Text(), "At the end: cache of binder: volume disk is Pending") {
+		t.Errorf("the text does not show the stale cache at the end:\n%s", d.Text())
 	}
 }
 
-func TestConflictIsABrokenLine(t *testing.T) {
+func TestConflictIsADashedLine(t *testing.T) {
 	b := begun()
 	resource := schema.GroupResource{Resource: "persistentvolumes"}
 	b.add("binder/volumes", trace.KindAPI, "update", "persistentvolumes/disk", trace.Outcome{Err: apierrors.NewConflict(resource, "disk", errors.New("changed"))})
 	for _, draw := range []func([]trace.Record, picture.Options) *picture.Drawing{picture.SpaceTime, picture.Sequence} {
 		d := draw(b.records, picture.Options{})
 		if refused, crosses := lines(d, "refused"), lines(d, "mark"); refused != 1 || crosses != 1 {
-			t.Errorf("%d broken lines and %d crosses, want one of each:\n%s", refused, crosses, d.Text())
+			t.Errorf("%d dashed lines and %d crosses, want one of each:\n%s", refused, crosses, d.Text())
 		}
 	}
 }
 
-func TestCrashIsAGapAndForgetsAll(t *testing.T) {
+func TestCrashIsAGapAndClearsTheCache(t *testing.T) {
 	b := begun()
 	b.add("world", trace.KindEvent, "crash", "binder", trace.Outcome{})
 	b.writes("keeper/volumes", "disk", "Pending", "Available")
@@ -136,13 +136,13 @@ func TestCrashIsAGapAndForgetsAll(t *testing.T) {
 	if down, late := lines(d, "down"), lines(d, "late"); down != 1 || late != 0 {
 		t.Errorf("%d gaps and %d late lines, want 1 and 0:\n%s", down, late, d.Text())
 	}
-	dead := regexp.MustCompile(`(?m)^.*:.* \d+  keeper marks volume disk Available`)
-	if !dead.MatchString(d.Text()) {
-		t.Errorf("the text does not show that binder is dead:\n%s", d.Text())
+	crashed := regexp.MustCompile(`(?m)^.*:.* \d+  keeper marks volume disk Available`)
+	if !crashed.MatchString(d.Text()) {
+		t.Errorf("the text does not show that binder is down:\n%s", d.Text())
 	}
 }
 
-func TestWhatComesAgainIsFolded(t *testing.T) {
+func TestRepetitionsAreFolded(t *testing.T) {
 	b := begun()
 	for range 15 {
 		b.writes("binder/volumes", "disk", "Pending", "Available")
@@ -151,7 +151,7 @@ func TestWhatComesAgainIsFolded(t *testing.T) {
 	for name, draw := range map[string]func([]trace.Record, picture.Options) *picture.Drawing{"space-time": picture.SpaceTime, "sequence": picture.Sequence} {
 		text := draw(b.records, picture.Options{}).Text()
 		if n := strings.Count(text, "marks volume disk Available"); n != 1 || !strings.Contains(text, "these 2 steps 14 more times") {
-			t.Errorf("%s: what comes again and again is there %d times, and is not folded into one round:\n%s", name, n, text)
+			t.Errorf("%s: the repeated row occurs %d times, and is not folded into one round:\n%s", name, n, text)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func TestLongRunsAreCut(t *testing.T) {
 		b.writes("alice", fmt.Sprint("disk-", i), "", "Pending")
 	}
 	text := picture.SpaceTime(b.records, picture.Options{}).Text()
-	for _, want := range []string{"disk-0 ", "disk-999 ", "… 841 rows are left out"} {
+	for _, want := range []string{"disk-0 ", "disk-999 ", "… 841 rows omitted"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text does not have %q", want)
 		}
@@ -184,7 +184,7 @@ func TestOptions(t *testing.T) {
 	}{
 		{"objects", picture.Options{Objects: []string{"persistentvolumes/disk"}}, []string{"volume disk"}, []string{"volume other"}},
 		{"after", picture.Options{After: 3}, []string{"creates volume other", "marks volume disk Available"}, []string{"creates volume disk"}},
-		{"title", picture.Options{Title: "How <it> went"}, []string{"How <it> went"}, []string{"Who did what"}},
+		{"title", picture.Options{Title: "How <it> went"}, []string{"How <it> went"}, []string{"Writes, and"}},
 		{"verdict", picture.Options{Verdict: []string{"all is well"}}, []string{"all is well"}, nil},
 		{"remark", picture.Options{Remarks: []picture.Remark{{HostStep: 8, Words: "now look"}}}, []string{"now look"}, nil},
 		{"strands", picture.Options{TaskLanes: true}, []string{"keeper/volumes"}, []string{"  keeper\n"}},
@@ -197,7 +197,7 @@ func TestOptions(t *testing.T) {
 		}
 		for _, no := range tt.hasNot {
 			if !strings.Contains(all, no) && tt.name != "strands" {
-				t.Fatalf("%s: %q is in no picture", tt.name, no)
+				t.Fatalf("%s: %q is not in the default picture", tt.name, no)
 			}
 			if strings.Contains(d.Text(), no) {
 				t.Errorf("%s: the text has %q:\n%s", tt.name, no, d.Text())
@@ -207,14 +207,14 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// Of nothing there is a picture, too.
+// A run without records has pictures, too.
 func TestNothing(t *testing.T) {
 	for kind, draw := range kinds {
 		check(t, kind, draw(nil, picture.Options{}))
 	}
 }
 
-func TestTimelineOfTries(t *testing.T) {
+func TestTimelineOfRetries(t *testing.T) {
 	b := begun()
 	busy := trace.Outcome{Err: errors.New("busy")}
 	b.add("attacher/attachments", trace.KindDriver, "ControllerPublishVolume", "a.example.com/vol", busy)
@@ -226,7 +226,7 @@ func TestTimelineOfTries(t *testing.T) {
 	d := picture.Timeline(b.records, picture.Options{})
 	svg := string(d.SVG())
 	for what, want := range map[string]int{`<rect class="wait"`: 3, `<path class="mark"`: 3, ">waits 1s<": 2, "vol on node-1": 1} {
-		if n := strings.Count(svg, what); n != want { // one more of the first two is the legend's
+		if n := strings.Count(svg, what); n != want { // the first two are also in the legend
 			t.Errorf("%s is there %d times, want %d:\n%s", what, n, want, d.Text())
 		}
 	}
@@ -235,24 +235,24 @@ func TestTimelineOfTries(t *testing.T) {
 func TestStatesNumberThePath(t *testing.T) {
 	b := begun()
 	b.writes("binder/volumes", "disk", "Pending", "Available")
-	b.writes("binder/volumes", "disk", "Available", "Released") // no plan has this
+	b.writes("binder/volumes", "disk", "Available", "Released") // no template has this
 	text := picture.States(b.records, picture.Options{}).Text()
-	for _, want := range []string{"not there  ──  1 ──> Pending", "Pending    ──  3 ──> Available", "Available  ──  4 ──> Released"} {
+	for _, want := range []string{"absent     ──  1 ──> Pending", "Pending    ──  3 ──> Available", "Available  ──  4 ──> Released"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text does not have %q:\n%s", want, text)
 		}
 	}
 }
 
-// What was done by hand before the world's first step has no number that the world counts by, and does not get another one.
-func TestWhatWasBeforeTheFirstStepHasNoNumber(t *testing.T) {
+// Actions before the first step of a stepped world have no number.
+func TestActionsBeforeTheFirstStepHaveNoNumber(t *testing.T) {
 	for turn, want := range map[int]string{0: "       alice creates volume disk", 7: "7  alice creates volume disk"} {
 		b := &book{}
 		b.lists("binder")
 		b.writes("alice", "disk", "", "Pending")
 		b.records[0].HostStep, b.records[1].HostStep = 5, turn
 		if got := picture.SpaceTime(b.records, picture.Options{After: 1}).Text(); !strings.Contains(got, want) {
-			t.Errorf("turn %d: there is no %q in\n%s", turn, want, got)
+			t.Errorf("host step %d: there is no %q in\n%s", turn, want, got)
 		}
 	}
 	live := &book{}
@@ -260,6 +260,6 @@ func TestWhatWasBeforeTheFirstStepHasNoNumber(t *testing.T) {
 	live.writes("alice", "disk", "", "Pending")
 	live.records[0].HostStep, live.records[1].HostStep = 0, 0
 	if got := picture.SpaceTime(live.records, picture.Options{After: 1}).Text(); !strings.Contains(got, "2  alice creates volume disk") {
-		t.Errorf("of a live world the place in the record is told:\n%s", got)
+		t.Errorf("records of a live world are not numbered by their place in the log:\n%s", got)
 	}
 }

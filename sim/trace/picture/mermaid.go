@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// plain makes words fit for a Mermaid diagram, where some characters mean something.
+// plain escapes the characters that have a meaning in a Mermaid diagram.
 func plain(words string) string {
 	return strings.NewReplacer("#", "#35;", ";", "#59;", "<", "#lt;", ">", "#gt;", "\n", " ").Replace(words)
 }
 
-// sequenceDiagram writes Mermaid's sequenceDiagram.
+// A sequenceDiagram writes Mermaid's sequenceDiagram.
 type sequenceDiagram struct{ b strings.Builder }
 
 func newSequenceDiagram(title string, lanes []string) *sequenceDiagram {
@@ -22,7 +22,7 @@ func newSequenceDiagram(title string, lanes []string) *sequenceDiagram {
 	return d
 }
 
-// note is said over lanes.
+// note writes a note over lanes.
 func (d *sequenceDiagram) note(from, to int, words string) {
 	lanes := fmt.Sprintf("l%d", from)
 	if to != from {
@@ -31,7 +31,7 @@ func (d *sequenceDiagram) note(from, to int, words string) {
 	fmt.Fprintf(&d.b, "  Note over %s: %s\n", lanes, plain(words))
 }
 
-// message goes from one lane to another.
+// message writes a message from one lane to another.
 func (d *sequenceDiagram) message(from int, arrow string, to int, words string) {
 	fmt.Fprintf(&d.b, "  l%d%sl%d: %s\n", from, arrow, to, plain(words))
 }

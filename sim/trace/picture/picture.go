@@ -4,29 +4,30 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// Options say what of a run is to be drawn. The zero value draws all of it.
+// Options selects what to draw. The zero value draws the whole run.
 type Options struct {
-	Title string // "": what sort of picture it is
-	// Objects are those that the picture is about, with those that have to do with them, named as in an action:
-	// "persistentvolumeclaims/default/data". nil: all claims, volumes, pods and attachments.
+	Title string // "": a title for the type of picture
+	// Objects selects the objects to draw, together with related objects. They are named as in an
+	// action: "persistentvolumeclaims/default/data". nil selects all claims, volumes, pods and
+	// attachments.
 	Objects       []string
-	After         int      // the records up to this step are what was there before: they are taken note of, and not drawn
-	ViolationStep int      // the step at which something was wrong; 0: at none
-	Remarks       []Remark // what is to be said in between
-	Verdict       []string // what is to be said at the end, a line each
-	TaskLanes     bool     // SpaceTime: a lane for each strand, instead of one for each component
+	After         int      // records up to this step set the initial state and are not drawn
+	ViolationStep int      // the step at which a rule was violated; 0: none
+	Remarks       []Remark // notes between the rows
+	Verdict       []string // lines at the end
+	TaskLanes     bool     // SpaceTime: a lane for each task instead of one for each process
 }
 
-// Remark is said in a picture before what happened in a turn of the host. See trace.Record.
+// A Remark is a note before the events of a step of the host; see trace.Record.
 type Remark struct {
 	HostStep int
 	Words    string
 }
 
-// Drawing is a picture. It does not change, so that several goroutines may ask it for its forms at once.
+// A Drawing is a picture. It is immutable and safe for concurrent use.
 type Drawing struct{ form form }
 
-// form is what each picture can be asked for.
+// A form is implemented by each type of picture.
 type form interface {
 	draw() *canvas
 	caption() (title, description string)
@@ -43,8 +44,8 @@ func (d *Drawing) Mermaid() string { return d.form.mermaid() }
 // Text returns the picture as plain text, for a terminal.
 func (d *Drawing) Text() string { return d.form.text() }
 
-// SpaceTime draws who did what, who heard of it when, and what a cache believed that was not so any more. Time runs downward.
-// The records are read-only from then on.
+// SpaceTime draws the writes, the deliveries to caches, and the stale state from which processes
+// acted. Time runs downward. The records must not change afterwards.
 func SpaceTime(records []trace.Record, o Options) *Drawing {
 	return &Drawing{newSpaceTime(newScene(records, o))}
 }

@@ -16,15 +16,15 @@ import (
 	"github.com/volsim/volsim/sim/trace/picture"
 )
 
-// misfortunes are risks at which much goes wrong, in each world.
-const misfortunes = "conflict(0.05), refused(0.03), lost(0.05), driver Unavailable(0.05), hang(0.02), relist(0.02), expire(0.01), " +
+// frequentFaults inject many faults into each world.
+const frequentFaults = "conflict(0.05), refused(0.03), lost(0.05), driver Unavailable(0.05), hang(0.02), relist(0.02), expire(0.01), " +
 	"crash(pvcontroller, 1), crash(attachdetach, 1), crash(kubelet(node-1), 1), reboot(node-1, 1)"
 
-// Of whatever happens in any world of the book, every picture is well-formed, lies within its frame, says nothing above
-// something else, and is the same the second time.
+// Every picture of random runs of the built-in scenarios is well-formed and lies within its frame. Its
+// texts do not overlap, and drawing it again produces the same bytes.
 func TestEveryRunCanBeDrawn(t *testing.T) {
 	t.Parallel()
-	risks, err := sim.ParseFaultSpecs(misfortunes)
+	risks, err := sim.ParseFaultSpecs(frequentFaults)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestEveryRunCanBeDrawn(t *testing.T) {
 					d, again := draw(ran.records, ran.options), draw(ran.records, ran.options)
 					check(t, fmt.Sprintf("%s, seed %d", kind, seed), d)
 					if !bytes.Equal(d.SVG(), again.SVG()) || d.Mermaid() != again.Mermaid() || d.Text() != again.Text() {
-						t.Errorf("%s, seed %d: drawn otherwise the second time", kind, seed)
+						t.Errorf("%s, seed %d: the second drawing differs", kind, seed)
 					}
 				}
 				all := picture.Options{TaskLanes: seed == 1}
@@ -59,18 +59,18 @@ func TestEveryRunCanBeDrawn(t *testing.T) {
 	}
 }
 
-// check holds a picture against what all of them keep.
+// check checks the properties of every picture.
 func check(t *testing.T, what string, d *picture.Drawing) {
 	t.Helper()
 	svg := d.SVG()
 	view := viewBox(t, svg)
 	texts, all := d.Layout()
 	if view != [4]int{all.Min.X, all.Min.Y, all.Dx(), all.Dy()} {
-		t.Errorf("%s: the view is %v, what is drawn takes %v", what, view, all)
+		t.Errorf("%s: the view is %v, the elements need %v", what, view, all)
 	}
 	for i, a := range texts {
 		if !a.Box.In(all) {
-			t.Errorf("%s: %q reaches out of the picture: %v is not in %v", what, a.Words, a.Box, all)
+			t.Errorf("%s: %q lies outside the picture: %v is not in %v", what, a.Words, a.Box, all)
 		}
 		for _, b := range texts[:i] {
 			if a.Box.Overlaps(b.Box) {
@@ -80,11 +80,11 @@ func check(t *testing.T, what string, d *picture.Drawing) {
 		}
 	}
 	if strings.TrimSpace(d.Text()) == "" || d.Mermaid() == "" {
-		t.Errorf("%s: there is no text of it", what)
+		t.Errorf("%s: it has no text form", what)
 	}
 }
 
-// viewBox is that of an SVG, which is well-formed and stands for itself.
+// viewBox returns the view box of an SVG, and checks that the SVG is well-formed and self-contained.
 func viewBox(t *testing.T, svg []byte) (view [4]int) {
 	t.Helper()
 	decoder := xml.NewDecoder(bytes.NewReader(svg))

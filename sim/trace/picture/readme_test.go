@@ -8,7 +8,8 @@ import (
 	"github.com/volsim/volsim/sim/trace/picture"
 )
 
-// The picture in README.md is of what the explorer finds in a world in which the protection of claims trusts its cache.
+// The picture in README.md shows the failure that the explorer finds if the claim protection relies on its
+// cache.
 func TestPictureOfARace(t *testing.T) {
 	s := inBook(t, "claim-deleted-while-pod-starts")
 	s.Rules, s.Interceptors = []string{"I28"}, trusting()
@@ -18,6 +19,6 @@ func TestPictureOfARace(t *testing.T) {
 	}
 	f := report.Failure
 	o := scenario.Picture(f.Scenario, f.Result)
-	o.Title = "A race, found by the explorer: a claim is let go while a pod uses it"
+	o.Title = "A race, found by the explorer: the finalizer of a claim is removed while a pod uses it"
 	golden(t, "../../../../docs/picture-of-a-race.svg", string(picture.SpaceTime(f.Result.Trace.Records(), o).SVG()))
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/volsim/volsim/sim/trace/picture"
 )
 
-// run is a run to be drawn.
+// A run is the records of a run, and the options of its pictures.
 type run struct {
 	records []trace.Record
 	options picture.Options
 }
 
-// runOf lives a scenario, which a change may have spoilt.
+// runOf runs a scenario, perhaps with a broken component.
 func runOf(t testing.TB, s *scenario.Scenario, between cluster.Interceptors) run {
 	t.Helper()
 	s.Interceptors = between
@@ -32,12 +32,12 @@ func runOf(t testing.TB, s *scenario.Scenario, between cluster.Interceptors) run
 		t.Fatal(err)
 	}
 	if r.Mismatch != "" {
-		t.Fatalf("scenario %s: the schedule cannot be kept: %s", s.Name, r.Mismatch)
+		t.Fatalf("scenario %s: the schedule does not fit: %s", s.Name, r.Mismatch)
 	}
 	return run{r.Trace.Records(), scenario.Picture(s, r)}
 }
 
-// kept is a scenario of a file, up to the story that may follow it there.
+// kept returns the scenario in a file, without the story after it.
 func kept(t testing.TB, file string) *scenario.Scenario {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -52,7 +52,7 @@ func kept(t testing.TB, file string) *scenario.Scenario {
 	return s
 }
 
-// inBook is a scenario of the book.
+// inBook returns a built-in scenario.
 func inBook(t testing.TB, name string) *scenario.Scenario {
 	t.Helper()
 	s, err := scenario.Find(name)
@@ -62,17 +62,17 @@ func inBook(t testing.TB, name string) *scenario.Scenario {
 	return s
 }
 
-// before stands between one part and the API server.
-func before(part string, stands fake.InterceptorFunc) cluster.Interceptors {
+// before returns interceptors between one component and the API server.
+func before(process string, stands fake.InterceptorFunc) cluster.Interceptors {
 	return cluster.Interceptors{Client: func(of string, client *fake.Clientset) *fake.Clientset {
-		if of != part {
+		if of != process {
 			return client
 		}
 		return client.WithInterceptor(stands)
 	}}
 }
 
-// careless has the PersistentVolume controller update volumes without saying which version it has seen.
+// careless makes the PersistentVolume controller update volumes without a resourceVersion.
 func careless() cluster.Interceptors {
 	return before("pvcontroller", func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if volume, is := r.Body.(*corev1.PersistentVolume); is && r.Verb == "update" {
@@ -82,7 +82,8 @@ func careless() cluster.Interceptors {
 	})
 }
 
-// trusting has the protection of claims believe that there is no pod whenever it asks the API server.
+// trusting answers every list of pods by the claim protection with an empty list, so that it relies on its
+// cache.
 func trusting() cluster.Interceptors {
 	return before("pvcprotection", func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if r.Verb == "list" && r.Resource.Resource == "pods" {
@@ -94,7 +95,7 @@ func trusting() cluster.Interceptors {
 
 const stories = "../../../explore/scenario/testdata/"
 
-// runs are those whose pictures are kept in testdata.
+// runs returns the runs whose pictures are in testdata.
 func runs(t testing.TB) map[string]run {
 	t.Helper()
 	twice := kept(t, stories+"unconditional-updates.story")

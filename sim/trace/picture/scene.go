@@ -9,54 +9,54 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// scene is a run as pictures look at it: what happened, one after the other, and who heard of it when.
+// A scene is a run as the pictures see it: its events in order, and what each cache had seen.
 type scene struct {
 	options    Options
 	related    *trace.RelatedObjects
 	knowledge  *trace.CacheKnowledge
 	history    history
-	missed     map[string][]*trace.Record // by component: what it acted without knowing
-	crashed    map[string]bool            // components
+	missed     map[string][]*trace.Record // by process: the writes that it had not seen when it acted last
+	crashed    map[string]bool            // processes
 	records    []trace.Record             // all
-	began      int                        // how many of them were before
+	began      int                        // index of the first record that is drawn
 	events     []sceneEvent
-	staleAtEnd []staleEntry // at the end
+	staleAtEnd []staleEntry // at the end of the run
 }
 
-// sceneEvent is one thing that happened and matters.
+// A sceneEvent is an event that the pictures show.
 type sceneEvent struct {
 	kind         eventKind
 	record       *trace.Record // nil for a remark
-	lane         string        // the lane of who did it
+	lane         string        // of the acting process or task
 	callee       string        // of a call: the lane of the driver
 	words        string
-	version      int             // that a write has made
-	newlySeen    []*trace.Record // of a delivery: the writes that it brings
-	seenLate     []*trace.Record // those of them without which the one who hears has acted
-	oldList      bool            // of a list: what it brings is not the newest
-	stale        []staleEntry    // what who acts believed that was not so
-	unseen       []*trace.Record // the writes that it did not know of
-	decidedAfter *trace.Record   // after which it decided what to do, if others have written to the object since; nil: they have not
-	since        []*trace.Record // what they wrote
-	violation    bool            // here something was wrong
-	after        time.Duration   // how long nothing happened before
+	version      int             // that a write created
+	newlySeen    []*trace.Record // of a delivery: the writes that it shows
+	seenLate     []*trace.Record // those of them that the process had not seen when it acted
+	oldList      bool            // of a list: it does not show the latest state
+	stale        []staleEntry    // stale cache entries when it acted
+	unseen       []*trace.Record // the writes that it had not seen
+	decidedAfter *trace.Record   // its action before the decision, if others have written to the object since; else nil
+	since        []*trace.Record // those writes by others
+	violation    bool            // a rule was violated here
+	after        time.Duration   // time since the previous event
 }
 
-// eventKind says what sort of thing happened.
+// eventKind is the kind of a sceneEvent.
 type eventKind int
 
 const (
-	wrote     eventKind = iota // the API server took it
-	refused                    // the API server did not
-	called                     // a driver
-	injected                   // the world
-	delivered                  // of what others wrote
-	restarted                  // somebody who was dead acts again
-	remark                     // is only said
-	folded                     // what came before came again
+	wrote     eventKind = iota // a write that the API server accepted
+	refused                    // a request that it refused
+	called                     // a driver call
+	injected                   // an event of the simulation
+	delivered                  // writes by others reach a cache
+	restarted                  // the first action of a process after a crash
+	remark                     // a note
+	folded                     // counts repeated or omitted events
 )
 
-// newScene looks at a run.
+// newScene returns the scene of a run.
 func newScene(records []trace.Record, o Options) *scene {
 	s := &scene{
 		options: o, related: trace.NewRelatedObjects(records), knowledge: trace.NewCacheKnowledge(), history: history{},
@@ -95,10 +95,11 @@ func newScene(records []trace.Record, o Options) *scene {
 	return s
 }
 
-// beforeSteps stands for the turn of what was done in a stepped world before its first step.
+// beforeSteps is the host step of records of a stepped world before its first step.
 const beforeSteps = -1
 
-// number is what people call a record by: its step in a stepped world, or else its place in the record. 0 is nothing.
+// number returns the number by which readers know a record: its step in a stepped world, else its
+// place in the log. 0 means none.
 func number(r *trace.Record) int {
 	switch r.HostStep {
 	case beforeSteps:
@@ -110,38 +111,38 @@ func number(r *trace.Record) int {
 	}
 }
 
-// lane is that of an actor.
-func (s *scene) lane(actor string) string {
-	part := trace.Process(actor)
+// lane returns the lane of a task.
+func (s *scene) lane(task string) string {
+	process := trace.Process(task)
 	if !s.options.TaskLanes {
-		return part
+		return process
 	}
-	if _, strand, _ := strings.Cut(actor, "/"); strings.HasPrefix(strand, "cache ") {
-		return part
+	if _, name, _ := strings.Cut(task, "/"); strings.HasPrefix(name, "cache ") {
+		return process
 	}
-	return trace.DescribeTask(actor)
+	return trace.DescribeTask(task)
 }
 
-// addRecord decides whether a record matters, and takes it in.
+// addRecord adds the event of a record if the pictures show it.
 func (s *scene) addRecord(i int) {
 	r := &s.records[i]
 	h := sceneEvent{record: r, lane: s.lane(r.Task), violation: s.options.ViolationStep > 0 && r.Step == s.options.ViolationStep}
-	if part := trace.Process(r.Task); s.crashed[part] {
-		delete(s.crashed, part)
+	if process := trace.Process(r.Task); s.crashed[process] {
+		delete(s.crashed, process)
 		s.events = append(s.events, sceneEvent{kind: restarted, record: r, lane: h.lane})
 	}
 	concerns := s.related.Matches(r)
 	told, tells := describe(*r)
 	switch {
-	case r.Kind == trace.KindEvent && r.Verb == "tick": // that time passes is said anyhow
+	case r.Kind == trace.KindEvent && r.Verb == "tick": // pauses are shown anyway
 		return
 	case r.Kind == trace.KindEvent:
 		h.kind, h.words = injected, trace.DescribeEvent(r.Verb, r.Object)
 		h.lane, _, _ = strings.Cut(r.Object, " ")
-		if dead := trace.CrashedComponent(r); dead != "" {
-			h.lane = dead
-			delete(s.missed, dead)
-			s.crashed[dead] = true
+		if crashed := trace.CrashedComponent(r); crashed != "" {
+			h.lane = crashed
+			delete(s.missed, crashed)
+			s.crashed[crashed] = true
 		}
 	case r.Kind == trace.KindDeliver:
 		s.addDelivery(r, &h)
@@ -178,7 +179,7 @@ func (s *scene) addRecord(i int) {
 	s.events = append(s.events, h)
 }
 
-// describe says what a record means. Where exactly a driver has done something is of no interest in a picture.
+// describe returns what a record means, without paths and other details of driver calls.
 func describe(r trace.Record) (words string, tells bool) {
 	if r.Kind == trace.KindDriver {
 		_, r.Detail, _ = strings.Cut(r.Object, "/")
@@ -186,7 +187,7 @@ func describe(r trace.Record) (words string, tells bool) {
 	return trace.Describe(r)
 }
 
-// at is when the last thing happened.
+// at returns the time of the last event.
 func (s *scene) at() time.Duration {
 	for _, h := range slices.Backward(s.events) {
 		if h.record != nil {
@@ -196,23 +197,23 @@ func (s *scene) at() time.Duration {
 	return s.records[s.began].At
 }
 
-// addStaleness is what who acts did not know.
+// addStaleness adds what the acting process had not seen.
 func (s *scene) addStaleness(h *sceneEvent) {
-	part := trace.Process(h.record.Task)
-	basis, has := s.knowledge.DecisionContext(h.record.Task)
+	process := trace.Process(h.record.Task)
+	decided, has := s.knowledge.DecisionContext(h.record.Task)
 	if !has {
 		return
 	}
-	if since := s.knowledge.WritesSince(h.record, basis); len(since) > 0 {
-		h.decidedAfter, h.since = basis.Previous, since
+	if since := s.knowledge.WritesSince(h.record, decided); len(since) > 0 {
+		h.decidedAfter, h.since = decided.Previous, since
 	}
-	if !slices.Equal(basis.Unseen, s.missed[part]) {
-		h.stale, h.unseen = s.staleEntries(part, basis.Unseen), basis.Unseen
+	if !slices.Equal(decided.Unseen, s.missed[process]) {
+		h.stale, h.unseen = s.staleEntries(process, decided.Unseen), decided.Unseen
 	}
-	s.missed[part] = basis.Unseen
+	s.missed[process] = decided.Unseen
 }
 
-// addDelivery finds what a delivery brings.
+// addDelivery adds what a delivery shows.
 func (s *scene) addDelivery(r *trace.Record, h *sceneEvent) {
 	h.kind = delivered
 	h.newlySeen = s.knowledge.NewlySeen(r)
@@ -226,16 +227,17 @@ func (s *scene) addDelivery(r *trace.Record, h *sceneEvent) {
 	}
 }
 
-// addStaleAtEnd is what caches believe at the end that is not so, of those who acted without knowing it.
+// addStaleAtEnd adds the stale cache entries at the end, of processes that acted without having
+// seen the writes.
 func (s *scene) addStaleAtEnd() {
 	seen := map[string]bool{}
 	for _, h := range s.events {
 		if h.record == nil || h.kind > called || seen[trace.Process(h.record.Task)] {
 			continue
 		}
-		part := trace.Process(h.record.Task)
-		seen[part] = true
-		missed := slices.DeleteFunc(s.knowledge.Unseen(part), func(w *trace.Record) bool { return !slices.Contains(s.missed[part], w) })
-		s.staleAtEnd = append(s.staleAtEnd, s.staleEntries(part, missed)...)
+		process := trace.Process(h.record.Task)
+		seen[process] = true
+		missed := slices.DeleteFunc(s.knowledge.Unseen(process), func(w *trace.Record) bool { return !slices.Contains(s.missed[process], w) })
+		s.staleAtEnd = append(s.staleAtEnd, s.staleEntries(process, missed)...)
 	}
 }

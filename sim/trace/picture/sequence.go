@@ -8,8 +8,9 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// Sequence draws who asked whom for what, in words: users, the API server, what controls, kubelets and drivers, from left to
-// right. Time runs downward. The records are read-only from then on.
+// Sequence draws requests and calls in words. The lanes are, from left to right: users, the API
+// server, controllers, kubelets, drivers. Time runs downward. The records must not change
+// afterwards.
 func Sequence(records []trace.Record, o Options) *Drawing {
 	return &Drawing{newSequence(newScene(records, o))}
 }
@@ -22,7 +23,8 @@ type sequence struct {
 	verdict  []string
 }
 
-// message goes from one lane to another, or is said over all (from is -1) or over one (to is -1).
+// A message goes from one lane to another, or is a note over all lanes (from is -1) or over one (to
+// is -1).
 type message struct {
 	from, to  int
 	what      ink
@@ -35,7 +37,7 @@ func newSequence(s *scene) *sequence {
 	happened := elideMiddle(fold(s.events))
 	p := &sequence{title: s.options.Title, lanes: lanesOf(happened)}
 	if p.title == "" {
-		p.title = "Who asked whom for what"
+		p.title = "Requests and calls"
 	}
 	for _, v := range s.options.Verdict {
 		p.verdict = append(p.verdict, trace.Abbreviate(v))
@@ -68,7 +70,7 @@ func newSequence(s *scene) *sequence {
 	return p
 }
 
-// pause tells whether it is worth telling how long nothing happened before.
+// pause reports whether the time since the previous event is shown.
 func (h *sceneEvent) pause() bool {
 	return h.after > 0 && (h.record.HostStep != 0 || h.after >= pauseMin)
 }

@@ -4,11 +4,11 @@ import (
 	"fmt"
 )
 
-// How a sequence diagram is laid out, in pixels.
+// The layout of a sequence diagram, in pixels.
 const (
-	askMin   = 300 // room for the words of a message, at least
-	askMax   = 460 // and no more, unless its arrow is longer
-	askPitch = 150 // from one lane to the next, at most
+	askMin   = 300 // minimum width of the text of a message
+	askMax   = 460 // maximum width, unless the arrow is longer
+	askPitch = 150 // maximum distance of lanes
 )
 
 func (p *sequence) caption() (title, description string) {
@@ -28,7 +28,7 @@ func (p *sequence) draw() *canvas {
 		y += 22
 	}
 	top := f.heads(c, y+2)
-	low := &canvas{} // lanes lie below the messages, whose height decides how long they are
+	low := &canvas{} // drawn above the lanes, whose length depends on the messages
 	y = top + 6
 	for i := range p.messages {
 		y = p.drawMessage(low, f, &p.messages[i], y, edge)
@@ -50,7 +50,7 @@ func (p *sequence) draw() *canvas {
 	return c
 }
 
-// drawMessage draws one, and returns where it ends.
+// drawMessage draws a message and returns its lower end.
 func (p *sequence) drawMessage(c *canvas, f frame, m *message, y, edge int) int {
 	if m.to < 0 {
 		return p.drawNote(c, f, m, y, edge)
@@ -59,7 +59,7 @@ func (p *sequence) drawMessage(c *canvas, f frame, m *message, y, edge int) int 
 	lo, hi := min(x1, x2), max(x1, x2)
 	room := max(hi-lo-12, askMin)
 	at, x := left, lo+8
-	if edge-lo < room+8 { // there is more room to the left
+	if edge-lo < room+8 { // more room to the left
 		at, x = right, hi-8
 		room = max(hi-lo-12, min(askMax, hi-8))
 	} else {
@@ -94,7 +94,7 @@ func (p *sequence) drawMessage(c *canvas, f frame, m *message, y, edge int) int 
 	return y + 8
 }
 
-// drawNote writes what is said over all lanes or over one.
+// drawNote draws a note over all lanes or over one.
 func (p *sequence) drawNote(c *canvas, f frame, m *message, y, edge int) int {
 	lines := wrap(m.numbered(), sizeText, max(askMin, edge-40))
 	w := 0

@@ -9,41 +9,41 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// spaceTime is the space-time diagram. Its time is that of its rows and arrivals, one below the other.
+// spaceTime is the space-time diagram. Its vertical axis are rows and arrivals, in order.
 type spaceTime struct {
 	title      string
 	lanes      []string
 	moments    []moment
 	strokes    []stroke
-	downSpans  []span       // somebody is dead
-	staleSpans []span       // somebody does not know
-	staleAtEnd []staleEntry // at the end
+	downSpans  []span       // a process is down
+	staleSpans []span       // a process has not seen a write
+	staleAtEnd []staleEntry // at the end of the run
 	verdict    []string
 }
 
-// moment is a row with words, or (without a number and words) that something arrives.
+// A moment is a row with text, or, without number and text, the arrival of a delivery.
 type moment struct {
-	lane      int // of who acts; -1: nobody's
+	lane      int // of the acting process; -1: none
 	number    int // 0: none
 	words     string
 	version   int      // 0: none
-	notes     []string // what who acts did not know
+	notes     []string // what the acting process had not seen
 	kind      eventKind
 	violation bool
 	row       bool
 }
 
-// stroke is a line from one lane at one moment to another lane at another one.
+// A stroke is a line from a lane at one moment to another lane at another moment.
 type stroke struct {
 	what             ink
 	from, fromMoment int
 	to, toMoment     int
 }
 
-// span is a part of a lane, from one moment to another.
+// A span is a part of a lane, from one moment to another.
 type span struct{ lane, from, to int }
 
-// repeated is said of what was folded.
+// repeated describes rows that were folded.
 func repeated(period, times int) string {
 	if period == 1 {
 		return fmt.Sprintf("… %d more times", times)
@@ -51,17 +51,18 @@ func repeated(period, times int) string {
 	return fmt.Sprintf("… these %d steps %d more times", period, times)
 }
 
-// pauseMin is how long nothing must happen in a live world before that is told; under the stepped host any time is.
+// pauseMin is the shortest pause that is shown for a live world. Under the stepped host every pause
+// is shown.
 const pauseMin = time.Second
 
-// newSpaceTime decides the diagram.
+// newSpaceTime lays out the diagram.
 func newSpaceTime(s *scene) *spaceTime {
 	happened := elideMiddle(fold(s.events))
 	b := &spaceTimeBuilder{picture: &spaceTime{
 		title: s.options.Title, lanes: lanesOf(happened),
 	}, at: map[*trace.Record]int{}, crashed: map[int]int{}, restartedAt: map[int]int{}, staleSince: map[unseenWrite]int{}}
 	if b.picture.title == "" {
-		b.picture.title = "Who did what, and who heard of it when"
+		b.picture.title = "Writes, and when caches saw them"
 	}
 	for _, v := range s.options.Verdict {
 		b.picture.verdict = append(b.picture.verdict, trace.Abbreviate(v))
@@ -75,18 +76,18 @@ func newSpaceTime(s *scene) *spaceTime {
 	return b.picture
 }
 
-// spaceTimeBuilder puts a space-time diagram together.
+// A spaceTimeBuilder lays out a space-time diagram.
 type spaceTimeBuilder struct {
 	picture     *spaceTime
 	server      int                   // its lane
 	at          map[*trace.Record]int // the moments of writes
-	crashed     map[int]int           // lane: since which moment
-	staleSince  map[unseenWrite]int   // since which moment
-	unseen      []unseenWrite         // those that are not over, in their order
-	restartedAt map[int]int           // lane: the moment at which it rose last
+	crashed     map[int]int           // lane: moment of the crash
+	staleSince  map[unseenWrite]int   // first moment
+	unseen      []unseenWrite         // those that are still unseen, in order
+	restartedAt map[int]int           // lane: moment of the last restart
 }
 
-// unseenWrite is that the actor of a lane does not know of a write.
+// An unseenWrite is a write that the process of a lane has not seen.
 type unseenWrite struct {
 	lane  int
 	write *trace.Record
@@ -94,7 +95,7 @@ type unseenWrite struct {
 
 func (b *spaceTimeBuilder) lane(name string) int { return slices.Index(b.picture.lanes, name) }
 
-// moment adds one, and returns its number.
+// moment adds a moment and returns its index.
 func (b *spaceTimeBuilder) moment(m moment) int {
 	b.picture.moments = append(b.picture.moments, m)
 	return len(b.picture.moments) - 1
@@ -114,7 +115,7 @@ func (b *spaceTimeBuilder) add(h *sceneEvent) {
 		b.addDelivery(h, lane)
 		return
 	case restarted:
-		if from, dead := b.crashed[lane]; dead && lane >= 0 {
+		if from, crashed := b.crashed[lane]; crashed && lane >= 0 {
 			b.restartedAt[lane] = b.moment(moment{lane: lane, kind: restarted})
 			b.picture.downSpans = append(b.picture.downSpans, span{lane, from, b.restartedAt[lane]})
 			delete(b.crashed, lane)
@@ -137,7 +138,7 @@ func (b *spaceTimeBuilder) add(h *sceneEvent) {
 	case called:
 		b.stroke(strokeOf(h), lane, now, b.lane(h.callee), now)
 	case injected:
-		if _, dead := b.crashed[lane]; !dead && lane >= 0 && trace.CrashedComponent(h.record) != "" {
+		if _, crashed := b.crashed[lane]; !crashed && lane >= 0 && trace.CrashedComponent(h.record) != "" {
 			b.crashed[lane] = now
 			b.endAllStale(lane, now)
 		}
@@ -145,7 +146,7 @@ func (b *spaceTimeBuilder) add(h *sceneEvent) {
 	b.addStale(h, lane)
 }
 
-// strokeOf is how something that was done is drawn.
+// strokeOf returns the ink of an action.
 func strokeOf(h *sceneEvent) ink {
 	switch {
 	case h.record.Lost:
@@ -157,11 +158,11 @@ func strokeOf(h *sceneEvent) ink {
 	}
 }
 
-// staleNotes are what is said of somebody who acted without knowing all.
+// staleNotes returns the notes about an action from stale state.
 func staleNotes(h *sceneEvent) []string {
 	var all []string
 	if len(h.since) > 0 {
-		all = append(all, fmt.Sprintf("%s decided so in step %d, before %s", h.lane, number(h.decidedAfter), steps(h.since)))
+		all = append(all, fmt.Sprintf("%s decided in step %d, before %s", h.lane, number(h.decidedAfter), steps(h.since)))
 	}
 	for _, b := range h.stale {
 		all = append(all, b.String())
@@ -169,7 +170,7 @@ func staleNotes(h *sceneEvent) []string {
 	return all
 }
 
-// steps gives "step 4", "steps 4 and 7", "steps 4, 7 and 9".
+// steps returns "step 4", "steps 4 and 7", "steps 4, 7 and 9".
 func steps(records []*trace.Record) string {
 	words := make([]string, len(records))
 	for i, r := range records {
@@ -182,7 +183,7 @@ func steps(records []*trace.Record) string {
 	return "steps " + strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
-// addStale notes which writes who acts did not know of.
+// addStale records which writes the acting process had not seen.
 func (b *spaceTimeBuilder) addStale(h *sceneEvent, lane int) {
 	if len(h.since) > 0 {
 		if from, drawn := b.at[h.since[0]]; drawn {
@@ -198,7 +199,7 @@ func (b *spaceTimeBuilder) addStale(h *sceneEvent, lane int) {
 	}
 }
 
-// endAllStale ends what somebody who dies does not know.
+// endAllStale ends the stale spans of a process that crashes.
 func (b *spaceTimeBuilder) endAllStale(lane, now int) {
 	for _, which := range slices.Clone(b.unseen) {
 		if which.lane == lane {
@@ -207,7 +208,7 @@ func (b *spaceTimeBuilder) endAllStale(lane, now int) {
 	}
 }
 
-// addDelivery draws that somebody hears of something.
+// addDelivery draws the lines of a delivery.
 func (b *spaceTimeBuilder) addDelivery(h *sceneEvent, lane int) {
 	if lane < 0 {
 		return
@@ -237,7 +238,7 @@ func (b *spaceTimeBuilder) addDelivery(h *sceneEvent, lane int) {
 	}
 }
 
-// endStale ends that somebody does not know of a write.
+// endStale ends the stale span of a write that a process sees.
 func (b *spaceTimeBuilder) endStale(lane int, w *trace.Record, now int) {
 	which := unseenWrite{lane, w}
 	if since, blind := b.staleSince[which]; blind {
@@ -247,10 +248,10 @@ func (b *spaceTimeBuilder) endStale(lane int, w *trace.Record, now int) {
 	}
 }
 
-// asOf is the moment of the last write that an old list shows.
+// asOf returns the moment of the last write that an old list shows.
 func (b *spaceTimeBuilder) asOf(list *trace.Record) (at int, drawn bool) {
 	version := 0
-	for w, moment := range b.at { // in any order: the newest is looked for
+	for w, moment := range b.at { // any order: the newest wins
 		if w.Resource() == list.Resource() && w.Version() <= list.Version() && w.Version() > version {
 			at, version = moment, w.Version()
 		}
@@ -258,7 +259,7 @@ func (b *spaceTimeBuilder) asOf(list *trace.Record) (at int, drawn bool) {
 	return at, version > 0
 }
 
-// end ends what is not over.
+// end ends what is still open.
 func (b *spaceTimeBuilder) end() {
 	last := b.moment(moment{lane: -1})
 	for _, which := range b.unseen {
@@ -266,7 +267,7 @@ func (b *spaceTimeBuilder) end() {
 		b.stroke("never", b.server, b.at[which.write], which.lane, last)
 	}
 	for lane := range b.picture.lanes {
-		if from, dead := b.crashed[lane]; dead {
+		if from, crashed := b.crashed[lane]; crashed {
 			b.picture.downSpans = append(b.picture.downSpans, span{lane, from, last})
 		}
 	}

@@ -5,27 +5,27 @@ import (
 	"slices"
 )
 
-// pageWidth is how wide a picture is where nothing in it takes more.
+// pageWidth is the default width of a picture.
 const pageWidth = 1000
 
-// How lanes and rows are laid out, in pixels.
+// The layout of lanes and rows, in pixels.
 const (
 	pitchMin  = 54
 	pitchMax  = 104
-	lineStep  = 16 // from one line of words to the next
-	newsStep  = 5  // from one arrival to the next
+	lineStep  = 16 // distance of lines of text
+	newsStep  = 5  // distance of arrivals
 	textMin   = 380
 	headStep  = 17
-	headAgain = 1200 // a picture that is higher has its heads at the foot, too
+	headAgain = 1200 // a higher picture repeats the heads at the foot
 )
 
-// frame is where a picture with lanes has what.
+// A frame is the layout of a picture with lanes.
 type frame struct {
 	pitch   int
 	lanes   []string
 	stagger bool
-	words   int // where the words begin
-	room    int // for words
+	words   int // where the text begins
+	room    int // width of the text
 }
 
 func newFrame(lanes []string) frame {
@@ -40,10 +40,10 @@ func newFrame(lanes []string) frame {
 	return f
 }
 
-// x is where a lane is.
+// x returns the position of a lane.
 func (f frame) x(lane int) int { return f.pitch*lane + f.pitch/2 }
 
-// heads writes the names of the lanes, and returns where they end.
+// heads draws the names of the lanes and returns their lower end.
 func (f frame) heads(c *canvas, y int) int {
 	most := f.pitch - 6
 	if f.stagger {
@@ -62,7 +62,7 @@ func (f frame) heads(c *canvas, y int) int {
 	return y + headStep + 4
 }
 
-// caption tells in a sentence what there is to see.
+// caption returns the title and a summary.
 func (p *spaceTime) caption() (title, description string) {
 	late := 0
 	for _, s := range p.strokes {
@@ -76,11 +76,11 @@ func (p *spaceTime) caption() (title, description string) {
 			rows++
 		}
 	}
-	return p.title, fmt.Sprintf("A space-time diagram with %d lanes and %d rows; time runs downward. %d writes were not heard of in time.",
+	return p.title, fmt.Sprintf("A space-time diagram with %d lanes and %d rows; time runs downward. %d writes were seen late or not at all.",
 		len(p.lanes), rows, late)
 }
 
-// spaceTimeDrawer draws a space-time diagram.
+// A spaceTimeDrawer draws a space-time diagram.
 type spaceTimeDrawer struct {
 	*spaceTime
 	frame
@@ -118,7 +118,7 @@ func (p *spaceTime) draw() *canvas {
 	return l.c
 }
 
-// lines are those that a row is written in.
+// lines returns the lines of text of a row.
 func (l *spaceTimeDrawer) lines(m *moment) (words, notes []string) {
 	words = wrap(m.words, sizeText, l.room)
 	for _, note := range m.notes {
@@ -127,7 +127,7 @@ func (l *spaceTimeDrawer) lines(m *moment) (words, notes []string) {
 	return words, notes
 }
 
-// place decides where each moment is.
+// place computes the position of each moment.
 func (l *spaceTimeDrawer) place() {
 	y, after := l.top+4, false
 	for i := range l.moments {
@@ -149,7 +149,7 @@ func (l *spaceTimeDrawer) place() {
 	l.bottom = y + 4
 }
 
-// drawBands draws what lies below all else.
+// drawBands draws the background.
 func (l *spaceTimeDrawer) drawBands() {
 	for i := range l.moments {
 		if m := &l.moments[i]; m.violation {
@@ -182,10 +182,10 @@ func (l *spaceTimeDrawer) drawLanes() {
 	}
 }
 
-// pill is half as wide as what a revision stands on.
+// pill returns half the width of the background of a resourceVersion.
 func pill(version int) int { return width(fmt.Sprint(version), sizeSmall)/2 + 6 }
 
-// drawStrokes draws what was heard first, then what was done, so that this lies above.
+// drawStrokes draws deliveries first, so that actions lie above them.
 func (l *spaceTimeDrawer) drawStrokes() {
 	for _, layer := range [][]ink{{"news"}, {"never", "old", "late"}, {"write", "refused", "lost"}} {
 		for _, s := range l.strokes {
@@ -270,7 +270,7 @@ func (l *spaceTimeDrawer) drawRows() {
 	}
 }
 
-// drawEnd writes what is said at the end, and returns where it ends.
+// drawEnd draws the end of the picture and returns its lower end.
 func (l *spaceTimeDrawer) drawEnd(y int) int {
 	room := l.words + l.room
 	y = l.drawStaleAtEnd(y)
@@ -283,14 +283,14 @@ func (l *spaceTimeDrawer) drawEnd(y int) int {
 	return y
 }
 
-// drawStaleAtEnd writes below the lanes what caches believe at the end, beside what is true.
+// drawStaleAtEnd draws, below the lanes, a table of the cached and the actual states at the end.
 func (l *spaceTimeDrawer) drawStaleAtEnd(y int) int {
 	if len(l.staleAtEnd) == 0 {
 		return y
 	}
-	table := [][3]string{{"At the end", "it is", "but"}}
+	table := [][3]string{{"At the end", "actual", "cached"}}
 	for _, b := range l.staleAtEnd {
-		table = append(table, [3]string{b.object, b.actual, b.process + " believes: " + b.cached})
+		table = append(table, [3]string{b.object, b.actual, b.process + ": " + b.cached})
 	}
 	const gap = 28
 	room, x := l.words+l.room, 0
@@ -317,11 +317,11 @@ func (l *spaceTimeDrawer) drawStaleAtEnd(y int) int {
 	return y + 14
 }
 
-// drawLegend says what the lines are that there are.
+// drawLegend draws a legend of the lines that occur.
 func (l *spaceTimeDrawer) drawLegend(y int) {
 	words := map[ink]string{
-		"write": "write or call", "refused": "refused", "lost": "done, but the answer is lost", "news": "somebody hears of it",
-		"late": "hears of it after acting without it", "never": "has not heard of it", "old": "gets an old list", "down": "dead",
+		"write": "write or call", "refused": "refused", "lost": "done, response lost", "news": "seen by a cache",
+		"late": "seen after acting without it", "never": "not seen", "old": "old list", "down": "down",
 	}
 	has := map[ink]bool{"down": len(l.downSpans) > 0}
 	for _, s := range l.strokes {
@@ -346,7 +346,7 @@ func (l *spaceTimeDrawer) drawLegend(y int) {
 	l.c.text("small", left, x+2*half+6, y, "resourceVersion")
 }
 
-// drawSample draws a bit of a line for the legend.
+// drawSample draws a line for the legend.
 func (l *spaceTimeDrawer) drawSample(what ink, x, y int) {
 	switch what {
 	case "lost":

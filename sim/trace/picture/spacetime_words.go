@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// mermaid gives the diagram as a sequence diagram. Of what was heard it shows what was heard too late.
+// mermaid returns the diagram as a sequence diagram. Of the deliveries it shows only late ones.
 func (p *spaceTime) mermaid() string {
 	m := newSequenceDiagram(p.title, p.lanes)
 	for i := range p.moments {
@@ -26,7 +26,7 @@ func (p *spaceTime) mermaid() string {
 		}
 	}
 	for _, b := range p.staleAtEnd {
-		m.note(0, len(p.lanes)-1, "at the end, "+b.String())
+		m.note(0, len(p.lanes)-1, "at the end: "+b.String())
 	}
 	for _, v := range p.verdict {
 		m.note(0, len(p.lanes)-1, v)
@@ -45,15 +45,15 @@ func (p *spaceTime) message(m *sequenceDiagram, now *moment, s stroke) {
 	case "lost":
 		m.message(s.from, "-x", s.to, now.numbered()+now.stamp())
 	case "late":
-		m.message(s.from, "-->>", s.to, fmt.Sprintf("rv %d, only now", from))
+		m.message(s.from, "-->>", s.to, fmt.Sprintf("rv %d seen late", from))
 	case "old":
 		m.message(s.from, "-->>", s.to, fmt.Sprintf("a list as old as rv %d", from))
 	case "never":
-		m.message(s.from, "--x", s.to, fmt.Sprintf("rv %d is not heard of", from))
+		m.message(s.from, "--x", s.to, fmt.Sprintf("rv %d not seen", from))
 	}
 }
 
-// numbered are the words of a row, with its number.
+// numbered returns the text of a row, with its number.
 func (m *moment) numbered() string {
 	if m.number == 0 {
 		return m.words
@@ -61,7 +61,7 @@ func (m *moment) numbered() string {
 	return fmt.Sprintf("%d %s", m.number, m.words)
 }
 
-// stamp gives the version that was written.
+// stamp returns the version that was written.
 func (m *moment) stamp() string {
 	if m.version == 0 {
 		return ""
@@ -69,7 +69,7 @@ func (m *moment) stamp() string {
 	return fmt.Sprintf(" (rv %d)", m.version)
 }
 
-// text gives the diagram with a column for each lane.
+// text returns the diagram with a column for each lane.
 func (p *spaceTime) text() string {
 	g := newGrid(p.lanes)
 	g.words(p.title)
@@ -91,7 +91,7 @@ func (p *spaceTime) text() string {
 			switch {
 			case sign == "":
 				p.cell(c, now, s)
-			case len(signs) > 0: // there is room for one on a lane
+			case len(signs) > 0: // a lane has room for one
 				signs = append(signs, sign)
 			default:
 				c.put(s.to, sign)
@@ -116,7 +116,7 @@ func (p *spaceTime) text() string {
 		}
 	}
 	for _, b := range p.staleAtEnd {
-		g.words("At the end, " + b.String())
+		g.words("At the end: " + b.String())
 	}
 	for _, v := range p.verdict {
 		g.words(v)
@@ -125,7 +125,8 @@ func (p *spaceTime) text() string {
 	return g.String()
 }
 
-// sign stands for what was heard late, not at all, or as it was before; "" for any other line.
+// sign returns the mark of a late delivery, an unseen write or an old list, and "" for any other
+// line.
 func (p *spaceTime) sign(s stroke) string {
 	signs := map[ink]string{"late": "!", "never": "?", "old": "="}
 	if signs[s.what] == "" {
@@ -150,25 +151,25 @@ func (p *spaceTime) cell(c cells, now *moment, s stroke) {
 	}
 }
 
-// key says what the signs are that there are.
+// key returns a legend of the marks that occur.
 func (p *spaceTime) key() string {
 	key := "o acts; left: resourceVersions, right: steps"
 	for _, sign := range []struct {
 		what  ink
 		words string
 	}{
-		{"refused", "x is refused"},
-		{"lost", "x the answer is lost"},
-		{"late", "!7 hears of 7 after acting without it"},
-		{"never", "?7 has not heard of 7"},
-		{"old", "=7 gets a list as old as 7"},
+		{"refused", "x refused"},
+		{"lost", "x response lost"},
+		{"late", "!7 sees 7 after acting without it"},
+		{"never", "?7 has not seen 7"},
+		{"old", "=7 gets a list of version 7"},
 	} {
 		if slices.ContainsFunc(p.strokes, func(s stroke) bool { return s.what == sign.what }) {
 			key += "; " + sign.words
 		}
 	}
 	if len(p.downSpans) > 0 {
-		key += "; : is dead"
+		key += "; : down"
 	}
 	return key
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// history keeps what objects were like, by their names, one version after the other.
+// history holds the writes of each object by its name, in order.
 type history map[string][]*trace.Record
 
 func (h history) add(r *trace.Record) {
@@ -16,7 +16,7 @@ func (h history) add(r *trace.Record) {
 	}
 }
 
-// before is the last write to an object before one; nil if there is none.
+// before returns the last write to an object before w, nil if there is none.
 func (h history) before(w *trace.Record) *trace.Record {
 	var last *trace.Record
 	for _, r := range h[w.Object] {
@@ -28,7 +28,7 @@ func (h history) before(w *trace.Record) *trace.Record {
 	return last
 }
 
-// stateBefore is what an object was like before a write, in words.
+// stateBefore returns the state of an object before a write, in words.
 func (h history) stateBefore(w *trace.Record) string {
 	if w.Before != nil {
 		return trace.Abbreviate(trace.State(w.Before))
@@ -36,9 +36,9 @@ func (h history) stateBefore(w *trace.Record) string {
 	return state(h.before(w))
 }
 
-// hasNewer tells whether there is a write to objects of a resource after a version.
+// hasNewer reports whether there is a write to an object of a resource after a version.
 func (h history) hasNewer(resource string, version int, cast *trace.RelatedObjects) bool {
-	for object, writes := range h { // in any order: it is only asked whether
+	for object, writes := range h { // any order: only existence matters
 		if !strings.HasPrefix(object, resource+"/") {
 			continue
 		}
@@ -51,34 +51,34 @@ func (h history) hasNewer(resource string, version int, cast *trace.RelatedObjec
 	return false
 }
 
-// staleEntry is what a cache holds, and what is so.
+// A staleEntry is an object whose state in a cache differs from its actual state.
 type staleEntry struct {
 	process        string // whose cache it is
 	object         string // in words
 	cached, actual string
 }
 
-// String tells it in a sentence.
+// String returns the entry as a sentence.
 func (b staleEntry) String() string {
-	return fmt.Sprintf("%s believes of %s: %s; it is: %s", b.process, b.object, b.cached, b.actual)
+	return fmt.Sprintf("cache of %s: %s is %s; actual state: %s", b.process, b.object, b.cached, b.actual)
 }
 
-// staleEntries are what a component believes of the objects of writes that it has not heard of.
-func (s *scene) staleEntries(part string, unheard []*trace.Record) []staleEntry {
+// staleEntries returns what a process has cached for the objects of writes that it has not seen.
+func (s *scene) staleEntries(process string, unseen []*trace.Record) []staleEntry {
 	var beliefs []staleEntry
 	seen := map[string]bool{}
-	for _, w := range unheard {
+	for _, w := range unseen {
 		if seen[w.Object] {
 			continue
 		}
 		seen[w.Object] = true
 		last := w
-		for _, later := range unheard {
+		for _, later := range unseen {
 			if later.Object == w.Object {
 				last = later
 			}
 		}
-		b := staleEntry{process: part, object: trace.Abbreviate(trace.ObjectName(w.Object)), cached: s.history.stateBefore(w), actual: state(last)}
+		b := staleEntry{process: process, object: trace.Abbreviate(trace.ObjectName(w.Object)), cached: s.history.stateBefore(w), actual: state(last)}
 		if b.cached != b.actual {
 			beliefs = append(beliefs, b)
 		}
@@ -86,13 +86,14 @@ func (s *scene) staleEntries(part string, unheard []*trace.Record) []staleEntry 
 	return beliefs
 }
 
-// state says in a few words what an object is like after a write; nil is one that was never written.
+// state returns the state of an object after a write, in a few words. nil is an object that was
+// never written.
 func state(r *trace.Record) string {
 	switch {
 	case r == nil:
-		return "not there"
+		return absent
 	case r.Gone:
-		return "gone"
+		return gone
 	}
 	return trace.Abbreviate(trace.State(r.After))
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// States draws the states that claims, volumes, attachments and the mounts of volumes on nodes can be in, and which way they
-// went through them: the changes are numbered in their order. The records are read-only from then on.
+// States draws the state machines of claims, volumes, attachments and mounts, and the transitions
+// that were taken, numbered in order. The records must not change afterwards.
 func States(records []trace.Record, o Options) *Drawing {
 	return &Drawing{newStates(newScene(records, o))}
 }
@@ -17,27 +17,27 @@ func States(records []trace.Record, o Options) *Drawing {
 type states struct {
 	title    string
 	machines []machine
-	omitted  []string // what there was no room for
+	omitted  []string // counts of things without a machine
 	steps    []string // the changes in words
 	verdict  []string
 }
 
-// machine is the life of one thing: what could be, and what was.
+// A machine is the state machine of one thing, with the transitions taken.
 type machine struct {
 	title   string
 	states  []string
 	edges   []edge
 	visited map[string]bool
-	current string // at the end
+	current string // state at the end
 }
 
-// edge leads from one state to another.
+// An edge leads from one state to another.
 type edge struct {
 	from, to int
 	taken    []int // the numbers of the changes
 }
 
-// machineTemplate is what the life of things of a kind can be.
+// A machineTemplate is the state machine of the things of a kind.
 type machineTemplate struct {
 	kind   kind
 	title  string
@@ -45,7 +45,7 @@ type machineTemplate struct {
 	edges  [][2]string
 }
 
-// machineTemplates are the lives that are drawn, in their order.
+// machineTemplates holds the state machines that are drawn, in order.
 var machineTemplates = []machineTemplate{
 	{
 		claimKind, "Claim",
@@ -74,19 +74,19 @@ var machineTemplates = []machineTemplate{
 		[][2]string{{absent, attaching}, {attaching, attached}, {attaching, detaching}, {attached, detaching}, {detaching, gone}},
 	},
 	{
-		mountKind, "At the node: volume",
+		mountKind, "On the node: volume",
 		[]string{absent, attached, staged, published},
 		[][2]string{{absent, attached}, {attached, staged}, {staged, published}, {published, staged}, {staged, attached}, {attached, absent}},
 	},
 }
 
-// machinesMax is how many things of a kind are drawn at most.
+// machinesMax is the maximum number of machines per kind.
 const machinesMax = 3
 
 func newStates(s *scene) *states {
 	p := &states{title: s.options.Title}
 	if p.title == "" {
-		p.title = "Which states were gone through"
+		p.title = "State transitions"
 	}
 	for _, v := range s.options.Verdict {
 		p.verdict = append(p.verdict, trace.Abbreviate(v))
@@ -118,7 +118,7 @@ func newStates(s *scene) *states {
 	return p
 }
 
-// newMachine is the life of a thing, before it has begun.
+// newMachine returns the initial machine of a thing.
 func (l machineTemplate) newMachine(t thing) machine {
 	m := machine{title: l.title + " " + t.name, states: slices.Clone(l.states), visited: map[string]bool{}}
 	for _, e := range l.edges {
@@ -127,7 +127,7 @@ func (l machineTemplate) newMachine(t thing) machine {
 	return m
 }
 
-// addChange lets a thing go on.
+// addChange adds a change to its machine.
 func (p *states) addChange(m *machine, c change) {
 	m.visited[c.to], m.current = true, c.to
 	if c.before {
@@ -154,7 +154,7 @@ func (p *states) addChange(m *machine, c change) {
 	m.edges[at].taken = append(m.edges[at].taken, len(p.steps))
 }
 
-// state is the place of a state; one that the plan does not have comes at the end.
+// state returns the index of a state. A state that the template does not have is appended.
 func (m *machine) state(name string) int {
 	if at := slices.Index(m.states, name); at >= 0 {
 		return at

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// How state machines are laid out, in pixels.
+// The layout of state machines, in pixels.
 const (
 	stateWidth  = 76
 	stateHeight = 26
 	statePitch  = 124
-	arcStep     = 20 // how much higher an arc is that spans one state more
+	arcStep     = 20 // additional height of an arc for each state that it spans
 )
 
 func (p *states) caption() (title, description string) {
@@ -52,15 +52,15 @@ func (p *states) draw() *canvas {
 	return c
 }
 
-// badge writes numbers on a pill.
+// badge draws numbers on a pill.
 func badge(c *canvas, x, y int, words string) {
 	half := width(words, sizeSmall)/2 + 6
 	c.rect("pill", x-half, y-7, 2*half, 14, 7)
 	c.textOn("rv", middle, x, y+4, words)
 }
 
-// arc is how far an edge is from the row of states: 0 for one to the next, above (negative) for one further on, below for one
-// back.
+// arc returns the distance of an edge from the row of states: 0 for an edge to the next state,
+// negative (above) for one further on, positive (below) for one back.
 func (e edge) arc() int {
 	switch {
 	case e.to == e.from+1:
@@ -72,7 +72,7 @@ func (e edge) arc() int {
 	}
 }
 
-// draw draws a machine below y, and returns where it ends.
+// draw draws the machine below y and returns its lower end.
 func (m *machine) draw(c *canvas, y int) int {
 	up, down := 0, 0
 	for _, e := range m.edges {
@@ -130,7 +130,7 @@ func (e edge) draw(c *canvas, row int) {
 	}
 }
 
-// number writes which changes took an edge.
+// number draws the numbers of the changes that took an edge.
 func (e edge) number(c *canvas, row int) {
 	if len(e.taken) == 0 {
 		return

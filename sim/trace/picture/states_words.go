@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// mermaid gives the machines as one state diagram, with what was not taken left out.
+// mermaid returns the machines as one state diagram, with only the transitions taken.
 func (p *states) mermaid() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "---\ntitle: %q\n---\nstateDiagram-v2\n", p.title)

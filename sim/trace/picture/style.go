@@ -5,14 +5,15 @@ import (
 	"strings"
 )
 
-// palette are the colours of pictures for one sort of reader. Those that tell something apart are of Okabe and Ito's set, which
-// people tell apart who see colours otherwise; and nothing is told by colour alone.
+// A palette is the colours for one colour scheme. Colours that carry meaning are from the set of
+// Okabe and Ito, which readers with colour vision deficiency can distinguish. No meaning is carried
+// by colour alone.
 type palette struct {
 	page, ink, dim, thin, faint, fill string
-	write                             string // what is written, and what is so
-	accent, hot, glow                 string // what somebody did not know: lines, words, what lies below
-	calm, half, firm                  string // phases: as it should be, more and more
-	busy, past                        string // on its way, on its way out
+	write                             string // writes and actual state
+	accent, hot, glow                 string // unseen writes: lines, text, background
+	calm, half, firm                  string // phases: increasingly complete
+	busy, past                        string // starting, ending
 }
 
 var (
@@ -26,7 +27,7 @@ var (
 	}
 )
 
-// fonts are those of the reader's system.
+// fonts are the system fonts of the reader.
 const fonts = `system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",Arial,sans-serif`
 
 // style is the stylesheet of all pictures.
@@ -52,7 +53,7 @@ var style = fmt.Sprintf(`.volsim text{font:%dpx %s}
 %s}
 `, sizeText, fonts, sizeTitle, sizeSmall, light.rules(), dark.rules())
 
-// rules are the colours of all that is drawn.
+// rules returns the colour rules.
 func (p palette) rules() string {
 	var b strings.Builder
 	rule := func(classes, property, colour string) {

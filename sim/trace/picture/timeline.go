@@ -9,14 +9,14 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// Timeline draws the phases of claims, volumes, pods and attachments, what nodes had attached, staged and published, and who
-// tried something again when, each in a lane of its own. Time runs to the right; where much happens at once it is given room.
-// The records are read-only from then on.
+// Timeline draws the phases of claims, volumes, pods and attachments, the volumes that nodes had
+// attached, staged and published, and retries, each in a lane of its own. Time runs to the right
+// and is stretched where much happens. The records must not change afterwards.
 func Timeline(records []trace.Record, o Options) *Drawing {
 	return &Drawing{newTimeline(newScene(records, o))}
 }
 
-// timeline is the picture. Its time are instants: each at which something changed is one, in their order.
+// timeline is the picture. Its horizontal axis are instants, at each of which something changed.
 type timeline struct {
 	title    string
 	groups   []trackGroup
@@ -25,54 +25,54 @@ type timeline struct {
 	verdict  []string
 }
 
-// trackGroup are tracks of one sort.
+// A trackGroup is the tracks of one kind.
 type trackGroup struct {
 	title  string
 	tracks []track
 }
 
-// track is a lane.
+// A track is a lane.
 type track struct {
 	name   string
-	under  string // what is said below the name
+	under  string // text below the name
 	phases []phase
 	tries  []try
 }
 
-// phase is what something was like from one instant to another.
+// A phase is a state from one instant to another.
 type phase struct {
 	words    string
 	what     ink
 	from, to int
 }
 
-// try is one of something that was tried more than once.
+// A try is one attempt of an action that was tried more than once.
 type try struct {
 	at     int
 	failed bool
 	words  string
 }
 
-// instant is a record at which something changed.
+// An instant is a record at which something changed.
 type instant struct {
 	number int
 	at     time.Duration
 	step   int
 }
 
-// markedEvent is what befell the world, or that something was wrong.
+// A markedEvent is an event of the simulation or a violation.
 type markedEvent struct {
 	at    int
 	words string
 }
 
-// phaseInks are how the states of things are drawn.
+// phaseInks holds the inks of states.
 var phaseInks = map[string]ink{
 	"Bound": "firm", "Running": "firm", "Available": "calm", attached: "calm", staged: "half", published: "firm",
 	"Released": "past", deleting: "past", ending: "past", detaching: "past", "Succeeded": "past", "Failed": "past", "Lost": "past",
 }
 
-// headings are the titles of the groups of things, in their order.
+// headings holds the titles of the groups, in order.
 var headings = []struct {
 	kind  kind
 	title string
@@ -81,13 +81,13 @@ var headings = []struct {
 	{volumeKind, "Volumes"},
 	{podKind, "Pods"},
 	{attachmentKind, "Attachments"},
-	{mountKind, "On nodes, by the driver"},
+	{mountKind, "On nodes"},
 }
 
 func newTimeline(s *scene) *timeline {
 	p := &timeline{title: s.options.Title}
 	if p.title == "" {
-		p.title = "What was when"
+		p.title = "Timeline"
 	}
 	for _, v := range s.options.Verdict {
 		p.verdict = append(p.verdict, trace.Abbreviate(v))
@@ -104,7 +104,7 @@ func newTimeline(s *scene) *timeline {
 		}
 		p.add(g)
 	}
-	g := trackGroup{title: "Tried again"}
+	g := trackGroup{title: "Retries"}
 	for _, r := range retries {
 		g.tracks = append(g.tracks, p.retryTrack(r))
 	}
@@ -118,7 +118,7 @@ func (p *timeline) add(g trackGroup) {
 	}
 }
 
-// things are those of a kind, in the order in which they came.
+// things returns the things of a kind, in order of appearance.
 func things(changes []change, of kind) []thing {
 	var all []thing
 	for _, c := range changes {
@@ -129,7 +129,7 @@ func things(changes []change, of kind) []thing {
 	return all
 }
 
-// collectInstants finds the instants, and what befell the world.
+// collectInstants finds the instants and the marked events.
 func (p *timeline) collectInstants(s *scene, changes []change, retries []retry) {
 	matters := map[int]bool{}
 	for _, c := range changes {
@@ -142,28 +142,28 @@ func (p *timeline) collectInstants(s *scene, changes []change, retries []retry) 
 	}
 	for i := range s.records[s.began:] {
 		r := &s.records[s.began+i]
-		broken := s.options.ViolationStep > 0 && r.Step == s.options.ViolationStep
-		befell := r.Kind == trace.KindEvent && r.Verb != "tick"
-		if !matters[r.Step] && !broken && !befell {
+		violated := s.options.ViolationStep > 0 && r.Step == s.options.ViolationStep
+		injected := r.Kind == trace.KindEvent && r.Verb != "tick"
+		if !matters[r.Step] && !violated && !injected {
 			continue
 		}
 		p.instants = append(p.instants, instant{number(r), r.At, r.Step})
 		switch {
-		case broken:
-			p.events = append(p.events, markedEvent{len(p.instants) - 1, "here a rule is broken"})
-		case befell:
+		case violated:
+			p.events = append(p.events, markedEvent{len(p.instants) - 1, "invariant violated here"})
+		case injected:
 			p.events = append(p.events, markedEvent{len(p.instants) - 1, trace.Abbreviate(trace.DescribeEvent(r.Verb, r.Object))})
 		}
 	}
 }
 
-// instant is the place of a step; of one from before it is the first.
+// instant returns the index of a step. Earlier steps have the first index.
 func (p *timeline) instant(step int) int {
 	i, _ := slices.BinarySearchFunc(p.instants, step, func(a instant, step int) int { return a.step - step })
 	return i
 }
 
-// lifeTrack is the track of a thing.
+// lifeTrack returns the track of a thing.
 func (p *timeline) lifeTrack(t thing, changes []change, last int) track {
 	k := track{name: t.name}
 	for _, c := range changes {
@@ -189,20 +189,20 @@ func (p *timeline) lifeTrack(t thing, changes []change, last int) track {
 	return k
 }
 
-// end ends the last phase of a track, if it has not ended.
+// end ends the last phase of a track if it is open.
 func (k *track) end(at int) {
 	if last := len(k.phases) - 1; last >= 0 && k.phases[last].to < 0 {
 		k.phases[last].to = at
 	}
 }
 
-// retry is something that failed and was tried again.
+// A retry is an action that failed and was tried again.
 type retry struct {
 	who, what string
 	tries     []*trace.Record
 }
 
-// retries are what failed once at least, in the order in which each was tried first.
+// retries returns the actions that failed at least once, in the order of their first attempt.
 func (s *scene) retries() []retry {
 	var all []retry
 	for i := s.began; i < len(s.records); i++ {
@@ -232,7 +232,7 @@ func (s *scene) retries() []retry {
 	return slices.DeleteFunc(all, func(t retry) bool { return len(t.tries) == 0 })
 }
 
-// keepRetried are the tries that belong to a failure: those that failed, and the first after each.
+// keepRetried returns the attempts that failed, and the first one after each.
 func keepRetried(tries []*trace.Record) []*trace.Record {
 	var kept []*trace.Record
 	for i, r := range tries {
@@ -243,7 +243,7 @@ func keepRetried(tries []*trace.Record) []*trace.Record {
 	return kept
 }
 
-// retryTrack is the track of something that was tried again: its tries, and how long was waited between them.
+// retryTrack returns the track of a retried action: its attempts and the waits between them.
 func (p *timeline) retryTrack(r retry) track {
 	k := track{name: r.who, under: r.what}
 	for i, now := range r.tries {
@@ -268,7 +268,7 @@ func describeTry(r *trace.Record) string {
 	return trace.Abbreviate(words)
 }
 
-// formatDuration is a duration without what nobody reads.
+// formatDuration returns a duration without needless digits.
 func formatDuration(d time.Duration) string {
 	switch {
 	case d >= 10*time.Second:

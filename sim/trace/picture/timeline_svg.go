@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// How a timeline is laid out, in pixels.
+// The layout of a timeline, in pixels.
 const (
 	namesWidth = 230
 	trackStep  = 28
 	barHeight  = 18
-	tickMin    = 56 // between two ticks
+	tickMin    = 56 // minimum distance of ticks
 )
 
 func (p *timeline) caption() (title, description string) {
@@ -21,7 +21,8 @@ func (p *timeline) caption() (title, description string) {
 	return p.title, fmt.Sprintf("A timeline with %d lanes; time runs to the right.", tracks)
 }
 
-// ruler says where an instant is: three quarters of the width are for how many there are, one for how long they are apart.
+// A ruler maps instants to positions. Three quarters of the width are for the number of instants,
+// one quarter for the time between them.
 type ruler struct {
 	xs    []int // of the instants, and of the end
 	left  int
@@ -57,7 +58,7 @@ func (p *timeline) draw() *canvas {
 		y += 22
 	}
 	r := p.ruler(namesWidth, edge)
-	low := &canvas{} // what lies above the lines of events
+	low := &canvas{} // drawn above the lines of events
 	begins := y + 4
 	y = p.drawTicks(low, r, p.drawEvents(low, r, begins))
 	for _, g := range p.groups {
@@ -84,7 +85,7 @@ func (p *timeline) draw() *canvas {
 	return c
 }
 
-// drawEvents writes what befell the world above the lines that stand for it, one below the other.
+// drawEvents draws the names of the events above their lines, one below the other.
 func (p *timeline) drawEvents(c *canvas, r ruler, y int) int {
 	for i := len(p.events) - 1; i >= 0; i-- {
 		e := p.events[i]
@@ -104,7 +105,7 @@ func (p *timeline) drawTicks(c *canvas, r ruler, y int) int {
 		return y + 24
 	}
 	passes := p.instants[n-1].at > p.instants[0].at
-	c.text("small", left, 0, y+14, choose(passes, "time, where much happens stretched", "steps"))
+	c.text("small", left, 0, y+14, choose(passes, "time (not to scale)", "steps"))
 	next, last := r.left-tickMin, ""
 	for i, now := range p.instants {
 		if r.xs[i] < next+tickMin || r.xs[i] > r.right-tickMin/2 && i < n-1 {
@@ -152,7 +153,7 @@ func (p *timeline) drawTrack(c *canvas, r ruler, k track, y int) {
 	}
 }
 
-// drawLegend says what the colours are that there are, and returns where it ends.
+// drawLegend draws a legend of the colours that occur and returns its lower end.
 func (p *timeline) drawLegend(c *canvas, y int) int {
 	has := map[ink]bool{}
 	for _, g := range p.groups {
@@ -171,12 +172,12 @@ func (p *timeline) drawLegend(c *canvas, y int) int {
 		what  ink
 		words string
 	}{
-		{"busy", "on its way"},
+		{"busy", "in progress"},
 		{"calm", "available, attached"},
 		{"half", "staged"},
 		{"firm", "bound, running, published"},
-		{"past", "on its way out"},
-		{"wait", "waits before it tries again"},
+		{"past", "ending"},
+		{"wait", "waits to retry"},
 		{"mark", "fails"},
 		{"spot", "succeeds"},
 	} {

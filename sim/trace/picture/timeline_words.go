@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// mermaid gives the timeline as a Gantt chart in which each instant takes a millisecond: Mermaid knows no other time, and of
-// seconds it takes beginnings for milliseconds. The names of tracks want room, which it does not make by itself.
+// mermaid returns the timeline as a Gantt chart in which each instant takes a millisecond. Mermaid
+// reads the starts of tasks as milliseconds even where they are seconds. It does not reserve space
+// for the names of tracks, so the padding is computed here.
 func (p *timeline) mermaid() string {
 	names := 0
 	for _, g := range p.groups {
@@ -22,7 +23,7 @@ func (p *timeline) mermaid() string {
 			fmt.Fprintf(&b, "  section %s\n", strings.ReplaceAll(plain(k.full()), ":", ""))
 			for _, f := range k.phases {
 				tag := map[ink]string{"busy": "active, ", "past": "done, ", "wait": "crit, "}[f.what]
-				fmt.Fprintf(&b, "  %s :%s%d, %d\n", plain(choose(f.words == "", "tries again", f.words)), tag, f.from, f.to)
+				fmt.Fprintf(&b, "  %s :%s%d, %d\n", plain(choose(f.words == "", "retries", f.words)), tag, f.from, f.to)
 			}
 		}
 	}
@@ -35,16 +36,16 @@ func (p *timeline) mermaid() string {
 	return b.String()
 }
 
-// What a name takes beside a Gantt chart, in Mermaid's pixels.
+// The space for a name next to a Gantt chart, in Mermaid's pixels.
 const (
 	mermaidMargin = 20
 	mermaidLetter = 6
 )
 
-// full is the whole name of a track.
+// full returns the whole name of a track.
 func (k *track) full() string { return strings.TrimSpace(k.name + " " + k.under) }
 
-// textWidth is how many characters the time of a timeline takes.
+// textWidth is the number of characters of the time axis.
 const textWidth = 100
 
 func (p *timeline) text() string {
@@ -84,7 +85,7 @@ func (p *timeline) text() string {
 	return b.String()
 }
 
-// bar writes a phase: its name, and how long it takes.
+// bar writes a phase: its name and its duration.
 func bar(row []rune, from, to int, words string) {
 	if from >= to {
 		return

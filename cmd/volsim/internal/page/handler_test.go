@@ -167,7 +167,7 @@ func TestPageExecutesOperations(t *testing.T) {
 			t.Fatalf("%s: %d: %v: %s", op, code, err, body)
 		}
 	}
-	if !result.Advanced || !strings.Contains(result.Message, "hears that claim default/data is there") {
+	if !result.Advanced || !strings.Contains(result.Message, "sees claim default/data added") {
 		t.Errorf("step: %+v", result)
 	}
 	if got := v.state(); len(got.Controls.Ops) != 2 {

@@ -68,7 +68,7 @@ func TestOperationsChangeTheState(t *testing.T) {
 	d := newStepped(t)
 	before, changed := d.Changes()
 	result := do(t, d, "create claim data 64Mi")
-	if result.Advanced || !strings.Contains(result.Message, "asks for 64Mi of storage") {
+	if result.Advanced || !strings.Contains(result.Message, "creates claim default/data of 64Mi") {
 		t.Errorf("create claim: %+v", result)
 	}
 	select {
@@ -90,7 +90,7 @@ func TestOperationsChangeTheState(t *testing.T) {
 	if got := do(t, d, "step"); !got.Advanced {
 		t.Errorf("step did not advance the world: %+v", got)
 	}
-	if got := do(t, d, "rest", "step"); got.Advanced || !strings.Contains(got.Message, "nothing is left to happen") {
+	if got := do(t, d, "rest", "step"); got.Advanced || !strings.Contains(got.Message, "nothing left to do") {
 		t.Errorf("step at rest: %+v", got)
 	}
 }
@@ -162,7 +162,7 @@ func TestOfferedOperationsAreValid(t *testing.T) {
 func TestDriverIsListedWithItsNode(t *testing.T) {
 	for _, p := range newStepped(t).State().Controls.Targets {
 		if p.Name == "node-1" {
-			if diff := cmp.Diff([]string{"reboot node-1", "lose node-1", "stop driver(node-1)"}, p.Ops); diff != "" {
+			if diff := cmp.Diff([]string{"reboot node-1", "partition node-1", "stop driver(node-1)"}, p.Ops); diff != "" {
 				t.Error(diff)
 			}
 			return
@@ -208,7 +208,7 @@ func TestInvalidOperationsReturnHelpfulErrors(t *testing.T) {
 	d := newStepped(t)
 	for op, want := range map[string]string{
 		"": "such as: create claim data 64Mi", "  ": "such as", "a\nb": "one operation at a time", "nonsense": "want a verb",
-		"crash nobody": "cannot happen now", "create claim data much": "size",
+		"crash nobody": "not possible now", "create claim data much": "size",
 	} {
 		if _, err := d.Do(op); err == nil || !strings.Contains(err.Error(), want) || strings.HasPrefix(err.Error(), "session:") {
 			t.Errorf("%q: %v, want %q", op, err, want)
@@ -236,7 +236,7 @@ func TestRequestsTakeEffectBeforeDeliveries(t *testing.T) {
 	if diff := cmp.Diff([]string{"# kubectl: create claim default/data"}, s.Controls.Ops); diff != "" {
 		t.Errorf("operations: %s", diff)
 	}
-	if !strings.Contains(s.Controls.Story, "asks for 64Mi of storage: claim default/data") {
+	if !strings.Contains(s.Controls.Story, "creates claim default/data of 64Mi") {
 		t.Errorf("not in the story: %s", s.Controls.Story)
 	}
 	do(t, d, "rest")
