@@ -58,7 +58,7 @@ func wellFormed(t *testing.T, content string) {
 
 func TestReplayPrintsOnlyThePicture(t *testing.T) {
 	status, out, errs := volsim(t.Context(), "replay", "two-claims-one-volume", "--svg", "-", "--picture", "sequence")
-	if status != 0 || errs != "" || strings.Contains(out, "no invariant violated") || !strings.Contains(out, "│") || !strings.Contains(out, "creates volume disk-1") {
+	if status != 0 || errs != "" || strings.Contains(out, "as expected by the file") || !strings.Contains(out, "│") || !strings.Contains(out, "creates volume disk-1") {
 		t.Errorf("status %d, stderr %q:\n%s", status, errs, out)
 	}
 }
