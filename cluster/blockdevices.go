@@ -14,9 +14,9 @@ import (
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
 
+	"github.com/volsim/volsim/internal/blockcsi"
 	"github.com/volsim/volsim/internal/loopdev"
 	"github.com/volsim/volsim/internal/lvm2"
-	"github.com/volsim/volsim/plugins/blockcsi"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/plugins/lvm"

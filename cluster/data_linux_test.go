@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/cluster"
-	"github.com/volsim/volsim/plugins/blockcsi"
+	"github.com/volsim/volsim/internal/blockcsi"
 	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/plugins/lvm"
 	"github.com/volsim/volsim/sim"

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volsim/volsim/plugins/recycler"
+	"github.com/volsim/volsim/internal/recycler"
 	"github.com/volsim/volsim/volumemanager"
 )
 

@@ -10,10 +10,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volsim/volsim/internal/recycler"
 	"github.com/volsim/volsim/plugins/hostpath"
 	"github.com/volsim/volsim/plugins/nfs"
 	"github.com/volsim/volsim/plugins/nodefs"
-	"github.com/volsim/volsim/plugins/recycler"
 	"github.com/volsim/volsim/sim/trace"
 )
 

@@ -7,11 +7,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/volsim/volsim/internal/recycler"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/hostpath"
 	"github.com/volsim/volsim/plugins/nfs"
 	"github.com/volsim/volsim/plugins/nodefs"
-	"github.com/volsim/volsim/plugins/recycler"
 	"github.com/volsim/volsim/sim"
 )
 

@@ -12,10 +12,10 @@ import (
 
 	"github.com/volsim/volsim/internal/eventhandler"
 	"github.com/volsim/volsim/internal/events"
+	"github.com/volsim/volsim/internal/recycler"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/hostpath"
 	"github.com/volsim/volsim/plugins/nodefs"
-	"github.com/volsim/volsim/plugins/recycler"
 	"github.com/volsim/volsim/pvcontroller"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"

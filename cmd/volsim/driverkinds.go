@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 
-	"github.com/volsim/volsim/plugins/blockcsi"
-	"github.com/volsim/volsim/plugins/blockcsi/health"
+	"github.com/volsim/volsim/internal/blockcsi"
+	"github.com/volsim/volsim/internal/blockcsi/health"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/volsim/volsim/plugins/internal/csireq"
+	"github.com/volsim/volsim/internal/csireq"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 

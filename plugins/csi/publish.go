@@ -14,8 +14,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volsim/volsim/internal/ownership"
 	"github.com/volsim/volsim/plugins"
-	"github.com/volsim/volsim/plugins/internal/ownership"
 )
 
 // MountPath returns pods/<uid>/volumes/kubernetes.io~csi/<spec name>/mount below the kubelet's

@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/volsim/volsim/internal/recycler"
 	"github.com/volsim/volsim/plugins"
-	"github.com/volsim/volsim/plugins/recycler"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )

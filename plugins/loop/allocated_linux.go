@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/volsim/volsim/plugins/blockcsi"
+	"github.com/volsim/volsim/internal/blockcsi"
 )
 
 // statBlockBytes is the unit of the number of blocks in stat.

@@ -9,9 +9,9 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
+	"github.com/volsim/volsim/internal/blockcsi"
+	"github.com/volsim/volsim/internal/blockcsi/blockcsitest"
 	"github.com/volsim/volsim/internal/loopdev"
-	"github.com/volsim/volsim/plugins/blockcsi"
-	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
 )
 
 // boots restarts the machine of a rig: its mounts and devices are removed, and another file takes

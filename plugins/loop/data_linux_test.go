@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/volsim/volsim/plugins/blockcsi"
-	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
+	"github.com/volsim/volsim/internal/blockcsi"
+	"github.com/volsim/volsim/internal/blockcsi/blockcsitest"
 )
 
 // config describes the driver, with its volumes in "images" of a directory.

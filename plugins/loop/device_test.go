@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/volsim/volsim/plugins/blockcsi"
+	"github.com/volsim/volsim/internal/blockcsi"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 

@@ -9,7 +9,7 @@
 // One machine simulates every node. A volume is the file <Dir>/<volume id>.img. Attaching it to a
 // node binds the file to a loop device. The node service makes a file system on the device and
 // mounts it below the root of that node's nodefs.Real, or binds the device node there. The services
-// are those of plugins/blockcsi.
+// are those of internal/blockcsi.
 //
 // # State
 //

@@ -16,10 +16,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/volsim/volsim/internal/blockcsi"
 	"github.com/volsim/volsim/internal/blockdev"
+	"github.com/volsim/volsim/internal/csireq"
 	"github.com/volsim/volsim/internal/loopdev"
-	"github.com/volsim/volsim/plugins/blockcsi"
-	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
-	"github.com/volsim/volsim/plugins/blockcsi"
+	"github.com/volsim/volsim/internal/blockcsi"
 	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/plugins/nodefs"
 )

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/volsim/volsim/plugins/blockcsi"
-	"github.com/volsim/volsim/plugins/internal/csireq"
+	"github.com/volsim/volsim/internal/blockcsi"
+	"github.com/volsim/volsim/internal/csireq"
 )
 
 const (

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
+	"github.com/volsim/volsim/internal/blockcsi/blockcsitest"
 )
 
 func TestKilled(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/volsim/volsim/plugins/blockcsi"
+	"github.com/volsim/volsim/internal/blockcsi"
 	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/plugins/nodefs"
 )

@@ -12,9 +12,9 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
+	"github.com/volsim/volsim/internal/blockcsi"
+	"github.com/volsim/volsim/internal/blockcsi/blockcsitest"
 	"github.com/volsim/volsim/internal/loopdev"
-	"github.com/volsim/volsim/plugins/blockcsi"
-	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
-	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
+	"github.com/volsim/volsim/internal/blockcsi/blockcsitest"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/volsim/volsim/plugins/blockcsi"
+	"github.com/volsim/volsim/internal/blockcsi"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/volsim/volsim/internal/blockcsi"
 	"github.com/volsim/volsim/internal/loopdev"
-	"github.com/volsim/volsim/plugins/blockcsi"
 )
 
 // Recover implements blockcsi.Pool. It removes unfinished volumes and drafts, and applies the size

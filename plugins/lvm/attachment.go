@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/volsim/volsim/internal/blockcsi"
 	"github.com/volsim/volsim/internal/lvm2"
-	"github.com/volsim/volsim/plugins/blockcsi"
 )
 
 // A volume is attached if it is recorded in the directory of the private LVM. A tag would make LVM

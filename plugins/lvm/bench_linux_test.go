@@ -13,7 +13,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
 
-	"github.com/volsim/volsim/plugins/blockcsi"
+	"github.com/volsim/volsim/internal/blockcsi"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 

@@ -8,9 +8,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/volsim/volsim/internal/blockcsi"
+	"github.com/volsim/volsim/internal/csireq"
 	"github.com/volsim/volsim/internal/lvm2"
-	"github.com/volsim/volsim/plugins/blockcsi"
-	"github.com/volsim/volsim/plugins/internal/csireq"
 )
 
 // The parameters of a storage class.

@@ -7,7 +7,7 @@
 //	controller, node := driver.Controller(), driver.Node("node-1", disk) // disk is a *nodefs.Real
 //
 // Each node has a volume group of its own, on given disks or on files of this machine. Its volumes
-// can be used on that node only. The services are those of plugins/blockcsi with one pool for each
+// can be used on that node only. The services are those of internal/blockcsi with one pool for each
 // node; internal/lvm2 manages the volume groups. A volume is a logical volume that is named by the
 // volume's ID. Its tags hold its CSI name, parameters, settings and source. So these are in the
 // volume group's metadata, and a recreated driver reads them there. Only attachments belong to the

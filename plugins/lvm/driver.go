@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/volsim/volsim/internal/blockcsi"
 	"github.com/volsim/volsim/internal/lvm2"
-	"github.com/volsim/volsim/plugins/blockcsi"
 )
 
 const (

@@ -3,7 +3,7 @@ package lvm
 import (
 	"testing"
 
-	"github.com/volsim/volsim/plugins/blockcsi/blockcsitest"
+	"github.com/volsim/volsim/internal/blockcsi/blockcsitest"
 )
 
 // Each LVM command has a step before and after it, and so has each change in the kernel. With

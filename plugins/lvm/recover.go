@@ -7,8 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/volsim/volsim/internal/blockcsi"
 	"github.com/volsim/volsim/internal/lvm2"
-	"github.com/volsim/volsim/plugins/blockcsi"
 )
 
 // Recover implements blockcsi.Pool. Opening the volume group has recovered LVM's metadata. Recover

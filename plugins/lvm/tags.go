@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/volsim/volsim/internal/blockcsi"
 	"github.com/volsim/volsim/internal/lvm2"
-	"github.com/volsim/volsim/plugins/blockcsi"
 )
 
 // The tags of a logical volume. Tags of the driver begin with prefix; the text after a "=" is

@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/recycler"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/nfs"
-	"github.com/volsim/volsim/plugins/recycler"
 	"github.com/volsim/volsim/sim"
 )
 

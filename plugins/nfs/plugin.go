@@ -7,8 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/volsim/volsim/internal/recycler"
 	"github.com/volsim/volsim/plugins"
-	"github.com/volsim/volsim/plugins/recycler"
 )
 
 // Name is the plugin's name.

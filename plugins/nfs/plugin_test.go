@@ -11,10 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/recycler"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/hostpath"
 	"github.com/volsim/volsim/plugins/nfs"
-	"github.com/volsim/volsim/plugins/recycler"
 	"github.com/volsim/volsim/sim"
 )
 
