@@ -37,7 +37,7 @@ func TestSearchesComplete(t *testing.T) {
 	}{
 		{explore.Config{Strategy: explore.Holds}, "no failure with at most 1 hold"},
 		{explore.Config{Strategy: explore.Holds, Depth: 2}, "no failure with at most 2 holds"},
-		{explore.Config{Strategy: explore.Restarts}, "no failure with one restart at a call of the ordinary course"},
+		{explore.Config{Strategy: explore.Restarts}, "no failure with one restart at a call of the default order"},
 		{explore.Config{Strategy: explore.Exhaustive, Depth: 1}, "no failure in any order of events with at most 1 deviation"},
 		{explore.Config{Strategy: explore.Random, Count: 100}, ""},
 		{explore.Config{Strategy: explore.PCT, Count: 100}, ""},

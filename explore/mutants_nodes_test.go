@@ -62,7 +62,7 @@ var nodeMutants = []mutant{
 		scenario: nodeParts + twoClaimsOfAPod, between: driver("kubelet", mountsTheFirst), config: holds, within: 1,
 	},
 	{
-		name: "a detach begins before the node is told", rule: "I19", history: "#27836",
+		name: "a detach begins before the node status is written", rule: "I19", history: "#27836",
 		scenario: nodeParts + runs, between: client("attachdetach", neverWithdraws), config: holds, within: 1,
 	},
 	{
@@ -199,7 +199,7 @@ var nodeMutants = []mutant{
 		scenario: bindParts + binds, between: none, extra: reads, config: holds, within: 1,
 	},
 	{
-		name: "an event is told ten times a second", rule: "L9",
+		name: "an event is recorded ten times a second", rule: "L9",
 		scenario: bindParts + binds, between: none, extra: tells, config: holds, within: 1,
 	},
 }

@@ -39,7 +39,7 @@ var restartMutants = []mutant{
 		scenario: nodeParts + once("kubelet(node-1)", "crash") + staysThere, between: withMemory(unmountsFirst), config: restarts, within: 60,
 	},
 	{
-		name: "a restarted kubelet believes an old list of pods", rule: "I27",
+		name: "a restarted kubelet uses an old list of pods", rule: "I27",
 		scenario: nodeParts + once("kubelet(node-1)", "crash") + staysThere, between: client("kubelet", findsNoPods), config: restarts, within: 200,
 	},
 	{

@@ -17,7 +17,7 @@ var Epoch = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // ErrQuiescent is matched by the error of a Wait for a condition that can no longer become true: no
 // task can run.
-var ErrQuiescent = errors.New("nothing left to happen")
+var ErrQuiescent = errors.New("no task can run")
 
 // ErrSteps is matched by the error of a Run or Wait that reached the bound on steps: the world may
 // be in a loop.

@@ -84,7 +84,7 @@ func TestABubbleFindsWhatAStaleCacheBreaks(t *testing.T) {
 				t.Errorf("no seed of %d shows that the controller trusts its cache", seeds)
 			}
 			if broken, text := protected(t, sim.FIFO{}, 0, false, way.make); broken {
-				t.Errorf("broken in the ordinary course\n%s", text)
+				t.Errorf("violated in the default order\n%s", text)
 			}
 		})
 	}

@@ -94,7 +94,7 @@ func TestReplay(t *testing.T) {
 	}{
 		"the failure":                {careless, schedule, "I2: a volume that passes"},
 		"the failure without defect": {cluster.Interceptors{}, schedule, ""},
-		"the ordinary course":        {careless, "", ""},
+		"the default order":          {careless, "", ""},
 		"a schedule that is none":    {careless, "16 jump: a", "deviation"},
 		"a schedule that does not fit": {
 			cluster.Interceptors{}, "16 hold: reserver/cache nodes", "does not fit: 16 hold: reserver/cache nodes: the next task is",

@@ -21,7 +21,7 @@ func play(t *testing.T, ops ...string) *session.Session {
 			t.Error(err)
 		}
 		if v := s.Violation(); v != nil {
-			t.Errorf("a rule was broken: %v", v)
+			t.Errorf("a rule was violated: %v", v)
 		}
 	})
 	return s
@@ -284,7 +284,7 @@ func TestInvalidOperations(t *testing.T) {
 		{"crash none", "not possible now"},
 		{"let crash none", "not possible now"},
 		{"components: pvcontroller", "before all other operations"},
-		{"wait claim none Bound", "nothing left to happen"},
+		{"wait claim none Bound", "no task can run"},
 		{"write pod none data", "none"},
 	} {
 		s := play(t)
