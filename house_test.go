@@ -38,6 +38,7 @@ var floors = map[string]int{
 	"internal/podclaims":     2,
 	"internal/resize":        2,
 	"internal/watchdir":      2,
+	"internal/testworld":     3,
 	"internal/remote":        3, // the way to a real API server
 	// The API server, its parts, and the ways into it.
 	"fake":                2,

@@ -57,7 +57,7 @@ func (a *caseAttacher) look(context.Context) {
 	a.dirty = false
 	for _, obj := range a.run.server.List("volumeattachments") {
 		attachment := obj.(*storagev1.VolumeAttachment)
-		if name := attachment.Name; owes(attachment) && !a.busy[name] {
+		if name := attachment.Name; isPending(attachment) && !a.busy[name] {
 			a.busy[name] = true
 			a.component.Spawn("answer "+a.run.nameOf(attachment), func(ctx context.Context) {
 				a.answer(ctx, name)
@@ -68,8 +68,8 @@ func (a *caseAttacher) look(context.Context) {
 	}
 }
 
-// owes tells whether the attachment is to be attached or detached.
-func owes(attachment *storagev1.VolumeAttachment) bool {
+// isPending reports whether the attachment must still be attached or detached.
+func isPending(attachment *storagev1.VolumeAttachment) bool {
 	if attachment.DeletionTimestamp != nil {
 		return slices.Contains(attachment.Finalizers, caseFinalizer)
 	}
@@ -224,7 +224,7 @@ func (a *caseAttacher) read(lines []casefile.Line) error {
 	return nil
 }
 
-// unused are the lines of the script that nobody asked for.
+// unused returns the lines of the script that no request used.
 func (a *caseAttacher) unused() []casefile.Line {
 	var left []casefile.Line
 	used := map[string]int{}

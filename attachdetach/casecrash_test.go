@@ -12,8 +12,8 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// crash is when the controller is killed in a run of a case: after so many turns of its own strands and the attacher's. Then it
-// starts again, from old lists. The zero crash is none.
+// A crash states when the controller crashes in a run of a case: after that many steps of its tasks
+// and the attacher's. Then it restarts with stale lists. The zero crash is none.
 type crash struct {
 	after int
 	again int // it is killed once more, so many turns later; 0: it is not
@@ -21,7 +21,7 @@ type crash struct {
 	pool  *sim.Pool // nil: the run has its own
 }
 
-// due tells whether it is killed after a turn.
+// due reports whether the controller crashes after a step.
 func (c crash) due(turn int) bool { return turn == c.after || c.again > 0 && turn == c.after+c.again }
 
 // lag is a first list that is some events old.
@@ -57,10 +57,11 @@ var endingOtherwise = map[string]string{
 	"actual-33":      "a device path stands in the node's status only, and an attachment that was uncertain has none",
 }
 
-// TestCrashAtEachSuspension kills the controller in each case after each turn that one of its strands has, so where it is
-// suspended at a request, in a wait or in a sleep, and after each turn of the attacher, and starts it again, from fresh lists and
-// from old ones. In the end all is as it is without the crash. On the way nothing is detached that a node uses, or is told that it
-// has; nothing for one node is attached to two; and no node is told that it has what it has not.
+// TestCrashAtEachSuspension crashes the controller in each case after each step of its tasks (at a
+// request, a wait or a sleep) and of the attacher. It restarts with fresh lists and with stale
+// ones. The final state is the same as without the crash. Meanwhile no volume is detached that a
+// node uses or has in its status, no single-node volume is attached to two nodes, and no node's
+// status lists a volume that is not attached.
 func TestCrashAtEachSuspension(t *testing.T) {
 	t.Parallel()
 	files, err := grammar.Read(casesFolder)

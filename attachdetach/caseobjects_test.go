@@ -293,8 +293,8 @@ func readAttachment(all []casefile.Word) (*storagev1.VolumeAttachment, error) {
 	return a, nil
 }
 
-// tellAttachment is what readAttachment reads; deleting and detach-error are told besides. The volume is called by the handle
-// that the attachment's name is of.
+// tellAttachment returns the words that readAttachment reads, and deleting and detach-error. The
+// volume is named by the handle in the attachment's name.
 func tellAttachment(a *storagev1.VolumeAttachment, handle string) string {
 	all := []casefile.Word{{Key: "attachment"}, {Key: handle}, {Key: a.Spec.NodeName}}
 	if a.Status.Attached {

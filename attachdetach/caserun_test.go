@@ -30,14 +30,14 @@ var grammar = casefile.Grammar{
 	Outcomes: []string{"after", "pictures", "events", "calls", "requests"},
 }
 
-// controlStrand begins the names of the controller's strands, but for those of its caches.
+// controlTask is the prefix of the names of the controller's tasks, except those of its caches.
 var (
-	controlStrand = regexp.MustCompile(`^attachdetach/(recover|volumes|nodestatus|volume_\S+|attach|detach)`)
-	cacheStrand   = regexp.MustCompile(`^attachdetach/cache `)
+	controlTask = regexp.MustCompile(`^attachdetach/(recover|volumes|nodestatus|volume_\S+|attach|detach)`)
+	cacheTask   = regexp.MustCompile(`^attachdetach/cache `)
 )
 
-// caseRun is one run of a case, in a stepped world with an API server, the controller with the CSI plugin, an attacher and
-// nobody else: what kubelets and users do the case tells.
+// A caseRun is one run of a case in a stepped world with an API server, the controller with the CSI
+// plugin and an attacher. The case itself acts for kubelets and users.
 type caseRun struct {
 	host      *sim.Stepped
 	server    *fake.Server
@@ -56,7 +56,7 @@ type caseRun struct {
 	events    []string
 	crash     crash
 	last      string // the actor that was moved last
-	turns     int    // how many turns the controller's strands and the attacher's have had
+	turns     int    // steps of the controller's tasks and the attacher's
 	out       outcome
 }
 
@@ -69,7 +69,7 @@ type caseFault struct {
 	at      string
 }
 
-// caseMeeting is what somebody does just before a request takes effect, or when it was sent.
+// A caseMeeting is an act just before a request takes effect, or when it is sent.
 type caseMeeting struct {
 	request string
 	early   bool // when it was sent: the controller may hear of it before the request takes effect
@@ -77,13 +77,13 @@ type caseMeeting struct {
 	at      string
 }
 
-// outcome is what came of a case.
+// An outcome is the result of a case.
 type outcome struct {
 	steps    [][]casefile.Section
 	rest     []string // the state of things when all faults are over and nothing is left to happen
 	problems []string
 	trace    *trace.Log
-	turns    int // how many turns the controller's strands and the attacher's had
+	turns    int // steps of the controller's tasks and the attacher's
 }
 
 // runCase lets a case happen once. The error is of a case that cannot be read.
@@ -107,7 +107,7 @@ func runCase(f *casefile.File, c *casefile.Case, crash crash) (outcome, error) {
 		return r.out, err
 	}
 	r.start()
-	r.moveWhile(cacheStrand.MatchString)
+	r.moveWhile(cacheTask.MatchString)
 	r.since = r.host.Log().Len()
 	for i, s := range c.Steps {
 		came, err := r.step(s, i+1 < len(c.Steps) && isUsers(s.Act))
@@ -126,7 +126,7 @@ func (r *caseRun) problem(format string, args ...any) {
 	r.out.problems = append(r.out.problems, fmt.Sprintf(format, args...))
 }
 
-// Decide takes the ordinary course, and notes who is moved.
+// Decide takes the default order and records the scheduled task.
 func (r *caseRun) Decide(d *sim.Decision) sim.Move {
 	r.last = d.Task(0).Name()
 	return sim.Move{}
@@ -199,7 +199,7 @@ func (r *caseRun) start(lags ...lag) {
 	r.control = attachdetach.New(cfg)
 }
 
-// restart ends the controller where it stands, and starts it anew.
+// restart crashes the controller and restarts it.
 func (r *caseRun) restart(lags ...lag) {
 	r.host.Crash(r.component)
 	r.server.RemoveComponent(r.component)
@@ -236,7 +236,7 @@ func (r *caseRun) runUntil(done func() bool) error {
 
 // moved looks at who was moved: after some turns the controller crashes.
 func (r *caseRun) moved() {
-	if !controlStrand.MatchString(r.last) && !strings.HasPrefix(r.last, "attacher/") {
+	if !controlTask.MatchString(r.last) && !strings.HasPrefix(r.last, "attacher/") {
 		return
 	}
 	if r.turns++; r.crash.due(r.turns) {
@@ -244,14 +244,14 @@ func (r *caseRun) moved() {
 	}
 }
 
-// isUsers tells whether an act is somebody's outside the controller, which does nothing about it yet.
+// isUsers reports whether an act happens outside the controller, which does not react yet.
 func isUsers(act *casefile.Paragraph) bool {
 	verb, _, _ := strings.Cut(act.Head, " ")
 	return !slices.Contains([]string{"settle", "recover", "wait"}, verb)
 }
 
-// step lets one thing happen, and tells what came of it; nothing of somebody's act that another step follows, nor where only the
-// end matters.
+// step executes one step and returns its sections. It returns none for an act that another step
+// follows, nor where only the end matters.
 func (r *caseRun) step(s *casefile.Step, quiet bool) ([]casefile.Section, error) {
 	err := r.act(s.Act)
 	if quiet || r.crash.after > 0 {
@@ -332,8 +332,9 @@ func (r *caseRun) rest() {
 	r.out.rest = slices.Concat(r.state(r.kept), r.pictures(false))
 }
 
-// kept tells whether an attachment that is wanted no more stays, as its node uses it. A controller that was restarted may not be
-// certain about it any more, and then does not report it: nobody on that node mounts it anew.
+// kept reports whether an unwanted attachment stays because its node uses it. A restarted
+// controller may be uncertain about it, and then does not report it; no pod on that node mounts it
+// again.
 func (r *caseRun) kept(volume corev1.UniqueVolumeName, node string) bool {
 	name := types.NodeName(node)
 	return r.control.Desired().Get(volume, name) == nil && r.control.Actual().InUse(volume, name)
@@ -341,7 +342,7 @@ func (r *caseRun) kept(volume corev1.UniqueVolumeName, node string) bool {
 
 func nothing(corev1.UniqueVolumeName, string) bool { return false }
 
-// state tells of all nodes and attachments there are; not of what nodes are told of some volumes.
+// state returns all nodes and attachments, except the reports of some volumes.
 func (r *caseRun) state(but func(volume corev1.UniqueVolumeName, node string) bool) []string {
 	var lines []string
 	for _, obj := range r.server.List("nodes") {
@@ -385,10 +386,10 @@ func (r *caseRun) pictures(all bool) []string {
 		}
 		lines = append(lines, line)
 	}
-	for _, owed := range r.control.Pending() {
-		line := "owed: " + short(owed.String())
-		if all && !owed.Until.IsZero() {
-			line += ", until " + owed.Until.Sub(sim.Epoch).String()
+	for _, pending := range r.control.Pending() {
+		line := "pending: " + short(pending.String())
+		if all && !pending.Until.IsZero() {
+			line += ", until " + pending.Until.Sub(sim.Epoch).String()
 		}
 		lines = append(lines, line)
 	}
@@ -421,7 +422,7 @@ func (r *caseRun) records() (calls, requests []string) {
 		case record.Kind == trace.KindDriver:
 			calls = append(calls, when+line)
 			requests = append(requests, when+"attacher: "+line)
-		case record.Kind == trace.KindAPI && controlStrand.MatchString(record.Task):
+		case record.Kind == trace.KindAPI && controlTask.MatchString(record.Task):
 			requests = append(requests, when+line)
 		case record.Verb == "force-detach":
 			requests = append(requests, fmt.Sprintf("%sforce detach of %s %s", when, called(corev1.UniqueVolumeName(record.Object)), record.Detail))

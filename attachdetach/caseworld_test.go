@@ -18,7 +18,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// do lets somebody outside the controller do something, at once.
+// do executes an act of a user or another program at once.
 func (r *caseRun) do(text string) error {
 	verb, rest, _ := strings.Cut(text, " ")
 	if verb == "delete" {
@@ -130,7 +130,7 @@ func (r *caseRun) remove(words []string) error {
 	}
 }
 
-// atOnce is the caller of somebody who needs no turn.
+// atOnce is a caller whose requests take no step.
 type atOnce struct{ sim.Host }
 
 func (a atOnce) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
@@ -141,7 +141,7 @@ type between struct {
 	run *caseRun
 }
 
-// Call lets a request go wrong that is to, has somebody do what is to be done before it, and judges it.
+// Call fails a request as scripted, executes the acts before it, and checks it.
 func (b between) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	r, request := b.run, b.run.request(action)
 	r.meet(request, true)
@@ -161,7 +161,7 @@ func (b between) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 	})
 }
 
-// meet has somebody do what is to happen just before a request takes effect, or early, when it is sent.
+// meet executes the act scripted just before a request takes effect or, if early, when it is sent.
 func (r *caseRun) meet(request string, early bool) {
 	i := slices.IndexFunc(r.meetings, func(m *caseMeeting) bool { return m.request == request && m.early == early })
 	if i < 0 {
@@ -189,8 +189,9 @@ func (r *caseRun) fault(request string) *caseFault {
 	return nil
 }
 
-// judge looks at a request that takes effect: nothing is attached to a second node that may be on one only, and nothing is
-// detached that the node is told it has, or says that it uses, unless it is not ready or somebody vouches for that.
+// judge checks a request that takes effect. No single-node volume is attached to a second node. No
+// volume is detached that the node's status lists as attached or in use, unless the node is not
+// ready or is tainted as out of service.
 func (r *caseRun) judge(action trace.Action) {
 	_, name, _ := strings.Cut(action.Object, "/")
 	volume, node, found := strings.Cut(r.called[name], " ")
@@ -224,7 +225,8 @@ func (r *caseRun) judgeDetach(volume string, node *corev1.Node) {
 	}
 }
 
-// judgeReport looks at a node that was told something: it has what it is told, or may have, as far as the attacher knows.
+// judgeReport checks a node whose status was written: each listed volume is, or may be, attached
+// according to the attacher.
 func (r *caseRun) judgeReport(after any) {
 	node, ok := after.(*corev1.Node)
 	if !ok {
@@ -237,7 +239,7 @@ func (r *caseRun) judgeReport(after any) {
 	}
 }
 
-// exclusive tells whether a volume may be attached to one node only.
+// exclusive reports whether a volume may be attached to one node only.
 func (r *caseRun) exclusive(handle string) bool {
 	for _, obj := range r.server.List("persistentvolumes") {
 		v := obj.(*corev1.PersistentVolume)
@@ -261,6 +263,8 @@ func (e caseRecorder) Eventf(about runtime.Object, severity, reason, format stri
 	e.Event(about, severity, reason, fmt.Sprintf(format, args...))
 }
 
-func (e caseRecorder) AnnotatedEventf(about runtime.Object, _ map[string]string, severity, reason, format string, args ...any) {
+func (e caseRecorder) AnnotatedEventf(
+	about runtime.Object, _ map[string]string, severity, reason, format string, args ...any,
+) {
 	e.Event(about, severity, reason, fmt.Sprintf(format, args...))
 }

@@ -60,7 +60,7 @@ func TestDetachAfterUnmountAndAfterTheNodeWasTold(t *testing.T) {
 	w.run()
 	want := []attachdetach.PendingVolume{{Volume: disk1, Node: "node-1", Detach: attachdetach.DetachAfterUnmount}}
 	if diff := cmp.Diff(want, w.controller.Pending()); diff != "" {
-		t.Errorf("while it is mounted on a ready node, owed (-want +got):\n%s", diff)
+		t.Errorf("while it is mounted on a ready node, pending (-want +got):\n%s", diff)
 	}
 	w.same("volumes attached", []string{"example.com/disk/disk-1=/dev/disk-1"}, w.attachedIn("node-1"))
 
@@ -97,7 +97,7 @@ func TestMultiAttachIsToldOnce(t *testing.T) {
 	}, w.events())
 	want := []attachdetach.PendingVolume{{Volume: disk1, Node: "node-2", Attach: attachdetach.AttachAfterOthers}}
 	if diff := cmp.Diff(want, w.controller.Pending()); diff != "" {
-		t.Errorf("owed (-want +got):\n%s", diff)
+		t.Errorf("pending (-want +got):\n%s", diff)
 	}
 	pictures := "desired example.com/disk/disk-1 on node-1 by default/a\n" +
 		"desired example.com/disk/disk-1 on node-2 by default/b\n" +

@@ -31,8 +31,8 @@ func withCSI(cfg *attachdetach.Config) {
 	}
 }
 
-// attachers stand for the attachers of all drivers and what is behind them. All volumes are for one node. They hold what they
-// are asked to do, and what the nodes are told, against what is attached.
+// attachers stands for the attachers of all drivers and their storage. All volumes are single-node.
+// It checks the requests and the nodes' statuses against the attachments.
 type attachers struct {
 	w        *world
 	client   kubernetes.Interface
@@ -53,7 +53,7 @@ func newAttachers(w *world) *attachers {
 	return a
 }
 
-// judge looks whether the nodes are told of nothing that is not attached.
+// judge checks that the nodes' statuses list only attached volumes.
 func (a *attachers) judge() {
 	for _, object := range a.w.server.List("nodes") {
 		node := object.(*corev1.Node)
@@ -79,7 +79,8 @@ func (a *attachers) sync(ctx context.Context) {
 	}
 }
 
-// attachment does what a VolumeAttachment asks for: a finalizer first, then the driver, then what came of it.
+// attachment does what a VolumeAttachment requests: finalizer first, then the driver, then the
+// status.
 func (a *attachers) attachment(ctx context.Context, va *storagev1.VolumeAttachment) error {
 	api, where := a.client.StorageV1().VolumeAttachments(), a.where(va)
 	var err error

@@ -131,7 +131,8 @@ func (b *backend) blame(format string, args ...any) {
 	b.wrong = append(b.wrong, fmt.Sprintf("%v ", b.w.host.Now().Sub(sim.Epoch))+fmt.Sprintf(format, args...))
 }
 
-// mayForce tells whether a node's volumes may be taken away while it uses them: it is not ready or out of service.
+// mayForce reports whether a node's volumes may be detached while it uses them: it is not ready or
+// out of service.
 func mayForce(node *corev1.Node) bool {
 	ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue

@@ -66,7 +66,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	there, _ := server.Get("nodes", "", "node-1")
-	fmt.Println("the node is told:", there.(*corev1.Node).Status.VolumesAttached)
+	fmt.Println("the node's status lists:", there.(*corev1.Node).Status.VolumesAttached)
 
 	atOnce := int64(0)
 	pods := server.Client(host.ExternalCaller()).CoreV1().Pods("default")
@@ -78,6 +78,6 @@ func Example() {
 	}
 	// Output:
 	// attach disk to node-1
-	// the node is told: [{example.com/rack/disk /dev/disk}]
+	// the node's status lists: [{example.com/rack/disk /dev/disk}]
 	// detach disk from node-1
 }

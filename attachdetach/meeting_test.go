@@ -29,8 +29,9 @@ const (
 	two = "si.example.com^vol-1c on node-1"
 )
 
-// TestVolumesWhoseAttachmentsHaveTheSameName has the second wait for the first to be detached (I21). Upstream takes the
-// first's attachment for the second's, reports it, and detaches the first when the second is to be (conformance,
+// TestVolumesWhoseAttachmentsHaveTheSameName checks that the second volume waits until the first is
+// detached (I21). Upstream takes the first's attachment for the second's, reports it, and detaches
+// the first when it should detach the second (conformance,
 // TestUpstreamTakesAnothersAttachmentForItsOwn).
 func TestVolumesWhoseAttachmentsHaveTheSameName(t *testing.T) {
 	t.Parallel()

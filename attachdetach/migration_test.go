@@ -84,7 +84,7 @@ func TestMigratedVolumeIsAttachedByItsDriver(t *testing.T) {
 		}
 		w.same("events", []string{fmt.Sprintf("x1 Normal SuccessfulAttachVolume a: AttachVolume.Attach succeeded for volume %q ", what)}, w.events())
 
-		w.ebsPod("b", "node-1", inline) // the same disk, whoever names it
+		w.ebsPod("b", "node-1", inline) // the same disk under another name
 		w.run()
 		w.deletePod("a")
 		w.run()
@@ -116,7 +116,7 @@ func TestMigratedVolumeIsOfOneNode(t *testing.T) {
 	})
 }
 
-// TestPodOfAMigratedVolumeChanges costs nothing: the volume is the same, though it is translated anew.
+// A change of a pod causes no sync: the volume is the same, though it is translated again.
 func TestPodOfAMigratedVolumeChanges(t *testing.T) {
 	eachMigrated(t, func(t *testing.T, inline bool) {
 		w, _ := migrating(t, inline)

@@ -51,8 +51,8 @@ func carelessWorld(t *testing.T, at string) *world {
 	return w
 }
 
-// A plugin that panics fails one attach, after which nobody knows whether the volume is attached, and is tried again after
-// the back-off. The other volume notices nothing.
+// A plugin that panics fails one attach. The volume is then uncertain, and is tried again after the
+// back-off. Other volumes are not affected.
 func TestPanicOfAPluginFailsOneAttach(t *testing.T) {
 	t.Parallel()
 	w := carelessWorld(t, "Attach disk-1 node-1")
@@ -68,7 +68,7 @@ func TestPanicOfAPluginFailsOneAttach(t *testing.T) {
 	}
 }
 
-// Of a failed detach nobody is told, but for one that panicked: the node is.
+// A failed detach records no event, except after a panic: then on the node.
 func TestPanicOfAPluginFailsOneDetach(t *testing.T) {
 	t.Parallel()
 	w := carelessWorld(t, "Detach disk-1 node-1")

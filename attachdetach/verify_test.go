@@ -120,7 +120,7 @@ func TestReportedVolumeThatIsNotAttachedIsAttachedAgain(t *testing.T) {
 	w.same("calls", []string{"0s Attach disk-1 node-1", "0s Verify disk-1 node-1: attached"}, w.backend.calls)
 }
 
-func TestVolumeThatSomebodyDetachedIsAttachedAgain(t *testing.T) {
+func TestVolumeDetachedByAnotherClientIsAttachedAgain(t *testing.T) {
 	t.Parallel()
 	w := verifiedWorld(t)
 	w.attachment("disk-1", "node-1")
@@ -177,8 +177,8 @@ func TestOldReportIsNotWrittenAgain(t *testing.T) {
 	w.quiet()
 }
 
-// TestVolumeDetachedBySomebodyDuringAnOperation has the attachment to one node go while that to another is detached.
-func TestVolumeDetachedBySomebodyDuringAnOperation(t *testing.T) {
+// TestVolumeDetachedByAnotherClientDuringAnOperation has the attachment to one node go while that to another is detached.
+func TestVolumeDetachedByAnotherClientDuringAnOperation(t *testing.T) {
 	t.Parallel()
 	w := verifiedWorld(t)
 	w.attachment("disk-1", "node-1")
@@ -198,7 +198,7 @@ func TestVolumeDetachedBySomebodyDuringAnOperation(t *testing.T) {
 }
 
 // A plugin whose volumes no VolumeAttachment shows is asked each minute.
-func TestVolumeThatNobodyWatchesIsAskedForEachMinute(t *testing.T) {
+func TestUnwatchedVolumeIsVerifiedEachMinute(t *testing.T) {
 	t.Parallel()
 	w := verifiedWorld(t)
 	w.pod("a", "node-1", "disk-1")
@@ -217,7 +217,7 @@ func TestVolumeThatNobodyWatchesIsAskedForEachMinute(t *testing.T) {
 	}, w.backend.calls)
 }
 
-func TestNobodyIsAskedWhereThatIsSwitchedOff(t *testing.T) {
+func TestVerifyCanBeDisabled(t *testing.T) {
 	t.Parallel()
 	w := verifiedWorld(t)
 	w.pod("a", "node-1", "disk-1")

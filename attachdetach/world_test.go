@@ -265,14 +265,14 @@ func (w *world) same(what string, want, got []string) {
 	}
 }
 
-// quiet checks that nothing wrong has happened and nothing is owed: what is wanted is attached and nothing else is (L5),
+// quiet checks that nothing wrong has happened and nothing is pending: what is wanted is attached and nothing else is (L5),
 // and the nodes' statuses say so (I20).
 func (w *world) quiet() {
 	w.t.Helper()
 	w.same("what must not happen", nil, w.backend.wrong)
 	w.same("strands waiting", nil, w.host.Waiting())
-	for _, owed := range w.controller.Pending() {
-		w.t.Errorf("owed: %s", owed)
+	for _, pending := range w.controller.Pending() {
+		w.t.Errorf("pending: %s", pending)
 	}
 	for node := range w.kubelets {
 		if w.nodeNow(string(node)) == nil {
@@ -310,7 +310,9 @@ func (c flakyCore) Nodes() typedcorev1.NodeInterface {
 	return flakyNodes{NodeInterface: c.CoreV1Interface.Nodes(), w: c.w}
 }
 
-func (n flakyNodes) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (*corev1.Node, error) {
+func (n flakyNodes) Patch(
+	ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string,
+) (*corev1.Node, error) {
 	if len(n.w.patchFaults) > 0 {
 		f := n.w.patchFaults[0]
 		n.w.patchFaults = n.w.patchFaults[1:]

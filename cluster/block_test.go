@@ -33,8 +33,8 @@ func blockPod(name, claim string) *corev1.Pod {
 	return pod
 }
 
-// blockLife is the life of a block volume: provisioned, used as a device on node-1, and on node-2, deleted. look sees the device
-// on each node.
+// blockLife is the life of a block volume: provisioned, used as a device on node-1, and on node-2,
+// deleted. look sees the device on each node.
 func blockLife(ctx context.Context, c *cluster.Cluster, look func(node, path string) error) error {
 	if err := c.Start(ctx); err != nil {
 		return err
@@ -76,7 +76,8 @@ func blockLife(ctx context.Context, c *cluster.Cluster, look func(node, path str
 	return claims.Delete(ctx, "data", metav1.DeleteOptions{})
 }
 
-// liveBlock lives the life of a block volume in a cluster and returns it at rest. Whatever is owed or left then is a failure.
+// liveBlock lives the life of a block volume in a cluster and returns it at rest. Whatever is owed
+// or left then is a failure.
 func liveBlock(t *testing.T, cfg cluster.Config, look func(node, path string) error) *cluster.Cluster {
 	t.Helper()
 	c, err := cluster.New(cfg)
@@ -92,11 +93,11 @@ func liveBlock(t *testing.T, cfg cluster.Config, look func(node, path string) er
 	defer cancel()
 	c.User("user", func(ctx context.Context) error { return blockLife(ctx, c, look) })
 	if err := c.Run(ctx); err != nil {
-		t.Fatalf("%v\nowed: %v\n%s", err, c.Pending(), tail(c.Trace().Text(), 60))
+		t.Fatalf("%v\npending: %v\n%s", err, c.Pending(), tail(c.Trace().Text(), 60))
 	}
 	left, err := c.Leaks()
-	if owed := c.Pending(); len(owed) > 0 || err != nil || len(left) > 0 {
-		t.Fatalf("at rest: owed %v, left %v, %v\n%s", owed, left, err, tail(c.Trace().Text(), 60))
+	if pending := c.Pending(); len(pending) > 0 || err != nil || len(left) > 0 {
+		t.Fatalf("at rest: owed %v, left %v, %v\n%s", pending, left, err, tail(c.Trace().Text(), 60))
 	}
 	return c
 }

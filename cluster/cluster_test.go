@@ -108,7 +108,7 @@ func TestFilesOfWhatIsNotMounted(t *testing.T) {
 	check("all there", nil)
 }
 
-// What a user waits for and cannot come is said, with what is still owed.
+// The error of a wait that cannot end describes the wait and what is pending.
 func TestWaitForWhatCannotCome(t *testing.T) {
 	c, err := cluster.New(cluster.Config{Stepped: &sim.SteppedConfig{}})
 	if err != nil {
@@ -210,7 +210,8 @@ func TestDelayedBinding(t *testing.T) {
 	}
 }
 
-// A kubelet polls for a claim that is not bound, as nobody tells it; that does not keep the world from coming to rest.
+// A kubelet polls for a claim that is not bound, since no watch announces it. That does not keep
+// the world from being at rest.
 func TestPodOnAClaimThatIsBoundLate(t *testing.T) {
 	c, err := cluster.New(cluster.Config{Stepped: &sim.SteppedConfig{StepsMax: 5000}})
 	if err != nil {

@@ -38,10 +38,11 @@ type kept struct {
 	sizeMiB int64  // of new claims: the least for the file system
 }
 
-// TestDataOfPodsSurvive writes patterns through pods, and finds them again after all that befalls volumes that live: kubelet,
-// driver and machine start again, the volume grows, is snapshotted, overwritten, restored and cloned, and its pod comes back
-// elsewhere. The world is stepped, so that what is killed is killed. No snapshotter is in it: the snapshot is taken from the
-// driver, and restored as a volume that an administrator makes of it.
+// TestDataOfPodsSurvive writes patterns through pods, and reads them again after each event in the
+// life of a volume. Kubelet, driver and machine restart. The volume is expanded, snapshotted,
+// overwritten, restored and cloned, and its pod moves to another node. The world is stepped, so
+// that a kill takes effect. There is no snapshotter: the test takes the snapshot from the driver,
+// and an administrator creates a volume from it.
 func TestDataOfPodsSurvive(t *testing.T) {
 	probes := map[cluster.Devices]func() error{cluster.Loop: loop.Probe, cluster.LVM: lvm.Probe}
 	least := map[string]int64{"ext4": 24, "xfs": 300, "btrfs": 256, "": 24}
@@ -67,7 +68,7 @@ func TestDataOfPodsSurvive(t *testing.T) {
 	}
 }
 
-// survive is what befalls the volume of claim "data", in turn.
+// survive makes the events happen to the volume of claim "data", in turn.
 func (k kept) survive() {
 	k.class()
 	k.claims(k.claim("data", nil))
@@ -191,7 +192,8 @@ func (k kept) restarted(pod string) {
 
 const patternBytes = 1 << 20
 
-// pattern is what a word stands for: bytes of no order, so that no part of them can stand in for another.
+// pattern is what a word stands for: bytes of no order, so that no part of them can stand in for
+// another.
 func pattern(word string) []byte {
 	data := make([]byte, patternBytes)
 	source := rand.NewChaCha8(sha256.Sum256([]byte(word)))
@@ -242,8 +244,8 @@ func (k kept) finds(pod, claim, word string) {
 	}
 }
 
-// grow asks for more, and waits until the pod that uses the volume has it. An ext4 that may not grow in use does when it is
-// staged the next time.
+// grow asks for more, and waits until the pod that uses the volume has it. An ext4 that may not
+// grow in use does when it is staged the next time.
 func (k kept) grow(pod, claim string) {
 	k.Helper()
 	before := k.blocks(pod, claim)
@@ -295,7 +297,7 @@ func (k kept) isGrown(pod, claim string, before int64) {
 	}
 }
 
-// mayGrowExt4 tells whether this process may grow an ext4 that is mounted: it takes CAP_SYS_RESOURCE.
+// mayGrowExt4 reports whether this process may expand a mounted ext4, which takes CAP_SYS_RESOURCE.
 func mayGrowExt4(t *testing.T) bool {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")
@@ -314,7 +316,8 @@ func mayGrowExt4(t *testing.T) bool {
 	return caps>>sysResource&1 == 1
 }
 
-// snapshot has the driver take a snapshot of a volume that a pod uses; of a device, while the pod is not there.
+// snapshot has the driver take a snapshot of a volume that a pod uses; of a device, while the pod
+// is not there.
 func (k kept) snapshot(pod, claim string) string {
 	k.Helper()
 	if k.fsType == "" {
@@ -337,7 +340,8 @@ func (k kept) forget(snapshot string) {
 	k.must(err)
 }
 
-// restored has the driver make a volume of a snapshot, as an administrator makes one for a claim, and returns the claim.
+// restored has the driver make a volume of a snapshot, as an administrator makes one for a claim,
+// and returns the claim.
 func (k kept) restored(name, snapshot string) *corev1.PersistentVolumeClaim {
 	k.Helper()
 	capability := &csispec.VolumeCapability{

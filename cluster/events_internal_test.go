@@ -8,13 +8,13 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// last has deliveries, which come first in the ordinary course, wait: caches fall behind.
+// last schedules deliveries, which come first in the default order, last: caches lag.
 type last struct{}
 
 func (last) Choose(n int) int { return n - 1 }
 
-// What can befall a world with one verb is what can befall it at all, without what has other verbs, in the same order.
-func TestMisfortunesOfAVerb(t *testing.T) {
+// The possible events of one verb are those of all verbs without the others, in the same order.
+func TestEventsOfAVerb(t *testing.T) {
 	w, err := New(Config{Stepped: &sim.SteppedConfig{Chooser: last{}}})
 	if err != nil {
 		t.Fatal(err)

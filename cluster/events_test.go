@@ -11,9 +11,9 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// A volume's life comes to its end whatever controller is killed at whatever moment, with stale lists, conflicts, lost
-// answers and failing drivers.
-func TestLifecycleUnderMisfortunes(t *testing.T) {
+// A volume's life comes to its end whatever controller is killed at whatever moment, with stale
+// lists, conflicts, lost answers and failing drivers.
+func TestLifecycleUnderEvents(t *testing.T) {
 	seeds := 300
 	if testing.Short() {
 		seeds = 30

@@ -8,8 +8,8 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// TestRiskOfWhatThereIsNot never comes true, and the error says what there is.
-func TestRiskOfWhatThereIsNot(t *testing.T) {
+// TestFaultSpecOfAnUnknownTarget never comes true, and the error says what there is.
+func TestFaultSpecOfAnUnknownTarget(t *testing.T) {
 	t.Parallel()
 	c, err := cluster.New(cluster.Config{Nodes: 1, Components: []string{"pvcontroller", "kubelet"}, Stepped: &sim.SteppedConfig{}})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
@@ -67,8 +68,8 @@ func TestHostPathVolumeIsMadeAndDeleted(t *testing.T) {
 	for _, w := range worlds {
 		t.Run(w.name, func(t *testing.T) {
 			c := newHostPathWorld(t, w.cfg)
-			must(t, liveOfHostPath(t.Context(), c))
-			must(t, c.WaitForRest(t.Context()))
+			testworld.NoError(t, liveOfHostPath(t.Context(), c))
+			testworld.NoError(t, c.WaitForRest(t.Context()))
 			calls := driven(c)
 			if len(calls) != 2 || !strings.HasPrefix(calls[0], "Provision path=/tmp/hostpath_pv/") ||
 				strings.TrimPrefix(calls[0], "Provision") != strings.TrimPrefix(calls[1], "Delete") {
@@ -103,14 +104,7 @@ func liveOfHostPath(ctx context.Context, c *cluster.Cluster) error {
 	return c.WaitForGone(ctx, "persistentvolumes", "", bound.Spec.VolumeName)
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// recycled is a volume that is to be emptied and given to the next.
+// recycled returns a volume with policy Recycle.
 func recycled(source corev1.PersistentVolumeSource) *corev1.PersistentVolume {
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}}
 	volume.Spec = corev1.PersistentVolumeSpec{
@@ -147,13 +141,13 @@ func TestVolumeIsRecycled(t *testing.T) {
 			t.Run(w.name+" "+v.name, func(t *testing.T) {
 				c := newHostPathWorld(t, w.cfg)
 				fs, dir := v.disk(c)
-				must(t, fs.MkdirAll(dir+"/sub"))
-				must(t, fs.WriteFile(dir+"/sub/file", []byte("of the first claim")))
-				must(t, fs.WriteFile(dir+"/file", []byte("of the first claim")))
-				must(t, lifeOfRecycled(t.Context(), c, recycled(v.source)))
-				must(t, c.WaitForRest(t.Context()))
+				testworld.NoError(t, fs.MkdirAll(dir+"/sub"))
+				testworld.NoError(t, fs.WriteFile(dir+"/sub/file", []byte("of the first claim")))
+				testworld.NoError(t, fs.WriteFile(dir+"/file", []byte("of the first claim")))
+				testworld.NoError(t, lifeOfRecycled(t.Context(), c, recycled(v.source)))
+				testworld.NoError(t, c.WaitForRest(t.Context()))
 				names, err := fs.ReadDir(dir)
-				must(t, err)
+				testworld.NoError(t, err)
 				if len(names) > 0 {
 					t.Errorf("the second claim finds %q", names)
 				}

@@ -17,7 +17,8 @@ import (
 // hostPathParts are those that a volume of kubernetes.io/host-path needs.
 var hostPathParts = []string{"pvcontroller", "pvprotection", "pvcprotection", "scheduler", "kubelet"}
 
-// unluckyHostPath lets a user live with a volume of kubernetes.io/host-path under misfortunes, and returns the world at rest.
+// unluckyHostPath runs a user of a kubernetes.io/host-path volume under events, and returns the
+// world at rest.
 func unluckyHostPath(t *testing.T, seed uint64, user func(ctx context.Context, c *cluster.Cluster) error) *cluster.Cluster {
 	t.Helper()
 	risks, err := sim.ParseFaultSpecs("conflict(0.05), refused(0.02), lost(0.03), driver Unavailable(0.1), driver-lost Internal(0.1), hang(0.05), " +
@@ -45,8 +46,8 @@ func unluckyHostPath(t *testing.T, seed uint64, user func(ctx context.Context, c
 	for err == nil && c.Repair() {
 		err = c.Run(ctx)
 	}
-	if owed := owed(c); err == nil && len(owed) > 0 {
-		err = fmt.Errorf("owed: %v", owed)
+	if pending := pending(c); err == nil && len(pending) > 0 {
+		err = fmt.Errorf("pending: %v", pending)
 	}
 	if err != nil {
 		t.Fatalf("seed %d: %v\n%s", seed, err, tail(c.Trace().Text(), 80))
@@ -54,12 +55,12 @@ func unluckyHostPath(t *testing.T, seed uint64, user func(ctx context.Context, c
 	return c
 }
 
-// owed is what is owed, but for a pod that a controller has left which found that the volume was recycled already, and was
-// killed then: it never runs, and goes when the volume is recycled again.
-func owed(c *cluster.Cluster) []string {
-	return slices.DeleteFunc(c.Pending(), func(debt string) bool {
+// pending returns what is pending, except a pod whose controller was killed after it had found the
+// volume recycled: that pod never runs, and is deleted when the volume is recycled again.
+func pending(c *cluster.Cluster) []string {
+	return slices.DeleteFunc(c.Pending(), func(pendingObject string) bool {
 		o, there := c.Server().Get("pods", "default", "recycler-for-v")
-		return there && len(o.(*corev1.Pod).Spec.SchedulingGates) > 0 && debt == "pod default/recycler-for-v is not running"
+		return there && len(o.(*corev1.Pod).Spec.SchedulingGates) > 0 && pendingObject == "pod default/recycler-for-v is not running"
 	})
 }
 
@@ -70,8 +71,9 @@ func seeds() uint64 {
 	return 200
 }
 
-// Whatever is killed and whatever goes wrong: the second claim finds nothing of the first, and keeps what is its own.
-func TestRecycledVolumeUnderMisfortunes(t *testing.T) {
+// Whatever is killed and whatever goes wrong: the second claim finds nothing of the first, and
+// keeps what is its own.
+func TestRecycledVolumeUnderEvents(t *testing.T) {
 	befell := map[string]int{}
 	for seed := range seeds() {
 		c := unluckyHostPath(t, seed, func(ctx context.Context, c *cluster.Cluster) error {
@@ -101,8 +103,9 @@ func TestRecycledVolumeUnderMisfortunes(t *testing.T) {
 	wantBefallen(t, befell)
 }
 
-// Whatever is killed and whatever goes wrong: a claim gets one volume, and none is left when it is gone.
-func TestHostPathVolumeUnderMisfortunes(t *testing.T) {
+// Whatever is killed and whatever goes wrong: a claim gets one volume, and none is left when it is
+// gone.
+func TestHostPathVolumeUnderEvents(t *testing.T) {
 	befell := map[string]int{}
 	for seed := range seeds() {
 		c := unluckyHostPath(t, seed, func(ctx context.Context, c *cluster.Cluster) error { return liveOfHostPath(ctx, c) })

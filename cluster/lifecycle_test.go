@@ -24,7 +24,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// lifecycle is the life of a volume as its user lives it: provisioned, written on node-1, read on node-2, deleted.
+// lifecycle is the life of a volume as its user lives it: provisioned, written on node-1, read on
+// node-2, deleted.
 func lifecycle(ctx context.Context, c *cluster.Cluster) error {
 	if err := c.Start(ctx); err != nil {
 		return err
@@ -73,7 +74,8 @@ func lifecycle(ctx context.Context, c *cluster.Cluster) error {
 	return claims.Delete(ctx, "data", metav1.DeleteOptions{})
 }
 
-// run lives the life of a volume in a cluster and returns it at rest. Whatever is owed or left then is a failure.
+// run lives the life of a volume in a cluster and returns it at rest. Whatever is owed or left then
+// is a failure.
 func run(tb testing.TB, cfg cluster.Config) *cluster.Cluster {
 	tb.Helper()
 	c, err := cluster.New(cfg)
@@ -89,10 +91,10 @@ func run(tb testing.TB, cfg cluster.Config) *cluster.Cluster {
 	defer cancel()
 	c.User("user", func(ctx context.Context) error { return lifecycle(ctx, c) })
 	if err := c.Run(ctx); err != nil {
-		tb.Fatalf("%v\nowed: %v\n%s", err, c.Pending(), tail(c.Trace().Text(), 60))
+		tb.Fatalf("%v\npending: %v\n%s", err, c.Pending(), tail(c.Trace().Text(), 60))
 	}
-	if owed := c.Pending(); len(owed) > 0 {
-		tb.Fatalf("owed at rest: %v\n%s", owed, tail(c.Trace().Text(), 60))
+	if pending := c.Pending(); len(pending) > 0 {
+		tb.Fatalf("owed at rest: %v\n%s", pending, tail(c.Trace().Text(), 60))
 	}
 	left, err := c.Leaks()
 	if err != nil || len(left) > 0 {
@@ -119,7 +121,8 @@ func TestLifecycleInTheOrdinaryCourse(t *testing.T) {
 			writes = append(writes, r.Verb+" "+resource)
 		}
 	}
-	// The provisioner's annotations, and then the four writes of a binding, the first of which the provisioner has done.
+	// The provisioner's annotations, and then the four writes of a binding, the first of which the
+	// provisioner has done.
 	want := []string{
 		"update persistentvolumeclaims", "update/status persistentvolumes", "update persistentvolumeclaims",
 		"update/status persistentvolumeclaims",
@@ -183,8 +186,8 @@ func TestLifecycleLive(t *testing.T) {
 	}
 }
 
-// noGoroutineOfOurs checks that no goroutine runs our code but the tests. (Those of a gRPC server that was stopped may
-// take a moment to end; that they do is shown in plugins/csi.)
+// noGoroutineOfOurs checks that no goroutine runs our code but the tests. (Those of a gRPC server
+// that was stopped may take a moment to end; that they do is shown in plugins/csi.)
 func noGoroutineOfOurs(t *testing.T) {
 	t.Helper()
 	buf := make([]byte, 4<<20)
@@ -195,7 +198,8 @@ func noGoroutineOfOurs(t *testing.T) {
 	}
 }
 
-// nothingLeft checks that a directory is empty, and that nothing is mounted below it or made of files in it.
+// nothingLeft checks that a directory is empty, and that nothing is mounted below it or made of
+// files in it.
 func nothingLeft(t *testing.T, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(p string, _ fs.DirEntry, err error) error {

@@ -11,8 +11,8 @@ import (
 	"github.com/volsim/volsim/explore/scenario"
 )
 
-// A pod that somebody puts on a node that has no place for its volume fails, and says why; and the node says how many volumes
-// it can have by now.
+// A pod assigned by a user to a node without a free place for its volume fails with the reason. The
+// node then reports its current limit.
 //
 // Upstream: pkg/kubelet SyncPod, and of pkg/kubelet/volumemanager WaitForAttachAndMount (v1.36).
 func TestPodWithoutAPlaceForItsVolumeFails(t *testing.T) {

@@ -26,7 +26,8 @@ type users struct {
 	ctx context.Context
 }
 
-// newUsers starts a cluster, which is closed when the test ends and must then leave nothing in the directory.
+// newUsers starts a cluster, which is closed when the test ends and must then leave nothing in the
+// directory.
 func newUsers(t *testing.T, cfg cluster.Config) users {
 	t.Helper()
 	cfg.Dir = t.TempDir()
@@ -51,7 +52,7 @@ func newUsers(t *testing.T, cfg cluster.Config) users {
 func (u users) must(err error) {
 	u.Helper()
 	if err != nil {
-		u.Fatalf("%v\nowed: %v\n%s", err, u.Pending(), tail(u.Trace().Text(), 30))
+		u.Fatalf("%v\npending: %v\n%s", err, u.Pending(), tail(u.Trace().Text(), 30))
 	}
 }
 
@@ -180,7 +181,8 @@ func TestClassOfVolumeGroupsWaitsForAPod(t *testing.T) {
 	}
 }
 
-// A cluster on volume groups that is closed at any moment takes everything away: LVM's metadata, its devices, the files.
+// A cluster on volume groups that is closed at any moment takes everything away: LVM's metadata,
+// its devices, the files.
 func TestCloseAtAnyMomentLeavesNoVolumeGroup(t *testing.T) {
 	lvmOrSkip(t)
 	for _, at := range []string{"CreateVolume", "ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume", "NodeUnstageVolume"} {
@@ -237,7 +239,7 @@ func shortLife(ctx context.Context, c *cluster.Cluster) error {
 func TestClusterThatCannotHaveItsVolumeGroupsLeavesNothing(t *testing.T) {
 	lvmOrSkip(t)
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "disk-node-2"), 0o700); err != nil { // where a file is to be
+	if err := os.Mkdir(filepath.Join(dir, "disk-node-2"), 0o700); err != nil { // where a file will be
 		t.Fatal(err)
 	}
 	if c, err := cluster.New(cluster.Config{Devices: cluster.LVM, Dir: dir}); err == nil {

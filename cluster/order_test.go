@@ -14,9 +14,9 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// orderChecker follows the calls that reach the driver, and keeps the first that comes out of order: attach before stage
-// before publish, undone in reverse; one node at a time (I15); nothing detached while it is staged (I16); no two stages
-// at once (I17).
+// orderChecker follows the calls that reach the driver, and keeps the first that comes out of
+// order: attach before stage before publish, undone in reverse; one node at a time (I15); nothing
+// detached while it is staged (I16); no two stages at once (I17).
 type orderChecker struct {
 	attached  map[string]string // volume → node
 	staged    map[string]bool   // volume and node
@@ -65,7 +65,8 @@ func (o *orderChecker) see(r trace.Record) {
 	}
 }
 
-// mover moves a pod with its claim from node to node, the next one made as soon as the last is told to end.
+// mover moves a pod with its claim from node to node. It creates the next pod as soon as the
+// deletion of the last begins.
 func mover(ctx context.Context, c *cluster.Cluster, name string, nodes ...string) error {
 	if err := c.Start(ctx); err != nil {
 		return err
@@ -80,7 +81,7 @@ func mover(ctx context.Context, c *cluster.Cluster, name string, nodes ...string
 		if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 			return err
 		}
-		if i%2 == 0 { // every other pod is told to end before it runs, perhaps
+		if i%2 == 0 { // every other pod may be deleted before it runs
 			if err := c.WaitForPod(ctx, "default", pod.Name, corev1.PodRunning); err != nil {
 				return err
 			}
@@ -113,7 +114,7 @@ func TestDriverCallsComeInOrderUnderSeeds(t *testing.T) {
 		err = c.Run(t.Context())
 		left, leftErr := c.Leaks()
 		if err != nil || order.broken != "" || len(c.Pending()) > 0 || len(left) > 0 || leftErr != nil {
-			t.Fatalf("seed %d: %v, out of order: %s, owed %v, left %v, %v\n%s", seed, err, order.broken, c.Pending(), left, leftErr, tail(c.Trace().Text(), 80))
+			t.Fatalf("seed %d: %v, out of order: %s, pending %v, left %v, %v\n%s", seed, err, order.broken, c.Pending(), left, leftErr, tail(c.Trace().Text(), 80))
 		}
 		if err := c.Close(); err != nil {
 			t.Fatal(err)

@@ -13,11 +13,12 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A world that begins enrolled holds what the parts of another one make when they start, and they change nothing of it.
-func TestEnrolledIsWhatStartingMakes(t *testing.T) {
-	registered, enrolled := atRest(t, false), atRest(t, true)
+// A world that begins enrolled holds what the parts of another one make when they start, and they
+// change nothing of it.
+func TestPreRegisteredEqualsStarted(t *testing.T) {
+	registered, preRegistered := atRest(t, false), atRest(t, true)
 	for _, resource := range []string{"nodes", "csinodes", "csidrivers", "storageclasses"} {
-		want, got := registered.List(resource), enrolled.List(resource)
+		want, got := registered.List(resource), preRegistered.List(resource)
 		if len(want) != len(got) || len(want) == 0 {
 			t.Fatalf("%s: %d enrolled, %d registered", resource, len(got), len(want))
 		}
@@ -27,8 +28,8 @@ func TestEnrolledIsWhatStartingMakes(t *testing.T) {
 			}
 		}
 	}
-	for _, obj := range enrolled.List("csinodes") {
-		node, ok := enrolled.Get("nodes", "", obj.GetName())
+	for _, obj := range preRegistered.List("csinodes") {
+		node, ok := preRegistered.Get("nodes", "", obj.GetName())
 		if owners := obj.GetOwnerReferences(); !ok || len(owners) != 1 || owners[0].UID != node.GetUID() {
 			t.Errorf("csinode %s is owned by %v", obj.GetName(), owners)
 		}
@@ -36,8 +37,8 @@ func TestEnrolledIsWhatStartingMakes(t *testing.T) {
 }
 
 // atRest is the API server of a cluster that has started.
-func atRest(t *testing.T, enrolled bool) *fake.Server {
-	c, err := cluster.New(cluster.Config{Devices: cluster.Array, PreRegistered: enrolled, Stepped: &sim.SteppedConfig{}})
+func atRest(t *testing.T, preRegistered bool) *fake.Server {
+	c, err := cluster.New(cluster.Config{Devices: cluster.Array, PreRegistered: preRegistered, Stepped: &sim.SteppedConfig{}})
 	if err != nil {
 		t.Fatal(err)
 	}

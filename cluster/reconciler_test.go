@@ -72,7 +72,8 @@ func createMap(t *testing.T, c *cluster.Cluster, m *corev1.ConfigMap) {
 	}
 }
 
-// labelByREST labels a ConfigMap by a client made from the process's configuration, with deadlines around.
+// labelByREST labels a ConfigMap by a client made from the process's configuration, with deadlines
+// around.
 func labelByREST(ctx context.Context, p cluster.ComponentContext, name string) (time.Duration, error) {
 	config := p.RESTConfig()
 	config.Timeout = time.Hour
@@ -85,8 +86,8 @@ func labelByREST(ctx context.Context, p cluster.ComponentContext, name string) (
 	return 0, label(ctx, client.ConfigMaps("default"), name)
 }
 
-// A reconciler whose client comes from the configuration stops at each request, though it sets deadlines. What comes in
-// between makes it fail, and it comes back.
+// A reconciler whose client comes from the configuration stops at each request, though it sets
+// deadlines. What comes in between makes it fail, and it comes back.
 func TestAReconcilerIsSuspendedAtEachRequest(t *testing.T) {
 	c := operated(t, calling(cluster.ReconcilerConfig{}, labelByREST))
 	host := c.Host().(*sim.Stepped)
@@ -148,7 +149,8 @@ func TestAReconcilerComesBack(t *testing.T) {
 	}
 }
 
-// With several workers, keys are worked on at once, but never one twice; what comes meanwhile is one more turn.
+// With several workers, keys are worked on at once, but never one twice; what comes meanwhile is
+// one more turn.
 func TestAReconcilerWorksOnAKeyOnce(t *testing.T) {
 	working, most, calls := map[string]int{}, 0, 0
 	slowly := func(_ context.Context, p cluster.ComponentContext, name string) (time.Duration, error) {
@@ -185,7 +187,8 @@ func TestAReconcilerWorksOnAKeyOnce(t *testing.T) {
 	}
 }
 
-// Who asks for ever to be called again keeps a world going, unless it says that it only polls.
+// A reconciler that always asks to be requeued keeps a world running, unless it declares that it
+// polls.
 func TestAReconcilerThatPollsLetsAWorldRest(t *testing.T) {
 	calls := 0
 	c := operated(t, calling(cluster.ReconcilerConfig{Polls: true}, func(context.Context, cluster.ComponentContext, string) (time.Duration, error) {
@@ -200,7 +203,8 @@ func TestAReconcilerThatPollsLetsAWorldRest(t *testing.T) {
 	}
 }
 
-// Objects that are owned, and such as are mapped by a function, are about other keys; also as they go.
+// Objects that are owned, and such as are mapped by a function, are about other keys; also as they
+// go.
 func TestAReconcilerWatchesWhatIsItsOwn(t *testing.T) {
 	var keys []string
 	part := calling(cluster.ReconcilerConfig{
@@ -247,8 +251,8 @@ func TestAReconcilerWatchesWhatIsItsOwn(t *testing.T) {
 
 var things = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
 
-// A reconciler brings its custom resource with it, sees its objects in a cache that lags, and writes them by a client of its
-// own. It starts again after a crash, and runs twice.
+// A reconciler brings its custom resource with it, sees its objects in a cache that lags, and
+// writes them by a client of its own. It starts again after a crash, and runs twice.
 func TestAReconcilerOfACustomResource(t *testing.T) {
 	built := 0
 	part := cluster.Reconciler(cluster.ReconcilerConfig{
@@ -283,8 +287,8 @@ func TestAReconcilerOfACustomResource(t *testing.T) {
 	})
 	c := operated(t, part)
 	rest(t, c)
-	for _, befall := range []func(string) error{c.Crash, c.Replicate} {
-		if err := befall("operator"); err != nil {
+	for _, inject := range []func(string) error{c.Crash, c.Replicate} {
+		if err := inject("operator"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -305,7 +309,7 @@ func TestAReconcilerOfACustomResource(t *testing.T) {
 	}
 }
 
-// A panic of a reconciler goes through to whoever moves the world.
+// A panic of a reconciler reaches the caller that runs the world.
 func TestAReconcilersPanicGoesThrough(t *testing.T) {
 	c := operated(t, calling(cluster.ReconcilerConfig{}, func(context.Context, cluster.ComponentContext, string) (time.Duration, error) {
 		panic("the operator's fault")
@@ -358,8 +362,8 @@ func TestAReconcilerOfNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkReconcilerStep measures a step of a world of one reconciler that reads and writes, by the client that it got and
-// by one made from its configuration.
+// BenchmarkReconcilerStep measures a step of a world of one reconciler that reads and writes, by
+// the client that it got and by one made from its configuration.
 func BenchmarkReconcilerStep(b *testing.B) {
 	byClient := func(ctx context.Context, p cluster.ComponentContext, name string) (time.Duration, error) {
 		return 0, label(ctx, p.Client.CoreV1().ConfigMaps("default"), name)

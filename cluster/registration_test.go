@@ -12,14 +12,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
 
 const kubelet1 = "kubelet(node-1)"
 
-// once lets one thing go wrong at the n-th call of the kubelet: it is killed before the call, or the call fails. Otherwise the
-// course is the ordinary one.
+// once lets one thing go wrong at the n-th call of the kubelet: it is killed before the call, or
+// the call fails. Otherwise the course is the ordinary one.
 type once struct {
 	n     int // counted down; 0: now
 	crash bool
@@ -46,7 +47,8 @@ func (o *once) Decide(d *sim.Decision) sim.Move {
 	return sim.Move{Fault: o.fault}
 }
 
-// eachCall runs something with each thing going wrong at each call of the kubelet, as long as there are calls.
+// eachCall runs something with each thing going wrong at each call of the kubelet, as long as there
+// are calls.
 func eachCall(t *testing.T, run func(t *testing.T, o *once)) {
 	t.Helper()
 	wrong := []once{
@@ -135,8 +137,8 @@ func settle(t *testing.T, host *sim.Stepped) {
 	}
 }
 
-// TestRegistrationSurvivesWhateverGoesWrong kills the kubelet at each call of the node's and the driver's registration, and has
-// each of them fail.
+// TestRegistrationSurvivesWhateverGoesWrong kills the kubelet at each call of the node's and the
+// driver's registration, and has each of them fail.
 func TestRegistrationSurvivesWhateverGoesWrong(t *testing.T) {
 	calls := map[string]bool{}
 	eachCall(t, func(t *testing.T, o *once) {
@@ -156,36 +158,37 @@ func TestRegistrationSurvivesWhateverGoesWrong(t *testing.T) {
 	}
 }
 
-// TestDeregistrationSurvivesWhateverGoesWrong does so while the driver's sockets go, and come again.
+// TestDeregistrationSurvivesWhateverGoesWrong does so while the driver's sockets go, and come
+// again.
 func TestDeregistrationSurvivesWhateverGoesWrong(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		eachCall(t, func(t *testing.T, o *once) {
 			c, host := node(t)
 			settle(t, host)
 			host.SetStrategy(o)
-			must(t, c.StopDriver("node-1"))
+			testworld.NoError(t, c.StopDriver("node-1"))
 			if again {
 				host.Step()
-				must(t, c.StartDriver("node-1"))
+				testworld.NoError(t, c.StartDriver("node-1"))
 			}
 			settle(t, host)
 			if !o.crash && !again {
 				wantDriver(t, c, false)
 			}
-			must(t, c.StartDriver("node-1")) // a kubelet that was killed does not know what it was about
+			testworld.NoError(t, c.StartDriver("node-1")) // a kubelet that was killed does not know what it was about
 			settle(t, host)
 			wantDriver(t, c, true)
 		})
 	}
 }
 
-// TestDriverStopsWhileItMounts takes the driver away when it is about to be asked, for each call of a volume's way into a pod and
-// out again: nobody fails for good, and all goes on when it is back.
+// TestDriverStopsWhileItMounts stops the driver just before each call of mounting and unmounting a
+// volume. No operation fails permanently, and all continue when the driver is back.
 func TestDriverStopsWhileItMounts(t *testing.T) {
 	for _, rpc := range []string{"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"} {
 		t.Run(rpc, func(t *testing.T) {
 			c, err := cluster.New(cluster.Config{Nodes: 1, PreRegistered: true, Stepped: &sim.SteppedConfig{StepsMax: 20_000}})
-			must(t, err)
+			testworld.NoError(t, err)
 			defer c.Close()
 			host := c.Host().(*sim.Stepped)
 			settle(t, host)
@@ -199,7 +202,7 @@ func TestDriverStopsWhileItMounts(t *testing.T) {
 			wait(rpc, func() bool {
 				return slices.ContainsFunc(host.Enabled(), func(s string) bool { return strings.Contains(s, ": driver "+rpc+" ") })
 			})
-			must(t, c.StopDriver("node-1"))
+			testworld.NoError(t, c.StopDriver("node-1"))
 			failed := 0
 			wait("the call to fail, and to be found impossible thereafter", func() bool {
 				failed = 0
@@ -220,11 +223,11 @@ func TestDriverStopsWhileItMounts(t *testing.T) {
 					t.Errorf("asked while it was away: %s %s", r.Verb, r.Object)
 				}
 			}
-			must(t, c.StartDriver("node-1"))
-			must(t, c.Run(t.Context()))
+			testworld.NoError(t, c.StartDriver("node-1"))
+			testworld.NoError(t, c.Run(t.Context()))
 			wantDriver(t, c, true)
-			if owed := c.Pending(); len(owed) > 0 {
-				t.Errorf("owed: %v", owed)
+			if pending := c.Pending(); len(pending) > 0 {
+				t.Errorf("pending: %v", pending)
 			}
 			if left, err := c.Leaks(); err != nil || len(left) > 0 {
 				t.Errorf("left: %v, %v", left, err)
@@ -254,7 +257,8 @@ func comeAndGo(ctx context.Context, c *cluster.Cluster) error {
 	return claims.Delete(ctx, "data", metav1.DeleteOptions{})
 }
 
-// TestLifecycleWithADriverThatStopsAndStarts has somebody stop and start the driver on both nodes all the while.
+// TestLifecycleWithADriverThatStopsAndStarts stops and starts the driver on both nodes during the
+// whole run.
 func TestLifecycleWithADriverThatStopsAndStarts(t *testing.T) {
 	seeds := 100
 	if testing.Short() {
@@ -263,7 +267,7 @@ func TestLifecycleWithADriverThatStopsAndStarts(t *testing.T) {
 	transient := 0
 	for seed := range uint64(seeds) {
 		c, err := cluster.New(stepped(sim.NewSeeded(seed)))
-		must(t, err)
+		testworld.NoError(t, err)
 		c.User("user", func(ctx context.Context) error { return lifecycle(ctx, c) })
 		c.User("admin", func(ctx context.Context) error {
 			for i := range 30 {
@@ -283,13 +287,13 @@ func TestLifecycleWithADriverThatStopsAndStarts(t *testing.T) {
 			return nil
 		})
 		err = c.Run(t.Context())
-		owed := c.Pending()
+		pending := c.Pending()
 		left, errLeft := c.Leaks()
 		transient += strings.Count(c.Trace().Text(), "not found in the list of registered CSI drivers")
-		if err != nil || errLeft != nil || len(owed)+len(left) > 0 {
-			t.Fatalf("seed %d: %v, %v, owed %v, left %v\n%s", seed, err, errLeft, owed, left, tail(c.Trace().Text(), 100))
+		if err != nil || errLeft != nil || len(pending)+len(left) > 0 {
+			t.Fatalf("seed %d: %v, %v, pending %v, left %v\n%s", seed, err, errLeft, pending, left, tail(c.Trace().Text(), 100))
 		}
-		must(t, c.Close())
+		testworld.NoError(t, c.Close())
 	}
 	if transient == 0 {
 		t.Error("no volume met a driver that was not there")

@@ -16,7 +16,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
-	fakerest "github.com/volsim/volsim/fake/apiserver"
+	"github.com/volsim/volsim/fake/apiserver"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -39,8 +39,8 @@ func newBare(t *testing.T) *bare {
 		default:
 		}
 	})
-	l, err := fakerest.Listen(fakerest.ListenConfig{
-		Handler: fakerest.NewHandler(server, fakerest.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.DirectCaller() }}),
+	l, err := apiserver.Listen(apiserver.ListenConfig{
+		Handler: apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.DirectCaller() }}),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +110,8 @@ func (b *bare) makeMap(namespace, name string, owner *corev1.ConfigMap) *corev1.
 	return m
 }
 
-// What an owner leaves behind is collected, and nothing else; by a collector that sees by HTTPS only.
+// What an owner leaves behind is collected, and nothing else; by a collector that sees by HTTPS
+// only.
 func TestRemoteGarbageIsCollected(t *testing.T) {
 	t.Parallel()
 	b := newBare(t)

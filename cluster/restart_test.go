@@ -19,19 +19,19 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// mountStrands are the strands of a kubelet that stage, publish, unpublish and unstage.
-var mountStrands = []string{"volume_mount", "volume_unmount", "unmount_device"}
+// mountTasks are the tasks of a kubelet that stage, publish, unpublish and unstage.
+var mountTasks = []string{"volume_mount", "volume_unmount", "unmount_device"}
 
-// killer follows the ordinary course, and kills the kubelet of node-1 when one of its strands that mount is suspended for the
-// n-th time, before the call is made or after it.
+// killer follows the default order, and kills the kubelet of node-1 when one of its mounting tasks
+// is suspended for the n-th time, before or after the call.
 type killer struct {
 	*sim.ReplayStrategy
-	n     int // from 1; 0: it kills nobody
+	n     int // from 1; 0: no kill
 	after bool
-	meant func(strand, verb string) bool                      // which suspensions count; nil: those of mountStrands
+	meant func(task, verb string) bool                        // which suspensions count; nil: those of mountStrands
 	lives func(ctx context.Context, c *cluster.Cluster) error // what happens in the world; nil: twoPods
 	seen  int
-	calls []string // at which a strand was suspended
+	calls []string // at which a task was suspended
 	due   bool
 }
 
@@ -44,12 +44,12 @@ func (k *killer) Decide(d *sim.Decision) sim.Move {
 	move := k.ReplayStrategy.Decide(d)
 	a := d.Task(move.Option)
 	action, calls := a.Pending()
-	strand, is := strings.CutPrefix(a.Name(), "kubelet(node-1)/")
-	if move.Event != "" || !calls || !is || k.meant == nil && !mounts(strand) || k.meant != nil && !k.meant(strand, action.Verb) {
+	task, is := strings.CutPrefix(a.Name(), "kubelet(node-1)/")
+	if move.Event != "" || !calls || !is || k.meant == nil && !mounts(task) || k.meant != nil && !k.meant(task, action.Verb) {
 		return move
 	}
 	k.seen++
-	k.calls = append(k.calls, strand+": "+action.Verb)
+	k.calls = append(k.calls, task+": "+action.Verb)
 	if k.seen != k.n {
 		return move
 	}
@@ -59,9 +59,9 @@ func (k *killer) Decide(d *sim.Decision) sim.Move {
 	return sim.Move{Event: kill}
 }
 
-func mounts(strand string) bool {
-	for _, s := range mountStrands {
-		if strings.HasPrefix(strand, s) {
+func mounts(task string) bool {
+	for _, s := range mountTasks {
+		if strings.HasPrefix(task, s) {
 			return true
 		}
 	}
@@ -158,8 +158,9 @@ func noLoopDevices(t *testing.T, dir string) {
 	}
 }
 
-// A kubelet that is killed at any suspension of staging, publishing, unpublishing and unstaging, on real devices, finds out what
-// is mounted when it starts again: the second pod reads what the first one wrote, and in the end nothing is left.
+// A kubelet that is killed at any suspension of staging, publishing, unpublishing and unstaging, on
+// real devices, finds out what is mounted when it starts again: the second pod reads what the first
+// one wrote, and in the end nothing is left.
 func TestKubeletIsKilledOnRealDevices(t *testing.T) {
 	if err := loop.Probe(); err != nil {
 		t.Skipf("loop devices: %v", err)
@@ -175,7 +176,7 @@ func TestKubeletIsKilledOnRealDevices(t *testing.T) {
 	for i, call := range ordinary.calls {
 		for _, after := range []bool{false, true} {
 			if after && !strings.Contains(call, ": Node") {
-				continue // the next suspension of the strand is as good
+				continue // the next suspension of the task is equivalent
 			}
 			when := map[bool]string{false: "before", true: "after"}[after]
 			t.Run(fmt.Sprintf("%s %d %s", when, i+1, call), func(t *testing.T) {
@@ -228,19 +229,20 @@ func podOf(t *testing.T, c *cluster.Cluster) *corev1.Pod {
 	return obj.(*corev1.Pod)
 }
 
-// A node that has booted mounts again what its pods had, and starts their containers again; a kubelet that is killed does not.
+// A node that has booted mounts again what its pods had, and starts their containers again; a
+// kubelet that is killed does not.
 func TestContainersStartAgainWhenTheNodeHasBooted(t *testing.T) {
 	c, disk := node1Pod(t)
 	for _, tt := range []struct {
 		what     string
-		befall   func() error
+		inject   func() error
 		restarts int32
 	}{
 		{"the kubelet is killed", func() error { return c.Crash("kubelet(node-1)") }, 0},
 		{"the node boots", func() error { return c.Reboot("node-1") }, 1},
 		{"and again", func() error { return c.Reboot("node-1") }, 2},
 	} {
-		if err := tt.befall(); err != nil {
+		if err := tt.inject(); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Run(t.Context()); err != nil {
@@ -260,7 +262,8 @@ func TestContainersStartAgainWhenTheNodeHasBooted(t *testing.T) {
 	}
 }
 
-// What a pod leaves is removed as long as it is empty directories: a file stays, and so does what something is mounted at.
+// What a pod leaves is removed as long as it is empty directories: a file stays, and so does what
+// something is mounted at.
 func TestDirectoryOfAPodIsRemovedOnlyIfItIsEmpty(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

@@ -12,8 +12,8 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// TestAUserBehindARESTConfigIsStepped: a program whose clientset comes from the configuration runs in a stepped world, and
-// is suspended at its requests: what it waits for happens in between.
+// TestAUserBehindARESTConfigIsStepped: a program whose clientset comes from the configuration runs
+// in a stepped world, and is suspended at its requests: what it waits for happens in between.
 func TestAUserBehindARESTConfigIsStepped(t *testing.T) {
 	run := func() string {
 		c, err := cluster.New(cluster.Config{Stepped: &sim.SteppedConfig{Chooser: sim.NewSeeded(3)}})

@@ -31,7 +31,8 @@ func (m mountFlags) Invoke(ctx context.Context, method string, request, reply an
 	return m.ClientConnInterface.Invoke(ctx, method, request, reply, options...)
 }
 
-// TestVolumesAreMountedWithLabels on nodes with SELinux, those of one pod alone or all, and on others never.
+// TestVolumesAreMountedWithLabels on nodes with SELinux, those of one pod alone or all, and on
+// others never.
 func TestVolumesAreMountedWithLabels(t *testing.T) {
 	t.Parallel()
 	const option = `context="system_u:object_r:container_file_t:s0:c1,c2"`
@@ -48,12 +49,12 @@ func TestVolumesAreMountedWithLabels(t *testing.T) {
 		{"on with the gate, many pods", cluster.Config{SELinux: true, SELinuxMount: true}, corev1.ReadWriteOnce, option},
 	}
 	for _, tt := range tests {
-		for _, enrolled := range []bool{false, true} {
-			t.Run(tt.name+map[bool]string{true: ", enrolled"}[enrolled], func(t *testing.T) {
+		for _, preRegistered := range []bool{false, true} {
+			t.Run(tt.name+map[bool]string{true: ", enrolled"}[preRegistered], func(t *testing.T) {
 				t.Parallel()
 				var seen []string
 				cfg := tt.cfg
-				cfg.Nodes, cfg.PreRegistered, cfg.Stepped = 1, enrolled, &sim.SteppedConfig{StepsMax: 50_000}
+				cfg.Nodes, cfg.PreRegistered, cfg.Stepped = 1, preRegistered, &sim.SteppedConfig{StepsMax: 50_000}
 				cfg.Interceptors.Driver = func(_ string, conn grpc.ClientConnInterface) grpc.ClientConnInterface { return mountFlags{conn, &seen} }
 				c, err := cluster.New(cfg)
 				if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// TestNobodyChangesWhatIsStored lets a volume live, a driver come and go and a node boot: controllers and kubelets are given the
-// stored objects themselves.
-func TestNobodyChangesWhatIsStored(t *testing.T) {
+// TestStoredObjectsAreNotModified lets a volume live, a driver come and go and a node boot:
+// controllers and kubelets are given the stored objects themselves.
+func TestStoredObjectsAreNotModified(t *testing.T) {
 	t.Parallel()
 	c, err := cluster.New(cluster.Config{Nodes: 2, Stepped: &sim.SteppedConfig{}})
 	if err != nil {

@@ -30,8 +30,8 @@ func partPod(name, claim string, parts ...string) *corev1.Pod {
 	return pod
 }
 
-// podsWithParts is a pod that writes into parts of a volume, a directory and a file, and one after it that reads there; then all is
-// deleted.
+// podsWithParts is a pod that writes into parts of a volume, a directory and a file, and one after
+// it that reads there; then all is deleted.
 func podsWithParts(ctx context.Context, c *cluster.Cluster) error {
 	claims, pods := c.Client().CoreV1().PersistentVolumeClaims("default"), c.Client().CoreV1().Pods("default")
 	if _, err := claims.Create(ctx, cluster.NewClaim("data", "32Mi"), metav1.CreateOptions{}); err != nil {
@@ -81,8 +81,8 @@ func podsWithParts(ctx context.Context, c *cluster.Cluster) error {
 	return c.WaitForGone(ctx, "persistentvolumeclaims", "default", "data")
 }
 
-// TestKubeletIsKilledWhileItBindsParts of real volumes, or takes them away, at each of its steps: pods have them all the same, and
-// in the end nothing is left.
+// TestKubeletIsKilledWhileItBindsParts of real volumes, or takes them away, at each of its steps:
+// pods have them all the same, and in the end nothing is left.
 func TestKubeletIsKilledWhileItBindsParts(t *testing.T) {
 	if err := loop.Probe(); err != nil {
 		t.Skipf("loop devices: %v", err)
@@ -115,7 +115,8 @@ func TestKubeletIsKilledWhileItBindsParts(t *testing.T) {
 	}
 }
 
-// TestPodThatLeadsOutOfItsVolume by a link to this machine's directories gets nothing of them, and waits.
+// TestPodThatLeadsOutOfItsVolume by a link to this machine's directories gets nothing of them, and
+// waits.
 func TestPodThatLeadsOutOfItsVolume(t *testing.T) {
 	if err := loop.Probe(); err != nil {
 		t.Skipf("loop devices: %v", err)
@@ -135,7 +136,7 @@ func TestPodThatLeadsOutOfItsVolume(t *testing.T) {
 	defer cancel()
 	c.User("user", func(ctx context.Context) error { return leadsOut(ctx, c) })
 	if err := c.Run(ctx); err != nil {
-		t.Fatalf("%v\nowed: %v\n%s", err, c.Pending(), tail(c.Trace().Text(), 60))
+		t.Fatalf("%v\npending: %v\n%s", err, c.Pending(), tail(c.Trace().Text(), 60))
 	}
 }
 

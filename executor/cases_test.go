@@ -90,7 +90,7 @@ type caseRun struct {
 // errPanic has an operation panic.
 var errPanic = errors.New("panic")
 
-// step does what the line says, and returns what comes of it.
+// step executes a line and returns its result.
 func (r *caseRun) step(t *testing.T, words []string) string {
 	t.Helper()
 	switch verb, args := words[0], words[1:]; verb {
@@ -122,7 +122,7 @@ func (r *caseRun) step(t *testing.T, words []string) string {
 	return ""
 }
 
-// waits tells whether who waits for all operations goes on.
+// waits returns whether a task that waits for all operations continues.
 func (r *caseRun) waits() string {
 	got := "hangs"
 	r.c.Spawn("wait", func(context.Context) {

@@ -27,7 +27,7 @@ type bench struct {
 // job is an operation under way.
 type job struct {
 	op    executor.Operation
-	moves bool // it has its strand
+	moves bool // its task runs
 	ended bool
 	err   error
 }
@@ -61,7 +61,7 @@ func (b *bench) start(key executor.Key, name string) (*job, error) {
 	return j, nil
 }
 
-// moving tells which operations have their strands, by volume and node.
+// moving returns the operations whose tasks run, by volume and node.
 func (b *bench) moving() string {
 	var words []string
 	for _, j := range b.jobs {

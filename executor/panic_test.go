@@ -51,7 +51,7 @@ func TestPanicFailsItsOperation(t *testing.T) {
 
 func careless() error { panic("out of range") }
 
-// The panic by which a strand is unwound is not taken for a failure of the operation.
+// The panic that unwinds a task of a crashed process is not a failure of the operation.
 func TestCrashIsNoFailure(t *testing.T) {
 	t.Parallel()
 	b := newBench()
@@ -85,7 +85,8 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// Upstream waits for ever once two operations failed of which the next one's success forgets only one.
+// Upstream waits indefinitely after two operations failed and the next success forgets only one of
+// them.
 func TestWaitReturnsAlthoughOperationsFailed(t *testing.T) {
 	t.Parallel()
 	b := newBench()

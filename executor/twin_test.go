@@ -82,7 +82,7 @@ func (w *twin) untilOf(key executor.Key, name string) time.Time {
 	return last.Add(wait)
 }
 
-// turns are the operations that have their strands: thinking of all that happened, in order, whose turn it was.
+// turns returns the operations whose tasks run, computed from the whole history.
 func (w *twin) turns(limit int) []*job {
 	var moving, waiting []*job
 	ofVolume := func(j *job) bool {
@@ -136,7 +136,7 @@ func (d *drawn) start(t *rapid.T) {
 	}
 }
 
-// end ends an operation that has its strand.
+// end ends a running operation.
 func (d *drawn) end(t *rapid.T) {
 	moving := d.turns(d.limit)
 	if len(moving) == 0 {
@@ -153,7 +153,7 @@ func (d *drawn) end(t *rapid.T) {
 	d.bench.end(j, how)
 }
 
-// wait has a strand wait until nothing runs.
+// wait starts a task that waits until nothing runs.
 func (d *drawn) wait(*rapid.T) {
 	d.waiting++
 	d.c.Spawn("wait", func(context.Context) {

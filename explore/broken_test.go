@@ -27,7 +27,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// asks tells whether a request is of a verb, about a resource or, as "nodes/status", a subresource.
+// asks reports whether a request has a verb and a resource or subresource ("nodes/status").
 func asks(r fake.Request, verb, resource string) bool {
 	of := r.Resource.Resource
 	if r.Subresource != "" {
@@ -36,7 +36,7 @@ func asks(r fake.Request, verb, resource string) bool {
 	return r.Verb == verb && of == resource
 }
 
-// given makes an answer of what a typed client gives.
+// given converts the result of a typed client to a response.
 func given[T runtime.Object](obj T, err error) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func given[T runtime.Object](obj T, err error) (runtime.Object, error) {
 	return obj, nil
 }
 
-// lists tells whether a request writes which volumes are attached to a node, and whether there are any.
+// lists reports whether a request writes the volumes attached to a node, and whether there are any.
 func lists(r fake.Request) (is, any bool) {
 	var patch corev1.Node
 	if !asks(r, "patch", "nodes/status") || !strings.Contains(string(r.Patch), `"volumesAttached"`) || json.Unmarshal(r.Patch, &patch) != nil {
@@ -59,7 +59,7 @@ func writeStatus(own *fake.Clientset, node string, patch []byte) (runtime.Object
 		Patch(context.Background(), node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"))
 }
 
-// readsOldNodes reads nodes as if they used nothing.
+// readsOldNodes reads nodes without volumes in use.
 func readsOldNodes(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		obj, err := serve()
@@ -72,7 +72,7 @@ func readsOldNodes(own *fake.Clientset) fake.InterceptorFunc {
 	}
 }
 
-// hurries attaches what a new pod's claim is bound to, without a look at where it is attached.
+// hurries attaches the volume of a new pod's claim without checking where it is attached.
 func hurries(broken bool) []cluster.Component {
 	if !broken {
 		return nil
@@ -103,7 +103,7 @@ func hurries(broken bool) []cluster.Component {
 	})}
 }
 
-// neverWithdraws does not write that nothing is attached any more.
+// neverWithdraws does not write that no volume is attached any more.
 func neverWithdraws(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if is, any := lists(r); is && !any {
@@ -130,7 +130,7 @@ func writesOldLists(own *fake.Clientset) fake.InterceptorFunc {
 	}
 }
 
-// undoesLists takes back each list of what is attached.
+// undoesLists reverts each list of attached volumes.
 func undoesLists(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		obj, err := serve()
@@ -143,7 +143,7 @@ func undoesLists(own *fake.Clientset) fake.InterceptorFunc {
 	}
 }
 
-// namesBadly gives attachments a name in which the node is not.
+// namesBadly names attachments without the node.
 func namesBadly(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if !asks(r, "create", "volumeattachments") {
@@ -155,7 +155,7 @@ func namesBadly(own *fake.Clientset) fake.InterceptorFunc {
 	}
 }
 
-// forgetsDetach believes that attachments are gone, and does not delete them.
+// forgetsDetach treats attachments as deleted and does not delete them.
 func forgetsDetach(*fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if asks(r, "delete", "volumeattachments") {
@@ -165,7 +165,7 @@ func forgetsDetach(*fake.Clientset) fake.InterceptorFunc {
 	}
 }
 
-// reportsUse says of what was once in use that it is so for ever.
+// reportsUse reports volumes that were once in use as in use indefinitely.
 func reportsUse(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		var patch corev1.Node
@@ -181,7 +181,7 @@ func reportsUse(own *fake.Clientset) fake.InterceptorFunc {
 	}
 }
 
-// reportsNothing believes that it has reported what is in use.
+// reportsNothing skips the report of volumes in use and treats it as done.
 func reportsNothing(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		var patch corev1.Node
@@ -197,7 +197,7 @@ func reportsNothing(own *fake.Clientset) fake.InterceptorFunc {
 	}
 }
 
-// forgetsUse says that nothing is in use when a pod runs.
+// forgetsUse reports that no volume is in use when a pod runs.
 func forgetsUse(own *fake.Clientset) fake.InterceptorFunc {
 	node := ""
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
@@ -226,13 +226,13 @@ func bindsElsewhere(own *fake.Clientset) fake.InterceptorFunc {
 	}
 }
 
-// ignoresRivals puts a pod on node-1 where it should say that another has its claim.
+// ignoresRivals binds a pod to node-1 although another pod uses its claim.
 func ignoresRivals(own *fake.Clientset) fake.InterceptorFunc { return ignores(own, "ReadWriteOncePod") }
 
-// ignoresLimits puts a pod on node-1 where it should say that there is no place for its volume.
+// ignoresLimits binds a pod to node-1 although its volume limit is reached.
 func ignoresLimits(own *fake.Clientset) fake.InterceptorFunc { return ignores(own, "max volume count") }
 
-// ignores puts a pod on node-1 where it should say that it cannot be, for a reason.
+// ignores binds a pod to node-1 although it is unschedulable for a reason.
 func ignores(own *fake.Clientset, reason string) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if !asks(r, "patch", "pods/status") || !strings.Contains(string(r.Patch), reason) {
@@ -249,8 +249,8 @@ func ignores(own *fake.Clientset, reason string) fake.InterceptorFunc {
 	}
 }
 
-// forAnybody shows volumes as if any number of pods of a node might use them.
-func forAnybody(own *fake.Clientset) fake.InterceptorFunc {
+// withoutPodLimit shows volumes without the restriction to one pod.
+func withoutPodLimit(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		obj, err := serve()
 		v, is := obj.(*corev1.PersistentVolume)
@@ -263,7 +263,7 @@ func forAnybody(own *fake.Clientset) fake.InterceptorFunc {
 	}
 }
 
-// growsNothing says of a volume that it has grown, and leaves it as it is.
+// growsNothing reports an expansion without expanding the volume.
 func growsNothing() invoking {
 	return func(ctx context.Context, method string, args, reply any, invoke invoke) error {
 		if strings.HasSuffix(method, "ExpandVolume") {
@@ -273,7 +273,7 @@ func growsNothing() invoking {
 	}
 }
 
-// growsTwice asks a node for twice as much as is there.
+// growsTwice requests twice the size from a node.
 func growsTwice() invoking {
 	return func(ctx context.Context, method string, args, reply any, invoke invoke) error {
 		if request, is := args.(*csispec.NodeExpandVolumeRequest); is {
@@ -283,7 +283,7 @@ func growsTwice() invoking {
 	}
 }
 
-// shrinks says of a claim that has grown that it has less than before.
+// shrinks writes a smaller capacity for an expanded claim.
 func shrinks(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if !asks(r, "patch", "persistentvolumeclaims/status") || !strings.Contains(string(r.Patch), "capacity") {
@@ -302,7 +302,7 @@ func doubled(sizes corev1.ResourceList) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceStorage: size}
 }
 
-// doublesClaims says in the status of claims that they have twice what they have.
+// doublesClaims writes twice the capacity into the status of claims.
 func doublesClaims(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if !asks(r, "update", "persistentvolumeclaims/status") {
@@ -314,7 +314,7 @@ func doublesClaims(own *fake.Clientset) fake.InterceptorFunc {
 	}
 }
 
-// doublesVolumes makes volumes that say to have twice what they have.
+// doublesVolumes creates volumes with twice their capacity.
 func doublesVolumes(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if !asks(r, "create", "persistentvolumes") {
@@ -326,7 +326,7 @@ func doublesVolumes(own *fake.Clientset) fake.InterceptorFunc {
 	}
 }
 
-// writesNoVolume believes that it has written down the volumes that it made.
+// writesNoVolume provisions volumes without creating their PersistentVolumes.
 func writesNoVolume(*fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if asks(r, "create", "persistentvolumes") {
@@ -336,7 +336,7 @@ func writesNoVolume(*fake.Clientset) fake.InterceptorFunc {
 	}
 }
 
-// attachesTwice is a driver that detaches nothing, and attaches to as many nodes as it is told.
+// attachesTwice is a driver that detaches nothing and attaches a volume to any number of nodes.
 func attachesTwice() invoking {
 	return func(ctx context.Context, method string, args, reply any, do invoke) error {
 		switch r := args.(type) {
@@ -351,7 +351,7 @@ func attachesTwice() invoking {
 	}
 }
 
-// detachesNothing is a driver that says that it has detached.
+// detachesNothing is a driver that reports a detach without detaching.
 func detachesNothing() invoking {
 	return func(ctx context.Context, method string, args, reply any, do invoke) error {
 		if _, is := args.(*csispec.ControllerUnpublishVolumeRequest); is {
@@ -405,8 +405,8 @@ func mountsTheFirst() invoking {
 	}
 }
 
-// mountsBeside mounts a volume below the path at which it is to be.
-func mountsBeside() invoking {
+// mountsBelow mounts a volume below its target path.
+func mountsBelow() invoking {
 	return func(ctx context.Context, method string, args, reply any, do invoke) error {
 		if r, is := args.(*csispec.NodePublishVolumeRequest); is {
 			r = proto.CloneOf(r)
@@ -417,7 +417,7 @@ func mountsBeside() invoking {
 	}
 }
 
-// mountsElsewhere mounts each volume a second time, at the path of a pod that there is not.
+// mountsElsewhere mounts each volume again, at the path of a pod that does not exist.
 func mountsElsewhere() invoking {
 	return func(ctx context.Context, method string, args, reply any, do invoke) error {
 		r, is := args.(*csispec.NodePublishVolumeRequest)
@@ -442,7 +442,7 @@ func repeats() invoking {
 	}
 }
 
-// failsTwice fails each of the first stages two times, and tells of one.
+// failsTwice fails each of the first stages twice and reports one failure.
 func failsTwice() invoking {
 	left := 3
 	return func(ctx context.Context, method string, args, reply any, do invoke) error {
@@ -457,7 +457,7 @@ func failsTwice() invoking {
 	}
 }
 
-// believesTimeouts takes an unstage that timed out for done.
+// believesTimeouts treats an unstage that timed out as done.
 func believesTimeouts() invoking {
 	return func(ctx context.Context, method string, args, reply any, do invoke) error {
 		err := do(ctx, method, args, reply)
@@ -468,7 +468,7 @@ func believesTimeouts() invoking {
 	}
 }
 
-// givesUpAtTimeouts takes a stage that timed out for one that failed.
+// givesUpAtTimeouts treats a stage that timed out as failed.
 func givesUpAtTimeouts() invoking {
 	return func(ctx context.Context, method string, args, reply any, do invoke) error {
 		err := do(ctx, method, args, reply)
@@ -479,7 +479,7 @@ func givesUpAtTimeouts() invoking {
 	}
 }
 
-// believesFailures takes a mount that failed for done.
+// believesFailures treats a failed mount as done.
 func believesFailures() invoking {
 	return func(ctx context.Context, method string, args, reply any, do invoke) error {
 		err := do(ctx, method, args, reply)
@@ -502,7 +502,7 @@ func undoes() invoking {
 	}
 }
 
-// panics meets what it takes to be impossible.
+// panics panics.
 func panics() invoking {
 	return func(ctx context.Context, method string, args, reply any, do invoke) error {
 		if r, is := args.(*csispec.NodePublishVolumeRequest); is {
@@ -539,7 +539,7 @@ func detachesAgain() cluster.Interceptors {
 	return conn
 }
 
-// wipes is a driver whose volumes are made anew when they have been detached.
+// wipes is a driver that erases volumes after a detach.
 func wipes() cluster.Interceptors {
 	made := map[string]*csispec.CreateVolumeRequest{} // by id
 	meddle := func(ctx context.Context, method string, args, reply any, do invoke) error {
@@ -565,7 +565,7 @@ func wipes() cluster.Interceptors {
 	}}
 }
 
-// onClaims has a function told of each claim that changes.
+// onClaims calls a function for each changed claim.
 func onClaims(p cluster.ComponentContext, f func(claim *corev1.PersistentVolumeClaim)) error {
 	_, err := p.Informers.Core().V1().PersistentVolumeClaims().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(_, is any) { f(is.(*corev1.PersistentVolumeClaim)) },
@@ -573,8 +573,8 @@ func onClaims(p cluster.ComponentContext, f func(claim *corev1.PersistentVolumeC
 	return err
 }
 
-// reconnects is a part that has a cache of claims. Broken, it lists them anew when one has changed, and is answered by a
-// server that is behind.
+// reconnects is a component with a cache of claims. Broken, it lists them again when one has changed,
+// and gets the response of a server that lags.
 func reconnects(broken bool) []cluster.Component {
 	var server *fake.Server
 	return []cluster.Component{{
@@ -594,7 +594,7 @@ func reconnects(broken bool) []cluster.Component {
 	}}
 }
 
-// reads is a part that reads claims that have changed. Broken, it reads the claim data every minute as well.
+// reads is a component that reads changed claims. Broken, it also reads the claim data every minute.
 func reads(broken bool) []cluster.Component {
 	return []cluster.Component{{Name: "operator", Start: func(p cluster.ComponentContext) error {
 		queue := sim.NewQueue[string](p.Process, sim.QueueConfig{Name: "claims"})
@@ -614,7 +614,8 @@ func reads(broken bool) []cluster.Component {
 	}}}
 }
 
-// tells is a part that tells an event about a claim that has changed. Broken, it does so twenty times, ten a second.
+// tells is a component that records an API event for a changed claim. Broken, it records twenty, ten a
+// second.
 func tells(broken bool) []cluster.Component {
 	times := 1
 	if broken {

@@ -29,7 +29,7 @@ func twoClaims(tb testing.TB) *scenario.Scenario {
 	return s
 }
 
-// Each way to search comes to its end over two claims and two volumes, and says what it has searched.
+// Each strategy completes for two claims and two volumes, and reports what it has searched.
 func TestSearchesComplete(t *testing.T) {
 	for _, tt := range []struct {
 		cfg  explore.Config
@@ -53,8 +53,8 @@ func TestSearchesComplete(t *testing.T) {
 	}
 }
 
-// A world that never comes to rest in the ordinary course is a failure like others: the attempts to attach a volume that the
-// storage does not have never end.
+// A livelock in the default order is a failure: the attempts to attach a volume that the storage does
+// not have never end.
 func TestAnEndlessOrdinaryCourseIsAFailure(t *testing.T) {
 	s, err := scenario.Parse("endless", `
 nodes: 1
@@ -73,8 +73,8 @@ user alice
 	}
 }
 
-// A risk that names what the world has not would never come true.
-func TestRiskThatNamesNobody(t *testing.T) {
+// A fault spec with an unknown target is an error: it would never apply.
+func TestFaultSpecWithUnknownTarget(t *testing.T) {
 	t.Parallel()
 	s, err := scenario.Find("driver-restarts")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/volsim/volsim/plugins/csi"
 )
 
-// attachParts are all that attach volumes but the controller, which is an extra part.
+// attachParts are the components that attach volumes, except for the controller, which is an extra one.
 const attachParts = "components: pvcontroller, provisioner, attacher, kubelet\n"
 
 // attachMutants break the attach/detach controller itself, or its operations: what it starts, when, and what it believes. Those
@@ -44,7 +44,7 @@ var attachMutants = []mutant{
 	},
 }
 
-// attachesToMany is a driver that attaches to as many nodes as it is told.
+// attachesToMany is a driver that attaches a volume to any number of nodes.
 func attachesToMany() cluster.Interceptors {
 	return cluster.Interceptors{Driver: func(process string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
 		if !isPart("attacher", process) {
@@ -77,7 +77,7 @@ func attachesAgain(p cluster.ComponentContext, own *csi.Plugin) gets {
 	return gets{client: p.Client, plugin: impatient{own}}
 }
 
-// idle is a plugin that says that it has detached.
+// idle is a plugin that reports a detach without detaching.
 type idle struct{ *csi.Plugin }
 
 // Detach does nothing.
@@ -87,7 +87,7 @@ func detachesNowhere(p cluster.ComponentContext, own *csi.Plugin) gets {
 	return gets{client: p.Client, plugin: idle{own}}
 }
 
-// listsNothing believes that it has written what is attached.
+// listsNothing skips writing the attached volumes and treats it as done.
 func listsNothing(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if is, any := lists(r); is && any {

@@ -496,7 +496,7 @@ func claimFirst(own *fake.Clientset) fake.InterceptorFunc {
 	}
 }
 
-// takeFirst reserves the first volume that is nobody's.
+// takeFirst reserves the first volume without a claim.
 func takeFirst(own *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1.PersistentVolume]) (*corev1.PersistentVolume, error) {
 	for _, obj := range own.Server().List("persistentvolumes") {
 		if first := obj.(*corev1.PersistentVolume); first.Spec.ClaimRef == nil && v.Spec.ClaimRef != nil {
@@ -540,7 +540,7 @@ func lastClass(own *fake.Clientset, claim *corev1.PersistentVolumeClaim, send se
 	return send(claim)
 }
 
-// withoutFinalizer makes volumes without the provisioner's finalizer, and never puts it on.
+// withoutFinalizer creates volumes without the provisioner's finalizer, and never puts it on.
 func withoutFinalizer(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		switch v, is := r.Body.(*corev1.PersistentVolume); {
@@ -697,7 +697,7 @@ func pvControllers(broken bool) []cluster.Component {
 	}}}
 }
 
-// hasty are caches of which that of the volumes gives nothing when all of it is asked for first.
+// hasty are caches whose volumes are missing from the first list.
 type (
 	hasty struct {
 		informers.SharedInformerFactory

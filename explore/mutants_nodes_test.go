@@ -10,7 +10,7 @@ import (
 	"github.com/volsim/volsim/explore/scenario"
 )
 
-// What the worlds of this file are made of.
+// Headers of the scenarios in this file.
 const (
 	nodeParts  = "components: pvcontroller, provisioner, attachdetach, attacher, kubelet\n"
 	growParts  = "components: pvcontroller, provisioner, resizer, scheduler, attachdetach, attacher, kubelet\n"
@@ -120,7 +120,7 @@ var nodeMutants = []mutant{
 	},
 	{
 		name: "a claim for one pod alone is given to two", rule: "I32",
-		scenario: placeParts + rivals, between: both(client("scheduler", ignoresRivals), client("kubelet", forAnybody)),
+		scenario: placeParts + rivals, between: both(client("scheduler", ignoresRivals), client("kubelet", withoutPodLimit)),
 		config: holds, within: 1,
 	},
 	{
@@ -159,7 +159,7 @@ var nodeMutants = []mutant{
 	},
 	{
 		name: "a volume is mounted beside its path", rule: "I37",
-		scenario: nodeParts + runs, between: driver("kubelet", mountsBeside), config: holds, within: 1,
+		scenario: nodeParts + runs, between: driver("kubelet", mountsBelow), config: holds, within: 1,
 	},
 	{
 		name: "a volume that was made is not written down", rule: "L3", history: "#73263, #73305",
@@ -211,7 +211,7 @@ user alice
   create volume disk 1Gi
   create claim data 1Gi class=
 `
-	// removed is a pod that is taken out of the API before its node has let it go.
+	// removed is a pod that is deleted from the API before its kubelet has stopped it.
 	removed = `
 user alice
   create claim data 1Gi
@@ -219,7 +219,7 @@ user alice
   wait pod web Running
   delete pod web now=true
 `
-	// endsAtOnce is a pod that is told to end as soon as nothing else is to be done.
+	// endsAtOnce is a pod that is deleted as soon as the world is at rest.
 	endsAtOnce = `
 user alice
   create claim data 1Gi
@@ -323,7 +323,7 @@ user alice
 // restarts is how mutants are searched for that take a restart.
 var restarts = explore.Config{Strategy: explore.Restarts}
 
-// A world that goes round in a circle is told with the circle, and one of whose parts panics with what it said.
+// The story of a livelock shows the cycle, and that of a panic its value.
 func TestLivelocksAndPanicsAreTold(t *testing.T) {
 	find := func(name string) error {
 		i := slices.IndexFunc(nodeMutants, func(m mutant) bool { return m.name == name })

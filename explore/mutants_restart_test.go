@@ -17,7 +17,7 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// restartMutants are about what a kubelet that begins anew finds, and what a node that has booted does.
+// restartMutants break what a restarted kubelet finds, and what a rebooted node does.
 var restartMutants = []mutant{
 	{
 		name: "a restarted kubelet does not look for what is staged", rule: "I26", history: "#60987, #31596, #38498",
@@ -84,7 +84,7 @@ type brokenDisk struct {
 func (d brokenDisk) ReadDir(name string) ([]string, error) { return d.readDir(name) }
 func (d brokenDisk) Remove(name string) error              { return d.remove(name) }
 
-// disk breaks the disks of kubelets. meddle changes one that does as it is told.
+// disk breaks the disks of kubelets. meddle wraps the correct one.
 func disk(meddle func(d *brokenDisk)) func() cluster.Interceptors {
 	return func() cluster.Interceptors {
 		return cluster.Interceptors{FS: func(_ string, own nodefs.FS) nodefs.FS {
@@ -181,7 +181,7 @@ func unmountsFirst(before publications) invoking {
 	}
 }
 
-// publishesOnce believes that what the kubelet before has published is there.
+// publishesOnce treats the volumes that the previous kubelet published as published.
 func publishesOnce(before publications) invoking {
 	return func(ctx context.Context, method string, args, reply any, invoke invoke) error {
 		if r, is := args.(*csispec.NodePublishVolumeRequest); is && before[r.TargetPath] != nil {
@@ -191,7 +191,7 @@ func publishesOnce(before publications) invoking {
 	}
 }
 
-// findsNoPods answers whoever asks for all pods of a node that there are none.
+// findsNoPods answers a list of all pods of a node with none.
 func findsNoPods(*fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if asks(r, "list", "pods") {

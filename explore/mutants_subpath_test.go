@@ -10,7 +10,7 @@ import (
 	"github.com/volsim/volsim/plugins/subpath"
 )
 
-// partMutants are about parts of volumes for containers.
+// partMutants break subpaths of volumes for containers.
 var partMutants = []mutant{
 	{
 		name: "a volume goes while a container has part of it", rule: "I40",
@@ -75,7 +75,7 @@ func (d brokenParts) Unmount(name string) error                   { return d.unm
 func (d brokenParts) ReadDir(name string) ([]string, error)       { return d.readDir(name) }
 func (d brokenParts) Remove(name string) error                    { return d.remove(name) }
 
-// partDisk breaks the disks of kubelets. meddle changes one that does as it is told.
+// partDisk breaks the disks of kubelets. meddle wraps the correct one.
 func partDisk(meddle func(d *brokenParts)) func() cluster.Interceptors {
 	return func() cluster.Interceptors {
 		disks := map[nodefs.FS]*brokenParts{} // by node's disk: what one knows outlives its kubelet
@@ -130,7 +130,7 @@ func bindsNothing(d *brokenParts) {
 	d.bind = func(string, string, string) error { return nil }
 }
 
-// bindsOnce believes that what was bound once is there.
+// bindsOnce treats a subpath that was bound once as bound.
 func bindsOnce(d *brokenParts) {
 	bound := map[string]bool{}
 	d.bind = func(base, inner, target string) error {

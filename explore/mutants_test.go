@@ -20,14 +20,14 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// mutant is a small break of one part of the world, and the rule that must catch it.
+// A mutant is a small defect in one component of the world, and the rule that must detect it.
 type mutant struct {
 	name     string
 	rule     string // the number of the rule that is broken first
 	history  string // what went wrong in the same way upstream: numbers of issues; "": nothing that we know of
 	scenario string
-	between  func() cluster.Interceptors           // the break; made anew for each search
-	extra    func(broken bool) []cluster.Component // what there is beside the control plane, or in the place of a part; nil: nothing
+	between  func() cluster.Interceptors           // the defect; created for each search
+	extra    func(broken bool) []cluster.Component // components besides the control plane, or instead of a part; nil: nothing
 	config   explore.Config                        // how it is searched for; the zero value is a portfolio
 	within   int                                   // in how many schedules it is found: about twice as many as it takes
 	crowd    int                                   // and in how many where strangers act at the same time; 0: that is not asked
@@ -39,7 +39,7 @@ const deviationsMax = 2
 // spared is how many schedules of the unbroken world are run at least.
 const spared = 100
 
-// sparse leaves out a row of a table where tests are to be short, but for each eighth one.
+// sparse skips rows of a table in short tests, except for every eighth one.
 func sparse(t *testing.T, row int) {
 	t.Helper()
 	if testing.Short() && row%8 != 0 {
@@ -47,7 +47,7 @@ func sparse(t *testing.T, row int) {
 	}
 }
 
-// scene reads a row's scenario, with or without the break. more is what happens beside it.
+// scene parses a row's scenario, with or without the defect. more is appended to it.
 func (m mutant) scene(t *testing.T, broken bool, more string) *scenario.Scenario {
 	t.Helper()
 	s, err := scenario.Parse(m.name, m.scenario+more)
@@ -107,7 +107,7 @@ func subjects(s *scenario.Scenario) []string {
 	return names
 }
 
-// names tells whether a sentence names one of some objects.
+// names reports whether a sentence names one of some objects.
 func names(sentence string, objects []string) bool {
 	return slices.ContainsFunc(objects, func(o string) bool { return strings.Contains(sentence, o) })
 }
@@ -145,15 +145,15 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// isPart tells whether a process is of a part: "kubelet" means all of them, "" any part.
+// isPart reports whether a process belongs to a component: "kubelet" means all kubelets, "" any.
 func isPart(component, process string) bool {
 	process = strings.TrimSuffix(process, "#2")
 	kind, _, _ := strings.Cut(process, "(")
 	return component == "" || component == process || component == kind
 }
 
-// client breaks what a part says to the API server. meddle is called each time a process of it starts, with the client that
-// does as it is told.
+// client breaks the API requests of a component. meddle is called with the correct client each time a
+// process of the component starts.
 func client(component string, meddle func(own *fake.Clientset) fake.InterceptorFunc) func() cluster.Interceptors {
 	return func() cluster.Interceptors {
 		return cluster.Interceptors{Client: func(process string, own *fake.Clientset) *fake.Clientset {
@@ -165,7 +165,7 @@ func client(component string, meddle func(own *fake.Clientset) fake.InterceptorF
 	}
 }
 
-// invoking is a connection to a driver made of a function. invoke makes the call that is to be made.
+// invoking is a connection to a driver made of a function. invoke makes the actual call.
 type invoking func(ctx context.Context, method string, args, reply any, invoke invoke) error
 
 type invoke func(ctx context.Context, method string, args, reply any) error
@@ -222,7 +222,7 @@ const strangersCount = 10
 // What does not concern a mutant does not hide it: neither the schedule that shows it nor what is said of it names one of the
 // strangers. Where they are at rest, it takes as many schedules as the row says without them; where they act at the same
 // time, more: holds are tried step by step, and the steps of the strangers lie between. A hold may also end too soon then,
-// since it lasts for so many decisions, whoever they are about.
+// since it lasts for so many decisions, of any task.
 func TestMutantsInACrowd(t *testing.T) {
 	for i, m := range slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants, restartMutants, ownershipMutants, partMutants) {
 		if m.crowd == 0 {

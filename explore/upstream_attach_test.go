@@ -88,7 +88,7 @@ func intercepted(p cluster.ComponentContext, meddle fake.InterceptorFunc) kubern
 	return p.Client.(*fake.Clientset).WithInterceptor(meddle)
 }
 
-// forgetful is a plugin that says of what could not be detached that it is, and goes on to detach it. So nothing keeps the
+// forgetful is a plugin that reports a failed detach as done and retries it. So nothing keeps the
 // volume from being attached elsewhere meanwhile.
 type forgetful struct {
 	*csi.Plugin
@@ -149,7 +149,7 @@ func refusalIsUncertain(p cluster.ComponentContext, own *csi.Plugin) gets {
 }
 
 // inTurn is a plugin that is forgetful, and tries to attach and to detach by turns, at the speed of upstream's loop: there,
-// each of the two lets the other one's back-off begin anew.
+// each of the two resets the back-off of the other.
 type inTurn struct {
 	*csi.Plugin
 	p    cluster.ComponentContext
@@ -331,7 +331,7 @@ func trustsItsList(p cluster.ComponentContext, own *csi.Plugin) gets {
 	}), plugin: own}
 }
 
-// credulous is a plugin that verifies by its cache.
+// credulous is a plugin that verifies attachments with its cache.
 type credulous struct{ *csi.Plugin }
 
 // Verify is what the cache shows.
@@ -393,7 +393,7 @@ func (p oneByOnePods) Informer() cache.SharedIndexInformer {
 	return oneByOneInformer{p.PodInformer.Informer(), p.oneByOne}
 }
 
-// AddEventHandler lets a handler hear of a deletion bit by bit.
+// AddEventHandler delivers a deletion to a handler bit by bit.
 func (i oneByOneInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	return i.SharedIndexInformer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { h.OnAdd(obj, false) }, UpdateFunc: h.OnUpdate,
@@ -407,7 +407,7 @@ func (i oneByOneInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.R
 	})
 }
 
-// resolves tells of a volume whether the claim is there that it is of.
+// resolves reports whether the claim of a volume exists.
 func (o oneByOne) resolves(pod *corev1.Pod) func(corev1.Volume) bool {
 	claims := o.p.Informers.Core().V1().PersistentVolumeClaims().Lister().PersistentVolumeClaims(pod.Namespace)
 	return func(v corev1.Volume) bool {
@@ -428,8 +428,8 @@ func (o oneByOne) lessen(pod *corev1.Pod, left []corev1.Volume, h cache.Resource
 	o.p.Process.NewTimer("populator", func() { o.lessen(less, left[1:], h) }).Reset(time.Minute)
 }
 
-// oneName are a node, two claims that are bound to volumes of two drivers, whose attachments to the node have one name, somebody
-// who attaches and detaches whatever is asked for, and the attach/detach controller.
+// oneName is a world of a node, two claims bound to volumes of two drivers whose attachments to the node
+// have one name, an attacher for both, and the attach/detach controller.
 func oneName(asUpstream bool) []cluster.Component {
 	world := cluster.Component{
 		Name: "sidecars",

@@ -35,7 +35,8 @@ func TestDefaultClass(t *testing.T) {
 	}{
 		{"no default", [][]*storagev1.StorageClass{{newClass("a")}}, unset, nil},
 		{"default", [][]*storagev1.StorageClass{{newClass("a"), newClass("b", isDefault(ga))}}, unset, ptr.To("b")},
-		{"beta annotation of the class", [][]*storagev1.StorageClass{{newClass("b", isDefault(beta1))}}, unset, ptr.To("b")},
+		{"beta annotation of the class", [][]*storagev1.StorageClass{{newClass("b", isDefault(beta1))}}, unset,
+			ptr.To("b")},
 		{
 			"two of an age",
 			[][]*storagev1.StorageClass{{newClass("c", isDefault(ga)), newClass("b", isDefault(ga))}},
@@ -62,7 +63,8 @@ func TestDefaultClass(t *testing.T) {
 			for _, some := range test.classes {
 				now = now.Add(time.Second)
 				for _, class := range some {
-					must[*storagev1.StorageClass](t)(c.StorageV1().StorageClasses().Create(ctx, class, metav1.CreateOptions{}))
+					must[*storagev1.StorageClass](t)(c.StorageV1().StorageClasses().Create(ctx, class,
+						metav1.CreateOptions{}))
 				}
 			}
 			got := must[*claim](t)(c.CoreV1().PersistentVolumeClaims("default").Create(ctx, newClaim("a", test.change),
@@ -80,15 +82,17 @@ func TestResize(t *testing.T) {
 	}{
 		{"allowed", []*storagev1.StorageClass{newClass("gold",
 			func(c *storagev1.StorageClass) { c.AllowVolumeExpansion = ptr.To(true) })}, nil},
-		{"not allowed", []*storagev1.StorageClass{newClass("gold")}, []string{`persistentvolumeclaims "a" is forbidden: ` +
-			"only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"}},
+		{"not allowed", []*storagev1.StorageClass{newClass("gold")},
+			[]string{`persistentvolumeclaims "a" is forbidden: ` +
+				"only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"}},
 		{"no class", nil, []string{`persistentvolumeclaims "a" is forbidden: ` +
 			"only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
 			for _, class := range test.class {
-				must[*storagev1.StorageClass](t)(w.client.StorageV1().StorageClasses().Create(w.ctx, class, metav1.CreateOptions{}))
+				must[*storagev1.StorageClass](t)(w.client.StorageV1().StorageClasses().Create(w.ctx, class,
+					metav1.CreateOptions{}))
 			}
 			c := w.create("a")
 			c.Status.Phase, c.Status.Capacity = corev1.ClaimBound, storage("1Gi")

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// apply returns the result of a server-side apply to an object; old is nil for a creation.
+// serverSideApply applies a configuration to an object; old is nil for a creation.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers/patch.go applyPatcher.
 func (p *patchRequest) serverSideApply(old Object) (Object, error) {

@@ -123,7 +123,8 @@ func TestApplyConflictsHaveCauses(t *testing.T) {
 	w := newWorld(t)
 	must[*corev1.ConfigMap](t)(w.applyData("a", "x=1", metav1.ApplyOptions{}))
 	_, err := w.applyData("b", "x=2", metav1.ApplyOptions{})
-	want := []metav1.StatusCause{{Type: metav1.CauseTypeFieldManagerConflict, Message: `conflict with "a"`, Field: ".data.x"}}
+	want := []metav1.StatusCause{{Type: metav1.CauseTypeFieldManagerConflict, Message: `conflict with "a"`,
+		Field: ".data.x"}}
 	expect(t, err.(apierrors.APIStatus).Status().Details.Causes, want)
 }
 
@@ -134,7 +135,8 @@ func TestRepeatedApplyWritesNothing(t *testing.T) {
 	expect(t, again, first)
 	dry := must[*corev1.ConfigMap](t)(w.applyData("a", "x=2", metav1.ApplyOptions{DryRun: []string{metav1.DryRunAll}}))
 	expect(t, dry.Data["x"], "2")
-	expect(t, must[*corev1.ConfigMap](t)(w.client.CoreV1().ConfigMaps("default").Get(w.ctx, "a", metav1.GetOptions{})), first)
+	expect(t, must[*corev1.ConfigMap](t)(w.client.CoreV1().ConfigMaps("default").Get(w.ctx, "a",
+		metav1.GetOptions{})), first)
 }
 
 func TestApplyReportsCreation(t *testing.T) {
@@ -200,7 +202,8 @@ func TestApplyErrors(t *testing.T) {
 			name: "a wrong type", config: `,"data":{"z":7}`, code: http.StatusInternalServerError,
 			want: `failed to create typed patch object (/; /v1, Kind=ConfigMap): .data.z: expected string, got &value.valueUnstructured{Value:7}`,
 		},
-		{name: "another version", config: `{"apiVersion":"v2","kind":"ConfigMap"}`, code: http.StatusBadRequest, want: `invalid object type: /v2, Kind=ConfigMap`},
+		{name: "another version", config: `{"apiVersion":"v2","kind":"ConfigMap"}`, code: http.StatusBadRequest,
+			want: `invalid object type: /v2, Kind=ConfigMap`},
 		{name: "nothing", config: ` `, code: http.StatusBadRequest, want: `invalid object type: /, Kind=`},
 		{
 			name: "invalid YAML", config: `a: b: c`, code: http.StatusBadRequest,
@@ -264,9 +267,11 @@ func TestApplyWithoutClientGo(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.claims.Apply(w.ctx, nil, metav1.ApplyOptions{FieldManager: "m"})
 	expect(t, err.Error(), "object provided to Apply must not be nil")
-	_, err = w.claims.ApplyStatus(w.ctx, &applycorev1.PersistentVolumeClaimApplyConfiguration{}, metav1.ApplyOptions{FieldManager: "m"})
+	_, err = w.claims.ApplyStatus(w.ctx, &applycorev1.PersistentVolumeClaimApplyConfiguration{},
+		metav1.ApplyOptions{FieldManager: "m"})
 	expect(t, err.Error(), "obj.Name must be provided to Apply")
-	_, err = w.client.AppsV1().StatefulSets("default").ApplyScale(w.ctx, "s", nil, metav1.ApplyOptions{FieldManager: "m"})
+	_, err = w.client.AppsV1().StatefulSets("default").ApplyScale(w.ctx, "s", nil,
+		metav1.ApplyOptions{FieldManager: "m"})
 	expect(t, err.Error(), "scale provided to ApplyScale must not be nil")
 }
 
@@ -276,11 +281,13 @@ func TestApplyStatus(t *testing.T) {
 	config := applycorev1.PersistentVolumeClaim("p", "default").
 		WithSpec(applycorev1.PersistentVolumeClaimSpec().WithVolumeName("v")).
 		WithStatus(applycorev1.PersistentVolumeClaimStatus().WithPhase(corev1.ClaimBound))
-	c := must[*corev1.PersistentVolumeClaim](t)(w.claims.ApplyStatus(w.ctx, config, metav1.ApplyOptions{FieldManager: "s", Force: true}))
+	c := must[*corev1.PersistentVolumeClaim](t)(w.claims.ApplyStatus(w.ctx, config,
+		metav1.ApplyOptions{FieldManager: "s", Force: true}))
 	expect(t, string(c.Status.Phase)+c.Spec.VolumeName, "Bound")
 	expect(t, strings.HasPrefix(owners(c), `s Apply/status {"f:status":{"f:phase":{}}}`+"\n"), true)
 
-	_, err := w.claims.ApplyStatus(w.ctx, applycorev1.PersistentVolumeClaim("q", "default"), metav1.ApplyOptions{FieldManager: "s"})
+	_, err := w.claims.ApplyStatus(w.ctx, applycorev1.PersistentVolumeClaim("q", "default"),
+		metav1.ApplyOptions{FieldManager: "s"})
 	expectError(t, err, apierrors.IsNotFound, `persistentvolumeclaims "q" not found`)
 }
 
@@ -291,13 +298,15 @@ func TestApplyScale(t *testing.T) {
 	config := applyautoscalingv1.Scale().WithName("s").WithNamespace("default").WithSpec(applyautoscalingv1.ScaleSpec().WithReplicas(3))
 	_, err := sets.ApplyScale(w.ctx, "s", config, metav1.ApplyOptions{FieldManager: "h"})
 	expectError(t, err, apierrors.IsConflict, `Apply failed with 1 conflict: conflict with "me" using autoscaling/v1: .spec.replicas`)
-	scale := must[*autoscalingv1.Scale](t)(sets.ApplyScale(w.ctx, "s", config, metav1.ApplyOptions{FieldManager: "h", Force: true}))
+	scale := must[*autoscalingv1.Scale](t)(sets.ApplyScale(w.ctx, "s", config,
+		metav1.ApplyOptions{FieldManager: "h", Force: true}))
 	expect(t, scale.Spec.Replicas, 3)
 	expect(t, len(scale.ManagedFields), 0)
 
 	set := must[*appsv1.StatefulSet](t)(sets.Get(w.ctx, "s", metav1.GetOptions{}))
 	expect(t, strings.HasPrefix(owners(set), `h Apply/scale {"f:spec":{"f:replicas":{}}}`+"\n"), true)
-	_, err = sets.Apply(w.ctx, applyappsv1.StatefulSet("s", "default").WithSpec(applyappsv1.StatefulSetSpec().WithReplicas(4)),
+	_, err = sets.Apply(w.ctx, applyappsv1.StatefulSet("s",
+		"default").WithSpec(applyappsv1.StatefulSetSpec().WithReplicas(4)),
 		metav1.ApplyOptions{FieldManager: "d"})
 	expectError(t, err, apierrors.IsConflict, `Apply failed with 1 conflict: conflict with "h" with subresource "scale": .spec.replicas`)
 }
@@ -343,8 +352,10 @@ func TestEveryKindCanBeApplied(t *testing.T) {
 				namespace = "default"
 			}
 			c, _ := w.client.Resource(gvr, namespace)
-			config := fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: a, labels: {x: z}}}", gvr.GroupVersion(), r.Kind)
-			done, err := c.Patch(w.ctx, "a", types.ApplyYAMLPatchType, []byte(config), metav1.PatchOptions{FieldManager: "m"})
+			config := fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: a, labels: {x: z}}}",
+				gvr.GroupVersion(), r.Kind)
+			done, err := c.Patch(w.ctx, "a", types.ApplyYAMLPatchType, []byte(config),
+				metav1.PatchOptions{FieldManager: "m"})
 			if apierrors.IsInvalid(err) {
 				return // it needs more than a name, but the merge succeeded
 			}

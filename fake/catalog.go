@@ -96,7 +96,8 @@ func (c *catalog) with(t *table, versions []*kind) *catalog {
 // without returns a catalog without a custom resource.
 func (c *catalog) without(id string) *catalog {
 	out := &catalog{
-		rows: c.rows, row: c.row, custom: make(map[string]*table, len(c.custom)+1), served: maps.Clone(c.served), generation: c.generation + 1,
+		rows: c.rows, row: c.row, custom: make(map[string]*table,
+			len(c.custom)+1), served: maps.Clone(c.served), generation: c.generation + 1,
 	}
 	for i, t := range c.custom {
 		if i != id {

@@ -63,12 +63,13 @@ func traceName(k *kind, namespace, name string) string {
 // effect. It still is a call, so a task whose host was closed is unwound here and does not see the
 // error.
 func (c *Clientset) call(ctx context.Context, r request, effect func() trace.Outcome) error {
-	out := sim.CallContext(ctx, c.caller, trace.Action{Kind: trace.KindAPI, Verb: r.verb, Object: r.object}, func() trace.Outcome {
-		if err := ctx.Err(); err != nil {
-			return trace.Outcome{Err: err}
-		}
-		return effect()
-	})
+	out := sim.CallContext(ctx, c.caller, trace.Action{Kind: trace.KindAPI, Verb: r.verb, Object: r.object},
+		func() trace.Outcome {
+			if err := ctx.Err(); err != nil {
+				return trace.Outcome{Err: err}
+			}
+			return effect()
+		})
 	return out.Err
 }
 

@@ -75,13 +75,19 @@ func newCustomKind(c *CustomKind, version string, since int64) *kind {
 func (k *kind) setStrategy() {
 	c := k.custom
 	k.prepareCreate = func(now metav1.Time, obj, _ Object) { k.prepareCustom(now, obj.(*CustomObject), nil) }
-	k.prepareUpdate = func(now metav1.Time, obj, old Object) { k.prepareCustom(now, obj.(*CustomObject), old.(*CustomObject)) }
+	k.prepareUpdate = func(now metav1.Time, obj, old Object) {
+		k.prepareCustom(now, obj.(*CustomObject),
+			old.(*CustomObject))
+	}
 	k.prepareStatus = func(metav1.Time, Object, Object) {}
 	k.validateCreate = func(Object, Object) field.ErrorList { return nil }
 	k.validateUpdate, k.validateStatus = k.validateCreate, k.validateCreate
 	if c.Validate != nil {
 		k.validateCreate = func(obj, _ Object) field.ErrorList { return c.Validate(obj.(*CustomObject), nil) }
-		k.validateUpdate = func(obj, old Object) field.ErrorList { return c.Validate(obj.(*CustomObject), old.(*CustomObject)) }
+		k.validateUpdate = func(obj, old Object) field.ErrorList {
+			return c.Validate(obj.(*CustomObject),
+				old.(*CustomObject))
+		}
 		k.validateStatus = k.validateUpdate
 	}
 	if c.ValidateStatus != nil {

@@ -30,7 +30,8 @@ func newCustomScale(of *kind, at *ScalePaths) *kind {
 			return nil, err
 		}
 		obj := of.fromStored(stored).DeepCopyObject().(*CustomObject)
-		if err := unstructured.SetNestedField(obj.Content, int64(scale.Spec.Replicas), pathOf(at.SpecReplicas)...); err != nil {
+		if err := unstructured.SetNestedField(obj.Content, int64(scale.Spec.Replicas),
+			pathOf(at.SpecReplicas)...); err != nil {
 			return nil, internalError(err.Error())
 		}
 		obj.ResourceVersion = scale.ResourceVersion

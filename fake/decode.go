@@ -64,7 +64,8 @@ func otherKind(doc []byte, gvk, want schema.GroupVersionKind) string {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(doc, obj); err != nil {
 		return err.Error()
 	}
-	return fmt.Sprintf("converting (%s.%s) to (%s.%s): unknown conversion", gvk.Version, gvk.Kind, internalPackage(want.Group), want.Kind)
+	return fmt.Sprintf("converting (%s.%s) to (%s.%s): unknown conversion", gvk.Version, gvk.Kind,
+		internalPackage(want.Group), want.Kind)
 }
 
 // internalPackage returns the Go package of upstream's internal types of a group.
@@ -121,7 +122,8 @@ func (r ResourceClient) checkKind(name string, gvk schema.GroupVersionKind) erro
 		errs = append(errs, field.Invalid(field.NewPath("kind"), gvk.Kind, "must be "+want.Kind))
 	}
 	if gvk.GroupVersion() != want.GroupVersion() {
-		errs = append(errs, field.Invalid(field.NewPath("apiVersion"), gvk.GroupVersion().String(), "must be "+want.GroupVersion().String()))
+		errs = append(errs, field.Invalid(field.NewPath("apiVersion"), gvk.GroupVersion().String(),
+			"must be "+want.GroupVersion().String()))
 	}
 	if len(errs) > 0 {
 		return apierrors.NewInvalid(gvk.GroupKind(), name, errs)

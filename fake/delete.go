@@ -66,13 +66,15 @@ func mayDelete(k *kind, old Object, p *metav1.Preconditions) error {
 	}
 	resource := schema.GroupResource{Group: k.gvk.Group, Resource: k.gvk.Kind}
 	if p.UID != nil && *p.UID != old.GetUID() {
-		return apierrors.NewConflict(resource, old.GetName(), fmt.Errorf("the UID in the precondition (%s) does not match "+
-			"the UID in record (%s). The object might have been deleted and then recreated", *p.UID, old.GetUID()))
+		return apierrors.NewConflict(resource, old.GetName(),
+			fmt.Errorf("the UID in the precondition (%s) does not match "+
+				"the UID in record (%s). The object might have been deleted and then recreated", *p.UID, old.GetUID()))
 	}
 	if p.ResourceVersion != nil && *p.ResourceVersion != old.GetResourceVersion() {
-		return apierrors.NewConflict(resource, old.GetName(), fmt.Errorf("the ResourceVersion in the precondition (%s) does "+
-			"not match the ResourceVersion in record (%s). The object might have been modified",
-			*p.ResourceVersion, old.GetResourceVersion()))
+		return apierrors.NewConflict(resource, old.GetName(),
+			fmt.Errorf("the ResourceVersion in the precondition (%s) does "+
+				"not match the ResourceVersion in record (%s). The object might have been modified",
+				*p.ResourceVersion, old.GetResourceVersion()))
 	}
 	return nil
 }

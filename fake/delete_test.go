@@ -52,7 +52,8 @@ func (d deletions) run(t *testing.T) {
 	if d.resource == "namespaces" {
 		namespace = ""
 	}
-	client, ok := s.Client(direct{}).Resource(schema.GroupVersionResource{Version: "v1", Resource: d.resource}, namespace)
+	client, ok := s.Client(direct{}).Resource(schema.GroupVersionResource{Version: "v1", Resource: d.resource},
+		namespace)
 	if !ok {
 		t.Fatal("no such resource")
 	}
@@ -141,7 +142,8 @@ func TestPropagation(t *testing.T) {
 		{"events have no dependents", "events", &corev1.Event{InvolvedObject: corev1.ObjectReference{Namespace: "default"}}, nil, []metav1.DeleteOptions{foreground}, []string{"gone"}},
 		{
 			"a pod's grace comes first, and may be shortened only", "pods", scheduled(), nil,
-			[]metav1.DeleteOptions{withGrace(foreground, 5), background, withGrace(background, 2), withGrace(orphaning, 1), withGrace(none, 0), withGrace(background, 0)},
+			[]metav1.DeleteOptions{withGrace(foreground, 5), background, withGrace(background, 2),
+				withGrace(orphaning, 1), withGrace(none, 0), withGrace(background, 0)},
 			[]string{
 				"foregroundDeletion in 5s grace 5 generation 2", "foregroundDeletion in 4s grace 5 generation 2",
 				" in 0s grace 2 generation 2", "orphan in 0s grace 1 generation 2", "orphan in 0s grace 0 generation 2", "gone",
@@ -202,7 +204,8 @@ func TestDeleteOptionsAreValidated(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			maps := client.CoreV1().ConfigMaps("default")
 			expectError(t, maps.Delete(t.Context(), "none", tt.opts), apierrors.IsInvalid, tt.want)
-			expectError(t, maps.DeleteCollection(t.Context(), tt.opts, metav1.ListOptions{}), apierrors.IsInvalid, tt.want)
+			expectError(t, maps.DeleteCollection(t.Context(), tt.opts, metav1.ListOptions{}), apierrors.IsInvalid,
+				tt.want)
 		})
 	}
 }
@@ -218,7 +221,8 @@ func TestTerminatingNamespaceIsTheCause(t *testing.T) {
 	if err := client.CoreV1().Namespaces().Delete(ctx, "n", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := client.CoreV1().ConfigMaps("n").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "x-"}}, metav1.CreateOptions{})
+	_, err := client.CoreV1().ConfigMaps("n").Create(ctx,
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "x-"}}, metav1.CreateOptions{})
 	expectError(t, err, apierrors.IsForbidden,
 		`configmaps "x-" is forbidden: unable to create new content in namespace n because it is being terminated`)
 	if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {

@@ -73,7 +73,9 @@ func text(obj *unstructured.Unstructured) string {
 }
 
 // Create creates an object, or a subresource that is an action on one.
-func (d dynamicResource) Create(ctx context.Context, obj *unstructured.Unstructured, opts metav1.CreateOptions, sub ...string) (*unstructured.Unstructured, error) {
+func (d dynamicResource) Create(ctx context.Context, obj *unstructured.Unstructured, opts metav1.CreateOptions,
+	sub ...string,
+) (*unstructured.Unstructured, error) {
 	if len(sub) > 0 {
 		return d.act(ctx, obj, opts, sub)
 	}
@@ -88,7 +90,9 @@ func (d dynamicResource) Create(ctx context.Context, obj *unstructured.Unstructu
 	return r.answer(r.Create(ctx, given, opts))
 }
 
-func (d dynamicResource) act(ctx context.Context, obj *unstructured.Unstructured, opts metav1.CreateOptions, sub []string) (*unstructured.Unstructured, error) {
+func (d dynamicResource) act(ctx context.Context, obj *unstructured.Unstructured, opts metav1.CreateOptions,
+	sub []string,
+) (*unstructured.Unstructured, error) {
 	r, sub, err := d.object(obj.GetName(), sub)
 	if err != nil {
 		return nil, err
@@ -112,7 +116,9 @@ func (d dynamicResource) act(ctx context.Context, obj *unstructured.Unstructured
 }
 
 // Update replaces an object except its status, or updates a subresource.
-func (d dynamicResource) Update(ctx context.Context, obj *unstructured.Unstructured, opts metav1.UpdateOptions, sub ...string) (*unstructured.Unstructured, error) {
+func (d dynamicResource) Update(ctx context.Context, obj *unstructured.Unstructured, opts metav1.UpdateOptions,
+	sub ...string,
+) (*unstructured.Unstructured, error) {
 	r, sub, err := d.object(obj.GetName(), sub)
 	if err != nil {
 		return nil, err
@@ -125,7 +131,9 @@ func (d dynamicResource) Update(ctx context.Context, obj *unstructured.Unstructu
 }
 
 // UpdateStatus replaces an object's status.
-func (d dynamicResource) UpdateStatus(ctx context.Context, obj *unstructured.Unstructured, opts metav1.UpdateOptions) (*unstructured.Unstructured, error) {
+func (d dynamicResource) UpdateStatus(ctx context.Context, obj *unstructured.Unstructured,
+	opts metav1.UpdateOptions,
+) (*unstructured.Unstructured, error) {
 	return d.Update(ctx, obj, opts, string(statusSubresource))
 }
 
@@ -147,7 +155,9 @@ func (w untypedRoute) delete(ctx context.Context, name string, opts metav1.Delet
 }
 
 // DeleteCollection deletes the selected objects.
-func (d dynamicResource) DeleteCollection(ctx context.Context, opts metav1.DeleteOptions, sel metav1.ListOptions) error {
+func (d dynamicResource) DeleteCollection(ctx context.Context, opts metav1.DeleteOptions,
+	sel metav1.ListOptions,
+) error {
 	return d.deleteCollection(ctx, opts, sel)
 }
 
@@ -161,7 +171,9 @@ func (w untypedRoute) deleteCollection(ctx context.Context, opts metav1.DeleteOp
 }
 
 // get reads an object, also through a subresource that shows it.
-func (w untypedRoute) get(ctx context.Context, name string, opts metav1.GetOptions, sub []string) (ResourceClient, Object, error) {
+func (w untypedRoute) get(ctx context.Context, name string, opts metav1.GetOptions,
+	sub []string,
+) (ResourceClient, Object, error) {
 	r, sub, err := w.object(name, sub)
 	if err == nil {
 		err = r.readable(sub)
@@ -174,7 +186,9 @@ func (w untypedRoute) get(ctx context.Context, name string, opts metav1.GetOptio
 }
 
 // Get reads an object.
-func (d dynamicResource) Get(ctx context.Context, name string, opts metav1.GetOptions, sub ...string) (*unstructured.Unstructured, error) {
+func (d dynamicResource) Get(ctx context.Context, name string, opts metav1.GetOptions,
+	sub ...string,
+) (*unstructured.Unstructured, error) {
 	r, obj, err := d.get(ctx, name, opts, sub)
 	return r.answer(Result{Object: obj}, err)
 }
@@ -203,12 +217,16 @@ func (d dynamicResource) Watch(ctx context.Context, opts metav1.ListOptions) (wa
 }
 
 // Patch patches an object or a subresource.
-func (d dynamicResource) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, sub ...string) (*unstructured.Unstructured, error) {
+func (d dynamicResource) Patch(ctx context.Context, name string, pt types.PatchType, data []byte,
+	opts metav1.PatchOptions, sub ...string,
+) (*unstructured.Unstructured, error) {
 	r, done, err := d.patch(ctx, name, pt, data, opts, sub)
 	return r.answer(done, err)
 }
 
-func (w untypedRoute) patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, sub []string) (ResourceClient, Result, error) {
+func (w untypedRoute) patch(ctx context.Context, name string, pt types.PatchType, data []byte,
+	opts metav1.PatchOptions, sub []string,
+) (ResourceClient, Result, error) {
 	r, sub, err := w.object(name, sub)
 	if err != nil {
 		return r, Result{}, err
@@ -218,7 +236,9 @@ func (w untypedRoute) patch(ctx context.Context, name string, pt types.PatchType
 }
 
 // Apply is server-side apply.
-func (d dynamicResource) Apply(ctx context.Context, name string, obj *unstructured.Unstructured, opts metav1.ApplyOptions, sub ...string) (*unstructured.Unstructured, error) {
+func (d dynamicResource) Apply(ctx context.Context, name string, obj *unstructured.Unstructured,
+	opts metav1.ApplyOptions, sub ...string,
+) (*unstructured.Unstructured, error) {
 	if len(obj.GetManagedFields()) > 0 {
 		return nil, errors.New(managedMsg)
 	}
@@ -230,6 +250,8 @@ func (d dynamicResource) Apply(ctx context.Context, name string, obj *unstructur
 }
 
 // ApplyStatus is server-side apply of an object's status.
-func (d dynamicResource) ApplyStatus(ctx context.Context, name string, obj *unstructured.Unstructured, opts metav1.ApplyOptions) (*unstructured.Unstructured, error) {
+func (d dynamicResource) ApplyStatus(ctx context.Context, name string, obj *unstructured.Unstructured,
+	opts metav1.ApplyOptions,
+) (*unstructured.Unstructured, error) {
 	return d.Apply(ctx, name, obj, opts, string(statusSubresource))
 }

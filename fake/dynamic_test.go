@@ -178,8 +178,10 @@ func TestDynamicSubresources(t *testing.T) {
 		t.Errorf("node %q, want n", node)
 	}
 
-	sets := c.Dynamic().Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}).Namespace("default")
-	scale, err := sets.Patch(ctx, "s", types.MergePatchType, []byte(`{"spec":{"replicas":3}}`), metav1.PatchOptions{}, "scale")
+	sets := c.Dynamic().Resource(schema.GroupVersionResource{Group: "apps", Version: "v1",
+		Resource: "statefulsets"}).Namespace("default")
+	scale, err := sets.Patch(ctx, "s", types.MergePatchType, []byte(`{"spec":{"replicas":3}}`), metav1.PatchOptions{},
+		"scale")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +307,8 @@ func TestMetadataClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Stop()
-	patched, err := claims.Patch(ctx, "x", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
+	patched, err := claims.Patch(ctx, "x", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`),
+		metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,8 @@ type events struct {
 // in returns the client of the event's namespace.
 func (e events) in(verb string, event *corev1.Event) (events, error) {
 	if e.namespace != "" && event.Namespace != e.namespace {
-		return e, fmt.Errorf("can't %s an event with namespace '%v' in namespace '%v'", verb, event.Namespace, e.namespace)
+		return e, fmt.Errorf("can't %s an event with namespace '%v' in namespace '%v'", verb, event.Namespace,
+			e.namespace)
 	}
 	e.namespace = event.Namespace
 	return e, nil
@@ -110,7 +111,8 @@ func (e events) SearchWithContext(ctx context.Context, scheme *runtime.Scheme, o
 		return nil, err
 	}
 	if e.namespace != "" && ref.Namespace != e.namespace {
-		return nil, fmt.Errorf("won't be able to find any events of namespace '%v' in namespace '%v'", ref.Namespace, e.namespace)
+		return nil, fmt.Errorf("won't be able to find any events of namespace '%v' in namespace '%v'", ref.Namespace,
+			e.namespace)
 	}
 	var kind, uid *string
 	if ref.Kind != "" {

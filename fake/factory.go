@@ -76,8 +76,8 @@ func (s *Server) Informers(c *sim.Process, filters ...Filter) informers.SharedIn
 type Filter struct {
 	Resource string // such as "pods"
 	Fields   string
-	// Match reports whether a change concerns the process; was is nil for an object that is added
-	// to the cache, is for one that is removed. Other changes are applied to the cache without a
+	// Match reports whether a change concerns the process. old is nil for an object that is added
+	// to the cache, obj for one that is removed. Other changes are applied to the cache without a
 	// scheduling step, and without calling the handlers. Match is called in the process's monitor,
 	// possibly several times for a change. Its result must depend only on the change and on what
 	// the process has seen. nil: every change concerns the process.
@@ -91,7 +91,9 @@ type resourceFilter struct {
 }
 
 // InformerFor returns the informer of the type of obj.
-func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+func (f *factory) InformerFor(obj runtime.Object,
+	newFunc internalinterfaces.NewInformerFunc,
+) cache.SharedIndexInformer {
 	t := reflect.TypeOf(obj)
 	if v, ok := f.views[t]; ok {
 		return v
@@ -152,7 +154,8 @@ func (f *factory) custom(k *kind) (*informer, error) {
 	t := f.server.tableOf(k)
 	if v, ok := f.customs[t]; ok {
 		if v.version != k {
-			return nil, fmt.Errorf("informer of %s in version %q: already created in version %q", k.id, k.gvk.Version, v.version.gvk.Version)
+			return nil, fmt.Errorf("informer of %s in version %q: already created in version %q", k.id, k.gvk.Version,
+				v.version.gvk.Version)
 		}
 		return v, nil
 	}

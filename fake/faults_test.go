@@ -47,12 +47,14 @@ func TestRequestsFailBeforeOrAfterTheirEffect(t *testing.T) {
 			"list":   func() error { _, err := nodes.List(ctx, metav1.ListOptions{}); return err },
 			"update": func() error { _, err := nodes.Update(ctx, node, metav1.UpdateOptions{}); return err },
 			"patch": func() error {
-				_, err := nodes.Patch(ctx, "n", types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{})
+				_, err := nodes.Patch(ctx, "n", types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`),
+					metav1.PatchOptions{})
 				return err
 			},
 			"watch": func() error { _, err := nodes.Watch(ctx, metav1.ListOptions{}); return err },
 			"delete collection": func() error {
-				return nodes.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "no=thing"})
+				return nodes.DeleteCollection(ctx, metav1.DeleteOptions{},
+					metav1.ListOptions{LabelSelector: "no=thing"})
 			},
 		}
 		for _, name := range []string{"create", "get", "list", "update", "patch", "watch", "delete collection"} {

@@ -170,4 +170,5 @@ func FuzzPatchOfClaimsAndPods(f *testing.F) {
 	})
 }
 
-var patchTypes = []types.PatchType{types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType, types.ApplyPatchType}
+var patchTypes = []types.PatchType{types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType,
+	types.ApplyPatchType}

@@ -24,8 +24,8 @@ type informer struct {
 	server   *Server
 	table    *table
 	process  *sim.Process
-	selector selector                  // usually of all objects
-	match    func(old, is Object) bool // nil: every change matches; see Filter
+	selector selector                   // usually of all objects
+	match    func(old, obj Object) bool // nil: every change matches; see Filter
 
 	position    int64 // in the log
 	version     *kind // of a custom resource: its objects are unstructured, in this version; nil: as stored
@@ -73,7 +73,7 @@ func (v *informer) ready() bool {
 // late reports whether undelivered events are older than the list.
 func (v *informer) late() bool { return v.position < v.delayedUpTo && v.HasSynced() }
 
-// listQuietly lists if no object of the list matches, and reports whether it did.
+// listWithoutMatches lists if no object of the list matches, and reports whether it did.
 func (v *informer) listWithoutMatches() bool {
 	delay := v.delay
 	all, revision := v.snapshot()
@@ -88,7 +88,7 @@ func (v *informer) listWithoutMatches() bool {
 	return true
 }
 
-// change returns an event's effect on the cache. was is nil for an addition, is for a removal.
+// change returns an event's effect on the cache. old is nil for an addition, obj for a removal.
 func (v *informer) change(e *event) (old, obj Object) {
 	if cached, had := v.Get(v.table.keyOf(e)); had {
 		old = cached.(Object)
@@ -128,7 +128,7 @@ func (v *informer) list() {
 		trace.Outcome{Detail: strconv.Itoa(v.Len()) + " items rv=" + revision})
 }
 
-// take applies one event to the cache, and calls the handlers if heard. It returns the event's type
+// applyEvent applies one event to the cache, and calls the handlers if notify is set. It returns the event's type
 // for the cache: an object that leaves a selection is deleted, one that enters it is added.
 func (v *informer) applyEvent(e *event, notify bool) watch.EventType {
 	key, revision := v.table.keyOf(e), e.detail[len(detailPrefix):]

@@ -107,7 +107,9 @@ func (r ResourceClient) intercept(request Request, serve func(r ResourceClient) 
 
 // interceptList makes a request that is answered with a list. Like client-go's fake clientset, it
 // applies the label selector to the interceptor's list.
-func (r ResourceClient) interceptList(request Request, serve func(r ResourceClient) (ObjectList, error)) (ObjectList, error) {
+func (r ResourceClient) interceptList(request Request,
+	serve func(r ResourceClient) (ObjectList, error),
+) (ObjectList, error) {
 	list, err := r.c.interceptor.Intercept(request, func() (runtime.Object, error) {
 		all, err := serve(r.withoutInterceptor())
 		if err != nil {
@@ -147,11 +149,15 @@ func listedOf(list runtime.Object, selector labels.Selector) (ObjectList, error)
 }
 
 // stream starts a watch. show returns the watcher's own copy of an object.
-func (r ResourceClient) stream(ctx context.Context, opts metav1.ListOptions, show func(Object) (runtime.Object, error)) (watch.Interface, error) {
+func (r ResourceClient) stream(ctx context.Context, opts metav1.ListOptions,
+	show func(Object) (runtime.Object, error),
+) (watch.Interface, error) {
 	if by := r.c.interceptor; by != nil {
 		request := r.interceptedRequest("watch", "", opts)
 		request.ListOptions = opts
-		return by.InterceptWatch(request, func() (watch.Interface, error) { return r.withoutInterceptor().stream(ctx, opts, show) })
+		return by.InterceptWatch(request, func() (watch.Interface, error) {
+			return r.withoutInterceptor().stream(ctx, opts, show)
+		})
 	}
 	c, err := r.Watch(ctx, opts)
 	if err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsTimeout(err) {

@@ -395,7 +395,9 @@ func untypedRoute(t *testing.T, c *fake.Clientset, path string) (r fake.Resource
 }
 
 // perform makes a request with a client.
-func perform(ctx context.Context, t *testing.T, r fake.ResourceClient, method, name, sub, query string, body []byte) (any, int, []string, error) {
+func perform(ctx context.Context, t *testing.T, r fake.ResourceClient, method, name, sub, query string,
+	body []byte,
+) (any, int, []string, error) {
 	var subs []string
 	if sub != "" {
 		subs = []string{sub}

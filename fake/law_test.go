@@ -41,7 +41,8 @@ func TestListAndWatchGiveAnyLaterList(t *testing.T) {
 			}
 			for r := first; r <= last; r++ {
 				state := listAt(rt, ctx, claims.List, r, sel)
-				stream, err := claims.Watch(ctx, metav1.ListOptions{ResourceVersion: strconv.FormatInt(r, 10), LabelSelector: sel})
+				stream, err := claims.Watch(ctx, metav1.ListOptions{ResourceVersion: strconv.FormatInt(r, 10),
+					LabelSelector: sel})
 				if err != nil {
 					rt.Fatal(err)
 				}
@@ -69,7 +70,8 @@ func write(rt *rapid.T, ctx context.Context, c *fake.Clientset) {
 	case "delete":
 		_ = claims.Delete(ctx, name, metav1.DeleteOptions{})
 	case "release":
-		_, _ = claims.Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		_, _ = claims.Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+			metav1.PatchOptions{})
 	}
 }
 

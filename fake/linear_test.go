@@ -104,7 +104,8 @@ func (r *recorder) work(ctx context.Context, client int, maps typedcorev1.Config
 	random := rand.New(rand.NewPCG(uint64(client), 7))
 	known := map[string]int64{}
 	for i := range n {
-		in := asked{verb: []string{"create", "update", "update", "delete", "get"}[random.IntN(5)], key: fmt.Sprint("k", random.IntN(4))}
+		in := asked{verb: []string{"create", "update", "update", "delete", "get"}[random.IntN(5)],
+			key: fmt.Sprint("k", random.IntN(4))}
 		if in.verb == "update" || in.verb == "delete" {
 			in.revision = []int64{0, known[in.key], known[in.key], 1}[random.IntN(4)]
 		}
@@ -188,7 +189,9 @@ type checksThenActs struct {
 	between func()
 }
 
-func (c checksThenActs) Update(ctx context.Context, obj *corev1.ConfigMap, opts metav1.UpdateOptions) (*corev1.ConfigMap, error) {
+func (c checksThenActs) Update(ctx context.Context, obj *corev1.ConfigMap,
+	opts metav1.UpdateOptions,
+) (*corev1.ConfigMap, error) {
 	is, err := c.Get(ctx, obj.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err

@@ -63,10 +63,12 @@ func TestListOptions(t *testing.T) {
 			ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 		}, want: []string{"b"}, rv: "8"},
 		{
-			name: "exact", opts: metav1.ListOptions{ResourceVersion: "6", ResourceVersionMatch: exact}, want: []string{"a", "b"},
+			name: "exact", opts: metav1.ListOptions{ResourceVersion: "6",
+				ResourceVersionMatch: exact}, want: []string{"a", "b"},
 			rv: "6",
 		},
-		{name: "exact before everything", opts: metav1.ListOptions{ResourceVersion: "2", ResourceVersionMatch: exact}, rv: "2"},
+		{name: "exact before everything", opts: metav1.ListOptions{ResourceVersion: "2", ResourceVersionMatch: exact},
+			rv: "2"},
 		{name: "exact, filtered", opts: metav1.ListOptions{
 			ResourceVersion: "6", ResourceVersionMatch: exact,
 			LabelSelector: "n!=2",
@@ -147,7 +149,8 @@ func TestFieldSelectors(t *testing.T) {
 	expect(t, len(list.Items), 1)
 	_, err := pods.List(w.ctx, metav1.ListOptions{FieldSelector: "spec.x=n"})
 	expectError(t, err, apierrors.IsBadRequest, "field label not supported: spec.x")
-	must[*corev1.Node](t)(nodes.Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, metav1.CreateOptions{}))
+	must[*corev1.Node](t)(nodes.Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}},
+		metav1.CreateOptions{}))
 	some := must[*corev1.NodeList](t)(nodes.List(w.ctx, metav1.ListOptions{FieldSelector: "spec.unschedulable=false"}))
 	expect(t, len(some.Items), 1)
 }

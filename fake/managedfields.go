@@ -101,7 +101,7 @@ func (r ResourceClient) track(obj, old Object, through subresource, manager stri
 	times.restore(obj, r.c.server.timestamp())
 }
 
-// settle prunes a sent object and sets its defaults. The pipeline will do it again.
+// prune prunes a sent object and sets its defaults. The pipeline will do it again.
 func (r ResourceClient) prune(obj Object) {
 	r.kind.defaults(obj)
 	if c, ok := obj.(*CustomObject); ok {
@@ -110,12 +110,12 @@ func (r ResourceClient) prune(obj Object) {
 	}
 }
 
-// times hides the wall clock that a field manager reads from the world. It replaces the times in
+// managedTimes hides the wall clock that a field manager reads from the world. It replaces the times in
 // managed fields by numbers in the same order, which no clock returns. Any other time afterwards is
 // new.
 type managedTimes []metav1.Time
 
-// newTimes replaces the times in the objects' managed fields.
+// newManagedTimes replaces the times in the objects' managed fields.
 func newManagedTimes(objects ...metav1.Object) managedTimes {
 	var t managedTimes
 	for _, obj := range objects {

@@ -30,7 +30,8 @@ func newConfigMap(name string, data map[string]string) *corev1.ConfigMap {
 // By default tracking begins with the first apply.
 func TestManagedFieldsBeginWithTheFirstApply(t *testing.T) {
 	w := newWorld(t)
-	c := must[*corev1.ConfigMap](t)(w.maps().Create(w.ctx, newConfigMap("a", map[string]string{"x": "1", "z": "1"}), metav1.CreateOptions{FieldManager: "early"}))
+	c := must[*corev1.ConfigMap](t)(w.maps().Create(w.ctx, newConfigMap("a", map[string]string{"x": "1", "z": "1"}),
+		metav1.CreateOptions{FieldManager: "early"}))
 	expect(t, owners(c), "")
 	c.Data["z"] = "2"
 	c = must[*corev1.ConfigMap](t)(w.maps().Update(w.ctx, c, metav1.UpdateOptions{}))
@@ -83,10 +84,13 @@ func TestManagedFieldsOfEveryKindOfWrite(t *testing.T) {
 		{"update with a UID", update(func(c *corev1.ConfigMap) { c.ManagedFields = entry("Update") }), `z Update {"f:data":{"f:x":{}}}` + "\n"},
 		{"update with a malformed resourceVersion", update(func(c *corev1.ConfigMap) { c.ManagedFields = entry("Foo") }), first},
 		{"update resets", update(func(c *corev1.ConfigMap) { c.ManagedFields = []metav1.ManagedFieldsEntry{} }), ""},
-		{"merge patch", merge(`{"data":{"y":"1"}}`, metav1.PatchOptions{}), `me Update {"f:data":{".":{},"f:x":{},"f:y":{}}}` + "\n"},
-		{"merge patch of another", merge(`{"metadata":{"labels":{"l":"1"}}}`, metav1.PatchOptions{FieldManager: "p"}), first + `p Update {"f:metadata":{"f:labels":{".":{},"f:l":{}}}}` + "\n"},
+		{"merge patch", merge(`{"data":{"y":"1"}}`, metav1.PatchOptions{}),
+			`me Update {"f:data":{".":{},"f:x":{},"f:y":{}}}` + "\n"},
+		{"merge patch of another", merge(`{"metadata":{"labels":{"l":"1"}}}`, metav1.PatchOptions{FieldManager: "p"}),
+			first + `p Update {"f:metadata":{"f:labels":{".":{},"f:l":{}}}}` + "\n"},
 		{"merge patch resets", merge(`{"metadata":{"managedFields":[]}}`, metav1.PatchOptions{}), ""},
-		{"JSON patch", jsonPatch(`[{"op":"remove","path":"/data/x"},{"op":"add","path":"/data/y","value":"1"}]`), `me Update {"f:data":{".":{},"f:y":{}}}` + "\n"},
+		{"JSON patch", jsonPatch(`[{"op":"remove","path":"/data/x"},{"op":"add","path":"/data/y","value":"1"}]`),
+			`me Update {"f:data":{".":{},"f:y":{}}}` + "\n"},
 		{"JSON patch resets", jsonPatch(`[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`), ""},
 		{
 			"JSON patch moves all to an applier, as kubectl does", jsonPatch(`[{"op":"replace","path":"/metadata/managedFields","value":` +
@@ -97,7 +101,8 @@ func TestManagedFieldsOfEveryKindOfWrite(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newTrackingWorld(t)
 			w.client = w.client.As("me/v1 (linux)")
-			c := must[*corev1.ConfigMap](t)(w.maps().Create(w.ctx, newConfigMap("a", map[string]string{"x": "1"}), metav1.CreateOptions{}))
+			c := must[*corev1.ConfigMap](t)(w.maps().Create(w.ctx, newConfigMap("a", map[string]string{"x": "1"}),
+				metav1.CreateOptions{}))
 			expect(t, owners(c), first)
 			c = must[*corev1.ConfigMap](t)(test.do(w, c))
 			expect(t, owners(c), test.want)
@@ -122,9 +127,11 @@ func TestManagerNames(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newTrackingWorld(t)
 			w.client = test.client(w.server)
-			c := must[*corev1.ConfigMap](t)(w.maps().Create(w.ctx, newConfigMap("a", nil), metav1.CreateOptions{FieldManager: test.option}))
+			c := must[*corev1.ConfigMap](t)(w.maps().Create(w.ctx, newConfigMap("a", nil),
+				metav1.CreateOptions{FieldManager: test.option}))
 			expect(t, len(c.ManagedFields), 0) // there is no field
-			c = must[*corev1.ConfigMap](t)(w.maps().Create(w.ctx, newConfigMap("b", map[string]string{"x": "1"}), metav1.CreateOptions{FieldManager: test.option}))
+			c = must[*corev1.ConfigMap](t)(w.maps().Create(w.ctx, newConfigMap("b", map[string]string{"x": "1"}),
+				metav1.CreateOptions{FieldManager: test.option}))
 			expect(t, c.ManagedFields[0].Manager, test.want)
 		})
 	}
@@ -175,41 +182,50 @@ func TestManagedFieldsHaveTheTimeOfTheWorld(t *testing.T) {
 	now = now.Add(time.Hour)
 	expect(t, times(w.applyData("b", "x=2", metav1.ApplyOptions{})), "a1h0m0s b2h0m0s")
 	now = now.Add(-3 * time.Hour) // a clock that was set back
-	expect(t, times(w.maps().Patch(w.ctx, "a", types.MergePatchType, []byte(`{"data":{"z":"1"}}`), metav1.PatchOptions{})), "a1h0m0s b2h0m0s volsim-1h0m0s")
+	expect(t, times(w.maps().Patch(w.ctx, "a", types.MergePatchType, []byte(`{"data":{"z":"1"}}`),
+		metav1.PatchOptions{})), "a1h0m0s b2h0m0s volsim-1h0m0s")
 }
 
 func TestManagedFieldsOfCustomResources(t *testing.T) {
 	w := newWorld(t)
 	w.server.Install(fake.CustomKind{
-		Group: "example.com", Versions: []string{"v1", "v1beta1"}, Resource: "widgets", Kind: "Widget", Namespaced: true, Status: true,
+		Group: "example.com", Versions: []string{"v1",
+			"v1beta1"}, Resource: "widgets", Kind: "Widget", Namespaced: true, Status: true,
 	})
 	c := w.resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"})
 	apply := func(manager, rest string, sub ...string) fake.Object {
 		t.Helper()
 		config := `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},` + rest + `}`
-		done, err := c.Patch(w.ctx, "a", types.ApplyYAMLPatchType, []byte(config), metav1.PatchOptions{FieldManager: manager}, sub...)
+		done, err := c.Patch(w.ctx, "a", types.ApplyYAMLPatchType, []byte(config),
+			metav1.PatchOptions{FieldManager: manager}, sub...)
 		return must[fake.Result](t)(done, err).Object
 	}
 	apply("m", `"spec":{"size":1,"list":[1,2]},"status":{"ready":true}`)
-	expect(t, owners(apply("n", `"spec":{"color":"red"}`)), `m Apply {"f:spec":{".":{},"f:list":{},"f:size":{}}}`+"\n"+`n Apply {"f:spec":{".":{},"f:color":{}}}`+"\n")
+	expect(t, owners(apply("n", `"spec":{"color":"red"}`)),
+		`m Apply {"f:spec":{".":{},"f:list":{},"f:size":{}}}`+"\n"+`n Apply {"f:spec":{".":{},"f:color":{}}}`+"\n")
 	obj := apply("s", `"spec":{"size":7},"status":{"ready":true}`, "status").(*fake.CustomObject)
 	expect(t, obj.Content, map[string]any{
-		"spec": map[string]any{"size": int64(1), "list": []any{int64(1), int64(2)}, "color": "red"}, "status": map[string]any{"ready": true},
+		"spec": map[string]any{"size": int64(1), "list": []any{int64(1), int64(2)},
+			"color": "red"}, "status": map[string]any{"ready": true},
 	})
 	expect(t, owners(obj), `m Apply {"f:spec":{".":{},"f:list":{},"f:size":{}}}`+"\n"+`n Apply {"f:spec":{".":{},"f:color":{}}}`+"\n"+
 		`s Apply/status {"f:status":{".":{},"f:ready":{}}}`+"\n")
 
-	done := must[fake.Result](t)(c.Patch(w.ctx, "a", types.MergePatchType, []byte(`{"spec":{"size":2}}`), metav1.PatchOptions{}))
+	done := must[fake.Result](t)(c.Patch(w.ctx, "a", types.MergePatchType, []byte(`{"spec":{"size":2}}`),
+		metav1.PatchOptions{}))
 	expect(t, strings.HasSuffix(owners(done.Object), `volsim Update {"f:spec":{"f:size":{}}}`+"\n"), true)
 	old := w.resource(schema.GroupVersionResource{Group: "example.com", Version: "v1beta1", Resource: "widgets"})
-	done = must[fake.Result](t)(old.Patch(w.ctx, "a", types.MergePatchType, []byte(`{"spec":{"color":"blue"}}`), metav1.PatchOptions{FieldManager: "o"}))
+	done = must[fake.Result](t)(old.Patch(w.ctx, "a", types.MergePatchType, []byte(`{"spec":{"color":"blue"}}`),
+		metav1.PatchOptions{FieldManager: "o"}))
 	last := done.Object.GetManagedFields()[3]
-	expect(t, last.Manager+" "+last.APIVersion+" "+last.FieldsV1.String(), `o example.com/v1beta1 {"f:spec":{"f:color":{}}}`)
+	expect(t, last.Manager+" "+last.APIVersion+" "+last.FieldsV1.String(),
+		`o example.com/v1beta1 {"f:spec":{"f:color":{}}}`)
 }
 
 // drawData draws the data of a config map.
 func drawData(t *rapid.T, keys []string, least int) map[string]string {
-	return rapid.MapOfN(rapid.SampledFrom(keys), rapid.SampledFrom([]string{"0", "1", "2"}), least, len(keys)).Draw(t, "data")
+	return rapid.MapOfN(rapid.SampledFrom(keys), rapid.SampledFrom([]string{"0", "1", "2"}), least, len(keys)).Draw(t,
+		"data")
 }
 
 func words(data map[string]string) string {
@@ -240,7 +256,8 @@ func TestApplyLaws(t *testing.T) {
 			}
 			again, err := w.applyData(manager, words(data), metav1.ApplyOptions{})
 			if err != nil || again.ResourceVersion != first.ResourceVersion {
-				rt.Fatalf("%s applies %s again: %v, %s, was %s", manager, words(data), err, again.ResourceVersion, first.ResourceVersion)
+				rt.Fatalf("%s applies %s again: %v, %s, was %s", manager, words(data), err, again.ResourceVersion,
+					first.ResourceVersion)
 			}
 			var read corev1.ConfigMap
 			doc, err := json.Marshal(again)
@@ -322,6 +339,7 @@ func TestManagedFieldsOfPrunedScaledAndConvertedResources(t *testing.T) {
 
 	gvr.Version = "v2"
 	config = []byte(`{"apiVersion":"example.com/v2","kind":"Widget","metadata":{"name":"a"},"spec":{"colour":"blue"}}`)
-	_, err = w.resource(gvr).Patch(w.ctx, "a", types.ApplyYAMLPatchType, config, metav1.PatchOptions{FieldManager: "two"})
+	_, err = w.resource(gvr).Patch(w.ctx, "a", types.ApplyYAMLPatchType, config,
+		metav1.PatchOptions{FieldManager: "two"})
 	expectError(t, err, apierrors.IsConflict, `Apply failed with 1 conflict: conflict with "volsim" using example.com/v1: .spec.color`)
 }

@@ -39,12 +39,16 @@ func (m metadataResource) Delete(ctx context.Context, name string, opts metav1.D
 }
 
 // DeleteCollection deletes the selected objects.
-func (m metadataResource) DeleteCollection(ctx context.Context, opts metav1.DeleteOptions, sel metav1.ListOptions) error {
+func (m metadataResource) DeleteCollection(ctx context.Context, opts metav1.DeleteOptions,
+	sel metav1.ListOptions,
+) error {
 	return m.deleteCollection(ctx, opts, sel)
 }
 
 // Get reads an object's metadata.
-func (m metadataResource) Get(ctx context.Context, name string, opts metav1.GetOptions, sub ...string) (*metav1.PartialObjectMetadata, error) {
+func (m metadataResource) Get(ctx context.Context, name string, opts metav1.GetOptions,
+	sub ...string,
+) (*metav1.PartialObjectMetadata, error) {
 	_, obj, err := m.get(ctx, name, opts, sub)
 	if err != nil {
 		return nil, err
@@ -53,7 +57,9 @@ func (m metadataResource) Get(ctx context.Context, name string, opts metav1.GetO
 }
 
 // List returns the metadata of the selected objects at one revision.
-func (m metadataResource) List(ctx context.Context, opts metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+func (m metadataResource) List(ctx context.Context,
+	opts metav1.ListOptions,
+) (*metav1.PartialObjectMetadataList, error) {
 	r, err := m.all()
 	if err != nil {
 		return nil, err
@@ -62,7 +68,8 @@ func (m metadataResource) List(ctx context.Context, opts metav1.ListOptions) (*m
 	if err != nil {
 		return nil, err
 	}
-	out := &metav1.PartialObjectMetadataList{ListMeta: all.ListMeta, Items: make([]metav1.PartialObjectMetadata, len(all.Objects))}
+	out := &metav1.PartialObjectMetadataList{ListMeta: all.ListMeta,
+		Items: make([]metav1.PartialObjectMetadata, len(all.Objects))}
 	out.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadataList"))
 	for i, obj := range all.Objects {
 		out.Items[i] = *partial(obj)
@@ -80,7 +87,9 @@ func (m metadataResource) Watch(ctx context.Context, opts metav1.ListOptions) (w
 }
 
 // Patch patches an object or a subresource.
-func (m metadataResource) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, sub ...string) (*metav1.PartialObjectMetadata, error) {
+func (m metadataResource) Patch(ctx context.Context, name string, pt types.PatchType, data []byte,
+	opts metav1.PatchOptions, sub ...string,
+) (*metav1.PartialObjectMetadata, error) {
 	_, done, err := m.patch(ctx, name, pt, data, opts, sub)
 	if err != nil {
 		return nil, err

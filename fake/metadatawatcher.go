@@ -46,7 +46,7 @@ type track struct {
 	known    map[string]Object // by key: objects that were passed on; nil: none
 }
 
-// tell records that an object was passed on.
+// remember records that an object was passed on.
 func (t *track) remember(key string, obj Object) {
 	if t.known == nil {
 		t.known = map[string]Object{}
@@ -59,12 +59,12 @@ func (s *Server) MetadataWatcher(c *sim.Process) *MetadataWatcher {
 	return &MetadataWatcher{server: s, process: c}
 }
 
-// Follow starts the watch; it must be called once. take is called for each change that matches. was
-// is nil for a new object, is for a removed one; both are nil when a resource of the kind is added.
-// The objects are the stored ones: read-only. concerns is the filter. It is called in the process's
-// monitor, possibly several times for a change, and must have no effect.
+// Follow starts the watch; it must be called once. handle is called for each change that matches.
+// old is nil for a new object, obj for a removed one; both are nil when a resource of the kind is
+// added. The objects are the stored ones: read-only. match is the filter. It is called in the
+// process's monitor, possibly several times for a change, and must have no effect.
 //
-// After dropped events, was may be older than the previous state. Two successive objects of one
+// After dropped events, old may be older than the previous state. Two successive objects of one
 // name are then passed on as a removal and an addition.
 func (v *MetadataWatcher) Follow(match func(kind schema.GroupVersionKind, old, obj metav1.Object) bool,
 	handle func(kind schema.GroupVersionKind, old, obj metav1.Object),
@@ -285,7 +285,7 @@ func (e event) change() (old, obj metav1.Object) {
 	}
 }
 
-// accept passes on one event.
+// handleEvent passes on one event.
 func (v *MetadataWatcher) handleEvent(t *track, e event) {
 	t.position++
 	if e.kind == watch.Deleted {
@@ -318,7 +318,7 @@ func (v *MetadataWatcher) relist(t *track) {
 	v.noteList(t.kind.resource, v.handleList(t, v.snapshot(t)))
 }
 
-// takeList passes on the differences between a list and the known objects, removals first. It
+// handleList passes on the differences between a list and the known objects, removals first. It
 // returns their number.
 func (v *MetadataWatcher) handleList(t *track, objects []Object) (handled int) {
 	handle := func(old, obj metav1.Object) {

@@ -28,7 +28,10 @@ func dedupOwners(m *metav1.ObjectMeta, format string) []string {
 	var kept []metav1.OwnerReference
 	var twice []string
 	for _, ref := range m.OwnerReferences {
-		if slices.ContainsFunc(kept, func(k metav1.OwnerReference) bool { return equality.Semantic.DeepEqual(k, ref) }) {
+		if slices.ContainsFunc(kept, func(k metav1.OwnerReference) bool {
+			return equality.Semantic.DeepEqual(k,
+				ref)
+		}) {
 			twice = append(twice, string(ref.UID))
 		} else {
 			kept = append(kept, ref)

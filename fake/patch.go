@@ -157,12 +157,14 @@ func (p *patchRequest) reportStrictErrors(strict []error, value string) error {
 
 // invalidPatch returns the error about a patch whose result is not a valid object.
 func invalidPatch(value, detail string) error {
-	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), value, detail)})
+	return apierrors.NewInvalid(schema.GroupKind{}, "",
+		field.ErrorList{field.Invalid(field.NewPath("patch"), value, detail)})
 }
 
 // unprocessable returns the error about a valid patch that cannot be applied.
 func unprocessable(err error) error {
-	return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(),
+	return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "",
+		err.Error(),
 		0, false)
 }
 
@@ -204,7 +206,7 @@ func (p *patchRequest) jsonPatch(doc []byte) ([]byte, []error, error) {
 	return doc, strict, nil
 }
 
-// valueless returns an error if an operation on the whole document has no value.
+// checkValues returns an error if an operation on the whole document has no value.
 //
 // Differs: the real server panics and closes the connection.
 func checkValues(ops jsonpatch.Patch) error {
@@ -266,7 +268,8 @@ func (p *patchRequest) strategicPatch(old Object) (Object, error) {
 		return nil, strategicError(err)
 	}
 	value := fmt.Sprintf("%+v", patch)
-	if err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(doc, obj, !p.ignoresUnknownFields()); err != nil {
+	if err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(doc, obj,
+		!p.ignoresUnknownFields()); err != nil {
 		more, ok := runtime.AsStrictDecodingError(err)
 		if !ok {
 			return nil, invalidPatch(value, err.Error())

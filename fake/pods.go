@@ -55,7 +55,8 @@ func (p pods) evict(ctx context.Context, name string, opts *metav1.DeleteOptions
 	if err := p.addressable(name); err != nil {
 		return err
 	}
-	_, err := p.CreateSubresource(ctx, name, "eviction", &policyv1.Eviction{DeleteOptions: opts}, metav1.CreateOptions{})
+	_, err := p.CreateSubresource(ctx, name, "eviction", &policyv1.Eviction{DeleteOptions: opts},
+		metav1.CreateOptions{})
 	return err
 }
 
@@ -77,7 +78,9 @@ func (p pods) UpdateEphemeralContainers(ctx context.Context, _ string, pod *core
 }
 
 // UpdateResize returns 404: the server lacks the subresource.
-func (p pods) UpdateResize(ctx context.Context, _ string, pod *corev1.Pod, opts metav1.UpdateOptions) (*corev1.Pod, error) {
+func (p pods) UpdateResize(ctx context.Context, _ string, pod *corev1.Pod,
+	opts metav1.UpdateOptions,
+) (*corev1.Pod, error) {
 	return p.update(ctx, pod, opts, "resize")
 }
 
@@ -167,7 +170,8 @@ func bindPod(now metav1.Time, pod *corev1.Pod, binding *corev1.Binding) error {
 		pod.Labels = map[string]string{}
 	}
 	maps.Copy(pod.Labels, binding.Labels)
-	setCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: now})
+	setCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue,
+		LastTransitionTime: now})
 	return nil
 }
 

@@ -45,7 +45,8 @@ func must[T any](t *testing.T) func(T, error) T {
 
 func (w *world) create(name string, change ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 	w.t.Helper()
-	return must[*corev1.PersistentVolumeClaim](w.t)(w.claims.Create(w.ctx, newClaim(name, change...), metav1.CreateOptions{}))
+	return must[*corev1.PersistentVolumeClaim](w.t)(w.claims.Create(w.ctx, newClaim(name, change...),
+		metav1.CreateOptions{}))
 }
 
 func (w *world) update(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
@@ -173,7 +174,8 @@ func TestProbes(t *testing.T) {
 			c := w.create("a")
 			w.patch("a", `{"metadata":{"labels":{"n":"1"}}}`)
 			_, err := w.claims.Patch(w.ctx, "a", types.MergePatchType,
-				fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"labels":{"n":"2"}}}`, c.ResourceVersion), metav1.PatchOptions{})
+				fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"labels":{"n":"2"}}}`,
+					c.ResourceVersion), metav1.PatchOptions{})
 			expectError(t, err, apierrors.IsConflict, "the object has been modified")
 		}},
 		{"an update without resourceVersion goes through", func(t *testing.T, w *world) {
@@ -197,7 +199,8 @@ func TestProbes(t *testing.T) {
 			c := w.create("a")
 			c.Labels["n"], c.Finalizers = "1", append(c.Finalizers, "example.com/f")
 			c = w.updateStatus(c)
-			expect(t, append(c.Finalizers, c.Labels["n"]), []string{"kubernetes.io/pvc-protection", "example.com/f", "1"})
+			expect(t, append(c.Finalizers, c.Labels["n"]),
+				[]string{"kubernetes.io/pvc-protection", "example.com/f", "1"})
 		}},
 		{"status on create is reset", func(t *testing.T, w *world) {
 			c := w.create("a", func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost })
@@ -265,7 +268,8 @@ func TestProbes(t *testing.T) {
 		{"a list honours a label selector", func(t *testing.T, w *world) {
 			w.create("a", label("n", "1"))
 			w.create("b", label("n", "2"))
-			list := must[*corev1.PersistentVolumeClaimList](t)(w.claims.List(w.ctx, metav1.ListOptions{LabelSelector: "n=2"}))
+			list := must[*corev1.PersistentVolumeClaimList](t)(w.claims.List(w.ctx,
+				metav1.ListOptions{LabelSelector: "n=2"}))
 			expect(t, names(list.Items), []string{"b"})
 		}},
 		{"a list honours a field selector", func(t *testing.T, w *world) {
@@ -300,7 +304,8 @@ func TestProbes(t *testing.T) {
 		{"a watch honours a label selector", func(t *testing.T, w *world) {
 			from := w.create("a").ResourceVersion
 			w.create("b", label("n", "1"))
-			expect(t, w.watched(metav1.ListOptions{ResourceVersion: from, LabelSelector: "n=1"}, 1), []string{"ADDED b n=1"})
+			expect(t, w.watched(metav1.ListOptions{ResourceVersion: from, LabelSelector: "n=1"}, 1),
+				[]string{"ADDED b n=1"})
 		}},
 		{"a watch sends the initial events and a bookmark", func(t *testing.T, w *world) {
 			w.create("a")
@@ -330,7 +335,8 @@ func TestProbes(t *testing.T) {
 		{"validation", func(t *testing.T, w *world) {
 			_, err := w.claims.Create(w.ctx, newClaim("a", func(c *corev1.PersistentVolumeClaim) { c.Spec.AccessModes = nil }),
 				metav1.CreateOptions{})
-			expectError(t, err, apierrors.IsInvalid, "spec.accessModes: Required value: at least 1 access mode is required")
+			expectError(t, err, apierrors.IsInvalid,
+				"spec.accessModes: Required value: at least 1 access mode is required")
 		}},
 		{"immutability", func(t *testing.T, w *world) {
 			c := w.create("a")

@@ -93,7 +93,9 @@ func (r resource[T, L, A]) Delete(ctx context.Context, name string, opts metav1.
 }
 
 // DeleteCollection deletes the selected objects one by one, in order.
-func (r resource[T, L, A]) DeleteCollection(ctx context.Context, opts metav1.DeleteOptions, sel metav1.ListOptions) error {
+func (r resource[T, L, A]) DeleteCollection(ctx context.Context, opts metav1.DeleteOptions,
+	sel metav1.ListOptions,
+) error {
 	_, err := r.ResourceClient.DeleteCollection(ctx, opts, sel)
 	return err
 }

@@ -122,7 +122,9 @@ func (r ResourceClient) traceRequest(verb, object string, subresources ...string
 }
 
 // write makes a request that writes.
-func (r ResourceClient) write(ctx context.Context, request request, effect func() (writeResult, error)) (Result, error) {
+func (r ResourceClient) write(ctx context.Context, request request,
+	effect func() (writeResult, error),
+) (Result, error) {
 	done, err := r.c.write(ctx, request, effect)
 	if err != nil {
 		return Result{}, err
@@ -137,7 +139,9 @@ func (r ResourceClient) Create(ctx context.Context, obj Object, opts metav1.Crea
 	if r.c.interceptor != nil {
 		request := r.interceptedRequest("create", "", opts)
 		request.Body = obj
-		return r.intercept(request, func(r ResourceClient) (Result, error) { return r.Create(ctx, obj.DeepCopyObject().(Object), opts) })
+		return r.intercept(request, func(r ResourceClient) (Result, error) {
+			return r.Create(ctx, obj.DeepCopyObject().(Object), opts)
+		})
 	}
 	shown := obj.GetName()
 	if shown == "" && obj.GetGenerateName() != "" {
@@ -161,12 +165,16 @@ func (r ResourceClient) Create(ctx context.Context, obj Object, opts metav1.Crea
 
 // Update replaces an object except its status, or updates a subresource. name is the name in the
 // request, which the object must have.
-func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opts metav1.UpdateOptions, sub ...string) (Result, error) {
+func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opts metav1.UpdateOptions,
+	sub ...string,
+) (Result, error) {
 	if r.c.interceptor != nil {
 		request := r.interceptedRequest("update", name, opts, sub...)
 		obj = obj.DeepCopyObject().(Object)
 		request.Body = obj
-		return r.intercept(request, func(r ResourceClient) (Result, error) { return r.Update(ctx, name, obj, opts, sub...) })
+		return r.intercept(request, func(r ResourceClient) (Result, error) {
+			return r.Update(ctx, name, obj, opts, sub...)
+		})
 	}
 	return r.write(ctx, r.traceRequest("update", name, sub...), func() (writeResult, error) {
 		c, err := r.changeThrough(name, sub)
@@ -216,11 +224,15 @@ func (r ResourceClient) draft(obj, old Object, through subresource) Object {
 
 // Patch patches an object or a subresource. Server-side apply creates an object that does not
 // exist.
-func (r ResourceClient) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, sub ...string) (Result, error) {
+func (r ResourceClient) Patch(ctx context.Context, name string, pt types.PatchType, data []byte,
+	opts metav1.PatchOptions, sub ...string,
+) (Result, error) {
 	if r.c.interceptor != nil {
 		request := r.interceptedRequest("patch", name, opts, sub...)
 		request.PatchType, request.Patch = pt, data
-		return r.intercept(request, func(r ResourceClient) (Result, error) { return r.Patch(ctx, name, pt, data, opts, sub...) })
+		return r.intercept(request, func(r ResourceClient) (Result, error) {
+			return r.Patch(ctx, name, pt, data, opts, sub...)
+		})
 	}
 	return r.write(ctx, r.traceRequest("patch", name, sub...), func() (writeResult, error) {
 		c, err := r.changeThrough(name, sub)
@@ -267,7 +279,8 @@ func (r ResourceClient) changeThrough(name string, sub []string) (change, error)
 // Delete deletes an object or begins its deletion.
 func (r ResourceClient) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) (Result, error) {
 	if r.c.interceptor != nil {
-		return r.intercept(r.interceptedRequest("delete", name, opts), func(r ResourceClient) (Result, error) { return r.Delete(ctx, name, opts) })
+		return r.intercept(r.interceptedRequest("delete", name, opts),
+			func(r ResourceClient) (Result, error) { return r.Delete(ctx, name, opts) })
 	}
 	return r.write(ctx, r.traceRequest("delete", name), func() (writeResult, error) {
 		return r.c.server.remove(r.storedKind(), r.namespace, name, opts)
@@ -276,11 +289,15 @@ func (r ResourceClient) Delete(ctx context.Context, name string, opts metav1.Del
 
 // DeleteCollection deletes the selected objects one by one, in order. It returns them as they were
 // before.
-func (r ResourceClient) DeleteCollection(ctx context.Context, opts metav1.DeleteOptions, sel metav1.ListOptions) (ObjectList, error) {
+func (r ResourceClient) DeleteCollection(ctx context.Context, opts metav1.DeleteOptions,
+	sel metav1.ListOptions,
+) (ObjectList, error) {
 	if r.c.interceptor != nil {
 		request := r.interceptedRequest("deletecollection", "", opts)
 		request.ListOptions = sel
-		return r.interceptList(request, func(r ResourceClient) (ObjectList, error) { return r.DeleteCollection(ctx, opts, sel) })
+		return r.interceptList(request, func(r ResourceClient) (ObjectList, error) {
+			return r.DeleteCollection(ctx, opts, sel)
+		})
 	}
 	var all listResult
 	err := r.c.call(ctx, r.traceRequest("deletecollection", ""), func() trace.Outcome {
@@ -376,7 +393,9 @@ func (r ResourceClient) Watch(ctx context.Context, opts metav1.ListOptions) (*Cu
 
 // CreateSubresource executes an action on an object: a Binding or an Eviction of a pod, a
 // TokenRequest of a service account. body has the subresource's Go type.
-func (r ResourceClient) CreateSubresource(ctx context.Context, name, sub string, body runtime.Object, opts metav1.CreateOptions) (runtime.Object, error) {
+func (r ResourceClient) CreateSubresource(ctx context.Context, name, sub string, body runtime.Object,
+	opts metav1.CreateOptions,
+) (runtime.Object, error) {
 	if by := r.c.interceptor; by != nil {
 		request := r.interceptedRequest("create", name, opts, sub)
 		body = body.DeepCopyObject()

@@ -62,7 +62,8 @@ func (c *Clientset) userInfo() authenticationv1.UserInfo {
 	if c.user != nil {
 		return *c.user.DeepCopy()
 	}
-	return authenticationv1.UserInfo{Username: "system:admin", Groups: []string{"system:masters", "system:authenticated"}}
+	return authenticationv1.UserInfo{Username: "system:admin",
+		Groups: []string{"system:masters", "system:authenticated"}}
 }
 
 // Review answers a review of authorization.k8s.io/v1 or authentication.k8s.io/v1. Others are
@@ -71,7 +72,9 @@ func (c *Clientset) userInfo() authenticationv1.UserInfo {
 // Differs: every user may do everything. Every token is accepted as the token of the client's user.
 //
 // Upstream: pkg/registry/authorization, pkg/registry/authentication.
-func (c *Clientset) Review(ctx context.Context, r schema.GroupVersionResource, namespace string, obj runtime.Object) (runtime.Object, error) {
+func (c *Clientset) Review(ctx context.Context, r schema.GroupVersionResource, namespace string,
+	obj runtime.Object,
+) (runtime.Object, error) {
 	i := slices.IndexFunc(reviews, func(v review) bool { return v.gvk.GroupVersion().WithResource(v.resource()) == r })
 	if i < 0 || reviews[i].namespaced != (namespace != "") {
 		return nil, notFound()
@@ -132,10 +135,12 @@ func answerLocalAccess(_ *Clientset, namespace string, review runtime.Object) er
 	}
 	errs := validateSubject(&r.Spec)
 	if a := r.Spec.ResourceAttributes; a != nil && a.Namespace != namespace {
-		errs = append(errs, field.Invalid(specPath.Child("resourceAttributes", "namespace"), a.Namespace, "must match metadata.namespace"))
+		errs = append(errs, field.Invalid(specPath.Child("resourceAttributes", "namespace"), a.Namespace,
+			"must match metadata.namespace"))
 	}
 	if a := r.Spec.NonResourceAttributes; a != nil {
-		errs = append(errs, field.Invalid(specPath.Child("nonResourceAttributes"), a, "disallowed on this kind of request"))
+		errs = append(errs, field.Invalid(specPath.Child("nonResourceAttributes"), a,
+			"disallowed on this kind of request"))
 	}
 	return invalidReview(errs)
 }
@@ -159,12 +164,15 @@ func answerRules(_ *Clientset, _ string, review runtime.Object) error {
 func validateSubject(spec *authorizationv1.SubjectAccessReviewSpec) field.ErrorList {
 	errs := validateAttributes(spec.ResourceAttributes, spec.NonResourceAttributes)
 	if spec.User == "" && len(spec.Groups) == 0 {
-		errs = append(errs, field.Invalid(specPath.Child("user"), spec.User, "at least one of user or group must be specified"))
+		errs = append(errs, field.Invalid(specPath.Child("user"), spec.User,
+			"at least one of user or group must be specified"))
 	}
 	return errs
 }
 
-func validateAttributes(resource *authorizationv1.ResourceAttributes, other *authorizationv1.NonResourceAttributes) field.ErrorList {
+func validateAttributes(resource *authorizationv1.ResourceAttributes,
+	other *authorizationv1.NonResourceAttributes,
+) field.ErrorList {
 	switch {
 	case resource != nil && other != nil:
 		return field.ErrorList{field.Invalid(specPath.Child("nonResourceAttributes"), other,
@@ -213,7 +221,8 @@ type authorizationV1 struct {
 
 func (g authorizationV1) LocalSubjectAccessReviews(namespace string) typedauthorizationv1.LocalSubjectAccessReviewInterface {
 	r := authorizationv1.SchemeGroupVersion.WithResource("localsubjectaccessreviews")
-	return reviewer[*authorizationv1.LocalSubjectAccessReview]{g.c, r, namespace, &authorizationv1.LocalSubjectAccessReview{}}
+	return reviewer[*authorizationv1.LocalSubjectAccessReview]{g.c, r, namespace,
+		&authorizationv1.LocalSubjectAccessReview{}}
 }
 
 func (g authorizationV1) SelfSubjectAccessReviews() typedauthorizationv1.SelfSubjectAccessReviewInterface {

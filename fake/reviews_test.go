@@ -30,9 +30,10 @@ func TestReviewsAllowEverything(t *testing.T) {
 	if err != nil || !other.Status.Allowed {
 		t.Errorf("other: got %+v, %v", other, err)
 	}
-	local, err := c.AuthorizationV1().LocalSubjectAccessReviews("default").Create(ctx, &authorizationv1.LocalSubjectAccessReview{
-		Spec: authorizationv1.SubjectAccessReviewSpec{User: "bob", ResourceAttributes: pods},
-	}, metav1.CreateOptions{})
+	local, err := c.AuthorizationV1().LocalSubjectAccessReviews("default").Create(ctx,
+		&authorizationv1.LocalSubjectAccessReview{
+			Spec: authorizationv1.SubjectAccessReviewSpec{User: "bob", ResourceAttributes: pods},
+		}, metav1.CreateOptions{})
 	if err != nil || !local.Status.Allowed || local.Namespace != "default" {
 		t.Errorf("local: got %+v, %v", local, err)
 	}
@@ -48,11 +49,13 @@ func TestSelfSubjectReviews(t *testing.T) {
 	_, c := newServer(t)
 	ctx := context.Background()
 	bob := authenticationv1.UserInfo{Username: "bob", Groups: []string{"builders"}}
-	who, err := c.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	who, err := c.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := authenticationv1.UserInfo{Username: "system:admin", Groups: []string{"system:masters", "system:authenticated"}}
+	want := authenticationv1.UserInfo{Username: "system:admin",
+		Groups: []string{"system:masters", "system:authenticated"}}
 	if diff := cmp.Diff(want, who.Status.UserInfo); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -62,7 +65,8 @@ func TestSelfSubjectReviews(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status := authenticationv1.TokenReviewStatus{Authenticated: true, User: bob, Audiences: []string{"https://kubernetes.default.svc"}}
+	status := authenticationv1.TokenReviewStatus{Authenticated: true, User: bob,
+		Audiences: []string{"https://kubernetes.default.svc"}}
 	if diff := cmp.Diff(status, token.Status); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -96,7 +100,8 @@ func TestReviewErrors(t *testing.T) {
 			}, 422,
 			`.authorization.k8s.io "" is invalid: spec.resourceAttributes.namespace: Invalid value: "": must match metadata.namespace`,
 		},
-		{"no namespace", access("selfsubjectrulesreviews"), "", &authorizationv1.SelfSubjectRulesReview{}, 400, "no namespace on request"},
+		{"no namespace", access("selfsubjectrulesreviews"), "", &authorizationv1.SelfSubjectRulesReview{}, 400,
+			"no namespace on request"},
 		{
 			"no token", authenticationv1.SchemeGroupVersion.WithResource("tokenreviews"), "", &authenticationv1.TokenReview{}, 400,
 			"token is required for TokenReview in authentication",
@@ -127,7 +132,8 @@ func TestReviewsAreServed(t *testing.T) {
 	}
 	want := map[string][]string{
 		"authentication.k8s.io": {"selfsubjectreviews", "tokenreviews"},
-		"authorization.k8s.io":  {"localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews"},
+		"authorization.k8s.io": {"localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews",
+			"subjectaccessreviews"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -55,7 +55,8 @@ func newScale(of *kind) *kind {
 		resource: of.resource, gvk: autoscalingv1.SchemeGroupVersion.WithKind("Scale"), namespaced: true,
 	}, func(metav1.ListMeta, []autoscalingv1.Scale) runtime.Object { panic("fake: Scale has no list") })
 	k.id, k.base = of.id, of
-	k.scaledBy = managedfields.ResourcePathMappings{of.gvk.GroupVersion().String(): fieldpath.MakePathOrDie("spec", "replicas")}
+	k.scaledBy = managedfields.ResourcePathMappings{of.gvk.GroupVersion().String(): fieldpath.MakePathOrDie("spec",
+		"replicas")}
 	k.fromStored = func(stored Object) Object {
 		from, m := scaledOf(stored), metaOf(stored)
 		return &autoscalingv1.Scale{
@@ -133,13 +134,17 @@ func (s scales) GetScale(ctx context.Context, name string, opts metav1.GetOption
 }
 
 // UpdateScale sets the spec replicas of an object.
-func (s scales) UpdateScale(ctx context.Context, name string, scale *autoscalingv1.Scale, opts metav1.UpdateOptions) (*autoscalingv1.Scale, error) {
+func (s scales) UpdateScale(ctx context.Context, name string, scale *autoscalingv1.Scale,
+	opts metav1.UpdateOptions,
+) (*autoscalingv1.Scale, error) {
 	c, _ := s.Scale()
 	return s.scale(c.Update(ctx, name, scale, opts))
 }
 
 // ApplyScale applies a configuration to an object's Scale.
-func (s scales) ApplyScale(ctx context.Context, name string, scale *applyautoscalingv1.ScaleApplyConfiguration, opts metav1.ApplyOptions) (*autoscalingv1.Scale, error) {
+func (s scales) ApplyScale(ctx context.Context, name string, scale *applyautoscalingv1.ScaleApplyConfiguration,
+	opts metav1.ApplyOptions,
+) (*autoscalingv1.Scale, error) {
 	if scale == nil {
 		return &autoscalingv1.Scale{}, errNoScaleConfig
 	}
@@ -165,7 +170,8 @@ type (
 		scales
 	}
 	replicationControllers struct {
-		resource[*corev1.ReplicationController, *corev1.ReplicationControllerList, *applycorev1.ReplicationControllerApplyConfiguration]
+		resource[*corev1.ReplicationController, *corev1.ReplicationControllerList,
+			*applycorev1.ReplicationControllerApplyConfiguration]
 		scales
 	}
 )

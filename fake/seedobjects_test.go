@@ -94,7 +94,8 @@ func TestAddAccepts(t *testing.T) {
 	}{
 		{"typed", &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, "storageclasses", []string{"a"}},
 		{
-			"list", &corev1.NodeList{Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, {ObjectMeta: metav1.ObjectMeta{Name: "b"}}}},
+			"list", &corev1.NodeList{Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+				{ObjectMeta: metav1.ObjectMeta{Name: "b"}}}},
 			"nodes",
 			[]string{"a", "b"},
 		},
@@ -104,7 +105,8 @@ func TestAddAccepts(t *testing.T) {
 			}}, "nodes", []string{"a"},
 		},
 		{
-			"namespace that is there", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{"a": "b"}}},
+			"namespace that is there", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default",
+				Labels: map[string]string{"a": "b"}}},
 			"namespaces",
 			[]string{"default", "kube-node-lease", "kube-public", "kube-system"},
 		},
@@ -174,23 +176,27 @@ func TestNewClientsetPanicsOnAnInvalidObject(t *testing.T) {
 
 func TestAddedObjectsAreListedBackEqual(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z][a-z0-9]{0,5}`), 0, 8, rapid.ID[string]).Draw(t, "names")
+		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z][a-z0-9]{0,5}`), 0, 8, rapid.ID[string]).Draw(t,
+			"names")
 		want := map[string]*corev1.PersistentVolumeClaim{}
 		var seeds []runtime.Object
 		for _, name := range names {
 			claim := newClaim(name)
-			mode := rapid.SampledFrom([]corev1.PersistentVolumeMode{corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem}).Draw(t, "mode")
+			mode := rapid.SampledFrom([]corev1.PersistentVolumeMode{corev1.PersistentVolumeBlock,
+				corev1.PersistentVolumeFilesystem}).Draw(t, "mode")
 			claim.Spec.VolumeMode = &mode
 			claim.Spec.AccessModes = nil // invalid for users
 			claim.Namespace = rapid.SampledFrom([]string{"default", "a", "b"}).Draw(t, "namespace")
 			claim.UID = types.UID("uid-" + name)
-			claim.Status.Phase = rapid.SampledFrom([]corev1.PersistentVolumeClaimPhase{corev1.ClaimBound, corev1.ClaimPending, corev1.ClaimLost}).Draw(t, "phase")
+			claim.Status.Phase = rapid.SampledFrom([]corev1.PersistentVolumeClaimPhase{corev1.ClaimBound,
+				corev1.ClaimPending, corev1.ClaimLost}).Draw(t, "phase")
 			claim.Generation = rapid.Int64Range(0, 3).Draw(t, "generation")
 			claim.CreationTimestamp = metav1.NewTime(sim.Epoch)
 			want[name] = claim
 			seeds = append(seeds, claim)
 		}
-		list, err := fake.NewClientset(seeds...).CoreV1().PersistentVolumeClaims("").List(context.Background(), metav1.ListOptions{})
+		list, err := fake.NewClientset(seeds...).CoreV1().PersistentVolumeClaims("").List(context.Background(),
+			metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

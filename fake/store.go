@@ -98,7 +98,8 @@ func (s *Server) commit(t *table, kind watch.EventType, key string, before, afte
 	} else {
 		t.objects.Set(key, after)
 	}
-	e := event{kind: kind, name: t.kind.resource + "/" + key, object: after, previous: before, revision: revision, detail: detail}
+	e := event{kind: kind, name: t.kind.resource + "/" + key, object: after, previous: before, revision: revision,
+		detail: detail}
 	if s.history.age > 0 {
 		e.at = s.now().UnixNano()
 	}
@@ -193,7 +194,8 @@ func (s *Server) RemoveComponent(c *sim.Process) {
 	s.hooks.Lock()
 	defer s.hooks.Unlock()
 	delete(s.factories, c)
-	s.metadataWatchers = slices.DeleteFunc(slices.Clone(s.metadataWatchers), func(r *sim.Process) bool { return r == c })
+	s.metadataWatchers = slices.DeleteFunc(slices.Clone(s.metadataWatchers),
+		func(r *sim.Process) bool { return r == c })
 }
 
 // stateAt returns an object, or nil, as of a position of the log. The bool is false if events since

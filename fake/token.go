@@ -69,7 +69,8 @@ func issueToken(s *Server, namespace, name string, body runtime.Object, _ bool) 
 	now := s.timestamp()
 	req.ObjectMeta = metav1.ObjectMeta{Name: name, Namespace: namespace, UID: account.UID, CreationTimestamp: now}
 	expires := metav1.Time{Time: now.Add(time.Duration(seconds) * time.Second)}
-	req.Status = authenticationv1.TokenRequestStatus{Token: newToken(req, now.Unix(), expires.Unix()), ExpirationTimestamp: expires}
+	req.Status = authenticationv1.TokenRequestStatus{Token: newToken(req, now.Unix(), expires.Unix()),
+		ExpirationTimestamp: expires}
 	return actionResult{answer: req}, nil
 }
 
@@ -103,8 +104,9 @@ func (s *Server) checkBound(namespace, account string, ref *authenticationv1.Bou
 			"cannot bind token for serviceaccount %q to pod running with different serviceaccount name.", account))
 	}
 	if ref.UID != "" && ref.UID != obj.GetUID() {
-		return apierrors.NewConflict(tokenResource(gvk), ref.Name, fmt.Errorf("the UID in the bound object reference (%s) does "+
-			"not match the UID in record. The object might have been deleted and then recreated", ref.UID))
+		return apierrors.NewConflict(tokenResource(gvk), ref.Name,
+			fmt.Errorf("the UID in the bound object reference (%s) does "+
+				"not match the UID in record. The object might have been deleted and then recreated", ref.UID))
 	}
 	return nil
 }

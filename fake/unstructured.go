@@ -57,7 +57,8 @@ func decode(u *unstructured.Unstructured, into runtime.Object, kind, validation 
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers transformDecodeError.
 func unconvertible(got schema.GroupVersionKind, want string, err error) error {
-	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", got.Kind, got.Version, want, err))
+	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", got.Kind,
+		got.Version, want, err))
 }
 
 // customFrom converts an object of a custom resource. The content is shared.
@@ -88,7 +89,8 @@ func (k *kind) customFrom(u *unstructured.Unstructured, validation string) (*Cus
 // untypedList returns a list as a dynamic client has it.
 func (r ResourceClient) untypedList(all ObjectList) (*unstructured.UnstructuredList, error) {
 	gvk := r.GroupVersionKind()
-	out := &unstructured.UnstructuredList{Object: map[string]any{}, Items: make([]unstructured.Unstructured, len(all.Objects))}
+	out := &unstructured.UnstructuredList{Object: map[string]any{},
+		Items: make([]unstructured.Unstructured, len(all.Objects))}
 	out.SetGroupVersionKind(gvk.GroupVersion().WithKind(r.kind.listKind()))
 	out.SetResourceVersion(all.ResourceVersion)
 	out.SetContinue(all.Continue)

@@ -188,7 +188,8 @@ func beta(class string) func(*claim) {
 
 func affinity(values ...string) *corev1.VolumeNodeAffinity {
 	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: values}},
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpIn,
+			Values: values}},
 	}}}}
 }
 
@@ -234,7 +235,8 @@ func TestValidateVolume(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
-			_, err := w.client.CoreV1().PersistentVolumes().Create(w.ctx, newVolume("v", test.change), metav1.CreateOptions{})
+			_, err := w.client.CoreV1().PersistentVolumes().Create(w.ctx, newVolume("v", test.change),
+				metav1.CreateOptions{})
 			expect(t, causes(err), test.want)
 		})
 	}
@@ -360,7 +362,8 @@ func TestValidatePodUpdate(t *testing.T) {
 func TestValidateStorage(t *testing.T) {
 	w := newWorld(t)
 	group := w.client.StorageV1()
-	class := must[*storagev1.StorageClass](t)(group.StorageClasses().Create(w.ctx, newClass("gold"), metav1.CreateOptions{}))
+	class := must[*storagev1.StorageClass](t)(group.StorageClasses().Create(w.ctx, newClass("gold"),
+		metav1.CreateOptions{}))
 	expect(t, []string{string(*class.ReclaimPolicy), string(*class.VolumeBindingMode)}, []string{"Delete", "Immediate"})
 	class.AllowVolumeExpansion, class.MountOptions = ptr.To(true), []string{"ro"}
 	class = must[*storagev1.StorageClass](t)(group.StorageClasses().Update(w.ctx, class, metav1.UpdateOptions{}))

@@ -238,7 +238,9 @@ type pump struct {
 
 var _ watch.Interface = (*pump)(nil)
 
-func newPump(ctx context.Context, c *Cursor, failed error, timeout *int64, show func(Object) (runtime.Object, error)) *pump {
+func newPump(ctx context.Context, c *Cursor, failed error, timeout *int64,
+	show func(Object) (runtime.Object, error),
+) *pump {
 	p := &pump{events: make(chan watch.Event), show: show}
 	if timeout != nil && *timeout > 0 {
 		ctx, p.cancel = context.WithTimeout(ctx, time.Duration(*timeout)*time.Second)

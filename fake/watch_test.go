@@ -19,7 +19,8 @@ func TestWatchSeesObjectsEnterAndLeaveASelector(t *testing.T) {
 	w.patch("a", `{"metadata":{"labels":{"n":"1"}}}`)
 	w.remove("a")
 
-	stream := must[watch.Interface](t)(w.claims.Watch(w.ctx, metav1.ListOptions{ResourceVersion: from, LabelSelector: "n=1"}))
+	stream := must[watch.Interface](t)(w.claims.Watch(w.ctx,
+		metav1.ListOptions{ResourceVersion: from, LabelSelector: "n=1"}))
 	defer stream.Stop()
 	first := <-stream.ResultChan()
 	expect(t, describe(first), "DELETED a n=1") // as it was when last selected
@@ -45,7 +46,8 @@ func TestWatchStarts(t *testing.T) {
 			"ADDED a n=",
 			"ADDED b n=", bookmark, "ADDED z n=",
 		}},
-		{"a revision", metav1.ListOptions{ResourceVersion: "5", AllowWatchBookmarks: true}, []string{"ADDED b n=", "ADDED z n="}},
+		{"a revision", metav1.ListOptions{ResourceVersion: "5", AllowWatchBookmarks: true},
+			[]string{"ADDED b n=", "ADDED z n="}},
 		{
 			"initial events",
 			metav1.ListOptions{

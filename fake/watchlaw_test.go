@@ -127,7 +127,9 @@ func (s session) begun(laws map[string]bool) (map[string]int64, []errorValue, in
 }
 
 // follow compares events with the expected ones.
-func (h history) follow(s session, laws map[string]bool, state map[string]int64, events []errorValue, from int64, want []errorValue) {
+func (h history) follow(s session, laws map[string]bool, state map[string]int64, events []errorValue, from int64,
+	want []errorValue,
+) {
 	seen := map[errorValue]bool{}
 	last, bookmark := from, from
 	for i, e := range events {
@@ -258,7 +260,8 @@ func interleave(rt *rapid.T, ctx context.Context) (history, []session) {
 		case "write":
 			write(rt, ctx, c)
 		case "watch":
-			begin(rapid.SampledFrom([]string{"", "n=1"}).Draw(rt, "selector"), rapid.SampledFrom([]int64{-1, s.Revision()}).Draw(rt, "from"))
+			begin(rapid.SampledFrom([]string{"", "n=1"}).Draw(rt, "selector"),
+				rapid.SampledFrom([]int64{-1, s.Revision()}).Draw(rt, "from"))
 		case "compact":
 			s.Compact("persistentvolumeclaims")
 		case "read", "reconnect":

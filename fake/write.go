@@ -97,7 +97,8 @@ func (s *Server) prepareCreate(k *kind, obj Object) error {
 	if err := s.admitCreate(obj); err != nil {
 		return err
 	}
-	if errs := append(rules.ValidateMeta(m, k.namespaced, k.name, k.custom != nil), k.validateCreate(obj, nil)...); len(errs) > 0 {
+	if errs := append(rules.ValidateMeta(m, k.namespaced, k.name, k.custom != nil),
+		k.validateCreate(obj, nil)...); len(errs) > 0 {
 		return invalid(k, m.Name, errs)
 	}
 	return nil

@@ -109,7 +109,8 @@ func TestMetadataThroughStatus(t *testing.T) {
 	p := must[*corev1.Pod](t)(pods.Create(w.ctx, newPod("p"), metav1.CreateOptions{}))
 	p.Labels, p.Spec.NodeName, p.Status.Phase = map[string]string{"n": "1"}, "x", corev1.PodRunning
 	p = must[*corev1.Pod](t)(pods.UpdateStatus(w.ctx, p, metav1.UpdateOptions{}))
-	expect(t, []any{p.Labels["n"], p.Spec.NodeName, p.Status.Phase, p.Generation}, []any{"1", "", corev1.PodRunning, int64(1)})
+	expect(t, []any{p.Labels["n"], p.Spec.NodeName, p.Status.Phase, p.Generation},
+		[]any{"1", "", corev1.PodRunning, int64(1)})
 
 	a := must[*storagev1.VolumeAttachment](t)(attachments.Create(w.ctx, newAttachment("va"), metav1.CreateOptions{}))
 	a.Labels, a.Status.Attached = map[string]string{"n": "1"}, true
@@ -199,7 +200,8 @@ func TestDeletePod(t *testing.T) {
 			var got any = "gone"
 			if p, err := pods.Get(w.ctx, "p", metav1.GetOptions{}); err == nil {
 				got = *p.DeletionGracePeriodSeconds
-				expect(t, p.DeletionTimestamp.Time.UTC(), sim.Epoch.Add(time.Duration(*p.DeletionGracePeriodSeconds)*time.Second))
+				expect(t, p.DeletionTimestamp.Time.UTC(),
+					sim.Epoch.Add(time.Duration(*p.DeletionGracePeriodSeconds)*time.Second))
 				expect(t, p.Generation, int64(2))
 			}
 			expect(t, got, test.want)
@@ -212,7 +214,8 @@ func TestBindAndEvict(t *testing.T) {
 	pods := w.client.CoreV1().Pods("default")
 	must[*corev1.Pod](t)(pods.Create(w.ctx, newPod("p"), metav1.CreateOptions{}))
 	bind := func(change ...func(*corev1.Binding)) error {
-		b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Target: corev1.ObjectReference{Kind: "Node", Name: "n"}}
+		b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p"},
+			Target: corev1.ObjectReference{Kind: "Node", Name: "n"}}
 		for _, f := range change {
 			f(b)
 		}
@@ -245,7 +248,8 @@ func TestNamespaces(t *testing.T) {
 		metav1.CreateOptions{})
 	expectError(t, err, apierrors.IsNotFound, `namespaces "shop" not found`)
 
-	ns := must[*corev1.Namespace](t)(spaces.Create(w.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}},
+	ns := must[*corev1.Namespace](t)(spaces.Create(w.ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}},
 		metav1.CreateOptions{}))
 	expect(t, ns.Status.Phase, corev1.NamespaceActive)
 	expect(t, ns.Spec.Finalizers, []corev1.FinalizerName{"kubernetes"})
@@ -292,9 +296,10 @@ func TestEvents(t *testing.T) {
 	w := newWorld(t)
 	events := w.client.CoreV1().Events("")
 	e := &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{Name: "e", Namespace: "default"},
-		InvolvedObject: corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "default", Name: "a", UID: "u"},
-		Reason:         "FailedBinding", Source: corev1.EventSource{Component: "persistentvolume-controller"},
+		ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: "default"},
+		InvolvedObject: corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "default", Name: "a",
+			UID: "u"},
+		Reason: "FailedBinding", Source: corev1.EventSource{Component: "persistentvolume-controller"},
 		FirstTimestamp: metav1.Time{Time: sim.Epoch.Add(time.Millisecond)},
 	}
 	// An update of an event that does not exist creates it.
@@ -357,7 +362,8 @@ func TestTrace(t *testing.T) {
 	_, _ = claims.Get(ctx, "b", metav1.GetOptions{})
 	_, _ = c.CoreV1().PersistentVolumeClaims("").List(ctx, metav1.ListOptions{})
 	_ = claims.Delete(ctx, "a", metav1.DeleteOptions{})
-	_, _ = claims.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	_, _ = claims.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+		metav1.PatchOptions{})
 	want := `1	0s	user	api create persistentvolumeclaims/default/a	rv=5 phase=Pending, finalizers=[kubernetes.io/pvc-protection]
 2	0s	user	api create persistentvolumeclaims/default/x-*	rv=6 phase=Pending, finalizers=[kubernetes.io/pvc-protection]
 3	0s	user	api update/status persistentvolumeclaims/default/a	rv=7 phase=Bound

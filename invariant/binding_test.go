@@ -23,11 +23,11 @@ func TestBindingRules(t *testing.T) {
 	playAll(t, []claimRow{
 		{"I1", "a claim named one volume and then another, both Bound to it", func(s *scene) {
 			claim := pair(s)
-			s.amendClaim("c", func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "" })
+			s.updateClaim("c", func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "" })
 			s.editVolume("v", inPhase(corev1.VolumeAvailable))
 			s.editClaim("c", naming("v"))
 			s.editVolume("v", inPhase(corev1.VolumeBound))
-			s.amendClaim("c", naming("w"))
+			s.updateClaim("c", naming("w"))
 			s.volume("w", "1Gi", reservedFor(claim))
 			s.editVolume("w", inPhase(corev1.VolumeBound))
 		}, "claim default/c is bound to volume v, and volume w to the claim"},
@@ -128,11 +128,11 @@ func TestBindingRules(t *testing.T) {
 
 		{"I7", "a claim names another volume", func(s *scene) {
 			pair(s)
-			s.amendClaim("c", naming("w"))
+			s.updateClaim("c", naming("w"))
 		}, `claim default/c named volume v and now names "w"`},
 		{"I7", "a volume gets another source", func(s *scene) {
 			s.volume("v", "1Gi")
-			s.amendVolume("v", func(v *corev1.PersistentVolume) { v.Spec.CSI.VolumeHandle = "other" })
+			s.updateVolume("v", func(v *corev1.PersistentVolume) { v.Spec.CSI.VolumeHandle = "other" })
 		}, "volume v now has another source"},
 		{"I7", "a claim comes to name a volume, a volume gets a secret", func(s *scene) {
 			pair(s)
@@ -248,7 +248,7 @@ func TestLostRule(t *testing.T) {
 			s.controller("pvcontroller")
 			pair(s)
 			s.settle()
-			s.befall("crash", "pvcontroller with persistentvolumes 1 behind")
+			s.inject("crash", "pvcontroller with persistentvolumes 1 behind")
 			lose(s)
 			s.editClaim("c", markedBound)
 		}, "pvcontroller/claims marked claim default/c Lost before it listed volumes; the claim's volume is v"},

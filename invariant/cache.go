@@ -66,8 +66,8 @@ func (o *order) commit(e fake.Commit) {
 
 func (o *order) deliver(r trace.Record) {
 	resource, _, _ := strings.Cut(r.Object, "/")
-	component, strand, _ := strings.Cut(r.Task, "/")
-	kind, _, _ := strings.Cut(strand, " ")
+	component, task, _ := strings.Cut(r.Task, "/")
+	kind, _, _ := strings.Cut(task, " ")
 	_, number, ok := strings.Cut(r.Detail, "rv=")
 	revision, err := strconv.ParseInt(number, 10, 64)
 	list := r.Verb == "LIST"

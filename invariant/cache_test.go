@@ -12,8 +12,8 @@ import (
 )
 
 func TestOrderOfCaches(t *testing.T) {
-	delivered := func(w *opsWorld, strand, verb, object, detail string) {
-		w.note(strand, trace.KindDeliver, verb, object, detail, nil)
+	delivered := func(w *opsWorld, task, verb, object, detail string) {
+		w.note(task, trace.KindDeliver, verb, object, detail, nil)
 	}
 	const pods = "kubelet(node-1)/cache pods"
 	tests := []struct {
@@ -69,7 +69,8 @@ func TestOrderOfCaches(t *testing.T) {
 	}
 }
 
-// No client can break the order of the store: the rule is told of commits as a broken server would make them.
+// No client can violate the order of the store: the rule gets commits as a defective server would
+// make them.
 func TestOrderOfTheStore(t *testing.T) {
 	pod := func(revision string) fake.Object {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", ResourceVersion: revision}}

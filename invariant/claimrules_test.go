@@ -27,7 +27,8 @@ func (s *scene) class(name string, isDefault bool) {
 
 func TestClassRule(t *testing.T) {
 	slow, fast := "slow", "fast"
-	// given has the controller give class slow to claim c, after what happens when it has taken up the claim.
+	// given has the controller give class slow to claim c, after what happens when it has taken up
+	// the claim.
 	given := func(before, meanwhile story) story {
 		return func(s *scene) {
 			s.controller("pvcontroller")
@@ -112,7 +113,8 @@ func (s *scene) pod(name, node, claim string) {
 	ok(s.user.CoreV1().Pods("default").Create(context.Background(), pod, createOptions))
 }
 
-// ephemeral makes a pod on node-1 with an ephemeral volume, and the volume's claim, of that pod if owned.
+// ephemeral makes a pod on node-1 with an ephemeral volume, and the volume's claim, of that pod if
+// owned.
 func (s *scene) ephemeral(owned bool) {
 	pod := cluster.NewPod("p", "c")
 	pod.Spec.NodeName = "node-1"
@@ -127,7 +129,8 @@ func (s *scene) ephemeral(owned bool) {
 	})
 }
 
-// letClaimGo has the protection controller take up a claim, list the pods if it asks, and take the finalizer off.
+// letClaimGo has the protection controller take up a claim, list the pods if it asks, and take the
+// finalizer off.
 func (s *scene) letClaimGo(name string, asks bool, meanwhile story) {
 	s.act("pvcprotection/claims", "default/"+name, func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) {
 		if asks {
@@ -141,10 +144,10 @@ func (s *scene) letClaimGo(name string, asks bool, meanwhile story) {
 func TestProtectionRule(t *testing.T) {
 	nothing := func(*scene) {}
 	// deleted makes claim c and something else, and deletes the claim.
-	deleted := func(s *scene, beside story) {
+	deleted := func(s *scene, nextTo story) {
 		s.controller("pvcprotection")
 		s.claim("c", "1Gi")
-		beside(s)
+		nextTo(s)
 		s.deleteClaim("c")
 		s.settle()
 	}
@@ -238,7 +241,7 @@ func TestProtectionRule(t *testing.T) {
 	})
 }
 
-func TestWhatIsOwedToClaims(t *testing.T) {
+func TestPendingForClaims(t *testing.T) {
 	fast := "fast"
 	const c = "persistentvolumeclaims/default/c "
 	available := func(s *scene, options ...func(*corev1.PersistentVolume)) {
@@ -307,7 +310,7 @@ func TestWhatIsOwedToClaims(t *testing.T) {
 	})
 }
 
-func TestWhatIsOwedToWhatIsGone(t *testing.T) {
+func TestPendingAfterRelease(t *testing.T) {
 	const v = "persistentvolumes/v "
 	// left has a volume whose claim is gone, in a phase.
 	left := func(phase corev1.PersistentVolumePhase, options ...func(*corev1.PersistentVolume)) story {

@@ -39,11 +39,11 @@ func seedsOf(n int) uint64 {
 // checkRules fails where a rule was broken, or, at rest, something is owed.
 func checkRules(t *testing.T, seed uint64, rules *invariant.Checker, log *trace.Log) {
 	t.Helper()
-	owed := rules.CheckAtRest()
+	pending := rules.CheckAtRest()
 	for _, v := range rules.Violations() {
 		t.Errorf("seed %d, step %d: %v", seed, v.Step, v)
 	}
-	for _, o := range owed {
+	for _, o := range pending {
 		t.Errorf("seed %d: %s", seed, o)
 	}
 	if t.Failed() {
@@ -54,7 +54,7 @@ func checkRules(t *testing.T, seed uint64, rules *invariant.Checker, log *trace.
 // userScript is what one user does.
 type userScript = func(ctx context.Context, c *cluster.Cluster) error
 
-// userScripts are what users do in a whole cluster, each beside the others.
+// userScripts are the scripts of users in a whole cluster, each independent of the others.
 var userScripts = map[string]userScript{
 	"a pod moves": func(ctx context.Context, c *cluster.Cluster) error {
 		core := c.Client().CoreV1()
@@ -148,8 +148,8 @@ func newClaim(name, size string, options ...func(*corev1.PersistentVolumeClaim))
 	return claim
 }
 
-// misfortunes are what goes wrong in the worlds, by turns.
-var misfortunes = []string{
+// events are the events in the worlds, by turns.
+var events = []string{
 	"",
 	"conflict(0.05), refused(0.02), lost(0.03)",
 	"driver Unavailable(0.1), driver Internal(0.05), driver-lost DeadlineExceeded(0.1), driver-lost Internal(0.02), hang(0.02)",
@@ -157,10 +157,11 @@ var misfortunes = []string{
 	"replicate(pvcontroller, 1), replicate(provisioner, 1), conflict(0.05), crash(pvcontroller, 1), driver-lost DeadlineExceeded(0.1)",
 }
 
-// runThrough lets users loose on a cluster of a seed until it rests after its last misfortune, and checks it.
+// runThrough runs users on a cluster of a seed until it is at rest after the last event, and checks
+// it.
 func runThrough(t *testing.T, seed uint64, cfg cluster.Config, devices invariant.Devices, users map[string]userScript) *cluster.Cluster {
 	t.Helper()
-	what, err := sim.ParseFaultSpecs(misfortunes[seed%uint64(len(misfortunes))])
+	what, err := sim.ParseFaultSpecs(events[seed%uint64(len(events))])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +249,7 @@ func plane() (cluster.Config, invariant.Devices) {
 	}, arrayDevices{disks}
 }
 
-// doing is somebody who does one thing after the other; what is refused is let be.
+// A doing is a user who does one thing after the other and ignores rejected requests.
 func doing(steps ...step) userScript {
 	return func(ctx context.Context, c *cluster.Cluster) error {
 		for _, step := range steps {
@@ -336,8 +337,8 @@ func reservedBy(claim string) func(*corev1.PersistentVolume) {
 	}
 }
 
-// A crowd of users makes and deletes claims and volumes, asked for and reserved by name, of classes that come late, while
-// the control plane meets with every misfortune.
+// A crowd of users creates and deletes claims and volumes, requested and reserved by name, with
+// classes that are created late, while every kind of event happens to the control plane.
 func TestNoRuleIsBrokenByACrowd(t *testing.T) {
 	conflicts, lost, crashes := 0, 0, 0
 	for seed := range seedsOf(500) {
@@ -451,9 +452,9 @@ func BenchmarkWatchedCommit(b *testing.B) {
 			pair(s)
 			for i := 0; b.Loop(); i++ {
 				if i%2 == 0 {
-					s.amendVolume("v", func(*corev1.PersistentVolume) {})
+					s.updateVolume("v", func(*corev1.PersistentVolume) {})
 				} else {
-					s.amendClaim("c", func(*corev1.PersistentVolumeClaim) {})
+					s.updateClaim("c", func(*corev1.PersistentVolumeClaim) {})
 				}
 			}
 		})

@@ -11,7 +11,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// tell has an event about a pod stored, as a recorder does: made the first time, counted afterwards.
+// tell has an event about a pod stored, as a recorder does: made the first time, counted
+// afterwards.
 func (w *opsWorld) tell(pod *corev1.Pod, message string) {
 	w.t.Helper()
 	name := fmt.Sprintf("%s.%d", pod.Name, len(message))
@@ -117,7 +118,7 @@ func TestEventRate(t *testing.T) {
 	}
 }
 
-// tellAt has a new event stored that was told at a given time.
+// tellAt stores a new event of a given time.
 func (w *opsWorld) tellAt(pod *corev1.Pod, at time.Time) {
 	w.t.Helper()
 	_, err := w.client.CoreV1().Events("default").Create(w.t.Context(), &corev1.Event{

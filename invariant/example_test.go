@@ -41,8 +41,8 @@ func ExampleWatch() {
 func ExamplePendingObjects() {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk"}}
-	for _, debt := range invariant.PendingObjects(fake.NewClientset(pod, volume).Server()) {
-		fmt.Println(debt)
+	for _, pendingObject := range invariant.PendingObjects(fake.NewClientset(pod, volume).Server()) {
+		fmt.Println(pendingObject)
 	}
 	// Output:
 	// pod default/web is not running

@@ -196,7 +196,7 @@ func beginReportFirst(c *Checker) watcher {
 		return watcher{}
 	}
 	told := map[volumeOnNode]bool{} // in use, and attached at some time since
-	anew := map[string]bool{}       // nodes that were deleted once
+	recreated := map[string]bool{}  // nodes that were deleted once
 	look := func(was, is *corev1.Node) {
 		for _, handle := range dropped(was, is, c.Devices.Driver()) {
 			delete(told, volumeOnNode{handle, is.Name})
@@ -215,7 +215,7 @@ func beginReportFirst(c *Checker) watcher {
 		commit: func(e fake.Commit) {
 			was, _ := e.Before.(*corev1.Node)
 			if e.Type == watch.Deleted {
-				anew[was.Name] = true
+				recreated[was.Name] = true
 				return
 			}
 			look(was, e.After.(*corev1.Node))
@@ -227,7 +227,7 @@ func beginReportFirst(c *Checker) watcher {
 			call := deviceCallOf(r)
 			node := nodeNamed(c.API, call.node)
 			switch {
-			case node == nil || anew[call.node]:
+			case node == nil || recreated[call.node]:
 			case !slices.Contains(node.Status.VolumesInUse, uniqueVolume(c.Devices.Driver(), call.handle)):
 				c.report("I35", "volume %s is mounted on node %s, which has not reported it in use", call.handle, call.node)
 			case !told[volumeOnNode{call.handle, call.node}]:

@@ -18,8 +18,9 @@ var nodeRules = []string{
 	"I15", "I16", "I16b", "I17", "I18", "I19", "I20", "I21", "I22", "I24", "I25", "I26", "I27", "I35", "I36", "I37", "I40", "L4", "L5", "L6",
 }
 
-// moved is a user who moves a pod with its claim over nodes: the next pod is made as soon as the last was told to end, and
-// every other one is told so, perhaps, before it runs. A pod that runs writes a file. The last pod stays.
+// moved is a user who moves a pod with its claim over nodes. It creates the next pod as soon as the
+// deletion of the last begins; every other one may be deleted before it runs. A running pod writes
+// a file. The last pod stays.
 func moved(c *cluster.Cluster, name string, nodes []string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := c.Start(ctx); err != nil {
@@ -74,7 +75,8 @@ func nodeWorld(t *testing.T, host sim.SteppedConfig) (*cluster.Cluster, *invaria
 	return c, checker
 }
 
-// atRest runs a world until nothing is left to happen, with all parts up. Whatever rule is broken then, or whatever is owed, is a failure.
+// atRest runs a world until nothing is left to happen, with all parts up. Whatever rule is broken
+// then, or whatever is owed, is a failure.
 func atRest(t *testing.T, seed uint64, c *cluster.Cluster, checker *invariant.Checker) {
 	t.Helper()
 	err := c.Run(t.Context())
@@ -84,8 +86,8 @@ func atRest(t *testing.T, seed uint64, c *cluster.Cluster, checker *invariant.Ch
 	if err != nil {
 		t.Fatalf("seed %d: %v; broken: %v", seed, err, checker.Violations())
 	}
-	if owed := checker.CheckAtRest(); checker.FirstViolation() != nil || len(owed) > 0 {
-		t.Fatalf("seed %d: broken %v, owed %v\n%s", seed, checker.Violations(), owed, c.Trace().Text())
+	if pending := checker.CheckAtRest(); checker.FirstViolation() != nil || len(pending) > 0 {
+		t.Fatalf("seed %d: broken %v, pending %v\n%s", seed, checker.Violations(), pending, c.Trace().Text())
 	}
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
@@ -106,8 +108,9 @@ func TestNodeRulesHoldInWorldsUnderSeeds(t *testing.T) {
 	}
 }
 
-// Conflicts, refusals, lost answers, drivers that fail, hang or lie, and controllers that are killed break no rule.
-func TestNodeRulesHoldUnderMisfortunes(t *testing.T) {
+// Conflicts, refusals, lost answers, drivers that fail, hang or lie, and controllers that are
+// killed break no rule.
+func TestNodeRulesHoldUnderEvents(t *testing.T) {
 	for name, text := range map[string]string{
 		"API":      "conflict(0.05), refused(0.03), lost(0.04)",
 		"driver":   "driver Unavailable(0.05), driver Internal(0.03), driver-lost DeadlineExceeded(0.05), driver-lost Internal(0.03), hang(0.01)",

@@ -204,8 +204,8 @@ func hasEnded(pod *corev1.Pod) bool {
 // request observes the attach/detach controller's requests about VolumeAttachments. A failed one
 // fails the operation.
 func (b *backoff) request(r trace.Record) {
-	component, strand, _ := strings.Cut(r.Task, "/")
-	name, _, _ := strings.Cut(strand, " ")
+	component, task, _ := strings.Cut(r.Task, "/")
+	name, _, _ := strings.Cut(task, " ")
 	if name != "volume_attach" && name != "volume_detach" || !strings.HasPrefix(r.Object, "volumeattachments/") {
 		return
 	}
@@ -222,8 +222,8 @@ func (b *backoff) request(r trace.Record) {
 // the detach has failed, whatever the response was: the attacher reported an error of the driver,
 // or nothing. A VolumeAttachment created again is another one.
 func (b *backoff) deletes(r trace.Record) {
-	component, strand, _ := strings.Cut(r.Task, "/")
-	name, _, _ := strings.Cut(strand, " ")
+	component, task, _ := strings.Cut(r.Task, "/")
+	name, _, _ := strings.Cut(task, " ")
 	attachment, is := strings.CutPrefix(r.Object, "volumeattachments/")
 	if name != "volume_detach" || !is || r.Verb != "delete" {
 		return

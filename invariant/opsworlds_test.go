@@ -21,10 +21,12 @@ import (
 // opsRules are the rules of operations, events, caches, schedules, sizes and rest.
 var opsRules = []string{"I23", "I23b", "I29", "I30", "I31", "I32", "I33", "I34", "L3", "L7", "L8", "L9"}
 
-// opsRisks are what goes wrong in the worlds in which something does. Not among them are: a read that is refused, which a
-// kubelet repeats as a poll only; a deletion of a VolumeAttachment whose answer is lost, after which an old cache can tell the
-// attach/detach controller that the volume is attached, for good; an attach/detach controller that begins with an old list of
-// nodes, which it believes, for good; and what makes the scheduler forget that it has put a pod on a claim for one pod alone.
+// opsRisks are what goes wrong in the worlds in which something does. Not among them are: a read
+// that is refused, which a kubelet repeats as a poll only; a deletion of a VolumeAttachment whose
+// answer is lost, after which an old cache can tell the attach/detach controller that the volume is
+// attached, for good; an attach/detach controller that begins with an old list of nodes, which it
+// believes, for good; and what makes the scheduler forget that it has put a pod on a claim for one
+// pod alone.
 const opsRisks = "conflict(0.05), refused(update, 0.03), refused(patch, 0.03), refused(delete, 0.03), refused(create, 0.03), " +
 	"lost(update, 0.03), lost(patch, 0.03), lost(attacher, 0.03), lost(provisioner, 0.03), " +
 	"driver Unavailable(0.2), driver Internal(0.1), driver-lost DeadlineExceeded(0.1), hang(3), tick(0.02), " +
@@ -100,7 +102,8 @@ func moves(u user) {
 	u.deleteClaim("data")
 }
 
-// rivals are two pods that want a claim for one pod alone, of a class that waits for its first consumer.
+// rivals are two pods that want a claim for one pod alone, of a class that waits for its first
+// consumer.
 func rivals(u user) {
 	u.class("late", late)
 	u.claim("data", "late", corev1.ReadWriteOncePod)
@@ -132,8 +135,9 @@ func neighbours(u user) {
 	}
 }
 
-// leftovers is what comes to rest without being all gone: a claim that nothing suits, one whose class is missing, one without
-// a consumer, and a volume that is kept while another claim has the name of its own.
+// leftovers is what comes to rest without being all gone: a claim that nothing suits, one whose
+// class is missing, one without a consumer, and a volume that is kept while another claim has the
+// name of its own.
 func leftovers(u user) {
 	u.class("late", late)
 	u.class("kept", kept)
@@ -146,7 +150,8 @@ func leftovers(u user) {
 	u.claim("data", cluster.ClassName)
 }
 
-// play runs a world with the rules over it, at the end lets resyncs pass, and returns what was wrong.
+// play runs a world with the rules over it, at the end lets resyncs pass, and returns what was
+// wrong.
 func play(seed uint64, risks string, script func(user)) error {
 	c, err := cluster.New(cluster.Config{Stepped: &sim.SteppedConfig{Strategy: sim.NewRandom(seed), StepsMax: 20_000}})
 	if err != nil {
@@ -183,7 +188,7 @@ func play(seed uint64, risks string, script func(user)) error {
 		script(user{ctx, c})
 		return nil
 	})
-	err = errors.Join(c.Run(context.Background()), owedIn(c, check))
+	err = errors.Join(c.Run(context.Background()), pendingIn(c, check))
 	if err == nil {
 		host.SetStrategy(sim.NewRandom(seed))
 		err = check.Resync(func() error {
@@ -200,8 +205,8 @@ func play(seed uint64, risks string, script func(user)) error {
 	return nil
 }
 
-// owedIn is what is owed in a world at rest.
-func owedIn(c *cluster.Cluster, check *invariant.Checker) error {
+// pendingIn returns what is pending in a world at rest.
+func pendingIn(c *cluster.Cluster, check *invariant.Checker) error {
 	var errs []error
 	for _, o := range check.CheckAtRest() {
 		errs = append(errs, errors.New(o.String()))

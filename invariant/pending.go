@@ -30,15 +30,15 @@ func (d PendingObject) String() string {
 // attachments without a user. A running world has some at nearly any time. A world at rest has
 // none, except pods that cannot run. It reads the store and leaves no trace.
 func PendingObjects(api *fake.Server) []PendingObject {
-	var debts []PendingObject
+	var pending []PendingObject
 	used := sets.New[string]() // "node volume"
 	for _, o := range api.List("pods") {
 		pod := o.(*corev1.Pod)
 		switch {
 		case pod.DeletionTimestamp != nil:
-			debts = append(debts, PendingObject{"L6", "pod", nameOf(pod), "is being deleted"})
+			pending = append(pending, PendingObject{"L6", "pod", nameOf(pod), "is being deleted"})
 		case pod.Status.Phase == corev1.PodPending:
-			debts = append(debts, PendingObject{"L7", "pod", nameOf(pod), "is not running"})
+			pending = append(pending, PendingObject{"L7", "pod", nameOf(pod), "is not running"})
 		}
 		for _, name := range volumesNamed(api, pod) {
 			used.Insert(pod.Spec.NodeName + " " + name)
@@ -46,21 +46,21 @@ func PendingObjects(api *fake.Server) []PendingObject {
 	}
 	for _, o := range api.List("persistentvolumeclaims") {
 		if o.GetDeletionTimestamp() != nil {
-			debts = append(debts, PendingObject{"L2", "claim", nameOf(o), "is being deleted"})
+			pending = append(pending, PendingObject{"L2", "claim", nameOf(o), "is being deleted"})
 		}
 	}
 	for _, o := range api.List("persistentvolumes") {
 		if rule, why := pendingForVolume(api, o.(*corev1.PersistentVolume)); why != "" {
-			debts = append(debts, PendingObject{rule, "volume", o.GetName(), why})
+			pending = append(pending, PendingObject{rule, "volume", o.GetName(), why})
 		}
 	}
 	for _, o := range api.List("volumeattachments") {
 		a := o.(*storagev1.VolumeAttachment)
 		if name := a.Spec.Source.PersistentVolumeName; name == nil || !used.Has(a.Spec.NodeName+" "+*name) {
-			debts = append(debts, PendingObject{"L4", "attachment", a.Name, fmt.Sprintf("to %s is not used", a.Spec.NodeName)})
+			pending = append(pending, PendingObject{"L4", "attachment", a.Name, fmt.Sprintf("to %s is not used", a.Spec.NodeName)})
 		}
 	}
-	return append(debts, pendingForNodes(api)...)
+	return append(pending, pendingForNodes(api)...)
 }
 
 func pendingForVolume(api *fake.Server, volume *corev1.PersistentVolume) (rule, why string) {
@@ -88,20 +88,20 @@ func pendingForVolume(api *fake.Server, volume *corev1.PersistentVolume) (rule, 
 
 // pendingForNodes compares what the nodes list as attached and as in use with the attachments.
 func pendingForNodes(api *fake.Server) []PendingObject {
-	var debts []PendingObject
+	var pending []PendingObject
 	attachments := len(api.List("volumeattachments"))
 	listed := 0
 	for _, o := range api.List("nodes") {
 		node := o.(*corev1.Node)
 		listed += len(node.Status.VolumesAttached)
 		if a, u := len(node.Status.VolumesAttached), len(node.Status.VolumesInUse); a != u {
-			debts = append(debts, PendingObject{"L5", "node", node.Name, fmt.Sprintf("lists %d volumes attached, %d in use", a, u)})
+			pending = append(pending, PendingObject{"L5", "node", node.Name, fmt.Sprintf("lists %d volumes attached, %d in use", a, u)})
 		}
 	}
 	if listed != attachments {
-		debts = append(debts, PendingObject{Rule: "L5", Why: fmt.Sprintf("%d attachments, %d listed by nodes", attachments, listed)})
+		pending = append(pending, PendingObject{Rule: "L5", Why: fmt.Sprintf("%d attachments, %d listed by nodes", attachments, listed)})
 	}
-	return debts
+	return pending
 }
 
 // volumesNamed returns the names of the PersistentVolumes behind a pod's claims, as far as the

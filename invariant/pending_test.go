@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestDebts(t *testing.T) {
+func TestPendingObjects(t *testing.T) {
 	setVolume := func(w *opsWorld, v *corev1.PersistentVolume, phase corev1.PersistentVolumePhase) {
 		v.Status.Phase = phase
 		_, err := w.client.CoreV1().PersistentVolumes().UpdateStatus(w.t.Context(), v, updateOptions)

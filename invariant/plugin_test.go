@@ -57,14 +57,15 @@ func (s *scene) pluginVolume(options ...func(*corev1.PersistentVolume)) *corev1.
 	return claim
 }
 
-// ask has a strand ask the API server for volume v.
+// ask makes a task read volume v from the API server.
 func (s *scene) ask(actor string) {
 	s.act(actor, "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) {
 		ok(client.CoreV1().PersistentVolumes().Get(ctx, "v", metav1.GetOptions{}))
 	})
 }
 
-// plugin records a call of the plugin about the volume behind the PersistentVolume of a name, at /disk and the name.
+// plugin records a call of the plugin about the volume behind the PersistentVolume of a name, at
+// /disk and the name.
 func (s *scene) plugin(actor, verb, name string, err error) {
 	s.host.Log().Append(trace.Record{
 		Task: actor, Action: trace.Action{Kind: trace.KindDriver, Verb: verb, Object: hostPath + "/" + name},
@@ -80,7 +81,8 @@ func (s *scene) pluginClass() {
 	s.claim("c", "1Gi", ofClass(&class.Name))
 }
 
-// An operation of the PersistentVolume controller, and one of a second one that is at work at the same time.
+// An operation of the PersistentVolume controller, and one of a second one that is at work at the
+// same time.
 const (
 	deleting  = "pvcontroller/delete v"
 	recycling = "pvcontroller/recycle v"
@@ -138,7 +140,7 @@ func TestReclaimRulesOfPlugins(t *testing.T) {
 			s.pluginVolume(toRecycle)
 			s.removeClaim("c")
 			s.ask(recycling)
-			s.befall("crash", "pvcontroller")
+			s.inject("crash", "pvcontroller")
 			give(s, rival, "d")
 			s.plugin(recycling, "Recycle", "v", nil)
 		}, recycling + " recycled the data of volume v, which is claim default/d's"},
@@ -212,7 +214,7 @@ func TestReclaimRulesOfPlugins(t *testing.T) {
 		{"I11", "made by a process that was killed", func(s *scene) {
 			s.plugin("pvcontroller/provision", "Provision", "v", nil)
 			s.pluginHolding(invariant.Volume{Handle: "/disk/v", Name: "v"})
-			s.befall("crash", "pvcontroller")
+			s.inject("crash", "pvcontroller")
 		}, ""},
 		{"I11", "made by a process that went on", func(s *scene) {
 			s.plugin("pvcontroller/provision", "Provision", "v", nil)
@@ -227,8 +229,8 @@ func TestReclaimRulesOfPlugins(t *testing.T) {
 	})
 }
 
-// What plugins of the controller owe, and what is owed for them.
-func TestOwedByPlugins(t *testing.T) {
+// What is pending for volumes of the controller's plugins.
+func TestPendingByPlugins(t *testing.T) {
 	released := func(options ...func(*corev1.PersistentVolume)) story {
 		return func(s *scene) {
 			s.pluginVolume(options...)

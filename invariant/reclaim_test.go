@@ -184,7 +184,7 @@ func TestNothingIsLeftOver(t *testing.T) {
 		{"I11", "a volume whose maker forgot it", func(s *scene) {
 			s.call("provisioner/claims", "CreateVolume", "pvc-handle-of-v", nil)
 			s.holding("handle-of-v")
-			s.befall("crash", "pvcontroller")
+			s.inject("crash", "pvcontroller")
 		}, "volume handle-of-v (pvc-handle-of-v) has no PersistentVolume"},
 
 		{"I11", "each has the other", func(s *scene) { provision(s) }, ""},
@@ -206,7 +206,7 @@ func TestNothingIsLeftOver(t *testing.T) {
 		{"I11", "a volume whose maker was killed", func(s *scene) {
 			s.call("provisioner/claims", "CreateVolume", "pvc-handle-of-v", nil)
 			s.holding("handle-of-v")
-			s.befall("crash", "provisioner with persistentvolumeclaims 1 behind")
+			s.inject("crash", "provisioner with persistentvolumeclaims 1 behind")
 		}, ""},
 		{"I11", "a volume of which the driver said that it could not be made", func(s *scene) {
 			s.call("provisioner/claims", "CreateVolume", "pvc-handle-of-v", status.Error(codes.Internal, "broken"))

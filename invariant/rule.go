@@ -253,16 +253,16 @@ func (c *Checker) report(id, format string, args ...any) {
 // CheckAtRest must be called when faults have stopped and no step is left. It returns what is
 // pending, and reports violations of the rules that hold only then.
 func (c *Checker) CheckAtRest() []Pending {
-	var owed []Pending
+	var pending []Pending
 	for _, t := range c.rests {
 		if t.rest != nil {
-			t.rest(func(object, why string) { owed = append(owed, Pending{t.Rule, object, why}) })
+			t.rest(func(object, why string) { pending = append(pending, Pending{t.Rule, object, why}) })
 		}
 		if t.settled != nil {
 			t.settled(func(format string, a ...any) { c.report(t.ID, format, a...) })
 		}
 	}
-	return owed
+	return pending
 }
 
 // rules are all rules, sorted. They are set by init, since rules look themselves up to report.

@@ -18,7 +18,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// scene is a world in which a test plays all parts by hand, under one rule. What it cannot do it panics over.
+// scene is a world in which a test plays all parts by hand, under one rule. What it cannot do it
+// panics over.
 type scene struct {
 	host       *sim.Stepped
 	server     *fake.Server
@@ -35,8 +36,8 @@ var createOptions = metav1.CreateOptions{}
 // story is what happens in a scene.
 type story func(s *scene)
 
-// claimRow is a row of a table of rules: a story, and the sentence in which the rule says that it is broken, "" if it
-// is not.
+// claimRow is a row of a table of rules: a story, and the sentence in which the rule says that it
+// is broken, "" if it is not.
 type claimRow struct {
 	rule, name string
 	story      story
@@ -88,7 +89,8 @@ func ok[T any](obj T, err error) T {
 	return obj
 }
 
-// controller adds a component that has caches of claims, volumes, classes and pods. They are filled by settle.
+// controller adds a component that has caches of claims, volumes, classes and pods. They are filled
+// by settle.
 func (s *scene) controller(name string) {
 	c := s.host.Process(name)
 	s.components[name] = c
@@ -106,12 +108,12 @@ func (s *scene) settle() {
 	}
 }
 
-// act has a strand ("component/strand") of a component take up a key and do something, while nothing else moves.
+// act makes a task ("component/task") take up a key and do something, while no other task runs.
 func (s *scene) act(actor, key string, do func(ctx context.Context, client kubernetes.Interface, c *sim.Process)) {
-	component, strand, _ := strings.Cut(actor, "/")
+	component, task, _ := strings.Cut(actor, "/")
 	c := s.components[component]
 	done := false
-	c.Spawn(strand, func(ctx context.Context) {
+	c.Spawn(task, func(ctx context.Context) {
 		c.Record(trace.Action{Kind: trace.KindWork, Verb: "sync", Object: key}, trace.Outcome{})
 		do(ctx, s.server.Client(c), c)
 		done = true
@@ -131,8 +133,8 @@ func (s *scene) call(actor, verb, object string, err error) {
 	})
 }
 
-// befall records an event.
-func (s *scene) befall(verb, object string) {
+// inject records an event.
+func (s *scene) inject(verb, object string) {
 	s.host.Log().Append(trace.Record{Task: "world", Action: trace.Action{Kind: trace.KindEvent, Verb: verb, Object: object}})
 }
 
@@ -188,7 +190,7 @@ func editVolumeAs(client kubernetes.Interface, name string, edits ...func(*corev
 }
 
 // amendClaim changes a claim as no request could.
-func (s *scene) amendClaim(name string, edit func(*corev1.PersistentVolumeClaim)) {
+func (s *scene) updateClaim(name string, edit func(*corev1.PersistentVolumeClaim)) {
 	s.server.UpdateStored("persistentvolumeclaims", "default", name, func(stored fake.Object) fake.Object {
 		claim := stored.DeepCopyObject().(*corev1.PersistentVolumeClaim)
 		edit(claim)
@@ -196,7 +198,7 @@ func (s *scene) amendClaim(name string, edit func(*corev1.PersistentVolumeClaim)
 	})
 }
 
-func (s *scene) amendVolume(name string, edit func(*corev1.PersistentVolume)) {
+func (s *scene) updateVolume(name string, edit func(*corev1.PersistentVolume)) {
 	s.server.UpdateStored("persistentvolumes", "", name, func(stored fake.Object) fake.Object {
 		v := stored.DeepCopyObject().(*corev1.PersistentVolume)
 		edit(v)

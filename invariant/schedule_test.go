@@ -326,7 +326,7 @@ func TestSelectedClaimsAreBound(t *testing.T) {
 			if test.then != nil {
 				test.then(w, claim)
 			}
-			w.owed(test.want...)
+			w.pending(test.want...)
 		})
 	}
 }

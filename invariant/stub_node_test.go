@@ -28,8 +28,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// What the worlds made by hand hold to begin with: two nodes, and the claim default/data bound to the volume pv, whose
-// handle is disk and which is for one node.
+// What the worlds made by hand hold to begin with: two nodes, and the claim default/data bound to
+// the volume pv, whose handle is disk and which is for one node.
 const (
 	stubDriver = "array"
 	handle     = "disk"
@@ -152,17 +152,17 @@ func (w *hand) must(err error) {
 
 func (w *hand) add(objects ...runtime.Object) { w.t.Helper(); w.must(w.server.Add(objects...)) }
 
-// told are the rules broken and, when nothing is left to happen, what is owed.
+// told returns the violations and, at rest, what is pending.
 func (w *hand) told(rest bool) []string {
-	var owed []invariant.Pending
+	var pending []invariant.Pending
 	if rest {
-		owed = w.checker.CheckAtRest()
+		pending = w.checker.CheckAtRest()
 	}
 	var told []string
 	for _, v := range w.checker.Violations() {
 		told = append(told, v.Message)
 	}
-	for _, o := range owed {
+	for _, o := range pending {
 		told = append(told, o.Object+" "+o.Why)
 	}
 	return told
@@ -234,7 +234,8 @@ func (w *hand) attachmentSays(node string) {
 	w.changeAttachment(node, func(a *storagev1.VolumeAttachment) { a.Status.Attached = true })
 }
 
-// deleteAttachment asks that the VolumeAttachment to a node be deleted; it stays until it is released.
+// deleteAttachment asks that the VolumeAttachment to a node be deleted; it stays until it is
+// released.
 func (w *hand) deleteAttachment(node string) {
 	w.t.Helper()
 	w.must(w.client.StorageV1().VolumeAttachments().Delete(context.Background(),
@@ -337,7 +338,8 @@ func (w *hand) unmount(node, path string) {
 
 func (w *hand) attachedTo(nodes ...string) { w.devices.volumes[handle].Attached = nodes }
 
-// calls records a call of the attacher or a kubelet about the volume disk; details are the node or the path.
+// calls records a call of the attacher or a kubelet about the volume disk; details are the node or
+// the path.
 func (w *hand) calls(actor, verb, detail string, outcome ...trace.Outcome) {
 	out := trace.Outcome{Detail: detail}
 	if len(outcome) > 0 {
@@ -404,7 +406,7 @@ func tell(t *testing.T, rest bool, stories []handStory) {
 	}
 }
 
-// watchWithoutDevices sets a rule over the same world anew, and tells it of no devices.
+// watchWithoutDevices applies a rule to the same world again, without devices.
 func (w *hand) watchWithoutDevices(rule string) {
 	w.t.Helper()
 	rules, err := invariant.Select(rule)

@@ -88,7 +88,7 @@ func (w *opsWorld) call(operation, rpc, detail string, err error) {
 	w.note("kubelet(node-1)/"+operation+" csi/disk^vol-1", trace.KindDriver, rpc, "disk/vol-1", detail, err)
 }
 
-// event appends what befell the world.
+// event appends an event of the simulation.
 func (w *opsWorld) event(verb, object string) {
 	w.note("world", trace.KindEvent, verb, object, "", nil)
 }
@@ -112,16 +112,16 @@ func (w *opsWorld) broken(want ...string) {
 	}
 }
 
-// owed checks what is owed at rest; each want is a part of one text.
-func (w *opsWorld) owed(want ...string) {
+// pending checks what is pending at rest; each want is a substring of one text.
+func (w *opsWorld) pending(want ...string) {
 	w.t.Helper()
-	owed := w.check.CheckAtRest()
-	if len(owed) != len(want) {
-		w.t.Fatalf("owed: %v, want %d", owed, len(want))
+	pending := w.check.CheckAtRest()
+	if len(pending) != len(want) {
+		w.t.Fatalf("pending: %v, want %d", pending, len(want))
 	}
-	for i, o := range owed {
+	for i, o := range pending {
 		if !strings.Contains(o.String(), want[i]) {
-			w.t.Errorf("owed %q, want %q in it", o, want[i])
+			w.t.Errorf("pending %q, want %q in it", o, want[i])
 		}
 	}
 }

@@ -26,7 +26,8 @@ func (w *world) whoAttaches() []string {
 	return all
 }
 
-// TestKubeletAttachesByItself and the attach/detach controller leaves the node alone, also one that begins anew.
+// TestKubeletAttachesByItself: the kubelet attaches, and the attach/detach controller ignores the
+// node, also after a restart.
 func TestKubeletAttachesByItself(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, attachesItself)

@@ -23,8 +23,8 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A node registers itself and the driver that announces itself there, and runs a pod. With volumes, more has to be there that
-// makes and attaches them: package cluster has it all.
+// A node registers itself and its driver, and runs a pod. Volumes also need components that provision
+// and attach them: package cluster has them all.
 func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()

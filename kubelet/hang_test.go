@@ -32,8 +32,8 @@ func (w *world) handleOf(claim string) string {
 	return ""
 }
 
-// TestDriverThatHangs with one volume holds up that volume only: other pods come and go. Whether it answers while its pod is there
-// or after the pod was deleted, all is right in the end (L7).
+// TestDriverThatHangs with one volume holds up that volume only: other pods come and go. Whether it
+// answers while its pod is there or after the pod was deleted, all is right in the end (L7).
 func TestDriverThatHangs(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"} {

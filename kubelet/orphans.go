@@ -104,7 +104,7 @@ func (k *Kubelet) mountIn(path string) (string, error) {
 func (k *Kubelet) removeEmpty(dir string) error {
 	names, err := k.cfg.FS.ReadDir(dir)
 	if errors.Is(err, syscall.ENOTDIR) {
-		return fmt.Errorf("%s is no directory", dir)
+		return fmt.Errorf("%q is not a directory", dir)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -31,8 +31,8 @@ func (c *countingFS) IsMountPoint(path string) (bool, error) {
 	return c.FS.IsMountPoint(path)
 }
 
-// podsOnDisk is a kubelet's disk with so many pods on it, each with a volume that is mounted, and one more, "gone", that has the
-// directories only.
+// podsOnDisk is a kubelet's disk with so many pods on it, each with a volume that is mounted, and
+// one more, "gone", that has the directories only.
 func podsOnDisk(t *testing.T, pods int) (*Kubelet, *countingFS) {
 	t.Helper()
 	disk := &countingFS{FS: nodefs.NewMemory("/")}

@@ -56,7 +56,7 @@ func (k *Kubelet) recycleTarget(source corev1.VolumeSource) (plugin string, fs n
 	case source.NFS != nil:
 		return nfs.Name, k.cfg.Exports, path.Join("/", source.NFS.Server, source.NFS.Path), nil
 	default:
-		return "", nil, "", fmt.Errorf("recycler pod with a volume that %s cannot mount", k.cfg.Node)
+		return "", nil, "", fmt.Errorf("node %q: unsupported volume of recycler pod", k.cfg.Node)
 	}
 }
 

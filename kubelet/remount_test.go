@@ -90,7 +90,8 @@ func TestWorldRestsThatPublishesAgain(t *testing.T) {
 	w.same("published when no pod is there", before, len(published(w.Cluster)))
 }
 
-// TestFailedRepublishingLeavesTheMount of a pod that runs (I27), is told, and is tried again, less and less often.
+// TestFailedRepublishingLeavesTheMount of a running pod (I27); it is reported and retried with
+// back-off.
 func TestFailedRepublishingLeavesTheMount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -9,7 +9,8 @@ import (
 	"github.com/volsim/volsim/cluster"
 )
 
-// TestVolumeStats asks the driver of each volume that is mounted, and leaves out what cannot be measured.
+// TestVolumeStats asks the driver of each volume that is mounted, and leaves out what cannot be
+// measured.
 func TestVolumeStats(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

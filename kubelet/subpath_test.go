@@ -19,7 +19,8 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// partWorld is a world whose node's disk the test sees, under the rules about what nodes have mounted.
+// partWorld is a world whose node's disk the test sees, under the rules about what nodes have
+// mounted.
 type partWorld struct {
 	*world
 	disk  nodefs.FS
@@ -48,16 +49,16 @@ func newPartWorld(t *testing.T) *partWorld {
 func (w *partWorld) atRest() {
 	w.t.Helper()
 	w.rest()
-	for _, owed := range w.rules.CheckAtRest() {
-		w.t.Errorf("owed: %v", owed)
+	for _, pending := range w.rules.CheckAtRest() {
+		w.t.Errorf("pending: %v", pending)
 	}
 	for _, v := range w.rules.Violations() {
 		w.t.Errorf("broken: %v", v)
 	}
 }
 
-// podOf is a pod whose container mounts parts of the volume of the claim "data", each at /mnt/<index>. What has a $ in it is a
-// subPathExpr.
+// podOf is a pod whose container mounts parts of the volume of the claim "data", each at
+// /mnt/<index>. What has a $ in it is a subPathExpr.
 func (w *partWorld) podOf(name string, parts ...string) *corev1.Pod {
 	w.t.Helper()
 	pod := cluster.NewPod(name, "data")
@@ -120,7 +121,8 @@ func (w *partWorld) waiting(pod string) map[string]string {
 	return all
 }
 
-// TestContainersHaveTheirParts of a volume, each its own, which are made if they are missing; another pod finds them again.
+// TestContainersHaveTheirParts of a volume, each its own, which are made if they are missing;
+// another pod finds them again.
 func TestContainersHaveTheirParts(t *testing.T) {
 	t.Parallel()
 	w := newPartWorld(t)
@@ -177,7 +179,8 @@ func (w *partWorld) gone(uid types.UID) {
 	}
 }
 
-// TestContainerThatCannotBeCreated says why, and is told once; as soon as it can, it runs.
+// TestContainerThatCannotBeCreated: the failure is reported once, and the container runs as soon as
+// it can be created.
 func TestContainerThatCannotBeCreated(t *testing.T) {
 	t.Parallel()
 	const (
@@ -272,8 +275,9 @@ func (w *partWorld) count(verb, object string) int {
 	return n
 }
 
-// TestContainersBesideOneThatCannotBeCreated wait, too, and each has its own reason; after an init container nobody is looked at.
-func TestContainersBesideOneThatCannotBeCreated(t *testing.T) {
+// TestContainersNextToOneThatCannotBeCreated wait as well, each with its own reason. After a failed
+// init container no other is prepared.
+func TestContainersNextToOneThatCannotBeCreated(t *testing.T) {
 	t.Parallel()
 	w := newPartWorld(t)
 	pod := w.podOf("web", "$(A)")
@@ -387,20 +391,20 @@ func TestPodGoesBeforeItsContainersCanBeCreated(t *testing.T) {
 	}
 }
 
-// TestPodIsDeletedWhileItsPartsAreBound: its volume stays until the step that is under way has ended, after which no further part is
-// bound.
+// TestPodIsDeletedWhileItsPartsAreBound: its volume stays until the step that is under way has
+// ended, after which no further part is bound.
 func TestPodIsDeletedWhileItsPartsAreBound(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"MakeSubPath", "BindSubPath"} {
 		w := newPartWorld(t)
 		w.createPod(w.podOf("web", "logs", "more"))
 		w.claim("data")
-		strand := "kubelet(node-1)/containers of " + string(w.pod("web").UID)
+		task := "kubelet(node-1)/containers of " + string(w.pod("web").UID)
 		w.must(w.Wait(t.Context(), "the kubelet to be at it", func() bool {
-			return slices.ContainsFunc(w.host.Enabled(), func(s string) bool { return strings.HasPrefix(s, strand) && strings.Contains(s, at) })
+			return slices.ContainsFunc(w.host.Enabled(), func(s string) bool { return strings.HasPrefix(s, task) && strings.Contains(s, at) })
 		}))
 		w.delete("web")
-		w.moveAllBut(strand)
+		w.moveAllBut(task)
 		w.same("unpublished meanwhile", 0, w.count("NodeUnpublishVolume", ""))
 		bound := w.count("BindSubPath", "")
 		uid := w.pod("web").UID
@@ -411,11 +415,11 @@ func TestPodIsDeletedWhileItsPartsAreBound(t *testing.T) {
 	}
 }
 
-// moveAllBut lets everything go on but one strand, as long as no time passes.
-func (w *partWorld) moveAllBut(strand string) {
+// moveAllBut runs all tasks but one, as long as no time passes.
+func (w *partWorld) moveAllBut(task string) {
 	w.t.Helper()
 	for {
-		enabled := slices.DeleteFunc(w.host.Enabled(), func(s string) bool { return strings.HasPrefix(s, strand) })
+		enabled := slices.DeleteFunc(w.host.Enabled(), func(s string) bool { return strings.HasPrefix(s, task) })
 		if len(enabled) == 0 {
 			return
 		}
@@ -437,8 +441,8 @@ func (w *partWorld) befalls(what string) {
 	}
 }
 
-// TestPartsOutliveTheKubelet: a pod that runs keeps them when its kubelet is killed, and has them anew when its node has booted,
-// however often the kubelet is killed then.
+// TestPartsOutliveTheKubelet: a running pod keeps its subPaths when its kubelet is killed, and gets
+// them again after a reboot, however often the kubelet is killed then.
 func TestPartsOutliveTheKubelet(t *testing.T) {
 	t.Parallel()
 	w := newPartWorld(t)
@@ -460,7 +464,8 @@ func TestPartsOutliveTheKubelet(t *testing.T) {
 	}, w.lives["web"])
 }
 
-// TestPlacesLeftOfAPodThatIsGone are removed when the kubelet starts, with its directory; what else there is stays.
+// TestPlacesLeftOfAPodThatIsGone are removed when the kubelet starts, with its directory; what else
+// there is stays.
 func TestPlacesLeftOfAPodThatIsGone(t *testing.T) {
 	t.Parallel()
 	const place = "/volume-subpaths/volume/container/index"

@@ -16,6 +16,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -69,7 +70,8 @@ func (d disturbed) Invoke(ctx context.Context, method string, request, reply any
 	return d.ClientConnInterface.Invoke(ctx, method, request, reply, options...)
 }
 
-// note takes up what a pod's status says of its containers, where that is something else than before.
+// note takes up what a pod's status says of its containers, where that is something else than
+// before.
 func (w *world) note(pod *corev1.Pod) {
 	said := string(pod.Status.Phase)
 	for _, c := range pod.Status.ContainerStatuses {
@@ -103,9 +105,7 @@ func stateOf(s corev1.ContainerState) string {
 
 func (w *world) must(err error) {
 	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testworld.NoError(w.t, err)
 }
 
 // create makes a pod on the node, and the claims that it mounts.

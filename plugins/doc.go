@@ -5,7 +5,7 @@
 //	err := manager.Register(hostpath.New(hostpath.Config{Caller: process, Machine: machine}))
 //	caps, err := manager.FindBySpec(&plugins.Spec{PersistentVolume: volume})
 //	if caps.Deleter != nil {
-//	err = caps.Deleter.Delete(ctx, &plugins.Spec{PersistentVolume: volume})
+//		err = caps.Deleter.Delete(ctx, &plugins.Spec{PersistentVolume: volume})
 //	}
 //
 // A [Plugin] has a name and reports which volumes it supports. It offers everything else by

@@ -25,12 +25,14 @@ var inTree = map[string]struct {
 		"vol-1", "vol-1",
 	},
 	"kubernetes.io/azure-disk": {
-		corev1.PersistentVolumeSource{AzureDisk: &corev1.AzureDiskVolumeSource{DiskName: "d", DataDiskURI: "/subscriptions/x/d"}},
+		corev1.PersistentVolumeSource{AzureDisk: &corev1.AzureDiskVolumeSource{DiskName: "d",
+			DataDiskURI: "/subscriptions/x/d"}},
 		corev1.VolumeSource{AzureDisk: &corev1.AzureDiskVolumeSource{DiskName: "d", DataDiskURI: "/subscriptions/x/d"}},
 		"/subscriptions/x/d", "/subscriptions/x/d",
 	},
 	"kubernetes.io/azure-file": {
-		corev1.PersistentVolumeSource{AzureFile: &corev1.AzureFilePersistentVolumeSource{SecretName: "s-secret", ShareName: "share"}},
+		corev1.PersistentVolumeSource{AzureFile: &corev1.AzureFilePersistentVolumeSource{SecretName: "s-secret",
+			ShareName: "share"}},
 		corev1.VolumeSource{AzureFile: &corev1.AzureFileVolumeSource{SecretName: "s-secret", ShareName: "share"}},
 		"#s-secret#share#pv#default", "#s-secret#share#v#default",
 	},
@@ -86,7 +88,8 @@ func TestTranslateMigratedVolumes(t *testing.T) {
 			}
 		}
 		check("as PersistentVolume", &plugins.Spec{PersistentVolume: persistent, ReadOnly: true}, volume.handle, false)
-		check("in a pod", &plugins.Spec{Volume: &corev1.Volume{Name: "v", VolumeSource: volume.inline}, ReadOnly: true}, volume.inlined, true)
+		check("in a pod", &plugins.Spec{Volume: &corev1.Volume{Name: "v", VolumeSource: volume.inline}, ReadOnly: true},
+			volume.inlined, true)
 		if diff := cmp.Diff(before, persistent); diff != "" {
 			t.Errorf("%s: what was read is changed (-want +got):\n%s", plugin, diff)
 		}

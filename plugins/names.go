@@ -36,16 +36,6 @@ func SplitUniqueName(name corev1.UniqueVolumeName) (plugin, volumeName string, e
 	return parts[0] + "/" + parts[1], parts[2], nil
 }
 
-// EscapePluginName returns a plugin's name as one path element: each / becomes ~.
-//
-// Upstream: k8s.io/utils/strings EscapeQualifiedName.
-func EscapePluginName(name string) string { return strings.ReplaceAll(name, "/", "~") }
-
-// UnescapePluginName undoes EscapePluginName.
-//
-// Upstream: k8s.io/utils/strings UnescapeQualifiedName.
-func UnescapePluginName(element string) string { return strings.ReplaceAll(element, "~", "/") }
-
 // MultiAttachAllowed reports whether a volume may be attached to several nodes at once. It may if
 // it is unknown (nil) or has no access modes. An inline volume may unless it is an Azure or Cinder
 // disk.

@@ -3,7 +3,6 @@ package plugins_test
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,9 +44,6 @@ func TestSplitUniqueNameUndoesUniqueVolumeName(t *testing.T) {
 		if err != nil || gotPlugin != plugin || gotVolume != volume {
 			t.Errorf("%q, %q, %v; want %q, %q", gotPlugin, gotVolume, err, plugin, volume)
 		}
-		if escaped := plugins.EscapePluginName(plugin); strings.Contains(escaped, "/") {
-			t.Errorf("%q escaped is %q, more than one path element", plugin, escaped)
-		}
 	})
 }
 
@@ -55,9 +51,8 @@ func TestNames(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ what, got, want string }{
 		{"unique name", string(plugins.UniqueVolumeName("kubernetes.io/csi", "d^h")), "kubernetes.io/csi/d^h"},
-		{"unique name for a pod", string(plugins.UniquePodVolumeName("kubernetes.io/empty-dir", "tmp", "uid-1")), "kubernetes.io/empty-dir/uid-1-tmp"},
-		{"escaped", plugins.EscapePluginName("kubernetes.io/csi"), "kubernetes.io~csi"},
-		{"escaped, without a prefix", plugins.EscapePluginName("csi"), "csi"},
+		{"unique name for a pod", string(plugins.UniquePodVolumeName("kubernetes.io/empty-dir", "tmp", "uid-1")),
+			"kubernetes.io/empty-dir/uid-1-tmp"},
 		{"spec of a volume", (&plugins.Spec{PersistentVolume: &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}}).Name(), "pv"},
 		{"spec of a volume in a pod", (&plugins.Spec{Volume: &corev1.Volume{Name: "tmp"}}).Name(), "tmp"},
 		{"empty spec", (&plugins.Spec{}).Name(), ""},

@@ -134,7 +134,7 @@ func TestBindGoesOnAfterCrash(t *testing.T) {
 	}
 }
 
-// phase has somebody set a volume's phase.
+// phase sets a volume's phase.
 func (w *world) phase(volume string, phase corev1.PersistentVolumePhase) {
 	volumes := w.user.CoreV1().PersistentVolumes()
 	v := must(volumes.Get(ctx, volume, metav1.GetOptions{}))
@@ -143,7 +143,7 @@ func (w *world) phase(volume string, phase corev1.PersistentVolumePhase) {
 }
 
 // A claim that is deleted between W2 and W3 leaves its volume released, and a new claim of its name does not get it.
-func TestClaimMadeAnewWhileBindingIsAnother(t *testing.T) {
+func TestClaimRecreatedWhileBindingIsAnother(t *testing.T) {
 	w := newWorld(t, nil)
 	done := false
 	w.control(func(a trace.Action) {

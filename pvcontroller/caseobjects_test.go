@@ -276,7 +276,7 @@ func readPod(all []casefile.Word) (*corev1.Pod, error) {
 	return p, nil
 }
 
-// readObject reads a line of words. A volume or claim must be told by the very same words.
+// readObject parses a line of words. A volume or claim must be described by exactly these words.
 func readObject(line string) (runtime.Object, error) {
 	all, err := casefile.ParseWords(line)
 	if err != nil {
@@ -315,7 +315,7 @@ func sameWords(line, told string) error {
 	return nil
 }
 
-// untold says what of a volume or claim is told by no word.
+// untold returns an error for a volume or claim with a field that no word describes.
 func untold(obj runtime.Object) error {
 	var told runtime.Object
 	var err error

@@ -27,7 +27,7 @@ import (
 // deletedAt is when objects that are being deleted from the start were deleted.
 var deletedAt = sim.Epoch.Add(-time.Hour)
 
-// caseRun is one run of a case, in a stepped world with an API server, the controller and nobody else.
+// A caseRun is one run of a case in a stepped world with only an API server and the controller.
 type caseRun struct {
 	host      *sim.Stepped
 	server    *fake.Server
@@ -52,7 +52,7 @@ type fault struct {
 	at      string
 }
 
-// meeting is what somebody does just before a request takes effect.
+// A meeting is an act just before a request takes effect.
 type meeting struct {
 	request string
 	acts    []casefile.Line
@@ -67,7 +67,7 @@ var grammar = casefile.Grammar{
 	Outcomes: []string{"error", "after", "events", "requests"},
 }
 
-// outcome is what came of a case.
+// An outcome is the result of a case.
 type outcome struct {
 	steps    [][]casefile.Section
 	problems []string
@@ -223,13 +223,13 @@ func (r *caseRun) moveWhile(may func(actor string) bool) {
 	r.problem("it comes to no end")
 }
 
-// isUsers tells whether an act is somebody's outside the controller, which does nothing about it yet.
+// isUsers reports whether an act happens outside the controller, which does not react yet.
 func isUsers(act *casefile.Paragraph) bool {
 	verb, _, _ := strings.Cut(act.Head, " ")
 	return verb != "sync" && verb != "settle"
 }
 
-// step lets one thing happen, and tells what came of it; of somebody's act that another step follows, nothing.
+// step executes one step and returns its sections; none for an act that another step follows.
 func (r *caseRun) step(s *casefile.Step, quiet bool) ([]casefile.Section, error) {
 	var failed, err error
 	verb, rest, _ := strings.Cut(s.Act.Head, " ")
@@ -287,10 +287,10 @@ func (r *caseRun) sync(kind, name string) error {
 
 var ofSync = regexp.MustCompile(`^pvcontroller/(sync|save|(provision|save|clean|delete|recycle) \S+)(: .*)?$`)
 
-// isOfSync tells whether an actor is a sync or what a sync started.
-func isOfSync(actor string) bool { return ofSync.MatchString(actor) }
+// isOfSync reports whether a task is a sync or an operation.
+func isOfSync(task string) bool { return ofSync.MatchString(task) }
 
-// do lets somebody else do something, at once.
+// do executes an act of another program at once.
 func (r *caseRun) do(text string) error {
 	verb, rest, _ := strings.Cut(text, " ")
 	if verb == "delete" {
@@ -333,7 +333,7 @@ func (r *caseRun) remove(resource, namespace, name string) error {
 	return user.PersistentVolumes().Delete(context.Background(), name, metav1.DeleteOptions{})
 }
 
-// atOnce is the caller of somebody who needs no turn.
+// atOnce is a caller whose requests take no step.
 type atOnce struct{ host sim.Host }
 
 func (a atOnce) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
@@ -423,7 +423,8 @@ func (r *caseRun) checkLeftOvers() {
 	}
 }
 
-// before lets happen what is to happen just before a request takes effect, and tells whether and how it fails.
+// before executes the acts scripted just before a request takes effect, and returns its scripted
+// error.
 func (r *caseRun) before(request string) error {
 	if i := slices.IndexFunc(r.meetings, func(m *meeting) bool { return m.request == request }); i >= 0 {
 		m := r.meetings[i]
@@ -471,7 +472,9 @@ func (e recorder) Eventf(about runtime.Object, severity, reason, format string, 
 	e.Event(about, severity, reason, fmt.Sprintf(format, args...))
 }
 
-func (e recorder) AnnotatedEventf(about runtime.Object, _ map[string]string, severity, reason, format string, args ...any) {
+func (e recorder) AnnotatedEventf(
+	about runtime.Object, _ map[string]string, severity, reason, format string, args ...any,
+) {
 	e.Event(about, severity, reason, fmt.Sprintf(format, args...))
 }
 

@@ -16,7 +16,8 @@ var update = flag.Bool("update", false, "write into testdata/cases, and into UPS
 
 const casesFolder = "testdata/cases"
 
-// TestCases lets each case happen twice, and compares what comes of it with what is written. With -update it is written.
+// TestCases runs each case twice and compares the results with the file. With -update it writes
+// them.
 func TestCases(t *testing.T) {
 	files, err := grammar.Read(casesFolder)
 	if err != nil {

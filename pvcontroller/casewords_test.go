@@ -12,7 +12,8 @@ import (
 	"github.com/volsim/volsim/internal/casefile"
 )
 
-// The words that an object is told by in the cases, but for those of its own kind; testdata/cases/README.md tells them all.
+// The words that describe an object in the cases, except those of one kind only.
+// testdata/cases/README.md lists them all.
 
 // The short words for annotations whose value is a name, and for those whose value does not matter and is "yes".
 var (
@@ -45,7 +46,7 @@ func ordinaryModes() []corev1.PersistentVolumeAccessMode {
 	return []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadOnlyMany}
 }
 
-// readMeta takes in a word that claims and volumes have in common, and tells whether it was one.
+// readMeta parses a word that claims and volumes share, and reports whether it was one.
 func readMeta(meta *metav1.ObjectMeta, w casefile.Word) bool {
 	switch {
 	case w.Key == "deleting" && !w.HasValue:

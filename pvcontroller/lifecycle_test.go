@@ -171,7 +171,7 @@ func TestLostAndFound(t *testing.T) {
 	w.wantState("v Available for another by name", "c Lost to v by-controller completed")
 }
 
-// A claimRef that somebody took away is written again.
+// A claimRef that another client removed is written again.
 func TestClaimRefIsRestored(t *testing.T) {
 	w := bound(t)
 	w.editVolume("v", func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil })
@@ -193,7 +193,7 @@ func TestRetainedVolumeIsReleasedUntilFreed(t *testing.T) {
 }
 
 // A deletion and a creation that reach the cache as one update are not mistaken for the same claim.
-func TestClaimMadeAnewAtOnce(t *testing.T) {
+func TestClaimRecreatedAtOnce(t *testing.T) {
 	w := bound(t)
 	w.deleteClaim("c")
 	w.claim("c", "1Gi")
@@ -287,7 +287,7 @@ func TestClassThatComesLater(t *testing.T) {
 	w.wantEvents("c Warning ProvisioningFailed: no volume plugin matched name: kubernetes.io/no-provisioner", missing)
 }
 
-// A conflict while the provisioner is named is told, and tried again.
+// A conflict while the provisioner annotation is written is recorded, and the write is retried.
 func TestProvisionerIsNamedInTheEnd(t *testing.T) {
 	w := newWorld(t, nil)
 	meddled := false
@@ -311,7 +311,8 @@ func TestProvisionerIsNamedInTheEnd(t *testing.T) {
 	}
 }
 
-// A default class that is assigned while somebody else writes the claim is assigned again, and never over another (I13).
+// If another client writes the claim while the default class is set, the class is set again, but
+// never over another (I13).
 func TestDefaultClassDoesNotOverwrite(t *testing.T) {
 	w := newWorld(t, nil)
 	w.control(func(a trace.Action) {

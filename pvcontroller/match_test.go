@@ -48,7 +48,7 @@ func historiesUntilFound(m poolMutant) int {
 	return 0
 }
 
-// poolHistory is what becomes of a pool.
+// A poolHistory is a sequence of changes of a pool.
 type poolHistory []moment
 
 // moment has one of three: a volume that comes or is changed, the name of one that goes, or a claim that asks.

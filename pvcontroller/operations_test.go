@@ -158,7 +158,7 @@ func TestVolumeIsMadeAndDeletedByItsPlugin(t *testing.T) {
 	}
 }
 
-// creation tells whether a request is to create a volume.
+// creation reports whether a request creates a volume.
 func creation(a trace.Action) bool {
 	return a.Verb == "create" && strings.HasPrefix(a.Object, "persistentvolumes/")
 }
@@ -171,7 +171,7 @@ func TestVolumeThatCannotBeSaved(t *testing.T) {
 	stuck := slices.Repeat([]error{errors.New("disk is stuck")}, saveTries)
 	tests := []struct {
 		name     string
-		creation []spoil // what becomes of the first ones
+		creation []spoil // faults of the first requests
 		deletion []error
 		calls    []string
 		events   []string
@@ -297,8 +297,9 @@ func TestDataIsDeletedOnce(t *testing.T) {
 	}
 }
 
-// TestVolumeMadeAnewIsNotDeleted has somebody replace a released volume by another of its name while its data is deleted.
-func TestVolumeMadeAnewIsNotDeleted(t *testing.T) {
+// TestVolumeRecreatedIsNotDeleted replaces a released volume by another of its name while its data
+// is deleted.
+func TestVolumeRecreatedIsNotDeleted(t *testing.T) {
 	w := newWorld(t, nil)
 	var m *mock
 	var name string
@@ -320,7 +321,8 @@ func TestVolumeMadeAnewIsNotDeleted(t *testing.T) {
 	m.want(t, "Provision "+name, "Delete "+name)
 }
 
-// TestKilledBeforeSaved has the controller begin anew after it had a volume made, and could not save it.
+// TestKilledBeforeSaved restarts the controller after it provisioned a volume and could not save
+// it.
 func TestKilledBeforeSaved(t *testing.T) {
 	w := newWorld(t, nil)
 	m := w.controlWith(func(a trace.Action) spoil {

@@ -79,7 +79,7 @@ func TestPostingsHoldNoMoreThanTheirFormSelects(t *testing.T) {
 	}
 }
 
-// TestPostingsAskedForStay asks for one form every other time, and for ever new ones in between.
+// TestPostingsAskedForStay requests one form every other time, and always new ones in between.
 func TestPostingsAskedForStay(t *testing.T) {
 	s := newFreeSet()
 	first := s.posting(form{text: "first"})

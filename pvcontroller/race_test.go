@@ -192,8 +192,9 @@ func TestTwoControllersOneClaim(t *testing.T) {
 	})
 }
 
-// A claim is deleted and made anew while it is being bound: the new one never takes over the old one's volume.
-func TestClaimMadeAnew(t *testing.T) {
+// A claim is deleted and recreated while it is being bound: the new one never takes over the old
+// one's volume.
+func TestClaimRecreated(t *testing.T) {
 	forSeeds(t, func(w *world) {
 		w.control()
 		w.users(
@@ -273,7 +274,7 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// users lets people act, each on a strand of their own.
+// users runs acts, each in a task of its own.
 func (w *world) users(acts ...func(context.Context, user)) {
 	component := w.host.Process("people")
 	for i, act := range acts {

@@ -110,7 +110,7 @@ func TestEventIsToldAgain(t *testing.T) {
 	}
 }
 
-// The server is asked once what became of a released volume's claim, though another has its name.
+// The server is asked once for a released volume's claim, though another claim has its name.
 func TestReleasedVolumeIsLookedUpOnce(t *testing.T) {
 	w := bound(t)
 	w.deleteClaim("c")

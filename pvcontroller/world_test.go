@@ -36,7 +36,7 @@ type world struct {
 	testing.TB
 	host   *sim.Stepped
 	server *fake.Server
-	user   kubernetes.Interface // acts at once, whoever's turn it is
+	user   kubernetes.Interface // acts at once, in any step
 }
 
 func newWorld(t testing.TB, chooser sim.Chooser) *world {
@@ -53,8 +53,8 @@ func newWorld(t testing.TB, chooser sim.Chooser) *world {
 	return &world{TB: t, host: host, server: server, user: server.Client(atOnce{host})}
 }
 
-// mustStay fails the test at its end if somebody has changed an object that the server has stored: the controller's client
-// hands them out.
+// mustStay fails the test at its end if a stored object has changed: the controller's client
+// returns stored objects without copying.
 func mustStay(t *testing.T, server *fake.Server) {
 	stored := map[fake.Object]runtime.Object{}
 	server.OnCommit(func(c fake.Commit) { stored[c.After] = c.After.DeepCopyObject() })
@@ -67,7 +67,7 @@ func mustStay(t *testing.T, server *fake.Server) {
 	})
 }
 
-// atOnce is the caller of somebody who needs no turn.
+// atOnce is a caller whose requests take no step.
 type atOnce struct{ host sim.Host }
 
 func (a atOnce) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }

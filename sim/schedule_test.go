@@ -72,14 +72,14 @@ func TestRecordedSchedulesReplay(t *testing.T) {
 	for name, strategy := range strategies {
 		traces := map[string]bool{}
 		for seed := range uint64(50) {
-			noting := &sim.RecordingStrategy{Strategy: strategy(seed)}
-			want := runOf(t, noting)
+			recording := &sim.RecordingStrategy{Strategy: strategy(seed)}
+			want := runOf(t, recording)
 			traces[want] = true
-			schedule, err := sim.ParseSchedule(noting.Schedule.String())
+			schedule, err := sim.ParseSchedule(recording.Schedule.String())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(noting.Schedule, schedule); diff != "" {
+			if diff := cmp.Diff(recording.Schedule, schedule); diff != "" {
 				t.Fatalf("%s %d: parsed schedule (-recorded +parsed):\n%s", name, seed, diff)
 			}
 			plan := sim.NewReplayStrategy(schedule)

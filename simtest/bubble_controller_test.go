@@ -20,8 +20,8 @@ const (
 	workers = 2
 )
 
-// protector is a controller as anybody writes one: it takes its finalizer off claims that are to go, once no pod uses
-// them. It is the code under test here, and knows of no bubble.
+// protector is an ordinary controller: it removes its finalizer from deleted claims that no pod uses. It
+// is the code under test and does not depend on the bubble.
 type protector struct {
 	client kubernetes.Interface
 	claims corelisters.PersistentVolumeClaimLister

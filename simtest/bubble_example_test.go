@@ -14,9 +14,9 @@ import (
 	"github.com/volsim/volsim/simtest"
 )
 
-// This is how a controller is tested in a bubble: a seed, a subtest; in it the controller as it is, over a client of the
-// bubble; somebody who does something meanwhile; a rule. A seed that breaks the rule shows what happened, step by step,
-// and the choices that a sim.Replay makes again.
+// How to test a controller in a bubble: a subtest for each seed runs the unmodified controller over a
+// client of the bubble, a concurrent user, and checks a rule. A seed that violates the rule shows the
+// trace and the choices for a sim.Replay.
 func TestAClaimInUseStays(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
@@ -27,7 +27,7 @@ func TestAClaimInUseStays(t *testing.T) {
 				go controller.run(ctx)
 				b.Settle(time.Second) // WaitForCacheSync looks from time to time
 
-				// Requests of the test's own are stopped too, and others come in between.
+				// Requests of the test itself block too, and other requests run in between.
 				user := b.Client("user")
 				create(t, user, newPod("app", "data"))
 				if err := user.CoreV1().PersistentVolumeClaims("default").Delete(ctx, "data", metav1.DeleteOptions{}); err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/volsim/volsim/simtest"
 )
 
-// clients are the ways in that a controller may come by.
+// clients holds the kinds of clients of a controller.
 var clients = []struct {
 	name string
 	make func(b *simtest.BubbleWorld, name string) kubernetes.Interface
@@ -34,8 +34,8 @@ var clients = []struct {
 	}},
 }
 
-// protected has a protector look after a claim that somebody begins to use and then deletes, among others that nobody
-// touches. It returns whether the claim went all the same, and the trace.
+// protected runs a protector for a claim that a user starts to use and then deletes, among untouched
+// claims. It reports whether the claim was removed nevertheless, and returns the trace.
 func protected(t *testing.T, chooser sim.Chooser, others int, live bool, client func(*simtest.BubbleWorld, string) kubernetes.Interface) (bool, string) {
 	t.Helper()
 	broken, text := false, ""
@@ -163,7 +163,7 @@ func did(b *simtest.BubbleWorld) []string {
 	return all
 }
 
-// TestTheChooserOrdersRequests looks at the ordinary course, and at a way off it.
+// TestTheChooserOrdersRequests checks the default order and a deviation from it.
 func TestTheChooserOrdersRequests(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -189,7 +189,7 @@ func TestTheChooserOrdersRequests(t *testing.T) {
 	}
 }
 
-// TestDeliveriesComeFirst has a watcher in the ordinary course: it is told before others write who came before the event.
+// TestDeliveriesComeFirst checks a watcher in the default order: a delivery precedes earlier writes.
 func TestDeliveriesComeFirst(t *testing.T) {
 	simtest.Bubble(t, sim.FIFO{}, func(t *testing.T, b *simtest.BubbleWorld) {
 		stream, err := watchers[0].open(b.Context(), b, metav1.ListOptions{ResourceVersion: fmt.Sprint(b.Server().Revision())})
@@ -234,8 +234,8 @@ var watchers = []struct {
 	}},
 }
 
-// TestEventsAreDeliveredOneAtATime has somebody watch while another one writes: no event reaches the watcher before the
-// chooser lets it, however many are there, and each is a record.
+// TestEventsAreDeliveredOneAtATime checks that the chooser decides each delivery to a watcher, and that
+// each delivery is a record.
 func TestEventsAreDeliveredOneAtATime(t *testing.T) {
 	for _, way := range watchers {
 		t.Run(way.name, func(t *testing.T) {
@@ -324,8 +324,9 @@ func TestInitialEventsAreOneDelivery(t *testing.T) {
 	}
 }
 
-// TestWhoGivesUpDoesNotWait cancels a request that was stopped: it has no effect, leaves no record, and is none to choose.
-func TestWhoGivesUpDoesNotWait(t *testing.T) {
+// TestCancelledRequestDoesNotWait cancels a blocked request: it has no effect and no record, and is not
+// an alternative for the chooser.
+func TestCancelledRequestDoesNotWait(t *testing.T) {
 	for _, way := range clients {
 		t.Run(way.name, func(t *testing.T) {
 			recorder := &sim.Recorder{Chooser: sim.FIFO{}}
@@ -377,8 +378,8 @@ func TestTimePassesWhenNothingElseCan(t *testing.T) {
 	})
 }
 
-// TestTimeMayPassWhileSomebodyWaits has a request meet its timeout, which it does under Slow alone.
-func TestTimeMayPassWhileSomebodyWaits(t *testing.T) {
+// TestTimeMayPassWhileARequestWaits checks that a request times out only under Slow.
+func TestTimeMayPassWhileARequestWaits(t *testing.T) {
 	for _, test := range []struct {
 		slow    time.Duration
 		choices []int // 1 is the last where there is one request
@@ -407,8 +408,8 @@ func TestTimeMayPassWhileSomebodyWaits(t *testing.T) {
 	}
 }
 
-// TestAfterTheRunRequestsAreTurnedAway has a goroutine that knows no context, and ends all the same.
-func TestAfterTheRunRequestsAreTurnedAway(t *testing.T) {
+// TestAfterTheRunRequestsAreRefused checks that a goroutine without a context ends as well.
+func TestAfterTheRunRequestsAreRefused(t *testing.T) {
 	var stopped, later error
 	simtest.Bubble(t, sim.FIFO{}, func(t *testing.T, b *simtest.BubbleWorld) {
 		t.Cleanup(func() { // the bubble still is there

@@ -180,7 +180,7 @@ func (d *Draft) mayBindStatic(claim int) bool {
 	return class == "" || slices.ContainsFunc(d.volumes, func(v volume) bool { return v.For == claim || v.Class == class })
 }
 
-// podLifecycle returns the lifecycle of a pod. A pod ends if its claim is to be created again;
+// podLifecycle returns the lifecycle of a pod. A pod ends if its claim will be created again;
 // otherwise the owner of the claim would wait indefinitely.
 func (d *Draft) podLifecycle(p pod) lifecycle {
 	for _, c := range d.used(p) {

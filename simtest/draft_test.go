@@ -12,7 +12,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// Objects that are alike end alike; whatever tells them apart lets schedules end differently.
+// Schedules of equal objects end in the same state; any difference lets them diverge.
 func TestEndsDifferUnlessTheWorkloadCannot(t *testing.T) {
 	small := claim{Size: "1Gi", Modes: once, Life: stays}
 	large := claim{Size: "2Gi", Modes: once, Life: stays}
@@ -40,7 +40,7 @@ func TestEndsDifferUnlessTheWorkloadCannot(t *testing.T) {
 	}
 }
 
-// A claim that is to be created again is not held for ever by a pod.
+// No pod keeps a claim indefinitely that will be created again.
 func TestPodsOfAClaimThatComesAgainEnd(t *testing.T) {
 	d := Draft{
 		world:  scenario.Scenario{Components: []string{"pvcontroller", "pvcprotection"}},
@@ -66,7 +66,7 @@ user tenant-p2
 	}
 }
 
-// Whatever is drawn is a scenario that can be written down and read, and does not ask for what the world has no part for.
+// Every draft is a scenario whose text parses, and needs no component that the world lacks.
 func TestDraftsAreScenarios(t *testing.T) {
 	for name, parts := range map[string][]string{
 		"all": nil, "pvcontroller": {"pvcontroller"}, "protected": {"pvcontroller", "pvcprotection", "pvprotection"},

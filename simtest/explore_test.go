@@ -56,8 +56,8 @@ user owner-c2
 // late is what goes wrong in the smallest workload: one delivery comes late, at a step that depends on the world.
 const late = " hold: reserver/cache persistentvolumes"
 
-// A program that writes what it has not read is found whatever rapid begins with, and what is left of the workload and of the
-// schedule is what it takes: two claims, one volume, one delivery that comes late.
+// Check finds the defect from any seed of rapid, and shrinks the workload and the schedule to the
+// minimum: two claims, one volume, one late delivery.
 func TestCheckFindsTheSmallestFailure(t *testing.T) {
 	for _, seed := range []string{"1", "2", "3"} {
 		t.Chdir(t.TempDir())
@@ -85,7 +85,7 @@ func TestCheckFindsTheSmallestFailure(t *testing.T) {
 	}
 }
 
-// A failing test says the same each time, to the byte.
+// The output of a failing test is reproducible.
 func TestCheckFailsTheSameWay(t *testing.T) {
 	rapidly(t, "seed=1", "nofailfile=true")
 	t.Chdir(t.TempDir())
@@ -99,7 +99,7 @@ func TestCheckFailsTheSameWay(t *testing.T) {
 		"saved in testdata/explore/TestListened/", "replay: call simtest.Replay with this schedule")
 }
 
-// What was kept is run before anything is drawn: it fails for as long as the defect is there, and is told to pass after that.
+// Saved failures run before anything is drawn: they fail while the defect exists, and pass afterwards.
 func TestKeptFailuresRunFirst(t *testing.T) {
 	t.Chdir(t.TempDir())
 	checks := "3"
@@ -123,7 +123,7 @@ func TestKeptFailuresRunFirst(t *testing.T) {
 	mustSay(t, said, ".txt: passes", "passed 3 tests")
 }
 
-// A kept schedule that the world has outgrown is said to be so, and what its users do is searched again.
+// A saved schedule that no longer fits is reported, and its scenario is searched again.
 func TestKeptSchedulesMayNotFit(t *testing.T) {
 	t.Chdir(t.TempDir())
 	rapidly(t, "seed=1", "checks=3", "nofailfile=true")
@@ -184,7 +184,7 @@ func TestExploreFailsAgainFromRapidsFile(t *testing.T) {
 	}
 }
 
-// What is right passes, whoever does what, and whatever goes wrong beside.
+// A correct program passes under every workload and fault.
 func TestCheckPassesWhatIsRight(t *testing.T) {
 	faults, err := sim.ParseFaultSpecs("conflict(0.1), refused(0.05), crash(pvcontroller, 1)")
 	if err != nil {

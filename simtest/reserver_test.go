@@ -17,7 +17,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// reserver is a user's program beside the control plane: it reserves a free volume for each claim that has none.
+// reserver is a user's controller: it reserves a free volume for each claim without one.
 var reserver = cluster.Component{Name: "reserver", Start: func(p cluster.ComponentContext) error {
 	claims := p.Informers.Core().V1().PersistentVolumeClaims()
 	r := &reserving{client: p.Client, claims: claims.Lister(), volumes: p.Informers.Core().V1().PersistentVolumes().Lister()}
@@ -65,7 +65,7 @@ func (r *reserving) sync(ctx context.Context, name string) error {
 	return err
 }
 
-// suits tells whether a volume can be reserved for a claim.
+// suits reports whether a volume can be reserved for a claim.
 func suits(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
 	size := v.Spec.Capacity[corev1.ResourceStorage]
 	return v.Spec.ClaimRef == nil && v.Status.Phase == corev1.VolumeAvailable && v.DeletionTimestamp == nil &&
@@ -74,7 +74,7 @@ func suits(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool
 		slices.Contains(v.Spec.AccessModes, claim.Spec.AccessModes[0])
 }
 
-// careless breaks it: it writes a volume whatever has become of that since it was read.
+// careless breaks it: it writes a volume without checking for later changes.
 var careless = cluster.Interceptors{Client: func(component string, client *fake.Clientset) *fake.Clientset {
 	if component != reserver.Name {
 		return client

@@ -108,7 +108,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// A schedule that ends otherwise than the ordinary course fails when it is replayed, too.
+// A schedule whose final state differs from the default order also fails in a replay.
 func TestReplayComparesTheEnds(t *testing.T) {
 	s := simtest.Parse(t, overtaken+"schedule\n  1 hold: alice\n")
 	said, failed := listen(func(t testing.TB) { simtest.Replay(t, s, "") })

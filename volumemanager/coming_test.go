@@ -20,7 +20,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// coming is a world in which pods with shared volumes come and go, and the controller attaches and detaches.
+// coming is a world in which pods with shared volumes come and go, and the controller attaches and
+// detaches.
 type coming struct {
 	*world
 	live       map[types.UID][]string // the pods that are here, and their volumes
@@ -77,8 +78,8 @@ func newComing(t *testing.T, seed uint64) *coming {
 	return w
 }
 
-// someFaults are faults of a volume's calls. A driver does not lie: only of an uncertain error of a mount may the effect
-// have taken place, and of no transient one.
+// someFaults are faults of a volume's calls. A driver does not lie: only of an uncertain error of a
+// mount may the effect have taken place, and of no transient one.
 func someFaults(random *rand.Rand, disk string, pods []types.UID) []fault {
 	calls := []string{"MountDevice " + disk, "UnmountDevice " + disk}
 	for _, uid := range pods {
@@ -127,7 +128,7 @@ func (w *coming) inspect() {
 
 // mustEnd checks what must be so when nothing is left to happen.
 func (w *coming) mustEnd() {
-	w.t.Helper()
+	w.Helper()
 	w.quiet()
 	var mounts []string
 	for _, uid := range slices.Sorted(maps.Keys(w.live)) {
@@ -151,9 +152,9 @@ func (w *coming) mustEnd() {
 	w.same("attached", w.wanted(), slices.Sorted(maps.Keys(w.backend.attached)))
 }
 
-// controller is as much of the attach/detach controller as a kubelet has to do with: it attaches what pods want and then
-// says so; what no pod wants and the node does not say is in use it takes off the list, and detaches if the node, read
-// after that, still does not.
+// controller is as much of the attach/detach controller as a kubelet has to do with: it attaches
+// what pods want and then says so; what no pod wants and the node does not say is in use it takes
+// off the list, and detaches if the node, read after that, still does not.
 type controller struct {
 	w         *coming
 	component *sim.Process
@@ -162,10 +163,10 @@ type controller struct {
 }
 
 func newController(w *coming) *controller {
-	c := w.host.Process("attachdetach")
-	k := &controller{w: w, component: c, client: w.server.Client(c)}
+	c := w.Host.Process("attachdetach")
+	k := &controller{w: w, component: c, client: w.Server.Client(c)}
 	c.Worker("sync", func() bool { return k.dirty }, k.sync)
-	w.server.OnCommit(func(fake.Commit) { k.look() })
+	w.Server.OnCommit(func(fake.Commit) { k.look() })
 	return k
 }
 
@@ -212,21 +213,22 @@ func (k *controller) act(verb, volume string, effect func()) {
 
 func (k *controller) inUse(ctx context.Context, volume string) bool {
 	node, err := k.client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
-	k.w.must(err)
+	k.w.NoError(err)
 	return slices.ContainsFunc(node.Status.VolumesInUse, func(n corev1.UniqueVolumeName) bool { return n == unique(volume) })
 }
 
 func (k *controller) list(ctx context.Context, volumes []string) {
-	k.w.must(list(ctx, k.client, volumes))
+	k.w.NoError(list(ctx, k.client, volumes))
 }
 
-// TestPodsComeAndGo runs many interleavings. The backend judges each step: I16, I17, I35, I36; the end is quiet (L5, L6).
+// TestPodsComeAndGo runs many interleavings. The backend judges each step: I16, I17, I35, I36; the
+// end is quiet (L5, L6).
 func TestPodsComeAndGo(t *testing.T) {
 	t.Parallel()
 	calls, failures := 0, 0
 	for seed := range uint64(300) {
 		w := newComing(t, seed)
-		w.run()
+		w.Run()
 		w.mustEnd()
 		calls += len(w.backend.calls)
 		for _, call := range w.backend.calls {
@@ -235,7 +237,7 @@ func TestPodsComeAndGo(t *testing.T) {
 			}
 		}
 		if t.Failed() {
-			t.Fatalf("seed %d\n%s", seed, w.host.Log().Text())
+			t.Fatalf("seed %d\n%s", seed, w.Host.Log().Text())
 		}
 	}
 	t.Logf("%d calls, %d of them failed", calls, failures)
@@ -248,9 +250,9 @@ func TestSameSeedGivesTheSameTrace(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
 		first, second := newComing(t, seed), newComing(t, seed)
-		first.run()
-		second.run()
-		if first.host.Log().Text() != second.host.Log().Text() {
+		first.Run()
+		second.Run()
+		if first.Host.Log().Text() != second.Host.Log().Text() {
 			t.Fatalf("seed %d: two runs differ", seed)
 		}
 	}

@@ -170,7 +170,7 @@ func TestUsedVolumes(t *testing.T) {
 	}
 }
 
-// TestTaken: one pod's volume is nobody else's; a volume that is written out in a pod has no access modes.
+// TestTaken: no other pod can have a ReadWriteOncePod volume; an inline volume has no access modes.
 func TestTaken(t *testing.T) {
 	const alone, once = corev1.ReadWriteOncePod, corev1.ReadWriteOnce
 	pv := func(modes ...corev1.PersistentVolumeAccessMode) *plugins.Spec {
@@ -199,8 +199,8 @@ func TestTaken(t *testing.T) {
 	}
 }
 
-// TestWhatIsInUseIsToldOfEachForItself: a pod that is new may be the first to need a device that was found on the disk, and one
-// whose mount was found may need a device that was not.
+// TestWhatIsInUseIsToldOfEachForItself: a pod that is new may be the first to need a device that
+// was found on the disk, and one whose mount was found may need a device that was not.
 func TestWhatIsInUseIsToldOfEachForItself(t *testing.T) {
 	group, policy := int64(7), corev1.FSGroupChangeOnRootMismatch
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}, Spec: corev1.PodSpec{

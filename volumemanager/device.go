@@ -165,5 +165,5 @@ func followLinks(disk nodefs.Reader, path string) (string, error) {
 		}
 		path = target
 	}
-	return "", fmt.Errorf("%s goes through more than %d links", path, linksMax)
+	return "", fmt.Errorf("path %q has more than %d symbolic links", path, linksMax)
 }

@@ -38,7 +38,8 @@ func (d drawer) TearDown(_ context.Context, name string, pod types.UID) error {
 	return nil
 }
 
-// A pod is to run on the node: its volume is mounted. Its containers have ended: the volume is taken away.
+// A pod is to run on the node: its volume is mounted. Its containers have ended: the volume is
+// taken away.
 func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
@@ -64,7 +65,7 @@ func Example() {
 	fmt.Println("containers can start:", volumes.Mounted(pod.UID))
 
 	volumes.RemovePod(pod.UID)
-	component.Wake() // it was told from outside
+	component.Wake() // set from outside
 	if err := host.Run(); err != nil {
 		log.Fatal(err)
 	}

@@ -36,8 +36,8 @@ func sizeList(size string) corev1.ResourceList {
 }
 
 // amendClaim changes the claim disk-1 as no one request could, all at once.
-func (w *world) amendClaim(edit func(*corev1.PersistentVolumeClaim)) {
-	w.server.UpdateStored("persistentvolumeclaims", "default", "disk-1", func(stored fake.Object) fake.Object {
+func (w *world) updateClaim(edit func(*corev1.PersistentVolumeClaim)) {
+	w.Server.UpdateStored("persistentvolumeclaims", "default", "disk-1", func(stored fake.Object) fake.Object {
 		claim := stored.DeepCopyObject().(*corev1.PersistentVolumeClaim)
 		edit(claim)
 		return claim
@@ -59,7 +59,7 @@ func (c claimed) write(claim *corev1.PersistentVolumeClaim) {
 }
 
 func (w *world) storedClaim() *corev1.PersistentVolumeClaim {
-	object, _ := w.server.Get("persistentvolumeclaims", "default", "disk-1")
+	object, _ := w.Server.Get("persistentvolumeclaims", "default", "disk-1")
 	return object.(*corev1.PersistentVolumeClaim)
 }
 
@@ -79,7 +79,7 @@ func (w *world) growth() string {
 
 // enlarge lets the PersistentVolume disk-1 be so large.
 func (w *world) enlarge(size string) {
-	w.server.UpdateStored("persistentvolumes", "", "disk-1", func(stored fake.Object) fake.Object {
+	w.Server.UpdateStored("persistentvolumes", "", "disk-1", func(stored fake.Object) fake.Object {
 		v := stored.DeepCopyObject().(*corev1.PersistentVolume)
 		v.Spec.Capacity = sizeList(size)
 		return v
@@ -103,12 +103,13 @@ func (w *world) resizeEvents() []string {
 	return slices.DeleteFunc(w.events(), func(e string) bool { return !strings.Contains(e, "Resize") })
 }
 
-// growingWorld has a volume whose plugin grows volumes on nodes, and whose claim says that it has 1Gi.
+// growingWorld has a volume whose plugin grows volumes on nodes, and whose claim says that it has
+// 1Gi.
 func growingWorld(t *testing.T, modes ...corev1.PersistentVolumeAccessMode) *world {
 	t.Helper()
 	w := newWorld(t, nil, func(b *backend) { b.expands = true })
 	w.disk("disk-1")
-	w.amendClaim(func(claim *corev1.PersistentVolumeClaim) {
+	w.updateClaim(func(claim *corev1.PersistentVolumeClaim) {
 		claimed{asked: "1Gi", has: "1Gi"}.write(claim)
 		if modes != nil {
 			claim.Spec.AccessModes = modes
@@ -275,20 +276,20 @@ func TestExpandInUse(t *testing.T) {
 			t.Parallel()
 			w := growingWorld(t, tt.modes...)
 			w.add("a", "disk-1")
-			w.run()
+			w.Run()
 			w.pod("a", true, true)
 			w.same("before", none, w.expansions())
 			for _, err := range tt.faults {
 				w.backend.faults = append(w.backend.faults, fault{call: call, err: err})
 			}
 			w.enlarge("2Gi")
-			w.amendClaim(func(claim *corev1.PersistentVolumeClaim) {
+			w.updateClaim(func(claim *corev1.PersistentVolumeClaim) {
 				tt.claim.write(claim)
 				if tt.annotated {
 					claim.Annotations = map[string]string{notRequired: "true"}
 				}
 			})
-			w.run()
+			w.Run()
 			w.same("calls", tt.calls, w.expansions())
 			w.same("claim", tt.claimAt, w.growth())
 			w.same("events", tt.events, w.resizeEvents())
@@ -301,12 +302,12 @@ func TestExpandInUse(t *testing.T) {
 
 // idle checks that nothing is asked of the API server any more.
 func (w *world) idle() {
-	w.t.Helper()
-	before := len(w.host.Log().Records())
+	w.Helper()
+	before := len(w.Host.Log().Records())
 	w.pass(10 * 60 * 1000 * ms)
-	for _, r := range w.host.Log().Records()[before:] {
+	for _, r := range w.Host.Log().Records()[before:] {
 		if r.Kind == trace.KindAPI {
-			w.t.Errorf("at rest: %s %s %s", r.Task, r.Verb, r.Object)
+			w.Errorf("at rest: %s %s %s", r.Task, r.Verb, r.Object)
 		}
 	}
 }
@@ -367,7 +368,7 @@ func TestExpandAtMount(t *testing.T) {
 			t.Parallel()
 			w := growingWorld(t)
 			w.enlarge("2Gi")
-			w.amendClaim(tt.claim.write)
+			w.updateClaim(tt.claim.write)
 			if tt.fault != nil {
 				w.backend.faults = []fault{{call: call, err: tt.fault}}
 			}
@@ -376,10 +377,10 @@ func TestExpandAtMount(t *testing.T) {
 			w.manager.AddPod(pod)
 			w.kubelet.Wake()
 			if tt.mounting != "" {
-				w.until("the first try to fail", func() bool { return len(w.backend.faults) == 0 && len(w.host.Enabled()) == 0 })
+				w.Until("the first try to fail", func() bool { return len(w.backend.faults) == 0 && len(w.Host.Enabled()) == 0 })
 				w.pod("a", false, true)
 			}
-			w.run()
+			w.Run()
 			w.same("calls", tt.calls, w.expansions())
 			w.same("claim", tt.claimAt, w.growth())
 			w.same("events", tt.events, w.resizeEvents())
@@ -409,11 +410,11 @@ func TestExpandOnceForTwoPods(t *testing.T) {
 				w.manager.AddPod(pod)
 			}
 			w.kubelet.Wake()
-			w.run()
+			w.Run()
 			w.expansions()
 			w.enlarge("2Gi")
-			w.amendClaim(claimed{"2Gi", "1Gi", "2Gi", pending}.write)
-			w.run()
+			w.updateClaim(claimed{"2Gi", "1Gi", "2Gi", pending}.write)
+			w.Run()
 			writer := map[string]string{"a": "b", "b": "a"}[reader]
 			w.same("calls", []string{"NodeExpand disk-1 1Gi to 2Gi " + writer}, w.expansions())
 			w.same("claim", "2Gi", w.growth())
@@ -423,30 +424,31 @@ func TestExpandOnceForTwoPods(t *testing.T) {
 	}
 }
 
-// TestExpandTwice grows again when more is asked for later, and what was in use at the driver grows at the next mount.
+// TestExpandTwice grows again when more is asked for later, and what was in use at the driver grows
+// at the next mount.
 func TestExpandTwice(t *testing.T) {
 	t.Parallel()
 	w := growingWorld(t)
 	w.add("a", "disk-1")
-	w.run()
+	w.Run()
 	w.expansions()
 	for i, size := range []string{"2Gi", "3Gi"} {
 		before := fmt.Sprintf("%dGi", i+1)
 		w.enlarge(size)
-		w.amendClaim(claimed{size, before, size, pending}.write)
-		w.run()
+		w.updateClaim(claimed{size, before, size, pending}.write)
+		w.Run()
 		w.same("calls", []string{fmt.Sprintf("NodeExpand disk-1 %s to %s a", before, size)}, w.expansions())
 		w.same("claim", size, w.growth())
 	}
 	w.backend.faults = []fault{{call: "NodeExpand disk-1 3Gi to 4Gi a", err: errInUse}}
 	w.enlarge("4Gi")
-	w.amendClaim(claimed{"4Gi", "3Gi", "4Gi", pending}.write)
-	w.run()
+	w.updateClaim(claimed{"4Gi", "3Gi", "4Gi", pending}.write)
+	w.Run()
 	w.remove("a")
-	w.run()
+	w.Run()
 	w.expansions()
 	w.add("b", "disk-1")
-	w.run()
+	w.Run()
 	w.same("calls", []string{"NodeExpand disk-1 3Gi to 4Gi b"}, w.expansions())
 	w.same("claim", "4Gi", w.growth())
 	w.quiet()

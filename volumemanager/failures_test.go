@@ -7,7 +7,8 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// TestPodThatCannotBeMountedDoesNotHoldUpAnother has both share a volume, and the first in order fail for ever.
+// TestPodThatCannotBeMountedDoesNotHoldUpAnother: both share a volume, and mounting it for the
+// first pod always fails.
 func TestPodThatCannotBeMountedDoesNotHoldUpAnother(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -18,15 +19,16 @@ func TestPodThatCannotBeMountedDoesNotHoldUpAnother(t *testing.T) {
 	}
 	w.add("a", "disk-1")
 	w.add("b", "disk-1")
-	w.until("b to be mounted", func() bool { return w.manager.Mounted("b") })
+	w.Until("b to be mounted", func() bool { return w.manager.Mounted("b") })
 	w.calls("0s MountDevice disk-1", "0s SetUp disk-1 a: broken", "500ms SetUp disk-1 b")
 	w.backend.faults = nil
-	w.run()
+	w.Run()
 	w.pod("a", true, true)
 	w.quiet()
 }
 
-// TestPodComesBackAfterItsUnmountFailed is mounted again: nobody knows what the unmount has left.
+// TestPodComesBackAfterItsUnmountFailed: the volume is mounted again, since the result of the
+// unmount is unknown.
 func TestPodComesBackAfterItsUnmountFailed(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
@@ -36,7 +38,7 @@ func TestPodComesBackAfterItsUnmountFailed(t *testing.T) {
 	w.add("a", "disk-1")
 	w.moveAll("volume populator")
 	w.pod("a", false, true)
-	w.run()
+	w.Run()
 	w.calls("0s TearDown disk-1 a: no answer", "0s SetUp disk-1 a")
 	w.pod("a", true, true)
 	w.quiet()
@@ -126,17 +128,17 @@ func TestFailedMounts(t *testing.T) {
 		t.Run(tt.name+", and it heals", func(t *testing.T) {
 			t.Parallel()
 			w := failed(t)
-			w.run()
+			w.Run()
 			w.same("mounts", []string{"disk-1", "disk-1 a"}, w.backend.mounts())
 			w.pod("a", true, true)
-			w.same("time", 1500*time.Millisecond, w.host.Now().Sub(sim.Epoch)) // 0.5 s + 1 s
+			w.same("time", 1500*time.Millisecond, w.Host.Now().Sub(sim.Epoch)) // 0.5 s + 1 s
 			w.quiet()
 		})
 		t.Run(tt.name+", and the pod goes", func(t *testing.T) {
 			t.Parallel()
 			w := failed(t)
 			w.remove("a")
-			w.run()
+			w.Run()
 			want := make([]string, len(tt.left))
 			for i, call := range tt.left {
 				want[i] = "1s " + call
@@ -166,7 +168,7 @@ func TestFinalErrorAfterAnUncertainOne(t *testing.T) {
 	w.pod("a", false, true) // transient: as it was
 	w.pass(time.Second)
 	w.pod("a", false, false)
-	w.run()
+	w.Run()
 	w.pod("a", true, true)
 	w.quiet()
 }
@@ -180,7 +182,7 @@ func TestBackoffOfAMount(t *testing.T) {
 		w.backend.faults = append(w.backend.faults, fault{call: "MountDevice disk-1", err: errFinal})
 	}
 	w.add("a", "disk-1")
-	w.run()
+	w.Run()
 	w.calls(
 		"0s MountDevice disk-1: broken", "500ms MountDevice disk-1: broken", "1.5s MountDevice disk-1: broken",
 		"3.5s MountDevice disk-1: broken", "7.5s MountDevice disk-1: broken", "15.5s MountDevice disk-1: broken",
@@ -206,11 +208,11 @@ func TestFailedUnmounts(t *testing.T) {
 			w.pod("a", false, true)
 			w.inUse("disk-1")
 			w.same("quiet", false, w.manager.Quiescent())
-			w.until("pod a to have no volumes", func() bool { return !w.manager.HasVolumes("a") })
+			w.Until("pod a to have no volumes", func() bool { return !w.manager.HasVolumes("a") })
 			w.pass(0)
 			w.inUse("disk-1")
 			w.same("quiet", false, w.manager.Quiescent())
-			w.run()
+			w.Run()
 			text := ": " + err.Error()
 			w.calls(
 				"0s TearDown disk-1 a"+text, "500ms TearDown disk-1 a"+text, "1.5s TearDown disk-1 a",
@@ -222,12 +224,12 @@ func TestFailedUnmounts(t *testing.T) {
 	}
 }
 
-// TestFailedUnmountBesideAPodThatStays is not over before it has succeeded.
-func TestFailedUnmountBesideAPodThatStays(t *testing.T) {
+// TestFailedUnmountNextToAPodThatStays is not over before it has succeeded.
+func TestFailedUnmountNextToAPodThatStays(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
 	w.add("b", "disk-1")
-	w.run()
+	w.Run()
 	w.backend.calls = nil
 	w.backend.faults = []fault{{"TearDown disk-1 a", errUncertain, false}}
 	w.remove("a")
@@ -235,7 +237,7 @@ func TestFailedUnmountBesideAPodThatStays(t *testing.T) {
 	w.same("quiet", false, w.manager.Quiescent())
 	w.pod("a", false, true)
 	w.pod("b", true, true)
-	w.run()
+	w.Run()
 	w.calls("0s TearDown disk-1 a: no answer", "500ms TearDown disk-1 a")
 	w.quiet()
 }
@@ -248,14 +250,14 @@ func TestVolumeIsWantedAgainAfterAFailedUnmount(t *testing.T) {
 	w.remove("a")
 	w.pass(0)
 	w.add("b", "disk-1")
-	w.run()
+	w.Run()
 	w.calls("0s TearDown disk-1 a", "0s UnmountDevice disk-1: no answer", "0s MountDevice disk-1", "0s SetUp disk-1 b")
 	w.pod("b", true, true)
 	w.quiet()
 }
 
-// TestUnmountThatDidNotBegin: a device that could not be unmounted, since nobody was there to be asked, is as it was, and is not
-// mounted once more for the next pod. Of one that may have been unmounted nobody knows.
+// TestUnmountThatDidNotBegin: a device whose unmount failed because the driver was missing stays as
+// it was, and is not mounted again for the next pod. One that may have been unmounted is uncertain.
 func TestUnmountThatDidNotBegin(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error][]string{
@@ -265,9 +267,9 @@ func TestUnmountThatDidNotBegin(t *testing.T) {
 		w := mounted(t)
 		w.backend.faults = []fault{{"UnmountDevice disk-1", err, false}}
 		w.remove("a")
-		w.until("the device not to be unmounted", func() bool { return len(w.backend.faults) == 0 })
+		w.Until("the device not to be unmounted", func() bool { return len(w.backend.faults) == 0 })
 		w.add("b", "disk-1")
-		w.run()
+		w.Run()
 		w.pod("b", true, true)
 		w.calls(append([]string{"0s TearDown disk-1 a", "0s UnmountDevice disk-1: " + err.Error()}, want...)...)
 	}

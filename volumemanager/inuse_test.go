@@ -15,13 +15,13 @@ func TestMountComesAfterReportAndAttachment(t *testing.T) {
 		w := newWorld(t, nil)
 		w.disk("disk-1")
 		w.attach("disk-1")
-		w.run()
+		w.Run()
 		w.add("a", "disk-1")
 		w.upTo("node status: api patch/status")
 		w.run0Without("node status")
 		w.calls()
 		w.move("node status")
-		w.run()
+		w.Run()
 		w.calls("0s MountDevice disk-1", "0s SetUp disk-1 a")
 		w.quiet()
 	})
@@ -30,33 +30,34 @@ func TestMountComesAfterReportAndAttachment(t *testing.T) {
 		w := newWorld(t, nil)
 		w.disk("disk-1")
 		w.attach("disk-1")
-		w.run()
+		w.Run()
 		w.failing = []reportFault{{err: errFinal}, {err: errFinal}, {err: errFinal, after: true}}
 		w.add("a", "disk-1")
 		w.pass(14 * ms)
 		w.inUse()
-		w.run()
+		w.Run()
 		w.calls("15ms MountDevice disk-1", "15ms SetUp disk-1 a") // after 5 ms and 10 ms of back-off; then the Node tells
 		w.quiet()
 	})
 }
 
-// run0Without lets all strands of the kubelet but one go on for as long as they can without time passing.
-func (w *world) run0Without(strand string) {
-	w.t.Helper()
+// run0Without runs all tasks of the kubelet but one, as long as they can without time passing.
+func (w *world) run0Without(task string) {
+	w.Helper()
 	w.moveAll("cache nodes", "volume populator", "volume reconciler", "events", "volume_mount", "volume_unmount", "unmount_device")
-	if !w.about(strand) {
-		w.t.Fatalf("%s is not held up", strand)
+	if !w.about(task) {
+		w.Fatalf("%s is not held up", task)
 	}
 }
 
-// TestStaleNodeIsNoLicence has the controller begin to detach while the kubelet still sees a Node that lists the volume.
+// TestStaleNodeIsNoLicence has the controller begin to detach while the kubelet still sees a Node
+// that lists the volume.
 func TestStaleNodeIsNoLicence(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
 	stale := w.node()
 	w.remove("a")
-	w.run() // the Node the kubelet sees still lists disk-1
+	w.Run() // the Node the kubelet sees still lists disk-1
 	w.backend.calls = nil
 	w.list() // the controller takes it off the list, and detaches: the kubelet has not seen that
 	w.backend.detach("disk-1")
@@ -67,22 +68,23 @@ func TestStaleNodeIsNoLicence(t *testing.T) {
 	w.inUse("disk-1")
 	w.calls()
 	w.pod("b", false, false)
-	w.run()
+	w.Run()
 	before := len(w.happened())
 	w.manager.NodeUpdated(stale) // from a watch that is behind
 	w.kubelet.Wake()
-	w.run()
+	w.Run()
 	w.calls()
 	w.same("reports of what was reported", before, len(w.happened()))
 	w.same("what must not happen", none, w.backend.wrong)
 
 	w.attach("disk-1")
-	w.run()
+	w.Run()
 	w.calls("0s MountDevice disk-1", "0s SetUp disk-1 b")
 	w.quiet()
 }
 
-// TestVolumeComesBackDuringTheReportThatDropsIt has a new pod want it between the report's beginning and its end.
+// TestVolumeComesBackDuringTheReportThatDropsIt has a new pod want it between the report's
+// beginning and its end.
 func TestVolumeComesBackDuringTheReportThatDropsIt(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
@@ -97,7 +99,7 @@ func TestVolumeComesBackDuringTheReportThatDropsIt(t *testing.T) {
 	w.inUse()
 	w.moveAll("cache nodes", "volume populator", "volume reconciler", "volume_mount")
 	w.calls()
-	w.run()
+	w.Run()
 	w.same("what happened", []string{
 		"reports disk-1 no longer in use on node-1",
 		"reports disk-1 in use on node-1",
@@ -106,13 +108,14 @@ func TestVolumeComesBackDuringTheReportThatDropsIt(t *testing.T) {
 	w.quiet()
 }
 
-// TestVolumeComesBackDuringAReportThatHasIt may be mounted at once: nothing said meanwhile that it is not in use.
+// TestVolumeComesBackDuringAReportThatHasIt may be mounted at once: nothing said meanwhile that it
+// is not in use.
 func TestVolumeComesBackDuringAReportThatHasIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.disk("disk-1")
 	w.attach("disk-1")
-	w.run()
+	w.Run()
 	w.add("a", "disk-1")
 	w.upTo("node status: api patch/status")
 	w.remove("a")
@@ -120,35 +123,37 @@ func TestVolumeComesBackDuringAReportThatHasIt(t *testing.T) {
 	w.add("b", "disk-1")
 	w.run0Without("node status")
 	w.calls()
-	w.run()
+	w.Run()
 	w.calls("0s MountDevice disk-1", "0s SetUp disk-1 b")
 	w.quiet()
 }
 
-// TestPodGoesBeforeItsVolumeIsAttached leaves nothing in volumesInUse: the controller would never detach it.
+// TestPodGoesBeforeItsVolumeIsAttached leaves nothing in volumesInUse: the controller would never
+// detach it.
 func TestPodGoesBeforeItsVolumeIsAttached(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.disk("disk-1")
 	w.add("a", "disk-1")
-	w.run()
+	w.Run()
 	w.inUse("disk-1")
 	w.remove("a")
-	w.run()
+	w.Run()
 	w.inUse()
 	w.calls()
 	w.quiet()
 }
 
-// TestNodeMadeAnew has the Node deleted and made again while a volume is mounted: what is in use is reported again (I36).
-func TestNodeMadeAnew(t *testing.T) {
+// TestNodeCreatedAgain has the Node deleted and made again while a volume is mounted: what is in
+// use is reported again (I36).
+func TestNodeCreatedAgain(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
 	w.disk("disk-2")
 	w.add("b", "disk-2")
-	w.run()
+	w.Run()
 	w.inUse("disk-1", "disk-2")
-	w.must(w.user.CoreV1().Nodes().Delete(t.Context(), nodeName, metav1.DeleteOptions{}))
+	w.NoError(w.User.CoreV1().Nodes().Delete(t.Context(), nodeName, metav1.DeleteOptions{}))
 	w.createNode()
 	w.backend.wrong = nil // nothing could be done about that
 	w.list("disk-1", "disk-2")
@@ -156,7 +161,7 @@ func TestNodeMadeAnew(t *testing.T) {
 	w.backend.wrong = nil
 	w.moveAll("cache nodes", "volume reconciler", "volume_mount")
 	w.calls() // a volume that is not here yet waits for the report
-	w.run()
+	w.Run()
 	w.inUse("disk-1", "disk-2")
 	w.calls("0s MountDevice disk-2", "0s SetUp disk-2 b")
 	w.quiet()

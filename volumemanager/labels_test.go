@@ -16,8 +16,8 @@ func selinuxLabels(uid types.UID, level string, claims ...string) *corev1.Pod {
 	return pod
 }
 
-// TestPodsThatNeedDifferentLabelsTakeTurns: the second is told why it waits, and has the volume mounted with its own label when
-// the first has left it.
+// TestPodsThatNeedDifferentLabelsTakeTurns: the second gets an event that says why it waits, and
+// has the volume mounted with its own label when the first is gone.
 func TestPodsThatNeedDifferentLabelsTakeTurns(t *testing.T) {
 	t.Parallel()
 	for _, early := range []bool{true, false} {
@@ -29,7 +29,7 @@ func TestPodsThatNeedDifferentLabelsTakeTurns(t *testing.T) {
 		w.bind("disk-1")
 		w.attach("disk-1")
 		w.manager.AddPod(selinuxLabels("a", "s0:c1", "disk-1"))
-		w.run()
+		w.Run()
 		w.pod("a", true, true)
 		come := func() {
 			w.manager.AddPod(selinuxLabels("b", "s0:c2", "disk-1"))
@@ -37,7 +37,7 @@ func TestPodsThatNeedDifferentLabelsTakeTurns(t *testing.T) {
 		}
 		if early {
 			come()
-			w.run()
+			w.Run()
 			w.same("told", []string{"b: unmounted volumes=[disk-1], unattached volumes=[], failed to process volumes=[disk-1]: " +
 				`conflicting SELinux labels of volume disk-1: "system_u:object_r:container_file_t:s0:c1" and ` +
 				`"system_u:object_r:container_file_t:s0:c2"`}, w.told)
@@ -48,14 +48,14 @@ func TestPodsThatNeedDifferentLabelsTakeTurns(t *testing.T) {
 			want = slices.Insert(want, 2, "TearDown disk-1 a: not yet")
 		}
 		w.remove("a")
-		if !early { // the volume is still mounted for a, which nobody wants any more
+		if !early { // the volume is still mounted for a, which does not want it any more
 			wait := w.waitMounted(selinuxLabels("b", "s0:c2", "disk-1"))
-			w.until("the wait to end", func() bool { return wait.At >= 0 })
+			w.Until("the wait to end", func() bool { return wait.At >= 0 })
 			w.same("wait ends with", "unmounted volumes=[disk-1], unattached volumes=[], failed to process volumes=[]: "+
 				`waiting for unmount of volume "example.com/shelf/disk-1", because it is already mounted to a different pod with a different SELinux label`,
 				wait.Err)
 		}
-		w.run()
+		w.Run()
 		w.pod("a", false, false)
 		w.pod("b", true, true)
 		for i, call := range w.backend.calls {
@@ -67,8 +67,8 @@ func TestPodsThatNeedDifferentLabelsTakeTurns(t *testing.T) {
 	}
 }
 
-// TestLabelThatWasFoundOnTheDisk: what a kubelet finds mounted with another label than the next pod needs, it unmounts first; also
-// where only the node still has it.
+// TestLabelThatWasFoundOnTheDisk: what a kubelet finds mounted with another label than the next pod
+// needs, it unmounts first; also where only the node still has it.
 func TestLabelThatWasFoundOnTheDisk(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -94,12 +94,12 @@ func TestLabelThatWasFoundOnTheDisk(t *testing.T) {
 			w.disk("disk-1")
 			w.attach("disk-1")
 			w.manager.AddPod(selinuxLabels("a", "s0:c1", "disk-1"))
-			w.run()
+			w.Run()
 			w.pod("a", true, true)
 			if tt.killed != "" {
 				w.remove("a")
-				w.until(tt.killed, func() bool {
-					return slices.ContainsFunc(w.host.Enabled(), func(s string) bool { return strings.Contains(s, tt.killed) })
+				w.Until(tt.killed, func() bool {
+					return slices.ContainsFunc(w.Host.Enabled(), func(s string) bool { return strings.Contains(s, tt.killed) })
 				})
 			}
 			w.restart()
@@ -112,7 +112,7 @@ func TestLabelThatWasFoundOnTheDisk(t *testing.T) {
 			}
 			w.manager.AddPod(b)
 			w.known()
-			w.run()
+			w.Run()
 			for i, call := range w.backend.calls {
 				_, w.backend.calls[i], _ = strings.Cut(call, " ") // without its time
 			}

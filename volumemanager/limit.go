@@ -60,7 +60,7 @@ func (m *Manager) exhausted(ctx context.Context, p *desiredPod, since time.Time)
 		}
 		exhausted, err := v.caps.Limiter.Exhausted(ctx, v.pods[p.pod.UID].spec, since)
 		if err != nil {
-			logr.FromContextOrDiscard(ctx).Error(err, "ask why a volume is not attached", "volume", v.name)
+			logr.FromContextOrDiscard(ctx).Error(err, "check attach limit", "volume", v.name)
 		}
 		if m.desired.pods[p.pod.UID] != p || exhausted {
 			return exhausted

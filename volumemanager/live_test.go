@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
 )
@@ -18,8 +19,8 @@ func TestLive(t *testing.T) {
 	t.Parallel()
 	host := sim.NewLive(sim.LiveConfig{})
 	defer host.Close()
-	w := &world{t: t, server: fake.NewServer(fake.Config{Now: host.Now})}
-	w.user = w.server.Client(host.ExternalCaller())
+	w := &world{World: &testworld.World{TB: t, Server: fake.NewServer(fake.Config{Now: host.Now})}}
+	w.User = w.Server.Client(host.ExternalCaller())
 	w.backend = &backend{
 		attachable: true, stages: true,
 		attached: map[string]bool{"disk-1": true}, devices: map[string]bool{}, pods: map[string]map[types.UID]bool{},
@@ -32,7 +33,7 @@ func TestLive(t *testing.T) {
 	w.disk("disk-1")
 	w.list("disk-1")
 	w.start(host.Process("kubelet"))
-	w.must(w.manager.MarkAllPodsAdded())
+	w.NoError(w.manager.MarkAllPodsAdded())
 	host.Start()
 	inUse := func(want bool) func() bool {
 		return func() bool { return slices.Contains(w.node().Status.VolumesInUse, unique("disk-1")) == want }
@@ -48,7 +49,7 @@ func TestLive(t *testing.T) {
 	if !<-mounted {
 		t.Error("mounted, and not in use")
 	}
-	w.must(host.Wait(t.Context(), "no volumes in use", inUse(false)))
+	w.NoError(host.Wait(t.Context(), "no volumes in use", inUse(false)))
 	host.Close()
 	w.same("mounts", none, w.backend.mounts())
 	w.same("what must not happen", none, w.backend.wrong)

@@ -14,7 +14,7 @@ import (
 )
 
 // errNoMapper says that a plugin does not support block volumes.
-var errNoMapper = errors.New("the plugin maps no devices")
+var errNoMapper = errors.New("plugin does not support block volumes")
 
 // errNoDevicePath says that the path of the device is unknown.
 var errNoDevicePath = errors.New("device path of the volume is empty")

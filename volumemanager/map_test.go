@@ -29,14 +29,14 @@ func devicePod(uid types.UID) *corev1.Pod {
 
 // addDevicePod lets the world go on for a while with one more pod.
 func (w *world) addDevicePod(uid types.UID) {
-	w.t.Helper()
+	w.Helper()
 	w.manager.AddPod(devicePod(uid))
 	w.kubelet.Wake()
 	w.pass(10 * time.Second)
 }
 
 func (w *world) removePod(uid types.UID) {
-	w.t.Helper()
+	w.Helper()
 	w.remove(uid)
 	w.pass(10 * time.Second)
 }
@@ -44,7 +44,7 @@ func (w *world) removePod(uid types.UID) {
 // driven are the calls of the plugin, and what the volume manager does on the disk.
 func (w *world) driven() []string {
 	var verbs []string
-	for _, r := range w.host.Log().Records() {
+	for _, r := range w.Host.Log().Records() {
 		if r.Kind == trace.KindDriver {
 			verbs = append(verbs, r.Verb)
 		}
@@ -74,7 +74,7 @@ func TestLifeOfADevice(t *testing.T) {
 		t.Errorf("the pod's device is at %q, %v", path, ok)
 	}
 	link, err := p.disk.Readlink(path)
-	w.must(err)
+	w.NoError(err)
 	w.same("the pod's link", "/dev/v", link)
 	wantNode(t, p.disk, "/global/a", "v")
 	if _, err := p.disk.DeviceLock("/global/a"); err != nil {
@@ -97,7 +97,8 @@ func TestLifeOfADevice(t *testing.T) {
 	}
 }
 
-// TestTwoPodsShareADevice has the second pod's device be there without being set up again, and the first pod's go without it.
+// TestTwoPodsShareADevice has the second pod's device be there without being set up again, and the
+// first pod's go without it.
 func TestTwoPodsShareADevice(t *testing.T) {
 	t.Parallel()
 	w, p := newScriptedWorld(t, script{}, block)
@@ -114,8 +115,8 @@ func TestTwoPodsShareADevice(t *testing.T) {
 	w.same("for pods", []int{2, 2}, []int{p.calls["MapPodDevice"], p.calls["UnmapPodDevice"]})
 }
 
-// TestDeviceThatCannotBeMapped: whatever fails once the plugin has made the device be there leaves it uncertain, and it is taken
-// away with the pod.
+// TestDeviceThatCannotBeMapped: whatever fails once the plugin has made the device be there leaves
+// it uncertain, and it is taken away with the pod.
 func TestDeviceThatCannotBeMapped(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -152,14 +153,14 @@ func TestDeviceThatCannotBeMapped(t *testing.T) {
 		{
 			"links to it go round",
 			script{path: "/dev/round"},
-			func(w *world, p *scripted) { w.must(p.disk.Symlink("round", "/dev/round")) }, true,
-			`MapVolume.EvalHostSymlinks failed for volume "v" : /dev/round goes through more than 40 links`,
+			func(w *world, p *scripted) { w.NoError(p.disk.Symlink("round", "/dev/round")) }, true,
+			`MapVolume.EvalHostSymlinks failed for volume "v" : path "/dev/round" has more than 40 symbolic links`,
 		},
 		{
 			"it is none",
 			script{path: "/dev/file"},
 			func(w *world, p *scripted) {
-				w.must(p.disk.MkdirAll("/dev/file"))
+				w.NoError(p.disk.MkdirAll("/dev/file"))
 			}, true,
 			`MapVolume.MapBlockVolume failed for volume "v" : blkUtil.MapDevice failed. devicePath: /dev/file, globalMapPath:/global, ` +
 				`podUID: a, bindMount: true: mount /global/a: not a directory`,
@@ -168,9 +169,9 @@ func TestDeviceThatCannotBeMapped(t *testing.T) {
 			"another one is mapped for the pod",
 			script{},
 			func(w *world, p *scripted) {
-				w.must(p.disk.MkdirAll("/global"))
-				w.must(p.disk.WriteFile("/global/a", nil))
-				w.must(p.disk.MountDevice("other", "/global/a", false))
+				w.NoError(p.disk.MkdirAll("/global"))
+				w.NoError(p.disk.WriteFile("/global/a", nil))
+				w.NoError(p.disk.MountDevice("other", "/global/a", false))
 			}, true,
 			`MapVolume.MapBlockVolume failed for volume "v" : blkUtil.MapDevice failed. devicePath: /dev/v, globalMapPath:/global, ` +
 				`podUID: a, bindMount: true: /global/a is the device other, not v`,
@@ -179,7 +180,7 @@ func TestDeviceThatCannotBeMapped(t *testing.T) {
 			"something is where the link is to be",
 			script{},
 			func(w *world, p *scripted) {
-				w.must(p.disk.MkdirAll("/links/a/v/in-the-way"))
+				w.NoError(p.disk.MkdirAll("/links/a/v/in-the-way"))
 			}, true,
 			`MapVolume.MapBlockVolume failed for volume "v" : blkUtil.MapDevice failed. devicePath: /dev/v, podVolumeMapPath:/links/a, ` +
 				`volumeMapName: v, bindMount: false: remove /links/a/v: directory is not empty`,
@@ -214,24 +215,25 @@ func TestDeviceThatCannotBeMapped(t *testing.T) {
 
 // unnamed says in the Node that a volume is attached, and not where.
 func (w *world) unnamed(volume string) {
-	w.t.Helper()
+	w.Helper()
 	node := w.node().DeepCopy()
 	node.Status.VolumesAttached = []corev1.AttachedVolume{{Name: unique(volume)}}
-	_, err := w.user.CoreV1().Nodes().UpdateStatus(w.t.Context(), node, metav1.UpdateOptions{})
-	w.must(err)
+	_, err := w.User.CoreV1().Nodes().UpdateStatus(w.Context(), node, metav1.UpdateOptions{})
+	w.NoError(err)
 }
 
-// TestLinksToADeviceAreFollowed: the pod's link leads to the device itself, however the plugin names it.
+// TestLinksToADeviceAreFollowed: the pod's link leads to the device itself, however the plugin
+// names it.
 func TestLinksToADeviceAreFollowed(t *testing.T) {
 	t.Parallel()
 	w, p := newScriptedWorld(t, script{path: "/dev/by-id/first"}, block)
-	w.must(p.disk.MkdirAll("/dev/by-id"))
-	w.must(p.disk.Symlink("../second", "/dev/by-id/first"))
-	w.must(p.disk.Symlink("/dev/v", "/dev/second"))
+	w.NoError(p.disk.MkdirAll("/dev/by-id"))
+	w.NoError(p.disk.Symlink("../second", "/dev/by-id/first"))
+	w.NoError(p.disk.Symlink("/dev/v", "/dev/second"))
 	w.addDevicePod("a")
 	w.pod("a", true, true)
 	link, err := p.disk.Readlink("/links/a/v")
-	w.must(err)
+	w.NoError(err)
 	w.same("the pod's link", "/dev/v", link)
 }
 
@@ -239,11 +241,11 @@ func TestLinksToADeviceAreFollowed(t *testing.T) {
 func TestLinkOfBeforeIsReplaced(t *testing.T) {
 	t.Parallel()
 	w, p := newScriptedWorld(t, script{}, block)
-	w.must(p.disk.MkdirAll("/links/a"))
-	w.must(p.disk.Symlink("/dev/elsewhere", "/links/a/v"))
+	w.NoError(p.disk.MkdirAll("/links/a"))
+	w.NoError(p.disk.Symlink("/dev/elsewhere", "/links/a/v"))
 	w.addDevicePod("a")
 	link, err := p.disk.Readlink("/links/a/v")
-	w.must(err)
+	w.NoError(err)
 	w.same("the pod's link", "/dev/v", link)
 }
 
@@ -252,39 +254,39 @@ func TestWhatIsNoLinkStays(t *testing.T) {
 	t.Parallel()
 	w, p := newScriptedWorld(t, script{}, block)
 	w.addDevicePod("a")
-	w.must(p.disk.WriteFile("/links/a/v", []byte("somebody's")))
+	w.NoError(p.disk.WriteFile("/links/a/v", []byte("somebody's")))
 	w.removePod("a")
 	w.pod("a", false, false)
 	content, err := p.disk.ReadFile("/links/a/v")
-	w.must(err)
+	w.NoError(err)
 	w.same("the file", "somebody's", string(content))
 }
 
-// TestDeviceThatAnotherPodHasIsNotTornDown: a node of it that nobody knows of may be a pod's.
+// TestDeviceThatAnotherPodHasIsNotTornDown: an unknown device node in its directory may be a pod's.
 func TestDeviceThatAnotherPodHasIsNotTornDown(t *testing.T) {
 	t.Parallel()
 	w, p := newScriptedWorld(t, script{}, block)
 	w.addDevicePod("a")
-	w.must(p.disk.WriteFile("/global/unknown", nil))
-	w.must(p.disk.MountDevice("v", "/global/unknown", false))
+	w.NoError(p.disk.WriteFile("/global/unknown", nil))
+	w.NoError(p.disk.MountDevice("v", "/global/unknown", false))
 	w.removePod("a")
 	w.same("torn down", 0, p.calls["TearDownDevice"])
 	if !slices.Equal(w.manager.VolumesInUse(), []corev1.UniqueVolumeName{unique("v")}) {
 		t.Errorf("in use: %v", w.manager.VolumesInUse())
 	}
-	w.must(p.disk.Unmount("/global/unknown"))
+	w.NoError(p.disk.Unmount("/global/unknown"))
 	w.pass(3 * time.Minute)
 	w.same("torn down", 1, p.calls["TearDownDevice"])
 }
 
-// TestUnmappingIsTriedAgain has the device bound twice, as nobody should have done: the file cannot be removed at first.
+// TestUnmappingIsTriedAgain binds the device twice, so that the file cannot be removed at first.
 func TestUnmappingIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	w, p := newScriptedWorld(t, script{}, block)
 	w.addDevicePod("a")
-	w.must(p.disk.MountDevice("v", "/global/a", false))
+	w.NoError(p.disk.MountDevice("v", "/global/a", false))
 	w.remove("a")
-	w.until("the first try", func() bool { return p.calls["UnmapPodDevice"] == 1 })
+	w.Until("the first try", func() bool { return p.calls["UnmapPodDevice"] == 1 })
 	w.pod("a", false, true)
 	w.pass(10 * time.Second)
 	w.pod("a", false, false)
@@ -300,7 +302,7 @@ func TestPodThatIsGoneWhenItsDeviceIsThere(t *testing.T) {
 			w, p := newScriptedWorld(t, script{}, block)
 			w.manager.AddPod(devicePod("a"))
 			w.kubelet.Wake()
-			w.until(at, func() bool { return slices.Contains(w.driven(), at) })
+			w.Until(at, func() bool { return slices.Contains(w.driven(), at) })
 			w.removePod("a")
 			w.pod("a", false, false)
 			wantNode(t, p.disk, "/global/a", "")

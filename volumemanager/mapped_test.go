@@ -12,22 +12,24 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// TestUnmappingThatDidNotBegin: a device that could not be torn down, since nobody was there to be asked, is as it was, and is not
-// set up once more for the next pod. Of one that may have been torn down nobody knows.
+// TestUnmappingThatDidNotBegin: a device whose teardown failed because the driver was missing stays
+// as it was, and is not set up again for the next pod. One that may have been torn down is
+// uncertain.
 func TestUnmappingThatDidNotBegin(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]int{errTransient: 1, errUncertain: 2} {
 		w, p := newScriptedWorld(t, script{undoing: []error{err}}, block)
 		w.addDevicePod("a")
 		w.remove("a")
-		w.until("the device not to be torn down", func() bool { return p.calls["TearDownDevice"] == 1 })
+		w.Until("the device not to be torn down", func() bool { return p.calls["TearDownDevice"] == 1 })
 		w.addDevicePod("b")
 		w.pod("b", true, true)
 		w.same("set up", want, p.calls["SetUpDevice"])
 	}
 }
 
-// TestDeviceIsSetUpAsTold: the plugin is told how the pod uses the volume, and that nothing was there before the kubelet began.
+// TestDeviceIsSetUpAsTold: the plugin's options have the pod's use of the volume, and that the
+// kubelet found nothing at its start.
 func TestDeviceIsSetUpAsTold(t *testing.T) {
 	t.Parallel()
 	w, p := newScriptedWorld(t, script{device: []error{errTransient, nil}}, block)
@@ -52,18 +54,18 @@ func TestBlockVolumeGrows(t *testing.T) {
 		w, p := newScriptedWorld(t, script{expands: true}, block)
 		grow := func() {
 			ten := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}
-			w.server.UpdateStored("persistentvolumes", "", "v", func(o fake.Object) fake.Object {
+			w.Server.UpdateStored("persistentvolumes", "", "v", func(o fake.Object) fake.Object {
 				v := o.DeepCopyObject().(*corev1.PersistentVolume)
 				v.Spec.Capacity = ten
 				return v
 			})
-			w.server.UpdateStored("persistentvolumeclaims", "default", "v", func(o fake.Object) fake.Object {
+			w.Server.UpdateStored("persistentvolumeclaims", "default", "v", func(o fake.Object) fake.Object {
 				c := o.DeepCopyObject().(*corev1.PersistentVolumeClaim)
 				c.Spec.Resources.Requests, c.Status.AllocatedResources = ten, ten
 				c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: pending}
 				return c
 			})
-			object, _ := w.server.Get("persistentvolumeclaims", "default", "v")
+			object, _ := w.Server.Get("persistentvolumeclaims", "default", "v")
 			w.manager.ClaimResized(object.(*corev1.PersistentVolumeClaim))
 			w.kubelet.Wake()
 		}
@@ -77,12 +79,12 @@ func TestBlockVolumeGrows(t *testing.T) {
 			w.same("grown", none, p.grown)
 			grow()
 		}
-		w.until("the volume to grow", func() bool { return p.calls["NodeExpand"] > 0 })
+		w.Until("the volume to grow", func() bool { return p.calls["NodeExpand"] > 0 })
 		w.pod("a", inUse, true)
 		w.pass(10 * time.Second)
 		w.pod("a", true, true)
 		w.same("grown", []string{"1Gi to 10Gi for a"}, p.grown)
-		object, _ := w.server.Get("persistentvolumeclaims", "default", "v")
+		object, _ := w.Server.Get("persistentvolumeclaims", "default", "v")
 		has := object.(*corev1.PersistentVolumeClaim).Status.Capacity[corev1.ResourceStorage]
 		w.same("the claim has", "10Gi", has.String())
 		w.same("what was mapped stays", []int{1, 0}, []int{p.calls["MapPodDevice"], p.calls["UnmapPodDevice"]})
@@ -96,7 +98,7 @@ func TestBlockVolumeGrows(t *testing.T) {
 func TestDeviceOfOnePod(t *testing.T) {
 	t.Parallel()
 	w, p := newScriptedWorld(t, script{}, block)
-	w.server.UpdateStored("persistentvolumes", "", "v", func(o fake.Object) fake.Object {
+	w.Server.UpdateStored("persistentvolumes", "", "v", func(o fake.Object) fake.Object {
 		v := o.DeepCopyObject().(*corev1.PersistentVolume)
 		v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
 		return v

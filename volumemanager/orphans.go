@@ -129,7 +129,7 @@ func (m *Manager) cleanOperation(found *foundVolume) executor.Operation {
 		Name: executor.Unmount,
 		Run: func(ctx context.Context) error {
 			log := logr.FromContextOrDiscard(ctx).WithValues("pod", found.pod, "plugin", found.plugin, "volume", found.specName)
-			log.Info("clean up what could not be reconstructed", "why", found.why.Error())
+			log.Info("clean up orphaned volume", "reason", found.why.Error())
 			caps, err := m.cfg.Plugins.FindByName(found.plugin)
 			switch {
 			case err != nil:
@@ -141,7 +141,7 @@ func (m *Manager) cleanOperation(found *foundVolume) executor.Operation {
 				}
 			}
 			if err != nil {
-				log.Error(err, "what could not be reconstructed is left")
+				log.Error(err, "orphaned volume not cleaned up")
 			}
 			m.orphans.drop(found.pod, func(v *foundVolume) bool { return v == found })
 			m.cfg.PodChanged(found.pod)
@@ -158,12 +158,12 @@ func (m *Manager) cleanDeviceOperation(found foundDevice) executor.Operation {
 		Name: executor.UnmountDevice,
 		Run: func(ctx context.Context) error {
 			log := logr.FromContextOrDiscard(ctx).WithValues("plugin", found.caps.Name(), "path", found.path)
-			log.Info("clean up what is mounted for the node, and nobody knows of")
+			log.Info("clean up orphaned device mount")
 			if found.caps.DeviceMounter == nil {
 				return nil
 			}
 			if err := found.caps.DeviceMounter.UnmountDevice(ctx, found.path); err != nil {
-				log.Error(err, "what is mounted for the node is left")
+				log.Error(err, "orphaned device mount not cleaned up")
 			}
 			return nil // it is not retried
 		},

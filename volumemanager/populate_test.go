@@ -43,12 +43,12 @@ func TestEphemeralVolume(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, nil)
 			w.disk("pod-a-data")
-			claims := w.user.CoreV1().PersistentVolumeClaims("default")
+			claims := w.User.CoreV1().PersistentVolumeClaims("default")
 			claim, err := claims.Get(t.Context(), "pod-a-data", metav1.GetOptions{})
-			w.must(err)
+			w.NoError(err)
 			claim.OwnerReferences = tt.owners
 			_, err = claims.Update(t.Context(), claim, metav1.UpdateOptions{})
-			w.must(err)
+			w.NoError(err)
 			w.attach("pod-a-data")
 			w.manager.AddPod(ephemeralPod("a"))
 			w.kubelet.Wake()
@@ -64,7 +64,7 @@ func TestEphemeralVolume(t *testing.T) {
 	}
 }
 
-// TestErrorsOfAPod are told ten at once, the same once, until they are taken.
+// TestErrorsOfAPod: at most ten are returned at once, equal ones once, until they are popped.
 func TestErrorsOfAPod(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -84,7 +84,8 @@ func TestErrorsOfAPod(t *testing.T) {
 	w.same("of a pod that is not there", none, w.manager.PopPodErrors("b"))
 }
 
-// TestVolumeThatIsUsedAsWhatItIsNot: a device that is mounted, and the other way round, is an error.
+// TestVolumeThatIsUsedAsWhatItIsNot: a device that is mounted, and the other way round, is an
+// error.
 func TestVolumeThatIsUsedAsWhatItIsNot(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -142,7 +143,7 @@ func TestInTreeVolumeIsItsDrivers(t *testing.T) {
 	w.bind("disk-1")
 	w.attach(handle)
 	w.add("a", "disk-1")
-	w.until("the volume to be in use", func() bool { return len(w.node().Status.VolumesInUse) > 0 })
+	w.Until("the volume to be in use", func() bool { return len(w.node().Status.VolumesInUse) > 0 })
 	w.inUse(handle)
 }
 
@@ -152,13 +153,13 @@ func TestDriverNeedsNoAttachmentAnyMore(t *testing.T) {
 	w := newWorld(t, nil)
 	w.disk("disk-1")
 	w.add("a", "disk-1")
-	w.run()
+	w.Run()
 	w.pod("a", false, false)
 	w.inUse("disk-1")
 	w.backend.attachable = false
 	w.manager.DriversChanged()
 	w.kubelet.Wake()
-	w.run()
+	w.Run()
 	w.pod("a", true, true)
 	w.inUse()
 	w.quiet()
@@ -227,7 +228,7 @@ func TestVolumeOfOnePod(t *testing.T) {
 			w.bind("disk-1")
 			w.attach("disk-1")
 			w.add("a", "disk-1")
-			w.run()
+			w.Run()
 			w.add("b", "disk-1")
 			w.pass(100 * ms)
 			w.pod("a", true, true)
@@ -241,30 +242,31 @@ func TestVolumeOfOnePod(t *testing.T) {
 			}, w.events())
 			w.backend.faults = []fault{{"TearDown disk-1 a", errUncertain, false}}
 			w.remove("a")
-			w.until("the first try to unmount", func() bool { return len(w.backend.faults) == 0 })
+			w.Until("the first try to unmount", func() bool { return len(w.backend.faults) == 0 })
 			w.pass(0)
 			w.pod("b", false, false) // it may be mounted for a still
-			w.run()
+			w.Run()
 			w.pod("b", true, true)
 			w.quiet()
 		})
 	}
 }
 
-// TestClaimIsReadAgain when it changes, and nothing that a pod has is taken away when it is not usable any more.
+// TestClaimIsReadAgain when it changes, and nothing that a pod has is taken away when it is not
+// usable any more.
 func TestClaimIsReadAgain(t *testing.T) {
 	t.Parallel()
 	w := growingWorld(t)
 	w.add("a", "disk-1")
-	w.run()
+	w.Run()
 	w.expansions()
-	w.server.UpdateStored("persistentvolumes", "", "disk-1", func(stored fake.Object) fake.Object {
+	w.Server.UpdateStored("persistentvolumes", "", "disk-1", func(stored fake.Object) fake.Object {
 		v := stored.DeepCopyObject().(*corev1.PersistentVolume)
 		v.Spec.ClaimRef.UID = "other"
 		return v
 	})
-	w.amendClaim(claimed{"2Gi", "1Gi", "2Gi", pending}.write)
-	w.run()
+	w.updateClaim(claimed{"2Gi", "1Gi", "2Gi", pending}.write)
+	w.Run()
 	w.pod("a", true, true)
 	w.same("errors", 1, len(w.manager.PopPodErrors("a")))
 	w.same("calls", none, w.expansions())

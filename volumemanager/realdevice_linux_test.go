@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/loopdev"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/plugins/nodefs"
@@ -26,7 +26,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// realMapper is a plugin whose only volume is a loop device of this machine. It publishes the device's node in a directory.
+// realMapper is a plugin whose only volume is a loop device of this machine. It publishes the
+// device's node in a directory.
 type realMapper struct {
 	scripted
 	real *nodefs.Real
@@ -114,15 +115,14 @@ type realWorld struct {
 
 func newRealWorld(t *testing.T) *realWorld {
 	t.Helper()
-	w := &realWorld{world: &world{t: t, host: sim.NewStepped(sim.SteppedConfig{StepsMax: 3000})}, root: filepath.Join(t.TempDir(), "node")}
-	t.Cleanup(w.host.Close)
+	w := &realWorld{world: &world{World: testworld.New(t, sim.SteppedConfig{StepsMax: 3000})}, root: filepath.Join(t.TempDir(), "node")}
 	var err error
 	w.disk, err = nodefs.NewReal(w.root)
-	w.must(err)
+	w.NoError(err)
 	image := filepath.Join(t.TempDir(), "image")
-	w.must(os.WriteFile(image, make([]byte, 1<<20), 0o600))
+	w.NoError(os.WriteFile(image, make([]byte, 1<<20), 0o600))
 	w.loop, err = loopdev.Bind(t.Context(), image, "volsim:test", false)
-	w.must(err)
+	w.NoError(err)
 	t.Cleanup(func() {
 		bound, err := loopdev.List(func(backing string) bool { return backing == image })
 		err = errors.Join(err, w.disk.UnmountAll())
@@ -133,15 +133,13 @@ func newRealWorld(t *testing.T) *realWorld {
 			t.Errorf("clean up: %v", err)
 		}
 	})
-	w.server = fake.NewServer(fake.Config{Now: w.host.Now})
-	w.user = w.server.Client(w.host.ExternalCaller())
 	w.createNode()
 	w.claim("v")
 	mode := block
 	w.volume("v", func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = &mode })
 	w.bindAt("v", "1Gi")
 	w.list("v")
-	w.host.Log().Watch(func(r trace.Record) {
+	w.Host.Log().Watch(func(r trace.Record) {
 		if r.Kind == trace.KindDriver {
 			w.calls = append(w.calls, r.Verb)
 		}
@@ -152,17 +150,17 @@ func newRealWorld(t *testing.T) *realWorld {
 
 // boot makes the kubelet.
 func (w *realWorld) boot(pods ...*corev1.Pod) {
-	w.t.Helper()
-	c := w.host.Process("kubelet")
+	w.Helper()
+	c := w.Host.Process("kubelet")
 	p := &realMapper{scripted: scripted{c: c, calls: map[string]int{}}, real: w.disk, root: w.root, loop: w.loop}
 	w.launch(c, p, w.disk, w.root, pods...)
 }
 
 // kill kills the kubelet where it stands, and starts it again.
 func (w *realWorld) kill(pods ...*corev1.Pod) {
-	w.t.Helper()
-	w.host.Crash(w.kubelet)
-	w.server.RemoveComponent(w.kubelet)
+	w.Helper()
+	w.Host.Crash(w.kubelet)
+	w.Server.RemoveComponent(w.kubelet)
 	w.boot(pods...)
 }
 
@@ -171,59 +169,61 @@ func (w *realWorld) link() string {
 	return w.root + "/pods/a/volumeDevices/example.com~shelf/v"
 }
 
-// wantMapped checks that the pod has the device, once, and locked; and writes to it, or reads what was written.
+// wantMapped checks that the pod has the device, once, and locked; and writes to it, or reads what
+// was written.
 func (w *realWorld) wantMapped(write bool) {
-	w.t.Helper()
+	w.Helper()
 	w.pod("a", true, true)
 	mounts, err := w.disk.Mounts()
-	w.must(err)
+	w.NoError(err)
 	var at []string
 	for _, m := range mounts {
 		at = append(at, strings.TrimPrefix(m.Path, w.root))
 	}
 	w.same("mounts", []string{"/global/a", "/published/a"}, at)
 	locks, err := loopdev.List(func(backing string) bool { return strings.HasPrefix(backing, w.root+"/") })
-	w.must(err)
+	w.NoError(err)
 	if len(locks) != 1 || locks[0].BackingFile != w.root+"/global/a" {
-		w.t.Errorf("locks: %+v", locks)
+		w.Errorf("locks: %+v", locks)
 	}
 	device, err := os.OpenFile(w.link(), os.O_RDWR|os.O_SYNC, 0)
-	w.must(err)
+	w.NoError(err)
 	defer device.Close()
 	content, found := bytes.Repeat([]byte("kept"), 1024), make([]byte, 4096)
 	if write {
 		_, err = device.WriteAt(content, 4096)
-		w.must(err)
+		w.NoError(err)
 	}
 	_, err = device.ReadAt(found, 4096)
-	w.must(err)
+	w.NoError(err)
 	if !bytes.Equal(found, content) {
-		w.t.Error("the device holds something else than what was written")
+		w.Error("the device holds something else than what was written")
 	}
 }
 
 // wantNothing checks that nothing of the volume is left on the node.
 func (w *realWorld) wantNothing() {
-	w.t.Helper()
+	w.Helper()
 	w.pod("a", false, false)
 	mounts, err := w.disk.Mounts()
 	locks, lockErr := loopdev.List(func(backing string) bool { return strings.HasPrefix(backing, w.root+"/") })
 	if len(mounts)+len(locks) > 0 || err != nil || lockErr != nil {
-		w.t.Errorf("left: mounts %v, locks %v, %v, %v", mounts, locks, err, lockErr)
+		w.Errorf("left: mounts %v, locks %v, %v, %v", mounts, locks, err, lockErr)
 	}
 	for _, path := range []string{"/global", "/published"} {
 		if there, err := w.disk.Exists(w.root + path); there || err != nil {
-			w.t.Errorf("%s is left, %v", path, err)
+			w.Errorf("%s is left, %v", path, err)
 		}
 	}
 	if _, err := w.disk.Stat(w.link()); !errors.Is(err, fs.ErrNotExist) {
-		w.t.Errorf("the pod's link is left, %v", err)
+		w.Errorf("the pod's link is left, %v", err)
 	}
 }
 
-// TestRealDeviceOutlivesKubelets kills a kubelet after each of its calls to the plugin and to the disk, on real devices, binds and
-// links: once the next one is at rest the pod has its device, once, and what it has written; and nothing is left when it is gone,
-// or goes while no kubelet is there.
+// TestRealDeviceOutlivesKubelets kills a kubelet after each of its calls to the plugin and to the
+// disk, on real devices, binds and links: once the next one is at rest the pod has its device,
+// once, and what it has written; and nothing is left when it is gone, or goes while no kubelet is
+// there.
 func TestRealDeviceOutlivesKubelets(t *testing.T) {
 	if err := loop.Probe(); err != nil {
 		t.Skipf("loop devices: %v", err)
@@ -265,10 +265,10 @@ const long = 10 * time.Second
 
 // killAt kills the kubelet when a call has had its effect, before it has heard of that or after.
 func (w *realWorld) killAt(call string, heard bool, pods ...*corev1.Pod) {
-	w.t.Helper()
-	w.until(call, func() bool { return slices.Contains(w.calls, call) })
+	w.Helper()
+	w.Until(call, func() bool { return slices.Contains(w.calls, call) })
 	if heard {
-		w.host.Step()
+		w.Host.Step()
 	}
 	w.kill(pods...)
 	w.pass(long)

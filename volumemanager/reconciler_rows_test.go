@@ -14,9 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/eventhandler"
 	"github.com/volsim/volsim/internal/events"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
@@ -24,12 +24,12 @@ import (
 	"github.com/volsim/volsim/volumemanager"
 )
 
-// The rows of this file are those of upstream's tables of uncertain mounts, each for volumes that are mounted and for such as
-// are mapped.
+// The rows of this file are those of upstream's tables of uncertain mounts, each for volumes that
+// are mounted and for such as are mapped.
 //
 // Upstream: pkg/kubelet/volumemanager/reconciler reconciler_test.go (v1.36).
 
-// script is how a volume behaves: what comes of each call for the node and for the pod, the last one for ever.
+// A script has the result of each call for the node and for the pod; the last one is repeated.
 type script struct {
 	device, pod []error
 	undoing     []error // of the device
@@ -143,16 +143,13 @@ func (p *scripted) undone() (fromPod, fromNode int) {
 // newScriptedWorld is a world of the plugin, with one volume, attached, of a claim.
 func newScriptedWorld(t *testing.T, s script, mode corev1.PersistentVolumeMode) (*world, *scripted) {
 	t.Helper()
-	w := &world{t: t, host: sim.NewStepped(sim.SteppedConfig{})}
-	t.Cleanup(w.host.Close)
-	w.server = fake.NewServer(fake.Config{Now: w.host.Now})
-	w.user = w.server.Client(w.host.ExternalCaller())
+	w := &world{World: testworld.New(t, sim.SteppedConfig{})}
 	w.createNode()
-	c := w.host.Process("kubelet")
+	c := w.Host.Process("kubelet")
 	p := &scripted{c: c, script: s, calls: map[string]int{}, disk: nodefs.NewMemory("/")}
-	w.must(p.disk.MkdirAll("/dev"))
-	w.must(p.disk.WriteFile("/dev/v", nil))
-	w.must(p.disk.MountDevice("v", "/dev/v", false))
+	w.NoError(p.disk.MkdirAll("/dev"))
+	w.NoError(p.disk.WriteFile("/dev/v", nil))
+	w.NoError(p.disk.MountDevice("v", "/dev/v", false))
 	w.launch(c, p, p.disk, "/kubelet")
 	w.claim("v")
 	w.volume("v", func(v *corev1.PersistentVolume) {
@@ -168,10 +165,10 @@ func newScriptedWorld(t *testing.T, s script, mode corev1.PersistentVolumeMode) 
 
 // launch makes the kubelet, which has one plugin, and to which the pods are known.
 func (w *world) launch(c *sim.Process, plugin plugins.Plugin, disk nodefs.FS, root string, pods ...*corev1.Pod) {
-	w.t.Helper()
-	w.kubelet, w.client = c, w.server.Client(c)
+	w.Helper()
+	w.kubelet, w.client = c, w.Server.Client(c)
 	manager := &plugins.Manager{}
-	w.must(manager.Register(plugin))
+	w.NoError(manager.Register(plugin))
 	w.status = sim.NewQueue[string](c, sim.QueueConfig{Name: "node status"})
 	w.status.Work(w.syncNode)
 	w.manager = volumemanager.New(volumemanager.Config{
@@ -183,18 +180,18 @@ func (w *world) launch(c *sim.Process, plugin plugins.Plugin, disk nodefs.FS, ro
 	for _, pod := range pods {
 		w.manager.AddPod(pod)
 	}
-	w.must(w.manager.MarkAllPodsAdded())
-	eventhandler.Add(w.server.Informers(c).Core().V1().Nodes().Informer(), func(_, node *corev1.Node) { w.manager.NodeUpdated(node) }, nil)
+	w.NoError(w.manager.MarkAllPodsAdded())
+	eventhandler.Add(w.Server.Informers(c).Core().V1().Nodes().Informer(), func(_, node *corev1.Node) { w.manager.NodeUpdated(node) }, nil)
 }
 
 // bindAt says that the claim is bound, and how large its volume is.
 func (w *world) bindAt(name, has string) {
-	w.t.Helper()
-	object, _ := w.server.Get("persistentvolumeclaims", "default", name)
+	w.Helper()
+	object, _ := w.Server.Get("persistentvolumeclaims", "default", name)
 	c := object.(*corev1.PersistentVolumeClaim).DeepCopy()
 	c.Status.Phase, c.Status.Capacity = corev1.ClaimBound, corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(has)}
-	_, err := w.user.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), c, metav1.UpdateOptions{})
-	w.must(err)
+	_, err := w.User.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), c, metav1.UpdateOptions{})
+	w.NoError(err)
 }
 
 // scriptedPod uses the volume as what it is.
@@ -207,16 +204,17 @@ func scriptedPod(mode corev1.PersistentVolumeMode) *corev1.Pod {
 	return p
 }
 
-// life brings the volume to a pod, sets it up again, and takes it away. The two tell what there is before it is taken away.
+// life brings the volume to a pod, sets it up again, and takes it away. The two tell what there is
+// before it is taken away.
 func (w *world) life(mode corev1.PersistentVolumeMode, again bool) (isMounted, isHeld bool) {
-	w.t.Helper()
+	w.Helper()
 	const long = 20 * time.Second
 	w.manager.AddPod(scriptedPod(mode))
 	w.kubelet.Wake()
 	w.pass(long)
 	if again {
 		if !w.manager.Mounted("a") {
-			w.t.Error("it is not mounted at first")
+			w.Error("it is not mounted at first")
 		}
 		w.manager.AddPod(scriptedPod(mode))
 		w.kubelet.Wake()
@@ -226,7 +224,7 @@ func (w *world) life(mode corev1.PersistentVolumeMode, again bool) (isMounted, i
 	w.remove("a")
 	w.pass(long)
 	if w.manager.HasVolumes("a") || len(w.manager.VolumesInUse()) > 0 {
-		w.t.Errorf("in use in the end: %v", w.manager.VolumesInUse())
+		w.Errorf("in use in the end: %v", w.manager.VolumesInUse())
 	}
 	return isMounted, isHeld
 }

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilstrings "k8s.io/utils/strings"
 
 	"github.com/volsim/volsim/plugins"
 )
@@ -47,7 +48,7 @@ func (m *Manager) reconstruct() error {
 	}
 	volumes, err := m.scan()
 	if err != nil {
-		return fmt.Errorf("find the volumes of pods on the disk: %w", err)
+		return fmt.Errorf("reconstruct volumes of pods: %w", err)
 	}
 	type list struct {
 		caps    plugins.Capabilities
@@ -60,7 +61,7 @@ func (m *Manager) reconstruct() error {
 		}
 		devices, err := caps.DeviceReconstructor.ReconstructDevices()
 		if err != nil {
-			return fmt.Errorf("find the devices of plugin %s on the disk: %w", caps.Name(), err)
+			return fmt.Errorf("reconstruct devices of plugin %s: %w", caps.Name(), err)
 		}
 		lists = append(lists, list{caps, devices})
 	}
@@ -102,7 +103,7 @@ func (m *Manager) scan() ([]foundVolume, error) {
 				}
 				for _, name := range names {
 					found = append(found, foundVolume{
-						pod: types.UID(pod), plugin: plugins.UnescapePluginName(plugin), specName: name, block: kind == devicesDir,
+						pod: types.UID(pod), plugin: utilstrings.UnescapeQualifiedName(plugin), specName: name, block: kind == devicesDir,
 					})
 				}
 			}

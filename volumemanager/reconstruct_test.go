@@ -9,16 +9,16 @@ import (
 
 // known tells the kubelet that it knows its pods.
 func (w *world) known() {
-	w.t.Helper()
-	w.must(w.manager.MarkAllPodsAdded())
+	w.Helper()
+	w.NoError(w.manager.MarkAllPodsAdded())
 	w.kubelet.Wake()
 }
 
 // hasDir checks whether there is a directory of a pod's volume.
 func (w *world) hasDir(want bool, pod types.UID, volume string) {
-	w.t.Helper()
+	w.Helper()
 	there, err := w.backend.disk.Exists(podVolumeDir(pod, volume))
-	w.must(err)
+	w.NoError(err)
 	w.same("directory of "+volume+" for "+string(pod), want, there)
 }
 
@@ -29,16 +29,16 @@ func TestReconstructVolumes(t *testing.T) {
 		t.Parallel()
 		w := mounted(t)
 		w.add("b", "disk-1")
-		w.run()
+		w.Run()
 		w.restart()
-		w.run()
+		w.Run()
 		w.same("found", []types.UID{"a", "b"}, w.manager.ReconstructedPods())
 		w.pod("a", false, true)
 		w.pod("b", false, true)
 		w.calls()
 		w.inUse("disk-1")
 		w.known()
-		w.run()
+		w.Run()
 		w.calls("0s TearDown disk-1 a", "0s TearDown disk-1 b", "0s UnmountDevice disk-1")
 		w.inUse()
 		w.same("found", 0, len(w.manager.ReconstructedPods()))
@@ -47,15 +47,15 @@ func TestReconstructVolumes(t *testing.T) {
 	t.Run("when reconstruction fails for a volume, volumes should be cleaned up", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, nil)
-		w.run()
-		w.must(w.backend.disk.MkdirAll(diskRoot + "/pods/a/volumes/example.com~missing/disk-1"))
+		w.Run()
+		w.NoError(w.backend.disk.MkdirAll(diskRoot + "/pods/a/volumes/example.com~missing/disk-1"))
 		w.restart()
 		w.known()
-		w.run()
-		w.calls() // nobody can: it stays
+		w.Run()
+		w.calls() // unknown plugin: it stays
 		w.quiet()
 		left, err := w.backend.disk.ReadDir(diskRoot + "/pods/a/volumes/example.com~missing")
-		w.must(err)
+		w.NoError(err)
 		w.same("left", []string{"disk-1"}, left)
 	})
 }
@@ -70,25 +70,25 @@ func TestCleanOrphanVolumes(t *testing.T) {
 		w.restart()
 		w.add("a", "disk-1")
 		w.known()
-		w.run()
-		w.calls("0s MountDevice disk-1", "0s SetUp disk-1 a") // both are there, and nobody knew
+		w.Run()
+		w.calls("0s MountDevice disk-1", "0s SetUp disk-1 a") // both exist, and were unknown
 		w.pod("a", true, true)
 		w.remove("a")
-		w.run()
+		w.Run()
 		w.calls("0s TearDown disk-1 a", "0s UnmountDevice disk-1")
 		w.quiet()
 	})
 	t.Run("volume is not in DSW and is cleaned", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, nil)
-		w.run()
+		w.Run()
 		w.backend.unreadable["disk-1"] = true
-		w.must(w.backend.disk.MkdirAll(podVolumeDir("a", "disk-1")))
+		w.NoError(w.backend.disk.MkdirAll(podVolumeDir("a", "disk-1")))
 		w.restart()
-		w.run()
+		w.Run()
 		w.hasDir(true, "a", "disk-1")
 		w.known()
-		w.run()
+		w.Run()
 		w.calls("0s TearDown disk-1 a")
 		w.hasDir(false, "a", "disk-1")
 		w.quiet()
@@ -96,34 +96,35 @@ func TestCleanOrphanVolumes(t *testing.T) {
 	t.Run("a pod that wanted it goes before it had it", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, nil)
-		w.run()
+		w.Run()
 		w.disk("disk-1")
 		w.backend.unreadable["disk-1"] = true
-		w.must(w.backend.disk.MkdirAll(podVolumeDir("a", "disk-1")))
+		w.NoError(w.backend.disk.MkdirAll(podVolumeDir("a", "disk-1")))
 		w.restart()
 		w.add("a", "disk-1") // which is not attached
 		w.known()
-		w.run()
+		w.Run()
 		w.calls()
 		w.remove("a")
-		w.run()
+		w.Run()
 		w.calls("0s TearDown disk-1 a")
 		w.hasDir(false, "a", "disk-1")
 	})
 	t.Run("a device of which nothing is known", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, nil)
-		w.run()
+		w.Run()
 		w.backend.devices["disk-1"], w.backend.unreadable["disk-1"] = true, true
 		w.restart()
 		w.known()
-		w.run()
+		w.Run()
 		w.calls("0s UnmountDevice disk-1")
 		w.quiet()
 	})
 }
 
-// TestReconstructVolumesMount has upstream's rows of that name that are about volumes with a file system.
+// TestReconstructVolumesMount has upstream's rows of that name that are about volumes with a file
+// system.
 func TestReconstructVolumesMount(t *testing.T) {
 	t.Parallel()
 	t.Run("reconstructed volume is mounted", func(t *testing.T) {
@@ -132,7 +133,7 @@ func TestReconstructVolumesMount(t *testing.T) {
 		w.restart()
 		w.add("a", "disk-1")
 		w.known()
-		w.run()
+		w.Run()
 		w.calls("0s MountDevice disk-1", "0s SetUp disk-1 a")
 		w.pod("a", true, true)
 		w.same("found", 0, len(w.manager.ReconstructedPods()))
@@ -145,9 +146,9 @@ func TestReconstructVolumesMount(t *testing.T) {
 		w.backend.faults = []fault{{call: "SetUp disk-1 a", err: errFinal}}
 		w.add("a", "disk-1")
 		w.known()
-		w.until("SetUp to fail", func() bool { return len(w.backend.calls) == 2 })
+		w.Until("SetUp to fail", func() bool { return len(w.backend.calls) == 2 })
 		w.pod("a", false, true) // as it was
-		w.run()
+		w.Run()
 		w.calls("0s MountDevice disk-1", "0s SetUp disk-1 a: broken", "500ms SetUp disk-1 a")
 		w.pod("a", true, true)
 		w.quiet()
@@ -159,15 +160,16 @@ func TestReconstructVolumesMount(t *testing.T) {
 		w.backend.faults = []fault{{call: "MountDevice disk-1", err: errTransient}}
 		w.add("a", "disk-1")
 		w.known()
-		w.until("MountDevice to fail", func() bool { return len(w.backend.calls) == 1 })
+		w.Until("MountDevice to fail", func() bool { return len(w.backend.calls) == 1 })
 		w.remove("a")
-		w.run()
+		w.Run()
 		w.calls("0s MountDevice disk-1: not yet", "0s TearDown disk-1 a", "0s UnmountDevice disk-1")
 		w.quiet()
 	})
 }
 
-// TestStagedVolumeIsFoundWithoutItsPod: the kubelet is killed between the two unmounts of a volume (L6). Upstream loses it.
+// TestStagedVolumeIsFoundWithoutItsPod: the kubelet is killed between the two unmounts of a volume
+// (L6). Upstream loses it.
 func TestStagedVolumeIsFoundWithoutItsPod(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
@@ -175,17 +177,18 @@ func TestStagedVolumeIsFoundWithoutItsPod(t *testing.T) {
 	w.upTo("unmount_device")
 	w.hasDir(false, "a", "disk-1")
 	w.restart()
-	w.run()
+	w.Run()
 	w.calls()
 	w.inUse("disk-1")
 	w.known()
-	w.run()
+	w.Run()
 	w.calls("0s UnmountDevice disk-1")
 	w.inUse()
 	w.quiet()
 }
 
-// TestNothingIsTakenAwayBeforeTheNodeIsSeen: what the Node says of what was found is needed to take it away.
+// TestNothingIsTakenAwayBeforeTheNodeIsSeen: what the Node says of what was found is needed to take
+// it away.
 func TestNothingIsTakenAwayBeforeTheNodeIsSeen(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
@@ -194,13 +197,13 @@ func TestNothingIsTakenAwayBeforeTheNodeIsSeen(t *testing.T) {
 	w.moveAll("volume reconciler", "node status", "volume populator")
 	w.calls()
 	w.inUse("disk-1")
-	w.run()
+	w.Run()
 	w.calls("0s TearDown disk-1 a", "0s UnmountDevice disk-1")
 	w.quiet()
 }
 
-// TestFoundVolumeIsInUseThoughNotListed: the attach/detach controller takes a volume from the Node's list before it looks
-// whether it is in use (I36). Upstream says that it is not.
+// TestFoundVolumeIsInUseThoughNotListed: the attach/detach controller takes a volume from the
+// Node's list before it looks whether it is in use (I36). Upstream says that it is not.
 func TestFoundVolumeIsInUseThoughNotListed(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
@@ -208,9 +211,9 @@ func TestFoundVolumeIsInUseThoughNotListed(t *testing.T) {
 	w.restart()
 	w.backend.faults = []fault{{call: "TearDown disk-1 a", err: errUncertain}}
 	w.known()
-	w.until("TearDown to fail", func() bool { return len(w.backend.calls) == 1 })
+	w.Until("TearDown to fail", func() bool { return len(w.backend.calls) == 1 })
 	w.inUse("disk-1")
-	w.run()
+	w.Run()
 	w.inUse()
 	w.quiet()
 }
@@ -226,12 +229,13 @@ func TestPodWhoseVolumesAreNotKnownKeepsThem(t *testing.T) {
 	w.pass(time.Second)
 	w.calls("0s MountDevice disk-1", "0s SetUp disk-1 a")
 	w.remove("a")
-	w.run()
+	w.Run()
 	w.calls("1s TearDown disk-1 a", "1s UnmountDevice disk-1")
 	w.quiet()
 }
 
-// TestPodThatCannotBeProcessedKeepsItsVolumes: what it has here may be those that are not known (#120150).
+// TestPodThatCannotBeProcessedKeepsItsVolumes: what it has here may be those that are not known
+// (#120150).
 func TestPodThatCannotBeProcessedKeepsItsVolumes(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
@@ -244,13 +248,14 @@ func TestPodThatCannotBeProcessedKeepsItsVolumes(t *testing.T) {
 	w.pod("a", false, true)
 	w.inUse("disk-1")
 	w.remove("a")
-	w.run()
+	w.Run()
 	w.calls("1s TearDown disk-1 a", "1s UnmountDevice disk-1")
 	w.inUse()
 	w.quiet()
 }
 
-// TestReconstructedVolumeGoesAfterItsSetUpFailed has upstream's name TestReconstructedVolumeShouldUnmountSucceedAfterSetupFailed.
+// TestReconstructedVolumeGoesAfterItsSetUpFailed has upstream's name
+// TestReconstructedVolumeShouldUnmountSucceedAfterSetupFailed.
 func TestReconstructedVolumeGoesAfterItsSetUpFailed(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
@@ -258,9 +263,9 @@ func TestReconstructedVolumeGoesAfterItsSetUpFailed(t *testing.T) {
 	w.backend.faults = []fault{{call: "SetUp disk-1 a", err: errFinal}}
 	w.add("a", "disk-1")
 	w.known()
-	w.until("SetUp to fail", func() bool { return len(w.backend.calls) == 2 })
+	w.Until("SetUp to fail", func() bool { return len(w.backend.calls) == 2 })
 	w.remove("a")
-	w.run()
+	w.Run()
 	w.calls("0s MountDevice disk-1", "0s SetUp disk-1 a: broken", "0s TearDown disk-1 a", "0s UnmountDevice disk-1")
 	w.inUse()
 	w.quiet()

@@ -17,8 +17,8 @@ func TestClaimThatIsNotReady(t *testing.T) {
 	w.attach("disk-1")
 	w.add("a", "disk-1")
 	w.pass(100 * time.Millisecond)
-	// At 10 ms, after its back-off; and at 100 ms, as the time has passed anyway. In between nothing had changed, and a poll
-	// would have found what it found.
+	// At 10 ms, after its back-off; and at 100 ms, as the time has passed anyway. In between
+	// nothing had changed, and a poll would have found what it found.
 	w.same("attempts", []time.Duration{0, 10 * ms, 100 * ms}, w.lookups())
 	w.claim("disk-1")
 	w.pass(10 * time.Second)
@@ -26,7 +26,7 @@ func TestClaimThatIsNotReady(t *testing.T) {
 	attempts := w.lookups()
 	w.volume("disk-1", func(*corev1.PersistentVolume) {})
 	w.bind("disk-1")
-	w.run()
+	w.Run()
 	w.pod("a", true, true)
 	w.same("unprocessed", map[string]string{}, w.manager.Unprocessed("a"))
 	w.same("attempts after the last", len(attempts)+1, len(w.lookups()))
@@ -38,7 +38,7 @@ const ms = time.Millisecond
 // lookups are the times at which the kubelet read claims.
 func (w *world) lookups() []time.Duration {
 	var times []time.Duration
-	for _, r := range w.host.Log().Records() {
+	for _, r := range w.Host.Log().Records() {
 		if r.Kind == trace.KindAPI && r.Verb == "get" && r.Object == "persistentvolumeclaims/default/disk-1" {
 			times = append(times, r.At)
 		}
@@ -55,9 +55,9 @@ func TestPodGoesWhileItsClaimIsRead(t *testing.T) {
 	w.add("a", "disk-1")
 	w.upTo("volume populator: api get persistentvolumes/disk-1")
 	w.remove("a")
-	w.add("a", "disk-1") // the same pod, known anew
+	w.add("a", "disk-1") // the same pod, added again
 	w.remove("a")
-	w.run()
+	w.Run()
 	w.calls()
 	w.inUse()
 	w.pod("a", false, false)
@@ -104,13 +104,13 @@ func TestWhatCannotBeProcessed(t *testing.T) {
 		}},
 		{"claim is going", func(w *world) string {
 			w.disk("disk-1")
-			claims := w.user.CoreV1().PersistentVolumeClaims("default")
-			c, err := claims.Get(w.t.Context(), "disk-1", metav1.GetOptions{})
-			w.must(err)
+			claims := w.User.CoreV1().PersistentVolumeClaims("default")
+			c, err := claims.Get(w.Context(), "disk-1", metav1.GetOptions{})
+			w.NoError(err)
 			c.Finalizers = []string{"example.com/other"}
-			_, err = claims.Update(w.t.Context(), c, metav1.UpdateOptions{})
-			w.must(err)
-			w.must(claims.Delete(w.t.Context(), "disk-1", metav1.DeleteOptions{}))
+			_, err = claims.Update(w.Context(), c, metav1.UpdateOptions{})
+			w.NoError(err)
+			w.NoError(claims.Delete(w.Context(), "disk-1", metav1.DeleteOptions{}))
 			return prefix + "PVC is being deleted"
 		}},
 		{"no plugin", func(w *world) string {
@@ -134,7 +134,7 @@ func TestWhatCannotBeProcessed(t *testing.T) {
 			w.inUse()
 			w.calls()
 			w.remove("a")
-			w.run()
+			w.Run()
 			w.quiet()
 		})
 	}
@@ -146,9 +146,9 @@ func TestClaimThatIsProtectedMayBeUsedWhileItGoes(t *testing.T) {
 	w := newWorld(t, nil)
 	w.disk("disk-1")
 	w.attach("disk-1")
-	w.must(w.user.CoreV1().PersistentVolumeClaims("default").Delete(t.Context(), "disk-1", metav1.DeleteOptions{}))
+	w.NoError(w.User.CoreV1().PersistentVolumeClaims("default").Delete(t.Context(), "disk-1", metav1.DeleteOptions{}))
 	w.add("a", "disk-1")
-	w.run()
+	w.Run()
 	w.pod("a", true, true)
 	w.quiet()
 }

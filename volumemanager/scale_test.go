@@ -64,7 +64,8 @@ func podOfOne(i int) *corev1.Pod {
 	}
 }
 
-// TestWhereVolumesAreMountedIsAskedOnce has a kubelet begin that finds as many devices as its pods want volumes.
+// TestWhereVolumesAreMountedIsAskedOnce has a kubelet begin that finds as many devices as its pods
+// want volumes.
 func TestWhereVolumesAreMountedIsAskedOnce(t *testing.T) {
 	t.Parallel()
 	const volumes = 50
@@ -112,7 +113,8 @@ func TestClaimantsAreThePodsThatAreThere(t *testing.T) {
 	}
 }
 
-// BenchmarkClaimResized is one claim of many pods that says something new: the cost is the same however many there are.
+// BenchmarkClaimResized is one claim of many pods that says something new: the cost is the same
+// however many there are.
 func BenchmarkClaimResized(b *testing.B) {
 	for _, pods := range []int{10, 10_000} {
 		b.Run(fmt.Sprint(pods), func(b *testing.B) {
@@ -129,8 +131,8 @@ func BenchmarkClaimResized(b *testing.B) {
 	}
 }
 
-// BenchmarkRemains is a kubelet that has begun, and has found of each of its pods a volume that it could not reconstruct: the time
-// for each pod is the same however many there are.
+// BenchmarkRemains is a kubelet that has begun, and has found of each of its pods a volume that it
+// could not reconstruct: the time for each pod is the same however many there are.
 func BenchmarkRemains(b *testing.B) {
 	for _, pods := range []int{10, 10_000} {
 		b.Run(fmt.Sprint(pods), func(b *testing.B) {

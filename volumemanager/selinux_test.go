@@ -24,7 +24,8 @@ func options(level string) *corev1.SELinuxOptions {
 	return &corev1.SELinuxOptions{User: "system_u", Role: "object_r", Type: "container_t", Level: level}
 }
 
-// labelPod is a pod with SELinux options and a policy, and for each of its containers one that may have its own.
+// labelPod is a pod with SELinux options and a policy, and for each of its containers one that may
+// have its own.
 func labelPod(ofPod *corev1.SELinuxOptions, policy corev1.PodSELinuxChangePolicy, containers ...*corev1.SELinuxOptions) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
 	pod.Spec.SecurityContext = &corev1.PodSecurityContext{SELinuxOptions: ofPod}
@@ -51,7 +52,8 @@ const (
 	rwx  = corev1.ReadWriteMany
 )
 
-// TestLabelOfAVolume is upstream's Test_AddPodToVolume_SELinuxSinglePod, with the feature gates that cannot be switched off, and more.
+// TestLabelOfAVolume is upstream's Test_AddPodToVolume_SELinuxSinglePod, with the feature gates
+// that cannot be switched off, and more.
 func TestLabelOfAVolume(t *testing.T) {
 	t.Parallel()
 	one, two := options("s0:c1"), options("s0:c2")
@@ -131,8 +133,8 @@ func labelledVolume(plugin plugins.SELinuxMounter, modes ...corev1.PersistentVol
 	}
 }
 
-// TestPodsThatNeedDifferentLabels is upstream's Test_AddPodToVolume_SELinux_MultiplePods, with the feature gates that cannot be
-// switched off, and with SELinuxMount.
+// TestPodsThatNeedDifferentLabels is upstream's Test_AddPodToVolume_SELinux_MultiplePods, with the
+// feature gates that cannot be switched off, and with SELinuxMount.
 func TestPodsThatNeedDifferentLabels(t *testing.T) {
 	t.Parallel()
 	const recursive, byMount = corev1.SELinuxChangePolicyRecursive, corev1.SELinuxChangePolicyMountOption
@@ -194,7 +196,8 @@ func TestPodsThatNeedDifferentLabels(t *testing.T) {
 	}
 }
 
-// TestVolumeWithAnotherLabelIsUnmountedFirst from pods and from the node, before it is mounted for who waits.
+// TestVolumeWithAnotherLabelIsUnmountedFirst from pods and from the node, before it is mounted for
+// who waits.
 func TestVolumeWithAnotherLabelIsUnmountedFirst(t *testing.T) {
 	t.Parallel()
 	wanted := &desiredVolume{

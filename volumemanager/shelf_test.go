@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilstrings "k8s.io/utils/strings"
 
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/nodefs"
@@ -41,7 +42,8 @@ var (
 	_ plugins.DeviceReconstructor = shelf{}
 )
 
-// backend is the truth about what is attached to the node and mounted on it, and a judge of what is done to it.
+// backend is the truth about what is attached to the node and mounted on it, and a judge of what is
+// done to it.
 type backend struct {
 	attachable, stages bool
 	expands            bool // volumes are grown on nodes
@@ -59,8 +61,8 @@ type backend struct {
 	calls  []string // what was called and when
 	wrong  []string // what must never happen and did
 	labels []string // with which MountDevice was called
-	staged string   // the label that is written down beside what is mounted for the node
-	given  string   // and beside what is mounted for a pod
+	staged string   // the label recorded next to the device mount
+	given  string   // and next to a pod's mount
 
 	selinuxMount bool // volumes of all access modes are mounted with labels
 
@@ -147,7 +149,7 @@ func (s shelf) TearDown(_ context.Context, specName string, pod types.UID) error
 
 // podVolumeDir is the directory of a pod's volume.
 func podVolumeDir(pod types.UID, specName string) string {
-	return filepath.Join(diskRoot, "pods", string(pod), "volumes", plugins.EscapePluginName(shelfName), specName)
+	return filepath.Join(diskRoot, "pods", string(pod), "volumes", utilstrings.EscapeQualifiedName(shelfName), specName)
 }
 
 func (s shelf) Reconstruct(specName string, _ types.UID) (plugins.Reconstructed, error) {
@@ -193,7 +195,8 @@ func (s shelf) NodeExpand(_ context.Context, growth plugins.ExpandOptions) error
 	return s.call("NodeExpand", growth.Spec.Name()+" "+growth.OldSize.String()+" to "+growth.NewSize.String(), growth.Pod, func() {}, func() {})
 }
 
-// call has an effect, or none, and after a final error that of undo: what failed for good is not there.
+// call has an effect, or none, and after a final error that of undo: what failed for good is not
+// there.
 func (s shelf) call(verb, volume string, pod types.UID, effect, undo func()) error {
 	what := verb + " " + volume
 	if pod != "" {
@@ -277,8 +280,8 @@ func (b *backend) detach(volume string) {
 
 func (b *backend) uses(volume string) bool { return b.devices[volume] || len(b.pods[volume]) > 0 }
 
-// judge looks for what must hold at every step: volumesInUse holds whatever is mounted (I36), and the manager knows of
-// every mount of a pod.
+// judge looks for what must hold at every step: volumesInUse holds whatever is mounted (I36), and
+// the manager knows of every mount of a pod.
 func (b *backend) judge() {
 	for _, volume := range slices.Sorted(maps.Keys(b.attached)) {
 		if b.attachable && b.uses(volume) && !slices.Contains(b.reported(), unique(volume)) {

@@ -17,8 +17,8 @@ func bound(t *testing.T) *world {
 	w := mounted(t)
 	for _, container := range []string{"one", "two"} {
 		place := w.place(container)
-		w.must(w.backend.disk.MkdirAll(place))
-		w.must(w.backend.disk.MountTree(nodefs.NewTree(), "disk-1", place, false))
+		w.NoError(w.backend.disk.MkdirAll(place))
+		w.NoError(w.backend.disk.MountTree(nodefs.NewTree(), "disk-1", place, false))
 	}
 	return w
 }
@@ -30,9 +30,9 @@ func (w *world) place(container string) string {
 
 // parts are the containers that have part of disk-1.
 func (w *world) parts() []string {
-	w.t.Helper()
+	w.Helper()
 	mounts, err := w.backend.disk.Mounts()
-	w.must(err)
+	w.NoError(err)
 	var containers []string
 	for _, m := range mounts {
 		if name := filepath.Base(filepath.Dir(m.Path)); w.place(name) == m.Path {
@@ -44,10 +44,10 @@ func (w *world) parts() []string {
 
 // noSubPaths checks that nothing is left of the parts that containers had.
 func (w *world) noSubPaths() {
-	w.t.Helper()
+	w.Helper()
 	w.same("parts", none, w.parts())
 	there, err := w.backend.disk.Exists(filepath.Join(diskRoot, "pods", "a", "volume-subpaths"))
-	w.must(err)
+	w.NoError(err)
 	w.same("there is a directory of parts", false, there)
 }
 
@@ -58,8 +58,9 @@ func (w *world) undone() []string {
 	})
 }
 
-// TestSubPathsAreCleanedFirst has a kubelet take away what containers have of a volume before the volume, also one that knows of
-// the volume from the disk only, or does not even know which one it is.
+// TestSubPathsAreCleanedFirst has a kubelet take away what containers have of a volume before the
+// volume, also one that knows of the volume from the disk only, or does not even know which one it
+// is.
 func TestSubPathsAreCleanedFirst(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(w *world){
@@ -78,7 +79,7 @@ func TestSubPathsAreCleanedFirst(t *testing.T) {
 			t.Parallel()
 			w := bound(t)
 			before(w)
-			w.run()
+			w.Run()
 			want := []string{"UnbindSubPath", "UnbindSubPath", "RemoveSubPaths", "TearDown", "UnmountDevice"}
 			w.same("what was done", want, w.undone())
 			w.noSubPaths()
@@ -93,16 +94,17 @@ func TestNoSubPathsTakeNoStep(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
 	w.remove("a")
-	w.run()
+	w.Run()
 	w.same("what was done", []string{"TearDown", "UnmountDevice"}, w.undone())
 }
 
-// TestBusySubPathKeepsItsVolume mounted and in use, with those of the containers that come after, until it is not in use any more.
+// TestBusySubPathKeepsItsVolume mounted and in use, with those of the containers that come after,
+// until it is not in use any more.
 func TestBusySubPathKeepsItsVolume(t *testing.T) {
 	t.Parallel()
 	w := bound(t)
-	w.must(w.backend.disk.MkdirAll(w.place("one") + "/below"))
-	w.must(w.backend.disk.MountTree(nodefs.NewTree(), "x", w.place("one")+"/below", false))
+	w.NoError(w.backend.disk.MkdirAll(w.place("one") + "/below"))
+	w.NoError(w.backend.disk.MountTree(nodefs.NewTree(), "x", w.place("one")+"/below", false))
 	w.remove("a")
 	w.pass(3 * time.Second)
 	w.same("parts", []string{"one", "two"}, w.parts())
@@ -110,30 +112,31 @@ func TestBusySubPathKeepsItsVolume(t *testing.T) {
 	w.pod("a", false, true)
 	w.inUse("disk-1")
 	tries := []string{}
-	for _, r := range w.host.Log().Records() {
+	for _, r := range w.Host.Log().Records() {
 		if r.Kind == trace.KindDriver && r.Verb == "UnbindSubPath" {
 			tries = append(tries, r.At.String())
 		}
 	}
 	w.same("tries", []string{"0s", "500ms", "1.5s"}, tries)
-	w.must(w.backend.disk.Unmount(w.place("one") + "/below"))
-	w.run()
+	w.NoError(w.backend.disk.Unmount(w.place("one") + "/below"))
+	w.Run()
 	w.noSubPaths()
 	w.pod("a", false, false)
 	w.inUse()
 	w.quiet()
 }
 
-// TestPodComesBackWhileItsSubPathsAreCleaned: its volume stays, and it has it for mounted only when that was seen to again.
+// TestPodComesBackWhileItsSubPathsAreCleaned: its volume stays, and it has it for mounted only when
+// that was seen to again.
 func TestPodComesBackWhileItsSubPathsAreCleaned(t *testing.T) {
 	t.Parallel()
 	w := bound(t)
 	w.remove("a")
-	w.until("the second one to be unbound", func() bool { return len(w.parts()) == 1 })
+	w.Until("the second one to be unbound", func() bool { return len(w.parts()) == 1 })
 	w.add("a", "disk-1")
 	w.moveAll("volume populator")
 	w.pod("a", false, true)
-	w.run()
+	w.Run()
 	w.noSubPaths()
 	w.pod("a", true, true)
 	w.calls("0s SetUp disk-1 a")

@@ -17,12 +17,12 @@ type waited struct {
 	Err string
 }
 
-// wait begins a wait as a strand of the kubelet; the result is there when the wait has ended.
+// wait starts a wait as a task of the kubelet; the result is available when the wait has ended.
 func (w *world) wait(f func(context.Context) error) *waited {
 	r := &waited{At: -1}
 	w.kubelet.User("waits", func(ctx context.Context) {
 		err := f(ctx)
-		r.At = w.host.Now().Sub(sim.Epoch)
+		r.At = w.Host.Now().Sub(sim.Epoch)
 		if err != nil {
 			r.Err = err.Error()
 		}
@@ -75,7 +75,7 @@ func TestWaitForAttachAndMount(t *testing.T) {
 			w := newWorld(t, nil)
 			tt.world(w)
 			got := w.waitMounted(newPod("a", tt.claims...))
-			w.until("the wait to end", func() bool { return got.At >= 0 })
+			w.Until("the wait to end", func() bool { return got.At >= 0 })
 			w.same("wait", tt.want, *got)
 		})
 	}
@@ -88,11 +88,11 @@ func TestWhoWaitsAgainFindsTheVolumesMounted(t *testing.T) {
 	w.claim("disk-1")
 	w.attach("disk-1")
 	first := w.waitMounted(newPod("a", "disk-1"))
-	w.until("the wait to end", func() bool { return first.At >= 0 })
+	w.Until("the wait to end", func() bool { return first.At >= 0 })
 	w.volume("disk-1", func(*corev1.PersistentVolume) {})
 	w.bind("disk-1")
 	second := w.waitMounted(newPod("a", "disk-1"))
-	w.run()
+	w.Run()
 	if first.Err == "" {
 		t.Error("the claim is not bound: want an error")
 	}
@@ -101,7 +101,7 @@ func TestWhoWaitsAgainFindsTheVolumesMounted(t *testing.T) {
 	w.quiet()
 }
 
-// TestWaitForUnmount sees mounts of which nobody is sure.
+// TestWaitForUnmount also waits for uncertain mounts.
 func TestWaitForUnmount(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
@@ -113,22 +113,22 @@ func TestWaitForUnmount(t *testing.T) {
 	first := w.wait(func(ctx context.Context) error {
 		err := w.manager.WaitForUnmount(ctx, pod)
 		if !errors.Is(err, context.DeadlineExceeded) {
-			w.t.Errorf("error %v is not the deadline's", err)
+			w.Errorf("error %v is not the deadline's", err)
 		}
 		return err
 	})
-	w.until("the wait to end", func() bool { return first.At >= 0 })
+	w.Until("the wait to end", func() bool { return first.At >= 0 })
 	w.same("first wait", waited{123 * time.Second, "mounted volumes=[example.com/shelf/disk-1]: context deadline exceeded"}, *first)
 	w.backend.faults = nil
 	second := w.wait(func(ctx context.Context) error { return w.manager.WaitForUnmount(ctx, pod) })
-	w.run()
+	w.Run()
 	w.same("second wait's error", "", second.Err)
 	w.pod("a", false, false)
 	w.quiet()
 }
 
-// TestWhatCannotBeProcessedIsTold once, and not at the first look, which may have been unlucky; and again when there is something
-// else to tell.
+// TestWhatCannotBeProcessedIsTold once, and not at the first look, which may have been unlucky; and
+// again when there is something else to tell.
 func TestWhatCannotBeProcessedIsTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -137,7 +137,7 @@ func TestWhatCannotBeProcessedIsTold(t *testing.T) {
 	w.add("a", "disk-1")
 	w.moveAll("volume populator")
 	w.same("told after one look", none, w.told)
-	w.run()
+	w.Run()
 	const words = "a: unmounted volumes=[disk-1], unattached volumes=[], failed to process volumes=[disk-1]: error processing PVC default/disk-1: "
 	w.same("told", []string{words + "PVC is not bound"}, w.told)
 	w.pass(time.Hour)
@@ -149,7 +149,7 @@ func TestWhatCannotBeProcessedIsTold(t *testing.T) {
 		words + `failed to fetch PV disk-1 from API server: persistentvolumes "disk-1" not found`,
 	}, w.told)
 	w.volume("disk-1", func(*corev1.PersistentVolume) {})
-	w.run()
+	w.Run()
 	w.pod("a", true, true)
 	w.same("told in all", 2, len(w.told))
 	w.quiet()

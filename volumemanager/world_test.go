@@ -22,6 +22,7 @@ import (
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/eventhandler"
 	"github.com/volsim/volsim/internal/events"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
@@ -40,12 +41,10 @@ type reportFault struct {
 	after bool
 }
 
-// world is an API server and a kubelet with a volume manager, on a stepped host. The attach/detach controller is the test.
+// world is an API server and a kubelet with a volume manager, on a stepped host. The attach/detach
+// controller is the test.
 type world struct {
-	t       *testing.T
-	host    *sim.Stepped
-	server  *fake.Server
-	user    kubernetes.Interface // acts at once, from the test
+	*testworld.World
 	backend *backend
 	manager *volumemanager.Manager
 	kubelet *sim.Process
@@ -56,19 +55,16 @@ type world struct {
 	failing []reportFault
 }
 
-// newWorld makes a world with a node. Volumes are attached and mounted for the node before they are mounted for pods,
-// unless configured otherwise.
+// newWorld makes a world with a node. Volumes are attached and mounted for the node before they are
+// mounted for pods, unless configured otherwise.
 func newWorld(t *testing.T, chooser sim.Chooser, configure ...func(*backend)) *world {
 	t.Helper()
-	w := &world{t: t, host: sim.NewStepped(sim.SteppedConfig{Chooser: chooser})}
-	t.Cleanup(w.host.Close)
-	w.server = fake.NewServer(fake.Config{Now: w.host.Now})
-	w.user = w.server.Client(w.host.ExternalCaller())
+	w := &world{World: testworld.New(t, sim.SteppedConfig{Chooser: chooser})}
 	w.backend = &backend{
 		attachable: true, stages: true,
 		attached: map[string]bool{}, devices: map[string]bool{}, pods: map[string]map[types.UID]bool{},
 		disk: nodefs.NewMemory(diskRoot), unreadable: map[string]bool{},
-		now:      func() string { return w.host.Now().Sub(sim.Epoch).String() },
+		now:      func() string { return w.Host.Now().Sub(sim.Epoch).String() },
 		reported: func() []corev1.UniqueVolumeName { return w.node().Status.VolumesInUse },
 		owns:     func(uid types.UID) bool { return w.manager.HasVolumes(uid) },
 	}
@@ -76,31 +72,31 @@ func newWorld(t *testing.T, chooser sim.Chooser, configure ...func(*backend)) *w
 		f(w.backend)
 	}
 	w.createNode()
-	w.server.OnCommit(func(fake.Commit) {
+	w.Server.OnCommit(func(fake.Commit) {
 		if w.node() != nil {
 			w.backend.judge()
 		}
 	})
-	w.start(w.host.Process("kubelet"))
-	w.must(w.manager.MarkAllPodsAdded())
+	w.start(w.Host.Process("kubelet"))
+	w.NoError(w.manager.MarkAllPodsAdded())
 	return w
 }
 
 // restart kills the kubelet and starts another one, which does not know its pods yet.
 func (w *world) restart() {
-	w.t.Helper()
-	w.host.Crash(w.kubelet)
-	w.server.RemoveComponent(w.kubelet)
+	w.Helper()
+	w.Host.Crash(w.kubelet)
+	w.Server.RemoveComponent(w.kubelet)
 	w.backend.calls = nil
-	w.start(w.host.Process("kubelet"))
+	w.start(w.Host.Process("kubelet"))
 }
 
 // start makes the kubelet.
 func (w *world) start(c *sim.Process) {
-	w.t.Helper()
-	w.kubelet, w.client = c, w.server.Client(c)
+	w.Helper()
+	w.kubelet, w.client = c, w.Server.Client(c)
 	manager := &plugins.Manager{}
-	w.must(manager.Register(shelf{c: c, b: w.backend}))
+	w.NoError(manager.Register(shelf{c: c, b: w.backend}))
 	w.status = sim.NewQueue[string](c, sim.QueueConfig{Name: "node status"})
 	w.status.Work(w.syncNode)
 	w.manager = volumemanager.New(volumemanager.Config{
@@ -113,7 +109,7 @@ func (w *world) start(c *sim.Process) {
 		WaitFailed: func(uid types.UID, why error) { w.told = append(w.told, string(uid)+": "+why.Error()) },
 	})
 	see := func(obj any) { w.manager.NodeUpdated(obj.(*corev1.Node)) }
-	views := w.server.Informers(c, fake.Filter{Resource: "persistentvolumeclaims", Match: func(was, is fake.Object) bool {
+	views := w.Server.Informers(c, fake.Filter{Resource: "persistentvolumeclaims", Match: func(was, is fake.Object) bool {
 		before, _ := was.(*corev1.PersistentVolumeClaim)
 		after, _ := is.(*corev1.PersistentVolumeClaim)
 		return volumemanager.IsNodeResize(before, after)
@@ -122,7 +118,7 @@ func (w *world) start(c *sim.Process) {
 	_, err := views.Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: see, UpdateFunc: func(_, node any) { see(node) },
 	})
-	w.must(err)
+	w.NoError(err)
 	w.status.Add(nodeName)
 }
 
@@ -154,49 +150,30 @@ func (w *world) syncNode(ctx context.Context, name string) error {
 	return nil
 }
 
-func (w *world) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-// run lets the world go on until nothing is left to happen.
-func (w *world) run() {
-	w.t.Helper()
-	w.must(w.host.Run())
-}
-
-// until lets the world go on until cond holds.
-func (w *world) until(what string, cond func() bool) {
-	w.t.Helper()
-	if err := w.host.Wait(context.Background(), what, cond); err != nil {
-		w.t.Fatalf("%v\n%s", err, w.host.Log().Text())
-	}
-}
-
-// upTo lets the world go on until a strand of the kubelet is about to do something; what begins with the strand's name.
+// upTo runs the world until a task of the kubelet is about to do something; what begins with the
+// task's name.
 func (w *world) upTo(what string) {
-	w.t.Helper()
-	w.until(what, func() bool { return w.about(what) })
+	w.Helper()
+	w.Until(what, func() bool { return w.about(what) })
 }
 
 func (w *world) about(what string) bool {
-	return slices.ContainsFunc(w.host.Enabled(), func(s string) bool { return strings.HasPrefix(s, "kubelet/"+what) })
+	return slices.ContainsFunc(w.Host.Enabled(), func(s string) bool { return strings.HasPrefix(s, "kubelet/"+what) })
 }
 
-// move lets one strand of the kubelet go on by a step.
-func (w *world) move(strand string) {
-	w.t.Helper()
-	w.must(w.host.StepTask("kubelet/" + strand))
+// move runs one step of a task of the kubelet.
+func (w *world) move(task string) {
+	w.Helper()
+	w.Step("kubelet/" + task)
 }
 
-// moveAll lets the given strands of the kubelet go on for as long as one of them can, and nothing else.
-func (w *world) moveAll(strands ...string) {
-	w.t.Helper()
+// moveAll runs the given tasks of the kubelet, and nothing else, for as long as one of them can
+// run.
+func (w *world) moveAll(tasks ...string) {
+	w.Helper()
 	for moved := true; moved; {
 		moved = false
-		for _, s := range strands {
+		for _, s := range tasks {
 			if w.about(s) {
 				w.move(s)
 				moved = true
@@ -207,21 +184,21 @@ func (w *world) moveAll(strands ...string) {
 
 // pass lets the world go on for a while.
 func (w *world) pass(d time.Duration) {
-	w.t.Helper()
-	end := w.host.Now().Add(d)
+	w.Helper()
+	end := w.Host.Now().Add(d)
 	w.kubelet.Spawn("time passes", func(context.Context) { w.kubelet.Sleep(d) })
-	w.until("time to pass", func() bool { return !w.host.Now().Before(end) && len(w.host.Enabled()) == 0 })
+	w.Until("time to pass", func() bool { return !w.Host.Now().Before(end) && len(w.Host.Enabled()) == 0 })
 }
 
 func (w *world) createNode() {
-	w.t.Helper()
-	_, err := w.user.CoreV1().Nodes().Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}, metav1.CreateOptions{})
-	w.must(err)
+	w.Helper()
+	_, err := w.User.CoreV1().Nodes().Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}, metav1.CreateOptions{})
+	w.NoError(err)
 }
 
 // node is the stored Node, or nil.
 func (w *world) node() *corev1.Node {
-	object, ok := w.server.Get("nodes", "", nodeName)
+	object, ok := w.Server.Get("nodes", "", nodeName)
 	if !ok {
 		return nil
 	}
@@ -230,7 +207,7 @@ func (w *world) node() *corev1.Node {
 
 // attach makes the volumes, and no others, attached, and says so in the Node.
 func (w *world) attach(volumes ...string) {
-	w.t.Helper()
+	w.Helper()
 	clear(w.backend.attached)
 	for _, v := range volumes {
 		w.backend.attached[v] = true
@@ -240,8 +217,8 @@ func (w *world) attach(volumes ...string) {
 
 // list says in the Node which volumes are attached.
 func (w *world) list(volumes ...string) {
-	w.t.Helper()
-	w.must(list(context.Background(), w.user, volumes))
+	w.Helper()
+	w.NoError(list(context.Background(), w.User, volumes))
 }
 
 func list(ctx context.Context, client kubernetes.Interface, volumes []string) error {
@@ -259,7 +236,7 @@ func list(ctx context.Context, client kubernetes.Interface, volumes []string) er
 
 // disk makes a claim and its volume, bound to each other, both of that name.
 func (w *world) disk(name string) {
-	w.t.Helper()
+	w.Helper()
 	w.claim(name)
 	w.volume(name, func(*corev1.PersistentVolume) {})
 	w.bind(name)
@@ -269,20 +246,20 @@ var size = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")
 
 // claim makes a claim that names its volume and is not bound yet.
 func (w *world) claim(name string) {
-	w.t.Helper()
+	w.Helper()
 	class := ""
-	_, err := w.user.CoreV1().PersistentVolumeClaims("default").Create(context.Background(), &corev1.PersistentVolumeClaim{
+	_, err := w.User.CoreV1().PersistentVolumeClaims("default").Create(context.Background(), &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class, VolumeName: name,
 			Resources: corev1.VolumeResourceRequirements{Requests: size},
 		},
 	}, metav1.CreateOptions{})
-	w.must(err)
+	w.NoError(err)
 }
 
 func (w *world) claimUID(name string) types.UID {
-	object, ok := w.server.Get("persistentvolumeclaims", "default", name)
+	object, ok := w.Server.Get("persistentvolumeclaims", "default", name)
 	if !ok {
 		return ""
 	}
@@ -291,7 +268,7 @@ func (w *world) claimUID(name string) types.UID {
 
 // volume makes a volume for the claim of that name.
 func (w *world) volume(name string, change func(*corev1.PersistentVolume)) {
-	w.t.Helper()
+	w.Helper()
 	v := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeSpec{
@@ -304,28 +281,28 @@ func (w *world) volume(name string, change func(*corev1.PersistentVolume)) {
 		},
 	}
 	change(v)
-	_, err := w.user.CoreV1().PersistentVolumes().Create(context.Background(), v, metav1.CreateOptions{})
-	w.must(err)
+	_, err := w.User.CoreV1().PersistentVolumes().Create(context.Background(), v, metav1.CreateOptions{})
+	w.NoError(err)
 }
 
 // bind says that the claim is bound.
 func (w *world) bind(name string) {
-	w.t.Helper()
-	object, _ := w.server.Get("persistentvolumeclaims", "default", name)
+	w.Helper()
+	object, _ := w.Server.Get("persistentvolumeclaims", "default", name)
 	c := object.(*corev1.PersistentVolumeClaim).DeepCopy()
 	c.Status.Phase = corev1.ClaimBound
-	_, err := w.user.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), c, metav1.UpdateOptions{})
-	w.must(err)
+	_, err := w.User.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), c, metav1.UpdateOptions{})
+	w.NoError(err)
 }
 
 // unbind says that the claim is not bound.
 func (w *world) unbind(name string) {
-	w.t.Helper()
-	object, _ := w.server.Get("persistentvolumeclaims", "default", name)
+	w.Helper()
+	object, _ := w.Server.Get("persistentvolumeclaims", "default", name)
 	c := object.(*corev1.PersistentVolumeClaim).DeepCopy()
 	c.Status.Phase = corev1.ClaimPending
-	_, err := w.user.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), c, metav1.UpdateOptions{})
-	w.must(err)
+	_, err := w.User.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), c, metav1.UpdateOptions{})
+	w.NoError(err)
 }
 
 // newPod is a pod that uses the claims; its volumes are named as they are.
@@ -355,9 +332,9 @@ func (w *world) remove(uid types.UID) {
 
 // same compares; nothing and an empty list are the same.
 func (w *world) same(what string, want, got any) {
-	w.t.Helper()
+	w.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		w.t.Errorf("%s (-want +got):\n%s", what, diff)
+		w.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
 
@@ -366,14 +343,14 @@ var none []string
 
 // calls checks the calls of the plugin since the last time.
 func (w *world) calls(want ...string) {
-	w.t.Helper()
+	w.Helper()
 	w.same("calls", want, w.backend.calls)
 	w.backend.calls = nil
 }
 
 // inUse checks what the Node says is in use.
 func (w *world) inUse(want ...string) {
-	w.t.Helper()
+	w.Helper()
 	var got []string
 	for _, name := range w.node().Status.VolumesInUse {
 		got = append(got, strings.TrimPrefix(string(name), shelfName+"/"))
@@ -383,23 +360,23 @@ func (w *world) inUse(want ...string) {
 
 // pods checks of a pod whether all is mounted and whether anything may be.
 func (w *world) pod(uid types.UID, mounted, hasVolumes bool) {
-	w.t.Helper()
+	w.Helper()
 	type state struct{ Mounted, HasVolumes bool }
 	w.same("pod "+string(uid), state{mounted, hasVolumes}, state{w.manager.Mounted(uid), w.manager.HasVolumes(uid)})
 }
 
 // quiet checks that nothing wrong has happened and nothing is left to do.
 func (w *world) quiet() {
-	w.t.Helper()
+	w.Helper()
 	w.same("what must not happen", none, w.backend.wrong)
-	w.same("strands waiting", none, w.host.Waiting())
+	w.same("strands waiting", none, w.Host.Waiting())
 	w.same("quiet, and no report needed", []bool{true, false}, []bool{w.manager.Quiescent(), w.manager.NeedsReport()})
 }
 
 // events are the events so far: "xcount type reason pod: message", sorted.
 func (w *world) events() []string {
 	var lines []string
-	for _, object := range w.server.List("events") {
+	for _, object := range w.Server.List("events") {
 		e := object.(*corev1.Event)
 		lines = append(lines, fmt.Sprintf("x%d %s %s %s: %s", e.Count, e.Type, e.Reason, e.InvolvedObject.Name, e.Message))
 	}
@@ -410,7 +387,7 @@ func (w *world) events() []string {
 // happened are the kubelet's reports and the calls of the plugin, in order.
 func (w *world) happened() []string {
 	var lines []string
-	for _, r := range w.host.Log().Records() {
+	for _, r := range w.Host.Log().Records() {
 		switch {
 		case !strings.HasPrefix(r.Task, "kubelet"):
 		case r.Kind == trace.KindDriver && r.Verb != "return":

@@ -10,8 +10,8 @@ import (
 	"github.com/volsim/volsim/explore/scenario"
 )
 
-// Each scenario of the book says what it is about, and goes well in the ordinary course and with any one hold. In short only some
-// holds are tried.
+// Each built-in scenario has a comment and passes in the default order and with any one hold. Short
+// tests try only some holds.
 func TestBookGoesWell(t *testing.T) {
 	holds, complete := explore.Config{Strategy: explore.Holds}, "no failure with at most 1 hold"
 	if testing.Short() {
@@ -43,7 +43,7 @@ func TestBookGoesWell(t *testing.T) {
 	}
 }
 
-// Each scenario of the book goes well under drawn schedules, with all that may go wrong beside. "make soak" draws more.
+// Each built-in scenario passes under random schedules with all its faults. "make soak" draws more.
 func TestBookGoesWellWithAllFaults(t *testing.T) {
 	count := 20
 	if testing.Short() {

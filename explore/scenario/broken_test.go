@@ -13,7 +13,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// deceived has a client be lied to: answer sees each request first, and says whether it has dealt with it.
+// deceived intercepts a client: answer sees each request first and reports whether it has answered it.
 func deceived(answer func(r fake.Request) (obj runtime.Object, err error, dealt bool)) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if obj, err, dealt := answer(r); dealt {
@@ -23,7 +23,7 @@ func deceived(answer func(r fake.Request) (obj runtime.Object, err error, dealt 
 	}
 }
 
-// careless has a part update volumes without saying which version it has seen.
+// careless makes a component update volumes without a resourceVersion.
 func careless(process string) cluster.Interceptors {
 	return cluster.Interceptors{Client: func(of string, client *fake.Clientset) *fake.Clientset {
 		if of != process {
@@ -38,7 +38,7 @@ func careless(process string) cluster.Interceptors {
 	}}
 }
 
-// trusting has a part believe that there is no pod whenever it asks the API server.
+// trusting answers every list of pods by a component with an empty list.
 func trusting(process string) cluster.Interceptors {
 	return cluster.Interceptors{Client: func(of string, client *fake.Clientset) *fake.Clientset {
 		if of != process {
@@ -50,7 +50,7 @@ func trusting(process string) cluster.Interceptors {
 	}}
 }
 
-// absentMinded has a part never write the status of volumes, and believe that it has.
+// absentMinded drops the status updates of volumes by a component and reports success.
 func absentMinded(process string) cluster.Interceptors {
 	return cluster.Interceptors{Client: func(of string, client *fake.Clientset) *fake.Clientset {
 		if of != process {
@@ -62,7 +62,7 @@ func absentMinded(process string) cluster.Interceptors {
 	}}
 }
 
-// stubborn is a part that sets the reclaim policy of every volume to its own, whatever others want.
+// stubborn is a component that always resets the reclaim policy of every volume.
 func stubborn(name string, policy corev1.PersistentVolumeReclaimPolicy) cluster.Component {
 	return cluster.Component{Name: name, Start: func(p cluster.ComponentContext) error {
 		volumes := p.Informers.Core().V1().PersistentVolumes()
@@ -85,7 +85,7 @@ func stubborn(name string, policy corev1.PersistentVolumeReclaimPolicy) cluster.
 	}}
 }
 
-// fragile has a part panic when it is refused something.
+// fragile makes a component panic on a failed request.
 func fragile(process string) cluster.Interceptors {
 	return cluster.Interceptors{Client: func(of string, client *fake.Clientset) *fake.Clientset {
 		if of != process {

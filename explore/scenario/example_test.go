@@ -8,7 +8,7 @@ import (
 	"github.com/volsim/volsim/explore/scenario"
 )
 
-// A small world, lived once in the ordinary course of events, with every rule at work.
+// A small world that runs in the default order while every rule is checked.
 func Example() {
 	s, err := scenario.Parse("bind", `
 components: pvcontroller
@@ -39,7 +39,7 @@ user alice
 	// no invariant violated; final state: 1 claim Bound, 1 volume Bound
 }
 
-// A scenario that comes with the package.
+// A built-in scenario.
 func ExampleFind() {
 	s, err := scenario.Find("claim-recreated")
 	if err != nil {

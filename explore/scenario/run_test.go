@@ -52,8 +52,8 @@ func TestTextParsesBack(t *testing.T) {
 	}
 }
 
-// A world of no parts is told from one of all parts.
-func TestNoPartsParseBack(t *testing.T) {
+// A world without components differs from one with all components.
+func TestNoComponentsParseBack(t *testing.T) {
 	s := scenario.Scenario{Components: []string{}, Users: []scenario.User{{Name: "alice"}}}
 	read, err := scenario.Parse("none", s.String())
 	if err != nil || read.Components == nil || len(read.Components) > 0 {
@@ -85,7 +85,7 @@ func TestParseErrorsNameTheLine(t *testing.T) {
 	}
 }
 
-// lived runs a scenario, which is to go well, and returns its world as it was left.
+// lived runs a scenario that must pass, and returns its world.
 func lived(t *testing.T, text string) *cluster.Cluster {
 	t.Helper()
 	s, err := scenario.Parse("s", text)
@@ -100,8 +100,8 @@ func lived(t *testing.T, text string) *cluster.Cluster {
 	return world
 }
 
-// Users let time pass, say of a node whether it is ready and in service, and how many volumes one can have.
-func TestWhatBefallsNodesByUsers(t *testing.T) {
+// Users let time pass, set whether a node is ready and in service, and limit its volumes.
+func TestUsersChangeNodes(t *testing.T) {
 	const text = `nodes: 1
 volumes-per-node: 3
 components: kubelet

@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write the stories to testdata")
 
-// Each story is of the first failure that a search of a world with something broken in it comes to.
+// Each story explains the first failure that a search finds in a world with a defect.
 func TestStories(t *testing.T) {
 	rules := func(ids ...string) func(*scenario.Scenario) {
 		return func(s *scenario.Scenario) { s.Rules = ids }
@@ -102,8 +102,8 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// A story tells of the failure's objects only, however much else is in the world, and is told in the same words twice.
-func TestStoryLeavesOutWhatHasNothingToDoWithIt(t *testing.T) {
+// A story covers only the objects of the failure, whatever else is in the world, and is reproducible.
+func TestStoryOmitsUnrelatedObjects(t *testing.T) {
 	tell := func(pairs int) string {
 		s, err := scenario.Find("claim-deleted-while-pod-starts")
 		if err != nil {
@@ -127,7 +127,7 @@ func TestStoryLeavesOutWhatHasNothingToDoWithIt(t *testing.T) {
 		t.Errorf("with five more pairs:\n%s\nwant as many lines as without:\n%s", crowded, alone)
 	}
 	if again := tell(5); again != crowded {
-		t.Errorf("told otherwise the second time:\n%s", again)
+		t.Errorf("the second story differs:\n%s", again)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestDeviationsInWords(t *testing.T) {
 		}
 		story := scenario.Story(&scenario.Scenario{Schedule: sim.Schedule{d}}, &scenario.Result{Trace: &trace.Log{}, Stopped: true})
 		if want := "   3  >> " + want + "\nno invariant violated before the run was stopped\n"; story != want {
-			t.Errorf("%s is told as\n%s\nwant\n%s", deviation, story, want)
+			t.Errorf("%s: got\n%s\nwant\n%s", deviation, story, want)
 		}
 	}
 }
@@ -188,7 +188,7 @@ func TestEventsInWords(t *testing.T) {
 		log.Append(trace.Record{Task: "world", HostStep: 7, Action: trace.Action{Kind: trace.KindEvent, Verb: verb, Object: object}})
 		story := scenario.Story(&scenario.Scenario{}, &scenario.Result{Trace: log, Stopped: true})
 		if want := "   7  >> " + want + "\n"; !strings.HasPrefix(story, want) {
-			t.Errorf("%s is told as\n%s\nwant\n%s", event, story, want)
+			t.Errorf("%s: got\n%s\nwant\n%s", event, story, want)
 		}
 	}
 	for _, verb := range cluster.EventKinds {

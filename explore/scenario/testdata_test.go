@@ -9,8 +9,8 @@ import (
 	"github.com/volsim/volsim/explore/scenario"
 )
 
-// TestSchedulesThatOnceWentWrong runs the worlds of testdata, each under the schedule under which it went wrong before what
-// it found was mended. A schedule that cannot be kept any more shows nothing, and wants to be looked for anew.
+// TestSchedulesThatOnceWentWrong replays the scenarios in testdata, each of which failed before a bug was
+// fixed. A schedule that no longer fits proves nothing and must be searched again.
 func TestSchedulesThatOnceWentWrong(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*/*.txt")

@@ -36,7 +36,7 @@ func do(t *testing.T, s *session.Session, ops ...string) {
 	}
 }
 
-// stateOf is the state of an object; "" if it is not there.
+// stateOf returns the state of an object, "" if it does not exist.
 func stateOf(s *session.Session, name string) string {
 	for _, o := range s.Objects() {
 		if o.Name == name {
@@ -113,7 +113,7 @@ func TestHeldTaskRunsByNameOnly(t *testing.T) {
 	}
 }
 
-func TestWhoDoesNotKnow(t *testing.T) {
+func TestStaleComponents(t *testing.T) {
 	s := play(t, "components: pvcontroller", "create volume v 1Gi", "create claim a 1Gi class=", "rest")
 	if got := s.StaleComponents(); got != nil {
 		t.Errorf("at rest somebody does not know: %v", got)
@@ -192,7 +192,7 @@ func TestNextListsFaults(t *testing.T) {
 	}
 }
 
-func TestEveryMisfortuneThatIsToldCanHappen(t *testing.T) {
+func TestPossibleEventsCanBeInjected(t *testing.T) {
 	begin := session.New("create claim data 64Mi", "create pod web data", "step 5")
 	all := play(t, begin...).PossibleEvents()
 	for _, want := range []string{"crash pvcontroller", "partition node-1", "reboot node-2", "expire persistentvolumeclaims"} {
@@ -209,7 +209,7 @@ func TestEveryMisfortuneThatIsToldCanHappen(t *testing.T) {
 	}
 }
 
-func TestWhoStartsAgainListsAnew(t *testing.T) {
+func TestRestartedComponentListsAgain(t *testing.T) {
 	s := play(t, "crash pvcontroller")
 	var words []string
 	for _, each := range s.Next() {

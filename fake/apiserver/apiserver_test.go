@@ -33,15 +33,15 @@ func newServer() *fake.Server {
 	return fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
 }
 
-// way is a transport by which requests reach a server.
-type way struct {
+// transportCase is a transport by which requests reach a server.
+type transportCase struct {
 	name string
 	open func(t *testing.T, s *fake.Server) *clientrest.Config
 }
 
-// ways are the transports: in memory and by loopback.
-func ways() []way {
-	return []way{
+// transports returns the transports: in memory and by loopback.
+func transports() []transportCase {
+	return []transportCase{
 		{"memory", func(_ *testing.T, s *fake.Server) *clientrest.Config { return apiserver.NewConfig(s, direct{}) }},
 		{"loopback", func(t *testing.T, s *fake.Server) *clientrest.Config {
 			srv := httptest.NewServer(newHandler(s))
@@ -65,7 +65,7 @@ type world struct {
 // eachWay runs a test with each transport, with JSON and with protobuf.
 func eachWay(t *testing.T, test func(t *testing.T, w world)) {
 	t.Helper()
-	for _, by := range ways() {
+	for _, by := range transports() {
 		for _, media := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
 			t.Run(by.name+"/"+media[strings.LastIndexAny(media, "/.")+1:], func(t *testing.T) {
 				s := newServer()

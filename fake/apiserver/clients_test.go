@@ -74,7 +74,7 @@ func TestInformersFollow(t *testing.T) {
 
 // TestDynamicClient uses built-in and custom resources without their Go types.
 func TestDynamicClient(t *testing.T) {
-	for _, by := range ways() {
+	for _, by := range transports() {
 		t.Run(by.name, func(t *testing.T) {
 			ctx, s := t.Context(), newThings()
 			client := dynamic.NewForConfigOrDie(by.open(t, s))
@@ -115,7 +115,7 @@ func TestDynamicClient(t *testing.T) {
 
 // TestMetadataClient reads, patches and watches metadata only, in protobuf.
 func TestMetadataClient(t *testing.T) {
-	for _, by := range ways() {
+	for _, by := range transports() {
 		t.Run(by.name, func(t *testing.T) {
 			ctx, s := t.Context(), newServer()
 			claims := metadata.NewForConfigOrDie(by.open(t, s)).Resource(claimResource).Namespace("default")
@@ -175,7 +175,7 @@ func TestScaleClient(t *testing.T) {
 // TestDiscoveryClient lists all resources, aggregated and group by group, while custom resources
 // come and go.
 func TestDiscoveryClient(t *testing.T) {
-	for _, by := range ways() {
+	for _, by := range transports() {
 		for _, legacy := range []bool{false, true} {
 			t.Run(by.name, func(t *testing.T) {
 				s := newThings()

@@ -95,7 +95,7 @@ func TestProtobufEventsAreFramed(t *testing.T) {
 
 // TestEndsOfAWatch ends watches in every way, and then checks that no goroutine and no slot leaks.
 func TestEndsOfAWatch(t *testing.T) {
-	for _, by := range ways() {
+	for _, by := range transports() {
 		t.Run(by.name, func(t *testing.T) {
 			before := runtime.NumGoroutine()
 			t.Run("", func(t *testing.T) {

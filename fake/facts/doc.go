@@ -41,6 +41,6 @@
 //
 // # What it does not do
 //
-// Facts have no concurrency and no timing. They cover what the simulated components and their tests
-// use, not the whole API.
+// Facts have no concurrency and no timing. They cover the API as storage components use it, not all
+// of it.
 package facts

@@ -27,9 +27,9 @@ delete configmaps/a
 		log.Fatal(err)
 	}
 	server := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
-	way := facts.UntypedClient(server.Client(sim.DirectCaller())) // facts.HTTPClient reaches any server
+	client := facts.UntypedClient(server.Client(sim.DirectCaller())) // facts.HTTPClient reaches any server
 	for _, f := range all {
-		fmt.Println(f, facts.Check(context.Background(), way, f))
+		fmt.Println(f, facts.Check(context.Background(), client, f))
 	}
 	// Output:
 	// maps: What is there cannot be created again. <nil>

@@ -32,9 +32,9 @@ func newServer() *fake.Server {
 // timeout ends a fact that waits for an event that does not come.
 const timeout = 20 * time.Second
 
-// ways are the clients of our server. Each fact has its own server, except over HTTPS. min is the
+// clients are the clients of our server. Each fact has its own server, except over HTTPS. min is the
 // least number of facts that a client must support.
-var ways = []struct {
+var clients = []struct {
 	name string
 	min  int
 	of   func(t *testing.T) facts.Client
@@ -63,21 +63,21 @@ func all(t *testing.T) []facts.Fact {
 }
 
 func TestFacts(t *testing.T) {
-	for _, way := range ways {
-		t.Run(way.name, func(t *testing.T) {
-			spoken := 0
+	for _, test := range clients {
+		t.Run(test.name, func(t *testing.T) {
+			checked := 0
 			for _, f := range all(t) {
 				t.Run(f.String(), func(t *testing.T) {
-					w := way.of(t)
+					w := test.of(t)
 					if f.NeedsCustomResources() {
 						install(t, w)
 					}
 					check(t, w, f)
-					spoken++
+					checked++
 				})
 			}
-			if spoken < way.min {
-				t.Errorf("%d facts were put to the server, want %d at least", spoken, way.min)
+			if checked < test.min {
+				t.Errorf("%d facts checked, want at least %d", checked, test.min)
 			}
 		})
 	}
@@ -103,11 +103,11 @@ func TestFactsOverHTTPS(t *testing.T) {
 	}
 }
 
-func install(t *testing.T, way facts.Client) {
+func install(t *testing.T, client facts.Client) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
-	if err := facts.Install(ctx, way); errors.Is(err, facts.ErrUnsupported) {
+	if err := facts.Install(ctx, client); errors.Is(err, facts.ErrUnsupported) {
 		t.Skip(err)
 	} else if err != nil {
 		t.Fatal(err)
@@ -115,14 +115,14 @@ func install(t *testing.T, way facts.Client) {
 }
 
 // check checks a fact. It skips the test if the client does not support it.
-func check(t *testing.T, way facts.Client, f facts.Fact) {
+func check(t *testing.T, client facts.Client, f facts.Fact) {
 	t.Helper()
-	if why := f.SkipReason(way.Traits()); why != "" {
+	if why := f.SkipReason(client.Traits()); why != "" {
 		t.Skip(why)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
-	err := facts.Check(ctx, way, f)
+	err := facts.Check(ctx, client, f)
 	if errors.Is(err, facts.ErrUnsupported) {
 		t.Skip(err)
 	}

@@ -62,7 +62,7 @@ func TestWrongFactsFail(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if facts.Check(t.Context(), ways[2].of(t), parsed[0]) == nil {
+			if facts.Check(t.Context(), clients[2].of(t), parsed[0]) == nil {
 				t.Errorf("wrong fact passed:\n%s", test.text)
 			}
 		})

@@ -17,10 +17,10 @@ func List(func(string) bool) ([]Binding, error) { return nil, nil }
 func Grow(Binding) error { return ErrNone }
 
 // EnableDirectIO returns ErrNone.
-func GoDirect(Binding) error { return ErrNone }
+func EnableDirectIO(Binding) error { return ErrNone }
 
-// Peek returns nothing.
-func Peek(string) (Binding, error) { return Binding{}, nil }
+// Status returns nothing.
+func Status(string) (Binding, error) { return Binding{}, nil }
 
 // At returns nothing.
 func At(string) (Binding, error) { return Binding{}, nil }

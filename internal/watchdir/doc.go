@@ -2,7 +2,8 @@
 // or programs.
 //
 //	q := watchdir.NewQueue(watchdir.Config[state]{
-//	Process: process, Name: "plugin sockets", Verb: "plugin", Scan: scan, Sync: syncOne, Keep: keep,
+//		Process: process, Name: "plugin sockets", Verb: "plugin",
+//		Scan: scan, Sync: syncOne, Keep: keep,
 //	})
 //	q.Notify("disk.sock") // the entry may have appeared, disappeared or changed
 //	err := watchdir.Watch(ctx, "plugin sockets", begin, onEvent)

@@ -3,8 +3,9 @@
 // disappears.
 //
 //	manager := pluginmanager.New(pluginmanager.Config{
-//	Process: process, Sockets: &pluginmanager.Unix{}, Dir: "/var/lib/kubelet/plugins_registry",
-//	Handlers: map[string]plugins.Registrar{"CSIPlugin": plugin},
+//		Process: process, Sockets: &pluginmanager.Unix{},
+//		Dir: "/var/lib/kubelet/plugins_registry",
+//		Handlers: map[string]plugins.Registrar{"CSIPlugin": plugin},
 //	})
 //	err := manager.Watch(ctx)
 //

@@ -36,7 +36,9 @@ func (a *announcer) GetInfo(context.Context, *registration.InfoRequest) (*regist
 	return a.info, nil
 }
 
-func (a *announcer) NotifyRegistrationStatus(_ context.Context, s *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
+func (a *announcer) NotifyRegistrationStatus(
+	_ context.Context, s *registration.RegistrationStatus,
+) (*registration.RegistrationStatusResponse, error) {
 	word := s.GetError()
 	if s.GetPluginRegistered() {
 		word = "registered"
@@ -61,7 +63,8 @@ func (h *handler) fail(what string) error {
 		return nil
 	}
 	h.fails[what]--
-	return h.c.Call(trace.Action{Kind: trace.KindDriver, Verb: what}, func() trace.Outcome { return trace.Outcome{Err: errScripted} }).Err
+	return h.c.Call(trace.Action{Kind: trace.KindDriver, Verb: what},
+		func() trace.Outcome { return trace.Outcome{Err: errScripted} }).Err
 }
 
 func (h *handler) ValidatePlugin(r plugins.Registration) error {
@@ -134,9 +137,13 @@ func newWorld(t *testing.T) *world {
 // put creates the socket of a plugin.
 func (w *world) put(socket, name, version string) *announcer {
 	a := &announcer{
-		info: &registration.PluginInfo{Type: "CSIPlugin", Name: name, Endpoint: "/csi.sock", SupportedVersions: []string{version}},
+		info: &registration.PluginInfo{Type: "CSIPlugin", Name: name, Endpoint: "/csi.sock",
+			SupportedVersions: []string{version}},
 	}
-	w.sockets.Put(dir+"/"+socket, csi.Direct(func(r grpc.ServiceRegistrar) { registration.RegisterRegistrationServer(r, a) }))
+	w.sockets.Put(dir+"/"+socket, csi.Direct(func(r grpc.ServiceRegistrar) {
+		registration.RegisterRegistrationServer(r,
+			a)
+	}))
 	return a
 }
 
@@ -319,7 +326,8 @@ func TestFailedStepIsRetried(t *testing.T) {
 			500 * time.Millisecond,
 		},
 		{
-			"notification of success, and its undoing", func(w *world) { w.course.fails[notify], w.handler.fails["deregister"] = 1, 1 },
+			"notification of success, and its undoing",
+			func(w *world) { w.course.fails[notify], w.handler.fails["deregister"] = 1, 1 },
 			[]string{"register a 1.0", "deregister a", "register a 1.0"},
 			[]string{"registered"},
 			500 * time.Millisecond,
@@ -368,7 +376,8 @@ func TestFailedDeregistrationIsRetried(t *testing.T) {
 func (w *world) until(what string, is func(trace.Record) bool) {
 	w.Helper()
 	before := len(w.host.Log().Records())
-	err := w.host.Wait(context.Background(), what, func() bool { return slices.ContainsFunc(w.host.Log().Records()[before:], is) })
+	err := w.host.Wait(context.Background(), what,
+		func() bool { return slices.ContainsFunc(w.host.Log().Records()[before:], is) })
 	if err != nil {
 		w.Fatal(err)
 	}

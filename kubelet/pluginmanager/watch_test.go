@@ -43,9 +43,11 @@ func shortDir(t *testing.T) string {
 func newMachine(t *testing.T) *machine {
 	m := &machine{T: t, host: sim.NewLive(sim.LiveConfig{}), dir: filepath.Join(shortDir(t), "registry")}
 	c := m.host.Process("kubelet")
-	m.handler = &handler{c: c, known: map[string]plugins.Registration{}, hold: map[string]bool{"hangs": true}, fails: map[string]int{}}
+	m.handler = &handler{c: c, known: map[string]plugins.Registration{}, hold: map[string]bool{"hangs": true},
+		fails: map[string]int{}}
 	manager := pluginmanager.New(pluginmanager.Config{
-		Process: c, Sockets: &pluginmanager.Unix{}, Dir: m.dir, Handlers: map[string]plugins.Registrar{"CSIPlugin": m.handler},
+		Process: c, Sockets: &pluginmanager.Unix{}, Dir: m.dir,
+		Handlers: map[string]plugins.Registrar{"CSIPlugin": m.handler},
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	watched := make(chan error, 1)
@@ -123,7 +125,8 @@ func TestWatch(t *testing.T) {
 	m.announce("hangs.sock", "hangs")
 	a, stop := m.announce("a.sock", "a")
 	m.until("register a", 1)
-	if err := m.host.Wait(t.Context(), "notification of a", func() bool { _, _, told := a.Status(); return told }); err != nil {
+	if err := m.host.Wait(t.Context(), "notification of a",
+		func() bool { _, _, told := a.Status(); return told }); err != nil {
 		t.Fatal(err)
 	}
 	if registered, why, _ := a.Status(); !registered {
@@ -178,7 +181,8 @@ func TestWatchFailsForFile(t *testing.T) {
 	}
 	host := sim.NewLive(sim.LiveConfig{})
 	defer host.Close()
-	manager := pluginmanager.New(pluginmanager.Config{Process: host.Process("c"), Sockets: &pluginmanager.Unix{}, Dir: file})
+	manager := pluginmanager.New(pluginmanager.Config{Process: host.Process("c"), Sockets: &pluginmanager.Unix{},
+		Dir: file})
 	if err := manager.Watch(t.Context()); err == nil {
 		t.Error("no error")
 	}

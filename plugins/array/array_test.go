@@ -111,7 +111,8 @@ func (w *world) publish(node, target string, readOnly bool, code codes.Code) {
 
 func (w *world) unpublish(node, target string, code codes.Code) {
 	w.t.Helper()
-	_, err := w.nodes[node].NodeUnpublishVolume(w.t.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: w.id, TargetPath: target})
+	_, err := w.nodes[node].NodeUnpublishVolume(w.t.Context(),
+		&csi.NodeUnpublishVolumeRequest{VolumeId: w.id, TargetPath: target})
 	w.want(err, code)
 }
 
@@ -205,13 +206,17 @@ func TestAttachContract(t *testing.T) {
 		name  string
 		steps []step
 	}{
-		{"single node", []step{{"one", singleNode, false, 0}, {"one", singleNode, false, 0}, {"two", singleNode, false, codes.FailedPrecondition}}},
-		{"other access to the same node", []step{{"one", singleNode, false, 0}, {"one", singleNode, true, codes.AlreadyExists}}},
-		{"a single-node mode and a multi-node one", []step{{"one", manyWriters, false, 0}, {"two", singleNode, false, codes.FailedPrecondition}}},
+		{"single node", []step{{"one", singleNode, false, 0}, {"one", singleNode, false, 0},
+			{"two", singleNode, false, codes.FailedPrecondition}}},
+		{"other access to the same node", []step{{"one", singleNode, false, 0},
+			{"one", singleNode, true, codes.AlreadyExists}}},
+		{"a single-node mode and a multi-node one", []step{{"one", manyWriters, false, 0},
+			{"two", singleNode, false, codes.FailedPrecondition}}},
 		{"many writers", []step{{"one", manyWriters, false, 0}, {"two", manyWriters, false, 0}}},
 		{"readers", []step{{"one", readers, false, 0}, {"two", readers, true, 0}}},
 		{"one writer", []step{{"one", oneWriter, false, 0}, {"two", oneWriter, true, 0}}},
-		{"two that want to be the writer", []step{{"one", oneWriter, false, 0}, {"two", oneWriter, false, codes.FailedPrecondition}}},
+		{"two that want to be the writer", []step{{"one", oneWriter, false, 0},
+			{"two", oneWriter, false, codes.FailedPrecondition}}},
 		{"unknown node", []step{{"three", singleNode, false, codes.NotFound}}},
 		{"no node", []step{{"", singleNode, false, codes.InvalidArgument}}},
 		{"no access mode", []step{{"one", csi.VolumeCapability_AccessMode_UNKNOWN, false, codes.InvalidArgument}}},
@@ -244,7 +249,8 @@ func TestNodeContract(t *testing.T) {
 	})
 	w.want(err, codes.InvalidArgument) // the publish context got lost
 	stats := func(id, path string) error {
-		_, err := w.nodes["one"].NodeGetVolumeStats(t.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: path})
+		_, err := w.nodes["one"].NodeGetVolumeStats(t.Context(),
+			&csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: path})
 		return err
 	}
 	w.want(stats(w.id, "/kubelet/pod"), codes.OK)
@@ -368,7 +374,8 @@ func TestVolumesPerNode(t *testing.T) {
 	w.attach("one", singleNode, false, codes.ResourceExhausted)
 	w.attach("two", singleNode, false, codes.OK)
 	w.id = first
-	_, err := w.controller.ControllerUnpublishVolume(t.Context(), &csi.ControllerUnpublishVolumeRequest{VolumeId: first, NodeId: "one"})
+	_, err := w.controller.ControllerUnpublishVolume(t.Context(),
+		&csi.ControllerUnpublishVolumeRequest{VolumeId: first, NodeId: "one"})
 	w.want(err, codes.OK)
 	w.id = w.create("x", 0, 0, codes.OK)
 	w.attach("one", singleNode, false, codes.OK)

@@ -30,7 +30,8 @@ func (w *world) stageDevice(staging string, code codes.Code) {
 func (w *world) publishDevice(staging, target string, readOnly bool, code codes.Code) {
 	w.t.Helper()
 	_, err := w.nodes["one"].NodePublishVolume(w.t.Context(), &csi.NodePublishVolumeRequest{
-		VolumeId: w.id, StagingTargetPath: staging, TargetPath: target, VolumeCapability: device(singleNode), Readonly: readOnly,
+		VolumeId: w.id, StagingTargetPath: staging, TargetPath: target, VolumeCapability: device(singleNode),
+		Readonly: readOnly,
 	})
 	w.want(err, code)
 }
@@ -49,9 +50,11 @@ func (w *world) wantDevice(path, want string) {
 
 func (w *world) undoDevice(staging, target string) {
 	w.t.Helper()
-	_, err := w.nodes["one"].NodeUnpublishVolume(w.t.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: w.id, TargetPath: target})
+	_, err := w.nodes["one"].NodeUnpublishVolume(w.t.Context(),
+		&csi.NodeUnpublishVolumeRequest{VolumeId: w.id, TargetPath: target})
 	w.want(err, codes.OK)
-	_, err = w.nodes["one"].NodeUnstageVolume(w.t.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: w.id, StagingTargetPath: staging})
+	_, err = w.nodes["one"].NodeUnstageVolume(w.t.Context(),
+		&csi.NodeUnstageVolumeRequest{VolumeId: w.id, StagingTargetPath: staging})
 	w.want(err, codes.OK)
 }
 
@@ -70,7 +73,8 @@ func TestDeviceLifecycle(t *testing.T) {
 		w.wantDevice(target, w.id)
 	}
 	w.publishDevice(staging, target, true, codes.AlreadyExists)
-	stats, err := w.nodes["one"].NodeGetVolumeStats(t.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: w.id, VolumePath: target})
+	stats, err := w.nodes["one"].NodeGetVolumeStats(t.Context(),
+		&csi.NodeGetVolumeStatsRequest{VolumeId: w.id, VolumePath: target})
 	w.want(err, codes.OK)
 	if got := stats.GetUsage(); len(got) != 1 || got[0].GetTotal() != gibibyte || got[0].GetUsed() != 0 {
 		t.Errorf("usage of a device: %v", got)

@@ -10,7 +10,8 @@ import (
 func (w *world) expand(size, limit int64, code codes.Code) *csi.ControllerExpandVolumeResponse {
 	w.t.Helper()
 	response, err := w.controller.ControllerExpandVolume(w.t.Context(), &csi.ControllerExpandVolumeRequest{
-		VolumeId: w.id, CapacityRange: &csi.CapacityRange{RequiredBytes: size, LimitBytes: limit}, VolumeCapability: capability(singleNode),
+		VolumeId: w.id, CapacityRange: &csi.CapacityRange{RequiredBytes: size, LimitBytes: limit},
+		VolumeCapability: capability(singleNode),
 	})
 	w.want(err, code)
 	return response

@@ -12,4 +12,4 @@ var errNotLinux = errors.New("block device volumes need Linux")
 
 func usageAt(string) ([]*csi.VolumeUsage, error) { return nil, errNotLinux }
 
-func mountsTwins() bool { return false }
+func mountsDuplicateUUIDs() bool { return false }

@@ -110,7 +110,8 @@ func TestAttach(t *testing.T) {
 					Attacher: "csi.example.com", NodeName: node1, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv},
 				},
 			}
-			d.same("attachment", want, d.stored(tt.handle), cmpopts.IgnoreFields(metav1.ObjectMeta{}, "UID", "ResourceVersion", "CreationTimestamp"))
+			d.same("attachment", want, d.stored(tt.handle),
+				cmpopts.IgnoreFields(metav1.ObjectMeta{}, "UID", "ResourceVersion", "CreationTimestamp"))
 			d.ended(o, false)
 			d.change(tt.handle, attached)
 			d.run()

@@ -12,6 +12,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilstrings "k8s.io/utils/strings"
 
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/nodefs"
@@ -34,7 +35,7 @@ func (p *Plugin) globalMapPath(specName string) string {
 //
 // Upstream: pkg/volume/csi csiBlockMapper.GetPodDeviceMapPath (v1.36).
 func (p *Plugin) PodDeviceMapPath(specName string, pod types.UID) (dir, link string) {
-	return filepath.Join(p.cfg.Root, "pods", string(pod), volumeDevices, plugins.EscapePluginName(PluginName)), specName
+	return filepath.Join(p.cfg.Root, "pods", string(pod), volumeDevices, utilstrings.EscapeQualifiedName(PluginName)), specName
 }
 
 // stagingPath returns where the driver stages a block volume:
@@ -56,7 +57,7 @@ func (p *Plugin) publishPath(specName string, pod types.UID) string {
 
 // blockDir returns the directory of the plugin's records of a block volume.
 func (p *Plugin) blockDir(specName string) string {
-	return filepath.Join(p.devicesDir(), plugins.EscapePluginName(specName))
+	return filepath.Join(p.devicesDir(), utilstrings.EscapeQualifiedName(specName))
 }
 
 func (p *Plugin) devicesDir() string {

@@ -141,15 +141,17 @@ func TestBlockRequests(t *testing.T) {
 	staging, target := root+"/"+devicesDir+"/staging/pv", root+"/"+devicesDir+"/publish/pv/uid-1"
 	d.same("requests", []proto.Message{
 		&csispec.NodeStageVolumeRequest{
-			VolumeId: "h-1", PublishContext: map[string]string{"lun": "7"}, StagingTargetPath: staging, VolumeCapability: capability,
-			Secrets: map[string]string{"user": "alice"}, VolumeContext: map[string]string{"pool": "fast"},
+			VolumeId: "h-1", PublishContext: map[string]string{"lun": "7"}, StagingTargetPath: staging,
+			VolumeCapability: capability,
+			Secrets:          map[string]string{"user": "alice"}, VolumeContext: map[string]string{"pool": "fast"},
 		},
 		&csispec.NodePublishVolumeRequest{
 			VolumeId: "h-1", PublishContext: map[string]string{"lun": "7"}, StagingTargetPath: staging, TargetPath: target,
 			VolumeCapability: capability, Readonly: true, Secrets: map[string]string{"token": "t"},
 			VolumeContext: map[string]string{
 				"pool": "fast", "csi.storage.k8s.io/pod.name": "a", "csi.storage.k8s.io/pod.namespace": "default",
-				"csi.storage.k8s.io/pod.uid": "uid-1", "csi.storage.k8s.io/serviceAccount.name": "robot", "csi.storage.k8s.io/ephemeral": "false",
+				"csi.storage.k8s.io/pod.uid": "uid-1", "csi.storage.k8s.io/serviceAccount.name": "robot",
+				"csi.storage.k8s.io/ephemeral": "false",
 			},
 		},
 		&csispec.NodeUnpublishVolumeRequest{VolumeId: "h-1", TargetPath: target},
@@ -195,8 +197,10 @@ func TestDeviceWithMissingPrerequisiteIsTransient(t *testing.T) {
 	unattached := d.volume("vol-unattached")
 	secret := d.volume(d.handle)
 	ref := &corev1.SecretReference{Namespace: "default", Name: "foo"}
-	secret.spec.PersistentVolume.Spec.CSI.NodeStageSecretRef, secret.spec.PersistentVolume.Spec.CSI.NodePublishSecretRef = ref, ref
-	for what, v := range map[string]*disk{"without the driver": other, "without an attachment": unattached, "without its secret": secret} {
+	secret.spec.PersistentVolume.Spec.CSI.NodeStageSecretRef,
+		secret.spec.PersistentVolume.Spec.CSI.NodePublishSecretRef = ref, ref
+	for what, v := range map[string]*disk{"without the driver": other, "without an attachment": unattached,
+		"without its secret": secret} {
 		_, err := v.setUpDevice()
 		d.class("SetUpDevice "+what, err, plugins.Transient)
 		_, err = v.mapPodDevice()
@@ -232,7 +236,8 @@ func TestSetUpDeviceFails(t *testing.T) {
 		left  func(d *disk) []string
 	}{
 		{fault{err: coded(codes.InvalidArgument)}, plugins.Final, func(*disk) []string { return noneStaged[1:] }},
-		{fault{err: coded(codes.DeadlineExceeded)}, plugins.Uncertain, func(d *disk) []string { return []string{d.blockData(), devicesDir + "/staging/pv/"} }},
+		{fault{err: coded(codes.DeadlineExceeded)}, plugins.Uncertain,
+			func(d *disk) []string { return []string{d.blockData(), devicesDir + "/staging/pv/"} }},
 		{fault{err: coded(codes.DeadlineExceeded), after: true}, plugins.Uncertain, (*disk).staged},
 		{fault{err: coded(codes.Internal), after: true}, plugins.Uncertain, (*disk).staged},
 	} {
@@ -284,8 +289,10 @@ func TestMapPodDeviceFails(t *testing.T) {
 		class plugins.Class
 		left  func(d *disk) []string
 	}{
-		{fault{err: coded(codes.NotFound)}, plugins.Final, func(d *disk) []string { return append(d.staged(), devicesDir+"/publish/pv/") }},
-		{fault{err: coded(codes.Aborted)}, plugins.Uncertain, func(d *disk) []string { return append(d.staged(), devicesDir+"/publish/pv/") }},
+		{fault{err: coded(codes.NotFound)}, plugins.Final,
+			func(d *disk) []string { return append(d.staged(), devicesDir+"/publish/pv/") }},
+		{fault{err: coded(codes.Aborted)}, plugins.Uncertain,
+			func(d *disk) []string { return append(d.staged(), devicesDir+"/publish/pv/") }},
 		{fault{err: coded(codes.Aborted), after: true}, plugins.Uncertain, (*disk).published},
 		{fault{err: coded(codes.Internal), after: true}, plugins.Uncertain, (*disk).published},
 	} {
@@ -318,7 +325,8 @@ func TestDeviceCleanupFails(t *testing.T) {
 		d := arrayDisk(t)
 		d.must2(d.setUpDevice())
 		d.must2(d.mapPodDevice())
-		d.conn.faults = []fault{{method: "NodeUnpublishVolume", err: coded(code)}, {method: "NodeUnstageVolume", err: coded(code), after: true}}
+		d.conn.faults = []fault{{method: "NodeUnpublishVolume", err: coded(code)},
+			{method: "NodeUnstageVolume", err: coded(code), after: true}}
 		if d.unmapPodDevice() == nil {
 			t.Errorf("UnmapPodDevice after %s: no error", code)
 		}
@@ -412,7 +420,8 @@ func TestReconstructBlock(t *testing.T) {
 func TestDeviceStats(t *testing.T) {
 	t.Parallel()
 	s, d := capableDisk(t, csispec.NodeServiceCapability_RPC_GET_VOLUME_STATS)
-	s.stats = &csispec.NodeGetVolumeStatsResponse{Usage: []*csispec.VolumeUsage{{Unit: csispec.VolumeUsage_BYTES, Total: 42}}}
+	s.stats = &csispec.NodeGetVolumeStatsResponse{Usage: []*csispec.VolumeUsage{{Unit: csispec.VolumeUsage_BYTES,
+		Total: 42}}}
 	d.must2(d.mapPodDevice())
 	var usage plugins.Usage
 	d.must(d.do(func(ctx context.Context) (err error) {

@@ -182,7 +182,8 @@ func (s *scene) left() ([]string, error) {
 	var lines []string
 	for _, object := range s.server.List("volumeattachments") {
 		a := object.(*storagev1.VolumeAttachment)
-		lines = append(lines, fmt.Sprintf("attachment of %s to %s: %v", *a.Spec.Source.PersistentVolumeName, a.Spec.NodeName, a.Status.Attached))
+		lines = append(lines, fmt.Sprintf("attachment of %s to %s: %v", *a.Spec.Source.PersistentVolumeName,
+			a.Spec.NodeName, a.Status.Attached))
 	}
 	if s.attached != nil {
 		lines = append(lines, s.attached()...)

@@ -23,7 +23,9 @@ import (
 )
 
 // onBothConnections runs a test with a direct connection to a driver, and with a server.
-func onBothConnections(t *testing.T, make func() csi.RegisterFunc, test func(t *testing.T, conn grpc.ClientConnInterface)) {
+func onBothConnections(
+	t *testing.T, make func() csi.RegisterFunc, test func(t *testing.T, conn grpc.ClientConnInterface),
+) {
 	t.Helper()
 	t.Parallel()
 	t.Run("direct", func(t *testing.T) {
@@ -62,7 +64,9 @@ var driverErrors = map[string]error{
 	"code beyond all": coded(codes.Code(99)),
 }
 
-func (f *failing) NodeUnpublishVolume(_ context.Context, r *csispec.NodeUnpublishVolumeRequest) (*csispec.NodeUnpublishVolumeResponse, error) {
+func (f *failing) NodeUnpublishVolume(
+	_ context.Context, r *csispec.NodeUnpublishVolumeRequest,
+) (*csispec.NodeUnpublishVolumeResponse, error) {
 	return nil, driverErrors[r.GetVolumeId()]
 }
 
@@ -70,7 +74,9 @@ func (f *failing) NodeGetInfo(context.Context, *csispec.NodeGetInfoRequest) (*cs
 	return f.answer, nil
 }
 
-func (f *failing) NodeStageVolume(_ context.Context, r *csispec.NodeStageVolumeRequest) (*csispec.NodeStageVolumeResponse, error) {
+func (f *failing) NodeStageVolume(
+	_ context.Context, r *csispec.NodeStageVolumeRequest,
+) (*csispec.NodeStageVolumeResponse, error) {
 	r.PublishContext["changed"] = "by the driver"
 	return nil, nil // an empty answer
 }
@@ -104,7 +110,8 @@ func TestErrorsAreTheSameOnBothConnections(t *testing.T) {
 		got["not implemented"] = status.Code(err).String()
 		_, err = csispec.NewControllerClient(conn).CreateVolume(t.Context(), &csispec.CreateVolumeRequest{})
 		got["other service"] = status.Code(err).String()
-		err = conn.Invoke(t.Context(), "/csi.v1.Node/NodeDance", &csispec.NodeGetInfoRequest{}, &csispec.NodeGetInfoResponse{})
+		err = conn.Invoke(t.Context(), "/csi.v1.Node/NodeDance", &csispec.NodeGetInfoRequest{},
+			&csispec.NodeGetInfoResponse{})
 		got["no such method"] = status.Code(err).String()
 		done, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -119,7 +126,8 @@ func TestErrorsAreTheSameOnBothConnections(t *testing.T) {
 // TestMessagesAreCopied checks that neither side sees later changes of the other to a message.
 func TestMessagesAreCopied(t *testing.T) {
 	kept := func() *csispec.NodeGetInfoResponse {
-		return &csispec.NodeGetInfoResponse{NodeId: "id", AccessibleTopology: &csispec.Topology{Segments: map[string]string{"zone": "z"}}}
+		return &csispec.NodeGetInfoResponse{NodeId: "id",
+			AccessibleTopology: &csispec.Topology{Segments: map[string]string{"zone": "z"}}}
 	}
 	register := func() csi.RegisterFunc {
 		return func(r grpc.ServiceRegistrar) { csispec.RegisterNodeServer(r, &failing{answer: kept()}) }
@@ -164,19 +172,23 @@ func TestVolumeLifecycleOnBothConnections(t *testing.T) {
 	}
 	const id = "vol-0717031b935f131e"
 	onBothConnections(t, register, func(t *testing.T, conn grpc.ClientConnInterface) {
-		identity, controller, node := csispec.NewIdentityClient(conn), csispec.NewControllerClient(conn), csispec.NewNodeClient(conn)
+		identity, controller, node := csispec.NewIdentityClient(conn), csispec.NewControllerClient(conn),
+			csispec.NewNodeClient(conn)
 		ctx := t.Context()
 		create := func(name string, bytes int64) (proto.Message, error) {
 			return controller.CreateVolume(ctx, &csispec.CreateVolumeRequest{
-				Name: name, CapacityRange: &csispec.CapacityRange{RequiredBytes: bytes}, VolumeCapabilities: []*csispec.VolumeCapability{capability},
+				Name: name, CapacityRange: &csispec.CapacityRange{RequiredBytes: bytes},
+				VolumeCapabilities: []*csispec.VolumeCapability{capability},
 			})
 		}
 		publish := func(node string) (proto.Message, error) {
-			return controller.ControllerPublishVolume(ctx, &csispec.ControllerPublishVolumeRequest{VolumeId: id, NodeId: node, VolumeCapability: capability})
+			return controller.ControllerPublishVolume(ctx,
+				&csispec.ControllerPublishVolumeRequest{VolumeId: id, NodeId: node, VolumeCapability: capability})
 		}
 		stage := func(disk string) (proto.Message, error) {
 			return node.NodeStageVolume(ctx, &csispec.NodeStageVolumeRequest{
-				VolumeId: id, StagingTargetPath: root + "/staged", VolumeCapability: capability, PublishContext: map[string]string{array.DiskKey: disk},
+				VolumeId: id, StagingTargetPath: root + "/staged", VolumeCapability: capability,
+				PublishContext: map[string]string{array.DiskKey: disk},
 			})
 		}
 		created := &csispec.CreateVolumeResponse{Volume: &csispec.Volume{VolumeId: id, CapacityBytes: 1 << 20}}
@@ -196,7 +208,8 @@ func TestVolumeLifecycleOnBothConnections(t *testing.T) {
 			{"create", func() (proto.Message, error) { return create("pv", 1<<20) }, created, codes.OK},
 			{"create again", func() (proto.Message, error) { return create("pv", 1<<20) }, created, codes.OK},
 			{"create again, otherwise", func() (proto.Message, error) { return create("pv", 1<<21) }, nil, codes.AlreadyExists},
-			{"create beyond the capacity", func() (proto.Message, error) { return create("two", 1<<30) }, nil, codes.ResourceExhausted},
+			{"create beyond the capacity", func() (proto.Message, error) { return create("two", 1<<30) }, nil,
+				codes.ResourceExhausted},
 			{"stage what is not attached", func() (proto.Message, error) { return stage(id) }, nil, codes.FailedPrecondition},
 			{"attach to nowhere", func() (proto.Message, error) { return publish("node-9") }, nil, codes.NotFound},
 			{"attach", func() (proto.Message, error) { return publish(node1) }, published, codes.OK},
@@ -220,7 +233,8 @@ func TestVolumeLifecycleOnBothConnections(t *testing.T) {
 func TestDirectHasNoStreams(t *testing.T) {
 	t.Parallel()
 	conn := csi.Direct(func(grpc.ServiceRegistrar) {})
-	if _, err := conn.NewStream(t.Context(), &grpc.StreamDesc{}, "/csi.v1.Node/Watch"); status.Code(err) != codes.Unimplemented {
+	if _, err := conn.NewStream(t.Context(), &grpc.StreamDesc{},
+		"/csi.v1.Node/Watch"); status.Code(err) != codes.Unimplemented {
 		t.Errorf("error %v, want Unimplemented", err)
 	}
 	err := csi.Direct(func(r grpc.ServiceRegistrar) { csispec.RegisterNodeServer(r, &failing{}) }).
@@ -309,10 +323,12 @@ func TestSuspendRecordsEachCall(t *testing.T) {
 	failed := w.do(func(ctx context.Context) error {
 		_, infoErr := node.NodeGetInfo(ctx, &csispec.NodeGetInfoRequest{})
 		_, createErr := controller.CreateVolume(ctx, &csispec.CreateVolumeRequest{Name: "pvc-1"})
-		got, publishErr := controller.ControllerPublishVolume(ctx, &csispec.ControllerPublishVolumeRequest{VolumeId: "v", NodeId: "n"})
+		got, publishErr := controller.ControllerPublishVolume(ctx,
+			&csispec.ControllerPublishVolumeRequest{VolumeId: "v", NodeId: "n"})
 		w.same("reply", reply, got, protocmp.Transform())
 		_, stageErr := node.NodeStageVolume(ctx, &csispec.NodeStageVolumeRequest{VolumeId: "v", StagingTargetPath: "/s"})
-		_, mountErr := node.NodePublishVolume(ctx, &csispec.NodePublishVolumeRequest{VolumeId: "v", StagingTargetPath: "/s", TargetPath: "/t"})
+		_, mountErr := node.NodePublishVolume(ctx, &csispec.NodePublishVolumeRequest{VolumeId: "v",
+			StagingTargetPath: "/s", TargetPath: "/t"})
 		w.must(errors.Join(infoErr, createErr, publishErr, stageErr, mountErr))
 		_, err := node.NodeUnpublishVolume(ctx, &csispec.NodeUnpublishVolumeRequest{VolumeId: "v", TargetPath: "/t"})
 		return err
@@ -349,7 +365,9 @@ func (a *answering) CreateVolume(context.Context, *csispec.CreateVolumeRequest) 
 	return &csispec.CreateVolumeResponse{}, nil
 }
 
-func (a *answering) ControllerPublishVolume(context.Context, *csispec.ControllerPublishVolumeRequest) (*csispec.ControllerPublishVolumeResponse, error) {
+func (a *answering) ControllerPublishVolume(
+	context.Context, *csispec.ControllerPublishVolumeRequest,
+) (*csispec.ControllerPublishVolumeResponse, error) {
 	return a.publish, nil
 }
 
@@ -359,7 +377,8 @@ func TestSuspendYieldsToOtherTasks(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
 	c := host.Process("process")
-	node := csispec.NewNodeClient(csi.Suspend(c, "d", csi.Direct(func(r grpc.ServiceRegistrar) { csispec.RegisterNodeServer(r, &stub{}) })))
+	node := csispec.NewNodeClient(csi.Suspend(c, "d",
+		csi.Direct(func(r grpc.ServiceRegistrar) { csispec.RegisterNodeServer(r, &stub{}) })))
 	var order []string
 	c.Spawn("caller", func(ctx context.Context) {
 		order = append(order, "before")

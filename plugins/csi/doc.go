@@ -3,8 +3,8 @@
 // driver with a node, and the connections to a driver.
 //
 //	plugin := csi.New(csi.Config{
-//	Process: process, Client: client, CSIDrivers: informers.Storage().V1().CSIDrivers(),
-//	Attachments: informers.Storage().V1().VolumeAttachments(),
+//		Process: process, Client: client, CSIDrivers: informers.Storage().V1().CSIDrivers(),
+//		Attachments: informers.Storage().V1().VolumeAttachments(),
 //	})
 //	_, err := plugin.Attach(ctx, &plugins.Spec{PersistentVolume: volume}, "node-1")
 //

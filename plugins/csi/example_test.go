@@ -28,7 +28,8 @@ func ExampleServe() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	info, err := csispec.NewIdentityClient(driver.Conn()).GetPluginInfo(context.Background(), &csispec.GetPluginInfoRequest{})
+	info, err := csispec.NewIdentityClient(driver.Conn()).GetPluginInfo(context.Background(),
+		&csispec.GetPluginInfoRequest{})
 	fmt.Println(info.GetName(), err)
 	fmt.Println(driver.Stop())
 	// Output:

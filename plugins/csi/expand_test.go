@@ -15,7 +15,9 @@ import (
 	"github.com/volsim/volsim/plugins/csi"
 )
 
-func (s *stub) NodeExpandVolume(_ context.Context, r *csispec.NodeExpandVolumeRequest) (*csispec.NodeExpandVolumeResponse, error) {
+func (s *stub) NodeExpandVolume(
+	_ context.Context, r *csispec.NodeExpandVolumeRequest,
+) (*csispec.NodeExpandVolumeResponse, error) {
 	s.requests = append(s.requests, r)
 	return &csispec.NodeExpandVolumeResponse{}, s.expandError
 }
@@ -23,7 +25,8 @@ func (s *stub) NodeExpandVolume(_ context.Context, r *csispec.NodeExpandVolumeRe
 func (d *disk) expand() error {
 	d.t.Helper()
 	return d.do(func(ctx context.Context) error {
-		return d.plugin.NodeExpand(ctx, plugins.ExpandOptions{Spec: d.spec, Pod: d.pod.UID, NewSize: resource.MustParse("20Gi")})
+		return d.plugin.NodeExpand(ctx, plugins.ExpandOptions{Spec: d.spec, Pod: d.pod.UID,
+			NewSize: resource.MustParse("20Gi")})
 	})
 }
 
@@ -68,7 +71,8 @@ func TestExpand(t *testing.T) {
 			}
 			d.must(d.expand())
 			r := last[*csispec.NodeExpandVolumeRequest](s)
-			d.same("volume, path, staging", []string{"h-1", path, staging}, []string{r.GetVolumeId(), r.GetVolumePath(), r.GetStagingTargetPath()})
+			d.same("volume, path, staging", []string{"h-1", path, staging},
+				[]string{r.GetVolumeId(), r.GetVolumePath(), r.GetStagingTargetPath()})
 			d.same("size", int64(20<<30), r.GetCapacityRange().GetRequiredBytes())
 			d.same("as a device", tt.block, r.GetVolumeCapability().GetBlock() != nil)
 			d.same("secrets", secrets, r.GetSecrets())
@@ -87,7 +91,8 @@ func TestExpandFails(t *testing.T) {
 		want plugins.Class
 		text string
 	}{
-		{"the driver does not", nil, nil, plugins.ErrUnsupported, plugins.Final, "NodeExpand is not supported by the CSI driver stub.example.com"},
+		{"the driver does not", nil, nil, plugins.ErrUnsupported, plugins.Final,
+			"NodeExpand is not supported by the CSI driver stub.example.com"},
 		{
 			"in use",
 			[]csispec.NodeServiceCapability_RPC_Type{expands},

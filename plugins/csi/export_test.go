@@ -9,7 +9,9 @@ import (
 )
 
 // AddDriver registers a driver with the plugin only, not with the cluster.
-func (p *Plugin) AddDriver(ctx context.Context, name string, conn grpc.ClientConnInterface) (*csispec.NodeGetInfoResponse, error) {
+func (p *Plugin) AddDriver(
+	ctx context.Context, name string, conn grpc.ClientConnInterface,
+) (*csispec.NodeGetInfoResponse, error) {
 	info, err := csispec.NewNodeClient(conn).NodeGetInfo(ctx, &csispec.NodeGetInfoRequest{})
 	if err != nil {
 		return nil, err

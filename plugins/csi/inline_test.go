@@ -39,9 +39,10 @@ func (d *disk) written() *disk {
 	inline := *d
 	inline.handle = fmt.Sprintf("csi-%x", sha256.Sum256([]byte(string(podUID)+"cache")))
 	fsType := "ext4"
-	inline.spec = &plugins.Spec{Volume: &corev1.Volume{Name: "cache", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{
-		Driver: d.driver, FSType: &fsType, VolumeAttributes: map[string]string{"size": "1Gi"},
-	}}}}
+	inline.spec = &plugins.Spec{Volume: &corev1.Volume{Name: "cache",
+		VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{
+			Driver: d.driver, FSType: &fsType, VolumeAttributes: map[string]string{"size": "1Gi"},
+		}}}}
 	return &inline
 }
 
@@ -59,7 +60,8 @@ func TestInlineVolume(t *testing.T) {
 			attached, attachErr := d.plugin.CanAttach(d.spec)
 			staged, stageErr := d.plugin.CanDeviceMount(d.spec)
 			d.must(errors.Join(attachErr, stageErr))
-			d.same("supported, attached, staged", []bool{true, false, false}, []bool{d.plugin.CanSupport(d.spec), attached, staged})
+			d.same("supported, attached, staged", []bool{true, false, false},
+				[]bool{d.plugin.CanSupport(d.spec), attached, staged})
 			d.must(d.setUp())
 			d.same("disk", []string{fmt.Sprintf("pods/uid-1/volumes/kubernetes.io~csi/cache/vol_data.json "+
 				`{"specVolID":"cache","volumeHandle":%q,"driverName":%q,"nodeName":"node-1","attachmentID":%q,"volumeLifecycleMode":"Ephemeral"}`,
@@ -112,7 +114,10 @@ func TestInlineVolumeHasNoName(t *testing.T) {
 	d.class("DeviceMountPath", pathErr, plugins.Final)
 	d.class("Attach", d.do(d.attach), plugins.Final)
 	path := root + "/plugins/kubernetes.io/csi/" + d.driver + "/globalmount"
-	d.class("MountDevice", d.do(func(ctx context.Context) error { return d.plugin.MountDevice(ctx, d.spec, path, d.use) }), plugins.Final)
+	d.class("MountDevice", d.do(func(ctx context.Context) error {
+		return d.plugin.MountDevice(ctx, d.spec, path,
+			d.use)
+	}), plugins.Final)
 	d.same("disk", none, d.leaves())
 }
 
@@ -185,11 +190,13 @@ func TestPluginContractInline(t *testing.T) {
 		host := sim.NewStepped(sim.SteppedConfig{StepsMax: 10_000})
 		driver := &stub{
 			capabilities: []csispec.NodeServiceCapability_RPC_Type{csispec.NodeServiceCapability_RPC_GET_VOLUME_STATS},
-			stats:        &csispec.NodeGetVolumeStatsResponse{Usage: []*csispec.VolumeUsage{{Unit: csispec.VolumeUsage_BYTES, Total: 1}}},
+			stats: &csispec.NodeGetVolumeStatsResponse{Usage: []*csispec.VolumeUsage{{Unit: csispec.VolumeUsage_BYTES,
+				Total: 1}}},
 		}
 		s := &scene{
-			storage: storage{driver: stubName, disk: nodefs.NewMemory(root), root: root, node: func() csispec.NodeServer { return driver }},
-			host:    host, server: fake.NewServer(fake.Config{Now: host.Now}),
+			storage: storage{driver: stubName, disk: nodefs.NewMemory(root), root: root,
+				node: func() csispec.NodeServer { return driver }},
+			host: host, server: fake.NewServer(fake.Config{Now: host.Now}),
 		}
 		w := &plugintest.World{
 			Host: host, Resources: s.left, Nodes: []types.NodeName{node1},

@@ -22,12 +22,16 @@ type limitedDriver struct {
 	asked int
 }
 
-func (d *limitedDriver) NodeGetInfo(context.Context, *csispec.NodeGetInfoRequest) (*csispec.NodeGetInfoResponse, error) {
+func (d *limitedDriver) NodeGetInfo(
+	context.Context, *csispec.NodeGetInfoRequest,
+) (*csispec.NodeGetInfoResponse, error) {
 	d.asked++
 	return &csispec.NodeGetInfoResponse{NodeId: "n", MaxVolumesPerNode: d.limit}, nil
 }
 
-func (d *limitedDriver) NodeGetCapabilities(context.Context, *csispec.NodeGetCapabilitiesRequest) (*csispec.NodeGetCapabilitiesResponse, error) {
+func (d *limitedDriver) NodeGetCapabilities(
+	context.Context, *csispec.NodeGetCapabilitiesRequest,
+) (*csispec.NodeGetCapabilitiesResponse, error) {
 	return &csispec.NodeGetCapabilitiesResponse{}, nil
 }
 
@@ -43,7 +47,10 @@ func withLimit(t *testing.T, limit int64) (*world, *limitedDriver) {
 	_, err := w.user.StorageV1().CSIDrivers().Create(t.Context(), driver, metav1.CreateOptions{})
 	w.must(err)
 	w.run()
-	conn := csi.Suspend(w.process, limitedName, csi.Direct(func(r grpc.ServiceRegistrar) { csispec.RegisterNodeServer(r, d) }))
+	conn := csi.Suspend(w.process, limitedName, csi.Direct(func(r grpc.ServiceRegistrar) {
+		csispec.RegisterNodeServer(r,
+			d)
+	}))
 	w.must(w.do(func(ctx context.Context) error {
 		info, err := w.plugin.AddDriver(ctx, limitedName, conn)
 		if err != nil {
@@ -77,7 +84,8 @@ func TestRefreshWritesChanges(t *testing.T) {
 	refresh()
 	after, _ := w.server.Get("csinodes", "", node1)
 	if before.GetResourceVersion() != after.GetResourceVersion() || d.asked != 2 {
-		t.Errorf("asked %d times, from revision %s to %s: want a question more, and no write", d.asked, before.GetResourceVersion(), after.GetResourceVersion())
+		t.Errorf("asked %d times, from revision %s to %s: want a question more, and no write", d.asked,
+			before.GetResourceVersion(), after.GetResourceVersion())
 	}
 	d.limit = 2
 	refresh()
@@ -105,11 +113,15 @@ func TestExhausted(t *testing.T) {
 	}{
 		{name: "no attachment", driver: limitedName},
 		{name: "no failure", driver: limitedName, failure: &storagev1.VolumeError{}},
-		{name: "another failure", driver: limitedName, failure: &storagev1.VolumeError{Message: "no", ErrorCode: code(codes.Internal)}},
+		{name: "another failure", driver: limitedName,
+			failure: &storagev1.VolumeError{Message: "no", ErrorCode: code(codes.Internal)}},
 		{name: "a failure without a code", driver: limitedName, failure: &storagev1.VolumeError{Message: "no"}},
-		{name: "no place", driver: limitedName, failure: &storagev1.VolumeError{Message: "no", ErrorCode: code(codes.ResourceExhausted)}, want: true},
-		{name: "no place, long ago", driver: limitedName, failure: &storagev1.VolumeError{Message: "no", ErrorCode: code(codes.ResourceExhausted)}, before: true},
-		{name: "a driver that is not asked again", driver: "other.example.com", failure: &storagev1.VolumeError{Message: "no", ErrorCode: code(codes.ResourceExhausted)}},
+		{name: "no place", driver: limitedName, failure: &storagev1.VolumeError{Message: "no",
+			ErrorCode: code(codes.ResourceExhausted)}, want: true},
+		{name: "no place, long ago", driver: limitedName,
+			failure: &storagev1.VolumeError{Message: "no", ErrorCode: code(codes.ResourceExhausted)}, before: true},
+		{name: "a driver that is not asked again", driver: "other.example.com",
+			failure: &storagev1.VolumeError{Message: "no", ErrorCode: code(codes.ResourceExhausted)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -84,7 +84,8 @@ func TestFailedCalls(t *testing.T) {
 	t.Parallel()
 	final := []codes.Code{
 		codes.Unknown, codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied,
-		codes.FailedPrecondition, codes.OutOfRange, codes.Unimplemented, codes.Internal, codes.DataLoss, codes.Unauthenticated,
+		codes.FailedPrecondition, codes.OutOfRange, codes.Unimplemented, codes.Internal, codes.DataLoss,
+		codes.Unauthenticated,
 	}
 	uncertain := []codes.Code{
 		codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.ResourceExhausted, codes.Aborted,
@@ -258,7 +259,8 @@ func TestVolumeOfOtherKind(t *testing.T) {
 	_, deviceErr := d.plugin.CanDeviceMount(d.spec)
 	_, pathErr := d.plugin.DeviceMountPath(d.spec)
 	for what, err := range map[string]error{
-		"VolumeName": nameErr, "CanAttach": attachErr, "CanDeviceMount": deviceErr, "DeviceMountPath": pathErr, "Attach": d.do(d.attach),
+		"VolumeName": nameErr, "CanAttach": attachErr, "CanDeviceMount": deviceErr, "DeviceMountPath": pathErr,
+		"Attach":      d.do(d.attach),
 		"MountDevice": d.mountDevice(), "SetUp": d.setUp(),
 	} {
 		d.class(what, err, plugins.Final)
@@ -283,7 +285,10 @@ func TestVolumeWithoutHandle(t *testing.T) {
 func TestMountDeviceWithoutPath(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
-	d.class("MountDevice", d.do(func(ctx context.Context) error { return d.plugin.MountDevice(ctx, d.spec, "", plugins.MountOptions{}) }), plugins.Final)
+	d.class("MountDevice", d.do(func(ctx context.Context) error {
+		return d.plugin.MountDevice(ctx, d.spec, "",
+			plugins.MountOptions{})
+	}), plugins.Final)
 	d.same("disk", none, d.leaves())
 }
 

@@ -8,8 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/volsim/volsim/plugins"
+	utilstrings "k8s.io/utils/strings"
 )
 
 // PluginName is the name of the volume plugin.
@@ -54,7 +53,7 @@ func globalMountPath(root, driver, handle string) string {
 // podVolumeDir returns the directory of a pod's volume, below the kubelet's root. It contains the
 // mount.
 func podVolumeDir(root string, pod types.UID, specName string) string {
-	return filepath.Join(root, "pods", string(pod), "volumes", plugins.EscapePluginName(PluginName), specName)
+	return filepath.Join(root, "pods", string(pod), "volumes", utilstrings.EscapeQualifiedName(PluginName), specName)
 }
 
 func digest(s string) string {

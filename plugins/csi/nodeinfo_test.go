@@ -97,7 +97,8 @@ func (w *world) ownCSINode() {
 		w.t.Fatal("there is no CSINode")
 	}
 	node, _ := w.server.Get("nodes", "", node1)
-	w.same("owner", []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node1, UID: node.GetUID()}}, own.GetOwnerReferences())
+	w.same("owner", []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node1, UID: node.GetUID()}},
+		own.GetOwnerReferences())
 	w.same("migrated plugins", migrated, own.GetAnnotations()[corev1.MigratedPluginsAnnotationKey])
 }
 
@@ -152,17 +153,20 @@ func TestInstall(t *testing.T) {
 	}{
 		{
 			name: "nothing is known", says: nodeInfo("id", 0, pairs{zone: "a"}),
-			wantIDs: pairs{ourDriver: "id"}, wantLabels: pairs{zone: "a"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)},
+			wantIDs: pairs{ourDriver: "id"}, wantLabels: pairs{zone: "a"},
+			want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)},
 		},
 		{
 			name: "all is known", ids: pairs{ourDriver: "id"}, labels: pairs{zone: "a"},
 			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)}, says: nodeInfo("id", 0, pairs{zone: "a"}),
-			wantIDs: pairs{ourDriver: "id"}, wantLabels: pairs{zone: "a"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)},
+			wantIDs: pairs{ourDriver: "id"}, wantLabels: pairs{zone: "a"},
+			want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)},
 		},
 		{
 			name: "all but the topology is known", ids: pairs{ourDriver: "id"},
 			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)}, says: nodeInfo("id", 0, pairs{zone: "a"}),
-			wantIDs: pairs{ourDriver: "id"}, wantLabels: pairs{zone: "a"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)},
+			wantIDs: pairs{ourDriver: "id"}, wantLabels: pairs{zone: "a"},
+			want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)},
 		},
 		{
 			name: "another driver is known", ids: pairs{otherDriver: "x"}, labels: pairs{rack: "r"},
@@ -173,28 +177,35 @@ func TestInstall(t *testing.T) {
 		{
 			name: "the node is in another zone", ids: pairs{ourDriver: "id"}, labels: pairs{zone: "a"},
 			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)}, says: nodeInfo("id", 0, pairs{zone: "b"}),
-			fails: true, wantIDs: pairs{ourDriver: "id"}, wantLabels: pairs{zone: "a"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)},
+			fails: true, wantIDs: pairs{ourDriver: "id"}, wantLabels: pairs{zone: "a"},
+			want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)},
 		},
 		{
 			name: "another id and other segments", ids: pairs{ourDriver: "id"}, labels: pairs{zone: "a"},
 			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)}, says: nodeInfo("new", 0, pairs{rack: "r"}),
-			wantIDs: pairs{ourDriver: "new"}, wantLabels: pairs{zone: "a", rack: "r"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "new", nil, rack)},
+			wantIDs: pairs{ourDriver: "new"}, wantLabels: pairs{zone: "a", rack: "r"},
+			want: []storagev1.CSINodeDriver{entry(ourDriver, "new", nil, rack)},
 		},
 		{
-			name: "the CSINode of an earlier node", former: true, before: []storagev1.CSINodeDriver{}, says: nodeInfo("id", 0, nil),
+			name: "the CSINode of an earlier node", former: true, before: []storagev1.CSINodeDriver{},
+			says:    nodeInfo("id", 0, nil),
 			wantIDs: pairs{ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
 		},
 		{
-			name: "the CSINode of an earlier node with a driver", former: true, before: []storagev1.CSINodeDriver{entry(otherDriver, "x", nil)},
-			says: nodeInfo("id", 0, nil), wantIDs: pairs{ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
+			name: "the CSINode of an earlier node with a driver", former: true,
+			before: []storagev1.CSINodeDriver{entry(otherDriver, "x", nil)},
+			says:   nodeInfo("id", 0, nil), wantIDs: pairs{ourDriver: "id"},
+			want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
 		},
 		{
-			name: "no topology", says: nodeInfo("id", 0, nil), wantIDs: pairs{ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
+			name: "no topology", says: nodeInfo("id", 0, nil), wantIDs: pairs{ourDriver: "id"},
+			want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
 		},
 		{
 			name: "no topology any more", ids: pairs{ourDriver: "id"}, labels: pairs{zone: "a"},
 			before: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil, zone)}, says: nodeInfo("id", 0, nil),
-			wantIDs: pairs{ourDriver: "id"}, wantLabels: pairs{zone: "a"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
+			wantIDs: pairs{ourDriver: "id"}, wantLabels: pairs{zone: "a"},
+			want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
 		},
 		{
 			name: "no topology next to another driver's", ids: pairs{otherDriver: "x"}, labels: pairs{rack: "r"},
@@ -212,15 +223,17 @@ func TestInstall(t *testing.T) {
 			want: []storagev1.CSINodeDriver{entry(ourDriver, "id", limit(math.MaxInt32))},
 		},
 		{
-			name: "a limit beyond what the API can say", says: nodeInfo("id", math.MaxInt32+1, nil), wantIDs: pairs{ourDriver: "id"},
-			want: []storagev1.CSINodeDriver{entry(ourDriver, "id", limit(math.MaxInt32))},
+			name: "a limit beyond what the API can say", says: nodeInfo("id", math.MaxInt32+1, nil),
+			wantIDs: pairs{ourDriver: "id"},
+			want:    []storagev1.CSINodeDriver{entry(ourDriver, "id", limit(math.MaxInt32))},
 		},
 		{
 			name: "a negative limit", says: nodeInfo("id", -1, nil), wantIDs: pairs{ourDriver: "id"},
 			want: []storagev1.CSINodeDriver{entry(ourDriver, "id", nil)},
 		},
 		{
-			name: "another limit", before: []storagev1.CSINodeDriver{entry(ourDriver, "id", limit(10))}, says: nodeInfo("id", 20, nil),
+			name: "another limit", before: []storagev1.CSINodeDriver{entry(ourDriver, "id", limit(10))},
+			says:    nodeInfo("id", 20, nil),
 			wantIDs: pairs{ourDriver: "id"}, want: []storagev1.CSINodeDriver{entry(ourDriver, "id", limit(20))},
 		},
 		{
@@ -307,7 +320,8 @@ func TestUninstall(t *testing.T) {
 		{
 			name: "another driver is known, too", ids: pairs{otherDriver: "x", ourDriver: "id"},
 			before:  []storagev1.CSINodeDriver{entry(ourDriver, "id", nil), entry(otherDriver, "x", nil, zone)},
-			wantIDs: pairs{otherDriver: "x"}, want: []storagev1.CSINodeDriver{entry(otherDriver, "x", nil, zone)}, writes: []string{"update", "patch"},
+			wantIDs: pairs{otherDriver: "x"}, want: []storagev1.CSINodeDriver{entry(otherDriver, "x", nil, zone)},
+			writes: []string{"update", "patch"},
 		},
 		{name: "the driver in the annotation only", ids: pairs{ourDriver: "id"}, writes: []string{"patch"}},
 		{name: "another driver in the annotation only", ids: pairs{otherDriver: "x"}, wantIDs: pairs{otherDriver: "x"}},
@@ -342,11 +356,13 @@ func TestMigratedPlugins(t *testing.T) {
 	}{
 		{name: "none", want: nil},
 		{name: "one", migrated: plugins.Migration{"test": ""}, want: pairs{key: "test"}, wantChange: true},
-		{name: "one that is named", before: pairs{key: "test"}, migrated: plugins.Migration{"test": ""}, want: pairs{key: "test"}},
+		{name: "one that is named", before: pairs{key: "test"}, migrated: plugins.Migration{"test": ""},
+			want: pairs{key: "test"}},
 		{name: "none any more", before: pairs{key: "test"}, want: pairs{}, wantChange: true},
 		{
-			name: "one next to another annotation", before: pairs{"other": "annotation"}, migrated: plugins.Migration{"test": ""},
-			want: pairs{key: "test", "other": "annotation"}, wantChange: true,
+			name: "one next to another annotation", before: pairs{"other": "annotation"},
+			migrated: plugins.Migration{"test": ""},
+			want:     pairs{key: "test", "other": "annotation"}, wantChange: true,
 		},
 		{
 			name: "another one", before: pairs{key: "foo", "other": "annotation"}, migrated: plugins.Migration{"test": ""},
@@ -356,7 +372,8 @@ func TestMigratedPlugins(t *testing.T) {
 			name: "two", before: pairs{"other": "annotation"}, migrated: plugins.Migration{"test": "", "foo": ""},
 			want: pairs{key: "foo,test", "other": "annotation"}, wantChange: true,
 		},
-		{name: "two in another order", before: pairs{key: "test,foo"}, migrated: plugins.Migration{"test": "", "foo": ""}, want: pairs{key: "test,foo"}},
+		{name: "two in another order", before: pairs{key: "test,foo"}, migrated: plugins.Migration{"test": "", "foo": ""},
+			want: pairs{key: "test,foo"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -377,7 +394,8 @@ func TestRegistrationKeepsOtherDrivers(t *testing.T) {
 	w.annotate(`{"old.example.com":"x"}`)
 	w.must(w.publish("b.example.com", nodeInfo("b", 0, nil)))
 	w.must(w.publish("a.example.com", nodeInfo("a", 3, nil)))
-	want := []storagev1.CSINodeDriver{{Name: "b.example.com", NodeID: "b"}, {Name: "a.example.com", NodeID: "a", Allocatable: limit(3)}}
+	want := []storagev1.CSINodeDriver{{Name: "b.example.com", NodeID: "b"},
+		{Name: "a.example.com", NodeID: "a", Allocatable: limit(3)}}
 	w.same("drivers", want, w.registered())
 	var ids map[string]string
 	w.must(json.Unmarshal([]byte(w.annotation()), &ids))
@@ -414,7 +432,8 @@ func TestConcurrentRegistrations(t *testing.T) {
 			[]string{"get", "patch", "get", "update!", "get", "update"},
 		},
 		{
-			"of the CSINode's creation", "api create csinodes/node-1", false, func(w *world) { w.csiNode(""); w.addDriver(other) },
+			"of the CSINode's creation", "api create csinodes/node-1", false,
+			func(w *world) { w.csiNode(""); w.addDriver(other) },
 			[]string{"get", "patch", "get!", "get", "create!", "get", "update"},
 		},
 	}

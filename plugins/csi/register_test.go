@@ -155,7 +155,8 @@ func TestValidateAgainstRegisteredDriver(t *testing.T) {
 			t.Errorf("%s: error %v, want %q", tt.name, err, tt.want)
 		}
 		err := w.register(second)
-		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(text(err), `RegisterPlugin for CSI driver "stub.example.com" failed. `+tt.want) {
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(text(err),
+			`RegisterPlugin for CSI driver "stub.example.com" failed. `+tt.want) {
 			t.Errorf("%s: registered with error %v, want %q", tt.name, err, tt.want)
 		}
 		if !w.known() {
@@ -264,7 +265,8 @@ func TestFailedDeregisterCanBeRepeated(t *testing.T) {
 	w.host.SetStrategy(refusing("update csinodes/node-1"))
 	began := w.host.Now()
 	err := w.deregister(r)
-	if err == nil || !strings.HasPrefix(err.Error(), "kubernetes.io/csi: Error uninstalling CSI driver: error uninstalling CSI driver from CSINode object") {
+	if err == nil || !strings.HasPrefix(err.Error(),
+		"kubernetes.io/csi: Error uninstalling CSI driver: error uninstalling CSI driver from CSINode object") {
 		t.Errorf("error %v, want one", err)
 	}
 	if took := w.host.Now().Sub(began); took != 310*time.Millisecond {
@@ -297,7 +299,8 @@ func TestRegistrationsOfOneNameAreSerialized(t *testing.T) {
 			t.Fatalf("seed %d: %+v, %+v, %+v", seed, comes, goes, refreshed)
 		}
 		if !w.known() || !slices.Equal(w.driverNames(), []string{stubName}) {
-			t.Fatalf("seed %d: the newer driver is known: %v; drivers %q\n%s", seed, w.known(), w.driverNames(), w.host.Log().Text())
+			t.Fatalf("seed %d: the newer driver is known: %v; drivers %q\n%s", seed, w.known(), w.driverNames(),
+				w.host.Log().Text())
 		}
 	}
 }

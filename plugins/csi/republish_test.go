@@ -43,7 +43,8 @@ func TestRequiresRemount(t *testing.T) {
 // stays as it is whatever the driver answers, also for a driver that mounts nothing.
 func TestFailedRemountKeepsMount(t *testing.T) {
 	t.Parallel()
-	for name, use := range map[string]plugins.MountOptions{"remount": {Remount: true}, "reconstructed": {Reconstructed: true}} {
+	for name, use := range map[string]plugins.MountOptions{"remount": {Remount: true},
+		"reconstructed": {Reconstructed: true}} {
 		for _, c := range []codes.Code{codes.InvalidArgument, codes.Internal, codes.Unavailable} {
 			t.Run(name+", "+c.String(), func(t *testing.T) {
 				t.Parallel()
@@ -77,7 +78,8 @@ func TestFailedMountLeavesNothing(t *testing.T) {
 	t.Parallel()
 	_, d := stubDisk(t, true, false)
 	d.conn.faults = []fault{
-		{method: "NodeStageVolume", err: coded(codes.InvalidArgument)}, {method: "NodePublishVolume", err: coded(codes.InvalidArgument)},
+		{method: "NodeStageVolume", err: coded(codes.InvalidArgument)},
+		{method: "NodePublishVolume", err: coded(codes.InvalidArgument)},
 	}
 	d.class("MountDevice", d.mountDevice(), plugins.Final)
 	d.class("SetUp", d.setUp(), plugins.Final)
@@ -95,7 +97,8 @@ func TestRepublishedVolumeIsTheSame(t *testing.T) {
 	d.use.Remount = true
 	d.must(d.setUp())
 	d.same("disk", before, d.leaves())
-	if again := last[*csispec.NodePublishVolumeRequest](s); again == first || !slices.Contains(d.calls("driver"), "NodePublishVolume") {
+	if again := last[*csispec.NodePublishVolumeRequest](s); again == first || !slices.Contains(d.calls("driver"),
+		"NodePublishVolume") {
 		t.Error("the driver is not asked again")
 	}
 }

@@ -41,7 +41,8 @@ func TestSecrets(t *testing.T) {
 	_, err = d.user.CoreV1().Secrets("kube-system").Update(t.Context(), changed, metav1.UpdateOptions{})
 	d.must(err)
 	d.must(d.setUp())
-	d.same("published again with", map[string]string{"token": "second"}, last[*csispec.NodePublishVolumeRequest](s).GetSecrets())
+	d.same("published again with", map[string]string{"token": "second"},
+		last[*csispec.NodePublishVolumeRequest](s).GetSecrets())
 }
 
 // TestSecretOfInlineVolume reads from the pod's namespace.
@@ -52,7 +53,8 @@ func TestSecretOfInlineVolume(t *testing.T) {
 	d.secret("default", "publish", "token", "of the pod's namespace")
 	d.secret("kube-system", "publish", "token", "of another")
 	d.must(d.setUp())
-	d.same("published with", map[string]string{"token": "of the pod's namespace"}, last[*csispec.NodePublishVolumeRequest](s).GetSecrets())
+	d.same("published with", map[string]string{"token": "of the pod's namespace"},
+		last[*csispec.NodePublishVolumeRequest](s).GetSecrets())
 }
 
 // TestMissingSecret is transient: the driver was not called, and nothing is left. The text is

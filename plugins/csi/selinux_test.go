@@ -42,7 +42,8 @@ func TestSELinuxLabel(t *testing.T) {
 			d.must(d.setUp())
 			d.same("options when staged", tt.want, last[*csispec.NodeStageVolumeRequest](s).GetVolumeCapability().GetMount().GetMountFlags())
 			d.same("options when published", tt.want, last[*csispec.NodePublishVolumeRequest](s).GetVolumeCapability().GetMount().GetMountFlags())
-			d.same("options of the volume, which are everybody's", []string{"noatime"}, d.spec.PersistentVolume.Spec.MountOptions)
+			d.same("options of the volume, which are everybody's", []string{"noatime"},
+				d.spec.PersistentVolume.Spec.MountOptions)
 
 			staged, err := d.plugin.ReconstructDevices()
 			d.must(err)
@@ -72,7 +73,8 @@ func TestSELinuxLabelOfInlineVolume(t *testing.T) {
 	inline := d.written()
 	inline.use = plugins.MountOptions{SELinuxLabel: "s0:c1"}
 	d.must(inline.setUp())
-	d.same("options", []string{`context="s0:c1"`}, last[*csispec.NodePublishVolumeRequest](s).GetVolumeCapability().GetMount().GetMountFlags())
+	d.same("options", []string{`context="s0:c1"`},
+		last[*csispec.NodePublishVolumeRequest](s).GetVolumeCapability().GetMount().GetMountFlags())
 }
 
 func TestMountOptionsAreSupported(t *testing.T) {

@@ -50,7 +50,8 @@ func TestVolumeStats(t *testing.T) {
 			d.must(err)
 			d.same("usage", tt.want, got)
 			asked := last[*csispec.NodeGetVolumeStatsRequest](s)
-			d.same("asked about", []string{"h-1", d.plugin.MountPath("pv", podUID)}, []string{asked.GetVolumeId(), asked.GetVolumePath()})
+			d.same("asked about", []string{"h-1", d.plugin.MountPath("pv", podUID)},
+				[]string{asked.GetVolumeId(), asked.GetVolumePath()})
 		})
 	}
 }
@@ -66,7 +67,8 @@ func TestVolumeStatsOfArray(t *testing.T) {
 	d.must(d.disk.WriteFile(d.plugin.MountPath("pv", podUID)+"/file", make([]byte, 1000)))
 	full, err := d.measure()
 	d.must(err)
-	d.same("used, free", []int64{0, 1000, 1000}, []int64{empty.UsedBytes, full.UsedBytes, empty.AvailableBytes - full.AvailableBytes})
+	d.same("used, free", []int64{0, 1000, 1000}, []int64{empty.UsedBytes, full.UsedBytes,
+		empty.AvailableBytes - full.AvailableBytes})
 	d.same("of", empty.UsedBytes+empty.AvailableBytes, full.CapacityBytes)
 }
 

@@ -45,7 +45,9 @@ func (s *stub) NodeGetInfo(context.Context, *csispec.NodeGetInfoRequest) (*csisp
 	return &csispec.NodeGetInfoResponse{NodeId: "id-1"}, nil
 }
 
-func (s *stub) NodeGetCapabilities(context.Context, *csispec.NodeGetCapabilitiesRequest) (*csispec.NodeGetCapabilitiesResponse, error) {
+func (s *stub) NodeGetCapabilities(
+	context.Context, *csispec.NodeGetCapabilitiesRequest,
+) (*csispec.NodeGetCapabilitiesResponse, error) {
 	out := &csispec.NodeGetCapabilitiesResponse{}
 	for _, c := range s.capabilities {
 		out.Capabilities = append(out.Capabilities, &csispec.NodeServiceCapability{Type: &csispec.NodeServiceCapability_Rpc{
@@ -55,27 +57,37 @@ func (s *stub) NodeGetCapabilities(context.Context, *csispec.NodeGetCapabilities
 	return out, nil
 }
 
-func (s *stub) NodeStageVolume(_ context.Context, r *csispec.NodeStageVolumeRequest) (*csispec.NodeStageVolumeResponse, error) {
+func (s *stub) NodeStageVolume(
+	_ context.Context, r *csispec.NodeStageVolumeRequest,
+) (*csispec.NodeStageVolumeResponse, error) {
 	s.requests = append(s.requests, r)
 	return &csispec.NodeStageVolumeResponse{}, nil
 }
 
-func (s *stub) NodePublishVolume(_ context.Context, r *csispec.NodePublishVolumeRequest) (*csispec.NodePublishVolumeResponse, error) {
+func (s *stub) NodePublishVolume(
+	_ context.Context, r *csispec.NodePublishVolumeRequest,
+) (*csispec.NodePublishVolumeResponse, error) {
 	s.requests = append(s.requests, r)
 	return &csispec.NodePublishVolumeResponse{}, nil
 }
 
-func (s *stub) NodeUnpublishVolume(_ context.Context, r *csispec.NodeUnpublishVolumeRequest) (*csispec.NodeUnpublishVolumeResponse, error) {
+func (s *stub) NodeUnpublishVolume(
+	_ context.Context, r *csispec.NodeUnpublishVolumeRequest,
+) (*csispec.NodeUnpublishVolumeResponse, error) {
 	s.requests = append(s.requests, r)
 	return &csispec.NodeUnpublishVolumeResponse{}, nil
 }
 
-func (s *stub) NodeUnstageVolume(_ context.Context, r *csispec.NodeUnstageVolumeRequest) (*csispec.NodeUnstageVolumeResponse, error) {
+func (s *stub) NodeUnstageVolume(
+	_ context.Context, r *csispec.NodeUnstageVolumeRequest,
+) (*csispec.NodeUnstageVolumeResponse, error) {
 	s.requests = append(s.requests, r)
 	return &csispec.NodeUnstageVolumeResponse{}, nil
 }
 
-func (s *stub) NodeGetVolumeStats(_ context.Context, r *csispec.NodeGetVolumeStatsRequest) (*csispec.NodeGetVolumeStatsResponse, error) {
+func (s *stub) NodeGetVolumeStats(
+	_ context.Context, r *csispec.NodeGetVolumeStatsRequest,
+) (*csispec.NodeGetVolumeStatsResponse, error) {
 	s.requests = append(s.requests, r)
 	return s.stats, nil
 }
@@ -106,7 +118,8 @@ func capableDisk(t *testing.T, can ...csispec.NodeServiceCapability_RPC_Type) (*
 	})
 	d := w.volume("h-1")
 	volume := &d.spec.PersistentVolume.Spec
-	volume.CSI.FSType, volume.CSI.VolumeAttributes, volume.MountOptions = "ext4", map[string]string{"pool": "fast"}, []string{"noatime"}
+	volume.CSI.FSType, volume.CSI.VolumeAttributes, volume.MountOptions = "ext4", map[string]string{"pool": "fast"},
+		[]string{"noatime"}
 	return s, d
 }
 
@@ -119,7 +132,8 @@ func TestRequests(t *testing.T) {
 	d.must(d.unmountDevice())
 	capability := &csispec.VolumeCapability{
 		AccessMode: &csispec.VolumeCapability_AccessMode{Mode: csispec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
-		AccessType: &csispec.VolumeCapability_Mount{Mount: &csispec.VolumeCapability_MountVolume{FsType: "ext4", MountFlags: []string{"noatime"}}},
+		AccessType: &csispec.VolumeCapability_Mount{Mount: &csispec.VolumeCapability_MountVolume{FsType: "ext4",
+			MountFlags: []string{"noatime"}}},
 	}
 	target := root + "/pods/uid-1/volumes/kubernetes.io~csi/pv/mount"
 	d.same("requests", []proto.Message{
@@ -128,7 +142,8 @@ func TestRequests(t *testing.T) {
 			VolumeCapability: capability, VolumeContext: map[string]string{"pool": "fast"},
 		},
 		&csispec.NodePublishVolumeRequest{
-			VolumeId: "h-1", PublishContext: map[string]string{"lun": "7"}, StagingTargetPath: d.globalMount(), TargetPath: target,
+			VolumeId: "h-1", PublishContext: map[string]string{"lun": "7"}, StagingTargetPath: d.globalMount(),
+			TargetPath:       target,
 			VolumeCapability: capability, VolumeContext: map[string]string{"pool": "fast"},
 		},
 		&csispec.NodeUnpublishVolumeRequest{VolumeId: "h-1", TargetPath: target},
@@ -151,7 +166,8 @@ func TestDriverWithoutStaging(t *testing.T) {
 	d.must(d.tearDown())
 	d.must(d.unmountDevice())
 	d.same("disk at the end", []string{emptyPodDir}, d.leaves())
-	d.same("calls of the driver", []string{"NodeGetInfo", "NodeGetCapabilities", "NodePublishVolume", "NodeUnpublishVolume"},
+	d.same("calls of the driver", []string{"NodeGetInfo", "NodeGetCapabilities", "NodePublishVolume",
+		"NodeUnpublishVolume"},
 		d.calls(trace.KindDriver))
 }
 
@@ -161,7 +177,8 @@ func TestStagedVolumeOfDriverWithoutStaging(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, false, false)
 	d.must(d.disk.MkdirAll(d.globalMount()))
-	d.must(d.disk.WriteFile(path.Dir(d.globalMount())+"/vol_data.json", []byte(`{"driverName":"stub.example.com","volumeHandle":"h-1"}`)))
+	d.must(d.disk.WriteFile(path.Dir(d.globalMount())+"/vol_data.json",
+		[]byte(`{"driverName":"stub.example.com","volumeHandle":"h-1"}`)))
 	d.must(d.unmountDevice())
 	d.same("disk", []string{d.emptyDriverDir()}, d.leaves())
 	d.same("requests", 0, len(s.requests))

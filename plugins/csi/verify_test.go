@@ -37,7 +37,8 @@ func TestAttachState(t *testing.T) {
 		{"attached", func(d *disk) { d.attachment("vol-1", attached) }, plugins.Attached},
 		{"being deleted", func(d *disk) {
 			d.attachment("vol-1", func(a *storagev1.VolumeAttachment) { held(a); attached(a) })
-			d.must(d.user.StorageV1().VolumeAttachments().Delete(context.Background(), d.attachmentName("vol-1"), metav1.DeleteOptions{}))
+			d.must(d.user.StorageV1().VolumeAttachments().Delete(context.Background(), d.attachmentName("vol-1"),
+				metav1.DeleteOptions{}))
 		}, plugins.Changing},
 	}
 	for _, tt := range tests {

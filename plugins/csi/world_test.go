@@ -54,7 +54,8 @@ type world struct {
 // newWorld returns a process with everything that a controller and a kubelet configure.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, host: sim.NewStepped(sim.SteppedConfig{}), disk: nodefs.NewMemory(root), sockets: map[string]grpc.ClientConnInterface{}}
+	w := &world{t: t, host: sim.NewStepped(sim.SteppedConfig{}), disk: nodefs.NewMemory(root),
+		sockets: map[string]grpc.ClientConnInterface{}}
 	t.Cleanup(w.host.Close)
 	w.server = fake.NewServer(fake.Config{Now: w.host.Now})
 	w.user = w.server.Client(w.host.ExternalCaller())
@@ -73,7 +74,8 @@ func newWorld(t *testing.T) *world {
 			return csi.Suspend(w.process, driver, conn), nil
 		},
 	})
-	_, err := w.user.CoreV1().Nodes().Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node1}}, metav1.CreateOptions{})
+	_, err := w.user.CoreV1().Nodes().Create(context.Background(),
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node1}}, metav1.CreateOptions{})
 	w.must(err)
 	w.run()
 	return w
@@ -122,7 +124,8 @@ func (w *world) do(call func(ctx context.Context) error) error {
 func (w *world) upTo(action string) {
 	w.t.Helper()
 	w.must(w.host.Wait(context.Background(), action, func() bool {
-		return slices.ContainsFunc(w.host.Enabled(), func(s string) bool { return strings.HasPrefix(s, "process/operation: "+action) })
+		return slices.ContainsFunc(w.host.Enabled(),
+			func(s string) bool { return strings.HasPrefix(s, "process/operation: "+action) })
 	}))
 }
 

@@ -13,7 +13,8 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A driver is a program. Here it is a function, as in a stepped world; flexvolume.Exec runs a real one.
+// A driver is a program. Here it is a function, as in a stepped world; flexvolume.Exec runs a real
+// one.
 func ExampleNew() {
 	run := func(_ context.Context, program string, args ...string) ([]byte, error) {
 		fmt.Println(program, strings.Join(args, " "))
@@ -23,7 +24,8 @@ func ExampleNew() {
 		return []byte(`{"status": "Success", "capabilities": {"attach": true}}`), nil
 	}
 	ctx := context.Background()
-	plugin, err := flexvolume.New(ctx, flexvolume.Config{Caller: sim.DirectCaller(), Run: run}, "/drivers/example.com~disk/disk", "example.com/disk")
+	plugin, err := flexvolume.New(ctx, flexvolume.Config{Caller: sim.DirectCaller(), Run: run},
+		"/drivers/example.com~disk/disk", "example.com/disk")
 	if err != nil {
 		log.Fatal(err)
 	}

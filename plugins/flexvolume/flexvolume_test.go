@@ -115,7 +115,8 @@ func (b *box) left() ([]string, error) {
 	for _, m := range mounts {
 		lines = append(lines, m.Source+" at "+m.Path)
 	}
-	for _, dir := range []string{"plugins/kubernetes.io/flexvolume/example.com/disk/mounts", "pods/a/volumes/example.com~disk", "pods/b/volumes/example.com~disk"} {
+	for _, dir := range []string{"plugins/kubernetes.io/flexvolume/example.com/disk/mounts",
+		"pods/a/volumes/example.com~disk", "pods/b/volumes/example.com~disk"} {
 		names, _ := b.disk.ReadDir(path.Join(root, dir))
 		for _, name := range names {
 			lines = append(lines, "directory "+dir+"/"+name)
@@ -126,7 +127,8 @@ func (b *box) left() ([]string, error) {
 
 func persistent(name string) *plugins.Spec {
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	pv.Spec.FlexVolume = &corev1.FlexPersistentVolumeSource{Driver: driver, FSType: "ext4", Options: map[string]string{"lun": "7"}}
+	pv.Spec.FlexVolume = &corev1.FlexPersistentVolumeSource{Driver: driver, FSType: "ext4",
+		Options: map[string]string{"lun": "7"}}
 	return &plugins.Spec{PersistentVolume: pv}
 }
 
@@ -157,11 +159,12 @@ func (b *box) begin(host sim.Host) (*sim.Process, plugins.Plugin, error) {
 func TestPluginContract(t *testing.T) {
 	t.Parallel()
 	for name, says := range map[string]map[string]string{
-		"knows all":        {},
-		"only mounts":      {"init": `{"status": "Success", "capabilities": {"attach": false}}`},
-		"binds":            {"mount": notSupported, "unmount": notSupported},
-		"attaches not":     {"attach": notSupported, "waitforattach": notSupported, "detach": notSupported},
-		"mounts no node":   {"attach": notSupported, "waitforattach": notSupported, "detach": notSupported, "mountdevice": notSupported},
+		"knows all":    {},
+		"only mounts":  {"init": `{"status": "Success", "capabilities": {"attach": false}}`},
+		"binds":        {"mount": notSupported, "unmount": notSupported},
+		"attaches not": {"attach": notSupported, "waitforattach": notSupported, "detach": notSupported},
+		"mounts no node": {"attach": notSupported, "waitforattach": notSupported, "detach": notSupported,
+			"mountdevice": notSupported},
 		"unmounts by hand": {"unmount": notSupported, "unmountdevice": notSupported},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -249,7 +252,8 @@ func TestCallsMatchUpstream(t *testing.T) {
 	volume := `{"kubernetes.io/fsType":"ext4",` + options + `"lun":"7"}`
 	ofPod := `{"kubernetes.io/fsType":"ext4","kubernetes.io/pod.name":"pod-a","kubernetes.io/pod.namespace":"default",` +
 		`"kubernetes.io/pod.uid":"a",` + options + `"kubernetes.io/serviceAccount.name":"robot","lun":"7"}`
-	device, pod := root+"/plugins/kubernetes.io/flexvolume/example.com/disk/mounts/v", root+"/pods/a/volumes/example.com~disk/v"
+	device, pod := root+"/plugins/kubernetes.io/flexvolume/example.com/disk/mounts/v",
+		root+"/pods/a/volumes/example.com~disk/v"
 	want := []string{
 		"init",
 		"attach " + volume + " node-1",
@@ -296,10 +300,13 @@ func TestAnswers(t *testing.T) {
 		want       string // "": success
 	}{
 		{"success", success, nil, 0, ""},
-		{"failure", `{"status":"Failure","message":"no such disk"}`, exit, plugins.Final, "mount command failed, status: Failure, reason: no such disk"},
-		{"failure, but the program does not say so twice", `{"status":"Failure"}`, nil, plugins.Final, "mount command failed, status: Failure, reason: "},
+		{"failure", `{"status":"Failure","message":"no such disk"}`, exit, plugins.Final,
+			"mount command failed, status: Failure, reason: no such disk"},
+		{"failure, but the program does not say so twice", `{"status":"Failure"}`, nil, plugins.Final,
+			"mount command failed, status: Failure, reason: "},
 		{"nothing", "", exit, plugins.Uncertain, "mount: no answer: exit status 1"},
-		{"babble", "mounted it", nil, plugins.Uncertain, "mount: no answer: invalid character 'm' looking for beginning of value"},
+		{"babble", "mounted it", nil, plugins.Uncertain,
+			"mount: no answer: invalid character 'm' looking for beginning of value"},
 		{"success, but it failed", success, exit, plugins.Uncertain, "mount: status Success, but: exit status 1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -104,7 +104,11 @@ func TestProgramOnThisMachine(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "example.com~disk")); err != nil {
 		t.Fatal(err)
 	}
-	if err := host.Wait(ctx, "the driver to go", func() bool { _, err := find(); return errors.Is(err, plugins.ErrNoPlugin) }); err != nil {
+	if err := host.Wait(ctx, "the driver to go", func() bool {
+		_,
+			err := find()
+		return errors.Is(err, plugins.ErrNoPlugin)
+	}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -118,7 +122,8 @@ type outcome struct {
 func install(t *testing.T, dir string) {
 	t.Helper()
 	temporary := filepath.Join(filepath.Dir(dir), ".new")
-	err := errors.Join(os.MkdirAll(temporary, 0o755), os.WriteFile(filepath.Join(temporary, "disk"), []byte(script), 0o755), os.Rename(temporary, dir))
+	err := errors.Join(os.MkdirAll(temporary, 0o755),
+		os.WriteFile(filepath.Join(temporary, "disk"), []byte(script), 0o755), os.Rename(temporary, dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +135,8 @@ func TestExec(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
 	install(t, dir)
 	program := filepath.Join(dir, "disk")
-	if out, err := flexvolume.Exec(t.Context(), program, "detach", "broken"); err == nil || string(out) != "Segmentation fault\n" {
+	if out, err := flexvolume.Exec(t.Context(), program, "detach",
+		"broken"); err == nil || string(out) != "Segmentation fault\n" {
 		t.Errorf("a program that fails: %q, %v", out, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

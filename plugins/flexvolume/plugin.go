@@ -7,6 +7,7 @@ import (
 	"path"
 
 	"k8s.io/apimachinery/pkg/types"
+	utilstrings "k8s.io/utils/strings"
 
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/nodefs"
@@ -131,5 +132,5 @@ func (p *plugin) DeviceMountPath(spec *plugins.Spec) (string, error) {
 
 // MountPath returns pods/<uid>/volumes/<vendor~driver>/<volume> below the kubelet's root.
 func (p *plugin) MountPath(specName string, pod types.UID) string {
-	return path.Join(p.cfg.Root, "pods", string(pod), "volumes", plugins.EscapePluginName(p.name), specName)
+	return path.Join(p.cfg.Root, "pods", string(pod), "volumes", utilstrings.EscapeQualifiedName(p.name), specName)
 }

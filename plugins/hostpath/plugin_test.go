@@ -267,5 +267,6 @@ func TestCanSupport(t *testing.T) {
 			}
 		})
 	}
-	wantText(t, p.CanDelete(&plugins.Spec{PersistentVolume: &corev1.PersistentVolume{}}), "spec.PersistentVolumeSource.HostPath is nil")
+	wantText(t, p.CanDelete(&plugins.Spec{PersistentVolume: &corev1.PersistentVolume{}}),
+		"spec.PersistentVolumeSource.HostPath is nil")
 }

@@ -20,9 +20,9 @@ func freeBytes(string) (int64, error) { return 0, Probe() }
 
 func allocated(info fs.FileInfo) int64 { return info.Size() }
 
-func sharesBlocks(string) (reflink, directIO bool) { return false, false }
+func probeFileSystem(string) (reflink, directIO bool) { return false, false }
 
-func share(_, _ *os.File) error { return Probe() }
+func cloneFile(_, _ *os.File) error { return Probe() }
 
 func copySparse(context.Context, *os.File, *os.File, func()) error { return Probe() }
 
@@ -30,4 +30,4 @@ func allocate(*os.File, int64, int64, bool) error { return Probe() }
 
 func setReadAhead(string, int64) (bool, error) { return false, Probe() }
 
-func lags(string, int64) (bool, error) { return false, Probe() }
+func sizeDiffers(string, int64) (bool, error) { return false, Probe() }

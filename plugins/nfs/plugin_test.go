@@ -68,7 +68,8 @@ func TestRecyclerPodsOfPlugins(t *testing.T) {
 				t.Fatalf("found %v, %v", plugin.Plugin, err)
 			}
 			other := &plugins.Spec{PersistentVolume: &corev1.PersistentVolume{}}
-			if err := plugin.Recycler.Recycle(t.Context(), plugins.RecycleOptions{Volume: "w", Spec: other}); err == nil || err.Error() != tt.without {
+			if err := plugin.Recycler.Recycle(t.Context(),
+				plugins.RecycleOptions{Volume: "w", Spec: other}); err == nil || err.Error() != tt.without {
 				t.Errorf("got error %v, want %q", err, tt.without)
 			}
 			process.Spawn("recycle", func(ctx context.Context) {
@@ -108,8 +109,10 @@ func TestCanSupport(t *testing.T) {
 		spec plugins.Spec
 		want string // the volume's name; "": not supported
 	}{
-		{"a volume of a pod", plugins.Spec{Volume: &corev1.Volume{VolumeSource: corev1.VolumeSource{NFS: source}}}, "files//v"},
-		{"a PersistentVolume", plugins.Spec{PersistentVolume: volume(corev1.PersistentVolumeSource{NFS: source})}, "files//v"},
+		{"a volume of a pod", plugins.Spec{Volume: &corev1.Volume{VolumeSource: corev1.VolumeSource{NFS: source}}},
+			"files//v"},
+		{"a PersistentVolume", plugins.Spec{PersistentVolume: volume(corev1.PersistentVolumeSource{NFS: source})},
+			"files//v"},
 		{"another volume of a pod", plugins.Spec{Volume: &corev1.Volume{}}, ""},
 		{"another PersistentVolume", plugins.Spec{PersistentVolume: &corev1.PersistentVolume{}}, ""},
 	}

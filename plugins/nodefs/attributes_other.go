@@ -7,7 +7,7 @@ import (
 	"io/fs"
 )
 
-func described(info fs.FileInfo) Info { return Info{Mode: info.Mode()} }
+func infoOf(info fs.FileInfo) Info { return Info{Mode: info.Mode()} }
 
 // DeviceOf returns errors.ErrUnsupported.
 func (r *Real) DeviceOf(string) (string, error) { return "", errors.ErrUnsupported }

@@ -91,7 +91,7 @@ func (c *checker) inWorld(check func(w *world)) {
 	}
 	created, err := c.begin()
 	if err == nil && (created.Resources == nil || len(created.Volumes) < 2) {
-		err = errors.New("Resources and at least two Volumes are required")
+		err = errors.New("missing World.Resources, or fewer than two World.Volumes")
 	}
 	if err != nil {
 		c.err = fmt.Errorf("create a world for the plugin: %w", err)

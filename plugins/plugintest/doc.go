@@ -2,9 +2,11 @@
 // testing/fstest.TestFS does for a file system.
 //
 //	err := plugintest.Check(ctx, func() (*plugintest.World, error) {
-//	host := sim.NewStepped(sim.SteppedConfig{})
-//	process := host.Process("controller")
-//	return &plugintest.World{Host: host, Process: process, Plugin: newPlugin(process), Volumes: volumes, Resources: list}, nil
+//		host := sim.NewStepped(sim.SteppedConfig{})
+//		process := host.Process("controller")
+//		w := &plugintest.World{Host: host, Process: process, Volumes: volumes, Resources: list}
+//		w.Plugin = newPlugin(process)
+//		return w, nil
 //	})
 //
 // [Check] runs the plugin in many worlds and returns an error that lists each violation.

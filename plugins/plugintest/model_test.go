@@ -294,7 +294,8 @@ func (m *model) VolumeStats(context.Context, string, types.UID) (plugins.Usage, 
 func (m *model) TearDown(_ context.Context, specName string, pod types.UID) error {
 	path := m.MountPath(specName, pod)
 	for what := range maps.Clone(m.b.exists) {
-		if strings.HasPrefix(what, "mount "+path+" ") || m.breaks("tears down all pods") && strings.HasPrefix(what, "mount /pods/") {
+		if strings.HasPrefix(what, "mount "+path+" ") || m.breaks("tears down all pods") && strings.HasPrefix(what,
+			"mount /pods/") {
 			if err := m.effect("TearDown", what, false); err != nil {
 				return err
 			}

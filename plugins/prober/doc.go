@@ -3,8 +3,8 @@
 // program of the plugin VENDOR/DRIVER.
 //
 //	directory := prober.New(prober.Config{
-//	Process: process, Manager: &manager, FS: disk, Dir: "/drivers",
-//	New: func(ctx context.Context, program, name string) (plugins.Plugin, error) { … },
+//		Process: process, Manager: &manager, FS: disk, Dir: "/drivers",
+//		New: func(ctx context.Context, program, name string) (plugins.Plugin, error) { … },
 //	})
 //	directory.Notify("example.com~disk")
 //

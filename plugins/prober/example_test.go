@@ -31,7 +31,8 @@ func Example() {
 	})
 
 	// On a real machine, Watch calls Notify.
-	install := errors.Join(disk.MkdirAll("/drivers/example.com~disk"), disk.WriteFile("/drivers/example.com~disk/disk", nil))
+	install := errors.Join(disk.MkdirAll("/drivers/example.com~disk"),
+		disk.WriteFile("/drivers/example.com~disk/disk", nil))
 	drivers.Notify("example.com~disk")
 	ran := host.Run()
 	remove := disk.RemoveAll("/drivers/example.com~disk")

@@ -1,10 +1,11 @@
 // Package recycler empties volumes with pods, which is how the plugins of kube-controller-manager
 // recycle.
 //
-//	r := recycler.New(recycler.Config{Process: process, Client: client, Pods: informers.Core().V1().Pods()})
+//	pods := informers.Core().V1().Pods()
+//	r := recycler.New(recycler.Config{Process: process, Client: client, Pods: pods})
 //	err := r.Run(ctx, recycler.Job{
-//	Volume: "disk-1", Source: source, Deadline: time.Minute,
-//	RecordEvent: func(eventType, message string) {},
+//		Volume: "disk-1", Source: source, Deadline: time.Minute,
+//		RecordEvent: func(eventType, message string) {},
 //	})
 //
 // [Recycler.Run] creates the pod recycler-for-NAME, which mounts the volume at /scrub and removes

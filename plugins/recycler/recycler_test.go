@@ -187,7 +187,8 @@ func TestPodMatchesUpstream(t *testing.T) {
 		}},
 	}
 	got := corev1.PodSpec{
-		ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds, RestartPolicy: pod.Spec.RestartPolicy, Volumes: pod.Spec.Volumes,
+		ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds, RestartPolicy: pod.Spec.RestartPolicy,
+		Volumes: pod.Spec.Volumes,
 		Containers: []corev1.Container{{
 			Name: pod.Spec.Containers[0].Name, Image: pod.Spec.Containers[0].Image, Command: pod.Spec.Containers[0].Command,
 			Args: pod.Spec.Containers[0].Args, VolumeMounts: pod.Spec.Containers[0].VolumeMounts,
@@ -341,7 +342,8 @@ func TestPodEventsAreForwarded(t *testing.T) {
 	w.recycle("v")
 	pod := w.pod("v")
 	w.event("b", pod, corev1.EventTypeNormal, "first")
-	w.event("of-another", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "1"}}, corev1.EventTypeNormal, "not ours")
+	w.event("of-another", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "1"}}, corev1.EventTypeNormal,
+		"not ours")
 	w.end("v", corev1.PodRunning, "")
 	w.wantTold("Normal first")
 	w.event("d", pod, corev1.EventTypeWarning, "third")

@@ -2,7 +2,9 @@
 // volumeMount's subPath names.
 //
 //	binder := subpath.Binder{Process: process, FS: disk}
-//	part := subpath.Subpath{PodDir: podDir, Volume: "data", VolumePath: mount, Container: "app", Path: "logs"}
+//	part := subpath.Subpath{
+//		PodDir: podDir, Volume: "data", VolumePath: mount, Container: "app", Path: "logs",
+//	}
 //	err := binder.Bind(part)
 //	// The container sees part.Target().
 //	err = binder.Clean(podDir, "data")

@@ -18,7 +18,8 @@ func Example() {
 	kubelet := host.Process("kubelet")
 	disk := subpath.Binder{Process: kubelet, FS: nodefs.NewMemory("/node")}
 	part := subpath.Subpath{
-		PodDir: "/node/pods/1", Volume: "data", VolumePath: "/node/pods/1/volumes/data", Container: "web", Index: 0, Path: "logs",
+		PodDir: "/node/pods/1", Volume: "data", VolumePath: "/node/pods/1/volumes/data", Container: "web", Index: 0,
+		Path: "logs",
 	}
 	kubelet.Spawn("start web", func(context.Context) {
 		err := errors.Join(disk.FS.MkdirAll(part.VolumePath), disk.MakeDir(part, 0o755), disk.Bind(part))

@@ -99,8 +99,8 @@ func TestDetach(t *testing.T) {
 	}
 }
 
-// Somebody else's finalizer keeps the object: the status then says that the volume is detached.
-func TestDetachedIsToldWhereTheObjectStays(t *testing.T) {
+// Another finalizer keeps the object: the status then states that the volume is detached.
+func TestDetachedIsReportedWhileTheObjectStays(t *testing.T) {
 	w := newWorld(t, nil)
 	w.node("node-1", "id-1")
 	w.volume("vol")

@@ -22,8 +22,9 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// I10, I11: upstream asks a second time here. If the claim goes and the volume is deleted before that call reaches the
-// driver, the volume comes back, its object "already exists" but is on its way out, and nobody deletes the volume again.
+// I10, I11: upstream sends a second request here. If the claim is deleted and the volume is deleted
+// before that call reaches the driver, the volume is created again. Its object "already exists" but
+// is being deleted, and the volume leaks.
 func TestVolumeIsNotMadeTwiceThoughItsObjectIsNotSeenYet(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()

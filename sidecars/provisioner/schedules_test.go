@@ -19,7 +19,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// outside acts at once, also from within a strand.
+// outside acts at once, also from within a task.
 type outside struct{ sim.Host }
 
 func (outside) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }

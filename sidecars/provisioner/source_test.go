@@ -125,7 +125,7 @@ func TestSourceStaysUntilItsCloneIsMade(t *testing.T) {
 	}
 }
 
-func TestSourceThatIsGoneLetsNobodyWait(t *testing.T) {
+func TestSourceThatIsGoneBlocksNoClaim(t *testing.T) {
 	w := newWorld(t, nil)
 	w.cloning()
 	w.class(newClass("fast", storagev1.VolumeBindingImmediate))

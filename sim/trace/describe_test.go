@@ -16,7 +16,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// candidate is a copy of an object with a change.
+// changed returns a changed copy of an object.
 func candidate[T runtime.Object](obj T, change func(T)) T {
 	c := obj.DeepCopyObject().(T)
 	change(c)
@@ -155,7 +155,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-func TestTellOfWrites(t *testing.T) {
+func TestDescribeWrites(t *testing.T) {
 	t.Parallel()
 	write := func(verb string, before, after runtime.Object) trace.Record {
 		r := trace.Record{Action: trace.Action{Kind: trace.KindAPI, Verb: verb, Object: "x"}}
@@ -183,7 +183,7 @@ func TestTellOfWrites(t *testing.T) {
 		{"claim bound", write("update/status", namedClaim, boundClaim), "marks claim default/data Bound"},
 		{"claim to end", write("delete", boundClaim, endingClaim), "deletes claim default/data, which remains until its finalizers [kubernetes.io/pvc-protection] are removed"},
 		{"claim freed and gone", gone("update", endingClaim, freedClaim), "removes the last finalizer from claim default/data"},
-		{"volume for nobody", write("create", nil, freeVolume), "creates volume pv of 1Gi"},
+		{"volume without a claim", write("create", nil, freeVolume), "creates volume pv of 1Gi"},
 		{"volume for a claim", write("create", nil, reservedVolume), "creates volume pv of 1Gi for claim default/data"},
 		{"volume reserved", write("update", freeVolume, reservedVolume), "reserves volume pv for claim default/data"},
 		{"volume not to be kept", write("patch", keptVolume, lostVolume), "changes the reclaim policy of volume pv from Retain to Delete"},
@@ -225,12 +225,12 @@ func TestTellOfWrites(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			expectTold(t, tt.record, tt.want)
+			expectDescription(t, tt.record, tt.want)
 		})
 	}
 }
 
-func TestTellOfRefusalsAndCalls(t *testing.T) {
+func TestDescribeRefusalsAndCalls(t *testing.T) {
 	t.Parallel()
 	claims := schema.GroupResource{Resource: "persistentvolumeclaims"}
 	refused := func(err error) trace.Record {
@@ -267,7 +267,7 @@ func TestTellOfRefusalsAndCalls(t *testing.T) {
 			"calls Delete of kubernetes.io/host-path/v, which fails: busy",
 		},
 		{"call", call("DeleteVolume", "csi.example.com/vol-1", "", nil), "has the driver delete the volume vol-1"},
-		{"call that nobody needs to hear of", call("NodeGetInfo", "csi.example.com", "", nil), silent},
+		{"unimportant call", call("NodeGetInfo", "csi.example.com", "", nil), silent},
 		{"any call that fails", call("NodeGetInfo", "csi.example.com", "", errors.New("no")), "calls NodeGetInfo of csi.example.com, which fails: no"},
 		{"delivery", trace.Record{Action: trace.Action{Kind: trace.KindDeliver, Verb: "ADDED"}, Outcome: trace.Outcome{After: newClaim}}, silent},
 		{"work", trace.Record{Action: trace.Action{Kind: trace.KindWork, Verb: "sync"}}, silent},
@@ -275,17 +275,17 @@ func TestTellOfRefusalsAndCalls(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			expectTold(t, tt.record, tt.want)
+			expectDescription(t, tt.record, tt.want)
 		})
 	}
 }
 
-// expectTold checks what is told of a record; "" is nothing.
-func expectTold(t *testing.T, r trace.Record, want string) {
+// expectDescription checks the description of a record; "" means none.
+func expectDescription(t *testing.T, r trace.Record, want string) {
 	t.Helper()
 	got, ok := trace.Describe(r)
 	if ok != (want != "") {
-		t.Errorf("told: %v (%q), want %v", ok, got, want != "")
+		t.Errorf("described: %v (%q), want %v", ok, got, want != "")
 	}
 	if diff := cmp.Diff(want, got); ok && diff != "" {
 		t.Errorf("sentence (-want +got):\n%s", diff)

@@ -11,7 +11,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-func TestTellAllHasASentenceForEveryRecord(t *testing.T) {
+func TestDescribeAnyCoversEveryRecord(t *testing.T) {
 	t.Parallel()
 	api := func(verb, object string, out trace.Outcome) trace.Record {
 		return trace.Record{Action: trace.Action{Kind: trace.KindAPI, Verb: verb, Object: object}, Outcome: out}
@@ -27,7 +27,7 @@ func TestTellAllHasASentenceForEveryRecord(t *testing.T) {
 		record trace.Record
 		want   string
 	}{
-		{"what Tell tells", api("create", claim, trace.Outcome{After: newClaim}), "creates claim default/data of 1Gi"},
+		{"as Describe", api("create", claim, trace.Outcome{After: newClaim}), "creates claim default/data of 1Gi"},
 		{
 			"what took effect although the answer was lost",
 			api("create", claim, trace.Outcome{After: newClaim, Err: errors.New("timeout"), Lost: true}),
@@ -53,7 +53,7 @@ func TestTellAllHasASentenceForEveryRecord(t *testing.T) {
 		{"a timer", trace.Record{Action: trace.Action{Kind: trace.KindTimer, Verb: "fire"}}, "handles its timer"},
 		{"a sleep", trace.Record{Action: trace.Action{Kind: trace.KindSleep, Verb: "woke", Object: "5s"}}, "wakes after 5s"},
 		{"a wait", trace.Record{Action: trace.Action{Kind: trace.KindWait, Verb: "until", Object: "rest"}}, "resumes after waiting for rest"},
-		{"what befalls", trace.Record{Action: trace.Action{Kind: trace.KindEvent, Verb: "reboot", Object: "node-1"}}, "reboot node-1"},
+		{"an event", trace.Record{Action: trace.Action{Kind: trace.KindEvent, Verb: "reboot", Object: "node-1"}}, "reboot node-1"},
 	} {
 		if got := trace.DescribeAny(tt.record); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
@@ -61,7 +61,7 @@ func TestTellAllHasASentenceForEveryRecord(t *testing.T) {
 	}
 }
 
-func TestTellOfAVolumeThatPassesOn(t *testing.T) {
+func TestDescribeChangedClaimRef(t *testing.T) {
 	t.Parallel()
 	other := candidate(reservedVolume, func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.UID = "2" })
 	freed := candidate(reservedVolume, func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil })
@@ -71,6 +71,6 @@ func TestTellOfAVolumeThatPassesOn(t *testing.T) {
 			Outcome: trace.Outcome{Before: before, After: after},
 		}
 	}
-	expectTold(t, write(reservedVolume, other), "reserves volume pv for claim default/data instead of its previous claim")
-	expectTold(t, write(reservedVolume, freed), "clears the claimRef of volume pv")
+	expectDescription(t, write(reservedVolume, other), "reserves volume pv for claim default/data instead of its previous claim")
+	expectDescription(t, write(reservedVolume, freed), "clears the claimRef of volume pv")
 }

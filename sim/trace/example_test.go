@@ -9,7 +9,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// What was written in a world, in plain words.
+// The writes of a world in words.
 func ExampleDescribe() {
 	s, err := scenario.Parse("bind", "components: pvcontroller\nuser alice\n  create volume disk 1Gi\n  create claim data 1Gi class=\n")
 	if err != nil {
@@ -34,7 +34,7 @@ func ExampleDescribe() {
 	// pvcontroller marks claim default/data Bound
 }
 
-// The text of a log parses back.
+// The text of a log can be parsed.
 func ExampleParse() {
 	var kept trace.Log
 	kept.Append(trace.Record{

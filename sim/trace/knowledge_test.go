@@ -8,9 +8,9 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// A worker decides what to do after what it did last. When an operation decided is not known: the last one of its name may
-// have been another.
-func TestWhoDecidedWhen(t *testing.T) {
+// A worker decides after its previous action. The start of an operation is not known: an earlier one may
+// have had the same name.
+func TestDecisionContext(t *testing.T) {
 	step := 0
 	write := func(task, detail string) *trace.Record {
 		step++

@@ -54,7 +54,7 @@ func TestConcurrentAppendsAreNumberedAndWatchedOnce(t *testing.T) {
 	}
 }
 
-func TestWatchTellsOfWhatComes(t *testing.T) {
+func TestWatchSeesLaterRecords(t *testing.T) {
 	t.Parallel()
 	var log trace.Log
 	var first, second []int
@@ -78,7 +78,7 @@ func TestRecordsBelongToTheCaller(t *testing.T) {
 	}
 }
 
-// A log with a bound keeps the last records, under the numbers they had.
+// A log with a bound keeps the last records and their numbers.
 func TestLogKeepsTheLast(t *testing.T) {
 	for _, most := range []int{1, 3, 40, 2000} {
 		l := trace.Log{Max: most}

@@ -73,7 +73,8 @@ func validateDataSources(spec *corev1.PersistentVolumeClaimSpec, specPath *field
 	var errs field.ErrorList
 	source, ref := spec.DataSource, spec.DataSourceRef
 	if source != nil {
-		errs = append(errs, validateDataSource(source.APIGroup, source.Kind, source.Name, specPath.Child("dataSource"))...)
+		errs = append(errs, validateDataSource(source.APIGroup, source.Kind, source.Name,
+			specPath.Child("dataSource"))...)
 	}
 	if ref != nil {
 		errs = append(errs, validateDataSource(ref.APIGroup, ref.Kind, ref.Name, specPath.Child("dataSourceRef"))...)
@@ -98,7 +99,8 @@ func validateDataSource(group *string, kind, name string, path *field.Path) fiel
 	switch {
 	case group == nil || *group == "":
 		if kind != "PersistentVolumeClaim" {
-			errs = append(errs, field.Invalid(path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup"))
+			errs = append(errs, field.Invalid(path, kind,
+				"must be 'PersistentVolumeClaim' when referencing the default apiGroup"))
 		}
 	default:
 		for _, msg := range utilvalidation.IsDNS1123Subdomain(*group) {

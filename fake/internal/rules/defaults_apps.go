@@ -39,8 +39,10 @@ func defaultStatefulSet(stateful *appsv1.StatefulSet) {
 		setIfNil(&s.RollingUpdate.Partition, 0)
 	}
 	setIfNil(&spec.PersistentVolumeClaimRetentionPolicy, appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{})
-	setIfEmpty(&spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
-	setIfEmpty(&spec.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+	setIfEmpty(&spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted,
+		appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+	setIfEmpty(&spec.PersistentVolumeClaimRetentionPolicy.WhenScaled,
+		appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
 	setIfNil(&spec.Replicas, replicasDefault)
 	setIfNil(&spec.RevisionHistoryLimit, revisionHistoryDefault)
 	for i := range spec.VolumeClaimTemplates {

@@ -27,7 +27,9 @@ var metaPath = field.NewPath("metadata")
 
 // ValidateMeta validates the metadata of an object to be created. The finalizers of a custom object
 // need not be qualified.
-func ValidateMeta(m *metav1.ObjectMeta, namespaced bool, name validation.ValidateNameFunc, custom bool) field.ErrorList {
+func ValidateMeta(m *metav1.ObjectMeta, namespaced bool, name validation.ValidateNameFunc,
+	custom bool,
+) field.ErrorList {
 	if (m.Namespace != "") == namespaced && plainMeta(m) && len(name(m.Name, false)) == 0 {
 		return nil
 	}
@@ -78,7 +80,8 @@ func ValidateMetaUpdate(m, old *metav1.ObjectMeta, custom bool) field.ErrorList 
 	}
 	if !slices.Equal(m.Finalizers, old.Finalizers) {
 		if identical && old.DeletionTimestamp != nil {
-			errs = append(errs, validation.ValidateNoNewFinalizers(m.Finalizers, old.Finalizers, metaPath.Child("finalizers"))...)
+			errs = append(errs, validation.ValidateNoNewFinalizers(m.Finalizers, old.Finalizers,
+				metaPath.Child("finalizers"))...)
 		}
 		errs = append(errs, validation.ValidateFinalizers(m.Finalizers, metaPath.Child("finalizers"))...)
 		if !custom {

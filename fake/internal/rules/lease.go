@@ -40,7 +40,8 @@ func validateLease(lease, _ *coordinationv1.Lease) field.ErrorList {
 		errs = append(errs, oneOf(strategy, path, coordinationv1.OldestEmulationVersion)...)
 	}
 	if ptr.Deref(spec.PreferredHolder, "") != "" && strategy == "" {
-		errs = append(errs, field.Forbidden(specPath.Child("preferredHolder"), "may only be specified if `strategy` is defined"))
+		errs = append(errs, field.Forbidden(specPath.Child("preferredHolder"),
+			"may only be specified if `strategy` is defined"))
 	}
 	return errs
 }
@@ -62,7 +63,8 @@ func validateBudget(b, _ *policyv1.PodDisruptionBudget) field.ErrorList {
 	var errs field.ErrorList
 	spec := &b.Spec
 	if spec.MinAvailable != nil && spec.MaxUnavailable != nil {
-		errs = append(errs, field.Invalid(specPath, goFields{spec}, "minAvailable and maxUnavailable cannot be both set"))
+		errs = append(errs, field.Invalid(specPath, goFields{spec},
+			"minAvailable and maxUnavailable cannot be both set"))
 	}
 	if least := spec.MinAvailable; least != nil {
 		errs = append(errs, validatePortion(*least, specPath.Child("minAvailable"))...)
@@ -166,7 +168,8 @@ func validatePreemption(p corev1.PreemptionPolicy, path *field.Path) field.Error
 	case "":
 		return field.ErrorList{field.Required(path, "")}
 	}
-	return field.ErrorList{field.NotSupported(path, p, []string{string(corev1.PreemptLowerPriority), string(corev1.PreemptNever)})}
+	return field.ErrorList{field.NotSupported(path, p,
+		[]string{string(corev1.PreemptLowerPriority), string(corev1.PreemptNever)})}
 }
 
 // validatePriorityClassUpdate validates that a class keeps its value.

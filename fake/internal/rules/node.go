@@ -33,12 +33,14 @@ func validateNode(node, _ *corev1.Node) field.ErrorList {
 	for i, cidr := range node.Spec.PodCIDRs {
 		prefix, err := netip.ParsePrefix(cidr)
 		if err != nil {
-			errs = append(errs, field.Invalid(path.Index(i), cidr, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"))
+			errs = append(errs, field.Invalid(path.Index(i), cidr,
+				"must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"))
 		}
 		families[prefix.Addr().Is4()] = true
 	}
 	if n := len(node.Spec.PodCIDRs); n > 1 && (n > 2 || len(families) < 2) {
-		errs = append(errs, field.Invalid(path, node.Spec.PodCIDRs, "may specify no more than one CIDR for each IP family"))
+		errs = append(errs, field.Invalid(path, node.Spec.PodCIDRs,
+			"may specify no more than one CIDR for each IP family"))
 	}
 	return errs
 }
@@ -212,9 +214,11 @@ func validateNamespaceStatus(ns, _ *corev1.Namespace) field.ErrorList {
 	path := field.NewPath("status", "Phase")
 	switch going := !ns.DeletionTimestamp.IsZero(); {
 	case !going && ns.Status.Phase != corev1.NamespaceActive:
-		return field.ErrorList{field.Invalid(path, ns.Status.Phase, "may only be 'Active' if `deletionTimestamp` is empty")}
+		return field.ErrorList{field.Invalid(path, ns.Status.Phase,
+			"may only be 'Active' if `deletionTimestamp` is empty")}
 	case going && ns.Status.Phase != corev1.NamespaceTerminating:
-		return field.ErrorList{field.Invalid(path, ns.Status.Phase, "may only be 'Terminating' if `deletionTimestamp` is not empty")}
+		return field.ErrorList{field.Invalid(path, ns.Status.Phase,
+			"may only be 'Terminating' if `deletionTimestamp` is not empty")}
 	}
 	return nil
 }

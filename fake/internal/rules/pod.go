@@ -57,7 +57,8 @@ func validatePodSpec(name string, spec *corev1.PodSpec, at *field.Path) field.Er
 		errs = append(errs, validateName(spec.NodeName, at.Child("nodeName"))...)
 	}
 	if s := spec.ActiveDeadlineSeconds; s != nil && (*s < 1 || *s > math.MaxInt32) {
-		errs = append(errs, field.Invalid(at.Child("activeDeadlineSeconds"), *s, utilvalidation.InclusiveRangeError(1, math.MaxInt32)))
+		errs = append(errs, field.Invalid(at.Child("activeDeadlineSeconds"), *s,
+			utilvalidation.InclusiveRangeError(1, math.MaxInt32)))
 	}
 	return errs
 }
@@ -85,7 +86,9 @@ func validateGates(gates []corev1.PodSchedulingGate, path *field.Path) field.Err
 }
 
 // validatePodVolumes validates a pod's volumes, and returns the valid ones by name.
-func validatePodVolumes(pod string, spec *corev1.PodSpec, path *field.Path) (map[string]*corev1.VolumeSource, field.ErrorList) {
+func validatePodVolumes(pod string, spec *corev1.PodSpec,
+	path *field.Path,
+) (map[string]*corev1.VolumeSource, field.ErrorList) {
 	volumes := spec.Volumes
 	if len(volumes) == 0 {
 		return nil, nil
@@ -255,10 +258,12 @@ func validatePodUpdate(pod, old *corev1.Pod) field.ErrorList {
 	}
 	errs := validatePodSpec(pod.Name, &pod.Spec, specPath)
 	if len(pod.Spec.Containers) != len(old.Spec.Containers) {
-		return append(errs, field.Forbidden(specPath.Child("containers"), "pod updates may not add or remove containers"))
+		return append(errs, field.Forbidden(specPath.Child("containers"),
+			"pod updates may not add or remove containers"))
 	}
 	if len(pod.Spec.InitContainers) != len(old.Spec.InitContainers) {
-		return append(errs, field.Forbidden(specPath.Child("initContainers"), "pod updates may not add or remove containers"))
+		return append(errs, field.Forbidden(specPath.Child("initContainers"),
+			"pod updates may not add or remove containers"))
 	}
 	errs = append(errs, validateDeadlineUpdate(pod.Spec.ActiveDeadlineSeconds, old.Spec.ActiveDeadlineSeconds)...)
 	errs = append(errs, validateTolerationsUpdate(pod.Spec.Tolerations, old.Spec.Tolerations)...)

@@ -243,7 +243,8 @@ func validateKeys(items []corev1.KeyToPath, at *field.Path) field.ErrorList {
 
 // downwardFields are the fields of a pod that a file may contain. Single labels and annotations are
 // possible, too.
-var downwardFields = []string{"metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "metadata.uid"}
+var downwardFields = []string{"metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations",
+	"metadata.uid"}
 
 // validateDownwardFile validates a file that has a field of its pod.
 //
@@ -263,7 +264,8 @@ func validateDownwardFile(file corev1.DownwardAPIVolumeFile, at *field.Path) fie
 				fmt.Sprintf("error converting fieldPath: field label not supported: %s", ref.FieldPath)))
 		}
 	case file.ResourceFieldRef != nil:
-		errs = append(errs, require(at.Child("resourceFieldRef"), named{"containerName", file.ResourceFieldRef.ContainerName},
+		errs = append(errs, require(at.Child("resourceFieldRef"),
+			named{"containerName", file.ResourceFieldRef.ContainerName},
 			named{"resource", file.ResourceFieldRef.Resource})...)
 	default:
 		errs = append(errs, field.Required(at, "one of fieldRef and resourceFieldRef is required"))

@@ -44,7 +44,8 @@ func quotaResource(name corev1.ResourceName) bool {
 // validateResourceName validates that a resource is a standard one or is qualified with a domain.
 func validateResourceName(name corev1.ResourceName, path *field.Path) field.ErrorList {
 	errs := validateQualified(string(name), path)
-	known := quotaResource(name) || name == corev1.ResourceStorage || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+	known := quotaResource(name) || name == corev1.ResourceStorage || strings.HasPrefix(string(name),
+		corev1.ResourceHugePagesPrefix)
 	if len(errs) == 0 && !strings.Contains(string(name), "/") && !known {
 		errs = append(errs, field.Invalid(path, name, standardMsg))
 	}
@@ -175,7 +176,8 @@ func validateLimitType(t corev1.LimitType, path *field.Path) field.ErrorList {
 	for _, msg := range utilvalidation.IsQualifiedName(string(t)) {
 		errs = append(errs, field.Invalid(path, t, msg))
 	}
-	standard := []corev1.LimitType{corev1.LimitTypePod, corev1.LimitTypeContainer, corev1.LimitTypePersistentVolumeClaim}
+	standard := []corev1.LimitType{corev1.LimitTypePod, corev1.LimitTypeContainer,
+		corev1.LimitTypePersistentVolumeClaim}
 	if len(errs) == 0 && !strings.Contains(string(t), "/") && !slices.Contains(standard, t) {
 		errs = append(errs, field.Invalid(path, t, limitsMsg))
 	}

@@ -168,7 +168,8 @@ func validateSubjects(subjects []rbacv1.Subject, namespaced bool) field.ErrorLis
 		case rbacv1.UserKind, rbacv1.GroupKind:
 			errs = append(errs, oneOfOrdered(s.APIGroup, at.Child("apiGroup"), rbacv1.GroupName)...)
 		default:
-			errs = append(errs, oneOfOrdered(s.Kind, at.Child("kind"), rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind)...)
+			errs = append(errs, oneOfOrdered(s.Kind, at.Child("kind"), rbacv1.ServiceAccountKind, rbacv1.UserKind,
+				rbacv1.GroupKind)...)
 		}
 	}
 	return errs

@@ -79,7 +79,8 @@ func validateService(s, _ *corev1.Service) field.ErrorList {
 	}
 	seen := map[string]bool{}
 	for i := range spec.Ports {
-		errs = append(errs, validateServicePort(&spec.Ports[i], len(spec.Ports) > 1, seen, specPath.Child("ports").Index(i))...)
+		errs = append(errs, validateServicePort(&spec.Ports[i], len(spec.Ports) > 1, seen,
+			specPath.Child("ports").Index(i))...)
 	}
 	errs = append(errs, oneOf(spec.SessionAffinity, specPath.Child("sessionAffinity"), corev1.ServiceAffinityClientIP,
 		corev1.ServiceAffinityNone)...)
@@ -108,7 +109,8 @@ func validateServicePort(p *corev1.ServicePort, named bool, seen map[string]bool
 		seen[p.Name] = true
 	}
 	errs = append(errs, validatePort(p.Port, path.Child("port"))...)
-	errs = append(errs, oneOf(p.Protocol, path.Child("protocol"), corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)...)
+	errs = append(errs, oneOf(p.Protocol, path.Child("protocol"), corev1.ProtocolSCTP, corev1.ProtocolTCP,
+		corev1.ProtocolUDP)...)
 	if p.TargetPort.Type == intstr.Int {
 		return append(errs, validatePort(p.TargetPort.IntVal, path.Child("targetPort"))...)
 	}
@@ -187,7 +189,8 @@ func validateAddress(a *corev1.EndpointAddress, path *field.Path) field.ErrorLis
 	var errs field.ErrorList
 	_, err := netip.ParseAddr(a.IP)
 	if err != nil {
-		errs = append(errs, field.Invalid(path.Child("ip"), a.IP, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"))
+		errs = append(errs, field.Invalid(path.Child("ip"), a.IP,
+			"must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"))
 	}
 	if a.Hostname != "" {
 		errs = append(errs, validateLabel(a.Hostname, path.Child("hostname"))...)

@@ -170,7 +170,8 @@ func validateStatefulSetStatus(set, old *appsv1.StatefulSet) field.ErrorList {
 	available := counted{"availableReplicas", int64(s.AvailableReplicas)}
 	errs := validateNotNegative(path, counted{"replicas", int64(s.Replicas)}, ready, current, updated, available,
 		counted{"observedGeneration", s.ObservedGeneration}, countOf("collisionCount", s.CollisionCount))
-	errs = append(errs, validateAtMost(path, int64(s.Replicas), "status.replicas", ready, current, updated, available)...)
+	errs = append(errs, validateAtMost(path, int64(s.Replicas), "status.replicas", ready, current, updated,
+		available)...)
 	errs = append(errs, validateAtMost(path, int64(s.ReadyReplicas), "status.readyReplicas", available)...)
 	return append(errs, validateCollisions(s.CollisionCount, old.Status.CollisionCount)...)
 }

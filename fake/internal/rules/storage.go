@@ -61,7 +61,8 @@ func validateClassUpdate(class, old *storagev1.StorageClass) field.ErrorList {
 	errs = append(errs, immutable(class.Parameters, old.Parameters, field.NewPath("parameters"))...)
 	errs = append(errs, immutable(class.Provisioner, old.Provisioner, field.NewPath("provisioner"))...)
 	errs = append(errs, immutable(class.ReclaimPolicy, old.ReclaimPolicy, field.NewPath("reclaimPolicy"))...)
-	return append(errs, immutable(class.VolumeBindingMode, old.VolumeBindingMode, field.NewPath("volumeBindingMode"))...)
+	return append(errs, immutable(class.VolumeBindingMode, old.VolumeBindingMode,
+		field.NewPath("volumeBindingMode"))...)
 }
 
 func validateAttachment(attachment, _ *storagev1.VolumeAttachment) field.ErrorList {
@@ -124,7 +125,8 @@ func validateVolumeError(e *storagev1.VolumeError, path *field.Path) field.Error
 		errs = append(errs, field.TooLong(path.Child("message"), "", parametersMaxSize)) // upstream also names the wrong limit
 	}
 	if e != nil && e.ErrorCode != nil && *e.ErrorCode < 0 {
-		errs = append(errs, field.Invalid(path.Child("errorCode"), *e.ErrorCode, "must be between 0 and 2147483647, inclusive"))
+		errs = append(errs, field.Invalid(path.Child("errorCode"), *e.ErrorCode,
+			"must be between 0 and 2147483647, inclusive"))
 	}
 	return errs
 }
@@ -145,7 +147,8 @@ func validateDriver(driver, _ *storagev1.CSIDriver) field.ErrorList {
 	for _, mode := range spec.VolumeLifecycleModes {
 		if mode != storagev1.VolumeLifecyclePersistent && mode != storagev1.VolumeLifecycleEphemeral {
 			errs = append(errs, field.NotSupported(specPath.Child("volumeLifecycleModes"), mode,
-				[]storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral}))
+				[]storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent,
+					storagev1.VolumeLifecycleEphemeral}))
 		}
 	}
 	if s := spec.NodeAllocatableUpdatePeriodSeconds; s != nil && *s < 10 {
@@ -153,7 +156,8 @@ func validateDriver(driver, _ *storagev1.CSIDriver) field.ErrorList {
 			"must be greater than or equal to 10 seconds"))
 	}
 	if spec.ServiceAccountTokenInSecrets != nil && len(spec.TokenRequests) == 0 {
-		errs = append(errs, field.Invalid(specPath.Child("serviceAccountTokenInSecrets"), spec.ServiceAccountTokenInSecrets,
+		errs = append(errs, field.Invalid(specPath.Child("serviceAccountTokenInSecrets"),
+			spec.ServiceAccountTokenInSecrets,
 			"serviceAccountTokenInSecrets is set but no tokenRequests are specified"))
 	}
 	return errs
@@ -179,7 +183,8 @@ func validateTokenRequests(requests []storagev1.TokenRequest, path *field.Path) 
 func validateDriverUpdate(driver, old *storagev1.CSIDriver) field.ErrorList {
 	errs := validateDriver(driver, nil)
 	// The path is upstream's.
-	errs = append(errs, immutable(driver.Spec.AttachRequired, old.Spec.AttachRequired, specPath.Child("attachedRequired"))...)
+	errs = append(errs, immutable(driver.Spec.AttachRequired, old.Spec.AttachRequired,
+		specPath.Child("attachedRequired"))...)
 	return append(errs, immutable(driver.Spec.VolumeLifecycleModes, old.Spec.VolumeLifecycleModes,
 		specPath.Child("volumeLifecycleModes"))...)
 }
@@ -204,7 +209,8 @@ func validateNodeDriver(driver storagev1.CSINodeDriver, path *field.Path) field.
 	case driver.NodeID == "":
 		errs = append(errs, field.Required(id, ""))
 	case len(driver.NodeID) > nodeIDMaxLen:
-		errs = append(errs, field.Invalid(id, driver.NodeID, fmt.Sprintf("must be %d characters or less", nodeIDMaxLen)))
+		errs = append(errs, field.Invalid(id, driver.NodeID,
+			fmt.Sprintf("must be %d characters or less", nodeIDMaxLen)))
 	}
 	if a := driver.Allocatable; a != nil && a.Count != nil && *a.Count < 0 {
 		errs = append(errs, field.Invalid(path.Child("allocatable", "count"), int64(*a.Count), NegativeMsg))

@@ -116,7 +116,8 @@ func countOf[T int32 | int64](name string, value *T) counted {
 func validateCollisions(count, old *int32) field.ErrorList {
 	before, now := countOf("", old).value, countOf("", count).value
 	if old != nil && (count == nil || now < before) {
-		return field.ErrorList{field.Invalid(field.NewPath("status", "collisionCount"), int32(now), "cannot be decremented")}
+		return field.ErrorList{field.Invalid(field.NewPath("status", "collisionCount"), int32(now),
+			"cannot be decremented")}
 	}
 	return nil
 }

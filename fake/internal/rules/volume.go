@@ -50,12 +50,14 @@ func validateVolume(volume, _ *corev1.PersistentVolume) field.ErrorList {
 	errs = append(errs, validateVolumeMode(spec.VolumeMode, at.mode)...)
 	if c := spec.VolumeAttributesClassName; c != nil {
 		if *c == "" {
-			errs = append(errs, field.Required(specPath.Child("volumeAttributesClassName"), "an empty string is disallowed"))
+			errs = append(errs, field.Required(specPath.Child("volumeAttributesClassName"),
+				"an empty string is disallowed"))
 		} else {
 			errs = append(errs, validateName(*c, specPath.Child("volumeAttributesClassName"))...)
 		}
 		if spec.CSI == nil {
-			errs = append(errs, field.Required(specPath.Child("csi"), "has to be specified when using volumeAttributesClassName"))
+			errs = append(errs, field.Required(specPath.Child("csi"),
+				"has to be specified when using volumeAttributesClassName"))
 		}
 	}
 	return errs
@@ -225,11 +227,13 @@ func validateNodeSelector(r corev1.NodeSelectorRequirement, path *field.Path) fi
 		}
 	case corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist:
 		if len(r.Values) > 0 {
-			errs = append(errs, field.Forbidden(values, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
+			errs = append(errs, field.Forbidden(values,
+				"may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
 		}
 	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
 		if len(r.Values) != 1 {
-			errs = append(errs, field.Required(values, "must be specified single value when `operator` is 'Lt' or 'Gt'"))
+			errs = append(errs, field.Required(values,
+				"must be specified single value when `operator` is 'Lt' or 'Gt'"))
 		}
 	default:
 		errs = append(errs, field.Invalid(path.Child("operator"), r.Operator, "not a valid selector operator"))

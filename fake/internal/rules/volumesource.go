@@ -112,7 +112,8 @@ func validateFC(fc *corev1.FCVolumeSource, path *field.Path) field.ErrorList {
 		errs = append(errs, field.Required(names, "must specify either targetWWNs or wwids, but not both"))
 	}
 	if len(fc.TargetWWNs) != 0 && len(fc.WWIDs) != 0 {
-		errs = append(errs, field.Invalid(names, fc.TargetWWNs, "targetWWNs and wwids can not be specified simultaneously"))
+		errs = append(errs, field.Invalid(names, fc.TargetWWNs,
+			"targetWWNs and wwids can not be specified simultaneously"))
 	}
 	switch {
 	case len(fc.TargetWWNs) == 0:
@@ -131,7 +132,8 @@ func validateQuobyte(q *corev1.QuobyteVolumeSource, path *field.Path) field.Erro
 	case q.Registry == "":
 		errs = append(errs, field.Required(path.Child("registry"), pairsMsg))
 	case len(q.Tenant) > 64:
-		errs = append(errs, field.Required(path.Child("tenant"), "must be a UUID and may not exceed a length of 64 characters"))
+		errs = append(errs, field.Required(path.Child("tenant"),
+			"must be a UUID and may not exceed a length of 64 characters"))
 	default:
 		for pair := range strings.SplitSeq(q.Registry, ",") {
 			if _, _, err := net.SplitHostPort(pair); err != nil {
@@ -148,7 +150,8 @@ func validateFlocker(f *corev1.FlockerVolumeSource, path *field.Path) field.Erro
 		errs = append(errs, field.Required(path, "one of datasetName and datasetUUID is required"))
 	}
 	if f.DatasetName != "" && f.DatasetUUID != "" {
-		errs = append(errs, field.Invalid(path, "resource", "datasetName and datasetUUID can not be specified simultaneously"))
+		errs = append(errs, field.Invalid(path, "resource",
+			"datasetName and datasetUUID can not be specified simultaneously"))
 	}
 	if strings.Contains(f.DatasetName, "/") {
 		errs = append(errs, field.Invalid(path.Child("datasetName"), f.DatasetName, "must not contain '/'"))
@@ -263,13 +266,15 @@ func validatePersistentSource(spec *corev1.PersistentVolumeSpec, name string, pa
 		return validateFlex(spec.FlexVolume.Driver, spec.FlexVolume.Options, path.Child("flexVolume"))
 	case spec.AzureFile != nil:
 		file := spec.AzureFile
-		errs := require(path.Child("azureFile"), named{"secretName", file.SecretName}, named{"shareName", file.ShareName})
+		errs := require(path.Child("azureFile"), named{"secretName", file.SecretName},
+			named{"shareName", file.ShareName})
 		if file.SecretNamespace != nil {
 			errs = append(errs, require(path.Child("azureFile"), named{"secretNamespace", *file.SecretNamespace})...)
 		}
 		return errs
 	case spec.ScaleIO != nil:
-		return require(path.Child("scaleIO"), named{"gateway", spec.ScaleIO.Gateway}, named{"system", spec.ScaleIO.System},
+		return require(path.Child("scaleIO"), named{"gateway", spec.ScaleIO.Gateway},
+			named{"system", spec.ScaleIO.System},
 			named{"volumeName", spec.ScaleIO.VolumeName})
 	case spec.StorageOS != nil:
 		os := spec.StorageOS

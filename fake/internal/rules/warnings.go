@@ -44,8 +44,10 @@ func warnSource(source any, path *field.Path) []string {
 func warnVolume(volume, _ *corev1.PersistentVolume) []string {
 	var out []string
 	if a := volume.Annotations; a != nil {
-		out = append(out, warnAnnotation(a, corev1.BetaStorageClassAnnotation, `deprecated since v1.8; use "storageClassName" attribute instead`)...)
-		out = append(out, warnAnnotation(a, corev1.MountOptionAnnotation, `deprecated since v1.31; use "mountOptions" attribute instead`)...)
+		out = append(out, warnAnnotation(a, corev1.BetaStorageClassAnnotation,
+			`deprecated since v1.8; use "storageClassName" attribute instead`)...)
+		out = append(out, warnAnnotation(a, corev1.MountOptionAnnotation,
+			`deprecated since v1.31; use "mountOptions" attribute instead`)...)
 	}
 	if volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle {
 		out = append(out, "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended "+
@@ -81,7 +83,8 @@ func warnTerm(term *corev1.NodeSelectorTerm, path *field.Path) []string {
 	var out []string
 	for i, r := range term.MatchExpressions {
 		if msg, ok := deprecatedLabels[r.Key]; ok {
-			out = append(out, fmt.Sprintf("%s: %s is %s", path.Child("matchExpressions").Index(i).Child("key"), r.Key, msg))
+			out = append(out, fmt.Sprintf("%s: %s is %s", path.Child("matchExpressions").Index(i).Child("key"), r.Key,
+				msg))
 		}
 	}
 	return out

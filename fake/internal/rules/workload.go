@@ -33,7 +33,8 @@ func validateDeployment(d, _ *appsv1.Deployment) field.ErrorList {
 		countOf("revisionHistoryLimit", spec.RevisionHistoryLimit),
 		countOf("progressDeadlineSeconds", spec.ProgressDeadlineSeconds))...)
 	if s := spec.ProgressDeadlineSeconds; s != nil && *s <= spec.MinReadySeconds {
-		errs = append(errs, field.Invalid(specPath.Child("progressDeadlineSeconds"), s, "must be greater than minReadySeconds"))
+		errs = append(errs, field.Invalid(specPath.Child("progressDeadlineSeconds"), s,
+			"must be greater than minReadySeconds"))
 	}
 	return errs
 }
@@ -54,7 +55,8 @@ func validateDeploymentStrategy(s *appsv1.DeploymentStrategy, path *field.Path) 
 	case appsv1.RecreateDeploymentStrategyType:
 		if s.RollingUpdate != nil {
 			return field.ErrorList{field.Forbidden(path.Child("rollingUpdate"),
-				fmt.Sprintf("may not be specified when strategy `type` is '%s'", appsv1.RecreateDeploymentStrategyType))}
+				fmt.Sprintf("may not be specified when strategy `type` is '%s'",
+					appsv1.RecreateDeploymentStrategyType))}
 		}
 		return nil
 	case appsv1.RollingUpdateDeploymentStrategyType:
@@ -82,7 +84,8 @@ func validateDeploymentStatus(d, old *appsv1.Deployment) field.ErrorList {
 	updated := counted{"updatedReplicas", int64(s.UpdatedReplicas)}
 	ready := counted{"readyReplicas", int64(s.ReadyReplicas)}
 	available := counted{"availableReplicas", int64(s.AvailableReplicas)}
-	errs := validateNotNegative(statusPath, counted{"observedGeneration", s.ObservedGeneration}, counted{"replicas", int64(s.Replicas)},
+	errs := validateNotNegative(statusPath, counted{"observedGeneration", s.ObservedGeneration},
+		counted{"replicas", int64(s.Replicas)},
 		updated, ready, available, counted{"unavailableReplicas", int64(s.UnavailableReplicas)},
 		countOf("terminatingReplicas", s.TerminatingReplicas), countOf("collisionCount", s.CollisionCount))
 	errs = append(errs, validateAtMost(statusPath, int64(s.Replicas), ofStatus, updated, ready, available)...)
@@ -91,7 +94,8 @@ func validateDeploymentStatus(d, old *appsv1.Deployment) field.ErrorList {
 }
 
 func validateReplicaSet(r, _ *appsv1.ReplicaSet) field.ErrorList {
-	errs := validateNotNegative(specPath, countOf("replicas", r.Spec.Replicas), counted{"minReadySeconds", int64(r.Spec.MinReadySeconds)})
+	errs := validateNotNegative(specPath, countOf("replicas", r.Spec.Replicas),
+		counted{"minReadySeconds", int64(r.Spec.MinReadySeconds)})
 	return append(errs, validateReplicated(r.Spec.Selector, &r.Spec.Template)...)
 }
 
@@ -150,7 +154,8 @@ func validateDaemonStrategy(s *appsv1.DaemonSetUpdateStrategy, path *field.Path)
 	errs = append(errs, validateWhole(more, path.Child("maxSurge"))...)
 	switch less, extra := portion(fewer) != 0, portion(more) != 0; {
 	case less && extra:
-		errs = append(errs, field.Invalid(path.Child("maxSurge"), more, "may not be set when maxUnavailable is non-zero"))
+		errs = append(errs, field.Invalid(path.Child("maxSurge"), more,
+			"may not be set when maxUnavailable is non-zero"))
 	case !less && !extra:
 		errs = append(errs, field.Required(path.Child("maxUnavailable"), "cannot be 0 when maxSurge is 0"))
 	}
@@ -165,9 +170,11 @@ func validateDaemonSetStatus(d, old *appsv1.DaemonSet) field.ErrorList {
 	s := &d.Status
 	errs := validateNotNegative(statusPath, counted{"currentNumberScheduled", int64(s.CurrentNumberScheduled)},
 		counted{"numberMisscheduled", int64(s.NumberMisscheduled)},
-		counted{"desiredNumberScheduled", int64(s.DesiredNumberScheduled)}, counted{"numberReady", int64(s.NumberReady)},
+		counted{"desiredNumberScheduled", int64(s.DesiredNumberScheduled)}, counted{"numberReady",
+			int64(s.NumberReady)},
 		counted{"observedGeneration", s.ObservedGeneration},
-		counted{"updatedNumberScheduled", int64(s.UpdatedNumberScheduled)}, counted{"numberAvailable", int64(s.NumberAvailable)},
+		counted{"updatedNumberScheduled", int64(s.UpdatedNumberScheduled)}, counted{"numberAvailable",
+			int64(s.NumberAvailable)},
 		counted{"numberUnavailable", int64(s.NumberUnavailable)}, countOf("collisionCount", s.CollisionCount))
 	return append(errs, validateCollisions(s.CollisionCount, old.Status.CollisionCount)...)
 }

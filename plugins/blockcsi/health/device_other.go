@@ -6,10 +6,10 @@ import "errors"
 
 var errNotLinux = errors.New("block device volumes need Linux")
 
-func lookAt(string) (device, error) { return device{}, errNotLinux }
+func inspectDevice(string) (device, error) { return device{}, errNotLinux }
 
 func readEnds(string, int64) error { return errNotLinux }
 
-func mountsOf(string) ([]place, error) { return nil, errNotLinux }
+func mountsOf(string) ([]mountPoint, error) { return nil, errNotLinux }
 
-func answers(string) error { return errNotLinux }
+func checkResponds(string) error { return errNotLinux }

@@ -81,7 +81,8 @@ func TestVolumeIDs(t *testing.T) {
 	if id := csireq.VolumeID("pvc"); !csireq.IsVolumeID(id) || id != csireq.VolumeID("pvc") || id == csireq.VolumeID("other") {
 		t.Errorf("VolumeID = %q", id)
 	}
-	for _, id := range []string{"", "vol-", "vol-0123456789abcde", "vol-0123456789ABCDEF", "vol-../../../../../../", "0123456789abcdef"} {
+	for _, id := range []string{"", "vol-", "vol-0123456789abcde", "vol-0123456789ABCDEF", "vol-../../../../../../",
+		"0123456789abcdef"} {
 		if csireq.IsVolumeID(id) {
 			t.Errorf("IsVolumeID(%q)", id)
 		}
@@ -107,7 +108,8 @@ func TestSingleWriterDeviceIsPublishedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(csireq.StageDevice(node, "/staging", "disk-1", func(file string) error { return node.MountDevice("disk-1", file, false) }))
+	must(csireq.StageDevice(node, "/staging", "disk-1",
+		func(file string) error { return node.MountDevice("disk-1", file, false) }))
 	must(node.MkdirAll("/pods"))
 	publish := func(target string, mode csi.VolumeCapability_AccessMode_Mode) error {
 		return csireq.PublishDevice(node, &csi.NodePublishVolumeRequest{

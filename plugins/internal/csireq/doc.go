@@ -2,7 +2,7 @@
 //
 //	features := csireq.Features{Block: true}
 //	if err := features.CheckCreate(request); err != nil {
-//	return nil, err // a gRPC status
+//		return nil, err // a gRPC status
 //	}
 //	size, err := csireq.Sizes{Default: 1 << 30}.Choose(request.GetCapacityRange())
 //

@@ -2,7 +2,8 @@
 // spec.securityContext.fsGroup.
 //
 //	change := ownership.Change{
-//	Process: process, FS: disk, Volume: "driver/handle", Dir: "/pods/uid/mount", Pod: pod, Group: 1000,
+//		Process: process, FS: disk, Volume: "driver/handle",
+//		Dir: "/pods/uid/mount", Pod: pod, Group: 1000,
 //	}
 //	err := change.Run(ctx)
 //

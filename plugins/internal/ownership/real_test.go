@@ -25,7 +25,8 @@ func TestApplyOnThisMachine(t *testing.T) {
 	disk, err := nodefs.NewReal(dir)
 	must(t, err)
 	volume := dir + "/volume"
-	must(t, disk.MkdirAll(volume+"/sub"), disk.WriteFile(volume+"/sub/file", []byte("content")), disk.WriteFile(volume+"/tool", nil),
+	must(t, disk.MkdirAll(volume+"/sub"), disk.WriteFile(volume+"/sub/file", []byte("content")),
+		disk.WriteFile(volume+"/tool", nil),
 		disk.Chmod(volume+"/tool", fs.ModeSetgid|0o711), disk.Chown(volume+"/sub/file", 7, 8),
 		disk.WriteFile(dir+"/outside", nil), disk.Chmod(dir+"/outside", 0o600),
 		disk.Symlink(dir+"/outside", volume+"/link"), disk.Symlink("nowhere", volume+"/broken"))

@@ -1,17 +1,13 @@
 package addiff
 
 import (
-	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
+	"github.com/volsim/volsim/test/conformance/histories"
 )
 
 // fault is a kind of request of the controller that goes wrong for a while. The zero fault is none.
@@ -25,29 +21,8 @@ const outage = 15 * time.Second
 
 func (f fault) String() string { return fmt.Sprintf("%s: %s", f.kind, f.request) }
 
-// requestOf is the kind of a request; "" if it is none.
-func requestOf(action trace.Action) string {
-	resource, _, _ := strings.Cut(action.Object, "/")
-	if action.Kind != trace.KindAPI {
-		return ""
-	}
-	return action.Verb + " " + resource
-}
-
 func (f fault) happen(action trace.Action, effect func() trace.Outcome) trace.Outcome {
-	resource, name, _ := strings.Cut(action.Object, "/")
-	switch f.kind {
-	case sim.FaultConflict:
-		return trace.Outcome{Err: apierrors.NewConflict(schema.GroupResource{Resource: resource}, name, errors.New("changed"))}
-	case sim.FaultLost:
-		out := effect()
-		if out.Err == nil {
-			out.Err, out.Lost = apierrors.NewTimeoutError("no answer came", 0), true
-		}
-		return out
-	default:
-		return trace.Outcome{Err: apierrors.NewServiceUnavailable("the server is tired")}
-	}
+	return histories.Fault{Kind: f.kind}.Apply(action, effect)
 }
 
 // faults is a Caller that lets go wrong what the armed fault says. It may be used concurrently.
@@ -71,7 +46,7 @@ func (f *faults) arm(one fault) {
 func (f *faults) due(action trace.Action) (fault, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.armed, f.armed.kind != "" && f.armed.request == requestOf(action)
+	return f.armed, f.armed.kind != "" && f.armed.request == histories.RequestOf(action)
 }
 
 // meet notes a request and returns what is done before it.
@@ -91,7 +66,7 @@ func (f *faults) count(request string) int {
 }
 
 func (f *faults) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
-	if before := f.meet(requestOf(action)); before != nil {
+	if before := f.meet(histories.RequestOf(action)); before != nil {
 		before()
 	}
 	return f.Caller.Call(action, func() trace.Outcome {

@@ -2,18 +2,14 @@ package addiff
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/test/conformance/histories"
 	"github.com/volsim/volsim/test/conformance/upstreamad"
 )
 
@@ -68,7 +64,7 @@ func (w *upstream) start(t *testing.T, u *user) {
 	timers := upstreamad.DefaultTimers
 	timers.ReconcilerLoopPeriod = loopPeriod
 	wait, err := upstreamad.Start(ctx, upstreamad.Config{
-		Client: renaming{w.server.Client(w.faults), &w.events}, Timers: timers, DisableForceDetach: !u.forces,
+		Client: histories.UniqueEvents(w.server.Client(w.faults), &w.events), Timers: timers, DisableForceDetach: !u.forces,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -77,35 +73,4 @@ func (w *upstream) start(t *testing.T, u *user) {
 		cancel()
 		wait()
 	}
-}
-
-// renaming is a client that gives events names of their own. Upstream makes them of the object's name and the time, which
-// in a bubble stands still: of two events about an object the second would be refused.
-type renaming struct {
-	kubernetes.Interface
-	count *atomic.Int64
-}
-
-func (r renaming) CoreV1() typedcorev1.CoreV1Interface {
-	return renamingCore{r.Interface.CoreV1(), r.count}
-}
-
-type renamingCore struct {
-	typedcorev1.CoreV1Interface
-	count *atomic.Int64
-}
-
-func (r renamingCore) Events(namespace string) typedcorev1.EventInterface {
-	return renamingEvents{r.CoreV1Interface.Events(namespace), r.count}
-}
-
-type renamingEvents struct {
-	typedcorev1.EventInterface
-	count *atomic.Int64
-}
-
-func (r renamingEvents) CreateWithEventNamespace(e *corev1.Event) (*corev1.Event, error) {
-	e = e.DeepCopy()
-	e.Name = fmt.Sprintf("%s.%d", e.Name, r.count.Add(1))
-	return r.EventInterface.CreateWithEventNamespaceWithContext(ctx, e)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/test/conformance/histories"
 )
 
 // patience is how many lives are given.
@@ -21,20 +22,14 @@ var (
 	hasty    = patience{upstream: 6, ours: 6}     // while a difference that was found is made smaller
 )
 
-// verdict is what a comparison came to.
-type verdict struct {
-	lives     int    // of upstream's
-	diff      string // "": none
-	at        int    // how many steps it took to the difference
-	undecided string // why the history was not compared to its end; "": it was
-}
+type verdict = histories.Verdict
 
 // compare lets both controllers live through a history, and upstream again where it did otherwise than ours.
 func compare(t *testing.T, h history, p patience, spoil spoil) verdict {
 	mine := newOurs(nil, spoil).live(h)
 	want := mine.states
 	if twice := mine.facts.twice(); len(twice) > 0 {
-		return verdict{at: len(h), diff: fmt.Sprintf("%s\nours attached to a second node, while it had an attachment to one: %v", h, twice)}
+		return verdict{Steps: len(h), Diff: fmt.Sprintf("%s\nours attached to a second node, while it had an attachment to one: %v", h, twice)}
 	}
 	furthest, misses := 0, 0
 	for lives := 1; ; lives++ {
@@ -42,9 +37,9 @@ func compare(t *testing.T, h history, p patience, spoil spoil) verdict {
 		last := len(got.states) - 1
 		switch {
 		case got.chatty:
-			return verdict{lives: lives, undecided: "upstream's recorder may have dropped an event"}
+			return verdict{Attempts: lives, Undecided: "upstream's recorder may have dropped an event"}
 		case slices.Equal(got.states[last], want[last]):
-			return verdict{lives: lives}
+			return verdict{Attempts: lives}
 		case last > furthest:
 			furthest, misses = last, 0
 		}
@@ -52,20 +47,20 @@ func compare(t *testing.T, h history, p patience, spoil spoil) verdict {
 			if lives < 10*p.upstream {
 				continue
 			}
-			return verdict{lives: lives, undecided: "too many ties"}
+			return verdict{Attempts: lives, Undecided: "too many ties"}
 		}
 		misses++
 		d := delta{h[:last+1], got.states[last], want[last], got.facts, mine.facts}
 		if what := deliberate(d); what != "" {
-			return verdict{lives: lives, undecided: what}
+			return verdict{Attempts: lives, Undecided: what}
 		}
 		if misses < p.upstream {
 			continue
 		}
 		if couldBe(h[:last+1], got.states, p.ours, spoil) {
-			return verdict{lives: lives, undecided: "in another order ours does what upstream does"}
+			return verdict{Attempts: lives, Undecided: "in another order ours does what upstream does"}
 		}
-		return verdict{lives: lives, at: last + 1, diff: fmt.Sprintf("%s\nin %d lives of upstream's the last step was followed by (-upstream +ours):\n%s",
+		return verdict{Attempts: lives, Steps: last + 1, Diff: fmt.Sprintf("%s\nin %d lives of upstream's the last step was followed by (-upstream +ours):\n%s",
 			h[:last+1], misses, d)}
 	}
 }

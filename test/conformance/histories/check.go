@@ -17,13 +17,13 @@ import (
 const seedFlag = "rapid.seed"
 
 var (
-	// seeding is held from when rapid's seed is set until it has taken it up.
+	// seeding is held from setting rapid's seed until rapid has read it.
 	seeding sync.Mutex
-	// anySeed is set where the command line says which seed is rapid's, or that it may be any (0).
+	// anySeed is set if the command line sets rapid's seed, possibly to 0 (random).
 	anySeed bool
 )
 
-// Main is for TestMain.
+// Main runs the tests of a package. Call it from TestMain.
 func Main(m *testing.M) {
 	flag.Parse()
 	flag.Visit(func(f *flag.Flag) { anySeed = anySeed || f.Name == seedFlag })
@@ -35,8 +35,9 @@ func Main(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// begin sets rapid's seed, so that the histories are the same each time. The result is to be called when the first is drawn.
-func begin(seed int) (begun func()) {
+// Begin sets rapid's seed, so that the histories are the same in each run. The returned function
+// must be called when the first is drawn.
+func Begin(seed int) (begun func()) {
 	if anySeed {
 		return func() {}
 	}
@@ -47,14 +48,15 @@ func begin(seed int) (begun func()) {
 	return sync.OnceFunc(seeding.Unlock)
 }
 
-// Check has rapid look for a history in which the two differ, and make it small. The same history is compared once: what rapid
-// found must not be gone when it looks again. A difference is looked at stubbornly before it is believed, where believed is true.
-// done is told of each comparison.
+// Check searches with rapid for a history in which the two differ, and shrinks it. Each history is
+// compared once, so that a difference does not vanish when rapid repeats the history. Unless
+// believed is true, a difference is compared again with Stubborn patience before it is reported.
+// done is called for each comparison.
 func (p Pair[S, W, C]) Check(tb rapid.TB, t *testing.T, seed int, draw *rapid.Generator[History[S]], spoil C, believed bool,
 	done func(History[S], Verdict),
 ) {
 	patience, known := Thorough, map[string]Verdict{}
-	begun := begin(seed)
+	begun := Begin(seed)
 	rapid.Check(tb, func(rt *rapid.T) {
 		begun()
 		h := draw.Draw(rt, "history")
@@ -78,15 +80,28 @@ func (p Pair[S, W, C]) Check(tb rapid.TB, t *testing.T, seed int, draw *rapid.Ge
 	})
 }
 
-// Run compares chunks times rapid's 100 histories, and fails if more than one in so many was not compared to its end.
+// Run compares chunks times 100 histories. It fails if more than one in oneIn was not compared to its
+// end.
 func (p Pair[S, W, C]) Run(t *testing.T, chunks int, draw *rapid.Generator[History[S]], spoil C, oneIn int) {
+	t.Helper()
+	RunChunks(t, chunks, oneIn, func(t *testing.T, seed int, done func(steps int, v Verdict)) {
+		p.Check(t, t, seed, draw, spoil, false, func(h History[S], v Verdict) { done(len(h), v) })
+	})
+}
+
+// RunChunks calls check, which compares 100 histories drawn from a seed, once for each chunk. It
+// fails if more than one in oneIn histories was not compared to its end. check calls done for each
+// comparison.
+func RunChunks(
+	t *testing.T, chunks, oneIn int, check func(t *testing.T, seed int, done func(steps int, v Verdict)),
+) {
 	t.Helper()
 	count := &tally{undecided: map[string]int{}}
 	t.Run("chunk", func(t *testing.T) {
 		for i := range chunks {
 			t.Run(fmt.Sprint(i+1), func(t *testing.T) {
 				t.Parallel()
-				p.Check(t, t, i+1, draw, spoil, false, func(h History[S], v Verdict) { count.add(len(h), v) })
+				check(t, i+1, count.add)
 			})
 		}
 	})
@@ -101,7 +116,7 @@ func (p Pair[S, W, C]) Run(t *testing.T, chunks int, draw *rapid.Generator[Histo
 	}
 }
 
-// tally counts what comparisons came to.
+// A tally counts the results of comparisons.
 type tally struct {
 	mu                               sync.Mutex
 	histories, steps, tied, attempts int            // guarded by mu, until all comparisons have ended
@@ -125,10 +140,11 @@ func (c *tally) add(steps int, v Verdict) {
 	}
 }
 
-// OneOf draws one of what it is given. It takes what is first when it shrinks; what is there more than once is drawn more often.
+// OneOf draws one of its arguments. It shrinks to the first; repeated arguments are drawn more
+// often.
 func OneOf[T any](of ...T) *rapid.Generator[T] { return rapid.SampledFrom(of) }
 
-// OneIn is true one time in n.
+// OneIn returns true with probability 1/n.
 func OneIn(t *rapid.T, n int, label string) bool {
 	return rapid.IntRange(0, n-1).Draw(t, label) == n-1
 }

@@ -1,9 +1,18 @@
-// Package histories is what comparisons of ours with upstream's over drawn histories have in common: a [History] is drawn, both
-// live through it in worlds of their own, and the [State] of the two worlds is compared after each step.
+// Package histories compares two implementations over drawn histories: both execute a [History] in
+// worlds of their own, and the [State] of the two worlds is compared after each step.
 //
-// Upstream decides by the order of maps, so that the same history may end in several ways. A [Pair] has upstream live through one
-// that ended otherwise again and again, and ours with its strands moved in other orders, until they once did the same. A
-// difference that is there on purpose ends a history.
+//	func TestMain(m *testing.M) { histories.Main(m) }
 //
-// rapid draws the histories, the same each time unless it is told a seed, and makes one that shows a difference small.
+//	var pair = histories.Pair[step, *world, mutation]{Ours: runOurs, Upstream: runUpstream, Excuse: excuse}
+//
+//	func TestHistories(t *testing.T) { pair.Run(t, 20, draw, mutation{}, 20) }
+//
+// Upstream decides in map order, so that one history may have several results. If the results
+// differ, a [Pair] executes upstream again, and ours with its tasks in other orders, until the
+// results are equal once. A deliberate difference ends a history.
+//
+// rapid draws the histories, the same ones in each run unless a seed is given, and shrinks a
+// history that shows a difference.
+//
+// What it does not do: it compares neither times nor the number of attempts.
 package histories

@@ -13,16 +13,16 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// Fault is a kind of request that goes wrong for a while. The zero Fault is none.
+// A Fault is a kind of request that fails for a while. The zero Fault is none.
 type Fault struct {
 	Kind    sim.FaultKind // conflict, lost, or refused
 	Request string        // verb and resource, such as "patch/status nodes"
 }
 
-// String names the fault.
+// String returns the fault in words.
 func (f Fault) String() string { return fmt.Sprintf("%s: %s", f.Kind, f.Request) }
 
-// RequestOf is the kind of a request, as a Fault names it; "" if it is none.
+// RequestOf returns the kind of a request as in Fault.Request, or "" for other actions.
 func RequestOf(action trace.Action) string {
 	resource, _, _ := strings.Cut(action.Object, "/")
 	if action.Kind != trace.KindAPI {
@@ -31,7 +31,8 @@ func RequestOf(action trace.Action) string {
 	return action.Verb + " " + resource
 }
 
-func (f Fault) apply(action trace.Action, effect func() trace.Outcome) trace.Outcome {
+// Apply makes the request with the effect of the fault.
+func (f Fault) Apply(action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	resource, name, _ := strings.Cut(action.Object, "/")
 	switch f.Kind {
 	case sim.FaultConflict:
@@ -47,7 +48,7 @@ func (f Fault) apply(action trace.Action, effect func() trace.Outcome) trace.Out
 	}
 }
 
-// Faults is a Caller that lets go wrong what the armed fault says. It may be used concurrently.
+// A Faults is a Caller that injects the armed fault. It may be used concurrently.
 type Faults struct {
 	sim.Caller
 
@@ -55,21 +56,21 @@ type Faults struct {
 	armed Fault // guarded by mu
 }
 
-// Arm lets a fault happen from now on, and no other.
+// Arm replaces the armed fault.
 func (f *Faults) Arm(one Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.armed = one
 }
 
-// Call makes the request, or lets it go wrong.
+// Call makes the request, or injects the fault.
 func (f *Faults) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	f.mu.Lock()
 	one := f.armed
 	f.mu.Unlock()
 	return f.Caller.Call(action, func() trace.Outcome {
 		if one.Kind != "" && one.Request == RequestOf(action) {
-			return one.apply(action, effect)
+			return one.Apply(action, effect)
 		}
 		return effect()
 	})

@@ -8,26 +8,26 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// Pair is ours and upstream's. C is what makes ours another one, where a mutant is to be found.
+// A Pair compares our implementation with upstream's. C configures a mutant of ours.
 type Pair[S fmt.Stringer, W, C any] struct {
-	// Ours lives through a history: in the ordinary course of things where chooser is nil.
+	// Ours executes a history, in the default order if chooser is nil.
 	Ours func(h History[S], chooser sim.Chooser, spoil C) Execution[W]
-	// Upstream lives through a history for as long as its states are as wanted.
+	// Upstream executes a history as long as its states are equal to want.
 	Upstream func(t *testing.T, h History[S], want []State) Execution[W]
-	// Excuse says why a difference may be; "" if it may not.
+	// Excuse returns why a difference is allowed, or "".
 	Excuse func(Delta[S, W]) string
-	// Violation says what ours must never do and did; "": nothing. nil: there is no such thing.
+	// Violation returns what ours did that it must never do, or "". It may be nil.
 	Violation func(W) string
 }
 
-// Patience is how many lives are given.
+// A Patience bounds how often a history is executed.
 type Patience struct {
-	Upstream int // to do what ours did
-	Ours     int // to do what upstream did, its strands being moved in other orders
+	Upstream int // executions of upstream to reach the result of ours
+	Ours     int // executions of ours, in other task orders, to reach the result of upstream
 }
 
-// How many lives are given usually, before a difference is believed, while one that was found is made smaller, and while one of a
-// mutant is.
+// The usual patience, that before a difference is reported, that while a difference is shrunk, and
+// that while a mutant's difference is shrunk.
 var (
 	Thorough = Patience{Upstream: 5, Ours: 30}
 	Stubborn = Patience{Upstream: 40, Ours: 60}
@@ -35,15 +35,15 @@ var (
 	Hastier  = Patience{Upstream: 8, Ours: 6}
 )
 
-// Verdict is what a comparison came to.
+// A Verdict is the result of a comparison.
 type Verdict struct {
-	Attempts  int    // of upstream's
-	Diff      string // "": none
-	Steps     int    // how many steps it took to the difference
-	Undecided string // why the history was not compared to its end; "": it was
+	Attempts  int    // executions of upstream
+	Diff      string // the difference; "": none
+	Steps     int    // number of steps to the difference
+	Undecided string // why the history was not compared to its end; "" if it was
 }
 
-// Compare lets both live through a history, and upstream again where it did otherwise than ours.
+// Compare executes a history with both, and again with upstream if the results differ.
 func (p Pair[S, W, C]) Compare(t *testing.T, h History[S], patience Patience, spoil C) Verdict {
 	mine := p.Ours(h, nil, spoil)
 	want := mine.States
@@ -86,7 +86,7 @@ func (p Pair[S, W, C]) Compare(t *testing.T, h History[S], patience Patience, sp
 	}
 }
 
-// oursReaches tells whether ours comes to what upstream came to when its strands are moved in some other order.
+// oursReaches reports whether ours reaches the state of upstream in another task order.
 func (p Pair[S, W, C]) oursReaches(h History[S], upstream State, times int, spoil C) bool {
 	for seed := range times {
 		states := p.Ours(h, sim.NewSeeded(uint64(seed)), spoil).States

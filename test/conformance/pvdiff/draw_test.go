@@ -241,8 +241,8 @@ var steps = rapid.Custom(func(t *rapid.T) step {
 	return s
 })
 
-// histories draws a whole history, of some scenes of some steps each: rapid's lists are short, and shrink well.
-var histories = rapid.Custom(func(t *rapid.T) history {
+// drawHistory draws a whole history, of some scenes of some steps each: rapid's lists are short, and shrink well.
+var drawHistory = rapid.Custom(func(t *rapid.T) history {
 	scenes := rapid.SliceOfN(rapid.SliceOfN(steps, 1, 12), 1, 8).Draw(t, "scenes")
 	return slices.Concat(scenes...)
 })

@@ -1,16 +1,13 @@
 package pvdiff
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
+	"github.com/volsim/volsim/test/conformance/histories"
 )
 
 // fault is one request of the controller that goes wrong. The zero fault is none.
@@ -54,19 +51,7 @@ func (f fault) fits(action trace.Action) bool {
 }
 
 func (f fault) happen(action trace.Action, effect func() trace.Outcome) trace.Outcome {
-	resource, name, _ := strings.Cut(action.Object, "/")
-	switch f.kind {
-	case sim.FaultConflict:
-		return trace.Outcome{Err: apierrors.NewConflict(schema.GroupResource{Resource: resource}, name, errors.New("changed"))}
-	case sim.FaultLost:
-		out := effect()
-		if out.Err == nil {
-			out.Err, out.Lost = apierrors.NewTimeoutError("no answer came", 0), true
-		}
-		return out
-	default:
-		return trace.Outcome{Err: apierrors.NewServiceUnavailable("the server is tired")}
-	}
+	return histories.Fault{Kind: f.kind}.Apply(action, effect)
 }
 
 // faults is a Caller that lets go wrong what the armed fault says. It may be used concurrently.

@@ -2,7 +2,6 @@ package pvdiff
 
 import (
 	"context"
-	"runtime"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +9,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"pgregory.net/rapid"
+
+	"github.com/volsim/volsim/test/conformance/histories"
 )
 
 // mutants are controllers that are wrong in one thing. Each write of theirs goes through edit before it is made.
@@ -39,56 +40,11 @@ func TestMutantsAreFound(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			at := 0 // of the last history that showed it
-			tb := &sandbox{TB: t}
-			tb.run(func() {
-				check(tb, t, 1, m.edit.client, func(_ history, v verdict) {
-					if v.diff != "" {
-						at = v.at
-						tb.shown = v.diff
-					}
-				})
+			histories.FindMutant(t, m.steps, func(tb rapid.TB, shown func(verdict)) {
+				check(tb, t, 1, m.edit.client, func(_ history, v verdict) { shown(v) })
 			})
-			switch {
-			case !tb.failed:
-				t.Error("not found")
-			case at > m.steps:
-				t.Errorf("shown by %d steps; want at most %d\n%s", at, m.steps, tb.shown)
-			}
 		})
 	}
-}
-
-// sandbox is a test that may fail.
-type sandbox struct {
-	rapid.TB
-
-	failed bool
-	shown  string // the last difference
-}
-
-// run runs f until it ends, or ends the test.
-func (s *sandbox) run(f func()) {
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		f()
-	}()
-	<-ended
-}
-
-func (s *sandbox) Failed() bool          { return s.failed }
-func (s *sandbox) Fail()                 { s.failed = true }
-func (s *sandbox) Log(...any)            {}
-func (s *sandbox) Logf(string, ...any)   {}
-func (s *sandbox) Error(...any)          { s.Fail() }
-func (s *sandbox) Errorf(string, ...any) { s.Fail() }
-func (s *sandbox) Fatal(...any)          { s.FailNow() }
-func (s *sandbox) Fatalf(string, ...any) { s.FailNow() }
-
-func (s *sandbox) FailNow() {
-	s.Fail()
-	runtime.Goexit()
 }
 
 // edits change what is written; nil leaves it alone.

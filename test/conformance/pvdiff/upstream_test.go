@@ -2,20 +2,17 @@ package pvdiff
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/kubernetes/pkg/volume"
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/test/conformance/histories"
 	"github.com/volsim/volsim/test/conformance/upstreampv"
 )
 
@@ -79,41 +76,10 @@ func liveUpstream(t *testing.T, h history, want [][]string) (l life) {
 	return l
 }
 
-// renaming is a client that gives events names of their own. Upstream makes them of the object's name and the time, which
-// in a bubble stands still: of two events about an object the second would be refused.
-type renaming struct {
-	kubernetes.Interface
-	count *atomic.Int64
-}
-
-func (r renaming) CoreV1() typedcorev1.CoreV1Interface {
-	return renamingCore{r.Interface.CoreV1(), r.count}
-}
-
-type renamingCore struct {
-	typedcorev1.CoreV1Interface
-	count *atomic.Int64
-}
-
-func (r renamingCore) Events(namespace string) typedcorev1.EventInterface {
-	return renamingEvents{r.CoreV1Interface.Events(namespace), r.count}
-}
-
-type renamingEvents struct {
-	typedcorev1.EventInterface
-	count *atomic.Int64
-}
-
-func (r renamingEvents) CreateWithEventNamespace(e *corev1.Event) (*corev1.Event, error) {
-	e = e.DeepCopy()
-	e.Name = fmt.Sprintf("%s.%d", e.Name, r.count.Add(1))
-	return r.EventInterface.CreateWithEventNamespaceWithContext(ctx, e)
-}
-
 func (w *upstream) start(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	wait, err := upstreampv.Start(ctx, upstreampv.Config{
-		Client:       renaming{w.server.Client(w.faults), &w.events},
+		Client:       histories.UniqueEvents(w.server.Client(w.faults), &w.events),
 		ResyncPeriod: period,
 		Plugins:      []volume.VolumePlugin{&upstreamPlugin{storage: w.storage}},
 	})

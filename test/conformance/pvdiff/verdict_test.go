@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/test/conformance/histories"
 )
 
 // patience is how many lives upstream is given.
@@ -25,13 +26,7 @@ var (
 	hasty    = patience{plain: 3, tie: 12, all: 40, other: 10}       // while a difference that was found is made smaller
 )
 
-// verdict is what a comparison came to.
-type verdict struct {
-	lives     int    // of upstream's
-	diff      string // "": none
-	at        int    // how many steps it took to the difference
-	undecided string // why the history was not compared to its end; "": it was
-}
+type verdict = histories.Verdict
 
 // compare lets both controllers live through a history, and upstream again where it did otherwise than ours and may have
 // had the choice.
@@ -43,9 +38,9 @@ func compare(t *testing.T, h history, p patience, spoil spoil) verdict {
 		last := len(got.states) - 1
 		switch {
 		case got.chatty:
-			return verdict{lives: lives, undecided: "upstream's recorder may have dropped an event"}
+			return verdict{Attempts: lives, Undecided: "upstream's recorder may have dropped an event"}
 		case slices.Equal(got.states[last], want[last]):
-			return verdict{lives: lives}
+			return verdict{Attempts: lives}
 		}
 		misses[last]++
 		enough := p.plain
@@ -55,15 +50,15 @@ func compare(t *testing.T, h history, p patience, spoil spoil) verdict {
 		switch {
 		case isFurthest(misses, last) && misses[last] >= enough:
 			if what := deliberate(got.states[last], want[last]); what != "" {
-				return verdict{lives: lives, undecided: what}
+				return verdict{Attempts: lives, Undecided: what}
 			}
 			if asked(got.states[last], want[last]) && couldBe(h, got.states, p.other, spoil) {
-				return verdict{lives: lives, undecided: "in another order ours does what upstream does"}
+				return verdict{Attempts: lives, Undecided: "in another order ours does what upstream does"}
 			}
-			return verdict{lives: lives, at: last + 1, diff: fmt.Sprintf("%s\nin %d lives of upstream's the last step was followed by (-upstream +ours):\n%s",
+			return verdict{Attempts: lives, Steps: last + 1, Diff: fmt.Sprintf("%s\nin %d lives of upstream's the last step was followed by (-upstream +ours):\n%s",
 				h[:last+1], misses[last], difference(got.states[last], want[last]))}
 		case lives == p.all:
-			return verdict{lives: lives, undecided: "too many ties"}
+			return verdict{Attempts: lives, Undecided: "too many ties"}
 		}
 	}
 }

@@ -14,32 +14,34 @@ import (
 	"k8s.io/kubernetes/pkg/volume/csi"
 )
 
-// SyncPeriod is how often upstream's controller asks whether volumes are still attached, by default.
+// SyncPeriod is the default period in which upstream's controller verifies that volumes are still
+// attached.
 //
 // Upstream: cmd/kube-controller-manager --attach-detach-reconcile-sync-period (v1.36).
 const SyncPeriod = time.Minute
 
-// DefaultTimers are the loops and the patience of upstream's controller, by default.
+// DefaultTimers holds the default periods and timeouts of upstream's controller.
 //
 // Upstream: pkg/controller/volume/attachdetach DefaultTimerConfig (v1.36).
 var DefaultTimers = attachdetach.DefaultTimerConfig
 
-// Config is what Start may be told.
+// Config configures Start.
 type Config struct {
 	Client             kubernetes.Interface
 	Timers             attachdetach.TimerConfig // zero: DefaultTimers
 	SyncPeriod         time.Duration            // 0: SyncPeriod
-	DisableSync        bool                     // whether volumes are still attached is not asked
-	DisableForceDetach bool                     // only the out-of-service taint forces
+	DisableSync        bool                     // disables the verification of attachments
+	DisableForceDetach bool                     // force a detach only on the out-of-service taint
 	Plugins            []volume.VolumePlugin    // nil: upstream's CSI plugin
 }
 
-// initializing is held while the CSI plugin is, which writes variables of its package.
+// initializing serializes the initialization of the CSI plugin, which writes variables of its
+// package.
 var initializing sync.Mutex
 
-// Start runs upstream's controller, with informers of its own, until ctx ends; wait returns when it has stopped. Operations
-// that run by then end on their own, after two minutes at most, as they would have; nobody hears of it. The error is that of
-// a plugin that does not begin.
+// Start runs upstream's controller, with informers of its own, until ctx ends. wait returns when it
+// has stopped. Operations that still run end by themselves after two minutes at most. The error is
+// that of a plugin whose initialization failed.
 func Start(ctx context.Context, cfg Config) (wait func(), err error) {
 	if cfg.Timers == (attachdetach.TimerConfig{}) {
 		cfg.Timers = DefaultTimers
@@ -61,7 +63,9 @@ func Start(ctx context.Context, cfg Config) (wait func(), err error) {
 	}, nil
 }
 
-func newController(ctx context.Context, cfg Config, factory informers.SharedInformerFactory) (attachdetach.AttachDetachController, error) {
+func newController(
+	ctx context.Context, cfg Config, factory informers.SharedInformerFactory,
+) (attachdetach.AttachDetachController, error) {
 	initializing.Lock()
 	defer initializing.Unlock()
 	plugins := cfg.Plugins

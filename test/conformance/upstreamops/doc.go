@@ -1,4 +1,4 @@
-// Package upstreamops runs the histories of volsim's executor on upstream's executor,
-// k8s.io/kubernetes 1.36.3 pkg/volume/util/nestedpendingoperations. They may differ only where the
-// histories say so.
+// Package upstreamops executes the histories of our executor with upstream's, k8s.io/kubernetes
+// 1.36.3 pkg/volume/util/nestedpendingoperations. The histories list every difference; there are no
+// others.
 package upstreamops

@@ -11,20 +11,20 @@ import (
 	"k8s.io/kubernetes/pkg/volume"
 )
 
-// ResyncPeriod is upstream's default.
+// ResyncPeriod is upstream's default resync period.
 //
 // Upstream: cmd/kube-controller-manager --pvclaimbinder-sync-period (v1.36).
 const ResyncPeriod = 15 * time.Second
 
-// Config is what Start may be told.
+// Config configures Start.
 type Config struct {
 	Client       kubernetes.Interface
 	ResyncPeriod time.Duration // 0: ResyncPeriod
 	Plugins      []volume.VolumePlugin
 }
 
-// Start runs upstream's controller, with informers of its own, until ctx ends; wait returns when it has stopped. The error
-// is that of a plugin that does not begin.
+// Start runs upstream's controller, with informers of its own, until ctx ends. wait returns when it
+// has stopped. The error is that of a plugin whose initialization failed.
 func Start(ctx context.Context, cfg Config) (wait func(), err error) {
 	if cfg.ResyncPeriod == 0 {
 		cfg.ResyncPeriod = ResyncPeriod

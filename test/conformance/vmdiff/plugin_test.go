@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	volumetesting "k8s.io/kubernetes/pkg/volume/testing"
+	utilstrings "k8s.io/utils/strings"
 
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/nodefs"
@@ -46,7 +47,7 @@ func (*ourPlugin) DeviceMountPath(spec *plugins.Spec) (string, error) {
 const kubeletRoot = "/kubelet"
 
 func (p *ourPlugin) MountPath(specName string, pod types.UID) string {
-	return filepath.Join(kubeletRoot, "pods", string(pod), "volumes", plugins.EscapePluginName(p.name), specName)
+	return filepath.Join(kubeletRoot, "pods", string(pod), "volumes", utilstrings.EscapeQualifiedName(p.name), specName)
 }
 
 // Reconstruct knows of a volume no more than its name, as upstream's fake plugin.

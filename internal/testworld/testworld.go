@@ -1,0 +1,72 @@
+package testworld
+
+import (
+	"context"
+	"testing"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/sim"
+)
+
+// A World is an API server on a stepped host. It must be used from the goroutine of the test.
+type World struct {
+	testing.TB
+	Host   *sim.Stepped
+	Server *fake.Server
+	User   kubernetes.Interface // the test's own; its requests take effect without a step
+}
+
+// New returns a world that ends with the test. The server uses the host's clock.
+func New(t testing.TB, cfg sim.SteppedConfig) *World {
+	t.Helper()
+	host := sim.NewStepped(cfg)
+	t.Cleanup(host.Close)
+	server := fake.NewServer(fake.Config{Now: host.Now})
+	return &World{TB: t, Host: host, Server: server, User: server.Client(host.ExternalCaller())}
+}
+
+// NoError ends the test if err is not nil.
+func (w *World) NoError(err error) {
+	w.Helper()
+	NoError(w, err)
+}
+
+// Run runs the world until no step is left.
+func (w *World) Run() {
+	w.Helper()
+	if err := w.Host.Run(); err != nil {
+		w.Fatalf("%v\n%s", err, w.Host.Log().Text())
+	}
+}
+
+// Until runs the world until cond holds. what describes the condition in the error.
+func (w *World) Until(what string, cond func() bool) {
+	w.Helper()
+	if err := w.Host.Wait(context.Background(), what, cond); err != nil {
+		w.Fatalf("%v\n%s", err, w.Host.Log().Text())
+	}
+}
+
+// Step runs one step of a task.
+func (w *World) Step(task string) {
+	w.Helper()
+	w.NoError(w.Host.StepTask(task))
+}
+
+// NoError ends the test if err is not nil.
+func NoError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Must returns v. It panics if err is not nil: use it where an error is a defect of the test.
+func Must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

@@ -1,0 +1,37 @@
+package testworld_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/internal/testworld"
+	"github.com/volsim/volsim/sim"
+)
+
+// TestWorldRunsTasks runs a task that waits for an object of the test.
+func TestWorldRunsTasks(t *testing.T) {
+	w := testworld.New(t, sim.SteppedConfig{})
+	ran := false
+	w.Host.Process("worker").Spawn("", func(context.Context) { ran = true })
+	testworld.Must(w.User.CoreV1().ConfigMaps("default").Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}}, metav1.CreateOptions{}))
+	w.Until("the task to run", func() bool { return ran })
+	w.Run()
+	if _, ok := w.Server.Get("configmaps", "default", "settings"); !ok {
+		t.Error("the config map does not exist")
+	}
+}
+
+// TestMustPanics: an error is a defect of the test.
+func TestMustPanics(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("Must did not panic")
+		}
+	}()
+	testworld.Must(0, errors.New("defect"))
+}
