@@ -25,7 +25,7 @@ func (c *Controller) attach(d *desiredVolume) {
 	var devicePath string
 	c.start(executor.Operation{
 		Key:  operationKey(volume, spec, node),
-		Name: executor.Attach,
+		Name: opAttach,
 		Run: func(ctx context.Context) (err error) {
 			devicePath, err = attacher.Attach(ctx, spec, node)
 			if err == nil && uncertain {
@@ -88,7 +88,7 @@ func (c *Controller) detach(ctx context.Context, a *attachedVolume) error {
 	}
 	c.start(executor.Operation{
 		Key:  operationKey(a.Volume, a.Spec, a.Node),
-		Name: executor.Detach,
+		Name: opDetach,
 		Run:  func(ctx context.Context) error { return c.runDetach(ctx, a, d.timeout) },
 		Done: func(outcome executor.Outcome, err error) { c.finishDetach(a, outcome, err) },
 	})

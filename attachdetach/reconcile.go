@@ -222,7 +222,7 @@ func (c *Controller) decideDetach(a *attachedVolume) detachDecision {
 	node, _ := c.nodes.Get(string(a.Node))
 	return decideDetach(detachFacts{
 		canDetach: err == nil,
-		check:     c.executor.Check(operationKey(a.Volume, a.Spec, a.Node), executor.Detach),
+		check:     c.executor.Check(operationKey(a.Volume, a.Spec, a.Node), opDetach),
 		node:      nodeFactsOf(node, c.actual.InUse(a.Volume, a.Node)),
 		requested: a.DetachRequested,
 		now:       c.cfg.Process.Now(),
@@ -233,7 +233,7 @@ func (c *Controller) decideDetach(a *attachedVolume) detachDecision {
 // decideAttach gathers the facts about a wanted volume and decides.
 func (c *Controller) decideAttach(d *desiredVolume) (attachVerdict, []*attachedVolume, time.Time) {
 	blockers := c.blockers(d)
-	check := c.executor.Check(operationKey(d.Volume, d.Spec, d.Node), executor.Attach)
+	check := c.executor.Check(operationKey(d.Volume, d.Spec, d.Node), opAttach)
 	verdict := decideAttach(attachFacts{
 		state:    c.actual.State(d.Volume, d.Node),
 		blockers: len(blockers),

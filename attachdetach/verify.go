@@ -109,13 +109,13 @@ func (c *Controller) verifyAll() {
 		}
 		c.scheduleVerify(a.Volume)
 		key := operationKey(a.Volume, a.Spec, a.Node)
-		if c.executor.Check(key, executor.VerifyAttached) != nil {
+		if c.executor.Check(key, opVerifyAttached) != nil {
 			continue
 		}
 		state := plugins.Attached
 		c.start(executor.Operation{
 			Key:  key,
-			Name: executor.VerifyAttached,
+			Name: opVerifyAttached,
 			Run: func(ctx context.Context) (err error) {
 				state, err = verifier.Verify(ctx, name, a.Node)
 				return err

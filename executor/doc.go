@@ -1,7 +1,7 @@
 // Package executor runs the operations of one process on volumes: attach, detach, mount and others.
 //
 //	x := executor.New(executor.Config{Process: process, OnDone: requeue})
-//	err := x.Start(executor.Operation{Key: key, Name: executor.Attach, Run: attach})
+//	err := x.Start(executor.Operation{Key: key, Name: "volume_attach", Run: attach})
 //	if errors.Is(err, executor.ErrPending) {
 //		return // OnDone will requeue the volume
 //	}

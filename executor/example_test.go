@@ -22,7 +22,7 @@ func Example() {
 	})
 	attach := executor.Operation{
 		Key:  executor.Key{Volume: "kubernetes.io/csi/disk.example.com^vol-1", Node: "node-1"},
-		Name: executor.Attach,
+		Name: "volume_attach",
 		Run:  func(context.Context) error { return errors.New("no such volume") },
 	}
 	fmt.Println(x.Start(attach))

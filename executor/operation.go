@@ -7,28 +7,12 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// The names of operations.
-//
-// Upstream: pkg/volume/util/operationexecutor, GeneratedOperations.OperationName (v1.36).
-const (
-	Attach         = "volume_attach"
-	Detach         = "volume_detach"
-	Mount          = "volume_mount"
-	Unmount        = "volume_unmount"
-	UnmountDevice  = "unmount_device"
-	MapVolume      = "map_volume"
-	UnmapVolume    = "unmap_volume"
-	UnmapDevice    = "unmap_device"
-	ExpandInUse    = "volume_fs_resize"
-	VerifyAttached = "verify_volumes_are_attached_per_node"
-)
-
 // An Operation is one piece of work on a volume. Run does the work in a task of its own and may
 // leave the process. Done, which may be nil, processes the result in the process and must not leave
 // it.
 type Operation struct {
 	Key  Key
-	Name string
+	Name string // upstream's operation name, such as "volume_attach"
 	Run  func(ctx context.Context) error
 	Done func(outcome Outcome, err error)
 }

@@ -32,7 +32,7 @@ func (m *Manager) attachOperation(name corev1.UniqueVolumeName) executor.Operati
 	wanted := m.desired.volumes[name]
 	want := wanted.pods[wanted.podsAfter("")[0]]
 	return executor.Operation{
-		Key: executor.Key{Volume: name}, Name: executor.Attach,
+		Key: executor.Key{Volume: name}, Name: opAttach,
 		Run:  func(ctx context.Context) error { return m.attach(ctx, name, want) },
 		Done: func(_ executor.Outcome, err error) { m.attachEnded(want, err) },
 	}
@@ -75,7 +75,7 @@ func (m *Manager) attachEnded(want desiredMount, err error) {
 // Upstream: pkg/volume/util/operationexecutor GenerateDetachVolumeFunc (v1.36).
 func (m *Manager) detachOperation(name corev1.UniqueVolumeName) executor.Operation {
 	return executor.Operation{
-		Key: executor.Key{Volume: name}, Name: executor.Detach,
+		Key: executor.Key{Volume: name}, Name: opDetach,
 		Run: func(ctx context.Context) error { return m.detach(ctx, name) },
 	}
 }

@@ -66,7 +66,7 @@ func (v *desiredVolume) needsExpansion(actual *actualVolume) bool {
 func (m *Manager) expandOperation(name corev1.UniqueVolumeName, pod types.UID) executor.Operation {
 	want := m.desired.volumes[name].pods[pod]
 	return executor.Operation{
-		Key: executor.Key{Volume: name}, Name: executor.ExpandInUse,
+		Key: executor.Key{Volume: name}, Name: opExpandInUse,
 		Run: func(ctx context.Context) error { return m.expand(ctx, name, pod) },
 		Done: func(_ executor.Outcome, err error) {
 			if err != nil {

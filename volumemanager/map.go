@@ -24,7 +24,7 @@ func (m *Manager) mapOperation(name corev1.UniqueVolumeName, pod types.UID) exec
 	want := wanted.pods[pod]
 	return executor.Operation{
 		Key:  mountKey(wanted, pod),
-		Name: executor.MapVolume,
+		Name: opMapVolume,
 		Run:  func(ctx context.Context) error { return m.mapVolume(ctx, name, pod) },
 		Done: func(_ executor.Outcome, err error) { m.mapEnded(want, err) },
 	}

@@ -30,7 +30,7 @@ func (m *Manager) mountOperation(name corev1.UniqueVolumeName, pod types.UID) ex
 	}
 	return executor.Operation{
 		Key:  mountKey(wanted, pod),
-		Name: executor.Mount,
+		Name: opMount,
 		Run:  func(ctx context.Context) error { return m.mount(ctx, name, pod) },
 		Done: func(_ executor.Outcome, err error) { m.mountEnded(want, err) },
 	}

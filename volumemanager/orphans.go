@@ -126,7 +126,7 @@ func (m *Manager) deviceMountPoints() (paths sets.Set[string], known bool) {
 func (m *Manager) cleanOperation(found *foundVolume) executor.Operation {
 	return executor.Operation{
 		Key:  executor.Key{Volume: plugins.UniquePodVolumeName(found.plugin, found.specName, found.pod), Pod: found.pod},
-		Name: executor.Unmount,
+		Name: opUnmount,
 		Run: func(ctx context.Context) error {
 			log := logr.FromContextOrDiscard(ctx).WithValues("pod", found.pod, "plugin", found.plugin, "volume", found.specName)
 			log.Info("clean up orphaned volume", "reason", found.why.Error())
@@ -155,7 +155,7 @@ func (m *Manager) cleanOperation(found *foundVolume) executor.Operation {
 func (m *Manager) cleanDeviceOperation(found foundDevice) executor.Operation {
 	return executor.Operation{
 		Key:  executor.Key{Volume: plugins.UniqueVolumeName(found.caps.Name(), found.path)},
-		Name: executor.UnmountDevice,
+		Name: opUnmountDevice,
 		Run: func(ctx context.Context) error {
 			log := logr.FromContextOrDiscard(ctx).WithValues("plugin", found.caps.Name(), "path", found.path)
 			log.Info("clean up orphaned device mount")

@@ -17,7 +17,7 @@ import (
 func (m *Manager) unmapOperation(name corev1.UniqueVolumeName, pod types.UID) executor.Operation {
 	return executor.Operation{
 		Key:  executor.Key{Volume: name, Pod: pod},
-		Name: executor.UnmapVolume,
+		Name: opUnmapVolume,
 		Run:  func(ctx context.Context) error { return m.unmapVolume(ctx, name, pod) },
 		Done: func(_ executor.Outcome, err error) { m.unmountEnded(name, pod, err) },
 	}
@@ -76,7 +76,7 @@ func withName(spec *plugins.Spec, name string) *plugins.Spec {
 func (m *Manager) unmapDeviceOperation(name corev1.UniqueVolumeName) executor.Operation {
 	return executor.Operation{
 		Key:  executor.Key{Volume: name},
-		Name: executor.UnmapDevice,
+		Name: opUnmapDevice,
 		Run:  func(ctx context.Context) error { return m.tearDownDevice(ctx, name) },
 		Done: func(_ executor.Outcome, err error) { m.unmountEnded(name, "", err) },
 	}

@@ -19,7 +19,7 @@ func (m *Manager) unmountOperation(name corev1.UniqueVolumeName, pod types.UID) 
 	}
 	return executor.Operation{
 		Key:  executor.Key{Volume: name, Pod: pod},
-		Name: executor.Unmount,
+		Name: opUnmount,
 		Run:  func(ctx context.Context) error { return m.unmount(ctx, name, pod) },
 		Done: func(_ executor.Outcome, err error) { m.unmountEnded(name, pod, err) },
 	}
@@ -74,7 +74,7 @@ func (m *Manager) unmountDeviceOperation(name corev1.UniqueVolumeName) executor.
 	}
 	return executor.Operation{
 		Key:  executor.Key{Volume: name},
-		Name: executor.UnmountDevice,
+		Name: opUnmountDevice,
 		Run:  func(ctx context.Context) error { return m.unmountDevice(ctx, name) },
 		Done: func(_ executor.Outcome, err error) { m.unmountEnded(name, "", err) },
 	}

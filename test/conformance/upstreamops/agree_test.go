@@ -104,13 +104,13 @@ func (b *pair) live(t rapid.TB, history []move, refused map[string]int) string {
 
 func (b *pair) start(t rapid.TB, volume corev1.UniqueVolumeName) (ours, upstreams string) {
 	j := &job{}
-	err := b.ours.Start(executor.Operation{Key: executor.Key{Volume: volume}, Name: executor.Attach, Run: func(context.Context) error {
+	err := b.ours.Start(executor.Operation{Key: executor.Key{Volume: volume}, Name: "volume_attach", Run: func(context.Context) error {
 		b.component.Wait("its end", 0, func() bool { return j.ended })
 		return j.err
 	}})
 	b.settle()
 	ends := make(chan error)
-	upstreamErr := b.history.start(key{volume: volume}, executor.Attach, ends)
+	upstreamErr := b.history.start(key{volume: volume}, "volume_attach", ends)
 	if err == nil && upstreamErr == nil {
 		delete(b.failed, volume)
 		b.jobs[volume], b.running[string(volume)] = j, ends
