@@ -204,7 +204,7 @@ func TestPageControlsASteppedWorld(t *testing.T) {
 	b.click(`[data-key="hold provisioner/cache persistentvolumeclaims"]`)
 	b.says("#next li.held", "the claim cache of provisioner")
 	b.click("#rest")
-	b.says("#message", "while these are held: provisioner/cache persistentvolumeclaims")
+	b.says("#message", "except for held tasks: provisioner/cache persistentvolumeclaims")
 	b.says("#objects .stale", "not in the cache of provisioner")
 	b.shoot("held-dark", 1280, 800, "dark")
 	b.shoot("held-light", 1280, 800, "light")

@@ -231,10 +231,10 @@ func TestTheDiagramGrows(t *testing.T) {
 		}
 	}
 	if one := draw("?about=persistentvolumeclaims/default/data"); strings.Contains(one, "claim default/other") || !strings.Contains(one, "claim default/data") {
-		t.Error("the diagram about one claim is not about that one")
+		t.Error("the diagram of one claim shows another one")
 	}
-	if last := draw("?records=10"); strings.Contains(last, "asks for 64Mi") {
-		t.Error("of the last records, all are drawn")
+	if last := draw("?records=10"); strings.Contains(last, "creates claim default/data of 64Mi") {
+		t.Error("earlier records are drawn")
 	}
 	if tasks := draw("?tasks=true"); tasks == draw("") {
 		t.Error("tasks have no separate lanes")
