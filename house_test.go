@@ -28,6 +28,7 @@ var floors = map[string]int{
 	"internal/loopdev":       1,
 	"internal/lvm2":          1,
 	"internal/gonb":          1,
+	"internal/causality":     1,
 	"internal/casefile":      1,
 	"internal/httpserver":    1,
 	"internal/dm":            1,
@@ -48,7 +49,7 @@ var floors = map[string]int{
 	"fake/apiserver":          3,
 	"fake/crd":                3,
 	"fake/reactors":           3,
-	"fake/facts":              3,
+	"internal/facts":          3,
 	"fake/internal/table":     3,
 	"fake/internal/openapi":   3,
 	// The mechanism of operations, and the rules.
@@ -100,6 +101,7 @@ var floors = map[string]int{
 // sameFloor are the arrows within a floor that are meant.
 var sameFloor = [][2]string{
 	{"sim", "sim/trace"},
+	{"internal/causality", "sim/trace"},
 	{"internal/lvm2", "internal/loopdev"},
 	{"internal/lvm2", "internal/blockdev"},
 	{"fake", "fake/internal/rules"},

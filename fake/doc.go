@@ -33,7 +33,7 @@
 //
 // [ResourceClient] is the untyped client of one resource, which all other clients use. Package
 // fake/apiserver serves HTTP requests through it, in memory (apiserver.NewConfig) or by HTTPS
-// (apiserver.NewHandler, apiserver.Listen). Package fake/facts runs one table of facts against all
+// (apiserver.NewHandler, apiserver.Listen). Package internal/facts runs one table of facts against all
 // clients and a real kube-apiserver.
 //
 // Two servers with the same history are equal: UIDs and generated names come from counters, time

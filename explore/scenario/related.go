@@ -7,13 +7,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/volsim/volsim/internal/causality"
 	"github.com/volsim/volsim/invariant"
 	"github.com/volsim/volsim/sim/trace"
 )
 
 // relatedObjects returns the objects that a failure mentions and those related to them.
-func relatedObjects(records []trace.Record, failure error) *trace.RelatedObjects {
-	c := trace.NewRelatedObjects(records)
+func relatedObjects(records []trace.Record, failure error) *causality.RelatedObjects {
+	c := causality.NewRelatedObjects(records)
 	for _, key := range namedObjects(c, records, failure) {
 		c.Add(key)
 	}
@@ -25,7 +26,7 @@ func relatedObjects(records []trace.Record, failure error) *trace.RelatedObjects
 
 // addCandidateVolumes adds the volumes that an unbound claim could have: those of its class that
 // are large enough.
-func addCandidateVolumes(c *trace.RelatedObjects, records []trace.Record) {
+func addCandidateVolumes(c *causality.RelatedObjects, records []trace.Record) {
 	bound := map[string]bool{}
 	claims := map[string]*corev1.PersistentVolumeClaim{}
 	volumes := map[string]*corev1.PersistentVolume{}
@@ -57,7 +58,7 @@ func addCandidateVolumes(c *trace.RelatedObjects, records []trace.Record) {
 
 // namedObjects returns the objects that a failure mentions, and the object of the action at which
 // it was detected.
-func namedObjects(c *trace.RelatedObjects, records []trace.Record, failure error) []string {
+func namedObjects(c *causality.RelatedObjects, records []trace.Record, failure error) []string {
 	var violation *invariant.Violation
 	var livelock *Livelock
 	var touched []string

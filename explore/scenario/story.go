@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/volsim/volsim/internal/causality"
 	"github.com/volsim/volsim/invariant"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
@@ -25,7 +26,7 @@ func Story(s *Scenario, r *Result) string {
 		began = len(all)
 	}
 	t := &storyWriter{
-		related: relatedObjects(all, r.Failure), knowledge: trace.NewCacheKnowledge(), missed: map[string][]*trace.Record{},
+		related: relatedObjects(all, r.Failure), knowledge: causality.NewCacheKnowledge(), missed: map[string][]*trace.Record{},
 		records: all[began:], deviations: slices.Clone(s.Schedule), involved: map[string]bool{}, byTask: map[string]bool{},
 	}
 	for i := range all[:began] {
@@ -41,8 +42,8 @@ func Story(s *Scenario, r *Result) string {
 
 // A storyWriter writes the story of one run.
 type storyWriter struct {
-	related       *trace.RelatedObjects
-	knowledge     *trace.CacheKnowledge
+	related       *causality.RelatedObjects
+	knowledge     *causality.CacheKnowledge
 	missed        map[string][]*trace.Record // by process: the unseen writes that the story has mentioned
 	records       []trace.Record             // after the set-up
 	deviations    sim.Schedule               // yet to come
@@ -110,7 +111,7 @@ func (t *storyWriter) writeRecords() {
 		switch {
 		case r.Kind == trace.KindEvent:
 			t.addLine(r, ">> "+trace.DescribeEvent(r.Verb, r.Object))
-			delete(t.missed, trace.CrashedComponent(r))
+			delete(t.missed, causality.CrashedComponent(r))
 		case r.Kind == trace.KindDeliver:
 			t.addDelivery(r)
 		case t.isIncluded(i, concerns):

@@ -15,12 +15,9 @@
 // A record of an API write keeps the object before and after it. Both are immutable. [Describe] can
 // therefore say later, in words, what the write meant; recording itself costs nothing more.
 //
-// [CacheKnowledge] computes from the records what each cache has seen, and hence which decisions
-// were made from stale data. [RelatedObjects] selects the records that concern a claim, its volume,
-// its pods and its attachments.
-//
 // # What it does not do
 //
-// Package sim/trace/picture draws traces. Package sim replays schedules. A log keeps every record,
-// unless [Log.Max] limits it.
+// Package sim/trace/picture draws traces, package sim replays schedules, and package
+// internal/causality computes which process had seen what. A log keeps every record, unless [Log.Max]
+// limits it.
 package trace

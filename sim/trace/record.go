@@ -170,3 +170,23 @@ func ParseLine(s string) (Line, error) {
 	}
 	return l, nil
 }
+
+// Version returns the resourceVersion in the detail of a record, 0 if there is none.
+func (r *Record) Version() int {
+	_, rest, found := strings.Cut(r.Detail, "rv=")
+	if !found {
+		return 0
+	}
+	digits, _, _ := strings.Cut(rest, " ")
+	n, err := strconv.Atoi(digits)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// Resource returns the resource of a record's object: "pods" for "pods/default/web".
+func (r *Record) Resource() string {
+	resource, _, _ := strings.Cut(r.Object, "/")
+	return resource
+}

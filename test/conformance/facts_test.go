@@ -15,7 +15,7 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/apiserver"
-	"github.com/volsim/volsim/fake/facts"
+	"github.com/volsim/volsim/internal/facts"
 	"github.com/volsim/volsim/sim/trace"
 )
 

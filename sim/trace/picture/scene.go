@@ -6,14 +6,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/volsim/volsim/internal/causality"
 	"github.com/volsim/volsim/sim/trace"
 )
 
 // A scene is a run as the pictures see it: its events in order, and what each cache had seen.
 type scene struct {
 	options    Options
-	related    *trace.RelatedObjects
-	knowledge  *trace.CacheKnowledge
+	related    *causality.RelatedObjects
+	knowledge  *causality.CacheKnowledge
 	history    history
 	missed     map[string][]*trace.Record // by process: the writes that it had not seen when it acted last
 	crashed    map[string]bool            // processes
@@ -59,7 +60,7 @@ const (
 // newScene returns the scene of a run.
 func newScene(records []trace.Record, o Options) *scene {
 	s := &scene{
-		options: o, related: trace.NewRelatedObjects(records), knowledge: trace.NewCacheKnowledge(), history: history{},
+		options: o, related: causality.NewRelatedObjects(records), knowledge: causality.NewCacheKnowledge(), history: history{},
 		missed: map[string][]*trace.Record{}, crashed: map[string]bool{}, records: slices.Clone(records),
 	}
 	for _, key := range o.Objects {
@@ -139,7 +140,7 @@ func (s *scene) addRecord(i int) {
 	case r.Kind == trace.KindEvent:
 		h.kind, h.words = injected, trace.DescribeEvent(r.Verb, r.Object)
 		h.lane, _, _ = strings.Cut(r.Object, " ")
-		if crashed := trace.CrashedComponent(r); crashed != "" {
+		if crashed := causality.CrashedComponent(r); crashed != "" {
 			h.lane = crashed
 			delete(s.missed, crashed)
 			s.crashed[crashed] = true

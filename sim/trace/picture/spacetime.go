@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/volsim/volsim/internal/causality"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -138,7 +139,7 @@ func (b *spaceTimeBuilder) add(h *sceneEvent) {
 	case called:
 		b.stroke(strokeOf(h), lane, now, b.lane(h.callee), now)
 	case injected:
-		if _, crashed := b.crashed[lane]; !crashed && lane >= 0 && trace.CrashedComponent(h.record) != "" {
+		if _, crashed := b.crashed[lane]; !crashed && lane >= 0 && causality.CrashedComponent(h.record) != "" {
 			b.crashed[lane] = now
 			b.endAllStale(lane, now)
 		}

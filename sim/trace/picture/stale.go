@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/volsim/volsim/internal/causality"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -37,7 +38,7 @@ func (h history) stateBefore(w *trace.Record) string {
 }
 
 // hasNewer reports whether there is a write to an object of a resource after a version.
-func (h history) hasNewer(resource string, version int, cast *trace.RelatedObjects) bool {
+func (h history) hasNewer(resource string, version int, cast *causality.RelatedObjects) bool {
 	for object, writes := range h { // any order: only existence matters
 		if !strings.HasPrefix(object, resource+"/") {
 			continue

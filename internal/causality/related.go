@@ -1,4 +1,4 @@
-package trace
+package causality
 
 import (
 	"slices"
@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // RelatedObjects selects objects: claims, volumes, pods and attachments, each together with those
@@ -23,7 +25,7 @@ type RelatedObjects struct {
 
 // NewRelatedObjects finds, in the writes among the records, which objects exist and which are
 // related.
-func NewRelatedObjects(records []Record) *RelatedObjects {
+func NewRelatedObjects(records []trace.Record) *RelatedObjects {
 	c := &RelatedObjects{links: map[string][]string{}, handles: map[string]string{}, uids: map[string]string{}}
 	met := map[string]bool{}
 	for i := range records {
@@ -135,8 +137,8 @@ func wordsOf(sentence string) func(yield func(string) bool) {
 }
 
 // ObjectsOf returns the objects that a record concerns, selected or not.
-func (c *RelatedObjects) ObjectsOf(r *Record) []string {
-	if r.Kind == KindDriver {
+func (c *RelatedObjects) ObjectsOf(r *trace.Record) []string {
+	if r.Kind == trace.KindDriver {
 		_, handle, _ := strings.Cut(r.Object, "/")
 		var keys []string
 		if key := c.handles[handle]; key != "" {
@@ -153,10 +155,10 @@ func (c *RelatedObjects) ObjectsOf(r *Record) []string {
 // Matches reports whether a record concerns a selected object. Records of a node match if they
 // mention a selected volume or no volume. A driver call that names no volume, such as CreateVolume,
 // always matches.
-func (c *RelatedObjects) Matches(r *Record) bool {
+func (c *RelatedObjects) Matches(r *trace.Record) bool {
 	resource, name, _ := strings.Cut(r.Object, "/")
 	switch {
-	case r.Kind == KindDriver:
+	case r.Kind == trace.KindDriver:
 		return c.selected == nil || c.handles[name] == "" || c.selected[c.handles[name]]
 	case resource == "events":
 		return false
@@ -173,8 +175,8 @@ func (c *RelatedObjects) Matches(r *Record) bool {
 // relatedResources holds the resources whose objects are selected.
 var relatedResources = map[string]bool{"persistentvolumeclaims": true, "persistentvolumes": true, "pods": true, "volumeattachments": true}
 
-func (c *RelatedObjects) matchesNode(r *Record) bool {
-	words, told := Describe(*r)
+func (c *RelatedObjects) matchesNode(r *trace.Record) bool {
+	words, told := trace.Describe(*r)
 	if !told {
 		return false
 	}

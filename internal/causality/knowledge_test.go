@@ -1,10 +1,11 @@
-package trace_test
+package causality_test
 
 import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/volsim/volsim/internal/causality"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -19,7 +20,7 @@ func TestDecisionContext(t *testing.T) {
 			Outcome: trace.Outcome{Detail: detail, After: &corev1.PersistentVolume{}},
 		}
 	}
-	h := trace.NewCacheKnowledge()
+	h := causality.NewCacheKnowledge()
 	version := trace.Action{Kind: trace.KindDeliver, Object: "persistentvolumes/disk"}
 	h.Observe(&trace.Record{Task: "part/cache persistentvolumes", Action: version, Outcome: trace.Outcome{Detail: "rv=1"}}, true)
 	h.Observe(&trace.Record{Task: "part/worker", Action: trace.Action{Kind: trace.KindWork}}, true)

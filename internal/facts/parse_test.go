@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/volsim/volsim/fake/facts"
+	"github.com/volsim/volsim/internal/facts"
 )
 
 func TestParseErrors(t *testing.T) {

@@ -1,12 +1,13 @@
-package trace
+package causality
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // CacheKnowledge tracks what the caches of all processes have seen of the observed writes. It
@@ -32,54 +33,34 @@ func NewCacheKnowledge() *CacheKnowledge {
 // action. The start of an operation is not known, as an earlier operation may have had the same
 // name.
 type DecisionContext struct {
-	Previous *Record   // its previous action; nil: unknown
-	Unseen   []*Record // the writes by others that the caches of its process had not seen, in order
+	Previous *trace.Record   // its previous action; nil: unknown
+	Unseen   []*trace.Record // the writes by others that the caches of its process had not seen, in order
 }
 
 type write struct {
-	record  *Record
+	record  *trace.Record
 	version int
-}
-
-// Version returns the resourceVersion in the detail of a record, 0 if there is none.
-func (r *Record) Version() int {
-	_, rest, found := strings.Cut(r.Detail, "rv=")
-	if !found {
-		return 0
-	}
-	digits, _, _ := strings.Cut(rest, " ")
-	n, err := strconv.Atoi(digits)
-	if err != nil {
-		return 0
-	}
-	return n
-}
-
-// Resource returns the resource of a record's object: "pods" for "pods/default/web".
-func (r *Record) Resource() string {
-	resource, _, _ := strings.Cut(r.Object, "/")
-	return resource
 }
 
 // Observe adds a record, which must not change afterwards. Records must come in order. matters says
 // whether a write is tracked.
-func (h *CacheKnowledge) Observe(r *Record, matters bool) {
-	process := Process(r.Task)
-	if r.Kind == KindWork {
+func (h *CacheKnowledge) Observe(r *trace.Record, matters bool) {
+	process := trace.Process(r.Task)
+	if r.Kind == trace.KindWork {
 		h.workers[r.Task] = true
 	}
 	switch {
-	case r.Kind == KindDeliver:
+	case r.Kind == trace.KindDeliver:
 		if h.seen[process] == nil {
 			h.seen[process] = map[string]int{}
 		}
 		h.seen[process][r.Resource()] = r.Version()
-	case r.Kind == KindEvent:
+	case r.Kind == trace.KindEvent:
 		if crashed := CrashedComponent(r); crashed != "" {
 			delete(h.seen, crashed)
 			h.restartedAt[crashed] = r.Step
 			for task := range h.contexts { // any order: they only leave a map
-				if Process(task) == crashed {
+				if trace.Process(task) == crashed {
 					delete(h.contexts, task)
 				}
 			}
@@ -87,13 +68,13 @@ func (h *CacheKnowledge) Observe(r *Record, matters bool) {
 	case r.After != nil && matters:
 		h.writes[r.Resource()] = append(h.writes[r.Resource()], write{r, r.Version()})
 	}
-	if h.seen[process] != nil && r.Kind != KindDeliver {
+	if h.seen[process] != nil && r.Kind != trace.KindDeliver {
 		h.contexts[r.Task] = DecisionContext{r, h.Unseen(process)}
 	}
 }
 
 // CrashedComponent returns the process that an event ends, and whose memory is lost; "" if none.
-func CrashedComponent(r *Record) string {
+func CrashedComponent(r *trace.Record) string {
 	of, _, _ := strings.Cut(r.Object, " ")
 	switch r.Verb {
 	case "crash", "stop", "retire":
@@ -110,8 +91,8 @@ func CrashedComponent(r *Record) string {
 func (h *CacheKnowledge) DecisionContext(task string) (decided DecisionContext, has bool) {
 	decided, has = h.contexts[task]
 	if has && !h.workers[task] { // it may have begun later, when the cache had seen more
-		now := h.Unseen(Process(task))
-		decided.Unseen = slices.DeleteFunc(slices.Clone(decided.Unseen), func(w *Record) bool { return !slices.Contains(now, w) })
+		now := h.Unseen(trace.Process(task))
+		decided.Unseen = slices.DeleteFunc(slices.Clone(decided.Unseen), func(w *trace.Record) bool { return !slices.Contains(now, w) })
 		decided.Previous = nil
 	}
 	return decided, has
@@ -119,7 +100,7 @@ func (h *CacheKnowledge) DecisionContext(task string) (decided DecisionContext, 
 
 // WritesSince returns the writes by others to the object of a record since a decision. It returns
 // none if the time of the decision is unknown.
-func (h *CacheKnowledge) WritesSince(r *Record, from DecisionContext) []*Record {
+func (h *CacheKnowledge) WritesSince(r *trace.Record, from DecisionContext) []*trace.Record {
 	if from.Previous == nil {
 		return nil
 	}
@@ -128,7 +109,7 @@ func (h *CacheKnowledge) WritesSince(r *Record, from DecisionContext) []*Record 
 	for i > 0 && writes[i-1].record.Step > from.Previous.Step {
 		i--
 	}
-	var since []*Record
+	var since []*trace.Record
 	for _, w := range writes[i:] {
 		if w.record.Object == r.Object && w.record.Task != r.Task {
 			since = append(since, w.record)
@@ -138,8 +119,8 @@ func (h *CacheKnowledge) WritesSince(r *Record, from DecisionContext) []*Record 
 }
 
 // Unseen returns the writes by others that the caches of a process have yet to see, in order.
-func (h *CacheKnowledge) Unseen(process string) []*Record {
-	var unseen []*Record
+func (h *CacheKnowledge) Unseen(process string) []*trace.Record {
+	var unseen []*trace.Record
 	for resource, version := range h.seen[process] {
 		writes := h.writes[resource]
 		i := len(writes)
@@ -147,26 +128,26 @@ func (h *CacheKnowledge) Unseen(process string) []*Record {
 			i--
 		}
 		for _, w := range writes[i:] {
-			if own := Process(w.record.Task) == process && w.record.Step > h.restartedAt[process]; !own && inScope(process, w.record) {
+			if own := trace.Process(w.record.Task) == process && w.record.Step > h.restartedAt[process]; !own && inScope(process, w.record) {
 				unseen = append(unseen, w.record)
 			}
 		}
 	}
-	slices.SortFunc(unseen, func(a, b *Record) int { return a.Step - b.Step })
+	slices.SortFunc(unseen, func(a, b *trace.Record) int { return a.Step - b.Step })
 	return unseen
 }
 
 // NewlySeen returns the writes that a delivery shows to a process for the first time. Call it
 // before Observe of the delivery.
-func (h *CacheKnowledge) NewlySeen(r *Record) []*Record {
-	return slices.DeleteFunc(h.Unseen(Process(r.Task)), func(w *Record) bool {
+func (h *CacheKnowledge) NewlySeen(r *trace.Record) []*trace.Record {
+	return slices.DeleteFunc(h.Unseen(trace.Process(r.Task)), func(w *trace.Record) bool {
 		return w.Resource() != r.Resource() || w.Version() > r.Version()
 	})
 }
 
 // inScope reports whether the caches of a process select a write: a kubelet sees its own node and
 // the pods on it.
-func inScope(process string, r *Record) bool {
+func inScope(process string, r *trace.Record) bool {
 	node, is := strings.CutPrefix(process, "kubelet(")
 	if !is {
 		return true

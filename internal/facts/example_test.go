@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/fake/facts"
+	"github.com/volsim/volsim/internal/facts"
 	"github.com/volsim/volsim/sim"
 )
 
