@@ -142,7 +142,7 @@ func TestAReconcilerComesBack(t *testing.T) {
 	rest(t, c)
 	createMap(t, c, newMap("a"))
 	rest(t, c)
-	first := sim.BackoffMin
+	first := 5 * time.Millisecond // the queue's first back-off
 	third := 3*first + time.Minute
 	if diff := cmp.Diff([]time.Duration{0, first, 3 * first, third, third + first}, at); diff != "" {
 		t.Errorf("called at (-want +got):\n%s", diff)

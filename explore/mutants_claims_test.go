@@ -24,7 +24,6 @@ import (
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/pvcontroller"
-	"github.com/volsim/volsim/sidecars/provisioner"
 )
 
 var (
@@ -255,7 +254,7 @@ user alice
 		name: "a volume's phase is written with the finalizers of an older version", rule: "I12",
 		scenario: dynamic + comes,
 		between: updates("pvcontroller", "status", func(_ *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1.PersistentVolume]) (*corev1.PersistentVolume, error) {
-			v.Finalizers = slices.DeleteFunc(v.Finalizers, func(f string) bool { return f == provisioner.Finalizer })
+			v.Finalizers = slices.DeleteFunc(v.Finalizers, func(f string) bool { return f == "external-provisioner.volume.kubernetes.io/finalizer" })
 			return send(v)
 		}),
 		config: holds, within: 1,

@@ -19,10 +19,10 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// ResyncPeriod is the default of Config.ResyncPeriod.
+// resyncPeriod is the default of Config.ResyncPeriod.
 //
 // Upstream: cmd/kube-controller-manager --pvclaimbinder-sync-period (v1.36).
-const ResyncPeriod = 15 * time.Second
+const resyncPeriod = 15 * time.Second
 
 // Config configures a Controller.
 type Config struct {
@@ -75,7 +75,7 @@ type Controller struct {
 // starts, from one goroutine.
 func New(cfg Config) *Controller {
 	if cfg.ResyncPeriod == 0 {
-		cfg.ResyncPeriod = ResyncPeriod
+		cfg.ResyncPeriod = resyncPeriod
 	}
 	claims := cfg.Informers.Core().V1().PersistentVolumeClaims()
 	volumes := cfg.Informers.Core().V1().PersistentVolumes()

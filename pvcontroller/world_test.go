@@ -42,7 +42,7 @@ type world struct {
 func newWorld(t testing.TB, chooser sim.Chooser) *world {
 	steps := 20_000 // many more than any test needs
 	if _, ok := t.(*testing.B); ok {
-		steps = sim.StepsMax
+		steps = 1_000_000
 	}
 	host := sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: steps})
 	t.Cleanup(host.Close)

@@ -31,11 +31,11 @@ const (
 // FaultKinds lists all ways in which a call fails.
 var FaultKinds = []FaultKind{FaultConflict, FaultRefused, FaultLost, FaultDriver, FaultDriverLost, FaultHang}
 
-// HangTimeout is how long a caller waits for the driver in a FaultHang before it gives up with
+// hangTimeout is how long a caller waits for the driver in a FaultHang before it gives up with
 // DeadlineExceeded.
 //
 // Upstream: pkg/volume/csi csiTimeout (v1.36).
-const HangTimeout = 2 * time.Minute
+const hangTimeout = 2 * time.Minute
 
 // A Fault is one way in which one call fails. The zero Fault is none.
 type Fault struct {

@@ -101,9 +101,9 @@ func parseFaultSpec(s string) (FaultSpec, error) {
 	return r, nil
 }
 
-// A FaultInjector is the Strategy that follows another one and injects faults. It does so during a
+// A faultInjector is the Strategy that follows another one and injects faults. It does so during a
 // number of steps only, so that the world can then come to rest. It is for one run.
-type FaultInjector struct {
+type faultInjector struct {
 	strategy Strategy
 	random   *rand.Rand
 	steps    int
@@ -122,8 +122,8 @@ type armedSpec struct {
 // The error is for a spec that names neither a fault nor an event.
 func NewFaultInjector(
 	strategy Strategy, seed uint64, specs FaultSpecs, steps int, verbs ...string,
-) (*FaultInjector, error) {
-	f := &FaultInjector{strategy: strategy, random: newRandom(seed, 0x6661756c74), steps: steps}
+) (Strategy, error) {
+	f := &faultInjector{strategy: strategy, random: newRandom(seed, 0x6661756c74), steps: steps}
 	for _, r := range specs {
 		fault, err := ParseFault(r.Name)
 		if err != nil && r.Name != "tick" && !slices.Contains(verbs, r.Name) {
@@ -147,7 +147,7 @@ func (s FaultSpec) matchesEvent(event string) bool {
 }
 
 // Decide returns the move of the inner strategy, perhaps with a fault or an event injected.
-func (f *FaultInjector) Decide(d *Decision) Move {
+func (f *faultInjector) Decide(d *Decision) Move {
 	move := f.strategy.Decide(d)
 	if d.Step() > f.steps || move.Stop || move.Event != "" {
 		return move
@@ -176,7 +176,7 @@ func (a *armedSpec) applies(t *Task) bool {
 }
 
 // draw reports whether the fault happens now, as drawn.
-func (f *FaultInjector) draw(d *Decision, a *armedSpec) bool {
+func (f *faultInjector) draw(d *Decision, a *armedSpec) bool {
 	if a.Times == 0 {
 		return f.random.Float64() < a.Rate
 	}
@@ -188,7 +188,7 @@ func (f *FaultInjector) draw(d *Decision, a *armedSpec) bool {
 }
 
 // drawEvent draws whether an event happens now, and which. It returns "" for none.
-func (f *FaultInjector) drawEvent(d *Decision, a *armedSpec) string {
+func (f *faultInjector) drawEvent(d *Decision, a *armedSpec) string {
 	if a.Times > 0 && (len(a.steps) == 0 || a.steps[0] > d.Step()) {
 		return ""
 	}

@@ -14,8 +14,8 @@ import (
 //
 // Upstream: client-go util/workqueue DefaultTypedControllerRateLimiter, its per-item part.
 const (
-	BackoffMin = 5 * time.Millisecond
-	BackoffMax = 1000 * time.Second
+	backoffMin = 5 * time.Millisecond
+	backoffMax = 1000 * time.Second
 )
 
 // QueueConfig configures NewQueue.
@@ -51,10 +51,10 @@ type Queue[K comparable] struct {
 // NewQueue returns a queue of a process.
 func NewQueue[K comparable](p *Process, cfg QueueConfig) *Queue[K] {
 	if cfg.BackoffMin == 0 {
-		cfg.BackoffMin = BackoffMin
+		cfg.BackoffMin = backoffMin
 	}
 	if cfg.BackoffMax == 0 {
-		cfg.BackoffMax = BackoffMax
+		cfg.BackoffMax = backoffMax
 	}
 	q := &Queue[K]{process: p, cfg: cfg}
 	newTimer := p.NewTimer

@@ -23,8 +23,8 @@ var ErrQuiescent = errors.New("no task can run")
 // be in a loop.
 var ErrSteps = errors.New("bound on steps reached")
 
-// StepsMax is the default bound on the steps of a stepped world.
-const StepsMax = 1_000_000
+// stepsMax is the default bound on the steps of a stepped world.
+const stepsMax = 1_000_000
 
 // Stepped is the host that runs one task at a time, on one goroutine and a virtual clock. The
 // default order is: deliveries, tasks in flight, workers and timers, users. Within each group the
@@ -80,7 +80,7 @@ func NewStepped(cfg SteppedConfig) *Stepped {
 		s.log = &trace.Log{}
 	}
 	if s.max == 0 {
-		s.max = StepsMax
+		s.max = stepsMax
 	}
 	s.pool = cfg.Pool
 	if s.pool == nil {
@@ -286,7 +286,7 @@ func (s *Stepped) call(_ *Process, action trace.Action, effect func() trace.Outc
 	out := s.perform(t, action, effect)
 	s.record(name, action, out, 0)
 	if out.Err != nil && t != nil && t.fault.Kind == FaultHang {
-		s.sleepAs(t, HangTimeout)
+		s.sleepAs(t, hangTimeout)
 	}
 	return out
 }

@@ -10,8 +10,8 @@
 // [Check] is a property-based test: it draws workloads with pgregory.net/rapid and searches the
 // schedules of each. rapid shrinks the workload; the schedule is short as it is found. [Explore] is
 // the property alone, for a test that calls rapid.Check. A [Workload] draws acts into a [Draft]; a
-// test can define its own. [Holds], [Exhaustive], [PCT], [Random] and [Search] search the schedules
-// of one scenario without drawing users. [Replay] runs one schedule.
+// test can define its own. [Search] searches the schedules of one scenario without drawing users;
+// [Complete] also requires that the bound is covered completely. [Replay] runs one schedule.
 //
 // All of them, except Explore, save a failure in testdata/explore/TEST, as a scenario with its
 // schedule, and run the saved failures first. They do not write if VOLSIM_KEEP is "no". The log

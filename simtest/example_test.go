@@ -9,11 +9,11 @@ import (
 	"github.com/volsim/volsim/simtest"
 )
 
-// t is that of your test.
+// t is the *testing.T of a test.
 var t testing.TB = &listener{}
 
-// All orders of events in which one actor is held: the claim is bound whenever what is delivered.
-func ExampleHolds() {
+// Every schedule in which one task is held: the claim is bound in all of them.
+func ExampleComplete() {
 	s := simtest.Parse(t, `
 components: pvcontroller
 user admin
@@ -22,12 +22,12 @@ user alice
   create claim data 1Gi class=
   wait claim data Bound
 `)
-	r := simtest.Holds(t, s, 1)
+	r := simtest.Complete(t, s, explore.Config{Strategy: explore.Holds, Depth: 1})
 	fmt.Println(r.Complete)
 	// Output: no failure with at most 1 hold
 }
 
-// Whatever claims and volumes there are, each is bound to one at most, in whichever order things happen.
+// Each claim and each volume is bound at most once, whatever the workload and the schedule.
 func ExampleCheck() {
 	world := scenario.Scenario{Components: []string{"pvcontroller", "pvcprotection", "pvprotection"}}
 	budget := simtest.Budget{Holds: 1, Restarts: true, Schedules: 10}
@@ -36,7 +36,7 @@ func ExampleCheck() {
 	// Output: false
 }
 
-// A search says how far it went.
+// A search reports its coverage.
 func ExampleSearch() {
 	s := simtest.Parse(t, `
 components: pvcontroller

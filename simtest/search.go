@@ -38,36 +38,11 @@ func Read(t testing.TB, file string) *scenario.Scenario {
 	return s
 }
 
-// Holds runs every schedule of a scenario with at most n holds. A failure ends the test, and so
-// does a search that is not complete within a million schedules.
-func Holds(t testing.TB, s *scenario.Scenario, n int) explore.Report {
-	t.Helper()
-	return complete(t, s, explore.Config{Strategy: explore.Holds, Depth: n})
-}
-
-// Exhaustive runs every order of events of a scenario, or, if deviations is not 0, every one with
-// at most so many deviations from the default order. A failure ends the test, and so does a search
+// Complete runs a search that must cover its bound completely: with [explore.Holds] every schedule
+// of at most cfg.Depth holds, with [explore.Exhaustive] every order of events or, if cfg.Depth is
+// not 0, every one with at most so many deviations. A failure ends the test, and so does a search
 // that is not complete within a million schedules.
-func Exhaustive(t testing.TB, s *scenario.Scenario, deviations int) explore.Report {
-	t.Helper()
-	return complete(t, s, explore.Config{Strategy: explore.Exhaustive, Depth: deviations})
-}
-
-// PCT runs count schedules drawn with priorities that change depth-1 times. A failure ends the
-// test.
-func PCT(t testing.TB, s *scenario.Scenario, depth, count int) explore.Report {
-	t.Helper()
-	return Search(t, s, explore.Config{Strategy: explore.PCT, Depth: depth, Count: count})
-}
-
-// Random runs count schedules drawn uniformly from consecutive seeds. A failure ends the test.
-func Random(t testing.TB, s *scenario.Scenario, seed uint64, count int) explore.Report {
-	t.Helper()
-	return Search(t, s, explore.Config{Strategy: explore.Random, Seed: seed, Count: count})
-}
-
-// complete runs a search that must be complete.
-func complete(t testing.TB, s *scenario.Scenario, cfg explore.Config) explore.Report {
+func Complete(t testing.TB, s *scenario.Scenario, cfg explore.Config) explore.Report {
 	t.Helper()
 	cfg.Count = completeSchedulesMax
 	r := Search(t, s, cfg)

@@ -16,19 +16,27 @@ var searches = map[string]struct {
 	says string
 }{
 	"holds": {
-		func(t testing.TB, s *scenario.Scenario) explore.Report { return simtest.Holds(t, s, 1) },
+		func(t testing.TB, s *scenario.Scenario) explore.Report {
+			return simtest.Complete(t, s, explore.Config{Strategy: explore.Holds, Depth: 1})
+		},
 		"no failure with at most 1 hold: ",
 	},
 	"exhaustive": {
-		func(t testing.TB, s *scenario.Scenario) explore.Report { return simtest.Exhaustive(t, s, 1) },
+		func(t testing.TB, s *scenario.Scenario) explore.Report {
+			return simtest.Complete(t, s, explore.Config{Strategy: explore.Exhaustive, Depth: 1})
+		},
 		"no failure in any order of events with at most 1 deviation: ",
 	},
 	"pct": {
-		func(t testing.TB, s *scenario.Scenario) explore.Report { return simtest.PCT(t, s, 3, 200) },
+		func(t testing.TB, s *scenario.Scenario) explore.Report {
+			return simtest.Search(t, s, explore.Config{Strategy: explore.PCT, Depth: 3, Count: 200})
+		},
 		"no failure: 200 schedules, ",
 	},
 	"random": {
-		func(t testing.TB, s *scenario.Scenario) explore.Report { return simtest.Random(t, s, 1, 200) },
+		func(t testing.TB, s *scenario.Scenario) explore.Report {
+			return simtest.Search(t, s, explore.Config{Strategy: explore.Random, Seed: 1, Count: 200})
+		},
 		"no failure: 200 schedules, ",
 	},
 }

@@ -12,11 +12,11 @@ import (
 // limit.
 //
 // Upstream: pkg/kubelet/volumemanager VolumeAttachLimitExceededError (v1.36).
-type LimitError struct{ WaitError }
+type LimitError struct{ waitError }
 
 // Error returns upstream's text.
 func (e *LimitError) Error() string {
-	return "Node has reached its volume attachment limit, rejecting pod. " + e.WaitError.Error()
+	return "Node has reached its volume attachment limit, rejecting pod. " + e.waitError.Error()
 }
 
 // scheduleLimitCheck schedules checkLimit for a pod with a volume of a driver that has a limit.

@@ -28,11 +28,11 @@ const waitTimeout = 2*time.Minute + 3*time.Second
 // Upstream: pkg/kubelet backOffPeriod (v1.36), without its jitter.
 const waitReportPeriod = 10 * time.Second
 
-// A WaitError lists the volumes of a pod that are not mounted when a wait has ended, by their names
+// A waitError lists the volumes of a pod that are not mounted when a wait has ended, by their names
 // in the pod, sorted.
 //
 // Upstream: pkg/kubelet/volumemanager WaitForAttachAndMount (v1.36).
-type WaitError struct {
+type waitError struct {
 	Unmounted   []string // of the volumes that containers use
 	Unattached  []string // of these
 	Unprocessed []string // those not resolved yet
@@ -40,28 +40,28 @@ type WaitError struct {
 }
 
 // Error returns upstream's text.
-func (e *WaitError) Error() string {
+func (e *waitError) Error() string {
 	return fmt.Sprintf("unmounted volumes=%v, unattached volumes=%v, failed to process volumes=%v: %v",
 		e.Unmounted, e.Unattached, e.Unprocessed, e.Err)
 }
 
 // Unwrap returns why the wait ended.
-func (e *WaitError) Unwrap() error { return e.Err }
+func (e *waitError) Unwrap() error { return e.Err }
 
-// An UnmountError lists the volumes that a pod still has, or may have, when a wait for their
+// An unmountError lists the volumes that a pod still has, or may have, when a wait for their
 // unmount has ended.
 //
 // Upstream: pkg/kubelet/volumemanager WaitForUnmount (v1.36).
-type UnmountError struct {
+type unmountError struct {
 	Mounted []corev1.UniqueVolumeName // sorted
 	Err     error                     // why the wait ended
 }
 
 // Error returns upstream's text.
-func (e *UnmountError) Error() string { return fmt.Sprintf("mounted volumes=%v: %v", e.Mounted, e.Err) }
+func (e *unmountError) Error() string { return fmt.Sprintf("mounted volumes=%v: %v", e.Mounted, e.Err) }
 
 // Unwrap returns why the wait ended.
-func (e *UnmountError) Unwrap() error { return e.Err }
+func (e *unmountError) Unwrap() error { return e.Err }
 
 // WaitForAttachAndMount adds the pod, as AddPod does, and returns when all volumes that its
 // containers use are mounted. It is a suspension point. It gives up after 2m3s, or as soon as a
@@ -105,7 +105,7 @@ func (m *Manager) WaitForUnmount(ctx context.Context, pod *corev1.Pod) error {
 	if err == nil || !m.HasVolumes(pod.UID) {
 		return nil
 	}
-	return &UnmountError{Mounted: m.actual.volumesOf(pod.UID), Err: err}
+	return &unmountError{Mounted: m.actual.volumesOf(pod.UID), Err: err}
 }
 
 // await waits until done returns true. It fails after waitTimeout, or if volumes cannot be
@@ -163,8 +163,8 @@ func usedVolumes(pod *corev1.Pod) sets.Set[string] {
 }
 
 // waitError returns the current state of the volumes of a pod as an error.
-func (m *Manager) waitError(pod *corev1.Pod, why error) *WaitError {
-	e := &WaitError{Unattached: []string{}, Unmounted: []string{}, Unprocessed: []string{}, Err: why}
+func (m *Manager) waitError(pod *corev1.Pod, why error) *waitError {
+	e := &waitError{Unattached: []string{}, Unmounted: []string{}, Unprocessed: []string{}, Err: why}
 	p := m.desired.pods[pod.UID]
 	if p != nil {
 		e.Unattached = m.unattached(p)

@@ -24,10 +24,10 @@ import (
 // Upstream: pkg/controller/namespace nsControllerRateLimiter.
 const backoffMax = 60 * time.Second
 
-// MetadataWatcher watches the metadata of all resources. It is implemented by *fake.MetadataWatcher
+// metadataWatcher watches the metadata of all resources. It is implemented by *fake.MetadataWatcher
 // and *remote.MetadataWatcher. Another implementation must call matches and observe in the
 // process's monitor.
-type MetadataWatcher interface {
+type metadataWatcher interface {
 	// Follow starts to call observe with the changes that match. old is nil for an addition, obj
 	// for a deletion, both are nil when a kind becomes served.
 	Follow(matches func(kind schema.GroupVersionKind, old, obj metav1.Object) bool,
@@ -40,7 +40,7 @@ type Config struct {
 	Client    kubernetes.Interface
 	Metadata  metadata.Interface
 	Informers informers.SharedInformerFactory
-	Watcher   MetadataWatcher
+	Watcher   metadataWatcher
 	// Discover returns the served resources, each in its preferred version. A partial result may
 	// accompany an error.
 	Discover func() ([]*metav1.APIResourceList, error)

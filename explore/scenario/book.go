@@ -13,8 +13,8 @@ import (
 //go:embed book/*.txt
 var book embed.FS
 
-// ErrNoScenario is matched by the error for an unknown built-in scenario.
-var ErrNoScenario = errors.New("no such scenario")
+// errNoScenario is matched by the error for an unknown built-in scenario.
+var errNoScenario = errors.New("no such scenario")
 
 // Book returns the built-in scenarios, sorted by name. The caller may change them.
 func Book() []*Scenario {
@@ -41,7 +41,7 @@ func Find(name string) (*Scenario, error) {
 	all := Book()
 	i := slices.IndexFunc(all, func(s *Scenario) bool { return s.Name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("scenario %q: %w in the book", name, ErrNoScenario)
+		return nil, fmt.Errorf("scenario %q: %w in the book", name, errNoScenario)
 	}
 	return all[i], nil
 }

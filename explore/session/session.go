@@ -16,8 +16,8 @@ import (
 	"github.com/volsim/volsim/sim/trace/picture"
 )
 
-// StepsMax is the bound on the steps of one operation. More are probably a livelock.
-const StepsMax = 20_000
+// stepsMax is the bound on the steps of one operation. More are probably a livelock.
+const stepsMax = 20_000
 
 // closeMax is the number of steps in one operation up to which the story includes every action.
 const closeMax = 10
@@ -57,7 +57,7 @@ func open(headers Ops) (*Session, error) {
 	if err := c.Start(context.Background()); err != nil {
 		return nil, errors.Join(fmt.Errorf("session: set-up: %w", err), c.Close())
 	}
-	for s.host.Busy() && s.host.Steps() < StepsMax {
+	for s.host.Busy() && s.host.Steps() < stepsMax {
 		s.host.Step()
 	}
 	s.began = c.Trace().Steps()
@@ -206,12 +206,12 @@ func (s *Session) until(op operation) (note string, err error) {
 
 // move runs the world while on holds. It returns why the world stopped otherwise.
 func (s *Session) move(on func() bool) (note string, err error) {
-	for range StepsMax {
+	for range stepsMax {
 		if !on() || !s.step() {
 			return s.stopReason(), nil
 		}
 	}
-	return "", fmt.Errorf("not at rest after %d steps", StepsMax)
+	return "", fmt.Errorf("not at rest after %d steps", stepsMax)
 }
 
 // step makes one step and reports whether it did.

@@ -23,10 +23,10 @@ var _ kubernetes.Interface = (*Clientset)(nil)
 
 // NewClientset returns a client of a new server that holds the given objects. See
 // [fake.NewClientset].
-func NewClientset(objects ...runtime.Object) *Clientset { return Wrap(fake.NewClientset(objects...)) }
+func NewClientset(objects ...runtime.Object) *Clientset { return wrap(fake.NewClientset(objects...)) }
 
-// Wrap returns a client that makes the requests of c, but records them and runs reactors first.
-func Wrap(c *fake.Clientset) *Clientset {
+// wrap returns a client that makes the requests of c, but records them and runs reactors first.
+func wrap(c *fake.Clientset) *Clientset {
 	chain := &testing.Fake{}
 	chain.AddReactor("*", "*", func(testing.Action) (bool, runtime.Object, error) { return true, nil, errAskServer })
 	chain.AddWatchReactor("*", func(testing.Action) (bool, watch.Interface, error) { return true, nil, errAskServer })

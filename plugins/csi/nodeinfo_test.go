@@ -46,8 +46,8 @@ func (w *world) annotation() string {
 	return object.GetAnnotations()[nodeIDs]
 }
 
-// amend changes the Node, as another client does.
-func (w *world) amend(change func(*corev1.Node)) {
+// patch changes the Node, as another client does.
+func (w *world) patch(change func(*corev1.Node)) {
 	w.t.Helper()
 	nodes := w.user.CoreV1().Nodes()
 	node, err := nodes.Get(context.Background(), node1, metav1.GetOptions{})
@@ -59,7 +59,7 @@ func (w *world) amend(change func(*corev1.Node)) {
 
 func (w *world) annotate(value string) {
 	w.t.Helper()
-	w.amend(func(n *corev1.Node) { n.Annotations = map[string]string{nodeIDs: value, "other": "kept"} })
+	w.patch(func(n *corev1.Node) { n.Annotations = map[string]string{nodeIDs: value, "other": "kept"} })
 }
 
 // csiNode creates the node's CSINode, owned by the Node with that UID; "": by the existing one.
@@ -269,7 +269,7 @@ func (w *world) given(ids, labels pairs) {
 	w.t.Helper()
 	text, err := json.Marshal(ids)
 	w.must(err)
-	w.amend(func(n *corev1.Node) {
+	w.patch(func(n *corev1.Node) {
 		n.Labels = labels
 		if ids != nil {
 			n.Annotations = pairs{nodeIDs: string(text)}

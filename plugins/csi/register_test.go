@@ -197,7 +197,7 @@ func TestRegisterFails(t *testing.T) {
 			conn.faults = []fault{{method: "NodeGetInfo", err: coded(codes.Internal)}}
 		}, "NodeGetInfo: rpc error: code = Internal desc = scripted"},
 		{"the Node", func(w *world, _ plugins.Registration, _ *faulty) {
-			w.amend(func(n *corev1.Node) { n.Annotations = pairs{nodeIDs: `{"stub.example.com": 5}`} })
+			w.patch(func(n *corev1.Node) { n.Annotations = pairs{nodeIDs: `{"stub.example.com": 5}`} })
 		}, "error updating Node object with CSI driver node info: error updating node: timed out"},
 	} {
 		w := newWorld(t)

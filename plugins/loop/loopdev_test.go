@@ -273,7 +273,7 @@ func TestProbeReportsWhatIsMissing(t *testing.T) {
 		}
 	})
 	t.Run("root", func(t *testing.T) {
-		if err := asNobody(Probe); err == nil || !strings.Contains(err.Error(), "need root") {
+		if err := unprivileged(Probe); err == nil || !strings.Contains(err.Error(), "need root") {
 			t.Errorf("Probe as an ordinary user: %v", err)
 		}
 	})
@@ -292,8 +292,8 @@ func withoutAdmin(run func() error) error {
 	})
 }
 
-// asNobody runs a function on a thread with an effective user other than root.
-func asNobody(run func() error) error {
+// unprivileged runs a function on a thread with an effective user other than root.
+func unprivileged(run func() error) error {
 	return onLostThread(run, func() error {
 		keep := ^uintptr(0)
 		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, keep, 65534, keep); errno != 0 {

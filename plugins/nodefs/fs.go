@@ -34,10 +34,10 @@ var (
 // any other path returns ErrOutside. All methods may be called concurrently.
 type FS interface {
 	Files
-	AttributeSetter
+	attributeSetter
 	Mounter
-	Confined
-	DeviceLocker
+	confined
+	deviceLocker
 }
 
 // Files reads and writes files and directories.
@@ -84,8 +84,8 @@ type Writer interface {
 	RemoveAll(path string) error
 }
 
-// AttributeSetter changes owners and modes.
-type AttributeSetter interface {
+// attributeSetter changes owners and modes.
+type attributeSetter interface {
 	// Chown sets the user and the group of path; -1 leaves that one unchanged. It does not follow a
 	// symbolic link at path. The owner is the same through every mount of the file.
 	Chown(path string, uid, gid int) error
@@ -112,11 +112,11 @@ type Mounter interface {
 	Mounts() ([]Mount, error)
 }
 
-// Confined acts on paths inside a directory whose content others may change concurrently. Inner is
+// confined acts on paths inside a directory whose content others may change concurrently. Inner is
 // a path relative to the directory base; "" and "." are base itself. Symbolic links in inner are
 // followed, but not out of base: that returns ErrNotWithin, or another error if a link appeared
 // after the path was resolved. A missing element, or a link to one, returns fs.ErrNotExist.
-type Confined interface {
+type confined interface {
 	// StatWithin returns the attributes of the target of inner.
 	StatWithin(base, inner string) (Info, error)
 	// MkdirWithin creates the directory inner and its missing parents with the permissions that
@@ -129,8 +129,8 @@ type Confined interface {
 	BindWithin(base, inner, target string) error
 }
 
-// DeviceLocker locks device nodes, so that their device is not detached while a pod uses it.
-type DeviceLocker interface {
+// deviceLocker locks device nodes, so that their device is not detached while a pod uses it.
+type deviceLocker interface {
 	// LockDevice locks the file or device node at path by a loop device over it, which it returns.
 	// While it is locked, its mount is busy. Locking again returns the same loop device. A lock
 	// survives a crash of the process but not a reboot.

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// Finalizer keeps a PersistentVolume until its volume is deleted.
-	Finalizer = "external-provisioner.volume.kubernetes.io/finalizer"
+	// provisionedFinalizer keeps a PersistentVolume until its volume is deleted.
+	provisionedFinalizer = "external-provisioner.volume.kubernetes.io/finalizer"
 
 	identityKey = "storage.kubernetes.io/csiProvisionerIdentity"
 
@@ -146,7 +146,7 @@ func newVolume(a *attempt, driverName string, topology bool, created *csispec.Vo
 				deletionSecretNameAnnotation:             "",
 				deletionSecretNamespaceAnnotation:        "",
 			},
-			Finalizers: []string{Finalizer},
+			Finalizers: []string{provisionedFinalizer},
 		},
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes:            a.claim.Spec.AccessModes,

@@ -71,7 +71,7 @@ func TestDecideVolume(t *testing.T) {
 		volume := &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{PersistentVolumeReclaimPolicy: test.policy}}
 		volume.Status.Phase = test.phase
 		if test.finalizer {
-			volume.Finalizers = []string{Finalizer}
+			volume.Finalizers = []string{provisionedFinalizer}
 		}
 		if test.deleting {
 			volume.DeletionTimestamp = &metav1.Time{}

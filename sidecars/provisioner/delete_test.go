@@ -128,7 +128,7 @@ func TestFinalizerFollowsTheReclaimPolicy(t *testing.T) {
 	volumes := w.user.CoreV1().PersistentVolumes()
 	must[*corev1.PersistentVolume](t)(volumes.Create(context.Background(), ready, metav1.CreateOptions{}))
 	w.run()
-	both := []string{"kubernetes.io/pv-protection", provisioner.Finalizer}
+	both := []string{"kubernetes.io/pv-protection", provisioner.ProvisionedFinalizer}
 	if diff := cmp.Diff(both, w.volumes()[0].Finalizers); diff != "" {
 		t.Errorf("finalizers when bound (-want +got):\n%s", diff)
 	}
@@ -183,7 +183,7 @@ func TestFinalizerOfAnotherVolumeOfTheNameIsLeftAlone(t *testing.T) {
 		volumes := w.server.Client(outside{w.host}).CoreV1().PersistentVolumes()
 		must[*corev1.PersistentVolume](t)(volumes.Patch(context.Background(), volume.Name, types.MergePatchType,
 			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
-		again := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volume.Name, Finalizers: []string{provisioner.Finalizer}}}
+		again := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volume.Name, Finalizers: []string{provisioner.ProvisionedFinalizer}}}
 		again.Spec = *volume.Spec.DeepCopy()
 		again.Spec.ClaimRef = nil
 		must[*corev1.PersistentVolume](t)(volumes.Create(context.Background(), again, metav1.CreateOptions{}))

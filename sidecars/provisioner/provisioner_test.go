@@ -58,7 +58,7 @@ func TestProvisionMakesTheVolumeAndItsObject(t *testing.T) {
 				"volume.kubernetes.io/provisioner-deletion-secret-name":      "",
 				"volume.kubernetes.io/provisioner-deletion-secret-namespace": "",
 			},
-			Finalizers: []string{provisioner.Finalizer, "kubernetes.io/pv-protection"},
+			Finalizers: []string{provisioner.ProvisionedFinalizer, "kubernetes.io/pv-protection"},
 		},
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},

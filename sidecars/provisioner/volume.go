@@ -34,7 +34,7 @@ func (s volumeAction) String() string {
 //
 // Upstream: sig-storage-lib-external-provisioner handleProtectionFinalizer, shouldDelete (v13.0.0).
 func decideVolume(volume *corev1.PersistentVolume) volumeAction {
-	hasFinalizer := slices.Contains(volume.Finalizers, Finalizer)
+	hasFinalizer := slices.Contains(volume.Finalizers, provisionedFinalizer)
 	deleting := volume.DeletionTimestamp != nil
 	isDelete := volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 	switch {
@@ -106,7 +106,7 @@ func (c *Controller) remove(ctx context.Context, volume *corev1.PersistentVolume
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete PersistentVolume %s: %w", volume.Name, err)
 	}
-	if err != nil || !slices.Contains(volume.Finalizers, Finalizer) {
+	if err != nil || !slices.Contains(volume.Finalizers, provisionedFinalizer) {
 		return nil
 	}
 	return c.patchFinalizers(ctx, volume, false)
@@ -134,13 +134,13 @@ func (c *Controller) attachedTo(volume string) (node string, ok bool) {
 //
 // Differs: the patch contains the UID, so that it cannot reach another object of the same name.
 func (c *Controller) patchFinalizers(ctx context.Context, volume *corev1.PersistentVolume, add bool) error {
-	rest := slices.DeleteFunc(slices.Clone(volume.Finalizers), func(f string) bool { return f == Finalizer })
+	rest := slices.DeleteFunc(slices.Clone(volume.Finalizers), func(f string) bool { return f == provisionedFinalizer })
 	metadata := map[string]any{"uid": volume.UID}
 	if add {
-		metadata["finalizers"] = []string{Finalizer}
-		metadata["$setElementOrder/finalizers"] = append(rest, Finalizer)
+		metadata["finalizers"] = []string{provisionedFinalizer}
+		metadata["$setElementOrder/finalizers"] = append(rest, provisionedFinalizer)
 	} else {
-		metadata["$deleteFromPrimitiveList/finalizers"] = []string{Finalizer}
+		metadata["$deleteFromPrimitiveList/finalizers"] = []string{provisionedFinalizer}
 		metadata["$setElementOrder/finalizers"] = append([]string{}, rest...)
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": metadata})

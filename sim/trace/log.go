@@ -128,7 +128,7 @@ func (l *Log) Text() string {
 func Parse(text string) ([]Line, error) {
 	var lines []Line
 	for s := range strings.Lines(text) {
-		l, err := ParseLine(strings.TrimSuffix(s, "\n"))
+		l, err := parseLine(strings.TrimSuffix(s, "\n"))
 		if err != nil {
 			return nil, err
 		}

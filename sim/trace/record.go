@@ -146,8 +146,8 @@ func (l Line) String() string {
 	return fmt.Sprintf("%d\t%s\t%s\t%s\t%s", l.Step, l.At, l.Task, l.Action, l.Result)
 }
 
-// ParseLine parses one line of a log. The error names the invalid part.
-func ParseLine(s string) (Line, error) {
+// parseLine parses one line of a log. The error names the invalid part.
+func parseLine(s string) (Line, error) {
 	fields := strings.SplitN(s, "\t", 5)
 	if len(fields) != 5 {
 		return Line{}, fmt.Errorf("trace line %q: want 5 fields separated by tabs, got %d", s, len(fields))

@@ -1,0 +1,4 @@
+package scenario
+
+// ErrNoScenario is exported for the tests.
+var ErrNoScenario = errNoScenario

@@ -1,0 +1,4 @@
+package pvcontroller
+
+// ResyncPeriod is exported for the tests.
+const ResyncPeriod = resyncPeriod

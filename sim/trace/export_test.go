@@ -1,0 +1,4 @@
+package trace
+
+// ParseLine is exported for the tests.
+var ParseLine = parseLine
