@@ -15,6 +15,10 @@ type Book struct {
 	Package  string // folder of the package, relative to the Markdown file
 	Folder   string // folder of the cases and of the file "rows", relative to the package
 	Markdown string // path relative to the package
+
+	Run    func(f *File, c *Case) (Outcome, error) // executes a case; an error means that it is malformed
+	Diff   func(want, got []string) string         // returns the difference for a reader, or ""
+	Update *bool                                   // the flag -update: outcomes and lists are written
 }
 
 func (b Book) load() ([]*File, []Table, error) {
