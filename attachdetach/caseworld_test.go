@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/casefile"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
@@ -24,7 +25,7 @@ func (r *caseRun) Do(text string) error {
 	if verb == "delete" {
 		return r.remove(strings.Fields(rest))
 	}
-	objects, err := readObjects(rest)
+	objects, err := casefile.ReadObjects(caseKinds, rest)
 	if err != nil {
 		return err
 	}
