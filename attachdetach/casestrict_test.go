@@ -6,7 +6,8 @@ import (
 	"github.com/volsim/volsim/internal/casefile"
 )
 
-// TestWhatIsWrongWithACaseIsTold has cases that are malformed or fail, each with its error and position.
+// TestWhatIsWrongWithACaseIsTold has cases that are malformed or fail, each with its error and
+// position.
 func TestWhatIsWrongWithACaseIsTold(t *testing.T) {
 	t.Parallel()
 	const pod = "before\n  node n1\n  disk v1\n  pod p n1 claims=v1\n"
@@ -29,7 +30,7 @@ func TestWhatIsWrongWithACaseIsTold(t *testing.T) {
 		{"set nothing", "=== 1 one\nset node n\nsettle\n", `f.txt:2: there is no nodes n`},
 		{"nothing to relist", "=== 1 one\nrelist pods\nsettle\n", `f.txt:2: the cache of pods is not behind`},
 		{"attacher is not asked", "=== 1 one\nattacher\n  attach v n -> ok\nsettle\n", `f.txt:3: the attacher was not asked`},
-		{"no such request to fail", "=== 1 one\nfail get node n1 2 times: no\nsettle\n", `f.txt:2: 2 faults were not injected`},
+		{"no such request to fail", "=== 1 one\nfail get node n1 2 times: no\nsettle\n", `f.txt:2: faults not injected: 2`},
 		{"no such request to meet", "=== 1 one\nwhen get node n1\n  delete pod p\nsettle\n", `f.txt:2: there was no such request`},
 		{
 			"two nodes have it", "=== 1 one\nbefore\n  node n1 in-use=v\n  node n2 in-use=v\n  disk v\n  attachment v n1 attached\n  attachment v n2\nsettle\n",

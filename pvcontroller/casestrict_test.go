@@ -6,7 +6,8 @@ import (
 	"github.com/volsim/volsim/internal/casefile"
 )
 
-// TestWhatIsWrongWithACaseIsTold has cases that are malformed or fail, each with its error and position.
+// TestWhatIsWrongWithACaseIsTold has cases that are malformed or fail, each with its error and
+// position.
 func TestWhatIsWrongWithACaseIsTold(t *testing.T) {
 	const volume = "before\n  volume v 1Gi Bound Delete claimRef=c/u\n"
 	tests := []casefile.Defect{
@@ -27,7 +28,7 @@ func TestWhatIsWrongWithACaseIsTold(t *testing.T) {
 		{"plugin is not asked", "=== 1 one\nplugin\n  delete v -> ok\nsettle\n", `f.txt:3: the plugin was not asked`},
 		{"plugin is asked another thing", "=== 1 one\nplugin\n  recycle v -> ok\n" + volume + "sync volume v\n", `f.txt:3: the plugin is asked: delete v`},
 		{"plugin is asked too much", "=== 1 one\nplugin\n" + volume + "sync volume v\n", `the plugin is asked: delete v`},
-		{"no such request to fail", "=== 1 one\nfail get claim c 2 times: no\n" + volume + "sync volume v\n", `f.txt:2: 1 faults were not injected`},
+		{"no such request to fail", "=== 1 one\nfail get claim c 2 times: no\n" + volume + "sync volume v\n", `f.txt:2: faults not injected: 1`},
 		{"no such request to meet", "=== 1 one\nwhen get claim d\n  delete volume v\n" + volume + "sync volume v\n", `f.txt:2: there was no such request`},
 	}
 	book.TestDefects(t, tests)

@@ -111,13 +111,13 @@ func (b Book) rewrite(t *testing.T, f *File, path string) {
 // TestRows compares the cases with the rows; see CompareRows.
 func (b Book) TestRows(t *testing.T) {
 	t.Helper()
-	report(t, b.CheckRows)
+	report(t, b.checkRows)
 }
 
 // TestDifferences checks the declared deviations; see the function CheckDifferences.
 func (b Book) TestDifferences(t *testing.T) {
 	t.Helper()
-	report(t, b.CheckDifferences)
+	report(t, b.checkDifferences)
 }
 
 func report(t *testing.T, check func() ([]string, error)) {
@@ -135,7 +135,7 @@ func report(t *testing.T, check func() ([]string, error)) {
 // writes the section.
 func (b Book) TestRowList(t *testing.T) {
 	t.Helper()
-	is, should, err := b.RowList(*b.Update)
+	is, should, err := b.rowList(*b.Update)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -184,7 +184,7 @@ func TestRunRecordsOutcomes(t *testing.T) {
 
 func TestRunReportsDefects(t *testing.T) {
 	casefile.Book{Grammar: runGrammar, Run: runIn}.TestDefects(t, []casefile.Defect{
-		{"fault", "=== 1 one\nfail get a 3 times: no\nrequest a\n", "f.txt:2: 2 faults were not injected"},
+		{"fault", "=== 1 one\nfail get a 3 times: no\nrequest a\n", "f.txt:2: faults not injected: 2"},
 		{"trigger", "=== 1 one\nwhen get b\n  act\nrequest a\n", "f.txt:2: there was no such request"},
 		{"act of a trigger", "=== 1 one\nwhen get a\n  nothing\nrequest a\n", "f.txt:3: nothing to do"},
 		{"act", "=== 1 one\nadd nothing\n", "f.txt:2: nothing to do"},

@@ -69,7 +69,7 @@ func (r *Run) ClearScript() { r.faults, r.triggers = nil, nil }
 func (r *Run) checkScript() {
 	for _, f := range r.faults {
 		if f.times > 0 {
-			r.Problem("%s: %d faults were not injected", f.at, f.times)
+			r.Problem("%s: faults not injected: %d", f.at, f.times)
 		}
 	}
 	for _, t := range r.triggers {
