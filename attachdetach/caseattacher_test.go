@@ -39,7 +39,7 @@ type caseAttacher struct {
 
 func newCaseAttacher(r *caseRun) *caseAttacher {
 	a := &caseAttacher{
-		component: r.host.Process("attacher"), run: r,
+		component: r.Host.Process("attacher"), run: r,
 		next: map[string]int{}, attached: map[string]map[string]bool{}, busy: map[string]bool{}, dirty: true,
 	}
 	a.client = r.server.Client(a.component)
@@ -142,7 +142,7 @@ func (a *caseAttacher) happen(verb, volume, node string) {
 	}
 	for other := range a.attached[volume] { // there is one at most, unless something is wrong
 		if other != node && a.run.exclusive(volume) {
-			a.run.problem("%s is attached to %s while it is attached to %s", volume, node, other)
+			a.run.Problem("%s is attached to %s while it is attached to %s", volume, node, other)
 		}
 	}
 	a.begin(volume, node)

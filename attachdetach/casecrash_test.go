@@ -64,18 +64,7 @@ var endingOtherwise = map[string]string{
 // status lists a volume that is not attached.
 func TestCrashAtEachSuspension(t *testing.T) {
 	t.Parallel()
-	files, err := grammar.Read(casesFolder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		for _, c := range f.Cases {
-			t.Run(c.ID, func(t *testing.T) {
-				t.Parallel()
-				crashEverywhere(t, f, c)
-			})
-		}
-	}
+	book.EachCase(t, crashEverywhere)
 }
 
 func crashEverywhere(t *testing.T, f *casefile.File, c *casefile.Case) {
@@ -99,15 +88,15 @@ func crashEverywhere(t *testing.T, f *casefile.File, c *casefile.Case) {
 				t.Fatal(err)
 			}
 			at := fmt.Sprintf("%s: a crash after turn %d of %d, and a start from %s", c.At, after, want.turns, from.name)
-			for _, problem := range got.problems {
+			for _, problem := range got.Problems {
 				if !strings.Contains(problem, ".txt:") { // that something of the case did not come about
-					t.Fatalf("%s: %s\n%s", at, problem, got.trace.Text())
+					t.Fatalf("%s: %s\n%s", at, problem, got.Trace.Text())
 				}
 			}
 			diff := cmp.Diff(want.rest, got.rest)
 			otherwise = otherwise || diff != ""
 			if diff != "" && endingOtherwise[c.ID] == "" {
-				t.Fatalf("%s: at rest (-without +with the crash):\n%s\n%s", at, diff, got.trace.Text())
+				t.Fatalf("%s: at rest (-without +with the crash):\n%s\n%s", at, diff, got.Trace.Text())
 			}
 		}
 	}

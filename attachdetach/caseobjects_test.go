@@ -94,6 +94,15 @@ func readNode(all []casefile.Word) (*corev1.Node, error) {
 	return n, nil
 }
 
+// readNodeLine returns the node and its line, or "" if the words say that nothing is attached.
+func readNodeLine(all []casefile.Word) ([]runtime.Object, string, error) {
+	n, err := readNode(all)
+	if err != nil || slices.Contains(all, casefile.KeyValue("attached", "")) {
+		return []runtime.Object{n}, "", err
+	}
+	return []runtime.Object{n}, tellNode(n), nil
+}
+
 // splitList goes through a list of words; nothing is an empty list.
 func splitList(value string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
@@ -162,7 +171,7 @@ func readVolume(all []casefile.Word) (*corev1.PersistentVolume, error) {
 	for _, w := range all[1:] {
 		switch {
 		case w.Key == "modes" && w.HasValue:
-			v.Spec.AccessModes = readModes(w.Value)
+			v.Spec.AccessModes = casefile.ParseAccessModes(w.Value)
 		case w.Key == "handle" && w.HasValue:
 			v.Spec.CSI.VolumeHandle = w.Value
 		case w.Key == "driver" && w.HasValue:
@@ -182,17 +191,6 @@ func readVolume(all []casefile.Word) (*corev1.PersistentVolume, error) {
 		}
 	}
 	return v, nil
-}
-
-func readModes(value string) []corev1.PersistentVolumeAccessMode {
-	short := map[string]corev1.PersistentVolumeAccessMode{
-		"RWO": corev1.ReadWriteOnce, "ROX": corev1.ReadOnlyMany, "RWX": corev1.ReadWriteMany, "RWOP": corev1.ReadWriteOncePod,
-	}
-	var modes []corev1.PersistentVolumeAccessMode
-	for each := range splitList(value) {
-		modes = append(modes, short[each])
-	}
-	return modes
 }
 
 // readClaim reads "claim [NAMESPACE/]NAME PHASE …". Its UID is "u-" and its name unless the words say otherwise.
@@ -221,18 +219,18 @@ func readClaim(all []casefile.Word) (*corev1.PersistentVolumeClaim, error) {
 }
 
 // readDisk reads "disk [NAMESPACE/]NAME …": a volume, and the claim of the same name that it is bound to.
-func readDisk(all []casefile.Word) ([]runtime.Object, error) {
+func readDisk(all []casefile.Word) ([]runtime.Object, string, error) {
 	namespace, name := namespaced(all[0].Key)
 	c, err := readClaim([]casefile.Word{all[0], {Key: "Bound"}, casefile.KeyValue("volume", name)})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	v, err := readVolume(append([]casefile.Word{{Key: name}, casefile.KeyValue("claim", namespace+"/"+name+"#"+string(c.UID))}, all[1:]...))
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	c.Spec.AccessModes = v.Spec.AccessModes
-	return []runtime.Object{v, c}, nil
+	return []runtime.Object{v, c}, "", nil
 }
 
 // readPod reads "pod [NAMESPACE/]NAME NODE …"; the node "-" is none.
@@ -332,47 +330,20 @@ func namespaced(key string) (namespace, name string) {
 	return "default", key
 }
 
-// readObjects reads a line of words.
-func readObjects(line string) ([]runtime.Object, error) {
-	all, err := casefile.ParseWords(line)
-	if err != nil {
-		return nil, err
-	}
-	enough := map[string]int{"node": 2, "disk": 2, "volume": 2, "claim": 3, "pod": 3, "attachment": 3, "driver": 1}
-	if len(all) == 0 || enough[all[0].Key] == 0 || len(all) < enough[all[0].Key] {
-		return nil, fmt.Errorf("%q: want node NAME, disk NAME, volume NAME, claim NAME PHASE, pod NAME NODE, attachment VOLUME NODE or driver", line)
-	}
-	var obj runtime.Object
-	told := line
-	switch rest := all[1:]; all[0].Key {
-	case "disk":
-		return readDisk(rest)
-	case "node":
-		var n *corev1.Node
-		if n, err = readNode(rest); err == nil {
-			obj, told = n, tellNode(n)
-			if slices.Contains(rest, casefile.KeyValue("attached", "")) {
-				told = line
-			}
+var caseKinds = []casefile.Kind{
+	{Usage: "node NAME", Read: readNodeLine},
+	{Usage: "disk NAME", Read: readDisk},
+	casefile.NewKind("volume NAME", readVolume, nil),
+	casefile.NewKind("claim NAME PHASE", readClaim, nil),
+	casefile.NewKind("pod NAME NODE", readPod, nil),
+	casefile.NewKind("attachment VOLUME NODE", readAttachment, func(a *storagev1.VolumeAttachment) string {
+		handle := *a.Spec.Source.PersistentVolumeName
+		if a.Spec.Attacher == ebsDriver {
+			handle = awsShort + handle
 		}
-	case "attachment":
-		var a *storagev1.VolumeAttachment
-		if a, err = readAttachment(rest); err == nil {
-			obj, told = a, tellAttachment(a, rest[0].Key)
-		}
-	case "volume":
-		obj, err = readVolume(rest)
-	case "claim":
-		obj, err = readClaim(rest)
-	case "pod":
-		obj, err = readPod(rest)
-	default:
-		obj, err = readDriver(rest)
-	}
-	if err == nil && told != line {
-		err = fmt.Errorf("%q: write it as %q", line, told)
-	}
-	return []runtime.Object{obj}, err
+		return tellAttachment(a, handle)
+	}),
+	casefile.NewKind("driver", readDriver, nil),
 }
 
 // handleOfVolume is how a case calls what a PersistentVolume is of, or "".

@@ -39,91 +39,53 @@ var (
 // A caseRun is one run of a case in a stepped world with an API server, the controller with the CSI
 // plugin and an attacher. The case itself acts for kubelets and users.
 type caseRun struct {
-	host      *sim.Stepped
-	server    *fake.Server
-	component *sim.Process
-	control   *attachdetach.Controller
-	attacher  *caseAttacher
-	cfg       attachdetach.Config // what the case says of it
-	faults    []*caseFault
-	meetings  []*caseMeeting
-	objects   []casefile.Line
-	nodes     []string          // that there are or were
-	handles   []string          // of the volumes that there are or were
-	called    map[string]string // how attachments are called, "VOLUME NODE", by their names
-	since     int               // how many records of the trace were told of
-	told      time.Duration     // when, since the world began
-	events    []string
-	crash     crash
-	last      string // the actor that was moved last
-	turns     int    // steps of the controller's tasks and the attacher's
-	out       outcome
-}
-
-// caseFault lets requests go wrong.
-type caseFault struct {
-	request string
-	times   int // -1: always
-	text    string
-	after   bool // the request takes effect all the same
-	at      string
-}
-
-// A caseMeeting is an act just before a request takes effect, or when it is sent.
-type caseMeeting struct {
-	request string
-	early   bool // when it was sent: the controller may hear of it before the request takes effect
-	acts    []casefile.Line
-	at      string
+	casefile.Run
+	server   *fake.Server
+	control  *attachdetach.Controller
+	attacher *caseAttacher
+	cfg      attachdetach.Config // what the case says of it
+	objects  []casefile.Line
+	nodes    []string          // that there are or were
+	handles  []string          // of the volumes that there are or were
+	called   map[string]string // how attachments are called, "VOLUME NODE", by their names
+	crash    crash
+	last     string // the task that ran last
+	turns    int    // steps of the controller's tasks and the attacher's
 }
 
 // An outcome is the result of a case.
 type outcome struct {
-	steps    [][]casefile.Section
-	rest     []string // the state of things when all faults are over and nothing is left to happen
-	problems []string
-	trace    *trace.Log
-	turns    int // steps of the controller's tasks and the attacher's
+	casefile.Outcome
+	rest  []string // the state of things when all faults are over and nothing is left to happen
+	turns int      // steps of the controller's tasks and the attacher's
 }
 
-// runCase lets a case happen once. The error is of a case that cannot be read.
+// runCase executes a case once. An error means that the case is malformed.
 func runCase(f *casefile.File, c *casefile.Case, crash crash) (outcome, error) {
 	r := &caseRun{called: map[string]string{}, crash: crash}
-	r.host = sim.NewStepped(sim.SteppedConfig{StepsMax: 20_000, Strategy: r, Pool: crash.pool})
-	defer r.host.Close()
-	r.server = fake.NewServer(fake.Config{Now: r.host.Now})
+	r.Host = sim.NewStepped(sim.SteppedConfig{StepsMax: 20_000, Strategy: r, Pool: crash.pool})
+	defer r.Host.Close()
+	r.OnStep = func(task string) {
+		r.last = task
+		r.moved()
+	}
+	r.server = fake.NewServer(fake.Config{Now: r.Host.Now})
 	r.attacher = newCaseAttacher(r)
 	r.server.OnCommit(func(c fake.Commit) {
 		if c.Resource == "volumeattachments" {
 			r.attacher.notice()
 		}
 	})
-	for _, p := range slices.Concat(f.Always, c.Setup) {
-		if err := r.setUp(p); err != nil {
-			return r.out, fmt.Errorf("%s: %w", p.At, err)
-		}
+	err := r.Execute(f, c, r, "settle", "recover", "wait")
+	if err != nil {
+		return outcome{Outcome: r.Outcome}, err
 	}
-	if err := r.plant(); err != nil {
-		return r.out, err
+	for _, line := range r.attacher.unused() {
+		r.Problem("%s: the attacher was not asked", line.At)
 	}
-	r.start()
-	r.moveWhile(cacheTask.MatchString)
-	r.since = r.host.Log().Len()
-	for i, s := range c.Steps {
-		came, err := r.step(s, i+1 < len(c.Steps) && isUsers(s.Act))
-		if err != nil {
-			return r.out, fmt.Errorf("%s: %w", s.Act.At, err)
-		}
-		r.out.steps = append(r.out.steps, came)
-	}
-	r.checkLeftOvers()
-	r.rest()
-	r.out.trace, r.out.turns = r.host.Log(), r.turns
-	return r.out, nil
-}
-
-func (r *caseRun) problem(format string, args ...any) {
-	r.out.problems = append(r.out.problems, fmt.Sprintf(format, args...))
+	rest := r.rest()
+	r.Outcome.Trace = r.Host.Log()
+	return outcome{r.Outcome, rest, r.turns}, nil
 }
 
 // Decide takes the default order and records the scheduled task.
@@ -132,10 +94,8 @@ func (r *caseRun) Decide(d *sim.Decision) sim.Move {
 	return sim.Move{}
 }
 
-var faultHead = regexp.MustCompile(`^(.+?)( (\d+) times| always)?: (.+)$`)
-
-// setUp takes in a paragraph of what is there before.
-func (r *caseRun) setUp(p *casefile.Paragraph) error {
+// SetUp executes a paragraph of the setup.
+func (r *caseRun) SetUp(p *casefile.Paragraph) error {
 	verb, rest, _ := strings.Cut(p.Head, " ")
 	switch verb {
 	case "always", "before":
@@ -148,48 +108,36 @@ func (r *caseRun) setUp(p *casefile.Paragraph) error {
 		limit, err := time.ParseDuration(strings.TrimPrefix(rest, "for unmount "))
 		r.cfg.MaxWaitForUnmount = limit
 		return err
-	case "fail":
-		m := faultHead.FindStringSubmatch(rest)
-		fault := &caseFault{request: m[1], times: 1, text: m[4], at: p.At}
-		switch {
-		case m[2] == " always":
-			fault.times = -1
-		case m[3] != "":
-			fault.times, _ = strconv.Atoi(m[3])
-		}
-		r.faults = append(r.faults, fault)
-	case "lose":
-		r.faults = append(r.faults, &caseFault{request: rest, times: 1, text: "no answer", after: true, at: p.At})
-	case "when", "while":
-		r.meetings = append(r.meetings, &caseMeeting{request: rest, early: verb == "while", acts: p.Body, at: p.At})
 	}
 	return nil
 }
 
-// plant puts into the world what is there before.
-func (r *caseRun) plant() error {
+// Start adds the objects and starts the controller.
+func (r *caseRun) Start() error {
 	for _, line := range r.objects {
-		if err := r.do("add " + line.Text); err != nil {
+		if err := r.Do("add " + line.Text); err != nil {
 			return fmt.Errorf("%s: %w", line.At, err)
 		}
 	}
+	r.start()
+	r.StepWhile(cacheTask.MatchString)
 	return nil
 }
 
 // start makes the controller. lags are how many events old its first lists are, by resource.
 func (r *caseRun) start(lags ...lag) {
-	r.component = r.host.Process("attachdetach")
+	r.Process = r.Host.Process("attachdetach")
 	cfg := r.cfg
-	cfg.Process = r.component
-	cfg.Client = r.server.Client(between{r.component, r})
-	cfg.Informers = r.server.Informers(r.component)
-	cfg.Recorder = caseRecorder{r}
+	cfg.Process = r.Process
+	cfg.Client = r.server.Client(judged{r.Intercept(r.Process), r})
+	cfg.Informers = r.server.Informers(r.Process)
+	cfg.Recorder = casefile.Recorder(r.event)
 	cfg.Plugins = &plugins.Manager{}
 	for _, l := range lags {
-		r.server.DelayCache(r.component, l.resource, l.events)
+		r.server.DelayCache(r.Process, l.resource, l.events)
 	}
 	if err := cfg.Plugins.Register(csi.New(csi.Config{
-		Process: r.component, Client: cfg.Client,
+		Process: r.Process, Client: cfg.Client,
 		CSIDrivers:        cfg.Informers.Storage().V1().CSIDrivers(),
 		Attachments:       cfg.Informers.Storage().V1().VolumeAttachments(),
 		PersistentVolumes: cfg.Informers.Core().V1().PersistentVolumes(),
@@ -201,33 +149,16 @@ func (r *caseRun) start(lags ...lag) {
 
 // restart crashes the controller and restarts it.
 func (r *caseRun) restart(lags ...lag) {
-	r.host.Crash(r.component)
-	r.server.RemoveComponent(r.component)
+	r.Host.Crash(r.Process)
+	r.server.RemoveComponent(r.Process)
 	r.start(lags...)
-}
-
-// moveWhile moves actors of those that may, in the ordinary order, until none of them has anything to do.
-func (r *caseRun) moveWhile(may func(actor string) bool) {
-	for range 1000 {
-		enabled := r.host.Enabled()
-		i := slices.IndexFunc(enabled, may)
-		if i < 0 {
-			return
-		}
-		r.last, _, _ = strings.Cut(enabled[i], ": ")
-		if err := r.host.StepTask(r.last); err != nil {
-			panic(err)
-		}
-		r.moved()
-	}
-	r.problem("it comes to no end")
 }
 
 // runUntil lets the world go on until nothing is left to happen, or it is done.
 func (r *caseRun) runUntil(done func() bool) error {
-	for !done() && r.host.Step() {
+	for !done() && r.Host.Step() {
 		r.moved()
-		if r.host.Steps() > 20_000 {
+		if r.Host.Steps() > 20_000 {
 			return sim.ErrSteps
 		}
 	}
@@ -244,56 +175,46 @@ func (r *caseRun) moved() {
 	}
 }
 
-// isUsers reports whether an act happens outside the controller, which does not react yet.
-func isUsers(act *casefile.Paragraph) bool {
-	verb, _, _ := strings.Cut(act.Head, " ")
-	return !slices.Contains([]string{"settle", "recover", "wait"}, verb)
-}
-
-// step executes one step and returns its sections. It returns none for an act that another step
+// Step executes one step and returns its sections. It returns none for an act that another step
 // follows, nor where only the end matters.
-func (r *caseRun) step(s *casefile.Step, quiet bool) ([]casefile.Section, error) {
+func (r *caseRun) Step(s *casefile.Step, quiet bool) ([]casefile.Section, error) {
 	err := r.act(s.Act)
 	if quiet || r.crash.after > 0 {
 		return nil, err
 	}
-	sections := []casefile.Section{{Head: "after", Lines: r.state(nothing)}}
-	calls, requests := r.records()
-	for _, section := range []casefile.Section{
-		{Head: "pictures", Lines: r.pictures(true)}, {Head: "events", Lines: r.events}, {Head: "calls", Lines: calls}, {Head: "requests", Lines: requests},
-	} {
-		asked := section.Head == "pictures" || section.Head == "requests"
-		if asked && slices.Contains(s.Outcomes, section.Head) || !asked && len(section.Lines) > 0 {
-			sections = append(sections, section)
-		}
-	}
-	r.events = nil
-	return sections, err
+	calls, requests := r.calls()
+	return append([]casefile.Section{{Head: "after", Lines: r.state(nothing)}}, s.Select([]casefile.Section{
+		{Head: "pictures", Lines: r.pictures(true)},
+		{Head: "events", Lines: r.TakeEvents()},
+		{Head: "calls", Lines: calls},
+		{Head: "requests", Lines: requests},
+	}, "pictures", "requests")...), err
 }
 
 func (r *caseRun) act(p *casefile.Paragraph) error {
+	if r.Script(p) {
+		return nil
+	}
 	verb, rest, _ := strings.Cut(p.Head, " ")
 	switch verb {
 	case "settle":
 		return r.runUntil(func() bool { return false })
 	case "recover":
-		r.moveWhile(func(actor string) bool { return strings.HasPrefix(actor, "attachdetach/recover") })
+		r.StepWhile(func(actor string) bool { return strings.HasPrefix(actor, "attachdetach/recover") })
 	case "wait":
 		limit, err := time.ParseDuration(rest)
 		if err != nil {
 			return err
 		}
 		return r.wait(limit)
-	case "fail", "lose", "when", "while":
-		return r.setUp(p)
 	case "restart":
 		r.restart(lagsOf(rest)...)
 	case "relist":
-		if !r.server.BreakWatch(r.component, rest) && r.crash.after == 0 {
+		if !r.server.BreakWatch(r.Process, rest) && r.crash.after == 0 {
 			return fmt.Errorf("the cache of %s is not behind", rest)
 		}
 	default:
-		return r.do(p.Head)
+		return r.Do(p.Head)
 	}
 	return nil
 }
@@ -312,7 +233,7 @@ func lagsOf(text string) []lag {
 // wait lets the world go on for so long, and everything happen that is due by then.
 func (r *caseRun) wait(limit time.Duration) error {
 	over := false
-	clock := r.host.Process("clock")
+	clock := r.Host.Process("clock")
 	clock.Spawn("wait", func(context.Context) {
 		clock.Sleep(limit)
 		over = true
@@ -320,16 +241,17 @@ func (r *caseRun) wait(limit time.Duration) error {
 	if err := r.runUntil(func() bool { return over }); err != nil {
 		return err
 	}
-	return r.runUntil(func() bool { return !r.host.Busy() })
+	return r.runUntil(func() bool { return !r.Host.Busy() })
 }
 
-// rest lets all faults be over and nothing be left to happen, and keeps the state of things.
-func (r *caseRun) rest() {
-	r.faults, r.meetings, r.attacher.script = nil, nil, nil
+// rest ends all faults, runs the world until nothing is left to happen, and returns its state.
+func (r *caseRun) rest() []string {
+	r.ClearScript()
+	r.attacher.script = nil
 	if err := r.runUntil(func() bool { return false }); err != nil {
-		r.problem("it never comes to rest: %v", err)
+		r.Problem("it never comes to rest: %v", err)
 	}
-	r.out.rest = slices.Concat(r.state(r.kept), r.pictures(false))
+	return slices.Concat(r.state(r.kept), r.pictures(false))
 }
 
 // kept reports whether an unwanted attachment stays because its node uses it. A restarted
@@ -403,37 +325,31 @@ func podName(pod *corev1.Pod) string {
 	return pod.Name
 }
 
-// records tells what the attacher was asked and what the controller asked of the server since it was last told, and when,
-// counted from then.
-func (r *caseRun) records() (calls, requests []string) {
-	records := r.host.Log().Records()
-	for _, record := range records[r.since:] {
-		line := r.request(record.Action)
+// calls returns the attacher's calls of its driver, and those with the requests of the controller,
+// since the previous call.
+func (r *caseRun) calls() (calls, requests []string) {
+	for after, record := range r.NewRecords() {
+		line := r.Request(record.Action)
 		if record.Err != nil {
 			line += ": " + r.plain(record.Err.Error())
 		} else if n, ok := record.After.(*corev1.Node); ok {
 			line += " attached=" + attachedList(n)
 		}
-		when := ""
-		if at := record.At - r.told; at > 0 {
-			when = fmt.Sprintf("after %s: ", at)
-		}
 		switch {
 		case record.Kind == trace.KindDriver:
-			calls = append(calls, when+line)
-			requests = append(requests, when+"attacher: "+line)
+			calls = append(calls, after+line)
+			requests = append(requests, after+"attacher: "+line)
 		case record.Kind == trace.KindAPI && controlTask.MatchString(record.Task):
-			requests = append(requests, when+line)
+			requests = append(requests, after+line)
 		case record.Verb == "force-detach":
-			requests = append(requests, fmt.Sprintf("%sforce detach of %s %s", when, called(corev1.UniqueVolumeName(record.Object)), record.Detail))
+			requests = append(requests, fmt.Sprintf("%sforce detach of %s %s", after, called(corev1.UniqueVolumeName(record.Object)), record.Detail))
 		}
 	}
-	r.since, r.told = len(records), r.host.Now().Sub(sim.Epoch)
 	return calls, requests
 }
 
-// request names a request as the cases do, such as "patch/status node n1".
-func (r *caseRun) request(a trace.Action) string {
+// Request names a request as the cases do, such as "patch/status node n1".
+func (r *caseRun) Request(a trace.Action) string {
 	kind, name, found := strings.Cut(a.Object, "/")
 	switch {
 	case !found:
@@ -453,18 +369,4 @@ func (r *caseRun) plain(text string) string {
 		text = strings.ReplaceAll(text, strconv.Quote(name), strconv.Quote(called))
 	}
 	return text
-}
-
-func (r *caseRun) checkLeftOvers() {
-	for _, line := range r.attacher.unused() {
-		r.problem("%s: the attacher was not asked", line.At)
-	}
-	for _, f := range r.faults {
-		if f.times > 0 {
-			r.problem("%s: %d more requests were to go wrong", f.at, f.times)
-		}
-	}
-	for _, m := range r.meetings {
-		r.problem("%s: there was no such request", m.at)
-	}
 }

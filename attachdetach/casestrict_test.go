@@ -1,15 +1,17 @@
 package attachdetach_test
 
 import (
-	"strings"
 	"testing"
+
+	"github.com/volsim/volsim/internal/casefile"
 )
 
-// TestWhatIsWrongWithACaseIsTold has a case that cannot be read, or that is not what happens: where it is, and why.
+// TestWhatIsWrongWithACaseIsTold has cases that are malformed or fail, each with its error and
+// position.
 func TestWhatIsWrongWithACaseIsTold(t *testing.T) {
 	t.Parallel()
 	const pod = "before\n  node n1\n  disk v1\n  pod p n1 claims=v1\n"
-	tests := []struct{ name, text, want string }{
+	tests := []casefile.Defect{
 		{"head", "=== 1 one\nbefore\nsink node n1\n", `f.txt:3: unexpected paragraph "sink node n1"`},
 		{"kind", "=== 1 one\nbefore\n  cloud c\nsettle\n", `f.txt:3: "cloud c": want node NAME`},
 		{"too little", "=== 1 one\nbefore\n  pod p\nsettle\n", `f.txt:3: "pod p": want node NAME`},
@@ -28,7 +30,7 @@ func TestWhatIsWrongWithACaseIsTold(t *testing.T) {
 		{"set nothing", "=== 1 one\nset node n\nsettle\n", `f.txt:2: there is no nodes n`},
 		{"nothing to relist", "=== 1 one\nrelist pods\nsettle\n", `f.txt:2: the cache of pods is not behind`},
 		{"attacher is not asked", "=== 1 one\nattacher\n  attach v n -> ok\nsettle\n", `f.txt:3: the attacher was not asked`},
-		{"no such request to fail", "=== 1 one\nfail get node n1 2 times: no\nsettle\n", `f.txt:2: 2 more requests were to go wrong`},
+		{"no such request to fail", "=== 1 one\nfail get node n1 2 times: no\nsettle\n", `f.txt:2: faults not injected: 2`},
 		{"no such request to meet", "=== 1 one\nwhen get node n1\n  delete pod p\nsettle\n", `f.txt:2: there was no such request`},
 		{
 			"two nodes have it", "=== 1 one\nbefore\n  node n1 in-use=v\n  node n2 in-use=v\n  disk v\n  attachment v n1 attached\n  attachment v n2\nsettle\n",
@@ -43,22 +45,5 @@ func TestWhatIsWrongWithACaseIsTold(t *testing.T) {
 			"v1 is detached from n1, which is told that it has it",
 		},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			var told []string
-			f, err := grammar.Parse("f.txt", tt.text)
-			if err == nil {
-				var came outcome
-				came, err = runCase(f, f.Cases[0], crash{})
-				told = came.problems
-			}
-			if err != nil {
-				told = append(told, err.Error())
-			}
-			if all := strings.Join(told, "\n"); !strings.Contains(all, tt.want) {
-				t.Errorf("got %q, want %q in it", all, tt.want)
-			}
-		})
-	}
+	book.TestDefects(t, tests)
 }

@@ -13,18 +13,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/casefile"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// do executes an act of a user or another program at once.
-func (r *caseRun) do(text string) error {
+// Do executes an act of a user or another program at once.
+func (r *caseRun) Do(text string) error {
 	verb, rest, _ := strings.Cut(text, " ")
 	if verb == "delete" {
 		return r.remove(strings.Fields(rest))
 	}
-	objects, err := readObjects(rest)
+	objects, err := casefile.ReadObjects(caseKinds, rest)
 	if err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func (r *caseRun) remove(words []string) error {
 	if len(words) < 2 && words[0] != "driver" {
 		return fmt.Errorf("delete %s: which?", words[0])
 	}
-	ctx, user, now := context.Background(), r.server.Client(atOnce{r.host}), int64(0)
+	ctx, user, now := context.Background(), r.server.Client(r.User()), int64(0)
 	switch words[0] {
 	case "node":
 		return user.CoreV1().Nodes().Delete(ctx, words[1], metav1.DeleteOptions{})
@@ -130,63 +131,22 @@ func (r *caseRun) remove(words []string) error {
 	}
 }
 
-// atOnce is a caller whose requests take no step.
-type atOnce struct{ sim.Host }
+// Fault returns the error of a failed request.
+func (r *caseRun) Fault(_, text string) error { return errors.New(text) }
 
-func (a atOnce) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
-
-// between stands between the controller and the server.
-type between struct {
+// judged checks the requests that take effect.
+type judged struct {
 	sim.Caller
 	run *caseRun
 }
 
-// Call fails a request as scripted, executes the acts before it, and checks it.
-func (b between) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
-	r, request := b.run, b.run.request(action)
-	r.meet(request, true)
-	return b.Caller.Call(action, func() trace.Outcome {
-		r.meet(request, false)
-		fault := r.fault(request)
-		if fault != nil && !fault.after {
-			return trace.Outcome{Err: errors.New(fault.text)}
-		}
-		r.judge(action)
+func (j judged) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
+	return j.Caller.Call(action, func() trace.Outcome {
+		j.run.judge(action)
 		out := effect()
-		r.judgeReport(out.After)
-		if fault != nil {
-			out.Err = errors.New(fault.text)
-		}
+		j.run.judgeReport(out.After)
 		return out
 	})
-}
-
-// meet executes the act scripted just before a request takes effect or, if early, when it is sent.
-func (r *caseRun) meet(request string, early bool) {
-	i := slices.IndexFunc(r.meetings, func(m *caseMeeting) bool { return m.request == request && m.early == early })
-	if i < 0 {
-		return
-	}
-	m := r.meetings[i]
-	r.meetings = slices.Delete(r.meetings, i, i+1)
-	for _, act := range m.acts {
-		if err := r.do(act.Text); err != nil {
-			r.problem("%s: %v", act.At, err)
-		}
-	}
-}
-
-// fault is how a request goes wrong, or nil.
-func (r *caseRun) fault(request string) *caseFault {
-	for _, f := range r.faults {
-		if f.request == request && f.times != 0 {
-			if f.times > 0 {
-				f.times--
-			}
-			return f
-		}
-	}
-	return nil
 }
 
 // judge checks a request that takes effect. No single-node volume is attached to a second node. No
@@ -203,7 +163,7 @@ func (r *caseRun) judge(action trace.Action) {
 		for _, obj := range r.server.List("volumeattachments") {
 			a := obj.(*storagev1.VolumeAttachment)
 			if r.handleOf(a) == volume && a.Spec.NodeName != node && r.exclusive(volume) {
-				r.problem("%s is to be attached to %s while it is on %s", volume, node, a.Spec.NodeName)
+				r.Problem("%s is to be attached to %s while it is on %s", volume, node, a.Spec.NodeName)
 			}
 		}
 	case "delete":
@@ -218,10 +178,10 @@ func (r *caseRun) judge(action trace.Action) {
 func (r *caseRun) judgeDetach(volume string, node *corev1.Node) {
 	unique := uniqueName(volume)
 	if slices.ContainsFunc(node.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == unique }) {
-		r.problem("%s is detached from %s, which is told that it has it", volume, node.Name)
+		r.Problem("%s is detached from %s, which is told that it has it", volume, node.Name)
 	}
 	if slices.Contains(node.Status.VolumesInUse, unique) && !mayForce(node) {
-		r.problem("%s is detached from %s, which is ready and uses it", volume, node.Name)
+		r.Problem("%s is detached from %s, which is ready and uses it", volume, node.Name)
 	}
 }
 
@@ -234,7 +194,7 @@ func (r *caseRun) judgeReport(after any) {
 	}
 	for _, a := range node.Status.VolumesAttached {
 		if volume := called(a.Name); !r.attacher.attached[volume][node.Name] {
-			r.problem("%s is told that it has %s, and does not", node.Name, volume)
+			r.Problem("%s is told that it has %s, and does not", node.Name, volume)
 		}
 	}
 }
@@ -250,21 +210,7 @@ func (r *caseRun) exclusive(handle string) bool {
 	return false
 }
 
-// caseRecorder keeps what the controller tells, in order.
-type caseRecorder struct{ run *caseRun }
-
-func (e caseRecorder) Event(about runtime.Object, severity, reason, text string) {
-	line := fmt.Sprintf("pod %s: %s %s: %s", podName(about.(*corev1.Pod)), severity, reason, strings.TrimSuffix(text, " "))
-	e.run.events = append(e.run.events, line)
-	e.run.component.Record(trace.Action{Kind: trace.KindWork, Verb: "tell", Object: line}, trace.Outcome{})
-}
-
-func (e caseRecorder) Eventf(about runtime.Object, severity, reason, format string, args ...any) {
-	e.Event(about, severity, reason, fmt.Sprintf(format, args...))
-}
-
-func (e caseRecorder) AnnotatedEventf(
-	about runtime.Object, _ map[string]string, severity, reason, format string, args ...any,
-) {
-	e.Event(about, severity, reason, fmt.Sprintf(format, args...))
+// event records an event of the controller.
+func (r *caseRun) event(about runtime.Object, severity, reason, text string) {
+	r.AddEvent(fmt.Sprintf("pod %s: %s %s: %s", podName(about.(*corev1.Pod)), severity, reason, strings.TrimSuffix(text, " ")))
 }

@@ -54,7 +54,7 @@ func readVolumeWord(v *corev1.PersistentVolume, w casefile.Word) bool {
 	case w.Key == "attributes":
 		v.Spec.VolumeAttributesClassName = &w.Value
 	case w.Key == "modes":
-		v.Spec.AccessModes = readModes(w.Value)
+		v.Spec.AccessModes = casefile.ParseAccessModes(w.Value)
 	case w.Key == "csi":
 		v.Spec.GCEPersistentDisk = nil
 		v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: w.Value, VolumeHandle: "handle"}
@@ -154,7 +154,7 @@ func readClaimWord(c *corev1.PersistentVolumeClaim, w casefile.Word) bool {
 	case w.Key == "attributes":
 		c.Spec.VolumeAttributesClassName = &w.Value
 	case w.Key == "modes":
-		c.Spec.AccessModes = readModes(w.Value)
+		c.Spec.AccessModes = casefile.ParseAccessModes(w.Value)
 	case w.Key == "selector":
 		c.Spec.Selector = &metav1.LabelSelector{MatchLabels: readMap(w.Value)}
 	case w.Key == "snapshot":
@@ -180,7 +180,7 @@ func readClaimHas(status *corev1.PersistentVolumeClaimStatus, w casefile.Word) b
 		}
 		status.Capacity = corev1.ResourceList{corev1.ResourceStorage: size}
 	case w.Key == "has-modes":
-		status.AccessModes = readModes(w.Value)
+		status.AccessModes = casefile.ParseAccessModes(w.Value)
 	case w.Key == "has-attributes" && w.Value == "":
 		status.CurrentVolumeAttributesClassName = nil
 	case w.Key == "has-attributes":
@@ -232,7 +232,7 @@ func tellClaimHas(c *corev1.PersistentVolumeClaim) []casefile.Word {
 		all = append(all, casefile.KeyValue("has", size.String()))
 	}
 	if !slices.Equal(status.AccessModes, usual.AccessModes) {
-		all = append(all, casefile.KeyValue("has-modes", modesWord(status.AccessModes)))
+		all = append(all, casefile.KeyValue("has-modes", casefile.FormatAccessModes(status.AccessModes)))
 	}
 	if !ptr.Equal(status.CurrentVolumeAttributesClassName, usual.CurrentVolumeAttributesClassName) {
 		all = append(all, casefile.KeyValue("has-attributes", ptr.Deref(status.CurrentVolumeAttributesClassName, "")))
@@ -276,43 +276,25 @@ func readPod(all []casefile.Word) (*corev1.Pod, error) {
 	return p, nil
 }
 
+var caseKinds = []casefile.Kind{
+	casefile.NewKind("volume NAME SIZE PHASE", readVolume, tellVolume),
+	casefile.NewKind("claim NAME SIZE PHASE", readClaim, tellClaim),
+	casefile.NewKind("class NAME PROVISIONER", readClass, nil),
+	casefile.NewKind("pod NAME PHASE", readPod, nil),
+	casefile.NewKind("node NAME", readNode, nil),
+}
+
+func readNode(all []casefile.Word) (*corev1.Node, error) {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: all[0].Key}}, nil
+}
+
 // readObject parses a line of words. A volume or claim must be described by exactly these words.
 func readObject(line string) (runtime.Object, error) {
-	all, err := casefile.ParseWords(line)
+	objects, err := casefile.ReadObjects(caseKinds, line)
 	if err != nil {
 		return nil, err
 	}
-	enough := map[string]int{"volume": 4, "claim": 4, "class": 3, "pod": 3, "node": 2}[all[0].Key]
-	if enough == 0 || len(all) < enough {
-		return nil, fmt.Errorf("%q: want volume NAME SIZE PHASE, claim NAME SIZE PHASE, class NAME PROVISIONER, pod NAME PHASE, node NAME", line)
-	}
-	switch all[0].Key {
-	case "volume":
-		v, err := readVolume(all[1:])
-		if err != nil {
-			return nil, err
-		}
-		return v, sameWords(line, tellVolume(v))
-	case "claim":
-		c, err := readClaim(all[1:])
-		if err != nil {
-			return nil, err
-		}
-		return c, sameWords(line, tellClaim(c))
-	case "class":
-		return readClass(all[1:])
-	case "pod":
-		return readPod(all[1:])
-	default:
-		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: all[1].Key}}, nil
-	}
-}
-
-func sameWords(line, told string) error {
-	if line != told {
-		return fmt.Errorf("%q: write it as %q", line, told)
-	}
-	return nil
+	return objects[0], nil
 }
 
 // untold returns an error for a volume or claim with a field that no word describes.

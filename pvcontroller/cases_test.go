@@ -2,9 +2,7 @@ package pvcontroller
 
 import (
 	"flag"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,74 +10,27 @@ import (
 	"github.com/volsim/volsim/internal/casefile"
 )
 
-var update = flag.Bool("update", false, "write into testdata/cases, and into UPSTREAM.md, what comes of the cases")
+var book = casefile.Book{
+	Grammar: grammar, Package: "pvcontroller", Folder: "testdata/cases", Markdown: filepath.Join("..", "UPSTREAM.md"),
+	Run:    runCase,
+	Diff:   func(want, got []string) string { return cmp.Diff(want, got) },
+	Update: flag.Bool("update", false, "write the outcomes of testdata/cases, and the lists of them in UPSTREAM.md"),
+}
 
-const casesFolder = "testdata/cases"
-
-// TestCases runs each case twice and compares the results with the file. With -update it writes
+// TestCases runs each case twice and compares the outcomes with the file. With -update it writes
 // them.
 func TestCases(t *testing.T) {
-	files, err := grammar.Read(casesFolder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		if *update {
-			rewrite(t, f)
-		}
-		path := filepath.Join(casesFolder, f.Name+".txt")
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(text[:len(f.Preamble)], []byte(f.Preamble)); diff != "" {
-			t.Fatalf("%s: the preamble is not as it is read:\n%s", path, diff)
-		}
-		written := casefile.SplitCases(string(text))
-		for _, c := range f.Cases {
-			t.Run(c.ID, func(t *testing.T) {
-				t.Parallel()
-				check(t, f, c, written[c.ID])
-			})
-		}
-	}
+	t.Parallel()
+	book.TestCases(t)
 }
 
-func check(t *testing.T, f *casefile.File, c *casefile.Case, want string) {
-	came, err := run(f, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := c.Render(came.steps)
-	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("%s: what comes of it (-want +got):\n%s", c.At, diff)
-	}
-	for _, problem := range came.problems {
-		t.Errorf("%s: %s", c.At, problem)
-	}
-	if t.Failed() {
-		t.Logf("the case:\n%s\nwhat happened:\n%s", want, came.trace)
-	}
-	again, err := run(f, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(came.trace, again.trace); diff != "" {
-		t.Errorf("%s: it happens otherwise the second time:\n%s", c.At, diff)
-	}
-}
+// TestEveryRowOfUpstreamHasItsCase compares the cases with the rows of upstream's tables.
+func TestEveryRowOfUpstreamHasItsCase(t *testing.T) { book.TestRows(t) }
 
-func rewrite(t *testing.T, f *casefile.File) {
-	t.Helper()
-	came := map[*casefile.Case][][]casefile.Section{}
-	for _, c := range f.Cases {
-		o, err := run(f, c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		came[c] = o.steps
-	}
-	if err := os.WriteFile(filepath.Join(casesFolder, f.Name+".txt"), []byte(f.Render(came)), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
+// TestDifferencesAreDocumented checks that each deviation that a case declares has a row in
+// UPSTREAM.md and a "Differs:" comment in a file that the row names.
+func TestDifferencesAreDocumented(t *testing.T) { book.TestDifferences(t) }
+
+// TestUpstreamLists compares the generated lists in UPSTREAM.md with the cases. With -update it
+// writes them.
+func TestUpstreamLists(t *testing.T) { book.TestRowList(t) }

@@ -1,14 +1,16 @@
 package pvcontroller
 
 import (
-	"strings"
 	"testing"
+
+	"github.com/volsim/volsim/internal/casefile"
 )
 
-// TestWhatIsWrongWithACaseIsTold has a case that cannot be read, or that is not what happens: where it is, and why.
+// TestWhatIsWrongWithACaseIsTold has cases that are malformed or fail, each with its error and
+// position.
 func TestWhatIsWrongWithACaseIsTold(t *testing.T) {
 	const volume = "before\n  volume v 1Gi Bound Delete claimRef=c/u\n"
-	tests := []struct{ name, text, want string }{
+	tests := []casefile.Defect{
 		{"head", "=== 1 one\nbefore\nsink claim c\n", `f.txt:3: unexpected paragraph "sink claim c"`},
 		{"kind", "=== 1 one\nbefore\n  disk d\nsettle\n", `f.txt:3: "disk d": want volume NAME SIZE PHASE`},
 		{"word", "=== 1 one\nbefore\n  volume v 1Gi Available green\nsettle\n", `f.txt:3: volume v: unknown word "green"`},
@@ -26,24 +28,8 @@ func TestWhatIsWrongWithACaseIsTold(t *testing.T) {
 		{"plugin is not asked", "=== 1 one\nplugin\n  delete v -> ok\nsettle\n", `f.txt:3: the plugin was not asked`},
 		{"plugin is asked another thing", "=== 1 one\nplugin\n  recycle v -> ok\n" + volume + "sync volume v\n", `f.txt:3: the plugin is asked: delete v`},
 		{"plugin is asked too much", "=== 1 one\nplugin\n" + volume + "sync volume v\n", `the plugin is asked: delete v`},
-		{"no such request to fail", "=== 1 one\nfail get claim c 2 times: no\n" + volume + "sync volume v\n", `f.txt:2: 1 more requests were to fail`},
+		{"no such request to fail", "=== 1 one\nfail get claim c 2 times: no\n" + volume + "sync volume v\n", `f.txt:2: faults not injected: 1`},
 		{"no such request to meet", "=== 1 one\nwhen get claim d\n  delete volume v\n" + volume + "sync volume v\n", `f.txt:2: there was no such request`},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			var told []string
-			f, err := grammar.Parse("f.txt", tt.text)
-			if err == nil {
-				var came outcome
-				came, err = run(f, f.Cases[0])
-				told = came.problems
-			}
-			if err != nil {
-				told = append(told, err.Error())
-			}
-			if all := strings.Join(told, "\n"); !strings.Contains(all, tt.want) {
-				t.Errorf("got %q, want %q in it", all, tt.want)
-			}
-		})
-	}
+	book.TestDefects(t, tests)
 }

@@ -34,9 +34,6 @@ var (
 		"in-tree":  storagehelpers.PVDeletionInTreeProtectionFinalizer,
 		"external": storagehelpers.PVDeletionProtectionFinalizer,
 	}
-	shortModes = map[string]corev1.PersistentVolumeAccessMode{
-		"RWO": corev1.ReadWriteOnce, "ROX": corev1.ReadOnlyMany, "RWX": corev1.ReadWriteMany, "RWOP": corev1.ReadWriteOncePod,
-	}
 	policies = []corev1.PersistentVolumeReclaimPolicy{
 		corev1.PersistentVolumeReclaimRetain, corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRecycle, "Unknown",
 	}
@@ -119,31 +116,11 @@ func tellMeta(meta *metav1.ObjectMeta) []casefile.Word {
 	return all
 }
 
-func readModes(value string) []corev1.PersistentVolumeAccessMode {
-	var modes []corev1.PersistentVolumeAccessMode
-	for short := range strings.SplitSeq(value, ",") {
-		modes = append(modes, shortModes[short])
-	}
-	return modes
-}
-
-func modesWord(modes []corev1.PersistentVolumeAccessMode) string {
-	var names []string
-	for _, m := range modes {
-		for short, long := range shortModes { // each is another's: no order
-			if m == long {
-				names = append(names, short)
-			}
-		}
-	}
-	return strings.Join(names, ",")
-}
-
 func tellModes(modes []corev1.PersistentVolumeAccessMode) []casefile.Word {
 	if slices.Equal(modes, ordinaryModes()) {
 		return nil
 	}
-	return []casefile.Word{casefile.KeyValue("modes", modesWord(modes))}
+	return []casefile.Word{casefile.KeyValue("modes", casefile.FormatAccessModes(modes))}
 }
 
 func readMap(value string) map[string]string {

@@ -15,6 +15,10 @@ type Book struct {
 	Package  string // folder of the package, relative to the Markdown file
 	Folder   string // folder of the cases and of the file "rows", relative to the package
 	Markdown string // path relative to the package
+
+	Run    func(f *File, c *Case) (Outcome, error) // executes a case; an error means that it is malformed
+	Diff   func(want, got []string) string         // returns the difference for a reader, or ""
+	Update *bool                                   // the flag -update: outcomes and lists are written
 }
 
 func (b Book) load() ([]*File, []Table, error) {
@@ -30,8 +34,8 @@ func (b Book) load() ([]*File, []Table, error) {
 	return files, tables, err
 }
 
-// CheckRows compares the cases with the rows and returns the problems; see CompareRows.
-func (b Book) CheckRows() ([]string, error) {
+// checkRows compares the cases with the rows and returns the problems; see CompareRows.
+func (b Book) checkRows() ([]string, error) {
 	files, tables, err := b.load()
 	if err != nil {
 		return nil, err
@@ -39,9 +43,9 @@ func (b Book) CheckRows() ([]string, error) {
 	return CompareRows(files, tables), nil
 }
 
-// CheckDifferences checks the declared deviations and returns the problems; see the function
+// checkDifferences checks the declared deviations and returns the problems; see the function
 // CheckDifferences.
-func (b Book) CheckDifferences() ([]string, error) {
+func (b Book) checkDifferences() ([]string, error) {
 	files, _, err := b.load()
 	if err != nil {
 		return nil, err
@@ -53,9 +57,9 @@ func (b Book) CheckDifferences() ([]string, error) {
 	return CheckDifferences(files, string(text), "."), nil
 }
 
-// RowList returns the generated section of the Markdown file that lists the case of each row, as it
+// rowList returns the generated section of the Markdown file that lists the case of each row, as it
 // is and as it should be. With update it rewrites the section first.
-func (b Book) RowList(update bool) (is, should string, err error) {
+func (b Book) rowList(update bool) (is, should string, err error) {
 	files, tables, err := b.load()
 	if err != nil {
 		return "", "", err

@@ -1,14 +1,19 @@
-// Package casefile reads test cases from text files.
+// Package casefile reads test cases from text files and runs them.
 //
-//	files, err := grammar.Read("testdata/cases")
-//	for _, f := range files {
-//		for _, c := range f.Cases { run(c.Setup, c.Steps) }
-//	}
+//	book := casefile.Book{Grammar: grammar, Folder: "testdata/cases", Run: runCase, …}
+//	book.TestCases(t)
+//
+//	r := &world{Run: casefile.Run{Host: host, Process: process}}
+//	err := r.Execute(file, c, r, "settle")
 //
 // A case is a story: a setup, steps, and the outcomes of each step. A test executes the case and
 // compares the outcomes with the recorded ones, or rewrites them. Cases can be compared with the
 // rows of another implementation's test tables.
 //
-// The package does not interpret lines. A Grammar only classifies paragraphs; each test interprets
-// its own cases.
+// A Grammar classifies paragraphs, and a World interprets them: each controller has its own. A Run
+// is common to the worlds on a stepped host. It injects faults into requests, executes acts of other
+// programs at requests, and collects events, records and problems.
+//
+// What it does not do: it starts no API server and knows no steps. The words of objects are the
+// test's; see Kind.
 package casefile
