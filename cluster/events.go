@@ -266,7 +266,7 @@ func (c *Cluster) Repair() bool {
 	}
 	for _, n := range c.nodes {
 		if n.partitioned {
-			inject("recover %s", n.name)
+			inject("restore %s", n.name)
 		}
 	}
 	for _, p := range slices.Clone(c.components) {
