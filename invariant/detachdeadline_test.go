@@ -14,19 +14,19 @@ import (
 
 // attach has an attachment of the volume of claim data-1 made to node-1, whose name is a.
 func (w *opsWorld) attach() {
-	w.t.Helper()
+	w.Helper()
 	a := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a", Finalizers: []string{"example.com/f"}}}
 	a.Spec.Attacher, a.Spec.NodeName = "disk", "node-1"
 	name := "pv-data-1"
 	a.Spec.Source.PersistentVolumeName = &name
-	_, err := w.client.StorageV1().VolumeAttachments().Create(w.t.Context(), a, metav1.CreateOptions{})
-	did(w, 0, err)
+	_, err := w.User.StorageV1().VolumeAttachments().Create(w.Context(), a, metav1.CreateOptions{})
+	w.NoError(err)
 }
 
 // detach has the attachment deleted, by an operation of the attach/detach controller that began.
 func (w *opsWorld) detach() {
-	w.t.Helper()
-	did(w, 0, w.client.StorageV1().VolumeAttachments().Delete(w.t.Context(), "a", metav1.DeleteOptions{}))
+	w.Helper()
+	w.NoError(w.User.StorageV1().VolumeAttachments().Delete(w.Context(), "a", metav1.DeleteOptions{}))
 	w.note("attachdetach/volume_detach csi/disk^vol-1", trace.KindAPI, "delete", "volumeattachments/a", "", nil)
 }
 

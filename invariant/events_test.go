@@ -14,26 +14,26 @@ import (
 // tell has an event about a pod stored, as a recorder does: made the first time, counted
 // afterwards.
 func (w *opsWorld) tell(pod *corev1.Pod, message string) {
-	w.t.Helper()
+	w.Helper()
 	name := fmt.Sprintf("%s.%d", pod.Name, len(message))
-	events := w.client.CoreV1().Events("default")
-	obj, found := w.server.Get("events", "default", name)
-	now := metav1.NewTime(w.host.Now())
+	events := w.User.CoreV1().Events("default")
+	obj, found := w.Server.Get("events", "default", name)
+	now := metav1.NewTime(w.Host.Now())
 	if found {
 		event := obj.(*corev1.Event).DeepCopy()
 		event.Count++
 		event.LastTimestamp = now
-		_, err := events.Update(w.t.Context(), event, updateOptions)
-		did(w, 0, err)
+		_, err := events.Update(w.Context(), event, updateOptions)
+		w.NoError(err)
 		return
 	}
-	_, err := events.Create(w.t.Context(), &corev1.Event{
+	_, err := events.Create(w.Context(), &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: name},
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: pod.Name, UID: pod.UID},
 		Reason:         "FailedMount", Message: message, Type: corev1.EventTypeWarning, Count: 1,
 		FirstTimestamp: now, LastTimestamp: now, ReportingController: "kubelet", ReportingInstance: "node-1",
 	}, metav1.CreateOptions{})
-	did(w, 0, err)
+	w.NoError(err)
 }
 
 func TestEventRate(t *testing.T) {
@@ -79,7 +79,8 @@ func TestEventRate(t *testing.T) {
 				w.pass(2 * s)
 				w.tell(pod, "ill")
 				w.pass(2 * s)
-				pod = must(w.server.Get("pods", "default", "web")).(*corev1.Pod)
+				obj, _ := w.Server.Get("pods", "default", "web")
+				pod = obj.(*corev1.Pod)
 			}
 		}, nil},
 		{"a driver is called each time", func(w *opsWorld, pod *corev1.Pod) {
@@ -102,7 +103,7 @@ func TestEventRate(t *testing.T) {
 		}, []string{"had 4 events"}},
 		{"told before the change, and written after it", func(w *opsWorld, pod *corev1.Pod) {
 			for range 5 {
-				w.tellAt(pod, w.host.Now().Add(-3*s))
+				w.tellAt(pod, w.Host.Now().Add(-3*s))
 			}
 		}, nil},
 	}
@@ -120,19 +121,12 @@ func TestEventRate(t *testing.T) {
 
 // tellAt stores a new event of a given time.
 func (w *opsWorld) tellAt(pod *corev1.Pod, at time.Time) {
-	w.t.Helper()
-	_, err := w.client.CoreV1().Events("default").Create(w.t.Context(), &corev1.Event{
+	w.Helper()
+	_, err := w.User.CoreV1().Events("default").Create(w.Context(), &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: "default", GenerateName: "e-"},
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: pod.Name, UID: pod.UID},
 		Reason:         "FailedMount", Message: "ill", Type: corev1.EventTypeWarning, Count: 1,
 		FirstTimestamp: metav1.NewTime(at), LastTimestamp: metav1.NewTime(at), ReportingController: "kubelet", ReportingInstance: "node-1",
 	}, metav1.CreateOptions{})
-	did(w, 0, err)
-}
-
-func must[T any](v T, ok bool) T {
-	if !ok {
-		panic("it is not there")
-	}
-	return v
+	w.NoError(err)
 }

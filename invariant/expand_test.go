@@ -14,8 +14,9 @@ func TestSizes(t *testing.T) {
 	resize := func(w *opsWorld, v *corev1.PersistentVolume, size string) *corev1.PersistentVolume {
 		v = v.DeepCopy()
 		v.Spec.Capacity = sizeOf(size)
-		v, err := w.client.CoreV1().PersistentVolumes().Update(w.t.Context(), v, updateOptions)
-		return did(w, v, err)
+		v, err := w.User.CoreV1().PersistentVolumes().Update(w.Context(), v, updateOptions)
+		w.NoError(err)
+		return v
 	}
 	tests := []struct {
 		name string
@@ -97,7 +98,7 @@ func TestSizes(t *testing.T) {
 
 // expandOn has a kubelet ask for a size of a volume.
 func (w *opsWorld) expandOn(handle string, bytes int64) {
-	w.host.Log().Append(trace.Record{
+	w.Host.Log().Append(trace.Record{
 		Task:    "kubelet(node-1)/volume_fs_resize csi/disk^" + handle,
 		Action:  trace.Action{Kind: trace.KindDriver, Verb: "NodeExpandVolume", Object: "disk/" + handle},
 		Outcome: trace.Outcome{Detail: fmt.Sprintf("bytes=%d path=/kubelet/pod", bytes)},

@@ -153,8 +153,8 @@ func TestTriedAgain(t *testing.T) {
 				v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 			})
 			v.Status.Phase = corev1.VolumeReleased
-			_, err := w.client.CoreV1().PersistentVolumes().UpdateStatus(w.t.Context(), v, updateOptions)
-			did(w, 0, err)
+			_, err := w.User.CoreV1().PersistentVolumes().UpdateStatus(w.Context(), v, updateOptions)
+			w.NoError(err)
 			provisioner(w, "DeleteVolume", "vol-1", errDriver)
 		}, []string{"persistentvolumes/pv waits for DeleteVolume"}},
 		{"one that is kept need not be", func(w *opsWorld) {
@@ -211,8 +211,8 @@ func TestAttachmentsThatAreWanted(t *testing.T) {
 	w.addVolume("pv", "vol-1", nil, nil)
 	a := w.addAttachment("pv", "node-1")
 	a.Status = storagev1.VolumeAttachmentStatus{Attached: true}
-	_, err := w.client.StorageV1().VolumeAttachments().UpdateStatus(t.Context(), a, updateOptions)
-	did(w, 0, err)
+	_, err := w.User.StorageV1().VolumeAttachments().UpdateStatus(t.Context(), a, updateOptions)
+	w.NoError(err)
 	w.note("attacher/attachments", trace.KindDriver, "ControllerPublishVolume", "disk/vol-1", "node=node-1", errDriver)
 	w.pending()
 	w.note("attacher/attachments", trace.KindDriver, "ControllerUnpublishVolume", "disk/vol-1", "node=node-1", errDriver)

@@ -11,8 +11,8 @@ import (
 func TestPendingObjects(t *testing.T) {
 	setVolume := func(w *opsWorld, v *corev1.PersistentVolume, phase corev1.PersistentVolumePhase) {
 		v.Status.Phase = phase
-		_, err := w.client.CoreV1().PersistentVolumes().UpdateStatus(w.t.Context(), v, updateOptions)
-		did(w, 0, err)
+		_, err := w.User.CoreV1().PersistentVolumes().UpdateStatus(w.Context(), v, updateOptions)
+		w.NoError(err)
 	}
 	tests := []struct {
 		name string
@@ -24,11 +24,11 @@ func TestPendingObjects(t *testing.T) {
 			w.addPod("a", "")
 			w.setPhase(w.addPod("b", "node-1"), corev1.PodRunning)
 			w.setPhase(w.addPod("c", "node-1"), corev1.PodRunning)
-			did(w, 0, w.client.CoreV1().Pods("default").Delete(w.t.Context(), "c", metav1.DeleteOptions{}))
+			w.NoError(w.User.CoreV1().Pods("default").Delete(w.Context(), "c", metav1.DeleteOptions{}))
 		}, []string{"L7 pod default/a is not running", "L6 pod default/c is being deleted"}},
 		{"a claim that is to go", func(w *opsWorld) {
 			w.addClaim("data", nil)
-			did(w, 0, w.client.CoreV1().PersistentVolumeClaims("default").Delete(w.t.Context(), "data", metav1.DeleteOptions{}))
+			w.NoError(w.User.CoreV1().PersistentVolumeClaims("default").Delete(w.Context(), "data", metav1.DeleteOptions{}))
 		}, []string{"L2 claim default/data is being deleted"}},
 		{"volumes", func(w *opsWorld) {
 			claim := w.addClaim("data", nil)
@@ -44,7 +44,7 @@ func TestPendingObjects(t *testing.T) {
 			setVolume(w, w.addVolume("e-of-another", "5", gone, nil), corev1.VolumeBound)
 			setVolume(w, w.addVolume("f-kept", "6", gone, nil), corev1.VolumeReleased)
 			setVolume(w, w.addVolume("g-reclaimed", "7", gone, reclaimed), corev1.VolumeReleased)
-			did(w, 0, w.client.CoreV1().PersistentVolumes().Delete(w.t.Context(), "b-free", metav1.DeleteOptions{}))
+			w.NoError(w.User.CoreV1().PersistentVolumes().Delete(w.Context(), "b-free", metav1.DeleteOptions{}))
 		}, []string{
 			"L1 volume a-new must become Available or Bound", "L2 volume b-free is being deleted", "L2 volume c-unbound must become Available",
 			"L2 volume e-of-another must be released", "L2 volume g-reclaimed must be reclaimed",
@@ -57,8 +57,8 @@ func TestPendingObjects(t *testing.T) {
 			w.addAttachment("pv-other", "node-1")
 			node := w.addNode("node-1", nil)
 			node.Status.VolumesAttached = []corev1.AttachedVolume{{Name: "disk^1"}}
-			_, err := w.client.CoreV1().Nodes().UpdateStatus(w.t.Context(), node, updateOptions)
-			did(w, 0, err)
+			_, err := w.User.CoreV1().Nodes().UpdateStatus(w.Context(), node, updateOptions)
+			w.NoError(err)
 		}, []string{
 			"L4 attachment att-pv-other to node-1 is not used", "L5 node node-1 lists 1 volumes attached, 0 in use",
 			"L5 2 attachments, 1 listed by nodes",
@@ -69,7 +69,7 @@ func TestPendingObjects(t *testing.T) {
 			w := newOpsWorld(t)
 			test.play(w)
 			var got []string
-			for _, d := range PendingObjects(w.server) {
+			for _, d := range PendingObjects(w.Server) {
 				got = append(got, d.Rule+" "+d.String())
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
@@ -81,12 +81,12 @@ func TestPendingObjects(t *testing.T) {
 
 // setVolumePhases gives all volumes a phase.
 func (w *opsWorld) setVolumePhases(phase corev1.PersistentVolumePhase) {
-	w.t.Helper()
-	for _, o := range w.server.List("persistentvolumes") {
+	w.Helper()
+	for _, o := range w.Server.List("persistentvolumes") {
 		v := o.(*corev1.PersistentVolume).DeepCopy()
 		v.Status.Phase = phase
-		_, err := w.client.CoreV1().PersistentVolumes().UpdateStatus(w.t.Context(), v, updateOptions)
-		did(w, 0, err)
+		_, err := w.User.CoreV1().PersistentVolumes().UpdateStatus(w.Context(), v, updateOptions)
+		w.NoError(err)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestLeft(t *testing.T) {
 	want := []string{
 		"pods default/web", "persistentvolumeclaims default/data-1", "persistentvolumes /pv-data-1", "volumeattachments /att-pv-data-1",
 	}
-	if diff := cmp.Diff(want, Leaks(w.server)); diff != "" {
+	if diff := cmp.Diff(want, Leaks(w.Server)); diff != "" {
 		t.Errorf("left (-want +got):\n%s", diff)
 	}
 }

@@ -95,9 +95,9 @@ func TestVolumesCanBeReached(t *testing.T) {
 		}, nil},
 		{"the node was in the zone", func(w *opsWorld) {
 			w.addNode("node-1", zone("a"))
-			_, err := w.client.CoreV1().Nodes().Patch(w.t.Context(), "node-1", types.MergePatchType,
+			_, err := w.User.CoreV1().Nodes().Patch(w.Context(), "node-1", types.MergePatchType,
 				[]byte(`{"metadata":{"labels":{"zone":"b"}}}`), metav1.PatchOptions{})
-			did(w, 0, err)
+			w.NoError(err)
 			pair(w)
 			w.assign(w.addPod("web", "", claimVolume("data")), "node-1")
 		}, nil},
@@ -105,9 +105,9 @@ func TestVolumesCanBeReached(t *testing.T) {
 			w.addNode("node-1", zone("b"))
 			claim := w.addClaim("data", nil)
 			claim.Finalizers = nil
-			_, err := w.client.CoreV1().PersistentVolumeClaims("default").Update(w.t.Context(), claim, updateOptions)
-			did(w, 0, err)
-			did(w, 0, w.client.CoreV1().PersistentVolumeClaims("default").Delete(w.t.Context(), "data", metav1.DeleteOptions{}))
+			_, err := w.User.CoreV1().PersistentVolumeClaims("default").Update(w.Context(), claim, updateOptions)
+			w.NoError(err)
+			w.NoError(w.User.CoreV1().PersistentVolumeClaims("default").Delete(w.Context(), "data", metav1.DeleteOptions{}))
 			pair(w)
 			w.assign(w.addPod("web", "", claimVolume("data")), "node-1")
 		}, nil},
@@ -131,13 +131,13 @@ func TestVolumesCanBeReached(t *testing.T) {
 func TestAttachLimit(t *testing.T) {
 	limited := func(w *opsWorld, count int32) {
 		w.addNode("node-1", nil)
-		_, err := w.client.StorageV1().CSINodes().Create(w.t.Context(), &storagev1.CSINode{
+		_, err := w.User.StorageV1().CSINodes().Create(w.Context(), &storagev1.CSINode{
 			ObjectMeta: metav1.ObjectMeta{Name: "node-1"},
 			Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{
 				Name: "disk", NodeID: "node-1", Allocatable: &storagev1.VolumeNodeResources{Count: &count},
 			}}},
 		}, metav1.CreateOptions{})
-		did(w, 0, err)
+		w.NoError(err)
 		w.pair("data-1")
 		w.pair("data-2")
 	}
@@ -165,9 +165,9 @@ func TestAttachLimit(t *testing.T) {
 		{"one more than it can have any more", func(w *opsWorld) {
 			limited(w, 2)
 			w.assign(w.addPod("a", "", claimVolume("data-1")), "node-1")
-			_, err := w.client.StorageV1().CSINodes().Patch(w.t.Context(), "node-1", types.MergePatchType,
+			_, err := w.User.StorageV1().CSINodes().Patch(w.Context(), "node-1", types.MergePatchType,
 				[]byte(`{"spec":{"drivers":[{"name":"disk","nodeID":"node-1","topologyKeys":null,"allocatable":{"count":1}}]}}`), metav1.PatchOptions{})
-			did(w, 0, err)
+			w.NoError(err)
 			w.assign(w.addPod("b", "", claimVolume("data-2")), "node-1")
 		}, nil},
 		{"after the first has ended", func(w *opsWorld) {
@@ -205,7 +205,7 @@ func TestOnePodAlone(t *testing.T) {
 		}, []string{"I32: a ReadWriteOncePod claim mounted for two pods: claim default/data-1, for one pod alone, was mounted for pod b by kubelet(node-1) " +
 			"while it is mounted for pod a by kubelet(node-1)"}},
 		{"the answer for the first was lost", alone, func(w *opsWorld, a, b *corev1.Pod) {
-			w.host.Log().Append(trace.Record{
+			w.Host.Log().Append(trace.Record{
 				Task:    "kubelet(node-1)/volume_mount csi/disk^vol-1",
 				Action:  trace.Action{Kind: trace.KindDriver, Verb: "NodePublishVolume", Object: "disk/vol-1"},
 				Outcome: trace.Outcome{Detail: path1(a, "pv-data-1"), Err: errDriver, Lost: true},
@@ -292,30 +292,30 @@ func TestSelectedClaimsAreBound(t *testing.T) {
 		{
 			"being deleted", func(c *corev1.PersistentVolumeClaim) { c.Finalizers = []string{"test/keep"} },
 			func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
-				did(w, 0, w.client.CoreV1().PersistentVolumeClaims("default").Delete(w.t.Context(), claim.Name, metav1.DeleteOptions{}))
+				w.NoError(w.User.CoreV1().PersistentVolumeClaims("default").Delete(w.Context(), claim.Name, metav1.DeleteOptions{}))
 			}, nil,
 		},
 		{
 			"the driver said why not", func(c *corev1.PersistentVolumeClaim) {},
 			func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
-				_, err := w.client.CoreV1().Events("default").Create(w.t.Context(), &corev1.Event{
+				_, err := w.User.CoreV1().Events("default").Create(w.Context(), &corev1.Event{
 					ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: "e"},
 					InvolvedObject: corev1.ObjectReference{Namespace: "default", Name: claim.Name, UID: claim.UID}, Reason: "ProvisioningFailed",
 				}, metav1.CreateOptions{})
-				did(w, 0, err)
+				w.NoError(err)
 			}, nil,
 		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			w := newOpsWorld(t, "L3")
-			_, err := w.client.StorageV1().CSIDrivers().Create(t.Context(),
+			_, err := w.User.StorageV1().CSIDrivers().Create(t.Context(),
 				&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "disk"}}, metav1.CreateOptions{})
-			did(w, 0, err)
+			w.NoError(err)
 			for class, provisioner := range map[string]string{"late": "disk", "other": "tape"} {
-				_, err := w.client.StorageV1().StorageClasses().Create(t.Context(),
+				_, err := w.User.StorageV1().StorageClasses().Create(t.Context(),
 					&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: provisioner}, metav1.CreateOptions{})
-				did(w, 0, err)
+				w.NoError(err)
 			}
 			claim := w.addClaim("data", func(c *corev1.PersistentVolumeClaim) {
 				late := "late"

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/invariant"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/plugins/nodefs"
@@ -104,9 +105,9 @@ func newHand(t *testing.T, rule string) *hand {
 		Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "pv", AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}},
 		Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 	}
-	w.must(w.server.Add(readyNode(node1), readyNode(node2), claim, csiVolume("pv", handle, corev1.ReadWriteOnce)))
+	w.add(readyNode(node1), readyNode(node2), claim, csiVolume("pv", handle, corev1.ReadWriteOnce))
 	rules, err := invariant.Select(rule)
-	w.must(err)
+	testworld.NoError(w.t, err)
 	w.checker = invariant.Watch(invariant.World{API: w.server, Log: w.log, Now: w.Now, Devices: w.devices}, rules...)
 	return w
 }
@@ -143,14 +144,10 @@ func (w *hand) Call(action trace.Action, effect func() trace.Outcome) trace.Outc
 // Now is the world's time.
 func (w *hand) Now() time.Time { return w.now }
 
-func (w *hand) must(err error) {
+func (w *hand) add(objects ...runtime.Object) {
 	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testworld.NoError(w.t, w.server.Add(objects...))
 }
-
-func (w *hand) add(objects ...runtime.Object) { w.t.Helper(); w.must(w.server.Add(objects...)) }
 
 // told returns the violations and, at rest, what is pending.
 func (w *hand) told(rest bool) []string {
@@ -179,10 +176,10 @@ func (w *hand) wide() {
 func (w *hand) change(name string, f func(*corev1.PersistentVolume)) {
 	w.t.Helper()
 	v, err := w.client.CoreV1().PersistentVolumes().Get(context.Background(), name, metav1.GetOptions{})
-	w.must(err)
+	testworld.NoError(w.t, err)
 	f(v)
 	_, err = w.client.CoreV1().PersistentVolumes().Update(context.Background(), v, metav1.UpdateOptions{})
-	w.must(err)
+	testworld.NoError(w.t, err)
 }
 
 // attachment makes the VolumeAttachment of pv to a node.
@@ -199,7 +196,7 @@ func (w *hand) attachmentOf(volume, name, node string) {
 			Attacher: stubDriver, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume},
 		},
 	}, metav1.CreateOptions{})
-	w.must(err)
+	testworld.NoError(w.t, err)
 }
 
 // inlineAttachment makes an attachment of the volume that holds it instead of naming it.
@@ -212,20 +209,20 @@ func (w *hand) inlineAttachment(name, node string) {
 			InlineVolumeSpec: &corev1.PersistentVolumeSpec{AccessModes: spec.AccessModes, PersistentVolumeSource: spec.PersistentVolumeSource},
 		}},
 	}, metav1.CreateOptions{})
-	w.must(err)
+	testworld.NoError(w.t, err)
 }
 
 func (w *hand) changeAttachment(node string, f func(*storagev1.VolumeAttachment)) {
 	w.t.Helper()
 	attachments := w.client.StorageV1().VolumeAttachments()
 	a, err := attachments.Get(context.Background(), csi.AttachmentName(handle, stubDriver, types.NodeName(node)), metav1.GetOptions{})
-	w.must(err)
+	testworld.NoError(w.t, err)
 	f(a)
 	changed, err := attachments.UpdateStatus(context.Background(), a, metav1.UpdateOptions{})
-	w.must(err)
+	testworld.NoError(w.t, err)
 	changed.Finalizers = a.Finalizers
 	_, err = attachments.Update(context.Background(), changed, metav1.UpdateOptions{})
-	w.must(err)
+	testworld.NoError(w.t, err)
 }
 
 // attachmentSays writes into the status of a VolumeAttachment that pv is attached.
@@ -238,7 +235,7 @@ func (w *hand) attachmentSays(node string) {
 // released.
 func (w *hand) deleteAttachment(node string) {
 	w.t.Helper()
-	w.must(w.client.StorageV1().VolumeAttachments().Delete(context.Background(),
+	testworld.NoError(w.t, w.client.StorageV1().VolumeAttachments().Delete(context.Background(),
 		csi.AttachmentName(handle, stubDriver, types.NodeName(node)), metav1.DeleteOptions{}))
 }
 
@@ -251,13 +248,13 @@ func (w *hand) changeNode(name string, f func(*corev1.Node)) {
 	w.t.Helper()
 	nodes := w.client.CoreV1().Nodes()
 	n, err := nodes.Get(context.Background(), name, metav1.GetOptions{})
-	w.must(err)
+	testworld.NoError(w.t, err)
 	f(n)
 	changed, err := nodes.UpdateStatus(context.Background(), n, metav1.UpdateOptions{})
-	w.must(err)
+	testworld.NoError(w.t, err)
 	changed.Spec.Taints = n.Spec.Taints
 	_, err = nodes.Update(context.Background(), changed, metav1.UpdateOptions{})
-	w.must(err)
+	testworld.NoError(w.t, err)
 }
 
 // lists writes into the node's status that the given volumes are attached.
@@ -299,7 +296,7 @@ func (w *hand) ready(node string, ready bool) {
 
 func (w *hand) deleteNode(node string) {
 	w.t.Helper()
-	w.must(w.client.CoreV1().Nodes().Delete(context.Background(), node, metav1.DeleteOptions{}))
+	testworld.NoError(w.t, w.client.CoreV1().Nodes().Delete(context.Background(), node, metav1.DeleteOptions{}))
 }
 
 // pod adds a pod of a UID, which is also its name, that uses the claim data.
@@ -324,7 +321,8 @@ func (w *hand) endPod(name string, atOnce bool) {
 	if atOnce {
 		grace = 0
 	}
-	w.must(w.client.CoreV1().Pods("default").Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: &grace}))
+	testworld.NoError(w.t, w.client.CoreV1().Pods("default").Delete(context.Background(), name,
+		metav1.DeleteOptions{GracePeriodSeconds: &grace}))
 }
 
 // mount has something mounted on a node, and unmount nothing at a path any more.
@@ -410,6 +408,6 @@ func tell(t *testing.T, rest bool, stories []handStory) {
 func (w *hand) watchWithoutDevices(rule string) {
 	w.t.Helper()
 	rules, err := invariant.Select(rule)
-	w.must(err)
+	testworld.NoError(w.t, err)
 	w.checker = invariant.Watch(invariant.World{API: w.server, Log: w.log, Now: w.Now}, rules...)
 }

@@ -12,9 +12,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
-	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
@@ -48,10 +47,7 @@ func (d *opsDevices) Volume(handle string) (Volume, bool) {
 
 // opsWorld is an API server and a log, and a test that acts as everybody.
 type opsWorld struct {
-	t       *testing.T
-	host    *sim.Stepped
-	server  *fake.Server
-	client  kubernetes.Interface
+	*testworld.World
 	devices *opsDevices
 	check   *Checker
 }
@@ -59,25 +55,20 @@ type opsWorld struct {
 // newOpsWorld sets the rules with the given numbers over an empty world.
 func newOpsWorld(t *testing.T, ids ...string) *opsWorld {
 	t.Helper()
-	host := sim.NewStepped(sim.SteppedConfig{})
-	t.Cleanup(host.Close)
-	server := fake.NewServer(fake.Config{Now: host.Now})
-	w := &opsWorld{t: t, host: host, server: server, client: server.Client(host.ExternalCaller()), devices: &opsDevices{}}
+	w := &opsWorld{World: testworld.New(t, sim.SteppedConfig{}), devices: &opsDevices{}}
 	rules, err := Select(ids...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.check = Watch(World{API: server, Log: host.Log(), Now: host.Now, Devices: w.devices}, rules...)
+	w.NoError(err)
+	w.check = Watch(World{API: w.Server, Log: w.Host.Log(), Now: w.Host.Now, Devices: w.devices}, rules...)
 	return w
 }
 
 // pass lets time pass.
-func (w *opsWorld) pass(d time.Duration) { w.host.SetTime(w.host.Now().Add(d)) }
+func (w *opsWorld) pass(d time.Duration) { w.Host.SetTime(w.Host.Now().Add(d)) }
 
 // note appends a record.
 func (w *opsWorld) note(actor string, kind trace.Kind, verb, object, detail string, err error) {
-	w.host.Log().Append(trace.Record{
-		At: w.host.Now().Sub(sim.Epoch), Task: actor,
+	w.Host.Log().Append(trace.Record{
+		At: w.Host.Now().Sub(sim.Epoch), Task: actor,
 		Action:  trace.Action{Kind: kind, Verb: verb, Object: object},
 		Outcome: trace.Outcome{Detail: detail, Err: err},
 	})
@@ -100,70 +91,64 @@ func path1(pod *corev1.Pod, volume string) string {
 
 // broken checks which rules were broken; each want is a part of one violation's text.
 func (w *opsWorld) broken(want ...string) {
-	w.t.Helper()
+	w.Helper()
 	violations := w.check.Violations()
 	if len(violations) != len(want) {
-		w.t.Fatalf("violations: %v, want %d", violations, len(want))
+		w.Fatalf("violations: %v, want %d", violations, len(want))
 	}
 	for i, v := range violations {
 		if !strings.Contains(v.Error(), want[i]) {
-			w.t.Errorf("violation %q, want %q in it", v.Error(), want[i])
+			w.Errorf("violation %q, want %q in it", v.Error(), want[i])
 		}
 	}
 }
 
 // pending checks what is pending at rest; each want is a substring of one text.
 func (w *opsWorld) pending(want ...string) {
-	w.t.Helper()
+	w.Helper()
 	pending := w.check.CheckAtRest()
 	if len(pending) != len(want) {
-		w.t.Fatalf("pending: %v, want %d", pending, len(want))
+		w.Fatalf("pending: %v, want %d", pending, len(want))
 	}
 	for i, o := range pending {
 		if !strings.Contains(o.String(), want[i]) {
-			w.t.Errorf("pending %q, want %q in it", o, want[i])
+			w.Errorf("pending %q, want %q in it", o, want[i])
 		}
 	}
 }
 
-func did[T any](w *opsWorld, obj T, err error) T {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return obj
-}
-
 func (w *opsWorld) addPod(name, node string, volumes ...corev1.Volume) *corev1.Pod {
-	w.t.Helper()
+	w.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PodSpec{
 			NodeName: node, Volumes: volumes, Containers: []corev1.Container{{Name: "main", Image: "pause"}},
 		},
 	}
-	made, err := w.client.CoreV1().Pods("default").Create(context.Background(), pod, metav1.CreateOptions{})
-	return did(w, made, err)
+	made, err := w.User.CoreV1().Pods("default").Create(context.Background(), pod, metav1.CreateOptions{})
+	w.NoError(err)
+	return made
 }
 
 func (w *opsWorld) setPhase(pod *corev1.Pod, phase corev1.PodPhase) {
-	w.t.Helper()
+	w.Helper()
 	pod = pod.DeepCopy()
 	pod.Status.Phase = phase
-	_, err := w.client.CoreV1().Pods("default").UpdateStatus(context.Background(), pod, metav1.UpdateOptions{})
-	did(w, 0, err)
+	_, err := w.User.CoreV1().Pods("default").UpdateStatus(context.Background(), pod, metav1.UpdateOptions{})
+	w.NoError(err)
 }
 
 func (w *opsWorld) deletePod(pod *corev1.Pod) {
-	w.t.Helper()
+	w.Helper()
 	now := int64(0)
-	did(w, 0, w.client.CoreV1().Pods("default").Delete(context.Background(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	w.NoError(w.User.CoreV1().Pods("default").Delete(context.Background(), pod.Name,
+		metav1.DeleteOptions{GracePeriodSeconds: &now}))
 }
 
 // assign puts a pod on a node, as the scheduler does.
 func (w *opsWorld) assign(pod *corev1.Pod, node string) {
-	w.t.Helper()
-	did(w, 0, w.client.CoreV1().Pods("default").Bind(context.Background(), &corev1.Binding{
+	w.Helper()
+	w.NoError(w.User.CoreV1().Pods("default").Bind(context.Background(), &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: node},
 	}, metav1.CreateOptions{}))
 }
@@ -180,7 +165,7 @@ func sizeOf(size string) corev1.ResourceList {
 
 // addClaim adds a claim of 1Gi; change may change it first.
 func (w *opsWorld) addClaim(name string, change func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
-	w.t.Helper()
+	w.Helper()
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeClaimSpec{
@@ -191,13 +176,14 @@ func (w *opsWorld) addClaim(name string, change func(*corev1.PersistentVolumeCla
 	if change != nil {
 		change(claim)
 	}
-	made, err := w.client.CoreV1().PersistentVolumeClaims("default").Create(context.Background(), claim, metav1.CreateOptions{})
-	return did(w, made, err)
+	made, err := w.User.CoreV1().PersistentVolumeClaims("default").Create(context.Background(), claim, metav1.CreateOptions{})
+	w.NoError(err)
+	return made
 }
 
 // addVolume adds a volume of 1Gi for a claim; change may change it first.
 func (w *opsWorld) addVolume(name, handle string, claim *corev1.PersistentVolumeClaim, change func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
-	w.t.Helper()
+	w.Helper()
 	v := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeSpec{
@@ -215,13 +201,14 @@ func (w *opsWorld) addVolume(name, handle string, claim *corev1.PersistentVolume
 	if change != nil {
 		change(v)
 	}
-	made, err := w.client.CoreV1().PersistentVolumes().Create(context.Background(), v, metav1.CreateOptions{})
-	return did(w, made, err)
+	made, err := w.User.CoreV1().PersistentVolumes().Create(context.Background(), v, metav1.CreateOptions{})
+	w.NoError(err)
+	return made
 }
 
 // pair adds a claim and the volume it is bound to, with its handle: "vol-1" for "data-1".
 func (w *opsWorld) pair(name string, modes ...corev1.PersistentVolumeAccessMode) *corev1.PersistentVolumeClaim {
-	w.t.Helper()
+	w.Helper()
 	claim := w.addClaim(name, func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.VolumeName = "pv-" + name
 		if len(modes) > 0 {
@@ -233,27 +220,30 @@ func (w *opsWorld) pair(name string, modes ...corev1.PersistentVolumeAccessMode)
 }
 
 func (w *opsWorld) setClaimStatus(claim *corev1.PersistentVolumeClaim, phase corev1.PersistentVolumeClaimPhase, size string) *corev1.PersistentVolumeClaim {
-	w.t.Helper()
+	w.Helper()
 	claim = claim.DeepCopy()
 	claim.Status.Phase, claim.Status.Capacity = phase, sizeOf(size)
-	made, err := w.client.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), claim, metav1.UpdateOptions{})
-	return did(w, made, err)
+	made, err := w.User.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), claim, metav1.UpdateOptions{})
+	w.NoError(err)
+	return made
 }
 
 func (w *opsWorld) addNode(name string, labels map[string]string) *corev1.Node {
-	w.t.Helper()
-	made, err := w.client.CoreV1().Nodes().Create(context.Background(),
+	w.Helper()
+	made, err := w.User.CoreV1().Nodes().Create(context.Background(),
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
-	return did(w, made, err)
+	w.NoError(err)
+	return made
 }
 
 func (w *opsWorld) addAttachment(volume, node string) *storagev1.VolumeAttachment {
-	w.t.Helper()
-	made, err := w.client.StorageV1().VolumeAttachments().Create(context.Background(), &storagev1.VolumeAttachment{
+	w.Helper()
+	made, err := w.User.StorageV1().VolumeAttachments().Create(context.Background(), &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: "att-" + volume},
 		Spec: storagev1.VolumeAttachmentSpec{
 			Attacher: "disk", NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume},
 		},
 	}, metav1.CreateOptions{})
-	return did(w, made, err)
+	w.NoError(err)
+	return made
 }

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/internal/testworld"
 )
 
 // partPath is where the container main of a pod has part of its volume by its second volumeMount.
@@ -36,7 +38,7 @@ func (w *hand) runs(name string) {
 	w.t.Helper()
 	_, err := w.client.CoreV1().Pods("default").Patch(context.Background(), name, types.MergePatchType,
 		[]byte(`{"status":{"phase":"Running"}}`), metav1.PatchOptions{}, "status")
-	w.must(err)
+	testworld.NoError(w.t, err)
 }
 
 func TestRulesOfParts(t *testing.T) {

@@ -22,35 +22,35 @@ func TestPodRejectedByLimitsIsRetried(t *testing.T) {
 		makes func(w *world) error // room
 	}{
 		{"the limit is raised", func(w *world) error {
-			_, err := w.user.StorageV1().CSINodes().Update(ctx, csiNode(w, 3), metav1.UpdateOptions{})
+			_, err := w.User.StorageV1().CSINodes().Update(ctx, csiNode(w, 3), metav1.UpdateOptions{})
 			return err
 		}},
-		{"a pod is deleted", func(w *world) error { return w.user.CoreV1().Pods("default").Delete(ctx, "first", gone) }},
+		{"a pod is deleted", func(w *world) error { return w.User.CoreV1().Pods("default").Delete(ctx, "first", gone) }},
 		{"a pod completes", func(w *world) error {
-			_, err := w.user.CoreV1().Pods("default").Patch(ctx, "first", types.MergePatchType,
+			_, err := w.User.CoreV1().Pods("default").Patch(ctx, "first", types.MergePatchType,
 				[]byte(`{"status":{"phase":"Succeeded"}}`), metav1.PatchOptions{}, "status")
 			return err
 		}},
 		{"an attachment is deleted", func(w *world) error {
-			return w.user.StorageV1().VolumeAttachments().Delete(ctx, "left", metav1.DeleteOptions{})
+			return w.User.StorageV1().VolumeAttachments().Delete(ctx, "left", metav1.DeleteOptions{})
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, nil)
 			w.create(newNode("node"), newClaim("old", "immediate"), newClaim("a", "immediate"),
 				newClaim("b", "immediate"))
-			w.run()
+			w.Run()
 			left := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "left"}}
 			left.Spec.NodeName, left.Spec.Attacher = "node", "d"
 			volume := "pvc-" + string(w.claim("old").UID)
 			left.Spec.Source.PersistentVolumeName = &volume
-			if err := w.server.Add(csiNode(w, 2), left); err != nil {
+			if err := w.Server.Add(csiNode(w, 2), left); err != nil {
 				t.Fatal(err)
 			}
 			w.create(newPod("first", "a"))
-			w.run()
+			w.Run()
 			w.create(newPod("second", "b"))
-			w.run()
+			w.Run()
 			if first, second := w.pod("first").Spec.NodeName, w.pod("second").Spec.NodeName; first != "node" || second != "" {
 				t.Fatalf("first is on %q, second on %q: want first on the node, where there is no place for another",
 					first, second)
@@ -62,7 +62,7 @@ func TestPodRejectedByLimitsIsRetried(t *testing.T) {
 			if err := test.makes(w); err != nil {
 				t.Fatal(err)
 			}
-			w.run()
+			w.Run()
 			if got := w.pod("second").Spec.NodeName; got != "node" {
 				t.Errorf("second is on %q, want it on the node", got)
 			}
@@ -72,7 +72,7 @@ func TestPodRejectedByLimitsIsRetried(t *testing.T) {
 
 // csiNode returns the node's CSINode with a limit for driver d.
 func csiNode(w *world, limit int32) *storagev1.CSINode {
-	if obj, ok := w.server.Get("csinodes", "", "node"); ok {
+	if obj, ok := w.Server.Get("csinodes", "", "node"); ok {
 		node := obj.DeepCopyObject().(*storagev1.CSINode)
 		node.Spec.Drivers[0].Allocatable.Count = &limit
 		return node

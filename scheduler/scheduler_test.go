@@ -17,7 +17,7 @@ import (
 func TestPodGoesOnTheFirstNodeThatFits(t *testing.T) {
 	w := newWorld(t, nil)
 	w.create(newNode("node-b"), newNode("node-a"), newPod("web"))
-	w.run()
+	w.Run()
 	if got := w.pod("web").Spec.NodeName; got != "node-a" {
 		t.Errorf("node %q, want node-a", got)
 	}
@@ -30,7 +30,7 @@ func TestPodGoesOnTheFirstNodeThatFits(t *testing.T) {
 func TestPodWaitsForANodeWithOneEvent(t *testing.T) {
 	w := newWorld(t, nil)
 	w.create(newNode("node-a", func(n *corev1.Node) { n.Spec.Unschedulable = true }), newPod("web"))
-	w.run()
+	w.Run()
 	const message = "0/1 nodes are available: 1 node(s) were unschedulable."
 	want := []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: message,
@@ -43,23 +43,23 @@ func TestPodWaitsForANodeWithOneEvent(t *testing.T) {
 	if diff := cmp.Diff([]string{"FailedScheduling: " + message}, w.events("web")); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
-	if got := w.server.List("events")[0].(*corev1.Event).Count; got != 1 {
+	if got := w.Server.List("events")[0].(*corev1.Event).Count; got != 1 {
 		t.Errorf("said %d times, want once: the pod's own condition is no reason to look again", got)
 	}
 	version := w.pod("web").ResourceVersion
 	w.create(newNode("node-b", func(n *corev1.Node) { n.Spec.Unschedulable = true }))
-	w.run()
+	w.Run()
 	if w.pod("web").ResourceVersion == version {
 		t.Error("the condition does not say that there are two nodes now")
 	}
 	patches := w.count("patch/status")
 	w.patchNode("node-b", `{"metadata":{"labels":{"a":"b"}}}`)
-	w.run()
+	w.Run()
 	if w.count("patch/status") != patches {
 		t.Error("the condition was patched though it says the same")
 	}
 	w.patchNode("node-b", `{"spec":{"unschedulable":null}}`)
-	w.run()
+	w.Run()
 	if got := w.pod("web").Spec.NodeName; got != "node-b" {
 		t.Errorf("node %q after it became schedulable, want node-b", got)
 	}
@@ -68,7 +68,7 @@ func TestPodWaitsForANodeWithOneEvent(t *testing.T) {
 // count returns the number of the scheduler's requests with a verb.
 func (w *world) count(verb string) int {
 	n := 0
-	for _, record := range w.host.Log().Records() {
+	for _, record := range w.Host.Log().Records() {
 		if record.Task == "scheduler/pods" && record.Verb == verb {
 			n++
 		}
@@ -77,25 +77,25 @@ func (w *world) count(verb string) int {
 }
 
 func (w *world) patchNode(name, patch string) {
-	w.t.Helper()
-	_, err := w.user.CoreV1().Nodes().Patch(context.Background(), name, types.MergePatchType, []byte(patch),
+	w.Helper()
+	_, err := w.User.CoreV1().Nodes().Patch(context.Background(), name, types.MergePatchType, []byte(patch),
 		metav1.PatchOptions{})
 	if err != nil {
-		w.t.Fatal(err)
+		w.Fatal(err)
 	}
 }
 
 func TestFirstConsumerGetsItsVolumes(t *testing.T) {
 	w := newWorld(t, nil)
 	w.create(newNode("node-a"), newNode("node-b"), newPod("db", "data", "log"))
-	w.run()
+	w.Run()
 	if diff := cmp.Diff([]string{`FailedScheduling: 0/2 nodes are available: persistentvolumeclaim "data" not found.`},
 		w.events("db")); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	w.maker.idle = true
 	w.create(newClaim("data", "late"), newClaim("log", "late"))
-	w.run()
+	w.Run()
 	for _, name := range []string{"data", "log"} {
 		if got := w.claim(name).Annotations[selectedNode]; got != "node-a" {
 			t.Errorf("selected node of %s %q, want node-a", name, got)
@@ -106,12 +106,12 @@ func TestFirstConsumerGetsItsVolumes(t *testing.T) {
 	}
 	w.maker.idle = false
 	w.touch("data")
-	w.run()
+	w.Run()
 	if w.pod("db").Spec.NodeName != "" {
 		t.Error("the pod was assigned before all its claims were bound")
 	}
 	w.touch("log")
-	w.run()
+	w.Run()
 	if got := w.pod("db").Spec.NodeName; got != "node-a" {
 		t.Errorf("node %q, want node-a", got)
 	}
@@ -119,11 +119,11 @@ func TestFirstConsumerGetsItsVolumes(t *testing.T) {
 
 // touch queues a claim for the maker again.
 func (w *world) touch(claim string) {
-	w.t.Helper()
-	_, err := w.user.CoreV1().PersistentVolumeClaims("default").Patch(context.Background(), claim, types.MergePatchType,
+	w.Helper()
+	_, err := w.User.CoreV1().PersistentVolumeClaims("default").Patch(context.Background(), claim, types.MergePatchType,
 		[]byte(`{"metadata":{"annotations":{"touched":"yes"}}}`), metav1.PatchOptions{})
 	if err != nil {
-		w.t.Fatal(err)
+		w.Fatal(err)
 	}
 }
 
@@ -132,9 +132,9 @@ func TestDeselectedNodeIsChosenAgainAfterABackoff(t *testing.T) {
 	w.maker.full["node-a"] = true
 	w.create(newNode("node-a"), newClaim("data", "late"), newPod("db", "data"))
 	times := 0
-	err := w.host.Wait(context.Background(), "three choices", func() bool {
+	err := w.Host.Wait(context.Background(), "three choices", func() bool {
 		times = 0
-		for _, record := range w.host.Log().Records() {
+		for _, record := range w.Host.Log().Records() {
 			if record.Task == "maker/claims" && record.Verb == "update" {
 				times++
 			}
@@ -144,7 +144,7 @@ func TestDeselectedNodeIsChosenAgainAfterABackoff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := w.host.Now().Sub(sim.Epoch); got != 3*time.Second {
+	if got := w.Host.Now().Sub(sim.Epoch); got != 3*time.Second {
 		t.Errorf("third choice given back at %s, want rests of 1 s and 2 s", got)
 	}
 	const text = `FailedScheduling: running PreBind plugin "VolumeBinding": binding volumes: provisioning failed for PVC "data"`
@@ -153,7 +153,7 @@ func TestDeselectedNodeIsChosenAgainAfterABackoff(t *testing.T) {
 	}
 	w.patchNode("node-a", `{"spec":{"unschedulable":true}}`)
 	w.create(newNode("node-b"))
-	w.run()
+	w.Run()
 	if got := w.pod("db").Spec.NodeName; got != "node-b" {
 		t.Errorf("node %q, want node-b", got)
 	}
@@ -170,9 +170,9 @@ func TestReadWriteOncePodClaim(t *testing.T) {
 	w := newWorld(t, nil)
 	w.maker.idle = true
 	w.create(newNode("node-a"), newNode("node-b"), elsewhere, stranger)
-	w.run()
+	w.Run()
 	w.create(alone, newPod("db-1", "data"), newPod("db-2", "data"))
-	w.run() // db-1 waits for its volume, and has the claim already; db-0 has another of the name
+	w.Run() // db-1 waits for its volume, and has the claim already; db-0 has another of the name
 	const text = "FailedScheduling: 0/2 nodes are available: 2 node(s) unavailable due to PersistentVolumeClaim with " +
 		"ReadWriteOncePod access mode already in-use by another pod."
 	if diff := cmp.Diff([]string{text}, w.events("db-2")); diff != "" {
@@ -180,17 +180,17 @@ func TestReadWriteOncePodClaim(t *testing.T) {
 	}
 	w.maker.idle = false
 	w.touch("data")
-	w.run()
+	w.Run()
 	if w.pod("db-1").Spec.NodeName != "node-a" || w.pod("db-2").Spec.NodeName != "" {
 		t.Errorf("db-1 on %q, db-2 on %q; want node-a and nowhere", w.pod("db-1").Spec.NodeName,
 			w.pod("db-2").Spec.NodeName)
 	}
 	zero := int64(0)
-	if err := w.user.CoreV1().Pods("default").Delete(context.Background(), "db-1",
+	if err := w.User.CoreV1().Pods("default").Delete(context.Background(), "db-1",
 		metav1.DeleteOptions{GracePeriodSeconds: &zero}); err != nil {
 		t.Fatal(err)
 	}
-	w.run()
+	w.Run()
 	if got := w.pod("db-2").Spec.NodeName; got != "node-a" {
 		t.Errorf("db-2 on %q after db-1 went, want node-a", got)
 	}
@@ -202,7 +202,7 @@ func TestPodsThatAreNotScheduled(t *testing.T) {
 	gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}}
 	others.Spec.SchedulerName = "another"
 	w.create(newNode("node-a"), gated, others)
-	w.run()
+	w.Run()
 	for _, name := range []string{"gated", "others"} {
 		if got := w.pod(name).Spec.NodeName; got != "" || len(w.events(name)) != 0 {
 			t.Errorf("%s on %q, events %v; want it left alone", name, got, w.events(name))
@@ -214,15 +214,13 @@ func TestPodDeletedWhileItWaits(t *testing.T) {
 	w := newWorld(t, nil)
 	w.maker.idle = true
 	w.create(newNode("node-a"), newClaim("data", "late"), newPod("db", "data"))
-	w.run()
-	if err := w.user.CoreV1().Pods("default").Delete(context.Background(), "db", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.run()
+	w.Run()
+	w.NoError(w.User.CoreV1().Pods("default").Delete(context.Background(), "db", metav1.DeleteOptions{}))
+	w.Run()
 	w.maker.idle = false
 	w.touch("data")
 	w.create(newPod("db", "data"))
-	w.run()
+	w.Run()
 	if got := w.pod("db").Spec.NodeName; got != "node-a" {
 		t.Errorf("the second pod of the name is on %q, want node-a", got)
 	}

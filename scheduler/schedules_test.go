@@ -18,7 +18,7 @@ func play(t *testing.T, seed uint64) *world {
 	w := newWorld(t, sim.NewSeeded(seed))
 	// I30: a pod is assigned only if its claims are bound to volumes that its node can use, and if
 	// no other pod has its ReadWriteOncePod claim.
-	w.server.OnCommit(func(commit fake.Commit) {
+	w.Server.OnCommit(func(commit fake.Commit) {
 		pod, ok := commit.After.(*corev1.Pod)
 		if !ok || commit.Before == nil || commit.Before.(*corev1.Pod).Spec.NodeName != "" || pod.Spec.NodeName == "" {
 			return
@@ -34,8 +34,8 @@ func play(t *testing.T, seed uint64) *world {
 			}
 		}
 	})
-	c := w.host.Process("user")
-	client := w.server.Client(c)
+	c := w.Host.Process("user")
+	client := w.Server.Client(c)
 	check := func(_ any, err error) {
 		if err != nil {
 			t.Error(err)
@@ -64,7 +64,7 @@ func play(t *testing.T, seed uint64) *world {
 		check(client.CoreV1().Nodes().Create(ctx, newNode("node-a"), metav1.CreateOptions{}))
 	})
 	w.maker.full["node-b"] = true
-	w.run()
+	w.Run()
 	return w
 }
 
@@ -77,13 +77,13 @@ func TestEveryScheduleEndsWithAllFeasiblePodsPlaced(t *testing.T) {
 		}
 		// pod-1 and pod-2 use the same ReadWriteOncePod claim
 		if !placed["pod-0"] || placed["pod-1"] == placed["pod-2"] {
-			t.Fatalf("seed %d: placed %v\n%s", seed, placed, w.host.Log().Text())
+			t.Fatalf("seed %d: placed %v\n%s", seed, placed, w.Host.Log().Text())
 		}
 		if t.Failed() {
 			return
 		}
 		if seed%20 == 0 {
-			if diff := cmp.Diff(w.host.Log().Text(), play(t, seed).host.Log().Text()); diff != "" {
+			if diff := cmp.Diff(w.Host.Log().Text(), play(t, seed).Host.Log().Text()); diff != "" {
 				t.Fatalf("seed %d twice (-first +second):\n%s", seed, diff)
 			}
 		}

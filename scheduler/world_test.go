@@ -15,6 +15,7 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/events"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/scheduler"
 	"github.com/volsim/volsim/sim"
 )
@@ -24,24 +25,20 @@ const selectedNode = "volume.kubernetes.io/selected-node"
 // world is an API server, the scheduler, and a stand-in for the components that provision and bind
 // volumes.
 type world struct {
-	t      *testing.T
-	host   *sim.Stepped
-	server *fake.Server
-	maker  *maker
-	user   kubernetes.Interface
+	*testworld.World
+	maker *maker
 }
 
 func newWorld(t *testing.T, chooser sim.Chooser) *world {
 	t.Helper()
-	host := sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: 100_000})
-	t.Cleanup(host.Close)
-	server := fake.NewServer(fake.Config{Now: host.Now, Namespaces: []string{"other"}})
-	c := host.Process("scheduler")
+	w := &world{World: testworld.NewWith(t, sim.SteppedConfig{Chooser: chooser, StepsMax: 100_000},
+		fake.Config{Namespaces: []string{"other"}})}
+	c := w.Host.Process("scheduler")
 	scheduler.New(scheduler.Config{
-		Process: c, Client: server.Client(c), Informers: server.Informers(c),
-		Recorder: events.New(events.Config{Process: c, Client: server.Client(c), Source: "default-scheduler"}),
+		Process: c, Client: w.Server.Client(c), Informers: w.Server.Informers(c),
+		Recorder: events.New(events.Config{Process: c, Client: w.Server.Client(c), Source: "default-scheduler"}),
 	})
-	w := &world{t, host, server, newMaker(host, server), server.Client(host.ExternalCaller())}
+	w.maker = newMaker(w.Host, w.Server)
 	w.create(&storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "late"}, Provisioner: "d",
 		VolumeBindingMode: ptr(storagev1.VolumeBindingWaitForFirstConsumer),
@@ -55,32 +52,25 @@ func newWorld(t *testing.T, chooser sim.Chooser) *world {
 
 func ptr[T any](v T) *T { return &v }
 
-func (w *world) run() {
-	w.t.Helper()
-	if err := w.host.Run(); err != nil {
-		w.t.Fatalf("%v\n%s", err, w.host.Log().Text())
-	}
-}
-
 func (w *world) create(objects ...any) {
-	w.t.Helper()
+	w.Helper()
 	ctx, opts := context.Background(), metav1.CreateOptions{}
 	for _, obj := range objects {
 		var err error
 		switch o := obj.(type) {
 		case *corev1.Node:
-			_, err = w.user.CoreV1().Nodes().Create(ctx, o, opts)
+			_, err = w.User.CoreV1().Nodes().Create(ctx, o, opts)
 		case *corev1.Pod:
-			_, err = w.user.CoreV1().Pods(o.Namespace).Create(ctx, o, opts)
+			_, err = w.User.CoreV1().Pods(o.Namespace).Create(ctx, o, opts)
 		case *corev1.PersistentVolumeClaim:
-			_, err = w.user.CoreV1().PersistentVolumeClaims(o.Namespace).Create(ctx, o, opts)
+			_, err = w.User.CoreV1().PersistentVolumeClaims(o.Namespace).Create(ctx, o, opts)
 		case *storagev1.StorageClass:
-			_, err = w.user.StorageV1().StorageClasses().Create(ctx, o, opts)
+			_, err = w.User.StorageV1().StorageClasses().Create(ctx, o, opts)
 		default:
-			w.t.Fatalf("cannot create a %T", obj)
+			w.Fatalf("cannot create a %T", obj)
 		}
 		if err != nil {
-			w.t.Fatal(err)
+			w.Fatal(err)
 		}
 	}
 }
@@ -125,7 +115,7 @@ func newClaim(name, class string) *corev1.PersistentVolumeClaim {
 }
 
 func (w *world) pod(name string) *corev1.Pod {
-	obj, ok := w.server.Get("pods", "default", name)
+	obj, ok := w.Server.Get("pods", "default", name)
 	if !ok {
 		return nil
 	}
@@ -133,7 +123,7 @@ func (w *world) pod(name string) *corev1.Pod {
 }
 
 func (w *world) claim(name string) *corev1.PersistentVolumeClaim {
-	obj, ok := w.server.Get("persistentvolumeclaims", "default", name)
+	obj, ok := w.Server.Get("persistentvolumeclaims", "default", name)
 	if !ok {
 		return nil
 	}
@@ -143,7 +133,7 @@ func (w *world) claim(name string) *corev1.PersistentVolumeClaim {
 // events returns a pod's distinct events, as "reason: message", sorted.
 func (w *world) events(pod string) []string {
 	var texts []string
-	for _, obj := range w.server.List("events") {
+	for _, obj := range w.Server.List("events") {
 		if e := obj.(*corev1.Event); e.InvolvedObject.Name == pod {
 			texts = append(texts, e.Reason+": "+e.Message)
 		}

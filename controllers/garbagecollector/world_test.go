@@ -17,17 +17,12 @@ import (
 	"github.com/volsim/volsim/controllers/garbagecollector"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/events"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
 
 var ctx = context.Background()
-
-// atOnce is a caller whose calls take effect at once.
-type atOnce struct{ w *world }
-
-func (a atOnce) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
-func (a atOnce) Now() time.Time                                                 { return a.w.host.Now() }
 
 // world is a server with a garbage collector. Objects are written as "a", "namespace/a", "Node/a"
 // and "Widget/a": config maps of namespace default or another, nodes, and custom objects.
@@ -55,9 +50,9 @@ func newWorld(t testing.TB, chooser sim.Chooser) *world {
 
 func newWorldOn(t testing.TB, host sim.Host) *world {
 	w := &world{TB: t, host: host}
-	w.server = fake.NewServer(fake.Config{Now: func() time.Time { return w.host.Now() }, Namespaces: []string{"other"}})
+	w.server = fake.NewServer(fake.Config{Now: w.now, Namespaces: []string{"other"}})
 	w.server.Install(widgets)
-	w.user = w.server.Client(atOnce{w})
+	w.user = w.server.Client(testworld.ImmediateCaller(w.now))
 	t.Cleanup(func() { w.host.Close() })
 	w.run()
 	return w
@@ -79,6 +74,9 @@ func (m meddler) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 		return effect()
 	})
 }
+
+// now returns the time of the present host.
+func (w *world) now() time.Time { return w.host.Now() }
 
 // run starts a garbage collector.
 func (w *world) run() {
@@ -105,13 +103,6 @@ func (w *world) settle() {
 	}
 }
 
-func must[T any](obj T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return obj
-}
-
 // place returns kind, namespace and name of an object's short form, and the client for it.
 func (w *world) place(short string) (kind schema.GroupVersionKind, name string, client fake.ResourceClient) {
 	kind = corev1.SchemeGroupVersion.WithKind("ConfigMap")
@@ -129,7 +120,7 @@ func (w *world) place(short string) (kind schema.GroupVersionKind, name string, 
 			namespace = before
 		}
 	}
-	client, ok := w.server.Client(atOnce{w}).Resource(resource, namespace)
+	client, ok := w.user.Resource(resource, namespace)
 	if !ok {
 		w.Fatalf("not served: %v", resource)
 	}
@@ -158,7 +149,7 @@ func (w *world) reference(owner string) metav1.OwnerReference {
 	ref := metav1.OwnerReference{Name: name, UID: types.UID("uid-of-" + name)}
 	ref.APIVersion, ref.Kind = kind.ToAPIVersionAndKind()
 	if !absent {
-		ref.UID = must(client.Get(ctx, name, metav1.GetOptions{})).GetUID()
+		ref.UID = testworld.Must(client.Get(ctx, name, metav1.GetOptions{})).GetUID()
 	}
 	if blocking {
 		ref.BlockOwnerDeletion = ptr.To(true)
@@ -169,19 +160,19 @@ func (w *world) reference(owner string) metav1.OwnerReference {
 func (w *world) create(short string, owners ...string) {
 	w.Helper()
 	obj, client := w.newObject(short, owners...)
-	must(client.Create(ctx, obj, metav1.CreateOptions{}))
+	testworld.Must(client.Create(ctx, obj, metav1.CreateOptions{}))
 }
 
 func (w *world) delete(short string, how metav1.DeletionPropagation) {
 	w.Helper()
 	_, name, client := w.place(short)
-	must(client.Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &how}))
+	testworld.Must(client.Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &how}))
 }
 
 func (w *world) patch(short, data string) {
 	w.Helper()
 	_, name, client := w.place(short)
-	must(client.Patch(ctx, name, types.MergePatchType, []byte(data), metav1.PatchOptions{}))
+	testworld.Must(client.Patch(ctx, name, types.MergePatchType, []byte(data), metav1.PatchOptions{}))
 }
 
 // left returns the remaining objects with owners and finalizers: "a b>a c>a,b +finalizer".

@@ -18,17 +18,12 @@ import (
 
 	"github.com/volsim/volsim/controllers/namespace"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
 
 var ctx = context.Background()
-
-// atOnce is a caller whose calls take effect at once.
-type atOnce struct{ w *world }
-
-func (a atOnce) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
-func (a atOnce) Now() time.Time                                                 { return a.w.host.Now() }
 
 // world is a server with a namespace controller, and the namespace n.
 type world struct {
@@ -47,11 +42,11 @@ var widgets = fake.CustomKind{
 
 func newWorld(t testing.TB, host func() sim.Host) *world {
 	w := &world{TB: t, host: host()}
-	w.server = fake.NewServer(fake.Config{Now: func() time.Time { return w.host.Now() },
+	w.server = fake.NewServer(fake.Config{Now: w.now,
 		Namespaces: []string{"n", "other"},
 	})
 	w.server.Install(widgets)
-	w.user = w.server.Client(atOnce{w})
+	w.user = w.server.Client(testworld.ImmediateCaller(w.now))
 	t.Cleanup(func() { w.host.Close() })
 	w.server.OnCommit(func(c fake.Commit) {
 		if c.Resource == "namespaces" && c.Type == watch.Deleted {
@@ -67,6 +62,9 @@ func newWorld(t testing.TB, host func() sim.Host) *world {
 func stepped(chooser sim.Chooser) func() sim.Host {
 	return func() sim.Host { return sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: 20_000}) }
 }
+
+// now returns the time of the present host.
+func (w *world) now() time.Time { return w.host.Now() }
 
 func (w *world) run() {
 	w.process = w.host.Process("namespace")
@@ -102,13 +100,6 @@ func (w *world) settle() {
 	}
 }
 
-func must[T any](obj T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return obj
-}
-
 // resource returns a client for a resource in the namespace n.
 func (w *world) resource(group, resource string) fake.ResourceClient {
 	client, ok := w.user.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}, "n")
@@ -124,13 +115,13 @@ func (w *world) create(group, resource, name string, finalizers ...string) {
 	obj := client.New()
 	obj.SetName(name)
 	obj.SetFinalizers(finalizers)
-	must(client.Create(ctx, obj, metav1.CreateOptions{}))
+	testworld.Must(client.Create(ctx, obj, metav1.CreateOptions{}))
 }
 
 func (w *world) release(group, resource, name string) {
 	w.Helper()
-	must(w.resource(group, resource).Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
-		metav1.PatchOptions{}))
+	testworld.Must(w.resource(group, resource).Patch(ctx, name, types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
 }
 
 // pod creates a pod on a node without a kubelet.
@@ -140,15 +131,16 @@ func (w *world) pod(name string, grace int64, finalizers ...string) {
 	pod.Spec = corev1.PodSpec{
 		NodeName: "m", TerminationGracePeriodSeconds: &grace, Containers: []corev1.Container{{Name: "a", Image: "a"}},
 	}
-	must(w.user.CoreV1().Pods("n").Create(ctx, pod, metav1.CreateOptions{}))
+	testworld.Must(w.user.CoreV1().Pods("n").Create(ctx, pod, metav1.CreateOptions{}))
 }
 
 func (w *world) deletePod(name string) {
-	must("", w.user.CoreV1().Pods("n").Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}))
+	testworld.NoError(w, w.user.CoreV1().Pods("n").Delete(ctx, name,
+		metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}))
 }
 
 func (w *world) deleteNamespace() {
-	must("", w.user.CoreV1().Namespaces().Delete(ctx, "n", metav1.DeleteOptions{}))
+	testworld.NoError(w, w.user.CoreV1().Namespaces().Delete(ctx, "n", metav1.DeleteOptions{}))
 }
 
 // left returns the objects in a namespace.
@@ -227,7 +219,7 @@ func TestNamespace(t *testing.T) {
 			},
 			{
 				func(w *world) {
-					must(w.resource("", "configmaps").Patch(ctx, "c", types.MergePatchType,
+					testworld.Must(w.resource("", "configmaps").Patch(ctx, "c", types.MergePatchType,
 						[]byte(`{"metadata":{"finalizers":["x.io/b"]}}`), metav1.PatchOptions{}))
 				},
 				"configmaps/c; NamespaceContentRemaining SomeResourcesRemain: Some resources are remaining: " +
@@ -252,12 +244,12 @@ func TestNamespace(t *testing.T) {
 			{func(w *world) { w.deletePod("p") }, "gone"},
 		}},
 		{"another's finalizer", func(w *world) {
-			must(w.user.CoreV1().Namespaces().Patch(ctx, "n", types.MergePatchType,
+			testworld.Must(w.user.CoreV1().Namespaces().Patch(ctx, "n", types.MergePatchType,
 				[]byte(`{"metadata":{"finalizers":["x.io/n"]}}`), metav1.PatchOptions{}))
 		}, []part{
 			{nil, ""},
 			{func(w *world) {
-				must(w.user.CoreV1().Namespaces().Patch(ctx, "n", types.MergePatchType,
+				testworld.Must(w.user.CoreV1().Namespaces().Patch(ctx, "n", types.MergePatchType,
 					[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
 			}, "gone"},
 		}},
@@ -306,9 +298,9 @@ type part struct {
 func TestNothingToDo(t *testing.T) {
 	w := newWorld(t, stepped(nil))
 	w.create("", "configmaps", "a", "x.io/a")
-	must("", w.user.CoreV1().ConfigMaps("n").Delete(ctx, "a", metav1.DeleteOptions{}))
+	testworld.NoError(w, w.user.CoreV1().ConfigMaps("n").Delete(ctx, "a", metav1.DeleteOptions{}))
 	w.release("", "configmaps", "a")
-	must(w.user.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "m"}},
+	testworld.Must(w.user.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "m"}},
 		metav1.CreateOptions{}))
 	w.settle()
 	if got := w.host.(*sim.Stepped).Steps(); got != 0 {
@@ -363,7 +355,7 @@ func TestLive(t *testing.T) {
 	w.pod("p", 30)
 	w.host.Start()
 	user := w.server.Client(w.host.ExternalCaller())
-	must("", user.CoreV1().Namespaces().Delete(t.Context(), "n", metav1.DeleteOptions{}))
+	testworld.Must("", user.CoreV1().Namespaces().Delete(t.Context(), "n", metav1.DeleteOptions{}))
 	wait := func(what string, cond func() bool) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -379,11 +371,11 @@ func TestLive(t *testing.T) {
 		}
 	}
 	wait("pod to be deleted", deleting("pods", "p"))
-	must("", user.CoreV1().Pods("n").Delete(t.Context(), "p",
+	testworld.Must("", user.CoreV1().Pods("n").Delete(t.Context(), "p",
 		metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}))
 	wait("widget to be deleted", deleting("widgets.example.com", "w"))
 	r, _ := user.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "n")
-	must(r.Patch(t.Context(), "w", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+	testworld.Must(r.Patch(t.Context(), "w", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
 		metav1.PatchOptions{}))
 	wait("namespace to be gone", func() bool { return w.state() == "gone" })
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -18,7 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/controllers/pvcprotection"
-	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -26,19 +25,10 @@ import (
 var ctx = context.Background()
 
 type world struct {
-	testing.TB
-	host      *sim.Stepped
-	server    *fake.Server
-	user      kubernetes.Interface // acts at once
-	conflicts int                  // how many of the controller's next updates conflict
-	refusals  int                  // how many of the controller's next lists of pods fail
+	*testworld.World
+	conflicts int // how many of the controller's next updates conflict
+	refusals  int // how many of the controller's next lists of pods fail
 }
-
-// atOnce is a caller whose calls take effect at once.
-type atOnce struct{ host sim.Host }
-
-func (a atOnce) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
-func (a atOnce) Now() time.Time                                                 { return a.host.Now() }
 
 // meddler changes a claim just before the process's update of it takes effect, so the update
 // conflicts.
@@ -53,7 +43,7 @@ func (m meddler) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 			m.w.conflicts--
 			name := strings.TrimPrefix(action.Object, "persistentvolumeclaims/default/")
 			patch := fmt.Appendf(nil, `{"metadata":{"labels":{"n":"%d"}}}`, m.w.conflicts)
-			must(m.w.user.CoreV1().PersistentVolumeClaims("default").
+			testworld.Must(m.w.User.CoreV1().PersistentVolumeClaims("default").
 				Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}))
 		}
 		return effect()
@@ -94,31 +84,15 @@ func (c refusingPods) List(ctx context.Context, opts metav1.ListOptions) (*corev
 }
 
 func newWorld(t testing.TB, chooser sim.Chooser) *world {
-	host := sim.NewStepped(sim.SteppedConfig{Chooser: chooser})
-	t.Cleanup(host.Close)
-	server := fake.NewServer(fake.Config{Now: host.Now})
-	w := &world{TB: t, host: host, server: server, user: server.Client(atOnce{host})}
-	process := host.Process("pvcprotection")
+	w := &world{World: testworld.New(t, sim.SteppedConfig{Chooser: chooser})}
+	w.User = w.Server.Client(testworld.ImmediateCaller(w.Host.Now)) // meddler acts within requests
+	process := w.Host.Process("pvcprotection")
 	pvcprotection.New(pvcprotection.Config{
 		Process:   process,
-		Client:    refusing{server.Client(meddler{process, w}), w},
-		Informers: server.Informers(process),
+		Client:    refusing{w.Server.Client(meddler{process, w}), w},
+		Informers: w.Server.Informers(process),
 	})
 	return w
-}
-
-func must[T any](obj T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return obj
-}
-
-func (w *world) settle() {
-	w.Helper()
-	if err := w.host.Run(); err != nil {
-		w.Fatalf("%v\n%s", err, w.host.Log().Text())
-	}
 }
 
 func newClaim(name string) *corev1.PersistentVolumeClaim {
@@ -150,33 +124,33 @@ var (
 )
 
 func (w *world) claim(claim *corev1.PersistentVolumeClaim) {
-	must(w.user.CoreV1().PersistentVolumeClaims(claim.Namespace).Create(ctx, claim, metav1.CreateOptions{}))
+	testworld.Must(w.User.CoreV1().PersistentVolumeClaims(claim.Namespace).Create(ctx, claim, metav1.CreateOptions{}))
 }
 
 func (w *world) deleteClaim(name string) {
-	must("", w.user.CoreV1().PersistentVolumeClaims("default").Delete(ctx, name, metav1.DeleteOptions{}))
+	w.NoError(w.User.CoreV1().PersistentVolumeClaims("default").Delete(ctx, name, metav1.DeleteOptions{}))
 }
 
 func (w *world) pod(pod *corev1.Pod) *corev1.Pod {
-	return must(w.user.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}))
+	return testworld.Must(w.User.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}))
 }
 
 // deletePod deletes a pod without a grace period.
 func (w *world) deletePod(name string) {
 	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}
-	must("", w.user.CoreV1().Pods("default").Delete(ctx, name, now))
+	w.NoError(w.User.CoreV1().Pods("default").Delete(ctx, name, now))
 }
 
 func (w *world) podStatus(name string, phase corev1.PodPhase) {
-	pod := must(w.user.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{}))
+	pod := testworld.Must(w.User.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{}))
 	pod.Status.Phase = phase
-	must(w.user.CoreV1().Pods("default").UpdateStatus(ctx, pod, metav1.UpdateOptions{}))
+	testworld.Must(w.User.CoreV1().Pods("default").UpdateStatus(ctx, pod, metav1.UpdateOptions{}))
 }
 
 // claims returns the names of the existing claims.
 func (w *world) claims() string {
 	var names []string
-	for _, obj := range w.server.List("persistentvolumeclaims") {
+	for _, obj := range w.Server.List("persistentvolumeclaims") {
 		names = append(names, obj.GetName())
 	}
 	return strings.Join(names, " ")
@@ -184,14 +158,14 @@ func (w *world) claims() string {
 
 func (w *world) want(claims, when string) {
 	w.Helper()
-	w.settle()
+	w.Run()
 	if got := w.claims(); got != claims {
-		w.Errorf("%s: claims %q, want %q\n%s", when, got, claims, w.host.Log().Text())
+		w.Errorf("%s: claims %q, want %q\n%s", when, got, claims, w.Host.Log().Text())
 	}
 }
 
 func (w *world) requests(verb string) int {
-	return len(slices.DeleteFunc(w.host.Log().Records(), func(r trace.Record) bool {
+	return len(slices.DeleteFunc(w.Host.Log().Records(), func(r trace.Record) bool {
 		return r.Kind != trace.KindAPI || r.Verb != verb
 	}))
 }
@@ -238,12 +212,12 @@ func TestFinalizerIsAdded(t *testing.T) {
 	w := newWorld(t, nil)
 	w.conflicts = 2
 	w.claim(newClaim("c"))
-	claims := w.user.CoreV1().PersistentVolumeClaims("default")
-	claim := must(claims.Get(ctx, "c", metav1.GetOptions{}))
+	claims := w.User.CoreV1().PersistentVolumeClaims("default")
+	claim := testworld.Must(claims.Get(ctx, "c", metav1.GetOptions{}))
 	claim.Finalizers = nil
-	must(claims.Update(ctx, claim, metav1.UpdateOptions{}))
-	w.settle()
-	obj, _ := w.server.Get("persistentvolumeclaims", "default", "c")
+	testworld.Must(claims.Update(ctx, claim, metav1.UpdateOptions{}))
+	w.Run()
+	obj, _ := w.Server.Get("persistentvolumeclaims", "default", "c")
 	if got := obj.GetFinalizers(); !slices.Equal(got, []string{pvcprotection.Finalizer}) {
 		t.Errorf("finalizers: got %v", got)
 	}
@@ -270,7 +244,7 @@ func TestFailuresAreRetried(t *testing.T) {
 			w.deleteClaim("d")
 			w.want("", "both deleted")
 			if got := w.requests(tt.verb); got != 4 {
-				t.Errorf("got %d requests, want 4\n%s", got, w.host.Log().Text())
+				t.Errorf("got %d requests, want 4\n%s", got, w.Host.Log().Text())
 			}
 		})
 	}
@@ -315,14 +289,14 @@ func TestScheduledPodKeepsClaim(t *testing.T) {
 		w := newWorld(t, sim.NewSeeded(seed))
 		w.claim(newClaim("c"))
 		w.pod(newPod("p", "", using("c")))
-		users := w.host.Process("users")
-		client := w.server.Client(users)
+		users := w.Host.Process("users")
+		client := w.Server.Client(users)
 		users.User("", func(ctx context.Context) {
 			pods := client.CoreV1().Pods("default")
-			must("", pods.Bind(ctx, &corev1.Binding{
+			testworld.Must("", pods.Bind(ctx, &corev1.Binding{
 				ObjectMeta: metav1.ObjectMeta{Name: "p"}, Target: corev1.ObjectReference{Kind: "Node", Name: "node-1"},
 			}, metav1.CreateOptions{}))
-			must("", client.CoreV1().PersistentVolumeClaims("default").Delete(ctx, "c", metav1.DeleteOptions{}))
+			testworld.Must("", client.CoreV1().PersistentVolumeClaims("default").Delete(ctx, "c", metav1.DeleteOptions{}))
 		})
 		w.want("c", fmt.Sprint("seed ", seed))
 		asked += w.requests("list")
@@ -342,19 +316,19 @@ func TestScheduledPodKeepsClaim(t *testing.T) {
 func TestClaimIsReleasedByAPodThatWasNeverSeen(t *testing.T) {
 	w := newWorld(t, sim.FIFO{})
 	w.claim(newClaim("data"))
-	w.settle()
+	w.Run()
 	w.pod(newPod("web", "node-1", using("data")))
 	w.deleteClaim("data")
 	for _, actor := range []string{"cache persistentvolumeclaims", "pvcprotection", "pvcprotection"} {
-		if err := w.host.StepTask("pvcprotection/" + actor); err != nil {
+		if err := w.Host.StepTask("pvcprotection/" + actor); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if w.requests("list") != 1 {
-		t.Fatalf("%d lists, want 1:\n%s", w.requests("list"), w.host.Log().Text())
+		t.Fatalf("%d lists, want 1:\n%s", w.requests("list"), w.Host.Log().Text())
 	}
 	w.deletePod("web")
-	w.server.Compact("pods")
-	w.settle()
+	w.Server.Compact("pods")
+	w.Run()
 	w.want("", "its pod is gone")
 }

@@ -6,17 +6,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/controllers/pvprotection"
-	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -24,17 +22,8 @@ import (
 var ctx = context.Background()
 
 type world struct {
-	testing.TB
-	host   *sim.Stepped
-	server *fake.Server
-	user   kubernetes.Interface // acts at once
+	*testworld.World
 }
-
-// atOnce is a caller whose calls take effect at once.
-type atOnce struct{ host sim.Host }
-
-func (a atOnce) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
-func (a atOnce) Now() time.Time                                                 { return a.host.Now() }
 
 // meddler changes the volume just before each of a process's first n updates takes effect, so the
 // update conflicts.
@@ -49,7 +38,7 @@ func (m meddler) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 		if action.Verb == "update" && *m.n > 0 {
 			*m.n--
 			patch := fmt.Appendf(nil, `{"metadata":{"labels":{"n":"%d"}}}`, *m.n)
-			must(m.w.user.CoreV1().PersistentVolumes().Patch(ctx, "v", types.MergePatchType, patch,
+			testworld.Must(m.w.User.CoreV1().PersistentVolumes().Patch(ctx, "v", types.MergePatchType, patch,
 				metav1.PatchOptions{}))
 		}
 		return effect()
@@ -57,31 +46,15 @@ func (m meddler) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 }
 
 func newWorld(t testing.TB, chooser sim.Chooser, conflicts int) *world {
-	host := sim.NewStepped(sim.SteppedConfig{Chooser: chooser})
-	t.Cleanup(host.Close)
-	server := fake.NewServer(fake.Config{Now: host.Now})
-	w := &world{TB: t, host: host, server: server, user: server.Client(atOnce{host})}
-	process := host.Process("pvprotection")
+	w := &world{World: testworld.New(t, sim.SteppedConfig{Chooser: chooser})}
+	w.User = w.Server.Client(testworld.ImmediateCaller(w.Host.Now)) // meddler acts within requests
+	process := w.Host.Process("pvprotection")
 	pvprotection.New(pvprotection.Config{
 		Process:   process,
-		Client:    server.Client(meddler{process, w, &conflicts}),
-		Informers: server.Informers(process),
+		Client:    w.Server.Client(meddler{process, w, &conflicts}),
+		Informers: w.Server.Informers(process),
 	})
 	return w
-}
-
-func must[T any](obj T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return obj
-}
-
-func (w *world) settle() {
-	w.Helper()
-	if err := w.host.Run(); err != nil {
-		w.Fatalf("%v\n%s", err, w.host.Log().Text())
-	}
 }
 
 // volume creates a volume with exactly these finalizers, in a phase.
@@ -90,26 +63,26 @@ func (w *world) volume(phase corev1.PersistentVolumePhase, finalizers ...string)
 	volume.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 	volume.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "disk.example.com", VolumeHandle: "v"}
-	volumes := w.user.CoreV1().PersistentVolumes()
-	volume = must(volumes.Create(ctx, volume, metav1.CreateOptions{}))
+	volumes := w.User.CoreV1().PersistentVolumes()
+	volume = testworld.Must(volumes.Create(ctx, volume, metav1.CreateOptions{}))
 	volume.Finalizers = finalizers
-	must(volumes.Update(ctx, volume, metav1.UpdateOptions{}))
+	testworld.Must(volumes.Update(ctx, volume, metav1.UpdateOptions{}))
 	w.phase(phase)
 }
 
 func (w *world) phase(phase corev1.PersistentVolumePhase) {
 	patch := fmt.Appendf(nil, `{"status":{"phase":%q}}`, phase)
-	must(w.user.CoreV1().PersistentVolumes().Patch(ctx, "v", types.MergePatchType, patch, metav1.PatchOptions{},
+	testworld.Must(w.User.CoreV1().PersistentVolumes().Patch(ctx, "v", types.MergePatchType, patch, metav1.PatchOptions{},
 		"status"))
 }
 
 func (w *world) delete() {
-	must("", w.user.CoreV1().PersistentVolumes().Delete(ctx, "v", metav1.DeleteOptions{}))
+	w.NoError(w.User.CoreV1().PersistentVolumes().Delete(ctx, "v", metav1.DeleteOptions{}))
 }
 
 // state returns the volume's finalizers, or "gone".
 func (w *world) state() string {
-	obj, ok := w.server.Get("persistentvolumes", "", "v")
+	obj, ok := w.Server.Get("persistentvolumes", "", "v")
 	if !ok {
 		return "gone"
 	}
@@ -117,7 +90,7 @@ func (w *world) state() string {
 }
 
 func (w *world) updates() int {
-	return len(slices.DeleteFunc(w.host.Log().Records(), func(r trace.Record) bool {
+	return len(slices.DeleteFunc(w.Host.Log().Records(), func(r trace.Record) bool {
 		return r.Kind != trace.KindAPI || r.Task == "user"
 	}))
 }
@@ -166,12 +139,12 @@ func TestFinalizer(t *testing.T) {
 			if tt.deleted {
 				w.delete()
 			}
-			w.settle()
+			w.Run()
 			if diff := cmp.Diff(tt.want, w.state()); diff != "" {
 				t.Errorf("finalizers (-want +got):\n%s", diff)
 			}
 			if got := w.updates(); got != tt.updates {
-				t.Errorf("got %d requests, want %d\n%s", got, tt.updates, w.host.Log().Text())
+				t.Errorf("got %d requests, want %d\n%s", got, tt.updates, w.Host.Log().Text())
 			}
 		})
 	}
@@ -182,22 +155,22 @@ func TestVolumeStaysWhileBound(t *testing.T) {
 	for seed := range uint64(200) {
 		w := newWorld(t, sim.NewSeeded(seed), 0)
 		w.volume(corev1.VolumeAvailable, pvprotection.Finalizer)
-		users := w.host.Process("users")
-		client := w.server.Client(users)
+		users := w.Host.Process("users")
+		client := w.Server.Client(users)
 		users.User("", func(ctx context.Context) {
 			volumes := client.CoreV1().PersistentVolumes()
 			patch := []byte(`{"status":{"phase":"Bound"}}`)
-			must(volumes.Patch(ctx, "v", types.MergePatchType, patch, metav1.PatchOptions{}, "status"))
-			must("", volumes.Delete(ctx, "v", metav1.DeleteOptions{}))
+			testworld.Must(volumes.Patch(ctx, "v", types.MergePatchType, patch, metav1.PatchOptions{}, "status"))
+			testworld.Must("", volumes.Delete(ctx, "v", metav1.DeleteOptions{}))
 		})
-		w.settle()
+		w.Run()
 		if w.state() != pvprotection.Finalizer {
-			t.Fatalf("seed %d: a bound volume went\n%s", seed, w.host.Log().Text())
+			t.Fatalf("seed %d: a bound volume went\n%s", seed, w.Host.Log().Text())
 		}
 		w.phase(corev1.VolumeReleased)
-		w.settle()
+		w.Run()
 		if w.state() != "gone" {
-			t.Fatalf("seed %d: a released volume stays\n%s", seed, w.host.Log().Text())
+			t.Fatalf("seed %d: a released volume stays\n%s", seed, w.Host.Log().Text())
 		}
 	}
 }

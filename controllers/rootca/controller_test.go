@@ -10,10 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/controllers/rootca"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -21,19 +21,15 @@ const certificate = "the certificate"
 
 // world is a server with a root CA publisher, and the namespace n.
 type world struct {
-	testing.TB
-	host   *sim.Stepped
-	server *fake.Server
-	user   kubernetes.Interface
+	*testworld.World
 }
 
 func newWorld(t testing.TB, chooser sim.Chooser) *world {
-	host := sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: 5000})
-	t.Cleanup(host.Close)
-	server := fake.NewServer(fake.Config{Now: host.Now, Namespaces: []string{"n"}, RootCA: certificate})
-	process := host.Process("rootca")
+	w := testworld.NewWith(t, sim.SteppedConfig{Chooser: chooser, StepsMax: 5000},
+		fake.Config{Namespaces: []string{"n"}, RootCA: certificate})
+	process := w.Host.Process("rootca")
 	var seen informers.SharedInformerFactory
-	seen = server.Informers(process,
+	seen = w.Server.Informers(process,
 		fake.Filter{
 			Resource: "configmaps", Fields: "metadata.name=" + rootca.ConfigMapName,
 			Match: func(_, is fake.Object) bool {
@@ -47,28 +43,14 @@ func newWorld(t testing.TB, chooser sim.Chooser) *world {
 					rootca.NeedsConfigMap(seen, is.(*corev1.Namespace))
 			},
 		})
-	rootca.New(rootca.Config{Process: process, Client: server.Client(process), Informers: seen, RootCA: certificate})
-	return &world{t, host, server, server.Client(host.ExternalCaller())}
-}
-
-func (w *world) settle() {
-	w.Helper()
-	if err := w.host.Run(); err != nil {
-		w.Fatalf("%v\n%s", err, w.host.Log().Text())
-	}
-}
-
-func must[T any](obj T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return obj
+	rootca.New(rootca.Config{Process: process, Client: w.Server.Client(process), Informers: seen, RootCA: certificate})
+	return &world{w}
 }
 
 // published returns the config maps of the namespaces that begin with n, and their defects.
 func (w *world) published() string {
 	var all []string
-	for _, obj := range w.server.List("configmaps") {
+	for _, obj := range w.Server.List("configmaps") {
 		if !strings.HasPrefix(obj.GetNamespace(), "n") {
 			continue
 		}
@@ -85,11 +67,11 @@ func (w *world) published() string {
 func TestPublish(t *testing.T) {
 	ctx := context.Background()
 	patch := func(w *world, name, data string) {
-		must(w.user.CoreV1().ConfigMaps("n").Patch(ctx, name, types.MergePatchType, []byte(data),
+		testworld.Must(w.User.CoreV1().ConfigMaps("n").Patch(ctx, name, types.MergePatchType, []byte(data),
 			metav1.PatchOptions{}))
 	}
 	remove := func(w *world) {
-		must("", w.user.CoreV1().ConfigMaps("n").Delete(ctx, rootca.ConfigMapName, metav1.DeleteOptions{}))
+		w.NoError(w.User.CoreV1().ConfigMaps("n").Delete(ctx, rootca.ConfigMapName, metav1.DeleteOptions{}))
 	}
 	tests := []struct {
 		name string
@@ -98,12 +80,12 @@ func TestPublish(t *testing.T) {
 	}{
 		{"no change", func(*world) {}, "n/kube-root-ca.crt"},
 		{"a namespace is created", func(w *world) {
-			must(w.user.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "nn"}},
+			testworld.Must(w.User.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "nn"}},
 				metav1.CreateOptions{}))
 		}, "n/kube-root-ca.crt nn/kube-root-ca.crt"},
 		{"the config map is deleted", remove, "n/kube-root-ca.crt"},
 		{"the config map of a deleted namespace is deleted", func(w *world) {
-			must("", w.user.CoreV1().Namespaces().Delete(ctx, "n", metav1.DeleteOptions{}))
+			w.NoError(w.User.CoreV1().Namespaces().Delete(ctx, "n", metav1.DeleteOptions{}))
 			remove(w)
 		}, ""},
 		{
@@ -120,7 +102,7 @@ func TestPublish(t *testing.T) {
 			"n/kube-root-ca.crt",
 		},
 		{"another config map", func(w *world) {
-			must(w.user.CoreV1().ConfigMaps("n").Create(ctx,
+			testworld.Must(w.User.CoreV1().ConfigMaps("n").Create(ctx,
 				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))
 			patch(w, "x", `{"data":{"x":"y"}}`)
 		}, "n/kube-root-ca.crt n/x?"},
@@ -130,12 +112,12 @@ func TestPublish(t *testing.T) {
 			for seed := range uint64(20) {
 				w := newWorld(t, sim.NewSeeded(seed))
 				for range seed % 3 {
-					w.host.Step()
+					w.Host.Step()
 				}
 				tt.act(w)
-				w.settle()
+				w.Run()
 				if diff := cmp.Diff(tt.want, w.published()); diff != "" {
-					t.Fatalf("seed %d: maps (-want +got):\n%s\n%s", seed, diff, w.host.Log().Text())
+					t.Fatalf("seed %d: maps (-want +got):\n%s\n%s", seed, diff, w.Host.Log().Text())
 				}
 			}
 		})
@@ -145,10 +127,10 @@ func TestPublish(t *testing.T) {
 // Without changes of namespaces or config maps, the controller has nothing to do.
 func TestNothingToDo(t *testing.T) {
 	w := newWorld(t, nil)
-	must(w.user.CoreV1().ConfigMaps("n").Create(context.Background(),
+	testworld.Must(w.User.CoreV1().ConfigMaps("n").Create(context.Background(),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))
-	w.settle()
-	if got := w.host.Steps(); got != 0 {
-		t.Errorf("%d steps\n%s", got, w.host.Log().Text())
+	w.Run()
+	if got := w.Host.Steps(); got != 0 {
+		t.Errorf("%d steps\n%s", got, w.Host.Log().Text())
 	}
 }

@@ -9,28 +9,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/controllers/serviceaccount"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sim"
 )
 
 // world is a server with a service accounts controller, and the namespace n.
 type world struct {
-	testing.TB
-	host   *sim.Stepped
-	server *fake.Server
-	user   kubernetes.Interface
+	*testworld.World
 }
 
 func newWorld(t testing.TB, chooser sim.Chooser) *world {
-	host := sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: 5000})
-	t.Cleanup(host.Close)
-	server := fake.NewServer(fake.Config{Now: host.Now, Namespaces: []string{"n"}})
-	process := host.Process("serviceaccount")
+	w := testworld.NewWith(t, sim.SteppedConfig{Chooser: chooser, StepsMax: 5000},
+		fake.Config{Namespaces: []string{"n"}})
+	process := w.Host.Process("serviceaccount")
 	var seen informers.SharedInformerFactory
-	seen = server.Informers(process,
+	seen = w.Server.Informers(process,
 		fake.Filter{
 			Resource: "serviceaccounts", Fields: "metadata.name=" + serviceaccount.AccountName,
 			Match: func(_, is fake.Object) bool { return is == nil },
@@ -41,34 +37,20 @@ func newWorld(t testing.TB, chooser sim.Chooser) *world {
 				return is != nil && serviceaccount.NeedsServiceAccount(seen, is.(*corev1.Namespace))
 			},
 		})
-	serviceaccount.New(serviceaccount.Config{Process: process, Client: server.Client(process), Informers: seen})
-	return &world{t, host, server, server.Client(host.ExternalCaller())}
-}
-
-func (w *world) settle() {
-	w.Helper()
-	if err := w.host.Run(); err != nil {
-		w.Fatalf("%v\n%s", err, w.host.Log().Text())
-	}
+	serviceaccount.New(serviceaccount.Config{Process: process, Client: w.Server.Client(process), Informers: seen})
+	return &world{w}
 }
 
 // accounts returns the service accounts except those of a world's first namespaces, but with that
 // of n.
 func (w *world) accounts() string {
 	var all []string
-	for _, obj := range w.server.List("serviceaccounts") {
+	for _, obj := range w.Server.List("serviceaccounts") {
 		if strings.HasPrefix(obj.GetNamespace(), "n") {
 			all = append(all, obj.GetNamespace()+"/"+obj.GetName())
 		}
 	}
 	return strings.Join(all, " ")
-}
-
-func must[T any](obj T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return obj
 }
 
 // TestAccounts has the applicable cases of upstream's TestServiceAccountCreation.
@@ -78,7 +60,7 @@ func TestAccounts(t *testing.T) {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"x.io/a"}}}
 	}
 	remove := func(w *world, name string) {
-		must("", w.user.CoreV1().ServiceAccounts("n").Delete(ctx, name, metav1.DeleteOptions{}))
+		w.NoError(w.User.CoreV1().ServiceAccounts("n").Delete(ctx, name, metav1.DeleteOptions{}))
 	}
 	tests := []struct {
 		name string
@@ -87,19 +69,19 @@ func TestAccounts(t *testing.T) {
 	}{
 		{"no change", func(*world) {}, "n/default"},
 		{"a namespace is created", func(w *world) {
-			must(w.user.CoreV1().Namespaces().Create(ctx, namespace("nn"), metav1.CreateOptions{}))
+			testworld.Must(w.User.CoreV1().Namespaces().Create(ctx, namespace("nn"), metav1.CreateOptions{}))
 		}, "n/default nn/default"},
 		{"a namespace is created and deleted at once", func(w *world) {
-			must(w.user.CoreV1().Namespaces().Create(ctx, namespace("nn"), metav1.CreateOptions{}))
-			must("", w.user.CoreV1().Namespaces().Delete(ctx, "nn", metav1.DeleteOptions{}))
+			testworld.Must(w.User.CoreV1().Namespaces().Create(ctx, namespace("nn"), metav1.CreateOptions{}))
+			w.NoError(w.User.CoreV1().Namespaces().Delete(ctx, "nn", metav1.DeleteOptions{}))
 		}, "n/default"},
 		{"the account is deleted", func(w *world) { remove(w, "default") }, "n/default"},
 		{"the account of a deleted namespace is deleted", func(w *world) {
-			must("", w.user.CoreV1().Namespaces().Delete(ctx, "n", metav1.DeleteOptions{}))
+			w.NoError(w.User.CoreV1().Namespaces().Delete(ctx, "n", metav1.DeleteOptions{}))
 			remove(w, "default")
 		}, ""},
 		{"another account is created and deleted", func(w *world) {
-			must(w.user.CoreV1().ServiceAccounts("n").Create(ctx,
+			testworld.Must(w.User.CoreV1().ServiceAccounts("n").Create(ctx,
 				&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))
 			remove(w, "x")
 		}, "n/default"},
@@ -109,12 +91,12 @@ func TestAccounts(t *testing.T) {
 			for seed := range uint64(20) {
 				w := newWorld(t, sim.NewSeeded(seed))
 				for range seed % 3 {
-					w.host.Step()
+					w.Host.Step()
 				}
 				tt.act(w)
-				w.settle()
+				w.Run()
 				if diff := cmp.Diff(tt.want, w.accounts()); diff != "" {
-					t.Fatalf("seed %d: accounts (-want +got):\n%s\n%s", seed, diff, w.host.Log().Text())
+					t.Fatalf("seed %d: accounts (-want +got):\n%s\n%s", seed, diff, w.Host.Log().Text())
 				}
 			}
 		})
@@ -124,8 +106,8 @@ func TestAccounts(t *testing.T) {
 // Without changes of namespaces or accounts, the controller has nothing to do.
 func TestNothingToDo(t *testing.T) {
 	w := newWorld(t, nil)
-	w.settle()
-	if got := w.host.Steps(); got != 0 {
-		t.Errorf("%d steps\n%s", got, w.host.Log().Text())
+	w.Run()
+	if got := w.Host.Steps(); got != 0 {
+		t.Errorf("%d steps\n%s", got, w.Host.Log().Text())
 	}
 }

@@ -13,10 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
-	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/recycler"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
@@ -26,10 +25,7 @@ var ctx = context.Background()
 
 // world is a stepped world with an API server and a process that recycles.
 type world struct {
-	*testing.T
-	host     *sim.Stepped
-	server   *fake.Server
-	user     kubernetes.Interface // acts at once
+	*testworld.World
 	process  *sim.Process
 	recycler *recycler.Recycler
 	refuse   map[string]error // "create": the answer to the next such request
@@ -52,37 +48,22 @@ func (c caller) Call(action trace.Action, effect func() trace.Outcome) trace.Out
 	})
 }
 
-// atOnce makes calls without a scheduling step.
-type atOnce struct{ host sim.Host }
-
-func (a atOnce) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
-func (a atOnce) Now() time.Time                                                 { return a.host.Now() }
-
 func newWorld(t *testing.T) *world {
-	host := sim.NewStepped(sim.SteppedConfig{StepsMax: 10_000})
-	t.Cleanup(host.Close)
-	server := fake.NewServer(fake.Config{Now: host.Now})
-	w := &world{T: t, host: host, server: server, user: server.Client(atOnce{host}), refuse: map[string]error{}}
+	w := &world{World: testworld.New(t, sim.SteppedConfig{StepsMax: 10_000}), refuse: map[string]error{}}
+	w.User = w.Server.Client(testworld.ImmediateCaller(w.Host.Now)) // its requests are not recorded
 	w.begin()
 	return w
 }
 
 // begin starts the process with its cache of pods.
 func (w *world) begin() {
-	w.process = w.host.Process("controller")
-	pods := w.server.Informers(w.process).Core().V1().Pods()
+	w.process = w.Host.Process("controller")
+	pods := w.Server.Informers(w.process).Core().V1().Pods()
 	pods.Informer()
 	w.recycler = recycler.New(recycler.Config{
-		Process: w.process, Client: w.server.Client(caller{w.process, w.refuse}), Pods: pods,
+		Process: w.process, Client: w.Server.Client(caller{w.process, w.refuse}), Pods: pods,
 	})
-	w.settle()
-}
-
-func (w *world) settle() {
-	w.Helper()
-	if err := w.host.Run(); err != nil {
-		w.Fatal(err)
-	}
+	w.Run()
 }
 
 // recycle starts to recycle the volume in a directory of its name, and returns the address of its
@@ -98,7 +79,7 @@ func (w *world) recycle(volume string, acquire ...func(holder string) error) *ou
 		})
 		out.over = true
 	})
-	w.settle()
+	w.Run()
 	return out
 }
 
@@ -118,7 +99,7 @@ func (w *world) want(out *outcome, want string) {
 		got = out.err.Error()
 	}
 	if got != want {
-		w.Errorf("outcome is %q, want %q\n%s", got, want, w.host.Log().Text())
+		w.Errorf("outcome is %q, want %q\n%s", got, want, w.Host.Log().Text())
 	}
 }
 
@@ -126,7 +107,7 @@ func (w *world) want(out *outcome, want string) {
 func (w *world) wantPods(want ...string) {
 	w.Helper()
 	var got []string
-	for _, obj := range w.server.List("pods") {
+	for _, obj := range w.Server.List("pods") {
 		got = append(got, obj.GetName())
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -134,17 +115,10 @@ func (w *world) wantPods(want ...string) {
 	}
 }
 
-func (w *world) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
-}
-
 func (w *world) pod(volume string) *corev1.Pod {
 	w.Helper()
-	pod, err := w.user.CoreV1().Pods("default").Get(ctx, "recycler-for-"+volume, metav1.GetOptions{})
-	w.must(err)
+	pod, err := w.User.CoreV1().Pods("default").Get(ctx, "recycler-for-"+volume, metav1.GetOptions{})
+	w.NoError(err)
 	return pod
 }
 
@@ -153,20 +127,20 @@ func (w *world) end(volume string, phase corev1.PodPhase, message string) {
 	w.Helper()
 	pod := w.pod(volume)
 	pod.Status.Phase, pod.Status.Message = phase, message
-	_, err := w.user.CoreV1().Pods("default").UpdateStatus(ctx, pod, metav1.UpdateOptions{})
-	w.must(err)
-	w.settle()
+	_, err := w.User.CoreV1().Pods("default").UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	w.NoError(err)
+	w.Run()
 }
 
 // event records an event of a pod.
 func (w *world) event(name string, pod *corev1.Pod, severity, message string) {
 	w.Helper()
-	_, err := w.user.CoreV1().Events("default").Create(ctx, &corev1.Event{
+	_, err := w.User.CoreV1().Events("default").Create(ctx, &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: name},
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: pod.Name, UID: pod.UID},
-		Type:           severity, Reason: "Any", Message: message, FirstTimestamp: metav1.NewTime(w.host.Now()),
+		Type:           severity, Reason: "Any", Message: message, FirstTimestamp: metav1.NewTime(w.Host.Now()),
 	}, metav1.CreateOptions{})
-	w.must(err)
+	w.NoError(err)
 }
 
 func TestPodMatchesUpstream(t *testing.T) {
@@ -236,20 +210,20 @@ func TestDeletedPodIsFailure(t *testing.T) {
 		w := newWorld(t)
 		if !seen { // it is deleted before the cache has shown it, and the cache is listed again
 			over := false
-			w.process.Delivery("meanwhile", func() bool { return !over && len(w.server.List("pods")) > 0 }, func() {
+			w.process.Delivery("meanwhile", func() bool { return !over && len(w.Server.List("pods")) > 0 }, func() {
 				over = true
-				w.must(w.user.CoreV1().Pods("default").Delete(ctx, "recycler-for-v", metav1.DeleteOptions{}))
-				w.server.Compact("pods")
+				w.NoError(w.User.CoreV1().Pods("default").Delete(ctx, "recycler-for-v", metav1.DeleteOptions{}))
+				w.Server.Compact("pods")
 			})
 		}
 		out := w.recycle("v")
 		if seen {
 			w.want(out, "-")
-			w.must(w.user.CoreV1().Pods("default").Delete(ctx, "recycler-for-v", metav1.DeleteOptions{}))
-			w.settle()
+			w.NoError(w.User.CoreV1().Pods("default").Delete(ctx, "recycler-for-v", metav1.DeleteOptions{}))
+			w.Run()
 		}
 		w.want(out, "failed to recycle volume: recycler pod was deleted")
-		if text := w.host.Log().Text(); strings.Contains(text, "deliver ADDED pods/default/recycler-for-v") != seen {
+		if text := w.Host.Log().Text(); strings.Contains(text, "deliver ADDED pods/default/recycler-for-v") != seen {
 			t.Errorf("seen %v, but the log is\n%s", seen, text)
 		}
 	}
@@ -260,9 +234,9 @@ func (w *world) namesake() {
 	w.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "recycler-for-v"}}
 	pod.Spec.Containers = []corev1.Container{{Name: "main", Image: "image"}}
-	_, err := w.user.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
-	w.must(err)
-	w.settle()
+	_, err := w.User.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
+	w.NoError(err)
+	w.Run()
 }
 
 func TestOldPodIsDeletedAndRecyclingRetried(t *testing.T) {
@@ -371,8 +345,8 @@ func TestRestartedControllerHandlesOldPod(t *testing.T) {
 	w := newWorld(t)
 	w.recycle("v")
 	first := w.pod("v").UID
-	w.host.Crash(w.process)
-	w.server.RemoveComponent(w.process)
+	w.Host.Crash(w.process)
+	w.Server.RemoveComponent(w.process)
 	w.wantPods("recycler-for-v")
 	w.begin()
 	w.want(w.recycle("v"), "old recycler pod found, will retry later")
@@ -389,7 +363,7 @@ func TestRestartedControllerHandlesOldPod(t *testing.T) {
 func TestReplacementPodIsNotDeleted(t *testing.T) {
 	w := newWorld(t)
 	out := w.recycle("v")
-	w.must(w.user.CoreV1().Pods("default").Delete(ctx, "recycler-for-v", metav1.DeleteOptions{}))
+	w.NoError(w.User.CoreV1().Pods("default").Delete(ctx, "recycler-for-v", metav1.DeleteOptions{}))
 	w.namesake()
 	w.want(out, "failed to recycle volume: recycler pod was deleted")
 	w.wantPods("recycler-for-v")
@@ -424,16 +398,16 @@ func TestPodWaitsForAcquire(t *testing.T) {
 	t.Run("acquired, but the pod does not exist", func(t *testing.T) {
 		w := newWorld(t)
 		w.want(w.recycle("v", func(string) error {
-			return w.user.CoreV1().Pods("default").Delete(ctx, "recycler-for-v", metav1.DeleteOptions{})
+			return w.User.CoreV1().Pods("default").Delete(ctx, "recycler-for-v", metav1.DeleteOptions{})
 		}), "failed to recycle volume: recycler pod was deleted")
 	})
 	t.Run("held, but the pod is another", func(t *testing.T) {
 		w := newWorld(t)
 		w.want(w.recycle("v", func(string) error {
-			w.must(w.user.CoreV1().Pods("default").Delete(ctx, "recycler-for-v", metav1.DeleteOptions{}))
+			w.NoError(w.User.CoreV1().Pods("default").Delete(ctx, "recycler-for-v", metav1.DeleteOptions{}))
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "recycler-for-v"}}
 			pod.Spec.Containers = []corev1.Container{{Name: "main", Image: "image"}}
-			_, err := w.user.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
+			_, err := w.User.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
 			return err
 		}), "failed to recycle volume: recycler pod was deleted")
 		w.wantPods("recycler-for-v")

@@ -3,11 +3,13 @@ package testworld
 import (
 	"context"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // A World is an API server on a stepped host. It must be used from the goroutine of the test.
@@ -21,9 +23,16 @@ type World struct {
 // New returns a world that ends with the test. The server uses the host's clock.
 func New(t testing.TB, cfg sim.SteppedConfig) *World {
 	t.Helper()
-	host := sim.NewStepped(cfg)
+	return NewWith(t, cfg, fake.Config{})
+}
+
+// NewWith is New with a configuration of the server. Its clock is the host's.
+func NewWith(t testing.TB, stepped sim.SteppedConfig, cfg fake.Config) *World {
+	t.Helper()
+	host := sim.NewStepped(stepped)
 	t.Cleanup(host.Close)
-	server := fake.NewServer(fake.Config{Now: host.Now})
+	cfg.Now = host.Now
+	server := fake.NewServer(cfg)
 	return &World{TB: t, Host: host, Server: server, User: server.Client(host.ExternalCaller())}
 }
 
@@ -54,6 +63,18 @@ func (w *World) Step(task string) {
 	w.Helper()
 	w.NoError(w.Host.StepTask(task))
 }
+
+// ImmediateCaller returns a caller whose requests take effect at once and are not recorded. Unlike
+// the external caller of a host, it may be used while the request of a task takes effect.
+func ImmediateCaller(now func() time.Time) sim.Caller { return immediateCaller{now} }
+
+type immediateCaller struct{ now func() time.Time }
+
+func (c immediateCaller) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome {
+	return effect()
+}
+
+func (c immediateCaller) Now() time.Time { return c.now() }
 
 // NoError ends the test if err is not nil.
 func NoError(t testing.TB, err error) {

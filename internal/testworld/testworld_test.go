@@ -8,8 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // TestWorldRunsTasks runs a task that waits for an object of the test.
@@ -23,6 +25,29 @@ func TestWorldRunsTasks(t *testing.T) {
 	w.Run()
 	if _, ok := w.Server.Get("configmaps", "default", "settings"); !ok {
 		t.Error("the config map does not exist")
+	}
+}
+
+// TestImmediateCallerDuringARequest: the test acts within a request of a task, without a record.
+func TestImmediateCallerDuringARequest(t *testing.T) {
+	w := testworld.NewWith(t, sim.SteppedConfig{}, fake.Config{Namespaces: []string{"other"}})
+	user := w.Server.Client(testworld.ImmediateCaller(w.Host.Now))
+	worker := w.Host.Process("worker")
+	worker.Spawn("", func(context.Context) {
+		worker.Call(trace.Action{Kind: trace.KindAPI, Verb: "work"}, func() trace.Outcome {
+			testworld.Must(user.CoreV1().ConfigMaps("other").Create(t.Context(),
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}}, metav1.CreateOptions{}))
+			return trace.Outcome{}
+		})
+	})
+	w.Run()
+	if _, ok := w.Server.Get("configmaps", "other", "settings"); !ok {
+		t.Error("the config map does not exist")
+	}
+	for _, r := range w.Host.Log().Records() {
+		if r.Kind == trace.KindAPI && r.Verb != "work" {
+			t.Errorf("recorded: %s %s", r.Task, r.Verb)
+		}
 	}
 }
 

@@ -27,15 +27,15 @@ func attaching(t *testing.T, handle string) *disk {
 	w := newWorld(t)
 	w.driver = "csi.example.com"
 	w.persistent(persistent("pv", w.driver, handle))
-	w.run()
+	w.Run()
 	return w.volume(handle)
 }
 
 // persistent returns a PersistentVolume.
 func (w *world) persistent(v *corev1.PersistentVolume) {
-	w.t.Helper()
-	_, err := w.user.CoreV1().PersistentVolumes().Create(context.Background(), v, metav1.CreateOptions{})
-	w.must(err)
+	w.Helper()
+	_, err := w.User.CoreV1().PersistentVolumes().Create(context.Background(), v, metav1.CreateOptions{})
+	w.NoError(err)
 }
 
 func (d *disk) attach(ctx context.Context) error {
@@ -47,23 +47,23 @@ func (d *disk) attach(ctx context.Context) error {
 // detach detaches the volume by its name, as the controller does once the volume no longer exists.
 func (d *disk) detach(ctx context.Context) error {
 	name, err := d.plugin.VolumeName(d.spec)
-	d.must(err)
+	d.NoError(err)
 	return d.plugin.Detach(ctx, name, node1)
 }
 
 // removeAttachment deletes the VolumeAttachment and removes its finalizers, as an attacher does
 // after detaching.
 func (d *disk) removeAttachment() {
-	d.t.Helper()
-	attachments := d.user.StorageV1().VolumeAttachments()
+	d.Helper()
+	attachments := d.User.StorageV1().VolumeAttachments()
 	err := attachments.Delete(context.Background(), d.attachmentName(d.handle), metav1.DeleteOptions{})
 	if !apierrors.IsNotFound(err) {
-		d.must(err)
+		d.NoError(err)
 	}
 	if a := d.stored(d.handle); a != nil {
 		a.Finalizers = nil
 		_, err := attachments.Update(context.Background(), a, metav1.UpdateOptions{})
-		d.must(err)
+		d.NoError(err)
 	}
 }
 
@@ -72,18 +72,18 @@ func attached(a *storagev1.VolumeAttachment) { a.Status.Attached = true }
 func held(a *storagev1.VolumeAttachment) { a.Finalizers = []string{attacherFinalizer} }
 
 func (d *disk) ended(o *operation, want bool) {
-	d.t.Helper()
+	d.Helper()
 	if o.done != want {
-		d.t.Fatalf("the operation has ended: %v, want %v (%v)", o.done, want, o.err)
+		d.Fatalf("the operation has ended: %v, want %v (%v)", o.done, want, o.err)
 	}
 }
 
 // told checks that an operation failed with a message for an event.
 func (d *disk) told(o *operation, want string) {
-	d.t.Helper()
+	d.Helper()
 	d.ended(o, true)
 	if o.err == nil {
-		d.t.Fatalf("no error, want %q", want)
+		d.Fatalf("no error, want %q", want)
 	}
 	d.same("message", want, o.err.Error())
 }
@@ -102,7 +102,7 @@ func TestAttach(t *testing.T) {
 			t.Parallel()
 			d := attaching(t, tt.handle)
 			o := d.begin(d.attach)
-			d.must(d.host.Wait(t.Context(), "attachment", func() bool { return d.stored(tt.handle) != nil }))
+			d.NoError(d.Host.Wait(t.Context(), "attachment", func() bool { return d.stored(tt.handle) != nil }))
 			pv := "pv"
 			want := &storagev1.VolumeAttachment{
 				ObjectMeta: metav1.ObjectMeta{Name: tt.name},
@@ -114,20 +114,20 @@ func TestAttach(t *testing.T) {
 				cmpopts.IgnoreFields(metav1.ObjectMeta{}, "UID", "ResourceVersion", "CreationTimestamp"))
 			d.ended(o, false)
 			d.change(tt.handle, attached)
-			d.run()
+			d.Run()
 			d.ended(o, true)
-			d.must(o.err)
+			d.NoError(o.err)
 			d.same("requests", []string{"create"}, d.calls(trace.KindAPI))
 
 			o = d.begin(d.detach)
-			d.run()
+			d.Run()
 			d.ended(o, true)
-			d.must(o.err)
+			d.NoError(o.err)
 			d.same("requests", []string{"create", "delete"}, d.calls(trace.KindAPI))
 			if d.stored(tt.handle) != nil {
 				t.Error("the attachment is still there")
 			}
-			d.same("time", sim.Epoch, d.host.Now())
+			d.same("time", sim.Epoch, d.Host.Now())
 		})
 	}
 }
@@ -136,8 +136,8 @@ func TestAttachAttachedVolume(t *testing.T) {
 	t.Parallel()
 	d := attaching(t, "vol-1")
 	d.attachment("vol-1", attached)
-	d.run()
-	d.must(d.do(d.attach))
+	d.Run()
+	d.NoError(d.do(d.attach))
 	d.same("requests", none, d.calls(trace.KindAPI))
 }
 
@@ -148,9 +148,9 @@ func TestAttachFindsExistingAttachment(t *testing.T) {
 	o := d.begin(d.attach)
 	d.upTo("api create volumeattachments")
 	d.attachment("vol-1", attached)
-	d.run()
+	d.Run()
 	d.ended(o, true)
-	d.must(o.err)
+	d.NoError(o.err)
 	d.same("requests", []string{"create!"}, d.calls(trace.KindAPI))
 }
 
@@ -172,9 +172,9 @@ func TestAttachFails(t *testing.T) {
 		{"being deleted", func(d *disk) {
 			a := d.stored("vol-1")
 			held(a)
-			_, err := d.user.StorageV1().VolumeAttachments().Update(context.Background(), a, metav1.UpdateOptions{})
-			d.must(err)
-			d.must(d.user.StorageV1().VolumeAttachments().Delete(context.Background(), a.Name, metav1.DeleteOptions{}))
+			_, err := d.User.StorageV1().VolumeAttachments().Update(context.Background(), a, metav1.UpdateOptions{})
+			d.NoError(err)
+			d.NoError(d.User.StorageV1().VolumeAttachments().Delete(context.Background(), a.Name, metav1.DeleteOptions{}))
 		}, "volume attachment is being deleted"},
 	}
 	for _, tt := range tests {
@@ -182,19 +182,19 @@ func TestAttachFails(t *testing.T) {
 			t.Parallel()
 			d := attaching(t, "vol-1")
 			o := d.begin(d.attach)
-			d.must(d.host.Wait(t.Context(), "attachment", func() bool { return d.stored("vol-1") != nil }))
+			d.NoError(d.Host.Wait(t.Context(), "attachment", func() bool { return d.stored("vol-1") != nil }))
 			tt.do(d)
-			d.run()
+			d.Run()
 			d.told(o, tt.want)
-			d.same("time", sim.Epoch, d.host.Now())
+			d.same("time", sim.Epoch, d.Host.Now())
 		})
 	}
 }
 
 // run0 runs everything that needs no time to pass.
 func (w *world) run0() {
-	w.t.Helper()
-	w.must(w.host.Wait(context.Background(), "nothing to do now", func() bool { return len(w.host.Enabled()) == 0 }))
+	w.Helper()
+	w.NoError(w.Host.Wait(context.Background(), "nothing to do now", func() bool { return len(w.Host.Enabled()) == 0 }))
 }
 
 // TestAttachRejected has the API server reject the attachment.
@@ -211,9 +211,9 @@ func TestAttachTimesOut(t *testing.T) {
 	t.Parallel()
 	d := attaching(t, "vol-1")
 	o := d.begin(d.attach)
-	d.run()
+	d.Run()
 	d.told(o, "timed out waiting for external-attacher of csi.example.com CSI driver to attach volume vol-1")
-	d.same("time passed", 2*time.Minute, d.host.Now().Sub(sim.Epoch))
+	d.same("time passed", 2*time.Minute, d.Host.Now().Sub(sim.Epoch))
 	if d.stored("vol-1") == nil {
 		t.Error("the attachment is deleted: the attacher may still act on it")
 	}
@@ -221,11 +221,11 @@ func TestAttachTimesOut(t *testing.T) {
 	o = d.begin(d.attach)
 	d.run0()
 	d.change("vol-1", attached)
-	d.run()
+	d.Run()
 	d.ended(o, true)
-	d.must(o.err)
+	d.NoError(o.err)
 	d.same("requests", []string{"create"}, d.calls(trace.KindAPI))
-	d.same("time passed", 2*time.Minute, d.host.Now().Sub(sim.Epoch))
+	d.same("time passed", 2*time.Minute, d.Host.Now().Sub(sim.Epoch))
 }
 
 // TestAttachIgnoresOtherAttachments attaches one that differs in one field.
@@ -240,7 +240,7 @@ func TestAttachIgnoresOtherAttachments(t *testing.T) {
 			t.Parallel()
 			d := attaching(t, "vol-1")
 			d.persistent(persistent("another", another.driver, another.handle))
-			attachments, volume := d.user.StorageV1().VolumeAttachments(), "another"
+			attachments, volume := d.User.StorageV1().VolumeAttachments(), "another"
 			a, err := attachments.Create(context.Background(), &storagev1.VolumeAttachment{
 				ObjectMeta: metav1.ObjectMeta{Name: csi.AttachmentName(another.handle, another.driver, another.node)},
 				Spec: storagev1.VolumeAttachmentSpec{
@@ -248,14 +248,14 @@ func TestAttachIgnoresOtherAttachments(t *testing.T) {
 					Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume},
 				},
 			}, metav1.CreateOptions{})
-			d.must(err)
+			d.NoError(err)
 			attached(a)
 			_, err = attachments.UpdateStatus(context.Background(), a, metav1.UpdateOptions{})
-			d.must(err)
+			d.NoError(err)
 			o := d.begin(d.attach)
 			d.run0()
 			d.ended(o, false)
-			d.run()
+			d.Run()
 			d.told(o, "timed out waiting for external-attacher of csi.example.com CSI driver to attach volume vol-1")
 		})
 	}
@@ -271,7 +271,7 @@ func TestDetachWaitsForTheAttacher(t *testing.T) {
 	t.Parallel()
 	d := attaching(t, "vol-1")
 	d.attachment("vol-1", func(a *storagev1.VolumeAttachment) { held(a); attached(a) })
-	d.run()
+	d.Run()
 	o := d.begin(d.detach)
 	d.run0()
 	d.ended(o, false)
@@ -279,10 +279,10 @@ func TestDetachWaitsForTheAttacher(t *testing.T) {
 		t.Error("the attachment is not to be deleted")
 	}
 	d.removeAttachment()
-	d.run()
+	d.Run()
 	d.ended(o, true)
-	d.must(o.err)
-	d.same("time", sim.Epoch, d.host.Now())
+	d.NoError(o.err)
+	d.same("time", sim.Epoch, d.Host.Now())
 }
 
 func TestDetachFails(t *testing.T) {
@@ -291,25 +291,25 @@ func TestDetachFails(t *testing.T) {
 		t.Parallel()
 		d := attaching(t, "vol-1")
 		d.attachment("vol-1", held)
-		d.run()
+		d.Run()
 		o := d.begin(d.detach)
 		d.run0()
 		d.change("vol-1", func(a *storagev1.VolumeAttachment) { a.Status.DetachError = &storagev1.VolumeError{Message: "stuck"} })
-		d.run()
+		d.Run()
 		d.told(o, "stuck")
 		d.removeAttachment()
-		d.run()
-		d.must(d.do(d.detach))
+		d.Run()
+		d.NoError(d.do(d.detach))
 	})
 	t.Run("no answer", func(t *testing.T) {
 		t.Parallel()
 		d := attaching(t, "vol-1")
 		d.attachment("vol-1", held)
-		d.run()
+		d.Run()
 		o := d.begin(d.detach)
-		d.run()
+		d.Run()
 		d.told(o, "timed out waiting for external-attacher of csi.example.com CSI driver to detach volume vol-1")
-		d.same("time passed", 2*time.Minute, d.host.Now().Sub(sim.Epoch))
+		d.same("time passed", 2*time.Minute, d.Host.Now().Sub(sim.Epoch))
 	})
 	t.Run("not a volume's name", func(t *testing.T) {
 		t.Parallel()
@@ -326,6 +326,6 @@ func TestDetachFails(t *testing.T) {
 func TestDetachDetachedVolume(t *testing.T) {
 	t.Parallel()
 	d := attaching(t, "vol-1")
-	d.must(d.do(d.detach))
+	d.NoError(d.do(d.detach))
 	d.same("requests", []string{"get!"}, d.calls(trace.KindAPI))
 }

@@ -111,34 +111,34 @@ func (o other) taken(t *testing.T) *disk {
 	nfs.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "s", Path: "/"}}
 	d.persistent(nfs)
 	d.make(o)
-	d.run()
+	d.Run()
 	return d
 }
 
 // make creates the attachment, attached.
 func (d *disk) make(o other) {
-	d.t.Helper()
+	d.Helper()
 	a := &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: d.attachmentName(handleA), Finalizers: []string{attacherFinalizer}}, Spec: o.spec,
 	}
-	_, err := d.user.StorageV1().VolumeAttachments().Create(context.Background(), a, metav1.CreateOptions{})
-	d.must(err)
+	_, err := d.User.StorageV1().VolumeAttachments().Create(context.Background(), a, metav1.CreateOptions{})
+	d.NoError(err)
 	d.change(handleA, attached)
 }
 
 // untouched checks that the foreign attachment is unchanged.
 func (d *disk) untouched() {
-	d.t.Helper()
+	d.Helper()
 	if a := d.stored(handleA); a == nil || a.DeletionTimestamp != nil {
-		d.t.Errorf("the other's attachment is %v", a)
+		d.Errorf("the other's attachment is %v", a)
 	}
 }
 
 // takes checks that attaching fails because the name is taken.
 func (d *disk) takes(o other, err error) {
-	d.t.Helper()
+	d.Helper()
 	if !errors.Is(err, csi.ErrForeignAttachment) {
-		d.t.Fatalf("error %v, want %v", err, csi.ErrForeignAttachment)
+		d.Fatalf("error %v, want %v", err, csi.ErrForeignAttachment)
 	}
 	d.class("attach", err, plugins.Final)
 	d.same("message", "VolumeAttachment "+d.attachmentName(handleA)+" is of "+o.what+
@@ -167,7 +167,7 @@ func TestForeignAttachmentIsRejected(t *testing.T) {
 			t.Run("detach", func(t *testing.T) {
 				t.Parallel()
 				d := o.taken(t)
-				d.must(d.do(d.detach))
+				d.NoError(d.do(d.detach))
 				d.same("requests", []string{"get"}, d.calls(trace.KindAPI))
 				d.untouched()
 			})
@@ -188,11 +188,11 @@ func TestForeignAttachmentAppearsDuringAttach(t *testing.T) {
 	o := others()[0]
 	d := attaching(t, handleA)
 	d.persistent(persistent("pv-b", driverB, handleB))
-	d.run()
+	d.Run()
 	started := d.begin(d.attach)
 	d.upTo("api create volumeattachments")
 	d.make(o)
-	d.run()
+	d.Run()
 	d.ended(started, true)
 	d.takes(o, started.err)
 	d.same("requests", []string{"create!"}, d.calls(trace.KindAPI))
@@ -204,18 +204,18 @@ func TestForeignAttachmentAppearsDuringDetach(t *testing.T) {
 	t.Parallel()
 	d := attaching(t, handleA)
 	d.attachment(handleA, attached)
-	d.run()
+	d.Run()
 	started := d.begin(d.detach)
 	d.upTo("api delete volumeattachments")
 	d.removeAttachment()
 	d.make(others()[1])
-	d.run()
+	d.Run()
 	d.ended(started, true)
 	if started.err == nil {
 		t.Error("no error, although the object to delete does not exist")
 	}
 	d.untouched()
-	d.must(d.do(d.detach)) // now it is seen
+	d.NoError(d.do(d.detach)) // now it is seen
 	d.untouched()
 }
 
@@ -225,8 +225,8 @@ func TestAttachAfterForeignAttachmentIsDeleted(t *testing.T) {
 	d := others()[0].taken(t)
 	d.removeAttachment()
 	d.attachment(handleA, attached)
-	d.host.SetStrategy(lagging("process/cache volumeattachments"))
-	d.must(d.do(d.detach))
+	d.Host.SetStrategy(lagging("process/cache volumeattachments"))
+	d.NoError(d.do(d.detach))
 	d.same("requests", []string{"get", "delete"}, d.calls(trace.KindAPI))
 	if a := d.stored(handleA); a != nil {
 		t.Errorf("the attachment is still there: %v", a)
@@ -240,8 +240,8 @@ func TestForeignPersistentVolumeMissingFromCache(t *testing.T) {
 	world := func(t *testing.T) *disk {
 		d := attaching(t, handleA)
 		d.make(o)
-		d.run()
-		d.host.SetStrategy(lagging("process/cache persistentvolumes"))
+		d.Run()
+		d.Host.SetStrategy(lagging("process/cache persistentvolumes"))
 		d.persistent(persistent("pv-c", driverA, "vol-3"))
 		return d
 	}
@@ -249,10 +249,10 @@ func TestForeignPersistentVolumeMissingFromCache(t *testing.T) {
 	d.takes(o, d.do(d.attach))
 	d.same("requests", []string{"get"}, d.calls(trace.KindAPI))
 	d = world(t)
-	d.must(d.do(d.detach))
+	d.NoError(d.do(d.detach))
 	d.same("requests", []string{"get", "get"}, d.calls(trace.KindAPI)) // the attachment and its volume
 	d.untouched()
-	d.same("time", sim.Epoch, d.host.Now())
+	d.same("time", sim.Epoch, d.Host.Now())
 	d = world(t)
 	if _, is := d.verify(); is != plugins.Detached {
 		t.Errorf("it is %v, want detached", is)
@@ -272,7 +272,7 @@ func TestAttachmentOfInTreeVolume(t *testing.T) {
 		}
 		d.persistent(v)
 		d.attachment("vol-1", attached)
-		d.run()
+		d.Run()
 		if seen, is := d.verify(); seen != want || is != want {
 			t.Errorf("attachment of %s: seen %v, is %v, want %v", id, seen, is, want)
 		}
@@ -292,8 +292,8 @@ func TestAttachmentOfSecondVolumeWithSameHandle(t *testing.T) {
 		d.make(other{spec: storagev1.VolumeAttachmentSpec{
 			Attacher: driverA, NodeName: node1, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &twin},
 		}})
-		d.run()
-		d.must(d.do(d.attach))
+		d.Run()
+		d.NoError(d.do(d.attach))
 		if seen, is := d.verify(); seen != plugins.Attached || is != plugins.Attached {
 			t.Errorf("seen %v, is %v, want attached", seen, is)
 		}
@@ -314,13 +314,13 @@ func TestKubeletIgnoresForeignAttachment(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	a := d.stored(d.handle)
-	d.must(d.user.StorageV1().VolumeAttachments().Delete(context.Background(), a.Name, metav1.DeleteOptions{}))
+	d.NoError(d.User.StorageV1().VolumeAttachments().Delete(context.Background(), a.Name, metav1.DeleteOptions{}))
 	a = &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: a.Name}, Spec: a.Spec, Status: a.Status}
 	a.Spec.Attacher = driverB
-	_, err := d.user.StorageV1().VolumeAttachments().Create(context.Background(), a, metav1.CreateOptions{})
-	d.must(err)
+	_, err := d.User.StorageV1().VolumeAttachments().Create(context.Background(), a, metav1.CreateOptions{})
+	d.NoError(err)
 	d.change(d.handle, attached)
-	d.run()
+	d.Run()
 	if err := d.mountDevice(); !errors.Is(err, csi.ErrForeignAttachment) {
 		t.Errorf("mounting it by another's attachment: error %v", err)
 	}

@@ -25,7 +25,7 @@ import (
 const devicesDir = "plugins/kubernetes.io/csi/volumeDevices"
 
 func (d *disk) setUpDevice() (string, error) {
-	d.t.Helper()
+	d.Helper()
 	path := ""
 	return path, d.do(func(ctx context.Context) (err error) {
 		path, err = d.plugin.SetUpDevice(ctx, d.spec, d.pod, d.use)
@@ -34,7 +34,7 @@ func (d *disk) setUpDevice() (string, error) {
 }
 
 func (d *disk) mapPodDevice() (string, error) {
-	d.t.Helper()
+	d.Helper()
 	path := ""
 	return path, d.do(func(ctx context.Context) (err error) {
 		path, err = d.plugin.MapPodDevice(ctx, d.spec, d.pod, d.use)
@@ -43,19 +43,19 @@ func (d *disk) mapPodDevice() (string, error) {
 }
 
 func (d *disk) unmapPodDevice() error {
-	d.t.Helper()
+	d.Helper()
 	return d.do(func(ctx context.Context) error { return d.plugin.UnmapPodDevice(ctx, d.spec.Name(), d.pod.UID) })
 }
 
 func (d *disk) tearDownDevice() error {
-	d.t.Helper()
+	d.Helper()
 	return d.do(func(ctx context.Context) error { return d.plugin.TearDownDevice(ctx, d.spec) })
 }
 
 // must2 is must for functions that also return a path.
 func (d *disk) must2(_ string, err error) {
-	d.t.Helper()
-	d.must(err)
+	d.Helper()
+	d.NoError(err)
 }
 
 func (d *disk) blockData() string {
@@ -81,15 +81,15 @@ func TestBlockPaths(t *testing.T) {
 	for _, name := range []string{"pv", "test.vol.1", "simple-with-dashes"} {
 		d.spec.PersistentVolume.Name = name
 		global, err := d.plugin.GlobalMapPath(d.spec)
-		d.must(err)
+		d.NoError(err)
 		d.same("global", root+"/"+devicesDir+"/"+name+"/dev", global)
 		dir, link := d.plugin.PodDeviceMapPath(name, podUID)
 		d.same("of the pod", root+"/pods/uid-1/volumeDevices/kubernetes.io~csi/"+name, dir+"/"+link)
 		staging, err := d.setUpDevice()
-		d.must(err)
+		d.NoError(err)
 		d.same("staged", root+"/"+devicesDir+"/staging/"+name, staging)
 		published, err := d.mapPodDevice()
-		d.must(err)
+		d.NoError(err)
 		d.same("published", root+"/"+devicesDir+"/publish/"+name+"/uid-1", published)
 	}
 }
@@ -106,14 +106,14 @@ func TestDeviceLifecycle(t *testing.T) {
 		d.same("disk after MapPodDevice", d.published(), d.leaves(), sorted)
 	}
 	for range 2 {
-		d.must(d.unmapPodDevice())
+		d.NoError(d.unmapPodDevice())
 		d.same("disk after UnmapPodDevice", append(d.staged(), devicesDir+"/publish/pv/"), d.leaves(), sorted)
 	}
 	for range 2 {
-		d.must(d.tearDownDevice())
+		d.NoError(d.tearDownDevice())
 		d.same("disk after TearDownDevice", noneStaged, d.leaves())
 	}
-	d.must(d.unmapPodDevice())
+	d.NoError(d.unmapPodDevice())
 	d.same("calls of the driver", []string{
 		"NodeGetInfo", "NodeGetCapabilities", "NodeStageVolume", "NodeStageVolume", "NodePublishVolume", "NodePublishVolume",
 		"NodeUnpublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume",
@@ -132,8 +132,8 @@ func TestBlockRequests(t *testing.T) {
 	d.spec.ReadOnly = true
 	d.must2(d.setUpDevice())
 	d.must2(d.mapPodDevice())
-	d.must(d.unmapPodDevice())
-	d.must(d.tearDownDevice())
+	d.NoError(d.unmapPodDevice())
+	d.NoError(d.tearDownDevice())
 	capability := &csispec.VolumeCapability{
 		AccessMode: &csispec.VolumeCapability_AccessMode{Mode: csispec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
 		AccessType: &csispec.VolumeCapability_Block{Block: &csispec.VolumeCapability_BlockVolume{}},
@@ -178,13 +178,13 @@ func TestDeviceOfDriverWithoutStaging(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, false, false)
 	staging, err := d.setUpDevice()
-	d.must(err)
+	d.NoError(err)
 	d.same("staged at", "", staging)
 	d.same("disk after SetUpDevice", none, d.leaves())
 	d.must2(d.mapPodDevice())
 	d.same("disk after MapPodDevice", []string{d.blockData(), devicesDir + "/publish/pv/"}, d.leaves(), sorted)
-	d.must(d.unmapPodDevice())
-	d.must(d.tearDownDevice())
+	d.NoError(d.unmapPodDevice())
+	d.NoError(d.tearDownDevice())
 	d.same("disk at the end", noneStaged[:1], d.leaves())
 	d.same("requests", 2, len(s.requests))
 }
@@ -219,7 +219,7 @@ func TestDeviceCleanupNeedsDriver(t *testing.T) {
 	d.must2(d.mapPodDevice())
 	before := d.leaves()
 	again := csi.New(csi.Config{
-		Process: d.process, CSIDrivers: d.server.Informers(d.process).Storage().V1().CSIDrivers(), Root: root, FS: d.disk,
+		Process: d.process, CSIDrivers: d.Server.Informers(d.process).Storage().V1().CSIDrivers(), Root: root, FS: d.disk,
 	})
 	d.class("UnmapPodDevice", again.UnmapPodDevice(t.Context(), "pv", podUID), plugins.Transient)
 	d.class("TearDownDevice", again.TearDownDevice(t.Context(), d.spec), plugins.Transient)
@@ -254,7 +254,7 @@ func TestSetUpDeviceFails(t *testing.T) {
 					d.must2(d.setUpDevice())
 					d.same("disk after it was tried again", d.staged(), d.leaves(), sorted)
 				}
-				d.must(d.tearDownDevice())
+				d.NoError(d.tearDownDevice())
 				if got := d.leaves(); slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, "/pv") }) {
 					t.Errorf("left at the end: %q", got)
 				}
@@ -275,7 +275,7 @@ func TestDeviceStagedByEarlierKubelet(t *testing.T) {
 	_, err := d.setUpDevice()
 	d.class("SetUpDevice", err, plugins.Final)
 	d.same("disk", before, d.leaves(), sorted)
-	d.must(d.tearDownDevice())
+	d.NoError(d.tearDownDevice())
 	if last[*csispec.NodeUnstageVolumeRequest](s).GetVolumeId() != "h-1" {
 		t.Error("it is not unstaged")
 	}
@@ -310,8 +310,8 @@ func TestMapPodDeviceFails(t *testing.T) {
 					d.must2(d.mapPodDevice())
 					d.same("disk after it was tried again", d.published(), d.leaves(), sorted)
 				}
-				d.must(d.unmapPodDevice())
-				d.must(d.tearDownDevice())
+				d.NoError(d.unmapPodDevice())
+				d.NoError(d.tearDownDevice())
 				d.same("disk at the end", noneStaged, d.leaves())
 			})
 		}
@@ -334,8 +334,8 @@ func TestDeviceCleanupFails(t *testing.T) {
 		if d.tearDownDevice() == nil { // the array unstages what is still published
 			t.Errorf("TearDownDevice after %s: no error", code)
 		}
-		d.must(d.unmapPodDevice())
-		d.must(d.tearDownDevice())
+		d.NoError(d.unmapPodDevice())
+		d.NoError(d.tearDownDevice())
 		d.same("disk at the end", noneStaged, d.leaves())
 	}
 }
@@ -360,13 +360,13 @@ func TestLostDataFileOfDevice(t *testing.T) {
 	d.must2(d.setUpDevice())
 	d.must2(d.mapPodDevice())
 	file := root + "/" + devicesDir + "/pv/data/vol_data.json"
-	d.must(d.disk.Remove(file))
+	d.NoError(d.disk.Remove(file))
 	if err := d.unmapPodDevice(); !errors.Is(err, nodefs.ErrMounted) {
 		t.Errorf("of a device that is still there: %v, want %v", err, nodefs.ErrMounted)
 	}
-	d.must(d.disk.Unmount(root + "/" + devicesDir + "/publish/pv/uid-1"))
-	d.must(d.unmapPodDevice())
-	d.must(d.disk.WriteFile(file, []byte("{")))
+	d.NoError(d.disk.Unmount(root + "/" + devicesDir + "/publish/pv/uid-1"))
+	d.NoError(d.unmapPodDevice())
+	d.NoError(d.disk.WriteFile(file, []byte("{")))
 	if d.unmapPodDevice() == nil {
 		t.Error("a data file that cannot be read: no error")
 	}
@@ -400,16 +400,16 @@ func TestReconstructBlock(t *testing.T) {
 			t.Fatal(err)
 		}
 		made, err := d.plugin.ReconstructBlock("pv", podUID)
-		d.must(err)
+		d.NoError(err)
 		name, err := d.plugin.VolumeName(made.Spec)
-		d.must(err)
+		d.NoError(err)
 		path, err := d.plugin.GlobalMapPath(made.Spec)
-		d.must(err)
+		d.NoError(err)
 		d.same("name of the volume", d.driver+"^"+d.handle, name)
 		d.same("where it is mapped", root+"/"+devicesDir+"/pv/dev", path)
 		d.same("its mode", corev1.PersistentVolumeBlock, *made.Spec.PersistentVolume.Spec.VolumeMode)
 		d.spec = made.Spec
-		d.must(d.tearDownDevice())
+		d.NoError(d.tearDownDevice())
 		if _, err := d.plugin.ReconstructBlock("pv", podUID); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("after it is torn down: %v, want %v", err, fs.ErrNotExist)
 		}
@@ -424,7 +424,7 @@ func TestDeviceStats(t *testing.T) {
 		Total: 42}}}
 	d.must2(d.mapPodDevice())
 	var usage plugins.Usage
-	d.must(d.do(func(ctx context.Context) (err error) {
+	d.NoError(d.do(func(ctx context.Context) (err error) {
 		usage, err = d.plugin.VolumeStats(ctx, "pv", podUID)
 		return err
 	}))

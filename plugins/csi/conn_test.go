@@ -329,7 +329,7 @@ func TestSuspendRecordsEachCall(t *testing.T) {
 		_, stageErr := node.NodeStageVolume(ctx, &csispec.NodeStageVolumeRequest{VolumeId: "v", StagingTargetPath: "/s"})
 		_, mountErr := node.NodePublishVolume(ctx, &csispec.NodePublishVolumeRequest{VolumeId: "v",
 			StagingTargetPath: "/s", TargetPath: "/t"})
-		w.must(errors.Join(infoErr, createErr, publishErr, stageErr, mountErr))
+		w.NoError(errors.Join(infoErr, createErr, publishErr, stageErr, mountErr))
 		_, err := node.NodeUnpublishVolume(ctx, &csispec.NodeUnpublishVolumeRequest{VolumeId: "v", TargetPath: "/t"})
 		return err
 	})
@@ -339,7 +339,7 @@ func TestSuspendRecordsEachCall(t *testing.T) {
 		Failed                      bool
 	}
 	var got []line
-	for _, r := range w.host.Log().Records() {
+	for _, r := range w.Host.Log().Records() {
 		if r.Kind == trace.KindDriver {
 			got = append(got, line{r.Task, r.Verb, r.Object, r.Detail, r.Failed()})
 		}

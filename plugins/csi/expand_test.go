@@ -23,7 +23,7 @@ func (s *stub) NodeExpandVolume(
 }
 
 func (d *disk) expand() error {
-	d.t.Helper()
+	d.Helper()
 	return d.do(func(ctx context.Context) error {
 		return d.plugin.NodeExpand(ctx, plugins.ExpandOptions{Spec: d.spec, Pod: d.pod.UID,
 			NewSize: resource.MustParse("20Gi")})
@@ -69,7 +69,7 @@ func TestExpand(t *testing.T) {
 				d.secret("default", "expand", "user", "alice")
 				secrets = map[string]string{"user": "alice"}
 			}
-			d.must(d.expand())
+			d.NoError(d.expand())
 			r := last[*csispec.NodeExpandVolumeRequest](s)
 			d.same("volume, path, staging", []string{"h-1", path, staging},
 				[]string{r.GetVolumeId(), r.GetVolumePath(), r.GetStagingTargetPath()})

@@ -70,17 +70,17 @@ func TestFSGroup(t *testing.T) {
 			}
 			volume := &d.spec.PersistentVolume.Spec
 			volume.CSI.FSType, volume.AccessModes = "", modes{rwo}
-			d.must(d.mountDevice())
-			d.must(d.disk.WriteFile(d.globalMount()+"/file", []byte("content")))
+			d.NoError(d.mountDevice())
+			d.NoError(d.disk.WriteFile(d.globalMount()+"/file", []byte("content")))
 			volume.CSI.FSType, volume.AccessModes, d.spec.ReadOnly = tt.fsType, tt.modes, tt.readOnly
 			if d.use = grouped(); tt.noGroup {
 				d.use = plugins.MountOptions{}
 			}
-			d.must(d.setUp())
+			d.NoError(d.setUp())
 			d.same("group of the file", tt.want, d.info("/file").GID)
-			d.must(d.disk.Chown(d.globalMount()+"/file", -1, 7))
+			d.NoError(d.disk.Chown(d.globalMount()+"/file", -1, 7))
 			if tt.want != 0 {
-				d.must(d.setUp())
+				d.NoError(d.setUp())
 				d.same("group of the file, when it is set up again", tt.want, d.info("/file").GID)
 			}
 		})
@@ -89,18 +89,18 @@ func TestFSGroup(t *testing.T) {
 
 // info describes a file as the pod sees it.
 func (d *disk) info(at string) nodefs.Info {
-	d.t.Helper()
+	d.Helper()
 	info, err := d.disk.Stat(d.plugin.MountPath(d.spec.Name(), podUID) + at)
-	d.must(err)
+	d.NoError(err)
 	return info
 }
 
 func TestFSGroupOfInlineVolume(t *testing.T) {
 	t.Parallel()
 	_, d := inlineDisk(t, storagev1.VolumeLifecycleEphemeral)
-	d.must(d.disk.MkdirAll(inlineDir + "/mount")) // the stub makes nothing
+	d.NoError(d.disk.MkdirAll(inlineDir + "/mount")) // the stub makes nothing
 	d.use = grouped()
-	d.must(d.setUp())
+	d.NoError(d.setUp())
 	d.same("group", 3000, d.info("").GID)
 }
 
@@ -117,13 +117,13 @@ func TestFSGroupChangePolicy(t *testing.T) {
 			t.Parallel()
 			d := arrayDisk(t)
 			d.spec.PersistentVolume.Spec.CSI.FSType = "ext4"
-			d.must(d.mountDevice())
-			d.must(d.disk.WriteFile(d.globalMount()+"/file", nil))
-			d.must(d.disk.Chown(d.globalMount(), -1, 3000))
-			d.must(d.disk.Chmod(d.globalMount(), fs.ModeSetgid|0o770))
+			d.NoError(d.mountDevice())
+			d.NoError(d.disk.WriteFile(d.globalMount()+"/file", nil))
+			d.NoError(d.disk.Chown(d.globalMount(), -1, 3000))
+			d.NoError(d.disk.Chmod(d.globalMount(), fs.ModeSetgid|0o770))
 			d.use = grouped()
 			d.use.FSGroupChangePolicy = tt.policy
-			d.must(d.setUp())
+			d.NoError(d.setUp())
 			d.same("group of the file", tt.want, d.info("/file").GID)
 		})
 	}
@@ -151,9 +151,9 @@ func TestDriverAppliesFSGroup(t *testing.T) {
 			if tt.group {
 				d.use = grouped()
 			}
-			d.must(d.mountDevice())
-			d.must(d.disk.MkdirAll(d.plugin.MountPath("pv", podUID))) // the stub makes nothing
-			d.must(d.setUp())
+			d.NoError(d.mountDevice())
+			d.NoError(d.disk.MkdirAll(d.plugin.MountPath("pv", podUID))) // the stub makes nothing
+			d.NoError(d.setUp())
 			d.same("told", []string{tt.want, tt.want}, []string{
 				last[*csispec.NodeStageVolumeRequest](s).GetVolumeCapability().GetMount().GetVolumeMountGroup(),
 				last[*csispec.NodePublishVolumeRequest](s).GetVolumeCapability().GetMount().GetVolumeMountGroup(),
@@ -168,17 +168,17 @@ func TestFSGroupFails(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	d.spec.PersistentVolume.Spec.CSI.FSType = "ext4"
-	d.must(d.mountDevice())
+	d.NoError(d.mountDevice())
 	d.use = grouped()
-	d.host.SetStrategy(wrong{"ChangeOwnership"})
+	d.Host.SetStrategy(wrong{"ChangeOwnership"})
 	err := d.setUp()
 	d.class("SetUp", err, plugins.Uncertain)
 	const want = "applyFSGroup failed for vol "
 	d.same("what is said", want+d.handle, fmt.Sprintf("%.*s", len(want+d.handle), err))
 	source := " <- " + d.handle
 	d.same("disk", append(d.globalLeaves(source), d.podLeaves(source)...), d.leaves(), sorted)
-	d.host.SetStrategy(sim.NewReplayStrategy(nil))
-	d.must(d.setUp())
+	d.Host.SetStrategy(sim.NewReplayStrategy(nil))
+	d.NoError(d.setUp())
 	d.same("group", 3000, d.info("").GID)
 }
 
@@ -197,12 +197,12 @@ func TestInvalidFSGroupPolicy(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, true, false)
 	d.csiDriver(storagev1.CSIDriverSpec{})
-	d.server.UpdateStored("csidrivers", "", stubName, func(stored fake.Object) fake.Object {
+	d.Server.UpdateStored("csidrivers", "", stubName, func(stored fake.Object) fake.Object {
 		driver := stored.DeepCopyObject().(*storagev1.CSIDriver)
 		driver.Spec.FSGroupPolicy = nil
 		return driver
 	})
-	d.run()
+	d.Run()
 	d.class("SetUp", d.setUp(), plugins.Transient)
 	d.same("requests", 0, len(s.requests))
 }

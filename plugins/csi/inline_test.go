@@ -59,14 +59,14 @@ func TestInlineVolume(t *testing.T) {
 			s, d := inlineDisk(t, modes...)
 			attached, attachErr := d.plugin.CanAttach(d.spec)
 			staged, stageErr := d.plugin.CanDeviceMount(d.spec)
-			d.must(errors.Join(attachErr, stageErr))
+			d.NoError(errors.Join(attachErr, stageErr))
 			d.same("supported, attached, staged", []bool{true, false, false},
 				[]bool{d.plugin.CanSupport(d.spec), attached, staged})
-			d.must(d.setUp())
+			d.NoError(d.setUp())
 			d.same("disk", []string{fmt.Sprintf("pods/uid-1/volumes/kubernetes.io~csi/cache/vol_data.json "+
 				`{"specVolID":"cache","volumeHandle":%q,"driverName":%q,"nodeName":"node-1","attachmentID":%q,"volumeLifecycleMode":"Ephemeral"}`,
 				d.handle, d.driver, d.attachmentName(d.handle))}, d.leaves())
-			d.must(d.tearDown())
+			d.NoError(d.tearDown())
 			d.same("requests", []proto.Message{
 				&csispec.NodePublishVolumeRequest{
 					VolumeId: d.handle, TargetPath: inlineDir + "/mount", VolumeContext: map[string]string{"size": "1Gi"},
@@ -126,7 +126,7 @@ func TestInlineVolumeReadOnly(t *testing.T) {
 	s, d := inlineDisk(t, storagev1.VolumeLifecycleEphemeral)
 	yes := true
 	d.spec.Volume.CSI.ReadOnly, d.spec.Volume.CSI.FSType = &yes, nil
-	d.must(d.setUp())
+	d.NoError(d.setUp())
 	asked := last[*csispec.NodePublishVolumeRequest](s)
 	d.same("read-only", true, asked.GetReadonly())
 	d.same("file system", "", asked.GetVolumeCapability().GetMount().GetFsType())
@@ -145,11 +145,11 @@ func TestInlineVolumeIsReconstructed(t *testing.T) {
 			t.Fatal(err)
 		}
 		made, err := d.plugin.Reconstruct("cache", podUID)
-		d.must(err)
+		d.NoError(err)
 		d.same("volume", &plugins.Spec{Volume: &corev1.Volume{
 			Name: "cache", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: d.driver}},
 		}}, made.Spec)
-		d.must(d.tearDown())
+		d.NoError(d.tearDown())
 		if _, err := d.plugin.Reconstruct("cache", podUID); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("after it is torn down: %v, want %v", err, fs.ErrNotExist)
 		}
@@ -163,8 +163,8 @@ func TestVolumeOutsideTheAPI(t *testing.T) {
 	d := arrayDisk(t)
 	d.spec.Inline = true
 	a := d.stored(d.handle)
-	attachments := d.user.StorageV1().VolumeAttachments()
-	d.must(attachments.Delete(t.Context(), a.Name, metav1.DeleteOptions{}))
+	attachments := d.User.StorageV1().VolumeAttachments()
+	d.NoError(attachments.Delete(t.Context(), a.Name, metav1.DeleteOptions{}))
 	written := d.spec.PersistentVolume.Spec
 	_, err := attachments.Create(t.Context(), &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: a.Name},
@@ -172,14 +172,14 @@ func TestVolumeOutsideTheAPI(t *testing.T) {
 			Attacher: d.driver, NodeName: node1, Source: storagev1.VolumeAttachmentSource{InlineVolumeSpec: &written},
 		},
 	}, metav1.CreateOptions{})
-	d.must(err)
+	d.NoError(err)
 	d.change(d.handle, func(made *storagev1.VolumeAttachment) { made.Status = a.Status })
-	d.must(d.mountDevice())
-	d.must(d.setUp())
+	d.NoError(d.mountDevice())
+	d.NoError(d.setUp())
 	source := " <- " + d.handle
 	d.same("disk", append(d.globalLeaves(source), d.podLeaves(source)...), d.leaves(), sorted)
-	d.must(d.tearDown())
-	d.must(d.unmountDevice())
+	d.NoError(d.tearDown())
+	d.NoError(d.unmountDevice())
 	d.same("disk at the end", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
 }
 

@@ -44,14 +44,14 @@ func withLimit(t *testing.T, limit int64) (*world, *limitedDriver) {
 	minute := int64(60)
 	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: limitedName}}
 	driver.Spec.NodeAllocatableUpdatePeriodSeconds = &minute
-	_, err := w.user.StorageV1().CSIDrivers().Create(t.Context(), driver, metav1.CreateOptions{})
-	w.must(err)
-	w.run()
+	_, err := w.User.StorageV1().CSIDrivers().Create(t.Context(), driver, metav1.CreateOptions{})
+	w.NoError(err)
+	w.Run()
 	conn := csi.Suspend(w.process, limitedName, csi.Direct(func(r grpc.ServiceRegistrar) {
 		csispec.RegisterNodeServer(r,
 			d)
 	}))
-	w.must(w.do(func(ctx context.Context) error {
+	w.NoError(w.do(func(ctx context.Context) error {
 		info, err := w.plugin.AddDriver(ctx, limitedName, conn)
 		if err != nil {
 			return err
@@ -62,10 +62,10 @@ func withLimit(t *testing.T, limit int64) (*world, *limitedDriver) {
 }
 
 func (w *world) allocatable() int32 {
-	w.t.Helper()
+	w.Helper()
 	drivers := w.registered()
 	if len(drivers) != 1 || drivers[0].Allocatable == nil || drivers[0].Allocatable.Count == nil {
-		w.t.Fatalf("the CSINode has %v, want one driver that says how many volumes", drivers)
+		w.Fatalf("the CSINode has %v, want one driver that says how many volumes", drivers)
 	}
 	return *drivers[0].Allocatable.Count
 }
@@ -78,11 +78,11 @@ func TestRefreshWritesChanges(t *testing.T) {
 	}
 	refresh := func() {
 		t.Helper()
-		w.must(w.do(func(ctx context.Context) error { return w.plugin.Refresh(ctx, limitedName) }))
+		w.NoError(w.do(func(ctx context.Context) error { return w.plugin.Refresh(ctx, limitedName) }))
 	}
-	before, _ := w.server.Get("csinodes", "", node1)
+	before, _ := w.Server.Get("csinodes", "", node1)
 	refresh()
-	after, _ := w.server.Get("csinodes", "", node1)
+	after, _ := w.Server.Get("csinodes", "", node1)
 	if before.GetResourceVersion() != after.GetResourceVersion() || d.asked != 2 {
 		t.Errorf("asked %d times, from revision %s to %s: want a question more, and no write", d.asked,
 			before.GetResourceVersion(), after.GetResourceVersion())
@@ -127,13 +127,13 @@ func TestExhausted(t *testing.T) {
 			t.Parallel()
 			w, d := withLimit(t, 3)
 			spec := &plugins.Spec{PersistentVolume: persistent("pv", tt.driver, "h")}
-			since := w.host.Now()
+			since := w.Host.Now()
 			if tt.failure != nil {
 				a := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: csi.AttachmentName("h", tt.driver, node1)}}
 				a.Spec.Attacher, a.Spec.NodeName = tt.driver, node1
 				a.Spec.Source.PersistentVolumeName = &spec.PersistentVolume.Name
-				a, err := w.user.StorageV1().VolumeAttachments().Create(t.Context(), a, metav1.CreateOptions{})
-				w.must(err)
+				a, err := w.User.StorageV1().VolumeAttachments().Create(t.Context(), a, metav1.CreateOptions{})
+				w.NoError(err)
 				if tt.failure.Message != "" {
 					tt.failure.Time = metav1.NewTime(since.Add(time.Second))
 					if tt.before {
@@ -141,12 +141,12 @@ func TestExhausted(t *testing.T) {
 					}
 					a.Status.AttachError = tt.failure
 				}
-				_, err = w.user.StorageV1().VolumeAttachments().UpdateStatus(t.Context(), a, metav1.UpdateOptions{})
-				w.must(err)
+				_, err = w.User.StorageV1().VolumeAttachments().UpdateStatus(t.Context(), a, metav1.UpdateOptions{})
+				w.NoError(err)
 			}
 			d.limit = 2
 			var got bool
-			w.must(w.do(func(ctx context.Context) (err error) {
+			w.NoError(w.do(func(ctx context.Context) (err error) {
 				got, err = w.plugin.Exhausted(ctx, spec, since)
 				return err
 			}))

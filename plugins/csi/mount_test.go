@@ -23,14 +23,14 @@ func TestMountLifecycle(t *testing.T) {
 	d := arrayDisk(t)
 	source := " <- " + d.handle
 
-	d.must(d.mountDevice())
+	d.NoError(d.mountDevice())
 	d.same("disk after MountDevice", d.globalLeaves(source), d.leaves())
-	d.must(d.setUp())
+	d.NoError(d.setUp())
 	d.same("disk after SetUp", slices.Concat(d.globalLeaves(source), d.podLeaves(source)), d.leaves(), sorted)
-	d.must(d.disk.WriteFile(d.plugin.MountPath("pv", podUID)+"/data", []byte("written by the pod")))
-	d.must(d.tearDown())
+	d.NoError(d.disk.WriteFile(d.plugin.MountPath("pv", podUID)+"/data", []byte("written by the pod")))
+	d.NoError(d.tearDown())
 	d.same("disk after TearDown", append(d.globalLeaves(source), emptyPodDir), d.leaves(), sorted)
-	d.must(d.unmountDevice())
+	d.NoError(d.unmountDevice())
 	d.same("disk after UnmountDevice", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
 
 	d.same("calls of the driver", []string{
@@ -38,9 +38,9 @@ func TestMountLifecycle(t *testing.T) {
 		"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume",
 	}, d.calls(trace.KindDriver))
 
-	d.must(d.mountDevice())
+	d.NoError(d.mountDevice())
 	content, err := d.disk.ReadFile(d.globalMount() + "/data")
-	d.must(err)
+	d.NoError(err)
 	d.same("content", "written by the pod", string(content))
 }
 
@@ -48,7 +48,7 @@ func TestPaths(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	global, err := d.plugin.DeviceMountPath(d.spec)
-	d.must(err)
+	d.NoError(err)
 	d.same("device", d.globalMount(), global)
 	for _, name := range []string{"pv", "test.spec.1"} {
 		d.same("pod", root+"/pods/uid-1/volumes/kubernetes.io~csi/"+name+"/mount", d.plugin.MountPath(name, podUID))
@@ -58,8 +58,8 @@ func TestPaths(t *testing.T) {
 func TestEverythingIsIdempotent(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
-	d.must(d.tearDown())
-	d.must(d.unmountDevice())
+	d.NoError(d.tearDown())
+	d.NoError(d.unmountDevice())
 	d.same("disk after undoing nothing", none, d.leaves())
 	source := " <- " + d.handle
 	for _, step := range []struct {
@@ -73,7 +73,7 @@ func TestEverythingIsIdempotent(t *testing.T) {
 		{"UnmountDevice", d.unmountDevice, []string{d.emptyDriverDir(), emptyPodDir}},
 	} {
 		for range 2 {
-			d.must(step.do())
+			d.NoError(step.do())
 			d.same("disk after "+step.name, step.want, d.leaves(), sorted)
 		}
 	}
@@ -133,20 +133,20 @@ func testFailedMount(t *testing.T, f fault, class plugins.Class) {
 	d.conn.faults = []fault{f, f}
 	d.class("MountDevice", d.mountDevice(), class)
 	d.same("disk after MountDevice has failed", leftOfStage, d.leaves())
-	d.must(d.unmountDevice())
+	d.NoError(d.unmountDevice())
 	d.same("disk after it was undone", []string{d.emptyDriverDir()}, d.leaves())
 	d.class("MountDevice", d.mountDevice(), class)
-	d.must(d.mountDevice())
+	d.NoError(d.mountDevice())
 	d.same("disk after it was tried again", staged, d.leaves())
 
 	f.method = "NodePublishVolume"
 	d.conn.faults = []fault{f, f}
 	d.class("SetUp", d.setUp(), class)
 	d.same("disk after SetUp has failed", slices.Concat(staged, leftOfPublish), d.leaves(), sorted)
-	d.must(d.tearDown())
+	d.NoError(d.tearDown())
 	d.same("disk after it was undone", append(staged, emptyPodDir), d.leaves(), sorted)
 	d.class("SetUp", d.setUp(), class)
-	d.must(d.setUp())
+	d.NoError(d.setUp())
 	d.same("disk after it was tried again", slices.Concat(staged, published), d.leaves(), sorted)
 }
 
@@ -156,8 +156,8 @@ func testFailedUnmount(t *testing.T, f fault, class plugins.Class) {
 	t.Helper()
 	d := arrayDisk(t)
 	source := " <- " + d.handle
-	d.must(d.mountDevice())
-	d.must(d.setUp())
+	d.NoError(d.mountDevice())
+	d.NoError(d.setUp())
 
 	f.method = "NodeUnpublishVolume"
 	d.conn.faults = []fault{f}
@@ -165,7 +165,7 @@ func testFailedUnmount(t *testing.T, f fault, class plugins.Class) {
 	if !slices.Contains(d.leaves(), d.podData()) {
 		t.Errorf("the data file is missing after a failed TearDown: %q", d.leaves())
 	}
-	d.must(d.tearDown())
+	d.NoError(d.tearDown())
 	d.same("disk after TearDown", append(d.globalLeaves(source), emptyPodDir), d.leaves(), sorted)
 
 	f.method = "NodeUnstageVolume"
@@ -175,7 +175,7 @@ func testFailedUnmount(t *testing.T, f fault, class plugins.Class) {
 		source = ""
 	}
 	d.same("disk after UnmountDevice has failed", append(d.globalLeaves(source), emptyPodDir), d.leaves(), sorted)
-	d.must(d.unmountDevice())
+	d.NoError(d.unmountDevice())
 	d.same("disk after UnmountDevice", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
 }
 
@@ -197,8 +197,8 @@ func TestFinalErrorWhileMounted(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	source := " <- " + d.handle
-	d.must(d.mountDevice())
-	d.must(d.setUp())
+	d.NoError(d.mountDevice())
+	d.NoError(d.setUp())
 	d.conn.faults = []fault{
 		{method: "NodeStageVolume", err: coded(codes.Internal)}, {method: "NodePublishVolume", err: coded(codes.Internal)},
 	}
@@ -240,8 +240,8 @@ func TestCleanupNeedsDriver(t *testing.T) {
 		path.Dir(d.globalMount()):                         `{"volumeHandle":"h","driverName":"other.example.com"}`,
 		root + "/pods/uid-1/volumes/kubernetes.io~csi/pv": `{"volumeHandle":"h","driverName":"other.example.com"}`,
 	} {
-		d.must(d.disk.MkdirAll(dir))
-		d.must(d.disk.WriteFile(dir+"/vol_data.json", []byte(data)))
+		d.NoError(d.disk.MkdirAll(dir))
+		d.NoError(d.disk.WriteFile(dir+"/vol_data.json", []byte(data)))
 	}
 	before := d.leaves()
 	d.class("UnmountDevice", d.unmountDevice(), plugins.Transient)
@@ -297,7 +297,7 @@ func TestMountDeviceWithoutPath(t *testing.T) {
 func TestDataFileWriteFails(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
-	d.must(d.disk.MkdirAll(path.Dir(d.globalMount()) + "/vol_data.json/in-the-way"))
+	d.NoError(d.disk.MkdirAll(path.Dir(d.globalMount()) + "/vol_data.json/in-the-way"))
 	if err := d.mountDevice(); err == nil {
 		t.Error("no error")
 	}
@@ -310,10 +310,10 @@ func TestLostDataFile(t *testing.T) {
 		t.Parallel()
 		d := arrayDisk(t)
 		source := " <- " + d.handle
-		d.must(d.mountDevice())
-		d.must(d.setUp())
-		d.must(d.disk.Remove(path.Dir(d.plugin.MountPath("pv", podUID)) + "/vol_data.json"))
-		d.must(d.disk.Remove(path.Dir(d.globalMount()) + "/vol_data.json"))
+		d.NoError(d.mountDevice())
+		d.NoError(d.setUp())
+		d.NoError(d.disk.Remove(path.Dir(d.plugin.MountPath("pv", podUID)) + "/vol_data.json"))
+		d.NoError(d.disk.Remove(path.Dir(d.globalMount()) + "/vol_data.json"))
 		for what, err := range map[string]error{"TearDown": d.tearDown(), "UnmountDevice": d.unmountDevice()} {
 			if !errors.Is(err, nodefs.ErrMounted) {
 				t.Errorf("%s: %v, want ErrMounted", what, err)
@@ -324,18 +324,18 @@ func TestLostDataFile(t *testing.T) {
 	t.Run("bare directories are removed", func(t *testing.T) {
 		t.Parallel()
 		d := arrayDisk(t)
-		d.must(d.disk.MkdirAll(d.globalMount()))
-		d.must(d.disk.MkdirAll(d.plugin.MountPath("pv", podUID)))
-		d.must(d.tearDown())
-		d.must(d.unmountDevice())
+		d.NoError(d.disk.MkdirAll(d.globalMount()))
+		d.NoError(d.disk.MkdirAll(d.plugin.MountPath("pv", podUID)))
+		d.NoError(d.tearDown())
+		d.NoError(d.unmountDevice())
 		d.same("disk", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
 	})
 	t.Run("what cannot be read is an error", func(t *testing.T) {
 		t.Parallel()
 		for _, data := range []string{"", "{", "{}", `{"volumeHandle":"h"}`, `{"driverName":"d"}`} {
 			d := arrayDisk(t)
-			d.must(d.mountDevice())
-			d.must(d.disk.WriteFile(path.Dir(d.globalMount())+"/vol_data.json", []byte(data)))
+			d.NoError(d.mountDevice())
+			d.NoError(d.disk.WriteFile(path.Dir(d.globalMount())+"/vol_data.json", []byte(data)))
 			if err := d.unmountDevice(); err == nil {
 				t.Errorf("data file %q: no error", data)
 			}
@@ -350,10 +350,10 @@ func TestLostDataFile(t *testing.T) {
 func TestContentOutlivesFailures(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
-	d.must(d.mountDevice())
-	d.must(d.setUp())
+	d.NoError(d.mountDevice())
+	d.NoError(d.setUp())
 	target := d.plugin.MountPath("pv", podUID)
-	d.must(d.disk.WriteFile(target+"/data", []byte("precious")))
+	d.NoError(d.disk.WriteFile(target+"/data", []byte("precious")))
 	for _, method := range []string{"NodePublishVolume", "NodeStageVolume", "NodeUnpublishVolume", "NodeUnstageVolume"} {
 		for _, c := range []codes.Code{codes.Internal, codes.Unavailable} {
 			d.conn.faults = append(d.conn.faults, fault{method: method, err: coded(c)})
@@ -366,7 +366,7 @@ func TestContentOutlivesFailures(t *testing.T) {
 	}
 	for _, file := range []string{target + "/data", d.globalMount() + "/data"} {
 		content, err := d.disk.ReadFile(file)
-		d.must(err)
+		d.NoError(err)
 		d.same(file, "precious", string(content))
 	}
 }
@@ -392,8 +392,8 @@ func TestReadOnly(t *testing.T) {
 			d.spec.ReadOnly = tt.spec
 			d.spec.PersistentVolume.Spec.CSI.ReadOnly = tt.source
 			d.spec.PersistentVolume.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{tt.mode}
-			d.must(d.mountDevice())
-			d.must(d.setUp())
+			d.NoError(d.mountDevice())
+			d.NoError(d.setUp())
 			source := " <- " + d.handle
 			d.same("disk", slices.Concat(d.globalLeaves(source+tt.device), d.podLeaves(source+tt.mount)), d.leaves(), sorted)
 		})
@@ -427,8 +427,8 @@ func TestAccessMode(t *testing.T) {
 				want = tt.multiWriter
 			}
 			d.spec.PersistentVolume.Spec.AccessModes = tt.modes
-			d.must(d.mountDevice())
-			d.must(d.setUp())
+			d.NoError(d.mountDevice())
+			d.NoError(d.setUp())
 			d.same(fmt.Sprintf("modes of %v", tt.modes), []string{want, want}, []string{
 				last[*csispec.NodeStageVolumeRequest](s).GetVolumeCapability().GetAccessMode().GetMode().String(),
 				last[*csispec.NodePublishVolumeRequest](s).GetVolumeCapability().GetAccessMode().GetMode().String(),

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/csi"
@@ -28,13 +29,13 @@ const migrated = "kubernetes.io/aws-ebs,kubernetes.io/azure-disk,kubernetes.io/a
 	"kubernetes.io/gce-pd,kubernetes.io/portworx-volume,kubernetes.io/vsphere-volume"
 
 func (w *world) publish(driver string, info *csispec.NodeGetInfoResponse) error {
-	w.t.Helper()
+	w.Helper()
 	return w.do(func(ctx context.Context) error { return w.plugin.Publish(ctx, driver, info) })
 }
 
 // registered are the drivers of the CSINode.
 func (w *world) registered() []storagev1.CSINodeDriver {
-	object, ok := w.server.Get("csinodes", "", node1)
+	object, ok := w.Server.Get("csinodes", "", node1)
 	if !ok {
 		return nil
 	}
@@ -42,61 +43,61 @@ func (w *world) registered() []storagev1.CSINodeDriver {
 }
 
 func (w *world) annotation() string {
-	object, _ := w.server.Get("nodes", "", node1)
+	object, _ := w.Server.Get("nodes", "", node1)
 	return object.GetAnnotations()[nodeIDs]
 }
 
 // patch changes the Node, as another client does.
 func (w *world) patch(change func(*corev1.Node)) {
-	w.t.Helper()
-	nodes := w.user.CoreV1().Nodes()
+	w.Helper()
+	nodes := w.User.CoreV1().Nodes()
 	node, err := nodes.Get(context.Background(), node1, metav1.GetOptions{})
-	w.must(err)
+	w.NoError(err)
 	change(node)
 	_, err = nodes.Update(context.Background(), node, metav1.UpdateOptions{})
-	w.must(err)
+	w.NoError(err)
 }
 
 func (w *world) annotate(value string) {
-	w.t.Helper()
+	w.Helper()
 	w.patch(func(n *corev1.Node) { n.Annotations = map[string]string{nodeIDs: value, "other": "kept"} })
 }
 
 // csiNode creates the node's CSINode, owned by the Node with that UID; "": by the existing one.
 func (w *world) csiNode(owner types.UID, drivers ...storagev1.CSINodeDriver) {
-	w.t.Helper()
+	w.Helper()
 	if owner == "" {
-		node, _ := w.server.Get("nodes", "", node1)
+		node, _ := w.Server.Get("nodes", "", node1)
 		owner = node.GetUID()
 	}
-	_, err := w.user.StorageV1().CSINodes().Create(context.Background(), &storagev1.CSINode{
+	_, err := w.User.StorageV1().CSINodes().Create(context.Background(), &storagev1.CSINode{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: node1, Annotations: map[string]string{corev1.MigratedPluginsAnnotationKey: migrated},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node1, UID: owner}},
 		},
 		Spec: storagev1.CSINodeSpec{Drivers: drivers},
 	}, metav1.CreateOptions{})
-	w.must(err)
+	w.NoError(err)
 }
 
 func (w *world) addDriver(d storagev1.CSINodeDriver) {
-	w.t.Helper()
-	node, err := w.user.StorageV1().CSINodes().Get(context.Background(), node1, metav1.GetOptions{})
-	w.must(err)
+	w.Helper()
+	node, err := w.User.StorageV1().CSINodes().Get(context.Background(), node1, metav1.GetOptions{})
+	w.NoError(err)
 	node.Spec.Drivers = append(node.Spec.Drivers, d)
-	_, err = w.user.StorageV1().CSINodes().Update(context.Background(), node, metav1.UpdateOptions{})
-	w.must(err)
+	_, err = w.User.StorageV1().CSINodes().Update(context.Background(), node, metav1.UpdateOptions{})
+	w.NoError(err)
 }
 
 // ownCSINode checks that a CSINode exists, that it belongs to the Node, and its list of migrated
 // plugins.
 func (w *world) ownCSINode() {
-	w.t.Helper()
-	own, there := w.server.Get("csinodes", "", node1)
+	w.Helper()
+	own, there := w.Server.Get("csinodes", "", node1)
 	if !there {
-		w.t.Fatal("there is no CSINode")
+		w.Fatal("there is no CSINode")
 	}
-	node, _ := w.server.Get("nodes", "", node1)
+	node, _ := w.Server.Get("nodes", "", node1)
 	w.same("owner", []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node1, UID: node.GetUID()}},
 		own.GetOwnerReferences())
 	w.same("migrated plugins", migrated, own.GetAnnotations()[corev1.MigratedPluginsAnnotationKey])
@@ -128,7 +129,7 @@ type pairs = map[string]string
 func TestRegistrationOfTheArray(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
-	d.must(d.publish(array.DriverName, nodeInfo(node1, 0, nil)))
+	d.NoError(d.publish(array.DriverName, nodeInfo(node1, 0, nil)))
 	d.same("drivers", []storagev1.CSINodeDriver{{Name: array.DriverName, NodeID: node1}}, d.registered())
 	d.same("annotation", `{"array.csi.volsim.dev":"node-1"}`, d.annotation())
 	d.ownCSINode()
@@ -266,9 +267,9 @@ func TestInstall(t *testing.T) {
 
 // given is the initial state of a Node.
 func (w *world) given(ids, labels pairs) {
-	w.t.Helper()
+	w.Helper()
 	text, err := json.Marshal(ids)
-	w.must(err)
+	w.NoError(err)
 	w.patch(func(n *corev1.Node) {
 		n.Labels = labels
 		if ids != nil {
@@ -279,15 +280,15 @@ func (w *world) given(ids, labels pairs) {
 
 // stands checks the Node and its CSINode.
 func (w *world) stands(ids, labels pairs, drivers []storagev1.CSINodeDriver) {
-	w.t.Helper()
-	node, _ := w.server.Get("nodes", "", node1)
+	w.Helper()
+	node, _ := w.Server.Get("nodes", "", node1)
 	text, there := node.GetAnnotations()[nodeIDs]
 	var is pairs
 	if there {
-		w.must(json.Unmarshal([]byte(text), &is))
+		w.NoError(json.Unmarshal([]byte(text), &is))
 	}
 	if there != (len(ids) > 0) {
-		w.t.Errorf("there is an annotation %q: %v", text, there)
+		w.Errorf("there is an annotation %q: %v", text, there)
 	}
 	w.same("node ids", ids, is)
 	w.same("labels", labels, node.GetLabels())
@@ -334,7 +335,7 @@ func TestUninstall(t *testing.T) {
 			if tt.before != nil {
 				w.csiNode("", tt.before...)
 			}
-			w.must(w.do(func(ctx context.Context) error {
+			w.NoError(w.do(func(ctx context.Context) error {
 				return w.plugin.DeregisterPlugin(ctx, plugins.Registration{Name: ourDriver})
 			}))
 			w.stands(tt.wantIDs, tt.labels, tt.want) // labels stay
@@ -382,7 +383,7 @@ func TestMigratedPlugins(t *testing.T) {
 			if changed := csi.MarkMigrated(node, tt.migrated); changed != tt.wantChange {
 				t.Errorf("changed: %v, want %v", changed, tt.wantChange)
 			}
-			w := world{t: t}
+			w := world{World: &testworld.World{TB: t}}
 			w.same("annotations", tt.want, node.Annotations)
 		})
 	}
@@ -392,23 +393,23 @@ func TestRegistrationKeepsOtherDrivers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.annotate(`{"old.example.com":"x"}`)
-	w.must(w.publish("b.example.com", nodeInfo("b", 0, nil)))
-	w.must(w.publish("a.example.com", nodeInfo("a", 3, nil)))
+	w.NoError(w.publish("b.example.com", nodeInfo("b", 0, nil)))
+	w.NoError(w.publish("a.example.com", nodeInfo("a", 3, nil)))
 	want := []storagev1.CSINodeDriver{{Name: "b.example.com", NodeID: "b"},
 		{Name: "a.example.com", NodeID: "a", Allocatable: limit(3)}}
 	w.same("drivers", want, w.registered())
 	var ids map[string]string
-	w.must(json.Unmarshal([]byte(w.annotation()), &ids))
+	w.NoError(json.Unmarshal([]byte(w.annotation()), &ids))
 	w.same("node ids", map[string]string{"old.example.com": "x", "b.example.com": "b", "a.example.com": "a"}, ids)
-	node, _ := w.server.Get("nodes", "", node1)
+	node, _ := w.Server.Get("nodes", "", node1)
 	w.same("another annotation", "kept", node.GetAnnotations()["other"])
 
 	// Registering again writes changes only.
-	w.must(w.publish("b.example.com", nodeInfo("b", 5, nil)))
+	w.NoError(w.publish("b.example.com", nodeInfo("b", 5, nil)))
 	want[0].Allocatable = limit(5)
 	w.same("drivers", want, w.registered())
 	before := len(w.calls(trace.KindAPI))
-	w.must(w.publish("b.example.com", nodeInfo("b", 5, nil)))
+	w.NoError(w.publish("b.example.com", nodeInfo("b", 5, nil)))
 	w.same("requests when nothing has changed", []string{"get", "get"}, w.calls(trace.KindAPI)[before:])
 }
 
@@ -447,7 +448,7 @@ func TestConcurrentRegistrations(t *testing.T) {
 			o := w.begin(func(ctx context.Context) error { return w.plugin.Publish(ctx, ourDriver, nodeInfo("id", 0, nil)) })
 			w.upTo(tt.before)
 			tt.meddle(w)
-			w.run()
+			w.Run()
 			if !o.done || o.err != nil {
 				t.Fatalf("done %v, error %v", o.done, o.err)
 			}
@@ -483,7 +484,7 @@ func TestRegistrationFails(t *testing.T) {
 		},
 		{
 			"there is no node", func(w *world) {
-				w.must(w.user.CoreV1().Nodes().Delete(context.Background(), node1, metav1.DeleteOptions{}))
+				w.NoError(w.User.CoreV1().Nodes().Delete(context.Background(), node1, metav1.DeleteOptions{}))
 			},
 			`error updating Node object with CSI driver node info: error updating node: timed out waiting for the condition; caused by: nodes "node-1" not found`,
 			[]string{"get!", "get!", "get!", "get!"},
@@ -505,7 +506,7 @@ func TestRegistrationFails(t *testing.T) {
 				t.Errorf("error\n%v\nwant\n%s", err, tt.text)
 			}
 			w.same("requests", tt.requests, w.calls(trace.KindAPI))
-			if took := w.host.Now().Sub(sim.Epoch).Milliseconds(); took != 310 {
+			if took := w.Host.Now().Sub(sim.Epoch).Milliseconds(); took != 310 {
 				t.Errorf("it took %d ms, want 10, 50 and 250", took)
 			}
 		})
@@ -538,9 +539,9 @@ func TestCSINodeOwnership(t *testing.T) {
 		{
 			name: "it does not say what is migrated", knows: true, before: func(w *world) {
 				w.csiNode("", old)
-				_, err := w.user.StorageV1().CSINodes().Patch(context.Background(), node1, types.MergePatchType,
+				_, err := w.User.StorageV1().CSINodes().Patch(context.Background(), node1, types.MergePatchType,
 					[]byte(`{"metadata":{"annotations":null}}`), metav1.PatchOptions{})
-				w.must(err)
+				w.NoError(err)
 			},
 			want: []storagev1.CSINodeDriver{old}, asks: []string{"get", "update"},
 		},
@@ -550,7 +551,7 @@ func TestCSINodeOwnership(t *testing.T) {
 		},
 		{
 			name: "there is no Node", knows: true, before: func(w *world) {
-				w.must(w.user.CoreV1().Nodes().Delete(context.Background(), node1, metav1.DeleteOptions{}))
+				w.NoError(w.User.CoreV1().Nodes().Delete(context.Background(), node1, metav1.DeleteOptions{}))
 			},
 			fails: true, missing: true, asks: []string{"get!", "get!"},
 		},
@@ -560,7 +561,7 @@ func TestCSINodeOwnership(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			var uid types.UID
-			if node, _ := w.server.Get("nodes", "", node1); tt.knows {
+			if node, _ := w.Server.Get("nodes", "", node1); tt.knows {
 				uid = node.GetUID()
 			}
 			tt.before(w)
@@ -569,12 +570,12 @@ func TestCSINodeOwnership(t *testing.T) {
 				t.Errorf("error %v, want one: %v", err, tt.fails)
 			}
 			w.same("requests", tt.asks, w.calls(trace.KindAPI))
-			if _, there := w.server.Get("csinodes", "", node1); there == tt.missing {
+			if _, there := w.Server.Get("csinodes", "", node1); there == tt.missing {
 				t.Fatalf("there is a CSINode: %v", there)
 			}
-			if _, there := w.server.Get("nodes", "", node1); there {
+			if _, there := w.Server.Get("nodes", "", node1); there {
 				if tt.fails {
-					w.must(w.do(initialize))
+					w.NoError(w.do(initialize))
 				}
 				w.ownCSINode()
 				w.same("drivers", tt.want, w.registered())
@@ -591,9 +592,9 @@ func TestRecreatedCSINodeIsNotDeleted(t *testing.T) {
 	w.csiNode("earlier", entry(otherDriver, "x", nil))
 	o := w.begin(func(ctx context.Context) error { return w.plugin.InitializeCSINode(ctx, "") })
 	w.upTo("api delete csinodes/node-1")
-	w.must(w.user.StorageV1().CSINodes().Delete(t.Context(), node1, metav1.DeleteOptions{}))
+	w.NoError(w.User.StorageV1().CSINodes().Delete(t.Context(), node1, metav1.DeleteOptions{}))
 	w.csiNode("", entry(otherDriver, "y", nil))
-	w.run()
+	w.Run()
 	if !o.done || o.err == nil {
 		t.Errorf("done %v, error %v; want one", o.done, o.err)
 	}

@@ -15,7 +15,7 @@ func TestReconstruct(t *testing.T) {
 	t.Parallel()
 	for _, fails := range []bool{false, true} {
 		d := arrayDisk(t)
-		d.must(d.mountDevice())
+		d.NoError(d.mountDevice())
 		if _, err := d.plugin.Reconstruct("pv", podUID); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("before it is set up: %v, want %v", err, fs.ErrNotExist)
 		}
@@ -26,19 +26,19 @@ func TestReconstruct(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := csi.New(csi.Config{
-			Process: d.process, CSIDrivers: d.server.Informers(d.process).Storage().V1().CSIDrivers(), Root: root, FS: d.disk,
+			Process: d.process, CSIDrivers: d.Server.Informers(d.process).Storage().V1().CSIDrivers(), Root: root, FS: d.disk,
 		})
 		made, err := again.Reconstruct("pv", podUID)
-		d.must(err)
+		d.NoError(err)
 		spec := made.Spec
 		name, err := again.VolumeName(spec)
-		d.must(err)
+		d.NoError(err)
 		path, err := again.DeviceMountPath(spec)
-		d.must(err)
+		d.NoError(err)
 		d.same("name of the volume", d.driver+"^"+d.handle, name)
 		d.same("where its device is mounted", d.globalMount(), path)
 		d.same("name of the spec", "pv", spec.Name())
-		d.must(d.tearDown())
+		d.NoError(d.tearDown())
 		if _, err := again.Reconstruct("pv", podUID); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("after it is torn down: %v, want %v", err, fs.ErrNotExist)
 		}

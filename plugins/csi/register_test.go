@@ -51,18 +51,18 @@ func (w *world) serve(r plugins.Registration) (*stub, *faulty) {
 }
 
 func (w *world) register(r plugins.Registration) error {
-	w.t.Helper()
+	w.Helper()
 	return w.do(func(ctx context.Context) error { return w.plugin.RegisterPlugin(ctx, r) })
 }
 
 func (w *world) deregister(r plugins.Registration) error {
-	w.t.Helper()
+	w.Helper()
 	return w.do(func(ctx context.Context) error { return w.plugin.DeregisterPlugin(ctx, r) })
 }
 
 // known reports whether the plugin finds a driver.
 func (w *world) known() bool {
-	w.t.Helper()
+	w.Helper()
 	err := w.volume("h-1").setUp()
 	return err == nil || !strings.Contains(err.Error(), "not found in the list of registered CSI drivers")
 }
@@ -146,7 +146,7 @@ func TestValidateAgainstRegisteredDriver(t *testing.T) {
 		w := newWorld(t)
 		first, second := announced("a.sock", tt.first...), announced("b.sock", tt.second...)
 		w.serve(first)
-		w.must(w.register(first))
+		w.NoError(w.register(first))
 		if tt.other {
 			second.Name += "2"
 		}
@@ -170,7 +170,7 @@ func TestRegister(t *testing.T) {
 	w := newWorld(t)
 	r := announced("a.sock", "1.0.0")
 	w.serve(r)
-	w.must(w.register(r))
+	w.NoError(w.register(r))
 	w.same("calls of the driver", []string{"NodeGetCapabilities", "NodeGetInfo"}, w.calls(trace.KindDriver))
 	w.same("requests", []string{"get", "patch", "get!", "get", "create", "update"}, w.calls(trace.KindAPI))
 	w.stands(pairs{stubName: "id-1"}, nil, []storagev1.CSINodeDriver{entry(stubName, "id-1", nil)})
@@ -223,17 +223,17 @@ func TestNewerVersionReplaces(t *testing.T) {
 	older, newer := announced("a.sock", "1.0.0"), announced("b.sock", "1.1.0")
 	before, _ := w.serve(older)
 	after, _ := w.serve(newer)
-	w.must(w.register(older))
-	w.must(w.register(newer))
-	w.must(w.deregister(older))
+	w.NoError(w.register(older))
+	w.NoError(w.register(newer))
+	w.NoError(w.deregister(older))
 	d := w.volume("h-1")
 	w.attachment("h-1", func(a *storagev1.VolumeAttachment) { a.Status.Attached = true })
-	w.must(d.mountDevice())
+	w.NoError(d.mountDevice())
 	if len(before.requests) != 0 || len(after.requests) != 1 {
 		t.Errorf("the older one was asked %d times, the newer one %d times", len(before.requests), len(after.requests))
 	}
 	w.same("drivers", []string{stubName}, w.driverNames())
-	w.must(w.deregister(newer))
+	w.NoError(w.deregister(newer))
 	w.same("drivers", none, w.driverNames())
 }
 
@@ -242,16 +242,16 @@ func TestDeregister(t *testing.T) {
 	w := newWorld(t)
 	r := announced("a.sock", "1.0.0")
 	w.serve(r)
-	w.must(w.register(r))
+	w.NoError(w.register(r))
 	w.addDriver(entry(otherDriver, "x", nil))
-	w.must(w.deregister(r))
+	w.NoError(w.deregister(r))
 	w.stands(nil, nil, []storagev1.CSINodeDriver{entry(otherDriver, "x", nil)})
 	w.class("SetUp", w.volume("h-1").setUp(), plugins.Transient)
 	before := len(w.calls(trace.KindAPI))
-	w.must(w.deregister(r))
+	w.NoError(w.deregister(r))
 	w.same("requests after it is deregistered", []string{"get", "get"}, w.calls(trace.KindAPI)[before:])
-	w.must(w.user.CoreV1().Nodes().Delete(t.Context(), node1, metav1.DeleteOptions{}))
-	w.must(w.deregister(r)) // of a node that is gone
+	w.NoError(w.User.CoreV1().Nodes().Delete(t.Context(), node1, metav1.DeleteOptions{}))
+	w.NoError(w.deregister(r)) // of a node that is gone
 }
 
 // TestFailedDeregisterCanBeRepeated rejects the update: the driver is removed here at once, and
@@ -261,23 +261,23 @@ func TestFailedDeregisterCanBeRepeated(t *testing.T) {
 	w := newWorld(t)
 	r := announced("a.sock", "1.0.0")
 	w.serve(r)
-	w.must(w.register(r))
-	w.host.SetStrategy(refusing("update csinodes/node-1"))
-	began := w.host.Now()
+	w.NoError(w.register(r))
+	w.Host.SetStrategy(refusing("update csinodes/node-1"))
+	began := w.Host.Now()
 	err := w.deregister(r)
 	if err == nil || !strings.HasPrefix(err.Error(),
 		"kubernetes.io/csi: Error uninstalling CSI driver: error uninstalling CSI driver from CSINode object") {
 		t.Errorf("error %v, want one", err)
 	}
-	if took := w.host.Now().Sub(began); took != 310*time.Millisecond {
+	if took := w.Host.Now().Sub(began); took != 310*time.Millisecond {
 		t.Errorf("it took %v, want the pauses between four attempts", took)
 	}
 	if w.known() {
 		t.Error("the driver is known")
 	}
 	w.same("drivers", []string{stubName}, w.driverNames())
-	w.host.SetStrategy(sim.NewReplayStrategy(nil))
-	w.must(w.deregister(r))
+	w.Host.SetStrategy(sim.NewReplayStrategy(nil))
+	w.NoError(w.deregister(r))
 	w.stands(nil, nil, nil)
 }
 
@@ -289,18 +289,18 @@ func TestRegistrationsOfOneNameAreSerialized(t *testing.T) {
 		older, newer := announced("a.sock", "1.0.0"), announced("b.sock", "1.1.0")
 		w.serve(older)
 		w.serve(newer)
-		w.must(w.register(older))
-		w.host.SetStrategy(drawn{sim.NewSeeded(seed)})
+		w.NoError(w.register(older))
+		w.Host.SetStrategy(drawn{sim.NewSeeded(seed)})
 		comes := w.begin(func(ctx context.Context) error { return w.plugin.RegisterPlugin(ctx, newer) })
 		goes := w.begin(func(ctx context.Context) error { return w.plugin.DeregisterPlugin(ctx, older) })
 		refreshed := w.begin(func(ctx context.Context) error { return w.plugin.Refresh(ctx, stubName) })
-		w.run()
+		w.Run()
 		if !comes.done || !goes.done || !refreshed.done || comes.err != nil || goes.err != nil || refreshed.err != nil {
 			t.Fatalf("seed %d: %+v, %+v, %+v", seed, comes, goes, refreshed)
 		}
 		if !w.known() || !slices.Equal(w.driverNames(), []string{stubName}) {
 			t.Fatalf("seed %d: the newer driver is known: %v; drivers %q\n%s", seed, w.known(), w.driverNames(),
-				w.host.Log().Text())
+				w.Host.Log().Text())
 		}
 	}
 }
@@ -313,7 +313,7 @@ func TestDriverDeregisteredDuringMount(t *testing.T) {
 		w := newWorld(t)
 		r := announced("a.sock", "1.0.0")
 		_, conn := w.serve(r)
-		w.must(w.register(r))
+		w.NoError(w.register(r))
 		d := w.volume("h-1")
 		w.attachment("h-1", func(a *storagev1.VolumeAttachment) { a.Status.Attached = true })
 		mount := w.begin(func(ctx context.Context) error {
@@ -324,16 +324,16 @@ func TestDriverDeregisteredDuringMount(t *testing.T) {
 		if !answers {
 			conn.faults = []fault{{method: "NodeStageVolume", err: coded(codes.Unavailable)}}
 		}
-		w.run()
+		w.Run()
 		if answers {
-			w.must(mount.err)
+			w.NoError(mount.err)
 		} else {
 			w.class("MountDevice", mount.err, plugins.Uncertain)
 		}
 		w.class("SetUp", d.setUp(), plugins.Transient)
 		w.class("UnmountDevice", d.unmountDevice(), plugins.Transient)
-		w.must(w.register(r))
-		w.must(d.mountDevice())
-		w.must(d.setUp())
+		w.NoError(w.register(r))
+		w.NoError(d.mountDevice())
+		w.NoError(d.setUp())
 	}
 }

@@ -55,17 +55,17 @@ func TestFailedRemountKeepsMount(t *testing.T) {
 				mounting := arrayDisk(t)
 				_, d := stubDisk(t, true, false)
 				for _, d := range []*disk{mounting, d} {
-					d.must(d.mountDevice())
-					d.must(d.setUp())
+					d.NoError(d.mountDevice())
+					d.NoError(d.setUp())
 					before := d.leaves()
 					d.use = use
 					d.conn.faults = []fault{{method: "NodeStageVolume", err: coded(c)}, {method: "NodePublishVolume", err: coded(c)}}
 					d.class("MountDevice", d.mountDevice(), want)
 					d.class("SetUp", d.setUp(), want)
 					d.same("disk", before, d.leaves())
-					d.must(d.setUp())
-					d.must(d.tearDown())
-					d.must(d.unmountDevice())
+					d.NoError(d.setUp())
+					d.NoError(d.tearDown())
+					d.NoError(d.unmountDevice())
 					d.same("disk at the end", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
 				}
 			})
@@ -91,11 +91,11 @@ func TestFailedMountLeavesNothing(t *testing.T) {
 func TestRepublishedVolumeIsTheSame(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, true, false)
-	d.must(d.mountDevice())
-	d.must(d.setUp())
+	d.NoError(d.mountDevice())
+	d.NoError(d.setUp())
 	before, first := d.leaves(), last[*csispec.NodePublishVolumeRequest](s)
 	d.use.Remount = true
-	d.must(d.setUp())
+	d.NoError(d.setUp())
 	d.same("disk", before, d.leaves())
 	if again := last[*csispec.NodePublishVolumeRequest](s); again == first || !slices.Contains(d.calls("driver"),
 		"NodePublishVolume") {

@@ -14,11 +14,11 @@ import (
 )
 
 func (w *world) secret(namespace, name, key, value string) {
-	w.t.Helper()
-	_, err := w.user.CoreV1().Secrets(namespace).Create(context.Background(), &corev1.Secret{
+	w.Helper()
+	_, err := w.User.CoreV1().Secrets(namespace).Create(context.Background(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{key: []byte(value)},
 	}, metav1.CreateOptions{})
-	w.must(err)
+	w.NoError(err)
 }
 
 // TestSecrets: secrets are read each time, so a change takes effect at once.
@@ -30,17 +30,17 @@ func TestSecrets(t *testing.T) {
 	source.NodePublishSecretRef = &corev1.SecretReference{Namespace: "kube-system", Name: "publish"}
 	d.secret("default", "stage", "user", "alice")
 	d.secret("kube-system", "publish", "token", "first")
-	d.must(d.mountDevice())
-	d.must(d.setUp())
+	d.NoError(d.mountDevice())
+	d.NoError(d.setUp())
 	d.same("staged with", map[string]string{"user": "alice"}, last[*csispec.NodeStageVolumeRequest](s).GetSecrets())
 	d.same("published with", map[string]string{"token": "first"}, last[*csispec.NodePublishVolumeRequest](s).GetSecrets())
 
-	changed, err := d.user.CoreV1().Secrets("kube-system").Get(t.Context(), "publish", metav1.GetOptions{})
-	d.must(err)
+	changed, err := d.User.CoreV1().Secrets("kube-system").Get(t.Context(), "publish", metav1.GetOptions{})
+	d.NoError(err)
 	changed.Data["token"] = []byte("second")
-	_, err = d.user.CoreV1().Secrets("kube-system").Update(t.Context(), changed, metav1.UpdateOptions{})
-	d.must(err)
-	d.must(d.setUp())
+	_, err = d.User.CoreV1().Secrets("kube-system").Update(t.Context(), changed, metav1.UpdateOptions{})
+	d.NoError(err)
+	d.NoError(d.setUp())
 	d.same("published again with", map[string]string{"token": "second"},
 		last[*csispec.NodePublishVolumeRequest](s).GetSecrets())
 }
@@ -52,7 +52,7 @@ func TestSecretOfInlineVolume(t *testing.T) {
 	d.spec.Volume.CSI.NodePublishSecretRef = &corev1.LocalObjectReference{Name: "publish"}
 	d.secret("default", "publish", "token", "of the pod's namespace")
 	d.secret("kube-system", "publish", "token", "of another")
-	d.must(d.setUp())
+	d.NoError(d.setUp())
 	d.same("published with", map[string]string{"token": "of the pod's namespace"},
 		last[*csispec.NodePublishVolumeRequest](s).GetSecrets())
 }
@@ -83,6 +83,6 @@ func TestStageSecretOfDriverWithoutStaging(t *testing.T) {
 	t.Parallel()
 	_, d := stubDisk(t, false, false)
 	d.spec.PersistentVolume.Spec.CSI.NodeStageSecretRef = &corev1.SecretReference{Namespace: "default", Name: "stage"}
-	d.must(d.mountDevice())
-	d.must(d.setUp())
+	d.NoError(d.mountDevice())
+	d.NoError(d.setUp())
 }

@@ -35,29 +35,29 @@ func TestSELinuxLabel(t *testing.T) {
 				d.csiDriver(*tt.driver)
 			}
 			supports, err := d.plugin.SupportsSELinuxContextMount(d.spec)
-			d.must(err)
+			d.NoError(err)
 			d.same("supported", tt.supports, supports)
 			d.use = plugins.MountOptions{SELinuxLabel: tt.label}
-			d.must(d.mountDevice())
-			d.must(d.setUp())
+			d.NoError(d.mountDevice())
+			d.NoError(d.setUp())
 			d.same("options when staged", tt.want, last[*csispec.NodeStageVolumeRequest](s).GetVolumeCapability().GetMount().GetMountFlags())
 			d.same("options when published", tt.want, last[*csispec.NodePublishVolumeRequest](s).GetVolumeCapability().GetMount().GetMountFlags())
 			d.same("options of the volume, which are everybody's", []string{"noatime"},
 				d.spec.PersistentVolume.Spec.MountOptions)
 
 			staged, err := d.plugin.ReconstructDevices()
-			d.must(err)
+			d.NoError(err)
 			d.same("staged volumes", 1, len(staged))
 			made, err := d.plugin.Reconstruct("pv", podUID)
-			d.must(err)
+			d.NoError(err)
 			kept := ""
 			if len(tt.want) > 1 {
 				kept = label
 			}
 			d.same("label that is kept", kept, made.SELinuxLabel)
 			d.same("label that is kept of what is staged", kept, staged[0].SELinuxLabel)
-			d.must(d.tearDown())
-			d.must(d.unmountDevice())
+			d.NoError(d.tearDown())
+			d.NoError(d.unmountDevice())
 			d.same("disk", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
 		})
 	}
@@ -72,7 +72,7 @@ func TestSELinuxLabelOfInlineVolume(t *testing.T) {
 	})
 	inline := d.written()
 	inline.use = plugins.MountOptions{SELinuxLabel: "s0:c1"}
-	d.must(inline.setUp())
+	d.NoError(inline.setUp())
 	d.same("options", []string{`context="s0:c1"`},
 		last[*csispec.NodePublishVolumeRequest](s).GetVolumeCapability().GetMount().GetMountFlags())
 }

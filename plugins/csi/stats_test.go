@@ -13,7 +13,7 @@ import (
 )
 
 func (d *disk) measure() (usage plugins.Usage, err error) {
-	d.t.Helper()
+	d.Helper()
 	err = d.do(func(ctx context.Context) error {
 		usage, err = d.plugin.VolumeStats(ctx, d.spec.Name(), podUID)
 		return err
@@ -45,9 +45,9 @@ func TestVolumeStats(t *testing.T) {
 			t.Parallel()
 			s, d := capableDisk(t, csispec.NodeServiceCapability_RPC_GET_VOLUME_STATS)
 			s.stats = &csispec.NodeGetVolumeStatsResponse{Usage: tt.told}
-			d.must(d.setUp())
+			d.NoError(d.setUp())
 			got, err := d.measure()
-			d.must(err)
+			d.NoError(err)
 			d.same("usage", tt.want, got)
 			asked := last[*csispec.NodeGetVolumeStatsRequest](s)
 			d.same("asked about", []string{"h-1", d.plugin.MountPath("pv", podUID)},
@@ -60,13 +60,13 @@ func TestVolumeStats(t *testing.T) {
 func TestVolumeStatsOfArray(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
-	d.must(d.mountDevice())
-	d.must(d.setUp())
+	d.NoError(d.mountDevice())
+	d.NoError(d.setUp())
 	empty, err := d.measure()
-	d.must(err)
-	d.must(d.disk.WriteFile(d.plugin.MountPath("pv", podUID)+"/file", make([]byte, 1000)))
+	d.NoError(err)
+	d.NoError(d.disk.WriteFile(d.plugin.MountPath("pv", podUID)+"/file", make([]byte, 1000)))
 	full, err := d.measure()
-	d.must(err)
+	d.NoError(err)
 	d.same("used, free", []int64{0, 1000, 1000}, []int64{empty.UsedBytes, full.UsedBytes,
 		empty.AvailableBytes - full.AvailableBytes})
 	d.same("of", empty.UsedBytes+empty.AvailableBytes, full.CapacityBytes)
@@ -77,7 +77,7 @@ func TestVolumeStatsFails(t *testing.T) {
 	t.Run("the driver does not tell", func(t *testing.T) {
 		t.Parallel()
 		s, d := capableDisk(t)
-		d.must(d.setUp())
+		d.NoError(d.setUp())
 		if _, err := d.measure(); !errors.Is(err, plugins.ErrUnsupported) {
 			t.Errorf("%v, want %v", err, plugins.ErrUnsupported)
 		}
@@ -89,7 +89,7 @@ func TestVolumeStatsFails(t *testing.T) {
 		t.Parallel()
 		s, d := capableDisk(t, csispec.NodeServiceCapability_RPC_GET_VOLUME_STATS)
 		s.stats = &csispec.NodeGetVolumeStatsResponse{}
-		d.must(d.setUp())
+		d.NoError(d.setUp())
 		if _, err := d.measure(); err == nil || errors.Is(err, plugins.ErrUnsupported) {
 			t.Errorf("%v, want another error than %v", err, plugins.ErrUnsupported)
 		}
@@ -97,7 +97,7 @@ func TestVolumeStatsFails(t *testing.T) {
 	t.Run("the driver fails", func(t *testing.T) {
 		t.Parallel()
 		_, d := capableDisk(t, csispec.NodeServiceCapability_RPC_GET_VOLUME_STATS)
-		d.must(d.setUp())
+		d.NoError(d.setUp())
 		d.conn.faults = []fault{{method: "NodeGetVolumeStats", err: coded(codes.Internal)}}
 		_, err := d.measure()
 		d.class("Measure", err, plugins.Final)
@@ -114,8 +114,8 @@ func TestVolumeStatsFails(t *testing.T) {
 		_, d := capableDisk(t, csispec.NodeServiceCapability_RPC_GET_VOLUME_STATS)
 		d.spec.PersistentVolume.Spec.CSI.Driver = "other.example.com"
 		dir := root + "/pods/uid-1/volumes/kubernetes.io~csi/pv"
-		d.must(d.disk.MkdirAll(dir))
-		d.must(d.disk.WriteFile(dir+"/vol_data.json", []byte(`{"volumeHandle":"h","driverName":"other.example.com"}`)))
+		d.NoError(d.disk.MkdirAll(dir))
+		d.NoError(d.disk.WriteFile(dir+"/vol_data.json", []byte(`{"volumeHandle":"h","driverName":"other.example.com"}`)))
 		_, err := d.measure()
 		d.class("Measure", err, plugins.Transient)
 	})

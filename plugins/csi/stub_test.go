@@ -126,10 +126,10 @@ func capableDisk(t *testing.T, can ...csispec.NodeServiceCapability_RPC_Type) (*
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, true, false)
-	d.must(d.mountDevice())
-	d.must(d.setUp())
-	d.must(d.tearDown())
-	d.must(d.unmountDevice())
+	d.NoError(d.mountDevice())
+	d.NoError(d.setUp())
+	d.NoError(d.tearDown())
+	d.NoError(d.unmountDevice())
 	capability := &csispec.VolumeCapability{
 		AccessMode: &csispec.VolumeCapability_AccessMode{Mode: csispec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
 		AccessType: &csispec.VolumeCapability_Mount{Mount: &csispec.VolumeCapability_MountVolume{FsType: "ext4",
@@ -157,14 +157,14 @@ func TestDriverWithoutStaging(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, false, false)
 	can, err := d.plugin.CanDeviceMount(d.spec)
-	d.must(err)
+	d.NoError(err)
 	d.same("mounted for the node first", true, can)
-	d.must(d.mountDevice())
+	d.NoError(d.mountDevice())
 	d.same("disk after MountDevice", none, d.leaves())
-	d.must(d.setUp())
+	d.NoError(d.setUp())
 	d.same("staging path", "", last[*csispec.NodePublishVolumeRequest](s).GetStagingTargetPath())
-	d.must(d.tearDown())
-	d.must(d.unmountDevice())
+	d.NoError(d.tearDown())
+	d.NoError(d.unmountDevice())
 	d.same("disk at the end", []string{emptyPodDir}, d.leaves())
 	d.same("calls of the driver", []string{"NodeGetInfo", "NodeGetCapabilities", "NodePublishVolume",
 		"NodeUnpublishVolume"},
@@ -176,10 +176,10 @@ func TestDriverWithoutStaging(t *testing.T) {
 func TestStagedVolumeOfDriverWithoutStaging(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, false, false)
-	d.must(d.disk.MkdirAll(d.globalMount()))
-	d.must(d.disk.WriteFile(path.Dir(d.globalMount())+"/vol_data.json",
+	d.NoError(d.disk.MkdirAll(d.globalMount()))
+	d.NoError(d.disk.WriteFile(path.Dir(d.globalMount())+"/vol_data.json",
 		[]byte(`{"driverName":"stub.example.com","volumeHandle":"h-1"}`)))
-	d.must(d.unmountDevice())
+	d.NoError(d.unmountDevice())
 	d.same("disk", []string{d.emptyDriverDir()}, d.leaves())
 	d.same("requests", 0, len(s.requests))
 }
@@ -205,7 +205,7 @@ func TestMountWithoutAttachment(t *testing.T) {
 		if err := free.mountDevice(); test.fails {
 			d.class(name, err, plugins.Transient)
 		} else {
-			d.must(err)
+			d.NoError(err)
 		}
 	}
 }
@@ -237,8 +237,8 @@ func TestPodInfoOnMount(t *testing.T) {
 			if tt.driver != nil {
 				d.csiDriver(*tt.driver)
 			}
-			d.must(d.mountDevice())
-			d.must(d.setUp())
+			d.NoError(d.mountDevice())
+			d.NoError(d.setUp())
 			d.same("attributes when staged", bare, last[*csispec.NodeStageVolumeRequest](s).GetVolumeContext())
 			d.same("attributes when published", tt.want, last[*csispec.NodePublishVolumeRequest](s).GetVolumeContext())
 			d.same("attributes of the volume, which is everybody's", bare, d.spec.PersistentVolume.Spec.CSI.VolumeAttributes)
@@ -262,13 +262,13 @@ func TestDriverWithoutAttach(t *testing.T) {
 	d.csiDriver(storagev1.CSIDriverSpec{AttachRequired: &no})
 	free := d.volume("h-2") // has no VolumeAttachment
 	can, err := d.plugin.CanAttach(free.spec)
-	d.must(err)
+	d.NoError(err)
 	d.same("attached", false, can)
-	d.must(free.mountDevice())
-	d.must(free.setUp())
+	d.NoError(free.mountDevice())
+	d.NoError(free.setUp())
 	d.same("publish context", map[string]string(nil), last[*csispec.NodePublishVolumeRequest](s).GetPublishContext())
-	d.must(free.tearDown())
-	d.must(free.unmountDevice())
+	d.NoError(free.tearDown())
+	d.NoError(free.unmountDevice())
 	d.same("requests to the API server", none, d.calls(trace.KindAPI))
 }
 
@@ -291,7 +291,7 @@ func TestCanAttach(t *testing.T) {
 			d.csiDriver(*tt.driver)
 		}
 		got, err := d.plugin.CanAttach(d.spec)
-		d.must(err)
+		d.NoError(err)
 		d.same(tt.name, tt.want, got)
 	}
 }
@@ -330,7 +330,7 @@ func TestVolumeName(t *testing.T) {
 		source.Driver, source.VolumeHandle = of[0], of[1]
 		d.same("supported", true, d.plugin.CanSupport(d.spec))
 		name, err := d.plugin.VolumeName(d.spec)
-		d.must(err)
+		d.NoError(err)
 		d.same("name", want, name)
 	}
 }

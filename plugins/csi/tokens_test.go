@@ -24,27 +24,27 @@ func tokenDisk(t *testing.T, driver storagev1.CSIDriverSpec) (*stub, *disk) {
 	s, d := stubDisk(t, true, false)
 	d.csiDriver(driver)
 	ctx := context.Background()
-	_, err := d.user.CoreV1().ServiceAccounts("default").Create(ctx,
+	_, err := d.User.CoreV1().ServiceAccounts("default").Create(ctx,
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{})
-	d.must(err)
+	d.NoError(err)
 	pod := d.pod.DeepCopy()
 	pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "image"}}
-	d.must(d.server.Add(pod))
-	d.run()
+	d.NoError(d.Server.Add(pod))
+	d.Run()
 	return s, d
 }
 
 // toldTokens parses the tokens that a driver received.
 func (w *world) toldTokens(words map[string]string) map[string]authenticationv1.TokenRequestStatus {
-	w.t.Helper()
+	w.Helper()
 	told := map[string]authenticationv1.TokenRequestStatus{}
-	w.must(json.Unmarshal([]byte(words[tokensKey]), &told))
+	w.NoError(json.Unmarshal([]byte(words[tokensKey]), &told))
 	return told
 }
 
 func (w *world) tokensMade() int {
 	n := 0
-	for _, r := range w.host.Log().Records() {
+	for _, r := range w.Host.Log().Records() {
 		if r.Kind == trace.KindAPI && r.Verb == "create/token" && r.Object == "serviceaccounts/default/robot" {
 			n++
 		}
@@ -60,14 +60,14 @@ func TestTokens(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, d := tokenDisk(t, storagev1.CSIDriverSpec{TokenRequests: asked, ServiceAccountTokenInSecrets: inSecrets})
-			d.must(d.setUp())
+			d.NoError(d.setUp())
 			request := last[*csispec.NodePublishVolumeRequest](s)
 			with, without := request.GetVolumeContext(), request.GetSecrets()
 			if inSecrets != nil {
 				with, without = without, with
 			}
 			told := d.toldTokens(with)
-			now := d.host.Now()
+			now := d.Host.Now()
 			d.same("expiry", map[string]time.Duration{"": time.Hour, "vault": 2 * time.Hour}, map[string]time.Duration{
 				"": told[""].ExpirationTimestamp.Sub(now), "vault": told["vault"].ExpirationTimestamp.Sub(now),
 			})
@@ -85,7 +85,7 @@ func TestTokens(t *testing.T) {
 func TestNoTokensUnlessRequested(t *testing.T) {
 	t.Parallel()
 	s, d := tokenDisk(t, storagev1.CSIDriverSpec{})
-	d.must(d.setUp())
+	d.NoError(d.setUp())
 	d.same("attributes", map[string]string{"pool": "fast"}, last[*csispec.NodePublishVolumeRequest](s).GetVolumeContext())
 	d.same("tokens made", 0, d.tokensMade())
 }
@@ -110,25 +110,25 @@ func TestRecentTokenIsReused(t *testing.T) {
 			s, d := tokenDisk(t, storagev1.CSIDriverSpec{TokenRequests: []storagev1.TokenRequest{{Audience: "vault",
 				ExpirationSeconds: tt.seconds}}})
 			token := func() string {
-				d.t.Helper()
-				d.must(d.setUp())
+				d.Helper()
+				d.NoError(d.setUp())
 				return d.toldTokens(last[*csispec.NodePublishVolumeRequest](s).GetVolumeContext())["vault"].Token
 			}
-			began := d.host.Now()
+			began := d.Host.Now()
 			first := token()
-			d.host.SetTime(began.Add(tt.young))
+			d.Host.SetTime(began.Add(tt.young))
 			d.same("token, just young", first, token())
-			d.host.SetTime(began.Add(tt.young + time.Second))
+			d.Host.SetTime(began.Add(tt.young + time.Second))
 			second := token()
 			if second == first {
 				t.Error("it is not replaced")
 			}
 			d.same("tokens made", 2, d.tokensMade())
 
-			d.must(d.user.CoreV1().ServiceAccounts("default").Delete(context.Background(), "robot", metav1.DeleteOptions{}))
-			d.host.SetTime(d.host.Now().Add(tt.young + time.Second))
+			d.NoError(d.User.CoreV1().ServiceAccounts("default").Delete(context.Background(), "robot", metav1.DeleteOptions{}))
+			d.Host.SetTime(d.Host.Now().Add(tt.young + time.Second))
 			d.same("token that cannot be replaced", second, token())
-			d.host.SetTime(began.Add(tt.young + tt.life + 2*time.Second))
+			d.Host.SetTime(began.Add(tt.young + tt.life + 2*time.Second))
 			d.class("SetUp with a token that is good no more", d.setUp(), plugins.Transient)
 		})
 	}
@@ -139,8 +139,8 @@ func TestExpiredTokensAreRemoved(t *testing.T) {
 	t.Parallel()
 	_, d := tokenDisk(t, storagev1.CSIDriverSpec{TokenRequests: []storagev1.TokenRequest{{Audience: "vault"}}})
 	for range 2 {
-		d.must(d.setUp())
-		d.must(d.tearDown())
+		d.NoError(d.setUp())
+		d.NoError(d.tearDown())
 	}
 	d.same("tokens made", 2, d.tokensMade())
 }

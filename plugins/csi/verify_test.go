@@ -14,11 +14,11 @@ import (
 
 // verify returns the state of the volume in the cache and in the API.
 func (d *disk) verify() (seen, is plugins.AttachState) {
-	d.t.Helper()
+	d.Helper()
 	name, err := d.plugin.VolumeName(d.spec)
-	d.must(err)
+	d.NoError(err)
 	seen = d.plugin.LastSeen(name, node1)
-	d.must(d.do(func(ctx context.Context) error {
+	d.NoError(d.do(func(ctx context.Context) error {
 		is, err = d.plugin.Verify(ctx, name, node1)
 		return err
 	}))
@@ -37,7 +37,7 @@ func TestAttachState(t *testing.T) {
 		{"attached", func(d *disk) { d.attachment("vol-1", attached) }, plugins.Attached},
 		{"being deleted", func(d *disk) {
 			d.attachment("vol-1", func(a *storagev1.VolumeAttachment) { held(a); attached(a) })
-			d.must(d.user.StorageV1().VolumeAttachments().Delete(context.Background(), d.attachmentName("vol-1"),
+			d.NoError(d.User.StorageV1().VolumeAttachments().Delete(context.Background(), d.attachmentName("vol-1"),
 				metav1.DeleteOptions{}))
 		}, plugins.Changing},
 	}
@@ -46,7 +46,7 @@ func TestAttachState(t *testing.T) {
 			t.Parallel()
 			d := attaching(t, "vol-1")
 			tt.world(d)
-			d.run()
+			d.Run()
 			if seen, is := d.verify(); seen != tt.want || is != tt.want {
 				t.Errorf("seen %v, is %v, want %v", seen, is, tt.want)
 			}
@@ -86,13 +86,13 @@ func TestDetachLeavesNothingInTheCache(t *testing.T) {
 	t.Parallel()
 	d := attaching(t, "vol-1")
 	d.attachment("vol-1", attached)
-	d.run()
+	d.Run()
 	d.removeAttachment()
-	d.host.SetStrategy(lagging("process/cache volumeattachments"))
+	d.Host.SetStrategy(lagging("process/cache volumeattachments"))
 	seen := plugins.Attached
-	d.must(d.do(func(ctx context.Context) error {
+	d.NoError(d.do(func(ctx context.Context) error {
 		name, err := d.plugin.VolumeName(d.spec)
-		d.must(err)
+		d.NoError(err)
 		err = d.plugin.Detach(ctx, name, node1)
 		seen = d.plugin.LastSeen(name, node1)
 		return err

@@ -20,9 +20,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
-	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/csi"
@@ -39,10 +38,7 @@ const (
 
 // world is an API server and one process with the plugin, on a stepped host.
 type world struct {
-	t       *testing.T
-	host    *sim.Stepped
-	server  *fake.Server
-	user    kubernetes.Interface // acts at once, from the test
+	*testworld.World
 	process *sim.Process
 	plugin  *csi.Plugin
 	disk    *nodefs.Memory
@@ -54,15 +50,12 @@ type world struct {
 // newWorld returns a process with everything that a controller and a kubelet configure.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, host: sim.NewStepped(sim.SteppedConfig{}), disk: nodefs.NewMemory(root),
+	w := &world{World: testworld.New(t, sim.SteppedConfig{}), disk: nodefs.NewMemory(root),
 		sockets: map[string]grpc.ClientConnInterface{}}
-	t.Cleanup(w.host.Close)
-	w.server = fake.NewServer(fake.Config{Now: w.host.Now})
-	w.user = w.server.Client(w.host.ExternalCaller())
-	w.process = w.host.Process("process")
-	storage, core := w.server.Informers(w.process).Storage().V1(), w.server.Informers(w.process).Core().V1()
+	w.process = w.Host.Process("process")
+	storage, core := w.Server.Informers(w.process).Storage().V1(), w.Server.Informers(w.process).Core().V1()
 	w.plugin = csi.New(csi.Config{
-		Process: w.process, Client: w.server.Client(w.process),
+		Process: w.process, Client: w.Server.Client(w.process),
 		CSIDrivers: storage.CSIDrivers(), Attachments: storage.VolumeAttachments(),
 		PersistentVolumes: core.PersistentVolumes(),
 		NodeName:          node1, Root: root, FS: w.disk,
@@ -74,23 +67,11 @@ func newWorld(t *testing.T) *world {
 			return csi.Suspend(w.process, driver, conn), nil
 		},
 	})
-	_, err := w.user.CoreV1().Nodes().Create(context.Background(),
+	_, err := w.User.CoreV1().Nodes().Create(context.Background(),
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node1}}, metav1.CreateOptions{})
-	w.must(err)
-	w.run()
+	w.NoError(err)
+	w.Run()
 	return w
-}
-
-func (w *world) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-func (w *world) run() {
-	w.t.Helper()
-	w.must(w.host.Run())
 }
 
 // operation is a call of the plugin in a task of the process.
@@ -111,20 +92,20 @@ func (w *world) begin(call func(ctx context.Context) error) *operation {
 
 // do calls the plugin and returns its error once the world is at rest.
 func (w *world) do(call func(ctx context.Context) error) error {
-	w.t.Helper()
+	w.Helper()
 	o := w.begin(call)
-	w.run()
+	w.Run()
 	if !o.done {
-		w.t.Fatalf("the operation has not ended; waiting: %v\n%s", w.host.Waiting(), w.host.Log().Text())
+		w.Fatalf("the operation has not ended; waiting: %v\n%s", w.Host.Waiting(), w.Host.Log().Text())
 	}
 	return o.err
 }
 
 // upTo runs the world until the operation is about to make a call that begins with the given words.
 func (w *world) upTo(action string) {
-	w.t.Helper()
-	w.must(w.host.Wait(context.Background(), action, func() bool {
-		return slices.ContainsFunc(w.host.Enabled(),
+	w.Helper()
+	w.NoError(w.Host.Wait(context.Background(), action, func() bool {
+		return slices.ContainsFunc(w.Host.Enabled(),
 			func(s string) bool { return strings.HasPrefix(s, "process/operation: "+action) })
 	}))
 }
@@ -134,24 +115,24 @@ var none []string
 
 // same compares; nil and an empty list are equal.
 func (w *world) same(what string, want, got any, opts ...cmp.Option) {
-	w.t.Helper()
+	w.Helper()
 	if diff := cmp.Diff(want, got, append(opts, cmpopts.EquateEmpty())...); diff != "" {
-		w.t.Errorf("%s (-want +got):\n%s", what, diff)
+		w.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
 
 // class checks the class of an error.
 func (w *world) class(what string, err error, want plugins.Class) {
-	w.t.Helper()
+	w.Helper()
 	if err == nil || plugins.ClassOf(err) != want {
-		w.t.Errorf("%s: %v, which is %v; want an error that is %v", what, err, plugins.ClassOf(err), want)
+		w.Errorf("%s: %v, which is %v; want an error that is %v", what, err, plugins.ClassOf(err), want)
 	}
 }
 
 // calls returns the process's actions of a kind so far: verbs, with ! for failures.
 func (w *world) calls(kind trace.Kind) []string {
 	var verbs []string
-	for _, r := range w.host.Log().Records() {
+	for _, r := range w.Host.Log().Records() {
 		if r.Kind != kind || r.Task == "user" {
 			continue
 		}
@@ -166,10 +147,10 @@ func (w *world) calls(kind trace.Kind) []string {
 
 // leaves returns the files, mounts and empty directories of the node's disk, below the root.
 func (w *world) leaves() []string {
-	w.t.Helper()
+	w.Helper()
 	mounts, devices := map[string]string{}, map[string]bool{}
 	all, err := w.disk.Mounts()
-	w.must(err)
+	w.NoError(err)
 	for _, m := range all {
 		mounts[m.Path], devices[m.Path] = " <- "+m.Source, m.FSType == "devtmpfs"
 		if m.ReadOnly {
@@ -180,7 +161,7 @@ func (w *world) leaves() []string {
 	var walk func(dir string)
 	walk = func(dir string) {
 		names, err := w.disk.ReadDir(dir)
-		w.must(err)
+		w.NoError(err)
 		shown := strings.TrimPrefix(dir, root+"/")
 		if source, mounted := mounts[dir]; mounted || len(names) == 0 && dir != root {
 			lines = append(lines, shown+"/"+source)
@@ -204,10 +185,10 @@ func (w *world) leaves() []string {
 
 // add registers a driver with the plugin.
 func (w *world) add(name string, register csi.RegisterFunc) {
-	w.t.Helper()
+	w.Helper()
 	w.driver = name
 	w.conn = &faulty{ClientConnInterface: csi.Direct(register)}
-	w.must(w.do(func(ctx context.Context) error {
+	w.NoError(w.do(func(ctx context.Context) error {
 		_, err := w.plugin.AddDriver(ctx, name, csi.Suspend(w.process, name, w.conn))
 		return err
 	}))
@@ -239,12 +220,12 @@ func arrayDisk(t *testing.T) *disk {
 	created, err := controller.CreateVolume(t.Context(), &csispec.CreateVolumeRequest{
 		Name: "pv", VolumeCapabilities: []*csispec.VolumeCapability{capability},
 	})
-	w.must(err)
+	w.NoError(err)
 	handle := created.GetVolume().GetVolumeId()
 	published, err := controller.ControllerPublishVolume(t.Context(), &csispec.ControllerPublishVolumeRequest{
 		VolumeId: handle, NodeId: node1, VolumeCapability: capability,
 	})
-	w.must(err)
+	w.NoError(err)
 	w.attachment(handle, func(a *storagev1.VolumeAttachment) {
 		a.Status.Attached, a.Status.AttachmentMetadata = true, published.GetPublishContext()
 	})
@@ -278,7 +259,7 @@ func (w *world) attachmentName(handle string) string {
 
 // attachment creates the VolumeAttachment of a volume on the node.
 func (w *world) attachment(handle string, change func(*storagev1.VolumeAttachment)) {
-	w.t.Helper()
+	w.Helper()
 	pv := "pv"
 	a := &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: w.attachmentName(handle)},
@@ -287,8 +268,8 @@ func (w *world) attachment(handle string, change func(*storagev1.VolumeAttachmen
 		},
 	}
 	w.meta(a, change)
-	_, err := w.user.StorageV1().VolumeAttachments().Create(context.Background(), a, metav1.CreateOptions{})
-	w.must(err)
+	_, err := w.User.StorageV1().VolumeAttachments().Create(context.Background(), a, metav1.CreateOptions{})
+	w.NoError(err)
 	w.change(handle, change)
 }
 
@@ -301,16 +282,16 @@ func (*world) meta(a *storagev1.VolumeAttachment, change func(*storagev1.VolumeA
 
 // change writes the status of the VolumeAttachment, as an attacher does.
 func (w *world) change(handle string, change func(*storagev1.VolumeAttachment)) {
-	w.t.Helper()
+	w.Helper()
 	a := w.stored(handle)
 	change(a)
-	_, err := w.user.StorageV1().VolumeAttachments().UpdateStatus(context.Background(), a, metav1.UpdateOptions{})
-	w.must(err)
+	_, err := w.User.StorageV1().VolumeAttachments().UpdateStatus(context.Background(), a, metav1.UpdateOptions{})
+	w.NoError(err)
 }
 
 // stored returns a copy of the VolumeAttachment, or nil.
 func (w *world) stored(handle string) *storagev1.VolumeAttachment {
-	object, ok := w.server.Get("volumeattachments", "", w.attachmentName(handle))
+	object, ok := w.Server.Get("volumeattachments", "", w.attachmentName(handle))
 	if !ok {
 		return nil
 	}
@@ -318,15 +299,15 @@ func (w *world) stored(handle string) *storagev1.VolumeAttachment {
 }
 
 func (w *world) csiDriver(spec storagev1.CSIDriverSpec) {
-	w.t.Helper()
-	_, err := w.user.StorageV1().CSIDrivers().Create(context.Background(),
+	w.Helper()
+	_, err := w.User.StorageV1().CSIDrivers().Create(context.Background(),
 		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: w.driver}, Spec: spec}, metav1.CreateOptions{})
-	w.must(err)
-	w.run()
+	w.NoError(err)
+	w.Run()
 }
 
 func (d *disk) mountDevice() error {
-	d.t.Helper()
+	d.Helper()
 	return d.do(func(ctx context.Context) error {
 		path, err := d.plugin.DeviceMountPath(d.spec)
 		if err != nil {
@@ -337,17 +318,17 @@ func (d *disk) mountDevice() error {
 }
 
 func (d *disk) unmountDevice() error {
-	d.t.Helper()
+	d.Helper()
 	return d.do(func(ctx context.Context) error { return d.plugin.UnmountDevice(ctx, d.globalMount()) })
 }
 
 func (d *disk) setUp() error {
-	d.t.Helper()
+	d.Helper()
 	return d.do(func(ctx context.Context) error { return d.plugin.SetUp(ctx, d.spec, d.pod, d.use) })
 }
 
 func (d *disk) tearDown() error {
-	d.t.Helper()
+	d.Helper()
 	return d.do(func(ctx context.Context) error { return d.plugin.TearDown(ctx, d.spec.Name(), podUID) })
 }
 

@@ -10,11 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/testing/protocmp"
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/sidecars/attacher"
 	"github.com/volsim/volsim/sidecars/internal/scripted"
@@ -28,7 +28,7 @@ func TestAttach(t *testing.T) {
 	w.node("node-1", "id-1")
 	handle := w.volume("vol")
 	w.attach("va", "vol", "node-1")
-	w.run()
+	w.Run()
 
 	volumeName := "vol"
 	want := &storagev1.VolumeAttachment{
@@ -78,22 +78,20 @@ func TestDetach(t *testing.T) {
 		w.node("node-1", "id-1")
 		w.volume("vol")
 		w.attach("va", "vol", "node-1")
-		w.run()
+		w.Run()
 		if nodeGone {
-			if err := w.user.StorageV1().CSINodes().Delete(context.Background(), "node-1", metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			w.run()
+			w.NoError(w.User.StorageV1().CSINodes().Delete(context.Background(), "node-1", metav1.DeleteOptions{}))
+			w.Run()
 		}
 		w.detach("va")
-		w.run()
+		w.Run()
 		if w.attachment("va") != nil || len(w.array.Volumes()[0].AttachedTo) != 0 {
 			t.Errorf("node gone: %v: left: %v %v", nodeGone, w.attachment("va"), w.array.Volumes())
 		}
 		if n := w.conn.Count("ControllerUnpublishVolume"); n != 1 {
 			t.Errorf("node gone: %v: ControllerUnpublishVolume called %d times, want 1", nodeGone, n)
 		}
-		if !w.host.Now().Equal(sim.Epoch) {
+		if !w.Host.Now().Equal(sim.Epoch) {
 			t.Errorf("node gone: %v: something was tried again, though nothing failed", nodeGone)
 		}
 	}
@@ -105,16 +103,16 @@ func TestDetachedIsReportedWhileTheObjectStays(t *testing.T) {
 	w.node("node-1", "id-1")
 	w.volume("vol")
 	w.attach("va", "vol", "node-1")
-	w.run()
+	w.Run()
 	w.patchAttachment(`{"metadata":{"finalizers":["external-attacher/array-csi-volsim-dev","example.com/mine"]}}`)
 	w.detach("va")
-	w.run()
+	w.Run()
 	va := w.attachment("va")
 	if va == nil || va.Status.Attached || va.Status.AttachmentMetadata != nil || len(va.Finalizers) != 1 {
 		t.Errorf("VolumeAttachment %v, want it detached, with one finalizer", va)
 	}
 	w.patchAttachment(`{"metadata":{"annotations":{"a":"b"}}}`)
-	w.run()
+	w.Run()
 	if n := w.conn.Count("ControllerUnpublishVolume"); n != 1 {
 		t.Errorf("ControllerUnpublishVolume called %d times, want 1: it is detached", n)
 	}
@@ -130,12 +128,12 @@ func TestErrorsAreRecordedAndTriedAgainWithBackoff(t *testing.T) {
 	// As upstream, the second call comes at once: the finalizer that the first one wrote is a change worth a look. The
 	// error that each writes is not.
 	for n, want := range []time.Duration{0, 0, time.Second, 2 * time.Second} {
-		w.until("another call", func() bool { return w.conn.Count("ControllerPublishVolume") == n+1 })
-		if got := w.host.Now().Sub(sim.Epoch); got != want {
+		w.Until("another call", func() bool { return w.conn.Count("ControllerPublishVolume") == n+1 })
+		if got := w.Host.Now().Sub(sim.Epoch); got != want {
 			t.Errorf("call %d at %s, want %s", n+1, got, want)
 		}
 	}
-	w.until("the error", func() bool { return w.attachment("va").Status.AttachError.Time.After(sim.Epoch.Add(time.Second)) })
+	w.Until("the error", func() bool { return w.attachment("va").Status.AttachError.Time.After(sim.Epoch.Add(time.Second)) })
 	code := int32(codes.Internal)
 	want := &storagev1.VolumeError{
 		Message: "rpc error: code = Internal desc = scripted", ErrorCode: &code, Time: metav1.NewTime(sim.Epoch.Add(2 * time.Second)),
@@ -143,17 +141,17 @@ func TestErrorsAreRecordedAndTriedAgainWithBackoff(t *testing.T) {
 	if diff := cmp.Diff(want, w.attachment("va").Status.AttachError); diff != "" {
 		t.Errorf("attachError (-want +got):\n%s", diff)
 	}
-	w.run()
+	w.Run()
 	if va := w.attachment("va"); !va.Status.Attached || va.Status.AttachError != nil {
 		t.Errorf("status %v, want it attached, without an error", va.Status)
 	}
 	w.conn.Faults = []scripted.Fault{{Method: "ControllerUnpublishVolume", Code: codes.Unavailable, After: true}}
 	w.detach("va")
-	w.until("the error", func() bool { return w.attachment("va").Status.DetachError != nil })
+	w.Until("the error", func() bool { return w.attachment("va").Status.DetachError != nil })
 	if got := w.attachment("va").Status.DetachError.Message; got != "rpc error: code = Unavailable desc = scripted" {
 		t.Errorf("detachError %q", got)
 	}
-	w.run()
+	w.Run()
 	if w.attachment("va") != nil {
 		t.Errorf("left: %v", w.attachment("va"))
 	}
@@ -170,7 +168,7 @@ func TestWhatCannotBeAttached(t *testing.T) {
 		{
 			"node without the driver", func(w *world) {
 				w.volume("vol")
-				must[*storagev1.CSINode](w.t)(w.user.StorageV1().CSINodes().Create(context.Background(),
+				testworld.Must(w.User.StorageV1().CSINodes().Create(context.Background(),
 					&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}, metav1.CreateOptions{}))
 			},
 			"CSINode node-1 does not contain driver " + array.DriverName,
@@ -179,9 +177,7 @@ func TestWhatCannotBeAttached(t *testing.T) {
 			"volume that is being deleted", func(w *world) {
 				w.node("node-1", "id-1")
 				w.volume("vol")
-				if err := w.user.CoreV1().PersistentVolumes().Delete(context.Background(), "vol", metav1.DeleteOptions{}); err != nil {
-					w.t.Fatal(err)
-				}
+				w.NoError(w.User.CoreV1().PersistentVolumes().Delete(context.Background(), "vol", metav1.DeleteOptions{}))
 			},
 			`PersistentVolume "vol" is marked for deletion`,
 		},
@@ -191,7 +187,7 @@ func TestWhatCannotBeAttached(t *testing.T) {
 			w := newWorld(t, nil)
 			test.prepare(w)
 			w.attach("va", "vol", "node-1")
-			w.until("the error", func() bool { return w.attachment("va").Status.AttachError != nil })
+			w.Until("the error", func() bool { return w.attachment("va").Status.AttachError != nil })
 			if got := w.attachment("va").Status.AttachError.Message; got != test.message {
 				t.Errorf("attachError %q, want %q", got, test.message)
 			}
@@ -207,18 +203,16 @@ func TestVolumeIsKeptWhileAttachmentsNameIt(t *testing.T) {
 	w.node("node-1", "id-1")
 	w.volume("vol")
 	w.attach("va", "vol", "node-1")
-	w.run()
-	if err := w.user.CoreV1().PersistentVolumes().Delete(context.Background(), "vol", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	must[*corev1.PersistentVolume](t)(w.user.CoreV1().PersistentVolumes().Patch(context.Background(), "vol", types.JSONPatchType,
+	w.Run()
+	w.NoError(w.User.CoreV1().PersistentVolumes().Delete(context.Background(), "vol", metav1.DeleteOptions{}))
+	testworld.Must(w.User.CoreV1().PersistentVolumes().Patch(context.Background(), "vol", types.JSONPatchType,
 		[]byte(`[{"op":"remove","path":"/metadata/finalizers/0"}]`), metav1.PatchOptions{}))
-	w.run()
+	w.Run()
 	if w.get("vol") == nil {
 		t.Fatal("the PersistentVolume went while an attachment names it")
 	}
 	w.detach("va")
-	w.run()
+	w.Run()
 	if w.get("vol") != nil || w.attachment("va") != nil {
 		t.Errorf("left: %v %v", w.get("vol"), w.attachment("va"))
 	}
@@ -233,13 +227,13 @@ func TestDriverThatDoesNotPublishHasAllAttached(t *testing.T) {
 	}
 	w.volume("vol")
 	w.attach("va", "vol", "node-1")
-	w.run()
+	w.Run()
 	va := w.attachment("va")
 	if !va.Status.Attached || va.Status.AttachmentMetadata != nil || len(va.Finalizers) != 0 || w.conn.Count("ControllerPublishVolume") != 0 {
 		t.Errorf("VolumeAttachment %v, %d calls; want it attached, without finalizer or call", va, w.conn.Count("ControllerPublishVolume"))
 	}
 	w.detach("va")
-	w.run()
+	w.Run()
 	if w.attachment("va") != nil {
 		t.Errorf("left: %v", w.attachment("va"))
 	}

@@ -6,11 +6,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
-	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sidecars/internal/scripted"
 	"github.com/volsim/volsim/sim"
 )
@@ -30,7 +30,7 @@ func play(t *testing.T, seed uint64) *world {
 	w.node("node-2", "id-2")
 	w.volume("vol")
 	// An attachment goes only when the volume is detached.
-	w.server.OnCommit(func(commit fake.Commit) {
+	w.Server.OnCommit(func(commit fake.Commit) {
 		if commit.Resource != "volumeattachments" || commit.Type != "DELETED" {
 			return
 		}
@@ -41,11 +41,11 @@ func play(t *testing.T, seed uint64) *world {
 			}
 		}
 	})
-	c := w.host.Process("user")
-	attachments := w.server.Client(c).StorageV1().VolumeAttachments()
+	c := w.Host.Process("user")
+	attachments := w.Server.Client(c).StorageV1().VolumeAttachments()
 	c.User("moves", func(ctx context.Context) {
 		for i, node := range []string{"1", "2", "1"} {
-			must[*storagev1.VolumeAttachment](t)(attachments.Create(ctx, newAttachment("va-"+node, "vol", "node-"+node), metav1.CreateOptions{}))
+			testworld.Must(attachments.Create(ctx, newAttachment("va-"+node, "vol", "node-"+node), metav1.CreateOptions{}))
 			if i == 2 {
 				return
 			}
@@ -55,10 +55,10 @@ func play(t *testing.T, seed uint64) *world {
 			if err := attachments.Delete(ctx, "va-"+node, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 				t.Error(err)
 			}
-			_ = w.host.Wait(ctx, "detached", func() bool { return w.attachment("va-"+node) == nil })
+			_ = w.Host.Wait(ctx, "detached", func() bool { return w.attachment("va-"+node) == nil })
 		}
 	})
-	w.run()
+	w.Run()
 	return w
 }
 
@@ -67,16 +67,16 @@ func TestEverySchedulePutsTheVolumeWhereItBelongs(t *testing.T) {
 		w := play(t, seed)
 		va := w.attachment("va-1")
 		if va == nil || !va.Status.Attached || len(va.Finalizers) != 1 || w.attachment("va-2") != nil {
-			t.Fatalf("seed %d: va-1 %v, va-2 %v\n%s", seed, va, w.attachment("va-2"), w.host.Log().Text())
+			t.Fatalf("seed %d: va-1 %v, va-2 %v\n%s", seed, va, w.attachment("va-2"), w.Host.Log().Text())
 		}
 		if diff := cmp.Diff([]string{"id-1"}, w.array.Volumes()[0].AttachedTo); diff != "" {
-			t.Fatalf("seed %d: attached to (-want +got):\n%s%s", seed, diff, w.host.Log().Text())
+			t.Fatalf("seed %d: attached to (-want +got):\n%s%s", seed, diff, w.Host.Log().Text())
 		}
 		if t.Failed() {
 			return
 		}
 		if seed%20 == 0 {
-			if diff := cmp.Diff(w.host.Log().Text(), play(t, seed).host.Log().Text()); diff != "" {
+			if diff := cmp.Diff(w.Host.Log().Text(), play(t, seed).Host.Log().Text()); diff != "" {
 				t.Fatalf("seed %d twice (-first +second):\n%s", seed, diff)
 			}
 		}

@@ -11,9 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
-	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/plugins/nodefs"
@@ -24,60 +23,31 @@ import (
 
 // world is an API server, a disk array and the attacher.
 type world struct {
-	t      *testing.T
-	host   *sim.Stepped
-	server *fake.Server
-	array  *array.Array
-	conn   *scripted.Conn
-	user   kubernetes.Interface
+	*testworld.World
+	array *array.Array
+	conn  *scripted.Conn
 }
 
 func newWorld(t *testing.T, chooser sim.Chooser) *world {
 	t.Helper()
-	host := sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: 100_000})
-	t.Cleanup(host.Close)
-	server := fake.NewServer(fake.Config{Now: host.Now})
+	w := testworld.New(t, sim.SteppedConfig{Chooser: chooser, StepsMax: 100_000})
 	disks := array.New(array.Config{})
 	conn := &scripted.Conn{ClientConnInterface: csi.Direct(func(r grpc.ServiceRegistrar) {
 		csispec.RegisterControllerServer(r, disks.Controller())
 	})}
-	c := host.Process("attacher")
+	c := w.Host.Process("attacher")
 	attacher.New(attacher.Config{
-		Process: c, Client: server.Client(c), Informers: server.Informers(c),
+		Process: c, Client: w.Server.Client(c), Informers: w.Server.Informers(c),
 		DriverName: array.DriverName, Conn: csi.Suspend(c, array.DriverName, conn),
 	})
-	return &world{t, host, server, disks, conn, server.Client(host.ExternalCaller())}
-}
-
-func (w *world) run() {
-	w.t.Helper()
-	if err := w.host.Run(); err != nil {
-		w.t.Fatalf("%v\n%s", err, w.host.Log().Text())
-	}
-}
-
-func (w *world) until(what string, cond func() bool) {
-	w.t.Helper()
-	if err := w.host.Wait(context.Background(), what, cond); err != nil {
-		w.t.Fatalf("%v\n%s", err, w.host.Log().Text())
-	}
-}
-
-func must[T any](t *testing.T) func(T, error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
+	return &world{w, disks, conn}
 }
 
 // node makes a node with the driver.
 func (w *world) node(name, id string) {
-	w.t.Helper()
+	w.Helper()
 	w.array.Node(id, nodefs.NewMemory("/"))
-	must[*storagev1.CSINode](w.t)(w.user.StorageV1().CSINodes().Create(context.Background(), &storagev1.CSINode{
+	testworld.Must(w.User.StorageV1().CSINodes().Create(context.Background(), &storagev1.CSINode{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: array.DriverName, NodeID: id}}},
 	}, metav1.CreateOptions{}))
@@ -85,15 +55,15 @@ func (w *world) node(name, id string) {
 
 // volume makes a volume and its PersistentVolume, and returns its handle.
 func (w *world) volume(name string) string {
-	w.t.Helper()
-	made := must[*csispec.CreateVolumeResponse](w.t)(w.array.Controller().CreateVolume(context.Background(), &csispec.CreateVolumeRequest{
+	w.Helper()
+	made := testworld.Must(w.array.Controller().CreateVolume(context.Background(), &csispec.CreateVolumeRequest{
 		Name: name,
 		VolumeCapabilities: []*csispec.VolumeCapability{{
 			AccessMode: &csispec.VolumeCapability_AccessMode{Mode: csispec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
 			AccessType: &csispec.VolumeCapability_Mount{Mount: &csispec.VolumeCapability_MountVolume{FsType: "ext4"}},
 		}},
 	}))
-	must[*corev1.PersistentVolume](w.t)(w.user.CoreV1().PersistentVolumes().Create(context.Background(), &corev1.PersistentVolume{
+	testworld.Must(w.User.CoreV1().PersistentVolumes().Create(context.Background(), &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes:  []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
@@ -119,26 +89,24 @@ func newAttachment(name, volume, node string) *storagev1.VolumeAttachment {
 }
 
 func (w *world) attach(name, volume, node string) {
-	w.t.Helper()
-	must[*storagev1.VolumeAttachment](w.t)(w.user.StorageV1().VolumeAttachments().
+	w.Helper()
+	testworld.Must(w.User.StorageV1().VolumeAttachments().
 		Create(context.Background(), newAttachment(name, volume, node), metav1.CreateOptions{}))
 }
 
 func (w *world) detach(name string) {
-	w.t.Helper()
-	if err := w.user.StorageV1().VolumeAttachments().Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Helper()
+	w.NoError(w.User.StorageV1().VolumeAttachments().Delete(context.Background(), name, metav1.DeleteOptions{}))
 }
 
 func (w *world) patchAttachment(patch string) {
-	w.t.Helper()
-	must[*storagev1.VolumeAttachment](w.t)(w.user.StorageV1().VolumeAttachments().
+	w.Helper()
+	testworld.Must(w.User.StorageV1().VolumeAttachments().
 		Patch(context.Background(), "va", types.MergePatchType, []byte(patch), metav1.PatchOptions{}))
 }
 
 func (w *world) attachment(name string) *storagev1.VolumeAttachment {
-	obj, ok := w.server.Get("volumeattachments", "", name)
+	obj, ok := w.Server.Get("volumeattachments", "", name)
 	if !ok {
 		return nil
 	}
@@ -146,7 +114,7 @@ func (w *world) attachment(name string) *storagev1.VolumeAttachment {
 }
 
 func (w *world) get(volume string) *corev1.PersistentVolume {
-	obj, ok := w.server.Get("persistentvolumes", "", volume)
+	obj, ok := w.Server.Get("persistentvolumes", "", volume)
 	if !ok {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sidecars/internal/scripted"
 	"github.com/volsim/volsim/sidecars/provisioner"
 )
@@ -23,7 +24,7 @@ func provisioned(t *testing.T) *world {
 	w := newWorld(t, nil)
 	w.class(newClass("fast", storagev1.VolumeBindingImmediate))
 	w.create(newClaim("data", "fast"))
-	w.run()
+	w.Run()
 	if len(w.volumes()) != 1 || w.volumes()[0].Status.Phase != corev1.VolumeBound {
 		t.Fatalf("volumes %v, want one that is bound", w.volumes())
 	}
@@ -31,16 +32,16 @@ func provisioned(t *testing.T) *world {
 }
 
 func (w *world) wantNothingLeft() {
-	w.t.Helper()
+	w.Helper()
 	if len(w.volumes()) != 0 || len(w.array.Volumes()) != 0 {
-		w.t.Errorf("left: %v %v\n%s", w.volumes(), w.array.Volumes(), w.host.Log().Text())
+		w.Errorf("left: %v %v\n%s", w.volumes(), w.array.Volumes(), w.Host.Log().Text())
 	}
 }
 
 func TestReleasedVolumeIsDeleted(t *testing.T) {
 	w := provisioned(t)
 	w.delete("data")
-	w.run()
+	w.Run()
 	w.wantNothingLeft()
 }
 
@@ -60,7 +61,7 @@ func TestDeletionIsSafeToRepeat(t *testing.T) {
 			w := provisioned(t)
 			script(w)
 			w.delete("data")
-			w.run()
+			w.Run()
 			w.wantNothingLeft()
 			if n := w.conn.Count("DeleteVolume"); n < 2 && name != "finalizer, after" {
 				t.Errorf("DeleteVolume called %d times, want a second time", n)
@@ -73,7 +74,7 @@ func TestFailedDeletionIsTold(t *testing.T) {
 	w := provisioned(t)
 	w.conn.Faults = []scripted.Fault{{Method: "DeleteVolume", Code: codes.Internal}}
 	w.delete("data")
-	w.run()
+	w.Run()
 	events := w.events()
 	if got, want := events[len(events)-1], "VolumeFailedDelete: rpc error: code = Internal desc = scripted"; got != want {
 		t.Errorf("event %q, want %q", got, want)
@@ -83,8 +84,8 @@ func TestFailedDeletionIsTold(t *testing.T) {
 func TestAttachedVolumeIsDeletedWhenTheAttachmentGoes(t *testing.T) {
 	w := provisioned(t)
 	volume := w.volumes()[0]
-	attachments := w.user.StorageV1().VolumeAttachments()
-	must[*storagev1.VolumeAttachment](t)(attachments.Create(context.Background(), &storagev1.VolumeAttachment{
+	attachments := w.User.StorageV1().VolumeAttachments()
+	testworld.Must(attachments.Create(context.Background(), &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: "va"},
 		Spec: storagev1.VolumeAttachmentSpec{
 			Attacher: driverName, NodeName: "node-1",
@@ -92,7 +93,7 @@ func TestAttachedVolumeIsDeletedWhenTheAttachmentGoes(t *testing.T) {
 		},
 	}, metav1.CreateOptions{}))
 	w.delete("data")
-	w.run()
+	w.Run()
 	if len(w.array.Volumes()) != 1 || w.conn.Count("DeleteVolume") != 0 {
 		t.Errorf("the volume was deleted while an attachment names it")
 	}
@@ -104,7 +105,7 @@ func TestAttachedVolumeIsDeletedWhenTheAttachmentGoes(t *testing.T) {
 	if err := attachments.Delete(context.Background(), "va", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.run()
+	w.Run()
 	w.wantNothingLeft()
 }
 
@@ -125,21 +126,21 @@ func TestFinalizerFollowsTheReclaimPolicy(t *testing.T) {
 	claim := newClaim("data", "")
 	claim.Spec.VolumeName = "ready-made"
 	ready.Spec.ClaimRef.UID = w.create(claim).UID
-	volumes := w.user.CoreV1().PersistentVolumes()
-	must[*corev1.PersistentVolume](t)(volumes.Create(context.Background(), ready, metav1.CreateOptions{}))
-	w.run()
+	volumes := w.User.CoreV1().PersistentVolumes()
+	testworld.Must(volumes.Create(context.Background(), ready, metav1.CreateOptions{}))
+	w.Run()
 	both := []string{"kubernetes.io/pv-protection", provisioner.ProvisionedFinalizer}
 	if diff := cmp.Diff(both, w.volumes()[0].Finalizers); diff != "" {
 		t.Errorf("finalizers when bound (-want +got):\n%s", diff)
 	}
-	must[*corev1.PersistentVolume](t)(volumes.Patch(context.Background(), "ready-made", types.MergePatchType,
+	testworld.Must(volumes.Patch(context.Background(), "ready-made", types.MergePatchType,
 		[]byte(`{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`), metav1.PatchOptions{}))
-	w.run()
+	w.Run()
 	if diff := cmp.Diff(both[:1], w.volumes()[0].Finalizers); diff != "" {
 		t.Errorf("finalizers with Retain (-want +got):\n%s", diff)
 	}
 	w.delete("data")
-	w.run()
+	w.Run()
 	if w.conn.Count("DeleteVolume") != 0 || len(w.volumes()) != 1 {
 		t.Errorf("a volume with policy Retain was deleted")
 	}
@@ -155,18 +156,18 @@ func TestAnotherVolumeOfTheNameIsLeftAlone(t *testing.T) {
 			return
 		}
 		deleted = true
-		volumes := w.server.Client(outside{w.host}).CoreV1().PersistentVolumes()
-		must[*corev1.PersistentVolume](t)(volumes.Patch(context.Background(), volume.Name, types.MergePatchType,
+		volumes := w.Server.Client(testworld.ImmediateCaller(w.Host.Now)).CoreV1().PersistentVolumes()
+		testworld.Must(volumes.Patch(context.Background(), volume.Name, types.MergePatchType,
 			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
 		if err := volumes.Delete(context.Background(), volume.Name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		again := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volume.Name}, Spec: *volume.Spec.DeepCopy()}
 		again.Spec.ClaimRef = nil
-		must[*corev1.PersistentVolume](t)(volumes.Create(context.Background(), again, metav1.CreateOptions{}))
+		testworld.Must(volumes.Create(context.Background(), again, metav1.CreateOptions{}))
 	}
 	w.delete("data")
-	w.run()
+	w.Run()
 	if len(w.volumes()) != 1 || w.volumes()[0].DeletionTimestamp != nil || w.volumes()[0].UID == volume.UID {
 		t.Errorf("volumes %v, want the other one of the name, untouched", w.volumes())
 	}
@@ -180,16 +181,16 @@ func TestFinalizerOfAnotherVolumeOfTheNameIsLeftAlone(t *testing.T) {
 			return
 		}
 		w.api.Before = nil
-		volumes := w.server.Client(outside{w.host}).CoreV1().PersistentVolumes()
-		must[*corev1.PersistentVolume](t)(volumes.Patch(context.Background(), volume.Name, types.MergePatchType,
+		volumes := w.Server.Client(testworld.ImmediateCaller(w.Host.Now)).CoreV1().PersistentVolumes()
+		testworld.Must(volumes.Patch(context.Background(), volume.Name, types.MergePatchType,
 			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
 		again := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volume.Name, Finalizers: []string{provisioner.ProvisionedFinalizer}}}
 		again.Spec = *volume.Spec.DeepCopy()
 		again.Spec.ClaimRef = nil
-		must[*corev1.PersistentVolume](t)(volumes.Create(context.Background(), again, metav1.CreateOptions{}))
+		testworld.Must(volumes.Create(context.Background(), again, metav1.CreateOptions{}))
 	}
 	w.delete("data")
-	w.run()
+	w.Run()
 	if len(w.volumes()) != 1 || len(w.volumes()[0].Finalizers) != 2 {
 		t.Errorf("volumes %v, want the other one of the name, with both finalizers", w.volumes())
 	}

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sidecars/internal/scripted"
 	"github.com/volsim/volsim/sidecars/provisioner"
 	"github.com/volsim/volsim/sim"
@@ -32,7 +33,7 @@ func TestProvisionMakesTheVolumeAndItsObject(t *testing.T) {
 	class.MountOptions = []string{"noatime"}
 	w.class(class)
 	claim := w.create(newClaim("data", "fast"))
-	w.run()
+	w.Run()
 
 	name := "pvc-" + string(claim.UID)
 	mode := csispec.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER
@@ -99,40 +100,40 @@ func TestFirstConsumerIsWaitedFor(t *testing.T) {
 	w := newWorld(t, nil)
 	w.class(newClass("late", storagev1.VolumeBindingWaitForFirstConsumer))
 	w.create(newClaim("data", "late"))
-	w.run()
+	w.Run()
 	if n := w.conn.Count("CreateVolume"); n != 0 {
 		t.Fatalf("CreateVolume called %d times before a node was chosen", n)
 	}
 	w.selectNode("data", "node-1")
-	w.run()
+	w.Run()
 	if len(w.volumes()) != 1 || w.claim("data").Spec.VolumeName == "" {
 		t.Errorf("volumes %v, claim %v: want both bound", w.volumes(), w.claim("data"))
 	}
 }
 
 func (w *world) selectNode(claim, node string) {
-	w.t.Helper()
+	w.Helper()
 	w.patch(claim, `{"metadata":{"annotations":{"volume.kubernetes.io/selected-node":"`+node+`"}}}`)
 }
 
 // touch changes a claim in a way that means nothing.
 func (w *world) touch(claim string) {
-	w.t.Helper()
+	w.Helper()
 	w.patch(claim, `{"metadata":{"annotations":{"touched":"yes"}}}`)
 }
 
 func (w *world) patch(claim, patch string) {
-	w.t.Helper()
-	must[*corev1.PersistentVolumeClaim](w.t)(w.user.CoreV1().PersistentVolumeClaims("default").
+	w.Helper()
+	testworld.Must(w.User.CoreV1().PersistentVolumeClaims("default").
 		Patch(context.Background(), claim, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))
 }
 
 func TestClassThatComesLaterIsWaitedFor(t *testing.T) {
 	w := newWorld(t, nil)
 	w.create(newClaim("data", "fast"))
-	w.run()
+	w.Run()
 	w.class(newClass("fast", storagev1.VolumeBindingImmediate))
-	w.run()
+	w.Run()
 	if len(w.volumes()) != 1 {
 		t.Errorf("%d PersistentVolumes after the class came, want 1", len(w.volumes()))
 	}
@@ -148,12 +149,12 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 			w.conn.Faults = []scripted.Fault{fault, fault}
 			w.class(newClass("fast", storagev1.VolumeBindingImmediate))
 			w.create(newClaim("data", "fast"))
-			w.run()
+			w.Run()
 			if len(w.volumes()) != 1 || len(w.array.Volumes()) != 1 || w.conn.Count("CreateVolume") != 3 {
 				t.Errorf("%+v: %d PersistentVolumes, %d volumes, %d calls; want 1, 1, 3",
 					fault, len(w.volumes()), len(w.array.Volumes()), w.conn.Count("CreateVolume"))
 			}
-			if got := w.host.Now().Sub(sim.Epoch); got != 3*time.Second {
+			if got := w.Host.Now().Sub(sim.Epoch); got != 3*time.Second {
 				t.Errorf("%+v: took %s, want a back-off of 1 s and 2 s", fault, got)
 			}
 		}
@@ -166,24 +167,22 @@ func TestInfeasibleClaimIsTriedAgainLateOrWithAnotherClass(t *testing.T) {
 	w.conn.Faults = []scripted.Fault{fault, fault}
 	w.class(newClass("fast", storagev1.VolumeBindingImmediate))
 	w.create(newClaim("data", "fast"))
-	w.until("the first call", func() bool { return w.conn.Count("CreateVolume") == 1 })
+	w.Until("the first call", func() bool { return w.conn.Count("CreateVolume") == 1 })
 	w.touch("data")
-	w.until("the second call", func() bool { return w.conn.Count("CreateVolume") == 2 })
-	if got := w.host.Now().Sub(sim.Epoch); got != 5*time.Minute {
+	w.Until("the second call", func() bool { return w.conn.Count("CreateVolume") == 2 })
+	if got := w.Host.Now().Sub(sim.Epoch); got != 5*time.Minute {
 		t.Errorf("second call at %s, want 5m0s", got)
 	}
-	w.until("the event", func() bool { return len(w.events()) == 2 })
+	w.Until("the event", func() bool { return len(w.events()) == 2 })
 	const text = "ProvisioningFailed: Volume provisioning failed with infeasible error. Retries will be delayed. " +
 		"rpc error: code = InvalidArgument desc = scripted"
 	if got := w.events()[1]; got != text {
 		t.Errorf("event %q, want %q", got, text)
 	}
-	if err := w.user.StorageV1().StorageClasses().Delete(context.Background(), "fast", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	w.NoError(w.User.StorageV1().StorageClasses().Delete(context.Background(), "fast", metav1.DeleteOptions{}))
 	w.class(newClass("fast", storagev1.VolumeBindingImmediate))
-	w.until("the third call", func() bool { return w.conn.Count("CreateVolume") == 3 })
-	if got := w.host.Now().Sub(sim.Epoch); got != 5*time.Minute {
+	w.Until("the third call", func() bool { return w.conn.Count("CreateVolume") == 3 })
+	if got := w.Host.Now().Sub(sim.Epoch); got != 5*time.Minute {
 		t.Errorf("third call, with another class, at %s, want 5m0s", got)
 	}
 }
@@ -195,12 +194,12 @@ func TestNoRoomGivesTheNodeBack(t *testing.T) {
 	claim := newClaim("data", "late")
 	claim.Annotations["volume.kubernetes.io/selected-node"] = "node-1"
 	w.create(claim)
-	w.run()
+	w.Run()
 	if node, ok := w.claim("data").Annotations["volume.kubernetes.io/selected-node"]; ok || len(w.volumes()) != 0 {
 		t.Errorf("selected-node %q, %d volumes; want neither", node, len(w.volumes()))
 	}
 	w.selectNode("data", "node-2")
-	w.run()
+	w.Run()
 	if len(w.volumes()) != 1 {
 		t.Errorf("%d volumes after another node was chosen, want 1", len(w.volumes()))
 	}
@@ -214,9 +213,9 @@ func TestClaimThatGoesDuringTimeoutsLeaksNothing(t *testing.T) {
 		w.conn.Faults = []scripted.Fault{fault, fault, fault}
 		w.class(newClass("fast", storagev1.VolumeBindingImmediate))
 		w.create(newClaim("data", "fast"))
-		w.until("the second call", func() bool { return w.conn.Count("CreateVolume") == 2 })
+		w.Until("the second call", func() bool { return w.conn.Count("CreateVolume") == 2 })
 		w.delete("data")
-		w.run()
+		w.Run()
 		if w.conn.Count("CreateVolume") != 4 {
 			t.Errorf("CreateVolume called %d times, want 4: its outcome was not known before", w.conn.Count("CreateVolume"))
 		}
@@ -232,9 +231,9 @@ func TestClaimBoundElsewhereDuringTimeoutsLeaksNothing(t *testing.T) {
 	w.conn.Faults = []scripted.Fault{{Method: "CreateVolume", Code: codes.DeadlineExceeded, After: true}}
 	w.class(newClass("fast", storagev1.VolumeBindingImmediate))
 	w.create(newClaim("data", "fast"))
-	w.until("the first call", func() bool { return w.conn.Count("CreateVolume") == 1 })
+	w.Until("the first call", func() bool { return w.conn.Count("CreateVolume") == 1 })
 	w.patch("data", `{"spec":{"volumeName":"elsewhere"},"metadata":{"annotations":{"pv.kubernetes.io/bind-completed":"yes"}}}`)
-	w.run()
+	w.Run()
 	if len(w.volumes()) != 0 || len(w.array.Volumes()) != 0 {
 		t.Errorf("left: %v %v", w.volumes(), w.array.Volumes())
 	}
@@ -251,7 +250,7 @@ func TestVolumeIsSavedHoweverLongItTakes(t *testing.T) {
 		w.api.Faults = faults
 		w.class(newClass("fast", storagev1.VolumeBindingImmediate))
 		w.create(newClaim("data", "fast"))
-		w.run()
+		w.Run()
 		if len(w.volumes()) != 1 || w.conn.Count("CreateVolume") != 1 || w.conn.Count("DeleteVolume") != 0 {
 			t.Errorf("%s: %d volumes, %d CreateVolume, %d DeleteVolume; want 1, 1, 0",
 				name, len(w.volumes()), w.conn.Count("CreateVolume"), w.conn.Count("DeleteVolume"))
@@ -273,7 +272,7 @@ func TestTooSmallVolumeIsDeletedAndAskedForAgain(t *testing.T) {
 	w.conn.Faults = []scripted.Fault{{Method: "DeleteVolume", Code: codes.FailedPrecondition}}
 	w.class(newClass("fast", storagev1.VolumeBindingImmediate))
 	w.create(newClaim("data", "fast"))
-	w.run()
+	w.Run()
 	if w.conn.Count("DeleteVolume") != 2 || w.conn.Count("CreateVolume") != 2 || len(w.volumes()) != 1 {
 		t.Errorf("%d DeleteVolume, %d CreateVolume, %d volumes; want 2, 2, 1",
 			w.conn.Count("DeleteVolume"), w.conn.Count("CreateVolume"), len(w.volumes()))
@@ -294,10 +293,10 @@ func TestTooSmallVolumeThatCannotBeDeletedAtOnceLeaksNothing(t *testing.T) {
 	}
 	w.class(newClass("fast", storagev1.VolumeBindingImmediate))
 	w.create(newClaim("data", "fast"))
-	w.until("the last cleanup", func() bool { return w.conn.Count("DeleteVolume") == 5 })
+	w.Until("the last cleanup", func() bool { return w.conn.Count("DeleteVolume") == 5 })
 	w.patch("data", `{"metadata":{"finalizers":null}}`)
 	w.delete("data") // at once: nothing protects it
-	w.run()
+	w.Run()
 	w.wantNothingLeft()
 }
 
@@ -310,7 +309,7 @@ func TestUnknownSizeIsTheRequestedOne(t *testing.T) {
 	}
 	w.class(newClass("fast", storagev1.VolumeBindingImmediate))
 	w.create(newClaim("data", "fast"))
-	w.run()
+	w.Run()
 	if got := w.volumes()[0].Spec.Capacity[corev1.ResourceStorage]; got.Value() != 1<<30 {
 		t.Errorf("capacity %s, want 1Gi", got.String())
 	}

@@ -14,15 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sidecars/internal/scripted"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/sim/trace"
 )
-
-// outside acts at once, also from within a task.
-type outside struct{ sim.Host }
-
-func (outside) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
 
 // play runs three claims, one of which is deleted at any time, and faults drawn from the seed.
 func play(t *testing.T, seed uint64) *world {
@@ -40,18 +35,18 @@ func play(t *testing.T, seed uint64) *world {
 		})
 	}
 	w.class(newClass("fast", storagev1.VolumeBindingImmediate))
-	c := w.host.Process("user")
-	claims := w.server.Client(c).CoreV1().PersistentVolumeClaims("default")
+	c := w.Host.Process("user")
+	claims := w.Server.Client(c).CoreV1().PersistentVolumeClaims("default")
 	c.User("creates", func(ctx context.Context) {
 		for i := range 3 {
-			must[*corev1.PersistentVolumeClaim](t)(claims.Create(ctx, newClaim(fmt.Sprint("data-", i), "fast"), metav1.CreateOptions{}))
+			testworld.Must(claims.Create(ctx, newClaim(fmt.Sprint("data-", i), "fast"), metav1.CreateOptions{}))
 		}
 		if err := claims.Delete(ctx, "data-1", metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
 	// I9, I10: each object deleted is one whose volume is gone; each volume is of one claim.
-	w.server.OnCommit(func(commit fake.Commit) {
+	w.Server.OnCommit(func(commit fake.Commit) {
 		if commit.Resource != "persistentvolumes" || commit.Before == nil {
 			return
 		}
@@ -61,7 +56,7 @@ func play(t *testing.T, seed uint64) *world {
 			t.Errorf("seed %d: PersistentVolume %s is deleted while its volume exists", seed, volume.Name)
 		}
 	})
-	w.run()
+	w.Run()
 	return w
 }
 
@@ -82,19 +77,19 @@ func TestEveryScheduleEndsQuietWithNothingLeaked(t *testing.T) {
 		}
 		slices.Sort(handles)
 		if diff := cmp.Diff(handles, w.handles()); diff != "" { // I11
-			t.Fatalf("seed %d: handles of PersistentVolumes, volumes (-want +got):\n%s%s", seed, diff, w.host.Log().Text())
+			t.Fatalf("seed %d: handles of PersistentVolumes, volumes (-want +got):\n%s%s", seed, diff, w.Host.Log().Text())
 		}
 		for i, want := range []bool{true, false, true} {
 			claim := w.claim(fmt.Sprint("data-", i))
 			if bound := claim != nil && claim.Spec.VolumeName != ""; bound != want {
-				t.Fatalf("seed %d: data-%d bound: %v, want %v\n%s", seed, i, bound, want, w.host.Log().Text())
+				t.Fatalf("seed %d: data-%d bound: %v, want %v\n%s", seed, i, bound, want, w.Host.Log().Text())
 			}
 		}
 		if t.Failed() {
 			return
 		}
 		if seed%20 == 0 {
-			if diff := cmp.Diff(w.host.Log().Text(), play(t, seed).host.Log().Text()); diff != "" {
+			if diff := cmp.Diff(w.Host.Log().Text(), play(t, seed).Host.Log().Text()); diff != "" {
 				t.Fatalf("seed %d twice (-first +second):\n%s", seed, diff)
 			}
 		}

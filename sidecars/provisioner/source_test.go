@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sidecars/provisioner"
 )
 
@@ -75,11 +76,11 @@ func TestCloneIsMadeOfTheSourcesVolume(t *testing.T) {
 	w.cloning()
 	w.class(newClass("fast", storagev1.VolumeBindingImmediate))
 	w.create(newClaim("data", "fast"))
-	w.run()
+	w.Run()
 	source := w.volumes()[0].Spec.CSI.VolumeHandle
 	w.bound("data")
 	w.create(newClone("copy", "fast", "data"))
-	w.run()
+	w.Run()
 	if got := w.requests()[1].GetVolumeContentSource().GetVolume().GetVolumeId(); got != source {
 		t.Errorf("made from %q, want %q", got, source)
 	}
@@ -93,12 +94,12 @@ func TestCloneIsMadeOfTheSourcesVolume(t *testing.T) {
 
 // bound says in a claim's status that it is bound, which the stand-in for the PersistentVolume controller does not.
 func (w *world) bound(name string) {
-	w.t.Helper()
+	w.Helper()
 	claim := w.claim(name).DeepCopy()
 	claim.Status.Phase = corev1.ClaimBound
-	must[*corev1.PersistentVolumeClaim](w.t)(
-		w.user.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), claim, metav1.UpdateOptions{}))
-	w.run()
+	testworld.Must(w.User.CoreV1().PersistentVolumeClaims("default").
+		UpdateStatus(context.Background(), claim, metav1.UpdateOptions{}))
+	w.Run()
 }
 
 func TestSourceStaysUntilItsCloneIsMade(t *testing.T) {
@@ -108,14 +109,14 @@ func TestSourceStaysUntilItsCloneIsMade(t *testing.T) {
 	w.class(newClass("late", storagev1.VolumeBindingWaitForFirstConsumer))
 	source := newClaim("data", "fast")
 	w.create(source)
-	w.run()
+	w.Run()
 	w.bound("data")
 	w.create(newClone("copy", "late", "data"))
 	w.create(newClone("other", "fast", "data"))
-	w.run()
+	w.Run()
 	w.bound("other")
 	w.delete("data")
-	w.run()
+	w.Run()
 	if w.claim("data") == nil {
 		t.Fatal("the source is gone while a claim that is made from it waits for a node")
 	}
@@ -131,16 +132,16 @@ func TestSourceThatIsGoneBlocksNoClaim(t *testing.T) {
 	w.class(newClass("fast", storagev1.VolumeBindingImmediate))
 	w.class(newClass("late", storagev1.VolumeBindingWaitForFirstConsumer))
 	w.create(newClaim("data", "fast"))
-	w.run()
+	w.Run()
 	w.bound("data")
 	w.create(newClone("other", "fast", "data"))
 	w.create(newClone("copy", "late", "data"))
-	w.run()
+	w.Run()
 	w.bound("other")
 	w.delete("data")
-	w.run()
+	w.Run()
 	w.delete("copy")
-	w.run()
+	w.Run()
 	if claim := w.claim("data"); claim != nil {
 		t.Errorf("the source stays with finalizers %v though nobody wants it", claim.Finalizers)
 	}
@@ -172,10 +173,10 @@ func TestWhatCannotBeASourceIsSaid(t *testing.T) {
 			source, clone := newClaim("data", "fast"), newClone("copy", "fast", "data")
 			test.change(source, clone)
 			w.create(source)
-			w.run()
+			w.Run()
 			w.bound("data")
 			w.create(clone)
-			w.until("the event", func() bool {
+			w.Until("the event", func() bool {
 				return slices.ContainsFunc(w.events(), func(e string) bool {
 					return strings.Contains(e, "ProvisioningFailed: ") && strings.Contains(e, test.want)
 				})
@@ -193,15 +194,15 @@ func TestSourceThatIsNotBoundIsWaitedFor(t *testing.T) {
 	w.class(newClass("fast", storagev1.VolumeBindingImmediate))
 	w.create(newClaim("data", "fast"))
 	w.create(newClone("copy", "fast", "data"))
-	w.until("a refusal", func() bool {
+	w.Until("a refusal", func() bool {
 		return slices.ContainsFunc(w.events(), func(e string) bool { return strings.Contains(e, "must have a status of Bound.  Got") })
 	})
-	w.until("the first volume", func() bool { return len(w.volumes()) == 1 && w.volumes()[0].Status.Phase == corev1.VolumeBound })
+	w.Until("the first volume", func() bool { return len(w.volumes()) == 1 && w.volumes()[0].Status.Phase == corev1.VolumeBound })
 	claim := w.claim("data").DeepCopy()
 	claim.Status.Phase = corev1.ClaimBound
-	must[*corev1.PersistentVolumeClaim](t)(
-		w.user.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), claim, metav1.UpdateOptions{}))
-	w.run()
+	testworld.Must(w.User.CoreV1().PersistentVolumeClaims("default").
+		UpdateStatus(context.Background(), claim, metav1.UpdateOptions{}))
+	w.Run()
 	if len(w.volumes()) != 2 {
 		t.Errorf("%d volumes, want 2", len(w.volumes()))
 	}
@@ -213,15 +214,15 @@ func TestCloneThatDoesNotSayItsSourceIsNoClone(t *testing.T) {
 	c.silent = true
 	w.class(newClass("fast", storagev1.VolumeBindingImmediate))
 	w.create(newClaim("data", "fast"))
-	w.run()
+	w.Run()
 	w.bound("data")
 	w.create(newClone("copy", "fast", "data"))
-	w.until("a refusal", func() bool { return slices.Contains(w.events(), "ProvisioningFailed: volume content source missing") })
-	if w.until("its removal", func() bool { return w.conn.Count("DeleteVolume") == 1 }); len(w.volumes()) != 1 {
+	w.Until("a refusal", func() bool { return slices.Contains(w.events(), "ProvisioningFailed: volume content source missing") })
+	if w.Until("its removal", func() bool { return w.conn.Count("DeleteVolume") == 1 }); len(w.volumes()) != 1 {
 		t.Errorf("%d volumes, want 1", len(w.volumes()))
 	}
 	c.silent = false
-	w.run()
+	w.Run()
 	if len(w.volumes()) != 2 {
 		t.Errorf("%d volumes, want 2 once the driver says what it made", len(w.volumes()))
 	}
@@ -237,7 +238,7 @@ func TestVolumeIsMadeWhereItsPodIsToRun(t *testing.T) {
 	claim := newClaim("data", "late")
 	claim.Annotations["volume.kubernetes.io/selected-node"] = "node-2"
 	w.create(claim)
-	w.run()
+	w.Run()
 	terms := w.volumes()[0].Spec.NodeAffinity.Required.NodeSelectorTerms
 	want := corev1.NodeSelectorRequirement{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"node-2"}}
 	if len(terms) != 1 || len(terms[0].MatchExpressions) != 1 || !slices.Equal(terms[0].MatchExpressions[0].Values, want.Values) {
@@ -250,12 +251,12 @@ func TestVolumeIsMadeWhereItsPodIsToRun(t *testing.T) {
 
 // node makes a node in a zone, with what the driver's registration says of it.
 func (w *world) node(name, zone string) {
-	w.t.Helper()
+	w.Helper()
 	ctx := context.Background()
-	must[*corev1.Node](w.t)(w.user.CoreV1().Nodes().Create(ctx, &corev1.Node{
+	testworld.Must(w.User.CoreV1().Nodes().Create(ctx, &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": zone}},
 	}, metav1.CreateOptions{}))
-	must[*storagev1.CSINode](w.t)(w.user.StorageV1().CSINodes().Create(ctx, &storagev1.CSINode{
+	testworld.Must(w.User.StorageV1().CSINodes().Create(ctx, &storagev1.CSINode{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{
 			{Name: driverName, NodeID: name, TopologyKeys: []string{"zone"}},
@@ -270,7 +271,7 @@ func TestNodeThatIsGoneIsGivenBack(t *testing.T) {
 	claim := newClaim("data", "late")
 	claim.Annotations["volume.kubernetes.io/selected-node"] = "gone"
 	w.create(claim)
-	w.run()
+	w.Run()
 	if node, chosen := w.claim("data").Annotations["volume.kubernetes.io/selected-node"]; chosen {
 		t.Errorf("node %s, which is gone, is still chosen", node)
 	}

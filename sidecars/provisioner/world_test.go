@@ -17,6 +17,7 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/events"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/sidecars/internal/scripted"
@@ -28,13 +29,10 @@ const driverName = array.DriverName
 
 // world is an API server, a disk array, the provisioner, and what binds, releases and protects in a real cluster.
 type world struct {
-	t      *testing.T
-	host   *sim.Stepped
-	server *fake.Server
-	array  *array.Array
-	conn   *scripted.Conn
-	api    *scripted.Client
-	user   kubernetes.Interface
+	*testworld.World
+	array *array.Array
+	conn  *scripted.Conn
+	api   *scripted.Client
 }
 
 func newWorld(t *testing.T, chooser sim.Chooser) *world {
@@ -45,46 +43,19 @@ func newWorld(t *testing.T, chooser sim.Chooser) *world {
 // newWorldWith is newWorld with what is particular about the provisioner.
 func newWorldWith(t *testing.T, chooser sim.Chooser, cfg provisioner.Config) *world {
 	t.Helper()
-	host := sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: 100_000})
-	t.Cleanup(host.Close)
-	server := fake.NewServer(fake.Config{Now: host.Now})
+	w := testworld.New(t, sim.SteppedConfig{Chooser: chooser, StepsMax: 100_000})
 	disks := array.New(array.Config{CapacityBytes: 10 << 30})
 	conn := &scripted.Conn{ClientConnInterface: csi.Direct(func(r grpc.ServiceRegistrar) {
 		csispec.RegisterControllerServer(r, disks.Controller())
 	})}
-	c := host.Process("provisioner")
-	client := &scripted.Client{Interface: server.Client(c)}
-	cfg.Process, cfg.Client, cfg.Informers, cfg.DriverName = c, client, server.Informers(c), driverName
-	cfg.Recorder = events.New(events.Config{Process: c, Client: server.Client(c), Source: driverName})
+	c := w.Host.Process("provisioner")
+	client := &scripted.Client{Interface: w.Server.Client(c)}
+	cfg.Process, cfg.Client, cfg.Informers, cfg.DriverName = c, client, w.Server.Informers(c), driverName
+	cfg.Recorder = events.New(events.Config{Process: c, Client: w.Server.Client(c), Source: driverName})
 	cfg.Conn = csi.Suspend(c, driverName, conn)
 	provisioner.New(cfg)
-	newBinder(host, server)
-	return &world{t, host, server, disks, conn, client, server.Client(host.ExternalCaller())}
-}
-
-func (w *world) run() {
-	w.t.Helper()
-	if err := w.host.Run(); err != nil {
-		w.t.Fatalf("%v\n%s", err, w.host.Log().Text())
-	}
-}
-
-// until runs the world up to a moment.
-func (w *world) until(what string, cond func() bool) {
-	w.t.Helper()
-	if err := w.host.Wait(context.Background(), what, cond); err != nil {
-		w.t.Fatalf("%v\n%s", err, w.host.Log().Text())
-	}
-}
-
-func must[T any](t *testing.T) func(T, error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
+	newBinder(w.Host, w.Server)
+	return &world{w, disks, conn, client}
 }
 
 func ptr[T any](v T) *T { return &v }
@@ -98,8 +69,8 @@ func newClass(name string, mode storagev1.VolumeBindingMode) *storagev1.StorageC
 }
 
 func (w *world) class(class *storagev1.StorageClass) {
-	w.t.Helper()
-	must[*storagev1.StorageClass](w.t)(w.user.StorageV1().StorageClasses().Create(context.Background(), class, metav1.CreateOptions{}))
+	w.Helper()
+	testworld.Must(w.User.StorageV1().StorageClasses().Create(context.Background(), class, metav1.CreateOptions{}))
 }
 
 func newClaim(name, class string) *corev1.PersistentVolumeClaim {
@@ -119,21 +90,21 @@ func newClaim(name, class string) *corev1.PersistentVolumeClaim {
 }
 
 func (w *world) create(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
-	w.t.Helper()
-	return must[*corev1.PersistentVolumeClaim](w.t)(
-		w.user.CoreV1().PersistentVolumeClaims(claim.Namespace).Create(context.Background(), claim, metav1.CreateOptions{}))
+	w.Helper()
+	return testworld.Must(w.User.CoreV1().PersistentVolumeClaims(claim.Namespace).
+		Create(context.Background(), claim, metav1.CreateOptions{}))
 }
 
 func (w *world) delete(claim string) {
-	w.t.Helper()
-	err := w.user.CoreV1().PersistentVolumeClaims("default").Delete(context.Background(), claim, metav1.DeleteOptions{})
+	w.Helper()
+	err := w.User.CoreV1().PersistentVolumeClaims("default").Delete(context.Background(), claim, metav1.DeleteOptions{})
 	if err != nil {
-		w.t.Fatal(err)
+		w.Fatal(err)
 	}
 }
 
 func (w *world) claim(name string) *corev1.PersistentVolumeClaim {
-	obj, ok := w.server.Get("persistentvolumeclaims", "default", name)
+	obj, ok := w.Server.Get("persistentvolumeclaims", "default", name)
 	if !ok {
 		return nil
 	}
@@ -142,7 +113,7 @@ func (w *world) claim(name string) *corev1.PersistentVolumeClaim {
 
 func (w *world) volumes() []*corev1.PersistentVolume {
 	var volumes []*corev1.PersistentVolume
-	for _, obj := range w.server.List("persistentvolumes") {
+	for _, obj := range w.Server.List("persistentvolumes") {
 		volumes = append(volumes, obj.(*corev1.PersistentVolume))
 	}
 	return volumes
@@ -151,7 +122,7 @@ func (w *world) volumes() []*corev1.PersistentVolume {
 // events are the events, as "reason: message", each once, in order of reason and message.
 func (w *world) events() []string {
 	var texts []string
-	for _, obj := range w.server.List("events") {
+	for _, obj := range w.Server.List("events") {
 		e := obj.(*corev1.Event)
 		texts = append(texts, e.Reason+": "+e.Message)
 	}

@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/events"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/sidecars/internal/scripted"
@@ -28,17 +28,13 @@ import (
 
 // world is an API server, a disk array with one volume of 1Gi, its claim, and the resizer.
 type world struct {
-	t      *testing.T
-	host   *sim.Stepped
-	server *fake.Server
-	conn   *scripted.Conn
+	*testworld.World
+	conn *scripted.Conn
 }
 
 func newWorld(t *testing.T, secret *corev1.SecretReference, faults ...scripted.Fault) *world {
 	t.Helper()
-	host := sim.NewStepped(sim.SteppedConfig{StepsMax: 10_000})
-	t.Cleanup(host.Close)
-	w := &world{t: t, host: host, server: fake.NewServer(fake.Config{Now: host.Now})}
+	w := &world{World: testworld.New(t, sim.SteppedConfig{StepsMax: 10_000})}
 	disks := array.New(array.Config{})
 	made, err := disks.Controller().CreateVolume(context.Background(), &csispec.CreateVolumeRequest{
 		Name: "v", CapacityRange: &csispec.CapacityRange{RequiredBytes: 1 << 30},
@@ -47,9 +43,9 @@ func newWorld(t *testing.T, secret *corev1.SecretReference, faults ...scripted.F
 			AccessType: &csispec.VolumeCapability_Mount{Mount: &csispec.VolumeCapability_MountVolume{}},
 		}},
 	})
-	w.must(err)
+	w.NoError(err)
 	one, modes := sizes("1Gi"), []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
-	w.must(w.server.Add(
+	w.NoError(w.Server.Add(
 		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Spec: corev1.PersistentVolumeSpec{
 			Capacity: one, AccessModes: modes, ClaimRef: &corev1.ObjectReference{Namespace: "default", Name: "data", UID: "u"},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
@@ -67,10 +63,10 @@ func newWorld(t *testing.T, secret *corev1.SecretReference, faults ...scripted.F
 	w.conn = &scripted.Conn{Faults: faults, ClientConnInterface: csi.Direct(func(r grpc.ServiceRegistrar) {
 		csispec.RegisterControllerServer(r, disks.Controller())
 	})}
-	c := host.Process("resizer")
+	c := w.Host.Process("resizer")
 	resizer.New(resizer.Config{
-		Process: c, Client: w.server.Client(c), Informers: w.server.Informers(c), DriverName: array.DriverName,
-		Recorder: events.New(events.Config{Process: c, Client: w.server.Client(c), Source: "external-resizer"}),
+		Process: c, Client: w.Server.Client(c), Informers: w.Server.Informers(c), DriverName: array.DriverName,
+		Recorder: events.New(events.Config{Process: c, Client: w.Server.Client(c), Source: "external-resizer"}),
 		Conn:     csi.Suspend(c, array.DriverName, w.conn),
 	})
 	return w
@@ -80,27 +76,20 @@ func sizes(size string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
 }
 
-func (w *world) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
 // until lets the world go on for a time, or until something is so.
 func (w *world) until(d time.Duration, so func() bool) {
-	w.t.Helper()
-	end := w.host.Now().Add(d)
-	c := w.host.Process("time")
+	w.Helper()
+	end := w.Host.Now().Add(d)
+	c := w.Host.Process("time")
 	c.User("passes", func(context.Context) { c.Sleep(d) })
-	w.must(w.host.Wait(context.Background(), "what is to come", func() bool { return so() || !w.host.Now().Before(end) }))
+	w.NoError(w.Host.Wait(context.Background(), "what is to come", func() bool { return so() || !w.Host.Now().Before(end) }))
 }
 
 func never() bool { return false }
 
 // claim is what the claim says: its status of growing, and its conditions.
 func (w *world) claim() string {
-	object, _ := w.server.Get("persistentvolumeclaims", "default", "data")
+	object, _ := w.Server.Get("persistentvolumeclaims", "default", "data")
 	claim := object.(*corev1.PersistentVolumeClaim)
 	words := []string{string(claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage])}
 	for _, c := range claim.Status.Conditions {
@@ -112,7 +101,7 @@ func (w *world) claim() string {
 // told are the events: reason and message.
 func (w *world) told() []string {
 	var lines []string
-	for _, object := range w.server.List("events") {
+	for _, object := range w.Server.List("events") {
 		e := object.(*corev1.Event)
 		lines = append(lines, e.Type+" "+e.Reason+": "+e.Message)
 	}
@@ -185,7 +174,7 @@ func TestSecretsForGrowing(t *testing.T) {
 	if told := w.told(); !slices.Contains(told, failed) {
 		t.Errorf("events %q, want %q", told, failed)
 	}
-	w.must(w.server.Add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "vault", Name: "key"}, Data: map[string][]byte{"user": []byte("alice")}}))
+	w.NoError(w.Server.Add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "vault", Name: "key"}, Data: map[string][]byte{"user": []byte("alice")}}))
 	w.until(10*time.Minute, func() bool { return w.conn.Count("ControllerExpandVolume") > 0 })
 	for _, call := range w.conn.Calls {
 		if request, is := call.Request.(*csispec.ControllerExpandVolumeRequest); is {
