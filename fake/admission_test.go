@@ -35,8 +35,12 @@ func TestDefaultClass(t *testing.T) {
 	}{
 		{"no default", [][]*storagev1.StorageClass{{newClass("a")}}, unset, nil},
 		{"default", [][]*storagev1.StorageClass{{newClass("a"), newClass("b", isDefault(ga))}}, unset, ptr.To("b")},
-		{"beta annotation of the class", [][]*storagev1.StorageClass{{newClass("b", isDefault(beta1))}}, unset,
-			ptr.To("b")},
+		{
+			"beta annotation of the class",
+			[][]*storagev1.StorageClass{{newClass("b", isDefault(beta1))}},
+			unset,
+			ptr.To("b"),
+		},
 		{
 			"two of an age",
 			[][]*storagev1.StorageClass{{newClass("c", isDefault(ga)), newClass("b", isDefault(ga))}},
@@ -82,9 +86,12 @@ func TestResize(t *testing.T) {
 	}{
 		{"allowed", []*storagev1.StorageClass{newClass("gold",
 			func(c *storagev1.StorageClass) { c.AllowVolumeExpansion = ptr.To(true) })}, nil},
-		{"not allowed", []*storagev1.StorageClass{newClass("gold")},
+		{
+			"not allowed",
+			[]*storagev1.StorageClass{newClass("gold")},
 			[]string{`persistentvolumeclaims "a" is forbidden: ` +
-				"only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"}},
+				"only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"},
+		},
 		{"no class", nil, []string{`persistentvolumeclaims "a" is forbidden: ` +
 			"only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"}},
 	} {

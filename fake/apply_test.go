@@ -123,8 +123,10 @@ func TestApplyConflictsHaveCauses(t *testing.T) {
 	w := newWorld(t)
 	must[*corev1.ConfigMap](t)(w.applyData("a", "x=1", metav1.ApplyOptions{}))
 	_, err := w.applyData("b", "x=2", metav1.ApplyOptions{})
-	want := []metav1.StatusCause{{Type: metav1.CauseTypeFieldManagerConflict, Message: `conflict with "a"`,
-		Field: ".data.x"}}
+	want := []metav1.StatusCause{{
+		Type: metav1.CauseTypeFieldManagerConflict, Message: `conflict with "a"`,
+		Field: ".data.x",
+	}}
 	expect(t, err.(apierrors.APIStatus).Status().Details.Causes, want)
 }
 
@@ -202,8 +204,10 @@ func TestApplyErrors(t *testing.T) {
 			name: "a wrong type", config: `,"data":{"z":7}`, code: http.StatusInternalServerError,
 			want: `failed to create typed patch object (/; /v1, Kind=ConfigMap): .data.z: expected string, got &value.valueUnstructured{Value:7}`,
 		},
-		{name: "another version", config: `{"apiVersion":"v2","kind":"ConfigMap"}`, code: http.StatusBadRequest,
-			want: `invalid object type: /v2, Kind=ConfigMap`},
+		{
+			name: "another version", config: `{"apiVersion":"v2","kind":"ConfigMap"}`, code: http.StatusBadRequest,
+			want: `invalid object type: /v2, Kind=ConfigMap`,
+		},
 		{name: "nothing", config: ` `, code: http.StatusBadRequest, want: `invalid object type: /, Kind=`},
 		{
 			name: "invalid YAML", config: `a: b: c`, code: http.StatusBadRequest,

@@ -139,8 +139,10 @@ func TestBookmarksReportProgress(t *testing.T) {
 
 func TestBookmarkDue(t *testing.T) {
 	timeout := int64(90)
-	_, c, pass := watcher(t, metav1.ListOptions{ResourceVersion: "4", AllowWatchBookmarks: true,
-		TimeoutSeconds: &timeout})
+	_, c, pass := watcher(t, metav1.ListOptions{
+		ResourceVersion: "4", AllowWatchBookmarks: true,
+		TimeoutSeconds: &timeout,
+	})
 	for _, want := range []int64{60, 88, 148} {
 		due, ok := c.BookmarkDue()
 		if !ok || due.Unix() != want {

@@ -49,8 +49,10 @@ func TestPodDefaults(t *testing.T) {
 		SecurityContext:    &corev1.PodSecurityContext{},
 		ServiceAccountName: "default", DeprecatedServiceAccount: "default",
 		Priority: ptr.To(int32(0)), PreemptionPolicy: ptr.To(corev1.PreemptLowerPriority),
-		Tolerations: []corev1.Toleration{bears("node.kubernetes.io/not-ready"),
-			bears("node.kubernetes.io/unreachable")},
+		Tolerations: []corev1.Toleration{
+			bears("node.kubernetes.io/not-ready"),
+			bears("node.kubernetes.io/unreachable"),
+		},
 		Containers: []corev1.Container{first, second},
 		Volumes: []corev1.Volume{
 			{Name: "a", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},

@@ -142,8 +142,10 @@ func TestPropagation(t *testing.T) {
 		{"events have no dependents", "events", &corev1.Event{InvolvedObject: corev1.ObjectReference{Namespace: "default"}}, nil, []metav1.DeleteOptions{foreground}, []string{"gone"}},
 		{
 			"a pod's grace comes first, and may be shortened only", "pods", scheduled(), nil,
-			[]metav1.DeleteOptions{withGrace(foreground, 5), background, withGrace(background, 2),
-				withGrace(orphaning, 1), withGrace(none, 0), withGrace(background, 0)},
+			[]metav1.DeleteOptions{
+				withGrace(foreground, 5), background, withGrace(background, 2),
+				withGrace(orphaning, 1), withGrace(none, 0), withGrace(background, 0),
+			},
 			[]string{
 				"foregroundDeletion in 5s grace 5 generation 2", "foregroundDeletion in 4s grace 5 generation 2",
 				" in 0s grace 2 generation 2", "orphan in 0s grace 1 generation 2", "orphan in 0s grace 0 generation 2", "gone",

@@ -178,8 +178,10 @@ func TestDynamicSubresources(t *testing.T) {
 		t.Errorf("node %q, want n", node)
 	}
 
-	sets := c.Dynamic().Resource(schema.GroupVersionResource{Group: "apps", Version: "v1",
-		Resource: "statefulsets"}).Namespace("default")
+	sets := c.Dynamic().Resource(schema.GroupVersionResource{
+		Group: "apps", Version: "v1",
+		Resource: "statefulsets",
+	}).Namespace("default")
 	scale, err := sets.Patch(ctx, "s", types.MergePatchType, []byte(`{"spec":{"replicas":3}}`), metav1.PatchOptions{},
 		"scale")
 	if err != nil {

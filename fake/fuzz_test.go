@@ -170,5 +170,7 @@ func FuzzPatchOfClaimsAndPods(f *testing.F) {
 	})
 }
 
-var patchTypes = []types.PatchType{types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType,
-	types.ApplyPatchType}
+var patchTypes = []types.PatchType{
+	types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType,
+	types.ApplyPatchType,
+}

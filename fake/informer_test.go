@@ -34,6 +34,7 @@ func (h *hearing) take() []string {
 }
 
 func (h *hearing) OnAdd(obj any, initial bool) { h.note("add %s initial=%v", traceName(obj), initial) }
+
 func (h *hearing) OnUpdate(old, obj any) {
 	h.note("update %s n=%s->%s", traceName(obj), old.(metav1.Object).GetLabels()["n"],
 		obj.(metav1.Object).GetLabels()["n"])
@@ -62,8 +63,10 @@ func steppedWorld(t *testing.T) (*world, *sim.Stepped, *sim.Process, cache.Share
 	t.Cleanup(host.Close)
 	s := fake.NewServer(fake.Config{Now: host.Now})
 	client := s.Client(host.ExternalCaller())
-	w := &world{t: t, ctx: t.Context(), server: s, client: client,
-		claims: client.CoreV1().PersistentVolumeClaims("default")}
+	w := &world{
+		t: t, ctx: t.Context(), server: s, client: client,
+		claims: client.CoreV1().PersistentVolumeClaims("default"),
+	}
 	c := host.Process("c")
 	view := s.Informers(c).Core().V1().PersistentVolumeClaims().Informer()
 	h := &hearing{}
@@ -305,8 +308,10 @@ func TestInformerWithFilter(t *testing.T) {
 	server := fake.NewServer(fake.Config{Now: host.Now})
 	c := host.Process("kubelet")
 	var heard []string
-	_, err := server.Informers(c, fake.Filter{Resource: "pods",
-		Fields: "spec.nodeName=n1"}).Core().V1().Pods().Informer().
+	_, err := server.Informers(c, fake.Filter{
+		Resource: "pods",
+		Fields:   "spec.nodeName=n1",
+	}).Core().V1().Pods().Informer().
 		AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(obj any) { heard = append(heard, "add "+obj.(*corev1.Pod).Name) },
 			UpdateFunc: func(_, obj any) { heard = append(heard, "update "+obj.(*corev1.Pod).Name) },
@@ -335,8 +340,10 @@ func TestInformerWithFilter(t *testing.T) {
 		t.Error("an event of another node's pod caused a step")
 	}
 	create("unplaced", "")
-	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "unplaced"},
-		Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}}
+	binding := &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: "unplaced"},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: "n1"},
+	}
 	if err := pods.Bind(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

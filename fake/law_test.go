@@ -41,8 +41,10 @@ func TestListAndWatchGiveAnyLaterList(t *testing.T) {
 			}
 			for r := first; r <= last; r++ {
 				state := listAt(rt, ctx, claims.List, r, sel)
-				stream, err := claims.Watch(ctx, metav1.ListOptions{ResourceVersion: strconv.FormatInt(r, 10),
-					LabelSelector: sel})
+				stream, err := claims.Watch(ctx, metav1.ListOptions{
+					ResourceVersion: strconv.FormatInt(r, 10),
+					LabelSelector:   sel,
+				})
 				if err != nil {
 					rt.Fatal(err)
 				}

@@ -104,8 +104,10 @@ func (r *recorder) work(ctx context.Context, client int, maps typedcorev1.Config
 	random := rand.New(rand.NewPCG(uint64(client), 7))
 	known := map[string]int64{}
 	for i := range n {
-		in := asked{verb: []string{"create", "update", "update", "delete", "get"}[random.IntN(5)],
-			key: fmt.Sprint("k", random.IntN(4))}
+		in := asked{
+			verb: []string{"create", "update", "update", "delete", "get"}[random.IntN(5)],
+			key:  fmt.Sprint("k", random.IntN(4)),
+		}
 		if in.verb == "update" || in.verb == "delete" {
 			in.revision = []int64{0, known[in.key], known[in.key], 1}[random.IntN(4)]
 		}

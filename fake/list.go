@@ -115,8 +115,10 @@ func parseRevision(rv string) (int64, error) {
 
 func tooLarge(requested, current int64) error {
 	err := apierrors.NewTimeoutError(fmt.Sprintf("%s: %d, current: %d", tooLargeMsg, requested, current), 1)
-	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge,
-		Message: tooLargeMsg}}
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
+		Type:    metav1.CauseTypeResourceVersionTooLarge,
+		Message: tooLargeMsg,
+	}}
 	return err
 }
 

@@ -63,12 +63,16 @@ func TestListOptions(t *testing.T) {
 			ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 		}, want: []string{"b"}, rv: "8"},
 		{
-			name: "exact", opts: metav1.ListOptions{ResourceVersion: "6",
-				ResourceVersionMatch: exact}, want: []string{"a", "b"},
+			name: "exact", opts: metav1.ListOptions{
+				ResourceVersion:      "6",
+				ResourceVersionMatch: exact,
+			}, want: []string{"a", "b"},
 			rv: "6",
 		},
-		{name: "exact before everything", opts: metav1.ListOptions{ResourceVersion: "2", ResourceVersionMatch: exact},
-			rv: "2"},
+		{
+			name: "exact before everything", opts: metav1.ListOptions{ResourceVersion: "2", ResourceVersionMatch: exact},
+			rv: "2",
+		},
 		{name: "exact, filtered", opts: metav1.ListOptions{
 			ResourceVersion: "6", ResourceVersionMatch: exact,
 			LabelSelector: "n!=2",

@@ -84,13 +84,19 @@ func TestManagedFieldsOfEveryKindOfWrite(t *testing.T) {
 		{"update with a UID", update(func(c *corev1.ConfigMap) { c.ManagedFields = entry("Update") }), `z Update {"f:data":{"f:x":{}}}` + "\n"},
 		{"update with a malformed resourceVersion", update(func(c *corev1.ConfigMap) { c.ManagedFields = entry("Foo") }), first},
 		{"update resets", update(func(c *corev1.ConfigMap) { c.ManagedFields = []metav1.ManagedFieldsEntry{} }), ""},
-		{"merge patch", merge(`{"data":{"y":"1"}}`, metav1.PatchOptions{}),
-			`me Update {"f:data":{".":{},"f:x":{},"f:y":{}}}` + "\n"},
-		{"merge patch of another", merge(`{"metadata":{"labels":{"l":"1"}}}`, metav1.PatchOptions{FieldManager: "p"}),
-			first + `p Update {"f:metadata":{"f:labels":{".":{},"f:l":{}}}}` + "\n"},
+		{
+			"merge patch", merge(`{"data":{"y":"1"}}`, metav1.PatchOptions{}),
+			`me Update {"f:data":{".":{},"f:x":{},"f:y":{}}}` + "\n",
+		},
+		{
+			"merge patch of another", merge(`{"metadata":{"labels":{"l":"1"}}}`, metav1.PatchOptions{FieldManager: "p"}),
+			first + `p Update {"f:metadata":{"f:labels":{".":{},"f:l":{}}}}` + "\n",
+		},
 		{"merge patch resets", merge(`{"metadata":{"managedFields":[]}}`, metav1.PatchOptions{}), ""},
-		{"JSON patch", jsonPatch(`[{"op":"remove","path":"/data/x"},{"op":"add","path":"/data/y","value":"1"}]`),
-			`me Update {"f:data":{".":{},"f:y":{}}}` + "\n"},
+		{
+			"JSON patch", jsonPatch(`[{"op":"remove","path":"/data/x"},{"op":"add","path":"/data/y","value":"1"}]`),
+			`me Update {"f:data":{".":{},"f:y":{}}}` + "\n",
+		},
 		{"JSON patch resets", jsonPatch(`[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`), ""},
 		{
 			"JSON patch moves all to an applier, as kubectl does", jsonPatch(`[{"op":"replace","path":"/metadata/managedFields","value":` +
@@ -189,8 +195,10 @@ func TestManagedFieldsHaveTheTimeOfTheWorld(t *testing.T) {
 func TestManagedFieldsOfCustomResources(t *testing.T) {
 	w := newWorld(t)
 	w.server.Install(fake.CustomKind{
-		Group: "example.com", Versions: []string{"v1",
-			"v1beta1"}, Resource: "widgets", Kind: "Widget", Namespaced: true, Status: true,
+		Group: "example.com", Versions: []string{
+			"v1",
+			"v1beta1",
+		}, Resource: "widgets", Kind: "Widget", Namespaced: true, Status: true,
 	})
 	c := w.resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"})
 	apply := func(manager, rest string, sub ...string) fake.Object {
@@ -205,8 +213,10 @@ func TestManagedFieldsOfCustomResources(t *testing.T) {
 		`m Apply {"f:spec":{".":{},"f:list":{},"f:size":{}}}`+"\n"+`n Apply {"f:spec":{".":{},"f:color":{}}}`+"\n")
 	obj := apply("s", `"spec":{"size":7},"status":{"ready":true}`, "status").(*fake.CustomObject)
 	expect(t, obj.Content, map[string]any{
-		"spec": map[string]any{"size": int64(1), "list": []any{int64(1), int64(2)},
-			"color": "red"}, "status": map[string]any{"ready": true},
+		"spec": map[string]any{
+			"size": int64(1), "list": []any{int64(1), int64(2)},
+			"color": "red",
+		}, "status": map[string]any{"ready": true},
 	})
 	expect(t, owners(obj), `m Apply {"f:spec":{".":{},"f:list":{},"f:size":{}}}`+"\n"+`n Apply {"f:spec":{".":{},"f:color":{}}}`+"\n"+
 		`s Apply/status {"f:status":{".":{},"f:ready":{}}}`+"\n")

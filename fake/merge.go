@@ -317,8 +317,10 @@ func (s shape) add(t reflect.Type, at []int) {
 			s.add(f.Type, index)
 		case name != "" && name != "-" && f.IsExported():
 			strategy := strings.Split(f.Tag.Get("patchStrategy"), ",")
-			s.members[name] = member{index: index, merges: slices.Contains(strategy, "merge"),
-				key: f.Tag.Get("patchMergeKey")}
+			s.members[name] = member{
+				index: index, merges: slices.Contains(strategy, "merge"),
+				key: f.Tag.Get("patchMergeKey"),
+			}
 		}
 	}
 }

@@ -32,8 +32,10 @@ func richPod() *corev1.Pod {
 				{Name: "c", Ports: []corev1.ContainerPort{{ContainerPort: 80}}},
 			},
 			TerminationGracePeriodSeconds: &always,
-			SecurityContext: &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "s",
-				Value: "v"}}},
+			SecurityContext: &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{
+				Name:  "s",
+				Value: "v",
+			}}},
 		},
 		Status: corev1.PodStatus{
 			Phase: corev1.PodPending,
@@ -145,13 +147,18 @@ func TestCommonPatchesAreMergedInPlace(t *testing.T) {
 				is := &obj.(*corev1.Pod).Status
 				is.Phase = corev1.PodRunning
 				is.Conditions[1].Status = corev1.ConditionTrue
-				is.Conditions = []corev1.PodCondition{is.Conditions[0], is.Conditions[1], {Type: "New"},
-					is.Conditions[2]}
+				is.Conditions = []corev1.PodCondition{
+					is.Conditions[0], is.Conditions[1],
+					{Type: "New"},
+					is.Conditions[2],
+				}
 			},
 		},
 		{
-			"count of an event", &corev1.Event{Count: 1,
-				Reason: "R"}, strategic, `{"count":2,"lastTimestamp":"2026-01-01T00:00:00Z"}`,
+			"count of an event", &corev1.Event{
+				Count:  1,
+				Reason: "R",
+			}, strategic, `{"count":2,"lastTimestamp":"2026-01-01T00:00:00Z"}`,
 			func(obj Object) {
 				e := obj.(*corev1.Event)
 				e.Count, e.LastTimestamp = 2, metav1.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -68,8 +68,10 @@ func (m metadataResource) List(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	out := &metav1.PartialObjectMetadataList{ListMeta: all.ListMeta,
-		Items: make([]metav1.PartialObjectMetadata, len(all.Objects))}
+	out := &metav1.PartialObjectMetadataList{
+		ListMeta: all.ListMeta,
+		Items:    make([]metav1.PartialObjectMetadata, len(all.Objects)),
+	}
 	out.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadataList"))
 	for i, obj := range all.Objects {
 		out.Items[i] = *partial(obj)

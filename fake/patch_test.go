@@ -118,66 +118,104 @@ func TestPatchErrors(t *testing.T) {
 		want       string
 	}{
 		{"merge: nothing", types.MergePatchType, ``, "", 400, "error decoding patch: unexpected end of JSON input"},
-		{"merge: a list", types.MergePatchType, `[]`, "", 400,
-			"error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"},
+		{
+			"merge: a list", types.MergePatchType, `[]`, "", 400,
+			"error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
+		},
 		{"merge: null", types.MergePatchType, `null`, "", 400, "Invalid JSON Patch"},
 		{"merge: half, ignorantly", types.MergePatchType, `{`, "Ignore", 400, "Invalid JSON Patch"},
 		{"merge: a string, ignorantly", types.MergePatchType, `"x"`, "Ignore", 400, "Invalid JSON Patch"},
-		{"merge: a list, ignorantly", types.MergePatchType, `[]`, "Ignore", 422,
+		{
+			"merge: a list, ignorantly", types.MergePatchType, `[]`, "Ignore", 422,
 			` "" is invalid: patch: Invalid value: "[]": couldn't get version/kind; json parse error: ` +
-				`json: cannot unmarshal array into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }`},
-		{"merge: another kind", types.MergePatchType, `{"kind":"Pod"}`, "", 422,
-			`converting (v1.Pod) to (core.ConfigMap): unknown conversion`},
-		{"merge: another kind of other data", types.MergePatchType, `{"kind":"Secret"}`, "", 422,
-			`illegal base64 data at input byte 0`},
-		{"merge: no such kind", types.MergePatchType, `{"kind":"Foo"}`, "", 422,
-			`no kind "Foo" is registered for version "v1" in scheme "pkg/runtime/scheme.go:111"`},
-		{"merge: no name", types.MergePatchType, `{"metadata":null}`, "", 400,
-			"the name of the object (a based on URL) was undeterminable: name must be provided"},
-		{"merge: no version", types.MergePatchType, `{"apiVersion":null}`, "", 400,
-			"the name of the object (a based on URL) was undeterminable: name must be provided"},
-		{"merge: another namespace", types.MergePatchType, `{"metadata":{"namespace":"b"}}`, "", 400,
-			"the namespace of the provided object does not match the namespace sent on the request"},
-		{"merge: no resourceVersion", types.MergePatchType, `{"metadata":{"resourceVersion":"b"}}`, "", 500,
-			`strconv.ParseUint: parsing "b": invalid syntax`},
-		{"merge: a wrong type", types.MergePatchType, `{"data":{"a":7}}`, "", 422,
-			`json: cannot unmarshal number into Go struct field ConfigMap.data of type string`},
-		{"merge: unknown and double fields", types.MergePatchType, `{"x":1,"data":{"a":"b","a":"c"}}`, "Strict", 422,
-			`strict decoding error: duplicate field "data.a", unknown field "x"`},
+				`json: cannot unmarshal array into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }`,
+		},
+		{
+			"merge: another kind", types.MergePatchType, `{"kind":"Pod"}`, "", 422,
+			`converting (v1.Pod) to (core.ConfigMap): unknown conversion`,
+		},
+		{
+			"merge: another kind of other data", types.MergePatchType, `{"kind":"Secret"}`, "", 422,
+			`illegal base64 data at input byte 0`,
+		},
+		{
+			"merge: no such kind", types.MergePatchType, `{"kind":"Foo"}`, "", 422,
+			`no kind "Foo" is registered for version "v1" in scheme "pkg/runtime/scheme.go:111"`,
+		},
+		{
+			"merge: no name", types.MergePatchType, `{"metadata":null}`, "", 400,
+			"the name of the object (a based on URL) was undeterminable: name must be provided",
+		},
+		{
+			"merge: no version", types.MergePatchType, `{"apiVersion":null}`, "", 400,
+			"the name of the object (a based on URL) was undeterminable: name must be provided",
+		},
+		{
+			"merge: another namespace", types.MergePatchType, `{"metadata":{"namespace":"b"}}`, "", 400,
+			"the namespace of the provided object does not match the namespace sent on the request",
+		},
+		{
+			"merge: no resourceVersion", types.MergePatchType, `{"metadata":{"resourceVersion":"b"}}`, "", 500,
+			`strconv.ParseUint: parsing "b": invalid syntax`,
+		},
+		{
+			"merge: a wrong type", types.MergePatchType, `{"data":{"a":7}}`, "", 422,
+			`json: cannot unmarshal number into Go struct field ConfigMap.data of type string`,
+		},
+		{
+			"merge: unknown and double fields", types.MergePatchType, `{"x":1,"data":{"a":"b","a":"c"}}`, "Strict", 422,
+			`strict decoding error: duplicate field "data.a", unknown field "x"`,
+		},
 		{"strategic: nothing", types.StrategicMergePatchType, ``, "", 400, "unexpected end of JSON input"},
-		{"strategic: a list", types.StrategicMergePatchType, `[]`, "", 400,
-			"json: cannot unmarshal array into Go value of type map[string]interface {}"},
+		{
+			"strategic: a list", types.StrategicMergePatchType, `[]`, "", 400,
+			"json: cannot unmarshal array into Go value of type map[string]interface {}",
+		},
 		{
 			"strategic: unknown and double fields", types.StrategicMergePatchType, `{"x":1,"data":{"a":"b","a":"c"}}`, "Strict", 422,
 			` "" is invalid: patch: Invalid value: "map[data:map[a:c] x:1]": strict decoding error: duplicate field "data.a", unknown field "x"`,
 		},
-		{"strategic: a wrong type", types.StrategicMergePatchType, `{"data":{"a":7}}`, "", 422,
-			` "" is invalid: patch: Invalid value: "map[data:map[a:7]]": cannot convert int64 to string`},
+		{
+			"strategic: a wrong type", types.StrategicMergePatchType, `{"data":{"a":7}}`, "", 422,
+			` "" is invalid: patch: Invalid value: "map[data:map[a:7]]": cannot convert int64 to string`,
+		},
 		{"strategic: no list", types.StrategicMergePatchType, `{"metadata":{"finalizers":"a"}}`, "", 422, ` "" is invalid: patch: Invalid value: "map[metadata:map[finalizers:a]]": cannot restore slice from string`},
 		{"strategic: order of no list", types.StrategicMergePatchType, `{"metadata":{"$setElementOrder/finalizers":"x"}}`, "", 500, "expected a []interface {}, but received a string"},
 		{
 			"strategic: another order", types.StrategicMergePatchType, `{"metadata":{"$setElementOrder/finalizers":["x"],"finalizers":["y"]}}`, "", 500,
 			"The order in patch list:\n[y]\n doesn't match $setElementOrder list:\n[x]\n",
 		},
-		{"strategic: no such directive", types.StrategicMergePatchType, `{"metadata":{"$patch":"foo"}}`, "", 500,
-			"unknown patch type: foo in map: map[$patch:foo]"},
-		{"strategic: keys to retain", types.StrategicMergePatchType, `{"metadata":{"$retainKeys":"foo"}}`, "", 400,
-			"invalid patch format of retainKeys"},
+		{
+			"strategic: no such directive", types.StrategicMergePatchType, `{"metadata":{"$patch":"foo"}}`, "", 500,
+			"unknown patch type: foo in map: map[$patch:foo]",
+		},
+		{
+			"strategic: keys to retain", types.StrategicMergePatchType, `{"metadata":{"$retainKeys":"foo"}}`, "", 400,
+			"invalid patch format of retainKeys",
+		},
 		{"json: half", types.JSONPatchType, `{`, "", 400, "error decoding patch: unexpected end of JSON input"},
-		{"json: a map", types.JSONPatchType, `{}`, "", 400,
-			"error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"},
-		{"json: a map, ignorantly", types.JSONPatchType, `{}`, "Ignore", 400,
-			"json: cannot unmarshal object into Go value of type jsonpatch.Patch"},
+		{
+			"json: a map", types.JSONPatchType, `{}`, "", 400,
+			"error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",
+		},
+		{
+			"json: a map, ignorantly", types.JSONPatchType, `{}`, "Ignore", 400,
+			"json: cannot unmarshal object into Go value of type jsonpatch.Patch",
+		},
 		{"json: no operation", types.JSONPatchType, `[{"op":"foo","path":"/x"}]`, "", 422, generic},
 		{"json: no path", types.JSONPatchType, `[{"op":"add"}]`, "", 422, generic},
-		{"json: no parent", types.JSONPatchType, `[{"op":"add","path":"/metadata/annotations/x","value":"y"}]`, "",
-			422, generic},
+		{
+			"json: no parent", types.JSONPatchType, `[{"op":"add","path":"/metadata/annotations/x","value":"y"}]`, "",
+			422, generic,
+		},
 		{
 			"json: unknown fields", types.JSONPatchType, `[{"op":"add","path":"/x","value":"1","foo":1}]`, "Strict", 422,
 			`strict decoding error: json patch unknown field "[0].foo", unknown field "x"`,
 		},
-		{"json: too many", types.JSONPatchType, many, "", 413,
-			"Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001"},
+		{
+			"json: too many", types.JSONPatchType, many, "", 413,
+			"Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001",
+		},
 		{"no such type", "application/foo", `{}`, "", 415, "415: Unsupported Media Type"},
 		{"apply in CBOR", types.ApplyCBORPatchType, `{}`, "", 415, "415: Unsupported Media Type"},
 		{
@@ -206,12 +244,18 @@ func TestPatchWarnsOfUnknownFields(t *testing.T) {
 		validation string
 		want       []string
 	}{
-		{"merge", types.MergePatchType, `{"x":1,"data":{"a":"b","a":"c"}}`, "",
-			[]string{`duplicate field "data.a"`, `unknown field "x"`}},
-		{"strategic", types.StrategicMergePatchType, `{"x":1,"data":{"a":"b","a":"c"}}`, "Warn",
-			[]string{`duplicate field "data.a"`, `unknown field "x"`}},
-		{"json", types.JSONPatchType, `[{"op":"add","path":"/metadata/x","value":"1","foo":1}]`, "",
-			[]string{`json patch unknown field "[0].foo"`, `unknown field "metadata.x"`}},
+		{
+			"merge", types.MergePatchType, `{"x":1,"data":{"a":"b","a":"c"}}`, "",
+			[]string{`duplicate field "data.a"`, `unknown field "x"`},
+		},
+		{
+			"strategic", types.StrategicMergePatchType, `{"x":1,"data":{"a":"b","a":"c"}}`, "Warn",
+			[]string{`duplicate field "data.a"`, `unknown field "x"`},
+		},
+		{
+			"json", types.JSONPatchType, `[{"op":"add","path":"/metadata/x","value":"1","foo":1}]`, "",
+			[]string{`json patch unknown field "[0].foo"`, `unknown field "metadata.x"`},
+		},
 		{"another case", types.MergePatchType, `{"Data":{"a":"b"}}`, "", []string{`unknown field "Data"`}},
 		{"nobody wants to know", types.MergePatchType, `{"x":1}`, "Ignore", nil},
 		{"nothing to apply", types.MergePatchType, `{"data":{"b":"c"}}`, "Strict", nil},
@@ -254,16 +298,26 @@ func TestPatchOfCustomResources(t *testing.T) {
 		want  string
 	}{
 		{"strategic", types.StrategicMergePatchType, `{}`, 415, types415},
-		{"another kind", types.MergePatchType, `{"kind":"Foo"}`, 422,
-			`Foo.example.com "a" is invalid: kind: Invalid value: "Foo": must be Widget`},
-		{"another version", types.MergePatchType, `{"apiVersion":"v1"}`, 422,
-			`Widget "a" is invalid: apiVersion: Invalid value: "v1": must be example.com/v1`},
-		{"no version", types.MergePatchType, `{"apiVersion":null}`, 500,
-			`Internal error occurred: Object 'apiVersion' is missing in 'object has no apiVersion field'`},
-		{"wrong metadata", types.MergePatchType, `{"metadata":{"labels":{"a":7}}}`, 422,
-			`json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string`},
-		{"unknown fields", types.MergePatchType, `{"metadata":{"bar":1},"spec":{"foo":1}}`, 422,
-			`strict decoding error: unknown field "metadata.bar", unknown field "spec.foo"`},
+		{
+			"another kind", types.MergePatchType, `{"kind":"Foo"}`, 422,
+			`Foo.example.com "a" is invalid: kind: Invalid value: "Foo": must be Widget`,
+		},
+		{
+			"another version", types.MergePatchType, `{"apiVersion":"v1"}`, 422,
+			`Widget "a" is invalid: apiVersion: Invalid value: "v1": must be example.com/v1`,
+		},
+		{
+			"no version", types.MergePatchType, `{"apiVersion":null}`, 500,
+			`Internal error occurred: Object 'apiVersion' is missing in 'object has no apiVersion field'`,
+		},
+		{
+			"wrong metadata", types.MergePatchType, `{"metadata":{"labels":{"a":7}}}`, 422,
+			`json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string`,
+		},
+		{
+			"unknown fields", types.MergePatchType, `{"metadata":{"bar":1},"spec":{"foo":1}}`, 422,
+			`strict decoding error: unknown field "metadata.bar", unknown field "spec.foo"`,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -277,8 +331,10 @@ func TestPatchOfCustomResources(t *testing.T) {
 				},
 			})
 			c := w.resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"})
-			obj := &fake.CustomObject{ObjectMeta: metav1.ObjectMeta{Name: "a"},
-				Content: map[string]any{"spec": map[string]any{"size": int64(1)}}}
+			obj := &fake.CustomObject{
+				ObjectMeta: metav1.ObjectMeta{Name: "a"},
+				Content:    map[string]any{"spec": map[string]any{"size": int64(1)}},
+			}
 			must[fake.Result](t)(c.Create(w.ctx, obj, metav1.CreateOptions{}))
 			_, err := c.Patch(w.ctx, "a", test.kind, []byte(test.patch), metav1.PatchOptions{FieldValidation: "Strict"})
 			expectStatus(t, err, test.code, test.want)

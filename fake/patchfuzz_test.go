@@ -25,8 +25,10 @@ func FuzzPatch(f *testing.F) {
 		f.Add(uint8(i), false, []byte(seed))
 		f.Add(uint8(i), true, []byte(seed))
 	}
-	kinds := []types.PatchType{types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType,
-		types.ApplyYAMLPatchType}
+	kinds := []types.PatchType{
+		types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType,
+		types.ApplyYAMLPatchType,
+	}
 	widgets := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 	f.Fuzz(func(t *testing.T, kind uint8, custom bool, data []byte) {
 		w := newTrackingWorld(t)
@@ -37,8 +39,10 @@ func FuzzPatch(f *testing.F) {
 		var obj fake.Object = newConfigMap("a", map[string]string{"x": "1"})
 		if custom {
 			c = w.resource(widgets)
-			obj = &fake.CustomObject{ObjectMeta: metav1.ObjectMeta{Name: "a"},
-				Content: map[string]any{"data": map[string]any{"x": "1"}}}
+			obj = &fake.CustomObject{
+				ObjectMeta: metav1.ObjectMeta{Name: "a"},
+				Content:    map[string]any{"data": map[string]any{"x": "1"}},
+			}
 		}
 		must[fake.Result](t)(c.Create(w.ctx, obj, metav1.CreateOptions{}))
 		opts := metav1.PatchOptions{FieldManager: "m"}

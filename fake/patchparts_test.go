@@ -19,8 +19,10 @@ func TestPatchOfPartsEqualsPatchOfTheWhole(t *testing.T) {
 			Name: "n", UID: "u", ResourceVersion: "7", Labels: map[string]string{"a": "1", "b": "2"},
 			Annotations: map[string]string{"x": "y"}, Finalizers: []string{"f/1", "f/2"},
 		},
-		Spec: corev1.NodeSpec{PodCIDR: "10.0.0.0/24",
-			Taints: []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}}},
+		Spec: corev1.NodeSpec{
+			PodCIDR: "10.0.0.0/24",
+			Taints:  []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}},
+		},
 		Status: corev1.NodeStatus{
 			Conditions:      []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 			VolumesInUse:    []corev1.UniqueVolumeName{"v/1"},

@@ -170,8 +170,10 @@ func bindPod(now metav1.Time, pod *corev1.Pod, binding *corev1.Binding) error {
 		pod.Labels = map[string]string{}
 	}
 	maps.Copy(pod.Labels, binding.Labels)
-	setCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue,
-		LastTransitionTime: now})
+	setCondition(pod, corev1.PodCondition{
+		Type: corev1.PodScheduled, Status: corev1.ConditionTrue,
+		LastTransitionTime: now,
+	})
 	return nil
 }
 

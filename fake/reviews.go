@@ -62,8 +62,10 @@ func (c *Clientset) userInfo() authenticationv1.UserInfo {
 	if c.user != nil {
 		return *c.user.DeepCopy()
 	}
-	return authenticationv1.UserInfo{Username: "system:admin",
-		Groups: []string{"system:masters", "system:authenticated"}}
+	return authenticationv1.UserInfo{
+		Username: "system:admin",
+		Groups:   []string{"system:masters", "system:authenticated"},
+	}
 }
 
 // Review answers a review of authorization.k8s.io/v1 or authentication.k8s.io/v1. Others are
@@ -221,8 +223,10 @@ type authorizationV1 struct {
 
 func (g authorizationV1) LocalSubjectAccessReviews(namespace string) typedauthorizationv1.LocalSubjectAccessReviewInterface {
 	r := authorizationv1.SchemeGroupVersion.WithResource("localsubjectaccessreviews")
-	return reviewer[*authorizationv1.LocalSubjectAccessReview]{g.c, r, namespace,
-		&authorizationv1.LocalSubjectAccessReview{}}
+	return reviewer[*authorizationv1.LocalSubjectAccessReview]{
+		g.c, r, namespace,
+		&authorizationv1.LocalSubjectAccessReview{},
+	}
 }
 
 func (g authorizationV1) SelfSubjectAccessReviews() typedauthorizationv1.SelfSubjectAccessReviewInterface {

@@ -54,8 +54,10 @@ func TestSelfSubjectReviews(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := authenticationv1.UserInfo{Username: "system:admin",
-		Groups: []string{"system:masters", "system:authenticated"}}
+	want := authenticationv1.UserInfo{
+		Username: "system:admin",
+		Groups:   []string{"system:masters", "system:authenticated"},
+	}
 	if diff := cmp.Diff(want, who.Status.UserInfo); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -65,8 +67,10 @@ func TestSelfSubjectReviews(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status := authenticationv1.TokenReviewStatus{Authenticated: true, User: bob,
-		Audiences: []string{"https://kubernetes.default.svc"}}
+	status := authenticationv1.TokenReviewStatus{
+		Authenticated: true, User: bob,
+		Audiences: []string{"https://kubernetes.default.svc"},
+	}
 	if diff := cmp.Diff(status, token.Status); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -100,8 +104,10 @@ func TestReviewErrors(t *testing.T) {
 			}, 422,
 			`.authorization.k8s.io "" is invalid: spec.resourceAttributes.namespace: Invalid value: "": must match metadata.namespace`,
 		},
-		{"no namespace", access("selfsubjectrulesreviews"), "", &authorizationv1.SelfSubjectRulesReview{}, 400,
-			"no namespace on request"},
+		{
+			"no namespace", access("selfsubjectrulesreviews"), "", &authorizationv1.SelfSubjectRulesReview{}, 400,
+			"no namespace on request",
+		},
 		{
 			"no token", authenticationv1.SchemeGroupVersion.WithResource("tokenreviews"), "", &authenticationv1.TokenReview{}, 400,
 			"token is required for TokenReview in authentication",
@@ -132,8 +138,10 @@ func TestReviewsAreServed(t *testing.T) {
 	}
 	want := map[string][]string{
 		"authentication.k8s.io": {"selfsubjectreviews", "tokenreviews"},
-		"authorization.k8s.io": {"localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews",
-			"subjectaccessreviews"},
+		"authorization.k8s.io": {
+			"localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews",
+			"subjectaccessreviews",
+		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -94,8 +94,10 @@ func TestAddAccepts(t *testing.T) {
 	}{
 		{"typed", &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, "storageclasses", []string{"a"}},
 		{
-			"list", &corev1.NodeList{Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
-				{ObjectMeta: metav1.ObjectMeta{Name: "b"}}}},
+			"list", &corev1.NodeList{Items: []corev1.Node{
+				{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+				{ObjectMeta: metav1.ObjectMeta{Name: "b"}},
+			}},
 			"nodes",
 			[]string{"a", "b"},
 		},
@@ -105,8 +107,10 @@ func TestAddAccepts(t *testing.T) {
 			}}, "nodes", []string{"a"},
 		},
 		{
-			"namespace that is there", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default",
-				Labels: map[string]string{"a": "b"}}},
+			"namespace that is there", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+				Name:   "default",
+				Labels: map[string]string{"a": "b"},
+			}},
 			"namespaces",
 			[]string{"default", "kube-node-lease", "kube-public", "kube-system"},
 		},
@@ -182,14 +186,18 @@ func TestAddedObjectsAreListedBackEqual(t *testing.T) {
 		var seeds []runtime.Object
 		for _, name := range names {
 			claim := newClaim(name)
-			mode := rapid.SampledFrom([]corev1.PersistentVolumeMode{corev1.PersistentVolumeBlock,
-				corev1.PersistentVolumeFilesystem}).Draw(t, "mode")
+			mode := rapid.SampledFrom([]corev1.PersistentVolumeMode{
+				corev1.PersistentVolumeBlock,
+				corev1.PersistentVolumeFilesystem,
+			}).Draw(t, "mode")
 			claim.Spec.VolumeMode = &mode
 			claim.Spec.AccessModes = nil // invalid for users
 			claim.Namespace = rapid.SampledFrom([]string{"default", "a", "b"}).Draw(t, "namespace")
 			claim.UID = types.UID("uid-" + name)
-			claim.Status.Phase = rapid.SampledFrom([]corev1.PersistentVolumeClaimPhase{corev1.ClaimBound,
-				corev1.ClaimPending, corev1.ClaimLost}).Draw(t, "phase")
+			claim.Status.Phase = rapid.SampledFrom([]corev1.PersistentVolumeClaimPhase{
+				corev1.ClaimBound,
+				corev1.ClaimPending, corev1.ClaimLost,
+			}).Draw(t, "phase")
 			claim.Generation = rapid.Int64Range(0, 3).Draw(t, "generation")
 			claim.CreationTimestamp = metav1.NewTime(sim.Epoch)
 			want[name] = claim

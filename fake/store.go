@@ -98,8 +98,10 @@ func (s *Server) commit(t *table, kind watch.EventType, key string, before, afte
 	} else {
 		t.objects.Set(key, after)
 	}
-	e := event{kind: kind, name: t.kind.resource + "/" + key, object: after, previous: before, revision: revision,
-		detail: detail}
+	e := event{
+		kind: kind, name: t.kind.resource + "/" + key, object: after, previous: before, revision: revision,
+		detail: detail,
+	}
 	if s.history.age > 0 {
 		e.at = s.now().UnixNano()
 	}

@@ -69,8 +69,10 @@ func issueToken(s *Server, namespace, name string, body runtime.Object, _ bool) 
 	now := s.timestamp()
 	req.ObjectMeta = metav1.ObjectMeta{Name: name, Namespace: namespace, UID: account.UID, CreationTimestamp: now}
 	expires := metav1.Time{Time: now.Add(time.Duration(seconds) * time.Second)}
-	req.Status = authenticationv1.TokenRequestStatus{Token: newToken(req, now.Unix(), expires.Unix()),
-		ExpirationTimestamp: expires}
+	req.Status = authenticationv1.TokenRequestStatus{
+		Token:               newToken(req, now.Unix(), expires.Unix()),
+		ExpirationTimestamp: expires,
+	}
 	return actionResult{answer: req}, nil
 }
 

@@ -21,8 +21,11 @@ func TestTokens(t *testing.T) {
 		spec          authenticationv1.TokenRequestSpec
 		want          string // subject and lifetime, or the error
 	}{
-		{"by default an hour", "default", authenticationv1.TokenRequestSpec{},
-			"sub=system:serviceaccount:default:default 1h0m0s"},
+		{
+			"by default an hour", "default",
+			authenticationv1.TokenRequestSpec{},
+			"sub=system:serviceaccount:default:default 1h0m0s",
+		},
 		{
 			"for an audience", "default",
 			authenticationv1.TokenRequestSpec{Audiences: []string{"csi"}, ExpirationSeconds: ptr.To[int64](600)},
@@ -35,8 +38,10 @@ func TestTokens(t *testing.T) {
 			`TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: 599: may not specify a duration less than 10 minutes`,
 		},
 		{"of a pod that is not there", "default", bound("Pod", "p"), `pods "p" not found`},
-		{"of a kind without tokens", "default", bound("ConfigMap", "c"),
-			"cannot bind token to object of type /v1, Kind=ConfigMap"},
+		{
+			"of a kind without tokens", "default", bound("ConfigMap", "c"),
+			"cannot bind token to object of type /v1, Kind=ConfigMap",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			request := func() (*authenticationv1.TokenRequest, error) {

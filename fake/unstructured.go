@@ -89,8 +89,10 @@ func (k *kind) customFrom(u *unstructured.Unstructured, validation string) (*Cus
 // untypedList returns a list as a dynamic client has it.
 func (r ResourceClient) untypedList(all ObjectList) (*unstructured.UnstructuredList, error) {
 	gvk := r.GroupVersionKind()
-	out := &unstructured.UnstructuredList{Object: map[string]any{},
-		Items: make([]unstructured.Unstructured, len(all.Objects))}
+	out := &unstructured.UnstructuredList{
+		Object: map[string]any{},
+		Items:  make([]unstructured.Unstructured, len(all.Objects)),
+	}
 	out.SetGroupVersionKind(gvk.GroupVersion().WithKind(r.kind.listKind()))
 	out.SetResourceVersion(all.ResourceVersion)
 	out.SetContinue(all.Continue)

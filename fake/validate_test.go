@@ -188,8 +188,10 @@ func beta(class string) func(*claim) {
 
 func affinity(values ...string) *corev1.VolumeNodeAffinity {
 	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpIn,
-			Values: values}},
+		MatchExpressions: []corev1.NodeSelectorRequirement{{
+			Key: "zone", Operator: corev1.NodeSelectorOpIn,
+			Values: values,
+		}},
 	}}}}
 }
 

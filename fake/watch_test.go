@@ -46,8 +46,11 @@ func TestWatchStarts(t *testing.T) {
 			"ADDED a n=",
 			"ADDED b n=", bookmark, "ADDED z n=",
 		}},
-		{"a revision", metav1.ListOptions{ResourceVersion: "5", AllowWatchBookmarks: true},
-			[]string{"ADDED b n=", "ADDED z n="}},
+		{
+			"a revision",
+			metav1.ListOptions{ResourceVersion: "5", AllowWatchBookmarks: true},
+			[]string{"ADDED b n=", "ADDED z n="},
+		},
 		{
 			"initial events",
 			metav1.ListOptions{

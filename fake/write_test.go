@@ -214,8 +214,10 @@ func TestBindAndEvict(t *testing.T) {
 	pods := w.client.CoreV1().Pods("default")
 	must[*corev1.Pod](t)(pods.Create(w.ctx, newPod("p"), metav1.CreateOptions{}))
 	bind := func(change ...func(*corev1.Binding)) error {
-		b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p"},
-			Target: corev1.ObjectReference{Kind: "Node", Name: "n"}}
+		b := &corev1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Name: "p"},
+			Target:     corev1.ObjectReference{Kind: "Node", Name: "n"},
+		}
 		for _, f := range change {
 			f(b)
 		}
@@ -297,8 +299,10 @@ func TestEvents(t *testing.T) {
 	events := w.client.CoreV1().Events("")
 	e := &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: "default"},
-		InvolvedObject: corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "default", Name: "a",
-			UID: "u"},
+		InvolvedObject: corev1.ObjectReference{
+			Kind: "PersistentVolumeClaim", Namespace: "default", Name: "a",
+			UID: "u",
+		},
 		Reason: "FailedBinding", Source: corev1.EventSource{Component: "persistentvolume-controller"},
 		FirstTimestamp: metav1.Time{Time: sim.Epoch.Add(time.Millisecond)},
 	}

@@ -31,22 +31,38 @@ func TestLookupErrors(t *testing.T) {
 	}{
 		{"none by spec", errOf(m.FindBySpec(volume("none"))), plugins.ErrNoPlugin, "no volume plugin matched"},
 		{"none by an empty spec", errOf(m.FindBySpec(&plugins.Spec{})), plugins.ErrNoPlugin, "no volume plugin matched"},
-		{"none by name", errOf(m.FindByName("example.com/c")), plugins.ErrNoPlugin,
-			"no volume plugin matched name: example.com/c"},
-		{"none that provisions", errOf(m.FindProvisionable("example.com/c")), plugins.ErrNoPlugin,
-			"no volume plugin matched name: example.com/c"},
-		{"several", errOf(m.FindBySpec(volume("two"))), plugins.ErrSeveralPlugins,
-			"multiple volume plugins matched: example.com/a,example.com/b"},
-		{"several that delete", errOf(m.FindDeletableBySpec(volume("two"))), plugins.ErrSeveralPlugins,
-			"multiple volume plugins matched: example.com/a,example.com/b"},
-		{"provisions not", errOf(m.FindProvisionable("example.com/a")), plugins.ErrUnsupported,
-			"no provisionable volume plugin matched"},
-		{"deletes not", errOf(m.FindDeletable("example.com/a")), plugins.ErrUnsupported,
-			"no deletable volume plugin matched"},
-		{"deletes not, by spec", errOf(m.FindDeletableBySpec(volume("one"))), plugins.ErrUnsupported,
-			"no deletable volume plugin matched"},
-		{"recycles not", errOf(m.FindRecyclableBySpec(volume("one"))), plugins.ErrUnsupported,
-			"no recyclable volume plugin matched"},
+		{
+			"none by name", errOf(m.FindByName("example.com/c")), plugins.ErrNoPlugin,
+			"no volume plugin matched name: example.com/c",
+		},
+		{
+			"none that provisions", errOf(m.FindProvisionable("example.com/c")), plugins.ErrNoPlugin,
+			"no volume plugin matched name: example.com/c",
+		},
+		{
+			"several", errOf(m.FindBySpec(volume("two"))), plugins.ErrSeveralPlugins,
+			"multiple volume plugins matched: example.com/a,example.com/b",
+		},
+		{
+			"several that delete", errOf(m.FindDeletableBySpec(volume("two"))), plugins.ErrSeveralPlugins,
+			"multiple volume plugins matched: example.com/a,example.com/b",
+		},
+		{
+			"provisions not", errOf(m.FindProvisionable("example.com/a")), plugins.ErrUnsupported,
+			"no provisionable volume plugin matched",
+		},
+		{
+			"deletes not", errOf(m.FindDeletable("example.com/a")), plugins.ErrUnsupported,
+			"no deletable volume plugin matched",
+		},
+		{
+			"deletes not, by spec", errOf(m.FindDeletableBySpec(volume("one"))), plugins.ErrUnsupported,
+			"no deletable volume plugin matched",
+		},
+		{
+			"recycles not", errOf(m.FindRecyclableBySpec(volume("one"))), plugins.ErrUnsupported,
+			"no recyclable volume plugin matched",
+		},
 		{"no spec", errOf(m.FindBySpec(nil)), nil, "could not find plugin because volume spec is nil"},
 	}
 	for _, tt := range tests {

@@ -25,14 +25,18 @@ var inTree = map[string]struct {
 		"vol-1", "vol-1",
 	},
 	"kubernetes.io/azure-disk": {
-		corev1.PersistentVolumeSource{AzureDisk: &corev1.AzureDiskVolumeSource{DiskName: "d",
-			DataDiskURI: "/subscriptions/x/d"}},
+		corev1.PersistentVolumeSource{AzureDisk: &corev1.AzureDiskVolumeSource{
+			DiskName:    "d",
+			DataDiskURI: "/subscriptions/x/d",
+		}},
 		corev1.VolumeSource{AzureDisk: &corev1.AzureDiskVolumeSource{DiskName: "d", DataDiskURI: "/subscriptions/x/d"}},
 		"/subscriptions/x/d", "/subscriptions/x/d",
 	},
 	"kubernetes.io/azure-file": {
-		corev1.PersistentVolumeSource{AzureFile: &corev1.AzureFilePersistentVolumeSource{SecretName: "s-secret",
-			ShareName: "share"}},
+		corev1.PersistentVolumeSource{AzureFile: &corev1.AzureFilePersistentVolumeSource{
+			SecretName: "s-secret",
+			ShareName:  "share",
+		}},
 		corev1.VolumeSource{AzureFile: &corev1.AzureFileVolumeSource{SecretName: "s-secret", ShareName: "share"}},
 		"#s-secret#share#pv#default", "#s-secret#share#v#default",
 	},

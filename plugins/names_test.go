@@ -51,8 +51,10 @@ func TestNames(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ what, got, want string }{
 		{"unique name", string(plugins.UniqueVolumeName("kubernetes.io/csi", "d^h")), "kubernetes.io/csi/d^h"},
-		{"unique name for a pod", string(plugins.UniquePodVolumeName("kubernetes.io/empty-dir", "tmp", "uid-1")),
-			"kubernetes.io/empty-dir/uid-1-tmp"},
+		{
+			"unique name for a pod", string(plugins.UniquePodVolumeName("kubernetes.io/empty-dir", "tmp", "uid-1")),
+			"kubernetes.io/empty-dir/uid-1-tmp",
+		},
 		{"spec of a volume", (&plugins.Spec{PersistentVolume: &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}}).Name(), "pv"},
 		{"spec of a volume in a pod", (&plugins.Spec{Volume: &corev1.Volume{Name: "tmp"}}).Name(), "tmp"},
 		{"empty spec", (&plugins.Spec{}).Name(), ""},

@@ -244,8 +244,10 @@ func TestCheckAwaited(t *testing.T) {
 		"gone":       {nil, false, true},
 		"unbound":    {claimOf("c", "late", here), false, false},
 		"given back": {claimOf("c", "late"), false, true},
-		"half bound": {claimOf("c", "late", here, func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "v" }),
-			false, false},
+		"half bound": {
+			claimOf("c", "late", here, func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "v" }),
+			false, false,
+		},
 		"bound":         {claimOf("c", "late", here, boundTo("v")), true, false},
 		"volume unseen": {claimOf("c", "late", here, boundTo("w")), false, false},
 		"volume astray": {claimOf("c", "late", here, boundTo("v-z1")), false, true},

@@ -13,4 +13,5 @@ func DirectCaller() Caller { return directCaller{} }
 type directCaller struct{}
 
 func (directCaller) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
-func (directCaller) Now() time.Time                                                 { return time.Now() }
+
+func (directCaller) Now() time.Time { return time.Now() }

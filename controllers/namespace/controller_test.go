@@ -42,7 +42,8 @@ var widgets = fake.CustomKind{
 
 func newWorld(t testing.TB, host func() sim.Host) *world {
 	w := &world{TB: t, host: host()}
-	w.server = fake.NewServer(fake.Config{Now: w.now,
+	w.server = fake.NewServer(fake.Config{
+		Now:        w.now,
 		Namespaces: []string{"n", "other"},
 	})
 	w.server.Install(widgets)

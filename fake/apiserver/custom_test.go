@@ -128,9 +128,11 @@ func TestCustomObjects(t *testing.T) {
 		{"no version", "GET /apis/example.com/v3/things", "", "404 page not found\n"},
 		{"no group", "GET /apis/example.org/v1/things", "", "404 page not found\n"},
 		{"no path", "GET /nope", "", "404 page not found\n"},
-		{"deleted", "DELETE " + things + "/a", "",
+		{
+			"deleted", "DELETE " + things + "/a", "",
 			`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success",` +
-				`"details":{"name":"a","group":"example.com","kind":"things","uid":"UID"}}` + "\n"},
+				`"details":{"name":"a","group":"example.com","kind":"things","uid":"UID"}}` + "\n",
+		},
 	}
 	uid := objectUID(t, r.body)
 	for _, test := range tests {

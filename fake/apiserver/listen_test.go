@@ -13,7 +13,8 @@ import (
 // TestListenRequiresTheToken makes requests with and without the token, and through the kubeconfig.
 func TestListenRequiresTheToken(t *testing.T) {
 	l, err := apiserver.Listen(apiserver.ListenConfig{Handler: http.HandlerFunc(func(w http.ResponseWriter,
-		_ *http.Request) {
+		_ *http.Request,
+	) {
 		_, _ = io.WriteString(w, "hello")
 	})})
 	if err != nil {
@@ -60,7 +61,8 @@ func TestListenRequiresTheToken(t *testing.T) {
 func TestCloseEndsWatches(t *testing.T) {
 	begun := make(chan struct{})
 	l, err := apiserver.Listen(apiserver.ListenConfig{Handler: http.HandlerFunc(func(_ http.ResponseWriter,
-		r *http.Request) {
+		r *http.Request,
+	) {
 		close(begun)
 		<-r.Context().Done()
 	})})

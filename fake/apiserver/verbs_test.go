@@ -29,9 +29,11 @@ func TestAnswers(t *testing.T) {
 			"created from YAML", "POST " + maps, yamlBody, "metadata:\n  name: a\ndata: {k: v}",
 			`201 {"kind":"ConfigMap","apiVersion":"v1",`,
 		},
-		{"created again", "POST " + maps, jsonBody, `{"metadata":{"name":"a"}}`,
+		{
+			"created again", "POST " + maps, jsonBody, `{"metadata":{"name":"a"}}`,
 			`409 {"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
-				`"message":"configmaps \"a\" already exists","reason":"AlreadyExists","details":{"name":"a","kind":"configmaps"},"code":409}`},
+				`"message":"configmaps \"a\" already exists","reason":"AlreadyExists","details":{"name":"a","kind":"configmaps"},"code":409}`,
+		},
 		{"updated", "PUT " + maps + "/a", jsonBody, `{"metadata":{"name":"a"}}`, `200 {"kind":"ConfigMap"`},
 		{
 			"updated what is not there", "PUT " + maps + "/b", jsonBody, `{"metadata":{"name":"b"}}`,
@@ -88,9 +90,11 @@ func TestAnswers(t *testing.T) {
 			"a pod", "POST /api/v1/namespaces/default/pods", jsonBody,
 			`{"metadata":{"name":"p"},"spec":{"containers":[{"name":"a","image":"b"}]}}`, "201 ",
 		},
-		{"has no log", "GET /api/v1/namespaces/default/pods/p/log", nil, "",
+		{
+			"has no log", "GET /api/v1/namespaces/default/pods/p/log", nil, "",
 			`405 {"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
-				`"message":"get is not supported on resources of kind \"pods/log\"","reason":"MethodNotAllowed","details":{"kind":"pods/log"},"code":405}`},
+				`"message":"get is not supported on resources of kind \"pods/log\"","reason":"MethodNotAllowed","details":{"kind":"pods/log"},"code":405}`,
+		},
 		{
 			"is bound", "POST /api/v1/namespaces/default/bindings", jsonBody,
 			`{"metadata":{"name":"p"},"target":{"name":"n"}}`, "201 " + status + `,"code":201}`,
@@ -120,10 +124,12 @@ func TestWarnings(t *testing.T) {
 			`299 - "duplicate field \"metadata.labels.a\""`, `299 - "unknown field \"nope\""`,
 		}},
 		{"POST /api/v1/namespaces/default/configmaps?dryRun=All&fieldValidation=Ignore", jsonBody, twice, nil},
-		{"POST /api/v1/namespaces/default/configmaps?dryRun=All", yamlBody, "metadata: {name: a}\nnope: 1\nnope: 2",
+		{
+			"POST /api/v1/namespaces/default/configmaps?dryRun=All", yamlBody, "metadata: {name: a}\nnope: 1\nnope: 2",
 			[]string{
 				`299 - "line 3: key \"nope\" already set in map"`, `299 - "unknown field \"nope\""`,
-			}},
+			},
+		},
 		{
 			"PATCH /api/v1/namespaces/default?dryRun=All",
 			[]string{"Content-Type", "application/strategic-merge-patch+json"},

@@ -81,8 +81,10 @@ func TestVolumeIDs(t *testing.T) {
 	if id := csireq.VolumeID("pvc"); !csireq.IsVolumeID(id) || id != csireq.VolumeID("pvc") || id == csireq.VolumeID("other") {
 		t.Errorf("VolumeID = %q", id)
 	}
-	for _, id := range []string{"", "vol-", "vol-0123456789abcde", "vol-0123456789ABCDEF", "vol-../../../../../../",
-		"0123456789abcdef"} {
+	for _, id := range []string{
+		"", "vol-", "vol-0123456789abcde", "vol-0123456789ABCDEF", "vol-../../../../../../",
+		"0123456789abcdef",
+	} {
 		if csireq.IsVolumeID(id) {
 			t.Errorf("IsVolumeID(%q)", id)
 		}

@@ -349,7 +349,9 @@ func TestDirectoryIsExclusive(t *testing.T) {
 	must(t, <-closed)
 	must(t, system.Close())
 	for _, bad := range []lvm2.Config{
-		{Directory: "relative", SystemID: "a"}, {Directory: "/tmp/a b", SystemID: "a"}, {Directory: t.TempDir()},
+		{Directory: "relative", SystemID: "a"},
+		{Directory: "/tmp/a b", SystemID: "a"},
+		{Directory: t.TempDir()},
 		{Directory: t.TempDir(), SystemID: `a"`},
 	} {
 		_, err := lvm2.Open(bad)

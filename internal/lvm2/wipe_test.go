@@ -37,12 +37,19 @@ func TestExtentsAreZeroed(t *testing.T) {
 		do   func(s *System) error
 		want func(i int) bool // whether a unit is zeroed
 	}{
-		{"the ends of a file's", Disk{Name: "pv0", Device: device, Zeroed: true},
-			func(s *System) error { return s.wipeEnds(report, volume) }, func(int) bool { return false }},
-		{"the ends", disk, func(s *System) error { return s.wipeEnds(report, volume) },
-			func(i int) bool { return i == 5 || i == 6 || i >= 14 && i < 30 || i >= 38 && i < 54 }},
-		{"all", disk, func(s *System) error { return s.wipe(report, volume) },
-			func(i int) bool { return i == 5 || i == 6 || i >= 14 && i < 54 }},
+		{
+			"the ends of a file's",
+			Disk{Name: "pv0", Device: device, Zeroed: true},
+			func(s *System) error { return s.wipeEnds(report, volume) }, func(int) bool { return false },
+		},
+		{
+			"the ends", disk, func(s *System) error { return s.wipeEnds(report, volume) },
+			func(i int) bool { return i == 5 || i == 6 || i >= 14 && i < 30 || i >= 38 && i < 54 },
+		},
+		{
+			"all", disk, func(s *System) error { return s.wipe(report, volume) },
+			func(i int) bool { return i == 5 || i == 6 || i >= 14 && i < 54 },
+		},
 	} {
 		if err := test.do(&System{disks: []Disk{test.disk}}); err != nil {
 			t.Errorf("%s: %v", test.name, err)

@@ -37,14 +37,18 @@ func TestRun(t *testing.T) {
 		want       []string
 	}{
 		{name: "quick", sub: 3000, dir: 3000},
-		{name: "slow", fault: sim.Fault{Kind: sim.FaultHang}, fails: true, sub: 3000, dir: 3000, took: 2 * time.Minute,
+		{
+			name: "slow", fault: sim.Fault{Kind: sim.FaultHang}, fails: true, sub: 3000, dir: 3000, took: 2 * time.Minute,
 			want: []string{
 				slow + " is taking longer than expected, consider using OnRootMismatch - https://kubernetes.io/docs/tasks/" +
 					"configure-pod-container/security-context/#configure-volume-permission-and-ownership-change-policy-for-pods",
 				slow + ", processed 2 files.",
-			}},
-		{name: "slow, without a recorder", fault: sim.Fault{Kind: sim.FaultHang}, noRecorder: true, fails: true, sub: 3000,
-			dir: 3000, took: 2 * time.Minute},
+			},
+		},
+		{
+			name: "slow, without a recorder", fault: sim.Fault{Kind: sim.FaultHang}, noRecorder: true, fails: true, sub: 3000,
+			dir: 3000, took: 2 * time.Minute,
+		},
 		{name: "fails", fault: sim.Fault{Kind: sim.FaultDriver, Code: codes.Internal}, fails: true},
 		{name: "not needed", policy: &onMismatch, already: true, dir: 3000},
 		{name: "needed though the directory is right", already: true, sub: 3000, dir: 3000},

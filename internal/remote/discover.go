@@ -124,7 +124,8 @@ func (d *discoverer) apply(ctx context.Context, a discoveryResult) {
 		watched: map[schema.GroupKind]*watchedResource{}, served: map[schema.GroupVersionKind]servedResource{},
 	}
 	eachResource(a.all, func(kind schema.GroupVersionKind, r servedResource,
-		_ metav1.Verbs) {
+		_ metav1.Verbs,
+	) {
 		result.served[kind] = r
 	})
 	var started []*watchedResource

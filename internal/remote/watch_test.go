@@ -58,12 +58,14 @@ func (w *world) watchMaps(name string, selections ...remote.FieldSelector) *call
 		}
 		return obj.(*corev1.ConfigMap).Name != "kube-root-ca.crt"
 	}
-	_, err := informer.AddEventHandler(cache.FilteringResourceEventHandler{FilterFunc: own,
+	_, err := informer.AddEventHandler(cache.FilteringResourceEventHandler{
+		FilterFunc: own,
 		Handler: cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(obj any) { e.note("add", obj) },
 			UpdateFunc: func(_, obj any) { e.note("update", obj) },
 			DeleteFunc: func(obj any) { e.note("delete", obj) },
-		}})
+		},
+	})
 	w.must(nil, err)
 	w.host.Start()
 	w.until("the list", informer.HasSynced)

@@ -47,7 +47,8 @@ func newWorld(t *testing.T, cfg fake.Config) *world {
 		apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.DirectCaller() }})
 	w.serve = handler.ServeHTTP
 	l, err := apiserver.Listen(apiserver.ListenConfig{Handler: http.HandlerFunc(func(rw http.ResponseWriter,
-		req *http.Request) {
+		req *http.Request,
+	) {
 		w.mu.Lock()
 		before := w.before
 		w.seen = append(w.seen, req.UserAgent())

@@ -28,16 +28,24 @@ func TestConditions(t *testing.T) {
 	}{
 		{"a first one", nil, false, list{has(failed, "x")}, list{has(failed, "x")}},
 		{
-			"the same again keeps its message", list{has(failed, "x")}, false, list{has(failed, "y")},
+			"the same again keeps its message",
+			list{has(failed, "x")},
+			false,
+			list{has(failed, "y")},
 			list{has(failed, "x")},
 		},
 		{"another one in its place", list{has(resizing, "")}, false, list{has(failed, "x")}, list{has(failed, "x")}},
 		{
-			"an additional one", list{has(resizing, "")}, true, list{has(failed, "x")},
+			"an additional one",
+			list{has(resizing, "")},
+			true,
+			list{has(failed, "x")},
 			list{has(resizing, ""), has(failed, "x")},
 		},
 		{
-			"all gone but what is about something else", list{has(other, ""), has(failed, "x")}, false, nil,
+			"all gone but what is about something else",
+			list{has(other, ""), has(failed, "x")},
+			false, nil,
 			list{has(other, "")},
 		},
 	}

@@ -137,8 +137,10 @@ func newWorld(t *testing.T) *world {
 // put creates the socket of a plugin.
 func (w *world) put(socket, name, version string) *announcer {
 	a := &announcer{
-		info: &registration.PluginInfo{Type: "CSIPlugin", Name: name, Endpoint: "/csi.sock",
-			SupportedVersions: []string{version}},
+		info: &registration.PluginInfo{
+			Type: "CSIPlugin", Name: name, Endpoint: "/csi.sock",
+			SupportedVersions: []string{version},
+		},
 	}
 	w.sockets.Put(dir+"/"+socket, csi.Direct(func(r grpc.ServiceRegistrar) {
 		registration.RegisterRegistrationServer(r,

@@ -43,8 +43,10 @@ func shortDir(t *testing.T) string {
 func newMachine(t *testing.T) *machine {
 	m := &machine{T: t, host: sim.NewLive(sim.LiveConfig{}), dir: filepath.Join(shortDir(t), "registry")}
 	c := m.host.Process("kubelet")
-	m.handler = &handler{c: c, known: map[string]plugins.Registration{}, hold: map[string]bool{"hangs": true},
-		fails: map[string]int{}}
+	m.handler = &handler{
+		c: c, known: map[string]plugins.Registration{}, hold: map[string]bool{"hangs": true},
+		fails: map[string]int{},
+	}
 	manager := pluginmanager.New(pluginmanager.Config{
 		Process: c, Sockets: &pluginmanager.Unix{}, Dir: m.dir,
 		Handlers: map[string]plugins.Registrar{"CSIPlugin": m.handler},
@@ -181,8 +183,10 @@ func TestWatchFailsForFile(t *testing.T) {
 	}
 	host := sim.NewLive(sim.LiveConfig{})
 	defer host.Close()
-	manager := pluginmanager.New(pluginmanager.Config{Process: host.Process("c"), Sockets: &pluginmanager.Unix{},
-		Dir: file})
+	manager := pluginmanager.New(pluginmanager.Config{
+		Process: host.Process("c"), Sockets: &pluginmanager.Unix{},
+		Dir: file,
+	})
 	if err := manager.Watch(t.Context()); err == nil {
 		t.Error("no error")
 	}

@@ -206,17 +206,26 @@ func TestAttachContract(t *testing.T) {
 		name  string
 		steps []step
 	}{
-		{"single node", []step{{"one", singleNode, false, 0}, {"one", singleNode, false, 0},
-			{"two", singleNode, false, codes.FailedPrecondition}}},
-		{"other access to the same node", []step{{"one", singleNode, false, 0},
-			{"one", singleNode, true, codes.AlreadyExists}}},
-		{"a single-node mode and a multi-node one", []step{{"one", manyWriters, false, 0},
-			{"two", singleNode, false, codes.FailedPrecondition}}},
+		{"single node", []step{
+			{"one", singleNode, false, 0},
+			{"one", singleNode, false, 0},
+			{"two", singleNode, false, codes.FailedPrecondition},
+		}},
+		{"other access to the same node", []step{
+			{"one", singleNode, false, 0},
+			{"one", singleNode, true, codes.AlreadyExists},
+		}},
+		{"a single-node mode and a multi-node one", []step{
+			{"one", manyWriters, false, 0},
+			{"two", singleNode, false, codes.FailedPrecondition},
+		}},
 		{"many writers", []step{{"one", manyWriters, false, 0}, {"two", manyWriters, false, 0}}},
 		{"readers", []step{{"one", readers, false, 0}, {"two", readers, true, 0}}},
 		{"one writer", []step{{"one", oneWriter, false, 0}, {"two", oneWriter, true, 0}}},
-		{"two that want to be the writer", []step{{"one", oneWriter, false, 0},
-			{"two", oneWriter, false, codes.FailedPrecondition}}},
+		{"two that want to be the writer", []step{
+			{"one", oneWriter, false, 0},
+			{"two", oneWriter, false, codes.FailedPrecondition},
+		}},
 		{"unknown node", []step{{"three", singleNode, false, codes.NotFound}}},
 		{"no node", []step{{"", singleNode, false, codes.InvalidArgument}}},
 		{"no access mode", []step{{"one", csi.VolumeCapability_AccessMode_UNKNOWN, false, codes.InvalidArgument}}},

@@ -133,8 +133,10 @@ func (n *nodeService) NodeGetVolumeStats(
 		return nil, csireq.NotFoundStatus(err, v.id, request.GetVolumePath())
 	}
 	if isDevice && device == v.id {
-		return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{{Unit: csi.VolumeUsage_BYTES,
-			Total: v.sizeBytes}}}, nil
+		return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{{
+			Unit:  csi.VolumeUsage_BYTES,
+			Total: v.sizeBytes,
+		}}}, nil
 	}
 	mount, mounted, err := csireq.MountAt(n.fs, request.GetVolumePath())
 	if err != nil {

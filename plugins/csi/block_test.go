@@ -199,8 +199,10 @@ func TestDeviceWithMissingPrerequisiteIsTransient(t *testing.T) {
 	ref := &corev1.SecretReference{Namespace: "default", Name: "foo"}
 	secret.spec.PersistentVolume.Spec.CSI.NodeStageSecretRef,
 		secret.spec.PersistentVolume.Spec.CSI.NodePublishSecretRef = ref, ref
-	for what, v := range map[string]*disk{"without the driver": other, "without an attachment": unattached,
-		"without its secret": secret} {
+	for what, v := range map[string]*disk{
+		"without the driver": other, "without an attachment": unattached,
+		"without its secret": secret,
+	} {
 		_, err := v.setUpDevice()
 		d.class("SetUpDevice "+what, err, plugins.Transient)
 		_, err = v.mapPodDevice()
@@ -236,8 +238,11 @@ func TestSetUpDeviceFails(t *testing.T) {
 		left  func(d *disk) []string
 	}{
 		{fault{err: coded(codes.InvalidArgument)}, plugins.Final, func(*disk) []string { return noneStaged[1:] }},
-		{fault{err: coded(codes.DeadlineExceeded)}, plugins.Uncertain,
-			func(d *disk) []string { return []string{d.blockData(), devicesDir + "/staging/pv/"} }},
+		{
+			fault{err: coded(codes.DeadlineExceeded)},
+			plugins.Uncertain,
+			func(d *disk) []string { return []string{d.blockData(), devicesDir + "/staging/pv/"} },
+		},
 		{fault{err: coded(codes.DeadlineExceeded), after: true}, plugins.Uncertain, (*disk).staged},
 		{fault{err: coded(codes.Internal), after: true}, plugins.Uncertain, (*disk).staged},
 	} {
@@ -289,10 +294,16 @@ func TestMapPodDeviceFails(t *testing.T) {
 		class plugins.Class
 		left  func(d *disk) []string
 	}{
-		{fault{err: coded(codes.NotFound)}, plugins.Final,
-			func(d *disk) []string { return append(d.staged(), devicesDir+"/publish/pv/") }},
-		{fault{err: coded(codes.Aborted)}, plugins.Uncertain,
-			func(d *disk) []string { return append(d.staged(), devicesDir+"/publish/pv/") }},
+		{
+			fault{err: coded(codes.NotFound)},
+			plugins.Final,
+			func(d *disk) []string { return append(d.staged(), devicesDir+"/publish/pv/") },
+		},
+		{
+			fault{err: coded(codes.Aborted)},
+			plugins.Uncertain,
+			func(d *disk) []string { return append(d.staged(), devicesDir+"/publish/pv/") },
+		},
 		{fault{err: coded(codes.Aborted), after: true}, plugins.Uncertain, (*disk).published},
 		{fault{err: coded(codes.Internal), after: true}, plugins.Uncertain, (*disk).published},
 	} {
@@ -325,8 +336,10 @@ func TestDeviceCleanupFails(t *testing.T) {
 		d := arrayDisk(t)
 		d.must2(d.setUpDevice())
 		d.must2(d.mapPodDevice())
-		d.conn.faults = []fault{{method: "NodeUnpublishVolume", err: coded(code)},
-			{method: "NodeUnstageVolume", err: coded(code), after: true}}
+		d.conn.faults = []fault{
+			{method: "NodeUnpublishVolume", err: coded(code)},
+			{method: "NodeUnstageVolume", err: coded(code), after: true},
+		}
 		if d.unmapPodDevice() == nil {
 			t.Errorf("UnmapPodDevice after %s: no error", code)
 		}
@@ -420,8 +433,10 @@ func TestReconstructBlock(t *testing.T) {
 func TestDeviceStats(t *testing.T) {
 	t.Parallel()
 	s, d := capableDisk(t, csispec.NodeServiceCapability_RPC_GET_VOLUME_STATS)
-	s.stats = &csispec.NodeGetVolumeStatsResponse{Usage: []*csispec.VolumeUsage{{Unit: csispec.VolumeUsage_BYTES,
-		Total: 42}}}
+	s.stats = &csispec.NodeGetVolumeStatsResponse{Usage: []*csispec.VolumeUsage{{
+		Unit:  csispec.VolumeUsage_BYTES,
+		Total: 42,
+	}}}
 	d.must2(d.mapPodDevice())
 	var usage plugins.Usage
 	d.NoError(d.do(func(ctx context.Context) (err error) {

@@ -126,8 +126,10 @@ func TestErrorsAreTheSameOnBothConnections(t *testing.T) {
 // TestMessagesAreCopied checks that neither side sees later changes of the other to a message.
 func TestMessagesAreCopied(t *testing.T) {
 	kept := func() *csispec.NodeGetInfoResponse {
-		return &csispec.NodeGetInfoResponse{NodeId: "id",
-			AccessibleTopology: &csispec.Topology{Segments: map[string]string{"zone": "z"}}}
+		return &csispec.NodeGetInfoResponse{
+			NodeId:             "id",
+			AccessibleTopology: &csispec.Topology{Segments: map[string]string{"zone": "z"}},
+		}
 	}
 	register := func() csi.RegisterFunc {
 		return func(r grpc.ServiceRegistrar) { csispec.RegisterNodeServer(r, &failing{answer: kept()}) }
@@ -208,8 +210,10 @@ func TestVolumeLifecycleOnBothConnections(t *testing.T) {
 			{"create", func() (proto.Message, error) { return create("pv", 1<<20) }, created, codes.OK},
 			{"create again", func() (proto.Message, error) { return create("pv", 1<<20) }, created, codes.OK},
 			{"create again, otherwise", func() (proto.Message, error) { return create("pv", 1<<21) }, nil, codes.AlreadyExists},
-			{"create beyond the capacity", func() (proto.Message, error) { return create("two", 1<<30) }, nil,
-				codes.ResourceExhausted},
+			{
+				"create beyond the capacity", func() (proto.Message, error) { return create("two", 1<<30) }, nil,
+				codes.ResourceExhausted,
+			},
 			{"stage what is not attached", func() (proto.Message, error) { return stage(id) }, nil, codes.FailedPrecondition},
 			{"attach to nowhere", func() (proto.Message, error) { return publish("node-9") }, nil, codes.NotFound},
 			{"attach", func() (proto.Message, error) { return publish(node1) }, published, codes.OK},
@@ -327,8 +331,10 @@ func TestSuspendRecordsEachCall(t *testing.T) {
 			&csispec.ControllerPublishVolumeRequest{VolumeId: "v", NodeId: "n"})
 		w.same("reply", reply, got, protocmp.Transform())
 		_, stageErr := node.NodeStageVolume(ctx, &csispec.NodeStageVolumeRequest{VolumeId: "v", StagingTargetPath: "/s"})
-		_, mountErr := node.NodePublishVolume(ctx, &csispec.NodePublishVolumeRequest{VolumeId: "v",
-			StagingTargetPath: "/s", TargetPath: "/t"})
+		_, mountErr := node.NodePublishVolume(ctx, &csispec.NodePublishVolumeRequest{
+			VolumeId:          "v",
+			StagingTargetPath: "/s", TargetPath: "/t",
+		})
 		w.NoError(errors.Join(infoErr, createErr, publishErr, stageErr, mountErr))
 		_, err := node.NodeUnpublishVolume(ctx, &csispec.NodeUnpublishVolumeRequest{VolumeId: "v", TargetPath: "/t"})
 		return err

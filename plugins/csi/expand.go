@@ -80,8 +80,10 @@ func expandStatusError(err error) error {
 	case codes.FailedPrecondition:
 		return &expandError{plugins.ErrExpandInUse, fmt.Errorf("Expander.NodeExpand failed to expand the volume : %w", err)}
 	case codes.InvalidArgument, codes.OutOfRange, codes.NotFound:
-		return &expandError{plugins.ErrExpandInfeasible,
-			fmt.Errorf("Expander.NodeExpand failed to expand the volume %w", err)}
+		return &expandError{
+			plugins.ErrExpandInfeasible,
+			fmt.Errorf("Expander.NodeExpand failed to expand the volume %w", err),
+		}
 	default:
 		return fmt.Errorf("Expander.NodeExpand failed to expand the volume : %w", err)
 	}

@@ -25,8 +25,10 @@ func (s *stub) NodeExpandVolume(
 func (d *disk) expand() error {
 	d.Helper()
 	return d.do(func(ctx context.Context) error {
-		return d.plugin.NodeExpand(ctx, plugins.ExpandOptions{Spec: d.spec, Pod: d.pod.UID,
-			NewSize: resource.MustParse("20Gi")})
+		return d.plugin.NodeExpand(ctx, plugins.ExpandOptions{
+			Spec: d.spec, Pod: d.pod.UID,
+			NewSize: resource.MustParse("20Gi"),
+		})
 	})
 }
 
@@ -91,8 +93,10 @@ func TestExpandFails(t *testing.T) {
 		want plugins.Class
 		text string
 	}{
-		{"the driver does not", nil, nil, plugins.ErrUnsupported, plugins.Final,
-			"NodeExpand is not supported by the CSI driver stub.example.com"},
+		{
+			"the driver does not", nil, nil, plugins.ErrUnsupported, plugins.Final,
+			"NodeExpand is not supported by the CSI driver stub.example.com",
+		},
 		{
 			"in use",
 			[]csispec.NodeServiceCapability_RPC_Type{expands},

@@ -39,10 +39,12 @@ func (d *disk) written() *disk {
 	inline := *d
 	inline.handle = fmt.Sprintf("csi-%x", sha256.Sum256([]byte(string(podUID)+"cache")))
 	fsType := "ext4"
-	inline.spec = &plugins.Spec{Volume: &corev1.Volume{Name: "cache",
+	inline.spec = &plugins.Spec{Volume: &corev1.Volume{
+		Name: "cache",
 		VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{
 			Driver: d.driver, FSType: &fsType, VolumeAttributes: map[string]string{"size": "1Gi"},
-		}}}}
+		}},
+	}}
 	return &inline
 }
 
@@ -190,12 +192,16 @@ func TestPluginContractInline(t *testing.T) {
 		host := sim.NewStepped(sim.SteppedConfig{StepsMax: 10_000})
 		driver := &stub{
 			capabilities: []csispec.NodeServiceCapability_RPC_Type{csispec.NodeServiceCapability_RPC_GET_VOLUME_STATS},
-			stats: &csispec.NodeGetVolumeStatsResponse{Usage: []*csispec.VolumeUsage{{Unit: csispec.VolumeUsage_BYTES,
-				Total: 1}}},
+			stats: &csispec.NodeGetVolumeStatsResponse{Usage: []*csispec.VolumeUsage{{
+				Unit:  csispec.VolumeUsage_BYTES,
+				Total: 1,
+			}}},
 		}
 		s := &scene{
-			storage: storage{driver: stubName, disk: nodefs.NewMemory(root), root: root,
-				node: func() csispec.NodeServer { return driver }},
+			storage: storage{
+				driver: stubName, disk: nodefs.NewMemory(root), root: root,
+				node: func() csispec.NodeServer { return driver },
+			},
 			host: host, server: fake.NewServer(fake.Config{Now: host.Now}),
 		}
 		w := &plugintest.World{

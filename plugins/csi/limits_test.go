@@ -113,15 +113,23 @@ func TestExhausted(t *testing.T) {
 	}{
 		{name: "no attachment", driver: limitedName},
 		{name: "no failure", driver: limitedName, failure: &storagev1.VolumeError{}},
-		{name: "another failure", driver: limitedName,
-			failure: &storagev1.VolumeError{Message: "no", ErrorCode: code(codes.Internal)}},
+		{
+			name: "another failure", driver: limitedName,
+			failure: &storagev1.VolumeError{Message: "no", ErrorCode: code(codes.Internal)},
+		},
 		{name: "a failure without a code", driver: limitedName, failure: &storagev1.VolumeError{Message: "no"}},
-		{name: "no place", driver: limitedName, failure: &storagev1.VolumeError{Message: "no",
-			ErrorCode: code(codes.ResourceExhausted)}, want: true},
-		{name: "no place, long ago", driver: limitedName,
-			failure: &storagev1.VolumeError{Message: "no", ErrorCode: code(codes.ResourceExhausted)}, before: true},
-		{name: "a driver that is not asked again", driver: "other.example.com",
-			failure: &storagev1.VolumeError{Message: "no", ErrorCode: code(codes.ResourceExhausted)}},
+		{name: "no place", driver: limitedName, failure: &storagev1.VolumeError{
+			Message:   "no",
+			ErrorCode: code(codes.ResourceExhausted),
+		}, want: true},
+		{
+			name: "no place, long ago", driver: limitedName,
+			failure: &storagev1.VolumeError{Message: "no", ErrorCode: code(codes.ResourceExhausted)}, before: true,
+		},
+		{
+			name: "a driver that is not asked again", driver: "other.example.com",
+			failure: &storagev1.VolumeError{Message: "no", ErrorCode: code(codes.ResourceExhausted)},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -357,8 +357,10 @@ func TestMigratedPlugins(t *testing.T) {
 	}{
 		{name: "none", want: nil},
 		{name: "one", migrated: plugins.Migration{"test": ""}, want: pairs{key: "test"}, wantChange: true},
-		{name: "one that is named", before: pairs{key: "test"}, migrated: plugins.Migration{"test": ""},
-			want: pairs{key: "test"}},
+		{
+			name: "one that is named", before: pairs{key: "test"}, migrated: plugins.Migration{"test": ""},
+			want: pairs{key: "test"},
+		},
 		{name: "none any more", before: pairs{key: "test"}, want: pairs{}, wantChange: true},
 		{
 			name: "one next to another annotation", before: pairs{"other": "annotation"},
@@ -373,8 +375,10 @@ func TestMigratedPlugins(t *testing.T) {
 			name: "two", before: pairs{"other": "annotation"}, migrated: plugins.Migration{"test": "", "foo": ""},
 			want: pairs{key: "foo,test", "other": "annotation"}, wantChange: true,
 		},
-		{name: "two in another order", before: pairs{key: "test,foo"}, migrated: plugins.Migration{"test": "", "foo": ""},
-			want: pairs{key: "test,foo"}},
+		{
+			name: "two in another order", before: pairs{key: "test,foo"}, migrated: plugins.Migration{"test": "", "foo": ""},
+			want: pairs{key: "test,foo"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -395,8 +399,10 @@ func TestRegistrationKeepsOtherDrivers(t *testing.T) {
 	w.annotate(`{"old.example.com":"x"}`)
 	w.NoError(w.publish("b.example.com", nodeInfo("b", 0, nil)))
 	w.NoError(w.publish("a.example.com", nodeInfo("a", 3, nil)))
-	want := []storagev1.CSINodeDriver{{Name: "b.example.com", NodeID: "b"},
-		{Name: "a.example.com", NodeID: "a", Allocatable: limit(3)}}
+	want := []storagev1.CSINodeDriver{
+		{Name: "b.example.com", NodeID: "b"},
+		{Name: "a.example.com", NodeID: "a", Allocatable: limit(3)},
+	}
 	w.same("drivers", want, w.registered())
 	var ids map[string]string
 	w.NoError(json.Unmarshal([]byte(w.annotation()), &ids))

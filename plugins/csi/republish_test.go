@@ -43,8 +43,10 @@ func TestRequiresRemount(t *testing.T) {
 // stays as it is whatever the driver answers, also for a driver that mounts nothing.
 func TestFailedRemountKeepsMount(t *testing.T) {
 	t.Parallel()
-	for name, use := range map[string]plugins.MountOptions{"remount": {Remount: true},
-		"reconstructed": {Reconstructed: true}} {
+	for name, use := range map[string]plugins.MountOptions{
+		"remount":       {Remount: true},
+		"reconstructed": {Reconstructed: true},
+	} {
 		for _, c := range []codes.Code{codes.InvalidArgument, codes.Internal, codes.Unavailable} {
 			t.Run(name+", "+c.String(), func(t *testing.T) {
 				t.Parallel()

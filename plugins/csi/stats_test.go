@@ -67,8 +67,10 @@ func TestVolumeStatsOfArray(t *testing.T) {
 	d.NoError(d.disk.WriteFile(d.plugin.MountPath("pv", podUID)+"/file", make([]byte, 1000)))
 	full, err := d.measure()
 	d.NoError(err)
-	d.same("used, free", []int64{0, 1000, 1000}, []int64{empty.UsedBytes, full.UsedBytes,
-		empty.AvailableBytes - full.AvailableBytes})
+	d.same("used, free", []int64{0, 1000, 1000}, []int64{
+		empty.UsedBytes, full.UsedBytes,
+		empty.AvailableBytes - full.AvailableBytes,
+	})
 	d.same("of", empty.UsedBytes+empty.AvailableBytes, full.CapacityBytes)
 }
 

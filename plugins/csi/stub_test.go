@@ -132,8 +132,10 @@ func TestRequests(t *testing.T) {
 	d.NoError(d.unmountDevice())
 	capability := &csispec.VolumeCapability{
 		AccessMode: &csispec.VolumeCapability_AccessMode{Mode: csispec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
-		AccessType: &csispec.VolumeCapability_Mount{Mount: &csispec.VolumeCapability_MountVolume{FsType: "ext4",
-			MountFlags: []string{"noatime"}}},
+		AccessType: &csispec.VolumeCapability_Mount{Mount: &csispec.VolumeCapability_MountVolume{
+			FsType:     "ext4",
+			MountFlags: []string{"noatime"},
+		}},
 	}
 	target := root + "/pods/uid-1/volumes/kubernetes.io~csi/pv/mount"
 	d.same("requests", []proto.Message{
@@ -166,8 +168,10 @@ func TestDriverWithoutStaging(t *testing.T) {
 	d.NoError(d.tearDown())
 	d.NoError(d.unmountDevice())
 	d.same("disk at the end", []string{emptyPodDir}, d.leaves())
-	d.same("calls of the driver", []string{"NodeGetInfo", "NodeGetCapabilities", "NodePublishVolume",
-		"NodeUnpublishVolume"},
+	d.same("calls of the driver", []string{
+		"NodeGetInfo", "NodeGetCapabilities", "NodePublishVolume",
+		"NodeUnpublishVolume",
+	},
 		d.calls(trace.KindDriver))
 }
 

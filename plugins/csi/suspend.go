@@ -21,8 +21,10 @@ import (
 // Suspend returns a connection each of whose calls leaves the process behind caller and is recorded
 // as a driver call. The verb is the method's name, the object is driver/volume.
 func Suspend(caller sim.Caller, driver string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
-	return suspended{caller: caller, driver: driver, ClientConnInterface: conn,
-		published: &publishedVolumes{requests: map[string]*csispec.NodePublishVolumeRequest{}}}
+	return suspended{
+		caller: caller, driver: driver, ClientConnInterface: conn,
+		published: &publishedVolumes{requests: map[string]*csispec.NodePublishVolumeRequest{}},
+	}
 }
 
 type suspended struct {

@@ -70,8 +70,10 @@ func (p *Plugin) podTokens(
 func (p *Plugin) token(
 	ctx context.Context, pod *corev1.Pod, request storagev1.TokenRequest,
 ) (*authenticationv1.TokenRequest, error) {
-	key := tokenKey{namespace: pod.Namespace, account: pod.Spec.ServiceAccountName, pod: pod.Name,
-		audience: request.Audience}
+	key := tokenKey{
+		namespace: pod.Namespace, account: pod.Spec.ServiceAccountName, pod: pod.Name,
+		audience: request.Audience,
+	}
 	if request.ExpirationSeconds != nil {
 		key.seconds = *request.ExpirationSeconds
 	}

@@ -107,8 +107,10 @@ func TestRecentTokenIsReused(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s, d := tokenDisk(t, storagev1.CSIDriverSpec{TokenRequests: []storagev1.TokenRequest{{Audience: "vault",
-				ExpirationSeconds: tt.seconds}}})
+			s, d := tokenDisk(t, storagev1.CSIDriverSpec{TokenRequests: []storagev1.TokenRequest{{
+				Audience:          "vault",
+				ExpirationSeconds: tt.seconds,
+			}}})
 			token := func() string {
 				d.Helper()
 				d.NoError(d.setUp())

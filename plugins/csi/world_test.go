@@ -50,8 +50,10 @@ type world struct {
 // newWorld returns a process with everything that a controller and a kubelet configure.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{World: testworld.New(t, sim.SteppedConfig{}), disk: nodefs.NewMemory(root),
-		sockets: map[string]grpc.ClientConnInterface{}}
+	w := &world{
+		World: testworld.New(t, sim.SteppedConfig{}), disk: nodefs.NewMemory(root),
+		sockets: map[string]grpc.ClientConnInterface{},
+	}
 	w.process = w.Host.Process("process")
 	storage, core := w.Server.Informers(w.process).Storage().V1(), w.Server.Informers(w.process).Core().V1()
 	w.plugin = csi.New(csi.Config{

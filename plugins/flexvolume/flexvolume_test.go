@@ -115,8 +115,10 @@ func (b *box) left() ([]string, error) {
 	for _, m := range mounts {
 		lines = append(lines, m.Source+" at "+m.Path)
 	}
-	for _, dir := range []string{"plugins/kubernetes.io/flexvolume/example.com/disk/mounts",
-		"pods/a/volumes/example.com~disk", "pods/b/volumes/example.com~disk"} {
+	for _, dir := range []string{
+		"plugins/kubernetes.io/flexvolume/example.com/disk/mounts",
+		"pods/a/volumes/example.com~disk", "pods/b/volumes/example.com~disk",
+	} {
 		names, _ := b.disk.ReadDir(path.Join(root, dir))
 		for _, name := range names {
 			lines = append(lines, "directory "+dir+"/"+name)
@@ -127,8 +129,10 @@ func (b *box) left() ([]string, error) {
 
 func persistent(name string) *plugins.Spec {
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	pv.Spec.FlexVolume = &corev1.FlexPersistentVolumeSource{Driver: driver, FSType: "ext4",
-		Options: map[string]string{"lun": "7"}}
+	pv.Spec.FlexVolume = &corev1.FlexPersistentVolumeSource{
+		Driver: driver, FSType: "ext4",
+		Options: map[string]string{"lun": "7"},
+	}
 	return &plugins.Spec{PersistentVolume: pv}
 }
 
@@ -163,8 +167,10 @@ func TestPluginContract(t *testing.T) {
 		"only mounts":  {"init": `{"status": "Success", "capabilities": {"attach": false}}`},
 		"binds":        {"mount": notSupported, "unmount": notSupported},
 		"attaches not": {"attach": notSupported, "waitforattach": notSupported, "detach": notSupported},
-		"mounts no node": {"attach": notSupported, "waitforattach": notSupported, "detach": notSupported,
-			"mountdevice": notSupported},
+		"mounts no node": {
+			"attach": notSupported, "waitforattach": notSupported, "detach": notSupported,
+			"mountdevice": notSupported,
+		},
 		"unmounts by hand": {"unmount": notSupported, "unmountdevice": notSupported},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -300,13 +306,19 @@ func TestAnswers(t *testing.T) {
 		want       string // "": success
 	}{
 		{"success", success, nil, 0, ""},
-		{"failure", `{"status":"Failure","message":"no such disk"}`, exit, plugins.Final,
-			"mount command failed, status: Failure, reason: no such disk"},
-		{"failure, but the program does not say so twice", `{"status":"Failure"}`, nil, plugins.Final,
-			"mount command failed, status: Failure, reason: "},
+		{
+			"failure", `{"status":"Failure","message":"no such disk"}`, exit, plugins.Final,
+			"mount command failed, status: Failure, reason: no such disk",
+		},
+		{
+			"failure, but the program does not say so twice", `{"status":"Failure"}`, nil, plugins.Final,
+			"mount command failed, status: Failure, reason: ",
+		},
 		{"nothing", "", exit, plugins.Uncertain, "mount: no answer: exit status 1"},
-		{"babble", "mounted it", nil, plugins.Uncertain,
-			"mount: no answer: invalid character 'm' looking for beginning of value"},
+		{
+			"babble", "mounted it", nil, plugins.Uncertain,
+			"mount: no answer: invalid character 'm' looking for beginning of value",
+		},
 		{"success, but it failed", success, exit, plugins.Uncertain, "mount: status Success, but: exit status 1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

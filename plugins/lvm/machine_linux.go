@@ -13,7 +13,9 @@ func Probe() error {
 		return fmt.Errorf("LVM needs root, this is user %d: run with sudo, or use the array driver", os.Geteuid())
 	}
 	for _, tool := range []struct{ name, from string }{
-		{"lvm", "lvm2"}, {"mkfs.ext4", "e2fsprogs"}, {"blkid", "util-linux"},
+		{"lvm", "lvm2"},
+		{"mkfs.ext4", "e2fsprogs"},
+		{"blkid", "util-linux"},
 		{"mount", "util-linux (in some distributions: mount)"},
 	} {
 		if _, err := exec.LookPath(tool.name); err != nil {

@@ -29,8 +29,10 @@ func Example() {
 	controller.Spawn("recycle", func(ctx context.Context) {
 		spec := &plugins.Spec{PersistentVolume: volume}
 		// returns when the pod has run
-		fmt.Println(plugin.Recycle(ctx, plugins.RecycleOptions{Volume: "export-a", Spec: spec,
-			RecordEvent: func(_, _ string) {}}))
+		fmt.Println(plugin.Recycle(ctx, plugins.RecycleOptions{
+			Volume: "export-a", Spec: spec,
+			RecordEvent: func(_, _ string) {},
+		}))
 	})
 	if err := host.Run(); err != nil {
 		log.Fatal(err)

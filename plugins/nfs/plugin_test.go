@@ -109,10 +109,16 @@ func TestCanSupport(t *testing.T) {
 		spec plugins.Spec
 		want string // the volume's name; "": not supported
 	}{
-		{"a volume of a pod", plugins.Spec{Volume: &corev1.Volume{VolumeSource: corev1.VolumeSource{NFS: source}}},
-			"files//v"},
-		{"a PersistentVolume", plugins.Spec{PersistentVolume: volume(corev1.PersistentVolumeSource{NFS: source})},
-			"files//v"},
+		{
+			"a volume of a pod",
+			plugins.Spec{Volume: &corev1.Volume{VolumeSource: corev1.VolumeSource{NFS: source}}},
+			"files//v",
+		},
+		{
+			"a PersistentVolume",
+			plugins.Spec{PersistentVolume: volume(corev1.PersistentVolumeSource{NFS: source})},
+			"files//v",
+		},
 		{"another volume of a pod", plugins.Spec{Volume: &corev1.Volume{}}, ""},
 		{"another PersistentVolume", plugins.Spec{PersistentVolume: &corev1.PersistentVolume{}}, ""},
 	}

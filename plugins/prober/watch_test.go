@@ -33,8 +33,10 @@ func newMachine(t *testing.T) *machine {
 	if err != nil {
 		t.Skipf("no disk of this machine: %v", err)
 	}
-	m := &machine{T: t, host: sim.NewLive(sim.LiveConfig{}), dir: filepath.Join(root, "drivers"),
-		release: make(chan struct{})}
+	m := &machine{
+		T: t, host: sim.NewLive(sim.LiveConfig{}), dir: filepath.Join(root, "drivers"),
+		release: make(chan struct{}),
+	}
 	c := m.host.Process("controller")
 	drivers := prober.New(prober.Config{
 		Process: c, Manager: &m.manager, FS: disk, Dir: m.dir,

@@ -36,8 +36,11 @@ func TestClean(t *testing.T) {
 		{"an empty place", func(n *node) { n.must(n.MkdirAll(n.at("vol1/container1/0"))) }, nil, ""},
 		{"an empty place that is a file", func(n *node) { n.file(n.at("vol1/container1/0")) }, nil, ""},
 		{"no place at all", func(n *node) { n.must(n.MkdirAll(n.at("vol1/container1"))) }, nil, ""},
-		{"a file in the place of a container", func(n *node) { n.file(n.at("vol1/container1")) },
-			[]string{"vol1", "vol1/container1"}, "error deleting"},
+		{
+			"a file in the place of a container", func(n *node) { n.file(n.at("vol1/container1")) },
+			[]string{"vol1", "vol1/container1"},
+			"error deleting",
+		},
 		{"a file in the place of another container", func(n *node) {
 			n.must(n.MkdirAll(n.at("vol1/container1")))
 			n.file(n.at("vol1/container2"))

@@ -64,8 +64,10 @@ func (n *node) must(errs ...error) {
 
 // part is the subpath of the volume that most tests use.
 func (n *node) part(inner string) subpath.Subpath {
-	return subpath.Subpath{PodDir: n.pod, Volume: "vol1", VolumePath: n.volume, Container: "container0", Index: 1,
-		Path: inner}
+	return subpath.Subpath{
+		PodDir: n.pod, Volume: "vol1", VolumePath: n.volume, Container: "container0", Index: 1,
+		Path: inner,
+	}
 }
 
 // file creates a file and its parent directories.

@@ -86,7 +86,8 @@ func (m *models) custom(r fake.APIResource) spec.Schema {
 // resolve redirects the references of a schema to this document, and adds missing definitions.
 func (m *models) resolve(s *spec.Schema, given func() map[string]*spec.Schema) *spec.Schema {
 	var walk schemamutation.Walker
-	walk = schemamutation.Walker{SchemaCallback: schemamutation.SchemaCallBackNoop,
+	walk = schemamutation.Walker{
+		SchemaCallback: schemamutation.SchemaCallBackNoop,
 		RefCallback: func(ref *spec.Ref) *spec.Ref {
 			text := ref.String()
 			if text == "" {
@@ -106,7 +107,8 @@ func (m *models) resolve(s *spec.Schema, given func() map[string]*spec.Schema) *
 			}
 			out := spec.MustCreateRef(prefix + name)
 			return &out
-		}}
+		},
+	}
 	return walk.WalkSchema(s)
 }
 

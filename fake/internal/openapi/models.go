@@ -32,7 +32,11 @@ func newModels(resources []fake.APIResource) *models {
 		customKinds:  map[schema.GroupVersionKind]string{},
 	}
 	for _, v := range []any{
-		metav1.APIResourceList{}, metav1.DeleteOptions{}, metav1.ObjectMeta{}, metav1.Patch{}, metav1.Status{},
+		metav1.APIResourceList{},
+		metav1.DeleteOptions{},
+		metav1.ObjectMeta{},
+		metav1.Patch{},
+		metav1.Status{},
 		metav1.WatchEvent{},
 	} {
 		m.ref(reflect.TypeOf(v))

@@ -101,13 +101,15 @@ var oneOf = map[string][]string{
 func (m *models) referenced(doc *spec.Swagger) spec.Definitions {
 	found := spec.Definitions{}
 	var todo []string
-	walk := schemamutation.Walker{SchemaCallback: schemamutation.SchemaCallBackNoop,
+	walk := schemamutation.Walker{
+		SchemaCallback: schemamutation.SchemaCallBackNoop,
 		RefCallback: func(ref *spec.Ref) *spec.Ref {
 			if name, ok := strings.CutPrefix(ref.String(), prefix); ok {
 				todo = append(todo, name)
 			}
 			return ref
-		}}
+		},
+	}
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths.Paths)) {
 		walk.WalkRoot(&spec.Swagger{SwaggerProps: spec.SwaggerProps{Paths: &spec.Paths{Paths: map[string]spec.PathItem{path: doc.Paths.Paths[path]}}}})
 	}

@@ -243,8 +243,10 @@ func validateKeys(items []corev1.KeyToPath, at *field.Path) field.ErrorList {
 
 // downwardFields are the fields of a pod that a file may contain. Single labels and annotations are
 // possible, too.
-var downwardFields = []string{"metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations",
-	"metadata.uid"}
+var downwardFields = []string{
+	"metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations",
+	"metadata.uid",
+}
 
 // validateDownwardFile validates a file that has a field of its pod.
 //

@@ -134,8 +134,10 @@ func copyDataSource(spec *corev1.PersistentVolumeClaimSpec) {
 	source, ref := spec.DataSource, spec.DataSourceRef
 	switch {
 	case source != nil && ref == nil:
-		spec.DataSourceRef = &corev1.TypedObjectReference{APIGroup: source.APIGroup, Kind: source.Kind,
-			Name: source.Name}
+		spec.DataSourceRef = &corev1.TypedObjectReference{
+			APIGroup: source.APIGroup, Kind: source.Kind,
+			Name: source.Name,
+		}
 	case source == nil && ref != nil:
 		spec.DataSource = &corev1.TypedLocalObjectReference{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
 	}

@@ -176,8 +176,10 @@ func validateLimitType(t corev1.LimitType, path *field.Path) field.ErrorList {
 	for _, msg := range utilvalidation.IsQualifiedName(string(t)) {
 		errs = append(errs, field.Invalid(path, t, msg))
 	}
-	standard := []corev1.LimitType{corev1.LimitTypePod, corev1.LimitTypeContainer,
-		corev1.LimitTypePersistentVolumeClaim}
+	standard := []corev1.LimitType{
+		corev1.LimitTypePod, corev1.LimitTypeContainer,
+		corev1.LimitTypePersistentVolumeClaim,
+	}
 	if len(errs) == 0 && !strings.Contains(string(t), "/") && !slices.Contains(standard, t) {
 		errs = append(errs, field.Invalid(path, t, limitsMsg))
 	}

@@ -147,8 +147,10 @@ func validateDriver(driver, _ *storagev1.CSIDriver) field.ErrorList {
 	for _, mode := range spec.VolumeLifecycleModes {
 		if mode != storagev1.VolumeLifecyclePersistent && mode != storagev1.VolumeLifecycleEphemeral {
 			errs = append(errs, field.NotSupported(specPath.Child("volumeLifecycleModes"), mode,
-				[]storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent,
-					storagev1.VolumeLifecycleEphemeral}))
+				[]storagev1.VolumeLifecycleMode{
+					storagev1.VolumeLifecyclePersistent,
+					storagev1.VolumeLifecycleEphemeral,
+				}))
 		}
 	}
 	if s := spec.NodeAllocatableUpdatePeriodSeconds; s != nil && *s < 10 {

@@ -170,11 +170,15 @@ func validateDaemonSetStatus(d, old *appsv1.DaemonSet) field.ErrorList {
 	s := &d.Status
 	errs := validateNotNegative(statusPath, counted{"currentNumberScheduled", int64(s.CurrentNumberScheduled)},
 		counted{"numberMisscheduled", int64(s.NumberMisscheduled)},
-		counted{"desiredNumberScheduled", int64(s.DesiredNumberScheduled)}, counted{"numberReady",
-			int64(s.NumberReady)},
+		counted{"desiredNumberScheduled", int64(s.DesiredNumberScheduled)}, counted{
+			"numberReady",
+			int64(s.NumberReady),
+		},
 		counted{"observedGeneration", s.ObservedGeneration},
-		counted{"updatedNumberScheduled", int64(s.UpdatedNumberScheduled)}, counted{"numberAvailable",
-			int64(s.NumberAvailable)},
+		counted{"updatedNumberScheduled", int64(s.UpdatedNumberScheduled)}, counted{
+			"numberAvailable",
+			int64(s.NumberAvailable),
+		},
 		counted{"numberUnavailable", int64(s.NumberUnavailable)}, countOf("collisionCount", s.CollisionCount))
 	return append(errs, validateCollisions(s.CollisionCount, old.Status.CollisionCount)...)
 }

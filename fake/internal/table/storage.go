@@ -80,7 +80,9 @@ func accessModes(modes []corev1.PersistentVolumeAccessMode) string {
 		mode  corev1.PersistentVolumeAccessMode
 		short string
 	}{
-		{corev1.ReadWriteOnce, "RWO"}, {corev1.ReadOnlyMany, "ROX"}, {corev1.ReadWriteMany, "RWX"},
+		{corev1.ReadWriteOnce, "RWO"},
+		{corev1.ReadOnlyMany, "ROX"},
+		{corev1.ReadWriteMany, "RWX"},
 		{corev1.ReadWriteOncePod, "RWOP"},
 	} {
 		for _, mode := range modes {
