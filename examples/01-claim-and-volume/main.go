@@ -21,7 +21,7 @@ import (
 // lines: what users do, and how far the world advances. This one runs only the PersistentVolume
 // controller. An administrator has a disk, and a user wants one.
 var asked = session.New(
-	"parts: pvcontroller",
+	"components: pvcontroller",
 	"create volume disk-1 1Gi",
 	"create claim data 1Gi class=", // empty class: use an existing disk, do not create one
 )
@@ -75,7 +75,7 @@ func handshake() {
 // reject it, or wait? And what must happen for the claim to get a volume after all? Think first;
 // the answer is one cell away.
 func answer() {
-	s := session.New("parts: pvcontroller", "create volume disk-1 1Gi", "create claim data 2Gi class=", "rest").MustPlay()
+	s := session.New("components: pvcontroller", "create volume disk-1 1Gi", "create claim data 2Gi class=", "rest").MustPlay()
 	defer s.Close()
 	fmt.Print(s.StateTable())
 	fmt.Println("It waits. Now add a disk that is more than large enough:")

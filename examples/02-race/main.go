@@ -18,7 +18,7 @@ import (
 // There is one disk, and the claim red asks for it. We stop the world right after the controller
 // has made its decision. Its request is on the way: to write "reserved for red" on the volume.
 var decided = session.New(
-	"parts: pvcontroller",
+	"components: pvcontroller",
 	"create volume disk 1Gi",
 	"rest",
 	"create claim red 1Gi class=",
@@ -77,7 +77,7 @@ func drawn() {
 // because its connection hangs? For minutes its cache says that the disk is free. Can red get the
 // disk, although it is reserved for blue?
 func answer() {
-	s := session.New("parts: pvcontroller", "create volume disk 1Gi", "rest",
+	s := session.New("components: pvcontroller", "create volume disk 1Gi", "rest",
 		"hold pvcontroller/cache persistentvolumes", "set volume disk for=blue",
 		"create claim red 1Gi class=", "rest").MustPlay()
 	defer s.Close()

@@ -48,7 +48,7 @@ var withoutVersions = cluster.Interceptors{Client: func(_ string, client *fake.C
 // rule to watch is I2: a volume must not pass from one claim to another without being free in
 // between.
 var world = `
-parts: pvcontroller
+components: pvcontroller
 rules: I1, I2, I3
 user mail
   create volume disk 1Gi

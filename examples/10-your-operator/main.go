@@ -69,7 +69,7 @@ func labeler(careful bool) cluster.Component {
 // its reclaim policy decides: Delete removes the disk, Retain keeps it. So she first sets the
 // policy of her volume to Retain.
 var alice = `
-parts: pvcontroller, pvcprotection, pvprotection, provisioner
+components: pvcontroller, pvcprotection, pvprotection, provisioner
 user alice
   create claim data 1Gi
   wait claim data Bound

@@ -123,7 +123,7 @@ func (p *parser) header(words string) error {
 		if p.s.SELinux = value == "on"; !p.s.SELinux {
 			err = fmt.Errorf("selinux: %q: want on", value)
 		}
-	case "components", "parts":
+	case "components":
 		p.s.Components = []string{}
 		if value != noComponents {
 			p.s.Components = list(value)
