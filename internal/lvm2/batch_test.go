@@ -177,7 +177,7 @@ func TestInterruptedDiscardIsCompleted(t *testing.T) {
 	_, err := d.VolumeGroup(t.Context(), "g")
 	d.must(err)
 	content := d.content(d.Disks()[0], 2*8<<20)
-	if bytes.Contains(content, []byte("removed content")) || !bytes.Contains(content, []byte("kept content")) {
+	if bytes.Contains(content, []byte("content of gone")) || !bytes.Contains(content, []byte("content of kept")) {
 		t.Error("removed content remains, or kept content is lost")
 	}
 }
