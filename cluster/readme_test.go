@@ -24,10 +24,11 @@ func TestClaimBindsAndPodRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	core := c.Client().CoreV1() // a kubernetes.Interface
-	if _, err := core.PersistentVolumeClaims("default").Create(t.Context(), cluster.NewClaim("data", "64Mi"), metav1.CreateOptions{}); err != nil {
+	claim, pod := cluster.NewClaim("data", "64Mi"), cluster.NewPod("web", "data")
+	if _, err := core.PersistentVolumeClaims("default").Create(t.Context(), claim, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := core.Pods("default").Create(t.Context(), cluster.NewPod("web", "data"), metav1.CreateOptions{}); err != nil {
+	if _, err := core.Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.WaitForPod(t.Context(), "default", "web", corev1.PodRunning); err != nil {
