@@ -62,7 +62,6 @@ type resource struct {
 	Interface  string // of client-go
 	ID         string // of the resource in package fake
 	Namespaced bool
-	Deprecated bool
 
 	Object, List, Apply string // types
 
@@ -140,11 +139,11 @@ func newResource(g group, method string, client reflect.Type, served fake.APIRes
 	}
 	return resource{
 		Method: method, Interface: imports.name(client, "typed"), ID: id,
-		Namespaced: served.Namespaced, Deprecated: served.Kind == "Endpoints",
-		Object:   "*" + imports.name(result(client, "Get").Elem(), ""),
-		List:     "*" + imports.name(result(client, "List").Elem(), ""),
-		Apply:    "*" + imports.name(apply.Type.In(1).Elem(), "apply"),
-		Expanded: expanded[g.Method+"."+method], Scalable: scalable,
+		Namespaced: served.Namespaced,
+		Object:     "*" + imports.name(result(client, "Get").Elem(), ""),
+		List:       "*" + imports.name(result(client, "List").Elem(), ""),
+		Apply:      "*" + imports.name(apply.Type.In(1).Elem(), "apply"),
+		Expanded:   expanded[g.Method+"."+method], Scalable: scalable,
 	}
 }
 

@@ -125,6 +125,7 @@ var (
 		ValidateCreate: validateService,
 		ValidateUpdate: validateServiceUpdate,
 	}
+	//lint:ignore SA1019 it is served
 	Endpoints = Set[*corev1.Endpoints]{
 		Default:        defaultEndpoints,
 		ValidateCreate: validateEndpoints,
