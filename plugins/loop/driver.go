@@ -45,7 +45,10 @@ type Config struct {
 	ReserveBytes int64
 	// Node is the only node that can use the volumes; empty means any. It needs a TopologyKey.
 	Node string
-	// TopologyKey, NodeAttaches and MountGroup are those of blockcsi.Config.
+	// TopologyKey is the topology key whose value is a node's name; empty means no topology.
+	// NodeAttaches makes the node service attach volumes when it stages them, instead of the
+	// controller service. MountGroup makes the node service apply a pod's group to volumes,
+	// instead of the kubelet.
 	TopologyKey              string
 	NodeAttaches, MountGroup bool
 	// RunID is written on every device: at most 24 of the characters a-z, A-Z, 0-9, ".", "_" and

@@ -34,7 +34,10 @@ type Config struct {
 	DriverName string
 	// Nodes are the nodes with volumes, each with its disks.
 	Nodes []NodeConfig
-	// NodeAttaches, MountGroup and AnyParameters are those of blockcsi.Config.
+	// NodeAttaches makes the node service attach volumes when it stages them, instead of the
+	// controller service. MountGroup makes the node service apply a pod's group to volumes, instead
+	// of the kubelet. AnyParameters accepts storage class parameters that the driver does not know,
+	// for a driver that replaces another one under its name.
 	NodeAttaches, MountGroup, AnyParameters bool
 }
 
