@@ -42,7 +42,7 @@ func TestWhatIsWrongWithACaseIsTold(t *testing.T) {
 		},
 		{
 			"a node that is told it has it loses it", "=== 1 one\n" + pod + "when delete attachment v1 n1\n  set node n1 attached=v1\nsettle\ndelete pod p\nsettle\n",
-			"v1 is detached from n1, which is told that it has it",
+			"v1 is detached from n1, whose status lists it as attached",
 		},
 	}
 	book.TestDefects(t, tests)

@@ -163,7 +163,7 @@ func (r *caseRun) judge(action trace.Action) {
 		for _, obj := range r.server.List("volumeattachments") {
 			a := obj.(*storagev1.VolumeAttachment)
 			if r.handleOf(a) == volume && a.Spec.NodeName != node && r.exclusive(volume) {
-				r.Problem("%s is to be attached to %s while it is on %s", volume, node, a.Spec.NodeName)
+				r.Problem("%s must not be attached to %s while it is attached to %s", volume, node, a.Spec.NodeName)
 			}
 		}
 	case "delete":
@@ -178,7 +178,7 @@ func (r *caseRun) judge(action trace.Action) {
 func (r *caseRun) judgeDetach(volume string, node *corev1.Node) {
 	unique := uniqueName(volume)
 	if slices.ContainsFunc(node.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == unique }) {
-		r.Problem("%s is detached from %s, which is told that it has it", volume, node.Name)
+		r.Problem("%s is detached from %s, whose status lists it as attached", volume, node.Name)
 	}
 	if slices.Contains(node.Status.VolumesInUse, unique) && !mayForce(node) {
 		r.Problem("%s is detached from %s, which is ready and uses it", volume, node.Name)
@@ -194,7 +194,7 @@ func (r *caseRun) judgeReport(after any) {
 	}
 	for _, a := range node.Status.VolumesAttached {
 		if volume := called(a.Name); !r.attacher.attached[volume][node.Name] {
-			r.Problem("%s is told that it has %s, and does not", node.Name, volume)
+			r.Problem("%s lists %s as attached, which is not attached", node.Name, volume)
 		}
 	}
 }

@@ -79,10 +79,10 @@ func TestDecide(t *testing.T) {
 		{"wanted no more before it was here", nil, nil, is, []step{{verdict: forget}}},
 
 		{"found on the disk, pods not known yet", nil, found(mounts{"a": mountUncertain}), begins, nil},
-		{"found on the disk, wanted by nobody", nil, found(mounts{"a": mountUncertain}), is, []step{{unmount, "a"}}},
+		{"found on the disk, not wanted", nil, found(mounts{"a": mountUncertain}), is, []step{{unmount, "a"}}},
 		{"found on the disk, and its pod may want it", nil, found(mounts{"a": mountUncertain, "b": mountUncertain}), holds, []step{{unmount, "a"}}},
 		{"device found on the disk, pods not known yet", nil, found(nil), begins, []step{{verdict: hold}}},
-		{"device found on the disk, wanted by nobody", nil, found(nil), is, []step{{verdict: unmountDevice}}},
+		{"device found on the disk, not wanted", nil, found(nil), is, []step{{verdict: unmountDevice}}},
 		{"found on the disk and wanted, not reported", wantedBy(false, "a"), found(mounts{"a": mountUncertain}), is, []step{{verdict: awaitReport}}},
 		{"found on the disk and wanted, attached", wantedBy(true, "a"), found(mounts{"a": mountUncertain}), is, []step{{verdict: markAttached}}},
 		{
