@@ -247,11 +247,10 @@ func TestSetUpDeviceFails(t *testing.T) {
 		{fault{err: coded(codes.Internal), after: true}, plugins.Uncertain, (*disk).staged},
 	} {
 		for _, again := range []bool{false, true} {
-			t.Run(fmt.Sprint(tt.fault, " again=", again), func(t *testing.T) {
+			t.Run(fmt.Sprint(tt.fault.err, " after=", tt.fault.after, " again=", again), func(t *testing.T) {
 				t.Parallel()
 				d := arrayDisk(t)
-				tt.fault.method = "NodeStageVolume"
-				d.conn.faults = []fault{tt.fault}
+				d.conn.faults = []fault{tt.fault.of("NodeStageVolume")}
 				_, err := d.setUpDevice()
 				d.class("SetUpDevice", err, tt.class)
 				d.same("disk after it has failed", tt.left(d), d.leaves(), sorted)
@@ -308,12 +307,11 @@ func TestMapPodDeviceFails(t *testing.T) {
 		{fault{err: coded(codes.Internal), after: true}, plugins.Uncertain, (*disk).published},
 	} {
 		for _, again := range []bool{false, true} {
-			t.Run(fmt.Sprint(tt.fault, " again=", again), func(t *testing.T) {
+			t.Run(fmt.Sprint(tt.fault.err, " after=", tt.fault.after, " again=", again), func(t *testing.T) {
 				t.Parallel()
 				d := arrayDisk(t)
 				d.must2(d.setUpDevice())
-				tt.fault.method = "NodePublishVolume"
-				d.conn.faults = []fault{tt.fault}
+				d.conn.faults = []fault{tt.fault.of("NodePublishVolume")}
 				_, err := d.mapPodDevice()
 				d.class("MapPodDevice", err, tt.class)
 				d.same("disk after it has failed", tt.left(d), d.leaves(), sorted)

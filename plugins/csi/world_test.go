@@ -375,6 +375,11 @@ type fault struct {
 	after  bool
 }
 
+func (f fault) of(method string) fault {
+	f.method = method
+	return f
+}
+
 func (f *faulty) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	i := slices.IndexFunc(f.faults, func(f fault) bool { return f.method == path.Base(method) })
 	if i < 0 {
