@@ -62,23 +62,25 @@ func traceName(k *kind, namespace, name string) string {
 // call makes a request by calling effect. If the context has ended the request fails without
 // effect. It still is a call, so a task whose host was closed is unwound here and does not see the
 // error.
-func (c *Clientset) call(ctx context.Context, r request, effect func() trace.Outcome) error {
+func (c *Clientset) call(ctx context.Context, r request, effect func(w writer) trace.Outcome) error {
 	out := sim.CallContext(ctx, c.caller, trace.Action{Kind: trace.KindAPI, Verb: r.verb, Object: r.object},
-		func() trace.Outcome {
+		func(changes *sim.Commit) trace.Outcome {
 			if err := ctx.Err(); err != nil {
 				return trace.Outcome{Err: err}
 			}
-			return effect()
+			return effect(writer{c.server, changes})
 		})
 	return out.Err
 }
 
 // write makes a request that writes, and returns its result.
-func (c *Clientset) write(ctx context.Context, r request, effect func() (writeResult, error)) (writeResult, error) {
+func (c *Clientset) write(ctx context.Context, r request,
+	effect func(w writer) (writeResult, error),
+) (writeResult, error) {
 	var done writeResult
-	err := c.call(ctx, r, func() trace.Outcome {
+	err := c.call(ctx, r, func(w writer) trace.Outcome {
 		var err error
-		if done, err = effect(); err != nil {
+		if done, err = effect(w); err != nil {
 			return trace.Outcome{Err: err}
 		}
 		return done.outcome()

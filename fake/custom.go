@@ -179,15 +179,25 @@ func (s *Server) Uninstall(group, resource string) {
 	if t == nil || t.kind.custom == nil {
 		return
 	}
-	objects, _ := s.snapshot(t)
-	objects.Scan(func(key string, obj Object) bool {
-		s.commit(t, watch.Deleted, key, obj, t.kind.shallow(obj))
-		return true
-	})
+	for !s.closeIfEmpty(t, id) { // concurrent writers may create more
+		objects, _ := s.snapshot(t)
+		objects.Scan(func(key string, obj Object) bool {
+			s.commit(t, watch.Deleted, key, obj, t.kind.shallow(obj))
+			return true
+		})
+	}
+}
+
+// closeIfEmpty removes a resource, and reports whether it had no objects. Later commits fail.
+func (s *Server) closeIfEmpty(t *table, id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if t.log.ended || t.objects.Len() > 0 {
+		return t.log.ended
+	}
 	s.catalog.Store(s.catalog.Load().without(id))
 	t.closeLog()
+	return true
 }
 
 func sameContent(a, b *CustomObject, butStatus bool) bool {

@@ -200,7 +200,7 @@ func (k *kind) outdated(stored Object) bool {
 }
 
 // put commits an object in its storage version, and returns it in the version of this kind.
-func (s *Server) put(t *table, k *kind, event watch.EventType, key string, before, obj Object) (Object, bool) {
+func (s writer) put(t *table, k *kind, event watch.EventType, key string, before, obj Object) (Object, bool) {
 	if k.toStorage == nil {
 		return obj, s.commit(t, event, key, before, obj)
 	}

@@ -21,7 +21,7 @@ import (
 //
 // Upstream: k8s.io/apiserver/pkg/registry/generic/registry Store.Delete, pkg/registry/rest
 // BeforeDelete.
-func (s *Server) remove(k *kind, namespace, name string, opts metav1.DeleteOptions) (writeResult, error) {
+func (s writer) remove(k *kind, namespace, name string, opts metav1.DeleteOptions) (writeResult, error) {
 	if err := validateDelete(&opts); err != nil {
 		return writeResult{}, err
 	}

@@ -69,7 +69,7 @@ type kind struct {
 // An action is a subresource that can only be created: an operation on an object.
 type action struct {
 	gvk schema.GroupVersionKind // of the body
-	run func(s *Server, namespace, name string, body runtime.Object, dryRun bool) (actionResult, error)
+	run func(s writer, namespace, name string, body runtime.Object, dryRun bool) (actionResult, error)
 }
 
 // An actionResult is the result of an action.

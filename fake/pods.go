@@ -91,7 +91,7 @@ var podActions = map[string]action{
 }
 
 // evict deletes a pod.
-func evict(s *Server, namespace, name string, body runtime.Object, dryRun bool) (actionResult, error) {
+func evict(s writer, namespace, name string, body runtime.Object, dryRun bool) (actionResult, error) {
 	opts := metav1.DeleteOptions{}
 	if o := body.(*policyv1.Eviction).DeleteOptions; o != nil {
 		opts = *o
@@ -109,7 +109,7 @@ func success() *metav1.Status {
 }
 
 // bind executes a binding.
-func bind(s *Server, namespace, name string, body runtime.Object, dryRun bool) (actionResult, error) {
+func bind(s writer, namespace, name string, body runtime.Object, dryRun bool) (actionResult, error) {
 	binding := body.(*corev1.Binding)
 	if binding.Name != name {
 		return actionResult{}, apierrors.NewBadRequest("name in URL does not match name in Binding object")

@@ -123,7 +123,7 @@ func (r ResourceClient) traceRequest(verb, object string, subresources ...string
 
 // write makes a request that writes.
 func (r ResourceClient) write(ctx context.Context, request request,
-	effect func() (writeResult, error),
+	effect func(w writer) (writeResult, error),
 ) (Result, error) {
 	done, err := r.c.write(ctx, request, effect)
 	if err != nil {
@@ -147,7 +147,7 @@ func (r ResourceClient) Create(ctx context.Context, obj Object, opts metav1.Crea
 	if shown == "" && obj.GetGenerateName() != "" {
 		shown = obj.GetGenerateName() + "*"
 	}
-	return r.write(ctx, r.traceRequest("create", shown), func() (writeResult, error) {
+	return r.write(ctx, r.traceRequest("create", shown), func(w writer) (writeResult, error) {
 		if err := checkCreateOptions(opts); err != nil {
 			return writeResult{}, err
 		}
@@ -157,7 +157,7 @@ func (r ResourceClient) Create(ctx context.Context, obj Object, opts metav1.Crea
 		if err != nil {
 			return writeResult{}, err
 		}
-		done, err := r.c.server.create(r.storedKind(), r.namespace, obj, len(opts.DryRun) > 0)
+		done, err := w.create(r.storedKind(), r.namespace, obj, len(opts.DryRun) > 0)
 		done.warnings = append(warnings, done.warnings...)
 		return done, err
 	})
@@ -176,7 +176,7 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 			return r.Update(ctx, name, obj, opts, sub...)
 		})
 	}
-	return r.write(ctx, r.traceRequest("update", name, sub...), func() (writeResult, error) {
+	return r.write(ctx, r.traceRequest("update", name, sub...), func(w writer) (writeResult, error) {
 		c, err := r.changeThrough(name, sub)
 		if err != nil {
 			return writeResult{}, err
@@ -196,7 +196,7 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 			r.track(obj, r.fromStoredForWrite(old), via, manager)
 			return r.toStored(obj, old)
 		}
-		done, err := r.c.server.update(r.storedKind(), c)
+		done, err := w.update(r.storedKind(), c)
 		done.warnings = append(warnings, done.warnings...)
 		return done, err
 	})
@@ -234,7 +234,7 @@ func (r ResourceClient) Patch(ctx context.Context, name string, pt types.PatchTy
 			return r.Patch(ctx, name, pt, data, opts, sub...)
 		})
 	}
-	return r.write(ctx, r.traceRequest("patch", name, sub...), func() (writeResult, error) {
+	return r.write(ctx, r.traceRequest("patch", name, sub...), func(w writer) (writeResult, error) {
 		c, err := r.changeThrough(name, sub)
 		if err != nil {
 			return writeResult{}, err
@@ -245,7 +245,7 @@ func (r ResourceClient) Patch(ctx context.Context, name string, pt types.PatchTy
 		}
 		c.name, c.dryRun, c.apply = name, len(opts.DryRun) > 0, p.apply
 		c.create = pt == types.ApplyYAMLPatchType && p.sub == mainResource
-		done, err := r.c.server.update(r.storedKind(), c)
+		done, err := w.update(r.storedKind(), c)
 		done.warnings = append(p.warnings, done.warnings...)
 		return done, err
 	})
@@ -282,8 +282,8 @@ func (r ResourceClient) Delete(ctx context.Context, name string, opts metav1.Del
 		return r.intercept(r.interceptedRequest("delete", name, opts),
 			func(r ResourceClient) (Result, error) { return r.Delete(ctx, name, opts) })
 	}
-	return r.write(ctx, r.traceRequest("delete", name), func() (writeResult, error) {
-		return r.c.server.remove(r.storedKind(), r.namespace, name, opts)
+	return r.write(ctx, r.traceRequest("delete", name), func(w writer) (writeResult, error) {
+		return w.remove(r.storedKind(), r.namespace, name, opts)
 	})
 }
 
@@ -300,7 +300,7 @@ func (r ResourceClient) DeleteCollection(ctx context.Context, opts metav1.Delete
 		})
 	}
 	var all listResult
-	err := r.c.call(ctx, r.traceRequest("deletecollection", ""), func() trace.Outcome {
+	err := r.c.call(ctx, r.traceRequest("deletecollection", ""), func(w writer) trace.Outcome {
 		err := validateDelete(&opts)
 		if err == nil {
 			all, err = r.c.server.list(r.kind, r.namespace, &sel)
@@ -309,7 +309,7 @@ func (r ResourceClient) DeleteCollection(ctx context.Context, opts metav1.Delete
 			return trace.Outcome{Err: err}
 		}
 		for _, obj := range all.objects {
-			_, err := r.c.server.remove(r.storedKind(), obj.GetNamespace(), obj.GetName(), opts)
+			_, err := w.remove(r.storedKind(), obj.GetNamespace(), obj.GetName(), opts)
 			if err != nil && !apierrors.IsNotFound(err) {
 				return trace.Outcome{Err: err}
 			}
@@ -341,7 +341,7 @@ func (r ResourceClient) Get(ctx context.Context, name string, opts metav1.GetOpt
 		return done.Object, err
 	}
 	var obj Object
-	err := r.c.call(ctx, r.traceRequest("get", name), func() trace.Outcome {
+	err := r.c.call(ctx, r.traceRequest("get", name), func(writer) trace.Outcome {
 		var err error
 		if obj, err = r.c.server.get(r.storedKind(), r.namespace, name, opts); err != nil {
 			return trace.Outcome{Err: err}
@@ -362,7 +362,7 @@ func (r ResourceClient) List(ctx context.Context, opts metav1.ListOptions) (Obje
 		return r.interceptList(request, func(r ResourceClient) (ObjectList, error) { return r.List(ctx, opts) })
 	}
 	var all listResult
-	err := r.c.call(ctx, r.traceRequest("list", ""), func() trace.Outcome {
+	err := r.c.call(ctx, r.traceRequest("list", ""), func(writer) trace.Outcome {
 		var err error
 		if all, err = r.c.server.list(r.kind, r.namespace, &opts); err != nil {
 			return trace.Outcome{Err: err}
@@ -376,7 +376,7 @@ func (r ResourceClient) List(ctx context.Context, opts metav1.ListOptions) (Obje
 // the future, are sent on the wire as the watch's only event.
 func (r ResourceClient) Watch(ctx context.Context, opts metav1.ListOptions) (*Cursor, error) {
 	var c *Cursor
-	err := r.c.call(ctx, r.traceRequest("watch", ""), func() trace.Outcome {
+	err := r.c.call(ctx, r.traceRequest("watch", ""), func(writer) trace.Outcome {
 		var err error
 		c, err = r.c.server.newCursor(r.kind, r.namespace, &opts)
 		if c != nil {
@@ -409,8 +409,8 @@ func (r ResourceClient) CreateSubresource(ctx context.Context, name, sub string,
 		return nil, notFound()
 	}
 	var answer runtime.Object
-	_, err := r.c.write(ctx, r.traceRequest("create", name, sub), func() (writeResult, error) {
-		done, err := a.run(r.c.server, r.namespace, name, body, len(opts.DryRun) > 0)
+	_, err := r.c.write(ctx, r.traceRequest("create", name, sub), func(w writer) (writeResult, error) {
+		done, err := a.run(w, r.namespace, name, body, len(opts.DryRun) > 0)
 		answer = done.answer
 		return done.writeResult, err
 	})

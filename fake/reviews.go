@@ -86,7 +86,7 @@ func (c *Clientset) Review(ctx context.Context, r schema.GroupVersionResource, n
 	if namespace != "" {
 		request.object += "/" + namespace
 	}
-	err := c.call(ctx, request, func() trace.Outcome {
+	err := c.call(ctx, request, func(writer) trace.Outcome {
 		return trace.Outcome{Err: reviews[i].answer(c, namespace, review)}
 	})
 	if err != nil {

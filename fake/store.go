@@ -47,6 +47,13 @@ func (s *Server) count(t *table) int {
 	return t.objects.Len()
 }
 
+// closed reports whether the resource was removed.
+func (s *Server) closed(t *table) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return t.log.ended
+}
+
 // snapshot returns the present state of the resource, and the revision. The map belongs to the
 // caller.
 func (s *Server) snapshot(t *table) (*objectMap, int64) {
@@ -81,11 +88,11 @@ func (t *table) undo(objects *objectMap, events []event) {
 }
 
 // commit makes a change, and returns false if the object has changed since the writer read it
-// (before; nil: absent). after becomes the store's, with the revision as its resourceVersion; for a
+// (before; nil: absent), or if the resource was removed. after becomes the store's, with the revision as its resourceVersion; for a
 // deletion it is the last state. Readers are woken and hooks called before commit returns.
 func (s *Server) commit(t *table, kind watch.EventType, key string, before, after Object) bool {
 	s.mu.Lock()
-	if stored, _ := t.objects.Get(key); stored != before {
+	if stored, _ := t.objects.Get(key); stored != before || t.log.ended {
 		s.mu.Unlock()
 		return false
 	}

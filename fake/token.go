@@ -34,7 +34,7 @@ var accountActions = map[string]action{"token": {gvk: tokenKind, run: issueToken
 // of a token that is bound to a Pod need not exist.
 //
 // Upstream: pkg/registry/core/serviceaccount/storage TokenREST.Create.
-func issueToken(s *Server, namespace, name string, body runtime.Object, _ bool) (actionResult, error) {
+func issueToken(s writer, namespace, name string, body runtime.Object, _ bool) (actionResult, error) {
 	req := body.(*authenticationv1.TokenRequest).DeepCopy()
 	if req.Name != "" && req.Name != name {
 		return actionResult{}, apierrors.NewInvalid(tokenKind.GroupKind(), name, field.ErrorList{

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/volsim/volsim/fake/internal/rules"
+	"github.com/volsim/volsim/sim"
 )
 
 // This file is the write pipeline, which is the same for every resource: default, admit, validate,
@@ -34,6 +35,17 @@ const (
 	generateMax = 8 // attempts with a generateName
 )
 
+// A writer is the server as one write sees it.
+type writer struct {
+	*Server
+	changes *sim.Commit // nil: a write of the server itself, or of a host that runs one at a time
+}
+
+// commit is Server.commit, in the order of the writer's host.
+func (s writer) commit(t *table, kind watch.EventType, key string, before, after Object) bool {
+	return s.changes.Try(func() bool { return s.Server.commit(t, kind, key, before, after) })
+}
+
 // A writeResult is the result of a write.
 type writeResult struct {
 	object  Object // the response; read-only
@@ -47,7 +59,7 @@ type writeResult struct {
 }
 
 // create stores an object, which becomes the store's.
-func (s *Server) create(k *kind, namespace string, obj Object, dryRun bool) (writeResult, error) {
+func (s writer) create(k *kind, namespace string, obj Object, dryRun bool) (writeResult, error) {
 	m := metaOf(obj)
 	clean(obj)
 	if err := inNamespace(k, m, namespace); err != nil {
@@ -78,6 +90,9 @@ func (s *Server) create(k *kind, namespace string, obj Object, dryRun bool) (wri
 			}
 			if obj, ok := s.put(t, k, watch.Added, key, nil, obj); ok {
 				return writeResult{object: obj, after: obj, created: true, warnings: warnings}, nil
+			}
+			if s.closed(t) {
+				return writeResult{}, notFound()
 			}
 		}
 		if !generate || try == generateMax {
@@ -139,7 +154,7 @@ const (
 )
 
 // update executes a change.
-func (s *Server) update(k *kind, c change) (writeResult, error) {
+func (s writer) update(k *kind, c change) (writeResult, error) {
 	t, key := s.tableOf(k), key(c.namespace, c.name)
 	for {
 		stored := s.lookup(t, key)

@@ -15,12 +15,3 @@ type ContextCaller interface {
 	// ctx, if ctx ends before the action is scheduled.
 	CallContext(ctx context.Context, action trace.Action, effect func() trace.Outcome) trace.Outcome
 }
-
-// CallContext makes a call under a context, through ContextCaller.CallContext if caller implements
-// it. Other callers ignore the context; effect must observe it.
-func CallContext(ctx context.Context, caller Caller, action trace.Action, effect func() trace.Outcome) trace.Outcome {
-	if g, ok := caller.(ContextCaller); ok {
-		return g.CallContext(ctx, action, effect)
-	}
-	return caller.Call(action, effect)
-}

@@ -114,11 +114,11 @@ func (f Fault) err(action trace.Action) error {
 }
 
 // apply makes a call fail.
-func (f Fault) apply(action trace.Action, effect func() trace.Outcome) trace.Outcome {
+func (f Fault) apply(action trace.Action, e effect) trace.Outcome {
 	if !f.takesEffect() {
 		return trace.Outcome{Err: f.err(action)}
 	}
-	out := effect()
+	out := e.do(nil)
 	if out.Err == nil {
 		out.Err, out.Lost = f.err(action), true
 	}

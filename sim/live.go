@@ -16,8 +16,8 @@ import (
 // Live is the host that gives every task a goroutine on the real clock. A task sleeps until
 // something may have made it ready; nothing polls. All methods may be called concurrently.
 //
-// Writes to the API server are serialized, so that the log has causes before effects. No task acts
-// on a write, or returns from waiting for it, before the write is in the log.
+// Writes to the API server change it one at a time, so that the log has causes before effects. No
+// task acts on a change, or returns from waiting for it, before the write is in the log.
 type Live struct {
 	clock  clock.WithDelayedExecution
 	log    *trace.Log
@@ -32,7 +32,7 @@ type Live struct {
 	changed chan struct{} // guarded by mu: closed when the conditions of Waits must be checked again
 	waiters atomic.Int32  // number of Waits
 
-	order  sync.RWMutex            // held by a write until it is in the log, so that no task acts on it before
+	order  sync.RWMutex            // held by a write from its change until it is in the log, so that no task acts on it before
 	writer atomic.Pointer[Process] // the process that writes; nil: none
 }
 
@@ -205,17 +205,17 @@ func (l *Live) runTask(t *Task) {
 	t.step(l.ctx)
 }
 
-func (l *Live) call(p *Process, action trace.Action, effect func() trace.Outcome) (out trace.Outcome) {
+func (l *Live) call(p *Process, action trace.Action, e effect) (out trace.Outcome) {
 	if p == nil {
 		defer l.notifyWaits()
-		return l.perform(nil, "user", action, effect)
+		return l.perform(nil, "user", action, e)
 	}
 	task := p.runningTask
 	l.leave(p)
 	func() {
 		defer p.enter(task)
 		if l.ctx.Err() == nil {
-			out = l.perform(p, task, action, effect)
+			out = l.perform(p, task, action, e)
 		}
 	}()
 	if l.ctx.Err() != nil {
@@ -224,17 +224,23 @@ func (l *Live) call(p *Process, action trace.Action, effect func() trace.Outcome
 	return out
 }
 
-func (l *Live) perform(p *Process, task string, action trace.Action, effect func() trace.Outcome) trace.Outcome {
+// perform runs the effect of a call, and records it.
+func (l *Live) perform(p *Process, task string, action trace.Action, e effect) (out trace.Outcome) {
+	var c *Commit
 	if writes(action) {
-		l.order.Lock()
-		defer l.order.Unlock()
-		l.writer.Store(p)
-		defer l.writer.Store(nil)
-	} else {
-		l.barrier()
+		c = &Commit{live: l, process: p}
+		defer c.end()
 	}
+	l.barrier()
 	began := l.clock.Now()
-	out := effect()
+	if c != nil && e.commit == nil {
+		c.Try(func() bool { began, out = l.clock.Now(), e.run(); return true })
+	} else {
+		out = e.do(c)
+	}
+	if c == nil || !c.made {
+		l.barrier() // the effect may have seen a change that is not in the log
+	}
 	ended := l.clock.Now()
 	l.append(ended, task, action, out, ended.Sub(began))
 	return out

@@ -25,7 +25,7 @@ type Caller interface {
 // engine is what a host does for its processes.
 type engine interface {
 	add(t *Task)
-	call(p *Process, action trace.Action, effect func() trace.Outcome) trace.Outcome
+	call(p *Process, action trace.Action, e effect) trace.Outcome
 	sleep(p *Process, d time.Duration)
 	wait(p *Process, signal *Signal, what string, limit time.Duration, cond func() bool) bool
 	broadcast(s *Signal)
@@ -67,8 +67,8 @@ func (p *Process) Name() string { return p.name }
 func (p *Process) Now() time.Time { return p.host.Now() }
 
 // Call suspends the task, runs effect, resumes and records it. See Caller.
-func (p *Process) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
-	return p.host.call(p, action, effect)
+func (p *Process) Call(action trace.Action, run func() trace.Outcome) trace.Outcome {
+	return p.host.call(p, action, effect{run: run})
 }
 
 // Sleep suspends the task for d.

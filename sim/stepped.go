@@ -277,13 +277,13 @@ func (s *Stepped) finishTask(t *Task) {
 	}
 }
 
-func (s *Stepped) call(_ *Process, action trace.Action, effect func() trace.Outcome) trace.Outcome {
+func (s *Stepped) call(_ *Process, action trace.Action, e effect) trace.Outcome {
 	t := s.suspend(stateSuspended, action)
 	name := "user"
 	if t != nil {
 		name = t.full
 	}
-	out := s.perform(t, action, effect)
+	out := s.perform(t, action, e)
 	s.record(name, action, out, 0)
 	if out.Err != nil && t != nil && t.fault.Kind == FaultHang {
 		s.sleepAs(t, hangTimeout)
@@ -292,12 +292,12 @@ func (s *Stepped) call(_ *Process, action trace.Action, effect func() trace.Outc
 }
 
 // perform runs the effect of a call, perhaps with a fault.
-func (s *Stepped) perform(t *Task, action trace.Action, effect func() trace.Outcome) trace.Outcome {
+func (s *Stepped) perform(t *Task, action trace.Action, e effect) trace.Outcome {
 	if t == nil || t.fault.Kind == "" || !t.fault.Applies(action) {
-		return effect()
+		return e.do(nil)
 	}
 	s.changes++ // a poll may have seen the fault and must run again
-	return t.fault.apply(action, effect)
+	return t.fault.apply(action, e)
 }
 
 func (s *Stepped) sleep(_ *Process, d time.Duration) {
@@ -429,6 +429,6 @@ func (s *Stepped) currentTask(p *Process) string {
 // externalCaller is the caller of code outside all processes.
 type externalCaller struct{ engine }
 
-func (o externalCaller) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
-	return o.call(nil, action, effect)
+func (o externalCaller) Call(action trace.Action, run func() trace.Outcome) trace.Outcome {
+	return o.call(nil, action, effect{run: run})
 }

@@ -26,21 +26,20 @@ type Config struct {
 	Informers informers.SharedInformerFactory
 }
 
-// Controller is the PV protection controller. Its process's host runs it; it has no exported
-// methods.
+// controller is the PV protection controller.
 //
 // Upstream: pkg/controller/volume/pvprotection Controller (v1.36).
-type Controller struct {
+type controller struct {
 	client kubernetes.Interface
 	lister corelisters.PersistentVolumeLister
 	queue  *sim.Queue[string] // name
 }
 
-// New returns the controller. It registers with the informer, and adds a queue with one worker to
+// New adds the controller to its process. It registers with the informer, and adds a queue with one worker to
 // the process. It must be called before the host starts.
-func New(cfg Config) *Controller {
+func New(cfg Config) {
 	volumes := cfg.Informers.Core().V1().PersistentVolumes()
-	c := &Controller{
+	c := &controller{
 		client: cfg.Client,
 		lister: volumes.Lister(),
 		queue:  sim.NewQueue[string](cfg.Process, sim.QueueConfig{Name: "pvprotection"}),
@@ -54,16 +53,15 @@ func New(cfg Config) *Controller {
 	}
 	cfg.Process.GateWorkers(volumes.Informer().HasSynced)
 	c.queue.Work(c.sync)
-	return c
 }
 
-func (c *Controller) changed(volume *corev1.PersistentVolume) {
+func (c *controller) changed(volume *corev1.PersistentVolume) {
 	if decide(volume) != keep {
 		c.queue.Add(volume.Name)
 	}
 }
 
-func (c *Controller) sync(ctx context.Context, name string) error {
+func (c *controller) sync(ctx context.Context, name string) error {
 	volume, err := c.lister.Get(name)
 	if err != nil {
 		return nil // a lister fails with NotFound only

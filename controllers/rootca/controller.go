@@ -38,21 +38,21 @@ type Config struct {
 	RootCA    string // PEM
 }
 
-// Controller is the root CA publisher. Its process's host runs it; it has no exported methods.
+// controller is the root CA publisher.
 //
 // Upstream: pkg/controller/certificates/rootcacertpublisher Publisher (v1.36).
-type Controller struct {
+type controller struct {
 	client kubernetes.Interface
 	maps   corelisters.ConfigMapLister
 	rootCA string
 	queue  *sim.Queue[string] // of namespaces
 }
 
-// New returns the controller. It registers with the informers, and adds a queue to the process. It
+// New adds the controller to its process. It registers with the informers, and adds a queue to the process. It
 // must be called before the host starts.
-func New(cfg Config) *Controller {
+func New(cfg Config) {
 	published, namespaces := cfg.Informers.Core().V1().ConfigMaps(), cfg.Informers.Core().V1().Namespaces()
-	c := &Controller{client: cfg.Client, maps: published.Lister(), rootCA: cfg.RootCA}
+	c := &controller{client: cfg.Client, maps: published.Lister(), rootCA: cfg.RootCA}
 	eventhandler.Add(published.Informer(), func(_, configMap *corev1.ConfigMap) {
 		if configMap.Name == ConfigMapName && !IsUpToDate(configMap, c.rootCA) {
 			c.queue.Add(configMap.Namespace)
@@ -71,7 +71,6 @@ func New(cfg Config) *Controller {
 	cfg.Process.GateWorkers(namespaces.Informer().HasSynced)
 	c.queue = sim.NewQueue[string](cfg.Process, sim.QueueConfig{Name: "rootca"})
 	c.queue.Work(c.sync)
-	return c
 }
 
 // NeedsConfigMap reports whether a namespace is active but, according to the informers' caches,
@@ -90,7 +89,7 @@ func IsUpToDate(m *corev1.ConfigMap, rootCA string) bool {
 // sync creates the config map of a namespace, or corrects it.
 //
 // Upstream: pkg/controller/certificates/rootcacertpublisher Publisher.syncNamespace.
-func (c *Controller) sync(ctx context.Context, namespace string) error {
+func (c *controller) sync(ctx context.Context, namespace string) error {
 	published, err := c.maps.ConfigMaps(namespace).Get(ConfigMapName)
 	if err != nil { // a lister fails with NotFound only
 		return c.create(ctx, namespace)
@@ -107,7 +106,7 @@ func (c *Controller) sync(ctx context.Context, namespace string) error {
 	return nil
 }
 
-func (c *Controller) create(ctx context.Context, namespace string) error {
+func (c *controller) create(ctx context.Context, namespace string) error {
 	_, err := c.client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: ConfigMapName, Annotations: map[string]string{annotation: description},

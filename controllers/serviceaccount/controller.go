@@ -26,22 +26,21 @@ type Config struct {
 	Informers informers.SharedInformerFactory
 }
 
-// Controller is the service accounts controller. Its process's host runs it; it has no exported
-// methods.
+// controller is the service accounts controller.
 //
 // Upstream: pkg/controller/serviceaccount ServiceAccountsController (v1.36).
-type Controller struct {
+type controller struct {
 	client     kubernetes.Interface
 	namespaces corelisters.NamespaceLister
 	accounts   corelisters.ServiceAccountLister
 	queue      *sim.Queue[string] // of namespaces
 }
 
-// New returns the controller. It registers with the informers, and adds a queue to the process. It
+// New adds the controller to its process. It registers with the informers, and adds a queue to the process. It
 // must be called before the host starts.
-func New(cfg Config) *Controller {
+func New(cfg Config) {
 	accounts, namespaces := cfg.Informers.Core().V1().ServiceAccounts(), cfg.Informers.Core().V1().Namespaces()
-	c := &Controller{client: cfg.Client, accounts: accounts.Lister(), namespaces: namespaces.Lister()}
+	c := &controller{client: cfg.Client, accounts: accounts.Lister(), namespaces: namespaces.Lister()}
 	eventhandler.Add(accounts.Informer(), func(_, _ *corev1.ServiceAccount) {}, func(a *corev1.ServiceAccount) {
 		c.queue.Add(a.Namespace)
 	})
@@ -50,7 +49,6 @@ func New(cfg Config) *Controller {
 	cfg.Process.GateWorkers(namespaces.Informer().HasSynced)
 	c.queue = sim.NewQueue[string](cfg.Process, sim.QueueConfig{Name: "serviceaccount"})
 	c.queue.Work(c.sync)
-	return c
 }
 
 // NeedsServiceAccount reports whether a namespace is active but, according to the informers'
@@ -68,7 +66,7 @@ func needsServiceAccount(accounts corelisters.ServiceAccountLister, ns *corev1.N
 // sync creates the account of a namespace if it does not exist.
 //
 // Upstream: pkg/controller/serviceaccount ServiceAccountsController.syncNamespace.
-func (c *Controller) sync(ctx context.Context, name string) error {
+func (c *controller) sync(ctx context.Context, name string) error {
 	ns, err := c.namespaces.Get(name)
 	if err != nil || !needsServiceAccount(c.accounts, ns) {
 		return nil // a lister fails with NotFound only
