@@ -74,6 +74,8 @@ func CallContext(ctx context.Context, caller Caller, action trace.Action,
 		return c.host.call(c, action, effect{commit: run})
 	case externalCaller:
 		return c.call(nil, action, effect{commit: run})
+	case directCaller:
+		return run(nil)
 	case ContextCaller:
 		return c.CallContext(ctx, action, func() trace.Outcome { return run(nil) })
 	}
