@@ -15,8 +15,9 @@ type recorder struct {
 	failures []string
 }
 
-func (r *recorder) Helper()           {}
+func (r *recorder) Helper() {}
 func (r *recorder) Fatal(args ...any) { r.failures = append(r.failures, "fatal: "+fmt.Sprint(args...)) }
+
 func (r *recorder) Errorf(format string, args ...any) {
 	r.failures = append(r.failures, fmt.Sprintf(format, args...))
 }
