@@ -39,6 +39,7 @@ var floors = map[string]int{
 	"internal/podclaims":     2,
 	"internal/resize":        2,
 	"internal/watchdir":      2,
+	"internal/testcheck":     1,
 	"internal/testworld":     3,
 	"internal/remote":        3, // the way to a real API server
 	// The API server, its parts, and the ways into it.
@@ -136,8 +137,14 @@ var sameFloor = [][2]string{
 	{"plugins/nfs", "internal/recycler"},
 }
 
-// testOnly are modules that only tests and simtest may import.
-var testOnly = []string{"pgregory.net/rapid", "github.com/google/go-cmp", "github.com/anishathalye/porcupine"}
+// testOnly are modules and packages that only tests and the testPackages may import.
+var testOnly = []string{
+	"pgregory.net/rapid", "github.com/google/go-cmp", "github.com/anishathalye/porcupine",
+	module + "/internal/testcheck", module + "/internal/testworld",
+}
+
+// testPackages are the packages for tests that are not test files.
+var testPackages = []string{"simtest", "internal/testcheck", "internal/testworld"}
 
 // clockCalls are the functions of package time that read or wait for the wall clock.
 var clockCalls = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
@@ -246,13 +253,13 @@ func TestImportsGoDown(t *testing.T) {
 
 func TestTestLibrariesStayInTests(t *testing.T) {
 	for _, s := range sources(t) {
-		if s.test || s.folder == "simtest" {
+		if s.test || slices.Contains(testPackages, s.folder) {
 			continue
 		}
 		for _, imported := range imports(s.file) {
 			for _, library := range testOnly {
 				if imported == library || strings.HasPrefix(imported, library+"/") {
-					t.Errorf("%s imports %s: only tests and simtest may", s.path, imported)
+					t.Errorf("%s imports %s: only tests may", s.path, imported)
 				}
 			}
 		}

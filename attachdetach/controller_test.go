@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/attachdetach"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -23,7 +24,7 @@ func oneNode(t *testing.T, configure ...func(*attachdetach.Config)) *world {
 	w.disk("disk-1", rwo)
 	w.start(configure...)
 	w.pod("a", "node-1", "disk-1")
-	w.run()
+	w.Run()
 	w.quiet()
 	return w
 }
@@ -33,19 +34,19 @@ func (w *world) kubelet(node types.NodeName) *kubelet { return w.kubelets[node] 
 func TestAttachWhenAPodIsScheduled(t *testing.T) {
 	t.Parallel()
 	w := oneNode(t)
-	w.same("calls", []string{"0s Attach disk-1 node-1"}, w.backend.calls)
-	w.same("volumes attached", []string{"example.com/disk/disk-1=/dev/disk-1"}, w.attachedIn("node-1"))
-	w.same("mounts", []string{"disk-1"}, w.kubelet("node-1").mounts)
-	w.same("events", []string{`x1 Normal SuccessfulAttachVolume a: AttachVolume.Attach succeeded for volume "disk-1" `}, w.events())
+	testcheck.Equal(w, "calls", []string{"0s Attach disk-1 node-1"}, w.backend.calls)
+	testcheck.Equal(w, "volumes attached", []string{"example.com/disk/disk-1=/dev/disk-1"}, w.attachedIn("node-1"))
+	testcheck.Equal(w, "mounts", []string{"disk-1"}, w.kubelet("node-1").mounts)
+	testcheck.Equal(w, "events", []string{`x1 Normal SuccessfulAttachVolume a: AttachVolume.Attach succeeded for volume "disk-1" `}, w.events())
 }
 
 func TestNothingIsWrittenWhenNothingIsToDo(t *testing.T) {
 	t.Parallel()
 	w := oneNode(t)
-	before := w.host.Log().Len()
+	before := w.Host.Log().Len()
 	w.status("node-1", "conditions", []map[string]any{{"type": "Ready", "status": "True", "message": "heartbeat"}})
-	w.run()
-	for _, r := range w.host.Log().Records()[before:] {
+	w.Run()
+	for _, r := range w.Host.Log().Records()[before:] {
 		if r.Kind != trace.KindDeliver && strings.HasPrefix(r.Task, "attachdetach") {
 			t.Errorf("after a heartbeat: %s", r)
 		}
@@ -57,19 +58,19 @@ func TestDetachAfterUnmountAndAfterTheNodeWasTold(t *testing.T) {
 	w := oneNode(t)
 	w.kubelet("node-1").dead = true
 	w.deletePod("a")
-	w.run()
+	w.Run()
 	want := []attachdetach.PendingVolume{{Volume: disk1, Node: "node-1", Detach: attachdetach.DetachAfterUnmount}}
 	if diff := cmp.Diff(want, w.controller.Pending()); diff != "" {
 		t.Errorf("while it is mounted on a ready node, pending (-want +got):\n%s", diff)
 	}
-	w.same("volumes attached", []string{"example.com/disk/disk-1=/dev/disk-1"}, w.attachedIn("node-1"))
+	testcheck.Equal(w, "volumes attached", []string{"example.com/disk/disk-1=/dev/disk-1"}, w.attachedIn("node-1"))
 
 	w.kubelet("node-1").revive()
-	w.run()
+	w.Run()
 	w.quiet()
-	w.same("attached", nil, w.attachedIn("node-1"))
-	w.same("calls", []string{"0s Attach disk-1 node-1", "6m0s Detach disk-1 node-1"}, w.backend.calls)
-	w.same("what the controller did", []string{
+	testcheck.Equal(w, "attached", nil, w.attachedIn("node-1"))
+	testcheck.Equal(w, "calls", []string{"0s Attach disk-1 node-1", "6m0s Detach disk-1 node-1"}, w.backend.calls)
+	testcheck.Equal(w, "what the controller did", []string{
 		"api patch/status nodes/node-1", "api get nodes/node-1", "driver Detach disk-1 node-1",
 	}, lastActions(w, 3))
 }
@@ -77,7 +78,7 @@ func TestDetachAfterUnmountAndAfterTheNodeWasTold(t *testing.T) {
 // lastActions are the controller's last requests and calls, without the returns.
 func lastActions(w *world, n int) []string {
 	var actions []string
-	for _, r := range w.host.Log().Records() {
+	for _, r := range w.Host.Log().Records() {
 		if strings.HasPrefix(r.Task, "attachdetach") && (r.Kind == trace.KindAPI || r.Kind == trace.KindDriver) && r.Verb != "return" {
 			actions = append(actions, r.Action.String())
 		}
@@ -90,8 +91,8 @@ func TestMultiAttachIsToldOnce(t *testing.T) {
 	w := oneNode(t)
 	w.node("node-2")
 	w.pod("b", "node-2", "disk-1")
-	w.run()
-	w.same("events", []string{
+	w.Run()
+	testcheck.Equal(w, "events", []string{
 		`x1 Normal SuccessfulAttachVolume a: AttachVolume.Attach succeeded for volume "disk-1" `,
 		`x1 Warning FailedAttachVolume b: Multi-Attach error for volume "disk-1" Volume is already used by pod(s) a`,
 	}, w.events())
@@ -106,9 +107,9 @@ func TestMultiAttachIsToldOnce(t *testing.T) {
 		t.Errorf("pictures (-want +got):\n%s", diff)
 	}
 	w.deletePod("a")
-	w.run()
+	w.Run()
 	w.quiet()
-	w.same("calls", []string{"0s Attach disk-1 node-1", "0s Detach disk-1 node-1", "0s Attach disk-1 node-2"}, w.backend.calls)
+	testcheck.Equal(w, "calls", []string{"0s Attach disk-1 node-1", "0s Detach disk-1 node-1", "0s Attach disk-1 node-2"}, w.backend.calls)
 }
 
 func TestSharedVolumeIsAttachedToTwoNodesAtOnce(t *testing.T) {
@@ -120,15 +121,15 @@ func TestSharedVolumeIsAttachedToTwoNodesAtOnce(t *testing.T) {
 	w.pod("a", "node-1", "disk-1")
 	w.pod("b", "node-2", "disk-1")
 	w.start()
-	w.run()
+	w.Run()
 	w.quiet()
 	var calls []string
-	for _, r := range w.host.Log().Records() {
+	for _, r := range w.Host.Log().Records() {
 		if r.Kind == trace.KindDriver {
 			calls = append(calls, r.Action.String())
 		}
 	}
-	w.same("calls and returns", []string{
+	testcheck.Equal(w, "calls and returns", []string{
 		"driver Attach disk-1 node-1", "driver Attach disk-1 node-2",
 		"driver return Attach disk-1 node-1", "driver return Attach disk-1 node-2",
 	}, calls)
@@ -143,18 +144,18 @@ func TestFailedAttachIsTriedAgainAfterItsBackoff(t *testing.T) {
 	broken := fault{call: "Attach disk-1 node-1", err: errBroken}
 	w.backend.faults = []fault{broken, broken, broken}
 	w.start()
-	w.until("the first failure is told", func() bool { return len(w.events()) > 0 })
+	w.Until("the first failure is told", func() bool { return len(w.events()) > 0 })
 	if got := w.controller.Actual().State(disk1, "node-1"); got != attachdetach.Uncertain {
 		t.Errorf("after a failed attach: %s, want %s", got, attachdetach.Uncertain)
 	}
-	w.same("volumes attached", nil, w.attachedIn("node-1"))
-	w.run()
+	testcheck.Equal(w, "volumes attached", nil, w.attachedIn("node-1"))
+	w.Run()
 	w.quiet()
-	w.same("calls", []string{
+	testcheck.Equal(w, "calls", []string{
 		"0s Attach disk-1 node-1: broken", "500ms Attach disk-1 node-1: broken",
 		"1.5s Attach disk-1 node-1: broken", "3.5s Attach disk-1 node-1",
 	}, w.backend.calls)
-	w.same("events", []string{
+	testcheck.Equal(w, "events", []string{
 		`x1 Normal SuccessfulAttachVolume a: AttachVolume.Attach succeeded for volume "disk-1" `,
 		`x3 Warning FailedAttachVolume a: AttachVolume.Attach failed for volume "disk-1" : broken`,
 	}, w.events())
@@ -170,11 +171,11 @@ func TestFailedAttachOfAPodThatIsGoneIsDetached(t *testing.T) {
 	w.kubelet("node-1").dead = true
 	w.backend.faults = []fault{{call: "Attach disk-1 node-1", err: errBroken, after: true}}
 	w.pod("a", "node-1", "disk-1")
-	w.until("the failure is told", func() bool { return len(w.events()) > 0 })
+	w.Until("the failure is told", func() bool { return len(w.events()) > 0 })
 	w.deletePod("a")
-	w.run()
+	w.Run()
 	w.quiet()
-	w.same("calls", []string{"0s Attach disk-1 node-1: broken", "0s Detach disk-1 node-1"}, w.backend.calls)
+	testcheck.Equal(w, "calls", []string{"0s Attach disk-1 node-1: broken", "0s Detach disk-1 node-1"}, w.backend.calls)
 }
 
 func TestFailedDetachIsUncertainAndNotReportedAgain(t *testing.T) {
@@ -185,14 +186,14 @@ func TestFailedDetachIsUncertainAndNotReportedAgain(t *testing.T) {
 	w.backend.faults = []fault{broken, broken}
 	w.deletePod("a")
 	w.pod("b", "node-2", "disk-1")
-	w.until("the first detach failed", func() bool {
+	w.Until("the first detach failed", func() bool {
 		return w.controller.Actual().State(disk1, "node-1") == attachdetach.Uncertain
 	})
-	w.same("volumes attached", nil, w.attachedIn("node-1"))
-	w.run()
+	testcheck.Equal(w, "volumes attached", nil, w.attachedIn("node-1"))
+	w.Run()
 	w.quiet()
 	// Upstream attaches to node-2 while it is uncertain whether node-1 still has it (I15, I16b).
-	w.same("calls", []string{
+	testcheck.Equal(w, "calls", []string{
 		"0s Attach disk-1 node-1", "0s Detach disk-1 node-1: broken", "500ms Detach disk-1 node-1: broken",
 		"1.5s Detach disk-1 node-1", "1.5s Attach disk-1 node-2",
 	}, w.backend.calls)
@@ -208,9 +209,9 @@ func TestDanglingVolumeIsDetachedFromWhereItIs(t *testing.T) {
 	w.backend.faults = []fault{{call: "Attach disk-1 node-1", err: &plugins.DanglingError{CurrentNode: "node-2", Err: errBroken}}}
 	w.pod("a", "node-1", "disk-1")
 	w.start()
-	w.run()
+	w.Run()
 	w.quiet()
-	w.same("calls", []string{
+	testcheck.Equal(w, "calls", []string{
 		"0s Attach disk-1 node-1: volume is attached to node node-2: broken", "0s Detach disk-1 node-2",
 		"500ms Attach disk-1 node-1",
 	}, w.backend.calls)
@@ -225,15 +226,15 @@ func TestUseReadFromTheNodeWakesItsOtherVolumes(t *testing.T) {
 	w.disk("disk-2", rwo)
 	w.start()
 	w.pod("a", "node-1", "disk-1", "disk-2")
-	w.run()
+	w.Run()
 	w.kubelet("node-1").dead = true
 	w.deletePod("a")
-	w.run()
+	w.Run()
 	w.kubelet("node-1").mounts = nil
 	w.afterGet = func(node *corev1.Node) { node.Status.VolumesInUse = nil }
 	w.status("node-1", "volumesInUse", []string{diskName + "/disk-2"})
-	w.until("disk-2 is detached", func() bool { return len(w.backend.where("disk-2")) == 0 })
+	w.Until("disk-2 is detached", func() bool { return len(w.backend.where("disk-2")) == 0 })
 	w.status("node-1", "volumesInUse", nil)
-	w.run()
+	w.Run()
 	w.quiet()
 }

@@ -42,8 +42,8 @@ type attachers struct {
 }
 
 func newAttachers(w *world) *attachers {
-	component := w.host.Process("attacher")
-	a := &attachers{w: w, client: w.server.Client(component), attached: map[string]bool{}}
+	component := w.Host.Process("attacher")
+	a := &attachers{w: w, client: w.Server.Client(component), attached: map[string]bool{}}
 	component.Worker("sync", func() bool { return a.dirty }, a.sync)
 	w.onCommit = append(w.onCommit, func() {
 		a.judge()
@@ -55,7 +55,7 @@ func newAttachers(w *world) *attachers {
 
 // judge checks that the nodes' statuses list only attached volumes.
 func (a *attachers) judge() {
-	for _, object := range a.w.server.List("nodes") {
+	for _, object := range a.w.Server.List("nodes") {
 		node := object.(*corev1.Node)
 		for _, v := range node.Status.VolumesAttached {
 			_, volume, _ := plugins.SplitUniqueName(v.Name)
@@ -103,7 +103,7 @@ func (a *attachers) attachment(ctx context.Context, va *storagev1.VolumeAttachme
 
 func (a *attachers) call(verb, where string, attached bool) {
 	if a.attached[where] != attached {
-		a.calls = append(a.calls, fmt.Sprintf("%v %s %s", a.w.host.Now().Sub(sim.Epoch), verb, where))
+		a.calls = append(a.calls, fmt.Sprintf("%v %s %s", a.w.Host.Now().Sub(sim.Epoch), verb, where))
 	}
 	delete(a.attached, where)
 	if attached {
@@ -121,7 +121,7 @@ func (a *attachers) call(verb, where string, attached bool) {
 func (a *attachers) where(va *storagev1.VolumeAttachment) string {
 	spec := va.Spec.Source.InlineVolumeSpec
 	if name := va.Spec.Source.PersistentVolumeName; name != nil {
-		object, ok := a.w.server.Get("persistentvolumes", "", *name)
+		object, ok := a.w.Server.Get("persistentvolumes", "", *name)
 		if !ok {
 			return ""
 		}
@@ -145,9 +145,9 @@ func (a *attachers) has() []string { return slices.Sorted(maps.Keys(a.attached))
 
 // source makes a claim and its volume, bound to each other, both of that name.
 func (w *world) source(name string, source corev1.PersistentVolumeSource) {
-	w.t.Helper()
+	w.Helper()
 	claim := w.claim(newClaim(name, rwo))
-	_, err := w.user.CoreV1().PersistentVolumes().Create(context.Background(), &corev1.PersistentVolume{
+	_, err := w.User.CoreV1().PersistentVolumes().Create(context.Background(), &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes: claim.Spec.AccessModes, Capacity: size, PersistentVolumeSource: source,
@@ -155,7 +155,7 @@ func (w *world) source(name string, source corev1.PersistentVolumeSource) {
 			ClaimRef:                      &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "default", Name: name, UID: claim.UID},
 		},
 	}, metav1.CreateOptions{})
-	w.must(err)
+	w.NoError(err)
 	w.phase(name, corev1.ClaimBound)
 }
 
@@ -166,7 +166,7 @@ func csiSource(driver, handle string) corev1.PersistentVolumeSource {
 // attachments are the names of the VolumeAttachments.
 func (w *world) attachments() []string {
 	var names []string
-	for _, object := range w.server.List("volumeattachments") {
+	for _, object := range w.Server.List("volumeattachments") {
 		names = append(names, object.GetName())
 	}
 	return names

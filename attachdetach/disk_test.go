@@ -84,7 +84,7 @@ func (d disk) call(verb, volume string, node types.NodeName, effect func()) erro
 }
 
 func (b *backend) perform(what string, effect func()) error {
-	at := b.w.host.Now().Sub(sim.Epoch)
+	at := b.w.Host.Now().Sub(sim.Epoch)
 	i := slices.IndexFunc(b.faults, func(f fault) bool { return f.call == what })
 	if i < 0 {
 		b.calls = append(b.calls, fmt.Sprintf("%v %s", at, what))
@@ -128,7 +128,7 @@ func (b *backend) detach(volume string, node types.NodeName) {
 }
 
 func (b *backend) blame(format string, args ...any) {
-	b.wrong = append(b.wrong, fmt.Sprintf("%v ", b.w.host.Now().Sub(sim.Epoch))+fmt.Sprintf(format, args...))
+	b.wrong = append(b.wrong, fmt.Sprintf("%v ", b.w.Host.Now().Sub(sim.Epoch))+fmt.Sprintf(format, args...))
 }
 
 // mayForce reports whether a node's volumes may be detached while it uses them: it is not ready or

@@ -27,8 +27,8 @@ type kubelet struct {
 }
 
 func newKubelet(w *world, node string) *kubelet {
-	component := w.host.Process("kubelet(" + node + ")")
-	k := &kubelet{w: w, node: node, component: component, client: w.server.Client(component)}
+	component := w.Host.Process("kubelet(" + node + ")")
+	k := &kubelet{w: w, node: node, component: component, client: w.Server.Client(component)}
 	component.Worker("sync", func() bool { return k.dirty && !k.dead }, k.sync)
 	w.onCommit = append(w.onCommit, func() {
 		k.dirty = true

@@ -9,6 +9,7 @@ import (
 	"github.com/volsim/volsim/attachdetach"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/events"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
 )
@@ -19,12 +20,12 @@ func TestLive(t *testing.T) {
 	host := sim.NewLive(sim.LiveConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	w := &world{t: t, server: server, user: server.Client(host.ExternalCaller())}
+	w := &world{World: &testworld.World{TB: t, Server: server, User: server.Client(host.ExternalCaller())}}
 	w.nodeObject("node-1")
 	w.disk("disk-1", rwo)
 	c := host.Process("attachdetach")
 	manager := &plugins.Manager{}
-	w.must(manager.Register(nullDisk{}))
+	w.NoError(manager.Register(nullDisk{}))
 	attachdetach.New(attachdetach.Config{
 		Process: c, Client: server.Client(c), Informers: server.Informers(c), Plugins: manager,
 		Recorder: events.New(events.Config{Process: c, Client: server.Client(c), Source: attachdetach.EventSource}),
@@ -32,9 +33,9 @@ func TestLive(t *testing.T) {
 	host.Start()
 	w.pod("a", "node-1", "disk-1")
 	ctx := t.Context()
-	w.must(host.Wait(ctx, "volumes attached", func() bool { return len(w.attachedIn("node-1")) == 1 }))
+	w.NoError(host.Wait(ctx, "volumes attached", func() bool { return len(w.attachedIn("node-1")) == 1 }))
 	w.deletePod("a")
-	w.must(host.Wait(ctx, "no volumes attached", func() bool { return len(w.attachedIn("node-1")) == 0 }))
+	w.NoError(host.Wait(ctx, "no volumes attached", func() bool { return len(w.attachedIn("node-1")) == 0 }))
 }
 
 // nullDisk attaches and detaches at once.

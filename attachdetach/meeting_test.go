@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/attachdetach"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/sim"
 )
@@ -37,26 +38,26 @@ func TestVolumesWhoseAttachmentsHaveTheSameName(t *testing.T) {
 	t.Parallel()
 	w, backend := meetingWorld(t, nil)
 	w.pod("a", "node-1", "one")
-	w.run()
+	w.Run()
 	w.pod("b", "node-1", "two")
-	w.until("told", func() bool { return len(w.events()) == 2 })
-	w.same("attached", []string{one}, backend.has())
+	w.Until("told", func() bool { return len(w.events()) == 2 })
+	testcheck.Equal(w, "attached", []string{one}, backend.has())
 	name := csi.AttachmentName("vol-1", "csi.example.com", "node-1")
-	w.same("events", []string{
+	testcheck.Equal(w, "events", []string{
 		`x1 Normal SuccessfulAttachVolume a: AttachVolume.Attach succeeded for volume "one" `,
 		`x1 Warning FailedAttachVolume b: AttachVolume.Attach failed for volume "two" : VolumeAttachment ` + name +
 			` is of volume vol-1 of driver csi.example.com on node node-1, not of volume vol-1c of driver si.example.com on node node-1: name is taken`,
 	}, w.events())
 
 	w.deletePod("b") // what may be attached and is not wanted is detached: nothing is there
-	w.run()
-	w.same("attached", []string{one}, backend.has())
+	w.Run()
+	testcheck.Equal(w, "attached", []string{one}, backend.has())
 	w.pod("b", "node-1", "two")
-	w.until("told again", func() bool { return len(w.events()) > 2 })
+	w.Until("told again", func() bool { return len(w.events()) > 2 })
 	w.deletePod("a")
-	w.run()
+	w.Run()
 	w.quiet()
-	w.same("attached", []string{two}, backend.has())
+	testcheck.Equal(w, "attached", []string{two}, backend.has())
 }
 
 // TestVolumesThatMeetAreNeverMixedUp runs many interleavings of two users who do not know of one another.
@@ -67,8 +68,8 @@ func TestVolumesThatMeetAreNeverMixedUp(t *testing.T) {
 		w, backend := meetingWorld(t, sim.NewSeeded(seed))
 		for _, claim := range []string{"one", "two"} {
 			pod := "pod-of-" + claim
-			user := w.host.Process("user of " + claim)
-			client := w.server.Client(user)
+			user := w.Host.Process("user of " + claim)
+			client := w.Server.Client(user)
 			user.User("pods", func(ctx context.Context) {
 				for range 2 {
 					if _, err := client.CoreV1().Pods("default").Create(ctx, newPod(pod, "node-1", claim), metav1.CreateOptions{}); err != nil {
@@ -81,18 +82,18 @@ func TestVolumesThatMeetAreNeverMixedUp(t *testing.T) {
 				}
 			})
 		}
-		w.run()
+		w.Run()
 		w.quiet()
-		w.same("attached", nil, backend.has())
-		w.same("attachments", nil, w.attachments())
-		for _, e := range w.server.List("events") {
+		testcheck.Equal(w, "attached", nil, backend.has())
+		testcheck.Equal(w, "attachments", nil, w.attachments())
+		for _, e := range w.Server.List("events") {
 			if e.(*corev1.Event).Reason == attachdetach.FailedAttachVolume {
 				refused++
 				break
 			}
 		}
 		if t.Failed() {
-			t.Fatalf("seed %d\n%s\n%s", seed, w.controller, w.host.Log().Text())
+			t.Fatalf("seed %d\n%s\n%s", seed, w.controller, w.Host.Log().Text())
 		}
 	}
 	if refused < 50 {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/attachdetach"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/csi"
 )
 
@@ -27,13 +28,13 @@ func ebs() *corev1.AWSElasticBlockStoreVolumeSource {
 
 // ebsPod makes a pod that has the disk: by a claim, or written out.
 func (w *world) ebsPod(name, node string, inline bool) {
-	w.t.Helper()
+	w.Helper()
 	pod := newPod(name, node, "disk")
 	if inline {
 		pod.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{AWSElasticBlockStore: ebs()}
 	}
-	_, err := w.user.CoreV1().Pods("default").Create(context.Background(), pod, metav1.CreateOptions{})
-	w.must(err)
+	_, err := w.User.CoreV1().Pods("default").Create(context.Background(), pod, metav1.CreateOptions{})
+	w.NoError(err)
 }
 
 // migrating is a world with an in-tree disk whose plugin is migrated, of a claim or only ever written out in pods.
@@ -66,12 +67,12 @@ func TestMigratedVolumeIsAttachedByItsDriver(t *testing.T) {
 		w, backend := migrating(t, inline)
 		w.start(withCSI)
 		w.ebsPod("a", "node-1", inline)
-		w.run()
+		w.Run()
 		w.quiet()
-		w.same("attached", []string{ebsOn1}, backend.has())
-		w.same("volumes attached", []string{string(ebsDisk) + "="}, w.attachedIn("node-1"))
+		testcheck.Equal(w, "attached", []string{ebsOn1}, backend.has())
+		testcheck.Equal(w, "volumes attached", []string{string(ebsDisk) + "="}, w.attachedIn("node-1"))
 
-		object, _ := w.server.Get("volumeattachments", "", csi.AttachmentName("vol-1", ebsDriver, "node-1"))
+		object, _ := w.Server.Get("volumeattachments", "", csi.AttachmentName("vol-1", ebsDriver, "node-1"))
 		spec := object.(*storagev1.VolumeAttachment).Spec
 		named, what := "disk", "disk"
 		if inline {
@@ -82,19 +83,19 @@ func TestMigratedVolumeIsAttachedByItsDriver(t *testing.T) {
 		} else if name := spec.Source.PersistentVolumeName; name == nil || *name != named {
 			t.Errorf("its VolumeAttachment is of %v", spec.Source)
 		}
-		w.same("events", []string{fmt.Sprintf("x1 Normal SuccessfulAttachVolume a: AttachVolume.Attach succeeded for volume %q ", what)}, w.events())
+		testcheck.Equal(w, "events", []string{fmt.Sprintf("x1 Normal SuccessfulAttachVolume a: AttachVolume.Attach succeeded for volume %q ", what)}, w.events())
 
 		w.ebsPod("b", "node-1", inline) // the same disk under another name
-		w.run()
+		w.Run()
 		w.deletePod("a")
-		w.run()
+		w.Run()
 		w.quiet()
-		w.same("calls", []string{"0s attach " + ebsOn1}, backend.calls)
+		testcheck.Equal(w, "calls", []string{"0s attach " + ebsOn1}, backend.calls)
 		w.deletePod("b")
-		w.run()
+		w.Run()
 		w.quiet()
-		w.same("attached", nil, backend.has())
-		w.same("attachments", nil, w.attachments())
+		testcheck.Equal(w, "attached", nil, backend.has())
+		testcheck.Equal(w, "attachments", nil, w.attachments())
 	})
 }
 
@@ -105,14 +106,14 @@ func TestMigratedVolumeIsOfOneNode(t *testing.T) {
 		w, backend := migrating(t, false)
 		w.start(withCSI)
 		w.ebsPod("a", "node-1", inline)
-		w.run()
+		w.Run()
 		w.ebsPod("b", "node-2", !inline)
-		w.run()
-		w.same("attached", []string{ebsOn1}, backend.has())
+		w.Run()
+		testcheck.Equal(w, "attached", []string{ebsOn1}, backend.has())
 		w.deletePod("a")
-		w.run()
+		w.Run()
 		w.quiet()
-		w.same("calls", []string{"0s attach " + ebsOn1, "0s detach " + ebsOn1, "0s attach " + ebsOn2}, backend.calls)
+		testcheck.Equal(w, "calls", []string{"0s attach " + ebsOn1, "0s detach " + ebsOn1, "0s attach " + ebsOn2}, backend.calls)
 	})
 }
 
@@ -122,15 +123,15 @@ func TestPodOfAMigratedVolumeChanges(t *testing.T) {
 		w, _ := migrating(t, inline)
 		w.start(withCSI)
 		w.ebsPod("a", "node-1", inline)
-		w.run()
-		object, _ := w.server.Get("pods", "default", "a")
+		w.Run()
+		object, _ := w.Server.Get("pods", "default", "a")
 		pod := object.(*corev1.Pod).DeepCopy()
 		pod.Labels = map[string]string{"a": "b"}
-		_, err := w.user.CoreV1().Pods("default").Update(context.Background(), pod, metav1.UpdateOptions{})
-		w.must(err)
+		_, err := w.User.CoreV1().Pods("default").Update(context.Background(), pod, metav1.UpdateOptions{})
+		w.NoError(err)
 		looked := false
-		err = w.host.Wait(context.Background(), "a look at the volume", func() bool {
-			looked = looked || slices.Contains(w.host.Enabled(), "attachdetach/volumes")
+		err = w.Host.Wait(context.Background(), "a look at the volume", func() bool {
+			looked = looked || slices.Contains(w.Host.Enabled(), "attachdetach/volumes")
 			return looked
 		})
 		if looked {
@@ -147,13 +148,13 @@ func TestOldListOfMigratedVolumes(t *testing.T) {
 	eachMigrated(t, func(t *testing.T, inline bool) {
 		w, backend := migrating(t, inline)
 		w.attached(inline)
-		w.run()
+		w.Run()
 		backend.calls = nil
 		w.ebsPod("a", "node-2", inline)
-		w.start(func(cfg *attachdetach.Config) { w.server.DelayCache(cfg.Process, "volumeattachments", 9) }, withCSI)
-		w.run()
+		w.start(func(cfg *attachdetach.Config) { w.Server.DelayCache(cfg.Process, "volumeattachments", 9) }, withCSI)
+		w.Run()
 		w.quiet()
-		w.same("calls", []string{"0s detach " + ebsOn1, "500ms attach " + ebsOn2}, backend.calls)
+		testcheck.Equal(w, "calls", []string{"0s detach " + ebsOn1, "500ms attach " + ebsOn2}, backend.calls)
 	})
 }
 
@@ -177,7 +178,7 @@ func TestRecoveryOfMigratedVolumes(t *testing.T) {
 				t.Parallel()
 				w, backend := migrating(t, inline)
 				w.attached(inline)
-				w.run()
+				w.Run()
 				backend.calls = nil
 				if test.reported {
 					w.status("node-1", "volumesAttached", []corev1.AttachedVolume{{Name: ebsDisk}})
@@ -186,14 +187,14 @@ func TestRecoveryOfMigratedVolumes(t *testing.T) {
 					w.ebsPod("a", test.pod, inline)
 				}
 				w.start(withCSI)
-				w.run()
+				w.Run()
 				w.quiet()
-				w.same("calls", test.calls, backend.calls)
+				testcheck.Equal(w, "calls", test.calls, backend.calls)
 				var where []string
 				if test.pod != "" {
 					where = []string{ebsDriver + "^vol-1 on " + test.pod}
 				}
-				w.same("attached", where, backend.has())
+				testcheck.Equal(w, "attached", where, backend.has())
 				for _, a := range w.controller.Actual().All() {
 					if a.State != attachdetach.Attached || a.Spec == nil {
 						t.Errorf("%s, spec %v", a, a.Spec)
@@ -206,7 +207,7 @@ func TestRecoveryOfMigratedVolumes(t *testing.T) {
 
 // attached makes the VolumeAttachment of the disk on node-1, as another controller did.
 func (w *world) attached(inline bool) {
-	w.t.Helper()
+	w.Helper()
 	va := &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: csi.AttachmentName("vol-1", ebsDriver, "node-1")},
 		Spec:       storagev1.VolumeAttachmentSpec{Attacher: ebsDriver, NodeName: "node-1"},
@@ -219,8 +220,8 @@ func (w *world) attached(inline bool) {
 			AccessModes: []corev1.PersistentVolumeAccessMode{rwo}, VolumeMode: &mode, PersistentVolumeSource: csiSource(ebsDriver, "vol-1"),
 		}}
 	}
-	_, err := w.user.StorageV1().VolumeAttachments().Create(context.Background(), va, metav1.CreateOptions{})
-	w.must(err)
+	_, err := w.User.StorageV1().VolumeAttachments().Create(context.Background(), va, metav1.CreateOptions{})
+	w.NoError(err)
 }
 
 // TestCrashWhileAMigratedVolumeMoves crashes the controller before each of its steps, and starts another.
@@ -231,22 +232,22 @@ func TestCrashWhileAMigratedVolumeMoves(t *testing.T) {
 			w, backend := migrating(t, inline)
 			component := w.start(withCSI)
 			w.ebsPod("a", "node-1", inline)
-			w.run()
+			w.Run()
 			w.deletePod("a")
 			w.ebsPod("b", "node-2", inline)
 			steps := 0
-			ended := w.host.Wait(context.Background(), "the crash", func() bool {
+			ended := w.Host.Wait(context.Background(), "the crash", func() bool {
 				steps++
 				return steps > crash
 			}) != nil
-			w.host.Crash(component)
+			w.Host.Crash(component)
 			w.start(withCSI)
-			w.run()
+			w.Run()
 			w.quiet()
-			w.same("attached", moved, backend.has())
-			w.same("attachments", []string{csi.AttachmentName("vol-1", ebsDriver, "node-2")}, w.attachments())
+			testcheck.Equal(w, "attached", moved, backend.has())
+			testcheck.Equal(w, "attachments", []string{csi.AttachmentName("vol-1", ebsDriver, "node-2")}, w.attachments())
 			if t.Failed() {
-				t.Fatalf("crash before step %d\n%s", crash, w.host.Log().Text())
+				t.Fatalf("crash before step %d\n%s", crash, w.Host.Log().Text())
 			}
 			if ended {
 				if crash < 10 {

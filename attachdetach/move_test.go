@@ -32,8 +32,8 @@ func moving(t *testing.T, seed uint64) *world {
 	}
 	w.disk("disk-1", rwo)
 	w.start()
-	user := w.host.Process("user")
-	client := w.server.Client(user)
+	user := w.Host.Process("user")
+	client := w.Server.Client(user)
 	user.User("moves", func(ctx context.Context) {
 		for i := range 6 {
 			name := fmt.Sprintf("pod-%d", i)
@@ -58,14 +58,14 @@ func TestMovingVolumeIsNeverOnTwoNodes(t *testing.T) {
 	attaches := 0
 	for seed := range uint64(300) {
 		w := moving(t, seed)
-		w.run()
+		w.Run()
 		w.quiet()
 		attaches += len(w.backend.calls)
 		if len(w.backend.where("disk-1")) != 0 {
 			t.Errorf("still attached to %v", w.backend.where("disk-1"))
 		}
 		if t.Failed() {
-			t.Fatalf("seed %d\n%s\n%s", seed, w.controller, w.host.Log().Text())
+			t.Fatalf("seed %d\n%s\n%s", seed, w.controller, w.Host.Log().Text())
 		}
 	}
 	if attaches < 300 {
@@ -77,9 +77,9 @@ func TestSameSeedGivesTheSameTrace(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
 		first, second := moving(t, seed), moving(t, seed)
-		first.run()
-		second.run()
-		if first.host.Log().Text() != second.host.Log().Text() {
+		first.Run()
+		second.Run()
+		if first.Host.Log().Text() != second.Host.Log().Text() {
 			t.Fatalf("seed %d: two runs differ", seed)
 		}
 	}

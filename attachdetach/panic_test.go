@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/attachdetach"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 )
 
@@ -45,9 +46,9 @@ func carelessWorld(t *testing.T, at string) *world {
 	w.pod("a", "node-1", "disk-1", "disk-2")
 	w.start(func(cfg *attachdetach.Config) {
 		cfg.Plugins = &plugins.Manager{}
-		w.must(cfg.Plugins.Register(&careless{disk: disk{c: cfg.Process, b: w.backend}, at: at}))
+		w.NoError(cfg.Plugins.Register(&careless{disk: disk{c: cfg.Process, b: w.backend}, at: at}))
 	})
-	w.run()
+	w.Run()
 	return w
 }
 
@@ -57,13 +58,13 @@ func TestPanicOfAPluginFailsOneAttach(t *testing.T) {
 	t.Parallel()
 	w := carelessWorld(t, "Attach disk-1 node-1")
 	w.quiet()
-	w.same("calls", []string{"0s Attach disk-1 node-1", "0s Attach disk-2 node-1", "500ms Attach disk-1 node-1"}, w.backend.calls)
-	w.same("events", []string{
+	testcheck.Equal(w, "calls", []string{"0s Attach disk-1 node-1", "0s Attach disk-2 node-1", "500ms Attach disk-1 node-1"}, w.backend.calls)
+	testcheck.Equal(w, "events", []string{
 		`x1 Normal SuccessfulAttachVolume a: AttachVolume.Attach succeeded for volume "disk-1" `,
 		`x1 Normal SuccessfulAttachVolume a: AttachVolume.Attach succeeded for volume "disk-2" `,
 		`x1 Warning FailedAttachVolume a: AttachVolume.Attach failed for volume "disk-1" : panic: no such slot`,
 	}, w.events())
-	if panics := w.host.Panics(); len(panics) != 1 || panics[0].Value != "no such slot" {
+	if panics := w.Host.Panics(); len(panics) != 1 || panics[0].Value != "no such slot" {
 		t.Errorf("the host knows of %v", panics)
 	}
 }
@@ -73,9 +74,9 @@ func TestPanicOfAPluginFailsOneDetach(t *testing.T) {
 	t.Parallel()
 	w := carelessWorld(t, "Detach disk-1 node-1")
 	w.deletePod("a")
-	w.run()
+	w.Run()
 	w.quiet()
-	w.same("calls", []string{
+	testcheck.Equal(w, "calls", []string{
 		"0s Attach disk-1 node-1", "0s Attach disk-2 node-1",
 		"0s Detach disk-1 node-1", "0s Detach disk-2 node-1", "500ms Detach disk-1 node-1",
 	}, w.backend.calls)

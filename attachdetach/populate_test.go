@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/volsim/volsim/attachdetach"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
 )
@@ -21,24 +22,24 @@ func TestPluginsComeAndGo(t *testing.T) {
 	w.start(func(cfg *attachdetach.Config) { component, cfg.Plugins = cfg.Process, manager })
 	change := func(f func()) {
 		component.Spawn("change", func(context.Context) { f() })
-		w.run()
+		w.Run()
 	}
-	put := func() { w.must(manager.Put(disk{c: component, b: w.backend})) }
+	put := func() { w.NoError(manager.Put(disk{c: component, b: w.backend})) }
 
 	w.pod("a", "node-1", "disk-1")
-	w.run()
-	w.same("calls while there is no plugin", nil, w.backend.calls)
+	w.Run()
+	testcheck.Equal(w, "calls while there is no plugin", nil, w.backend.calls)
 	change(put)
 	want := []string{"0s Attach disk-1 node-1"}
-	w.same("calls when it has come", want, w.backend.calls)
+	testcheck.Equal(w, "calls when it has come", want, w.backend.calls)
 	w.quiet()
 
 	change(func() { manager.Remove(diskName) })
 	w.pod("b", "node-1", "disk-2")
-	w.run()
-	w.same("calls when it has gone", want, w.backend.calls)
-	w.same("attached, as the node is told", []string{diskName + "/disk-1=/dev/disk-1"}, w.attachedIn("node-1"))
+	w.Run()
+	testcheck.Equal(w, "calls when it has gone", want, w.backend.calls)
+	testcheck.Equal(w, "attached, as the node is told", []string{diskName + "/disk-1=/dev/disk-1"}, w.attachedIn("node-1"))
 	change(put)
-	w.same("calls when it is back", append(want, "0s Attach disk-2 node-1"), w.backend.calls)
+	testcheck.Equal(w, "calls when it is back", append(want, "0s Attach disk-2 node-1"), w.backend.calls)
 	w.quiet()
 }

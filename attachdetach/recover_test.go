@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volsim/volsim/attachdetach"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // A node whose detach keeps failing shares its back-off with the others, which have their turn all the same.
@@ -20,9 +21,9 @@ func TestUncertainNodesTakeTurns(t *testing.T) {
 	broken := fault{call: "Detach disk-1 node-1", err: errBroken}
 	w.backend.faults = []fault{broken, broken}
 	w.start()
-	w.run()
+	w.Run()
 	w.quiet()
-	w.same("calls", []string{
+	testcheck.Equal(w, "calls", []string{
 		"0s Detach disk-1 node-1: broken", "500ms Detach disk-1 node-2",
 		"500ms Detach disk-1 node-1: broken", "1s Detach disk-1 node-1",
 	}, w.backend.calls)
@@ -38,7 +39,7 @@ func TestVolumeAttachmentTellsWhatAReportedVolumeIs(t *testing.T) {
 	w.status("node-1", "volumesAttached", []corev1.AttachedVolume{{Name: disk1}})
 	w.status("node-1", "volumesInUse", []string{string(disk1)})
 	w.start()
-	w.run()
+	w.Run()
 	a := w.controller.Actual().Attachments(disk1)[0]
 	if a.State != attachdetach.Attached || a.Spec == nil {
 		t.Errorf("%s, spec %v", a, a.Spec)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/attachdetach"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
@@ -38,7 +39,7 @@ func (v *verifier) Verify(_ context.Context, name string, node types.NodeName) (
 		if len(v.answers) > 0 {
 			is, v.answers = v.answers[0], v.answers[1:]
 		}
-		v.b.calls = append(v.b.calls, v.b.w.host.Now().Sub(sim.Epoch).String()+" Verify "+name+" "+string(node)+": "+is.String())
+		v.b.calls = append(v.b.calls, v.b.w.Host.Now().Sub(sim.Epoch).String()+" Verify "+name+" "+string(node)+": "+is.String())
 		return trace.Outcome{}
 	})
 	return is, nil
@@ -46,10 +47,10 @@ func (v *verifier) Verify(_ context.Context, name string, node types.NodeName) (
 
 // verifying starts the controller with a disk that knows where volumes are attached.
 func verifying(w *world, answers ...plugins.AttachState) {
-	w.t.Helper()
+	w.Helper()
 	w.start(func(cfg *attachdetach.Config) {
 		cfg.Plugins = &plugins.Manager{}
-		w.must(cfg.Plugins.Register(&verifier{disk: disk{c: cfg.Process, b: w.backend}, answers: answers}))
+		w.NoError(cfg.Plugins.Register(&verifier{disk: disk{c: cfg.Process, b: w.backend}, answers: answers}))
 	})
 }
 
@@ -67,11 +68,11 @@ func TestWhatIsCertainIsNotAskedFor(t *testing.T) {
 	w := verifiedWorld(t)
 	w.pod("a", "node-1", "disk-1")
 	verifying(w)
-	w.run()
+	w.Run()
 	w.deletePod("a")
-	w.run()
+	w.Run()
 	w.quiet()
-	w.same("calls", []string{"0s Attach disk-1 node-1", "0s Detach disk-1 node-1"}, w.backend.calls)
+	testcheck.Equal(w, "calls", []string{"0s Attach disk-1 node-1", "0s Detach disk-1 node-1"}, w.backend.calls)
 }
 
 // TestUncertainAttachIsConfirmed has an attach fail, and the next one believe what is not so any more.
@@ -81,9 +82,9 @@ func TestUncertainAttachIsConfirmed(t *testing.T) {
 	w.pod("a", "node-1", "disk-1")
 	w.backend.faults = []fault{{call: "Attach disk-1 node-1", err: errBroken}}
 	verifying(w, plugins.Changing)
-	w.run()
+	w.Run()
 	w.quiet()
-	w.same("calls", []string{
+	testcheck.Equal(w, "calls", []string{
 		"0s Attach disk-1 node-1: broken", "500ms Attach disk-1 node-1", "500ms Verify disk-1 node-1: changing",
 		"1.5s Attach disk-1 node-1", "1.5s Verify disk-1 node-1: attached",
 	}, w.backend.calls)
@@ -95,13 +96,13 @@ func TestUncertainDetachIsConfirmed(t *testing.T) {
 	w := verifiedWorld(t)
 	w.pod("a", "node-1", "disk-1")
 	verifying(w, plugins.Changing)
-	w.run()
+	w.Run()
 	w.backend.faults = []fault{{call: "Detach disk-1 node-1", err: errBroken}}
 	w.deletePod("a")
 	w.pod("b", "node-2", "disk-1")
-	w.run()
+	w.Run()
 	w.quiet()
-	w.same("calls", []string{
+	testcheck.Equal(w, "calls", []string{
 		"0s Attach disk-1 node-1",
 		"0s Detach disk-1 node-1: broken", "500ms Detach disk-1 node-1", "500ms Verify disk-1 node-1: changing",
 		"1.5s Detach disk-1 node-1", "1.5s Verify disk-1 node-1: detached", "1.5s Attach disk-1 node-2",
@@ -115,9 +116,9 @@ func TestReportedVolumeThatIsNotAttachedIsAttachedAgain(t *testing.T) {
 	w.status("node-1", "volumesAttached", []corev1.AttachedVolume{{Name: disk1}})
 	w.pod("a", "node-1", "disk-1")
 	verifying(w)
-	w.run()
+	w.Run()
 	w.quiet()
-	w.same("calls", []string{"0s Attach disk-1 node-1", "0s Verify disk-1 node-1: attached"}, w.backend.calls)
+	testcheck.Equal(w, "calls", []string{"0s Attach disk-1 node-1", "0s Verify disk-1 node-1: attached"}, w.backend.calls)
 }
 
 func TestVolumeDetachedByAnotherClientIsAttachedAgain(t *testing.T) {
@@ -126,13 +127,13 @@ func TestVolumeDetachedByAnotherClientIsAttachedAgain(t *testing.T) {
 	w.attachment("disk-1", "node-1")
 	w.pod("a", "node-1", "disk-1")
 	verifying(w)
-	w.run()
+	w.Run()
 	w.backend.calls = nil
 	delete(w.backend.attached["disk-1"], "node-1")
-	w.must(w.user.StorageV1().VolumeAttachments().Delete(context.Background(), "disk-1.node-1", metav1.DeleteOptions{}))
-	w.run()
+	w.NoError(w.User.StorageV1().VolumeAttachments().Delete(context.Background(), "disk-1.node-1", metav1.DeleteOptions{}))
+	w.Run()
 	w.quiet()
-	w.same("calls", []string{"0s Attach disk-1 node-1", "0s Verify disk-1 node-1: attached"}, w.backend.calls)
+	testcheck.Equal(w, "calls", []string{"0s Attach disk-1 node-1", "0s Verify disk-1 node-1: attached"}, w.backend.calls)
 }
 
 func TestAttachmentThatShowsLateIsDetached(t *testing.T) {
@@ -141,22 +142,22 @@ func TestAttachmentThatShowsLateIsDetached(t *testing.T) {
 		t.Parallel()
 		w := verifiedWorld(t)
 		verifying(w)
-		w.run()
+		w.Run()
 		w.attachment("disk-1", "node-1")
-		w.run()
+		w.Run()
 		w.quiet()
-		w.same("calls", []string{"0s Detach disk-1 node-1", "0s Verify disk-1 node-1: detached"}, w.backend.calls)
+		testcheck.Equal(w, "calls", []string{"0s Detach disk-1 node-1", "0s Verify disk-1 node-1: detached"}, w.backend.calls)
 	})
 	t.Run("its volume", func(t *testing.T) {
 		t.Parallel()
 		w := verifiedWorld(t)
 		w.attachment("disk-2", "node-1")
 		verifying(w)
-		w.run()
+		w.Run()
 		w.disk("disk-2", rwo)
-		w.run()
+		w.Run()
 		w.quiet()
-		w.same("calls", []string{"0s Detach disk-2 node-1", "0s Verify disk-2 node-1: detached"}, w.backend.calls)
+		testcheck.Equal(w, "calls", []string{"0s Detach disk-2 node-1", "0s Verify disk-2 node-1: detached"}, w.backend.calls)
 	})
 }
 
@@ -171,9 +172,9 @@ func TestOldReportIsNotWrittenAgain(t *testing.T) {
 	w.status("node-1", "volumesAttached", []corev1.AttachedVolume{{Name: disk1}, {Name: disk2}})
 	w.pod("a", "node-1", "disk-2")
 	verifying(w)
-	w.until("the first list", func() bool { return len(w.attachedIn("node-1")) < 2 })
-	w.same("volumes attached", []string{string(disk1) + "="}, w.attachedIn("node-1"))
-	w.run()
+	w.Until("the first list", func() bool { return len(w.attachedIn("node-1")) < 2 })
+	testcheck.Equal(w, "volumes attached", []string{string(disk1) + "="}, w.attachedIn("node-1"))
+	w.Run()
 	w.quiet()
 }
 
@@ -184,15 +185,15 @@ func TestVolumeDetachedByAnotherClientDuringAnOperation(t *testing.T) {
 	w.attachment("disk-1", "node-1")
 	w.pod("a", "node-1", "disk-1")
 	verifying(w)
-	w.run()
+	w.Run()
 	w.backend.calls = nil
 	w.attachment("disk-1", "node-2")
-	w.until("a detach", func() bool { return len(w.backend.calls) == 1 })
+	w.Until("a detach", func() bool { return len(w.backend.calls) == 1 })
 	delete(w.backend.attached["disk-1"], "node-1")
-	w.must(w.user.StorageV1().VolumeAttachments().Delete(context.Background(), "disk-1.node-1", metav1.DeleteOptions{}))
-	w.run()
+	w.NoError(w.User.StorageV1().VolumeAttachments().Delete(context.Background(), "disk-1.node-1", metav1.DeleteOptions{}))
+	w.Run()
 	w.quiet()
-	w.same("calls", []string{
+	testcheck.Equal(w, "calls", []string{
 		"0s Detach disk-1 node-2", "0s Verify disk-1 node-2: detached", "0s Attach disk-1 node-1", "0s Verify disk-1 node-1: attached",
 	}, w.backend.calls)
 }
@@ -204,14 +205,14 @@ func TestUnwatchedVolumeIsVerifiedEachMinute(t *testing.T) {
 	w.pod("a", "node-1", "disk-1")
 	w.start(func(cfg *attachdetach.Config) {
 		cfg.Plugins = &plugins.Manager{}
-		w.must(cfg.Plugins.Register(&verifier{
+		w.NoError(cfg.Plugins.Register(&verifier{
 			disk: disk{c: cfg.Process, b: w.backend}, unwatched: true,
 			answers: []plugins.AttachState{plugins.Attached, plugins.Detached, plugins.Attached},
 		}))
 	})
-	w.until("the third question", func() bool { return len(w.backend.calls) == 5 })
-	w.until("the end of it", func() bool { return w.controller.Actual().State(disk1, "node-1") == attachdetach.Attached })
-	w.same("calls", []string{
+	w.Until("the third question", func() bool { return len(w.backend.calls) == 5 })
+	w.Until("the end of it", func() bool { return w.controller.Actual().State(disk1, "node-1") == attachdetach.Attached })
+	testcheck.Equal(w, "calls", []string{
 		"0s Attach disk-1 node-1", "1m0s Verify disk-1 node-1: attached", "2m0s Verify disk-1 node-1: detached",
 		"2m0s Attach disk-1 node-1", "2m0s Verify disk-1 node-1: attached",
 	}, w.backend.calls)
@@ -224,10 +225,10 @@ func TestVerifyCanBeDisabled(t *testing.T) {
 	w.start(func(cfg *attachdetach.Config) {
 		cfg.VerifyPeriod = -1
 		cfg.Plugins = &plugins.Manager{}
-		w.must(cfg.Plugins.Register(&verifier{disk: disk{c: cfg.Process, b: w.backend}, unwatched: true}))
+		w.NoError(cfg.Plugins.Register(&verifier{disk: disk{c: cfg.Process, b: w.backend}, unwatched: true}))
 	})
-	w.run()
-	w.same("calls", []string{"0s Attach disk-1 node-1"}, w.backend.calls)
+	w.Run()
+	testcheck.Equal(w, "calls", []string{"0s Attach disk-1 node-1"}, w.backend.calls)
 }
 
 // TestPluginThatWasAwayIsAskedAgain has the plugin be away when it should be asked.
@@ -239,14 +240,14 @@ func TestPluginThatWasAwayIsAskedAgain(t *testing.T) {
 		manager := &plugins.Manager{}
 		v := &verifier{disk: disk{c: cfg.Process, b: w.backend}, unwatched: true}
 		cfg.Plugins = manager
-		w.must(manager.Put(v))
+		w.NoError(manager.Put(v))
 		cfg.Process.NewTimer("away", func() { manager.Remove(diskName) }).Reset(30 * time.Second)
 		cfg.Process.Spawn("back", func(context.Context) {
 			cfg.Process.Sleep(90 * time.Second)
 			cfg.Process.Call(trace.Action{Kind: trace.KindDriver, Verb: "Probe"}, func() trace.Outcome { return trace.Outcome{} })
-			w.must(manager.Put(v))
+			w.NoError(manager.Put(v))
 		})
 	})
-	w.until("a question", func() bool { return len(w.backend.calls) == 2 })
-	w.same("calls", []string{"0s Attach disk-1 node-1", "2m30s Verify disk-1 node-1: attached"}, w.backend.calls)
+	w.Until("a question", func() bool { return len(w.backend.calls) == 2 })
+	testcheck.Equal(w, "calls", []string{"0s Attach disk-1 node-1", "2m30s Verify disk-1 node-1: attached"}, w.backend.calls)
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,16 +19,15 @@ import (
 	"github.com/volsim/volsim/attachdetach"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/events"
+	"github.com/volsim/volsim/internal/testcheck"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
 )
 
 // world is an API server, a backend, kubelets of sorts and the controller, on a stepped host.
 type world struct {
-	t          *testing.T
-	host       *sim.Stepped
-	server     *fake.Server
-	user       kubernetes.Interface // acts at once, from the test
+	*testworld.World
 	backend    *backend
 	kubelets   map[types.NodeName]*kubelet
 	controller *attachdetach.Controller
@@ -42,29 +40,27 @@ type world struct {
 
 func newWorld(t *testing.T, chooser sim.Chooser) *world {
 	t.Helper()
-	w := &world{t: t, host: sim.NewStepped(sim.SteppedConfig{Chooser: chooser}), kubelets: map[types.NodeName]*kubelet{}}
-	t.Cleanup(w.host.Close)
-	w.server = fake.NewServer(fake.Config{Now: w.host.Now})
-	w.server.OnCommit(func(fake.Commit) {
+	w := &world{World: testworld.New(t, sim.SteppedConfig{Chooser: chooser}), kubelets: map[types.NodeName]*kubelet{}}
+	w.Explain = func() string { return w.controller.String() }
+	w.Server.OnCommit(func(fake.Commit) {
 		for _, f := range w.onCommit {
 			f()
 		}
 	})
-	w.user = w.server.Client(w.host.ExternalCaller())
 	w.backend = &backend{w: w, attached: map[string]map[types.NodeName]bool{}}
 	return w
 }
 
 // start adds the controller to the world as it is by now. It returns its component.
 func (w *world) start(configure ...func(*attachdetach.Config)) *sim.Process {
-	w.t.Helper()
-	c := w.host.Process("attachdetach")
+	w.Helper()
+	c := w.Host.Process("attachdetach")
 	manager := &plugins.Manager{}
-	w.must(manager.Register(disk{c: c, b: w.backend}))
-	client := flakyClient{Interface: w.server.Client(c), w: w}
+	w.NoError(manager.Register(disk{c: c, b: w.backend}))
+	client := flakyClient{Interface: w.Server.Client(c), w: w}
 	cfg := attachdetach.Config{
-		Process: c, Client: client, Informers: w.server.Informers(c), Plugins: manager,
-		Recorder: events.New(events.Config{Process: c, Client: w.server.Client(c), Source: attachdetach.EventSource}),
+		Process: c, Client: client, Informers: w.Server.Informers(c), Plugins: manager,
+		Recorder: events.New(events.Config{Process: c, Client: w.Server.Client(c), Source: attachdetach.EventSource}),
 	}
 	for _, f := range configure {
 		f(&cfg)
@@ -73,30 +69,9 @@ func (w *world) start(configure ...func(*attachdetach.Config)) *sim.Process {
 	return c
 }
 
-func (w *world) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-// run lets the world go on until nothing is left to happen.
-func (w *world) run() {
-	w.t.Helper()
-	w.must(w.host.Run())
-}
-
-// until lets the world go on until cond holds.
-func (w *world) until(what string, cond func() bool) {
-	w.t.Helper()
-	if err := w.host.Wait(context.Background(), what, cond); err != nil {
-		w.t.Fatalf("%v\n%s\n%s", err, w.controller, w.host.Log().Text())
-	}
-}
-
 // node makes a managed, ready node with a kubelet.
 func (w *world) node(name string) {
-	w.t.Helper()
+	w.Helper()
 	w.nodeObject(name)
 	if w.kubelets[types.NodeName(name)] == nil {
 		w.kubelets[types.NodeName(name)] = newKubelet(w, name)
@@ -104,27 +79,27 @@ func (w *world) node(name string) {
 }
 
 func (w *world) nodeObject(name string) {
-	w.t.Helper()
-	_, err := w.user.CoreV1().Nodes().Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+	w.Helper()
+	_, err := w.User.CoreV1().Nodes().Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Annotations: map[string]string{attachdetach.ManagedAnnotation: "true"},
 	}}, metav1.CreateOptions{})
-	w.must(err)
+	w.NoError(err)
 	w.ready(name, corev1.ConditionTrue)
 }
 
 func (w *world) ready(node string, status corev1.ConditionStatus) {
-	w.t.Helper()
+	w.Helper()
 	w.status(node, "conditions", []map[string]any{{"type": "Ready", "status": status}})
 }
 
 func (w *world) status(node, field string, value any) {
-	w.t.Helper()
-	w.must(patchStatus(context.Background(), w.user, node, map[string]any{field: value}))
+	w.Helper()
+	w.NoError(patchStatus(context.Background(), w.User, node, map[string]any{field: value}))
 }
 
 // disk makes a claim and its volume, bound to each other, both named as the handle.
 func (w *world) disk(name string, modes ...corev1.PersistentVolumeAccessMode) {
-	w.t.Helper()
+	w.Helper()
 	claim := w.claim(newClaim(name, modes...))
 	w.volume(name, claim.UID, modes...)
 	w.phase(name, corev1.ClaimBound)
@@ -142,16 +117,16 @@ func newClaim(name string, modes ...corev1.PersistentVolumeAccessMode) *corev1.P
 }
 
 func (w *world) claim(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
-	w.t.Helper()
-	created, err := w.user.CoreV1().PersistentVolumeClaims("default").Create(context.Background(), claim, metav1.CreateOptions{})
-	w.must(err)
+	w.Helper()
+	created, err := w.User.CoreV1().PersistentVolumeClaims("default").Create(context.Background(), claim, metav1.CreateOptions{})
+	w.NoError(err)
 	return created
 }
 
 // volume makes a PersistentVolume for the claim of that name and UID.
 func (w *world) volume(name string, uid types.UID, modes ...corev1.PersistentVolumeAccessMode) {
-	w.t.Helper()
-	_, err := w.user.CoreV1().PersistentVolumes().Create(context.Background(), &corev1.PersistentVolume{
+	w.Helper()
+	_, err := w.User.CoreV1().PersistentVolumes().Create(context.Background(), &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes: modes, Capacity: size, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
@@ -161,16 +136,16 @@ func (w *world) volume(name string, uid types.UID, modes ...corev1.PersistentVol
 			},
 		},
 	}, metav1.CreateOptions{})
-	w.must(err)
+	w.NoError(err)
 }
 
 func (w *world) phase(claim string, phase corev1.PersistentVolumeClaimPhase) {
-	w.t.Helper()
-	object, _ := w.server.Get("persistentvolumeclaims", "default", claim)
+	w.Helper()
+	object, _ := w.Server.Get("persistentvolumeclaims", "default", claim)
 	c := object.(*corev1.PersistentVolumeClaim).DeepCopy()
 	c.Status.Phase = phase
-	_, err := w.user.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), c, metav1.UpdateOptions{})
-	w.must(err)
+	_, err := w.User.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), c, metav1.UpdateOptions{})
+	w.NoError(err)
 }
 
 func newPod(name, node string, claims ...string) *corev1.Pod {
@@ -187,14 +162,14 @@ func newPod(name, node string, claims ...string) *corev1.Pod {
 }
 
 func (w *world) pod(name, node string, claims ...string) {
-	w.t.Helper()
-	_, err := w.user.CoreV1().Pods("default").Create(context.Background(), newPod(name, node, claims...), metav1.CreateOptions{})
-	w.must(err)
+	w.Helper()
+	_, err := w.User.CoreV1().Pods("default").Create(context.Background(), newPod(name, node, claims...), metav1.CreateOptions{})
+	w.NoError(err)
 }
 
 func (w *world) deletePod(name string) {
-	w.t.Helper()
-	w.must(deletePod(context.Background(), w.user, name))
+	w.Helper()
+	w.NoError(deletePod(context.Background(), w.User, name))
 }
 
 func deletePod(ctx context.Context, client kubernetes.Interface, name string) error {
@@ -203,19 +178,19 @@ func deletePod(ctx context.Context, client kubernetes.Interface, name string) er
 }
 
 func (w *world) attachment(volume, node string) {
-	w.t.Helper()
-	_, err := w.user.StorageV1().VolumeAttachments().Create(context.Background(), &storagev1.VolumeAttachment{
+	w.Helper()
+	_, err := w.User.StorageV1().VolumeAttachments().Create(context.Background(), &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: volume + "." + node},
 		Spec: storagev1.VolumeAttachmentSpec{
 			Attacher: "disk.example.com", NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume},
 		},
 	}, metav1.CreateOptions{})
-	w.must(err)
+	w.NoError(err)
 }
 
 // nodeNow is the stored node, or nil.
 func (w *world) nodeNow(name string) *corev1.Node {
-	if object, ok := w.server.Get("nodes", "", name); ok {
+	if object, ok := w.Server.Get("nodes", "", name); ok {
 		return object.(*corev1.Node)
 	}
 	return nil
@@ -224,7 +199,7 @@ func (w *world) nodeNow(name string) *corev1.Node {
 // wantedOn are the volumes of the pods of a node.
 func (w *world) wantedOn(node string) []string {
 	var volumes []string
-	for _, object := range w.server.List("pods") {
+	for _, object := range w.Server.List("pods") {
 		pod := object.(*corev1.Pod)
 		for i := range pod.Spec.Volumes {
 			if pod.Spec.NodeName == node && pod.DeletionTimestamp == nil {
@@ -246,7 +221,7 @@ func (w *world) attachedIn(node string) []string {
 // events are the events so far: "xcount type reason pod: message", in the order of their names.
 func (w *world) events() []string {
 	var lines []string
-	for _, object := range w.server.List("events") {
+	for _, object := range w.Server.List("events") {
 		e := object.(*corev1.Event)
 		lines = append(lines, fmt.Sprintf("x%d %s %s %s: %s", e.Count, e.Type, e.Reason, e.InvolvedObject.Name, e.Message))
 	}
@@ -254,25 +229,14 @@ func (w *world) events() []string {
 	return lines
 }
 
-// same compares; nothing and an empty list are the same.
-func (w *world) same(what string, want, got []string) {
-	w.t.Helper()
-	if len(want) == 0 && len(got) == 0 {
-		return
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		w.t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
-}
-
 // quiet checks that nothing wrong has happened and nothing is pending: what is wanted is attached and nothing else is (L5),
 // and the nodes' statuses say so (I20).
 func (w *world) quiet() {
-	w.t.Helper()
-	w.same("what must not happen", nil, w.backend.wrong)
-	w.same("strands waiting", nil, w.host.Waiting())
+	w.Helper()
+	testcheck.Equal(w, "what must not happen", nil, w.backend.wrong)
+	testcheck.Equal(w, "strands waiting", nil, w.Host.Waiting())
 	for _, pending := range w.controller.Pending() {
-		w.t.Errorf("pending: %s", pending)
+		w.Errorf("pending: %s", pending)
 	}
 	for node := range w.kubelets {
 		if w.nodeNow(string(node)) == nil {
@@ -282,7 +246,7 @@ func (w *world) quiet() {
 		for _, a := range w.controller.Actual().OnNode(node) {
 			want = append(want, string(a.Volume)+"="+a.DevicePath)
 		}
-		w.same("volumes attached of "+string(node), want, w.attachedIn(string(node)))
+		testcheck.Equal(w, "volumes attached of "+string(node), want, w.attachedIn(string(node)))
 	}
 }
 
@@ -316,7 +280,7 @@ func (n flakyNodes) Patch(
 	if len(n.w.patchFaults) > 0 {
 		f := n.w.patchFaults[0]
 		n.w.patchFaults = n.w.patchFaults[1:]
-		n.w.backend.calls = append(n.w.backend.calls, fmt.Sprintf("%v patch %s: %v", n.w.host.Now().Sub(sim.Epoch), name, f.err))
+		n.w.backend.calls = append(n.w.backend.calls, fmt.Sprintf("%v patch %s: %v", n.w.Host.Now().Sub(sim.Epoch), name, f.err))
 		if f.after {
 			_, _ = n.NodeInterface.Patch(ctx, name, pt, data, opts, subresources...)
 		}

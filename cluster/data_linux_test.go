@@ -21,6 +21,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/internal/blockcsi"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/plugins/lvm"
 	"github.com/volsim/volsim/sim"
@@ -75,20 +76,20 @@ func (k kept) survive() {
 	k.pod(k.home, "web", "data")
 	k.write("web", "data", "first")
 
-	k.must(k.Crash("kubelet(" + k.home + ")"))
+	testcheck.NoError(k, k.Crash("kubelet("+k.home+")"))
 	k.pod(k.home, "beside", "data") // the kubelet is there again, and gives the volume to another pod
 	k.finds("beside", "data", "first")
 	k.ends("beside")
 
-	k.must(k.StopDriver(k.home))
+	testcheck.NoError(k, k.StopDriver(k.home))
 	k.finds("web", "data", "first")
 	k.creates(k.home, k.newPod("late", "data"))
-	k.must(k.StartDriver(k.home))
+	testcheck.NoError(k, k.StartDriver(k.home))
 	k.running("late")
 	k.finds("late", "data", "first")
 	k.ends("late")
 
-	k.must(k.Reboot(k.home))
+	testcheck.NoError(k, k.Reboot(k.home))
 	k.restarted("web")
 	k.finds("web", "data", "first")
 
@@ -135,7 +136,7 @@ func (k kept) class() {
 		class.Parameters = map[string]string{"csi.storage.k8s.io/fstype": k.fsType}
 	}
 	_, err := k.Client().StorageV1().StorageClasses().Create(k.ctx, class, metav1.CreateOptions{})
-	k.must(err)
+	testcheck.NoError(k, err)
 }
 
 // grownMiB is the size that volumes grow to.
@@ -176,13 +177,13 @@ func (k kept) pod(node, name, claim string) {
 
 func (k kept) running(pod string) {
 	k.Helper()
-	k.must(k.WaitForPod(k.ctx, "default", pod, corev1.PodRunning))
+	testcheck.NoError(k, k.WaitForPod(k.ctx, "default", pod, corev1.PodRunning))
 }
 
 // restarted waits until a pod's container runs again, after the machine was started again.
 func (k kept) restarted(pod string) {
 	k.Helper()
-	k.must(k.Wait(k.ctx, "the container to start again", func() bool {
+	testcheck.NoError(k, k.Wait(k.ctx, "the container to start again", func() bool {
 		obj, ok := k.Server().Get("pods", "default", pod)
 		return ok && slices.ContainsFunc(obj.(*corev1.Pod).Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
 			return c.RestartCount == 1 && c.State.Running != nil
@@ -205,23 +206,23 @@ func pattern(word string) []byte {
 func (k kept) write(pod, claim, word string) {
 	k.Helper()
 	if k.fsType != "" {
-		k.must(k.WriteFile("default", pod, claim, "pattern", pattern(word)))
+		testcheck.NoError(k, k.WriteFile("default", pod, claim, "pattern", pattern(word)))
 		return
 	}
 	device := k.device(pod, claim)
 	defer device.Close()
 	_, err := device.Write(pattern(word))
-	k.must(err)
-	k.must(device.Sync())
+	testcheck.NoError(k, err)
+	testcheck.NoError(k, device.Sync())
 }
 
 // device opens a volume that is a pod's device.
 func (k kept) device(pod, claim string) *os.File {
 	k.Helper()
 	path, err := k.DevicePath("default", pod, claim)
-	k.must(err)
+	testcheck.NoError(k, err)
 	device, err := os.OpenFile(path, os.O_RDWR, 0)
-	k.must(err)
+	testcheck.NoError(k, err)
 	return device
 }
 
@@ -238,7 +239,7 @@ func (k kept) finds(pod, claim, word string) {
 		found = make([]byte, patternBytes)
 		_, err = io.ReadFull(device, found)
 	}
-	k.must(err)
+	testcheck.NoError(k, err)
 	if got, want := sha256.Sum256(found), sha256.Sum256(pattern(word)); got != want {
 		k.Errorf("pod %s finds %x in claim %s, want %x: the %s pattern", pod, got[:8], claim, want[:8], word)
 	}
@@ -252,12 +253,12 @@ func (k kept) grow(pod, claim string) {
 	size := mebibytes(k.grownMiB())
 	patch := fmt.Appendf(nil, `{"spec":{"resources":{"requests":{"storage":%q}}}}`, size.String())
 	_, err := k.Client().CoreV1().PersistentVolumeClaims("default").Patch(k.ctx, claim, types.MergePatchType, patch, metav1.PatchOptions{})
-	k.must(err)
+	testcheck.NoError(k, err)
 	if k.fsType == "ext4" && !mayGrowExt4(k.T) {
-		k.must(k.Wait(k.ctx, "the volume to grow", func() bool { return k.capacity("persistentvolumes", "", k.volumeOf(claim).Name) >= k.grownMiB() }))
+		testcheck.NoError(k, k.Wait(k.ctx, "the volume to grow", func() bool { return k.capacity("persistentvolumes", "", k.volumeOf(claim).Name) >= k.grownMiB() }))
 		return
 	}
-	k.must(k.Wait(k.ctx, "the claim to grow", func() bool { return k.capacity("persistentvolumeclaims", "default", claim) >= k.grownMiB() }))
+	testcheck.NoError(k, k.Wait(k.ctx, "the claim to grow", func() bool { return k.capacity("persistentvolumeclaims", "default", claim) >= k.grownMiB() }))
 	k.isGrown(pod, claim, before)
 }
 
@@ -279,13 +280,13 @@ func (k kept) blocks(pod, claim string) int64 {
 		device := k.device(pod, claim)
 		defer device.Close()
 		size, err := device.Seek(0, io.SeekEnd)
-		k.must(err)
+		testcheck.NoError(k, err)
 		return size
 	}
 	path, err := k.MountPath("default", pod, claim)
-	k.must(err)
+	testcheck.NoError(k, err)
 	var stat syscall.Statfs_t
-	k.must(syscall.Statfs(path, &stat))
+	testcheck.NoError(k, syscall.Statfs(path, &stat))
 	return int64(stat.Blocks) * stat.Bsize
 }
 
@@ -323,11 +324,11 @@ func (k kept) snapshot(pod, claim string) string {
 	if k.fsType == "" {
 		k.ends(pod)
 		defer k.pod(k.home, pod, claim)
-		k.must(k.Wait(k.ctx, "the device to be let go", func() bool { return len(k.Server().List("volumeattachments")) == 0 }))
+		testcheck.NoError(k, k.Wait(k.ctx, "the device to be let go", func() bool { return len(k.Server().List("volumeattachments")) == 0 }))
 	}
 	handle := k.volumeOf(claim).Spec.CSI.VolumeHandle
 	taken, err := k.Controller().CreateSnapshot(k.ctx, &csispec.CreateSnapshotRequest{SourceVolumeId: handle, Name: "snapshot"})
-	k.must(err)
+	testcheck.NoError(k, err)
 	if !taken.GetSnapshot().GetReadyToUse() {
 		k.Fatal("the snapshot is not ready")
 	}
@@ -337,7 +338,7 @@ func (k kept) snapshot(pod, claim string) string {
 func (k kept) forget(snapshot string) {
 	k.Helper()
 	_, err := k.Controller().DeleteSnapshot(k.ctx, &csispec.DeleteSnapshotRequest{SnapshotId: snapshot})
-	k.must(err)
+	testcheck.NoError(k, err)
 }
 
 // restored has the driver make a volume of a snapshot, as an administrator makes one for a claim,
@@ -357,7 +358,7 @@ func (k kept) restored(name, snapshot string) *corev1.PersistentVolumeClaim {
 			Snapshot: &csispec.VolumeContentSource_SnapshotSource{SnapshotId: snapshot},
 		}},
 	})
-	k.must(err)
+	testcheck.NoError(k, err)
 	claim := k.claim(name, nil)
 	claim.Spec.Resources.Requests[corev1.ResourceStorage] = mebibytes(k.grownMiB())
 	claim.Spec.VolumeName = name
@@ -373,6 +374,6 @@ func (k kept) restored(name, snapshot string) *corev1.PersistentVolumeClaim {
 		},
 	}
 	_, err = k.Client().CoreV1().PersistentVolumes().Create(k.ctx, volume, metav1.CreateOptions{})
-	k.must(err)
+	testcheck.NoError(k, err)
 	return claim
 }

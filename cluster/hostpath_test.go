@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/cluster"
-	"github.com/volsim/volsim/internal/testworld"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
@@ -68,8 +68,8 @@ func TestHostPathVolumeIsMadeAndDeleted(t *testing.T) {
 	for _, w := range worlds {
 		t.Run(w.name, func(t *testing.T) {
 			c := newHostPathWorld(t, w.cfg)
-			testworld.NoError(t, liveOfHostPath(t.Context(), c))
-			testworld.NoError(t, c.WaitForRest(t.Context()))
+			testcheck.NoError(t, liveOfHostPath(t.Context(), c))
+			testcheck.NoError(t, c.WaitForRest(t.Context()))
 			calls := driven(c)
 			if len(calls) != 2 || !strings.HasPrefix(calls[0], "Provision path=/tmp/hostpath_pv/") ||
 				strings.TrimPrefix(calls[0], "Provision") != strings.TrimPrefix(calls[1], "Delete") {
@@ -141,13 +141,13 @@ func TestVolumeIsRecycled(t *testing.T) {
 			t.Run(w.name+" "+v.name, func(t *testing.T) {
 				c := newHostPathWorld(t, w.cfg)
 				fs, dir := v.disk(c)
-				testworld.NoError(t, fs.MkdirAll(dir+"/sub"))
-				testworld.NoError(t, fs.WriteFile(dir+"/sub/file", []byte("of the first claim")))
-				testworld.NoError(t, fs.WriteFile(dir+"/file", []byte("of the first claim")))
-				testworld.NoError(t, lifeOfRecycled(t.Context(), c, recycled(v.source)))
-				testworld.NoError(t, c.WaitForRest(t.Context()))
+				testcheck.NoError(t, fs.MkdirAll(dir+"/sub"))
+				testcheck.NoError(t, fs.WriteFile(dir+"/sub/file", []byte("of the first claim")))
+				testcheck.NoError(t, fs.WriteFile(dir+"/file", []byte("of the first claim")))
+				testcheck.NoError(t, lifeOfRecycled(t.Context(), c, recycled(v.source)))
+				testcheck.NoError(t, c.WaitForRest(t.Context()))
 				names, err := fs.ReadDir(dir)
-				testworld.NoError(t, err)
+				testcheck.NoError(t, err)
 				if len(names) > 0 {
 					t.Errorf("the second claim finds %q", names)
 				}

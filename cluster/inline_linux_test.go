@@ -22,7 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/cluster"
-	"github.com/volsim/volsim/internal/testworld"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/sidecars/registrar"
 )
@@ -55,37 +55,37 @@ func TestVolumeWrittenOutInAPod(t *testing.T) {
 		t.Skipf("loop devices: %v", err)
 	}
 	c, err := cluster.New(cluster.Config{Devices: cluster.Loop, Nodes: 1})
-	testworld.NoError(t, err)
-	defer func() { testworld.NoError(t, c.Close()) }()
+	testcheck.NoError(t, err)
+	defer func() { testcheck.NoError(t, c.Close()) }()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	testworld.NoError(t, c.Start(ctx))
+	testcheck.NoError(t, c.Start(ctx))
 	dir, err := c.KubeletDir("node-1")
-	testworld.NoError(t, err)
+	testcheck.NoError(t, err)
 
 	driver := &attentive{directories: directories{dir: filepath.Join(t.TempDir(), "own")}}
 	socket := filepath.Join(dir, "plugins", ownDriver, "csi.sock")
 	defer serveAt(t, socket, func(s grpc.ServiceRegistrar) { csispec.RegisterNodeServer(s, driver) })()
 	announces := registrar.New(ownDriver, socket)
 	defer serveAt(t, filepath.Join(dir, "plugins_registry", ownDriver+"-reg.sock"), announces.Register)()
-	testworld.NoError(t, c.Wait(ctx, "the driver to be told", func() bool { _, _, told := announces.Status(); return told }))
+	testcheck.NoError(t, c.Wait(ctx, "the driver to be told", func() bool { _, _, told := announces.Status(); return told }))
 
 	pods := c.Client().CoreV1().Pods("default")
 	pod := scratchPod(ctx, t, c)
-	testworld.NoError(t, c.WaitForPod(ctx, "default", "web", corev1.PodRunning))
+	testcheck.NoError(t, c.WaitForPod(ctx, "default", "web", corev1.PodRunning))
 	request := driver.asked()
 	wantWords(t, pod, request)
 	info, err := os.Stat(request.GetTargetPath())
-	testworld.NoError(t, err)
+	testcheck.NoError(t, err)
 	if group := info.Sys().(*syscall.Stat_t).Gid; group != 3000 || info.Mode()&fs.ModeSetgid == 0 || info.Mode().Perm() != 0o775 {
 		t.Errorf("the volume is of group %d, %v", group, info.Mode())
 	}
-	testworld.NoError(t, pods.Delete(ctx, "web", metav1.DeleteOptions{}))
-	testworld.NoError(t, c.WaitForGone(ctx, "pods", "default", "web"))
+	testcheck.NoError(t, pods.Delete(ctx, "web", metav1.DeleteOptions{}))
+	testcheck.NoError(t, c.WaitForGone(ctx, "pods", "default", "web"))
 	if _, err := os.Stat(filepath.Join(dir, "pods", string(pod.UID))); !os.IsNotExist(err) {
 		t.Errorf("the pod's directory is left: %v", err)
 	}
-	testworld.NoError(t, c.WaitForRest(ctx))
+	testcheck.NoError(t, c.WaitForRest(ctx))
 }
 
 // scratchPod makes a pod with a volume of the driver that is written out in it, and all that the
@@ -101,11 +101,11 @@ func scratchPod(ctx context.Context, t *testing.T, c *cluster.Cluster) *corev1.P
 			VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecycleEphemeral},
 		},
 	}, metav1.CreateOptions{})
-	testworld.NoError(t, err)
+	testcheck.NoError(t, err)
 	_, err = c.Client().CoreV1().Secrets("default").Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "key"}, Data: map[string][]byte{"password": []byte("sesame")},
 	}, metav1.CreateOptions{})
-	testworld.NoError(t, err)
+	testcheck.NoError(t, err)
 	pod := cluster.NewPod("web")
 	pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &group}
 	pod.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{
@@ -114,7 +114,7 @@ func scratchPod(ctx context.Context, t *testing.T, c *cluster.Cluster) *corev1.P
 	}}}}
 	pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "scratch", MountPath: "/scratch"}}
 	pod, err = c.Client().CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
-	testworld.NoError(t, err)
+	testcheck.NoError(t, err)
 	return pod
 }
 
@@ -123,7 +123,7 @@ func wantWords(t *testing.T, pod *corev1.Pod, request *csispec.NodePublishVolume
 	t.Helper()
 	words := maps.Clone(request.GetVolumeContext())
 	var tokens map[string]authenticationv1.TokenRequestStatus
-	testworld.NoError(t, json.Unmarshal([]byte(words["csi.storage.k8s.io/serviceAccount.tokens"]), &tokens))
+	testcheck.NoError(t, json.Unmarshal([]byte(words["csi.storage.k8s.io/serviceAccount.tokens"]), &tokens))
 	delete(words, "csi.storage.k8s.io/serviceAccount.tokens")
 	if audiences := slices.Collect(maps.Keys(tokens)); !cmp.Equal(audiences, []string{"vault"}) || tokens["vault"].Token == "" {
 		t.Errorf("tokens for %v", audiences)

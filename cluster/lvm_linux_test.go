@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/lvm"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -38,6 +39,9 @@ func newUsers(t *testing.T, cfg cluster.Config) users {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // of a machine that is busy
 	t.Cleanup(func() {
 		cancel()
+		if t.Failed() {
+			t.Logf("pending: %v\n%s", c.Pending(), tail(c.Trace().Text(), 30))
+		}
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
@@ -49,18 +53,11 @@ func newUsers(t *testing.T, cfg cluster.Config) users {
 	return users{t, c, ctx}
 }
 
-func (u users) must(err error) {
-	u.Helper()
-	if err != nil {
-		u.Fatalf("%v\npending: %v\n%s", err, u.Pending(), tail(u.Trace().Text(), 30))
-	}
-}
-
 func (u users) claims(claims ...*corev1.PersistentVolumeClaim) {
 	u.Helper()
 	for _, claim := range claims {
 		_, err := u.Client().CoreV1().PersistentVolumeClaims("default").Create(u.ctx, claim, metav1.CreateOptions{})
-		u.must(err)
+		testcheck.NoError(u, err)
 	}
 }
 
@@ -71,24 +68,24 @@ func (u users) creates(node string, pod *corev1.Pod) {
 		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node}
 	}
 	_, err := u.Client().CoreV1().Pods("default").Create(u.ctx, pod, metav1.CreateOptions{})
-	u.must(err)
+	testcheck.NoError(u, err)
 }
 
 // runs makes a pod that mounts claims, and waits until it runs. It returns the pod's node.
 func (u users) runs(node, name string, claims ...string) string {
 	u.Helper()
 	u.creates(node, cluster.NewPod(name, claims...))
-	u.must(u.WaitForPod(u.ctx, "default", name, corev1.PodRunning))
+	testcheck.NoError(u, u.WaitForPod(u.ctx, "default", name, corev1.PodRunning))
 	pod, err := u.Client().CoreV1().Pods("default").Get(u.ctx, name, metav1.GetOptions{})
-	u.must(err)
+	testcheck.NoError(u, err)
 	return pod.Spec.NodeName
 }
 
 func (u users) ends(names ...string) {
 	u.Helper()
 	for _, name := range names {
-		u.must(u.Client().CoreV1().Pods("default").Delete(u.ctx, name, metav1.DeleteOptions{}))
-		u.must(u.WaitForGone(u.ctx, "pods", "default", name))
+		testcheck.NoError(u, u.Client().CoreV1().Pods("default").Delete(u.ctx, name, metav1.DeleteOptions{}))
+		testcheck.NoError(u, u.WaitForGone(u.ctx, "pods", "default", name))
 	}
 }
 
@@ -96,10 +93,10 @@ func (u users) ends(names ...string) {
 func (u users) removes(claims ...string) {
 	u.Helper()
 	for _, claim := range claims {
-		u.must(u.Client().CoreV1().PersistentVolumeClaims("default").Delete(u.ctx, claim, metav1.DeleteOptions{}))
-		u.must(u.WaitForGone(u.ctx, "persistentvolumeclaims", "default", claim))
+		testcheck.NoError(u, u.Client().CoreV1().PersistentVolumeClaims("default").Delete(u.ctx, claim, metav1.DeleteOptions{}))
+		testcheck.NoError(u, u.WaitForGone(u.ctx, "persistentvolumeclaims", "default", claim))
 	}
-	u.must(u.WaitForRest(u.ctx))
+	testcheck.NoError(u, u.WaitForRest(u.ctx))
 	if left, err := u.Leaks(); err != nil || len(left) > 0 {
 		u.Errorf("left: %v, %v", left, err)
 	}
@@ -119,7 +116,7 @@ func TestVolumesOfAVolumeGroupStayOnTheirNode(t *testing.T) {
 	for i, claim := range []string{"one", "two"} {
 		node := fmt.Sprintf("node-%d", i+1)
 		u.runs(node, "web-"+claim, claim)
-		u.must(u.WriteFile("default", "web-"+claim, claim, "file", []byte(node)))
+		testcheck.NoError(u, u.WriteFile("default", "web-"+claim, claim, "file", []byte(node)))
 		if at := u.volumeOf(claim).Spec.NodeAffinity; at == nil || !strings.Contains(at.String(), node) {
 			t.Errorf("the volume of claim %s, made for %s, can be used at %v", claim, node, at)
 		}
@@ -147,7 +144,7 @@ func TestVolumesOfAVolumeGroupStayOnTheirNode(t *testing.T) {
 // waits waits until a pod cannot be scheduled for a reason.
 func (u users) waits(pod, reason string) {
 	u.Helper()
-	u.must(u.Wait(u.ctx, "pod "+pod+" to be unschedulable: "+reason, func() bool {
+	testcheck.NoError(u, u.Wait(u.ctx, "pod "+pod+" to be unschedulable: "+reason, func() bool {
 		obj, ok := u.Server().Get("pods", "default", pod)
 		if !ok {
 			return false
@@ -165,9 +162,9 @@ func (u users) waits(pod, reason string) {
 func (u users) volumeOf(claim string) *corev1.PersistentVolume {
 	u.Helper()
 	c, err := u.Client().CoreV1().PersistentVolumeClaims("default").Get(u.ctx, claim, metav1.GetOptions{})
-	u.must(err)
+	testcheck.NoError(u, err)
 	volume, err := u.Client().CoreV1().PersistentVolumes().Get(u.ctx, c.Spec.VolumeName, metav1.GetOptions{})
-	u.must(err)
+	testcheck.NoError(u, err)
 	return volume
 }
 
@@ -175,7 +172,7 @@ func TestClassOfVolumeGroupsWaitsForAPod(t *testing.T) {
 	lvmOrSkip(t)
 	u := newUsers(t, cluster.Config{Devices: cluster.LVM, Nodes: 1})
 	class, err := u.Client().StorageV1().StorageClasses().Get(u.ctx, cluster.ClassName, metav1.GetOptions{})
-	u.must(err)
+	testcheck.NoError(u, err)
 	if mode := class.VolumeBindingMode; mode == nil || *mode != storagev1.VolumeBindingWaitForFirstConsumer {
 		t.Errorf("the class binds %v", mode)
 	}

@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/cluster"
-	"github.com/volsim/volsim/internal/testworld"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/sidecars/registrar"
 )
@@ -62,16 +62,16 @@ func (d *directories) NodeUnpublishVolume(_ context.Context, r *csispec.NodeUnpu
 // away.
 func serveAt(t *testing.T, socket string, offer func(grpc.ServiceRegistrar)) (stop func()) {
 	t.Helper()
-	testworld.NoError(t, os.MkdirAll(filepath.Dir(socket), 0o755))
+	testcheck.NoError(t, os.MkdirAll(filepath.Dir(socket), 0o755))
 	listener, err := net.Listen("unix", socket)
-	testworld.NoError(t, err)
+	testcheck.NoError(t, err)
 	server := grpc.NewServer()
 	offer(server)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
 	return func() {
 		server.Stop()
-		testworld.NoError(t, <-done)
+		testcheck.NoError(t, <-done)
 	}
 }
 
@@ -82,13 +82,13 @@ func TestDriverOfOnesOwn(t *testing.T) {
 		t.Skipf("loop devices: %v", err)
 	}
 	c, err := cluster.New(cluster.Config{Devices: cluster.Loop, Nodes: 1})
-	testworld.NoError(t, err)
-	defer func() { testworld.NoError(t, c.Close()) }()
+	testcheck.NoError(t, err)
+	defer func() { testcheck.NoError(t, c.Close()) }()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	testworld.NoError(t, c.Start(ctx))
+	testcheck.NoError(t, c.Start(ctx))
 	dir, err := c.KubeletDir("node-1")
-	testworld.NoError(t, err)
+	testcheck.NoError(t, err)
 
 	driver := &directories{dir: filepath.Join(t.TempDir(), "own")}
 	socket := filepath.Join(dir, "plugins", ownDriver, "csi.sock")
@@ -107,7 +107,7 @@ func TestDriverOfOnesOwn(t *testing.T) {
 		}
 		return nil
 	}
-	testworld.NoError(t, c.Wait(ctx, "the driver to be told", func() bool { _, _, told := announces.Status(); return told }))
+	testcheck.NoError(t, c.Wait(ctx, "the driver to be told", func() bool { _, _, told := announces.Status(); return told }))
 	if registered, why, _ := announces.Status(); !registered {
 		t.Fatalf("not registered: %s", why)
 	}
@@ -123,9 +123,9 @@ func TestDriverOfOnesOwn(t *testing.T) {
 		t.Errorf("the volume holds %q, %v", content, err)
 	}
 	stopRegistrar()
-	testworld.NoError(t, c.Wait(ctx, "the driver to be unregistered", func() bool { return entry() == nil }))
+	testcheck.NoError(t, c.Wait(ctx, "the driver to be unregistered", func() bool { return entry() == nil }))
 	stopDriver()
-	testworld.NoError(t, c.WaitForRest(ctx))
+	testcheck.NoError(t, c.WaitForRest(ctx))
 }
 
 // useOwnVolume has a pod use a volume of the driver.
@@ -136,7 +136,7 @@ func useOwnVolume(ctx context.Context, t *testing.T, c *cluster.Cluster) {
 	_, err := storage.CSIDrivers().Create(ctx, &storagev1.CSIDriver{
 		ObjectMeta: metav1.ObjectMeta{Name: ownDriver}, Spec: storagev1.CSIDriverSpec{AttachRequired: &unattached},
 	}, metav1.CreateOptions{})
-	testworld.NoError(t, err)
+	testcheck.NoError(t, err)
 	_, err = core.PersistentVolumes().Create(ctx, &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "own"},
 		Spec: corev1.PersistentVolumeSpec{
@@ -148,15 +148,15 @@ func useOwnVolume(ctx context.Context, t *testing.T, c *cluster.Cluster) {
 			},
 		},
 	}, metav1.CreateOptions{})
-	testworld.NoError(t, err)
+	testcheck.NoError(t, err)
 	claim := cluster.NewClaim("data", "1Mi")
 	claim.Spec.StorageClassName, claim.Spec.VolumeName = &none, "own"
 	_, err = core.PersistentVolumeClaims("default").Create(ctx, claim, metav1.CreateOptions{})
-	testworld.NoError(t, err)
+	testcheck.NoError(t, err)
 	_, err = core.Pods("default").Create(ctx, cluster.NewPod("web", "data"), metav1.CreateOptions{})
-	testworld.NoError(t, err)
-	testworld.NoError(t, c.WaitForPod(ctx, "default", "web", corev1.PodRunning))
-	testworld.NoError(t, c.WriteFile("default", "web", "data", "file", []byte("hello")))
-	testworld.NoError(t, core.Pods("default").Delete(ctx, "web", metav1.DeleteOptions{}))
-	testworld.NoError(t, c.WaitForGone(ctx, "pods", "default", "web"))
+	testcheck.NoError(t, err)
+	testcheck.NoError(t, c.WaitForPod(ctx, "default", "web", corev1.PodRunning))
+	testcheck.NoError(t, c.WriteFile("default", "web", "data", "file", []byte("hello")))
+	testcheck.NoError(t, core.Pods("default").Delete(ctx, "web", metav1.DeleteOptions{}))
+	testcheck.NoError(t, c.WaitForGone(ctx, "pods", "default", "web"))
 }

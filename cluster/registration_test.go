@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/cluster"
-	"github.com/volsim/volsim/internal/testworld"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -166,16 +166,16 @@ func TestDeregistrationSurvivesWhateverGoesWrong(t *testing.T) {
 			c, host := node(t)
 			settle(t, host)
 			host.SetStrategy(o)
-			testworld.NoError(t, c.StopDriver("node-1"))
+			testcheck.NoError(t, c.StopDriver("node-1"))
 			if again {
 				host.Step()
-				testworld.NoError(t, c.StartDriver("node-1"))
+				testcheck.NoError(t, c.StartDriver("node-1"))
 			}
 			settle(t, host)
 			if !o.crash && !again {
 				wantDriver(t, c, false)
 			}
-			testworld.NoError(t, c.StartDriver("node-1")) // a kubelet that was killed does not know what it was about
+			testcheck.NoError(t, c.StartDriver("node-1")) // a kubelet that was killed does not know what it was about
 			settle(t, host)
 			wantDriver(t, c, true)
 		})
@@ -188,7 +188,7 @@ func TestDriverStopsWhileItMounts(t *testing.T) {
 	for _, rpc := range []string{"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"} {
 		t.Run(rpc, func(t *testing.T) {
 			c, err := cluster.New(cluster.Config{Nodes: 1, PreRegistered: true, Stepped: &sim.SteppedConfig{StepsMax: 20_000}})
-			testworld.NoError(t, err)
+			testcheck.NoError(t, err)
 			defer c.Close()
 			host := c.Host().(*sim.Stepped)
 			settle(t, host)
@@ -202,7 +202,7 @@ func TestDriverStopsWhileItMounts(t *testing.T) {
 			wait(rpc, func() bool {
 				return slices.ContainsFunc(host.Enabled(), func(s string) bool { return strings.Contains(s, ": driver "+rpc+" ") })
 			})
-			testworld.NoError(t, c.StopDriver("node-1"))
+			testcheck.NoError(t, c.StopDriver("node-1"))
 			failed := 0
 			wait("the call to fail, and to be found impossible thereafter", func() bool {
 				failed = 0
@@ -223,8 +223,8 @@ func TestDriverStopsWhileItMounts(t *testing.T) {
 					t.Errorf("asked while it was away: %s %s", r.Verb, r.Object)
 				}
 			}
-			testworld.NoError(t, c.StartDriver("node-1"))
-			testworld.NoError(t, c.Run(t.Context()))
+			testcheck.NoError(t, c.StartDriver("node-1"))
+			testcheck.NoError(t, c.Run(t.Context()))
 			wantDriver(t, c, true)
 			if pending := c.Pending(); len(pending) > 0 {
 				t.Errorf("pending: %v", pending)
@@ -267,7 +267,7 @@ func TestLifecycleWithADriverThatStopsAndStarts(t *testing.T) {
 	transient := 0
 	for seed := range uint64(seeds) {
 		c, err := cluster.New(stepped(sim.NewSeeded(seed)))
-		testworld.NoError(t, err)
+		testcheck.NoError(t, err)
 		c.User("user", func(ctx context.Context) error { return lifecycle(ctx, c) })
 		c.User("admin", func(ctx context.Context) error {
 			for i := range 30 {
@@ -293,7 +293,7 @@ func TestLifecycleWithADriverThatStopsAndStarts(t *testing.T) {
 		if err != nil || errLeft != nil || len(pending)+len(left) > 0 {
 			t.Fatalf("seed %d: %v, %v, pending %v, left %v\n%s", seed, err, errLeft, pending, left, tail(c.Trace().Text(), 100))
 		}
-		testworld.NoError(t, c.Close())
+		testcheck.NoError(t, c.Close())
 	}
 	if transient == 0 {
 		t.Error("no volume met a driver that was not there")

@@ -17,6 +17,7 @@ import (
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/apiserver"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -92,22 +93,13 @@ func (b *bare) until(what string, cond func(ctx context.Context) bool) {
 	}
 }
 
-func (b *bare) must(_ any, err error) {
-	b.t.Helper()
-	if err != nil {
-		b.t.Fatal(err)
-	}
-}
-
 func (b *bare) makeMap(namespace, name string, owner *corev1.ConfigMap) *corev1.ConfigMap {
 	b.t.Helper()
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if owner != nil {
 		m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}}
 	}
-	m, err := b.user.CoreV1().ConfigMaps(namespace).Create(b.t.Context(), m, metav1.CreateOptions{})
-	b.must(m, err)
-	return m
+	return testcheck.Must(b.user.CoreV1().ConfigMaps(namespace).Create(b.t.Context(), m, metav1.CreateOptions{}))
 }
 
 // What an owner leaves behind is collected, and nothing else; by a collector that sees by HTTPS
@@ -121,7 +113,7 @@ func TestRemoteGarbageIsCollected(t *testing.T) {
 	b.makeMap("default", "late", owner)
 	b.makeMap("default", "free", nil)
 	maps := b.user.CoreV1().ConfigMaps("default")
-	b.must(nil, maps.Delete(t.Context(), "owner", metav1.DeleteOptions{}))
+	testcheck.NoError(t, maps.Delete(t.Context(), "owner", metav1.DeleteOptions{}))
 	b.until("the end of the dependents", func(ctx context.Context) bool {
 		all, err := maps.List(ctx, metav1.ListOptions{})
 		return err == nil && len(all.Items) == 1 && all.Items[0].Name == "free"
@@ -129,7 +121,7 @@ func TestRemoteGarbageIsCollected(t *testing.T) {
 	foreground := metav1.DeletePropagationForeground
 	owner = b.makeMap("default", "waits", nil)
 	b.makeMap("default", "first", owner)
-	b.must(nil, maps.Delete(t.Context(), "waits", metav1.DeleteOptions{PropagationPolicy: &foreground}))
+	testcheck.NoError(t, maps.Delete(t.Context(), "waits", metav1.DeleteOptions{PropagationPolicy: &foreground}))
 	b.until("the end of both", func(ctx context.Context) bool {
 		all, err := maps.List(ctx, metav1.ListOptions{})
 		return err == nil && len(all.Items) == 1
@@ -142,14 +134,14 @@ func TestRemoteNamespaceComesAndGoes(t *testing.T) {
 	b := newBare(t)
 	b.run("namespace", "serviceaccount", "rootca")
 	namespaces := b.user.CoreV1().Namespaces()
-	b.must(namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, metav1.CreateOptions{}))
+	testcheck.Must(namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, metav1.CreateOptions{}))
 	b.until("the account and the root CA", func(ctx context.Context) bool {
 		_, err := b.user.CoreV1().ServiceAccounts("team").Get(ctx, "default", metav1.GetOptions{})
 		ca, err2 := b.user.CoreV1().ConfigMaps("team").Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
 		return err == nil && err2 == nil && ca.Data["ca.crt"] == string(b.rest.CAData)
 	})
 	b.makeMap("team", "content", nil)
-	b.must(nil, namespaces.Delete(t.Context(), "team", metav1.DeleteOptions{}))
+	testcheck.NoError(t, namespaces.Delete(t.Context(), "team", metav1.DeleteOptions{}))
 	b.until("the end of the namespace", func(ctx context.Context) bool {
 		_, err := namespaces.Get(ctx, "team", metav1.GetOptions{})
 		return apierrors.IsNotFound(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/volsim/volsim/executor"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -74,15 +75,6 @@ func (b *bench) moving() string {
 	return strings.Join(words, "; ")
 }
 
-func (b *bench) mustStart(t *testing.T, key executor.Key, name string) *job {
-	t.Helper()
-	j, err := b.start(key, name)
-	if err != nil {
-		t.Fatalf("start %s on %s: %v", name, key, err)
-	}
-	return j
-}
-
 func (b *bench) end(j *job, err error) {
 	j.ended, j.err = true, err
 	b.settle()
@@ -103,7 +95,7 @@ func TestStartRefusesWhatOverlapsARunningOne(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	defer b.host.Close()
-	j := b.mustStart(t, executor.Key{Volume: volume}, executor.Attach)
+	j := testcheck.Must(b.start(executor.Key{Volume: volume}, executor.Attach))
 
 	_, err := b.start(executor.Key{Volume: volume, Node: "n1"}, executor.Detach)
 	want := &executor.PendingError{
@@ -125,7 +117,7 @@ func TestStartRefusesWhatOverlapsARunningOne(t *testing.T) {
 		t.Errorf("while the operation runs:\n%s", b.x)
 	}
 	b.end(j, nil)
-	b.mustStart(t, want.Key, executor.Detach)
+	testcheck.Must(b.start(want.Key, executor.Detach))
 	if diff := cmp.Diff([]string{"volume_attach {volumeName:kubernetes.io/csi/driver^1 podName: nodeName:}: <nil>"}, b.done); diff != "" {
 		t.Errorf("done (-want +got):\n%s", diff)
 	}
@@ -135,11 +127,11 @@ func TestOperationsWithoutVolumeAlwaysStart(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	defer b.host.Close()
-	first := b.mustStart(t, executor.Key{}, executor.VerifyAttached)
-	second := b.mustStart(t, executor.Key{}, executor.VerifyAttached)
+	first := testcheck.Must(b.start(executor.Key{}, executor.VerifyAttached))
+	second := testcheck.Must(b.start(executor.Key{}, executor.VerifyAttached))
 	b.end(first, errBroken)
 	b.end(second, errBroken)
-	b.end(b.mustStart(t, executor.Key{}, executor.VerifyAttached), nil)
+	b.end(testcheck.Must(b.start(executor.Key{}, executor.VerifyAttached)), nil)
 	if b.x.Running() != 0 || b.x.String() != "" {
 		t.Errorf("left over: %d running\n%s", b.x.Running(), b.x)
 	}
@@ -150,7 +142,7 @@ func TestBackoffErrorTellsHowLong(t *testing.T) {
 	b := newBench()
 	defer b.host.Close()
 	key := executor.Key{Volume: volume}
-	b.end(b.mustStart(t, key, executor.Attach), errBroken)
+	b.end(testcheck.Must(b.start(key, executor.Attach)), errBroken)
 	b.pass(200 * time.Millisecond)
 
 	_, err := b.start(key, executor.Attach)
@@ -172,7 +164,7 @@ func TestBackoffErrorTellsHowLong(t *testing.T) {
 		t.Errorf("text %q, want %q", got.Error(), text)
 	}
 	b.pass(got.Remaining)
-	b.mustStart(t, key, executor.Attach)
+	testcheck.Must(b.start(key, executor.Attach))
 }
 
 // Upstream keeps the name of the operation before: here B would fail under A's name and be let go again at once.
@@ -181,9 +173,9 @@ func TestNameOfTheOperationBeforeIsNotKept(t *testing.T) {
 	b := newBench()
 	defer b.host.Close()
 	key := executor.Key{Volume: volume}
-	b.end(b.mustStart(t, key, executor.Attach), errBroken)
+	b.end(testcheck.Must(b.start(key, executor.Attach)), errBroken)
 	b.pass(time.Second)
-	b.end(b.mustStart(t, key, executor.Detach), errBroken)
+	b.end(testcheck.Must(b.start(key, executor.Detach)), errBroken)
 	if err := b.x.Check(key, executor.Detach); !errors.Is(err, executor.ErrBackoff) {
 		t.Errorf("detach right after it failed: %v, want %v", err, executor.ErrBackoff)
 	}
@@ -205,7 +197,7 @@ func TestAlternatingOperationsKeepTheirBackoff(t *testing.T) {
 			if errors.As(b.x.Check(key, name), &backoff) {
 				b.pass(backoff.Remaining)
 			}
-			b.end(b.mustStart(t, key, name), errBroken)
+			b.end(testcheck.Must(b.start(key, name)), errBroken)
 			got = append(got, b.host.Now().Sub(sim.Epoch))
 		}
 	}
@@ -222,11 +214,11 @@ func TestSuccessClearsAllOverlappingFailuresOfItsName(t *testing.T) {
 	b := newBench()
 	defer b.host.Close()
 	for _, key := range []executor.Key{{Volume: volume, Node: "n1"}, {Volume: volume, Node: "n2"}, {Volume: "other", Node: "n1"}} {
-		b.end(b.mustStart(t, key, executor.Attach), errBroken)
+		b.end(testcheck.Must(b.start(key, executor.Attach)), errBroken)
 	}
-	b.end(b.mustStart(t, executor.Key{Volume: volume, Node: "n1"}, executor.Detach), errBroken)
+	b.end(testcheck.Must(b.start(executor.Key{Volume: volume, Node: "n1"}, executor.Detach)), errBroken)
 	b.pass(time.Second)
-	b.end(b.mustStart(t, executor.Key{Volume: volume}, executor.Attach), nil)
+	b.end(testcheck.Must(b.start(executor.Key{Volume: volume}, executor.Attach)), nil)
 	want := "{volumeName:kubernetes.io/csi/driver^1 podName: nodeName:n1} volume_detach failed 1 times, waits 500ms: broken\n" +
 		"{volumeName:other podName: nodeName:n1} volume_attach failed 1 times, waits 500ms: broken\n"
 	if diff := cmp.Diff(want, b.x.String()); diff != "" {
@@ -238,9 +230,9 @@ func TestOldFailuresAreForgotten(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	defer b.host.Close()
-	b.end(b.mustStart(t, executor.Key{Volume: volume}, executor.Attach), errBroken)
+	b.end(testcheck.Must(b.start(executor.Key{Volume: volume}, executor.Attach)), errBroken)
 	b.pass(2 * executor.BackoffMax)
-	b.end(b.mustStart(t, executor.Key{Volume: "other"}, executor.Attach), nil)
+	b.end(testcheck.Must(b.start(executor.Key{Volume: "other"}, executor.Attach)), nil)
 	if got := b.x.String(); got != "" {
 		t.Errorf("left over:\n%s", got)
 	}

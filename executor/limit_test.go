@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/executor"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 func keyOn(volume string, node int) executor.Key {
@@ -20,13 +21,13 @@ func TestLimitNeverHoldsUpAnotherVolume(t *testing.T) {
 	b := newBenchWith(2)
 	defer b.host.Close()
 	for node := range 5 {
-		b.mustStart(t, keyOn("a", node), executor.Attach)
+		testcheck.Must(b.start(keyOn("a", node), executor.Attach))
 	}
 	if want := "volume_attach a n0; volume_attach a n1"; b.moving() != want {
 		t.Errorf("of one volume run %q, want %q", b.moving(), want)
 	}
 	for _, volume := range []string{"b", "c", "d"} {
-		b.mustStart(t, keyOn(volume, 0), executor.Attach)
+		testcheck.Must(b.start(keyOn(volume, 0), executor.Attach))
 	}
 	if want := "volume_attach a n0; volume_attach a n1; volume_attach b n0; volume_attach c n0; volume_attach d n0"; b.moving() != want {
 		t.Errorf("run %q, want %q", b.moving(), want)
@@ -41,8 +42,8 @@ func TestOperationThatWaitsForItsTurnIsPending(t *testing.T) {
 	t.Parallel()
 	b := newBenchWith(1)
 	defer b.host.Close()
-	first := b.mustStart(t, keyOn("a", 0), executor.Attach)
-	b.mustStart(t, keyOn("a", 1), executor.Attach)
+	first := testcheck.Must(b.start(keyOn("a", 0), executor.Attach))
+	testcheck.Must(b.start(keyOn("a", 1), executor.Attach))
 	if _, err := b.start(keyOn("a", 1), executor.Detach); err == nil || !b.x.Pending(keyOn("a", 1)) {
 		t.Errorf("an overlapping one was started:\n%s", b.x)
 	}
@@ -57,11 +58,11 @@ func TestTurnsAreTakenInOrder(t *testing.T) {
 	t.Parallel()
 	b := newBenchWith(2)
 	defer b.host.Close()
-	a0 := b.mustStart(t, keyOn("a", 0), executor.Attach)
-	a1 := b.mustStart(t, keyOn("a", 1), executor.Attach)
-	b.mustStart(t, keyOn("a", 2), executor.Attach)
-	b0 := b.mustStart(t, keyOn("b", 0), executor.Attach)
-	b1 := b.mustStart(t, keyOn("b", 1), executor.Attach)
+	a0 := testcheck.Must(b.start(keyOn("a", 0), executor.Attach))
+	a1 := testcheck.Must(b.start(keyOn("a", 1), executor.Attach))
+	testcheck.Must(b.start(keyOn("a", 2), executor.Attach))
+	b0 := testcheck.Must(b.start(keyOn("b", 0), executor.Attach))
+	b1 := testcheck.Must(b.start(keyOn("b", 1), executor.Attach))
 	steps := []struct {
 		ends *job
 		err  error

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/volsim/volsim/executor"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
 )
@@ -18,7 +19,7 @@ func TestPanicFailsItsOperation(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	defer b.host.Close()
-	other := b.mustStart(t, executor.Key{Volume: "other"}, executor.Attach)
+	other := testcheck.Must(b.start(executor.Key{Volume: "other"}, executor.Attach))
 	var outcome executor.Outcome
 	var failure error
 	op := executor.Operation{
@@ -56,7 +57,7 @@ func TestCrashIsNoFailure(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	defer b.host.Close()
-	b.mustStart(t, executor.Key{Volume: volume}, executor.Attach)
+	testcheck.Must(b.start(executor.Key{Volume: volume}, executor.Attach))
 	b.host.Crash(b.c)
 	if len(b.done) != 0 || len(b.host.Panics()) != 0 {
 		t.Errorf("a crash ended an operation: %q, %v", b.done, b.host.Panics())
@@ -91,11 +92,11 @@ func TestWaitReturnsAlthoughOperationsFailed(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	defer b.host.Close()
-	first := b.mustStart(t, keyOn("a", 1), executor.Attach)
+	first := testcheck.Must(b.start(keyOn("a", 1), executor.Attach))
 	b.end(first, errBroken)
-	second := b.mustStart(t, keyOn("a", 2), executor.Attach)
+	second := testcheck.Must(b.start(keyOn("a", 2), executor.Attach))
 	b.end(second, errBroken)
-	hangs := b.mustStart(t, keyOn("b", 1), executor.Attach)
+	hangs := testcheck.Must(b.start(keyOn("b", 1), executor.Attach))
 	var said []bool
 	b.c.Spawn("wait", func(context.Context) {
 		said = append(said, b.x.Wait(time.Minute))

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/internal/testworld"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/invariant"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/plugins/nodefs"
@@ -107,7 +107,7 @@ func newHand(t *testing.T, rule string) *hand {
 	}
 	w.add(readyNode(node1), readyNode(node2), claim, csiVolume("pv", handle, corev1.ReadWriteOnce))
 	rules, err := invariant.Select(rule)
-	testworld.NoError(w.t, err)
+	testcheck.NoError(w.t, err)
 	w.checker = invariant.Watch(invariant.World{API: w.server, Log: w.log, Now: w.Now, Devices: w.devices}, rules...)
 	return w
 }
@@ -146,7 +146,7 @@ func (w *hand) Now() time.Time { return w.now }
 
 func (w *hand) add(objects ...runtime.Object) {
 	w.t.Helper()
-	testworld.NoError(w.t, w.server.Add(objects...))
+	testcheck.NoError(w.t, w.server.Add(objects...))
 }
 
 // told returns the violations and, at rest, what is pending.
@@ -176,10 +176,10 @@ func (w *hand) wide() {
 func (w *hand) change(name string, f func(*corev1.PersistentVolume)) {
 	w.t.Helper()
 	v, err := w.client.CoreV1().PersistentVolumes().Get(context.Background(), name, metav1.GetOptions{})
-	testworld.NoError(w.t, err)
+	testcheck.NoError(w.t, err)
 	f(v)
 	_, err = w.client.CoreV1().PersistentVolumes().Update(context.Background(), v, metav1.UpdateOptions{})
-	testworld.NoError(w.t, err)
+	testcheck.NoError(w.t, err)
 }
 
 // attachment makes the VolumeAttachment of pv to a node.
@@ -196,7 +196,7 @@ func (w *hand) attachmentOf(volume, name, node string) {
 			Attacher: stubDriver, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume},
 		},
 	}, metav1.CreateOptions{})
-	testworld.NoError(w.t, err)
+	testcheck.NoError(w.t, err)
 }
 
 // inlineAttachment makes an attachment of the volume that holds it instead of naming it.
@@ -209,20 +209,20 @@ func (w *hand) inlineAttachment(name, node string) {
 			InlineVolumeSpec: &corev1.PersistentVolumeSpec{AccessModes: spec.AccessModes, PersistentVolumeSource: spec.PersistentVolumeSource},
 		}},
 	}, metav1.CreateOptions{})
-	testworld.NoError(w.t, err)
+	testcheck.NoError(w.t, err)
 }
 
 func (w *hand) changeAttachment(node string, f func(*storagev1.VolumeAttachment)) {
 	w.t.Helper()
 	attachments := w.client.StorageV1().VolumeAttachments()
 	a, err := attachments.Get(context.Background(), csi.AttachmentName(handle, stubDriver, types.NodeName(node)), metav1.GetOptions{})
-	testworld.NoError(w.t, err)
+	testcheck.NoError(w.t, err)
 	f(a)
 	changed, err := attachments.UpdateStatus(context.Background(), a, metav1.UpdateOptions{})
-	testworld.NoError(w.t, err)
+	testcheck.NoError(w.t, err)
 	changed.Finalizers = a.Finalizers
 	_, err = attachments.Update(context.Background(), changed, metav1.UpdateOptions{})
-	testworld.NoError(w.t, err)
+	testcheck.NoError(w.t, err)
 }
 
 // attachmentSays writes into the status of a VolumeAttachment that pv is attached.
@@ -235,7 +235,7 @@ func (w *hand) attachmentSays(node string) {
 // released.
 func (w *hand) deleteAttachment(node string) {
 	w.t.Helper()
-	testworld.NoError(w.t, w.client.StorageV1().VolumeAttachments().Delete(context.Background(),
+	testcheck.NoError(w.t, w.client.StorageV1().VolumeAttachments().Delete(context.Background(),
 		csi.AttachmentName(handle, stubDriver, types.NodeName(node)), metav1.DeleteOptions{}))
 }
 
@@ -248,13 +248,13 @@ func (w *hand) changeNode(name string, f func(*corev1.Node)) {
 	w.t.Helper()
 	nodes := w.client.CoreV1().Nodes()
 	n, err := nodes.Get(context.Background(), name, metav1.GetOptions{})
-	testworld.NoError(w.t, err)
+	testcheck.NoError(w.t, err)
 	f(n)
 	changed, err := nodes.UpdateStatus(context.Background(), n, metav1.UpdateOptions{})
-	testworld.NoError(w.t, err)
+	testcheck.NoError(w.t, err)
 	changed.Spec.Taints = n.Spec.Taints
 	_, err = nodes.Update(context.Background(), changed, metav1.UpdateOptions{})
-	testworld.NoError(w.t, err)
+	testcheck.NoError(w.t, err)
 }
 
 // lists writes into the node's status that the given volumes are attached.
@@ -296,7 +296,7 @@ func (w *hand) ready(node string, ready bool) {
 
 func (w *hand) deleteNode(node string) {
 	w.t.Helper()
-	testworld.NoError(w.t, w.client.CoreV1().Nodes().Delete(context.Background(), node, metav1.DeleteOptions{}))
+	testcheck.NoError(w.t, w.client.CoreV1().Nodes().Delete(context.Background(), node, metav1.DeleteOptions{}))
 }
 
 // pod adds a pod of a UID, which is also its name, that uses the claim data.
@@ -321,7 +321,7 @@ func (w *hand) endPod(name string, atOnce bool) {
 	if atOnce {
 		grace = 0
 	}
-	testworld.NoError(w.t, w.client.CoreV1().Pods("default").Delete(context.Background(), name,
+	testcheck.NoError(w.t, w.client.CoreV1().Pods("default").Delete(context.Background(), name,
 		metav1.DeleteOptions{GracePeriodSeconds: &grace}))
 }
 
@@ -408,6 +408,6 @@ func tell(t *testing.T, rest bool, stories []handStory) {
 func (w *hand) watchWithoutDevices(rule string) {
 	w.t.Helper()
 	rules, err := invariant.Select(rule)
-	testworld.NoError(w.t, err)
+	testcheck.NoError(w.t, err)
 	w.checker = invariant.Watch(invariant.World{API: w.server, Log: w.log, Now: w.Now}, rules...)
 }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volsim/volsim/internal/testworld"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // partPath is where the container main of a pod has part of its volume by its second volumeMount.
@@ -38,7 +38,7 @@ func (w *hand) runs(name string) {
 	w.t.Helper()
 	_, err := w.client.CoreV1().Pods("default").Patch(context.Background(), name, types.MergePatchType,
 		[]byte(`{"status":{"phase":"Running"}}`), metav1.PatchOptions{}, "status")
-	testworld.NoError(w.t, err)
+	testcheck.NoError(w.t, err)
 }
 
 func TestRulesOfParts(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/internal/testworld"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -105,7 +105,7 @@ func stateOf(s corev1.ContainerState) string {
 
 func (w *world) must(err error) {
 	w.t.Helper()
-	testworld.NoError(w.t, err)
+	testcheck.NoError(w.t, err)
 }
 
 // create makes a pod on the node, and the claims that it mounts.

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -26,13 +27,15 @@ func bindTwoByTwo(b *testing.B, seed uint64) int {
 	host := sim.NewStepped(sim.SteppedConfig{Chooser: sim.NewSeeded(seed), StepsMax: 20_000})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now, SkipBootstrap: true})
-	w := &world{TB: b, host: host, server: server, user: server.Client(atOnce{host})}
+	w := &world{&testworld.World{
+		TB: b, Host: host, Server: server, User: server.Client(testworld.ImmediateCaller(host.Now)),
+	}}
 	w.control()
 	for _, name := range []string{"1", "2"} {
 		w.volume("v"+name, "1Gi")
 		w.claim("c"+name, "1Gi")
 	}
-	w.settle()
+	w.Run()
 	for _, resource := range []string{"persistentvolumes", "persistentvolumeclaims"} {
 		for _, obj := range server.List(resource) {
 			if !isBound(obj) {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -31,7 +32,7 @@ func TestBindIsFourWritesInOrder(t *testing.T) {
 	w.volume("v", "1Gi")
 	w.claim("c", "1Gi")
 	w.control()
-	w.settle()
+	w.Run()
 	w.wantState(boundVolume, boundClaim)
 	w.wantRequests(0, "update/status persistentvolumes/v: phase=Available", w1, w2, w3, w4)
 	w.wantEvents()
@@ -46,10 +47,10 @@ func TestVolumeThatComesLaterIsOffered(t *testing.T) {
 	w := newWorld(t, nil)
 	w.control()
 	w.claim("c", "1Gi")
-	w.settle()
+	w.Run()
 	w.wantEvents("c Normal FailedBinding: no persistent volumes available for this claim and no storage class is set")
 	w.volume("v", "1Gi")
-	w.settle()
+	w.Run()
 	w.wantState(boundVolume, boundClaim)
 }
 
@@ -78,11 +79,11 @@ func TestBindRecoversFromConflict(t *testing.T) {
 					}
 				})
 				w.volume("v", "1Gi")
-				w.settle()
+				w.Run()
 				armed = true
-				since := w.host.Log().Len()
+				since := w.Host.Log().Len()
 				w.claim("c", "1Gi")
-				w.settle()
+				w.Run()
 				w.wantState(boundVolume, boundClaim)
 				failed := tt.verb + " " + tt.object + ": failed"
 				got := slices.DeleteFunc(w.requests(since), func(line string) bool { return line == failed })
@@ -127,7 +128,7 @@ func TestBindGoesOnAfterCrash(t *testing.T) {
 			w := newWorld(t, nil)
 			tt.left(w, w.claim("c", "1Gi"))
 			w.control()
-			w.settle()
+			w.Run()
 			w.wantRequests(0, tt.want...)
 			w.wantEvents()
 		})
@@ -136,10 +137,10 @@ func TestBindGoesOnAfterCrash(t *testing.T) {
 
 // phase sets a volume's phase.
 func (w *world) phase(volume string, phase corev1.PersistentVolumePhase) {
-	volumes := w.user.CoreV1().PersistentVolumes()
-	v := must(volumes.Get(ctx, volume, metav1.GetOptions{}))
+	volumes := w.User.CoreV1().PersistentVolumes()
+	v := testcheck.Must(volumes.Get(ctx, volume, metav1.GetOptions{}))
 	v.Status.Phase = phase
-	must(volumes.UpdateStatus(ctx, v, metav1.UpdateOptions{}))
+	testcheck.Must(volumes.UpdateStatus(ctx, v, metav1.UpdateOptions{}))
 }
 
 // A claim that is deleted between W2 and W3 leaves its volume released, and a new claim of its name does not get it.
@@ -154,9 +155,9 @@ func TestClaimRecreatedWhileBindingIsAnother(t *testing.T) {
 		}
 	})
 	w.volume("v", "1Gi")
-	w.settle()
+	w.Run()
 	w.claim("c", "1Gi")
-	w.settle()
+	w.Run()
 	w.wantState("v Released for c by-controller", "c Pending")
 }
 
@@ -170,7 +171,7 @@ func TestVolumesReservedForOneClaim(t *testing.T) {
 	w.volume("v-provisioned", "1Gi", reservedFor(claim), toDelete,
 		marked(storagehelpers.AnnDynamicallyProvisioned, "disk.example.com"))
 	w.control()
-	w.settle()
+	w.Run()
 	w.wantState(
 		boundVolume,
 		"v-by-controller Available",
@@ -190,7 +191,7 @@ func TestOfferIsPassedOn(t *testing.T) {
 		w.control()
 		w.claim("large", "2Gi", large)
 		w.claim("small", "1Gi")
-		w.settle()
+		w.Run()
 	}
 	t.Run("the one takes another", func(t *testing.T) {
 		forSeeds(t, func(w *world) {
@@ -199,7 +200,7 @@ func TestOfferIsPassedOn(t *testing.T) {
 				func(ctx context.Context, u user) { u.makeVolume(ctx, "v", "3Gi", both) },
 				func(ctx context.Context, u user) { u.makeVolume(ctx, "w", "2Gi", only) }, // nearer to what large asks for
 			)
-			w.settle()
+			w.Run()
 			w.checkEnd()
 		})
 	})
@@ -210,7 +211,7 @@ func TestOfferIsPassedOn(t *testing.T) {
 				func(ctx context.Context, u user) { u.makeVolume(ctx, "v", "3Gi", both) },
 				func(ctx context.Context, u user) { u.deleteClaim(ctx, "large") },
 			)
-			w.settle()
+			w.Run()
 			w.checkEnd()
 		})
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/volsim/volsim/internal/eventhandler"
 	"github.com/volsim/volsim/internal/events"
 	"github.com/volsim/volsim/internal/recycler"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/hostpath"
 	"github.com/volsim/volsim/plugins/nodefs"
@@ -25,9 +26,9 @@ import (
 // just before each of the controller's requests takes effect; wrap is what comes between the two.
 func (w *world) controlHostPath(provisioning bool, before func(trace.Action), wrap func(*hostpath.Plugin) plugins.Plugin) hostpath.Machine {
 	machine := hostpath.Machine{FS: nodefs.NewMemory("/"), Root: "/"}
-	component := w.host.Process("pvcontroller")
-	client := w.server.Client(meddler{component, before})
-	informers := w.server.Informers(component)
+	component := w.Host.Process("pvcontroller")
+	client := w.Server.Client(meddler{component, before})
+	informers := w.Server.Informers(component)
 	var manager plugins.Manager
 	err := manager.Register(wrap(hostpath.New(hostpath.Config{
 		Caller: component, Machine: machine, Provisioning: provisioning,
@@ -50,9 +51,9 @@ func quietly(trace.Action) {}
 
 // runPods runs recycler pods that can be scheduled.
 func (w *world) runPods(machine hostpath.Machine) {
-	component := w.host.Process("kubelet")
-	client := w.server.Client(component)
-	pods := w.server.Informers(component).Core().V1().Pods()
+	component := w.Host.Process("kubelet")
+	client := w.Server.Client(component)
+	pods := w.Server.Informers(component).Core().V1().Pods()
 	queue := sim.NewQueue[string](component, sim.QueueConfig{Name: "pods"})
 	eventhandler.Add(pods.Informer(), func(_, pod *corev1.Pod) { queue.Add(pod.Name) }, nil)
 	queue.Work(func(ctx context.Context, name string) error {
@@ -79,23 +80,23 @@ func TestHostPathVolumeIsMadeAndDeleted(t *testing.T) {
 	machine := w.controlHostPath(true, quietly, plain)
 	w.class("scratch", hostpath.Name, storagev1.VolumeBindingImmediate, false)
 	claim := w.claim("c", "1Gi", ofClass("scratch"))
-	w.settle()
+	w.Run()
 	uid := string(claim.UID)
 	w.wantState("pvc-"+uid+" Bound for c by-controller", "c Bound to pvc-"+uid+" 1Gi of scratch by-controller completed")
 	w.wantVolumes(machine, hostpath.Volume{Name: "pvc-" + uid, Path: "/tmp/hostpath_pv/" + uid})
-	must(0, machine.FS.WriteFile("/tmp/hostpath_pv/"+uid+"/file", []byte("hello")))
+	testcheck.NoError(t, machine.FS.WriteFile("/tmp/hostpath_pv/"+uid+"/file", []byte("hello")))
 	w.deleteClaim("c")
-	w.settle()
+	w.Run()
 	w.wantVolumes(machine)
 	w.editVolume("pvc-"+uid, func(v *corev1.PersistentVolume) { v.Finalizers = nil }) // as pv-protection would
-	w.settle()
+	w.Run()
 	w.wantState("")
 	w.wantEvents("c Normal ProvisioningSucceeded: Successfully provisioned volume pvc-" + uid + " using kubernetes.io/host-path")
 }
 
 func (w *world) wantVolumes(machine hostpath.Machine, want ...hostpath.Volume) {
 	w.Helper()
-	got := must(machine.Volumes())
+	got := testcheck.Must(machine.Volumes())
 	if diff := cmp.Diff(want, got); diff != "" {
 		w.Errorf("volumes of the machine (-want +got):\n%s", diff)
 	}
@@ -106,7 +107,7 @@ func TestHostPathVolumesAreNotMadeUnlessAllowed(t *testing.T) {
 	machine := w.controlHostPath(false, quietly, plain)
 	w.class("scratch", hostpath.Name, storagev1.VolumeBindingImmediate, false)
 	w.claim("c", "1Gi", ofClass("scratch"))
-	w.settle()
+	w.Run()
 	w.wantState("c Pending of scratch")
 	w.wantVolumes(machine)
 	w.wantEvents(`c Warning ProvisioningFailed: Failed to create provisioner: provisioning in volume plugin "kubernetes.io/host-path" is disabled`)
@@ -123,15 +124,15 @@ func directory(path string, policy corev1.PersistentVolumeReclaimPolicy) volumeO
 func TestDirectoryThatIsNotToBeDeletedStays(t *testing.T) {
 	w := newWorld(t, nil)
 	machine := w.controlHostPath(true, quietly, plain)
-	must(0, machine.FS.MkdirAll("/data/tmp/x"))
+	testcheck.NoError(t, machine.FS.MkdirAll("/data/tmp/x"))
 	claim := w.claim("c", "1Gi")
 	w.volume("v", "1Gi", directory("/data/tmp/x", corev1.PersistentVolumeReclaimDelete), reservedFor(claim))
-	w.settle()
+	w.Run()
 	w.deleteClaim("c")
-	w.settle()
+	w.Run()
 	w.wantState("v Failed for c")
 	w.wantEvents("v Warning VolumeFailedDelete: host_path deleter only supports /tmp/.+ but received provided /data/tmp/x")
-	if there := must(machine.FS.Exists("/data/tmp/x")); !there {
+	if there := testcheck.Must(machine.FS.Exists("/data/tmp/x")); !there {
 		t.Error("the directory is gone")
 	}
 }
@@ -139,23 +140,23 @@ func TestDirectoryThatIsNotToBeDeletedStays(t *testing.T) {
 func TestHostPathVolumeIsRecycledForTheNextClaim(t *testing.T) {
 	w := newWorld(t, nil)
 	machine := w.controlHostPath(true, quietly, plain)
-	must(0, machine.FS.MkdirAll("/data/v/sub"))
-	must(0, machine.FS.WriteFile("/data/v/file", []byte("of c")))
+	testcheck.NoError(t, machine.FS.MkdirAll("/data/v/sub"))
+	testcheck.NoError(t, machine.FS.WriteFile("/data/v/file", []byte("of c")))
 	w.volume("v", "1Gi", directory("/data/v", corev1.PersistentVolumeReclaimRecycle))
 	w.claim("c", "1Gi")
-	w.settle()
+	w.Run()
 	w.wantState("v Bound for c by-controller", "c Bound to v 1Gi by-controller completed")
 	w.deleteClaim("c")
-	w.settle()
+	w.Run()
 	w.wantState("v Available")
 	w.claim("d", "1Gi")
-	w.settle()
+	w.Run()
 	w.wantState("v Bound for d by-controller", "d Bound to v 1Gi by-controller completed")
-	if names := must(machine.FS.ReadDir("/data/v")); len(names) > 0 {
+	if names := testcheck.Must(machine.FS.ReadDir("/data/v")); len(names) > 0 {
 		t.Errorf("d finds %q", names)
 	}
 	w.wantEvents("v Normal VolumeRecycled: Volume recycled")
-	if pods := w.server.List("pods"); len(pods) > 0 {
+	if pods := w.Server.List("pods"); len(pods) > 0 {
 		t.Errorf("pods are left: %v", pods)
 	}
 }
@@ -190,22 +191,22 @@ func TestSlowRecyclerKeepsOffTheNextClaim(t *testing.T) {
 					return
 				}
 				w.editVolume("v", reservedFor(next))
-				volume := must(w.user.CoreV1().PersistentVolumes().Get(ctx, "v", metav1.GetOptions{}))
+				volume := testcheck.Must(w.User.CoreV1().PersistentVolumes().Get(ctx, "v", metav1.GetOptions{}))
 				volume.Status.Phase = corev1.VolumeBound
-				must(w.user.CoreV1().PersistentVolumes().UpdateStatus(ctx, volume, metav1.UpdateOptions{}))
+				testcheck.Must(w.User.CoreV1().PersistentVolumes().UpdateStatus(ctx, volume, metav1.UpdateOptions{}))
 				claim := w.claimNow("d").DeepCopy()
 				claim.Status.Phase = corev1.ClaimBound
-				must(w.user.CoreV1().PersistentVolumeClaims("default").UpdateStatus(ctx, claim, metav1.UpdateOptions{}))
-				must(0, machine.FS.WriteFile("/data/v/file", []byte("of d")))
+				testcheck.Must(w.User.CoreV1().PersistentVolumeClaims("default").UpdateStatus(ctx, claim, metav1.UpdateOptions{}))
+				testcheck.NoError(t, machine.FS.WriteFile("/data/v/file", []byte("of d")))
 			}
 			machine = w.controlHostPath(true, bind, tt.wrap)
-			must(0, machine.FS.MkdirAll("/data/v"))
+			testcheck.NoError(t, machine.FS.MkdirAll("/data/v"))
 			first := w.claim("c", "1Gi", naming("v"))
 			w.volume("v", "1Gi", directory("/data/v", corev1.PersistentVolumeReclaimRecycle), reservedFor(first))
-			w.settle()
+			w.Run()
 			w.deleteClaim("c")
-			w.settle()
-			if got := must(machine.FS.Exists("/data/v/file")); got != tt.stays {
+			w.Run()
+			if got := testcheck.Must(machine.FS.Exists("/data/v/file")); got != tt.stays {
 				t.Errorf("the file of the next claim is there: %v, want %v", got, tt.stays)
 			}
 			waited := `d Warning FailedBinding: volume "v" already bound to a different claim.` // before

@@ -127,13 +127,13 @@ func TestMatch(t *testing.T) {
 				w.control()
 				if !late {
 					tt.volumes(w)
-					w.settle()
+					w.Run()
 				}
 				w.claim("c", "1Gi", tt.claim...)
-				w.settle()
+				w.Run()
 				if late {
 					tt.volumes(w)
-					w.settle()
+					w.Run()
 				}
 				if got := stateOfClaim(w.claimNow("c")); got != tt.want && !late {
 					t.Errorf("got %q, want %q", got, tt.want)
@@ -150,7 +150,7 @@ func bound(t *testing.T, options ...volumeOption) *world {
 	w.control()
 	w.volume("v", "1Gi", options...)
 	w.claim("c", "1Gi")
-	w.settle()
+	w.Run()
 	w.wantState(boundVolume, boundClaim)
 	return w
 }
@@ -159,15 +159,15 @@ func bound(t *testing.T, options ...volumeOption) *world {
 func TestLostAndFound(t *testing.T) {
 	w := bound(t)
 	w.deleteVolume("v")
-	w.settle()
+	w.Run()
 	w.wantState("c Lost to v by-controller completed")
 	w.wantEvents("c Warning ClaimLost: Bound claim has lost its PersistentVolume. Data on the volume is lost!")
 	w.volume("v", "1Gi")
-	w.settle()
+	w.Run()
 	w.wantState(boundVolume, boundClaim)
 	w.deleteVolume("v")
 	w.volume("v", "1Gi", reservedBy("another"))
-	w.settle()
+	w.Run()
 	w.wantState("v Available for another by name", "c Lost to v by-controller completed")
 }
 
@@ -175,20 +175,20 @@ func TestLostAndFound(t *testing.T) {
 func TestClaimRefIsRestored(t *testing.T) {
 	w := bound(t)
 	w.editVolume("v", func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil })
-	w.settle()
+	w.Run()
 	w.wantState(boundVolume, boundClaim)
 }
 
 func TestRetainedVolumeIsReleasedUntilFreed(t *testing.T) {
 	w := bound(t)
 	w.deleteClaim("c")
-	w.settle()
+	w.Run()
 	w.wantState("v Released for c by-controller")
 	w.claim("c", "1Gi") // not the one it was bound to
-	w.settle()
+	w.Run()
 	w.wantState("v Released for c by-controller", "c Pending")
 	w.editVolume("v", func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil })
-	w.settle()
+	w.Run()
 	w.wantState(boundVolume, boundClaim)
 }
 
@@ -197,7 +197,7 @@ func TestClaimRecreatedAtOnce(t *testing.T) {
 	w := bound(t)
 	w.deleteClaim("c")
 	w.claim("c", "1Gi")
-	w.settle()
+	w.Run()
 	w.wantState("v Released for c by-controller", "c Pending")
 }
 
@@ -223,7 +223,7 @@ func TestReclaimWithoutPlugin(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := bound(t, tt.options...)
 			w.deleteClaim("c")
-			w.settle()
+			w.Run()
 			w.wantState("v " + tt.phase + " for c by-controller")
 			w.wantEvents(tt.events...)
 		})
@@ -236,12 +236,12 @@ func TestDefaultClassIsGivenLater(t *testing.T) {
 	w.claim("c", "1Gi")
 	w.claim("none", "1Gi", ofClass(""))
 	w.claim("beta", "1Gi", annotated(corev1.BetaStorageClassAnnotation, "old"))
-	w.settle()
+	w.Run()
 	w.class("gold", "disk.example.com", storagev1.VolumeBindingWaitForFirstConsumer, true)
-	w.settle()
+	w.Run()
 	w.wantState("beta Pending", "c Pending of gold", "none Pending")
 	w.class("silver", "disk.example.com", storagev1.VolumeBindingImmediate, true)
-	w.settle()
+	w.Run()
 	w.wantState("beta Pending", "c Pending of gold", "none Pending")
 }
 
@@ -252,16 +252,16 @@ func TestDelayedBinding(t *testing.T) {
 	w.class("gold", provisioner, storagev1.VolumeBindingWaitForFirstConsumer, false)
 	w.volume("a", "1Gi", inClass("gold")) // the scheduler's to choose (1-13)
 	w.claim("c", "1Gi", ofClass("gold"))
-	w.settle()
+	w.Run()
 	first := "c Normal WaitForFirstConsumer: waiting for first consumer to be created before binding"
 	w.wantEvents(first)
 	w.pod("p", "c")
-	w.settle()
+	w.Run()
 	second := "c Normal WaitForPodScheduled: waiting for pod p to be scheduled"
 	w.wantEvents(first, second)
-	since := w.host.Log().Len()
+	since := w.Host.Log().Len()
 	w.editClaim("c", annotated(storagehelpers.AnnSelectedNode, "node-1"))
-	w.settle()
+	w.Run()
 	w.wantEvents("c Normal ExternalProvisioning: Waiting for a volume to be created either by the external provisioner "+
 		"'disk.example.com' or manually by the system administrator. If volume creation is delayed, please verify that the "+
 		"provisioner is running and correctly registered.", first, second)
@@ -271,7 +271,7 @@ func TestDelayedBinding(t *testing.T) {
 		t.Errorf("beta annotation: got %q, want %q", got, provisioner)
 	}
 	w.volume("v", "1Gi", inClass("gold"), reservedFor(claim), marked(storagehelpers.AnnDynamicallyProvisioned, provisioner))
-	w.settle()
+	w.Run()
 	w.wantState("a Available", "v Bound for c", "c Bound to v 1Gi of gold by-controller completed")
 }
 
@@ -279,11 +279,11 @@ func TestClassThatComesLater(t *testing.T) {
 	w := newWorld(t, nil)
 	w.control()
 	w.claim("c", "1Gi", ofClass("gold"))
-	w.settle()
+	w.Run()
 	missing := `c Warning ProvisioningFailed: storageclass.storage.k8s.io "gold" not found`
 	w.wantEvents(missing)
 	w.class("gold", storagehelpers.NotSupportedProvisioner, storagev1.VolumeBindingImmediate, false)
-	w.settle()
+	w.Run()
 	w.wantEvents("c Warning ProvisioningFailed: no volume plugin matched name: kubernetes.io/no-provisioner", missing)
 }
 
@@ -299,7 +299,7 @@ func TestProvisionerIsNamedInTheEnd(t *testing.T) {
 	})
 	w.class("gold", "disk.example.com", storagev1.VolumeBindingImmediate, false)
 	w.claim("c", "1Gi", ofClass("gold"))
-	w.settle()
+	w.Run()
 	w.wantRequests(0,
 		"update persistentvolumeclaims/default/c: failed",
 		"update persistentvolumeclaims/default/c: provisioner=disk.example.com")
@@ -321,10 +321,10 @@ func TestDefaultClassDoesNotOverwrite(t *testing.T) {
 		}
 	})
 	w.claim("c", "1Gi")
-	w.settle()
+	w.Run()
 	w.class("silver", "kubernetes.io/no-provisioner", storagev1.VolumeBindingImmediate, false)
 	w.class("gold", "kubernetes.io/no-provisioner", storagev1.VolumeBindingImmediate, true)
-	w.settle()
+	w.Run()
 	w.wantState("c Pending of silver")
 }
 
@@ -337,21 +337,21 @@ func TestRecyclingWaitsForPods(t *testing.T) {
 		v.Spec.CSI, v.Spec.NFS = nil, &corev1.NFSVolumeSource{Server: "nfs.example.com", Path: "/"}
 	})
 	w.claim("c", "1Gi")
-	w.settle()
+	w.Run()
 	w.pod("p", "c")
 	w.deleteClaim("c")
-	w.settle()
+	w.Run()
 	w.wantState("v Released for c by-controller")
 	w.wantEvents("v Normal VolumeFailedRecycle: Volume is used by pods: default/p")
-	since := w.host.Now()
-	if err := w.user.CoreV1().Pods("default").Delete(ctx, "p", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+	since := w.Host.Now()
+	if err := w.User.CoreV1().Pods("default").Delete(ctx, "p", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
 		t.Fatal(err)
 	}
 	const failed = "v Failed for c by-controller"
-	for w.state() != failed && w.host.Step() {
+	for w.state() != failed && w.Host.Step() {
 	}
 	w.wantState(failed)
-	if waited := w.host.Now().Sub(since); waited != 0 {
+	if waited := w.Host.Now().Sub(since); waited != 0 {
 		t.Errorf("waited %v after the pod was gone: for the resync?", waited)
 	}
 }

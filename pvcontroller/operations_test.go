@@ -114,15 +114,15 @@ func (s spoiled) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 
 // controlWith adds the controller with the plugin.
 func (w *world) controlWith(spoil func(trace.Action) spoil) *mock {
-	component := w.host.Process("pvcontroller")
-	client := w.server.Client(spoiled{component, spoil}).WithoutCopies()
+	component := w.Host.Process("pvcontroller")
+	client := w.Server.Client(spoiled{component, spoil}).WithoutCopies()
 	m := &mock{caller: component, made: map[string]bool{}, fail: map[string][]error{}}
 	var manager plugins.Manager
 	if err := manager.Register(m); err != nil {
 		w.Fatal(err)
 	}
 	pvcontroller.New(pvcontroller.Config{
-		Process: component, Client: client, Informers: w.server.Informers(component), Plugins: &manager,
+		Process: component, Client: client, Informers: w.Server.Informers(component), Plugins: &manager,
 		Recorder: events.New(events.Config{Process: component, Client: client, Source: pvcontroller.EventSource}),
 	})
 	return m
@@ -142,15 +142,15 @@ func TestVolumeIsMadeAndDeletedByItsPlugin(t *testing.T) {
 	m := w.controlWith(nothing)
 	w.class("gold", inTree, storagev1.VolumeBindingImmediate, false)
 	claim := w.claim("c", "1Gi", ofClass("gold"))
-	w.settle()
+	w.Run()
 	name := "pvc-" + string(claim.UID)
 	w.wantState(name+" Bound for c by-controller", "c Bound to "+name+" 1Gi of gold by-controller completed")
 	w.wantEvents("c Normal ProvisioningSucceeded: Successfully provisioned volume " + name + " using " + inTree)
 	w.deleteClaim("c")
-	w.settle()
+	w.Run()
 	w.wantState(name + " Released for c by-controller") // pv-protection has yet to let it go
 	w.editVolume(name, func(v *corev1.PersistentVolume) { v.Finalizers = nil })
-	w.settle()
+	w.Run()
 	w.wantState("")
 	m.want(t, "Provision "+name, "Delete "+name)
 	if len(m.made) > 0 {
@@ -221,12 +221,12 @@ func TestVolumeThatCannotBeSaved(t *testing.T) {
 			claim := w.claim("c", "1Gi", ofClass("gold"))
 			name := "pvc-" + string(claim.UID)
 			bound := name + " Bound for c by-controller\nc Bound to " + name + " 1Gi of gold by-controller completed"
-			for w.state() != bound && w.host.Step() {
+			for w.state() != bound && w.Host.Step() {
 			}
-			if took := w.host.Now().Sub(sim.Epoch); took.Truncate(5*time.Second) != tt.took {
+			if took := w.Host.Now().Sub(sim.Epoch); took.Truncate(5*time.Second) != tt.took {
 				t.Errorf("bound after %v, want %v", took, tt.took)
 			}
-			w.settle()
+			w.Run()
 			w.wantState(strings.Split(bound, "\n")...)
 			succeeded := "c Normal ProvisioningSucceeded: Successfully provisioned volume " + name + " using " + inTree
 			w.wantEvents(slices.Sorted(slices.Values(append(tt.events, succeeded)))...)
@@ -251,12 +251,12 @@ func TestVolumeIsDeletedWhenItsClaimGoesBeforeItIsSaved(t *testing.T) {
 	})
 	w.class("gold", inTree, storagev1.VolumeBindingImmediate, false)
 	claim := w.claim("c", "1Gi", ofClass("gold"))
-	for len(m.made) == 0 && w.host.Step() {
+	for len(m.made) == 0 && w.Host.Step() {
 	}
 	w.deleteClaim("c")
-	w.settle()
+	w.Run()
 	m.want(t, "Provision pvc-"+string(claim.UID), "Delete pvc-"+string(claim.UID))
-	if took := w.host.Now().Sub(sim.Epoch); took > pvcontroller.ResyncPeriod {
+	if took := w.Host.Now().Sub(sim.Epoch); took > pvcontroller.ResyncPeriod {
 		t.Errorf("took %v", took)
 	}
 }
@@ -277,9 +277,9 @@ func TestDataIsDeletedOnce(t *testing.T) {
 			})
 			w.class("gold", inTree, storagev1.VolumeBindingImmediate, false)
 			claim := w.claim("c", "1Gi", ofClass("gold"))
-			w.settle()
+			w.Run()
 			w.deleteClaim("c")
-			w.settle()
+			w.Run()
 			name := "pvc-" + string(claim.UID)
 			w.editVolume(name, func(v *corev1.PersistentVolume) { // what pv-protection does
 				if v.DeletionTimestamp == nil || !slices.Equal(v.Finalizers, []string{"kubernetes.io/pv-protection"}) {
@@ -287,7 +287,7 @@ func TestDataIsDeletedOnce(t *testing.T) {
 				}
 				v.Finalizers = nil
 			})
-			w.settle()
+			w.Run()
 			m.want(t, "Provision "+name, "Delete "+name)
 			w.wantState("")
 			if !spoilt {
@@ -314,9 +314,9 @@ func TestVolumeRecreatedIsNotDeleted(t *testing.T) {
 	})
 	w.class("gold", inTree, storagev1.VolumeBindingImmediate, false)
 	name = "pvc-" + string(w.claim("c", "1Gi", ofClass("gold")).UID)
-	w.settle()
+	w.Run()
 	w.deleteClaim("c")
-	w.settle()
+	w.Run()
 	w.wantState(name + " Available")
 	m.want(t, "Provision "+name, "Delete "+name)
 }
@@ -333,12 +333,12 @@ func TestKilledBeforeSaved(t *testing.T) {
 	})
 	w.class("gold", inTree, storagev1.VolumeBindingImmediate, false)
 	name := "pvc-" + string(w.claim("c", "1Gi", ofClass("gold")).UID)
-	for len(m.made) == 0 && w.host.Step() {
+	for len(m.made) == 0 && w.Host.Step() {
 	}
-	w.host.Crash(m.caller.(*sim.Process))
+	w.Host.Crash(m.caller.(*sim.Process))
 	again := w.controlWith(nothing)
 	again.made = m.made
-	w.settle()
+	w.Run()
 	w.wantState(name+" Bound for c by-controller", "c Bound to "+name+" 1Gi of gold by-controller completed")
 	again.want(t, "Provision "+name)
 	if len(m.made) != 1 {
@@ -352,9 +352,9 @@ func TestVolumeIsRecycledByItsPlugin(t *testing.T) {
 	m.fail["Recycle"] = []error{errors.New("disk is stuck")}
 	w.volume("v", "1Gi", directory("/tmp/v", corev1.PersistentVolumeReclaimRecycle))
 	w.claim("c", "1Gi")
-	w.settle()
+	w.Run()
 	w.deleteClaim("c")
-	w.settle()
+	w.Run()
 	w.wantState("v Available")
 	m.want(t, "Recycle v", "Recycle v")
 	w.wantEvents(
@@ -371,11 +371,11 @@ func TestWhatARecyclerTellsIsToldOnceUntilItSucceeds(t *testing.T) {
 	m.fail["Recycle"] = []error{stuck, stuck, stuck}
 	w.volume("v", "1Gi", directory("/tmp/v", corev1.PersistentVolumeReclaimRecycle))
 	w.claim("c", "1Gi")
-	w.settle()
+	w.Run()
 	w.deleteClaim("c")
-	w.settle()
+	w.Run()
 	m.want(t, "Recycle v", "Recycle v", "Recycle v", "Recycle v")
-	for _, obj := range w.server.List("events") {
+	for _, obj := range w.Server.List("events") {
 		if e := obj.(*corev1.Event); e.Reason == "RecyclerPod" && e.Count != 1 {
 			t.Errorf("%q was told %d times; want once", e.Message, e.Count)
 		}
@@ -390,15 +390,15 @@ func TestVolumeThatCannotBeRecycledSaysWhy(t *testing.T) {
 	m.fail["Recycle"] = slices.Repeat([]error{errors.New("disk is stuck")}, 3)
 	w.volume("v", "1Gi", directory("/tmp/v", corev1.PersistentVolumeReclaimRecycle))
 	w.claim("c", "1Gi")
-	w.settle()
+	w.Run()
 	w.deleteClaim("c")
 	var messages []string
-	w.server.OnCommit(func(c fake.Commit) {
+	w.Server.OnCommit(func(c fake.Commit) {
 		if v, ok := c.After.(*corev1.PersistentVolume); ok {
 			messages = append(messages, string(v.Status.Phase)+" "+v.Status.Message)
 		}
 	})
-	w.settle()
+	w.Run()
 	want := []string{
 		"Released ",
 		"Released Recycling by pod", "Failed Recycle failed: disk is stuck",

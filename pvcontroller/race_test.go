@@ -13,6 +13,7 @@ import (
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -28,10 +29,10 @@ func forSeeds(t *testing.T, run func(w *world)) {
 	for seed := range n {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			w := newWorld(t, sim.NewSeeded(seed))
-			w.server.OnCommit(w.checkCommit)
+			w.Server.OnCommit(w.checkCommit)
 			run(w)
 			if t.Failed() {
-				t.Log(w.host.Log().Text())
+				t.Log(w.Host.Log().Text())
 			}
 		})
 	}
@@ -65,7 +66,7 @@ func (w *world) checkVolume(before, after *corev1.PersistentVolume) {
 	if was := before.Spec.ClaimRef; was != nil && was.UID != "" && ref.UID != "" && was.UID != ref.UID {
 		w.Errorf("I2: claimRef of %s went from %s to %s", after.Name, was.UID, ref.UID)
 	}
-	obj, ok := w.server.Get("persistentvolumeclaims", ref.Namespace, ref.Name)
+	obj, ok := w.Server.Get("persistentvolumeclaims", ref.Namespace, ref.Name)
 	if before.Spec.ClaimRef != nil || !ok || obj.GetUID() != ref.UID {
 		return
 	}
@@ -85,7 +86,7 @@ func (w *world) checkClaim(claim *corev1.PersistentVolumeClaim) {
 	if !completed || claim.Status.Phase == corev1.ClaimLost {
 		return
 	}
-	obj, ok := w.server.Get("persistentvolumes", "", claim.Spec.VolumeName)
+	obj, ok := w.Server.Get("persistentvolumes", "", claim.Spec.VolumeName)
 	if !ok {
 		return
 	}
@@ -97,7 +98,7 @@ func (w *world) checkClaim(claim *corev1.PersistentVolumeClaim) {
 // checkEnd looks at a world in which nothing is left to happen.
 func (w *world) checkEnd() {
 	owners := map[string]string{}
-	for _, obj := range w.server.List("persistentvolumes") {
+	for _, obj := range w.Server.List("persistentvolumes") {
 		volume := obj.(*corev1.PersistentVolume)
 		want := w.wantPhase(volume)
 		if volume.Status.Phase != want {
@@ -112,7 +113,7 @@ func (w *world) checkEnd() {
 		}
 		owners[uid] = volume.Name
 	}
-	for _, obj := range w.server.List("persistentvolumeclaims") {
+	for _, obj := range w.Server.List("persistentvolumeclaims") {
 		claim := obj.(*corev1.PersistentVolumeClaim)
 		switch {
 		case !metav1.HasAnnotation(claim.ObjectMeta, storagehelpers.AnnBindCompleted):
@@ -132,7 +133,7 @@ func (w *world) wantPhase(volume *corev1.PersistentVolume) corev1.PersistentVolu
 	if ref == nil || ref.UID == "" {
 		return corev1.VolumeAvailable
 	}
-	obj, ok := w.server.Get("persistentvolumeclaims", ref.Namespace, ref.Name)
+	obj, ok := w.Server.Get("persistentvolumeclaims", ref.Namespace, ref.Name)
 	if ok && obj.GetUID() == ref.UID && obj.(*corev1.PersistentVolumeClaim).Spec.VolumeName == volume.Name {
 		return corev1.VolumeBound
 	}
@@ -141,7 +142,7 @@ func (w *world) wantPhase(volume *corev1.PersistentVolume) corev1.PersistentVolu
 
 // checkWaiting looks for a volume that a waiting claim should have got.
 func (w *world) checkWaiting(claim *corev1.PersistentVolumeClaim) {
-	for _, obj := range w.server.List("persistentvolumes") {
+	for _, obj := range w.Server.List("persistentvolumes") {
 		volume := obj.(*corev1.PersistentVolume)
 		size, request := volume.Spec.Capacity.Storage(), claim.Spec.Resources.Requests.Storage()
 		asked := claim.Spec.VolumeName == "" || claim.Spec.VolumeName == volume.Name
@@ -159,7 +160,7 @@ func TestTwoClaimsOneVolume(t *testing.T) {
 			func(ctx context.Context, u user) { u.makeClaim(ctx, "c", "1Gi") },
 			func(ctx context.Context, u user) { u.makeClaim(ctx, "d", "1Gi") },
 		)
-		w.settle()
+		w.Run()
 		w.checkEnd()
 		states := w.state()
 		if strings.Count(states, " Bound ") != 2 || strings.Count(states, " Pending") != 1 {
@@ -170,7 +171,7 @@ func TestTwoClaimsOneVolume(t *testing.T) {
 				w.Errorf("event %q", e)
 			}
 		}
-		for _, r := range w.host.Log().Records() {
+		for _, r := range w.Host.Log().Records() {
 			if r.Failed() {
 				w.Errorf("a lone controller was in its own way: %s", r)
 			}
@@ -187,7 +188,7 @@ func TestTwoControllersOneClaim(t *testing.T) {
 			func(ctx context.Context, u user) { u.makeVolume(ctx, "w", "1Gi") },
 			func(ctx context.Context, u user) { u.makeClaim(ctx, "c", "1Gi") },
 		)
-		w.settle()
+		w.Run()
 		w.checkEnd()
 	})
 }
@@ -205,7 +206,7 @@ func TestClaimRecreated(t *testing.T) {
 				u.makeClaim(ctx, "c", "1Gi")
 			},
 		)
-		w.settle()
+		w.Run()
 		w.checkEnd()
 	})
 }
@@ -215,7 +216,7 @@ func TestClaimRecreated(t *testing.T) {
 func TestVolumeOfUnseenClaimIsKept(t *testing.T) {
 	forSeeds(t, func(w *world) {
 		w.control()
-		w.server.OnCommit(func(c fake.Commit) {
+		w.Server.OnCommit(func(c fake.Commit) {
 			if v, ok := c.After.(*corev1.PersistentVolume); ok && v.Status.Phase == corev1.VolumeReleased {
 				w.Errorf("volume %s was released", v.Name)
 			}
@@ -228,7 +229,7 @@ func TestVolumeOfUnseenClaimIsKept(t *testing.T) {
 			u.makeVolume(ctx, "pvc-c", "1Gi", reservedFor(c))
 			u.makeVolume(ctx, "pvc-d", "1Gi", reservedFor(d))
 		})
-		w.settle()
+		w.Run()
 		w.checkEnd()
 	})
 }
@@ -267,7 +268,7 @@ func TestCrowd(t *testing.T) {
 						u.point(ctx, "f", "f2")
 					},
 				)
-				w.settle()
+				w.Run()
 				w.checkEnd()
 			})
 		})
@@ -276,10 +277,10 @@ func TestCrowd(t *testing.T) {
 
 // users runs acts, each in a task of its own.
 func (w *world) users(acts ...func(context.Context, user)) {
-	component := w.host.Process("people")
+	component := w.Host.Process("people")
 	for i, act := range acts {
 		component.User(fmt.Sprint("user", i), func(ctx context.Context) {
-			act(ctx, user{w, w.server.Client(component)})
+			act(ctx, user{w, w.Server.Client(component)})
 		})
 	}
 }
@@ -299,7 +300,7 @@ func (u user) makeVolume(ctx context.Context, name, size string, options ...volu
 	for _, option := range options {
 		option(volume)
 	}
-	must(u.client.CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{}))
+	testcheck.Must(u.client.CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{}))
 }
 
 // point has a binder of the user's own point a claim at a volume, unless it is bound already.
@@ -316,21 +317,21 @@ func (u user) makeClaim(ctx context.Context, name, size string, options ...claim
 	for _, option := range options {
 		option(claim)
 	}
-	return must(u.client.CoreV1().PersistentVolumeClaims("default").Create(ctx, claim, metav1.CreateOptions{}))
+	return testcheck.Must(u.client.CoreV1().PersistentVolumeClaims("default").Create(ctx, claim, metav1.CreateOptions{}))
 }
 
 // deleteClaim deletes a claim, which nothing protects.
 func (u user) deleteClaim(ctx context.Context, name string) {
 	claims := u.client.CoreV1().PersistentVolumeClaims("default")
-	must(claims.Patch(ctx, name, mergePatch, noFinalizers, metav1.PatchOptions{}))
-	must("", claims.Delete(ctx, name, metav1.DeleteOptions{}))
+	testcheck.Must(claims.Patch(ctx, name, mergePatch, noFinalizers, metav1.PatchOptions{}))
+	testcheck.Must(0, claims.Delete(ctx, name, metav1.DeleteOptions{}))
 }
 
 // deleteVolume deletes a volume, which nothing protects.
 func (u user) deleteVolume(ctx context.Context, name string) {
 	volumes := u.client.CoreV1().PersistentVolumes()
-	must(volumes.Patch(ctx, name, mergePatch, noFinalizers, metav1.PatchOptions{}))
-	must("", volumes.Delete(ctx, name, metav1.DeleteOptions{}))
+	testcheck.Must(volumes.Patch(ctx, name, mergePatch, noFinalizers, metav1.PatchOptions{}))
+	testcheck.Must(0, volumes.Delete(ctx, name, metav1.DeleteOptions{}))
 }
 
 // The same choices give the same trace, byte for byte.
@@ -352,9 +353,9 @@ func TestSameSeedSameTrace(t *testing.T) {
 				u.deleteClaim(ctx, "c2")
 			},
 		)
-		w.settle()
+		w.Run()
 		w.checkEnd()
-		return w.host.Log().Text()
+		return w.Host.Log().Text()
 	}
 	if first, second := run(), run(); first != second {
 		t.Errorf("first:\n%s\nsecond:\n%s", first, second)

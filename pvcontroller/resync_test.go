@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/pvcontroller"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
@@ -37,12 +38,12 @@ func isSettled(t testing.TB) *world {
 		})
 		w.claim(name, "1Gi")
 	}
-	w.settle()
+	w.Run()
 	w.deleteVolume("v-lost")
 	for _, name := range []string{"retained", "renamed", "deleted", "failed"} {
 		w.deleteClaim(name)
 	}
-	w.settle()
+	w.Run()
 	w.claim("renamed", "1Gi") // the name of kubernetes#118545
 	w.claim("waiting", "1Gi")
 	w.claim("delayed", "1Gi", ofClass("delayed"))
@@ -59,7 +60,7 @@ func isSettled(t testing.TB) *world {
 	w.volume("v-block", "1Gi", reservedFor(moded), func(v *corev1.PersistentVolume) {
 		v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
 	})
-	w.settle()
+	w.Run()
 	return w
 }
 
@@ -67,11 +68,11 @@ func isSettled(t testing.TB) *world {
 func TestResyncIsSilent(t *testing.T) {
 	w := isSettled(t)
 	for round := range 3 {
-		since := w.host.Log().Len()
-		w.host.SetTime(w.host.Now().Add(pvcontroller.ResyncPeriod))
-		w.settle()
+		since := w.Host.Log().Len()
+		w.Host.SetTime(w.Host.Now().Add(pvcontroller.ResyncPeriod))
+		w.Run()
 		syncs := 0
-		for _, r := range w.host.Log().Records()[since:] {
+		for _, r := range w.Host.Log().Records()[since:] {
 			if r.Kind == trace.KindWork {
 				syncs++
 			}
@@ -79,7 +80,7 @@ func TestResyncIsSilent(t *testing.T) {
 				t.Errorf("round %d: %s", round, r)
 			}
 		}
-		if want := len(w.server.List("persistentvolumes")) + len(w.server.List("persistentvolumeclaims")); syncs != want {
+		if want := len(w.Server.List("persistentvolumes")) + len(w.Server.List("persistentvolumeclaims")); syncs != want {
 			t.Errorf("round %d: %d syncs, want %d", round, syncs, want)
 		}
 	}
@@ -92,8 +93,8 @@ func TestEventIsToldAgain(t *testing.T) {
 	w.claim("c", "1Gi", naming("v"))
 	w.volume("v", "1Gi", reservedBy("d"))
 	count := func() int32 {
-		w.settle()
-		return w.server.List("events")[0].(*corev1.Event).Count
+		w.Run()
+		return w.Server.List("events")[0].(*corev1.Event).Count
 	}
 	if got := count(); got != 1 {
 		t.Errorf("told %d times, want once", got)
@@ -103,7 +104,7 @@ func TestEventIsToldAgain(t *testing.T) {
 		t.Errorf("told %d times, want still once", got)
 	}
 	w.deleteVolume("v")
-	w.settle()
+	w.Run()
 	w.volume("v", "1Gi", reservedBy("d"))
 	if got := count(); got != 2 {
 		t.Errorf("told %d times, want twice", got)
@@ -115,9 +116,9 @@ func TestReleasedVolumeIsLookedUpOnce(t *testing.T) {
 	w := bound(t)
 	w.deleteClaim("c")
 	w.claim("c", "1Gi")
-	w.settle()
+	w.Run()
 	w.editVolume("v", marked("user", "looks"))
-	w.settle()
+	w.Run()
 	gets := 0
 	for _, line := range w.requests(0) {
 		if strings.HasPrefix(line, "get ") {
@@ -133,10 +134,10 @@ func TestReleasedVolumeIsLookedUpOnce(t *testing.T) {
 // under whose claim's name there is another claim.
 func TestRestartIsQuiet(t *testing.T) {
 	w := isSettled(t)
-	since := w.host.Log().Len()
+	since := w.Host.Log().Len()
 	before := w.state()
 	w.control()
-	w.settle()
+	w.Run()
 	w.wantRequests(since, "get persistentvolumeclaims/default/renamed")
 	if after := w.state(); after != before {
 		t.Errorf("state changed from\n%s\nto\n%s", before, after)
@@ -148,7 +149,7 @@ func TestLive(t *testing.T) {
 	host := sim.NewLive(sim.LiveConfig{})
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	w := &world{TB: t, server: server, user: server.Client(host.ExternalCaller())}
+	w := &world{&testworld.World{TB: t, Server: server, User: server.Client(host.ExternalCaller())}}
 	w.controlOn(host)
 	host.Start()
 	const n = 20
@@ -170,7 +171,7 @@ func TestLive(t *testing.T) {
 		t.Fatalf("%v\n%s", err, w.state())
 	}
 	for i := range n {
-		must("", w.user.CoreV1().PersistentVolumeClaims("default").Delete(ctx, fmt.Sprint("c", i), metav1.DeleteOptions{}))
+		w.NoError(w.User.CoreV1().PersistentVolumeClaims("default").Delete(ctx, fmt.Sprint("c", i), metav1.DeleteOptions{}))
 	}
 }
 
@@ -185,7 +186,7 @@ func BenchmarkBind(b *testing.B) {
 					w.claim(fmt.Sprintf("c%05d", i), "1Gi")
 				}
 				w.control()
-				w.settle()
+				w.Run()
 				if got := strings.Count(w.state(), " Bound "); got != 2*n {
 					b.Fatalf("%d bound", got)
 				}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -15,11 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/events"
+	"github.com/volsim/volsim/internal/testcheck"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/pvcontroller"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
@@ -33,10 +33,7 @@ var (
 
 // world is a stepped world with an API server and, once control was called, the controller.
 type world struct {
-	testing.TB
-	host   *sim.Stepped
-	server *fake.Server
-	user   kubernetes.Interface // acts at once, in any step
+	*testworld.World
 }
 
 func newWorld(t testing.TB, chooser sim.Chooser) *world {
@@ -44,18 +41,17 @@ func newWorld(t testing.TB, chooser sim.Chooser) *world {
 	if _, ok := t.(*testing.B); ok {
 		steps = 1_000_000
 	}
-	host := sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: steps})
-	t.Cleanup(host.Close)
-	server := fake.NewServer(fake.Config{Now: host.Now})
+	w := testworld.New(t, sim.SteppedConfig{Chooser: chooser, StepsMax: steps})
+	w.User = w.Server.Client(testworld.ImmediateCaller(w.Host.Now)) // tests act within requests
 	if t, ok := t.(*testing.T); ok {
-		mustStay(t, server)
+		forbidChanges(t, w.Server)
 	}
-	return &world{TB: t, host: host, server: server, user: server.Client(atOnce{host})}
+	return &world{w}
 }
 
-// mustStay fails the test at its end if a stored object has changed: the controller's client
+// forbidChanges fails the test at its end if a stored object has changed: the controller's client
 // returns stored objects without copying.
-func mustStay(t *testing.T, server *fake.Server) {
+func forbidChanges(t *testing.T, server *fake.Server) {
 	stored := map[fake.Object]runtime.Object{}
 	server.OnCommit(func(c fake.Commit) { stored[c.After] = c.After.DeepCopyObject() })
 	t.Cleanup(func() {
@@ -66,12 +62,6 @@ func mustStay(t *testing.T, server *fake.Server) {
 		}
 	})
 }
-
-// atOnce is a caller whose requests take no step.
-type atOnce struct{ host sim.Host }
-
-func (a atOnce) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
-func (a atOnce) Now() time.Time                                                 { return a.host.Now() }
 
 // meddler does something just before each request of a component takes effect.
 type meddler struct {
@@ -87,7 +77,7 @@ func (m meddler) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 }
 
 // control adds the controller. before, if given, is called just before each of its requests takes effect.
-func (w *world) control(before ...func(trace.Action)) { w.controlOn(w.host, before...) }
+func (w *world) control(before ...func(trace.Action)) { w.controlOn(w.Host, before...) }
 
 func (w *world) controlOn(host sim.Host, before ...func(trace.Action)) {
 	component := host.Process("pvcontroller")
@@ -95,31 +85,15 @@ func (w *world) controlOn(host sim.Host, before ...func(trace.Action)) {
 	if len(before) > 0 {
 		caller = meddler{component, before[0]}
 	}
-	client := w.server.Client(caller).WithoutCopies()
+	client := w.Server.Client(caller).WithoutCopies()
 	pvcontroller.New(pvcontroller.Config{
 		Process:   component,
 		Client:    client,
-		Informers: w.server.Informers(component),
+		Informers: w.Server.Informers(component),
 		Recorder: events.New(events.Config{
 			Process: component, Client: client, Source: pvcontroller.EventSource,
 		}),
 	})
-}
-
-// settle lets the world move until nothing is left to happen.
-func (w *world) settle() {
-	w.Helper()
-	if err := w.host.Run(); err != nil {
-		log := strings.Split(w.host.Log().Text(), "\n")
-		w.Fatalf("%v; the last of it:\n%s", err, strings.Join(log[max(0, len(log)-100):], "\n"))
-	}
-}
-
-func must[T any](obj T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return obj
 }
 
 type (
@@ -135,7 +109,7 @@ func (w *world) claim(name, size string, options ...claimOption) *corev1.Persist
 	for _, option := range options {
 		option(claim)
 	}
-	return must(w.user.CoreV1().PersistentVolumeClaims("default").Create(ctx, claim, metav1.CreateOptions{}))
+	return testcheck.Must(w.User.CoreV1().PersistentVolumeClaims("default").Create(ctx, claim, metav1.CreateOptions{}))
 }
 
 // volume has the user make a volume, ReadWriteOnce, to be retained.
@@ -148,7 +122,7 @@ func (w *world) volume(name, size string, options ...volumeOption) *corev1.Persi
 	for _, option := range options {
 		option(volume)
 	}
-	return must(w.user.CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{}))
+	return testcheck.Must(w.User.CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{}))
 }
 
 // class has the user make a class.
@@ -159,7 +133,7 @@ func (w *world) class(name, provisioner string, mode storagev1.VolumeBindingMode
 	if isDefault {
 		class.Annotations = map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}
 	}
-	must(w.user.StorageV1().StorageClasses().Create(ctx, class, metav1.CreateOptions{}))
+	testcheck.Must(w.User.StorageV1().StorageClasses().Create(ctx, class, metav1.CreateOptions{}))
 }
 
 // pod has the user make a pod that uses a claim.
@@ -169,29 +143,29 @@ func (w *world) pod(name, claim string) *corev1.Pod {
 	pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
 	}}}
-	return must(w.user.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}))
+	return testcheck.Must(w.User.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}))
 }
 
 // editClaim has the user change a claim as it is now.
 func (w *world) editClaim(name string, edit claimOption) {
-	claims := w.user.CoreV1().PersistentVolumeClaims("default")
-	claim := must(claims.Get(ctx, name, metav1.GetOptions{}))
+	claims := w.User.CoreV1().PersistentVolumeClaims("default")
+	claim := testcheck.Must(claims.Get(ctx, name, metav1.GetOptions{}))
 	edit(claim)
-	must(claims.Update(ctx, claim, metav1.UpdateOptions{}))
+	testcheck.Must(claims.Update(ctx, claim, metav1.UpdateOptions{}))
 }
 
 // editVolume has the user change a volume as it is now.
 func (w *world) editVolume(name string, edit volumeOption) {
-	volumes := w.user.CoreV1().PersistentVolumes()
-	volume := must(volumes.Get(ctx, name, metav1.GetOptions{}))
+	volumes := w.User.CoreV1().PersistentVolumes()
+	volume := testcheck.Must(volumes.Get(ctx, name, metav1.GetOptions{}))
 	edit(volume)
-	must(volumes.Update(ctx, volume, metav1.UpdateOptions{}))
+	testcheck.Must(volumes.Update(ctx, volume, metav1.UpdateOptions{}))
 }
 
 // deleteClaim has the user delete a claim, which nothing protects.
 func (w *world) deleteClaim(name string) {
 	w.editClaim(name, func(c *corev1.PersistentVolumeClaim) { c.Finalizers = nil })
-	if err := w.user.CoreV1().PersistentVolumeClaims("default").Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+	if err := w.User.CoreV1().PersistentVolumeClaims("default").Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		panic(err)
 	}
 }
@@ -199,13 +173,13 @@ func (w *world) deleteClaim(name string) {
 // deleteVolume has the user delete a volume, which nothing protects.
 func (w *world) deleteVolume(name string) {
 	w.editVolume(name, func(v *corev1.PersistentVolume) { v.Finalizers = nil })
-	if err := w.user.CoreV1().PersistentVolumes().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+	if err := w.User.CoreV1().PersistentVolumes().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		panic(err)
 	}
 }
 
 func (w *world) claimNow(name string) *corev1.PersistentVolumeClaim {
-	obj, _ := w.server.Get("persistentvolumeclaims", "default", name)
+	obj, _ := w.Server.Get("persistentvolumeclaims", "default", name)
 	return obj.(*corev1.PersistentVolumeClaim)
 }
 
@@ -250,7 +224,7 @@ func reservedFor(claim *corev1.PersistentVolumeClaim) volumeOption {
 // state tells of all volumes and claims, a line each.
 func (w *world) state() string {
 	var lines []string
-	for _, obj := range w.server.List("persistentvolumes") {
+	for _, obj := range w.Server.List("persistentvolumes") {
 		v := obj.(*corev1.PersistentVolume)
 		line := fmt.Sprintf("%s %s", v.Name, v.Status.Phase)
 		if ref := v.Spec.ClaimRef; ref != nil {
@@ -264,7 +238,7 @@ func (w *world) state() string {
 		}
 		lines = append(lines, line)
 	}
-	for _, obj := range w.server.List("persistentvolumeclaims") {
+	for _, obj := range w.Server.List("persistentvolumeclaims") {
 		lines = append(lines, stateOfClaim(obj.(*corev1.PersistentVolumeClaim)))
 	}
 	return strings.Join(lines, "\n")
@@ -294,7 +268,7 @@ func stateOfClaim(c *corev1.PersistentVolumeClaim) string {
 // events tells of all events, a line each, sorted.
 func (w *world) events() []string {
 	var lines []string
-	for _, obj := range w.server.List("events") {
+	for _, obj := range w.Server.List("events") {
 		e := obj.(*corev1.Event)
 		lines = append(lines, fmt.Sprintf("%s %s %s: %s", e.InvolvedObject.Name, e.Type, e.Reason, e.Message))
 	}
@@ -305,7 +279,7 @@ func (w *world) events() []string {
 // requests lists what the controller asked of the server since a record: writes with what they changed, no events.
 func (w *world) requests(since int) []string {
 	var lines []string
-	for _, r := range w.host.Log().Records()[since:] {
+	for _, r := range w.Host.Log().Records()[since:] {
 		if r.Kind != trace.KindAPI || strings.Contains(r.Object, "events/") || r.Task == "user" {
 			continue
 		}
@@ -324,7 +298,7 @@ func (w *world) requests(since int) []string {
 func (w *world) wantState(lines ...string) {
 	w.Helper()
 	if diff := cmp.Diff(lines, strings.Split(w.state(), "\n")); diff != "" {
-		w.Errorf("state (-want +got):\n%s\n%s", diff, w.host.Log().Text())
+		w.Errorf("state (-want +got):\n%s\n%s", diff, w.Host.Log().Text())
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -126,8 +127,8 @@ func (w *coming) inspect() {
 	}
 }
 
-// mustEnd checks what must be so when nothing is left to happen.
-func (w *coming) mustEnd() {
+// checkEnd checks what must be so when nothing is left to happen.
+func (w *coming) checkEnd() {
 	w.Helper()
 	w.quiet()
 	var mounts []string
@@ -143,13 +144,13 @@ func (w *coming) mustEnd() {
 	slices.Sort(mounts)
 	got := w.backend.mounts()
 	slices.Sort(got)
-	w.same("mounts", mounts, got)
+	testcheck.Equal(w, "mounts", mounts, got)
 	if !w.backend.attachable {
 		w.inUse()
 		return
 	}
 	w.inUse(w.wanted()...)
-	w.same("attached", w.wanted(), slices.Sorted(maps.Keys(w.backend.attached)))
+	testcheck.Equal(w, "attached", w.wanted(), slices.Sorted(maps.Keys(w.backend.attached)))
 }
 
 // controller is as much of the attach/detach controller as a kubelet has to do with: it attaches
@@ -229,7 +230,7 @@ func TestPodsComeAndGo(t *testing.T) {
 	for seed := range uint64(300) {
 		w := newComing(t, seed)
 		w.Run()
-		w.mustEnd()
+		w.checkEnd()
 		calls += len(w.backend.calls)
 		for _, call := range w.backend.calls {
 			if strings.Contains(call, ": ") {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -278,7 +279,7 @@ func TestExpandInUse(t *testing.T) {
 			w.add("a", "disk-1")
 			w.Run()
 			w.pod("a", true, true)
-			w.same("before", none, w.expansions())
+			testcheck.Equal(w, "before", nil, w.expansions())
 			for _, err := range tt.faults {
 				w.backend.faults = append(w.backend.faults, fault{call: call, err: err})
 			}
@@ -290,9 +291,9 @@ func TestExpandInUse(t *testing.T) {
 				}
 			})
 			w.Run()
-			w.same("calls", tt.calls, w.expansions())
-			w.same("claim", tt.claimAt, w.growth())
-			w.same("events", tt.events, w.resizeEvents())
+			testcheck.Equal(w, "calls", tt.calls, w.expansions())
+			testcheck.Equal(w, "claim", tt.claimAt, w.growth())
+			testcheck.Equal(w, "events", tt.events, w.resizeEvents())
 			w.pod("a", true, true)
 			w.quiet()
 			w.idle()
@@ -381,14 +382,14 @@ func TestExpandAtMount(t *testing.T) {
 				w.pod("a", false, true)
 			}
 			w.Run()
-			w.same("calls", tt.calls, w.expansions())
-			w.same("claim", tt.claimAt, w.growth())
-			w.same("events", tt.events, w.resizeEvents())
+			testcheck.Equal(w, "calls", tt.calls, w.expansions())
+			testcheck.Equal(w, "claim", tt.claimAt, w.growth())
+			testcheck.Equal(w, "events", tt.events, w.resizeEvents())
 			mounting := slices.DeleteFunc(w.events(), func(e string) bool { return !strings.Contains(e, "FailedMount") })
 			if tt.mounting == "" {
-				w.same("mount", none, mounting)
+				testcheck.Equal(w, "mount", nil, mounting)
 			} else {
-				w.same("mount", []string{"x1 Warning FailedMount pod-a: " + tt.mounting}, mounting)
+				testcheck.Equal(w, "mount", []string{"x1 Warning FailedMount pod-a: " + tt.mounting}, mounting)
 			}
 			w.pod("a", true, true)
 			w.quiet()
@@ -416,8 +417,8 @@ func TestExpandOnceForTwoPods(t *testing.T) {
 			w.updateClaim(claimed{"2Gi", "1Gi", "2Gi", pending}.write)
 			w.Run()
 			writer := map[string]string{"a": "b", "b": "a"}[reader]
-			w.same("calls", []string{"NodeExpand disk-1 1Gi to 2Gi " + writer}, w.expansions())
-			w.same("claim", "2Gi", w.growth())
+			testcheck.Equal(w, "calls", []string{"NodeExpand disk-1 1Gi to 2Gi " + writer}, w.expansions())
+			testcheck.Equal(w, "claim", "2Gi", w.growth())
 			w.quiet()
 			w.idle()
 		})
@@ -437,8 +438,8 @@ func TestExpandTwice(t *testing.T) {
 		w.enlarge(size)
 		w.updateClaim(claimed{size, before, size, pending}.write)
 		w.Run()
-		w.same("calls", []string{fmt.Sprintf("NodeExpand disk-1 %s to %s a", before, size)}, w.expansions())
-		w.same("claim", size, w.growth())
+		testcheck.Equal(w, "calls", []string{fmt.Sprintf("NodeExpand disk-1 %s to %s a", before, size)}, w.expansions())
+		testcheck.Equal(w, "claim", size, w.growth())
 	}
 	w.backend.faults = []fault{{call: "NodeExpand disk-1 3Gi to 4Gi a", err: errInUse}}
 	w.enlarge("4Gi")
@@ -449,7 +450,7 @@ func TestExpandTwice(t *testing.T) {
 	w.expansions()
 	w.add("b", "disk-1")
 	w.Run()
-	w.same("calls", []string{"NodeExpand disk-1 3Gi to 4Gi b"}, w.expansions())
-	w.same("claim", "4Gi", w.growth())
+	testcheck.Equal(w, "calls", []string{"NodeExpand disk-1 3Gi to 4Gi b"}, w.expansions())
+	testcheck.Equal(w, "claim", "4Gi", w.growth())
 	w.quiet()
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -118,9 +119,9 @@ func TestFailedMounts(t *testing.T) {
 			w.backend.faults = []fault{tt.fault, tt.fault}
 			w.add("a", "disk-1")
 			w.pass(time.Second) // two attempts: at 0 s and at 0.5 s
-			w.same("faults left", 0, len(w.backend.faults))
+			testcheck.Equal(w, "faults left", 0, len(w.backend.faults))
 			w.pod("a", false, tt.hasVolumes)
-			w.same("events", []string{tt.event}, w.events())
+			testcheck.Equal(w, "events", []string{tt.event}, w.events())
 			w.inUse("disk-1")
 			w.backend.calls = nil
 			return w
@@ -129,9 +130,9 @@ func TestFailedMounts(t *testing.T) {
 			t.Parallel()
 			w := failed(t)
 			w.Run()
-			w.same("mounts", []string{"disk-1", "disk-1 a"}, w.backend.mounts())
+			testcheck.Equal(w, "mounts", []string{"disk-1", "disk-1 a"}, w.backend.mounts())
 			w.pod("a", true, true)
-			w.same("time", 1500*time.Millisecond, w.Host.Now().Sub(sim.Epoch)) // 0.5 s + 1 s
+			testcheck.Equal(w, "time", 1500*time.Millisecond, w.Host.Now().Sub(sim.Epoch)) // 0.5 s + 1 s
 			w.quiet()
 		})
 		t.Run(tt.name+", and the pod goes", func(t *testing.T) {
@@ -144,7 +145,7 @@ func TestFailedMounts(t *testing.T) {
 				want[i] = "1s " + call
 			}
 			w.calls(want...)
-			w.same("mounts", none, w.backend.mounts())
+			testcheck.Equal(w, "mounts", nil, w.backend.mounts())
 			w.pod("a", false, false)
 			w.inUse()
 			w.quiet()
@@ -190,7 +191,7 @@ func TestBackoffOfAMount(t *testing.T) {
 		"4m9.5s MountDevice disk-1: broken", // no wait is longer than 2m2s
 		"6m11.5s MountDevice disk-1", "6m11.5s SetUp disk-1 a",
 	)
-	w.same("events", []string{`x10 Warning FailedMount pod-a: MountVolume.MountDevice failed for volume "disk-1" : broken`}, w.events())
+	testcheck.Equal(w, "events", []string{`x10 Warning FailedMount pod-a: MountVolume.MountDevice failed for volume "disk-1" : broken`}, w.events())
 	w.quiet()
 }
 
@@ -207,11 +208,11 @@ func TestFailedUnmounts(t *testing.T) {
 			w.pass(time.Second)
 			w.pod("a", false, true)
 			w.inUse("disk-1")
-			w.same("quiet", false, w.manager.Quiescent())
+			testcheck.Equal(w, "quiet", false, w.manager.Quiescent())
 			w.Until("pod a to have no volumes", func() bool { return !w.manager.HasVolumes("a") })
 			w.pass(0)
 			w.inUse("disk-1")
-			w.same("quiet", false, w.manager.Quiescent())
+			testcheck.Equal(w, "quiet", false, w.manager.Quiescent())
 			w.Run()
 			text := ": " + err.Error()
 			w.calls(
@@ -234,7 +235,7 @@ func TestFailedUnmountNextToAPodThatStays(t *testing.T) {
 	w.backend.faults = []fault{{"TearDown disk-1 a", errUncertain, false}}
 	w.remove("a")
 	w.pass(0)
-	w.same("quiet", false, w.manager.Quiescent())
+	testcheck.Equal(w, "quiet", false, w.manager.Quiescent())
 	w.pod("a", false, true)
 	w.pod("b", true, true)
 	w.Run()

@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // TestMountComesAfterReportAndAttachment is I35, from both sides.
@@ -61,10 +63,10 @@ func TestStaleNodeIsNoLicence(t *testing.T) {
 	w.backend.calls = nil
 	w.list() // the controller takes it off the list, and detaches: the kubelet has not seen that
 	w.backend.detach("disk-1")
-	w.same("the kubelet has news to see", true, w.about("cache nodes"))
+	testcheck.Equal(w, "the kubelet has news to see", true, w.about("cache nodes"))
 	w.add("b", "disk-1")
 	w.moveAll("volume populator", "volume reconciler", "node status", "volume_mount")
-	w.same("the kubelet has news to see", true, w.about("cache nodes"))
+	testcheck.Equal(w, "the kubelet has news to see", true, w.about("cache nodes"))
 	w.inUse("disk-1")
 	w.calls()
 	w.pod("b", false, false)
@@ -74,8 +76,8 @@ func TestStaleNodeIsNoLicence(t *testing.T) {
 	w.kubelet.Wake()
 	w.Run()
 	w.calls()
-	w.same("reports of what was reported", before, len(w.happened()))
-	w.same("what must not happen", none, w.backend.wrong)
+	testcheck.Equal(w, "reports of what was reported", before, len(w.happened()))
+	testcheck.Equal(w, "what must not happen", nil, w.backend.wrong)
 
 	w.attach("disk-1")
 	w.Run()
@@ -100,7 +102,7 @@ func TestVolumeComesBackDuringTheReportThatDropsIt(t *testing.T) {
 	w.moveAll("cache nodes", "volume populator", "volume reconciler", "volume_mount")
 	w.calls()
 	w.Run()
-	w.same("what happened", []string{
+	testcheck.Equal(w, "what happened", []string{
 		"reports disk-1 no longer in use on node-1",
 		"reports disk-1 in use on node-1",
 		"MountDevice disk-1", "SetUp disk-1 b",

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // selinuxLabels is a pod whose processes have a level, and which uses the claims.
@@ -38,7 +40,7 @@ func TestPodsThatNeedDifferentLabelsTakeTurns(t *testing.T) {
 		if early {
 			come()
 			w.Run()
-			w.same("told", []string{"b: unmounted volumes=[disk-1], unattached volumes=[], failed to process volumes=[disk-1]: " +
+			testcheck.Equal(w, "told", []string{"b: unmounted volumes=[disk-1], unattached volumes=[], failed to process volumes=[disk-1]: " +
 				`conflicting SELinux labels of volume disk-1: "system_u:object_r:container_file_t:s0:c1" and ` +
 				`"system_u:object_r:container_file_t:s0:c2"`}, w.told)
 		}
@@ -51,7 +53,7 @@ func TestPodsThatNeedDifferentLabelsTakeTurns(t *testing.T) {
 		if !early { // the volume is still mounted for a, which does not want it any more
 			wait := w.waitMounted(selinuxLabels("b", "s0:c2", "disk-1"))
 			w.Until("the wait to end", func() bool { return wait.At >= 0 })
-			w.same("wait ends with", "unmounted volumes=[disk-1], unattached volumes=[], failed to process volumes=[]: "+
+			testcheck.Equal(w, "wait ends with", "unmounted volumes=[disk-1], unattached volumes=[], failed to process volumes=[]: "+
 				`waiting for unmount of volume "example.com/shelf/disk-1", because it is already mounted to a different pod with a different SELinux label`,
 				wait.Err)
 		}
@@ -62,7 +64,7 @@ func TestPodsThatNeedDifferentLabelsTakeTurns(t *testing.T) {
 			_, w.backend.calls[i], _ = strings.Cut(call, " ") // without its time
 		}
 		w.calls(want...)
-		w.same("labels", []string{"system_u:object_r:container_file_t:s0:c1", "system_u:object_r:container_file_t:s0:c2"}, w.backend.labels)
+		testcheck.Equal(w, "labels", []string{"system_u:object_r:container_file_t:s0:c1", "system_u:object_r:container_file_t:s0:c2"}, w.backend.labels)
 		w.quiet()
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
@@ -51,6 +52,6 @@ func TestLive(t *testing.T) {
 	}
 	w.NoError(host.Wait(t.Context(), "no volumes in use", inUse(false)))
 	host.Close()
-	w.same("mounts", none, w.backend.mounts())
-	w.same("what must not happen", none, w.backend.wrong)
+	testcheck.Equal(w, "mounts", nil, w.backend.mounts())
+	testcheck.Equal(w, "what must not happen", nil, w.backend.wrong)
 }

@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // mounted is a world in which pod a has disk-1.
@@ -31,14 +33,14 @@ func TestLifeOfAVolume(t *testing.T) {
 	w.calls() // it is not attached yet
 	w.inUse("disk-1")
 	w.pod("a", false, false)
-	w.same("quiet", false, w.manager.Quiescent())
+	testcheck.Equal(w, "quiet", false, w.manager.Quiescent())
 
 	w.attach("disk-1")
 	w.Run()
 	w.calls("0s MountDevice disk-1", "0s SetUp disk-1 a")
 	w.pod("a", true, true)
 	path, ok := w.manager.Path("a", "disk-1")
-	w.same("path", []any{"/pods/a/disk-1", true}, []any{path, ok})
+	testcheck.Equal(w, "path", []any{"/pods/a/disk-1", true}, []any{path, ok})
 	w.quiet()
 
 	w.remove("a")
@@ -48,13 +50,13 @@ func TestLifeOfAVolume(t *testing.T) {
 	w.inUse()
 	w.pod("a", false, false)
 	w.quiet()
-	w.same("what happened", []string{
+	testcheck.Equal(w, "what happened", []string{
 		"reports disk-1 in use on node-1",
 		"MountDevice disk-1", "SetUp disk-1 a", "TearDown disk-1 a", "UnmountDevice disk-1",
 		"reports disk-1 no longer in use on node-1",
 	}, w.happened()[1:]) // the first report has nothing to say
-	w.same("pods that changed", []types.UID{"a", "a", "a"}, w.changed) // processed, mounted, unmounted
-	w.same("events", none, w.events())
+	testcheck.Equal(w, "pods that changed", []types.UID{"a", "a", "a"}, w.changed) // processed, mounted, unmounted
+	testcheck.Equal(w, "events", nil, w.events())
 }
 
 func TestVolumesThatNeedLess(t *testing.T) {
@@ -135,7 +137,7 @@ func TestSameClaimTwiceInAPod(t *testing.T) {
 	w.pod("a", true, true)
 	for _, volume := range []string{"disk-1", "again"} {
 		path, ok := w.manager.Path("a", volume)
-		w.same("path of "+volume, []any{"/pods/a/disk-1", true}, []any{path, ok})
+		testcheck.Equal(w, "path of "+volume, []any{"/pods/a/disk-1", true}, []any{path, ok})
 	}
 	w.remove("a")
 	w.Run()
@@ -158,7 +160,7 @@ func TestPodOfSeveralVolumes(t *testing.T) {
 	w.pod("a", false, true)
 	for volume, want := range map[string]bool{"disk-1": true, "disk-2": false, "unused": false} {
 		_, ok := w.manager.Path("a", volume)
-		w.same("has a path: "+volume, want, ok)
+		testcheck.Equal(w, "has a path: "+volume, want, ok)
 	}
 	w.attach("disk-1", "disk-2")
 	w.Run()
@@ -166,7 +168,7 @@ func TestPodOfSeveralVolumes(t *testing.T) {
 	w.pod("a", true, true)
 	w.remove("a")
 	w.Run()
-	w.same("mounts", none, w.backend.mounts())
+	testcheck.Equal(w, "mounts", nil, w.backend.mounts())
 	w.quiet()
 }
 

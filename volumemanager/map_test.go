@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim/trace"
@@ -75,18 +76,18 @@ func TestLifeOfADevice(t *testing.T) {
 	}
 	link, err := p.disk.Readlink(path)
 	w.NoError(err)
-	w.same("the pod's link", "/dev/v", link)
+	testcheck.Equal(w, "the pod's link", "/dev/v", link)
 	wantNode(t, p.disk, "/global/a", "v")
 	if _, err := p.disk.DeviceLock("/global/a"); err != nil {
 		t.Errorf("it is not locked: %v", err)
 	}
 	w.removePod("a")
 	w.pod("a", false, false)
-	w.same("done", []string{
+	testcheck.Equal(w, "done", []string{
 		"SetUpDevice", "MapPodDevice", "BindDevice", "LinkDevice", "LockDevice",
 		"UnlockDevice", "UnlinkDevice", "UnbindDevice", "UnmapPodDevice", "TearDownDevice",
 	}, w.driven())
-	w.same("events", []string{
+	testcheck.Equal(w, "events", []string{
 		`x1 Normal SuccessfulMountVolume pod-a: MapVolume.MapPodDevice succeeded for volume "v" globalMapPath "/global"`,
 		`x1 Normal SuccessfulMountVolume pod-a: MapVolume.MapPodDevice succeeded for volume "v" volumeMapPath "/links/a"`,
 	}, w.events())
@@ -111,8 +112,8 @@ func TestTwoPodsShareADevice(t *testing.T) {
 	wantNode(t, p.disk, "/global/b", "v")
 	w.pod("b", true, true)
 	w.removePod("b")
-	w.same("for the node", []int{1, 1}, []int{p.calls["SetUpDevice"], p.calls["TearDownDevice"]})
-	w.same("for pods", []int{2, 2}, []int{p.calls["MapPodDevice"], p.calls["UnmapPodDevice"]})
+	testcheck.Equal(w, "for the node", []int{1, 1}, []int{p.calls["SetUpDevice"], p.calls["TearDownDevice"]})
+	testcheck.Equal(w, "for pods", []int{2, 2}, []int{p.calls["MapPodDevice"], p.calls["UnmapPodDevice"]})
 }
 
 // TestDeviceThatCannotBeMapped: whatever fails once the plugin has made the device be there leaves
@@ -204,7 +205,7 @@ func TestDeviceThatCannotBeMapped(t *testing.T) {
 			}
 			w.removePod("a")
 			w.pod("a", false, false)
-			w.same("in use", 0, len(w.manager.VolumesInUse()))
+			testcheck.Equal(w, "in use", 0, len(w.manager.VolumesInUse()))
 			wantNode(t, p.disk, "/global/a", "")
 			if tt.held != (p.calls["UnmapPodDevice"] > 0) {
 				t.Errorf("taken from the pod %d times", p.calls["UnmapPodDevice"])
@@ -234,7 +235,7 @@ func TestLinksToADeviceAreFollowed(t *testing.T) {
 	w.pod("a", true, true)
 	link, err := p.disk.Readlink("/links/a/v")
 	w.NoError(err)
-	w.same("the pod's link", "/dev/v", link)
+	testcheck.Equal(w, "the pod's link", "/dev/v", link)
 }
 
 // TestLinkOfBeforeIsReplaced: a reboot leaves the link, which may lead to another device by now.
@@ -246,7 +247,7 @@ func TestLinkOfBeforeIsReplaced(t *testing.T) {
 	w.addDevicePod("a")
 	link, err := p.disk.Readlink("/links/a/v")
 	w.NoError(err)
-	w.same("the pod's link", "/dev/v", link)
+	testcheck.Equal(w, "the pod's link", "/dev/v", link)
 }
 
 // TestWhatIsNoLinkStays: only a link is removed from the pod's directory.
@@ -259,7 +260,7 @@ func TestWhatIsNoLinkStays(t *testing.T) {
 	w.pod("a", false, false)
 	content, err := p.disk.ReadFile("/links/a/v")
 	w.NoError(err)
-	w.same("the file", "somebody's", string(content))
+	testcheck.Equal(w, "the file", "somebody's", string(content))
 }
 
 // TestDeviceThatAnotherPodHasIsNotTornDown: an unknown device node in its directory may be a pod's.
@@ -270,13 +271,13 @@ func TestDeviceThatAnotherPodHasIsNotTornDown(t *testing.T) {
 	w.NoError(p.disk.WriteFile("/global/unknown", nil))
 	w.NoError(p.disk.MountDevice("v", "/global/unknown", false))
 	w.removePod("a")
-	w.same("torn down", 0, p.calls["TearDownDevice"])
+	testcheck.Equal(w, "torn down", 0, p.calls["TearDownDevice"])
 	if !slices.Equal(w.manager.VolumesInUse(), []corev1.UniqueVolumeName{unique("v")}) {
 		t.Errorf("in use: %v", w.manager.VolumesInUse())
 	}
 	w.NoError(p.disk.Unmount("/global/unknown"))
 	w.pass(3 * time.Minute)
-	w.same("torn down", 1, p.calls["TearDownDevice"])
+	testcheck.Equal(w, "torn down", 1, p.calls["TearDownDevice"])
 }
 
 // TestUnmappingIsTriedAgain binds the device twice, so that the file cannot be removed at first.
@@ -290,7 +291,7 @@ func TestUnmappingIsTriedAgain(t *testing.T) {
 	w.pod("a", false, true)
 	w.pass(10 * time.Second)
 	w.pod("a", false, false)
-	w.same("taken away", []int{2, 1}, []int{p.calls["UnmapPodDevice"], p.calls["TearDownDevice"]})
+	testcheck.Equal(w, "taken away", []int{2, 1}, []int{p.calls["UnmapPodDevice"], p.calls["TearDownDevice"]})
 }
 
 // TestPodThatIsGoneWhenItsDeviceIsThere gets it, and loses it again.
@@ -309,7 +310,7 @@ func TestPodThatIsGoneWhenItsDeviceIsThere(t *testing.T) {
 			if there, err := p.disk.Exists("/links/a/v"); there || err != nil {
 				t.Errorf("the link is left, %v", err)
 			}
-			w.same("torn down", 1, p.calls["TearDownDevice"])
+			testcheck.Equal(w, "torn down", 1, p.calls["TearDownDevice"])
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // TestUnmappingThatDidNotBegin: a device whose teardown failed because the driver was missing stays
@@ -24,7 +25,7 @@ func TestUnmappingThatDidNotBegin(t *testing.T) {
 		w.Until("the device not to be torn down", func() bool { return p.calls["TearDownDevice"] == 1 })
 		w.addDevicePod("b")
 		w.pod("b", true, true)
-		w.same("set up", want, p.calls["SetUpDevice"])
+		testcheck.Equal(w, "set up", want, p.calls["SetUpDevice"])
 	}
 }
 
@@ -39,7 +40,7 @@ func TestDeviceIsSetUpAsTold(t *testing.T) {
 	w.kubelet.Wake()
 	w.pass(10 * time.Second)
 	w.pod("a", true, true)
-	w.same("tries", 2, len(p.uses))
+	testcheck.Equal(w, "tries", 2, len(p.uses))
 	for _, use := range p.uses {
 		if use.DevicePath != "/dev/v" || use.Reconstructed || use.Remount || use.FSGroup == nil || use.Recorder == nil {
 			t.Errorf("set up as %+v", use)
@@ -76,18 +77,18 @@ func TestBlockVolumeGrows(t *testing.T) {
 		w.kubelet.Wake()
 		if inUse {
 			w.pass(10 * time.Second)
-			w.same("grown", none, p.grown)
+			testcheck.Equal(w, "grown", nil, p.grown)
 			grow()
 		}
 		w.Until("the volume to grow", func() bool { return p.calls["NodeExpand"] > 0 })
 		w.pod("a", inUse, true)
 		w.pass(10 * time.Second)
 		w.pod("a", true, true)
-		w.same("grown", []string{"1Gi to 10Gi for a"}, p.grown)
+		testcheck.Equal(w, "grown", []string{"1Gi to 10Gi for a"}, p.grown)
 		object, _ := w.Server.Get("persistentvolumeclaims", "default", "v")
 		has := object.(*corev1.PersistentVolumeClaim).Status.Capacity[corev1.ResourceStorage]
-		w.same("the claim has", "10Gi", has.String())
-		w.same("what was mapped stays", []int{1, 0}, []int{p.calls["MapPodDevice"], p.calls["UnmapPodDevice"]})
+		testcheck.Equal(w, "the claim has", "10Gi", has.String())
+		testcheck.Equal(w, "what was mapped stays", []int{1, 0}, []int{p.calls["MapPodDevice"], p.calls["UnmapPodDevice"]})
 		if !slices.Contains(w.events(), `x1 Normal FileSystemResizeSuccessful pod-a: MountVolume.NodeExpandVolume succeeded for volume "v" node-1`) {
 			t.Errorf("events %q", w.events())
 		}
@@ -107,7 +108,7 @@ func TestDeviceOfOnePod(t *testing.T) {
 	w.addDevicePod("b")
 	w.pod("a", true, true)
 	w.pod("b", false, false)
-	w.same("mapped", 1, p.calls["MapPodDevice"])
+	testcheck.Equal(w, "mapped", 1, p.calls["MapPodDevice"])
 	const refused = `Warning FailedMapVolume pod-b: MapVolume.SetUpDevice failed for volume "v" : ` +
 		"volume uses the ReadWriteOncePod access mode and is already in use by another pod"
 	if !slices.ContainsFunc(w.events(), func(e string) bool { return strings.HasSuffix(e, refused) }) {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // ephemeralPod is a pod with a volume that lives as long as the pod does.
@@ -56,10 +57,10 @@ func TestEphemeralVolume(t *testing.T) {
 			w.pod("a", tt.fits, tt.fits)
 			want := []string{"PVC default/pod-a-data was not created for pod default/pod-a (pod is not owner)"}
 			if tt.fits {
-				want = none
+				want = nil
 			}
-			w.same("errors", want, w.manager.PopPodErrors("a"))
-			w.same("errors, taken", none, w.manager.PopPodErrors("a"))
+			testcheck.Equal(w, "errors", want, w.manager.PopPodErrors("a"))
+			testcheck.Equal(w, "errors, taken", nil, w.manager.PopPodErrors("a"))
 		})
 	}
 }
@@ -75,13 +76,13 @@ func TestErrorsOfAPod(t *testing.T) {
 	w.add("a", claims...)
 	w.pass(100 * ms)
 	errs := w.manager.PopPodErrors("a")
-	w.same("how many", 10, len(errs))
-	w.same("the first", `error processing PVC default/missing-00: failed to fetch PVC from API server: `+
+	testcheck.Equal(w, "how many", 10, len(errs))
+	testcheck.Equal(w, "the first", `error processing PVC default/missing-00: failed to fetch PVC from API server: `+
 		`persistentvolumeclaims "missing-00" not found`, errs[0])
-	w.same("taken", none, w.manager.PopPodErrors("a"))
+	testcheck.Equal(w, "taken", nil, w.manager.PopPodErrors("a"))
 	w.pass(2 * time.Second) // the pod is looked at again
-	w.same("again", 10, len(w.manager.PopPodErrors("a")))
-	w.same("of a pod that is not there", none, w.manager.PopPodErrors("b"))
+	testcheck.Equal(w, "again", 10, len(w.manager.PopPodErrors("a")))
+	testcheck.Equal(w, "of a pod that is not there", nil, w.manager.PopPodErrors("b"))
 }
 
 // TestVolumeThatIsUsedAsWhatItIsNot: a device that is mounted, and the other way round, is an
@@ -123,7 +124,7 @@ func TestVolumeThatIsUsedAsWhatItIsNot(t *testing.T) {
 			w.manager.AddPod(pod)
 			w.kubelet.Wake()
 			w.pass(time.Second)
-			w.same("errors", []string{tt.want}, w.manager.PopPodErrors("a"))
+			testcheck.Equal(w, "errors", []string{tt.want}, w.manager.PopPodErrors("a"))
 			w.pod("a", false, false)
 		})
 	}
@@ -200,9 +201,9 @@ func TestMayNotBeMounted(t *testing.T) {
 			w.pod("a", tt.want == "", tt.want == "")
 			want := []string{"x1 Warning FailedMount pod-a: " + tt.want}
 			if tt.want == "" {
-				want = none
+				want = nil
 			}
-			w.same("events", want, w.events())
+			testcheck.Equal(w, "events", want, w.events())
 		})
 	}
 }
@@ -236,7 +237,7 @@ func TestVolumeOfOnePod(t *testing.T) {
 			if !tt.waits {
 				return
 			}
-			w.same("events", []string{
+			testcheck.Equal(w, "events", []string{
 				`x1 Warning FailedMount pod-b: MountVolume.SetUp failed for volume "disk-1" : ` +
 					"volume uses the ReadWriteOncePod access mode and is already in use by another pod",
 			}, w.events())
@@ -268,7 +269,7 @@ func TestClaimIsReadAgain(t *testing.T) {
 	w.updateClaim(claimed{"2Gi", "1Gi", "2Gi", pending}.write)
 	w.Run()
 	w.pod("a", true, true)
-	w.same("errors", 1, len(w.manager.PopPodErrors("a")))
-	w.same("calls", none, w.expansions())
+	testcheck.Equal(w, "errors", 1, len(w.manager.PopPodErrors("a")))
+	testcheck.Equal(w, "calls", nil, w.expansions())
 	w.idle()
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/internal/loopdev"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/loop"
@@ -180,7 +181,7 @@ func (w *realWorld) wantMapped(write bool) {
 	for _, m := range mounts {
 		at = append(at, strings.TrimPrefix(m.Path, w.root))
 	}
-	w.same("mounts", []string{"/global/a", "/published/a"}, at)
+	testcheck.Equal(w, "mounts", []string{"/global/a", "/published/a"}, at)
 	locks, err := loopdev.List(func(backing string) bool { return strings.HasPrefix(backing, w.root+"/") })
 	w.NoError(err)
 	if len(locks) != 1 || locks[0].BackingFile != w.root+"/global/a" {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // known tells the kubelet that it knows its pods.
@@ -19,7 +21,7 @@ func (w *world) hasDir(want bool, pod types.UID, volume string) {
 	w.Helper()
 	there, err := w.backend.disk.Exists(podVolumeDir(pod, volume))
 	w.NoError(err)
-	w.same("directory of "+volume+" for "+string(pod), want, there)
+	testcheck.Equal(w, "directory of "+volume+" for "+string(pod), want, there)
 }
 
 // TestReconstructVolumes has upstream's rows of that name.
@@ -32,7 +34,7 @@ func TestReconstructVolumes(t *testing.T) {
 		w.Run()
 		w.restart()
 		w.Run()
-		w.same("found", []types.UID{"a", "b"}, w.manager.ReconstructedPods())
+		testcheck.Equal(w, "found", []types.UID{"a", "b"}, w.manager.ReconstructedPods())
 		w.pod("a", false, true)
 		w.pod("b", false, true)
 		w.calls()
@@ -41,7 +43,7 @@ func TestReconstructVolumes(t *testing.T) {
 		w.Run()
 		w.calls("0s TearDown disk-1 a", "0s TearDown disk-1 b", "0s UnmountDevice disk-1")
 		w.inUse()
-		w.same("found", 0, len(w.manager.ReconstructedPods()))
+		testcheck.Equal(w, "found", 0, len(w.manager.ReconstructedPods()))
 		w.quiet()
 	})
 	t.Run("when reconstruction fails for a volume, volumes should be cleaned up", func(t *testing.T) {
@@ -56,7 +58,7 @@ func TestReconstructVolumes(t *testing.T) {
 		w.quiet()
 		left, err := w.backend.disk.ReadDir(diskRoot + "/pods/a/volumes/example.com~missing")
 		w.NoError(err)
-		w.same("left", []string{"disk-1"}, left)
+		testcheck.Equal(w, "left", []string{"disk-1"}, left)
 	})
 }
 
@@ -136,7 +138,7 @@ func TestReconstructVolumesMount(t *testing.T) {
 		w.Run()
 		w.calls("0s MountDevice disk-1", "0s SetUp disk-1 a")
 		w.pod("a", true, true)
-		w.same("found", 0, len(w.manager.ReconstructedPods()))
+		testcheck.Equal(w, "found", 0, len(w.manager.ReconstructedPods()))
 		w.quiet()
 	})
 	t.Run("reconstructed volume fails to mount", func(t *testing.T) {

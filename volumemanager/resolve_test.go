@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -19,17 +20,17 @@ func TestClaimThatIsNotReady(t *testing.T) {
 	w.pass(100 * time.Millisecond)
 	// At 10 ms, after its back-off; and at 100 ms, as the time has passed anyway. In between
 	// nothing had changed, and a poll would have found what it found.
-	w.same("attempts", []time.Duration{0, 10 * ms, 100 * ms}, w.lookups())
+	testcheck.Equal(w, "attempts", []time.Duration{0, 10 * ms, 100 * ms}, w.lookups())
 	w.claim("disk-1")
 	w.pass(10 * time.Second)
-	w.same("unprocessed", map[string]string{"disk-1": "error processing PVC default/disk-1: PVC is not bound"}, w.manager.Unprocessed("a"))
+	testcheck.Equal(w, "unprocessed", map[string]string{"disk-1": "error processing PVC default/disk-1: PVC is not bound"}, w.manager.Unprocessed("a"))
 	attempts := w.lookups()
 	w.volume("disk-1", func(*corev1.PersistentVolume) {})
 	w.bind("disk-1")
 	w.Run()
 	w.pod("a", true, true)
-	w.same("unprocessed", map[string]string{}, w.manager.Unprocessed("a"))
-	w.same("attempts after the last", len(attempts)+1, len(w.lookups()))
+	testcheck.Equal(w, "unprocessed", map[string]string{}, w.manager.Unprocessed("a"))
+	testcheck.Equal(w, "attempts after the last", len(attempts)+1, len(w.lookups()))
 	w.quiet()
 }
 
@@ -129,7 +130,7 @@ func TestWhatCannotBeProcessed(t *testing.T) {
 			message := tt.make(w)
 			w.add("a", "disk-1")
 			w.pass(time.Second)
-			w.same("unprocessed", map[string]string{"disk-1": message}, w.manager.Unprocessed("a"))
+			testcheck.Equal(w, "unprocessed", map[string]string{"disk-1": message}, w.manager.Unprocessed("a"))
 			w.pod("a", false, false)
 			w.inUse()
 			w.calls()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -45,10 +46,10 @@ func (w *world) parts() []string {
 // noSubPaths checks that nothing is left of the parts that containers had.
 func (w *world) noSubPaths() {
 	w.Helper()
-	w.same("parts", none, w.parts())
+	testcheck.Equal(w, "parts", nil, w.parts())
 	there, err := w.backend.disk.Exists(filepath.Join(diskRoot, "pods", "a", "volume-subpaths"))
 	w.NoError(err)
-	w.same("there is a directory of parts", false, there)
+	testcheck.Equal(w, "there is a directory of parts", false, there)
 }
 
 // undone is what was done on the disk and by the plugin to take things away, in order.
@@ -81,7 +82,7 @@ func TestSubPathsAreCleanedFirst(t *testing.T) {
 			before(w)
 			w.Run()
 			want := []string{"UnbindSubPath", "UnbindSubPath", "RemoveSubPaths", "TearDown", "UnmountDevice"}
-			w.same("what was done", want, w.undone())
+			testcheck.Equal(w, "what was done", want, w.undone())
 			w.noSubPaths()
 			w.pod("a", false, false)
 			w.quiet()
@@ -95,7 +96,7 @@ func TestNoSubPathsTakeNoStep(t *testing.T) {
 	w := mounted(t)
 	w.remove("a")
 	w.Run()
-	w.same("what was done", []string{"TearDown", "UnmountDevice"}, w.undone())
+	testcheck.Equal(w, "what was done", []string{"TearDown", "UnmountDevice"}, w.undone())
 }
 
 // TestBusySubPathKeepsItsVolume mounted and in use, with those of the containers that come after,
@@ -107,7 +108,7 @@ func TestBusySubPathKeepsItsVolume(t *testing.T) {
 	w.NoError(w.backend.disk.MountTree(nodefs.NewTree(), "x", w.place("one")+"/below", false))
 	w.remove("a")
 	w.pass(3 * time.Second)
-	w.same("parts", []string{"one", "two"}, w.parts())
+	testcheck.Equal(w, "parts", []string{"one", "two"}, w.parts())
 	w.calls()
 	w.pod("a", false, true)
 	w.inUse("disk-1")
@@ -117,7 +118,7 @@ func TestBusySubPathKeepsItsVolume(t *testing.T) {
 			tries = append(tries, r.At.String())
 		}
 	}
-	w.same("tries", []string{"0s", "500ms", "1.5s"}, tries)
+	testcheck.Equal(w, "tries", []string{"0s", "500ms", "1.5s"}, tries)
 	w.NoError(w.backend.disk.Unmount(w.place("one") + "/below"))
 	w.Run()
 	w.noSubPaths()

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -76,7 +77,7 @@ func TestWaitForAttachAndMount(t *testing.T) {
 			tt.world(w)
 			got := w.waitMounted(newPod("a", tt.claims...))
 			w.Until("the wait to end", func() bool { return got.At >= 0 })
-			w.same("wait", tt.want, *got)
+			testcheck.Equal(w, "wait", tt.want, *got)
 		})
 	}
 }
@@ -96,7 +97,7 @@ func TestWhoWaitsAgainFindsTheVolumesMounted(t *testing.T) {
 	if first.Err == "" {
 		t.Error("the claim is not bound: want an error")
 	}
-	w.same("error of the second wait", "", second.Err)
+	testcheck.Equal(w, "error of the second wait", "", second.Err)
 	w.pod("a", true, true)
 	w.quiet()
 }
@@ -118,11 +119,11 @@ func TestWaitForUnmount(t *testing.T) {
 		return err
 	})
 	w.Until("the wait to end", func() bool { return first.At >= 0 })
-	w.same("first wait", waited{123 * time.Second, "mounted volumes=[example.com/shelf/disk-1]: context deadline exceeded"}, *first)
+	testcheck.Equal(w, "first wait", waited{123 * time.Second, "mounted volumes=[example.com/shelf/disk-1]: context deadline exceeded"}, *first)
 	w.backend.faults = nil
 	second := w.wait(func(ctx context.Context) error { return w.manager.WaitForUnmount(ctx, pod) })
 	w.Run()
-	w.same("second wait's error", "", second.Err)
+	testcheck.Equal(w, "second wait's error", "", second.Err)
 	w.pod("a", false, false)
 	w.quiet()
 }
@@ -136,21 +137,21 @@ func TestWhatCannotBeProcessedIsTold(t *testing.T) {
 	w.attach("disk-1")
 	w.add("a", "disk-1")
 	w.moveAll("volume populator")
-	w.same("told after one look", none, w.told)
+	testcheck.Equal(w, "told after one look", nil, w.told)
 	w.Run()
 	const words = "a: unmounted volumes=[disk-1], unattached volumes=[], failed to process volumes=[disk-1]: error processing PVC default/disk-1: "
-	w.same("told", []string{words + "PVC is not bound"}, w.told)
+	testcheck.Equal(w, "told", []string{words + "PVC is not bound"}, w.told)
 	w.pass(time.Hour)
-	w.same("told an hour later", []string{words + "PVC is not bound"}, w.told)
+	testcheck.Equal(w, "told an hour later", []string{words + "PVC is not bound"}, w.told)
 	w.bind("disk-1")
 	w.pass(time.Second)
-	w.same("told when the claim is bound to what is not there", []string{
+	testcheck.Equal(w, "told when the claim is bound to what is not there", []string{
 		words + "PVC is not bound",
 		words + `failed to fetch PV disk-1 from API server: persistentvolumes "disk-1" not found`,
 	}, w.told)
 	w.volume("disk-1", func(*corev1.PersistentVolume) {})
 	w.Run()
 	w.pod("a", true, true)
-	w.same("told in all", 2, len(w.told))
+	testcheck.Equal(w, "told in all", 2, len(w.told))
 	w.quiet()
 }

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +20,7 @@ import (
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/eventhandler"
 	"github.com/volsim/volsim/internal/events"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/nodefs"
@@ -330,21 +329,10 @@ func (w *world) remove(uid types.UID) {
 	w.kubelet.Wake()
 }
 
-// same compares; nothing and an empty list are the same.
-func (w *world) same(what string, want, got any) {
-	w.Helper()
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		w.Errorf("%s (-want +got):\n%s", what, diff)
-	}
-}
-
-// none is an empty list, for comparing.
-var none []string
-
 // calls checks the calls of the plugin since the last time.
 func (w *world) calls(want ...string) {
 	w.Helper()
-	w.same("calls", want, w.backend.calls)
+	testcheck.Equal(w, "calls", want, w.backend.calls)
 	w.backend.calls = nil
 }
 
@@ -355,22 +343,22 @@ func (w *world) inUse(want ...string) {
 	for _, name := range w.node().Status.VolumesInUse {
 		got = append(got, strings.TrimPrefix(string(name), shelfName+"/"))
 	}
-	w.same("volumes in use", want, got)
+	testcheck.Equal(w, "volumes in use", want, got)
 }
 
 // pods checks of a pod whether all is mounted and whether anything may be.
 func (w *world) pod(uid types.UID, mounted, hasVolumes bool) {
 	w.Helper()
 	type state struct{ Mounted, HasVolumes bool }
-	w.same("pod "+string(uid), state{mounted, hasVolumes}, state{w.manager.Mounted(uid), w.manager.HasVolumes(uid)})
+	testcheck.Equal(w, "pod "+string(uid), state{mounted, hasVolumes}, state{w.manager.Mounted(uid), w.manager.HasVolumes(uid)})
 }
 
 // quiet checks that nothing wrong has happened and nothing is left to do.
 func (w *world) quiet() {
 	w.Helper()
-	w.same("what must not happen", none, w.backend.wrong)
-	w.same("strands waiting", none, w.Host.Waiting())
-	w.same("quiet, and no report needed", []bool{true, false}, []bool{w.manager.Quiescent(), w.manager.NeedsReport()})
+	testcheck.Equal(w, "what must not happen", nil, w.backend.wrong)
+	testcheck.Equal(w, "strands waiting", nil, w.Host.Waiting())
+	testcheck.Equal(w, "quiet, and no report needed", []bool{true, false}, []bool{w.manager.Quiescent(), w.manager.NeedsReport()})
 }
 
 // events are the events so far: "xcount type reason pod: message", sorted.

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/volsim/volsim/internal/testworld"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -145,7 +145,7 @@ func TestCollect(t *testing.T) {
 				refs := obj.GetOwnerReferences()
 				refs[0].Name = "m"
 				obj.SetOwnerReferences(refs)
-				testworld.Must(client.Create(ctx, obj, metav1.CreateOptions{}))
+				testcheck.Must(client.Create(ctx, obj, metav1.CreateOptions{}))
 			}, nil, "b>n n",
 		},
 		{
@@ -155,7 +155,7 @@ func TestCollect(t *testing.T) {
 					refs := obj.GetOwnerReferences()
 					refs[0].UID = "one"
 					obj.SetOwnerReferences(refs)
-					testworld.Must(client.Create(ctx, obj, metav1.CreateOptions{}))
+					testcheck.Must(client.Create(ctx, obj, metav1.CreateOptions{}))
 				}
 			}, nil, "",
 		},
@@ -172,7 +172,7 @@ func TestCollect(t *testing.T) {
 			"an event that names an owner is not collected", func(w *world) {
 				event := &corev1.Event{InvolvedObject: corev1.ObjectReference{Namespace: "default"}}
 				event.Name, event.OwnerReferences = "e", []metav1.OwnerReference{w.reference("a?")}
-				testworld.Must(w.user.CoreV1().Events("default").Create(ctx, event, metav1.CreateOptions{}))
+				testcheck.Must(w.user.CoreV1().Events("default").Create(ctx, event, metav1.CreateOptions{}))
 			},
 			func(w *world) {
 				if _, ok := w.server.Get("events", "default", "e"); !ok {
@@ -334,7 +334,7 @@ func TestKindThatComesLater(t *testing.T) {
 	w.gone = true
 	obj, client := w.newObject("b")
 	obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Widget", Name: "a", UID: "u"}})
-	testworld.Must(client.Create(ctx, obj, metav1.CreateOptions{}))
+	testcheck.Must(client.Create(ctx, obj, metav1.CreateOptions{}))
 	w.want("b>a", "widgets are not served")
 	w.server.Install(widgets)
 	w.gone = false

@@ -17,6 +17,7 @@ import (
 	"github.com/volsim/volsim/controllers/garbagecollector"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/events"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
@@ -149,7 +150,7 @@ func (w *world) reference(owner string) metav1.OwnerReference {
 	ref := metav1.OwnerReference{Name: name, UID: types.UID("uid-of-" + name)}
 	ref.APIVersion, ref.Kind = kind.ToAPIVersionAndKind()
 	if !absent {
-		ref.UID = testworld.Must(client.Get(ctx, name, metav1.GetOptions{})).GetUID()
+		ref.UID = testcheck.Must(client.Get(ctx, name, metav1.GetOptions{})).GetUID()
 	}
 	if blocking {
 		ref.BlockOwnerDeletion = ptr.To(true)
@@ -160,19 +161,19 @@ func (w *world) reference(owner string) metav1.OwnerReference {
 func (w *world) create(short string, owners ...string) {
 	w.Helper()
 	obj, client := w.newObject(short, owners...)
-	testworld.Must(client.Create(ctx, obj, metav1.CreateOptions{}))
+	testcheck.Must(client.Create(ctx, obj, metav1.CreateOptions{}))
 }
 
 func (w *world) delete(short string, how metav1.DeletionPropagation) {
 	w.Helper()
 	_, name, client := w.place(short)
-	testworld.Must(client.Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &how}))
+	testcheck.Must(client.Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &how}))
 }
 
 func (w *world) patch(short, data string) {
 	w.Helper()
 	_, name, client := w.place(short)
-	testworld.Must(client.Patch(ctx, name, types.MergePatchType, []byte(data), metav1.PatchOptions{}))
+	testcheck.Must(client.Patch(ctx, name, types.MergePatchType, []byte(data), metav1.PatchOptions{}))
 }
 
 // left returns the remaining objects with owners and finalizers: "a b>a c>a,b +finalizer".

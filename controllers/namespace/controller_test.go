@@ -18,6 +18,7 @@ import (
 
 	"github.com/volsim/volsim/controllers/namespace"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
@@ -116,12 +117,12 @@ func (w *world) create(group, resource, name string, finalizers ...string) {
 	obj := client.New()
 	obj.SetName(name)
 	obj.SetFinalizers(finalizers)
-	testworld.Must(client.Create(ctx, obj, metav1.CreateOptions{}))
+	testcheck.Must(client.Create(ctx, obj, metav1.CreateOptions{}))
 }
 
 func (w *world) release(group, resource, name string) {
 	w.Helper()
-	testworld.Must(w.resource(group, resource).Patch(ctx, name, types.MergePatchType,
+	testcheck.Must(w.resource(group, resource).Patch(ctx, name, types.MergePatchType,
 		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
 }
 
@@ -132,16 +133,16 @@ func (w *world) pod(name string, grace int64, finalizers ...string) {
 	pod.Spec = corev1.PodSpec{
 		NodeName: "m", TerminationGracePeriodSeconds: &grace, Containers: []corev1.Container{{Name: "a", Image: "a"}},
 	}
-	testworld.Must(w.user.CoreV1().Pods("n").Create(ctx, pod, metav1.CreateOptions{}))
+	testcheck.Must(w.user.CoreV1().Pods("n").Create(ctx, pod, metav1.CreateOptions{}))
 }
 
 func (w *world) deletePod(name string) {
-	testworld.NoError(w, w.user.CoreV1().Pods("n").Delete(ctx, name,
+	testcheck.NoError(w, w.user.CoreV1().Pods("n").Delete(ctx, name,
 		metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}))
 }
 
 func (w *world) deleteNamespace() {
-	testworld.NoError(w, w.user.CoreV1().Namespaces().Delete(ctx, "n", metav1.DeleteOptions{}))
+	testcheck.NoError(w, w.user.CoreV1().Namespaces().Delete(ctx, "n", metav1.DeleteOptions{}))
 }
 
 // left returns the objects in a namespace.
@@ -220,7 +221,7 @@ func TestNamespace(t *testing.T) {
 			},
 			{
 				func(w *world) {
-					testworld.Must(w.resource("", "configmaps").Patch(ctx, "c", types.MergePatchType,
+					testcheck.Must(w.resource("", "configmaps").Patch(ctx, "c", types.MergePatchType,
 						[]byte(`{"metadata":{"finalizers":["x.io/b"]}}`), metav1.PatchOptions{}))
 				},
 				"configmaps/c; NamespaceContentRemaining SomeResourcesRemain: Some resources are remaining: " +
@@ -245,12 +246,12 @@ func TestNamespace(t *testing.T) {
 			{func(w *world) { w.deletePod("p") }, "gone"},
 		}},
 		{"another's finalizer", func(w *world) {
-			testworld.Must(w.user.CoreV1().Namespaces().Patch(ctx, "n", types.MergePatchType,
+			testcheck.Must(w.user.CoreV1().Namespaces().Patch(ctx, "n", types.MergePatchType,
 				[]byte(`{"metadata":{"finalizers":["x.io/n"]}}`), metav1.PatchOptions{}))
 		}, []part{
 			{nil, ""},
 			{func(w *world) {
-				testworld.Must(w.user.CoreV1().Namespaces().Patch(ctx, "n", types.MergePatchType,
+				testcheck.Must(w.user.CoreV1().Namespaces().Patch(ctx, "n", types.MergePatchType,
 					[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
 			}, "gone"},
 		}},
@@ -299,9 +300,9 @@ type part struct {
 func TestNothingToDo(t *testing.T) {
 	w := newWorld(t, stepped(nil))
 	w.create("", "configmaps", "a", "x.io/a")
-	testworld.NoError(w, w.user.CoreV1().ConfigMaps("n").Delete(ctx, "a", metav1.DeleteOptions{}))
+	testcheck.NoError(w, w.user.CoreV1().ConfigMaps("n").Delete(ctx, "a", metav1.DeleteOptions{}))
 	w.release("", "configmaps", "a")
-	testworld.Must(w.user.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "m"}},
+	testcheck.Must(w.user.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "m"}},
 		metav1.CreateOptions{}))
 	w.settle()
 	if got := w.host.(*sim.Stepped).Steps(); got != 0 {
@@ -356,7 +357,7 @@ func TestLive(t *testing.T) {
 	w.pod("p", 30)
 	w.host.Start()
 	user := w.server.Client(w.host.ExternalCaller())
-	testworld.Must("", user.CoreV1().Namespaces().Delete(t.Context(), "n", metav1.DeleteOptions{}))
+	testcheck.Must("", user.CoreV1().Namespaces().Delete(t.Context(), "n", metav1.DeleteOptions{}))
 	wait := func(what string, cond func() bool) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -372,11 +373,11 @@ func TestLive(t *testing.T) {
 		}
 	}
 	wait("pod to be deleted", deleting("pods", "p"))
-	testworld.Must("", user.CoreV1().Pods("n").Delete(t.Context(), "p",
+	testcheck.Must("", user.CoreV1().Pods("n").Delete(t.Context(), "p",
 		metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}))
 	wait("widget to be deleted", deleting("widgets.example.com", "w"))
 	r, _ := user.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "n")
-	testworld.Must(r.Patch(t.Context(), "w", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+	testcheck.Must(r.Patch(t.Context(), "w", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
 		metav1.PatchOptions{}))
 	wait("namespace to be gone", func() bool { return w.state() == "gone" })
 }

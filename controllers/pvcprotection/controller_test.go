@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/controllers/pvcprotection"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
@@ -43,7 +44,7 @@ func (m meddler) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 			m.w.conflicts--
 			name := strings.TrimPrefix(action.Object, "persistentvolumeclaims/default/")
 			patch := fmt.Appendf(nil, `{"metadata":{"labels":{"n":"%d"}}}`, m.w.conflicts)
-			testworld.Must(m.w.User.CoreV1().PersistentVolumeClaims("default").
+			testcheck.Must(m.w.User.CoreV1().PersistentVolumeClaims("default").
 				Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}))
 		}
 		return effect()
@@ -124,7 +125,7 @@ var (
 )
 
 func (w *world) claim(claim *corev1.PersistentVolumeClaim) {
-	testworld.Must(w.User.CoreV1().PersistentVolumeClaims(claim.Namespace).Create(ctx, claim, metav1.CreateOptions{}))
+	testcheck.Must(w.User.CoreV1().PersistentVolumeClaims(claim.Namespace).Create(ctx, claim, metav1.CreateOptions{}))
 }
 
 func (w *world) deleteClaim(name string) {
@@ -132,7 +133,7 @@ func (w *world) deleteClaim(name string) {
 }
 
 func (w *world) pod(pod *corev1.Pod) *corev1.Pod {
-	return testworld.Must(w.User.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}))
+	return testcheck.Must(w.User.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}))
 }
 
 // deletePod deletes a pod without a grace period.
@@ -142,9 +143,9 @@ func (w *world) deletePod(name string) {
 }
 
 func (w *world) podStatus(name string, phase corev1.PodPhase) {
-	pod := testworld.Must(w.User.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{}))
+	pod := testcheck.Must(w.User.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{}))
 	pod.Status.Phase = phase
-	testworld.Must(w.User.CoreV1().Pods("default").UpdateStatus(ctx, pod, metav1.UpdateOptions{}))
+	testcheck.Must(w.User.CoreV1().Pods("default").UpdateStatus(ctx, pod, metav1.UpdateOptions{}))
 }
 
 // claims returns the names of the existing claims.
@@ -213,9 +214,9 @@ func TestFinalizerIsAdded(t *testing.T) {
 	w.conflicts = 2
 	w.claim(newClaim("c"))
 	claims := w.User.CoreV1().PersistentVolumeClaims("default")
-	claim := testworld.Must(claims.Get(ctx, "c", metav1.GetOptions{}))
+	claim := testcheck.Must(claims.Get(ctx, "c", metav1.GetOptions{}))
 	claim.Finalizers = nil
-	testworld.Must(claims.Update(ctx, claim, metav1.UpdateOptions{}))
+	testcheck.Must(claims.Update(ctx, claim, metav1.UpdateOptions{}))
 	w.Run()
 	obj, _ := w.Server.Get("persistentvolumeclaims", "default", "c")
 	if got := obj.GetFinalizers(); !slices.Equal(got, []string{pvcprotection.Finalizer}) {
@@ -293,10 +294,10 @@ func TestScheduledPodKeepsClaim(t *testing.T) {
 		client := w.Server.Client(users)
 		users.User("", func(ctx context.Context) {
 			pods := client.CoreV1().Pods("default")
-			testworld.Must("", pods.Bind(ctx, &corev1.Binding{
+			testcheck.Must("", pods.Bind(ctx, &corev1.Binding{
 				ObjectMeta: metav1.ObjectMeta{Name: "p"}, Target: corev1.ObjectReference{Kind: "Node", Name: "node-1"},
 			}, metav1.CreateOptions{}))
-			testworld.Must("", client.CoreV1().PersistentVolumeClaims("default").Delete(ctx, "c", metav1.DeleteOptions{}))
+			testcheck.Must("", client.CoreV1().PersistentVolumeClaims("default").Delete(ctx, "c", metav1.DeleteOptions{}))
 		})
 		w.want("c", fmt.Sprint("seed ", seed))
 		asked += w.requests("list")

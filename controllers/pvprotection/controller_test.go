@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/controllers/pvprotection"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
@@ -38,7 +39,7 @@ func (m meddler) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 		if action.Verb == "update" && *m.n > 0 {
 			*m.n--
 			patch := fmt.Appendf(nil, `{"metadata":{"labels":{"n":"%d"}}}`, *m.n)
-			testworld.Must(m.w.User.CoreV1().PersistentVolumes().Patch(ctx, "v", types.MergePatchType, patch,
+			testcheck.Must(m.w.User.CoreV1().PersistentVolumes().Patch(ctx, "v", types.MergePatchType, patch,
 				metav1.PatchOptions{}))
 		}
 		return effect()
@@ -64,15 +65,15 @@ func (w *world) volume(phase corev1.PersistentVolumePhase, finalizers ...string)
 	volume.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "disk.example.com", VolumeHandle: "v"}
 	volumes := w.User.CoreV1().PersistentVolumes()
-	volume = testworld.Must(volumes.Create(ctx, volume, metav1.CreateOptions{}))
+	volume = testcheck.Must(volumes.Create(ctx, volume, metav1.CreateOptions{}))
 	volume.Finalizers = finalizers
-	testworld.Must(volumes.Update(ctx, volume, metav1.UpdateOptions{}))
+	testcheck.Must(volumes.Update(ctx, volume, metav1.UpdateOptions{}))
 	w.phase(phase)
 }
 
 func (w *world) phase(phase corev1.PersistentVolumePhase) {
 	patch := fmt.Appendf(nil, `{"status":{"phase":%q}}`, phase)
-	testworld.Must(w.User.CoreV1().PersistentVolumes().Patch(ctx, "v", types.MergePatchType, patch, metav1.PatchOptions{},
+	testcheck.Must(w.User.CoreV1().PersistentVolumes().Patch(ctx, "v", types.MergePatchType, patch, metav1.PatchOptions{},
 		"status"))
 }
 
@@ -170,8 +171,8 @@ func TestVolumeStaysWhileBound(t *testing.T) {
 		users.User("", func(ctx context.Context) {
 			volumes := client.CoreV1().PersistentVolumes()
 			patch := []byte(`{"status":{"phase":"Bound"}}`)
-			testworld.Must(volumes.Patch(ctx, "v", types.MergePatchType, patch, metav1.PatchOptions{}, "status"))
-			testworld.Must("", volumes.Delete(ctx, "v", metav1.DeleteOptions{}))
+			testcheck.Must(volumes.Patch(ctx, "v", types.MergePatchType, patch, metav1.PatchOptions{}, "status"))
+			testcheck.Must("", volumes.Delete(ctx, "v", metav1.DeleteOptions{}))
 		})
 		w.Run()
 		if w.state() != pvprotection.Finalizer {

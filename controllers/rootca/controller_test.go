@@ -13,6 +13,7 @@ import (
 
 	"github.com/volsim/volsim/controllers/rootca"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sim"
 )
@@ -67,7 +68,7 @@ func (w *world) published() string {
 func TestPublish(t *testing.T) {
 	ctx := context.Background()
 	patch := func(w *world, name, data string) {
-		testworld.Must(w.User.CoreV1().ConfigMaps("n").Patch(ctx, name, types.MergePatchType, []byte(data),
+		testcheck.Must(w.User.CoreV1().ConfigMaps("n").Patch(ctx, name, types.MergePatchType, []byte(data),
 			metav1.PatchOptions{}))
 	}
 	remove := func(w *world) {
@@ -80,7 +81,7 @@ func TestPublish(t *testing.T) {
 	}{
 		{"no change", func(*world) {}, "n/kube-root-ca.crt"},
 		{"a namespace is created", func(w *world) {
-			testworld.Must(w.User.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "nn"}},
+			testcheck.Must(w.User.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "nn"}},
 				metav1.CreateOptions{}))
 		}, "n/kube-root-ca.crt nn/kube-root-ca.crt"},
 		{"the config map is deleted", remove, "n/kube-root-ca.crt"},
@@ -102,7 +103,7 @@ func TestPublish(t *testing.T) {
 			"n/kube-root-ca.crt",
 		},
 		{"another config map", func(w *world) {
-			testworld.Must(w.User.CoreV1().ConfigMaps("n").Create(ctx,
+			testcheck.Must(w.User.CoreV1().ConfigMaps("n").Create(ctx,
 				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))
 			patch(w, "x", `{"data":{"x":"y"}}`)
 		}, "n/kube-root-ca.crt n/x?"},
@@ -127,7 +128,7 @@ func TestPublish(t *testing.T) {
 // Without changes of namespaces or config maps, the controller has nothing to do.
 func TestNothingToDo(t *testing.T) {
 	w := newWorld(t, nil)
-	testworld.Must(w.User.CoreV1().ConfigMaps("n").Create(context.Background(),
+	testcheck.Must(w.User.CoreV1().ConfigMaps("n").Create(context.Background(),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))
 	w.Run()
 	if got := w.Host.Steps(); got != 0 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/volsim/volsim/controllers/serviceaccount"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sim"
 )
@@ -69,10 +70,10 @@ func TestAccounts(t *testing.T) {
 	}{
 		{"no change", func(*world) {}, "n/default"},
 		{"a namespace is created", func(w *world) {
-			testworld.Must(w.User.CoreV1().Namespaces().Create(ctx, namespace("nn"), metav1.CreateOptions{}))
+			testcheck.Must(w.User.CoreV1().Namespaces().Create(ctx, namespace("nn"), metav1.CreateOptions{}))
 		}, "n/default nn/default"},
 		{"a namespace is created and deleted at once", func(w *world) {
-			testworld.Must(w.User.CoreV1().Namespaces().Create(ctx, namespace("nn"), metav1.CreateOptions{}))
+			testcheck.Must(w.User.CoreV1().Namespaces().Create(ctx, namespace("nn"), metav1.CreateOptions{}))
 			w.NoError(w.User.CoreV1().Namespaces().Delete(ctx, "nn", metav1.DeleteOptions{}))
 		}, "n/default"},
 		{"the account is deleted", func(w *world) { remove(w, "default") }, "n/default"},
@@ -81,7 +82,7 @@ func TestAccounts(t *testing.T) {
 			remove(w, "default")
 		}, ""},
 		{"another account is created and deleted", func(w *world) {
-			testworld.Must(w.User.CoreV1().ServiceAccounts("n").Create(ctx,
+			testcheck.Must(w.User.CoreV1().ServiceAccounts("n").Create(ctx,
 				&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))
 			remove(w, "x")
 		}, "n/default"},

@@ -5,19 +5,22 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
-
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
 
 // A World is an API server on a stepped host. It must be used from the goroutine of the test.
-type World struct {
+type World = On[*sim.Stepped]
+
+// On is an API server on a host. It must be used from the goroutine of the test.
+type On[H sim.Host] struct {
 	testing.TB
-	Host   *sim.Stepped
-	Server *fake.Server
-	User   kubernetes.Interface // the test's own; its requests take effect without a step
+	Host    H
+	Server  *fake.Server
+	User    *fake.Clientset // the test's own; its requests take effect without a step
+	Explain func() string   // if not nil, its text is shown if a run fails
 }
 
 // New returns a world that ends with the test. The server uses the host's clock.
@@ -29,39 +32,72 @@ func New(t testing.TB, cfg sim.SteppedConfig) *World {
 // NewWith is New with a configuration of the server. Its clock is the host's.
 func NewWith(t testing.TB, stepped sim.SteppedConfig, cfg fake.Config) *World {
 	t.Helper()
-	host := sim.NewStepped(stepped)
-	t.Cleanup(host.Close)
-	cfg.Now = host.Now
-	server := fake.NewServer(cfg)
-	return &World{TB: t, Host: host, Server: server, User: server.Client(host.ExternalCaller())}
+	return NewOn(t, sim.NewStepped(stepped), cfg)
+}
+
+// NewOn is NewWith on any host. A test may replace Host; the last one ends with the test.
+func NewOn[H sim.Host](t testing.TB, host H, cfg fake.Config) *On[H] {
+	t.Helper()
+	w := &On[H]{TB: t, Host: host}
+	t.Cleanup(func() { w.Host.Close() })
+	cfg.Now = func() time.Time { return w.Host.Now() }
+	w.Server = fake.NewServer(cfg)
+	w.User = w.Server.Client(host.ExternalCaller())
+	return w
 }
 
 // NoError ends the test if err is not nil.
-func (w *World) NoError(err error) {
+func (w *On[H]) NoError(err error) {
 	w.Helper()
-	NoError(w, err)
+	testcheck.NoError(w, err)
 }
 
-// Run runs the world until no step is left.
-func (w *World) Run() {
+// Run runs the world until no step is left. Its host must be stepped.
+func (w *On[H]) Run() {
 	w.Helper()
-	if err := w.Host.Run(); err != nil {
-		w.Fatalf("%v\n%s", err, w.Host.Log().Text())
-	}
+	w.check(w.stepped().Run())
 }
+
+// waitMax limits the wait for a condition on a live host.
+const waitMax = time.Minute
 
 // Until runs the world until cond holds. what describes the condition in the error.
-func (w *World) Until(what string, cond func() bool) {
+func (w *On[H]) Until(what string, cond func() bool) {
 	w.Helper()
-	if err := w.Host.Wait(context.Background(), what, cond); err != nil {
-		w.Fatalf("%v\n%s", err, w.Host.Log().Text())
+	ctx := context.Background()
+	if _, ok := any(w.Host).(*sim.Stepped); !ok {
+		limited, cancel := context.WithTimeout(ctx, waitMax)
+		defer cancel()
+		ctx = limited
 	}
+	w.check(w.Host.Wait(ctx, what, cond))
 }
 
-// Step runs one step of a task.
-func (w *World) Step(task string) {
+// Step runs one step of a task. The world's host must be stepped.
+func (w *On[H]) Step(task string) {
 	w.Helper()
-	w.NoError(w.Host.StepTask(task))
+	w.NoError(w.stepped().StepTask(task))
+}
+
+func (w *On[H]) stepped() *sim.Stepped {
+	w.Helper()
+	host, ok := any(w.Host).(*sim.Stepped)
+	if !ok {
+		w.Fatalf("the host is a %T, not a stepped one", w.Host)
+	}
+	return host
+}
+
+// check ends the test with the trace if err is not nil.
+func (w *On[H]) check(err error) {
+	w.Helper()
+	switch {
+	case err == nil:
+	case w.Explain == nil:
+		w.Fatalf("%v\n%s", err, w.Host.Log().Text())
+	default:
+		w.Fatalf("%v\n%s\n%s", err, w.Explain(), w.Host.Log().Text())
+	}
 }
 
 // ImmediateCaller returns a caller whose requests take effect at once and are not recorded. Unlike
@@ -75,19 +111,3 @@ func (c immediateCaller) Call(_ trace.Action, effect func() trace.Outcome) trace
 }
 
 func (c immediateCaller) Now() time.Time { return c.now() }
-
-// NoError ends the test if err is not nil.
-func NoError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// Must returns v. It panics if err is not nil: use it where an error is a defect of the test.
-func Must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}

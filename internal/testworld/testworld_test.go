@@ -2,13 +2,13 @@ package testworld_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
@@ -19,7 +19,7 @@ func TestWorldRunsTasks(t *testing.T) {
 	w := testworld.New(t, sim.SteppedConfig{})
 	ran := false
 	w.Host.Process("worker").Spawn("", func(context.Context) { ran = true })
-	testworld.Must(w.User.CoreV1().ConfigMaps("default").Create(t.Context(),
+	testcheck.Must(w.User.CoreV1().ConfigMaps("default").Create(t.Context(),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}}, metav1.CreateOptions{}))
 	w.Until("the task to run", func() bool { return ran })
 	w.Run()
@@ -35,7 +35,7 @@ func TestImmediateCallerDuringARequest(t *testing.T) {
 	worker := w.Host.Process("worker")
 	worker.Spawn("", func(context.Context) {
 		worker.Call(trace.Action{Kind: trace.KindAPI, Verb: "work"}, func() trace.Outcome {
-			testworld.Must(user.CoreV1().ConfigMaps("other").Create(t.Context(),
+			testcheck.Must(user.CoreV1().ConfigMaps("other").Create(t.Context(),
 				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}}, metav1.CreateOptions{}))
 			return trace.Outcome{}
 		})
@@ -51,12 +51,25 @@ func TestImmediateCallerDuringARequest(t *testing.T) {
 	}
 }
 
-// TestMustPanics: an error is a defect of the test.
-func TestMustPanics(t *testing.T) {
-	defer func() {
-		if recover() == nil {
-			t.Error("Must did not panic")
-		}
-	}()
-	testworld.Must(0, errors.New("defect"))
+// TestLiveHost: a world may have a live host, and replace it.
+func TestLiveHost(t *testing.T) {
+	w := testworld.NewOn[sim.Host](t, sim.NewLive(sim.LiveConfig{}), fake.Config{})
+	create := func(name string) {
+		worker := w.Host.Process("worker")
+		client := w.Server.Client(worker).CoreV1().ConfigMaps("default")
+		worker.Spawn("", func(ctx context.Context) {
+			testcheck.Must(client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}},
+				metav1.CreateOptions{}))
+		})
+		w.Host.Start()
+		w.Until("the config map", func() bool {
+			_, ok := w.Server.Get("configmaps", "default", name)
+			return ok
+		})
+	}
+	create("live")
+	w.Host.Close()
+	w.Host = sim.NewStepped(sim.SteppedConfig{})
+	create("stepped")
+	w.Run()
 }

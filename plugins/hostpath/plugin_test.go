@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volsim/volsim/internal/testworld"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/hostpath"
 	"github.com/volsim/volsim/plugins/nodefs"
@@ -54,7 +54,7 @@ var disks = []disk{
 	{"real", func(t *testing.T) hostpath.Machine {
 		root := t.TempDir()
 		fs, err := nodefs.NewReal(root)
-		testworld.NoError(t, err)
+		testcheck.NoError(t, err)
 		return hostpath.Machine{FS: fs, Root: root}
 	}},
 }
@@ -81,9 +81,9 @@ func TestProvisionAndDelete(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			machine, calls := d.machine(t), &recorder{Caller: sim.DirectCaller()}
 			p := hostpath.New(hostpath.Config{Caller: calls, Machine: machine, Provisioning: true})
-			testworld.NoError(t, p.CanProvision(options()))
+			testcheck.NoError(t, p.CanProvision(options()))
 			volume, err := p.Provision(ctx, options())
-			testworld.NoError(t, err)
+			testcheck.NoError(t, err)
 			want := &corev1.PersistentVolume{
 				ObjectMeta: metav1.ObjectMeta{
 					Name: "pvc-u1", Annotations: map[string]string{"kubernetes.io/createdby": "hostpath-dynamic-provisioner"},
@@ -100,14 +100,14 @@ func TestProvisionAndDelete(t *testing.T) {
 			if diff := cmp.Diff(want, volume); diff != "" {
 				t.Errorf("volume (-want +got):\n%s", diff)
 			}
-			testworld.NoError(t, machine.FS.WriteFile(machine.Root+"/tmp/hostpath_pv/u1/file", []byte("hello")))
+			testcheck.NoError(t, machine.FS.WriteFile(machine.Root+"/tmp/hostpath_pv/u1/file", []byte("hello")))
 			wantVolumes(t, machine, hostpath.Volume{Name: "pvc-u1", Path: "/tmp/hostpath_pv/u1", Files: []string{"file"}})
 
 			spec := &plugins.Spec{PersistentVolume: volume}
-			testworld.NoError(t, p.CanDelete(spec))
-			testworld.NoError(t, p.Delete(ctx, spec))
+			testcheck.NoError(t, p.CanDelete(spec))
+			testcheck.NoError(t, p.Delete(ctx, spec))
 			wantVolumes(t, machine)
-			testworld.NoError(t, p.Delete(ctx, spec)) // not there is success
+			testcheck.NoError(t, p.Delete(ctx, spec)) // not there is success
 			if diff := cmp.Diff([]string{
 				"driver Provision kubernetes.io/host-path/pvc-u1 path=/tmp/hostpath_pv/u1",
 				"driver Delete kubernetes.io/host-path/pvc-u1 path=/tmp/hostpath_pv/u1",
@@ -122,7 +122,7 @@ func TestProvisionAndDelete(t *testing.T) {
 func wantVolumes(t *testing.T, machine hostpath.Machine, want ...hostpath.Volume) {
 	t.Helper()
 	got, err := machine.Volumes()
-	testworld.NoError(t, err)
+	testcheck.NoError(t, err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("volumes (-want +got):\n%s", diff)
 	}
@@ -132,9 +132,9 @@ func TestProvisionIsIdempotent(t *testing.T) {
 	machine := disks[0].machine(t)
 	p := hostpath.New(hostpath.Config{Caller: sim.DirectCaller(), Machine: machine, Provisioning: true})
 	first, err := p.Provision(ctx, options())
-	testworld.NoError(t, err)
+	testcheck.NoError(t, err)
 	second, err := p.Provision(ctx, options())
-	testworld.NoError(t, err)
+	testcheck.NoError(t, err)
 	if diff := cmp.Diff(first, second); diff != "" {
 		t.Errorf("second volume (-first +second):\n%s", diff)
 	}
@@ -181,13 +181,13 @@ func TestDeleteOnlyBelowTmp(t *testing.T) {
 		t.Run(tt.path, func(t *testing.T) {
 			machine := disks[0].machine(t)
 			for _, dir := range []string{"/tmp/x/y", "/data/tmp/x", "/tmpx/y"} {
-				testworld.NoError(t, machine.FS.MkdirAll(machine.Root+dir))
+				testcheck.NoError(t, machine.FS.MkdirAll(machine.Root+dir))
 			}
 			before := everything(t, machine)
 			p := hostpath.New(hostpath.Config{Caller: sim.DirectCaller(), Machine: machine})
 			err := p.Delete(ctx, &plugins.Spec{PersistentVolume: at(tt.path)})
 			if tt.deleted {
-				testworld.NoError(t, err)
+				testcheck.NoError(t, err)
 				if there, _ := machine.FS.Exists(machine.Root + tt.path); there {
 					t.Error("it is still there")
 				}
@@ -208,7 +208,7 @@ func everything(t *testing.T, machine hostpath.Machine) []string {
 	var walk func(dir string)
 	walk = func(dir string) {
 		names, err := machine.FS.ReadDir(dir)
-		testworld.NoError(t, err)
+		testcheck.NoError(t, err)
 		for _, name := range names {
 			all = append(all, dir+"/"+name)
 			walk(dir + "/" + name)
@@ -227,10 +227,10 @@ func at(path string) *corev1.PersistentVolume {
 func TestDeleteKeepsMounts(t *testing.T) {
 	fs := nodefs.NewMemory("/")
 	machine := hostpath.Machine{FS: fs, Root: "/"}
-	testworld.NoError(t, fs.MkdirAll("/tmp/x/mnt"))
+	testcheck.NoError(t, fs.MkdirAll("/tmp/x/mnt"))
 	tree := nodefs.NewTree()
-	testworld.NoError(t, fs.MountTree(tree, "disk", "/tmp/x/mnt", false))
-	testworld.NoError(t, fs.WriteFile("/tmp/x/mnt/file", []byte("not of the volume")))
+	testcheck.NoError(t, fs.MountTree(tree, "disk", "/tmp/x/mnt", false))
+	testcheck.NoError(t, fs.WriteFile("/tmp/x/mnt/file", []byte("not of the volume")))
 	p := hostpath.New(hostpath.Config{Caller: sim.DirectCaller(), Machine: machine})
 	if err := p.Delete(ctx, &plugins.Spec{PersistentVolume: at("/tmp/x")}); !errors.Is(err, nodefs.ErrMounted) {
 		t.Errorf("got error %v, want %v", err, nodefs.ErrMounted)

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volsim/volsim/internal/testworld"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/sidecars/attacher"
 	"github.com/volsim/volsim/sidecars/internal/scripted"
@@ -168,7 +168,7 @@ func TestWhatCannotBeAttached(t *testing.T) {
 		{
 			"node without the driver", func(w *world) {
 				w.volume("vol")
-				testworld.Must(w.User.StorageV1().CSINodes().Create(context.Background(),
+				testcheck.Must(w.User.StorageV1().CSINodes().Create(context.Background(),
 					&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}, metav1.CreateOptions{}))
 			},
 			"CSINode node-1 does not contain driver " + array.DriverName,
@@ -205,7 +205,7 @@ func TestVolumeIsKeptWhileAttachmentsNameIt(t *testing.T) {
 	w.attach("va", "vol", "node-1")
 	w.Run()
 	w.NoError(w.User.CoreV1().PersistentVolumes().Delete(context.Background(), "vol", metav1.DeleteOptions{}))
-	testworld.Must(w.User.CoreV1().PersistentVolumes().Patch(context.Background(), "vol", types.JSONPatchType,
+	testcheck.Must(w.User.CoreV1().PersistentVolumes().Patch(context.Background(), "vol", types.JSONPatchType,
 		[]byte(`[{"op":"remove","path":"/metadata/finalizers/0"}]`), metav1.PatchOptions{}))
 	w.Run()
 	if w.get("vol") == nil {

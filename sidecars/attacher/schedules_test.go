@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/internal/testworld"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sidecars/internal/scripted"
 	"github.com/volsim/volsim/sim"
 )
@@ -45,7 +45,7 @@ func play(t *testing.T, seed uint64) *world {
 	attachments := w.Server.Client(c).StorageV1().VolumeAttachments()
 	c.User("moves", func(ctx context.Context) {
 		for i, node := range []string{"1", "2", "1"} {
-			testworld.Must(attachments.Create(ctx, newAttachment("va-"+node, "vol", "node-"+node), metav1.CreateOptions{}))
+			testcheck.Must(attachments.Create(ctx, newAttachment("va-"+node, "vol", "node-"+node), metav1.CreateOptions{}))
 			if i == 2 {
 				return
 			}

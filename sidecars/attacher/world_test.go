@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/csi"
@@ -47,7 +48,7 @@ func newWorld(t *testing.T, chooser sim.Chooser) *world {
 func (w *world) node(name, id string) {
 	w.Helper()
 	w.array.Node(id, nodefs.NewMemory("/"))
-	testworld.Must(w.User.StorageV1().CSINodes().Create(context.Background(), &storagev1.CSINode{
+	testcheck.Must(w.User.StorageV1().CSINodes().Create(context.Background(), &storagev1.CSINode{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: array.DriverName, NodeID: id}}},
 	}, metav1.CreateOptions{}))
@@ -56,14 +57,14 @@ func (w *world) node(name, id string) {
 // volume makes a volume and its PersistentVolume, and returns its handle.
 func (w *world) volume(name string) string {
 	w.Helper()
-	made := testworld.Must(w.array.Controller().CreateVolume(context.Background(), &csispec.CreateVolumeRequest{
+	made := testcheck.Must(w.array.Controller().CreateVolume(context.Background(), &csispec.CreateVolumeRequest{
 		Name: name,
 		VolumeCapabilities: []*csispec.VolumeCapability{{
 			AccessMode: &csispec.VolumeCapability_AccessMode{Mode: csispec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
 			AccessType: &csispec.VolumeCapability_Mount{Mount: &csispec.VolumeCapability_MountVolume{FsType: "ext4"}},
 		}},
 	}))
-	testworld.Must(w.User.CoreV1().PersistentVolumes().Create(context.Background(), &corev1.PersistentVolume{
+	testcheck.Must(w.User.CoreV1().PersistentVolumes().Create(context.Background(), &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes:  []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
@@ -90,7 +91,7 @@ func newAttachment(name, volume, node string) *storagev1.VolumeAttachment {
 
 func (w *world) attach(name, volume, node string) {
 	w.Helper()
-	testworld.Must(w.User.StorageV1().VolumeAttachments().
+	testcheck.Must(w.User.StorageV1().VolumeAttachments().
 		Create(context.Background(), newAttachment(name, volume, node), metav1.CreateOptions{}))
 }
 
@@ -101,7 +102,7 @@ func (w *world) detach(name string) {
 
 func (w *world) patchAttachment(patch string) {
 	w.Helper()
-	testworld.Must(w.User.StorageV1().VolumeAttachments().
+	testcheck.Must(w.User.StorageV1().VolumeAttachments().
 		Patch(context.Background(), "va", types.MergePatchType, []byte(patch), metav1.PatchOptions{}))
 }
 

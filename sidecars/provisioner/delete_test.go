@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sidecars/internal/scripted"
 	"github.com/volsim/volsim/sidecars/provisioner"
@@ -85,7 +86,7 @@ func TestAttachedVolumeIsDeletedWhenTheAttachmentGoes(t *testing.T) {
 	w := provisioned(t)
 	volume := w.volumes()[0]
 	attachments := w.User.StorageV1().VolumeAttachments()
-	testworld.Must(attachments.Create(context.Background(), &storagev1.VolumeAttachment{
+	testcheck.Must(attachments.Create(context.Background(), &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: "va"},
 		Spec: storagev1.VolumeAttachmentSpec{
 			Attacher: driverName, NodeName: "node-1",
@@ -127,13 +128,13 @@ func TestFinalizerFollowsTheReclaimPolicy(t *testing.T) {
 	claim.Spec.VolumeName = "ready-made"
 	ready.Spec.ClaimRef.UID = w.create(claim).UID
 	volumes := w.User.CoreV1().PersistentVolumes()
-	testworld.Must(volumes.Create(context.Background(), ready, metav1.CreateOptions{}))
+	testcheck.Must(volumes.Create(context.Background(), ready, metav1.CreateOptions{}))
 	w.Run()
 	both := []string{"kubernetes.io/pv-protection", provisioner.ProvisionedFinalizer}
 	if diff := cmp.Diff(both, w.volumes()[0].Finalizers); diff != "" {
 		t.Errorf("finalizers when bound (-want +got):\n%s", diff)
 	}
-	testworld.Must(volumes.Patch(context.Background(), "ready-made", types.MergePatchType,
+	testcheck.Must(volumes.Patch(context.Background(), "ready-made", types.MergePatchType,
 		[]byte(`{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`), metav1.PatchOptions{}))
 	w.Run()
 	if diff := cmp.Diff(both[:1], w.volumes()[0].Finalizers); diff != "" {
@@ -157,14 +158,14 @@ func TestAnotherVolumeOfTheNameIsLeftAlone(t *testing.T) {
 		}
 		deleted = true
 		volumes := w.Server.Client(testworld.ImmediateCaller(w.Host.Now)).CoreV1().PersistentVolumes()
-		testworld.Must(volumes.Patch(context.Background(), volume.Name, types.MergePatchType,
+		testcheck.Must(volumes.Patch(context.Background(), volume.Name, types.MergePatchType,
 			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
 		if err := volumes.Delete(context.Background(), volume.Name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		again := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volume.Name}, Spec: *volume.Spec.DeepCopy()}
 		again.Spec.ClaimRef = nil
-		testworld.Must(volumes.Create(context.Background(), again, metav1.CreateOptions{}))
+		testcheck.Must(volumes.Create(context.Background(), again, metav1.CreateOptions{}))
 	}
 	w.delete("data")
 	w.Run()
@@ -182,12 +183,12 @@ func TestFinalizerOfAnotherVolumeOfTheNameIsLeftAlone(t *testing.T) {
 		}
 		w.api.Before = nil
 		volumes := w.Server.Client(testworld.ImmediateCaller(w.Host.Now)).CoreV1().PersistentVolumes()
-		testworld.Must(volumes.Patch(context.Background(), volume.Name, types.MergePatchType,
+		testcheck.Must(volumes.Patch(context.Background(), volume.Name, types.MergePatchType,
 			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
 		again := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volume.Name, Finalizers: []string{provisioner.ProvisionedFinalizer}}}
 		again.Spec = *volume.Spec.DeepCopy()
 		again.Spec.ClaimRef = nil
-		testworld.Must(volumes.Create(context.Background(), again, metav1.CreateOptions{}))
+		testcheck.Must(volumes.Create(context.Background(), again, metav1.CreateOptions{}))
 	}
 	w.delete("data")
 	w.Run()

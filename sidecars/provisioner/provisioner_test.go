@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volsim/volsim/internal/testworld"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sidecars/internal/scripted"
 	"github.com/volsim/volsim/sidecars/provisioner"
 	"github.com/volsim/volsim/sim"
@@ -124,7 +124,7 @@ func (w *world) touch(claim string) {
 
 func (w *world) patch(claim, patch string) {
 	w.Helper()
-	testworld.Must(w.User.CoreV1().PersistentVolumeClaims("default").
+	testcheck.Must(w.User.CoreV1().PersistentVolumeClaims("default").
 		Patch(context.Background(), claim, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))
 }
 

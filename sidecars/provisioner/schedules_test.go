@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/internal/testworld"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sidecars/internal/scripted"
 	"github.com/volsim/volsim/sim"
 )
@@ -39,7 +39,7 @@ func play(t *testing.T, seed uint64) *world {
 	claims := w.Server.Client(c).CoreV1().PersistentVolumeClaims("default")
 	c.User("creates", func(ctx context.Context) {
 		for i := range 3 {
-			testworld.Must(claims.Create(ctx, newClaim(fmt.Sprint("data-", i), "fast"), metav1.CreateOptions{}))
+			testcheck.Must(claims.Create(ctx, newClaim(fmt.Sprint("data-", i), "fast"), metav1.CreateOptions{}))
 		}
 		if err := claims.Delete(ctx, "data-1", metav1.DeleteOptions{}); err != nil {
 			t.Error(err)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/volsim/volsim/internal/testworld"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sidecars/provisioner"
 )
 
@@ -97,7 +97,7 @@ func (w *world) bound(name string) {
 	w.Helper()
 	claim := w.claim(name).DeepCopy()
 	claim.Status.Phase = corev1.ClaimBound
-	testworld.Must(w.User.CoreV1().PersistentVolumeClaims("default").
+	testcheck.Must(w.User.CoreV1().PersistentVolumeClaims("default").
 		UpdateStatus(context.Background(), claim, metav1.UpdateOptions{}))
 	w.Run()
 }
@@ -200,7 +200,7 @@ func TestSourceThatIsNotBoundIsWaitedFor(t *testing.T) {
 	w.Until("the first volume", func() bool { return len(w.volumes()) == 1 && w.volumes()[0].Status.Phase == corev1.VolumeBound })
 	claim := w.claim("data").DeepCopy()
 	claim.Status.Phase = corev1.ClaimBound
-	testworld.Must(w.User.CoreV1().PersistentVolumeClaims("default").
+	testcheck.Must(w.User.CoreV1().PersistentVolumeClaims("default").
 		UpdateStatus(context.Background(), claim, metav1.UpdateOptions{}))
 	w.Run()
 	if len(w.volumes()) != 2 {
@@ -253,10 +253,10 @@ func TestVolumeIsMadeWhereItsPodIsToRun(t *testing.T) {
 func (w *world) node(name, zone string) {
 	w.Helper()
 	ctx := context.Background()
-	testworld.Must(w.User.CoreV1().Nodes().Create(ctx, &corev1.Node{
+	testcheck.Must(w.User.CoreV1().Nodes().Create(ctx, &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": zone}},
 	}, metav1.CreateOptions{}))
-	testworld.Must(w.User.StorageV1().CSINodes().Create(ctx, &storagev1.CSINode{
+	testcheck.Must(w.User.StorageV1().CSINodes().Create(ctx, &storagev1.CSINode{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{
 			{Name: driverName, NodeID: name, TopologyKeys: []string{"zone"}},

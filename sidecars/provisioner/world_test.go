@@ -17,6 +17,7 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/events"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/csi"
@@ -70,7 +71,7 @@ func newClass(name string, mode storagev1.VolumeBindingMode) *storagev1.StorageC
 
 func (w *world) class(class *storagev1.StorageClass) {
 	w.Helper()
-	testworld.Must(w.User.StorageV1().StorageClasses().Create(context.Background(), class, metav1.CreateOptions{}))
+	testcheck.Must(w.User.StorageV1().StorageClasses().Create(context.Background(), class, metav1.CreateOptions{}))
 }
 
 func newClaim(name, class string) *corev1.PersistentVolumeClaim {
@@ -91,7 +92,7 @@ func newClaim(name, class string) *corev1.PersistentVolumeClaim {
 
 func (w *world) create(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	w.Helper()
-	return testworld.Must(w.User.CoreV1().PersistentVolumeClaims(claim.Namespace).
+	return testcheck.Must(w.User.CoreV1().PersistentVolumeClaims(claim.Namespace).
 		Create(context.Background(), claim, metav1.CreateOptions{}))
 }
 
