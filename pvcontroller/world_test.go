@@ -42,7 +42,7 @@ func newWorld(t testing.TB, chooser sim.Chooser) *world {
 		steps = 1_000_000
 	}
 	w := testworld.New(t, sim.SteppedConfig{Chooser: chooser, StepsMax: steps})
-	w.User = w.Server.Client(testworld.ImmediateCaller(w.Host.Now)) // tests act within requests
+	w.ActImmediately() // tests act within requests
 	if t, ok := t.(*testing.T); ok {
 		forbidChanges(t, w.Server)
 	}

@@ -1,12 +1,10 @@
 package garbagecollector_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -90,7 +88,7 @@ func TestCollect(t *testing.T) {
 				w.create("b", "a!")
 				w.patch("b", `{"metadata":{"finalizers":["x.io/wait"]}}`)
 				w.delete("a", foreground)
-				w.settle()
+				w.Run()
 			},
 			func(w *world) {
 				ref := w.reference("a")
@@ -172,10 +170,10 @@ func TestCollect(t *testing.T) {
 			"an event that names an owner is not collected", func(w *world) {
 				event := &corev1.Event{InvolvedObject: corev1.ObjectReference{Namespace: "default"}}
 				event.Name, event.OwnerReferences = "e", []metav1.OwnerReference{w.reference("a?")}
-				testcheck.Must(w.user.CoreV1().Events("default").Create(ctx, event, metav1.CreateOptions{}))
+				testcheck.Must(w.User.CoreV1().Events("default").Create(ctx, event, metav1.CreateOptions{}))
 			},
 			func(w *world) {
-				if _, ok := w.server.Get("events", "default", "e"); !ok {
+				if _, ok := w.Server.Get("events", "default", "e"); !ok {
 					w.Error("the event was collected")
 				}
 			}, "",
@@ -187,7 +185,7 @@ func TestCollect(t *testing.T) {
 				w := newWorld(t, sim.NewSeeded(seed))
 				tt.make(w)
 				if tt.then != nil {
-					w.settle()
+					w.Run()
 					tt.then(w)
 				}
 				w.want(tt.want, fmt.Sprint("seed ", seed))
@@ -198,11 +196,11 @@ func TestCollect(t *testing.T) {
 				w := newWorld(t, sim.FIFO{})
 				tt.make(w)
 				if tt.then != nil {
-					w.settle()
+					w.Run()
 					tt.then(w)
 				}
 				steps := 0
-				for ; steps < at && w.host.(*sim.Stepped).Step(); steps++ {
+				for ; steps < at && w.Host.(*sim.Stepped).Step(); steps++ {
 				}
 				w.restart(sim.NewSeeded(uint64(at)))
 				w.want(tt.want, fmt.Sprint("restarted after step ", at))
@@ -224,26 +222,26 @@ func (w *world) own(short, owner string) {
 // Objects without owners and dependents cost no step.
 func TestUnownedObjectsCostNothing(t *testing.T) {
 	w := newWorld(t, nil)
-	w.settle()
+	w.Run()
 	w.create("a")
 	w.create("Node/n")
 	w.create("Widget/x")
 	w.patch("a", `{"metadata":{"labels":{"a":"b"},"finalizers":["x.io/a"]}}`)
 	w.delete("a", background)
 	w.patch("a", `{"metadata":{"finalizers":null}}`)
-	w.settle()
-	if got := w.host.(*sim.Stepped).Steps(); got != 0 {
-		t.Errorf("%d steps\n%s", got, w.host.Log().Text())
+	w.Run()
+	if got := w.Host.(*sim.Stepped).Steps(); got != 0 {
+		t.Errorf("%d steps\n%s", got, w.Host.Log().Text())
 	}
 	w.create("b", "Node/n")
-	w.settle()
-	if got := w.host.(*sim.Stepped).Steps(); got != 1 {
-		t.Errorf("an owned object comes: %d steps, want the one that takes it in\n%s", got, w.host.Log().Text())
+	w.Run()
+	if got := w.Host.(*sim.Stepped).Steps(); got != 1 {
+		t.Errorf("an owned object comes: %d steps, want the one that takes it in\n%s", got, w.Host.Log().Text())
 	}
 	w.patch("Node/n", `{"metadata":{"labels":{"a":"b"}}}`)
 	w.patch("b", `{"metadata":{"labels":{"a":"b"}}}`)
-	w.settle()
-	if got := w.host.(*sim.Stepped).Steps(); got != 1 {
+	w.Run()
+	if got := w.Host.(*sim.Stepped).Steps(); got != 1 {
 		t.Errorf("labels change: %d steps more", got-1)
 	}
 }
@@ -284,7 +282,7 @@ func TestPreconditions(t *testing.T) {
 			w.create("o")
 			w.create("a")
 			w.create("b", "a")
-			w.settle()
+			w.Run()
 			done := false
 			w.meddle = func(action trace.Action) {
 				if action.Verb == "delete" && !done {
@@ -330,19 +328,19 @@ func TestConflicts(t *testing.T) {
 // An object with an owner of an unserved kind waits until the kind is served.
 func TestKindThatComesLater(t *testing.T) {
 	w := newWorld(t, nil)
-	w.server.Uninstall("example.com", "widgets")
+	w.Server.Uninstall("example.com", "widgets")
 	w.gone = true
 	obj, client := w.newObject("b")
 	obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Widget", Name: "a", UID: "u"}})
 	testcheck.Must(client.Create(ctx, obj, metav1.CreateOptions{}))
 	w.want("b>a", "widgets are not served")
-	w.server.Install(widgets)
+	w.Server.Install(widgets)
 	w.gone = false
 	w.want("", "widgets are served, and there is none")
 	w.create("Widget/x")
 	w.create("Widget/y", "Widget/x")
 	w.create("c", "Widget/y")
-	w.settle()
+	w.Run()
 	w.delete("Widget/x", background)
 	w.want("", "the owner of an owner went")
 }
@@ -352,11 +350,11 @@ func TestKindThatGoes(t *testing.T) {
 	w := newWorld(t, nil)
 	w.create("Widget/x")
 	w.create("b", "Widget/x")
-	w.settle()
-	w.server.Uninstall("example.com", "widgets")
-	w.settle()
-	if _, ok := w.server.Get("configmaps", "default", "b"); ok {
-		t.Errorf("b is still there\n%s", w.host.Log().Text())
+	w.Run()
+	w.Server.Uninstall("example.com", "widgets")
+	w.Run()
+	if _, ok := w.Server.Get("configmaps", "default", "b"); ok {
+		t.Errorf("b is still there\n%s", w.Host.Log().Text())
 	}
 }
 
@@ -365,9 +363,9 @@ func TestOwnerInAnotherNamespaceIsReported(t *testing.T) {
 	w.create("other/a")
 	w.create("b", "other/a")
 	uid := w.reference("other/a").UID
-	w.settle()
+	w.Run()
 	var got []string
-	for _, obj := range w.server.List("events") {
+	for _, obj := range w.Server.List("events") {
 		e := obj.(*corev1.Event)
 		got = append(got, fmt.Sprintf("%s %s %s: %s", e.Type, e.Reason, e.InvolvedObject.Name, e.Message))
 	}
@@ -380,23 +378,18 @@ func TestOwnerInAnotherNamespaceIsReported(t *testing.T) {
 
 func TestLive(t *testing.T) {
 	w := newWorldOn(t, sim.NewLive(sim.LiveConfig{}))
+	w.Explain = w.left
 	w.create("a")
 	w.create("b", "a!")
 	w.create("Widget/c", "b!")
 	w.create("d", "a")
 	w.create("e")
-	w.host.Start()
+	w.Host.Start()
 	policy := metav1.DeletePropagationForeground
-	err := w.server.Client(w.host.ExternalCaller()).CoreV1().ConfigMaps("default").Delete(t.Context(), "a",
-		metav1.DeleteOptions{PropagationPolicy: &policy})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := w.host.Wait(ctx, "all but e to be gone", func() bool { return w.left() == "e" }); err != nil {
-		t.Fatalf("%v; left: %s\n%s", err, w.left(), w.host.Log().Text())
-	}
+	user := w.Server.Client(w.Host.ExternalCaller())
+	w.NoError(user.CoreV1().ConfigMaps("default").Delete(t.Context(), "a",
+		metav1.DeleteOptions{PropagationPolicy: &policy}))
+	w.Until("all but e to be gone", func() bool { return w.left() == "e" })
 }
 
 // If the log of a resource was compacted before the collector read it, the collector lists again.
@@ -405,13 +398,13 @@ func TestLaggingCollectorListsAgain(t *testing.T) {
 	w.create("a")
 	w.create("b", "a")
 	w.create("c")
-	w.settle()
+	w.Run()
 	w.delete("a", background)
 	w.create("d", "c")
 	w.delete("c", background)
-	w.server.Compact()
+	w.Server.Compact()
 	w.want("", "compacted")
-	if n := strings.Count(w.host.Log().Text(), "LIST configmaps"); n != 1 {
-		t.Errorf("%d lists, want 1\n%s", n, w.host.Log().Text())
+	if n := strings.Count(w.Host.Log().Text(), "LIST configmaps"); n != 1 {
+		t.Errorf("%d lists, want 1\n%s", n, w.Host.Log().Text())
 	}
 }

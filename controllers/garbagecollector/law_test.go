@@ -19,7 +19,7 @@ import (
 
 // everything returns the objects of all kinds in these worlds.
 func (w *world) everything() []fake.Object {
-	return slices.Concat(w.server.List("configmaps"), w.server.List("nodes"), w.server.List("widgets.example.com"))
+	return slices.Concat(w.Server.List("configmaps"), w.Server.List("nodes"), w.Server.List("widgets.example.com"))
 }
 
 // owners returns which of an object's owners exist, and which of those wait for it.
@@ -42,7 +42,7 @@ func (w *world) owners(obj fake.Object) (solid, waiting []string) {
 
 // watchOver fails the test if the collector deletes an object that has an owner.
 func (w *world) watchOver() {
-	w.server.OnCommit(func(c fake.Commit) {
+	w.Server.OnCommit(func(c fake.Commit) {
 		begun := c.Type == watch.Deleted || c.Before != nil && c.Before.GetDeletionTimestamp() == nil &&
 			c.After.GetDeletionTimestamp() != nil
 		if solid, _ := w.owners(c.After); w.doing == "delete" && begun && len(solid) > 0 {
@@ -160,8 +160,8 @@ func TestNothingOwnedIsCollectedAndNothingElseRemains(t *testing.T) {
 		w.watchOver()
 		for round := range uint64(2) {
 			for i := range uint64(2) {
-				users := w.host.Process(fmt.Sprint("user", i))
-				m := meddling{w: w, chance: sim.NewSeeded(1000*seed + 10*round + i), client: w.server.Client(users)}
+				users := w.Host.Process(fmt.Sprint("user", i))
+				m := meddling{w: w, chance: sim.NewSeeded(1000*seed + 10*round + i), client: w.Server.Client(users)}
 				users.User("", func(ctx context.Context) {
 					for range 8 {
 						m.act(ctx)
@@ -170,14 +170,14 @@ func TestNothingOwnedIsCollectedAndNothingElseRemains(t *testing.T) {
 			}
 			if round == 0 {
 				for range 10 + seed%40 {
-					w.host.(*sim.Stepped).Step()
+					w.Host.(*sim.Stepped).Step()
 				}
 				w.restart(sim.NewSeeded(seed + 1))
 			}
 		}
-		w.settle()
+		w.Run()
 		if wrong := w.atRest(); len(wrong) > 0 || t.Failed() {
-			t.Fatalf("seed %d: %v; left: %s\n%s", seed, wrong, w.left(), w.host.Log().Text())
+			t.Fatalf("seed %d: %v; left: %s\n%s", seed, wrong, w.left(), w.Host.Log().Text())
 		}
 	}
 }

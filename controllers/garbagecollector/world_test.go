@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,10 +27,7 @@ var ctx = context.Background()
 // world is a server with a garbage collector. Objects are written as "a", "namespace/a", "Node/a"
 // and "Widget/a": config maps of namespace default or another, nodes, and custom objects.
 type world struct {
-	testing.TB
-	host   sim.Host
-	server *fake.Server
-	user   *fake.Clientset // acts at once
+	*testworld.On[sim.Host]
 
 	collector *sim.Process
 	gone      bool                      // widgets are not served
@@ -50,12 +46,10 @@ func newWorld(t testing.TB, chooser sim.Chooser) *world {
 }
 
 func newWorldOn(t testing.TB, host sim.Host) *world {
-	w := &world{TB: t, host: host}
-	w.server = fake.NewServer(fake.Config{Now: w.now, Namespaces: []string{"other"}})
-	w.server.Install(widgets)
-	w.user = w.server.Client(testworld.ImmediateCaller(w.now))
-	t.Cleanup(func() { w.host.Close() })
-	w.run()
+	w := &world{On: testworld.NewOn(t, host, fake.Config{Namespaces: []string{"other"}})}
+	w.ActImmediately()
+	w.Server.Install(widgets)
+	w.start()
 	return w
 }
 
@@ -76,32 +70,22 @@ func (m meddler) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 	})
 }
 
-// now returns the time of the present host.
-func (w *world) now() time.Time { return w.host.Now() }
-
-// run starts a garbage collector.
-func (w *world) run() {
-	w.collector = w.host.Process("garbagecollector")
-	client := w.server.Client(meddler{w.collector, w})
+// start starts a garbage collector.
+func (w *world) start() {
+	w.collector = w.Host.Process("garbagecollector")
+	client := w.Server.Client(meddler{w.collector, w})
 	garbagecollector.New(garbagecollector.Config{
-		Process: w.collector, Client: client.Metadata(), Watcher: w.server.MetadataWatcher(w.collector),
+		Process: w.collector, Client: client.Metadata(), Watcher: w.Server.MetadataWatcher(w.collector),
 		Recorder: events.New(events.Config{Process: w.collector, Client: client, Source: garbagecollector.EventSource}),
 	})
 }
 
 // restart closes the host, and starts another one with a new collector.
 func (w *world) restart(chooser sim.Chooser) {
-	w.host.Close()
-	w.server.RemoveComponent(w.collector)
-	w.host = sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: 20_000})
-	w.run()
-}
-
-func (w *world) settle() {
-	w.Helper()
-	if err := w.host.(*sim.Stepped).Run(); err != nil {
-		w.Fatalf("%v\n%s", err, w.host.Log().Text())
-	}
+	w.Host.Close()
+	w.Server.RemoveComponent(w.collector)
+	w.Host = sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: 20_000})
+	w.start()
 }
 
 // place returns kind, namespace and name of an object's short form, and the client for it.
@@ -121,7 +105,7 @@ func (w *world) place(short string) (kind schema.GroupVersionKind, name string, 
 			namespace = before
 		}
 	}
-	client, ok := w.user.Resource(resource, namespace)
+	client, ok := w.User.Resource(resource, namespace)
 	if !ok {
 		w.Fatalf("not served: %v", resource)
 	}
@@ -183,7 +167,7 @@ func (w *world) left() string {
 		if resource == "widgets.example.com" && w.gone {
 			continue
 		}
-		for _, obj := range w.server.List(resource) {
+		for _, obj := range w.Server.List(resource) {
 			if obj.GetName() == "kube-root-ca.crt" {
 				continue
 			}
@@ -206,16 +190,16 @@ func (w *world) left() string {
 
 func (w *world) want(left, when string) {
 	w.Helper()
-	w.settle()
+	w.Run()
 	if got := w.left(); got != left {
-		w.Fatalf("%s: left %q, want %q\n%s", when, got, left, w.host.Log().Text())
+		w.Fatalf("%s: left %q, want %q\n%s", when, got, left, w.Host.Log().Text())
 	}
 }
 
 // requests returns the requests of the collector.
 func (w *world) requests(verbs ...string) []string {
 	var all []string
-	for _, r := range w.host.Log().Records() {
+	for _, r := range w.Host.Log().Records() {
 		if r.Kind == trace.KindAPI && strings.HasPrefix(r.Task, "garbagecollector/") &&
 			(len(verbs) == 0 || slices.Contains(verbs, r.Verb)) {
 			all = append(all, fmt.Sprintf("%s %s", r.Verb, r.Object))

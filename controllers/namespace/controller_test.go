@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -28,10 +27,7 @@ var ctx = context.Background()
 
 // world is a server with a namespace controller, and the namespace n.
 type world struct {
-	testing.TB
-	host      sim.Host
-	server    *fake.Server
-	user      *fake.Clientset // acts at once
+	*testworld.On[sim.Host]
 	process   *sim.Process
 	discovery error
 }
@@ -42,22 +38,17 @@ var widgets = fake.CustomKind{
 }
 
 func newWorld(t testing.TB, host func() sim.Host) *world {
-	w := &world{TB: t, host: host()}
-	w.server = fake.NewServer(fake.Config{
-		Now:        w.now,
-		Namespaces: []string{"n", "other"},
-	})
-	w.server.Install(widgets)
-	w.user = w.server.Client(testworld.ImmediateCaller(w.now))
-	t.Cleanup(func() { w.host.Close() })
-	w.server.OnCommit(func(c fake.Commit) {
+	w := &world{On: testworld.NewOn(t, host(), fake.Config{Namespaces: []string{"n", "other"}})}
+	w.ActImmediately()
+	w.Server.Install(widgets)
+	w.Server.OnCommit(func(c fake.Commit) {
 		if c.Resource == "namespaces" && c.Type == watch.Deleted {
 			if left := w.left(c.After.GetName()); left != "" {
 				w.Errorf("namespace %s is gone, but these are left: %s", c.After.GetName(), left)
 			}
 		}
 	})
-	w.run()
+	w.start()
 	return w
 }
 
@@ -65,15 +56,12 @@ func stepped(chooser sim.Chooser) func() sim.Host {
 	return func() sim.Host { return sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: 20_000}) }
 }
 
-// now returns the time of the present host.
-func (w *world) now() time.Time { return w.host.Now() }
-
-func (w *world) run() {
-	w.process = w.host.Process("namespace")
-	client := w.server.Client(w.process)
+func (w *world) start() {
+	w.process = w.Host.Process("namespace")
+	client := w.Server.Client(w.process)
 	namespace.New(namespace.Config{
-		Process: w.process, Client: client, Metadata: client.Metadata(), Watcher: w.server.MetadataWatcher(w.process),
-		Informers: w.server.Informers(w.process, fake.Filter{
+		Process: w.process, Client: client, Metadata: client.Metadata(), Watcher: w.Server.MetadataWatcher(w.process),
+		Informers: w.Server.Informers(w.process, fake.Filter{
 			Resource: "namespaces", Match: func(was, is fake.Object) bool { return namespace.Matches(was, is) },
 		}),
 		Discover: func() ([]*metav1.APIResourceList, error) { return w.preferred(), w.discovery },
@@ -81,7 +69,7 @@ func (w *world) run() {
 }
 
 func (w *world) preferred() []*metav1.APIResourceList {
-	lists, err := w.user.Discovery().ServerPreferredNamespacedResources()
+	lists, err := w.User.Discovery().ServerPreferredNamespacedResources()
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -89,22 +77,15 @@ func (w *world) preferred() []*metav1.APIResourceList {
 }
 
 func (w *world) restart(chooser sim.Chooser) {
-	w.host.Close()
-	w.server.RemoveComponent(w.process)
-	w.host = stepped(chooser)()
-	w.run()
-}
-
-func (w *world) settle() {
-	w.Helper()
-	if err := w.host.(*sim.Stepped).Run(); err != nil {
-		w.Fatalf("%v\n%s", err, w.host.Log().Text())
-	}
+	w.Host.Close()
+	w.Server.RemoveComponent(w.process)
+	w.Host = stepped(chooser)()
+	w.start()
 }
 
 // resource returns a client for a resource in the namespace n.
 func (w *world) resource(group, resource string) fake.ResourceClient {
-	client, ok := w.user.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}, "n")
+	client, ok := w.User.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}, "n")
 	if !ok {
 		w.Fatal("not served: ", resource)
 	}
@@ -133,22 +114,22 @@ func (w *world) pod(name string, grace int64, finalizers ...string) {
 	pod.Spec = corev1.PodSpec{
 		NodeName: "m", TerminationGracePeriodSeconds: &grace, Containers: []corev1.Container{{Name: "a", Image: "a"}},
 	}
-	testcheck.Must(w.user.CoreV1().Pods("n").Create(ctx, pod, metav1.CreateOptions{}))
+	testcheck.Must(w.User.CoreV1().Pods("n").Create(ctx, pod, metav1.CreateOptions{}))
 }
 
 func (w *world) deletePod(name string) {
-	testcheck.NoError(w, w.user.CoreV1().Pods("n").Delete(ctx, name,
+	w.NoError(w.User.CoreV1().Pods("n").Delete(ctx, name,
 		metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}))
 }
 
 func (w *world) deleteNamespace() {
-	testcheck.NoError(w, w.user.CoreV1().Namespaces().Delete(ctx, "n", metav1.DeleteOptions{}))
+	w.NoError(w.User.CoreV1().Namespaces().Delete(ctx, "n", metav1.DeleteOptions{}))
 }
 
 // left returns the objects in a namespace.
 func (w *world) left(namespace string) string {
 	var all []string
-	for _, r := range w.server.Resources() {
+	for _, r := range w.Server.Resources() {
 		id := r.Name
 		if r.Group == "events.k8s.io" || !slices.Contains(r.Verbs, "list") {
 			continue
@@ -156,7 +137,7 @@ func (w *world) left(namespace string) string {
 		if r.Custom != nil {
 			id += "." + r.Group
 		}
-		for _, obj := range w.server.List(id) {
+		for _, obj := range w.Server.List(id) {
 			if obj.GetNamespace() == namespace {
 				all = append(all, r.Name+"/"+obj.GetName())
 			}
@@ -167,7 +148,7 @@ func (w *world) left(namespace string) string {
 
 // state returns what remains of the namespace n, and the failures in its conditions.
 func (w *world) state() string {
-	obj, ok := w.server.Get("namespaces", "", "n")
+	obj, ok := w.Server.Get("namespaces", "", "n")
 	if !ok {
 		return "gone"
 	}
@@ -182,9 +163,9 @@ func (w *world) state() string {
 
 func (w *world) want(state, when string) {
 	w.Helper()
-	w.settle()
+	w.Run()
 	if diff := cmp.Diff(state, w.state()); diff != "" {
-		w.Fatalf("%s (-want +got):\n%s\n%s", when, diff, w.host.Log().Text())
+		w.Fatalf("%s (-want +got):\n%s\n%s", when, diff, w.Host.Log().Text())
 	}
 }
 
@@ -246,12 +227,12 @@ func TestNamespace(t *testing.T) {
 			{func(w *world) { w.deletePod("p") }, "gone"},
 		}},
 		{"another's finalizer", func(w *world) {
-			testcheck.Must(w.user.CoreV1().Namespaces().Patch(ctx, "n", types.MergePatchType,
+			testcheck.Must(w.User.CoreV1().Namespaces().Patch(ctx, "n", types.MergePatchType,
 				[]byte(`{"metadata":{"finalizers":["x.io/n"]}}`), metav1.PatchOptions{}))
 		}, []part{
 			{nil, ""},
 			{func(w *world) {
-				testcheck.Must(w.user.CoreV1().Namespaces().Patch(ctx, "n", types.MergePatchType,
+				testcheck.Must(w.User.CoreV1().Namespaces().Patch(ctx, "n", types.MergePatchType,
 					[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
 			}, "gone"},
 		}},
@@ -280,7 +261,7 @@ func TestNamespace(t *testing.T) {
 						p.act(w)
 					}
 					for range at {
-						w.host.(*sim.Stepped).Step()
+						w.Host.(*sim.Stepped).Step()
 					}
 					w.restart(sim.NewSeeded(uint64(at)))
 					w.want(p.want, fmt.Sprintf("part %d restarted after step %d", i, at))
@@ -300,13 +281,13 @@ type part struct {
 func TestNothingToDo(t *testing.T) {
 	w := newWorld(t, stepped(nil))
 	w.create("", "configmaps", "a", "x.io/a")
-	testcheck.NoError(w, w.user.CoreV1().ConfigMaps("n").Delete(ctx, "a", metav1.DeleteOptions{}))
+	w.NoError(w.User.CoreV1().ConfigMaps("n").Delete(ctx, "a", metav1.DeleteOptions{}))
 	w.release("", "configmaps", "a")
-	testcheck.Must(w.user.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "m"}},
+	testcheck.Must(w.User.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "m"}},
 		metav1.CreateOptions{}))
-	w.settle()
-	if got := w.host.(*sim.Stepped).Steps(); got != 0 {
-		t.Errorf("%d steps\n%s", got, w.host.Log().Text())
+	w.Run()
+	if got := w.Host.(*sim.Stepped).Steps(); got != 0 {
+		t.Errorf("%d steps\n%s", got, w.Host.Log().Text())
 	}
 }
 
@@ -317,7 +298,7 @@ func TestOrder(t *testing.T) {
 	w.deleteNamespace()
 	w.want("gone", "")
 	var got []string
-	for _, r := range w.host.Log().Records() {
+	for _, r := range w.Host.Log().Records() {
 		if r.Kind == trace.KindAPI && r.Task != "user" {
 			got = append(got, r.Verb+" "+r.Object)
 		}
@@ -342,8 +323,7 @@ func TestDiscoveryFails(t *testing.T) {
 	w.discovery = fmt.Errorf("no such group")
 	w.create("", "configmaps", "a")
 	w.deleteNamespace()
-	w.host.(*sim.Stepped).Wait(ctx, "the condition",
-		func() bool { return strings.Contains(w.state(), "DiscoveryFailed") })
+	w.Until("the condition", func() bool { return strings.Contains(w.state(), "DiscoveryFailed") })
 	if got, want := w.state(), "; NamespaceDeletionDiscoveryFailure DiscoveryFailed: no such group"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -353,31 +333,24 @@ func TestDiscoveryFails(t *testing.T) {
 
 func TestLive(t *testing.T) {
 	w := newWorld(t, func() sim.Host { return sim.NewLive(sim.LiveConfig{}) })
+	w.Explain = w.state
 	w.create("example.com", "widgets", "w", "x.io/a")
 	w.pod("p", 30)
-	w.host.Start()
-	user := w.server.Client(w.host.ExternalCaller())
-	testcheck.Must("", user.CoreV1().Namespaces().Delete(t.Context(), "n", metav1.DeleteOptions{}))
-	wait := func(what string, cond func() bool) {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		if err := w.host.Wait(ctx, what, cond); err != nil {
-			t.Fatalf("%v: %s\n%s", err, w.state(), w.host.Log().Text())
-		}
-	}
+	w.Host.Start()
+	user := w.Server.Client(w.Host.ExternalCaller())
+	w.NoError(user.CoreV1().Namespaces().Delete(t.Context(), "n", metav1.DeleteOptions{}))
 	deleting := func(resource, name string) func() bool {
 		return func() bool {
-			obj, ok := w.server.Get(resource, "n", name)
+			obj, ok := w.Server.Get(resource, "n", name)
 			return ok && obj.GetDeletionTimestamp() != nil
 		}
 	}
-	wait("pod to be deleted", deleting("pods", "p"))
-	testcheck.Must("", user.CoreV1().Pods("n").Delete(t.Context(), "p",
+	w.Until("pod to be deleted", deleting("pods", "p"))
+	w.NoError(user.CoreV1().Pods("n").Delete(t.Context(), "p",
 		metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}))
-	wait("widget to be deleted", deleting("widgets.example.com", "w"))
+	w.Until("widget to be deleted", deleting("widgets.example.com", "w"))
 	r, _ := user.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "n")
 	testcheck.Must(r.Patch(t.Context(), "w", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
 		metav1.PatchOptions{}))
-	wait("namespace to be gone", func() bool { return w.state() == "gone" })
+	w.Until("namespace to be gone", func() bool { return w.state() == "gone" })
 }

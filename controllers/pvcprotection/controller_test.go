@@ -86,7 +86,7 @@ func (c refusingPods) List(ctx context.Context, opts metav1.ListOptions) (*corev
 
 func newWorld(t testing.TB, chooser sim.Chooser) *world {
 	w := &world{World: testworld.New(t, sim.SteppedConfig{Chooser: chooser})}
-	w.User = w.Server.Client(testworld.ImmediateCaller(w.Host.Now)) // meddler acts within requests
+	w.ActImmediately() // meddler acts within requests
 	process := w.Host.Process("pvcprotection")
 	pvcprotection.New(pvcprotection.Config{
 		Process:   process,

@@ -48,7 +48,7 @@ func (m meddler) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 
 func newWorld(t testing.TB, chooser sim.Chooser, conflicts int) *world {
 	w := &world{World: testworld.New(t, sim.SteppedConfig{Chooser: chooser})}
-	w.User = w.Server.Client(testworld.ImmediateCaller(w.Host.Now)) // meddler acts within requests
+	w.ActImmediately() // meddler acts within requests
 	process := w.Host.Process("pvprotection")
 	pvprotection.New(pvprotection.Config{
 		Process:   process,

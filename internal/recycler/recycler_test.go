@@ -50,7 +50,7 @@ func (c caller) Call(action trace.Action, effect func() trace.Outcome) trace.Out
 
 func newWorld(t *testing.T) *world {
 	w := &world{World: testworld.New(t, sim.SteppedConfig{StepsMax: 10_000}), refuse: map[string]error{}}
-	w.User = w.Server.Client(testworld.ImmediateCaller(w.Host.Now)) // its requests are not recorded
+	w.ActImmediately() // its requests are not recorded
 	w.begin()
 	return w
 }

@@ -40,11 +40,18 @@ func NewOn[H sim.Host](t testing.TB, host H, cfg fake.Config) *On[H] {
 	t.Helper()
 	w := &On[H]{TB: t, Host: host}
 	t.Cleanup(func() { w.Host.Close() })
-	cfg.Now = func() time.Time { return w.Host.Now() }
+	cfg.Now = w.now
 	w.Server = fake.NewServer(cfg)
 	w.User = w.Server.Client(host.ExternalCaller())
 	return w
 }
+
+// now returns the time of the present host.
+func (w *On[H]) now() time.Time { return w.Host.Now() }
+
+// ActImmediately lets the requests of User take effect without a record, and also while the request
+// of a task takes effect.
+func (w *On[H]) ActImmediately() { w.User = w.Server.Client(ImmediateCaller(w.now)) }
 
 // NoError ends the test if err is not nil.
 func (w *On[H]) NoError(err error) {

@@ -28,14 +28,14 @@ func TestWorldRunsTasks(t *testing.T) {
 	}
 }
 
-// TestImmediateCallerDuringARequest: the test acts within a request of a task, without a record.
-func TestImmediateCallerDuringARequest(t *testing.T) {
+// TestActImmediatelyDuringARequest: the test acts within a request of a task, without a record.
+func TestActImmediatelyDuringARequest(t *testing.T) {
 	w := testworld.NewWith(t, sim.SteppedConfig{}, fake.Config{Namespaces: []string{"other"}})
-	user := w.Server.Client(testworld.ImmediateCaller(w.Host.Now))
+	w.ActImmediately()
 	worker := w.Host.Process("worker")
 	worker.Spawn("", func(context.Context) {
 		worker.Call(trace.Action{Kind: trace.KindAPI, Verb: "work"}, func() trace.Outcome {
-			testcheck.Must(user.CoreV1().ConfigMaps("other").Create(t.Context(),
+			testcheck.Must(w.User.CoreV1().ConfigMaps("other").Create(t.Context(),
 				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}}, metav1.CreateOptions{}))
 			return trace.Outcome{}
 		})
