@@ -16,6 +16,7 @@ import (
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/crd"
 	"github.com/volsim/volsim/internal/remote"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -62,32 +63,30 @@ func (s *metadataRecorder) all() []string {
 }
 
 func (w *world) watchMetadata() *metadataRecorder {
-	w.t.Helper()
+	w.Helper()
 	c, conn := w.connect("metadataRecorder")
 	watcher, err := conn.MetadataWatcher(schema.GroupResource{Resource: "events"})
-	w.must(nil, err)
+	w.NoError(err)
 	s := &metadataRecorder{MetadataWatcher: watcher, process: c}
 	s.Follow(s.matches, s.observe)
-	w.host.Start()
-	w.until("the lists", s.HasSynced)
+	w.Host.Start()
+	w.Until("the lists", s.HasSynced)
 	return s
 }
 
 func (w *world) makeMine(name string) *corev1.ConfigMap {
-	w.t.Helper()
-	m, err := w.user.CoreV1().ConfigMaps("default").Create(w.t.Context(), &corev1.ConfigMap{
+	w.Helper()
+	return testcheck.Must(w.User.CoreV1().ConfigMaps("default").Create(w.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"mine": "yes"}},
-	}, metav1.CreateOptions{})
-	w.must(m, err)
-	return m
+	}, metav1.CreateOptions{}))
 }
 
 // expect waits until a watcher has delivered as many changes as wanted, and compares them.
 func (w *world) expect(s *metadataRecorder, want ...string) {
-	w.t.Helper()
-	w.until(fmt.Sprint(want), func() bool { return len(s.all()) >= len(want) })
+	w.Helper()
+	w.Until(fmt.Sprint(want), func() bool { return len(s.all()) >= len(want) })
 	if diff := cmp.Diff(want, s.all()); diff != "" {
-		w.t.Errorf("changes (-want +got)\n%s", diff)
+		w.Errorf("changes (-want +got)\n%s", diff)
 	}
 }
 
@@ -144,9 +143,9 @@ func TestWatcherDetectsARecreation(t *testing.T) {
 func TestWatcherDiscoversNewResources(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake.Config{})
-	crd.Serve(w.server)
+	crd.Serve(w.Server)
 	s := w.watchMetadata()
-	dynamic := w.server.Client(sim.DirectCaller()).Dynamic()
+	dynamic := w.Server.Client(sim.DirectCaller()).Dynamic()
 	definition := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 		"metadata": map[string]any{"name": "things.example.com"},
@@ -159,7 +158,7 @@ func TestWatcherDiscoversNewResources(t *testing.T) {
 			}},
 		},
 	}}
-	w.must(dynamic.Resource(schema.GroupVersionResource{
+	testcheck.Must(dynamic.Resource(schema.GroupVersionResource{
 		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
 	}).
 		Create(t.Context(), definition, metav1.CreateOptions{}))
@@ -168,7 +167,7 @@ func TestWatcherDiscoversNewResources(t *testing.T) {
 			"name": "a", "labels": map[string]any{"mine": "yes"},
 		},
 	}}
-	w.must(dynamic.Resource(schema.GroupVersionResource{
+	testcheck.Must(dynamic.Resource(schema.GroupVersionResource{
 		Group: "example.com", Version: "v1", Resource: "things",
 	}).Namespace("default").
 		Create(t.Context(), thing, metav1.CreateOptions{}))

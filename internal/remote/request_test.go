@@ -19,12 +19,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim/trace"
 )
 
 // script runs as a task of a process, and returns when it is done.
 func (w *world) script(name string, run func(ctx context.Context, client kubernetes.Interface)) {
-	w.t.Helper()
+	w.Helper()
 	c, conn := w.connect(name)
 	var done sync.WaitGroup
 	done.Add(1)
@@ -32,14 +33,14 @@ func (w *world) script(name string, run func(ctx context.Context, client kuberne
 		defer done.Done()
 		run(ctx, conn.Client())
 	})
-	w.host.Start()
+	w.Host.Start()
 	done.Wait()
 }
 
 // requests returns the requests of a process with their outcomes.
 func (w *world) requests(process string) []string {
 	var all []string
-	for _, r := range w.host.Log().Records() {
+	for _, r := range w.Host.Log().Records() {
 		if r.Kind == trace.KindAPI && strings.HasPrefix(r.Task, process+"/") {
 			all = append(all, r.Action.String()+" "+r.Result())
 		}
@@ -81,18 +82,18 @@ func TestRequestsAreTracedAsInASimulation(t *testing.T) {
 	t.Parallel()
 	here, there := newWorld(t, fake.Config{}), newWorld(t, fake.Config{})
 	here.script("remote", everyVerb)
-	c := there.host.Process("remote")
+	c := there.Host.Process("remote")
 	var done sync.WaitGroup
 	done.Add(1)
 	c.Spawn("script", func(ctx context.Context) {
 		defer done.Done()
-		everyVerb(ctx, there.server.Client(c))
+		everyVerb(ctx, there.Server.Client(c))
 	})
-	there.host.Start()
+	there.Host.Start()
 	done.Wait()
 	brief := func(w *world) []string {
 		var all []string
-		for _, r := range w.host.Log().Records() {
+		for _, r := range w.Host.Log().Records() {
 			all = append(all, fmt.Sprint(r.Task, " ", r.Action, " ", r.Detail, apierrors.ReasonForError(r.Err)))
 		}
 		return all
@@ -132,7 +133,7 @@ func TestUpdatesRecordTheChange(t *testing.T) {
 			panic(err)
 		}
 	})
-	w.host.Start()
+	w.Host.Start()
 	<-done
 	want := []string{
 		"api update persistentvolumes/seen rv=6 finalizers=[example.com/a kubernetes.io/pv-protection]",
@@ -177,13 +178,13 @@ func TestRetryWaitsOutsideTheProcess(t *testing.T) {
 			_, err := conn.Client().CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{})
 			order = append(order, fmt.Sprint("get: ", err))
 		})
-	w.host.Start()
+	w.Host.Start()
 	<-finished
 	if diff := cmp.Diff([]string{"get: <nil>", "create: <nil>"}, order); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if n := len(w.requests("client")); n != 3 {
-		t.Errorf("%d requests, want a refusal, a read and a creation:\n%s", n, w.host.Log().Text())
+		t.Errorf("%d requests, want a refusal, a read and a creation:\n%s", n, w.Host.Log().Text())
 	}
 }
 
@@ -243,7 +244,7 @@ func TestWriteInFlightAtTheEndFinishes(t *testing.T) {
 	w.intercept(func(_ http.ResponseWriter, req *http.Request) bool {
 		if req.Method == http.MethodPost {
 			close(arrived)
-			<-w.host.Context().Done()
+			<-w.Host.Context().Done()
 		}
 		return false
 	})
@@ -255,16 +256,16 @@ func TestWriteInFlightAtTheEndFinishes(t *testing.T) {
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m"}}, metav1.CreateOptions{})
 		went <- fmt.Sprint("went on: ", err)
 	})
-	w.host.Start()
+	w.Host.Start()
 	<-arrived
-	w.host.Close()
+	w.Host.Close()
 	if said, ok := <-went; ok {
 		t.Errorf("the task %s", said)
 	}
 	if got := w.requests("client"); len(got) != 1 || strings.Contains(got[0], "error") {
 		t.Errorf("requests %q, want one that succeeded", got)
 	}
-	w.must(w.user.CoreV1().ConfigMaps("default").Get(t.Context(), "m", metav1.GetOptions{}))
+	testcheck.Must(w.User.CoreV1().ConfigMaps("default").Get(t.Context(), "m", metav1.GetOptions{}))
 }
 
 // A lister does not change between two statements of a task, although the server has reported a
@@ -288,13 +289,13 @@ func TestListerIsConstantWithinATask(t *testing.T) {
 		close(reading)
 		<-delivered // in the middle of a task: nothing else of the process may run
 		during := has()
-		after := c.Wait("the change", waitMax, has)
+		after := c.Wait("the change", 30*time.Second, has)
 		done <- [3]bool{before, during, after}
 	})
-	w.host.Start()
+	w.Host.Start()
 	<-reading
 	w.makeMap("m", "1")
-	w.until("the delivery to the other process", func() bool { return len(e.all()) == 1 })
+	w.Until("the delivery to the other process", func() bool { return len(e.all()) == 1 })
 	close(delivered)
 	if got := <-done; got != [3]bool{false, false, true} {
 		t.Errorf("the object is there before, during and after: %v, want only after", got)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/remote"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -48,7 +49,7 @@ func (e *callRecorder) all() []string {
 // watchMaps adds an informer of config maps to a process. It ignores the config maps of
 // controllers.
 func (w *world) watchMaps(name string, selections ...remote.FieldSelector) *callRecorder {
-	w.t.Helper()
+	w.Helper()
 	_, conn := w.connect(name, selections...)
 	informer := conn.Informers().Core().V1().ConfigMaps().Informer()
 	e := &callRecorder{maps: informer.GetIndexer()}
@@ -66,28 +67,28 @@ func (w *world) watchMaps(name string, selections ...remote.FieldSelector) *call
 			DeleteFunc: func(obj any) { e.note("delete", obj) },
 		},
 	})
-	w.must(nil, err)
-	w.host.Start()
-	w.until("the list", informer.HasSynced)
+	w.NoError(err)
+	w.Host.Start()
+	w.Until("the list", informer.HasSynced)
 	return e
 }
 
 func (w *world) makeMap(name, v string) {
-	w.t.Helper()
-	w.must(w.user.CoreV1().ConfigMaps("default").Create(w.t.Context(), &corev1.ConfigMap{
+	w.Helper()
+	testcheck.Must(w.User.CoreV1().ConfigMaps("default").Create(w.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"v": v},
 	}, metav1.CreateOptions{}))
 }
 
 func (w *world) changeMap(name, v string) {
-	w.t.Helper()
-	w.must(w.user.CoreV1().ConfigMaps("default").Patch(w.t.Context(), name, types.MergePatchType,
+	w.Helper()
+	testcheck.Must(w.User.CoreV1().ConfigMaps("default").Patch(w.Context(), name, types.MergePatchType,
 		[]byte(`{"data":{"v":"`+v+`"}}`), metav1.PatchOptions{}))
 }
 
 func (w *world) deleteMap(name string) {
-	w.t.Helper()
-	w.must(nil, w.user.CoreV1().ConfigMaps("default").Delete(w.t.Context(), name, metav1.DeleteOptions{}))
+	w.Helper()
+	w.NoError(w.User.CoreV1().ConfigMaps("default").Delete(w.Context(), name, metav1.DeleteOptions{}))
 }
 
 // gate passes watches, or cuts them and blocks new ones until it is opened again.
@@ -146,7 +147,7 @@ func (g *gate) open() {
 // lists returns how often a process listed.
 func (w *world) lists() int {
 	n := 0
-	for _, r := range w.host.Log().Records() {
+	for _, r := range w.Host.Log().Records() {
 		if r.Kind == trace.KindDeliver && r.Verb == "LIST" {
 			n++
 		}
@@ -162,7 +163,7 @@ func TestCutWatchIsResumed(t *testing.T) {
 	w.makeMap("a", "1")
 	e := w.watchMaps("watcher")
 	w.changeMap("a", "2")
-	w.until("the change", func() bool { return len(e.all()) == 2 })
+	w.Until("the change", func() bool { return len(e.all()) == 2 })
 	g.close()
 	w.changeMap("a", "3")
 	w.makeMap("b", "1")
@@ -171,12 +172,12 @@ func TestCutWatchIsResumed(t *testing.T) {
 	w.makeMap("a", "4")
 	g.open()
 	want := []string{"add a=1", "update a=2", "update a=3", "add b=1", "delete b=1", "delete a=3", "add a=4"}
-	w.until("all of it", func() bool { return len(e.all()) >= len(want) })
+	w.Until("all of it", func() bool { return len(e.all()) >= len(want) })
 	if diff := cmp.Diff(want, e.all()); diff != "" {
 		t.Errorf("calls (-want +got)\n%s", diff)
 	}
 	if n := w.lists(); n != 1 {
-		t.Errorf("%d lists, want 1:\n%s", n, w.host.Log().Text())
+		t.Errorf("%d lists, want 1:\n%s", n, w.Host.Log().Text())
 	}
 }
 
@@ -202,15 +203,15 @@ func TestCompactedWatchListsAgain(t *testing.T) {
 		"add changes=1", "add goes=1", "add stays=1",
 		"update changes=21", "add comes=1", "delete goes=1 (not seen)",
 	}
-	w.until("the difference", func() bool { return len(e.all()) >= len(want) })
+	w.Until("the difference", func() bool { return len(e.all()) >= len(want) })
 	if diff := cmp.Diff(want, e.all()); diff != "" {
 		t.Errorf("calls (-want +got)\n%s", diff)
 	}
 	if n := w.lists(); n != 2 {
-		t.Errorf("%d lists, want 2:\n%s", n, w.host.Log().Text())
+		t.Errorf("%d lists, want 2:\n%s", n, w.Host.Log().Text())
 	}
 	w.changeMap("comes", "2")
-	w.until("what comes afterwards", func() bool { return len(e.all()) > len(want) })
+	w.Until("what comes afterwards", func() bool { return len(e.all()) > len(want) })
 }
 
 // A field selector restricts a cache.
@@ -222,7 +223,7 @@ func TestFieldSelectorRestrictsACache(t *testing.T) {
 	e := w.watchMaps("watcher", remote.FieldSelector{Resource: "configmaps", Fields: "metadata.name=mine"})
 	w.changeMap("other", "2")
 	w.changeMap("mine", "2")
-	w.until("the change", func() bool { return len(e.all()) >= 2 })
+	w.Until("the change", func() bool { return len(e.all()) >= 2 })
 	if diff := cmp.Diff([]string{"add mine=1", "update mine=2"}, e.all()); diff != "" {
 		t.Errorf("calls (-want +got)\n%s", diff)
 	}
@@ -248,9 +249,9 @@ func TestRefusedListIsRecorded(t *testing.T) {
 	})
 	c, conn := w.connect("watcher")
 	synced := conn.Informers().Core().V1().ConfigMaps().Informer().HasSynced
-	w.host.Start()
-	w.until("the refusal", func() bool {
-		return slices.ContainsFunc(w.host.Log().Records(), func(r trace.Record) bool {
+	w.Host.Start()
+	w.Until("the refusal", func() bool {
+		return slices.ContainsFunc(w.Host.Log().Records(), func(r trace.Record) bool {
 			return r.Task == c.Name()+"/cache configmaps" && r.Verb == "ERROR" &&
 				strings.Contains(r.Result(), "watcher may not")
 		})
@@ -261,7 +262,7 @@ func TestRefusedListIsRecorded(t *testing.T) {
 	mu.Lock()
 	refuse = false
 	mu.Unlock()
-	w.until("the list", synced)
+	w.Until("the list", synced)
 }
 
 func answerStatus(rw http.ResponseWriter, code int, reason, message string) {
@@ -277,7 +278,7 @@ func TestEveryResourceHasAnInformer(t *testing.T) {
 	w := newWorld(t, fake.Config{})
 	_, conn := w.connect("watcher")
 	synced := map[string]func() bool{}
-	for _, r := range w.server.Resources() {
+	for _, r := range w.Server.Resources() {
 		if !slices.Contains(r.Verbs, "watch") {
 			continue
 		}
@@ -292,8 +293,8 @@ func TestEveryResourceHasAnInformer(t *testing.T) {
 	if len(synced) < 25 {
 		t.Errorf("%d views: are these all?", len(synced))
 	}
-	w.host.Start()
+	w.Host.Start()
 	for name, synced := range synced {
-		w.until("the list of "+name, synced)
+		w.Until("the list of "+name, synced)
 	}
 }
