@@ -11,11 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/events"
+	"github.com/volsim/volsim/internal/testcheck"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -23,11 +24,8 @@ import (
 // world is an API server and processes with a recorder each, on either host. The clock stands still
 // until it is advanced.
 type world struct {
-	t      *testing.T
-	host   sim.Host
-	move   func(time.Duration) // the clock
-	server *fake.Server
-	user   kubernetes.Interface
+	*testworld.On[sim.Host]
+	move func(time.Duration) // the clock
 }
 
 // onBothHosts runs a test in a world on each host.
@@ -48,10 +46,9 @@ func onBothHosts(t *testing.T, test func(w *world)) {
 
 func newWorld(t *testing.T, host sim.Host, move func(time.Duration)) *world {
 	t.Helper()
-	t.Cleanup(host.Close)
-	server := fake.NewServer(fake.Config{Now: host.Now, Namespaces: []string{"team"}})
+	w := testworld.NewOn(t, host, fake.Config{Namespaces: []string{"team"}})
 	host.Start()
-	return &world{t: t, host: host, move: move, server: server, user: server.Client(host.ExternalCaller())}
+	return &world{w, move}
 }
 
 // reporter is a process with a recorder.
@@ -62,9 +59,9 @@ type reporter struct {
 }
 
 func (w *world) reporter(name string) *reporter {
-	c := w.host.Process(name)
+	c := w.Host.Process(name)
 	return &reporter{w: w, process: c, recorder: events.New(events.Config{
-		Process: c, Client: w.server.Client(c), Source: "source", Host: "node-1",
+		Process: c, Client: w.Server.Client(c), Source: "source", Host: "node-1",
 	})}
 }
 
@@ -80,7 +77,7 @@ func (r *reporter) warn(object *corev1.PersistentVolumeClaim, message string) {
 // stored returns the events sorted by name.
 func (w *world) stored() []*corev1.Event {
 	var all []*corev1.Event
-	for _, object := range w.server.List("events") {
+	for _, object := range w.Server.List("events") {
 		all = append(all, object.(*corev1.Event))
 	}
 	return all
@@ -98,19 +95,16 @@ func (w *world) counts() []string {
 
 // expect waits until the counts are as wanted.
 func (w *world) expect(want ...string) {
-	w.t.Helper()
+	w.Helper()
 	got := func() string { return cmp.Diff(want, w.counts(), cmpopts.EquateEmpty()) }
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
-	defer cancel()
-	if err := w.host.Wait(ctx, "events", func() bool { return got() == "" }); err != nil {
-		w.t.Fatalf("%v\nevents (-want +got):\n%s\n%s", err, got(), w.host.Log().Text())
-	}
+	w.Explain = func() string { return "events (-want +got):\n" + got() }
+	w.Until("events", func() bool { return got() == "" })
 }
 
 // requests returns the verbs of the reporters' requests so far, with ! for a failed one.
 func (w *world) requests() []string {
 	var verbs []string
-	for _, r := range w.host.Log().Records() {
+	for _, r := range w.Host.Log().Records() {
 		if r.Kind != trace.KindAPI || r.Task == "user" {
 			continue
 		}
@@ -124,10 +118,8 @@ func (w *world) requests() []string {
 }
 
 func (w *world) expectRequests(want ...string) {
-	w.t.Helper()
-	if diff := cmp.Diff(want, w.requests()); diff != "" {
-		w.t.Errorf("requests (-want +got):\n%s", diff)
-	}
+	w.Helper()
+	testcheck.Equal(w, "requests", want, w.requests())
 }
 
 func claim(name string) *corev1.PersistentVolumeClaim {
@@ -261,9 +253,7 @@ func TestDeletedEventIsCreatedAgain(t *testing.T) {
 		r.warn(claim("data"), "no disk")
 		w.expect("data: no disk x1")
 		first := w.stored()[0]
-		if err := w.user.CoreV1().Events("team").Delete(t.Context(), first.Name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		w.NoError(w.User.CoreV1().Events("team").Delete(t.Context(), first.Name, metav1.DeleteOptions{}))
 		w.expect()
 		r.warn(claim("data"), "no disk")
 		w.expect("data: no disk x1")
@@ -308,15 +298,12 @@ func TestEventThatCannotBeWrittenIsDropped(t *testing.T) {
 func TestSameWorldHasTheSameNames(t *testing.T) {
 	t.Parallel()
 	run := func() string {
-		host := sim.NewStepped(sim.SteppedConfig{})
-		w := newWorld(t, host, nil)
+		w := newWorld(t, sim.NewStepped(sim.SteppedConfig{}), nil)
 		r := w.reporter("controller")
 		r.warn(claim("data"), "one")
 		r.warn(claim("data"), "two")
-		if err := host.Run(); err != nil {
-			t.Fatal(err)
-		}
-		return host.Log().Text()
+		w.Run()
+		return w.Host.Log().Text()
 	}
 	if diff := cmp.Diff(run(), run()); diff != "" {
 		t.Errorf("two runs differ:\n%s", diff)
