@@ -17,25 +17,22 @@ import (
 // TestLive runs the controller on goroutines and the real clock.
 func TestLive(t *testing.T) {
 	t.Parallel()
-	host := sim.NewLive(sim.LiveConfig{})
-	defer host.Close()
-	server := fake.NewServer(fake.Config{Now: host.Now})
-	w := &world{World: &testworld.World{TB: t, Server: server, User: server.Client(host.ExternalCaller())}}
+	live := testworld.NewOn(t, sim.NewLive(sim.LiveConfig{}), fake.Config{})
+	w := &world{World: live.Hostless()}
 	w.nodeObject("node-1")
 	w.disk("disk-1", rwo)
-	c := host.Process("attachdetach")
+	c := live.Host.Process("attachdetach")
 	manager := &plugins.Manager{}
 	w.NoError(manager.Register(nullDisk{}))
 	attachdetach.New(attachdetach.Config{
-		Process: c, Client: server.Client(c), Informers: server.Informers(c), Plugins: manager,
-		Recorder: events.New(events.Config{Process: c, Client: server.Client(c), Source: attachdetach.EventSource}),
+		Process: c, Client: w.Server.Client(c), Informers: w.Server.Informers(c), Plugins: manager,
+		Recorder: events.New(events.Config{Process: c, Client: w.Server.Client(c), Source: attachdetach.EventSource}),
 	})
-	host.Start()
+	live.Host.Start()
 	w.pod("a", "node-1", "disk-1")
-	ctx := t.Context()
-	w.NoError(host.Wait(ctx, "volumes attached", func() bool { return len(w.attachedIn("node-1")) == 1 }))
+	live.Until("volumes attached", func() bool { return len(w.attachedIn("node-1")) == 1 })
 	w.deletePod("a")
-	w.NoError(host.Wait(ctx, "no volumes attached", func() bool { return len(w.attachedIn("node-1")) == 0 }))
+	live.Until("no volumes attached", func() bool { return len(w.attachedIn("node-1")) == 0 })
 }
 
 // nullDisk attaches and detaches at once.

@@ -28,7 +28,8 @@ func bindTwoByTwo(b *testing.B, seed uint64) int {
 	defer host.Close()
 	server := fake.NewServer(fake.Config{Now: host.Now, SkipBootstrap: true})
 	w := &world{&testworld.World{
-		TB: b, Host: host, Server: server, User: server.Client(testworld.ImmediateCaller(host.Now)),
+		Runner: testworld.Runner[*sim.Stepped]{TB: b, Host: host},
+		Server: server, User: server.Client(testworld.ImmediateCaller(host.Now)),
 	}}
 	w.control()
 	for _, name := range []string{"1", "2"} {

@@ -1,11 +1,9 @@
 package pvcontroller_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -146,30 +144,24 @@ func TestRestartIsQuiet(t *testing.T) {
 
 // On the live host, with the race detector.
 func TestLive(t *testing.T) {
-	host := sim.NewLive(sim.LiveConfig{})
-	defer host.Close()
-	server := fake.NewServer(fake.Config{Now: host.Now})
-	w := &world{&testworld.World{TB: t, Server: server, User: server.Client(host.ExternalCaller())}}
-	w.controlOn(host)
-	host.Start()
+	live := testworld.NewOn(t, sim.NewLive(sim.LiveConfig{}), fake.Config{})
+	w := &world{live.Hostless()}
+	live.Explain = w.state
+	w.controlOn(live.Host)
+	live.Host.Start()
 	const n = 20
 	for i := range n {
 		w.volume(fmt.Sprint("v", i), "1Gi")
 		w.claim(fmt.Sprint("c", i), "1Gi")
 	}
-	within, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	err := host.Wait(within, "all claims bound", func() bool {
-		for _, obj := range server.List("persistentvolumeclaims") {
+	live.Until("all claims bound", func() bool {
+		for _, obj := range w.Server.List("persistentvolumeclaims") {
 			if obj.(*corev1.PersistentVolumeClaim).Status.Phase != corev1.ClaimBound {
 				return false
 			}
 		}
 		return true
 	})
-	if err != nil {
-		t.Fatalf("%v\n%s", err, w.state())
-	}
 	for i := range n {
 		w.NoError(w.User.CoreV1().PersistentVolumeClaims("default").Delete(ctx, fmt.Sprint("c", i), metav1.DeleteOptions{}))
 	}

@@ -18,10 +18,8 @@ import (
 // TestLive runs a manager on goroutines and the real clock.
 func TestLive(t *testing.T) {
 	t.Parallel()
-	host := sim.NewLive(sim.LiveConfig{})
-	defer host.Close()
-	w := &world{World: &testworld.World{TB: t, Server: fake.NewServer(fake.Config{Now: host.Now})}}
-	w.User = w.Server.Client(host.ExternalCaller())
+	live := testworld.NewOn(t, sim.NewLive(sim.LiveConfig{}), fake.Config{})
+	w := &world{World: live.Hostless()}
 	w.backend = &backend{
 		attachable: true, stages: true,
 		attached: map[string]bool{"disk-1": true}, devices: map[string]bool{}, pods: map[string]map[types.UID]bool{},
@@ -33,9 +31,9 @@ func TestLive(t *testing.T) {
 	w.createNode()
 	w.disk("disk-1")
 	w.list("disk-1")
-	w.start(host.Process("kubelet"))
+	w.start(live.Host.Process("kubelet"))
 	w.NoError(w.manager.MarkAllPodsAdded())
-	host.Start()
+	live.Host.Start()
 	inUse := func(want bool) func() bool {
 		return func() bool { return slices.Contains(w.node().Status.VolumesInUse, unique("disk-1")) == want }
 	}
@@ -50,8 +48,8 @@ func TestLive(t *testing.T) {
 	if !<-mounted {
 		t.Error("mounted, and not in use")
 	}
-	w.NoError(host.Wait(t.Context(), "no volumes in use", inUse(false)))
-	host.Close()
+	live.Until("no volumes in use", inUse(false))
+	live.Host.Close()
 	testcheck.Equal(w, "mounts", nil, w.backend.mounts())
 	testcheck.Equal(w, "what must not happen", nil, w.backend.wrong)
 }

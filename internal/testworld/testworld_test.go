@@ -63,7 +63,7 @@ func TestLiveHost(t *testing.T) {
 		})
 		w.Host.Start()
 		w.Until("the config map", func() bool {
-			_, ok := w.Server.Get("configmaps", "default", name)
+			_, ok := w.Hostless().Server.Get("configmaps", "default", name)
 			return ok
 		})
 	}

@@ -387,7 +387,7 @@ func TestMigratedPlugins(t *testing.T) {
 			if changed := csi.MarkMigrated(node, tt.migrated); changed != tt.wantChange {
 				t.Errorf("changed: %v, want %v", changed, tt.wantChange)
 			}
-			w := world{World: &testworld.World{TB: t}}
+			w := world{World: &testworld.World{Runner: testworld.Runner[*sim.Stepped]{TB: t}}}
 			w.same("annotations", tt.want, node.Annotations)
 		})
 	}
