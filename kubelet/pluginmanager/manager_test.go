@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/kubelet/pluginmanager"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
@@ -98,8 +99,7 @@ func (h *handler) DeregisterPlugin(_ context.Context, r plugins.Registration) er
 
 // world is a process that registers plugins at sockets in memory.
 type world struct {
-	*testing.T
-	host    *sim.Stepped
+	*testworld.Runner[*sim.Stepped]
 	sockets pluginmanager.Memory
 	handler *handler
 	manager *pluginmanager.Manager
@@ -123,10 +123,9 @@ func (c *course) Decide(d *sim.Decision) sim.Move {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{T: t, course: &course{Chooser: sim.FIFO{}, fails: map[string]int{}}}
-	w.host = sim.NewStepped(sim.SteppedConfig{StepsMax: 10_000, Strategy: w.course})
-	t.Cleanup(w.host.Close)
-	c := w.host.Process("kubelet")
+	w := &world{course: &course{Chooser: sim.FIFO{}, fails: map[string]int{}}}
+	w.Runner = testworld.NewRunner(t, sim.NewStepped(sim.SteppedConfig{StepsMax: 10_000, Strategy: w.course}))
+	c := w.Host.Process("kubelet")
 	w.handler = &handler{c: c, known: map[string]plugins.Registration{}, hold: map[string]bool{}, fails: map[string]int{}}
 	w.manager = pluginmanager.New(pluginmanager.Config{
 		Process: c, Sockets: &w.sockets, Dir: dir, Handlers: map[string]plugins.Registrar{"CSIPlugin": w.handler},
@@ -160,21 +159,14 @@ func (w *world) notify(sockets ...string) {
 		}
 		w.manager.Notify(socket)
 	}
-	w.run()
-}
-
-func (w *world) run() {
-	w.Helper()
-	if err := w.host.Run(); err != nil {
-		w.Fatal(err)
-	}
+	w.Run()
 }
 
 // want checks what the handler did since the last call, and what is registered.
 func (w *world) want(what string, done []string, known ...string) {
 	w.Helper()
 	if diff := cmp.Diff(done, w.handler.done, cmpopts.EquateEmpty()); diff != "" {
-		w.Errorf("%s: done (-want +got):\n%s\n%s", what, diff, w.host.Log().Text())
+		w.Errorf("%s: done (-want +got):\n%s\n%s", what, diff, w.Host.Log().Text())
 	}
 	w.handler.done = nil
 	if diff := cmp.Diff(known, slices.Sorted(maps.Keys(w.handler.known)), cmpopts.EquateEmpty()); diff != "" {
@@ -214,11 +206,11 @@ func TestRegisterAndDeregister(t *testing.T) {
 	w.want("all are removed", []string{"deregister b"})
 	w.notify("a.sock", "below/b.sock")
 	w.want("and stay so", nil)
-	if now := w.host.Now(); !now.Equal(sim.Epoch) {
+	if now := w.Host.Now(); !now.Equal(sim.Epoch) {
 		t.Errorf("it took until %v", now)
 	}
 	var calls []string
-	for _, r := range w.host.Log().Records() {
+	for _, r := range w.Host.Log().Records() {
 		if r.Kind == trace.KindDriver {
 			calls = append(calls, r.Verb+" "+r.Object)
 		}
@@ -288,7 +280,7 @@ func TestSocketChangesDuringRegistration(t *testing.T) {
 		w.want("during the registration that hangs", []string{"register b 1.0"}, "a", "b")
 		w.handler.hold["a"] = false
 		w.handler.c.Wake()
-		w.run()
+		w.Run()
 		want, known := []string{"register a 1.0", "deregister a"}, []string{"b"}
 		if again {
 			want, known = append(want, "register a 1.0"), []string{"a", "b"}
@@ -347,7 +339,7 @@ func TestFailedStepIsRetried(t *testing.T) {
 		w.notify("a.sock")
 		w.want(tt.name, tt.done, "a")
 		w.notified(tt.name, a, tt.notified...)
-		if took := w.host.Now().Sub(sim.Epoch); took != tt.after {
+		if took := w.Host.Now().Sub(sim.Epoch); took != tt.after {
 			t.Errorf("%s: it took %v, want %v", tt.name, took, tt.after)
 		}
 	}
@@ -377,12 +369,8 @@ func TestFailedDeregistrationIsRetried(t *testing.T) {
 // until runs the world until a new record satisfies the condition.
 func (w *world) until(what string, is func(trace.Record) bool) {
 	w.Helper()
-	before := len(w.host.Log().Records())
-	err := w.host.Wait(context.Background(), what,
-		func() bool { return slices.ContainsFunc(w.host.Log().Records()[before:], is) })
-	if err != nil {
-		w.Fatal(err)
-	}
+	before := len(w.Host.Log().Records())
+	w.Until(what, func() bool { return slices.ContainsFunc(w.Host.Log().Records()[before:], is) })
 }
 
 // TestUnknownPluginType notifies the plugin of the rejection.
@@ -417,12 +405,12 @@ func TestTwoSocketsOfOnePlugin(t *testing.T) {
 		}
 		b.notified = nil
 		w.remove("a.sock")
-		before := w.host.Now()
+		before := w.Host.Now()
 		w.notify("a.sock")
 		w.want("the first one is removed", []string{"deregister a", "register a 1.0"}, "a")
 		w.notified("the first one is removed", b, "registered")
-		if !w.host.Now().Equal(before) {
-			t.Errorf("it took until %v, and was %v", w.host.Now(), before)
+		if !w.Host.Now().Equal(before) {
+			t.Errorf("it took until %v, and was %v", w.Host.Now(), before)
 		}
 	})
 	for _, first := range []string{"a.sock", "b.sock"} {
@@ -461,7 +449,7 @@ func TestNewerPluginFailsToRegister(t *testing.T) {
 	w.notified("the newer one", b, "RegisterPlugin error -- plugin registration failed with err: scripted")
 	w.until("the older one to be registered", func(r trace.Record) bool { return r.Verb == "NotifyRegistrationStatus" && r.Object == "a.sock" })
 	w.want("the older one is back", []string{"register a 1.0", "register a 1.0"}, "a")
-	w.run()
+	w.Run()
 	w.want("tried again", []string{"register a 1.1"}, "a")
 }
 
@@ -473,9 +461,9 @@ func TestNotifyBoundsPendingSockets(t *testing.T) {
 	for i := range 1001 {
 		w.manager.Notify(fmt.Sprintf("%s/%d.sock", dir, i))
 	}
-	w.run()
+	w.Run()
 	w.want("after many", []string{"register a 1.0"}, "a")
-	if n := strings.Count(w.host.Log().Text(), "GetInfo"); n != 1 {
+	if n := strings.Count(w.Host.Log().Text(), "GetInfo"); n != 1 {
 		t.Errorf("asked %d times, want once", n)
 	}
 }
@@ -503,10 +491,10 @@ func TestPluginsWithRandomSchedules(t *testing.T) {
 			}
 			w.manager.Notify(dir + "/" + socket)
 			for range chooser.Choose(6) {
-				w.host.Step()
+				w.Host.Step()
 			}
 		}
-		w.run()
+		w.Run()
 		paths, err := w.sockets.List(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -527,7 +515,7 @@ func TestPluginsWithRandomSchedules(t *testing.T) {
 			t.Errorf("seed %d: registered (-want +got):\n%s", seed, diff)
 		}
 		if t.Failed() {
-			t.Fatal(w.host.Log().Text())
+			t.Fatal(w.Host.Log().Text())
 		}
 	}
 }

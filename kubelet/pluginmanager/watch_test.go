@@ -2,14 +2,15 @@ package pluginmanager_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/kubelet/pluginmanager"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sidecars/registrar"
@@ -18,8 +19,7 @@ import (
 
 // machine is a directory of this machine that is watched on a live host.
 type machine struct {
-	*testing.T
-	host    *sim.Live
+	*testworld.Runner[*sim.Live]
 	dir     string
 	handler *handler
 }
@@ -41,8 +41,11 @@ func shortDir(t *testing.T) string {
 }
 
 func newMachine(t *testing.T) *machine {
-	m := &machine{T: t, host: sim.NewLive(sim.LiveConfig{}), dir: filepath.Join(shortDir(t), "registry")}
-	c := m.host.Process("kubelet")
+	m := &machine{
+		Runner: testworld.NewRunner(t, sim.NewLive(sim.LiveConfig{})), dir: filepath.Join(shortDir(t), "registry"),
+	}
+	m.Explain = func() string { return fmt.Sprintf("done %q", m.done()) }
+	c := m.Host.Process("kubelet")
 	m.handler = &handler{
 		c: c, known: map[string]plugins.Registration{}, hold: map[string]bool{"hangs": true},
 		fails: map[string]int{},
@@ -59,9 +62,8 @@ func newMachine(t *testing.T) *machine {
 		if err := <-watched; err != nil {
 			t.Errorf("watch: %v", err)
 		}
-		m.host.Close()
 	})
-	m.host.Start()
+	m.Host.Start()
 	return m
 }
 
@@ -69,9 +71,7 @@ func newMachine(t *testing.T) *machine {
 func (m *machine) announce(socket, name string) (told *registrar.Registrar, stop func()) {
 	m.Helper()
 	path := filepath.Join(m.dir, socket)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		m.Fatal(err)
-	}
+	m.NoError(os.MkdirAll(filepath.Dir(path), 0o755))
 	listener, err := net.Listen("unix", path)
 	if err != nil {
 		m.Fatal(err)
@@ -93,9 +93,7 @@ func (m *machine) announce(socket, name string) (told *registrar.Registrar, stop
 // until waits until the handler has done something that many times.
 func (m *machine) until(what string, times int) {
 	m.Helper()
-	ctx, cancel := context.WithTimeout(m.Context(), time.Minute)
-	defer cancel()
-	err := m.host.Wait(ctx, what, func() bool {
+	m.Until(what, func() bool {
 		n := 0
 		for _, did := range m.done() {
 			if did == what {
@@ -104,15 +102,12 @@ func (m *machine) until(what string, times int) {
 		}
 		return n == times
 	})
-	if err != nil {
-		m.Fatalf("%v; done %q\n%s", err, m.done(), m.host.Log().Text())
-	}
 }
 
 // done returns what the handler did.
 func (m *machine) done() []string {
 	var done []string
-	for _, r := range m.host.Log().Records() {
+	for _, r := range m.Host.Log().Records() {
 		if r.Verb == "register" || r.Verb == "deregister" {
 			done = append(done, r.Verb+" "+r.Object)
 		}
@@ -127,10 +122,7 @@ func TestWatch(t *testing.T) {
 	m.announce("hangs.sock", "hangs")
 	a, stop := m.announce("a.sock", "a")
 	m.until("register a", 1)
-	if err := m.host.Wait(t.Context(), "notification of a",
-		func() bool { _, _, told := a.Status(); return told }); err != nil {
-		t.Fatal(err)
-	}
+	m.Until("notification of a", func() bool { _, _, told := a.Status(); return told })
 	if registered, why, _ := a.Status(); !registered {
 		t.Errorf("a is not registered: %s", why)
 	}

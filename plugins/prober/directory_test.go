@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/plugins/prober"
@@ -33,8 +34,7 @@ func (p *driver) VolumeName(spec *plugins.Spec) (string, error) { return spec.Na
 
 // world is a process that probes for drivers on a disk in memory.
 type world struct {
-	*testing.T
-	host    *sim.Stepped
+	*testworld.Runner[*sim.Stepped]
 	c       *sim.Process
 	disk    *nodefs.Memory
 	manager plugins.Manager
@@ -49,11 +49,11 @@ type world struct {
 
 func newWorld(t *testing.T, strategy sim.Strategy) *world {
 	w := &world{
-		T: t, host: sim.NewStepped(sim.SteppedConfig{Strategy: strategy, StepsMax: 10_000}), disk: nodefs.NewMemory("/"),
-		begun: map[string]int{}, hold: map[string]bool{}, fail: map[string]error{}, calls: map[string]string{},
+		Runner: testworld.NewRunner(t, sim.NewStepped(sim.SteppedConfig{Strategy: strategy, StepsMax: 10_000})),
+		disk:   nodefs.NewMemory("/"),
+		begun:  map[string]int{}, hold: map[string]bool{}, fail: map[string]error{}, calls: map[string]string{},
 	}
-	t.Cleanup(w.host.Close)
-	w.c = w.host.Process("controller")
+	w.c = w.Host.Process("controller")
 	w.manager.OnChange(func() { w.seen = append(w.seen, w.found()) })
 	w.drivers = prober.New(prober.Config{Process: w.c, Manager: &w.manager, FS: w.disk, Dir: dir, New: w.begin})
 	return w
@@ -86,19 +86,12 @@ func (w *world) found() string {
 	return strings.Join(all, " ")
 }
 
-func (w *world) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
-}
-
 // write puts files on the disk.
 func (w *world) write(files ...string) {
 	w.Helper()
 	for _, file := range files {
-		w.must(w.disk.MkdirAll(dir + "/" + file[:strings.LastIndex(file, "/")+1]))
-		w.must(w.disk.WriteFile(dir+"/"+file, nil))
+		w.NoError(w.disk.MkdirAll(dir + "/" + file[:strings.LastIndex(file, "/")+1]))
+		w.NoError(w.disk.WriteFile(dir+"/"+file, nil))
 	}
 }
 
@@ -108,13 +101,13 @@ func (w *world) notify(names ...string) {
 	for _, name := range names {
 		w.drivers.Notify(name)
 	}
-	w.must(w.host.Run())
+	w.Run()
 }
 
 func (w *world) want(what, want string) {
 	w.Helper()
 	if got := w.found(); got != want {
-		w.Errorf("%s: found %q, want %q\n%s", what, got, want, w.host.Log().Text())
+		w.Errorf("%s: found %q, want %q\n%s", what, got, want, w.Host.Log().Text())
 	}
 }
 
@@ -131,16 +124,16 @@ func TestDriversAppearAndDisappear(t *testing.T) {
 	w.want("one more", "v/a#1 v/b#1 plain#1")
 	w.notify("v~a")
 	w.want("one that has changed", "v/a#2 v/b#1 plain#1")
-	w.must(w.disk.Remove(dir + "/v~a/a"))
+	w.NoError(w.disk.Remove(dir + "/v~a/a"))
 	w.notify("v~a")
 	w.want("a removed program", "v/b#1 plain#1")
-	w.must(w.disk.RemoveAll(dir + "/plain"))
+	w.NoError(w.disk.RemoveAll(dir + "/plain"))
 	w.notify("plain", "never~there")
 	w.want("a removed directory", "v/b#1")
-	w.must(w.disk.RemoveAll(dir))
+	w.NoError(w.disk.RemoveAll(dir))
 	w.notify("")
 	w.want("all are removed", "")
-	if text := w.host.Log().Text(); strings.Count(text, "driver Probe /drivers/never~there") != 1 {
+	if text := w.Host.Log().Text(); strings.Count(text, "driver Probe /drivers/never~there") != 1 {
 		t.Errorf("what was never there is looked at again\n%s", text)
 	}
 	if diff := cmp.Diff([]string{
@@ -148,7 +141,7 @@ func TestDriversAppearAndDisappear(t *testing.T) {
 	}, w.seen); diff != "" {
 		t.Errorf("plugins seen by OnChange (-want +got):\n%s", diff)
 	}
-	if now := w.host.Now(); !now.Equal(sim.Epoch) {
+	if now := w.Host.Now(); !now.Equal(sim.Epoch) {
 		t.Errorf("it took until %v", now)
 	}
 }
@@ -177,7 +170,7 @@ func TestProgramAndName(t *testing.T) {
 func TestDriverWithInvalidName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	w.must(w.manager.Register(&driver{name: "v/c"}))
+	w.NoError(w.manager.Register(&driver{name: "v/c"}))
 	w.calls["v/b"] = "v/a"
 	w.write("v~a~b/b", "v~b/b", "v~c/c")
 	w.notify("")
@@ -185,7 +178,7 @@ func TestDriverWithInvalidName(t *testing.T) {
 	if w.begun["v/a~b"] != 1 {
 		t.Errorf("begun: %v; want v/a~b among them, the first ~ being a /", w.begun)
 	}
-	w.must(w.disk.RemoveAll(dir))
+	w.NoError(w.disk.RemoveAll(dir))
 	w.notify("")
 	w.want("what is registered stays", "v/c#0")
 }
@@ -196,15 +189,15 @@ func TestDriverAppearsDuringScan(t *testing.T) {
 	w := newWorld(t, nil)
 	w.write("v~a/a")
 	w.drivers.Notify("")
-	w.must(w.host.Wait(t.Context(), "the list to be asked for", func() bool {
-		return len(w.host.Enabled()) == 1 && w.host.Enabled()[0] == "controller/list /drivers: driver List /drivers"
-	}))
+	w.Until("the list to be asked for", func() bool {
+		return len(w.Host.Enabled()) == 1 && w.Host.Enabled()[0] == "controller/list /drivers: driver List /drivers"
+	})
 	w.drivers.Notify("")
-	for !strings.Contains(w.host.Log().Text(), "List") {
-		w.host.Step()
+	for !strings.Contains(w.Host.Log().Text(), "List") {
+		w.Host.Step()
 	}
 	w.write("v~b/b")
-	w.must(w.host.Run())
+	w.Run()
 	w.want("what came after the first list", "v/a#1 v/b#1")
 }
 
@@ -217,23 +210,23 @@ func TestHangingDriverDelaysNoOther(t *testing.T) {
 	w.notify("")
 	w.want("while one hangs", "v/b#1")
 	w.write("v~c/c")
-	w.must(w.disk.RemoveAll(dir + "/v~b"))
+	w.NoError(w.disk.RemoveAll(dir + "/v~b"))
 	w.notify("v~b", "v~c", "v~a", "v~a")
 	w.want("what came and went meanwhile", "v/c#1")
 	w.hold["v/a"] = false
 	w.notify()
 	w.c.Wake()
-	w.must(w.host.Run())
+	w.Run()
 	w.want("it has answered, and was probed again after its change", "v/a#2 v/c#1")
 
 	w.hold["v/a"] = true
 	w.notify("v~a")
-	w.must(w.disk.RemoveAll(dir + "/v~a"))
+	w.NoError(w.disk.RemoveAll(dir + "/v~a"))
 	w.notify("v~a")
 	w.want("while it hangs it stays what it was", "v/a#2 v/c#1")
 	w.hold["v/a"] = false
 	w.c.Wake()
-	w.must(w.host.Run())
+	w.Run()
 	w.want("it has answered, and is removed", "v/c#1")
 }
 
@@ -245,16 +238,16 @@ func TestFailingDriverIsRetried(t *testing.T) {
 	w.fail["v/a"] = errBroken
 	w.write("v~a/a", "v~b/b")
 	w.drivers.Notify("")
-	w.host.Process("clock").NewTimer("mended", func() { delete(w.fail, "v/a") }).Reset(5 * time.Second)
-	w.must(w.host.Run())
+	w.Host.Process("clock").NewTimer("mended", func() { delete(w.fail, "v/a") }).Reset(5 * time.Second)
+	w.Run()
 	w.want("mended", "v/a#5 v/b#1")
 	// Tried at 0, 0.5, 1.5, 3.5 and 7.5 s.
-	if got := w.host.Now().Sub(sim.Epoch); got != 7500*time.Millisecond {
+	if got := w.Host.Now().Sub(sim.Epoch); got != 7500*time.Millisecond {
 		t.Errorf("found after %v, want 7.5 s", got)
 	}
 	w.fail["v/a"] = errBroken
 	w.drivers.Notify("v~a")
-	w.must(w.host.Wait(t.Context(), "an update that fails", func() bool { return w.begun["v/a"] == 7 }))
+	w.Until("an update that fails", func() bool { return w.begun["v/a"] == 7 })
 	w.want("an update that fails leaves what was there", "v/a#5 v/b#1")
 }
 
@@ -267,10 +260,10 @@ func TestFailingDriverChanges(t *testing.T) {
 	const changes = 20
 	for i := range changes {
 		w.drivers.Notify("v~a")
-		w.must(w.host.Wait(t.Context(), "a try", func() bool { return w.begun["v/a"] == i+1 }))
+		w.Until("a try", func() bool { return w.begun["v/a"] == i+1 })
 	}
 	hour := sim.Epoch.Add(time.Hour)
-	w.must(w.host.Wait(t.Context(), "an hour", func() bool { return w.host.Now().After(hour) }))
+	w.Until("an hour", func() bool { return w.Host.Now().After(hour) })
 	if got, most := w.begun["v/a"], changes+int(time.Hour/(2*time.Minute)); got > most {
 		t.Errorf("tried %d times in an hour, want %d at most", got, most)
 	}
@@ -288,9 +281,9 @@ func TestDiskFails(t *testing.T) {
 			w := newWorld(t, &failing{fault: fault, at: n})
 			w.write("v~a/a", "v~b/b")
 			w.drivers.Notify("")
-			err := w.host.Wait(t.Context(), "both drivers", func() bool { return w.found() == "v/a#1 v/b#1" })
+			err := w.Host.Wait(t.Context(), "both drivers", func() bool { return w.found() == "v/a#1 v/b#1" })
 			if err != nil {
-				t.Errorf("%s at call %d: %v: found %q\n%s", what, n, err, w.found(), w.host.Log().Text())
+				t.Errorf("%s at call %d: %v: found %q\n%s", what, n, err, w.found(), w.Host.Log().Text())
 			}
 		}
 	}
@@ -319,16 +312,16 @@ func TestDriversWithRandomSchedules(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		w := newWorld(t, sim.NewRandom(seed))
-		user := w.host.Process("user")
+		user := w.Host.Process("user")
 		w.drivers.Notify("")
 		user.User("", func(context.Context) {
-			caller := w.host.ExternalCaller()
+			caller := w.Host.ExternalCaller()
 			for i, change := range []string{"+v~a/a", "+v~b/b", "-v~a", "+v~c/c", "+v~a/a", "-v~c", "-v~b", "+plain/plain"} {
 				name, _, _ := strings.Cut(change[1:], "/")
 				if change[0] == '+' {
 					w.write(change[1:])
 				} else {
-					w.must(w.disk.RemoveAll(dir + "/" + name))
+					w.NoError(w.disk.RemoveAll(dir + "/" + name))
 				}
 				w.drivers.Notify(name)
 				if i == 4 {
@@ -337,13 +330,13 @@ func TestDriversWithRandomSchedules(t *testing.T) {
 				caller.Call(pause, nothing)
 			}
 		})
-		w.must(w.host.Run())
+		w.Run()
 		got := strings.Fields(w.found())
 		for i := range got {
 			got[i], _, _ = strings.Cut(got[i], "#")
 		}
 		if want := []string{"v/a", "plain"}; !slices.Equal(got, want) {
-			t.Fatalf("seed %d: found %v, want %v\n%s", seed, got, want, w.host.Log().Text())
+			t.Fatalf("seed %d: found %v, want %v\n%s", seed, got, want, w.Host.Log().Text())
 		}
 	}
 }

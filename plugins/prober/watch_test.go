@@ -5,8 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/plugins/prober"
@@ -20,8 +20,7 @@ func nothing() trace.Outcome { return trace.Outcome{} }
 
 // machine is a directory of this machine that is watched on a live host.
 type machine struct {
-	*testing.T
-	host    *sim.Live
+	*testworld.Runner[*sim.Live]
 	dir     string
 	manager plugins.Manager
 	release chan struct{} // closed: v/hangs answers
@@ -34,10 +33,10 @@ func newMachine(t *testing.T) *machine {
 		t.Skipf("no disk of this machine: %v", err)
 	}
 	m := &machine{
-		T: t, host: sim.NewLive(sim.LiveConfig{}), dir: filepath.Join(root, "drivers"),
+		Runner: testworld.NewRunner(t, sim.NewLive(sim.LiveConfig{})), dir: filepath.Join(root, "drivers"),
 		release: make(chan struct{}),
 	}
-	c := m.host.Process("controller")
+	c := m.Host.Process("controller")
 	drivers := prober.New(prober.Config{
 		Process: c, Manager: &m.manager, FS: disk, Dir: m.dir,
 		New: func(ctx context.Context, program, name string) (plugins.Plugin, error) {
@@ -61,42 +60,30 @@ func newMachine(t *testing.T) *machine {
 		if err := <-watched; err != nil {
 			t.Errorf("watch: %v", err)
 		}
-		m.host.Close()
 	})
-	m.host.Start()
+	m.Host.Start()
 	return m
 }
 
 // until waits until a plugin of that name exists, or does not.
 func (m *machine) until(name string, there bool) {
 	m.Helper()
-	ctx, cancel := context.WithTimeout(m.Context(), time.Minute)
-	defer cancel()
-	err := m.host.Wait(ctx, name, func() bool {
+	m.Until(name, func() bool {
 		_, err := m.manager.FindByName(name)
 		return (err == nil) == there
 	})
-	if err != nil {
-		m.Fatalf("%v\n%s", err, m.host.Log().Text())
-	}
 }
 
 func (m *machine) install(driver, program string) {
 	m.Helper()
 	path := filepath.Join(m.dir, driver)
-	if err := os.MkdirAll(path, 0o755); err != nil {
-		m.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(path, program), []byte("#!/bin/sh\n"), 0o755); err != nil {
-		m.Fatal(err)
-	}
+	m.NoError(os.MkdirAll(path, 0o755))
+	m.NoError(os.WriteFile(filepath.Join(path, program), []byte("#!/bin/sh\n"), 0o755))
 }
 
 func (m *machine) remove(path string) {
 	m.Helper()
-	if err := os.RemoveAll(filepath.Join(m.dir, path)); err != nil {
-		m.Fatal(err)
-	}
+	m.NoError(os.RemoveAll(filepath.Join(m.dir, path)))
 }
 
 // TestWatch adds and removes drivers on this machine while another one hangs.
