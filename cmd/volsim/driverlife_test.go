@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/plugins/lvm"
 )
@@ -70,13 +71,6 @@ func (l *life) clean() {
 	}
 }
 
-func (l *life) must(err error) {
-	l.Helper()
-	if err != nil {
-		l.Fatal(err)
-	}
-}
-
 func (l *life) controller() csi.ControllerClient { return csi.NewControllerClient(l.p.conn) }
 func (l *life) node() csi.NodeClient             { return csi.NewNodeClient(l.p.conn) }
 
@@ -102,7 +96,7 @@ func (l *life) create(name, snapshot string) string {
 		}}
 	}
 	made, err := l.controller().CreateVolume(l.Context(), request)
-	l.must(err)
+	testcheck.NoError(l, err)
 	return made.GetVolume().GetVolumeId()
 }
 
@@ -112,25 +106,25 @@ func (l *life) use(id string) {
 	_, err := l.node().NodeStageVolume(l.Context(), &csi.NodeStageVolumeRequest{
 		VolumeId: id, StagingTargetPath: l.staging(id), VolumeCapability: mounted(),
 	})
-	l.must(err)
+	testcheck.NoError(l, err)
 	_, err = l.node().NodePublishVolume(l.Context(), &csi.NodePublishVolumeRequest{
 		VolumeId: id, StagingTargetPath: l.staging(id), TargetPath: l.target(id), VolumeCapability: mounted(),
 	})
-	l.must(err)
+	testcheck.NoError(l, err)
 }
 
 // leave unpublishes and unstages a volume.
 func (l *life) leave(id string) {
 	l.Helper()
 	_, err := l.node().NodeUnpublishVolume(l.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: l.target(id)})
-	l.must(err)
+	testcheck.NoError(l, err)
 	_, err = l.node().NodeUnstageVolume(l.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: l.staging(id)})
-	l.must(err)
+	testcheck.NoError(l, err)
 }
 
 func (l *life) write(id string, data []byte) {
 	l.Helper()
-	l.must(os.WriteFile(filepath.Join(l.target(id), "data"), data, 0o600))
+	testcheck.NoError(l, os.WriteFile(filepath.Join(l.target(id), "data"), data, 0o600))
 }
 
 func (l *life) wantData(id string, want []byte) {
@@ -150,9 +144,9 @@ func (l *life) grow(id string) {
 		l.use(id)
 		err = nil
 	}
-	l.must(err)
+	testcheck.NoError(l, err)
 	stats, err := l.node().NodeGetVolumeStats(l.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: l.target(id)})
-	l.must(err)
+	testcheck.NoError(l, err)
 	if total := stats.GetUsage()[0].GetTotal(); total < 65<<20 {
 		l.Errorf("file system size %d bytes, want more", total)
 	}
@@ -188,7 +182,7 @@ func (l *life) live() {
 	l.use(one) // again, like a restarted kubelet
 	l.wantData(one, first)
 	snapshot, err := l.controller().CreateSnapshot(l.Context(), &csi.CreateSnapshotRequest{Name: "snap", SourceVolumeId: one})
-	l.must(err)
+	testcheck.NoError(l, err)
 	id := snapshot.GetSnapshot().GetSnapshotId()
 	l.write(one, second)
 	l.crash()
@@ -200,7 +194,7 @@ func (l *life) live() {
 	_, err = l.controller().ControllerExpandVolume(l.Context(), &csi.ControllerExpandVolumeRequest{
 		VolumeId: two, CapacityRange: &csi.CapacityRange{RequiredBytes: 80 << 20}, VolumeCapability: mounted(),
 	})
-	l.must(err)
+	testcheck.NoError(l, err)
 	l.crash()
 	l.grow(two)
 	l.crash()
@@ -209,7 +203,7 @@ func (l *life) live() {
 		health, err := l.node().NodeGetVolumeHealth(l.Context(), &csi.NodeGetVolumeHealthRequest{
 			VolumeId: each, StagingTargetPath: l.staging(each), VolumePublishPath: l.target(each),
 		})
-		l.must(err)
+		testcheck.NoError(l, err)
 		if statuses := health.GetVolumeHealth().GetHealthStatuses(); len(statuses) > 0 {
 			l.Errorf("%s: %v", each, statuses)
 		}
@@ -219,14 +213,14 @@ func (l *life) live() {
 	l.leave(two)
 	l.crash()
 	_, err = l.controller().DeleteSnapshot(l.Context(), &csi.DeleteSnapshotRequest{SnapshotId: id})
-	l.must(err)
+	testcheck.NoError(l, err)
 	for _, each := range []string{one, two} {
 		_, err = l.controller().DeleteVolume(l.Context(), &csi.DeleteVolumeRequest{VolumeId: each})
-		l.must(err)
+		testcheck.NoError(l, err)
 	}
 	l.crash()
 	remaining, err := l.controller().ListVolumes(l.Context(), &csi.ListVolumesRequest{})
-	l.must(err)
+	testcheck.NoError(l, err)
 	if len(remaining.GetEntries()) > 0 {
 		l.Errorf("remaining volumes: %v", remaining.GetEntries())
 	}
@@ -259,12 +253,12 @@ func TestStateIsLockedForOneDriver(t *testing.T) {
 	}
 	l.leave(id)
 	other := filepath.Join(l.dir, "state", "volumes", "unrelated")
-	l.must(os.WriteFile(other, nil, 0o600))
+	testcheck.NoError(l, os.WriteFile(other, nil, 0o600))
 	if _, err := os.Stat(image); err != nil {
 		t.Error(err)
 	}
 	_, err := l.controller().DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
-	l.must(err)
+	testcheck.NoError(l, err)
 	if _, err := os.Stat(other); err != nil {
 		t.Errorf("unrelated file removed: %v", err)
 	}

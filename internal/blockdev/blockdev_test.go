@@ -18,14 +18,8 @@ import (
 
 	"github.com/volsim/volsim/internal/blockdev"
 	"github.com/volsim/volsim/internal/loopdev"
+	"github.com/volsim/volsim/internal/testcheck"
 )
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // newDevice returns a loop device of 300 MiB, the minimum of XFS, until the test ends.
 func newDevice(t *testing.T) string {
@@ -37,12 +31,12 @@ func newDevice(t *testing.T) string {
 		t.Skipf("needs loop devices: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
-	must(t, os.WriteFile(file, nil, 0o600))
-	must(t, os.Truncate(file, 300<<20))
+	testcheck.NoError(t, os.WriteFile(file, nil, 0o600))
+	testcheck.NoError(t, os.Truncate(file, 300<<20))
 	device, err := loopdev.Bind(t.Context(), file, "volsim:blockdev test", false)
-	must(t, err)
+	testcheck.NoError(t, err)
 	seen, err := loopdev.At(device)
-	must(t, err)
+	testcheck.NoError(t, err)
 	t.Cleanup(func() {
 		if err := loopdev.Unbind(context.Background(), seen); err != nil {
 			t.Error(err)
@@ -65,7 +59,7 @@ func format(t *testing.T, fsType, device string) {
 		t.Skip(err)
 	}
 	known, err := os.ReadFile("/proc/filesystems")
-	must(t, err)
+	testcheck.NoError(t, err)
 	if !strings.Contains(string(known), "\t"+fsType+"\n") {
 		if err := exec.Command("modprobe", fsType).Run(); err != nil {
 			t.Skipf("this kernel has no %s", fsType)
@@ -78,7 +72,7 @@ func format(t *testing.T, fsType, device string) {
 func mount(t *testing.T, fsType, device string) string {
 	t.Helper()
 	target := t.TempDir()
-	must(t, unix.Mount(device, target, fsType, 0, ""))
+	testcheck.NoError(t, unix.Mount(device, target, fsType, 0, ""))
 	t.Cleanup(func() {
 		for { // until nothing is mounted
 			err := unix.Unmount(target, 0)
@@ -107,19 +101,19 @@ func eachFS(t *testing.T, test func(t *testing.T, fsType, device, target string)
 
 func TestMounts(t *testing.T) {
 	eachFS(t, func(t *testing.T, _, device, target string) {
-		must(t, os.Mkdir(filepath.Join(target, "part"), 0o700))
+		testcheck.NoError(t, os.Mkdir(filepath.Join(target, "part"), 0o700))
 		bound := t.TempDir()
-		must(t, unix.Mount(filepath.Join(target, "part"), bound, "", unix.MS_BIND, ""))
+		testcheck.NoError(t, unix.Mount(filepath.Join(target, "part"), bound, "", unix.MS_BIND, ""))
 		places, err := blockdev.MountPoints(device)
-		must(t, err)
+		testcheck.NoError(t, err)
 		if want := []string{target, bound}; !slices.Equal(places, want) {
 			t.Errorf("it is mounted at %q, want %q", places, want)
 		}
 		if inUse, err := blockdev.InUse(device); err != nil || !inUse {
 			t.Errorf("mounted, and in use is %v, %v", inUse, err)
 		}
-		must(t, unix.Unmount(bound, 0))
-		must(t, unix.Unmount(target, 0))
+		testcheck.NoError(t, unix.Unmount(bound, 0))
+		testcheck.NoError(t, unix.Unmount(target, 0))
 		if places, err := blockdev.MountPoints(device); err != nil || len(places) > 0 {
 			t.Errorf("it is mounted nowhere, and at %q, %v", places, err)
 		}
@@ -134,7 +128,7 @@ func isFrozen(t *testing.T, target string) bool {
 	t.Helper()
 	err := exec.Command("fsfreeze", "-f", target).Run()
 	if err == nil {
-		must(t, exec.Command("fsfreeze", "-u", target).Run())
+		testcheck.NoError(t, exec.Command("fsfreeze", "-u", target).Run())
 	}
 	return err != nil
 }
@@ -142,7 +136,7 @@ func isFrozen(t *testing.T, target string) bool {
 func TestFreeze(t *testing.T) {
 	eachFS(t, func(t *testing.T, _, device, target string) {
 		held, err := blockdev.Freeze(device)
-		must(t, err)
+		testcheck.NoError(t, err)
 		if !isFrozen(t, target) {
 			t.Error("it is not frozen")
 		}
@@ -153,36 +147,36 @@ func TestFreeze(t *testing.T) {
 		if err := unix.Unmount(target, 0); !errors.Is(err, unix.EBUSY) {
 			t.Errorf("unmounted while it was held: %v", err)
 		}
-		must(t, held.Thaw())
+		testcheck.NoError(t, held.Thaw())
 		if isFrozen(t, target) {
 			t.Error("it stays frozen")
 		}
 
 		// A killed process leaves it frozen; another one thaws it.
 		held, err = blockdev.Freeze(device)
-		must(t, err)
+		testcheck.NoError(t, err)
 		if thawed, err := blockdev.Thaw(device); err != nil || !thawed {
 			t.Errorf("thawed: %v, %v", thawed, err)
 		}
 		if thawed, err := blockdev.Thaw(device); err != nil || thawed {
 			t.Errorf("thawed a file system that was not frozen: %v, %v", thawed, err)
 		}
-		must(t, held.Thaw())
+		testcheck.NoError(t, held.Thaw())
 	})
 }
 
 func TestFreezeFlushesWrites(t *testing.T) {
 	eachFS(t, func(t *testing.T, _, device, target string) {
 		content := []byte(strings.Repeat("data just written ", 1000))
-		must(t, os.WriteFile(filepath.Join(target, "file"), content, 0o600))
+		testcheck.NoError(t, os.WriteFile(filepath.Join(target, "file"), content, 0o600))
 		held, err := blockdev.Freeze(device)
-		must(t, err)
-		defer func() { must(t, held.Thaw()) }()
-		must(t, blockdev.Flush(device))
+		testcheck.NoError(t, err)
+		defer func() { testcheck.NoError(t, held.Thaw()) }()
+		testcheck.NoError(t, blockdev.Flush(device))
 		bound, err := loopdev.At(device)
-		must(t, err)
+		testcheck.NoError(t, err)
 		image, err := os.ReadFile(bound.BackingFile)
-		must(t, err)
+		testcheck.NoError(t, err)
 		if !strings.Contains(string(image), string(content[:2048])) {
 			t.Error("it is not in the file behind the device")
 		}
@@ -191,7 +185,7 @@ func TestFreezeFlushesWrites(t *testing.T) {
 
 func TestHiddenMount(t *testing.T) {
 	eachFS(t, func(t *testing.T, fsType, device, target string) {
-		must(t, unix.Mount("over", target, "tmpfs", 0, ""))
+		testcheck.NoError(t, unix.Mount("over", target, "tmpfs", 0, ""))
 		held, err := blockdev.Freeze(device)
 		if err == nil || held != nil || !strings.Contains(err.Error(), "mounted over "+target) {
 			t.Errorf("froze an inaccessible mount: %v", err)
@@ -201,12 +195,12 @@ func TestHiddenMount(t *testing.T) {
 		}
 		elsewhere := mount(t, fsType, device)
 		held, err = blockdev.Freeze(device)
-		must(t, err)
+		testcheck.NoError(t, err)
 		if !isFrozen(t, elsewhere) {
 			t.Error("another file system was frozen")
 		}
-		must(t, held.Thaw())
-		must(t, unix.Unmount(target, 0)) // the mount over it
+		testcheck.NoError(t, held.Thaw())
+		testcheck.NoError(t, unix.Unmount(target, 0)) // the mount over it
 	})
 }
 
@@ -216,7 +210,7 @@ func TestFreezeOfUnmountedDevice(t *testing.T) {
 	if err != nil || held != nil {
 		t.Errorf("froze %v, %v", held, err)
 	}
-	must(t, held.Thaw())
+	testcheck.NoError(t, held.Thaw())
 	if thawed, err := blockdev.Thaw(device); err != nil || thawed {
 		t.Errorf("thawed %v, %v", thawed, err)
 	}
@@ -227,40 +221,40 @@ func TestInUseAndIsOpen(t *testing.T) {
 	want := func(when string, wantInUse, wantOpen bool) {
 		t.Helper()
 		inUse, err := blockdev.InUse(device)
-		must(t, err)
+		testcheck.NoError(t, err)
 		isOpen, err := blockdev.IsOpen(device)
-		must(t, err)
+		testcheck.NoError(t, err)
 		if inUse != wantInUse || isOpen != wantOpen {
 			t.Errorf("%s: in use %v, open %v", when, inUse, isOpen)
 		}
 	}
 	want("nobody", false, false)
 	target := filepath.Join(t.TempDir(), "volume")
-	must(t, os.WriteFile(target, nil, 0o600))
-	must(t, unix.Mount(device, target, "", unix.MS_BIND, ""))
+	testcheck.NoError(t, os.WriteFile(target, nil, 0o600))
+	testcheck.NoError(t, unix.Mount(device, target, "", unix.MS_BIND, ""))
 	want("bound for a pod", false, true)
-	must(t, unix.Unmount(target, 0))
+	testcheck.NoError(t, unix.Unmount(target, 0))
 	want("unbound", false, false)
 	// Another node of the same device is bound; the device counts, not the node.
 	number, err := blockdev.NumberOf(device)
-	must(t, err)
+	testcheck.NoError(t, err)
 	other := filepath.Join(t.TempDir(), "node")
-	must(t, unix.Mknod(other, unix.S_IFBLK|0o600, int(unix.Mkdev(number.Major, number.Minor))))
-	must(t, unix.Mount(other, target, "", unix.MS_BIND, ""))
+	testcheck.NoError(t, unix.Mknod(other, unix.S_IFBLK|0o600, int(unix.Mkdev(number.Major, number.Minor))))
+	testcheck.NoError(t, unix.Mount(other, target, "", unix.MS_BIND, ""))
 	want("bound by another node", false, true)
-	must(t, unix.Unmount(target, 0))
+	testcheck.NoError(t, unix.Unmount(target, 0))
 	holder, err := os.OpenFile(device, os.O_RDONLY|unix.O_EXCL, 0)
-	must(t, err)
+	testcheck.NoError(t, err)
 	want("held", true, true)
-	must(t, holder.Close())
+	testcheck.NoError(t, holder.Close())
 }
 
 func TestNumbers(t *testing.T) {
 	device := newDevice(t)
 	number, err := blockdev.NumberOf(device)
-	must(t, err)
+	testcheck.NoError(t, err)
 	directory, err := number.SysfsDirectory()
-	must(t, err)
+	testcheck.NoError(t, err)
 	if filepath.Base(directory) != filepath.Base(device) || !strings.HasPrefix(number.String(), "7:") {
 		t.Errorf("%s is %s, %s", device, number, directory)
 	}
@@ -282,9 +276,9 @@ func TestSettings(t *testing.T) {
 	device := newDevice(t)
 	ahead := func() int64 {
 		text, err := os.ReadFile(filepath.Join("/sys/block", filepath.Base(device), "queue/read_ahead_kb"))
-		must(t, err)
+		testcheck.NoError(t, err)
 		kibibytes, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-		must(t, err)
+		testcheck.NoError(t, err)
 		return kibibytes
 	}
 	for _, wanted := range []int64{ahead() + 64, ahead()} {
@@ -297,16 +291,16 @@ func TestSettings(t *testing.T) {
 			}
 		}
 	}
-	must(t, blockdev.SetReadOnly(device, true))
+	testcheck.NoError(t, blockdev.SetReadOnly(device, true))
 	if node, err := os.OpenFile(device, os.O_WRONLY, 0); err == nil {
 		if _, err := node.WriteAt([]byte("x"), 0); err == nil && node.Sync() == nil {
 			t.Error("it can be written to")
 		}
 		node.Close()
 	}
-	must(t, blockdev.SetReadOnly(device, false))
+	testcheck.NoError(t, blockdev.SetReadOnly(device, false))
 	node, err := os.OpenFile(device, os.O_WRONLY, 0)
-	must(t, err)
+	testcheck.NoError(t, err)
 	_, err = node.WriteAt([]byte("x"), 0)
-	must(t, errors.Join(err, node.Sync(), node.Close()))
+	testcheck.NoError(t, errors.Join(err, node.Sync(), node.Close()))
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/volsim/volsim/internal/dm"
 	"github.com/volsim/volsim/internal/loopdev"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 const blockSize = 4096
@@ -27,36 +28,29 @@ func newDisk(t *testing.T) *dm.Disk {
 		t.Skip(err)
 	}
 	file := filepath.Join(t.TempDir(), "disk")
-	must(t, os.WriteFile(file, nil, 0o600))
-	must(t, os.Truncate(file, 16<<20))
+	testcheck.NoError(t, os.WriteFile(file, nil, 0o600))
+	testcheck.NoError(t, os.Truncate(file, 16<<20))
 	loop, err := loopdev.Bind(t.Context(), file, t.Name(), false)
-	must(t, err)
+	testcheck.NoError(t, err)
 	t.Cleanup(func() {
 		bound, err := loopdev.List(func(backing string) bool { return backing == file })
-		must(t, err)
+		testcheck.NoError(t, err)
 		for _, b := range bound {
-			must(t, loopdev.Unbind(context.Background(), b))
+			testcheck.NoError(t, loopdev.Unbind(context.Background(), b))
 		}
 	})
 	disk, err := dm.NewDisk(t.Context(), fmt.Sprintf("volsim-test-%d", os.Getpid()), loop)
-	must(t, err)
-	t.Cleanup(func() { must(t, disk.Remove(context.Background())) })
+	testcheck.NoError(t, err)
+	t.Cleanup(func() { testcheck.NoError(t, disk.Remove(context.Background())) })
 	return disk
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // open opens the disk without a cache.
 func open(t *testing.T, disk *dm.Disk) *os.File {
 	t.Helper()
 	f, err := os.OpenFile(disk.Device(), os.O_RDWR|unix.O_DIRECT|unix.O_SYNC, 0)
-	must(t, err)
-	t.Cleanup(func() { must(t, f.Close()) })
+	testcheck.NoError(t, err)
+	t.Cleanup(func() { testcheck.NoError(t, f.Close()) })
 	return f
 }
 
@@ -64,8 +58,8 @@ func open(t *testing.T, disk *dm.Disk) *os.File {
 func block(t *testing.T, fill byte) []byte {
 	t.Helper()
 	b, err := unix.Mmap(-1, 0, blockSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	must(t, err)
-	t.Cleanup(func() { must(t, unix.Munmap(b)) })
+	testcheck.NoError(t, err)
+	t.Cleanup(func() { testcheck.NoError(t, unix.Munmap(b)) })
 	for i := range b {
 		b[i] = fill
 	}
@@ -80,7 +74,7 @@ func TestSetBehaviour(t *testing.T) {
 	write := func(b []byte) error { _, err := f.WriteAt(b, 0); return err }
 	read := func() (byte, error) { _, err := f.ReadAt(got, 0); return got[0], err }
 
-	must(t, write(one))
+	testcheck.NoError(t, write(one))
 	for _, c := range []struct {
 		name             string
 		behaviour        dm.Behaviour
@@ -92,14 +86,14 @@ func TestSetBehaviour(t *testing.T) {
 		{"forgets writes", dm.DropsWrites(), nil, nil, 1, 1},
 		{"slow", dm.Slow(0, 0), nil, nil, 2, 2},
 	} {
-		must(t, disk.SetBehaviour(t.Context(), c.behaviour))
+		testcheck.NoError(t, disk.SetBehaviour(t.Context(), c.behaviour))
 		if err := write(two); !errors.Is(err, c.writing) {
 			t.Errorf("%s: write: %v, want %v", c.name, err, c.writing)
 		}
 		if b, err := read(); !errors.Is(err, c.reading) || err == nil && b != c.reads {
 			t.Errorf("%s: read: %d, %v, want %d, %v", c.name, b, err, c.reads, c.reading)
 		}
-		must(t, disk.SetBehaviour(t.Context(), dm.Healthy()))
+		testcheck.NoError(t, disk.SetBehaviour(t.Context(), dm.Healthy()))
 		if b, err := read(); err != nil || b != c.then {
 			t.Errorf("healthy after %s: read: %d, %v, want %d", c.name, b, err, c.then)
 		}
@@ -110,14 +104,14 @@ func TestSlowDelaysRequests(t *testing.T) {
 	disk := newDisk(t)
 	f, b := open(t, disk), block(t, 1)
 	const writing = 200 * time.Millisecond
-	must(t, disk.SetBehaviour(t.Context(), dm.Slow(0, writing)))
+	testcheck.NoError(t, disk.SetBehaviour(t.Context(), dm.Slow(0, writing)))
 	began := time.Now()
 	_, err := f.ReadAt(b, 0)
-	must(t, err)
+	testcheck.NoError(t, err)
 	read := time.Since(began)
 	began = time.Now()
 	_, err = f.WriteAt(b, 0)
-	must(t, err)
+	testcheck.NoError(t, err)
 	if wrote := time.Since(began); wrote < writing || read >= wrote {
 		t.Errorf("write took %v, want at least %v; read %v, want less", wrote, writing, read)
 	}
@@ -126,11 +120,11 @@ func TestSlowDelaysRequests(t *testing.T) {
 func TestRemoveFailsWhileOpen(t *testing.T) {
 	disk := newDisk(t)
 	f, err := os.Open(disk.Device())
-	must(t, err)
+	testcheck.NoError(t, err)
 	if err := disk.Remove(t.Context()); err == nil {
 		t.Error("a disk that is open was removed")
 	}
-	must(t, f.Close())
+	testcheck.NoError(t, f.Close())
 }
 
 // TestFileSystemSurvivesDiskFailure checks that a file system reacts to errors as configured, and that its data is intact
@@ -141,15 +135,15 @@ func TestFileSystemSurvivesDiskFailure(t *testing.T) {
 		t.Fatalf("%v: %s", err, output)
 	}
 	folder := t.TempDir()
-	mount := func() { must(t, unix.Mount(disk.Device(), folder, "ext4", 0, "")) }
+	mount := func() { testcheck.NoError(t, unix.Mount(disk.Device(), folder, "ext4", 0, "")) }
 	mount()
-	must(t, writeSynced(filepath.Join(folder, "before"), "kept"))
-	must(t, disk.SetBehaviour(t.Context(), dm.FailsAll()))
+	testcheck.NoError(t, writeSynced(filepath.Join(folder, "before"), "kept"))
+	testcheck.NoError(t, disk.SetBehaviour(t.Context(), dm.FailsAll()))
 	if err := writeSynced(filepath.Join(folder, "after"), "lost"); err == nil {
 		t.Error("a file was written on a broken disk")
 	}
-	must(t, unix.Unmount(folder, 0))
-	must(t, disk.SetBehaviour(t.Context(), dm.Healthy()))
+	testcheck.NoError(t, unix.Unmount(folder, 0))
+	testcheck.NoError(t, disk.SetBehaviour(t.Context(), dm.Healthy()))
 	if output, err := exec.Command("e2fsck", "-fp", disk.Device()).CombinedOutput(); err != nil {
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.ExitCode() != 1 { // 1: errors were corrected
@@ -157,7 +151,7 @@ func TestFileSystemSurvivesDiskFailure(t *testing.T) {
 		}
 	}
 	mount()
-	defer func() { must(t, unix.Unmount(folder, 0)) }()
+	defer func() { testcheck.NoError(t, unix.Unmount(folder, 0)) }()
 	if text, err := os.ReadFile(filepath.Join(folder, "before")); err != nil || string(text) != "kept" {
 		t.Errorf("got %q and %v, want the synced data", text, err)
 	}

@@ -12,13 +12,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // asOne makes changes wait for the metadata together while it calls a function. It returns their
 // results and the commands that ran.
 func (d *onDisks) asOne(count int, change func(i int) error, meanwhile func()) (failed []error, commands []string) {
 	d.Helper()
-	d.must(d.group.metadata.Acquire(d.Context(), 1))
+	testcheck.NoError(d, d.group.metadata.Acquire(d.Context(), 1))
 	failed = make([]error, count)
 	var group sync.WaitGroup
 	for i := range count {
@@ -46,7 +48,7 @@ func (d *onDisks) asOne(count int, change func(i int) error, meanwhile func()) (
 // untilWait waits until a number of changes wait for the metadata.
 func (d *onDisks) untilWait(want int) {
 	d.Helper()
-	d.must(retryBriefly(nil, func() (bool, error) {
+	testcheck.NoError(d, retryBriefly(nil, func() (bool, error) {
 		d.group.batches.mu.Lock()
 		defer d.group.batches.mu.Unlock()
 		count := 0
@@ -66,20 +68,20 @@ func TestWaitingChangesAreBatched(t *testing.T) {
 	for i := range 8 {
 		names = append(names, fmt.Sprintf("v-%d", i))
 		_, err := d.group.Create(t.Context(), Spec{Name: names[i], Size: 8 << 20})
-		d.must(err)
+		testcheck.NoError(d, err)
 		device, err := d.group.Activate(t.Context(), names[i])
-		d.must(err)
+		testcheck.NoError(d, err)
 		content := []byte(strings.Repeat("content of "+names[i], 1000))
-		d.must(os.WriteFile(device, content, 0))
+		testcheck.NoError(d, os.WriteFile(device, content, 0))
 	}
 	failed, commands := d.asOne(8, func(i int) error { return d.group.Tag(t.Context(), names[i], []string{"a"}, nil) },
 		func() {})
-	d.must(errors.Join(failed...))
+	testcheck.NoError(d, errors.Join(failed...))
 	if len(commands) != 1 {
 		t.Errorf("tagging took %q", commands)
 	}
 	tagged, err := d.group.List(t.Context(), "a")
-	d.must(err)
+	testcheck.NoError(d, err)
 	if len(tagged) != 8 {
 		t.Errorf("tagged are %q", namesOf(tagged))
 	}
@@ -121,7 +123,7 @@ func TestWaitingChangesAreBatched(t *testing.T) {
 	failed, commands = d.asOne(3, func(i int) error { return d.group.Tag(ctx, names[1+i], []string{"d"}, nil) },
 		func() {})
 	d.onBegin = nil
-	d.must(errors.Join(failed...))
+	testcheck.NoError(d, errors.Join(failed...))
 	if len(commands) != 1 {
 		t.Errorf("tagging took %q", commands)
 	}
@@ -129,12 +131,12 @@ func TestWaitingChangesAreBatched(t *testing.T) {
 	failed, commands = d.asOne(7, func(i int) error { return d.group.Remove(t.Context(), names[i+1]) }, func() {
 		d.lvm("lvremove", "-q", "-y", "g/"+names[5])
 	})
-	d.must(errors.Join(failed...))
+	testcheck.NoError(d, errors.Join(failed...))
 	if len(commands) != 8 {
 		t.Errorf("removing took %q", commands)
 	}
 	report, err := d.group.Report(t.Context())
-	d.must(err)
+	testcheck.NoError(d, err)
 	if len(report.LogicalVolumes) != 0 {
 		t.Errorf("remaining: %q", namesOf(report.LogicalVolumes))
 	}
@@ -152,11 +154,11 @@ func TestWaitingChangesAreBatched(t *testing.T) {
 func (d *onDisks) content(disk Disk, size int) []byte {
 	d.Helper()
 	file, err := os.Open(disk.Path)
-	d.must(err)
+	testcheck.NoError(d, err)
 	defer file.Close()
 	content := make([]byte, size)
 	_, err = file.ReadAt(content, 1<<20)
-	d.must(err)
+	testcheck.NoError(d, err)
 	return content
 }
 
@@ -166,16 +168,16 @@ func TestInterruptedDiscardIsCompleted(t *testing.T) {
 	d := newOnDisks(t)
 	for _, name := range []string{"kept", "gone"} {
 		_, err := d.group.Create(t.Context(), Spec{Name: name, Size: 8 << 20})
-		d.must(err)
+		testcheck.NoError(d, err)
 		device, err := d.group.Activate(t.Context(), name)
-		d.must(err)
-		d.must(os.WriteFile(device, []byte(strings.Repeat("content of "+name, 1000)), 0))
-		d.must(d.group.Deactivate(t.Context(), name))
+		testcheck.NoError(d, err)
+		testcheck.NoError(d, os.WriteFile(device, []byte(strings.Repeat("content of "+name, 1000)), 0))
+		testcheck.NoError(d, d.group.Deactivate(t.Context(), name))
 	}
 	d.lvm("lvremove", "-q", "-y", "g/gone")
 	d.group.unrecovered = true // as for a new process
 	_, err := d.VolumeGroup(t.Context(), "g")
-	d.must(err)
+	testcheck.NoError(d, err)
 	content := d.content(d.Disks()[0], 2*8<<20)
 	if bytes.Contains(content, []byte("content of gone")) || !bytes.Contains(content, []byte("content of kept")) {
 		t.Error("removed content remains, or kept content is lost")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/volsim/volsim/internal/lvm2"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 func newBenchmark(b *testing.B) *world {
@@ -21,7 +22,7 @@ func BenchmarkCreateAndRemove(b *testing.B) {
 	w := newBenchmark(b)
 	for b.Loop() {
 		w.create(b, lvm2.Spec{Name: "v", Size: 8 * mib, Tags: []string{"uid=1"}})
-		must(b, w.group.Remove(w.ctx, "v"))
+		testcheck.NoError(b, w.group.Remove(w.ctx, "v"))
 	}
 }
 
@@ -39,7 +40,7 @@ func BenchmarkActivateAndDeactivate(b *testing.B) {
 	w.create(b, lvm2.Spec{Name: "v", Size: 8 * mib})
 	for b.Loop() {
 		w.activate(b, "v")
-		must(b, w.group.Deactivate(w.ctx, "v"))
+		testcheck.NoError(b, w.group.Deactivate(w.ctx, "v"))
 	}
 }
 
@@ -51,14 +52,14 @@ func BenchmarkExtend(b *testing.B) {
 	for b.Loop() {
 		if grown += 4 * mib; grown > 240*mib {
 			b.StopTimer()
-			must(b, w.group.Remove(w.ctx, "v"))
+			testcheck.NoError(b, w.group.Remove(w.ctx, "v"))
 			w.create(b, lvm2.Spec{Name: "v", Size: 8 * mib})
 			w.activate(b, "v")
 			grown = 12 * mib
 			b.StartTimer()
 		}
 		_, err := w.group.Extend(w.ctx, "v", grown)
-		must(b, err)
+		testcheck.NoError(b, err)
 	}
 }
 
@@ -68,9 +69,9 @@ func BenchmarkClone(b *testing.B) {
 	fill(b, w.activate(b, "v"), 1)
 	for b.Loop() {
 		_, err := w.group.Clone(w.ctx, "v", lvm2.Spec{Name: "c"})
-		must(b, err)
+		testcheck.NoError(b, err)
 		b.StopTimer()
-		must(b, w.group.Remove(w.ctx, "c"))
+		testcheck.NoError(b, w.group.Remove(w.ctx, "c"))
 		b.StartTimer()
 	}
 }
@@ -85,7 +86,7 @@ func BenchmarkReport(b *testing.B) {
 			}
 			for b.Loop() {
 				_, err := w.group.Report(w.ctx)
-				must(b, err)
+				testcheck.NoError(b, err)
 			}
 		})
 	}

@@ -14,31 +14,32 @@ import (
 
 	"github.com/volsim/volsim/internal/loopdev"
 	"github.com/volsim/volsim/internal/lvm2"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // fill writes a pattern to the start and the middle of a device, with a hole between.
 func fill(t testing.TB, device string, pattern byte) {
 	t.Helper()
 	opened, err := os.OpenFile(device, os.O_RDWR, 0)
-	must(t, err)
+	testcheck.NoError(t, err)
 	defer opened.Close()
 	for _, at := range []int64{0, 5 * mib} {
 		_, err := opened.WriteAt(bytes.Repeat([]byte{pattern}, int(mib)), at)
-		must(t, err)
+		testcheck.NoError(t, err)
 	}
-	must(t, opened.Sync())
+	testcheck.NoError(t, opened.Sync())
 }
 
 // wantFilled checks the data of fill, and the zeros between.
 func wantFilled(t testing.TB, device string, pattern byte) {
 	t.Helper()
 	opened, err := os.Open(device)
-	must(t, err)
+	testcheck.NoError(t, err)
 	defer opened.Close()
 	for at, want := range map[int64]byte{0: pattern, mib: 0, 4 * mib: 0, 5 * mib: pattern, 6 * mib: 0} {
 		part := make([]byte, mib)
 		_, err := opened.ReadAt(part, at)
-		must(t, err)
+		testcheck.NoError(t, err)
 		if !bytes.Equal(part, bytes.Repeat([]byte{want}, int(mib))) {
 			t.Errorf("at %d MiB of %s there is not only %d", at/mib, device, want)
 		}
@@ -62,7 +63,7 @@ func TestThinSnapshotsAndClones(t *testing.T) {
 		}
 		wantError(t, w.group.Remove(w.ctx, "pool"), lvm2.ErrInUse)
 		report, err := w.group.Report(w.ctx)
-		must(t, err)
+		testcheck.NoError(t, err)
 		if use, ok := report.PoolUsage("pool"); !ok || use.Size != 100*mib || use.Provisioned != 816*mib ||
 			use.Used < 2*mib {
 			t.Errorf("use of the pool: %+v, %v", use, ok)
@@ -79,13 +80,13 @@ func copiesDiverge(t *testing.T, w *world, spec lvm2.Spec) {
 		wantError(t, err, lvm2.ErrNotFound)
 	}
 	snapshot, err := w.group.Snapshot(w.ctx, "v", lvm2.Spec{Name: "s", Tags: []string{"uid=s"}})
-	must(t, err)
+	testcheck.NoError(t, err)
 	if !snapshot.ReadOnly || !snapshot.HasTags("uid=s") || snapshot.HasTags("volsim.unfinished") {
 		t.Errorf("snapshot %+v", snapshot)
 	}
 	fill(t, w.activate(t, "v"), 2)
 	clone, err := w.group.Clone(w.ctx, "s", lvm2.Spec{Name: "c", Size: spec.Size + 16*mib, Tags: []string{"uid=c"}})
-	must(t, err)
+	testcheck.NoError(t, err)
 	if clone.ReadOnly || clone.Size != spec.Size+16*mib || clone.Layout != spec.Layout && clone.Layout != lvm2.Linear ||
 		clone.Pool != spec.Pool {
 		t.Errorf("clone %+v", clone)
@@ -102,7 +103,7 @@ func copiesDiverge(t *testing.T, w *world, spec lvm2.Spec) {
 		opened.Close()
 	}
 	again, err := w.group.Snapshot(w.ctx, "v", lvm2.Spec{Name: "s", Tags: []string{"uid=s"}})
-	must(t, err)
+	testcheck.NoError(t, err)
 	if again.UUID != snapshot.UUID {
 		t.Error("a snapshot was created twice")
 	}
@@ -112,8 +113,8 @@ func copiesDiverge(t *testing.T, w *world, spec lvm2.Spec) {
 	wantError(t, err, lvm2.ErrExists)
 	_, err = w.group.Snapshot(w.ctx, "v", lvm2.Spec{Name: "c", Tags: []string{"uid=s"}})
 	wantError(t, err, lvm2.ErrExists)
-	must(t, w.group.Deactivate(w.ctx, "c"))
-	must(t, w.group.Remove(w.ctx, "s"))
+	testcheck.NoError(t, w.group.Deactivate(w.ctx, "c"))
+	testcheck.NoError(t, w.group.Remove(w.ctx, "s"))
 	wantFilled(t, w.activate(t, "c"), 3)
 }
 
@@ -121,13 +122,13 @@ func TestMountedVolumeIsCopiedConsistently(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 64 * mib})
 		target, unmount := mount(t, w.activate(t, "v"), "ext4", true)
-		must(t, os.WriteFile(filepath.Join(target, "f"), []byte("in memory only"), 0o600))
+		testcheck.NoError(t, os.WriteFile(filepath.Join(target, "f"), []byte("in memory only"), 0o600))
 		_, err := w.group.Clone(w.ctx, "v", lvm2.Spec{Name: "c"})
-		must(t, err)
+		testcheck.NoError(t, err)
 		if report, err := w.group.Report(w.ctx); err != nil || len(report.LogicalVolumes) != 2 {
 			t.Errorf("there are %+v, %v", report, err)
 		}
-		must(t, os.WriteFile(filepath.Join(target, "f"), []byte("it continues"), 0o600))
+		testcheck.NoError(t, os.WriteFile(filepath.Join(target, "f"), []byte("it continues"), 0o600))
 		unmount()
 		target, unmount = mount(t, w.activate(t, "c"), "ext4", false)
 		if content, err := os.ReadFile(filepath.Join(target, "f")); err != nil || string(content) != "in memory only" {
@@ -156,19 +157,19 @@ func TestInactiveVolumeIsRelocatedToGrow(t *testing.T) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 8 * mib, Tags: []string{"uid=v"}})
 		w.create(t, lvm2.Spec{Name: "neighbour", Size: 8 * mib})
 		fill(t, w.activate(t, "v"), 7)
-		must(t, w.group.Deactivate(w.ctx, "v"))
+		testcheck.NoError(t, w.group.Deactivate(w.ctx, "v"))
 		volume, err := w.group.Extend(w.ctx, "v", 100*mib)
-		must(t, err)
+		testcheck.NoError(t, err)
 		if volume.Size != 100*mib || !volume.HasTags("uid=v") || len(volume.Tags) != 1 || volume.Name != "v" {
 			t.Errorf("moved: %+v", volume)
 		}
 		wantFilled(t, w.activate(t, "v"), 7)
 		volumes, err := w.group.List(w.ctx)
-		must(t, err)
+		testcheck.NoError(t, err)
 		if len(volumes) != 2 {
 			t.Errorf("there are %q", namesOf(volumes))
 		}
-		must(t, w.group.Deactivate(w.ctx, "v"))
+		testcheck.NoError(t, w.group.Deactivate(w.ctx, "v"))
 		_, err = w.group.Extend(w.ctx, "v", 400*mib)
 		if !w.group.Capabilities().NonContiguous {
 			wantError(t, err, lvm2.ErrNotContiguous)
@@ -193,19 +194,19 @@ func TestLayouts(t *testing.T) {
 				if errors.Is(err, lvm2.ErrUnsupported) {
 					t.Skipf("needs a target of device-mapper: %v", err)
 				}
-				must(t, err)
+				testcheck.NoError(t, err)
 				if volume.Layout != spec.Layout || volume.Size != spec.Size {
 					t.Errorf("created %+v", volume)
 				}
 				fill(t, w.activate(t, "v"), 9)
 				volume, err = w.group.Extend(w.ctx, "v", 64*mib)
-				must(t, err)
+				testcheck.NoError(t, err)
 				if volume.Size != 64*mib {
 					t.Errorf("extended %+v", volume)
 				}
 				wantFilled(t, w.activate(t, "v"), 9)
 				largest, err := w.group.Largest(w.ctx, spec)
-				must(t, err)
+				testcheck.NoError(t, err)
 				spec.Name, spec.Size = "all", largest
 				w.create(t, spec)
 			})
@@ -218,9 +219,9 @@ func TestLargest(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "a", Size: 100 * mib})
 		w.create(t, lvm2.Spec{Name: "b", Size: 40 * mib})
-		must(t, w.group.Remove(w.ctx, "a")) // a hole before b
+		testcheck.NoError(t, w.group.Remove(w.ctx, "a")) // a hole before b
 		largest, err := w.group.Largest(w.ctx, lvm2.Spec{})
-		must(t, err)
+		testcheck.NoError(t, err)
 		_, err = w.group.Create(w.ctx, lvm2.Spec{Name: "c", Size: largest + 1})
 		if !errors.Is(err, lvm2.ErrNoSpace) && !errors.Is(err, lvm2.ErrNotContiguous) {
 			t.Errorf("one byte more than the largest volume: %v", err)
@@ -246,13 +247,13 @@ func TestSpaceOfCopies(t *testing.T) {
 	} {
 		t.Run(test.fsType, func(t *testing.T) {
 			store := filepath.Join(t.TempDir(), "store")
-			must(t, os.WriteFile(store, nil, 0o600))
-			must(t, os.Truncate(store, 1024*mib))
+			testcheck.NoError(t, os.WriteFile(store, nil, 0o600))
+			testcheck.NoError(t, os.Truncate(store, 1024*mib))
 			if output, err := run(t, "mkfs."+test.fsType, append(test.options, "-q", store)...); err != nil {
 				t.Skipf("needs mkfs.%s: %v: %s", test.fsType, err, output)
 			}
 			node, err := loopdev.Bind(t.Context(), store, "volsim:lvm2 test", false)
-			must(t, err)
+			testcheck.NoError(t, err)
 			t.Cleanup(func() { unbind(t, store) })
 			target, _ := mount(t, node, test.fsType, false)
 			w := newWorldIn(t, lvm2.Partitions, target)
@@ -260,7 +261,7 @@ func TestSpaceOfCopies(t *testing.T) {
 			fill(t, w.activate(t, "v"), 1)
 			before := used(t, target)
 			_, err = w.group.Clone(w.ctx, "v", lvm2.Spec{Name: "c"})
-			must(t, err)
+			testcheck.NoError(t, err)
 			if took := used(t, target) - before; took > test.most {
 				t.Errorf("a copy of 2 MiB in 64 took %d blocks, want at most %d", took, test.most)
 			}
@@ -274,10 +275,10 @@ func TestSpaceOfCopies(t *testing.T) {
 func used(t *testing.T, target string) int64 {
 	t.Helper()
 	directory, err := os.Open(target)
-	must(t, err)
+	testcheck.NoError(t, err)
 	defer directory.Close()
-	must(t, unix.Syncfs(int(directory.Fd())))
+	testcheck.NoError(t, unix.Syncfs(int(directory.Fd())))
 	var status unix.Statfs_t
-	must(t, unix.Statfs(target, &status))
+	testcheck.NoError(t, unix.Statfs(target, &status))
 	return int64(status.Blocks-status.Bfree) * status.Bsize / 512
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/volsim/volsim/internal/lvm2"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // childVariable makes this program the process that is killed; its value is the directory of a
@@ -79,14 +80,14 @@ func TestKilledProcess(t *testing.T) {
 			step *= 10
 		}
 		for i := range often(12) {
-			must(t, w.Close())
+			testcheck.NoError(t, w.Close())
 			killWorker(t, w, time.Duration(i)*step)
 			w.restart(t)
-			must(t, w.group.Check(w.ctx))
+			testcheck.NoError(t, w.group.Check(w.ctx))
 			volumes, err := w.group.List(w.ctx)
-			must(t, err)
+			testcheck.NoError(t, err)
 			report, err := w.group.Report(w.ctx)
-			must(t, err)
+			testcheck.NoError(t, err)
 			if len(report.LogicalVolumes) != len(volumes) {
 				t.Errorf("after kill %d there are volumes that are not ready: %+v", i, report.LogicalVolumes)
 			}
@@ -99,7 +100,7 @@ func TestKilledProcess(t *testing.T) {
 					t.Errorf("after kill %d: %+v", i, volumes)
 				}
 				if volume.Name != "v" {
-					must(t, w.group.Remove(w.ctx, volume.Name))
+					testcheck.NoError(t, w.group.Remove(w.ctx, volume.Name))
 				}
 			}
 		}
@@ -112,14 +113,14 @@ func killWorker(t *testing.T, w *world, after time.Duration) {
 	worker := exec.Command(os.Args[0], string(w.mode), w.group.Name())
 	worker.Env = append(os.Environ(), childVariable+"="+w.directory)
 	output, err := worker.StdoutPipe()
-	must(t, err)
-	must(t, worker.Start())
+	testcheck.NoError(t, err)
+	testcheck.NoError(t, worker.Start())
 	line, err := bufio.NewReader(output).ReadString('\n')
 	if err != nil || line != "working\n" {
 		t.Errorf("the worker says %q, %v", line, err)
 	}
 	<-time.After(after)
-	must(t, unix.Kill(worker.Process.Pid, unix.SIGKILL))
+	testcheck.NoError(t, unix.Kill(worker.Process.Pid, unix.SIGKILL))
 	_ = worker.Wait() // it was killed
 }
 
@@ -163,12 +164,12 @@ func TestInterruptedMove(t *testing.T) {
 				for i, name := range []string{"v", "v.moved"} {
 					w.create(t, lvm2.Spec{Name: name, Size: 8 * mib})
 					fill(t, w.activate(t, name), byte(i+1))
-					must(t, w.group.Deactivate(w.ctx, name))
+					testcheck.NoError(t, w.group.Deactivate(w.ctx, name))
 				}
 				test.interrupted(t, w, w.group.Name())
 				w.restart(t)
 				report, err := w.group.Report(w.ctx)
-				must(t, err)
+				testcheck.NoError(t, err)
 				if all := report.LogicalVolumes; len(all) != 1 || all[0].Name != "v" || len(all[0].Tags) > 0 {
 					t.Errorf("there are %+v", all)
 				}
@@ -185,11 +186,11 @@ func TestFrozenFileSystemIsThawed(t *testing.T) {
 		w.create(t, lvm2.Spec{Name: "c", Size: 64 * mib, Tags: []string{"volsim.unfinished", "volsim.source=v"}})
 		target, unmount := mount(t, w.activate(t, "v"), "ext4", true)
 		directory, err := os.Open(target)
-		must(t, err)
-		must(t, unix.IoctlSetInt(int(directory.Fd()), 0xC0045877, 0))
+		testcheck.NoError(t, err)
+		testcheck.NoError(t, unix.IoctlSetInt(int(directory.Fd()), 0xC0045877, 0))
 		w.restart(t)
 		err = unix.IoctlSetInt(int(directory.Fd()), 0xC0045878, 0)
-		must(t, directory.Close())
+		testcheck.NoError(t, directory.Close())
 		wantError(t, err, unix.EINVAL) // since it is not frozen
 		unmount()
 	})

@@ -16,16 +16,17 @@ import (
 
 	"github.com/volsim/volsim/internal/loopdev"
 	"github.com/volsim/volsim/internal/lvm2"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // device creates a block device of 64 MiB that belongs to no System.
 func device(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "device")
-	must(t, os.WriteFile(path, nil, 0o600))
-	must(t, os.Truncate(path, 64*mib))
+	testcheck.NoError(t, os.WriteFile(path, nil, 0o600))
+	testcheck.NoError(t, os.Truncate(path, 64*mib))
 	node, err := loopdev.Bind(t.Context(), path, "volsim:lvm2 test", false)
-	must(t, err)
+	testcheck.NoError(t, err)
 	t.Cleanup(func() { unbind(t, path) })
 	return node
 }
@@ -33,9 +34,9 @@ func device(t *testing.T) string {
 func unbind(t *testing.T, path string) {
 	t.Helper()
 	bound, err := loopdev.List(func(backing string) bool { return backing == path })
-	must(t, err)
+	testcheck.NoError(t, err)
 	for _, each := range bound {
-		must(t, loopdev.Unbind(context.Background(), each))
+		testcheck.NoError(t, loopdev.Unbind(context.Background(), each))
 	}
 }
 
@@ -49,7 +50,7 @@ func run(t *testing.T, name string, arguments ...string) (string, error) {
 func TestMachinesLVMRefusesOurGroups(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 8 * mib})
-		must(t, w.group.Deactivate(w.ctx, "v"))
+		testcheck.NoError(t, w.group.Deactivate(w.ctx, "v"))
 		path := w.group.Name() + "/v"
 		for _, command := range []string{
 			"vgs " + w.group.Name(), "lvremove -y " + path, "lvchange -y --addtag x " + path,
@@ -71,7 +72,7 @@ func TestMachinesLVMRefusesOurGroups(t *testing.T) {
 			}
 		}
 		volume, err := w.group.Find(w.ctx, "v")
-		must(t, err)
+		testcheck.NoError(t, err)
 		if len(volume.Tags) > 0 {
 			t.Errorf("the machine's LVM tagged it: %q", volume.Tags)
 		}
@@ -83,15 +84,15 @@ func TestForeignDisksAreRefused(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		directory := t.TempDir()
 		other, err := lvm2.Open(lvm2.Config{Directory: directory, SystemID: "another", Mode: w.mode})
-		must(t, err)
+		testcheck.NoError(t, err)
 		defer other.Close()
 		path := filepath.Join(directory, "disk")
 		disk, err := other.AddFile(w.ctx, path, 64*mib)
-		must(t, err)
+		testcheck.NoError(t, err)
 		group, err := other.CreateVolumeGroup(w.ctx, lvm2.GroupSpec{
 			Name: groupName(directory) + "x", Disks: []string{disk.Name},
 		})
-		must(t, err)
+		testcheck.NoError(t, err)
 
 		_, err = w.AddDevice(w.ctx, disk.Device)
 		wantError(t, err, lvm2.ErrForeign)
@@ -99,13 +100,13 @@ func TestForeignDisksAreRefused(t *testing.T) {
 		wantError(t, err, lvm2.ErrNoGroup)
 		_, err = other.VolumeGroup(w.ctx, w.group.Name())
 		wantError(t, err, lvm2.ErrNoGroup)
-		must(t, other.Detach(w.ctx))
+		testcheck.NoError(t, other.Detach(w.ctx))
 		_, err = w.AddFile(w.ctx, path, 0)
 		wantError(t, err, lvm2.ErrForeign)
 		_, err = other.AddFile(w.ctx, path, 0)
-		must(t, err)
-		must(t, group.RemoveGroup(w.ctx))
-		must(t, other.Detach(w.ctx))
+		testcheck.NoError(t, err)
+		testcheck.NoError(t, group.RemoveGroup(w.ctx))
+		testcheck.NoError(t, other.Detach(w.ctx))
 		if len(w.Disks()) != 2 {
 			t.Errorf("disks %+v", w.Disks())
 		}
@@ -118,10 +119,10 @@ func TestDisksOfRemovedGroupCanBeReused(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 16 * mib})
 		fill(t, w.activate(t, "v"), 7)
-		must(t, w.group.Remove(w.ctx, "v"))
-		must(t, w.group.RemoveGroup(w.ctx))
+		testcheck.NoError(t, w.group.Remove(w.ctx, "v"))
+		testcheck.NoError(t, w.group.RemoveGroup(w.ctx))
 		disks := w.Disks()
-		must(t, w.Detach(w.ctx))
+		testcheck.NoError(t, w.Detach(w.ctx))
 		var names []string
 		for _, disk := range disks {
 			if output, err := exec.Command("stat", "-c", "%b", disk.Path).CombinedOutput(); err != nil ||
@@ -129,11 +130,11 @@ func TestDisksOfRemovedGroupCanBeReused(t *testing.T) {
 				t.Errorf("%s occupies %q blocks (%v)", disk.Path, output, err)
 			}
 			again, err := w.AddFile(w.ctx, disk.Path, 0)
-			must(t, err)
+			testcheck.NoError(t, err)
 			names = append(names, again.Name)
 		}
 		_, err := w.CreateVolumeGroup(w.ctx, lvm2.GroupSpec{Name: w.group.Name(), Disks: names})
-		must(t, err)
+		testcheck.NoError(t, err)
 	})
 }
 
@@ -157,24 +158,24 @@ func TestDisksWithContentAreRefused(t *testing.T) {
 	metadataOnly(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		path := filepath.Join(w.directory, "content")
-		must(t, os.WriteFile(path, bytes.Repeat([]byte("content "), int(mib)), 0o600))
+		testcheck.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("content "), int(mib)), 0o600))
 		_, err := w.AddFile(w.ctx, path, 0)
 		wantError(t, err, lvm2.ErrNotEmpty)
 
 		node := device(t)
 		target, unmount := mount(t, node, "ext4", true)
-		must(t, os.WriteFile(filepath.Join(target, "f"), []byte("kept"), 0o600))
+		testcheck.NoError(t, os.WriteFile(filepath.Join(target, "f"), []byte("kept"), 0o600))
 		_, err = w.AddDevice(w.ctx, node)
 		wantError(t, err, lvm2.ErrInUse)
 		unmount()
 		disk, err := w.AddDevice(w.ctx, node)
-		must(t, err)
+		testcheck.NoError(t, err)
 		wantError(t, w.group.ExtendGroup(w.ctx, disk.Name), lvm2.ErrNotEmpty)
 		_, err = w.CreateVolumeGroup(w.ctx, lvm2.GroupSpec{
 			Name: groupName(w.directory) + "z", Disks: []string{disk.Name},
 		})
 		wantError(t, err, lvm2.ErrNotEmpty)
-		must(t, w.RemoveDisk(w.ctx, disk.Name))
+		testcheck.NoError(t, w.RemoveDisk(w.ctx, disk.Name))
 		target, unmount = mount(t, node, "ext4", false)
 		if content, err := os.ReadFile(filepath.Join(target, "f")); err != nil || string(content) != "kept" {
 			t.Errorf("read %q, %v", content, err)
@@ -206,32 +207,32 @@ func TestPartitionAsDisk(t *testing.T) {
 
 func oldContentIsGone(t *testing.T, w *world, node string) {
 	opened, err := os.OpenFile(node, os.O_RDWR, 0)
-	must(t, err)
+	testcheck.NoError(t, err)
 	old := bytes.Repeat([]byte("anothers"), int(mib)/8)
 	for at := int64(0); at < 40*mib; at += mib {
 		_, err := opened.WriteAt(old, at)
-		must(t, err)
+		testcheck.NoError(t, err)
 	}
-	must(t, opened.Close())
+	testcheck.NoError(t, opened.Close())
 	disk, err := w.AddDevice(w.ctx, node)
-	must(t, err)
+	testcheck.NoError(t, err)
 	group, err := w.CreateVolumeGroup(w.ctx, lvm2.GroupSpec{
 		Name: groupName(w.directory) + "d", Disks: []string{disk.Name},
 	})
-	must(t, err)
+	testcheck.NoError(t, err)
 	_, err = group.Create(w.ctx, lvm2.Spec{Name: "v", Size: 16 * mib})
-	must(t, err)
+	testcheck.NoError(t, err)
 	volume, err := group.Activate(w.ctx, "v")
-	must(t, err)
+	testcheck.NoError(t, err)
 	begin := make([]byte, 4096)
 	read(t, volume, begin, 0)
 	if !bytes.Equal(begin, make([]byte, 4096)) {
 		t.Errorf("a new volume begins with %q", begin[:8])
 	}
 	_, err = group.Clone(w.ctx, "v", lvm2.Spec{Name: "c"})
-	must(t, err)
+	testcheck.NoError(t, err)
 	fill(t, volume, 5)
-	must(t, group.Remove(w.ctx, "v", "c"))
+	testcheck.NoError(t, group.Remove(w.ctx, "v", "c"))
 	chunk := make([]byte, mib)
 	for at := int64(2) * mib; at < 17*mib; at += mib { // the extents begin at 1 MiB
 		read(t, node, chunk, at)
@@ -239,17 +240,17 @@ func oldContentIsGone(t *testing.T, w *world, node string) {
 			t.Fatalf("at %d of the disk of a removed volume: %q", at, chunk[:8])
 		}
 	}
-	must(t, group.RemoveGroup(w.ctx))
-	must(t, w.RemoveDisk(w.ctx, disk.Name))
+	testcheck.NoError(t, group.RemoveGroup(w.ctx))
+	testcheck.NoError(t, w.RemoveDisk(w.ctx, disk.Name))
 }
 
 func read(t *testing.T, device string, to []byte, at int64) {
 	t.Helper()
 	opened, err := os.Open(device)
-	must(t, err)
+	testcheck.NoError(t, err)
 	defer opened.Close()
 	_, err = opened.ReadAt(to, at)
-	must(t, err)
+	testcheck.NoError(t, err)
 }
 
 // The kernel keeps the partitions of a loop device for its next user.
@@ -262,7 +263,7 @@ func TestPartitionsAreNotInherited(t *testing.T) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 4 * mib})
 		w.activate(t, "v")
 		loop := w.Disks()[0].Device
-		must(t, w.Detach(w.ctx))
+		testcheck.NoError(t, w.Detach(w.ctx))
 		if left, err := filepath.Glob(loop + "p*"); err != nil || len(left) > 0 {
 			t.Errorf("remaining: %q, %v", left, err)
 		}
@@ -278,8 +279,8 @@ func TestPartitionsAreNotInherited(t *testing.T) {
 			t.Errorf("active on a new disk: %+v, %v", active, err)
 		}
 		held, err := os.Open(w.activate(t, "v"))
-		must(t, err)
-		must(t, held.Close())
+		testcheck.NoError(t, err)
+		testcheck.NoError(t, held.Close())
 	})
 }
 
@@ -287,7 +288,7 @@ func TestDiskInUseStays(t *testing.T) {
 	metadataOnly(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		wantError(t, w.RemoveDisk(w.ctx, "pv0"), lvm2.ErrInUse)
-		must(t, w.RemoveDisk(w.ctx, "none"))
+		testcheck.NoError(t, w.RemoveDisk(w.ctx, "none"))
 		_, err := w.CreateVolumeGroup(w.ctx, lvm2.GroupSpec{Name: groupName(w.directory) + "u", Disks: []string{"pv0"}})
 		wantError(t, err, lvm2.ErrInUse)
 		_, err = w.CreateVolumeGroup(w.ctx, lvm2.GroupSpec{Name: groupName(w.directory) + "u", Disks: []string{"pv7"}})
@@ -302,7 +303,7 @@ func TestCreateAndExtendVolumeGroup(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		spec := lvm2.GroupSpec{Name: w.group.Name(), Disks: []string{"pv0", "pv1"}, Tags: []string{owned}}
 		again, err := w.CreateVolumeGroup(w.ctx, spec)
-		must(t, err)
+		testcheck.NoError(t, err)
 		if again != w.group {
 			t.Error("two handles of one volume group")
 		}
@@ -310,17 +311,17 @@ func TestCreateAndExtendVolumeGroup(t *testing.T) {
 		_, err = w.CreateVolumeGroup(w.ctx, spec)
 		wantError(t, err, lvm2.ErrExists)
 		disk, err := w.AddFile(w.ctx, filepath.Join(w.directory, "c.img"), 64*mib)
-		must(t, err)
-		must(t, w.group.ExtendGroup(w.ctx, disk.Name))
-		must(t, w.group.ExtendGroup(w.ctx, disk.Name))
+		testcheck.NoError(t, err)
+		testcheck.NoError(t, w.group.ExtendGroup(w.ctx, disk.Name))
+		testcheck.NoError(t, w.group.ExtendGroup(w.ctx, disk.Name))
 		report, err := w.group.Report(w.ctx)
-		must(t, err)
+		testcheck.NoError(t, err)
 		if len(report.PhysicalVolumes) != 3 || report.SystemID != systemID || report.Tags[0] != owned ||
 			report.Free != 2*252*mib+60*mib {
 			t.Errorf("report %+v", report)
 		}
 		found, err := w.VolumeGroups(w.ctx)
-		must(t, err)
+		testcheck.NoError(t, err)
 		if len(found) != 1 || found[0] != w.group.Name() {
 			t.Errorf("volume groups %q", found)
 		}
@@ -332,22 +333,22 @@ func TestDirectoryIsExclusive(t *testing.T) {
 	requireDevices(t)
 	config := lvm2.Config{Directory: t.TempDir(), SystemID: "a", Mode: lvm2.Partitions}
 	system, err := lvm2.Open(config)
-	must(t, err)
+	testcheck.NoError(t, err)
 	_, err = lvm2.Open(config)
 	wantError(t, err, lvm2.ErrInUse)
-	must(t, system.Close())
+	testcheck.NoError(t, system.Close())
 	system, err = lvm2.Open(config)
-	must(t, err)
+	testcheck.NoError(t, err)
 	held, err := os.OpenFile(filepath.Join(config.Directory, "owner"), os.O_RDWR, 0)
-	must(t, err)
-	must(t, system.Close())
-	must(t, unix.Flock(int(held.Fd()), unix.LOCK_EX))
+	testcheck.NoError(t, err)
+	testcheck.NoError(t, system.Close())
+	testcheck.NoError(t, unix.Flock(int(held.Fd()), unix.LOCK_EX))
 	closed := make(chan error, 1)
 	time.AfterFunc(50*time.Millisecond, func() { closed <- held.Close() })
 	system, err = lvm2.Open(config) // waits for a child of a killed process
-	must(t, err)
-	must(t, <-closed)
-	must(t, system.Close())
+	testcheck.NoError(t, err)
+	testcheck.NoError(t, <-closed)
+	testcheck.NoError(t, system.Close())
 	for _, bad := range []lvm2.Config{
 		{Directory: "relative", SystemID: "a"},
 		{Directory: "/tmp/a b", SystemID: "a"},

@@ -17,15 +17,16 @@ import (
 
 	"github.com/volsim/volsim/internal/loopdev"
 	"github.com/volsim/volsim/internal/lvm2"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // lose removes a disk's loop device, as if the disk had been unplugged.
 func (w *world) lose(t *testing.T, disk lvm2.Disk) {
 	t.Helper()
 	bound, err := loopdev.List(func(backing string) bool { return backing == disk.Path })
-	must(t, err)
+	testcheck.NoError(t, err)
 	for _, each := range bound {
-		must(t, loopdev.Unbind(w.ctx, each))
+		testcheck.NoError(t, loopdev.Unbind(w.ctx, each))
 	}
 }
 
@@ -33,17 +34,17 @@ func TestLostDisk(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "first", Size: 240 * mib})
 		w.create(t, lvm2.Spec{Name: "second", Size: 240 * mib})
-		must(t, w.group.Deactivate(w.ctx, "second"))
-		must(t, w.group.Deactivate(w.ctx, "first"))
+		testcheck.NoError(t, w.group.Deactivate(w.ctx, "second"))
+		testcheck.NoError(t, w.group.Deactivate(w.ctx, "first"))
 		second, err := w.group.Find(w.ctx, "second")
-		must(t, err)
+		testcheck.NoError(t, err)
 		for _, disk := range w.Disks() {
 			if disk.Name == second.Extents[0].PhysicalVolume {
 				w.lose(t, disk)
 			}
 		}
 		report, err := w.group.Report(w.ctx)
-		must(t, err)
+		testcheck.NoError(t, err)
 		missing := 0
 		for _, physical := range report.PhysicalVolumes {
 			if physical.Missing {
@@ -59,7 +60,7 @@ func TestLostDisk(t *testing.T) {
 		wantError(t, err, lvm2.ErrMissingDevice)
 		wantError(t, w.group.Remove(w.ctx, "second"), lvm2.ErrMissingDevice)
 		w.activate(t, "first")
-		must(t, w.group.Deactivate(w.ctx, "second"))
+		testcheck.NoError(t, w.group.Deactivate(w.ctx, "second"))
 		w.addDisks(t) // it is plugged in again
 		w.activate(t, "second")
 		w.create(t, lvm2.Spec{Name: "v", Size: mib})
@@ -71,26 +72,26 @@ func TestDuplicateDisk(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		path := w.Disks()[0].Path
 		twin, err := loopdev.Bind(w.ctx, path, "volsim:lvm2 test", false)
-		must(t, err)
+		testcheck.NoError(t, err)
 		_, err = w.AddDevice(w.ctx, twin)
 		wantError(t, err, lvm2.ErrDuplicateDevice)
 		w.create(t, lvm2.Spec{Name: "u", Size: mib})
 
 		var status unix.Stat_t // another process puts a node into the directory
-		must(t, unix.Stat(twin, &status))
+		testcheck.NoError(t, unix.Stat(twin, &status))
 		dev := filepath.Join(w.directory, "lvm", "dev")
-		must(t, unix.Mknod(filepath.Join(dev, "other"), unix.S_IFBLK|0o600, int(status.Rdev)))
-		must(t, w.group.Tag(w.ctx, "u", []string{"a"}, nil)) // since that is not the name of a disk
+		testcheck.NoError(t, unix.Mknod(filepath.Join(dev, "other"), unix.S_IFBLK|0o600, int(status.Rdev)))
+		testcheck.NoError(t, w.group.Tag(w.ctx, "u", []string{"a"}, nil)) // since that is not the name of a disk
 		node := filepath.Join(dev, "pv9")
-		must(t, unix.Mknod(node, unix.S_IFBLK|0o600, int(status.Rdev)))
+		testcheck.NoError(t, unix.Mknod(node, unix.S_IFBLK|0o600, int(status.Rdev)))
 		_, err = w.group.Create(w.ctx, lvm2.Spec{Name: "v", Size: mib})
 		wantError(t, err, lvm2.ErrDuplicateDevice)
-		must(t, os.Remove(node))
+		testcheck.NoError(t, os.Remove(node))
 		bound, err := loopdev.List(func(backing string) bool { return backing == path })
-		must(t, err)
+		testcheck.NoError(t, err)
 		for _, each := range bound {
 			if each.Device == twin {
-				must(t, loopdev.Unbind(w.ctx, each))
+				testcheck.NoError(t, loopdev.Unbind(w.ctx, each))
 			}
 		}
 		w.create(t, lvm2.Spec{Name: "v", Size: mib})
@@ -101,14 +102,14 @@ func TestLostMetadata(t *testing.T) {
 	metadataOnly(t)
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: mib})
-		must(t, w.group.Deactivate(w.ctx, "v"))
+		testcheck.NoError(t, w.group.Deactivate(w.ctx, "v"))
 		wipe := func(disk lvm2.Disk) {
 			opened, err := os.OpenFile(disk.Device, os.O_RDWR, 0)
-			must(t, err)
+			testcheck.NoError(t, err)
 			defer opened.Close()
 			_, err = opened.Write(make([]byte, mib))
-			must(t, err)
-			must(t, opened.Sync())
+			testcheck.NoError(t, err)
+			testcheck.NoError(t, opened.Sync())
 		}
 		wipe(w.Disks()[0])
 		_, err := w.group.Create(w.ctx, lvm2.Spec{Name: "w", Size: mib})
@@ -141,9 +142,9 @@ func TestKilledCommands(t *testing.T) {
 		if killed < tries/4 {
 			t.Errorf("only %d of %d were killed", killed, tries)
 		}
-		must(t, w.group.Check(w.ctx))
+		testcheck.NoError(t, w.group.Check(w.ctx))
 		volumes, err := w.group.List(w.ctx)
-		must(t, err)
+		testcheck.NoError(t, err)
 		if len(volumes) != tries {
 			t.Errorf("there are %q", namesOf(volumes))
 		}
@@ -205,7 +206,7 @@ func TestCanceledContext(t *testing.T) {
 			t.Error(err)
 		}
 		_, err := w.group.Find(w.ctx, "v")
-		must(t, err)
+		testcheck.NoError(t, err)
 		_, err = w.group.Create(ctx, lvm2.Spec{Name: "w", Size: 4 * mib})
 		wantError(t, err, context.Canceled)
 		_, err = w.group.Find(w.ctx, "w")
@@ -220,7 +221,7 @@ func TestFullThinPool(t *testing.T) {
 		w.create(t, lvm2.Spec{Name: "pool", Size: 16 * mib, Layout: lvm2.ThinPool})
 		w.create(t, lvm2.Spec{Name: "v", Size: 64 * mib, Layout: lvm2.Thin, Pool: "pool"})
 		opened, err := os.OpenFile(w.activate(t, "v"), os.O_RDWR|unix.O_SYNC, 0)
-		must(t, err)
+		testcheck.NoError(t, err)
 		chunk := make([]byte, mib)
 		for at := range int64(64) {
 			chunk[0] = byte(at)
@@ -232,7 +233,7 @@ func TestFullThinPool(t *testing.T) {
 			t.Error("64 MiB were written to a pool of 16 MiB")
 		}
 		pool, err := w.group.Find(w.ctx, "pool")
-		must(t, err)
+		testcheck.NoError(t, err)
 		if pool.DataPercent != 100 || pool.Health != "out_of_data" {
 			t.Errorf("the pool that is full: %+v", pool)
 		}
@@ -241,10 +242,10 @@ func TestFullThinPool(t *testing.T) {
 			t.Errorf("room for %d bytes, %v", largest, err)
 		}
 		_, err = w.group.Extend(w.ctx, "pool", 80*mib)
-		must(t, err)
+		testcheck.NoError(t, err)
 		_, err = opened.WriteAt(chunk, 40*mib)
-		must(t, err)
-		must(t, opened.Close())
+		testcheck.NoError(t, err)
+		testcheck.NoError(t, opened.Close())
 	})
 }
 
@@ -254,20 +255,20 @@ func TestDeactivateOriginAndSnapshot(t *testing.T) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 16 * mib})
 		fill(t, w.activate(t, "v"), 1)
 		_, err := w.group.Snapshot(w.ctx, "v", lvm2.Spec{Name: "s"})
-		must(t, err)
+		testcheck.NoError(t, err)
 		w.activate(t, "s")
 		held, err := os.Open(w.activate(t, "v"))
-		must(t, err)
+		testcheck.NoError(t, err)
 		wantError(t, w.group.Deactivate(w.ctx, "v"), lvm2.ErrInUse)
-		must(t, w.group.Deactivate(w.ctx, "s"))
+		testcheck.NoError(t, w.group.Deactivate(w.ctx, "s"))
 		wantFilled(t, w.activate(t, "v"), 1)
 		snapshot, err := os.Open(w.activate(t, "s"))
-		must(t, err)
+		testcheck.NoError(t, err)
 		wantError(t, w.group.Deactivate(w.ctx, "s"), lvm2.ErrInUse)
-		must(t, snapshot.Close())
-		must(t, held.Close())
-		must(t, w.group.Deactivate(w.ctx, "v"))
-		must(t, w.group.Deactivate(w.ctx, "s"))
+		testcheck.NoError(t, snapshot.Close())
+		testcheck.NoError(t, held.Close())
+		testcheck.NoError(t, w.group.Deactivate(w.ctx, "v"))
+		testcheck.NoError(t, w.group.Deactivate(w.ctx, "s"))
 		for _, name := range []string{"v", "s"} {
 			if active, err := w.group.Active(w.ctx, name); err != nil || active.Device != "" {
 				t.Errorf("%s is %+v, %v", name, active, err)
@@ -277,7 +278,7 @@ func TestDeactivateOriginAndSnapshot(t *testing.T) {
 		if w.group.Capabilities().Snapshots {
 			wantError(t, w.group.Remove(w.ctx, "v"), lvm2.ErrInUse)
 		}
-		must(t, w.group.Remove(w.ctx, "v", "s"))
+		testcheck.NoError(t, w.group.Remove(w.ctx, "v", "s"))
 	})
 }
 
@@ -289,17 +290,17 @@ func TestPartitionsOfLostVolumeGroup(t *testing.T) {
 		}
 		w.create(t, lvm2.Spec{Name: "v", Size: mib})
 		held, err := os.Open(w.activate(t, "v"))
-		must(t, err)
+		testcheck.NoError(t, err)
 		for _, disk := range w.Disks() {
 			opened, err := os.OpenFile(disk.Device, os.O_RDWR, 0)
-			must(t, err)
+			testcheck.NoError(t, err)
 			_, err = opened.Write(make([]byte, mib))
-			must(t, errors.Join(err, opened.Sync(), opened.Close()))
+			testcheck.NoError(t, errors.Join(err, opened.Sync(), opened.Close()))
 		}
 		wantError(t, w.Detach(w.ctx), lvm2.ErrInUse)
-		must(t, held.Close())
+		testcheck.NoError(t, held.Close())
 		loop := w.Disks()[0].Device
-		must(t, w.Detach(w.ctx))
+		testcheck.NoError(t, w.Detach(w.ctx))
 		if left, err := filepath.Glob(loop + "p*"); err != nil || len(left) > 0 {
 			t.Errorf("remaining: %q, %v", left, err)
 		}
@@ -309,14 +310,14 @@ func TestPartitionsOfLostVolumeGroup(t *testing.T) {
 // Device nodes of an earlier process may refer to other devices by now.
 func TestDeviceNodesOfEarlierProcessAreRemoved(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
-		must(t, w.Close())
+		testcheck.NoError(t, w.Close())
 		w.reopen(t)
 		_, err := w.AddFile(w.ctx, filepath.Join(w.directory, "a.img"), 0)
-		must(t, err)
+		testcheck.NoError(t, err)
 		w.group, err = w.VolumeGroup(w.ctx, w.group.Name())
-		must(t, err)
+		testcheck.NoError(t, err)
 		report, err := w.group.Report(w.ctx)
-		must(t, err)
+		testcheck.NoError(t, err)
 		if missing := report.PhysicalVolumes[0].Missing != report.PhysicalVolumes[1].Missing; !missing {
 			t.Errorf("the refused disk was added: %+v", report.PhysicalVolumes)
 		}
@@ -330,8 +331,8 @@ func TestWaitForAnotherChange(t *testing.T) {
 		w.create(t, lvm2.Spec{Name: "v", Size: mib})
 		held, err := os.OpenFile(filepath.Join(w.directory, "lvm", "lock", "V_"+w.group.Name()), os.O_RDWR|os.O_CREATE,
 			0o600)
-		must(t, err)
-		must(t, unix.Flock(int(held.Fd()), unix.LOCK_EX)) // as another command of LVM does
+		testcheck.NoError(t, err)
+		testcheck.NoError(t, unix.Flock(int(held.Fd()), unix.LOCK_EX)) // as another command of LVM does
 		begun := make(chan error, 1)
 		go func() { begun <- w.group.Tag(w.ctx, "v", []string{"a"}, nil) }()
 		for commandOf(os.Getpid()) == 0 {
@@ -344,7 +345,7 @@ func TestWaitForAnotherChange(t *testing.T) {
 		}()
 		time.AfterFunc(20*time.Millisecond, cancel)
 		wantError(t, <-waiting, context.Canceled)
-		must(t, held.Close())
-		must(t, <-begun)
+		testcheck.NoError(t, held.Close())
+		testcheck.NoError(t, <-begun)
 	})
 }

@@ -12,19 +12,20 @@ import (
 
 	"github.com/volsim/volsim/internal/blockdev"
 	"github.com/volsim/volsim/internal/lvm2"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // leaveRoom fills the volume group except for some free space.
 func (w *world) leaveRoom(t *testing.T, size int64) {
 	t.Helper()
 	report, err := w.group.Report(w.ctx)
-	must(t, err)
+	testcheck.NoError(t, err)
 	for i := 0; report.Free > size; i++ {
 		w.create(t, lvm2.Spec{
 			Name: "filler" + string(rune('a'+i)), Size: min(report.Free-size, report.LargestContiguous()),
 		})
 		report, err = w.group.Report(w.ctx)
-		must(t, err)
+		testcheck.NoError(t, err)
 	}
 }
 
@@ -32,7 +33,7 @@ func (w *world) leaveRoom(t *testing.T, size int64) {
 func (w *world) wantVolumes(t *testing.T, want ...string) {
 	t.Helper()
 	report, err := w.group.Report(w.ctx)
-	must(t, err)
+	testcheck.NoError(t, err)
 	got := slices.DeleteFunc(namesOf(report.LogicalVolumes), func(name string) bool { return name[0] == 'f' })
 	if !slices.Equal(got, want) {
 		t.Errorf("there are %q, want %q", got, want)
@@ -43,9 +44,9 @@ func (w *world) wantVolumes(t *testing.T, want ...string) {
 func use(t *testing.T, device string) (undo func()) {
 	t.Helper()
 	target := filepath.Join(t.TempDir(), "volume")
-	must(t, os.WriteFile(target, nil, 0o600))
-	must(t, unix.Mount(device, target, "", unix.MS_BIND, ""))
-	return func() { must(t, unix.Unmount(target, 0)) }
+	testcheck.NoError(t, os.WriteFile(target, nil, 0o600))
+	testcheck.NoError(t, unix.Mount(device, target, "", unix.MS_BIND, ""))
+	return func() { testcheck.NoError(t, unix.Unmount(target, 0)) }
 }
 
 func TestForeignFrozenFileSystem(t *testing.T) {
@@ -55,18 +56,18 @@ func TestForeignFrozenFileSystem(t *testing.T) {
 		device := w.activate(t, "v")
 		target, unmount := mount(t, device, "ext4", true)
 		content := []byte("in memory until it was frozen")
-		must(t, os.WriteFile(filepath.Join(target, "f"), content, 0o600))
+		testcheck.NoError(t, os.WriteFile(filepath.Join(target, "f"), content, 0o600))
 		held, err := blockdev.Freeze(device)
-		must(t, err)
+		testcheck.NoError(t, err)
 		_, err = w.group.Clone(w.ctx, "v", lvm2.Spec{Name: "c"})
 		wantError(t, err, blockdev.ErrFrozen)
 		w.wantVolumes(t, "v")
 		_, err = w.group.Clone(w.ctx, "v", lvm2.Spec{Name: "c", Frozen: true})
-		must(t, err)
+		testcheck.NoError(t, err)
 		w.wantVolumes(t, "c", "v")
 		_, err = blockdev.Freeze(device)
 		wantError(t, err, blockdev.ErrFrozen) // as before
-		must(t, held.Thaw())
+		testcheck.NoError(t, held.Thaw())
 		unmount()
 		target, unmount = mount(t, w.activate(t, "c"), "ext4", false)
 		if got, err := os.ReadFile(filepath.Join(target, "f")); err != nil || string(got) != string(content) {
@@ -84,10 +85,10 @@ func TestCopyOfBlockVolumeInUse(t *testing.T) {
 		undo := use(t, device)
 		if w.group.Capabilities().Snapshots {
 			_, err := w.group.Clone(w.ctx, "v", lvm2.Spec{Name: "c"}) // by a temporary snapshot
-			must(t, err)
+			testcheck.NoError(t, err)
 			w.wantVolumes(t, "c", "v")
 			wantFilled(t, w.activate(t, "c"), 1)
-			must(t, w.group.Remove(w.ctx, "c"))
+			testcheck.NoError(t, w.group.Remove(w.ctx, "c"))
 		}
 		w.leaveRoom(t, 100*mib)
 		_, err := w.group.Clone(w.ctx, "v", lvm2.Spec{Name: "c"})
@@ -100,11 +101,11 @@ func TestCopyOfBlockVolumeInUse(t *testing.T) {
 		}
 		w.wantVolumes(t, "v")
 		_, err = w.group.Clone(w.ctx, "v", lvm2.Spec{Name: "c", Frozen: true})
-		must(t, err)
-		must(t, w.group.Remove(w.ctx, "c"))
+		testcheck.NoError(t, err)
+		testcheck.NoError(t, w.group.Remove(w.ctx, "c"))
 		undo()
 		_, err = w.group.Clone(w.ctx, "v", lvm2.Spec{Name: "c"})
-		must(t, err)
+		testcheck.NoError(t, err)
 		wantFilled(t, w.activate(t, "c"), 1)
 		w.wantVolumes(t, "c", "v")
 	})
@@ -118,10 +119,10 @@ func TestCopyOfThinBlockVolumeInUse(t *testing.T) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 64 * mib, Layout: lvm2.Thin, Pool: "pool"})
 		fill(t, w.activate(t, "v"), 1)
 		opened, err := os.Open(w.activate(t, "v"))
-		must(t, err)
+		testcheck.NoError(t, err)
 		defer opened.Close()
 		_, err = w.group.Clone(w.ctx, "v", lvm2.Spec{Name: "c", Layout: lvm2.Linear})
-		must(t, err)
+		testcheck.NoError(t, err)
 		w.wantVolumes(t, "c", "pool", "v")
 		wantFilled(t, w.activate(t, "c"), 1)
 	})

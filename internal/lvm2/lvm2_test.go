@@ -16,6 +16,7 @@ import (
 
 	"github.com/volsim/volsim/internal/loopdev"
 	"github.com/volsim/volsim/internal/lvm2"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 const (
@@ -112,7 +113,7 @@ func newWorldIn(t testing.TB, mode lvm2.Mode, directory string) *world {
 	w.group, err = w.CreateVolumeGroup(w.ctx, lvm2.GroupSpec{
 		Name: groupName(w.directory), Disks: []string{"pv0", "pv1"}, Tags: []string{owned},
 	})
-	must(t, err)
+	testcheck.NoError(t, err)
 	return w
 }
 
@@ -121,7 +122,7 @@ func (w *world) reopen(t testing.TB) {
 	system, err := lvm2.Open(lvm2.Config{
 		Directory: filepath.Join(w.directory, "lvm"), SystemID: systemID, Mode: w.mode,
 	})
-	must(t, err)
+	testcheck.NoError(t, err)
 	w.System = system
 }
 
@@ -129,19 +130,19 @@ func (w *world) addDisks(t testing.TB) {
 	t.Helper()
 	for _, name := range []string{"a", "b"} {
 		_, err := w.AddFile(w.ctx, filepath.Join(w.directory, name+".img"), diskSize)
-		must(t, err)
+		testcheck.NoError(t, err)
 	}
 }
 
 // restart simulates a new process.
 func (w *world) restart(t testing.TB) {
 	t.Helper()
-	must(t, w.Close())
+	testcheck.NoError(t, w.Close())
 	w.reopen(t)
 	w.addDisks(t)
 	var err error
 	w.group, err = w.VolumeGroup(w.ctx, w.group.Name())
-	must(t, err)
+	testcheck.NoError(t, err)
 }
 
 // nothingIsLeft removes everything and checks that nothing remains.
@@ -153,19 +154,19 @@ func (w *world) nothingIsLeft(t testing.TB) {
 		if errors.Is(err, lvm2.ErrNoGroup) {
 			w.group = nil
 		} else {
-			must(t, err)
+			testcheck.NoError(t, err)
 			var names []string
 			for _, volume := range report.LogicalVolumes {
 				names = append(names, volume.Name)
 			}
-			must(t, w.group.Remove(w.ctx, names...))
-			must(t, w.group.RemoveGroup(w.ctx))
+			testcheck.NoError(t, w.group.Remove(w.ctx, names...))
+			testcheck.NoError(t, w.group.RemoveGroup(w.ctx))
 		}
 	}
-	must(t, w.Detach(w.ctx))
-	must(t, w.Close())
+	testcheck.NoError(t, w.Detach(w.ctx))
+	testcheck.NoError(t, w.Close())
 	left, err := loopdev.List(func(backing string) bool { return strings.HasPrefix(backing, w.directory) })
-	must(t, err)
+	testcheck.NoError(t, err)
 	if len(left) > 0 {
 		t.Errorf("remaining loop devices: %+v", left)
 	}
@@ -174,22 +175,15 @@ func (w *world) nothingIsLeft(t testing.TB) {
 func (w *world) create(t testing.TB, spec lvm2.Spec) lvm2.LogicalVolume {
 	t.Helper()
 	volume, err := w.group.Create(w.ctx, spec)
-	must(t, err)
+	testcheck.NoError(t, err)
 	return volume
 }
 
 func (w *world) activate(t testing.TB, name string) string {
 	t.Helper()
 	device, err := w.group.Activate(w.ctx, name)
-	must(t, err)
+	testcheck.NoError(t, err)
 	return device
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func wantError(t testing.TB, err, want error) {
@@ -209,11 +203,11 @@ func mount(t testing.TB, device, fsType string, format bool) (target string, unm
 		}
 	}
 	target = t.TempDir()
-	must(t, unix.Mount(device, target, fsType, 0, ""))
+	testcheck.NoError(t, unix.Mount(device, target, fsType, 0, ""))
 	mounted := true
 	unmount = func() {
 		if mounted {
-			must(t, unix.Unmount(target, 0))
+			testcheck.NoError(t, unix.Unmount(target, 0))
 			mounted = false
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/volsim/volsim/internal/loopdev"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // onDisks is a System without device-mapper, with a volume group g on two disks.
@@ -45,43 +46,36 @@ func newOnDisks(t *testing.T) *onDisks {
 	d.System, err = Open(Config{
 		Directory: filepath.Join(d.dir, "lvm"), SystemID: "volsim-test", Mode: Partitions, MetadataSize: 512 << 10,
 	})
-	d.must(err)
+	testcheck.NoError(d, err)
 	t.Cleanup(func() {
 		t.Helper()
 		for _, each := range d.Disks() {
-			d.must(unbindDisk(context.WithoutCancel(t.Context()), each.Path))
+			testcheck.NoError(d, unbindDisk(context.WithoutCancel(t.Context()), each.Path))
 		}
-		d.must(d.Close())
+		testcheck.NoError(d, d.Close())
 	})
 	for _, name := range []string{"a", "b"} {
 		_, err := d.AddFile(t.Context(), filepath.Join(d.dir, name), 256<<20)
-		d.must(err)
+		testcheck.NoError(d, err)
 	}
 	d.group, err = d.CreateVolumeGroup(t.Context(), GroupSpec{
 		Name: "g", Disks: []string{"pv0", "pv1"}, Tags: []string{"z", "a"},
 	})
-	d.must(err)
+	testcheck.NoError(d, err)
 	return d
-}
-
-func (d *onDisks) must(err error) {
-	d.Helper()
-	if err != nil {
-		d.Fatal(err)
-	}
 }
 
 func (d *onDisks) lvm(arguments ...string) {
 	d.Helper()
 	_, err := d.System.lvm(d.Context(), arguments...)
-	d.must(err)
+	testcheck.NoError(d, err)
 }
 
 // wantSame compares the parsed metadata with LVM's report.
 func (d *onDisks) wantSame(when string) {
 	d.Helper()
 	want, err := d.report(d.Context(), "g")
-	d.must(err)
+	testcheck.NoError(d, err)
 	got, err := d.reportOf(d.heads(), "g")
 	if err != nil {
 		d.Errorf("%s: %v", when, err)
@@ -102,11 +96,11 @@ func TestMetadataEqualsLVMReport(t *testing.T) {
 		_, err := d.group.Create(t.Context(), Spec{
 			Name: fmt.Sprintf("v-%d", i), Size: int64(4+i) << 20, Tags: []string{"x=y/z", "b", fmt.Sprintf("a.%d", i)},
 		})
-		d.must(err)
+		testcheck.NoError(d, err)
 	}
 	d.wantSame("volumes")
-	d.must(d.group.Remove(t.Context(), "v-1", "v-5", "v-6"))
-	d.must(d.group.Tag(t.Context(), "v-2", []string{"0", "zz"}, []string{"b"}))
+	testcheck.NoError(d, d.group.Remove(t.Context(), "v-1", "v-5", "v-6"))
+	testcheck.NoError(d, d.group.Tag(t.Context(), "v-2", []string{"0", "zz"}, []string{"b"}))
 	d.wantSame("holes")
 	d.lvm(append(create, "-n", "pieces", "-L", "40m", "g")...)
 	d.lvm(append(create, "-n", "striped", "-i", "2", "-L", "16m", "g")...)
@@ -134,7 +128,7 @@ func TestMetadataEqualsLVMReport(t *testing.T) {
 func TestMetadataThatIsNotSimple(t *testing.T) {
 	d := newOnDisks(t)
 	_, err := d.group.Create(t.Context(), Spec{Name: "v", Size: 8 << 20})
-	d.must(err)
+	testcheck.NoError(d, err)
 	d.lvm("lvcreate", "-q", "-y", "-an", "-Zn", "-Wn", "--type", "error", "-n", "e", "-L", "4m", "g")
 	if _, err := d.reportOf(d.heads(), "g"); !errors.Is(err, errNotSimple) {
 		t.Errorf("a target of device-mapper was read: %v", err)
@@ -155,12 +149,12 @@ func TestMetadataThatIsNotSimple(t *testing.T) {
 		t.Errorf("duplicate disk: %v", err)
 	}
 	old := d.heads()
-	d.must(d.group.Tag(t.Context(), "v", []string{"a"}, nil))
+	testcheck.NoError(d, d.group.Tag(t.Context(), "v", []string{"a"}, nil))
 	if _, err := d.reportOf([]head{old[0], d.heads()[1]}, "g"); !errors.Is(err, errNotSimple) {
 		t.Errorf("disks do not agree: %v", err)
 	}
 	for i := range 3 {
-		d.must(d.group.Tag(t.Context(), "v", []string{fmt.Sprint(i)}, nil))
+		testcheck.NoError(d, d.group.Tag(t.Context(), "v", []string{fmt.Sprint(i)}, nil))
 	}
 	old[0].checksum++
 	old[1].checksum++
@@ -169,17 +163,17 @@ func TestMetadataThatIsNotSimple(t *testing.T) {
 	}
 
 	disk, err := os.OpenFile(d.node("pv0"), os.O_RDWR|os.O_SYNC, 0)
-	d.must(err)
+	testcheck.NoError(d, err)
 	kept := make([]byte, 1)
 	_, err = disk.ReadAt(kept, metadataAt+headerLocation)
-	d.must(err)
+	testcheck.NoError(d, err)
 	_, err = disk.WriteAt([]byte{kept[0] + 1}, metadataAt+headerLocation)
-	d.must(err)
+	testcheck.NoError(d, err)
 	if d.heads() != nil {
 		t.Error("a header with a wrong checksum was taken")
 	}
 	_, err = disk.WriteAt(kept, metadataAt+headerLocation)
-	d.must(errors.Join(err, disk.Close()))
+	testcheck.NoError(d, errors.Join(err, disk.Close()))
 	d.wantSame("as before")
 }
 
@@ -189,26 +183,26 @@ func TestDisksAreReadThroughTheirFiles(t *testing.T) {
 	from := func(want func(Disk) string) {
 		t.Helper()
 		_, err := d.group.Create(t.Context(), Spec{Name: "v", Size: 4 << 20})
-		d.must(err)
+		testcheck.NoError(d, err)
 		d.wantSame("made")
 		for i, disk := range d.Disks() {
 			if got := d.heads()[i].source; got != want(disk) {
 				t.Errorf("%s is read from %s, want %s", disk.Name, got, want(disk))
 			}
 		}
-		d.must(d.group.Remove(t.Context(), "v"))
+		testcheck.NoError(d, d.group.Remove(t.Context(), "v"))
 		d.wantSame("removed")
 	}
 	asFile := func(disk Disk) string { return disk.Path }
 	asDevice := func(disk Disk) string { return d.node(disk.Name) }
 	from(asFile)
 	for _, disk := range d.Disks() { // another file has its name
-		d.must(os.Rename(disk.Path, disk.Path+".moved"))
-		d.must(os.WriteFile(disk.Path, make([]byte, headSize), 0o600))
+		testcheck.NoError(d, os.Rename(disk.Path, disk.Path+".moved"))
+		testcheck.NoError(d, os.WriteFile(disk.Path, make([]byte, headSize), 0o600))
 	}
 	from(asDevice)
 	for _, disk := range d.Disks() {
-		d.must(os.Rename(disk.Path+".moved", disk.Path))
+		testcheck.NoError(d, os.Rename(disk.Path+".moved", disk.Path))
 	}
 	from(asFile)
 }

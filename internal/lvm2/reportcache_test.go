@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/volsim/volsim/internal/lvm2"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // Manual changes are visible at once, even if the metadata keeps its length or returns to an
@@ -20,7 +21,7 @@ func TestReportsAreCurrent(t *testing.T) {
 			t.Helper()
 			for range 3 {
 				volumes, err := w.group.List(w.ctx)
-				must(t, err)
+				testcheck.NoError(t, err)
 				if len(volumes) != 1 || volumes[0].Name != name || !slices.Equal(volumes[0].Tags, tags) {
 					t.Errorf("listed %+v, want %s with %q", volumes, name, tags)
 				}
@@ -39,7 +40,7 @@ func TestReportsAreCurrent(t *testing.T) {
 		want("v", "a")
 		w.lvm(t, "lvrename", w.group.Name(), "v", "u")
 		want("u", "a")
-		must(t, w.group.Tag(w.ctx, "u", nil, []string{"a"}))
+		testcheck.NoError(t, w.group.Tag(w.ctx, "u", nil, []string{"a"}))
 		want("u")
 	})
 }
@@ -51,12 +52,12 @@ func TestReadingRunsNoCommand(t *testing.T) {
 			t.Skip("with device-mapper LVM reports the kernel's state")
 		}
 		w.create(t, lvm2.Spec{Name: "v", Size: 8 * mib})
-		must(t, os.Chmod(w.directory+"/lvm/lock", 0o500))
-		must(t, os.WriteFile(w.directory+"/lvm/lvm.conf", []byte("nonsense {"), 0o600))
+		testcheck.NoError(t, os.Chmod(w.directory+"/lvm/lock", 0o500))
+		testcheck.NoError(t, os.WriteFile(w.directory+"/lvm/lvm.conf", []byte("nonsense {"), 0o600))
 		_, err := w.group.Find(w.ctx, "v")
-		must(t, err)
+		testcheck.NoError(t, err)
 		w.activate(t, "v")
-		must(t, w.group.Deactivate(w.ctx, "v"))
+		testcheck.NoError(t, w.group.Deactivate(w.ctx, "v"))
 		if err := w.group.Tag(w.ctx, "v", []string{"a"}, nil); err == nil {
 			t.Error("a command succeeded that could not")
 		}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/volsim/volsim/internal/lvm2"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 func TestVolumeLifecycle(t *testing.T) {
@@ -28,10 +29,10 @@ func TestVolumeLifecycle(t *testing.T) {
 			t.Errorf("active as %s and as %s", device, again)
 		}
 		target, unmount := mount(t, device, "ext4", true)
-		must(t, os.WriteFile(filepath.Join(target, "f"), []byte("kept"), 0o600))
+		testcheck.NoError(t, os.WriteFile(filepath.Join(target, "f"), []byte("kept"), 0o600))
 
 		active, err := w.group.Active(w.ctx, "v")
-		must(t, err)
+		testcheck.NoError(t, err)
 		if active.Device != device || active.Size != 52*mib || !active.InUse ||
 			!slices.Equal(active.Mounts, []string{target}) {
 			t.Errorf("active: %+v", active)
@@ -40,17 +41,17 @@ func TestVolumeLifecycle(t *testing.T) {
 		wantError(t, w.group.Remove(w.ctx, "v"), lvm2.ErrInUse)
 
 		volume, err = w.group.Extend(w.ctx, "v", 80*mib)
-		must(t, err)
+		testcheck.NoError(t, err)
 		active, err = w.group.Active(w.ctx, "v")
-		must(t, err)
+		testcheck.NoError(t, err)
 		if volume.Size != 80*mib || active.Size != 80*mib {
 			t.Errorf("extended to %d bytes, device of %d, want 80 MiB", volume.Size, active.Size)
 		}
 		unmount()
-		must(t, w.group.Deactivate(w.ctx, "v"))
-		must(t, w.group.Deactivate(w.ctx, "v"))
+		testcheck.NoError(t, w.group.Deactivate(w.ctx, "v"))
+		testcheck.NoError(t, w.group.Deactivate(w.ctx, "v"))
 		active, err = w.group.Active(w.ctx, "v")
-		must(t, err)
+		testcheck.NoError(t, err)
 		if active.Device != "" {
 			t.Errorf("active after it was deactivated: %+v", active)
 		}
@@ -59,8 +60,8 @@ func TestVolumeLifecycle(t *testing.T) {
 			t.Errorf("read %q, %v", content, err)
 		}
 		unmount()
-		must(t, w.group.Remove(w.ctx, "v", "never-was"))
-		must(t, w.group.Remove(w.ctx, "v"))
+		testcheck.NoError(t, w.group.Remove(w.ctx, "v", "never-was"))
+		testcheck.NoError(t, w.group.Remove(w.ctx, "v"))
 		_, err = w.group.Find(w.ctx, "v")
 		wantError(t, err, lvm2.ErrNotFound)
 	})
@@ -91,19 +92,19 @@ func TestListAndTags(t *testing.T) {
 		w.create(t, lvm2.Spec{Name: "b", Size: 4 * mib, Tags: []string{"x"}})
 		listed := func(tags ...string) []string {
 			volumes, err := w.group.List(w.ctx, tags...)
-			must(t, err)
+			testcheck.NoError(t, err)
 			return namesOf(volumes)
 		}
 		if got := fmt.Sprint(listed(), listed("x"), listed("x", "k8s.io/pvc=ns/claim"),
 			listed("none")); got != "[a b] [a b] [a] []" {
 			t.Errorf("listed %s", got)
 		}
-		must(t, w.group.Tag(w.ctx, "b", []string{"y"}, []string{"x"}))
+		testcheck.NoError(t, w.group.Tag(w.ctx, "b", []string{"y"}, []string{"x"}))
 		if got := fmt.Sprint(listed("x"), listed("y")); got != "[a] [b]" {
 			t.Errorf("after tagging: %s", got)
 		}
-		must(t, w.group.Rename(w.ctx, "b", "c"))
-		must(t, w.group.Rename(w.ctx, "b", "c"))
+		testcheck.NoError(t, w.group.Rename(w.ctx, "b", "c"))
+		testcheck.NoError(t, w.group.Rename(w.ctx, "b", "c"))
 		wantError(t, w.group.Rename(w.ctx, "a", "c"), lvm2.ErrExists)
 		wantError(t, w.group.Rename(w.ctx, "none", "n"), lvm2.ErrNotFound)
 		wantError(t, w.group.Tag(w.ctx, "none", []string{"y"}, nil), lvm2.ErrNotFound)
@@ -132,7 +133,7 @@ func TestCreateErrors(t *testing.T) {
 			wantError(t, err, each.want)
 		}
 		volumes, err := w.group.List(w.ctx)
-		must(t, err)
+		testcheck.NoError(t, err)
 		if len(volumes) > 0 {
 			t.Errorf("refused volumes exist: %+v", volumes)
 		}
@@ -153,11 +154,11 @@ func TestExtendNextToNeighbor(t *testing.T) {
 		w.activate(t, "v")
 		w.activate(t, "neighbour")
 		held, err := os.Open(w.activate(t, "v"))
-		must(t, err)
+		testcheck.NoError(t, err)
 		defer held.Close()
 		volume, err := w.group.Extend(w.ctx, "v", 40*mib)
 		if w.group.Capabilities().NonContiguous {
-			must(t, err)
+			testcheck.NoError(t, err)
 			if len(volume.Extents) != 2 {
 				t.Errorf("grown to %+v, want two pieces", volume.Extents)
 			}
@@ -165,7 +166,7 @@ func TestExtendNextToNeighbor(t *testing.T) {
 		}
 		wantError(t, err, lvm2.ErrNotContiguous)
 		volume, err = w.group.Find(w.ctx, "v")
-		must(t, err)
+		testcheck.NoError(t, err)
 		if volume.Size != 8*mib {
 			t.Errorf("is of %d bytes after an extension that was refused", volume.Size)
 		}
@@ -178,20 +179,20 @@ func TestRestartFindsActiveVolumes(t *testing.T) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 8 * mib})
 		device := w.activate(t, "v")
 		held, err := os.Open(device)
-		must(t, err)
+		testcheck.NoError(t, err)
 		disks := w.Disks()
 		w.restart(t)
 		if !slices.Equal(w.Disks(), disks) {
 			t.Errorf("disks %+v, were %+v", w.Disks(), disks)
 		}
 		active, err := w.group.Active(w.ctx, "v")
-		must(t, err)
+		testcheck.NoError(t, err)
 		if active.Device != device || w.activate(t, "v") != device {
 			t.Errorf("active as %q, was %q", active.Device, device)
 		}
 		wantError(t, w.group.Remove(w.ctx, "v", "u"), lvm2.ErrInUse)
-		must(t, held.Close())
-		must(t, w.group.Remove(w.ctx, "v", "u"))
+		testcheck.NoError(t, held.Close())
+		testcheck.NoError(t, w.group.Remove(w.ctx, "v", "u"))
 	})
 }
 
@@ -199,18 +200,18 @@ func TestMachineRestart(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 8 * mib})
 		device := w.activate(t, "v")
-		must(t, os.WriteFile(device, []byte("content"), 0))
+		testcheck.NoError(t, os.WriteFile(device, []byte("content"), 0))
 		held, err := os.Open(device)
-		must(t, err)
+		testcheck.NoError(t, err)
 		wantError(t, w.Detach(w.ctx), lvm2.ErrInUse)
-		must(t, held.Close())
-		must(t, w.Detach(w.ctx))
+		testcheck.NoError(t, held.Close())
+		testcheck.NoError(t, w.Detach(w.ctx))
 		_, err = w.group.Report(w.ctx)
 		wantError(t, err, lvm2.ErrNoGroup)
 		w.restart(t)
 		content := make([]byte, 7)
 		opened, err := os.Open(w.activate(t, "v"))
-		must(t, err)
+		testcheck.NoError(t, err)
 		defer opened.Close()
 		if _, err := opened.Read(content); err != nil || string(content) != "content" {
 			t.Errorf("read %q, %v", content, err)
@@ -223,16 +224,16 @@ func TestRemovedContentIsUnreadable(t *testing.T) {
 		before := blocks(t, w)
 		w.create(t, lvm2.Spec{Name: "v", Size: 32 * mib})
 		opened, err := os.OpenFile(w.activate(t, "v"), os.O_WRONLY|unix.O_SYNC, 0)
-		must(t, err)
+		testcheck.NoError(t, err)
 		for range 32 {
 			_, err := opened.Write(slices.Repeat([]byte("secret!!"), int(mib)/8))
-			must(t, err)
+			testcheck.NoError(t, err)
 		}
-		must(t, opened.Close())
+		testcheck.NoError(t, opened.Close())
 		if during := blocks(t, w); during < before+60000 {
 			t.Fatalf("the disks hold %d blocks, held %d: the content is not on them", during, before)
 		}
-		must(t, w.group.Remove(w.ctx, "v"))
+		testcheck.NoError(t, w.group.Remove(w.ctx, "v"))
 		if after := blocks(t, w); after > before+1000 {
 			t.Errorf("the disks hold %d blocks, held %d before the volume", after, before)
 		}
@@ -245,7 +246,7 @@ func blocks(t *testing.T, w *world) int64 {
 	var sum int64
 	for _, disk := range w.Disks() {
 		var status unix.Stat_t
-		must(t, unix.Stat(disk.Path, &status))
+		testcheck.NoError(t, unix.Stat(disk.Path, &status))
 		sum += status.Blocks
 	}
 	return sum
@@ -264,16 +265,16 @@ func TestHundredConcurrentVolumes(t *testing.T) {
 		group.Wait()
 		var names []string
 		for i, err := range failed {
-			must(t, err)
+			testcheck.NoError(t, err)
 			names = append(names, fmt.Sprintf("v%d", i))
 		}
-		must(t, w.group.Check(w.ctx))
+		testcheck.NoError(t, w.group.Check(w.ctx))
 		volumes, err := w.group.List(w.ctx)
-		must(t, err)
+		testcheck.NoError(t, err)
 		if len(volumes) != count {
 			t.Errorf("there are %d volumes, want %d", len(volumes), count)
 		}
-		must(t, w.group.Remove(w.ctx, names...))
+		testcheck.NoError(t, w.group.Remove(w.ctx, names...))
 	})
 }
 
@@ -285,13 +286,13 @@ func TestBrieflyOpenDevice(t *testing.T) {
 		}
 		w.create(t, lvm2.Spec{Name: "v", Size: 8 * mib})
 		held, err := os.Open(w.activate(t, "v"))
-		must(t, err)
+		testcheck.NoError(t, err)
 		closed := make(chan error)
 		time.AfterFunc(50*time.Millisecond, func() { closed <- held.Close() })
 		done := make(chan error)
 		go func() { done <- w.group.Deactivate(w.ctx, "v") }()
-		must(t, <-closed)
-		must(t, <-done)
+		testcheck.NoError(t, <-closed)
+		testcheck.NoError(t, <-done)
 	})
 }
 

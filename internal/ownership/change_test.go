@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/volsim/volsim/internal/ownership"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
 )
@@ -57,9 +58,9 @@ func TestRun(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			m := disk(t)
-			must(t, m.MkdirAll(dir+"/sub"))
+			testcheck.NoError(t, m.MkdirAll(dir+"/sub"))
 			if tt.already {
-				must(t, m.Chown(dir, -1, 3000), m.Chmod(dir, fs.ModeSetgid|0o770))
+				testcheck.NoError(t, m.Chown(dir, -1, 3000), m.Chmod(dir, fs.ModeSetgid|0o770))
 			}
 			host := sim.NewStepped(sim.SteppedConfig{Strategy: wrong{tt.fault}})
 			defer host.Close()
@@ -77,7 +78,7 @@ func TestRun(t *testing.T) {
 				err = change.Run(ctx)
 				took = host.Now().Sub(began)
 			})
-			must(t, host.Run())
+			testcheck.NoError(t, host.Run())
 			if (err != nil) != tt.fails {
 				t.Errorf("Run: %v", err)
 			}
@@ -103,7 +104,7 @@ func TestRun(t *testing.T) {
 func groupOf(t *testing.T, m *nodefs.Memory, at string) int {
 	t.Helper()
 	info, err := m.Stat(at)
-	must(t, err)
+	testcheck.NoError(t, err)
 	return info.GID
 }
 

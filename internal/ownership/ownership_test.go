@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/volsim/volsim/internal/ownership"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
@@ -29,12 +30,6 @@ func disk(t interface{ Fatal(args ...any) }) *nodefs.Memory {
 		t.Fatal(err)
 	}
 	return m
-}
-
-func must(t interface{ Fatal(args ...any) }, errs ...error) {
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestNeedsChange(t *testing.T) {
@@ -66,7 +61,7 @@ func TestNeedsChange(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			m := disk(t)
-			must(t, m.Chown(dir, -1, tt.gid), m.Chmod(dir, tt.mode))
+			testcheck.NoError(t, m.Chown(dir, -1, tt.gid), m.Chmod(dir, tt.mode))
 			if got := ownership.NeedsChange(m, dir, group, tt.policy, tt.readOnly); got != tt.want {
 				t.Errorf("NeedsChange is %v, want %v", got, tt.want)
 			}
@@ -75,7 +70,7 @@ func TestNeedsChange(t *testing.T) {
 	t.Run("on mismatch, no directory", func(t *testing.T) {
 		t.Parallel()
 		m := disk(t)
-		must(t, m.WriteFile(dir+"/file", nil), m.Chown(dir+"/file", -1, 3000))
+		testcheck.NoError(t, m.WriteFile(dir+"/file", nil), m.Chown(dir+"/file", -1, 3000))
 		for _, at := range []string{dir + "/file", dir + "/missing"} {
 			if !ownership.NeedsChange(m, at, group, &onMismatch, false) {
 				t.Errorf("%s: not needed", at)
@@ -98,16 +93,16 @@ func TestApply(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			m := disk(t)
-			must(t, m.MkdirAll(dir+"/sub"), m.WriteFile(dir+"/sub/file", []byte("content")), m.WriteFile(dir+"/tool", nil),
+			testcheck.NoError(t, m.MkdirAll(dir+"/sub"), m.WriteFile(dir+"/sub/file", []byte("content")), m.WriteFile(dir+"/tool", nil),
 				m.Chown(dir+"/tool", 7, 8), m.Chmod(dir+"/tool", 0o711),
 				m.WriteFile(root+"/outside", nil), m.Chmod(root+"/outside", 0o600),
 				m.Symlink(root+"/outside", dir+"/link"), m.Symlink("nowhere", dir+"/broken"))
 			var count atomic.Int64
-			must(t, ownership.Apply(t.Context(), m, dir, group, tt.readOnly, &count))
+			testcheck.NoError(t, ownership.Apply(t.Context(), m, dir, group, tt.readOnly, &count))
 			got := map[string]nodefs.Info{}
 			for _, at := range []string{dir, dir + "/sub", dir + "/sub/file", dir + "/tool", root + "/outside"} {
 				info, err := m.Stat(at)
-				must(t, err)
+				testcheck.NoError(t, err)
 				got[at] = info
 			}
 			want := map[string]nodefs.Info{
@@ -135,7 +130,7 @@ func TestApply(t *testing.T) {
 func TestApplyStopsAtUnreadableDirectory(t *testing.T) {
 	t.Parallel()
 	m := disk(t)
-	must(t, m.MkdirAll(dir+"/a"), m.MkdirAll(dir+"/b"), m.MkdirAll(dir+"/c"))
+	testcheck.NoError(t, m.MkdirAll(dir+"/a"), m.MkdirAll(dir+"/b"), m.MkdirAll(dir+"/c"))
 	var count atomic.Int64
 	err := ownership.Apply(t.Context(), unreadable{m, dir + "/b"}, dir, group, false, &count)
 	if !errors.Is(err, errBroken) {
@@ -144,7 +139,7 @@ func TestApplyStopsAtUnreadableDirectory(t *testing.T) {
 	given := map[string]bool{}
 	for _, at := range []string{dir, dir + "/a", dir + "/b", dir + "/c"} {
 		info, err := m.Stat(at)
-		must(t, err)
+		testcheck.NoError(t, err)
 		given[path.Base(at)] = info.GID == 3000
 	}
 	if diff := cmp.Diff(map[string]bool{"mount": false, "a": true, "b": false, "c": false}, given); diff != "" {
@@ -156,11 +151,11 @@ func TestApplyStopsAtUnreadableDirectory(t *testing.T) {
 func TestApplyContinuesAfterRefusal(t *testing.T) {
 	t.Parallel()
 	m := disk(t)
-	must(t, m.WriteFile(dir+"/file", nil))
+	testcheck.NoError(t, m.WriteFile(dir+"/file", nil))
 	var count atomic.Int64
-	must(t, ownership.Apply(t.Context(), refusing{m}, dir, group, false, &count))
+	testcheck.NoError(t, ownership.Apply(t.Context(), refusing{m}, dir, group, false, &count))
 	info, err := m.Stat(dir + "/file")
-	must(t, err)
+	testcheck.NoError(t, err)
 	if info.GID != 0 || info.Mode != 0o640 || count.Load() != 2 {
 		t.Errorf("%+v, %d files: want all as it was, and 2 reached", info, count.Load())
 	}
@@ -196,31 +191,31 @@ func TestApplySatisfiesNeedsChange(t *testing.T) {
 		before := map[string]nodefs.Info{}
 		note := func(at string) {
 			mode := fs.FileMode(rapid.IntRange(0, 0o777).Draw(t, "mode"))
-			must(t, m.Chmod(at, mode), m.Chown(at, rapid.IntRange(0, 2).Draw(t, "uid"), rapid.IntRange(0, 2).Draw(t, "gid")))
+			testcheck.NoError(t, m.Chmod(at, mode), m.Chown(at, rapid.IntRange(0, 2).Draw(t, "uid"), rapid.IntRange(0, 2).Draw(t, "gid")))
 			info, err := m.Stat(at)
-			must(t, err)
+			testcheck.NoError(t, err)
 			before[at] = info
 		}
 		dirs := []string{dir}
 		for i := range rapid.IntRange(0, 8).Draw(t, "size") {
 			at := path.Join(rapid.SampledFrom(dirs).Draw(t, "in"), fmt.Sprint(i))
 			if rapid.Bool().Draw(t, "file") {
-				must(t, m.WriteFile(at, []byte("content")))
+				testcheck.NoError(t, m.WriteFile(at, []byte("content")))
 			} else {
-				must(t, m.MkdirAll(at))
+				testcheck.NoError(t, m.MkdirAll(at))
 				dirs = append(dirs, at)
 			}
 			note(at)
 		}
 		note(dir)
 		var count atomic.Int64
-		must(t, ownership.Apply(t.Context(), m, dir, group, false, &count))
+		testcheck.NoError(t, ownership.Apply(t.Context(), m, dir, group, false, &count))
 		if int(count.Load()) != len(before) {
 			t.Errorf("%d of %d were reached", count.Load(), len(before))
 		}
 		for at, was := range before {
 			is, err := m.Stat(at)
-			must(t, err)
+			testcheck.NoError(t, err)
 			if int64(is.GID) != group || is.UID != was.UID || is.Mode&was.Mode != was.Mode || is.Mode&0o660 != 0o660 {
 				t.Errorf("%s: %+v, and before %+v", at, is, was)
 			}

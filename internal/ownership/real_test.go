@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volsim/volsim/internal/ownership"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
@@ -23,19 +24,19 @@ func TestApplyOnThisMachine(t *testing.T) {
 	}
 	dir := t.TempDir()
 	disk, err := nodefs.NewReal(dir)
-	must(t, err)
+	testcheck.NoError(t, err)
 	volume := dir + "/volume"
-	must(t, disk.MkdirAll(volume+"/sub"), disk.WriteFile(volume+"/sub/file", []byte("content")),
+	testcheck.NoError(t, disk.MkdirAll(volume+"/sub"), disk.WriteFile(volume+"/sub/file", []byte("content")),
 		disk.WriteFile(volume+"/tool", nil),
 		disk.Chmod(volume+"/tool", fs.ModeSetgid|0o711), disk.Chown(volume+"/sub/file", 7, 8),
 		disk.WriteFile(dir+"/outside", nil), disk.Chmod(dir+"/outside", 0o600),
 		disk.Symlink(dir+"/outside", volume+"/link"), disk.Symlink("nowhere", volume+"/broken"))
 	var count atomic.Int64
-	must(t, ownership.Apply(t.Context(), disk, volume, group, false, &count))
+	testcheck.NoError(t, ownership.Apply(t.Context(), disk, volume, group, false, &count))
 	got := map[string]nodefs.Info{}
 	for _, at := range []string{volume, volume + "/sub", volume + "/sub/file", volume + "/tool", dir + "/outside"} {
 		info, err := disk.Stat(at)
-		must(t, err)
+		testcheck.NoError(t, err)
 		got[at] = info
 	}
 	want := map[string]nodefs.Info{

@@ -1,22 +1,29 @@
 package testcheck
 
 import (
-	"testing"
+	"errors"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// NoError ends the test if err is not nil.
-func NoError(t testing.TB, err error) {
+// T is what a testing.TB and a rapid.T have in common.
+type T interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+}
+
+// NoError ends the test if one of the errors is not nil.
+func NoError(t T, errs ...error) {
 	t.Helper()
-	if err != nil {
+	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // Must returns v. It panics if err is not nil: use it where an error is a defect of the test.
-func Must[T any](v T, err error) T {
+func Must[V any](v V, err error) V {
 	if err != nil {
 		panic(err)
 	}
@@ -25,7 +32,7 @@ func Must[T any](v T, err error) T {
 
 // Equal fails the test if got differs from want. Nil and an empty slice or map are equal. what names
 // the values in the failure.
-func Equal[T any](t testing.TB, what string, want, got T, opts ...cmp.Option) {
+func Equal[V any](t T, what string, want, got V, opts ...cmp.Option) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, append(opts, cmpopts.EquateEmpty())...); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)

@@ -24,8 +24,8 @@ func (r *recorder) Errorf(format string, args ...any) {
 
 func TestNoError(t *testing.T) {
 	r := &recorder{TB: t}
-	testcheck.NoError(r, nil)
-	testcheck.NoError(r, errors.New("defect"))
+	testcheck.NoError(r, nil, nil)
+	testcheck.NoError(r, nil, errors.New("defect"))
 	testcheck.Equal(t, "failures", []string{"fatal: defect"}, r.failures)
 }
 

@@ -23,10 +23,10 @@ func NewRunner[H sim.Host](t testing.TB, host H) *Runner[H] {
 	return &Runner[H]{TB: t, Host: host}
 }
 
-// NoError ends the test if err is not nil.
-func (r *Runner[H]) NoError(err error) {
+// NoError ends the test if one of the errors is not nil.
+func (r *Runner[H]) NoError(errs ...error) {
 	r.Helper()
-	testcheck.NoError(r, err)
+	testcheck.NoError(r, errs...)
 }
 
 // Run runs the host until no step is left. The host must be stepped.

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/flexvolume"
 	"github.com/volsim/volsim/plugins/nodefs"
@@ -212,27 +213,20 @@ func newScene(t *testing.T, says map[string]string) *scene {
 	t.Cleanup(s.host.Close)
 	maps.Copy(s.says, says)
 	c, plugin, err := s.begin(s.host)
-	s.must(err)
+	testcheck.NoError(s, err)
 	var m plugins.Manager
-	s.must(m.Register(plugin))
+	testcheck.NoError(s, m.Register(plugin))
 	s.caps, err = m.FindByName(driver)
-	s.must(err)
+	testcheck.NoError(s, err)
 	s.c = c
 	return s
-}
-
-func (s *scene) must(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
 }
 
 // do calls the plugin.
 func (s *scene) do(call func(ctx context.Context) error) (err error) {
 	s.Helper()
 	s.c.Spawn("operation", func(ctx context.Context) { err = call(ctx) })
-	s.must(s.host.Run())
+	testcheck.NoError(s, s.host.Run())
 	return err
 }
 
@@ -240,20 +234,20 @@ func (s *scene) do(call func(ctx context.Context) error) (err error) {
 func (s *scene) life(ctx context.Context) error {
 	spec, pod := persistent("v"), newPod("a")
 	device, err := s.caps.Attacher.Attach(ctx, spec, node1)
-	s.must(err)
+	testcheck.NoError(s, err)
 	at, err := s.caps.DeviceMounter.DeviceMountPath(spec)
-	s.must(err)
-	s.must(s.caps.DeviceMounter.MountDevice(ctx, spec, at, plugins.MountOptions{DevicePath: device}))
-	s.must(s.caps.Mounter.SetUp(ctx, spec, pod, plugins.MountOptions{DevicePath: device}))
-	s.must(s.caps.Mounter.TearDown(ctx, "v", "a"))
-	s.must(s.caps.DeviceMounter.UnmountDevice(ctx, at))
+	testcheck.NoError(s, err)
+	testcheck.NoError(s, s.caps.DeviceMounter.MountDevice(ctx, spec, at, plugins.MountOptions{DevicePath: device}))
+	testcheck.NoError(s, s.caps.Mounter.SetUp(ctx, spec, pod, plugins.MountOptions{DevicePath: device}))
+	testcheck.NoError(s, s.caps.Mounter.TearDown(ctx, "v", "a"))
+	testcheck.NoError(s, s.caps.DeviceMounter.UnmountDevice(ctx, at))
 	return s.caps.Attacher.Detach(ctx, "v", node1)
 }
 
 func TestCallsMatchUpstream(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, nil)
-	s.must(s.do(s.life))
+	testcheck.NoError(s, s.do(s.life))
 	options := `"kubernetes.io/pvOrVolumeName":"v","kubernetes.io/readwrite":"rw",`
 	volume := `{"kubernetes.io/fsType":"ext4",` + options + `"lun":"7"}`
 	ofPod := `{"kubernetes.io/fsType":"ext4","kubernetes.io/pod.name":"pod-a","kubernetes.io/pod.namespace":"default",` +
@@ -283,8 +277,8 @@ func TestUnsupportedCallIsNotRepeated(t *testing.T) {
 		none[call] = notSupported
 	}
 	s := newScene(t, none)
-	s.must(s.do(s.life))
-	s.must(s.do(s.life))
+	testcheck.NoError(s, s.do(s.life))
+	testcheck.NoError(s, s.do(s.life))
 	var got []string
 	for _, call := range s.calls {
 		name, _, _ := strings.Cut(call, " ")
@@ -347,7 +341,7 @@ func (s *scene) wantLeft(directory bool) {
 		want = []string{"directory pods/a/volumes/example.com~disk/v"}
 	}
 	left, err := s.left()
-	s.must(err)
+	testcheck.NoError(s, err)
 	if diff := cmp.Diff(want, left); diff != "" {
 		s.Errorf("left (-want +got):\n%s", diff)
 	}
@@ -381,7 +375,7 @@ func TestFailedMountThatLeftSomething(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, map[string]string{"mountdevice": `{"status":"Failure","message":"oh no"}`})
 	at := root + "/devices/v"
-	s.must(s.disk.MkdirAll(at + "/lost+found"))
+	testcheck.NoError(s, s.disk.MkdirAll(at+"/lost+found"))
 	err := s.do(func(ctx context.Context) error {
 		return s.caps.DeviceMounter.MountDevice(ctx, persistent("v"), at, plugins.MountOptions{DevicePath: "/dev/v"})
 	})
@@ -427,13 +421,13 @@ func TestReadOnly(t *testing.T) {
 	} {
 		for _, says := range []map[string]string{nil, {"mount": notSupported}} {
 			s := newScene(t, says)
-			s.must(s.do(func(ctx context.Context) error {
+			testcheck.NoError(s, s.do(func(ctx context.Context) error {
 				at, _ := s.caps.DeviceMounter.DeviceMountPath(spec)
-				s.must(s.caps.DeviceMounter.MountDevice(ctx, spec, at, plugins.MountOptions{DevicePath: "/dev/v"}))
+				testcheck.NoError(s, s.caps.DeviceMounter.MountDevice(ctx, spec, at, plugins.MountOptions{DevicePath: "/dev/v"}))
 				return s.caps.Mounter.SetUp(ctx, spec, newPod("a"), plugins.MountOptions{})
 			}))
 			mounts, err := s.disk.Mounts()
-			s.must(err)
+			testcheck.NoError(s, err)
 			for _, m := range mounts {
 				if !m.ReadOnly {
 					t.Errorf("%s can be written to", m.Path)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/volsim/volsim/internal/loopdev"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
@@ -87,13 +88,6 @@ func newLife(b *testing.B) *life {
 	return &life{Driver: d, node: d.Node("one", fs), root: filepath.Join(base, "node")}
 }
 
-func check(b *testing.B, err error) {
-	if err != nil {
-		b.Helper()
-		b.Fatal(err)
-	}
-}
-
 // typed runs a command as a shell would.
 func typed(b *testing.B, command ...string) string {
 	output, err := exec.CommandContext(b.Context(), command[0], command[1:]...).Output()
@@ -120,16 +114,16 @@ func BenchmarkCreateDelete(b *testing.B) {
 	ways{
 		driver: func(i int) {
 			id, err := l.create(b.Context(), fmt.Sprint(i))
-			check(b, err)
-			check(b, l.delete(b.Context(), id))
+			testcheck.NoError(b, err)
+			testcheck.NoError(b, l.delete(b.Context(), id))
 		},
 		commands: func(int) {
 			typedFile(b, file)
 			typed(b, "rm", file)
 		},
 		floor: func(int) {
-			check(b, makeFile(file))
-			check(b, os.Remove(file))
+			testcheck.NoError(b, makeFile(file))
+			testcheck.NoError(b, os.Remove(file))
 		},
 	}.run(b)
 }
@@ -143,14 +137,14 @@ func makeFile(name string) error {
 func BenchmarkAttachDetach(b *testing.B) {
 	l := newLife(b)
 	id, err := l.create(b.Context(), "volume")
-	check(b, err)
+	testcheck.NoError(b, err)
 	file := l.root + "/file"
-	check(b, makeFile(file))
+	testcheck.NoError(b, makeFile(file))
 	ways{
 		driver: func(int) {
 			_, err := l.attach(b.Context(), id)
-			check(b, err)
-			check(b, l.detach(b.Context(), id))
+			testcheck.NoError(b, err)
+			testcheck.NoError(b, l.detach(b.Context(), id))
 		},
 		commands: func(int) { typed(b, "losetup", "-d", typedDevice(b, file)) },
 		floor:    func(int) { unbind(b, bind(b, file)) },
@@ -159,36 +153,36 @@ func BenchmarkAttachDetach(b *testing.B) {
 
 func bind(b *testing.B, file string) string {
 	device, err := loopdev.Bind(b.Context(), file, "bare", false)
-	check(b, err)
+	testcheck.NoError(b, err)
 	return device
 }
 
 func unbind(b *testing.B, device string) {
 	node, err := os.Open(device)
-	check(b, err)
-	check(b, unix.IoctlSetInt(int(node.Fd()), unix.LOOP_CLR_FD, 0))
-	check(b, node.Close())
+	testcheck.NoError(b, err)
+	testcheck.NoError(b, unix.IoctlSetInt(int(node.Fd()), unix.LOOP_CLR_FD, 0))
+	testcheck.NoError(b, node.Close())
 }
 
 // BenchmarkStageNew stages and unstages a new volume.
 func BenchmarkStageNew(b *testing.B) {
 	l := newLife(b)
 	file, place := l.root+"/file", l.root+"/mount"
-	check(b, os.MkdirAll(place, 0o750))
+	testcheck.NoError(b, os.MkdirAll(place, 0o750))
 	var id, device, byHand string
 	ways{
 		prepare: func(i int) {
 			var err error
 			id, err = l.create(b.Context(), fmt.Sprint(i))
-			check(b, err)
+			testcheck.NoError(b, err)
 			device, err = l.attach(b.Context(), id)
-			check(b, err)
-			check(b, makeFile(file))
+			testcheck.NoError(b, err)
+			testcheck.NoError(b, makeFile(file))
 			byHand = bind(b, file)
 		},
 		driver: func(int) {
-			check(b, l.stage(b.Context(), id, device))
-			check(b, l.unstage(b.Context(), id))
+			testcheck.NoError(b, l.stage(b.Context(), id, device))
+			testcheck.NoError(b, l.unstage(b.Context(), id))
 		},
 		commands: func(int) {
 			typed(b, "mkfs.ext4", "-q", byHand)
@@ -196,9 +190,9 @@ func BenchmarkStageNew(b *testing.B) {
 			typed(b, "umount", place)
 		},
 		after: func(int) {
-			check(b, errors.Join(l.detach(b.Context(), id), l.delete(b.Context(), id)))
+			testcheck.NoError(b, errors.Join(l.detach(b.Context(), id), l.delete(b.Context(), id)))
 			unbind(b, byHand)
-			check(b, os.Remove(file))
+			testcheck.NoError(b, os.Remove(file))
 		},
 	}.run(b)
 }
@@ -208,17 +202,17 @@ func BenchmarkStageNew(b *testing.B) {
 func BenchmarkStageAgain(b *testing.B) {
 	l := newLife(b)
 	id, err := l.create(b.Context(), "volume")
-	check(b, err)
+	testcheck.NoError(b, err)
 	device, err := l.attach(b.Context(), id)
-	check(b, err)
-	check(b, l.stage(b.Context(), id, device))
-	check(b, l.unstage(b.Context(), id))
+	testcheck.NoError(b, err)
+	testcheck.NoError(b, l.stage(b.Context(), id, device))
+	testcheck.NoError(b, l.unstage(b.Context(), id))
 	place := l.root + "/mount"
-	check(b, os.MkdirAll(place, 0o750))
+	testcheck.NoError(b, os.MkdirAll(place, 0o750))
 	ways{
 		driver: func(int) {
-			check(b, l.stage(b.Context(), id, device))
-			check(b, l.unstage(b.Context(), id))
+			testcheck.NoError(b, l.stage(b.Context(), id, device))
+			testcheck.NoError(b, l.unstage(b.Context(), id))
 		},
 		commands: func(int) {
 			typed(b, "fsck", "-a", device)
@@ -226,8 +220,8 @@ func BenchmarkStageAgain(b *testing.B) {
 			typed(b, "umount", place)
 		},
 		floor: func(int) {
-			check(b, unix.Mount(device, place, "ext4", 0, "discard"))
-			check(b, unix.Unmount(place, 0))
+			testcheck.NoError(b, unix.Mount(device, place, "ext4", 0, "discard"))
+			testcheck.NoError(b, unix.Unmount(place, 0))
 		},
 	}.run(b)
 }
@@ -236,22 +230,22 @@ func BenchmarkStageAgain(b *testing.B) {
 func BenchmarkPublish(b *testing.B) {
 	l := newLife(b)
 	id, err := l.create(b.Context(), "volume")
-	check(b, err)
+	testcheck.NoError(b, err)
 	device, err := l.attach(b.Context(), id)
-	check(b, err)
-	check(b, l.stage(b.Context(), id, device))
+	testcheck.NoError(b, err)
+	testcheck.NoError(b, l.stage(b.Context(), id, device))
 	target, place := l.root+"/pods/one", l.root+"/mount"
-	check(b, os.MkdirAll(filepath.Dir(target), 0o750))
+	testcheck.NoError(b, os.MkdirAll(filepath.Dir(target), 0o750))
 	ways{
 		driver: func(int) {
 			_, err := l.node.NodePublishVolume(b.Context(), &csi.NodePublishVolumeRequest{
 				VolumeId: id, StagingTargetPath: l.staging(id), TargetPath: target, VolumeCapability: writer,
 			})
-			check(b, err)
+			testcheck.NoError(b, err)
 			_, err = l.node.NodeUnpublishVolume(b.Context(), &csi.NodeUnpublishVolumeRequest{
 				VolumeId: id, TargetPath: target,
 			})
-			check(b, err)
+			testcheck.NoError(b, err)
 		},
 		commands: func(int) {
 			typed(b, "mkdir", place)
@@ -260,10 +254,10 @@ func BenchmarkPublish(b *testing.B) {
 			typed(b, "rmdir", place)
 		},
 		floor: func(int) {
-			check(b, os.Mkdir(place, 0o750))
-			check(b, unix.Mount(l.staging(id), place, "", unix.MS_BIND, ""))
-			check(b, unix.Unmount(place, 0))
-			check(b, os.Remove(place))
+			testcheck.NoError(b, os.Mkdir(place, 0o750))
+			testcheck.NoError(b, unix.Mount(l.staging(id), place, "", unix.MS_BIND, ""))
+			testcheck.NoError(b, unix.Unmount(place, 0))
+			testcheck.NoError(b, os.Remove(place))
 		},
 	}.run(b)
 }
@@ -272,14 +266,14 @@ func BenchmarkPublish(b *testing.B) {
 func BenchmarkGrow(b *testing.B) {
 	l := newLife(b)
 	id, err := l.create(b.Context(), "volume")
-	check(b, err)
+	testcheck.NoError(b, err)
 	device, err := l.attach(b.Context(), id)
-	check(b, err)
-	check(b, l.stage(b.Context(), id, device))
-	check(b, l.unstage(b.Context(), id))
+	testcheck.NoError(b, err)
+	testcheck.NoError(b, l.stage(b.Context(), id, device))
+	testcheck.NoError(b, l.unstage(b.Context(), id))
 	file, place := l.root+"/file", l.root+"/mount"
-	check(b, os.MkdirAll(place, 0o750))
-	check(b, makeFile(file))
+	testcheck.NoError(b, os.MkdirAll(place, 0o750))
+	testcheck.NoError(b, makeFile(file))
 	byHand := bind(b, file)
 	b.Cleanup(func() { unbind(b, byHand) })
 	typed(b, "mkfs.ext4", "-q", byHand)
@@ -289,9 +283,9 @@ func BenchmarkGrow(b *testing.B) {
 			_, err := l.Controller().ControllerExpandVolume(b.Context(), &csi.ControllerExpandVolumeRequest{
 				VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: size(i)},
 			})
-			check(b, err)
-			check(b, l.stage(b.Context(), id, device))
-			check(b, l.unstage(b.Context(), id))
+			testcheck.NoError(b, err)
+			testcheck.NoError(b, l.stage(b.Context(), id, device))
+			testcheck.NoError(b, l.unstage(b.Context(), id))
 		},
 		commands: func(i int) {
 			typed(b, "truncate", "-s", fmt.Sprint(size(i)), file)
@@ -308,14 +302,14 @@ func BenchmarkGrow(b *testing.B) {
 func BenchmarkSnapshot(b *testing.B) {
 	l := newLife(b)
 	id, err := l.create(b.Context(), "volume")
-	check(b, err)
+	testcheck.NoError(b, err)
 	image, file := l.pool.image(id), l.root+"/copy"
-	check(b, os.WriteFile(image, make([]byte, 8*mebibyte), 0o600))
+	testcheck.NoError(b, os.WriteFile(image, make([]byte, 8*mebibyte), 0o600))
 	ways{
 		driver: func(i int) {
 			snapshot, err := l.snapshot(b.Context(), fmt.Sprint(i), id)
-			check(b, err)
-			check(b, l.deleteSnapshot(b.Context(), snapshot))
+			testcheck.NoError(b, err)
+			testcheck.NoError(b, l.deleteSnapshot(b.Context(), snapshot))
 		},
 		commands: func(int) {
 			typed(b, "cp", "--sparse=auto", image, file)
@@ -323,11 +317,11 @@ func BenchmarkSnapshot(b *testing.B) {
 		},
 		floor: func(int) {
 			from, err := os.Open(image)
-			check(b, err)
+			testcheck.NoError(b, err)
 			to, err := os.Create(file)
-			check(b, err)
+			testcheck.NoError(b, err)
 			_, err = to.ReadFrom(from)
-			check(b, errors.Join(err, to.Close(), from.Close(), os.Remove(file)))
+			testcheck.NoError(b, errors.Join(err, to.Close(), from.Close(), os.Remove(file)))
 		},
 	}.run(b)
 }
@@ -336,28 +330,28 @@ func BenchmarkSnapshot(b *testing.B) {
 func BenchmarkLife(b *testing.B) {
 	l := newLife(b)
 	file, place := l.root+"/file", l.root+"/mount"
-	check(b, os.MkdirAll(place, 0o750))
+	testcheck.NoError(b, os.MkdirAll(place, 0o750))
 	ways{
-		driver: func(i int) { check(b, l.live(b.Context(), fmt.Sprint(i))) },
+		driver: func(i int) { testcheck.NoError(b, l.live(b.Context(), fmt.Sprint(i))) },
 		commands: func(int) {
 			typedFile(b, file)
 			device := typedDevice(b, file)
 			typed(b, "mkfs.ext4", "-q", device)
 			typed(b, "mount", device, place)
-			check(b, writeAndRead(place+"/file", "manual"))
+			testcheck.NoError(b, writeAndRead(place+"/file", "manual"))
 			typed(b, "umount", place)
 			typed(b, "losetup", "-d", device)
 			typed(b, "rm", file)
 		},
 		floor: func(int) {
-			check(b, makeFile(file))
+			testcheck.NoError(b, makeFile(file))
 			device := bind(b, file)
 			typed(b, "mkfs.ext4", "-q", device)
-			check(b, unix.Mount(device, place, "ext4", 0, ""))
-			check(b, writeAndRead(place+"/file", "at the least"))
-			check(b, unix.Unmount(place, 0))
+			testcheck.NoError(b, unix.Mount(device, place, "ext4", 0, ""))
+			testcheck.NoError(b, writeAndRead(place+"/file", "at the least"))
+			testcheck.NoError(b, unix.Unmount(place, 0))
 			unbind(b, device)
-			check(b, os.Remove(file))
+			testcheck.NoError(b, os.Remove(file))
 		},
 	}.run(b)
 }

@@ -12,19 +12,13 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/volsim/volsim/internal/blockcsi"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 var blockWriter = &csi.VolumeCapability{
 	AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}},
 	AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestBlockVolumeIsTheDevice writes through the published node and reads the image. Unstaging
@@ -39,21 +33,21 @@ func TestBlockVolumeIsTheDevice(t *testing.T) {
 		_, err := node.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{
 			VolumeId: id, StagingTargetPath: staging, VolumeCapability: blockWriter, PublishContext: publishContext,
 		})
-		must(t, err)
+		testcheck.NoError(t, err)
 		_, err = node.NodePublishVolume(t.Context(), &csi.NodePublishVolumeRequest{
 			VolumeId: id, StagingTargetPath: staging, TargetPath: target, VolumeCapability: blockWriter,
 		})
-		must(t, err)
+		testcheck.NoError(t, err)
 	}
 	file, err := os.OpenFile(target, os.O_WRONLY|os.O_SYNC, 0)
-	must(t, err)
+	testcheck.NoError(t, err)
 	_, err = file.WriteAt(written, 8192)
-	must(t, err)
-	must(t, file.Close())
+	testcheck.NoError(t, err)
+	testcheck.NoError(t, file.Close())
 	stats, err := node.NodeGetVolumeStats(t.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: target})
-	must(t, err)
+	testcheck.NoError(t, err)
 	image, err := os.ReadFile(d.pool.image(id))
-	must(t, err)
+	testcheck.NoError(t, err)
 	if got := stats.GetUsage(); len(got) != 1 || got[0].GetTotal() != int64(len(image)) {
 		t.Errorf("usage %v of a device of %d bytes", got, len(image))
 	}
@@ -61,15 +55,15 @@ func TestBlockVolumeIsTheDevice(t *testing.T) {
 		_, err = node.NodeUnpublishVolume(t.Context(), &csi.NodeUnpublishVolumeRequest{
 			VolumeId: id, TargetPath: target,
 		})
-		must(t, err)
+		testcheck.NoError(t, err)
 		_, err = node.NodeUnstageVolume(t.Context(), &csi.NodeUnstageVolumeRequest{
 			VolumeId: id, StagingTargetPath: staging,
 		})
-		must(t, err)
+		testcheck.NoError(t, err)
 	}
-	must(t, detach(t.Context(), d, id))
+	testcheck.NoError(t, detach(t.Context(), d, id))
 	image, err = os.ReadFile(d.pool.image(id))
-	must(t, err)
+	testcheck.NoError(t, err)
 	if !bytes.Equal(image[8192:8192+4096], written) || bytes.Count(image, []byte{0}) != len(image)-4096 {
 		t.Error("the image differs from what was written to the device")
 	}
@@ -83,19 +77,19 @@ func TestLockedDeviceIsNotDetached(t *testing.T) {
 		VolumeId: id, StagingTargetPath: root + "/staging", VolumeCapability: blockWriter,
 		PublishContext: map[string]string{blockcsi.DeviceKey: mustAttach(t, d, id)},
 	})
-	must(t, err)
+	testcheck.NoError(t, err)
 	_, err = node.NodePublishVolume(t.Context(), &csi.NodePublishVolumeRequest{
 		VolumeId: id, StagingTargetPath: root + "/staging", TargetPath: root + "/target", VolumeCapability: blockWriter,
 	})
-	must(t, err)
+	testcheck.NoError(t, err)
 	fs, err := nodefs.NewReal(root)
-	must(t, err)
+	testcheck.NoError(t, err)
 	lock, err := fs.LockDevice(root + "/target")
-	must(t, err)
+	testcheck.NoError(t, err)
 	if err := detach(t.Context(), d, id); status.Code(err) != codes.FailedPrecondition &&
 		status.Code(err) != codes.Aborted {
 		t.Errorf("detach while %s locks it: %v", lock, err)
 	}
-	must(t, fs.UnlockDevice(root+"/target"))
-	must(t, detach(t.Context(), d, id))
+	testcheck.NoError(t, fs.UnlockDevice(root+"/target"))
+	testcheck.NoError(t, detach(t.Context(), d, id))
 }

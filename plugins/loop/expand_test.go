@@ -6,6 +6,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 func (w *world) bytesAt(nodeID, id string) int64 {
@@ -14,7 +16,7 @@ func (w *world) bytesAt(nodeID, id string) int64 {
 	stats, err := n.NodeGetVolumeStats(w.Context(), &csi.NodeGetVolumeStatsRequest{
 		VolumeId: id, VolumePath: n.target(id),
 	})
-	w.must(err)
+	testcheck.NoError(w, err)
 	return stats.GetUsage()[0].GetTotal()
 }
 
@@ -40,16 +42,16 @@ func TestVolumeGrowsInUse(t *testing.T) {
 	const size = 48 << 20
 	id := w.create("growing")
 	device, err := w.attach(id, "one")
-	w.must(err)
-	w.must(w.stage(id, "one", device))
-	w.must(w.publish(id, "one", false))
+	testcheck.NoError(w, err)
+	testcheck.NoError(w, w.stage(id, "one", device))
+	testcheck.NoError(w, w.publish(id, "one", false))
 	n := w.nodes["one"]
-	w.must(n.fs.WriteFile(n.target(id)+"/file", []byte("data")))
+	testcheck.NoError(w, n.fs.WriteFile(n.target(id)+"/file", []byte("data")))
 	before := w.bytesAt("one", id)
 	w.wantCode(w.expandOn("one", id, size), codes.OutOfRange) // not before the volume itself
 	for range 2 {
 		response, err := w.expand(id, size)
-		w.must(err)
+		testcheck.NoError(w, err)
 		if got := response.GetCapacityBytes(); got != size || !response.GetNodeExpansionRequired() {
 			t.Errorf("grown to %d, on the node: %v", got, response.GetNodeExpansionRequired())
 		}
@@ -59,13 +61,13 @@ func TestVolumeGrowsInUse(t *testing.T) {
 		if now := w.bytesAt("one", id); now != before {
 			t.Errorf("%d bytes after an error, %d before", now, before)
 		}
-		w.must(w.unpublish(id, "one"))
-		w.must(w.unstage(id, "one"))
-		w.must(w.stage(id, "one", device))
-		w.must(w.publish(id, "one", false))
+		testcheck.NoError(w, w.unpublish(id, "one"))
+		testcheck.NoError(w, w.unstage(id, "one"))
+		testcheck.NoError(w, w.stage(id, "one", device))
+		testcheck.NoError(w, w.publish(id, "one", false))
 		err = w.expandOn("one", id, size)
 	}
-	w.must(err)
+	testcheck.NoError(w, err)
 	if now := w.bytesAt("one", id); now < 2*before {
 		t.Errorf("%d bytes at the end, %d before", now, before)
 	}

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/volsim/volsim/internal/blockcsi"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
@@ -106,13 +107,6 @@ func capability(mode csi.VolumeCapability_AccessMode_Mode) *csi.VolumeCapability
 	}
 }
 
-func (w *world) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
-}
-
 func (w *world) wantCode(err error, want codes.Code) {
 	w.Helper()
 	if got := status.Code(err); got != want {
@@ -126,7 +120,7 @@ func (w *world) create(name string) string {
 		Name: name, VolumeCapabilities: []*csi.VolumeCapability{writer()},
 		CapacityRange: &csi.CapacityRange{RequiredBytes: 16 << 20},
 	})
-	w.must(err)
+	testcheck.NoError(w, err)
 	return response.GetVolume().GetVolumeId()
 }
 
@@ -191,42 +185,42 @@ func TestDataFollowsTheVolumeToAnotherNode(t *testing.T) {
 	data := bytes.Repeat([]byte("volsim"), 1<<17)
 
 	device, err := w.attach(id, "one")
-	w.must(err)
+	testcheck.NoError(w, err)
 	one, two := w.nodes["one"], w.nodes["two"]
 	for range 2 { // each step is idempotent
-		w.must(w.stage(id, "one", device))
-		w.must(w.publish(id, "one", false))
+		testcheck.NoError(w, w.stage(id, "one", device))
+		testcheck.NoError(w, w.publish(id, "one", false))
 	}
-	w.must(one.fs.WriteFile(one.target(id)+"/file", data))
+	testcheck.NoError(w, one.fs.WriteFile(one.target(id)+"/file", data))
 	w.wantCode(w.publish(id, "one", true), codes.AlreadyExists)
 	for range 2 {
-		w.must(w.unpublish(id, "one"))
+		testcheck.NoError(w, w.unpublish(id, "one"))
 	}
 	if there, err := one.fs.Exists(one.target(id)); there || err != nil {
 		t.Errorf("the target exists after NodeUnpublishVolume: %v, %v", there, err)
 	}
 	for range 2 {
-		w.must(w.unstage(id, "one"))
-		w.must(w.detach(id, "one"))
+		testcheck.NoError(w, w.unstage(id, "one"))
+		testcheck.NoError(w, w.detach(id, "one"))
 	}
 
 	device, err = w.attach(id, "two")
-	w.must(err)
-	w.must(w.stage(id, "two", device))
-	w.must(w.publish(id, "two", true))
+	testcheck.NoError(w, err)
+	testcheck.NoError(w, w.stage(id, "two", device))
+	testcheck.NoError(w, w.publish(id, "two", true))
 	got, err := two.fs.ReadFile(two.target(id) + "/file")
-	w.must(err)
+	testcheck.NoError(w, err)
 	if !bytes.Equal(got, data) {
 		t.Error("the file differs from what was written on the other node")
 	}
 	if err := two.fs.WriteFile(two.target(id)+"/file", nil); !errors.Is(err, nodefs.ErrReadOnly) {
 		t.Errorf("write through a read-only publish: %v", err)
 	}
-	w.must(w.unpublish(id, "two"))
-	w.must(w.unstage(id, "two"))
-	w.must(w.detach(id, ""))
+	testcheck.NoError(w, w.unpublish(id, "two"))
+	testcheck.NoError(w, w.unstage(id, "two"))
+	testcheck.NoError(w, w.detach(id, ""))
 	for range 2 {
-		w.must(w.delete(id))
+		testcheck.NoError(w, w.delete(id))
 	}
 	if files, _ := os.ReadDir(w.dir); len(files) != 0 {
 		t.Errorf("remaining after DeleteVolume: %v", files)
@@ -237,9 +231,9 @@ func TestAttachIsForOneNodeAndIdempotent(t *testing.T) {
 	w := newWorld(t)
 	id := w.create("single")
 	device, err := w.attach(id, "one")
-	w.must(err)
+	testcheck.NoError(w, err)
 	again, err := w.attach(id, "one")
-	w.must(err)
+	testcheck.NoError(w, err)
 	if again != device {
 		t.Errorf("attached again as %s, first as %s", again, device)
 	}
@@ -255,7 +249,7 @@ func TestAttachIsForOneNodeAndIdempotent(t *testing.T) {
 	})
 	w.wantCode(err, codes.AlreadyExists)
 	w.wantCode(w.delete(id), codes.FailedPrecondition)
-	w.must(w.detach(id, "two")) // not attached there: nothing to do
+	testcheck.NoError(w, w.detach(id, "two")) // not attached there: nothing to do
 	w.wantCode(w.stage(id, "two", device), codes.FailedPrecondition)
 	w.wantCode(w.stage(id, "one", ""), codes.InvalidArgument)
 	w.wantCode(w.publish(id, "one", false), codes.FailedPrecondition)
@@ -265,50 +259,50 @@ func TestDetachIsRefusedWhileMounted(t *testing.T) {
 	w := newWorld(t)
 	id := w.create("mounted")
 	device, err := w.attach(id, "one")
-	w.must(err)
-	w.must(w.stage(id, "one", device))
+	testcheck.NoError(w, err)
+	testcheck.NoError(w, w.stage(id, "one", device))
 	w.wantCode(w.detach(id, "one"), codes.FailedPrecondition)
 	if err := w.driver.Close(); err == nil || !strings.Contains(err.Error(), device) {
 		t.Errorf("Close with a mounted device: %v", err)
 	}
 	again, err := w.attach(id, "one") // and not marked for detaching
-	w.must(err)
+	testcheck.NoError(w, err)
 	if again != device {
 		t.Errorf("attached as %s, before as %s", again, device)
 	}
-	w.must(w.nodes["one"].fs.WriteFile(w.nodes["one"].staging(id)+"/file", nil))
-	w.must(w.unstage(id, "one"))
-	w.must(w.detach(id, "one"))
+	testcheck.NoError(w, w.nodes["one"].fs.WriteFile(w.nodes["one"].staging(id)+"/file", nil))
+	testcheck.NoError(w, w.unstage(id, "one"))
+	testcheck.NoError(w, w.detach(id, "one"))
 }
 
 func TestCrashLosesNothing(t *testing.T) {
 	w := newWorld(t)
 	id := w.create("survivor")
 	device, err := w.attach(id, "one")
-	w.must(err)
-	w.must(w.stage(id, "one", device))
+	testcheck.NoError(w, err)
+	testcheck.NoError(w, w.stage(id, "one", device))
 	w.start()
 	if got := w.create("survivor"); got != id {
 		t.Errorf("created again as %s, first as %s", got, id)
 	}
 	again, err := w.attach(id, "one")
-	w.must(err)
+	testcheck.NoError(w, err)
 	if again != device {
 		t.Errorf("attached again as %s, first as %s", again, device)
 	}
 	_, err = w.attach(id, "two")
 	w.wantCode(err, codes.FailedPrecondition)
 	list, err := w.controller.ListVolumes(t.Context(), &csi.ListVolumesRequest{})
-	w.must(err)
+	testcheck.NoError(w, err)
 	if len(list.GetEntries()) != 1 {
 		t.Fatalf("ListVolumes returned %d volumes, want 1", len(list.GetEntries()))
 	}
 	if diff := cmp.Diff([]string{"one"}, list.GetEntries()[0].GetStatus().GetPublishedNodeIds()); diff != "" {
 		t.Errorf("published nodes (-want +got):\n%s", diff)
 	}
-	w.must(w.stage(id, "one", device))
-	w.must(w.unstage(id, "one"))
-	w.must(w.detach(id, "one"))
+	testcheck.NoError(w, w.stage(id, "one", device))
+	testcheck.NoError(w, w.unstage(id, "one"))
+	testcheck.NoError(w, w.detach(id, "one"))
 }
 
 func TestConcurrentAttachesGetDistinctDevices(t *testing.T) {
@@ -325,7 +319,7 @@ func TestConcurrentAttachesGetDistinctDevices(t *testing.T) {
 		group.Go(func() { _, errs[count+i] = w.attach(id, "one") }) // a concurrent duplicate
 	}
 	group.Wait()
-	w.must(errors.Join(errs...))
+	testcheck.NoError(w, errors.Join(errs...))
 	slices.Sort(devices)
 	if distinct := len(slices.Compact(slices.Clone(devices))); distinct != count {
 		t.Errorf("%d distinct devices for %d volumes: %v", distinct, count, devices)
@@ -334,21 +328,21 @@ func TestConcurrentAttachesGetDistinctDevices(t *testing.T) {
 		group.Go(func() { errs[i] = w.detach(id, "one") })
 	}
 	group.Wait()
-	w.must(errors.Join(errs...))
+	testcheck.NoError(w, errors.Join(errs...))
 }
 
 func TestStats(t *testing.T) {
 	w := newWorld(t)
 	id := w.create("stats")
 	device, err := w.attach(id, "one")
-	w.must(err)
-	w.must(w.stage(id, "one", device))
+	testcheck.NoError(w, err)
+	testcheck.NoError(w, w.stage(id, "one", device))
 	n := w.nodes["one"]
 	stats := func(id, path string) (*csi.NodeGetVolumeStatsResponse, error) {
 		return n.NodeGetVolumeStats(t.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: path})
 	}
 	got, err := stats(id, n.staging(id))
-	w.must(err)
+	testcheck.NoError(w, err)
 	for _, usage := range got.GetUsage() {
 		if usage.GetTotal() <= 0 || usage.GetAvailable() <= 0 || usage.GetUsed() < 0 {
 			t.Errorf("implausible usage %v", usage)

@@ -15,6 +15,7 @@ import (
 	"github.com/volsim/volsim/internal/blockcsi"
 	"github.com/volsim/volsim/internal/blockcsi/blockcsitest"
 	"github.com/volsim/volsim/internal/loopdev"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
@@ -31,9 +32,9 @@ func TestThousandVolumes(t *testing.T) {
 	needDevices(t)
 	base := quickDir(t)
 	d, err := New(Config{Dir: filepath.Join(base, "images")})
-	must(t, err)
+	testcheck.NoError(t, err)
 	fs, err := nodefs.NewReal(filepath.Join(base, "node"))
-	must(t, err)
+	testcheck.NoError(t, err)
 	l := &life{Driver: d, node: d.Node("one", fs), root: filepath.Join(base, "node")}
 	t.Cleanup(func() {
 		if err := errors.Join(fs.UnmountAll(), d.Close()); err != nil {

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/volsim/volsim/internal/csireq"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
@@ -105,10 +106,10 @@ func TestConcurrentCallsAreLinearizable(t *testing.T) {
 	needDevices(t)
 	base := quickDir(t)
 	d, err := New(Config{Dir: filepath.Join(base, "images")})
-	must(t, err)
+	testcheck.NoError(t, err)
 	for _, node := range []string{"one", "two"} {
 		fs, err := nodefs.NewReal(filepath.Join(base, node))
-		must(t, err)
+		testcheck.NoError(t, err)
 		d.Node(node, fs)
 	}
 	t.Cleanup(func() {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/volsim/volsim/internal/blockcsi/blockcsitest"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
@@ -28,11 +29,11 @@ const single = csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER
 func TestVolumesGetTheGroupOfTheirPods(t *testing.T) {
 	r := newRig(t, Config{MountGroup: true})
 	id := r.mustMake("shared", nil)
-	must(t, r.stage(id, mounted(single, "")))
-	must(t, blockcsitest.WriteFile(r.staging(id)+"/old", nil))
+	testcheck.NoError(t, r.stage(id, mounted(single, "")))
+	testcheck.NoError(t, blockcsitest.WriteFile(r.staging(id)+"/old", nil))
 	target := filepath.Join(r.root, "pods/a")
-	must(t, r.publish(id, target, mounted(single, "3000")))
-	must(t, blockcsitest.WriteFile(target+"/new", nil))
+	testcheck.NoError(t, r.publish(id, target, mounted(single, "3000")))
+	testcheck.NoError(t, blockcsitest.WriteFile(target+"/new", nil))
 	for _, name := range []string{target, target + "/old", target + "/new"} {
 		if info, err := r.fs.Stat(name); err != nil || info.GID != 3000 {
 			t.Errorf("%s is of group %d (%v), want 3000", name, info.GID, err)
@@ -40,7 +41,7 @@ func TestVolumesGetTheGroupOfTheirPods(t *testing.T) {
 	}
 	wantCode(t, r.publish(id, filepath.Join(r.root, "pods/b"), mounted(single, "staff")), codes.InvalidArgument)
 	response, err := r.node.NodeGetCapabilities(t.Context(), &csi.NodeGetCapabilitiesRequest{})
-	must(t, err)
+	testcheck.NoError(t, err)
 	if !strings.Contains(response.String(), "VOLUME_MOUNT_GROUP") {
 		t.Errorf("capabilities are %v", response)
 	}
@@ -62,12 +63,12 @@ func TestSingleWriter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, Config{})
 			id := r.mustMake("single", nil)
-			must(t, r.stage(id, capability(alone)))
+			testcheck.NoError(t, r.stage(id, capability(alone)))
 			for range 2 {
-				must(t, r.publish(id, filepath.Join(r.root, "pods/a"), capability(alone)))
+				testcheck.NoError(t, r.publish(id, filepath.Join(r.root, "pods/a"), capability(alone)))
 			}
 			wantCode(t, r.publish(id, filepath.Join(r.root, "pods/b"), capability(alone)), codes.FailedPrecondition)
-			must(t, r.publish(id, filepath.Join(r.root, "pods/b"), capability(several)))
+			testcheck.NoError(t, r.publish(id, filepath.Join(r.root, "pods/b"), capability(several)))
 		})
 	}
 }
@@ -78,46 +79,46 @@ func TestNodeAttaches(t *testing.T) {
 	_, err := attach(t, r.Driver, id)
 	wantCode(t, err, codes.Unimplemented)
 	for range 2 {
-		must(t, r.stage(id, writer))
+		testcheck.NoError(t, r.stage(id, writer))
 	}
-	must(t, blockcsitest.WriteFile(r.staging(id)+"/file", []byte("1")))
+	testcheck.NoError(t, blockcsitest.WriteFile(r.staging(id)+"/file", []byte("1")))
 	wantCode(t, r.deleteVolume(t, id), codes.FailedPrecondition)
 	r.again()
 	for range 2 {
-		must(t, r.unstage(id))
+		testcheck.NoError(t, r.unstage(id))
 	}
 	if attachments, err := r.pool.Attachments(t.Context()); err != nil || len(attachments) != 0 {
 		t.Errorf("attached after it was unstaged: %v (%v)", attachments, err)
 	}
 	reader := mounted(csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY, "")
-	must(t, r.stage(id, reader))
+	testcheck.NoError(t, r.stage(id, reader))
 	if err := blockcsitest.WriteFile(r.staging(id)+"/file", nil); err == nil {
 		t.Error("a volume for reading was written to")
 	}
-	must(t, r.unstage(id))
+	testcheck.NoError(t, r.unstage(id))
 	wantCode(t, r.deleteVolume(t, id), codes.OK)
 }
 
 func TestMountFlags(t *testing.T) {
 	r := newRig(t, Config{})
 	id := r.mustMake("flags", nil)
-	must(t, r.stage(id, mounted(single, "", "noatime", "nodiscard")))
+	testcheck.NoError(t, r.stage(id, mounted(single, "", "noatime", "nodiscard")))
 	out, err := exec.Command("findmnt", "-n", "-o", "OPTIONS", r.staging(id)).Output()
-	must(t, err)
+	testcheck.NoError(t, err)
 	if got := string(out); !strings.Contains(got, "noatime") ||
 		strings.Contains(strings.ReplaceAll(got, "nodiscard", ""), "discard") {
 		t.Errorf("mounted with %s", got)
 	}
-	must(t, r.unstage(id))
-	must(t, r.stage(id, mounted(single, "", "ro")))
+	testcheck.NoError(t, r.unstage(id))
+	testcheck.NoError(t, r.stage(id, mounted(single, "", "ro")))
 	mount, err := r.fs.Mounts()
-	if must(t, err); len(mount) != 1 || mount[0] != (nodefs.Mount{
+	if testcheck.NoError(t, err); len(mount) != 1 || mount[0] != (nodefs.Mount{
 		Path: r.staging(id), Source: mount[0].Source, FSType: "ext4", ReadOnly: true,
 	}) {
 		t.Errorf("mounted: %v", mount)
 	}
 	wantCode(t, r.stage(id, mounted(single, "")), codes.AlreadyExists)
-	must(t, r.unstage(id))
+	testcheck.NoError(t, r.unstage(id))
 	if err := r.stage(id, mounted(single, "", "nonsense=1")); err == nil {
 		t.Error("a mount flag that there is none of was taken")
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/volsim/volsim/internal/blockcsi"
 	"github.com/volsim/volsim/internal/blockcsi/blockcsitest"
 	"github.com/volsim/volsim/internal/loopdev"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
@@ -41,7 +42,7 @@ func newRig(t *testing.T, cfg Config) *rig {
 	r := &rig{T: t, cfg: cfg, root: filepath.Join(t.TempDir(), "node")}
 	var err error
 	r.fs, err = nodefs.NewReal(r.root)
-	must(t, err)
+	testcheck.NoError(t, err)
 	r.again()
 	t.Cleanup(func() {
 		if err := errors.Join(r.fs.UnmountAll(), r.Close()); err != nil {
@@ -55,7 +56,7 @@ func newRig(t *testing.T, cfg Config) *rig {
 func (r *rig) again() {
 	r.Helper()
 	d, err := New(r.cfg)
-	must(r.T, err)
+	testcheck.NoError(r.T, err)
 	r.Driver, r.node = d, d.Node("one", r.fs)
 }
 
@@ -72,7 +73,7 @@ func (r *rig) make(name string, change func(*csi.CreateVolumeRequest)) (string, 
 func (r *rig) mustMake(name string, change func(*csi.CreateVolumeRequest)) string {
 	r.Helper()
 	id, err := r.make(name, change)
-	must(r.T, err)
+	testcheck.NoError(r.T, err)
 	return id
 }
 
@@ -101,7 +102,7 @@ func (r *rig) unstage(id string) error {
 }
 
 func (r *rig) publish(id, target string, capability *csi.VolumeCapability) error {
-	must(r.T, os.MkdirAll(filepath.Dir(target), 0o750))
+	testcheck.NoError(r.T, os.MkdirAll(filepath.Dir(target), 0o750))
 	_, err := r.node.NodePublishVolume(r.Context(), &csi.NodePublishVolumeRequest{
 		VolumeId: id, StagingTargetPath: r.staging(id), TargetPath: target, VolumeCapability: capability,
 	})
@@ -117,7 +118,7 @@ func (r *rig) snapshot(ctx context.Context, name, source string) (string, error)
 func (r *rig) blocks(id string) int64 {
 	r.Helper()
 	info, err := os.Stat(r.pool.image(id))
-	must(r.T, err)
+	testcheck.NoError(r.T, err)
 	return allocated(info)
 }
 
@@ -125,7 +126,7 @@ func (r *rig) blocks(id string) int64 {
 func wantThawed(t *testing.T, place string) {
 	t.Helper()
 	dir, err := os.Open(place)
-	must(t, err)
+	testcheck.NoError(t, err)
 	defer dir.Close()
 	const fiThaw = 0xC0045878
 	if err := unix.IoctlSetInt(int(dir.Fd()), fiThaw, 0); !errors.Is(err, unix.EINVAL) {
@@ -135,7 +136,7 @@ func wantThawed(t *testing.T, place string) {
 
 func TestParametersAndSettingsAreValidated(t *testing.T) {
 	d, err := New(Config{Dir: t.TempDir()}) // needs no root
-	must(t, err)
+	testcheck.NoError(t, err)
 	tests := []struct {
 		name, key, value string
 		setting          bool
@@ -211,18 +212,18 @@ func TestFullVolumesKeepTheirBlocks(t *testing.T) {
 				request.VolumeCapabilities = []*csi.VolumeCapability{wanted}
 			})
 			volume, err := r.pool.Volume(t.Context(), id)
-			must(t, err)
-			must(t, r.stage(id, wanted))
-			must(t, blockcsitest.WriteFile(r.staging(id)+"/file", make([]byte, 16*mebibyte)))
-			must(t, os.Remove(r.staging(id)+"/file"))
-			must(t, r.unstage(id))
+			testcheck.NoError(t, err)
+			testcheck.NoError(t, r.stage(id, wanted))
+			testcheck.NoError(t, blockcsitest.WriteFile(r.staging(id)+"/file", make([]byte, 16*mebibyte)))
+			testcheck.NoError(t, os.Remove(r.staging(id)+"/file"))
+			testcheck.NoError(t, r.unstage(id))
 			if got := r.blocks(id); got < volume.SizeBytes {
 				t.Errorf("occupies %d bytes, want all of %d", got, volume.SizeBytes)
 			}
 			_, err = r.Controller().ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{
 				VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: volume.SizeBytes + 16*mebibyte},
 			})
-			must(t, err)
+			testcheck.NoError(t, err)
 			if got := r.blocks(id); got < volume.SizeBytes+16*mebibyte {
 				t.Errorf("occupies %d bytes after growing by 16 MiB, before %d", got, volume.SizeBytes)
 			}
@@ -233,9 +234,9 @@ func TestFullVolumesKeepTheirBlocks(t *testing.T) {
 func TestFullCopiesShareNoBlocks(t *testing.T) {
 	r := newRig(t, Config{Dir: filepath.Join(store(t, "xfs", 2<<30), "images")})
 	source := r.mustMake("source", nil)
-	must(t, os.WriteFile(r.pool.image(source), make([]byte, 64*mebibyte), 0o600))
+	testcheck.NoError(t, os.WriteFile(r.pool.image(source), make([]byte, 64*mebibyte), 0o600))
 	before, err := freeBytes(r.cfg.Dir)
-	must(t, err)
+	testcheck.NoError(t, err)
 	_ = r.mustMake("full", func(request *csi.CreateVolumeRequest) {
 		request.Parameters = map[string]string{allocateKey: allocateFull}
 		request.VolumeContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{
@@ -243,7 +244,7 @@ func TestFullCopiesShareNoBlocks(t *testing.T) {
 		}}
 	})
 	after, err := freeBytes(r.cfg.Dir)
-	must(t, err)
+	testcheck.NoError(t, err)
 	if before-after < 64*mebibyte {
 		t.Errorf("a full copy of 64 MiB took %d bytes", before-after)
 	}
@@ -252,22 +253,22 @@ func TestFullCopiesShareNoBlocks(t *testing.T) {
 func TestSparseVolumesFreeBlocks(t *testing.T) {
 	r := newRig(t, Config{})
 	id := r.mustMake("sparse", nil)
-	must(t, r.stage(id, writer))
-	must(t, blockcsitest.WriteFile(r.staging(id)+"/file", []byte(strings.Repeat("x", 24*mebibyte))))
-	must(t, exec.Command("sync", "-f", r.staging(id)).Run())
+	testcheck.NoError(t, r.stage(id, writer))
+	testcheck.NoError(t, blockcsitest.WriteFile(r.staging(id)+"/file", []byte(strings.Repeat("x", 24*mebibyte))))
+	testcheck.NoError(t, exec.Command("sync", "-f", r.staging(id)).Run())
 	full := r.blocks(id)
-	must(t, os.Remove(r.staging(id)+"/file"))
-	must(t, exec.Command("sync", "-f", r.staging(id)).Run())
-	must(t, exec.Command("fstrim", r.staging(id)).Run()) // which waits for pending discards
-	must(t, r.unstage(id))
+	testcheck.NoError(t, os.Remove(r.staging(id)+"/file"))
+	testcheck.NoError(t, exec.Command("sync", "-f", r.staging(id)).Run())
+	testcheck.NoError(t, exec.Command("fstrim", r.staging(id)).Run()) // which waits for pending discards
+	testcheck.NoError(t, r.unstage(id))
 	if left := r.blocks(id); full < 24*mebibyte || left > full-16*mebibyte {
 		t.Errorf("%d bytes taken, %d after 24 MiB were freed", full, left)
 	}
 	device, err := os.OpenFile(mustAttach(t, r.Driver, id), os.O_RDWR, 0)
-	must(t, err)
+	testcheck.NoError(t, err)
 	defer device.Close()
 	extent := [2]uint64{0, 64 * mebibyte}
-	must(t, discard(device, extent))
+	testcheck.NoError(t, discard(device, extent))
 	if left := r.blocks(id); left > mebibyte {
 		t.Errorf("%d bytes taken after the device was discarded", left)
 	}
@@ -286,11 +287,11 @@ func TestReserveIsKept(t *testing.T) {
 	// A file system of its own without other users.
 	r := newRig(t, Config{Dir: filepath.Join(store(t, "ext4", 512<<20), "images")})
 	free, err := freeBytes(r.cfg.Dir)
-	must(t, err)
+	testcheck.NoError(t, err)
 	r.cfg.ReserveBytes = free - 100*mebibyte
 	r.again()
 	capacity, err := r.Controller().GetCapacity(t.Context(), &csi.GetCapacityRequest{})
-	must(t, err)
+	testcheck.NoError(t, err)
 	if got := capacity.GetAvailableCapacity(); got < 99*mebibyte || got > 100*mebibyte {
 		t.Errorf("%d bytes available, want nearly 100 MiB", got)
 	}
@@ -308,7 +309,7 @@ func TestReserveIsKept(t *testing.T) {
 		VolumeId: full, CapacityRange: &csi.CapacityRange{RequiredBytes: 200 * mebibyte},
 	})
 	wantCode(t, err, codes.ResourceExhausted)
-	must(t, r.stage(full, writer))
+	testcheck.NoError(t, r.stage(full, writer))
 	_, err = r.snapshot(t.Context(), "no room", full) // of 64 MiB, of which 36 are free
 	wantCode(t, err, codes.ResourceExhausted)
 	wantThawed(t, r.staging(full))
@@ -344,24 +345,24 @@ func TestSettingsTakeEffectAtOnce(t *testing.T) {
 	}
 	want(64)
 	for range 2 {
-		must(t, modify(id, map[string]string{readAheadKey: "512", discardKey: "false"}))
+		testcheck.NoError(t, modify(id, map[string]string{readAheadKey: "512", discardKey: "false"}))
 		want(512)
 	}
-	must(t, modify(id, map[string]string{discardKey: "true"})) // the other setting stays
+	testcheck.NoError(t, modify(id, map[string]string{discardKey: "true"})) // the other setting stays
 	want(512)
 	wantCode(t, modify(id, map[string]string{readAheadKey: "many"}), codes.InvalidArgument)
 	wantCode(t, modify("vol-0000000000000000", map[string]string{readAheadKey: "1"}), codes.NotFound)
 	want(512)
 
 	_, err := setReadAhead(device, 32) // as if the driver had been killed before it was set
-	must(t, err)
+	testcheck.NoError(t, err)
 	r.again()
 	done, err := r.Recover(t.Context())
-	if must(t, err); !slices.Equal(done, []string{"applied the settings of " + id + " to " + device}) {
+	if testcheck.NoError(t, err); !slices.Equal(done, []string{"applied the settings of " + id + " to " + device}) {
 		t.Errorf("recovered: %q", done)
 	}
 	want(512)
-	must(t, detach(t.Context(), r.Driver, id))
+	testcheck.NoError(t, detach(t.Context(), r.Driver, id))
 	device = mustAttach(t, r.Driver, id)
 	want(512)
 	if id != r.mustMake("set", nil) { // a volume that was modified since is the same volume
@@ -373,10 +374,10 @@ func TestDiscardMountOption(t *testing.T) {
 	r := newRig(t, Config{})
 	options := func(id string) string {
 		t.Helper()
-		must(t, r.stage(id, writer))
+		testcheck.NoError(t, r.stage(id, writer))
 		out, err := exec.Command("findmnt", "-n", "-o", "OPTIONS", r.staging(id)).Output()
-		must(t, err)
-		must(t, r.unstage(id))
+		testcheck.NoError(t, err)
+		testcheck.NoError(t, r.unstage(id))
 		return string(out)
 	}
 	id := r.mustMake("set", nil)
@@ -386,7 +387,7 @@ func TestDiscardMountOption(t *testing.T) {
 	_, err := r.Controller().ControllerModifyVolume(t.Context(), &csi.ControllerModifyVolumeRequest{
 		VolumeId: id, MutableParameters: map[string]string{discardKey: "false"},
 	})
-	must(t, err)
+	testcheck.NoError(t, err)
 	if got := options(id); strings.Contains(got, "discard") {
 		t.Errorf("a volume that is set not to discard is mounted with %s", got)
 	}
@@ -413,24 +414,24 @@ func TestForeignFilesAreIgnored(t *testing.T) {
 		"notes.txt", "vol-0123456789abcdef.txt", "vol-0123456789abcdef", "vol-xyz.img", "group-0123456789abcdef.img",
 	}
 	for _, name := range foreign {
-		must(t, os.WriteFile(filepath.Join(r.cfg.Dir, name), []byte("foreign"), 0o600))
+		testcheck.NoError(t, os.WriteFile(filepath.Join(r.cfg.Dir, name), []byte("foreign"), 0o600))
 	}
 	const strange = "vol-fedcba9876543210"
-	must(t, os.Mkdir(r.pool.image(strange), 0o700))
+	testcheck.NoError(t, os.Mkdir(r.pool.image(strange), 0o700))
 	for _, name := range []string{
 		"vol-1111111111111111.img.draft", "snap-2222222222222222.json", "vol-3333333333333333.json.draft",
 		whole + ".json.draft",
 	} {
-		must(t, os.WriteFile(filepath.Join(r.cfg.Dir, name), []byte("{}"), 0o600))
+		testcheck.NoError(t, os.WriteFile(filepath.Join(r.cfg.Dir, name), []byte("{}"), 0o600))
 	}
-	must(t, os.Symlink("rw one", filepath.Join(r.cfg.Dir, "vol-5555555555555555"+blockcsi.AttachmentSuffix)))
-	must(t, os.WriteFile(r.pool.image("vol-4444444444444444"), make([]byte, mebibyte), 0o600))
+	testcheck.NoError(t, os.Symlink("rw one", filepath.Join(r.cfg.Dir, "vol-5555555555555555"+blockcsi.AttachmentSuffix)))
+	testcheck.NoError(t, os.WriteFile(r.pool.image("vol-4444444444444444"), make([]byte, mebibyte), 0o600))
 	device, err := loopdev.Bind(t.Context(), r.pool.image("vol-4444444444444444"),
 		r.pool.mark("vol-4444444444444444", "one"), false)
-	must(t, err)
-	must(t, os.Remove(r.pool.image("vol-4444444444444444")))
+	testcheck.NoError(t, err)
+	testcheck.NoError(t, os.Remove(r.pool.image("vol-4444444444444444")))
 	left, err := r.Orphans(t.Context())
-	must(t, err)
+	testcheck.NoError(t, err)
 	for _, want := range []string{
 		"vol-1111111111111111 is unfinished", "snap-2222222222222222 is unfinished",
 		"vol-3333333333333333 is unfinished", "vol-5555555555555555 is unfinished", "losetup -d " + device, strange,
@@ -440,23 +441,23 @@ func TestForeignFilesAreIgnored(t *testing.T) {
 		}
 	}
 	_, err = r.Recover(t.Context())
-	must(t, err)
+	testcheck.NoError(t, err)
 	left, err = r.Orphans(t.Context())
 	if err != nil || len(left) != 2 {
 		t.Errorf("orphans after Recover: %q, %v; want the device and %s", left, err, strange)
 	}
 	// The reported command detaches the device.
-	must(t, exec.Command("losetup", "-d", device).Run())
+	testcheck.NoError(t, exec.Command("losetup", "-d", device).Run())
 	if left, err = r.Orphans(t.Context()); err != nil || len(left) != 1 || !strings.HasPrefix(left[0], strange) {
 		t.Errorf("orphans after losetup -d: %q, %v; want %s", left, err, strange)
 	}
 	wantCode(t, r.deleteVolume(t, strange), codes.FailedPrecondition)
 	_, err = attach(t, r.Driver, strange)
 	wantCode(t, err, codes.Unavailable)
-	must(t, os.Remove(r.pool.image(strange)))
-	must(t, r.Close())
+	testcheck.NoError(t, os.Remove(r.pool.image(strange)))
+	testcheck.NoError(t, r.Close())
 	entries, err := os.ReadDir(r.cfg.Dir)
-	must(t, err)
+	testcheck.NoError(t, err)
 	var names []string
 	for _, each := range entries {
 		names = append(names, each.Name())
@@ -469,7 +470,7 @@ func TestForeignFilesAreIgnored(t *testing.T) {
 func TestUnreadableRecordIsReported(t *testing.T) {
 	r := newRig(t, Config{})
 	id, other := r.mustMake("unreadable", nil), r.mustMake("other", nil)
-	must(t, os.WriteFile(filepath.Join(r.cfg.Dir, id+recordSuffix), []byte("not json"), 0o600))
+	testcheck.NoError(t, os.WriteFile(filepath.Join(r.cfg.Dir, id+recordSuffix), []byte("not json"), 0o600))
 	if all, err := r.pool.Volumes(t.Context()); err != nil || len(all) != 2 {
 		t.Errorf("volumes: %v, %v; want both", all, err)
 	}
@@ -478,7 +479,7 @@ func TestUnreadableRecordIsReported(t *testing.T) {
 		t.Errorf("message is %v", err)
 	}
 	mustAttach(t, r.Driver, other)
-	must(t, os.WriteFile(filepath.Join(r.cfg.Dir, id+recordSuffix), []byte("{}"), 0o600))
+	testcheck.NoError(t, os.WriteFile(filepath.Join(r.cfg.Dir, id+recordSuffix), []byte("{}"), 0o600))
 	mustAttach(t, r.Driver, id)
 }
 
@@ -486,11 +487,11 @@ func TestUnreadableRecordIsReported(t *testing.T) {
 func TestNothingStaysFrozen(t *testing.T) {
 	r := newRig(t, Config{})
 	id := r.mustMake("source", nil)
-	must(t, r.stage(id, writer))
-	must(t, blockcsitest.WriteFile(r.staging(id)+"/file", make([]byte, 20*mebibyte)))
+	testcheck.NoError(t, r.stage(id, writer))
+	testcheck.NoError(t, blockcsitest.WriteFile(r.staging(id)+"/file", make([]byte, 20*mebibyte)))
 	files := func() int {
 		entries, err := os.ReadDir(r.cfg.Dir)
-		must(t, err)
+		testcheck.NoError(t, err)
 		return len(entries)
 	}
 	before := files()
@@ -522,7 +523,7 @@ func TestNothingStaysFrozen(t *testing.T) {
 			}
 			wantThawed(t, r.staging(id))
 			_, err := r.Recover(t.Context())
-			must(t, err)
+			testcheck.NoError(t, err)
 		}()
 		_, _ = r.snapshot(t.Context(), "b", id)
 	})
@@ -532,17 +533,17 @@ func TestNothingStaysFrozen(t *testing.T) {
 			VolumeId: raw, StagingTargetPath: r.staging(raw), VolumeCapability: blockWriter,
 			PublishContext: map[string]string{blockcsi.DeviceKey: mustAttach(t, r.Driver, raw)},
 		})
-		must(t, err)
+		testcheck.NoError(t, err)
 		_, err = r.GroupController().CreateVolumeGroupSnapshot(t.Context(),
 			&csi.CreateVolumeGroupSnapshotRequest{Name: "g", SourceVolumeIds: []string{id, raw}})
 		wantCode(t, err, codes.FailedPrecondition)
 		wantThawed(t, r.staging(id))
-		must(t, r.unstage(raw))
-		must(t, detach(t.Context(), r.Driver, raw))
+		testcheck.NoError(t, r.unstage(raw))
+		testcheck.NoError(t, detach(t.Context(), r.Driver, raw))
 		wantCode(t, r.deleteVolume(t, raw), codes.OK)
 	})
 	t.Run("frozen by another process", func(t *testing.T) {
-		must(t, exec.Command("fsfreeze", "-f", r.staging(id)).Run())
+		testcheck.NoError(t, exec.Command("fsfreeze", "-f", r.staging(id)).Run())
 		_, err := r.snapshot(t.Context(), "c", id)
 		wantCode(t, err, codes.FailedPrecondition)
 		if err := exec.Command("fsfreeze", "-u", r.staging(id)).Run(); err != nil {
@@ -550,17 +551,17 @@ func TestNothingStaysFrozen(t *testing.T) {
 		}
 	})
 	t.Run("something is mounted over it", func(t *testing.T) {
-		must(t, exec.Command("mount", "-t", "tmpfs", "over", r.staging(id)).Run())
+		testcheck.NoError(t, exec.Command("mount", "-t", "tmpfs", "over", r.staging(id)).Run())
 		_, err := r.snapshot(t.Context(), "d", id)
 		wantCode(t, err, codes.FailedPrecondition)
-		must(t, exec.Command("umount", r.staging(id)).Run())
+		testcheck.NoError(t, exec.Command("umount", r.staging(id)).Run())
 		wantThawed(t, r.staging(id))
 	})
 	if after := files(); after != before {
 		t.Errorf("%d files, before %d", after, before)
 	}
 	_, err := r.snapshot(t.Context(), "at last", id)
-	must(t, err)
+	testcheck.NoError(t, err)
 }
 
 // TestHolesStayHoles copies a volume with little data.
@@ -571,20 +572,20 @@ func TestHolesStayHoles(t *testing.T) {
 		request.CapacityRange = &csi.CapacityRange{RequiredBytes: 1 << 30}
 	})
 	image, err := os.OpenFile(r.pool.image(id), os.O_WRONLY, 0)
-	must(t, err)
+	testcheck.NoError(t, err)
 	places := []int64{0, 100 << 20, 1<<30 - 4096}
 	for _, at := range places {
 		_, err := image.WriteAt([]byte(strings.Repeat("y", 4096)), at)
-		must(t, err)
+		testcheck.NoError(t, err)
 	}
-	must(t, image.Close())
+	testcheck.NoError(t, image.Close())
 	snapshot, err := r.snapshot(t.Context(), "s", id)
-	must(t, err)
+	testcheck.NoError(t, err)
 	if got := r.blocks(snapshot); got < 3*4096 || got > mebibyte {
 		t.Errorf("the copy of three blocks occupies %d bytes", got)
 	}
 	copied, err := os.Open(r.pool.image(snapshot))
-	must(t, err)
+	testcheck.NoError(t, err)
 	defer copied.Close()
 	for _, at := range places {
 		block := make([]byte, 4096)
@@ -593,7 +594,7 @@ func TestHolesStayHoles(t *testing.T) {
 		}
 	}
 	info, err := os.Stat(r.pool.image(snapshot))
-	if must(t, err); info.Size() != 1<<30 {
+	if testcheck.NoError(t, err); info.Size() != 1<<30 {
 		t.Errorf("the copy has %d bytes", info.Size())
 	}
 }

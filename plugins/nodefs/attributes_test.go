@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
@@ -14,7 +15,7 @@ import (
 func wantInfo(t *testing.T, node nodefs.FS, name string, want nodefs.Info) {
 	t.Helper()
 	got, err := node.Stat(name)
-	must(t, err)
+	testcheck.NoError(t, err)
 	if want.UID < 0 {
 		want.UID = got.UID
 	}
@@ -28,8 +29,8 @@ func wantInfo(t *testing.T, node nodefs.FS, name string, want nodefs.Info) {
 
 func modesOfTheNew(t *testing.T, node nodefs.FS, root string) {
 	dir := directories(t, node, root, "a/b")[0]
-	must(t, node.WriteFile(dir+"/file", []byte("1")))
-	must(t, node.Symlink("file", dir+"/link"))
+	testcheck.NoError(t, node.WriteFile(dir+"/file", []byte("1")))
+	testcheck.NoError(t, node.Symlink("file", dir+"/link"))
 	wantInfo(t, node, root, nodefs.Info{Mode: fs.ModeDir | 0o750})
 	wantInfo(t, node, root+"/a", nodefs.Info{Mode: fs.ModeDir | 0o750})
 	wantInfo(t, node, dir, nodefs.Info{Mode: fs.ModeDir | 0o750})
@@ -39,31 +40,31 @@ func modesOfTheNew(t *testing.T, node nodefs.FS, root string) {
 
 func ownersAreShared(t *testing.T, node nodefs.FS, root string) {
 	dirs := directories(t, node, root, "source/sub", "target", "readonly")
-	must(t, node.WriteFile(dirs[0]+"/file", []byte("1")))
-	must(t, node.BindMount(root+"/source", dirs[1], false))
-	must(t, node.BindMount(root+"/source", dirs[2], true))
-	must(t, node.Chown(dirs[1], -1, 2000))
-	must(t, node.Chmod(dirs[1], fs.ModeSetgid|0o770))
-	must(t, node.Chown(dirs[1]+"/sub/file", 1000, 2000))
-	must(t, node.Chown(dirs[1]+"/sub/file", -1, -1))
-	must(t, node.Chmod(dirs[1]+"/sub/file", 0o4666)) // fs.FileMode has no 04000: only fs.ModeSetuid sets it
+	testcheck.NoError(t, node.WriteFile(dirs[0]+"/file", []byte("1")))
+	testcheck.NoError(t, node.BindMount(root+"/source", dirs[1], false))
+	testcheck.NoError(t, node.BindMount(root+"/source", dirs[2], true))
+	testcheck.NoError(t, node.Chown(dirs[1], -1, 2000))
+	testcheck.NoError(t, node.Chmod(dirs[1], fs.ModeSetgid|0o770))
+	testcheck.NoError(t, node.Chown(dirs[1]+"/sub/file", 1000, 2000))
+	testcheck.NoError(t, node.Chown(dirs[1]+"/sub/file", -1, -1))
+	testcheck.NoError(t, node.Chmod(dirs[1]+"/sub/file", 0o4666)) // fs.FileMode has no 04000: only fs.ModeSetuid sets it
 	for _, top := range []string{root + "/source", dirs[1], dirs[2]} {
 		wantInfo(t, node, top, nodefs.Info{Mode: fs.ModeDir | fs.ModeSetgid | 0o770, GID: 2000})
 		wantInfo(t, node, top+"/sub/file", nodefs.Info{Mode: 0o666, UID: 1000, GID: 2000})
 	}
 	wantError(t, node.Chown(dirs[2]+"/sub/file", 0, 0), nodefs.ErrReadOnly)
 	wantError(t, node.Chmod(dirs[2]+"/sub/file", 0o600), nodefs.ErrReadOnly)
-	must(t, node.WriteFile(dirs[0]+"/file", []byte("2"))) // which replaces the file by a new one
+	testcheck.NoError(t, node.WriteFile(dirs[0]+"/file", []byte("2"))) // which replaces the file by a new one
 	wantInfo(t, node, dirs[0]+"/file", nodefs.Info{Mode: 0o640})
 }
 
 func setgidIsInherited(t *testing.T, node nodefs.FS, root string) {
 	dir := directories(t, node, root, "shared")[0]
-	must(t, node.Chown(dir, 1000, 2000))
-	must(t, node.Chmod(dir, fs.ModeSetgid|0o770))
-	must(t, node.MkdirAll(dir+"/sub"))
-	must(t, node.WriteFile(dir+"/sub/file", nil))
-	must(t, node.Symlink("file", dir+"/sub/link"))
+	testcheck.NoError(t, node.Chown(dir, 1000, 2000))
+	testcheck.NoError(t, node.Chmod(dir, fs.ModeSetgid|0o770))
+	testcheck.NoError(t, node.MkdirAll(dir+"/sub"))
+	testcheck.NoError(t, node.WriteFile(dir+"/sub/file", nil))
+	testcheck.NoError(t, node.Symlink("file", dir+"/sub/link"))
 	wantInfo(t, node, dir+"/sub", nodefs.Info{Mode: fs.ModeDir | fs.ModeSetgid | 0o750, GID: 2000})
 	wantInfo(t, node, dir+"/sub/file", nodefs.Info{Mode: 0o640, GID: 2000})
 	wantInfo(t, node, dir+"/sub/link", nodefs.Info{Mode: fs.ModeSymlink | 0o777, GID: 2000})
@@ -71,14 +72,14 @@ func setgidIsInherited(t *testing.T, node nodefs.FS, root string) {
 
 func newOwnerLosesSetuid(t *testing.T, node nodefs.FS, root string) {
 	dir := directories(t, node, root, "dir")[0]
-	must(t, node.WriteFile(root+"/program", nil))
-	must(t, node.WriteFile(root+"/mandatory", nil))
+	testcheck.NoError(t, node.WriteFile(root+"/program", nil))
+	testcheck.NoError(t, node.WriteFile(root+"/mandatory", nil))
 	all := fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
-	must(t, node.Chmod(root+"/program", all|0o755))
-	must(t, node.Chmod(root+"/mandatory", fs.ModeSetgid|0o640))
-	must(t, node.Chmod(dir, all|0o755))
+	testcheck.NoError(t, node.Chmod(root+"/program", all|0o755))
+	testcheck.NoError(t, node.Chmod(root+"/mandatory", fs.ModeSetgid|0o640))
+	testcheck.NoError(t, node.Chmod(dir, all|0o755))
 	for _, name := range []string{root + "/program", root + "/mandatory", dir} {
-		must(t, node.Chown(name, 1000, 2000))
+		testcheck.NoError(t, node.Chown(name, 1000, 2000))
 	}
 	wantInfo(t, node, root+"/program", nodefs.Info{Mode: fs.ModeSticky | 0o755, UID: 1000, GID: 2000})
 	wantInfo(t, node, root+"/mandatory", nodefs.Info{Mode: fs.ModeSetgid | 0o640, UID: 1000, GID: 2000})
@@ -87,19 +88,19 @@ func newOwnerLosesSetuid(t *testing.T, node nodefs.FS, root string) {
 
 func TestHashIgnoresOwners(t *testing.T) {
 	tree, node := nodefs.NewTree(), nodefs.NewMemory("/")
-	must(t, node.MkdirAll("/v"))
-	must(t, node.MountTree(tree, "disk", "/v", false))
-	must(t, node.WriteFile("/v/file", []byte("1")))
+	testcheck.NoError(t, node.MkdirAll("/v"))
+	testcheck.NoError(t, node.MountTree(tree, "disk", "/v", false))
+	testcheck.NoError(t, node.WriteFile("/v/file", []byte("1")))
 	before := tree.Hash()
-	must(t, node.Chown("/v/file", 1, 1))
-	must(t, node.Chmod("/v", 0o777))
+	testcheck.NoError(t, node.Chown("/v/file", 1, 1))
+	testcheck.NoError(t, node.Chmod("/v", 0o777))
 	if tree.Hash() != before {
 		t.Error("the hash depends on owner or mode")
 	}
-	must(t, node.Symlink("file", "/v/link"))
+	testcheck.NoError(t, node.Symlink("file", "/v/link"))
 	linked := tree.Hash()
-	must(t, node.Remove("/v/link"))
-	must(t, node.WriteFile("/v/link", []byte("file")))
+	testcheck.NoError(t, node.Remove("/v/link"))
+	testcheck.NoError(t, node.WriteFile("/v/link", []byte("file")))
 	if linked == before || linked == tree.Hash() {
 		t.Error("the hash of a link equals that of nothing or of a file")
 	}
@@ -112,7 +113,7 @@ func TestChmodOfLinkIsUnsupported(t *testing.T) {
 		node nodefs.FS
 		root string
 	}{{node, root}, {memory, "/n"}} {
-		must(t, each.node.Symlink("nowhere", each.root+"/link"))
+		testcheck.NoError(t, each.node.Symlink("nowhere", each.root+"/link"))
 		if err := each.node.Chmod(each.root+"/link", 0o600); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("got error %v, want errors.ErrUnsupported", err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
@@ -73,23 +74,16 @@ func newReal(t *testing.T) (*nodefs.Real, string) {
 	}
 	directory := t.TempDir()
 	root := filepath.Join(directory, "node")
-	must(t, os.Mkdir(filepath.Join(directory, "there"), 0o750))
-	must(t, os.Symlink("there", root))
+	testcheck.NoError(t, os.Mkdir(filepath.Join(directory, "there"), 0o750))
+	testcheck.NoError(t, os.Symlink("there", root))
 	node, err := nodefs.NewReal(root)
-	must(t, err)
+	testcheck.NoError(t, err)
 	t.Cleanup(func() {
 		if err := node.UnmountAll(); err != nil {
 			t.Errorf("UnmountAll: %v", err)
 		}
 	})
 	return node, root
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func wantError(t *testing.T, got, want error) {
@@ -102,7 +96,7 @@ func wantError(t *testing.T, got, want error) {
 func wantContent(t *testing.T, node nodefs.FS, name, want string) {
 	t.Helper()
 	got, err := node.ReadFile(name)
-	must(t, err)
+	testcheck.NoError(t, err)
 	if string(got) != want {
 		t.Errorf("%s holds %q, want %q", name, got, want)
 	}
@@ -111,7 +105,7 @@ func wantContent(t *testing.T, node nodefs.FS, name, want string) {
 func wantMounted(t *testing.T, node nodefs.FS, name string, want bool) {
 	t.Helper()
 	got, err := node.IsMountPoint(name)
-	must(t, err)
+	testcheck.NoError(t, err)
 	if got != want {
 		t.Errorf("IsMountPoint(%s) = %v, want %v", name, got, want)
 	}
@@ -123,27 +117,27 @@ func directories(t *testing.T, node nodefs.FS, root string, names ...string) []s
 	var paths []string
 	for _, name := range names {
 		paths = append(paths, path.Join(root, name))
-		must(t, node.MkdirAll(path.Join(root, name)))
+		testcheck.NoError(t, node.MkdirAll(path.Join(root, name)))
 	}
 	return paths
 }
 
 func filesAreKept(t *testing.T, node nodefs.FS, root string) {
 	dir := directories(t, node, root, "a/b")[0]
-	must(t, node.MkdirAll(dir))
-	must(t, node.WriteFile(dir+"/two", []byte("2")))
-	must(t, node.WriteFile(dir+"/one", []byte("old")))
-	must(t, node.WriteFile(dir+"/one", []byte("new")))
+	testcheck.NoError(t, node.MkdirAll(dir))
+	testcheck.NoError(t, node.WriteFile(dir+"/two", []byte("2")))
+	testcheck.NoError(t, node.WriteFile(dir+"/one", []byte("old")))
+	testcheck.NoError(t, node.WriteFile(dir+"/one", []byte("new")))
 	wantContent(t, node, dir+"/one", "new")
 	names, err := node.ReadDir(dir)
-	must(t, err)
+	testcheck.NoError(t, err)
 	if diff := cmp.Diff([]string{"one", "two"}, names); diff != "" {
 		t.Errorf("ReadDir (-want +got):\n%s", diff)
 	}
 	wantError(t, node.Remove(dir), nodefs.ErrNotEmpty)
-	must(t, node.Remove(dir+"/one"))
-	must(t, node.Remove(dir+"/two"))
-	must(t, node.Remove(dir))
+	testcheck.NoError(t, node.Remove(dir+"/one"))
+	testcheck.NoError(t, node.Remove(dir+"/two"))
+	testcheck.NoError(t, node.Remove(dir))
 	if there, err := node.Exists(dir); there || err != nil {
 		t.Errorf("Exists = %v, %v after Remove", there, err)
 	}
@@ -151,18 +145,18 @@ func filesAreKept(t *testing.T, node nodefs.FS, root string) {
 
 func treesAreRemoved(t *testing.T, node nodefs.FS, root string) {
 	dirs := directories(t, node, root, "a/b/c", "a/bc", "d")
-	must(t, node.WriteFile(dirs[0]+"/file", []byte("1")))
-	must(t, node.WriteFile(root+"/a/file", []byte("2")))
-	must(t, node.RemoveAll(root+"/a/b"))
+	testcheck.NoError(t, node.WriteFile(dirs[0]+"/file", []byte("1")))
+	testcheck.NoError(t, node.WriteFile(root+"/a/file", []byte("2")))
+	testcheck.NoError(t, node.RemoveAll(root+"/a/b"))
 	names, err := node.ReadDir(root + "/a")
-	must(t, err)
+	testcheck.NoError(t, err)
 	if diff := cmp.Diff([]string{"bc", "file"}, names); diff != "" {
 		t.Errorf("ReadDir after RemoveAll (-want +got):\n%s", diff)
 	}
-	must(t, node.RemoveAll(root+"/a/file"))
-	must(t, node.RemoveAll(root+"/a"))
-	must(t, node.RemoveAll(root+"/a"))
-	must(t, node.RemoveAll(root+"/a/b/c"))
+	testcheck.NoError(t, node.RemoveAll(root+"/a/file"))
+	testcheck.NoError(t, node.RemoveAll(root+"/a"))
+	testcheck.NoError(t, node.RemoveAll(root+"/a"))
+	testcheck.NoError(t, node.RemoveAll(root+"/a/b/c"))
 	if there, err := node.Exists(root + "/a"); there || err != nil {
 		t.Errorf("Exists = %v, %v after RemoveAll", there, err)
 	}
@@ -173,25 +167,25 @@ func treesAreRemoved(t *testing.T, node nodefs.FS, root string) {
 
 func mountedTreesStay(t *testing.T, node nodefs.FS, root string) {
 	dirs := directories(t, node, root, "source", "a/b/target", "a/c")
-	must(t, node.WriteFile(dirs[0]+"/file", []byte("kept")))
-	must(t, node.BindMount(dirs[0], dirs[1], false))
+	testcheck.NoError(t, node.WriteFile(dirs[0]+"/file", []byte("kept")))
+	testcheck.NoError(t, node.BindMount(dirs[0], dirs[1], false))
 	for _, name := range []string{dirs[1], root + "/a/b", root + "/a"} {
 		wantError(t, node.RemoveAll(name), nodefs.ErrMounted)
 	}
 	if there, err := node.Exists(dirs[2]); !there || err != nil {
 		t.Errorf("Exists of the mount's neighbor = %v, %v", there, err)
 	}
-	must(t, node.WriteFile(dirs[1]+"/more", nil))
-	must(t, node.RemoveAll(dirs[1]+"/more")) // inside the mount, not the mount itself
+	testcheck.NoError(t, node.WriteFile(dirs[1]+"/more", nil))
+	testcheck.NoError(t, node.RemoveAll(dirs[1]+"/more")) // inside the mount, not the mount itself
 	wantContent(t, node, dirs[0]+"/file", "kept")
-	must(t, node.Unmount(dirs[1]))
-	must(t, node.RemoveAll(root+"/a"))
+	testcheck.NoError(t, node.Unmount(dirs[1]))
+	testcheck.NoError(t, node.RemoveAll(root+"/a"))
 	wantContent(t, node, dirs[0]+"/file", "kept")
 }
 
 func missingPaths(t *testing.T, node nodefs.FS, root string) {
 	dir := directories(t, node, root, "here")[0]
-	must(t, node.WriteFile(dir+"/file", nil))
+	testcheck.NoError(t, node.WriteFile(dir+"/file", nil))
 	missing := dir + "/missing"
 	_, err := node.ReadFile(missing)
 	wantError(t, err, fs.ErrNotExist)
@@ -262,81 +256,81 @@ func outsideIsRefused(t *testing.T, node nodefs.FS, root string) {
 
 func bindShowsTheSame(t *testing.T, node nodefs.FS, root string) {
 	dirs := directories(t, node, root, "source/sub", "target")
-	must(t, node.BindMount(root+"/source", dirs[1], false))
+	testcheck.NoError(t, node.BindMount(root+"/source", dirs[1], false))
 	wantMounted(t, node, dirs[1], true)
 	wantMounted(t, node, root+"/source", false)
-	must(t, node.WriteFile(dirs[1]+"/sub/file", []byte("through the bind")))
+	testcheck.NoError(t, node.WriteFile(dirs[1]+"/sub/file", []byte("through the bind")))
 	wantContent(t, node, dirs[0]+"/file", "through the bind")
-	must(t, node.Unmount(dirs[1]))
+	testcheck.NoError(t, node.Unmount(dirs[1]))
 	wantMounted(t, node, dirs[1], false)
 	wantError(t, node.Unmount(dirs[1]), nodefs.ErrNotMounted)
 	wantContent(t, node, dirs[0]+"/file", "through the bind")
-	must(t, node.BindMount(dirs[0], dirs[1], false))
+	testcheck.NoError(t, node.BindMount(dirs[0], dirs[1], false))
 	wantContent(t, node, dirs[1]+"/file", "through the bind")
 }
 
 func readOnlyRefusesWrites(t *testing.T, node nodefs.FS, root string) {
 	dirs := directories(t, node, root, "source", "target", "again")
-	must(t, node.WriteFile(dirs[0]+"/file", []byte("kept")))
-	must(t, node.BindMount(dirs[0], dirs[1], true))
-	must(t, node.BindMount(dirs[1], dirs[2], false))
+	testcheck.NoError(t, node.WriteFile(dirs[0]+"/file", []byte("kept")))
+	testcheck.NoError(t, node.BindMount(dirs[0], dirs[1], true))
+	testcheck.NoError(t, node.BindMount(dirs[1], dirs[2], false))
 	for _, dir := range dirs[1:] {
 		wantError(t, node.WriteFile(dir+"/file", nil), nodefs.ErrReadOnly)
 		wantError(t, node.MkdirAll(dir+"/new"), nodefs.ErrReadOnly)
 		wantError(t, node.Remove(dir+"/file"), nodefs.ErrReadOnly)
-		must(t, node.MkdirAll(dir))
+		testcheck.NoError(t, node.MkdirAll(dir))
 		wantContent(t, node, dir+"/file", "kept")
 	}
-	must(t, node.WriteFile(dirs[0]+"/file", []byte("writable here")))
+	testcheck.NoError(t, node.WriteFile(dirs[0]+"/file", []byte("writable here")))
 }
 
 func mountHides(t *testing.T, node nodefs.FS, root string) {
 	dirs := directories(t, node, root, "source", "target/inner", "deep")
-	must(t, node.WriteFile(dirs[2]+"/file", []byte("deep")))
-	must(t, node.BindMount(dirs[2], dirs[1], false))
-	must(t, node.BindMount(dirs[0], root+"/target", false))
+	testcheck.NoError(t, node.WriteFile(dirs[2]+"/file", []byte("deep")))
+	testcheck.NoError(t, node.BindMount(dirs[2], dirs[1], false))
+	testcheck.NoError(t, node.BindMount(dirs[0], root+"/target", false))
 	if there, err := node.Exists(dirs[1] + "/file"); there || err != nil {
 		t.Errorf("Exists = %v, %v for a path hidden by a mount", there, err)
 	}
-	must(t, node.Unmount(root+"/target"))
+	testcheck.NoError(t, node.Unmount(root+"/target"))
 	wantContent(t, node, dirs[1]+"/file", "deep")
 }
 
 func stackedMounts(t *testing.T, node nodefs.FS, root string) {
 	dirs := directories(t, node, root, "first", "second", "target")
-	must(t, node.WriteFile(dirs[0]+"/file", []byte("first")))
-	must(t, node.WriteFile(dirs[1]+"/file", []byte("second")))
-	must(t, node.BindMount(dirs[0], dirs[2], false))
-	must(t, node.BindMount(dirs[1], dirs[2], false))
+	testcheck.NoError(t, node.WriteFile(dirs[0]+"/file", []byte("first")))
+	testcheck.NoError(t, node.WriteFile(dirs[1]+"/file", []byte("second")))
+	testcheck.NoError(t, node.BindMount(dirs[0], dirs[2], false))
+	testcheck.NoError(t, node.BindMount(dirs[1], dirs[2], false))
 	wantContent(t, node, dirs[2]+"/file", "second")
-	must(t, node.Unmount(dirs[2]))
+	testcheck.NoError(t, node.Unmount(dirs[2]))
 	wantContent(t, node, dirs[2]+"/file", "first")
 	wantMounted(t, node, dirs[2], true)
 }
 
 func mountPointStays(t *testing.T, node nodefs.FS, root string) {
 	dirs := directories(t, node, root, "source", "target")
-	must(t, node.BindMount(dirs[0], dirs[1], false))
+	testcheck.NoError(t, node.BindMount(dirs[0], dirs[1], false))
 	wantError(t, node.Remove(dirs[1]), nodefs.ErrMounted)
-	must(t, node.Unmount(dirs[1]))
-	must(t, node.Remove(dirs[1]))
+	testcheck.NoError(t, node.Unmount(dirs[1]))
+	testcheck.NoError(t, node.Remove(dirs[1]))
 }
 
 func mountBelowIsBusy(t *testing.T, node nodefs.FS, root string) {
 	dirs := directories(t, node, root, "source/sub", "target")
-	must(t, node.BindMount(root+"/source", dirs[1], false))
-	must(t, node.BindMount(dirs[0], dirs[1]+"/sub", false))
+	testcheck.NoError(t, node.BindMount(root+"/source", dirs[1], false))
+	testcheck.NoError(t, node.BindMount(dirs[0], dirs[1]+"/sub", false))
 	wantError(t, node.Unmount(dirs[1]), nodefs.ErrBusy)
-	must(t, node.Unmount(dirs[1]+"/sub"))
-	must(t, node.Unmount(dirs[1]))
+	testcheck.NoError(t, node.Unmount(dirs[1]+"/sub"))
+	testcheck.NoError(t, node.Unmount(dirs[1]))
 }
 
 func mountTable(t *testing.T, node nodefs.FS, root string) {
 	dirs := directories(t, node, root, "source", "b", "a")
-	must(t, node.BindMount(dirs[0], dirs[1], false))
-	must(t, node.BindMount(dirs[0], dirs[2], true))
+	testcheck.NoError(t, node.BindMount(dirs[0], dirs[1], false))
+	testcheck.NoError(t, node.BindMount(dirs[0], dirs[2], true))
 	mounts, err := node.Mounts()
-	must(t, err)
+	testcheck.NoError(t, err)
 	var got []nodefs.Mount
 	for _, mount := range mounts {
 		if mount.Source == "" || mount.FSType == "" || mount.Source != mounts[0].Source {
@@ -352,12 +346,12 @@ func mountTable(t *testing.T, node nodefs.FS, root string) {
 
 func oddNames(t *testing.T, node nodefs.FS, root string) {
 	dirs := directories(t, node, root, "source", `with space	tab \040 back\slash`)
-	must(t, node.BindMount(dirs[0], dirs[1], false))
+	testcheck.NoError(t, node.BindMount(dirs[0], dirs[1], false))
 	wantMounted(t, node, dirs[1], true)
 	mounts, err := node.Mounts()
-	must(t, err)
+	testcheck.NoError(t, err)
 	if len(mounts) != 1 || mounts[0].Path != dirs[1] {
 		t.Errorf("Mounts = %+v, want only %q", mounts, dirs[1])
 	}
-	must(t, node.Unmount(dirs[1]))
+	testcheck.NoError(t, node.Unmount(dirs[1]))
 }

@@ -6,14 +6,15 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 func filesAreBound(t *testing.T, node nodefs.FS, root string) {
 	dir := directories(t, node, root, "dir")[0]
 	source, target := root+"/source", root+"/target"
-	must(t, node.WriteFile(source, []byte("seen twice")))
-	must(t, node.WriteFile(target, []byte("hidden")))
+	testcheck.NoError(t, node.WriteFile(source, []byte("seen twice")))
+	testcheck.NoError(t, node.WriteFile(target, []byte("hidden")))
 	wantError(t, node.BindMount(source, dir, false), syscall.ENOTDIR)
 	wantError(t, node.BindMount(dir, target, false), syscall.ENOTDIR)
 	if node.BindMount(source, root, false) == nil {
@@ -21,56 +22,56 @@ func filesAreBound(t *testing.T, node nodefs.FS, root string) {
 	}
 	wantError(t, node.BindMount(source, root+"/missing", false), fs.ErrNotExist)
 
-	must(t, node.BindMount(source, target, true))
+	testcheck.NoError(t, node.BindMount(source, target, true))
 	wantMounted(t, node, target, true)
 	wantContent(t, node, target, "seen twice")
 	wantError(t, node.Remove(target), nodefs.ErrMounted)
 	wantError(t, node.RemoveAll(target), nodefs.ErrMounted)
 	wantError(t, node.WriteFile(target, nil), nodefs.ErrMounted)
 	wantError(t, node.Chmod(target, 0o600), nodefs.ErrReadOnly)
-	must(t, node.WriteFile(source, []byte("a new file"))) // not the bound file
+	testcheck.NoError(t, node.WriteFile(source, []byte("a new file"))) // not the bound file
 	wantContent(t, node, target, "seen twice")
-	must(t, node.Unmount(target))
+	testcheck.NoError(t, node.Unmount(target))
 	wantContent(t, node, target, "hidden")
-	must(t, node.Remove(target))
+	testcheck.NoError(t, node.Remove(target))
 }
 
 func locksHold(t *testing.T, node nodefs.FS, root string) {
 	source, target := root+"/source", root+"/target"
 	for _, name := range []string{source, target} {
-		must(t, node.WriteFile(name, make([]byte, 4096)))
+		testcheck.NoError(t, node.WriteFile(name, make([]byte, 4096)))
 	}
-	must(t, node.BindMount(source, target, false))
+	testcheck.NoError(t, node.BindMount(source, target, false))
 	_, err := node.DeviceLock(target)
 	wantError(t, err, fs.ErrNotExist)
 	lock, err := node.LockDevice(target)
-	must(t, err)
+	testcheck.NoError(t, err)
 	again, err := node.LockDevice(target)
-	must(t, err)
+	testcheck.NoError(t, err)
 	found, err := node.DeviceLock(target)
-	must(t, err)
+	testcheck.NoError(t, err)
 	if lock == "" || again != lock || found != lock {
 		t.Errorf("locked by %q, then %q, found %q", lock, again, found)
 	}
 	other, err := node.LockDevice(source) // the same file, elsewhere
-	must(t, err)
+	testcheck.NoError(t, err)
 	if other == lock {
 		t.Errorf("two files have the same lock %q", lock)
 	}
 	wantError(t, node.Unmount(target), nodefs.ErrBusy)
-	must(t, node.UnlockDevice(source))
+	testcheck.NoError(t, node.UnlockDevice(source))
 	wantError(t, node.Unmount(target), nodefs.ErrBusy)
-	must(t, node.UnlockDevice(target))
+	testcheck.NoError(t, node.UnlockDevice(target))
 	_, err = node.DeviceLock(target)
 	wantError(t, err, fs.ErrNotExist)
-	must(t, node.Unmount(target))
+	testcheck.NoError(t, node.Unmount(target))
 }
 
 func noLock(t *testing.T, node nodefs.FS, root string) {
-	must(t, node.WriteFile(root+"/file", nil))
-	must(t, node.UnlockDevice(root+"/file"))
-	must(t, node.UnlockDevice(root+"/missing"))
-	must(t, node.UnlockDevice(root+"/file/below"))
+	testcheck.NoError(t, node.WriteFile(root+"/file", nil))
+	testcheck.NoError(t, node.UnlockDevice(root+"/file"))
+	testcheck.NoError(t, node.UnlockDevice(root+"/missing"))
+	testcheck.NoError(t, node.UnlockDevice(root+"/file/below"))
 	_, err := node.DeviceLock(root + "/missing")
 	wantError(t, err, fs.ErrNotExist)
 	_, err = node.LockDevice(root)
@@ -107,18 +108,18 @@ func TestDeviceNodesIdentifyTheirDevice(t *testing.T) {
 			var files []string
 			for _, name := range []string{"a", "b", "c", "d"} {
 				files = append(files, filepath.Join(each.root, name))
-				must(t, node.WriteFile(filepath.Join(each.root, name), nil))
+				testcheck.NoError(t, node.WriteFile(filepath.Join(each.root, name), nil))
 			}
-			must(t, each.bind(t, false, files[0]))
-			must(t, each.bind(t, true, files[1]))
-			must(t, node.BindMount(files[0], files[2], false))
-			must(t, node.BindMount(files[2], files[3], true))
+			testcheck.NoError(t, each.bind(t, false, files[0]))
+			testcheck.NoError(t, each.bind(t, true, files[1]))
+			testcheck.NoError(t, node.BindMount(files[0], files[2], false))
+			testcheck.NoError(t, node.BindMount(files[2], files[3], true))
 			wantError(t, each.bind(t, false, each.root+"/missing"), fs.ErrNotExist)
 
 			var reported []string
 			for _, file := range files {
 				info, err := node.Stat(file)
-				must(t, err)
+				testcheck.NoError(t, err)
 				if info.Mode&fs.ModeDevice == 0 {
 					t.Errorf("%s has mode %v, want a device", file, info.Mode)
 				}
@@ -129,7 +130,7 @@ func TestDeviceNodesIdentifyTheirDevice(t *testing.T) {
 				reported[3] != reported[0] {
 				t.Errorf("nodes of the devices 0, 1, 0, 0 report %q", reported)
 			}
-			must(t, node.Unmount(files[0]))
+			testcheck.NoError(t, node.Unmount(files[0]))
 			wantInfo(t, node, files[0], nodefs.Info{Mode: 0o640})
 		})
 	}
@@ -137,7 +138,7 @@ func TestDeviceNodesIdentifyTheirDevice(t *testing.T) {
 
 func TestBindDeviceRefusesOtherFiles(t *testing.T) {
 	node, root := newReal(t)
-	must(t, node.WriteFile(root+"/file", nil))
+	testcheck.NoError(t, node.WriteFile(root+"/file", nil))
 	for _, device := range []string{
 		root + "/file", "/etc/passwd", "/dev", "/dev/../etc/passwd", "/dev/no-such-device", "",
 	} {
@@ -149,30 +150,30 @@ func TestBindDeviceRefusesOtherFiles(t *testing.T) {
 
 func TestResetRemovesLocksAndDevices(t *testing.T) {
 	node := nodefs.NewMemory("/")
-	must(t, node.WriteFile("/file", nil))
-	must(t, node.MountDevice("disk", "/file", false))
-	must(t, node.Chown("/file", 1, 1))
+	testcheck.NoError(t, node.WriteFile("/file", nil))
+	testcheck.NoError(t, node.MountDevice("disk", "/file", false))
+	testcheck.NoError(t, node.Chown("/file", 1, 1))
 	wantInfo(t, node, "/file", nodefs.Info{Mode: fs.ModeDevice | 0o600, UID: 1, GID: 1, Device: "disk"})
 	_, err := node.LockDevice("/file")
-	must(t, err)
+	testcheck.NoError(t, err)
 	node.Reset()
 	_, err = node.DeviceLock("/file")
 	wantError(t, err, fs.ErrNotExist)
-	must(t, node.MountDevice("disk", "/file", false))
+	testcheck.NoError(t, node.MountDevice("disk", "/file", false))
 	wantInfo(t, node, "/file", nodefs.Info{Mode: fs.ModeDevice | 0o600, Device: "disk"})
 }
 
 func TestRealUnmountAllReleasesLocks(t *testing.T) {
 	node, root := newReal(t)
 	for _, name := range []string{"/source", "/target"} {
-		must(t, node.WriteFile(root+name, make([]byte, 4096)))
+		testcheck.NoError(t, node.WriteFile(root+name, make([]byte, 4096)))
 	}
-	must(t, node.BindMount(root+"/source", root+"/target", false))
+	testcheck.NoError(t, node.BindMount(root+"/source", root+"/target", false))
 	for _, name := range []string{"/source", "/target"} {
 		_, err := node.LockDevice(root + name)
-		must(t, err)
+		testcheck.NoError(t, err)
 	}
-	must(t, node.UnmountAll())
+	testcheck.NoError(t, node.UnmountAll())
 	for _, name := range []string{"/source", "/target"} {
 		_, err := node.DeviceLock(root + name)
 		wantError(t, err, fs.ErrNotExist)

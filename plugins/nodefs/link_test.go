@@ -7,13 +7,14 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 func wantLink(t *testing.T, node nodefs.FS, name, want string) {
 	t.Helper()
 	got, err := node.Readlink(name)
-	must(t, err)
+	testcheck.NoError(t, err)
 	if got != want {
 		t.Errorf("Readlink(%s) = %q, want %q", name, got, want)
 	}
@@ -24,10 +25,10 @@ func linksAreText(t *testing.T, node nodefs.FS, root string) {
 	for name, target := range map[string]string{
 		"device": "/dev/nothing", "broken": "missing", "up": "../../../..", "fine": root,
 	} {
-		must(t, node.Symlink(target, dir+"/"+name))
+		testcheck.NoError(t, node.Symlink(target, dir+"/"+name))
 		wantLink(t, node, dir+"/"+name, target)
 		info, err := node.Stat(dir + "/" + name)
-		must(t, err)
+		testcheck.NoError(t, err)
 		if info.Mode.Type() != fs.ModeSymlink {
 			t.Errorf("Stat(%s) = %v, want a symbolic link", name, info.Mode)
 		}
@@ -40,35 +41,35 @@ func linksAreText(t *testing.T, node nodefs.FS, root string) {
 
 func linksAreFollowed(t *testing.T, node nodefs.FS, root string) {
 	dirs := directories(t, node, root, "a/b", "c", "mounted")
-	must(t, node.Symlink(root+"/a", root+"/absolute"))
-	must(t, node.Symlink("../a", dirs[1]+"/relative"))
-	must(t, node.Symlink("../c/relative/./b", root+"/a/around"))
-	must(t, node.WriteFile(root+"/absolute/b/file", []byte("1")))
+	testcheck.NoError(t, node.Symlink(root+"/a", root+"/absolute"))
+	testcheck.NoError(t, node.Symlink("../a", dirs[1]+"/relative"))
+	testcheck.NoError(t, node.Symlink("../c/relative/./b", root+"/a/around"))
+	testcheck.NoError(t, node.WriteFile(root+"/absolute/b/file", []byte("1")))
 	for _, name := range []string{"/c/relative/b/file", "/a/around/file", "/absolute/around/file"} {
 		wantContent(t, node, root+name, "1")
 	}
-	must(t, node.MkdirAll(dirs[1]+"/relative/new/deep"))
+	testcheck.NoError(t, node.MkdirAll(dirs[1]+"/relative/new/deep"))
 	if there, err := node.Exists(root + "/a/new/deep"); !there || err != nil {
 		t.Errorf("Exists = %v, %v for a file created through a link", there, err)
 	}
-	must(t, node.BindMount(root+"/a/around", root+"/absolute/new", false))
+	testcheck.NoError(t, node.BindMount(root+"/a/around", root+"/absolute/new", false))
 	wantContent(t, node, root+"/a/new/file", "1")
 	wantMounted(t, node, root+"/c/relative/new", true)
 	mounts, err := node.Mounts()
-	must(t, err)
+	testcheck.NoError(t, err)
 	if len(mounts) != 1 || mounts[0].Path != root+"/a/new" {
 		t.Errorf("Mounts = %+v, want only %s", mounts, root+"/a/new")
 	}
 	wantError(t, node.RemoveAll(root+"/absolute/new"), nodefs.ErrMounted)
-	must(t, node.Unmount(root+"/absolute/new"))
+	testcheck.NoError(t, node.Unmount(root+"/absolute/new"))
 }
 
 func linksOutAreRefused(t *testing.T, node nodefs.FS, root string) {
 	inner := directories(t, node, root, "inner")[0]
-	must(t, node.Symlink(path.Dir(root), root+"/out"))
-	must(t, node.Symlink("missing", root+"/broken"))
-	must(t, node.Symlink("../..", inner+"/up"))
-	must(t, node.Symlink("round", root+"/round"))
+	testcheck.NoError(t, node.Symlink(path.Dir(root), root+"/out"))
+	testcheck.NoError(t, node.Symlink("missing", root+"/broken"))
+	testcheck.NoError(t, node.Symlink("../..", inner+"/up"))
+	testcheck.NoError(t, node.Symlink("round", root+"/round"))
 	for _, name := range []string{
 		root + "/out", root + "/out/x", root + "/broken", root + "/broken/x", inner + "/up", root + "/round",
 	} {
@@ -94,17 +95,17 @@ func linksOutAreRefused(t *testing.T, node nodefs.FS, root string) {
 
 func linksThemselves(t *testing.T, node nodefs.FS, root string) {
 	dir := directories(t, node, root, "dir")[0]
-	must(t, node.WriteFile(dir+"/file", []byte("kept")))
+	testcheck.NoError(t, node.WriteFile(dir+"/file", []byte("kept")))
 	for _, name := range []string{"/owned", "/replaced", "/removed", "/all"} {
-		must(t, node.Symlink(dir, root+name))
+		testcheck.NoError(t, node.Symlink(dir, root+name))
 	}
-	must(t, node.Chown(root+"/owned", 1000, 2000))
+	testcheck.NoError(t, node.Chown(root+"/owned", 1000, 2000))
 	wantInfo(t, node, root+"/owned", nodefs.Info{Mode: fs.ModeSymlink | 0o777, UID: 1000, GID: 2000})
 	wantInfo(t, node, dir, nodefs.Info{Mode: fs.ModeDir | 0o750})
-	must(t, node.WriteFile(root+"/replaced", []byte("a file")))
+	testcheck.NoError(t, node.WriteFile(root+"/replaced", []byte("a file")))
 	wantContent(t, node, root+"/replaced", "a file")
-	must(t, node.Remove(root+"/removed"))
-	must(t, node.RemoveAll(root+"/all"))
+	testcheck.NoError(t, node.Remove(root+"/removed"))
+	testcheck.NoError(t, node.RemoveAll(root+"/all"))
 	if _, err := node.Stat(root + "/removed"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Stat of the removed link: %v", err)
 	}

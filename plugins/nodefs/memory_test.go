@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
@@ -36,10 +37,10 @@ func ExampleMemory() {
 
 func TestResetRemovesMountsAndKeepsFiles(t *testing.T) {
 	volume, node := nodefs.NewTree(), nodefs.NewMemory("/")
-	must(t, node.MkdirAll("/stage"))
-	must(t, node.WriteFile("/own", []byte("kept")))
-	must(t, node.MountTree(volume, "disk", "/stage", false))
-	must(t, node.WriteFile("/stage/file", []byte("on the volume")))
+	testcheck.NoError(t, node.MkdirAll("/stage"))
+	testcheck.NoError(t, node.WriteFile("/own", []byte("kept")))
+	testcheck.NoError(t, node.MountTree(volume, "disk", "/stage", false))
+	testcheck.NoError(t, node.WriteFile("/stage/file", []byte("on the volume")))
 	node.Reset()
 	wantMounted(t, node, "/stage", false)
 	wantContent(t, node, "/own", "kept")
@@ -51,10 +52,10 @@ func TestResetRemovesMountsAndKeepsFiles(t *testing.T) {
 // TestMountAtIsTheTopmost compares MountAt with the last entry of Mounts for each path.
 func TestMountAtIsTheTopmost(t *testing.T) {
 	node := nodefs.NewMemory("/")
-	must(t, node.MkdirAll("/a/b"))
-	must(t, node.MountTree(nodefs.NewTree(), "below", "/a/b", false))
-	must(t, node.MountTree(nodefs.NewTree(), "first", "/a", false))
-	must(t, node.MountTree(nodefs.NewTree(), "second", "/a", true))
+	testcheck.NoError(t, node.MkdirAll("/a/b"))
+	testcheck.NoError(t, node.MountTree(nodefs.NewTree(), "below", "/a/b", false))
+	testcheck.NoError(t, node.MountTree(nodefs.NewTree(), "first", "/a", false))
+	testcheck.NoError(t, node.MountTree(nodefs.NewTree(), "second", "/a", true))
 	got, mounted, err := node.MountAt("/a/")
 	if want := (nodefs.Mount{Path: "/a", Source: "second", FSType: "memory", ReadOnly: true}); got != want ||
 		!mounted || err != nil {
@@ -66,8 +67,8 @@ func TestMountAtIsTheTopmost(t *testing.T) {
 	_, _, err = node.MountAt("/a/b")
 	wantError(t, err, fs.ErrNotExist) // it is hidden
 	wantError(t, node.Unmount("/"), nodefs.ErrNotMounted)
-	must(t, node.Unmount("/a"))
-	must(t, node.Unmount("/a"))
+	testcheck.NoError(t, node.Unmount("/a"))
+	testcheck.NoError(t, node.Unmount("/a"))
 	if got, mounted, err := node.MountAt("/a/b"); got.Source != "below" || !mounted || err != nil {
 		t.Errorf("MountAt = %+v, %v, %v; want the hidden mount", got, mounted, err)
 	}
@@ -76,11 +77,11 @@ func TestMountAtIsTheTopmost(t *testing.T) {
 func TestOneTreeOnTwoNodes(t *testing.T) {
 	volume := nodefs.NewTree()
 	one, two := nodefs.NewMemory("/one"), nodefs.NewMemory("/two")
-	must(t, one.MkdirAll("/one/v"))
-	must(t, two.MkdirAll("/two/v"))
-	must(t, one.MountTree(volume, "disk", "/one/v", false))
-	must(t, two.MountTree(volume, "disk", "/two/v", true))
-	must(t, one.WriteFile("/one/v/file", []byte("seen")))
+	testcheck.NoError(t, one.MkdirAll("/one/v"))
+	testcheck.NoError(t, two.MkdirAll("/two/v"))
+	testcheck.NoError(t, one.MountTree(volume, "disk", "/one/v", false))
+	testcheck.NoError(t, two.MountTree(volume, "disk", "/two/v", true))
+	testcheck.NoError(t, one.WriteFile("/one/v/file", []byte("seen")))
 	wantContent(t, two, "/two/v/file", "seen")
 	if got := volume.SizeBytes(); got != 4 {
 		t.Errorf("SizeBytes = %d, want 4", got)

@@ -5,16 +5,17 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 func TestRealRefusesLinksOutOfRoot(t *testing.T) {
 	node, root := newReal(t)
 	outside := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(outside, "file"), []byte("not ours"), 0o600))
-	must(t, os.Symlink(outside, filepath.Join(root, "out")))
-	must(t, os.Symlink(filepath.Join(outside, "missing"), filepath.Join(root, "broken")))
-	must(t, os.Symlink("inner", filepath.Join(root, "fine")))
+	testcheck.NoError(t, os.WriteFile(filepath.Join(outside, "file"), []byte("not ours"), 0o600))
+	testcheck.NoError(t, os.Symlink(outside, filepath.Join(root, "out")))
+	testcheck.NoError(t, os.Symlink(filepath.Join(outside, "missing"), filepath.Join(root, "broken")))
+	testcheck.NoError(t, os.Symlink("inner", filepath.Join(root, "fine")))
 	inner := directories(t, node, root, "inner")[0]
 
 	for _, name := range []string{root + "/out", root + "/out/file", root + "/broken"} {
@@ -28,13 +29,13 @@ func TestRealRefusesLinksOutOfRoot(t *testing.T) {
 	wantError(t, node.WriteFile(root+"/out/file", nil), nodefs.ErrOutside)
 	wantError(t, node.Remove(root+"/out/file"), nodefs.ErrOutside)
 
-	must(t, node.WriteFile(root+"/fine/file", []byte("inside")))
+	testcheck.NoError(t, node.WriteFile(root+"/fine/file", []byte("inside")))
 	wantContent(t, node, inner+"/file", "inside")
 	wantError(t, node.RemoveAll(root+"/out/file"), nodefs.ErrOutside)
-	must(t, os.Symlink(outside, filepath.Join(inner, "out")))
-	must(t, node.RemoveAll(inner)) // contains a link that leads out
-	must(t, node.RemoveAll(root+"/broken"))
-	must(t, node.Remove(root+"/out"))
+	testcheck.NoError(t, os.Symlink(outside, filepath.Join(inner, "out")))
+	testcheck.NoError(t, node.RemoveAll(inner)) // contains a link that leads out
+	testcheck.NoError(t, node.RemoveAll(root+"/broken"))
+	testcheck.NoError(t, node.Remove(root+"/out"))
 	if _, err := os.Stat(filepath.Join(outside, "file")); err != nil {
 		t.Errorf("removing the link changed its target: %v", err)
 	}
@@ -43,12 +44,12 @@ func TestRealRefusesLinksOutOfRoot(t *testing.T) {
 func TestRealUnmountAllHandlesNestedAndStackedMounts(t *testing.T) {
 	node, root := newReal(t)
 	dirs := directories(t, node, root, "source/sub", "target")
-	must(t, node.BindMount(root+"/source", dirs[1], false))
-	must(t, node.BindMount(dirs[0], dirs[1]+"/sub", false))
-	must(t, node.BindMount(dirs[0], dirs[1]+"/sub", true))
-	must(t, node.UnmountAll())
+	testcheck.NoError(t, node.BindMount(root+"/source", dirs[1], false))
+	testcheck.NoError(t, node.BindMount(dirs[0], dirs[1]+"/sub", false))
+	testcheck.NoError(t, node.BindMount(dirs[0], dirs[1]+"/sub", true))
+	testcheck.NoError(t, node.UnmountAll())
 	mounts, err := node.Mounts()
-	must(t, err)
+	testcheck.NoError(t, err)
 	if len(mounts) != 0 {
 		t.Errorf("remaining after UnmountAll: %+v", mounts)
 	}
@@ -57,14 +58,14 @@ func TestRealUnmountAllHandlesNestedAndStackedMounts(t *testing.T) {
 func TestRealUnmountReportsOpenFileAsBusy(t *testing.T) {
 	node, root := newReal(t)
 	dirs := directories(t, node, root, "source", "target")
-	must(t, node.WriteFile(dirs[0]+"/file", nil))
-	must(t, node.BindMount(dirs[0], dirs[1], false))
+	testcheck.NoError(t, node.WriteFile(dirs[0]+"/file", nil))
+	testcheck.NoError(t, node.BindMount(dirs[0], dirs[1], false))
 	file, err := os.Open(dirs[1] + "/file")
-	must(t, err)
+	testcheck.NoError(t, err)
 	wantError(t, node.Unmount(dirs[1]), nodefs.ErrBusy)
 	wantError(t, node.UnmountAll(), nodefs.ErrBusy)
-	must(t, file.Close())
-	must(t, node.Unmount(dirs[1]))
+	testcheck.NoError(t, file.Close())
+	testcheck.NoError(t, node.Unmount(dirs[1]))
 }
 
 func TestNewRealRefusesRootDirectory(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // attacked is a node with a volume in which dir and link can be exchanged at any moment; link leads
@@ -28,23 +30,16 @@ func newAttacked(t *testing.T) attacked {
 	}
 	root := t.TempDir()
 	node, err := NewReal(root)
-	check(t, err)
-	t.Cleanup(func() { check(t, node.UnmountAll()) })
+	testcheck.NoError(t, err)
+	t.Cleanup(func() { testcheck.NoError(t, node.UnmountAll()) })
 	a := attacked{node, root, filepath.Join(root, "volume"), filepath.Join(root, "outside")}
 	for _, dir := range []string{"volume/dir/inner", "outside/inner", "target"} {
-		check(t, os.MkdirAll(filepath.Join(root, dir), 0o750))
+		testcheck.NoError(t, os.MkdirAll(filepath.Join(root, dir), 0o750))
 	}
-	check(t, os.WriteFile(filepath.Join(a.outside, "inner", "secret"), nil, 0o600))
-	check(t, os.WriteFile(filepath.Join(a.volume, "dir", "inner", "own"), nil, 0o600))
-	check(t, os.Symlink("../outside", filepath.Join(a.volume, "link")))
+	testcheck.NoError(t, os.WriteFile(filepath.Join(a.outside, "inner", "secret"), nil, 0o600))
+	testcheck.NoError(t, os.WriteFile(filepath.Join(a.volume, "dir", "inner", "own"), nil, 0o600))
+	testcheck.NoError(t, os.Symlink("../outside", filepath.Join(a.volume, "link")))
 	return a
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func (a attacked) swap() error {
@@ -80,18 +75,18 @@ func TestLaterLinkIsNotFollowed(t *testing.T) {
 	for _, inner := range []string{"dir", "dir/inner", "dir/inner/own"} {
 		a := newAttacked(t)
 		way, err := a.pathWithin(a.volume, inner)
-		check(t, err)
-		check(t, a.swap())
+		testcheck.NoError(t, err)
+		testcheck.NoError(t, a.swap())
 		if file, err := way.open(); !errors.Is(err, ErrNotWithin) {
 			t.Errorf("%s: opened %v, %v; want ErrNotWithin", inner, file, err)
 		}
 	}
 	a := newAttacked(t)
 	way, err := a.pathWithin(a.volume, "dir")
-	check(t, err)
-	check(t, os.Mkdir(a.outside+"/dir", 0o750))
-	check(t, os.Rename(a.volume, a.volume+"2"))
-	check(t, os.Symlink("outside", a.volume))
+	testcheck.NoError(t, err)
+	testcheck.NoError(t, os.Mkdir(a.outside+"/dir", 0o750))
+	testcheck.NoError(t, os.Rename(a.volume, a.volume+"2"))
+	testcheck.NoError(t, os.Symlink("outside", a.volume))
 	if file, err := way.open(); err == nil {
 		t.Errorf("the volume itself is a link, and %s was opened", file.Name())
 	}
@@ -101,10 +96,10 @@ func TestLaterLinkIsNotFollowed(t *testing.T) {
 func TestBindUsesTheOpenedFile(t *testing.T) {
 	a := newAttacked(t)
 	file, err := a.openWithin(a.volume, "dir/inner")
-	check(t, err)
+	testcheck.NoError(t, err)
 	defer file.Close()
-	check(t, a.swap())
-	check(t, unix.Mount(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), a.root+"/target", "", unix.MS_BIND, ""))
+	testcheck.NoError(t, a.swap())
+	testcheck.NoError(t, unix.Mount(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), a.root+"/target", "", unix.MS_BIND, ""))
 	if names, err := a.ReadDir(a.root + "/target"); err != nil || !slices.Equal(names, []string{"own"}) {
 		t.Errorf("bound is a directory with %v, %v", names, err)
 	}
@@ -131,7 +126,7 @@ func TestBindWhileLinksAreSwapped(t *testing.T) {
 			t.Fatalf("bound is a directory with %v, %v", names, err)
 		}
 		outcomes["bound"]++
-		check(t, unix.Unmount(a.root+"/target", 0))
+		testcheck.NoError(t, unix.Unmount(a.root+"/target", 0))
 	}
 	if len(outcomes) < 2 {
 		t.Errorf("outcomes %v: want some that are bound, and some that are not", outcomes)
@@ -169,15 +164,15 @@ func TestBindSpecialFiles(t *testing.T) {
 	a := newAttacked(t)
 	t.Chdir(a.volume) // the path of a socket must be short
 	socket, err := net.Listen("unix", "socket")
-	check(t, err)
+	testcheck.NoError(t, err)
 	defer socket.Close()
-	check(t, unix.Mkfifo("fifo", 0o600))
+	testcheck.NoError(t, unix.Mkfifo("fifo", 0o600))
 	for _, name := range []string{"socket", "fifo"} {
 		target := filepath.Join(a.root, "on-"+name)
-		check(t, a.WriteFile(target, nil))
-		check(t, a.BindWithin(a.volume, name, target))
+		testcheck.NoError(t, a.WriteFile(target, nil))
+		testcheck.NoError(t, a.BindWithin(a.volume, name, target))
 		info, err := os.Lstat(target)
-		check(t, err)
+		testcheck.NoError(t, err)
 		if info.Mode().IsRegular() {
 			t.Errorf("%s is bound as %v", name, info.Mode())
 		}

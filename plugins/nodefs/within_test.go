@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
@@ -118,8 +119,8 @@ func withFiles(files ...string) prepare {
 	return func(t *testing.T, node nodefs.FS, volume string) {
 		t.Helper()
 		for _, f := range files {
-			must(t, node.MkdirAll(path.Dir(path.Join(volume, f))))
-			must(t, node.WriteFile(path.Join(volume, f), []byte(f)))
+			testcheck.NoError(t, node.MkdirAll(path.Dir(path.Join(volume, f))))
+			testcheck.NoError(t, node.WriteFile(path.Join(volume, f), []byte(f)))
 		}
 	}
 }
@@ -127,7 +128,7 @@ func withFiles(files ...string) prepare {
 func withLink(target, name string) prepare {
 	return func(t *testing.T, node nodefs.FS, volume string) {
 		t.Helper()
-		must(t, node.Symlink(target, path.Join(volume, name)))
+		testcheck.NoError(t, node.Symlink(target, path.Join(volume, name)))
 	}
 }
 
@@ -160,7 +161,7 @@ func (r withinRow) run(t *testing.T, node nodefs.FS, root string) {
 	t.Helper()
 	dirs := directories(t, node, root, "volume", "outside/inner", "volume2", "targets/directory")
 	volume := dirs[0]
-	must(t, node.WriteFile(root+"/targets/file", nil))
+	testcheck.NoError(t, node.WriteFile(root+"/targets/file", nil))
 	if r.prepare != nil {
 		r.prepare(t, node, volume)
 	}
@@ -181,7 +182,7 @@ func (r withinRow) run(t *testing.T, node nodefs.FS, root string) {
 		if there, err := node.Exists(path.Join(target, r.file)); !there || err != nil {
 			t.Errorf("Exists of %s at the target = %v, %v", r.file, there, err)
 		}
-		must(t, node.Unmount(target))
+		testcheck.NoError(t, node.Unmount(target))
 	}
 	const mode = fs.ModeDir | fs.ModeSetgid | fs.ModeSticky | 0o777
 	wantOutcome(t, "MkdirWithin", node.MkdirWithin(volume, r.inner, mode), r.make)
@@ -205,7 +206,7 @@ func wantOutcome(t *testing.T, call string, got, want error) {
 func wantMounts(t *testing.T, node nodefs.FS, want int) {
 	t.Helper()
 	mounts, err := node.Mounts()
-	must(t, err)
+	testcheck.NoError(t, err)
 	if len(mounts) != want {
 		t.Errorf("mounted are %+v, want %d", mounts, want)
 	}
@@ -213,10 +214,10 @@ func wantMounts(t *testing.T, node nodefs.FS, want int) {
 
 func partsAreBound(t *testing.T, node nodefs.FS, root string) {
 	dirs := directories(t, node, root, "source/part", "source/other", "volume", "target")
-	must(t, node.BindMount(root+"/source", dirs[2], false))
-	must(t, node.WriteFile(root+"/file", nil))
-	must(t, node.BindWithin(dirs[2], "part", dirs[3]))
-	must(t, node.WriteFile(dirs[3]+"/f", []byte("through the part")))
+	testcheck.NoError(t, node.BindMount(root+"/source", dirs[2], false))
+	testcheck.NoError(t, node.WriteFile(root+"/file", nil))
+	testcheck.NoError(t, node.BindWithin(dirs[2], "part", dirs[3]))
+	testcheck.NoError(t, node.WriteFile(dirs[3]+"/f", []byte("through the part")))
 	wantContent(t, node, dirs[0]+"/f", "through the part")
 	wantError(t, node.BindWithin(dirs[2], "other", dirs[3]), nodefs.ErrMounted)
 	wantError(t, node.BindWithin(dirs[2], "part/f", dirs[3]), nodefs.ErrMounted)
@@ -225,18 +226,18 @@ func partsAreBound(t *testing.T, node nodefs.FS, root string) {
 	wantError(t, node.BindWithin(dirs[2], "part", "/elsewhere"), nodefs.ErrOutside)
 	wantError(t, node.BindWithin("/elsewhere", "part", dirs[3]), nodefs.ErrOutside)
 	wantError(t, node.MkdirWithin("/elsewhere", "part", 0o750), nodefs.ErrOutside)
-	must(t, node.BindWithin(dirs[2], "part/f", root+"/file"))
+	testcheck.NoError(t, node.BindWithin(dirs[2], "part/f", root+"/file"))
 	wantContent(t, node, root+"/file", "through the part")
-	must(t, node.BindWithin(dirs[2], "part", dirs[3]))
-	must(t, node.Unmount(dirs[2])) // although a part of it stays mounted
+	testcheck.NoError(t, node.BindWithin(dirs[2], "part", dirs[3]))
+	testcheck.NoError(t, node.Unmount(dirs[2])) // although a part of it stays mounted
 	wantContent(t, node, dirs[3]+"/f", "through the part")
 	wantMounts(t, node, 2)
 }
 
 func partsOfReadOnly(t *testing.T, node nodefs.FS, root string) {
 	dirs := directories(t, node, root, "source/part", "volume", "target")
-	must(t, node.BindMount(root+"/source", dirs[1], true))
+	testcheck.NoError(t, node.BindMount(root+"/source", dirs[1], true))
 	wantError(t, node.MkdirWithin(dirs[1], "new", 0o750), nodefs.ErrReadOnly)
-	must(t, node.BindWithin(dirs[1], "part", dirs[2]))
+	testcheck.NoError(t, node.BindWithin(dirs[1], "part", dirs[2]))
 	wantError(t, node.WriteFile(dirs[2]+"/f", nil), nodefs.ErrReadOnly)
 }

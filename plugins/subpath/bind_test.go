@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/plugins/subpath"
 )
@@ -23,28 +24,28 @@ func TestBind(t *testing.T) {
 		{"a file", func(n *node) { n.file(n.volume + "/file0") }, "file0", "."},
 		{"a link to a directory", func(n *node) {
 			n.file(n.volume + "/dir0/file")
-			n.must(n.Symlink(n.volume+"/dir0", n.volume+"/dirLink"))
+			testcheck.NoError(n.t, n.Symlink(n.volume+"/dir0", n.volume+"/dirLink"))
 		}, "dirLink", "file"},
 		{"nothing", func(*node) {}, "file0", ""},
-		{"a link out of the volume", func(n *node) { n.must(n.Symlink(n.root, n.volume+"/dir0")) }, "dir0", ""},
+		{"a link out of the volume", func(n *node) { testcheck.NoError(n.t, n.Symlink(n.root, n.volume+"/dir0")) }, "dir0", ""},
 		{"a link out of the volume in a directory", func(n *node) {
 			n.file(n.volume + "/dir0/file")
-			n.must(n.Symlink(n.root, n.volume+"/dir0/child0"))
+			testcheck.NoError(n.t, n.Symlink(n.root, n.volume+"/dir0/child0"))
 		}, "dir0/child0", ""},
 		{"something outside behind a link", func(n *node) {
 			n.file(n.root + "/child0")
-			n.must(n.Symlink(n.root, n.volume+"/dir0"))
+			testcheck.NoError(n.t, n.Symlink(n.root, n.volume+"/dir0"))
 		}, "dir0/child0", ""},
-		{"nothing outside behind a link", func(n *node) { n.must(n.Symlink(n.root, n.volume+"/dir0")) }, "dir0/child0", ""},
+		{"nothing outside behind a link", func(n *node) { testcheck.NoError(n.t, n.Symlink(n.root, n.volume+"/dir0")) }, "dir0/child0", ""},
 		{"something outside behind a link in the middle", func(n *node) {
 			n.file(n.root + "/child0")
 			n.file(n.volume + "/dir0/file")
-			n.must(n.Symlink(n.root, n.volume+"/dir0/linkDir0"))
+			testcheck.NoError(n.t, n.Symlink(n.root, n.volume+"/dir0/linkDir0"))
 		}, "dir0/linkDir0/child0", ""},
-		{"a link to the directory above", func(n *node) { n.must(n.Symlink("..", n.volume+"/dir0")) }, "dir0", ""},
+		{"a link to the directory above", func(n *node) { testcheck.NoError(n.t, n.Symlink("..", n.volume+"/dir0")) }, "dir0", ""},
 		{"a directory, whose place is there", func(n *node) {
 			n.file(n.volume + "/dir0/file")
-			n.must(n.MkdirAll(n.part("").Target()))
+			testcheck.NoError(n.t, n.MkdirAll(n.part("").Target()))
 		}, "dir0", "file"},
 		{"a directory, whose place is a file", func(n *node) {
 			n.file(n.volume + "/dir0/file")
@@ -52,25 +53,25 @@ func TestBind(t *testing.T) {
 		}, "dir0", "file"},
 		{"a file, whose place is a directory", func(n *node) {
 			n.file(n.volume + "/file0")
-			n.must(n.MkdirAll(n.part("").Target()))
+			testcheck.NoError(n.t, n.MkdirAll(n.part("").Target()))
 		}, "file0", "."},
 		{"what is bound already", func(n *node) {
 			n.file(n.volume + "/dir0/file")
-			n.must(n.bind(n.part("dir0")))
+			testcheck.NoError(n.t, n.bind(n.part("dir0")))
 		}, "dir0", "file"},
 		{"a file that is bound already", func(n *node) {
 			n.file(n.volume + "/file0")
-			n.must(n.bind(n.part("file0")))
+			testcheck.NoError(n.t, n.bind(n.part("file0")))
 		}, "file0", "."},
 		{"a directory in the place of another one", func(n *node) {
 			n.file(n.volume + "/dir0/file")
 			n.file(n.volume + "/other/else")
-			n.must(n.bind(n.part("other")))
+			testcheck.NoError(n.t, n.bind(n.part("other")))
 		}, "dir0", "file"},
 		{"a file in the place of directories, one upon the other", func(n *node) {
 			n.file(n.volume + "/file0")
 			n.file(n.volume + "/other/else")
-			n.must(n.bind(n.part("other")), n.BindMount(n.root, n.part("").Target(), false))
+			testcheck.NoError(n.t, n.bind(n.part("other")), n.BindMount(n.root, n.part("").Target(), false))
 		}, "file0", "."},
 	}
 	for _, tt := range tests {
@@ -86,12 +87,12 @@ func TestBind(t *testing.T) {
 					n.same("there is a directory for parts", false, n.hasSubpaths())
 					return
 				}
-				n.must(err)
+				testcheck.NoError(n.t, err)
 				n.same("mounted", []string{"vol1/container0/1"}, n.mounted())
 				if there, err := n.Exists(path.Join(n.part("").Target(), tt.want)); !there || err != nil {
 					n.t.Errorf("%s exists: %v, %v", tt.want, there, err)
 				}
-				n.must(n.clean())
+				testcheck.NoError(n.t, n.clean())
 				n.same("there is a directory for parts", false, n.hasSubpaths())
 			})
 		})
@@ -102,7 +103,7 @@ func TestBind(t *testing.T) {
 func TestBindFails(t *testing.T) {
 	eachNode(t, func(n *node) {
 		n.file(n.volume + "/dir0/file")
-		n.must(n.bind(n.part("dir0")))
+		testcheck.NoError(n.t, n.bind(n.part("dir0")))
 		broken := errors.New("no more mounts")
 		n.FS = refusing{n.FS, broken}
 		other := n.part("dir0")
@@ -142,12 +143,12 @@ func TestMakeDir(t *testing.T) {
 		}
 		missing := func(inner string) bool { return subpath.Binder{FS: n.FS}.Missing(n.part(inner)) }
 		n.same("missing before", true, missing("a/b"))
-		n.must(make("a/b"))
+		testcheck.NoError(n.t, make("a/b"))
 		n.same("missing after", false, missing("a/b"))
 		info, err := n.Stat(n.volume + "/a")
-		n.must(err)
+		testcheck.NoError(n.t, err)
 		n.same("mode", fs.ModeDir|fs.ModeSetgid|0o770, info.Mode)
-		n.must(n.Symlink(n.root, n.volume+"/out"))
+		testcheck.NoError(n.t, n.Symlink(n.root, n.volume+"/out"))
 		n.same("missing outside", false, missing("out"))
 		if err := make("out/new"); !errors.Is(err, nodefs.ErrNotWithin) {
 			n.t.Errorf("outside: %v", err)

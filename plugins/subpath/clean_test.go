@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/plugins/subpath"
 )
@@ -20,7 +21,7 @@ func (n *node) mount(names ...string) {
 	n.t.Helper()
 	for _, name := range names {
 		n.file(n.volume + "/" + path.Base(name) + "/file")
-		n.must(n.MkdirAll(n.at(name)), n.BindMount(n.volume+"/"+path.Base(name), n.at(name), false))
+		testcheck.NoError(n.t, n.MkdirAll(n.at(name)), n.BindMount(n.volume+"/"+path.Base(name), n.at(name), false))
 	}
 }
 
@@ -33,26 +34,26 @@ func TestClean(t *testing.T) {
 		wrong   string   // a word of the error
 	}{
 		{"nothing", func(*node) {}, nil, ""},
-		{"an empty place", func(n *node) { n.must(n.MkdirAll(n.at("vol1/container1/0"))) }, nil, ""},
+		{"an empty place", func(n *node) { testcheck.NoError(n.t, n.MkdirAll(n.at("vol1/container1/0"))) }, nil, ""},
 		{"an empty place that is a file", func(n *node) { n.file(n.at("vol1/container1/0")) }, nil, ""},
-		{"no place at all", func(n *node) { n.must(n.MkdirAll(n.at("vol1/container1"))) }, nil, ""},
+		{"no place at all", func(n *node) { testcheck.NoError(n.t, n.MkdirAll(n.at("vol1/container1"))) }, nil, ""},
 		{
 			"a file in the place of a container", func(n *node) { n.file(n.at("vol1/container1")) },
 			[]string{"vol1", "vol1/container1"},
 			"error deleting",
 		},
 		{"a file in the place of another container", func(n *node) {
-			n.must(n.MkdirAll(n.at("vol1/container1")))
+			testcheck.NoError(n.t, n.MkdirAll(n.at("vol1/container1")))
 			n.file(n.at("vol1/container2"))
 		}, []string{"vol1", "vol1/container2"}, "error deleting"},
 		{"a directory", func(n *node) { n.mount("vol1/container1/0") }, nil, ""},
 		{"some of several", func(n *node) {
 			n.mount("vol1/container1/0", "vol1/container2/1")
-			n.must(n.MkdirAll(n.at("vol1/container1/1")))
+			testcheck.NoError(n.t, n.MkdirAll(n.at("vol1/container1/1")))
 		}, nil, ""},
 		{"one of two volumes", func(n *node) {
 			n.mount("vol1/container1/0")
-			n.must(n.MkdirAll(n.at("vol2/container1/1")))
+			testcheck.NoError(n.t, n.MkdirAll(n.at("vol2/container1/1")))
 		}, []string{"vol2", "vol2/container1", "vol2/container1/1"}, ""},
 		{
 			"one of two volumes that are both bound", func(n *node) { n.mount("vol1/container1/0", "vol2/container1/1") },
@@ -62,9 +63,9 @@ func TestClean(t *testing.T) {
 		{"files and directories", func(n *node) {
 			n.file(n.volume + "/file0")
 			n.file(n.at("vol1/container1/0"))
-			n.must(n.BindMount(n.volume+"/file0", n.at("vol1/container1/0"), false))
+			testcheck.NoError(n.t, n.BindMount(n.volume+"/file0", n.at("vol1/container1/0"), false))
 			n.mount("vol1/container1/1", "vol1/container1/2")
-			n.must(n.MkdirAll(n.at("vol1/container1/1") + "/my-dir-1"))
+			testcheck.NoError(n.t, n.MkdirAll(n.at("vol1/container1/1")+"/my-dir-1"))
 		}, nil, ""},
 		{"mounts one upon the other", func(n *node) { n.mount("vol1/container1/0", "vol1/container1/0") }, nil, ""},
 		{
@@ -80,7 +81,7 @@ func TestClean(t *testing.T) {
 				kept := n.files()
 				switch err := n.clean(); {
 				case tt.wrong == "":
-					n.must(err)
+					testcheck.NoError(n.t, err)
 				case err == nil || !strings.Contains(err.Error(), tt.wrong):
 					n.t.Errorf("error %v, want one with %q", err, tt.wrong)
 				}
@@ -120,7 +121,7 @@ func TestBusySubpathStays(t *testing.T) {
 		}
 		n.same("mounted", []string{"vol1/b/1", "vol1/c/2"}, without(n.mounted(), "vol1/b/1/below"))
 		free()
-		n.must(n.clean())
+		testcheck.NoError(n.t, n.clean())
 		n.same("there is a directory for parts", false, n.hasSubpaths())
 	})
 }
@@ -130,11 +131,11 @@ func (n *node) use(at string) (free func()) {
 	n.t.Helper()
 	if _, real := n.FS.(*nodefs.Real); real {
 		file, err := os.Open(at + "/file")
-		n.must(err)
-		return func() { n.must(file.Close()) }
+		testcheck.NoError(n.t, err)
+		return func() { testcheck.NoError(n.t, file.Close()) }
 	}
-	n.must(n.MkdirAll(at+"/below"), n.BindMount(n.root+"/disk", at+"/below", false))
-	return func() { n.must(n.Unmount(at+"/below"), n.Remove(at+"/below")) }
+	testcheck.NoError(n.t, n.MkdirAll(at+"/below"), n.BindMount(n.root+"/disk", at+"/below", false))
+	return func() { testcheck.NoError(n.t, n.Unmount(at+"/below"), n.Remove(at+"/below")) }
 }
 
 func without(all []string, name string) []string {
@@ -169,13 +170,13 @@ func TestCrashBetweenSteps(t *testing.T) {
 				killed := 1
 				for ; ; killed++ {
 					ended, err := n.does(killed, do)
-					n.must(err)
+					testcheck.NoError(n.t, err)
 					if boots && !ended {
 						disk.Reset()
-						n.must(n.BindMount(n.root+"/disk", n.volume, false))
+						testcheck.NoError(n.t, n.BindMount(n.root+"/disk", n.volume, false))
 					}
 					_, err = n.does(0, do)
-					n.must(err)
+					testcheck.NoError(n.t, err)
 					check()
 					if ended {
 						break
@@ -187,15 +188,15 @@ func TestCrashBetweenSteps(t *testing.T) {
 			}
 			kill("binding", 4, binds, func() {
 				n.same("mounted", []string{"vol1/container0/1", "vol1/container0/2"}, n.mounted())
-				n.must(n.clean())
+				testcheck.NoError(n.t, n.clean())
 			})
-			bound := func() { n.must(n.bind(n.part("dir0/new")), n.bind(second)) }
+			bound := func() { testcheck.NoError(n.t, n.bind(n.part("dir0/new")), n.bind(second)) }
 			bound()
 			kill("cleaning", 4, cleans, func() {
 				n.same("there is a directory for parts", false, n.hasSubpaths())
 				bound()
 			})
-			n.must(n.clean())
+			testcheck.NoError(n.t, n.clean())
 			n.same("files", []string{"dir0/file", "file0"}, n.files())
 		})
 	}
@@ -204,10 +205,10 @@ func TestCrashBetweenSteps(t *testing.T) {
 // TestRemoveOrphans removes empty targets, and nothing else.
 func TestRemoveOrphans(t *testing.T) {
 	eachNode(t, func(n *node) {
-		n.must(subpath.RemoveOrphans(n.FS, n.pod))
-		n.must(n.MkdirAll(n.at("vol1/a/0")), n.MkdirAll(n.at("vol3/b")))
+		testcheck.NoError(n.t, subpath.RemoveOrphans(n.FS, n.pod))
+		testcheck.NoError(n.t, n.MkdirAll(n.at("vol1/a/0")), n.MkdirAll(n.at("vol3/b")))
 		n.file(n.at("vol1/a/1"))
-		n.must(subpath.RemoveOrphans(n.FS, n.pod))
+		testcheck.NoError(n.t, subpath.RemoveOrphans(n.FS, n.pod))
 		n.same("left", []string{"vol1", "vol1/a", "vol3", "vol3/b"}, n.left())
 		n.mount("vol2/a/0")
 		n.file(n.at("vol1/a/1"))

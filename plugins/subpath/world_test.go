@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/plugins/subpath"
 	"github.com/volsim/volsim/sim"
@@ -51,15 +52,8 @@ func eachNode(t *testing.T, test func(n *node)) {
 func newNode(t *testing.T, disk nodefs.FS, root string) *node {
 	t.Helper()
 	n := &node{disk, t, root, root + "/pods/uid", root + "/pods/uid/volumes/vol1/mount"}
-	n.must(n.MkdirAll(root+"/disk"), n.MkdirAll(n.volume), n.BindMount(root+"/disk", n.volume, false))
+	testcheck.NoError(n.t, n.MkdirAll(root+"/disk"), n.MkdirAll(n.volume), n.BindMount(root+"/disk", n.volume, false))
 	return n
-}
-
-func (n *node) must(errs ...error) {
-	n.t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		n.t.Fatal(err)
-	}
 }
 
 // part is the subpath of the volume that most tests use.
@@ -73,7 +67,7 @@ func (n *node) part(inner string) subpath.Subpath {
 // file creates a file and its parent directories.
 func (n *node) file(name string) {
 	n.t.Helper()
-	n.must(n.MkdirAll(path.Dir(name)), n.WriteFile(name, []byte(path.Base(name))))
+	testcheck.NoError(n.t, n.MkdirAll(path.Dir(name)), n.WriteFile(name, []byte(path.Base(name))))
 }
 
 // does runs do in a process; if killed is not 0, the process crashes before that step. It returns
@@ -112,7 +106,7 @@ func (n *node) clean() error {
 func (n *node) mounted() []string {
 	n.t.Helper()
 	mounts, err := n.Mounts()
-	n.must(err)
+	testcheck.NoError(n.t, err)
 	var at []string
 	for _, m := range mounts {
 		if rest, ok := cutDir(m.Path, n.pod+"/"+subpath.Dir); ok {

@@ -19,6 +19,7 @@ import (
 	"github.com/volsim/volsim/internal/blockcsi"
 	"github.com/volsim/volsim/internal/blockcsi/health"
 	"github.com/volsim/volsim/internal/csireq"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
@@ -46,9 +47,9 @@ func newWorld(t *testing.T, cfg health.Config, mountFlags ...string) *world {
 	}
 	w := &world{T: t, dir: filepath.Join(t.TempDir(), "images"), root: filepath.Join(t.TempDir(), "root")}
 	driver, err := loop.New(loop.Config{Dir: w.dir})
-	w.must(err)
+	testcheck.NoError(w, err)
 	fs, err := nodefs.NewReal(w.root)
-	w.must(err)
+	testcheck.NoError(w, err)
 	services := health.New(driver.Driver, cfg)
 	w.controller, w.node = services.Controller(), services.Node(nodeID, fs)
 	t.Cleanup(func() {
@@ -61,17 +62,17 @@ func newWorld(t *testing.T, cfg health.Config, mountFlags ...string) *world {
 		Name: "v", VolumeCapabilities: []*csi.VolumeCapability{writer()},
 		CapacityRange: &csi.CapacityRange{RequiredBytes: 32 * mebibyte},
 	})
-	w.must(err)
+	testcheck.NoError(w, err)
 	published, err := w.controller.ControllerPublishVolume(t.Context(), &csi.ControllerPublishVolumeRequest{
 		VolumeId: w.id, NodeId: nodeID, VolumeCapability: writer(),
 	})
-	w.must(err)
+	testcheck.NoError(w, err)
 	w.device = published.GetPublishContext()[blockcsi.DeviceKey]
 	_, err = w.node.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{
 		VolumeId: w.id, StagingTargetPath: w.staging(), VolumeCapability: writer(mountFlags...),
 		PublishContext: published.GetPublishContext(),
 	})
-	w.must(err)
+	testcheck.NoError(w, err)
 	return w
 }
 
@@ -87,25 +88,18 @@ func writer(mountFlags ...string) *csi.VolumeCapability {
 func (w *world) staging() string { return filepath.Join(w.root, "staging") }
 func (w *world) image() string   { return filepath.Join(w.dir, w.id+".img") }
 
-func (w *world) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
-}
-
 // wantHealth compares the results of all three calls.
 func (w *world) wantHealth(want ...string) {
 	w.Helper()
 	one, err := w.controller.ControllerGetVolumeHealth(w.Context(),
 		&csi.ControllerGetVolumeHealthRequest{VolumeId: w.id})
-	w.must(err)
+	testcheck.NoError(w, err)
 	w.compare("ControllerGetVolumeHealth", one.GetVolumeHealth(), want)
 	here, err := w.node.NodeGetVolumeHealth(w.Context(), &csi.NodeGetVolumeHealthRequest{VolumeId: w.id})
-	w.must(err)
+	testcheck.NoError(w, err)
 	w.compare("NodeGetVolumeHealth", here.GetVolumeHealth(), want)
 	all, err := w.controller.ControllerListVolumeHealth(w.Context(), &csi.ControllerListVolumeHealthRequest{})
-	w.must(err)
+	testcheck.NoError(w, err)
 	switch entries := all.GetEntries(); {
 	case len(want) == 0 && len(entries) > 0:
 		w.Errorf("ControllerListVolumeHealth lists %v, want none", entries)
@@ -134,7 +128,7 @@ func TestHealthyVolume(t *testing.T) {
 	w := newWorld(t, health.Config{LowBytes: 1})
 	w.wantHealth()
 	storage, err := w.node.NodeGetStorageHealth(t.Context(), &csi.NodeGetStorageHealthRequest{})
-	w.must(err)
+	testcheck.NoError(w, err)
 	if len(storage.GetBackendHealth()) > 0 {
 		t.Errorf("storage: %v", storage.GetBackendHealth())
 	}
@@ -154,15 +148,15 @@ func second[T any](_ T, err error) error { return err }
 
 func TestTruncatedFileIsDataLoss(t *testing.T) {
 	w := newWorld(t, health.Config{LowBytes: 1})
-	w.must(os.Truncate(w.image(), 20*mebibyte))
+	testcheck.NoError(w, os.Truncate(w.image(), 20*mebibyte))
 	w.wantHealth("DATA_LOSS VolumeCutShort", "INACCESSIBLE DeviceUnreadable")
-	w.must(os.Truncate(w.image(), 32*mebibyte))
+	testcheck.NoError(w, os.Truncate(w.image(), 32*mebibyte))
 	w.wantHealth()
 }
 
 func TestRemovedFileIsDataLoss(t *testing.T) {
 	w := newWorld(t, health.Config{LowBytes: 1})
-	w.must(os.Remove(w.image()))
+	testcheck.NoError(w, os.Remove(w.image()))
 	w.wantHealth("DATA_LOSS BackingRemoved")
 }
 
@@ -192,7 +186,7 @@ func (w *world) awaitCount(file string) {
 	w.Helper()
 	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); runtime.Gosched() {
 		text, err := os.ReadFile(file)
-		w.must(err)
+		testcheck.NoError(w, err)
 		if strings.TrimSpace(string(text)) != "0" {
 			return
 		}
@@ -207,7 +201,7 @@ func TestMissingMountIsReported(t *testing.T) {
 		got, err := w.node.NodeGetVolumeHealth(t.Context(), &csi.NodeGetVolumeHealthRequest{
 			VolumeId: w.id, StagingTargetPath: staging, VolumePublishPath: target,
 		})
-		w.must(err)
+		testcheck.NoError(w, err)
 		return got.GetVolumeHealth()
 	}
 	target := filepath.Join(w.root, "target")
@@ -217,18 +211,18 @@ func TestMissingMountIsReported(t *testing.T) {
 	_, err := w.node.NodePublishVolume(t.Context(), &csi.NodePublishVolumeRequest{
 		VolumeId: w.id, StagingTargetPath: w.staging(), TargetPath: target, VolumeCapability: writer(),
 	})
-	w.must(err)
+	testcheck.NoError(w, err)
 	w.compare("published", at(w.staging(), target), nil)
-	w.must(exec.Command("umount", target).Run())
+	testcheck.NoError(w, exec.Command("umount", target).Run())
 	w.compare("unmounted behind the driver's back", at(w.staging(), target), []string{"INACCESSIBLE NotMounted"})
-	w.must(exec.Command("mount", "-t", "tmpfs", "none", target).Run())
+	testcheck.NoError(w, exec.Command("mount", "-t", "tmpfs", "none", target).Run())
 	w.compare("another file in its place", at(w.staging(), target), []string{"INACCESSIBLE NotMounted"})
-	w.must(exec.Command("umount", target).Run())
-	w.must(exec.Command("umount", w.staging()).Run())
+	testcheck.NoError(w, exec.Command("umount", target).Run())
+	testcheck.NoError(w, exec.Command("umount", w.staging()).Run())
 	_, err = w.controller.ControllerUnpublishVolume(t.Context(), &csi.ControllerUnpublishVolumeRequest{
 		VolumeId: w.id, NodeId: nodeID,
 	})
-	w.must(err)
+	testcheck.NoError(w, err)
 	w.compare("detached", at(w.staging(), ""), []string{"INACCESSIBLE NotAttached"})
 	w.wantHealth() // an unused volume has no problems
 }
@@ -243,24 +237,24 @@ func TestBlockVolumeIsFoundAtStagingPath(t *testing.T) {
 	_, err := w.controller.CreateVolume(t.Context(), &csi.CreateVolumeRequest{
 		Name: "block", VolumeCapabilities: []*csi.VolumeCapability{capability},
 	})
-	w.must(err)
+	testcheck.NoError(w, err)
 	published, err := w.controller.ControllerPublishVolume(t.Context(),
 		&csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: nodeID, VolumeCapability: capability})
-	w.must(err)
+	testcheck.NoError(w, err)
 	staging, target := filepath.Join(w.root, "block"), filepath.Join(w.root, "device")
 	_, err = w.node.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{
 		VolumeId: id, StagingTargetPath: staging, VolumeCapability: capability,
 		PublishContext: published.GetPublishContext(),
 	})
-	w.must(err)
+	testcheck.NoError(w, err)
 	_, err = w.node.NodePublishVolume(t.Context(), &csi.NodePublishVolumeRequest{
 		VolumeId: id, StagingTargetPath: staging, TargetPath: target, VolumeCapability: capability,
 	})
-	w.must(err)
+	testcheck.NoError(w, err)
 	got, err := w.node.NodeGetVolumeHealth(t.Context(), &csi.NodeGetVolumeHealthRequest{
 		VolumeId: id, StagingTargetPath: staging, VolumePublishPath: target,
 	})
-	w.must(err)
+	testcheck.NoError(w, err)
 	w.compare("a block volume", got.GetVolumeHealth(), nil)
 }
 
@@ -268,7 +262,7 @@ func TestBlockVolumeIsFoundAtStagingPath(t *testing.T) {
 func TestLowCapacityIsReported(t *testing.T) {
 	w := newWorld(t, health.Config{LowBytes: 1 << 62})
 	storage, err := w.node.NodeGetStorageHealth(t.Context(), &csi.NodeGetStorageHealthRequest{})
-	w.must(err)
+	testcheck.NoError(w, err)
 	all := storage.GetBackendHealth()
 	if len(all) != 1 || all[0].GetReason() != "PoolNearlyFull" ||
 		all[0].GetStatus() != csi.StorageHealthErrorType_STORAGE_DEGRADED {
@@ -307,7 +301,7 @@ func TestFullBackingStoreIsReported(t *testing.T) {
 		Name: "v", VolumeCapabilities: []*csi.VolumeCapability{writer()},
 		CapacityRange: &csi.CapacityRange{RequiredBytes: 100 * mebibyte},
 	})
-	w.must(err)
+	testcheck.NoError(w, err)
 	w.wantHealth("DEGRADED BackingStoreNearlyFull")
 	full := filepath.Join(dir, "full")
 	if err := os.WriteFile(full, make([]byte, 80*mebibyte), 0o600); err == nil {
@@ -315,9 +309,9 @@ func TestFullBackingStoreIsReported(t *testing.T) {
 	}
 	w.wantHealth("DEGRADED BackingStoreFull")
 	storage, err := w.node.NodeGetStorageHealth(t.Context(), &csi.NodeGetStorageHealthRequest{})
-	w.must(err)
+	testcheck.NoError(w, err)
 	if words := storage.String(); !strings.Contains(words, "PoolFull") {
 		t.Errorf("storage: %s, want PoolFull", words)
 	}
-	w.must(os.Remove(full))
+	testcheck.NoError(w, os.Remove(full))
 }

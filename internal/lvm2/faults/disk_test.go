@@ -13,6 +13,7 @@ import (
 
 	"github.com/volsim/volsim/internal/dm"
 	"github.com/volsim/volsim/internal/lvm2"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // An unreadable disk looks to LVM like a missing one, and its volume group like a missing one. It
@@ -20,7 +21,7 @@ import (
 func TestFailingDiskIsNotRemovedVolume(t *testing.T) {
 	w := newWorld(t, 1)
 	folder := w.volume(lvm2.Spec{Name: "v"})
-	w.must(write(filepath.Join(folder, "before"), "kept"))
+	testcheck.NoError(w, write(filepath.Join(folder, "before"), "kept"))
 
 	w.become(0, dm.FailsAll())
 	if err := write(filepath.Join(folder, "after"), "lost"); err == nil {
@@ -37,10 +38,10 @@ func TestFailingDiskIsNotRemovedVolume(t *testing.T) {
 	}
 
 	w.become(0, dm.Healthy())
-	w.must(unix.Unmount(folder, 0))
-	w.must(w.group.Check(t.Context()))
+	testcheck.NoError(w, unix.Unmount(folder, 0))
+	testcheck.NoError(w, w.group.Check(t.Context()))
 	device, err := w.group.Activate(t.Context(), "v")
-	w.must(err)
+	testcheck.NoError(w, err)
 	w.mount(device, folder)
 	w.wantFile(filepath.Join(folder, "before"), "kept")
 }
@@ -49,9 +50,9 @@ func TestFailingDiskIsNotRemovedVolume(t *testing.T) {
 func TestFailedWriteKeepsMetadata(t *testing.T) {
 	w := newWorld(t, 1)
 	_, err := w.group.Create(t.Context(), lvm2.Spec{Name: "v", Size: 4 * mib})
-	w.must(err)
+	testcheck.NoError(w, err)
 	before, err := w.group.Report(t.Context())
-	w.must(err)
+	testcheck.NoError(w, err)
 
 	w.become(0, dm.FailsWrites())
 	if _, err := w.group.Create(t.Context(), lvm2.Spec{Name: "w", Size: 4 * mib}); err == nil ||
@@ -63,31 +64,31 @@ func TestFailedWriteKeepsMetadata(t *testing.T) {
 	}
 
 	w.become(0, dm.Healthy())
-	w.must(w.group.Check(t.Context()))
+	testcheck.NoError(w, w.group.Check(t.Context()))
 	after, err := w.group.Report(t.Context())
-	w.must(err)
+	testcheck.NoError(w, err)
 	if words(after.LogicalVolumes) != "v" || after.Free != before.Free {
 		t.Errorf("got volumes %q and %d bytes free, want \"v\" and %d", words(after.LogicalVolumes), after.Free,
 			before.Free)
 	}
 	_, err = w.group.Create(t.Context(), lvm2.Spec{Name: "w", Size: 4 * mib})
-	w.must(err)
+	testcheck.NoError(w, err)
 }
 
 // A mirror serves from the healthy leg, and reports the lost one.
 func TestMirrorSurvivesDisk(t *testing.T) {
 	w := newWorld(t, 2)
 	folder := w.volume(lvm2.Spec{Name: "v", Layout: lvm2.RAID1})
-	w.must(write(filepath.Join(folder, "before"), "kept"))
+	testcheck.NoError(w, write(filepath.Join(folder, "before"), "kept"))
 	w.become(1, dm.FailsAll())
-	w.must(write(filepath.Join(folder, "after"), "kept, too"))
+	testcheck.NoError(w, write(filepath.Join(folder, "after"), "kept, too"))
 	w.forget()
 	w.wantFile(filepath.Join(folder, "before"), "kept")
 	w.wantFile(filepath.Join(folder, "after"), "kept, too")
 
 	w.become(1, dm.Healthy())
 	volume, err := w.group.Find(t.Context(), "v")
-	w.must(err)
+	testcheck.NoError(w, err)
 	if volume.Health == "" {
 		t.Errorf("the mirror does not report the lost leg: %+v", volume)
 	}
@@ -104,11 +105,11 @@ func TestRetryOnSlowDisk(t *testing.T) {
 		t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
 	}
 	_, err := w.group.Create(t.Context(), spec)
-	w.must(err)
+	testcheck.NoError(w, err)
 	volumes, err := w.group.List(t.Context())
-	w.must(err)
+	testcheck.NoError(w, err)
 	if words(volumes) != "v" {
 		t.Errorf("there is %q, want \"v\"", words(volumes))
 	}
-	w.must(w.group.Check(t.Context()))
+	testcheck.NoError(w, w.group.Check(t.Context()))
 }

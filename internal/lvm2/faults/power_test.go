@@ -16,6 +16,7 @@ import (
 
 	"github.com/volsim/volsim/internal/guest"
 	"github.com/volsim/volsim/internal/lvm2"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // roleVariable selects what the test that runs in a guest does; it is empty outside of a guest.
@@ -89,46 +90,46 @@ func TestInsideOfPowerLoss(t *testing.T) {
 	system, err := lvm2.Open(lvm2.Config{
 		Directory: filepath.Join(directory, "lvm"), SystemID: systemID, Mode: lvm2.DeviceMapper,
 	})
-	w.must(err)
+	testcheck.NoError(w, err)
 	added, err := system.AddDevice(t.Context(), os.Getenv("GUEST_DISKS"))
-	w.must(err)
+	testcheck.NoError(w, err)
 	role(w, system, added.Name)
 }
 
 func beforePowerLoss(w *world, system *lvm2.System, disk string) {
 	var err error
 	w.group, err = system.CreateVolumeGroup(w.Context(), lvm2.GroupSpec{Name: powerGroup, Disks: []string{disk}})
-	w.must(err)
+	testcheck.NoError(w, err)
 	_, err = w.group.Create(w.Context(), lvm2.Spec{Name: "pool", Size: 128 * mib, Layout: lvm2.ThinPool})
-	w.must(err)
+	testcheck.NoError(w, err)
 	folder := w.volume(lvm2.Spec{Name: "v", Layout: lvm2.Thin, Pool: "pool"})
-	w.must(write(filepath.Join(folder, "synced"), "kept"))
+	testcheck.NoError(w, write(filepath.Join(folder, "synced"), "kept"))
 	for i := 0; ; i++ {
 		name := fmt.Sprintf("s%d", i)
 		_, err := w.group.Snapshot(w.Context(), "v", lvm2.Spec{Name: name})
-		w.must(err)
+		testcheck.NoError(w, err)
 		fmt.Println("made", name)
-		w.must(os.WriteFile(filepath.Join(folder, "cached"), make([]byte, mib), 0o600))
+		testcheck.NoError(w, os.WriteFile(filepath.Join(folder, "cached"), make([]byte, mib), 0o600))
 	}
 }
 
 func afterPowerLoss(w *world, system *lvm2.System, _ string) {
 	var err error
 	w.group, err = system.VolumeGroup(w.Context(), powerGroup)
-	w.must(err)
-	w.must(w.group.Check(w.Context()))
+	testcheck.NoError(w, err)
+	testcheck.NoError(w, w.group.Check(w.Context()))
 	volumes, err := w.group.List(w.Context())
-	w.must(err)
+	testcheck.NoError(w, err)
 	for _, v := range volumes {
 		fmt.Println("found", v.Name)
 	}
 	device, err := w.group.Activate(w.Context(), "v")
-	w.must(err)
+	testcheck.NoError(w, err)
 	folder := w.TempDir()
 	w.mount(device, folder)
 	w.wantFile(filepath.Join(folder, "synced"), "kept")
-	w.must(write(filepath.Join(folder, "again"), "written"))
-	w.must(unix.Unmount(folder, 0))
+	testcheck.NoError(w, write(filepath.Join(folder, "again"), "written"))
+	testcheck.NoError(w, unix.Unmount(folder, 0))
 	_, err = w.group.Snapshot(w.Context(), "v", lvm2.Spec{Name: "after"})
-	w.must(err)
+	testcheck.NoError(w, err)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/volsim/volsim/internal/guest"
 	"github.com/volsim/volsim/internal/loopdev"
 	"github.com/volsim/volsim/internal/lvm2"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 const (
@@ -51,17 +52,17 @@ func newWorld(t *testing.T, disks int) *world {
 	system, err := lvm2.Open(lvm2.Config{
 		Directory: filepath.Join(directory, "lvm"), SystemID: systemID, Mode: lvm2.DeviceMapper,
 	})
-	w.must(err)
-	t.Cleanup(func() { w.must(system.Close()) })
+	testcheck.NoError(w, err)
+	t.Cleanup(func() { testcheck.NoError(w, system.Close()) })
 	spec := lvm2.GroupSpec{Name: fmt.Sprintf("volsim-faults-%d", os.Getpid())}
 	for i := range disks {
 		added, err := system.AddDevice(t.Context(),
 			w.newDisk(filepath.Join(directory, fmt.Sprintf("disk%d", i))).Device())
-		w.must(err)
+		testcheck.NoError(w, err)
 		spec.Disks = append(spec.Disks, added.Name)
 	}
 	w.group, err = system.CreateVolumeGroup(t.Context(), spec)
-	w.must(err)
+	testcheck.NoError(w, err)
 	t.Cleanup(w.removeGroup)
 	return w
 }
@@ -69,20 +70,20 @@ func newWorld(t *testing.T, disks int) *world {
 // newDisk returns a disk of 128 MiB that is removed after the test.
 func (w *world) newDisk(file string) *dm.Disk {
 	w.Helper()
-	w.must(os.WriteFile(file, nil, 0o600))
-	w.must(os.Truncate(file, 128*mib))
+	testcheck.NoError(w, os.WriteFile(file, nil, 0o600))
+	testcheck.NoError(w, os.Truncate(file, 128*mib))
 	loop, err := loopdev.Bind(w.Context(), file, "faults", false)
-	w.must(err)
+	testcheck.NoError(w, err)
 	w.Cleanup(func() {
 		bound, err := loopdev.List(func(backing string) bool { return backing == file })
-		w.must(err)
+		testcheck.NoError(w, err)
 		for _, b := range bound {
-			w.must(loopdev.Unbind(context.Background(), b))
+			testcheck.NoError(w, loopdev.Unbind(context.Background(), b))
 		}
 	})
 	disk, err := dm.NewDisk(w.Context(), fmt.Sprintf("volsim-faults-disk%d-%d", len(w.disks), os.Getpid()), loop)
-	w.must(err)
-	w.Cleanup(func() { w.must(disk.Remove(context.Background())) })
+	testcheck.NoError(w, err)
+	w.Cleanup(func() { testcheck.NoError(w, disk.Remove(context.Background())) })
 	w.disks = append(w.disks, disk)
 	return disk
 }
@@ -92,28 +93,21 @@ func (w *world) removeGroup() {
 	w.Helper()
 	ctx := context.Background()
 	for _, disk := range w.disks {
-		w.must(disk.SetBehaviour(ctx, dm.Healthy()))
+		testcheck.NoError(w, disk.SetBehaviour(ctx, dm.Healthy()))
 	}
 	volumes, err := w.group.List(ctx)
-	w.must(err)
+	testcheck.NoError(w, err)
 	var names []string
 	for _, v := range volumes {
 		names = append(names, v.Name)
 	}
-	w.must(w.group.Remove(ctx, names...))
-	w.must(w.group.RemoveGroup(ctx))
-}
-
-func (w *world) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
+	testcheck.NoError(w, w.group.Remove(ctx, names...))
+	testcheck.NoError(w, w.group.RemoveGroup(ctx))
 }
 
 func (w *world) become(disk int, b dm.Behaviour) {
 	w.Helper()
-	w.must(w.disks[disk].SetBehaviour(w.Context(), b))
+	testcheck.NoError(w, w.disks[disk].SetBehaviour(w.Context(), b))
 }
 
 // volume creates a volume of 32 MiB with a file system, and mounts it until the test ends.
@@ -121,10 +115,10 @@ func (w *world) volume(spec lvm2.Spec) (folder string) {
 	w.Helper()
 	spec.Size = 32 * mib
 	_, err := w.group.Create(w.Context(), spec)
-	w.must(err)
+	testcheck.NoError(w, err)
 	device, err := w.group.Activate(w.Context(), spec.Name)
-	w.must(err)
-	w.must(format(device))
+	testcheck.NoError(w, err)
+	testcheck.NoError(w, format(device))
 	folder = w.TempDir()
 	w.mount(device, folder)
 	w.Cleanup(func() {
@@ -137,7 +131,7 @@ func (w *world) volume(spec lvm2.Spec) (folder string) {
 
 func (w *world) mount(device, folder string) {
 	w.Helper()
-	w.must(unix.Mount(device, folder, "ext4", 0, ""))
+	testcheck.NoError(w, unix.Mount(device, folder, "ext4", 0, ""))
 }
 
 func format(device string) error {
@@ -168,7 +162,7 @@ func (w *world) wantFile(file, want string) {
 // forget drops the kernel's caches, so that the next read is from disk.
 func (w *world) forget() {
 	w.Helper()
-	w.must(os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0))
+	testcheck.NoError(w, os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0))
 }
 
 func words(list []lvm2.LogicalVolume) string {
