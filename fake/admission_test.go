@@ -10,13 +10,14 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 )
 
 func TestProtectionFinalizers(t *testing.T) {
 	w := newWorld(t)
 	expect(t, w.create("a").Finalizers, []string{"kubernetes.io/pvc-protection"})
-	v := must[*volume](t)(w.client.CoreV1().PersistentVolumes().Create(w.ctx, newVolume("v"), metav1.CreateOptions{}))
+	v := testcheck.Must(w.client.CoreV1().PersistentVolumes().Create(w.ctx, newVolume("v"), metav1.CreateOptions{}))
 	expect(t, v.Finalizers, []string{"kubernetes.io/pv-protection"})
 }
 
@@ -67,11 +68,11 @@ func TestDefaultClass(t *testing.T) {
 			for _, some := range test.classes {
 				now = now.Add(time.Second)
 				for _, class := range some {
-					must[*storagev1.StorageClass](t)(c.StorageV1().StorageClasses().Create(ctx, class,
+					testcheck.Must(c.StorageV1().StorageClasses().Create(ctx, class,
 						metav1.CreateOptions{}))
 				}
 			}
-			got := must[*claim](t)(c.CoreV1().PersistentVolumeClaims("default").Create(ctx, newClaim("a", test.change),
+			got := testcheck.Must(c.CoreV1().PersistentVolumeClaims("default").Create(ctx, newClaim("a", test.change),
 				metav1.CreateOptions{}))
 			expect(t, got.Spec.StorageClassName, test.want)
 		})
@@ -98,7 +99,7 @@ func TestResize(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
 			for _, class := range test.class {
-				must[*storagev1.StorageClass](t)(w.client.StorageV1().StorageClasses().Create(w.ctx, class,
+				testcheck.Must(w.client.StorageV1().StorageClasses().Create(w.ctx, class,
 					metav1.CreateOptions{}))
 			}
 			c := w.create("a")

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -121,7 +121,7 @@ func TestApply(t *testing.T) {
 
 func TestApplyConflictsHaveCauses(t *testing.T) {
 	w := newWorld(t)
-	must[*corev1.ConfigMap](t)(w.applyData("a", "x=1", metav1.ApplyOptions{}))
+	testcheck.Must(w.applyData("a", "x=1", metav1.ApplyOptions{}))
 	_, err := w.applyData("b", "x=2", metav1.ApplyOptions{})
 	want := []metav1.StatusCause{{
 		Type: metav1.CauseTypeFieldManagerConflict, Message: `conflict with "a"`,
@@ -132,12 +132,12 @@ func TestApplyConflictsHaveCauses(t *testing.T) {
 
 func TestRepeatedApplyWritesNothing(t *testing.T) {
 	w := newWorld(t)
-	first := must[*corev1.ConfigMap](t)(w.applyData("a", "x=1", metav1.ApplyOptions{}))
-	again := must[*corev1.ConfigMap](t)(w.applyData("a", "x=1", metav1.ApplyOptions{}))
+	first := testcheck.Must(w.applyData("a", "x=1", metav1.ApplyOptions{}))
+	again := testcheck.Must(w.applyData("a", "x=1", metav1.ApplyOptions{}))
 	expect(t, again, first)
-	dry := must[*corev1.ConfigMap](t)(w.applyData("a", "x=2", metav1.ApplyOptions{DryRun: []string{metav1.DryRunAll}}))
+	dry := testcheck.Must(w.applyData("a", "x=2", metav1.ApplyOptions{DryRun: []string{metav1.DryRunAll}}))
 	expect(t, dry.Data["x"], "2")
-	expect(t, must[*corev1.ConfigMap](t)(w.client.CoreV1().ConfigMaps("default").Get(w.ctx, "a",
+	expect(t, testcheck.Must(w.client.CoreV1().ConfigMaps("default").Get(w.ctx, "a",
 		metav1.GetOptions{})), first)
 }
 
@@ -149,7 +149,7 @@ func TestApplyReportsCreation(t *testing.T) {
 		if i == 0 {
 			opts.DryRun = []string{metav1.DryRunAll}
 		}
-		done := must[fake.Result](t)(w.configMaps().Patch(w.ctx, "a", types.ApplyYAMLPatchType, body, opts))
+		done := testcheck.Must(w.configMaps().Patch(w.ctx, "a", types.ApplyYAMLPatchType, body, opts))
 		expect(t, done.Created, want)
 	}
 }
@@ -224,7 +224,7 @@ func TestApplyErrors(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
-			must[*corev1.ConfigMap](t)(w.applyData("m", "x=1", metav1.ApplyOptions{}))
+			testcheck.Must(w.applyData("m", "x=1", metav1.ApplyOptions{}))
 			before := w.server.Revision()
 			config, object, opts := test.config, cmpOr(test.object, "a"), test.options
 			if config[0] == ',' {
@@ -262,7 +262,7 @@ func expectStatus(t *testing.T, err error, code int32, message string) {
 
 func TestApplyWarnsOfDuplicateFields(t *testing.T) {
 	w := newWorld(t)
-	done := must[fake.Result](t)(w.configMaps().Patch(w.ctx, "a", types.ApplyYAMLPatchType,
+	done := testcheck.Must(w.configMaps().Patch(w.ctx, "a", types.ApplyYAMLPatchType,
 		[]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"z":"7","z":"8"}}`), metav1.PatchOptions{FieldManager: "m"}))
 	expect(t, done.Warnings, []string{`line 1: key "z" already set in map`})
 }
@@ -285,7 +285,7 @@ func TestApplyStatus(t *testing.T) {
 	config := applycorev1.PersistentVolumeClaim("p", "default").
 		WithSpec(applycorev1.PersistentVolumeClaimSpec().WithVolumeName("v")).
 		WithStatus(applycorev1.PersistentVolumeClaimStatus().WithPhase(corev1.ClaimBound))
-	c := must[*corev1.PersistentVolumeClaim](t)(w.claims.ApplyStatus(w.ctx, config,
+	c := testcheck.Must(w.claims.ApplyStatus(w.ctx, config,
 		metav1.ApplyOptions{FieldManager: "s", Force: true}))
 	expect(t, string(c.Status.Phase)+c.Spec.VolumeName, "Bound")
 	expect(t, strings.HasPrefix(owners(c), `s Apply/status {"f:status":{"f:phase":{}}}`+"\n"), true)
@@ -298,16 +298,16 @@ func TestApplyStatus(t *testing.T) {
 func TestApplyScale(t *testing.T) {
 	w := newTrackingWorld(t)
 	sets := w.client.As("me/1.0").AppsV1().StatefulSets("default")
-	must[*appsv1.StatefulSet](t)(sets.Create(w.ctx, newStatefulSet("s"), metav1.CreateOptions{}))
+	testcheck.Must(sets.Create(w.ctx, newStatefulSet("s"), metav1.CreateOptions{}))
 	config := applyautoscalingv1.Scale().WithName("s").WithNamespace("default").WithSpec(applyautoscalingv1.ScaleSpec().WithReplicas(3))
 	_, err := sets.ApplyScale(w.ctx, "s", config, metav1.ApplyOptions{FieldManager: "h"})
 	expectError(t, err, apierrors.IsConflict, `Apply failed with 1 conflict: conflict with "me" using autoscaling/v1: .spec.replicas`)
-	scale := must[*autoscalingv1.Scale](t)(sets.ApplyScale(w.ctx, "s", config,
+	scale := testcheck.Must(sets.ApplyScale(w.ctx, "s", config,
 		metav1.ApplyOptions{FieldManager: "h", Force: true}))
 	expect(t, scale.Spec.Replicas, 3)
 	expect(t, len(scale.ManagedFields), 0)
 
-	set := must[*appsv1.StatefulSet](t)(sets.Get(w.ctx, "s", metav1.GetOptions{}))
+	set := testcheck.Must(sets.Get(w.ctx, "s", metav1.GetOptions{}))
 	expect(t, strings.HasPrefix(owners(set), `h Apply/scale {"f:spec":{"f:replicas":{}}}`+"\n"), true)
 	_, err = sets.Apply(w.ctx, applyappsv1.StatefulSet("s",
 		"default").WithSpec(applyappsv1.StatefulSetSpec().WithReplicas(4)),

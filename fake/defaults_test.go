@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -20,7 +21,7 @@ func TestPodDefaults(t *testing.T) {
 		"c": {Secret: &corev1.SecretVolumeSource{SecretName: "s"}},
 		"d": {Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: claimed}}},
 	}
-	p := must[*corev1.Pod](t)(w.client.CoreV1().Pods("default").Create(w.ctx, newPod("p", func(p *corev1.Pod) {
+	p := testcheck.Must(w.client.CoreV1().Pods("default").Create(w.ctx, newPod("p", func(p *corev1.Pod) {
 		p.Spec.Volumes = nil
 		for _, n := range []string{"a", "b", "c", "d"} {
 			p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: n, VolumeSource: sources[n]})
@@ -78,7 +79,7 @@ func TestTimesAreTruncated(t *testing.T) {
 	w := newWorld(t)
 	nodes := w.client.CoreV1().Nodes()
 	precise := metav1.Time{Time: sim.Epoch.Add(1500 * time.Millisecond)}
-	n := must[*corev1.Node](t)(nodes.Create(w.ctx, &corev1.Node{
+	n := testcheck.Must(nodes.Create(w.ctx, &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n"},
 		Status: corev1.NodeStatus{
 			Capacity:   storage("1Gi"),
@@ -89,6 +90,6 @@ func TestTimesAreTruncated(t *testing.T) {
 	expect(t, n.Status.Allocatable, storage("1Gi"))
 	// A change that the wire loses is no change.
 	n.Status.Conditions[0].LastTransitionTime = precise
-	again := must[*corev1.Node](t)(nodes.UpdateStatus(w.ctx, n, metav1.UpdateOptions{}))
+	again := testcheck.Must(nodes.UpdateStatus(w.ctx, n, metav1.UpdateOptions{}))
 	expect(t, again.ResourceVersion, n.ResourceVersion)
 }

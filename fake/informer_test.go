@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -70,7 +71,7 @@ func steppedWorld(t *testing.T) (*world, *sim.Stepped, *sim.Process, cache.Share
 	c := host.Process("c")
 	view := s.Informers(c).Core().V1().PersistentVolumeClaims().Informer()
 	h := &hearing{}
-	must[cache.ResourceEventHandlerRegistration](t)(view.AddEventHandler(h))
+	testcheck.Must(view.AddEventHandler(h))
 	return w, host, c, view, h
 }
 
@@ -148,7 +149,7 @@ func TestLateHandlerGetsTheCache(t *testing.T) {
 	w.create("a")
 	host.Step()
 	late := &hearing{}
-	r := must[cache.ResourceEventHandlerRegistration](t)(view.AddEventHandler(late))
+	r := testcheck.Must(view.AddEventHandler(late))
 	expect(t, late.take(), []string{"add a initial=true", "add b initial=true"})
 	expect(t, r.HasSynced(), true)
 	expect(t, view.RemoveEventHandler(r), nil)
@@ -174,11 +175,8 @@ func TestFactory(t *testing.T) {
 	if w.server.Informers(host.Process("d")).Core().V1().PersistentVolumeClaims().Informer() == view {
 		t.Error("an informer of two processes")
 	}
-	g := must[interface {
-		Informer() cache.SharedIndexInformer
-		Lister() cache.GenericLister
-	}](t)(f.ForResource(storagev1.SchemeGroupVersion.WithResource("storageclasses")))
-	must[*storagev1.StorageClass](t)(w.client.StorageV1().StorageClasses().Create(w.ctx, newClass("gold"),
+	g := testcheck.Must(f.ForResource(storagev1.SchemeGroupVersion.WithResource("storageclasses")))
+	testcheck.Must(w.client.StorageV1().StorageClasses().Create(w.ctx, newClass("gold"),
 		metav1.CreateOptions{}))
 	w.create("b")
 	w.create("a", label("n", "1"))
@@ -190,14 +188,14 @@ func TestFactory(t *testing.T) {
 	for _, synced := range f.WaitForCacheSync(nil) {
 		expect(t, synced, true)
 	}
-	all := must[[]*claim](t)(f.Core().V1().PersistentVolumeClaims().Lister().PersistentVolumeClaims("default").List(labels.Everything()))
+	all := testcheck.Must(f.Core().V1().PersistentVolumeClaims().Lister().PersistentVolumeClaims("default").List(labels.Everything()))
 	expect(t, []string{all[0].Name, all[1].Name}, []string{"a", "b"})
 	_, err := f.Storage().V1().StorageClasses().Lister().Get("gold")
 	expect(t, err, nil)
 	_, err = g.Lister().Get("gold")
 	expect(t, err, nil)
 	// An informer of a kind that the server lacks never syncs, and is not nil.
-	none := must[[]*corev1.Secret](t)(f.Core().V1().Secrets().Lister().List(labels.Everything()))
+	none := testcheck.Must(f.Core().V1().Secrets().Lister().List(labels.Everything()))
 	expect(t, len(none), 0)
 	expect(t, f.Core().V1().Secrets().Informer().HasSynced(), false)
 }
@@ -212,11 +210,11 @@ func TestIndexers(t *testing.T) {
 	expect(t, host.Run(), nil)
 	byNode := func(obj any) ([]string, error) { return []string{obj.(*claim).Name[:1]}, nil }
 	expect(t, view.AddIndexers(cache.Indexers{"late": byNode}), nil)
-	got := must[[]any](t)(view.GetIndexer().ByIndex("class", "gold"))
+	got := testcheck.Must(view.GetIndexer().ByIndex("class", "gold"))
 	expect(t, []string{traceName(got[0]), traceName(got[1]), traceName(got[2])}, []string{"a", "b", "c"})
-	got = must[[]any](t)(view.GetIndexer().ByIndex("late", "b"))
+	got = testcheck.Must(view.GetIndexer().ByIndex("late", "b"))
 	expect(t, traceName(got[0]), "b")
-	got = must[[]any](t)(view.GetIndexer().Index("class", got[0]))
+	got = testcheck.Must(view.GetIndexer().Index("class", got[0]))
 	expect(t, len(got), 3)
 	_, err := view.GetIndexer().ByIndex("none", "x")
 	if err == nil {
@@ -224,7 +222,7 @@ func TestIndexers(t *testing.T) {
 	}
 	w.remove("b")
 	expect(t, host.Run(), nil)
-	expect(t, must[[]string](t)(view.GetIndexer().IndexKeys("class", "gold")), []string{"default/a", "default/c"})
+	expect(t, testcheck.Must(view.GetIndexer().IndexKeys("class", "gold")), []string{"default/a", "default/c"})
 }
 
 func TestTransformIsOfACopy(t *testing.T) {
@@ -372,7 +370,7 @@ func TestDelayedCacheListsAnOldState(t *testing.T) {
 	w.server.DelayCache(late, "persistentvolumeclaims", 2)
 	h := &hearing{}
 	view := w.server.Informers(late).Core().V1().PersistentVolumeClaims().Informer()
-	must[cache.ResourceEventHandlerRegistration](t)(view.AddEventHandler(h))
+	testcheck.Must(view.AddEventHandler(h))
 	expect(t, host.Run(), nil)
 	expect(t, h.take(), []string{"add a initial=true", "add b initial=true", "update b n=->", "delete b"})
 	expect(t, keys(view), []string{"default/a"})

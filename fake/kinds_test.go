@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // The files of testdata/kinds are recorded sessions with a real server (1.36.3): a request, a line
@@ -40,13 +41,13 @@ var real = flag.String("real", "", "URL of a real server, to write down what it 
 const namespace = "kinds"
 
 func TestKindsMatchTheRealServer(t *testing.T) {
-	files := must[[]string](t)(filepath.Glob("testdata/kinds/*.txt"))
+	files := testcheck.Must(filepath.Glob("testdata/kinds/*.txt"))
 	if len(files) == 0 {
 		t.Fatal("no recorded sessions")
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want := string(must[[]byte](t)(os.ReadFile(file)))
+			want := string(testcheck.Must(os.ReadFile(file)))
 			if *real != "" {
 				got := converse(t, wire(t, *real), want, true)
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
@@ -103,7 +104,7 @@ func converse(t *testing.T, do ask, text string, clear bool) string {
 		if err := yaml.Unmarshal([]byte(body), &sent); err != nil && method != "JSON" {
 			t.Fatalf("%s: %v", line, err)
 		}
-		data := must[[]byte](t)(yaml.YAMLToJSON([]byte(body)))
+		data := testcheck.Must(yaml.YAMLToJSON([]byte(body)))
 		if clear && method == "POST" && nameOf(sent) != "" && !slices.Contains(made, path+"/"+nameOf(sent)) {
 			sweep(do, path+"/"+nameOf(sent))
 		}
@@ -319,13 +320,13 @@ func wire(t *testing.T, url string) ask {
 		if method == http.MethodGet || string(body) == "null" {
 			body = nil
 		}
-		req := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), method, url+path, bytes.NewReader(body)))
+		req := testcheck.Must(http.NewRequestWithContext(t.Context(), method, url+path, bytes.NewReader(body)))
 		req.Header.Set("Content-Type", contentType)
 		req.Header.Set("Authorization", "Bearer oracle")
-		resp := must[*http.Response](t)(client.Do(req))
+		resp := testcheck.Must(client.Do(req))
 		defer func() { _ = resp.Body.Close() }()
 		got := reply{code: resp.StatusCode}
-		data := must[[]byte](t)(io.ReadAll(resp.Body))
+		data := testcheck.Must(io.ReadAll(resp.Body))
 		if err := json.Unmarshal(data, &got.body); err != nil {
 			t.Fatalf("%s %s: %s: %v", method, path, data, err)
 		}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -252,7 +253,7 @@ func TestNonLinearizableClientsAreFound(t *testing.T) {
 				return r.do(client, in, func() (int64, error) { return request(ctx, maps, in, fmt.Sprint(client)) })
 			}
 			revision := do(1, maps, asked{verb: "create", key: "k"})
-			first := must[*corev1.ConfigMap](t)(maps.Get(ctx, "k", metav1.GetOptions{}))
+			first := testcheck.Must(maps.Get(ctx, "k", metav1.GetOptions{}))
 			broken := test.mutant(maps, first, func() { do(2, maps, asked{verb: "update", key: "k", revision: revision}) })
 			in := asked{verb: test.verb, key: "k"}
 			if test.verb == "update" {

@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 func TestListPagesShareOneSnapshot(t *testing.T) {
@@ -21,7 +23,7 @@ func TestListPagesShareOneSnapshot(t *testing.T) {
 	opts := metav1.ListOptions{Limit: 3}
 	revision := ""
 	for page := 0; ; page++ {
-		list := must[*corev1.PersistentVolumeClaimList](t)(w.claims.List(w.ctx, opts))
+		list := testcheck.Must(w.claims.List(w.ctx, opts))
 		got = append(got, names(list.Items)...)
 		if revision == "" {
 			revision = list.ResourceVersion
@@ -131,7 +133,7 @@ func TestListBeforeCompactionIsExpired(t *testing.T) {
 	w := newWorld(t)
 	w.create("a")
 	w.create("b")
-	list := must[*corev1.PersistentVolumeClaimList](t)(w.claims.List(w.ctx, metav1.ListOptions{Limit: 1}))
+	list := testcheck.Must(w.claims.List(w.ctx, metav1.ListOptions{Limit: 1}))
 	w.create("c")
 	w.server.Compact()
 	_, err := w.claims.List(w.ctx, metav1.ListOptions{Limit: 1, Continue: list.Continue})
@@ -146,26 +148,26 @@ func TestListBeforeCompactionIsExpired(t *testing.T) {
 func TestFieldSelectors(t *testing.T) {
 	w := newWorld(t)
 	pods, nodes := w.client.CoreV1().Pods("default"), w.client.CoreV1().Nodes()
-	must[*corev1.Pod](t)(pods.Create(w.ctx, newPod("p", on("n")), metav1.CreateOptions{}))
-	must[*corev1.Pod](t)(pods.Create(w.ctx, newPod("q"), metav1.CreateOptions{}))
-	list := must[*corev1.PodList](t)(w.client.CoreV1().Pods("").List(w.ctx,
+	testcheck.Must(pods.Create(w.ctx, newPod("p", on("n")), metav1.CreateOptions{}))
+	testcheck.Must(pods.Create(w.ctx, newPod("q"), metav1.CreateOptions{}))
+	list := testcheck.Must(w.client.CoreV1().Pods("").List(w.ctx,
 		metav1.ListOptions{FieldSelector: "spec.nodeName=n,status.phase!=Failed"}))
 	expect(t, len(list.Items), 1)
 	_, err := pods.List(w.ctx, metav1.ListOptions{FieldSelector: "spec.x=n"})
 	expectError(t, err, apierrors.IsBadRequest, "field label not supported: spec.x")
-	must[*corev1.Node](t)(nodes.Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}},
+	testcheck.Must(nodes.Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}},
 		metav1.CreateOptions{}))
-	some := must[*corev1.NodeList](t)(nodes.List(w.ctx, metav1.ListOptions{FieldSelector: "spec.unschedulable=false"}))
+	some := testcheck.Must(nodes.List(w.ctx, metav1.ListOptions{FieldSelector: "spec.unschedulable=false"}))
 	expect(t, len(some.Items), 1)
 }
 
 func TestListOfOneNamespace(t *testing.T) {
 	s, c := newServer(t, "default-2", "a")
 	for _, ns := range []string{"default", "default-2", "a"} {
-		must[*claim](t)(c.CoreV1().PersistentVolumeClaims(ns).Create(t.Context(), newClaim("x", inNamespace(ns)),
+		testcheck.Must(c.CoreV1().PersistentVolumeClaims(ns).Create(t.Context(), newClaim("x", inNamespace(ns)),
 			metav1.CreateOptions{}))
 	}
-	list := must[*corev1.PersistentVolumeClaimList](t)(c.CoreV1().PersistentVolumeClaims("default").List(t.Context(),
+	list := testcheck.Must(c.CoreV1().PersistentVolumeClaims("default").List(t.Context(),
 		metav1.ListOptions{}))
 	expect(t, len(list.Items), 1)
 	expect(t, len(s.List("persistentvolumeclaims")), 3)

@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -30,21 +31,21 @@ func newConfigMap(name string, data map[string]string) *corev1.ConfigMap {
 // By default tracking begins with the first apply.
 func TestManagedFieldsBeginWithTheFirstApply(t *testing.T) {
 	w := newWorld(t)
-	c := must[*corev1.ConfigMap](t)(w.maps().Create(w.ctx, newConfigMap("a", map[string]string{"x": "1", "z": "1"}),
+	c := testcheck.Must(w.maps().Create(w.ctx, newConfigMap("a", map[string]string{"x": "1", "z": "1"}),
 		metav1.CreateOptions{FieldManager: "early"}))
 	expect(t, owners(c), "")
 	c.Data["z"] = "2"
-	c = must[*corev1.ConfigMap](t)(w.maps().Update(w.ctx, c, metav1.UpdateOptions{}))
+	c = testcheck.Must(w.maps().Update(w.ctx, c, metav1.UpdateOptions{}))
 	expect(t, owners(c), "")
 
 	_, err := w.applyData("a", "x=2", metav1.ApplyOptions{})
 	expectError(t, err, apierrors.IsConflict, `conflict with "before-first-apply" using v1: .data.x`)
-	c = must[*corev1.ConfigMap](t)(w.applyData("a", "y=1", metav1.ApplyOptions{}))
+	c = testcheck.Must(w.applyData("a", "y=1", metav1.ApplyOptions{}))
 	before := `before-first-apply Update {"f:data":{".":{},"f:x":{},"f:z":{}}}` + "\n"
 	expect(t, owners(c), `a Apply {"f:data":{"f:y":{}}}`+"\n"+before)
 
 	c.Data["z"], c.ManagedFields = "3", nil // as written by clients without managed fields
-	c = must[*corev1.ConfigMap](t)(w.maps().Update(w.ctx, c, metav1.UpdateOptions{}))
+	c = testcheck.Must(w.maps().Update(w.ctx, c, metav1.UpdateOptions{}))
 	expect(t, owners(c), `a Apply {"f:data":{"f:y":{}}}`+"\n"+
 		`before-first-apply Update {"f:data":{".":{},"f:x":{}}}`+"\n"+`volsim Update {"f:data":{"f:z":{}}}`+"\n")
 }
@@ -107,10 +108,10 @@ func TestManagedFieldsOfEveryKindOfWrite(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newTrackingWorld(t)
 			w.client = w.client.As("me/v1 (linux)")
-			c := must[*corev1.ConfigMap](t)(w.maps().Create(w.ctx, newConfigMap("a", map[string]string{"x": "1"}),
+			c := testcheck.Must(w.maps().Create(w.ctx, newConfigMap("a", map[string]string{"x": "1"}),
 				metav1.CreateOptions{}))
 			expect(t, owners(c), first)
-			c = must[*corev1.ConfigMap](t)(test.do(w, c))
+			c = testcheck.Must(test.do(w, c))
 			expect(t, owners(c), test.want)
 		})
 	}
@@ -133,10 +134,10 @@ func TestManagerNames(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newTrackingWorld(t)
 			w.client = test.client(w.server)
-			c := must[*corev1.ConfigMap](t)(w.maps().Create(w.ctx, newConfigMap("a", nil),
+			c := testcheck.Must(w.maps().Create(w.ctx, newConfigMap("a", nil),
 				metav1.CreateOptions{FieldManager: test.option}))
 			expect(t, len(c.ManagedFields), 0) // there is no field
-			c = must[*corev1.ConfigMap](t)(w.maps().Create(w.ctx, newConfigMap("b", map[string]string{"x": "1"}),
+			c = testcheck.Must(w.maps().Create(w.ctx, newConfigMap("b", map[string]string{"x": "1"}),
 				metav1.CreateOptions{FieldManager: test.option}))
 			expect(t, c.ManagedFields[0].Manager, test.want)
 		})
@@ -176,7 +177,7 @@ func TestManagedFieldsHaveTheTimeOfTheWorld(t *testing.T) {
 	w := &world{t: t, ctx: t.Context(), server: s, client: s.Client(direct{})}
 	times := func(c *corev1.ConfigMap, err error) string {
 		var out []string
-		for _, e := range must[*corev1.ConfigMap](t)(c, err).ManagedFields {
+		for _, e := range testcheck.Must(c, err).ManagedFields {
 			out = append(out, fmt.Sprint(e.Manager, e.Time.Sub(sim.Epoch)))
 		}
 		return strings.Join(out, " ")
@@ -206,7 +207,7 @@ func TestManagedFieldsOfCustomResources(t *testing.T) {
 		config := `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},` + rest + `}`
 		done, err := c.Patch(w.ctx, "a", types.ApplyYAMLPatchType, []byte(config),
 			metav1.PatchOptions{FieldManager: manager}, sub...)
-		return must[fake.Result](t)(done, err).Object
+		return testcheck.Must(done, err).Object
 	}
 	apply("m", `"spec":{"size":1,"list":[1,2]},"status":{"ready":true}`)
 	expect(t, owners(apply("n", `"spec":{"color":"red"}`)),
@@ -221,11 +222,11 @@ func TestManagedFieldsOfCustomResources(t *testing.T) {
 	expect(t, owners(obj), `m Apply {"f:spec":{".":{},"f:list":{},"f:size":{}}}`+"\n"+`n Apply {"f:spec":{".":{},"f:color":{}}}`+"\n"+
 		`s Apply/status {"f:status":{".":{},"f:ready":{}}}`+"\n")
 
-	done := must[fake.Result](t)(c.Patch(w.ctx, "a", types.MergePatchType, []byte(`{"spec":{"size":2}}`),
+	done := testcheck.Must(c.Patch(w.ctx, "a", types.MergePatchType, []byte(`{"spec":{"size":2}}`),
 		metav1.PatchOptions{}))
 	expect(t, strings.HasSuffix(owners(done.Object), `volsim Update {"f:spec":{"f:size":{}}}`+"\n"), true)
 	old := w.resource(schema.GroupVersionResource{Group: "example.com", Version: "v1beta1", Resource: "widgets"})
-	done = must[fake.Result](t)(old.Patch(w.ctx, "a", types.MergePatchType, []byte(`{"spec":{"color":"blue"}}`),
+	done = testcheck.Must(old.Patch(w.ctx, "a", types.MergePatchType, []byte(`{"spec":{"color":"blue"}}`),
 		metav1.PatchOptions{FieldManager: "o"}))
 	last := done.Object.GetManagedFields()[3]
 	expect(t, last.Manager+" "+last.APIVersion+" "+last.FieldsV1.String(),
@@ -333,7 +334,7 @@ func TestManagedFieldsOfPrunedScaledAndConvertedResources(t *testing.T) {
 	obj := &fake.CustomObject{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Content: map[string]any{
 		"spec": map[string]any{"count": int64(1), "color": "red", "unknown": true},
 	}}
-	done := must[fake.Result](t)(c.Create(w.ctx, obj, metav1.CreateOptions{}))
+	done := testcheck.Must(c.Create(w.ctx, obj, metav1.CreateOptions{}))
 	expect(t, owners(done.Object), `volsim Update {"f:spec":{".":{},"f:color":{},"f:count":{}}}`+"\n")
 
 	scale, _ := c.Scale()
@@ -343,8 +344,8 @@ func TestManagedFieldsOfPrunedScaledAndConvertedResources(t *testing.T) {
 	expectError(t, err, apierrors.IsConflict, `Apply failed with 1 conflict: conflict with "volsim" using autoscaling/v1: .spec.replicas`)
 	force := true
 	opts.Force = &force
-	must[fake.Result](t)(scale.Patch(w.ctx, "a", types.ApplyYAMLPatchType, config, opts))
-	stored := must[fake.Object](t)(c.Get(w.ctx, "a", metav1.GetOptions{}))
+	testcheck.Must(scale.Patch(w.ctx, "a", types.ApplyYAMLPatchType, config, opts))
+	stored := testcheck.Must(c.Get(w.ctx, "a", metav1.GetOptions{}))
 	expect(t, owners(stored), `h Apply/scale {"f:spec":{"f:count":{}}}`+"\n"+`volsim Update {"f:spec":{".":{},"f:color":{}}}`+"\n")
 
 	gvr.Version = "v2"

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 func TestPatch(t *testing.T) {
@@ -225,7 +226,7 @@ func TestPatchErrors(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
-			must[*corev1.ConfigMap](t)(w.maps().Create(w.ctx, newConfigMap("a", map[string]string{"a": "1"}),
+			testcheck.Must(w.maps().Create(w.ctx, newConfigMap("a", map[string]string{"a": "1"}),
 				metav1.CreateOptions{}))
 			before := w.server.Revision()
 			_, err := w.configMaps().Patch(w.ctx, "a", test.kind, []byte(test.patch),
@@ -262,9 +263,9 @@ func TestPatchWarnsOfUnknownFields(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
-			must[*corev1.ConfigMap](t)(w.maps().Create(w.ctx, newConfigMap("a", map[string]string{"a": "1"}),
+			testcheck.Must(w.maps().Create(w.ctx, newConfigMap("a", map[string]string{"a": "1"}),
 				metav1.CreateOptions{}))
-			done := must[fake.Result](t)(w.configMaps().Patch(w.ctx, "a", test.kind, []byte(test.patch),
+			done := testcheck.Must(w.configMaps().Patch(w.ctx, "a", test.kind, []byte(test.patch),
 				metav1.PatchOptions{FieldValidation: test.validation}))
 			expect(t, done.Warnings, test.want)
 		})
@@ -278,11 +279,11 @@ func TestDuplicateOwners(t *testing.T) {
 	config := newConfigMap("a", nil)
 	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "y"}
 	config.OwnerReferences = []metav1.OwnerReference{owner, owner}
-	done := must[fake.Result](t)(w.configMaps().Create(w.ctx, config.DeepCopy(), metav1.CreateOptions{}))
+	done := testcheck.Must(w.configMaps().Create(w.ctx, config.DeepCopy(), metav1.CreateOptions{}))
 	expect(t, done.Warnings, []string{".metadata.ownerReferences contains duplicate entries; " + words})
-	done = must[fake.Result](t)(w.configMaps().Update(w.ctx, "a", config.DeepCopy(), metav1.UpdateOptions{}))
+	done = testcheck.Must(w.configMaps().Update(w.ctx, "a", config.DeepCopy(), metav1.UpdateOptions{}))
 	expect(t, done.Warnings, []string{".metadata.ownerReferences contains duplicate entries; " + words})
-	done = must[fake.Result](t)(w.configMaps().Patch(w.ctx, "a", types.MergePatchType,
+	done = testcheck.Must(w.configMaps().Patch(w.ctx, "a", types.MergePatchType,
 		[]byte(`{"metadata":{"ownerReferences":[`+ref+`,`+ref+`]}}`), metav1.PatchOptions{}))
 	expect(t, done.Warnings, []string{".metadata.ownerReferences contains duplicate entries after mutating admission happens; " + words})
 	expect(t, done.Object.GetOwnerReferences(), []metav1.OwnerReference{owner})
@@ -335,7 +336,7 @@ func TestPatchOfCustomResources(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Name: "a"},
 				Content:    map[string]any{"spec": map[string]any{"size": int64(1)}},
 			}
-			must[fake.Result](t)(c.Create(w.ctx, obj, metav1.CreateOptions{}))
+			testcheck.Must(c.Create(w.ctx, obj, metav1.CreateOptions{}))
 			_, err := c.Patch(w.ctx, "a", test.kind, []byte(test.patch), metav1.PatchOptions{FieldValidation: "Strict"})
 			expectStatus(t, err, test.code, test.want)
 		})
@@ -352,11 +353,11 @@ func TestPatchStatus(t *testing.T) {
 	expectError(t, err, apierrors.IsNotFound, "the server could not find the requested resource")
 
 	nodes := w.client.CoreV1().Nodes()
-	must[*corev1.Node](t)(nodes.Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}},
+	testcheck.Must(nodes.Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}},
 		metav1.CreateOptions{}))
-	must[*corev1.Node](t)(nodes.PatchStatus(w.ctx, "n",
+	testcheck.Must(nodes.PatchStatus(w.ctx, "n",
 		[]byte(`{"status":{"volumesAttached":[{"name":"v","devicePath":""}]}}`)))
-	n := must[*corev1.Node](t)(nodes.PatchStatus(w.ctx, "n", []byte(`{"status":{"volumesInUse":["v"]}}`)))
+	n := testcheck.Must(nodes.PatchStatus(w.ctx, "n", []byte(`{"status":{"volumesInUse":["v"]}}`)))
 	expect(t, n.Status, corev1.NodeStatus{
 		VolumesAttached: []corev1.AttachedVolume{{Name: "v"}}, VolumesInUse: []corev1.UniqueVolumeName{"v"},
 	})
@@ -365,9 +366,9 @@ func TestPatchStatus(t *testing.T) {
 func TestPatchOfTheLastFinalizerRemovesADeletedObject(t *testing.T) {
 	w := newWorld(t)
 	volumes := w.client.CoreV1().PersistentVolumes()
-	must[*volume](t)(volumes.Create(w.ctx, newVolume("v"), metav1.CreateOptions{}))
+	testcheck.Must(volumes.Create(w.ctx, newVolume("v"), metav1.CreateOptions{}))
 	expect(t, volumes.Delete(w.ctx, "v", metav1.DeleteOptions{}), nil)
-	v := must[*volume](t)(volumes.Patch(w.ctx, "v", types.StrategicMergePatchType,
+	v := testcheck.Must(volumes.Patch(w.ctx, "v", types.StrategicMergePatchType,
 		[]byte(`{"metadata":{"$deleteFromPrimitiveList/finalizers":["kubernetes.io/pv-protection"]}}`), metav1.PatchOptions{}))
 	expect(t, v.Name, "v")
 	_, ok := w.server.Get("persistentvolumes", "", "v")

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // The response to any patch is an object or a status.
@@ -44,7 +45,7 @@ func FuzzPatch(f *testing.F) {
 				Content:    map[string]any{"data": map[string]any{"x": "1"}},
 			}
 		}
-		must[fake.Result](t)(c.Create(w.ctx, obj, metav1.CreateOptions{}))
+		testcheck.Must(c.Create(w.ctx, obj, metav1.CreateOptions{}))
 		opts := metav1.PatchOptions{FieldManager: "m"}
 		done, err := c.Patch(w.ctx, "a", kinds[kind%4], data, opts)
 		var status apierrors.APIStatus

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // A world is a server with claims in the namespace default.
@@ -33,35 +34,25 @@ func newWorld(t *testing.T) *world {
 	return &world{t: t, ctx: t.Context(), server: s, client: c, claims: c.CoreV1().PersistentVolumeClaims("default")}
 }
 
-func must[T any](t *testing.T) func(T, error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
 func (w *world) create(name string, change ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 	w.t.Helper()
-	return must[*corev1.PersistentVolumeClaim](w.t)(w.claims.Create(w.ctx, newClaim(name, change...),
+	return testcheck.Must(w.claims.Create(w.ctx, newClaim(name, change...),
 		metav1.CreateOptions{}))
 }
 
 func (w *world) update(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	w.t.Helper()
-	return must[*corev1.PersistentVolumeClaim](w.t)(w.claims.Update(w.ctx, c, metav1.UpdateOptions{}))
+	return testcheck.Must(w.claims.Update(w.ctx, c, metav1.UpdateOptions{}))
 }
 
 func (w *world) updateStatus(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	w.t.Helper()
-	return must[*corev1.PersistentVolumeClaim](w.t)(w.claims.UpdateStatus(w.ctx, c, metav1.UpdateOptions{}))
+	return testcheck.Must(w.claims.UpdateStatus(w.ctx, c, metav1.UpdateOptions{}))
 }
 
 func (w *world) get(name string) *corev1.PersistentVolumeClaim {
 	w.t.Helper()
-	return must[*corev1.PersistentVolumeClaim](w.t)(w.claims.Get(w.ctx, name, metav1.GetOptions{}))
+	return testcheck.Must(w.claims.Get(w.ctx, name, metav1.GetOptions{}))
 }
 
 // release removes a claim's finalizers.
@@ -72,8 +63,7 @@ func (w *world) release(name string) {
 
 func (w *world) patch(name, patch string, sub ...string) *corev1.PersistentVolumeClaim {
 	w.t.Helper()
-	return must[*corev1.PersistentVolumeClaim](w.t)(
-		w.claims.Patch(w.ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, sub...))
+	return testcheck.Must(w.claims.Patch(w.ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, sub...))
 }
 
 func (w *world) delete(name string) {
@@ -97,7 +87,7 @@ func label(key, value string) func(*corev1.PersistentVolumeClaim) {
 // watched reads n events of a watch and stops it.
 func (w *world) watched(opts metav1.ListOptions, n int) []string {
 	w.t.Helper()
-	stream := must[watch.Interface](w.t)(w.claims.Watch(w.ctx, opts))
+	stream := testcheck.Must(w.claims.Watch(w.ctx, opts))
 	defer stream.Stop()
 	var got []string
 	for range n {
@@ -262,29 +252,29 @@ func TestProbes(t *testing.T) {
 		}},
 		{"a list carries a resourceVersion", func(t *testing.T, w *world) {
 			c := w.create("a")
-			list := must[*corev1.PersistentVolumeClaimList](t)(w.claims.List(w.ctx, metav1.ListOptions{}))
+			list := testcheck.Must(w.claims.List(w.ctx, metav1.ListOptions{}))
 			expect(t, list.ResourceVersion, c.ResourceVersion)
 		}},
 		{"a list honours a label selector", func(t *testing.T, w *world) {
 			w.create("a", label("n", "1"))
 			w.create("b", label("n", "2"))
-			list := must[*corev1.PersistentVolumeClaimList](t)(w.claims.List(w.ctx,
+			list := testcheck.Must(w.claims.List(w.ctx,
 				metav1.ListOptions{LabelSelector: "n=2"}))
 			expect(t, names(list.Items), []string{"b"})
 		}},
 		{"a list honours a field selector", func(t *testing.T, w *world) {
 			w.create("a")
 			w.create("b")
-			list := must[*corev1.PersistentVolumeClaimList](t)(w.claims.List(w.ctx,
+			list := testcheck.Must(w.claims.List(w.ctx,
 				metav1.ListOptions{FieldSelector: "metadata.name=b"}))
 			expect(t, names(list.Items), []string{"b"})
 		}},
 		{"limit and continue", func(t *testing.T, w *world) {
 			w.create("a")
 			w.create("b")
-			list := must[*corev1.PersistentVolumeClaimList](t)(w.claims.List(w.ctx, metav1.ListOptions{Limit: 1}))
+			list := testcheck.Must(w.claims.List(w.ctx, metav1.ListOptions{Limit: 1}))
 			expect(t, names(list.Items), []string{"a"})
-			list = must[*corev1.PersistentVolumeClaimList](t)(w.claims.List(w.ctx, metav1.ListOptions{
+			list = testcheck.Must(w.claims.List(w.ctx, metav1.ListOptions{
 				Limit:    1,
 				Continue: list.Continue,
 			}))
@@ -323,7 +313,7 @@ func TestProbes(t *testing.T) {
 				[]string{"ERROR 410 Expired too old resource version: 2 (6)"})
 		}},
 		{"a watcher that is not drained stops nobody", func(t *testing.T, w *world) {
-			stream := must[watch.Interface](t)(w.claims.Watch(w.ctx, metav1.ListOptions{}))
+			stream := testcheck.Must(w.claims.Watch(w.ctx, metav1.ListOptions{}))
 			defer stream.Stop()
 			for i := range 300 {
 				w.create(fmt.Sprint("c", i))
@@ -355,8 +345,7 @@ func TestProbes(t *testing.T) {
 		}},
 		{"dry run commits nothing", func(t *testing.T, w *world) {
 			before := w.server.Revision()
-			c := must[*corev1.PersistentVolumeClaim](t)(
-				w.claims.Create(w.ctx, newClaim("a"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}))
+			c := testcheck.Must(w.claims.Create(w.ctx, newClaim("a"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}))
 			expect(t, *c.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 			expect(t, w.server.Revision(), before)
 		}},

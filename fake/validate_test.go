@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // causes lists the causes of an Invalid error, the first line of each. It returns other errors as
@@ -276,7 +278,7 @@ func TestValidateVolumeUpdate(t *testing.T) {
 			if test.first == nil {
 				test.first = func(*volume) {}
 			}
-			v := must[*volume](t)(volumes.Create(w.ctx, newVolume("v", test.first), metav1.CreateOptions{}))
+			v := testcheck.Must(volumes.Create(w.ctx, newVolume("v", test.first), metav1.CreateOptions{}))
 			test.change(v)
 			_, err := volumes.Update(w.ctx, v, metav1.UpdateOptions{})
 			expect(t, causes(err), test.want)
@@ -285,7 +287,7 @@ func TestValidateVolumeUpdate(t *testing.T) {
 	t.Run("node affinity twice", func(t *testing.T) {
 		w := newWorld(t)
 		volumes := w.client.CoreV1().PersistentVolumes()
-		v := must[*volume](t)(volumes.Create(w.ctx, newVolume("v", func(v *volume) { v.Spec.NodeAffinity = affinity("a") }),
+		v := testcheck.Must(volumes.Create(w.ctx, newVolume("v", func(v *volume) { v.Spec.NodeAffinity = affinity("a") }),
 			metav1.CreateOptions{}))
 		v.Spec.NodeAffinity = affinity("b")
 		_, err := volumes.Update(w.ctx, v, metav1.UpdateOptions{})
@@ -350,7 +352,7 @@ func TestValidatePodUpdate(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
 			pods := w.client.CoreV1().Pods("default")
-			p := must[*pod](t)(pods.Create(w.ctx, newPod("p"), metav1.CreateOptions{}))
+			p := testcheck.Must(pods.Create(w.ctx, newPod("p"), metav1.CreateOptions{}))
 			test.change(p)
 			p, err := pods.Update(w.ctx, p, metav1.UpdateOptions{})
 			expect(t, causes(err), test.want)
@@ -364,11 +366,11 @@ func TestValidatePodUpdate(t *testing.T) {
 func TestValidateStorage(t *testing.T) {
 	w := newWorld(t)
 	group := w.client.StorageV1()
-	class := must[*storagev1.StorageClass](t)(group.StorageClasses().Create(w.ctx, newClass("gold"),
+	class := testcheck.Must(group.StorageClasses().Create(w.ctx, newClass("gold"),
 		metav1.CreateOptions{}))
 	expect(t, []string{string(*class.ReclaimPolicy), string(*class.VolumeBindingMode)}, []string{"Delete", "Immediate"})
 	class.AllowVolumeExpansion, class.MountOptions = ptr.To(true), []string{"ro"}
-	class = must[*storagev1.StorageClass](t)(group.StorageClasses().Update(w.ctx, class, metav1.UpdateOptions{}))
+	class = testcheck.Must(group.StorageClasses().Update(w.ctx, class, metav1.UpdateOptions{}))
 	class.Provisioner, class.Parameters = "other", map[string]string{"a": "b"}
 	class.ReclaimPolicy, class.VolumeBindingMode = ptr.To(corev1.PersistentVolumeReclaimRetain), ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)
 	_, err := group.StorageClasses().Update(w.ctx, class, metav1.UpdateOptions{})
@@ -384,13 +386,13 @@ func TestValidateStorage(t *testing.T) {
 	expect(t, causes(err), []string{
 		"spec.attacher: Required value", "spec.source: Required value: must specify exactly one of inlineVolumeSpec and persistentVolumeName",
 	})
-	a := must[*storagev1.VolumeAttachment](t)(group.VolumeAttachments().Create(w.ctx, newAttachment("va"),
+	a := testcheck.Must(group.VolumeAttachments().Create(w.ctx, newAttachment("va"),
 		metav1.CreateOptions{}))
 	a.Spec.NodeName = "other"
 	_, err = group.VolumeAttachments().Update(w.ctx, a, metav1.UpdateOptions{})
 	expectError(t, err, apierrors.IsInvalid, "field is immutable")
 
-	d := must[*storagev1.CSIDriver](t)(group.CSIDrivers().Create(w.ctx,
+	d := testcheck.Must(group.CSIDrivers().Create(w.ctx,
 		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, metav1.CreateOptions{}))
 	expect(t, d.Spec, storagev1.CSIDriverSpec{
 		AttachRequired: ptr.To(true), PodInfoOnMount: ptr.To(false), StorageCapacity: ptr.To(false), RequiresRepublish: ptr.To(false),
@@ -398,18 +400,18 @@ func TestValidateStorage(t *testing.T) {
 		VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent},
 	})
 	d.Spec.PodInfoOnMount = ptr.To(true)
-	d = must[*storagev1.CSIDriver](t)(group.CSIDrivers().Update(w.ctx, d, metav1.UpdateOptions{}))
+	d = testcheck.Must(group.CSIDrivers().Update(w.ctx, d, metav1.UpdateOptions{}))
 	expect(t, d.Generation, int64(1))
 	d.Spec.AttachRequired = ptr.To(false)
 	_, err = group.CSIDrivers().Update(w.ctx, d, metav1.UpdateOptions{})
 	expect(t, causes(err), []string{"spec.attachedRequired: Invalid value: false: field is immutable"})
 
-	n := must[*storagev1.CSINode](t)(group.CSINodes().Create(w.ctx, &storagev1.CSINode{
+	n := testcheck.Must(group.CSINodes().Create(w.ctx, &storagev1.CSINode{
 		ObjectMeta: metav1.ObjectMeta{Name: "n"},
 		Spec:       storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "d", NodeID: "1"}}},
 	}, metav1.CreateOptions{}))
 	n.Spec.Drivers[0].Allocatable = &storagev1.VolumeNodeResources{Count: ptr.To(int32(5))}
-	n = must[*storagev1.CSINode](t)(group.CSINodes().Update(w.ctx, n, metav1.UpdateOptions{}))
+	n = testcheck.Must(group.CSINodes().Update(w.ctx, n, metav1.UpdateOptions{}))
 	n.Spec.Drivers[0].NodeID = "2"
 	_, err = group.CSINodes().Update(w.ctx, n, metav1.UpdateOptions{})
 	expectError(t, err, apierrors.IsInvalid, "spec.drivers: Invalid value")

@@ -6,8 +6,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
+
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 func TestWatchSeesObjectsEnterAndLeaveASelector(t *testing.T) {
@@ -19,7 +20,7 @@ func TestWatchSeesObjectsEnterAndLeaveASelector(t *testing.T) {
 	w.patch("a", `{"metadata":{"labels":{"n":"1"}}}`)
 	w.remove("a")
 
-	stream := must[watch.Interface](t)(w.claims.Watch(w.ctx,
+	stream := testcheck.Must(w.claims.Watch(w.ctx,
 		metav1.ListOptions{ResourceVersion: from, LabelSelector: "n=1"}))
 	defer stream.Stop()
 	first := <-stream.ResultChan()
@@ -72,7 +73,7 @@ func TestWatchStarts(t *testing.T) {
 			w.create("b") // 6
 			ctx, cancel := context.WithCancel(w.ctx)
 			defer cancel()
-			stream := must[watch.Interface](t)(w.claims.Watch(ctx, test.opts))
+			stream := testcheck.Must(w.claims.Watch(ctx, test.opts))
 			w.create("z") // 7
 			for _, want := range test.want {
 				expect(t, describe(<-stream.ResultChan()), want)
@@ -97,7 +98,7 @@ func TestWatchErrors(t *testing.T) {
 func TestWatchBehindCompactionIsExpired(t *testing.T) {
 	w := newWorld(t)
 	from := w.create("a").ResourceVersion
-	stream := must[watch.Interface](t)(w.claims.Watch(w.ctx, metav1.ListOptions{ResourceVersion: from}))
+	stream := testcheck.Must(w.claims.Watch(w.ctx, metav1.ListOptions{ResourceVersion: from}))
 	defer stream.Stop()
 	w.create("b")
 	w.create("c")
@@ -112,7 +113,7 @@ func TestWatchBehindCompactionIsExpired(t *testing.T) {
 
 func TestWatchOfAFutureRevisionFailsInTheStream(t *testing.T) {
 	w := newWorld(t)
-	stream := must[watch.Interface](t)(w.claims.Watch(w.ctx, metav1.ListOptions{
+	stream := testcheck.Must(w.claims.Watch(w.ctx, metav1.ListOptions{
 		ResourceVersion: "99", SendInitialEvents: ptr.To(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 	}))
 	e := <-stream.ResultChan()
@@ -121,7 +122,7 @@ func TestWatchOfAFutureRevisionFailsInTheStream(t *testing.T) {
 
 func TestWatchEndsWithItsTimeout(t *testing.T) {
 	w := newWorld(t)
-	stream := must[watch.Interface](t)(w.claims.Watch(w.ctx, metav1.ListOptions{TimeoutSeconds: ptr.To(int64(1))}))
+	stream := testcheck.Must(w.claims.Watch(w.ctx, metav1.ListOptions{TimeoutSeconds: ptr.To(int64(1))}))
 	for e := range stream.ResultChan() {
 		t.Error(describe(e))
 	}

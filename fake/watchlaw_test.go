@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -383,7 +384,7 @@ func TestEveryWatchLawIsChecked(t *testing.T) {
 			w.patch("a", `{"metadata":{"labels":{"k":"v"}}}`)
 			w.delete("a")
 			claims, _ := w.client.Resource(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), "default")
-			is := must[*fake.Cursor](t)(claims.Watch(w.ctx, metav1.ListOptions{
+			is := testcheck.Must(claims.Watch(w.ctx, metav1.ListOptions{
 				ResourceVersion: strconv.FormatInt(from, 10), LabelSelector: "n=1",
 			}))
 			liar := &liar{is: is, lie: test.lie}

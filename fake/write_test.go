@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -95,26 +96,26 @@ func TestMetadataThroughStatus(t *testing.T) {
 	volumes, nodes := w.client.CoreV1().PersistentVolumes(), w.client.CoreV1().Nodes()
 	pods, attachments := w.client.CoreV1().Pods("default"), w.client.StorageV1().VolumeAttachments()
 
-	v := must[*corev1.PersistentVolume](t)(volumes.Create(w.ctx, newVolume("v"), metav1.CreateOptions{}))
+	v := testcheck.Must(volumes.Create(w.ctx, newVolume("v"), metav1.CreateOptions{}))
 	v.Labels, v.Spec.StorageClassName = map[string]string{"n": "1"}, "gold"
-	v = must[*corev1.PersistentVolume](t)(volumes.UpdateStatus(w.ctx, v, metav1.UpdateOptions{}))
+	v = testcheck.Must(volumes.UpdateStatus(w.ctx, v, metav1.UpdateOptions{}))
 	expect(t, []string{v.Labels["n"], v.Spec.StorageClassName}, []string{"1", ""})
 
-	n := must[*corev1.Node](t)(nodes.Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}},
+	n := testcheck.Must(nodes.Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}},
 		metav1.CreateOptions{}))
 	n.Labels, n.Spec.Unschedulable = map[string]string{"n": "1"}, true
-	n = must[*corev1.Node](t)(nodes.UpdateStatus(w.ctx, n, metav1.UpdateOptions{}))
+	n = testcheck.Must(nodes.UpdateStatus(w.ctx, n, metav1.UpdateOptions{}))
 	expect(t, []any{n.Labels["n"], n.Spec.Unschedulable}, []any{"1", false})
 
-	p := must[*corev1.Pod](t)(pods.Create(w.ctx, newPod("p"), metav1.CreateOptions{}))
+	p := testcheck.Must(pods.Create(w.ctx, newPod("p"), metav1.CreateOptions{}))
 	p.Labels, p.Spec.NodeName, p.Status.Phase = map[string]string{"n": "1"}, "x", corev1.PodRunning
-	p = must[*corev1.Pod](t)(pods.UpdateStatus(w.ctx, p, metav1.UpdateOptions{}))
+	p = testcheck.Must(pods.UpdateStatus(w.ctx, p, metav1.UpdateOptions{}))
 	expect(t, []any{p.Labels["n"], p.Spec.NodeName, p.Status.Phase, p.Generation},
 		[]any{"1", "", corev1.PodRunning, int64(1)})
 
-	a := must[*storagev1.VolumeAttachment](t)(attachments.Create(w.ctx, newAttachment("va"), metav1.CreateOptions{}))
+	a := testcheck.Must(attachments.Create(w.ctx, newAttachment("va"), metav1.CreateOptions{}))
 	a.Labels, a.Status.Attached = map[string]string{"n": "1"}, true
-	a = must[*storagev1.VolumeAttachment](t)(attachments.UpdateStatus(w.ctx, a, metav1.UpdateOptions{}))
+	a = testcheck.Must(attachments.UpdateStatus(w.ctx, a, metav1.UpdateOptions{}))
 	expect(t, []any{a.Labels["n"], a.Status.Attached}, []any{"", true})
 }
 
@@ -123,7 +124,7 @@ func TestVolumePhase(t *testing.T) {
 	s := fake.NewServer(fake.Config{Now: func() time.Time { return now }})
 	volumes, ctx := s.Client(direct{}).CoreV1().PersistentVolumes(), t.Context()
 
-	v := must[*corev1.PersistentVolume](t)(volumes.Create(ctx, newVolume("v", func(v *corev1.PersistentVolume) {
+	v := testcheck.Must(volumes.Create(ctx, newVolume("v", func(v *corev1.PersistentVolume) {
 		v.Status.Phase = corev1.VolumeBound
 	}), metav1.CreateOptions{}))
 	expect(t, v.Status.Phase, corev1.VolumePending)
@@ -132,21 +133,21 @@ func TestVolumePhase(t *testing.T) {
 
 	now = now.Add(time.Minute)
 	v.Status.Message = "x"
-	v = must[*corev1.PersistentVolume](t)(volumes.UpdateStatus(ctx, v, metav1.UpdateOptions{}))
+	v = testcheck.Must(volumes.UpdateStatus(ctx, v, metav1.UpdateOptions{}))
 	expect(t, v.Status.LastPhaseTransitionTime.Time, sim.Epoch)
 	v.Status.Phase = corev1.VolumeAvailable
-	v = must[*corev1.PersistentVolume](t)(volumes.UpdateStatus(ctx, v, metav1.UpdateOptions{}))
+	v = testcheck.Must(volumes.UpdateStatus(ctx, v, metav1.UpdateOptions{}))
 	expect(t, v.Status.LastPhaseTransitionTime.Time, sim.Epoch.Add(time.Minute))
 }
 
 func TestUpdateNeedsAResourceVersion(t *testing.T) {
 	w := newWorld(t)
 	group := w.client.StorageV1()
-	a := must[*storagev1.VolumeAttachment](t)(group.VolumeAttachments().Create(w.ctx, newAttachment("va"),
+	a := testcheck.Must(group.VolumeAttachments().Create(w.ctx, newAttachment("va"),
 		metav1.CreateOptions{}))
-	n := must[*storagev1.CSINode](t)(group.CSINodes().Create(w.ctx,
+	n := testcheck.Must(group.CSINodes().Create(w.ctx,
 		&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, metav1.CreateOptions{}))
-	d := must[*storagev1.CSIDriver](t)(group.CSIDrivers().Create(w.ctx,
+	d := testcheck.Must(group.CSIDrivers().Create(w.ctx,
 		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, metav1.CreateOptions{}))
 	for _, obj := range []metav1.Object{a, n, d} {
 		obj.SetResourceVersion("")
@@ -188,10 +189,10 @@ func TestDeletePod(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
 			pods := w.client.CoreV1().Pods("default")
-			p := must[*corev1.Pod](t)(pods.Create(w.ctx, test.pod, metav1.CreateOptions{}))
+			p := testcheck.Must(pods.Create(w.ctx, test.pod, metav1.CreateOptions{}))
 			if test.phase != "" {
 				p.Status.Phase = test.phase
-				must[*corev1.Pod](t)(pods.UpdateStatus(w.ctx, p, metav1.UpdateOptions{}))
+				testcheck.Must(pods.UpdateStatus(w.ctx, p, metav1.UpdateOptions{}))
 			}
 			expect(t, pods.Delete(w.ctx, "p", metav1.DeleteOptions{GracePeriodSeconds: test.grace}), nil)
 			if test.repeat != nil {
@@ -212,7 +213,7 @@ func TestDeletePod(t *testing.T) {
 func TestBindAndEvict(t *testing.T) {
 	w := newWorld(t)
 	pods := w.client.CoreV1().Pods("default")
-	must[*corev1.Pod](t)(pods.Create(w.ctx, newPod("p"), metav1.CreateOptions{}))
+	testcheck.Must(pods.Create(w.ctx, newPod("p"), metav1.CreateOptions{}))
 	bind := func(change ...func(*corev1.Binding)) error {
 		b := &corev1.Binding{
 			ObjectMeta: metav1.ObjectMeta{Name: "p"},
@@ -225,7 +226,7 @@ func TestBindAndEvict(t *testing.T) {
 	}
 	expectError(t, bind(func(b *corev1.Binding) { b.UID = "other" }), apierrors.IsConflict, "UID in precondition: other")
 	expect(t, bind(), nil)
-	p := must[*corev1.Pod](t)(pods.Get(w.ctx, "p", metav1.GetOptions{}))
+	p := testcheck.Must(pods.Get(w.ctx, "p", metav1.GetOptions{}))
 	expect(t, p.Spec.NodeName, "n")
 	expect(t, p.Status.Conditions, []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Time{Time: sim.Epoch},
@@ -235,7 +236,7 @@ func TestBindAndEvict(t *testing.T) {
 
 	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
 	expect(t, pods.EvictV1(w.ctx, eviction), nil)
-	p = must[*corev1.Pod](t)(pods.Get(w.ctx, "p", metav1.GetOptions{}))
+	p = testcheck.Must(pods.Get(w.ctx, "p", metav1.GetOptions{}))
 	expect(t, *p.DeletionGracePeriodSeconds, int64(30))
 	_, err := pods.UpdateResize(w.ctx, "p", p, metav1.UpdateOptions{})
 	expectError(t, err, apierrors.IsNotFound, "the server could not find the requested resource")
@@ -250,7 +251,7 @@ func TestNamespaces(t *testing.T) {
 		metav1.CreateOptions{})
 	expectError(t, err, apierrors.IsNotFound, `namespaces "shop" not found`)
 
-	ns := must[*corev1.Namespace](t)(spaces.Create(w.ctx,
+	ns := testcheck.Must(spaces.Create(w.ctx,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}},
 		metav1.CreateOptions{}))
 	expect(t, ns.Status.Phase, corev1.NamespaceActive)
@@ -262,13 +263,13 @@ func TestNamespaces(t *testing.T) {
 		"the namespace of the provided object does not match the namespace sent on the request")
 
 	expect(t, spaces.Delete(w.ctx, "shop", metav1.DeleteOptions{}), nil)
-	ns = must[*corev1.Namespace](t)(spaces.Get(w.ctx, "shop", metav1.GetOptions{}))
+	ns = testcheck.Must(spaces.Get(w.ctx, "shop", metav1.GetOptions{}))
 	expect(t, ns.Status.Phase, corev1.NamespaceTerminating)
 	_, err = w.client.CoreV1().PersistentVolumeClaims("shop").Create(w.ctx, newClaim("a", inNamespace("shop")),
 		metav1.CreateOptions{})
 	expectError(t, err, apierrors.IsForbidden, "because it is being terminated")
 	ns.Spec.Finalizers = nil
-	must[*corev1.Namespace](t)(spaces.Finalize(w.ctx, ns, metav1.UpdateOptions{}))
+	testcheck.Must(spaces.Finalize(w.ctx, ns, metav1.UpdateOptions{}))
 	_, err = spaces.Get(w.ctx, "shop", metav1.GetOptions{})
 	expectError(t, err, apierrors.IsNotFound, "")
 	expectError(t, spaces.Delete(w.ctx, "default", metav1.DeleteOptions{}), apierrors.IsForbidden,
@@ -307,11 +308,11 @@ func TestEvents(t *testing.T) {
 		FirstTimestamp: metav1.Time{Time: sim.Epoch.Add(time.Millisecond)},
 	}
 	// An update of an event that does not exist creates it.
-	got := must[*corev1.Event](t)(events.UpdateWithEventNamespaceWithContext(w.ctx, e))
+	got := testcheck.Must(events.UpdateWithEventNamespaceWithContext(w.ctx, e))
 	expect(t, got.FirstTimestamp.Time, sim.Epoch)
-	got = must[*corev1.Event](t)(events.PatchWithEventNamespaceWithContext(w.ctx, e, []byte(`{"count":2}`)))
+	got = testcheck.Must(events.PatchWithEventNamespaceWithContext(w.ctx, e, []byte(`{"count":2}`)))
 	expect(t, got.Count, int32(2))
-	list := must[*corev1.EventList](t)(events.List(w.ctx, metav1.ListOptions{
+	list := testcheck.Must(events.List(w.ctx, metav1.ListOptions{
 		FieldSelector: events.GetFieldSelector(ptr.To("a"), ptr.To("default"), nil,
 			ptr.To("u")).String() + ",source=persistentvolume-controller",
 	}))
@@ -325,12 +326,12 @@ func TestEvents(t *testing.T) {
 func TestResultsBelongToTheCaller(t *testing.T) {
 	w := newWorld(t)
 	in := newClaim("a")
-	out := must[*corev1.PersistentVolumeClaim](t)(w.claims.Create(w.ctx, in, metav1.CreateOptions{}))
+	out := testcheck.Must(w.claims.Create(w.ctx, in, metav1.CreateOptions{}))
 	stored, _ := w.server.Get("persistentvolumeclaims", "default", "a")
 	old := stored.DeepCopyObject()
 	for _, c := range []*corev1.PersistentVolumeClaim{
 		in, out, w.get("a"),
-		&must[*corev1.PersistentVolumeClaimList](t)(w.claims.List(w.ctx, metav1.ListOptions{})).Items[0],
+		&testcheck.Must(w.claims.List(w.ctx, metav1.ListOptions{})).Items[0],
 	} {
 		c.Labels["app"] = "changed"
 		c.Spec.Resources.Requests[corev1.ResourceStorage] = storage("9Gi")[corev1.ResourceStorage]
@@ -357,7 +358,7 @@ func TestTrace(t *testing.T) {
 	s := fake.NewServer(fake.Config{Now: host.Now})
 	c, ctx := s.Client(host.ExternalCaller()), t.Context()
 	claims := c.CoreV1().PersistentVolumeClaims("default")
-	claim := must[*corev1.PersistentVolumeClaim](t)(claims.Create(ctx, newClaim("a"), metav1.CreateOptions{}))
+	claim := testcheck.Must(claims.Create(ctx, newClaim("a"), metav1.CreateOptions{}))
 	_, _ = claims.Create(ctx, newClaim("", func(c *corev1.PersistentVolumeClaim) { c.GenerateName = "x-" }),
 		metav1.CreateOptions{})
 	claim.Status.Phase = corev1.ClaimBound

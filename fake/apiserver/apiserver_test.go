@@ -98,17 +98,6 @@ func newPod(name string) *corev1.Pod {
 	}
 }
 
-// must returns a function that returns the value of a call, and fails the test if the call fails.
-func must[T any](t *testing.T) func(T, error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
 // reply is an answer to a raw request.
 type reply struct {
 	code   int

@@ -10,8 +10,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/util/retry"
+
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // TestClaimsComeBackAsTheServerHasThem creates, reads, updates, patches, lists and deletes claims
@@ -23,7 +24,7 @@ func TestClaimsComeBackAsTheServerHasThem(t *testing.T) {
 		direct := w.server.Client(direct{}).CoreV1().PersistentVolumeClaims("default")
 		same := func(got *corev1.PersistentVolumeClaim) {
 			t.Helper()
-			want := must[*corev1.PersistentVolumeClaim](t)(direct.Get(ctx, "a", metav1.GetOptions{}))
+			want := testcheck.Must(direct.Get(ctx, "a", metav1.GetOptions{}))
 			wire, _ := json.Marshal(want)
 			want = &corev1.PersistentVolumeClaim{}
 			if err := json.Unmarshal(wire, want); err != nil {
@@ -33,7 +34,7 @@ func TestClaimsComeBackAsTheServerHasThem(t *testing.T) {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		}
-		of := must[*corev1.PersistentVolumeClaim](t)
+		of := testcheck.Must[*corev1.PersistentVolumeClaim]
 		same(of(claims.Create(ctx, newClaim("a"), metav1.CreateOptions{})))
 		got := of(claims.Get(ctx, "a", metav1.GetOptions{}))
 		same(got)
@@ -59,7 +60,7 @@ func TestClaimsComeBackAsTheServerHasThem(t *testing.T) {
 		} {
 			same(of(claims.Patch(ctx, "a", pt, []byte(body), metav1.PatchOptions{})))
 		}
-		list := must[*corev1.PersistentVolumeClaimList](t)(claims.List(ctx,
+		list := testcheck.Must(claims.List(ctx,
 			metav1.ListOptions{LabelSelector: "strategic=1"}))
 		if len(list.Items) != 1 || list.ResourceVersion == "" {
 			t.Fatalf("list: got %v", list)
@@ -82,7 +83,7 @@ func TestPodsAreBoundAndEvicted(t *testing.T) {
 	eachWay(t, func(t *testing.T, w world) {
 		ctx, pods := t.Context(), w.client.CoreV1().Pods("default")
 		for _, name := range []string{"a", "b"} {
-			must[*corev1.Pod](t)(pods.Create(ctx, newPod(name), metav1.CreateOptions{}))
+			testcheck.Must(pods.Create(ctx, newPod(name), metav1.CreateOptions{}))
 		}
 		binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Target: corev1.ObjectReference{Name: "n1"}}
 		if err := pods.Bind(ctx, binding, metav1.CreateOptions{}); err != nil {
@@ -91,7 +92,7 @@ func TestPodsAreBoundAndEvicted(t *testing.T) {
 		if err := pods.Bind(ctx, binding, metav1.CreateOptions{}); !apierrors.IsConflict(err) {
 			t.Errorf("bound twice: got %v, want a conflict", err)
 		}
-		if got := must[*corev1.Pod](t)(pods.Get(ctx, "a", metav1.GetOptions{})); got.Spec.NodeName != "n1" {
+		if got := testcheck.Must(pods.Get(ctx, "a", metav1.GetOptions{})); got.Spec.NodeName != "n1" {
 			t.Errorf("node: got %q, want n1", got.Spec.NodeName)
 		}
 		eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "default"}}
@@ -104,7 +105,7 @@ func TestPodsAreBoundAndEvicted(t *testing.T) {
 		if err := pods.DeleteCollection(ctx, *metav1.NewDeleteOptions(0), metav1.ListOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if got := must[*corev1.PodList](t)(pods.List(ctx, metav1.ListOptions{})); len(got.Items) != 0 {
+		if got := testcheck.Must(pods.List(ctx, metav1.ListOptions{})); len(got.Items) != 0 {
 			t.Errorf("left: %d pods", len(got.Items))
 		}
 	})
@@ -114,12 +115,12 @@ func TestPodsAreBoundAndEvicted(t *testing.T) {
 func TestAWatchReportsChanges(t *testing.T) {
 	eachWay(t, func(t *testing.T, w world) {
 		ctx, claims := t.Context(), w.client.CoreV1().PersistentVolumeClaims("default")
-		must[*corev1.PersistentVolumeClaim](t)(claims.Create(ctx, newClaim("a"), metav1.CreateOptions{}))
-		events := must[watch.Interface](t)(claims.Watch(ctx, metav1.ListOptions{
+		testcheck.Must(claims.Create(ctx, newClaim("a"), metav1.CreateOptions{}))
+		events := testcheck.Must(claims.Watch(ctx, metav1.ListOptions{
 			SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 			AllowWatchBookmarks: true,
 		}))
-		must[*corev1.PersistentVolumeClaim](t)(claims.Create(ctx, newClaim("b"), metav1.CreateOptions{}))
+		testcheck.Must(claims.Create(ctx, newClaim("b"), metav1.CreateOptions{}))
 		var got []string
 		for range 3 {
 			e := <-events.ResultChan()

@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/scale"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 var claimResource = corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims")
@@ -40,12 +42,12 @@ func TestInformersFollow(t *testing.T) {
 			}
 		}
 		claims := factory.Core().V1().PersistentVolumeClaims()
-		must[cache.ResourceEventHandlerRegistration](t)(claims.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		testcheck.Must(claims.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: record("+"), UpdateFunc: func(_, obj any) { record("~")(obj) }, DeleteFunc: record("-"),
 		}))
 		direct := w.server.Client(direct{}).CoreV1().PersistentVolumeClaims("default")
 		create := func(name string) {
-			must[*corev1.PersistentVolumeClaim](t)(direct.Create(ctx, newClaim(name), metav1.CreateOptions{}))
+			testcheck.Must(direct.Create(ctx, newClaim(name), metav1.CreateOptions{}))
 		}
 		create("a")
 		factory.Start(ctx.Done())
@@ -57,7 +59,7 @@ func TestInformersFollow(t *testing.T) {
 		w.server.Compact()
 		create("c")
 		next()
-		must[*corev1.PersistentVolumeClaim](t)(direct.Patch(ctx, "a", types.MergePatchType,
+		testcheck.Must(direct.Patch(ctx, "a", types.MergePatchType,
 			[]byte(`{"metadata":{"finalizers":null,"labels":{"a":"b"}}}`), metav1.PatchOptions{}))
 		next()
 		if err := direct.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
@@ -78,7 +80,7 @@ func TestDynamicClient(t *testing.T) {
 		t.Run(by.name, func(t *testing.T) {
 			ctx, s := t.Context(), newThings()
 			client := dynamic.NewForConfigOrDie(by.open(t, s))
-			of := must[*unstructured.Unstructured](t)
+			of := testcheck.Must[*unstructured.Unstructured]
 			for _, r := range []schema.GroupVersionResource{
 				{Group: "example.com", Version: "v1", Resource: "things"},
 				corev1.SchemeGroupVersion.WithResource("configmaps"),
@@ -93,7 +95,7 @@ func TestDynamicClient(t *testing.T) {
 				of(things.Update(ctx, obj, metav1.UpdateOptions{}))
 				obj = of(things.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"c":"d"}}}`),
 					metav1.PatchOptions{}))
-				list := must[*unstructured.UnstructuredList](t)(things.List(ctx,
+				list := testcheck.Must(things.List(ctx,
 					metav1.ListOptions{LabelSelector: "a=b"}))
 				if len(list.Items) != 1 || list.GetKind() != kind+"List" {
 					t.Fatalf("list: got %v", list)
@@ -104,7 +106,7 @@ func TestDynamicClient(t *testing.T) {
 				if err := things.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
 					t.Fatal(err)
 				}
-				if list := must[*unstructured.UnstructuredList](t)(things.List(ctx,
+				if list := testcheck.Must(things.List(ctx,
 					metav1.ListOptions{})); len(list.Items) != 0 && r.Resource == "things" {
 					t.Errorf("left: %v", list.Items)
 				}
@@ -119,11 +121,11 @@ func TestMetadataClient(t *testing.T) {
 		t.Run(by.name, func(t *testing.T) {
 			ctx, s := t.Context(), newServer()
 			claims := metadata.NewForConfigOrDie(by.open(t, s)).Resource(claimResource).Namespace("default")
-			must[*corev1.PersistentVolumeClaim](t)(s.Client(direct{}).CoreV1().PersistentVolumeClaims("default").Create(ctx,
+			testcheck.Must(s.Client(direct{}).CoreV1().PersistentVolumeClaims("default").Create(ctx,
 				newClaim("a"), metav1.CreateOptions{}))
-			patched := must[*metav1.PartialObjectMetadata](t)(claims.Patch(ctx, "a", types.MergePatchType,
+			patched := testcheck.Must(claims.Patch(ctx, "a", types.MergePatchType,
 				[]byte(`{"metadata":{"labels":{"c":"d"}}}`), metav1.PatchOptions{}))
-			list := must[*metav1.PartialObjectMetadataList](t)(claims.List(ctx,
+			list := testcheck.Must(claims.List(ctx,
 				metav1.ListOptions{LabelSelector: "c=d"}))
 			if len(list.Items) != 1 {
 				t.Fatalf("list: got %v", list)
@@ -148,7 +150,7 @@ func TestScaleClient(t *testing.T) {
 	eachWay(t, func(t *testing.T, w world) {
 		ctx, sets := t.Context(), w.client.AppsV1().StatefulSets("default")
 		selector := map[string]string{"a": "b"}
-		must[*appsv1.StatefulSet](t)(sets.Create(ctx, &appsv1.StatefulSet{
+		testcheck.Must(sets.Create(ctx, &appsv1.StatefulSet{
 			ObjectMeta: metav1.ObjectMeta{Name: "s"},
 			Spec: appsv1.StatefulSetSpec{
 				Selector: &metav1.LabelSelector{MatchLabels: selector},
@@ -157,14 +159,14 @@ func TestScaleClient(t *testing.T) {
 				},
 			},
 		}, metav1.CreateOptions{}))
-		got := must[*autoscalingv1.Scale](t)(sets.GetScale(ctx, "s", metav1.GetOptions{}))
+		got := testcheck.Must(sets.GetScale(ctx, "s", metav1.GetOptions{}))
 		got.Spec.Replicas = 3
-		must[*autoscalingv1.Scale](t)(sets.UpdateScale(ctx, "s", got, metav1.UpdateOptions{}))
-		got = must[*autoscalingv1.Scale](t)(sets.GetScale(ctx, "s", metav1.GetOptions{}))
+		testcheck.Must(sets.UpdateScale(ctx, "s", got, metav1.UpdateOptions{}))
+		got = testcheck.Must(sets.GetScale(ctx, "s", metav1.GetOptions{}))
 		if got.Spec.Replicas != 3 || got.Status.Selector != "a=b" {
 			t.Errorf("got %v", got)
 		}
-		kind := must[schema.GroupVersionKind](t)(scale.NewDiscoveryScaleKindResolver(w.client.Discovery()).
+		kind := testcheck.Must(scale.NewDiscoveryScaleKindResolver(w.client.Discovery()).
 			ScaleForResource(appsv1.SchemeGroupVersion.WithResource("statefulsets")))
 		if want := autoscalingv1.SchemeGroupVersion.WithKind("Scale"); kind != want {
 			t.Errorf("kind: got %v, want %v", kind, want)
@@ -222,16 +224,16 @@ func TestDiscoveryClient(t *testing.T) {
 func TestReviews(t *testing.T) {
 	eachWay(t, func(t *testing.T, w world) {
 		ctx := t.Context()
-		who := must[*authenticationv1.SelfSubjectReview](t)(w.client.AuthenticationV1().SelfSubjectReviews().Create(ctx,
+		who := testcheck.Must(w.client.AuthenticationV1().SelfSubjectReviews().Create(ctx,
 			&authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{}))
 		if got := who.Status.UserInfo.Username; got != "system:admin" {
 			t.Errorf("user: got %q", got)
 		}
 		attributes := &authorizationv1.ResourceAttributes{Namespace: "default", Verb: "get", Resource: "pods"}
-		may := must[*authorizationv1.SelfSubjectAccessReview](t)(w.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
+		may := testcheck.Must(w.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
 			&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes}},
 			metav1.CreateOptions{}))
-		local := must[*authorizationv1.LocalSubjectAccessReview](t)(w.client.AuthorizationV1().LocalSubjectAccessReviews("default").Create(ctx,
+		local := testcheck.Must(w.client.AuthorizationV1().LocalSubjectAccessReviews("default").Create(ctx,
 			&authorizationv1.LocalSubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 				User: "u", ResourceAttributes: attributes,
 			}},

@@ -13,12 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // newMap returns a server with one config map, and the config map's UID.
 func newMap(t *testing.T, data string) (*fake.Server, string) {
 	s := newServer()
-	m := must[*corev1.ConfigMap](t)(s.Client(direct{}).CoreV1().ConfigMaps("default").Create(t.Context(),
+	m := testcheck.Must(s.Client(direct{}).CoreV1().ConfigMaps("default").Create(t.Context(),
 		&corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"k": data},
 		}, metav1.CreateOptions{}))
@@ -111,7 +112,7 @@ func TestTables(t *testing.T) {
 			}
 		}
 	}
-	must[*corev1.ConfigMap](t)(s.Client(direct{}).CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
+	testcheck.Must(s.Client(direct{}).CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "b"},
 	}, metav1.CreateOptions{}))
 	r := ask(t.Context(), h, "GET", all+"?fieldSelector=metadata.name!=kube-root-ca.crt&watch=1&timeoutSeconds=1", "",
@@ -151,7 +152,7 @@ func TestLargeAnswersAreCompressed(t *testing.T) {
 			}
 			body := []byte(r.body)
 			if test.want != "" {
-				body = must[[]byte](t)(io.ReadAll(must[*gzip.Reader](t)(gzip.NewReader(bytes.NewReader(body)))))
+				body = testcheck.Must(io.ReadAll(testcheck.Must(gzip.NewReader(bytes.NewReader(body)))))
 			}
 			if !bytes.Contains(body, []byte(test.data)) {
 				t.Errorf("the data is not in %d bytes", len(body))

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/apiserver"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -60,7 +60,7 @@ func TestAGateHoldsEventsBack(t *testing.T) {
 			client := kubernetes.NewForConfigOrDie(cfg)
 			from := server.Revision()
 			for _, name := range []string{"a", "b"} {
-				must[*corev1.PersistentVolumeClaim](t)(client.CoreV1().PersistentVolumeClaims("default").Create(t.Context(), newClaim(name), metav1.CreateOptions{}))
+				testcheck.Must(client.CoreV1().PersistentVolumeClaims("default").Create(t.Context(), newClaim(name), metav1.CreateOptions{}))
 			}
 			body, err := client.CoreV1().RESTClient().Get().AbsPath("/api/v1/persistentvolumeclaims").
 				Param("watch", "1").Param("resourceVersion", fmt.Sprint(from)).SetHeader("Accept",
@@ -76,7 +76,7 @@ func TestAGateHoldsEventsBack(t *testing.T) {
 					t.Errorf("want claim %s, got %s", name, lines.Text())
 				}
 			}
-			must[*corev1.PersistentVolumeClaim](t)(client.CoreV1().PersistentVolumeClaims("default").Create(t.Context(),
+			testcheck.Must(client.CoreV1().PersistentVolumeClaims("default").Create(t.Context(),
 				newClaim("c"), metav1.CreateOptions{}))
 			close(turns)
 			if lines.Scan() {

@@ -6,12 +6,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/apiserver"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -26,11 +26,11 @@ func TestAClientsetIsSuspendedAtEachRequest(t *testing.T) {
 		c := host.Process(name)
 		claims := kubernetes.NewForConfigOrDie(apiserver.NewConfig(s, c)).CoreV1().PersistentVolumeClaims("default")
 		c.User("", func(ctx context.Context) {
-			must[*corev1.PersistentVolumeClaim](t)(claims.Create(ctx, newClaim(name), metav1.CreateOptions{}))
+			testcheck.Must(claims.Create(ctx, newClaim(name), metav1.CreateOptions{}))
 			order = append(order, name+" created")
-			must[*corev1.PersistentVolumeClaim](t)(claims.Get(ctx, name, metav1.GetOptions{}))
+			testcheck.Must(claims.Get(ctx, name, metav1.GetOptions{}))
 			order = append(order, name+" got")
-			list := must[*corev1.PersistentVolumeClaimList](t)(claims.List(ctx, metav1.ListOptions{}))
+			list := testcheck.Must(claims.List(ctx, metav1.ListOptions{}))
 			order = append(order, fmt.Sprintf("%s listed %d", name, len(list.Items)))
 		})
 	}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/fake/apiserver"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -29,7 +30,7 @@ func TestFirstEventOfAWatch(t *testing.T) {
 	s := newServer()
 	h := newHandler(s)
 	for range 3 {
-		must[*corev1.Namespace](t)(s.Client(direct{}).CoreV1().Namespaces().Create(t.Context(),
+		testcheck.Must(s.Client(direct{}).CoreV1().Namespaces().Create(t.Context(),
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "a"}}, metav1.CreateOptions{}))
 	}
 	s.Compact()
@@ -102,12 +103,12 @@ func TestEndsOfAWatch(t *testing.T) {
 				cfg := by.open(t, newServer())
 				client := kubernetes.NewForConfigOrDie(cfg)
 				maps := client.CoreV1().ConfigMaps("default")
-				stopped := must[watch.Interface](t)(maps.Watch(t.Context(), metav1.ListOptions{}))
+				stopped := testcheck.Must(maps.Watch(t.Context(), metav1.ListOptions{}))
 				stopped.Stop()
 				ctx, cancel := context.WithCancel(t.Context())
-				cancelled := must[watch.Interface](t)(maps.Watch(ctx, metav1.ListOptions{}))
+				cancelled := testcheck.Must(maps.Watch(ctx, metav1.ListOptions{}))
 				cancel()
-				timed := must[watch.Interface](t)(maps.Watch(t.Context(),
+				timed := testcheck.Must(maps.Watch(t.Context(),
 					metav1.ListOptions{TimeoutSeconds: new(int64(1))}))
 				for _, w := range []watch.Interface{stopped, cancelled, timed} {
 					for e := range w.ResultChan() { // until it is closed
@@ -139,9 +140,9 @@ func TestWatchesAreBounded(t *testing.T) {
 	srv := httptest.NewServer(h)
 	defer srv.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	req := must[*http.Request](t)(http.NewRequestWithContext(ctx, "GET", srv.URL+"/api/v1/watch/namespaces", nil))
-	first := must[*http.Response](t)(http.DefaultTransport.RoundTrip(req))
-	line := must[string](t)(bufio.NewReader(first.Body).ReadString('\n'))
+	req := testcheck.Must(http.NewRequestWithContext(ctx, "GET", srv.URL+"/api/v1/watch/namespaces", nil))
+	first := testcheck.Must(http.DefaultTransport.RoundTrip(req))
+	line := testcheck.Must(bufio.NewReader(first.Body).ReadString('\n'))
 	if !strings.HasPrefix(line, `{"type":"ADDED"`) {
 		t.Errorf("got %s", line)
 	}
