@@ -17,7 +17,7 @@ import (
 func TestProtectionFinalizers(t *testing.T) {
 	w := newWorld(t)
 	expect(t, w.create("a").Finalizers, []string{"kubernetes.io/pvc-protection"})
-	v := testcheck.Must(w.client.CoreV1().PersistentVolumes().Create(w.ctx, newVolume("v"), metav1.CreateOptions{}))
+	v := testcheck.Must(w.User.CoreV1().PersistentVolumes().Create(w.Context(), newVolume("v"), metav1.CreateOptions{}))
 	expect(t, v.Finalizers, []string{"kubernetes.io/pv-protection"})
 }
 
@@ -99,14 +99,14 @@ func TestResize(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
 			for _, class := range test.class {
-				testcheck.Must(w.client.StorageV1().StorageClasses().Create(w.ctx, class,
+				testcheck.Must(w.User.StorageV1().StorageClasses().Create(w.Context(), class,
 					metav1.CreateOptions{}))
 			}
 			c := w.create("a")
 			c.Status.Phase, c.Status.Capacity = corev1.ClaimBound, storage("1Gi")
 			c = w.updateStatus(c)
 			c.Spec.Resources.Requests = storage("2Gi")
-			_, err := w.claims.Update(w.ctx, c, metav1.UpdateOptions{})
+			_, err := w.claims.Update(w.Context(), c, metav1.UpdateOptions{})
 			expect(t, causes(err), test.want)
 		})
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,7 +21,6 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/testcheck"
-	"github.com/volsim/volsim/sim"
 )
 
 // owners formats an object's managed fields: a line for each entry.
@@ -44,10 +42,10 @@ func (w *world) configMaps() fake.ResourceClient {
 }
 
 func (w *world) resource(r schema.GroupVersionResource) fake.ResourceClient {
-	w.t.Helper()
-	c, ok := w.client.Resource(r, "default")
+	w.Helper()
+	c, ok := w.User.Resource(r, "default")
 	if !ok {
-		w.t.Fatal("not served: ", r)
+		w.Fatal("not served: ", r)
 	}
 	return c
 }
@@ -60,7 +58,7 @@ func (w *world) applyData(manager, data string, opts metav1.ApplyOptions) (*core
 		config.WithData(map[string]string{k: v})
 	}
 	opts.FieldManager = manager
-	return w.client.CoreV1().ConfigMaps("default").Apply(w.ctx, config, opts)
+	return w.User.CoreV1().ConfigMaps("default").Apply(w.Context(), config, opts)
 }
 
 func TestApply(t *testing.T) {
@@ -137,7 +135,7 @@ func TestRepeatedApplyWritesNothing(t *testing.T) {
 	expect(t, again, first)
 	dry := testcheck.Must(w.applyData("a", "x=2", metav1.ApplyOptions{DryRun: []string{metav1.DryRunAll}}))
 	expect(t, dry.Data["x"], "2")
-	expect(t, testcheck.Must(w.client.CoreV1().ConfigMaps("default").Get(w.ctx, "a",
+	expect(t, testcheck.Must(w.User.CoreV1().ConfigMaps("default").Get(w.Context(), "a",
 		metav1.GetOptions{})), first)
 }
 
@@ -149,7 +147,7 @@ func TestApplyReportsCreation(t *testing.T) {
 		if i == 0 {
 			opts.DryRun = []string{metav1.DryRunAll}
 		}
-		done := testcheck.Must(w.configMaps().Patch(w.ctx, "a", types.ApplyYAMLPatchType, body, opts))
+		done := testcheck.Must(w.configMaps().Patch(w.Context(), "a", types.ApplyYAMLPatchType, body, opts))
 		expect(t, done.Created, want)
 	}
 }
@@ -225,15 +223,15 @@ func TestApplyErrors(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
 			testcheck.Must(w.applyData("m", "x=1", metav1.ApplyOptions{}))
-			before := w.server.Revision()
+			before := w.Server.Revision()
 			config, object, opts := test.config, cmpOr(test.object, "a"), test.options
 			if config[0] == ',' {
 				config = `{"apiVersion":"v1","kind":"ConfigMap"` + config + `}`
 			}
 			opts.FieldManager = strings.TrimPrefix(cmpOr(opts.FieldManager, "m"), "-")
-			_, err := w.configMaps().Patch(w.ctx, object, types.ApplyYAMLPatchType, []byte(config), opts)
+			_, err := w.configMaps().Patch(w.Context(), object, types.ApplyYAMLPatchType, []byte(config), opts)
 			expectStatus(t, err, test.code, test.want)
-			expect(t, w.server.Revision(), before)
+			expect(t, w.Server.Revision(), before)
 		})
 	}
 }
@@ -247,7 +245,7 @@ func cmpOr(s, otherwise string) string {
 
 // expectStatus checks an error's code and message. If the message contains a patched object, only
 // the text after it is compared.
-func expectStatus(t *testing.T, err error, code int32, message string) {
+func expectStatus(t testing.TB, err error, code int32, message string) {
 	t.Helper()
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -262,19 +260,19 @@ func expectStatus(t *testing.T, err error, code int32, message string) {
 
 func TestApplyWarnsOfDuplicateFields(t *testing.T) {
 	w := newWorld(t)
-	done := testcheck.Must(w.configMaps().Patch(w.ctx, "a", types.ApplyYAMLPatchType,
+	done := testcheck.Must(w.configMaps().Patch(w.Context(), "a", types.ApplyYAMLPatchType,
 		[]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"z":"7","z":"8"}}`), metav1.PatchOptions{FieldManager: "m"}))
 	expect(t, done.Warnings, []string{`line 1: key "z" already set in map`})
 }
 
 func TestApplyWithoutClientGo(t *testing.T) {
 	w := newWorld(t)
-	_, err := w.claims.Apply(w.ctx, nil, metav1.ApplyOptions{FieldManager: "m"})
+	_, err := w.claims.Apply(w.Context(), nil, metav1.ApplyOptions{FieldManager: "m"})
 	expect(t, err.Error(), "object provided to Apply must not be nil")
-	_, err = w.claims.ApplyStatus(w.ctx, &applycorev1.PersistentVolumeClaimApplyConfiguration{},
+	_, err = w.claims.ApplyStatus(w.Context(), &applycorev1.PersistentVolumeClaimApplyConfiguration{},
 		metav1.ApplyOptions{FieldManager: "m"})
 	expect(t, err.Error(), "obj.Name must be provided to Apply")
-	_, err = w.client.AppsV1().StatefulSets("default").ApplyScale(w.ctx, "s", nil,
+	_, err = w.User.AppsV1().StatefulSets("default").ApplyScale(w.Context(), "s", nil,
 		metav1.ApplyOptions{FieldManager: "m"})
 	expect(t, err.Error(), "scale provided to ApplyScale must not be nil")
 }
@@ -285,31 +283,31 @@ func TestApplyStatus(t *testing.T) {
 	config := applycorev1.PersistentVolumeClaim("p", "default").
 		WithSpec(applycorev1.PersistentVolumeClaimSpec().WithVolumeName("v")).
 		WithStatus(applycorev1.PersistentVolumeClaimStatus().WithPhase(corev1.ClaimBound))
-	c := testcheck.Must(w.claims.ApplyStatus(w.ctx, config,
+	c := testcheck.Must(w.claims.ApplyStatus(w.Context(), config,
 		metav1.ApplyOptions{FieldManager: "s", Force: true}))
 	expect(t, string(c.Status.Phase)+c.Spec.VolumeName, "Bound")
 	expect(t, strings.HasPrefix(owners(c), `s Apply/status {"f:status":{"f:phase":{}}}`+"\n"), true)
 
-	_, err := w.claims.ApplyStatus(w.ctx, applycorev1.PersistentVolumeClaim("q", "default"),
+	_, err := w.claims.ApplyStatus(w.Context(), applycorev1.PersistentVolumeClaim("q", "default"),
 		metav1.ApplyOptions{FieldManager: "s"})
 	expectError(t, err, apierrors.IsNotFound, `persistentvolumeclaims "q" not found`)
 }
 
 func TestApplyScale(t *testing.T) {
-	w := newTrackingWorld(t)
-	sets := w.client.As("me/1.0").AppsV1().StatefulSets("default")
-	testcheck.Must(sets.Create(w.ctx, newStatefulSet("s"), metav1.CreateOptions{}))
+	w := newWorldWith(t, fake.Config{TrackManagedFields: true})
+	sets := w.User.As("me/1.0").AppsV1().StatefulSets("default")
+	testcheck.Must(sets.Create(w.Context(), newStatefulSet("s"), metav1.CreateOptions{}))
 	config := applyautoscalingv1.Scale().WithName("s").WithNamespace("default").WithSpec(applyautoscalingv1.ScaleSpec().WithReplicas(3))
-	_, err := sets.ApplyScale(w.ctx, "s", config, metav1.ApplyOptions{FieldManager: "h"})
+	_, err := sets.ApplyScale(w.Context(), "s", config, metav1.ApplyOptions{FieldManager: "h"})
 	expectError(t, err, apierrors.IsConflict, `Apply failed with 1 conflict: conflict with "me" using autoscaling/v1: .spec.replicas`)
-	scale := testcheck.Must(sets.ApplyScale(w.ctx, "s", config,
+	scale := testcheck.Must(sets.ApplyScale(w.Context(), "s", config,
 		metav1.ApplyOptions{FieldManager: "h", Force: true}))
 	expect(t, scale.Spec.Replicas, 3)
 	expect(t, len(scale.ManagedFields), 0)
 
-	set := testcheck.Must(sets.Get(w.ctx, "s", metav1.GetOptions{}))
+	set := testcheck.Must(sets.Get(w.Context(), "s", metav1.GetOptions{}))
 	expect(t, strings.HasPrefix(owners(set), `h Apply/scale {"f:spec":{"f:replicas":{}}}`+"\n"), true)
-	_, err = sets.Apply(w.ctx, applyappsv1.StatefulSet("s",
+	_, err = sets.Apply(w.Context(), applyappsv1.StatefulSet("s",
 		"default").WithSpec(applyappsv1.StatefulSetSpec().WithReplicas(4)),
 		metav1.ApplyOptions{FieldManager: "d"})
 	expectError(t, err, apierrors.IsConflict, `Apply failed with 1 conflict: conflict with "h" with subresource "scale": .spec.replicas`)
@@ -334,18 +332,10 @@ func newStatefulSet(name string) *appsv1.StatefulSet {
 	}
 }
 
-// newTrackingWorld returns a world whose server tracks managed fields from creation on.
-func newTrackingWorld(t *testing.T) *world {
-	t.Helper()
-	s := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }, TrackManagedFields: true})
-	c := s.Client(direct{})
-	return &world{t: t, ctx: t.Context(), server: s, client: c, claims: c.CoreV1().PersistentVolumeClaims("default")}
-}
-
 // Every built-in kind has a schema for apply.
 func TestEveryKindCanBeApplied(t *testing.T) {
 	w := newWorld(t)
-	for _, r := range w.server.Resources() {
+	for _, r := range w.Server.Resources() {
 		if !slices.Contains(r.Verbs, "patch") {
 			continue
 		}
@@ -355,10 +345,10 @@ func TestEveryKindCanBeApplied(t *testing.T) {
 			if r.Namespaced {
 				namespace = "default"
 			}
-			c, _ := w.client.Resource(gvr, namespace)
+			c, _ := w.User.Resource(gvr, namespace)
 			config := fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: a, labels: {x: z}}}",
 				gvr.GroupVersion(), r.Kind)
-			done, err := c.Patch(w.ctx, "a", types.ApplyYAMLPatchType, []byte(config),
+			done, err := c.Patch(w.Context(), "a", types.ApplyYAMLPatchType, []byte(config),
 				metav1.PatchOptions{FieldManager: "m"})
 			if apierrors.IsInvalid(err) {
 				return // it needs more than a name, but the merge succeeded

@@ -30,18 +30,18 @@ func TestUnservedResourcesAnswerNotFound(t *testing.T) {
 // They are rejected as client-go rejects them, with an object that is not nil.
 func TestInvalidRequestsAreNotSent(t *testing.T) {
 	w := newWorld(t)
-	nowhere := w.client.CoreV1().PersistentVolumeClaims("")
+	nowhere := w.User.CoreV1().PersistentVolumeClaims("")
 	always := func(error) bool { return true }
-	got, err := w.claims.Get(w.ctx, "", metav1.GetOptions{})
+	got, err := w.claims.Get(w.Context(), "", metav1.GetOptions{})
 	expectError(t, err, always, "resource name may not be empty")
 	if got == nil {
 		t.Error("no object")
 	}
-	_, err = nowhere.Get(w.ctx, "a", metav1.GetOptions{})
+	_, err = nowhere.Get(w.Context(), "a", metav1.GetOptions{})
 	expectError(t, err, always, "an empty namespace may not be set when a resource name is provided")
-	_, err = nowhere.Create(w.ctx, newClaim("a"), metav1.CreateOptions{})
+	_, err = nowhere.Create(w.Context(), newClaim("a"), metav1.CreateOptions{})
 	expectError(t, err, always, "an empty namespace may not be set during creation")
-	expectError(t, w.claims.Delete(w.ctx, "", metav1.DeleteOptions{}), always, "resource name may not be empty")
-	_, err = w.claims.Get(w.ctx, "a", metav1.GetOptions{ResourceVersion: "99"})
+	expectError(t, w.claims.Delete(w.Context(), "", metav1.DeleteOptions{}), always, "resource name may not be empty")
+	_, err = w.claims.Get(w.Context(), "a", metav1.GetOptions{ResourceVersion: "99"})
 	expectError(t, err, apierrors.IsTimeout, "Too large resource version: 99, current: 4")
 }

@@ -21,7 +21,7 @@ func TestPodDefaults(t *testing.T) {
 		"c": {Secret: &corev1.SecretVolumeSource{SecretName: "s"}},
 		"d": {Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: claimed}}},
 	}
-	p := testcheck.Must(w.client.CoreV1().Pods("default").Create(w.ctx, newPod("p", func(p *corev1.Pod) {
+	p := testcheck.Must(w.User.CoreV1().Pods("default").Create(w.Context(), newPod("p", func(p *corev1.Pod) {
 		p.Spec.Volumes = nil
 		for _, n := range []string{"a", "b", "c", "d"} {
 			p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: n, VolumeSource: sources[n]})
@@ -77,9 +77,9 @@ func TestPodDefaults(t *testing.T) {
 // Times with fractions of a second are truncated.
 func TestTimesAreTruncated(t *testing.T) {
 	w := newWorld(t)
-	nodes := w.client.CoreV1().Nodes()
+	nodes := w.User.CoreV1().Nodes()
 	precise := metav1.Time{Time: sim.Epoch.Add(1500 * time.Millisecond)}
-	n := testcheck.Must(nodes.Create(w.ctx, &corev1.Node{
+	n := testcheck.Must(nodes.Create(w.Context(), &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n"},
 		Status: corev1.NodeStatus{
 			Capacity:   storage("1Gi"),
@@ -90,6 +90,6 @@ func TestTimesAreTruncated(t *testing.T) {
 	expect(t, n.Status.Allocatable, storage("1Gi"))
 	// A change that the wire loses is no change.
 	n.Status.Conditions[0].LastTransitionTime = precise
-	again := testcheck.Must(nodes.UpdateStatus(w.ctx, n, metav1.UpdateOptions{}))
+	again := testcheck.Must(nodes.UpdateStatus(w.Context(), n, metav1.UpdateOptions{}))
 	expect(t, again.ResourceVersion, n.ResourceVersion)
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/testcheck"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -60,19 +61,13 @@ func traceName(obj any) string {
 // steppedWorld returns a world with a process c that has an informer of claims.
 func steppedWorld(t *testing.T) (*world, *sim.Stepped, *sim.Process, cache.SharedIndexInformer, *hearing) {
 	t.Helper()
-	host := sim.NewStepped(sim.SteppedConfig{})
-	t.Cleanup(host.Close)
-	s := fake.NewServer(fake.Config{Now: host.Now})
-	client := s.Client(host.ExternalCaller())
-	w := &world{
-		t: t, ctx: t.Context(), server: s, client: client,
-		claims: client.CoreV1().PersistentVolumeClaims("default"),
-	}
-	c := host.Process("c")
-	view := s.Informers(c).Core().V1().PersistentVolumeClaims().Informer()
+	stepped := testworld.New(t, sim.SteppedConfig{})
+	w := &world{stepped, stepped.User.CoreV1().PersistentVolumeClaims("default")}
+	c := w.Host.Process("c")
+	view := w.Server.Informers(c).Core().V1().PersistentVolumeClaims().Informer()
 	h := &hearing{}
 	testcheck.Must(view.AddEventHandler(h))
-	return w, host, c, view, h
+	return w, w.Host, c, view, h
 }
 
 func keys(view cache.SharedIndexInformer) []string { return view.GetStore().ListKeys() }
@@ -119,7 +114,7 @@ func TestInformerSharesTheStoredObjects(t *testing.T) {
 	w, host, _, view, _ := steppedWorld(t)
 	w.create("a")
 	host.Step()
-	stored, _ := w.server.Get("persistentvolumeclaims", "default", "a")
+	stored, _ := w.Server.Get("persistentvolumeclaims", "default", "a")
 	got, _, _ := view.GetStore().GetByKey("default/a")
 	if got != any(stored) {
 		t.Error("the informer has a copy")
@@ -136,7 +131,7 @@ func TestInformerListsAgainAfterCompaction(t *testing.T) {
 	w.patch("b", `{"metadata":{"labels":{"n":"1"}}}`)
 	w.remove("a")
 	w.create("d")
-	w.server.Compact()
+	w.Server.Compact()
 	w.create("e")
 	expect(t, host.Step(), true)
 	expect(t, h.take(), []string{"update b n=->1", "add d initial=false", "add e initial=false", "delete a unknown"})
@@ -168,15 +163,15 @@ func TestWorkersWaitForTheInformersOfTheirProcess(t *testing.T) {
 
 func TestFactory(t *testing.T) {
 	w, host, c, view, _ := steppedWorld(t)
-	f := w.server.Informers(c)
+	f := w.Server.Informers(c)
 	if f.Core().V1().PersistentVolumeClaims().Informer() != view {
 		t.Error("a second informer")
 	}
-	if w.server.Informers(host.Process("d")).Core().V1().PersistentVolumeClaims().Informer() == view {
+	if w.Server.Informers(host.Process("d")).Core().V1().PersistentVolumeClaims().Informer() == view {
 		t.Error("an informer of two processes")
 	}
 	g := testcheck.Must(f.ForResource(storagev1.SchemeGroupVersion.WithResource("storageclasses")))
-	testcheck.Must(w.client.StorageV1().StorageClasses().Create(w.ctx, newClass("gold"),
+	testcheck.Must(w.User.StorageV1().StorageClasses().Create(w.Context(), newClass("gold"),
 		metav1.CreateOptions{}))
 	w.create("b")
 	w.create("a", label("n", "1"))
@@ -367,9 +362,9 @@ func TestDelayedCacheListsAnOldState(t *testing.T) {
 	w.patch("a", `{"metadata":{"labels":{"n":"1"}}}`)
 	w.remove("b")
 	late := host.Process("late")
-	w.server.DelayCache(late, "persistentvolumeclaims", 2)
+	w.Server.DelayCache(late, "persistentvolumeclaims", 2)
 	h := &hearing{}
-	view := w.server.Informers(late).Core().V1().PersistentVolumeClaims().Informer()
+	view := w.Server.Informers(late).Core().V1().PersistentVolumeClaims().Informer()
 	testcheck.Must(view.AddEventHandler(h))
 	expect(t, host.Run(), nil)
 	expect(t, h.take(), []string{"add a initial=true", "add b initial=true", "update b n=->", "delete b"})
@@ -383,16 +378,16 @@ func TestInformerListsAgainAfterBreakWatch(t *testing.T) {
 	w.create("b")
 	expect(t, host.Run(), nil)
 	h.take()
-	expect(t, w.server.BreakWatch(c, "persistentvolumeclaims"), false) // it is not behind
+	expect(t, w.Server.BreakWatch(c, "persistentvolumeclaims"), false) // it is not behind
 	w.patch("a", `{"metadata":{"labels":{"n":"1"}}}`)
 	w.patch("a", `{"metadata":{"labels":{"n":"2"}}}`)
 	w.create("c")
 	w.remove("c")
 	w.remove("b")
-	expect(t, w.server.PendingEvents(c, "persistentvolumeclaims"), 7)
-	expect(t, w.server.BreakWatch(c, "persistentvolumeclaims"), true)
-	expect(t, w.server.BreakWatch(c, "persistentvolumes"), false) // there is no such informer
-	expect(t, w.server.CachedResources(c), []string{"persistentvolumeclaims"})
+	expect(t, w.Server.PendingEvents(c, "persistentvolumeclaims"), 7)
+	expect(t, w.Server.BreakWatch(c, "persistentvolumeclaims"), true)
+	expect(t, w.Server.BreakWatch(c, "persistentvolumes"), false) // there is no such informer
+	expect(t, w.Server.CachedResources(c), []string{"persistentvolumeclaims"})
 	expect(t, host.Run(), nil)
 	expect(t, h.take(), []string{"update a n=->2", "delete b unknown"})
 }

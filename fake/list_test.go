@@ -23,7 +23,7 @@ func TestListPagesShareOneSnapshot(t *testing.T) {
 	opts := metav1.ListOptions{Limit: 3}
 	revision := ""
 	for page := 0; ; page++ {
-		list := testcheck.Must(w.claims.List(w.ctx, opts))
+		list := testcheck.Must(w.claims.List(w.Context(), opts))
 		got = append(got, names(list.Items)...)
 		if revision == "" {
 			revision = list.ResourceVersion
@@ -117,7 +117,7 @@ func TestListOptions(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			list, err := w.claims.List(w.ctx, test.opts)
+			list, err := w.claims.List(w.Context(), test.opts)
 			if test.is != nil {
 				expectError(t, err, test.is, test.says)
 				return
@@ -133,12 +133,12 @@ func TestListBeforeCompactionIsExpired(t *testing.T) {
 	w := newWorld(t)
 	w.create("a")
 	w.create("b")
-	list := testcheck.Must(w.claims.List(w.ctx, metav1.ListOptions{Limit: 1}))
+	list := testcheck.Must(w.claims.List(w.Context(), metav1.ListOptions{Limit: 1}))
 	w.create("c")
-	w.server.Compact()
-	_, err := w.claims.List(w.ctx, metav1.ListOptions{Limit: 1, Continue: list.Continue})
+	w.Server.Compact()
+	_, err := w.claims.List(w.Context(), metav1.ListOptions{Limit: 1, Continue: list.Continue})
 	expectError(t, err, apierrors.IsResourceExpired, "You must start a new list without the continue parameter")
-	_, err = w.claims.List(w.ctx, metav1.ListOptions{
+	_, err = w.claims.List(w.Context(), metav1.ListOptions{
 		ResourceVersion:      "5",
 		ResourceVersionMatch: metav1.ResourceVersionMatchExact,
 	})
@@ -147,17 +147,17 @@ func TestListBeforeCompactionIsExpired(t *testing.T) {
 
 func TestFieldSelectors(t *testing.T) {
 	w := newWorld(t)
-	pods, nodes := w.client.CoreV1().Pods("default"), w.client.CoreV1().Nodes()
-	testcheck.Must(pods.Create(w.ctx, newPod("p", on("n")), metav1.CreateOptions{}))
-	testcheck.Must(pods.Create(w.ctx, newPod("q"), metav1.CreateOptions{}))
-	list := testcheck.Must(w.client.CoreV1().Pods("").List(w.ctx,
+	pods, nodes := w.User.CoreV1().Pods("default"), w.User.CoreV1().Nodes()
+	testcheck.Must(pods.Create(w.Context(), newPod("p", on("n")), metav1.CreateOptions{}))
+	testcheck.Must(pods.Create(w.Context(), newPod("q"), metav1.CreateOptions{}))
+	list := testcheck.Must(w.User.CoreV1().Pods("").List(w.Context(),
 		metav1.ListOptions{FieldSelector: "spec.nodeName=n,status.phase!=Failed"}))
 	expect(t, len(list.Items), 1)
-	_, err := pods.List(w.ctx, metav1.ListOptions{FieldSelector: "spec.x=n"})
+	_, err := pods.List(w.Context(), metav1.ListOptions{FieldSelector: "spec.x=n"})
 	expectError(t, err, apierrors.IsBadRequest, "field label not supported: spec.x")
-	testcheck.Must(nodes.Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}},
+	testcheck.Must(nodes.Create(w.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}},
 		metav1.CreateOptions{}))
-	some := testcheck.Must(nodes.List(w.ctx, metav1.ListOptions{FieldSelector: "spec.unschedulable=false"}))
+	some := testcheck.Must(nodes.List(w.Context(), metav1.ListOptions{FieldSelector: "spec.unschedulable=false"}))
 	expect(t, len(some.Items), 1)
 }
 

@@ -22,7 +22,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-func (w *world) maps() typedcorev1.ConfigMapInterface { return w.client.CoreV1().ConfigMaps("default") }
+func (w *world) maps() typedcorev1.ConfigMapInterface { return w.User.CoreV1().ConfigMaps("default") }
 
 func newConfigMap(name string, data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Data: data}
@@ -31,11 +31,11 @@ func newConfigMap(name string, data map[string]string) *corev1.ConfigMap {
 // By default tracking begins with the first apply.
 func TestManagedFieldsBeginWithTheFirstApply(t *testing.T) {
 	w := newWorld(t)
-	c := testcheck.Must(w.maps().Create(w.ctx, newConfigMap("a", map[string]string{"x": "1", "z": "1"}),
+	c := testcheck.Must(w.maps().Create(w.Context(), newConfigMap("a", map[string]string{"x": "1", "z": "1"}),
 		metav1.CreateOptions{FieldManager: "early"}))
 	expect(t, owners(c), "")
 	c.Data["z"] = "2"
-	c = testcheck.Must(w.maps().Update(w.ctx, c, metav1.UpdateOptions{}))
+	c = testcheck.Must(w.maps().Update(w.Context(), c, metav1.UpdateOptions{}))
 	expect(t, owners(c), "")
 
 	_, err := w.applyData("a", "x=2", metav1.ApplyOptions{})
@@ -45,7 +45,7 @@ func TestManagedFieldsBeginWithTheFirstApply(t *testing.T) {
 	expect(t, owners(c), `a Apply {"f:data":{"f:y":{}}}`+"\n"+before)
 
 	c.Data["z"], c.ManagedFields = "3", nil // as written by clients without managed fields
-	c = testcheck.Must(w.maps().Update(w.ctx, c, metav1.UpdateOptions{}))
+	c = testcheck.Must(w.maps().Update(w.Context(), c, metav1.UpdateOptions{}))
 	expect(t, owners(c), `a Apply {"f:data":{"f:y":{}}}`+"\n"+
 		`before-first-apply Update {"f:data":{".":{},"f:x":{}}}`+"\n"+`volsim Update {"f:data":{"f:z":{}}}`+"\n")
 }
@@ -54,18 +54,18 @@ func TestManagedFieldsOfEveryKindOfWrite(t *testing.T) {
 	const first = `me Update {"f:data":{".":{},"f:x":{}}}` + "\n"
 	merge := func(patch string, opts metav1.PatchOptions) func(*world, *corev1.ConfigMap) (*corev1.ConfigMap, error) {
 		return func(w *world, _ *corev1.ConfigMap) (*corev1.ConfigMap, error) {
-			return w.maps().Patch(w.ctx, "a", types.MergePatchType, []byte(patch), opts)
+			return w.maps().Patch(w.Context(), "a", types.MergePatchType, []byte(patch), opts)
 		}
 	}
 	jsonPatch := func(patch string) func(*world, *corev1.ConfigMap) (*corev1.ConfigMap, error) {
 		return func(w *world, _ *corev1.ConfigMap) (*corev1.ConfigMap, error) {
-			return w.maps().Patch(w.ctx, "a", types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
+			return w.maps().Patch(w.Context(), "a", types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
 		}
 	}
 	update := func(change func(*corev1.ConfigMap)) func(*world, *corev1.ConfigMap) (*corev1.ConfigMap, error) {
 		return func(w *world, c *corev1.ConfigMap) (*corev1.ConfigMap, error) {
 			change(c)
-			return w.maps().Update(w.ctx, c, metav1.UpdateOptions{FieldManager: "u"})
+			return w.maps().Update(w.Context(), c, metav1.UpdateOptions{FieldManager: "u"})
 		}
 	}
 	entry := func(operation metav1.ManagedFieldsOperationType) []metav1.ManagedFieldsEntry {
@@ -106,9 +106,9 @@ func TestManagedFieldsOfEveryKindOfWrite(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newTrackingWorld(t)
-			w.client = w.client.As("me/v1 (linux)")
-			c := testcheck.Must(w.maps().Create(w.ctx, newConfigMap("a", map[string]string{"x": "1"}),
+			w := newWorldWith(t, fake.Config{TrackManagedFields: true})
+			w.User = w.User.As("me/v1 (linux)")
+			c := testcheck.Must(w.maps().Create(w.Context(), newConfigMap("a", map[string]string{"x": "1"}),
 				metav1.CreateOptions{}))
 			expect(t, owners(c), first)
 			c = testcheck.Must(test.do(w, c))
@@ -132,12 +132,12 @@ func TestManagerNames(t *testing.T) {
 		{"the option", func(s *fake.Server) *fake.Clientset { return s.Client(direct{}).As("kubectl/v1") }, "mine", "mine"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newTrackingWorld(t)
-			w.client = test.client(w.server)
-			c := testcheck.Must(w.maps().Create(w.ctx, newConfigMap("a", nil),
+			w := newWorldWith(t, fake.Config{TrackManagedFields: true})
+			w.User = test.client(w.Server)
+			c := testcheck.Must(w.maps().Create(w.Context(), newConfigMap("a", nil),
 				metav1.CreateOptions{FieldManager: test.option}))
 			expect(t, len(c.ManagedFields), 0) // there is no field
-			c = testcheck.Must(w.maps().Create(w.ctx, newConfigMap("b", map[string]string{"x": "1"}),
+			c = testcheck.Must(w.maps().Create(w.Context(), newConfigMap("b", map[string]string{"x": "1"}),
 				metav1.CreateOptions{FieldManager: test.option}))
 			expect(t, c.ManagedFields[0].Manager, test.want)
 		})
@@ -154,7 +154,7 @@ type component struct {
 func (c component) Name() string { return c.name }
 
 func TestManagedFieldsOfStatus(t *testing.T) {
-	w := newTrackingWorld(t)
+	w := newWorldWith(t, fake.Config{TrackManagedFields: true})
 	c := w.create("p")
 	c.Status.Phase = corev1.ClaimBound
 	c.Spec.VolumeName = "ignored"
@@ -165,7 +165,7 @@ func TestManagedFieldsOfStatus(t *testing.T) {
 
 // Deletions and bindings have no manager, and keep the managed fields.
 func TestManagedFieldsSurviveDeletion(t *testing.T) {
-	w := newTrackingWorld(t)
+	w := newWorldWith(t, fake.Config{TrackManagedFields: true})
 	c := w.create("p")
 	w.delete("p")
 	expect(t, owners(w.get("p")), owners(c))
@@ -173,8 +173,9 @@ func TestManagedFieldsSurviveDeletion(t *testing.T) {
 
 func TestManagedFieldsHaveTheTimeOfTheWorld(t *testing.T) {
 	now := sim.Epoch
-	s := fake.NewServer(fake.Config{Now: func() time.Time { return now }})
-	w := &world{t: t, ctx: t.Context(), server: s, client: s.Client(direct{})}
+	w := newWorld(t)
+	w.Server = fake.NewServer(fake.Config{Now: func() time.Time { return now }})
+	w.ActImmediately()
 	times := func(c *corev1.ConfigMap, err error) string {
 		var out []string
 		for _, e := range testcheck.Must(c, err).ManagedFields {
@@ -189,13 +190,13 @@ func TestManagedFieldsHaveTheTimeOfTheWorld(t *testing.T) {
 	now = now.Add(time.Hour)
 	expect(t, times(w.applyData("b", "x=2", metav1.ApplyOptions{})), "a1h0m0s b2h0m0s")
 	now = now.Add(-3 * time.Hour) // a clock that was set back
-	expect(t, times(w.maps().Patch(w.ctx, "a", types.MergePatchType, []byte(`{"data":{"z":"1"}}`),
+	expect(t, times(w.maps().Patch(w.Context(), "a", types.MergePatchType, []byte(`{"data":{"z":"1"}}`),
 		metav1.PatchOptions{})), "a1h0m0s b2h0m0s volsim-1h0m0s")
 }
 
 func TestManagedFieldsOfCustomResources(t *testing.T) {
 	w := newWorld(t)
-	w.server.Install(fake.CustomKind{
+	w.Server.Install(fake.CustomKind{
 		Group: "example.com", Versions: []string{
 			"v1",
 			"v1beta1",
@@ -205,7 +206,7 @@ func TestManagedFieldsOfCustomResources(t *testing.T) {
 	apply := func(manager, rest string, sub ...string) fake.Object {
 		t.Helper()
 		config := `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},` + rest + `}`
-		done, err := c.Patch(w.ctx, "a", types.ApplyYAMLPatchType, []byte(config),
+		done, err := c.Patch(w.Context(), "a", types.ApplyYAMLPatchType, []byte(config),
 			metav1.PatchOptions{FieldManager: manager}, sub...)
 		return testcheck.Must(done, err).Object
 	}
@@ -222,11 +223,11 @@ func TestManagedFieldsOfCustomResources(t *testing.T) {
 	expect(t, owners(obj), `m Apply {"f:spec":{".":{},"f:list":{},"f:size":{}}}`+"\n"+`n Apply {"f:spec":{".":{},"f:color":{}}}`+"\n"+
 		`s Apply/status {"f:status":{".":{},"f:ready":{}}}`+"\n")
 
-	done := testcheck.Must(c.Patch(w.ctx, "a", types.MergePatchType, []byte(`{"spec":{"size":2}}`),
+	done := testcheck.Must(c.Patch(w.Context(), "a", types.MergePatchType, []byte(`{"spec":{"size":2}}`),
 		metav1.PatchOptions{}))
 	expect(t, strings.HasSuffix(owners(done.Object), `volsim Update {"f:spec":{"f:size":{}}}`+"\n"), true)
 	old := w.resource(schema.GroupVersionResource{Group: "example.com", Version: "v1beta1", Resource: "widgets"})
-	done = testcheck.Must(old.Patch(w.ctx, "a", types.MergePatchType, []byte(`{"spec":{"color":"blue"}}`),
+	done = testcheck.Must(old.Patch(w.Context(), "a", types.MergePatchType, []byte(`{"spec":{"color":"blue"}}`),
 		metav1.PatchOptions{FieldManager: "o"}))
 	last := done.Object.GetManagedFields()[3]
 	expect(t, last.Manager+" "+last.APIVersion+" "+last.FieldsV1.String(),
@@ -291,7 +292,7 @@ func TestUpdateAfterApplyTakesOwnership(t *testing.T) {
 		}
 		key := rapid.SampledFrom(keys).Draw(rt, "key")
 		c.Data[key] = "new"
-		if c, err = w.maps().Update(w.ctx, c, metav1.UpdateOptions{FieldManager: "u"}); err != nil {
+		if c, err = w.maps().Update(w.Context(), c, metav1.UpdateOptions{FieldManager: "u"}); err != nil {
 			rt.Fatal(err)
 		}
 		if !strings.Contains(owners(c), "u Update {") || !strings.Contains(owners(c)[strings.Index(owners(c), "u Update {"):], `"f:`+key+`":{}`) {
@@ -307,8 +308,8 @@ func TestUpdateAfterApplyTakesOwnership(t *testing.T) {
 // The managed fields of a custom resource follow its stored form: pruned, also changed by its
 // /scale, and in the version of each writer.
 func TestManagedFieldsOfPrunedScaledAndConvertedResources(t *testing.T) {
-	w := newTrackingWorld(t)
-	w.server.Install(fake.CustomKind{
+	w := newWorldWith(t, fake.Config{TrackManagedFields: true})
+	w.Server.Install(fake.CustomKind{
 		Group: "example.com", Versions: []string{"v1", "v2"}, Resource: "widgets", Kind: "Widget", Namespaced: true,
 		Scale: func(string) *fake.ScalePaths {
 			return &fake.ScalePaths{SpecReplicas: ".spec.count", StatusReplicas: ".status.count"}
@@ -334,23 +335,23 @@ func TestManagedFieldsOfPrunedScaledAndConvertedResources(t *testing.T) {
 	obj := &fake.CustomObject{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Content: map[string]any{
 		"spec": map[string]any{"count": int64(1), "color": "red", "unknown": true},
 	}}
-	done := testcheck.Must(c.Create(w.ctx, obj, metav1.CreateOptions{}))
+	done := testcheck.Must(c.Create(w.Context(), obj, metav1.CreateOptions{}))
 	expect(t, owners(done.Object), `volsim Update {"f:spec":{".":{},"f:color":{},"f:count":{}}}`+"\n")
 
 	scale, _ := c.Scale()
 	config := []byte(`{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"a"},"spec":{"replicas":3}}`)
 	opts := metav1.PatchOptions{FieldManager: "h"}
-	_, err := scale.Patch(w.ctx, "a", types.ApplyYAMLPatchType, config, opts)
+	_, err := scale.Patch(w.Context(), "a", types.ApplyYAMLPatchType, config, opts)
 	expectError(t, err, apierrors.IsConflict, `Apply failed with 1 conflict: conflict with "volsim" using autoscaling/v1: .spec.replicas`)
 	force := true
 	opts.Force = &force
-	testcheck.Must(scale.Patch(w.ctx, "a", types.ApplyYAMLPatchType, config, opts))
-	stored := testcheck.Must(c.Get(w.ctx, "a", metav1.GetOptions{}))
+	testcheck.Must(scale.Patch(w.Context(), "a", types.ApplyYAMLPatchType, config, opts))
+	stored := testcheck.Must(c.Get(w.Context(), "a", metav1.GetOptions{}))
 	expect(t, owners(stored), `h Apply/scale {"f:spec":{"f:count":{}}}`+"\n"+`volsim Update {"f:spec":{".":{},"f:color":{}}}`+"\n")
 
 	gvr.Version = "v2"
 	config = []byte(`{"apiVersion":"example.com/v2","kind":"Widget","metadata":{"name":"a"},"spec":{"colour":"blue"}}`)
-	_, err = w.resource(gvr).Patch(w.ctx, "a", types.ApplyYAMLPatchType, config,
+	_, err = w.resource(gvr).Patch(w.Context(), "a", types.ApplyYAMLPatchType, config,
 		metav1.PatchOptions{FieldManager: "two"})
 	expectError(t, err, apierrors.IsConflict, `Apply failed with 1 conflict: conflict with "volsim" using example.com/v1: .spec.color`)
 }

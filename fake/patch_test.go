@@ -88,7 +88,7 @@ func TestPatch(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.create("a")
-			c, err := w.claims.Patch(w.ctx, "a", test.kind, []byte(test.patch), metav1.PatchOptions{})
+			c, err := w.claims.Patch(w.Context(), "a", test.kind, []byte(test.patch), metav1.PatchOptions{})
 			if test.is != nil {
 				expectError(t, err, test.is, test.says)
 				return
@@ -226,13 +226,13 @@ func TestPatchErrors(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
-			testcheck.Must(w.maps().Create(w.ctx, newConfigMap("a", map[string]string{"a": "1"}),
+			testcheck.Must(w.maps().Create(w.Context(), newConfigMap("a", map[string]string{"a": "1"}),
 				metav1.CreateOptions{}))
-			before := w.server.Revision()
-			_, err := w.configMaps().Patch(w.ctx, "a", test.kind, []byte(test.patch),
+			before := w.Server.Revision()
+			_, err := w.configMaps().Patch(w.Context(), "a", test.kind, []byte(test.patch),
 				metav1.PatchOptions{FieldValidation: test.validation})
 			expectStatus(t, err, test.code, test.want)
-			expect(t, w.server.Revision(), before)
+			expect(t, w.Server.Revision(), before)
 		})
 	}
 }
@@ -263,9 +263,9 @@ func TestPatchWarnsOfUnknownFields(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
-			testcheck.Must(w.maps().Create(w.ctx, newConfigMap("a", map[string]string{"a": "1"}),
+			testcheck.Must(w.maps().Create(w.Context(), newConfigMap("a", map[string]string{"a": "1"}),
 				metav1.CreateOptions{}))
-			done := testcheck.Must(w.configMaps().Patch(w.ctx, "a", test.kind, []byte(test.patch),
+			done := testcheck.Must(w.configMaps().Patch(w.Context(), "a", test.kind, []byte(test.patch),
 				metav1.PatchOptions{FieldValidation: test.validation}))
 			expect(t, done.Warnings, test.want)
 		})
@@ -279,11 +279,11 @@ func TestDuplicateOwners(t *testing.T) {
 	config := newConfigMap("a", nil)
 	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "y"}
 	config.OwnerReferences = []metav1.OwnerReference{owner, owner}
-	done := testcheck.Must(w.configMaps().Create(w.ctx, config.DeepCopy(), metav1.CreateOptions{}))
+	done := testcheck.Must(w.configMaps().Create(w.Context(), config.DeepCopy(), metav1.CreateOptions{}))
 	expect(t, done.Warnings, []string{".metadata.ownerReferences contains duplicate entries; " + words})
-	done = testcheck.Must(w.configMaps().Update(w.ctx, "a", config.DeepCopy(), metav1.UpdateOptions{}))
+	done = testcheck.Must(w.configMaps().Update(w.Context(), "a", config.DeepCopy(), metav1.UpdateOptions{}))
 	expect(t, done.Warnings, []string{".metadata.ownerReferences contains duplicate entries; " + words})
-	done = testcheck.Must(w.configMaps().Patch(w.ctx, "a", types.MergePatchType,
+	done = testcheck.Must(w.configMaps().Patch(w.Context(), "a", types.MergePatchType,
 		[]byte(`{"metadata":{"ownerReferences":[`+ref+`,`+ref+`]}}`), metav1.PatchOptions{}))
 	expect(t, done.Warnings, []string{".metadata.ownerReferences contains duplicate entries after mutating admission happens; " + words})
 	expect(t, done.Object.GetOwnerReferences(), []metav1.OwnerReference{owner})
@@ -322,7 +322,7 @@ func TestPatchOfCustomResources(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
-			w.server.Install(fake.CustomKind{
+			w.Server.Install(fake.CustomKind{
 				Group: "example.com", Versions: []string{"v1"}, Resource: "widgets", Kind: "Widget", Namespaced: true,
 				UnknownFields: func(c *fake.CustomObject) []string {
 					if spec, ok := c.Content["spec"].(map[string]any); ok && spec["foo"] != nil {
@@ -336,8 +336,8 @@ func TestPatchOfCustomResources(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Name: "a"},
 				Content:    map[string]any{"spec": map[string]any{"size": int64(1)}},
 			}
-			testcheck.Must(c.Create(w.ctx, obj, metav1.CreateOptions{}))
-			_, err := c.Patch(w.ctx, "a", test.kind, []byte(test.patch), metav1.PatchOptions{FieldValidation: "Strict"})
+			testcheck.Must(c.Create(w.Context(), obj, metav1.CreateOptions{}))
+			_, err := c.Patch(w.Context(), "a", test.kind, []byte(test.patch), metav1.PatchOptions{FieldValidation: "Strict"})
 			expectStatus(t, err, test.code, test.want)
 		})
 	}
@@ -349,15 +349,15 @@ func TestPatchStatus(t *testing.T) {
 	c := w.patch("a", `{"spec":{"volumeName":"x"},"status":{"phase":"Bound"},"metadata":{"annotations":{"x":"y"}}}`,
 		"status")
 	expect(t, []string{string(c.Status.Phase), c.Spec.VolumeName, c.Annotations["x"]}, []string{"Bound", "", "y"})
-	_, err := w.claims.Patch(w.ctx, "a", types.MergePatchType, []byte(`{}`), metav1.PatchOptions{}, "scale")
+	_, err := w.claims.Patch(w.Context(), "a", types.MergePatchType, []byte(`{}`), metav1.PatchOptions{}, "scale")
 	expectError(t, err, apierrors.IsNotFound, "the server could not find the requested resource")
 
-	nodes := w.client.CoreV1().Nodes()
-	testcheck.Must(nodes.Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}},
+	nodes := w.User.CoreV1().Nodes()
+	testcheck.Must(nodes.Create(w.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}},
 		metav1.CreateOptions{}))
-	testcheck.Must(nodes.PatchStatus(w.ctx, "n",
+	testcheck.Must(nodes.PatchStatus(w.Context(), "n",
 		[]byte(`{"status":{"volumesAttached":[{"name":"v","devicePath":""}]}}`)))
-	n := testcheck.Must(nodes.PatchStatus(w.ctx, "n", []byte(`{"status":{"volumesInUse":["v"]}}`)))
+	n := testcheck.Must(nodes.PatchStatus(w.Context(), "n", []byte(`{"status":{"volumesInUse":["v"]}}`)))
 	expect(t, n.Status, corev1.NodeStatus{
 		VolumesAttached: []corev1.AttachedVolume{{Name: "v"}}, VolumesInUse: []corev1.UniqueVolumeName{"v"},
 	})
@@ -365,12 +365,12 @@ func TestPatchStatus(t *testing.T) {
 
 func TestPatchOfTheLastFinalizerRemovesADeletedObject(t *testing.T) {
 	w := newWorld(t)
-	volumes := w.client.CoreV1().PersistentVolumes()
-	testcheck.Must(volumes.Create(w.ctx, newVolume("v"), metav1.CreateOptions{}))
-	expect(t, volumes.Delete(w.ctx, "v", metav1.DeleteOptions{}), nil)
-	v := testcheck.Must(volumes.Patch(w.ctx, "v", types.StrategicMergePatchType,
+	volumes := w.User.CoreV1().PersistentVolumes()
+	testcheck.Must(volumes.Create(w.Context(), newVolume("v"), metav1.CreateOptions{}))
+	expect(t, volumes.Delete(w.Context(), "v", metav1.DeleteOptions{}), nil)
+	v := testcheck.Must(volumes.Patch(w.Context(), "v", types.StrategicMergePatchType,
 		[]byte(`{"metadata":{"$deleteFromPrimitiveList/finalizers":["kubernetes.io/pv-protection"]}}`), metav1.PatchOptions{}))
 	expect(t, v.Name, "v")
-	_, ok := w.server.Get("persistentvolumes", "", "v")
+	_, ok := w.Server.Get("persistentvolumes", "", "v")
 	expect(t, ok, false)
 }

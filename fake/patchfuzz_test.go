@@ -32,8 +32,8 @@ func FuzzPatch(f *testing.F) {
 	}
 	widgets := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 	f.Fuzz(func(t *testing.T, kind uint8, custom bool, data []byte) {
-		w := newTrackingWorld(t)
-		w.server.Install(fake.CustomKind{
+		w := newWorldWith(t, fake.Config{TrackManagedFields: true})
+		w.Server.Install(fake.CustomKind{
 			Group: "example.com", Versions: []string{"v1"}, Resource: "widgets", Kind: "Widget", Namespaced: true, Status: true,
 		})
 		c := w.configMaps()
@@ -45,9 +45,9 @@ func FuzzPatch(f *testing.F) {
 				Content:    map[string]any{"data": map[string]any{"x": "1"}},
 			}
 		}
-		testcheck.Must(c.Create(w.ctx, obj, metav1.CreateOptions{}))
+		testcheck.Must(c.Create(w.Context(), obj, metav1.CreateOptions{}))
 		opts := metav1.PatchOptions{FieldManager: "m"}
-		done, err := c.Patch(w.ctx, "a", kinds[kind%4], data, opts)
+		done, err := c.Patch(w.Context(), "a", kinds[kind%4], data, opts)
 		var status apierrors.APIStatus
 		if err != nil && (!errors.As(err, &status) || status.Status().Code < 400) {
 			t.Fatalf("%s: %v", data, err)

@@ -1,7 +1,6 @@
 package fake_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -17,65 +16,69 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/testcheck"
+	"github.com/volsim/volsim/internal/testworld"
+	"github.com/volsim/volsim/sim"
 )
 
 // A world is a server with claims in the namespace default.
 type world struct {
-	t      *testing.T
-	ctx    context.Context
-	server *fake.Server
-	client *fake.Clientset
+	*testworld.World
 	claims typedcorev1.PersistentVolumeClaimInterface
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	s, c := newServer(t)
-	return &world{t: t, ctx: t.Context(), server: s, client: c, claims: c.CoreV1().PersistentVolumeClaims("default")}
+	return newWorldWith(t, fake.Config{})
+}
+
+// newWorldWith is newWorld with a configuration of the server.
+func newWorldWith(t *testing.T, cfg fake.Config) *world {
+	t.Helper()
+	w := testworld.NewWith(t, sim.SteppedConfig{}, cfg)
+	w.ActImmediately()
+	return &world{w, w.User.CoreV1().PersistentVolumeClaims("default")}
 }
 
 func (w *world) create(name string, change ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
-	w.t.Helper()
-	return testcheck.Must(w.claims.Create(w.ctx, newClaim(name, change...),
+	w.Helper()
+	return testcheck.Must(w.claims.Create(w.Context(), newClaim(name, change...),
 		metav1.CreateOptions{}))
 }
 
 func (w *world) update(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
-	w.t.Helper()
-	return testcheck.Must(w.claims.Update(w.ctx, c, metav1.UpdateOptions{}))
+	w.Helper()
+	return testcheck.Must(w.claims.Update(w.Context(), c, metav1.UpdateOptions{}))
 }
 
 func (w *world) updateStatus(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
-	w.t.Helper()
-	return testcheck.Must(w.claims.UpdateStatus(w.ctx, c, metav1.UpdateOptions{}))
+	w.Helper()
+	return testcheck.Must(w.claims.UpdateStatus(w.Context(), c, metav1.UpdateOptions{}))
 }
 
 func (w *world) get(name string) *corev1.PersistentVolumeClaim {
-	w.t.Helper()
-	return testcheck.Must(w.claims.Get(w.ctx, name, metav1.GetOptions{}))
+	w.Helper()
+	return testcheck.Must(w.claims.Get(w.Context(), name, metav1.GetOptions{}))
 }
 
 // release removes a claim's finalizers.
 func (w *world) release(name string) {
-	w.t.Helper()
+	w.Helper()
 	w.patch(name, `{"metadata":{"finalizers":null}}`)
 }
 
 func (w *world) patch(name, patch string, sub ...string) *corev1.PersistentVolumeClaim {
-	w.t.Helper()
-	return testcheck.Must(w.claims.Patch(w.ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, sub...))
+	w.Helper()
+	return testcheck.Must(w.claims.Patch(w.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, sub...))
 }
 
 func (w *world) delete(name string) {
-	w.t.Helper()
-	if err := w.claims.Delete(w.ctx, name, metav1.DeleteOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Helper()
+	w.NoError(w.claims.Delete(w.Context(), name, metav1.DeleteOptions{}))
 }
 
 // remove deletes a claim and its finalizers.
 func (w *world) remove(name string) {
-	w.t.Helper()
+	w.Helper()
 	w.release(name)
 	w.delete(name)
 }
@@ -86,8 +89,8 @@ func label(key, value string) func(*corev1.PersistentVolumeClaim) {
 
 // watched reads n events of a watch and stops it.
 func (w *world) watched(opts metav1.ListOptions, n int) []string {
-	w.t.Helper()
-	stream := testcheck.Must(w.claims.Watch(w.ctx, opts))
+	w.Helper()
+	stream := testcheck.Must(w.claims.Watch(w.Context(), opts))
 	defer stream.Stop()
 	var got []string
 	for range n {
@@ -110,14 +113,14 @@ func describe(e watch.Event) string {
 	}
 }
 
-func expect[T any](t *testing.T, got, want T) {
+func expect[T any](t testing.TB, got, want T) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 
-func expectError(t *testing.T, err error, is func(error) bool, text string) {
+func expectError(t testing.TB, err error, is func(error) bool, text string) {
 	t.Helper()
 	if err == nil || !is(err) || !strings.Contains(err.Error(), text) {
 		t.Errorf("got error %v; want one that says %q", err, text)
@@ -143,27 +146,27 @@ func TestProbes(t *testing.T) {
 			}
 		}},
 		{"a resourceVersion on create is refused", func(t *testing.T, w *world) {
-			_, err := w.claims.Create(w.ctx, newClaim("a", func(c *corev1.PersistentVolumeClaim) { c.ResourceVersion = "7" }),
+			_, err := w.claims.Create(w.Context(), newClaim("a", func(c *corev1.PersistentVolumeClaim) { c.ResourceVersion = "7" }),
 				metav1.CreateOptions{})
 			expectError(t, err, func(err error) bool { return !apierrors.IsConflict(err) },
 				"resourceVersion should not be set on objects to be created")
 		}},
 		{"a second create is AlreadyExists", func(t *testing.T, w *world) {
 			w.create("a")
-			_, err := w.claims.Create(w.ctx, newClaim("a"), metav1.CreateOptions{})
+			_, err := w.claims.Create(w.Context(), newClaim("a"), metav1.CreateOptions{})
 			expectError(t, err, apierrors.IsAlreadyExists, `persistentvolumeclaims "a" already exists`)
 		}},
 		{"a stale update is a Conflict", func(t *testing.T, w *world) {
 			c := w.create("a")
 			w.patch("a", `{"metadata":{"labels":{"n":"1"}}}`)
-			_, err := w.claims.Update(w.ctx, c, metav1.UpdateOptions{})
+			_, err := w.claims.Update(w.Context(), c, metav1.UpdateOptions{})
 			expectError(t, err, apierrors.IsConflict, `Operation cannot be fulfilled on persistentvolumeclaims "a": `+
 				"the object has been modified; please apply your changes to the latest version and try again")
 		}},
 		{"a stale merge patch is a Conflict", func(t *testing.T, w *world) {
 			c := w.create("a")
 			w.patch("a", `{"metadata":{"labels":{"n":"1"}}}`)
-			_, err := w.claims.Patch(w.ctx, "a", types.MergePatchType,
+			_, err := w.claims.Patch(w.Context(), "a", types.MergePatchType,
 				fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"labels":{"n":"2"}}}`,
 					c.ResourceVersion), metav1.PatchOptions{})
 			expectError(t, err, apierrors.IsConflict, "the object has been modified")
@@ -210,7 +213,7 @@ func TestProbes(t *testing.T) {
 			w.create("a")
 			w.delete("a")
 			w.release("a")
-			_, err := w.claims.Get(w.ctx, "a", metav1.GetOptions{})
+			_, err := w.claims.Get(w.Context(), "a", metav1.GetOptions{})
 			expectError(t, err, apierrors.IsNotFound, `persistentvolumeclaims "a" not found`)
 		}},
 		{"a finalizer added while deleting is refused", func(t *testing.T, w *world) {
@@ -218,17 +221,17 @@ func TestProbes(t *testing.T) {
 			w.delete("a")
 			c := w.get("a")
 			c.Finalizers = append(c.Finalizers, "example.com/f")
-			_, err := w.claims.Update(w.ctx, c, metav1.UpdateOptions{})
+			_, err := w.claims.Update(w.Context(), c, metav1.UpdateOptions{})
 			expectError(t, err, apierrors.IsInvalid, "no new finalizers can be added if the object is being deleted")
 		}},
 		{"delete preconditions are checked", func(t *testing.T, w *world) {
 			c := w.create("a")
-			err := w.claims.Delete(w.ctx, "a",
+			err := w.claims.Delete(w.Context(), "a",
 				metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(types.UID("other"))}})
 			expectError(t, err, apierrors.IsConflict,
 				`on PersistentVolumeClaim "a": the UID in the precondition (other) does not match the UID in record (`+string(c.UID)+
 					"). The object might have been deleted and then recreated")
-			err = w.claims.Delete(w.ctx, "a",
+			err = w.claims.Delete(w.Context(), "a",
 				metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: ptr.To("1")}})
 			expectError(t, err, apierrors.IsConflict, "the ResourceVersion in the precondition (1) does not match the "+
 				"ResourceVersion in record ("+c.ResourceVersion+"). The object might have been modified")
@@ -236,7 +239,7 @@ func TestProbes(t *testing.T) {
 		{"an update with a foreign UID is a Conflict", func(t *testing.T, w *world) {
 			c := w.create("a")
 			c.UID = "other"
-			_, err := w.claims.Update(w.ctx, c, metav1.UpdateOptions{})
+			_, err := w.claims.Update(w.Context(), c, metav1.UpdateOptions{})
 			expectError(t, err, apierrors.IsConflict, "Precondition failed: UID in precondition: other")
 		}},
 		{"a recreated object has a fresh UID", func(t *testing.T, w *world) {
@@ -247,34 +250,34 @@ func TestProbes(t *testing.T) {
 			}
 		}},
 		{"an update of a missing object is NotFound", func(t *testing.T, w *world) {
-			_, err := w.claims.Update(w.ctx, newClaim("a"), metav1.UpdateOptions{})
+			_, err := w.claims.Update(w.Context(), newClaim("a"), metav1.UpdateOptions{})
 			expectError(t, err, apierrors.IsNotFound, "not found")
 		}},
 		{"a list carries a resourceVersion", func(t *testing.T, w *world) {
 			c := w.create("a")
-			list := testcheck.Must(w.claims.List(w.ctx, metav1.ListOptions{}))
+			list := testcheck.Must(w.claims.List(w.Context(), metav1.ListOptions{}))
 			expect(t, list.ResourceVersion, c.ResourceVersion)
 		}},
 		{"a list honours a label selector", func(t *testing.T, w *world) {
 			w.create("a", label("n", "1"))
 			w.create("b", label("n", "2"))
-			list := testcheck.Must(w.claims.List(w.ctx,
+			list := testcheck.Must(w.claims.List(w.Context(),
 				metav1.ListOptions{LabelSelector: "n=2"}))
 			expect(t, names(list.Items), []string{"b"})
 		}},
 		{"a list honours a field selector", func(t *testing.T, w *world) {
 			w.create("a")
 			w.create("b")
-			list := testcheck.Must(w.claims.List(w.ctx,
+			list := testcheck.Must(w.claims.List(w.Context(),
 				metav1.ListOptions{FieldSelector: "metadata.name=b"}))
 			expect(t, names(list.Items), []string{"b"})
 		}},
 		{"limit and continue", func(t *testing.T, w *world) {
 			w.create("a")
 			w.create("b")
-			list := testcheck.Must(w.claims.List(w.ctx, metav1.ListOptions{Limit: 1}))
+			list := testcheck.Must(w.claims.List(w.Context(), metav1.ListOptions{Limit: 1}))
 			expect(t, names(list.Items), []string{"a"})
-			list = testcheck.Must(w.claims.List(w.ctx, metav1.ListOptions{
+			list = testcheck.Must(w.claims.List(w.Context(), metav1.ListOptions{
 				Limit:    1,
 				Continue: list.Continue,
 			}))
@@ -308,12 +311,12 @@ func TestProbes(t *testing.T) {
 		{"a watch from before compaction is 410", func(t *testing.T, w *world) {
 			w.create("a")
 			w.create("b")
-			w.server.Compact("persistentvolumeclaims")
+			w.Server.Compact("persistentvolumeclaims")
 			expect(t, w.watched(metav1.ListOptions{ResourceVersion: "2"}, 1),
 				[]string{"ERROR 410 Expired too old resource version: 2 (6)"})
 		}},
 		{"a watcher that is not drained stops nobody", func(t *testing.T, w *world) {
-			stream := testcheck.Must(w.claims.Watch(w.ctx, metav1.ListOptions{}))
+			stream := testcheck.Must(w.claims.Watch(w.Context(), metav1.ListOptions{}))
 			defer stream.Stop()
 			for i := range 300 {
 				w.create(fmt.Sprint("c", i))
@@ -323,7 +326,7 @@ func TestProbes(t *testing.T) {
 			expect(t, *w.create("a").Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 		}},
 		{"validation", func(t *testing.T, w *world) {
-			_, err := w.claims.Create(w.ctx, newClaim("a", func(c *corev1.PersistentVolumeClaim) { c.Spec.AccessModes = nil }),
+			_, err := w.claims.Create(w.Context(), newClaim("a", func(c *corev1.PersistentVolumeClaim) { c.Spec.AccessModes = nil }),
 				metav1.CreateOptions{})
 			expectError(t, err, apierrors.IsInvalid,
 				"spec.accessModes: Required value: at least 1 access mode is required")
@@ -331,7 +334,7 @@ func TestProbes(t *testing.T) {
 		{"immutability", func(t *testing.T, w *world) {
 			c := w.create("a")
 			c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadOnlyMany}
-			_, err := w.claims.Update(w.ctx, c, metav1.UpdateOptions{})
+			_, err := w.claims.Update(w.Context(), c, metav1.UpdateOptions{})
 			expectError(t, err, apierrors.IsInvalid, "spec: Forbidden: spec is immutable after creation except")
 		}},
 		{"an update that changes nothing keeps the resourceVersion", func(t *testing.T, w *world) {
@@ -344,10 +347,10 @@ func TestProbes(t *testing.T) {
 			expect(t, w.create("a", func(c *corev1.PersistentVolumeClaim) { c.Generation = 7 }).Generation, 7)
 		}},
 		{"dry run commits nothing", func(t *testing.T, w *world) {
-			before := w.server.Revision()
-			c := testcheck.Must(w.claims.Create(w.ctx, newClaim("a"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}))
+			before := w.Server.Revision()
+			c := testcheck.Must(w.claims.Create(w.Context(), newClaim("a"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}))
 			expect(t, *c.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
-			expect(t, w.server.Revision(), before)
+			expect(t, w.Server.Revision(), before)
 		}},
 	}
 	for _, p := range probes {

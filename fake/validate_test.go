@@ -81,7 +81,7 @@ func TestValidateClaim(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
-			_, err := w.claims.Create(w.ctx, newClaim("a", test.change), metav1.CreateOptions{})
+			_, err := w.claims.Create(w.Context(), newClaim("a", test.change), metav1.CreateOptions{})
 			expect(t, causes(err), test.want)
 		})
 	}
@@ -175,7 +175,7 @@ func TestValidateClaimUpdate(t *testing.T) {
 				c = w.updateStatus(c)
 			}
 			test.change(c)
-			_, err := w.claims.Update(w.ctx, c, metav1.UpdateOptions{})
+			_, err := w.claims.Update(w.Context(), c, metav1.UpdateOptions{})
 			expect(t, causes(err), test.want)
 		})
 	}
@@ -239,7 +239,7 @@ func TestValidateVolume(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
-			_, err := w.client.CoreV1().PersistentVolumes().Create(w.ctx, newVolume("v", test.change),
+			_, err := w.User.CoreV1().PersistentVolumes().Create(w.Context(), newVolume("v", test.change),
 				metav1.CreateOptions{})
 			expect(t, causes(err), test.want)
 		})
@@ -274,23 +274,23 @@ func TestValidateVolumeUpdate(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
-			volumes := w.client.CoreV1().PersistentVolumes()
+			volumes := w.User.CoreV1().PersistentVolumes()
 			if test.first == nil {
 				test.first = func(*volume) {}
 			}
-			v := testcheck.Must(volumes.Create(w.ctx, newVolume("v", test.first), metav1.CreateOptions{}))
+			v := testcheck.Must(volumes.Create(w.Context(), newVolume("v", test.first), metav1.CreateOptions{}))
 			test.change(v)
-			_, err := volumes.Update(w.ctx, v, metav1.UpdateOptions{})
+			_, err := volumes.Update(w.Context(), v, metav1.UpdateOptions{})
 			expect(t, causes(err), test.want)
 		})
 	}
 	t.Run("node affinity twice", func(t *testing.T) {
 		w := newWorld(t)
-		volumes := w.client.CoreV1().PersistentVolumes()
-		v := testcheck.Must(volumes.Create(w.ctx, newVolume("v", func(v *volume) { v.Spec.NodeAffinity = affinity("a") }),
+		volumes := w.User.CoreV1().PersistentVolumes()
+		v := testcheck.Must(volumes.Create(w.Context(), newVolume("v", func(v *volume) { v.Spec.NodeAffinity = affinity("a") }),
 			metav1.CreateOptions{}))
 		v.Spec.NodeAffinity = affinity("b")
-		_, err := volumes.Update(w.ctx, v, metav1.UpdateOptions{})
+		_, err := volumes.Update(w.Context(), v, metav1.UpdateOptions{})
 		expectError(t, err, apierrors.IsInvalid, "field is immutable, except for updating from beta label to GA")
 	})
 }
@@ -319,7 +319,7 @@ func TestValidatePod(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
-			_, err := w.client.CoreV1().Pods("default").Create(w.ctx, newPod("p", test.change), metav1.CreateOptions{})
+			_, err := w.User.CoreV1().Pods("default").Create(w.Context(), newPod("p", test.change), metav1.CreateOptions{})
 			expect(t, causes(err), test.want)
 		})
 	}
@@ -351,10 +351,10 @@ func TestValidatePodUpdate(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
-			pods := w.client.CoreV1().Pods("default")
-			p := testcheck.Must(pods.Create(w.ctx, newPod("p"), metav1.CreateOptions{}))
+			pods := w.User.CoreV1().Pods("default")
+			p := testcheck.Must(pods.Create(w.Context(), newPod("p"), metav1.CreateOptions{}))
 			test.change(p)
-			p, err := pods.Update(w.ctx, p, metav1.UpdateOptions{})
+			p, err := pods.Update(w.Context(), p, metav1.UpdateOptions{})
 			expect(t, causes(err), test.want)
 			if err == nil {
 				expect(t, p.Generation, int64(2))
@@ -365,34 +365,34 @@ func TestValidatePodUpdate(t *testing.T) {
 
 func TestValidateStorage(t *testing.T) {
 	w := newWorld(t)
-	group := w.client.StorageV1()
-	class := testcheck.Must(group.StorageClasses().Create(w.ctx, newClass("gold"),
+	group := w.User.StorageV1()
+	class := testcheck.Must(group.StorageClasses().Create(w.Context(), newClass("gold"),
 		metav1.CreateOptions{}))
 	expect(t, []string{string(*class.ReclaimPolicy), string(*class.VolumeBindingMode)}, []string{"Delete", "Immediate"})
 	class.AllowVolumeExpansion, class.MountOptions = ptr.To(true), []string{"ro"}
-	class = testcheck.Must(group.StorageClasses().Update(w.ctx, class, metav1.UpdateOptions{}))
+	class = testcheck.Must(group.StorageClasses().Update(w.Context(), class, metav1.UpdateOptions{}))
 	class.Provisioner, class.Parameters = "other", map[string]string{"a": "b"}
 	class.ReclaimPolicy, class.VolumeBindingMode = ptr.To(corev1.PersistentVolumeReclaimRetain), ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)
-	_, err := group.StorageClasses().Update(w.ctx, class, metav1.UpdateOptions{})
+	_, err := group.StorageClasses().Update(w.Context(), class, metav1.UpdateOptions{})
 	expect(t, causes(err), []string{
 		`parameters: Invalid value: {"a":"b"}: field is immutable`, `provisioner: Invalid value: "other": field is immutable`,
 		`reclaimPolicy: Invalid value: "Retain": field is immutable`, `volumeBindingMode: Invalid value: "WaitForFirstConsumer": field is immutable`,
 	})
 
-	_, err = group.VolumeAttachments().Create(w.ctx, &storagev1.VolumeAttachment{
+	_, err = group.VolumeAttachments().Create(w.Context(), &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: "x"},
 		Spec:       storagev1.VolumeAttachmentSpec{NodeName: "n"},
 	}, metav1.CreateOptions{})
 	expect(t, causes(err), []string{
 		"spec.attacher: Required value", "spec.source: Required value: must specify exactly one of inlineVolumeSpec and persistentVolumeName",
 	})
-	a := testcheck.Must(group.VolumeAttachments().Create(w.ctx, newAttachment("va"),
+	a := testcheck.Must(group.VolumeAttachments().Create(w.Context(), newAttachment("va"),
 		metav1.CreateOptions{}))
 	a.Spec.NodeName = "other"
-	_, err = group.VolumeAttachments().Update(w.ctx, a, metav1.UpdateOptions{})
+	_, err = group.VolumeAttachments().Update(w.Context(), a, metav1.UpdateOptions{})
 	expectError(t, err, apierrors.IsInvalid, "field is immutable")
 
-	d := testcheck.Must(group.CSIDrivers().Create(w.ctx,
+	d := testcheck.Must(group.CSIDrivers().Create(w.Context(),
 		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, metav1.CreateOptions{}))
 	expect(t, d.Spec, storagev1.CSIDriverSpec{
 		AttachRequired: ptr.To(true), PodInfoOnMount: ptr.To(false), StorageCapacity: ptr.To(false), RequiresRepublish: ptr.To(false),
@@ -400,20 +400,20 @@ func TestValidateStorage(t *testing.T) {
 		VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent},
 	})
 	d.Spec.PodInfoOnMount = ptr.To(true)
-	d = testcheck.Must(group.CSIDrivers().Update(w.ctx, d, metav1.UpdateOptions{}))
+	d = testcheck.Must(group.CSIDrivers().Update(w.Context(), d, metav1.UpdateOptions{}))
 	expect(t, d.Generation, int64(1))
 	d.Spec.AttachRequired = ptr.To(false)
-	_, err = group.CSIDrivers().Update(w.ctx, d, metav1.UpdateOptions{})
+	_, err = group.CSIDrivers().Update(w.Context(), d, metav1.UpdateOptions{})
 	expect(t, causes(err), []string{"spec.attachedRequired: Invalid value: false: field is immutable"})
 
-	n := testcheck.Must(group.CSINodes().Create(w.ctx, &storagev1.CSINode{
+	n := testcheck.Must(group.CSINodes().Create(w.Context(), &storagev1.CSINode{
 		ObjectMeta: metav1.ObjectMeta{Name: "n"},
 		Spec:       storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "d", NodeID: "1"}}},
 	}, metav1.CreateOptions{}))
 	n.Spec.Drivers[0].Allocatable = &storagev1.VolumeNodeResources{Count: ptr.To(int32(5))}
-	n = testcheck.Must(group.CSINodes().Update(w.ctx, n, metav1.UpdateOptions{}))
+	n = testcheck.Must(group.CSINodes().Update(w.Context(), n, metav1.UpdateOptions{}))
 	n.Spec.Drivers[0].NodeID = "2"
-	_, err = group.CSINodes().Update(w.ctx, n, metav1.UpdateOptions{})
+	_, err = group.CSINodes().Update(w.Context(), n, metav1.UpdateOptions{})
 	expectError(t, err, apierrors.IsInvalid, "spec.drivers: Invalid value")
 }
 

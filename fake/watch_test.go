@@ -20,7 +20,7 @@ func TestWatchSeesObjectsEnterAndLeaveASelector(t *testing.T) {
 	w.patch("a", `{"metadata":{"labels":{"n":"1"}}}`)
 	w.remove("a")
 
-	stream := testcheck.Must(w.claims.Watch(w.ctx,
+	stream := testcheck.Must(w.claims.Watch(w.Context(),
 		metav1.ListOptions{ResourceVersion: from, LabelSelector: "n=1"}))
 	defer stream.Stop()
 	first := <-stream.ResultChan()
@@ -71,7 +71,7 @@ func TestWatchStarts(t *testing.T) {
 			w := newWorld(t)
 			w.create("a") // revision 5
 			w.create("b") // 6
-			ctx, cancel := context.WithCancel(w.ctx)
+			ctx, cancel := context.WithCancel(w.Context())
 			defer cancel()
 			stream := testcheck.Must(w.claims.Watch(ctx, test.opts))
 			w.create("z") // 7
@@ -87,23 +87,23 @@ func TestWatchStarts(t *testing.T) {
 
 func TestWatchErrors(t *testing.T) {
 	w := newWorld(t)
-	_, err := w.claims.Watch(w.ctx, metav1.ListOptions{SendInitialEvents: ptr.To(true)})
+	_, err := w.claims.Watch(w.Context(), metav1.ListOptions{SendInitialEvents: ptr.To(true)})
 	expectError(t, err, apierrors.IsInvalid, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
-	_, err = w.claims.Watch(w.ctx, metav1.ListOptions{ResourceVersion: "abc"})
+	_, err = w.claims.Watch(w.Context(), metav1.ListOptions{ResourceVersion: "abc"})
 	expectError(t, err, func(err error) bool { return apierrors.ReasonForError(err) == "" }, "invalid syntax")
-	_, err = w.claims.Watch(w.ctx, metav1.ListOptions{FieldSelector: "spec.x=1"})
+	_, err = w.claims.Watch(w.Context(), metav1.ListOptions{FieldSelector: "spec.x=1"})
 	expectError(t, err, apierrors.IsBadRequest, "is not a known field selector")
 }
 
 func TestWatchBehindCompactionIsExpired(t *testing.T) {
 	w := newWorld(t)
 	from := w.create("a").ResourceVersion
-	stream := testcheck.Must(w.claims.Watch(w.ctx, metav1.ListOptions{ResourceVersion: from}))
+	stream := testcheck.Must(w.claims.Watch(w.Context(), metav1.ListOptions{ResourceVersion: from}))
 	defer stream.Stop()
 	w.create("b")
 	w.create("c")
 	w.create("d")
-	w.server.Compact()
+	w.Server.Compact()
 	var last *metav1.Status
 	for e := range stream.ResultChan() {
 		last, _ = e.Object.(*metav1.Status)
@@ -113,7 +113,7 @@ func TestWatchBehindCompactionIsExpired(t *testing.T) {
 
 func TestWatchOfAFutureRevisionFailsInTheStream(t *testing.T) {
 	w := newWorld(t)
-	stream := testcheck.Must(w.claims.Watch(w.ctx, metav1.ListOptions{
+	stream := testcheck.Must(w.claims.Watch(w.Context(), metav1.ListOptions{
 		ResourceVersion: "99", SendInitialEvents: ptr.To(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 	}))
 	e := <-stream.ResultChan()
@@ -122,7 +122,7 @@ func TestWatchOfAFutureRevisionFailsInTheStream(t *testing.T) {
 
 func TestWatchEndsWithItsTimeout(t *testing.T) {
 	w := newWorld(t)
-	stream := testcheck.Must(w.claims.Watch(w.ctx, metav1.ListOptions{TimeoutSeconds: ptr.To(int64(1))}))
+	stream := testcheck.Must(w.claims.Watch(w.Context(), metav1.ListOptions{TimeoutSeconds: ptr.To(int64(1))}))
 	for e := range stream.ResultChan() {
 		t.Error(describe(e))
 	}

@@ -375,16 +375,16 @@ func TestEveryWatchLawIsChecked(t *testing.T) {
 		t.Run(test.law, func(t *testing.T) {
 			w := newWorld(t)
 			var log history
-			w.server.OnCommit(func(c fake.Commit) { log.commits = append(log.commits, c) })
-			from := w.server.Revision()
+			w.Server.OnCommit(func(c fake.Commit) { log.commits = append(log.commits, c) })
+			from := w.Server.Revision()
 			free := func(c *corev1.PersistentVolumeClaim) { c.Labels["n"] = "1" }
 			w.create("a", free)
 			w.patch("a", `{"metadata":{"finalizers":null}}`)
 			w.create("b", free)
 			w.patch("a", `{"metadata":{"labels":{"k":"v"}}}`)
 			w.delete("a")
-			claims, _ := w.client.Resource(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), "default")
-			is := testcheck.Must(claims.Watch(w.ctx, metav1.ListOptions{
+			claims, _ := w.User.Resource(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), "default")
+			is := testcheck.Must(claims.Watch(w.Context(), metav1.ListOptions{
 				ResourceVersion: strconv.FormatInt(from, 10), LabelSelector: "n=1",
 			}))
 			liar := &liar{is: is, lie: test.lie}

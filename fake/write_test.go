@@ -76,7 +76,7 @@ func on(node string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.Nod
 func TestLastStateOfADeletedObject(t *testing.T) {
 	w := newWorld(t)
 	var commits []fake.Commit
-	w.server.OnCommit(func(c fake.Commit) { commits = append(commits, c) })
+	w.Server.OnCommit(func(c fake.Commit) { commits = append(commits, c) })
 	w.create("a")
 	w.delete("a")
 	marked := w.get("a")
@@ -93,29 +93,29 @@ func TestLastStateOfADeletedObject(t *testing.T) {
 
 func TestMetadataThroughStatus(t *testing.T) {
 	w := newWorld(t)
-	volumes, nodes := w.client.CoreV1().PersistentVolumes(), w.client.CoreV1().Nodes()
-	pods, attachments := w.client.CoreV1().Pods("default"), w.client.StorageV1().VolumeAttachments()
+	volumes, nodes := w.User.CoreV1().PersistentVolumes(), w.User.CoreV1().Nodes()
+	pods, attachments := w.User.CoreV1().Pods("default"), w.User.StorageV1().VolumeAttachments()
 
-	v := testcheck.Must(volumes.Create(w.ctx, newVolume("v"), metav1.CreateOptions{}))
+	v := testcheck.Must(volumes.Create(w.Context(), newVolume("v"), metav1.CreateOptions{}))
 	v.Labels, v.Spec.StorageClassName = map[string]string{"n": "1"}, "gold"
-	v = testcheck.Must(volumes.UpdateStatus(w.ctx, v, metav1.UpdateOptions{}))
+	v = testcheck.Must(volumes.UpdateStatus(w.Context(), v, metav1.UpdateOptions{}))
 	expect(t, []string{v.Labels["n"], v.Spec.StorageClassName}, []string{"1", ""})
 
-	n := testcheck.Must(nodes.Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}},
+	n := testcheck.Must(nodes.Create(w.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}},
 		metav1.CreateOptions{}))
 	n.Labels, n.Spec.Unschedulable = map[string]string{"n": "1"}, true
-	n = testcheck.Must(nodes.UpdateStatus(w.ctx, n, metav1.UpdateOptions{}))
+	n = testcheck.Must(nodes.UpdateStatus(w.Context(), n, metav1.UpdateOptions{}))
 	expect(t, []any{n.Labels["n"], n.Spec.Unschedulable}, []any{"1", false})
 
-	p := testcheck.Must(pods.Create(w.ctx, newPod("p"), metav1.CreateOptions{}))
+	p := testcheck.Must(pods.Create(w.Context(), newPod("p"), metav1.CreateOptions{}))
 	p.Labels, p.Spec.NodeName, p.Status.Phase = map[string]string{"n": "1"}, "x", corev1.PodRunning
-	p = testcheck.Must(pods.UpdateStatus(w.ctx, p, metav1.UpdateOptions{}))
+	p = testcheck.Must(pods.UpdateStatus(w.Context(), p, metav1.UpdateOptions{}))
 	expect(t, []any{p.Labels["n"], p.Spec.NodeName, p.Status.Phase, p.Generation},
 		[]any{"1", "", corev1.PodRunning, int64(1)})
 
-	a := testcheck.Must(attachments.Create(w.ctx, newAttachment("va"), metav1.CreateOptions{}))
+	a := testcheck.Must(attachments.Create(w.Context(), newAttachment("va"), metav1.CreateOptions{}))
 	a.Labels, a.Status.Attached = map[string]string{"n": "1"}, true
-	a = testcheck.Must(attachments.UpdateStatus(w.ctx, a, metav1.UpdateOptions{}))
+	a = testcheck.Must(attachments.UpdateStatus(w.Context(), a, metav1.UpdateOptions{}))
 	expect(t, []any{a.Labels["n"], a.Status.Attached}, []any{"", true})
 }
 
@@ -142,25 +142,25 @@ func TestVolumePhase(t *testing.T) {
 
 func TestUpdateNeedsAResourceVersion(t *testing.T) {
 	w := newWorld(t)
-	group := w.client.StorageV1()
-	a := testcheck.Must(group.VolumeAttachments().Create(w.ctx, newAttachment("va"),
+	group := w.User.StorageV1()
+	a := testcheck.Must(group.VolumeAttachments().Create(w.Context(), newAttachment("va"),
 		metav1.CreateOptions{}))
-	n := testcheck.Must(group.CSINodes().Create(w.ctx,
+	n := testcheck.Must(group.CSINodes().Create(w.Context(),
 		&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, metav1.CreateOptions{}))
-	d := testcheck.Must(group.CSIDrivers().Create(w.ctx,
+	d := testcheck.Must(group.CSIDrivers().Create(w.Context(),
 		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, metav1.CreateOptions{}))
 	for _, obj := range []metav1.Object{a, n, d} {
 		obj.SetResourceVersion("")
 		obj.SetLabels(map[string]string{"n": "1"})
 	}
-	_, errA := group.VolumeAttachments().Update(w.ctx, a, metav1.UpdateOptions{})
-	_, errN := group.CSINodes().Update(w.ctx, n, metav1.UpdateOptions{})
-	_, errD := group.CSIDrivers().Update(w.ctx, d, metav1.UpdateOptions{})
+	_, errA := group.VolumeAttachments().Update(w.Context(), a, metav1.UpdateOptions{})
+	_, errN := group.CSINodes().Update(w.Context(), n, metav1.UpdateOptions{})
+	_, errD := group.CSIDrivers().Update(w.Context(), d, metav1.UpdateOptions{})
 	for _, err := range []error{errA, errN, errD} {
 		expectError(t, err, apierrors.IsInvalid, "metadata.resourceVersion: Invalid value: 0: must be specified for an update")
 	}
 	// A patch without a resourceVersion applies to the newest state.
-	_, err := group.CSINodes().Patch(w.ctx, "n", types.MergePatchType, []byte(`{"metadata":{"labels":{"n":"2"}}}`),
+	_, err := group.CSINodes().Patch(w.Context(), "n", types.MergePatchType, []byte(`{"metadata":{"labels":{"n":"2"}}}`),
 		metav1.PatchOptions{})
 	expect(t, err, nil)
 }
@@ -188,18 +188,18 @@ func TestDeletePod(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
-			pods := w.client.CoreV1().Pods("default")
-			p := testcheck.Must(pods.Create(w.ctx, test.pod, metav1.CreateOptions{}))
+			pods := w.User.CoreV1().Pods("default")
+			p := testcheck.Must(pods.Create(w.Context(), test.pod, metav1.CreateOptions{}))
 			if test.phase != "" {
 				p.Status.Phase = test.phase
-				testcheck.Must(pods.UpdateStatus(w.ctx, p, metav1.UpdateOptions{}))
+				testcheck.Must(pods.UpdateStatus(w.Context(), p, metav1.UpdateOptions{}))
 			}
-			expect(t, pods.Delete(w.ctx, "p", metav1.DeleteOptions{GracePeriodSeconds: test.grace}), nil)
+			expect(t, pods.Delete(w.Context(), "p", metav1.DeleteOptions{GracePeriodSeconds: test.grace}), nil)
 			if test.repeat != nil {
-				expect(t, pods.Delete(w.ctx, "p", metav1.DeleteOptions{GracePeriodSeconds: test.repeat}), nil)
+				expect(t, pods.Delete(w.Context(), "p", metav1.DeleteOptions{GracePeriodSeconds: test.repeat}), nil)
 			}
 			var got any = "gone"
-			if p, err := pods.Get(w.ctx, "p", metav1.GetOptions{}); err == nil {
+			if p, err := pods.Get(w.Context(), "p", metav1.GetOptions{}); err == nil {
 				got = *p.DeletionGracePeriodSeconds
 				expect(t, p.DeletionTimestamp.Time.UTC(),
 					sim.Epoch.Add(time.Duration(*p.DeletionGracePeriodSeconds)*time.Second))
@@ -212,8 +212,8 @@ func TestDeletePod(t *testing.T) {
 
 func TestBindAndEvict(t *testing.T) {
 	w := newWorld(t)
-	pods := w.client.CoreV1().Pods("default")
-	testcheck.Must(pods.Create(w.ctx, newPod("p"), metav1.CreateOptions{}))
+	pods := w.User.CoreV1().Pods("default")
+	testcheck.Must(pods.Create(w.Context(), newPod("p"), metav1.CreateOptions{}))
 	bind := func(change ...func(*corev1.Binding)) error {
 		b := &corev1.Binding{
 			ObjectMeta: metav1.ObjectMeta{Name: "p"},
@@ -222,11 +222,11 @@ func TestBindAndEvict(t *testing.T) {
 		for _, f := range change {
 			f(b)
 		}
-		return pods.Bind(w.ctx, b, metav1.CreateOptions{})
+		return pods.Bind(w.Context(), b, metav1.CreateOptions{})
 	}
 	expectError(t, bind(func(b *corev1.Binding) { b.UID = "other" }), apierrors.IsConflict, "UID in precondition: other")
 	expect(t, bind(), nil)
-	p := testcheck.Must(pods.Get(w.ctx, "p", metav1.GetOptions{}))
+	p := testcheck.Must(pods.Get(w.Context(), "p", metav1.GetOptions{}))
 	expect(t, p.Spec.NodeName, "n")
 	expect(t, p.Status.Conditions, []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Time{Time: sim.Epoch},
@@ -235,44 +235,44 @@ func TestBindAndEvict(t *testing.T) {
 		`Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "n"`)
 
 	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
-	expect(t, pods.EvictV1(w.ctx, eviction), nil)
-	p = testcheck.Must(pods.Get(w.ctx, "p", metav1.GetOptions{}))
+	expect(t, pods.EvictV1(w.Context(), eviction), nil)
+	p = testcheck.Must(pods.Get(w.Context(), "p", metav1.GetOptions{}))
 	expect(t, *p.DeletionGracePeriodSeconds, int64(30))
-	_, err := pods.UpdateResize(w.ctx, "p", p, metav1.UpdateOptions{})
+	_, err := pods.UpdateResize(w.Context(), "p", p, metav1.UpdateOptions{})
 	expectError(t, err, apierrors.IsNotFound, "the server could not find the requested resource")
-	_, err = pods.GetLogs("p", &corev1.PodLogOptions{}).DoRaw(w.ctx)
+	_, err = pods.GetLogs("p", &corev1.PodLogOptions{}).DoRaw(w.Context())
 	expectError(t, err, apierrors.IsNotFound, "the server could not find the requested resource")
 }
 
 func TestNamespaces(t *testing.T) {
 	w := newWorld(t)
-	spaces := w.client.CoreV1().Namespaces()
-	_, err := w.client.CoreV1().PersistentVolumeClaims("shop").Create(w.ctx, newClaim("a", inNamespace("shop")),
+	spaces := w.User.CoreV1().Namespaces()
+	_, err := w.User.CoreV1().PersistentVolumeClaims("shop").Create(w.Context(), newClaim("a", inNamespace("shop")),
 		metav1.CreateOptions{})
 	expectError(t, err, apierrors.IsNotFound, `namespaces "shop" not found`)
 
-	ns := testcheck.Must(spaces.Create(w.ctx,
+	ns := testcheck.Must(spaces.Create(w.Context(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}},
 		metav1.CreateOptions{}))
 	expect(t, ns.Status.Phase, corev1.NamespaceActive)
 	expect(t, ns.Spec.Finalizers, []corev1.FinalizerName{"kubernetes"})
 	expect(t, ns.Labels, map[string]string{"kubernetes.io/metadata.name": "shop"})
-	_, err = w.client.CoreV1().PersistentVolumeClaims("shop").Create(w.ctx, newClaim("a", inNamespace("default")),
+	_, err = w.User.CoreV1().PersistentVolumeClaims("shop").Create(w.Context(), newClaim("a", inNamespace("default")),
 		metav1.CreateOptions{})
 	expectError(t, err, apierrors.IsBadRequest,
 		"the namespace of the provided object does not match the namespace sent on the request")
 
-	expect(t, spaces.Delete(w.ctx, "shop", metav1.DeleteOptions{}), nil)
-	ns = testcheck.Must(spaces.Get(w.ctx, "shop", metav1.GetOptions{}))
+	expect(t, spaces.Delete(w.Context(), "shop", metav1.DeleteOptions{}), nil)
+	ns = testcheck.Must(spaces.Get(w.Context(), "shop", metav1.GetOptions{}))
 	expect(t, ns.Status.Phase, corev1.NamespaceTerminating)
-	_, err = w.client.CoreV1().PersistentVolumeClaims("shop").Create(w.ctx, newClaim("a", inNamespace("shop")),
+	_, err = w.User.CoreV1().PersistentVolumeClaims("shop").Create(w.Context(), newClaim("a", inNamespace("shop")),
 		metav1.CreateOptions{})
 	expectError(t, err, apierrors.IsForbidden, "because it is being terminated")
 	ns.Spec.Finalizers = nil
-	testcheck.Must(spaces.Finalize(w.ctx, ns, metav1.UpdateOptions{}))
-	_, err = spaces.Get(w.ctx, "shop", metav1.GetOptions{})
+	testcheck.Must(spaces.Finalize(w.Context(), ns, metav1.UpdateOptions{}))
+	_, err = spaces.Get(w.Context(), "shop", metav1.GetOptions{})
 	expectError(t, err, apierrors.IsNotFound, "")
-	expectError(t, spaces.Delete(w.ctx, "default", metav1.DeleteOptions{}), apierrors.IsForbidden,
+	expectError(t, spaces.Delete(w.Context(), "default", metav1.DeleteOptions{}), apierrors.IsForbidden,
 		"this namespace may not be deleted")
 }
 
@@ -285,9 +285,9 @@ func TestDeleteCollection(t *testing.T) {
 	w.create("a", label("n", "1"))
 	w.create("b", label("n", "2"))
 	w.create("c", label("n", "1"))
-	expect(t, w.claims.DeleteCollection(w.ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "n=1"}), nil)
+	expect(t, w.claims.DeleteCollection(w.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "n=1"}), nil)
 	var going []string
-	for _, obj := range w.server.List("persistentvolumeclaims") {
+	for _, obj := range w.Server.List("persistentvolumeclaims") {
 		if obj.GetDeletionTimestamp() != nil {
 			going = append(going, obj.GetName())
 		}
@@ -297,7 +297,7 @@ func TestDeleteCollection(t *testing.T) {
 
 func TestEvents(t *testing.T) {
 	w := newWorld(t)
-	events := w.client.CoreV1().Events("")
+	events := w.User.CoreV1().Events("")
 	e := &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: "default"},
 		InvolvedObject: corev1.ObjectReference{
@@ -308,17 +308,17 @@ func TestEvents(t *testing.T) {
 		FirstTimestamp: metav1.Time{Time: sim.Epoch.Add(time.Millisecond)},
 	}
 	// An update of an event that does not exist creates it.
-	got := testcheck.Must(events.UpdateWithEventNamespaceWithContext(w.ctx, e))
+	got := testcheck.Must(events.UpdateWithEventNamespaceWithContext(w.Context(), e))
 	expect(t, got.FirstTimestamp.Time, sim.Epoch)
-	got = testcheck.Must(events.PatchWithEventNamespaceWithContext(w.ctx, e, []byte(`{"count":2}`)))
+	got = testcheck.Must(events.PatchWithEventNamespaceWithContext(w.Context(), e, []byte(`{"count":2}`)))
 	expect(t, got.Count, int32(2))
-	list := testcheck.Must(events.List(w.ctx, metav1.ListOptions{
+	list := testcheck.Must(events.List(w.Context(), metav1.ListOptions{
 		FieldSelector: events.GetFieldSelector(ptr.To("a"), ptr.To("default"), nil,
 			ptr.To("u")).String() + ",source=persistentvolume-controller",
 	}))
 	expect(t, len(list.Items), 1)
 	e.Name, e.InvolvedObject.Namespace = "f", "other"
-	_, err := events.CreateWithEventNamespaceWithContext(w.ctx, e)
+	_, err := events.CreateWithEventNamespaceWithContext(w.Context(), e)
 	expectError(t, err, apierrors.IsInvalid, `involvedObject.namespace: Invalid value: "other": does not match event.namespace`)
 }
 
@@ -326,12 +326,12 @@ func TestEvents(t *testing.T) {
 func TestResultsBelongToTheCaller(t *testing.T) {
 	w := newWorld(t)
 	in := newClaim("a")
-	out := testcheck.Must(w.claims.Create(w.ctx, in, metav1.CreateOptions{}))
-	stored, _ := w.server.Get("persistentvolumeclaims", "default", "a")
+	out := testcheck.Must(w.claims.Create(w.Context(), in, metav1.CreateOptions{}))
+	stored, _ := w.Server.Get("persistentvolumeclaims", "default", "a")
 	old := stored.DeepCopyObject()
 	for _, c := range []*corev1.PersistentVolumeClaim{
 		in, out, w.get("a"),
-		&testcheck.Must(w.claims.List(w.ctx, metav1.ListOptions{})).Items[0],
+		&testcheck.Must(w.claims.List(w.Context(), metav1.ListOptions{})).Items[0],
 	} {
 		c.Labels["app"] = "changed"
 		c.Spec.Resources.Requests[corev1.ResourceStorage] = storage("9Gi")[corev1.ResourceStorage]
@@ -342,13 +342,13 @@ func TestResultsBelongToTheCaller(t *testing.T) {
 
 func TestRequestsWithAnEndedContextHaveNoEffect(t *testing.T) {
 	w := newWorld(t)
-	ctx, cancel := context.WithCancel(w.ctx)
+	ctx, cancel := context.WithCancel(w.Context())
 	cancel()
 	_, err := w.claims.Create(ctx, newClaim("a"), metav1.CreateOptions{})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	expect(t, len(w.server.List("persistentvolumeclaims")), 0)
+	expect(t, len(w.Server.List("persistentvolumeclaims")), 0)
 }
 
 // Checks the trace of requests.
@@ -396,7 +396,7 @@ func TestServersWithTheSameHistoryAreEqual(t *testing.T) {
 		w.create("a")
 		w.remove("a")
 		w.create("a")
-		return w.server.List("persistentvolumeclaims")
+		return w.Server.List("persistentvolumeclaims")
 	}
 	expect(t, run(), run())
 }
@@ -411,5 +411,5 @@ func TestUIDsAndGeneratedNamesAreUnique(t *testing.T) {
 		}
 		seen[c.UID] = true
 	}
-	expect(t, len(w.server.List("persistentvolumeclaims")), 2000)
+	expect(t, len(w.Server.List("persistentvolumeclaims")), 2000)
 }
