@@ -64,7 +64,7 @@ func TestDefaultClass(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			now := sim.Epoch
 			s := fake.NewServer(fake.Config{Now: func() time.Time { return now }})
-			c, ctx := s.Client(direct{}), t.Context()
+			c, ctx := s.Client(direct), t.Context()
 			for _, some := range test.classes {
 				now = now.Add(time.Second)
 				for _, class := range some {

@@ -14,20 +14,17 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/sim/trace"
 )
 
-// direct is a Caller that runs effects at once and records nothing.
-type direct struct{}
-
-func (direct) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
-func (direct) Now() time.Time                                                 { return sim.Epoch }
+// direct is a caller whose calls take effect at once, at the start of the simulated time.
+var direct = testworld.ImmediateCaller(func() time.Time { return sim.Epoch })
 
 func newServer(tb testing.TB, namespaces ...string) (*fake.Server, *fake.Clientset) {
 	tb.Helper()
 	s := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }, Namespaces: namespaces})
-	return s, s.Client(direct{})
+	return s, s.Client(direct)
 }
 
 // newClaim returns a claim as users write it.
@@ -175,13 +172,13 @@ func BenchmarkFanout100(b *testing.B) {
 func BenchmarkNewServerAndClient(b *testing.B) {
 	for b.Loop() {
 		s := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
-		_ = s.Client(direct{})
+		_ = s.Client(direct)
 	}
 }
 
 func BenchmarkClient(b *testing.B) {
 	s, _ := newServer(b)
 	for b.Loop() {
-		_ = s.Client(direct{}).CoreV1().PersistentVolumes()
+		_ = s.Client(direct).CoreV1().PersistentVolumes()
 	}
 }

@@ -52,7 +52,7 @@ func (d deletions) run(t *testing.T) {
 	if d.resource == "namespaces" {
 		namespace = ""
 	}
-	client, ok := s.Client(direct{}).Resource(schema.GroupVersionResource{Version: "v1", Resource: d.resource},
+	client, ok := s.Client(direct).Resource(schema.GroupVersionResource{Version: "v1", Resource: d.resource},
 		namespace)
 	if !ok {
 		t.Fatal("no such resource")

@@ -124,12 +124,12 @@ func TestManagerNames(t *testing.T) {
 		option string
 		want   string
 	}{
-		{"nobody in particular", func(s *fake.Server) *fake.Clientset { return s.Client(direct{}) }, "", "volsim"},
-		{"a component", func(s *fake.Server) *fake.Clientset { return s.Client(component{name: "attacher"}) }, "", "attacher"},
-		{"a user agent", func(s *fake.Server) *fake.Clientset { return s.Client(direct{}).As("kubectl/v1.36.3 (linux/amd64)") }, "", "kubectl"},
-		{"unprintable characters", func(s *fake.Server) *fake.Clientset { return s.Client(direct{}).As("a\nb") }, "", "ab"},
-		{"a long one", func(s *fake.Server) *fake.Clientset { return s.Client(direct{}).As(strings.Repeat("a", 130)) }, "", strings.Repeat("a", 128)},
-		{"the option", func(s *fake.Server) *fake.Clientset { return s.Client(direct{}).As("kubectl/v1") }, "mine", "mine"},
+		{"nobody in particular", func(s *fake.Server) *fake.Clientset { return s.Client(direct) }, "", "volsim"},
+		{"a component", func(s *fake.Server) *fake.Clientset { return s.Client(component{direct, "attacher"}) }, "", "attacher"},
+		{"a user agent", func(s *fake.Server) *fake.Clientset { return s.Client(direct).As("kubectl/v1.36.3 (linux/amd64)") }, "", "kubectl"},
+		{"unprintable characters", func(s *fake.Server) *fake.Clientset { return s.Client(direct).As("a\nb") }, "", "ab"},
+		{"a long one", func(s *fake.Server) *fake.Clientset { return s.Client(direct).As(strings.Repeat("a", 130)) }, "", strings.Repeat("a", 128)},
+		{"the option", func(s *fake.Server) *fake.Clientset { return s.Client(direct).As("kubectl/v1") }, "mine", "mine"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorldWith(t, fake.Config{TrackManagedFields: true})
@@ -146,7 +146,7 @@ func TestManagerNames(t *testing.T) {
 
 // component is a Caller with a name.
 type component struct {
-	direct
+	sim.Caller
 
 	name string
 }

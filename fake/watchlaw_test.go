@@ -228,7 +228,7 @@ func sameBut(a, b fake.Object) bool {
 // and the history.
 func interleave(rt *rapid.T, ctx context.Context) (history, []session) {
 	s := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
-	c := s.Client(direct{})
+	c := s.Client(direct)
 	var log history
 	s.OnCommit(func(c fake.Commit) {
 		if c.Resource == "persistentvolumeclaims" {

@@ -122,7 +122,7 @@ func TestMetadataThroughStatus(t *testing.T) {
 func TestVolumePhase(t *testing.T) {
 	now := sim.Epoch.Add(100 * time.Millisecond)
 	s := fake.NewServer(fake.Config{Now: func() time.Time { return now }})
-	volumes, ctx := s.Client(direct{}).CoreV1().PersistentVolumes(), t.Context()
+	volumes, ctx := s.Client(direct).CoreV1().PersistentVolumes(), t.Context()
 
 	v := testcheck.Must(volumes.Create(ctx, newVolume("v", func(v *corev1.PersistentVolume) {
 		v.Status.Phase = corev1.VolumeBound

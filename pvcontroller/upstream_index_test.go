@@ -2,13 +2,14 @@ package pvcontroller
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
+
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // upstreamIndex matches as upstream does: an indexer finds the volumes that have just some access modes, and upstream's own
@@ -27,9 +28,11 @@ func newUpstreamIndex() *upstreamIndex {
 	})}
 }
 
-func (u *upstreamIndex) add(volume *corev1.PersistentVolume) { mustIndex(u.store.Add(volume)) }
+func (u *upstreamIndex) add(volume *corev1.PersistentVolume) { testcheck.Must(0, u.store.Add(volume)) }
 
-func (u *upstreamIndex) remove(volume *corev1.PersistentVolume) { mustIndex(u.store.Delete(volume)) }
+func (u *upstreamIndex) remove(volume *corev1.PersistentVolume) {
+	testcheck.Must(0, u.store.Delete(volume))
+}
 
 func (u *upstreamIndex) match(claim *corev1.PersistentVolumeClaim, delayed bool) (*corev1.PersistentVolume, error) {
 	for _, modes := range u.modesFor(claim) {
@@ -83,12 +86,6 @@ func sizeOfModes(text string) int {
 		return 0
 	}
 	return 1 + strings.Count(text, ",")
-}
-
-func mustIndex(err error) {
-	if err != nil {
-		panic(fmt.Sprint("an index cannot fail: ", err))
-	}
 }
 
 // answers lists what upstream may answer: which of them depends on the order of its maps. It tries the smallest sets of modes

@@ -95,7 +95,7 @@ func TestCheckFailsTheSameWay(t *testing.T) {
 	if !failed || first != again {
 		t.Errorf("failed: %t, first\n%s\nthen\n%s", failed, first, again)
 	}
-	mustSay(t, first, smallest, late+`"`,
+	wantWords(t, first, smallest, late+`"`,
 		"saved in testdata/explore/TestListened/", "replay: call simtest.Replay with this schedule")
 }
 
@@ -115,12 +115,12 @@ func TestKeptFailuresRunFirst(t *testing.T) {
 	if !failed || strings.Contains(said, "rapid") {
 		t.Errorf("with the defect: failed: %t\n%s", failed, said)
 	}
-	mustSay(t, said, "I2: a volume that passes", "the volume cache of reserver is held", "violation: I2")
+	wantWords(t, said, "I2: a volume that passes", "the volume cache of reserver is held", "violation: I2")
 	said, failed = listen(checkReserver(cluster.Interceptors{}))
 	if failed {
 		t.Errorf("without the defect it fails:\n%s", said)
 	}
-	mustSay(t, said, ".txt: passes", "passed 3 tests")
+	wantWords(t, said, ".txt: passes", "passed 3 tests")
 }
 
 // A saved schedule that no longer fits is reported, and its scenario is searched again.
@@ -138,12 +138,12 @@ func TestKeptSchedulesMayNotFit(t *testing.T) {
 	if failed {
 		t.Errorf("without a defect it fails:\n%s", said)
 	}
-	mustSay(t, said, "old.txt: the schedule no longer fits (16 hold: reserver/cache nodes: the next task is ")
+	wantWords(t, said, "old.txt: the schedule no longer fits (16 hold: reserver/cache nodes: the next task is ")
 	said, failed = listen(checkReserver(careless))
 	if !failed {
 		t.Errorf("with the defect it passes:\n%s", said)
 	}
-	mustSay(t, said, "old.txt: I2", late+`"`)
+	wantWords(t, said, "old.txt: I2", late+`"`)
 }
 
 func TestFailuresAreNotKeptAgainstTheWish(t *testing.T) {
@@ -178,7 +178,7 @@ func TestExploreFailsAgainFromRapidsFile(t *testing.T) {
 	}
 	rapidly(t, "seed=2")
 	again, _ := listen(explore)
-	mustSay(t, again, "failed after 0 tests: I2", late)
+	wantWords(t, again, "failed after 0 tests: I2", late)
 	if failure(first) != failure(again) {
 		t.Errorf("first\n%s\nthen\n%s", failure(first), failure(again))
 	}

@@ -59,8 +59,8 @@ func rapidly(t *testing.T, flags ...string) {
 	}
 }
 
-// mustSay fails unless all of the words were said.
-func mustSay(t *testing.T, said string, words ...string) {
+// wantWords fails the test unless the text contains all of the words.
+func wantWords(t *testing.T, said string, words ...string) {
 	t.Helper()
 	for _, w := range words {
 		if !strings.Contains(said, w) {

@@ -59,7 +59,7 @@ func TestSearchesSayWhatTheyHaveSearched(t *testing.T) {
 		if failed {
 			t.Errorf("%s fails:\n%s", name, said)
 		}
-		mustSay(t, said, search.says)
+		wantWords(t, said, search.says)
 	}
 }
 
@@ -80,7 +80,7 @@ func TestSearchesFailWithTheStory(t *testing.T) {
 		if !failed || len(kept(t)) != 1 {
 			t.Errorf("%s: failed: %t, kept: %v\n%s", name, failed, kept(t), said)
 		}
-		mustSay(t, said, "1 claim Pending; in the default order: empty", "alice creates claim default/c1 of 1Gi",
+		wantWords(t, said, "1 claim Pending; in the default order: empty", "alice creates claim default/c1 of 1Gi",
 			"schedule: \"", "replay: go run github.com/volsim/volsim/cmd/volsim replay testdata/explore/TestListened/")
 		again, failed := listen(find)
 		if !failed || !strings.HasPrefix(again, "testdata/explore/TestListened/") {
@@ -112,7 +112,7 @@ func TestReplay(t *testing.T) {
 		if failed != (tt.fails != "") {
 			t.Errorf("%s: failed: %t\n%s", name, failed, said)
 		}
-		mustSay(t, said, tt.fails)
+		wantWords(t, said, tt.fails)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestReplayComparesTheEnds(t *testing.T) {
 	if !failed {
 		t.Errorf("it passes:\n%s", said)
 	}
-	mustSay(t, said, "in the default order: ")
+	wantWords(t, said, "in the default order: ")
 }
 
 func TestReadFailsWithoutTheFile(t *testing.T) {
@@ -131,5 +131,5 @@ func TestReadFailsWithoutTheFile(t *testing.T) {
 	if !failed {
 		t.Errorf("it passes:\n%s", said)
 	}
-	mustSay(t, said, "testdata/none.txt")
+	wantWords(t, said, "testdata/none.txt")
 }

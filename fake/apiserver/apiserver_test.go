@@ -19,15 +19,12 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/apiserver"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/sim/trace"
 )
 
-// direct returns a caller on which every call takes effect at once.
-type direct struct{}
-
-func (direct) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
-func (direct) Now() time.Time                                                 { return sim.Epoch }
+// direct is a caller whose calls take effect at once, at the start of the simulated time.
+var direct = testworld.ImmediateCaller(func() time.Time { return sim.Epoch })
 
 func newServer() *fake.Server {
 	return fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
@@ -42,7 +39,7 @@ type transportCase struct {
 // transports returns the transports: in memory and by loopback.
 func transports() []transportCase {
 	return []transportCase{
-		{"memory", func(_ *testing.T, s *fake.Server) *clientrest.Config { return apiserver.NewConfig(s, direct{}) }},
+		{"memory", func(_ *testing.T, s *fake.Server) *clientrest.Config { return apiserver.NewConfig(s, direct) }},
 		{"loopback", func(t *testing.T, s *fake.Server) *clientrest.Config {
 			srv := httptest.NewServer(newHandler(s))
 			t.Cleanup(srv.Close)
@@ -52,7 +49,7 @@ func transports() []transportCase {
 }
 
 func newHandler(s *fake.Server) http.Handler {
-	return apiserver.NewHandler(s, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return direct{} }})
+	return apiserver.NewHandler(s, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return direct }})
 }
 
 // world is a server with a typed client that uses one of the transports.

@@ -15,7 +15,7 @@ import (
 func BenchmarkClaimCreate(b *testing.B) {
 	for _, media := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
 		b.Run(media, func(b *testing.B) {
-			cfg := clientrest.CopyConfig(apiserver.NewConfig(newServer(), direct{}))
+			cfg := clientrest.CopyConfig(apiserver.NewConfig(newServer(), direct))
 			cfg.ContentType = media
 			claims := kubernetes.NewForConfigOrDie(cfg).CoreV1().PersistentVolumeClaims("default")
 			claim := newClaim("")

@@ -21,7 +21,7 @@ import (
 func TestClaimsComeBackAsTheServerHasThem(t *testing.T) {
 	eachWay(t, func(t *testing.T, w world) {
 		ctx, claims := t.Context(), w.client.CoreV1().PersistentVolumeClaims("default")
-		direct := w.server.Client(direct{}).CoreV1().PersistentVolumeClaims("default")
+		direct := w.server.Client(direct).CoreV1().PersistentVolumeClaims("default")
 		same := func(got *corev1.PersistentVolumeClaim) {
 			t.Helper()
 			want := testcheck.Must(direct.Get(ctx, "a", metav1.GetOptions{}))

@@ -45,7 +45,7 @@ func TestInformersFollow(t *testing.T) {
 		testcheck.Must(claims.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: record("+"), UpdateFunc: func(_, obj any) { record("~")(obj) }, DeleteFunc: record("-"),
 		}))
-		direct := w.server.Client(direct{}).CoreV1().PersistentVolumeClaims("default")
+		direct := w.server.Client(direct).CoreV1().PersistentVolumeClaims("default")
 		create := func(name string) {
 			testcheck.Must(direct.Create(ctx, newClaim(name), metav1.CreateOptions{}))
 		}
@@ -121,7 +121,7 @@ func TestMetadataClient(t *testing.T) {
 		t.Run(by.name, func(t *testing.T) {
 			ctx, s := t.Context(), newServer()
 			claims := metadata.NewForConfigOrDie(by.open(t, s)).Resource(claimResource).Namespace("default")
-			testcheck.Must(s.Client(direct{}).CoreV1().PersistentVolumeClaims("default").Create(ctx,
+			testcheck.Must(s.Client(direct).CoreV1().PersistentVolumeClaims("default").Create(ctx,
 				newClaim("a"), metav1.CreateOptions{}))
 			patched := testcheck.Must(claims.Patch(ctx, "a", types.MergePatchType,
 				[]byte(`{"metadata":{"labels":{"c":"d"}}}`), metav1.PatchOptions{}))

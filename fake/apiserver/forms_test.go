@@ -19,7 +19,7 @@ import (
 // newMap returns a server with one config map, and the config map's UID.
 func newMap(t *testing.T, data string) (*fake.Server, string) {
 	s := newServer()
-	m := testcheck.Must(s.Client(direct{}).CoreV1().ConfigMaps("default").Create(t.Context(),
+	m := testcheck.Must(s.Client(direct).CoreV1().ConfigMaps("default").Create(t.Context(),
 		&corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"k": data},
 		}, metav1.CreateOptions{}))
@@ -112,7 +112,7 @@ func TestTables(t *testing.T) {
 			}
 		}
 	}
-	testcheck.Must(s.Client(direct{}).CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
+	testcheck.Must(s.Client(direct).CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "b"},
 	}, metav1.CreateOptions{}))
 	r := ask(t.Context(), h, "GET", all+"?fieldSelector=metadata.name!=kube-root-ca.crt&watch=1&timeoutSeconds=1", "",

@@ -30,7 +30,7 @@ func TestFirstEventOfAWatch(t *testing.T) {
 	s := newServer()
 	h := newHandler(s)
 	for range 3 {
-		testcheck.Must(s.Client(direct{}).CoreV1().Namespaces().Create(t.Context(),
+		testcheck.Must(s.Client(direct).CoreV1().Namespaces().Create(t.Context(),
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "a"}}, metav1.CreateOptions{}))
 	}
 	s.Compact()
@@ -135,7 +135,7 @@ func TestEndsOfAWatch(t *testing.T) {
 func TestWatchesAreBounded(t *testing.T) {
 	t.Parallel()
 	h := apiserver.NewHandler(newServer(), apiserver.HandlerConfig{
-		Caller: func(*http.Request) sim.Caller { return direct{} }, WatchesMax: 1, BodyBytesMax: 10,
+		Caller: func(*http.Request) sim.Caller { return direct }, WatchesMax: 1, BodyBytesMax: 10,
 	})
 	srv := httptest.NewServer(h)
 	defer srv.Close()
@@ -165,7 +165,7 @@ func TestWatchesAreBounded(t *testing.T) {
 // TestARequestWhoseContextEndedFails checks that the request fails without effect.
 func TestARequestWhoseContextEndedFails(t *testing.T) {
 	s := newServer()
-	client := kubernetes.NewForConfigOrDie(apiserver.NewConfig(s, direct{}))
+	client := kubernetes.NewForConfigOrDie(apiserver.NewConfig(s, direct))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := client.CoreV1().PersistentVolumeClaims("default").Create(ctx, newClaim("a"), metav1.CreateOptions{})

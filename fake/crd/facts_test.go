@@ -68,19 +68,21 @@ func TestObjectsAreTreatedAsByTheRealServer(t *testing.T) {
 // of the snapshot controllers.
 func TestSnapshotsAreTreatedAsByTheRealServer(t *testing.T) {
 	shared := newWorld(t)
-	if err := crd.InstallFS(shared.ctx, shared.client, os.DirFS("testdata/snapshot")); err != nil {
+	if err := crd.InstallFS(shared.Context(), shared.User, os.DirFS("testdata/snapshot")); err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range readFacts(t, "testdata/snapshots.json") {
 		t.Run(f.Name, func(t *testing.T) {
-			w := &world{t: t, ctx: t.Context(), server: shared.server, client: shared.client}
+			of := *shared.World
+			of.TB = t
+			w := &world{&of}
 			r := schema.GroupVersionResource{Group: f.Group, Version: "v1", Resource: f.Resource}
 			namespace := ""
 			if w.resource(r, "").Describe().Namespaced {
 				namespace = "default"
 			}
 			w.replay(f, r, namespace)
-			if w.server.Count(f.Resource+"."+f.Group) > 0 {
+			if w.Server.Count(f.Resource+"."+f.Group) > 0 {
 				w.delete(r, namespace, "a")
 			}
 		})
@@ -89,10 +91,10 @@ func TestSnapshotsAreTreatedAsByTheRealServer(t *testing.T) {
 
 // replay repeats the recorded requests, and compares the answers.
 func (w *world) replay(f fact, r schema.GroupVersionResource, namespace string) {
-	w.t.Helper()
+	w.Helper()
 	for i, s := range f.Steps {
-		if d := cmp.Diff(comparable(w.t, s, s.Want), comparable(w.t, s, w.do(r, namespace, s))); d != "" {
-			w.t.Fatalf("step %d, %s (-want +got)\n%s", i, s.Do, d)
+		if d := cmp.Diff(comparable(w, s, s.Want), comparable(w, s, w.do(r, namespace, s))); d != "" {
+			w.Fatalf("step %d, %s (-want +got)\n%s", i, s.Do, d)
 		}
 	}
 }
@@ -139,19 +141,19 @@ func byType(definition map[string]any) map[string]any {
 
 // define creates a definition, and returns the outcome.
 func (w *world) define(body []byte) map[string]any {
-	w.t.Helper()
+	w.Helper()
 	c := w.resource(definitions, "")
 	obj := &fake.CustomObject{}
 	if err := json.Unmarshal(body, obj); err != nil {
-		w.t.Fatal(err)
+		w.Fatal(err)
 	}
 	var warnings []any
 	for _, path := range c.Describe().Custom.UnknownFields(obj) {
 		warnings = append(warnings, `unknown field "`+path+`"`)
 	}
-	done, err := c.Create(w.ctx, obj, metav1.CreateOptions{})
+	done, err := c.Create(w.Context(), obj, metav1.CreateOptions{})
 	if err != nil {
-		return answer(w.t, nil, nil, err)
+		return answer(w, nil, nil, err)
 	}
 	got := map[string]any{"code": 201., "generation": float64(done.Object.GetGeneration())}
 	for _, msg := range done.Warnings {
@@ -161,8 +163,8 @@ func (w *world) define(body []byte) map[string]any {
 		got["warnings"] = warnings
 	}
 	var stored map[string]any
-	if err := json.Unmarshal([]byte(text(w.t, done.Object)), &stored); err != nil {
-		w.t.Fatal(err)
+	if err := json.Unmarshal([]byte(text(w, done.Object)), &stored); err != nil {
+		w.Fatal(err)
 	}
 	got["spec"], got["status"] = stored["spec"], stored["status"]
 	for _, c := range stored["status"].(map[string]any)["conditions"].([]any) {
@@ -173,7 +175,7 @@ func (w *world) define(body []byte) map[string]any {
 
 // do makes the request of a step, and returns the answer in the form of the file.
 func (w *world) do(r schema.GroupVersionResource, namespace string, s step) map[string]any {
-	w.t.Helper()
+	w.Helper()
 	if s.Version != "" {
 		r.Version = s.Version
 	}
@@ -188,39 +190,39 @@ func (w *world) do(r schema.GroupVersionResource, namespace string, s step) map[
 	switch s.Do {
 	case "create":
 		obj, unknown := w.body(c, s)
-		done, err := c.Create(w.ctx, obj, metav1.CreateOptions{})
-		return answer(w.t, done.Object, append(unknown, done.Warnings...), err)
+		done, err := c.Create(w.Context(), obj, metav1.CreateOptions{})
+		return answer(w, done.Object, append(unknown, done.Warnings...), err)
 	case "update":
 		obj, unknown := w.body(c, s)
 		if !s.Blind {
 			obj.ResourceVersion = w.get(r, namespace, s.Name).ResourceVersion
 		}
-		done, err := c.Update(w.ctx, s.Name, obj, metav1.UpdateOptions{}, sub...)
-		return answer(w.t, done.Object, append(unknown, done.Warnings...), err)
+		done, err := c.Update(w.Context(), s.Name, obj, metav1.UpdateOptions{}, sub...)
+		return answer(w, done.Object, append(unknown, done.Warnings...), err)
 	case "patch":
 		pt := map[string]types.PatchType{
 			"merge": types.MergePatchType, "json": types.JSONPatchType, "strategic": types.StrategicMergePatchType,
 		}[s.Type]
-		done, err := c.Patch(w.ctx, s.Name, pt, s.Body, metav1.PatchOptions{}, sub...)
-		return answer(w.t, done.Object, done.Warnings, err)
+		done, err := c.Patch(w.Context(), s.Name, pt, s.Body, metav1.PatchOptions{}, sub...)
+		return answer(w, done.Object, done.Warnings, err)
 	case "delete":
-		done, err := c.Delete(w.ctx, s.Name, metav1.DeleteOptions{})
+		done, err := c.Delete(w.Context(), s.Name, metav1.DeleteOptions{})
 		if err == nil && done.Deleted {
 			return map[string]any{"code": 200.}
 		}
-		return answer(w.t, done.Object, nil, err)
+		return answer(w, done.Object, nil, err)
 	default:
-		obj, err := c.Get(w.ctx, s.Name, metav1.GetOptions{})
-		return answer(w.t, obj, nil, err)
+		obj, err := c.Get(w.Context(), s.Name, metav1.GetOptions{})
+		return answer(w, obj, nil, err)
 	}
 }
 
 // body decodes a request body, and returns warnings about unknown fields.
 func (w *world) body(c fake.ResourceClient, s step) (*fake.CustomObject, []string) {
-	w.t.Helper()
+	w.Helper()
 	obj := &fake.CustomObject{}
 	if err := json.Unmarshal(s.Body, obj); err != nil {
-		w.t.Fatal(err)
+		w.Fatal(err)
 	}
 	if !strings.Contains(string(s.Body), `"name": ""`) && obj.Name == "" {
 		obj.Name = s.Name
@@ -234,7 +236,7 @@ func (w *world) body(c fake.ResourceClient, s step) (*fake.CustomObject, []strin
 }
 
 // answer returns an answer in the form of the files.
-func answer(t *testing.T, obj fake.Object, warnings []string, err error) map[string]any {
+func answer(t testing.TB, obj fake.Object, warnings []string, err error) map[string]any {
 	t.Helper()
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
@@ -269,7 +271,7 @@ var uidPattern = regexp.MustCompile(`UID in object meta: [^ "]+`)
 
 // comparable removes from an answer what cannot be equal, or does not belong to this package: UIDs,
 // and warnings about unknown fields in a patch.
-func comparable(t *testing.T, s step, answer map[string]any) map[string]any {
+func comparable(t testing.TB, s step, answer map[string]any) map[string]any {
 	t.Helper()
 	var out map[string]any
 	if err := json.Unmarshal([]byte(uidPattern.ReplaceAllString(text(t, answer), "UID in object meta: *")),

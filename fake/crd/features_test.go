@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -16,17 +17,20 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/crd"
+	"github.com/volsim/volsim/internal/testcheck"
+	"github.com/volsim/volsim/internal/testworld"
+	"github.com/volsim/volsim/sim"
 )
 
 // TestWatch watches the resource of a definition until the definition is deleted.
 func TestWatch(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
 	w.create(widgets, "default", `{metadata: {name: a}, spec: {size: 1}}`)
-	c, err := w.resource(oldWidgets, "").Watch(w.ctx, metav1.ListOptions{})
+	c, err := w.resource(oldWidgets, "").Watch(w.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.mustPatch(widgets, "default", "a", `{"spec":{"size":2}}`)
+	testcheck.Must(w.patch(widgets, "default", "a", `{"spec":{"size":2}}`))
 	w.delete(definitions, "", "widgets.shop.example.com")
 	var got []string
 	for {
@@ -65,7 +69,7 @@ func TestFieldSelectors(t *testing.T) {
 		{"another field", "spec.size=1", "field label not supported: spec.size"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			list, err := w.resource(widgets, "").List(w.ctx, metav1.ListOptions{FieldSelector: tt.selector})
+			list, err := w.resource(widgets, "").List(w.Context(), metav1.ListOptions{FieldSelector: tt.selector})
 			if err != nil {
 				expectError(t, tt.want, err)
 				return
@@ -77,28 +81,28 @@ func TestFieldSelectors(t *testing.T) {
 			expect(t, tt.want, strings.Join(names, " "))
 		})
 	}
-	_, err := w.resource(oldWidgets, "").List(w.ctx, metav1.ListOptions{FieldSelector: "spec.color=red"})
+	_, err := w.resource(oldWidgets, "").List(w.Context(), metav1.ListOptions{FieldSelector: "spec.color=red"})
 	expectError(t, "field label not supported: spec.color", err)
-	_, err = w.resource(definitions, "").List(w.ctx, metav1.ListOptions{FieldSelector: "metadata.namespace=x"})
+	_, err = w.resource(definitions, "").List(w.Context(), metav1.ListOptions{FieldSelector: "metadata.namespace=x"})
 	expectError(t, "field label not supported: metadata.namespace", err)
 }
 
 func TestScale(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
 	w.create(widgets, "default", `{metadata: {name: a}, spec: {size: 1, replicas: 2}}`)
-	w.mustPatch(widgets, "default", "a", `{"status":{"replicas":1,"selector":"a=b"}}`, "status")
+	testcheck.Must(w.patch(widgets, "default", "a", `{"status":{"replicas":1,"selector":"a=b"}}`, "status"))
 	c, ok := w.resource(widgets, "default").Scale()
 	if !ok {
 		t.Fatal("no scale")
 	}
-	obj, err := c.Get(w.ctx, "a", metav1.GetOptions{})
+	obj, err := c.Get(w.Context(), "a", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	scale := obj.(*autoscalingv1.Scale)
 	expect(t, autoscalingv1.ScaleSpec{Replicas: 2}, scale.Spec)
 	expect(t, autoscalingv1.ScaleStatus{Replicas: 1, Selector: "a=b"}, scale.Status)
-	done, err := c.Patch(w.ctx, "a", types.MergePatchType, []byte(`{"spec":{"replicas":5}}`), metav1.PatchOptions{})
+	done, err := c.Patch(w.Context(), "a", types.MergePatchType, []byte(`{"spec":{"replicas":5}}`), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +118,7 @@ func TestScale(t *testing.T) {
 func TestDescription(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
 	var got []string
-	for _, r := range w.server.Resources() {
+	for _, r := range w.Server.Resources() {
 		if r.Custom == nil {
 			continue
 		}
@@ -134,11 +138,11 @@ func TestDescription(t *testing.T) {
 
 func TestDeprecatedVersions(t *testing.T) {
 	w := newWorld(t)
-	if err := crd.InstallFS(w.ctx, w.client, os.DirFS("testdata/snapshot")); err != nil {
+	if err := crd.InstallFS(w.Context(), w.User, os.DirFS("testdata/snapshot")); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, r := range w.server.Resources() {
+	for _, r := range w.Server.Resources() {
 		if r.Custom != nil && strings.HasSuffix(r.Name, "classes") {
 			got = append(got, r.Group+"/"+r.Version+" "+r.Custom.Deprecated[r.Version])
 		}
@@ -206,7 +210,7 @@ func TestApplyDefinition(t *testing.T) {
 	w := newWorld(t)
 	c := w.resource(definitions, "")
 	for _, manager := range []string{"one", "two"} {
-		done, err := c.Patch(w.ctx, "knobs.shop.example.com", types.ApplyYAMLPatchType,
+		done, err := c.Patch(w.Context(), "knobs.shop.example.com", types.ApplyYAMLPatchType,
 			[]byte(small("knobs", "Knob", "")),
 			metav1.PatchOptions{FieldManager: manager})
 		if err != nil {
@@ -215,7 +219,7 @@ func TestApplyDefinition(t *testing.T) {
 		expect(t, manager == "one", done.Created)
 		expect(t, live, conditions(done.Object.(*fake.CustomObject)))
 	}
-	_, err := c.Patch(w.ctx, "knobs.shop.example.com", types.ApplyYAMLPatchType,
+	_, err := c.Patch(w.Context(), "knobs.shop.example.com", types.ApplyYAMLPatchType,
 		[]byte(small("knobs", "Knob", ", categories: [x]")),
 		metav1.PatchOptions{FieldManager: "two"})
 	if err != nil {
@@ -230,7 +234,7 @@ func TestApply(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
 	c := w.resource(widgets, "default")
 	apply := func(manager, body string) (*fake.CustomObject, error) {
-		done, err := c.Patch(w.ctx, "a", types.ApplyYAMLPatchType, []byte(body),
+		done, err := c.Patch(w.Context(), "a", types.ApplyYAMLPatchType, []byte(body),
 			metav1.PatchOptions{FieldManager: manager})
 		if err != nil {
 			return nil, err
@@ -255,15 +259,15 @@ func TestInstall(t *testing.T) {
 	w := newWorld(t)
 	text := "# nothing\n---\n" + small("knobs", "Knob", "") +
 		"\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n" + small("dials", "Dial", "")
-	if err := crd.Install(w.ctx, w.client, strings.NewReader(text)); err != nil {
+	if err := crd.Install(w.Context(), w.User, strings.NewReader(text)); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, 2, w.server.Count(crd.Definitions))
+	expect(t, 2, w.Server.Count(crd.Definitions))
 	expectError(t, `create definition: customresourcedefinitions.apiextensions.k8s.io "knobs.shop.example.com" already exists`,
-		crd.Install(w.ctx, w.client, strings.NewReader(small("knobs", "Knob", ""))))
-	bare := fake.NewServer(fake.Config{Now: outside{}.Now}).Client(outside{})
+		crd.Install(w.Context(), w.User, strings.NewReader(small("knobs", "Knob", ""))))
+	bare := testworld.New(t, sim.SteppedConfig{}).User
 	expectError(t, "the server does not serve CustomResourceDefinitions; call crd.Serve",
-		crd.Install(w.ctx, bare, strings.NewReader("")))
+		crd.Install(w.Context(), bare, strings.NewReader("")))
 }
 
 // TestSameIsSame checks that two servers with the same requests have the same state.
@@ -271,7 +275,7 @@ func TestSameIsSame(t *testing.T) {
 	state := func() string {
 		w := newWorld(t, "testdata/widgets.yaml")
 		all := w.commits()
-		if err := crd.InstallFS(w.ctx, w.client, os.DirFS("testdata/snapshot")); err != nil {
+		if err := crd.InstallFS(w.Context(), w.User, os.DirFS("testdata/snapshot")); err != nil {
 			t.Fatal(err)
 		}
 		w.create(widgets, "default",
@@ -281,9 +285,9 @@ func TestSameIsSame(t *testing.T) {
 			`{metadata: {name: c}, spec: {size: x, color: 1, tags: 1, ports: 1, note: 1, replicas: x}}`)
 		w.delete(definitions, "", "widgets.shop.example.com")
 		out := fmt.Sprint(*all, err)
-		for _, r := range w.server.Resources() {
+		for _, r := range w.Server.Resources() {
 			if r.Custom != nil && r.Custom.Schema != nil {
-				out += text(t, w.server.List(r.Name+"."+r.Group)) + text(t, r.Custom.Schema(r.Version))
+				out += text(t, w.Server.List(r.Name+"."+r.Group)) + text(t, r.Custom.Schema(r.Version))
 			}
 		}
 		return out
@@ -364,10 +368,11 @@ func value(t *rapid.T, depth int) any {
 
 // BenchmarkInstall serves the snapshot kinds.
 func BenchmarkInstall(b *testing.B) {
+	now := func() time.Time { return sim.Epoch }
 	for b.Loop() {
-		s := fake.NewServer(fake.Config{Now: outside{}.Now})
+		s := fake.NewServer(fake.Config{Now: now})
 		crd.Serve(s)
-		if err := crd.InstallFS(b.Context(), s.Client(outside{}), os.DirFS("testdata/snapshot")); err != nil {
+		if err := crd.InstallFS(b.Context(), s.Client(testworld.ImmediateCaller(now)), os.DirFS("testdata/snapshot")); err != nil {
 			b.Fatal(err)
 		}
 	}

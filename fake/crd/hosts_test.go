@@ -11,6 +11,7 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/crd"
+	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -29,10 +30,10 @@ func TestBothHosts(t *testing.T) {
 		"live": sim.NewLive(sim.LiveConfig{}), "stepped": sim.NewStepped(sim.SteppedConfig{}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			defer host.Close()
-			s := fake.NewServer(fake.Config{Now: host.Now})
+			on := testworld.NewOn(t, host, fake.Config{})
+			s := on.Server
 			crd.Serve(s)
-			w := &world{t: t, ctx: t.Context(), server: s}
+			w := &world{on.Hostless()}
 			all := w.commits()
 			c := host.Process("user")
 			client := s.Client(c)
@@ -87,32 +88,32 @@ func TestManyAtOnce(t *testing.T) {
 	for _, kind := range []string{"Alpha", "Beta", "Gamma", "Delta"} {
 		all.Go(func() {
 			plural := map[string]string{"Alpha": "alphas", "Beta": "betas", "Gamma": "gammas", "Delta": "deltas"}[kind]
-			c, _ := w.client.Resource(definitions, "")
+			c, _ := w.User.Resource(definitions, "")
 			for range 5 {
-				if _, err := c.Create(w.ctx, object(t, small(plural, kind, "")), metav1.CreateOptions{}); err != nil {
+				if _, err := c.Create(w.Context(), object(t, small(plural, kind, "")), metav1.CreateOptions{}); err != nil {
 					t.Error(err)
 				}
 				r := widgets
 				r.Resource = plural
-				objects, ok := w.client.Resource(r, "")
+				objects, ok := w.User.Resource(r, "")
 				if !ok {
 					t.Error("it is not served")
 					return
 				}
-				if _, err := objects.Create(w.ctx, object(t, `{metadata: {name: a}}`),
+				if _, err := objects.Create(w.Context(), object(t, `{metadata: {name: a}}`),
 					metav1.CreateOptions{}); err != nil {
 					t.Error(err)
 				}
-				if _, err := c.Delete(w.ctx, plural+".shop.example.com", metav1.DeleteOptions{}); err != nil {
+				if _, err := c.Delete(w.Context(), plural+".shop.example.com", metav1.DeleteOptions{}); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	all.Wait()
-	expect(t, 0, w.server.Count(crd.Definitions))
+	expect(t, 0, w.Server.Count(crd.Definitions))
 	custom := 0
-	for _, r := range w.server.Resources() {
+	for _, r := range w.Server.Resources() {
 		if r.Custom != nil {
 			custom++
 		}

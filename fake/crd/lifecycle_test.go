@@ -10,12 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // commits records commits: type, resource, name, and for definitions the conditions.
 func (w *world) commits() *[]string {
 	var all []string
-	w.server.OnCommit(func(c fake.Commit) {
+	w.Server.OnCommit(func(c fake.Commit) {
 		obj := c.After.(*fake.CustomObject)
 		line := fmt.Sprintf("%s %s %s", c.Type, strings.SplitN(c.Resource, ".", 2)[0], obj.Name)
 		if obj.DeletionTimestamp != nil {
@@ -62,10 +63,10 @@ func TestDeletionDeletesTheObjects(t *testing.T) {
 		"DELETED widgets b",
 		"DELETED customresourcedefinitions widgets.shop.example.com going" + going,
 	}, *all)
-	if _, served := w.client.Resource(widgets, "default"); served {
+	if _, served := w.User.Resource(widgets, "default"); served {
 		t.Error("widgets are still served")
 	}
-	expect(t, 0, len(w.server.List("customresourcedefinitions.apiextensions.k8s.io")))
+	expect(t, 0, len(w.Server.List("customresourcedefinitions.apiextensions.k8s.io")))
 }
 
 func TestDeletionWaitsForFinalizers(t *testing.T) {
@@ -74,7 +75,7 @@ func TestDeletionWaitsForFinalizers(t *testing.T) {
 	w.create(widgets, "default", `{metadata: {name: b}, spec: {size: 1}}`)
 	w.delete(definitions, "", "widgets.shop.example.com")
 	expect(t, going, conditions(w.get(definitions, "", "widgets.shop.example.com")))
-	expect(t, 1, w.server.Count("widgets.shop.example.com"))
+	expect(t, 1, w.Server.Count("widgets.shop.example.com"))
 
 	_, err := w.try(widgets, "default", `{metadata: {name: c}, spec: {size: 1}}`)
 	expectError(t, `widgets.shop.example.com "c" is forbidden: create not allowed while custom resource definition is terminating`, err)
@@ -82,10 +83,10 @@ func TestDeletionWaitsForFinalizers(t *testing.T) {
 	again := w.delete(definitions, "", "widgets.shop.example.com")
 	expect(t, going, conditions(again.Object.(*fake.CustomObject)))
 
-	w.mustPatch(widgets, "default", "a", `{"metadata":{"finalizers":null}}`)
-	expect(t, 0, len(w.server.List("customresourcedefinitions.apiextensions.k8s.io")))
+	testcheck.Must(w.patch(widgets, "default", "a", `{"metadata":{"finalizers":null}}`))
+	expect(t, 0, len(w.Server.List("customresourcedefinitions.apiextensions.k8s.io")))
 	w.create(definitions, "", read(t, "testdata/widgets.yaml"))
-	list, err := w.resource(widgets, "").List(w.ctx, metav1.ListOptions{})
+	list, err := w.resource(widgets, "").List(w.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,13 +96,13 @@ func TestDeletionWaitsForFinalizers(t *testing.T) {
 // TestDefinitionWithAnotherFinalizer checks that the definition outlives its resource.
 func TestDefinitionWithAnotherFinalizer(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
-	w.mustPatch(definitions, "", "widgets.shop.example.com", `{"metadata":{"finalizers":["x.io/y"]}}`)
+	testcheck.Must(w.patch(definitions, "", "widgets.shop.example.com", `{"metadata":{"finalizers":["x.io/y"]}}`))
 	w.delete(definitions, "", "widgets.shop.example.com")
 	left := w.get(definitions, "", "widgets.shop.example.com")
 	expect(t, []string{"x.io/y"}, left.Finalizers)
 	expect(t, live+" Terminating=False/InstanceDeletionCompleted", conditions(left))
-	w.mustPatch(definitions, "", "widgets.shop.example.com", `{"metadata":{"finalizers":null}}`)
-	expect(t, 0, len(w.server.List("customresourcedefinitions.apiextensions.k8s.io")))
+	testcheck.Must(w.patch(definitions, "", "widgets.shop.example.com", `{"metadata":{"finalizers":null}}`))
+	expect(t, 0, len(w.Server.List("customresourcedefinitions.apiextensions.k8s.io")))
 }
 
 // Removing the cleanup finalizer deletes the objects, also if a user removes it.
@@ -109,35 +110,35 @@ func TestCleanupFinalizerRemoved(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
 	w.create(widgets, "default", `{metadata: {name: a, finalizers: [x.io/y]}, spec: {size: 1}}`)
 	w.delete(definitions, "", "widgets.shop.example.com")
-	expect(t, 1, len(w.server.List("widgets.shop.example.com")))
-	w.mustPatch(definitions, "", "widgets.shop.example.com", `{"metadata":{"finalizers":null}}`)
-	expect(t, 0, len(w.server.List("customresourcedefinitions.apiextensions.k8s.io")))
+	expect(t, 1, len(w.Server.List("widgets.shop.example.com")))
+	testcheck.Must(w.patch(definitions, "", "widgets.shop.example.com", `{"metadata":{"finalizers":null}}`))
+	expect(t, 0, len(w.Server.List("customresourcedefinitions.apiextensions.k8s.io")))
 	definition, err := os.ReadFile("testdata/widgets.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.create(definitions, "", string(definition))
-	expect(t, 0, len(w.server.List("widgets.shop.example.com")))
+	expect(t, 0, len(w.Server.List("widgets.shop.example.com")))
 }
 
 func TestDryRunChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	dry := []string{metav1.DryRunAll}
-	_, err := w.resource(definitions, "").Create(w.ctx, object(t, read(t, "testdata/widgets.yaml")),
+	_, err := w.resource(definitions, "").Create(w.Context(), object(t, read(t, "testdata/widgets.yaml")),
 		metav1.CreateOptions{DryRun: dry})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, served := w.client.Resource(widgets, ""); served {
+	if _, served := w.User.Resource(widgets, ""); served {
 		t.Error("a dry run installed something")
 	}
 	w.create(definitions, "", read(t, "testdata/widgets.yaml"))
-	before := w.server.Revision()
-	if _, err := w.resource(definitions, "").Delete(w.ctx, "widgets.shop.example.com",
+	before := w.Server.Revision()
+	if _, err := w.resource(definitions, "").Delete(w.Context(), "widgets.shop.example.com",
 		metav1.DeleteOptions{DryRun: dry}); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, before, w.server.Revision())
+	expect(t, before, w.Server.Revision())
 }
 
 // small returns a minimal definition in YAML.
@@ -168,13 +169,13 @@ func TestNamesInUse(t *testing.T) {
 			expect(t, " NamesAccepted=False/"+tt.want+" Established=False/NotAccepted", conditions(obj))
 			first := obj.Content["status"].(map[string]any)["conditions"].([]any)[0].(map[string]any)
 			expect(t, tt.message, first["message"].(string))
-			if _, served := w.client.Resource(schema.GroupVersionResource{
+			if _, served := w.User.Resource(schema.GroupVersionResource{
 				Group: "shop.example.com", Version: "v1", Resource: tt.plural,
 			}, ""); served {
 				t.Error("it is served")
 			}
 			w.delete(definitions, "", obj.Name)
-			expect(t, 1, len(w.server.List("customresourcedefinitions.apiextensions.k8s.io")))
+			expect(t, 1, len(w.Server.List("customresourcedefinitions.apiextensions.k8s.io")))
 		})
 	}
 }
@@ -239,12 +240,12 @@ func TestGenerationOfADefinition(t *testing.T) {
 		`{"metadata":{"labels":{"a":"b"}}}`, `{"spec":{"names":{"categories":["some"]}}}`,
 		`{"status":{"storedVersions":["v9"]}}`,
 	} {
-		got = append(got, w.mustPatch(definitions, "", name, patch).Generation)
+		got = append(got, testcheck.Must(w.patch(definitions, "", name, patch)).Generation)
 	}
 	expect(t, []int64{1, 1, 2, 2}, got)
-	is := w.mustPatch(definitions, "", name,
+	is := testcheck.Must(w.patch(definitions, "", name,
 		`{"metadata":{"labels":{"a":"c"}},"spec":{"scope":"Cluster"},"status":{"storedVersions":["v1","v0"]}}`,
-		"status")
+		"status"))
 	expect(t, "c", is.Labels["a"]) // the real server keeps such metadata
 	expect(t, `["v1","v0"]`, text(t, is.Content["status"].(map[string]any)["storedVersions"]))
 	expect(t, "Namespaced", is.Content["spec"].(map[string]any)["scope"].(string))
@@ -256,12 +257,12 @@ func TestChangedSchema(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
 	w.create(widgets, "default", `{metadata: {name: a}, spec: {size: 1, note: hi}}`)
 	const spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties"
-	w.mustPatch(definitions, "", "widgets.shop.example.com", `[{"op":"remove","path":"`+spec+`/note"},`+
+	testcheck.Must(w.patch(definitions, "", "widgets.shop.example.com", `[{"op":"remove","path":"`+spec+`/note"},`+
 		`{"op":"remove","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/x-kubernetes-validations/1"},`+
-		`{"op":"add","path":"`+spec+`/mode","value":{"type":"string","default":"fast"}}]`)
+		`{"op":"add","path":"`+spec+`/mode","value":{"type":"string","default":"fast"}}]`))
 	shown := w.get(widgets, "default", "a")
 	expect(t, `{"spec":{"color":"red","mode":"fast","size":1}}`, text(t, shown.Content))
-	after := w.mustPatch(widgets, "default", "a", `{"metadata":{"labels":{"a":"b"}}}`)
+	after := testcheck.Must(w.patch(widgets, "default", "a", `{"metadata":{"labels":{"a":"b"}}}`))
 	expect(t, `{"spec":{"color":"red","mode":"fast","size":1}}`, text(t, after.Content))
 	expect(t, int64(1), after.Generation)
 }
@@ -271,15 +272,15 @@ func TestChangedSchema(t *testing.T) {
 func TestStorageVersion(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
 	w.create(widgets, "default", `{metadata: {name: a}, spec: {size: 1}}`)
-	changed := w.mustPatch(definitions, "", "widgets.shop.example.com",
-		`[{"op":"replace","path":"/spec/versions/0/storage","value":false},{"op":"replace","path":"/spec/versions/1/storage","value":true}]`)
+	changed := testcheck.Must(w.patch(definitions, "", "widgets.shop.example.com",
+		`[{"op":"replace","path":"/spec/versions/0/storage","value":false},{"op":"replace","path":"/spec/versions/1/storage","value":true}]`))
 	expect(t, `["v1","v1beta1"]`, text(t, changed.Content["status"].(map[string]any)["storedVersions"]))
 	stored := func() string {
-		obj, _ := w.server.Get("widgets.shop.example.com", "default", "a")
+		obj, _ := w.Server.Get("widgets.shop.example.com", "default", "a")
 		return text(t, obj.(*fake.CustomObject).APIVersion) + text(t, obj.(*fake.CustomObject).Content)
 	}
 	expect(t, `"shop.example.com/v1"{"spec":{"color":"red","size":1}}`, stored())
-	w.mustPatch(widgets, "default", "a", `{}`)
+	testcheck.Must(w.patch(widgets, "default", "a", `{}`))
 	expect(t, `"shop.example.com/v1beta1"{"spec":{"old":"was","size":1}}`, stored())
 	expect(t, `{"spec":{"size":1}}`, text(t, w.get(widgets, "default", "a").Content))
 }
@@ -290,10 +291,10 @@ func TestVersionThatIsNotServed(t *testing.T) {
 	w := newWorld(t, "testdata/widgets.yaml")
 	w.create(widgets, "default", `{metadata: {name: a}, spec: {size: 1}}`)
 	serve := func(v1, v1beta1 bool) []bool {
-		w.mustPatch(definitions, "", "widgets.shop.example.com", fmt.Sprintf(
-			`[{"op":"replace","path":"/spec/versions/0/served","value":%v},{"op":"replace","path":"/spec/versions/1/served","value":%v}]`, v1, v1beta1))
-		_, one := w.client.Resource(widgets, "default")
-		_, two := w.client.Resource(oldWidgets, "default")
+		testcheck.Must(w.patch(definitions, "", "widgets.shop.example.com", fmt.Sprintf(
+			`[{"op":"replace","path":"/spec/versions/0/served","value":%v},{"op":"replace","path":"/spec/versions/1/served","value":%v}]`, v1, v1beta1)))
+		_, one := w.User.Resource(widgets, "default")
+		_, two := w.User.Resource(oldWidgets, "default")
 		return []bool{one, two}
 	}
 	expect(t, []bool{false, true}, serve(false, true))

@@ -14,14 +14,7 @@ import (
 	"github.com/volsim/volsim/fake/crd"
 	"github.com/volsim/volsim/internal/facts"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/sim/trace"
 )
-
-// direct is a Caller that calls at once and records nothing.
-type direct struct{}
-
-func (direct) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
-func (direct) Now() time.Time                                                 { return time.Now() }
 
 func newServer() *fake.Server {
 	s := fake.NewServer(fake.Config{Now: time.Now, TrackManagedFields: true})
@@ -39,9 +32,9 @@ var clients = []struct {
 	min  int
 	of   func(t *testing.T) facts.Client
 }{
-	{"typed", 350, func(*testing.T) facts.Client { return facts.TypedClient(newServer().Client(direct{})) }},
-	{"untyped", 450, func(*testing.T) facts.Client { return facts.UntypedClient(newServer().Client(direct{})) }},
-	{"memory", 560, func(t *testing.T) facts.Client { return over(t, apiserver.NewConfig(newServer(), direct{})) }},
+	{"typed", 350, func(*testing.T) facts.Client { return facts.TypedClient(newServer().Client(sim.DirectCaller())) }},
+	{"untyped", 450, func(*testing.T) facts.Client { return facts.UntypedClient(newServer().Client(sim.DirectCaller())) }},
+	{"memory", 560, func(t *testing.T) facts.Client { return over(t, apiserver.NewConfig(newServer(), sim.DirectCaller())) }},
 }
 
 func over(t *testing.T, cfg *clientrest.Config) facts.Client {
@@ -86,7 +79,7 @@ func TestFacts(t *testing.T) {
 // TestFactsOverHTTPS checks all facts against one server, since they do not interfere.
 func TestFactsOverHTTPS(t *testing.T) {
 	handler := apiserver.NewHandler(newServer(),
-		apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return direct{} }})
+		apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.DirectCaller() }})
 	listener, err := apiserver.Listen(apiserver.ListenConfig{Handler: handler})
 	if err != nil {
 		t.Fatal(err)
