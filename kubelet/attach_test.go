@@ -8,6 +8,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -38,17 +39,17 @@ func TestKubeletAttachesByItself(t *testing.T) {
 		t.Error("the node says that the controller attaches")
 	}
 	status := node.(*corev1.Node).Status
-	w.same("volumes in use, and attached as the Node says", []int{1, 0}, []int{len(status.VolumesInUse), len(status.VolumesAttached)})
-	w.must(w.Crash("attachdetach"))
+	testcheck.Equal(w.t, "volumes in use, and attached as the Node says", []int{1, 0}, []int{len(status.VolumesInUse), len(status.VolumesAttached)})
+	testcheck.NoError(w.t, w.Crash("attachdetach"))
 	w.rest()
-	w.same("who attaches", []string{"kubelet(node-1) create"}, w.whoAttaches())
+	testcheck.Equal(w.t, "who attaches", []string{"kubelet(node-1) create"}, w.whoAttaches())
 	volume := w.Server().List("persistentvolumes")[0].GetName()
-	w.same("events", []string{`x1 Normal SuccessfulAttachVolume web: AttachVolume.Attach succeeded for volume "` + volume + `" `},
+	testcheck.Equal(w.t, "events", []string{`x1 Normal SuccessfulAttachVolume web: AttachVolume.Attach succeeded for volume "` + volume + `" `},
 		w.events("SuccessfulAttachVolume", "FailedAttachVolume"))
 	w.delete("web")
 	w.rest()
-	w.same("who attaches and detaches", []string{"kubelet(node-1) create", "kubelet(node-1) delete"}, w.whoAttaches())
-	w.same("attachments", 0, len(w.Server().List("volumeattachments")))
+	testcheck.Equal(w.t, "who attaches and detaches", []string{"kubelet(node-1) create", "kubelet(node-1) delete"}, w.whoAttaches())
+	testcheck.Equal(w.t, "attachments", 0, len(w.Server().List("volumeattachments")))
 }
 
 // TestKubeletDetachesWhatItFoundOnTheDisk when it was down as the pod went.
@@ -57,12 +58,12 @@ func TestKubeletDetachesWhatItFoundOnTheDisk(t *testing.T) {
 	w := newWorld(t, attachesItself)
 	w.create("web", "data")
 	w.rest()
-	w.must(w.Stop("kubelet(node-1)"))
+	testcheck.NoError(w.t, w.Stop("kubelet(node-1)"))
 	w.delete("web")
 	w.Repair()
 	w.rest()
-	w.same("who attaches and detaches", []string{"kubelet(node-1) create", "kubelet(node-1) delete"}, w.whoAttaches())
-	w.same("attachments", 0, len(w.Server().List("volumeattachments")))
+	testcheck.Equal(w.t, "who attaches and detaches", []string{"kubelet(node-1) create", "kubelet(node-1) delete"}, w.whoAttaches())
+	testcheck.Equal(w.t, "attachments", 0, len(w.Server().List("volumeattachments")))
 }
 
 // TestNodeSaysWhoAttaches also when it was there before.
@@ -76,8 +77,8 @@ func TestNodeSaysWhoAttaches(t *testing.T) {
 	}
 	w.create("web", "data")
 	w.rest()
-	w.same("attachments", 1, len(w.Server().List("volumeattachments")))
-	w.same("phase", corev1.PodRunning, w.pod("web").Status.Phase)
+	testcheck.Equal(w.t, "attachments", 1, len(w.Server().List("volumeattachments")))
+	testcheck.Equal(w.t, "phase", corev1.PodRunning, w.pod("web").Status.Phase)
 	if a := w.Server().List("volumeattachments")[0].(*storagev1.VolumeAttachment); !a.Status.Attached {
 		t.Error("it is not attached")
 	}

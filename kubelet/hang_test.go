@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // hangs has each call of a driver's method about a volume not return before the answer is given.
@@ -13,7 +15,7 @@ func (w *world) hangs(method, volume string) (answer func()) {
 	w.driver = func(called string, request any) error {
 		about, ok := request.(interface{ GetVolumeId() string })
 		if hanging && called == method && ok && about.GetVolumeId() == volume {
-			w.must(w.Wait(w.t.Context(), "the driver to answer", func() bool { return !hanging }))
+			testcheck.NoError(w.t, w.Wait(w.t.Context(), "the driver to answer", func() bool { return !hanging }))
 		}
 		return nil
 	}
@@ -52,14 +54,14 @@ func TestDriverThatHangs(t *testing.T) {
 				answer := w.hangs(method, w.handleOf("bad"))
 				w.create("stuck", "bad")
 				if strings.HasPrefix(method, "NodeUn") {
-					w.must(w.WaitForPod(t.Context(), "default", "stuck", corev1.PodRunning))
+					testcheck.NoError(w.t, w.WaitForPod(t.Context(), "default", "stuck", corev1.PodRunning))
 					w.delete("stuck")
 				}
 				w.untilHangs()
 				w.create("other", "good")
-				w.must(w.WaitForPod(t.Context(), "default", "other", corev1.PodRunning))
+				testcheck.NoError(w.t, w.WaitForPod(t.Context(), "default", "other", corev1.PodRunning))
 				w.delete("other")
-				w.must(w.WaitForGone(t.Context(), "pods", "default", "other"))
+				testcheck.NoError(w.t, w.WaitForGone(t.Context(), "pods", "default", "other"))
 				if deleted && !strings.HasPrefix(method, "NodeUn") {
 					w.delete("stuck")
 					w.settle()
@@ -67,14 +69,14 @@ func TestDriverThatHangs(t *testing.T) {
 				answer()
 				w.rest()
 				_, there := w.Server().Get("pods", "default", "stuck")
-				w.same("the pod is there", !deleted && !strings.HasPrefix(method, "NodeUn"), there)
+				testcheck.Equal(w.t, "the pod is there", !deleted && !strings.HasPrefix(method, "NodeUn"), there)
 				if there {
-					w.same("its phase", corev1.PodRunning, w.pod("stuck").Status.Phase)
+					testcheck.Equal(w.t, "its phase", corev1.PodRunning, w.pod("stuck").Status.Phase)
 					w.delete("stuck")
 					w.rest()
 				}
-				w.same("attachments", 0, len(w.Server().List("volumeattachments")))
-				w.same("owed", []string{}, w.Pending())
+				testcheck.Equal(w.t, "attachments", 0, len(w.Server().List("volumeattachments")))
+				testcheck.Equal(w.t, "owed", []string{}, w.Pending())
 			})
 		}
 	}
@@ -83,7 +85,7 @@ func TestDriverThatHangs(t *testing.T) {
 // untilHangs lets the world go on until the driver hangs.
 func (w *world) untilHangs() {
 	w.t.Helper()
-	w.must(w.Wait(w.t.Context(), "the driver to hang", func() bool {
+	testcheck.NoError(w.t, w.Wait(w.t.Context(), "the driver to hang", func() bool {
 		for _, s := range w.host.Waiting() {
 			if strings.Contains(s, "the driver to answer") {
 				return true

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
@@ -36,19 +37,14 @@ func (c *countingFS) IsMountPoint(path string) (bool, error) {
 func podsOnDisk(t *testing.T, pods int) (*Kubelet, *countingFS) {
 	t.Helper()
 	disk := &countingFS{FS: nodefs.NewMemory("/")}
-	must := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(disk.MkdirAll("/volume"))
+	testcheck.NoError(t, disk.MkdirAll("/volume"))
 	for i := range pods {
 		at := fmt.Sprintf("/kubelet/pods/pod-%d/volumes/plugin/data/mount", i)
-		must(disk.MkdirAll(at))
-		must(disk.BindMount("/volume", at, false))
+		testcheck.NoError(t, disk.MkdirAll(at))
+		testcheck.NoError(t, disk.BindMount("/volume", at, false))
 	}
-	must(disk.MkdirAll("/kubelet/pods/gone/volumes/plugin"))
-	must(disk.MkdirAll("/kubelet/pods/gone/volumeDevices/plugin"))
+	testcheck.NoError(t, disk.MkdirAll("/kubelet/pods/gone/volumes/plugin"))
+	testcheck.NoError(t, disk.MkdirAll("/kubelet/pods/gone/volumeDevices/plugin"))
 	return &Kubelet{cfg: Config{FS: disk, Root: "/kubelet"}}, disk
 }
 

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -20,7 +21,7 @@ func TestLifeOfAPod(t *testing.T) {
 	w.rest()
 	w.delete("web")
 	w.rest()
-	w.same("life", []string{"Pending", "Running main:running ready", "Succeeded main:Completed/0"}, w.lives["web"])
+	testcheck.Equal(w.t, "life", []string{"Pending", "Running main:running ready", "Succeeded main:Completed/0"}, w.lives["web"])
 }
 
 // TestStatusOfAPodThatRuns is all that a kubelet says.
@@ -58,7 +59,7 @@ func TestStatusOfAPodThatRuns(t *testing.T) {
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
 		}},
 	}
-	w.same("status", want, got)
+	testcheck.Equal(w.t, "status", want, got)
 }
 
 // TestPodThatWaitsForItsVolume says so after a second, and loses the words when it runs.
@@ -74,25 +75,25 @@ func TestPodThatWaitsForItsVolume(t *testing.T) {
 	}
 	w.create("web", "data")
 	w.pass(999 * time.Millisecond)
-	w.same("life in the first second", []string{"Pending"}, w.lives["web"])
+	testcheck.Equal(w.t, "life in the first second", []string{"Pending"}, w.lives["web"])
 	w.pass(time.Second)
-	w.same("life after a second", []string{"Pending", "Pending main:ContainerCreating"}, w.lives["web"])
+	testcheck.Equal(w.t, "life after a second", []string{"Pending", "Pending main:ContainerCreating"}, w.lives["web"])
 	for _, c := range w.pod("web").Status.Conditions {
 		switch c.Type {
 		case corev1.PodReady, corev1.ContainersReady:
-			w.same(string(c.Type), []string{"False", "ContainersNotReady", "containers with unready status: [main]"},
+			testcheck.Equal(w.t, string(c.Type), []string{"False", "ContainersNotReady", "containers with unready status: [main]"},
 				[]string{string(c.Status), c.Reason, c.Message})
 		case corev1.PodReadyToStartContainers:
-			w.same(string(c.Type), corev1.ConditionFalse, c.Status)
+			testcheck.Equal(w.t, string(c.Type), corev1.ConditionFalse, c.Status)
 		default:
-			w.same(string(c.Type), corev1.ConditionTrue, c.Status)
+			testcheck.Equal(w.t, string(c.Type), corev1.ConditionTrue, c.Status)
 		}
 	}
 	broken = false
 	w.rest()
-	w.same("life", []string{"Pending", "Pending main:ContainerCreating", "Running main:running ready"}, w.lives["web"])
+	testcheck.Equal(w.t, "life", []string{"Pending", "Pending main:ContainerCreating", "Running main:running ready"}, w.lives["web"])
 	for _, c := range w.pod("web").Status.Conditions {
-		w.same(string(c.Type)+": status, reason, message", []string{"True", "", ""}, []string{string(c.Status), c.Reason, c.Message})
+		testcheck.Equal(w.t, string(c.Type)+": status, reason, message", []string{"True", "", ""}, []string{string(c.Status), c.Reason, c.Message})
 	}
 }
 
@@ -106,13 +107,13 @@ func TestPodThatNeverRan(t *testing.T) {
 	w.rest()
 	for _, c := range w.pod("web").Status.Conditions {
 		if c.Type == corev1.PodInitialized {
-			w.same("initialized", []string{"False", "ContainersNotInitialized", "containers with incomplete status: [seed]"},
+			testcheck.Equal(w.t, "initialized", []string{"False", "ContainersNotInitialized", "containers with incomplete status: [seed]"},
 				[]string{string(c.Status), c.Reason, c.Message})
 		}
 	}
 	w.delete("web")
 	w.rest()
-	w.same("life", []string{"Pending", "Pending main:PodInitializing", "Failed main:PodInitializing"}, w.lives["web"])
+	testcheck.Equal(w.t, "life", []string{"Pending", "Pending main:PodInitializing", "Failed main:PodInitializing"}, w.lives["web"])
 }
 
 // TestContainersEndBeforeTheirVolumesGo and the pod stays until these are gone.
@@ -130,7 +131,7 @@ func TestContainersEndBeforeTheirVolumesGo(t *testing.T) {
 	}
 	w.delete("web")
 	w.pass(time.Minute)
-	w.same("life while the volume is there", []string{"Pending", "Running main:running ready", "Succeeded main:Completed/0"}, w.lives["web"])
+	testcheck.Equal(w.t, "life while the volume is there", []string{"Pending", "Running main:running ready", "Succeeded main:Completed/0"}, w.lives["web"])
 	w.pod("web")
 	broken = false
 	w.rest()
@@ -146,14 +147,14 @@ func TestContainersAreCountedThatABootHasStopped(t *testing.T) {
 	w.create("web", "data")
 	w.rest()
 	const life = "Running main:running ready"
-	w.must(w.Crash("kubelet(node-1)"))
+	testcheck.NoError(w.t, w.Crash("kubelet(node-1)"))
 	w.rest()
-	w.same("life after the kubelet's end", []string{"Pending", life}, w.lives["web"])
+	testcheck.Equal(w.t, "life after the kubelet's end", []string{"Pending", life}, w.lives["web"])
 	for range 2 {
-		w.must(w.Reboot("node-1"))
+		testcheck.NoError(w.t, w.Reboot("node-1"))
 		w.rest()
 	}
-	w.same("life after two boots", []string{
+	testcheck.Equal(w.t, "life after two boots", []string{
 		"Pending", life,
 		"Running main:ContainerCreating(1)", "Running main:running(1) ready",
 		"Running main:ContainerCreating(2)", "Running main:running(2) ready",
@@ -170,7 +171,7 @@ func TestPodIsToldWhatCannotBeProcessed(t *testing.T) {
 	w := newWorld(t)
 	w.createPod(cluster.NewPod("web", "missing"))
 	w.rest()
-	w.same("events", []string{
+	testcheck.Equal(w.t, "events", []string{
 		"x1 Warning FailedMount web: Unable to attach or mount volumes: unmounted volumes=[missing], unattached volumes=[], " +
 			"failed to process volumes=[missing]: error processing PVC default/missing: failed to fetch PVC from API server: " +
 			`persistentvolumeclaims "missing" not found`,

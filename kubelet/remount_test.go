@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -87,7 +88,7 @@ func TestWorldRestsThatPublishesAgain(t *testing.T) {
 	w.rest()
 	before := len(published(w.Cluster))
 	w.pass(time.Hour)
-	w.same("published when no pod is there", before, len(published(w.Cluster)))
+	testcheck.Equal(w.t, "published when no pod is there", before, len(published(w.Cluster)))
 }
 
 // TestFailedRepublishingLeavesTheMount of a running pod (I27); it is reported and retried with
@@ -97,8 +98,8 @@ func TestFailedRepublishingLeavesTheMount(t *testing.T) {
 	w := newWorld(t)
 	republishes(t, w.Cluster)
 	w.create("web", "data")
-	w.must(w.WaitForPod(t.Context(), "default", "web", corev1.PodRunning))
-	w.must(w.WriteFile("default", "web", "data", "f", []byte("x")))
+	testcheck.NoError(w.t, w.WaitForPod(t.Context(), "default", "web", corev1.PodRunning))
+	testcheck.NoError(w.t, w.WriteFile("default", "web", "data", "f", []byte("x")))
 	failed := []time.Duration{}
 	w.driver = func(method string, _ any) error {
 		switch {
@@ -111,16 +112,16 @@ func TestFailedRepublishingLeavesTheMount(t *testing.T) {
 		return nil
 	}
 	w.rest()
-	w.same("times from one failure to the next", []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second},
+	testcheck.Equal(w.t, "times from one failure to the next", []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second},
 		[]time.Duration{failed[1] - failed[0], failed[2] - failed[1], failed[3] - failed[2]})
 	events := w.events("FailedMount")
 	if len(events) != 1 {
 		t.Fatalf("events: %q, want one that is counted", events)
 	}
 	volume := w.Server().List("persistentvolumes")[0].GetName()
-	w.same("event", `x4 Warning FailedMount web: MountVolume.SetUp failed for volume "`+volume+`" : rpc error: code = Internal desc = broken`, events[0])
+	testcheck.Equal(w.t, "event", `x4 Warning FailedMount web: MountVolume.SetUp failed for volume "`+volume+`" : rpc error: code = Internal desc = broken`, events[0])
 	content, err := w.ReadFile("default", "web", "data", "f")
-	w.must(err)
-	w.same("file", "x", string(content))
-	w.same("phase", corev1.PodRunning, w.pod("web").Status.Phase)
+	testcheck.NoError(w.t, err)
+	testcheck.Equal(w.t, "file", "x", string(content))
+	testcheck.Equal(w.t, "phase", corev1.PodRunning, w.pod("web").Status.Phase)
 }

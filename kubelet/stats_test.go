@@ -7,6 +7,7 @@ import (
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // TestVolumeStats asks the driver of each volume that is mounted, and leaves out what cannot be
@@ -18,7 +19,7 @@ func TestVolumeStats(t *testing.T) {
 	w.create("db", "log")
 	w.createPod(cluster.NewPod("waits", "missing"))
 	w.rest()
-	w.must(w.WriteFile("default", "web", "data", "f", []byte("twelve bytes")))
+	testcheck.NoError(w.t, w.WriteFile("default", "web", "data", "f", []byte("twelve bytes")))
 	asked := 0
 	w.driver = func(method string, _ any) error {
 		if method != "NodeGetVolumeStats" {
@@ -30,8 +31,8 @@ func TestVolumeStats(t *testing.T) {
 		return nil
 	}
 	got, err := w.VolumeStats(t.Context(), "node-1")
-	w.must(err)
-	w.same("node", "node-1", got.Node.NodeName)
+	testcheck.NoError(w.t, err)
+	testcheck.Equal(w.t, "node", "node-1", got.Node.NodeName)
 	type row struct{ Pod, Volume, Claim string }
 	var rows []row
 	for _, pod := range got.Pods {
@@ -45,11 +46,11 @@ func TestVolumeStats(t *testing.T) {
 			}
 		}
 	}
-	w.same("pods and volumes", []row{
+	testcheck.Equal(w.t, "pods and volumes", []row{
 		{Pod: "db"}, {Pod: "waits"}, {"web", "data", "default/data"}, {"web", "more", "default/more"},
 	}, rows)
-	w.same("used by data", uint64(12), used(got, "data"))
-	w.same("used by more", uint64(0), used(got, "more"))
+	testcheck.Equal(w.t, "used by data", uint64(12), used(got, "data"))
+	testcheck.Equal(w.t, "used by more", uint64(0), used(got, "more"))
 }
 
 // used is how much of a volume is used; 0 where that is not told.
@@ -70,7 +71,7 @@ func TestVolumeStatsOfNoNode(t *testing.T) {
 	if _, err := w.VolumeStats(t.Context(), "node-7"); !errors.Is(err, cluster.ErrUnknownComponent) {
 		t.Errorf("error of a node that there is not: %v", err)
 	}
-	w.must(w.Stop("kubelet(node-1)"))
+	testcheck.NoError(w.t, w.Stop("kubelet(node-1)"))
 	if _, err := w.VolumeStats(t.Context(), "node-1"); !errors.Is(err, cluster.ErrUnknownComponent) {
 		t.Errorf("error of a node whose kubelet is down: %v", err)
 	}

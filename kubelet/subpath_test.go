@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/invariant"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
@@ -38,10 +39,10 @@ func newPartWorld(t *testing.T) *partWorld {
 		}
 	})
 	rules, err := invariant.Select("I17", "I26", "I27", "I36", "I40", "L6")
-	w.must(err)
+	testcheck.NoError(w.t, err)
 	w.rules = invariant.Watch(invariant.World{API: w.Server(), Log: w.Trace(), Now: w.host.Now, Devices: w.DeviceState()}, rules...)
 	w.root, err = w.KubeletDir("node-1")
-	w.must(err)
+	testcheck.NoError(w.t, err)
 	return w
 }
 
@@ -85,10 +86,10 @@ func (w *partWorld) volume() string {
 	w.t.Helper()
 	if _, ok := w.Server().Get("pods", "default", "first"); !ok {
 		w.create("first", "data")
-		w.must(w.WaitForPod(w.t.Context(), "default", "first", corev1.PodRunning))
+		testcheck.NoError(w.t, w.WaitForPod(w.t.Context(), "default", "first", corev1.PodRunning))
 	}
 	at, err := w.MountPath("default", "first", "data")
-	w.must(err)
+	testcheck.NoError(w.t, err)
 	return at
 }
 
@@ -96,8 +97,8 @@ func (w *partWorld) volume() string {
 func (w *partWorld) writes(pod, container, mountPath, file string) {
 	w.t.Helper()
 	at, err := w.ContainerPath("default", pod, container, mountPath)
-	w.must(err)
-	w.must(w.disk.WriteFile(path.Join(at, file), []byte(pod)))
+	testcheck.NoError(w.t, err)
+	testcheck.NoError(w.t, w.disk.WriteFile(path.Join(at, file), []byte(pod)))
 }
 
 func (w *partWorld) wants(file, content string) {
@@ -127,15 +128,15 @@ func TestContainersHaveTheirParts(t *testing.T) {
 	t.Parallel()
 	w := newPartWorld(t)
 	volume := w.volume()
-	w.must(w.disk.Chmod(volume, fs.ModeSetgid|0o775))
-	w.must(w.disk.MkdirAll(volume + "/there"))
-	w.must(w.disk.WriteFile(volume+"/there/file", nil))
+	testcheck.NoError(w.t, w.disk.Chmod(volume, fs.ModeSetgid|0o775))
+	testcheck.NoError(w.t, w.disk.MkdirAll(volume+"/there"))
+	testcheck.NoError(w.t, w.disk.WriteFile(volume+"/there/file", nil))
 	pod := w.podOf("web", "logs", "there/file", "")
 	pod.Spec.InitContainers = []corev1.Container{{Name: "seed", Image: "i", VolumeMounts: mountsOf("logs/seed")}}
 	pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "side", Image: "i", VolumeMounts: mountsOf("logs")})
 	w.createPod(pod)
 	w.atRest()
-	w.same("life", []string{"Pending", "Running main:running side:running ready"}, w.lives["web"])
+	testcheck.Equal(w.t, "life", []string{"Pending", "Running main:running side:running ready"}, w.lives["web"])
 	w.writes("web", "seed", "/mnt/0", "a")
 	w.writes("web", "main", "/mnt/0", "b")
 	w.writes("web", "side", "/mnt/0", "c")
@@ -146,14 +147,14 @@ func TestContainersHaveTheirParts(t *testing.T) {
 	w.wants(volume+"/d", "web")
 	for _, dir := range []string{"/logs", "/logs/seed"} {
 		info, err := w.disk.Stat(volume + dir)
-		w.must(err)
-		w.same("mode of "+dir, fs.ModeDir|fs.ModeSetgid|0o775, info.Mode)
+		testcheck.NoError(w.t, err)
+		testcheck.Equal(w.t, "mode of "+dir, fs.ModeDir|fs.ModeSetgid|0o775, info.Mode)
 	}
 	at, err := w.ContainerPath("default", "web", "main", "/mnt/1")
-	w.must(err)
+	testcheck.NoError(w.t, err)
 	uid := w.pod("web").UID
 	name := path.Base(path.Dir(volume))
-	w.same("path", path.Join(w.root, "pods", string(uid), "volume-subpaths", name, "main", "1"), at)
+	testcheck.Equal(w.t, "path", path.Join(w.root, "pods", string(uid), "volume-subpaths", name, "main", "1"), at)
 	if _, err := w.ContainerPath("default", "web", "main", "/mnt/3"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a path that the container has not: %v", err)
 	}
@@ -164,8 +165,8 @@ func TestContainersHaveTheirParts(t *testing.T) {
 	w.createPod(w.podOf("next", "logs"))
 	w.atRest()
 	b, err := w.ReadFile("default", "next", "data", "b")
-	w.must(err)
-	w.same("what the next pod reads", "web", string(b))
+	testcheck.NoError(w.t, err)
+	testcheck.Equal(w.t, "what the next pod reads", "web", string(b))
 	w.delete("next")
 	w.delete("first")
 	w.atRest()
@@ -199,28 +200,28 @@ func TestContainerThatCannotBeCreated(t *testing.T) {
 		{name: "a path up", part: "logs/$(UP)", why: "unable to provision SubPath `logs/..`: must not contain '..'"},
 		{
 			name: "a link out of the volume", part: "out", why: cannotBind,
-			prepare: func(w *partWorld, volume string) { w.must(w.disk.Symlink(w.root, volume+"/out")) },
-			mend:    func(w *partWorld, volume string) { w.must(w.disk.Remove(volume + "/out")) },
+			prepare: func(w *partWorld, volume string) { testcheck.NoError(w.t, w.disk.Symlink(w.root, volume+"/out")) },
+			mend:    func(w *partWorld, volume string) { testcheck.NoError(w.t, w.disk.Remove(volume+"/out")) },
 		},
 		{
 			name: "a link out of the node", part: "out/etc", why: cannotBind,
-			prepare: func(w *partWorld, volume string) { w.must(w.disk.Symlink("/", volume+"/out")) },
-			mend:    func(w *partWorld, volume string) { w.must(w.disk.Remove(volume + "/out")) },
+			prepare: func(w *partWorld, volume string) { testcheck.NoError(w.t, w.disk.Symlink("/", volume+"/out")) },
+			mend:    func(w *partWorld, volume string) { testcheck.NoError(w.t, w.disk.Remove(volume+"/out")) },
 		},
 		{
 			name: "something new behind a link out", part: "out/new", why: cannotBind,
-			prepare: func(w *partWorld, volume string) { w.must(w.disk.Symlink(w.root, volume+"/out")) },
-			mend:    func(w *partWorld, volume string) { w.must(w.disk.Remove(volume + "/out")) },
+			prepare: func(w *partWorld, volume string) { testcheck.NoError(w.t, w.disk.Symlink(w.root, volume+"/out")) },
+			mend:    func(w *partWorld, volume string) { testcheck.NoError(w.t, w.disk.Remove(volume+"/out")) },
 		},
 		{
 			name: "a link that leads nowhere", part: "link/new", why: cannotMake,
-			prepare: func(w *partWorld, volume string) { w.must(w.disk.Symlink("missing", volume+"/link")) },
-			mend:    func(w *partWorld, volume string) { w.must(w.disk.MkdirAll(volume + "/missing")) },
+			prepare: func(w *partWorld, volume string) { testcheck.NoError(w.t, w.disk.Symlink("missing", volume+"/link")) },
+			mend:    func(w *partWorld, volume string) { testcheck.NoError(w.t, w.disk.MkdirAll(volume+"/missing")) },
 		},
 		{
 			name: "below a file", part: "file/new", why: cannotBind,
-			prepare: func(w *partWorld, volume string) { w.must(w.disk.WriteFile(volume+"/file", nil)) },
-			mend:    func(w *partWorld, volume string) { w.must(w.disk.Remove(volume + "/file")) },
+			prepare: func(w *partWorld, volume string) { testcheck.NoError(w.t, w.disk.WriteFile(volume+"/file", nil)) },
+			mend:    func(w *partWorld, volume string) { testcheck.NoError(w.t, w.disk.Remove(volume+"/file")) },
 		},
 	}
 	for _, tt := range tests {
@@ -238,13 +239,13 @@ func TestContainerThatCannotBeCreated(t *testing.T) {
 			w.createPod(pod)
 			w.atRest()
 			w.pass(time.Minute)
-			w.same("waiting", map[string]string{"main": "CreateContainerConfigError: " + tt.why}, w.waiting("web"))
-			w.same("life", []string{"Pending", "Pending main:CreateContainerConfigError"}, w.lives["web"])
-			w.same("events", []string{"x1 Warning Failed web: Error: " + tt.why}, w.events("Failed"))
-			w.same("times that its status was written", 1, w.count("patch/status", "pods/default/web"))
+			testcheck.Equal(w.t, "waiting", map[string]string{"main": "CreateContainerConfigError: " + tt.why}, w.waiting("web"))
+			testcheck.Equal(w.t, "life", []string{"Pending", "Pending main:CreateContainerConfigError"}, w.lives["web"])
+			testcheck.Equal(w.t, "events", []string{"x1 Warning Failed web: Error: " + tt.why}, w.events("Failed"))
+			testcheck.Equal(w.t, "times that its status was written", 1, w.count("patch/status", "pods/default/web"))
 			for _, c := range w.pod("web").Status.Conditions {
 				if c.Type == corev1.PodReadyToStartContainers {
-					w.same(string(c.Type), corev1.ConditionTrue, c.Status)
+					testcheck.Equal(w.t, string(c.Type), corev1.ConditionTrue, c.Status)
 				}
 			}
 			if names, err := w.disk.ReadDir(w.root + "/pods/" + string(w.pod("web").UID)); err != nil || len(names) != 1 {
@@ -254,7 +255,7 @@ func TestContainerThatCannotBeCreated(t *testing.T) {
 				tt.mend(w, volume)
 				w.pass(10 * time.Second)
 				w.atRest()
-				w.same("life", []string{"Pending", "Pending main:CreateContainerConfigError", "Running main:running ready"}, w.lives["web"])
+				testcheck.Equal(w.t, "life", []string{"Pending", "Pending main:CreateContainerConfigError", "Running main:running ready"}, w.lives["web"])
 			}
 			uid := w.pod("web").UID
 			w.delete("web")
@@ -287,18 +288,18 @@ func TestContainersNextToOneThatCannotBeCreated(t *testing.T) {
 	w.volume()
 	w.createPod(pod)
 	w.atRest()
-	w.same("waiting", map[string]string{
+	testcheck.Equal(w.t, "waiting", map[string]string{
 		"main": "CreateContainerConfigError: missing value for A", "side": "CreateContainerConfigError: missing value for A",
 		"well": "ContainerCreating",
 	}, w.waiting("web"))
-	w.same("events", 2, len(w.events("Failed")))
+	testcheck.Equal(w.t, "events", 2, len(w.events("Failed")))
 	fields := map[string]bool{}
 	for _, object := range w.Server().List("events") {
 		if e := object.(*corev1.Event); e.Reason == "Failed" {
 			fields[e.InvolvedObject.FieldPath] = true
 		}
 	}
-	w.same("fields", map[string]bool{"spec.containers{main}": true, "spec.containers{side}": true}, fields)
+	testcheck.Equal(w.t, "fields", map[string]bool{"spec.containers{main}": true, "spec.containers{side}": true}, fields)
 
 	pod = w.podOf("other", "$(A)")
 	pod.Spec.InitContainers = []corev1.Container{
@@ -308,7 +309,7 @@ func TestContainersNextToOneThatCannotBeCreated(t *testing.T) {
 	}
 	w.createPod(pod)
 	w.atRest()
-	w.same("waiting", map[string]string{
+	testcheck.Equal(w.t, "waiting", map[string]string{
 		"one": "PodInitializing", "two": "CreateContainerConfigError: missing value for B", "three": "PodInitializing", "main": "PodInitializing",
 	}, w.waiting("other"))
 }
@@ -364,7 +365,7 @@ func TestExpressions(t *testing.T) {
 		w.rest()
 		want := strings.NewReplacer("web", name, "uid", string(w.pod(name).UID)).Replace(tt.want)
 		if missing, is := strings.CutPrefix(want, "!"); is {
-			w.same(tt.expression, "CreateContainerConfigError: missing value for "+missing, w.waiting(name)["main"])
+			testcheck.Equal(w.t, tt.expression, "CreateContainerConfigError: missing value for "+missing, w.waiting(name)["main"])
 			continue
 		}
 		w.writes(name, "main", "/mnt/0", "file")
@@ -400,17 +401,17 @@ func TestPodIsDeletedWhileItsPartsAreBound(t *testing.T) {
 		w.createPod(w.podOf("web", "logs", "more"))
 		w.claim("data")
 		task := "kubelet(node-1)/containers of " + string(w.pod("web").UID)
-		w.must(w.Wait(t.Context(), "the kubelet to be at it", func() bool {
+		testcheck.NoError(w.t, w.Wait(t.Context(), "the kubelet to be at it", func() bool {
 			return slices.ContainsFunc(w.host.Enabled(), func(s string) bool { return strings.HasPrefix(s, task) && strings.Contains(s, at) })
 		}))
 		w.delete("web")
 		w.moveAllBut(task)
-		w.same("unpublished meanwhile", 0, w.count("NodeUnpublishVolume", ""))
+		testcheck.Equal(w.t, "unpublished meanwhile", 0, w.count("NodeUnpublishVolume", ""))
 		bound := w.count("BindSubPath", "")
 		uid := w.pod("web").UID
 		w.atRest()
-		w.same("bound afterwards", 1, w.count("BindSubPath", "")-bound)
-		w.same("unpublished", 1, w.count("NodeUnpublishVolume", ""))
+		testcheck.Equal(w.t, "bound afterwards", 1, w.count("BindSubPath", "")-bound)
+		testcheck.Equal(w.t, "unpublished", 1, w.count("NodeUnpublishVolume", ""))
 		w.gone(uid)
 	}
 }
@@ -424,14 +425,14 @@ func (w *partWorld) moveAllBut(task string) {
 			return
 		}
 		name, _, _ := strings.Cut(enabled[0], ": ")
-		w.must(w.host.StepTask(name))
+		testcheck.NoError(w.t, w.host.StepTask(name))
 	}
 }
 
 func (w *partWorld) claim(name string) {
 	w.t.Helper()
 	_, err := w.Client().CoreV1().PersistentVolumeClaims("default").Create(w.t.Context(), cluster.NewClaim(name, "1Gi"), metav1.CreateOptions{})
-	w.must(err)
+	testcheck.NoError(w.t, err)
 }
 
 func (w *partWorld) befalls(what string) {
@@ -448,18 +449,18 @@ func TestPartsOutliveTheKubelet(t *testing.T) {
 	w := newPartWorld(t)
 	volume := w.volume()
 	w.createPod(w.podOf("web", "logs"))
-	w.must(w.WaitForPod(t.Context(), "default", "web", corev1.PodRunning))
+	testcheck.NoError(w.t, w.WaitForPod(t.Context(), "default", "web", corev1.PodRunning))
 	w.befalls("crash kubelet(node-1)")
 	w.atRest()
 	w.writes("web", "main", "/mnt/0", "a")
 	w.befalls("reboot node-1")
-	w.must(w.Wait(t.Context(), "the kubelet to say so", func() bool { return len(w.waiting("web")) > 0 }))
+	testcheck.NoError(w.t, w.Wait(t.Context(), "the kubelet to say so", func() bool { return len(w.waiting("web")) > 0 }))
 	w.befalls("crash kubelet(node-1)")
 	w.atRest()
 	w.writes("web", "main", "/mnt/0", "b")
 	w.wants(volume+"/logs/a", "web")
 	w.wants(volume+"/logs/b", "web")
-	w.same("life", []string{
+	testcheck.Equal(w.t, "life", []string{
 		"Pending", "Running main:running ready", "Running main:ContainerCreating(1)", "Running main:running(1) ready",
 	}, w.lives["web"])
 }
@@ -474,28 +475,30 @@ func TestPlacesLeftOfAPodThatIsGone(t *testing.T) {
 		leave func(w *partWorld, dir string)
 		stays string
 	}{
-		{"no volume", func(w *partWorld, dir string) { w.must(w.disk.MkdirAll(dir + "/not/a/volume")) }, ""},
-		{"a volume", func(w *partWorld, dir string) { w.must(w.disk.MkdirAll(dir + "/volumes/plugin/name")) }, ""},
-		{"a directory in a volume", func(w *partWorld, dir string) { w.must(w.disk.MkdirAll(dir + "/volumes/plugin/name/subdir")) }, ""},
-		{"a place", func(w *partWorld, dir string) { w.must(w.disk.MkdirAll(dir + place)) }, ""},
-		{"a place that is a file", func(w *partWorld, dir string) {
-			w.must(w.disk.MkdirAll(path.Dir(dir + place)))
-			w.must(w.disk.WriteFile(dir+place, nil))
+		{"no volume", func(w *partWorld, dir string) { testcheck.NoError(w.t, w.disk.MkdirAll(dir+"/not/a/volume")) }, ""},
+		{"a volume", func(w *partWorld, dir string) { testcheck.NoError(w.t, w.disk.MkdirAll(dir+"/volumes/plugin/name")) }, ""},
+		{"a directory in a volume", func(w *partWorld, dir string) {
+			testcheck.NoError(w.t, w.disk.MkdirAll(dir+"/volumes/plugin/name/subdir"))
 		}, ""},
-		{"no place at all", func(w *partWorld, dir string) { w.must(w.disk.MkdirAll(dir + "/volume-subpaths")) }, ""},
+		{"a place", func(w *partWorld, dir string) { testcheck.NoError(w.t, w.disk.MkdirAll(dir+place)) }, ""},
+		{"a place that is a file", func(w *partWorld, dir string) {
+			testcheck.NoError(w.t, w.disk.MkdirAll(path.Dir(dir+place)))
+			testcheck.NoError(w.t, w.disk.WriteFile(dir+place, nil))
+		}, ""},
+		{"no place at all", func(w *partWorld, dir string) { testcheck.NoError(w.t, w.disk.MkdirAll(dir+"/volume-subpaths")) }, ""},
 		{"a volume with a file", func(w *partWorld, dir string) {
-			w.must(w.disk.MkdirAll(dir + "/volumes/plugin/name"))
-			w.must(w.disk.WriteFile(dir+"/volumes/plugin/name/test.txt", []byte("test1")))
+			testcheck.NoError(w.t, w.disk.MkdirAll(dir+"/volumes/plugin/name"))
+			testcheck.NoError(w.t, w.disk.WriteFile(dir+"/volumes/plugin/name/test.txt", []byte("test1")))
 		}, "/volumes/plugin/name/test.txt"},
 		{"a place with a file", func(w *partWorld, dir string) {
-			w.must(w.disk.MkdirAll(dir + place))
-			w.must(w.disk.WriteFile(dir+place+"/test.txt", []byte("test1")))
+			testcheck.NoError(w.t, w.disk.MkdirAll(dir+place))
+			testcheck.NoError(w.t, w.disk.WriteFile(dir+place+"/test.txt", []byte("test1")))
 		}, place + "/test.txt"},
 		{"a part that is bound still", func(w *partWorld, dir string) {
-			w.must(w.disk.MkdirAll(dir + place))
-			w.must(w.disk.MkdirAll(w.root + "/elsewhere"))
-			w.must(w.disk.BindMount(w.root+"/elsewhere", dir+place, false))
-			w.must(w.disk.WriteFile(dir+place+"/test.txt", nil))
+			testcheck.NoError(w.t, w.disk.MkdirAll(dir+place))
+			testcheck.NoError(w.t, w.disk.MkdirAll(w.root+"/elsewhere"))
+			testcheck.NoError(w.t, w.disk.BindMount(w.root+"/elsewhere", dir+place, false))
+			testcheck.NoError(w.t, w.disk.WriteFile(dir+place+"/test.txt", nil))
 		}, place + "/test.txt"},
 	}
 	for _, tt := range tests {

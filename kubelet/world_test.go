@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,15 +41,15 @@ func newWorld(t *testing.T, configure ...func(*cluster.Config)) *world {
 		f(&cfg)
 	}
 	c, err := cluster.New(cfg)
-	w.must(err)
-	t.Cleanup(func() { w.must(c.Close()) })
+	testcheck.NoError(w.t, err)
+	t.Cleanup(func() { testcheck.NoError(w.t, c.Close()) })
 	w.Cluster, w.host = c, c.Host().(*sim.Stepped)
 	c.Server().OnCommit(func(e fake.Commit) {
 		if pod, ok := e.After.(*corev1.Pod); ok {
 			w.note(pod)
 		}
 	})
-	w.must(c.Start(t.Context()))
+	testcheck.NoError(w.t, c.Start(t.Context()))
 	return w
 }
 
@@ -103,19 +101,14 @@ func stateOf(s corev1.ContainerState) string {
 	}
 }
 
-func (w *world) must(err error) {
-	w.t.Helper()
-	testcheck.NoError(w.t, err)
-}
-
 // create makes a pod on the node, and the claims that it mounts.
 func (w *world) create(name string, claims ...string) {
 	w.t.Helper()
 	for _, claim := range claims {
 		if _, ok := w.Server().Get("persistentvolumeclaims", "default", claim); !ok {
 			_, err := w.Client().CoreV1().PersistentVolumeClaims("default").Create(w.t.Context(), cluster.NewClaim(claim, "1Gi"), metav1.CreateOptions{})
-			w.must(err)
-			w.must(w.WaitForClaim(w.t.Context(), "default", claim, corev1.ClaimBound))
+			testcheck.NoError(w.t, err)
+			testcheck.NoError(w.t, w.WaitForClaim(w.t.Context(), "default", claim, corev1.ClaimBound))
 		}
 	}
 	w.createPod(cluster.NewPod(name, claims...))
@@ -125,12 +118,12 @@ func (w *world) createPod(pod *corev1.Pod) {
 	w.t.Helper()
 	pod.Spec.NodeName = "node-1"
 	_, err := w.Client().CoreV1().Pods("default").Create(w.t.Context(), pod, metav1.CreateOptions{})
-	w.must(err)
+	testcheck.NoError(w.t, err)
 }
 
 func (w *world) delete(name string) {
 	w.t.Helper()
-	w.must(w.Client().CoreV1().Pods("default").Delete(w.t.Context(), name, metav1.DeleteOptions{}))
+	testcheck.NoError(w.t, w.Client().CoreV1().Pods("default").Delete(w.t.Context(), name, metav1.DeleteOptions{}))
 }
 
 func (w *world) pod(name string) *corev1.Pod {
@@ -157,14 +150,7 @@ func (w *world) pass(d time.Duration) {
 	end := w.host.Now().Add(d)
 	c := w.host.Process("time")
 	c.User("passes", func(context.Context) { c.Sleep(d) })
-	w.must(w.Wait(w.t.Context(), "time to pass", func() bool { return !w.host.Now().Before(end) && len(w.host.Enabled()) == 0 }))
-}
-
-func (w *world) same(what string, want, got any) {
-	w.t.Helper()
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		w.t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
+	testcheck.NoError(w.t, w.Wait(w.t.Context(), "time to pass", func() bool { return !w.host.Now().Before(end) && len(w.host.Enabled()) == 0 }))
 }
 
 // events are those about pods with one of the reasons, sorted: "xcount type reason name: message".

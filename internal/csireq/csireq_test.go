@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/volsim/volsim/internal/csireq"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
@@ -104,15 +105,9 @@ func TestProbeReturnsReason(t *testing.T) {
 
 func TestSingleWriterDeviceIsPublishedOnce(t *testing.T) {
 	node := nodefs.NewMemory("/")
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(csireq.StageDevice(node, "/staging", "disk-1",
+	testcheck.NoError(t, csireq.StageDevice(node, "/staging", "disk-1",
 		func(file string) error { return node.MountDevice("disk-1", file, false) }))
-	must(node.MkdirAll("/pods"))
+	testcheck.NoError(t, node.MkdirAll("/pods"))
 	publish := func(target string, mode csi.VolumeCapability_AccessMode_Mode) error {
 		return csireq.PublishDevice(node, &csi.NodePublishVolumeRequest{
 			VolumeId: "vol-1", StagingTargetPath: "/staging", TargetPath: target,
@@ -120,12 +115,12 @@ func TestSingleWriterDeviceIsPublishedOnce(t *testing.T) {
 		}, "disk-1")
 	}
 	const single = csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER
-	must(publish("/pods/one", single))
-	must(publish("/pods/one", single)) // again
+	testcheck.NoError(t, publish("/pods/one", single))
+	testcheck.NoError(t, publish("/pods/one", single)) // again
 	if err := publish("/pods/two", single); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("published twice for a single writer: %v", err)
 	}
-	must(publish("/pods/two", csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER))
+	testcheck.NoError(t, publish("/pods/two", csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER))
 }
 
 func TestNotFoundStatusOutsideTheNode(t *testing.T) {

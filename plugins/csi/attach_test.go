@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
@@ -40,7 +41,7 @@ func (w *world) persistent(v *corev1.PersistentVolume) {
 
 func (d *disk) attach(ctx context.Context) error {
 	path, err := d.plugin.Attach(ctx, d.spec, node1)
-	d.same("device path", "", path)
+	testcheck.Equal(d, "device path", "", path)
 	return err
 }
 
@@ -85,7 +86,7 @@ func (d *disk) told(o *operation, want string) {
 	if o.err == nil {
 		d.Fatalf("no error, want %q", want)
 	}
-	d.same("message", want, o.err.Error())
+	testcheck.Equal(d, "message", want, o.err.Error())
 }
 
 func TestAttach(t *testing.T) {
@@ -110,24 +111,24 @@ func TestAttach(t *testing.T) {
 					Attacher: "csi.example.com", NodeName: node1, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv},
 				},
 			}
-			d.same("attachment", want, d.stored(tt.handle),
+			testcheck.Equal(d, "attachment", want, d.stored(tt.handle),
 				cmpopts.IgnoreFields(metav1.ObjectMeta{}, "UID", "ResourceVersion", "CreationTimestamp"))
 			d.ended(o, false)
 			d.change(tt.handle, attached)
 			d.Run()
 			d.ended(o, true)
 			d.NoError(o.err)
-			d.same("requests", []string{"create"}, d.calls(trace.KindAPI))
+			testcheck.Equal(d, "requests", []string{"create"}, d.calls(trace.KindAPI))
 
 			o = d.begin(d.detach)
 			d.Run()
 			d.ended(o, true)
 			d.NoError(o.err)
-			d.same("requests", []string{"create", "delete"}, d.calls(trace.KindAPI))
+			testcheck.Equal(d, "requests", []string{"create", "delete"}, d.calls(trace.KindAPI))
 			if d.stored(tt.handle) != nil {
 				t.Error("the attachment is still there")
 			}
-			d.same("time", sim.Epoch, d.Host.Now())
+			testcheck.Equal(d, "time", sim.Epoch, d.Host.Now())
 		})
 	}
 }
@@ -138,7 +139,7 @@ func TestAttachAttachedVolume(t *testing.T) {
 	d.attachment("vol-1", attached)
 	d.Run()
 	d.NoError(d.do(d.attach))
-	d.same("requests", none, d.calls(trace.KindAPI))
+	testcheck.Equal(d, "requests", nil, d.calls(trace.KindAPI))
 }
 
 // TestAttachFindsExistingAttachment has the attachment appear between the lookup and the creation.
@@ -151,7 +152,7 @@ func TestAttachFindsExistingAttachment(t *testing.T) {
 	d.Run()
 	d.ended(o, true)
 	d.NoError(o.err)
-	d.same("requests", []string{"create!"}, d.calls(trace.KindAPI))
+	testcheck.Equal(d, "requests", []string{"create!"}, d.calls(trace.KindAPI))
 }
 
 func TestAttachFails(t *testing.T) {
@@ -186,7 +187,7 @@ func TestAttachFails(t *testing.T) {
 			tt.do(d)
 			d.Run()
 			d.told(o, tt.want)
-			d.same("time", sim.Epoch, d.Host.Now())
+			testcheck.Equal(d, "time", sim.Epoch, d.Host.Now())
 		})
 	}
 }
@@ -213,7 +214,7 @@ func TestAttachTimesOut(t *testing.T) {
 	o := d.begin(d.attach)
 	d.Run()
 	d.told(o, "timed out waiting for external-attacher of csi.example.com CSI driver to attach volume vol-1")
-	d.same("time passed", 2*time.Minute, d.Host.Now().Sub(sim.Epoch))
+	testcheck.Equal(d, "time passed", 2*time.Minute, d.Host.Now().Sub(sim.Epoch))
 	if d.stored("vol-1") == nil {
 		t.Error("the attachment is deleted: the attacher may still act on it")
 	}
@@ -224,8 +225,8 @@ func TestAttachTimesOut(t *testing.T) {
 	d.Run()
 	d.ended(o, true)
 	d.NoError(o.err)
-	d.same("requests", []string{"create"}, d.calls(trace.KindAPI))
-	d.same("time passed", 2*time.Minute, d.Host.Now().Sub(sim.Epoch))
+	testcheck.Equal(d, "requests", []string{"create"}, d.calls(trace.KindAPI))
+	testcheck.Equal(d, "time passed", 2*time.Minute, d.Host.Now().Sub(sim.Epoch))
 }
 
 // TestAttachIgnoresOtherAttachments attaches one that differs in one field.
@@ -282,7 +283,7 @@ func TestDetachWaitsForTheAttacher(t *testing.T) {
 	d.Run()
 	d.ended(o, true)
 	d.NoError(o.err)
-	d.same("time", sim.Epoch, d.Host.Now())
+	testcheck.Equal(d, "time", sim.Epoch, d.Host.Now())
 }
 
 func TestDetachFails(t *testing.T) {
@@ -309,7 +310,7 @@ func TestDetachFails(t *testing.T) {
 		o := d.begin(d.detach)
 		d.Run()
 		d.told(o, "timed out waiting for external-attacher of csi.example.com CSI driver to detach volume vol-1")
-		d.same("time passed", 2*time.Minute, d.Host.Now().Sub(sim.Epoch))
+		testcheck.Equal(d, "time passed", 2*time.Minute, d.Host.Now().Sub(sim.Epoch))
 	})
 	t.Run("not a volume's name", func(t *testing.T) {
 		t.Parallel()
@@ -319,7 +320,7 @@ func TestDetachFails(t *testing.T) {
 				t.Errorf("detach %q: no error", name)
 			}
 		}
-		d.same("requests", none, d.calls(trace.KindAPI))
+		testcheck.Equal(d, "requests", nil, d.calls(trace.KindAPI))
 	})
 }
 
@@ -327,5 +328,5 @@ func TestDetachDetachedVolume(t *testing.T) {
 	t.Parallel()
 	d := attaching(t, "vol-1")
 	d.NoError(d.do(d.detach))
-	d.same("requests", []string{"get!"}, d.calls(trace.KindAPI))
+	testcheck.Equal(d, "requests", []string{"get!"}, d.calls(trace.KindAPI))
 }

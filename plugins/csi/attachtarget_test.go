@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/sim"
@@ -141,7 +142,7 @@ func (d *disk) takes(o other, err error) {
 		d.Fatalf("error %v, want %v", err, csi.ErrForeignAttachment)
 	}
 	d.class("attach", err, plugins.Final)
-	d.same("message", "VolumeAttachment "+d.attachmentName(handleA)+" is of "+o.what+
+	testcheck.Equal(d, "message", "VolumeAttachment "+d.attachmentName(handleA)+" is of "+o.what+
 		", not of volume vol-1 of driver csi.example.com on node node-1: name is taken", err.Error())
 }
 
@@ -161,14 +162,14 @@ func TestForeignAttachmentIsRejected(t *testing.T) {
 				t.Parallel()
 				d := o.taken(t)
 				d.takes(o, d.do(d.attach))
-				d.same("requests", none, d.calls(trace.KindAPI))
+				testcheck.Equal(d, "requests", nil, d.calls(trace.KindAPI))
 				d.untouched()
 			})
 			t.Run("detach", func(t *testing.T) {
 				t.Parallel()
 				d := o.taken(t)
 				d.NoError(d.do(d.detach))
-				d.same("requests", []string{"get"}, d.calls(trace.KindAPI))
+				testcheck.Equal(d, "requests", []string{"get"}, d.calls(trace.KindAPI))
 				d.untouched()
 			})
 			t.Run("verify", func(t *testing.T) {
@@ -195,7 +196,7 @@ func TestForeignAttachmentAppearsDuringAttach(t *testing.T) {
 	d.Run()
 	d.ended(started, true)
 	d.takes(o, started.err)
-	d.same("requests", []string{"create!"}, d.calls(trace.KindAPI))
+	testcheck.Equal(d, "requests", []string{"create!"}, d.calls(trace.KindAPI))
 	d.untouched()
 }
 
@@ -227,7 +228,7 @@ func TestAttachAfterForeignAttachmentIsDeleted(t *testing.T) {
 	d.attachment(handleA, attached)
 	d.Host.SetStrategy(lagging("process/cache volumeattachments"))
 	d.NoError(d.do(d.detach))
-	d.same("requests", []string{"get", "delete"}, d.calls(trace.KindAPI))
+	testcheck.Equal(d, "requests", []string{"get", "delete"}, d.calls(trace.KindAPI))
 	if a := d.stored(handleA); a != nil {
 		t.Errorf("the attachment is still there: %v", a)
 	}
@@ -247,12 +248,12 @@ func TestForeignPersistentVolumeMissingFromCache(t *testing.T) {
 	}
 	d := world(t)
 	d.takes(o, d.do(d.attach))
-	d.same("requests", []string{"get"}, d.calls(trace.KindAPI))
+	testcheck.Equal(d, "requests", []string{"get"}, d.calls(trace.KindAPI))
 	d = world(t)
 	d.NoError(d.do(d.detach))
-	d.same("requests", []string{"get", "get"}, d.calls(trace.KindAPI)) // the attachment and its volume
+	testcheck.Equal(d, "requests", []string{"get", "get"}, d.calls(trace.KindAPI)) // the attachment and its volume
 	d.untouched()
-	d.same("time", sim.Epoch, d.Host.Now())
+	testcheck.Equal(d, "time", sim.Epoch, d.Host.Now())
 	d = world(t)
 	if _, is := d.verify(); is != plugins.Detached {
 		t.Errorf("it is %v, want detached", is)
@@ -324,5 +325,5 @@ func TestKubeletIgnoresForeignAttachment(t *testing.T) {
 	if err := d.mountDevice(); !errors.Is(err, csi.ErrForeignAttachment) {
 		t.Errorf("mounting it by another's attachment: error %v", err)
 	}
-	d.same("left on disk", none, d.leaves())
+	testcheck.Equal(d, "left on disk", nil, d.leaves())
 }

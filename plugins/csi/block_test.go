@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/plugins/nodefs"
@@ -52,12 +53,6 @@ func (d *disk) tearDownDevice() error {
 	return d.do(func(ctx context.Context) error { return d.plugin.TearDownDevice(ctx, d.spec) })
 }
 
-// must2 is must for functions that also return a path.
-func (d *disk) must2(_ string, err error) {
-	d.Helper()
-	d.NoError(err)
-}
-
 func (d *disk) blockData() string {
 	return fmt.Sprintf(`%s/pv/data/vol_data.json {"specVolID":"pv","volumeHandle":%q,"driverName":%q,"nodeName":"node-1","attachmentID":%q}`,
 		devicesDir, d.handle, d.driver, d.attachmentName(d.handle))
@@ -82,15 +77,15 @@ func TestBlockPaths(t *testing.T) {
 		d.spec.PersistentVolume.Name = name
 		global, err := d.plugin.GlobalMapPath(d.spec)
 		d.NoError(err)
-		d.same("global", root+"/"+devicesDir+"/"+name+"/dev", global)
+		testcheck.Equal(d, "global", root+"/"+devicesDir+"/"+name+"/dev", global)
 		dir, link := d.plugin.PodDeviceMapPath(name, podUID)
-		d.same("of the pod", root+"/pods/uid-1/volumeDevices/kubernetes.io~csi/"+name, dir+"/"+link)
+		testcheck.Equal(d, "of the pod", root+"/pods/uid-1/volumeDevices/kubernetes.io~csi/"+name, dir+"/"+link)
 		staging, err := d.setUpDevice()
 		d.NoError(err)
-		d.same("staged", root+"/"+devicesDir+"/staging/"+name, staging)
+		testcheck.Equal(d, "staged", root+"/"+devicesDir+"/staging/"+name, staging)
 		published, err := d.mapPodDevice()
 		d.NoError(err)
-		d.same("published", root+"/"+devicesDir+"/publish/"+name+"/uid-1", published)
+		testcheck.Equal(d, "published", root+"/"+devicesDir+"/publish/"+name+"/uid-1", published)
 	}
 }
 
@@ -98,23 +93,23 @@ func TestDeviceLifecycle(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	for range 2 {
-		d.must2(d.setUpDevice())
-		d.same("disk after SetUpDevice", d.staged(), d.leaves(), sorted)
+		testcheck.Must(d.setUpDevice())
+		testcheck.Equal(d, "disk after SetUpDevice", d.staged(), d.leaves(), sorted)
 	}
 	for range 2 {
-		d.must2(d.mapPodDevice())
-		d.same("disk after MapPodDevice", d.published(), d.leaves(), sorted)
+		testcheck.Must(d.mapPodDevice())
+		testcheck.Equal(d, "disk after MapPodDevice", d.published(), d.leaves(), sorted)
 	}
 	for range 2 {
 		d.NoError(d.unmapPodDevice())
-		d.same("disk after UnmapPodDevice", append(d.staged(), devicesDir+"/publish/pv/"), d.leaves(), sorted)
+		testcheck.Equal(d, "disk after UnmapPodDevice", append(d.staged(), devicesDir+"/publish/pv/"), d.leaves(), sorted)
 	}
 	for range 2 {
 		d.NoError(d.tearDownDevice())
-		d.same("disk after TearDownDevice", noneStaged, d.leaves())
+		testcheck.Equal(d, "disk after TearDownDevice", noneStaged, d.leaves())
 	}
 	d.NoError(d.unmapPodDevice())
-	d.same("calls of the driver", []string{
+	testcheck.Equal(d, "calls of the driver", []string{
 		"NodeGetInfo", "NodeGetCapabilities", "NodeStageVolume", "NodeStageVolume", "NodePublishVolume", "NodePublishVolume",
 		"NodeUnpublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume",
 	}, d.calls(trace.KindDriver))
@@ -130,8 +125,8 @@ func TestBlockRequests(t *testing.T) {
 	source.NodeStageSecretRef = &corev1.SecretReference{Namespace: "default", Name: "stage"}
 	source.NodePublishSecretRef = &corev1.SecretReference{Namespace: "default", Name: "publish"}
 	d.spec.ReadOnly = true
-	d.must2(d.setUpDevice())
-	d.must2(d.mapPodDevice())
+	testcheck.Must(d.setUpDevice())
+	testcheck.Must(d.mapPodDevice())
 	d.NoError(d.unmapPodDevice())
 	d.NoError(d.tearDownDevice())
 	capability := &csispec.VolumeCapability{
@@ -139,7 +134,7 @@ func TestBlockRequests(t *testing.T) {
 		AccessType: &csispec.VolumeCapability_Block{Block: &csispec.VolumeCapability_BlockVolume{}},
 	}
 	staging, target := root+"/"+devicesDir+"/staging/pv", root+"/"+devicesDir+"/publish/pv/uid-1"
-	d.same("requests", []proto.Message{
+	testcheck.Equal(d, "requests", []proto.Message{
 		&csispec.NodeStageVolumeRequest{
 			VolumeId: "h-1", PublishContext: map[string]string{"lun": "7"}, StagingTargetPath: staging,
 			VolumeCapability: capability,
@@ -157,7 +152,7 @@ func TestBlockRequests(t *testing.T) {
 		&csispec.NodeUnpublishVolumeRequest{VolumeId: "h-1", TargetPath: target},
 		&csispec.NodeUnstageVolumeRequest{VolumeId: "h-1", StagingTargetPath: staging},
 	}, s.requests, protocmp.Transform())
-	d.same("disk", noneStaged, d.leaves())
+	testcheck.Equal(d, "disk", noneStaged, d.leaves())
 }
 
 func ptr[T any](v T) *T { return &v }
@@ -167,10 +162,10 @@ func TestDeviceOfDriverWithoutAttach(t *testing.T) {
 	s, d := stubDisk(t, true, false)
 	d.csiDriver(storagev1.CSIDriverSpec{AttachRequired: ptr(false)})
 	free := d.volume("h-2")
-	free.must2(free.setUpDevice())
-	free.must2(free.mapPodDevice())
-	d.same("publish context", map[string]string(nil), last[*csispec.NodePublishVolumeRequest](s).GetPublishContext())
-	d.same("requests to the API server", none, d.calls(trace.KindAPI))
+	testcheck.Must(free.setUpDevice())
+	testcheck.Must(free.mapPodDevice())
+	testcheck.Equal(d, "publish context", map[string]string(nil), last[*csispec.NodePublishVolumeRequest](s).GetPublishContext())
+	testcheck.Equal(d, "requests to the API server", nil, d.calls(trace.KindAPI))
 }
 
 // TestDeviceOfDriverWithoutStaging writes the record when the device is published.
@@ -179,14 +174,14 @@ func TestDeviceOfDriverWithoutStaging(t *testing.T) {
 	s, d := stubDisk(t, false, false)
 	staging, err := d.setUpDevice()
 	d.NoError(err)
-	d.same("staged at", "", staging)
-	d.same("disk after SetUpDevice", none, d.leaves())
-	d.must2(d.mapPodDevice())
-	d.same("disk after MapPodDevice", []string{d.blockData(), devicesDir + "/publish/pv/"}, d.leaves(), sorted)
+	testcheck.Equal(d, "staged at", "", staging)
+	testcheck.Equal(d, "disk after SetUpDevice", nil, d.leaves())
+	testcheck.Must(d.mapPodDevice())
+	testcheck.Equal(d, "disk after MapPodDevice", []string{d.blockData(), devicesDir + "/publish/pv/"}, d.leaves(), sorted)
 	d.NoError(d.unmapPodDevice())
 	d.NoError(d.tearDownDevice())
-	d.same("disk at the end", noneStaged[:1], d.leaves())
-	d.same("requests", 2, len(s.requests))
+	testcheck.Equal(d, "disk at the end", noneStaged[:1], d.leaves())
+	testcheck.Equal(d, "requests", 2, len(s.requests))
 }
 
 func TestDeviceWithMissingPrerequisiteIsTransient(t *testing.T) {
@@ -208,8 +203,8 @@ func TestDeviceWithMissingPrerequisiteIsTransient(t *testing.T) {
 		_, err = v.mapPodDevice()
 		d.class("MapPodDevice "+what, err, plugins.Transient)
 	}
-	d.same("disk", none, d.leaves())
-	d.same("calls of the driver", []string{"NodeGetInfo", "NodeGetCapabilities"}, d.calls(trace.KindDriver))
+	testcheck.Equal(d, "disk", nil, d.leaves())
+	testcheck.Equal(d, "calls of the driver", []string{"NodeGetInfo", "NodeGetCapabilities"}, d.calls(trace.KindDriver))
 }
 
 // TestDeviceCleanupNeedsDriver restarts a kubelet with a device on its disk, before the driver
@@ -217,15 +212,15 @@ func TestDeviceWithMissingPrerequisiteIsTransient(t *testing.T) {
 func TestDeviceCleanupNeedsDriver(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
-	d.must2(d.setUpDevice())
-	d.must2(d.mapPodDevice())
+	testcheck.Must(d.setUpDevice())
+	testcheck.Must(d.mapPodDevice())
 	before := d.leaves()
 	again := csi.New(csi.Config{
 		Process: d.process, CSIDrivers: d.Server.Informers(d.process).Storage().V1().CSIDrivers(), Root: root, FS: d.disk,
 	})
 	d.class("UnmapPodDevice", again.UnmapPodDevice(t.Context(), "pv", podUID), plugins.Transient)
 	d.class("TearDownDevice", again.TearDownDevice(t.Context(), d.spec), plugins.Transient)
-	d.same("disk", before, d.leaves())
+	testcheck.Equal(d, "disk", before, d.leaves())
 }
 
 // TestSetUpDeviceFails: a final error leaves nothing, an uncertain one leaves what TearDownDevice
@@ -253,10 +248,10 @@ func TestSetUpDeviceFails(t *testing.T) {
 				d.conn.faults = []fault{tt.fault.of("NodeStageVolume")}
 				_, err := d.setUpDevice()
 				d.class("SetUpDevice", err, tt.class)
-				d.same("disk after it has failed", tt.left(d), d.leaves(), sorted)
+				testcheck.Equal(d, "disk after it has failed", tt.left(d), d.leaves(), sorted)
 				if again {
-					d.must2(d.setUpDevice())
-					d.same("disk after it was tried again", d.staged(), d.leaves(), sorted)
+					testcheck.Must(d.setUpDevice())
+					testcheck.Equal(d, "disk after it was tried again", d.staged(), d.leaves(), sorted)
 				}
 				d.NoError(d.tearDownDevice())
 				if got := d.leaves(); slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, "/pv") }) {
@@ -272,13 +267,13 @@ func TestSetUpDeviceFails(t *testing.T) {
 func TestDeviceStagedByEarlierKubelet(t *testing.T) {
 	t.Parallel()
 	s, d := stubDisk(t, true, false) // which leaves nothing in the directory
-	d.must2(d.setUpDevice())
+	testcheck.Must(d.setUpDevice())
 	before := d.leaves()
 	d.conn.faults = []fault{{method: "NodeStageVolume", err: coded(codes.InvalidArgument)}}
 	d.use = plugins.MountOptions{Reconstructed: true}
 	_, err := d.setUpDevice()
 	d.class("SetUpDevice", err, plugins.Final)
-	d.same("disk", before, d.leaves(), sorted)
+	testcheck.Equal(d, "disk", before, d.leaves(), sorted)
 	d.NoError(d.tearDownDevice())
 	if last[*csispec.NodeUnstageVolumeRequest](s).GetVolumeId() != "h-1" {
 		t.Error("it is not unstaged")
@@ -310,18 +305,18 @@ func TestMapPodDeviceFails(t *testing.T) {
 			t.Run(fmt.Sprint(tt.fault.err, " after=", tt.fault.after, " again=", again), func(t *testing.T) {
 				t.Parallel()
 				d := arrayDisk(t)
-				d.must2(d.setUpDevice())
+				testcheck.Must(d.setUpDevice())
 				d.conn.faults = []fault{tt.fault.of("NodePublishVolume")}
 				_, err := d.mapPodDevice()
 				d.class("MapPodDevice", err, tt.class)
-				d.same("disk after it has failed", tt.left(d), d.leaves(), sorted)
+				testcheck.Equal(d, "disk after it has failed", tt.left(d), d.leaves(), sorted)
 				if again {
-					d.must2(d.mapPodDevice())
-					d.same("disk after it was tried again", d.published(), d.leaves(), sorted)
+					testcheck.Must(d.mapPodDevice())
+					testcheck.Equal(d, "disk after it was tried again", d.published(), d.leaves(), sorted)
 				}
 				d.NoError(d.unmapPodDevice())
 				d.NoError(d.tearDownDevice())
-				d.same("disk at the end", noneStaged, d.leaves())
+				testcheck.Equal(d, "disk at the end", noneStaged, d.leaves())
 			})
 		}
 	}
@@ -332,8 +327,8 @@ func TestDeviceCleanupFails(t *testing.T) {
 	t.Parallel()
 	for _, code := range []codes.Code{codes.Internal, codes.Unavailable} {
 		d := arrayDisk(t)
-		d.must2(d.setUpDevice())
-		d.must2(d.mapPodDevice())
+		testcheck.Must(d.setUpDevice())
+		testcheck.Must(d.mapPodDevice())
 		d.conn.faults = []fault{
 			{method: "NodeUnpublishVolume", err: coded(code)},
 			{method: "NodeUnstageVolume", err: coded(code), after: true},
@@ -341,13 +336,13 @@ func TestDeviceCleanupFails(t *testing.T) {
 		if d.unmapPodDevice() == nil {
 			t.Errorf("UnmapPodDevice after %s: no error", code)
 		}
-		d.same("disk after it has failed", d.published(), d.leaves(), sorted)
+		testcheck.Equal(d, "disk after it has failed", d.published(), d.leaves(), sorted)
 		if d.tearDownDevice() == nil { // the array unstages what is still published
 			t.Errorf("TearDownDevice after %s: no error", code)
 		}
 		d.NoError(d.unmapPodDevice())
 		d.NoError(d.tearDownDevice())
-		d.same("disk at the end", noneStaged, d.leaves())
+		testcheck.Equal(d, "disk at the end", noneStaged, d.leaves())
 	}
 }
 
@@ -355,8 +350,8 @@ func TestDeviceCleanupFails(t *testing.T) {
 func TestTearDownPublishedDevice(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
-	d.must2(d.setUpDevice())
-	d.must2(d.mapPodDevice())
+	testcheck.Must(d.setUpDevice())
+	testcheck.Must(d.mapPodDevice())
 	if err := d.tearDownDevice(); !errors.Is(err, nodefs.ErrNotEmpty) {
 		t.Errorf("got %v, want %v", err, nodefs.ErrNotEmpty)
 	}
@@ -368,8 +363,8 @@ func TestTearDownPublishedDevice(t *testing.T) {
 func TestLostDataFileOfDevice(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
-	d.must2(d.setUpDevice())
-	d.must2(d.mapPodDevice())
+	testcheck.Must(d.setUpDevice())
+	testcheck.Must(d.mapPodDevice())
 	file := root + "/" + devicesDir + "/pv/data/vol_data.json"
 	d.NoError(d.disk.Remove(file))
 	if err := d.unmapPodDevice(); !errors.Is(err, nodefs.ErrMounted) {
@@ -392,7 +387,7 @@ func TestDeviceOfOtherKind(t *testing.T) {
 	_, err = d.mapPodDevice()
 	d.class("MapPodDevice", err, plugins.Final)
 	d.class("TearDownDevice", d.tearDownDevice(), plugins.Final)
-	d.same("disk", none, d.leaves())
+	testcheck.Equal(d, "disk", nil, d.leaves())
 }
 
 // TestReconstructBlock determines in a restarted process which device was mapped, also after an
@@ -416,9 +411,9 @@ func TestReconstructBlock(t *testing.T) {
 		d.NoError(err)
 		path, err := d.plugin.GlobalMapPath(made.Spec)
 		d.NoError(err)
-		d.same("name of the volume", d.driver+"^"+d.handle, name)
-		d.same("where it is mapped", root+"/"+devicesDir+"/pv/dev", path)
-		d.same("its mode", corev1.PersistentVolumeBlock, *made.Spec.PersistentVolume.Spec.VolumeMode)
+		testcheck.Equal(d, "name of the volume", d.driver+"^"+d.handle, name)
+		testcheck.Equal(d, "where it is mapped", root+"/"+devicesDir+"/pv/dev", path)
+		testcheck.Equal(d, "its mode", corev1.PersistentVolumeBlock, *made.Spec.PersistentVolume.Spec.VolumeMode)
 		d.spec = made.Spec
 		d.NoError(d.tearDownDevice())
 		if _, err := d.plugin.ReconstructBlock("pv", podUID); !errors.Is(err, fs.ErrNotExist) {
@@ -435,12 +430,12 @@ func TestDeviceStats(t *testing.T) {
 		Unit:  csispec.VolumeUsage_BYTES,
 		Total: 42,
 	}}}
-	d.must2(d.mapPodDevice())
+	testcheck.Must(d.mapPodDevice())
 	var usage plugins.Usage
 	d.NoError(d.do(func(ctx context.Context) (err error) {
 		usage, err = d.plugin.VolumeStats(ctx, "pv", podUID)
 		return err
 	}))
-	d.same("capacity", int64(42), usage.CapacityBytes)
-	d.same("asked about", root+"/"+devicesDir+"/pv/dev/uid-1", last[*csispec.NodeGetVolumeStatsRequest](s).GetVolumePath())
+	testcheck.Equal(d, "capacity", int64(42), usage.CapacityBytes)
+	testcheck.Equal(d, "asked about", root+"/"+devicesDir+"/pv/dev/uid-1", last[*csispec.NodeGetVolumeStatsRequest](s).GetVolumePath())
 }

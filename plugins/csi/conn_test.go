@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/plugins/nodefs"
@@ -329,7 +330,7 @@ func TestSuspendRecordsEachCall(t *testing.T) {
 		_, createErr := controller.CreateVolume(ctx, &csispec.CreateVolumeRequest{Name: "pvc-1"})
 		got, publishErr := controller.ControllerPublishVolume(ctx,
 			&csispec.ControllerPublishVolumeRequest{VolumeId: "v", NodeId: "n"})
-		w.same("reply", reply, got, protocmp.Transform())
+		testcheck.Equal(w, "reply", reply, got, protocmp.Transform())
 		_, stageErr := node.NodeStageVolume(ctx, &csispec.NodeStageVolumeRequest{VolumeId: "v", StagingTargetPath: "/s"})
 		_, mountErr := node.NodePublishVolume(ctx, &csispec.NodePublishVolumeRequest{
 			VolumeId:          "v",
@@ -339,7 +340,7 @@ func TestSuspendRecordsEachCall(t *testing.T) {
 		_, err := node.NodeUnpublishVolume(ctx, &csispec.NodeUnpublishVolumeRequest{VolumeId: "v", TargetPath: "/t"})
 		return err
 	})
-	w.same("code", codes.Internal, status.Code(failed))
+	testcheck.Equal(w, "code", codes.Internal, status.Code(failed))
 	type line struct {
 		Actor, Verb, Object, Detail string
 		Failed                      bool
@@ -351,7 +352,7 @@ func TestSuspendRecordsEachCall(t *testing.T) {
 		}
 	}
 	const taskName = "process/operation"
-	w.same("records", []line{
+	testcheck.Equal(w, "records", []line{
 		{taskName, "NodeGetInfo", "csi.example.com", "", false},
 		{taskName, "CreateVolume", "csi.example.com/pvc-1", "", false},
 		{taskName, "ControllerPublishVolume", "csi.example.com/v", "node=n disk=sdb lun=7", false},

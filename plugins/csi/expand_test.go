@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
 )
@@ -73,11 +74,11 @@ func TestExpand(t *testing.T) {
 			}
 			d.NoError(d.expand())
 			r := last[*csispec.NodeExpandVolumeRequest](s)
-			d.same("volume, path, staging", []string{"h-1", path, staging},
+			testcheck.Equal(d, "volume, path, staging", []string{"h-1", path, staging},
 				[]string{r.GetVolumeId(), r.GetVolumePath(), r.GetStagingTargetPath()})
-			d.same("size", int64(20<<30), r.GetCapacityRange().GetRequiredBytes())
-			d.same("as a device", tt.block, r.GetVolumeCapability().GetBlock() != nil)
-			d.same("secrets", secrets, r.GetSecrets())
+			testcheck.Equal(d, "size", int64(20<<30), r.GetCapacityRange().GetRequiredBytes())
+			testcheck.Equal(d, "as a device", tt.block, r.GetVolumeCapability().GetBlock() != nil)
+			testcheck.Equal(d, "secrets", secrets, r.GetSecrets())
 		})
 	}
 }
@@ -143,10 +144,10 @@ func TestExpandFails(t *testing.T) {
 			if err == nil {
 				t.Fatal("no error")
 			}
-			d.same("text", tt.text, err.Error())
-			d.same("class", tt.want.String(), plugins.ClassOf(err).String())
+			testcheck.Equal(d, "text", tt.text, err.Error())
+			testcheck.Equal(d, "class", tt.want.String(), plugins.ClassOf(err).String())
 			for _, class := range []error{plugins.ErrUnsupported, plugins.ErrExpandInUse, plugins.ErrExpandInfeasible} {
-				d.same("matches "+class.Error(), class == tt.is, errors.Is(err, class))
+				testcheck.Equal(d, "matches "+class.Error(), class == tt.is, errors.Is(err, class))
 			}
 		})
 	}
@@ -157,7 +158,7 @@ func TestExpandWaitsForTheDriver(t *testing.T) {
 	t.Parallel()
 	_, d := capableDisk(t, expands)
 	d.spec.PersistentVolume.Spec.CSI.Driver = "absent.example.com"
-	d.same("class", plugins.Transient.String(), plugins.ClassOf(d.expand()).String())
+	testcheck.Equal(d, "class", plugins.Transient.String(), plugins.ClassOf(d.expand()).String())
 	if !(&csi.Plugin{}).RequiresFSResize() {
 		t.Error("it is for the driver to say whether it does anything on the node")
 	}

@@ -10,6 +10,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
@@ -77,11 +78,11 @@ func TestFSGroup(t *testing.T) {
 				d.use = plugins.MountOptions{}
 			}
 			d.NoError(d.setUp())
-			d.same("group of the file", tt.want, d.info("/file").GID)
+			testcheck.Equal(d, "group of the file", tt.want, d.info("/file").GID)
 			d.NoError(d.disk.Chown(d.globalMount()+"/file", -1, 7))
 			if tt.want != 0 {
 				d.NoError(d.setUp())
-				d.same("group of the file, when it is set up again", tt.want, d.info("/file").GID)
+				testcheck.Equal(d, "group of the file, when it is set up again", tt.want, d.info("/file").GID)
 			}
 		})
 	}
@@ -101,7 +102,7 @@ func TestFSGroupOfInlineVolume(t *testing.T) {
 	d.NoError(d.disk.MkdirAll(inlineDir + "/mount")) // the stub makes nothing
 	d.use = grouped()
 	d.NoError(d.setUp())
-	d.same("group", 3000, d.info("").GID)
+	testcheck.Equal(d, "group", 3000, d.info("").GID)
 }
 
 // TestFSGroupChangePolicy: files below a directory that already has the group are skipped on
@@ -124,7 +125,7 @@ func TestFSGroupChangePolicy(t *testing.T) {
 			d.use = grouped()
 			d.use.FSGroupChangePolicy = tt.policy
 			d.NoError(d.setUp())
-			d.same("group of the file", tt.want, d.info("/file").GID)
+			testcheck.Equal(d, "group of the file", tt.want, d.info("/file").GID)
 		})
 	}
 }
@@ -154,11 +155,11 @@ func TestDriverAppliesFSGroup(t *testing.T) {
 			d.NoError(d.mountDevice())
 			d.NoError(d.disk.MkdirAll(d.plugin.MountPath("pv", podUID))) // the stub makes nothing
 			d.NoError(d.setUp())
-			d.same("told", []string{tt.want, tt.want}, []string{
+			testcheck.Equal(d, "told", []string{tt.want, tt.want}, []string{
 				last[*csispec.NodeStageVolumeRequest](s).GetVolumeCapability().GetMount().GetVolumeMountGroup(),
 				last[*csispec.NodePublishVolumeRequest](s).GetVolumeCapability().GetMount().GetVolumeMountGroup(),
 			})
-			d.same("the kubelet does", tt.group && !tt.can, d.info("").GID == 3000)
+			testcheck.Equal(d, "the kubelet does", tt.group && !tt.can, d.info("").GID == 3000)
 		})
 	}
 }
@@ -174,12 +175,12 @@ func TestFSGroupFails(t *testing.T) {
 	err := d.setUp()
 	d.class("SetUp", err, plugins.Uncertain)
 	const want = "applyFSGroup failed for vol "
-	d.same("what is said", want+d.handle, fmt.Sprintf("%.*s", len(want+d.handle), err))
+	testcheck.Equal(d, "what is said", want+d.handle, fmt.Sprintf("%.*s", len(want+d.handle), err))
 	source := " <- " + d.handle
-	d.same("disk", append(d.globalLeaves(source), d.podLeaves(source)...), d.leaves(), sorted)
+	testcheck.Equal(d, "disk", append(d.globalLeaves(source), d.podLeaves(source)...), d.leaves(), sorted)
 	d.Host.SetStrategy(sim.NewReplayStrategy(nil))
 	d.NoError(d.setUp())
-	d.same("group", 3000, d.info("").GID)
+	testcheck.Equal(d, "group", 3000, d.info("").GID)
 }
 
 // wrong is the default order, except that calls of that name hang.
@@ -204,5 +205,5 @@ func TestInvalidFSGroupPolicy(t *testing.T) {
 	})
 	d.Run()
 	d.class("SetUp", d.setUp(), plugins.Transient)
-	d.same("requests", 0, len(s.requests))
+	testcheck.Equal(d, "requests", 0, len(s.requests))
 }

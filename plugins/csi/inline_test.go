@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/plugins/plugintest"
@@ -62,14 +63,14 @@ func TestInlineVolume(t *testing.T) {
 			attached, attachErr := d.plugin.CanAttach(d.spec)
 			staged, stageErr := d.plugin.CanDeviceMount(d.spec)
 			d.NoError(errors.Join(attachErr, stageErr))
-			d.same("supported, attached, staged", []bool{true, false, false},
+			testcheck.Equal(d, "supported, attached, staged", []bool{true, false, false},
 				[]bool{d.plugin.CanSupport(d.spec), attached, staged})
 			d.NoError(d.setUp())
-			d.same("disk", []string{fmt.Sprintf("pods/uid-1/volumes/kubernetes.io~csi/cache/vol_data.json "+
+			testcheck.Equal(d, "disk", []string{fmt.Sprintf("pods/uid-1/volumes/kubernetes.io~csi/cache/vol_data.json "+
 				`{"specVolID":"cache","volumeHandle":%q,"driverName":%q,"nodeName":"node-1","attachmentID":%q,"volumeLifecycleMode":"Ephemeral"}`,
 				d.handle, d.driver, d.attachmentName(d.handle))}, d.leaves())
 			d.NoError(d.tearDown())
-			d.same("requests", []proto.Message{
+			testcheck.Equal(d, "requests", []proto.Message{
 				&csispec.NodePublishVolumeRequest{
 					VolumeId: d.handle, TargetPath: inlineDir + "/mount", VolumeContext: map[string]string{"size": "1Gi"},
 					VolumeCapability: &csispec.VolumeCapability{
@@ -79,8 +80,8 @@ func TestInlineVolume(t *testing.T) {
 				},
 				&csispec.NodeUnpublishVolumeRequest{VolumeId: d.handle, TargetPath: inlineDir + "/mount"},
 			}, s.requests, protocmp.Transform())
-			d.same("requests to the API server", none, d.calls(trace.KindAPI))
-			d.same("disk at the end", []string{emptyPodDir}, d.leaves())
+			testcheck.Equal(d, "requests to the API server", nil, d.calls(trace.KindAPI))
+			testcheck.Equal(d, "disk at the end", []string{emptyPodDir}, d.leaves())
 		})
 	}
 }
@@ -100,8 +101,8 @@ func TestInlineVolumeUnsupportedByDriver(t *testing.T) {
 			}
 			inline := d.written()
 			d.class("SetUp", inline.setUp(), plugins.Transient)
-			d.same("requests", 0, len(s.requests))
-			d.same("disk", none, d.leaves())
+			testcheck.Equal(d, "requests", 0, len(s.requests))
+			testcheck.Equal(d, "disk", nil, d.leaves())
 		})
 	}
 }
@@ -120,7 +121,7 @@ func TestInlineVolumeHasNoName(t *testing.T) {
 		return d.plugin.MountDevice(ctx, d.spec, path,
 			d.use)
 	}), plugins.Final)
-	d.same("disk", none, d.leaves())
+	testcheck.Equal(d, "disk", nil, d.leaves())
 }
 
 func TestInlineVolumeReadOnly(t *testing.T) {
@@ -130,8 +131,8 @@ func TestInlineVolumeReadOnly(t *testing.T) {
 	d.spec.Volume.CSI.ReadOnly, d.spec.Volume.CSI.FSType = &yes, nil
 	d.NoError(d.setUp())
 	asked := last[*csispec.NodePublishVolumeRequest](s)
-	d.same("read-only", true, asked.GetReadonly())
-	d.same("file system", "", asked.GetVolumeCapability().GetMount().GetFsType())
+	testcheck.Equal(d, "read-only", true, asked.GetReadonly())
+	testcheck.Equal(d, "file system", "", asked.GetVolumeCapability().GetMount().GetFsType())
 }
 
 // TestInlineVolumeIsReconstructed even if it is uncertain whether it was published, and torn down
@@ -148,7 +149,7 @@ func TestInlineVolumeIsReconstructed(t *testing.T) {
 		}
 		made, err := d.plugin.Reconstruct("cache", podUID)
 		d.NoError(err)
-		d.same("volume", &plugins.Spec{Volume: &corev1.Volume{
+		testcheck.Equal(d, "volume", &plugins.Spec{Volume: &corev1.Volume{
 			Name: "cache", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: d.driver}},
 		}}, made.Spec)
 		d.NoError(d.tearDown())
@@ -179,10 +180,10 @@ func TestVolumeOutsideTheAPI(t *testing.T) {
 	d.NoError(d.mountDevice())
 	d.NoError(d.setUp())
 	source := " <- " + d.handle
-	d.same("disk", append(d.globalLeaves(source), d.podLeaves(source)...), d.leaves(), sorted)
+	testcheck.Equal(d, "disk", append(d.globalLeaves(source), d.podLeaves(source)...), d.leaves(), sorted)
 	d.NoError(d.tearDown())
 	d.NoError(d.unmountDevice())
-	d.same("disk at the end", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
+	testcheck.Equal(d, "disk at the end", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
 }
 
 // TestPluginContractInline checks the contract of package plugins for inline volumes.

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim/trace"
@@ -24,16 +25,16 @@ func TestMountLifecycle(t *testing.T) {
 	source := " <- " + d.handle
 
 	d.NoError(d.mountDevice())
-	d.same("disk after MountDevice", d.globalLeaves(source), d.leaves())
+	testcheck.Equal(d, "disk after MountDevice", d.globalLeaves(source), d.leaves())
 	d.NoError(d.setUp())
-	d.same("disk after SetUp", slices.Concat(d.globalLeaves(source), d.podLeaves(source)), d.leaves(), sorted)
+	testcheck.Equal(d, "disk after SetUp", slices.Concat(d.globalLeaves(source), d.podLeaves(source)), d.leaves(), sorted)
 	d.NoError(d.disk.WriteFile(d.plugin.MountPath("pv", podUID)+"/data", []byte("written by the pod")))
 	d.NoError(d.tearDown())
-	d.same("disk after TearDown", append(d.globalLeaves(source), emptyPodDir), d.leaves(), sorted)
+	testcheck.Equal(d, "disk after TearDown", append(d.globalLeaves(source), emptyPodDir), d.leaves(), sorted)
 	d.NoError(d.unmountDevice())
-	d.same("disk after UnmountDevice", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
+	testcheck.Equal(d, "disk after UnmountDevice", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
 
-	d.same("calls of the driver", []string{
+	testcheck.Equal(d, "calls of the driver", []string{
 		"NodeGetInfo", "NodeGetCapabilities",
 		"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume",
 	}, d.calls(trace.KindDriver))
@@ -41,7 +42,7 @@ func TestMountLifecycle(t *testing.T) {
 	d.NoError(d.mountDevice())
 	content, err := d.disk.ReadFile(d.globalMount() + "/data")
 	d.NoError(err)
-	d.same("content", "written by the pod", string(content))
+	testcheck.Equal(d, "content", "written by the pod", string(content))
 }
 
 func TestPaths(t *testing.T) {
@@ -49,9 +50,9 @@ func TestPaths(t *testing.T) {
 	d := arrayDisk(t)
 	global, err := d.plugin.DeviceMountPath(d.spec)
 	d.NoError(err)
-	d.same("device", d.globalMount(), global)
+	testcheck.Equal(d, "device", d.globalMount(), global)
 	for _, name := range []string{"pv", "test.spec.1"} {
-		d.same("pod", root+"/pods/uid-1/volumes/kubernetes.io~csi/"+name+"/mount", d.plugin.MountPath(name, podUID))
+		testcheck.Equal(d, "pod", root+"/pods/uid-1/volumes/kubernetes.io~csi/"+name+"/mount", d.plugin.MountPath(name, podUID))
 	}
 }
 
@@ -60,7 +61,7 @@ func TestEverythingIsIdempotent(t *testing.T) {
 	d := arrayDisk(t)
 	d.NoError(d.tearDown())
 	d.NoError(d.unmountDevice())
-	d.same("disk after undoing nothing", none, d.leaves())
+	testcheck.Equal(d, "disk after undoing nothing", nil, d.leaves())
 	source := " <- " + d.handle
 	for _, step := range []struct {
 		name string
@@ -74,7 +75,7 @@ func TestEverythingIsIdempotent(t *testing.T) {
 	} {
 		for range 2 {
 			d.NoError(step.do())
-			d.same("disk after "+step.name, step.want, d.leaves(), sorted)
+			testcheck.Equal(d, "disk after "+step.name, step.want, d.leaves(), sorted)
 		}
 	}
 }
@@ -132,22 +133,22 @@ func testFailedMount(t *testing.T, f fault, class plugins.Class) {
 	f.method = "NodeStageVolume"
 	d.conn.faults = []fault{f, f}
 	d.class("MountDevice", d.mountDevice(), class)
-	d.same("disk after MountDevice has failed", leftOfStage, d.leaves())
+	testcheck.Equal(d, "disk after MountDevice has failed", leftOfStage, d.leaves())
 	d.NoError(d.unmountDevice())
-	d.same("disk after it was undone", []string{d.emptyDriverDir()}, d.leaves())
+	testcheck.Equal(d, "disk after it was undone", []string{d.emptyDriverDir()}, d.leaves())
 	d.class("MountDevice", d.mountDevice(), class)
 	d.NoError(d.mountDevice())
-	d.same("disk after it was tried again", staged, d.leaves())
+	testcheck.Equal(d, "disk after it was tried again", staged, d.leaves())
 
 	f.method = "NodePublishVolume"
 	d.conn.faults = []fault{f, f}
 	d.class("SetUp", d.setUp(), class)
-	d.same("disk after SetUp has failed", slices.Concat(staged, leftOfPublish), d.leaves(), sorted)
+	testcheck.Equal(d, "disk after SetUp has failed", slices.Concat(staged, leftOfPublish), d.leaves(), sorted)
 	d.NoError(d.tearDown())
-	d.same("disk after it was undone", append(staged, emptyPodDir), d.leaves(), sorted)
+	testcheck.Equal(d, "disk after it was undone", append(staged, emptyPodDir), d.leaves(), sorted)
 	d.class("SetUp", d.setUp(), class)
 	d.NoError(d.setUp())
-	d.same("disk after it was tried again", slices.Concat(staged, published), d.leaves(), sorted)
+	testcheck.Equal(d, "disk after it was tried again", slices.Concat(staged, published), d.leaves(), sorted)
 }
 
 // testFailedUnmount injects faults into the two calls that unmount: everything that a retry needs
@@ -166,7 +167,7 @@ func testFailedUnmount(t *testing.T, f fault, class plugins.Class) {
 		t.Errorf("the data file is missing after a failed TearDown: %q", d.leaves())
 	}
 	d.NoError(d.tearDown())
-	d.same("disk after TearDown", append(d.globalLeaves(source), emptyPodDir), d.leaves(), sorted)
+	testcheck.Equal(d, "disk after TearDown", append(d.globalLeaves(source), emptyPodDir), d.leaves(), sorted)
 
 	f.method = "NodeUnstageVolume"
 	d.conn.faults = []fault{f}
@@ -174,9 +175,9 @@ func testFailedUnmount(t *testing.T, f fault, class plugins.Class) {
 	if f.after {
 		source = ""
 	}
-	d.same("disk after UnmountDevice has failed", append(d.globalLeaves(source), emptyPodDir), d.leaves(), sorted)
+	testcheck.Equal(d, "disk after UnmountDevice has failed", append(d.globalLeaves(source), emptyPodDir), d.leaves(), sorted)
 	d.NoError(d.unmountDevice())
-	d.same("disk after UnmountDevice", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
+	testcheck.Equal(d, "disk after UnmountDevice", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
 }
 
 // TestFinalErrorAfterUncertainError leaves nothing: there will be no retry.
@@ -188,7 +189,7 @@ func TestFinalErrorAfterUncertainError(t *testing.T) {
 	}
 	d.class("first", d.mountDevice(), plugins.Uncertain)
 	d.class("second", d.mountDevice(), plugins.Final)
-	d.same("disk", []string{d.emptyDriverDir()}, d.leaves())
+	testcheck.Equal(d, "disk", []string{d.emptyDriverDir()}, d.leaves())
 }
 
 // TestFinalErrorWhileMounted is uncertain: it must be unmounted some time, so it must not be
@@ -209,7 +210,7 @@ func TestFinalErrorWhileMounted(t *testing.T) {
 			t.Errorf("%s: %v does not say that it is mounted", what, err)
 		}
 	}
-	d.same("disk", slices.Concat(d.globalLeaves(source), d.podLeaves(source)), d.leaves(), sorted)
+	testcheck.Equal(d, "disk", slices.Concat(d.globalLeaves(source), d.podLeaves(source)), d.leaves(), sorted)
 }
 
 func TestMissingPrerequisiteIsTransient(t *testing.T) {
@@ -227,8 +228,8 @@ func TestMissingPrerequisiteIsTransient(t *testing.T) {
 	d.class("MountDevice of what is being attached", unattached.mountDevice(), plugins.Transient)
 	d.class("SetUp of what is being attached", unattached.setUp(), plugins.Transient)
 
-	d.same("disk", none, d.leaves())
-	d.same("calls of the driver", []string{"NodeGetInfo", "NodeGetCapabilities"}, d.calls(trace.KindDriver))
+	testcheck.Equal(d, "disk", nil, d.leaves())
+	testcheck.Equal(d, "calls of the driver", []string{"NodeGetInfo", "NodeGetCapabilities"}, d.calls(trace.KindDriver))
 }
 
 // TestCleanupNeedsDriver restarts a kubelet with a mount on its disk, before the driver registers
@@ -246,14 +247,14 @@ func TestCleanupNeedsDriver(t *testing.T) {
 	before := d.leaves()
 	d.class("UnmountDevice", d.unmountDevice(), plugins.Transient)
 	d.class("TearDown", d.tearDown(), plugins.Transient)
-	d.same("disk", before, d.leaves())
+	testcheck.Equal(d, "disk", before, d.leaves())
 }
 
 func TestVolumeOfOtherKind(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	d.spec = &plugins.Spec{Volume: &corev1.Volume{Name: "tmp"}}
-	d.same("supported", false, d.plugin.CanSupport(d.spec))
+	testcheck.Equal(d, "supported", false, d.plugin.CanSupport(d.spec))
 	_, nameErr := d.plugin.VolumeName(d.spec)
 	_, attachErr := d.plugin.CanAttach(d.spec)
 	_, deviceErr := d.plugin.CanDeviceMount(d.spec)
@@ -265,7 +266,7 @@ func TestVolumeOfOtherKind(t *testing.T) {
 	} {
 		d.class(what, err, plugins.Final)
 	}
-	d.same("disk", none, d.leaves())
+	testcheck.Equal(d, "disk", nil, d.leaves())
 }
 
 // TestVolumeWithoutHandle has a volume that no API server stores; no path is derived from it.
@@ -275,11 +276,11 @@ func TestVolumeWithoutHandle(t *testing.T) {
 	d.spec.PersistentVolume.Spec.CSI.VolumeHandle = ""
 	path, err := d.plugin.DeviceMountPath(d.spec)
 	d.class("DeviceMountPath", err, plugins.Final)
-	d.same("path", "", path)
+	testcheck.Equal(d, "path", "", path)
 	for what, err := range map[string]error{"MountDevice": d.mountDevice(), "SetUp": d.setUp(), "Attach": d.do(d.attach)} {
 		d.class(what, err, plugins.Final)
 	}
-	d.same("disk", none, d.leaves())
+	testcheck.Equal(d, "disk", nil, d.leaves())
 }
 
 func TestMountDeviceWithoutPath(t *testing.T) {
@@ -289,7 +290,7 @@ func TestMountDeviceWithoutPath(t *testing.T) {
 		return d.plugin.MountDevice(ctx, d.spec, "",
 			plugins.MountOptions{})
 	}), plugins.Final)
-	d.same("disk", none, d.leaves())
+	testcheck.Equal(d, "disk", nil, d.leaves())
 }
 
 // TestDataFileWriteFails has a directory at its path: the driver is not called, since the call
@@ -301,7 +302,7 @@ func TestDataFileWriteFails(t *testing.T) {
 	if err := d.mountDevice(); err == nil {
 		t.Error("no error")
 	}
-	d.same("calls of the driver", []string{"NodeGetInfo", "NodeGetCapabilities"}, d.calls(trace.KindDriver))
+	testcheck.Equal(d, "calls of the driver", []string{"NodeGetInfo", "NodeGetCapabilities"}, d.calls(trace.KindDriver))
 }
 
 func TestLostDataFile(t *testing.T) {
@@ -319,7 +320,7 @@ func TestLostDataFile(t *testing.T) {
 				t.Errorf("%s: %v, want ErrMounted", what, err)
 			}
 		}
-		d.same("disk", []string{d.globalLeaves(source)[0], d.podLeaves(source)[0]}, d.leaves(), sorted)
+		testcheck.Equal(d, "disk", []string{d.globalLeaves(source)[0], d.podLeaves(source)[0]}, d.leaves(), sorted)
 	})
 	t.Run("bare directories are removed", func(t *testing.T) {
 		t.Parallel()
@@ -328,7 +329,7 @@ func TestLostDataFile(t *testing.T) {
 		d.NoError(d.disk.MkdirAll(d.plugin.MountPath("pv", podUID)))
 		d.NoError(d.tearDown())
 		d.NoError(d.unmountDevice())
-		d.same("disk", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
+		testcheck.Equal(d, "disk", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
 	})
 	t.Run("what cannot be read is an error", func(t *testing.T) {
 		t.Parallel()
@@ -367,7 +368,7 @@ func TestContentOutlivesFailures(t *testing.T) {
 	for _, file := range []string{target + "/data", d.globalMount() + "/data"} {
 		content, err := d.disk.ReadFile(file)
 		d.NoError(err)
-		d.same(file, "precious", string(content))
+		testcheck.Equal(d, file, "precious", string(content))
 	}
 }
 
@@ -395,7 +396,7 @@ func TestReadOnly(t *testing.T) {
 			d.NoError(d.mountDevice())
 			d.NoError(d.setUp())
 			source := " <- " + d.handle
-			d.same("disk", slices.Concat(d.globalLeaves(source+tt.device), d.podLeaves(source+tt.mount)), d.leaves(), sorted)
+			testcheck.Equal(d, "disk", slices.Concat(d.globalLeaves(source+tt.device), d.podLeaves(source+tt.mount)), d.leaves(), sorted)
 		})
 	}
 }
@@ -429,7 +430,7 @@ func TestAccessMode(t *testing.T) {
 			d.spec.PersistentVolume.Spec.AccessModes = tt.modes
 			d.NoError(d.mountDevice())
 			d.NoError(d.setUp())
-			d.same(fmt.Sprintf("modes of %v", tt.modes), []string{want, want}, []string{
+			testcheck.Equal(d, fmt.Sprintf("modes of %v", tt.modes), []string{want, want}, []string{
 				last[*csispec.NodeStageVolumeRequest](s).GetVolumeCapability().GetAccessMode().GetMode().String(),
 				last[*csispec.NodePublishVolumeRequest](s).GetVolumeCapability().GetAccessMode().GetMode().String(),
 			})

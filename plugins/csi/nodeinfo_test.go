@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volsim/volsim/internal/testworld"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/csi"
@@ -98,9 +98,9 @@ func (w *world) ownCSINode() {
 		w.Fatal("there is no CSINode")
 	}
 	node, _ := w.Server.Get("nodes", "", node1)
-	w.same("owner", []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node1, UID: node.GetUID()}},
+	testcheck.Equal(w, "owner", []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node1, UID: node.GetUID()}},
 		own.GetOwnerReferences())
-	w.same("migrated plugins", migrated, own.GetAnnotations()[corev1.MigratedPluginsAnnotationKey])
+	testcheck.Equal(w, "migrated plugins", migrated, own.GetAnnotations()[corev1.MigratedPluginsAnnotationKey])
 }
 
 func limit(n int32) *storagev1.VolumeNodeResources { return &storagev1.VolumeNodeResources{Count: &n} }
@@ -130,8 +130,8 @@ func TestRegistrationOfTheArray(t *testing.T) {
 	t.Parallel()
 	d := arrayDisk(t)
 	d.NoError(d.publish(array.DriverName, nodeInfo(node1, 0, nil)))
-	d.same("drivers", []storagev1.CSINodeDriver{{Name: array.DriverName, NodeID: node1}}, d.registered())
-	d.same("annotation", `{"array.csi.volsim.dev":"node-1"}`, d.annotation())
+	testcheck.Equal(d, "drivers", []storagev1.CSINodeDriver{{Name: array.DriverName, NodeID: node1}}, d.registered())
+	testcheck.Equal(d, "annotation", `{"array.csi.volsim.dev":"node-1"}`, d.annotation())
 	d.ownCSINode()
 }
 
@@ -290,9 +290,9 @@ func (w *world) stands(ids, labels pairs, drivers []storagev1.CSINodeDriver) {
 	if there != (len(ids) > 0) {
 		w.Errorf("there is an annotation %q: %v", text, there)
 	}
-	w.same("node ids", ids, is)
-	w.same("labels", labels, node.GetLabels())
-	w.same("drivers", drivers, w.registered())
+	testcheck.Equal(w, "node ids", ids, is)
+	testcheck.Equal(w, "labels", labels, node.GetLabels())
+	testcheck.Equal(w, "drivers", drivers, w.registered())
 }
 
 // TestUninstall removes a driver from the cluster.
@@ -340,7 +340,7 @@ func TestUninstall(t *testing.T) {
 			}))
 			w.stands(tt.wantIDs, tt.labels, tt.want) // labels stay
 			writes := slices.DeleteFunc(w.calls(trace.KindAPI), func(verb string) bool { return strings.HasPrefix(verb, "get") })
-			w.same("writes", tt.writes, writes)
+			testcheck.Equal(w, "writes", tt.writes, writes)
 		})
 	}
 }
@@ -387,8 +387,7 @@ func TestMigratedPlugins(t *testing.T) {
 			if changed := csi.MarkMigrated(node, tt.migrated); changed != tt.wantChange {
 				t.Errorf("changed: %v, want %v", changed, tt.wantChange)
 			}
-			w := world{World: &testworld.World{Runner: testworld.Runner[*sim.Stepped]{TB: t}}}
-			w.same("annotations", tt.want, node.Annotations)
+			testcheck.Equal(t, "annotations", tt.want, node.Annotations)
 		})
 	}
 }
@@ -403,20 +402,20 @@ func TestRegistrationKeepsOtherDrivers(t *testing.T) {
 		{Name: "b.example.com", NodeID: "b"},
 		{Name: "a.example.com", NodeID: "a", Allocatable: limit(3)},
 	}
-	w.same("drivers", want, w.registered())
+	testcheck.Equal(w, "drivers", want, w.registered())
 	var ids map[string]string
 	w.NoError(json.Unmarshal([]byte(w.annotation()), &ids))
-	w.same("node ids", map[string]string{"old.example.com": "x", "b.example.com": "b", "a.example.com": "a"}, ids)
+	testcheck.Equal(w, "node ids", map[string]string{"old.example.com": "x", "b.example.com": "b", "a.example.com": "a"}, ids)
 	node, _ := w.Server.Get("nodes", "", node1)
-	w.same("another annotation", "kept", node.GetAnnotations()["other"])
+	testcheck.Equal(w, "another annotation", "kept", node.GetAnnotations()["other"])
 
 	// Registering again writes changes only.
 	w.NoError(w.publish("b.example.com", nodeInfo("b", 5, nil)))
 	want[0].Allocatable = limit(5)
-	w.same("drivers", want, w.registered())
+	testcheck.Equal(w, "drivers", want, w.registered())
 	before := len(w.calls(trace.KindAPI))
 	w.NoError(w.publish("b.example.com", nodeInfo("b", 5, nil)))
-	w.same("requests when nothing has changed", []string{"get", "get"}, w.calls(trace.KindAPI)[before:])
+	testcheck.Equal(w, "requests when nothing has changed", []string{"get", "get"}, w.calls(trace.KindAPI)[before:])
 }
 
 // TestConcurrentRegistrations has another client write either object between the read and the
@@ -458,7 +457,7 @@ func TestConcurrentRegistrations(t *testing.T) {
 			if !o.done || o.err != nil {
 				t.Fatalf("done %v, error %v", o.done, o.err)
 			}
-			w.same("requests", tt.want, w.calls(trace.KindAPI))
+			testcheck.Equal(w, "requests", tt.want, w.calls(trace.KindAPI))
 			var names []string
 			for _, d := range w.registered() {
 				names = append(names, d.Name)
@@ -466,9 +465,9 @@ func TestConcurrentRegistrations(t *testing.T) {
 			want := []string{otherDriver, ourDriver}
 			if tt.before == "api patch nodes/node-1" {
 				want = want[1:]
-				w.same("annotation", `{"csi.example.com":"id","other.example.com":"x"}`, w.annotation())
+				testcheck.Equal(w, "annotation", `{"csi.example.com":"id","other.example.com":"x"}`, w.annotation())
 			}
-			w.same("drivers", want, names)
+			testcheck.Equal(w, "drivers", want, names)
 		})
 	}
 }
@@ -511,7 +510,7 @@ func TestRegistrationFails(t *testing.T) {
 			if err == nil || err.Error() != tt.text {
 				t.Errorf("error\n%v\nwant\n%s", err, tt.text)
 			}
-			w.same("requests", tt.requests, w.calls(trace.KindAPI))
+			testcheck.Equal(w, "requests", tt.requests, w.calls(trace.KindAPI))
 			if took := w.Host.Now().Sub(sim.Epoch).Milliseconds(); took != 310 {
 				t.Errorf("it took %d ms, want 10, 50 and 250", took)
 			}
@@ -575,7 +574,7 @@ func TestCSINodeOwnership(t *testing.T) {
 			if err := w.do(initialize); (err != nil) != tt.fails {
 				t.Errorf("error %v, want one: %v", err, tt.fails)
 			}
-			w.same("requests", tt.asks, w.calls(trace.KindAPI))
+			testcheck.Equal(w, "requests", tt.asks, w.calls(trace.KindAPI))
 			if _, there := w.Server.Get("csinodes", "", node1); there == tt.missing {
 				t.Fatalf("there is a CSINode: %v", there)
 			}
@@ -584,7 +583,7 @@ func TestCSINodeOwnership(t *testing.T) {
 					w.NoError(w.do(initialize))
 				}
 				w.ownCSINode()
-				w.same("drivers", tt.want, w.registered())
+				testcheck.Equal(w, "drivers", tt.want, w.registered())
 			}
 		})
 	}
@@ -604,5 +603,5 @@ func TestRecreatedCSINodeIsNotDeleted(t *testing.T) {
 	if !o.done || o.err == nil {
 		t.Errorf("done %v, error %v; want one", o.done, o.err)
 	}
-	w.same("drivers", []storagev1.CSINodeDriver{entry(otherDriver, "y", nil)}, w.registered())
+	testcheck.Equal(w, "drivers", []storagev1.CSINodeDriver{entry(otherDriver, "y", nil)}, w.registered())
 }

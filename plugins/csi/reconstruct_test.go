@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/csi"
 )
 
@@ -35,9 +36,9 @@ func TestReconstruct(t *testing.T) {
 		d.NoError(err)
 		path, err := again.DeviceMountPath(spec)
 		d.NoError(err)
-		d.same("name of the volume", d.driver+"^"+d.handle, name)
-		d.same("where its device is mounted", d.globalMount(), path)
-		d.same("name of the spec", "pv", spec.Name())
+		testcheck.Equal(d, "name of the volume", d.driver+"^"+d.handle, name)
+		testcheck.Equal(d, "where its device is mounted", d.globalMount(), path)
+		testcheck.Equal(d, "name of the spec", "pv", spec.Name())
 		d.NoError(d.tearDown())
 		if _, err := again.Reconstruct("pv", podUID); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("after it is torn down: %v, want %v", err, fs.ErrNotExist)

@@ -14,6 +14,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/sim"
@@ -171,8 +172,8 @@ func TestRegister(t *testing.T) {
 	r := announced("a.sock", "1.0.0")
 	w.serve(r)
 	w.NoError(w.register(r))
-	w.same("calls of the driver", []string{"NodeGetCapabilities", "NodeGetInfo"}, w.calls(trace.KindDriver))
-	w.same("requests", []string{"get", "patch", "get!", "get", "create", "update"}, w.calls(trace.KindAPI))
+	testcheck.Equal(w, "calls of the driver", []string{"NodeGetCapabilities", "NodeGetInfo"}, w.calls(trace.KindDriver))
+	testcheck.Equal(w, "requests", []string{"get", "patch", "get!", "get", "create", "update"}, w.calls(trace.KindAPI))
 	w.stands(pairs{stubName: "id-1"}, nil, []storagev1.CSINodeDriver{entry(stubName, "id-1", nil)})
 	w.ownCSINode()
 	if !w.known() {
@@ -211,7 +212,7 @@ func TestRegisterFails(t *testing.T) {
 		if w.known() {
 			t.Errorf("%s: the driver is known", tt.name)
 		}
-		w.same(tt.name+": drivers", []string{otherDriver}, w.driverNames())
+		testcheck.Equal(w, tt.name+": drivers", []string{otherDriver}, w.driverNames())
 	}
 }
 
@@ -232,9 +233,9 @@ func TestNewerVersionReplaces(t *testing.T) {
 	if len(before.requests) != 0 || len(after.requests) != 1 {
 		t.Errorf("the older one was asked %d times, the newer one %d times", len(before.requests), len(after.requests))
 	}
-	w.same("drivers", []string{stubName}, w.driverNames())
+	testcheck.Equal(w, "drivers", []string{stubName}, w.driverNames())
 	w.NoError(w.deregister(newer))
-	w.same("drivers", none, w.driverNames())
+	testcheck.Equal(w, "drivers", nil, w.driverNames())
 }
 
 func TestDeregister(t *testing.T) {
@@ -249,7 +250,7 @@ func TestDeregister(t *testing.T) {
 	w.class("SetUp", w.volume("h-1").setUp(), plugins.Transient)
 	before := len(w.calls(trace.KindAPI))
 	w.NoError(w.deregister(r))
-	w.same("requests after it is deregistered", []string{"get", "get"}, w.calls(trace.KindAPI)[before:])
+	testcheck.Equal(w, "requests after it is deregistered", []string{"get", "get"}, w.calls(trace.KindAPI)[before:])
 	w.NoError(w.User.CoreV1().Nodes().Delete(t.Context(), node1, metav1.DeleteOptions{}))
 	w.NoError(w.deregister(r)) // of a node that is gone
 }
@@ -275,7 +276,7 @@ func TestFailedDeregisterCanBeRepeated(t *testing.T) {
 	if w.known() {
 		t.Error("the driver is known")
 	}
-	w.same("drivers", []string{stubName}, w.driverNames())
+	testcheck.Equal(w, "drivers", []string{stubName}, w.driverNames())
 	w.Host.SetStrategy(sim.NewReplayStrategy(nil))
 	w.NoError(w.deregister(r))
 	w.stands(nil, nil, nil)

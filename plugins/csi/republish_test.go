@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 )
 
@@ -33,7 +34,7 @@ func TestRequiresRemount(t *testing.T) {
 				d.csiDriver(*tt.driver)
 			}
 			inline := d.written()
-			d.same("of a PersistentVolume, written out", []bool{tt.want, tt.want},
+			testcheck.Equal(d, "of a PersistentVolume, written out", []bool{tt.want, tt.want},
 				[]bool{d.plugin.RequiresRemount(d.spec), d.plugin.RequiresRemount(inline.spec)})
 		})
 	}
@@ -64,11 +65,11 @@ func TestFailedRemountKeepsMount(t *testing.T) {
 					d.conn.faults = []fault{{method: "NodeStageVolume", err: coded(c)}, {method: "NodePublishVolume", err: coded(c)}}
 					d.class("MountDevice", d.mountDevice(), want)
 					d.class("SetUp", d.setUp(), want)
-					d.same("disk", before, d.leaves())
+					testcheck.Equal(d, "disk", before, d.leaves())
 					d.NoError(d.setUp())
 					d.NoError(d.tearDown())
 					d.NoError(d.unmountDevice())
-					d.same("disk at the end", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
+					testcheck.Equal(d, "disk at the end", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
 				}
 			})
 		}
@@ -85,7 +86,7 @@ func TestFailedMountLeavesNothing(t *testing.T) {
 	}
 	d.class("MountDevice", d.mountDevice(), plugins.Final)
 	d.class("SetUp", d.setUp(), plugins.Final)
-	d.same("disk", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
+	testcheck.Equal(d, "disk", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
 }
 
 // TestRepublishedVolumeIsTheSame: the driver gets the same request again, and no file of the
@@ -98,7 +99,7 @@ func TestRepublishedVolumeIsTheSame(t *testing.T) {
 	before, first := d.leaves(), last[*csispec.NodePublishVolumeRequest](s)
 	d.use.Remount = true
 	d.NoError(d.setUp())
-	d.same("disk", before, d.leaves())
+	testcheck.Equal(d, "disk", before, d.leaves())
 	if again := last[*csispec.NodePublishVolumeRequest](s); again == first || !slices.Contains(d.calls("driver"),
 		"NodePublishVolume") {
 		t.Error("the driver is not asked again")

@@ -10,6 +10,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 )
 
@@ -32,8 +33,8 @@ func TestSecrets(t *testing.T) {
 	d.secret("kube-system", "publish", "token", "first")
 	d.NoError(d.mountDevice())
 	d.NoError(d.setUp())
-	d.same("staged with", map[string]string{"user": "alice"}, last[*csispec.NodeStageVolumeRequest](s).GetSecrets())
-	d.same("published with", map[string]string{"token": "first"}, last[*csispec.NodePublishVolumeRequest](s).GetSecrets())
+	testcheck.Equal(d, "staged with", map[string]string{"user": "alice"}, last[*csispec.NodeStageVolumeRequest](s).GetSecrets())
+	testcheck.Equal(d, "published with", map[string]string{"token": "first"}, last[*csispec.NodePublishVolumeRequest](s).GetSecrets())
 
 	changed, err := d.User.CoreV1().Secrets("kube-system").Get(t.Context(), "publish", metav1.GetOptions{})
 	d.NoError(err)
@@ -41,7 +42,7 @@ func TestSecrets(t *testing.T) {
 	_, err = d.User.CoreV1().Secrets("kube-system").Update(t.Context(), changed, metav1.UpdateOptions{})
 	d.NoError(err)
 	d.NoError(d.setUp())
-	d.same("published again with", map[string]string{"token": "second"},
+	testcheck.Equal(d, "published again with", map[string]string{"token": "second"},
 		last[*csispec.NodePublishVolumeRequest](s).GetSecrets())
 }
 
@@ -53,7 +54,7 @@ func TestSecretOfInlineVolume(t *testing.T) {
 	d.secret("default", "publish", "token", "of the pod's namespace")
 	d.secret("kube-system", "publish", "token", "of another")
 	d.NoError(d.setUp())
-	d.same("published with", map[string]string{"token": "of the pod's namespace"},
+	testcheck.Equal(d, "published with", map[string]string{"token": "of the pod's namespace"},
 		last[*csispec.NodePublishVolumeRequest](s).GetSecrets())
 }
 
@@ -74,8 +75,8 @@ func TestMissingSecret(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	d.same("requests", 0, len(s.requests))
-	d.same("disk", none, d.leaves())
+	testcheck.Equal(d, "requests", 0, len(s.requests))
+	testcheck.Equal(d, "disk", nil, d.leaves())
 }
 
 // TestStageSecretOfDriverWithoutStaging does not read the secret.

@@ -6,6 +6,7 @@ import (
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 )
 
@@ -36,29 +37,29 @@ func TestSELinuxLabel(t *testing.T) {
 			}
 			supports, err := d.plugin.SupportsSELinuxContextMount(d.spec)
 			d.NoError(err)
-			d.same("supported", tt.supports, supports)
+			testcheck.Equal(d, "supported", tt.supports, supports)
 			d.use = plugins.MountOptions{SELinuxLabel: tt.label}
 			d.NoError(d.mountDevice())
 			d.NoError(d.setUp())
-			d.same("options when staged", tt.want, last[*csispec.NodeStageVolumeRequest](s).GetVolumeCapability().GetMount().GetMountFlags())
-			d.same("options when published", tt.want, last[*csispec.NodePublishVolumeRequest](s).GetVolumeCapability().GetMount().GetMountFlags())
-			d.same("options of the volume, which are everybody's", []string{"noatime"},
+			testcheck.Equal(d, "options when staged", tt.want, last[*csispec.NodeStageVolumeRequest](s).GetVolumeCapability().GetMount().GetMountFlags())
+			testcheck.Equal(d, "options when published", tt.want, last[*csispec.NodePublishVolumeRequest](s).GetVolumeCapability().GetMount().GetMountFlags())
+			testcheck.Equal(d, "options of the volume, which are everybody's", []string{"noatime"},
 				d.spec.PersistentVolume.Spec.MountOptions)
 
 			staged, err := d.plugin.ReconstructDevices()
 			d.NoError(err)
-			d.same("staged volumes", 1, len(staged))
+			testcheck.Equal(d, "staged volumes", 1, len(staged))
 			made, err := d.plugin.Reconstruct("pv", podUID)
 			d.NoError(err)
 			kept := ""
 			if len(tt.want) > 1 {
 				kept = label
 			}
-			d.same("label that is kept", kept, made.SELinuxLabel)
-			d.same("label that is kept of what is staged", kept, staged[0].SELinuxLabel)
+			testcheck.Equal(d, "label that is kept", kept, made.SELinuxLabel)
+			testcheck.Equal(d, "label that is kept of what is staged", kept, staged[0].SELinuxLabel)
 			d.NoError(d.tearDown())
 			d.NoError(d.unmountDevice())
-			d.same("disk", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
+			testcheck.Equal(d, "disk", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
 		})
 	}
 }
@@ -73,12 +74,12 @@ func TestSELinuxLabelOfInlineVolume(t *testing.T) {
 	inline := d.written()
 	inline.use = plugins.MountOptions{SELinuxLabel: "s0:c1"}
 	d.NoError(inline.setUp())
-	d.same("options", []string{`context="s0:c1"`},
+	testcheck.Equal(d, "options", []string{`context="s0:c1"`},
 		last[*csispec.NodePublishVolumeRequest](s).GetVolumeCapability().GetMount().GetMountFlags())
 }
 
 func TestMountOptionsAreSupported(t *testing.T) {
 	t.Parallel()
 	_, d := stubDisk(t, true, false)
-	d.same("taken", true, d.plugin.SupportsMountOption())
+	testcheck.Equal(d, "taken", true, d.plugin.SupportsMountOption())
 }

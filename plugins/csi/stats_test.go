@@ -9,6 +9,7 @@ import (
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 )
 
@@ -48,9 +49,9 @@ func TestVolumeStats(t *testing.T) {
 			d.NoError(d.setUp())
 			got, err := d.measure()
 			d.NoError(err)
-			d.same("usage", tt.want, got)
+			testcheck.Equal(d, "usage", tt.want, got)
 			asked := last[*csispec.NodeGetVolumeStatsRequest](s)
-			d.same("asked about", []string{"h-1", d.plugin.MountPath("pv", podUID)},
+			testcheck.Equal(d, "asked about", []string{"h-1", d.plugin.MountPath("pv", podUID)},
 				[]string{asked.GetVolumeId(), asked.GetVolumePath()})
 		})
 	}
@@ -67,11 +68,11 @@ func TestVolumeStatsOfArray(t *testing.T) {
 	d.NoError(d.disk.WriteFile(d.plugin.MountPath("pv", podUID)+"/file", make([]byte, 1000)))
 	full, err := d.measure()
 	d.NoError(err)
-	d.same("used, free", []int64{0, 1000, 1000}, []int64{
+	testcheck.Equal(d, "used, free", []int64{0, 1000, 1000}, []int64{
 		empty.UsedBytes, full.UsedBytes,
 		empty.AvailableBytes - full.AvailableBytes,
 	})
-	d.same("of", empty.UsedBytes+empty.AvailableBytes, full.CapacityBytes)
+	testcheck.Equal(d, "of", empty.UsedBytes+empty.AvailableBytes, full.CapacityBytes)
 }
 
 func TestVolumeStatsFails(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/sim/trace"
@@ -138,7 +139,7 @@ func TestRequests(t *testing.T) {
 		}},
 	}
 	target := root + "/pods/uid-1/volumes/kubernetes.io~csi/pv/mount"
-	d.same("requests", []proto.Message{
+	testcheck.Equal(d, "requests", []proto.Message{
 		&csispec.NodeStageVolumeRequest{
 			VolumeId: "h-1", PublishContext: map[string]string{"lun": "7"}, StagingTargetPath: d.globalMount(),
 			VolumeCapability: capability, VolumeContext: map[string]string{"pool": "fast"},
@@ -151,7 +152,7 @@ func TestRequests(t *testing.T) {
 		&csispec.NodeUnpublishVolumeRequest{VolumeId: "h-1", TargetPath: target},
 		&csispec.NodeUnstageVolumeRequest{VolumeId: "h-1", StagingTargetPath: d.globalMount()},
 	}, s.requests, protocmp.Transform())
-	d.same("disk", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
+	testcheck.Equal(d, "disk", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
 }
 
 // TestDriverWithoutStaging does not stage, and leaves nothing on disk.
@@ -160,15 +161,15 @@ func TestDriverWithoutStaging(t *testing.T) {
 	s, d := stubDisk(t, false, false)
 	can, err := d.plugin.CanDeviceMount(d.spec)
 	d.NoError(err)
-	d.same("mounted for the node first", true, can)
+	testcheck.Equal(d, "mounted for the node first", true, can)
 	d.NoError(d.mountDevice())
-	d.same("disk after MountDevice", none, d.leaves())
+	testcheck.Equal(d, "disk after MountDevice", nil, d.leaves())
 	d.NoError(d.setUp())
-	d.same("staging path", "", last[*csispec.NodePublishVolumeRequest](s).GetStagingTargetPath())
+	testcheck.Equal(d, "staging path", "", last[*csispec.NodePublishVolumeRequest](s).GetStagingTargetPath())
 	d.NoError(d.tearDown())
 	d.NoError(d.unmountDevice())
-	d.same("disk at the end", []string{emptyPodDir}, d.leaves())
-	d.same("calls of the driver", []string{
+	testcheck.Equal(d, "disk at the end", []string{emptyPodDir}, d.leaves())
+	testcheck.Equal(d, "calls of the driver", []string{
 		"NodeGetInfo", "NodeGetCapabilities", "NodePublishVolume",
 		"NodeUnpublishVolume",
 	},
@@ -184,8 +185,8 @@ func TestStagedVolumeOfDriverWithoutStaging(t *testing.T) {
 	d.NoError(d.disk.WriteFile(path.Dir(d.globalMount())+"/vol_data.json",
 		[]byte(`{"driverName":"stub.example.com","volumeHandle":"h-1"}`)))
 	d.NoError(d.unmountDevice())
-	d.same("disk", []string{d.emptyDriverDir()}, d.leaves())
-	d.same("requests", 0, len(s.requests))
+	testcheck.Equal(d, "disk", []string{d.emptyDriverDir()}, d.leaves())
+	testcheck.Equal(d, "requests", 0, len(s.requests))
 }
 
 // TestMountWithoutAttachment fails unless the driver needs no attachment.
@@ -243,9 +244,9 @@ func TestPodInfoOnMount(t *testing.T) {
 			}
 			d.NoError(d.mountDevice())
 			d.NoError(d.setUp())
-			d.same("attributes when staged", bare, last[*csispec.NodeStageVolumeRequest](s).GetVolumeContext())
-			d.same("attributes when published", tt.want, last[*csispec.NodePublishVolumeRequest](s).GetVolumeContext())
-			d.same("attributes of the volume, which is everybody's", bare, d.spec.PersistentVolume.Spec.CSI.VolumeAttributes)
+			testcheck.Equal(d, "attributes when staged", bare, last[*csispec.NodeStageVolumeRequest](s).GetVolumeContext())
+			testcheck.Equal(d, "attributes when published", tt.want, last[*csispec.NodePublishVolumeRequest](s).GetVolumeContext())
+			testcheck.Equal(d, "attributes of the volume, which is everybody's", bare, d.spec.PersistentVolume.Spec.CSI.VolumeAttributes)
 		})
 	}
 }
@@ -255,8 +256,8 @@ func TestDriverWithoutPersistentLifecycle(t *testing.T) {
 	s, d := stubDisk(t, true, false)
 	d.csiDriver(storagev1.CSIDriverSpec{VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecycleEphemeral}})
 	d.class("SetUp", d.setUp(), plugins.Transient)
-	d.same("requests", 0, len(s.requests))
-	d.same("disk", none, d.leaves())
+	testcheck.Equal(d, "requests", 0, len(s.requests))
+	testcheck.Equal(d, "disk", nil, d.leaves())
 }
 
 func TestDriverWithoutAttach(t *testing.T) {
@@ -267,13 +268,13 @@ func TestDriverWithoutAttach(t *testing.T) {
 	free := d.volume("h-2") // has no VolumeAttachment
 	can, err := d.plugin.CanAttach(free.spec)
 	d.NoError(err)
-	d.same("attached", false, can)
+	testcheck.Equal(d, "attached", false, can)
 	d.NoError(free.mountDevice())
 	d.NoError(free.setUp())
-	d.same("publish context", map[string]string(nil), last[*csispec.NodePublishVolumeRequest](s).GetPublishContext())
+	testcheck.Equal(d, "publish context", map[string]string(nil), last[*csispec.NodePublishVolumeRequest](s).GetPublishContext())
 	d.NoError(free.tearDown())
 	d.NoError(free.unmountDevice())
-	d.same("requests to the API server", none, d.calls(trace.KindAPI))
+	testcheck.Equal(d, "requests to the API server", nil, d.calls(trace.KindAPI))
 }
 
 func TestCanAttach(t *testing.T) {
@@ -296,7 +297,7 @@ func TestCanAttach(t *testing.T) {
 		}
 		got, err := d.plugin.CanAttach(d.spec)
 		d.NoError(err)
-		d.same(tt.name, tt.want, got)
+		testcheck.Equal(d, tt.name, tt.want, got)
 	}
 }
 
@@ -324,7 +325,7 @@ func TestFailedRegistrationAddsNoDriver(t *testing.T) {
 func TestVolumeName(t *testing.T) {
 	t.Parallel()
 	_, d := stubDisk(t, true, false)
-	d.same("plugin", "kubernetes.io/csi", d.plugin.Name())
+	testcheck.Equal(d, "plugin", "kubernetes.io/csi", d.plugin.Name())
 	source := d.spec.PersistentVolume.Spec.CSI
 	for want, of := range map[string][2]string{
 		"stub.example.com^h-1":          {"stub.example.com", "h-1"},
@@ -332,9 +333,9 @@ func TestVolumeName(t *testing.T) {
 		"stub.example.com^vol_1/%a#b^c": {"stub.example.com", "vol_1/%a#b^c"},
 	} {
 		source.Driver, source.VolumeHandle = of[0], of[1]
-		d.same("supported", true, d.plugin.CanSupport(d.spec))
+		testcheck.Equal(d, "supported", true, d.plugin.CanSupport(d.spec))
 		name, err := d.plugin.VolumeName(d.spec)
 		d.NoError(err)
-		d.same("name", want, name)
+		testcheck.Equal(d, "name", want, name)
 	}
 }

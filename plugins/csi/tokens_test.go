@@ -12,6 +12,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -68,7 +69,7 @@ func TestTokens(t *testing.T) {
 			}
 			told := d.toldTokens(with)
 			now := d.Host.Now()
-			d.same("expiry", map[string]time.Duration{"": time.Hour, "vault": 2 * time.Hour}, map[string]time.Duration{
+			testcheck.Equal(d, "expiry", map[string]time.Duration{"": time.Hour, "vault": 2 * time.Hour}, map[string]time.Duration{
 				"": told[""].ExpirationTimestamp.Sub(now), "vault": told["vault"].ExpirationTimestamp.Sub(now),
 			})
 			if told[""].Token == "" || told[""].Token == told["vault"].Token {
@@ -77,7 +78,7 @@ func TestTokens(t *testing.T) {
 			if without[tokensKey] != "" {
 				t.Errorf("the tokens are also in the other place")
 			}
-			d.same("attributes", "fast", request.GetVolumeContext()["pool"])
+			testcheck.Equal(d, "attributes", "fast", request.GetVolumeContext()["pool"])
 		})
 	}
 }
@@ -86,8 +87,8 @@ func TestNoTokensUnlessRequested(t *testing.T) {
 	t.Parallel()
 	s, d := tokenDisk(t, storagev1.CSIDriverSpec{})
 	d.NoError(d.setUp())
-	d.same("attributes", map[string]string{"pool": "fast"}, last[*csispec.NodePublishVolumeRequest](s).GetVolumeContext())
-	d.same("tokens made", 0, d.tokensMade())
+	testcheck.Equal(d, "attributes", map[string]string{"pool": "fast"}, last[*csispec.NodePublishVolumeRequest](s).GetVolumeContext())
+	testcheck.Equal(d, "tokens made", 0, d.tokensMade())
 }
 
 // TestRecentTokenIsReused until a fifth of its lifetime is left or it is a day old. A token that
@@ -119,17 +120,17 @@ func TestRecentTokenIsReused(t *testing.T) {
 			began := d.Host.Now()
 			first := token()
 			d.Host.SetTime(began.Add(tt.young))
-			d.same("token, just young", first, token())
+			testcheck.Equal(d, "token, just young", first, token())
 			d.Host.SetTime(began.Add(tt.young + time.Second))
 			second := token()
 			if second == first {
 				t.Error("it is not replaced")
 			}
-			d.same("tokens made", 2, d.tokensMade())
+			testcheck.Equal(d, "tokens made", 2, d.tokensMade())
 
 			d.NoError(d.User.CoreV1().ServiceAccounts("default").Delete(context.Background(), "robot", metav1.DeleteOptions{}))
 			d.Host.SetTime(d.Host.Now().Add(tt.young + time.Second))
-			d.same("token that cannot be replaced", second, token())
+			testcheck.Equal(d, "token that cannot be replaced", second, token())
 			d.Host.SetTime(began.Add(tt.young + tt.life + 2*time.Second))
 			d.class("SetUp with a token that is good no more", d.setUp(), plugins.Transient)
 		})
@@ -144,7 +145,7 @@ func TestExpiredTokensAreRemoved(t *testing.T) {
 		d.NoError(d.setUp())
 		d.NoError(d.tearDown())
 	}
-	d.same("tokens made", 2, d.tokensMade())
+	testcheck.Equal(d, "tokens made", 2, d.tokensMade())
 }
 
 // TestTokenRequestFails returns a transient error.
@@ -153,6 +154,6 @@ func TestTokenRequestFails(t *testing.T) {
 	s, d := stubDisk(t, true, false)
 	d.csiDriver(storagev1.CSIDriverSpec{TokenRequests: []storagev1.TokenRequest{{Audience: "vault"}}})
 	d.class("SetUp", d.setUp(), plugins.Transient)
-	d.same("requests", 0, len(s.requests))
-	d.same("disk", none, d.leaves())
+	testcheck.Equal(d, "requests", 0, len(s.requests))
+	testcheck.Equal(d, "disk", nil, d.leaves())
 }

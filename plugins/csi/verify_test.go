@@ -7,6 +7,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
@@ -50,7 +51,7 @@ func TestAttachState(t *testing.T) {
 			if seen, is := d.verify(); seen != tt.want || is != tt.want {
 				t.Errorf("seen %v, is %v, want %v", seen, is, tt.want)
 			}
-			d.same("requests", 1, len(d.calls(trace.KindAPI)))
+			testcheck.Equal(d, "requests", 1, len(d.calls(trace.KindAPI)))
 		})
 	}
 }
@@ -97,7 +98,7 @@ func TestDetachLeavesNothingInTheCache(t *testing.T) {
 		seen = d.plugin.LastSeen(name, node1)
 		return err
 	}))
-	d.same("requests", []string{"delete!"}, d.calls(trace.KindAPI))
+	testcheck.Equal(d, "requests", []string{"delete!"}, d.calls(trace.KindAPI))
 	if seen != plugins.Detached {
 		t.Errorf("the cache shows it as %v", seen)
 	}

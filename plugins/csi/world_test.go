@@ -11,8 +11,6 @@ import (
 	"testing"
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -106,21 +104,10 @@ func (w *world) do(call func(ctx context.Context) error) error {
 // upTo runs the world until the operation is about to make a call that begins with the given words.
 func (w *world) upTo(action string) {
 	w.Helper()
-	w.NoError(w.Host.Wait(context.Background(), action, func() bool {
+	w.Until(action, func() bool {
 		return slices.ContainsFunc(w.Host.Enabled(),
 			func(s string) bool { return strings.HasPrefix(s, "process/operation: "+action) })
-	}))
-}
-
-// none is an empty list, for comparing.
-var none []string
-
-// same compares; nil and an empty list are equal.
-func (w *world) same(what string, want, got any, opts ...cmp.Option) {
-	w.Helper()
-	if diff := cmp.Diff(want, got, append(opts, cmpopts.EquateEmpty())...); diff != "" {
-		w.Errorf("%s (-want +got):\n%s", what, diff)
-	}
+	})
 }
 
 // class checks the class of an error.

@@ -83,17 +83,17 @@ func TestBind(t *testing.T) {
 					if err == nil {
 						n.t.Error("it succeeds")
 					}
-					n.same("mounted", []string{}, n.mounted())
-					n.same("there is a directory for parts", false, n.hasSubpaths())
+					testcheck.Equal(n.t, "mounted", []string{}, n.mounted())
+					testcheck.Equal(n.t, "there is a directory for parts", false, n.hasSubpaths())
 					return
 				}
 				testcheck.NoError(n.t, err)
-				n.same("mounted", []string{"vol1/container0/1"}, n.mounted())
+				testcheck.Equal(n.t, "mounted", []string{"vol1/container0/1"}, n.mounted())
 				if there, err := n.Exists(path.Join(n.part("").Target(), tt.want)); !there || err != nil {
 					n.t.Errorf("%s exists: %v, %v", tt.want, there, err)
 				}
 				testcheck.NoError(n.t, n.clean())
-				n.same("there is a directory for parts", false, n.hasSubpaths())
+				testcheck.Equal(n.t, "there is a directory for parts", false, n.hasSubpaths())
 			})
 		})
 	}
@@ -111,11 +111,11 @@ func TestBindFails(t *testing.T) {
 		if err := n.bind(other); !errors.Is(err, broken) {
 			n.t.Errorf("bind returns %v", err)
 		}
-		n.same("left", []string{"vol1", "vol1/container0", "vol1/container0/1", "vol1/container0/1/file"}, n.left())
+		testcheck.Equal(n.t, "left", []string{"vol1", "vol1/container0", "vol1/container0/1", "vol1/container0/1/file"}, n.left())
 		if err := n.bind(n.part("dir0")); !errors.Is(err, broken) {
 			n.t.Errorf("second bind returns %v", err)
 		}
-		n.same("mounted", []string{"vol1/container0/1"}, n.mounted())
+		testcheck.Equal(n.t, "mounted", []string{"vol1/container0/1"}, n.mounted())
 		other.Volume = "vol2"
 		if err := n.bind(other); !errors.Is(err, broken) {
 			n.t.Errorf("bind of the first of a volume returns %v", err)
@@ -142,14 +142,14 @@ func TestMakeDir(t *testing.T) {
 			return err
 		}
 		missing := func(inner string) bool { return subpath.Binder{FS: n.FS}.Missing(n.part(inner)) }
-		n.same("missing before", true, missing("a/b"))
+		testcheck.Equal(n.t, "missing before", true, missing("a/b"))
 		testcheck.NoError(n.t, make("a/b"))
-		n.same("missing after", false, missing("a/b"))
+		testcheck.Equal(n.t, "missing after", false, missing("a/b"))
 		info, err := n.Stat(n.volume + "/a")
 		testcheck.NoError(n.t, err)
-		n.same("mode", fs.ModeDir|fs.ModeSetgid|0o770, info.Mode)
+		testcheck.Equal(n.t, "mode", fs.ModeDir|fs.ModeSetgid|0o770, info.Mode)
 		testcheck.NoError(n.t, n.Symlink(n.root, n.volume+"/out"))
-		n.same("missing outside", false, missing("out"))
+		testcheck.Equal(n.t, "missing outside", false, missing("out"))
 		if err := make("out/new"); !errors.Is(err, nodefs.ErrNotWithin) {
 			n.t.Errorf("outside: %v", err)
 		}

@@ -85,9 +85,9 @@ func TestClean(t *testing.T) {
 				case err == nil || !strings.Contains(err.Error(), tt.wrong):
 					n.t.Errorf("error %v, want one with %q", err, tt.wrong)
 				}
-				n.same("left", tt.left, n.left())
-				n.same("there is a directory for parts", len(tt.left) > 0, n.hasSubpaths())
-				n.same("files of the volume", kept, n.files())
+				testcheck.Equal(n.t, "left", tt.left, n.left())
+				testcheck.Equal(n.t, "there is a directory for parts", len(tt.left) > 0, n.hasSubpaths())
+				testcheck.Equal(n.t, "files of the volume", kept, n.files())
 			})
 		})
 	}
@@ -119,10 +119,10 @@ func TestBusySubpathStays(t *testing.T) {
 		if err := n.clean(); !errors.Is(err, nodefs.ErrBusy) || !strings.Contains(err.Error(), n.at("vol1/b/1")) {
 			n.t.Errorf("error %v, want one that says what is busy", err)
 		}
-		n.same("mounted", []string{"vol1/b/1", "vol1/c/2"}, without(n.mounted(), "vol1/b/1/below"))
+		testcheck.Equal(n.t, "mounted", []string{"vol1/b/1", "vol1/c/2"}, without(n.mounted(), "vol1/b/1/below"))
 		free()
 		testcheck.NoError(n.t, n.clean())
-		n.same("there is a directory for parts", false, n.hasSubpaths())
+		testcheck.Equal(n.t, "there is a directory for parts", false, n.hasSubpaths())
 	})
 }
 
@@ -187,17 +187,17 @@ func TestCrashBetweenSteps(t *testing.T) {
 				}
 			}
 			kill("binding", 4, binds, func() {
-				n.same("mounted", []string{"vol1/container0/1", "vol1/container0/2"}, n.mounted())
+				testcheck.Equal(n.t, "mounted", []string{"vol1/container0/1", "vol1/container0/2"}, n.mounted())
 				testcheck.NoError(n.t, n.clean())
 			})
 			bound := func() { testcheck.NoError(n.t, n.bind(n.part("dir0/new")), n.bind(second)) }
 			bound()
 			kill("cleaning", 4, cleans, func() {
-				n.same("there is a directory for parts", false, n.hasSubpaths())
+				testcheck.Equal(n.t, "there is a directory for parts", false, n.hasSubpaths())
 				bound()
 			})
 			testcheck.NoError(n.t, n.clean())
-			n.same("files", []string{"dir0/file", "file0"}, n.files())
+			testcheck.Equal(n.t, "files", []string{"dir0/file", "file0"}, n.files())
 		})
 	}
 }
@@ -209,12 +209,12 @@ func TestRemoveOrphans(t *testing.T) {
 		testcheck.NoError(n.t, n.MkdirAll(n.at("vol1/a/0")), n.MkdirAll(n.at("vol3/b")))
 		n.file(n.at("vol1/a/1"))
 		testcheck.NoError(n.t, subpath.RemoveOrphans(n.FS, n.pod))
-		n.same("left", []string{"vol1", "vol1/a", "vol3", "vol3/b"}, n.left())
+		testcheck.Equal(n.t, "left", []string{"vol1", "vol1/a", "vol3", "vol3/b"}, n.left())
 		n.mount("vol2/a/0")
 		n.file(n.at("vol1/a/1"))
 		if err := subpath.RemoveOrphans(n.FS, n.pod); !errors.Is(err, nodefs.ErrMounted) {
 			n.t.Errorf("a mount: %v", err)
 		}
-		n.same("left", []string{"vol1", "vol1/a", "vol2", "vol2/a", "vol2/a/0", "vol2/a/0/file", "vol3", "vol3/b"}, n.left())
+		testcheck.Equal(n.t, "left", []string{"vol1", "vol1/a", "vol2", "vol2/a", "vol2/a/0", "vol2/a/0/file", "vol3", "vol3/b"}, n.left())
 	})
 }

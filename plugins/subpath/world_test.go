@@ -9,9 +9,6 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-
 	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/plugins/subpath"
@@ -151,11 +148,4 @@ func (n *node) hasSubpaths() bool {
 		n.t.Fatal(err)
 	}
 	return err == nil
-}
-
-func (n *node) same(what string, want, got any) {
-	n.t.Helper()
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		n.t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
 }
