@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/volsim/volsim/internal/blockcsi"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
@@ -34,11 +35,11 @@ func newBench(b *testing.B) *bench {
 	m := &machine{TB: b, dir: quickDir(b)}
 	var err error
 	m.fs, err = nodefs.NewReal(filepath.Join(m.dir, "node"))
-	m.must(err)
+	testcheck.NoError(m, err)
 	m.open()
 	b.Cleanup(func() {
-		m.must(m.fs.UnmountAll())
-		m.must(m.driver.Destroy(context.Background()))
+		testcheck.NoError(m, m.fs.UnmountAll())
+		testcheck.NoError(m, m.driver.Destroy(context.Background()))
 	})
 	m.driver.Node(node, m.fs)
 	return &bench{machine: m, b: b, group: groupIn(m.dir)}
@@ -108,7 +109,7 @@ const number = 200
 func (n *bench) where(name string) (disk string, start, size int64) {
 	group := n.driver.pools[0].group
 	report, err := group.Report(n.b.Context())
-	n.must(err)
+	testcheck.NoError(n, err)
 	lv, _ := report.Find(name)
 	for _, each := range n.driver.pools[0].system.Disks() {
 		if each.Name == lv.Extents[0].PhysicalVolume {
@@ -123,7 +124,7 @@ func (n *bench) activate(name string) (device string, deactivate func()) {
 		path := n.group + "/" + name
 		n.run("lvm lvchange -ay " + path)
 		device, err := n.driver.pools[0].group.Device(n.b.Context(), name)
-		n.must(err)
+		testcheck.NoError(n, err)
 		return device, func() { n.run("lvm lvchange -an " + path) }
 	}
 	disk, start, size := n.where(name)
@@ -138,7 +139,7 @@ func (n *bench) make(i, mebibytes int, fsType string) string {
 		Name: fmt.Sprintf("volume-%d", i), VolumeCapabilities: []*csi.VolumeCapability{as(fsType)},
 		CapacityRange: &csi.CapacityRange{RequiredBytes: int64(mebibytes) << 20},
 	})
-	n.must(err)
+	testcheck.NoError(n, err)
 	return response.GetVolume().GetVolumeId()
 }
 
@@ -151,26 +152,26 @@ func as(fsType string) *csi.VolumeCapability {
 func (n *bench) detach(id string) {
 	_, err := n.driver.Controller().ControllerUnpublishVolume(n.b.Context(),
 		&csi.ControllerUnpublishVolumeRequest{VolumeId: id})
-	n.must(err)
+	testcheck.NoError(n, err)
 }
 
 func (n *bench) delete(id string) {
 	_, err := n.driver.Controller().DeleteVolume(n.b.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
-	n.must(err)
+	testcheck.NoError(n, err)
 }
 
 func (n *bench) stageAs(id, fsType string, published map[string]string) {
 	_, err := n.driver.Node(node, n.fs).NodeStageVolume(n.b.Context(), &csi.NodeStageVolumeRequest{
 		VolumeId: id, StagingTargetPath: n.staging(id), VolumeCapability: as(fsType), PublishContext: published,
 	})
-	n.must(err)
+	testcheck.NoError(n, err)
 }
 
 func (n *bench) unstage(id string) {
 	_, err := n.driver.Node(node, n.fs).NodeUnstageVolume(n.b.Context(), &csi.NodeUnstageVolumeRequest{
 		VolumeId: id, StagingTargetPath: n.staging(id),
 	})
-	n.must(err)
+	testcheck.NoError(n, err)
 }
 
 func BenchmarkCreateDelete(b *testing.B) {
@@ -203,7 +204,7 @@ func BenchmarkStageUnstage(b *testing.B) {
 	n.lvcreate("bare", 16)
 	device, undo := n.activate("bare")
 	defer undo()
-	wipe := func(device string) { n.must(os.WriteFile(device, make([]byte, 64<<10), 0)) }
+	wipe := func(device string) { testcheck.NoError(n, os.WriteFile(device, make([]byte, 64<<10), 0)) }
 	place := b.TempDir()
 	n.compare(func(int) {
 		wipe(published[blockcsi.DeviceKey])
@@ -238,12 +239,12 @@ func BenchmarkExpand(b *testing.B) {
 		grown := &csi.CapacityRange{RequiredBytes: size << 20}
 		_, err := n.driver.Controller().ControllerExpandVolume(b.Context(),
 			&csi.ControllerExpandVolumeRequest{VolumeId: id, CapacityRange: grown})
-		n.must(err)
+		testcheck.NoError(n, err)
 		_, err = n.driver.Node(node, n.fs).NodeExpandVolume(b.Context(), &csi.NodeExpandVolumeRequest{
 			VolumeId: id, VolumePath: n.staging(id), StagingTargetPath: n.staging(id), CapacityRange: grown,
 			VolumeCapability: as("xfs"),
 		})
-		n.must(err)
+		testcheck.NoError(n, err)
 	}, func(int) {
 		n.run(fmt.Sprintf("lvm lvextend -q -y -L +%dm %s/bare", step, n.group))
 		if !hasMapper() {

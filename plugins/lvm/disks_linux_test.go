@@ -13,6 +13,7 @@ import (
 
 	"github.com/volsim/volsim/internal/loopdev"
 	"github.com/volsim/volsim/internal/lvm2"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // A disk whose file is removed is listed, and is missing when its loop device is lost too. A driver
@@ -20,29 +21,29 @@ import (
 func TestRemovedDisk(t *testing.T) {
 	m := newMachine(t)
 	id, err := m.create("volume", nil)
-	m.must(err)
+	testcheck.NoError(m, err)
 	disk := m.driver.pools[0].system.Disks()[0]
 	away := disk.Path + ".away"
-	m.must(os.Link(disk.Path, away))
-	m.must(os.Remove(disk.Path))
+	testcheck.NoError(m, os.Link(disk.Path, away))
+	testcheck.NoError(m, os.Remove(disk.Path))
 	orphans, err := m.driver.Orphans(t.Context())
-	m.must(err)
+	testcheck.NoError(m, err)
 	if len(orphans) != 1 || !strings.Contains(orphans[0], "losetup -d "+disk.Device) ||
 		!strings.Contains(orphans[0], disk.Path) {
 		t.Errorf("orphans: %q", orphans)
 	}
 
 	bound, err := loopdev.At(disk.Device)
-	m.must(err)
+	testcheck.NoError(m, err)
 	if !bound.Deleted || bound.BackingFile != disk.Path {
 		t.Fatalf("%s is %+v", disk.Device, bound)
 	}
-	m.must(loopdev.Unbind(t.Context(), bound))
+	testcheck.NoError(m, loopdev.Unbind(t.Context(), bound))
 	_, err = m.create("another", nil)
 	wantStatus(t, err, codes.Unavailable, "bring its disks back")
 	_, err = m.driver.Controller().DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
 	wantStatus(t, err, codes.Unavailable, "bring its disks back")
-	m.must(m.driver.Close())
+	testcheck.NoError(m, m.driver.Close())
 	if driver, err := openIn(m.dir, nil); !errors.Is(err, lvm2.ErrMissingDevice) {
 		t.Errorf("it was opened: %v, %v", driver, err)
 	}
@@ -50,7 +51,7 @@ func TestRemovedDisk(t *testing.T) {
 		t.Errorf("another file is in its place: %v", err)
 	}
 
-	m.must(os.Rename(away, disk.Path))
+	testcheck.NoError(m, os.Rename(away, disk.Path))
 	m.open()
 	lv, err := m.driver.pools[0].find(t.Context(), id)
 	if err != nil || len(lv.Extents) != 1 {

@@ -15,6 +15,7 @@ import (
 	"github.com/volsim/volsim/internal/blockcsi"
 	"github.com/volsim/volsim/internal/blockcsi/blockcsitest"
 	"github.com/volsim/volsim/internal/lvm2"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/lvm"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
@@ -94,13 +95,6 @@ func (w *world) create(name, node string, sizeBytes int64) (*csi.Volume, error) 
 	return response.GetVolume(), err
 }
 
-func (w *world) must(what string, err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatalf("%s: %v", what, err)
-	}
-}
-
 func wantCode(t *testing.T, err error, want codes.Code) {
 	t.Helper()
 	if got := status.Code(err); got != want {
@@ -112,13 +106,13 @@ func TestLogicalVolumeLifecycle(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	volume, err := w.create("a claim's", "two", 100*mebibyte)
-	w.must("create", err)
+	testcheck.NoError(w, err)
 	if got := volume.GetAccessibleTopology()[0].GetSegments()[lvm.TopologyKey]; got != "two" ||
 		volume.GetCapacityBytes() != 100*mebibyte {
 		t.Errorf("the volume is on %q and has %d bytes", got, volume.GetCapacityBytes())
 	}
 	again, err := w.create("a claim's", "two", 100*mebibyte)
-	w.must("create again", err)
+	testcheck.NoError(w, err)
 	if again.GetVolumeId() != volume.GetVolumeId() {
 		t.Errorf("created a second volume: %s, %s", again.GetVolumeId(), volume.GetVolumeId())
 	}
@@ -136,25 +130,25 @@ func TestLogicalVolumeLifecycle(t *testing.T) {
 	_, err = publish("one")
 	wantCode(t, err, codes.FailedPrecondition)
 	device, err := publish("two")
-	w.must("publish", err)
+	testcheck.NoError(w, err)
 	staging := filepath.Join(w.dir, "node-two", "staging")
 	_, err = w.nodes["two"].NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{
 		VolumeId: id, StagingTargetPath: staging, VolumeCapability: writer(),
 		PublishContext: map[string]string{blockcsi.DeviceKey: device},
 	})
-	w.must("stage", err)
-	w.must("write", blockcsitest.WriteFile(filepath.Join(staging, "data"), []byte("written by a pod")))
+	testcheck.NoError(w, err)
+	testcheck.NoError(w, blockcsitest.WriteFile(filepath.Join(staging, "data"), []byte("written by a pod")))
 
-	w.must("stop", w.driver.Close())
+	testcheck.NoError(w, w.driver.Close())
 	w.start()
 	_, err = w.driver.Controller().DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: id})
 	wantCode(t, err, codes.FailedPrecondition)
 	_, err = w.driver.Controller().ControllerExpandVolume(ctx, &csi.ControllerExpandVolumeRequest{
 		VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: 200 * mebibyte},
 	})
-	w.must("expand", err)
+	testcheck.NoError(w, err)
 	list, err := w.driver.Controller().ListVolumes(ctx, &csi.ListVolumesRequest{})
-	w.must("list", err)
+	testcheck.NoError(w, err)
 	if entries := list.GetEntries(); len(entries) != 1 || entries[0].GetVolume().GetCapacityBytes() != 200*mebibyte ||
 		strings.Join(entries[0].GetStatus().GetPublishedNodeIds(), ",") != "two" {
 		t.Errorf("list: %v", list)
@@ -163,31 +157,31 @@ func TestLogicalVolumeLifecycle(t *testing.T) {
 	_, err = w.nodes["two"].NodeUnstageVolume(ctx, &csi.NodeUnstageVolumeRequest{
 		VolumeId: id, StagingTargetPath: staging,
 	})
-	w.must("unstage", err)
+	testcheck.NoError(w, err)
 	_, err = w.driver.Controller().ControllerUnpublishVolume(ctx, &csi.ControllerUnpublishVolumeRequest{
 		VolumeId: id, NodeId: "two",
 	})
-	w.must("unpublish", err)
+	testcheck.NoError(w, err)
 	device, err = publish("two")
-	w.must("publish again", err)
+	testcheck.NoError(w, err)
 	_, err = w.nodes["two"].NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{
 		VolumeId: id, StagingTargetPath: staging, VolumeCapability: writer(),
 		PublishContext: map[string]string{blockcsi.DeviceKey: device},
 	})
-	w.must("stage again", err)
+	testcheck.NoError(w, err)
 	data, err := blockcsitest.ReadFile(filepath.Join(staging, "data"))
-	w.must("read", err)
+	testcheck.NoError(w, err)
 	if string(data) != "written by a pod" {
 		t.Errorf("read %q", data)
 	}
 	_, err = w.nodes["two"].NodeUnstageVolume(ctx, &csi.NodeUnstageVolumeRequest{
 		VolumeId: id, StagingTargetPath: staging,
 	})
-	w.must("unstage", err)
+	testcheck.NoError(w, err)
 	_, err = w.driver.Controller().ControllerUnpublishVolume(ctx, &csi.ControllerUnpublishVolumeRequest{VolumeId: id})
-	w.must("unpublish", err)
+	testcheck.NoError(w, err)
 	_, err = w.driver.Controller().DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: id})
-	w.must("delete", err)
+	testcheck.NoError(w, err)
 }
 
 func TestCopiesHaveTheContentOfTheirSource(t *testing.T) {
@@ -197,20 +191,20 @@ func TestCopiesHaveTheContentOfTheirSource(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	volume, err := w.create("origin", "one", 64*mebibyte)
-	w.must("create", err)
+	testcheck.NoError(w, err)
 	id := volume.GetVolumeId()
 	staging := filepath.Join(w.dir, "node-one", "staging")
 	w.stage("one", id, staging)
-	w.must("write", blockcsitest.WriteFile(filepath.Join(staging, "data"), []byte("before")))
+	testcheck.NoError(w, blockcsitest.WriteFile(filepath.Join(staging, "data"), []byte("before")))
 	snapshot, err := w.driver.Controller().CreateSnapshot(ctx, &csi.CreateSnapshotRequest{
 		Name: "s", SourceVolumeId: id,
 	})
-	w.must("snapshot", err)
+	testcheck.NoError(w, err)
 	if made := snapshot.GetSnapshot(); made.GetSourceVolumeId() != id || made.GetSizeBytes() != 64*mebibyte ||
 		made.GetCreationTime().AsTime().IsZero() {
 		t.Errorf("the snapshot is %v", made)
 	}
-	w.must("overwrite", blockcsitest.WriteFile(filepath.Join(staging, "data"), []byte("after")))
+	testcheck.NoError(w, blockcsitest.WriteFile(filepath.Join(staging, "data"), []byte("after")))
 
 	restore := func(name string, source *csi.VolumeContentSource, want string) {
 		t.Helper()
@@ -218,7 +212,7 @@ func TestCopiesHaveTheContentOfTheirSource(t *testing.T) {
 			Name: name, VolumeCapabilities: []*csi.VolumeCapability{writer()}, VolumeContentSource: source,
 			CapacityRange: &csi.CapacityRange{RequiredBytes: 96 * mebibyte},
 		})
-		w.must(name, err)
+		testcheck.NoError(w, err)
 		if got := made.GetVolume(); got.GetCapacityBytes() != 96*mebibyte || got.GetContentSource() == nil {
 			t.Errorf("%s is %v", name, got)
 		}
@@ -243,12 +237,12 @@ func (w *world) stage(node, id, place string) {
 	w.Helper()
 	published, err := w.driver.Controller().ControllerPublishVolume(w.Context(),
 		&csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: node, VolumeCapability: writer()})
-	w.must("publish", err)
+	testcheck.NoError(w, err)
 	_, err = w.nodes[node].NodeStageVolume(w.Context(), &csi.NodeStageVolumeRequest{
 		VolumeId: id, StagingTargetPath: place, VolumeCapability: writer(),
 		PublishContext: published.GetPublishContext(),
 	})
-	w.must("stage", err)
+	testcheck.NoError(w, err)
 }
 
 func (w *world) unstage(node, id, place string) {
@@ -256,8 +250,8 @@ func (w *world) unstage(node, id, place string) {
 	_, err := w.nodes[node].NodeUnstageVolume(w.Context(), &csi.NodeUnstageVolumeRequest{
 		VolumeId: id, StagingTargetPath: place,
 	})
-	w.must("unstage", err)
+	testcheck.NoError(w, err)
 	_, err = w.driver.Controller().ControllerUnpublishVolume(w.Context(),
 		&csi.ControllerUnpublishVolumeRequest{VolumeId: id, NodeId: node})
-	w.must("unpublish", err)
+	testcheck.NoError(w, err)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/volsim/volsim/internal/blockcsi/blockcsitest"
 	"github.com/volsim/volsim/internal/lvm2"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
@@ -58,7 +59,7 @@ func TestManyVolumes(t *testing.T) {
 		for i := range count {
 			group.Go(func() error { return f(i) })
 		}
-		m.must(group.Wait())
+		testcheck.NoError(m, group.Wait())
 		took := time.Since(began)
 		t.Logf("%-10s %6.1f ms each, %4.1f commands of LVM each, %v for %d", what,
 			took.Seconds()*1000/float64(count), float64(commands.Load()-before)/float64(count),
@@ -84,7 +85,7 @@ func TestManyVolumes(t *testing.T) {
 	})
 	began := time.Now()
 	list, err := m.driver.Controller().ListVolumes(t.Context(), &csi.ListVolumesRequest{})
-	m.must(err)
+	testcheck.NoError(m, err)
 	t.Logf("list       %v for all", time.Since(began).Round(time.Millisecond))
 	for _, each := range list.GetEntries() {
 		if len(each.GetStatus().GetPublishedNodeIds()) != 1 {
@@ -117,7 +118,7 @@ func TestManyVolumes(t *testing.T) {
 		return err
 	})
 	report, err := m.driver.pools[0].group.Report(t.Context())
-	m.must(err)
+	testcheck.NoError(m, err)
 	if len(report.LogicalVolumes) > 0 || report.Free != report.Size {
 		t.Errorf("remaining: %+v, free %d of %d", report.LogicalVolumes, report.Free, report.Size)
 	}
@@ -141,12 +142,12 @@ func newMany(t *testing.T, disks int) (*machine, *atomic.Int64) {
 	}
 	var err error
 	m.fs, err = nodefs.NewReal(filepath.Join(m.dir, "node"))
-	m.must(err)
+	testcheck.NoError(m, err)
 	m.driver, err = New(t.Context(), Config{Nodes: []NodeConfig{cfg}})
-	m.must(err)
+	testcheck.NoError(m, err)
 	t.Cleanup(func() {
-		m.must(m.fs.UnmountAll())
-		m.must(m.driver.Destroy(context.Background()))
+		testcheck.NoError(m, m.fs.UnmountAll())
+		testcheck.NoError(m, m.driver.Destroy(context.Background()))
 	})
 	return m, commands
 }

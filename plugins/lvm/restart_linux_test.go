@@ -13,6 +13,7 @@ import (
 	"github.com/volsim/volsim/internal/blockcsi"
 	"github.com/volsim/volsim/internal/blockcsi/blockcsitest"
 	"github.com/volsim/volsim/internal/lvm2"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
@@ -30,11 +31,11 @@ func newMachine(t testing.TB) *machine {
 	m := &machine{TB: t, dir: plainDir(t)}
 	var err error
 	m.fs, err = nodefs.NewReal(filepath.Join(m.dir, "node"))
-	m.must(err)
+	testcheck.NoError(m, err)
 	m.open()
 	t.Cleanup(func() {
-		m.must(m.fs.UnmountAll())
-		m.must(m.driver.Destroy(context.Background()))
+		testcheck.NoError(m, m.fs.UnmountAll())
+		testcheck.NoError(m, m.driver.Destroy(context.Background()))
 	})
 	return m
 }
@@ -42,15 +43,8 @@ func newMachine(t testing.TB) *machine {
 func (m *machine) open() {
 	m.Helper()
 	driver, err := openIn(m.dir, nil)
-	m.must(err)
+	testcheck.NoError(m, err)
 	m.driver = driver
-}
-
-func (m *machine) must(err error) {
-	m.Helper()
-	if err != nil {
-		m.Fatal(err)
-	}
 }
 
 func (m *machine) create(name string, parameters map[string]string) (string, error) {
@@ -71,7 +65,7 @@ func (m *machine) publish(id string) map[string]string {
 	m.Helper()
 	response, err := m.driver.Controller().ControllerPublishVolume(m.Context(),
 		&csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: node, VolumeCapability: asFile()})
-	m.must(err)
+	testcheck.NoError(m, err)
 	return response.GetPublishContext()
 }
 
@@ -90,24 +84,24 @@ func TestMachineRestart(t *testing.T) {
 	m := newMachine(t)
 	m.driver.Node(node, m.fs)
 	first, err := m.create("first", nil)
-	m.must(err)
+	testcheck.NoError(m, err)
 	second, err := m.create("second", nil)
-	m.must(err)
+	testcheck.NoError(m, err)
 	published := map[string]map[string]string{first: m.publish(first), second: m.publish(second)}
-	m.must(m.stage(second, published[second]))
-	m.must(blockcsitest.WriteFile(filepath.Join(m.staging(second), "data"), []byte("before")))
+	testcheck.NoError(m, m.stage(second, published[second]))
+	testcheck.NoError(m, blockcsitest.WriteFile(filepath.Join(m.staging(second), "data"), []byte("before")))
 
-	m.must(m.fs.UnmountAll())
-	m.must(m.driver.pools[0].system.Detach(t.Context()))
-	m.must(m.driver.Close())
+	testcheck.NoError(m, m.fs.UnmountAll())
+	testcheck.NoError(m, m.driver.pools[0].system.Detach(t.Context()))
+	testcheck.NoError(m, m.driver.Close())
 	m.open()
 	done, err := m.driver.Recover(t.Context())
-	m.must(err)
+	testcheck.NoError(m, err)
 	if len(done) > 0 {
 		t.Errorf("recovered: %v", done)
 	}
 	list, err := m.driver.Controller().ListVolumes(t.Context(), &csi.ListVolumesRequest{})
-	m.must(err)
+	testcheck.NoError(m, err)
 	for _, each := range list.GetEntries() {
 		if nodes := each.GetStatus().GetPublishedNodeIds(); len(nodes) != 1 {
 			t.Errorf("%s is published on %v", each.GetVolume().GetVolumeId(), nodes)
@@ -116,13 +110,13 @@ func TestMachineRestart(t *testing.T) {
 	_, err = m.driver.Controller().DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: second})
 	wantStatus(t, err, codes.FailedPrecondition, "without a device")
 	wantStatus(t, m.stage(second, nil), codes.InvalidArgument, blockcsi.DeviceKey)
-	m.must(m.stage(second, published[second])) // the first one's device may have its name now
+	testcheck.NoError(m, m.stage(second, published[second])) // the first one's device may have its name now
 	text, err := blockcsitest.ReadFile(filepath.Join(m.staging(second), "data"))
 	if err != nil || string(text) != "before" {
 		t.Errorf("read %q, %v", text, err)
 	}
 	devices, err := m.driver.pools[0].group.Devices(t.Context())
-	m.must(err)
+	testcheck.NoError(m, err)
 	if len(devices) != 1 || devices[second] == "" {
 		t.Errorf("active are %v", devices)
 	}
@@ -140,20 +134,20 @@ func wantStatus(t *testing.T, err error, want codes.Code, part string) {
 func TestOrphans(t *testing.T) {
 	m := newMachine(t)
 	id, err := m.create("volume", nil)
-	m.must(err)
+	testcheck.NoError(m, err)
 	group := m.driver.pools[0].group
 	_, err = group.Activate(t.Context(), id)
-	m.must(err)
+	testcheck.NoError(m, err)
 	_, err = group.Create(t.Context(), lvm2.Spec{Name: "somebodys", Size: 16 << 20})
-	m.must(err)
+	testcheck.NoError(m, err)
 	orphans, err := m.driver.Orphans(t.Context())
-	m.must(err)
+	testcheck.NoError(m, err)
 	if text := strings.Join(orphans, "\n"); len(orphans) != 2 || !strings.Contains(text, id) ||
 		!strings.Contains(text, "somebodys") {
 		t.Errorf("orphans: %q", orphans)
 	}
 	done, err := m.driver.Recover(t.Context())
-	m.must(err)
+	testcheck.NoError(m, err)
 	if len(done) != 1 || !strings.Contains(done[0], "deactivated "+id) {
 		t.Errorf("recovered: %q", done)
 	}
@@ -168,25 +162,25 @@ func TestAttachmentsOfRemovedVolumes(t *testing.T) {
 	m := newMachine(t)
 	m.driver.Node(node, m.fs)
 	id, err := m.create("volume", nil)
-	m.must(err)
+	testcheck.NoError(m, err)
 	pool := m.driver.pools[0]
 	removed := func() {
 		m.publish(id)
-		m.must(pool.group.Remove(t.Context(), id))
+		testcheck.NoError(m, pool.group.Remove(t.Context(), id))
 	}
 	removed()
 	if all, err := pool.Attachments(t.Context()); err != nil || len(all) > 0 {
 		t.Errorf("attached: %v, %v", all, err)
 	}
 	again, err := m.create("volume", nil)
-	m.must(err)
+	testcheck.NoError(m, err)
 	if attached, err := pool.Attachment(t.Context(), blockcsi.Volume{ID: again}); err != nil || attached != nil ||
 		again != id {
 		t.Errorf("a new volume is attached: %v, %v", attached, err)
 	}
 	removed()
 	_, err = m.driver.Recover(t.Context())
-	m.must(err)
+	testcheck.NoError(m, err)
 	if noted, err := pool.attachments.List(); err != nil || len(noted) > 0 {
 		t.Errorf("noted: %v, %v", noted, err)
 	}
@@ -248,31 +242,31 @@ func TestInvalidParameters(t *testing.T) {
 		t.Errorf("%s with device-mapper %v: %v", readAheadKey, mapped, err)
 	}
 	wantStatus(t, pool.ValidateParameters(nil, map[string]string{discardKey: "yes"}), codes.InvalidArgument, discardKey)
-	if groups := len(mustGroups(t, m)); (groups > 0) == mapped {
+	if groups := len(groupCapabilities(t, m)); (groups > 0) == mapped {
 		t.Errorf("%d capabilities of groups, with device-mapper %v", groups, mapped)
 	}
 }
 
-func mustGroups(t *testing.T, m *machine) []*csi.GroupControllerServiceCapability {
+func groupCapabilities(t *testing.T, m *machine) []*csi.GroupControllerServiceCapability {
 	t.Helper()
 	response, err := m.driver.GroupController().GroupControllerGetCapabilities(t.Context(),
 		&csi.GroupControllerGetCapabilitiesRequest{})
-	m.must(err)
+	testcheck.NoError(m, err)
 	return response.GetCapabilities()
 }
 
 func TestSettingsArePersistent(t *testing.T) {
 	m := newMachine(t)
 	id, err := m.create("volume", nil)
-	m.must(err)
+	testcheck.NoError(m, err)
 	for _, discard := range []string{"true", "false"} {
 		_, err := m.driver.Controller().ControllerModifyVolume(t.Context(),
 			&csi.ControllerModifyVolumeRequest{VolumeId: id, MutableParameters: map[string]string{discardKey: discard}})
-		m.must(err)
-		m.must(m.driver.Close())
+		testcheck.NoError(m, err)
+		testcheck.NoError(m, m.driver.Close())
 		m.open()
 		volume, err := m.driver.pools[0].Volume(t.Context(), id)
-		m.must(err)
+		testcheck.NoError(m, err)
 		if volume.Settings[discardKey] != discard || volume.Discard != (discard == "true") {
 			t.Errorf("after %s: %v", discard, volume)
 		}

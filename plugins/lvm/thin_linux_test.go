@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/volsim/volsim/internal/lvm2"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
@@ -21,7 +22,7 @@ func TestFullThinPool(t *testing.T) {
 	}
 	m := &machine{TB: t, dir: plainDir(t)}
 	fs, err := nodefs.NewReal(filepath.Join(m.dir, "node"))
-	m.must(err)
+	testcheck.NoError(m, err)
 	m.fs = fs
 	m.driver, err = New(t.Context(), Config{Nodes: []NodeConfig{{
 		Name: node, Group: groupIn(m.dir), LVM: lvm2.Config{
@@ -30,28 +31,28 @@ func TestFullThinPool(t *testing.T) {
 		Files: []File{{Path: filepath.Join(m.dir, "disk"), SizeBytes: 256 << 20}},
 		Thin:  Thin{PoolBytes: 64 << 20, OvercommitRatio: 2},
 	}}})
-	m.must(err)
+	testcheck.NoError(m, err)
 	t.Cleanup(func() {
-		m.must(fs.UnmountAll())
-		m.must(m.driver.Destroy(context.Background()))
+		testcheck.NoError(m, fs.UnmountAll())
+		testcheck.NoError(m, m.driver.Destroy(context.Background()))
 	})
 	thin := map[string]string{layoutKey: "thin"}
 	first, err := m.create("first", thin)
-	m.must(err)
+	testcheck.NoError(m, err)
 	_, err = m.create("second", thin)
-	m.must(err)
+	testcheck.NoError(m, err)
 	_, err = m.create("third", thin)
 	wantStatus(t, err, codes.ResourceExhausted, "provision")
 
 	pool := m.driver.pools[0]
 	volume, err := pool.Volume(t.Context(), first)
-	m.must(err)
+	testcheck.NoError(m, err)
 	attached, err := pool.Attach(t.Context(), volume, node, false)
-	m.must(err)
-	m.must(pool.Extend(t.Context(), volume, volume.SizeBytes)) // nothing to provision
+	testcheck.NoError(m, err)
+	testcheck.NoError(m, pool.Extend(t.Context(), volume, volume.SizeBytes)) // nothing to provision
 	wantStatus(t, pool.Extend(t.Context(), volume, 2*volume.SizeBytes), codes.ResourceExhausted, "provision")
 	device, err := os.OpenFile(attached.Device, os.O_WRONLY|os.O_SYNC, 0)
-	m.must(err)
+	testcheck.NoError(m, err)
 	// The pool's metadata is separate from its data, so 64 MiB fit.
 	content := make([]byte, 1<<20)
 	for i := range content {
@@ -59,14 +60,14 @@ func TestFullThinPool(t *testing.T) {
 	}
 	for at := range int64(64) {
 		_, err := device.WriteAt(content, at<<20)
-		m.must(err)
+		testcheck.NoError(m, err)
 	}
-	m.must(device.Close())
+	testcheck.NoError(m, device.Close())
 	if volume, err = pool.Volume(t.Context(), first); err != nil || volume.Trouble == "" {
 		t.Errorf("the pool is full, and of a volume is said %q, %v", volume.Trouble, err)
 	}
 	room, err := pool.Capacity(t.Context(), thin)
-	m.must(err)
+	testcheck.NoError(m, err)
 	if room.FreeBytes != 0 {
 		t.Errorf("a full pool has room for %+v", room)
 	}
