@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
 )
@@ -151,8 +152,8 @@ func TestMatchingRule(t *testing.T) {
 	labelled := func(v *corev1.PersistentVolume) { v.Labels = map[string]string{"disk": "fast"} }
 	reserve := func(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) story {
 		return func(s *scene) {
-			made := ok(s.user.CoreV1().PersistentVolumeClaims("default").Create(context.Background(), claim, createOptions))
-			ok(s.user.CoreV1().PersistentVolumes().Create(context.Background(), v, createOptions))
+			made := testcheck.Must(s.user.CoreV1().PersistentVolumeClaims("default").Create(context.Background(), claim, createOptions))
+			testcheck.Must(s.user.CoreV1().PersistentVolumes().Create(context.Background(), v, createOptions))
 			s.editVolume("v", inPhase(corev1.VolumeAvailable), reservedFor(made))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -22,7 +23,7 @@ func (s *scene) asBinder(do func(client kubernetes.Interface)) {
 func (s *scene) class(name string, isDefault bool) {
 	class := newClass(name, storagev1.VolumeBindingImmediate, isDefault)
 	class.Provisioner = s.devices.Driver()
-	ok(s.user.StorageV1().StorageClasses().Create(context.Background(), class, createOptions))
+	testcheck.Must(s.user.StorageV1().StorageClasses().Create(context.Background(), class, createOptions))
 }
 
 func TestClassRule(t *testing.T) {
@@ -95,7 +96,7 @@ func TestIdempotenceRule(t *testing.T) {
 			s.settle()
 			s.asBinder(func(client kubernetes.Interface) {
 				editClaimAs(client, "c", naming("v"))
-				ok(client.CoreV1().PersistentVolumeClaims("default").Patch(context.Background(), "c", "application/merge-patch+json",
+				testcheck.Must(client.CoreV1().PersistentVolumeClaims("default").Patch(context.Background(), "c", "application/merge-patch+json",
 					[]byte(`{"spec":{"volumeName":"v"}}`), metav1.PatchOptions{}))
 			})
 		}, ""},
@@ -110,7 +111,7 @@ func TestIdempotenceRule(t *testing.T) {
 func (s *scene) pod(name, node, claim string) {
 	pod := cluster.NewPod(name, claim)
 	pod.Spec.NodeName = node
-	ok(s.user.CoreV1().Pods("default").Create(context.Background(), pod, createOptions))
+	testcheck.Must(s.user.CoreV1().Pods("default").Create(context.Background(), pod, createOptions))
 }
 
 // ephemeral makes a pod on node-1 with an ephemeral volume, and the volume's claim, of that pod if
@@ -121,7 +122,7 @@ func (s *scene) ephemeral(owned bool) {
 	pod.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
 		VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: newClaim("", "1Gi").Spec},
 	}}
-	pod = ok(s.user.CoreV1().Pods("default").Create(context.Background(), pod, createOptions))
+	pod = testcheck.Must(s.user.CoreV1().Pods("default").Create(context.Background(), pod, createOptions))
 	s.claim("p-c", "1Gi", func(c *corev1.PersistentVolumeClaim) {
 		if owned {
 			c.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(pod, corev1.SchemeGroupVersion.WithKind("Pod"))}
@@ -134,7 +135,7 @@ func (s *scene) ephemeral(owned bool) {
 func (s *scene) letClaimGo(name string, asks bool, meanwhile story) {
 	s.act("pvcprotection/claims", "default/"+name, func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) {
 		if asks {
-			ok(client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{}))
+			testcheck.Must(client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{}))
 		}
 		meanwhile(s)
 		editClaimAs(client, name, func(c *corev1.PersistentVolumeClaim) { c.Finalizers = nil })
@@ -169,7 +170,7 @@ func TestProtectionRule(t *testing.T) {
 		{"I28", "a claim, by a list for an earlier sync", func(s *scene) {
 			deleted(s, nothing)
 			s.act("pvcprotection/claims", "default/c", func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) {
-				ok(client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{}))
+				testcheck.Must(client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{}))
 			})
 			used(s)
 			s.letClaimGo("c", false, nothing)
@@ -296,14 +297,14 @@ func TestPendingForClaims(t *testing.T) {
 		}, ""},
 		{"L1", "its class is not there, or nobody serves it", func(s *scene) {
 			slow := "slow"
-			ok(s.user.StorageV1().StorageClasses().Create(context.Background(), newClass("slow", storagev1.VolumeBindingImmediate, false), createOptions))
+			testcheck.Must(s.user.StorageV1().StorageClasses().Create(context.Background(), newClass("slow", storagev1.VolumeBindingImmediate, false), createOptions))
 			s.claim("c", "1Gi", ofClass(&fast))
 			s.claim("d", "1Gi", ofClass(&slow))
 		}, ""},
 		{"L1", "it waits for its first pod", func(s *scene) {
 			class := newClass("fast", storagev1.VolumeBindingWaitForFirstConsumer, false)
 			class.Provisioner = s.devices.Driver()
-			ok(s.user.StorageV1().StorageClasses().Create(context.Background(), class, createOptions))
+			testcheck.Must(s.user.StorageV1().StorageClasses().Create(context.Background(), class, createOptions))
 			s.claim("c", "1Gi", ofClass(&fast))
 			available(s, func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "fast" })
 		}, ""},

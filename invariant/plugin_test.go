@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/invariant"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
@@ -60,7 +61,7 @@ func (s *scene) pluginVolume(options ...func(*corev1.PersistentVolume)) *corev1.
 // ask makes a task read volume v from the API server.
 func (s *scene) ask(actor string) {
 	s.act(actor, "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) {
-		ok(client.CoreV1().PersistentVolumes().Get(ctx, "v", metav1.GetOptions{}))
+		testcheck.Must(client.CoreV1().PersistentVolumes().Get(ctx, "v", metav1.GetOptions{}))
 	})
 }
 
@@ -77,7 +78,7 @@ func (s *scene) plugin(actor, verb, name string, err error) {
 func (s *scene) pluginClass() {
 	class := newClass("dirs", storagev1.VolumeBindingImmediate, false)
 	class.Provisioner = hostPath
-	ok(s.user.StorageV1().StorageClasses().Create(context.Background(), class, createOptions))
+	testcheck.Must(s.user.StorageV1().StorageClasses().Create(context.Background(), class, createOptions))
 	s.claim("c", "1Gi", ofClass(&class.Name))
 }
 

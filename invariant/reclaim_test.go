@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/invariant"
 	"github.com/volsim/volsim/sim"
 )
@@ -218,7 +219,7 @@ func TestNothingIsLeftOver(t *testing.T) {
 func TestProvisionRule(t *testing.T) {
 	create := func(v *corev1.PersistentVolume) func(context.Context, kubernetes.Interface) {
 		return func(ctx context.Context, client kubernetes.Interface) {
-			ok(client.CoreV1().PersistentVolumes().Create(ctx, v, createOptions))
+			testcheck.Must(client.CoreV1().PersistentVolumes().Create(ctx, v, createOptions))
 		}
 	}
 	// made makes a claim, has a volume made for it under its name, and names that.

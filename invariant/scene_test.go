@@ -12,6 +12,7 @@ import (
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/invariant"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
@@ -82,13 +83,6 @@ func newScene(t *testing.T, rule string) *scene {
 	}
 }
 
-func ok[T any](obj T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return obj
-}
-
 // controller adds a component that has caches of claims, volumes, classes and pods. They are filled
 // by settle.
 func (s *scene) controller(name string) {
@@ -140,14 +134,14 @@ func (s *scene) inject(verb, object string) {
 
 func (s *scene) claim(name, size string, options ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 	claim := newClaim(name, size, options...)
-	claim = ok(s.user.CoreV1().PersistentVolumeClaims("default").Create(context.Background(), claim, createOptions))
+	claim = testcheck.Must(s.user.CoreV1().PersistentVolumeClaims("default").Create(context.Background(), claim, createOptions))
 	s.claims++
 	s.names = append(s.names, string(claim.UID), fmt.Sprint("UID-", s.claims))
 	return claim
 }
 
 func (s *scene) volume(name, size string, options ...func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
-	v := ok(s.user.CoreV1().PersistentVolumes().Create(context.Background(), newVolume(name, size, options...), createOptions))
+	v := testcheck.Must(s.user.CoreV1().PersistentVolumes().Create(context.Background(), newVolume(name, size, options...), createOptions))
 	s.names = append(s.names, string(v.UID), "UID-"+name)
 	return v
 }
@@ -160,14 +154,14 @@ func (s *scene) editClaim(name string, edits ...func(*corev1.PersistentVolumeCla
 func editClaimAs(client kubernetes.Interface, name string, edits ...func(*corev1.PersistentVolumeClaim)) {
 	ctx, claims := context.Background(), client.CoreV1().PersistentVolumeClaims("default")
 	for _, edit := range edits {
-		claim := ok(claims.Get(ctx, name, metav1.GetOptions{}))
+		claim := testcheck.Must(claims.Get(ctx, name, metav1.GetOptions{}))
 		was := claim.Status.DeepCopy()
 		edit(claim)
 		if is := claim.Status; is.String() != was.String() {
-			ok(claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{}))
+			testcheck.Must(claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{}))
 			continue
 		}
-		ok(claims.Update(ctx, claim, metav1.UpdateOptions{}))
+		testcheck.Must(claims.Update(ctx, claim, metav1.UpdateOptions{}))
 	}
 }
 
@@ -178,14 +172,14 @@ func (s *scene) editVolume(name string, edits ...func(*corev1.PersistentVolume))
 func editVolumeAs(client kubernetes.Interface, name string, edits ...func(*corev1.PersistentVolume)) {
 	ctx, volumes := context.Background(), client.CoreV1().PersistentVolumes()
 	for _, edit := range edits {
-		v := ok(volumes.Get(ctx, name, metav1.GetOptions{}))
+		v := testcheck.Must(volumes.Get(ctx, name, metav1.GetOptions{}))
 		was := v.Status.DeepCopy()
 		edit(v)
 		if is := v.Status; is.String() != was.String() {
-			ok(volumes.UpdateStatus(ctx, v, metav1.UpdateOptions{}))
+			testcheck.Must(volumes.UpdateStatus(ctx, v, metav1.UpdateOptions{}))
 			continue
 		}
-		ok(volumes.Update(ctx, v, metav1.UpdateOptions{}))
+		testcheck.Must(volumes.Update(ctx, v, metav1.UpdateOptions{}))
 	}
 }
 
