@@ -103,15 +103,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err == nil:
 		return 0
 	case errors.Is(err, errInterrupted), ctx.Err() != nil && errors.Is(err, context.Canceled):
-		fmt.Fprintln(stderr, "volsim:", err)
+		fmt.Fprintln(stderr, "volsim:", shorten(err.Error()))
 		return 130
 	case errors.As(err, &done):
 		return done.status
 	case errors.As(err, &wrong):
-		fmt.Fprintln(stderr, "volsim:", err)
+		fmt.Fprintln(stderr, "volsim:", shorten(err.Error()))
 		return 2
 	default:
-		fmt.Fprintln(stderr, "volsim:", err)
+		fmt.Fprintln(stderr, "volsim:", shorten(err.Error()))
 		return 1
 	}
 }
