@@ -126,6 +126,9 @@ func openNode(ctx context.Context, cfg NodeConfig) (*pool, error) {
 	}
 	notes := blockcsi.AttachmentRecords{Dir: filepath.Join(cfg.LVM.Directory, attachmentsFolder)}
 	if err = os.MkdirAll(notes.Dir, 0o700); err == nil {
+		err = checkState(report, notes)
+	}
+	if err == nil {
 		err = os.WriteFile(filepath.Join(cfg.LVM.Directory, groupFile), []byte(group.Name()), 0o600)
 	}
 	if err != nil {
@@ -135,6 +138,16 @@ func openNode(ctx context.Context, cfg NodeConfig) (*pool, error) {
 		node: cfg.Name, system: system, group: group, caps: group.Capabilities(), thin: cfg.Thin, attachments: notes,
 		extentBytes: report.ExtentSize,
 	}, nil
+}
+
+// checkState returns an error for each volume and attachment that this version has not written.
+func checkState(report *lvm2.Report, attachments blockcsi.AttachmentRecords) error {
+	var failed []error
+	for _, lv := range report.LogicalVolumes {
+		failed = append(failed, checkTags(lv))
+	}
+	_, err := attachments.List()
+	return errors.Join(append(failed, err)...)
 }
 
 // openGroup adds the disks to the system and returns the volume group on them. Missing files are
