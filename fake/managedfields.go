@@ -86,7 +86,7 @@ func (r ResourceClient) track(obj, old Object, through subresource, manager stri
 	}
 	r.prune(obj)
 	f, err := r.fieldManager(through)
-	if err != nil {
+	if err != nil || checkApplyCost(old, obj) != nil {
 		m.ManagedFields = nil
 		return
 	}

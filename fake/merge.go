@@ -151,12 +151,19 @@ func (m merger) replaceList(to reflect.Value, patch jsonValue) bool {
 	return true
 }
 
+// mergedInPlaceMax is the limit of elements in a list that is merged in place. Their keys are
+// compared with each other.
+const mergedInPlaceMax = 256
+
 // mergeList merges a list into another as a strategic merge patch does. Elements with equal keys
 // are merged, others are added. Elements in the patch have the patch's order. Other elements stay
 // before the element that they preceded.
 //
 // Upstream: k8s.io/apimachinery/pkg/util/strategicpatch mergeSlice, mergeSortedSlice.
 func (m merger) mergeList(to reflect.Value, patch jsonValue, key string) bool {
+	if n := patch.count(); n > mergedInPlaceMax || to.Len() > mergedInPlaceMax {
+		return false
+	}
 	old, ok := keysOf(to, key)
 	if !ok {
 		return false

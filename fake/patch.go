@@ -101,7 +101,13 @@ func (r ResourceClient) checkName(obj Object, name string) error {
 
 // patch applies a patch other than server-side apply.
 func (p *patchRequest) patch(old Object) (Object, error) {
-	for _, patch := range []func(Object) (Object, bool){p.patchInPlace, p.patchParts, p.patchFinalizers} {
+	if obj, ok := p.patchInPlace(old); ok {
+		return obj, nil
+	}
+	if err := p.checkStrategicCost(old); err != nil {
+		return nil, err
+	}
+	for _, patch := range []func(Object) (Object, bool){p.patchParts, p.patchFinalizers} {
 		if obj, ok := patch(old); ok {
 			return obj, nil
 		}
@@ -200,6 +206,9 @@ func (p *patchRequest) jsonPatch(doc []byte) ([]byte, []error, error) {
 	if err := checkValues(ops); err != nil {
 		return nil, nil, unprocessable(err)
 	}
+	if err := checkJSONPatchCost(doc, p.data, ops); err != nil {
+		return nil, nil, err
+	}
 	if doc, err = ops.Apply(doc); err != nil {
 		return nil, nil, unprocessable(err)
 	}
@@ -236,6 +245,9 @@ func (p *patchRequest) mergePatch(doc []byte) ([]byte, []error, error) {
 		}
 	} else if !json.Valid(p.data) {
 		return nil, nil, apierrors.NewBadRequest(jsonpatch.ErrBadJSONPatch.Error())
+	}
+	if err := checkMergeCost(doc, p.data); err != nil {
+		return nil, nil, err
 	}
 	doc, err := jsonpatch.MergePatch(doc, p.data)
 	switch {
