@@ -137,6 +137,10 @@ type CustomKind struct {
 	Models func() map[string]*spec.Schema
 	// Types has the merge rules for server-side apply. nil: they are deduced from the object.
 	Types managedfields.TypeConverter
+	// GoTypes returns an empty object and an empty list of the resource's Go types, which have its
+	// wire forms and the tags for strategic merge patches. nil: the resource has no Go types. Then it
+	// supports neither protobuf nor strategic merge patches, as custom resources do not.
+	GoTypes func() (obj, list runtime.Object)
 }
 
 // ScalePaths has the JSON paths of the fields that /scale shows, such as ".spec.replicas".

@@ -117,7 +117,7 @@ func (v *resourceRequest) convertEvent(e watch.Event, opts *metav1.TableOptions)
 	case !ok:
 		return e.Object, nil
 	case convert == nil:
-		return withKind(obj, v.client.GroupVersionKind()), nil
+		return v.full(obj, v.client.GroupVersionKind())
 	case convert.Kind != "Table":
 		return partial(obj, convert.GroupVersion()), nil
 	}
