@@ -81,6 +81,10 @@ func (p *patchRequest) apply(stored Object) (Object, error) {
 		return nil, err
 	}
 	p.warnings = append(p.warnings, dedupOwners(metaOf(obj), duplicateOwnersLateMsg)...)
+	if c, ok := obj.(*CustomObject); ok && p.pt == types.ApplyYAMLPatchType {
+		c.APIVersion, c.Kind = p.r.GroupVersionKind().ToAPIVersionAndKind()
+		return c, p.r.kind.defaultApplied(c)
+	}
 	return p.r.toStored(obj, stored)
 }
 

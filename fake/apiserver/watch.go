@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -171,6 +172,10 @@ func (s *stream) encodeNext() (bool, error) {
 	failed, ok := s.failed, false
 	if failed == nil {
 		e, ok, failed = s.cursor.Next()
+	}
+	if errors.Is(failed, io.EOF) {
+		s.ended = true
+		return false, io.EOF
 	}
 	if failed != nil {
 		s.ended = true
