@@ -172,7 +172,7 @@ func (r ResourceClient) resetFields(through subresource) map[fieldpath.APIVersio
 		case r.kind.id == "pods":
 			reset.Insert(path("metadata", "deletionTimestamp"))
 			reset.Insert(path("metadata", "ownerReferences"))
-		case r.kind.id == "deployments.apps":
+		case r.kind.id == "deployments":
 			reset.Insert(path("metadata", "labels"))
 		}
 	}

@@ -127,11 +127,11 @@ func (v *resourceRequest) patchType() (types.PatchType, error) {
 	case types.JSONPatchType, types.MergePatchType, types.ApplyYAMLPatchType:
 		return pt, nil
 	case types.StrategicMergePatchType:
-		if v.apiResource.Custom == nil {
+		if hasGoTypes(v.apiResource) {
 			return pt, nil
 		}
 	}
-	if v.apiResource.Custom != nil {
+	if !hasGoTypes(v.apiResource) {
 		return "", errBody(string(types.JSONPatchType), string(types.MergePatchType), string(types.ApplyYAMLPatchType))
 	}
 	return "", newStatusError(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
