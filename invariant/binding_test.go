@@ -53,7 +53,7 @@ func TestBindingRules(t *testing.T) {
 		{"I2", "a volume passes on at once", func(s *scene) {
 			pair(s)
 			s.editVolume("v", reservedFor(s.claim("d", "1Gi")))
-		}, "volume v passed from claim default/c (UID-1) to claim default/d (UID-2)"},
+		}, "volume v was rebound from claim default/c (UID-1) to claim default/d (UID-2)"},
 		{"I2", "a volume passes on after it was free", func(s *scene) {
 			claim := pair(s)
 			s.editVolume("v", free, reservedFor(s.claim("d", "1Gi")), freeButForName, reservedFor(claim))

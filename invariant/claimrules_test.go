@@ -161,11 +161,11 @@ func TestProtectionRule(t *testing.T) {
 		{"I28", "a claim whose pod the list showed", func(s *scene) {
 			deleted(s, used)
 			s.letClaimGo("c", true, nothing)
-		}, "pvcprotection/claims let claim default/c go although it knew that pod p on node-1 uses it"},
+		}, "pvcprotection/claims removed the finalizer of claim default/c although it listed pod p on node-1, which uses it"},
 		{"I28", "a claim, by the cache alone", func(s *scene) {
 			deleted(s, used)
 			s.letClaimGo("c", false, nothing)
-		}, "pvcprotection/claims let claim default/c go without asking which pods there are, and pod p on node-1 uses it"},
+		}, "pvcprotection/claims removed the finalizer of claim default/c without listing pods, although pod p on node-1 uses it"},
 		{"I28", "a claim, by a list for an earlier sync", func(s *scene) {
 			deleted(s, nothing)
 			s.act("pvcprotection/claims", "default/c", func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) {
@@ -173,33 +173,33 @@ func TestProtectionRule(t *testing.T) {
 			})
 			used(s)
 			s.letClaimGo("c", false, nothing)
-		}, "pvcprotection/claims let claim default/c go without asking which pods there are, and pod p on node-1 uses it"},
+		}, "pvcprotection/claims removed the finalizer of claim default/c without listing pods, although pod p on node-1 uses it"},
 		{"I28", "a claim that is to stay", func(s *scene) {
 			s.controller("pvcprotection")
 			s.claim("c", "1Gi")
 			s.settle()
 			s.letClaimGo("c", true, nothing)
-		}, "pvcprotection/claims let claim default/c go, which is not being deleted"},
+		}, "pvcprotection/claims removed the finalizer of claim default/c, which is not being deleted"},
 		{"I28", "the claim of a pod's ephemeral volume", func(s *scene) {
 			s.controller("pvcprotection")
 			s.ephemeral(true)
 			s.deleteClaim("p-c")
 			s.settle()
 			s.letClaimGo("p-c", true, nothing)
-		}, "pvcprotection/claims let claim default/p-c go although it knew that pod p on node-1 uses it"},
+		}, "pvcprotection/claims removed the finalizer of claim default/p-c although it listed pod p on node-1, which uses it"},
 		{"I28", "a volume that is Bound", func(s *scene) {
 			s.controller("pvprotection")
 			pair(s)
 			s.deleteVolume("v")
 			s.settle()
 			letVolumeGo(s)
-		}, "pvprotection/volumes let volume v go, which is Bound"},
+		}, "pvprotection/volumes removed the finalizer of volume v, which is Bound"},
 		{"I28", "a volume that is to stay", func(s *scene) {
 			s.controller("pvprotection")
 			s.volume("v", "1Gi")
 			s.settle()
 			letVolumeGo(s)
-		}, "pvprotection/volumes let volume v go, which is not being deleted"},
+		}, "pvprotection/volumes removed the finalizer of volume v, which is not being deleted"},
 
 		{"I28", "a claim whose pods wait, are gone, or are elsewhere", func(s *scene) {
 			deleted(s, func(s *scene) {

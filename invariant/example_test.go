@@ -34,7 +34,7 @@ func ExampleWatch() {
 	fmt.Println(checker.FirstViolation())
 	// Output:
 	// <nil> true
-	// I2: a volume that passes from one claim to another without being free between: volume disk passed from claim default/mine (1) to claim default/yours (2)
+	// I2: a volume rebound to another claim without being unbound in between: volume disk was rebound from claim default/mine (1) to claim default/yours (2)
 }
 
 // What the control plane has still to do, as the API objects alone show it.
