@@ -27,7 +27,7 @@ var grammar = casefile.Grammar{
 	Setup: regexp.MustCompile(`^(before|attacher|no force|wait for unmount \S+|fail .+: .+|(lose|when|while) .+)$`),
 	Act: regexp.MustCompile(`^(settle|recover|wait \S+|restart( \w+=\d+)*|relist \S+|(add|set) .+|fail .+: .+|(lose|when|while) .+|` +
 		`delete ((node|volume|claim|pod|attachment) .+|driver))$`),
-	Outcomes: []string{"after", "pictures", "events", "calls", "requests"},
+	Outcomes: []string{"after", "state", "events", "calls", "requests"},
 }
 
 // controlTask is the prefix of the names of the controller's tasks, except those of its caches.
@@ -184,11 +184,11 @@ func (r *caseRun) Step(s *casefile.Step, quiet bool) ([]casefile.Section, error)
 	}
 	calls, requests := r.calls()
 	return append([]casefile.Section{{Head: "after", Lines: r.state(nothing)}}, s.Select([]casefile.Section{
-		{Head: "pictures", Lines: r.pictures(true)},
+		{Head: "state", Lines: r.statesOfWorld(true)},
 		{Head: "events", Lines: r.TakeEvents()},
 		{Head: "calls", Lines: calls},
 		{Head: "requests", Lines: requests},
-	}, "pictures", "requests")...), err
+	}, "state", "requests")...), err
 }
 
 func (r *caseRun) act(p *casefile.Paragraph) error {
@@ -251,7 +251,7 @@ func (r *caseRun) rest() []string {
 	if err := r.runUntil(func() bool { return false }); err != nil {
 		r.Problem("it never comes to rest: %v", err)
 	}
-	return slices.Concat(r.state(r.kept), r.pictures(false))
+	return slices.Concat(r.state(r.kept), r.statesOfWorld(false))
 }
 
 // kept reports whether an unwanted attachment stays because its node uses it. A restarted
@@ -283,8 +283,9 @@ func (r *caseRun) state(but func(volume corev1.UniqueVolumeName, node string) bo
 	return append(lines, attachments...)
 }
 
-// pictures tells what the controller wants and believes, and what it owes; or all of it that is the same after a restart.
-func (r *caseRun) pictures(all bool) []string {
+// statesOfWorld lists the controller's desired and actual state and what is pending, or the part of them
+// that is the same after a restart.
+func (r *caseRun) statesOfWorld(all bool) []string {
 	var lines []string
 	for _, d := range r.control.Desired().All() {
 		var pods []string
