@@ -51,5 +51,5 @@ func TestLive(t *testing.T) {
 	live.Until("no volumes in use", inUse(false))
 	live.Host.Close()
 	testcheck.Equal(w, "mounts", nil, w.backend.mounts())
-	testcheck.Equal(w, "what must not happen", nil, w.backend.wrong)
+	testcheck.Equal(w, "violations", nil, w.backend.wrong)
 }

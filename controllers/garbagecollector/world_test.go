@@ -53,13 +53,13 @@ func newWorldOn(t testing.TB, host sim.Host) *world {
 	return w
 }
 
-// meddler lets a test act just before a request of the collector takes effect.
-type meddler struct {
+// beforeCall lets a test act just before a request of the collector takes effect.
+type beforeCall struct {
 	sim.Caller
 	w *world
 }
 
-func (m meddler) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
+func (m beforeCall) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	return m.Caller.Call(action, func() trace.Outcome {
 		if m.w.meddle != nil {
 			m.w.meddle(action)
@@ -73,7 +73,7 @@ func (m meddler) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 // start starts a garbage collector.
 func (w *world) start() {
 	w.collector = w.Host.Process("garbagecollector")
-	client := w.Server.Client(meddler{w.collector, w})
+	client := w.Server.Client(beforeCall{w.collector, w})
 	garbagecollector.New(garbagecollector.Config{
 		Process: w.collector, Client: client.Metadata(), Watcher: w.Server.MetadataWatcher(w.collector),
 		Recorder: events.New(events.Config{Process: w.collector, Client: client, Source: garbagecollector.EventSource}),

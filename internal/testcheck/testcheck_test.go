@@ -15,7 +15,7 @@ type recorder struct {
 	failures []string
 }
 
-func (r *recorder) Helper() {}
+func (r *recorder) Helper()           {}
 func (r *recorder) Fatal(args ...any) { r.failures = append(r.failures, "fatal: "+fmt.Sprint(args...)) }
 
 func (r *recorder) Errorf(format string, args ...any) {
