@@ -187,7 +187,7 @@ func (t *storyWriter) addStaleness(r *trace.Record) {
 	var words []string
 	reads := r.After == nil && r.Err == nil
 	if since := t.knowledge.WritesSince(r, decided); len(since) > 0 && !reads {
-		words = append(words, fmt.Sprintf("it decided in step %d, before %s", decided.Previous.HostStep, stepsOf(since)))
+		words = append(words, fmt.Sprintf("it decided in step %d, before %s", decided.Previous.HostStep, causality.StepsSince(decided.Previous.HostStep, hostSteps(since))))
 	}
 	if !slices.Equal(decided.Unseen, t.missed[process]) {
 		for _, unseen := range byResource(decided.Unseen) {
@@ -223,16 +223,14 @@ func (t *storyWriter) addDelivery(r *trace.Record) {
 }
 
 // stepsOf returns "step 4", "steps 4 and 7", "steps 4, 7 and 9".
-func stepsOf(records []*trace.Record) string {
-	words := make([]string, len(records))
+func stepsOf(records []*trace.Record) string { return causality.Steps(hostSteps(records)) }
+
+func hostSteps(records []*trace.Record) []int {
+	steps := make([]int, len(records))
 	for i, r := range records {
-		words[i] = fmt.Sprint(r.HostStep)
+		steps[i] = r.HostStep
 	}
-	if len(words) == 1 {
-		return "step " + words[0]
-	}
-	last := len(words) - 1
-	return "steps " + strings.Join(words[:last], ", ") + " and " + words[last]
+	return steps
 }
 
 // addLine adds the line of a record.
