@@ -25,6 +25,7 @@ var floors = map[string]int{
 	"sim/trace/picture": 2,
 	// Mechanisms of one subject, for no one but this module.
 	"internal/blockdev":      1,
+	"internal/filelock":      1,
 	"internal/loopdev":       1,
 	"internal/lvm2":          1,
 	"internal/gonb":          1,
@@ -105,6 +106,7 @@ var sameFloor = [][2]string{
 	{"internal/causality", "sim/trace"},
 	{"internal/lvm2", "internal/loopdev"},
 	{"internal/lvm2", "internal/blockdev"},
+	{"internal/lvm2", "internal/filelock"},
 	{"fake", "fake/internal/rules"},
 	{"fake", "internal/informercache"},
 	{"executor", "plugins"},

@@ -45,8 +45,8 @@ func TestActualStates(t *testing.T) {
 		{"attach failed", func() { w.addUncertain("v", "n", nil) }, row{stateUncertain, false}},
 		{"uncertain is not reported again", func() { w.get("v", "n").markReported() }, row{stateUncertain, false}},
 		{"attached", func() { w.markAttached("v", "n", nil, "/dev/a") }, row{stateAttached, true}},
-		{"found here by another attach", func() { w.addUncertain("v", "n", nil) }, row{stateAttached, true}},
-		{"detach refused", func() { w.get("v", "n").Reported = false; w.get("v", "n").markReported() }, row{stateAttached, true}},
+		{"found attached by another attach", func() { w.addUncertain("v", "n", nil) }, row{stateAttached, true}},
+		{"detach rejected", func() { w.get("v", "n").Reported = false; w.get("v", "n").markReported() }, row{stateAttached, true}},
 		{"detach failed", func() { w.markUncertain("v", "n") }, row{stateUncertain, false}},
 		{"detached", func() { w.markDetached("v", "n") }, row{stateDetached, false}},
 	} {
@@ -56,11 +56,11 @@ func TestActualStates(t *testing.T) {
 		}
 	}
 	if len(w.volumes) != 0 || len(w.nodes) != 0 {
-		t.Errorf("left over: %v %v", w.volumes, w.nodes)
+		t.Errorf("remaining: %v %v", w.volumes, w.nodes)
 	}
 }
 
-func TestActualTellsWhoseUseChanged(t *testing.T) {
+func TestActualReturnsChangedUse(t *testing.T) {
 	t.Parallel()
 	w := newActual()
 	w.markAttached("v1", "n", nil, "")
@@ -74,10 +74,10 @@ func TestActualTellsWhoseUseChanged(t *testing.T) {
 		t.Errorf("changed (-want +got):\n%s", diff)
 	}
 	if w.InUse("v1", "n") || !w.InUse("v2", "n") {
-		t.Error("use was not taken in")
+		t.Error("the use was not recorded")
 	}
 	w.forgetNode("n")
 	if !w.InUse("v2", "n") {
-		t.Error("a node with attachments was forgotten")
+		t.Error("a node with attachments was removed")
 	}
 }

@@ -20,20 +20,20 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// askedAgain is after how long a case's attacher asks its driver again that failed.
-const askedAgain = time.Second
+// retryAfter is the time after which a case's attacher retries a failed driver call.
+const retryAfter = time.Second
 
-// caseAttacher is as much of an external-attacher, and of the driver behind it, as the cases need: what a VolumeAttachment is made
-// for it attaches, what one is deleted for it detaches. It answers ok at once, unless the case's script has a line for the call:
-// "CALL -> ANSWER", the next one that is there for it.
+// caseAttacher is a simple external-attacher with its driver. It attaches when a VolumeAttachment
+// is created and detaches when it is deleted. Calls succeed immediately, unless the case's script
+// has a line for the call: "CALL -> ANSWER". Each line is used once, in order.
 type caseAttacher struct {
 	component *sim.Process
 	client    kubernetes.Interface
 	run       *caseRun
 	script    []casefile.Line
-	next      map[string]int             // by call: how many of its lines were used
-	attached  map[string]map[string]bool // the truth: by volume and node
-	busy      map[string]bool            // by name of attachment
+	next      map[string]int             // number of used lines by call
+	attached  map[string]map[string]bool // actual attachments by volume and node
+	busy      map[string]bool            // by the attachment's name
 	dirty     bool
 }
 
@@ -47,7 +47,7 @@ func newCaseAttacher(r *caseRun) *caseAttacher {
 	return a
 }
 
-// notice has it look at the attachments.
+// notice syncs the attachments.
 func (a *caseAttacher) notice() {
 	a.dirty = true
 	a.component.Wake()
@@ -76,7 +76,7 @@ func isPending(attachment *storagev1.VolumeAttachment) bool {
 	return !attachment.Status.Attached
 }
 
-// answer does what the attachment asks for, once.
+// answer attaches or detaches as the attachment requires, once.
 func (a *caseAttacher) answer(ctx context.Context, name string) {
 	obj, found := a.run.server.Get("volumeattachments", "", name)
 	if !found {
@@ -88,7 +88,7 @@ func (a *caseAttacher) answer(ctx context.Context, name string) {
 		err := a.call("detach", volume, node)
 		if err != nil {
 			a.patchStatus(ctx, name, map[string]any{"detachError": volumeError(err)})
-			a.component.Sleep(askedAgain)
+			a.component.Sleep(retryAfter)
 			return
 		}
 		a.patch(ctx, name, map[string]any{"metadata": map[string]any{"$deleteFromPrimitiveList/finalizers": []string{caseFinalizer}}})
@@ -99,7 +99,7 @@ func (a *caseAttacher) answer(ctx context.Context, name string) {
 	}
 	if err := a.call("attach", volume, node); err != nil {
 		a.patchStatus(ctx, name, map[string]any{"attachError": volumeError(err)})
-		a.component.Sleep(askedAgain)
+		a.component.Sleep(retryAfter)
 		return
 	}
 	a.patchStatus(ctx, name, map[string]any{"attached": true, "attachError": nil})
@@ -111,7 +111,7 @@ func (a *caseAttacher) patchStatus(ctx context.Context, name string, status map[
 	a.patch(ctx, name, map[string]any{"status": status}, "status")
 }
 
-// patch writes to an attachment. One that is gone needs nothing.
+// patch updates an attachment. It ignores one that no longer exists.
 func (a *caseAttacher) patch(ctx context.Context, name string, patch map[string]any, subresources ...string) {
 	data, err := json.Marshal(patch)
 	if err != nil {
@@ -120,7 +120,8 @@ func (a *caseAttacher) patch(ctx context.Context, name string, patch map[string]
 	_, _ = a.client.StorageV1().VolumeAttachments().Patch(ctx, name, types.StrategicMergePatchType, data, metav1.PatchOptions{}, subresources...)
 }
 
-// call is one call of the driver. It leaves the component twice: when it begins, and when it is answered.
+// call is one call of the driver. It leaves the process twice: when it begins, and when it is
+// answered.
 func (a *caseAttacher) call(verb, volume, node string) error {
 	call := verb + " " + volume + " " + node
 	answer := a.answerTo(call)
@@ -134,13 +135,13 @@ func (a *caseAttacher) call(verb, volume, node string) error {
 	return answer.err
 }
 
-// happen is what the call does.
+// happen applies the effect of a call.
 func (a *caseAttacher) happen(verb, volume, node string) {
 	if verb == "detach" {
 		delete(a.attached[volume], node)
 		return
 	}
-	for other := range a.attached[volume] { // there is one at most, unless something is wrong
+	for other := range a.attached[volume] { // one at most in a correct run
 		if other != node && a.run.exclusive(volume) {
 			a.run.Problem("%s is attached to %s while it is attached to %s", volume, node, other)
 		}
@@ -148,7 +149,7 @@ func (a *caseAttacher) happen(verb, volume, node string) {
 	a.begin(volume, node)
 }
 
-// begin has the volume be attached to the node.
+// begin attaches the volume to the node initially.
 func (a *caseAttacher) begin(volume, node string) {
 	if a.attached[volume] == nil {
 		a.attached[volume] = map[string]bool{}
@@ -156,16 +157,16 @@ func (a *caseAttacher) begin(volume, node string) {
 	a.attached[volume][node] = true
 }
 
-// answer is how a call ends.
+// answer is the result of a call.
 type answer struct {
 	err   error
-	done  bool // it has taken effect, although it failed
+	done  bool // it took effect although it failed
 	delay time.Duration
 
-	always bool // the line is for all calls from here on
+	always bool // the line applies to all following calls
 }
 
-// answerTo is the next line of the script for a call; without one it is ok at once.
+// answerTo returns the next line of the script for a call, or immediate success.
 func (a *caseAttacher) answerTo(call string) answer {
 	skip := a.next[call]
 	for _, line := range a.script {
@@ -183,7 +184,8 @@ func (a *caseAttacher) answerTo(call string) answer {
 	return answer{}
 }
 
-// readAnswer reads "ok", "ok after 10s", `error "text"`, `error "text" done`; "always" after it is for all calls from here on.
+// readAnswer parses "ok", "ok after 10s", `error "text"`, `error "text" done`; a trailing "always"
+// applies the answer to all following calls.
 func readAnswer(text string) (answer, error) {
 	text, always := strings.CutSuffix(text, " always")
 	a, err := readOneAnswer(text)
@@ -203,12 +205,12 @@ func readOneAnswer(text string) (answer, error) {
 	quoted, done := strings.CutSuffix(quoted, " done")
 	message, err := strconv.Unquote(quoted)
 	if !found || err != nil {
-		return answer{}, fmt.Errorf("%q: want ok, ok after DURATION, error with a text in quotes, or that and done", text)
+		return answer{}, fmt.Errorf("%q: want ok, ok after DURATION, or error with a text in quotes, optionally with done", text)
 	}
 	return answer{err: errors.New(message), done: done}, nil
 }
 
-// read takes in the script of a case.
+// read parses the script of a case.
 func (a *caseAttacher) read(lines []casefile.Line) error {
 	for _, line := range lines {
 		call, text, found := strings.Cut(line.Text, " -> ")

@@ -18,20 +18,22 @@ import (
 	"github.com/volsim/volsim/plugins/csi"
 )
 
-// Objects as the cases have them: one line of words each; testdata/cases/README.md tells them all. A node or attachment that is
-// read and told again gives the same words.
+// Objects as the cases describe them: one line of words each; testdata/cases/README.md lists the
+// words. Parsing and formatting a node or attachment yields the same words.
 
 const (
 	caseDriver    = "disk.example.com"
 	caseFinalizer = "external-attacher/disk-example-com"
 	volumePrefix  = csi.PluginName + "/" + caseDriver + "^"
 
-	// Disks of AWS are written out in-tree, and attached by their CSI driver. A case calls them "ebs." and their handle.
+	// AWS disks are in-tree volumes that their CSI driver attaches. Cases name them "ebs." and
+	// their handle.
 	awsPrefix = csi.PluginName + "/" + ebsDriver + "^"
 	awsShort  = "ebs."
 )
 
-// uniqueName is the name of a volume that a case calls by its handle; one with a slash in it is called by its whole name.
+// uniqueName returns the unique name of a volume that a case names by its handle. A name with a
+// slash is a unique name already.
 func uniqueName(handle string) corev1.UniqueVolumeName {
 	if strings.Contains(handle, "/") {
 		return corev1.UniqueVolumeName(handle)
@@ -39,7 +41,7 @@ func uniqueName(handle string) corev1.UniqueVolumeName {
 	return plugins.UniqueVolumeName(csi.PluginName, csi.VolumeName(driverOf(handle)))
 }
 
-// driverOf is the driver of a volume that a case calls by its handle, and what the driver calls it.
+// driverOf returns the driver and the volume ID of a volume that a case names by its handle.
 func driverOf(called string) (driver, handle string) {
 	if handle, found := strings.CutPrefix(called, awsShort); found {
 		return ebsDriver, handle
@@ -47,21 +49,21 @@ func driverOf(called string) (driver, handle string) {
 	return caseDriver, called
 }
 
-// called is how a case calls a volume.
+// called returns a case's name of a volume.
 func called(volume corev1.UniqueVolumeName) string { return short(string(volume)) }
 
-// short calls the volumes in a text as the cases do.
+// short replaces volumes in a text by their names in the cases.
 func short(text string) string {
 	return strings.NewReplacer(awsPrefix, awsShort, volumePrefix, "").Replace(text)
 }
 
-// attachmentName is the name of a VolumeAttachment that a case calls "VOLUME NODE".
+// attachmentName returns the name of a VolumeAttachment that a case names "VOLUME NODE".
 func attachmentName(handle, node string) string {
 	driver, handle := driverOf(handle)
 	return csi.AttachmentName(handle, driver, types.NodeName(node))
 }
 
-// readNode reads "node NAME …".
+// readNode parses "node NAME …".
 func readNode(all []casefile.Word) (*corev1.Node, error) {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: all[0].Key, Annotations: map[string]string{attachdetach.ManagedAnnotation: "true"},
@@ -94,7 +96,8 @@ func readNode(all []casefile.Word) (*corev1.Node, error) {
 	return n, nil
 }
 
-// readNodeLine returns the node and its line, or "" if the words say that nothing is attached.
+// readNodeLine returns the node and its line, or "" if the words explicitly say that nothing is
+// attached.
 func readNodeLine(all []casefile.Word) ([]runtime.Object, string, error) {
 	n, err := readNode(all)
 	if err != nil || slices.Contains(all, casefile.KeyValue("attached", "")) {
@@ -103,7 +106,7 @@ func readNodeLine(all []casefile.Word) ([]runtime.Object, string, error) {
 	return []runtime.Object{n}, tellNode(n), nil
 }
 
-// splitList goes through a list of words; nothing is an empty list.
+// splitList splits a list of words; "" is an empty list.
 func splitList(value string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for each := range strings.SplitSeq(value, ",") {
@@ -114,7 +117,7 @@ func splitList(value string) func(yield func(string) bool) {
 	}
 }
 
-// tellNode is what readNode reads. A case may say that nothing is attached, or nothing in use; that is not told.
+// tellNode formats a node as readNode parses it, without empty lists.
 func tellNode(n *corev1.Node) string {
 	all := []casefile.Word{{Key: "node"}, {Key: n.Name}}
 	if _, managed := n.Annotations[attachdetach.ManagedAnnotation]; !managed {
@@ -161,7 +164,7 @@ func namesOf(volumes []corev1.UniqueVolumeName) string {
 	return strings.Join(names, ",")
 }
 
-// readVolume reads "volume NAME …".
+// readVolume parses "volume NAME …".
 func readVolume(all []casefile.Word) (*corev1.PersistentVolume, error) {
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: all[0].Key}}
 	v.Spec.Capacity = size
@@ -193,7 +196,7 @@ func readVolume(all []casefile.Word) (*corev1.PersistentVolume, error) {
 	return v, nil
 }
 
-// readClaim reads "claim [NAMESPACE/]NAME PHASE …". Its UID is "u-" and its name unless the words say otherwise.
+// readClaim parses "claim [NAMESPACE/]NAME PHASE …". Its default UID is "u-" and its name.
 func readClaim(all []casefile.Word) (*corev1.PersistentVolumeClaim, error) {
 	namespace, name := namespaced(all[0].Key)
 	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("u-" + name)}}
@@ -218,7 +221,8 @@ func readClaim(all []casefile.Word) (*corev1.PersistentVolumeClaim, error) {
 	return c, nil
 }
 
-// readDisk reads "disk [NAMESPACE/]NAME …": a volume, and the claim of the same name that it is bound to.
+// readDisk parses "disk [NAMESPACE/]NAME …": a volume and a claim with that name, bound to each
+// other.
 func readDisk(all []casefile.Word) ([]runtime.Object, string, error) {
 	namespace, name := namespaced(all[0].Key)
 	c, err := readClaim([]casefile.Word{all[0], {Key: "Bound"}, casefile.KeyValue("volume", name)})
@@ -233,7 +237,7 @@ func readDisk(all []casefile.Word) ([]runtime.Object, string, error) {
 	return []runtime.Object{v, c}, "", nil
 }
 
-// readPod reads "pod [NAMESPACE/]NAME NODE …"; the node "-" is none.
+// readPod parses "pod [NAMESPACE/]NAME NODE …"; the node "-" is none.
 func readPod(all []casefile.Word) (*corev1.Pod, error) {
 	namespace, name := namespaced(all[0].Key)
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("u-" + name)}}
@@ -268,7 +272,8 @@ func readPod(all []casefile.Word) (*corev1.Pod, error) {
 	return p, nil
 }
 
-// readAttachment reads "attachment VOLUME NODE …". The PersistentVolume has the name of the handle. One that the attacher has attached has its finalizer.
+// readAttachment parses "attachment VOLUME NODE …". The PersistentVolume has the name of the
+// handle. An attached one has the attacher's finalizer.
 func readAttachment(all []casefile.Word) (*storagev1.VolumeAttachment, error) {
 	volume, node := all[0].Key, all[1].Key
 	driver, name := driverOf(volume)
@@ -291,8 +296,8 @@ func readAttachment(all []casefile.Word) (*storagev1.VolumeAttachment, error) {
 	return a, nil
 }
 
-// tellAttachment returns the words that readAttachment reads, and deleting and detach-error. The
-// volume is named by the handle in the attachment's name.
+// tellAttachment formats an attachment as readAttachment parses it, with deleting and detach-error.
+// The volume is named by the handle in the attachment's name.
 func tellAttachment(a *storagev1.VolumeAttachment, handle string) string {
 	all := []casefile.Word{{Key: "attachment"}, {Key: handle}, {Key: a.Spec.NodeName}}
 	if a.Status.Attached {
@@ -310,7 +315,7 @@ func tellAttachment(a *storagev1.VolumeAttachment, handle string) string {
 	return casefile.JoinWords(all)
 }
 
-// readDriver reads "driver …": the CSIDriver object of the volumes' driver.
+// readDriver parses "driver …": the CSIDriver object of the volumes' driver.
 func readDriver(all []casefile.Word) (*storagev1.CSIDriver, error) {
 	d := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: caseDriver}}
 	for _, w := range all {
@@ -322,7 +327,7 @@ func readDriver(all []casefile.Word) (*storagev1.CSIDriver, error) {
 	return d, nil
 }
 
-// namespaced takes "NAMESPACE/NAME" or "NAME" apart.
+// namespaced splits "NAMESPACE/NAME" or "NAME".
 func namespaced(key string) (namespace, name string) {
 	if namespace, name, found := strings.Cut(key, "/"); found {
 		return namespace, name
@@ -346,7 +351,7 @@ var caseKinds = []casefile.Kind{
 	casefile.NewKind("driver", readDriver, nil),
 }
 
-// handleOfVolume is how a case calls what a PersistentVolume is of, or "".
+// handleOfVolume returns a case's name of a PersistentVolume's source, or "".
 func handleOfVolume(v *corev1.PersistentVolume) string {
 	switch source := v.Spec.PersistentVolumeSource; {
 	case source.CSI != nil:

@@ -22,12 +22,12 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// grammar tells the paragraphs of these cases apart.
+// grammar defines the paragraphs of these cases.
 var grammar = casefile.Grammar{
 	Setup: regexp.MustCompile(`^(before|attacher|no force|wait for unmount \S+|fail .+: .+|(lose|when|while) .+)$`),
 	Act: regexp.MustCompile(`^(settle|recover|wait \S+|restart( \w+=\d+)*|relist \S+|(add|set) .+|fail .+: .+|(lose|when|while) .+|` +
 		`delete ((node|volume|claim|pod|attachment) .+|driver))$`),
-	Outcomes: []string{"after", "pictures", "events", "calls", "requests"},
+	Outcomes: []string{"after", "state", "events", "calls", "requests"},
 }
 
 // controlTask is the prefix of the names of the controller's tasks, except those of its caches.
@@ -43,11 +43,11 @@ type caseRun struct {
 	server   *fake.Server
 	control  *attachdetach.Controller
 	attacher *caseAttacher
-	cfg      attachdetach.Config // what the case says of it
+	cfg      attachdetach.Config // as set by the case
 	objects  []casefile.Line
-	nodes    []string          // that there are or were
-	handles  []string          // of the volumes that there are or were
-	called   map[string]string // how attachments are called, "VOLUME NODE", by their names
+	nodes    []string          // all that ever existed
+	handles  []string          // of all volumes that ever existed
+	called   map[string]string // the cases' names of attachments, "VOLUME NODE", by object name
 	crash    crash
 	last     string // the task that ran last
 	turns    int    // steps of the controller's tasks and the attacher's
@@ -56,7 +56,7 @@ type caseRun struct {
 // An outcome is the result of a case.
 type outcome struct {
 	casefile.Outcome
-	rest  []string // the state of things when all faults are over and nothing is left to happen
+	rest  []string // the state at rest, after all faults
 	turns int      // steps of the controller's tasks and the attacher's
 }
 
@@ -81,7 +81,7 @@ func runCase(f *casefile.File, c *casefile.Case, crash crash) (outcome, error) {
 		return outcome{Outcome: r.Outcome}, err
 	}
 	for _, line := range r.attacher.unused() {
-		r.Problem("%s: the attacher was not asked", line.At)
+		r.Problem("%s: the attacher did not make this call", line.At)
 	}
 	rest := r.rest()
 	r.Outcome.Trace = r.Host.Log()
@@ -124,7 +124,8 @@ func (r *caseRun) Start() error {
 	return nil
 }
 
-// start makes the controller. lags are how many events old its first lists are, by resource.
+// start starts the controller. lags are the numbers of events by which its first lists are stale,
+// by resource.
 func (r *caseRun) start(lags ...lag) {
 	r.Process = r.Host.Process("attachdetach")
 	cfg := r.cfg
@@ -154,7 +155,7 @@ func (r *caseRun) restart(lags ...lag) {
 	r.start(lags...)
 }
 
-// runUntil lets the world go on until nothing is left to happen, or it is done.
+// runUntil runs the world until nothing is left to do, or done reports true.
 func (r *caseRun) runUntil(done func() bool) error {
 	for !done() && r.Host.Step() {
 		r.moved()
@@ -165,7 +166,7 @@ func (r *caseRun) runUntil(done func() bool) error {
 	return nil
 }
 
-// moved looks at who was moved: after some turns the controller crashes.
+// moved counts the steps and crashes the controller when it is due.
 func (r *caseRun) moved() {
 	if !controlTask.MatchString(r.last) && !strings.HasPrefix(r.last, "attacher/") {
 		return
@@ -175,8 +176,7 @@ func (r *caseRun) moved() {
 	}
 }
 
-// Step executes one step and returns its sections. It returns none for an act that another step
-// follows, nor where only the end matters.
+// Step executes one step and returns its sections. It returns none if only the final state matters.
 func (r *caseRun) Step(s *casefile.Step, quiet bool) ([]casefile.Section, error) {
 	err := r.act(s.Act)
 	if quiet || r.crash.after > 0 {
@@ -184,11 +184,11 @@ func (r *caseRun) Step(s *casefile.Step, quiet bool) ([]casefile.Section, error)
 	}
 	calls, requests := r.calls()
 	return append([]casefile.Section{{Head: "after", Lines: r.state(nothing)}}, s.Select([]casefile.Section{
-		{Head: "pictures", Lines: r.pictures(true)},
+		{Head: "state", Lines: r.statesOfWorld(true)},
 		{Head: "events", Lines: r.TakeEvents()},
 		{Head: "calls", Lines: calls},
 		{Head: "requests", Lines: requests},
-	}, "pictures", "requests")...), err
+	}, "state", "requests")...), err
 }
 
 func (r *caseRun) act(p *casefile.Paragraph) error {
@@ -211,7 +211,7 @@ func (r *caseRun) act(p *casefile.Paragraph) error {
 		r.restart(lagsOf(rest)...)
 	case "relist":
 		if !r.server.BreakWatch(r.Process, rest) && r.crash.after == 0 {
-			return fmt.Errorf("the cache of %s is not behind", rest)
+			return fmt.Errorf("the cache of %s is not stale", rest)
 		}
 	default:
 		return r.Do(p.Head)
@@ -219,7 +219,7 @@ func (r *caseRun) act(p *casefile.Paragraph) error {
 	return nil
 }
 
-// lagsOf reads "RESOURCE=EVENTS …".
+// lagsOf parses "RESOURCE=EVENTS …".
 func lagsOf(text string) []lag {
 	var lags []lag
 	for word := range strings.FieldsSeq(text) {
@@ -230,7 +230,7 @@ func lagsOf(text string) []lag {
 	return lags
 }
 
-// wait lets the world go on for so long, and everything happen that is due by then.
+// wait runs the world for a time, including everything that is due at its end.
 func (r *caseRun) wait(limit time.Duration) error {
 	over := false
 	clock := r.Host.Process("clock")
@@ -244,14 +244,14 @@ func (r *caseRun) wait(limit time.Duration) error {
 	return r.runUntil(func() bool { return !r.Host.Busy() })
 }
 
-// rest ends all faults, runs the world until nothing is left to happen, and returns its state.
+// rest ends all faults, runs the world until nothing is left to do, and returns its state.
 func (r *caseRun) rest() []string {
 	r.ClearScript()
 	r.attacher.script = nil
 	if err := r.runUntil(func() bool { return false }); err != nil {
-		r.Problem("it never comes to rest: %v", err)
+		r.Problem("no quiescence: %v", err)
 	}
-	return slices.Concat(r.state(r.kept), r.pictures(false))
+	return slices.Concat(r.state(r.kept), r.statesOfWorld(false))
 }
 
 // kept reports whether an unwanted attachment stays because its node uses it. A restarted
@@ -283,8 +283,9 @@ func (r *caseRun) state(but func(volume corev1.UniqueVolumeName, node string) bo
 	return append(lines, attachments...)
 }
 
-// pictures tells what the controller wants and believes, and what it owes; or all of it that is the same after a restart.
-func (r *caseRun) pictures(all bool) []string {
+// statesOfWorld lists the controller's desired and actual state and what is pending, or the part of
+// them that is the same after a restart.
+func (r *caseRun) statesOfWorld(all bool) []string {
 	var lines []string
 	for _, d := range r.control.Desired().All() {
 		var pods []string
@@ -363,9 +364,9 @@ func (r *caseRun) Request(a trace.Action) string {
 	}
 }
 
-// plain calls the attachments in a text as the cases do.
+// plain replaces attachments in a text by their names in the cases.
 func (r *caseRun) plain(text string) string {
-	for name, called := range r.called { // each is another's: no order
+	for name, called := range r.called { // independent: order does not matter
 		text = strings.ReplaceAll(text, strconv.Quote(name), strconv.Quote(called))
 	}
 	return text

@@ -19,7 +19,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// Do executes an act of a user or another program at once.
+// Do executes an action of a user or another program immediately.
 func (r *caseRun) Do(text string) error {
 	verb, rest, _ := strings.Cut(text, " ")
 	if verb == "delete" {
@@ -43,7 +43,7 @@ func (r *caseRun) Do(text string) error {
 	return nil
 }
 
-// note remembers how attachments are called.
+// note records the cases' names of attachments.
 func (r *caseRun) note(obj runtime.Object) {
 	switch o := obj.(type) {
 	case *corev1.Node:
@@ -72,7 +72,7 @@ func (r *caseRun) note(obj runtime.Object) {
 	}
 }
 
-// nameOf is how an attachment is called: "VOLUME NODE".
+// nameOf returns a case's name of an attachment, "VOLUME NODE".
 func (r *caseRun) nameOf(a *storagev1.VolumeAttachment) string { return r.called[a.Name] }
 
 func (r *caseRun) handleOf(a *storagev1.VolumeAttachment) string {
@@ -80,8 +80,7 @@ func (r *caseRun) handleOf(a *storagev1.VolumeAttachment) string {
 	return handle
 }
 
-// set puts another object in the place of one. What stands in a node's status as attached stays, unless the case says what
-// does.
+// set replaces an object. The attached volumes in a node's status stay, unless the case sets them.
 func (r *caseRun) set(obj runtime.Object, attached bool) error {
 	set := obj.(fake.Object)
 	resource := resources[fmt.Sprintf("%T", obj)]
@@ -100,16 +99,16 @@ func (r *caseRun) set(obj runtime.Object, attached bool) error {
 	return nil
 }
 
-// resources are by the types of objects.
+// resources are the resources by object type.
 var resources = map[string]string{
 	"*v1.Node": "nodes", "*v1.PersistentVolume": "persistentvolumes", "*v1.PersistentVolumeClaim": "persistentvolumeclaims",
 	"*v1.Pod": "pods", "*v1.VolumeAttachment": "volumeattachments", "*v1.CSIDriver": "csidrivers",
 }
 
-// remove deletes what the words name, such as "pod p" or "attachment v n1".
+// remove deletes the object that the words name, such as "pod p" or "attachment v n1".
 func (r *caseRun) remove(words []string) error {
 	if len(words) < 2 && words[0] != "driver" {
-		return fmt.Errorf("delete %s: which?", words[0])
+		return fmt.Errorf("delete %s: want a name", words[0])
 	}
 	ctx, user, now := context.Background(), r.server.Client(r.User()), int64(0)
 	switch words[0] {

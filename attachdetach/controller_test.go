@@ -16,7 +16,7 @@ import (
 
 const disk1 = corev1.UniqueVolumeName(diskName + "/disk-1")
 
-// oneNode is a world in which pod a has disk-1 on node-1.
+// oneNode returns a world with pod a, which uses disk-1, on node-1.
 func oneNode(t *testing.T, configure ...func(*attachdetach.Config)) *world {
 	t.Helper()
 	w := newWorld(t, nil)
@@ -40,7 +40,7 @@ func TestAttachWhenAPodIsScheduled(t *testing.T) {
 	testcheck.Equal(w, "events", []string{`x1 Normal SuccessfulAttachVolume a: AttachVolume.Attach succeeded for volume "disk-1" `}, w.events())
 }
 
-func TestNothingIsWrittenWhenNothingIsToDo(t *testing.T) {
+func TestIdleControllerWritesNothing(t *testing.T) {
 	t.Parallel()
 	w := oneNode(t)
 	before := w.Host.Log().Len()
@@ -53,7 +53,7 @@ func TestNothingIsWrittenWhenNothingIsToDo(t *testing.T) {
 	}
 }
 
-func TestDetachAfterUnmountAndAfterTheNodeWasTold(t *testing.T) {
+func TestDetachAfterUnmountAndStatusUpdate(t *testing.T) {
 	t.Parallel()
 	w := oneNode(t)
 	w.kubelet("node-1").dead = true
@@ -70,12 +70,12 @@ func TestDetachAfterUnmountAndAfterTheNodeWasTold(t *testing.T) {
 	w.quiet()
 	testcheck.Equal(w, "attached", nil, w.attachedIn("node-1"))
 	testcheck.Equal(w, "calls", []string{"0s Attach disk-1 node-1", "6m0s Detach disk-1 node-1"}, w.backend.calls)
-	testcheck.Equal(w, "what the controller did", []string{
+	testcheck.Equal(w, "actions of the controller", []string{
 		"api patch/status nodes/node-1", "api get nodes/node-1", "driver Detach disk-1 node-1",
 	}, lastActions(w, 3))
 }
 
-// lastActions are the controller's last requests and calls, without the returns.
+// lastActions returns the controller's last requests and calls, without the returns.
 func lastActions(w *world, n int) []string {
 	var actions []string
 	for _, r := range w.Host.Log().Records() {
@@ -86,7 +86,7 @@ func lastActions(w *world, n int) []string {
 	return actions[max(0, len(actions)-n):]
 }
 
-func TestMultiAttachIsToldOnce(t *testing.T) {
+func TestMultiAttachIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	w := oneNode(t)
 	w.node("node-2")
@@ -104,7 +104,7 @@ func TestMultiAttachIsToldOnce(t *testing.T) {
 		"desired example.com/disk/disk-1 on node-2 by default/b\n" +
 		"actual example.com/disk/disk-1 on node-1: Attached, reported\n"
 	if diff := cmp.Diff(pictures, w.controller.String()); diff != "" {
-		t.Errorf("pictures (-want +got):\n%s", diff)
+		t.Errorf("states of world (-want +got):\n%s", diff)
 	}
 	w.deletePod("a")
 	w.Run()
@@ -135,7 +135,7 @@ func TestSharedVolumeIsAttachedToTwoNodesAtOnce(t *testing.T) {
 	}, calls)
 }
 
-func TestFailedAttachIsTriedAgainAfterItsBackoff(t *testing.T) {
+func TestFailedAttachIsRetriedAfterItsBackoff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.node("node-1")
@@ -144,7 +144,7 @@ func TestFailedAttachIsTriedAgainAfterItsBackoff(t *testing.T) {
 	broken := fault{call: "Attach disk-1 node-1", err: errBroken}
 	w.backend.faults = []fault{broken, broken, broken}
 	w.start()
-	w.Until("the first failure is told", func() bool { return len(w.events()) > 0 })
+	w.Until("the first failure is recorded", func() bool { return len(w.events()) > 0 })
 	if got := w.controller.Actual().State(disk1, "node-1"); got != attachdetach.Uncertain {
 		t.Errorf("after a failed attach: %s, want %s", got, attachdetach.Uncertain)
 	}
@@ -161,8 +161,9 @@ func TestFailedAttachIsTriedAgainAfterItsBackoff(t *testing.T) {
 	}, w.events())
 }
 
-// Upstream takes the new attachment for one in use until the node's status is next written (kubernetes issue 117042).
-func TestFailedAttachOfAPodThatIsGoneIsDetached(t *testing.T) {
+// Upstream treats the new attachment as in use until the next update of the node's status
+// (kubernetes issue 117042).
+func TestFailedAttachOfADeletedPodIsDetached(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.node("node-1")
@@ -171,7 +172,7 @@ func TestFailedAttachOfAPodThatIsGoneIsDetached(t *testing.T) {
 	w.kubelet("node-1").dead = true
 	w.backend.faults = []fault{{call: "Attach disk-1 node-1", err: errBroken, after: true}}
 	w.pod("a", "node-1", "disk-1")
-	w.Until("the failure is told", func() bool { return len(w.events()) > 0 })
+	w.Until("the failure is recorded", func() bool { return len(w.events()) > 0 })
 	w.deletePod("a")
 	w.Run()
 	w.quiet()
@@ -192,14 +193,14 @@ func TestFailedDetachIsUncertainAndNotReportedAgain(t *testing.T) {
 	testcheck.Equal(w, "volumes attached", nil, w.attachedIn("node-1"))
 	w.Run()
 	w.quiet()
-	// Upstream attaches to node-2 while it is uncertain whether node-1 still has it (I15, I16b).
+	// Upstream attaches the volume to node-2 while it is uncertain on node-1 (I15, I16b).
 	testcheck.Equal(w, "calls", []string{
 		"0s Attach disk-1 node-1", "0s Detach disk-1 node-1: broken", "500ms Detach disk-1 node-1: broken",
 		"1.5s Detach disk-1 node-1", "1.5s Attach disk-1 node-2",
 	}, w.backend.calls)
 }
 
-func TestDanglingVolumeIsDetachedFromWhereItIs(t *testing.T) {
+func TestDanglingVolumeIsDetachedFromItsNode(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.node("node-1")
@@ -217,7 +218,8 @@ func TestDanglingVolumeIsDetachedFromWhereItIs(t *testing.T) {
 	}, w.backend.calls)
 }
 
-// What the node says when it is read is taken in for all its volumes; that the cache says the same later is no news.
+// The status that is read applies to all volumes of the node; an equal status in the cache later is
+// no change.
 func TestUseReadFromTheNodeWakesItsOtherVolumes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

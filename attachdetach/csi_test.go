@@ -18,7 +18,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// withCSI gives the controller the plugin that makes VolumeAttachments.
+// withCSI configures the CSI plugin, which creates VolumeAttachments.
 func withCSI(cfg *attachdetach.Config) {
 	core, storage := cfg.Informers.Core().V1(), cfg.Informers.Storage().V1()
 	cfg.Plugins = &plugins.Manager{}
@@ -117,7 +117,8 @@ func (a *attachers) call(verb, where string, attached bool) {
 	}
 }
 
-// where is "volume on node", of which the VolumeAttachment is; empty where its PersistentVolume is gone.
+// where returns "volume on node" of a VolumeAttachment, or "" if its PersistentVolume does not
+// exist.
 func (a *attachers) where(va *storagev1.VolumeAttachment) string {
 	spec := va.Spec.Source.InlineVolumeSpec
 	if name := va.Spec.Source.PersistentVolumeName; name != nil {
@@ -130,7 +131,8 @@ func (a *attachers) where(va *storagev1.VolumeAttachment) string {
 	return csi.VolumeName(spec.CSI.Driver, spec.CSI.VolumeHandle) + " on " + va.Spec.NodeName
 }
 
-// inTree is an EBS volume as its driver has it, as far as an attacher cares; any other is as it was.
+// inTree translates an EBS volume to its in-tree source, as far as an attacher needs it; other
+// volumes are unchanged.
 func inTree(spec *corev1.PersistentVolumeSpec) *corev1.PersistentVolumeSpec {
 	if spec.AWSElasticBlockStore == nil {
 		return spec
@@ -140,10 +142,10 @@ func inTree(spec *corev1.PersistentVolumeSpec) *corev1.PersistentVolumeSpec {
 	}}
 }
 
-// has are the volumes that are attached, and where, sorted.
+// has returns the attached volumes with their nodes, sorted.
 func (a *attachers) has() []string { return slices.Sorted(maps.Keys(a.attached)) }
 
-// source makes a claim and its volume, bound to each other, both of that name.
+// source creates a claim and a volume with the same name, bound to each other.
 func (w *world) source(name string, source corev1.PersistentVolumeSource) {
 	w.Helper()
 	claim := w.claim(newClaim(name, rwo))
@@ -163,7 +165,7 @@ func csiSource(driver, handle string) corev1.PersistentVolumeSource {
 	return corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle}}
 }
 
-// attachments are the names of the VolumeAttachments.
+// attachments returns the names of the VolumeAttachments.
 func (w *world) attachments() []string {
 	var names []string
 	for _, object := range w.Server.List("volumeattachments") {

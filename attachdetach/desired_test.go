@@ -23,7 +23,7 @@ func wants(name, volume string) podVolume {
 	return podVolume{name: name, resolution: attachable, volume: corev1.UniqueVolumeName(volume), spec: spec}
 }
 
-// picture is what is wanted, as text.
+// picture returns the desired state as text.
 func picture(d *desiredStateOfWorld) []string {
 	var lines []string
 	for _, w := range d.All() {
@@ -58,18 +58,18 @@ func TestDesiredFollowsPods(t *testing.T) {
 	changed = d.setPod(b, []podVolume{wants("x", "v1"), wants("again", "v1")})
 	check(t, d, []string{"v1 on n1 by a b", "v2 on n1 by a", "v3 on n1 by a"}, changed)
 
-	// What cannot be made out now stays, what needs no attaching any more goes.
+	// Volumes that cannot be resolved now stay, volumes that no longer need attaching are removed.
 	changed = d.setPod(a, []podVolume{{name: "x"}, {name: "y", resolution: notAttachable}, wants("z", "v3")})
 	check(t, d, []string{"v1 on n1 by a b", "v3 on n1 by a"}, changed, "v2")
 
-	// All volumes of a pod go at once (upstream's populator: one a minute).
+	// All volumes of a pod are removed together (upstream's populator: one a minute).
 	changed = d.deletePod(keyOf(a))
 	check(t, d, []string{"v1 on n1 by b"}, changed, "v3")
 	changed = d.deletePod(keyOf(b))
 	check(t, d, nil, changed, "v1")
 }
 
-func TestDesiredTellsPodsOfTheSameNameApart(t *testing.T) {
+func TestDesiredDistinguishesPodsWithTheSameName(t *testing.T) {
 	t.Parallel()
 	d := newDesired()
 	d.addNode("n1")
@@ -81,24 +81,24 @@ func TestDesiredTellsPodsOfTheSameNameApart(t *testing.T) {
 	check(t, d, []string{"v1 on n2 by a"}, changed, "v1")
 }
 
-func TestDesiredKeepsANodeUntilItsPodsAreGone(t *testing.T) {
+func TestDesiredKeepsANodeUntilItsPodsAreDeleted(t *testing.T) {
 	t.Parallel()
 	d := newDesired()
 	if !d.addNode("n1") || d.addNode("n1") {
-		t.Error("a node is new once")
+		t.Error("a node is reported as new more than once")
 	}
 	a := podOn("a", "n1")
 	d.setPod(a, []podVolume{wants("x", "v1")})
 	d.deleteNode("n1")
 	if d.Managed("n1") || d.Get("v1", "n1") == nil {
-		t.Error("a deleted node takes no more pods, but what is wanted on it stays")
+		t.Error("a deleted node accepts no new pods and keeps its wanted volumes")
 	}
 	d.deletePod(keyOf(a))
 	if len(d.nodes) != 0 {
-		t.Errorf("nodes left over: %v", d.nodes)
+		t.Errorf("remaining nodes: %v", d.nodes)
 	}
 	d.setPod(podOn("b", ""), nil)
 	if len(d.pods) != 0 || len(d.volumes) != 0 {
-		t.Errorf("left over: pods %v, volumes %v", d.pods, d.volumes)
+		t.Errorf("remaining pods %v, volumes %v", d.pods, d.volumes)
 	}
 }

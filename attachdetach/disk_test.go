@@ -17,24 +17,24 @@ import (
 // diskName is the name of the plugin of these tests.
 const diskName = "example.com/disk"
 
-// backend is the array behind the plugin: the truth about where volumes are attached, and a judge of what is done to them.
+// backend is the array behind the plugin. It has the actual attachments and checks each call.
 type backend struct {
 	w        *world
 	attached map[string]map[types.NodeName]bool
 	faults   []fault
-	local    bool     // volumes need no attaching
-	calls    []string // what was called and when, for the tests
-	wrong    []string // what must never happen and did
+	local    bool     // attachRequired is false
+	calls    []string // with their times
+	wrong    []string // violations
 }
 
-// fault makes one call fail, the next one that it means.
+// fault makes the next matching call fail.
 type fault struct {
 	call  string // such as "Attach disk-1 node-1"
 	err   error
-	after bool // the call takes effect all the same
+	after bool // the call takes effect
 }
 
-// disk is the plugin as the controller has it: each call of the backend suspends.
+// disk is the controller's plugin: each call of the backend suspends.
 type disk struct {
 	c *sim.Process
 	b *backend
@@ -71,7 +71,7 @@ func (d disk) Detach(_ context.Context, name string, node types.NodeName) error 
 	return d.call("Detach", name, node, func() { d.b.detach(name, node) })
 }
 
-// call leaves the component twice: before the effect and after it.
+// call leaves the process twice: before the effect and after it.
 func (d disk) call(verb, volume string, node types.NodeName, effect func()) error {
 	var err error
 	what := fmt.Sprintf("%s %s %s", verb, volume, node)
@@ -117,7 +117,7 @@ func (b *backend) detach(volume string, node types.NodeName) {
 	if n := b.w.nodeNow(string(node)); n != nil {
 		for _, a := range n.Status.VolumesAttached {
 			if a.Name == unique {
-				b.blame("I19: %s is detached from %s, which is still told that it is attached", volume, node)
+				b.blame("I19: %s is detached from %s, whose status still lists it as attached", volume, node)
 			}
 		}
 		if b.w.kubelets[node].mounted(volume) && !mayForce(n) {
@@ -141,7 +141,7 @@ func mayForce(node *corev1.Node) bool {
 	return !ready || tainted
 }
 
-// where is where the volume is attached, sorted.
+// where returns the nodes to which the volume is attached, sorted.
 func (b *backend) where(volume string) []types.NodeName {
 	var nodes []types.NodeName
 	for node := range b.attached[volume] {

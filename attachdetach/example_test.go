@@ -17,7 +17,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// rack is a plugin whose volumes are attached by a print.
+// rack is a plugin that prints its calls.
 type rack struct{}
 
 func (rack) Name() string                                  { return "example.com/rack" }
@@ -34,7 +34,8 @@ func (rack) Attach(_ context.Context, spec *plugins.Spec, node types.NodeName) (
 	return "/dev/" + spec.Name(), nil
 }
 
-// A pod with a volume is on a node: the volume is attached there. The pod goes: it is detached.
+// A pod with a volume is on a node: the volume is attached there. The pod is deleted: the volume is
+// detached.
 func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()

@@ -14,8 +14,8 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// kubelet is as much of a kubelet as the controller has to do with: it says that it uses a volume before it mounts it,
-// mounts only what its node's status says is attached, and says that it uses it no more after it has unmounted it.
+// kubelet is a minimal kubelet: it reports a volume in use before it mounts it, mounts only volumes
+// that its node's status lists as attached, and ends the report after unmounting.
 type kubelet struct {
 	w         *world
 	node      string
@@ -23,7 +23,7 @@ type kubelet struct {
 	client    kubernetes.Interface
 	mounts    []string
 	dirty     bool
-	dead      bool // it does nothing any more
+	dead      bool // stopped
 }
 
 func newKubelet(w *world, node string) *kubelet {
@@ -37,7 +37,7 @@ func newKubelet(w *world, node string) *kubelet {
 	return k
 }
 
-// revive lets a dead kubelet go on.
+// revive restarts a stopped kubelet.
 func (k *kubelet) revive() {
 	k.dead, k.dirty = false, true
 	k.component.Wake()

@@ -38,7 +38,7 @@ func TestLive(t *testing.T) {
 	w.NoError(host.Wait(ctx, "no volumes attached", func() bool { return len(w.attachedIn("node-1")) == 0 }))
 }
 
-// nullDisk attaches and detaches at once.
+// nullDisk attaches and detaches immediately.
 type nullDisk struct{ disk }
 
 func (nullDisk) CanAttach(*plugins.Spec) (bool, error) { return true, nil }

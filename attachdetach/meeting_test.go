@@ -13,7 +13,8 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// meetingWorld is a world with two volumes whose VolumeAttachments on node-1 have the same name. Each gets a pod there.
+// meetingWorld returns a world with two volumes with the same VolumeAttachment name on node-1, and
+// a pod for each.
 func meetingWorld(t *testing.T, chooser sim.Chooser) (*world, *attachers) {
 	t.Helper()
 	w := newWorld(t, chooser)
@@ -30,17 +31,17 @@ const (
 	two = "si.example.com^vol-1c on node-1"
 )
 
-// TestVolumesWhoseAttachmentsHaveTheSameName checks that the second volume waits until the first is
+// TestVolumesWithOneAttachmentName checks that the second volume waits until the first is
 // detached (I21). Upstream takes the first's attachment for the second's, reports it, and detaches
 // the first when it should detach the second (conformance,
 // TestUpstreamTakesAnothersAttachmentForItsOwn).
-func TestVolumesWhoseAttachmentsHaveTheSameName(t *testing.T) {
+func TestVolumesWithOneAttachmentName(t *testing.T) {
 	t.Parallel()
 	w, backend := meetingWorld(t, nil)
 	w.pod("a", "node-1", "one")
 	w.Run()
 	w.pod("b", "node-1", "two")
-	w.Until("told", func() bool { return len(w.events()) == 2 })
+	w.Until("reported", func() bool { return len(w.events()) == 2 })
 	testcheck.Equal(w, "attached", []string{one}, backend.has())
 	name := csi.AttachmentName("vol-1", "csi.example.com", "node-1")
 	testcheck.Equal(w, "events", []string{
@@ -49,19 +50,20 @@ func TestVolumesWhoseAttachmentsHaveTheSameName(t *testing.T) {
 			` is of volume vol-1 of driver csi.example.com on node node-1, not of volume vol-1c of driver si.example.com on node node-1: name is taken`,
 	}, w.events())
 
-	w.deletePod("b") // what may be attached and is not wanted is detached: nothing is there
+	w.deletePod("b") // an unwanted volume that may be attached is detached: none is
 	w.Run()
 	testcheck.Equal(w, "attached", []string{one}, backend.has())
 	w.pod("b", "node-1", "two")
-	w.Until("told again", func() bool { return len(w.events()) > 2 })
+	w.Until("reported again", func() bool { return len(w.events()) > 2 })
 	w.deletePod("a")
 	w.Run()
 	w.quiet()
 	testcheck.Equal(w, "attached", []string{two}, backend.has())
 }
 
-// TestVolumesThatMeetAreNeverMixedUp runs many interleavings of two users who do not know of one another.
-func TestVolumesThatMeetAreNeverMixedUp(t *testing.T) {
+// TestVolumesWithOneAttachmentNameAreNeverConfused runs many interleavings of two independent
+// users.
+func TestVolumesWithOneAttachmentNameAreNeverConfused(t *testing.T) {
 	t.Parallel()
 	refused := 0
 	for seed := range uint64(200) {
@@ -97,6 +99,6 @@ func TestVolumesThatMeetAreNeverMixedUp(t *testing.T) {
 		}
 	}
 	if refused < 50 {
-		t.Errorf("in %d worlds only did the two meet", refused)
+		t.Errorf("the names collided in only %d worlds", refused)
 	}
 }

@@ -26,7 +26,7 @@ func ebs() *corev1.AWSElasticBlockStoreVolumeSource {
 	return &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "vol-1"}
 }
 
-// ebsPod makes a pod that has the disk: by a claim, or written out.
+// ebsPod creates a pod with the disk, by a claim or inline.
 func (w *world) ebsPod(name, node string, inline bool) {
 	w.Helper()
 	pod := newPod(name, node, "disk")
@@ -37,7 +37,8 @@ func (w *world) ebsPod(name, node string, inline bool) {
 	w.NoError(err)
 }
 
-// migrating is a world with an in-tree disk whose plugin is migrated, of a claim or only ever written out in pods.
+// migrating returns a world with an in-tree disk with a migrated plugin, of a claim or inline in
+// pods only.
 func migrating(t *testing.T, inline bool) (*world, *attachers) {
 	t.Helper()
 	w := newWorld(t, nil)
@@ -61,7 +62,8 @@ func eachMigrated(t *testing.T, test func(t *testing.T, inline bool)) {
 	}
 }
 
-// TestMigratedVolumeIsAttachedByItsDriver also shows that no CSINode is asked whether its node knows of the migration.
+// TestMigratedVolumeIsAttachedByItsDriver also shows that no CSINode is read to check the node's
+// migration.
 func TestMigratedVolumeIsAttachedByItsDriver(t *testing.T) {
 	eachMigrated(t, func(t *testing.T, inline bool) {
 		w, backend := migrating(t, inline)
@@ -78,10 +80,10 @@ func TestMigratedVolumeIsAttachedByItsDriver(t *testing.T) {
 		if inline {
 			what = ebsDriver + "-vol-1"
 			if written := spec.Source.InlineVolumeSpec; written == nil || written.CSI.VolumeHandle != "vol-1" || spec.Source.PersistentVolumeName != nil {
-				t.Errorf("its VolumeAttachment is of %v", spec.Source)
+				t.Errorf("source of its VolumeAttachment: %v", spec.Source)
 			}
 		} else if name := spec.Source.PersistentVolumeName; name == nil || *name != named {
-			t.Errorf("its VolumeAttachment is of %v", spec.Source)
+			t.Errorf("source of its VolumeAttachment: %v", spec.Source)
 		}
 		testcheck.Equal(w, "events", []string{fmt.Sprintf("x1 Normal SuccessfulAttachVolume a: AttachVolume.Attach succeeded for volume %q ", what)}, w.events())
 
@@ -99,8 +101,8 @@ func TestMigratedVolumeIsAttachedByItsDriver(t *testing.T) {
 	})
 }
 
-// TestMigratedVolumeIsOfOneNode has a pod that writes a disk out wait for one that has it by a claim, and the other way
-// round: translated, both have the same name.
+// TestMigratedVolumeIsOfOneNode makes a pod with an inline disk wait for one with its claim, and
+// vice versa: after translation both have the same name.
 func TestMigratedVolumeIsOfOneNode(t *testing.T) {
 	eachMigrated(t, func(t *testing.T, inline bool) {
 		w, backend := migrating(t, false)
@@ -117,7 +119,7 @@ func TestMigratedVolumeIsOfOneNode(t *testing.T) {
 	})
 }
 
-// A change of a pod causes no sync: the volume is the same, though it is translated again.
+// A change of a pod causes no sync: its volume is translated again and unchanged.
 func TestPodOfAMigratedVolumeChanges(t *testing.T) {
 	eachMigrated(t, func(t *testing.T, inline bool) {
 		w, _ := migrating(t, inline)
@@ -135,16 +137,17 @@ func TestPodOfAMigratedVolumeChanges(t *testing.T) {
 			return looked
 		})
 		if looked {
-			t.Error("the volume is looked at again")
+			t.Error("the volume is synced again")
 		}
 		if err == nil {
-			t.Error("the world does not come to rest")
+			t.Error("no quiescence")
 		}
 	})
 }
 
-// TestOldListOfMigratedVolumes starts the controller with a cache that does not show that the disk is on node-1.
-func TestOldListOfMigratedVolumes(t *testing.T) {
+// TestStaleListOfMigratedVolumes starts the controller with a cache that does not show the disk on
+// node-1.
+func TestStaleListOfMigratedVolumes(t *testing.T) {
 	eachMigrated(t, func(t *testing.T, inline bool) {
 		w, backend := migrating(t, inline)
 		w.attached(inline)
@@ -158,20 +161,21 @@ func TestOldListOfMigratedVolumes(t *testing.T) {
 	})
 }
 
-// TestRecoveryOfMigratedVolumes starts the controller in worlds where another has attached the disk to node-1.
+// TestRecoveryOfMigratedVolumes starts the controller in worlds in which another one has attached
+// the disk to node-1.
 func TestRecoveryOfMigratedVolumes(t *testing.T) {
 	eachMigrated(t, func(t *testing.T, inline bool) {
 		for _, test := range []struct {
 			name     string
 			reported bool
-			pod      string // where it is now; empty: gone
+			pod      string // its current node; "" if deleted
 			calls    []string
 		}{
-			{"reported, pod there", true, "node-1", nil},
-			{"reported, pod gone", true, "", []string{"0s detach " + ebsOn1}},
+			{"reported, pod exists", true, "node-1", nil},
+			{"reported, pod deleted", true, "", []string{"0s detach " + ebsOn1}},
 			{"reported, pod moved", true, "node-2", []string{"0s detach " + ebsOn1, "0s attach " + ebsOn2}},
-			{"VolumeAttachment, pod there", false, "node-1", nil},
-			{"VolumeAttachment, pod gone", false, "", []string{"0s detach " + ebsOn1}},
+			{"VolumeAttachment, pod exists", false, "node-1", nil},
+			{"VolumeAttachment, pod deleted", false, "", []string{"0s detach " + ebsOn1}},
 			{"VolumeAttachment, pod moved", false, "node-2", []string{"0s detach " + ebsOn1, "0s attach " + ebsOn2}},
 		} {
 			t.Run(test.name, func(t *testing.T) {
@@ -205,7 +209,7 @@ func TestRecoveryOfMigratedVolumes(t *testing.T) {
 	})
 }
 
-// attached makes the VolumeAttachment of the disk on node-1, as another controller did.
+// attached creates the VolumeAttachment of the disk on node-1, as another controller did.
 func (w *world) attached(inline bool) {
 	w.Helper()
 	va := &storagev1.VolumeAttachment{
@@ -224,7 +228,8 @@ func (w *world) attached(inline bool) {
 	w.NoError(err)
 }
 
-// TestCrashWhileAMigratedVolumeMoves crashes the controller before each of its steps, and starts another.
+// TestCrashWhileAMigratedVolumeMoves crashes the controller before each of its steps and restarts
+// it.
 func TestCrashWhileAMigratedVolumeMoves(t *testing.T) {
 	eachMigrated(t, func(t *testing.T, inline bool) {
 		moved := []string{ebsOn2}
@@ -251,7 +256,7 @@ func TestCrashWhileAMigratedVolumeMoves(t *testing.T) {
 			}
 			if ended {
 				if crash < 10 {
-					t.Errorf("it ended after %d steps: nothing was tried", crash)
+					t.Errorf("only %d steps: too few crashes", crash)
 				}
 				return
 			}

@@ -11,8 +11,9 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// moving is a world in which a user moves a pod with an RWO volume from node to node, without waiting for it to run, while
-// attaches, detaches and writes of the nodes fail now and then; the seed decides that, and the interleaving.
+// moving returns a world in which a user moves a pod with a ReadWriteOnce volume between nodes,
+// without waiting for it to run, while attaches, detaches and updates of nodes occasionally fail.
+// The seed decides that, and the interleaving.
 func moving(t *testing.T, seed uint64) *world {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 1))
@@ -52,7 +53,8 @@ func moving(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// TestMovingVolumeIsNeverOnTwoNodes runs many interleavings; the backend judges each call (I15, I16, I19).
+// TestMovingVolumeIsNeverOnTwoNodes runs many interleavings; the backend checks each call (I15,
+// I16, I19).
 func TestMovingVolumeIsNeverOnTwoNodes(t *testing.T) {
 	t.Parallel()
 	attaches := 0
@@ -69,7 +71,7 @@ func TestMovingVolumeIsNeverOnTwoNodes(t *testing.T) {
 		}
 	}
 	if attaches < 300 {
-		t.Errorf("only %d calls of the backend in all worlds: they do not try anything", attaches)
+		t.Errorf("only %d calls of the backend in all worlds: too few", attaches)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// careless is a disk that panics at one call, named as a fault is, once.
+// careless is a disk that panics once, at the given call.
 type careless struct {
 	disk
 	at string
@@ -52,8 +52,8 @@ func carelessWorld(t *testing.T, at string) *world {
 	return w
 }
 
-// A plugin that panics fails one attach. The volume is then uncertain, and is tried again after the
-// back-off. Other volumes are not affected.
+// A panic of a plugin fails one attach. The volume is then uncertain, and its attach is retried
+// after the back-off. Other volumes are not affected.
 func TestPanicOfAPluginFailsOneAttach(t *testing.T) {
 	t.Parallel()
 	w := carelessWorld(t, "Attach disk-1 node-1")
@@ -65,7 +65,7 @@ func TestPanicOfAPluginFailsOneAttach(t *testing.T) {
 		`x1 Warning FailedAttachVolume a: AttachVolume.Attach failed for volume "disk-1" : panic: no such slot`,
 	}, w.events())
 	if panics := w.Host.Panics(); len(panics) != 1 || panics[0].Value != "no such slot" {
-		t.Errorf("the host knows of %v", panics)
+		t.Errorf("panics of the host: %v", panics)
 	}
 }
 

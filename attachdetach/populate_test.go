@@ -10,8 +10,9 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// TestPluginsComeAndGo has a plugin come after the pods that need it, go while they run, and come back.
-func TestPluginsComeAndGo(t *testing.T) {
+// TestPluginsAreRegisteredAndRemoved registers a plugin after the pods that need it, removes it
+// while they run, and registers it again.
+func TestPluginsAreRegisteredAndRemoved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.node("node-1")
@@ -31,15 +32,15 @@ func TestPluginsComeAndGo(t *testing.T) {
 	testcheck.Equal(w, "calls while there is no plugin", nil, w.backend.calls)
 	change(put)
 	want := []string{"0s Attach disk-1 node-1"}
-	testcheck.Equal(w, "calls when it has come", want, w.backend.calls)
+	testcheck.Equal(w, "calls after registering", want, w.backend.calls)
 	w.quiet()
 
 	change(func() { manager.Remove(diskName) })
 	w.pod("b", "node-1", "disk-2")
 	w.Run()
-	testcheck.Equal(w, "calls when it has gone", want, w.backend.calls)
-	testcheck.Equal(w, "attached, as the node is told", []string{diskName + "/disk-1=/dev/disk-1"}, w.attachedIn("node-1"))
+	testcheck.Equal(w, "calls after removing", want, w.backend.calls)
+	testcheck.Equal(w, "attached by the node status", []string{diskName + "/disk-1=/dev/disk-1"}, w.attachedIn("node-1"))
 	change(put)
-	testcheck.Equal(w, "calls when it is back", append(want, "0s Attach disk-2 node-1"), w.backend.calls)
+	testcheck.Equal(w, "calls after registering again", append(want, "0s Attach disk-2 node-1"), w.backend.calls)
 	w.quiet()
 }

@@ -33,7 +33,7 @@ func TestDecideDetach(t *testing.T) {
 		facts: detachFacts{canDetach: true, wait: wait, check: &executor.PendingError{}},
 		want:  detachDecision{verdict: detachAfterRunning},
 	}, {
-		name:  "failed a short while ago",
+		name:  "failed recently",
 		facts: detachFacts{canDetach: true, wait: wait, check: &executor.BackoffError{Remaining: time.Second}},
 		want:  detachDecision{verdict: detachAfterBackoff, until: now.Add(time.Second)},
 	}, {
@@ -41,11 +41,11 @@ func TestDecideDetach(t *testing.T) {
 		facts: detachFacts{canDetach: true, wait: wait, node: nodeFacts{ready: true}},
 		want:  detachDecision{verdict: detachNow, safety: safetyUnmounted},
 	}, {
-		name:  "in use, asked for the first time",
+		name:  "in use, first request",
 		facts: detachFacts{canDetach: true, wait: wait, node: mounted},
 		want:  detachDecision{verdict: detachAfterUnmount, until: now.Add(wait)},
 	}, {
-		name:  "in use, asked for before",
+		name:  "in use, requested before",
 		facts: detachFacts{canDetach: true, wait: wait, node: unready, requested: now.Add(-time.Minute)},
 		want:  detachDecision{verdict: detachAfterUnmount, until: now.Add(5 * time.Minute)},
 	}, {
@@ -87,7 +87,7 @@ func TestDecideAttach(t *testing.T) {
 		{"another operation runs", attachFacts{blockers: 1, check: &executor.PendingError{}}, attachAfterRunning},
 		{"attached elsewhere", attachFacts{blockers: 1}, attachAfterOthers},
 		{"attached elsewhere, in back-off", attachFacts{blockers: 1, check: &executor.BackoffError{}}, attachAfterOthers},
-		{"failed a short while ago", attachFacts{state: stateUncertain, check: &executor.BackoffError{}}, attachAfterBackoff},
+		{"failed recently", attachFacts{state: stateUncertain, check: &executor.BackoffError{}}, attachAfterBackoff},
 	} {
 		if got := decideAttach(test.facts); got != test.want {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
@@ -95,8 +95,8 @@ func TestDecideAttach(t *testing.T) {
 	}
 }
 
-// TestDetachIsForcedOnlyAsAllowed goes through all a node can say: in use, it is taken away only from one that timed out
-// and is not ready, or that is out of service (I16).
+// TestDetachIsForcedOnlyAsAllowed enumerates the states of a node. A volume in use is detached only
+// after the timeout from a node that is not ready, or from one that is out of service (I16).
 func TestDetachIsForcedOnlyAsAllowed(t *testing.T) {
 	t.Parallel()
 	for bits := range 16 {

@@ -9,7 +9,8 @@ import (
 	"github.com/volsim/volsim/internal/testcheck"
 )
 
-// A node whose detach keeps failing shares its back-off with the others, which have their turn all the same.
+// A node with a repeatedly failing detach shares its back-off with the others, which still have
+// their turn.
 func TestUncertainNodesTakeTurns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -29,7 +30,7 @@ func TestUncertainNodesTakeTurns(t *testing.T) {
 	}, w.backend.calls)
 }
 
-func TestVolumeAttachmentTellsWhatAReportedVolumeIs(t *testing.T) {
+func TestVolumeAttachmentIdentifiesAReportedVolume(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.node("node-1")

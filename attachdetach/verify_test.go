@@ -16,7 +16,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// verifier is a disk that knows where volumes are attached. What it says first is set by the test; then it is the truth.
+// verifier is a disk that verifies attachments. Its first answers are set by the test; later ones
+// are correct.
 type verifier struct {
 	disk
 	answers   []plugins.AttachState
@@ -45,7 +46,7 @@ func (v *verifier) Verify(_ context.Context, name string, node types.NodeName) (
 	return is, nil
 }
 
-// verifying starts the controller with a disk that knows where volumes are attached.
+// verifying starts the controller with a disk that verifies attachments.
 func verifying(w *world, answers ...plugins.AttachState) {
 	w.Helper()
 	w.start(func(cfg *attachdetach.Config) {
@@ -63,7 +64,7 @@ func verifiedWorld(t *testing.T) *world {
 	return w
 }
 
-func TestWhatIsCertainIsNotAskedFor(t *testing.T) {
+func TestCertainAttachmentIsNotVerified(t *testing.T) {
 	t.Parallel()
 	w := verifiedWorld(t)
 	w.pod("a", "node-1", "disk-1")
@@ -75,7 +76,7 @@ func TestWhatIsCertainIsNotAskedFor(t *testing.T) {
 	testcheck.Equal(w, "calls", []string{"0s Attach disk-1 node-1", "0s Detach disk-1 node-1"}, w.backend.calls)
 }
 
-// TestUncertainAttachIsConfirmed has an attach fail, and the next one believe what is not so any more.
+// TestUncertainAttachIsConfirmed makes an attach fail, and the next one succeed by a stale cache.
 func TestUncertainAttachIsConfirmed(t *testing.T) {
 	t.Parallel()
 	w := verifiedWorld(t)
@@ -90,7 +91,8 @@ func TestUncertainAttachIsConfirmed(t *testing.T) {
 	}, w.backend.calls)
 }
 
-// TestUncertainDetachIsConfirmed has a detach fail, and the next one believe that the volume is gone before it is.
+// TestUncertainDetachIsConfirmed makes a detach fail, and the next one succeed before the volume is
+// detached.
 func TestUncertainDetachIsConfirmed(t *testing.T) {
 	t.Parallel()
 	w := verifiedWorld(t)
@@ -136,7 +138,7 @@ func TestVolumeDetachedByAnotherClientIsAttachedAgain(t *testing.T) {
 	testcheck.Equal(w, "calls", []string{"0s Attach disk-1 node-1", "0s Verify disk-1 node-1: attached"}, w.backend.calls)
 }
 
-func TestAttachmentThatShowsLateIsDetached(t *testing.T) {
+func TestAttachmentThatAppearsLateIsDetached(t *testing.T) {
 	t.Parallel()
 	t.Run("the attachment", func(t *testing.T) {
 		t.Parallel()
@@ -161,8 +163,9 @@ func TestAttachmentThatShowsLateIsDetached(t *testing.T) {
 	})
 }
 
-// TestOldReportIsNotWrittenAgain has one volume of a node's old list not be attached, and another be taken out of the list.
-func TestOldReportIsNotWrittenAgain(t *testing.T) {
+// TestStaleReportIsNotWrittenAgain has a volume of a node's stale list that is not attached, and
+// another that is removed from the list.
+func TestStaleReportIsNotWrittenAgain(t *testing.T) {
 	t.Parallel()
 	w := verifiedWorld(t)
 	w.kubelet("node-1").dead = true
@@ -178,7 +181,8 @@ func TestOldReportIsNotWrittenAgain(t *testing.T) {
 	w.quiet()
 }
 
-// TestVolumeDetachedByAnotherClientDuringAnOperation has the attachment to one node go while that to another is detached.
+// TestVolumeDetachedByAnotherClientDuringAnOperation deletes the attachment to one node while that
+// to another is detached.
 func TestVolumeDetachedByAnotherClientDuringAnOperation(t *testing.T) {
 	t.Parallel()
 	w := verifiedWorld(t)
@@ -198,7 +202,7 @@ func TestVolumeDetachedByAnotherClientDuringAnOperation(t *testing.T) {
 	}, w.backend.calls)
 }
 
-// A plugin whose volumes no VolumeAttachment shows is asked each minute.
+// A plugin without VolumeAttachments is asked each minute.
 func TestUnwatchedVolumeIsVerifiedEachMinute(t *testing.T) {
 	t.Parallel()
 	w := verifiedWorld(t)
@@ -210,8 +214,8 @@ func TestUnwatchedVolumeIsVerifiedEachMinute(t *testing.T) {
 			answers: []plugins.AttachState{plugins.Attached, plugins.Detached, plugins.Attached},
 		}))
 	})
-	w.Until("the third question", func() bool { return len(w.backend.calls) == 5 })
-	w.Until("the end of it", func() bool { return w.controller.Actual().State(disk1, "node-1") == attachdetach.Attached })
+	w.Until("the third verification", func() bool { return len(w.backend.calls) == 5 })
+	w.Until("the end of the operation", func() bool { return w.controller.Actual().State(disk1, "node-1") == attachdetach.Attached })
 	testcheck.Equal(w, "calls", []string{
 		"0s Attach disk-1 node-1", "1m0s Verify disk-1 node-1: attached", "2m0s Verify disk-1 node-1: detached",
 		"2m0s Attach disk-1 node-1", "2m0s Verify disk-1 node-1: attached",
@@ -231,8 +235,8 @@ func TestVerifyCanBeDisabled(t *testing.T) {
 	testcheck.Equal(w, "calls", []string{"0s Attach disk-1 node-1"}, w.backend.calls)
 }
 
-// TestPluginThatWasAwayIsAskedAgain has the plugin be away when it should be asked.
-func TestPluginThatWasAwayIsAskedAgain(t *testing.T) {
+// TestAbsentPluginIsAskedAgain removes the plugin while it should be asked.
+func TestAbsentPluginIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	w := verifiedWorld(t)
 	w.pod("a", "node-1", "disk-1")
@@ -248,6 +252,6 @@ func TestPluginThatWasAwayIsAskedAgain(t *testing.T) {
 			w.NoError(manager.Put(v))
 		})
 	})
-	w.Until("a question", func() bool { return len(w.backend.calls) == 2 })
+	w.Until("a verification", func() bool { return len(w.backend.calls) == 2 })
 	testcheck.Equal(w, "calls", []string{"0s Attach disk-1 node-1", "2m30s Verify disk-1 node-1: attached"}, w.backend.calls)
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// world is an API server, a backend, kubelets of sorts and the controller, on a stepped host.
+// world is an API server, a backend, minimal kubelets and the controller, on a stepped host.
 type world struct {
 	*testworld.World
 	backend    *backend
@@ -33,9 +33,9 @@ type world struct {
 	controller *attachdetach.Controller
 	onCommit   []func()
 
-	patchFaults []fault            // fail the controller's next writes of volumesAttached; call is not looked at
+	patchFaults []fault            // fail the controller's next writes of volumesAttached; call is ignored
 	getFaults   []error            // fail the controller's next reads of a node
-	afterGet    func(*corev1.Node) // changes what the controller reads of a node
+	afterGet    func(*corev1.Node) // changes the controller's reads of a node
 }
 
 func newWorld(t *testing.T, chooser sim.Chooser) *world {
@@ -51,7 +51,7 @@ func newWorld(t *testing.T, chooser sim.Chooser) *world {
 	return w
 }
 
-// start adds the controller to the world as it is by now. It returns its component.
+// start starts the controller in the current state. It returns its process.
 func (w *world) start(configure ...func(*attachdetach.Config)) *sim.Process {
 	w.Helper()
 	c := w.Host.Process("attachdetach")
@@ -69,7 +69,7 @@ func (w *world) start(configure ...func(*attachdetach.Config)) *sim.Process {
 	return c
 }
 
-// node makes a managed, ready node with a kubelet.
+// node creates a managed, ready node with a kubelet.
 func (w *world) node(name string) {
 	w.Helper()
 	w.nodeObject(name)
@@ -97,7 +97,7 @@ func (w *world) status(node, field string, value any) {
 	w.NoError(patchStatus(context.Background(), w.User, node, map[string]any{field: value}))
 }
 
-// disk makes a claim and its volume, bound to each other, both named as the handle.
+// disk creates a claim and a volume, bound to each other, both named as the handle.
 func (w *world) disk(name string, modes ...corev1.PersistentVolumeAccessMode) {
 	w.Helper()
 	claim := w.claim(newClaim(name, modes...))
@@ -123,7 +123,7 @@ func (w *world) claim(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVol
 	return created
 }
 
-// volume makes a PersistentVolume for the claim of that name and UID.
+// volume creates a PersistentVolume for the claim with a name and UID.
 func (w *world) volume(name string, uid types.UID, modes ...corev1.PersistentVolumeAccessMode) {
 	w.Helper()
 	_, err := w.User.CoreV1().PersistentVolumes().Create(context.Background(), &corev1.PersistentVolume{
@@ -188,7 +188,7 @@ func (w *world) attachment(volume, node string) {
 	w.NoError(err)
 }
 
-// nodeNow is the stored node, or nil.
+// nodeNow returns the stored node, or nil.
 func (w *world) nodeNow(name string) *corev1.Node {
 	if object, ok := w.Server.Get("nodes", "", name); ok {
 		return object.(*corev1.Node)
@@ -196,7 +196,7 @@ func (w *world) nodeNow(name string) *corev1.Node {
 	return nil
 }
 
-// wantedOn are the volumes of the pods of a node.
+// wantedOn returns the volumes of the pods of a node.
 func (w *world) wantedOn(node string) []string {
 	var volumes []string
 	for _, object := range w.Server.List("pods") {
@@ -218,7 +218,7 @@ func (w *world) attachedIn(node string) []string {
 	return names
 }
 
-// events are the events so far: "xcount type reason pod: message", in the order of their names.
+// events returns the events so far: "xcount type reason pod: message", sorted by name.
 func (w *world) events() []string {
 	var lines []string
 	for _, object := range w.Server.List("events") {
@@ -229,12 +229,12 @@ func (w *world) events() []string {
 	return lines
 }
 
-// quiet checks that nothing wrong has happened and nothing is pending: what is wanted is attached and nothing else is (L5),
-// and the nodes' statuses say so (I20).
+// quiet checks that no violation has occurred and nothing is pending: exactly the wanted volumes
+// are attached (L5), and the nodes' statuses agree (I20).
 func (w *world) quiet() {
 	w.Helper()
-	testcheck.Equal(w, "what must not happen", nil, w.backend.wrong)
-	testcheck.Equal(w, "strands waiting", nil, w.Host.Waiting())
+	testcheck.Equal(w, "violations", nil, w.backend.wrong)
+	testcheck.Equal(w, "waiting tasks", nil, w.Host.Waiting())
 	for _, pending := range w.controller.Pending() {
 		w.Errorf("pending: %s", pending)
 	}
@@ -250,7 +250,7 @@ func (w *world) quiet() {
 	}
 }
 
-// flakyClient fails writes of volumesAttached when the world says so.
+// flakyClient fails writes of volumesAttached on request.
 type flakyClient struct {
 	kubernetes.Interface
 	w *world

@@ -19,7 +19,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// blockClaim and blockPod are NewClaim and NewPod for a volume that is used as a device.
+// blockClaim and blockPod are NewClaim and NewPod for a block volume.
 func blockClaim(name string) *corev1.PersistentVolumeClaim {
 	claim, mode := cluster.NewClaim(name, "32Mi"), corev1.PersistentVolumeBlock
 	claim.Spec.VolumeMode = &mode
@@ -33,8 +33,8 @@ func blockPod(name, claim string) *corev1.Pod {
 	return pod
 }
 
-// blockLife is the life of a block volume: provisioned, used as a device on node-1, and on node-2,
-// deleted. look sees the device on each node.
+// blockLife is the life cycle of a block volume: provisioned, used as a device on node-1, then on
+// node-2, deleted. look checks the device on each node.
 func blockLife(ctx context.Context, c *cluster.Cluster, look func(node, path string) error) error {
 	if err := c.Start(ctx); err != nil {
 		return err
@@ -70,15 +70,15 @@ func blockLife(ctx context.Context, c *cluster.Cluster, look func(node, path str
 			return err
 		}
 		if _, err := c.DevicePath("default", "web", "data"); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("device of a pod that is gone: %w", err)
+			return fmt.Errorf("device of a deleted pod: %w", err)
 		}
 	}
 	return claims.Delete(ctx, "data", metav1.DeleteOptions{})
 }
 
-// liveBlock lives the life of a block volume in a cluster and returns it at rest. Whatever is owed
-// or left then is a failure.
-func liveBlock(t *testing.T, cfg cluster.Config, look func(node, path string) error) *cluster.Cluster {
+// runBlock runs the life cycle of a block volume in a cluster and returns it at rest. It fails the
+// test if anything is pending or leaked then.
+func runBlock(t *testing.T, cfg cluster.Config, look func(node, path string) error) *cluster.Cluster {
 	t.Helper()
 	c, err := cluster.New(cfg)
 	if err != nil {
@@ -97,19 +97,19 @@ func liveBlock(t *testing.T, cfg cluster.Config, look func(node, path string) er
 	}
 	left, err := c.Leaks()
 	if pending := c.Pending(); len(pending) > 0 || err != nil || len(left) > 0 {
-		t.Fatalf("at rest: owed %v, left %v, %v\n%s", pending, left, err, tail(c.Trace().Text(), 60))
+		t.Fatalf("at rest: pending %v, leaks %v, %v\n%s", pending, left, err, tail(c.Trace().Text(), 60))
 	}
 	return c
 }
 
-func TestLifeOfABlockVolume(t *testing.T) {
+func TestLifecycleOfABlockVolume(t *testing.T) {
 	chooser := map[string]sim.Chooser{"ordinary course": sim.FIFO{}}
 	for seed := range uint64(50) {
 		chooser[fmt.Sprint("seed ", seed)] = sim.NewSeeded(seed)
 	}
 	for name, each := range chooser {
 		nodes := 0
-		liveBlock(t, stepped(each), func(string, string) error { nodes++; return nil })
+		runBlock(t, stepped(each), func(string, string) error { nodes++; return nil })
 		if nodes != 2 {
 			t.Errorf("%s: used on %d nodes, want 2", name, nodes)
 		}
@@ -126,7 +126,7 @@ func TestBlockVolumeOnRealDevices(t *testing.T) {
 	}
 	dir := t.TempDir()
 	content := bytes.Repeat([]byte("raw block "), 512)[:4096]
-	liveBlock(t, cluster.Config{Devices: cluster.Loop, Dir: dir}, func(node, path string) error {
+	runBlock(t, cluster.Config{Devices: cluster.Loop, Dir: dir}, func(node, path string) error {
 		device, err := os.OpenFile(path, os.O_RDWR|os.O_SYNC, 0)
 		if err != nil {
 			return err
@@ -141,7 +141,7 @@ func TestBlockVolumeOnRealDevices(t *testing.T) {
 			return err
 		}
 		if !bytes.Equal(found, content) {
-			return errors.New("the device holds something else than what was written on the other node")
+			return errors.New("the device does not contain the data written on the other node")
 		}
 		return nil
 	})

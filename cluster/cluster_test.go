@@ -14,7 +14,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-func TestNewRefusesWhatCannotBe(t *testing.T) {
+func TestNewRejectsInvalidConfigs(t *testing.T) {
 	tests := []struct {
 		name string
 		cfg  cluster.Config
@@ -36,7 +36,7 @@ func TestNewRefusesWhatCannotBe(t *testing.T) {
 	}
 }
 
-func TestClusterBeginsWithNodesDriverAndClass(t *testing.T) {
+func TestClusterStartsWithNodesDriverAndClass(t *testing.T) {
 	c, err := cluster.New(cluster.Config{Nodes: 3, Stepped: &sim.SteppedConfig{}})
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestClusterBeginsWithNodesDriverAndClass(t *testing.T) {
 	}
 }
 
-func TestFilesOfWhatIsNotMounted(t *testing.T) {
+func TestFilesOfAnUnmountedVolume(t *testing.T) {
 	c, err := cluster.New(cluster.Config{Stepped: &sim.SteppedConfig{}})
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestFilesOfWhatIsNotMounted(t *testing.T) {
 }
 
 // The error of a wait that cannot end describes the wait and what is pending.
-func TestWaitForWhatCannotCome(t *testing.T) {
+func TestWaitThatCannotEnd(t *testing.T) {
 	c, err := cluster.New(cluster.Config{Stepped: &sim.SteppedConfig{}})
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func TestWaitForWhatCannotCome(t *testing.T) {
 	}
 }
 
-// Retain: the volume outlives its claim, released and untouched, and its data with it.
+// Retain: the volume outlives its claim, Released, with its data.
 func TestRetainedVolumeStays(t *testing.T) {
 	c, err := cluster.New(cluster.Config{Stepped: &sim.SteppedConfig{}})
 	if err != nil {
@@ -166,11 +166,11 @@ func TestRetainedVolumeStays(t *testing.T) {
 	}
 	left, err := c.Leaks()
 	if err != nil || len(left) != 2 {
-		t.Errorf("left: %v, %v; want the volume's object and the volume", left, err)
+		t.Errorf("leaks: %v, %v; want the PersistentVolume and the volume", left, err)
 	}
 }
 
-// WaitForFirstConsumer: nothing is provisioned before a pod is placed.
+// WaitForFirstConsumer: nothing is provisioned before a pod is scheduled.
 func TestDelayedBinding(t *testing.T) {
 	c, err := cluster.New(cluster.Config{Stepped: &sim.SteppedConfig{}})
 	if err != nil {
@@ -196,7 +196,7 @@ func TestDelayedBinding(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := len(c.Server().List("persistentvolumes")); n != 0 {
-		t.Fatalf("%d volumes before there is a consumer", n)
+		t.Fatalf("%d volumes without a consumer", n)
 	}
 	if _, err := c.Client().CoreV1().Pods("default").Create(ctx, cluster.NewPod("web", "data"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -210,9 +210,9 @@ func TestDelayedBinding(t *testing.T) {
 	}
 }
 
-// A kubelet polls for a claim that is not bound, since no watch announces it. That does not keep
-// the world from being at rest.
-func TestPodOnAClaimThatIsBoundLate(t *testing.T) {
+// A kubelet polls for a claim that is not bound, since no watch reports it. That does not keep the
+// world from quiescence.
+func TestPodWithAClaimBoundLate(t *testing.T) {
 	c, err := cluster.New(cluster.Config{Stepped: &sim.SteppedConfig{StepsMax: 5000}})
 	if err != nil {
 		t.Fatal(err)

@@ -27,22 +27,22 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// dataClass is the class of the volumes whose data are looked after; its file system is the case's.
+// dataClass is the class of the checked volumes; its file system is the case's.
 const dataClass = "data"
 
-// kept is a volume whose data are looked after, of a driver and with a file system.
+// kept is a volume with checked data, of a driver and with a file system.
 type kept struct {
 	users
-	fsType  string // "": the volume is a device
-	home    string // where pods run first
-	away    string // where they can run, too
-	sizeMiB int64  // of new claims: the least for the file system
+	fsType  string // "" for a block volume
+	home    string // first node of the pods
+	away    string // second node
+	sizeMiB int64  // of new claims: the minimum of the file system
 }
 
 // TestDataOfPodsSurvive writes patterns through pods, and reads them again after each event in the
 // life of a volume. Kubelet, driver and machine restart. The volume is expanded, snapshotted,
 // overwritten, restored and cloned, and its pod moves to another node. The world is stepped, so
-// that a kill takes effect. There is no snapshotter: the test takes the snapshot from the driver,
+// that a crash takes effect. There is no snapshotter: the test takes the snapshot from the driver,
 // and an administrator creates a volume from it.
 func TestDataOfPodsSurvive(t *testing.T) {
 	probes := map[cluster.Devices]func() error{cluster.Loop: loop.Probe, cluster.LVM: lvm.Probe}
@@ -54,7 +54,7 @@ func TestDataOfPodsSurvive(t *testing.T) {
 					t.Skipf("devices %s: %v", devices, err)
 				}
 				if fsType != "" && !slices.Contains(blockcsi.FSTypes(), fsType) {
-					t.Skipf("there are not all tools for %s", fsType)
+					t.Skipf("missing tools for %s", fsType)
 				}
 				k := kept{
 					users:  newUsers(t, cluster.Config{Devices: devices, Stepped: &sim.SteppedConfig{}}),
@@ -69,7 +69,7 @@ func TestDataOfPodsSurvive(t *testing.T) {
 	}
 }
 
-// survive makes the events happen to the volume of claim "data", in turn.
+// survive applies the events to the volume of claim "data", in sequence.
 func (k kept) survive() {
 	k.class()
 	k.claims(k.claim("data", nil))
@@ -77,9 +77,9 @@ func (k kept) survive() {
 	k.write("web", "data", "first")
 
 	testcheck.NoError(k, k.Crash("kubelet("+k.home+")"))
-	k.pod(k.home, "beside", "data") // the kubelet is there again, and gives the volume to another pod
-	k.finds("beside", "data", "first")
-	k.ends("beside")
+	k.pod(k.home, "second", "data") // the kubelet has restarted and publishes the volume for another pod
+	k.finds("second", "data", "first")
+	k.ends("second")
 
 	testcheck.NoError(k, k.StopDriver(k.home))
 	k.finds("web", "data", "first")
@@ -104,7 +104,7 @@ func (k kept) survive() {
 	k.finds("of-the-snapshot", "restored", "first")
 	k.finds("web", "data", "second")
 
-	if k.fsType == "" { // a device that is in use is not copied
+	if k.fsType == "" { // a device in use is not copied
 		k.ends("web")
 	}
 	k.claims(k.claim("cloned", &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "data"}))
@@ -124,7 +124,7 @@ func (k kept) survive() {
 	k.removes("data", "cloned", "restored")
 }
 
-// class makes the class of the case.
+// class creates the class of the case.
 func (k kept) class() {
 	k.Helper()
 	late, grows := storagev1.VolumeBindingWaitForFirstConsumer, true
@@ -139,12 +139,12 @@ func (k kept) class() {
 	testcheck.NoError(k, err)
 }
 
-// grownMiB is the size that volumes grow to.
+// grownMiB is the size of volumes after expansion.
 func (k kept) grownMiB() int64 { return k.sizeMiB + 40 }
 
 func mebibytes(n int64) resource.Quantity { return *resource.NewQuantity(n<<20, resource.BinarySI) }
 
-// claim is a claim of the class; one from a source, of the size that the source has grown to.
+// claim creates a claim of the class; one from a source has the expanded size of the source.
 func (k kept) claim(name string, source *corev1.TypedLocalObjectReference) *corev1.PersistentVolumeClaim {
 	size := mebibytes(k.sizeMiB)
 	if source != nil {
@@ -180,7 +180,7 @@ func (k kept) running(pod string) {
 	testcheck.NoError(k, k.WaitForPod(k.ctx, "default", pod, corev1.PodRunning))
 }
 
-// restarted waits until a pod's container runs again, after the machine was started again.
+// restarted waits until a pod's container runs again after the machine was restarted.
 func (k kept) restarted(pod string) {
 	k.Helper()
 	testcheck.NoError(k, k.Wait(k.ctx, "the container to start again", func() bool {
@@ -193,8 +193,7 @@ func (k kept) restarted(pod string) {
 
 const patternBytes = 1 << 20
 
-// pattern is what a word stands for: bytes of no order, so that no part of them can stand in for
-// another.
+// pattern returns the bytes of a named pattern: random ones, so that no part equals another.
 func pattern(word string) []byte {
 	data := make([]byte, patternBytes)
 	source := rand.NewChaCha8(sha256.Sum256([]byte(word)))
@@ -202,7 +201,7 @@ func pattern(word string) []byte {
 	return data
 }
 
-// write puts a pattern in a volume as the pod sees it, in the place of what was there.
+// write writes a pattern to a volume through a pod, replacing its content.
 func (k kept) write(pod, claim, word string) {
 	k.Helper()
 	if k.fsType != "" {
@@ -216,7 +215,7 @@ func (k kept) write(pod, claim, word string) {
 	testcheck.NoError(k, device.Sync())
 }
 
-// device opens a volume that is a pod's device.
+// device opens the device of a pod.
 func (k kept) device(pod, claim string) *os.File {
 	k.Helper()
 	path, err := k.DevicePath("default", pod, claim)
@@ -226,7 +225,7 @@ func (k kept) device(pod, claim string) *os.File {
 	return device
 }
 
-// finds fails the test if a volume does not hold a pattern, as the pod sees it.
+// finds fails the test if a volume does not contain a pattern, as read by the pod.
 func (k kept) finds(pod, claim, word string) {
 	k.Helper()
 	var found []byte
@@ -241,12 +240,12 @@ func (k kept) finds(pod, claim, word string) {
 	}
 	testcheck.NoError(k, err)
 	if got, want := sha256.Sum256(found), sha256.Sum256(pattern(word)); got != want {
-		k.Errorf("pod %s finds %x in claim %s, want %x: the %s pattern", pod, got[:8], claim, want[:8], word)
+		k.Errorf("pod %s reads %x from claim %s, want %x: the %s pattern", pod, got[:8], claim, want[:8], word)
 	}
 }
 
-// grow asks for more, and waits until the pod that uses the volume has it. An ext4 that may not
-// grow in use does when it is staged the next time.
+// grow requests more capacity, and waits until the pod with the volume has it. An ext4 file system
+// that cannot be expanded in use is expanded when it is staged the next time.
 func (k kept) grow(pod, claim string) {
 	k.Helper()
 	before := k.blocks(pod, claim)
@@ -262,7 +261,7 @@ func (k kept) grow(pod, claim string) {
 	k.isGrown(pod, claim, before)
 }
 
-// capacity is that of a claim or a volume, in MiB.
+// capacity returns the capacity of a claim or a volume in MiB.
 func (k kept) capacity(resource, namespace, name string) int64 {
 	switch obj, _ := k.Server().Get(resource, namespace, name); of := obj.(type) {
 	case *corev1.PersistentVolumeClaim:
@@ -273,7 +272,7 @@ func (k kept) capacity(resource, namespace, name string) int64 {
 	return 0
 }
 
-// blocks is how many bytes a pod has of a volume: of the device, or for files.
+// blocks returns the size in bytes of a pod's volume: of the device, or for files.
 func (k kept) blocks(pod, claim string) int64 {
 	k.Helper()
 	if k.fsType == "" {
@@ -290,7 +289,7 @@ func (k kept) blocks(pod, claim string) int64 {
 	return int64(stat.Blocks) * stat.Bsize
 }
 
-// isGrown fails the test if a pod has no more of a volume than before.
+// isGrown fails the test if a pod's volume is not larger than before.
 func (k kept) isGrown(pod, claim string, before int64) {
 	k.Helper()
 	if is, least := k.blocks(pod, claim), before+(k.grownMiB()-k.sizeMiB)<<20*9/10; is < least {
@@ -298,7 +297,8 @@ func (k kept) isGrown(pod, claim string, before int64) {
 	}
 }
 
-// mayGrowExt4 reports whether this process may expand a mounted ext4, which takes CAP_SYS_RESOURCE.
+// mayGrowExt4 reports whether this process may expand a mounted ext4, which requires
+// CAP_SYS_RESOURCE.
 func mayGrowExt4(t *testing.T) bool {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")
@@ -317,14 +317,14 @@ func mayGrowExt4(t *testing.T) bool {
 	return caps>>sysResource&1 == 1
 }
 
-// snapshot has the driver take a snapshot of a volume that a pod uses; of a device, while the pod
-// is not there.
+// snapshot takes a snapshot of a volume in use through the driver; for a device, while the pod does
+// not run.
 func (k kept) snapshot(pod, claim string) string {
 	k.Helper()
 	if k.fsType == "" {
 		k.ends(pod)
 		defer k.pod(k.home, pod, claim)
-		testcheck.NoError(k, k.Wait(k.ctx, "the device to be let go", func() bool { return len(k.Server().List("volumeattachments")) == 0 }))
+		testcheck.NoError(k, k.Wait(k.ctx, "the device to be detached", func() bool { return len(k.Server().List("volumeattachments")) == 0 }))
 	}
 	handle := k.volumeOf(claim).Spec.CSI.VolumeHandle
 	taken, err := k.Controller().CreateSnapshot(k.ctx, &csispec.CreateSnapshotRequest{SourceVolumeId: handle, Name: "snapshot"})
@@ -341,8 +341,8 @@ func (k kept) forget(snapshot string) {
 	testcheck.NoError(k, err)
 }
 
-// restored has the driver make a volume of a snapshot, as an administrator makes one for a claim,
-// and returns the claim.
+// restored creates a volume from a snapshot through the driver, as an administrator does for a
+// claim, and returns the claim.
 func (k kept) restored(name, snapshot string) *corev1.PersistentVolumeClaim {
 	k.Helper()
 	capability := &csispec.VolumeCapability{

@@ -14,10 +14,10 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// contents is what the truth tells besides.
+// contents is the remaining device state.
 type contents interface{ Files(handle string) []string }
 
-func TestTruthIsWhatTheArrayAndTheNodesHave(t *testing.T) {
+func TestDeviceStateOfTheArrayAndTheNodes(t *testing.T) {
 	c, err := cluster.New(stepped(sim.FIFO{}))
 	if err != nil {
 		t.Fatal(err)
@@ -63,14 +63,14 @@ func TestTruthIsWhatTheArrayAndTheNodesHave(t *testing.T) {
 	}
 	mounts := truth.Mounts("node-2")
 	if len(mounts) != 2 || mounts[1].Source != handle || mounts[1].Path != path || !strings.HasSuffix(mounts[0].Path, "/globalmount") {
-		t.Errorf("mounts of node-2: %v, want %s and where it is staged", mounts, path)
+		t.Errorf("mounts of node-2: %v, want %s and its staging path", mounts, path)
 	}
 	if _, ok := truth.Volume("other"); ok || len(truth.Mounts("node-1"))+len(truth.Mounts("node-9"))+len(truth.(contents).Files("other")) > 0 {
-		t.Error("what there is not has something")
+		t.Error("an unknown volume has a state")
 	}
 }
 
-func TestTruthOfLoopDevicesIsNotToBeHad(t *testing.T) {
+func TestNoDeviceStateOfLoopDevices(t *testing.T) {
 	if err := loop.Probe(); err != nil {
 		t.Skipf("loop devices: %v", err)
 	}
@@ -80,6 +80,6 @@ func TestTruthOfLoopDevicesIsNotToBeHad(t *testing.T) {
 	}
 	defer c.Close()
 	if truth := c.DeviceState(); truth != nil {
-		t.Errorf("truth is %v", truth)
+		t.Errorf("device state: %v", truth)
 	}
 }

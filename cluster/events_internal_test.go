@@ -8,12 +8,13 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// last schedules deliveries, which come first in the default order, last: caches lag.
+// last schedules deliveries last, which come first in the default order: caches lag.
 type last struct{}
 
 func (last) Choose(n int) int { return n - 1 }
 
-// The possible events of one verb are those of all verbs without the others, in the same order.
+// TestEventsOfAVerb checks that the possible events of one verb are those of all verbs without the
+// others, in the same order.
 func TestEventsOfAVerb(t *testing.T) {
 	w, err := New(Config{Stepped: &sim.SteppedConfig{Chooser: last{}}})
 	if err != nil {
@@ -43,13 +44,13 @@ func TestEventsOfAVerb(t *testing.T) {
 			host.Step()
 		}
 		if !host.Inject(event) {
-			t.Fatalf("%s: it cannot befall: %q", event, names(""))
+			t.Fatalf("%s: not a possible event: %q", event, names(""))
 		}
 		look()
 	}
 	for _, verb := range EventKinds {
 		if !seen[verb] {
-			t.Errorf("%s could never befall", verb)
+			t.Errorf("%s was never possible", verb)
 		}
 	}
 }

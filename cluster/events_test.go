@@ -11,8 +11,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// A volume's life comes to its end whatever controller is killed at whatever moment, with stale
-// lists, conflicts, lost answers and failing drivers.
+// TestLifecycleUnderEvents checks that the life cycle of a volume completes whatever controller
+// crashes at whatever step, with stale lists, conflicts, lost answers and failing drivers.
 func TestLifecycleUnderEvents(t *testing.T) {
 	seeds := 300
 	if testing.Short() {
@@ -53,7 +53,7 @@ func unlucky(t *testing.T, seed uint64, faults string) *cluster.Cluster {
 	return run(t, cluster.Config{Stepped: &sim.SteppedConfig{Strategy: chaos, StepsMax: 20_000}})
 }
 
-func TestPartsOfAWorld(t *testing.T) {
+func TestComponentsOfAWorld(t *testing.T) {
 	c, err := cluster.New(cluster.Config{Components: []string{"pvcontroller", "kubelet"}, Nodes: 1, Stepped: &sim.SteppedConfig{}})
 	if err != nil {
 		t.Fatal(err)
@@ -63,16 +63,17 @@ func TestPartsOfAWorld(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := strings.Join(c.Components(), " "); got != "pvcontroller kubelet(node-1)" {
-		t.Errorf("parts: %s", got)
+		t.Errorf("components: %s", got)
 	}
 	_, err = cluster.New(cluster.Config{Components: []string{"pvcontroler"}, Stepped: &sim.SteppedConfig{}})
 	if !errors.Is(err, cluster.ErrUnknownComponent) || !strings.Contains(err.Error(), "pvcontroller") {
-		t.Errorf("error %v does not name what there is", err)
+		t.Errorf("error %v does not name the components", err)
 	}
 }
 
-// A part of the user's own starts again after a crash, with new caches and nothing in them.
-func TestExtraPartsStartAgain(t *testing.T) {
+// TestExtraComponentsRestart checks that a user's own component restarts after a crash, with new
+// and empty caches.
+func TestExtraComponentsRestart(t *testing.T) {
 	started := 0
 	c, err := cluster.New(cluster.Config{
 		Components: []string{}, Stepped: &sim.SteppedConfig{},
@@ -93,7 +94,7 @@ func TestExtraPartsStartAgain(t *testing.T) {
 	if started != 3 || !c.Degraded() || !c.Repair() || started != 4 || c.Degraded() || c.Repair() || len(c.Components()) != 1 {
 		t.Errorf("started %d times; there are %v", started, c.Components())
 	}
-	if err := c.Crash("nobody"); !errors.Is(err, cluster.ErrUnknownComponent) {
+	if err := c.Crash("unknown"); !errors.Is(err, cluster.ErrUnknownComponent) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -34,7 +34,7 @@ func Example() {
 	// Output: hello <nil>
 }
 
-// The same world, moved one action at a time under a chooser: the same seed gives the same trace.
+// The same world, stepped under a chooser: the same seed gives the same trace.
 func Example_stepped() {
 	trace := func(seed uint64) string {
 		c, err := cluster.New(cluster.Config{Stepped: &sim.SteppedConfig{Chooser: sim.NewSeeded(seed)}})

@@ -8,7 +8,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// TestFaultSpecOfAnUnknownTarget never comes true, and the error says what there is.
+// TestFaultSpecOfAnUnknownTarget checks that the error lists the existing targets.
 func TestFaultSpecOfAnUnknownTarget(t *testing.T) {
 	t.Parallel()
 	c, err := cluster.New(cluster.Config{Nodes: 1, Components: []string{"pvcontroller", "kubelet"}, Stepped: &sim.SteppedConfig{}})
@@ -21,7 +21,7 @@ func TestFaultSpecOfAnUnknownTarget(t *testing.T) {
 		{"relist(pvcontroller persistentvolumes, 0.1), expire(pods, 0.1), reboot(node-1, 1), tick(0.1), retire(pvcontroller#2, 1)", ""},
 		{"conflict(kubelet, 0.1), lost(pvcontroller/claims, 0.1), refused(patch, 0.1), driver Unavailable(NodeStage, 0.1)", ""},
 		{"crash(kubelet, 1)", "fault crash(kubelet, 1): no such target \"kubelet\" (have pvcontroller, kubelet(node-1)"},
-		{"crash(attacher, 1), replicate(resizer, 1)", ""}, // which other worlds have
+		{"crash(attacher, 1), replicate(resizer, 1)", ""}, // components of other worlds
 		{"crash(attach, 1)", "no such target \"attach\" "},
 		{"start(driver(node-2), 1)", "(have pvcontroller, kubelet(node-1), driver(node-1)"},
 		{"partition(kubelet(node-1), 1)", "no such target \"kubelet(node-1)\" (have node-1"},

@@ -18,12 +18,12 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// hostPathClass is a class whose volumes are directories of the controller's machine.
+// hostPathClass is a class of directories on the controller's machine.
 func hostPathClass() *storagev1.StorageClass {
 	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "scratch"}, Provisioner: "kubernetes.io/host-path"}
 }
 
-// worlds are a live world and a stepped one, of one node.
+// worlds are a live and a stepped world with one node.
 var worlds = []struct {
 	name string
 	cfg  cluster.Config
@@ -32,7 +32,7 @@ var worlds = []struct {
 	{"stepped", cluster.Config{Nodes: 1, HostPathProvisioning: true, Stepped: &sim.SteppedConfig{}}},
 }
 
-// newHostPathWorld is a world that has started.
+// newHostPathWorld returns a started world.
 func newHostPathWorld(t *testing.T, cfg cluster.Config) *cluster.Cluster {
 	t.Helper()
 	if cfg.Stepped != nil {
@@ -53,7 +53,7 @@ func newHostPathWorld(t *testing.T, cfg cluster.Config) *cluster.Cluster {
 	return c
 }
 
-// driven are the calls on volumes of the plugin, with their details.
+// driven returns the calls of the plugin, with their details.
 func driven(c *cluster.Cluster) []string {
 	var lines []string
 	for _, r := range c.Trace().Records() {
@@ -64,11 +64,11 @@ func driven(c *cluster.Cluster) []string {
 	return lines
 }
 
-func TestHostPathVolumeIsMadeAndDeleted(t *testing.T) {
+func TestHostPathVolumeIsCreatedAndDeleted(t *testing.T) {
 	for _, w := range worlds {
 		t.Run(w.name, func(t *testing.T) {
 			c := newHostPathWorld(t, w.cfg)
-			testcheck.NoError(t, liveOfHostPath(t.Context(), c))
+			testcheck.NoError(t, runHostPath(t.Context(), c))
 			testcheck.NoError(t, c.WaitForRest(t.Context()))
 			calls := driven(c)
 			if len(calls) != 2 || !strings.HasPrefix(calls[0], "Provision path=/tmp/hostpath_pv/") ||
@@ -79,8 +79,8 @@ func TestHostPathVolumeIsMadeAndDeleted(t *testing.T) {
 	}
 }
 
-// liveOfHostPath has a volume made for a claim, and deleted with it.
-func liveOfHostPath(ctx context.Context, c *cluster.Cluster) error {
+// runHostPath provisions a volume for a claim, and deletes it with the claim.
+func runHostPath(ctx context.Context, c *cluster.Cluster) error {
 	if _, err := c.Client().StorageV1().StorageClasses().Create(ctx, hostPathClass(), metav1.CreateOptions{}); err != nil {
 		return err
 	}
@@ -144,12 +144,12 @@ func TestVolumeIsRecycled(t *testing.T) {
 				testcheck.NoError(t, fs.MkdirAll(dir+"/sub"))
 				testcheck.NoError(t, fs.WriteFile(dir+"/sub/file", []byte("of the first claim")))
 				testcheck.NoError(t, fs.WriteFile(dir+"/file", []byte("of the first claim")))
-				testcheck.NoError(t, lifeOfRecycled(t.Context(), c, recycled(v.source)))
+				testcheck.NoError(t, runRecycled(t.Context(), c, recycled(v.source)))
 				testcheck.NoError(t, c.WaitForRest(t.Context()))
 				names, err := fs.ReadDir(dir)
 				testcheck.NoError(t, err)
 				if len(names) > 0 {
-					t.Errorf("the second claim finds %q", names)
+					t.Errorf("content of the second claim: %q", names)
 				}
 				var calls []string
 				for _, r := range c.Trace().Records() {
@@ -161,15 +161,15 @@ func TestVolumeIsRecycled(t *testing.T) {
 					t.Errorf("calls (-want +got):\n%s", diff)
 				}
 				if _, there := c.Server().Get("pods", "default", "recycler-for-v"); there {
-					t.Error("the recycler pod is there")
+					t.Error("the recycler pod exists")
 				}
 			})
 		}
 	}
 }
 
-// lifeOfRecycled binds a volume to a first claim, and when that is gone, to a second.
-func lifeOfRecycled(ctx context.Context, c *cluster.Cluster, volume *corev1.PersistentVolume) error {
+// runRecycled binds a volume to a claim, and after its deletion to a second one.
+func runRecycled(ctx context.Context, c *cluster.Cluster, volume *corev1.PersistentVolume) error {
 	if _, err := c.Client().CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{}); err != nil {
 		return err
 	}

@@ -14,12 +14,11 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// hostPathParts are those that a volume of kubernetes.io/host-path needs.
-var hostPathParts = []string{"pvcontroller", "pvprotection", "pvcprotection", "scheduler", "kubelet"}
+// hostPathComponents are the components that a hostPath volume needs.
+var hostPathComponents = []string{"pvcontroller", "pvprotection", "pvcprotection", "scheduler", "kubelet"}
 
-// unluckyHostPath runs a user of a kubernetes.io/host-path volume under events, and returns the
-// world at rest.
-func unluckyHostPath(t *testing.T, seed uint64, user func(ctx context.Context, c *cluster.Cluster) error) *cluster.Cluster {
+// faultyHostPath runs a user of a hostPath volume under events, and returns the world at rest.
+func faultyHostPath(t *testing.T, seed uint64, user func(ctx context.Context, c *cluster.Cluster) error) *cluster.Cluster {
 	t.Helper()
 	risks, err := sim.ParseFaultSpecs("conflict(0.05), refused(0.02), lost(0.03), driver Unavailable(0.1), driver-lost Internal(0.1), hang(0.05), " +
 		"replicate(pvcontroller, 1), retire(0.02), crash(pvcontroller, 2), crash(kubelet(node-1), 2), crash(scheduler, 1), crash(pvcprotection, 1), " +
@@ -32,7 +31,7 @@ func unluckyHostPath(t *testing.T, seed uint64, user func(ctx context.Context, c
 		t.Fatal(err)
 	}
 	c, err := cluster.New(cluster.Config{
-		Nodes: 1, Components: hostPathParts, PreRegistered: true, HostPathProvisioning: true,
+		Nodes: 1, Components: hostPathComponents, PreRegistered: true, HostPathProvisioning: true,
 		Stepped: &sim.SteppedConfig{Strategy: chaos, StepsMax: 50_000},
 	})
 	if err != nil {
@@ -55,8 +54,8 @@ func unluckyHostPath(t *testing.T, seed uint64, user func(ctx context.Context, c
 	return c
 }
 
-// pending returns what is pending, except a pod whose controller was killed after it had found the
-// volume recycled: that pod never runs, and is deleted when the volume is recycled again.
+// pending returns what is pending, except a pod of a controller that crashed after it had seen the
+// volume as recycled: that pod never runs, and is deleted when the volume is recycled again.
 func pending(c *cluster.Cluster) []string {
 	return slices.DeleteFunc(c.Pending(), func(pendingObject string) bool {
 		o, there := c.Server().Get("pods", "default", "recycler-for-v")
@@ -71,12 +70,12 @@ func seeds() uint64 {
 	return 200
 }
 
-// Whatever is killed and whatever goes wrong: the second claim finds nothing of the first, and
-// keeps what is its own.
+// TestRecycledVolumeUnderEvents checks that under all crashes and faults the second claim gets no
+// data of the first, and keeps its own.
 func TestRecycledVolumeUnderEvents(t *testing.T) {
 	befell := map[string]int{}
 	for seed := range seeds() {
-		c := unluckyHostPath(t, seed, func(ctx context.Context, c *cluster.Cluster) error {
+		c := faultyHostPath(t, seed, func(ctx context.Context, c *cluster.Cluster) error {
 			machine := c.HostPath()
 			dir := machine.Root + "/data/v"
 			if err := machine.FS.MkdirAll(dir + "/sub"); err != nil {
@@ -86,11 +85,11 @@ func TestRecycledVolumeUnderEvents(t *testing.T) {
 				return err
 			}
 			volume := recycled(corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data/v"}})
-			if err := lifeOfRecycled(ctx, c, volume); err != nil {
+			if err := runRecycled(ctx, c, volume); err != nil {
 				return err
 			}
 			if names, err := machine.FS.ReadDir(dir); err != nil || len(names) > 0 {
-				return fmt.Errorf("the second claim finds %q, %w", names, err)
+				return fmt.Errorf("content of the second claim: %q, %w", names, err)
 			}
 			return machine.FS.WriteFile(dir+"/file", []byte("of the second claim"))
 		})
@@ -103,21 +102,21 @@ func TestRecycledVolumeUnderEvents(t *testing.T) {
 	wantBefallen(t, befell)
 }
 
-// Whatever is killed and whatever goes wrong: a claim gets one volume, and none is left when it is
-// gone.
+// TestHostPathVolumeUnderEvents checks that under all crashes and faults a claim gets one volume,
+// and that none is leaked after its deletion.
 func TestHostPathVolumeUnderEvents(t *testing.T) {
 	befell := map[string]int{}
 	for seed := range seeds() {
-		c := unluckyHostPath(t, seed, func(ctx context.Context, c *cluster.Cluster) error { return liveOfHostPath(ctx, c) })
+		c := faultyHostPath(t, seed, func(ctx context.Context, c *cluster.Cluster) error { return runHostPath(ctx, c) })
 		if left, err := c.Leaks(); err != nil || len(left) > 0 {
-			t.Fatalf("seed %d: left: %v, %v\n%s", seed, left, err, c.Trace().Text())
+			t.Fatalf("seed %d: leaks: %v, %v\n%s", seed, left, err, c.Trace().Text())
 		}
 		count(befell, c)
 	}
 	wantBefallen(t, befell)
 }
 
-// count counts the crashes and the calls of the plugin that failed.
+// count counts the crashes and the failed calls of the plugin.
 func count(befell map[string]int, c *cluster.Cluster) {
 	for _, r := range c.Trace().Records() {
 		switch {

@@ -27,7 +27,7 @@ import (
 	"github.com/volsim/volsim/sidecars/registrar"
 )
 
-// attentive is a driver that keeps the last request that it got.
+// attentive is a driver that records the last request.
 type attentive struct {
 	directories
 	mu   sync.Mutex
@@ -47,10 +47,10 @@ func (a *attentive) asked() *csispec.NodePublishVolumeRequest {
 	return a.last
 }
 
-// TestVolumeWrittenOutInAPod uses a third-party driver behind sockets of this machine. It gets the
-// pod, the pod's secret and a token of the pod's service account. The files of the volume get the
-// pod's group.
-func TestVolumeWrittenOutInAPod(t *testing.T) {
+// TestInlineVolume uses a third-party driver behind sockets of this machine. It gets the pod, the
+// pod's secret and a token of the pod's service account. The files of the volume get the pod's
+// group.
+func TestInlineVolume(t *testing.T) {
 	if err := loop.Probe(); err != nil {
 		t.Skipf("loop devices: %v", err)
 	}
@@ -68,7 +68,7 @@ func TestVolumeWrittenOutInAPod(t *testing.T) {
 	defer serveAt(t, socket, func(s grpc.ServiceRegistrar) { csispec.RegisterNodeServer(s, driver) })()
 	announces := registrar.New(ownDriver, socket)
 	defer serveAt(t, filepath.Join(dir, "plugins_registry", ownDriver+"-reg.sock"), announces.Register)()
-	testcheck.NoError(t, c.Wait(ctx, "the driver to be told", func() bool { _, _, told := announces.Status(); return told }))
+	testcheck.NoError(t, c.Wait(ctx, "the notification of the driver", func() bool { _, _, notified := announces.Status(); return notified }))
 
 	pods := c.Client().CoreV1().Pods("default")
 	pod := scratchPod(ctx, t, c)
@@ -78,18 +78,17 @@ func TestVolumeWrittenOutInAPod(t *testing.T) {
 	info, err := os.Stat(request.GetTargetPath())
 	testcheck.NoError(t, err)
 	if group := info.Sys().(*syscall.Stat_t).Gid; group != 3000 || info.Mode()&fs.ModeSetgid == 0 || info.Mode().Perm() != 0o775 {
-		t.Errorf("the volume is of group %d, %v", group, info.Mode())
+		t.Errorf("the volume has group %d, %v", group, info.Mode())
 	}
 	testcheck.NoError(t, pods.Delete(ctx, "web", metav1.DeleteOptions{}))
 	testcheck.NoError(t, c.WaitForGone(ctx, "pods", "default", "web"))
 	if _, err := os.Stat(filepath.Join(dir, "pods", string(pod.UID))); !os.IsNotExist(err) {
-		t.Errorf("the pod's directory is left: %v", err)
+		t.Errorf("the pod's directory still exists: %v", err)
 	}
 	testcheck.NoError(t, c.WaitForRest(ctx))
 }
 
-// scratchPod makes a pod with a volume of the driver that is written out in it, and all that the
-// two need.
+// scratchPod creates a pod with an inline volume of the driver, and the objects that both need.
 func scratchPod(ctx context.Context, t *testing.T, c *cluster.Cluster) *corev1.Pod {
 	t.Helper()
 	yes, no, group, policy := true, false, int64(3000), storagev1.FileFSGroupPolicy

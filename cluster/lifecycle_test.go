@@ -24,8 +24,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// lifecycle is the life of a volume as its user lives it: provisioned, written on node-1, read on
-// node-2, deleted.
+// lifecycle is the life cycle of a volume as a user sees it: provisioned, written on node-1, read
+// on node-2, deleted.
 func lifecycle(ctx context.Context, c *cluster.Cluster) error {
 	if err := c.Start(ctx); err != nil {
 		return err
@@ -37,7 +37,7 @@ func lifecycle(ctx context.Context, c *cluster.Cluster) error {
 	content := []byte("hello")
 	for _, node := range []string{"node-1", "node-2"} {
 		pod := cluster.NewPod("web", "data")
-		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node} // the scheduler may see late what is done to nodes
+		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node} // the scheduler may see changes of nodes late
 		if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 			return err
 		}
@@ -54,9 +54,9 @@ func lifecycle(ctx context.Context, c *cluster.Cluster) error {
 		found, err := c.ReadFile("default", "web", "data", "file")
 		switch {
 		case node == "node-1" && err == nil:
-			return fmt.Errorf("a new volume holds a file: %q", found)
+			return fmt.Errorf("a new volume contains a file: %q", found)
 		case node == "node-2" && (err != nil || !bytes.Equal(found, content)):
-			return fmt.Errorf("on node-2 the file is %q, %w", found, err)
+			return fmt.Errorf("content of the file on node-2: %q, %w", found, err)
 		}
 		if err := c.WriteFile("default", "web", "data", "file", content); err != nil {
 			return err
@@ -74,8 +74,8 @@ func lifecycle(ctx context.Context, c *cluster.Cluster) error {
 	return claims.Delete(ctx, "data", metav1.DeleteOptions{})
 }
 
-// run lives the life of a volume in a cluster and returns it at rest. Whatever is owed or left then
-// is a failure.
+// run runs the life cycle of a volume in a cluster and returns it at rest. It fails the test if
+// anything is pending or leaked then.
 func run(tb testing.TB, cfg cluster.Config) *cluster.Cluster {
 	tb.Helper()
 	c, err := cluster.New(cfg)
@@ -94,11 +94,11 @@ func run(tb testing.TB, cfg cluster.Config) *cluster.Cluster {
 		tb.Fatalf("%v\npending: %v\n%s", err, c.Pending(), tail(c.Trace().Text(), 60))
 	}
 	if pending := c.Pending(); len(pending) > 0 {
-		tb.Fatalf("owed at rest: %v\n%s", pending, tail(c.Trace().Text(), 60))
+		tb.Fatalf("pending at rest: %v\n%s", pending, tail(c.Trace().Text(), 60))
 	}
 	left, err := c.Leaks()
 	if err != nil || len(left) > 0 {
-		tb.Fatalf("left at rest: %v, %v", left, err)
+		tb.Fatalf("leaks at rest: %v, %v", left, err)
 	}
 	return c
 }
@@ -112,7 +112,7 @@ func stepped(chooser sim.Chooser) cluster.Config {
 	return cluster.Config{Stepped: &sim.SteppedConfig{Chooser: chooser, StepsMax: 20_000}}
 }
 
-func TestLifecycleInTheOrdinaryCourse(t *testing.T) {
+func TestLifecycleInTheDefaultOrder(t *testing.T) {
 	c := run(t, stepped(sim.FIFO{}))
 	var writes []string
 	for _, r := range c.Trace().Records() {
@@ -121,8 +121,8 @@ func TestLifecycleInTheOrdinaryCourse(t *testing.T) {
 			writes = append(writes, r.Verb+" "+resource)
 		}
 	}
-	// The provisioner's annotations, and then the four writes of a binding, the first of which the
-	// provisioner has done.
+	// The provisioner's annotations, then the four writes of a binding, the first of which the
+	// provisioner has made.
 	want := []string{
 		"update persistentvolumeclaims", "update/status persistentvolumes", "update persistentvolumeclaims",
 		"update/status persistentvolumeclaims",
@@ -152,14 +152,14 @@ func TestLifecycleUnderSeeds(t *testing.T) {
 		}
 	}
 	took := time.Since(began)
-	t.Logf("%d schedules, %d steps, %d conflicts met and retried, %.0f schedules/s, %.1f µs a step",
+	t.Logf("%d schedules, %d steps, %d retried conflicts, %.0f schedules/s, %.1f µs a step",
 		seeds, steps, conflicts, float64(seeds)/took.Seconds(), float64(took.Microseconds())/float64(steps))
 	if conflicts == 0 {
 		t.Error("no conflict in any of the schedules: they do not interleave")
 	}
 }
 
-func TestTheSameSeedGivesTheSameTrace(t *testing.T) {
+func TestSameSeedGivesTheSameTrace(t *testing.T) {
 	for seed := range uint64(20) {
 		first := run(t, stepped(sim.NewSeeded(seed))).Trace().Text()
 		second := run(t, stepped(sim.NewSeeded(seed))).Trace().Text()
@@ -186,25 +186,25 @@ func TestLifecycleLive(t *testing.T) {
 	}
 }
 
-// noGoroutineOfOurs checks that no goroutine runs our code but the tests. (Those of a gRPC server
-// that was stopped may take a moment to end; that they do is shown in plugins/csi.)
+// noGoroutineOfOurs checks that no goroutine runs code of this module except the tests. (Those of a
+// stopped gRPC server may take a moment to end; plugins/csi tests that.)
 func noGoroutineOfOurs(t *testing.T) {
 	t.Helper()
 	buf := make([]byte, 4<<20)
 	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
 		if strings.Contains(stack, "github.com/volsim/volsim/") && !strings.Contains(stack, "/cluster_test.") {
-			t.Errorf("a goroutine is left:\n%s", stack)
+			t.Errorf("leaked goroutine:\n%s", stack)
 		}
 	}
 }
 
-// nothingLeft checks that a directory is empty, and that nothing is mounted below it or made of
-// files in it.
+// nothingLeft checks that a directory is empty, without mounts below it or loop devices over its
+// files.
 func nothingLeft(t *testing.T, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(p string, _ fs.DirEntry, err error) error {
 		if p != dir {
-			t.Errorf("left: %s", p)
+			t.Errorf("leaked: %s", p)
 		}
 		return err
 	})
@@ -213,7 +213,7 @@ func nothingLeft(t *testing.T, dir string) {
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err == nil && bytes.Contains(mounts, []byte(dir)) {
-		t.Errorf("a mount below %s is left", dir)
+		t.Errorf("leaked mount below %s", dir)
 	}
 	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	if err != nil {
@@ -221,12 +221,12 @@ func nothingLeft(t *testing.T, dir string) {
 	}
 	for _, f := range files {
 		if backing, err := os.ReadFile(f); err == nil && bytes.Contains(backing, []byte(dir)) {
-			t.Errorf("loop device %s is left, over %s", f, backing)
+			t.Errorf("leaked loop device %s over %s", f, backing)
 		}
 	}
 }
 
-// A cluster that is closed at any moment takes everything away.
+// TestCloseAtAnyMomentLeavesNothing checks that a cluster closed at any step removes everything.
 func TestCloseAtAnyMomentLeavesNothing(t *testing.T) {
 	if err := loop.Probe(); err != nil {
 		t.Skipf("loop devices: %v", err)
@@ -253,7 +253,7 @@ func TestCloseAtAnyMomentLeavesNothing(t *testing.T) {
 			select {
 			case <-reached:
 			case <-time.After(time.Minute):
-				t.Error("never came there")
+				t.Error("the step was never reached")
 			}
 			if err := c.Close(); err != nil {
 				t.Error(err)

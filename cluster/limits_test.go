@@ -11,11 +11,11 @@ import (
 	"github.com/volsim/volsim/explore/scenario"
 )
 
-// A pod assigned by a user to a node without a free place for its volume fails with the reason. The
-// node then reports its current limit.
+// A pod that a user assigned to a node at its volume limit fails with the reason. The node then
+// reports its current limit.
 //
 // Upstream: pkg/kubelet SyncPod, and of pkg/kubelet/volumemanager WaitForAttachAndMount (v1.36).
-func TestPodWithoutAPlaceForItsVolumeFails(t *testing.T) {
+func TestPodBeyondTheVolumeLimitFails(t *testing.T) {
 	t.Parallel()
 	s, err := scenario.Find("limit-is-lowered")
 	if err != nil {
@@ -39,20 +39,20 @@ func TestPodWithoutAPlaceForItsVolumeFails(t *testing.T) {
 		if e := obj.(*corev1.Event); e.Reason == "VolumeAttachmentLimitExceeded" {
 			told += int(max(e.Count, 1))
 			if "Pod was rejected: "+e.Message != message || e.Type != corev1.EventTypeWarning || e.InvolvedObject.Name != "two" {
-				t.Errorf("told of %s: %s %s", e.InvolvedObject.Name, e.Type, e.Message)
+				t.Errorf("event for %s: %s %s", e.InvolvedObject.Name, e.Type, e.Message)
 			}
 		}
 	}
 	if told != 1 {
-		t.Errorf("told %d times, want once", told)
+		t.Errorf("recorded %d times, want once", told)
 	}
 	obj, _ = world.Server().Get("csinodes", "", "node-1")
 	if d := obj.(*storagev1.CSINode).Spec.Drivers[0]; d.Allocatable == nil || *d.Allocatable.Count != 1 {
-		t.Errorf("the CSINode says %v, want 1", d.Allocatable)
+		t.Errorf("limit in the CSINode: %v, want 1", d.Allocatable)
 	}
 	for _, obj := range world.Server().List("volumeattachments") {
 		if a := obj.(*storagev1.VolumeAttachment); strings.Contains(*a.Spec.Source.PersistentVolumeName, "pvc-") && !a.Status.Attached {
-			t.Errorf("attachment %s stays, and is not attached", a.Name)
+			t.Errorf("attachment %s exists and is not attached", a.Name)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func TestPodWithoutAPlaceForItsVolumeFails(t *testing.T) {
 func TestLimitsAreOfTheArray(t *testing.T) {
 	t.Parallel()
 	if _, err := cluster.New(cluster.Config{VolumesPerNode: -1}); err == nil {
-		t.Error("fewer than no volumes: want an error")
+		t.Error("negative number of volumes: want an error")
 	}
 	c, err := cluster.New(cluster.Config{Devices: cluster.Array, VolumesPerNode: 2})
 	if err != nil {
@@ -68,7 +68,7 @@ func TestLimitsAreOfTheArray(t *testing.T) {
 	}
 	defer c.Close()
 	if err := c.SetVolumesPerNode(-1); err == nil {
-		t.Error("limited to fewer than no volumes: want an error")
+		t.Error("negative limit: want an error")
 	}
 	if err := c.SetVolumesPerNode(1); err != nil {
 		t.Error(err)

@@ -20,15 +20,14 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// users are what a test does from outside with a cluster.
+// users are the actions of a test from outside of the cluster.
 type users struct {
 	*testing.T
 	*cluster.Cluster
 	ctx context.Context
 }
 
-// newUsers starts a cluster, which is closed when the test ends and must then leave nothing in the
-// directory.
+// newUsers starts a cluster, which is closed when the test ends and must leave the directory empty.
 func newUsers(t *testing.T, cfg cluster.Config) users {
 	t.Helper()
 	cfg.Dir = t.TempDir()
@@ -36,7 +35,7 @@ func newUsers(t *testing.T, cfg cluster.Config) users {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // of a machine that is busy
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // on a busy machine
 	t.Cleanup(func() {
 		cancel()
 		if t.Failed() {
@@ -61,7 +60,7 @@ func (u users) claims(claims ...*corev1.PersistentVolumeClaim) {
 	}
 }
 
-// creates makes a pod; on a node, unless that is "".
+// creates creates a pod; on a node, unless that is "".
 func (u users) creates(node string, pod *corev1.Pod) {
 	u.Helper()
 	if node != "" {
@@ -71,7 +70,7 @@ func (u users) creates(node string, pod *corev1.Pod) {
 	testcheck.NoError(u, err)
 }
 
-// runs makes a pod that mounts claims, and waits until it runs. It returns the pod's node.
+// runs creates a pod that mounts claims, and waits until it runs. It returns the pod's node.
 func (u users) runs(node, name string, claims ...string) string {
 	u.Helper()
 	u.creates(node, cluster.NewPod(name, claims...))
@@ -89,7 +88,7 @@ func (u users) ends(names ...string) {
 	}
 }
 
-// removes deletes claims, and waits until nothing is owed and nothing is left.
+// removes deletes claims, and waits until nothing is pending and nothing is leaked.
 func (u users) removes(claims ...string) {
 	u.Helper()
 	for _, claim := range claims {
@@ -98,7 +97,7 @@ func (u users) removes(claims ...string) {
 	}
 	testcheck.NoError(u, u.WaitForRest(u.ctx))
 	if left, err := u.Leaks(); err != nil || len(left) > 0 {
-		u.Errorf("left: %v, %v", left, err)
+		u.Errorf("leaks: %v, %v", left, err)
 	}
 }
 
@@ -118,12 +117,12 @@ func TestVolumesOfAVolumeGroupStayOnTheirNode(t *testing.T) {
 		u.runs(node, "web-"+claim, claim)
 		testcheck.NoError(u, u.WriteFile("default", "web-"+claim, claim, "file", []byte(node)))
 		if at := u.volumeOf(claim).Spec.NodeAffinity; at == nil || !strings.Contains(at.String(), node) {
-			t.Errorf("the volume of claim %s, made for %s, can be used at %v", claim, node, at)
+			t.Errorf("the volume of claim %s, created on %s, is accessible from %v", claim, node, at)
 		}
 	}
 	left, err := u.Leaks()
 	if what := strings.Join(left, ", "); err != nil || strings.Count(what, "volume vol-") != 2 || !strings.Contains(what, "mount ") {
-		t.Errorf("left is %s, %v; want two volumes and their mounts", what, err)
+		t.Errorf("leaks %s, %v; want two volumes and their mounts", what, err)
 	}
 	u.ends("web-one", "web-two")
 
@@ -132,10 +131,10 @@ func TestVolumesOfAVolumeGroupStayOnTheirNode(t *testing.T) {
 	u.ends("elsewhere")
 
 	if node := u.runs("", "again", "two"); node != "node-2" {
-		t.Errorf("the pod came back on %s, want node-2, where its volume is", node)
+		t.Errorf("the pod was scheduled to %s, want node-2, the node of its volume", node)
 	}
 	if data, err := u.ReadFile("default", "again", "two", "file"); string(data) != "node-2" || err != nil {
-		t.Errorf("found %q, %v", data, err)
+		t.Errorf("content %q, %v", data, err)
 	}
 	u.ends("again")
 	u.removes("one", "two")
@@ -158,7 +157,7 @@ func (u users) waits(pod, reason string) {
 	}))
 }
 
-// volumeOf is the volume of a claim that is bound.
+// volumeOf returns the volume of a bound claim.
 func (u users) volumeOf(claim string) *corev1.PersistentVolume {
 	u.Helper()
 	c, err := u.Client().CoreV1().PersistentVolumeClaims("default").Get(u.ctx, claim, metav1.GetOptions{})
@@ -174,12 +173,12 @@ func TestClassOfVolumeGroupsWaitsForAPod(t *testing.T) {
 	class, err := u.Client().StorageV1().StorageClasses().Get(u.ctx, cluster.ClassName, metav1.GetOptions{})
 	testcheck.NoError(u, err)
 	if mode := class.VolumeBindingMode; mode == nil || *mode != storagev1.VolumeBindingWaitForFirstConsumer {
-		t.Errorf("the class binds %v", mode)
+		t.Errorf("binding mode of the class: %v", mode)
 	}
 }
 
-// A cluster on volume groups that is closed at any moment takes everything away: LVM's metadata,
-// its devices, the files.
+// A cluster on volume groups that is closed at any step removes everything: LVM's metadata, its
+// devices, the files.
 func TestCloseAtAnyMomentLeavesNoVolumeGroup(t *testing.T) {
 	lvmOrSkip(t)
 	for _, at := range []string{"CreateVolume", "ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume", "NodeUnstageVolume"} {
@@ -214,7 +213,7 @@ func TestCloseAtAnyMomentLeavesNoVolumeGroup(t *testing.T) {
 	}
 }
 
-// shortLife is the life of a volume on one node, without its end.
+// shortLife is the life cycle of a volume on one node, without its end.
 func shortLife(ctx context.Context, c *cluster.Cluster) error {
 	core := c.Client().CoreV1()
 	if _, err := core.PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "32Mi"), metav1.CreateOptions{}); err != nil {
@@ -232,15 +231,15 @@ func shortLife(ctx context.Context, c *cluster.Cluster) error {
 	return c.WaitForGone(ctx, "pods", "default", "web")
 }
 
-// What cannot be made as a whole is taken away again: here the second node's disk.
-func TestClusterThatCannotHaveItsVolumeGroupsLeavesNothing(t *testing.T) {
+// A cluster that cannot be created completely is removed again: here the second node's disk fails.
+func TestClusterWithoutItsVolumeGroupsLeavesNothing(t *testing.T) {
 	lvmOrSkip(t)
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "disk-node-2"), 0o700); err != nil { // where a file will be
+	if err := os.Mkdir(filepath.Join(dir, "disk-node-2"), 0o700); err != nil { // in place of a file
 		t.Fatal(err)
 	}
 	if c, err := cluster.New(cluster.Config{Devices: cluster.LVM, Dir: dir}); err == nil {
-		t.Error("a cluster with a disk that is a directory", c.Close())
+		t.Error("created a cluster with a directory as disk", c.Close())
 	}
 	nothingLeft(t, dir)
 }
@@ -257,6 +256,6 @@ func TestVolumeGroupsWithoutLVM(t *testing.T) {
 	}
 	t.Setenv("PATH", empty)
 	if _, err := cluster.New(cluster.Config{Devices: cluster.LVM}); err == nil || !strings.Contains(err.Error(), "install lvm2") {
-		t.Errorf("error %v, want what to install", err)
+		t.Errorf("error %v does not name the package to install", err)
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// orderChecker follows the calls that reach the driver, and keeps the first that comes out of
-// order: attach before stage before publish, undone in reverse; one node at a time (I15); nothing
-// detached while it is staged (I16); no two stages at once (I17).
+// orderChecker checks the driver's calls, and records the first one out of order: attach before
+// stage before publish, undone in reverse; one node at a time (I15); no detach while staged (I16);
+// no two concurrent stages (I17).
 type orderChecker struct {
 	attached  map[string]string // volume → node
 	staged    map[string]bool   // volume and node
@@ -65,8 +65,8 @@ func (o *orderChecker) see(r trace.Record) {
 	}
 }
 
-// mover moves a pod with its claim from node to node. It creates the next pod as soon as the
-// deletion of the last begins.
+// mover moves a pod with its claim between nodes. It creates the next pod as soon as the deletion
+// of the last one begins.
 func mover(ctx context.Context, c *cluster.Cluster, name string, nodes ...string) error {
 	if err := c.Start(ctx); err != nil {
 		return err
@@ -93,7 +93,7 @@ func mover(ctx context.Context, c *cluster.Cluster, name string, nodes ...string
 	return claims.Delete(ctx, name, metav1.DeleteOptions{})
 }
 
-func TestDriverCallsComeInOrderUnderSeeds(t *testing.T) {
+func TestDriverCallsAreInOrderUnderSeeds(t *testing.T) {
 	seeds := 150
 	if testing.Short() {
 		seeds = 20
@@ -114,7 +114,7 @@ func TestDriverCallsComeInOrderUnderSeeds(t *testing.T) {
 		err = c.Run(t.Context())
 		left, leftErr := c.Leaks()
 		if err != nil || order.broken != "" || len(c.Pending()) > 0 || len(left) > 0 || leftErr != nil {
-			t.Fatalf("seed %d: %v, out of order: %s, pending %v, left %v, %v\n%s", seed, err, order.broken, c.Pending(), left, leftErr, tail(c.Trace().Text(), 80))
+			t.Fatalf("seed %d: %v, out of order: %s, pending %v, leaks %v, %v\n%s", seed, err, order.broken, c.Pending(), left, leftErr, tail(c.Trace().Text(), 80))
 		}
 		if err := c.Close(); err != nil {
 			t.Fatal(err)

@@ -24,7 +24,7 @@ import (
 
 const ownDriver = "own.example.com"
 
-// directories is the node service of a CSI driver whose volumes are directories of one directory.
+// directories is the node service of a CSI driver with directories as volumes.
 type directories struct {
 	csispec.UnimplementedNodeServer
 	dir string
@@ -58,8 +58,8 @@ func (d *directories) NodeUnpublishVolume(_ context.Context, r *csispec.NodeUnpu
 	return &csispec.NodeUnpublishVolumeResponse{}, os.RemoveAll(r.GetTargetPath())
 }
 
-// serveAt runs a gRPC server at a unix socket, and returns how it ends, which takes the socket
-// away.
+// serveAt runs a gRPC server at a unix socket, and returns a function that stops it and removes the
+// socket.
 func serveAt(t *testing.T, socket string, offer func(grpc.ServiceRegistrar)) (stop func()) {
 	t.Helper()
 	testcheck.NoError(t, os.MkdirAll(filepath.Dir(socket), 0o755))
@@ -75,9 +75,9 @@ func serveAt(t *testing.T, socket string, offer func(grpc.ServiceRegistrar)) (st
 	}
 }
 
-// TestDriverOfOnesOwn registers a CSI driver with the kubelet of a node by sockets of this machine,
-// lets a pod use a volume of it, and takes it away.
-func TestDriverOfOnesOwn(t *testing.T) {
+// TestThirdPartyDriver registers a CSI driver with the kubelet of a node by sockets of this
+// machine, uses a volume of it in a pod, and deregisters it.
+func TestThirdPartyDriver(t *testing.T) {
 	if err := loop.Probe(); err != nil {
 		t.Skipf("loop devices: %v", err)
 	}
@@ -107,20 +107,20 @@ func TestDriverOfOnesOwn(t *testing.T) {
 		}
 		return nil
 	}
-	testcheck.NoError(t, c.Wait(ctx, "the driver to be told", func() bool { _, _, told := announces.Status(); return told }))
+	testcheck.NoError(t, c.Wait(ctx, "the notification of the driver", func() bool { _, _, notified := announces.Status(); return notified }))
 	if registered, why, _ := announces.Status(); !registered {
 		t.Fatalf("not registered: %s", why)
 	}
 	if d := entry(); d == nil || d.NodeID != "own-1" || d.Allocatable == nil || *d.Allocatable.Count != 7 || len(d.TopologyKeys) != 1 {
-		t.Errorf("the CSINode has %v", d)
+		t.Errorf("drivers of the CSINode: %v", d)
 	}
 	if node, _ := c.Server().Get("nodes", "", "node-1"); node.GetLabels()["own.example.com/zone"] != "z" {
-		t.Errorf("the Node's labels are %v", node.GetLabels())
+		t.Errorf("labels of the Node: %v", node.GetLabels())
 	}
 
 	useOwnVolume(ctx, t, c)
 	if content, err := os.ReadFile(filepath.Join(driver.dir, "disk", "file")); err != nil || string(content) != "hello" {
-		t.Errorf("the volume holds %q, %v", content, err)
+		t.Errorf("content of the volume: %q, %v", content, err)
 	}
 	stopRegistrar()
 	testcheck.NoError(t, c.Wait(ctx, "the driver to be unregistered", func() bool { return entry() == nil }))
@@ -128,7 +128,7 @@ func TestDriverOfOnesOwn(t *testing.T) {
 	testcheck.NoError(t, c.WaitForRest(ctx))
 }
 
-// useOwnVolume has a pod use a volume of the driver.
+// useOwnVolume uses a volume of the driver in a pod.
 func useOwnVolume(ctx context.Context, t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	unattached, none := false, ""

@@ -13,18 +13,18 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A world that begins enrolled holds what the parts of another one make when they start, and they
-// change nothing of it.
+// A pre-registered world contains the objects that the components of another one create at
+// start-up, and its components do not change them.
 func TestPreRegisteredEqualsStarted(t *testing.T) {
 	registered, preRegistered := atRest(t, false), atRest(t, true)
 	for _, resource := range []string{"nodes", "csinodes", "csidrivers", "storageclasses"} {
 		want, got := registered.List(resource), preRegistered.List(resource)
 		if len(want) != len(got) || len(want) == 0 {
-			t.Fatalf("%s: %d enrolled, %d registered", resource, len(got), len(want))
+			t.Fatalf("%s: %d pre-registered, %d registered", resource, len(got), len(want))
 		}
 		for i := range want {
 			if w, g := sameElsewhere(want[i]), sameElsewhere(got[i]); !equality.Semantic.DeepEqual(w, g) {
-				t.Errorf("%s: enrolled\n%+v\nregistered\n%+v", resource, g, w)
+				t.Errorf("%s: pre-registered\n%+v\nregistered\n%+v", resource, g, w)
 			}
 		}
 	}
@@ -36,7 +36,7 @@ func TestPreRegisteredEqualsStarted(t *testing.T) {
 	}
 }
 
-// atRest is the API server of a cluster that has started.
+// atRest returns the API server of a started cluster.
 func atRest(t *testing.T, preRegistered bool) *fake.Server {
 	c, err := cluster.New(cluster.Config{Devices: cluster.Array, PreRegistered: preRegistered, Stepped: &sim.SteppedConfig{}})
 	if err != nil {
@@ -53,7 +53,7 @@ func atRest(t *testing.T, preRegistered bool) *fake.Server {
 	return c.Server()
 }
 
-// sameElsewhere is an object without what differs from world to world.
+// sameElsewhere returns an object without the fields that differ between worlds.
 func sameElsewhere(obj fake.Object) fake.Object {
 	obj = obj.DeepCopyObject().(fake.Object)
 	obj.SetUID("")

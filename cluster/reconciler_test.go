@@ -23,7 +23,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// operated is a stepped world of nothing but an operator.
+// operated returns a stepped world with only an operator.
 func operated(t testing.TB, parts ...cluster.Component) *cluster.Cluster {
 	t.Helper()
 	c, err := cluster.New(cluster.Config{
@@ -47,7 +47,7 @@ func rest(t testing.TB, c *cluster.Cluster) {
 	}
 }
 
-// calling is a reconciler of ConfigMaps that calls a function for each.
+// calling returns a reconciler of ConfigMaps that calls a function for each.
 func calling(cfg cluster.ReconcilerConfig, f func(ctx context.Context, p cluster.ComponentContext, name string) (time.Duration, error)) cluster.Component {
 	cfg.Name = "operator"
 	if cfg.For == "" {
@@ -72,8 +72,7 @@ func createMap(t *testing.T, c *cluster.Cluster, m *corev1.ConfigMap) {
 	}
 }
 
-// labelByREST labels a ConfigMap by a client made from the process's configuration, with deadlines
-// around.
+// labelByREST labels a ConfigMap by a client from the process's configuration, with deadlines.
 func labelByREST(ctx context.Context, p cluster.ComponentContext, name string) (time.Duration, error) {
 	config := p.RESTConfig()
 	config.Timeout = time.Hour
@@ -86,8 +85,8 @@ func labelByREST(ctx context.Context, p cluster.ComponentContext, name string) (
 	return 0, label(ctx, client.ConfigMaps("default"), name)
 }
 
-// A reconciler whose client comes from the configuration stops at each request, though it sets
-// deadlines. What comes in between makes it fail, and it comes back.
+// A reconciler with a client from the configuration is suspended at each request, even with
+// deadlines. A concurrent change makes it fail, and it is retried.
 func TestAReconcilerIsSuspendedAtEachRequest(t *testing.T) {
 	c := operated(t, calling(cluster.ReconcilerConfig{}, labelByREST))
 	host := c.Host().(*sim.Stepped)
@@ -102,7 +101,7 @@ func TestAReconcilerIsSuspendedAtEachRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := strings.Join(host.Enabled(), "; "); got != step.next {
-			t.Fatalf("after %s there is %q, want %q", step.move, got, step.next)
+			t.Fatalf("tasks after %s: %q, want %q", step.move, got, step.next)
 		}
 	}
 	patch := []byte(`{"data":{"from":"a user"}}`)
@@ -125,8 +124,9 @@ func TestAReconcilerIsSuspendedAtEachRequest(t *testing.T) {
 	}
 }
 
-// After an error a key comes back with back-off, which success forgets; else when it asks to.
-func TestAReconcilerComesBack(t *testing.T) {
+// After an error a key is requeued with back-off, which success resets; otherwise at the requested
+// time.
+func TestAReconcilerIsRequeued(t *testing.T) {
 	var at []time.Duration
 	broken := errors.New("broken")
 	answers := []struct {
@@ -149,15 +149,15 @@ func TestAReconcilerComesBack(t *testing.T) {
 	}
 }
 
-// With several workers, keys are worked on at once, but never one twice; what comes meanwhile is
-// one more turn.
-func TestAReconcilerWorksOnAKeyOnce(t *testing.T) {
+// Several workers process different keys concurrently, but never one key; changes meanwhile cause
+// one more sync.
+func TestAReconcilerProcessesAKeyOnce(t *testing.T) {
 	working, most, calls := map[string]int{}, 0, 0
 	slowly := func(_ context.Context, p cluster.ComponentContext, name string) (time.Duration, error) {
 		calls++
 		working[name]++
 		if working[name] > 1 {
-			t.Errorf("%s is worked on twice at once", name)
+			t.Errorf("%s is processed twice concurrently", name)
 		}
 		most = max(most, len(working))
 		p.Process.Sleep(time.Second)
@@ -183,12 +183,12 @@ func TestAReconcilerWorksOnAKeyOnce(t *testing.T) {
 	})
 	rest(t, c)
 	if most != 2 || calls != 4 {
-		t.Errorf("%d at once, %d calls; want 2 and 4", most, calls)
+		t.Errorf("%d concurrent, %d calls; want 2 and 4", most, calls)
 	}
 }
 
-// A reconciler that always asks to be requeued keeps a world running, unless it declares that it
-// polls.
+// A reconciler that always requests to be requeued keeps a world running, unless it declares that
+// it polls.
 func TestAReconcilerThatPollsLetsAWorldRest(t *testing.T) {
 	calls := 0
 	c := operated(t, calling(cluster.ReconcilerConfig{Polls: true}, func(context.Context, cluster.ComponentContext, string) (time.Duration, error) {
@@ -199,13 +199,12 @@ func TestAReconcilerThatPollsLetsAWorldRest(t *testing.T) {
 	createMap(t, c, newMap("a"))
 	rest(t, c)
 	if calls != 2 {
-		t.Errorf("%d calls, want one for the object, and one for what might have changed since", calls)
+		t.Errorf("%d calls, want one for the object, and one for possible changes since", calls)
 	}
 }
 
-// Objects that are owned, and such as are mapped by a function, are about other keys; also as they
-// go.
-func TestAReconcilerWatchesWhatIsItsOwn(t *testing.T) {
+// Owned objects, and objects mapped by a function, enqueue other keys, also when they are deleted.
+func TestAReconcilerWatchesOwnedObjects(t *testing.T) {
 	var keys []string
 	part := calling(cluster.ReconcilerConfig{
 		Watches: []cluster.Watch{{Resource: "secrets"}, {Resource: "serviceaccounts", Keys: func(obj fake.Object) []types.NamespacedName {
@@ -251,8 +250,8 @@ func TestAReconcilerWatchesWhatIsItsOwn(t *testing.T) {
 
 var things = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
 
-// A reconciler brings its custom resource with it, sees its objects in a cache that lags, and
-// writes them by a client of its own. It starts again after a crash, and runs twice.
+// A reconciler installs its custom resource, reads its objects from a cache that lags, and writes
+// them by its own client. It is restarted after a crash, and replicated.
 func TestAReconcilerOfACustomResource(t *testing.T) {
 	built := 0
 	part := cluster.Reconciler(cluster.ReconcilerConfig{
@@ -310,7 +309,7 @@ func TestAReconcilerOfACustomResource(t *testing.T) {
 }
 
 // A panic of a reconciler reaches the caller that runs the world.
-func TestAReconcilersPanicGoesThrough(t *testing.T) {
+func TestPanicOfAReconcilerPropagates(t *testing.T) {
 	c := operated(t, calling(cluster.ReconcilerConfig{}, func(context.Context, cluster.ComponentContext, string) (time.Duration, error) {
 		panic("the operator's fault")
 	}))
@@ -322,7 +321,7 @@ func TestAReconcilersPanicGoesThrough(t *testing.T) {
 		}
 	}()
 	rest(t, c)
-	t.Error("it came to rest")
+	t.Error("the world reached quiescence")
 }
 
 // The same reconciler runs live.
@@ -345,12 +344,12 @@ func TestAReconcilerRunsLive(t *testing.T) {
 	}
 }
 
-// What there is not is an error when the world is put together.
-func TestAReconcilerOfNothing(t *testing.T) {
+// TestInvalidReconcilers checks that missing functions and resources are errors of New.
+func TestInvalidReconcilers(t *testing.T) {
 	for _, cfg := range []cluster.ReconcilerConfig{
 		{For: "nothings"},
 		{Watches: []cluster.Watch{{Resource: "nothings"}}},
-		{Install: func(*fake.Server) error { return errors.New("no nothings here") }},
+		{Install: func(*fake.Server) error { return errors.New("cannot install") }},
 	} {
 		c, err := cluster.New(cluster.Config{
 			Components: []string{}, Stepped: &sim.SteppedConfig{},
@@ -362,8 +361,8 @@ func TestAReconcilerOfNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkReconcilerStep measures a step of a world of one reconciler that reads and writes, by
-// the client that it got and by one made from its configuration.
+// BenchmarkReconcilerStep measures a step of a world with one reconciler that reads and writes, by
+// the client it received and by one created from its configuration.
 func BenchmarkReconcilerStep(b *testing.B) {
 	byClient := func(ctx context.Context, p cluster.ComponentContext, name string) (time.Duration, error) {
 		return 0, label(ctx, p.Client.CoreV1().ConfigMaps("default"), name)
@@ -401,7 +400,7 @@ func BenchmarkReconcilerStep(b *testing.B) {
 	}
 }
 
-// labelingByREST is a reconciler that makes its client once, as programs do.
+// labelingByREST is a reconciler that creates its client once, as programs do.
 func labelingByREST() cluster.Component {
 	return cluster.Reconciler(cluster.ReconcilerConfig{
 		Name: "operator", For: "configmaps",

@@ -19,14 +19,14 @@ import (
 
 const kubelet1 = "kubelet(node-1)"
 
-// once lets one thing go wrong at the n-th call of the kubelet: it is killed before the call, or
-// the call fails. Otherwise the course is the ordinary one.
+// once injects one event at the n-th call of the kubelet: a crash before the call, or a failure of
+// the call. Otherwise it follows the default order.
 type once struct {
-	n     int // counted down; 0: now
+	n     int // counted down to 0
 	crash bool
 	fault sim.Fault
-	done  bool   // it has gone wrong
-	at    string // the call at which it did, or would have
+	done  bool   // it was injected
+	at    string // the call at which it was or would have been injected
 }
 
 func (o *once) Decide(d *sim.Decision) sim.Move {
@@ -47,8 +47,7 @@ func (o *once) Decide(d *sim.Decision) sim.Move {
 	return sim.Move{Fault: o.fault}
 }
 
-// eachCall runs something with each thing going wrong at each call of the kubelet, as long as there
-// are calls.
+// eachCall runs a function with each event at each call of the kubelet, as long as there are calls.
 func eachCall(t *testing.T, run func(t *testing.T, o *once)) {
 	t.Helper()
 	wrong := []once{
@@ -78,7 +77,7 @@ func eachCall(t *testing.T, run func(t *testing.T, o *once)) {
 	}
 }
 
-// node is a world of one kubelet, in which nothing is known of the node to begin with.
+// node is a world of one kubelet with an unregistered node.
 func node(t *testing.T) (*cluster.Cluster, *sim.Stepped) {
 	t.Helper()
 	c, err := cluster.New(cluster.Config{Nodes: 1, Components: []string{"kubelet"}, Stepped: &sim.SteppedConfig{StepsMax: 5_000}})
@@ -93,7 +92,7 @@ func node(t *testing.T) (*cluster.Cluster, *sim.Stepped) {
 	return c, c.Host().(*sim.Stepped)
 }
 
-// drivers are those of a node's CSINode, and those of its annotation.
+// drivers returns the drivers of a node's CSINode, and those of its annotation.
 func drivers(c *cluster.Cluster) (entries, annotated string) {
 	if own, there := c.Server().Get("csinodes", "", "node-1"); there {
 		for _, d := range own.(*storagev1.CSINode).Spec.Drivers {
@@ -106,7 +105,7 @@ func drivers(c *cluster.Cluster) (entries, annotated string) {
 	return entries, annotated
 }
 
-// wantDriver checks that the driver is registered, or is not, and that it knows.
+// wantDriver checks whether the driver is registered, and that it was notified.
 func wantDriver(t *testing.T, c *cluster.Cluster, registered bool) {
 	t.Helper()
 	wantEntries, wantAnnotated := "", ""
@@ -114,13 +113,13 @@ func wantDriver(t *testing.T, c *cluster.Cluster, registered bool) {
 		wantEntries, wantAnnotated = "array.csi.volsim.dev=node-1", `{"array.csi.volsim.dev":"node-1"}`
 	}
 	if entries, annotated := drivers(c); entries != wantEntries || annotated != wantAnnotated {
-		t.Errorf("CSINode has %q, annotation %q\n%s", entries, annotated, tail(c.Trace().Text(), 60))
+		t.Errorf("CSINode: %q, annotation: %q\n%s", entries, annotated, tail(c.Trace().Text(), 60))
 	}
 	last := slices.IndexFunc(backwards(c.Trace().Records()), func(r trace.Record) bool {
 		return r.Kind == trace.KindWork && (r.Verb == "register" || r.Verb == "deregister") && r.Err == nil
 	})
 	if r := backwards(c.Trace().Records()); last < 0 || (r[last].Verb == "register") != registered {
-		t.Errorf("what the kubelet did last with the driver is not what is known\n%s", tail(c.Trace().Text(), 60))
+		t.Errorf("the last notification of the driver does not match its registration\n%s", tail(c.Trace().Text(), 60))
 	}
 }
 
@@ -137,9 +136,9 @@ func settle(t *testing.T, host *sim.Stepped) {
 	}
 }
 
-// TestRegistrationSurvivesWhateverGoesWrong kills the kubelet at each call of the node's and the
+// TestRegistrationSurvivesFaults kills the kubelet at each call of the node's and the
 // driver's registration, and has each of them fail.
-func TestRegistrationSurvivesWhateverGoesWrong(t *testing.T) {
+func TestRegistrationSurvivesFaults(t *testing.T) {
 	calls := map[string]bool{}
 	eachCall(t, func(t *testing.T, o *once) {
 		c, host := node(t)
@@ -153,14 +152,14 @@ func TestRegistrationSurvivesWhateverGoesWrong(t *testing.T) {
 		"update csinodes/node-1", "NotifyRegistrationStatus array.csi.volsim.dev-reg.sock",
 	} {
 		if !calls[call] {
-			t.Errorf("nothing went wrong at %q; at %v", call, calls)
+			t.Errorf("no event at %q; calls: %v", call, calls)
 		}
 	}
 }
 
-// TestDeregistrationSurvivesWhateverGoesWrong does so while the driver's sockets go, and come
+// TestDeregistrationSurvivesFaults does so while the driver's sockets go, and come
 // again.
-func TestDeregistrationSurvivesWhateverGoesWrong(t *testing.T) {
+func TestDeregistrationSurvivesFaults(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		eachCall(t, func(t *testing.T, o *once) {
 			c, host := node(t)
@@ -175,7 +174,7 @@ func TestDeregistrationSurvivesWhateverGoesWrong(t *testing.T) {
 			if !o.crash && !again {
 				wantDriver(t, c, false)
 			}
-			testcheck.NoError(t, c.StartDriver("node-1")) // a kubelet that was killed does not know what it was about
+			testcheck.NoError(t, c.StartDriver("node-1")) // a restarted kubelet does not know its unfinished work
 			settle(t, host)
 			wantDriver(t, c, true)
 		})
@@ -183,7 +182,7 @@ func TestDeregistrationSurvivesWhateverGoesWrong(t *testing.T) {
 }
 
 // TestDriverStopsWhileItMounts stops the driver just before each call of mounting and unmounting a
-// volume. No operation fails permanently, and all continue when the driver is back.
+// volume. No operation fails permanently, and all continue when the driver is restarted.
 func TestDriverStopsWhileItMounts(t *testing.T) {
 	for _, rpc := range []string{"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"} {
 		t.Run(rpc, func(t *testing.T) {
@@ -220,7 +219,7 @@ func TestDriverStopsWhileItMounts(t *testing.T) {
 			}
 			for _, r := range c.Trace().Records()[before:] {
 				if r.Kind == trace.KindDriver && strings.HasPrefix(r.Task, kubelet1) {
-					t.Errorf("asked while it was away: %s %s", r.Verb, r.Object)
+					t.Errorf("called while it was stopped: %s %s", r.Verb, r.Object)
 				}
 			}
 			testcheck.NoError(t, c.StartDriver("node-1"))
@@ -230,13 +229,13 @@ func TestDriverStopsWhileItMounts(t *testing.T) {
 				t.Errorf("pending: %v", pending)
 			}
 			if left, err := c.Leaks(); err != nil || len(left) > 0 {
-				t.Errorf("left: %v, %v", left, err)
+				t.Errorf("leaks: %v, %v", left, err)
 			}
 		})
 	}
 }
 
-// comeAndGo has a pod with a volume run, and go.
+// comeAndGo runs a pod with a volume and deletes it.
 func comeAndGo(ctx context.Context, c *cluster.Cluster) error {
 	claims, pods := c.Client().CoreV1().PersistentVolumeClaims("default"), c.Client().CoreV1().Pods("default")
 	if _, err := claims.Create(ctx, cluster.NewClaim("data", "1Gi"), metav1.CreateOptions{}); err != nil {
@@ -291,11 +290,11 @@ func TestLifecycleWithADriverThatStopsAndStarts(t *testing.T) {
 		left, errLeft := c.Leaks()
 		transient += strings.Count(c.Trace().Text(), "not found in the list of registered CSI drivers")
 		if err != nil || errLeft != nil || len(pending)+len(left) > 0 {
-			t.Fatalf("seed %d: %v, %v, pending %v, left %v\n%s", seed, err, errLeft, pending, left, tail(c.Trace().Text(), 100))
+			t.Fatalf("seed %d: %v, %v, pending %v, leaks %v\n%s", seed, err, errLeft, pending, left, tail(c.Trace().Text(), 100))
 		}
 		testcheck.NoError(t, c.Close())
 	}
 	if transient == 0 {
-		t.Error("no volume met a driver that was not there")
+		t.Error("no operation ran while the driver was stopped")
 	}
 }

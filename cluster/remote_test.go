@@ -22,12 +22,12 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// bare is an API server without controllers, and the way to it by HTTPS.
+// bare is an API server without controllers, with HTTPS access.
 type bare struct {
 	t       *testing.T
 	user    kubernetes.Interface
 	rest    *clientrest.Config
-	changes chan struct{} // something was written; holds at most one token
+	changes chan struct{} // signals a write; holds at most one token
 }
 
 func newBare(t *testing.T) *bare {
@@ -55,7 +55,7 @@ func newBare(t *testing.T) *bare {
 	return b
 }
 
-// run runs parts until the test is over.
+// run runs components until the test ends.
 func (b *bare) run(parts ...string) *trace.Log {
 	b.t.Helper()
 	log := &trace.Log{}
@@ -79,7 +79,7 @@ func (b *bare) run(parts ...string) *trace.Log {
 	return log
 }
 
-// until waits until the server holds what is wanted.
+// until waits for a state of the server.
 func (b *bare) until(what string, cond func(ctx context.Context) bool) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
@@ -88,7 +88,7 @@ func (b *bare) until(what string, cond func(ctx context.Context) bool) {
 		select {
 		case <-b.changes:
 		case <-ctx.Done():
-			b.t.Fatalf("%s does not come", what)
+			b.t.Fatalf("timed out waiting for %s", what)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func (b *bare) makeMap(namespace, name string, owner *corev1.ConfigMap) *corev1.
 	return testcheck.Must(b.user.CoreV1().ConfigMaps(namespace).Create(b.t.Context(), m, metav1.CreateOptions{}))
 }
 
-// What an owner leaves behind is collected, and nothing else; by a collector that sees by HTTPS
+// Dependents of a deleted owner are collected, and nothing else, by a collector with HTTPS access
 // only.
 func TestRemoteGarbageIsCollected(t *testing.T) {
 	t.Parallel()
@@ -128,8 +128,8 @@ func TestRemoteGarbageIsCollected(t *testing.T) {
 	})
 }
 
-// A namespace gets its account and its root CA, and is emptied.
-func TestRemoteNamespaceComesAndGoes(t *testing.T) {
+// A namespace gets its service account and its root CA, and is emptied when it is deleted.
+func TestRemoteNamespaceIsCreatedAndDeleted(t *testing.T) {
 	t.Parallel()
 	b := newBare(t)
 	b.run("namespace", "serviceaccount", "rootca")
@@ -148,53 +148,53 @@ func TestRemoteNamespaceComesAndGoes(t *testing.T) {
 	})
 }
 
-// All parts that run against a real server do, at once: each lists what it needs.
-func TestAllRemotePartsBegin(t *testing.T) {
+// All components that can run against a real server do so together: each lists its resources.
+func TestAllRemoteComponentsStart(t *testing.T) {
 	t.Parallel()
 	b := newBare(t)
 	var names []string
 	for _, p := range cluster.RemoteComponents() {
 		names = append(names, p.Name)
 		if p.Replaces == "" {
-			t.Errorf("%s stands for nothing", p.Name)
+			t.Errorf("%s has no upstream name", p.Name)
 		}
 	}
 	log := b.run(names...)
 	listed := map[string]bool{}
-	heard := make(chan string, 10_000)
+	seen := make(chan string, 10_000)
 	log.Watch(func(r trace.Record) {
 		if r.Verb == "LIST" {
-			heard <- r.Task
+			seen <- r.Task
 		}
 	})
 	for _, r := range log.Records() {
 		if r.Verb == "LIST" {
-			heard <- r.Task
+			seen <- r.Task
 		}
 	}
 	limit := time.After(time.Minute)
 	for len(listed) < len(names) {
 		select {
-		case actor := <-heard:
+		case task := <-seen:
 			for _, name := range names {
-				if len(actor) > len(name) && actor[:len(name)+1] == name+"/" {
+				if len(task) > len(name) && task[:len(name)+1] == name+"/" {
 					listed[name] = true
 				}
 			}
 		case <-limit:
-			t.Fatalf("of %v only %v have listed", names, listed)
+			t.Fatalf("only %[2]v of %[1]v have listed", names, listed)
 		}
 	}
 }
 
-func TestRemotePartsThatCannotBe(t *testing.T) {
+func TestInvalidRemoteComponents(t *testing.T) {
 	t.Parallel()
 	here := &clientrest.Config{Host: "https://127.0.0.1:1"}
 	if _, err := cluster.NewRemote(cluster.RemoteConfig{REST: here, Components: []string{"kubelet"}}); !errors.Is(err, cluster.ErrUnknownComponent) {
 		t.Errorf("kubelet: %v, want ErrNoPart", err)
 	}
 	if _, err := cluster.NewRemote(cluster.RemoteConfig{REST: here, Components: []string{"rootca"}}); err == nil {
-		t.Error("a root CA that nobody knows is published")
+		t.Error("an unknown root CA is published")
 	}
 	storage := slices.DeleteFunc(cluster.RemoteComponents(), func(p cluster.RemoteComponent) bool { return !p.Storage })
 	if len(storage) != 4 || storage[0].Name != "pvcontroller" {

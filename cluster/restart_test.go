@@ -22,14 +22,14 @@ import (
 // mountTasks are the tasks of a kubelet that stage, publish, unpublish and unstage.
 var mountTasks = []string{"volume_mount", "volume_unmount", "unmount_device"}
 
-// killer follows the default order, and kills the kubelet of node-1 when one of its mounting tasks
-// is suspended for the n-th time, before or after the call.
+// killer follows the default order, and crashes the kubelet of node-1 when one of its mounting
+// tasks is suspended for the n-th time, before or after the call.
 type killer struct {
 	*sim.ReplayStrategy
-	n     int // from 1; 0: no kill
+	n     int // from 1; 0 for no crash
 	after bool
-	meant func(task, verb string) bool                        // which suspensions count; nil: those of mountStrands
-	lives func(ctx context.Context, c *cluster.Cluster) error // what happens in the world; nil: twoPods
+	meant func(task, verb string) bool                        // which suspensions count; nil for those of mountTasks
+	lives func(ctx context.Context, c *cluster.Cluster) error // the users of the world; nil for twoPods
 	seen  int
 	calls []string // at which a task was suspended
 	due   bool
@@ -68,7 +68,7 @@ func mounts(task string) bool {
 	return false
 }
 
-// twoPods is a pod that writes a file, and one after it that reads it; then all is deleted.
+// twoPods is a pod that writes a file, followed by one that reads it; then all is deleted.
 func twoPods(ctx context.Context, c *cluster.Cluster) error {
 	claims, pods := c.Client().CoreV1().PersistentVolumeClaims("default"), c.Client().CoreV1().Pods("default")
 	if _, err := claims.Create(ctx, cluster.NewClaim("data", "32Mi"), metav1.CreateOptions{}); err != nil {
@@ -101,8 +101,8 @@ func twoPods(ctx context.Context, c *cluster.Cluster) error {
 	return c.WaitForGone(ctx, "persistentvolumeclaims", "default", "data")
 }
 
-// liveOnDevices lives twoPods on real devices, and looks whether all of it is gone in the end.
-func liveOnDevices(t *testing.T, k *killer) {
+// runOnDevices runs twoPods on real devices, and checks that nothing is left.
+func runOnDevices(t *testing.T, k *killer) {
 	t.Helper()
 	dir := t.TempDir()
 	c, err := cluster.New(cluster.Config{Nodes: 1, Devices: cluster.Loop, Dir: dir, PreRegistered: true, Stepped: &sim.SteppedConfig{}})
@@ -130,21 +130,21 @@ func liveOnDevices(t *testing.T, k *killer) {
 	}
 	left, err := c.Leaks()
 	if err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
+		t.Errorf("leaks: %v, %v", left, err)
 	}
 	noLoopDevices(t, dir)
 	for _, of := range []string{"pods", "plugins/kubernetes.io/csi/" + c.DriverName()} {
 		if dirs, err := os.ReadDir(filepath.Join(dir, "node-1", of)); err == nil && len(dirs) > 0 {
-			t.Errorf("left in %s: %v", of, dirs)
+			t.Errorf("leaked in %s: %v", of, dirs)
 		}
 	}
 	table, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil || bytes.Contains(table, []byte(dir)) {
-		t.Errorf("something is mounted below %s (%v):\n%s", dir, err, table)
+		t.Errorf("leaked mounts below %s (%v):\n%s", dir, err, table)
 	}
 }
 
-// noLoopDevices looks for loop devices over files of a directory.
+// noLoopDevices checks that there are no loop devices over files of a directory.
 func noLoopDevices(t *testing.T, dir string) {
 	t.Helper()
 	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
@@ -153,24 +153,24 @@ func noLoopDevices(t *testing.T, dir string) {
 	}
 	for _, f := range files {
 		if backing, err := os.ReadFile(f); err == nil && bytes.Contains(backing, []byte(dir)) {
-			t.Errorf("loop device %s is left, over %s", f, backing)
+			t.Errorf("leaked loop device %s over %s", f, backing)
 		}
 	}
 }
 
-// A kubelet that is killed at any suspension of staging, publishing, unpublishing and unstaging, on
-// real devices, finds out what is mounted when it starts again: the second pod reads what the first
-// one wrote, and in the end nothing is left.
-func TestKubeletIsKilledOnRealDevices(t *testing.T) {
+// A kubelet that crashes at any suspension of staging, publishing, unpublishing and unstaging, on
+// real devices, reconstructs its mounts at restart: the second pod reads the file of the first one,
+// and in the end nothing is left.
+func TestKubeletCrashesOnRealDevices(t *testing.T) {
 	if err := loop.Probe(); err != nil {
 		t.Skipf("loop devices: %v", err)
 	}
 	ordinary := &killer{}
-	liveOnDevices(t, ordinary)
+	runOnDevices(t, ordinary)
 	all := strings.Join(ordinary.calls, "\n")
 	for _, call := range []string{"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"} {
 		if strings.Count(all, call) != 2 {
-			t.Fatalf("%s is called %d times, want once for each pod:\n%s", call, strings.Count(all, call), all)
+			t.Fatalf("%s was called %d times, want once for each pod:\n%s", call, strings.Count(all, call), all)
 		}
 	}
 	for i, call := range ordinary.calls {
@@ -181,7 +181,7 @@ func TestKubeletIsKilledOnRealDevices(t *testing.T) {
 			when := map[bool]string{false: "before", true: "after"}[after]
 			t.Run(fmt.Sprintf("%s %d %s", when, i+1, call), func(t *testing.T) {
 				k := &killer{n: i + 1, after: after}
-				liveOnDevices(t, k)
+				runOnDevices(t, k)
 				if k.seen < k.n {
 					t.Errorf("it was never suspended for the %dth time", k.n)
 				}
@@ -190,7 +190,7 @@ func TestKubeletIsKilledOnRealDevices(t *testing.T) {
 	}
 }
 
-// node1Pod is a world of one node in which a pod runs.
+// node1Pod returns a world of one node with a running pod.
 func node1Pod(t *testing.T) (*cluster.Cluster, *nodefs.Memory) {
 	t.Helper()
 	var disk *nodefs.Memory
@@ -224,23 +224,23 @@ func podOf(t *testing.T, c *cluster.Cluster) *corev1.Pod {
 	t.Helper()
 	obj, ok := c.Server().Get("pods", "default", "web")
 	if !ok {
-		t.Fatal("the pod is gone")
+		t.Fatal("the pod does not exist")
 	}
 	return obj.(*corev1.Pod)
 }
 
-// A node that has booted mounts again what its pods had, and starts their containers again; a
-// kubelet that is killed does not.
-func TestContainersStartAgainWhenTheNodeHasBooted(t *testing.T) {
+// A rebooted node mounts its pods' volumes again and restarts their containers; a restarted kubelet
+// does not.
+func TestContainersRestartAfterAReboot(t *testing.T) {
 	c, disk := node1Pod(t)
 	for _, tt := range []struct {
 		what     string
 		inject   func() error
 		restarts int32
 	}{
-		{"the kubelet is killed", func() error { return c.Crash("kubelet(node-1)") }, 0},
-		{"the node boots", func() error { return c.Reboot("node-1") }, 1},
-		{"and again", func() error { return c.Reboot("node-1") }, 2},
+		{"kubelet crash", func() error { return c.Crash("kubelet(node-1)") }, 0},
+		{"reboot", func() error { return c.Reboot("node-1") }, 1},
+		{"second reboot", func() error { return c.Reboot("node-1") }, 2},
 	} {
 		if err := tt.inject(); err != nil {
 			t.Fatal(err)
@@ -262,8 +262,8 @@ func TestContainersStartAgainWhenTheNodeHasBooted(t *testing.T) {
 	}
 }
 
-// What a pod leaves is removed as long as it is empty directories: a file stays, and so does what
-// something is mounted at.
+// The directory of a deleted pod is removed only if it holds nothing but empty directories: files
+// stay, and so do mounts.
 func TestDirectoryOfAPodIsRemovedOnlyIfItIsEmpty(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -272,7 +272,7 @@ func TestDirectoryOfAPodIsRemovedOnlyIfItIsEmpty(t *testing.T) {
 	}{
 		{"empty directories", func(disk *nodefs.Memory, dir string) error { return disk.MkdirAll(dir + "/volumes/example.com~old/x") }, false},
 		{"a file", func(disk *nodefs.Memory, dir string) error { return disk.WriteFile(dir+"/note", []byte("kept")) }, true},
-		{"a mount that nobody knows of", func(disk *nodefs.Memory, dir string) error {
+		{"an unknown mount", func(disk *nodefs.Memory, dir string) error {
 			return errors.Join(disk.MkdirAll(dir+"/volumes/x"), disk.MountTree(nodefs.NewTree(), "x", dir+"/volumes/x", false))
 		}, true},
 	} {
@@ -298,7 +298,7 @@ func TestDirectoryOfAPodIsRemovedOnlyIfItIsEmpty(t *testing.T) {
 				}
 			}
 			if there, err := disk.Exists(dir); err != nil || there != tt.stays {
-				t.Errorf("the directory is there: %t, %v, want %t", there, err, tt.stays)
+				t.Errorf("the directory exists: %t, %v, want %t", there, err, tt.stays)
 			}
 			if _, err := c.MountPath("default", "web", "data"); err == nil {
 				t.Error("the volume is mounted")

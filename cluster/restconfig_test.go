@@ -12,8 +12,8 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// TestAUserBehindARESTConfigIsStepped: a program whose clientset comes from the configuration runs
-// in a stepped world, and is suspended at its requests: what it waits for happens in between.
+// TestAUserBehindARESTConfigIsStepped runs a program with a clientset from the configuration in a
+// stepped world. It is suspended at its requests, and what it waits for happens in between.
 func TestAUserBehindARESTConfigIsStepped(t *testing.T) {
 	run := func() string {
 		c, err := cluster.New(cluster.Config{Stepped: &sim.SteppedConfig{Chooser: sim.NewSeeded(3)}})

@@ -15,7 +15,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// mountFlags notes with which flags the driver is asked to stage and to publish.
+// mountFlags records the mount flags of the stage and publish calls.
 type mountFlags struct {
 	grpc.ClientConnInterface
 	seen *[]string
@@ -31,8 +31,8 @@ func (m mountFlags) Invoke(ctx context.Context, method string, request, reply an
 	return m.ClientConnInterface.Invoke(ctx, method, request, reply, options...)
 }
 
-// TestVolumesAreMountedWithLabels on nodes with SELinux, those of one pod alone or all, and on
-// others never.
+// TestVolumesAreMountedWithLabels checks that on nodes with SELinux, ReadWriteOncePod volumes or
+// all are mounted with labels, and on others none.
 func TestVolumesAreMountedWithLabels(t *testing.T) {
 	t.Parallel()
 	const option = `context="system_u:object_r:container_file_t:s0:c1,c2"`
@@ -50,7 +50,7 @@ func TestVolumesAreMountedWithLabels(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for _, preRegistered := range []bool{false, true} {
-			t.Run(tt.name+map[bool]string{true: ", enrolled"}[preRegistered], func(t *testing.T) {
+			t.Run(tt.name+map[bool]string{true: ", pre-registered"}[preRegistered], func(t *testing.T) {
 				t.Parallel()
 				var seen []string
 				cfg := tt.cfg
@@ -78,7 +78,7 @@ func TestVolumesAreMountedWithLabels(t *testing.T) {
 					t.Fatal(err)
 				}
 				if want := []string{"stage " + tt.want, "publish " + tt.want}; !slices.Equal(seen, want) {
-					t.Errorf("the driver was asked to %q, want %q", seen, want)
+					t.Errorf("mount flags %q, want %q", seen, want)
 				}
 			})
 		}

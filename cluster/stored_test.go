@@ -10,8 +10,8 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// TestStoredObjectsAreNotModified lets a volume live, a driver come and go and a node boot:
-// controllers and kubelets are given the stored objects themselves.
+// TestStoredObjectsAreNotModified runs the life cycle of a volume, a restart of the driver and a
+// reboot. Controllers and kubelets read the stored objects themselves.
 func TestStoredObjectsAreNotModified(t *testing.T) {
 	t.Parallel()
 	c, err := cluster.New(cluster.Config{Nodes: 2, Stepped: &sim.SteppedConfig{}})
@@ -40,7 +40,7 @@ func TestStoredObjectsAreNotModified(t *testing.T) {
 	}
 	for _, to := range commits {
 		if diff := cmp.Diff(to.asItWas, to.stored); diff != "" {
-			t.Errorf("%T %s was changed after it had been written (-was +is):\n%s", to.stored, to.stored.GetName(), diff)
+			t.Errorf("%T %s was modified after it was stored (-was +is):\n%s", to.stored, to.stored.GetName(), diff)
 		}
 	}
 }

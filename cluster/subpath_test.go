@@ -19,8 +19,8 @@ import (
 	"github.com/volsim/volsim/plugins/loop"
 )
 
-// partPod is NewPod of one claim, whose container has parts of the volume, each at /mnt/<index>.
-func partPod(name, claim string, parts ...string) *corev1.Pod {
+// subPathPod is NewPod of one claim with subPaths of the volume, each at /mnt/<index>.
+func subPathPod(name, claim string, parts ...string) *corev1.Pod {
 	pod := cluster.NewPod(name, claim)
 	c := &pod.Spec.Containers[0]
 	c.VolumeMounts = nil
@@ -30,9 +30,9 @@ func partPod(name, claim string, parts ...string) *corev1.Pod {
 	return pod
 }
 
-// podsWithParts is a pod that writes into parts of a volume, a directory and a file, and one after
-// it that reads there; then all is deleted.
-func podsWithParts(ctx context.Context, c *cluster.Cluster) error {
+// podsWithSubPaths is a pod that writes to subPaths of a volume, a directory and a file, followed
+// by one that reads there; then all is deleted.
+func podsWithSubPaths(ctx context.Context, c *cluster.Cluster) error {
 	claims, pods := c.Client().CoreV1().PersistentVolumeClaims("default"), c.Client().CoreV1().Pods("default")
 	if _, err := claims.Create(ctx, cluster.NewClaim("data", "32Mi"), metav1.CreateOptions{}); err != nil {
 		return err
@@ -42,7 +42,7 @@ func podsWithParts(ctx context.Context, c *cluster.Cluster) error {
 		if name == "second" {
 			parts = []string{"logs/deep/note", "logs"}
 		}
-		if _, err := pods.Create(ctx, partPod(name, "data", parts...), metav1.CreateOptions{}); err != nil {
+		if _, err := pods.Create(ctx, subPathPod(name, "data", parts...), metav1.CreateOptions{}); err != nil {
 			return err
 		}
 		if err := c.WaitForPod(ctx, "default", name, corev1.PodRunning); err != nil {
@@ -72,7 +72,7 @@ func podsWithParts(ctx context.Context, c *cluster.Cluster) error {
 			return err
 		}
 		if _, err := c.ContainerPath("default", name, "main", "/mnt/0"); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("path of a pod that is gone: %w", err)
+			return fmt.Errorf("path of a deleted pod: %w", err)
 		}
 	}
 	if err := claims.Delete(ctx, "data", metav1.DeleteOptions{}); err != nil {
@@ -81,15 +81,15 @@ func podsWithParts(ctx context.Context, c *cluster.Cluster) error {
 	return c.WaitForGone(ctx, "persistentvolumeclaims", "default", "data")
 }
 
-// TestKubeletIsKilledWhileItBindsParts of real volumes, or takes them away, at each of its steps:
-// pods have them all the same, and in the end nothing is left.
-func TestKubeletIsKilledWhileItBindsParts(t *testing.T) {
+// TestKubeletCrashesWhileItBindsSubPaths crashes the kubelet at each step of binding and removing
+// subPaths of real volumes: pods get them nevertheless, and in the end nothing is left.
+func TestKubeletCrashesWhileItBindsSubPaths(t *testing.T) {
 	if err := loop.Probe(); err != nil {
 		t.Skipf("loop devices: %v", err)
 	}
 	meant := func(_, verb string) bool { return strings.Contains(verb, "SubPath") }
-	ordinary := &killer{lives: podsWithParts, meant: meant}
-	liveOnDevices(t, ordinary)
+	ordinary := &killer{lives: podsWithSubPaths, meant: meant}
+	runOnDevices(t, ordinary)
 	verbs := make([]string, len(ordinary.calls))
 	for i, call := range ordinary.calls {
 		_, verbs[i], _ = strings.Cut(call, ": ")
@@ -105,8 +105,8 @@ func TestKubeletIsKilledWhileItBindsParts(t *testing.T) {
 		for _, after := range []bool{false, true} {
 			when := map[bool]string{false: "before", true: "after"}[after]
 			t.Run(fmt.Sprintf("%s %d %s", when, i+1, verb), func(t *testing.T) {
-				k := &killer{n: i + 1, after: after, lives: podsWithParts, meant: meant}
-				liveOnDevices(t, k)
+				k := &killer{n: i + 1, after: after, lives: podsWithSubPaths, meant: meant}
+				runOnDevices(t, k)
 				if k.seen < k.n {
 					t.Errorf("it was never suspended for the %dth time", k.n)
 				}
@@ -115,9 +115,9 @@ func TestKubeletIsKilledWhileItBindsParts(t *testing.T) {
 	}
 }
 
-// TestPodThatLeadsOutOfItsVolume by a link to this machine's directories gets nothing of them, and
-// waits.
-func TestPodThatLeadsOutOfItsVolume(t *testing.T) {
+// TestSubPathOutsideOfItsVolumeIsRejected has a link to this machine's directories: the pod gets
+// nothing of them, and waits.
+func TestSubPathOutsideOfItsVolumeIsRejected(t *testing.T) {
 	if err := loop.Probe(); err != nil {
 		t.Skipf("loop devices: %v", err)
 	}
@@ -148,7 +148,7 @@ func leadsOut(ctx context.Context, c *cluster.Cluster) error {
 	if _, err := claims.Create(ctx, cluster.NewClaim("data", "32Mi"), metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	if _, err := pods.Create(ctx, partPod("inside", "data", "dir"), metav1.CreateOptions{}); err != nil {
+	if _, err := pods.Create(ctx, subPathPod("inside", "data", "dir"), metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	if err := c.WaitForPod(ctx, "default", "inside", corev1.PodRunning); err != nil {
@@ -161,7 +161,7 @@ func leadsOut(ctx context.Context, c *cluster.Cluster) error {
 	if err := os.Symlink("/etc", filepath.Join(at, "out")); err != nil {
 		return err
 	}
-	if _, err := pods.Create(ctx, partPod("outside", "data", "dir/out"), metav1.CreateOptions{}); err != nil {
+	if _, err := pods.Create(ctx, subPathPod("outside", "data", "dir/out"), metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	const why = `failed to prepare subPath for volumeMount "data" of container "main"`
@@ -177,7 +177,7 @@ func leadsOut(ctx context.Context, c *cluster.Cluster) error {
 		return err
 	}
 	if _, err := c.ContainerPath("default", "outside", "main", "/mnt/0"); !errors.Is(err, cluster.ErrNotMounted) {
-		return fmt.Errorf("the pod has something: %w", err)
+		return fmt.Errorf("the pod has the subPath: %w", err)
 	}
 	for _, name := range []string{"inside", "outside"} {
 		if err := pods.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {

@@ -23,7 +23,7 @@ type step struct {
 	want  string
 }
 
-// TestCases lets each history of testdata/cases happen; its README tells how they read.
+// TestCases runs each case of testdata/cases; its README describes the format.
 func TestCases(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join("testdata", "cases", "*.txt"))
@@ -38,7 +38,7 @@ func TestCases(t *testing.T) {
 		}
 		for _, c := range casesOf(t, file, string(text)) {
 			if seen[c.id] {
-				t.Errorf("%s: %s is there twice", file, c.id)
+				t.Errorf("%s: duplicate case %s", file, c.id)
 			}
 			seen[c.id] = true
 			t.Run(c.id, func(t *testing.T) {
@@ -60,7 +60,7 @@ type history struct {
 	steps []step
 }
 
-// casesOf reads a file, without what is for upstream only.
+// casesOf parses a file, without the steps for upstream only.
 func casesOf(t *testing.T, file, text string) []history {
 	t.Helper()
 	var cases []history
@@ -81,13 +81,13 @@ func casesOf(t *testing.T, file, text string) []history {
 	return cases
 }
 
-// caseRun is a history under way.
+// caseRun is the run of a case.
 type caseRun struct {
 	*bench
 	jobs map[string]*job
 }
 
-// errPanic has an operation panic.
+// errPanic makes an operation panic.
 var errPanic = errors.New("panic")
 
 // step executes a line and returns its result.
@@ -97,7 +97,7 @@ func (r *caseRun) step(t *testing.T, words []string) string {
 	case "start":
 		j, err := r.start(keyOf(t, args[2:]), args[1])
 		r.jobs[args[0]] = j
-		return said(err)
+		return outcomeText(err)
 	case "end":
 		r.end(r.jobs[args[0]], nil)
 	case "fail":
@@ -105,7 +105,7 @@ func (r *caseRun) step(t *testing.T, words []string) string {
 	case "panic":
 		r.end(r.jobs[args[0]], errPanic)
 	case "check":
-		return said(r.x.Check(keyOf(t, args[1:]), args[0]))
+		return outcomeText(r.x.Check(keyOf(t, args[1:]), args[0]))
 	case "busy":
 		return map[bool]string{true: "yes", false: "no"}[r.x.Pending(keyOf(t, args))]
 	case "pass":
@@ -117,7 +117,7 @@ func (r *caseRun) step(t *testing.T, words []string) string {
 	case "wait":
 		return r.waits()
 	default:
-		t.Fatalf("unknown: %s", strings.Join(words, " "))
+		t.Fatalf("unknown step %q", strings.Join(words, " "))
 	}
 	return ""
 }
@@ -134,8 +134,8 @@ func (r *caseRun) waits() string {
 	return got
 }
 
-// said is an outcome in words.
-func said(err error) string {
+// outcomeText returns an outcome as text.
+func outcomeText(err error) string {
 	var backoff *executor.BackoffError
 	switch {
 	case err == nil:
@@ -162,7 +162,7 @@ func keyOf(t *testing.T, words []string) executor.Key {
 		case "node":
 			key.Node = types.NodeName(value)
 		default:
-			t.Fatalf("unknown: %s", word)
+			t.Fatalf("unknown outcome %q", word)
 		}
 	}
 	return key

@@ -10,7 +10,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A volume is attached once at a time, and after a failure not before some time has passed.
+// Attaches of a volume run one at a time, and a failed one is retried only after its back-off.
 func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()

@@ -16,7 +16,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// bench is an executor whose operations end when the test says so.
+// bench is an executor with operations that end when the test says so.
 type bench struct {
 	host *sim.Stepped
 	c    *sim.Process
@@ -25,10 +25,10 @@ type bench struct {
 	jobs []*job
 }
 
-// job is an operation under way.
+// job is a started operation.
 type job struct {
 	op    executor.Operation
-	moves bool // its task runs
+	moves bool // its task has started
 	ended bool
 	err   error
 }
@@ -62,7 +62,7 @@ func (b *bench) start(key executor.Key, name string) (*job, error) {
 	return j, nil
 }
 
-// moving returns the operations whose tasks run, by volume and node.
+// moving returns the operations with a running task, by volume and node.
 func (b *bench) moving() string {
 	var words []string
 	for _, j := range b.jobs {
@@ -91,7 +91,7 @@ func (b *bench) pass(d time.Duration) { b.host.SetTime(b.host.Now().Add(d)) }
 
 var errBroken = errors.New("broken")
 
-func TestStartRefusesWhatOverlapsARunningOne(t *testing.T) {
+func TestStartRejectsOverlappingOperations(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	defer b.host.Close()
@@ -106,7 +106,7 @@ func TestStartRefusesWhatOverlapsARunningOne(t *testing.T) {
 		t.Fatalf("start while another runs: %v, want %v", err, want)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("refusal (-want +got):\n%s", diff)
+		t.Errorf("error (-want +got):\n%s", diff)
 	}
 	text := "Failed to create operation with name {volumeName:kubernetes.io/csi/driver^1 podName: nodeName:n1}. " +
 		"An operation with that name is already executing."
@@ -133,11 +133,11 @@ func TestOperationsWithoutVolumeAlwaysStart(t *testing.T) {
 	b.end(second, errBroken)
 	b.end(testcheck.Must(b.start(executor.Key{}, executor.VerifyAttached)), nil)
 	if b.x.Running() != 0 || b.x.String() != "" {
-		t.Errorf("left over: %d running\n%s", b.x.Running(), b.x)
+		t.Errorf("remaining: %d running\n%s", b.x.Running(), b.x)
 	}
 }
 
-func TestBackoffErrorTellsHowLong(t *testing.T) {
+func TestBackoffErrorHasTheRemainingTime(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	defer b.host.Close()
@@ -155,7 +155,7 @@ func TestBackoffErrorTellsHowLong(t *testing.T) {
 		t.Fatalf("start too early: %v, want %v", err, want)
 	}
 	if diff := cmp.Diff(*want, *got, cmp.Comparer(func(a, b error) bool { return errors.Is(a, b) })); diff != "" {
-		t.Errorf("refusal (-want +got):\n%s", diff)
+		t.Errorf("error (-want +got):\n%s", diff)
 	}
 	text := `Failed to create operation with name "{volumeName:kubernetes.io/csi/driver^1 podName: nodeName:}". ` +
 		"An operation with that name failed at 2026-01-01 00:00:00 +0000 UTC. No retries permitted until " +
@@ -167,8 +167,9 @@ func TestBackoffErrorTellsHowLong(t *testing.T) {
 	testcheck.Must(b.start(key, executor.Attach))
 }
 
-// Upstream keeps the name of the operation before: here B would fail under A's name and be let go again at once.
-func TestNameOfTheOperationBeforeIsNotKept(t *testing.T) {
+// Upstream keeps the name of the previous operation: there B would fail under A's name and could
+// start again immediately.
+func TestNameOfThePreviousOperationIsNotKept(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	defer b.host.Close()
@@ -177,14 +178,14 @@ func TestNameOfTheOperationBeforeIsNotKept(t *testing.T) {
 	b.pass(time.Second)
 	b.end(testcheck.Must(b.start(key, executor.Detach)), errBroken)
 	if err := b.x.Check(key, executor.Detach); !errors.Is(err, executor.ErrBackoff) {
-		t.Errorf("detach right after it failed: %v, want %v", err, executor.ErrBackoff)
+		t.Errorf("detach right after its failure: %v, want %v", err, executor.ErrBackoff)
 	}
 	if err := b.x.Check(key, executor.Attach); err != nil {
-		t.Errorf("attach, whose back-off has passed: %v, want none", err)
+		t.Errorf("attach after its back-off: %v, want none", err)
 	}
 }
 
-// Upstream resets the back-off whenever the other operation has its turn (I23b).
+// Upstream resets the back-off at each attempt of the other operation (I23b).
 func TestAlternatingOperationsKeepTheirBackoff(t *testing.T) {
 	t.Parallel()
 	b := newBench()
@@ -204,11 +205,11 @@ func TestAlternatingOperationsKeepTheirBackoff(t *testing.T) {
 	ms := time.Millisecond
 	want := []time.Duration{0, 0, 500 * ms, 500 * ms, 1500 * ms, 1500 * ms, 3500 * ms, 3500 * ms}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("when they were tried (-want +got):\n%s", diff)
+		t.Errorf("attempts (-want +got):\n%s", diff)
 	}
 }
 
-// Upstream lets success consume one of several overlapping failures; the others stay for good.
+// Upstream lets success clear one of several overlapping failures; the others stay indefinitely.
 func TestSuccessClearsAllOverlappingFailuresOfItsName(t *testing.T) {
 	t.Parallel()
 	b := newBench()
@@ -222,11 +223,11 @@ func TestSuccessClearsAllOverlappingFailuresOfItsName(t *testing.T) {
 	want := "{volumeName:kubernetes.io/csi/driver^1 podName: nodeName:n1} volume_detach failed 1 times, waits 500ms: broken\n" +
 		"{volumeName:other podName: nodeName:n1} volume_attach failed 1 times, waits 500ms: broken\n"
 	if diff := cmp.Diff(want, b.x.String()); diff != "" {
-		t.Errorf("what is left (-want +got):\n%s", diff)
+		t.Errorf("remaining (-want +got):\n%s", diff)
 	}
 }
 
-func TestOldFailuresAreForgotten(t *testing.T) {
+func TestOldFailuresAreDropped(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	defer b.host.Close()
@@ -234,6 +235,6 @@ func TestOldFailuresAreForgotten(t *testing.T) {
 	b.pass(2 * executor.BackoffMax)
 	b.end(testcheck.Must(b.start(executor.Key{Volume: "other"}, executor.Attach)), nil)
 	if got := b.x.String(); got != "" {
-		t.Errorf("left over:\n%s", got)
+		t.Errorf("remaining:\n%s", got)
 	}
 }

@@ -12,7 +12,8 @@ import (
 
 const volume = corev1.UniqueVolumeName("kubernetes.io/csi/driver^1")
 
-// naiveOverlaps spells upstream's table of key forms out: which parts are given, and are they the same.
+// naiveOverlaps states upstream's table of key forms: which fields are set, and whether they are
+// equal.
 func naiveOverlaps(a, b executor.Key) bool {
 	if a.Volume == "" || b.Volume == "" || a.Volume != b.Volume {
 		return false
@@ -30,7 +31,7 @@ func drawKey(t *rapid.T) executor.Key {
 	}
 }
 
-func TestOverlapsIsWhatTheTwinSaysAndSymmetric(t *testing.T) {
+func TestOverlapsEqualsTheModelAndIsSymmetric(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawKey(t), drawKey(t)
@@ -46,7 +47,7 @@ func TestOverlapsIsWhatTheTwinSaysAndSymmetric(t *testing.T) {
 	})
 }
 
-// TestConcurrencyMatrix is the matrix of what may run together on one volume, written as keys.
+// TestConcurrencyMatrix checks which operations may run concurrently on one volume.
 func TestConcurrencyMatrix(t *testing.T) {
 	t.Parallel()
 	keys := map[string]executor.Key{

@@ -15,8 +15,8 @@ func keyOn(volume string, node int) executor.Key {
 	return executor.Key{Volume: corev1.UniqueVolumeName("kubernetes.io/csi/driver^" + volume), Node: types.NodeName(fmt.Sprintf("n%d", node))}
 }
 
-// Whatever hangs, an operation on another volume begins.
-func TestLimitNeverHoldsUpAnotherVolume(t *testing.T) {
+// An operation on another volume starts, whatever operations hang.
+func TestLimitNeverDelaysAnotherVolume(t *testing.T) {
 	t.Parallel()
 	b := newBenchWith(2)
 	defer b.host.Close()
@@ -24,21 +24,21 @@ func TestLimitNeverHoldsUpAnotherVolume(t *testing.T) {
 		testcheck.Must(b.start(keyOn("a", node), executor.Attach))
 	}
 	if want := "volume_attach a n0; volume_attach a n1"; b.moving() != want {
-		t.Errorf("of one volume run %q, want %q", b.moving(), want)
+		t.Errorf("running of one volume: %q, want %q", b.moving(), want)
 	}
 	for _, volume := range []string{"b", "c", "d"} {
 		testcheck.Must(b.start(keyOn(volume, 0), executor.Attach))
 	}
 	if want := "volume_attach a n0; volume_attach a n1; volume_attach b n0; volume_attach c n0; volume_attach d n0"; b.moving() != want {
-		t.Errorf("run %q, want %q", b.moving(), want)
+		t.Errorf("running: %q, want %q", b.moving(), want)
 	}
 	if b.x.Running() != 8 {
 		t.Errorf("%d were started, want 8", b.x.Running())
 	}
 }
 
-// An operation that waits for its turn has begun as far as others are concerned.
-func TestOperationThatWaitsForItsTurnIsPending(t *testing.T) {
+// An operation that waits for the limit counts as started for overlapping operations.
+func TestOperationWaitingForTheLimitIsPending(t *testing.T) {
 	t.Parallel()
 	b := newBenchWith(1)
 	defer b.host.Close()
@@ -53,8 +53,9 @@ func TestOperationThatWaitsForItsTurnIsPending(t *testing.T) {
 	}
 }
 
-// Turns are taken in order of start; a volume of which nothing runs any more has one before it is due.
-func TestTurnsAreTakenInOrder(t *testing.T) {
+// Waiting operations run in the order of their start; a volume without running operations may start
+// one immediately.
+func TestWaitingOperationsRunInOrder(t *testing.T) {
 	t.Parallel()
 	b := newBenchWith(2)
 	defer b.host.Close()

@@ -14,7 +14,8 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A panic fails its own operation, which has its end and its back-off like any other failure, and nothing else.
+// A panic fails its own operation, which ends and backs off like after any other failure, and
+// nothing else.
 func TestPanicFailsItsOperation(t *testing.T) {
 	t.Parallel()
 	b := newBench()
@@ -39,14 +40,14 @@ func TestPanicFailsItsOperation(t *testing.T) {
 		t.Errorf("outcome %v, want uncertain", outcome)
 	}
 	if err := b.x.Check(op.Key, op.Name); !errors.Is(err, executor.ErrBackoff) {
-		t.Errorf("tried again at once: %v", err)
+		t.Errorf("retried immediately: %v", err)
 	}
 	b.end(other, nil)
 	if len(b.done) != 2 {
 		t.Errorf("done: %q", b.done)
 	}
 	if p := b.host.Panics(); len(p) != 1 || p[0].Value != "out of range" || !strings.Contains(p[0].Stack, "careless") {
-		t.Errorf("the host knows of %v", p)
+		t.Errorf("panics of the host: %v", p)
 	}
 }
 
@@ -86,8 +87,8 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// Upstream waits indefinitely after two operations failed and the next success forgets only one of
-// them.
+// Upstream waits indefinitely after two operations failed, because the next success clears only one
+// of the failures.
 func TestWaitReturnsAlthoughOperationsFailed(t *testing.T) {
 	t.Parallel()
 	b := newBench()

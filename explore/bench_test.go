@@ -18,10 +18,11 @@ func bench(b *testing.B, s *scenario.Scenario) {
 	b.ReportMetric(float64(r.Schedules)/b.Elapsed().Seconds(), "schedules/s")
 }
 
-// BenchmarkBind binds two claims to two volumes, with every invariant at work.
+// BenchmarkBind binds two claims to two volumes, with every invariant checked.
 func BenchmarkBind(b *testing.B) { bench(b, twoClaims(b)) }
 
-// BenchmarkLife is the life of a pod with a volume in a whole cluster, with every invariant at work.
+// BenchmarkLife runs the life cycle of a pod with a volume in a whole cluster, with every invariant
+// checked.
 func BenchmarkLife(b *testing.B) {
 	s, err := scenario.Parse("life", `
 user alice

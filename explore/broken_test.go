@@ -103,7 +103,7 @@ func hurries(broken bool) []cluster.Component {
 	})}
 }
 
-// neverWithdraws does not write that no volume is attached any more.
+// neverWithdraws skips writing an empty list of attached volumes.
 func neverWithdraws(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if is, any := lists(r); is && !any {
@@ -113,7 +113,7 @@ func neverWithdraws(own *fake.Clientset) fake.InterceptorFunc {
 	}
 }
 
-// writesOldLists writes the last list that was not empty once more, when a detach has begun.
+// writesOldLists writes the last non-empty list once more after a detach has begun.
 func writesOldLists(own *fake.Clientset) fake.InterceptorFunc {
 	node, old := "", []byte(nil)
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
@@ -214,7 +214,7 @@ func forgetsUse(own *fake.Clientset) fake.InterceptorFunc {
 	}
 }
 
-// bindsElsewhere puts pods on node-1, whatever was decided.
+// bindsElsewhere binds pods to node-1, whatever the scheduler's decision.
 func bindsElsewhere(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if !asks(r, "create", "pods/binding") {
@@ -388,7 +388,7 @@ func stagesTwice() invoking {
 	}
 }
 
-// mountsTheFirst mounts the volume that was mounted first, whatever is asked for.
+// mountsTheFirst always mounts the volume that was mounted first.
 func mountsTheFirst() invoking {
 	var first *csispec.NodePublishVolumeRequest
 	return func(ctx context.Context, method string, args, reply any, do invoke) error {
@@ -432,7 +432,7 @@ func mountsElsewhere() invoking {
 	}
 }
 
-// repeats makes a call that failed again at once.
+// repeats repeats a failed call immediately.
 func repeats() invoking {
 	return func(ctx context.Context, method string, args, reply any, do invoke) error {
 		if err := do(ctx, method, args, reply); err == nil {
@@ -457,8 +457,8 @@ func failsTwice() invoking {
 	}
 }
 
-// believesTimeouts treats an unstage that timed out as done.
-func believesTimeouts() invoking {
+// timeoutsSucceed treats an unstage that timed out as success.
+func timeoutsSucceed() invoking {
 	return func(ctx context.Context, method string, args, reply any, do invoke) error {
 		err := do(ctx, method, args, reply)
 		if method == csispec.Node_NodeUnstageVolume_FullMethodName && status.Code(err) == codes.DeadlineExceeded {
@@ -468,8 +468,8 @@ func believesTimeouts() invoking {
 	}
 }
 
-// givesUpAtTimeouts treats a stage that timed out as failed.
-func givesUpAtTimeouts() invoking {
+// timeoutsAreFinal treats a stage that timed out as a final error.
+func timeoutsAreFinal() invoking {
 	return func(ctx context.Context, method string, args, reply any, do invoke) error {
 		err := do(ctx, method, args, reply)
 		if method == csispec.Node_NodeStageVolume_FullMethodName && status.Code(err) == codes.DeadlineExceeded {
@@ -479,8 +479,8 @@ func givesUpAtTimeouts() invoking {
 	}
 }
 
-// believesFailures treats a failed mount as done.
-func believesFailures() invoking {
+// failuresSucceed treats a failed mount as success.
+func failuresSucceed() invoking {
 	return func(ctx context.Context, method string, args, reply any, do invoke) error {
 		err := do(ctx, method, args, reply)
 		if method == csispec.Node_NodePublishVolume_FullMethodName {
@@ -490,7 +490,7 @@ func believesFailures() invoking {
 	}
 }
 
-// undoes unmounts what could not be mounted.
+// undoes unmounts a volume after a failed mount.
 func undoes() invoking {
 	return func(ctx context.Context, method string, args, reply any, do invoke) error {
 		err := do(ctx, method, args, reply)
@@ -512,7 +512,7 @@ func panics() invoking {
 	}
 }
 
-// detachesAgain makes the last detach once more when the volume has been attached again.
+// detachesAgain repeats the last detach after the volume has been attached again.
 func detachesAgain() cluster.Interceptors {
 	var last func() error
 	conn := driver("attacher", func() invoking {
@@ -542,7 +542,7 @@ func detachesAgain() cluster.Interceptors {
 // wipes is a driver that erases volumes after a detach.
 func wipes() cluster.Interceptors {
 	made := map[string]*csispec.CreateVolumeRequest{} // by id
-	meddle := func(ctx context.Context, method string, args, reply any, do invoke) error {
+	mutate := func(ctx context.Context, method string, args, reply any, do invoke) error {
 		if err := do(ctx, method, args, reply); err != nil {
 			return err
 		}
@@ -559,7 +559,7 @@ func wipes() cluster.Interceptors {
 	}
 	return cluster.Interceptors{Driver: func(process string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
 		if slices.Contains([]string{"provisioner", "attacher"}, process) {
-			return brokenConn{conn, meddle}
+			return brokenConn{conn, mutate}
 		}
 		return conn
 	}}
@@ -573,8 +573,8 @@ func onClaims(p cluster.ComponentContext, f func(claim *corev1.PersistentVolumeC
 	return err
 }
 
-// reconnects is a component with a cache of claims. Broken, it lists them again when one has changed,
-// and gets the response of a server that lags.
+// reconnects is a component with a cache of claims. Broken, it lists them again when one has
+// changed, and gets the response of a server that lags.
 func reconnects(broken bool) []cluster.Component {
 	var server *fake.Server
 	return []cluster.Component{{
@@ -594,7 +594,8 @@ func reconnects(broken bool) []cluster.Component {
 	}}
 }
 
-// reads is a component that reads changed claims. Broken, it also reads the claim data every minute.
+// reads is a component that reads changed claims. Broken, it also reads the claim data every
+// minute.
 func reads(broken bool) []cluster.Component {
 	return []cluster.Component{{Name: "operator", Start: func(p cluster.ComponentContext) error {
 		queue := sim.NewQueue[string](p.Process, sim.QueueConfig{Name: "claims"})
@@ -614,9 +615,9 @@ func reads(broken bool) []cluster.Component {
 	}}}
 }
 
-// tells is a component that records an API event for a changed claim. Broken, it records twenty, ten a
-// second.
-func tells(broken bool) []cluster.Component {
+// records is a component that records an API event for a changed claim. Broken, it records twenty,
+// ten a second.
+func records(broken bool) []cluster.Component {
 	times := 1
 	if broken {
 		times = 20

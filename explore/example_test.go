@@ -9,7 +9,7 @@ import (
 	"github.com/volsim/volsim/explore/scenario"
 )
 
-// Every order of events in which one actor is held back once.
+// This search tries every order of events in which one task is held once.
 func ExampleSearch() {
 	s, err := scenario.Parse("bind", `
 components: pvcontroller
@@ -31,7 +31,7 @@ user alice
 	// no failure with at most 1 hold
 }
 
-// What goes wrong is found as a scenario that goes wrong again whenever it is run.
+// A failure is a scenario that fails again in each run.
 func ExampleSearch_failure() {
 	s, err := scenario.Parse("late", "components: pvcontroller\nuser alice\n  create claim data 1Gi class=\n  wait claim data Bound\n")
 	if err != nil {

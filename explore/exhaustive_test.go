@@ -8,9 +8,9 @@ import (
 	"github.com/volsim/volsim/explore/scenario"
 )
 
-// Passing over states that were met before loses none: a search that does so comes to the same states as one that runs
-// every order to its end.
-func TestPassingOverStatesLosesNone(t *testing.T) {
+// TestPruningKnownStatesLosesNone checks that a search that stops at known states reaches the same
+// states as one that runs every order to its end.
+func TestPruningKnownStatesLosesNone(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string
 		bound      int
@@ -46,7 +46,7 @@ func TestPassingOverStatesLosesNone(t *testing.T) {
 				t.Errorf("%d states, but %d when every order is run to its end", len(met[0]), len(met[1]))
 			}
 			if schedules[0] > schedules[1] {
-				t.Errorf("passing over states took %d schedules, not passing over them %d", schedules[0], schedules[1])
+				t.Errorf("pruning took %d schedules, no pruning %d", schedules[0], schedules[1])
 			}
 		})
 	}

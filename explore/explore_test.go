@@ -29,7 +29,8 @@ func twoClaims(tb testing.TB) *scenario.Scenario {
 	return s
 }
 
-// Each strategy completes for two claims and two volumes, and reports what it has searched.
+// TestSearchesComplete checks that each strategy completes for two claims and two volumes, and
+// reports what it has searched.
 func TestSearchesComplete(t *testing.T) {
 	for _, tt := range []struct {
 		cfg  explore.Config
@@ -53,9 +54,9 @@ func TestSearchesComplete(t *testing.T) {
 	}
 }
 
-// A livelock in the default order is a failure: the attempts to attach a volume that the storage does
-// not have never end.
-func TestAnEndlessOrdinaryCourseIsAFailure(t *testing.T) {
+// TestLivelockInTheDefaultOrderIsAFailure checks that endless attempts to attach a volume that does
+// not exist are a failure.
+func TestLivelockInTheDefaultOrderIsAFailure(t *testing.T) {
 	s, err := scenario.Parse("endless", `
 nodes: 1
 user alice
@@ -73,7 +74,8 @@ user alice
 	}
 }
 
-// A fault spec with an unknown target is an error: it would never apply.
+// TestFaultSpecWithUnknownTarget checks that a fault spec with an unknown target is an error: it
+// would never apply.
 func TestFaultSpecWithUnknownTarget(t *testing.T) {
 	t.Parallel()
 	s, err := scenario.Find("driver-restarts")
@@ -86,6 +88,6 @@ func TestFaultSpecWithUnknownTarget(t *testing.T) {
 	}
 	_, err = explore.Search(t.Context(), s, explore.Config{Strategy: explore.Random, Count: 2, Faults: risks})
 	if err == nil || !strings.Contains(err.Error(), `no such target "kubelet" (have `) || !strings.Contains(err.Error(), "kubelet(node-1)") {
-		t.Errorf("error %v does not say that there is no kubelet, but a kubelet(node-1)", err)
+		t.Errorf("error %v does not name the missing kubelet and the existing kubelet(node-1)", err)
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/volsim/volsim/explore/scenario"
 )
 
-// What went wrong upstream about attaching and mounting, as scenarios in which nothing goes wrong here.
+// TestHistoriesDoNotRepeat runs upstream's defects of attaching and mounting as scenarios; none may
+// fail here.
 func TestHistoriesDoNotRepeat(t *testing.T) {
 	for i, tt := range []struct {
 		name     string
@@ -17,56 +18,56 @@ func TestHistoriesDoNotRepeat(t *testing.T) {
 		config   explore.Config
 	}{
 		{
-			"kubelet down, its volumes are detached in time", "#65392",
-			nodeParts + partitioned, holds,
+			"the kubelet is down, its volumes are detached in time", "#65392",
+			nodeComponents + partitioned, holds,
 		},
 		{
 			"a kubelet restarts at any call", "#60987, #31596, #38498, PR #37698, PR #102576, #96635, #70044, PR #110670",
-			nodeParts + once("kubelet(node-1)", "crash") + moves, restarts,
+			nodeComponents + once("kubelet(node-1)", "crash") + moves, restarts,
 		},
 		{
-			"a kubelet restarts, and what it mounts again fails", "#120150, #121271, PR #139045",
-			nodeParts + once("Node", "driver Internal", "driver DeadlineExceeded", "driver-lost DeadlineExceeded", "hang") + republished, faults,
+			"a kubelet restarts, and repeated mounts fail", "#120150, #121271, PR #139045",
+			nodeComponents + once("Node", "driver Internal", "driver DeadlineExceeded", "driver-lost DeadlineExceeded", "hang") + republished, faults,
 		},
 		{
-			"a node boots at any moment", "#120853, #117513",
-			nodeParts + once("node-1", "reboot") + comesBack, faults,
+			"a node reboots at any step", "#120853, #117513",
+			nodeComponents + once("node-1", "reboot") + comesBack, faults,
 		},
 		{
 			"the attach/detach controller restarts at any call", "#34242, #77324, PR #96617, #92145, #120571, #141151",
-			nodeParts + once("attachdetach", "crash") + moves, restarts,
+			nodeComponents + once("attachdetach", "crash") + moves, restarts,
 		},
 		{
-			"an attach fails or times out, and the pod goes to another node", "#71276, PR #124334, PR #120595",
-			nodeParts + once("ControllerPublishVolume", "driver Unavailable", "driver-lost DeadlineExceeded", "hang") + moves, faults,
+			"an attach fails or times out, and the pod moves to another node", "#71276, PR #124334, PR #120595",
+			nodeComponents + once("ControllerPublishVolume", "driver Unavailable", "driver-lost DeadlineExceeded", "hang") + moves, faults,
 		},
 		{
 			"an attach fails, and the pod is deleted meanwhile", "#117042",
-			nodeParts + once("ControllerPublishVolume", "driver Internal", "driver-lost DeadlineExceeded", "hang") + endsAtOnce, faults,
+			nodeComponents + once("ControllerPublishVolume", "driver Internal", "driver-lost DeadlineExceeded", "hang") + endsAtOnce, faults,
 		},
 		{
-			"a detach fails, and is wanted the other way round meanwhile", "#32727, #109951",
-			nodeParts + once("ControllerUnpublishVolume", "driver Internal", "driver-lost DeadlineExceeded", "hang") + comesBack, faults,
+			"a detach fails, and the volume is wanted again meanwhile", "#32727, #109951",
+			nodeComponents + once("ControllerUnpublishVolume", "driver Internal", "driver-lost DeadlineExceeded", "hang") + comesBack, faults,
 		},
 		{
 			"a mount or an unmount fails or times out, and the pod is deleted meanwhile", "#127520, #65246",
-			nodeParts + once("Node", "driver DeadlineExceeded", "driver-lost DeadlineExceeded", "hang", "driver Internal") + endsAtOnce, faults,
+			nodeComponents + once("Node", "driver DeadlineExceeded", "driver-lost DeadlineExceeded", "hang", "driver Internal") + endsAtOnce, faults,
 		},
 		{
 			"an unmount fails or times out", "#86360, #89112",
-			nodeParts + once("NodeUn", "driver Internal", "driver DeadlineExceeded", "driver-lost DeadlineExceeded", "hang") + comesBack, faults,
+			nodeComponents + once("NodeUn", "driver Internal", "driver DeadlineExceeded", "driver-lost DeadlineExceeded", "hang") + comesBack, faults,
 		},
 		{
-			"two pods are placed with one claim whose volume has yet to be made", "#72013, #73216, #56596",
-			placeParts + late + "user bob\n  create pod other data\n", holds,
+			"two pods with one claim are scheduled before its volume is provisioned", "#72013, #73216, #56596",
+			placeComponents + late + "user bob\n  create pod other data\n", holds,
 		},
 		{
-			"a placement cannot be written down", "#73263, #73305",
-			placeParts + once("scheduler", "conflict", "refused", "lost") + late, faults,
+			"writing a scheduling decision fails", "#73263, #73305",
+			placeComponents + once("scheduler", "conflict", "refused", "lost") + late, faults,
 		},
 		{
 			"the scheduler restarts at any call", "#65131",
-			placeParts + once("scheduler", "crash") + late, restarts,
+			placeComponents + once("scheduler", "crash") + late, restarts,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -90,7 +91,8 @@ func TestHistoriesDoNotRepeat(t *testing.T) {
 	}
 }
 
-// once is a header: each of some faults may happen once, to calls or parts whose names begin so.
+// once returns a header: each of the faults may happen once, to calls or components with the given
+// prefix.
 func once(of string, faults ...string) string {
 	specs := make([]string, len(faults))
 	for i, f := range faults {
@@ -99,7 +101,7 @@ func once(of string, faults ...string) string {
 	return "faults: " + strings.Join(specs, ", ") + "\n"
 }
 
-// partitioned is a pod whose node is cut off, and another one that has its claim on the other node.
+// partitioned is a pod on a partitioned node, and another pod with its claim on the other node.
 const partitioned = `
 user alice
   create claim data 1Gi

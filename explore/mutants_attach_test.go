@@ -16,38 +16,40 @@ import (
 	"github.com/volsim/volsim/plugins/csi"
 )
 
-// attachParts are the components that attach volumes, except for the controller, which is an extra one.
-const attachParts = "components: pvcontroller, provisioner, attacher, kubelet\n"
+// attachComponents are the components that attach volumes, except for the controller, which is an
+// extra component.
+const attachComponents = "components: pvcontroller, provisioner, attacher, kubelet\n"
 
-// attachMutants break the attach/detach controller itself, or its operations: what it starts, when, and what it believes. Those
-// of upstreamAttachFaults do as well: I16 (forced-without-a-look), I16b, I19, I20, I23b, L4, L7, and of nodeMutants I16, I19 to I21, L7. Two rules it cannot break by
-// itself: I17, since a kubelet reads the attachment, and I22, since it detaches by deleting that.
+// attachMutants are defects of the attach/detach controller or its operations. Further ones are in
+// upstreamAttachFaults (I16 in forced-without-reading-the-node, I16b, I19, I20, I23b, L4, L7) and
+// nodeMutants (I16, I19 to I21, L7). The controller alone cannot violate I17, because a kubelet
+// reads the attachment, or I22, because it detaches by deleting the attachment.
 var attachMutants = []mutant{
 	{
-		name: "the controller does not wait for a detach that failed, and the driver lets it", rule: "I15", history: "#71276",
-		scenario: attachParts + once("ControllerUnpublishVolume", "driver Unavailable") + "rules: I15\n" + moves,
+		name: "the controller does not wait for a failed detach, and the driver allows it", rule: "I15", history: "#71276",
+		scenario: attachComponents + once("ControllerUnpublishVolume", "driver Unavailable") + "rules: I15\n" + moves,
 		between:  attachesToMany, extra: attachDetach(uncertainIsNowhere), config: faults, within: 4,
 	},
 	{
-		name: "an attach that failed is tried again at once", rule: "I23", history: "#116886",
-		scenario: attachParts + once("attachdetach", "refused") + moves,
+		name: "a failed attach is retried immediately", rule: "I23", history: "#116886",
+		scenario: attachComponents + once("attachdetach", "refused") + moves,
 		between:  none, extra: attachDetach(attachesAgain), config: faults, within: 4,
 	},
 	{
-		name: "a detach is believed to be made that is not", rule: "L4", history: "#45191",
-		scenario: attachParts + "rules: L4\n" + runs,
+		name: "a detach counts as success without being made", rule: "L4", history: "#45191",
+		scenario: attachComponents + "rules: L4\n" + runs,
 		between:  none, extra: attachDetach(detachesNowhere), config: holds, within: 1,
 	},
 	{
-		name: "a node is not told that a volume is attached", rule: "L5", history: "#49053",
-		scenario: nodeParts + "rules: L5\n" + staysThere, between: client("attachdetach", listsNothing), config: holds, within: 1,
+		name: "a node's status does not list an attached volume", rule: "L5", history: "#49053",
+		scenario: nodeComponents + "rules: L5\n" + staysThere, between: client("attachdetach", listsNothing), config: holds, within: 1,
 	},
 }
 
 // attachesToMany is a driver that attaches a volume to any number of nodes.
 func attachesToMany() cluster.Interceptors {
 	return cluster.Interceptors{Driver: func(process string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
-		if !isPart("attacher", process) {
+		if !belongsTo("attacher", process) {
 			return conn
 		}
 		return brokenConn{conn, func(ctx context.Context, method string, args, reply any, do invoke) error {
@@ -61,7 +63,7 @@ func attachesToMany() cluster.Interceptors {
 	}}
 }
 
-// impatient is a plugin that tries again at once what failed.
+// impatient is a plugin that retries a failed attach immediately.
 type impatient struct{ *csi.Plugin }
 
 // Attach tries twice.

@@ -35,7 +35,7 @@ var (
 // claimMutants are about claims and volumes.
 var claimMutants = []mutant{
 	{
-		name: "every volume that names a claim is reserved for it", rule: "I1",
+		name: "a claimRef without a UID is always completed", rule: "I1",
 		scenario: `
 nodes: 1
 user alice
@@ -48,7 +48,7 @@ user alice
 		config:  holds, within: 1,
 	},
 	{
-		name: "claims are told apart by their names", rule: "I2", history: "kubernetes#23615",
+		name: "claims are identified by name instead of UID", rule: "I2", history: "kubernetes#23615",
 		scenario: `
 components: pvcontroller, pvcprotection
 user alice
@@ -62,7 +62,7 @@ user alice
 		config:  holds, within: 8, crowd: 16,
 	},
 	{
-		name: "a conflict is overcome without deciding anew", rule: "I2", history: "origin#4829",
+		name: "a conflicting update is forced without reconciling again", rule: "I2", history: "origin#4829",
 		scenario: `
 components: pvcontroller
 user alice
@@ -75,13 +75,13 @@ user alice
 		config:  holds, within: 40, crowd: 58,
 	},
 	{
-		name: "the claim is written before the volume", rule: "I3", history: "kubernetes#24331",
+		name: "the claim is updated before the volume", rule: "I3", history: "kubernetes#24331",
 		scenario: oneClaim,
 		between:  client("pvcontroller", claimFirst),
 		config:   holds, within: 1,
 	},
 	{
-		name: "a claim is not marked as bound", rule: "I4", history: "kubernetes#24331",
+		name: "the bind-completed annotation is missing", rule: "I4", history: "kubernetes#24331",
 		scenario: oneClaim,
 		between: updates("pvcontroller", "", func(_ *fake.Clientset, claim *corev1.PersistentVolumeClaim, send send[*corev1.PersistentVolumeClaim]) (*corev1.PersistentVolumeClaim, error) {
 			delete(claim.Annotations, storagehelpers.AnnBindCompleted)
@@ -90,7 +90,7 @@ user alice
 		config: holds, within: 1,
 	},
 	{
-		name: "the first volume by name is taken, whatever its size", rule: "I5",
+		name: "the first volume by name is chosen, whatever its size", rule: "I5",
 		scenario: `
 components: pvcontroller
 user alice
@@ -102,7 +102,7 @@ user alice
 		config:  holds, within: 1,
 	},
 	{
-		name: "a volume is reserved whatever its version", rule: "I5",
+		name: "a volume is bound without a resourceVersion precondition", rule: "I5",
 		scenario: `
 components: pvcontroller, pvprotection
 ends: differ
@@ -118,7 +118,7 @@ user alice
 		config: twoHolds, within: 320,
 	},
 	{
-		name: "a controller that starts again knows no volumes", rule: "I6", history: "kubernetes#48081",
+		name: "a restarted controller starts with an empty volume cache", rule: "I6", history: "kubernetes#48081",
 		scenario: `
 components: pvprotection
 user alice
@@ -132,7 +132,7 @@ user alice
 		config:  holds, within: 46,
 	},
 	{
-		name: "a claim gets another volume than it asks for", rule: "I7",
+		name: "a claim is bound to another volume than it names", rule: "I7",
 		scenario: `
 components: pvcontroller
 user alice
@@ -144,7 +144,7 @@ user alice
 		config:  holds, within: 1,
 	},
 	{
-		name: "of a claim that is not in the cache the server is not asked", rule: "I8", history: "kubernetes#66287, kubernetes#105131",
+		name: "a claim missing from the cache is not read from the API server", rule: "I8", history: "kubernetes#66287, kubernetes#105131",
 		scenario: `
 components: pvcontroller
 faults: crash(pvcontroller, 1)
@@ -156,7 +156,7 @@ user alice
 		config:  faults, within: 200,
 	},
 	{
-		name: "the driver deletes a volume too many", rule: "I8",
+		name: "the driver deletes an additional volume", rule: "I8",
 		scenario: `
 components: pvcontroller, pvcprotection, pvprotection, provisioner
 user alice
@@ -170,7 +170,7 @@ user alice
 		config:  holds, within: 1,
 	},
 	{
-		name: "of a claim whose name is in the cache the server is not asked", rule: "I8", history: "kubernetes#105131, kubernetes#142332",
+		name: "a claim whose name is in the cache is not read from the API server", rule: "I8", history: "kubernetes#105131, kubernetes#142332",
 		scenario: `
 components: pvcontroller, pvcprotection
 faults: crash(pvcontroller, 1)
@@ -185,7 +185,7 @@ user alice
 		config:  faults, within: 520,
 	},
 	{
-		name: "what the driver could not delete passes for deleted", rule: "I9",
+		name: "a failed DeleteVolume counts as success", rule: "I9",
 		scenario: dynamic + "faults: driver Internal(DeleteVolume, 1)\n" + comesAndGoes,
 		between: driver("provisioner", func() invoking {
 			return func(ctx context.Context, method string, args, reply any, invoke invoke) error {
@@ -199,7 +199,7 @@ user alice
 		config: faults, within: 8,
 	},
 	{
-		name: "a volume is deleted by its name alone", rule: "I9",
+		name: "a volume is deleted without a UID precondition", rule: "I9",
 		scenario: `
 components: pvcontroller, pvcprotection, pvprotection, provisioner
 ends: differ
@@ -215,13 +215,13 @@ user alice
 		config:  holds, within: 40,
 	},
 	{
-		name: "a volume that is asked for again gets another name", rule: "I10", history: "external-provisioner#1448, external-provisioner#1469",
+		name: "a retried CreateVolume uses another name", rule: "I10", history: "external-provisioner#1448, external-provisioner#1469",
 		scenario: dynamic + "faults: driver-lost Unavailable(CreateVolume, 1)\n" + comes,
 		between:  driver("provisioner", renameRepeated),
 		config:   faults, within: 8, crowd: 8,
 	},
 	{
-		name: "a volume is named after the name of its claim", rule: "I10",
+		name: "a volume is named after its claim's name instead of its UID", rule: "I10",
 		scenario: dynamic + comes,
 		between: client("provisioner", func(own *fake.Clientset) fake.InterceptorFunc {
 			return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
@@ -237,7 +237,7 @@ user alice
 		config: holds, within: 1,
 	},
 	{
-		name: "a timeout of the driver passes for its refusal", rule: "I11", history: "external-provisioner#131, external-provisioner#311, external-provisioner#486",
+		name: "a driver's timeout counts as a final error", rule: "I11", history: "external-provisioner#131, external-provisioner#311, external-provisioner#486",
 		scenario: dynamic + "faults: driver-lost DeadlineExceeded(CreateVolume, 1)\n" + comesAndGoes,
 		between: driver("provisioner", func() invoking {
 			return func(ctx context.Context, method string, args, reply any, invoke invoke) error {
@@ -251,7 +251,7 @@ user alice
 		config: faults, within: 8,
 	},
 	{
-		name: "a volume's phase is written with the finalizers of an older version", rule: "I12",
+		name: "a volume's phase is written with stale finalizers", rule: "I12",
 		scenario: dynamic + comes,
 		between: updates("pvcontroller", "status", func(_ *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1.PersistentVolume]) (*corev1.PersistentVolume, error) {
 			v.Finalizers = slices.DeleteFunc(v.Finalizers, func(f string) bool { return f == "external-provisioner.volume.kubernetes.io/finalizer" })
@@ -260,7 +260,7 @@ user alice
 		config: holds, within: 1,
 	},
 	{
-		name: "nothing keeps a volume that was made until its claim is gone", rule: "I12", history: "kubernetes#109330",
+		name: "a provisioned volume has no finalizer", rule: "I12", history: "kubernetes#109330",
 		scenario: dynamic + `
 user alice
   create claim data 1Gi
@@ -272,7 +272,7 @@ user alice
 		config:  holds, within: 1,
 	},
 	{
-		name: "of two default classes the older one is taken", rule: "I13", history: "kubernetes#111467",
+		name: "the older one of two default classes is assigned", rule: "I13", history: "kubernetes#111467",
 		scenario: `
 components: pvcontroller, provisioner
 ends: differ
@@ -286,7 +286,7 @@ user alice
 		config:  holds, within: 8, crowd: 34,
 	},
 	{
-		name: "a write whose answer was lost is repeated as it was", rule: "I14",
+		name: "a write with a lost answer is repeated unconditionally", rule: "I14",
 		scenario: `
 components: pvcontroller
 faults: lost(pvcontroller, 1)
@@ -305,13 +305,13 @@ user alice
 		config: faults, within: 8,
 	},
 	{
-		name: "which pods there are is not asked", rule: "I28", history: "kubernetes#75980",
+		name: "pods are not listed before the finalizer is removed", rule: "I28", history: "kubernetes#75980",
 		scenario: protected,
 		between:  client("pvcprotection", answerPods(func(*corev1.PodList) *corev1.PodList { return &corev1.PodList{} })),
 		config:   holds, within: 42, crowd: 114,
 	},
 	{
-		name: "the pods are listed once for many claims", rule: "I28",
+		name: "pods are listed once for several claims", rule: "I28",
 		scenario: `
 components: pvcontroller, pvcprotection
 ends: differ
@@ -335,7 +335,7 @@ user alice
 		config: holds, within: 1,
 	},
 	{
-		name: "the server is asked, but a cache answers", rule: "L2",
+		name: "a live read is served from a cache", rule: "L2",
 		scenario: `
 components: pvcontroller, pvcprotection
 user alice
@@ -383,15 +383,16 @@ func none() cluster.Interceptors { return cluster.Interceptors{} }
 // send sends an update.
 type send[T fake.Object] func(obj T) (T, error)
 
-// updates meddles with a part's updates of claims or volumes. meddle gets a copy of what the part sent.
-func updates[T fake.Object](component, subresource string, meddle func(own *fake.Clientset, obj T, send send[T]) (T, error)) func() cluster.Interceptors {
+// updates intercepts a component's updates of claims or volumes. change receives a copy of the
+// object that the component sent.
+func updates[T fake.Object](component, subresource string, mutate func(own *fake.Clientset, obj T, send send[T]) (T, error)) func() cluster.Interceptors {
 	return client(component, func(own *fake.Clientset) fake.InterceptorFunc {
 		return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 			body, ok := r.Body.(T)
 			if !ok || r.Verb != "update" || r.Subresource != subresource {
 				return serve()
 			}
-			answer, err := meddle(own, body.DeepCopyObject().(T), func(obj T) (T, error) {
+			answer, err := mutate(own, body.DeepCopyObject().(T), func(obj T) (T, error) {
 				written, err := put(own, subresource, obj)
 				sent, _ := written.(T)
 				return sent, err
@@ -423,7 +424,7 @@ func put(own *fake.Clientset, subresource string, obj fake.Object) (fake.Object,
 	}
 }
 
-// storedClaim is the claim that a volume names; nil where it is not there.
+// storedClaim returns the stored claim of a claimRef; nil if it does not exist.
 func storedClaim(own *fake.Clientset, ref *corev1.ObjectReference) *corev1.PersistentVolumeClaim {
 	if ref == nil {
 		return nil
@@ -433,7 +434,7 @@ func storedClaim(own *fake.Clientset, ref *corev1.ObjectReference) *corev1.Persi
 	return claim
 }
 
-// reserveWhatever fills in the UID of the claim that an Available volume names.
+// reserveWhatever adds the UID of the claim to the claimRef of an Available volume.
 func reserveWhatever(own *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1.PersistentVolume]) (*corev1.PersistentVolume, error) {
 	claim := storedClaim(own, v.Spec.ClaimRef)
 	if v.Status.Phase != corev1.VolumeAvailable || claim == nil || v.Spec.ClaimRef.UID != "" {
@@ -443,7 +444,7 @@ func reserveWhatever(own *fake.Clientset, v *corev1.PersistentVolume, send send[
 	return own.CoreV1().PersistentVolumes().Update(context.Background(), v, metav1.UpdateOptions{})
 }
 
-// inherit gives a volume that lost its claim to the next one of that name.
+// inherit rebinds a Released volume to the next claim with that name.
 func inherit(own *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1.PersistentVolume]) (*corev1.PersistentVolume, error) {
 	claim := storedClaim(own, v.Spec.ClaimRef)
 	if v.Status.Phase != corev1.VolumeReleased || claim == nil {
@@ -453,7 +454,7 @@ func inherit(own *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1.
 	return own.CoreV1().PersistentVolumes().Update(context.Background(), v, metav1.UpdateOptions{})
 }
 
-// overcome writes a volume's claimRef once more when there was a conflict, over whatever is there.
+// overcome repeats a conflicting update of a volume's claimRef with the current resourceVersion.
 func overcome(own *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1.PersistentVolume]) (*corev1.PersistentVolume, error) {
 	written, err := send(v)
 	if !apierrors.IsConflict(err) {
@@ -467,7 +468,7 @@ func overcome(own *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1
 	return send(live)
 }
 
-// claimFirst keeps what is written to a volume until the claim has been written.
+// claimFirst delays the update of a volume until the claim has been updated.
 func claimFirst(own *fake.Clientset) fake.InterceptorFunc {
 	ctx := context.Background()
 	var kept *corev1.PersistentVolume
@@ -495,7 +496,7 @@ func claimFirst(own *fake.Clientset) fake.InterceptorFunc {
 	}
 }
 
-// takeFirst reserves the first volume without a claim.
+// takeFirst binds the first volume without a claim.
 func takeFirst(own *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1.PersistentVolume]) (*corev1.PersistentVolume, error) {
 	for _, obj := range own.Server().List("persistentvolumes") {
 		if first := obj.(*corev1.PersistentVolume); first.Spec.ClaimRef == nil && v.Spec.ClaimRef != nil {
@@ -507,7 +508,7 @@ func takeFirst(own *fake.Clientset, v *corev1.PersistentVolume, send send[*corev
 	return send(v)
 }
 
-// replace has a claim name volume v2. The API server, which would refuse that, is passed by.
+// replace makes a claim name volume v2. It bypasses the API server's validation.
 func replace(own *fake.Clientset, claim *corev1.PersistentVolumeClaim, _ send[*corev1.PersistentVolumeClaim]) (*corev1.PersistentVolumeClaim, error) {
 	own.Server().UpdateStored("persistentvolumeclaims", claim.Namespace, claim.Name, func(stored fake.Object) fake.Object {
 		changed := stored.(*corev1.PersistentVolumeClaim).DeepCopy()
@@ -517,7 +518,7 @@ func replace(own *fake.Clientset, claim *corev1.PersistentVolumeClaim, _ send[*c
 	return own.CoreV1().PersistentVolumeClaims(claim.Namespace).Get(context.Background(), claim.Name, metav1.GetOptions{})
 }
 
-// neverFound answers that there is no claim of the name that is asked for.
+// neverFound answers that the requested claim does not exist.
 func neverFound(*fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if r.Verb == "get" && r.Resource.Resource == "persistentvolumeclaims" {
@@ -527,7 +528,7 @@ func neverFound(*fake.Clientset) fake.InterceptorFunc {
 	}
 }
 
-// lastClass gives a claim the last default class by name.
+// lastClass assigns the last default class by name.
 func lastClass(own *fake.Clientset, claim *corev1.PersistentVolumeClaim, send send[*corev1.PersistentVolumeClaim]) (*corev1.PersistentVolumeClaim, error) {
 	was := storedClaim(own, &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name})
 	if was != nil && was.Spec.StorageClassName == nil && claim.Spec.StorageClassName != nil {
@@ -539,7 +540,7 @@ func lastClass(own *fake.Clientset, claim *corev1.PersistentVolumeClaim, send se
 	return send(claim)
 }
 
-// withoutFinalizer creates volumes without the provisioner's finalizer, and never puts it on.
+// withoutFinalizer creates volumes without the provisioner's finalizer, and never adds it.
 func withoutFinalizer(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		switch v, is := r.Body.(*corev1.PersistentVolume); {
@@ -564,7 +565,7 @@ func byNameAlone(own *fake.Clientset) fake.InterceptorFunc {
 	}
 }
 
-// deleteOlder deletes the volume that was made first, too.
+// deleteOlder also deletes the volume that was created first.
 func deleteOlder() invoking {
 	var made []string
 	return func(ctx context.Context, method string, args, reply any, invoke invoke) error {
@@ -583,7 +584,7 @@ func deleteOlder() invoking {
 	}
 }
 
-// renameRepeated asks for a volume by another name when it was asked for before.
+// renameRepeated changes the name in a retried CreateVolume.
 func renameRepeated() invoking {
 	asked := map[string]bool{}
 	return func(ctx context.Context, method string, args, reply any, invoke invoke) error {
@@ -599,7 +600,7 @@ func renameRepeated() invoking {
 	}
 }
 
-// answerPods asks for the pods once, and answers from then on what a function makes of that.
+// answerPods lists the pods once and answers further lists with a function of that result.
 func answerPods(answer func(first *corev1.PodList) *corev1.PodList) func(*fake.Clientset) fake.InterceptorFunc {
 	return func(own *fake.Clientset) fake.InterceptorFunc {
 		var first *corev1.PodList
@@ -618,7 +619,7 @@ func answerPods(answer func(first *corev1.PodList) *corev1.PodList) func(*fake.C
 	}
 }
 
-// answerClaims answers a request for a claim with the last version that was written.
+// answerClaims answers a get of a claim with the last version that the component wrote.
 func answerClaims(*fake.Clientset) fake.InterceptorFunc {
 	written := map[string]runtime.Object{}
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
@@ -636,7 +637,7 @@ func answerClaims(*fake.Clientset) fake.InterceptorFunc {
 	}
 }
 
-// eachVolume is a part that does something about each volume.
+// eachVolume is a component that calls a function for each changed volume.
 func eachVolume(name string, do func(ctx context.Context, p cluster.ComponentContext, v *corev1.PersistentVolume) (time.Duration, error)) []cluster.Component {
 	return []cluster.Component{cluster.Reconciler(cluster.ReconcilerConfig{
 		Name: name, For: "persistentvolumes",
@@ -652,7 +653,8 @@ func eachVolume(name string, do func(ctx context.Context, p cluster.ComponentCon
 	})}
 }
 
-// twinMaker is an administrator who makes a second PersistentVolume of each that is mounted, for the same claim.
+// twinMaker is an administrator who creates a second PersistentVolume for each mounted volume and
+// the same claim.
 func twinMaker(bool) []cluster.Component {
 	return eachVolume("administrator", func(ctx context.Context, p cluster.ComponentContext, v *corev1.PersistentVolume) (time.Duration, error) {
 		pod, err := p.Client.CoreV1().Pods("default").Get(ctx, "web", metav1.GetOptions{})
@@ -673,7 +675,7 @@ func twinMaker(bool) []cluster.Component {
 	})
 }
 
-// careless is an administrator who deletes each volume as soon as it is Bound.
+// careless is an administrator who deletes each volume when it becomes Bound.
 func careless(bool) []cluster.Component {
 	return eachVolume("administrator", func(ctx context.Context, p cluster.ComponentContext, v *corev1.PersistentVolume) (time.Duration, error) {
 		if v.Status.Phase != corev1.VolumeBound || v.DeletionTimestamp != nil {
@@ -683,7 +685,7 @@ func careless(bool) []cluster.Component {
 	})
 }
 
-// pvControllers is the PersistentVolume controller, broken or not.
+// pvControllers is the PersistentVolume controller, correct or broken.
 func pvControllers(broken bool) []cluster.Component {
 	return []cluster.Component{{Name: "pvcontroller", Start: func(p cluster.ComponentContext) error {
 		if broken {
@@ -696,7 +698,7 @@ func pvControllers(broken bool) []cluster.Component {
 	}}}
 }
 
-// hasty are caches whose volumes are missing from the first list.
+// hasty are caches with an empty first list of volumes.
 type (
 	hasty struct {
 		informers.SharedInformerFactory

@@ -12,13 +12,13 @@ import (
 
 // Headers of the scenarios in this file.
 const (
-	nodeParts  = "components: pvcontroller, provisioner, attachdetach, attacher, kubelet\n"
-	growParts  = "components: pvcontroller, provisioner, resizer, scheduler, attachdetach, attacher, kubelet\n"
-	bindParts  = "components: pvcontroller\n"
-	placeParts = "components: pvcontroller, provisioner, scheduler, attachdetach, attacher, kubelet\n"
+	nodeComponents  = "components: pvcontroller, provisioner, attachdetach, attacher, kubelet\n"
+	growComponents  = "components: pvcontroller, provisioner, resizer, scheduler, attachdetach, attacher, kubelet\n"
+	bindComponents  = "components: pvcontroller\n"
+	placeComponents = "components: pvcontroller, provisioner, scheduler, attachdetach, attacher, kubelet\n"
 )
 
-// runs is a pod that runs, goes, and comes no more.
+// runs is a pod that runs and is deleted.
 const runs = `
 user alice
   create claim data 1Gi
@@ -28,179 +28,179 @@ user alice
   wait pod web gone
 `
 
-// moves is a pod that runs, and after it one on the other node.
+// moves is a pod that runs, followed by one on the other node.
 const moves = runs + "  create pod next data on=node-2\n  wait pod next Running\n"
 
-// comesBack is a pod that runs, and after it one on the same node.
+// comesBack is a pod that runs, followed by one on the same node.
 const comesBack = runs + "  create pod next data on=node-1\n  wait pod next Running\n"
 
-// nodeMutants are about attaching, mounting, and where pods go.
+// nodeMutants are defects of attaching, mounting and scheduling.
 var nodeMutants = []mutant{
 	{
-		name: "the driver detaches nothing, and attaches to two nodes", rule: "I15", history: "#96142, PR #40148",
-		scenario: nodeParts + moves, between: driver("attacher", attachesTwice), config: holds, within: 1,
+		name: "the driver does not detach, and attaches to two nodes", rule: "I15", history: "#96142, PR #40148",
+		scenario: nodeComponents + moves, between: driver("attacher", attachesTwice), config: holds, within: 1,
 	},
 	{
-		name: "the node is read as it was before it used the volume", rule: "I16", history: "#106710, PR #110721",
-		scenario: nodeParts + once("attachdetach", "crash") + removed, between: client("attachdetach", readsOldNodes),
+		name: "the node is read in a stale version that does not use the volume", rule: "I16", history: "#106710, PR #110721",
+		scenario: nodeComponents + once("attachdetach", "crash") + removed, between: client("attachdetach", readsOldNodes),
 		config: restarts, within: 100,
 	},
 	{
-		name: "a second controller attaches without a look", rule: "I16b", history: "#71276, PR #120595",
-		scenario: nodeParts + "rules: I16b\n" + moves, between: none, extra: hurries, config: holds, within: 300, // its name is bad, too: I21
+		name: "a second controller attaches without checking other nodes", rule: "I16b", history: "#71276, PR #120595",
+		scenario: nodeComponents + "rules: I16b\n" + moves, between: none, extra: hurries, config: holds, within: 300, // also violates I21
 	},
 	{
-		name: "a volume is unstaged when the first pod lets it go", rule: "I17", history: "#65246, PR #71074",
-		scenario: nodeParts + runs, between: driver("kubelet", unstagesFirst), config: holds, within: 1,
+		name: "a volume is unstaged when the first of its pods is unpublished", rule: "I17", history: "#65246, PR #71074",
+		scenario: nodeComponents + runs, between: driver("kubelet", unstagesFirst), config: holds, within: 1,
 	},
 	{
-		name: "a volume is staged for each of its pods", rule: "I17", history: "#88355, PR #88678",
-		scenario: nodeParts + runs, between: driver("kubelet", stagesTwice), config: holds, within: 1,
+		name: "a volume is staged once for each pod", rule: "I17", history: "#88355, PR #88678",
+		scenario: nodeComponents + runs, between: driver("kubelet", stagesTwice), config: holds, within: 1,
 	},
 	{
-		name: "what is mounted is what lay there before", rule: "I18", history: "#55074",
-		scenario: nodeParts + twoClaimsOfAPod, between: driver("kubelet", mountsTheFirst), config: holds, within: 1,
+		name: "the previous volume is mounted again at the path", rule: "I18", history: "#55074",
+		scenario: nodeComponents + twoClaimsOfAPod, between: driver("kubelet", mountsTheFirst), config: holds, within: 1,
 	},
 	{
-		name: "a detach begins before the node status is written", rule: "I19", history: "#27836",
-		scenario: nodeParts + runs, between: client("attachdetach", neverWithdraws), config: holds, within: 1,
+		name: "a detach begins before the node's status is written", rule: "I19", history: "#27836",
+		scenario: nodeComponents + runs, between: client("attachdetach", neverWithdraws), config: holds, within: 1,
 	},
 	{
-		name: "an older list of what is attached overtakes a newer one", rule: "I20", history: "#49053, #72181, #88565",
-		scenario: nodeParts + runs, between: client("attachdetach", writesOldLists), config: holds, within: 1,
+		name: "an older list of attached volumes overwrites a newer one", rule: "I20", history: "#49053, #72181, #88565",
+		scenario: nodeComponents + runs, between: client("attachdetach", writesOldLists), config: holds, within: 1,
 	},
 	{
-		name: "attachments of two volumes have one name", rule: "I21", scenario: nodeParts + runs,
+		name: "the attachments of two volumes have the same name", rule: "I21", scenario: nodeComponents + runs,
 		between: client("attachdetach", namesBadly), config: holds, within: 1,
 	},
 	{
-		name: "a detach is made a second time", rule: "I22", history: "#93902, PR #94599",
-		scenario: nodeParts + comesBack, between: detachesAgain, config: holds, within: 1,
+		name: "a detach is repeated after the volume was attached again", rule: "I22", history: "#93902, PR #94599",
+		scenario: nodeComponents + comesBack, between: detachesAgain, config: holds, within: 1,
 	},
 	{
-		name: "a call that failed is made again at once", rule: "I23", history: "#116886",
-		scenario: nodeParts + once("NodeStageVolume", "driver Unavailable") + runs, between: driver("kubelet", repeats),
+		name: "a failed call is retried immediately", rule: "I23", history: "#116886",
+		scenario: nodeComponents + once("NodeStageVolume", "driver Unavailable") + runs, between: driver("kubelet", repeats),
 		config: faults, within: 2,
 	},
 	{
-		name: "failures do not count", rule: "I23b", history: "#41307, #75209, PR #75213",
-		scenario: nodeParts + "rules: I23b\n" + runs, between: driver("kubelet", failsTwice), config: holds, within: 1,
+		name: "failures do not increase the back-off", rule: "I23b", history: "#41307, #75209, PR #75213",
+		scenario: nodeComponents + "rules: I23b\n" + runs, between: driver("kubelet", failsTwice), config: holds, within: 1,
 	},
 	{
-		name: "an unstage that timed out counts as done", rule: "I24", history: "#86360, #89112, PR #82492",
-		scenario: nodeParts + once("NodeUnstageVolume", "driver-lost DeadlineExceeded") + runs, between: driver("kubelet", believesTimeouts),
+		name: "an unstage that timed out counts as success", rule: "I24", history: "#86360, #89112, PR #82492",
+		scenario: nodeComponents + once("NodeUnstageVolume", "driver-lost DeadlineExceeded") + runs, between: driver("kubelet", timeoutsSucceed),
 		config: faults, within: 2,
 	},
 	{
-		name: "a stage that timed out counts as failed", rule: "I24", history: "#120268",
-		scenario: nodeParts + once("NodeStageVolume", "driver DeadlineExceeded") + endsAtOnce,
-		between:  driver("kubelet", givesUpAtTimeouts), config: faults, within: 2,
+		name: "a stage that timed out counts as a final error", rule: "I24", history: "#120268",
+		scenario: nodeComponents + once("NodeStageVolume", "driver DeadlineExceeded") + endsAtOnce,
+		between:  driver("kubelet", timeoutsAreFinal), config: faults, within: 2,
 	},
 	{
-		name: "a volume is handed out empty when it was detached", rule: "I25", history: "#27651, #72257",
-		scenario: nodeParts + "rules: I25\n" + writes, between: wipes, config: holds, within: 1,
+		name: "a volume is erased when it is detached", rule: "I25", history: "#27651, #72257",
+		scenario: nodeComponents + "rules: I25\n" + writes, between: wipes, config: holds, within: 1,
 	},
 	{
-		name: "a restarted kubelet forgets a mount", rule: "I26", history: "#60987, #31596, #38498",
-		scenario: nodeParts + "rules: I26\n" + restarted, between: driver("kubelet", mountsElsewhere), config: holds, within: 1,
+		name: "a restarted kubelet does not reconstruct a mount", rule: "I26", history: "#60987, #31596, #38498",
+		scenario: nodeComponents + "rules: I26\n" + restarted, between: driver("kubelet", mountsElsewhere), config: holds, within: 1,
 	},
 	{
-		name: "a mount that fails again is undone", rule: "I27", history: "#120150, #121271, PR #139045",
-		scenario: nodeParts + "rules: I27\n" + once("NodePublishVolume", "driver Internal") + republished, between: driver("kubelet", undoes),
+		name: "a mount that fails when repeated is unmounted", rule: "I27", history: "#120150, #121271, PR #139045",
+		scenario: nodeComponents + "rules: I27\n" + once("NodePublishVolume", "driver Internal") + republished, between: driver("kubelet", undoes),
 		config: faults, within: 3,
 	},
 	{
-		name: "a pod is put where its volume is not", rule: "I30", history: "#72013, #56236",
+		name: "a pod is scheduled to a node that cannot access its volume", rule: "I30", history: "#72013, #56236",
 		scenario: "components: pvcontroller, scheduler, kubelet\nrules: I30\n" + placed, between: client("scheduler", bindsElsewhere), config: holds, within: 1,
 	},
 	{
-		name: "a node gets more volumes than it can have", rule: "I31", history: "#126502, #95911",
-		scenario: "nodes: 1\nvolumes-per-node: 1\n" + placeParts + crowded,
+		name: "a node gets more volumes than its limit", rule: "I31", history: "#126502, #95911",
+		scenario: "nodes: 1\nvolumes-per-node: 1\n" + placeComponents + crowded,
 		between:  client("scheduler", ignoresLimits), config: holds, within: 1,
 	},
 	{
-		name: "a claim for one pod alone is given to two", rule: "I32",
-		scenario: placeParts + rivals, between: both(client("scheduler", ignoresRivals), client("kubelet", withoutPodLimit)),
+		name: "a ReadWriteOncePod claim is used by two pods", rule: "I32",
+		scenario: placeComponents + rivals, between: both(client("scheduler", ignoresRivals), client("kubelet", withoutPodLimit)),
 		config: holds, within: 1,
 	},
 	{
-		name: "a file system that has not grown counts as grown", rule: "I33", history: "#131495",
-		scenario: growParts + grows, between: driver("kubelet", growsNothing), config: holds, within: 1,
+		name: "a file system that was not expanded counts as expanded", rule: "I33", history: "#131495",
+		scenario: growComponents + grows, between: driver("kubelet", growsNothing), config: holds, within: 1,
 	},
 	{
-		name: "a node is to grow what has not grown elsewhere", rule: "I33", history: "#131907",
-		scenario: growParts + grows, between: driver("kubelet", growsTwice), config: holds, within: 1,
+		name: "a node expands a volume before its backend is expanded", rule: "I33", history: "#131907",
+		scenario: growComponents + grows, between: driver("kubelet", growsTwice), config: holds, within: 1,
 	},
 	{
-		name: "a claim that grows says that it has less", rule: "I33", history: "#108693",
-		scenario: growParts + grows, between: client("kubelet", shrinks), config: holds, within: 1,
+		name: "the capacity of an expanding claim decreases", rule: "I33", history: "#108693",
+		scenario: growComponents + grows, between: client("kubelet", shrinks), config: holds, within: 1,
 	},
 	{
-		name: "a claim says that it has more than its volume", rule: "I33", history: "#117871, PR #123055",
-		scenario: bindParts + binds,
+		name: "a claim's capacity exceeds its volume's", rule: "I33", history: "#117871, PR #123055",
+		scenario: bindComponents + binds,
 		between:  client("pvcontroller", doublesClaims), config: holds, within: 1,
 	},
 	{
-		name: "a volume says that it has more than the driver gave", rule: "I33", history: "#131381",
+		name: "a volume's capacity exceeds the size from the driver", rule: "I33", history: "#131381",
 		scenario: "components: pvcontroller, provisioner\nuser alice\n  create claim data 1Gi\n",
 		between:  client("provisioner", doublesVolumes), config: holds, within: 1,
 	},
 	{
-		name: "a server that is behind answers when a watch is begun anew", rule: "I34", history: "#59848, PR #83520",
-		scenario: bindParts + binds, between: none, extra: reconnects, config: holds, within: 1,
+		name: "a stale server answers when a watch is restarted", rule: "I34", history: "#59848, PR #83520",
+		scenario: bindComponents + binds, between: none, extra: reconnects, config: holds, within: 1,
 	},
 	{
-		name: "the report of what is in use is lost", rule: "I35", history: "#27836",
-		scenario: nodeParts + runs, between: client("kubelet", reportsNothing), config: holds, within: 1,
+		name: "the report of volumes in use is not written", rule: "I35", history: "#27836",
+		scenario: nodeComponents + runs, between: client("kubelet", reportsNothing), config: holds, within: 1,
 	},
 	{
-		name: "what is mounted is not in use any more", rule: "I36",
-		scenario: nodeParts + runs, between: client("kubelet", forgetsUse), config: holds, within: 1,
+		name: "a mounted volume is no longer reported in use", rule: "I36",
+		scenario: nodeComponents + runs, between: client("kubelet", forgetsUse), config: holds, within: 1,
 	},
 	{
-		name: "a volume is mounted beside its path", rule: "I37",
-		scenario: nodeParts + runs, between: driver("kubelet", mountsBelow), config: holds, within: 1,
+		name: "a volume is mounted at another path, too", rule: "I37",
+		scenario: nodeComponents + runs, between: driver("kubelet", mountsBelow), config: holds, within: 1,
 	},
 	{
-		name: "a volume that was made is not written down", rule: "L3", history: "#73263, #73305",
-		scenario: placeParts + "rules: L3\n" + late, between: client("provisioner", writesNoVolume), config: holds, within: 1,
+		name: "a provisioned volume is not saved", rule: "L3", history: "#73263, #73305",
+		scenario: placeComponents + "rules: L3\n" + late, between: client("provisioner", writesNoVolume), config: holds, within: 1,
 	},
 	{
-		name: "a detach is never made", rule: "L7", history: "#34242, #77324, PR #96617, #141151",
-		scenario: nodeParts + runs, between: client("attachdetach", forgetsDetach), config: holds, within: 1,
+		name: "a volume is never detached", rule: "L7", history: "#34242, #77324, PR #96617, #141151",
+		scenario: nodeComponents + runs, between: client("attachdetach", forgetsDetach), config: holds, within: 1,
 	},
 	{
-		name: "a volume is reported in use for ever", rule: "L4", history: "#45191",
-		scenario: nodeParts + runs, between: client("kubelet", reportsUse), config: holds, within: 1,
+		name: "a volume is reported in use indefinitely", rule: "L4", history: "#45191",
+		scenario: nodeComponents + runs, between: client("kubelet", reportsUse), config: holds, within: 1,
 	},
 	{
-		name: "the driver says that it has detached", rule: "L5", history: "#45191",
-		scenario: nodeParts + runs, between: driver("attacher", detachesNothing), config: holds, within: 1,
+		name: "the driver reports a detach without detaching", rule: "L5", history: "#45191",
+		scenario: nodeComponents + runs, between: driver("attacher", detachesNothing), config: holds, within: 1,
 	},
 	{
-		name: "a second mount for a pod is left behind", rule: "L6", history: "#60987, PR #102576",
-		scenario: nodeParts + neighbours, between: driver("kubelet", mountsElsewhere), config: holds, within: 1,
+		name: "a second mount of a pod is leaked", rule: "L6", history: "#60987, PR #102576",
+		scenario: nodeComponents + neighbours, between: driver("kubelet", mountsElsewhere), config: holds, within: 1,
 	},
 	{
-		name: "a mount that failed counts as done", rule: "L7", history: "#31272",
-		scenario: nodeParts + once("NodePublishVolume", "driver-lost Internal") + staysThere, between: driver("kubelet", believesFailures),
+		name: "a failed mount counts as success", rule: "L7", history: "#31272",
+		scenario: nodeComponents + once("NodePublishVolume", "driver-lost Internal") + staysThere, between: driver("kubelet", failuresSucceed),
 		config: faults, within: 2,
 	},
 	{
-		name: "two writers undo each other's list for ever", rule: "L7",
-		scenario: nodeParts + staysThere, between: client("attachdetach", undoesLists), config: holds, within: 1,
+		name: "two writers revert each other's list indefinitely", rule: "L7",
+		scenario: nodeComponents + staysThere, between: client("attachdetach", undoesLists), config: holds, within: 1,
 	},
 	{
-		name: "a part meets what it takes to be impossible", rule: "L7", history: "#102651, #69137",
-		scenario: nodeParts + staysThere, between: driver("kubelet", panics), config: holds, within: 1,
+		name: "a component panics", rule: "L7", history: "#102651, #69137",
+		scenario: nodeComponents + staysThere, between: driver("kubelet", panics), config: holds, within: 1,
 	},
 	{
-		name: "claims are read whenever all is looked at again", rule: "L8", history: "#118545, PR #140672",
-		scenario: bindParts + binds, between: none, extra: reads, config: holds, within: 1,
+		name: "claims are read at each resync", rule: "L8", history: "#118545, PR #140672",
+		scenario: bindComponents + binds, between: none, extra: reads, config: holds, within: 1,
 	},
 	{
 		name: "an event is recorded ten times a second", rule: "L9",
-		scenario: bindParts + binds, between: none, extra: tells, config: holds, within: 1,
+		scenario: bindComponents + binds, between: none, extra: records, config: holds, within: 1,
 	},
 }
 
@@ -320,25 +320,26 @@ user alice
 `
 )
 
-// restarts is how mutants are searched for that take a restart.
+// restarts is the search for mutants that require a restart.
 var restarts = explore.Config{Strategy: explore.Restarts}
 
-// The story of a livelock shows the cycle, and that of a panic its value.
-func TestLivelocksAndPanicsAreTold(t *testing.T) {
+// TestFailuresOfLivelocksAndPanics checks that the failure of a livelock shows its cycle, and that
+// of a panic its value.
+func TestFailuresOfLivelocksAndPanics(t *testing.T) {
 	find := func(name string) error {
 		i := slices.IndexFunc(nodeMutants, func(m mutant) bool { return m.name == name })
 		return nodeMutants[i].hunt(t, nodeMutants[i].scene(t, true, ""), 1).Result.Failure
 	}
 	var livelock *scenario.Livelock
-	if err := find("two writers undo each other's list for ever"); !errors.As(err, &livelock) {
+	if err := find("two writers revert each other's list indefinitely"); !errors.As(err, &livelock) {
 		t.Errorf("the failure is a %T, want a livelock", err)
 	} else if text := livelock.Error(); len(livelock.Cycle) == 0 || strings.Count(text, "patch/status nodes/node-1") < 2 {
-		t.Errorf("the circle has not both writes: %s", text)
+		t.Errorf("the cycle does not show both writes: %s", text)
 	}
 	var panicked *scenario.Panic
-	if err := find("a part meets what it takes to be impossible"); !errors.As(err, &panicked) {
+	if err := find("a component panics"); !errors.As(err, &panicked) {
 		t.Errorf("the failure is a %T, want a panic", err)
 	} else if text, is := panicked.Value.(string); !is || !strings.HasPrefix(text, "volumemanager: nothing is known of ") {
-		t.Errorf("it panicked with %v, want what the part said", panicked.Value)
+		t.Errorf("panicked with %v, want the component's value", panicked.Value)
 	}
 }

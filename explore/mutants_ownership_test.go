@@ -9,21 +9,21 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// ownershipMutants are about whose the files of volumes are.
+// ownershipMutants are defects of the ownership of volumes' files.
 var ownershipMutants = []mutant{
 	{
-		name: "files are given to a group that nobody named", rule: "I39",
+		name: "files get a group that no pod requests", rule: "I39",
 		scenario: ownerParts + grouped, between: givesFurther, config: holds, within: 1,
 	},
 	{
-		name: "the files of a volume that many write are given to one's group", rule: "I39",
+		name: "files of a ReadWriteMany volume get the group of one pod", rule: "I39",
 		scenario: ownerParts + shared, between: client("kubelet", takesForOnes), config: holds, within: 1,
 	},
 }
 
-const ownerParts = "nodes: 1\nrules: I39\n" + placeParts
+const ownerParts = "nodes: 1\nrules: I39\n" + placeComponents
 
-// grouped is a pod of a group whose volume has a file from an earlier one.
+// grouped is a pod with an fsGroup, whose volume has a file of an earlier pod.
 const grouped = `
 user alice
   create claim data 1Gi
@@ -36,7 +36,7 @@ user alice
   wait pod web gone
 `
 
-// shared is a pod of a group whose volume is for many.
+// shared is a pod with an fsGroup and a ReadWriteMany volume.
 const shared = `
 user alice
   create claim data 1Gi modes=ReadWriteMany
@@ -46,7 +46,7 @@ user alice
   wait pod web gone
 `
 
-// takesForOnes lets a kubelet take volumes that are for many for such as are for one node.
+// takesForOnes lets a kubelet treat ReadWriteMany volumes as ReadWriteOnce.
 func takesForOnes(*fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		object, err := serve()
@@ -59,10 +59,10 @@ func takesForOnes(*fake.Clientset) fake.InterceptorFunc {
 	}
 }
 
-// brokenOwners is a node's disk that is wrong about whose things are.
+// brokenOwners is a node's disk that sets wrong owners.
 type brokenOwners struct {
 	nodefs.FS
-	shift int // what is given to a group is given to one so much further
+	shift int // offset added to each group that is set
 }
 
 func (d brokenOwners) Chown(name string, uid, gid int) error {

@@ -23,10 +23,11 @@ import (
 
 var exits = explore.Config{Strategy: explore.Restarts}
 
-// pluginMutants are about volumes that a plugin of the PersistentVolume controller makes, deletes and recycles.
+// pluginMutants are defects of in-tree plugins, which create, delete and recycle volumes for the
+// PersistentVolume controller.
 var pluginMutants = []mutant{
 	{
-		name: "a plugin deletes what an old version of the volume says", rule: "I8",
+		name: "a plugin deletes the directory of a stale version of the volume", rule: "I8",
 		scenario: directories + `
 ends: differ
 user alice
@@ -61,13 +62,13 @@ user alice
 		config: holds, within: 1,
 	},
 	{
-		name: "a creation whose answer is lost passes for failed, and the data is deleted", rule: "I8",
+		name: "a create with a lost answer counts as failed, and the data is deleted", rule: "I8",
 		scenario: directories + "faults: lost(pvcontroller, 1)\n" + makesDirectory,
 		between:  deleteUnlessCreated,
 		config:   faults, within: 12,
 	},
 	{
-		name: "a volume is recycled that was recycled, and given away, by another", rule: "I8",
+		name: "a volume is recycled again after another controller recycled it and it was bound", rule: "I8",
 		scenario: `
 nodes: 1
 components: pvcontroller, pvcprotection, pvprotection, scheduler, kubelet
@@ -83,14 +84,14 @@ user alice
 `,
 		between: updates("pvcontroller", "status", func(_ *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1.PersistentVolume]) (*corev1.PersistentVolume, error) {
 			if strings.HasPrefix(v.Status.Message, "Recycling by ") {
-				v.ResourceVersion = "" // it holds the volume, whatever became of it
+				v.ResourceVersion = "" // unconditional, whatever the volume's state
 			}
 			return send(v)
 		}),
 		config: explore.Config{Strategy: explore.PCT, Depth: 3}, within: 204,
 	},
 	{
-		name: "what a plugin could not delete passes for deleted", rule: "I9",
+		name: "a plugin's failed deletion counts as success", rule: "I9",
 		scenario: directories + "faults: driver Internal(Delete, 1)\n" + `
 user alice
   create volume disk 1Gi path=/tmp/disk reclaim=Delete for=data
@@ -107,13 +108,13 @@ user alice
 		config: faults, within: 4,
 	},
 	{
-		name: "a plugin makes another directory each time it is asked", rule: "I10",
+		name: "a plugin creates another directory at each retry", rule: "I10",
 		scenario: directories + makesDirectory,
 		between:  makesAnother,
 		config:   exits, within: 12,
 	},
 	{
-		name: "a directory's volume is named after the name of its claim", rule: "I10",
+		name: "a hostPath volume is named after its claim's name instead of its UID", rule: "I10",
 		scenario: directories + makesDirectory,
 		between: client("pvcontroller", func(own *fake.Clientset) fake.InterceptorFunc {
 			return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
@@ -129,7 +130,7 @@ user alice
 		config: holds, within: 1,
 	},
 	{
-		name: "what a plugin may have made is forgotten", rule: "I11",
+		name: "an uncertain result of a plugin counts as a final error", rule: "I11",
 		scenario: directories + "faults: driver-lost DeadlineExceeded(Provision, 1)\n" + makesDirectory + "  delete claim data\n",
 		between: plugin(func(p *brokenPlugin) {
 			p.provision = func(ctx context.Context, opts plugins.ProvisionOptions) (*corev1.PersistentVolume, error) {
@@ -143,20 +144,20 @@ user alice
 		config: faults, within: 8,
 	},
 	{
-		name: "a directory's finalizer is taken off before it is deleted", rule: "I12", history: "kubernetes#109330",
+		name: "a volume's finalizer is removed before its directory is deleted", rule: "I12", history: "kubernetes#109330",
 		scenario: directories + makesDirectory + "  wait claim data Bound\n  delete claim data\n",
 		between:  client("pvcontroller", finalizerFirst),
 		config:   holds, within: 1,
 	},
 	{
-		name: "nothing keeps a directory's volume until its claim is gone", rule: "I12", history: "kubernetes#109330",
+		name: "a hostPath volume has no finalizer", rule: "I12", history: "kubernetes#109330",
 		scenario: directories + makesDirectory + "  wait claim data Bound\n  delete claim data\n",
 		extra:    careless,
 		between:  client("pvcontroller", neverKept),
 		config:   holds, within: 100,
 	},
 	{
-		name: "whom a volume was migrated to is written each time", rule: "I14",
+		name: "the migrated-to annotation is written at each sync", rule: "I14",
 		scenario: directories + `
 user alice
   create volume disk 1Gi by=kubernetes.io/aws-ebs reclaim=Delete for=data
@@ -173,7 +174,7 @@ user alice
 		config: holds, within: 1,
 	},
 	{
-		name: "what a plugin says that it has made is not there", rule: "I11",
+		name: "a plugin reports a directory that it did not create", rule: "I11",
 		scenario: directories + makesDirectory,
 		between: plugin(func(p *brokenPlugin) {
 			p.provision = func(ctx context.Context, opts plugins.ProvisionOptions) (*corev1.PersistentVolume, error) {
@@ -187,7 +188,7 @@ user alice
 		config: holds, within: 1,
 	},
 	{
-		name: "a volume that was deleted passes for gone", rule: "L2",
+		name: "a released volume counts as deleted", rule: "L2",
 		scenario: directories + makesDirectory + "  wait claim data Bound\n  delete claim data\n",
 		between:  client("pvcontroller", goneOnce),
 		config:   holds, within: 1,
@@ -204,7 +205,7 @@ user alice
 `
 )
 
-// brokenPlugin is the plugin of directories, with calls of its own where they are set.
+// brokenPlugin is the hostPath plugin with optional replacements of its calls.
 type brokenPlugin struct {
 	plugins.Plugin
 	plugins.Provisioner
@@ -214,7 +215,7 @@ type brokenPlugin struct {
 	delete    func(ctx context.Context, spec *plugins.Spec) error
 }
 
-// Provision makes a volume, in its own way.
+// Provision calls the replacement if there is one.
 func (p *brokenPlugin) Provision(ctx context.Context, opts plugins.ProvisionOptions) (*corev1.PersistentVolume, error) {
 	if p.provision != nil {
 		return p.provision(ctx, opts)
@@ -222,7 +223,7 @@ func (p *brokenPlugin) Provision(ctx context.Context, opts plugins.ProvisionOpti
 	return p.Provisioner.Provision(ctx, opts)
 }
 
-// Delete deletes a volume, in its own way.
+// Delete calls the replacement if there is one.
 func (p *brokenPlugin) Delete(ctx context.Context, spec *plugins.Spec) error {
 	if p.delete != nil {
 		return p.delete(ctx, spec)
@@ -230,8 +231,9 @@ func (p *brokenPlugin) Delete(ctx context.Context, spec *plugins.Spec) error {
 	return p.Deleter.Delete(ctx, spec)
 }
 
-// plugin breaks what the plugin of directories does. meddle is called each time a process of the controller starts.
-func plugin(meddle func(p *brokenPlugin)) func() cluster.Interceptors {
+// plugin intercepts the hostPath plugin. It calls mutate each time a process of the controller
+// starts.
+func plugin(mutate func(p *brokenPlugin)) func() cluster.Interceptors {
 	return func() cluster.Interceptors {
 		return cluster.Interceptors{Plugin: func(own plugins.Plugin) plugins.Plugin {
 			if own.Name() != hostpath.Name {
@@ -240,13 +242,13 @@ func plugin(meddle func(p *brokenPlugin)) func() cluster.Interceptors {
 			broken := &brokenPlugin{
 				Plugin: own, Provisioner: own.(plugins.Provisioner), Deleter: own.(plugins.Deleter), Recycler: own.(plugins.Recycler),
 			}
-			meddle(broken)
+			mutate(broken)
 			return broken
 		}}
 	}
 }
 
-// makesAnother makes a directory of another name each time, as upstream's plugin does.
+// makesAnother creates a directory with another name at each call, as upstream's plugin does.
 func makesAnother() cluster.Interceptors {
 	var server *fake.Server // of this world
 	made := 0
@@ -270,7 +272,8 @@ func makesAnother() cluster.Interceptors {
 	return between
 }
 
-// answerVolumes answers the first request for a volume that is Released with the version that made it so.
+// answerVolumes answers the first get of a Released volume with the version in which it became
+// Released.
 func answerVolumes(*fake.Clientset) fake.InterceptorFunc {
 	released := map[string]runtime.Object{}
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
@@ -289,7 +292,8 @@ func answerVolumes(*fake.Clientset) fake.InterceptorFunc {
 	}
 }
 
-// deleteUnlessCreated deletes what was made when the answer to the creation of its volume is lost.
+// deleteUnlessCreated deletes the created directory if the answer to the creation of its
+// PersistentVolume is lost.
 func deleteUnlessCreated() cluster.Interceptors {
 	var deleter plugins.Deleter
 	return cluster.Interceptors{
@@ -311,7 +315,7 @@ func deleteUnlessCreated() cluster.Interceptors {
 	}
 }
 
-// finalizerFirst takes the finalizer off a released volume when it is asked for.
+// finalizerFirst removes the finalizer of a released volume when the volume is read.
 func finalizerFirst(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		obj, err := serve()
@@ -348,7 +352,7 @@ func neverKept(own *fake.Clientset) fake.InterceptorFunc {
 	}
 }
 
-// goneOnce says of a volume that it asked for once, as soon as it is Released, that it is not there any more.
+// goneOnce answers every get of a Released volume after the first with NotFound.
 func goneOnce(*fake.Clientset) fake.InterceptorFunc {
 	asked := map[types.UID]bool{}
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {

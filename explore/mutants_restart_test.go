@@ -17,47 +17,47 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// restartMutants break what a restarted kubelet finds, and what a rebooted node does.
+// restartMutants are defects of reconstruction after a kubelet's restart, and of reboots.
 var restartMutants = []mutant{
 	{
-		name: "a restarted kubelet does not look for what is staged", rule: "I26", history: "#60987, #31596, #38498",
-		scenario: nodeParts + "rules: I26\n" + once("kubelet(node-1)", "crash") + runs, between: disk(hides("csi")),
+		name: "a restarted kubelet does not reconstruct staged volumes", rule: "I26", history: "#60987, #31596, #38498",
+		scenario: nodeComponents + "rules: I26\n" + once("kubelet(node-1)", "crash") + runs, between: disk(hides("csi")),
 		config: restarts, within: 60,
 	},
 	{
-		name: "a restarted kubelet forgets what it found", rule: "I36", history: "#96635, #70044, PR #110670",
-		scenario: nodeParts + once("kubelet(node-1)", "crash") + runs, between: disk(hides("csi", "pods")),
+		name: "a restarted kubelet forgets the volumes that it reconstructed", rule: "I36", history: "#96635, #70044, PR #110670",
+		scenario: nodeComponents + once("kubelet(node-1)", "crash") + runs, between: disk(hides("csi", "pods")),
 		config: restarts, within: 60,
 	},
 	{
-		name: "a restarted kubelet finds what is staged, and not what is published", rule: "I17", history: "PR #102576",
-		scenario: nodeParts + "rules: I17\n" + once("kubelet(node-1)", "crash") + runs, between: disk(hides("pods")),
+		name: "a restarted kubelet reconstructs staged volumes, but not published ones", rule: "I17", history: "PR #102576",
+		scenario: nodeComponents + "rules: I17\n" + once("kubelet(node-1)", "crash") + runs, between: disk(hides("pods")),
 		config: restarts, within: 60,
 	},
 	{
-		name: "a restarted kubelet unmounts before it knows its pods", rule: "I27", history: "#120150",
-		scenario: nodeParts + once("kubelet(node-1)", "crash") + staysThere, between: withMemory(unmountsFirst), config: restarts, within: 60,
+		name: "a restarted kubelet unmounts before it has listed its pods", rule: "I27", history: "#120150",
+		scenario: nodeComponents + once("kubelet(node-1)", "crash") + staysThere, between: withMemory(unmountsFirst), config: restarts, within: 60,
 	},
 	{
-		name: "a restarted kubelet uses an old list of pods", rule: "I27",
-		scenario: nodeParts + once("kubelet(node-1)", "crash") + staysThere, between: client("kubelet", findsNoPods), config: restarts, within: 200,
+		name: "a restarted kubelet uses a stale list of pods", rule: "I27",
+		scenario: nodeComponents + once("kubelet(node-1)", "crash") + staysThere, between: client("kubelet", findsNoPods), config: restarts, within: 200,
 	},
 	{
-		name: "a node that has booted runs its pods without their volumes", rule: "I27", history: "#120853, #117513",
-		scenario: nodeParts + boots, between: withMemory(publishesOnce), config: holds, within: 1,
+		name: "a rebooted node runs its pods without their volumes", rule: "I27", history: "#120853, #117513",
+		scenario: nodeComponents + boots, between: withMemory(publishesOnce), config: holds, within: 1,
 	},
 	{
-		name: "a directory is removed with all that is mounted there", rule: "I25", history: "#27651, #72257",
-		scenario: nodeParts + once("NodePublishVolume", "driver-lost Internal") + writesTwice, between: disk(empties),
+		name: "a directory is removed with everything mounted below it", rule: "I25", history: "#27651, #72257",
+		scenario: nodeComponents + once("NodePublishVolume", "driver-lost Internal") + writesTwice, between: disk(empties),
 		config: faults, within: 5,
 	},
 	{
 		name: "the directory of a pod stays", rule: "L6", history: "#60987, PR #37698",
-		scenario: nodeParts + runs, between: disk(keepsPodDirs), config: holds, within: 1,
+		scenario: nodeComponents + runs, between: disk(keepsPodDirs), config: holds, within: 1,
 	},
 }
 
-// writesTwice is a pod that writes, and another one that comes after it.
+// writesTwice is a pod that writes, followed by another one.
 const writesTwice = `
 user alice
   create claim data 1Gi
@@ -68,13 +68,13 @@ user alice
   wait pod next Running
 `
 
-// boots is a pod that runs, and runs again when its node has booted.
+// boots is a pod that runs, and runs again after a reboot of its node.
 const boots = staysThere + `
   wait pod web Running
   let reboot node-1
 `
 
-// brokenDisk is a node's disk two of whose calls functions make.
+// brokenDisk is a node's disk with two calls replaced by functions.
 type brokenDisk struct {
 	nodefs.FS
 	readDir func(name string) ([]string, error)
@@ -84,18 +84,18 @@ type brokenDisk struct {
 func (d brokenDisk) ReadDir(name string) ([]string, error) { return d.readDir(name) }
 func (d brokenDisk) Remove(name string) error              { return d.remove(name) }
 
-// disk breaks the disks of kubelets. meddle wraps the correct one.
-func disk(meddle func(d *brokenDisk)) func() cluster.Interceptors {
+// disk intercepts the disks of kubelets. mutate changes the correct one.
+func disk(mutate func(d *brokenDisk)) func() cluster.Interceptors {
 	return func() cluster.Interceptors {
 		return cluster.Interceptors{FS: func(_ string, own nodefs.FS) nodefs.FS {
 			d := brokenDisk{own, own.ReadDir, own.Remove}
-			meddle(&d)
+			mutate(&d)
 			return d
 		}}
 	}
 }
 
-// hides says that directories are empty in which a kubelet looks for what was mounted, when it begins.
+// hides shows the directories that reconstruction reads as empty.
 func hides(dirs ...string) func(d *brokenDisk) {
 	return func(d *brokenDisk) {
 		looked := map[string]bool{}
@@ -110,7 +110,7 @@ func hides(dirs ...string) func(d *brokenDisk) {
 	}
 }
 
-// empties removes what is mounted at a path, where the path cannot be removed because of that.
+// empties removes the content of a mount if the path cannot be removed because of the mount.
 func empties(d *brokenDisk) {
 	d.remove = func(name string) error {
 		err := d.FS.Remove(name)
@@ -125,7 +125,7 @@ func empties(d *brokenDisk) {
 	}
 }
 
-// keepsPodDirs removes no directory of a pod, and says that it did.
+// keepsPodDirs reports the removal of a pod's directory without removing it.
 func keepsPodDirs(d *brokenDisk) {
 	d.remove = func(name string) error {
 		if path.Base(path.Dir(name)) == "pods" {
@@ -135,14 +135,14 @@ func keepsPodDirs(d *brokenDisk) {
 	}
 }
 
-// publications are the requests by which volumes were published on a node, by target.
+// publications are the NodePublishVolume requests of a node by target.
 type publications map[string]*csispec.NodePublishVolumeRequest
 
-// withMemory breaks what kubelets say to the driver. meddle is called each time one starts, with what was published on its node
-// before.
-func withMemory(meddle func(before publications) invoking) func() cluster.Interceptors {
+// withMemory intercepts kubelets' driver calls. It calls mutate each time a kubelet starts, with
+// the volumes that were published on its node before.
+func withMemory(mutate func(before publications) invoking) func() cluster.Interceptors {
 	return func() cluster.Interceptors {
-		on := map[nodefs.FS]publications{} // by disk, which is the node's for as long as there is its world
+		on := map[nodefs.FS]publications{} // by disk, which identifies the node within its world
 		now := map[string]publications{}   // by kubelet
 		return cluster.Interceptors{
 			FS: func(process string, own nodefs.FS) nodefs.FS {
@@ -153,10 +153,10 @@ func withMemory(meddle func(before publications) invoking) func() cluster.Interc
 				return own
 			},
 			Driver: func(process string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
-				if !isPart("kubelet", process) {
+				if !belongsTo("kubelet", process) {
 					return conn
 				}
-				made, broken := now[process], meddle(maps.Clone(now[process]))
+				made, broken := now[process], mutate(maps.Clone(now[process]))
 				return brokenConn{conn, func(ctx context.Context, method string, args, reply any, invoke invoke) error {
 					err := broken(ctx, method, args, reply, invoke)
 					if r, is := args.(*csispec.NodePublishVolumeRequest); is && err == nil {
@@ -169,7 +169,7 @@ func withMemory(meddle func(before publications) invoking) func() cluster.Interc
 	}
 }
 
-// unmountsFirst unpublishes what the kubelet before has published.
+// unmountsFirst unpublishes the volumes that the previous kubelet published.
 func unmountsFirst(before publications) invoking {
 	return func(ctx context.Context, method string, args, reply any, invoke invoke) error {
 		for _, target := range slices.Sorted(maps.Keys(before)) {
@@ -191,7 +191,7 @@ func publishesOnce(before publications) invoking {
 	}
 }
 
-// findsNoPods answers a list of all pods of a node with none.
+// findsNoPods answers a list of a node's pods with none.
 func findsNoPods(*fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if asks(r, "list", "pods") {

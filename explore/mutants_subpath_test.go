@@ -10,40 +10,40 @@ import (
 	"github.com/volsim/volsim/plugins/subpath"
 )
 
-// partMutants break subpaths of volumes for containers.
-var partMutants = []mutant{
+// subPathMutants break subpaths of volumes for containers.
+var subPathMutants = []mutant{
 	{
-		name: "a volume goes while a container has part of it", rule: "I40",
-		scenario: nodeParts + hasPart, between: partDisk(hidesParts), config: holds, within: 1,
+		name: "a volume is unmounted while a container uses a subPath of it", rule: "I40",
+		scenario: nodeComponents + usesSubPath, between: subPathDisk(hidesSubPaths), config: holds, within: 1,
 	},
 	{
-		name: "a restarted kubelet forgets what it has bound", rule: "I40",
-		scenario: nodeParts + once("kubelet(node-1)", "crash") + hasPart, between: forgetsParts, config: restarts, within: 40,
+		name: "a restarted kubelet forgets its bound subPaths", rule: "I40",
+		scenario: nodeComponents + once("kubelet(node-1)", "crash") + usesSubPath, between: forgetsSubPaths, config: restarts, within: 40,
 	},
 	{
-		name: "what a container has is not of the volume", rule: "I40", history: "#104980",
-		scenario: nodeParts + hasPart, between: partDisk(leadsOut), config: holds, within: 1,
+		name: "a container's subPath is outside of the volume", rule: "I40", history: "#104980",
+		scenario: nodeComponents + usesSubPath, between: subPathDisk(leadsOut), config: holds, within: 1,
 	},
 	{
-		name: "a container starts without its part", rule: "I40",
-		scenario: nodeParts + hasPart, between: partDisk(bindsNothing), config: holds, within: 1,
+		name: "a container starts without its subPath", rule: "I40",
+		scenario: nodeComponents + usesSubPath, between: subPathDisk(bindsNothing), config: holds, within: 1,
 	},
 	{
-		name: "a node that has booted runs its pods without their parts", rule: "I27",
-		scenario: nodeParts + bootsWithPart, between: partDisk(bindsOnce), config: holds, within: 1,
+		name: "a rebooted node runs its pods without their subPaths", rule: "I27",
+		scenario: nodeComponents + bootsWithSubPath, between: subPathDisk(bindsOnce), config: holds, within: 1,
 	},
 	{
-		name: "a directory is removed with what a container has there", rule: "I25", history: "#27651, #72257",
-		scenario: nodeParts + "rules: I25\n" + hasPart, between: partDisk(removesAll), config: holds, within: 1,
+		name: "a directory is removed with the subPaths bound below it", rule: "I25", history: "#27651, #72257",
+		scenario: nodeComponents + "rules: I25\n" + usesSubPath, between: subPathDisk(removesAll), config: holds, within: 1,
 	},
 	{
-		name: "the places of parts stay", rule: "L6",
-		scenario: nodeParts + "rules: L6\n" + hasPart, between: partDisk(keepsPlaces), config: holds, within: 1,
+		name: "the directories of subPaths stay", rule: "L6",
+		scenario: nodeComponents + "rules: L6\n" + usesSubPath, between: subPathDisk(keepsSubPathDirs), config: holds, within: 1,
 	},
 }
 
-// hasPart is a pod that has part of a volume, writes there, and goes.
-const hasPart = `
+// usesSubPath is a pod that uses a subPath, writes there, and is deleted.
+const usesSubPath = `
 user alice
   create claim data 1Gi
   create pod web data on=node-1 sub=logs
@@ -52,8 +52,8 @@ user alice
   delete pod web
 `
 
-// bootsWithPart is a pod that runs, and runs again when its node has booted.
-const bootsWithPart = `
+// bootsWithSubPath is a pod that runs, and runs again after a reboot of its node.
+const bootsWithSubPath = `
 user alice
   create claim data 1Gi
   create pod web data on=node-1 sub=logs
@@ -61,8 +61,8 @@ user alice
   let reboot node-1
 `
 
-// brokenParts is a node's disk that is wrong about parts of volumes.
-type brokenParts struct {
+// brokenSubPaths is a node's disk with defects of subPaths.
+type brokenSubPaths struct {
 	nodefs.FS
 	bind    func(base, inner, target string) error
 	unmount func(name string) error
@@ -70,19 +70,21 @@ type brokenParts struct {
 	remove  func(name string) error
 }
 
-func (d brokenParts) BindWithin(base, inner, target string) error { return d.bind(base, inner, target) }
-func (d brokenParts) Unmount(name string) error                   { return d.unmount(name) }
-func (d brokenParts) ReadDir(name string) ([]string, error)       { return d.readDir(name) }
-func (d brokenParts) Remove(name string) error                    { return d.remove(name) }
+func (d brokenSubPaths) BindWithin(base, inner, target string) error {
+	return d.bind(base, inner, target)
+}
+func (d brokenSubPaths) Unmount(name string) error             { return d.unmount(name) }
+func (d brokenSubPaths) ReadDir(name string) ([]string, error) { return d.readDir(name) }
+func (d brokenSubPaths) Remove(name string) error              { return d.remove(name) }
 
-// partDisk breaks the disks of kubelets. meddle wraps the correct one.
-func partDisk(meddle func(d *brokenParts)) func() cluster.Interceptors {
+// subPathDisk intercepts the disks of kubelets. mutate changes the correct one.
+func subPathDisk(mutate func(d *brokenSubPaths)) func() cluster.Interceptors {
 	return func() cluster.Interceptors {
-		disks := map[nodefs.FS]*brokenParts{} // by node's disk: what one knows outlives its kubelet
+		disks := map[nodefs.FS]*brokenSubPaths{} // by disk: its state outlives the kubelet
 		return cluster.Interceptors{FS: func(_ string, own nodefs.FS) nodefs.FS {
 			if disks[own] == nil {
-				disks[own] = &brokenParts{own, own.BindWithin, own.Unmount, own.ReadDir, own.Remove}
-				meddle(disks[own])
+				disks[own] = &brokenSubPaths{own, own.BindWithin, own.Unmount, own.ReadDir, own.Remove}
+				mutate(disks[own])
 			}
 			return *disks[own]
 		}}
@@ -91,8 +93,8 @@ func partDisk(meddle func(d *brokenParts)) func() cluster.Interceptors {
 
 func ofParts(name string) bool { return strings.Contains(name, "/"+subpath.Dir) }
 
-// hidesParts says that there are none.
-func hidesParts(d *brokenParts) {
+// hidesSubPaths finds no subPaths.
+func hidesSubPaths(d *brokenSubPaths) {
 	d.readDir = func(name string) ([]string, error) {
 		if ofParts(name) {
 			return nil, fs.ErrNotExist
@@ -101,10 +103,10 @@ func hidesParts(d *brokenParts) {
 	}
 }
 
-// forgetsParts knows of those only that the same process has bound.
-func forgetsParts() cluster.Interceptors {
+// forgetsSubPaths finds only the subPaths that the same process has bound.
+func forgetsSubPaths() cluster.Interceptors {
 	return cluster.Interceptors{FS: func(_ string, own nodefs.FS) nodefs.FS {
-		d := brokenParts{own, own.BindWithin, own.Unmount, own.ReadDir, own.Remove}
+		d := brokenSubPaths{own, own.BindWithin, own.Unmount, own.ReadDir, own.Remove}
 		bound := false
 		d.bind = func(base, inner, target string) error {
 			bound = true
@@ -120,18 +122,18 @@ func forgetsParts() cluster.Interceptors {
 	}}
 }
 
-// leadsOut binds what is outside, as if a link had been followed.
-func leadsOut(d *brokenParts) {
+// leadsOut binds a directory outside of the volume, as if it had followed a link.
+func leadsOut(d *brokenSubPaths) {
 	d.bind = func(base, _, target string) error { return d.FS.BindMount(path.Dir(base), target, false) }
 }
 
-// bindsNothing says that it did.
-func bindsNothing(d *brokenParts) {
+// bindsNothing reports a bind without binding.
+func bindsNothing(d *brokenSubPaths) {
 	d.bind = func(string, string, string) error { return nil }
 }
 
-// bindsOnce treats a subpath that was bound once as bound.
-func bindsOnce(d *brokenParts) {
+// bindsOnce treats a subPath that was bound once as bound.
+func bindsOnce(d *brokenSubPaths) {
 	bound := map[string]bool{}
 	d.bind = func(base, inner, target string) error {
 		if bound[target] {
@@ -142,8 +144,8 @@ func bindsOnce(d *brokenParts) {
 	}
 }
 
-// removesAll removes all that is in a part before it is unmounted.
-func removesAll(d *brokenParts) {
+// removesAll removes the content of a subPath before unmounting it.
+func removesAll(d *brokenSubPaths) {
 	d.unmount = func(name string) error {
 		if !ofParts(name) {
 			return d.FS.Unmount(name)
@@ -159,8 +161,8 @@ func removesAll(d *brokenParts) {
 	}
 }
 
-// keepsPlaces removes none, and says that it did.
-func keepsPlaces(d *brokenParts) {
+// keepsSubPathDirs reports the removal of subPath directories without removing them.
+func keepsSubPathDirs(d *brokenSubPaths) {
 	d.remove = func(name string) error {
 		if ofParts(name) {
 			return nil

@@ -23,31 +23,31 @@ import (
 // A mutant is a small defect in one component of the world, and the rule that must detect it.
 type mutant struct {
 	name     string
-	rule     string // the number of the rule that is broken first
-	history  string // what went wrong in the same way upstream: numbers of issues; "": nothing that we know of
+	rule     string // the ID of the first rule that is violated
+	history  string // issues about the same defect upstream; "" if none is known
 	scenario string
 	between  func() cluster.Interceptors           // the defect; created for each search
-	extra    func(broken bool) []cluster.Component // components besides the control plane, or instead of a part; nil: nothing
-	config   explore.Config                        // how it is searched for; the zero value is a portfolio
-	within   int                                   // in how many schedules it is found: about twice as many as it takes
-	crowd    int                                   // and in how many where strangers act at the same time; 0: that is not asked
+	extra    func(broken bool) []cluster.Component // components in addition to the control plane, or instead of one; nil for none
+	config   explore.Config                        // the search; the zero value is a portfolio
+	within   int                                   // maximum of schedules until it is found, about twice the actual number
+	crowd    int                                   // the same with concurrent unrelated users; 0 skips that search
 }
 
-// deviationsMax bounds how many deviations the median mutant takes to be seen.
+// deviationsMax is the maximum of deviations in the median schedule that detects a mutant.
 const deviationsMax = 2
 
-// spared is how many schedules of the unbroken world are run at least.
+// spared is the minimum number of schedules that are run in the correct world.
 const spared = 100
 
-// sparse skips rows of a table in short tests, except for every eighth one.
+// sparse skips a row of a table in short tests, except for every eighth one.
 func sparse(t *testing.T, row int) {
 	t.Helper()
 	if testing.Short() && row%8 != 0 {
-		t.Skip("-short: each eighth row is searched")
+		t.Skip("-short: only each eighth row is searched")
 	}
 }
 
-// scene parses a row's scenario, with or without the defect. more is appended to it.
+// scene parses a row's scenario, with or without the defect, followed by additional text.
 func (m mutant) scene(t *testing.T, broken bool, more string) *scenario.Scenario {
 	t.Helper()
 	s, err := scenario.Parse(m.name, m.scenario+more)
@@ -63,7 +63,8 @@ func (m mutant) scene(t *testing.T, broken bool, more string) *scenario.Scenario
 	return s
 }
 
-// hunt searches for the break, and fails where it is not found, or by another rule.
+// hunt searches for the defect. It fails the test if the search finds none, or the violation of
+// another rule.
 func (m mutant) hunt(t *testing.T, s *scenario.Scenario, count int) *explore.Failure {
 	t.Helper()
 	cfg := m.config
@@ -73,14 +74,14 @@ func (m mutant) hunt(t *testing.T, s *scenario.Scenario, count int) *explore.Fai
 	case err != nil:
 		t.Fatal(err)
 	case r.Failure == nil:
-		t.Fatalf("it survives %d schedules: %s", r.Schedules, r.Complete)
+		t.Fatalf("not detected in %d schedules: %s", r.Schedules, r.Complete)
 	case r.Failure.Scenario.Violates != m.rule:
-		t.Fatalf("caught by %s, want %s: %v\nunder %s", r.Failure.Scenario.Violates, m.rule, r.Failure, r.Failure.Scenario.Schedule)
+		t.Fatalf("detected by %s, want %s: %v\nunder %s", r.Failure.Scenario.Violates, m.rule, r.Failure, r.Failure.Scenario.Schedule)
 	}
 	return r.Failure
 }
 
-// spare runs the same search over the unbroken world, which must pass.
+// spare runs the same search in the correct world, which must pass.
 func (m mutant) spare(t *testing.T) {
 	t.Helper()
 	cfg := m.config
@@ -90,11 +91,11 @@ func (m mutant) spare(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f := r.Failure; f != nil {
-		t.Fatalf("the world that is not broken fails: %v\nunder %s", f, f.Scenario.Schedule)
+		t.Fatalf("the correct world fails: %v\nunder %s", f, f.Scenario.Schedule)
 	}
 }
 
-// subjects are the names of what a scenario's users create.
+// subjects returns the names of the objects that a scenario's users create.
 func subjects(s *scenario.Scenario) []string {
 	var names []string
 	for _, u := range s.Users {
@@ -107,15 +108,16 @@ func subjects(s *scenario.Scenario) []string {
 	return names
 }
 
-// names reports whether a sentence names one of some objects.
+// names reports whether a text contains one of some names.
 func names(sentence string, objects []string) bool {
 	return slices.ContainsFunc(objects, func(o string) bool { return strings.Contains(sentence, o) })
 }
 
-// Every mutant is caught by its rule, in as many schedules as its row says, and the world without it passes the same
-// search. What is found is short, and says what it is about.
+// TestMutants checks that every mutant is detected by its rule within the number of schedules in
+// its row, and that the correct world passes the same search. The failures must be short and name
+// an object of the scenario.
 func TestMutants(t *testing.T) {
-	rows := slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants, restartMutants, ownershipMutants, partMutants)
+	rows := slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants, restartMutants, ownershipMutants, subPathMutants)
 	found := make([]*explore.Failure, len(rows))
 	t.Run("each", func(t *testing.T) {
 		for i, m := range rows {
@@ -124,7 +126,7 @@ func TestMutants(t *testing.T) {
 				t.Parallel()
 				f := m.hunt(t, m.scene(t, true, ""), m.within)
 				if what := f.Error(); !names(what, append(subjects(f.Scenario), "pvc-", "node-", "csi-")) {
-					t.Errorf("it is about no object of the scenario: %s", what)
+					t.Errorf("the failure names no object of the scenario: %s", what)
 				}
 				m.spare(t)
 				found[i] = f
@@ -134,7 +136,7 @@ func TestMutants(t *testing.T) {
 	var lengths []int
 	for i, f := range found {
 		if f == nil {
-			continue // it failed, or was not asked for
+			continue // failed or skipped
 		}
 		lengths = append(lengths, len(f.Scenario.Schedule))
 		t.Logf("%-60s %-4s found in %3d of %3d, %d deviations: %s\n\t%v",
@@ -145,57 +147,59 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// isPart reports whether a process belongs to a component: "kubelet" means all kubelets, "" any.
-func isPart(component, process string) bool {
+// belongsTo reports whether a process belongs to a component: "kubelet" means all kubelets, "" any.
+func belongsTo(component, process string) bool {
 	process = strings.TrimSuffix(process, "#2")
 	kind, _, _ := strings.Cut(process, "(")
 	return component == "" || component == process || component == kind
 }
 
-// client breaks the API requests of a component. meddle is called with the correct client each time a
-// process of the component starts.
-func client(component string, meddle func(own *fake.Clientset) fake.InterceptorFunc) func() cluster.Interceptors {
+// client intercepts the API requests of a component. It calls mutate with the correct client each
+// time a process of the component starts.
+func client(component string, mutate func(own *fake.Clientset) fake.InterceptorFunc) func() cluster.Interceptors {
 	return func() cluster.Interceptors {
 		return cluster.Interceptors{Client: func(process string, own *fake.Clientset) *fake.Clientset {
-			if !isPart(component, process) {
+			if !belongsTo(component, process) {
 				return own
 			}
-			return own.WithInterceptor(meddle(own))
+			return own.WithInterceptor(mutate(own))
 		}}
 	}
 }
 
-// invoking is a connection to a driver made of a function. invoke makes the actual call.
+// invoking is a driver connection implemented by a function. Its invoke parameter makes the actual
+// call.
 type invoking func(ctx context.Context, method string, args, reply any, invoke invoke) error
 
 type invoke func(ctx context.Context, method string, args, reply any) error
 
-// brokenConn is a connection whose calls a function makes.
+// brokenConn is a connection that passes its calls to a function.
 type brokenConn struct {
 	grpc.ClientConnInterface
 	f invoking
 }
 
-// Invoke asks the function.
+// Invoke calls the function.
 func (c brokenConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	return c.f(ctx, method, args, reply, func(ctx context.Context, method string, args, reply any) error {
 		return c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
 	})
 }
 
-// driver breaks what a part says to the driver. meddle is called each time a process of it starts.
-func driver(component string, meddle func() invoking) func() cluster.Interceptors {
+// driver intercepts a component's driver calls. It calls mutate each time a process of the
+// component starts.
+func driver(component string, mutate func() invoking) func() cluster.Interceptors {
 	return func() cluster.Interceptors {
 		return cluster.Interceptors{Driver: func(process string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
-			if !isPart(component, process) {
+			if !belongsTo(component, process) {
 				return conn
 			}
-			return brokenConn{conn, meddle()}
+			return brokenConn{conn, mutate()}
 		}}
 	}
 }
 
-// both are two breaks of parts' clients.
+// both combines the interceptors of two clients.
 func both(one, other func() cluster.Interceptors) func() cluster.Interceptors {
 	return func() cluster.Interceptors {
 		first, second := one(), other()
@@ -205,7 +209,7 @@ func both(one, other func() cluster.Interceptors) func() cluster.Interceptors {
 	}
 }
 
-// strangers is a second user, with so many volumes and claims that have nothing to do with the rest.
+// strangers returns a second user who creates a number of unrelated volumes and claims.
 func strangers(n int) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, "user stranger")
@@ -216,15 +220,16 @@ func strangers(n int) string {
 	return b.String()
 }
 
-// strangersCount is how many unrelated volumes and claims there are in a crowd.
+// strangersCount is the number of unrelated volumes and claims in a crowd.
 const strangersCount = 10
 
-// What does not concern a mutant does not hide it: neither the schedule that shows it nor what is said of it names one of the
-// strangers. Where they are at rest, it takes as many schedules as the row says without them; where they act at the same
-// time, more: holds are tried step by step, and the steps of the strangers lie between. A hold may also end too soon then,
-// since it lasts for so many decisions, of any task.
+// TestMutantsInACrowd checks that unrelated objects do not hide a mutant: neither the schedule nor
+// the failure names one of them. If they are at rest, the search takes no more schedules. If their
+// users act concurrently, it takes more: holds are tried at each step, and the unrelated steps lie
+// in between. A hold may also end too early, because it lasts for a fixed number of decisions of
+// all tasks.
 func TestMutantsInACrowd(t *testing.T) {
-	for i, m := range slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants, restartMutants, ownershipMutants, partMutants) {
+	for i, m := range slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants, restartMutants, ownershipMutants, subPathMutants) {
 		if m.crowd == 0 {
 			continue
 		}
@@ -244,14 +249,14 @@ func TestMutantsInACrowd(t *testing.T) {
 				f := m.hunt(t, s, count)
 				t.Logf("found in %d of %d", f.Schedules, count)
 				if words := f.Error() + f.Scenario.Schedule.String(); strings.Contains(words, "stranger") {
-					t.Errorf("it is about strangers: %v\nunder %s", f, f.Scenario.Schedule)
+					t.Errorf("the failure names an unrelated object: %v\nunder %s", f, f.Scenario.Schedule)
 				}
 			})
 		}
 	}
 }
 
-// residents are so many volumes and claims that were bound to each other before the world began.
+// residents is a component that adds a number of volumes and claims that are already bound.
 func residents(n int) cluster.Component {
 	return cluster.Component{
 		Name: "residents", Start: func(cluster.ComponentContext) error { return nil },
@@ -266,7 +271,7 @@ func residents(n int) cluster.Component {
 	}
 }
 
-// boundPair is a volume and a claim of one name that are bound to each other.
+// boundPair returns a volume and a claim with the same name that are bound to each other.
 func boundPair(name string) []runtime.Object {
 	class, uid := "strange", types.UID("uid-of-"+name)
 	claim := cluster.NewClaim(name, "1Gi")

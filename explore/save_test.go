@@ -11,7 +11,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A failure that is saved is read back, and fails again.
+// TestSavedFailureFailsAgain checks that a saved failure is read back and fails again.
 func TestSavedFailureFailsAgain(t *testing.T) {
 	s, err := scenario.Parse("late", "components: pvcontroller\nuser alice\n  create claim data 1Gi class=\n  wait claim data Bound\n")
 	if err != nil {

@@ -32,28 +32,28 @@ import (
 	"github.com/volsim/volsim/plugins/csi"
 )
 
-// upstreamAttachFaults are what upstream's attach/detach controller does wrong, as upstreamFaults are.
+// upstreamAttachFaults are defects of upstream's attach/detach controller, as in upstreamFaults.
 var upstreamAttachFaults = []upstreamFault{
 	{file: "attached-while-uncertain", between: none, extra: attachDetach(uncertainIsNowhere), config: faults, within: 4},
 	{file: "refused-detach", between: none, extra: attachDetach(refusalIsUncertain), config: restarts, within: 100},
-	{file: "failures-in-turn", between: detachFailsOften, always: detachFailsOften, extra: attachDetach(failsInTurn), config: holds, within: 1},
+	{file: "alternating-failures", between: detachFailsOften, always: detachFailsOften, extra: attachDetach(failsInTurn), config: holds, within: 1},
 	{file: "handle-with-separator", between: caretHandles, always: caretHandles, extra: attachDetach(refusesCarets), config: holds, within: 1},
-	{file: "forced-without-a-look", between: unmountFailsOften, always: unmountFailsOften, extra: attachDetach(forcesBlindly), config: restarts, within: 168},
-	{file: "report-compared-with-a-cache", between: none, extra: attachDetach(patchesDifference), config: holds, within: 150},
-	{file: "attachments-from-an-old-list", between: none, extra: attachDetach(trustsItsList), config: restarts, within: 490},
-	{file: "volumes-one-by-one", between: none, extra: attachDetach(letsGoOneByOne), config: holds, within: 775},
-	{file: "attachments-of-one-name", between: none, extra: oneName, config: holds, within: 1},
-	{file: "believed-from-a-cache", between: firstDeleteLost, always: firstDeleteLost, extra: attachDetach(believesItsCache), config: holds, within: 200},
+	{file: "forced-without-reading-the-node", between: unmountFailsOften, always: unmountFailsOften, extra: attachDetach(forcesBlindly), config: restarts, within: 168},
+	{file: "status-compared-with-a-cache", between: none, extra: attachDetach(patchesDifference), config: holds, within: 150},
+	{file: "attachments-from-a-stale-list", between: none, extra: attachDetach(trustsItsList), config: restarts, within: 490},
+	{file: "volumes-one-by-one", between: none, extra: attachDetach(detachesOneByOne), config: holds, within: 775},
+	{file: "attachments-with-the-same-name", between: none, extra: oneName, config: holds, within: 1},
+	{file: "detach-missed-by-a-cache", between: firstDeleteLost, always: firstDeleteLost, extra: attachDetach(cacheIsProof), config: holds, within: 200},
 }
 
-// gets is what an attach/detach controller gets in the place of its own client, plugin and caches.
+// gets replaces the controller's client, plugin and caches.
 type gets struct {
 	client kubernetes.Interface
 	plugin plugins.Plugin
 	caches informers.SharedInformerFactory // nil: its own
 }
 
-// attachDetach is the attach/detach controller, or one that as upstream's does one thing otherwise.
+// attachDetach returns the attach/detach controller, or one with one behaviour of upstream's.
 func attachDetach(asUpstream func(p cluster.ComponentContext, own *csi.Plugin) gets) func(bool) []cluster.Component {
 	return func(as bool) []cluster.Component {
 		return []cluster.Component{{Name: "attachdetach", Start: func(p cluster.ComponentContext) error {
@@ -83,9 +83,9 @@ func attachDetach(asUpstream func(p cluster.ComponentContext, own *csi.Plugin) g
 	}
 }
 
-// intercepted is a process's client, meddled with.
-func intercepted(p cluster.ComponentContext, meddle fake.InterceptorFunc) kubernetes.Interface {
-	return p.Client.(*fake.Clientset).WithInterceptor(meddle)
+// intercepted is a process's client with an interceptor.
+func intercepted(p cluster.ComponentContext, mutate fake.InterceptorFunc) kubernetes.Interface {
+	return p.Client.(*fake.Clientset).WithInterceptor(mutate)
 }
 
 // forgetful is a plugin that reports a failed detach as done and retries it. So nothing keeps the
@@ -93,7 +93,7 @@ func intercepted(p cluster.ComponentContext, meddle fake.InterceptorFunc) kubern
 type forgetful struct {
 	*csi.Plugin
 	p      cluster.ComponentContext
-	refuse func(volume string, node types.NodeName) bool // what a look at the node made upstream refuse; nil: nothing
+	refuse func(volume string, node types.NodeName) bool // whether upstream refuses the detach after reading the node; nil for never
 }
 
 // Detach never fails.
@@ -119,14 +119,16 @@ func (f forgetful) detach(ctx context.Context, volume string, node types.NodeNam
 	return f.Plugin.Detach(ctx, volume, node)
 }
 
-// uncertainIsNowhere is a controller to which a volume whose detach failed is attached nowhere.
+// uncertainIsNowhere is a controller that treats a volume as detached everywhere after a failed
+// detach.
 //
 // Upstream: pkg/controller/volume/attachdetach/cache GetNodesForAttachedVolume (v1.36).
 func uncertainIsNowhere(p cluster.ComponentContext, own *csi.Plugin) gets {
 	return gets{client: p.Client, plugin: forgetful{Plugin: own, p: p}}
 }
 
-// refusalIsUncertain is a controller to which a volume is attached nowhere when its node, looked at, said that it uses it.
+// refusalIsUncertain is a controller that treats a volume as detached everywhere if its node
+// reports it in use before a detach.
 //
 // Upstream: pkg/volume/util/operationexecutor GenerateDetachVolumeFunc (v1.36).
 func refusalIsUncertain(p cluster.ComponentContext, own *csi.Plugin) gets {
@@ -140,7 +142,7 @@ func refusalIsUncertain(p cluster.ComponentContext, own *csi.Plugin) gets {
 			if err != nil || !asks(r, "get", "nodes") {
 				return obj, err
 			}
-			node := obj.DeepCopyObject().(*corev1.Node) // the plugin looks
+			node := obj.DeepCopyObject().(*corev1.Node) // the plugin reads it
 			node.Status.VolumesInUse = nil
 			return node, nil
 		}),
@@ -148,15 +150,15 @@ func refusalIsUncertain(p cluster.ComponentContext, own *csi.Plugin) gets {
 	}
 }
 
-// inTurn is a plugin that is forgetful, and tries to attach and to detach by turns, at the speed of upstream's loop: there,
-// each of the two resets the back-off of the other.
+// inTurn is a forgetful plugin that attaches and detaches alternately, at the period of upstream's
+// loop. There each of the two resets the back-off of the other.
 type inTurn struct {
 	*csi.Plugin
 	p    cluster.ComponentContext
-	left map[string]types.NodeName // where a volume was to be detached, and could not be
+	left map[string]types.NodeName // nodes from which detaching a volume failed
 }
 
-// loopPeriod is upstream's.
+// loopPeriod is upstream's period.
 //
 // Upstream: pkg/controller/volume/attachdetach DefaultTimerConfig (v1.36).
 const loopPeriod = 100 * time.Millisecond
@@ -169,7 +171,7 @@ func (i inTurn) Detach(ctx context.Context, volume string, node types.NodeName) 
 	return nil
 }
 
-// Attach tries to attach and to detach by turns.
+// Attach attaches and detaches alternately.
 func (i inTurn) Attach(ctx context.Context, spec *plugins.Spec, node types.NodeName) (string, error) {
 	volume, err := i.VolumeName(spec)
 	if err != nil {
@@ -193,7 +195,8 @@ func (i inTurn) Attach(ctx context.Context, spec *plugins.Spec, node types.NodeN
 	}
 }
 
-// failsInTurn is a controller whose failures to attach and to detach a volume make it forget each other.
+// failsInTurn is a controller whose failed attaches and detaches of a volume reset each other's
+// back-off.
 //
 // Upstream: pkg/volume/util/nestedpendingoperations Run (v1.36).
 func failsInTurn(p cluster.ComponentContext, own *csi.Plugin) gets {
@@ -207,7 +210,7 @@ func detachFailsOften() cluster.Interceptors {
 		return func(ctx context.Context, method string, args, reply any, do invoke) error {
 			if method == csispec.Controller_ControllerUnpublishVolume_FullMethodName && left > 0 {
 				left--
-				return status.Error(codes.Internal, "not now")
+				return status.Error(codes.Internal, "unavailable")
 			}
 			return do(ctx, method, args, reply)
 		}
@@ -221,14 +224,14 @@ func unmountFailsOften() cluster.Interceptors {
 		return func(ctx context.Context, method string, args, reply any, do invoke) error {
 			if method == csispec.Node_NodeUnpublishVolume_FullMethodName && left > 0 {
 				left--
-				return status.Error(codes.Internal, "not now")
+				return status.Error(codes.Internal, "unavailable")
 			}
 			return do(ctx, method, args, reply)
 		}
 	})()
 }
 
-// firstDeleteLost is a network that loses the answer to the first deletion of an attachment.
+// firstDeleteLost loses the answer to the first deletion of an attachment.
 func firstDeleteLost() cluster.Interceptors {
 	return client("attachdetach", func(*fake.Clientset) fake.InterceptorFunc {
 		lost := false
@@ -243,7 +246,7 @@ func firstDeleteLost() cluster.Interceptors {
 	})()
 }
 
-// caretHandles is a driver whose handles hold the separator of driver and handle.
+// caretHandles is a driver with handles that contain the separator of driver and handle.
 func caretHandles() cluster.Interceptors {
 	rename := func(m protoreflect.Message, from, to string) {
 		if field := m.Descriptor().Fields().ByName("volume_id"); field != nil {
@@ -263,10 +266,10 @@ func caretHandles() cluster.Interceptors {
 	}}
 }
 
-// splitting is a plugin that takes a volume's name apart at each separator.
+// splitting is a plugin that splits a volume's name at each separator.
 type splitting struct{ *csi.Plugin }
 
-// Detach refuses a handle that holds the separator.
+// Detach refuses a handle that contains the separator.
 func (s splitting) Detach(ctx context.Context, volume string, node types.NodeName) error {
 	if strings.Count(volume, "^") != 1 {
 		return errors.New("volume name has more than two parts")
@@ -274,21 +277,21 @@ func (s splitting) Detach(ctx context.Context, volume string, node types.NodeNam
 	return s.Plugin.Detach(ctx, volume, node)
 }
 
-// refusesCarets is a controller that cannot detach volumes whose handles hold the separator.
+// refusesCarets is a controller that cannot detach volumes with the separator in their handles.
 //
 // Upstream: pkg/volume/csi csiAttacher.Detach (v1.36).
 func refusesCarets(p cluster.ComponentContext, own *csi.Plugin) gets {
 	return gets{client: p.Client, plugin: splitting{own}}
 }
 
-// forcesBlindly is a controller that does not look at a node before it takes away by force what is in use there.
+// forcesBlindly is a controller that does not read the node before a forced detach.
 //
 // Upstream: pkg/volume/util/operationexecutor GenerateDetachVolumeFunc (v1.36).
 func forcesBlindly(p cluster.ComponentContext, own *csi.Plugin) gets {
 	nodes := p.Informers.Core().V1().Nodes().Lister()
 	return gets{client: intercepted(p, func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		if asks(r, "get", "nodes") {
-			// With what it uses in the cache, it would not be here but by force.
+			// The cache shows the volume in use, so this detach is forced.
 			if cached, err := nodes.Get(r.Name); err == nil && len(cached.Status.VolumesInUse) > 0 {
 				return cached, nil
 			}
@@ -297,7 +300,8 @@ func forcesBlindly(p cluster.ComponentContext, own *csi.Plugin) gets {
 	}), plugin: own}
 }
 
-// patchesDifference is a controller that writes how the list of what is attached differs from the one in its cache.
+// patchesDifference is a controller that patches the difference between the attached volumes and
+// the list in its cache.
 //
 // Upstream: pkg/controller/volume/attachdetach/statusupdater updateNodeStatus (v1.36).
 func patchesDifference(p cluster.ComponentContext, own *csi.Plugin) gets {
@@ -313,7 +317,7 @@ func patchesDifference(p cluster.ComponentContext, own *csi.Plugin) gets {
 	}), plugin: own}
 }
 
-// trustsItsList is a controller that begins with the VolumeAttachments in its cache.
+// trustsItsList is a controller that starts from the VolumeAttachments in its cache.
 //
 // Upstream: pkg/controller/volume/attachdetach processVolumeAttachments (v1.36).
 func trustsItsList(p cluster.ComponentContext, own *csi.Plugin) gets {
@@ -331,31 +335,32 @@ func trustsItsList(p cluster.ComponentContext, own *csi.Plugin) gets {
 	}), plugin: own}
 }
 
-// credulous is a plugin that verifies attachments with its cache.
-type credulous struct{ *csi.Plugin }
+// cachedVerify is a plugin that verifies attachments with its cache.
+type cachedVerify struct{ *csi.Plugin }
 
-// Verify is what the cache shows.
-func (c credulous) Verify(_ context.Context, volume string, node types.NodeName) (plugins.AttachState, error) {
+// Verify returns the state in the cache.
+func (c cachedVerify) Verify(_ context.Context, volume string, node types.NodeName) (plugins.AttachState, error) {
 	return c.LastSeen(volume, node), nil
 }
 
-// believesItsCache is a controller to which an operation's success needs no proof.
+// cacheIsProof is a controller that does not verify the success of an operation.
 //
 // Upstream: pkg/volume/csi csiAttacher.Attach, csiAttacher.Detach (v1.36).
-func believesItsCache(p cluster.ComponentContext, own *csi.Plugin) gets {
-	return gets{client: p.Client, plugin: credulous{own}}
+func cacheIsProof(p cluster.ComponentContext, own *csi.Plugin) gets {
+	return gets{client: p.Client, plugin: cachedVerify{own}}
 }
 
-// letsGoOneByOne is a controller that does not find the volumes of a pod that is gone when their claims are gone as well: once a
-// minute it looks for pods that are gone, and lets one volume of each go.
+// detachesOneByOne is a controller that cannot resolve the volumes of a deleted pod whose claims
+// are deleted, too. Once a minute it looks for deleted pods and drops one volume of each.
 //
-// Upstream: pkg/controller/volume/attachdetach/cache GetPodToAdd (v1.36), and attachdetach podDelete.
-func letsGoOneByOne(p cluster.ComponentContext, own *csi.Plugin) gets {
+// Upstream: pkg/controller/volume/attachdetach/cache GetPodToAdd (v1.36), and attachdetach
+// podDelete.
+func detachesOneByOne(p cluster.ComponentContext, own *csi.Plugin) gets {
 	return gets{client: p.Client, plugin: own, caches: oneByOne{p.Informers, p}}
 }
 
-// oneByOne are caches from which a controller hears of a pod that is gone that it has a volume less each minute, where its
-// claims are gone.
+// oneByOne are caches that deliver the deletion of a pod in steps if its claims are deleted: one
+// volume less each minute.
 type (
 	oneByOne struct {
 		informers.SharedInformerFactory
@@ -393,7 +398,7 @@ func (p oneByOnePods) Informer() cache.SharedIndexInformer {
 	return oneByOneInformer{p.PodInformer.Informer(), p.oneByOne}
 }
 
-// AddEventHandler delivers a deletion to a handler bit by bit.
+// AddEventHandler delivers a deletion to a handler in steps.
 func (i oneByOneInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	return i.SharedIndexInformer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { h.OnAdd(obj, false) }, UpdateFunc: h.OnUpdate,
@@ -416,7 +421,7 @@ func (o oneByOne) resolves(pod *corev1.Pod) func(corev1.Volume) bool {
 	}
 }
 
-// lessen says that a pod has these volumes, and one less each minute.
+// lessen delivers a pod with these volumes, and then with one less each minute.
 func (o oneByOne) lessen(pod *corev1.Pod, left []corev1.Volume, h cache.ResourceEventHandler) {
 	if len(left) == 0 {
 		h.OnDelete(pod)
@@ -428,8 +433,8 @@ func (o oneByOne) lessen(pod *corev1.Pod, left []corev1.Volume, h cache.Resource
 	o.p.Process.NewTimer("populator", func() { o.lessen(less, left[1:], h) }).Reset(time.Minute)
 }
 
-// oneName is a world of a node, two claims bound to volumes of two drivers whose attachments to the node
-// have one name, an attacher for both, and the attach/detach controller.
+// oneName is a world of one node, an attacher, the attach/detach controller, and two claims. Their
+// volumes belong to two drivers, and their attachments to the node have the same name.
 func oneName(asUpstream bool) []cluster.Component {
 	world := cluster.Component{
 		Name: "sidecars",
@@ -460,13 +465,13 @@ func oneName(asUpstream bool) []cluster.Component {
 			}, nil
 		},
 	}).Start
-	return append([]cluster.Component{world}, attachDetach(believesNames)(asUpstream)...)
+	return append([]cluster.Component{world}, attachDetach(trustsNames)(asUpstream)...)
 }
 
-// nominal is a plugin that takes an attachment that has the right name for the right one.
+// nominal is a plugin that identifies an attachment by its name alone.
 type nominal struct{ *csi.Plugin }
 
-// Attach believes that a volume is attached when another one is whose attachment has its name.
+// Attach reports a volume as attached if another volume's attachment has its name.
 func (n nominal) Attach(ctx context.Context, spec *plugins.Spec, node types.NodeName) (string, error) {
 	path, err := n.Plugin.Attach(ctx, spec, node)
 	if errors.Is(err, csi.ErrForeignAttachment) {
@@ -475,9 +480,9 @@ func (n nominal) Attach(ctx context.Context, spec *plugins.Spec, node types.Node
 	return path, err
 }
 
-// believesNames is a controller that looks at the names of attachments only.
+// trustsNames is a controller that checks only the names of attachments.
 //
 // Upstream: pkg/volume/csi csiAttacher.Attach (v1.36).
-func believesNames(p cluster.ComponentContext, own *csi.Plugin) gets {
+func trustsNames(p cluster.ComponentContext, own *csi.Plugin) gets {
 	return gets{client: p.Client, plugin: nominal{own}}
 }

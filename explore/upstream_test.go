@@ -29,27 +29,28 @@ import (
 // resyncPeriod is the period in which upstream's controller lists all volumes again.
 const resyncPeriod = 15 * time.Second
 
-// upstreamFaults are what upstream's PersistentVolume controller does wrong. Each is a world in testdata/upstream, with the
-// schedule under which it goes wrong, and a controller that does as upstream does.
+// upstreamFaults are defects of upstream's PersistentVolume controller. Each is a world in
+// testdata/upstream, with the schedule under which it fails, and a controller with upstream's
+// behaviour.
 var upstreamFaults = []upstreamFault{
 	{file: "claims-from-a-cache", between: none, extra: cachedClaims, config: holds, within: 34},
 	{file: "deleted-by-name", between: client("pvcontroller", byNameAlone), config: holds, within: 78},
-	{file: "asked-for-ever", between: none, extra: askingForEver, config: holds, within: 1},
-	{file: "exit-before-it-is-saved", between: makesAnother, config: exits, within: 12},
+	{file: "reads-a-claim-every-resync", between: none, extra: repeatedReads, config: holds, within: 1},
+	{file: "exit-before-the-volume-is-saved", between: makesAnother, config: exits, within: 12},
 }
 
-// upstreamFault is one of them.
+// upstreamFault is one defect.
 type upstreamFault struct {
 	file    string
-	between func() cluster.Interceptors // of the world whose controller does as upstream's
-	always  func() cluster.Interceptors // of the other one; nil: nothing
+	between func() cluster.Interceptors // of the world with upstream's behaviour
+	always  func() cluster.Interceptors // of the other world; nil for none
 	extra   func(asUpstream bool) []cluster.Component
 	config  explore.Config
-	within  int // in how many schedules it is found: about twice as many as it takes
+	within  int // maximum of schedules until it is found, about twice the actual number
 }
 
-// What upstream does wrong is found by search, and goes wrong again under the schedule that is written down; and our
-// controller does well in the same search, and under that schedule.
+// TestUpstreamsFaults checks that each defect is found by search, and fails again under the
+// recorded schedule. Our controller passes the same search and that schedule.
 func TestUpstreamsFaults(t *testing.T) {
 	for i, tt := range slices.Concat(upstreamFaults, upstreamAttachFaults) {
 		t.Run(tt.file, func(t *testing.T) {
@@ -81,7 +82,7 @@ func TestUpstreamsFaults(t *testing.T) {
 			t.Logf("found in %d of %d: %v\nunder %s", found.Schedules, tt.within, found, found.Scenario.Schedule)
 
 			if r := runOnce(t, pinned); scenario.RuleID(r.Failure) != pinned.Violates || r.Mismatch != "" {
-				t.Errorf("under the schedule that is written down: %v, %q; want %s broken", r.Failure, r.Mismatch, pinned.Violates)
+				t.Errorf("under the recorded schedule: %v, %q; want a violation of %s", r.Failure, r.Mismatch, pinned.Violates)
 			}
 			if r := runOnce(t, world(false)); r.Failure != nil {
 				t.Errorf("ours under that schedule: %v", r.Failure)
@@ -112,7 +113,7 @@ func runOnce(t *testing.T, s *scenario.Scenario) *scenario.Result {
 	return r
 }
 
-// controllers is the PersistentVolume controller over a client, with directories of its own.
+// controllers returns the PersistentVolume controller over a client, with its own directories.
 func controllers(clientOf func(p cluster.ComponentContext) kubernetes.Interface, more func(p cluster.ComponentContext)) []cluster.Component {
 	return []cluster.Component{{Name: "pvcontroller", Start: func(p cluster.ComponentContext) error {
 		var manager plugins.Manager
@@ -133,7 +134,8 @@ func ownClient(p cluster.ComponentContext) kubernetes.Interface { return p.Clien
 
 func nothingMore(cluster.ComponentContext) {}
 
-// cachedClaims is the controller. As upstream's, it looks for the claim of a released volume in its cache.
+// cachedClaims is the controller. Like upstream's, it looks up the claim of a released volume in
+// its cache.
 //
 // Upstream: pkg/controller/volume/persistentvolume isVolumeReleased (v1.36).
 func cachedClaims(asUpstream bool) []cluster.Component {
@@ -187,11 +189,11 @@ func (c cachedClaimsOf) Get(ctx context.Context, name string, opts metav1.GetOpt
 	return c.PersistentVolumeClaimInterface.Get(ctx, name, opts)
 }
 
-// askingForEver is the controller. As upstream's, it asks for the claim of each volume whose claim's name another claim has,
-// every 15 s.
+// repeatedReads is the controller. Like upstream's, it reads the claim of a volume every 15 s while
+// another claim has its name.
 //
 // Upstream: pkg/controller/volume/persistentvolume syncVolume (v1.36).
-func askingForEver(asUpstream bool) []cluster.Component {
+func repeatedReads(asUpstream bool) []cluster.Component {
 	if !asUpstream {
 		return controllers(ownClient, nothingMore)
 	}

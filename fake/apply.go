@@ -38,6 +38,9 @@ func (p *patchRequest) serverSideApply(old Object) (Object, error) {
 	if err != nil {
 		return nil, internalError(err.Error())
 	}
+	if err := checkApplyCost(config.Object, live); err != nil {
+		return nil, err
+	}
 	form := p.r.forms().of(live)
 	times := newManagedTimes(form.(metav1.Object))
 	out, err := manager.Apply(form, config, p.opts.FieldManager, ptr.Deref(p.opts.Force, false))
@@ -169,7 +172,7 @@ func (r ResourceClient) resetFields(through subresource) map[fieldpath.APIVersio
 		case r.kind.id == "pods":
 			reset.Insert(path("metadata", "deletionTimestamp"))
 			reset.Insert(path("metadata", "ownerReferences"))
-		case r.kind.id == "deployments.apps":
+		case r.kind.id == "deployments":
 			reset.Insert(path("metadata", "labels"))
 		}
 	}

@@ -96,6 +96,8 @@ type CustomKind struct {
 	Categories  []string
 	Namespaced  bool
 	Terminating bool // creations are rejected
+	// Generation changes with the definition. Watches of the resource then end.
+	Generation int64
 
 	// Deprecated has the warnings for the use of deprecated versions.
 	Deprecated map[string]string
@@ -112,8 +114,14 @@ type CustomKind struct {
 
 	// Default prunes a sent object and sets its defaults. A returned error is the response.
 	Default func(obj *CustomObject) error
-	// Convert converts a stored object to a version, which may be its own after a change of the
-	// definition. It may modify obj. nil: only apiVersion is changed.
+	// DefaultApplied sets the defaults of the result of a server-side apply, which is not pruned. nil:
+	// as Default.
+	DefaultApplied func(obj *CustomObject)
+	// Decode prunes an object read from the store and sets its defaults, both by the object's own
+	// version. It may modify obj.
+	Decode func(obj *CustomObject)
+	// Convert converts an object to another version. It may modify obj, and sets no defaults. nil:
+	// only apiVersion is changed.
 	Convert func(obj *CustomObject, version string)
 	// Prepare sets what the server decides at a creation (old is nil) or an update.
 	Prepare func(now metav1.Time, obj, old *CustomObject)
@@ -137,6 +145,10 @@ type CustomKind struct {
 	Models func() map[string]*spec.Schema
 	// Types has the merge rules for server-side apply. nil: they are deduced from the object.
 	Types managedfields.TypeConverter
+	// GoTypes returns an empty object and an empty list of the resource's Go types, which have its
+	// wire forms and the tags for strategic merge patches. nil: the resource has no Go types. Then it
+	// supports neither protobuf nor strategic merge patches, as custom resources do not.
+	GoTypes func() (obj, list runtime.Object)
 }
 
 // ScalePaths has the JSON paths of the fields that /scale shows, such as ".spec.replicas".
@@ -153,7 +165,8 @@ type Column struct {
 }
 
 // Install adds or replaces a custom resource. Existing objects stay, and are served by the new
-// definition. A client that was created before still uses the old definition.
+// definition. A client that was created before still uses the old definition. Its watches end if
+// Generation has changed.
 func (s *Server) Install(c CustomKind) {
 	id := tableID(c.Group, c.Resource)
 	defer s.wakeMetadataWatchers()
@@ -164,7 +177,9 @@ func (s *Server) Install(c CustomKind) {
 	t := current.table(id)
 	if t == nil {
 		t = s.newTable(rows[0])
+		t.generation = c.Generation
 	}
+	t.define(c.Generation)
 	s.catalog.Store(current.with(t, rows))
 }
 

@@ -115,6 +115,15 @@ func (k *kind) prepareCustom(now metav1.Time, obj, old *CustomObject) {
 	}
 }
 
+// defaultApplied sets the defaults of the result of a server-side apply.
+func (k *kind) defaultApplied(obj *CustomObject) error {
+	if obj.Content != nil && k.custom.DefaultApplied != nil {
+		k.custom.DefaultApplied(obj)
+		return nil
+	}
+	return k.defaultCustom(obj)
+}
+
 // defaultCustom prunes a sent object and sets its defaults.
 func (k *kind) defaultCustom(obj *CustomObject) error {
 	if obj.Content == nil {
@@ -126,29 +135,46 @@ func (k *kind) defaultCustom(obj *CustomObject) error {
 	return k.custom.Default(obj)
 }
 
-// asVersion returns an object in a version, as the version is defined since a revision. The result
-// is obj itself if nothing changes.
+// asVersion returns a stored object in a version, as the version is defined since a revision. The
+// result is obj itself if nothing changes. An object that was written in another version than the
+// stored one lacks the defaults of the stored version.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver crdConversionRESTOptionsGetter.
 func (k *kind) asVersion(obj *CustomObject, version string, since int64) *CustomObject {
-	want := schema.GroupVersion{Group: k.gvk.Group, Version: version}.String()
-	if obj.APIVersion == want && writtenAfter(obj, since) {
+	c := k.custom
+	complete := len(c.Versions) == 1 || version != c.Storage
+	if obj.APIVersion == k.apiVersion(version) && writtenAfter(obj, since) && complete {
 		return obj
 	}
 	out := obj.DeepCopyObject().(*CustomObject)
-	if k.custom.Convert != nil {
-		k.custom.Convert(out, version)
+	if c.Decode != nil {
+		c.Decode(out)
 	}
-	out.APIVersion = want
+	k.convert(out, version)
 	return out
 }
 
 // stored returns an object in the storage version. The result is obj itself if nothing changes.
 func (k *kind) stored(obj *CustomObject) *CustomObject {
-	out := k.asVersion(obj, k.custom.Storage, 0)
-	if out != obj && k.custom.Default != nil {
-		// An error about the remaining fields is not the writer's.
-		_ = k.custom.Default(out)
+	if obj.APIVersion == k.apiVersion(k.custom.Storage) {
+		return obj
 	}
+	out := obj.DeepCopyObject().(*CustomObject)
+	k.convert(out, k.custom.Storage)
 	return out
+}
+
+// convert converts an object to a version.
+func (k *kind) convert(obj *CustomObject, version string) {
+	want := k.apiVersion(version)
+	if obj.APIVersion != want && k.custom.Convert != nil {
+		k.custom.Convert(obj, version)
+	}
+	obj.APIVersion = want
+}
+
+func (k *kind) apiVersion(version string) string {
+	return schema.GroupVersion{Group: k.gvk.Group, Version: version}.String()
 }
 
 // writtenAfter reports whether an object was stored after a revision, or is not stored yet.

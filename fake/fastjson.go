@@ -9,7 +9,7 @@ import (
 )
 
 // This file parses common patches into one slice, without copying strings. It does not support
-// fractions, duplicate names and invalid JSON: the general decoder then decides.
+// fractions, duplicate names, large maps and invalid JSON: the general decoder then decides.
 
 // A jsonKind is the type of a JSON value.
 type jsonKind uint8
@@ -35,8 +35,9 @@ type jsonNode struct {
 type jsonValue []jsonNode
 
 const (
-	plainDepthMax = 64
-	plainDigits   = 18 // always fit an int64
+	plainDepthMax   = 64
+	plainMembersMax = 256 // of a map, since names are compared with each other
+	plainDigits     = 18  // always fit an int64
 )
 
 // readPlain parses a document. It returns false if the document is not supported.
@@ -234,10 +235,11 @@ func (r *plainReader) members(depth int) bool {
 	}
 }
 
-// has reports whether the map being parsed already has a member.
+// has reports whether the map being parsed already has a member, or has as many as are supported.
 func (r *plainReader) has(here int, name string) bool {
+	n := 0
 	for at := here + 1; at < len(r.nodes); at += int(r.nodes[at].size) {
-		if r.nodes[at].name == name {
+		if n++; r.nodes[at].name == name || n == plainMembersMax {
 			return true
 		}
 	}

@@ -102,6 +102,20 @@ func (t *table) closeLog() {
 	}
 }
 
+// define notes a change of the definition of a custom resource. Watches that began before end at
+// this position.
+func (t *table) define(generation int64) {
+	if t.generation == generation {
+		return
+	}
+	t.generation = generation
+	t.definedFrom = append(t.definedFrom, t.log.end.Load())
+	if t.changed != nil {
+		close(t.changed)
+		t.changed = nil
+	}
+}
+
 // position returns the position of a reader that has seen everything up to a revision. The bool is
 // false if the next event was dropped.
 func (l *eventLog) position(revision int64) (int64, bool) {

@@ -9,8 +9,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+
+	"github.com/volsim/volsim/fake/internal/rules"
 )
 
 // Managed fields record which manager wrote which field of an object, and when. Tracking them makes
@@ -86,7 +89,7 @@ func (r ResourceClient) track(obj, old Object, through subresource, manager stri
 	}
 	r.prune(obj)
 	f, err := r.fieldManager(through)
-	if err != nil {
+	if err != nil || checkApplyCost(old, obj) != nil {
 		m.ManagedFields = nil
 		return
 	}
@@ -104,6 +107,9 @@ func (r ResourceClient) track(obj, old Object, through subresource, manager stri
 // prune prunes a sent object and sets its defaults. The pipeline will do it again.
 func (r ResourceClient) prune(obj Object) {
 	r.kind.defaults(obj)
+	if d, ok := obj.(*appsv1.DaemonSet); ok {
+		rules.ShowTemplateGeneration(d)
+	}
 	if c, ok := obj.(*CustomObject); ok {
 		c.SetGroupVersionKind(r.GroupVersionKind())
 		_ = r.kind.defaultCustom(c) // the pipeline will return the error

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -352,4 +353,48 @@ func TestManagedFieldsOfPrunedScaledAndConvertedResources(t *testing.T) {
 	_, err = w.resource(gvr).Patch(w.ctx, "a", types.ApplyYAMLPatchType, config,
 		metav1.PatchOptions{FieldManager: "two"})
 	expectError(t, err, apierrors.IsConflict, `Apply failed with 1 conflict: conflict with "volsim" using example.com/v1: .spec.color`)
+}
+
+// A manager owns what a write through a subresource changes, as the strategies' GetResetFields and
+// the conversions of the real server say.
+func TestManagedFieldsOfWorkloads(t *testing.T) {
+	w := newTrackingWorld(t)
+	by := func(manager string) metav1.CreateOptions { return metav1.CreateOptions{FieldManager: manager} }
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selector.MatchLabels}, Spec: newPod("p").Spec}
+	const counter = appsv1.DeprecatedTemplateGeneration
+	owned := func(obj metav1.Object, manager, path string) bool {
+		for _, e := range obj.GetManagedFields() {
+			if e.Manager == manager && strings.Contains(string(e.FieldsV1.GetRawBytes()), path) {
+				return true
+			}
+		}
+		return false
+	}
+
+	daemons := w.client.AppsV1().DaemonSets("default")
+	d := must[*appsv1.DaemonSet](t)(daemons.Create(w.ctx, &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "d"},
+		Spec:       appsv1.DaemonSetSpec{Selector: selector, Template: template},
+	}, by("creator")))
+	expect(t, owned(d, "creator", `"f:annotations":{".":{},"f:`+counter+`":{}}`), true)
+	d.Annotations, d.Labels = nil, map[string]string{"l": "1"}
+	d = must[*appsv1.DaemonSet](t)(daemons.UpdateStatus(w.ctx, d, metav1.UpdateOptions{FieldManager: "status"}))
+	expect(t, d.Annotations, map[string]string{counter: "1"})
+	expect(t, owned(d, "status", `"f:labels"`), true)
+	expect(t, owned(d, "status", counter), true)
+	d.Spec.MinReadySeconds = 1
+	d = must[*appsv1.DaemonSet](t)(daemons.Update(w.ctx, d, metav1.UpdateOptions{FieldManager: "other"}))
+	expect(t, owned(d, "other", counter), false)
+
+	deployments := w.client.AppsV1().Deployments("default")
+	p := must[*appsv1.Deployment](t)(deployments.Create(w.ctx, &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "d", Labels: map[string]string{"l": "0"}},
+		Spec:       appsv1.DeploymentSpec{Selector: selector, Template: template},
+	}, by("creator")))
+	p.Labels, p.Status.ObservedGeneration = map[string]string{"l": "1"}, 1
+	p = must[*appsv1.Deployment](t)(deployments.UpdateStatus(w.ctx, p, metav1.UpdateOptions{FieldManager: "status"}))
+	expect(t, p.Labels["l"], "0")
+	expect(t, owned(p, "status", "f:labels"), false)
+	expect(t, owned(p, "creator", "f:labels"), true)
 }

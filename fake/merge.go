@@ -56,7 +56,7 @@ func (p *patchRequest) draft(old Object) Object {
 // false the value is invalid.
 type merger struct {
 	strategic bool
-	inList    bool // inside a list, where a null in a map depends on the list's origin
+	inNew     bool // inside a list or a replaced value, where a null in a map depends on its origin
 }
 
 func (m merger) merge(to reflect.Value, patch jsonValue) bool {
@@ -99,8 +99,12 @@ func (m merger) mergeStruct(to reflect.Value, patch jsonValue) bool {
 }
 
 func (m merger) mergeMember(to reflect.Value, member member, patch jsonValue) bool {
-	if patch[0].kind == jsonList && m.strategic && member.merges && to.Kind() == reflect.Slice {
+	switch {
+	case patch[0].kind == jsonList && m.strategic && member.merges && to.Kind() == reflect.Slice:
 		return m.mergeList(to, patch, member.key)
+	case patch[0].kind == jsonMap && m.strategic && member.replaces:
+		m.inNew = true
+		to.SetZero()
 	}
 	return m.merge(to, patch)
 }
@@ -117,7 +121,7 @@ func (m merger) mergeMap(to reflect.Value, patch jsonValue) bool {
 	for value := range patch.all() {
 		name := value[0].name
 		key := reflect.ValueOf(name).Convert(to.Type().Key())
-		if value.isNull() && m.inList {
+		if value.isNull() && m.inNew {
 			return false
 		}
 		if value.isNull() {
@@ -138,7 +142,7 @@ func (m merger) replaceList(to reflect.Value, patch jsonValue) bool {
 	if patch[0].kind != jsonList || reflect.PointerTo(to.Type()).Implements(unmarshaler) {
 		return false
 	}
-	m.inList = true
+	m.inNew = true
 	n := patch.count()
 	list, i := reflect.MakeSlice(to.Type(), n, n), 0
 	for value := range patch.all() {
@@ -151,17 +155,24 @@ func (m merger) replaceList(to reflect.Value, patch jsonValue) bool {
 	return true
 }
 
+// mergedInPlaceMax is the limit of elements in a list that is merged in place. Their keys are
+// compared with each other.
+const mergedInPlaceMax = 256
+
 // mergeList merges a list into another as a strategic merge patch does. Elements with equal keys
 // are merged, others are added. Elements in the patch have the patch's order. Other elements stay
 // before the element that they preceded.
 //
 // Upstream: k8s.io/apimachinery/pkg/util/strategicpatch mergeSlice, mergeSortedSlice.
 func (m merger) mergeList(to reflect.Value, patch jsonValue, key string) bool {
+	if n := patch.count(); n > mergedInPlaceMax || to.Len() > mergedInPlaceMax {
+		return false
+	}
 	old, ok := keysOf(to, key)
 	if !ok {
 		return false
 	}
-	m.inList = true
+	m.inNew = true
 	named := make([]string, 0, patch.count())
 	for value := range patch.all() {
 		name, ok := keyIn(value, key)
@@ -288,9 +299,10 @@ type shape struct {
 
 // A member is a field of a struct.
 type member struct {
-	index  []int
-	merges bool   // a strategic merge patch merges the list's elements
-	key    string // the merge key; "": the elements themselves
+	index    []int
+	merges   bool   // a strategic merge patch merges the list's elements
+	key      string // the merge key; "": the elements themselves
+	replaces bool   // a strategic merge patch replaces the map instead of merging it
 }
 
 // shapes caches the shape of each patched type. A shape depends on the type alone.
@@ -319,7 +331,7 @@ func (s shape) add(t reflect.Type, at []int) {
 			strategy := strings.Split(f.Tag.Get("patchStrategy"), ",")
 			s.members[name] = member{
 				index: index, merges: slices.Contains(strategy, "merge"),
-				key: f.Tag.Get("patchMergeKey"),
+				key: f.Tag.Get("patchMergeKey"), replaces: slices.Contains(strategy, "replace"),
 			}
 		}
 	}

@@ -2,10 +2,8 @@ package fake
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -27,15 +25,15 @@ func dedupOwners(m *metav1.ObjectMeta, format string) []string {
 	}
 	var kept []metav1.OwnerReference
 	var twice []string
+	seen := make(map[ownerKey]bool, len(m.OwnerReferences))
 	for _, ref := range m.OwnerReferences {
-		if slices.ContainsFunc(kept, func(k metav1.OwnerReference) bool {
-			return equality.Semantic.DeepEqual(k,
-				ref)
-		}) {
+		key := keyOfOwner(ref)
+		if seen[key] {
 			twice = append(twice, string(ref.UID))
-		} else {
-			kept = append(kept, ref)
+			continue
 		}
+		seen[key] = true
+		kept = append(kept, ref)
 	}
 	if twice == nil {
 		return nil
@@ -43,3 +41,21 @@ func dedupOwners(m *metav1.ObjectMeta, format string) []string {
 	m.OwnerReferences = kept
 	return []string{fmt.Sprintf(format, strings.Join(twice, ", "))}
 }
+
+// An ownerKey has the contents of an owner reference, to compare with.
+type ownerKey struct {
+	ref               metav1.OwnerReference // without pointers
+	controller, block flag
+}
+
+// A flag is the content of an optional boolean.
+type flag struct{ set, value bool }
+
+func keyOfOwner(ref metav1.OwnerReference) ownerKey {
+	key := ownerKey{controller: flagOf(ref.Controller), block: flagOf(ref.BlockOwnerDeletion)}
+	ref.Controller, ref.BlockOwnerDeletion = nil, nil
+	key.ref = ref
+	return key
+}
+
+func flagOf(b *bool) flag { return flag{b != nil, b != nil && *b} }

@@ -41,7 +41,7 @@ func (p *patchRequest) check() error {
 	switch p.pt {
 	case types.JSONPatchType, types.MergePatchType, types.ApplyYAMLPatchType:
 	case types.StrategicMergePatchType:
-		if p.r.kind.custom != nil {
+		if !p.r.kind.hasGoTypes() {
 			return p.unsupported()
 		}
 	default:
@@ -52,7 +52,7 @@ func (p *patchRequest) check() error {
 
 func (p *patchRequest) unsupported() error {
 	msg := "415: Unsupported Media Type"
-	if p.r.kind.custom != nil {
+	if !p.r.kind.hasGoTypes() {
 		msg = "the body of the request was in an unknown format - accepted media types include: " +
 			"application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
 	}
@@ -81,6 +81,10 @@ func (p *patchRequest) apply(stored Object) (Object, error) {
 		return nil, err
 	}
 	p.warnings = append(p.warnings, dedupOwners(metaOf(obj), duplicateOwnersLateMsg)...)
+	if c, ok := obj.(*CustomObject); ok && p.pt == types.ApplyYAMLPatchType {
+		c.APIVersion, c.Kind = p.r.GroupVersionKind().ToAPIVersionAndKind()
+		return c, p.r.kind.defaultApplied(c)
+	}
 	return p.r.toStored(obj, stored)
 }
 
@@ -101,7 +105,13 @@ func (r ResourceClient) checkName(obj Object, name string) error {
 
 // patch applies a patch other than server-side apply.
 func (p *patchRequest) patch(old Object) (Object, error) {
-	for _, patch := range []func(Object) (Object, bool){p.patchInPlace, p.patchParts, p.patchFinalizers} {
+	if obj, ok := p.patchInPlace(old); ok {
+		return obj, nil
+	}
+	if err := p.checkStrategicCost(old); err != nil {
+		return nil, err
+	}
+	for _, patch := range []func(Object) (Object, bool){p.patchParts, p.patchFinalizers} {
 		if obj, ok := patch(old); ok {
 			return obj, nil
 		}
@@ -200,6 +210,9 @@ func (p *patchRequest) jsonPatch(doc []byte) ([]byte, []error, error) {
 	if err := checkValues(ops); err != nil {
 		return nil, nil, unprocessable(err)
 	}
+	if err := checkJSONPatchCost(doc, p.data, ops); err != nil {
+		return nil, nil, err
+	}
 	if doc, err = ops.Apply(doc); err != nil {
 		return nil, nil, unprocessable(err)
 	}
@@ -237,6 +250,9 @@ func (p *patchRequest) mergePatch(doc []byte) ([]byte, []error, error) {
 	} else if !json.Valid(p.data) {
 		return nil, nil, apierrors.NewBadRequest(jsonpatch.ErrBadJSONPatch.Error())
 	}
+	if err := checkMergeCost(doc, p.data); err != nil {
+		return nil, nil, err
+	}
 	doc, err := jsonpatch.MergePatch(doc, p.data)
 	switch {
 	case errors.Is(err, jsonpatch.ErrBadJSONPatch):
@@ -249,7 +265,7 @@ func (p *patchRequest) mergePatch(doc []byte) ([]byte, []error, error) {
 
 // strategicPatch applies a strategic merge patch.
 func (p *patchRequest) strategicPatch(old Object) (Object, error) {
-	doc, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p.r.versioned(old))
+	doc, err := p.r.document(old)
 	if err != nil {
 		return nil, internalError(err.Error())
 	}
@@ -263,7 +279,7 @@ func (p *patchRequest) strategicPatch(old Object) (Object, error) {
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	obj := p.r.New()
+	obj := p.r.newGoType()
 	if doc, err = strategicpatch.StrategicMergeMapPatch(doc, patch, obj); err != nil {
 		return nil, strategicError(err)
 	}
@@ -279,7 +295,7 @@ func (p *patchRequest) strategicPatch(old Object) (Object, error) {
 	if err := p.reportStrictErrors(strict, value); err != nil {
 		return nil, err
 	}
-	return obj, nil
+	return p.r.fromGoType(obj)
 }
 
 // strategicError returns the error about a strategic merge patch that cannot be applied.

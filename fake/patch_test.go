@@ -1,10 +1,12 @@
 package fake_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -372,4 +374,29 @@ func TestPatchOfTheLastFinalizerRemovesADeletedObject(t *testing.T) {
 	expect(t, v.Name, "v")
 	_, ok := w.server.Get("persistentvolumes", "", "v")
 	expect(t, ok, false)
+}
+
+// A disruption budget's selector is replaced, not merged: a strategic merge patch obeys
+// patchStrategy.
+func TestStrategicPatchReplacesASelector(t *testing.T) {
+	w := newWorld(t)
+	budgets := w.client.PolicyV1().PodDisruptionBudgets("default")
+	must[*policyv1.PodDisruptionBudget](t)(budgets.Create(w.ctx, &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "b"},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "1", "b": "2"}},
+		},
+	}, metav1.CreateOptions{}))
+	for patch, want := range map[string]map[string]string{
+		`{"spec":{"selector":{"matchLabels":{"c":"3"}}}}`:             {"c": "3"},
+		`{"spec":{"selector":{"matchLabels":{"d":"4","c":null}}}}`:    {"c": "", "d": "4"},
+		`{"spec":{"selector":{"$patch":"replace","matchLabels":{}}}}`: {},
+	} {
+		b := must[*policyv1.PodDisruptionBudget](t)(budgets.Patch(w.ctx, "b", types.StrategicMergePatchType, []byte(patch),
+			metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}))
+		expect(t, maps.Equal(b.Spec.Selector.MatchLabels, want), true)
+	}
+	b := must[*policyv1.PodDisruptionBudget](t)(budgets.Patch(w.ctx, "b", types.MergePatchType,
+		[]byte(`{"spec":{"selector":{"matchLabels":{"c":"3"}}}}`), metav1.PatchOptions{}))
+	expect(t, b.Spec.Selector.MatchLabels, map[string]string{"a": "1", "b": "2", "c": "3"})
 }

@@ -28,6 +28,9 @@ func (p *patchRequest) patchFinalizers(old Object) (Object, bool) {
 		return nil, false
 	}
 	finalizers := slices.Clone(old.GetFinalizers())
+	if len(finalizers) > mergedInPlaceMax {
+		return nil, false
+	}
 	for _, op := range ops {
 		place, ok := strings.CutPrefix(op.Path, "/metadata/finalizers")
 		if ok = ok && op.From == ""; ok {

@@ -21,6 +21,9 @@ type table struct {
 	log     eventLog
 	readers []reader      // informers of this resource
 	changed chan struct{} // closed at the next commit; nil without waiters
+
+	generation  int64   // of a custom resource's definition
+	definedFrom []int64 // positions of the log at which the definition changed
 }
 
 // A reader is an informer's entry in a table.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"time"
 
@@ -22,6 +23,7 @@ type Cursor struct {
 	table    *table
 	selector selector
 	position int64
+	defined  int      // number of changes of the definition before the watch
 	seen     int64    // revision that the watch has reached
 	first    []Object // initial events, sent as Added before the log; read-only
 	bookmark int64    // the revision of the bookmark after the initial events; 0: none
@@ -54,6 +56,7 @@ func (s *Server) newCursor(k *kind, namespace string, opts *metav1.ListOptions) 
 		return nil, internalError(err.Error())
 	}
 	c := &Cursor{server: s, table: s.tableOf(k), selector: sel}
+	c.defined = s.definitions(c.table)
 	c.schedule(opts)
 	initial := revision == 0
 	if opts.SendInitialEvents != nil {
@@ -106,7 +109,8 @@ func (c *Cursor) resume(revision int64) error {
 }
 
 // Next returns the next selected event. The bool is false if there is none yet. The objects are
-// read-only. The error is 410 Expired.
+// read-only. The error is 410 Expired, or io.EOF when the definition of a custom resource has
+// changed: the watch ends, and may be resumed from its last revision.
 func (c *Cursor) Next() (watch.Event, bool, error) {
 	e, ok, err := c.next()
 	if ok && c.selector.kind.fromStored != nil && e.Type != watch.Bookmark {
@@ -166,7 +170,36 @@ func (c *Cursor) progress() (watch.Event, bool) {
 }
 
 // Changed returns a channel that is closed when Next may return more.
-func (c *Cursor) Changed() <-chan struct{} { return c.server.wait(c.table, c.position) }
+func (c *Cursor) Changed() <-chan struct{} {
+	changed := c.server.wait(c.table, c.position)
+	if !c.redefined() {
+		return changed
+	}
+	done := make(chan struct{})
+	close(done)
+	return done
+}
+
+// definitions returns how often the definition of a resource has changed.
+func (s *Server) definitions(t *table) int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(t.definedFrom)
+}
+
+// redefined reports whether the watch has read all events before a change of the definition.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver crdHandler.updateCustomResourceDefinition,
+// which tears down the storage.
+func (c *Cursor) redefined() bool {
+	if c.selector.kind.custom == nil {
+		return false
+	}
+	c.server.mu.RLock()
+	defer c.server.mu.RUnlock()
+	from := c.table.definedFrom
+	return c.defined < len(from) && c.position >= from[c.defined]
+}
 
 func (c *Cursor) next() (watch.Event, bool, error) {
 	if len(c.first) > 0 {
@@ -182,6 +215,9 @@ func (c *Cursor) next() (watch.Event, bool, error) {
 		return watch.Event{Type: watch.Bookmark, Object: obj}, true, nil
 	}
 	for {
+		if c.redefined() {
+			return watch.Event{}, false, io.EOF
+		}
 		e, found := c.server.read(c.table, c.position)
 		switch found {
 		case readNothing:

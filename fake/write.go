@@ -362,7 +362,13 @@ func storageError(folder, key string, err error) error {
 		"AdditionalErrorMsg: %w", folder, key, err)
 }
 
+// invalidMax is the limit of errors in an answer. Joining them takes time quadratic in their number.
+//
+// Differs: the real server has no limit.
+const invalidMax = 5000
+
 func invalid(k *kind, name string, errs field.ErrorList) error {
+	errs = errs[:min(len(errs), invalidMax)]
 	if k.invalid.Kind != "" {
 		return apierrors.NewInvalid(k.invalid, name, errs)
 	}

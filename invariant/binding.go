@@ -17,7 +17,7 @@ import (
 // Rules about binding a claim and a volume.
 var bindingRules = []Rule{
 	{"I1", "two volumes bound to one claim", beginOneVolume},
-	{"I2", "a volume that passes from one claim to another without being free between", beginOneClaim},
+	{"I2", "a volume rebound to another claim without being unbound in between", beginOneClaim},
 	{"I3", "a claim bound to a volume that is not bound to it", beginBoundBothWays},
 	{"I4", "a phase Bound without a binding", beginBoundPhase},
 	{"I7", "a binding or a volume's source that changes", beginImmutable},
@@ -167,7 +167,7 @@ func beginOneClaim(c *Checker) watcher {
 	return onVolumes(func(before, after *corev1.PersistentVolume) {
 		if was, is := refUID(before), refUID(after); was != "" && is != "" && was != is {
 			from, to := before.Spec.ClaimRef, after.Spec.ClaimRef
-			c.report("I2", "volume %s passed from claim %s/%s (%s) to claim %s/%s (%s)",
+			c.report("I2", "volume %s was rebound from claim %s/%s (%s) to claim %s/%s (%s)",
 				after.Name, from.Namespace, from.Name, was, to.Namespace, to.Name, is)
 		}
 	})

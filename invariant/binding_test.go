@@ -50,48 +50,48 @@ func TestBindingRules(t *testing.T) {
 			s.call("kubelet(node-1)/mount", "NodePublishVolume", "handle-of-v", nil)
 		}, ""},
 
-		{"I2", "a volume passes on at once", func(s *scene) {
+		{"I2", "a volume is rebound without being unbound", func(s *scene) {
 			pair(s)
 			s.editVolume("v", reservedFor(s.claim("d", "1Gi")))
-		}, "volume v passed from claim default/c (UID-1) to claim default/d (UID-2)"},
-		{"I2", "a volume passes on after it was free", func(s *scene) {
+		}, "volume v was rebound from claim default/c (UID-1) to claim default/d (UID-2)"},
+		{"I2", "a volume is rebound after it was unbound", func(s *scene) {
 			claim := pair(s)
 			s.editVolume("v", free, reservedFor(s.claim("d", "1Gi")), freeButForName, reservedFor(claim))
 		}, ""},
 
-		{"I3", "a claim is bound to another's volume", func(s *scene) {
+		{"I3", "a claim is bound to the volume of another claim", func(s *scene) {
 			claim := s.claim("c", "1Gi")
 			s.volume("v", "1Gi", reservedFor(claim))
 			s.claim("d", "1Gi")
 			s.editClaim("d", boundTo("v"))
 		}, "claim default/d is bound to volume v, which belongs to claim default/c (UID-1)"},
-		{"I3", "a claim is bound to a volume that is reserved by name", func(s *scene) {
+		{"I3", "a claim is bound to a volume that is pre-bound by name", func(s *scene) {
 			s.claim("c", "1Gi")
 			s.volume("v", "1Gi", reservedBy("c"))
 			s.editClaim("c", boundTo("v"))
 		}, "claim default/c is bound to volume v, which is reserved by name alone, for default/c"},
-		{"I3", "a claim is bound to the volume of an earlier claim of its name", func(s *scene) {
+		{"I3", "a claim is bound to the volume of an earlier claim with its name", func(s *scene) {
 			s.volume("v", "1Gi", reservedFor(s.claim("c", "1Gi")))
 			s.removeClaim("c")
 			s.claim("c", "1Gi")
 			s.editClaim("c", boundTo("v"))
 		}, "claim default/c is bound to volume v, which belongs to claim default/c (UID-1)"},
-		{"I3", "a volume is taken from its claim", func(s *scene) {
+		{"I3", "a volume's claimRef is removed while its claim is bound", func(s *scene) {
 			pair(s)
 			s.editVolume("v", free)
 		}, "volume v was taken from claim default/c, which is bound to it"},
-		{"I3", "a claim is bound to its volume, which then goes", func(s *scene) {
+		{"I3", "a claim is bound to its volume, which is then deleted", func(s *scene) {
 			pair(s)
 			s.removeVolume("v")
 		}, ""},
-		{"I3", "a claim is bound to a volume that went and was made anew meanwhile", func(s *scene) {
+		{"I3", "a claim is bound to a volume that was recreated meanwhile", func(s *scene) {
 			s.volume("v", "1Gi", reservedFor(s.claim("c", "1Gi")))
 			s.removeVolume("v")
 			s.volume("v", "1Gi")
 			s.editClaim("c", boundTo("v"), markedLost)
 			s.editVolume("v", reservedFor(s.claim("d", "1Gi")))
 		}, ""},
-		{"I3", "a volume is taken back that the claim did not take", func(s *scene) {
+		{"I3", "a volume is unbound before the claim was bound to it", func(s *scene) {
 			claim := pair(s)
 			s.volume("w", "1Gi", reservedFor(claim))
 			s.editVolume("w", free)
@@ -109,17 +109,17 @@ func TestBindingRules(t *testing.T) {
 			s.claim("c", "1Gi")
 			s.editClaim("c", boundTo("v"), func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimBound })
 		}, "claim default/c is Bound and has no capacity or no access modes"},
-		{"I4", "a claim becomes Bound with access modes its volume has not", func(s *scene) {
+		{"I4", "a claim becomes Bound with access modes that its volume lacks", func(s *scene) {
 			claim := s.claim("c", "1Gi")
 			s.volume("v", "1Gi", reservedFor(claim), withModes(corev1.ReadWriteOnce, corev1.ReadWriteMany))
 			s.editClaim("c", boundTo("v"), markedBound)
 		}, "claim default/c became Bound with access modes [ReadWriteOnce], its volume v has [ReadWriteOnce ReadWriteMany]"},
-		{"I4", "a volume is unbound, by the claimRef first", func(s *scene) {
+		{"I4", "a volume is unbound, its claimRef first", func(s *scene) {
 			s.volume("v", "1Gi", reservedFor(s.claim("c", "1Gi")))
 			s.editVolume("v", inPhase(corev1.VolumeBound), free, inPhase(corev1.VolumeAvailable))
 		}, ""},
 		{"I4", "a claim and a volume are bound to each other, write by write", func(s *scene) { pair(s) }, ""},
-		{"I4", "a volume's access modes were edited while it was being bound", func(s *scene) {
+		{"I4", "a volume's access modes are edited while it is being bound", func(s *scene) {
 			claim := s.claim("c", "1Gi")
 			s.volume("v", "1Gi", reservedFor(claim))
 			s.editVolume("v", withModes(corev1.ReadWriteMany))
@@ -134,7 +134,7 @@ func TestBindingRules(t *testing.T) {
 			s.volume("v", "1Gi")
 			s.updateVolume("v", func(v *corev1.PersistentVolume) { v.Spec.CSI.VolumeHandle = "other" })
 		}, "volume v now has another source"},
-		{"I7", "a claim comes to name a volume, a volume gets a secret", func(s *scene) {
+		{"I7", "a claim gets a volumeName, a volume gets a secret", func(s *scene) {
 			pair(s)
 			s.editVolume("v", func(v *corev1.PersistentVolume) {
 				v.Spec.CSI.ControllerExpandSecretRef = &corev1.SecretReference{Name: "s", Namespace: "default"}
@@ -198,7 +198,7 @@ func TestMatchingRule(t *testing.T) {
 			s.deleteVolume("v")
 			s.editVolume("v", reservedFor(claim))
 		}, "volume v was reserved for claim default/c, but it is being deleted"},
-		{"I5", "of another mode, reserved by the user and taken", func(s *scene) {
+		{"I5", "of another mode, pre-bound by the user and bound", func(s *scene) {
 			claim := s.claim("c", "1Gi")
 			s.volume("v", "1Gi", reservedFor(claim), block)
 			s.editClaim("c", naming("v"))
@@ -210,9 +210,9 @@ func TestMatchingRule(t *testing.T) {
 			"I5", "of another class and not selected, but reserved by name",
 			reserve(newClaim("c", "1Gi", ofClass(&fast), selecting("fast")), newVolume("v", "1Gi", reservedBy("c"))), "",
 		},
-		{"I5", "not selected, but asked for by name", reserve(newClaim("c", "1Gi", selecting("fast"), naming("v")), newVolume("v", "1Gi")), ""},
+		{"I5", "not selected, but named by the claim", reserve(newClaim("c", "1Gi", selecting("fast"), naming("v")), newVolume("v", "1Gi")), ""},
 		{"I5", "too small, but each names the other", reserve(newClaim("c", "2Gi", naming("v")), newVolume("v", "1Gi", reservedBy("c"))), ""},
-		{"I5", "of no class, for a claim that has had one for a moment", func(s *scene) {
+		{"I5", "without a class, for a claim that got one a moment ago", func(s *scene) {
 			claim := s.claim("c", "1Gi", ofClass(nil))
 			s.volume("v", "1Gi")
 			s.editVolume("v", inPhase(corev1.VolumeAvailable))
@@ -238,13 +238,13 @@ func TestLostRule(t *testing.T) {
 			lose(s)
 			s.editClaim("c", markedBound)
 		}, knew},
-		{"I6", "the controller had not asked yet", func(s *scene) {
+		{"I6", "the controller had not read it yet", func(s *scene) {
 			s.controller("pvcontroller")
 			pair(s)
 			lose(s)
 			s.editClaim("c", markedBound)
 		}, "pvcontroller/claims marked claim default/c Lost before it listed volumes; the claim's volume is v"},
-		{"I6", "the controller forgot when it was killed", func(s *scene) {
+		{"I6", "the controller crashed", func(s *scene) {
 			s.controller("pvcontroller")
 			pair(s)
 			s.settle()
@@ -252,7 +252,7 @@ func TestLostRule(t *testing.T) {
 			lose(s)
 			s.editClaim("c", markedBound)
 		}, "pvcontroller/claims marked claim default/c Lost before it listed volumes; the claim's volume is v"},
-		{"I6", "the volume is in nobody's name", func(s *scene) {
+		{"I6", "the volume has no claimRef", func(s *scene) {
 			s.controller("pvcontroller")
 			pair(s)
 			s.editVolume("v", free)
@@ -260,20 +260,20 @@ func TestLostRule(t *testing.T) {
 			lose(s)
 			s.editClaim("c", markedBound)
 		}, knew},
-		{"I6", "the claim is never found again", func(s *scene) {
+		{"I6", "the claim never recovers", func(s *scene) {
 			s.controller("pvcontroller")
 			s.settle()
 			pair(s)
 			lose(s)
 		}, stays},
-		{"I6", "the cache is behind, and the claim is found again", func(s *scene) {
+		{"I6", "the cache is stale, and the claim recovers", func(s *scene) {
 			s.controller("pvcontroller")
 			s.settle()
 			pair(s)
 			lose(s)
 			s.editClaim("c", markedBound)
 		}, ""},
-		{"I6", "the informer had the volume, but its key was not taken up", func(s *scene) {
+		{"I6", "the informer had the volume, but its key was not synced", func(s *scene) {
 			s.controller("pvcontroller")
 			s.settle()
 			s.act("pvcontroller/claims", "default/other", func(context.Context, kubernetes.Interface, *sim.Process) {})
@@ -282,14 +282,14 @@ func TestLostRule(t *testing.T) {
 			lose(s)
 			s.editClaim("c", markedBound)
 		}, ""},
-		{"I6", "the volume is gone", func(s *scene) {
+		{"I6", "the volume does not exist", func(s *scene) {
 			s.controller("pvcontroller")
 			pair(s)
 			s.removeVolume("v")
 			s.settle()
 			lose(s)
 		}, ""},
-		{"I6", "the volume is another's", func(s *scene) {
+		{"I6", "the volume is bound to another claim", func(s *scene) {
 			s.controller("pvcontroller")
 			pair(s)
 			s.removeVolume("v")

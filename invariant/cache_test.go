@@ -21,13 +21,13 @@ func TestOrderOfCaches(t *testing.T) {
 		play func(w *opsWorld)
 		want []string
 	}{
-		{"a list and what comes after it", func(w *opsWorld) {
+		{"a list and later events", func(w *opsWorld) {
 			delivered(w, pods, "LIST", "pods", "2 items rv=7")
 			delivered(w, pods, "ADDED", "pods/default/a", "rv=8")
 			delivered(w, pods, "MODIFIED", "pods/default/b", "rv=11")
 			delivered(w, pods, "LIST", "pods", "2 items rv=11")
 		}, nil},
-		{"an event from before", func(w *opsWorld) {
+		{"an earlier event", func(w *opsWorld) {
 			delivered(w, pods, "ADDED", "pods/default/a", "rv=8")
 			delivered(w, pods, "MODIFIED", "pods/default/a", "rv=7")
 		}, []string{"I34: an object that returns to an older version, in the store or in a cache: kubelet(node-1): " +
@@ -40,21 +40,21 @@ func TestOrderOfCaches(t *testing.T) {
 			delivered(w, pods, "ADDED", "pods/default/a", "rv=8")
 			delivered(w, pods, "LIST", "pods", "1 items rv=6")
 		}, []string{"from revision 8 to 6, with LIST of pods"}},
-		{"an older list, from before an object that is stored", func(w *opsWorld) {
+		{"an older list that lacks a stored object", func(w *opsWorld) {
 			delivered(w, pods, "ADDED", "pods/default/a", "rv="+w.addPod("a", "").ResourceVersion)
 			delivered(w, pods, "LIST", "pods", "0 items rv=1")
 		}, []string{"to 1, with LIST of pods, from before pods/default/a became what it is"}},
-		{"another resource, and another component, is behind", func(w *opsWorld) {
+		{"another resource, and another component, lags", func(w *opsWorld) {
 			delivered(w, pods, "ADDED", "pods/default/a", "rv=8")
 			delivered(w, "kubelet(node-1)/cache nodes", "ADDED", "nodes/node-1", "rv=7")
 			delivered(w, "scheduler/cache pods", "ADDED", "pods/default/a", "rv=6")
 		}, nil},
-		{"a component that begins anew", func(w *opsWorld) {
+		{"a component that restarts", func(w *opsWorld) {
 			delivered(w, pods, "ADDED", "pods/default/a", "rv=8")
 			w.event("crash", "kubelet(node-1)")
 			delivered(w, pods, "LIST", "pods", "1 items rv=6")
 		}, nil},
-		{"surveys: a resource that has got a strand of its own goes on", func(w *opsWorld) {
+		{"metadata watchers: a resource that gets its own task continues", func(w *opsWorld) {
 			delivered(w, "gc/metadata", "LIST", "*", "4 items rv=20")
 			delivered(w, "gc/metadata", "ADDED", "csinodes/node-1", "rv=11")
 			delivered(w, "gc/metadata csinodes", "ADDED", "csinodes/node-2", "rv=10")
@@ -80,7 +80,7 @@ func TestOrderOfTheStore(t *testing.T) {
 		commits []fake.Commit
 		want    []string
 	}{
-		{"made, changed, deleted and made anew", []fake.Commit{
+		{"created, changed, deleted and recreated", []fake.Commit{
 			{Type: watch.Added, After: pod("5"), Revision: 5},
 			{Type: watch.Modified, Before: pod("5"), After: pod("6"), Revision: 6},
 			{Type: watch.Deleted, Before: pod("6"), After: pod("8"), Revision: 8},

@@ -14,7 +14,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// asBinder does something as the PersistentVolume controller does when it syncs claim c.
+// asBinder runs a function as the PersistentVolume controller in a sync of claim c.
 func (s *scene) asBinder(do func(client kubernetes.Interface)) {
 	s.act("pvcontroller/claims", "default/c", func(_ context.Context, client kubernetes.Interface, _ *sim.Process) { do(client) })
 }
@@ -27,8 +27,8 @@ func (s *scene) class(name string, isDefault bool) {
 
 func TestClassRule(t *testing.T) {
 	slow, fast := "slow", "fast"
-	// given has the controller give class slow to claim c, after what happens when it has taken up
-	// the claim.
+	// given makes the controller assign class slow to claim c. during runs when the controller has
+	// taken up the claim.
 	given := func(before, meanwhile story) story {
 		return func(s *scene) {
 			s.controller("pvcontroller")
@@ -47,7 +47,7 @@ func TestClassRule(t *testing.T) {
 			"I13", "not a default", given(func(s *scene) { s.class("slow", false) }, nothing),
 			"pvcontroller/claims assigned class slow to claim default/c, although it never was the default",
 		},
-		{"I13", "not the default that it knew", given(func(s *scene) {
+		{"I13", "not the default in its cache", given(func(s *scene) {
 			s.class("slow", true)
 			s.class("fast", true)
 		}, nothing), `pvcontroller/claims assigned class slow to claim default/c, although it knew that the default is "fast"`},
@@ -71,7 +71,7 @@ func TestClassRule(t *testing.T) {
 		}, `pvcontroller/claims overwrote the class of claim default/c, which was "fast"`},
 
 		{"I13", "the default", given(func(s *scene) { s.class("slow", true) }, nothing), ""},
-		{"I13", "the default of a moment ago", given(func(s *scene) { s.class("slow", true) }, func(s *scene) { s.class("fast", true) }), ""},
+		{"I13", "the default until a moment ago", given(func(s *scene) { s.class("slow", true) }, func(s *scene) { s.class("fast", true) }), ""},
 		{"I13", "any class, by a user", func(s *scene) {
 			s.class("slow", false)
 			s.claim("c", "1Gi", ofClass(nil))
@@ -83,13 +83,13 @@ func TestClassRule(t *testing.T) {
 func TestIdempotenceRule(t *testing.T) {
 	same := func(*corev1.PersistentVolumeClaim) {}
 	playAll(t, []claimRow{
-		{"I14", "a controller writes what is there", func(s *scene) {
+		{"I14", "a controller writes no change", func(s *scene) {
 			s.controller("pvcontroller")
 			s.claim("c", "1Gi")
 			s.settle()
 			s.asBinder(func(client kubernetes.Interface) { editClaimAs(client, "c", same) })
 		}, "pvcontroller/claims updated persistentvolumeclaims/default/c without a change"},
-		{"I14", "a controller writes something new, and patches what is there", func(s *scene) {
+		{"I14", "a controller writes a change, and a patch without one", func(s *scene) {
 			s.controller("pvcontroller")
 			s.claim("c", "1Gi")
 			s.settle()
@@ -99,22 +99,22 @@ func TestIdempotenceRule(t *testing.T) {
 					[]byte(`{"spec":{"volumeName":"v"}}`), metav1.PatchOptions{}))
 			})
 		}, ""},
-		{"I14", "a user writes what is there", func(s *scene) {
+		{"I14", "a user writes no change", func(s *scene) {
 			s.claim("c", "1Gi")
 			editClaimAs(s.server.Client(s.host.ExternalCaller()), "c", same)
 		}, ""},
 	})
 }
 
-// pod makes a pod on a node, or, where node is "", one that waits, with a claim.
+// pod creates a pod with a claim on a node; without a node the pod is pending.
 func (s *scene) pod(name, node, claim string) {
 	pod := cluster.NewPod(name, claim)
 	pod.Spec.NodeName = node
 	ok(s.user.CoreV1().Pods("default").Create(context.Background(), pod, createOptions))
 }
 
-// ephemeral makes a pod on node-1 with an ephemeral volume, and the volume's claim, of that pod if
-// owned.
+// ephemeral creates a pod on node-1 with an ephemeral volume, and the volume's claim, which the pod
+// owns if owned is set.
 func (s *scene) ephemeral(owned bool) {
 	pod := cluster.NewPod("p", "c")
 	pod.Spec.NodeName = "node-1"
@@ -129,11 +129,11 @@ func (s *scene) ephemeral(owned bool) {
 	})
 }
 
-// letClaimGo has the protection controller take up a claim, list the pods if it asks, and take the
-// finalizer off.
-func (s *scene) letClaimGo(name string, asks bool, meanwhile story) {
+// removeProtection makes the protection controller sync a claim, list the pods if list is set, and
+// remove the finalizer.
+func (s *scene) removeProtection(name string, list bool, meanwhile story) {
 	s.act("pvcprotection/claims", "default/"+name, func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) {
-		if asks {
+		if list {
 			ok(client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{}))
 		}
 		meanwhile(s)
@@ -143,7 +143,7 @@ func (s *scene) letClaimGo(name string, asks bool, meanwhile story) {
 
 func TestProtectionRule(t *testing.T) {
 	nothing := func(*scene) {}
-	// deleted makes claim c and something else, and deletes the claim.
+	// deleted creates claim c and other objects, and deletes the claim.
 	deleted := func(s *scene, nextTo story) {
 		s.controller("pvcprotection")
 		s.claim("c", "1Gi")
@@ -158,50 +158,50 @@ func TestProtectionRule(t *testing.T) {
 		})
 	}
 	playAll(t, []claimRow{
-		{"I28", "a claim whose pod the list showed", func(s *scene) {
+		{"I28", "a claim with a pod that was listed", func(s *scene) {
 			deleted(s, used)
-			s.letClaimGo("c", true, nothing)
-		}, "pvcprotection/claims let claim default/c go although it knew that pod p on node-1 uses it"},
-		{"I28", "a claim, by the cache alone", func(s *scene) {
+			s.removeProtection("c", true, nothing)
+		}, "pvcprotection/claims removed the finalizer of claim default/c although it listed pod p on node-1, which uses it"},
+		{"I28", "a claim, without listing pods", func(s *scene) {
 			deleted(s, used)
-			s.letClaimGo("c", false, nothing)
-		}, "pvcprotection/claims let claim default/c go without asking which pods there are, and pod p on node-1 uses it"},
-		{"I28", "a claim, by a list for an earlier sync", func(s *scene) {
+			s.removeProtection("c", false, nothing)
+		}, "pvcprotection/claims removed the finalizer of claim default/c without listing pods, although pod p on node-1 uses it"},
+		{"I28", "a claim, after a list in an earlier sync", func(s *scene) {
 			deleted(s, nothing)
 			s.act("pvcprotection/claims", "default/c", func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) {
 				ok(client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{}))
 			})
 			used(s)
-			s.letClaimGo("c", false, nothing)
-		}, "pvcprotection/claims let claim default/c go without asking which pods there are, and pod p on node-1 uses it"},
-		{"I28", "a claim that is to stay", func(s *scene) {
+			s.removeProtection("c", false, nothing)
+		}, "pvcprotection/claims removed the finalizer of claim default/c without listing pods, although pod p on node-1 uses it"},
+		{"I28", "a claim that is not being deleted", func(s *scene) {
 			s.controller("pvcprotection")
 			s.claim("c", "1Gi")
 			s.settle()
-			s.letClaimGo("c", true, nothing)
-		}, "pvcprotection/claims let claim default/c go, which is not being deleted"},
+			s.removeProtection("c", true, nothing)
+		}, "pvcprotection/claims removed the finalizer of claim default/c, which is not being deleted"},
 		{"I28", "the claim of a pod's ephemeral volume", func(s *scene) {
 			s.controller("pvcprotection")
 			s.ephemeral(true)
 			s.deleteClaim("p-c")
 			s.settle()
-			s.letClaimGo("p-c", true, nothing)
-		}, "pvcprotection/claims let claim default/p-c go although it knew that pod p on node-1 uses it"},
+			s.removeProtection("p-c", true, nothing)
+		}, "pvcprotection/claims removed the finalizer of claim default/p-c although it listed pod p on node-1, which uses it"},
 		{"I28", "a volume that is Bound", func(s *scene) {
 			s.controller("pvprotection")
 			pair(s)
 			s.deleteVolume("v")
 			s.settle()
 			letVolumeGo(s)
-		}, "pvprotection/volumes let volume v go, which is Bound"},
-		{"I28", "a volume that is to stay", func(s *scene) {
+		}, "pvprotection/volumes removed the finalizer of volume v, which is Bound"},
+		{"I28", "a volume that is not being deleted", func(s *scene) {
 			s.controller("pvprotection")
 			s.volume("v", "1Gi")
 			s.settle()
 			letVolumeGo(s)
-		}, "pvprotection/volumes let volume v go, which is not being deleted"},
+		}, "pvprotection/volumes removed the finalizer of volume v, which is not being deleted"},
 
-		{"I28", "a claim whose pods wait, are gone, or are elsewhere", func(s *scene) {
+		{"I28", "a claim with pods that are pending, deleted, or of another namespace", func(s *scene) {
 			deleted(s, func(s *scene) {
 				s.pod("waits", "", "c")
 				s.pod("other", "node-1", "d")
@@ -211,26 +211,26 @@ func TestProtectionRule(t *testing.T) {
 					panic(err)
 				}
 			})
-			s.letClaimGo("c", true, nothing)
+			s.removeProtection("c", true, nothing)
 		}, ""},
-		{"I28", "a claim whose pod came after the list", func(s *scene) {
+		{"I28", "a claim with a pod scheduled after the list", func(s *scene) {
 			deleted(s, nothing)
-			s.letClaimGo("c", true, used)
+			s.removeProtection("c", true, used)
 		}, ""},
-		{"I28", "a claim that has the name of a pod's ephemeral volume's", func(s *scene) {
+		{"I28", "a claim with the name of a pod's ephemeral claim", func(s *scene) {
 			s.controller("pvcprotection")
 			s.ephemeral(false)
 			s.deleteClaim("p-c")
 			s.settle()
-			s.letClaimGo("p-c", true, nothing)
+			s.removeProtection("p-c", true, nothing)
 		}, ""},
-		{"I28", "by force, by a user", func(s *scene) {
+		{"I28", "forced by a user", func(s *scene) {
 			pair(s)
 			used(s)
 			s.editClaim("c", func(c *corev1.PersistentVolumeClaim) { c.Finalizers = nil })
 			s.editVolume("v", func(v *corev1.PersistentVolume) { v.Finalizers = nil })
 		}, ""},
-		{"I28", "a volume that was released", func(s *scene) {
+		{"I28", "a Released volume", func(s *scene) {
 			s.controller("pvprotection")
 			pair(s)
 			s.editVolume("v", inPhase(corev1.VolumeReleased))
@@ -278,7 +278,7 @@ func TestPendingForClaims(t *testing.T) {
 			s.claim("c", "1Gi", ofClass(nil))
 			s.class("fast", true)
 		}, c + "must get the default class, fast (L1)"},
-		{"L1", "a volume is nobody's", func(s *scene) { s.volume("v", "1Gi") }, "persistentvolumes/v is Pending and must be Available, since no claim has it (L1)"},
+		{"L1", "a volume has no claim", func(s *scene) { s.volume("v", "1Gi") }, "persistentvolumes/v is Pending and must be Available, since no claim has it (L1)"},
 		{"L1", "a volume is reserved in vain", func(s *scene) {
 			claim := s.claim("c", "1Gi", naming("w"))
 			available(s, reservedFor(claim))
@@ -294,7 +294,7 @@ func TestPendingForClaims(t *testing.T) {
 			s.claim("c", "2Gi", naming("v"))
 			available(s)
 		}, ""},
-		{"L1", "its class is not there, or nobody serves it", func(s *scene) {
+		{"L1", "its class does not exist, or has no provisioner", func(s *scene) {
 			slow := "slow"
 			ok(s.user.StorageV1().StorageClasses().Create(context.Background(), newClass("slow", storagev1.VolumeBindingImmediate, false), createOptions))
 			s.claim("c", "1Gi", ofClass(&fast))
@@ -312,8 +312,8 @@ func TestPendingForClaims(t *testing.T) {
 
 func TestPendingAfterRelease(t *testing.T) {
 	const v = "persistentvolumes/v "
-	// left has a volume whose claim is gone, in a phase.
-	left := func(phase corev1.PersistentVolumePhase, options ...func(*corev1.PersistentVolume)) story {
+	// released creates a volume in a phase, with a claimRef to a claim that does not exist.
+	released := func(phase corev1.PersistentVolumePhase, options ...func(*corev1.PersistentVolume)) story {
 		return func(s *scene) {
 			s.volume("v", "1Gi", append(options, reservedFor(s.claim("c", "1Gi")))...)
 			s.editVolume("v", inPhase(phase))
@@ -328,20 +328,20 @@ func TestPendingAfterRelease(t *testing.T) {
 	}
 	elsewhere := func(v *corev1.PersistentVolume) { v.Spec.CSI.Driver = "other.example.com" }
 	playAll(t, []claimRow{
-		{"L2", "a claim that nobody uses", func(s *scene) {
+		{"L2", "a claim that no pod uses", func(s *scene) {
 			s.claim("c", "1Gi")
 			s.pod("p", "", "c")
 			s.deleteClaim("c")
 		}, "persistentvolumeclaims/default/c is being deleted and not in use (L2)"},
-		{"L2", "a volume that nobody has", func(s *scene) {
+		{"L2", "a volume without a claim", func(s *scene) {
 			s.volume("v", "1Gi")
 			s.deleteVolume("v")
 		}, v + "is being deleted, and is not Bound (L2)"},
-		{"L2", "a Bound volume without its claim", left(corev1.VolumeBound), v + "is Bound and must be Released: its claim is gone (L2)"},
-		{"L2", "a volume to delete", left(corev1.VolumeReleased, provisioned), v + "is Released and must be deleted (L2)"},
-		{"L2", "a volume that nobody can delete", left(corev1.VolumeReleased, toDelete, onNFS), v + "is Released and must be Failed: no component deletes it (L2)"},
-		{"L2", "a volume to recycle", left(corev1.VolumeReleased, recycled), v + "is Released and must be recycled, or Failed (L2)"},
-		{"L2", "a volume made for a claim that has another", func(s *scene) {
+		{"L2", "a Bound volume without its claim", released(corev1.VolumeBound), v + "is Bound and must be Released: its claim is gone (L2)"},
+		{"L2", "a volume to delete", released(corev1.VolumeReleased, provisioned), v + "is Released and must be deleted (L2)"},
+		{"L2", "a volume that no component can delete", released(corev1.VolumeReleased, toDelete, onNFS), v + "is Released and must be Failed: no component deletes it (L2)"},
+		{"L2", "a volume to recycle", released(corev1.VolumeReleased, recycled), v + "is Released and must be recycled, or Failed (L2)"},
+		{"L2", "a volume provisioned for a claim that has another", func(s *scene) {
 			s.volume("v", "1Gi", provisioned, reservedFor(s.claim("c", "1Gi", naming("w"))))
 		}, v + "is Pending and must be Released: its claim is gone (L2)"},
 
@@ -350,7 +350,7 @@ func TestPendingAfterRelease(t *testing.T) {
 			s.pod("p", "node-1", "c")
 			s.deleteClaim("c")
 		}, ""},
-		{"L2", "a claim that somebody else keeps", func(s *scene) {
+		{"L2", "a claim with another finalizer", func(s *scene) {
 			s.claim("c", "1Gi", func(c *corev1.PersistentVolumeClaim) { c.Finalizers = []string{"example.com/keep"} })
 			s.deleteClaim("c")
 		}, ""},
@@ -360,8 +360,8 @@ func TestPendingAfterRelease(t *testing.T) {
 			s.deleteVolume("v")
 			s.deleteClaim("c")
 		}, ""},
-		{"L2", "a volume to retain", left(corev1.VolumeReleased), ""},
-		{"L2", "a volume that could not be deleted", left(corev1.VolumeFailed, toDelete, onNFS), ""},
-		{"L2", "a volume whose driver is not here", left(corev1.VolumeReleased, toDelete, elsewhere), ""},
+		{"L2", "a volume to retain", released(corev1.VolumeReleased), ""},
+		{"L2", "a volume that could not be deleted", released(corev1.VolumeFailed, toDelete, onNFS), ""},
+		{"L2", "a volume of an external driver", released(corev1.VolumeReleased, toDelete, elsewhere), ""},
 	})
 }

@@ -28,7 +28,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// seedsOf is how many schedules a test runs through.
+// seedsOf returns the number of schedules of a test.
 func seedsOf(n int) uint64 {
 	if testing.Short() {
 		n /= 10
@@ -36,7 +36,7 @@ func seedsOf(n int) uint64 {
 	return uint64(n)
 }
 
-// checkRules fails where a rule was broken, or, at rest, something is owed.
+// checkRules fails the test if a rule is violated or, at rest, something is pending.
 func checkRules(t *testing.T, seed uint64, rules *invariant.Checker, log *trace.Log) {
 	t.Helper()
 	pending := rules.CheckAtRest()
@@ -51,7 +51,7 @@ func checkRules(t *testing.T, seed uint64, rules *invariant.Checker, log *trace.
 	}
 }
 
-// userScript is what one user does.
+// userScript is the script of one user.
 type userScript = func(ctx context.Context, c *cluster.Cluster) error
 
 // userScripts are the scripts of users in a whole cluster, each independent of the others.
@@ -76,7 +76,7 @@ var userScripts = map[string]userScript{
 		}
 		return core.PersistentVolumeClaims("default").Delete(ctx, "data", metav1.DeleteOptions{})
 	},
-	"a claim goes before its pod": func(ctx context.Context, c *cluster.Cluster) error {
+	"a claim is deleted before its pod": func(ctx context.Context, c *cluster.Cluster) error {
 		core := c.Client().CoreV1()
 		if _, err := core.PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("cache", "32Mi"), metav1.CreateOptions{}); err != nil {
 			return err
@@ -92,7 +92,7 @@ var userScripts = map[string]userScript{
 		}
 		return core.Pods("default").Delete(ctx, "web", metav1.DeleteOptions{})
 	},
-	"a claim is made anew": func(ctx context.Context, c *cluster.Cluster) error {
+	"a claim is recreated": func(ctx context.Context, c *cluster.Cluster) error {
 		claims := c.Client().CoreV1().PersistentVolumeClaims("default")
 		for range 3 {
 			if _, err := claims.Create(ctx, cluster.NewClaim("again", "32Mi"), metav1.CreateOptions{}); err != nil {
@@ -137,7 +137,7 @@ func newVolume(name, size string, options ...func(*corev1.PersistentVolume)) *co
 	return v
 }
 
-// newClaim is a claim of no class in namespace default.
+// newClaim returns a claim without a class in namespace default.
 func newClaim(name, size string, options ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 	none := ""
 	claim := cluster.NewClaim(name, size)
@@ -148,7 +148,7 @@ func newClaim(name, size string, options ...func(*corev1.PersistentVolumeClaim))
 	return claim
 }
 
-// events are the events in the worlds, by turns.
+// events are the events of the worlds, alternately.
 var events = []string{
 	"",
 	"conflict(0.05), refused(0.02), lost(0.03)",
@@ -157,8 +157,8 @@ var events = []string{
 	"replicate(pvcontroller, 1), replicate(provisioner, 1), conflict(0.05), crash(pvcontroller, 1), driver-lost DeadlineExceeded(0.1)",
 }
 
-// runThrough runs users on a cluster of a seed until it is at rest after the last event, and checks
-// it.
+// runThrough runs users on a cluster with a seed until it is at rest after the last event, and
+// checks it.
 func runThrough(t *testing.T, seed uint64, cfg cluster.Config, devices invariant.Devices, users map[string]userScript) *cluster.Cluster {
 	t.Helper()
 	what, err := sim.ParseFaultSpecs(events[seed%uint64(len(events))])
@@ -188,7 +188,7 @@ func runThrough(t *testing.T, seed uint64, cfg cluster.Config, devices invariant
 	return c
 }
 
-func TestNoRuleIsBrokenInAWholeCluster(t *testing.T) {
+func TestRulesHoldInAWholeCluster(t *testing.T) {
 	for seed := range seedsOf(100) {
 		runThrough(t, seed, cluster.Config{}, nil, started(userScripts))
 	}
@@ -208,7 +208,7 @@ func started(userScripts map[string]userScript) map[string]userScript {
 	return all
 }
 
-// arrayDevices is the truth of an array without nodes.
+// arrayDevices is the state of an array without nodes.
 type arrayDevices struct{ *array.Array }
 
 func (d arrayDevices) Driver() string               { return array.DriverName }
@@ -231,7 +231,7 @@ func (d arrayDevices) Volume(handle string) (invariant.Volume, bool) {
 	return invariant.Volume{}, false
 }
 
-// plane is a control plane for claims and volumes alone, whose provisioner has an array of its own.
+// plane is a control plane for claims and volumes alone. Its provisioner has its own array.
 func plane() (cluster.Config, invariant.Devices) {
 	disks := array.New(array.Config{})
 	return cluster.Config{
@@ -249,7 +249,7 @@ func plane() (cluster.Config, invariant.Devices) {
 	}, arrayDevices{disks}
 }
 
-// A doing is a user who does one thing after the other and ignores rejected requests.
+// A doing is a script that performs actions in sequence and ignores rejected requests.
 func doing(steps ...step) userScript {
 	return func(ctx context.Context, c *cluster.Cluster) error {
 		for _, step := range steps {
@@ -337,9 +337,10 @@ func reservedBy(claim string) func(*corev1.PersistentVolume) {
 	}
 }
 
-// A crowd of users creates and deletes claims and volumes, requested and reserved by name, with
-// classes that are created late, while every kind of event happens to the control plane.
-func TestNoRuleIsBrokenByACrowd(t *testing.T) {
+// TestRulesHoldWithManyUsers has users who create and delete claims and volumes, requested and
+// pre-bound by name, with classes that are created late, while every kind of event happens to the
+// control plane.
+func TestRulesHoldWithManyUsers(t *testing.T) {
 	conflicts, lost, crashes := 0, 0, 0
 	for seed := range seedsOf(500) {
 		cfg, devices := plane()
@@ -356,7 +357,7 @@ func TestNoRuleIsBrokenByACrowd(t *testing.T) {
 		}
 	}
 	if conflicts == 0 || lost == 0 || crashes == 0 {
-		t.Errorf("%d conflicts, %d answers lost, %d crashes: the schedules do not try the rules", conflicts, lost, crashes)
+		t.Errorf("%d conflicts, %d lost answers, %d crashes: the schedules do not exercise the rules", conflicts, lost, crashes)
 	}
 }
 
@@ -396,7 +397,7 @@ func notDefault(class string) step {
 	}
 }
 
-// restore makes a claim, and a volume that is reserved for exactly this claim.
+// restore creates a claim, and a volume that is bound to this claim by UID.
 func restore(name string) step {
 	return func(ctx context.Context, client kubernetes.Interface) error {
 		claim, err := client.CoreV1().PersistentVolumeClaims("default").Create(ctx, newClaim(name, "1Gi"), metav1.CreateOptions{})
@@ -407,7 +408,7 @@ func restore(name string) step {
 	}
 }
 
-// forceVolume deletes a volume, whatever keeps it.
+// forceVolume deletes a volume and removes its finalizers.
 func forceVolume(name string) step {
 	return func(ctx context.Context, client kubernetes.Interface) error {
 		patch := []byte(`{"metadata":{"finalizers":null}}`)
@@ -419,7 +420,7 @@ func forceVolume(name string) step {
 	}
 }
 
-// retaining makes a volume one to be retained, and deletes its claim.
+// retaining sets the policy of a volume to Retain, and deletes its claim.
 func retaining(ctx context.Context, c *cluster.Cluster) error {
 	standard := cluster.ClassName
 	if err := doing(makeClaim(newClaim("kept", "1Gi", ofClass(&standard))))(ctx, c); err != nil {
@@ -440,7 +441,7 @@ func retaining(ctx context.Context, c *cluster.Cluster) error {
 	}, deleteClaim("kept"), deleteVolume("w"))(ctx, c)
 }
 
-// BenchmarkWatchedCommit is a commit of a bound claim or volume, with the rules and without.
+// BenchmarkWatchedCommit commits a bound claim or volume, with and without the rules.
 func BenchmarkWatchedCommit(b *testing.B) {
 	for _, watched := range []bool{false, true} {
 		b.Run(map[bool]string{false: "alone", true: "watched"}[watched], func(b *testing.B) {

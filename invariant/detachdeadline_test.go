@@ -12,7 +12,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// attach has an attachment of the volume of claim data-1 made to node-1, whose name is a.
+// attach creates VolumeAttachment a of the volume of claim data-1 to node-1.
 func (w *opsWorld) attach() {
 	w.Helper()
 	a := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a", Finalizers: []string{"example.com/f"}}}
@@ -23,14 +23,14 @@ func (w *opsWorld) attach() {
 	w.NoError(err)
 }
 
-// detach has the attachment deleted, by an operation of the attach/detach controller that began.
+// detach deletes the attachment in an operation of the attach/detach controller.
 func (w *opsWorld) detach() {
 	w.Helper()
 	w.NoError(w.User.StorageV1().VolumeAttachments().Delete(w.Context(), "a", metav1.DeleteOptions{}))
 	w.note("attachdetach/volume_detach csi/disk^vol-1", trace.KindAPI, "delete", "volumeattachments/a", "", nil)
 }
 
-func TestAttachmentsAreLetGoInTime(t *testing.T) {
+func TestDetachDeadline(t *testing.T) {
 	const late = "L4: an attachment that no pod of its node needs: volume pv-data-1 is being detached from node node-1 only now, 4m0s after"
 	for _, test := range []struct {
 		name string
@@ -44,7 +44,7 @@ func TestAttachmentsAreLetGoInTime(t *testing.T) {
 			w.note("attachdetach/volume_detach csi/disk^vol-1", trace.KindAPI, "get", "nodes/node-1", "", errors.New("not now"))
 			w.pass(2 * time.Minute)
 		}, nil},
-		{"after another's failure", func(w *opsWorld) {
+		{"after the failure of another operation", func(w *opsWorld) {
 			w.pass(2 * time.Minute)
 			w.note("kubelet(node-1)/pods", trace.KindAPI, "get", "nodes/node-1", "", errors.New("not now"))
 			w.pass(2 * time.Minute)
@@ -74,7 +74,7 @@ func TestAttachmentsAreLetGoInTime(t *testing.T) {
 	}
 }
 
-func TestDetachesRest(t *testing.T) {
+func TestDetachBackoff(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		rests []time.Duration

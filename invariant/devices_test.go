@@ -7,14 +7,14 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// devicesStub says of the devices what a test has it say. Its driver is disk.example.com.
+// devicesStub is a state of the devices that a test sets. Its driver is disk.example.com.
 type devicesStub struct {
 	volumes []invariant.Volume
 	mounts  map[string][]nodefs.Mount // by node
 	plugins []invariant.Backend
 }
 
-// pluginStub is a plugin that holds what a test has it hold.
+// pluginStub is a plugin with volumes that a test sets.
 type pluginStub struct{ devicesStub }
 
 func (p *pluginStub) Driver() string { return "kubernetes.io/host-path" }

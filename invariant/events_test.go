@@ -11,9 +11,9 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// tell has an event about a pod stored, as a recorder does: made the first time, counted
-// afterwards.
-func (w *opsWorld) tell(pod *corev1.Pod, message string) {
+// record stores an event about a pod as a recorder does: it creates the first one and counts the
+// following ones.
+func (w *opsWorld) record(pod *corev1.Pod, message string) {
 	w.Helper()
 	name := fmt.Sprintf("%s.%d", pod.Name, len(message))
 	events := w.User.CoreV1().Events("default")
@@ -43,67 +43,67 @@ func TestEventRate(t *testing.T) {
 		play func(w *opsWorld, pod *corev1.Pod)
 		want []string
 	}{
-		{"over and over", func(w *opsWorld, pod *corev1.Pod) {
+		{"repeatedly", func(w *opsWorld, pod *corev1.Pod) {
 			for range 4 {
-				w.tell(pod, "ill")
+				w.record(pod, "ill")
 			}
 		}, []string{`L9: an event repeated too often while nothing changes: Pod default/web had 4 events "FailedMount" ("ill") ` +
 			`while nothing changed, the last one 0s after the one before`}},
-		{"at growing distances, as of an operation that fails", func(w *opsWorld, pod *corev1.Pod) {
+		{"at growing intervals, as for a failing operation", func(w *opsWorld, pod *corev1.Pod) {
 			for _, rest := range []time.Duration{s / 2, s, 2 * s, 4 * s, 8 * s, 10 * s, 10 * s, 10 * s} {
-				w.tell(pod, "ill")
+				w.record(pod, "ill")
 				w.pass(rest)
 			}
-			w.tell(pod, "ill")
+			w.record(pod, "ill")
 		}, nil},
 		{"at each resync", func(w *opsWorld, pod *corev1.Pod) {
 			for range 8 {
-				w.tell(pod, "ill")
+				w.record(pod, "ill")
 				w.pass(15 * s)
 			}
 		}, nil},
-		{"each second for long", func(w *opsWorld, pod *corev1.Pod) {
+		{"each second for a long time", func(w *opsWorld, pod *corev1.Pod) {
 			for range 5 {
-				w.tell(pod, "ill")
+				w.record(pod, "ill")
 				w.pass(s)
 			}
 		}, []string{"had 5 events"}},
 		{"another message each time", func(w *opsWorld, pod *corev1.Pod) {
 			for _, message := range []string{"i", "il", "ill", "ill!", "ill!!"} {
-				w.tell(pod, message)
+				w.record(pod, message)
 			}
 		}, nil},
-		{"something changes each time", func(w *opsWorld, pod *corev1.Pod) {
+		{"after a change each time", func(w *opsWorld, pod *corev1.Pod) {
 			for _, phase := range []corev1.PodPhase{corev1.PodRunning, corev1.PodPending, corev1.PodFailed, corev1.PodUnknown, corev1.PodRunning} {
 				w.setPhase(pod, phase)
 				w.pass(2 * s)
-				w.tell(pod, "ill")
+				w.record(pod, "ill")
 				w.pass(2 * s)
 				obj, _ := w.Server.Get("pods", "default", "web")
 				pod = obj.(*corev1.Pod)
 			}
 		}, nil},
-		{"a driver is called each time", func(w *opsWorld, pod *corev1.Pod) {
+		{"after a driver call each time", func(w *opsWorld, pod *corev1.Pod) {
 			for range 5 {
-				w.tell(pod, "ill")
+				w.record(pod, "ill")
 				w.note("kubelet(node-1)/x", trace.KindDriver, "NodeStageVolume", "disk/vol-1", "", errDriver)
 			}
 		}, nil},
-		{"a request fails each time", func(w *opsWorld, pod *corev1.Pod) {
+		{"after a failed request each time", func(w *opsWorld, pod *corev1.Pod) {
 			for range 5 {
-				w.tell(pod, "ill")
+				w.record(pod, "ill")
 				w.note("kubelet(node-1)/x", trace.KindAPI, "get", "volumeattachments/a", "", errDriver)
 			}
 		}, nil},
-		{"a request that only reads is no change", func(w *opsWorld, pod *corev1.Pod) {
+		{"after a read each time, which is no change", func(w *opsWorld, pod *corev1.Pod) {
 			for range 4 {
-				w.tell(pod, "ill")
+				w.record(pod, "ill")
 				w.note("kubelet(node-1)/x", trace.KindAPI, "get", "volumeattachments/a", "rv=7", nil)
 			}
 		}, []string{"had 4 events"}},
-		{"told before the change, and written after it", func(w *opsWorld, pod *corev1.Pod) {
+		{"recorded before the change, and written after it", func(w *opsWorld, pod *corev1.Pod) {
 			for range 5 {
-				w.tellAt(pod, w.Host.Now().Add(-3*s))
+				w.recordAt(pod, w.Host.Now().Add(-3*s))
 			}
 		}, nil},
 	}
@@ -119,8 +119,8 @@ func TestEventRate(t *testing.T) {
 	}
 }
 
-// tellAt stores a new event of a given time.
-func (w *opsWorld) tellAt(pod *corev1.Pod, at time.Time) {
+// recordAt stores a new event with a given time.
+func (w *opsWorld) recordAt(pod *corev1.Pod, at time.Time) {
 	w.Helper()
 	_, err := w.User.CoreV1().Events("default").Create(w.Context(), &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: "default", GenerateName: "e-"},

@@ -12,7 +12,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A volume that is one claim's is given to another one, as a careless controller might.
+// A volume that is bound to one claim is bound to another one, as by a defective controller.
 func ExampleWatch() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
@@ -34,10 +34,10 @@ func ExampleWatch() {
 	fmt.Println(checker.FirstViolation())
 	// Output:
 	// <nil> true
-	// I2: a volume that passes from one claim to another without being free between: volume disk passed from claim default/mine (1) to claim default/yours (2)
+	// I2: a volume rebound to another claim without being unbound in between: volume disk was rebound from claim default/mine (1) to claim default/yours (2)
 }
 
-// What the control plane has still to do, as the API objects alone show it.
+// The example lists what is pending according to the API objects alone.
 func ExamplePendingObjects() {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk"}}

@@ -23,13 +23,13 @@ func TestSizes(t *testing.T) {
 		play func(w *opsWorld, claim *corev1.PersistentVolumeClaim)
 		want []string
 	}{
-		{"bound, and grown after the volume", func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
+		{"bound, and expanded after the volume", func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
 			v := w.addVolume("pv", "vol-1", claim, nil)
 			claim = w.setClaimStatus(claim, corev1.ClaimBound, "1Gi")
 			resize(w, v, "2Gi")
 			w.setClaimStatus(claim, corev1.ClaimBound, "2Gi")
 		}, nil},
-		{"grown before the volume", func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
+		{"expanded before the volume", func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
 			w.addVolume("pv", "vol-1", claim, nil)
 			claim = w.setClaimStatus(claim, corev1.ClaimBound, "1Gi")
 			w.setClaimStatus(claim, corev1.ClaimBound, "2Gi")
@@ -41,7 +41,7 @@ func TestSizes(t *testing.T) {
 			claim = w.setClaimStatus(claim, corev1.ClaimBound, "1Gi")
 			w.setClaimStatus(claim, corev1.ClaimBound, "512Mi")
 		}, []string{"claim default/data is bound, and its capacity fell from 1Gi to 512Mi"}},
-		{"lost, and without capacity", func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
+		{"Lost, and without capacity", func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
 			w.addVolume("pv", "vol-1", claim, nil)
 			claim = w.setClaimStatus(claim, corev1.ClaimBound, "1Gi")
 			w.setClaimStatus(claim, corev1.ClaimLost, "0")
@@ -51,39 +51,39 @@ func TestSizes(t *testing.T) {
 			resize(w, v, "512Mi")
 			w.setClaimStatus(claim, corev1.ClaimBound, "1Gi")
 		}, nil},
-		{"as large as the driver made it", func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
+		{"with the size from the driver", func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
 			w.devices.volumes = []Volume{{Handle: "vol-1", Bytes: 1 << 30}}
 			w.addVolume("pv", "vol-1", claim, made)
 		}, nil},
-		{"larger than the driver made it", func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
+		{"larger than the size from the driver", func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
 			w.devices.volumes = []Volume{{Handle: "vol-1", Bytes: 1 << 30}}
 			v := w.addVolume("pv", "vol-1", claim, made)
 			resize(w, v, "2Gi")
 		}, []string{"volume pv says that it has 2Gi, but vol-1 has 1073741824 bytes at the driver"}},
-		{"grown before the file system in it", func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
+		{"expanded before its file system", func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
 			w.devices.volumes = []Volume{{Handle: "vol-1", Bytes: 2 << 30, FSBytes: 1 << 30}}
 			v := w.addVolume("pv", "vol-1", claim, made)
 			claim = w.setClaimStatus(claim, corev1.ClaimBound, "1Gi")
 			resize(w, v, "2Gi")
 			w.setClaimStatus(claim, corev1.ClaimBound, "2Gi")
 		}, []string{"claim default/data says that it has 2Gi now, but the file system in vol-1 has 1073741824 bytes"}},
-		{"grown with the file system in it", func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
+		{"expanded with its file system", func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
 			w.devices.volumes = []Volume{{Handle: "vol-1", Bytes: 2 << 30, FSBytes: 2 << 30}}
 			v := w.addVolume("pv", "vol-1", claim, made)
 			claim = w.setClaimStatus(claim, corev1.ClaimBound, "1Gi")
 			resize(w, v, "2Gi")
 			w.setClaimStatus(claim, corev1.ClaimBound, "2Gi")
 		}, nil},
-		{"a node is asked for what is not there", func(w *opsWorld, _ *corev1.PersistentVolumeClaim) {
+		{"a node is asked to expand a missing volume", func(w *opsWorld, _ *corev1.PersistentVolumeClaim) {
 			w.devices.volumes = []Volume{{Handle: "vol-1", Bytes: 1 << 30}}
 			w.expandOn("vol-1", 1<<30)
 			w.expandOn("vol-1", 1<<30+1)
 		}, []string{"1073741825 bytes of volume vol-1 are asked for on node node-1, and it has 1073741824 at the driver"}},
-		{"a volume that a user made", func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
+		{"a volume that a user created", func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
 			w.devices.volumes = []Volume{{Handle: "vol-1", Bytes: 1 << 20}}
 			w.addVolume("pv", "vol-1", claim, nil)
 		}, nil},
-		{"one that is not at the driver any more", func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
+		{"a volume that the driver no longer has", func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
 			w.addVolume("pv", "vol-1", claim, made)
 		}, nil},
 	}
@@ -96,7 +96,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// expandOn has a kubelet ask for a size of a volume.
+// expandOn makes a kubelet request a size of a volume.
 func (w *opsWorld) expandOn(handle string, bytes int64) {
 	w.Host.Log().Append(trace.Record{
 		Task:    "kubelet(node-1)/volume_fs_resize csi/disk^" + handle,

@@ -13,20 +13,20 @@ func TestMountRules(t *testing.T) {
 		w.lists(node1, handle)
 	}
 	unpublish := func(w *hand) { w.kubeletCalls(node1, "NodeUnpublishVolume", podPath("web")) }
-	tell(t, true, []handStory{
-		{"I25", "is broken by a file that goes with its pod", func(w *hand) {
+	playHand(t, true, []handStory{
+		{"I25", "is violated by a file that is deleted with its pod", func(w *hand) {
 			w.pod("web", node1, corev1.PodRunning)
 			w.devices.files[handle] = []string{"a", "b"}
 			w.endPod("web", false)
 			w.devices.files[handle] = []string{"b"}
 			unpublish(w)
 		}, []string{"file a of volume disk is gone; seen at NodeUnpublishVolume"}},
-		{"I25", "is broken by a restart that empties a volume", func(w *hand) {
+		{"I25", "is violated by a restart that empties a volume", func(w *hand) {
 			w.devices.files[handle] = []string{"a"}
 			w.befalls("crash", "kubelet(node-1)")
 			w.devices.files[handle] = nil
 		}, []string{"file a of volume disk is gone; seen at a look at all volumes"}},
-		{"I25", "lets files come, and go with the volume", func(w *hand) {
+		{"I25", "allows files to be created, and deleted with the volume", func(w *hand) {
 			w.kubeletCalls(node1, "NodePublishVolume", podPath("web"))
 			w.devices.files[handle] = []string{"a"}
 			unpublish(w)
@@ -38,74 +38,74 @@ func TestMountRules(t *testing.T) {
 			w.devices.volumes[handle], w.devices.files[handle] = volume, nil
 		}, nil},
 
-		{"I26", "is broken by a mount for a pod that went meanwhile", func(w *hand) {
+		{"I26", "is violated by a mount of a pod that was deleted meanwhile", func(w *hand) {
 			w.mount(node1, handle, podPath("web"))
 			w.befalls("crash", "kubelet(node-1)")
 		}, []string{"node node-1, whose kubelet was restarted, has volume disk mounted at " + podPath("web") + ", for a pod that is gone"}},
-		{"I26", "is broken by a staged volume that nobody needs", func(w *hand) {
+		{"I26", "is violated by a staged volume that no pod needs", func(w *hand) {
 			w.pod("web", node2, corev1.PodRunning)
 			w.mount(node1, handle, staging)
 			w.befalls("crash", "kubelet(node-1) with pods 1 behind")
 		}, []string{"node node-1, whose kubelet was restarted, has volume disk mounted at " + staging + ", and no pod of the node needs it"}},
-		{"I26", "lets a restarted kubelet keep what a pod needs", func(w *hand) {
+		{"I26", "allows a restarted kubelet to keep volumes that a pod needs", func(w *hand) {
 			w.pod("web", node1, corev1.PodRunning)
 			w.mount(node1, handle, staging)
 			w.mount(node1, handle, podPath("web"))
 			w.befalls("crash", "kubelet(node-1)")
 		}, nil},
-		{"I26", "is not about a kubelet that was not restarted", func(w *hand) {
+		{"I26", "ignores a kubelet that was not restarted", func(w *hand) {
 			w.mount(node1, handle, podPath("web"))
 			w.befalls("crash", "kubelet(node-2)")
 			w.befalls("relist", "kubelet(node-1) pods")
 		}, nil},
 
-		{"I27", "is broken by a running pod's volume unmounted", func(w *hand) {
+		{"I27", "is violated by unmounting the volume of a running pod", func(w *hand) {
 			w.pod("web", node1, corev1.PodRunning)
 			unpublish(w)
 		}, []string{"volume disk is unmounted from pod default/web, which runs on node node-1"}},
-		{"I27", "lets a pod lose its volume that is to end", func(w *hand) {
+		{"I27", "allows unmounting the volume of a pod that is being deleted", func(w *hand) {
 			w.pod("web", node1, corev1.PodRunning)
 			w.endPod("web", false)
 			unpublish(w)
 		}, nil},
-		{"I27", "lets a pod lose its volume that has ended, or is gone and has the name of another", func(w *hand) {
+		{"I27", "allows unmounting the volume of a pod that has ended, or was deleted and recreated", func(w *hand) {
 			w.pod("web", node1, corev1.PodSucceeded)
 			unpublish(w)
 			w.endPod("web", true)
 			w.pod("web2", node1, corev1.PodRunning)
 			unpublish(w)
 		}, nil},
-		{"I27", "lets an unmount fail", func(w *hand) {
+		{"I27", "allows a failed unmount", func(w *hand) {
 			w.pod("web", node1, corev1.PodRunning)
 			w.kubeletCalls(node1, "NodeUnpublishVolume", podPath("web"), failed(codes.Internal))
 		}, nil},
 
-		{"I35", "is broken by what the node has not reported", func(w *hand) {
+		{"I35", "is violated by a volume that the node does not report in use", func(w *hand) {
 			w.lists(node1, handle)
 			w.staged(node1)
 		}, []string{"volume disk is mounted on node node-1, which has not reported it in use"}},
-		{"I35", "is broken by what the node was not told is attached", func(w *hand) {
+		{"I35", "is violated by a volume that the node's status does not list as attached", func(w *hand) {
 			w.uses(node1, handle)
 			w.staged(node1)
 		}, []string{"volume disk is mounted on node node-1, which never listed it as attached"}},
-		{"I35", "is broken by what the node was told before it reported anew", func(w *hand) {
+		{"I35", "is violated by a volume that was listed before it was reported again", func(w *hand) {
 			reported(w)
 			w.lists(node1)
 			w.uses(node1)
 			w.uses(node1, handle)
 			w.staged(node1)
 		}, []string{"volume disk is mounted on node node-1, which never listed it as attached"}},
-		{"I35", "lets a volume be mounted that was reported and listed", func(w *hand) {
+		{"I35", "allows a volume that was reported and listed", func(w *hand) {
 			reported(w)
 			w.staged(node1)
 			w.published(node1, "web")
 		}, nil},
-		{"I35", "lets a volume be mounted while it is taken back for a moment", func(w *hand) {
+		{"I35", "allows a volume that is removed from the list for a moment", func(w *hand) {
 			reported(w)
 			w.lists(node1)
 			w.staged(node1)
 		}, nil},
-		{"I35", "asks nothing of a node that was made anew", func(w *hand) {
+		{"I35", "ignores a recreated node", func(w *hand) {
 			reported(w)
 			w.deleteNode(node1)
 			w.staged(node1)
@@ -113,33 +113,33 @@ func TestMountRules(t *testing.T) {
 			w.published(node1, "web")
 		}, nil},
 
-		{"I36", "is broken by a mounted volume that is said not to be in use", func(w *hand) {
+		{"I36", "is violated by a mounted volume that is not reported in use", func(w *hand) {
 			reported(w)
 			w.mount(node1, handle, staging)
 			w.uses(node1)
 		}, []string{"node node-1 no longer reports volume disk in use, which is mounted at " + staging}},
-		{"I36", "lets a node say so when it is unmounted", func(w *hand) {
+		{"I36", "allows the report to end after the unmount", func(w *hand) {
 			reported(w)
 			w.mount(node1, handle, staging)
 			w.mount(node2, handle, staging)
 			w.unmount(node1, staging)
 			w.uses(node1)
 		}, nil},
-		{"I36", "asks nothing of a node that was made anew", func(w *hand) {
+		{"I36", "ignores a recreated node", func(w *hand) {
 			reported(w)
 			w.mount(node1, handle, staging)
 			w.deleteNode(node1)
 			w.add(readyNode(node1))
 		}, nil},
 
-		{"I37", "is broken by two mounts at one path", func(w *hand) {
+		{"I37", "is violated by two mounts at one path", func(w *hand) {
 			w.mount(node1, handle, podPath("web"))
 			w.published(node1, "web")
 		}, []string{"volume disk is published on node node-1 at " + podPath("web") + ", where there are 2 mounts now"}},
-		{"I37", "is broken by a path that is not a pod's", func(w *hand) {
+		{"I37", "is violated by a path that belongs to no pod", func(w *hand) {
 			w.kubeletCalls(node1, "NodePublishVolume", "/mnt")
 		}, []string{"volume disk is published on node node-1 at /mnt, which is not the path of a pod's volume"}},
-		{"I37", "lets a volume be published for two pods, and for one again", func(w *hand) {
+		{"I37", "allows a volume to be published for two pods, and for one again", func(w *hand) {
 			w.published(node1, "web")
 			w.published(node1, "web2")
 			w.kubeletCalls(node1, "NodePublishVolume", podPath("web"))

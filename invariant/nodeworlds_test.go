@@ -13,14 +13,14 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// nodeRules are those about attaching, mounting and nodes.
+// nodeRules are the rules of attaching, mounting and nodes.
 var nodeRules = []string{
 	"I15", "I16", "I16b", "I17", "I18", "I19", "I20", "I21", "I22", "I24", "I25", "I26", "I27", "I35", "I36", "I37", "I40", "L4", "L5", "L6",
 }
 
-// moved is a user who moves a pod with its claim over nodes. It creates the next pod as soon as the
-// deletion of the last begins; every other one may be deleted before it runs. A running pod writes
-// a file. The last pod stays.
+// moved is a user who moves a pod with its claim between nodes. It creates the next pod as soon as
+// the deletion of the last one begins; every other one may be deleted before it runs. A running pod
+// writes a file. The last pod stays.
 func moved(c *cluster.Cluster, name string, nodes []string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := c.Start(ctx); err != nil {
@@ -55,7 +55,7 @@ func moved(c *cluster.Cluster, name string, nodes []string) func(context.Context
 	}
 }
 
-// nodeWorld is a world of three nodes with three such users, watched.
+// nodeWorld returns a world of three nodes with three such users, and its checker.
 func nodeWorld(t *testing.T, host sim.SteppedConfig) (*cluster.Cluster, *invariant.Checker) {
 	t.Helper()
 	host.StepsMax = 20_000
@@ -75,8 +75,8 @@ func nodeWorld(t *testing.T, host sim.SteppedConfig) (*cluster.Cluster, *invaria
 	return c, checker
 }
 
-// atRest runs a world until nothing is left to happen, with all parts up. Whatever rule is broken
-// then, or whatever is owed, is a failure.
+// atRest runs a world until nothing is left to do, with all components up. It fails the test if a
+// rule is violated or something is pending.
 func atRest(t *testing.T, seed uint64, c *cluster.Cluster, checker *invariant.Checker) {
 	t.Helper()
 	err := c.Run(t.Context())
@@ -84,10 +84,10 @@ func atRest(t *testing.T, seed uint64, c *cluster.Cluster, checker *invariant.Ch
 		err = c.Run(t.Context())
 	}
 	if err != nil {
-		t.Fatalf("seed %d: %v; broken: %v", seed, err, checker.Violations())
+		t.Fatalf("seed %d: %v; violations: %v", seed, err, checker.Violations())
 	}
 	if pending := checker.CheckAtRest(); checker.FirstViolation() != nil || len(pending) > 0 {
-		t.Fatalf("seed %d: broken %v, pending %v\n%s", seed, checker.Violations(), pending, c.Trace().Text())
+		t.Fatalf("seed %d: violations %v, pending %v\n%s", seed, checker.Violations(), pending, c.Trace().Text())
 	}
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
@@ -108,8 +108,8 @@ func TestNodeRulesHoldInWorldsUnderSeeds(t *testing.T) {
 	}
 }
 
-// Conflicts, refusals, lost answers, drivers that fail, hang or lie, and controllers that are
-// killed break no rule.
+// TestNodeRulesHoldUnderEvents checks that no rule is violated under conflicts, refusals, lost
+// answers, drivers that fail, hang or lie, and crashed controllers.
 func TestNodeRulesHoldUnderEvents(t *testing.T) {
 	for name, text := range map[string]string{
 		"API":      "conflict(0.05), refused(0.03), lost(0.04)",

@@ -33,20 +33,20 @@ func TestBackoff(t *testing.T) {
 		play func(w *opsWorld)
 		want []string
 	}{
-		{"a first failure rests for half a second", func(w *opsWorld) {
+		{"the back-off of a first failure is half a second", func(w *opsWorld) {
 			fails(w, 500*ms)
 			w.call(mounting, "NodeStageVolume", "", nil)
 		}, nil},
-		{"less is too soon", func(w *opsWorld) {
+		{"a shorter one is too short", func(w *opsWorld) {
 			fails(w, 400*ms)
 			w.call(mounting, "NodeStageVolume", "", nil)
 		}, []string{"I23: an operation retried less than half a second after it failed: kubelet(node-1): NodeStageVolume of " +
 			"disk/vol-1 was retried 400ms after it had failed (1 in a row); its back-off is 500ms"}},
-		{"each further one for twice as long", func(w *opsWorld) {
+		{"each further failure doubles it", func(w *opsWorld) {
 			fails(w, 500*ms, 1000*ms, 2000*ms)
 			w.call(mounting, "NodeStageVolume", "", nil)
 		}, nil},
-		{"the third one too soon", func(w *opsWorld) {
+		{"the third one is too short", func(w *opsWorld) {
 			fails(w, 500*ms, 1000*ms, 1999*ms)
 			w.call(mounting, "NodeStageVolume", "", nil)
 		}, []string{"I23b: an operation retried before its back-off, which doubles with each failure: kubelet(node-1): NodeStageVolume " +
@@ -57,17 +57,17 @@ func TestBackoff(t *testing.T) {
 			w.pass(100 * ms)
 			w.call(mounting, "NodeStageVolume", "", nil)
 		}, []string{"retried 100ms after"}},
-		{"after a success it begins anew", func(w *opsWorld) {
+		{"it is reset by a success", func(w *opsWorld) {
 			fails(w, 500*ms)
 			w.call(mounting, "NodePublishVolume", at, nil)
 			fails(w, 500*ms, 1000*ms)
 			w.call(mounting, "NodePublishVolume", at, nil)
 		}, nil},
-		{"after a long time it begins anew", func(w *opsWorld) {
+		{"it is reset after a long time", func(w *opsWorld) {
 			fails(w, 500*ms, backoffForgot, 500*ms)
 			w.call(mounting, "NodePublishVolume", at, nil)
 		}, nil},
-		{"another operation need not wait", func(w *opsWorld) {
+		{"another operation does not wait", func(w *opsWorld) {
 			fails(w, 0)
 			w.call("unmount_device", "NodeUnstageVolume", "", nil)
 		}, nil},
@@ -75,23 +75,23 @@ func TestBackoff(t *testing.T) {
 			w.call(unmounting, "NodeUnpublishVolume", at, errDriver)
 			w.call(unmounting, "NodeUnpublishVolume", other, nil)
 		}, nil},
-		{"that of the same pod does", func(w *opsWorld) {
+		{"the unmount of the same pod does", func(w *opsWorld) {
 			w.call(unmounting, "NodeUnpublishVolume", at, errDriver)
 			w.call(unmounting, "NodeUnpublishVolume", at, nil)
 		}, []string{"NodeUnpublishVolume of disk/vol-1 was retried 0s after"}},
-		{"a kubelet that begins anew knows of no failure", func(w *opsWorld) {
+		{"it is reset by a restart of the kubelet", func(w *opsWorld) {
 			fails(w, 0)
 			w.event("crash", "kubelet(node-1) with pods 1 behind")
 			w.call(mounting, "NodeStageVolume", "", nil)
 		}, nil},
-		{"the restart of somebody else does not count", func(w *opsWorld) {
+		{"it is not reset by the restart of another component", func(w *opsWorld) {
 			fails(w, 0)
 			w.event("crash", "kubelet(node-2)")
 			w.event("tick", "")
 			w.event("reboot", "node-2")
 			w.call(mounting, "NodeStageVolume", "", nil)
 		}, []string{"retried 0s after"}},
-		{"a pod that has ended may have ended the count", func(w *opsWorld) {
+		{"a pod that has ended may reset it", func(w *opsWorld) {
 			pod := w.addPod("web", "node-1")
 			fails(w, 500*ms, 1000*ms)
 			w.deletePod(pod)
@@ -99,14 +99,14 @@ func TestBackoff(t *testing.T) {
 			fails(w, 500*ms, 1000*ms)
 			w.call(mounting, "NodeStageVolume", "", nil)
 		}, nil},
-		{"a pod that lives does not", func(w *opsWorld) {
+		{"a running pod does not", func(w *opsWorld) {
 			pod := w.addPod("web", "node-1")
 			fails(w, 500*ms, 1000*ms)
 			w.note("kubelet(node-1)/pods", trace.KindWork, "sync", string(pod.UID), "", nil)
 			fails(w, 500*ms)
 			w.call(mounting, "NodeStageVolume", "", nil)
 		}, []string{"retried 500ms after it had failed (3 in a row); its back-off is 2s"}},
-		{"an attach whose request failed rests too", func(w *opsWorld) {
+		{"an attach with a failed request backs off, too", func(w *opsWorld) {
 			attaching(w, errDriver)
 			w.pass(500 * ms)
 			attaching(w, errDriver)
@@ -124,7 +124,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-func TestTriedAgain(t *testing.T) {
+func TestPendingRetries(t *testing.T) {
 	provisioner := func(w *opsWorld, rpc, volume string, err error) {
 		w.note("provisioner/claims", trace.KindDriver, rpc, "disk/"+volume, "", err)
 	}
@@ -136,19 +136,19 @@ func TestTriedAgain(t *testing.T) {
 		play func(w *opsWorld)
 		want []string
 	}{
-		{"a volume that could not be made for a claim that waits", func(w *opsWorld) {
+		{"a failed provisioning for a pending claim", func(w *opsWorld) {
 			claim := w.addClaim("data", nil)
 			provisioner(w, "CreateVolume", "pvc-"+string(claim.UID), errDriver)
 		}, []string{"persistentvolumeclaims/default/data waits for CreateVolume, which failed at 0s (the driver is ill) and was not retried (L7)"}},
-		{"made at the second try", func(w *opsWorld) {
+		{"provisioned at the second attempt", func(w *opsWorld) {
 			claim := w.addClaim("data", nil)
 			provisioner(w, "CreateVolume", "pvc-"+string(claim.UID), errDriver)
 			provisioner(w, "CreateVolume", "pvc-"+string(claim.UID), nil)
 		}, nil},
-		{"for a claim that is gone", func(w *opsWorld) {
+		{"for a deleted claim", func(w *opsWorld) {
 			provisioner(w, "CreateVolume", "pvc-gone", errDriver)
 		}, nil},
-		{"a released volume that could not be deleted", func(w *opsWorld) {
+		{"a failed deletion of a released volume", func(w *opsWorld) {
 			v := w.addVolume("pv", "vol-1", nil, func(v *corev1.PersistentVolume) {
 				v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 			})
@@ -157,41 +157,41 @@ func TestTriedAgain(t *testing.T) {
 			w.NoError(err)
 			provisioner(w, "DeleteVolume", "vol-1", errDriver)
 		}, []string{"persistentvolumes/pv waits for DeleteVolume"}},
-		{"one that is kept need not be", func(w *opsWorld) {
+		{"a retained volume", func(w *opsWorld) {
 			w.addVolume("pv", "vol-1", nil, nil)
 			provisioner(w, "DeleteVolume", "vol-1", errDriver)
 		}, nil},
-		{"an attachment that could not be made", func(w *opsWorld) {
+		{"a failed attach", func(w *opsWorld) {
 			w.addVolume("pv", "vol-1", nil, nil)
 			w.addAttachment("pv", "node-1")
 			attacher(w, "ControllerPublishVolume", "node=node-1", errDriver)
 		}, []string{"volumeattachments/att-pv waits for ControllerPublishVolume"}},
-		{"and then was", func(w *opsWorld) {
+		{"attached later", func(w *opsWorld) {
 			w.addVolume("pv", "vol-1", nil, nil)
 			w.addAttachment("pv", "node-1")
 			attacher(w, "ControllerPublishVolume", "", errDriver)
 			attacher(w, "ControllerPublishVolume", "node=node-1", nil)
 		}, nil},
-		{"and whose attacher began anew", func(w *opsWorld) {
+		{"after a restart of the attacher", func(w *opsWorld) {
 			w.addVolume("pv", "vol-1", nil, nil)
 			w.addAttachment("pv", "node-1")
 			attacher(w, "ControllerPublishVolume", "node=node-1", errDriver)
 			w.event("crash", "attacher")
 		}, nil},
-		{"a volume that a pod waits for", func(w *opsWorld) {
+		{"a volume of a waiting pod", func(w *opsWorld) {
 			pod := w.addPod("web", "node-1")
 			w.call(mounting, "NodePublishVolume", path1(pod, "pv"), errDriver)
 		}, []string{"pods/default/web waits for NodePublishVolume"}},
-		{"one that nobody waits for", func(w *opsWorld) {
+		{"a volume without a waiting pod", func(w *opsWorld) {
 			pod := w.addPod("web", "node-1")
 			w.call(mounting, "NodePublishVolume", path1(pod, "pv"), errDriver)
 			w.setPhase(pod, corev1.PodSucceeded)
 		}, nil},
-		{"one that could not be taken away", func(w *opsWorld) {
+		{"a volume with a failed unmount", func(w *opsWorld) {
 			w.call(unmounting, "NodeUnpublishVolume", "path=/node-1/pods/u/volumes/csi/pv/mount", errDriver)
 			w.call("unmount_device", "NodeUnstageVolume", "path=/node-1/globalmount", errDriver)
 		}, []string{"nodes/node-1 waits for NodeUnpublishVolume", "nodes/node-1 waits for NodeUnstageVolume"}},
-		{"one that came back before it was taken away", func(w *opsWorld) {
+		{"a volume that is wanted again before its unmount", func(w *opsWorld) {
 			w.call("unmount_device", "NodeUnstageVolume", "path=/node-1/globalmount", errDriver)
 			w.call(mounting, "NodeStageVolume", "path=/node-1/globalmount", nil)
 		}, nil},
@@ -205,8 +205,9 @@ func TestTriedAgain(t *testing.T) {
 	}
 }
 
-// An attachment that is made needs no second call, and one that is to go needs the other.
-func TestAttachmentsThatAreWanted(t *testing.T) {
+// An attached VolumeAttachment requires no second call; one that is being deleted requires the
+// detach.
+func TestPendingCallsOfAttachments(t *testing.T) {
 	w := newOpsWorld(t, "L7")
 	w.addVolume("pv", "vol-1", nil, nil)
 	a := w.addAttachment("pv", "node-1")

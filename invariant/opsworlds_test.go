@@ -21,24 +21,23 @@ import (
 // opsRules are the rules of operations, events, caches, schedules, sizes and rest.
 var opsRules = []string{"I23", "I23b", "I29", "I30", "I31", "I32", "I33", "I34", "L3", "L7", "L8", "L9"}
 
-// opsRisks are what goes wrong in the worlds in which something does. Not among them are: a read
-// that is refused, which a kubelet repeats as a poll only; a deletion of a VolumeAttachment whose
-// answer is lost, after which an old cache can tell the attach/detach controller that the volume is
-// attached, for good; an attach/detach controller that begins with an old list of nodes, which it
-// believes, for good; and what makes the scheduler forget that it has put a pod on a claim for one
-// pod alone.
-const opsRisks = "conflict(0.05), refused(update, 0.03), refused(patch, 0.03), refused(delete, 0.03), refused(create, 0.03), " +
+// opsFaults are the faults of the faulty worlds. Excluded are: a refused read, which a kubelet
+// repeats only as a poll; a deletion of a VolumeAttachment with a lost answer, after which a stale
+// cache can show the attach/detach controller the volume as attached indefinitely; an attach/detach
+// controller that starts with a stale list of nodes, on which it relies indefinitely; and faults
+// after which the scheduler forgets that it assigned a pod with a ReadWriteOncePod claim.
+const opsFaults = "conflict(0.05), refused(update, 0.03), refused(patch, 0.03), refused(delete, 0.03), refused(create, 0.03), " +
 	"lost(update, 0.03), lost(patch, 0.03), lost(attacher, 0.03), lost(provisioner, 0.03), " +
 	"driver Unavailable(0.2), driver Internal(0.1), driver-lost DeadlineExceeded(0.1), hang(3), tick(0.02), " +
 	"crash(pvcontroller, 1), crash(attachdetach with pods, 1), crash(attacher, 1), crash(pvcprotection, 1), relist(2), expire(1)"
 
-// user is who does something in a world. What goes wrong ends it.
+// user is a script of a user. A panic with a wrong value ends it.
 type user struct {
 	ctx context.Context
 	*cluster.Cluster
 }
 
-// wrong is what went wrong, as a panic; see play.
+// wrong is an unexpected result, as a panic; see play.
 type wrong struct{ error }
 
 func (u user) do(_ any, err error) {
@@ -90,7 +89,8 @@ func kept(class *storagev1.StorageClass) {
 	class.ReclaimPolicy = &policy
 }
 
-// moves is the life of a volume: two pods, one after the other, on one node and then on the other.
+// moves is the life cycle of a volume: two pods, one after the other, on one node and then on
+// another.
 func moves(u user) {
 	u.claim("data", cluster.ClassName)
 	for _, node := range []string{"node-1", "node-2"} {
@@ -102,8 +102,7 @@ func moves(u user) {
 	u.deleteClaim("data")
 }
 
-// rivals are two pods that want a claim for one pod alone, of a class that waits for its first
-// consumer.
+// rivals are two pods with the same ReadWriteOncePod claim, in a class with delayed binding.
 func rivals(u user) {
 	u.class("late", late)
 	u.claim("data", "late", corev1.ReadWriteOncePod)
@@ -123,7 +122,7 @@ func rivals(u user) {
 	}
 }
 
-// neighbours are two pods of one node that share a volume, and come and go.
+// neighbours are two pods of one node that share a volume, and are created and deleted.
 func neighbours(u user) {
 	u.claim("data", cluster.ClassName)
 	for range 2 {
@@ -135,9 +134,8 @@ func neighbours(u user) {
 	}
 }
 
-// leftovers is what comes to rest without being all gone: a claim that nothing suits, one whose
-// class is missing, one without a consumer, and a volume that is kept while another claim has the
-// name of its own.
+// leftovers are objects that remain at rest: a claim that no volume matches, one without its class,
+// one without a consumer, and a retained volume while another claim has the name of its claim.
 func leftovers(u user) {
 	u.class("late", late)
 	u.class("kept", kept)
@@ -150,8 +148,7 @@ func leftovers(u user) {
 	u.claim("data", cluster.ClassName)
 }
 
-// play runs a world with the rules over it, at the end lets resyncs pass, and returns what was
-// wrong.
+// play runs a world with the rules, lets resyncs pass at the end, and returns the violations.
 func play(seed uint64, risks string, script func(user)) error {
 	c, err := cluster.New(cluster.Config{Stepped: &sim.SteppedConfig{Strategy: sim.NewRandom(seed), StepsMax: 20_000}})
 	if err != nil {
@@ -231,7 +228,7 @@ func TestOperationRulesHoldInRealWorlds(t *testing.T) {
 		name   string
 		script func(user)
 	}{{"moves", moves}, {"rivals", rivals}, {"neighbours", neighbours}, {"leftovers", leftovers}} {
-		for name, risks := range map[string]string{"nothing goes wrong": "", "much goes wrong": opsRisks} {
+		for name, risks := range map[string]string{"nothing goes wrong": "", "much goes wrong": opsFaults} {
 			t.Run(world.name+", "+name, func(t *testing.T) {
 				for seed := range seeds {
 					if err := play(seed, risks, world.script); err != nil {

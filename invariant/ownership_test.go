@@ -13,7 +13,7 @@ import (
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
-// podOfGroup adds a pod that uses the claim data and names a group; change may change it first.
+// podOfGroup adds a pod with an fsGroup that uses the claim data; change may change it first.
 func (w *hand) podOfGroup(uid string, group int64, change ...func(*corev1.Pod)) {
 	w.t.Helper()
 	pod := &corev1.Pod{
@@ -32,7 +32,7 @@ func (w *hand) podOfGroup(uid string, group int64, change ...func(*corev1.Pod)) 
 	w.add(pod)
 }
 
-// groups says whose all in the volume is: its root, and a file.
+// groups sets the owning group of the volume's root and of a file.
 func (w *hand) groups(root, file int) {
 	w.devices.owners[handle] = map[string]nodefs.Info{
 		".": {Mode: fs.ModeDir | fs.ModeSetgid | 0o770, GID: root}, "a": {Mode: 0o660, GID: file},
@@ -65,27 +65,27 @@ func TestOwnershipRule(t *testing.T) {
 		mismatch := corev1.FSGroupChangeOnRootMismatch
 		pod.Spec.SecurityContext.FSGroupChangePolicy = &mismatch
 	}
-	tell(t, true, []handStory{
-		{"I39", "lets files be given to a pod's group", func(w *hand) { ext4(w); w.podOfGroup("web", 7); mountAndGive(w) }, nil},
-		{"I39", "is broken by another group", func(w *hand) { ext4(w); w.podOfGroup("web", 8); mountAndGive(w) }, given},
-		{"I39", "is broken where the pod names none", func(w *hand) { ext4(w); w.pod("web", node1, corev1.PodPending); mountAndGive(w) }, given},
-		{"I39", "is broken where the volume has no file system to name", func(w *hand) { w.podOfGroup("web", 7); mountAndGive(w) }, given},
-		{"I39", "is broken where many may write", func(w *hand) { ext4(w); w.wide(); w.podOfGroup("web", 7); mountAndGive(w) }, given},
-		{"I39", "is broken for a pod that reads only", func(w *hand) { ext4(w); w.podOfGroup("web", 7, readOnly); mountAndGive(w) }, given},
-		{"I39", "is broken where the driver forbids it", func(w *hand) {
+	playHand(t, true, []handStory{
+		{"I39", "allows the fsGroup of a pod", func(w *hand) { ext4(w); w.podOfGroup("web", 7); mountAndGive(w) }, nil},
+		{"I39", "is violated by another group", func(w *hand) { ext4(w); w.podOfGroup("web", 8); mountAndGive(w) }, given},
+		{"I39", "is violated if the pod has no fsGroup", func(w *hand) { ext4(w); w.pod("web", node1, corev1.PodPending); mountAndGive(w) }, given},
+		{"I39", "is violated if the volume has no file system type", func(w *hand) { w.podOfGroup("web", 7); mountAndGive(w) }, given},
+		{"I39", "is violated for a ReadWriteMany volume", func(w *hand) { ext4(w); w.wide(); w.podOfGroup("web", 7); mountAndGive(w) }, given},
+		{"I39", "is violated for a read-only pod", func(w *hand) { ext4(w); w.podOfGroup("web", 7, readOnly); mountAndGive(w) }, given},
+		{"I39", "is violated if the driver forbids it", func(w *hand) {
 			ext4(w)
 			policy(w, storagev1.NoneFSGroupPolicy)
 			w.podOfGroup("web", 7)
 			mountAndGive(w)
 		}, given},
-		{"I39", "lets a driver allow it always", func(w *hand) {
+		{"I39", "allows it if the driver always does", func(w *hand) {
 			w.wide()
 			policy(w, storagev1.FileFSGroupPolicy)
 			w.podOfGroup("web", 7)
 			mountAndGive(w)
 		}, nil},
-		{"I39", "lets all be given where the root is another's", func(w *hand) { ext4(w); w.podOfGroup("web", 7, onMismatch); mountAndGive(w) }, nil},
-		{"I39", "is broken where the root was right, and the pod asked for no more", func(w *hand) {
+		{"I39", "allows the whole volume if the root has another group", func(w *hand) { ext4(w); w.podOfGroup("web", 7, onMismatch); mountAndGive(w) }, nil},
+		{"I39", "is violated if the root already matched under OnRootMismatch", func(w *hand) {
 			ext4(w)
 			w.podOfGroup("web", 7, onMismatch)
 			w.groups(7, 0)

@@ -20,13 +20,13 @@ func TestPendingObjects(t *testing.T) {
 		want []string
 	}{
 		{"nothing", func(*opsWorld) {}, nil},
-		{"a pod that does not run, one that does and one that is to go", func(w *opsWorld) {
+		{"a pod that does not run, one that does and one that is being deleted", func(w *opsWorld) {
 			w.addPod("a", "")
 			w.setPhase(w.addPod("b", "node-1"), corev1.PodRunning)
 			w.setPhase(w.addPod("c", "node-1"), corev1.PodRunning)
 			w.NoError(w.User.CoreV1().Pods("default").Delete(w.Context(), "c", metav1.DeleteOptions{}))
 		}, []string{"L7 pod default/a is not running", "L6 pod default/c is being deleted"}},
-		{"a claim that is to go", func(w *opsWorld) {
+		{"a claim that is being deleted", func(w *opsWorld) {
 			w.addClaim("data", nil)
 			w.NoError(w.User.CoreV1().PersistentVolumeClaims("default").Delete(w.Context(), "data", metav1.DeleteOptions{}))
 		}, []string{"L2 claim default/data is being deleted"}},
@@ -73,13 +73,13 @@ func TestPendingObjects(t *testing.T) {
 				got = append(got, d.Rule+" "+d.String())
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("debts (-want +got):\n%s", diff)
+				t.Errorf("pending (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// setVolumePhases gives all volumes a phase.
+// setVolumePhases sets the phase of all volumes.
 func (w *opsWorld) setVolumePhases(phase corev1.PersistentVolumePhase) {
 	w.Helper()
 	for _, o := range w.Server.List("persistentvolumes") {
@@ -90,7 +90,7 @@ func (w *opsWorld) setVolumePhases(phase corev1.PersistentVolumePhase) {
 	}
 }
 
-func TestLeft(t *testing.T) {
+func TestLeaks(t *testing.T) {
 	w := newOpsWorld(t)
 	w.addPod("web", "")
 	w.pair("data-1")
@@ -99,6 +99,6 @@ func TestLeft(t *testing.T) {
 		"pods default/web", "persistentvolumeclaims default/data-1", "persistentvolumes /pv-data-1", "volumeattachments /att-pv-data-1",
 	}
 	if diff := cmp.Diff(want, Leaks(w.Server)); diff != "" {
-		t.Errorf("left (-want +got):\n%s", diff)
+		t.Errorf("leaks (-want +got):\n%s", diff)
 	}
 }

@@ -16,20 +16,20 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// hostPath is the plugin of these tests, and inTreeFinalizer what keeps its volumes.
+// hostPath is the plugin of these tests, and inTreeFinalizer the finalizer of its volumes.
 const (
 	hostPath        = "kubernetes.io/host-path"
 	inTreeFinalizer = "kubernetes.io/pv-controller"
 )
 
-// ofPlugin makes a volume one of the plugin, at a path.
+// ofPlugin sets the source of a volume to one of the plugin, at a path.
 func ofPlugin(path string) func(*corev1.PersistentVolume) {
 	return func(v *corev1.PersistentVolume) {
 		v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}
 	}
 }
 
-// madeByPlugin makes a volume one that the plugin made for a claim.
+// madeByPlugin marks a volume as provisioned by the plugin for a claim.
 func madeByPlugin(v *corev1.PersistentVolume) {
 	toDelete(v)
 	metav1.SetMetaDataAnnotation(&v.ObjectMeta, storagehelpers.AnnDynamicallyProvisioned, hostPath)
@@ -40,14 +40,14 @@ func toRecycle(v *corev1.PersistentVolume) {
 	v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRecycle
 }
 
-// pluginHolding has the plugin hold volumes, by path.
+// pluginHolding sets the volumes of the plugin, by path.
 func (s *scene) pluginHolding(volumes ...invariant.Volume) {
 	p := &pluginStub{}
 	p.volumes = volumes
 	s.devices.plugins = []invariant.Backend{p}
 }
 
-// pluginVolume has the plugin hold a volume, and a PersistentVolume v for it and a claim c.
+// pluginVolume creates a volume of the plugin, a PersistentVolume v for it and a claim c.
 func (s *scene) pluginVolume(options ...func(*corev1.PersistentVolume)) *corev1.PersistentVolumeClaim {
 	s.controller("pvcontroller")
 	s.controller("pvcontroller#2")
@@ -64,8 +64,8 @@ func (s *scene) ask(actor string) {
 	})
 }
 
-// plugin records a call of the plugin about the volume behind the PersistentVolume of a name, at
-// /disk and the name.
+// plugin records a call of the plugin for the volume of a PersistentVolume. Its path is /disk and
+// the name.
 func (s *scene) plugin(actor, verb, name string, err error) {
 	s.host.Log().Append(trace.Record{
 		Task: actor, Action: trace.Action{Kind: trace.KindDriver, Verb: verb, Object: hostPath + "/" + name},
@@ -73,7 +73,7 @@ func (s *scene) plugin(actor, verb, name string, err error) {
 	})
 }
 
-// pluginClass makes a class of the plugin, and a claim c of it.
+// pluginClass creates a class of the plugin, and a claim c of it.
 func (s *scene) pluginClass() {
 	class := newClass("dirs", storagev1.VolumeBindingImmediate, false)
 	class.Provisioner = hostPath
@@ -81,8 +81,8 @@ func (s *scene) pluginClass() {
 	s.claim("c", "1Gi", ofClass(&class.Name))
 }
 
-// An operation of the PersistentVolume controller, and one of a second one that is at work at the
-// same time.
+// Tasks: an operation of the PersistentVolume controller, and one of a second controller that runs
+// concurrently.
 const (
 	deleting  = "pvcontroller/delete v"
 	recycling = "pvcontroller/recycle v"
@@ -98,45 +98,45 @@ func TestReclaimRulesOfPlugins(t *testing.T) {
 		})
 	}
 	playAll(t, []claimRow{
-		{"I8", "the claim is there", func(s *scene) {
+		{"I8", "the claim exists", func(s *scene) {
 			s.pluginVolume(madeByPlugin)
 			s.plugin(deleting, "Delete", "v", nil)
 		}, deleting + " deleted the data of volume v, which is claim default/c's"},
-		{"I8", "the claim is there, and the volume is recycled", func(s *scene) {
+		{"I8", "the claim exists, and the volume is recycled", func(s *scene) {
 			s.pluginVolume(toRecycle)
 			s.plugin(recycling, "Recycle", "v", nil)
 		}, recycling + " recycled the data of volume v, which is claim default/c's"},
-		{"I8", "the claim is there, as the controller was told", func(s *scene) {
+		{"I8", "the claim exists, as the controller has read", func(s *scene) {
 			s.pluginVolume(madeByPlugin)
 			s.ask(deleting)
 			s.plugin(deleting, "Delete", "v", nil)
 		}, deleting + " deleted the data of volume v, which is claim default/c's"},
-		{"I8", "the claim is gone", func(s *scene) {
+		{"I8", "the claim does not exist", func(s *scene) {
 			s.pluginVolume(toRecycle)
 			s.removeClaim("c")
 			s.plugin(recycling, "Recycle", "v", nil)
 		}, ""},
-		{"I8", "given away by another controller after the look", func(s *scene) {
+		{"I8", "rebound by another controller after the read", func(s *scene) {
 			s.pluginVolume(toRecycle)
 			s.removeClaim("c")
 			s.ask(recycling)
 			give(s, rival, "d")
 			s.plugin(recycling, "Recycle", "v", nil)
 		}, ""},
-		{"I8", "given away by another controller without a look", func(s *scene) {
+		{"I8", "rebound by another controller without a read", func(s *scene) {
 			s.pluginVolume(toRecycle)
 			s.removeClaim("c")
 			give(s, rival, "d")
 			s.plugin(recycling, "Recycle", "v", nil)
 		}, recycling + " recycled the data of volume v, which is claim default/d's"},
-		{"I8", "given away by the controller itself", func(s *scene) {
+		{"I8", "rebound by the controller itself", func(s *scene) {
 			s.pluginVolume(toRecycle)
 			s.removeClaim("c")
 			s.ask(recycling)
 			give(s, "pvcontroller/volumes", "d")
 			s.plugin(recycling, "Recycle", "v", nil)
 		}, recycling + " recycled the data of volume v, which is claim default/d's"},
-		{"I8", "given away by another controller after the look, which a restart forgot", func(s *scene) {
+		{"I8", "rebound by another controller after the read, before a restart", func(s *scene) {
 			s.pluginVolume(toRecycle)
 			s.removeClaim("c")
 			s.ask(recycling)
@@ -144,21 +144,21 @@ func TestReclaimRulesOfPlugins(t *testing.T) {
 			give(s, rival, "d")
 			s.plugin(recycling, "Recycle", "v", nil)
 		}, recycling + " recycled the data of volume v, which is claim default/d's"},
-		{"I8", "given away after the look of whoever made a pod that recycles it", func(s *scene) {
+		{"I8", "rebound after the read of the task that created the recycler pod", func(s *scene) {
 			s.pluginVolume(toRecycle)
 			s.removeClaim("c")
 			s.ask(recycling)
 			give(s, rival, "d")
 			s.plugin("kubelet(node-1)/pods", "Recycle", "v", nil)
 		}, "kubelet(node-1)/pods recycled the data of volume v, which is claim default/d's"},
-		{"I8", "to be retained", func(s *scene) {
+		{"I8", "policy Retain", func(s *scene) {
 			s.pluginVolume(madeByPlugin)
 			s.removeClaim("c")
 			s.editVolume("v", toRetain)
 			s.ask(deleting)
 			s.plugin(deleting, "Delete", "v", nil)
 		}, deleting + " deleted the data of volume v, whose policy is Retain"},
-		{"I8", "to be retained since the look", func(s *scene) {
+		{"I8", "policy Retain since the read", func(s *scene) {
 			s.pluginVolume(madeByPlugin)
 			s.removeClaim("c")
 			s.ask(deleting)
@@ -170,7 +170,7 @@ func TestReclaimRulesOfPlugins(t *testing.T) {
 			s.plugin(deleting, "Delete", "w", nil)
 		}, ""},
 
-		{"I9", "its volume is there", func(s *scene) {
+		{"I9", "its volume exists", func(s *scene) {
 			s.pluginVolume(madeByPlugin)
 			s.plugin("pvcontroller/provision", "Provision", "pvc-v", nil)
 			s.act(deleting, "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) { deleteObject(ctx, client) })
@@ -187,18 +187,18 @@ func TestReclaimRulesOfPlugins(t *testing.T) {
 			s.act(deleting, "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) { deleteObject(ctx, client) })
 		}, ""},
 
-		{"I12", "its data is there", func(s *scene) {
+		{"I12", "its data exists", func(s *scene) {
 			s.pluginVolume(madeByPlugin)
 			s.settle()
 			s.act(deleting, "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) { dropFinalizer(ctx, client) })
 		}, deleting + " removed finalizer " + inTreeFinalizer + " from volume v, whose data still exists"},
-		{"I12", "its data is gone", func(s *scene) {
+		{"I12", "its data is deleted", func(s *scene) {
 			s.pluginVolume(madeByPlugin)
 			s.settle()
 			s.plugin(deleting, "Delete", "v", nil)
 			s.act(deleting, "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) { dropFinalizer(ctx, client) })
 		}, ""},
-		{"I12", "nothing ever kept it", func(s *scene) {
+		{"I12", "it never had the finalizer", func(s *scene) {
 			s.pluginVolume(madeByPlugin, func(v *corev1.PersistentVolume) { v.Finalizers = nil })
 			s.removeVolume("v")
 		}, "volume v was deleted without ever having had a finalizer, and its data still exists"},
@@ -210,18 +210,18 @@ func TestReclaimRulesOfPlugins(t *testing.T) {
 			s.pluginVolume(madeByPlugin)
 			s.pluginHolding()
 		}, "PersistentVolume v refers to volume /disk/v, which does not exist"},
-		{"I11", "each has the other", func(s *scene) { s.pluginVolume(madeByPlugin) }, ""},
-		{"I11", "made by a process that was killed", func(s *scene) {
+		{"I11", "both exist", func(s *scene) { s.pluginVolume(madeByPlugin) }, ""},
+		{"I11", "created by a process that crashed", func(s *scene) {
 			s.plugin("pvcontroller/provision", "Provision", "v", nil)
 			s.pluginHolding(invariant.Volume{Handle: "/disk/v", Name: "v"})
 			s.inject("crash", "pvcontroller")
 		}, ""},
-		{"I11", "made by a process that went on", func(s *scene) {
+		{"I11", "created by a process that continued", func(s *scene) {
 			s.plugin("pvcontroller/provision", "Provision", "v", nil)
 			s.pluginHolding(invariant.Volume{Handle: "/disk/v", Name: "v"})
 		}, "volume /disk/v (v) has no PersistentVolume"},
 
-		{"I10", "made twice", func(s *scene) {
+		{"I10", "provisioned twice", func(s *scene) {
 			name := "pvc-" + string(s.claim("c", "1Gi").UID)
 			s.pluginHolding(invariant.Volume{Handle: "/disk/1", Name: name}, invariant.Volume{Handle: "/disk/2", Name: name})
 			s.plugin("pvcontroller/provision", "Provision", name, nil)
@@ -229,7 +229,7 @@ func TestReclaimRulesOfPlugins(t *testing.T) {
 	})
 }
 
-// What is pending for volumes of the controller's plugins.
+// TestPendingByPlugins checks what is pending for volumes of the controller's plugins.
 func TestPendingByPlugins(t *testing.T) {
 	released := func(options ...func(*corev1.PersistentVolume)) story {
 		return func(s *scene) {
@@ -245,15 +245,15 @@ func TestPendingByPlugins(t *testing.T) {
 		}, "persistentvolumeclaims/default/c must get a volume from " + hostPath + " (L1)"},
 		{"L1", "a claim of a plugin that is not there", (*scene).pluginClass, ""},
 		{
-			"L2", "a volume that its plugin is to delete", released(madeByPlugin),
+			"L2", "a volume that its plugin must delete", released(madeByPlugin),
 			"persistentvolumes/v is Released and must be deleted (L2)",
 		},
 		{
-			"L2", "a volume that nobody made, and the plugin of its kind is to delete", released(toDelete),
+			"L2", "a static volume that the plugin of its kind must delete", released(toDelete),
 			"persistentvolumes/v is Released and must be deleted (L2)",
 		},
 		{
-			"L2", "a volume that its plugin is to recycle", released(toRecycle),
+			"L2", "a volume that its plugin must recycle", released(toRecycle),
 			"persistentvolumes/v is Released and must be recycled, or Failed (L2)",
 		},
 		{"L2", "a volume that waits for a pod", func(s *scene) {

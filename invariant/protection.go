@@ -15,7 +15,7 @@ import (
 
 // Rules about objects in use.
 var protectionRules = []Rule{
-	{"I28", "a claim or a volume let go while it is in use", beginProtection},
+	{"I28", "the protection finalizer removed from a claim or volume in use", beginProtection},
 }
 
 const (
@@ -135,17 +135,17 @@ func (u *users) checkClaim(r trace.Record, before *corev1.PersistentVolumeClaim)
 		return
 	}
 	if before.DeletionTimestamp == nil {
-		u.report("I28", "%s let claim %s/%s go, which is not being deleted", r.Task, before.Namespace, before.Name)
+		u.report("I28", "%s removed the finalizer of claim %s/%s, which is not being deleted", r.Task, before.Namespace, before.Name)
 		return
 	}
 	revision, asked := u.podListRevision(r, before)
 	switch pod := u.using(before, revision); {
 	case pod == nil:
 	case asked:
-		u.report("I28", "%s let claim %s/%s go although it knew that pod %s on %s uses it",
+		u.report("I28", "%s removed the finalizer of claim %s/%s although it listed pod %s on %s, which uses it",
 			r.Task, before.Namespace, before.Name, pod.Name, pod.Spec.NodeName)
 	default:
-		u.report("I28", "%s let claim %s/%s go without asking which pods there are, and pod %s on %s uses it",
+		u.report("I28", "%s removed the finalizer of claim %s/%s without listing pods, although pod %s on %s uses it",
 			r.Task, before.Namespace, before.Name, pod.Name, pod.Spec.NodeName)
 	}
 }
@@ -172,9 +172,9 @@ func (u *users) checkVolume(r trace.Record, before *corev1.PersistentVolume) {
 	}
 	switch {
 	case before.DeletionTimestamp == nil:
-		u.report("I28", "%s let volume %s go, which is not being deleted", r.Task, before.Name)
+		u.report("I28", "%s removed the finalizer of volume %s, which is not being deleted", r.Task, before.Name)
 	case before.Status.Phase == corev1.VolumeBound:
-		u.report("I28", "%s let volume %s go, which is Bound", r.Task, before.Name)
+		u.report("I28", "%s removed the finalizer of volume %s, which is Bound", r.Task, before.Name)
 	}
 }
 

@@ -18,8 +18,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// scene is a world in which a test plays all parts by hand, under one rule. What it cannot do it
-// panics over.
+// scene is a world without processes, in which a test acts as every component, under one rule. It
+// panics on errors.
 type scene struct {
 	host       *sim.Stepped
 	server     *fake.Server
@@ -27,24 +27,23 @@ type scene struct {
 	rules      *invariant.Checker
 	user       kubernetes.Interface // has no cache, and leaves no record
 	components map[string]*sim.Process
-	names      []string // for UIDs in sentences: one, its name, another, its name
-	claims     int      // that were made
+	names      []string // replaces UIDs in texts: UID, name, UID, name
+	claims     int      // created so far
 }
 
 var createOptions = metav1.CreateOptions{}
 
-// story is what happens in a scene.
+// story is the sequence of actions in a scene.
 type story func(s *scene)
 
-// claimRow is a row of a table of rules: a story, and the sentence in which the rule says that it
-// is broken, "" if it is not.
+// claimRow is a row of a table of rules: a story and the text of the violation, "" for none.
 type claimRow struct {
 	rule, name string
 	story      story
 	want       string
 }
 
-// playAll plays each row's story and looks at what its rule says, also at rest.
+// playAll plays each row's story and compares the violation, also at rest.
 func playAll(t *testing.T, rows []claimRow) {
 	t.Helper()
 	for _, row := range rows {
@@ -101,14 +100,14 @@ func (s *scene) controller(name string) {
 	factory.Core().V1().Pods().Informer()
 }
 
-// settle lets all caches come up to date.
+// settle delivers all events to the caches.
 func (s *scene) settle() {
 	if err := s.host.Run(); err != nil {
 		panic(err)
 	}
 }
 
-// act makes a task ("component/task") take up a key and do something, while no other task runs.
+// act makes a task ("component/task") take up a key and run a function, while no other task runs.
 func (s *scene) act(actor, key string, do func(ctx context.Context, client kubernetes.Interface, c *sim.Process)) {
 	component, task, _ := strings.Cut(actor, "/")
 	c := s.components[component]
@@ -125,7 +124,7 @@ func (s *scene) act(actor, key string, do func(ctx context.Context, client kuber
 	}
 }
 
-// call records a driver call of an actor.
+// call records a driver call of a task.
 func (s *scene) call(actor, verb, object string, err error) {
 	s.host.Log().Append(trace.Record{
 		Task: actor, Action: trace.Action{Kind: trace.KindDriver, Verb: verb, Object: "disk.example.com/" + object},
@@ -156,7 +155,7 @@ func (s *scene) editClaim(name string, edits ...func(*corev1.PersistentVolumeCla
 	editClaimAs(s.user, name, edits...)
 }
 
-// editClaimAs changes a claim by one write, and its status by another where the edit changed it.
+// editClaimAs changes a claim by one write, and its status by another if the edit changed it.
 func editClaimAs(client kubernetes.Interface, name string, edits ...func(*corev1.PersistentVolumeClaim)) {
 	ctx, claims := context.Background(), client.CoreV1().PersistentVolumeClaims("default")
 	for _, edit := range edits {
@@ -189,7 +188,7 @@ func editVolumeAs(client kubernetes.Interface, name string, edits ...func(*corev
 	}
 }
 
-// amendClaim changes a claim as no request could.
+// updateClaim changes a stored claim, bypassing validation.
 func (s *scene) updateClaim(name string, edit func(*corev1.PersistentVolumeClaim)) {
 	s.server.UpdateStored("persistentvolumeclaims", "default", name, func(stored fake.Object) fake.Object {
 		claim := stored.DeepCopyObject().(*corev1.PersistentVolumeClaim)
@@ -206,7 +205,7 @@ func (s *scene) updateVolume(name string, edit func(*corev1.PersistentVolume)) {
 	})
 }
 
-// deleteVolume begins the deletion of a volume, which something keeps.
+// deleteVolume begins the deletion of a volume that has a finalizer.
 func (s *scene) deleteVolume(name string) {
 	if err := s.user.CoreV1().PersistentVolumes().Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
 		panic(err)
@@ -219,7 +218,7 @@ func (s *scene) deleteClaim(name string) {
 	}
 }
 
-// removeClaim takes a claim away whatever keeps it.
+// removeClaim deletes a claim and removes its finalizers.
 func (s *scene) removeClaim(name string) {
 	s.editClaim(name, func(c *corev1.PersistentVolumeClaim) { c.Finalizers = nil })
 	s.deleteClaim(name)
@@ -257,7 +256,7 @@ func boundTo(volume string) func(*corev1.PersistentVolumeClaim) {
 	}
 }
 
-// markedBound marks a claim Bound to a volume like those of newVolume.
+// markedBound sets the status of a claim that is bound to a volume like those of newVolume.
 func markedBound(c *corev1.PersistentVolumeClaim) {
 	c.Status.Phase = corev1.ClaimBound
 	c.Status.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
@@ -266,7 +265,7 @@ func markedBound(c *corev1.PersistentVolumeClaim) {
 
 func markedLost(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }
 
-// toDelete makes a volume one that is deleted with its claim.
+// toDelete sets the policy of a volume to Delete.
 func toDelete(v *corev1.PersistentVolume) {
 	v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 }
@@ -277,7 +276,7 @@ func toRetain(v *corev1.PersistentVolume) {
 
 const provisionerFinalizer = "external-provisioner.volume.kubernetes.io/finalizer"
 
-// provisioned makes a volume one that was made for a claim.
+// provisioned marks a volume as provisioned for a claim.
 func provisioned(v *corev1.PersistentVolume) {
 	toDelete(v)
 	metav1.SetMetaDataAnnotation(&v.ObjectMeta, storagehelpers.AnnDynamicallyProvisioned, "disk.example.com")

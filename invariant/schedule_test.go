@@ -19,7 +19,7 @@ func (w *opsWorld) unpublish(pod *corev1.Pod, volume string) {
 	w.call(unmounting, "NodeUnpublishVolume", path1(pod, volume), nil)
 }
 
-func TestEphemeralVolumesAreOnesOwn(t *testing.T) {
+func TestEphemeralVolumeRule(t *testing.T) {
 	scratch := corev1.Volume{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
 		VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
@@ -35,9 +35,9 @@ func TestEphemeralVolumesAreOnesOwn(t *testing.T) {
 		{"its own claim", func(pod *corev1.Pod) []metav1.OwnerReference {
 			return []metav1.OwnerReference{*metav1.NewControllerRef(pod, corev1.SchemeGroupVersion.WithKind("Pod"))}
 		}, nil, nil},
-		{"somebody else's", nil, nil, []string{"I29: a pod that mounts, for its ephemeral volume, a claim that is " +
+		{"the claim of another pod", nil, nil, []string{"I29: a pod that mounts, for its ephemeral volume, a claim that is " +
 			"not its own: pod default/web mounts volume pv of claim web-scratch, which has the name of its ephemeral volume but is not its own"}},
-		{"that of the pod before it", func(pod *corev1.Pod) []metav1.OwnerReference {
+		{"the claim of the previous pod", func(pod *corev1.Pod) []metav1.OwnerReference {
 			pod = pod.DeepCopy()
 			pod.UID = "before"
 			return []metav1.OwnerReference{*metav1.NewControllerRef(pod, corev1.SchemeGroupVersion.WithKind("Pod"))}
@@ -60,7 +60,7 @@ func TestEphemeralVolumesAreOnesOwn(t *testing.T) {
 	}
 }
 
-func TestVolumesCanBeReached(t *testing.T) {
+func TestReachableVolumeRule(t *testing.T) {
 	zone := func(name string) map[string]string { return map[string]string{"zone": name} }
 	inZone := func(v *corev1.PersistentVolume) {
 		v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
@@ -82,7 +82,7 @@ func TestVolumesCanBeReached(t *testing.T) {
 			pair(w)
 			w.assign(w.addPod("web", "", claimVolume("data")), "node-1")
 		}, nil},
-		{"in another", func(w *opsWorld) {
+		{"in another zone", func(w *opsWorld) {
 			w.addNode("node-1", zone("b"))
 			pair(w)
 			w.assign(w.addPod("web", "", claimVolume("data")), "node-1")
@@ -101,7 +101,7 @@ func TestVolumesCanBeReached(t *testing.T) {
 			pair(w)
 			w.assign(w.addPod("web", "", claimVolume("data")), "node-1")
 		}, nil},
-		{"the claim is another one of that name", func(w *opsWorld) {
+		{"the claim is another one with that name", func(w *opsWorld) {
 			w.addNode("node-1", zone("b"))
 			claim := w.addClaim("data", nil)
 			claim.Finalizers = nil
@@ -111,7 +111,7 @@ func TestVolumesCanBeReached(t *testing.T) {
 			pair(w)
 			w.assign(w.addPod("web", "", claimVolume("data")), "node-1")
 		}, nil},
-		{"the volume is another's", func(w *opsWorld) {
+		{"the volume is bound to another claim", func(w *opsWorld) {
 			w.addNode("node-1", zone("b"))
 			other := w.addClaim("other", nil)
 			w.addClaim("data", func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv" })
@@ -146,12 +146,12 @@ func TestAttachLimit(t *testing.T) {
 		play func(w *opsWorld)
 		want []string
 	}{
-		{"as many as it can have", func(w *opsWorld) {
+		{"as many as the limit", func(w *opsWorld) {
 			limited(w, 2)
 			w.assign(w.addPod("a", "", claimVolume("data-1")), "node-1")
 			w.assign(w.addPod("b", "", claimVolume("data-2")), "node-1")
 		}, nil},
-		{"one more", func(w *opsWorld) {
+		{"one more than the limit", func(w *opsWorld) {
 			limited(w, 1)
 			w.assign(w.addPod("a", "", claimVolume("data-1")), "node-1")
 			w.assign(w.addPod("b", "", claimVolume("data-2")), "node-1")
@@ -162,7 +162,7 @@ func TestAttachLimit(t *testing.T) {
 			w.assign(w.addPod("a", "", claimVolume("data-1")), "node-1")
 			w.assign(w.addPod("b", "", claimVolume("data-1")), "node-1")
 		}, nil},
-		{"one more than it can have any more", func(w *opsWorld) {
+		{"one more than a reduced limit", func(w *opsWorld) {
 			limited(w, 2)
 			w.assign(w.addPod("a", "", claimVolume("data-1")), "node-1")
 			_, err := w.User.StorageV1().CSINodes().Patch(w.Context(), "node-1", types.MergePatchType,
@@ -176,7 +176,7 @@ func TestAttachLimit(t *testing.T) {
 			w.setPhase(pod, corev1.PodSucceeded)
 			w.assign(w.addPod("b", "", claimVolume("data-2")), "node-1")
 		}, nil},
-		{"a pod without volumes where a user put too many", func(w *opsWorld) {
+		{"a pod without volumes on a node where a user exceeded the limit", func(w *opsWorld) {
 			limited(w, 1)
 			w.addPod("a", "node-1", claimVolume("data-1"), claimVolume("data-2"))
 			w.assign(w.addPod("b", ""), "node-1")
@@ -191,7 +191,7 @@ func TestAttachLimit(t *testing.T) {
 	}
 }
 
-func TestOnePodAlone(t *testing.T) {
+func TestOnePodRule(t *testing.T) {
 	const once, alone = corev1.ReadWriteOnce, corev1.ReadWriteOncePod
 	tests := []struct {
 		name string
@@ -199,12 +199,12 @@ func TestOnePodAlone(t *testing.T) {
 		play func(w *opsWorld, a, b *corev1.Pod)
 		want []string
 	}{
-		{"two pods at once", alone, func(w *opsWorld, a, b *corev1.Pod) {
+		{"two pods at the same time", alone, func(w *opsWorld, a, b *corev1.Pod) {
 			w.publish(a, "pv-data-1", nil)
 			w.publish(b, "pv-data-1", nil)
 		}, []string{"I32: a ReadWriteOncePod claim mounted for two pods: claim default/data-1, for one pod alone, was mounted for pod b by kubelet(node-1) " +
 			"while it is mounted for pod a by kubelet(node-1)"}},
-		{"the answer for the first was lost", alone, func(w *opsWorld, a, b *corev1.Pod) {
+		{"the answer for the first pod was lost", alone, func(w *opsWorld, a, b *corev1.Pod) {
 			w.Host.Log().Append(trace.Record{
 				Task:    "kubelet(node-1)/volume_mount csi/disk^vol-1",
 				Action:  trace.Action{Kind: trace.KindDriver, Verb: "NodePublishVolume", Object: "disk/vol-1"},
@@ -231,20 +231,20 @@ func TestOnePodAlone(t *testing.T) {
 			w.setPhase(a, corev1.PodFailed)
 			w.publish(w.addPod("c", "node-2", claimVolume("data-1")), "pv-data-1", nil)
 		}, nil},
-		{"the first has it on another node", alone, func(w *opsWorld, a, _ *corev1.Pod) {
+		{"the first uses it on another node", alone, func(w *opsWorld, a, _ *corev1.Pod) {
 			w.publish(a, "pv-data-1", nil)
 			w.publish(w.addPod("c", "node-2", claimVolume("data-1")), "pv-data-1", nil)
 		}, []string{"I32"}},
-		{"the first is gone", alone, func(w *opsWorld, a, b *corev1.Pod) {
+		{"the first is deleted", alone, func(w *opsWorld, a, b *corev1.Pod) {
 			w.publish(a, "pv-data-1", nil)
 			w.deletePod(a)
 			w.publish(b, "pv-data-1", nil)
 		}, []string{"I32"}},
-		{"the driver refused the second", alone, func(w *opsWorld, a, b *corev1.Pod) {
+		{"the driver rejected the second", alone, func(w *opsWorld, a, b *corev1.Pod) {
 			w.publish(a, "pv-data-1", nil)
 			w.publish(b, "pv-data-1", errDriver)
 		}, nil},
-		{"a claim for one node", once, func(w *opsWorld, a, b *corev1.Pod) {
+		{"a ReadWriteOnce claim", once, func(w *opsWorld, a, b *corev1.Pod) {
 			w.publish(a, "pv-data-1", nil)
 			w.publish(b, "pv-data-1", nil)
 		}, nil},
@@ -270,7 +270,7 @@ func TestOnePodAlone(t *testing.T) {
 	}
 }
 
-func TestSelectedClaimsAreBound(t *testing.T) {
+func TestPendingSelectedClaims(t *testing.T) {
 	tests := []struct {
 		name  string
 		claim func(c *corev1.PersistentVolumeClaim)
@@ -287,8 +287,8 @@ func TestSelectedClaimsAreBound(t *testing.T) {
 				w.setClaimStatus(claim, corev1.ClaimBound, "1Gi")
 			}, nil,
 		},
-		{"taken back", func(c *corev1.PersistentVolumeClaim) { c.Annotations = nil }, nil, nil},
-		{"by nobody's driver", func(c *corev1.PersistentVolumeClaim) { other := "other"; c.Spec.StorageClassName = &other }, nil, nil},
+		{"removed again", func(c *corev1.PersistentVolumeClaim) { c.Annotations = nil }, nil, nil},
+		{"of an unknown driver", func(c *corev1.PersistentVolumeClaim) { other := "other"; c.Spec.StorageClassName = &other }, nil, nil},
 		{
 			"being deleted", func(c *corev1.PersistentVolumeClaim) { c.Finalizers = []string{"test/keep"} },
 			func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
@@ -296,7 +296,7 @@ func TestSelectedClaimsAreBound(t *testing.T) {
 			}, nil,
 		},
 		{
-			"the driver said why not", func(c *corev1.PersistentVolumeClaim) {},
+			"the driver returned an error", func(c *corev1.PersistentVolumeClaim) {},
 			func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
 				_, err := w.User.CoreV1().Events("default").Create(w.Context(), &corev1.Event{
 					ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: "e"},

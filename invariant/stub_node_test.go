@@ -29,8 +29,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// What the worlds made by hand hold to begin with: two nodes, and the claim default/data bound to
-// the volume pv, whose handle is disk and which is for one node.
+// Initial objects of a hand's world: two nodes, and the claim default/data bound to the volume pv,
+// which is ReadWriteOnce and has the handle disk.
 const (
 	stubDriver = "array"
 	handle     = "disk"
@@ -42,7 +42,7 @@ const (
 // podPath is the path of pv for the pod of a UID.
 func podPath(uid string) string { return "/pods/" + uid + "/volumes/kubernetes.io~csi/pv/mount" }
 
-// stubDevices is a back end and nodes' disks that are as a test says.
+// stubDevices is a state of a backend and of nodes' disks that a test sets.
 type stubDevices struct {
 	volumes map[string]*invariant.Volume
 	mounts  map[string][]nodefs.Mount
@@ -77,7 +77,7 @@ func (d *stubDevices) Owners(handle string) map[string]nodefs.Info { return d.ow
 
 func (d *stubDevices) Files(handle string) []string { return d.files[handle] }
 
-// hand is a world in which nothing happens but what a test does.
+// hand is a world without processes: a test performs each action.
 type hand struct {
 	t       *testing.T
 	server  *fake.Server
@@ -88,7 +88,7 @@ type hand struct {
 	checker *invariant.Checker
 }
 
-// newHand makes a world and sets one rule over it.
+// newHand returns such a world with one rule.
 func newHand(t *testing.T, rule string) *hand {
 	t.Helper()
 	w := &hand{
@@ -134,14 +134,14 @@ func csiVolume(name, handle string, mode corev1.PersistentVolumeAccessMode) *cor
 	}
 }
 
-// Call makes a request at once, and records it.
+// Call serves a request immediately and records it.
 func (w *hand) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	out := effect()
 	w.log.Append(trace.Record{Task: "hand", Action: action, Outcome: out})
 	return out
 }
 
-// Now is the world's time.
+// Now returns the world's time.
 func (w *hand) Now() time.Time { return w.now }
 
 func (w *hand) add(objects ...runtime.Object) {
@@ -149,8 +149,8 @@ func (w *hand) add(objects ...runtime.Object) {
 	testcheck.NoError(w.t, w.server.Add(objects...))
 }
 
-// told returns the violations and, at rest, what is pending.
-func (w *hand) told(rest bool) []string {
+// problems returns the violations and, at rest, what is pending.
+func (w *hand) problems(rest bool) []string {
 	var pending []invariant.Pending
 	if rest {
 		pending = w.checker.CheckAtRest()
@@ -165,7 +165,7 @@ func (w *hand) told(rest bool) []string {
 	return told
 }
 
-// wide makes pv a volume for many nodes.
+// wide makes pv a ReadWriteMany volume.
 func (w *hand) wide() {
 	w.t.Helper()
 	w.change("pv", func(v *corev1.PersistentVolume) {
@@ -182,7 +182,7 @@ func (w *hand) change(name string, f func(*corev1.PersistentVolume)) {
 	testcheck.NoError(w.t, err)
 }
 
-// attachment makes the VolumeAttachment of pv to a node.
+// attachment creates the VolumeAttachment of pv to a node.
 func (w *hand) attachment(node string) {
 	w.t.Helper()
 	w.attachmentOf("pv", csi.AttachmentName(handle, stubDriver, types.NodeName(node)), node)
@@ -199,7 +199,7 @@ func (w *hand) attachmentOf(volume, name, node string) {
 	testcheck.NoError(w.t, err)
 }
 
-// inlineAttachment makes an attachment of the volume that holds it instead of naming it.
+// inlineAttachment creates an attachment with an inline volume.
 func (w *hand) inlineAttachment(name, node string) {
 	w.t.Helper()
 	spec := csiVolume("pv", handle, corev1.ReadWriteOnce).Spec
@@ -225,13 +225,13 @@ func (w *hand) changeAttachment(node string, f func(*storagev1.VolumeAttachment)
 	testcheck.NoError(w.t, err)
 }
 
-// attachmentSays writes into the status of a VolumeAttachment that pv is attached.
+// attachmentSays sets the status of a VolumeAttachment of pv to attached.
 func (w *hand) attachmentSays(node string) {
 	w.t.Helper()
 	w.changeAttachment(node, func(a *storagev1.VolumeAttachment) { a.Status.Attached = true })
 }
 
-// deleteAttachment asks that the VolumeAttachment to a node be deleted; it stays until it is
+// deleteAttachment begins the deletion of the VolumeAttachment to a node; it exists until it is
 // released.
 func (w *hand) deleteAttachment(node string) {
 	w.t.Helper()
@@ -257,7 +257,7 @@ func (w *hand) changeNode(name string, f func(*corev1.Node)) {
 	testcheck.NoError(w.t, err)
 }
 
-// lists writes into the node's status that the given volumes are attached.
+// lists sets the node's volumesAttached.
 func (w *hand) lists(node string, handles ...string) {
 	w.t.Helper()
 	w.changeNode(node, func(n *corev1.Node) {
@@ -268,7 +268,7 @@ func (w *hand) lists(node string, handles ...string) {
 	})
 }
 
-// uses writes into the node's status that it uses the given volumes.
+// uses sets the node's volumesInUse.
 func (w *hand) uses(node string, handles ...string) {
 	w.t.Helper()
 	w.changeNode(node, func(n *corev1.Node) {
@@ -283,7 +283,7 @@ func uniqueName(handle string) corev1.UniqueVolumeName {
 	return corev1.UniqueVolumeName("kubernetes.io/csi/" + csi.VolumeName(stubDriver, handle))
 }
 
-// ready writes into the node's status whether it is ready.
+// ready sets the node's Ready condition.
 func (w *hand) ready(node string, ready bool) {
 	w.t.Helper()
 	w.changeNode(node, func(n *corev1.Node) {
@@ -299,7 +299,7 @@ func (w *hand) deleteNode(node string) {
 	testcheck.NoError(w.t, w.client.CoreV1().Nodes().Delete(context.Background(), node, metav1.DeleteOptions{}))
 }
 
-// pod adds a pod of a UID, which is also its name, that uses the claim data.
+// pod adds a pod that uses the claim data, with a UID that is also its name.
 func (w *hand) pod(uid, node string, phase corev1.PodPhase) {
 	w.t.Helper()
 	w.add(&corev1.Pod{
@@ -314,7 +314,7 @@ func (w *hand) pod(uid, node string, phase corev1.PodPhase) {
 	})
 }
 
-// endPod tells a pod to end: it stays, being deleted, or is gone when at once.
+// endPod deletes a pod: it stays, being deleted, or is removed with now.
 func (w *hand) endPod(name string, atOnce bool) {
 	w.t.Helper()
 	grace := int64(30)
@@ -325,7 +325,7 @@ func (w *hand) endPod(name string, atOnce bool) {
 		metav1.DeleteOptions{GracePeriodSeconds: &grace}))
 }
 
-// mount has something mounted on a node, and unmount nothing at a path any more.
+// mount adds a mount on a node, and unmount removes it.
 func (w *hand) mount(node, source, path string) {
 	w.devices.mounts[node] = append(w.devices.mounts[node], nodefs.Mount{Path: path, Source: source})
 }
@@ -336,7 +336,7 @@ func (w *hand) unmount(node, path string) {
 
 func (w *hand) attachedTo(nodes ...string) { w.devices.volumes[handle].Attached = nodes }
 
-// calls records a call of the attacher or a kubelet about the volume disk; details are the node or
+// calls records a call of the attacher or a kubelet for the volume disk; details are the node or
 // the path.
 func (w *hand) calls(actor, verb, detail string, outcome ...trace.Outcome) {
 	out := trace.Outcome{Detail: detail}
@@ -356,7 +356,7 @@ func (w *hand) kubeletCalls(node, verb, path string, outcome ...trace.Outcome) {
 	w.calls(fmt.Sprintf("kubelet(%s)/volume reconciler", node), verb, "path="+path, outcome...)
 }
 
-// staged and published are calls that have worked, with what they do.
+// staged and published are successful calls with their effects.
 func (w *hand) staged(node string) {
 	w.mount(node, handle, staging)
 	w.kubeletCalls(node, "NodeStageVolume", staging)
@@ -372,33 +372,33 @@ func (w *hand) befalls(verb, object string) {
 }
 
 func failed(code codes.Code) trace.Outcome {
-	return trace.Outcome{Err: status.Error(code, "told to fail")}
+	return trace.Outcome{Err: status.Error(code, "injected fault")}
 }
 
 func lost(code codes.Code) trace.Outcome {
-	return trace.Outcome{Err: status.Error(code, "told to fail"), Lost: true}
+	return trace.Outcome{Err: status.Error(code, "injected fault"), Lost: true}
 }
 
-// handStory is a history made by hand, and what a rule says to it.
+// handStory is a sequence of actions and the expected result of a rule.
 type handStory struct {
 	rule string
 	name string
 	do   func(w *hand)
-	want []string // in which words the rule is broken or something owed; none: it is neither
+	want []string // substrings of violations and of what is pending
 }
 
-// tell has each history happen in a world of its own.
-func tell(t *testing.T, rest bool, stories []handStory) {
+// playHand plays each story in its own world.
+func playHand(t *testing.T, rest bool, stories []handStory) {
 	t.Helper()
 	for _, s := range stories {
 		t.Run(s.rule+" "+s.name, func(t *testing.T) {
 			w := newHand(t, s.rule)
 			s.do(w)
-			if diff := cmp.Diff(s.want, w.told(rest)); diff != "" {
-				t.Errorf("what is said (-want +got):\n%s", diff)
+			if diff := cmp.Diff(s.want, w.problems(rest)); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
 			}
 			if len(s.want) > 0 && strings.Contains(s.want[0], "%!") {
-				t.Errorf("%q is no sentence", s.want[0])
+				t.Errorf("%q is not a text", s.want[0])
 			}
 		})
 	}

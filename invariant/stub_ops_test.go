@@ -19,13 +19,13 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// updateOptions are the usual ones.
+// updateOptions are the default ones.
 var updateOptions = metav1.UpdateOptions{}
 
-// errDriver is what the drivers of these tests fail with.
+// errDriver is the error of the drivers in these tests.
 var errDriver = errors.New("the driver is ill")
 
-// opsDevices are devices that are as a test says.
+// opsDevices are devices in a state that a test sets.
 type opsDevices struct {
 	volumes []Volume
 	mounts  map[string][]nodefs.Mount
@@ -45,14 +45,14 @@ func (d *opsDevices) Volume(handle string) (Volume, bool) {
 	return d.volumes[i], true
 }
 
-// opsWorld is an API server and a log, and a test that acts as everybody.
+// opsWorld is an API server and a log, with a test that acts as every component.
 type opsWorld struct {
 	*testworld.World
 	devices *opsDevices
 	check   *Checker
 }
 
-// newOpsWorld sets the rules with the given numbers over an empty world.
+// newOpsWorld returns an empty world with the rules of the given IDs.
 func newOpsWorld(t *testing.T, ids ...string) *opsWorld {
 	t.Helper()
 	w := &opsWorld{World: testworld.New(t, sim.SteppedConfig{}), devices: &opsDevices{}}
@@ -62,7 +62,7 @@ func newOpsWorld(t *testing.T, ids ...string) *opsWorld {
 	return w
 }
 
-// pass lets time pass.
+// pass advances the clock.
 func (w *opsWorld) pass(d time.Duration) { w.Host.SetTime(w.Host.Now().Add(d)) }
 
 // note appends a record.
@@ -84,12 +84,12 @@ func (w *opsWorld) event(verb, object string) {
 	w.note("world", trace.KindEvent, verb, object, "", nil)
 }
 
-// path1 is where a volume is published for a pod on node-1.
+// path1 is the path where a volume is published for a pod on node-1.
 func path1(pod *corev1.Pod, volume string) string {
 	return "path=/node-1/pods/" + string(pod.UID) + "/volumes/kubernetes.io~csi/" + volume + "/mount"
 }
 
-// broken checks which rules were broken; each want is a part of one violation's text.
+// broken checks the violations; each want is a substring of one.
 func (w *opsWorld) broken(want ...string) {
 	w.Helper()
 	violations := w.check.Violations()
@@ -145,7 +145,7 @@ func (w *opsWorld) deletePod(pod *corev1.Pod) {
 		metav1.DeleteOptions{GracePeriodSeconds: &now}))
 }
 
-// assign puts a pod on a node, as the scheduler does.
+// assign binds a pod to a node, as the scheduler does.
 func (w *opsWorld) assign(pod *corev1.Pod, node string) {
 	w.Helper()
 	w.NoError(w.User.CoreV1().Pods("default").Bind(context.Background(), &corev1.Binding{

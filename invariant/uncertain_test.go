@@ -11,21 +11,21 @@ func TestUncertainRule(t *testing.T) {
 		mayBeStaged    = "which may be staged on node-1: NodeStageVolume with DeadlineExceeded, and this is still uncertain"
 		forgottenStage = "node node-1 no longer reports volume disk in use, " + mayBeStaged
 	)
-	tell(t, true, []handStory{
-		{"I24", "is broken by a volume not in use whose staging timed out", func(w *hand) {
+	playHand(t, true, []handStory{
+		{"I24", "is violated by dropping a volume with a stage that timed out", func(w *hand) {
 			w.uses(node1, handle)
 			w.kubeletCalls(node1, "NodeStageVolume", staging, failed(codes.DeadlineExceeded))
 			w.uses(node1)
 			w.kubeletCalls(node1, "NodeUnstageVolume", staging)
 		}, []string{forgottenStage}},
-		{"I24", "is broken by a restarted kubelet that forgets", func(w *hand) {
+		{"I24", "is violated by a restarted kubelet that does not reconstruct the volume", func(w *hand) {
 			w.uses(node1, handle)
 			w.kubeletCalls(node1, "NodeStageVolume", staging, lost(codes.DeadlineExceeded))
 			w.befalls("crash", "kubelet(node-1)")
 			w.uses(node1)
 			w.kubeletCalls(node1, "NodeUnstageVolume", staging)
 		}, []string{forgottenStage}},
-		{"I24", "is broken by a volume not in use whose unpublish failed", func(w *hand) {
+		{"I24", "is violated by dropping a volume with a failed unpublish", func(w *hand) {
 			w.uses(node1, handle)
 			w.published(node1, "web")
 			w.kubeletCalls(node1, "NodeUnpublishVolume", podPath("web"), failed(codes.Internal))
@@ -35,7 +35,7 @@ func TestUncertainRule(t *testing.T) {
 			"node node-1 no longer reports volume disk in use, which may be mounted on node-1 at " + podPath("web") +
 				": NodeUnpublishVolume with Internal, and this is still uncertain",
 		}},
-		{"I24", "is broken by unstaging what may be published", func(w *hand) {
+		{"I24", "is violated by unstaging a volume that may be published", func(w *hand) {
 			w.kubeletCalls(node1, "NodePublishVolume", podPath("web"), failed(codes.Unavailable))
 			w.kubeletCalls(node1, "NodeUnstageVolume", staging)
 			w.kubeletCalls(node1, "NodeUnpublishVolume", podPath("web"))
@@ -43,18 +43,18 @@ func TestUncertainRule(t *testing.T) {
 			"volume disk is unstaged on node node-1, but it may be mounted on node-1 at " + podPath("web") +
 				": NodePublishVolume with Unavailable, and this is still uncertain",
 		}},
-		{"I24", "is broken by what is never found out", func(w *hand) {
+		{"I24", "is violated by a state that stays uncertain", func(w *hand) {
 			w.uses(node1, handle)
 			w.kubeletCalls(node1, "NodeStageVolume", staging, lost(codes.Aborted))
 		}, []string{"volume disk may be staged on node-1: NodeStageVolume with Aborted, and this is still uncertain"}},
-		{"I24", "lets a mount be tried until it is known", func(w *hand) {
+		{"I24", "allows a mount to be repeated until its state is certain", func(w *hand) {
 			w.uses(node1, handle)
 			w.kubeletCalls(node1, "NodeStageVolume", staging, lost(codes.DeadlineExceeded))
 			w.kubeletCalls(node1, "NodeStageVolume", staging)
 			w.kubeletCalls(node1, "NodePublishVolume", podPath("web"), failed(codes.Unavailable))
 			w.kubeletCalls(node1, "NodePublishVolume", podPath("web"))
 		}, nil},
-		{"I24", "lets a volume go that was torn down", func(w *hand) {
+		{"I24", "allows dropping an unmounted volume", func(w *hand) {
 			w.uses(node1, handle)
 			w.kubeletCalls(node1, "NodePublishVolume", podPath("web"), lost(codes.Unavailable))
 			w.kubeletCalls(node1, "NodeUnpublishVolume", podPath("web"))
@@ -63,7 +63,7 @@ func TestUncertainRule(t *testing.T) {
 			w.kubeletCalls(node1, "NodeUnstageVolume", staging)
 			w.uses(node1)
 		}, nil},
-		{"I24", "lets a volume go whose mount failed for good", func(w *hand) {
+		{"I24", "allows dropping a volume after a final mount error", func(w *hand) {
 			w.uses(node1, handle)
 			w.kubeletCalls(node1, "NodeStageVolume", staging, failed(codes.DeadlineExceeded))
 			w.kubeletCalls(node1, "NodeStageVolume", staging, failed(codes.InvalidArgument))
@@ -71,13 +71,13 @@ func TestUncertainRule(t *testing.T) {
 			w.calls("kubelet(node-1)/volume reconciler", "NodePublishVolume", "", failed(codes.Internal))
 			w.uses(node1)
 		}, nil},
-		{"I24", "lets a volume go from a node that booted", func(w *hand) {
+		{"I24", "allows dropping a volume after a reboot of its node", func(w *hand) {
 			w.uses(node1, handle)
 			w.kubeletCalls(node1, "NodeStageVolume", staging, lost(codes.DeadlineExceeded))
 			w.befalls("reboot", node1)
 			w.uses(node1)
 		}, nil},
-		{"I24", "asks nothing in the end of a node that is lost, nor of another one", func(w *hand) {
+		{"I24", "ignores a partitioned node and other nodes at rest", func(w *hand) {
 			w.uses(node1, handle)
 			w.uses(node2, handle)
 			w.kubeletCalls(node1, "NodeStageVolume", staging, lost(codes.DeadlineExceeded))

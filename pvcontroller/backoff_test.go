@@ -8,7 +8,8 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// On a machine that stood still for a while, an operation's back-off may be over as soon as it has begun.
+// On a machine that was suspended for some time, an operation's back-off may be over as soon as it
+// has begun.
 func TestBackoffThatIsOverAlready(t *testing.T) {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
@@ -18,6 +19,6 @@ func TestBackoffThatIsOverAlready(t *testing.T) {
 	o.retryLater(queueItem{queue, "waits"}, &executor.BackoffError{Remaining: time.Second})
 	o.retryLater(queueItem{queue, "is over"}, nil)
 	if queue.Len() != 1 {
-		t.Errorf("%d keys are to be looked at, want the one whose back-off is over", queue.Len())
+		t.Errorf("%d keys are queued, want the one with an expired back-off", queue.Len())
 	}
 }

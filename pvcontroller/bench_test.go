@@ -10,8 +10,8 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// BenchmarkBindTwoByTwo makes a world of nothing but the server and the controller, has it bind two claims to two
-// volumes under a drawn schedule, and throws it away: what an explorer does for each schedule.
+// BenchmarkBindTwoByTwo creates a world of only the server and the controller, binds two claims to
+// two volumes under a drawn schedule, and discards it, as an explorer does for each schedule.
 func BenchmarkBindTwoByTwo(b *testing.B) {
 	b.ReportAllocs()
 	steps := 0
@@ -22,7 +22,7 @@ func BenchmarkBindTwoByTwo(b *testing.B) {
 	b.ReportMetric(float64(steps)/float64(b.N), "steps/op")
 }
 
-// bindTwoByTwo lives one such world, and returns how many steps it took.
+// bindTwoByTwo runs one such world and returns the number of steps.
 func bindTwoByTwo(b *testing.B, seed uint64) int {
 	host := sim.NewStepped(sim.SteppedConfig{Chooser: sim.NewSeeded(seed), StepsMax: 20_000})
 	defer host.Close()

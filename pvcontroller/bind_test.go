@@ -42,8 +42,9 @@ func TestBindIsFourWritesInOrder(t *testing.T) {
 	}
 }
 
-// A claim that came first is bound as soon as there is a volume; upstream would wait for its resync.
-func TestVolumeThatComesLaterIsOffered(t *testing.T) {
+// A claim created before its volume is bound as soon as there is one; upstream waits for its
+// resync.
+func TestLateVolumeIsOffered(t *testing.T) {
 	w := newWorld(t, nil)
 	w.control()
 	w.claim("c", "1Gi")
@@ -54,8 +55,8 @@ func TestVolumeThatComesLaterIsOffered(t *testing.T) {
 	w.wantState(boundVolume, boundClaim)
 }
 
-// TestBindRecoversFromConflict meddles with the object just before each of the four writes, so that it conflicts. However
-// far the informers are behind, what was written is not written again.
+// TestBindRecoversFromConflict changes the object just before each of the four writes, so that the
+// write conflicts. However stale the caches are, a successful write is not repeated.
 func TestBindRecoversFromConflict(t *testing.T) {
 	tests := []struct{ name, verb, object string }{
 		{"W1", "update", "persistentvolumes/v"},
@@ -66,12 +67,12 @@ func TestBindRecoversFromConflict(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			forSeeds(t, func(w *world) {
-				meddled, armed := false, false
+				changed, armed := false, false
 				w.control(func(a trace.Action) {
-					if meddled || !armed || a.Verb != tt.verb || a.Object != tt.object {
+					if changed || !armed || a.Verb != tt.verb || a.Object != tt.object {
 						return
 					}
-					meddled = true
+					changed = true
 					if tt.object == "persistentvolumes/v" {
 						w.editVolume("v", marked("user", "was here"))
 					} else {
@@ -87,8 +88,8 @@ func TestBindRecoversFromConflict(t *testing.T) {
 				w.wantState(boundVolume, boundClaim)
 				failed := tt.verb + " " + tt.object + ": failed"
 				got := slices.DeleteFunc(w.requests(since), func(line string) bool { return line == failed })
-				if diff := cmp.Diff([]string{w1, w2, w3, w4}, got); diff != "" || !meddled {
-					w.Errorf("meddled is %v; requests but for %q (-want +got):\n%s", meddled, failed, diff)
+				if diff := cmp.Diff([]string{w1, w2, w3, w4}, got); diff != "" || !changed {
+					w.Errorf("changed: %v; requests except for %q (-want +got):\n%s", changed, failed, diff)
 				}
 				w.wantEvents()
 			})
@@ -96,8 +97,9 @@ func TestBindRecoversFromConflict(t *testing.T) {
 	}
 }
 
-// TestBindGoesOnAfterCrash has the ids of upstream's binder_test.go: the state a controller left is gone on from.
-func TestBindGoesOnAfterCrash(t *testing.T) {
+// TestBindContinuesAfterCrash has the IDs of upstream's binder_test.go: the binding continues from
+// the state that a controller left.
+func TestBindContinuesAfterCrash(t *testing.T) {
 	tests := []struct {
 		name string
 		left func(w *world, claim *corev1.PersistentVolumeClaim)
@@ -143,7 +145,8 @@ func (w *world) phase(volume string, phase corev1.PersistentVolumePhase) {
 	testcheck.Must(volumes.UpdateStatus(ctx, v, metav1.UpdateOptions{}))
 }
 
-// A claim that is deleted between W2 and W3 leaves its volume released, and a new claim of its name does not get it.
+// A claim that is deleted between W2 and W3 leaves its volume Released, and a new claim with its
+// name does not get it.
 func TestClaimRecreatedWhileBindingIsAnother(t *testing.T) {
 	w := newWorld(t, nil)
 	done := false
@@ -161,7 +164,7 @@ func TestClaimRecreatedWhileBindingIsAnother(t *testing.T) {
 	w.wantState("v Released for c by-controller", "c Pending")
 }
 
-// Two volumes are reserved for one claim: one wins, the other goes back (10-2).
+// Two volumes are pre-bound to one claim: one is bound, the other becomes Available (10-2).
 func TestVolumesReservedForOneClaim(t *testing.T) {
 	w := newWorld(t, nil)
 	claim := w.claim("c", "1Gi")
@@ -181,7 +184,8 @@ func TestVolumesReservedForOneClaim(t *testing.T) {
 	)
 }
 
-// Two claims wait. A volume that was offered to one of them goes to the other when the one takes another or is deleted.
+// Two claims wait. A volume that was offered to one of them is offered to the other if the first is
+// bound to another one or deleted.
 func TestOfferIsPassedOn(t *testing.T) {
 	const shared = corev1.ReadWriteMany
 	large := func(c *corev1.PersistentVolumeClaim) { c.Spec.AccessModes[0] = shared }
@@ -193,18 +197,18 @@ func TestOfferIsPassedOn(t *testing.T) {
 		w.claim("small", "1Gi")
 		w.Run()
 	}
-	t.Run("the one takes another", func(t *testing.T) {
+	t.Run("bound to another volume", func(t *testing.T) {
 		forSeeds(t, func(w *world) {
 			waiting(w)
 			w.users(
 				func(ctx context.Context, u user) { u.makeVolume(ctx, "v", "3Gi", both) },
-				func(ctx context.Context, u user) { u.makeVolume(ctx, "w", "2Gi", only) }, // nearer to what large asks for
+				func(ctx context.Context, u user) { u.makeVolume(ctx, "w", "2Gi", only) }, // nearer to the request of large
 			)
 			w.Run()
 			w.checkEnd()
 		})
 	})
-	t.Run("the one is deleted", func(t *testing.T) {
+	t.Run("deleted", func(t *testing.T) {
 		forSeeds(t, func(w *world) {
 			waiting(w)
 			w.users(

@@ -30,12 +30,12 @@ func TestVersionsKeepTheNewest(t *testing.T) {
 		{"5-1 a newer one", version("u1", "7"), put, version("u1", "8"), newer, "8"},
 		{"5-1 the same again, for the resync", version("u1", "7"), put, version("u1", "7"), same, "7"},
 		{"5-1 an older one", version("u1", "7"), put, version("u1", "6"), older, "7"},
-		{"versions are numbers, not texts", version("u1", "10"), put, version("u1", "9"), older, "10"},
-		{"made anew", version("u1", "7"), put, version("u2", "9"), newer, "9"},
+		{"versions are compared as numbers, not as strings", version("u1", "10"), put, version("u1", "9"), older, "10"},
+		{"recreated", version("u1", "7"), put, version("u2", "9"), newer, "9"},
 		{"answer to a write", version("u1", "7"), renew, version("u1", "8"), newer, "8"},
-		{"answer that comes after the watch", version("u1", "9"), renew, version("u1", "8"), older, "9"},
-		{"answer about a claim that is gone", nil, renew, version("u1", "8"), older, ""},
-		{"answer about a claim that was made anew", version("u2", "9"), renew, version("u1", "8"), older, "9"},
+		{"answer after the watch event", version("u1", "9"), renew, version("u1", "8"), older, "9"},
+		{"answer for a deleted claim", nil, renew, version("u1", "8"), older, ""},
+		{"answer for a recreated claim", version("u2", "9"), renew, version("u1", "8"), older, "9"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -60,13 +60,13 @@ func TestVersionsKeepTheNewest(t *testing.T) {
 	}
 }
 
-func TestVersionsRefuseWhatIsNoNumber(t *testing.T) {
+func TestVersionsRejectNonNumbers(t *testing.T) {
 	cache := newClaimCache()
 	if _, err := cache.put(version("u1", "7")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := cache.put(version("u1", "x")); err == nil {
-		t.Error("no error for a resourceVersion that is no number")
+		t.Error("no error for a resourceVersion that is not a number")
 	}
 }
 

@@ -17,10 +17,11 @@ import (
 	"github.com/volsim/volsim/internal/casefile"
 )
 
-// Objects as the cases have them: one line of words each; testdata/cases/README.md tells them all. A volume or claim that
-// is read and told again gives the same words, and the words tell all that the cases are about; see untold.
+// Objects as the cases describe them: one line of words each; testdata/cases/README.md lists the
+// words. Parsing and formatting a volume or claim yields the same words, and the words cover every
+// field that the cases use; see undescribed.
 
-// readVolume reads "volume NAME SIZE PHASE …".
+// readVolume parses "volume NAME SIZE PHASE …".
 func readVolume(all []casefile.Word) (*corev1.PersistentVolume, error) {
 	size, err := resource.ParseQuantity(all[1].Key)
 	if err != nil {
@@ -101,7 +102,8 @@ func tellVolume(v *corev1.PersistentVolume) string {
 	return casefile.JoinWords(all)
 }
 
-// readClaim reads "claim NAME SIZE PHASE …". A claim that is Bound has what it asks for, unless the words say otherwise.
+// readClaim parses "claim NAME SIZE PHASE …". The capacity of a Bound claim is its request, unless
+// the words say otherwise.
 func readClaim(all []casefile.Word) (*corev1.PersistentVolumeClaim, error) {
 	size, err := resource.ParseQuantity(all[1].Key)
 	if err != nil {
@@ -128,7 +130,7 @@ func readClaim(all []casefile.Word) (*corev1.PersistentVolumeClaim, error) {
 	return c, nil
 }
 
-// ordinaryStatus is the status of a claim of its phase about which no words need be said.
+// ordinaryStatus returns the default status of a claim in its phase.
 func ordinaryStatus(c *corev1.PersistentVolumeClaim) corev1.PersistentVolumeClaimStatus {
 	status := corev1.PersistentVolumeClaimStatus{Phase: c.Status.Phase}
 	if c.Status.Phase == corev1.ClaimBound {
@@ -240,7 +242,7 @@ func tellClaimHas(c *corev1.PersistentVolumeClaim) []casefile.Word {
 	return all
 }
 
-// readClass reads "class NAME PROVISIONER …".
+// readClass parses "class NAME PROVISIONER …".
 func readClass(all []casefile.Word) (*storagev1.StorageClass, error) {
 	c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: all[0].Key}, Provisioner: all[1].Key}
 	for _, w := range all[2:] {
@@ -260,7 +262,7 @@ func readClass(all []casefile.Word) (*storagev1.StorageClass, error) {
 	return c, nil
 }
 
-// readPod reads "pod NAME PHASE claim=NAME".
+// readPod parses "pod NAME PHASE claim=NAME".
 func readPod(all []casefile.Word) (*corev1.Pod, error) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: all[0].Key}}
 	p.Status.Phase = corev1.PodPhase(all[1].Key)
@@ -297,8 +299,8 @@ func readObject(line string) (runtime.Object, error) {
 	return objects[0], nil
 }
 
-// untold returns an error for a volume or claim with a field that no word describes.
-func untold(obj runtime.Object) error {
+// undescribed returns an error for a volume or claim with a field that no word describes.
+func undescribed(obj runtime.Object) error {
 	var told runtime.Object
 	var err error
 	switch o := obj.(type) {
@@ -322,12 +324,12 @@ func untold(obj runtime.Object) error {
 		told, err = readAs[*corev1.PersistentVolumeClaim](tellClaim(o))
 	}
 	if err == nil && !equality.Semantic.DeepEqual(obj, told) {
-		err = fmt.Errorf("there is no word for something of %+v", obj)
+		err = fmt.Errorf("a field has no word: %+v", obj)
 	}
 	return err
 }
 
-// plain takes off what the server gives every object.
+// plain removes the fields that the server sets on every object.
 func plain(meta *metav1.ObjectMeta) {
 	meta.ResourceVersion, meta.CreationTimestamp, meta.Generation, meta.ManagedFields = "", metav1.Time{}, 0, nil
 	meta.DeletionGracePeriodSeconds = nil

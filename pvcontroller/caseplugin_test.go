@@ -17,11 +17,12 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// pluginName is the name of the plugin that the cases tell how to behave.
+// pluginName is the name of the plugin that the cases script.
 const pluginName = "kubernetes.io/mock-volume"
 
-// script is what a plugin of a case will be asked, and what it will answer. Each line is "CALL -> ANSWER"; the answer is
-// ok, or error or in-use with a text in quotes. Whether it would try is asked each time, and yes unless a line says no.
+// script lists the calls of a case's plugin with their answers. Each line is "CALL -> ANSWER"; the
+// answer is ok, or error or in-use with a text in quotes. Whether the plugin returns an operation
+// at all is checked each time; the default is that it does.
 type script struct {
 	component *sim.Process
 	lines     []casefile.Line
@@ -47,7 +48,8 @@ func (s *script) call(text string) error {
 	}).Err
 }
 
-// refusal says why the plugin would not even try, if that is the next line of the script.
+// refusal returns the error with which the plugin refuses to return an operation, if that is the
+// next line of the script.
 func (s *script) refusal(text string) error {
 	if s.next == len(s.lines) {
 		return nil
@@ -70,7 +72,7 @@ func (s *script) checkLines() error {
 	return nil
 }
 
-// answerOf reads an answer. nil is also what it gives for what it cannot read.
+// answerOf parses an answer. It returns nil for ok and for malformed answers.
 func answerOf(answer string) error {
 	kind, quoted, _ := strings.Cut(answer, " ")
 	text, err := strconv.Unquote(quoted)
@@ -86,7 +88,7 @@ func answerOf(answer string) error {
 	}
 }
 
-// provisionOnly is a plugin that makes volumes.
+// provisionOnly is a plugin that creates volumes.
 type provisionOnly struct{ *script }
 
 // wholePlugin is a plugin that also deletes and recycles them.

@@ -31,11 +31,11 @@ type caseRun struct {
 	server  *fake.Server
 	control *Controller
 	script  *script
-	hidden  []casefile.Line // objects that the controller is not told of
+	hidden  []casefile.Line // objects that the controller's caches do not receive
 	cfg     Config
 }
 
-// grammar tells the paragraphs of these cases apart.
+// grammar defines the paragraphs of these cases.
 var grammar = casefile.Grammar{
 	Setup: regexp.MustCompile(`^(before|migration( \S+)+|no provisioning|plugin( that only provisions)?|` +
 		`fail \S+ \S+ \S+( \d+ times)?: .+|when \S+ \S+ \S+)$`),
@@ -55,10 +55,10 @@ func runCase(f *casefile.File, c *casefile.Case) (casefile.Outcome, error) {
 	}
 	if r.script != nil {
 		for _, line := range r.script.lines[r.script.next:] {
-			r.Problem("%s: the plugin was not asked", line.At)
+			r.Problem("%s: the plugin was not called", line.At)
 		}
-	} else if err := r.Host.Run(); err != nil { // a plugin would be asked for more than the case tells of
-		r.Problem("it never comes to rest: %v", err)
+	} else if err := r.Host.Run(); err != nil { // a plugin would be called more often than the case states
+		r.Problem("no quiescence: %v", err)
 	}
 	r.Outcome.Trace = r.Host.Log()
 	return r.Outcome, nil
@@ -94,14 +94,14 @@ func (r *caseRun) SetUp(b *casefile.Paragraph) error {
 	return nil
 }
 
-// Fault is the error that a text stands for, as an answer to a request such as "update claim c".
+// Fault returns the error for a text, as an answer to a request such as "update claim c".
 func (r *caseRun) Fault(request, text string) error {
 	words := strings.Fields(request)
 	resource, _ := resourceOf(words[1])
 	of := schema.GroupResource{Resource: resource}
 	switch text {
 	case "conflict":
-		return apierrors.NewConflict(of, words[2], errors.New("somebody else wrote"))
+		return apierrors.NewConflict(of, words[2], errors.New("changed by another client"))
 	case "already exists":
 		return apierrors.NewAlreadyExists(of, words[2])
 	default:
@@ -126,8 +126,7 @@ func (r *caseRun) takeObjects(b *casefile.Paragraph) error {
 	return nil
 }
 
-// Start starts the controller and lets it list what is there. Then it adds what the controller is
-// not told of.
+// Start starts the controller and lets it list the objects. Then it adds the hidden ones.
 func (r *caseRun) Start() error {
 	r.cfg.Process = r.Process
 	r.cfg.Client = r.server.Client(r.Intercept(r.Process))
@@ -183,8 +182,8 @@ func (r *caseRun) Step(s *casefile.Step, quiet bool) ([]casefile.Section, error)
 	}, "requests")...), err
 }
 
-// sync lets the controller look at one claim or volume, and finish what it starts about it, waits included. Nothing is
-// delivered to its caches meanwhile, and it looks at nothing else.
+// sync runs one sync of a claim or volume, including the operations that it starts and all waits.
+// No events are delivered to the caches meanwhile, and no other key is synced.
 func (r *caseRun) sync(kind, name string) error {
 	var err error
 	r.Process.Spawn("sync", func(ctx context.Context) {
@@ -200,11 +199,11 @@ func (r *caseRun) sync(kind, name string) error {
 		if len(r.control.unsaved) == 0 {
 			return err
 		}
-		for _, u := range r.control.unsaved { // there is one at most
+		for _, u := range r.control.unsaved { // one at most
 			r.Host.SetTime(u.due)
 		}
 	}
-	r.Problem("a volume that was made is never saved")
+	r.Problem("a provisioned volume is never saved")
 	return err
 }
 
@@ -213,7 +212,7 @@ var ofSync = regexp.MustCompile(`^pvcontroller/(sync|save|(provision|save|clean|
 // isOfSync reports whether a task is a sync or an operation.
 func isOfSync(task string) bool { return ofSync.MatchString(task) }
 
-// Do executes an act of another program at once.
+// Do executes an action of another program immediately.
 func (r *caseRun) Do(text string) error {
 	verb, rest, _ := strings.Cut(text, " ")
 	if verb == "delete" {
@@ -239,7 +238,7 @@ func (r *caseRun) Do(text string) error {
 	return nil
 }
 
-// remove deletes an object, whatever protects it.
+// remove deletes an object and its finalizers.
 func (r *caseRun) remove(resource, namespace, name string) error {
 	r.server.UpdateStored(resource, namespace, name, func(stored fake.Object) fake.Object {
 		if len(stored.GetFinalizers()) == 0 {
@@ -269,11 +268,11 @@ func resourceOf(kind string) (resource, namespace string) {
 	return "persistentvolumes", ""
 }
 
-// state tells of all volumes and claims there are.
+// state returns all volumes and claims.
 func (r *caseRun) state() []string {
 	var lines []string
 	tellOf := func(obj runtime.Object, line string) {
-		if err := untold(obj); err != nil {
+		if err := undescribed(obj); err != nil {
 			r.Problem("%v", err)
 		}
 		lines = append(lines, line)

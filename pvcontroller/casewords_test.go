@@ -15,7 +15,8 @@ import (
 // The words that describe an object in the cases, except those of one kind only.
 // testdata/cases/README.md lists them all.
 
-// The short words for annotations whose value is a name, and for those whose value does not matter and is "yes".
+// Short words for annotations with a name as value, and for those with an arbitrary value, here
+// "yes".
 var (
 	namingAnnotations = map[string]string{
 		"made-by":          storagehelpers.AnnDynamicallyProvisioned,
@@ -73,7 +74,7 @@ func readMeta(meta *metav1.ObjectMeta, w casefile.Word) bool {
 	return true
 }
 
-// tellMeta is what readMeta reads, in a fixed order.
+// tellMeta formats the words that readMeta parses, in a fixed order.
 func tellMeta(meta *metav1.ObjectMeta) []casefile.Word {
 	var all []casefile.Word
 	left := maps.Clone(meta.Annotations)
@@ -103,7 +104,7 @@ func tellMeta(meta *metav1.ObjectMeta) []casefile.Word {
 	}
 	if len(meta.Finalizers) > 0 {
 		names := slices.Clone(meta.Finalizers)
-		for short, long := range shortFinalizers { // each is another's: no order
+		for short, long := range shortFinalizers { // independent: order does not matter
 			if i := slices.Index(names, long); i >= 0 {
 				names[i] = short
 			}

@@ -12,8 +12,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSeekersMirrorPool goes through all claims a free volume is offered to, while claims come, change and go: they are just
-// those that upstream would match with it if it were the only one, the ones that ask for most first.
+// TestSeekersMirrorPool lists all claims to which a free volume is offered, while claims are
+// created, changed and deleted. They are exactly those that upstream would match with it if it were
+// the only volume, largest requests first.
 func TestSeekersMirrorPool(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drafter{plain: rapid.Bool().Draw(t, "plain"), selectors: drawSelectors(t)}
@@ -28,7 +29,7 @@ func TestSeekersMirrorPool(t *testing.T) {
 			}
 			switch rapid.IntRange(0, 9).Draw(t, "kind") {
 			case 0, 1:
-				s.remove(claim) // which is not there
+				s.remove(claim) // not present
 			case 2, 3, 4:
 				checkOffers(t, s, claims, d.volume(t, "1"))
 			default:
@@ -42,7 +43,7 @@ func TestSeekersMirrorPool(t *testing.T) {
 			s.remove(claim)
 		}
 		if len(s.groups) > 0 {
-			t.Errorf("%d shapes are left when all claims are gone", len(s.groups))
+			t.Errorf("%d shapes remain after all claims are removed", len(s.groups))
 		}
 	})
 }
@@ -76,8 +77,9 @@ func mostFirst(a, b *corev1.PersistentVolumeClaim) int {
 	return strings.Compare(a.Name, b.Name)
 }
 
-// TestOfferPassesOverClaimsThatAskTooMuch is about a volume in the care of a claim that has asked for more since.
-func TestOfferPassesOverClaimsThatAskTooMuch(t *testing.T) {
+// TestOfferSkipsClaimsThatGrew offers a volume that was pending for a claim which has increased its
+// request since.
+func TestOfferSkipsClaimsThatGrew(t *testing.T) {
 	s := newClaimIndex()
 	claims := restingClaims(10, func(i int, claim *corev1.PersistentVolumeClaim) {
 		claim.Spec.Resources.Requests[corev1.ResourceStorage] = gib(i + 1)
@@ -88,11 +90,11 @@ func TestOfferPassesOverClaimsThatAskTooMuch(t *testing.T) {
 	v := freeVolume("v", "1")
 	v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: gib(4)}
 	if got := s.next(v, claims[8]); got != claims[3] {
-		t.Errorf("after the one that asks for 9Gi: got %v, want the one that asks for 4Gi", got)
+		t.Errorf("after the claim of 9Gi: got %v, want the claim of 4Gi", got)
 	}
 }
 
-// TestOneCrowdForOneForm is about what keeps an offer from going through all claims.
+// TestOneCrowdForOneForm checks the grouping that keeps an offer from visiting all claims.
 func TestOneCrowdForOneForm(t *testing.T) {
 	s := newClaimIndex()
 	for _, claim := range restingClaims(100, func(i int, claim *corev1.PersistentVolumeClaim) {

@@ -15,7 +15,7 @@ import (
 
 type volumeOption func(*corev1.PersistentVolume)
 
-// claimOf1Gi makes the claim "default/c" with UID "u" for 1Gi, ReadWriteOnce.
+// claimOf1Gi returns the claim "default/c" with UID "u" for 1Gi, ReadWriteOnce.
 func claimOf1Gi() *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c", UID: "u"}}
 	claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
@@ -24,7 +24,7 @@ func claimOf1Gi() *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-// volumeOf1Gi makes the volume "v" with 1Gi, ReadWriteOnce, available.
+// volumeOf1Gi returns the volume "v" with 1Gi, ReadWriteOnce, Available.
 func volumeOf1Gi(options ...volumeOption) *corev1.PersistentVolume {
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v", UID: "uv"}}
 	volume.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
@@ -85,9 +85,9 @@ func TestClaimStatus(t *testing.T) {
 				Phase: corev1.ClaimBound, AccessModes: rwo, Capacity: capacity("1Gi"),
 			},
 		},
-		{"was bound: size and attributes are others' business", old, corev1.ClaimBound, volumeOf1Gi(), old},
+		{"was bound: size and attributes stay", old, corev1.ClaimBound, volumeOf1Gi(), old},
 		{
-			"was lost: attributes are left",
+			"was Lost: attributes stay",
 			corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimLost},
 			corev1.ClaimBound,
 			volumeOf1Gi(attributed),

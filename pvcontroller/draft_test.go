@@ -13,11 +13,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drafter draws volumes and claims, each with whatever matching looks at. Plain ones differ in size, labels and selector
-// only, so that many stand on one shelf.
+// drafter draws volumes and claims with all fields that matching reads. Plain ones differ in size,
+// labels and selector only, so that many are on one shelf.
 type drafter struct {
 	plain     bool
-	selectors []*metav1.LabelSelector // which claims ask with, over and over with other values
+	selectors []*metav1.LabelSelector // selectors of claims, repeated with other values
 }
 
 var (
@@ -83,9 +83,10 @@ func (d drafter) claim(t *rapid.T) *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-// drawModes draws access modes: mostly one, sometimes none or one that is unknown, in any order, and even twice.
+// drawModes draws access modes: mostly one, sometimes none or one that is unknown, in any order,
+// and even twice.
 func drawModes(t *rapid.T) []corev1.PersistentVolumeAccessMode {
-	modes := append(slices.Clone(allModes), corev1.ReadWriteOnce, corev1.ReadWriteOnce, "Unheard")
+	modes := append(slices.Clone(allModes), corev1.ReadWriteOnce, corev1.ReadWriteOnce, "Unknown")
 	least := min(1, rapid.IntRange(0, 5).Draw(t, "any mode"))
 	return rapid.SliceOfN(rapid.SampledFrom(modes), least, 3).Draw(t, "modes")
 }
@@ -99,7 +100,7 @@ func drawBetaClass(t *rapid.T) map[string]string {
 	}
 }
 
-// drawAmount draws a few sizes often, so that there are ties, and any at all otherwise.
+// drawAmount draws a few sizes often, so that there are ties, and otherwise any size.
 func drawAmount(t *rapid.T, label string) corev1.ResourceList {
 	var q resource.Quantity
 	switch n := rapid.IntRange(0, 6).Draw(t, label); n {
@@ -146,8 +147,8 @@ func otherValues(t *rapid.T, selector *metav1.LabelSelector) *metav1.LabelSelect
 	return selector
 }
 
-// drawSelector draws labels and expressions that must match. Some make no sense, and a few list more values than a query
-// has places for.
+// drawSelector draws labels and expressions. Some are contradictory, and a few list more values
+// than a query has places for.
 func drawSelector(t *rapid.T) *metav1.LabelSelector {
 	if rapid.IntRange(0, 3).Draw(t, "selects") == 0 {
 		return nil

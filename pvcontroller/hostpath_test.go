@@ -22,12 +22,13 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// controlHostPath adds the controller with the plugin of directories, and what runs its pods, on one machine. before is called
-// just before each of the controller's requests takes effect; wrap is what comes between the two.
+// controlHostPath adds the controller with the hostPath plugin, and a runner of its pods, on one
+// machine. before is called just before each of the controller's requests takes effect; wrap wraps
+// the plugin.
 func (w *world) controlHostPath(provisioning bool, before func(trace.Action), wrap func(*hostpath.Plugin) plugins.Plugin) hostpath.Machine {
 	machine := hostpath.Machine{FS: nodefs.NewMemory("/"), Root: "/"}
 	component := w.Host.Process("pvcontroller")
-	client := w.Server.Client(meddler{component, before})
+	client := w.Server.Client(beforeCall{component, before})
 	informers := w.Server.Informers(component)
 	var manager plugins.Manager
 	err := manager.Register(wrap(hostpath.New(hostpath.Config{
@@ -59,7 +60,7 @@ func (w *world) runPods(machine hostpath.Machine) {
 	queue.Work(func(ctx context.Context, name string) error {
 		pod, err := pods.Lister().Pods("default").Get(name)
 		if err != nil || len(pod.Spec.SchedulingGates) > 0 || pod.Status.Phase != corev1.PodPending {
-			return nil //nolint:nilerr // it is gone
+			return nil //nolint:nilerr // deleted
 		}
 		_, source, ok := recycler.PodVolume(pod)
 		if !ok {
@@ -75,7 +76,7 @@ func (w *world) runPods(machine hostpath.Machine) {
 	})
 }
 
-func TestHostPathVolumeIsMadeAndDeleted(t *testing.T) {
+func TestHostPathVolumeIsCreatedAndDeleted(t *testing.T) {
 	w := newWorld(t, nil)
 	machine := w.controlHostPath(true, quietly, plain)
 	w.class("scratch", hostpath.Name, storagev1.VolumeBindingImmediate, false)
@@ -88,7 +89,7 @@ func TestHostPathVolumeIsMadeAndDeleted(t *testing.T) {
 	w.deleteClaim("c")
 	w.Run()
 	w.wantVolumes(machine)
-	w.editVolume("pvc-"+uid, func(v *corev1.PersistentVolume) { v.Finalizers = nil }) // as pv-protection would
+	w.editVolume("pvc-"+uid, func(v *corev1.PersistentVolume) { v.Finalizers = nil }) // as pv-protection does
 	w.Run()
 	w.wantState("")
 	w.wantEvents("c Normal ProvisioningSucceeded: Successfully provisioned volume pvc-" + uid + " using kubernetes.io/host-path")
@@ -102,7 +103,7 @@ func (w *world) wantVolumes(machine hostpath.Machine, want ...hostpath.Volume) {
 	}
 }
 
-func TestHostPathVolumesAreNotMadeUnlessAllowed(t *testing.T) {
+func TestHostPathVolumesAreNotCreatedUnlessAllowed(t *testing.T) {
 	w := newWorld(t, nil)
 	machine := w.controlHostPath(false, quietly, plain)
 	w.class("scratch", hostpath.Name, storagev1.VolumeBindingImmediate, false)
@@ -113,7 +114,7 @@ func TestHostPathVolumesAreNotMadeUnlessAllowed(t *testing.T) {
 	w.wantEvents(`c Warning ProvisioningFailed: Failed to create provisioner: provisioning in volume plugin "kubernetes.io/host-path" is disabled`)
 }
 
-// directory makes a volume a directory.
+// directory sets the source of a volume to a directory.
 func directory(path string, policy corev1.PersistentVolumeReclaimPolicy) volumeOption {
 	return func(v *corev1.PersistentVolume) {
 		v.Spec.CSI, v.Spec.HostPath = nil, &corev1.HostPathVolumeSource{Path: path}
@@ -121,7 +122,7 @@ func directory(path string, policy corev1.PersistentVolumeReclaimPolicy) volumeO
 	}
 }
 
-func TestDirectoryThatIsNotToBeDeletedStays(t *testing.T) {
+func TestRetainedDirectoryStays(t *testing.T) {
 	w := newWorld(t, nil)
 	machine := w.controlHostPath(true, quietly, plain)
 	testcheck.NoError(t, machine.FS.MkdirAll("/data/tmp/x"))
@@ -133,7 +134,7 @@ func TestDirectoryThatIsNotToBeDeletedStays(t *testing.T) {
 	w.wantState("v Failed for c")
 	w.wantEvents("v Warning VolumeFailedDelete: host_path deleter only supports /tmp/.+ but received provided /data/tmp/x")
 	if there := testcheck.Must(machine.FS.Exists("/data/tmp/x")); !there {
-		t.Error("the directory is gone")
+		t.Error("the directory was deleted")
 	}
 }
 
@@ -153,15 +154,15 @@ func TestHostPathVolumeIsRecycledForTheNextClaim(t *testing.T) {
 	w.Run()
 	w.wantState("v Bound for d by-controller", "d Bound to v 1Gi by-controller completed")
 	if names := testcheck.Must(machine.FS.ReadDir("/data/v")); len(names) > 0 {
-		t.Errorf("d finds %q", names)
+		t.Errorf("content of d: %q", names)
 	}
 	w.wantEvents("v Normal VolumeRecycled: Volume recycled")
 	if pods := w.Server.List("pods"); len(pods) > 0 {
-		t.Errorf("pods are left: %v", pods)
+		t.Errorf("remaining pods: %v", pods)
 	}
 }
 
-// hasty is the plugin as upstream's is: it begins at once.
+// hasty is the plugin with upstream's behaviour: it starts recycling immediately.
 type hasty struct{ *hostpath.Plugin }
 
 func (h hasty) Recycle(ctx context.Context, opts plugins.RecycleOptions) error {
@@ -169,9 +170,9 @@ func (h hasty) Recycle(ctx context.Context, opts plugins.RecycleOptions) error {
 	return h.Plugin.Recycle(ctx, opts)
 }
 
-// A controller finds that a volume is released, and is slow to make the pod. Meanwhile another has recycled the volume and
-// bound it to the next claim, whose user has written something.
-func TestSlowRecyclerKeepsOffTheNextClaim(t *testing.T) {
+// A controller sees a Released volume and creates its pod late. Meanwhile another one has recycled
+// the volume and bound it to the next claim, and a user of that has written a file.
+func TestSlowRecyclerDoesNotScrubTheNextClaim(t *testing.T) {
 	tests := []struct {
 		name   string
 		wrap   func(*hostpath.Plugin) plugins.Plugin
@@ -207,7 +208,7 @@ func TestSlowRecyclerKeepsOffTheNextClaim(t *testing.T) {
 			w.deleteClaim("c")
 			w.Run()
 			if got := testcheck.Must(machine.FS.Exists("/data/v/file")); got != tt.stays {
-				t.Errorf("the file of the next claim is there: %v, want %v", got, tt.stays)
+				t.Errorf("the file of the next claim exists: %v, want %v", got, tt.stays)
 			}
 			waited := `d Warning FailedBinding: volume "v" already bound to a different claim.` // before
 			w.wantEvents(append([]string{waited}, tt.events...)...)

@@ -13,7 +13,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// TestMatch has the ids of upstream's binder_test.go.
+// TestMatch has the IDs of upstream's binder_test.go.
 func TestMatch(t *testing.T) {
 	block := func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }
 	forBlock := func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }
@@ -37,7 +37,7 @@ func TestMatch(t *testing.T) {
 			w.volume("b", "2Gi")
 			w.volume("d", "500Mi")
 		}, nil, "c Bound to b 2Gi by-controller completed"},
-		{"of equal ones the first by name", func(w *world) {
+		{"the first by name of equal volumes", func(w *world) {
 			w.volume("z", "2Gi")
 			w.volume("m", "2048Mi")
 			w.volume("n", "2Gi")
@@ -46,12 +46,12 @@ func TestMatch(t *testing.T) {
 			w.volume("a", "1Gi")
 			w.volume("v", "10Gi", reservedBy("c"))
 		}, nil, "c Bound to v 10Gi by-controller completed"},
-		{"reserved for another", func(w *world) { w.volume("v", "1Gi", reservedBy("d")) }, nil, "c Pending"},
-		{"fewest modes, though it is larger", func(w *world) {
+		{"pre-bound to another claim", func(w *world) { w.volume("v", "1Gi", reservedBy("d")) }, nil, "c Pending"},
+		{"fewest modes, although larger", func(w *world) {
 			w.volume("a", "1Gi", modes(corev1.ReadWriteOnce, corev1.ReadWriteMany))
 			w.volume("b", "9Gi")
 		}, nil, "c Bound to b 9Gi by-controller completed"},
-		{"more modes than asked for", func(w *world) {
+		{"more modes than requested", func(w *world) {
 			w.volume("a", "1Gi", modes(corev1.ReadWriteMany))
 			w.volume("b", "2Gi", modes(corev1.ReadWriteMany, corev1.ReadWriteOnce))
 		}, nil, "c Bound to b 2Gi by-controller completed"},
@@ -138,7 +138,7 @@ func TestMatch(t *testing.T) {
 				if got := stateOfClaim(w.claimNow("c")); got != tt.want && !late {
 					t.Errorf("got %q, want %q", got, tt.want)
 				} else if (w.claimNow("c").Status.Phase == corev1.ClaimBound) != (tt.want != "c Pending" && tt.want != "c Pending to v") {
-					t.Errorf("late: got %q, want as %q", got, tt.want)
+					t.Errorf("created late: got %q, want %q", got, tt.want)
 				}
 			})
 		}
@@ -155,8 +155,9 @@ func bound(t *testing.T, options ...volumeOption) *world {
 	return w
 }
 
-// A claim whose volume vanishes is lost, and found again when a volume of that name is its own (3-2, 3-3).
-func TestLostAndFound(t *testing.T) {
+// A claim is Lost when its volume is deleted, and recovers when a volume with that name is created
+// for it (3-2, 3-3).
+func TestLostClaimRecovers(t *testing.T) {
 	w := bound(t)
 	w.deleteVolume("v")
 	w.Run()
@@ -184,7 +185,7 @@ func TestRetainedVolumeIsReleasedUntilFreed(t *testing.T) {
 	w.deleteClaim("c")
 	w.Run()
 	w.wantState("v Released for c by-controller")
-	w.claim("c", "1Gi") // not the one it was bound to
+	w.claim("c", "1Gi") // not the claim it was bound to
 	w.Run()
 	w.wantState("v Released for c by-controller", "c Pending")
 	w.editVolume("v", func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil })
@@ -192,8 +193,8 @@ func TestRetainedVolumeIsReleasedUntilFreed(t *testing.T) {
 	w.wantState(boundVolume, boundClaim)
 }
 
-// A deletion and a creation that reach the cache as one update are not mistaken for the same claim.
-func TestClaimRecreatedAtOnce(t *testing.T) {
+// A deletion and a creation that reach the cache as one update are recognized as two claims.
+func TestClaimRecreatedInOneUpdate(t *testing.T) {
 	w := bound(t)
 	w.deleteClaim("c")
 	w.claim("c", "1Gi")
@@ -212,10 +213,10 @@ func TestReclaimWithoutPlugin(t *testing.T) {
 		events  []string
 	}{
 		{"8-10-2 external provisioner deletes", []volumeOption{toDelete}, "Released", nil},
-		{"8-3 nobody deletes", []volumeOption{toDelete, hostPath}, "Failed", []string{
+		{"8-3 no plugin deletes", []volumeOption{toDelete, hostPath}, "Failed", []string{
 			`v Warning VolumeFailedDelete: error getting deleter volume plugin for volume "v": no volume plugin matched`,
 		}},
-		{"6-3 nobody recycles", []volumeOption{func(v *corev1.PersistentVolume) {
+		{"6-3 no plugin recycles", []volumeOption{func(v *corev1.PersistentVolume) {
 			v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRecycle
 		}, hostPath}, "Failed", []string{"v Warning VolumeFailedRecycle: No recycler plugin found for the volume!"}},
 	}
@@ -230,7 +231,7 @@ func TestReclaimWithoutPlugin(t *testing.T) {
 	}
 }
 
-func TestDefaultClassIsGivenLater(t *testing.T) {
+func TestDefaultClassIsAssignedLater(t *testing.T) {
 	w := newWorld(t, nil)
 	w.control()
 	w.claim("c", "1Gi")
@@ -250,7 +251,7 @@ func TestDelayedBinding(t *testing.T) {
 	w := newWorld(t, nil)
 	w.control()
 	w.class("gold", provisioner, storagev1.VolumeBindingWaitForFirstConsumer, false)
-	w.volume("a", "1Gi", inClass("gold")) // the scheduler's to choose (1-13)
+	w.volume("a", "1Gi", inClass("gold")) // left to the scheduler (1-13)
 	w.claim("c", "1Gi", ofClass("gold"))
 	w.Run()
 	first := "c Normal WaitForFirstConsumer: waiting for first consumer to be created before binding"
@@ -275,7 +276,7 @@ func TestDelayedBinding(t *testing.T) {
 	w.wantState("a Available", "v Bound for c", "c Bound to v 1Gi of gold by-controller completed")
 }
 
-func TestClassThatComesLater(t *testing.T) {
+func TestClassCreatedLater(t *testing.T) {
 	w := newWorld(t, nil)
 	w.control()
 	w.claim("c", "1Gi", ofClass("gold"))
@@ -288,12 +289,12 @@ func TestClassThatComesLater(t *testing.T) {
 }
 
 // A conflict while the provisioner annotation is written is recorded, and the write is retried.
-func TestProvisionerIsNamedInTheEnd(t *testing.T) {
+func TestProvisionerAnnotationIsRetried(t *testing.T) {
 	w := newWorld(t, nil)
-	meddled := false
+	changed := false
 	w.control(func(a trace.Action) {
-		if !meddled && a.Verb == "update" {
-			meddled = true
+		if !changed && a.Verb == "update" {
+			changed = true
 			w.editClaim("c", annotated("user", "was here"))
 		}
 	})
@@ -328,7 +329,7 @@ func TestDefaultClassDoesNotOverwrite(t *testing.T) {
 	w.wantState("c Pending of silver")
 }
 
-// 6-11, 6-12: a volume to be recycled waits for the pods that use the claim it had.
+// 6-11, 6-12: a volume is recycled only after the pods that use its previous claim.
 func TestRecyclingWaitsForPods(t *testing.T) {
 	w := newWorld(t, nil)
 	w.control()
@@ -352,6 +353,6 @@ func TestRecyclingWaitsForPods(t *testing.T) {
 	}
 	w.wantState(failed)
 	if waited := w.Host.Now().Sub(since); waited != 0 {
-		t.Errorf("waited %v after the pod was gone: for the resync?", waited)
+		t.Errorf("waited %v after the pod was deleted: until the resync", waited)
 	}
 }

@@ -19,8 +19,9 @@ type matcher interface {
 	match(claim *corev1.PersistentVolumeClaim, delayed bool) (*corev1.PersistentVolume, error)
 }
 
-// BenchmarkMatch matches one claim an iteration with one of n free volumes of one shape, whose sizes are from 1 to
-// 1000 GiB, and does the same with upstream's index. What the claims ask for is drawn over the whole range beforehand.
+// BenchmarkMatch matches one claim an iteration with one of n free volumes of one shape, whose
+// sizes are from 1 to 1000 GiB, and does the same with upstream's index. What the claims ask for is
+// drawn over the whole range beforehand.
 //
 //	n           by size
 //	n/selector  by a label that one volume has
@@ -91,8 +92,8 @@ func benchmarkChurn(
 // asksFirst is how often is asked before the time counts.
 const asksFirst = 10
 
-// fill adds the volumes and asks a few times, as a selector of a form that is new is dear. It returns the bytes a volume
-// takes.
+// fill adds the volumes and asks a few times, as a selector of a form that is new is dear. It
+// returns the bytes a volume takes.
 func fill(
 	b *testing.B, m matcher, volumes []*corev1.PersistentVolume, claims []*corev1.PersistentVolumeClaim,
 ) float64 {
@@ -199,8 +200,9 @@ func claimsOf(set func(draw int, claim *corev1.PersistentVolumeClaim)) []*corev1
 	return claims
 }
 
-// BenchmarkOffer looks, for one free volume an iteration, for a claim that it suits among n that rest and that it does
-// not suit: for want of size, of an access mode, or of a label of which each claim asks for another value.
+// BenchmarkOffer looks, for one free volume an iteration, for a claim that it suits among n that
+// rest and that it does not suit: for want of size, of an access mode, or of a label of which each
+// claim asks for another value.
 func BenchmarkOffer(b *testing.B) {
 	unsuited := []struct {
 		name string

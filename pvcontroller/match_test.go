@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestPoolMatchesAsUpstreamWithTiesByName lets volumes come, change and go, and asks for matches in between.
+// TestPoolMatchesAsUpstreamWithTiesByName adds, changes and removes volumes, and matches claims in
+// between.
 func TestPoolMatchesAsUpstreamWithTiesByName(t *testing.T) {
 	histories := rapid.Custom(drawHistory)
 	rapid.Check(t, func(t *rapid.T) {
@@ -20,19 +21,20 @@ func TestPoolMatchesAsUpstreamWithTiesByName(t *testing.T) {
 	})
 }
 
-// TestBrokenPoolsAreFound breaks the pool in one way after the other: the property above would notice.
+// TestBrokenPoolsAreFound checks that the property above detects each of several defects of the
+// pool.
 func TestBrokenPoolsAreFound(t *testing.T) {
 	for _, m := range poolMutants {
 		t.Run(m.name, func(t *testing.T) {
 			if n := historiesUntilFound(m); n == 0 {
-				t.Errorf("%d histories went well", historiesMax)
+				t.Errorf("%d histories passed", historiesMax)
 			} else {
-				t.Logf("found in history %d", n)
+				t.Logf("detected in history %d", n)
 			}
 		})
 	}
 	if n := historiesUntilFound(poolMutant{}); n > 0 {
-		t.Errorf("history %d finds what is not broken", n)
+		t.Errorf("history %d fails for a correct pool", n)
 	}
 }
 
@@ -51,7 +53,8 @@ func historiesUntilFound(m poolMutant) int {
 // A poolHistory is a sequence of changes of a pool.
 type poolHistory []moment
 
-// moment has one of three: a volume that comes or is changed, the name of one that goes, or a claim that asks.
+// moment has one of three: a volume that is added or changed, the name of one that is removed, or a
+// claim to match.
 type moment struct {
 	volume  *corev1.PersistentVolume
 	gone    string
@@ -59,7 +62,7 @@ type moment struct {
 	delayed bool
 }
 
-// check lets a history happen to a matcher and to upstream's index: where they differ, it fails.
+// check applies a history to a matcher and to upstream's index, and fails if they differ.
 func (h poolHistory) check(m matcher) error {
 	upstream := newUpstreamIndex()
 	known := newVersions(
@@ -119,9 +122,9 @@ func drawHistory(t *rapid.T) poolHistory {
 	return append(h, moment{claim: d.claim(t)})
 }
 
-// TestPostingsComeAndGo asks with more forms of selector than a shelf has postings for, with each a few times, while its
-// volumes change.
-func TestPostingsComeAndGo(t *testing.T) {
+// TestPostingsAreCreatedAndDropped matches with more forms of selector than a shelf has postings
+// for, with each a few times, while its volumes change.
+func TestPostingsAreCreatedAndDropped(t *testing.T) {
 	const forms, volumes = postingsMax + 4, 50
 	key := func(i int) string { return fmt.Sprint("key", i%forms) }
 	var h poolHistory
@@ -148,7 +151,7 @@ func TestPostingsComeAndGo(t *testing.T) {
 		}
 	}
 	if len(postings) != postingsMax || made < postingsMax/2 {
-		t.Errorf("%d postings, %d of them made; want %d, and most made", len(postings), made, postingsMax)
+		t.Errorf("%d postings, %d of them built; want %d, and most built", len(postings), made, postingsMax)
 	}
 	for _, now := range h[len(h)-2*volumes:] {
 		if now.volume != nil {
@@ -156,11 +159,11 @@ func TestPostingsComeAndGo(t *testing.T) {
 		}
 	}
 	if len(p.free) > 0 {
-		t.Errorf("%d shapes are left when all volumes are gone", len(p.free))
+		t.Errorf("%d shapes remain after all volumes are removed", len(p.free))
 	}
 }
 
-// TestReservedForListsByName is about volumes that are reserved for one claim, whatever UID they name.
+// TestReservedForListsByName lists the volumes with a claimRef to one claim, whatever its UID.
 func TestReservedForListsByName(t *testing.T) {
 	p := newPool()
 	var volumes []*corev1.PersistentVolume
@@ -182,7 +185,7 @@ func TestReservedForListsByName(t *testing.T) {
 		p.remove(v)
 	}
 	if len(p.reserved) > 0 {
-		t.Errorf("%v is left when all volumes are gone", p.reserved)
+		t.Errorf("%v remains after all volumes are removed", p.reserved)
 	}
 }
 
@@ -193,7 +196,7 @@ func freeVolume(name, version string) *corev1.PersistentVolume {
 	return v
 }
 
-// poolMutant is a pool that is broken in one way: it sees volumes or claims as other than they are.
+// poolMutant is a pool with one defect: it sees modified volumes or claims.
 type poolMutant struct {
 	name   string
 	volume func(*corev1.PersistentVolume)
@@ -289,7 +292,7 @@ var poolMutants = []poolMutant{
 	{name: "reservations stay", keeps: func(v *corev1.PersistentVolume) bool { return v.Spec.ClaimRef != nil }},
 }
 
-// withoutOperator leaves out the requirements with an operator.
+// withoutOperator removes the requirements with an operator.
 func withoutOperator(op metav1.LabelSelectorOperator) func(*corev1.PersistentVolumeClaim) {
 	return func(c *corev1.PersistentVolumeClaim) {
 		if c.Spec.Selector == nil {
@@ -304,5 +307,5 @@ var allModes = []corev1.PersistentVolumeAccessMode{
 	corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod,
 }
 
-// samePlace are two values that queries for the first key of a form put in one place.
+// samePlace are two values that queries for the first key of a form map to the same place.
 var samePlace = [2]string{"8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ"}

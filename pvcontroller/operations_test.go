@@ -25,13 +25,13 @@ const (
 	saveTries = 5
 )
 
-// mock is an in-tree plugin over a set of volumes, each call of which leaves the controller.
+// mock is an in-tree plugin over a set of volumes. Each of its calls leaves the process.
 type mock struct {
 	caller sim.Caller
 	made   map[string]bool // by name
 	calls  []string
-	fail   map[string][]error // by call: what the next ones return
-	holds  bool               // it has the volume held before it recycles
+	fail   map[string][]error // errors of the next calls, by call
+	holds  bool               // it reserves the volume before recycling
 }
 
 func (m *mock) Name() string                                { return inTree }
@@ -87,7 +87,7 @@ type spoiled struct {
 	spoil func(trace.Action) spoil
 }
 
-// spoil is what happens to a request.
+// spoil is the fault of a request.
 type spoil int
 
 const (
@@ -137,7 +137,7 @@ func (m *mock) want(t *testing.T, calls ...string) {
 
 func nothing(trace.Action) spoil { return well }
 
-func TestVolumeIsMadeAndDeletedByItsPlugin(t *testing.T) {
+func TestVolumeIsProvisionedAndDeletedByItsPlugin(t *testing.T) {
 	w := newWorld(t, nil)
 	m := w.controlWith(nothing)
 	w.class("gold", inTree, storagev1.VolumeBindingImmediate, false)
@@ -148,13 +148,13 @@ func TestVolumeIsMadeAndDeletedByItsPlugin(t *testing.T) {
 	w.wantEvents("c Normal ProvisioningSucceeded: Successfully provisioned volume " + name + " using " + inTree)
 	w.deleteClaim("c")
 	w.Run()
-	w.wantState(name + " Released for c by-controller") // pv-protection has yet to let it go
+	w.wantState(name + " Released for c by-controller") // pv-protection has not removed its finalizer
 	w.editVolume(name, func(v *corev1.PersistentVolume) { v.Finalizers = nil })
 	w.Run()
 	w.wantState("")
 	m.want(t, "Provision "+name, "Delete "+name)
 	if len(m.made) > 0 {
-		t.Errorf("left: %v", m.made)
+		t.Errorf("remaining: %v", m.made)
 	}
 }
 
@@ -166,40 +166,40 @@ func creation(a trace.Action) bool {
 func TestVolumeThatCannotBeSaved(t *testing.T) {
 	const (
 		failed  = "c Warning ProvisioningFailed: Error creating provisioned PV object for claim default/c: spoiled. Deleting the volume."
-		cleanup = "c Warning ProvisioningCleanupFailed: Error cleaning provisioned volume for claim default/c: disk is stuck. Please delete manually."
+		cleanup = "c Warning ProvisioningCleanupFailed: Error cleaning provisioned volume for claim default/c: disk is busy. Please delete manually."
 	)
-	stuck := slices.Repeat([]error{errors.New("disk is stuck")}, saveTries)
+	stuck := slices.Repeat([]error{errors.New("disk is busy")}, saveTries)
 	tests := []struct {
 		name     string
 		creation []spoil // faults of the first requests
 		deletion []error
 		calls    []string
 		events   []string
-		took     time.Duration // until it is bound, down to 5 s
+		took     time.Duration // until the claim is bound, rounded to 5 s
 	}{
-		{"the first time", []spoil{refused}, nil, []string{"Provision"}, nil, 10 * time.Second},
-		{"but it was", []spoil{lost}, nil, []string{"Provision"}, nil, 0},
+		{"once", []spoil{refused}, nil, []string{"Provision"}, nil, 10 * time.Second},
+		{"answer lost", []spoil{lost}, nil, []string{"Provision"}, nil, 0},
 		{"four times", slices.Repeat([]spoil{refused}, 4), nil, []string{"Provision"}, nil, 40 * time.Second},
 		{
-			"five times: it is deleted, and made anew", slices.Repeat([]spoil{refused}, 5), nil,
+			"five times: it is deleted, and provisioned again", slices.Repeat([]spoil{refused}, 5), nil,
 			[]string{"Provision", "Delete", "Provision"},
 			[]string{failed},
 			40 * time.Second,
 		},
 		{
-			"five times, and its deletion fails once", slices.Repeat([]spoil{refused}, 5), stuck[:1],
+			"five times, and the deletion fails once", slices.Repeat([]spoil{refused}, 5), stuck[:1],
 			[]string{"Provision", "Delete", "Delete", "Provision"},
 			[]string{failed},
 			50 * time.Second,
 		},
 		{
-			"five times, and neither can it be deleted", slices.Repeat([]spoil{refused}, 5), stuck,
+			"five times, and the deletion fails, too", slices.Repeat([]spoil{refused}, 5), stuck,
 			[]string{"Provision", "Delete", "Delete", "Delete", "Delete", "Delete", "Provision"},
 			[]string{failed, cleanup},
 			80 * time.Second,
 		},
 		{
-			"four times, and the fifth time it was: it is not deleted", append(slices.Repeat([]spoil{refused}, 4), lost), nil,
+			"four times, and the fifth answer is lost: it is not deleted", append(slices.Repeat([]spoil{refused}, 4), lost), nil,
 			[]string{"Provision"},
 			[]string{failed},
 			40 * time.Second,
@@ -235,13 +235,13 @@ func TestVolumeThatCannotBeSaved(t *testing.T) {
 			}
 			m.want(t, tt.calls...)
 			if !m.made[name] {
-				t.Error("the volume is not there")
+				t.Error("the volume does not exist")
 			}
 		})
 	}
 }
 
-func TestVolumeIsDeletedWhenItsClaimGoesBeforeItIsSaved(t *testing.T) {
+func TestVolumeIsDeletedIfItsClaimIsDeletedBeforeItIsSaved(t *testing.T) {
 	w := newWorld(t, nil)
 	m := w.controlWith(func(a trace.Action) spoil {
 		if creation(a) {
@@ -261,7 +261,7 @@ func TestVolumeIsDeletedWhenItsClaimGoesBeforeItIsSaved(t *testing.T) {
 	}
 }
 
-// TestDataIsDeletedOnce has each write after the deletion of the data fail once.
+// TestDataIsDeletedOnce makes each write after the deletion of the data fail once.
 func TestDataIsDeletedOnce(t *testing.T) {
 	for _, verb := range []string{"update", "delete"} {
 		for _, how := range []spoil{refused, lost} {
@@ -281,7 +281,7 @@ func TestDataIsDeletedOnce(t *testing.T) {
 			w.deleteClaim("c")
 			w.Run()
 			name := "pvc-" + string(claim.UID)
-			w.editVolume(name, func(v *corev1.PersistentVolume) { // what pv-protection does
+			w.editVolume(name, func(v *corev1.PersistentVolume) { // as pv-protection does
 				if v.DeletionTimestamp == nil || !slices.Equal(v.Finalizers, []string{"kubernetes.io/pv-protection"}) {
 					t.Errorf("%s %v: deleted at %v, finalizers %v", verb, how, v.DeletionTimestamp, v.Finalizers)
 				}
@@ -297,8 +297,8 @@ func TestDataIsDeletedOnce(t *testing.T) {
 	}
 }
 
-// TestVolumeRecreatedIsNotDeleted replaces a released volume by another of its name while its data
-// is deleted.
+// TestVolumeRecreatedIsNotDeleted replaces a Released volume by another one with its name while its
+// data is deleted.
 func TestVolumeRecreatedIsNotDeleted(t *testing.T) {
 	w := newWorld(t, nil)
 	var m *mock
@@ -321,9 +321,9 @@ func TestVolumeRecreatedIsNotDeleted(t *testing.T) {
 	m.want(t, "Provision "+name, "Delete "+name)
 }
 
-// TestKilledBeforeSaved restarts the controller after it provisioned a volume and could not save
-// it.
-func TestKilledBeforeSaved(t *testing.T) {
+// TestCrashBeforeVolumeIsSaved restarts the controller after it provisioned a volume and before it
+// saved it.
+func TestCrashBeforeVolumeIsSaved(t *testing.T) {
 	w := newWorld(t, nil)
 	m := w.controlWith(func(a trace.Action) spoil {
 		if creation(a) {
@@ -349,7 +349,7 @@ func TestKilledBeforeSaved(t *testing.T) {
 func TestVolumeIsRecycledByItsPlugin(t *testing.T) {
 	w := newWorld(t, nil)
 	m := w.controlWith(nothing)
-	m.fail["Recycle"] = []error{errors.New("disk is stuck")}
+	m.fail["Recycle"] = []error{errors.New("disk is busy")}
 	w.volume("v", "1Gi", directory("/tmp/v", corev1.PersistentVolumeReclaimRecycle))
 	w.claim("c", "1Gi")
 	w.Run()
@@ -360,14 +360,14 @@ func TestVolumeIsRecycledByItsPlugin(t *testing.T) {
 	w.wantEvents(
 		"v Normal RecyclerPod: Recycler pod: scrubbing",
 		"v Normal VolumeRecycled: Volume recycled",
-		"v Warning VolumeFailedRecycle: Recycle failed: disk is stuck",
+		"v Warning VolumeFailedRecycle: Recycle failed: disk is busy",
 	)
 }
 
-func TestWhatARecyclerTellsIsToldOnceUntilItSucceeds(t *testing.T) {
+func TestRecyclerEventIsRecordedOnceUntilSuccess(t *testing.T) {
 	w := newWorld(t, nil)
 	m := w.controlWith(nothing)
-	stuck := errors.New("disk is stuck")
+	stuck := errors.New("disk is busy")
 	m.fail["Recycle"] = []error{stuck, stuck, stuck}
 	w.volume("v", "1Gi", directory("/tmp/v", corev1.PersistentVolumeReclaimRecycle))
 	w.claim("c", "1Gi")
@@ -377,17 +377,17 @@ func TestWhatARecyclerTellsIsToldOnceUntilItSucceeds(t *testing.T) {
 	m.want(t, "Recycle v", "Recycle v", "Recycle v", "Recycle v")
 	for _, obj := range w.Server.List("events") {
 		if e := obj.(*corev1.Event); e.Reason == "RecyclerPod" && e.Count != 1 {
-			t.Errorf("%q was told %d times; want once", e.Message, e.Count)
+			t.Errorf("%q was recorded %d times; want once", e.Message, e.Count)
 		}
 	}
 }
 
-// TestVolumeThatCannotBeRecycledSaysWhy has a volume held for each try.
-func TestVolumeThatCannotBeRecycledSaysWhy(t *testing.T) {
+// TestFailedRecyclingSetsTheMessage reserves a volume for each attempt.
+func TestFailedRecyclingSetsTheMessage(t *testing.T) {
 	w := newWorld(t, nil)
 	m := w.controlWith(nothing)
 	m.holds = true
-	m.fail["Recycle"] = slices.Repeat([]error{errors.New("disk is stuck")}, 3)
+	m.fail["Recycle"] = slices.Repeat([]error{errors.New("disk is busy")}, 3)
 	w.volume("v", "1Gi", directory("/tmp/v", corev1.PersistentVolumeReclaimRecycle))
 	w.claim("c", "1Gi")
 	w.Run()
@@ -401,10 +401,10 @@ func TestVolumeThatCannotBeRecycledSaysWhy(t *testing.T) {
 	w.Run()
 	want := []string{
 		"Released ",
-		"Released Recycling by pod", "Failed Recycle failed: disk is stuck",
-		"Failed Recycling by pod", "Failed Recycle failed: disk is stuck",
-		"Failed Recycling by pod", "Failed Recycle failed: disk is stuck",
-		"Failed Recycling by pod", "Failed Recycling by pod", "Available ", // not any claim's any more, then available
+		"Released Recycling by pod", "Failed Recycle failed: disk is busy",
+		"Failed Recycling by pod", "Failed Recycle failed: disk is busy",
+		"Failed Recycling by pod", "Failed Recycle failed: disk is busy",
+		"Failed Recycling by pod", "Failed Recycling by pod", "Available ", // first without its claimRef, then Available
 	}
 	if diff := cmp.Diff(want, messages); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)

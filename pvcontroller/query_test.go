@@ -7,9 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestPostingsHoldNoMoreThanTheirFormSelects asks with selectors of several forms: what a search passes over is the rest of
-// its posting in the places it asks for.
-func TestPostingsHoldNoMoreThanTheirFormSelects(t *testing.T) {
+// TestPostingsHoldOnlyWhatTheirFormSelects matches with selectors of several forms: a search skips
+// the part of its posting that is not in the places of the query.
+func TestPostingsHoldOnlyWhatTheirFormSelects(t *testing.T) {
 	const (
 		in     = metav1.LabelSelectorOpIn
 		notIn  = metav1.LabelSelectorOpNotIn
@@ -79,23 +79,23 @@ func TestPostingsHoldNoMoreThanTheirFormSelects(t *testing.T) {
 	}
 }
 
-// TestPostingsAskedForStay requests one form every other time, and always new ones in between.
-func TestPostingsAskedForStay(t *testing.T) {
+// TestUsedPostingsStay requests one form every other time, and new ones in between.
+func TestUsedPostingsStay(t *testing.T) {
 	s := newFreeSet()
 	first := s.posting(form{text: "first"})
 	for i := range 10 * postingsMax {
 		s.posting(form{text: fmt.Sprint(i)})
 		if s.posting(form{text: "first"}) != first {
-			t.Fatalf("made anew after %d others", i+1)
+			t.Fatalf("rebuilt after %d others", i+1)
 		}
 	}
 }
 
-func TestPlacesDifferAndTwoDoNot(t *testing.T) {
+func TestPlacesDifferExceptForOnePair(t *testing.T) {
 	if a, b := hashNext(hashStart, samePlace[0]), hashNext(hashStart, samePlace[1]); a != b {
-		t.Errorf("places %d and %d: other values are needed for the test of a collision", a, b)
+		t.Errorf("places %d and %d: the test of a collision needs other values", a, b)
 	}
 	if hashNext(hashNext(hashStart, "a"), "bc") == hashNext(hashNext(hashStart, "ab"), "c") {
-		t.Error("a value goes on in the next")
+		t.Error("a value continues in the next")
 	}
 }

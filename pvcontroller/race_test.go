@@ -19,7 +19,8 @@ import (
 
 const seeds = 200
 
-// forSeeds runs a test under many schedules. The invariants hold after each write; a failure prints the trace.
+// forSeeds runs a test under many schedules. The invariants are checked after each write; a failure
+// prints the trace.
 func forSeeds(t *testing.T, run func(w *world)) {
 	t.Helper()
 	n := uint64(seeds)
@@ -38,7 +39,7 @@ func forSeeds(t *testing.T, run func(w *world)) {
 	}
 }
 
-// checkCommit looks at one write: the numbers are those of the project's invariants.
+// checkCommit checks one write; the IDs are those of package invariant.
 func (w *world) checkCommit(c fake.Commit) {
 	if c.Type == watch.Deleted {
 		return
@@ -95,7 +96,7 @@ func (w *world) checkClaim(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// checkEnd looks at a world in which nothing is left to happen.
+// checkEnd checks a world at rest.
 func (w *world) checkEnd() {
 	owners := map[string]string{}
 	for _, obj := range w.Server.List("persistentvolumes") {
@@ -140,7 +141,7 @@ func (w *world) wantPhase(volume *corev1.PersistentVolume) corev1.PersistentVolu
 	return corev1.VolumeReleased
 }
 
-// checkWaiting looks for a volume that a waiting claim should have got.
+// checkWaiting looks for a volume that a pending claim should have got.
 func (w *world) checkWaiting(claim *corev1.PersistentVolumeClaim) {
 	for _, obj := range w.Server.List("persistentvolumes") {
 		volume := obj.(*corev1.PersistentVolume)
@@ -164,7 +165,7 @@ func TestTwoClaimsOneVolume(t *testing.T) {
 		w.checkEnd()
 		states := w.state()
 		if strings.Count(states, " Bound ") != 2 || strings.Count(states, " Pending") != 1 {
-			w.Errorf("want one winner and one that waits, got:\n%s", states)
+			w.Errorf("want one bound claim and one that waits, got:\n%s", states)
 		}
 		for _, e := range w.events() {
 			if !strings.Contains(e, " Normal FailedBinding: no persistent volumes available") {
@@ -173,7 +174,7 @@ func TestTwoClaimsOneVolume(t *testing.T) {
 		}
 		for _, r := range w.Host.Log().Records() {
 			if r.Failed() {
-				w.Errorf("a lone controller was in its own way: %s", r)
+				w.Errorf("a single controller conflicted with itself: %s", r)
 			}
 		}
 	})
@@ -211,8 +212,8 @@ func TestClaimRecreated(t *testing.T) {
 	})
 }
 
-// A volume that was made for a claim is not released because the claim's cache is behind (4-11, 4-12; kubernetes#66287,
-// kubernetes#105131).
+// A volume that was provisioned for a claim is not released because of a stale claim cache (4-11,
+// 4-12; kubernetes#66287, kubernetes#105131).
 func TestVolumeOfUnseenClaimIsKept(t *testing.T) {
 	forSeeds(t, func(w *world) {
 		w.control()
@@ -234,7 +235,8 @@ func TestVolumeOfUnseenClaimIsKept(t *testing.T) {
 	})
 }
 
-// Everything at once: users make and delete claims and volumes under the same names, over one controller or two.
+// TestCrowd combines everything: users create and delete claims and volumes with the same names,
+// over one controller or two.
 func TestCrowd(t *testing.T) {
 	for controllers := 1; controllers <= 2; controllers++ {
 		t.Run(fmt.Sprint(controllers, " controllers"), func(t *testing.T) {
@@ -275,7 +277,7 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// users runs acts, each in a task of its own.
+// users runs scripts, each in its own task.
 func (w *world) users(acts ...func(context.Context, user)) {
 	component := w.Host.Process("people")
 	for i, act := range acts {
@@ -285,7 +287,7 @@ func (w *world) users(acts ...func(context.Context, user)) {
 	}
 }
 
-// user does one request after the other, each in its turn.
+// user performs one request after the other, each in its own step.
 type user struct {
 	*world
 	client *fake.Clientset
@@ -303,7 +305,7 @@ func (u user) makeVolume(ctx context.Context, name, size string, options ...volu
 	testcheck.Must(u.client.CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{}))
 }
 
-// point has a binder of the user's own point a claim at a volume, unless it is bound already.
+// point sets a claim's volumeName, as a user's own binder, unless the claim is bound already.
 func (u user) point(ctx context.Context, claim, volume string) {
 	patch := fmt.Sprintf(`{"spec":{"volumeName":%q}}`, volume)
 	_, _ = u.client.CoreV1().PersistentVolumeClaims("default").
@@ -320,21 +322,21 @@ func (u user) makeClaim(ctx context.Context, name, size string, options ...claim
 	return testcheck.Must(u.client.CoreV1().PersistentVolumeClaims("default").Create(ctx, claim, metav1.CreateOptions{}))
 }
 
-// deleteClaim deletes a claim, which nothing protects.
+// deleteClaim deletes a claim, which has no finalizer.
 func (u user) deleteClaim(ctx context.Context, name string) {
 	claims := u.client.CoreV1().PersistentVolumeClaims("default")
 	testcheck.Must(claims.Patch(ctx, name, mergePatch, noFinalizers, metav1.PatchOptions{}))
 	testcheck.Must(0, claims.Delete(ctx, name, metav1.DeleteOptions{}))
 }
 
-// deleteVolume deletes a volume, which nothing protects.
+// deleteVolume deletes a volume, which has no finalizer.
 func (u user) deleteVolume(ctx context.Context, name string) {
 	volumes := u.client.CoreV1().PersistentVolumes()
 	testcheck.Must(volumes.Patch(ctx, name, mergePatch, noFinalizers, metav1.PatchOptions{}))
 	testcheck.Must(0, volumes.Delete(ctx, name, metav1.DeleteOptions{}))
 }
 
-// The same choices give the same trace, byte for byte.
+// TestSameSeedSameTrace checks that the same choices give the same trace, byte for byte.
 func TestSameSeedSameTrace(t *testing.T) {
 	run := func() string {
 		w := newWorld(t, sim.NewSeeded(1))

@@ -19,13 +19,13 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// isSettled is a world with something in each state a claim or volume can rest in.
+// isSettled returns a world with a claim or volume in each stable state.
 func isSettled(t testing.TB) *world {
 	w := newWorld(t, nil)
 	w.control()
 	w.class("delayed", "disk.example.com", storagev1.VolumeBindingWaitForFirstConsumer, false)
 	w.class("external", "disk.example.com", storagev1.VolumeBindingImmediate, false)
-	w.class("nobody", "kubernetes.io/no-provisioner", storagev1.VolumeBindingImmediate, false)
+	w.class("unserved", "kubernetes.io/no-provisioner", storagev1.VolumeBindingImmediate, false)
 	for _, name := range []string{"bound", "lost", "retained", "renamed", "deleted", "failed"} {
 		w.volume("v-"+name, "1Gi", reservedBy(name), func(v *corev1.PersistentVolume) {
 			switch name {
@@ -44,13 +44,13 @@ func isSettled(t testing.TB) *world {
 		w.deleteClaim(name)
 	}
 	w.Run()
-	w.claim("renamed", "1Gi") // the name of kubernetes#118545
+	w.claim("renamed", "1Gi") // the case of kubernetes#118545
 	w.claim("waiting", "1Gi")
 	w.claim("delayed", "1Gi", ofClass("delayed"))
 	w.claim("consumed", "1Gi", ofClass("delayed"))
 	w.pod("p", "consumed")
 	w.claim("external", "1Gi", ofClass("external"))
-	w.claim("nobody", "1Gi", ofClass("nobody"))
+	w.claim("unserved", "1Gi", ofClass("unserved"))
 	w.claim("classless", "1Gi", ofClass("missing"))
 	w.claim("nowhere", "1Gi", naming("v-nowhere"))
 	w.claim("taken", "1Gi", naming("v-bound"))
@@ -86,8 +86,8 @@ func TestResyncIsSilent(t *testing.T) {
 	}
 }
 
-// What was said before is said again when it is so again, and only then.
-func TestEventIsToldAgain(t *testing.T) {
+// An event is recorded again if its condition recurs, and only then.
+func TestEventIsRecordedAgain(t *testing.T) {
 	w := newWorld(t, nil)
 	w.control()
 	w.claim("c", "1Gi", naming("v"))
@@ -97,21 +97,21 @@ func TestEventIsToldAgain(t *testing.T) {
 		return w.Server.List("events")[0].(*corev1.Event).Count
 	}
 	if got := count(); got != 1 {
-		t.Errorf("told %d times, want once", got)
+		t.Errorf("recorded %d times, want once", got)
 	}
 	w.editVolume("v", marked("user", "was here"))
 	if got := count(); got != 1 {
-		t.Errorf("told %d times, want still once", got)
+		t.Errorf("recorded %d times, want still once", got)
 	}
 	w.deleteVolume("v")
 	w.Run()
 	w.volume("v", "1Gi", reservedBy("d"))
 	if got := count(); got != 2 {
-		t.Errorf("told %d times, want twice", got)
+		t.Errorf("recorded %d times, want twice", got)
 	}
 }
 
-// The server is asked once for a released volume's claim, though another claim has its name.
+// The API server is read once for a Released volume's claim, although another claim has its name.
 func TestReleasedVolumeIsLookedUpOnce(t *testing.T) {
 	w := bound(t)
 	w.deleteClaim("c")
@@ -130,8 +130,8 @@ func TestReleasedVolumeIsLookedUpOnce(t *testing.T) {
 	}
 }
 
-// A restarted controller finds a settled world settled: it writes no object, and asks at most once about each volume
-// under whose claim's name there is another claim.
+// A restarted controller leaves a settled world unchanged: it writes no object, and makes at most
+// one live read for each volume with a claimRef to a name that another claim has.
 func TestRestartIsQuiet(t *testing.T) {
 	w := isSettled(t)
 	since := w.Host.Log().Len()
@@ -144,7 +144,7 @@ func TestRestartIsQuiet(t *testing.T) {
 	}
 }
 
-// On the live host, with the race detector.
+// TestLive runs on the live host, with the race detector.
 func TestLive(t *testing.T) {
 	host := sim.NewLive(sim.LiveConfig{})
 	defer host.Close()

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// quantities are the sizes that a comparison can get wrong: fractions of a byte, the same amount in several notations,
-// and what no int64 holds.
+// quantities are sizes with difficult comparisons: fractions of a byte, the same amount in several
+// notations, and amounts beyond int64.
 var quantities = func() []resource.Quantity {
 	var all []resource.Quantity
 	for _, text := range []string{

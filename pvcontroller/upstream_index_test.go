@@ -11,8 +11,8 @@ import (
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 )
 
-// upstreamIndex matches as upstream does: an indexer finds the volumes that have just some access modes, and upstream's own
-// FindMatchingVolume walks them.
+// upstreamIndex matches as upstream does: an indexer finds the volumes with exactly some access
+// modes, and upstream's own FindMatchingVolume walks them.
 //
 // Upstream: pkg/controller/volume/persistentvolume persistentVolumeOrderedIndex (v1.36).
 type upstreamIndex struct{ store cache.Indexer }
@@ -45,7 +45,8 @@ func (u *upstreamIndex) match(claim *corev1.PersistentVolumeClaim, delayed bool)
 	return nil, nil
 }
 
-// modesFor lists the sets of access modes that volumes have and that hold all the claim's, the smallest sets first.
+// modesFor lists the sets of access modes of volumes that contain all of the claim's, the smallest
+// sets first.
 func (u *upstreamIndex) modesFor(claim *corev1.PersistentVolumeClaim) []string {
 	sets := slices.DeleteFunc(u.store.ListIndexFuncValues(byAccessModes), func(text string) bool {
 		has := strings.Split(text, ",")
@@ -57,7 +58,7 @@ func (u *upstreamIndex) modesFor(claim *corev1.PersistentVolumeClaim) []string {
 	return sets
 }
 
-// with lists the volumes that have just these access modes, in no order.
+// with lists the volumes with exactly these access modes, in no order.
 func (u *upstreamIndex) with(modes string) ([]*corev1.PersistentVolume, error) {
 	objects, err := u.store.ByIndex(byAccessModes, modes)
 	volumes := make([]*corev1.PersistentVolume, len(objects))
@@ -67,7 +68,7 @@ func (u *upstreamIndex) with(modes string) ([]*corev1.PersistentVolume, error) {
 	return volumes, err
 }
 
-// modesText names a set of access modes: each known mode once, in an order of its own.
+// modesText names a set of access modes: each known mode once, in a fixed order.
 func modesText(modes []corev1.PersistentVolumeAccessMode) string {
 	var text []string
 	for _, mode := range allModes {
@@ -91,9 +92,9 @@ func mustIndex(err error) {
 	}
 }
 
-// answers lists what upstream may answer: which of them depends on the order of its maps. It tries the smallest sets of modes
-// that have a match in any order, and in one takes any volume that is reserved for the claim, or any of the smallest. The
-// first answer is the one by our order.
+// answers lists the answers that upstream may give, depending on the order of its maps. It tries
+// the smallest sets of modes with a match in any order, and in a set takes any volume that is
+// pre-bound to the claim, or any of the smallest. The first answer is the one by our order.
 func (u *upstreamIndex) answers(claim *corev1.PersistentVolumeClaim, delayed bool) ([]string, error) {
 	sets := u.modesFor(claim)
 	slices.SortStableFunc(sets, func(a, b string) int {
@@ -117,7 +118,7 @@ func (u *upstreamIndex) answers(claim *corev1.PersistentVolumeClaim, delayed boo
 	return names, nil
 }
 
-// answersAmong asks again without the answer, for as long as the next is as good.
+// answersAmong matches again without the answer, as long as the next one is as good.
 func answersAmong(volumes []*corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, delayed bool) ([]string, error) {
 	slices.SortFunc(volumes, byName)
 	var names []string
@@ -140,7 +141,8 @@ func answersAmong(volumes []*corev1.PersistentVolume, claim *corev1.PersistentVo
 	}
 }
 
-// rankOfModes is the order of sets with equally many modes: that of their numbers if RWO, ROX, RWX and RWOP are bits.
+// rankOfModes returns the order of sets with equally many modes: that of their numbers if RWO, ROX,
+// RWX and RWOP are bits.
 func rankOfModes(text string) int {
 	rank := 0
 	for i, mode := range allModes {

@@ -31,7 +31,7 @@ var (
 	noFinalizers = []byte(`{"metadata":{"finalizers":null}}`)
 )
 
-// world is a stepped world with an API server and, once control was called, the controller.
+// world is a stepped world with an API server and, after a call of control, the controller.
 type world struct {
 	*testworld.World
 }
@@ -63,27 +63,28 @@ func forbidChanges(t *testing.T, server *fake.Server) {
 	})
 }
 
-// meddler does something just before each request of a component takes effect.
-type meddler struct {
+// beforeCall calls a function just before each request of a process takes effect.
+type beforeCall struct {
 	sim.Caller
 	before func(trace.Action)
 }
 
-func (m meddler) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
+func (m beforeCall) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	return m.Caller.Call(action, func() trace.Outcome {
 		m.before(action)
 		return effect()
 	})
 }
 
-// control adds the controller. before, if given, is called just before each of its requests takes effect.
+// control adds the controller. before, if given, is called just before each of its requests takes
+// effect.
 func (w *world) control(before ...func(trace.Action)) { w.controlOn(w.Host, before...) }
 
 func (w *world) controlOn(host sim.Host, before ...func(trace.Action)) {
 	component := host.Process("pvcontroller")
 	var caller sim.Caller = component
 	if len(before) > 0 {
-		caller = meddler{component, before[0]}
+		caller = beforeCall{component, before[0]}
 	}
 	client := w.Server.Client(caller).WithoutCopies()
 	pvcontroller.New(pvcontroller.Config{
@@ -101,7 +102,7 @@ type (
 	volumeOption func(*corev1.PersistentVolume)
 )
 
-// claim has the user make a claim in namespace default, ReadWriteOnce.
+// claim creates a claim in namespace default, ReadWriteOnce.
 func (w *world) claim(name, size string, options ...claimOption) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
@@ -112,7 +113,7 @@ func (w *world) claim(name, size string, options ...claimOption) *corev1.Persist
 	return testcheck.Must(w.User.CoreV1().PersistentVolumeClaims("default").Create(ctx, claim, metav1.CreateOptions{}))
 }
 
-// volume has the user make a volume, ReadWriteOnce, to be retained.
+// volume creates a volume, ReadWriteOnce, with policy Retain.
 func (w *world) volume(name, size string, options ...volumeOption) *corev1.PersistentVolume {
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	volume.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
@@ -125,7 +126,7 @@ func (w *world) volume(name, size string, options ...volumeOption) *corev1.Persi
 	return testcheck.Must(w.User.CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{}))
 }
 
-// class has the user make a class.
+// class creates a class.
 func (w *world) class(name, provisioner string, mode storagev1.VolumeBindingMode, isDefault bool) {
 	class := &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner, VolumeBindingMode: &mode,
@@ -136,7 +137,7 @@ func (w *world) class(name, provisioner string, mode storagev1.VolumeBindingMode
 	testcheck.Must(w.User.StorageV1().StorageClasses().Create(ctx, class, metav1.CreateOptions{}))
 }
 
-// pod has the user make a pod that uses a claim.
+// pod creates a pod that uses a claim.
 func (w *world) pod(name, claim string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	pod.Spec.Containers = []corev1.Container{{Name: "main", Image: "image"}}
@@ -146,7 +147,7 @@ func (w *world) pod(name, claim string) *corev1.Pod {
 	return testcheck.Must(w.User.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}))
 }
 
-// editClaim has the user change a claim as it is now.
+// editClaim updates the current version of a claim.
 func (w *world) editClaim(name string, edit claimOption) {
 	claims := w.User.CoreV1().PersistentVolumeClaims("default")
 	claim := testcheck.Must(claims.Get(ctx, name, metav1.GetOptions{}))
@@ -154,7 +155,7 @@ func (w *world) editClaim(name string, edit claimOption) {
 	testcheck.Must(claims.Update(ctx, claim, metav1.UpdateOptions{}))
 }
 
-// editVolume has the user change a volume as it is now.
+// editVolume updates the current version of a volume.
 func (w *world) editVolume(name string, edit volumeOption) {
 	volumes := w.User.CoreV1().PersistentVolumes()
 	volume := testcheck.Must(volumes.Get(ctx, name, metav1.GetOptions{}))
@@ -162,7 +163,7 @@ func (w *world) editVolume(name string, edit volumeOption) {
 	testcheck.Must(volumes.Update(ctx, volume, metav1.UpdateOptions{}))
 }
 
-// deleteClaim has the user delete a claim, which nothing protects.
+// deleteClaim deletes a claim, which has no finalizer.
 func (w *world) deleteClaim(name string) {
 	w.editClaim(name, func(c *corev1.PersistentVolumeClaim) { c.Finalizers = nil })
 	if err := w.User.CoreV1().PersistentVolumeClaims("default").Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
@@ -170,7 +171,7 @@ func (w *world) deleteClaim(name string) {
 	}
 }
 
-// deleteVolume has the user delete a volume, which nothing protects.
+// deleteVolume deletes a volume, which has no finalizer.
 func (w *world) deleteVolume(name string) {
 	w.editVolume(name, func(v *corev1.PersistentVolume) { v.Finalizers = nil })
 	if err := w.User.CoreV1().PersistentVolumes().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
@@ -207,21 +208,21 @@ func toDelete(v *corev1.PersistentVolume) {
 	v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 }
 
-// reservedBy reserves a volume for a claim by name, as a user would.
+// reservedBy sets a claimRef without a UID, as a user would.
 func reservedBy(claim string) volumeOption {
 	return func(v *corev1.PersistentVolume) {
 		v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: claim}
 	}
 }
 
-// reservedFor reserves a volume for exactly this claim, as a provisioner would.
+// reservedFor sets a claimRef with the claim's UID, as a provisioner would.
 func reservedFor(claim *corev1.PersistentVolumeClaim) volumeOption {
 	return func(v *corev1.PersistentVolume) {
 		v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
 	}
 }
 
-// state tells of all volumes and claims, a line each.
+// state returns all volumes and claims, a line each.
 func (w *world) state() string {
 	var lines []string
 	for _, obj := range w.Server.List("persistentvolumes") {
@@ -265,7 +266,7 @@ func stateOfClaim(c *corev1.PersistentVolumeClaim) string {
 	return line
 }
 
-// events tells of all events, a line each, sorted.
+// events returns all events, a line each, sorted.
 func (w *world) events() []string {
 	var lines []string
 	for _, obj := range w.Server.List("events") {
@@ -276,7 +277,7 @@ func (w *world) events() []string {
 	return lines
 }
 
-// requests lists what the controller asked of the server since a record: writes with what they changed, no events.
+// requests returns the controller's requests since a record: writes with their changes, no events.
 func (w *world) requests(since int) []string {
 	var lines []string
 	for _, r := range w.Host.Log().Records()[since:] {

@@ -111,8 +111,8 @@ func TestAFailureIsReplayedByItsChoices(t *testing.T) {
 	t.Error("no seed breaks the rule")
 }
 
-// TestTheSameSeedGivesTheSameTrace holds for one processor, and a controller that does not go by the order of a map.
-func TestTheSameSeedGivesTheSameTrace(t *testing.T) {
+// TestSameSeedGivesTheSameTrace holds for one processor, and a controller that does not go by the order of a map.
+func TestSameSeedGivesTheSameTrace(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	different := map[string]bool{}
 	for seed := range uint64(10) {

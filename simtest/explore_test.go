@@ -115,7 +115,7 @@ func TestKeptFailuresRunFirst(t *testing.T) {
 	if !failed || strings.Contains(said, "rapid") {
 		t.Errorf("with the defect: failed: %t\n%s", failed, said)
 	}
-	mustSay(t, said, "I2: a volume that passes", "the volume cache of reserver is held", "violation: I2")
+	mustSay(t, said, "I2: a volume rebound", "the volume cache of reserver is held", "violation: I2")
 	said, failed = listen(checkReserver(cluster.Interceptors{}))
 	if failed {
 		t.Errorf("without the defect it fails:\n%s", said)

@@ -100,7 +100,7 @@ func TestReplay(t *testing.T) {
 		schedule string
 		fails    string // "": it passes
 	}{
-		"the failure":                {careless, schedule, "I2: a volume that passes"},
+		"the failure":                {careless, schedule, "I2: a volume rebound"},
 		"the failure without defect": {cluster.Interceptors{}, schedule, ""},
 		"the default order":          {careless, "", ""},
 		"a schedule that is none":    {careless, "16 jump: a", "deviation"},

@@ -21,15 +21,15 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// coming is a world in which pods with shared volumes come and go, and the controller attaches and
-// detaches.
+// coming is a world in which pods with shared volumes are created and deleted, and the controller
+// attaches and detaches.
 type coming struct {
 	*world
-	live       map[types.UID][]string // the pods that are here, and their volumes
+	live       map[types.UID][]string // existing pods and their volumes
 	controller *controller
 }
 
-// newComing makes such a world; the seed decides what comes when, what fails, and the interleaving.
+// newComing returns such a world; the seed decides the pods, the faults and the interleaving.
 func newComing(t *testing.T, seed uint64) *coming {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 2))
@@ -79,8 +79,8 @@ func newComing(t *testing.T, seed uint64) *coming {
 	return w
 }
 
-// someFaults are faults of a volume's calls. A driver does not lie: only of an uncertain error of a
-// mount may the effect have taken place, and of no transient one.
+// someFaults are faults of a volume's calls. A driver does not lie: only a mount with an uncertain
+// error may have taken effect.
 func someFaults(random *rand.Rand, disk string, pods []types.UID) []fault {
 	calls := []string{"MountDevice " + disk, "UnmountDevice " + disk}
 	for _, uid := range pods {
@@ -109,14 +109,14 @@ func (w *coming) leave(uid types.UID) {
 	w.controller.look()
 }
 
-// wanted are the volumes of the pods that are here, sorted.
+// wanted returns the volumes of the existing pods, sorted.
 func (w *coming) wanted() []string {
 	all := slices.Concat(slices.Collect(maps.Values(w.live))...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// inspect checks that a pod that is said to be mounted is.
+// inspect checks that pods reported as mounted are mounted.
 func (w *coming) inspect() {
 	for _, uid := range slices.Sorted(maps.Keys(w.live)) {
 		for _, disk := range w.live[uid] {
@@ -153,9 +153,9 @@ func (w *coming) checkEnd() {
 	testcheck.Equal(w, "attached", w.wanted(), slices.Sorted(maps.Keys(w.backend.attached)))
 }
 
-// controller is as much of the attach/detach controller as a kubelet has to do with: it attaches
-// what pods want and then says so; what no pod wants and the node does not say is in use it takes
-// off the list, and detaches if the node, read after that, still does not.
+// controller is a minimal attach/detach controller. It attaches the volumes that pods want, then
+// lists them. It removes a volume from the list that no pod wants and the node does not report in
+// use, and detaches it if the node, read after that, still does not.
 type controller struct {
 	w         *coming
 	component *sim.Process
@@ -199,7 +199,7 @@ func (k *controller) detach(ctx context.Context, volume string) {
 	all := slices.Sorted(maps.Keys(k.w.backend.attached))
 	k.list(ctx, slices.DeleteFunc(slices.Clone(all), func(v string) bool { return v == volume }))
 	if k.inUse(ctx, volume) {
-		k.list(ctx, all) // not after all
+		k.list(ctx, all) // still in use
 		return
 	}
 	k.act("Detach", volume, func() { k.w.backend.detach(volume) })
@@ -222,9 +222,9 @@ func (k *controller) list(ctx context.Context, volumes []string) {
 	k.w.NoError(list(ctx, k.client, volumes))
 }
 
-// TestPodsComeAndGo runs many interleavings. The backend judges each step: I16, I17, I35, I36; the
-// end is quiet (L5, L6).
-func TestPodsComeAndGo(t *testing.T) {
+// TestPodsAreCreatedAndDeleted runs many interleavings. The backend checks each step: I16, I17,
+// I35, I36; at rest nothing is pending (L5, L6).
+func TestPodsAreCreatedAndDeleted(t *testing.T) {
 	t.Parallel()
 	calls, failures := 0, 0
 	for seed := range uint64(300) {
@@ -243,7 +243,7 @@ func TestPodsComeAndGo(t *testing.T) {
 	}
 	t.Logf("%d calls, %d of them failed", calls, failures)
 	if calls < 3000 || failures < 300 {
-		t.Errorf("only %d calls in all worlds, %d of them failed: they do not try anything", calls, failures)
+		t.Errorf("only %d calls in all worlds, %d of them failed: too few", calls, failures)
 	}
 }
 

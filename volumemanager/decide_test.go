@@ -66,33 +66,33 @@ func TestDecide(t *testing.T) {
 		{"second pod", wantedBy(true, "a", "b"), actual(mounted, mounts{"a": mounted}), is, []step{{mount, "b"}}},
 		{"set up again", wantedBy(true, "a", "b"), again, is, []step{{remount, "b"}}},
 		{
-			"one pod goes, another comes", wantedBy(true, "b"), actual(mounted, mounts{"a": mounted}), is,
+			"one pod is removed, another is added", wantedBy(true, "b"), actual(mounted, mounts{"a": mounted}), is,
 			[]step{{unmount, "a"}, {mount, "b"}},
 		},
 		{
-			"all pods go", nil, actual(mounted, mounts{"b": mounted, "a": mountUncertain}), is,
+			"all pods are removed", nil, actual(mounted, mounts{"b": mounted, "a": mountUncertain}), is,
 			[]step{{unmount, "a"}, {unmount, "b"}},
 		},
-		{"device is left", nil, actual(mounted, nil), is, []step{{verdict: unmountDevice}}},
+		{"only the device is mounted", nil, actual(mounted, nil), is, []step{{verdict: unmountDevice}}},
 		{"device is uncertain", nil, actual(mountUncertain, nil), is, []step{{verdict: unmountDevice}}},
 		{"all is unmounted", nil, actual(notMounted, nil), is, []step{{verdict: forget}}},
-		{"wanted no more before it was here", nil, nil, is, []step{{verdict: forget}}},
+		{"no longer wanted before it was attached", nil, nil, is, []step{{verdict: forget}}},
 
-		{"found on the disk, pods not known yet", nil, found(mounts{"a": mountUncertain}), begins, nil},
-		{"found on the disk, not wanted", nil, found(mounts{"a": mountUncertain}), is, []step{{unmount, "a"}}},
-		{"found on the disk, and its pod may want it", nil, found(mounts{"a": mountUncertain, "b": mountUncertain}), holds, []step{{unmount, "a"}}},
-		{"device found on the disk, pods not known yet", nil, found(nil), begins, []step{{verdict: hold}}},
-		{"device found on the disk, not wanted", nil, found(nil), is, []step{{verdict: unmountDevice}}},
-		{"found on the disk and wanted, not reported", wantedBy(false, "a"), found(mounts{"a": mountUncertain}), is, []step{{verdict: awaitReport}}},
-		{"found on the disk and wanted, attached", wantedBy(true, "a"), found(mounts{"a": mountUncertain}), is, []step{{verdict: markAttached}}},
+		{"reconstructed, pods not known yet", nil, found(mounts{"a": mountUncertain}), begins, nil},
+		{"reconstructed, not wanted", nil, found(mounts{"a": mountUncertain}), is, []step{{unmount, "a"}}},
+		{"reconstructed, and its pod may want it", nil, found(mounts{"a": mountUncertain, "b": mountUncertain}), holds, []step{{unmount, "a"}}},
+		{"device reconstructed, pods not known yet", nil, found(nil), begins, []step{{verdict: hold}}},
+		{"device reconstructed, not wanted", nil, found(nil), is, []step{{verdict: unmountDevice}}},
+		{"reconstructed and wanted, not reported", wantedBy(false, "a"), found(mounts{"a": mountUncertain}), is, []step{{verdict: awaitReport}}},
+		{"reconstructed and wanted, attached", wantedBy(true, "a"), found(mounts{"a": mountUncertain}), is, []step{{verdict: markAttached}}},
 		{
-			"found on the disk and wanted, not attached", wantedBy(true, "a"), found(mounts{"a": mountUncertain}), notAttached,
+			"reconstructed and wanted, not attached", wantedBy(true, "a"), found(mounts{"a": mountUncertain}), notAttached,
 			[]step{{verdict: awaitAttached}},
 		},
 
 		{"the kubelet attaches", wantedBy(false, "a"), nil, byKubelet, []step{{verdict: attach}}},
-		{"the kubelet attached, and mounts", wantedBy(false, "a"), actual(notMounted, nil), byKubelet, []step{{mount, "a"}}},
-		{"the kubelet attaches nothing that needs none", detached, nil, byKubelet, []step{{verdict: markAttached}}},
+		{"the kubelet has attached, and mounts", wantedBy(false, "a"), actual(notMounted, nil), byKubelet, []step{{mount, "a"}}},
+		{"the kubelet does not attach a volume without attachRequired", detached, nil, byKubelet, []step{{verdict: markAttached}}},
 		{"the kubelet detaches", nil, ours, byKubelet, []step{{verdict: detach}}},
 		{"the kubelet has nothing to detach", nil, actual(notMounted, nil), byKubelet, []step{{verdict: forget}}},
 	}
@@ -149,28 +149,29 @@ func TestUsedVolumes(t *testing.T) {
 	}}
 	d := newDesiredState()
 	if !d.addPod(pod) {
-		t.Error("there is nothing to find out about a pod with volumes")
+		t.Error("a new pod with volumes needs no processing")
 	}
 	used := func() []string { return sets.List(d.pods[pod.UID].wanted) }
 	if diff := cmp.Diff([]string{"data", "raw", "seed"}, used()); diff != "" {
 		t.Errorf("used volumes (-want +got):\n%s", diff)
 	}
 	if d.addPod(pod.DeepCopy()) {
-		t.Error("there is something to find out about a pod that is as it was")
+		t.Error("an unchanged pod needs processing")
 	}
 	later := pod.DeepCopy()
 	later.Spec.EphemeralContainers = []corev1.EphemeralContainer{{
 		EphemeralContainerCommon: corev1.EphemeralContainerCommon{VolumeMounts: []corev1.VolumeMount{{Name: "unused"}}},
 	}}
 	if !d.addPod(later) {
-		t.Error("there is nothing to find out about a pod that uses a further volume")
+		t.Error("a pod with an additional volume needs no processing")
 	}
 	if diff := cmp.Diff([]string{"data", "raw", "seed", "unused"}, used()); diff != "" {
 		t.Errorf("used volumes with a container added later (-want +got):\n%s", diff)
 	}
 }
 
-// TestTaken: no other pod can have a ReadWriteOncePod volume; an inline volume has no access modes.
+// TestTaken checks that no other pod can use a ReadWriteOncePod volume; an inline volume has no
+// access modes.
 func TestTaken(t *testing.T) {
 	const alone, once = corev1.ReadWriteOncePod, corev1.ReadWriteOnce
 	pv := func(modes ...corev1.PersistentVolumeAccessMode) *plugins.Spec {
@@ -182,12 +183,12 @@ func TestTaken(t *testing.T) {
 		pods []types.UID
 		want bool
 	}{
-		{"by nobody", pv(alone), nil, false},
+		{"by no pod", pv(alone), nil, false},
 		{"by the pod itself", pv(alone), []types.UID{"a"}, false},
 		{"by another", pv(alone), []types.UID{"b"}, true},
-		{"for one node", pv(once), []types.UID{"b"}, false},
-		{"for one node or one pod", pv(once, alone), []types.UID{"b"}, false},
-		{"written out in a pod", &plugins.Spec{Volume: &corev1.Volume{Name: "v"}}, []types.UID{"b"}, false},
+		{"ReadWriteOnce", pv(once), []types.UID{"b"}, false},
+		{"ReadWriteOnce and ReadWriteOncePod", pv(once, alone), []types.UID{"b"}, false},
+		{"inline", &plugins.Spec{Volume: &corev1.Volume{Name: "v"}}, []types.UID{"b"}, false},
 	} {
 		v := &actualVolume{pods: map[types.UID]*actualMount{}}
 		for _, pod := range tt.pods {
@@ -199,9 +200,10 @@ func TestTaken(t *testing.T) {
 	}
 }
 
-// TestWhatIsInUseIsToldOfEachForItself: a pod that is new may be the first to need a device that
-// was found on the disk, and one whose mount was found may need a device that was not.
-func TestWhatIsInUseIsToldOfEachForItself(t *testing.T) {
+// TestMountStateIsPassedSeparately checks that device and pod mount have separate states: a new pod
+// may be the first to need a reconstructed device, and a pod with a reconstructed mount may need a
+// device that was not reconstructed.
+func TestMountStateIsPassedSeparately(t *testing.T) {
 	group, policy := int64(7), corev1.FSGroupChangeOnRootMismatch
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}, Spec: corev1.PodSpec{
 		SecurityContext: &corev1.PodSecurityContext{FSGroup: &group, FSGroupChangePolicy: &policy},
@@ -212,16 +214,16 @@ func TestWhatIsInUseIsToldOfEachForItself(t *testing.T) {
 		}
 	}
 	for name, tt := range map[string]struct {
-		device     bool         // it was found on the disk
-		pod        *actualMount // nil: none
+		device     bool         // reconstructed
+		pod        *actualMount // nil for none
 		wantDevice plugins.MountOptions
 		wantPod    plugins.MountOptions
 	}{
-		"nothing was there":             {false, nil, use(false, false), use(false, false)},
-		"the device was, the pod's not": {true, nil, use(false, true), use(false, false)},
-		"the pod's was, the device not": {false, &actualMount{state: mountUncertain, reconstructed: true}, use(false, false), use(false, true)},
-		"both were":                     {true, &actualMount{state: mountUncertain, reconstructed: true}, use(false, true), use(false, true)},
-		"the pod has it mounted":        {false, &actualMount{state: mounted}, use(false, false), use(true, false)},
+		"nothing reconstructed": {false, nil, use(false, false), use(false, false)},
+		"only the device":       {true, nil, use(false, true), use(false, false)},
+		"only the pod's mount":  {false, &actualMount{state: mountUncertain, reconstructed: true}, use(false, false), use(false, true)},
+		"both":                  {true, &actualMount{state: mountUncertain, reconstructed: true}, use(false, true), use(false, true)},
+		"mounted for the pod":   {false, &actualMount{state: mounted}, use(false, false), use(true, false)},
 	} {
 		v := &actualVolume{devicePath: "/dev/a", deviceReconstructed: tt.device, pods: map[types.UID]*actualMount{}}
 		if tt.pod != nil {

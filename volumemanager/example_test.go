@@ -17,7 +17,7 @@ import (
 	"github.com/volsim/volsim/volumemanager"
 )
 
-// drawer is a plugin whose volumes are mounted by a print.
+// drawer is a plugin that prints its calls.
 type drawer struct{}
 
 func (drawer) Name() string                                  { return "example.com/drawer" }
@@ -38,8 +38,8 @@ func (d drawer) TearDown(_ context.Context, name string, pod types.UID) error {
 	return nil
 }
 
-// A pod is to run on the node: its volume is mounted. Its containers have ended: the volume is
-// taken away.
+// A pod is added on the node: its volume is mounted. Its containers have ended: the volume is
+// unmounted.
 func Example() {
 	host := sim.NewStepped(sim.SteppedConfig{})
 	defer host.Close()
@@ -51,8 +51,8 @@ func Example() {
 	volumes := volumemanager.New(volumemanager.Config{
 		Process: component, Client: client, NodeName: "node-1", Plugins: &manager,
 		Recorder:      events.New(events.Config{Process: component, Client: client, Source: "kubelet", Host: "node-1"}),
-		PodChanged:    func(types.UID) {}, // here a kubelet looks whether containers can start, or the pod can go
-		ReportChanged: func() {},          // here it writes VolumesInUse to the Node, which volumes that are attached wait for
+		PodChanged:    func(types.UID) {}, // a kubelet checks here whether containers can start, or the pod can be removed
+		ReportChanged: func() {},          // it writes VolumesInUse to the Node here, for which attached volumes wait
 	})
 
 	pod := cluster.NewPod("web", "data")

@@ -23,7 +23,7 @@ const (
 	controllerGrows = corev1.PersistentVolumeClaimControllerResizeInProgress
 )
 
-// claimed is a claim, as far as growing goes: "" for what is not there.
+// claimed is the state of an expanding claim; "" for missing fields.
 type claimed struct {
 	asked, has, allocated string
 	status                corev1.ClaimResourceStatus
@@ -36,7 +36,7 @@ func sizeList(size string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
 }
 
-// amendClaim changes the claim disk-1 as no one request could, all at once.
+// updateClaim changes the stored claim disk-1, bypassing validation.
 func (w *world) updateClaim(edit func(*corev1.PersistentVolumeClaim)) {
 	w.Server.UpdateStored("persistentvolumeclaims", "default", "disk-1", func(stored fake.Object) fake.Object {
 		claim := stored.DeepCopyObject().(*corev1.PersistentVolumeClaim)
@@ -49,7 +49,7 @@ func (c claimed) write(claim *corev1.PersistentVolumeClaim) {
 	claim.Spec.Resources.Requests = sizeList(c.asked)
 	claim.Status.Capacity, claim.Status.AllocatedResources = sizeList(c.has), sizeList(c.allocated)
 	claim.Status.AllocatedResourceStatuses, claim.Status.Conditions = nil, nil
-	if c.asked != c.has && c.allocated == "" { // an old resizer says so
+	if c.asked != c.has && c.allocated == "" { // the condition of an old resizer
 		claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{
 			Type: corev1.PersistentVolumeClaimFileSystemResizePending, Status: corev1.ConditionTrue, Message: "wait",
 		}}
@@ -64,7 +64,7 @@ func (w *world) storedClaim() *corev1.PersistentVolumeClaim {
 	return object.(*corev1.PersistentVolumeClaim)
 }
 
-// growth is what the claim disk-1 says: capacity, status, conditions.
+// growth returns the expansion state of claim disk-1: capacity, status, conditions.
 func (w *world) growth() string {
 	claim := w.storedClaim()
 	has := claim.Status.Capacity[corev1.ResourceStorage]
@@ -78,7 +78,7 @@ func (w *world) growth() string {
 	return strings.Join(words, " ")
 }
 
-// enlarge lets the PersistentVolume disk-1 be so large.
+// enlarge sets the capacity of PersistentVolume disk-1.
 func (w *world) enlarge(size string) {
 	w.Server.UpdateStored("persistentvolumes", "", "disk-1", func(stored fake.Object) fake.Object {
 		v := stored.DeepCopyObject().(*corev1.PersistentVolume)
@@ -87,7 +87,7 @@ func (w *world) enlarge(size string) {
 	})
 }
 
-// expansions are the calls that grow volumes, since the last time, without their times.
+// expansions returns the expansion calls since the previous call, without their times.
 func (w *world) expansions() []string {
 	var calls []string
 	for _, call := range w.backend.calls {
@@ -99,13 +99,12 @@ func (w *world) expansions() []string {
 	return calls
 }
 
-// resizeEvents are the events about growing.
+// resizeEvents returns the events about expansion.
 func (w *world) resizeEvents() []string {
 	return slices.DeleteFunc(w.events(), func(e string) bool { return !strings.Contains(e, "Resize") })
 }
 
-// growingWorld has a volume whose plugin grows volumes on nodes, and whose claim says that it has
-// 1Gi.
+// growingWorld has a volume with node expansion, and a claim with capacity 1Gi.
 func growingWorld(t *testing.T, modes ...corev1.PersistentVolumeAccessMode) *world {
 	t.Helper()
 	w := newWorld(t, nil, func(b *backend) { b.expands = true })
@@ -128,7 +127,7 @@ var (
 
 const grown = `Normal FileSystemResizeSuccessful %s: MountVolume.NodeExpandVolume succeeded for volume "disk-1" node-1`
 
-// TestExpandInUse has a claim change while a pod uses its volume.
+// TestExpandInUse changes a claim while a pod uses its volume.
 func TestExpandInUse(t *testing.T) {
 	t.Parallel()
 	successful := []string{"x1 " + fmt.Sprintf(grown, "disk-1"), "x1 " + fmt.Sprintf(grown, "pod-a")}
@@ -188,20 +187,20 @@ func TestExpandInUse(t *testing.T) {
 			"1Gi FileSystemResizePending=True: wait", nil,
 		},
 		{
-			"an old resizer, and a driver that wants the volume not to be used", nil, false,
+			"an old resizer, and a driver that expands only unused volumes", nil, false,
 			claimed{"2Gi", "1Gi", "", ""},
 			[]error{errInUse},
 			[]string{call + ": " + errInUse.Error()},
 			"1Gi FileSystemResizePending=True: wait", nil,
 		},
 		{
-			"another node has done it", nil, false,
+			"another node has expanded it", nil, false,
 			claimed{"2Gi", "2Gi", "2Gi", ""},
 			nil,
 			nil, "2Gi", nil,
 		},
 		{
-			"another node has done it, and all must",
+			"another node has expanded it, and all must",
 			[]corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
 			false,
 			claimed{"2Gi", "2Gi", "2Gi", ""},
@@ -210,7 +209,7 @@ func TestExpandInUse(t *testing.T) {
 			"2Gi", successful,
 		},
 		{
-			"all must, but the driver says that it is not necessary",
+			"all must, but the driver requires no node expansion",
 			[]corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
 			true,
 			claimed{"2Gi", "2Gi", "2Gi", ""},
@@ -235,14 +234,14 @@ func TestExpandInUse(t *testing.T) {
 			[]string{failed(errInfeasible, 1)},
 		},
 		{
-			"a final error, and then not", nil, false,
+			"a final error, then success", nil, false,
 			claimed{"2Gi", "1Gi", "2Gi", pending},
 			[]error{errFinal},
 			[]string{call + ": broken", call},
 			"2Gi", append(slices.Clone(successful), failed(errFinal, 1)),
 		},
 		{
-			"final errors, and another size is asked for", nil, false,
+			"final errors, and another size is requested", nil, false,
 			claimed{"3Gi", "1Gi", "2Gi", pending},
 			[]error{errFinal, errFinal},
 			[]string{call + ": broken", call + ": broken"},
@@ -258,7 +257,7 @@ func TestExpandInUse(t *testing.T) {
 			append(slices.Clone(successful), failed(errTransient, 1), failed(errUncertain, 2)),
 		},
 		{
-			"a driver that wants the volume not to be used", nil, false,
+			"a driver that expands only unused volumes", nil, false,
 			claimed{"2Gi", "1Gi", "2Gi", pending},
 			[]error{errInUse},
 			[]string{call + ": " + errInUse.Error()},
@@ -301,7 +300,7 @@ func TestExpandInUse(t *testing.T) {
 	}
 }
 
-// idle checks that nothing is asked of the API server any more.
+// idle checks that no more API requests are made.
 func (w *world) idle() {
 	w.Helper()
 	before := len(w.Host.Log().Records())
@@ -313,7 +312,7 @@ func (w *world) idle() {
 	}
 }
 
-// TestExpandAtMount has a claim that is behind when its volume is mounted.
+// TestExpandAtMount mounts a volume that must be expanded.
 func TestExpandAtMount(t *testing.T) {
 	t.Parallel()
 	successful := []string{"x1 " + fmt.Sprintf(grown, "disk-1"), "x1 " + fmt.Sprintf(grown, "pod-a")}
@@ -330,7 +329,7 @@ func TestExpandAtMount(t *testing.T) {
 		calls    []string
 		claimAt  string
 		events   []string
-		mounting string // what is said of a mount that failed; "": none did
+		mounting string // message of a failed mount; "" for none
 	}{
 		{"pending", false, claimed{"2Gi", "1Gi", "2Gi", pending}, nil, []string{call}, "2Gi", successful, ""},
 		{"an old resizer", false, claimed{"2Gi", "1Gi", "", ""}, nil, []string{call}, "2Gi", successful, ""},
@@ -343,21 +342,21 @@ func TestExpandAtMount(t *testing.T) {
 			"",
 		},
 		{
-			"a driver that fails, and then not", false,
+			"a driver that fails once", false,
 			claimed{"2Gi", "1Gi", "2Gi", pending},
 			errFinal,
 			[]string{call + ": broken", call},
 			"2Gi", successful, failed + "broken",
 		},
 		{
-			"infeasible: the pod runs all the same", false,
+			"infeasible: the pod runs nevertheless", false,
 			claimed{"2Gi", "1Gi", "2Gi", pending},
 			errInfeasible,
 			[]string{call + ": " + errInfeasible.Error()},
 			"1Gi NodeResizeInfeasible NodeResizeError=True: failed to expand pvc with " + errInfeasible.Error(), nil, failed + errInfeasible.Error(),
 		},
 		{
-			"in use: the pod runs at once", false,
+			"in use: the pod runs immediately", false,
 			claimed{"2Gi", "1Gi", "2Gi", pending},
 			errInUse,
 			[]string{call + ": " + errInUse.Error()},
@@ -398,7 +397,7 @@ func TestExpandAtMount(t *testing.T) {
 	}
 }
 
-// TestExpandOnceForTwoPods takes one that may write, whatever their order.
+// TestExpandOnceForTwoPods expands through a pod that may write, in either order.
 func TestExpandOnceForTwoPods(t *testing.T) {
 	t.Parallel()
 	for _, reader := range []string{"a", "b"} {
@@ -425,8 +424,8 @@ func TestExpandOnceForTwoPods(t *testing.T) {
 	}
 }
 
-// TestExpandTwice grows again when more is asked for later, and what was in use at the driver grows
-// at the next mount.
+// TestExpandTwice expands again at a later request, and at the next mount if the driver reported
+// the volume in use.
 func TestExpandTwice(t *testing.T) {
 	t.Parallel()
 	w := growingWorld(t)

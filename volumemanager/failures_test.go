@@ -8,9 +8,9 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// TestPodThatCannotBeMountedDoesNotHoldUpAnother: both share a volume, and mounting it for the
-// first pod always fails.
-func TestPodThatCannotBeMountedDoesNotHoldUpAnother(t *testing.T) {
+// TestFailingPodDoesNotDelayAnother has two pods that share a volume, which can never be mounted
+// for the first one.
+func TestFailingPodDoesNotDelayAnother(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.disk("disk-1")
@@ -28,9 +28,9 @@ func TestPodThatCannotBeMountedDoesNotHoldUpAnother(t *testing.T) {
 	w.quiet()
 }
 
-// TestPodComesBackAfterItsUnmountFailed: the volume is mounted again, since the result of the
-// unmount is unknown.
-func TestPodComesBackAfterItsUnmountFailed(t *testing.T) {
+// TestPodIsAddedAgainAfterItsUnmountFailed checks that the volume is mounted again, since the
+// result of the unmount is unknown.
+func TestPodIsAddedAgainAfterItsUnmountFailed(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
 	w.backend.faults = []fault{{"TearDown disk-1 a", errUncertain, true}}
@@ -51,8 +51,8 @@ func TestFailedMounts(t *testing.T) {
 	tests := []struct {
 		name       string
 		fault      fault
-		hasVolumes bool     // of the pod, while it is not mounted
-		left       []string // what has to be undone when the pod goes
+		hasVolumes bool     // of the pod, while unmounted
+		left       []string // calls when the pod is removed
 		event      string
 	}{
 		{
@@ -153,7 +153,7 @@ func TestFailedMounts(t *testing.T) {
 	}
 }
 
-// TestFinalErrorAfterAnUncertainOne means that it is not mounted (I24).
+// TestFinalErrorAfterAnUncertainOne checks that the volume is not mounted then (I24).
 func TestFinalErrorAfterAnUncertainOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -166,7 +166,7 @@ func TestFinalErrorAfterAnUncertainOne(t *testing.T) {
 	w.pass(0)
 	w.pod("a", false, true)
 	w.pass(500 * time.Millisecond)
-	w.pod("a", false, true) // transient: as it was
+	w.pod("a", false, true) // transient: unchanged
 	w.pass(time.Second)
 	w.pod("a", false, false)
 	w.Run()
@@ -188,14 +188,15 @@ func TestBackoffOfAMount(t *testing.T) {
 		"0s MountDevice disk-1: broken", "500ms MountDevice disk-1: broken", "1.5s MountDevice disk-1: broken",
 		"3.5s MountDevice disk-1: broken", "7.5s MountDevice disk-1: broken", "15.5s MountDevice disk-1: broken",
 		"31.5s MountDevice disk-1: broken", "1m3.5s MountDevice disk-1: broken", "2m7.5s MountDevice disk-1: broken",
-		"4m9.5s MountDevice disk-1: broken", // no wait is longer than 2m2s
+		"4m9.5s MountDevice disk-1: broken", // the maximum is 2m2s
 		"6m11.5s MountDevice disk-1", "6m11.5s SetUp disk-1 a",
 	)
 	testcheck.Equal(w, "events", []string{`x10 Warning FailedMount pod-a: MountVolume.MountDevice failed for volume "disk-1" : broken`}, w.events())
 	w.quiet()
 }
 
-// TestFailedUnmounts are tried again, and until then the pod has volumes and the volume is in use.
+// TestFailedUnmounts checks that they are retried, and that until then the pod has volumes and the
+// volume is in use.
 func TestFailedUnmounts(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{errFinal, errTransient, errUncertain} {
@@ -225,8 +226,8 @@ func TestFailedUnmounts(t *testing.T) {
 	}
 }
 
-// TestFailedUnmountNextToAPodThatStays is not over before it has succeeded.
-func TestFailedUnmountNextToAPodThatStays(t *testing.T) {
+// TestFailedUnmountNextToAnotherPod is retried until it succeeds.
+func TestFailedUnmountNextToAnotherPod(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
 	w.add("b", "disk-1")
@@ -243,7 +244,7 @@ func TestFailedUnmountNextToAPodThatStays(t *testing.T) {
 	w.quiet()
 }
 
-// TestVolumeIsWantedAgainAfterAFailedUnmount is mounted again for certain.
+// TestVolumeIsWantedAgainAfterAFailedUnmount mounts the volume again.
 func TestVolumeIsWantedAgainAfterAFailedUnmount(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/volsim/volsim/internal/testcheck"
 )
 
-// TestMountComesAfterReportAndAttachment is I35, from both sides.
-func TestMountComesAfterReportAndAttachment(t *testing.T) {
+// TestMountFollowsReportAndAttachment is I35, in both orders.
+func TestMountFollowsReportAndAttachment(t *testing.T) {
 	t.Parallel()
 	t.Run("attached first", func(t *testing.T) {
 		t.Parallel()
@@ -38,23 +38,23 @@ func TestMountComesAfterReportAndAttachment(t *testing.T) {
 		w.pass(14 * ms)
 		w.inUse()
 		w.Run()
-		w.calls("15ms MountDevice disk-1", "15ms SetUp disk-1 a") // after 5 ms and 10 ms of back-off; then the Node tells
+		w.calls("15ms MountDevice disk-1", "15ms SetUp disk-1 a") // after 5 ms and 10 ms of back-off; then the Node is seen
 		w.quiet()
 	})
 }
 
-// run0Without runs all tasks of the kubelet but one, as long as they can without time passing.
+// run0Without runs all tasks of the kubelet but one until time must pass.
 func (w *world) run0Without(task string) {
 	w.Helper()
 	w.moveAll("cache nodes", "volume populator", "volume reconciler", "events", "volume_mount", "volume_unmount", "unmount_device")
 	if !w.about(task) {
-		w.Fatalf("%s is not held up", task)
+		w.Fatalf("%s is not suspended", task)
 	}
 }
 
-// TestStaleNodeIsNoLicence has the controller begin to detach while the kubelet still sees a Node
-// that lists the volume.
-func TestStaleNodeIsNoLicence(t *testing.T) {
+// TestStaleNodeDoesNotAllowAMount makes the controller begin a detach while the kubelet still sees
+// a Node that lists the volume.
+func TestStaleNodeDoesNotAllowAMount(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
 	stale := w.node()
@@ -72,12 +72,12 @@ func TestStaleNodeIsNoLicence(t *testing.T) {
 	w.pod("b", false, false)
 	w.Run()
 	before := len(w.happened())
-	w.manager.NodeUpdated(stale) // from a watch that is behind
+	w.manager.NodeUpdated(stale) // from a stale watch
 	w.kubelet.Wake()
 	w.Run()
 	w.calls()
 	testcheck.Equal(w, "reports of what was reported", before, len(w.happened()))
-	testcheck.Equal(w, "what must not happen", nil, w.backend.wrong)
+	testcheck.Equal(w, "violations", nil, w.backend.wrong)
 
 	w.attach("disk-1")
 	w.Run()
@@ -85,9 +85,9 @@ func TestStaleNodeIsNoLicence(t *testing.T) {
 	w.quiet()
 }
 
-// TestVolumeComesBackDuringTheReportThatDropsIt has a new pod want it between the report's
+// TestVolumeIsWantedAgainDuringTheReportWithoutIt adds a pod that wants it between the report's
 // beginning and its end.
-func TestVolumeComesBackDuringTheReportThatDropsIt(t *testing.T) {
+func TestVolumeIsWantedAgainDuringTheReportWithoutIt(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
 	w.remove("a")
@@ -95,7 +95,7 @@ func TestVolumeComesBackDuringTheReportThatDropsIt(t *testing.T) {
 	w.add("b", "disk-1")
 	w.run0Without("node status")
 	w.calls("0s TearDown disk-1 a", "0s UnmountDevice disk-1")
-	w.inUse("disk-1") // as it was
+	w.inUse("disk-1") // unchanged
 	before := len(w.happened())
 	w.move("node status")
 	w.inUse()
@@ -110,9 +110,9 @@ func TestVolumeComesBackDuringTheReportThatDropsIt(t *testing.T) {
 	w.quiet()
 }
 
-// TestVolumeComesBackDuringAReportThatHasIt may be mounted at once: nothing said meanwhile that it
-// is not in use.
-func TestVolumeComesBackDuringAReportThatHasIt(t *testing.T) {
+// TestVolumeIsWantedAgainDuringAReportWithIt may be mounted immediately: no report has removed it
+// meanwhile.
+func TestVolumeIsWantedAgainDuringAReportWithIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.disk("disk-1")
@@ -130,9 +130,9 @@ func TestVolumeComesBackDuringAReportThatHasIt(t *testing.T) {
 	w.quiet()
 }
 
-// TestPodGoesBeforeItsVolumeIsAttached leaves nothing in volumesInUse: the controller would never
-// detach it.
-func TestPodGoesBeforeItsVolumeIsAttached(t *testing.T) {
+// TestPodIsRemovedBeforeItsVolumeIsAttached leaves nothing in volumesInUse: the controller would
+// never detach it.
+func TestPodIsRemovedBeforeItsVolumeIsAttached(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.disk("disk-1")
@@ -146,8 +146,8 @@ func TestPodGoesBeforeItsVolumeIsAttached(t *testing.T) {
 	w.quiet()
 }
 
-// TestNodeCreatedAgain has the Node deleted and made again while a volume is mounted: what is in
-// use is reported again (I36).
+// TestNodeCreatedAgain deletes and recreates the Node while a volume is mounted: the volumes in use
+// are reported again (I36).
 func TestNodeCreatedAgain(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
@@ -157,12 +157,12 @@ func TestNodeCreatedAgain(t *testing.T) {
 	w.inUse("disk-1", "disk-2")
 	w.NoError(w.User.CoreV1().Nodes().Delete(t.Context(), nodeName, metav1.DeleteOptions{}))
 	w.createNode()
-	w.backend.wrong = nil // nothing could be done about that
+	w.backend.wrong = nil // unavoidable
 	w.list("disk-1", "disk-2")
 	w.backend.attached["disk-2"] = true
 	w.backend.wrong = nil
 	w.moveAll("cache nodes", "volume reconciler", "volume_mount")
-	w.calls() // a volume that is not here yet waits for the report
+	w.calls() // a new volume waits for the report
 	w.Run()
 	w.inUse("disk-1", "disk-2")
 	w.calls("0s MountDevice disk-2", "0s SetUp disk-2 b")

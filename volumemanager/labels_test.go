@@ -11,16 +11,16 @@ import (
 	"github.com/volsim/volsim/internal/testcheck"
 )
 
-// selinuxLabels is a pod whose processes have a level, and which uses the claims.
+// selinuxLabels is a pod with an SELinux level that uses the claims.
 func selinuxLabels(uid types.UID, level string, claims ...string) *corev1.Pod {
 	pod := newPod(uid, claims...)
 	pod.Spec.SecurityContext = &corev1.PodSecurityContext{SELinuxOptions: &corev1.SELinuxOptions{Level: level}}
 	return pod
 }
 
-// TestPodsThatNeedDifferentLabelsTakeTurns: the second gets an event that says why it waits, and
-// has the volume mounted with its own label when the first is gone.
-func TestPodsThatNeedDifferentLabelsTakeTurns(t *testing.T) {
+// TestPodsWithDifferentLabelsMountInTurn checks that the second pod gets an event with the reason,
+// and that the volume is mounted with its label after the first pod is removed.
+func TestPodsWithDifferentLabelsMountInTurn(t *testing.T) {
 	t.Parallel()
 	for _, early := range []bool{true, false} {
 		w := newWorld(t, nil)
@@ -40,9 +40,9 @@ func TestPodsThatNeedDifferentLabelsTakeTurns(t *testing.T) {
 		if early {
 			come()
 			w.Run()
-			testcheck.Equal(w, "told", []string{"b: unmounted volumes=[disk-1], unattached volumes=[], failed to process volumes=[disk-1]: " +
+			testcheck.Equal(w, "reported", []string{"b: unmounted volumes=[disk-1], unattached volumes=[], failed to process volumes=[disk-1]: " +
 				`conflicting SELinux labels of volume disk-1: "system_u:object_r:container_file_t:s0:c1" and ` +
-				`"system_u:object_r:container_file_t:s0:c2"`}, w.told)
+				`"system_u:object_r:container_file_t:s0:c2"`}, w.waitErrors)
 		}
 		want := []string{"MountDevice disk-1", "SetUp disk-1 a", "TearDown disk-1 a", "UnmountDevice disk-1", "MountDevice disk-1", "SetUp disk-1 b"}
 		if !early {
@@ -50,7 +50,7 @@ func TestPodsThatNeedDifferentLabelsTakeTurns(t *testing.T) {
 			want = slices.Insert(want, 2, "TearDown disk-1 a: not yet")
 		}
 		w.remove("a")
-		if !early { // the volume is still mounted for a, which does not want it any more
+		if !early { // still mounted for a, which no longer wants it
 			wait := w.waitMounted(selinuxLabels("b", "s0:c2", "disk-1"))
 			w.Until("the wait to end", func() bool { return wait.At >= 0 })
 			testcheck.Equal(w, "wait ends with", "unmounted volumes=[disk-1], unattached volumes=[], failed to process volumes=[]: "+
@@ -69,25 +69,25 @@ func TestPodsThatNeedDifferentLabelsTakeTurns(t *testing.T) {
 	}
 }
 
-// TestLabelThatWasFoundOnTheDisk: what a kubelet finds mounted with another label than the next pod
-// needs, it unmounts first; also where only the node still has it.
-func TestLabelThatWasFoundOnTheDisk(t *testing.T) {
+// TestReconstructedLabel checks that a kubelet unmounts a reconstructed volume with another label
+// than the next pod needs, even if only its device is mounted.
+func TestReconstructedLabel(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name   string
-		stages bool   // the volume is mounted for the node first
-		killed string // the kubelet, when it was about to do so; "": while the first pod had it
-		level  string // of the pod that comes
+		stages bool   // MountDevice is called first
+		killed string // call at which the kubelet crashed; "" while it was mounted for the first pod
+		level  string // of the new pod
 		want   []string
 	}{
-		{"a pod has it, and one comes that needs another label", true, "", "s0:c2", []string{"TearDown disk-1 a", "UnmountDevice disk-1", "MountDevice disk-1", "SetUp disk-1 b"}},
-		{"a pod has it, and one comes that needs none", true, "", "", []string{"TearDown disk-1 a", "UnmountDevice disk-1", "MountDevice disk-1", "SetUp disk-1 b"}},
+		{"mounted for a pod, the new pod needs another label", true, "", "s0:c2", []string{"TearDown disk-1 a", "UnmountDevice disk-1", "MountDevice disk-1", "SetUp disk-1 b"}},
+		{"mounted for a pod, the new pod needs none", true, "", "", []string{"TearDown disk-1 a", "UnmountDevice disk-1", "MountDevice disk-1", "SetUp disk-1 b"}},
 		{
-			"a pod has it without the node, and keeps it for a while", false, "", "",
+			"mounted for a pod without a device mount, which stays for some time", false, "", "",
 			[]string{"TearDown disk-1 a: not yet", "TearDown disk-1 a", "SetUp disk-1 b"},
 		},
-		{"the node has it", true, "UnmountDevice", "", []string{"UnmountDevice disk-1", "MountDevice disk-1", "SetUp disk-1 b"}},
-		{"the node has it, with the right label", true, "UnmountDevice", "s0:c1", []string{"MountDevice disk-1", "SetUp disk-1 b"}},
+		{"device mounted", true, "UnmountDevice", "", []string{"UnmountDevice disk-1", "MountDevice disk-1", "SetUp disk-1 b"}},
+		{"device mounted with the right label", true, "UnmountDevice", "s0:c1", []string{"MountDevice disk-1", "SetUp disk-1 b"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

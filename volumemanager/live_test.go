@@ -53,5 +53,5 @@ func TestLive(t *testing.T) {
 	w.NoError(host.Wait(t.Context(), "no volumes in use", inUse(false)))
 	host.Close()
 	testcheck.Equal(w, "mounts", nil, w.backend.mounts())
-	testcheck.Equal(w, "what must not happen", nil, w.backend.wrong)
+	testcheck.Equal(w, "violations", nil, w.backend.wrong)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/volsim/volsim/internal/testcheck"
 )
 
-// mounted is a world in which pod a has disk-1.
+// mounted returns a world with disk-1 mounted for pod a.
 func mounted(t *testing.T, configure ...func(*backend)) *world {
 	t.Helper()
 	w := newWorld(t, nil, configure...)
@@ -23,14 +23,14 @@ func mounted(t *testing.T, configure ...func(*backend)) *world {
 	return w
 }
 
-func TestLifeOfAVolume(t *testing.T) {
+func TestLifecycleOfAVolume(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.disk("disk-1")
 	w.Run()
 	w.add("a", "disk-1")
 	w.Run()
-	w.calls() // it is not attached yet
+	w.calls() // not attached yet
 	w.inUse("disk-1")
 	w.pod("a", false, false)
 	testcheck.Equal(w, "quiet", false, w.manager.Quiescent())
@@ -54,12 +54,12 @@ func TestLifeOfAVolume(t *testing.T) {
 		"reports disk-1 in use on node-1",
 		"MountDevice disk-1", "SetUp disk-1 a", "TearDown disk-1 a", "UnmountDevice disk-1",
 		"reports disk-1 no longer in use on node-1",
-	}, w.happened()[1:]) // the first report has nothing to say
+	}, w.happened()[1:]) // the first report is empty
 	testcheck.Equal(w, "pods that changed", []types.UID{"a", "a", "a"}, w.changed) // processed, mounted, unmounted
 	testcheck.Equal(w, "events", nil, w.events())
 }
 
-func TestVolumesThatNeedLess(t *testing.T) {
+func TestVolumesWithFewerCalls(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name                string
@@ -99,7 +99,7 @@ func TestVolumesThatNeedLess(t *testing.T) {
 	}
 }
 
-// TestTwoPodsShareAVolume is I17 on one node: one stage, and unstage when both have left.
+// TestTwoPodsShareAVolume is I17 on one node: one stage, and unstage after both pods are removed.
 func TestTwoPodsShareAVolume(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
@@ -120,7 +120,7 @@ func TestTwoPodsShareAVolume(t *testing.T) {
 	w.quiet()
 }
 
-// TestSameClaimTwiceInAPod mounts it once, and the pod's end takes it away.
+// TestSameClaimTwiceInAPod mounts it once, and unmounts it once.
 func TestSameClaimTwiceInAPod(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -153,7 +153,7 @@ func TestPodOfSeveralVolumes(t *testing.T) {
 	w.disk("disk-2")
 	w.attach("disk-1")
 	pod := newPod("a", "disk-1", "disk-2", "unused")
-	pod.Spec.Containers[0].VolumeMounts = pod.Spec.Containers[0].VolumeMounts[:2] // no pod uses the third
+	pod.Spec.Containers[0].VolumeMounts = pod.Spec.Containers[0].VolumeMounts[:2] // no container uses the third
 	w.manager.AddPod(pod)
 	w.Run()
 	w.calls("0s MountDevice disk-1", "0s SetUp disk-1 a")
@@ -185,17 +185,17 @@ func TestPodsWithoutVolumes(t *testing.T) {
 	w.Run()
 	w.pod("a", false, false)
 	if _, ok := w.manager.Path("a", "disk-1"); ok {
-		t.Error("a pod that is gone has a path")
+		t.Error("a removed pod has a path")
 	}
 	w.quiet()
 }
 
-// TestPodGoesDuringAMount removes the pod at every place within the calls that mount its volume.
-func TestPodGoesDuringAMount(t *testing.T) {
+// TestPodIsRemovedDuringAMount removes the pod at every suspension of its mount.
+func TestPodIsRemovedDuringAMount(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		at         string
-		hasVolumes bool // of the pod, when it is removed
+		hasVolumes bool // of the pod at its removal
 		calls      []string
 	}{
 		{"volume_mount example.com/shelf/disk-1: driver MountDevice", false, []string{"MountDevice disk-1", "UnmountDevice disk-1"}},
@@ -233,8 +233,8 @@ func TestPodGoesDuringAMount(t *testing.T) {
 	}
 }
 
-// TestPodGoesBeforeItsMountBegins has the operation find that there is nothing to do any more.
-func TestPodGoesBeforeItsMountBegins(t *testing.T) {
+// TestPodIsRemovedBeforeItsMountBegins checks that the operation does nothing then.
+func TestPodIsRemovedBeforeItsMountBegins(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.disk("disk-1")
@@ -248,8 +248,8 @@ func TestPodGoesBeforeItsMountBegins(t *testing.T) {
 	w.quiet()
 }
 
-// TestPodComesBackBeforeItsUnmountBegins keeps what is mounted.
-func TestPodComesBackBeforeItsUnmountBegins(t *testing.T) {
+// TestPodIsAddedAgainBeforeItsUnmountBegins keeps the mount.
+func TestPodIsAddedAgainBeforeItsUnmountBegins(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
 	w.remove("a")

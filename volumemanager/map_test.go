@@ -21,14 +21,14 @@ import (
 
 const block = corev1.PersistentVolumeBlock
 
-// devicePod is a pod that uses the volume as a device.
+// devicePod returns a pod that uses the volume as a device.
 func devicePod(uid types.UID) *corev1.Pod {
 	p := scriptedPod(block)
 	p.UID, p.Name = uid, "pod-"+string(uid)
 	return p
 }
 
-// addDevicePod lets the world go on for a while with one more pod.
+// addDevicePod adds a pod and runs the world for some time.
 func (w *world) addDevicePod(uid types.UID) {
 	w.Helper()
 	w.manager.AddPod(devicePod(uid))
@@ -42,7 +42,7 @@ func (w *world) removePod(uid types.UID) {
 	w.pass(10 * time.Second)
 }
 
-// driven are the calls of the plugin, and what the volume manager does on the disk.
+// driven returns the calls of the plugin, and the volume manager's operations on the disk.
 func (w *world) driven() []string {
 	var verbs []string
 	for _, r := range w.Host.Log().Records() {
@@ -53,7 +53,7 @@ func (w *world) driven() []string {
 	return verbs
 }
 
-// wantNode checks of which device the node at a path is; "" for none.
+// wantNode checks the device of the node at a path; "" for none.
 func wantNode(t *testing.T, disk nodefs.FS, path, want string) {
 	t.Helper()
 	info, err := disk.Stat(path)
@@ -65,21 +65,21 @@ func wantNode(t *testing.T, disk nodefs.FS, path, want string) {
 	}
 }
 
-func TestLifeOfADevice(t *testing.T) {
+func TestLifecycleOfADevice(t *testing.T) {
 	t.Parallel()
 	w, p := newScriptedWorld(t, script{}, block)
 	w.addDevicePod("a")
 	w.pod("a", true, true)
 	path, ok := w.manager.Path("a", "v")
 	if !ok || path != "/links/a/v" {
-		t.Errorf("the pod's device is at %q, %v", path, ok)
+		t.Errorf("path of the pod's device: %q, %v", path, ok)
 	}
 	link, err := p.disk.Readlink(path)
 	w.NoError(err)
 	testcheck.Equal(w, "the pod's link", "/dev/v", link)
 	wantNode(t, p.disk, "/global/a", "v")
 	if _, err := p.disk.DeviceLock("/global/a"); err != nil {
-		t.Errorf("it is not locked: %v", err)
+		t.Errorf("the device is not locked: %v", err)
 	}
 	w.removePod("a")
 	w.pod("a", false, false)
@@ -98,8 +98,8 @@ func TestLifeOfADevice(t *testing.T) {
 	}
 }
 
-// TestTwoPodsShareADevice has the second pod's device be there without being set up again, and the
-// first pod's go without it.
+// TestTwoPodsShareADevice maps the device for the second pod without setting it up again, and
+// unmaps it for the first pod without tearing it down.
 func TestTwoPodsShareADevice(t *testing.T) {
 	t.Parallel()
 	w, p := newScriptedWorld(t, script{}, block)
@@ -116,8 +116,8 @@ func TestTwoPodsShareADevice(t *testing.T) {
 	testcheck.Equal(w, "for pods", []int{2, 2}, []int{p.calls["MapPodDevice"], p.calls["UnmapPodDevice"]})
 }
 
-// TestDeviceThatCannotBeMapped: whatever fails once the plugin has made the device be there leaves
-// it uncertain, and it is taken away with the pod.
+// TestDeviceThatCannotBeMapped checks that a failure after the plugin's setup leaves the device
+// uncertain, and that it is torn down with the pod.
 func TestDeviceThatCannotBeMapped(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -140,25 +140,25 @@ func TestDeviceThatCannotBeMapped(t *testing.T) {
 			`MapVolume.MapPodDevice failed for volume "v" : not yet`,
 		},
 		{
-			"nobody knows where it is",
+			"the device path is unknown",
 			script{},
 			func(w *world, _ *scripted) { w.unnamed("v") }, true,
 			`MapVolume failed for volume "v" : device path of the volume is empty`,
 		},
 		{
-			"it is not where it is said to be",
+			"the device path does not exist",
 			script{path: "/dev/w"},
 			nil, true,
 			`MapVolume.EvalHostSymlinks failed for volume "v" : stat /dev/w: file does not exist`,
 		},
 		{
-			"links to it go round",
+			"a cycle of links",
 			script{path: "/dev/round"},
 			func(w *world, p *scripted) { w.NoError(p.disk.Symlink("round", "/dev/round")) }, true,
 			`MapVolume.EvalHostSymlinks failed for volume "v" : path "/dev/round" has more than 40 symbolic links`,
 		},
 		{
-			"it is none",
+			"the path is not a device",
 			script{path: "/dev/file"},
 			func(w *world, p *scripted) {
 				w.NoError(p.disk.MkdirAll("/dev/file"))
@@ -178,7 +178,7 @@ func TestDeviceThatCannotBeMapped(t *testing.T) {
 				`podUID: a, bindMount: true: /global/a is the device other, not v`,
 		},
 		{
-			"something is where the link is to be",
+			"a file in place of the link",
 			script{},
 			func(w *world, p *scripted) {
 				w.NoError(p.disk.MkdirAll("/links/a/v/in-the-way"))
@@ -197,7 +197,7 @@ func TestDeviceThatCannotBeMapped(t *testing.T) {
 			w.pod("a", false, tt.held)
 			got := w.events()
 			if len(got) != 1 || !strings.Contains(got[0], " Warning FailedMapVolume pod-a: ") {
-				t.Fatalf("events %q, want one of what failed", got)
+				t.Fatalf("events %q, want one with the failure", got)
 			}
 			_, text, _ := strings.Cut(got[0], "pod-a: ")
 			if diff := cmp.Diff(tt.want, text); diff != "" {
@@ -208,13 +208,13 @@ func TestDeviceThatCannotBeMapped(t *testing.T) {
 			testcheck.Equal(w, "in use", 0, len(w.manager.VolumesInUse()))
 			wantNode(t, p.disk, "/global/a", "")
 			if tt.held != (p.calls["UnmapPodDevice"] > 0) {
-				t.Errorf("taken from the pod %d times", p.calls["UnmapPodDevice"])
+				t.Errorf("unmapped from the pod %d times", p.calls["UnmapPodDevice"])
 			}
 		})
 	}
 }
 
-// unnamed says in the Node that a volume is attached, and not where.
+// unnamed lists a volume as attached in the Node, without a device path.
 func (w *world) unnamed(volume string) {
 	w.Helper()
 	node := w.node().DeepCopy()
@@ -223,8 +223,8 @@ func (w *world) unnamed(volume string) {
 	w.NoError(err)
 }
 
-// TestLinksToADeviceAreFollowed: the pod's link leads to the device itself, however the plugin
-// names it.
+// TestLinksToADeviceAreFollowed checks that the pod's link points to the device itself, however the
+// plugin names it.
 func TestLinksToADeviceAreFollowed(t *testing.T) {
 	t.Parallel()
 	w, p := newScriptedWorld(t, script{path: "/dev/by-id/first"}, block)
@@ -238,8 +238,9 @@ func TestLinksToADeviceAreFollowed(t *testing.T) {
 	testcheck.Equal(w, "the pod's link", "/dev/v", link)
 }
 
-// TestLinkOfBeforeIsReplaced: a reboot leaves the link, which may lead to another device by now.
-func TestLinkOfBeforeIsReplaced(t *testing.T) {
+// TestStaleLinkIsReplaced checks that a link from before a reboot, which may point to another
+// device, is replaced.
+func TestStaleLinkIsReplaced(t *testing.T) {
 	t.Parallel()
 	w, p := newScriptedWorld(t, script{}, block)
 	w.NoError(p.disk.MkdirAll("/links/a"))
@@ -250,21 +251,22 @@ func TestLinkOfBeforeIsReplaced(t *testing.T) {
 	testcheck.Equal(w, "the pod's link", "/dev/v", link)
 }
 
-// TestWhatIsNoLinkStays: only a link is removed from the pod's directory.
-func TestWhatIsNoLinkStays(t *testing.T) {
+// TestOtherFilesStay checks that only a link is removed from the pod's directory.
+func TestOtherFilesStay(t *testing.T) {
 	t.Parallel()
 	w, p := newScriptedWorld(t, script{}, block)
 	w.addDevicePod("a")
-	w.NoError(p.disk.WriteFile("/links/a/v", []byte("somebody's")))
+	w.NoError(p.disk.WriteFile("/links/a/v", []byte("another's")))
 	w.removePod("a")
 	w.pod("a", false, false)
 	content, err := p.disk.ReadFile("/links/a/v")
 	w.NoError(err)
-	testcheck.Equal(w, "the file", "somebody's", string(content))
+	testcheck.Equal(w, "the file", "another's", string(content))
 }
 
-// TestDeviceThatAnotherPodHasIsNotTornDown: an unknown device node in its directory may be a pod's.
-func TestDeviceThatAnotherPodHasIsNotTornDown(t *testing.T) {
+// TestDeviceOfAnotherPodIsNotTornDown checks that an unknown device node in its directory is kept:
+// it may belong to a pod.
+func TestDeviceOfAnotherPodIsNotTornDown(t *testing.T) {
 	t.Parallel()
 	w, p := newScriptedWorld(t, script{}, block)
 	w.addDevicePod("a")
@@ -280,8 +282,8 @@ func TestDeviceThatAnotherPodHasIsNotTornDown(t *testing.T) {
 	testcheck.Equal(w, "torn down", 1, p.calls["TearDownDevice"])
 }
 
-// TestUnmappingIsTriedAgain binds the device twice, so that the file cannot be removed at first.
-func TestUnmappingIsTriedAgain(t *testing.T) {
+// TestUnmappingIsRetried binds the device twice, so that the file cannot be removed at first.
+func TestUnmappingIsRetried(t *testing.T) {
 	t.Parallel()
 	w, p := newScriptedWorld(t, script{}, block)
 	w.addDevicePod("a")
@@ -294,8 +296,8 @@ func TestUnmappingIsTriedAgain(t *testing.T) {
 	testcheck.Equal(w, "taken away", []int{2, 1}, []int{p.calls["UnmapPodDevice"], p.calls["TearDownDevice"]})
 }
 
-// TestPodThatIsGoneWhenItsDeviceIsThere gets it, and loses it again.
-func TestPodThatIsGoneWhenItsDeviceIsThere(t *testing.T) {
+// TestPodIsRemovedDuringMapping maps the device and unmaps it again.
+func TestPodIsRemovedDuringMapping(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"SetUpDevice", "MapPodDevice", "BindDevice", "LinkDevice", "LockDevice"} {
 		t.Run(at, func(t *testing.T) {
@@ -308,18 +310,18 @@ func TestPodThatIsGoneWhenItsDeviceIsThere(t *testing.T) {
 			w.pod("a", false, false)
 			wantNode(t, p.disk, "/global/a", "")
 			if there, err := p.disk.Exists("/links/a/v"); there || err != nil {
-				t.Errorf("the link is left, %v", err)
+				t.Errorf("the link exists, %v", err)
 			}
 			testcheck.Equal(w, "torn down", 1, p.calls["TearDownDevice"])
 		})
 	}
 }
 
-// TestPluginThatMapsNoDevices is not asked to.
+// TestPluginThatMapsNoDevices is not called.
 func TestPluginThatMapsNoDevices(t *testing.T) {
 	t.Parallel()
 	if c := (plugins.Capabilities{Plugin: shelf{}}); c.BlockMapper != nil {
-		t.Fatal("a shelf maps devices")
+		t.Fatal("the shelf plugin maps devices")
 	}
 	w := newWorld(t, nil)
 	mode := block

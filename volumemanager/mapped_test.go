@@ -13,9 +13,9 @@ import (
 	"github.com/volsim/volsim/internal/testcheck"
 )
 
-// TestUnmappingThatDidNotBegin: a device whose teardown failed because the driver was missing stays
-// as it was, and is not set up again for the next pod. One that may have been torn down is
-// uncertain.
+// TestUnmappingThatDidNotBegin checks that a device is unchanged after a teardown that failed
+// because the driver was missing, and is not set up again for the next pod. One that may have been
+// torn down is uncertain.
 func TestUnmappingThatDidNotBegin(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]int{errTransient: 1, errUncertain: 2} {
@@ -29,9 +29,9 @@ func TestUnmappingThatDidNotBegin(t *testing.T) {
 	}
 }
 
-// TestDeviceIsSetUpAsTold: the plugin's options have the pod's use of the volume, and that the
-// kubelet found nothing at its start.
-func TestDeviceIsSetUpAsTold(t *testing.T) {
+// TestDeviceIsSetUpWithOptions checks that the plugin's options have the pod's use of the volume,
+// and that nothing was reconstructed.
+func TestDeviceIsSetUpWithOptions(t *testing.T) {
 	t.Parallel()
 	w, p := newScriptedWorld(t, script{device: []error{errTransient, nil}}, block)
 	pod := devicePod("a")
@@ -43,13 +43,14 @@ func TestDeviceIsSetUpAsTold(t *testing.T) {
 	testcheck.Equal(w, "tries", 2, len(p.uses))
 	for _, use := range p.uses {
 		if use.DevicePath != "/dev/v" || use.Reconstructed || use.Remount || use.FSGroup == nil || use.Recorder == nil {
-			t.Errorf("set up as %+v", use)
+			t.Errorf("options %+v", use)
 		}
 	}
 }
 
-// TestBlockVolumeGrows while a pod has it as a device, and when it comes to have it.
-func TestBlockVolumeGrows(t *testing.T) {
+// TestBlockVolumeIsExpanded expands a volume while a pod uses it as a device, and when it is
+// mapped.
+func TestBlockVolumeIsExpanded(t *testing.T) {
 	t.Parallel()
 	for _, inUse := range []bool{true, false} {
 		w, p := newScriptedWorld(t, script{expands: true}, block)
@@ -95,7 +96,8 @@ func TestBlockVolumeGrows(t *testing.T) {
 	}
 }
 
-// TestDeviceOfOnePod is for the second pod when the first has let it go.
+// TestDeviceOfOnePod maps a ReadWriteOncePod device for the second pod after it is unmapped from
+// the first.
 func TestDeviceOfOnePod(t *testing.T) {
 	t.Parallel()
 	w, p := newScriptedWorld(t, script{}, block)

@@ -13,7 +13,7 @@ import (
 	"github.com/volsim/volsim/internal/testcheck"
 )
 
-// ephemeralPod is a pod with a volume that lives as long as the pod does.
+// ephemeralPod returns a pod with an ephemeral volume.
 func ephemeralPod(uid types.UID) *corev1.Pod {
 	pod := newPod(uid, "data")
 	pod.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
@@ -22,7 +22,7 @@ func ephemeralPod(uid types.UID) *corev1.Pod {
 	return pod
 }
 
-// TestEphemeralVolume is used by the pod for which its claim was made, and by no other.
+// TestEphemeralVolume is mounted for the pod that owns its claim, and for no other.
 func TestEphemeralVolume(t *testing.T) {
 	t.Parallel()
 	controls := true
@@ -35,7 +35,7 @@ func TestEphemeralVolume(t *testing.T) {
 		fits   bool
 	}{
 		{"the pod's own", owner("a", &controls), true},
-		{"nobody's", nil, false},
+		{"without an owner", nil, false},
 		{"an earlier pod's of that name", owner("old", &controls), false},
 		{"the pod's, which does not control it", owner("a", nil), false},
 	}
@@ -65,7 +65,8 @@ func TestEphemeralVolume(t *testing.T) {
 	}
 }
 
-// TestErrorsOfAPod: at most ten are returned at once, equal ones once, until they are popped.
+// TestErrorsOfAPod checks that at most ten are returned at once, without duplicates, until they are
+// popped.
 func TestErrorsOfAPod(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -80,14 +81,14 @@ func TestErrorsOfAPod(t *testing.T) {
 	testcheck.Equal(w, "the first", `error processing PVC default/missing-00: failed to fetch PVC from API server: `+
 		`persistentvolumeclaims "missing-00" not found`, errs[0])
 	testcheck.Equal(w, "taken", nil, w.manager.PopPodErrors("a"))
-	w.pass(2 * time.Second) // the pod is looked at again
+	w.pass(2 * time.Second) // the pod is processed again
 	testcheck.Equal(w, "again", 10, len(w.manager.PopPodErrors("a")))
 	testcheck.Equal(w, "of a pod that is not there", nil, w.manager.PopPodErrors("b"))
 }
 
-// TestVolumeThatIsUsedAsWhatItIsNot: a device that is mounted, and the other way round, is an
-// error.
-func TestVolumeThatIsUsedAsWhatItIsNot(t *testing.T) {
+// TestWrongVolumeMode checks that mounting a block volume, and using a file system as a device, are
+// errors.
+func TestWrongVolumeMode(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
@@ -100,13 +101,13 @@ func TestVolumeThatIsUsedAsWhatItIsNot(t *testing.T) {
 			"volume disk-1 has volumeMode Block, but is specified in volumeMounts",
 		},
 		{
-			"what is mounted is a device", corev1.PersistentVolumeFilesystem, func(c *corev1.Container) {
+			"a file system is used as a device", corev1.PersistentVolumeFilesystem, func(c *corev1.Container) {
 				c.VolumeMounts, c.VolumeDevices = nil, []corev1.VolumeDevice{{Name: "disk-1", DevicePath: "/dev/x"}}
 			},
 			"volume disk-1 has volumeMode Filesystem, but is specified in volumeDevices",
 		},
 		{
-			"the first container mounts it, the second has it as a device", corev1.PersistentVolumeFilesystem, func(c *corev1.Container) {
+			"the first container mounts it, the second uses it as a device", corev1.PersistentVolumeFilesystem, func(c *corev1.Container) {
 				c.VolumeDevices = []corev1.VolumeDevice{{Name: "disk-1", DevicePath: "/dev/x"}}
 			},
 			"volume disk-1 has volumeMode Filesystem, but is specified in volumeDevices",
@@ -130,8 +131,8 @@ func TestVolumeThatIsUsedAsWhatItIsNot(t *testing.T) {
 	}
 }
 
-// TestInTreeVolumeIsItsDrivers is translated to CSI, and has the driver's name for it.
-func TestInTreeVolumeIsItsDrivers(t *testing.T) {
+// TestInTreeVolumeIsMountedByItsDriver translates a volume to CSI; its unique name has the driver.
+func TestInTreeVolumeIsMountedByItsDriver(t *testing.T) {
 	t.Parallel()
 	const handle = "projects/UNSPECIFIED/zones/UNSPECIFIED/disks/disk-1"
 	w := newWorld(t, nil)
@@ -148,8 +149,8 @@ func TestInTreeVolumeIsItsDrivers(t *testing.T) {
 	w.inUse(handle)
 }
 
-// TestDriverNeedsNoAttachmentAnyMore lets a pod have its volume that waits for it to be attached.
-func TestDriverNeedsNoAttachmentAnyMore(t *testing.T) {
+// TestDriverNoLongerRequiresAttachment mounts a volume that waited for its attachment.
+func TestDriverNoLongerRequiresAttachment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.disk("disk-1")
@@ -166,7 +167,7 @@ func TestDriverNeedsNoAttachmentAnyMore(t *testing.T) {
 	w.quiet()
 }
 
-// TestMayNotBeMounted has upstream's words for each reason.
+// TestMayNotBeMounted has upstream's message for each reason.
 func TestMayNotBeMounted(t *testing.T) {
 	t.Parallel()
 	elsewhere := &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
@@ -179,10 +180,10 @@ func TestMayNotBeMounted(t *testing.T) {
 		want    string
 	}{
 		{
-			"mount options, and a plugin that takes none", false, func(v *corev1.PersistentVolume) { v.Spec.MountOptions = []string{"noatime"} },
+			"mount options, and a plugin without support", false, func(v *corev1.PersistentVolume) { v.Spec.MountOptions = []string{"noatime"} },
 			`MountVolume.MountOptionSupport check failed for volume "disk-1" : mount options are not supported for this volume type`,
 		},
-		{"mount options, and a plugin that takes them", true, func(v *corev1.PersistentVolume) { v.Spec.MountOptions = []string{"noatime"} }, ""},
+		{"mount options, and a plugin with support", true, func(v *corev1.PersistentVolume) { v.Spec.MountOptions = []string{"noatime"} }, ""},
 		{
 			"a volume of another node", true, func(v *corev1.PersistentVolume) { v.Spec.NodeAffinity = elsewhere },
 			`MountVolume.NodeAffinity check failed for volume "disk-1" : no matching NodeSelectorTerms`,
@@ -208,7 +209,8 @@ func TestMayNotBeMounted(t *testing.T) {
 	}
 }
 
-// TestVolumeOfOnePod is for the second pod when the first has let it go.
+// TestVolumeOfOnePod mounts a ReadWriteOncePod volume for the second pod after it is unmounted from
+// the first.
 func TestVolumeOfOnePod(t *testing.T) {
 	t.Parallel()
 	const once, alone = corev1.ReadWriteOnce, corev1.ReadWriteOncePod
@@ -217,8 +219,8 @@ func TestVolumeOfOnePod(t *testing.T) {
 		modes []corev1.PersistentVolumeAccessMode
 		waits bool
 	}{
-		{"for one pod", []corev1.PersistentVolumeAccessMode{alone}, true},
-		{"for one node", []corev1.PersistentVolumeAccessMode{once}, false},
+		{"ReadWriteOncePod", []corev1.PersistentVolumeAccessMode{alone}, true},
+		{"ReadWriteOnce", []corev1.PersistentVolumeAccessMode{once}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -245,7 +247,7 @@ func TestVolumeOfOnePod(t *testing.T) {
 			w.remove("a")
 			w.Until("the first try to unmount", func() bool { return len(w.backend.faults) == 0 })
 			w.pass(0)
-			w.pod("b", false, false) // it may be mounted for a still
+			w.pod("b", false, false) // it may still be mounted for a
 			w.Run()
 			w.pod("b", true, true)
 			w.quiet()
@@ -253,8 +255,8 @@ func TestVolumeOfOnePod(t *testing.T) {
 	}
 }
 
-// TestClaimIsReadAgain when it changes, and nothing that a pod has is taken away when it is not
-// usable any more.
+// TestClaimIsReadAgain when it changes. The volumes of a pod stay mounted when the claim is no
+// longer usable.
 func TestClaimIsReadAgain(t *testing.T) {
 	t.Parallel()
 	w := growingWorld(t)

@@ -27,7 +27,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// realMapper is a plugin whose only volume is a loop device of this machine. It publishes the
+// realMapper is a plugin with a loop device of this machine as its only volume. It publishes the
 // device's node in a directory.
 type realMapper struct {
 	scripted
@@ -105,13 +105,13 @@ func (p *realMapper) ReconstructDevices() ([]plugins.ReconstructedDevice, error)
 	return []plugins.ReconstructedDevice{device}, err
 }
 
-// realWorld is a world with a volume that is a loop device, and a pod that is to have it.
+// realWorld is a world with a volume on a loop device, and a pod that uses it.
 type realWorld struct {
 	*world
 	disk  *nodefs.Real
 	root  string
 	loop  string
-	calls []string // of the plugin, and of the volume manager to the disk
+	calls []string // calls of the plugin, and operations of the volume manager on the disk
 }
 
 func newRealWorld(t *testing.T) *realWorld {
@@ -149,7 +149,7 @@ func newRealWorld(t *testing.T) *realWorld {
 	return w
 }
 
-// boot makes the kubelet.
+// boot starts the kubelet.
 func (w *realWorld) boot(pods ...*corev1.Pod) {
 	w.Helper()
 	c := w.Host.Process("kubelet")
@@ -157,7 +157,7 @@ func (w *realWorld) boot(pods ...*corev1.Pod) {
 	w.launch(c, p, w.disk, w.root, pods...)
 }
 
-// kill kills the kubelet where it stands, and starts it again.
+// kill crashes the kubelet and restarts it.
 func (w *realWorld) kill(pods ...*corev1.Pod) {
 	w.Helper()
 	w.Host.Crash(w.kubelet)
@@ -165,13 +165,13 @@ func (w *realWorld) kill(pods ...*corev1.Pod) {
 	w.boot(pods...)
 }
 
-// link is the path of the pod's device.
+// link returns the path of the pod's device.
 func (w *realWorld) link() string {
 	return w.root + "/pods/a/volumeDevices/example.com~shelf/v"
 }
 
-// wantMapped checks that the pod has the device, once, and locked; and writes to it, or reads what
-// was written.
+// wantMapped checks that the device is mapped for the pod, once, and locked. It writes to it, or
+// reads the data back.
 func (w *realWorld) wantMapped(write bool) {
 	w.Helper()
 	w.pod("a", true, true)
@@ -198,44 +198,44 @@ func (w *realWorld) wantMapped(write bool) {
 	_, err = device.ReadAt(found, 4096)
 	w.NoError(err)
 	if !bytes.Equal(found, content) {
-		w.Error("the device holds something else than what was written")
+		w.Error("the device does not contain the written data")
 	}
 }
 
-// wantNothing checks that nothing of the volume is left on the node.
+// wantNothing checks that nothing of the volume remains on the node.
 func (w *realWorld) wantNothing() {
 	w.Helper()
 	w.pod("a", false, false)
 	mounts, err := w.disk.Mounts()
 	locks, lockErr := loopdev.List(func(backing string) bool { return strings.HasPrefix(backing, w.root+"/") })
 	if len(mounts)+len(locks) > 0 || err != nil || lockErr != nil {
-		w.Errorf("left: mounts %v, locks %v, %v, %v", mounts, locks, err, lockErr)
+		w.Errorf("remaining: mounts %v, locks %v, %v, %v", mounts, locks, err, lockErr)
 	}
 	for _, path := range []string{"/global", "/published"} {
 		if there, err := w.disk.Exists(w.root + path); there || err != nil {
-			w.Errorf("%s is left, %v", path, err)
+			w.Errorf("%s exists, %v", path, err)
 		}
 	}
 	if _, err := w.disk.Stat(w.link()); !errors.Is(err, fs.ErrNotExist) {
-		w.Errorf("the pod's link is left, %v", err)
+		w.Errorf("the pod's link exists, %v", err)
 	}
 }
 
-// TestRealDeviceOutlivesKubelets kills a kubelet after each of its calls to the plugin and to the
-// disk, on real devices, binds and links: once the next one is at rest the pod has its device,
-// once, and what it has written; and nothing is left when it is gone, or goes while no kubelet is
-// there.
+// TestRealDeviceOutlivesKubelets crashes a kubelet after each of its calls to the plugin and each
+// operation on the disk, on real devices, binds and links. Once the next kubelet is at rest the
+// device is mapped once, with the pod's data. Nothing remains after the pod is removed, even
+// without a running kubelet.
 func TestRealDeviceOutlivesKubelets(t *testing.T) {
 	if err := loop.Probe(); err != nil {
 		t.Skipf("loop devices: %v", err)
 	}
 	mapping := []string{"SetUpDevice", "MapPodDevice", "BindDevice", "LinkDevice", "LockDevice"}
 	unmapping := []string{"UnlockDevice", "UnlinkDevice", "UnbindDevice", "UnmapPodDevice", "TearDownDevice"}
-	for _, heard := range []bool{false, true} {
+	for _, received := range []bool{false, true} {
 		for _, at := range mapping {
-			t.Run(fmt.Sprintf("%s heard=%v", at, heard), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s received=%v", at, received), func(t *testing.T) {
 				w := newRealWorld(t)
-				w.killAt(at, heard, devicePod("a"))
+				w.killAt(at, received, devicePod("a"))
 				w.wantMapped(true)
 				w.kill(devicePod("a"))
 				w.pass(long)
@@ -243,19 +243,19 @@ func TestRealDeviceOutlivesKubelets(t *testing.T) {
 				w.removePod("a")
 				w.wantNothing()
 			})
-			t.Run(fmt.Sprintf("%s heard=%v, the pod goes", at, heard), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s received=%v, the pod is removed", at, received), func(t *testing.T) {
 				w := newRealWorld(t)
-				w.killAt(at, heard)
+				w.killAt(at, received)
 				w.wantNothing()
 			})
 		}
 		for _, at := range unmapping {
-			t.Run(fmt.Sprintf("%s heard=%v", at, heard), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s received=%v", at, received), func(t *testing.T) {
 				w := newRealWorld(t)
 				w.pass(long)
 				w.wantMapped(true)
 				w.remove("a")
-				w.killAt(at, heard)
+				w.killAt(at, received)
 				w.wantNothing()
 			})
 		}
@@ -264,11 +264,12 @@ func TestRealDeviceOutlivesKubelets(t *testing.T) {
 
 const long = 10 * time.Second
 
-// killAt kills the kubelet when a call has had its effect, before it has heard of that or after.
-func (w *realWorld) killAt(call string, heard bool, pods ...*corev1.Pod) {
+// killAt crashes the kubelet after the effect of a call, before or after the kubelet receives the
+// result.
+func (w *realWorld) killAt(call string, received bool, pods ...*corev1.Pod) {
 	w.Helper()
 	w.Until(call, func() bool { return slices.Contains(w.calls, call) })
-	if heard {
+	if received {
 		w.Host.Step()
 	}
 	w.kill(pods...)

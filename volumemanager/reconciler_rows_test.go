@@ -24,28 +24,28 @@ import (
 	"github.com/volsim/volsim/volumemanager"
 )
 
-// The rows of this file are those of upstream's tables of uncertain mounts, each for volumes that
-// are mounted and for such as are mapped.
+// The rows of this file are those of upstream's tables of uncertain mounts, each for mounted and
+// for mapped volumes.
 //
 // Upstream: pkg/kubelet/volumemanager/reconciler reconciler_test.go (v1.36).
 
 // A script has the result of each call for the node and for the pod; the last one is repeated.
 type script struct {
 	device, pod []error
-	undoing     []error // of the device
-	expands     bool    // it can be made larger
-	grows       bool    // its claim is behind, and growing it fails
-	path        string  // where mapping says that the device is; "": where attaching did
+	undoing     []error // errors of undoing the device
+	expands     bool    // expansion is supported
+	grows       bool    // its claim must be expanded, which fails
+	path        string  // device path from mapping; "" for that of the attachment
 }
 
-// scripted is a plugin whose only volume behaves by a script.
+// scripted is a plugin with one volume that follows a script.
 type scripted struct {
 	c      *sim.Process
 	script script
 	disk   *nodefs.Memory
 	uses   []plugins.MountOptions // of SetUpDevice
 	grown  []string
-	calls  map[string]int // how many there were, by verb: tries, of what is made; successes, of what is undone
+	calls  map[string]int // by verb: attempts of setup calls, successes of teardown calls
 }
 
 var (
@@ -88,7 +88,7 @@ func (*scripted) ReconstructBlock(string, types.UID) (plugins.Reconstructed, err
 	panic("nothing is found")
 }
 
-// do is a call, and what the script says comes of it.
+// do makes a call with the result of the script.
 func (p *scripted) do(verb string, outcomes []error) error {
 	var err error
 	if n := len(outcomes); n > 0 {
@@ -132,15 +132,15 @@ func (p *scripted) NodeExpand(_ context.Context, growth plugins.ExpandOptions) e
 		p.grown = append(p.grown, fmt.Sprintf("%s to %s for %s", &growth.OldSize, &growth.NewSize, growth.Pod))
 		return p.do("NodeExpand", nil)
 	}
-	return p.do("NodeExpand", []error{errors.New("it does not grow")})
+	return p.do("NodeExpand", []error{errors.New("expansion failed")})
 }
 
-// undone is how often the volume was taken from the pod and from the node.
+// undone returns how often the volume was removed from the pod and from the node.
 func (p *scripted) undone() (fromPod, fromNode int) {
 	return p.calls["TearDown"] + p.calls["UnmapPodDevice"], p.calls["UnmountDevice"] + p.calls["TearDownDevice"]
 }
 
-// newScriptedWorld is a world of the plugin, with one volume, attached, of a claim.
+// newScriptedWorld returns a world of the plugin, with one attached volume of a claim.
 func newScriptedWorld(t *testing.T, s script, mode corev1.PersistentVolumeMode) (*world, *scripted) {
 	t.Helper()
 	w := &world{World: testworld.New(t, sim.SteppedConfig{})}
@@ -163,7 +163,7 @@ func newScriptedWorld(t *testing.T, s script, mode corev1.PersistentVolumeMode) 
 	return w, p
 }
 
-// launch makes the kubelet, which has one plugin, and to which the pods are known.
+// launch starts the kubelet with one plugin and known pods.
 func (w *world) launch(c *sim.Process, plugin plugins.Plugin, disk nodefs.FS, root string, pods ...*corev1.Pod) {
 	w.Helper()
 	w.kubelet, w.client = c, w.Server.Client(c)
@@ -184,7 +184,7 @@ func (w *world) launch(c *sim.Process, plugin plugins.Plugin, disk nodefs.FS, ro
 	eventhandler.Add(w.Server.Informers(c).Core().V1().Nodes().Informer(), func(_, node *corev1.Node) { w.manager.NodeUpdated(node) }, nil)
 }
 
-// bindAt says that the claim is bound, and how large its volume is.
+// bindAt binds the claim and sets its volume's size.
 func (w *world) bindAt(name, has string) {
 	w.Helper()
 	object, _ := w.Server.Get("persistentvolumeclaims", "default", name)
@@ -194,7 +194,7 @@ func (w *world) bindAt(name, has string) {
 	w.NoError(err)
 }
 
-// scriptedPod uses the volume as what it is.
+// scriptedPod returns a pod that uses the volume in its mode.
 func scriptedPod(mode corev1.PersistentVolumeMode) *corev1.Pod {
 	p := newPod("a", "v")
 	if mode == corev1.PersistentVolumeBlock {
@@ -204,8 +204,8 @@ func scriptedPod(mode corev1.PersistentVolumeMode) *corev1.Pod {
 	return p
 }
 
-// life brings the volume to a pod, sets it up again, and takes it away. The two tell what there is
-// before it is taken away.
+// life mounts the volume for a pod, remounts it, and unmounts it. The results are the states before
+// the unmount.
 func (w *world) life(mode corev1.PersistentVolumeMode, again bool) (isMounted, isHeld bool) {
 	w.Helper()
 	const long = 20 * time.Second
@@ -214,7 +214,7 @@ func (w *world) life(mode corev1.PersistentVolumeMode, again bool) (isMounted, i
 	w.pass(long)
 	if again {
 		if !w.manager.Mounted("a") {
-			w.Error("it is not mounted at first")
+			w.Error("not mounted after the start")
 		}
 		w.manager.AddPod(scriptedPod(mode))
 		w.kubelet.Wake()
@@ -224,14 +224,14 @@ func (w *world) life(mode corev1.PersistentVolumeMode, again bool) (isMounted, i
 	w.remove("a")
 	w.pass(long)
 	if w.manager.HasVolumes("a") || len(w.manager.VolumesInUse()) > 0 {
-		w.Errorf("in use in the end: %v", w.manager.VolumesInUse())
+		w.Errorf("in use at the end: %v", w.manager.VolumesInUse())
 	}
 	return isMounted, isHeld
 }
 
 var bothModes = []corev1.PersistentVolumeMode{corev1.PersistentVolumeFilesystem, corev1.PersistentVolumeBlock}
 
-// TestUncertainDeviceMounts has the volume's mount for the node fail in some way.
+// TestUncertainDeviceMounts fails the device mount in several ways.
 func TestUncertainDeviceMounts(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -240,7 +240,7 @@ func TestUncertainDeviceMounts(t *testing.T) {
 		pod      []error
 		again    bool
 		mounted  bool
-		fromNode int // how often it is taken from the node
+		fromNode int // number of device unmounts
 	}{
 		{name: "it may be mounted", device: []error{errUncertain}, fromNode: 1},
 		{name: "it is not mounted", device: []error{errFinal}},
@@ -267,7 +267,7 @@ func TestUncertainDeviceMounts(t *testing.T) {
 	}
 }
 
-// TestUncertainPodMounts has the volume's mount for the pod fail in some way.
+// TestUncertainPodMounts fails the pod's mount in several ways.
 func TestUncertainPodMounts(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -276,11 +276,11 @@ func TestUncertainPodMounts(t *testing.T) {
 		grows   bool
 		again   bool
 		mounted bool
-		fromPod map[corev1.PersistentVolumeMode]int // how often it is taken from the pod
+		fromPod map[corev1.PersistentVolumeMode]int // number of unmounts from the pod
 	}{
 		{name: "it may be mounted", pod: []error{errUncertain}, fromPod: inBoth(1)},
 		{name: "it is not mounted", pod: []error{errFinal}, fromPod: inBoth(0)},
-		// Differs: upstream forgets a device that may be there when a later try fails for good.
+		// Differs: upstream forgets an uncertain device after a later final error.
 		{name: "it may be mounted, and then is not", pod: []error{errUncertain, errFinal}, fromPod: map[corev1.PersistentVolumeMode]int{
 			corev1.PersistentVolumeFilesystem: 0, corev1.PersistentVolumeBlock: 1,
 		}},

@@ -9,14 +9,14 @@ import (
 	"github.com/volsim/volsim/internal/testcheck"
 )
 
-// known tells the kubelet that it knows its pods.
+// known marks the kubelet's pods as known.
 func (w *world) known() {
 	w.Helper()
 	w.NoError(w.manager.MarkAllPodsAdded())
 	w.kubelet.Wake()
 }
 
-// hasDir checks whether there is a directory of a pod's volume.
+// hasDir reports whether the directory of a pod's volume exists.
 func (w *world) hasDir(want bool, pod types.UID, volume string) {
 	w.Helper()
 	there, err := w.backend.disk.Exists(podVolumeDir(pod, volume))
@@ -54,7 +54,7 @@ func TestReconstructVolumes(t *testing.T) {
 		w.restart()
 		w.known()
 		w.Run()
-		w.calls() // unknown plugin: it stays
+		w.calls() // unknown plugin: unchanged
 		w.quiet()
 		left, err := w.backend.disk.ReadDir(diskRoot + "/pods/a/volumes/example.com~missing")
 		w.NoError(err)
@@ -73,7 +73,7 @@ func TestCleanOrphanVolumes(t *testing.T) {
 		w.add("a", "disk-1")
 		w.known()
 		w.Run()
-		w.calls("0s MountDevice disk-1", "0s SetUp disk-1 a") // both exist, and were unknown
+		w.calls("0s MountDevice disk-1", "0s SetUp disk-1 a") // both exist, previously unknown
 		w.pod("a", true, true)
 		w.remove("a")
 		w.Run()
@@ -95,7 +95,7 @@ func TestCleanOrphanVolumes(t *testing.T) {
 		w.hasDir(false, "a", "disk-1")
 		w.quiet()
 	})
-	t.Run("a pod that wanted it goes before it had it", func(t *testing.T) {
+	t.Run("a pod that wanted it is removed before it is mounted", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, nil)
 		w.Run()
@@ -103,7 +103,7 @@ func TestCleanOrphanVolumes(t *testing.T) {
 		w.backend.unreadable["disk-1"] = true
 		w.NoError(w.backend.disk.MkdirAll(podVolumeDir("a", "disk-1")))
 		w.restart()
-		w.add("a", "disk-1") // which is not attached
+		w.add("a", "disk-1") // not attached
 		w.known()
 		w.Run()
 		w.calls()
@@ -112,7 +112,7 @@ func TestCleanOrphanVolumes(t *testing.T) {
 		w.calls("0s TearDown disk-1 a")
 		w.hasDir(false, "a", "disk-1")
 	})
-	t.Run("a device of which nothing is known", func(t *testing.T) {
+	t.Run("an unknown device", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, nil)
 		w.Run()
@@ -125,8 +125,7 @@ func TestCleanOrphanVolumes(t *testing.T) {
 	})
 }
 
-// TestReconstructVolumesMount has upstream's rows of that name that are about volumes with a file
-// system.
+// TestReconstructVolumesMount has upstream's rows of that name for volumes with a file system.
 func TestReconstructVolumesMount(t *testing.T) {
 	t.Parallel()
 	t.Run("reconstructed volume is mounted", func(t *testing.T) {
@@ -149,7 +148,7 @@ func TestReconstructVolumesMount(t *testing.T) {
 		w.add("a", "disk-1")
 		w.known()
 		w.Until("SetUp to fail", func() bool { return len(w.backend.calls) == 2 })
-		w.pod("a", false, true) // as it was
+		w.pod("a", false, true) // unchanged
 		w.Run()
 		w.calls("0s MountDevice disk-1", "0s SetUp disk-1 a: broken", "500ms SetUp disk-1 a")
 		w.pod("a", true, true)
@@ -170,9 +169,9 @@ func TestReconstructVolumesMount(t *testing.T) {
 	})
 }
 
-// TestStagedVolumeIsFoundWithoutItsPod: the kubelet is killed between the two unmounts of a volume
-// (L6). Upstream loses it.
-func TestStagedVolumeIsFoundWithoutItsPod(t *testing.T) {
+// TestStagedVolumeIsReconstructedWithoutItsPod crashes the kubelet between the two unmounts of a
+// volume (L6). Upstream leaks it.
+func TestStagedVolumeIsReconstructedWithoutItsPod(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
 	w.remove("a")
@@ -189,9 +188,9 @@ func TestStagedVolumeIsFoundWithoutItsPod(t *testing.T) {
 	w.quiet()
 }
 
-// TestNothingIsTakenAwayBeforeTheNodeIsSeen: what the Node says of what was found is needed to take
-// it away.
-func TestNothingIsTakenAwayBeforeTheNodeIsSeen(t *testing.T) {
+// TestNothingIsUnmountedBeforeTheNodeIsSeen: unmounting a reconstructed volume requires its state
+// in the Node.
+func TestNothingIsUnmountedBeforeTheNodeIsSeen(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
 	w.restart()
@@ -204,9 +203,9 @@ func TestNothingIsTakenAwayBeforeTheNodeIsSeen(t *testing.T) {
 	w.quiet()
 }
 
-// TestFoundVolumeIsInUseThoughNotListed: the attach/detach controller takes a volume from the
-// Node's list before it looks whether it is in use (I36). Upstream says that it is not.
-func TestFoundVolumeIsInUseThoughNotListed(t *testing.T) {
+// TestReconstructedVolumeIsInUseAlthoughNotListed: the attach/detach controller removes a volume
+// from the Node's list before it checks whether it is in use (I36). Upstream does not report it.
+func TestReconstructedVolumeIsInUseAlthoughNotListed(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
 	w.list()
@@ -220,8 +219,8 @@ func TestFoundVolumeIsInUseThoughNotListed(t *testing.T) {
 	w.quiet()
 }
 
-// TestPodWhoseVolumesAreNotKnownKeepsThem: and when it goes, they are taken away (I26, I27).
-func TestPodWhoseVolumesAreNotKnownKeepsThem(t *testing.T) {
+// TestPodKeepsUnknownVolumes until it is removed; then they are unmounted (I26, I27).
+func TestPodKeepsUnknownVolumes(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
 	w.restart()
@@ -236,9 +235,8 @@ func TestPodWhoseVolumesAreNotKnownKeepsThem(t *testing.T) {
 	w.quiet()
 }
 
-// TestPodThatCannotBeProcessedKeepsItsVolumes: what it has here may be those that are not known
-// (#120150).
-func TestPodThatCannotBeProcessedKeepsItsVolumes(t *testing.T) {
+// TestUnprocessedPodKeepsItsVolumes: its mounts may be the unknown ones (#120150).
+func TestUnprocessedPodKeepsItsVolumes(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
 	w.unbind("disk-1")
@@ -256,9 +254,9 @@ func TestPodThatCannotBeProcessedKeepsItsVolumes(t *testing.T) {
 	w.quiet()
 }
 
-// TestReconstructedVolumeGoesAfterItsSetUpFailed has upstream's name
+// TestReconstructedVolumeIsUnmountedAfterItsSetUpFailed has upstream's name
 // TestReconstructedVolumeShouldUnmountSucceedAfterSetupFailed.
-func TestReconstructedVolumeGoesAfterItsSetUpFailed(t *testing.T) {
+func TestReconstructedVolumeIsUnmountedAfterItsSetUpFailed(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
 	w.restart()

@@ -11,15 +11,15 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// TestClaimThatIsNotReady is looked at again, with a back-off, and then the pod mounts.
+// TestClaimThatIsNotReady is read again, with a back-off, and then the pod's volume is mounted.
 func TestClaimThatIsNotReady(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.attach("disk-1")
 	w.add("a", "disk-1")
 	w.pass(100 * time.Millisecond)
-	// At 10 ms, after its back-off; and at 100 ms, as the time has passed anyway. In between
-	// nothing had changed, and a poll would have found what it found.
+	// At 10 ms, after its back-off; and at 100 ms, when the poll is due. Nothing changed in
+	// between, and an earlier poll would have read the same.
 	testcheck.Equal(w, "attempts", []time.Duration{0, 10 * ms, 100 * ms}, w.lookups())
 	w.claim("disk-1")
 	w.pass(10 * time.Second)
@@ -36,7 +36,7 @@ func TestClaimThatIsNotReady(t *testing.T) {
 
 const ms = time.Millisecond
 
-// lookups are the times at which the kubelet read claims.
+// lookups returns the times at which the kubelet read claims.
 func (w *world) lookups() []time.Duration {
 	var times []time.Duration
 	for _, r := range w.Host.Log().Records() {
@@ -47,8 +47,8 @@ func (w *world) lookups() []time.Duration {
 	return times
 }
 
-// TestPodGoesWhileItsClaimIsRead is not wanted any more when the answer comes.
-func TestPodGoesWhileItsClaimIsRead(t *testing.T) {
+// TestPodIsRemovedWhileItsClaimIsRead checks that its volume is not wanted when the answer arrives.
+func TestPodIsRemovedWhileItsClaimIsRead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.disk("disk-1")
@@ -65,7 +65,7 @@ func TestPodGoesWhileItsClaimIsRead(t *testing.T) {
 	w.quiet()
 }
 
-func TestWhatCannotBeProcessed(t *testing.T) {
+func TestProcessingErrors(t *testing.T) {
 	t.Parallel()
 	const prefix = "error processing PVC default/disk-1: "
 	block := corev1.PersistentVolumeBlock
@@ -85,13 +85,13 @@ func TestWhatCannotBeProcessed(t *testing.T) {
 			w.bind("disk-1")
 			return prefix + `failed to fetch PV disk-1 from API server: persistentvolumes "disk-1" not found`
 		}},
-		{"volume is nobody's", func(w *world) string {
+		{"volume without a claim", func(w *world) string {
 			w.claim("disk-1")
 			w.volume("disk-1", func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil })
 			w.bind("disk-1")
 			return prefix + "found PV object disk-1 but it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim"
 		}},
-		{"volume is an earlier claim's", func(w *world) string {
+		{"volume of an earlier claim", func(w *world) string {
 			w.claim("disk-1")
 			w.volume("disk-1", func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.UID = "old" })
 			w.bind("disk-1")
@@ -103,7 +103,7 @@ func TestWhatCannotBeProcessed(t *testing.T) {
 			w.bind("disk-1")
 			return "volume disk-1 has volumeMode Block, but is specified in volumeMounts"
 		}},
-		{"claim is going", func(w *world) string {
+		{"claim is being deleted", func(w *world) string {
 			w.disk("disk-1")
 			claims := w.User.CoreV1().PersistentVolumeClaims("default")
 			c, err := claims.Get(w.Context(), "disk-1", metav1.GetOptions{})
@@ -141,8 +141,8 @@ func TestWhatCannotBeProcessed(t *testing.T) {
 	}
 }
 
-// TestClaimThatIsProtectedMayBeUsedWhileItGoes is the pod's right, which was there before.
-func TestClaimThatIsProtectedMayBeUsedWhileItGoes(t *testing.T) {
+// TestDeletedClaimStaysUsable for a pod that used it before.
+func TestDeletedClaimStaysUsable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.disk("disk-1")

@@ -13,7 +13,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// askedOften is a plugin that counts how often it is asked where a volume is mounted for the node.
+// askedOften is a plugin that counts the queries for device mount paths.
 type askedOften struct{ asked int }
 
 func (a *askedOften) DeviceMountPath(spec *plugins.Spec) (string, error) {
@@ -29,7 +29,7 @@ func (a *askedOften) MountDevice(context.Context, *plugins.Spec, string, plugins
 
 func (a *askedOften) UnmountDevice(context.Context, string) error { return nil }
 
-// full is a manager that knows so many pods, each with a volume of its own behind a claim.
+// full returns a manager with a number of pods, each with its own volume and claim.
 func full(pods int) (*Manager, *askedOften) {
 	plugin := &askedOften{}
 	component := sim.NewStepped(sim.SteppedConfig{}).Process("kubelet")
@@ -64,9 +64,9 @@ func podOfOne(i int) *corev1.Pod {
 	}
 }
 
-// TestWhereVolumesAreMountedIsAskedOnce has a kubelet begin that finds as many devices as its pods
+// TestDeviceMountPathIsQueriedOnce starts a kubelet that reconstructs as many devices as its pods
 // want volumes.
-func TestWhereVolumesAreMountedIsAskedOnce(t *testing.T) {
+func TestDeviceMountPathIsQueriedOnce(t *testing.T) {
 	t.Parallel()
 	const volumes = 50
 	m, plugin := full(volumes)
@@ -75,24 +75,25 @@ func TestWhereVolumesAreMountedIsAskedOnce(t *testing.T) {
 	}
 	m.cleanOrphans()
 	if plugin.asked != volumes {
-		t.Errorf("the plugin was asked %d times about %d volumes", plugin.asked, volumes)
+		t.Errorf("the plugin was queried %d times for %d volumes", plugin.asked, volumes)
 	}
 }
 
-// TestRemainsOfAPodThatHasThemAreNone, and those of others stay as they are.
-func TestRemainsOfAPodThatHasThemAreNone(t *testing.T) {
+// TestOrphansOfAnActivePodAreNone: volumes of a pod that uses them are not orphaned, and those of
+// others stay orphaned.
+func TestOrphansOfAnActivePodAreNone(t *testing.T) {
 	t.Parallel()
 	m, _ := full(3)
 	m.orphans.add(&foundVolume{pod: "pod-1", specName: "volume-1"})
 	m.orphans.add(&foundVolume{pod: "pod-2", specName: "other"})
 	m.cleanOrphans()
 	if len(m.orphans.volumes) != 1 || len(m.orphans.volumes["pod-2"]) != 1 {
-		t.Errorf("left are %v; want the other volume of pod-2", m.orphans.volumes)
+		t.Errorf("orphans %v; want the other volume of pod-2", m.orphans.volumes)
 	}
 }
 
-// TestClaimantsAreThePodsThatAreThere, until the last of them goes.
-func TestClaimantsAreThePodsThatAreThere(t *testing.T) {
+// TestClaimantsAreTheExistingPods until the last of them is removed.
+func TestClaimantsAreTheExistingPods(t *testing.T) {
 	t.Parallel()
 	d := newDesiredState()
 	pods := []*corev1.Pod{podOfOne(7), podOfOne(7)}
@@ -100,7 +101,7 @@ func TestClaimantsAreThePodsThatAreThere(t *testing.T) {
 	claim := types.NamespacedName{Namespace: "default", Name: "claim-7"}
 	for i, pod := range pods {
 		d.addPod(pod)
-		d.addPod(pod.DeepCopy()) // it is seen again
+		d.addPod(pod.DeepCopy()) // seen again
 		if got := len(d.claimants[claim]); got != i+1 {
 			t.Errorf("%d pods have the claim; want %d", got, i+1)
 		}
@@ -109,12 +110,11 @@ func TestClaimantsAreThePodsThatAreThere(t *testing.T) {
 		d.removePod(pod.UID)
 	}
 	if len(d.claimants) > 0 {
-		t.Errorf("pods that are gone have claims: %v", d.claimants)
+		t.Errorf("removed pods have claims: %v", d.claimants)
 	}
 }
 
-// BenchmarkClaimResized is one claim of many pods that says something new: the cost is the same
-// however many there are.
+// BenchmarkClaimResized changes one claim of many pods: the cost does not depend on their number.
 func BenchmarkClaimResized(b *testing.B) {
 	for _, pods := range []int{10, 10_000} {
 		b.Run(fmt.Sprint(pods), func(b *testing.B) {
@@ -125,14 +125,14 @@ func BenchmarkClaimResized(b *testing.B) {
 				m.ClaimResized(claim)
 			}
 			if !m.desired.pods["pod-7"].stale.Has("data") {
-				b.Error("the pod does not look at its volume again")
+				b.Error("the pod's volume is not processed again")
 			}
 		})
 	}
 }
 
-// BenchmarkRemains is a kubelet that has begun, and has found of each of its pods a volume that it
-// could not reconstruct: the time for each pod is the same however many there are.
+// BenchmarkRemains starts a kubelet that has found a volume of each pod which it could not
+// reconstruct: the time per pod does not depend on their number.
 func BenchmarkRemains(b *testing.B) {
 	for _, pods := range []int{10, 10_000} {
 		b.Run(fmt.Sprint(pods), func(b *testing.B) {
@@ -143,7 +143,7 @@ func BenchmarkRemains(b *testing.B) {
 				}
 				m.cleanOrphans()
 				if len(m.orphans.volumes) > 0 {
-					b.Fatal("what pods have is taken for remains")
+					b.Fatal("volumes of pods are treated as orphans")
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*pods), "ns/pod")

@@ -12,7 +12,7 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// mountsLabelled is a plugin that can mount volumes with labels, or cannot, or cannot tell.
+// mountsLabelled is a plugin that supports mounts with labels, does not, or fails to report it.
 type mountsLabelled struct {
 	can bool
 	err error
@@ -24,8 +24,8 @@ func options(level string) *corev1.SELinuxOptions {
 	return &corev1.SELinuxOptions{User: "system_u", Role: "object_r", Type: "container_t", Level: level}
 }
 
-// labelPod is a pod with SELinux options and a policy, and for each of its containers one that may
-// have its own.
+// labelPod returns a pod with SELinux options and a policy, and a container for each further set of
+// options.
 func labelPod(ofPod *corev1.SELinuxOptions, policy corev1.PodSELinuxChangePolicy, containers ...*corev1.SELinuxOptions) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
 	pod.Spec.SecurityContext = &corev1.PodSecurityContext{SELinuxOptions: ofPod}
@@ -52,8 +52,8 @@ const (
 	rwx  = corev1.ReadWriteMany
 )
 
-// TestLabelOfAVolume is upstream's Test_AddPodToVolume_SELinuxSinglePod, with the feature gates
-// that cannot be switched off, and more.
+// TestLabelOfAVolume is upstream's Test_AddPodToVolume_SELinuxSinglePod, without feature gates that
+// are locked, and with more rows.
 func TestLabelOfAVolume(t *testing.T) {
 	t.Parallel()
 	one, two := options("s0:c1"), options("s0:c2")
@@ -70,7 +70,7 @@ func TestLabelOfAVolume(t *testing.T) {
 		err  string
 	}{
 		{"one pod, the plugin mounts with labels", labelPod(one, "", nil), rwop, true, false, onlyOne, ""},
-		{"options that leave much open", labelPod(&corev1.SELinuxOptions{Level: "s0:c1"}, "", nil), rwop, true, false, onlyOne, ""},
+		{"incomplete options", labelPod(&corev1.SELinuxOptions{Level: "s0:c1"}, "", nil), rwop, true, false, onlyOne, ""},
 		{"no options", labelPod(nil, "", nil), rwop, true, false, none, ""},
 		{"the plugin does not mount with labels", labelPod(one, "", nil), rwop, false, false, selinuxLabels{exclusive: true}, ""},
 		{"many pods", labelPod(one, "", nil), rwx, true, false, selinuxLabels{label: labelOne, supported: true}, ""},
@@ -78,8 +78,8 @@ func TestLabelOfAVolume(t *testing.T) {
 		{"many pods, Recursive", labelPod(one, recursive, nil), rwx, true, false, selinuxLabels{supported: true}, ""},
 		{"one pod, Recursive", labelPod(one, recursive, nil), rwop, true, false, none, ""},
 		{"one pod, MountOption", labelPod(one, byMount, nil), rwop, true, false, onlyOne, ""},
-		{"a container's options go before its pod's", labelPod(one, "", two), rwop, true, false, onlyTwo, ""},
-		{"containers of one mind", labelPod(nil, "", two, two), rwop, true, false, onlyTwo, ""},
+		{"a container's options override its pod's", labelPod(one, "", two), rwop, true, false, onlyTwo, ""},
+		{"containers with equal options", labelPod(nil, "", two, two), rwop, true, false, onlyTwo, ""},
 		{
 			"containers that differ", labelPod(one, "", two, nil), rwop, true, false,
 			selinuxLabels{},
@@ -114,13 +114,13 @@ func TestLabelOfAVolume(t *testing.T) {
 	broken := errors.New("broken")
 	m := &Manager{cfg: Config{SELinux: true, SELinuxMount: true}}
 	if _, err := m.labelOf(labelPod(one, "", nil), "data", labelledVolume(mountsLabelled{err: broken}, rwop)); !errors.Is(err, broken) {
-		t.Errorf("a plugin that cannot tell: error %v, want its own", err)
+		t.Errorf("a failing plugin: error %v, want its own", err)
 	}
 	inline := labelledVolume(mountsLabelled{can: true})
 	inline.spec = &plugins.Spec{Volume: &corev1.Volume{Name: "v"}}
 	want := selinuxLabels{label: labelOne, supported: true}
 	if got, err := m.labelOf(labelPod(one, "", nil), "data", inline); got != want || err != nil {
-		t.Errorf("a volume written out in a pod: label %+v, error %v; want %+v", got, err, want)
+		t.Errorf("an inline volume: label %+v, error %v; want %+v", got, err, want)
 	}
 }
 
@@ -133,9 +133,9 @@ func labelledVolume(plugin plugins.SELinuxMounter, modes ...corev1.PersistentVol
 	}
 }
 
-// TestPodsThatNeedDifferentLabels is upstream's Test_AddPodToVolume_SELinux_MultiplePods, with the
-// feature gates that cannot be switched off, and with SELinuxMount.
-func TestPodsThatNeedDifferentLabels(t *testing.T) {
+// TestPodsWithDifferentLabels is upstream's Test_AddPodToVolume_SELinux_MultiplePods, without
+// feature gates that are locked, and with SELinuxMount.
+func TestPodsWithDifferentLabels(t *testing.T) {
 	t.Parallel()
 	const recursive, byMount = corev1.SELinuxChangePolicyRecursive, corev1.SELinuxChangePolicyMountOption
 	pod := func(level string, policy corev1.PodSELinuxChangePolicy) *corev1.Pod {
@@ -159,7 +159,7 @@ func TestPodsThatNeedDifferentLabels(t *testing.T) {
 			`conflicting SELinux labels of volume v: "" and "` + labelOne + `"`,
 		},
 		{"many pods, the same label", pod(one, byMount), pod(one, byMount), rwx, "", ""},
-		{"many pods, MountOption and nothing said", pod(one, ""), pod(one, byMount), rwx, "", ""},
+		{"many pods, MountOption and no policy", pod(one, ""), pod(one, byMount), rwx, "", ""},
 		{"many pods, two labels", pod(one, byMount), pod(two, byMount), rwx, "", conflict + labelTwo + `"`},
 		{"many pods, both Recursive", pod(one, recursive), pod(one, recursive), rwx, "", ""},
 		{"many pods, two labels, both Recursive", pod(one, recursive), pod(two, recursive), rwx, "", ""},
@@ -197,7 +197,7 @@ func TestPodsThatNeedDifferentLabels(t *testing.T) {
 }
 
 // TestVolumeWithAnotherLabelIsUnmountedFirst from pods and from the node, before it is mounted for
-// who waits.
+// the waiting pod.
 func TestVolumeWithAnotherLabelIsUnmountedFirst(t *testing.T) {
 	t.Parallel()
 	wanted := &desiredVolume{
@@ -216,10 +216,10 @@ func TestVolumeWithAnotherLabelIsUnmountedFirst(t *testing.T) {
 		actual *actualVolume
 		want   []step
 	}{
-		{"its pod has it", actual(labelOne, mounted, "a"), []step{{unmount, "a"}}},
-		{"the node has it", actual(labelOne, mounted), []step{{verdict: unmountDevice}}},
-		{"the node may have it", actual(labelOne, mountUncertain), []step{{verdict: unmountDevice}}},
-		{"nobody has it", actual(labelOne, notMounted), []step{{mount, "b"}}},
+		{"mounted for its pod", actual(labelOne, mounted, "a"), []step{{unmount, "a"}}},
+		{"device mounted", actual(labelOne, mounted), []step{{verdict: unmountDevice}}},
+		{"device uncertain", actual(labelOne, mountUncertain), []step{{verdict: unmountDevice}}},
+		{"not mounted", actual(labelOne, notMounted), []step{{mount, "b"}}},
 		{"the label is the right one", actual(labelTwo, mounted, "a"), []step{{unmount, "a"}, {mount, "b"}}},
 	}
 	for _, tt := range tests {

@@ -23,7 +23,7 @@ import (
 // shelfName is the name of the plugin of these tests.
 const shelfName = "example.com/shelf"
 
-// shelf is a plugin each call of which leaves the component twice: before its effect and after it.
+// shelf is a plugin. Each of its calls leaves the process twice: before its effect and after it.
 type shelf struct {
 	c *sim.Process
 	b *backend
@@ -42,41 +42,40 @@ var (
 	_ plugins.DeviceReconstructor = shelf{}
 )
 
-// backend is the truth about what is attached to the node and mounted on it, and a judge of what is
-// done to it.
+// backend has the actual attachments and mounts of the node, and checks each call.
 type backend struct {
 	attachable, stages bool
-	expands            bool // volumes are grown on nodes
-	mountOptions       bool // they may be mounted with options
+	expands            bool // with node expansion
+	mountOptions       bool // with mount options
 
 	attached map[string]bool               // volumes
-	devices  map[string]bool               // those mounted for the node
-	pods     map[string]map[types.UID]bool // those mounted for pods
+	devices  map[string]bool               // mounted devices
+	pods     map[string]map[types.UID]bool // mounted for pods
 
 	disk       *nodefs.Memory  // of the node
-	unreadable map[string]bool // volumes of which the disk does not tell what they are
+	unreadable map[string]bool // volumes that cannot be reconstructed
 
 	faults []fault
-	begun  int      // how many calls have begun
-	calls  []string // what was called and when
-	wrong  []string // what must never happen and did
-	labels []string // with which MountDevice was called
+	begun  int      // number of started calls
+	calls  []string // with their times
+	wrong  []string // violations
+	labels []string // labels of MountDevice
 	staged string   // the label recorded next to the device mount
-	given  string   // and next to a pod's mount
+	given  string   // the label recorded next to a pod's mount
 
 	selinuxMount bool // volumes of all access modes are mounted with labels
 
 	now      func() string
 	reported func() []corev1.UniqueVolumeName // node.status.volumesInUse, as the API server has it
-	owns     func(types.UID) bool             // whether the manager knows that something of a pod is mounted
-	inspect  func()                           // looks for what else must hold at every step; it may be nil
+	owns     func(types.UID) bool             // whether the manager knows of a mount of a pod
+	inspect  func()                           // checks further conditions at each step; may be nil
 }
 
-// fault makes one call fail, the next one that it means.
+// fault makes the next matching call fail.
 type fault struct {
 	call  string // such as "SetUp disk-1 a"
 	err   error
-	after bool // the call takes effect all the same
+	after bool // the call takes effect
 }
 
 func (shelf) Name() string { return shelfName }
@@ -147,14 +146,14 @@ func (s shelf) TearDown(_ context.Context, specName string, pod types.UID) error
 	}, func() {})
 }
 
-// podVolumeDir is the directory of a pod's volume.
+// podVolumeDir returns the directory of a pod's volume.
 func podVolumeDir(pod types.UID, specName string) string {
 	return filepath.Join(diskRoot, "pods", string(pod), "volumes", utilstrings.EscapeQualifiedName(shelfName), specName)
 }
 
 func (s shelf) Reconstruct(specName string, _ types.UID) (plugins.Reconstructed, error) {
 	if s.b.unreadable[specName] {
-		return plugins.Reconstructed{}, errors.New("nothing is known of it")
+		return plugins.Reconstructed{}, errors.New("cannot be reconstructed")
 	}
 	return plugins.Reconstructed{Spec: foundSpec(specName), SELinuxLabel: s.b.given}, nil
 }
@@ -171,7 +170,7 @@ func (s shelf) ReconstructDevices() ([]plugins.ReconstructedDevice, error) {
 	return found, nil
 }
 
-// foundSpec is as much of a volume as the disk tells.
+// foundSpec returns the reconstructed spec of a volume.
 func foundSpec(name string) *plugins.Spec {
 	return &plugins.Spec{PersistentVolume: &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -195,8 +194,7 @@ func (s shelf) NodeExpand(_ context.Context, growth plugins.ExpandOptions) error
 	return s.call("NodeExpand", growth.Spec.Name()+" "+growth.OldSize.String()+" to "+growth.NewSize.String(), growth.Pod, func() {}, func() {})
 }
 
-// call has an effect, or none, and after a final error that of undo: what failed for good is not
-// there.
+// call applies an effect, or none; a final error undoes it.
 func (s shelf) call(verb, volume string, pod types.UID, effect, undo func()) error {
 	what := verb + " " + volume
 	if pod != "" {
@@ -270,7 +268,7 @@ func (b *backend) expectDevicePath(volume, got string) {
 	}
 }
 
-// detach takes a volume away from the node.
+// detach detaches a volume from the node.
 func (b *backend) detach(volume string) {
 	if b.uses(volume) {
 		b.blame("I16: %s is detached, and it is mounted", volume)
@@ -280,8 +278,8 @@ func (b *backend) detach(volume string) {
 
 func (b *backend) uses(volume string) bool { return b.devices[volume] || len(b.pods[volume]) > 0 }
 
-// judge looks for what must hold at every step: volumesInUse holds whatever is mounted (I36), and
-// the manager knows of every mount of a pod.
+// judge checks each step: volumesInUse lists each mounted volume (I36), and the manager knows of
+// every mount of a pod.
 func (b *backend) judge() {
 	for _, volume := range slices.Sorted(maps.Keys(b.attached)) {
 		if b.attachable && b.uses(volume) && !slices.Contains(b.reported(), unique(volume)) {
@@ -306,7 +304,7 @@ func (b *backend) blame(format string, args ...any) {
 
 func (b *backend) podsOf(volume string) []types.UID { return slices.Sorted(maps.Keys(b.pods[volume])) }
 
-// mounts is all that is mounted.
+// mounts returns all mounts.
 func (b *backend) mounts() []string {
 	all := slices.Sorted(maps.Keys(b.devices))
 	for _, volume := range slices.Sorted(maps.Keys(b.pods)) {

@@ -12,7 +12,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// bound is a world in which a pod has disk-1, and two of its containers have parts of it.
+// bound is a world with disk-1 mounted for a pod, and with subPaths of it in two containers.
 func bound(t *testing.T) *world {
 	t.Helper()
 	w := mounted(t)
@@ -24,13 +24,13 @@ func bound(t *testing.T) *world {
 	return w
 }
 
-// place is where a container of pod a has part of disk-1.
+// place returns the path of a container's subPath in pod a.
 func (w *world) place(container string) string {
 	return filepath.Join(diskRoot, "pods", "a", "volume-subpaths", "disk-1", container, "0")
 }
 
-// parts are the containers that have part of disk-1.
-func (w *world) parts() []string {
+// subPaths returns the containers with a subPath of disk-1.
+func (w *world) subPaths() []string {
 	w.Helper()
 	mounts, err := w.backend.disk.Mounts()
 	w.NoError(err)
@@ -43,34 +43,33 @@ func (w *world) parts() []string {
 	return containers
 }
 
-// noSubPaths checks that nothing is left of the parts that containers had.
+// noSubPaths checks that no subPaths remain.
 func (w *world) noSubPaths() {
 	w.Helper()
-	testcheck.Equal(w, "parts", nil, w.parts())
+	testcheck.Equal(w, "parts", nil, w.subPaths())
 	there, err := w.backend.disk.Exists(filepath.Join(diskRoot, "pods", "a", "volume-subpaths"))
 	w.NoError(err)
 	testcheck.Equal(w, "there is a directory of parts", false, there)
 }
 
-// undone is what was done on the disk and by the plugin to take things away, in order.
+// undone returns the cleanup operations on the disk and of the plugin, in order.
 func (w *world) undone() []string {
 	return slices.DeleteFunc(w.driven(), func(verb string) bool {
 		return !strings.Contains(verb, "SubPath") && verb != "TearDown" && verb != "UnmountDevice"
 	})
 }
 
-// TestSubPathsAreCleanedFirst has a kubelet take away what containers have of a volume before the
-// volume, also one that knows of the volume from the disk only, or does not even know which one it
-// is.
+// TestSubPathsAreCleanedFirst removes subPaths before the volume, even with a kubelet that has
+// reconstructed the volume, or could not.
 func TestSubPathsAreCleanedFirst(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(w *world){
-		"the kubelet that mounted it": func(w *world) { w.remove("a") },
-		"one that finds it": func(w *world) {
+		"the same kubelet": func(w *world) { w.remove("a") },
+		"a kubelet that reconstructs it": func(w *world) {
 			w.restart()
 			w.known()
 		},
-		"one that does not know what it finds": func(w *world) {
+		"a kubelet that cannot reconstruct it": func(w *world) {
 			w.backend.unreadable["disk-1"] = true
 			w.restart()
 			w.known()
@@ -90,7 +89,7 @@ func TestSubPathsAreCleanedFirst(t *testing.T) {
 	}
 }
 
-// TestNoSubPathsTakeNoStep: who has none does not wait for the disk.
+// TestNoSubPathsTakeNoStep: a pod without subPaths does not wait for the disk.
 func TestNoSubPathsTakeNoStep(t *testing.T) {
 	t.Parallel()
 	w := mounted(t)
@@ -99,8 +98,8 @@ func TestNoSubPathsTakeNoStep(t *testing.T) {
 	testcheck.Equal(w, "what was done", []string{"TearDown", "UnmountDevice"}, w.undone())
 }
 
-// TestBusySubPathKeepsItsVolume mounted and in use, with those of the containers that come after,
-// until it is not in use any more.
+// TestBusySubPathKeepsItsVolume mounted and in use until the subPath is unused, with those of the
+// following containers.
 func TestBusySubPathKeepsItsVolume(t *testing.T) {
 	t.Parallel()
 	w := bound(t)
@@ -108,7 +107,7 @@ func TestBusySubPathKeepsItsVolume(t *testing.T) {
 	w.NoError(w.backend.disk.MountTree(nodefs.NewTree(), "x", w.place("one")+"/below", false))
 	w.remove("a")
 	w.pass(3 * time.Second)
-	testcheck.Equal(w, "parts", []string{"one", "two"}, w.parts())
+	testcheck.Equal(w, "parts", []string{"one", "two"}, w.subPaths())
 	w.calls()
 	w.pod("a", false, true)
 	w.inUse("disk-1")
@@ -127,13 +126,13 @@ func TestBusySubPathKeepsItsVolume(t *testing.T) {
 	w.quiet()
 }
 
-// TestPodComesBackWhileItsSubPathsAreCleaned: its volume stays, and it has it for mounted only when
-// that was seen to again.
-func TestPodComesBackWhileItsSubPathsAreCleaned(t *testing.T) {
+// TestPodIsAddedAgainWhileItsSubPathsAreCleaned: its volume stays, and counts as mounted only after
+// another mount.
+func TestPodIsAddedAgainWhileItsSubPathsAreCleaned(t *testing.T) {
 	t.Parallel()
 	w := bound(t)
 	w.remove("a")
-	w.Until("the second one to be unbound", func() bool { return len(w.parts()) == 1 })
+	w.Until("the second one to be unbound", func() bool { return len(w.subPaths()) == 1 })
 	w.add("a", "disk-1")
 	w.moveAll("volume populator")
 	w.pod("a", false, true)

@@ -12,7 +12,7 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// waited is how a wait ended, and when.
+// waited is the result of a wait, with its time.
 type waited struct {
 	At  time.Duration
 	Err string
@@ -46,7 +46,7 @@ func TestWaitForAttachAndMount(t *testing.T) {
 	}{
 		{"all is mounted", func(w *world) { w.disk("disk-1"); w.attach("disk-1") }, []string{"disk-1"}, waited{0, ""}},
 		{"a pod without volumes", func(*world) {}, nil, waited{0, ""}},
-		{"a mount that has to be tried again", func(w *world) {
+		{"a mount that is retried", func(w *world) {
 			w.disk("disk-1")
 			w.attach("disk-1")
 			w.backend.faults = []fault{uncertain}
@@ -82,8 +82,8 @@ func TestWaitForAttachAndMount(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsAgainFindsTheVolumesMounted is a retry of upstream's pod worker.
-func TestWhoWaitsAgainFindsTheVolumesMounted(t *testing.T) {
+// TestRepeatedWaitSucceeds is a retry of upstream's pod worker.
+func TestRepeatedWaitSucceeds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.claim("disk-1")
@@ -114,7 +114,7 @@ func TestWaitForUnmount(t *testing.T) {
 	first := w.wait(func(ctx context.Context) error {
 		err := w.manager.WaitForUnmount(ctx, pod)
 		if !errors.Is(err, context.DeadlineExceeded) {
-			w.Errorf("error %v is not the deadline's", err)
+			w.Errorf("error %v, want the deadline's", err)
 		}
 		return err
 	})
@@ -128,30 +128,30 @@ func TestWaitForUnmount(t *testing.T) {
 	w.quiet()
 }
 
-// TestWhatCannotBeProcessedIsTold once, and not at the first look, which may have been unlucky; and
+// TestProcessingErrorsAreReported once, and not at the first look, which may have been unlucky; and
 // again when there is something else to tell.
-func TestWhatCannotBeProcessedIsTold(t *testing.T) {
+func TestProcessingErrorsAreReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.claim("disk-1")
 	w.attach("disk-1")
 	w.add("a", "disk-1")
 	w.moveAll("volume populator")
-	testcheck.Equal(w, "told after one look", nil, w.told)
+	testcheck.Equal(w, "reported after one attempt", nil, w.waitErrors)
 	w.Run()
 	const words = "a: unmounted volumes=[disk-1], unattached volumes=[], failed to process volumes=[disk-1]: error processing PVC default/disk-1: "
-	testcheck.Equal(w, "told", []string{words + "PVC is not bound"}, w.told)
+	testcheck.Equal(w, "reported", []string{words + "PVC is not bound"}, w.waitErrors)
 	w.pass(time.Hour)
-	testcheck.Equal(w, "told an hour later", []string{words + "PVC is not bound"}, w.told)
+	testcheck.Equal(w, "reported an hour later", []string{words + "PVC is not bound"}, w.waitErrors)
 	w.bind("disk-1")
 	w.pass(time.Second)
-	testcheck.Equal(w, "told when the claim is bound to what is not there", []string{
+	testcheck.Equal(w, "reported when the claim is bound to a missing volume", []string{
 		words + "PVC is not bound",
 		words + `failed to fetch PV disk-1 from API server: persistentvolumes "disk-1" not found`,
-	}, w.told)
+	}, w.waitErrors)
 	w.volume("disk-1", func(*corev1.PersistentVolume) {})
 	w.Run()
 	w.pod("a", true, true)
-	testcheck.Equal(w, "told in all", 2, len(w.told))
+	testcheck.Equal(w, "number of reports", 2, len(w.waitErrors))
 	w.quiet()
 }

@@ -40,22 +40,22 @@ type reportFault struct {
 	after bool
 }
 
-// world is an API server and a kubelet with a volume manager, on a stepped host. The attach/detach
-// controller is the test.
+// world is an API server and a kubelet with a volume manager, on a stepped host. The test acts as
+// the attach/detach controller.
 type world struct {
 	*testworld.World
-	backend *backend
-	manager *volumemanager.Manager
-	kubelet *sim.Process
-	client  kubernetes.Interface // of the kubelet
-	status  *sim.Queue[string]
-	changed []types.UID // what PodChanged was called with
-	told    []string    // what WaitFailed was called with
-	failing []reportFault
+	backend    *backend
+	manager    *volumemanager.Manager
+	kubelet    *sim.Process
+	client     kubernetes.Interface // of the kubelet
+	status     *sim.Queue[string]
+	changed    []types.UID // arguments of PodChanged
+	waitErrors []string    // arguments of WaitFailed
+	failing    []reportFault
 }
 
-// newWorld makes a world with a node. Volumes are attached and mounted for the node before they are
-// mounted for pods, unless configured otherwise.
+// newWorld returns a world with a node. Volumes are attached and their devices mounted before they
+// are mounted for pods, unless configured otherwise.
 func newWorld(t *testing.T, chooser sim.Chooser, configure ...func(*backend)) *world {
 	t.Helper()
 	w := &world{World: testworld.New(t, sim.SteppedConfig{Chooser: chooser})}
@@ -81,7 +81,7 @@ func newWorld(t *testing.T, chooser sim.Chooser, configure ...func(*backend)) *w
 	return w
 }
 
-// restart kills the kubelet and starts another one, which does not know its pods yet.
+// restart crashes the kubelet and starts another one, which does not know its pods yet.
 func (w *world) restart() {
 	w.Helper()
 	w.Host.Crash(w.kubelet)
@@ -90,7 +90,7 @@ func (w *world) restart() {
 	w.start(w.Host.Process("kubelet"))
 }
 
-// start makes the kubelet.
+// start starts the kubelet.
 func (w *world) start(c *sim.Process) {
 	w.Helper()
 	w.kubelet, w.client = c, w.Server.Client(c)
@@ -105,7 +105,7 @@ func (w *world) start(c *sim.Process) {
 		ReportChanged: func() { w.status.Add(nodeName) },
 		Root:          diskRoot, FS: w.backend.disk,
 		SELinux: true, SELinuxMount: w.backend.selinuxMount,
-		WaitFailed: func(uid types.UID, why error) { w.told = append(w.told, string(uid)+": "+why.Error()) },
+		WaitFailed: func(uid types.UID, why error) { w.waitErrors = append(w.waitErrors, string(uid)+": "+why.Error()) },
 	})
 	see := func(obj any) { w.manager.NodeUpdated(obj.(*corev1.Node)) }
 	views := w.Server.Informers(c, fake.Filter{Resource: "persistentvolumeclaims", Match: func(was, is fake.Object) bool {
@@ -149,8 +149,8 @@ func (w *world) syncNode(ctx context.Context, name string) error {
 	return nil
 }
 
-// upTo runs the world until a task of the kubelet is about to do something; what begins with the
-// task's name.
+// upTo runs the world until a task of the kubelet is about to perform an action. what begins with
+// the task's name.
 func (w *world) upTo(what string) {
 	w.Helper()
 	w.Until(what, func() bool { return w.about(what) })
@@ -166,8 +166,7 @@ func (w *world) move(task string) {
 	w.Step("kubelet/" + task)
 }
 
-// moveAll runs the given tasks of the kubelet, and nothing else, for as long as one of them can
-// run.
+// moveAll runs the given tasks of the kubelet, and nothing else, as long as one of them can run.
 func (w *world) moveAll(tasks ...string) {
 	w.Helper()
 	for moved := true; moved; {
@@ -181,7 +180,7 @@ func (w *world) moveAll(tasks ...string) {
 	}
 }
 
-// pass lets the world go on for a while.
+// pass runs the world for a time.
 func (w *world) pass(d time.Duration) {
 	w.Helper()
 	end := w.Host.Now().Add(d)
@@ -195,7 +194,7 @@ func (w *world) createNode() {
 	w.NoError(err)
 }
 
-// node is the stored Node, or nil.
+// node returns the stored Node, or nil.
 func (w *world) node() *corev1.Node {
 	object, ok := w.Server.Get("nodes", "", nodeName)
 	if !ok {
@@ -204,7 +203,7 @@ func (w *world) node() *corev1.Node {
 	return object.(*corev1.Node)
 }
 
-// attach makes the volumes, and no others, attached, and says so in the Node.
+// attach attaches exactly these volumes, and lists them in the Node.
 func (w *world) attach(volumes ...string) {
 	w.Helper()
 	clear(w.backend.attached)
@@ -214,7 +213,7 @@ func (w *world) attach(volumes ...string) {
 	w.list(volumes...)
 }
 
-// list says in the Node which volumes are attached.
+// list sets the attached volumes in the Node.
 func (w *world) list(volumes ...string) {
 	w.Helper()
 	w.NoError(list(context.Background(), w.User, volumes))
@@ -233,7 +232,7 @@ func list(ctx context.Context, client kubernetes.Interface, volumes []string) er
 	return err
 }
 
-// disk makes a claim and its volume, bound to each other, both of that name.
+// disk creates a claim and a volume with the same name, bound to each other.
 func (w *world) disk(name string) {
 	w.Helper()
 	w.claim(name)
@@ -243,7 +242,7 @@ func (w *world) disk(name string) {
 
 var size = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 
-// claim makes a claim that names its volume and is not bound yet.
+// claim creates a claim that names its volume and is not bound yet.
 func (w *world) claim(name string) {
 	w.Helper()
 	class := ""
@@ -265,7 +264,7 @@ func (w *world) claimUID(name string) types.UID {
 	return object.GetUID()
 }
 
-// volume makes a volume for the claim of that name.
+// volume creates a volume for the claim with that name.
 func (w *world) volume(name string, change func(*corev1.PersistentVolume)) {
 	w.Helper()
 	v := &corev1.PersistentVolume{
@@ -284,7 +283,7 @@ func (w *world) volume(name string, change func(*corev1.PersistentVolume)) {
 	w.NoError(err)
 }
 
-// bind says that the claim is bound.
+// bind sets the claim's phase to Bound.
 func (w *world) bind(name string) {
 	w.Helper()
 	object, _ := w.Server.Get("persistentvolumeclaims", "default", name)
@@ -294,7 +293,7 @@ func (w *world) bind(name string) {
 	w.NoError(err)
 }
 
-// unbind says that the claim is not bound.
+// unbind sets the claim's phase to Pending.
 func (w *world) unbind(name string) {
 	w.Helper()
 	object, _ := w.Server.Get("persistentvolumeclaims", "default", name)
@@ -304,7 +303,7 @@ func (w *world) unbind(name string) {
 	w.NoError(err)
 }
 
-// newPod is a pod that uses the claims; its volumes are named as they are.
+// newPod returns a pod that uses the claims; its volumes have the claims' names.
 func newPod(uid types.UID, claims ...string) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod-" + string(uid), UID: uid},
@@ -329,14 +328,14 @@ func (w *world) remove(uid types.UID) {
 	w.kubelet.Wake()
 }
 
-// calls checks the calls of the plugin since the last time.
+// calls checks the calls of the plugin since the previous check.
 func (w *world) calls(want ...string) {
 	w.Helper()
 	testcheck.Equal(w, "calls", want, w.backend.calls)
 	w.backend.calls = nil
 }
 
-// inUse checks what the Node says is in use.
+// inUse checks the volumes in use in the Node.
 func (w *world) inUse(want ...string) {
 	w.Helper()
 	var got []string
@@ -346,22 +345,22 @@ func (w *world) inUse(want ...string) {
 	testcheck.Equal(w, "volumes in use", want, got)
 }
 
-// pods checks of a pod whether all is mounted and whether anything may be.
+// pod checks whether all volumes of a pod are mounted and whether any may be.
 func (w *world) pod(uid types.UID, mounted, hasVolumes bool) {
 	w.Helper()
 	type state struct{ Mounted, HasVolumes bool }
 	testcheck.Equal(w, "pod "+string(uid), state{mounted, hasVolumes}, state{w.manager.Mounted(uid), w.manager.HasVolumes(uid)})
 }
 
-// quiet checks that nothing wrong has happened and nothing is left to do.
+// quiet checks that there was no violation and nothing is left to do.
 func (w *world) quiet() {
 	w.Helper()
-	testcheck.Equal(w, "what must not happen", nil, w.backend.wrong)
-	testcheck.Equal(w, "strands waiting", nil, w.Host.Waiting())
+	testcheck.Equal(w, "violations", nil, w.backend.wrong)
+	testcheck.Equal(w, "waiting tasks", nil, w.Host.Waiting())
 	testcheck.Equal(w, "quiet, and no report needed", []bool{true, false}, []bool{w.manager.Quiescent(), w.manager.NeedsReport()})
 }
 
-// events are the events so far: "xcount type reason pod: message", sorted.
+// events returns the events so far: "xcount type reason pod: message", sorted.
 func (w *world) events() []string {
 	var lines []string
 	for _, object := range w.Server.List("events") {
@@ -372,7 +371,7 @@ func (w *world) events() []string {
 	return lines
 }
 
-// happened are the kubelet's reports and the calls of the plugin, in order.
+// happened returns the kubelet's reports and the calls of the plugin, in order.
 func (w *world) happened() []string {
 	var lines []string
 	for _, r := range w.Host.Log().Records() {

@@ -122,7 +122,7 @@ func (o *driverOptions) validate(k driverKind) (err error) {
 }
 
 func (o *driverOptions) logger(errs io.Writer) (*slog.Logger, error) {
-	options := &slog.HandlerOptions{Level: slog.LevelInfo}
+	options := &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: shortenAttribute}
 	switch {
 	case o.quiet && o.verbose:
 		return nil, errors.New("--quiet and --verbose are mutually exclusive")

@@ -90,7 +90,10 @@ func startDriver(t *testing.T, socket, kind string, args ...string) *program {
 	})
 	var err error
 	p.conn, err = grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithConnectParams(
-		grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.2, MaxDelay: 100 * time.Millisecond}}))
+		grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.2, MaxDelay: 100 * time.Millisecond},
+			MinConnectTimeout: programTimeout, // by default a slow connection is cut off after BaseDelay
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func (l *life) crash() {
 	l.start()
 }
 
-// clean removes the devices and mounts of a failed test. A passed test leaves only the disk of a volume group.
+// clean removes the devices and mounts of a failed test. A passed test leaves none.
 func (l *life) clean() {
 	table, _ := os.ReadFile("/proc/self/mountinfo")
 	for line := range strings.Lines(string(table)) {
@@ -61,9 +61,7 @@ func (l *life) clean() {
 		if !strings.HasPrefix(string(backing), l.dir) {
 			continue
 		}
-		if filepath.Base(strings.TrimSpace(string(backing))) != "disk" {
-			l.Errorf("leaked loop device %s of %s", file, backing)
-		}
+		l.Errorf("leaked loop device %s of %s", file, backing)
 		if out, err := exec.Command("losetup", "-d", "/dev/"+strings.Split(file, "/")[3]).CombinedOutput(); err != nil {
 			l.Errorf("losetup -d: %s", out)
 		}

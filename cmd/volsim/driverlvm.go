@@ -30,7 +30,7 @@ func lvmKind() driverKind {
 		long: "Volumes are logical volumes in a volume group of the driver, on disks of this machine (--device) or on a file below\n" +
 			"--state (--file-size). Other volume groups of the machine are neither read nor changed. The driver requires root and\n" +
 			"lvm2. Without device-mapper in the kernel, volumes are linear and contiguous, and a snapshot is a copy.\n\n" +
-			"Volumes in use stay in use when the driver stops, and so does the loop device of the file.",
+			"Volumes in use stay in use when the driver stops. The loop device of the file stays while a volume is attached.",
 		example: "  volsim driver lvm --state /var/lib/volsim-lvm --device /dev/sdb --device /dev/sdc \\\n" +
 			"      --endpoint unix:///var/lib/kubelet/plugins/lvm.csi.volsim.dev/csi.sock\n\n" +
 			"  volsim driver lvm --state /var/lib/volsim-lvm --file-size 20Gi",

@@ -33,7 +33,7 @@ func serveDriver(ctx context.Context, log *slog.Logger, k driverKind, o driverOp
 		return fmt.Errorf("--endpoint: %w", err)
 	}
 	if k.onDevices {
-		unlock, err := csiserver.LockDir(o.state)
+		unlock, err := csiserver.LockDir(ctx, o.state)
 		if errors.Is(err, csiserver.ErrLocked) {
 			err = fmt.Errorf("%w: a running driver keeps its volumes there; stop it, or choose another --state", err)
 		}
@@ -64,12 +64,12 @@ func serveDriver(ctx context.Context, log *slog.Logger, k driverKind, o driverOp
 		return fmt.Errorf("--metrics: %w", err)
 	}
 	defer func() { err = errors.Join(err, figures.Close()) }()
-	server, err := csiserver.Listen(socket, driver.register, grpc.UnaryInterceptor(calls.Observe))
+	server, err := csiserver.Listen(ctx, socket, driver.register, grpc.UnaryInterceptor(calls.Observe))
 	if err != nil {
 		return fmt.Errorf("--endpoint: %w", err)
 	}
 	server.Serve()
-	registered, err := o.register(log, socket)
+	registered, err := o.register(ctx, log, socket)
 	if err != nil {
 		return errors.Join(fmt.Errorf("--kubelet-registration: %w", err), server.Stop(o.grace))
 	}
@@ -103,7 +103,7 @@ func recoverDriver(ctx context.Context, log *slog.Logger, k driverKind, o driver
 }
 
 // register serves the kubelet's registration service. It returns nil if registration is disabled.
-func (o driverOptions) register(log *slog.Logger, socket string) (*csiserver.Server, error) {
+func (o driverOptions) register(ctx context.Context, log *slog.Logger, socket string) (*csiserver.Server, error) {
 	if o.registration == "" {
 		return nil, nil
 	}
@@ -116,7 +116,7 @@ func (o driverOptions) register(log *slog.Logger, socket string) (*csiserver.Ser
 		endpoint = socket
 	}
 	r := registrar.New(o.name, endpoint)
-	server, err := csiserver.Listen(path, r.Register, grpc.UnaryInterceptor(
+	server, err := csiserver.Listen(ctx, path, r.Register, grpc.UnaryInterceptor(
 		func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 			response, err := handle(ctx, request)
 			if _, is := request.(*registration.RegistrationStatus); is {

@@ -118,11 +118,11 @@ func listScenarios(out io.Writer, namesOnly bool) {
 }
 
 // loadScenario returns the built-in scenario of that name, or parses the file of that name.
-func loadScenario(name string) (*scenario.Scenario, error) {
+func loadScenario(ctx context.Context, name string) (*scenario.Scenario, error) {
 	if s, err := scenario.Find(name); err == nil {
 		return s, nil
 	}
-	text, err := os.ReadFile(name)
+	text, err := readFile(ctx, name)
 	if err != nil {
 		return nil, usage(fmt.Errorf("unknown scenario %q (see volsim explore --list), and not a readable file: %w", name, err))
 	}
@@ -164,7 +164,7 @@ func parseShard(s string) (shard, shards int, err error) {
 }
 
 func exploreScenario(cmd *cobra.Command, name string, o exploreOptions) error {
-	s, err := loadScenario(name)
+	s, err := loadScenario(cmd.Context(), name)
 	if err != nil {
 		return err
 	}

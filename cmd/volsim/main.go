@@ -16,10 +16,23 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	ctx := interruptible(context.Background())
 	silenceLogs()
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// interruptible returns a context that ends with the first SIGINT or SIGTERM. A second one ends the
+// process at once, also if the command does not react to the first.
+func interruptible(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	received := make(chan os.Signal, 1)
+	signal.Notify(received, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-received
+		signal.Stop(received)
+		cancel()
+	}()
+	return ctx
 }
 
 // silenceLogs discards the log output of client-go and other libraries. The trace already records
@@ -34,6 +47,25 @@ func ignoreSIGPIPE() { signal.Ignore(syscall.SIGPIPE) }
 type exitError struct{ status int }
 
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d", e.status) }
+
+// readFile reads a file until ctx ends, even if the file is a pipe without a writer.
+func readFile(ctx context.Context, name string) ([]byte, error) {
+	type content struct {
+		text []byte
+		err  error
+	}
+	read := make(chan content, 1)
+	go func() {
+		text, err := os.ReadFile(name)
+		read <- content{text, err}
+	}()
+	select {
+	case c := <-read:
+		return c.text, c.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
 
 // A usageError reports an invalid command line, or an invalid file named on it.
 type usageError struct{ error }
@@ -70,16 +102,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return 0
-	case errors.Is(err, errInterrupted):
-		fmt.Fprintln(stderr, "volsim:", err)
+	case errors.Is(err, errInterrupted), ctx.Err() != nil && errors.Is(err, context.Canceled):
+		fmt.Fprintln(stderr, "volsim:", shorten(err.Error()))
 		return 130
 	case errors.As(err, &done):
 		return done.status
 	case errors.As(err, &wrong):
-		fmt.Fprintln(stderr, "volsim:", err)
+		fmt.Fprintln(stderr, "volsim:", shorten(err.Error()))
 		return 2
 	default:
-		fmt.Fprintln(stderr, "volsim:", err)
+		fmt.Fprintln(stderr, "volsim:", shorten(err.Error()))
 		return 1
 	}
 }

@@ -114,9 +114,9 @@ func (n *narrator) printText(l line) bool {
 		if !ok {
 			return false
 		}
-		fmt.Fprintf(n.out, "  %8s  %-16s %s%s\n", milliseconds(l.record.At), processOf(l.record.Task), words, formatTook(l.record.Took))
+		fmt.Fprintf(n.out, "  %8s  %-16s %s%s\n", milliseconds(l.record.At), processOf(l.record.Task), oneLine(words), formatTook(l.record.Took))
 	default:
-		fmt.Fprintf(n.out, "  %8s  %-16s %s\n", "", l.process, l.text)
+		fmt.Fprintf(n.out, "  %8s  %-16s %s\n", "", l.process, oneLine(l.text))
 	}
 	return true
 }

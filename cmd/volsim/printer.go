@@ -58,6 +58,7 @@ func (t *printer) put(line message) {
 	if t.ended {
 		return
 	}
+	line.text = oneLine(line.text)
 	if t.dropped > 0 {
 		select {
 		case t.lines <- message{text: fmt.Sprintf("%d lines dropped", t.dropped)}:

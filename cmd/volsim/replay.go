@@ -42,7 +42,7 @@ func replay(cmd *cobra.Command, name string, o replayOptions) error {
 	if err := o.picture.validate(cmd); err != nil {
 		return usage(err)
 	}
-	s, err := loadScenario(name)
+	s, err := loadScenario(cmd.Context(), name)
 	if err != nil {
 		return err
 	}

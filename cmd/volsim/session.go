@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"iter"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,7 +40,7 @@ func newSession() *cobra.Command {
 		Long: "session creates a world of two nodes in which nothing runs by itself. It executes the lines of FILE, then reads\n" +
 			"lines from standard input. After each line it prints what happened. The same lines always produce the same world.\n\n" + sessionHelp + "\n\n" +
 			"A FILE may begin with headers that configure the world: nodes: 1, components: pvcontroller, scheduler, selinux: on.\n\n" +
-			"Exit status: 0 success, 1 invariant violated, 2 invalid command line or line.",
+			"Exit status: 0 success, 1 invariant violated, 2 invalid command line or line, 130 interrupted.",
 		Example: "  volsim session\n  printf 'create claim data 64Mi\\nstep 3\\n=\\n' | volsim session\n  volsim session lesson.txt --story </dev/null",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -57,7 +57,7 @@ func newSession() *cobra.Command {
 func runSession(cmd *cobra.Command, args []string, o sessionOptions) (err error) {
 	var ops session.Ops
 	if len(args) == 1 {
-		text, err := os.ReadFile(args[0])
+		text, err := readFile(cmd.Context(), args[0])
 		if err != nil {
 			return usage(err)
 		}
@@ -77,6 +77,8 @@ func runSession(cmd *cobra.Command, args []string, o sessionOptions) (err error)
 		fmt.Fprint(out, s.Story())
 	}
 	switch {
+	case errors.Is(wrong, context.Canceled):
+		return wrong
 	case s.Violation() != nil:
 		fmt.Fprintln(out, "violated:", s.Violation())
 		return exitError{status: 1}
@@ -86,11 +88,12 @@ func runSession(cmd *cobra.Command, args []string, o sessionOptions) (err error)
 	return nil
 }
 
-// readLines executes the lines read from in and returns the last error of a line.
+// readLines executes the lines read from in until it ends or ctx does, and returns the last error of
+// a line.
 func readLines(ctx context.Context, s *session.Session, in io.Reader, out io.Writer) (wrong error) {
-	lines := bufio.NewScanner(in)
-	for ctx.Err() == nil && lines.Scan() {
-		switch line := strings.TrimSpace(lines.Text()); line {
+	lines, ended := scanLines(ctx, in)
+	for line := range lines {
+		switch line = strings.TrimSpace(line); line {
 		case "quit", "exit":
 			return wrong
 		case "help":
@@ -115,7 +118,42 @@ func readLines(ctx context.Context, s *session.Session, in io.Reader, out io.Wri
 			fmt.Fprint(out, s.Last())
 		}
 	}
-	return errors.Join(wrong, lines.Err())
+	return errors.Join(wrong, ended())
+}
+
+// scanLines returns the lines of in. The sequence ends with in or with ctx, also while in blocks.
+// Call ended after the last line: it returns the error that ended the sequence.
+func scanLines(ctx context.Context, in io.Reader) (lines iter.Seq[string], ended func() error) {
+	scanner := bufio.NewScanner(in)
+	more := make(chan string)
+	go func() {
+		defer close(more)
+		for scanner.Scan() {
+			select {
+			case more <- scanner.Text():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	lines = func(yield func(string) bool) {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case line, ok := <-more:
+				if !ok || !yield(line) {
+					return
+				}
+			}
+		}
+	}
+	return lines, func() error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return scanner.Err()
+	}
 }
 
 func printNext(out io.Writer, s *session.Session) {

@@ -59,13 +59,13 @@ func newWorldOn(t testing.TB, host sim.Host) *world {
 	return w
 }
 
-// meddler lets a test act just before a request of the collector takes effect.
-type meddler struct {
+// beforeCall lets a test act just before a request of the collector takes effect.
+type beforeCall struct {
 	sim.Caller
 	w *world
 }
 
-func (m meddler) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
+func (m beforeCall) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	return m.Caller.Call(action, func() trace.Outcome {
 		if m.w.meddle != nil {
 			m.w.meddle(action)
@@ -82,7 +82,7 @@ func (w *world) now() time.Time { return w.host.Now() }
 // run starts a garbage collector.
 func (w *world) run() {
 	w.collector = w.host.Process("garbagecollector")
-	client := w.server.Client(meddler{w.collector, w})
+	client := w.server.Client(beforeCall{w.collector, w})
 	garbagecollector.New(garbagecollector.Config{
 		Process: w.collector, Client: client.Metadata(), Watcher: w.server.MetadataWatcher(w.collector),
 		Recorder: events.New(events.Config{Process: w.collector, Client: client, Source: garbagecollector.EventSource}),

@@ -31,14 +31,14 @@ type world struct {
 	refusals  int // how many of the controller's next lists of pods fail
 }
 
-// meddler changes a claim just before the process's update of it takes effect, so the update
+// beforeCall changes a claim just before the process's update of it takes effect, so the update
 // conflicts.
-type meddler struct {
+type beforeCall struct {
 	sim.Caller
 	w *world
 }
 
-func (m meddler) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
+func (m beforeCall) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	return m.Caller.Call(action, func() trace.Outcome {
 		if action.Verb == "update" && m.w.conflicts > 0 {
 			m.w.conflicts--
@@ -86,11 +86,11 @@ func (c refusingPods) List(ctx context.Context, opts metav1.ListOptions) (*corev
 
 func newWorld(t testing.TB, chooser sim.Chooser) *world {
 	w := &world{World: testworld.New(t, sim.SteppedConfig{Chooser: chooser})}
-	w.User = w.Server.Client(testworld.ImmediateCaller(w.Host.Now)) // meddler acts within requests
+	w.User = w.Server.Client(testworld.ImmediateCaller(w.Host.Now)) // beforeCall acts within requests
 	process := w.Host.Process("pvcprotection")
 	pvcprotection.New(pvcprotection.Config{
 		Process:   process,
-		Client:    refusing{w.Server.Client(meddler{process, w}), w},
+		Client:    refusing{w.Server.Client(beforeCall{process, w}), w},
 		Informers: w.Server.Informers(process),
 	})
 	return w

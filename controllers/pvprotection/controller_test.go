@@ -26,15 +26,15 @@ type world struct {
 	*testworld.World
 }
 
-// meddler changes the volume just before each of a process's first n updates takes effect, so the
+// beforeCall changes the volume just before each of a process's first n updates takes effect, so the
 // update conflicts.
-type meddler struct {
+type beforeCall struct {
 	sim.Caller
 	w *world
 	n *int
 }
 
-func (m meddler) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
+func (m beforeCall) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	return m.Caller.Call(action, func() trace.Outcome {
 		if action.Verb == "update" && *m.n > 0 {
 			*m.n--
@@ -48,11 +48,11 @@ func (m meddler) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 
 func newWorld(t testing.TB, chooser sim.Chooser, conflicts int) *world {
 	w := &world{World: testworld.New(t, sim.SteppedConfig{Chooser: chooser})}
-	w.User = w.Server.Client(testworld.ImmediateCaller(w.Host.Now)) // meddler acts within requests
+	w.User = w.Server.Client(testworld.ImmediateCaller(w.Host.Now)) // beforeCall acts within requests
 	process := w.Host.Process("pvprotection")
 	pvprotection.New(pvprotection.Config{
 		Process:   process,
-		Client:    w.Server.Client(meddler{process, w, &conflicts}),
+		Client:    w.Server.Client(beforeCall{process, w, &conflicts}),
 		Informers: w.Server.Informers(process),
 	})
 	return w

@@ -45,8 +45,7 @@ var withoutVersions = cluster.Interceptors{Client: func(_ string, client *fake.C
 //
 // The world has two claims and one disk. For a while two controllers are active, as it happens when
 // an old leader has not noticed yet that it was replaced: `replicate` starts the second one. The
-// rule to watch is I2: a volume must not pass from one claim to another without being free in
-// between.
+// rule to watch is I2: a volume that is rebound to another claim must be unbound in between.
 var world = `
 components: pvcontroller
 rules: I1, I2, I3

@@ -20,7 +20,10 @@ func (v *resourceRequest) objectAnswer(code int, client fake.ResourceClient, obj
 	var out runtime.Object
 	switch convert := v.form.convert; {
 	case convert == nil:
-		out = withKind(obj, client.GroupVersionKind())
+		var err error
+		if out, err = v.full(obj, client.GroupVersionKind()); err != nil {
+			return answer{}, err
+		}
 	case convert.Kind == "PartialObjectMetadata":
 		out = partial(obj, convert.GroupVersion())
 	case convert.Kind == "PartialObjectMetadataList":
@@ -44,7 +47,10 @@ func (v *resourceRequest) listAnswer(all fake.ObjectList) (answer, error) {
 	var out runtime.Object
 	switch convert := v.form.convert; {
 	case convert == nil:
-		out = v.fullList(all)
+		var err error
+		if out, err = v.goType(v.fullList(all)); err != nil {
+			return answer{}, err
+		}
 	case convert.Kind == "PartialObjectMetadataList":
 		gv := convert.GroupVersion()
 		list := &metav1.PartialObjectMetadataList{ListMeta: all.ListMeta, Items: []metav1.PartialObjectMetadata{}}

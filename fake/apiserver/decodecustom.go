@@ -36,7 +36,13 @@ func (r *request) decodeCustom(
 			strict = append(strict, err)
 		}
 	case mediaProtobuf:
-		return nil, errBody(mediaJSON, mediaYAML)
+		if custom.GoTypes == nil {
+			return nil, errBody(mediaJSON, mediaYAML)
+		}
+		var err error
+		if data, err = jsonOfProtobuf(body, custom, want); err != nil {
+			return nil, err
+		}
 	}
 	gvk, err := metajson.DefaultMetaFactory.Interpret(data)
 	switch {

@@ -3,7 +3,6 @@ package apiserver
 import (
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -81,13 +80,16 @@ func newAnswer(code int, contentType string, body []byte) answer {
 // answer answers a request.
 func (h *handler) answer(req *http.Request) answer {
 	r := &request{Request: req, h: h, query: req.URL.Query()}
-	parts := strings.FieldsFunc(req.URL.Path, func(c rune) bool { return c == '/' })
+	if _, err := timeoutOf(r.query); err != nil && !isLongRunning(req) {
+		return r.errorAnswer(err)
+	}
+	parts := splitPath(req.URL.Path)
 	first := ""
 	if len(parts) > 0 {
 		first = parts[0]
 	}
 	switch {
-	case first == "api" && len(parts) > 2, first == "apis" && len(parts) > 3:
+	case namesResource(parts):
 		a, err := r.resource(parsePath(parts))
 		if err != nil {
 			a = r.errorAnswer(err)

@@ -1,8 +1,11 @@
 package apiserver
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -32,6 +35,8 @@ func (r *request) readBody() ([]byte, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(r.Body, r.h.bodyMax+1))
 	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, context.DeadlineExceeded
 	case err != nil:
 		return nil, apierrors.NewBadRequest(err.Error())
 	case int64(len(data)) > r.h.bodyMax:

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -27,7 +28,12 @@ import (
 	"github.com/volsim/volsim/internal/httpserver"
 )
 
-const headerBytesMax = 1 << 20
+const (
+	headerBytesMax = 1 << 20
+	// requestTimeout is the time in which a request must be read and answered, unless it is
+	// long-running.
+	requestTimeout = time.Minute
+)
 
 // Authority is a certificate authority.
 type Authority struct {
@@ -95,7 +101,7 @@ func Listen(cfg ListenConfig) (*Listener, error) {
 	return &Listener{
 		url: urlOf(addr), ca: cfg.Authority.PEM(), token: token,
 		server: httpserver.Serve(socket, httpserver.Config{
-			Handler: authenticate(token, cfg.Handler), HeaderBytesMax: headerBytesMax,
+			Handler: limitTime(authenticate(token, cfg.Handler)), HeaderBytesMax: headerBytesMax,
 			TLS: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
 		}),
 	}, nil
@@ -136,15 +142,42 @@ func urlOf(addr *net.TCPAddr) string {
 	return "https://" + net.JoinHostPort(ip.String(), strconv.Itoa(addr.Port))
 }
 
+// limitTime returns a handler that ends requests at their deadline. It is that of the timeout
+// parameter, and requestTimeout at most. Watches have none.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/filters WithRequestDeadline.
+func limitTime(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		timeout := requestTimeout
+		if asked, err := timeoutOf(r.URL.Query()); err == nil && asked > 0 {
+			timeout = min(timeout, asked)
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), timeout)
+		defer cancel()
+		deadline, _ := ctx.Deadline()
+		connection := http.NewResponseController(w)
+		if isLongRunning(r) {
+			if r.ProtoMajor == 1 && r.ContentLength != 0 {
+				w.Header().Set("Connection", "close") // the answer must not wait for the body, which is not read
+			}
+			next.ServeHTTP(w, r)
+			_ = connection.SetReadDeadline(deadline)
+			return
+		}
+		_ = connection.SetReadDeadline(deadline) // the server resets it for the next request
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
 // publicPaths are the paths that need no token, as on the real server.
 var publicPaths = []string{"/healthz", "/livez", "/readyz", "/version"}
 
 // authenticate returns a handler that passes requests with the token to next and answers others
 // with 401.
 func authenticate(token string, next http.Handler) http.Handler {
-	want := []byte("Bearer " + token)
+	want := []byte(token)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) == 1 || isPublic(r.URL.Path) {
+		if subtle.ConstantTimeCompare([]byte(bearerToken(r)), want) == 1 || isPublic(r.URL.Path) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -153,6 +186,18 @@ func authenticate(token string, next http.Handler) http.Handler {
 		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",`+
 			`"message":"Unauthorized","reason":"Unauthorized","code":401}`+"\n")
 	})
+}
+
+// bearerToken returns the bearer token of a request, or "".
+//
+// Upstream: k8s.io/apiserver/pkg/authentication/request/bearertoken.
+func bearerToken(r *http.Request) string {
+	scheme, rest, _ := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	token, _, _ := strings.Cut(rest, " ")
+	return token
 }
 
 func isPublic(path string) bool {

@@ -1,8 +1,11 @@
 package apiserver_test
 
 import (
+	"crypto/tls"
+	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	clientrest "k8s.io/client-go/rest"
@@ -87,5 +90,143 @@ func TestCloseEndsWatches(t *testing.T) {
 	}
 	if err := <-ended; err != nil {
 		t.Errorf("the waiting request: %v", err)
+	}
+}
+
+// listen starts a listener of a new server.
+func listen(t *testing.T) *apiserver.Listener {
+	t.Helper()
+	l, err := apiserver.Listen(apiserver.ListenConfig{Handler: newHandler(newServer())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// TestListenParsesTheToken sends the token in the forms that the real server knows.
+func TestListenParsesTheToken(t *testing.T) {
+	l := listen(t)
+	cfg := l.Config()
+	token := cfg.BearerToken
+	cfg.BearerToken = ""
+	client, err := clientrest.HTTPClientFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		header string
+		want   int
+	}{
+		{"Bearer " + token, http.StatusOK},
+		{"bearer " + token, http.StatusOK},
+		{"BEARER " + token + " more", http.StatusOK},
+		{" Bearer " + token + " ", http.StatusOK},
+		{"Bearer  " + token, http.StatusUnauthorized},
+		{"Bearer", http.StatusUnauthorized},
+		{"Bearer ", http.StatusUnauthorized},
+		{"Basic " + token, http.StatusUnauthorized},
+		{token, http.StatusUnauthorized},
+		{"Bearer\t" + token, http.StatusUnauthorized},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, l.URL()+"/api", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", tc.header)
+		answer, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != tc.want {
+			t.Errorf("%q: got %d, want %d", tc.header, answer.StatusCode, tc.want)
+		}
+	}
+}
+
+// TestHalfSentRequestsEnd sends half of a body. The server answers at the deadline and closes the
+// connection.
+func TestHalfSentRequestsEnd(t *testing.T) {
+	l := listen(t)
+	cfg := l.Config()
+	tlsConfig, err := clientrest.TLSConfigFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tlsConfig.NextProtos = []string{"http/1.1"}
+	const maps = "/api/v1/namespaces/default/configmaps"
+	for _, tc := range []struct {
+		name, request, token, want string
+	}{
+		{"create", "POST " + maps + "?timeout=50ms", cfg.BearerToken, "504 Gateway Timeout"},
+		{"update", "PUT " + maps + "/a?timeout=50ms", cfg.BearerToken, "504 Gateway Timeout"},
+		{"patch", "PATCH " + maps + "/a?timeout=50ms", cfg.BearerToken, "504 Gateway Timeout"},
+		{"delete", "DELETE " + maps + "/a?timeout=50ms", cfg.BearerToken, "504 Gateway Timeout"},
+		{"no token", "POST " + maps + "?timeout=50ms", "no", "401 Unauthorized"},
+		{"not read", "GET " + maps + "?timeout=50ms", cfg.BearerToken, "200 OK"},
+		{"watch", "GET " + maps + "?watch=1&timeoutSeconds=1&timeout=50ms", cfg.BearerToken, "200 OK"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := tls.Dial("tcp", strings.TrimPrefix(l.URL(), "https://"), tlsConfig)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			media := "application/json"
+			if tc.name == "patch" {
+				media = "application/merge-patch+json"
+			}
+			_, err = fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: %s\r\n"+
+				"Content-Length: 100\r\n\r\n{\"half\":", tc.request, tc.token, media)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := io.ReadAll(conn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			line, _, _ := strings.Cut(string(out), "\r\n")
+			if line != "HTTP/1.1 "+tc.want {
+				t.Errorf("got %s; want %s", out, tc.want)
+			}
+			if tc.want[0] == '5' && !strings.Contains(string(out), `"message":"Timeout: request did not complete within the allotted timeout"`) {
+				t.Errorf("got %s", out)
+			}
+		})
+	}
+}
+
+// TestTimeoutParameter sends values of the timeout parameter.
+func TestTimeoutParameter(t *testing.T) {
+	h := newHandler(newServer())
+	const maps = "/api/v1/namespaces/default/configmaps"
+	for _, tc := range []struct{ target, want string }{
+		{maps + "?timeout=10s", "200"},
+		{maps + "?timeout=0s", "200"},
+		{maps + "?timeout=-1s", "200"},
+		{maps + "?timeout=", "200"},
+		{maps + "?timeout=10000h", "200"},
+		{maps + "?timeout=invalid", `400 BadRequest invalid timeout specified in the request URL - time: invalid duration "invalid"`},
+		{maps + "?timeout=10", `400 BadRequest invalid timeout specified in the request URL - time: missing unit in duration "10"`},
+		{"/version?timeout=x", `400 BadRequest invalid timeout specified in the request URL - time: invalid duration "x"`},
+		{"/apis?timeout=x", `400 BadRequest invalid timeout specified in the request URL - time: invalid duration "x"`},
+		{maps + "?watch=1&timeoutSeconds=1&timeout=x", "200"},
+		{"/api/v1/watch/namespaces/default/configmaps?timeoutSeconds=1&timeout=x", "200"},
+	} {
+		got := ask(t.Context(), h, http.MethodGet, tc.target, "")
+		text := itoa(got.code)
+		if got.code != http.StatusOK {
+			s := got.status(t)
+			text += " " + string(s.Reason) + " " + s.Message
+		}
+		if text != tc.want {
+			t.Errorf("%s: got %s; want %s", tc.target, text, tc.want)
+		}
 	}
 }

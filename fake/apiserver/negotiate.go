@@ -92,7 +92,7 @@ func (r *request) pretty() bool {
 
 // negotiate chooses the form of the answer to a request for a resource.
 func (v *resourceRequest) negotiate() error {
-	if v.apiResource.Custom == nil {
+	if hasGoTypes(v.apiResource) {
 		if err := v.acceptable(v.name == "" && v.sub == ""); err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ func (v *resourceRequest) negotiate() error {
 	var ok bool
 	v.form, ok = v.request.form(func(media string, convert *schema.GroupVersionKind) bool {
 		if convert == nil {
-			return v.apiResource.Custom == nil || media != mediaProtobuf
+			return hasGoTypes(v.apiResource) || media != mediaProtobuf || v.sub == "scale"
 		}
 		switch convert.Kind {
 		case "Table":

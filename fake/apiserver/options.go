@@ -2,7 +2,9 @@ package apiserver
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -25,6 +27,21 @@ func (r *request) decodeQuery(into runtime.Object) error {
 		return apierrors.NewBadRequest(err.Error())
 	}
 	return nil
+}
+
+// timeoutOf returns the timeout that a request asks for, or 0.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/filters parseTimeout.
+func timeoutOf(query url.Values) (time.Duration, error) {
+	value := query.Get("timeout")
+	if value == "" {
+		return 0, nil
+	}
+	timeout, err := time.ParseDuration(value)
+	if err != nil {
+		return 0, apierrors.NewBadRequest("invalid timeout specified in the request URL - " + err.Error())
+	}
+	return timeout, nil
 }
 
 func invalidOptions(kind string, errs field.ErrorList) error {
@@ -110,11 +127,11 @@ func (v *resourceRequest) patchType() (types.PatchType, error) {
 	case types.JSONPatchType, types.MergePatchType, types.ApplyYAMLPatchType:
 		return pt, nil
 	case types.StrategicMergePatchType:
-		if v.apiResource.Custom == nil {
+		if hasGoTypes(v.apiResource) {
 			return pt, nil
 		}
 	}
-	if v.apiResource.Custom != nil {
+	if !hasGoTypes(v.apiResource) {
 		return "", errBody(string(types.JSONPatchType), string(types.MergePatchType), string(types.ApplyYAMLPatchType))
 	}
 	return "", newStatusError(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,

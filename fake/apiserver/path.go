@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -54,11 +55,33 @@ func parsePath(parts []string) (target, bool) {
 	return t, len(parts) > 0 && len(parts) <= 3 && !(t.watch && t.sub != "")
 }
 
+// isLongRunning reports whether a request has no deadline: a watch, or a connection to a pod.
+//
+// Upstream: k8s.io/apiserver/pkg/server/filters BasicLongRunningRequestCheck.
+func isLongRunning(req *http.Request) bool {
+	parts := splitPath(req.URL.Path)
+	if !namesResource(parts) {
+		return false
+	}
+	t, _ := parsePath(parts)
+	return t.watch || slices.Contains(connectSubresources["pods"], t.sub) ||
+		req.Method == http.MethodGet && t.name == "" && isWatch(req.URL.Query())
+}
+
+func splitPath(path string) []string {
+	return strings.FieldsFunc(path, func(c rune) bool { return c == '/' })
+}
+
+// namesResource reports whether a path is that of a resource.
+func namesResource(parts []string) bool {
+	return len(parts) > 2 && parts[0] == "api" || len(parts) > 3 && parts[0] == "apis"
+}
+
 // verb returns the API verb of the request. It is "" if the method does not exist for the path.
 func (v *resourceRequest) verb() string {
 	item := v.name != ""
 	switch {
-	case v.watch || v.Method == http.MethodGet && !item && v.isWatch():
+	case v.watch || v.Method == http.MethodGet && !item && isWatch(v.query):
 		if v.Method != http.MethodGet {
 			return ""
 		}
@@ -82,8 +105,8 @@ func (v *resourceRequest) verb() string {
 }
 
 // isWatch reports whether a list request asks for a watch.
-func (r *request) isWatch() bool {
-	values := r.query["watch"]
+func isWatch(query url.Values) bool {
+	values := query["watch"]
 	if len(values) == 0 {
 		return false
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -117,7 +118,7 @@ func (v *resourceRequest) convertEvent(e watch.Event, opts *metav1.TableOptions)
 	case !ok:
 		return e.Object, nil
 	case convert == nil:
-		return withKind(obj, v.client.GroupVersionKind()), nil
+		return v.full(obj, v.client.GroupVersionKind())
 	case convert.Kind != "Table":
 		return partial(obj, convert.GroupVersion()), nil
 	}
@@ -171,6 +172,10 @@ func (s *stream) encodeNext() (bool, error) {
 	failed, ok := s.failed, false
 	if failed == nil {
 		e, ok, failed = s.cursor.Next()
+	}
+	if errors.Is(failed, io.EOF) {
+		s.ended = true
+		return false, io.EOF
 	}
 	if failed != nil {
 		s.ended = true

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -44,6 +45,9 @@ func (r *registry) definitions() fake.CustomKind {
 		Schema: func(string) *spec.Schema { return schemaOfDefinitions() },
 		Models: models,
 		Types:  typesOfDefinitions(),
+		GoTypes: func() (obj, list runtime.Object) {
+			return &apiextensionsv1.CustomResourceDefinition{}, &apiextensionsv1.CustomResourceDefinitionList{}
+		},
 	}
 }
 

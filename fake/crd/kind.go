@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	utilversion "k8s.io/apimachinery/pkg/version"
@@ -16,6 +17,8 @@ import (
 )
 
 // kindOf returns the resource that a definition defines.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver crdHandler.getOrCreateServingInfoFor.
 func kindOf(crd *apiextensionsv1.CustomResourceDefinition) fake.CustomKind {
 	versions := versionsOf(crd)
 	names := crd.Status.AcceptedNames
@@ -52,7 +55,9 @@ func kindOf(crd *apiextensionsv1.CustomResourceDefinition) fake.CustomKind {
 		return versions[obj.APIVersion[strings.LastIndex(obj.APIVersion, "/")+1:]]
 	}
 	k.Default = func(obj *fake.CustomObject) error { return at(obj).decode(obj) }
-	k.Convert = func(obj *fake.CustomObject, to string) { convert(obj, at(obj), versions[to]) }
+	k.DefaultApplied = func(obj *fake.CustomObject) { defaulting.Default(obj.Content, at(obj).schema) }
+	k.Decode = func(obj *fake.CustomObject) { at(obj).load(obj) }
+	k.Convert = func(obj *fake.CustomObject, to string) { versions[to].prune(obj.Content) }
 	k.Validate = func(obj, old *fake.CustomObject) field.ErrorList { return at(obj).validate(obj, old) }
 	k.ValidateStatus = func(obj, old *fake.CustomObject) field.ErrorList { return at(obj).validateStatus(obj, old) }
 	k.UnknownFields = func(obj *fake.CustomObject) []string { return at(obj).unknown(obj) }

@@ -280,7 +280,8 @@ func TestStorageVersion(t *testing.T) {
 	}
 	expect(t, `"shop.example.com/v1"{"spec":{"color":"red","size":1}}`, stored())
 	w.mustPatch(widgets, "default", "a", `{}`)
-	expect(t, `"shop.example.com/v1beta1"{"spec":{"old":"was","size":1}}`, stored())
+	expect(t, `"shop.example.com/v1beta1"{"spec":{"size":1}}`, stored()) // defaults of v1beta1 are not stored
+	expect(t, `{"spec":{"old":"was","size":1}}`, text(t, w.get(oldWidgets, "default", "a").Content))
 	expect(t, `{"spec":{"size":1}}`, text(t, w.get(widgets, "default", "a").Content))
 }
 

@@ -33,19 +33,14 @@ func (v *version) prune(content map[string]any) {
 	defaulting.PruneNonNullableNullsWithoutDefaults(content, v.schema)
 }
 
-// convert converts an object between versions by the strategy None: fields that the other version
-// does not know are dropped. First it prunes and defaults the object by its own version, whose
-// schema may have changed. It does not fill in defaults of the other version.
-//
-// Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver crdConversionRESTOptionsGetter.
-func convert(obj *fake.CustomObject, from, to *version) {
-	if from != nil {
-		from.prune(obj.Content)
-		defaulting.Default(obj.Content, from.schema)
+// load prunes a stored object and fills in the defaults. The schema may have changed since the
+// object was stored.
+func (v *version) load(obj *fake.CustomObject) {
+	if v == nil {
+		return // the version was removed from the definition
 	}
-	if to != from {
-		to.prune(obj.Content)
-	}
+	v.prune(obj.Content)
+	defaulting.Default(obj.Content, v.schema)
 }
 
 // unknown returns the paths of the fields that pruning would remove, in order.

@@ -28,6 +28,7 @@ type resource struct {
 	uid         types.UID
 	generation  int64
 	terminating bool
+	changes     int64 // of the generation and the names
 	names       apiextensionsv1.CustomResourceDefinitionNames
 	group       string
 }
@@ -78,10 +79,17 @@ func (r *registry) install(name string) {
 		uid: crd.UID, generation: crd.Generation, terminating: isTrue(crd, apiextensionsv1.Terminating),
 		names: crd.Status.AcceptedNames, group: crd.Spec.Group,
 	}
-	if current.equal(r.installed[name]) {
+	previous := r.installed[name]
+	if current.equal(previous) {
 		return
 	}
-	r.server.Install(kindOf(crd))
+	current.changes = previous.changes
+	if !current.servedAs(previous) {
+		current.changes++
+	}
+	k := kindOf(crd)
+	k.Generation = current.changes
+	r.server.Install(k)
 	r.installed[name] = current
 }
 
@@ -97,9 +105,12 @@ func (r *registry) takeDeleted(name string) (resource, bool) {
 	return installed, true
 }
 
-func (r resource) equal(o resource) bool {
+func (r resource) equal(o resource) bool { return r.terminating == o.terminating && r.servedAs(o) }
+
+// servedAs reports whether a resource is served as another was.
+func (r resource) servedAs(o resource) bool {
 	a, b := r.names, o.names
-	return r.uid == o.uid && r.generation == o.generation && r.terminating == o.terminating && r.group == o.group &&
+	return r.uid == o.uid && r.generation == o.generation && r.group == o.group &&
 		a.Plural == b.Plural && a.Singular == b.Singular && a.Kind == b.Kind && a.ListKind == b.ListKind &&
 		slices.Equal(a.ShortNames, b.ShortNames) && slices.Equal(a.Categories, b.Categories)
 }

@@ -2,6 +2,7 @@ package blockcsi
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -71,8 +72,13 @@ func (n AttachmentRecords) Get(volumeID string) (*Attachment, error) {
 		return nil, err
 	}
 	node, writable := strings.CutPrefix(text, recordWritable)
+	readOnly := false
 	if !writable {
-		node = strings.TrimPrefix(text, recordReadOnly)
+		node, readOnly = strings.CutPrefix(text, recordReadOnly)
+	}
+	if node == "" || !writable && !readOnly {
+		return nil, fmt.Errorf("attachment record %s: %q is not of this version of the driver: "+
+			"start the version that wrote it, or remove the link if the volume is not attached", n.path(volumeID), text)
 	}
 	return &Attachment{VolumeID: volumeID, Node: node, ReadOnly: !writable}, nil
 }

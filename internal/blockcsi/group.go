@@ -68,11 +68,12 @@ func (g *groupController) CreateVolumeGroupSnapshot(
 
 func (d *Driver) checkCreateGroup(request *csi.CreateVolumeGroupSnapshotRequest) error {
 	sources := slices.Sorted(slices.Values(request.GetSourceVolumeIds()))
+	invalid := csireq.RequireName(request)
 	switch {
 	case !d.caps.groups():
 		return status.Error(codes.Unimplemented, "group snapshots are not supported")
-	case request.GetName() == "":
-		return status.Error(codes.InvalidArgument, "name is missing")
+	case invalid != nil:
+		return invalid
 	case len(sources) == 0:
 		return status.Error(codes.InvalidArgument, "source_volume_ids is missing")
 	case len(slices.Compact(slices.Clone(sources))) < len(sources):
@@ -168,8 +169,8 @@ func (g *groupController) DeleteVolumeGroupSnapshot(
 	ctx context.Context, request *csi.DeleteVolumeGroupSnapshotRequest,
 ) (*csi.DeleteVolumeGroupSnapshotResponse, error) {
 	d, id := g.driver, request.GetGroupSnapshotId()
-	if id == "" {
-		return nil, status.Error(codes.InvalidArgument, "group_snapshot_id is missing")
+	if err := csireq.RequireGroupID(request); err != nil {
+		return nil, err
 	}
 	if !csireq.IsGroupID(id) {
 		return &csi.DeleteVolumeGroupSnapshotResponse{}, nil // not one of ours
@@ -203,8 +204,8 @@ func (g *groupController) GetVolumeGroupSnapshot(
 	ctx context.Context, request *csi.GetVolumeGroupSnapshotRequest,
 ) (*csi.GetVolumeGroupSnapshotResponse, error) {
 	id := request.GetGroupSnapshotId()
-	if id == "" {
-		return nil, status.Error(codes.InvalidArgument, "group_snapshot_id is missing")
+	if err := csireq.RequireGroupID(request); err != nil {
+		return nil, err
 	}
 	members, missing, err := g.driver.members(ctx, id)
 	if err != nil {

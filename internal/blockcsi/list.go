@@ -79,6 +79,9 @@ func (c *controller) ListVolumes(
 	ctx context.Context, request *csi.ListVolumesRequest,
 ) (*csi.ListVolumesResponse, error) {
 	d := c.driver
+	if err := csireq.CheckText(request); err != nil {
+		return nil, err
+	}
 	all, err := d.listComplete(ctx, false)
 	if err != nil {
 		return nil, err
@@ -132,6 +135,9 @@ func (c *controller) GetCapacity(
 	ctx context.Context, request *csi.GetCapacityRequest,
 ) (*csi.GetCapacityResponse, error) {
 	d := c.driver
+	if err := csireq.CheckText(request); err != nil {
+		return nil, err
+	}
 	response := &csi.GetCapacityResponse{}
 	if wanted := request.GetVolumeCapabilities(); len(wanted) > 0 && d.offer.Check(wanted...) != nil {
 		return response, nil // what is not supported has no capacity

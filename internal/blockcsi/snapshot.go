@@ -117,7 +117,7 @@ func (c *controller) DeleteSnapshot(
 	ctx context.Context, request *csi.DeleteSnapshotRequest,
 ) (*csi.DeleteSnapshotResponse, error) {
 	d, id := c.driver, request.GetSnapshotId()
-	if err := csireq.CheckDeleteSnapshot(request); err != nil {
+	if err := csireq.RequireSnapshotID(request); err != nil {
 		return nil, err
 	}
 	if !csireq.IsSnapshotID(id) {
@@ -130,8 +130,8 @@ func (c *controller) DeleteSnapshot(
 func (c *controller) GetSnapshot(
 	ctx context.Context, request *csi.GetSnapshotRequest,
 ) (*csi.GetSnapshotResponse, error) {
-	if request.GetSnapshotId() == "" {
-		return nil, status.Error(codes.InvalidArgument, "snapshot_id is missing")
+	if err := csireq.RequireSnapshotID(request); err != nil {
+		return nil, err
 	}
 	snapshot, _, err := c.driver.find(ctx, request.GetSnapshotId())
 	if err != nil {
@@ -145,6 +145,9 @@ func (c *controller) GetSnapshot(
 func (c *controller) ListSnapshots(
 	ctx context.Context, request *csi.ListSnapshotsRequest,
 ) (*csi.ListSnapshotsResponse, error) {
+	if err := csireq.CheckText(request); err != nil {
+		return nil, err
+	}
 	all, err := c.driver.listComplete(ctx, true)
 	if err != nil {
 		return nil, err

@@ -117,7 +117,7 @@ func (n *nodeService) stageFileSystem(
 	ctx context.Context, request *csi.NodeStageVolumeRequest, volume Volume, attached *Attachment,
 ) error {
 	capability := request.GetVolumeCapability()
-	path, options := request.GetStagingTargetPath(), slices.Clone(capability.GetMount().GetMountFlags())
+	path, options := request.GetStagingTargetPath(), csireq.MountFlags(capability)
 	readOnly := attached.ReadOnly || csireq.IsReadOnly(capability)
 	if readOnly && !slices.Contains(options, "ro") {
 		options = append(options, "ro")

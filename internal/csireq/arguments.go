@@ -6,13 +6,18 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // An argument is a required field of a request, with its name in the specification.
 type argument struct{ name, value string }
 
-// require returns InvalidArgument for the first argument that is empty.
-func require(arguments ...argument) error {
+// require returns InvalidArgument for the first argument of a request that is empty, and for a text
+// of the request that CheckText refuses.
+func require(request proto.Message, arguments ...argument) error {
+	if err := CheckText(request); err != nil {
+		return err
+	}
 	for _, each := range arguments {
 		if each.value == "" {
 			return status.Errorf(codes.InvalidArgument, "%s is missing", each.name)
@@ -21,17 +26,23 @@ func require(arguments ...argument) error {
 	return nil
 }
 
+// A VolumeRequest is a request about one volume.
+type VolumeRequest interface {
+	proto.Message
+	GetVolumeId() string
+}
+
 // RequireVolumeID returns InvalidArgument if a request that is only about a volume, such as
-// DeleteVolume, has no volume_id.
-func RequireVolumeID(request interface{ GetVolumeId() string }) error {
-	return require(argument{"volume_id", request.GetVolumeId()})
+// DeleteVolume, has no volume_id, or a text that CheckText refuses.
+func RequireVolumeID(request VolumeRequest) error {
+	return require(request, argument{"volume_id", request.GetVolumeId()})
 }
 
 // CheckCreate checks the arguments of CreateVolume except for its capacity range (see Sizes). It
 // ignores parameters, so a driver registered under another driver's name accepts that driver's
 // storage classes.
 func (o Features) CheckCreate(request *csi.CreateVolumeRequest) error {
-	if err := require(argument{"name", request.GetName()}); err != nil {
+	if err := RequireName(request); err != nil {
 		return err
 	}
 	if err := o.checkSource(request.GetVolumeContentSource()); err != nil {
@@ -63,12 +74,34 @@ func SourceID(source *csi.VolumeContentSource) string {
 
 // CheckCreateSnapshot checks the arguments of CreateSnapshot.
 func CheckCreateSnapshot(request *csi.CreateSnapshotRequest) error {
-	return require(argument{"source_volume_id", request.GetSourceVolumeId()}, argument{"name", request.GetName()})
+	return require(request, argument{"source_volume_id", request.GetSourceVolumeId()}, argument{"name", request.GetName()})
 }
 
-// CheckDeleteSnapshot checks the arguments of DeleteSnapshot.
-func CheckDeleteSnapshot(request *csi.DeleteSnapshotRequest) error {
-	return require(argument{"snapshot_id", request.GetSnapshotId()})
+// RequireSnapshotID is RequireVolumeID for a request about a snapshot.
+func RequireSnapshotID(request interface {
+	proto.Message
+	GetSnapshotId() string
+},
+) error {
+	return require(request, argument{"snapshot_id", request.GetSnapshotId()})
+}
+
+// RequireGroupID is RequireVolumeID for a request about a group of snapshots.
+func RequireGroupID(request interface {
+	proto.Message
+	GetGroupSnapshotId() string
+},
+) error {
+	return require(request, argument{"group_snapshot_id", request.GetGroupSnapshotId()})
+}
+
+// RequireName is RequireVolumeID for a request that names what it creates.
+func RequireName(request interface {
+	proto.Message
+	GetName() string
+},
+) error {
+	return require(request, argument{"name", request.GetName()})
 }
 
 // CheckValidate checks the arguments of ValidateVolumeCapabilities. It does not check whether the
@@ -99,7 +132,7 @@ func (o Features) Validate(request *csi.ValidateVolumeCapabilitiesRequest) *csi.
 
 // CheckControllerPublish checks the arguments of ControllerPublishVolume.
 func (o Features) CheckControllerPublish(request *csi.ControllerPublishVolumeRequest) error {
-	err := require(argument{"volume_id", request.GetVolumeId()}, argument{"node_id", request.GetNodeId()})
+	err := require(request, argument{"volume_id", request.GetVolumeId()}, argument{"node_id", request.GetNodeId()})
 	if err != nil {
 		return err
 	}
@@ -108,7 +141,7 @@ func (o Features) CheckControllerPublish(request *csi.ControllerPublishVolumeReq
 
 // CheckStage checks the arguments of NodeStageVolume.
 func (o Features) CheckStage(request *csi.NodeStageVolumeRequest) error {
-	err := require(
+	err := require(request,
 		argument{"volume_id", request.GetVolumeId()},
 		argument{"staging_target_path", request.GetStagingTargetPath()})
 	if err != nil {
@@ -119,7 +152,7 @@ func (o Features) CheckStage(request *csi.NodeStageVolumeRequest) error {
 
 // CheckUnstage checks the arguments of NodeUnstageVolume.
 func CheckUnstage(request *csi.NodeUnstageVolumeRequest) error {
-	return require(
+	return require(request,
 		argument{"volume_id", request.GetVolumeId()},
 		argument{"staging_target_path", request.GetStagingTargetPath()})
 }
@@ -127,7 +160,7 @@ func CheckUnstage(request *csi.NodeUnstageVolumeRequest) error {
 // CheckPublish checks the arguments of NodePublishVolume. A missing staging path is
 // FailedPrecondition, as the specification requires: the volume was not staged.
 func (o Features) CheckPublish(request *csi.NodePublishVolumeRequest) error {
-	err := require(argument{"volume_id", request.GetVolumeId()}, argument{"target_path", request.GetTargetPath()})
+	err := require(request, argument{"volume_id", request.GetVolumeId()}, argument{"target_path", request.GetTargetPath()})
 	if err != nil {
 		return err
 	}
@@ -142,12 +175,12 @@ func (o Features) CheckPublish(request *csi.NodePublishVolumeRequest) error {
 
 // CheckUnpublish checks the arguments of NodeUnpublishVolume.
 func CheckUnpublish(request *csi.NodeUnpublishVolumeRequest) error {
-	return require(argument{"volume_id", request.GetVolumeId()}, argument{"target_path", request.GetTargetPath()})
+	return require(request, argument{"volume_id", request.GetVolumeId()}, argument{"target_path", request.GetTargetPath()})
 }
 
 // CheckStats checks the arguments of NodeGetVolumeStats.
 func CheckStats(request *csi.NodeGetVolumeStatsRequest) error {
-	return require(argument{"volume_id", request.GetVolumeId()}, argument{"volume_path", request.GetVolumePath()})
+	return require(request, argument{"volume_id", request.GetVolumeId()}, argument{"volume_path", request.GetVolumePath()})
 }
 
 // Sizes are a driver's constraints on the size of a volume, in bytes.

@@ -52,6 +52,9 @@ func (o Features) checkOne(capability *csi.VolumeCapability) error {
 		return status.Errorf(codes.InvalidArgument,
 			"file system %q is not supported, only %s", fsType, strings.Join(o.FSTypes, ", "))
 	}
+	if err := checkMountFlags(capability); err != nil {
+		return err
+	}
 	mode := capability.GetAccessMode().GetMode()
 	switch mode {
 	case csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER, csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY,
@@ -79,7 +82,7 @@ func IsReadOnly(capability *csi.VolumeCapability) bool {
 	mode := capability.GetAccessMode().GetMode()
 	return mode == csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY ||
 		mode == csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY ||
-		slices.Contains(capability.GetMount().GetMountFlags(), "ro")
+		slices.Contains(MountFlags(capability), "ro")
 }
 
 // ControllerCapabilities returns the response of ControllerGetCapabilities.

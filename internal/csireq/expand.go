@@ -23,7 +23,7 @@ func (o Features) CheckControllerExpand(request *csi.ControllerExpandVolumeReque
 // CheckNodeExpand checks the arguments of NodeExpandVolume. The capability and the range are
 // optional.
 func (o Features) CheckNodeExpand(request *csi.NodeExpandVolumeRequest) error {
-	err := require(argument{"volume_id", request.GetVolumeId()}, argument{"volume_path", request.GetVolumePath()})
+	err := require(request, argument{"volume_id", request.GetVolumeId()}, argument{"volume_path", request.GetVolumePath()})
 	if err != nil || request.GetVolumeCapability() == nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"syscall"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -145,15 +146,15 @@ func unmount(node nodefs.Mounter, name string) error {
 	return PathStatus(err)
 }
 
-// PathStatus converts an error of a node's file system into a status. A path outside the node is
-// InvalidArgument. A busy mount or a directory that is not empty is FailedPrecondition. The end of
+// PathStatus converts an error of a node's file system into a status. A path outside the node, or
+// one that the kernel refuses to follow, is InvalidArgument. A busy mount or a directory that is not empty is FailedPrecondition. The end of
 // a context has its own code. Anything else is Internal. A status is returned unchanged.
 func PathStatus(err error) error {
 	if _, ok := status.FromError(err); ok {
 		return err
 	}
 	switch {
-	case errors.Is(err, nodefs.ErrOutside):
+	case errors.Is(err, nodefs.ErrOutside), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.ELOOP):
 		return status.Error(codes.InvalidArgument, err.Error())
 	case errors.Is(err, nodefs.ErrBusy), errors.Is(err, nodefs.ErrNotEmpty):
 		return status.Error(codes.FailedPrecondition, err.Error())

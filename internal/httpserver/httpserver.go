@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	headerTimeout = 10 * time.Second // to read the header of a request
-	idleTimeout   = 2 * time.Minute  // between two requests of a connection
+	headerTimeout = 32 * time.Second // to read the header of a request, as kube-apiserver
+	idleTimeout   = 90 * time.Second // between two requests of a connection, as kube-apiserver
 	closeTimeout  = 3 * time.Second  // for requests in flight, after streams were told to end
 )
 

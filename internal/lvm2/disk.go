@@ -87,10 +87,13 @@ func (s *System) addBound(ctx context.Context, disk Disk, empty bool) (Disk, err
 	}
 	added, err := s.add(ctx, disk, empty)
 	if err != nil && len(before) == 0 {
-		err = errors.Join(err, unbindDisk(ctx, disk.Path))
+		err = errors.Join(err, unbindDisk(context.WithoutCancel(ctx), disk.Path))
 	}
 	if err != nil {
 		return Disk{}, err
+	}
+	if len(before) == 0 {
+		s.bound[disk.Path] = true
 	}
 	return added, nil
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/volsim/volsim/internal/blockdev"
+	"github.com/volsim/volsim/internal/filelock"
 )
 
 // mapperControl is the control node of device-mapper.
@@ -39,9 +40,9 @@ func lockFile(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = fmt.Errorf("%w by another System", ErrInUse)
+	err = filelock.TryLock(file)
+	if errors.Is(err, filelock.ErrLocked) {
+		err = fmt.Errorf("%w by another System: %w", ErrInUse, err)
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())

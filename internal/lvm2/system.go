@@ -1,12 +1,15 @@
 package lvm2
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -56,6 +59,7 @@ type System struct {
 
 	mu     sync.Mutex
 	disks  []Disk
+	bound  map[string]bool // paths of the disks whose loop devices this System has bound
 	groups map[string]*VolumeGroup
 }
 
@@ -80,7 +84,7 @@ func Open(config Config) (*System, error) {
 	}
 	s := &System{
 		directory: directory, systemID: config.SystemID, mode: config.Mode, grace: commandGrace,
-		groups: map[string]*VolumeGroup{},
+		groups: map[string]*VolumeGroup{}, bound: map[string]bool{},
 	}
 	s.onCommand = config.OnCommand
 	s.layout = []string{"--dataalignment", "1m"}
@@ -119,6 +123,18 @@ func (s *System) Close() error {
 	err := s.owner.Close()
 	s.owner = nil
 	return err
+}
+
+// Abandon closes a System whose volumes have not been used. It removes the loop devices that the
+// System has bound.
+func (s *System) Abandon(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var failed []error
+	for _, path := range slices.Sorted(maps.Keys(s.bound)) {
+		failed = append(failed, unbindDisk(ctx, path))
+	}
+	return errors.Join(append(failed, s.Close())...)
 }
 
 // Mode returns the mode in effect; it is never Auto.

@@ -180,6 +180,9 @@ func (c *controller) ValidateVolumeCapabilities(
 }
 
 func (c *controller) ListVolumes(_ context.Context, request *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
+	if err := csireq.CheckText(request); err != nil {
+		return nil, err
+	}
 	a := c.array
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -199,6 +202,9 @@ func (c *controller) ListVolumes(_ context.Context, request *csi.ListVolumesRequ
 }
 
 func (c *controller) GetCapacity(_ context.Context, request *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
+	if err := csireq.CheckText(request); err != nil {
+		return nil, err
+	}
 	a := c.array
 	if wanted := request.GetVolumeCapabilities(); len(wanted) > 0 && a.offer.Check(wanted...) != nil {
 		return &csi.GetCapacityResponse{}, nil // no capacity for unsupported volumes

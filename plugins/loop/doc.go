@@ -19,6 +19,9 @@
 // "volsim:<run>:<volume>:<node>" with digests of volume and node. Both must match before a device
 // is changed. So a driver that is recreated after a crash, with the same Dir and RunID, continues.
 //
+// Records have a version. New refuses a Dir with a record of another version, or with one that no
+// version writes, and changes nothing.
+//
 // A restart of the machine removes all devices, but volumes stay attached and are not published
 // again. Attachments are therefore recorded next to the file (<volume id>.attached), and staging
 // recreates the device. With Config.NodeAttaches the node service attaches what it stages, and

@@ -83,8 +83,9 @@ type pool struct {
 
 var _ blockcsi.Pool = (*pool)(nil)
 
-// New returns a driver for the volumes in cfg.Dir, including existing ones. It does not check
-// whether devices can be used; see Probe.
+// New returns a driver for the volumes in cfg.Dir, including existing ones. It returns an error if a
+// record there is of another version, and changes nothing. It does not check whether devices can be
+// used; see Probe.
 func New(cfg Config) (*Driver, error) {
 	if !filepath.IsAbs(cfg.Dir) {
 		return nil, fmt.Errorf("loop: Dir %q must be an absolute path", cfg.Dir)
@@ -111,6 +112,9 @@ func New(cfg Config) (*Driver, error) {
 	}
 	if len(p.runID) > runIDLengthMax || strings.Trim(p.runID, runIDCharacters) != "" {
 		return nil, fmt.Errorf("loop: RunID %q must be at most %d of a-z A-Z 0-9 . _ -", p.runID, runIDLengthMax)
+	}
+	if err := p.checkRecords(); err != nil {
+		return nil, fmt.Errorf("loop: %w", err)
 	}
 	driver, err := blockcsi.New(blockcsi.Config{
 		Name: cmp.Or(cfg.DriverName, DriverName), Version: driverVersion, Probe: Probe,

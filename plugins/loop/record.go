@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/volsim/volsim/internal/blockcsi"
@@ -18,8 +20,13 @@ const (
 	recordDraftSuffix = ".json.draft"
 )
 
+// recordVersion is the version of the records that this package reads and writes. A record without a
+// version has version 1.
+const recordVersion = 1
+
 // record holds the properties of a volume that its image cannot.
 type record struct {
+	Version    *int              `json:"version,omitempty"`
 	Name       string            `json:"name"`
 	Source     string            `json:"source,omitempty"`
 	Group      string            `json:"group,omitempty"`
@@ -29,6 +36,7 @@ type record struct {
 
 	Created time.Time `json:"-"` // the modification time of the record's file
 	trouble string    // why it cannot be read
+	foreign bool      // it is not of this version, so neither may be its files
 }
 
 // volume returns the volume of a record.
@@ -67,13 +75,48 @@ func (p *pool) readRecord(id string) (*record, error) {
 				file.Name(), err),
 		}, nil
 	}
+	if err := found.check(text); err != nil {
+		return &record{Created: info.ModTime(), trouble: fmt.Sprintf("%s: %v", file.Name(), err), foreign: true}, nil
+	}
 	return &found, nil
+}
+
+// check returns an error for a record, with its text, that this version has not written.
+func (r *record) check(text []byte) error {
+	const advice = "start the version of the driver that wrote it, or move the volume's files away"
+	switch {
+	case string(bytes.TrimSpace(text)) == "null":
+		return errors.New("the record is null: write {} to the file, or move the volume's files away")
+	case r.Version != nil && *r.Version != recordVersion:
+		return fmt.Errorf("the record has version %d, want %d: %s", *r.Version, recordVersion, advice)
+	case r.GroupSize < 0:
+		return fmt.Errorf("the record has the negative groupSize %d: %s", r.GroupSize, advice)
+	case strings.Contains(r.Name+r.Source+r.Group, "\x00"):
+		return fmt.Errorf("the record has a name, source or group with a zero byte: %s", advice)
+	}
+	return nil
+}
+
+// checkRecords returns an error for each record that this version cannot read safely.
+func (p *pool) checkRecords() error {
+	ids, err := p.ids()
+	failed := []error{err}
+	for _, id := range ids {
+		found, err := p.readRecord(id)
+		if err == nil && found != nil && found.foreign {
+			err = errors.New(found.trouble)
+		}
+		failed = append(failed, err)
+	}
+	_, err = p.attachments.List()
+	return errors.Join(append(failed, err)...)
 }
 
 // writeRecord atomically writes the record of a new volume.
 func (p *pool) writeRecord(spec blockcsi.VolumeSpec) (record, error) {
+	version := recordVersion
 	made := record{
-		Name: spec.Name, Group: spec.Group, GroupSize: spec.GroupSize, Parameters: spec.Parameters,
+		Version: &version, Name: spec.Name, Group: spec.Group, GroupSize: spec.GroupSize, Parameters: spec.Parameters,
 		Settings: spec.Settings,
 	}
 	if spec.From != nil {

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,5 +103,86 @@ func TestAllDisksRemoved(t *testing.T) {
 	}
 	if err := open().Destroy(t.Context()); err != nil { // the disk that came back is used
 		t.Fatal(err)
+	}
+}
+
+// loopsIn returns the loop devices over files in a directory.
+func loopsIn(t *testing.T, dir string) []string {
+	t.Helper()
+	bound, err := loopdev.List(func(backing string) bool { return filepath.Dir(backing) == dir })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var devices []string
+	for _, each := range bound {
+		devices = append(devices, each.Device)
+	}
+	return devices
+}
+
+// Disks keep their loop devices after Close only while a volume has a device.
+func TestCloseReleasesUnusedDisks(t *testing.T) {
+	m := newMachine(t)
+	id, err := m.create("data", nil)
+	m.must(err)
+	m.must(m.driver.Close())
+	if left := loopsIn(t, m.dir); len(left) > 0 {
+		t.Errorf("loop devices without an attached volume: %v", left)
+	}
+	m.open()
+	m.driver.Node(node, m.fs)
+	published := m.publish(id)
+	before := loopsIn(t, m.dir)
+	m.must(m.driver.Close())
+	if left := loopsIn(t, m.dir); len(left) != 2 || !slices.Equal(left, before) {
+		t.Errorf("loop devices of an attached volume: %v, before: %v", left, before)
+	}
+	m.open()
+	m.driver.Node(node, m.fs)
+	m.must(m.stage(id, published))
+	m.must(m.fs.UnmountAll())
+	_, err = m.driver.Controller().ControllerUnpublishVolume(t.Context(), &csi.ControllerUnpublishVolumeRequest{VolumeId: id})
+	m.must(err)
+	m.must(m.driver.Close())
+	if left := loopsIn(t, m.dir); len(left) > 0 {
+		t.Errorf("loop devices after the volume was detached: %v", left)
+	}
+	m.open()
+}
+
+// A driver that does not open leaves no loop devices of its own behind.
+func TestFailedOpenReleasesDisks(t *testing.T) {
+	needLVM(t)
+	dir := plainDir(t)
+	cfg := Config{Nodes: []NodeConfig{{
+		Name: node, Group: groupIn(dir), Files: []File{{Path: filepath.Join(dir, "disk"), SizeBytes: 64 << 20}},
+		LVM: lvm2.Config{Directory: filepath.Join(dir, "lvm"), SystemID: "volsim-test-release"},
+	}}}
+	driver, err := New(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := driver.Close(); err != nil {
+		t.Fatal(err)
+	}
+	record := filepath.Join(dir, "lvm", attachmentsFolder, "vol-0123456789abcdef.attached")
+	if err := os.Symlink("of another version", record); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), record) {
+		t.Errorf("got %v, want an error that names %s", err, record)
+	}
+	if left := loopsIn(t, dir); len(left) > 0 {
+		t.Errorf("loop devices of a driver that did not open: %v", left)
+	}
+	if err := os.Remove(record); err != nil {
+		t.Fatal(err)
+	}
+	driver, err = New(t.Context(), cfg)
+	if err == nil {
+		err = driver.Destroy(t.Context())
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -10,10 +10,10 @@
 // can be used on that node only. The services are those of internal/blockcsi with one pool for each
 // node; internal/lvm2 manages the volume groups. A volume is a logical volume that is named by the
 // volume's ID. Its tags hold its CSI name, parameters, settings and source. So these are in the
-// volume group's metadata, and a recreated driver reads them there. Only attachments belong to the
-// machine instead of the disks. They are recorded in the directory of the private LVM
-// (blockcsi.AttachmentRecords). After a restart of the machine a volume stays attached and is
-// activated when it is staged, possibly as another device.
+// volume group's metadata, and a recreated driver reads them there. New refuses tags of another
+// version, and changes nothing. Only attachments belong to the machine instead of the disks. They are
+// recorded in the directory of the private LVM (blockcsi.AttachmentRecords). After a restart of the
+// machine a volume stays attached and is activated when it is staged, possibly as another device.
 //
 // With device-mapper, volumes are linear, striped, mirrored or thin, and snapshots are immediate. A
 // thick snapshot reserves room for everything that its origin may overwrite, and must be deleted

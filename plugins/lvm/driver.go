@@ -116,25 +116,47 @@ func openNode(ctx context.Context, cfg NodeConfig) (*pool, error) {
 	if err != nil {
 		return nil, err
 	}
+	opened, err := openPool(ctx, system, cfg)
+	if err != nil {
+		return nil, errors.Join(err, system.Abandon(context.WithoutCancel(ctx)))
+	}
+	return opened, nil
+}
+
+// openPool opens the volume group of a node in its private LVM.
+func openPool(ctx context.Context, system *lvm2.System, cfg NodeConfig) (*pool, error) {
 	group, err := openGroup(ctx, system, cfg)
 	if err != nil {
-		return nil, errors.Join(err, system.Close())
+		return nil, err
 	}
 	report, err := group.Report(ctx)
 	if err != nil {
-		return nil, errors.Join(err, system.Close())
+		return nil, err
 	}
 	notes := blockcsi.AttachmentRecords{Dir: filepath.Join(cfg.LVM.Directory, attachmentsFolder)}
 	if err = os.MkdirAll(notes.Dir, 0o700); err == nil {
+		err = checkState(report, notes)
+	}
+	if err == nil {
 		err = os.WriteFile(filepath.Join(cfg.LVM.Directory, groupFile), []byte(group.Name()), 0o600)
 	}
 	if err != nil {
-		return nil, errors.Join(err, system.Close())
+		return nil, err
 	}
 	return &pool{
 		node: cfg.Name, system: system, group: group, caps: group.Capabilities(), thin: cfg.Thin, attachments: notes,
 		extentBytes: report.ExtentSize,
 	}, nil
+}
+
+// checkState returns an error for each volume and attachment that this version has not written.
+func checkState(report *lvm2.Report, attachments blockcsi.AttachmentRecords) error {
+	var failed []error
+	for _, lv := range report.LogicalVolumes {
+		failed = append(failed, checkTags(lv))
+	}
+	_, err := attachments.List()
+	return errors.Join(append(failed, err)...)
 }
 
 // openGroup adds the disks to the system and returns the volume group on them. Missing files are
@@ -232,11 +254,13 @@ func checkNew(cfg NodeConfig, name string) error {
 		name, lvm2.ErrMissingDevice, file)
 }
 
-// Close releases the volume groups. Volumes stay, and attached ones stay attached.
+// Close releases the volume groups. Volumes stay, and attached ones stay attached. The loop devices
+// of disks stay as long as a volume of the node has a device.
 func (d *Driver) Close() error {
+	ctx := context.Background() //nolint:forbidigo // each LVM command is brief, and each wait is bounded
 	var failed []error
 	for _, each := range d.pools {
-		failed = append(failed, each.system.Close())
+		failed = append(failed, each.releaseDisks(ctx), each.system.Close())
 	}
 	return errors.Join(failed...)
 }

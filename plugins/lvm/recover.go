@@ -115,6 +115,24 @@ func (p *pool) Orphans(ctx context.Context) ([]string, error) {
 	return orphans, p.status(err)
 }
 
+// releaseDisks removes the loop devices of the disks unless a volume has a device. Volumes of a
+// volume group that cannot be read may have one.
+func (p *pool) releaseDisks(ctx context.Context) error {
+	if len(p.system.Disks()) == 0 {
+		return nil
+	}
+	devices, err := p.group.Devices(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // disks are missing, which every call reports
+	}
+	for name := range devices { // the order does not matter
+		if name != thinPool {
+			return nil
+		}
+	}
+	return p.system.Detach(ctx)
+}
+
 // destroy removes everything in the volume group, and the group.
 func (p *pool) destroy(ctx context.Context) error {
 	all, err := p.group.List(ctx)

@@ -15,6 +15,7 @@ import (
 const (
 	prefix       = "volsim.csi."
 	tagOwned     = prefix + "volume" // or a snapshot
+	tagVersion   = prefix + "version="
 	tagName      = prefix + "name="
 	tagSource    = prefix + "source="
 	tagGroup     = prefix + "group="
@@ -23,9 +24,36 @@ const (
 	tagSetting   = prefix + "setting."
 )
 
+// stateVersion is the version of the tags that this package reads and writes. A volume without a
+// version has version 1.
+const stateVersion = "1"
+
+// checkTags returns an error for a volume of the driver that this version has not written.
+func checkTags(lv lvm2.LogicalVolume) error {
+	if !lv.HasTags(tagOwned) {
+		return nil
+	}
+	for _, tag := range lv.Tags {
+		version, hasVersion := strings.CutPrefix(tag, tagVersion)
+		text, hasSize := strings.CutPrefix(tag, tagGroupSize)
+		size, err := strconv.Atoi(text)
+		switch {
+		case hasVersion && version != stateVersion:
+			return fmt.Errorf("logical volume %s has state of version %q, want %s: "+
+				"start the version of the driver that wrote it", lv.Name, version, stateVersion)
+		case hasSize && (err != nil || size < 0):
+			return fmt.Errorf("logical volume %s has the invalid tag %s: remove the tag with lvchange --deltag", lv.Name, tag)
+		case strings.HasPrefix(tag, tagName) && strings.Contains(unescape(tag), "\x00"):
+			return fmt.Errorf("logical volume %s has a name with a zero byte, in the tag %s: "+
+				"remove the tag with lvchange --deltag", lv.Name, tag)
+		}
+	}
+	return nil
+}
+
 // tagsFor returns the tags of a new volume.
 func tagsFor(wanted blockcsi.VolumeSpec) []string {
-	tags := []string{tagOwned, tagName + escape(wanted.Name)}
+	tags := []string{tagOwned, tagVersion + stateVersion, tagName + escape(wanted.Name)}
 	if wanted.From != nil {
 		tags = append(tags, tagSource+wanted.From.ID)
 	}
@@ -57,7 +85,7 @@ func volumeOf(report *lvm2.Report, lv lvm2.LogicalVolume) blockcsi.Volume {
 		case strings.HasPrefix(tag, tagGroup):
 			volume.Group = tag[len(tagGroup):]
 		case strings.HasPrefix(tag, tagGroupSize):
-			volume.GroupSize, _ = strconv.Atoi(tag[len(tagGroupSize):]) // written by this package
+			volume.GroupSize, _ = strconv.Atoi(tag[len(tagGroupSize):]) // checkTags has parsed it
 		case strings.HasPrefix(tag, tagParameter):
 			volume.Parameters = addPair(volume.Parameters, tag[len(tagParameter):])
 		case strings.HasPrefix(tag, tagSetting):

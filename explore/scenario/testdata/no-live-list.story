@@ -26,4 +26,4 @@ violates: I28
   28  bob deletes claim default/data, which remains until its finalizers [kubernetes.io/pvc-protection] are removed (rv 15)
   32  pvcprotection removes the last finalizer from claim default/data (rv 16)
       (its pod cache has not seen step 26)
-violation: I28: a claim or a volume let go while it is in use: pvcprotection/pvcprotection let claim default/data go without asking which pods there are, and pod web on node-1 uses it
+violation: I28: the protection finalizer removed from a claim or volume in use: pvcprotection/pvcprotection removed the finalizer of claim default/data without listing pods, although pod web on node-1 uses it

@@ -27,4 +27,4 @@ violates: I2
   45  alice creates claim default/data of 1Gi (rv 16)
   49  pvcontroller reserves volume disk-1 for claim default/data instead of its previous claim (rv 17)
       (its volume cache has not seen steps 14 and 17)
-violation: I2: a volume that passes from one claim to another without being free between: volume disk-1 passed from claim default/data (f1bbcdcb) to claim default/data (8ff34785)
+violation: I2: a volume rebound to another claim without being unbound in between: volume disk-1 was rebound from claim default/data (f1bbcdcb) to claim default/data (8ff34785)

@@ -38,4 +38,4 @@ violates: I2
   60  pvcontroller#2 marks claim default/wiki Bound (rv 21)
   68  pvcontroller/claims reserves volume disk-1 for claim default/wiki instead of its previous claim (rv 22)
       (it decided in step 12, before steps 23 and 26)
-violation: I2: a volume that passes from one claim to another without being free between: volume disk-1 passed from claim default/mail (8ff34785) to claim default/wiki (f1bbcdcb)
+violation: I2: a volume rebound to another claim without being unbound in between: volume disk-1 was rebound from claim default/mail (8ff34785) to claim default/wiki (f1bbcdcb)

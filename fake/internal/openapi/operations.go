@@ -133,7 +133,7 @@ func (r resource) item(path, namespaced string, is metav1.APIResource) spec.Path
 func (r resource) operation(a action) *spec.Operation {
 	if a.verb == "list" {
 		a.about = "list or watch objects of kind " + r.Kind
-		if r.Custom != nil {
+		if !r.hasGoTypes() {
 			a.about = "list objects of kind " + r.Kind
 		}
 	}
@@ -141,21 +141,21 @@ func (r resource) operation(a action) *spec.Operation {
 		ID: a.name, Description: a.about, Tags: []string{r.tag}, Schemes: []string{"https"}, Consumes: []string{"*/*"},
 		Produces: []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf"},
 	}}
-	if r.Custom != nil {
+	if !r.hasGoTypes() {
 		op.Produces, op.Consumes = op.Produces[:2], op.Produces[:2]
 	}
 	answer, codes := r.kind(a.kind), []int{http.StatusOK}
 	switch a.verb {
 	case "list":
 		op.Parameters = queries[metav1.ListOptions]()
-		if r.Custom == nil {
+		if r.hasGoTypes() {
 			op.Produces = append(op.Produces, "application/json;stream=watch",
 				"application/vnd.kubernetes.protobuf;stream=watch")
 		}
 		answer = r.kind(a.kind.GroupVersion().WithKind(a.kind.Kind + "List"))
 	case "deletecollection":
 		op.Parameters = queries[metav1.ListOptions]()
-		if r.Custom == nil {
+		if r.hasGoTypes() {
 			op.Parameters = append([]spec.Parameter{body(r.ref(reflect.TypeFor[metav1.DeleteOptions]()), false)},
 				op.Parameters...)
 		}
@@ -174,7 +174,7 @@ func (r resource) operation(a action) *spec.Operation {
 		op.Parameters = append([]spec.Parameter{body(r.ref(reflect.TypeFor[metav1.Patch]()), true)},
 			queries[metav1.PatchOptions]()...)
 		op.Consumes = r.patches()
-		if r.Custom == nil {
+		if r.hasGoTypes() {
 			codes = append(codes, http.StatusCreated)
 		}
 	}
@@ -184,10 +184,13 @@ func (r resource) operation(a action) *spec.Operation {
 	return op
 }
 
+// hasGoTypes reports whether the resource has Go types, and therefore protobuf.
+func (r resource) hasGoTypes() bool { return r.Custom == nil || r.Custom.GoTypes != nil }
+
 // patches returns the media types of patches that the resource supports.
 func (r resource) patches() []string {
 	all := []string{"application/json-patch+json", "application/merge-patch+json"}
-	if r.Custom == nil {
+	if r.hasGoTypes() {
 		all = append(all, "application/strategic-merge-patch+json")
 	}
 	return append(all, "application/apply-patch+yaml")

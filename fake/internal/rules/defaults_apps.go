@@ -145,24 +145,42 @@ func defaultDaemonSet(d *appsv1.DaemonSet) {
 	}
 }
 
-func prepareDaemonSetCreate(_ metav1.Time, d, _ *appsv1.DaemonSet) {
-	d.Status, d.Generation = appsv1.DaemonSetStatus{}, 1
-	if n, err := strconv.ParseInt(d.Annotations[appsv1.DeprecatedTemplateGeneration], 10, 64); err != nil || n < 1 {
-		metav1.SetMetaDataAnnotation(&d.ObjectMeta, appsv1.DeprecatedTemplateGeneration, "1")
-	}
+// templateGeneration counts the changes of a daemon set's template. It is a field of upstream's
+// internal type; this API version has it as an annotation, which only the server changes.
+//
+// Upstream: pkg/apis/apps/v1 Convert_apps_DaemonSet_To_v1_DaemonSet.
+func templateGeneration(d *appsv1.DaemonSet) int64 {
+	n, _ := strconv.ParseInt(d.Annotations[appsv1.DeprecatedTemplateGeneration], 10, 64)
+	return n
 }
 
-// prepareDaemonSetUpdate counts the changes of the template in an annotation, which holds the
-// templateGeneration of an earlier API version.
+func setTemplateGeneration(d *appsv1.DaemonSet, n int64) {
+	metav1.SetMetaDataAnnotation(&d.ObjectMeta, appsv1.DeprecatedTemplateGeneration, strconv.FormatInt(n, 10))
+}
+
+// ShowTemplateGeneration sets a sent daemon set's annotation to what upstream's field manager sees.
+// A writer that does not send it writes 0, and so comes to own it.
+func ShowTemplateGeneration(d *appsv1.DaemonSet) { setTemplateGeneration(d, templateGeneration(d)) }
+
+func prepareDaemonSetCreate(_ metav1.Time, d, _ *appsv1.DaemonSet) {
+	d.Status, d.Generation = appsv1.DaemonSetStatus{}, 1
+	setTemplateGeneration(d, max(1, templateGeneration(d)))
+}
+
 func prepareDaemonSetUpdate(_ metav1.Time, d, old *appsv1.DaemonSet) {
-	n, _ := strconv.ParseInt(old.Annotations[appsv1.DeprecatedTemplateGeneration], 10, 64)
+	n := templateGeneration(old)
 	if !equal(&d.Spec.Template, &old.Spec.Template) {
 		n++
 	}
-	metav1.SetMetaDataAnnotation(&d.ObjectMeta, appsv1.DeprecatedTemplateGeneration, strconv.FormatInt(n, 10))
+	setTemplateGeneration(d, n)
 	if !equal(&d.Spec, &old.Spec) {
 		d.Generation = old.Generation + 1
 	}
+}
+
+// prepareDaemonSetStatus restores the annotation, which belongs to the spec.
+func prepareDaemonSetStatus(_ metav1.Time, d, old *appsv1.DaemonSet) {
+	setTemplateGeneration(d, templateGeneration(old))
 }
 
 // defaultReplicationController sets labels and selector from the template.

@@ -213,6 +213,7 @@ var (
 		Default:        defaultDaemonSet,
 		PrepareCreate:  prepareDaemonSetCreate,
 		PrepareUpdate:  prepareDaemonSetUpdate,
+		PrepareStatus:  prepareDaemonSetStatus,
 		ValidateCreate: validateDaemonSet,
 		ValidateUpdate: validateDaemonSetUpdate,
 		ValidateStatus: validateDaemonSetStatus,

@@ -47,6 +47,9 @@ func (c *controller) ControllerGetVolumeHealth(
 func (c *controller) ControllerListVolumeHealth(
 	ctx context.Context, request *csi.ControllerListVolumeHealthRequest,
 ) (*csi.ControllerListVolumeHealthResponse, error) {
+	if err := csireq.CheckText(request); err != nil {
+		return nil, err
+	}
 	all, err := c.services.driver.InspectAll(ctx)
 	if err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ func controlled(t *testing.T, objects func(ctx context.Context, server *fake.Ser
 }
 
 // TestUpstreamTakesAnothersAttachmentForItsOwn has two volumes whose VolumeAttachments have the same name, being handle,
-// driver and node one behind the other (I21). Ours has the second wait; attachdetach: TestVolumesWhoseAttachmentsHaveTheSameName.
+// driver and node one behind the other (I21). Ours has the second wait; attachdetach: TestVolumesWithOneAttachmentName.
 func TestUpstreamTakesAnothersAttachmentForItsOwn(t *testing.T) {
 	const ours, others = "disk.example.com^v", "isk.example.com^vd"
 	if csi.AttachmentName("v", driver, "n") != csi.AttachmentName("vd", driver[1:], "n") {

@@ -52,7 +52,7 @@ func (d *driver) DeleteVolume(ctx context.Context, request *csi.DeleteVolumeRequ
 func serve(t *testing.T, path string, options ...grpc.ServerOption) (*driver, *csiserver.Server, csi.ControllerClient) {
 	t.Helper()
 	d := &driver{began: make(chan struct{}), finish: make(chan struct{})}
-	server, err := csiserver.Listen(path, func(s grpc.ServiceRegistrar) { csi.RegisterControllerServer(s, d) }, options...)
+	server, err := csiserver.Listen(t.Context(), path, func(s grpc.ServiceRegistrar) { csi.RegisterControllerServer(s, d) }, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestStaleSocketIsReplacedAndServedOneIsNot(t *testing.T) {
 	if _, err := client.CreateVolume(t.Context(), &csi.CreateVolumeRequest{}); err != nil {
 		t.Error(err)
 	}
-	_, err = csiserver.Listen(path, func(grpc.ServiceRegistrar) {})
+	_, err = csiserver.Listen(t.Context(), path, func(grpc.ServiceRegistrar) {})
 	if err == nil || !strings.Contains(err.Error(), "is in use") {
 		t.Errorf("second server on the socket: %v", err)
 	}
@@ -118,7 +118,7 @@ func TestStaleSocketIsReplacedAndServedOneIsNot(t *testing.T) {
 	if err := os.WriteFile(path, []byte("another file"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := csiserver.Listen(path, func(grpc.ServiceRegistrar) {}); err == nil {
+	if _, err := csiserver.Listen(t.Context(), path, func(grpc.ServiceRegistrar) {}); err == nil {
 		t.Error("a regular file was accepted as a socket")
 	}
 	if text, _ := os.ReadFile(path); string(text) != "another file" {
@@ -128,15 +128,15 @@ func TestStaleSocketIsReplacedAndServedOneIsNot(t *testing.T) {
 
 func TestLockDirExcludesOthers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
-	unlock, err := csiserver.LockDir(path)
+	unlock, err := csiserver.LockDir(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := csiserver.LockDir(path); !errors.Is(err, csiserver.ErrLocked) {
+	if _, err := csiserver.LockDir(t.Context(), path); !errors.Is(err, csiserver.ErrLocked) {
 		t.Errorf("locked twice: %v", err)
 	}
 	unlock()
-	unlock, err = csiserver.LockDir(path)
+	unlock, err = csiserver.LockDir(t.Context(), path)
 	if err != nil {
 		t.Fatalf("still locked: %v", err)
 	}

@@ -1,6 +1,7 @@
 package csiserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -35,17 +36,17 @@ func SocketPath(endpoint string) (string, error) {
 }
 
 // listen listens on a socket with mode 0600. It creates the directory and replaces a stale socket.
-func listen(path string) (net.Listener, error) {
+func listen(ctx context.Context, path string) (net.Listener, error) {
 	directory := filepath.Dir(path)
 	if err := os.MkdirAll(directory, 0o750); err != nil {
 		return nil, fmt.Errorf("create directory of socket %s: %w", path, err)
 	}
-	unlock, err := lockWaiting(directory)
+	unlock, err := lockSockets(ctx, directory)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if err := removeStale(path); err != nil {
+	if err := removeStale(ctx, path); err != nil {
 		return nil, err
 	}
 	listener, err := net.Listen("unix", path)
@@ -59,7 +60,7 @@ func listen(path string) (net.Listener, error) {
 }
 
 // removeStale removes a socket without a server.
-func removeStale(path string) error {
+func removeStale(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -69,7 +70,8 @@ func removeStale(path string) error {
 	case info.Mode()&fs.ModeSocket == 0:
 		return fmt.Errorf("%s exists and is not a socket: remove it, or choose another endpoint", path)
 	}
-	conn, err := net.DialTimeout("unix", path, dialTimeout)
+	dialer := net.Dialer{Timeout: dialTimeout}
+	conn, err := dialer.DialContext(ctx, "unix", path)
 	if err == nil {
 		return errors.Join(fmt.Errorf("socket %s is in use: stop its server, or choose another endpoint", path), conn.Close())
 	}

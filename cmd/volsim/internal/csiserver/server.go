@@ -18,9 +18,12 @@ type Server struct {
 	served   chan error
 }
 
-// Listen creates a server on a socket. Calls wait until Serve.
-func Listen(path string, register func(grpc.ServiceRegistrar), options ...grpc.ServerOption) (*Server, error) {
-	listener, err := listen(path)
+// Listen creates a server on a socket. Calls wait until Serve. If other processes keep the socket's
+// directory locked, Listen gives up after a few seconds, or when ctx ends.
+func Listen(
+	ctx context.Context, path string, register func(grpc.ServiceRegistrar), options ...grpc.ServerOption,
+) (*Server, error) {
+	listener, err := listen(ctx, path)
 	if err != nil {
 		return nil, err
 	}

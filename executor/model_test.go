@@ -14,8 +14,8 @@ import (
 	"github.com/volsim/volsim/executor"
 )
 
-// twin knows the whole history and looks through all of it every time.
-type twin struct{ history []event }
+// model keeps the whole history and searches it each time.
+type model struct{ history []event }
 
 type event struct {
 	job  *job
@@ -25,11 +25,11 @@ type event struct {
 	what string // "start", "success", "failure"
 }
 
-func (w *twin) add(j *job, at time.Time, what string) {
+func (w *model) add(j *job, at time.Time, what string) {
 	w.history = append(w.history, event{job: j, key: j.op.Key, name: j.op.Name, at: at, what: what})
 }
 
-func (w *twin) pending(key executor.Key) bool {
+func (w *model) pending(key executor.Key) bool {
 	running := 0
 	for _, e := range w.history {
 		switch {
@@ -44,7 +44,7 @@ func (w *twin) pending(key executor.Key) bool {
 }
 
 // until is the time before which the operation must not start.
-func (w *twin) until(key executor.Key, name string) time.Time {
+func (w *model) until(key executor.Key, name string) time.Time {
 	var until time.Time
 	for _, e := range w.history {
 		if e.name == name && naiveOverlaps(e.key, key) {
@@ -56,8 +56,8 @@ func (w *twin) until(key executor.Key, name string) time.Time {
 	return until
 }
 
-// untilOf counts the failures in succession of exactly this key and name.
-func (w *twin) untilOf(key executor.Key, name string) time.Time {
+// untilOf counts the successive failures of exactly this key and name.
+func (w *model) untilOf(key executor.Key, name string) time.Time {
 	failures, last := 0, time.Time{}
 	for _, e := range w.history {
 		switch {
@@ -82,8 +82,8 @@ func (w *twin) untilOf(key executor.Key, name string) time.Time {
 	return last.Add(wait)
 }
 
-// turns returns the operations whose tasks run, computed from the whole history.
-func (w *twin) turns(limit int) []*job {
+// turns returns the operations with running tasks, computed from the whole history.
+func (w *model) turns(limit int) []*job {
 	var moving, waiting []*job
 	ofVolume := func(j *job) bool {
 		return slices.ContainsFunc(moving, func(other *job) bool { return other.op.Key.Volume == j.op.Key.Volume })
@@ -112,24 +112,24 @@ func (w *twin) turns(limit int) []*job {
 	return moving
 }
 
-// drawn is an executor and its twin over one drawn history.
+// drawn is an executor and its model over one drawn history.
 type drawn struct {
 	*bench
-	twin
+	model
 	limit   int
-	running []*job // started, and not ended
-	waiting int    // who waits until nothing runs, and did not go on yet
+	running []*job // started and not ended
+	waiting int    // number of tasks that wait until nothing runs
 }
 
 func (d *drawn) start(t *rapid.T) {
-	key := executor.Key{ // few, so that they meet
+	key := executor.Key{ // few, so that keys overlap
 		Volume: rapid.SampledFrom([]corev1.UniqueVolumeName{"v", "v", "v", "w", ""}).Draw(t, "volume"),
 		Pod:    rapid.SampledFrom([]types.UID{"", "", "", "a"}).Draw(t, "pod"),
 		Node:   rapid.SampledFrom([]types.NodeName{"", "m", "n"}).Draw(t, "node"),
 	}
 	name := rapid.SampledFrom([]string{executor.Attach, executor.Attach, executor.Detach}).Draw(t, "name")
 	j, err := d.bench.start(key, name)
-	checkStart(t, &d.twin, key, name, d.host.Now(), err)
+	checkStart(t, &d.model, key, name, d.host.Now(), err)
 	if err == nil {
 		d.add(j, d.host.Now(), "start")
 		d.running = append(d.running, j)
@@ -163,7 +163,7 @@ func (d *drawn) wait(*rapid.T) {
 	d.settle()
 }
 
-// check holds the executor against its twin.
+// check compares the executor with its model.
 func (d *drawn) check(t *rapid.T) {
 	if got, want := d.x.Running(), len(d.running); got != want {
 		t.Fatalf("%d run, want %d\n%s", got, want, d.x)
@@ -174,14 +174,15 @@ func (d *drawn) check(t *rapid.T) {
 	want := d.turns(d.limit)
 	for _, j := range d.running {
 		if got, want := j.moves, slices.Contains(want, j); got != want {
-			t.Fatalf("%s on %s has its strand: %v, want %v\n%s", j.op.Name, j.op.Key, got, want, d.x)
+			t.Fatalf("%s on %s has its task: %v, want %v\n%s", j.op.Name, j.op.Key, got, want, d.x)
 		}
 	}
 }
 
-// TestExecutorIsWhatTheTwinSays holds the executor against the twin over drawn histories: what starts, what is refused and
-// for how long (I23, I23b), whose turn it is under a bound, and who waits for all to end. Some operations panic.
-func TestExecutorIsWhatTheTwinSays(t *testing.T) {
+// TestExecutorEqualsItsModel compares the executor with its model over drawn histories: which
+// operations start, which are rejected and for how long (I23, I23b), which run next under a limit,
+// and which waits end. Some operations panic.
+func TestExecutorEqualsItsModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		d := &drawn{limit: rapid.SampledFrom([]int{1, 2, 3, executor.DefaultLimit}).Draw(t, "limit")}
@@ -202,7 +203,7 @@ func TestExecutorIsWhatTheTwinSays(t *testing.T) {
 	})
 }
 
-func checkStart(t *rapid.T, w *twin, key executor.Key, name string, now time.Time, err error) {
+func checkStart(t *rapid.T, w *model, key executor.Key, name string, now time.Time, err error) {
 	t.Helper()
 	if got, want := errors.Is(err, executor.ErrPending), w.pending(key); got != want {
 		t.Fatalf("start %s on %s: %v; pending %v, want %v", name, key, err, got, want)
