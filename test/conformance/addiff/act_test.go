@@ -31,12 +31,13 @@ const outage = 15 * time.Second
 type pause time.Duration
 
 // A short pause ends before the world is at rest, and no state is compared after it. The others are
-// longer than any period of upstream's controller, and than an unanswered attempt with its back-off.
-// rest is shorter than six minutes. long is longer than six minutes and the three that upstream may
-// take to remove a pod with three volumes.
+// longer than any period of upstream's controller, and than an unanswered attempt with its
+// back-off. rest is shorter than six minutes. long is longer than six minutes and the three that
+// upstream may take to remove a pod with three volumes.
 //
-// Upstream: pkg/controller/volume/attachdetach DefaultTimerConfig (3 min), pkg/volume/csi csiTimeout
-// (2 min), pkg/util/goroutinemap/exponentialbackoff maxDurationBeforeRetry (2m2s) (v1.36).
+// Upstream: pkg/controller/volume/attachdetach DefaultTimerConfig (3 min), pkg/volume/csi
+// csiTimeout (2 min), pkg/util/goroutinemap/exponentialbackoff maxDurationBeforeRetry (2m2s)
+// (v1.36).
 const (
 	short = pause(10 * time.Second)
 	rest  = pause(260 * time.Second)

@@ -21,8 +21,9 @@ const (
 	timeUnansweredAttempt = "time: event about an unanswered attempt"
 )
 
-// deliberate lists the allowed differences. A history ends at the first one, because the worlds differ
-// from there on. Except for those of time, each is documented with "Differs:" in our controller.
+// deliberate lists the allowed differences. A history ends at the first one, because the worlds
+// differ from there on. Except for those of time, each is documented with "Differs:" in our
+// controller.
 var deliberate = []histories.Difference[step, *world]{
 	// An attempt is reported to the pods that wanted the volume when it began. That time differs
 	// between the worlds.
@@ -50,9 +51,9 @@ var deliberate = []histories.Difference[step, *world]{
 	{Name: uncertainWhileInUse, Explains: func(d delta, disk, _ string) bool {
 		return isDropped(d, disk) && nextCall(d.Ours, d.Upstream, disk, "attach") != ""
 	}},
-	// attachdetach/actual.go ActualStateOfWorld. Upstream treats a new attachment as in use until the
-	// node's status is written next. That never happens if the node does not exist or its kubelet is
-	// down, and happens long after a restart if the node was created again.
+	// attachdetach/actual.go ActualStateOfWorld. Upstream treats a new attachment as in use until
+	// the node's status is written next. That never happens if the node does not exist or its
+	// kubelet is down, and happens long after a restart if the node was created again.
 	{Name: notInUse, Explains: func(d delta, disk, _ string) bool {
 		node := nextCall(d.Upstream, d.Ours, disk, "detach")
 		return node != "" && !d.UpstreamWorld.observer.isInUse(disk, node) && (isSilent(d, node) || isRecreated(d, node))
@@ -83,8 +84,8 @@ func isDropped(d delta, disk string) bool {
 	return o.has(o.dropped, disk)
 }
 
-// nextCall returns the node of the first call about a disk that one state has after all those of the
-// other. It returns "" if that call has another verb.
+// nextCall returns the node of the first call about a disk that one state has after all those of
+// the other. It returns "" if that call has another verb.
 func nextCall(less, more histories.State, disk, verb string) string {
 	for _, key := range []string{disk + ":", disk + "@n1:", disk + "@n2:", disk + "@n3:"} {
 		rest, ok := strings.CutPrefix(callsIn(more, key), callsIn(less, key))
@@ -162,8 +163,8 @@ func podIn(line string) (string, bool) {
 	return pod, ok
 }
 
-// isSilent reports whether no kubelet writes a node's status: the node does not exist, is unmanaged, or
-// its kubelet is down.
+// isSilent reports whether no kubelet writes a node's status: the node does not exist, is
+// unmanaged, or its kubelet is down.
 func isSilent(d delta, node string) bool {
 	if isUnmanaged(d, node) {
 		return true

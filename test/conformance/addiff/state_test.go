@@ -18,8 +18,8 @@ import (
 	"github.com/volsim/volsim/test/conformance/histories"
 )
 
-// An observer describes the state of a server in words that do not depend on the world, and what the
-// controller did before. It may be used concurrently.
+// An observer describes the state of a server in words that do not depend on the world, and what
+// the controller did before. It may be used concurrently.
 type observer struct {
 	server *fake.Server
 	events histories.Events

@@ -135,8 +135,8 @@ var stories = []story{
 			`+ event about p2#1: Warning FailedAttachVolume: Multi-Attach error for volume "rwo1" Volume is already exclusively attached to one node and can't be attached to another`,
 		},
 	},
-	// attachdetach/attach.go runDetach: upstream treats a refusal as a failure, and then attaches the volume
-	// to another node.
+	// attachdetach/attach.go runDetach: upstream treats a refusal as a failure, and then attaches
+	// the volume to another node.
 	{
 		name: "a refused detach changes nothing",
 		history: history{
@@ -258,8 +258,8 @@ func isDeliberate(name string) bool {
 	return slices.ContainsFunc(deliberate, func(one histories.Difference[step, *world]) bool { return one.Name == name })
 }
 
-// TestVolumesOfAPodAreDetachedTogether deletes a pod with three volumes whose claims are deleted. Ours
-// detaches all three at once, upstream one each minute.
+// TestVolumesOfAPodAreDetachedTogether deletes a pod with three volumes whose claims are deleted.
+// Ours detaches all three at once, upstream one each minute.
 //
 // Differs: see attachdetach/desired.go.
 func TestVolumesOfAPodAreDetachedTogether(t *testing.T) {
@@ -287,9 +287,9 @@ func TestVolumesOfAPodAreDetachedTogether(t *testing.T) {
 	}
 }
 
-// TestAlternatingFailuresBackOff has a volume that can neither be detached from one node nor attached
-// to another. In upstream's controller each operation resets the back-off of the other, so that it
-// retries in every period of its loop.
+// TestAlternatingFailuresBackOff has a volume that can neither be detached from one node nor
+// attached to another. In upstream's controller each operation resets the back-off of the other, so
+// that it retries in every period of its loop.
 //
 // Differs: see executor/executor.go.
 func TestAlternatingFailuresBackOff(t *testing.T) {

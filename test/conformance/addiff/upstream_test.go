@@ -13,12 +13,12 @@ import (
 	"github.com/volsim/volsim/test/conformance/upstreamad"
 )
 
-// loopPeriod is the period of upstream's reconciler. It is ten times the default, which affects only
-// times.
+// loopPeriod is the period of upstream's reconciler. It is ten times the default, which affects
+// only times.
 const loopPeriod = time.Second
 
-// drainTime is how long operations of a stopped controller may last. A bubble ends only when all its
-// goroutines have.
+// drainTime is how long operations of a stopped controller may last. A bubble ends only when all
+// its goroutines have.
 //
 // Upstream: pkg/volume/csi csiTimeout (2 min).
 const drainTime = 3 * time.Minute

@@ -37,8 +37,8 @@ func newWorld(server *fake.Server, client kubernetes.Interface, now func() time.
 	}
 }
 
-// execute executes a history with the controller that start starts. It stops at a state that differs
-// from want, unless want is nil.
+// execute executes a history with the controller that start starts. It stops at a state that
+// differs from want, unless want is nil.
 func (w *world) execute(h history, start func(), want []histories.State) histories.Execution[*world] {
 	execution := histories.Execution[*world]{World: w}
 	if err := w.createObjects(); err != nil {

@@ -81,8 +81,8 @@ func (p Pair[S, W, M]) check(tb rapid.TB, t *testing.T, seed int, draw *rapid.Ge
 	})
 }
 
-// Run compares chunks times 100 drawn histories. It fails if more than one in oneIn was not compared
-// to its end.
+// Run compares chunks times 100 drawn histories. It fails if more than one in oneIn was not
+// compared to its end.
 func (p Pair[S, W, M]) Run(t *testing.T, chunks int, draw *rapid.Generator[History[S]], oneIn int) {
 	t.Helper()
 	count := &tally{undecided: map[string]int{}}

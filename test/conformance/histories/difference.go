@@ -9,8 +9,8 @@ import (
 // A Difference is a deliberate difference between the implementations.
 type Difference[S fmt.Stringer, W any] struct {
 	Name string
-	// Explains reports whether it explains a line that only one of the states has. The line is about
-	// a disk, or about none ("").
+	// Explains reports whether it explains a line that only one of the states has. The line is
+	// about a disk, or about none ("").
 	Explains func(d Delta[S, W], disk, line string) bool
 }
 

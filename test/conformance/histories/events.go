@@ -25,8 +25,8 @@ type Events struct {
 	burst  map[types.UID]int // guarded by mu: events about an object, less those of elapsed periods
 }
 
-// Name names an object. format takes the name and its number among the objects of that name. UIDs in
-// the name are replaced.
+// Name names an object. format takes the name and its number among the objects of that name. UIDs
+// in the name are replaced.
 func (e *Events) Name(uid types.UID, format, name string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

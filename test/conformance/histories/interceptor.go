@@ -7,8 +7,9 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// An Interceptor is called for each request and may answer it. Nil lets all requests pass. For watches it
-// is called for each event, with verb watch; an event is not delivered if it returns an error.
+// An Interceptor is called for each request and may answer it. Nil lets all requests pass. For
+// watches it is called for each event, with verb watch; an event is not delivered if it returns an
+// error.
 type Interceptor func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error)
 
 // Intercept calls the interceptor.

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// deliberate lists the allowed differences. A history ends at the first one, because the worlds differ
-// from there on. Except for ties, each is documented with "Differs:" in our controller.
+// deliberate lists the allowed differences. A history ends at the first one, because the worlds
+// differ from there on. Except for ties, each is documented with "Differs:" in our controller.
 var deliberate = []struct {
 	name    string
 	applies func(d delta) bool
 }{
-	// Upstream's maps do not yield every order, so that one of several choices may occur only together
-	// with another.
+	// Upstream's maps do not yield every order, so that one of several choices may occur only
+	// together with another.
 	{"tie: exchanged", isExchange},
-	// If several claims may have a volume, the order decides whether the others receive an event, and
-	// whether before or after the binding.
+	// If several claims may have a volume, the order decides whether the others receive an event,
+	// and whether before or after the binding.
 	{"tie: event about a volume that another claim got", func(d delta) bool {
 		return sameObjects(d) && all(d.Lines(), func(line string) bool {
 			_, rest, ok := strings.Cut(line, "Cannot bind to requested volume \"")
@@ -29,8 +29,8 @@ var deliberate = []struct {
 			})
 		})
 	}},
-	// pvcontroller/anneal.go finalizersOf: upstream can do nothing more for such a volume. It first tries
-	// to restore the finalizer, which the API server refuses.
+	// pvcontroller/anneal.go finalizersOf: upstream can do nothing more for such a volume. It first
+	// tries to restore the finalizer, which the API server refuses.
 	{"deliberate: a volume of the plugin is being deleted without the finalizer", func(d delta) bool {
 		return isAbout(d, func(v string) bool {
 			return isBeingDeleted(v) && strings.Contains(v, `"pv.kubernetes.io/provisioned-by":"kubernetes.io/`) &&
@@ -46,8 +46,8 @@ var deliberate = []struct {
 		})
 	}},
 	// pvcontroller/wake.go: ours reconciles a claim as soon as its volume changes. It sees that the
-	// volume is bound to another claim before it sees that the volume is deleted. Upstream reconciles
-	// the claim only at the next resync.
+	// volume is bound to another claim before it sees that the volume is deleted. Upstream
+	// reconciles the claim only at the next resync.
 	{"deliberate: a claim is reconciled when its volume changes", func(d delta) bool {
 		return sameObjects(d) && all(d.Ours.Without(d.Upstream), func(line string) bool {
 			return strings.Contains(line, "Warning ClaimMisbound:")
@@ -56,8 +56,8 @@ var deliberate = []struct {
 			return ok && slices.ContainsFunc(d.Ours, func(other string) bool { return strings.HasPrefix(other, claim+" Warning ClaimMisbound:") })
 		})
 	}},
-	// pvcontroller/save.go clean: upstream has deleted the data, finds no PersistentVolume from which to
-	// remove the finalizer, and reports that the data is not deleted.
+	// pvcontroller/save.go clean: upstream has deleted the data, finds no PersistentVolume from
+	// which to remove the finalizer, and reports that the data is not deleted.
 	{"deliberate: data of an unsaved volume is deleted without an event", func(d delta) bool {
 		return all(d.Lines(), func(line string) bool {
 			return strings.Contains(line, "ProvisioningCleanupFailed: ") && strings.Contains(line, `" not found. Please delete manually.`)

@@ -74,8 +74,8 @@ func bindings(state histories.State) []string {
 	return parts
 }
 
-// diff returns the lines that only one of the states has, and the differences of lines about the same
-// object.
+// diff returns the lines that only one of the states has, and the differences of lines about the
+// same object.
 func diff(d delta) string {
 	var b strings.Builder
 	u, o := d.Upstream.Without(d.Ours), d.Ours.Without(d.Upstream)

@@ -200,8 +200,8 @@ var drawFault = rapid.Custom(func(t *rapid.T) fault {
 	return f
 })
 
-// drawRestart draws a restart. The acts meanwhile are about one object: with more, the order in which
-// the controller sees them would matter.
+// drawRestart draws a restart. The acts meanwhile are about one object: with more, the order in
+// which the controller sees them would matter.
 var drawRestart = rapid.Custom(func(t *rapid.T) act {
 	switch histories.OneOf("nothing", "act", "act", "claim again", "volume again").Draw(t, "meanwhile") {
 	case "nothing":

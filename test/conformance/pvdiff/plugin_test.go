@@ -210,8 +210,8 @@ func (a setOutcome) do(w *world) error {
 	return w.touch()
 }
 
-// touch writes an object that concerns no controller. Background timers of a stepped world run again
-// only after a change.
+// touch writes an object that concerns no controller. Background timers of a stepped world run
+// again only after a change.
 func (w *world) touch() error {
 	_, err := w.client.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "touch-"},

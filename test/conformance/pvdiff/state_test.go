@@ -15,8 +15,8 @@ import (
 	"github.com/volsim/volsim/test/conformance/histories"
 )
 
-// An observer describes the state of a server in words that do not depend on the world. It may be used
-// concurrently.
+// An observer describes the state of a server in words that do not depend on the world. It may be
+// used concurrently.
 type observer struct {
 	server  *fake.Server
 	storage *storage

@@ -34,7 +34,8 @@ type upstream struct {
 	stop   func()
 }
 
-// runUpstream executes a history with upstream's controller as long as the states are equal to want.
+// runUpstream executes a history with upstream's controller as long as the states are equal to
+// want.
 func runUpstream(t *testing.T, h history, want []histories.State) (execution histories.Execution[*world]) {
 	synctest.Test(t, func(t *testing.T) {
 		server := fake.NewServer(fake.Config{Now: time.Now, SkipBootstrap: true, Namespaces: namespaces})

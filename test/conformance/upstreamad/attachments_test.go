@@ -21,8 +21,8 @@ import (
 	"github.com/volsim/volsim/test/conformance/upstreamad"
 )
 
-// runController runs upstream's controller and an attacher over a world with objects, for two seconds. Then
-// it calls check.
+// runController runs upstream's controller and an attacher over a world with objects, for two
+// seconds. Then it calls check.
 func runController(
 	t *testing.T, objects func(ctx context.Context, server *fake.Server) error,
 	check func(ctx context.Context, server *fake.Server, client kubernetes.Interface),
@@ -50,8 +50,8 @@ func runController(
 }
 
 // TestUpstreamSharesAnAttachmentOfTheSameName has two volumes whose VolumeAttachments have the same
-// name, because it concatenates handle, driver and node (I21). Upstream uses one VolumeAttachment for both.
-// With ours the second volume waits; attachdetach: TestVolumesWithOneAttachmentName.
+// name, because it concatenates handle, driver and node (I21). Upstream uses one VolumeAttachment
+// for both. With ours the second volume waits; attachdetach: TestVolumesWithOneAttachmentName.
 func TestUpstreamSharesAnAttachmentOfTheSameName(t *testing.T) {
 	const ours, others = "disk.example.com^v", "isk.example.com^vd"
 	if csi.AttachmentName("v", driver, "n") != csi.AttachmentName("vd", driver[1:], "n") {
@@ -106,8 +106,9 @@ func pod(name string, source corev1.VolumeSource) *corev1.Pod {
 	return p
 }
 
-// TestUpstreamAttachesInlineVolumes has a pod with an inline in-tree volume. Upstream translates it as ours
-// does: the same name, whether or not a CSINode lists the migration, and the same VolumeAttachment.
+// TestUpstreamAttachesInlineVolumes has a pod with an inline in-tree volume. Upstream translates it
+// as ours does: the same name, whether or not a CSINode lists the migration, and the same
+// VolumeAttachment.
 func TestUpstreamAttachesInlineVolumes(t *testing.T) {
 	world := func(ctx context.Context, server *fake.Server) error {
 		if err := createObjects(ctx, server); err != nil {
@@ -126,8 +127,9 @@ func TestUpstreamAttachesInlineVolumes(t *testing.T) {
 	})
 }
 
-// TestUpstreamKeepsInlineVolumesOfDeletedPods starts upstream's controller after a pod with an inline volume
-// was deleted. The volume stays attached. Ours detaches it; attachdetach: TestRecoveryOfMigratedVolumes.
+// TestUpstreamKeepsInlineVolumesOfDeletedPods starts upstream's controller after a pod with an
+// inline volume was deleted. The volume stays attached. Ours detaches it; attachdetach:
+// TestRecoveryOfMigratedVolumes.
 func TestUpstreamKeepsInlineVolumesOfDeletedPods(t *testing.T) {
 	mode := corev1.PersistentVolumeFilesystem
 	attachment := &storagev1.VolumeAttachment{

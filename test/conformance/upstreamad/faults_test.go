@@ -20,14 +20,14 @@ import (
 	"github.com/volsim/volsim/test/conformance/histories"
 )
 
-// The tests of this file show faults of upstream's controller. TestUpstreamsFaults of package explore shows
-// the same faults in a variant of ours, and that ours does not have them.
+// The tests of this file show faults of upstream's controller. TestUpstreamsFaults of package
+// explore shows the same faults in a variant of ours, and that ours does not have them.
 
 // detachFails makes all detach calls fail.
 func detachFails(_ *storagev1.VolumeAttachment, attach bool) bool { return !attach }
 
-// settle lets the controller come to rest. The period of its loop is 100 ms, and it polls for up to seven
-// seconds.
+// settle lets the controller come to rest. The period of its loop is 100 ms, and it polls for up to
+// seven seconds.
 func settle() { time.Sleep(20 * time.Second) }
 
 // kubernetes#71276.
@@ -127,8 +127,8 @@ func TestUpstreamForcesADetachWithoutCheckingTheNode(t *testing.T) {
 	})
 }
 
-// TestUpstreamDetachesAVolumeReportedAsAttached shows that a patch computed from a stale Node does not remove
-// the volume from its status.
+// TestUpstreamDetachesAVolumeReportedAsAttached shows that a patch computed from a stale Node does
+// not remove the volume from its status.
 func TestUpstreamDetachesAVolumeReportedAsAttached(t *testing.T) {
 	run(t, neverFails, func(w *world) {
 		var lagging atomic.Bool
@@ -256,8 +256,8 @@ func TestUpstreamReportsADetachedVolume(t *testing.T) {
 	})
 }
 
-// TestUpstreamForgetsAnAttachmentAfterAReadError shows that the periodic verification of attachments treats
-// an unreadable one as detached.
+// TestUpstreamForgetsAnAttachmentAfterAReadError shows that the periodic verification of
+// attachments treats an unreadable one as detached.
 func TestUpstreamForgetsAnAttachmentAfterAReadError(t *testing.T) {
 	run(t, neverFails, func(w *world) {
 		var once sync.Once
@@ -266,7 +266,8 @@ func TestUpstreamForgetsAnAttachmentAfterAReadError(t *testing.T) {
 		stop := w.start(nil)
 		settle()
 		stop()
-		// After a restart, the node's status has the volume, and the cache does not have the attachment.
+		// After a restart, the node's status has the volume, and the cache does not have the
+		// attachment.
 		defer w.start(func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 			if histories.Is(r, "get", "volumeattachments") {
 				once.Do(func() {
@@ -299,8 +300,8 @@ func TestUpstreamTreatsAFailedAttachmentAsMounted(t *testing.T) {
 	})
 }
 
-// TestUpstreamDetachesAVolumeThatAPodNeedsAgain creates a pod while the volume is removed from the node's
-// status.
+// TestUpstreamDetachesAVolumeThatAPodNeedsAgain creates a pod while the volume is removed from the
+// node's status.
 func TestUpstreamDetachesAVolumeThatAPodNeedsAgain(t *testing.T) {
 	run(t, neverFails, func(w *world) {
 		w.volume("v", driver, "v")
@@ -328,8 +329,8 @@ func TestUpstreamDetachesAVolumeThatAPodNeedsAgain(t *testing.T) {
 	})
 }
 
-// TestUpstreamConfusesAttachmentsOfTheSameName has two volumes whose attachments have the same name, because
-// it concatenates handle, driver and node.
+// TestUpstreamConfusesAttachmentsOfTheSameName has two volumes whose attachments have the same
+// name, because it concatenates handle, driver and node.
 func TestUpstreamConfusesAttachmentsOfTheSameName(t *testing.T) {
 	run(t, neverFails, func(w *world) {
 		w.volume("v", "23.example.com", "1")

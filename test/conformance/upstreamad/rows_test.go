@@ -15,8 +15,8 @@ import (
 // rowsFile lists the rows of upstream's tests with cases of attachdetach.
 var rowsFile = filepath.Join("..", "..", "..", "attachdetach", "testdata", "cases", "rows")
 
-// TestRowsAreThoseOfUpstream compares the listed rows with the source of upstream's tests: all test files
-// below the attach/detach controller, all tests in them, and the number of rows of each.
+// TestRowsAreThoseOfUpstream compares the listed rows with the source of upstream's tests: all test
+// files below the attach/detach controller, all tests in them, and the number of rows of each.
 func TestRowsAreThoseOfUpstream(t *testing.T) {
 	const pkg = "k8s.io/kubernetes/pkg/controller/volume/attachdetach"
 	folder, err := exec.Command("go", "list", "-f", "{{.Dir}}", pkg).Output()
@@ -69,8 +69,8 @@ func testFiles(t *testing.T, folder string) map[string]*ast.File {
 	return files
 }
 
-// rowsOf returns the number of rows of a test: the length of the longest list in it whose elements have a
-// name, or 0.
+// rowsOf returns the number of rows of a test: the length of the longest list in it whose elements
+// have a name, or 0.
 func rowsOf(f *ast.FuncDecl) int {
 	rows := 0
 	ast.Inspect(f.Body, func(n ast.Node) bool {
@@ -86,7 +86,8 @@ func rowsOf(f *ast.FuncDecl) int {
 	return rows
 }
 
-// isNamed reports whether an element of a list has a name: a field for one, or a text as its first element.
+// isNamed reports whether an element of a list has a name: a field for one, or a text as its first
+// element.
 func isNamed(e ast.Expr) bool {
 	row, ok := e.(*ast.CompositeLit)
 	if !ok || len(row.Elts) == 0 {

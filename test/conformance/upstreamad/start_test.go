@@ -110,8 +110,8 @@ func TestUpstreamAttachesAndDetachesOnOurServer(t *testing.T) {
 		if err := client.CoreV1().Pods("default").Delete(ctx, "p", metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
 			t.Fatal(err)
 		}
-		// Upstream treats a new attachment as in use until the node's status is written next, by its
-		// kubelet or, as here, by the controller.
+		// Upstream treats a new attachment as in use until the node's status is written next, by
+		// its kubelet or, as here, by the controller.
 		time.Sleep(2 * time.Second)
 		if n, names := server.Count("volumeattachments"), listed(server); n != 0 || len(names) != 0 {
 			t.Errorf("%d VolumeAttachments, attached: %v; want none", n, names)

@@ -30,8 +30,8 @@ type world struct {
 	user   *fake.Clientset
 }
 
-// run runs script in a bubble, in a world with ready nodes n1 and n2, and an attacher whose calls fail if
-// fails returns true.
+// run runs script in a bubble, in a world with ready nodes n1 and n2, and an attacher whose calls
+// fail if fails returns true.
 func run(t *testing.T, fails failing, script func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -128,8 +128,8 @@ func (w *world) reportInUse(node, volume string) {
 
 func unique(handle string) string { return "kubernetes.io/csi/" + driver + "^" + handle }
 
-// attachments returns the VolumeAttachments as "volume node", sorted. Those that are being deleted end with
-// "deleting".
+// attachments returns the VolumeAttachments as "volume node", sorted. Those that are being deleted
+// end with "deleting".
 func (w *world) attachments() []string {
 	var all []string
 	for _, obj := range w.server.List("volumeattachments") {

@@ -34,8 +34,9 @@ var drawActs = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) act {
 }), 20, 100)
 
 // TestExecutorsAgree runs random histories of operations on two volumes and checks that volsim's
-// and upstream's executors never differ. They do differ at the exact end of a back-off. The times avoid
-// it: the sum of n of them is n ms more than a multiple of 100 ms, and back-offs are such multiples.
+// and upstream's executors never differ. They do differ at the exact end of a back-off. The times
+// avoid it: the sum of n of them is n ms more than a multiple of 100 ms, and back-offs are such
+// multiples.
 func TestExecutorsAgree(t *testing.T) {
 	t.Parallel()
 	refused := map[string]int{}

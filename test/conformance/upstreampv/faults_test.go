@@ -27,8 +27,8 @@ import (
 	"github.com/volsim/volsim/test/conformance/upstreampv"
 )
 
-// The tests of this file show faults of upstream's controller. TestUpstreamsFaults of package explore shows
-// the same faults in a variant of ours, and that ours does not have them.
+// The tests of this file show faults of upstream's controller. TestUpstreamsFaults of package
+// explore shows the same faults in a variant of ours, and that ours does not have them.
 
 // A disk is a set of directories.
 type disk struct {
@@ -37,8 +37,8 @@ type disk struct {
 	dirs    map[string]bool // by path
 }
 
-// A dirPlugin is the plugin of one process. Its volumes are directories of a disk. Like upstream's plugins, it
-// creates another one at each call.
+// A dirPlugin is the plugin of one process. Its volumes are directories of a disk. Like upstream's
+// plugins, it creates another one at each call.
 type dirPlugin struct {
 	volume.VolumePlugin // nil: kubelets only
 	*disk
@@ -272,8 +272,8 @@ func TestUpstreamDeletesAnotherVolumeOfTheSameName(t *testing.T) {
 	})
 }
 
-// TestUpstreamLeaksAVolumeWhenItExitsBeforeSavingIt stops the process while it retries to create the
-// PersistentVolume.
+// TestUpstreamLeaksAVolumeWhenItExitsBeforeSavingIt stops the process while it retries to create
+// the PersistentVolume.
 func TestUpstreamLeaksAVolumeWhenItExitsBeforeSavingIt(t *testing.T) {
 	run(t, func(w *world) {
 		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "dirs"}, Provisioner: pluginName}

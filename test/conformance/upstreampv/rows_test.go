@@ -20,8 +20,8 @@ var rowsFile = filepath.Join("..", "..", "..", "pvcontroller", "testdata", "case
 // number begins the name of a row.
 var number = regexp.MustCompile(`^\d+(-\d+)+ `)
 
-// TestRowsAreThoseOfUpstream compares the listed rows with the source of upstream's tests: every test of
-// those files, with the numbers of its rows, or with their count if the numbers are ours.
+// TestRowsAreThoseOfUpstream compares the listed rows with the source of upstream's tests: every
+// test of those files, with the numbers of its rows, or with their count if the numbers are ours.
 func TestRowsAreThoseOfUpstream(t *testing.T) {
 	const pkg = "k8s.io/kubernetes/pkg/controller/volume/persistentvolume"
 	folder, err := exec.Command("go", "list", "-f", "{{.Dir}}", pkg).Output()
@@ -81,7 +81,8 @@ func compareRows(t *testing.T, table string, ids, names []string) {
 	}
 }
 
-// namesOfRows returns the names of the rows of a table: fields "name", and texts that begin with a number.
+// namesOfRows returns the names of the rows of a table: fields "name", and texts that begin with a
+// number.
 func namesOfRows(f *ast.FuncDecl) []string {
 	var names []string
 	add := func(e ast.Expr, must bool) {

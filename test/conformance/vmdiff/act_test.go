@@ -31,8 +31,8 @@ type step struct {
 }
 
 const (
-	// rest is the time until the next step. It is longer than the outage, the back-off of operations
-	// that failed during it, and the second in which volumes in use are reported.
+	// rest is the time until the next step. It is longer than the outage, the back-off of
+	// operations that failed during it, and the second in which volumes in use are reported.
 	rest = 12 * time.Second
 	// outage is how long faults last.
 	outage = 2 * time.Second
@@ -148,8 +148,8 @@ func (b bindClaim) do(w *world) error {
 	return err
 }
 
-// deleteClaim deletes a claim, which exists until it has no finalizers. It may remove the protection
-// finalizer; another finalizer remains.
+// deleteClaim deletes a claim, which exists until it has no finalizers. It may remove the
+// protection finalizer; another finalizer remains.
 type deleteClaim struct {
 	disk        string
 	unprotected bool
@@ -207,8 +207,8 @@ func (clearInUse) do(w *world) error {
 	return w.patchNode(map[string]any{"volumesInUse": nil})
 }
 
-// restart restarts the kubelet. Removed pods terminate. It does nothing if pods use devices, because
-// upstream's fakes cannot reconstruct them.
+// restart restarts the kubelet. Removed pods terminate. It does nothing if pods use devices,
+// because upstream's fakes cannot reconstruct them.
 type restart struct{}
 
 func (restart) String() string { return "the kubelet restarts" }
@@ -231,8 +231,8 @@ func (restart) do(w *world) error {
 	return w.restart()
 }
 
-// useDevices begins a history in which the volumes whose names determine their behaviour are devices;
-// see disksOf.
+// useDevices begins a history in which the volumes whose names determine their behaviour are
+// devices; see disksOf.
 type useDevices struct{}
 
 func (useDevices) String() string  { return "(devices)" }

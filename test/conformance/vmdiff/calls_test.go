@@ -22,8 +22,8 @@ type call struct {
 
 func (c call) what() string { return strings.TrimSpace(c.verb + " " + string(c.pod)) }
 
-// describe returns the call in words, without the pod of a failed call if pods share the disk. Upstream
-// tries pods in any order, and all of them wait when one has failed.
+// describe returns the call in words, without the pod of a failed call if pods share the disk.
+// Upstream tries pods in any order, and all of them wait when one has failed.
 func (c call) describe(shared bool) string {
 	switch {
 	case c.err == nil:
@@ -35,8 +35,8 @@ func (c call) describe(shared bool) string {
 	}
 }
 
-// describe returns the calls in a canonical order. Calls for different pods commute; a call for the node
-// commutes with none. Between two successful calls, equal failures are listed once.
+// describe returns the calls in a canonical order. Calls for different pods commute; a call for the
+// node commutes with none. Between two successful calls, equal failures are listed once.
 func (all calls) describe(shared bool) []string {
 	var words []string
 	for len(all) > 0 {
@@ -53,8 +53,8 @@ func (all calls) describe(shared bool) []string {
 	return words
 }
 
-// describeByPod returns the calls between two successful ones for the node: those of each pod, then failures
-// for the node.
+// describeByPod returns the calls between two successful ones for the node: those of each pod, then
+// failures for the node.
 func (all calls) describeByPod(shared bool) []string {
 	pods := map[types.UID]calls{}
 	var failed []string

@@ -19,8 +19,8 @@ const (
 	deviceUnmapped      = "a device that may be mapped for a pod is unmapped, although a later attempt failed with a final error"
 )
 
-// deliberate lists the allowed differences. A history ends at the first one, because the worlds differ
-// from there on. Each is documented with "Differs:" in our manager.
+// deliberate lists the allowed differences. A history ends at the first one, because the worlds
+// differ from there on. Each is documented with "Differs:" in our manager.
 var deliberate = []histories.Difference[step, *world]{
 	// volumemanager/manager.go RemovePod. Upstream mounts as long as the pod exists.
 	{Name: terminatedUnmounted, Explains: func(d delta, disk, _ string) bool {
@@ -47,7 +47,8 @@ var deliberate = []histories.Difference[step, *world]{
 			return strings.HasPrefix(line, "pod "+string(p.object.UID)+":") && sameButLost(d, p)
 		})
 	}},
-	// executor/executor.go Start: upstream's back-off ends when another operation on the volume starts.
+	// executor/executor.go Start: upstream's back-off ends when another operation on the volume
+	// starts.
 	{Name: backoffKept, Explains: func(d delta, disk, line string) bool {
 		return (disk == "single" || strings.HasPrefix(line, "pod ")) && slices.ContainsFunc(d.UpstreamWorld.all, func(p *pod) bool {
 			return p.isIn(line, disk) && hasMounted(d.Upstream, p, "single") && !hasMounted(d.Ours, p, "single")
@@ -87,8 +88,8 @@ func lost(d delta, p *pod, disk string) bool {
 	return p.exists && !p.terminated && p.unprocessed && p.uses(disk) && unmounts(d.Upstream) > unmounts(d.Ours)
 }
 
-// sameButLost reports whether a pod has the same volumes in both worlds, except those that it has lost in
-// upstream's.
+// sameButLost reports whether a pod has the same volumes in both worlds, except those that it has
+// lost in upstream's.
 func sameButLost(d delta, p *pod) bool {
 	others := func(s histories.State) []string {
 		return slices.DeleteFunc(mountedIn(s, p), func(name string) bool {
@@ -105,8 +106,8 @@ func aboutAttaching(line string) bool {
 	return strings.HasPrefix(line, "calls ") || strings.HasPrefix(line, "in use: ") || strings.Contains(line, "AttachVolume.Attach succeeded")
 }
 
-// onlyAttaching reports whether only attach and detach calls of a disk differ, and ours made each of
-// them successfully at most most times more often.
+// onlyAttaching reports whether only attach and detach calls of a disk differ, and ours made each
+// of them successfully at most most times more often.
 func onlyAttaching(d delta, disk string, most int) bool {
 	rest := func(s histories.State) []string {
 		return slices.DeleteFunc(callsIn(s, disk), func(word string) bool {

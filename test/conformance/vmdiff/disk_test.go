@@ -13,8 +13,8 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// Plugins, by their volumes: attached and mounted for the node first, mounted for the node first, mounted
-// for pods only.
+// Plugins, by their volumes: attached and mounted for the node first, mounted for the node first,
+// mounted for pods only.
 const (
 	blockPlugin = "example.com/block"
 	localPlugin = "example.com/local"

@@ -55,8 +55,8 @@ func (*ourPlugin) Reconstruct(specName string, _ types.UID) (plugins.Reconstruct
 	return plugins.Reconstructed{Spec: &plugins.Spec{Volume: &corev1.Volume{Name: specName}}}, nil
 }
 
-// do makes and records a call, unless a fault is injected. The call is a suspension point, before and after its
-// effect.
+// do makes and records a call, unless a fault is injected. The call is a suspension point, before
+// and after its effect.
 func (p *ourPlugin) do(verb, disk string, pod types.UID, effect func() error) error {
 	action := trace.Action{Kind: trace.KindDriver, Verb: verb, Object: strings.TrimSpace(disk + " " + string(pod))}
 	var err error

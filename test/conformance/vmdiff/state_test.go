@@ -31,7 +31,8 @@ func (f pluginFault) String() string {
 // errInjected is the error of injected faults.
 var errInjected = errors.New("injected fault")
 
-// An observer records plugin calls and events, and injects plugin faults. It may be used concurrently.
+// An observer records plugin calls and events, and injects plugin faults. It may be used
+// concurrently.
 type observer struct {
 	mu     sync.Mutex
 	armed  pluginFault      // guarded by mu
@@ -103,8 +104,8 @@ func (o *observer) AnnotatedEventf(object runtime.Object, _ map[string]string, k
 	o.Event(object, kind, reason, fmt.Sprintf(format, args...))
 }
 
-// state returns sorted lines for pods, volumes in use, attached volumes, events, and the calls of each
-// volume.
+// state returns sorted lines for pods, volumes in use, attached volumes, events, and the calls of
+// each volume.
 func (w *world) state() histories.State {
 	var lines histories.State
 	for _, p := range w.all {
@@ -136,7 +137,8 @@ func (w *world) state() histories.State {
 	return slices.Compact(lines)
 }
 
-// withoutPod replaces the pod of an event about a failed call for a disk that pods share; see calls.
+// withoutPod replaces the pod of an event about a failed call for a disk that pods share; see
+// calls.
 func (w *world) withoutPod(event string) string {
 	disk := diskIn(event)
 	if disk == "" || !strings.Contains(event, ": Warning Failed") || strings.HasSuffix(event, inUseByOther) {

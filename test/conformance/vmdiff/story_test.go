@@ -64,7 +64,8 @@ func TestDeliberateDifferencesHaveStories(t *testing.T) {
 	}
 }
 
-// TestExcusesAreNarrow checks that a mutant with another fault is found where a difference is excused.
+// TestExcusesAreNarrow checks that a mutant with another fault is found where a difference is
+// excused.
 func TestExcusesAreNarrow(t *testing.T) {
 	forgetful := mutation{plugin: func(p *ourPlugin) plugins.Plugin { return forgetful{attaching{p}} }}
 	tests := []struct {

@@ -152,8 +152,9 @@ func fakePlugins(o *observer) []volume.VolumePlugin {
 	return []volume.VolumePlugin{make(blockPlugin), local, &basicPlugin{make(sharePlugin)}}
 }
 
-// A fakePlugin is upstream's fake plugin with a FakeVolume for each volume of a pod, because operations
-// on volumes run concurrently. FakeVolume implements the behaviour that names of volumes determine.
+// A fakePlugin is upstream's fake plugin with a FakeVolume for each volume of a pod, because
+// operations on volumes run concurrently. FakeVolume implements the behaviour that names of volumes
+// determine.
 type fakePlugin struct {
 	*volumetesting.FakeVolumePlugin
 	observer *observer

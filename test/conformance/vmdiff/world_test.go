@@ -130,7 +130,8 @@ func (w *world) users(disk string) int {
 // tick is the period in which volumes in use are reported and the controller acts.
 const tick = time.Second
 
-// runController attaches volumes that pods use, and detaches those that neither pods nor the node use.
+// runController attaches volumes that pods use, and detaches those that neither pods nor the node
+// use.
 func (w *world) runController() error {
 	if w.controllerDown || w.selfAttach {
 		return nil
@@ -149,8 +150,8 @@ func (w *world) runController() error {
 	return w.patchNode(map[string]any{"volumesAttached": want})
 }
 
-// execute executes a history. It stops at a state that differs from want, unless want is nil. pass lets
-// time pass.
+// execute executes a history. It stops at a state that differs from want, unless want is nil. pass
+// lets time pass.
 func (w *world) execute(h history, pass func(time.Duration) error, want []histories.State) histories.Execution[*world] {
 	execution := histories.Execution[*world]{World: w}
 	for i, s := range h {
