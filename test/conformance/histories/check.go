@@ -25,6 +25,11 @@ var (
 
 // Main runs the tests of a package. Call it from TestMain.
 func Main(m *testing.M) {
+	// rapid stops shrinking after 30 s of real time by default. The result must not depend on the load
+	// of the machine.
+	if err := flag.Set("rapid.shrinktime", "1h"); err != nil {
+		panic(err)
+	}
 	flag.Parse()
 	flag.Visit(func(f *flag.Flag) { anySeed = anySeed || f.Name == seedFlag })
 	klog.SetLogger(logr.Discard())                               // upstream logs each injected fault
