@@ -169,17 +169,42 @@ type source struct {
 	lines  int
 }
 
+// sources returns the Go files of the module.
 func sources(t *testing.T) []source {
+	t.Helper()
+	all := sourcesBelow(t, ".")
+	if len(all) < 20 {
+		t.Fatalf("found %d files: is this the root of the module?", len(all))
+	}
+	return all
+}
+
+// allSources returns the Go files of the module and of the test modules below test/.
+func allSources(t *testing.T) []source {
+	t.Helper()
+	all := sources(t)
+	modules, err := filepath.Glob("test/*/go.mod")
+	if err != nil || len(modules) < 3 {
+		t.Fatalf("found %d test modules, want at least 3: %v", len(modules), err)
+	}
+	for _, file := range modules {
+		all = append(all, sourcesBelow(t, path.Dir(filepath.ToSlash(file)))...)
+	}
+	return all
+}
+
+// sourcesBelow returns the Go files of the module whose root is a folder.
+func sourcesBelow(t *testing.T, root string) []source {
 	t.Helper()
 	var all []source
 	set := token.NewFileSet()
-	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		p = filepath.ToSlash(p)
 		if d.IsDir() {
-			if _, err := os.Stat(filepath.Join(p, "go.mod")); p != "." && (err == nil || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")) {
+			if _, err := os.Stat(filepath.Join(p, "go.mod")); p != root && (err == nil || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")) {
 				return filepath.SkipDir
 			}
 			return nil
@@ -199,9 +224,6 @@ func sources(t *testing.T) []source {
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	if len(all) < 20 {
-		t.Fatalf("found %d files: is this the root of the module?", len(all))
 	}
 	return all
 }

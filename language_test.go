@@ -50,7 +50,7 @@ var retiredNames = map[string]string{
 
 // TestCommentsUseTheTermsOfTheField checks the comments of all code that is not a lesson.
 func TestCommentsUseTheTermsOfTheField(t *testing.T) {
-	for _, s := range sources(t) {
+	for _, s := range allSources(t) {
 		if s.folder == "." || strings.HasPrefix(s.folder, "examples/") {
 			continue
 		}
@@ -75,11 +75,11 @@ func TestDocumentsUseTheTermsOfTheField(t *testing.T) {
 	}
 }
 
-// TestCommandOutputUsesTheTermsOfTheField checks the texts that commands and stories print.
-func TestCommandOutputUsesTheTermsOfTheField(t *testing.T) {
-	for _, s := range sources(t) {
+// TestOutputUsesTheTermsOfTheField checks the texts that commands, stories and the test modules print.
+func TestOutputUsesTheTermsOfTheField(t *testing.T) {
+	for _, s := range allSources(t) {
 		first, _, _ := strings.Cut(s.folder, "/")
-		if s.test || first != "cmd" && first != "sim" && first != "explore" && first != "simtest" {
+		if first != "test" && (s.test || first != "cmd" && first != "sim" && first != "explore" && first != "simtest") {
 			continue
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
@@ -109,9 +109,9 @@ func around(text string, at []int) string {
 	return strings.ToValidUTF8(text[max(at[0]-reach, 0):min(at[1]+reach, len(text))], "")
 }
 
-// TestNamesUseTheTermsOfTheField checks each name that the code declares.
+// TestNamesUseTheTermsOfTheField checks each name in the code.
 func TestNamesUseTheTermsOfTheField(t *testing.T) {
-	for _, s := range sources(t) {
+	for _, s := range allSources(t) {
 		seen := map[string]bool{}
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			id, ok := n.(*ast.Ident)
@@ -142,7 +142,7 @@ func camelWords(name string) []string {
 
 // TestBooleanFunctionsReportWhether checks the docstring of each exported function and method whose only result is a bool.
 func TestBooleanFunctionsReportWhether(t *testing.T) {
-	for _, s := range sources(t) {
+	for _, s := range allSources(t) {
 		if s.test || s.file.Name.Name == "main" {
 			continue
 		}

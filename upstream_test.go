@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -55,6 +56,42 @@ func TestRowsOfUpstreamHaveTheirTests(t *testing.T) {
 	}
 	if rows < 100 {
 		t.Errorf("%d rows are listed: are there no more?", rows)
+	}
+}
+
+var (
+	namedTest     = regexp.MustCompile(`\bTest[A-Z]\w*`)
+	upstreamsTest = regexp.MustCompile("(_test\\.go|upstream's) Test[A-Z]\\w*")
+)
+
+// TestTestsNamedInUpstreamExist checks that each test of ours that UPSTREAM.md names exists, here or in a test module.
+// Upstream's own tests stand in the first cell of a row, behind a file or behind "upstream's".
+func TestTestsNamedInUpstreamExist(t *testing.T) {
+	exists := map[string]bool{}
+	for _, s := range allSources(t) {
+		for _, decl := range s.file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil {
+				exists[f.Name.Name] = true
+			}
+		}
+	}
+	text, err := os.ReadFile("UPSTREAM.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "| Test") {
+			_, line, _ = strings.Cut(line, " | ")
+		}
+		for _, name := range namedTest.FindAllString(upstreamsTest.ReplaceAllString(line, ""), -1) {
+			if named++; !exists[name] {
+				t.Errorf("test %q does not exist: %s", name, strings.TrimSpace(line))
+			}
+		}
+	}
+	if named < 100 {
+		t.Errorf("found %d names of tests, want at least 100", named)
 	}
 }
 

@@ -15,7 +15,8 @@ func TestActualKeepsSpecAndDevicePathOfEachAttachment(t *testing.T) {
 	spec := &plugins.Spec{Volume: &corev1.Volume{Name: "x"}}
 	w.markAttached("v", "n1", spec, "/dev/a")
 	w.markAttached("v", "n2", nil, "/dev/b")
-	if diff := cmp.Diff([]corev1.AttachedVolume{{Name: "v", DevicePath: "/dev/a"}}, w.reportedVolumes("n1")); diff != "" {
+	if diff := cmp.Diff([]corev1.AttachedVolume{{Name: "v", DevicePath: "/dev/a"}},
+		w.reportedVolumes("n1")); diff != "" {
 		t.Errorf("reported for n1 (-want +got):\n%s", diff)
 	}
 	if w.get("v", "n1").Spec != spec || w.get("v", "n2").Spec != nil {
@@ -46,7 +47,11 @@ func TestActualStates(t *testing.T) {
 		{"uncertain is not reported again", func() { w.get("v", "n").markReported() }, row{stateUncertain, false}},
 		{"attached", func() { w.markAttached("v", "n", nil, "/dev/a") }, row{stateAttached, true}},
 		{"found attached by another attach", func() { w.addUncertain("v", "n", nil) }, row{stateAttached, true}},
-		{"detach rejected", func() { w.get("v", "n").Reported = false; w.get("v", "n").markReported() }, row{stateAttached, true}},
+		{
+			"detach rejected",
+			func() { w.get("v", "n").Reported = false; w.get("v", "n").markReported() },
+			row{stateAttached, true},
+		},
 		{"detach failed", func() { w.markUncertain("v", "n") }, row{stateUncertain, false}},
 		{"detached", func() { w.markDetached("v", "n") }, row{stateDetached, false}},
 	} {

@@ -91,7 +91,8 @@ func (a *caseAttacher) answer(ctx context.Context, name string) {
 			a.component.Sleep(retryAfter)
 			return
 		}
-		a.patch(ctx, name, map[string]any{"metadata": map[string]any{"$deleteFromPrimitiveList/finalizers": []string{caseFinalizer}}})
+		a.patch(ctx, name,
+			map[string]any{"metadata": map[string]any{"$deleteFromPrimitiveList/finalizers": []string{caseFinalizer}}})
 		return
 	}
 	if !slices.Contains(attachment.Finalizers, caseFinalizer) {
@@ -117,7 +118,8 @@ func (a *caseAttacher) patch(ctx context.Context, name string, patch map[string]
 	if err != nil {
 		panic(err)
 	}
-	_, _ = a.client.StorageV1().VolumeAttachments().Patch(ctx, name, types.StrategicMergePatchType, data, metav1.PatchOptions{}, subresources...)
+	_, _ = a.client.StorageV1().VolumeAttachments().Patch(ctx, name, types.StrategicMergePatchType, data,
+		metav1.PatchOptions{}, subresources...)
 }
 
 // call is one call of the driver. It leaves the process twice: when it begins, and when it is
@@ -125,7 +127,10 @@ func (a *caseAttacher) patch(ctx context.Context, name string, patch map[string]
 func (a *caseAttacher) call(verb, volume, node string) error {
 	call := verb + " " + volume + " " + node
 	answer := a.answerTo(call)
-	a.component.Call(trace.Action{Kind: trace.KindDriver, Verb: verb, Object: volume + " " + node}, func() trace.Outcome {
+	a.component.Call(trace.Action{
+		Kind: trace.KindDriver, Verb: verb,
+		Object: volume + " " + node,
+	}, func() trace.Outcome {
 		if answer.err == nil || answer.done {
 			a.happen(verb, volume, node)
 		}

@@ -40,7 +40,12 @@ var starts = []struct {
 	{"a stale list of attachments", 0, []lag{{"volumeattachments", 2}}},
 	{"stale lists of nodes and pods", 0, []lag{{"nodes", 2}, {"pods", 2}}},
 	{"only stale lists, twice", 2, []lag{
-		{"csidrivers", 3}, {"nodes", 3}, {"persistentvolumeclaims", 3}, {"persistentvolumes", 3}, {"pods", 3}, {"volumeattachments", 3},
+		{"csidrivers", 3},
+		{"nodes", 3},
+		{"persistentvolumeclaims", 3},
+		{"persistentvolumes", 3},
+		{"pods", 3},
+		{"volumeattachments", 3},
 	}},
 }
 
@@ -88,7 +93,8 @@ func crashEverywhere(t *testing.T, f *casefile.File, c *casefile.Case) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			at := fmt.Sprintf("%s: a crash after turn %d of %d, and a start from %s", c.At, after, want.turns, from.name)
+			at := fmt.Sprintf("%s: a crash after turn %d of %d, and a start from %s",
+				c.At, after, want.turns, from.name)
 			for _, problem := range got.Problems {
 				if !strings.Contains(problem, ".txt:") { // a condition of the case did not occur
 					t.Fatalf("%s: %s\n%s", at, problem, got.Trace.Text())

@@ -82,7 +82,8 @@ func readNode(all []casefile.Word) (*corev1.Node, error) {
 		case w.Key == "attached" && w.HasValue:
 			for each := range splitList(w.Value) {
 				handle, path, _ := strings.Cut(each, ":")
-				n.Status.VolumesAttached = append(n.Status.VolumesAttached, corev1.AttachedVolume{Name: uniqueName(handle), DevicePath: path})
+				n.Status.VolumesAttached = append(n.Status.VolumesAttached,
+					corev1.AttachedVolume{Name: uniqueName(handle), DevicePath: path})
 			}
 		case w.Key == "in-use" && w.HasValue:
 			for each := range splitList(w.Value) {
@@ -188,7 +189,10 @@ func readVolume(all []casefile.Word) (*corev1.PersistentVolume, error) {
 		case w.Key == "claim" && w.HasValue:
 			key, uid, _ := strings.Cut(w.Value, "#")
 			namespace, name := namespaced(key)
-			v.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: namespace, Name: name, UID: types.UID(uid)}
+			v.Spec.ClaimRef = &corev1.ObjectReference{
+				Kind: "PersistentVolumeClaim", Namespace: namespace,
+				Name: name, UID: types.UID(uid),
+			}
 		default:
 			return nil, fmt.Errorf("volume %s: unknown word %q", v.Name, w)
 		}
@@ -199,7 +203,10 @@ func readVolume(all []casefile.Word) (*corev1.PersistentVolume, error) {
 // readClaim parses "claim [NAMESPACE/]NAME PHASE …". Its default UID is "u-" and its name.
 func readClaim(all []casefile.Word) (*corev1.PersistentVolumeClaim, error) {
 	namespace, name := namespaced(all[0].Key)
-	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("u-" + name)}}
+	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace,
+		Name:      name, UID: types.UID("u-" + name),
+	}}
 	c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{rwo}
 	c.Spec.StorageClassName = ptr.To("")
 	c.Spec.Resources.Requests = size
@@ -229,7 +236,10 @@ func readDisk(all []casefile.Word) ([]runtime.Object, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	v, err := readVolume(append([]casefile.Word{{Key: name}, casefile.KeyValue("claim", namespace+"/"+name+"#"+string(c.UID))}, all[1:]...))
+	v, err := readVolume(append([]casefile.Word{
+		{Key: name},
+		casefile.KeyValue("claim", namespace+"/"+name+"#"+string(c.UID)),
+	}, all[1:]...))
 	if err != nil {
 		return nil, "", err
 	}
@@ -254,7 +264,8 @@ func readPod(all []casefile.Word) (*corev1.Pod, error) {
 			}
 		case w.Key == "ephemeral" && w.HasValue:
 			template := &corev1.PersistentVolumeClaimTemplate{Spec: corev1.PersistentVolumeClaimSpec{
-				AccessModes: []corev1.PersistentVolumeAccessMode{rwo}, Resources: corev1.VolumeResourceRequirements{Requests: size},
+				AccessModes: []corev1.PersistentVolumeAccessMode{rwo},
+				Resources:   corev1.VolumeResourceRequirements{Requests: size},
 			}}
 			add(w.Value, corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: template}})
 		case w.Key == "ebs" && w.HasValue:

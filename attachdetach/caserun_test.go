@@ -343,7 +343,8 @@ func (r *caseRun) calls() (calls, requests []string) {
 		case record.Kind == trace.KindAPI && controlTask.MatchString(record.Task):
 			requests = append(requests, after+line)
 		case record.Verb == "force-detach":
-			requests = append(requests, fmt.Sprintf("%sforce detach of %s %s", after, called(corev1.UniqueVolumeName(record.Object)), record.Detail))
+			requests = append(requests, fmt.Sprintf("%sforce detach of %s %s", after,
+				called(corev1.UniqueVolumeName(record.Object)), record.Detail))
 		}
 	}
 	return calls, requests

@@ -101,8 +101,9 @@ func (r *caseRun) set(obj runtime.Object, attached bool) error {
 
 // resources are the resources by object type.
 var resources = map[string]string{
-	"*v1.Node": "nodes", "*v1.PersistentVolume": "persistentvolumes", "*v1.PersistentVolumeClaim": "persistentvolumeclaims",
-	"*v1.Pod": "pods", "*v1.VolumeAttachment": "volumeattachments", "*v1.CSIDriver": "csidrivers",
+	"*v1.Node": "nodes", "*v1.PersistentVolume": "persistentvolumes",
+	"*v1.PersistentVolumeClaim": "persistentvolumeclaims",
+	"*v1.Pod":                   "pods", "*v1.VolumeAttachment": "volumeattachments", "*v1.CSIDriver": "csidrivers",
 }
 
 // remove deletes the object that the words name, such as "pod p" or "attachment v n1".
@@ -176,7 +177,8 @@ func (r *caseRun) judge(action trace.Action) {
 
 func (r *caseRun) judgeDetach(volume string, node *corev1.Node) {
 	unique := uniqueName(volume)
-	if slices.ContainsFunc(node.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == unique }) {
+	if slices.ContainsFunc(node.Status.VolumesAttached,
+		func(a corev1.AttachedVolume) bool { return a.Name == unique }) {
 		r.Problem("%s is detached from %s, whose status lists it as attached", volume, node.Name)
 	}
 	if slices.Contains(node.Status.VolumesInUse, unique) && !mayForce(node) {
@@ -211,5 +213,6 @@ func (r *caseRun) exclusive(handle string) bool {
 
 // event records an event of the controller.
 func (r *caseRun) event(about runtime.Object, severity, reason, text string) {
-	r.AddEvent(fmt.Sprintf("pod %s: %s %s: %s", podName(about.(*corev1.Pod)), severity, reason, strings.TrimSuffix(text, " ")))
+	r.AddEvent(fmt.Sprintf("pod %s: %s %s: %s", podName(about.(*corev1.Pod)), severity, reason,
+		strings.TrimSuffix(text, " ")))
 }

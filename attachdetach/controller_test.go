@@ -37,7 +37,8 @@ func TestAttachWhenAPodIsScheduled(t *testing.T) {
 	testcheck.Equal(w, "calls", []string{"0s Attach disk-1 node-1"}, w.backend.calls)
 	testcheck.Equal(w, "volumes attached", []string{"example.com/disk/disk-1=/dev/disk-1"}, w.attachedIn("node-1"))
 	testcheck.Equal(w, "mounts", []string{"disk-1"}, w.kubelet("node-1").mounts)
-	testcheck.Equal(w, "events", []string{`x1 Normal SuccessfulAttachVolume a: AttachVolume.Attach succeeded for volume "disk-1" `}, w.events())
+	testcheck.Equal(w, "events",
+		[]string{`x1 Normal SuccessfulAttachVolume a: AttachVolume.Attach succeeded for volume "disk-1" `}, w.events())
 }
 
 func TestIdleControllerWritesNothing(t *testing.T) {
@@ -79,7 +80,8 @@ func TestDetachAfterUnmountAndStatusUpdate(t *testing.T) {
 func lastActions(w *world, n int) []string {
 	var actions []string
 	for _, r := range w.Host.Log().Records() {
-		if strings.HasPrefix(r.Task, "attachdetach") && (r.Kind == trace.KindAPI || r.Kind == trace.KindDriver) && r.Verb != "return" {
+		if strings.HasPrefix(r.Task, "attachdetach") && (r.Kind == trace.KindAPI || r.Kind == trace.KindDriver) &&
+			r.Verb != "return" {
 			actions = append(actions, r.Action.String())
 		}
 	}
@@ -109,7 +111,8 @@ func TestMultiAttachIsReportedOnce(t *testing.T) {
 	w.deletePod("a")
 	w.Run()
 	w.quiet()
-	testcheck.Equal(w, "calls", []string{"0s Attach disk-1 node-1", "0s Detach disk-1 node-1", "0s Attach disk-1 node-2"}, w.backend.calls)
+	testcheck.Equal(w, "calls",
+		[]string{"0s Attach disk-1 node-1", "0s Detach disk-1 node-1", "0s Attach disk-1 node-2"}, w.backend.calls)
 }
 
 func TestSharedVolumeIsAttachedToTwoNodesAtOnce(t *testing.T) {
@@ -207,7 +210,10 @@ func TestDanglingVolumeIsDetachedFromItsNode(t *testing.T) {
 	w.node("node-2")
 	w.disk("disk-1", rwo)
 	w.backend.attached["disk-1"] = map[types.NodeName]bool{"node-2": true}
-	w.backend.faults = []fault{{call: "Attach disk-1 node-1", err: &plugins.DanglingError{CurrentNode: "node-2", Err: errBroken}}}
+	w.backend.faults = []fault{{
+		call: "Attach disk-1 node-1",
+		err:  &plugins.DanglingError{CurrentNode: "node-2", Err: errBroken},
+	}}
 	w.pod("a", "node-1", "disk-1")
 	w.start()
 	w.Run()

@@ -138,7 +138,10 @@ func inTree(spec *corev1.PersistentVolumeSpec) *corev1.PersistentVolumeSpec {
 		return spec
 	}
 	return &corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
-		CSI: &corev1.CSIPersistentVolumeSource{Driver: "ebs.csi.aws.com", VolumeHandle: spec.AWSElasticBlockStore.VolumeID},
+		CSI: &corev1.CSIPersistentVolumeSource{
+			Driver:       "ebs.csi.aws.com",
+			VolumeHandle: spec.AWSElasticBlockStore.VolumeID,
+		},
 	}}
 }
 
@@ -154,7 +157,10 @@ func (w *world) source(name string, source corev1.PersistentVolumeSource) {
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes: claim.Spec.AccessModes, Capacity: size, PersistentVolumeSource: source,
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			ClaimRef:                      &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "default", Name: name, UID: claim.UID},
+			ClaimRef: &corev1.ObjectReference{
+				Kind:      "PersistentVolumeClaim",
+				Namespace: "default", Name: name, UID: claim.UID,
+			},
 		},
 	}, metav1.CreateOptions{})
 	w.NoError(err)

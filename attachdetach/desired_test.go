@@ -36,7 +36,9 @@ func picture(d *desiredStateOfWorld) []string {
 	return lines
 }
 
-func check(t *testing.T, d *desiredStateOfWorld, want []string, changed []corev1.UniqueVolumeName, wantChanged ...corev1.UniqueVolumeName) {
+func check(t *testing.T, d *desiredStateOfWorld, want []string, changed []corev1.UniqueVolumeName,
+	wantChanged ...corev1.UniqueVolumeName,
+) {
 	t.Helper()
 	if diff := cmp.Diff(want, picture(d)); diff != "" {
 		t.Errorf("desired (-want +got):\n%s", diff)

@@ -75,11 +75,15 @@ func (d disk) Detach(_ context.Context, name string, node types.NodeName) error 
 func (d disk) call(verb, volume string, node types.NodeName, effect func()) error {
 	var err error
 	what := fmt.Sprintf("%s %s %s", verb, volume, node)
-	d.c.Call(trace.Action{Kind: trace.KindDriver, Verb: verb, Object: volume + " " + string(node)}, func() trace.Outcome {
+	d.c.Call(trace.Action{
+		Kind: trace.KindDriver, Verb: verb,
+		Object: volume + " " + string(node),
+	}, func() trace.Outcome {
 		err = d.b.perform(what, effect)
 		return trace.Outcome{Err: err}
 	})
-	d.c.Call(trace.Action{Kind: trace.KindDriver, Verb: "return", Object: what}, func() trace.Outcome { return trace.Outcome{} })
+	d.c.Call(trace.Action{Kind: trace.KindDriver, Verb: "return", Object: what},
+		func() trace.Outcome { return trace.Outcome{} })
 	return err
 }
 
@@ -137,7 +141,8 @@ func mayForce(node *corev1.Node) bool {
 	ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})
-	tainted := slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+	tainted := slices.ContainsFunc(node.Spec.Taints,
+		func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 	return !ready || tainted
 }
 

@@ -43,7 +43,8 @@ func detachFailedMessage(a *attachedVolume, err error) string {
 func multiAttachMessage(spec *plugins.Spec, pod *corev1.Pod, others []*corev1.Pod) string {
 	const what = "Multi-Attach error"
 	if len(others) == 0 {
-		return message(what, spec, "Volume is already exclusively attached to one node and can't be attached to another")
+		return message(what, spec,
+			"Volume is already exclusively attached to one node and can't be attached to another")
 	}
 	var names []string
 	for _, other := range others {
@@ -53,7 +54,8 @@ func multiAttachMessage(spec *plugins.Spec, pod *corev1.Pod, others []*corev1.Po
 	}
 	elsewhere := len(others) - len(names)
 	if len(names) == 0 {
-		return message(what, spec, fmt.Sprintf("Volume is already used by %d pod(s) in different namespaces", elsewhere))
+		return message(what, spec,
+			fmt.Sprintf("Volume is already used by %d pod(s) in different namespaces", elsewhere))
 	}
 	details := "Volume is already used by pod(s) " + strings.Join(names, ", ")
 	if elsewhere > 0 {

@@ -102,6 +102,7 @@ func patchStatus(ctx context.Context, client kubernetes.Interface, node string, 
 	if err != nil {
 		panic(err)
 	}
-	_, err = client.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = client.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{}, "status")
 	return err
 }

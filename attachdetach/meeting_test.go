@@ -34,7 +34,7 @@ const (
 // TestVolumesWithOneAttachmentName checks that the second volume waits until the first is
 // detached (I21). Upstream takes the first's attachment for the second's, reports it, and detaches
 // the first when it should detach the second (conformance,
-// TestUpstreamTakesAnothersAttachmentForItsOwn).
+// TestUpstreamSharesAnAttachmentOfTheSameName).
 func TestVolumesWithOneAttachmentName(t *testing.T) {
 	t.Parallel()
 	w, backend := meetingWorld(t, nil)

@@ -79,7 +79,8 @@ func TestMigratedVolumeIsAttachedByItsDriver(t *testing.T) {
 		named, what := "disk", "disk"
 		if inline {
 			what = ebsDriver + "-vol-1"
-			if written := spec.Source.InlineVolumeSpec; written == nil || written.CSI.VolumeHandle != "vol-1" || spec.Source.PersistentVolumeName != nil {
+			if written := spec.Source.InlineVolumeSpec; written == nil || written.CSI.VolumeHandle != "vol-1" ||
+				spec.Source.PersistentVolumeName != nil {
 				t.Errorf("source of its VolumeAttachment: %v", spec.Source)
 			}
 		} else if name := spec.Source.PersistentVolumeName; name == nil || *name != named {
@@ -115,7 +116,8 @@ func TestMigratedVolumeIsOfOneNode(t *testing.T) {
 		w.deletePod("a")
 		w.Run()
 		w.quiet()
-		testcheck.Equal(w, "calls", []string{"0s attach " + ebsOn1, "0s detach " + ebsOn1, "0s attach " + ebsOn2}, backend.calls)
+		testcheck.Equal(w, "calls",
+			[]string{"0s attach " + ebsOn1, "0s detach " + ebsOn1, "0s attach " + ebsOn2}, backend.calls)
 	})
 }
 
@@ -221,7 +223,8 @@ func (w *world) attached(inline bool) {
 	if inline {
 		mode := corev1.PersistentVolumeFilesystem
 		va.Spec.Source = storagev1.VolumeAttachmentSource{InlineVolumeSpec: &corev1.PersistentVolumeSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{rwo}, VolumeMode: &mode, PersistentVolumeSource: csiSource(ebsDriver, "vol-1"),
+			AccessModes: []corev1.PersistentVolumeAccessMode{rwo}, VolumeMode: &mode,
+			PersistentVolumeSource: csiSource(ebsDriver, "vol-1"),
 		}}
 	}
 	_, err := w.User.StorageV1().VolumeAttachments().Create(context.Background(), va, metav1.CreateOptions{})
@@ -250,7 +253,8 @@ func TestCrashWhileAMigratedVolumeMoves(t *testing.T) {
 			w.Run()
 			w.quiet()
 			testcheck.Equal(w, "attached", moved, backend.has())
-			testcheck.Equal(w, "attachments", []string{csi.AttachmentName("vol-1", ebsDriver, "node-2")}, w.attachments())
+			testcheck.Equal(w, "attachments",
+				[]string{csi.AttachmentName("vol-1", ebsDriver, "node-2")}, w.attachments())
 			if t.Failed() {
 				t.Fatalf("crash before step %d\n%s", crash, w.Host.Log().Text())
 			}

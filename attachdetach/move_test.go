@@ -23,7 +23,8 @@ func moving(t *testing.T, seed uint64) *world {
 		for _, verb := range []string{"Attach", "Detach"} {
 			for range random.IntN(3) {
 				call := fmt.Sprintf("%s disk-1 node-%d", verb, i)
-				w.backend.faults = append(w.backend.faults, fault{call: call, err: errBroken, after: random.IntN(2) == 0})
+				w.backend.faults = append(w.backend.faults,
+					fault{call: call, err: errBroken, after: random.IntN(2) == 0})
 			}
 		}
 	}

@@ -58,7 +58,8 @@ func TestPanicOfAPluginFailsOneAttach(t *testing.T) {
 	t.Parallel()
 	w := carelessWorld(t, "Attach disk-1 node-1")
 	w.quiet()
-	testcheck.Equal(w, "calls", []string{"0s Attach disk-1 node-1", "0s Attach disk-2 node-1", "500ms Attach disk-1 node-1"}, w.backend.calls)
+	testcheck.Equal(w, "calls",
+		[]string{"0s Attach disk-1 node-1", "0s Attach disk-2 node-1", "500ms Attach disk-1 node-1"}, w.backend.calls)
 	testcheck.Equal(w, "events", []string{
 		`x1 Normal SuccessfulAttachVolume a: AttachVolume.Attach succeeded for volume "disk-1" `,
 		`x1 Normal SuccessfulAttachVolume a: AttachVolume.Attach succeeded for volume "disk-2" `,

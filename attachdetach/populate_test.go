@@ -39,7 +39,8 @@ func TestPluginsAreRegisteredAndRemoved(t *testing.T) {
 	w.pod("b", "node-1", "disk-2")
 	w.Run()
 	testcheck.Equal(w, "calls after removing", want, w.backend.calls)
-	testcheck.Equal(w, "attached by the node status", []string{diskName + "/disk-1=/dev/disk-1"}, w.attachedIn("node-1"))
+	testcheck.Equal(w, "attached by the node status",
+		[]string{diskName + "/disk-1=/dev/disk-1"}, w.attachedIn("node-1"))
 	change(put)
 	testcheck.Equal(w, "calls after registering again", append(want, "0s Attach disk-2 node-1"), w.backend.calls)
 	w.quiet()

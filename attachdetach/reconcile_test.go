@@ -86,7 +86,11 @@ func TestDecideAttach(t *testing.T) {
 		{"attached, in back-off", attachFacts{state: stateAttached, check: &executor.BackoffError{}}, attachNotNeeded},
 		{"another operation runs", attachFacts{blockers: 1, check: &executor.PendingError{}}, attachAfterRunning},
 		{"attached elsewhere", attachFacts{blockers: 1}, attachAfterOthers},
-		{"attached elsewhere, in back-off", attachFacts{blockers: 1, check: &executor.BackoffError{}}, attachAfterOthers},
+		{
+			"attached elsewhere, in back-off",
+			attachFacts{blockers: 1, check: &executor.BackoffError{}},
+			attachAfterOthers,
+		},
 		{"failed recently", attachFacts{state: stateUncertain, check: &executor.BackoffError{}}, attachAfterBackoff},
 	} {
 		if got := decideAttach(test.facts); got != test.want {

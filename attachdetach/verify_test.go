@@ -35,12 +35,16 @@ func (v *verifier) LastSeen(name string, node types.NodeName) plugins.AttachStat
 
 func (v *verifier) Verify(_ context.Context, name string, node types.NodeName) (plugins.AttachState, error) {
 	var is plugins.AttachState
-	v.c.Call(trace.Action{Kind: trace.KindDriver, Verb: "Verify", Object: name + " " + string(node)}, func() trace.Outcome {
+	v.c.Call(trace.Action{
+		Kind: trace.KindDriver, Verb: "Verify",
+		Object: name + " " + string(node),
+	}, func() trace.Outcome {
 		is = v.LastSeen(name, node)
 		if len(v.answers) > 0 {
 			is, v.answers = v.answers[0], v.answers[1:]
 		}
-		v.b.calls = append(v.b.calls, v.b.w.Host.Now().Sub(sim.Epoch).String()+" Verify "+name+" "+string(node)+": "+is.String())
+		v.b.calls = append(v.b.calls,
+			v.b.w.Host.Now().Sub(sim.Epoch).String()+" Verify "+name+" "+string(node)+": "+is.String())
 		return trace.Outcome{}
 	})
 	return is, nil
@@ -120,7 +124,8 @@ func TestReportedVolumeThatIsNotAttachedIsAttachedAgain(t *testing.T) {
 	verifying(w)
 	w.Run()
 	w.quiet()
-	testcheck.Equal(w, "calls", []string{"0s Attach disk-1 node-1", "0s Verify disk-1 node-1: attached"}, w.backend.calls)
+	testcheck.Equal(w, "calls",
+		[]string{"0s Attach disk-1 node-1", "0s Verify disk-1 node-1: attached"}, w.backend.calls)
 }
 
 func TestVolumeDetachedByAnotherClientIsAttachedAgain(t *testing.T) {
@@ -132,10 +137,12 @@ func TestVolumeDetachedByAnotherClientIsAttachedAgain(t *testing.T) {
 	w.Run()
 	w.backend.calls = nil
 	delete(w.backend.attached["disk-1"], "node-1")
-	w.NoError(w.User.StorageV1().VolumeAttachments().Delete(context.Background(), "disk-1.node-1", metav1.DeleteOptions{}))
+	w.NoError(w.User.StorageV1().VolumeAttachments().Delete(context.Background(),
+		"disk-1.node-1", metav1.DeleteOptions{}))
 	w.Run()
 	w.quiet()
-	testcheck.Equal(w, "calls", []string{"0s Attach disk-1 node-1", "0s Verify disk-1 node-1: attached"}, w.backend.calls)
+	testcheck.Equal(w, "calls",
+		[]string{"0s Attach disk-1 node-1", "0s Verify disk-1 node-1: attached"}, w.backend.calls)
 }
 
 func TestAttachmentThatAppearsLateIsDetached(t *testing.T) {
@@ -148,7 +155,8 @@ func TestAttachmentThatAppearsLateIsDetached(t *testing.T) {
 		w.attachment("disk-1", "node-1")
 		w.Run()
 		w.quiet()
-		testcheck.Equal(w, "calls", []string{"0s Detach disk-1 node-1", "0s Verify disk-1 node-1: detached"}, w.backend.calls)
+		testcheck.Equal(w, "calls",
+			[]string{"0s Detach disk-1 node-1", "0s Verify disk-1 node-1: detached"}, w.backend.calls)
 	})
 	t.Run("its volume", func(t *testing.T) {
 		t.Parallel()
@@ -159,7 +167,8 @@ func TestAttachmentThatAppearsLateIsDetached(t *testing.T) {
 		w.disk("disk-2", rwo)
 		w.Run()
 		w.quiet()
-		testcheck.Equal(w, "calls", []string{"0s Detach disk-2 node-1", "0s Verify disk-2 node-1: detached"}, w.backend.calls)
+		testcheck.Equal(w, "calls",
+			[]string{"0s Detach disk-2 node-1", "0s Verify disk-2 node-1: detached"}, w.backend.calls)
 	})
 }
 
@@ -194,11 +203,13 @@ func TestVolumeDetachedByAnotherClientDuringAnOperation(t *testing.T) {
 	w.attachment("disk-1", "node-2")
 	w.Until("a detach", func() bool { return len(w.backend.calls) == 1 })
 	delete(w.backend.attached["disk-1"], "node-1")
-	w.NoError(w.User.StorageV1().VolumeAttachments().Delete(context.Background(), "disk-1.node-1", metav1.DeleteOptions{}))
+	w.NoError(w.User.StorageV1().VolumeAttachments().Delete(context.Background(),
+		"disk-1.node-1", metav1.DeleteOptions{}))
 	w.Run()
 	w.quiet()
 	testcheck.Equal(w, "calls", []string{
-		"0s Detach disk-1 node-2", "0s Verify disk-1 node-2: detached", "0s Attach disk-1 node-1", "0s Verify disk-1 node-1: attached",
+		"0s Detach disk-1 node-2", "0s Verify disk-1 node-2: detached", "0s Attach disk-1 node-1",
+		"0s Verify disk-1 node-1: attached",
 	}, w.backend.calls)
 }
 
@@ -215,7 +226,8 @@ func TestUnwatchedVolumeIsVerifiedEachMinute(t *testing.T) {
 		}))
 	})
 	w.Until("the third verification", func() bool { return len(w.backend.calls) == 5 })
-	w.Until("the end of the operation", func() bool { return w.controller.Actual().State(disk1, "node-1") == attachdetach.Attached })
+	w.Until("the end of the operation",
+		func() bool { return w.controller.Actual().State(disk1, "node-1") == attachdetach.Attached })
 	testcheck.Equal(w, "calls", []string{
 		"0s Attach disk-1 node-1", "1m0s Verify disk-1 node-1: attached", "2m0s Verify disk-1 node-1: detached",
 		"2m0s Attach disk-1 node-1", "2m0s Verify disk-1 node-1: attached",
@@ -248,10 +260,12 @@ func TestAbsentPluginIsAskedAgain(t *testing.T) {
 		cfg.Process.NewTimer("away", func() { manager.Remove(diskName) }).Reset(30 * time.Second)
 		cfg.Process.Spawn("back", func(context.Context) {
 			cfg.Process.Sleep(90 * time.Second)
-			cfg.Process.Call(trace.Action{Kind: trace.KindDriver, Verb: "Probe"}, func() trace.Outcome { return trace.Outcome{} })
+			cfg.Process.Call(trace.Action{Kind: trace.KindDriver, Verb: "Probe"},
+				func() trace.Outcome { return trace.Outcome{} })
 			w.NoError(manager.Put(v))
 		})
 	})
 	w.Until("a verification", func() bool { return len(w.backend.calls) == 2 })
-	testcheck.Equal(w, "calls", []string{"0s Attach disk-1 node-1", "2m30s Verify disk-1 node-1: attached"}, w.backend.calls)
+	testcheck.Equal(w, "calls",
+		[]string{"0s Attach disk-1 node-1", "2m30s Verify disk-1 node-1: attached"}, w.backend.calls)
 }

@@ -118,7 +118,8 @@ func newClaim(name string, modes ...corev1.PersistentVolumeAccessMode) *corev1.P
 
 func (w *world) claim(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	w.Helper()
-	created, err := w.User.CoreV1().PersistentVolumeClaims("default").Create(context.Background(), claim, metav1.CreateOptions{})
+	created, err := w.User.CoreV1().PersistentVolumeClaims("default").Create(context.Background(),
+		claim, metav1.CreateOptions{})
 	w.NoError(err)
 	return created
 }
@@ -130,7 +131,10 @@ func (w *world) volume(name string, uid types.UID, modes ...corev1.PersistentVol
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes: modes, Capacity: size, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			ClaimRef: &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "default", Name: name, UID: uid},
+			ClaimRef: &corev1.ObjectReference{
+				Kind:      "PersistentVolumeClaim",
+				Namespace: "default", Name: name, UID: uid,
+			},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
 				CSI: &corev1.CSIPersistentVolumeSource{Driver: "disk.example.com", VolumeHandle: name},
 			},
@@ -144,7 +148,8 @@ func (w *world) phase(claim string, phase corev1.PersistentVolumeClaimPhase) {
 	object, _ := w.Server.Get("persistentvolumeclaims", "default", claim)
 	c := object.(*corev1.PersistentVolumeClaim).DeepCopy()
 	c.Status.Phase = phase
-	_, err := w.User.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), c, metav1.UpdateOptions{})
+	_, err := w.User.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), c,
+		metav1.UpdateOptions{})
 	w.NoError(err)
 }
 
@@ -163,7 +168,8 @@ func newPod(name, node string, claims ...string) *corev1.Pod {
 
 func (w *world) pod(name, node string, claims ...string) {
 	w.Helper()
-	_, err := w.User.CoreV1().Pods("default").Create(context.Background(), newPod(name, node, claims...), metav1.CreateOptions{})
+	_, err := w.User.CoreV1().Pods("default").Create(context.Background(),
+		newPod(name, node, claims...), metav1.CreateOptions{})
 	w.NoError(err)
 }
 
@@ -182,7 +188,8 @@ func (w *world) attachment(volume, node string) {
 	_, err := w.User.StorageV1().VolumeAttachments().Create(context.Background(), &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: volume + "." + node},
 		Spec: storagev1.VolumeAttachmentSpec{
-			Attacher: "disk.example.com", NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume},
+			Attacher: "disk.example.com", NodeName: node,
+			Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume},
 		},
 	}, metav1.CreateOptions{})
 	w.NoError(err)
@@ -223,7 +230,8 @@ func (w *world) events() []string {
 	var lines []string
 	for _, object := range w.Server.List("events") {
 		e := object.(*corev1.Event)
-		lines = append(lines, fmt.Sprintf("x%d %s %s %s: %s", e.Count, e.Type, e.Reason, e.InvolvedObject.Name, e.Message))
+		lines = append(lines,
+			fmt.Sprintf("x%d %s %s %s: %s", e.Count, e.Type, e.Reason, e.InvolvedObject.Name, e.Message))
 	}
 	slices.Sort(lines)
 	return lines
@@ -280,7 +288,8 @@ func (n flakyNodes) Patch(
 	if len(n.w.patchFaults) > 0 {
 		f := n.w.patchFaults[0]
 		n.w.patchFaults = n.w.patchFaults[1:]
-		n.w.backend.calls = append(n.w.backend.calls, fmt.Sprintf("%v patch %s: %v", n.w.Host.Now().Sub(sim.Epoch), name, f.err))
+		n.w.backend.calls = append(n.w.backend.calls,
+			fmt.Sprintf("%v patch %s: %v", n.w.Host.Now().Sub(sim.Epoch), name, f.err))
 		if f.after {
 			_, _ = n.NodeInterface.Patch(ctx, name, pt, data, opts, subresources...)
 		}

@@ -60,7 +60,8 @@ func blockLife(ctx context.Context, c *cluster.Cluster, look func(node, path str
 		if err := look(node, path); err != nil {
 			return fmt.Errorf("on %s: %w", node, err)
 		}
-		if _, err := c.Client().CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}); err != nil {
+		if _, err := c.Client().CoreV1().Nodes().Patch(ctx, node, types.MergePatchType,
+			[]byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}); err != nil {
 			return err
 		}
 		if err := pods.Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {

@@ -130,7 +130,9 @@ func (d *blockDriver) cleanUpLVM(ctx context.Context, cfg lvm.Config) error {
 			break
 		}
 	}
-	bound, err := loopdev.List(func(backing string) bool { return strings.HasPrefix(backing, filepath.Join(d.dir, "disk-")) })
+	bound, err := loopdev.List(func(backing string) bool {
+		return strings.HasPrefix(backing, filepath.Join(d.dir, "disk-"))
+	})
 	for _, each := range bound {
 		err = errors.Join(err, loopdev.Unbind(ctx, each))
 	}
@@ -145,7 +147,8 @@ func (d *blockDriver) listVolumes(ctx context.Context) ([]string, error) {
 	}
 	var resources []string
 	for _, entry := range volumes.GetEntries() {
-		resources = append(resources, fmt.Sprintf("volume %s at %v", entry.GetVolume().GetVolumeId(), entry.GetVolume().GetAccessibleTopology()))
+		resources = append(resources,
+			fmt.Sprintf("volume %s at %v", entry.GetVolume().GetVolumeId(), entry.GetVolume().GetAccessibleTopology()))
 	}
 	snapshots, err := d.Driver.Controller().ListSnapshots(ctx, &csispec.ListSnapshotsRequest{})
 	if err != nil {

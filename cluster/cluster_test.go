@@ -86,11 +86,13 @@ func TestFilesOfAnUnmountedVolume(t *testing.T) {
 		}
 	}
 	check("no pod", fs.ErrNotExist)
-	if _, err := c.Client().CoreV1().Pods("default").Create(ctx, cluster.NewPod("web", "data"), metav1.CreateOptions{}); err != nil {
+	if _, err := c.Client().CoreV1().Pods("default").Create(ctx, cluster.NewPod("web", "data"),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	check("no claim", fs.ErrNotExist)
-	if _, err := c.Client().CoreV1().PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "1Gi"), metav1.CreateOptions{}); err != nil {
+	if _, err := c.Client().CoreV1().PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "1Gi"),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	check("not bound", cluster.ErrNotMounted)
@@ -119,7 +121,8 @@ func TestWaitThatCannotEnd(t *testing.T) {
 	if err := c.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Client().CoreV1().Pods("default").Create(ctx, cluster.NewPod("web", "missing"), metav1.CreateOptions{}); err != nil {
+	if _, err := c.Client().CoreV1().Pods("default").Create(ctx, cluster.NewPod("web", "missing"),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	err = c.WaitForRest(ctx)
@@ -189,7 +192,8 @@ func TestDelayedBinding(t *testing.T) {
 	}
 	claim := cluster.NewClaim("data", "1Gi")
 	claim.Spec.StorageClassName = &class
-	if _, err := c.Client().CoreV1().PersistentVolumeClaims("default").Create(ctx, claim, metav1.CreateOptions{}); err != nil {
+	if _, err := c.Client().CoreV1().PersistentVolumeClaims("default").Create(ctx, claim,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Run(ctx); err != nil {
@@ -198,7 +202,8 @@ func TestDelayedBinding(t *testing.T) {
 	if n := len(c.Server().List("persistentvolumes")); n != 0 {
 		t.Fatalf("%d volumes without a consumer", n)
 	}
-	if _, err := c.Client().CoreV1().Pods("default").Create(ctx, cluster.NewPod("web", "data"), metav1.CreateOptions{}); err != nil {
+	if _, err := c.Client().CoreV1().Pods("default").Create(ctx, cluster.NewPod("web", "data"),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.WaitForPod(ctx, "default", "web", corev1.PodRunning); err != nil {
@@ -230,7 +235,8 @@ func TestPodWithAClaimBoundLate(t *testing.T) {
 	if err := c.WaitForPod(ctx, "default", "web", corev1.PodRunning); !errors.Is(err, sim.ErrQuiescent) {
 		t.Fatalf("without a claim: %v, want ErrQuiescent", err)
 	}
-	if _, err := c.Client().CoreV1().PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "1Gi"), metav1.CreateOptions{}); err != nil {
+	if _, err := c.Client().CoreV1().PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "1Gi"),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.WaitForPod(ctx, "default", "web", corev1.PodRunning); err != nil {

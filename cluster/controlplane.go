@@ -70,7 +70,8 @@ func (c *Cluster) assemble(cfg Config) error {
 	if err := c.addNodeDisks(cfg); err != nil {
 		return err
 	}
-	components := slices.Concat(storageComponents(&hostPathDisk{c.machine, cfg.HostPathProvisioning}), schedulerComponents(),
+	components := slices.Concat(storageComponents(&hostPathDisk{c.machine, cfg.HostPathProvisioning}),
+		schedulerComponents(),
 		c.sidecarComponents(controller), clusterComponents(c.rootCA))
 	for _, p := range components {
 		c.knownComponents = append(c.knownComponents, p.name)
@@ -205,7 +206,10 @@ func schedulerComponents() []componentState {
 //
 // Upstream: cmd/kube-controller-manager/app ProbeProvisionableRecyclableVolumePlugins (v1.36).
 func startPVController(p ComponentContext, own *hostPathDisk) error {
-	scrubber := recycler.New(recycler.Config{Process: p.Process, Client: p.Client, Pods: p.Informers.Core().V1().Pods()})
+	scrubber := recycler.New(recycler.Config{
+		Process: p.Process, Client: p.Client,
+		Pods: p.Informers.Core().V1().Pods(),
+	})
 	var directories plugins.Plugin
 	if own == nil {
 		plugin := hostpath.New(hostpath.Config{Caller: p.Process, Recycler: scrubber})
@@ -261,7 +265,8 @@ func (c *Cluster) sidecarComponents(conn grpc.ClientConnInterface) []componentSt
 		}},
 		{name: "attacher", start: func(p ComponentContext) error {
 			attacher.New(attacher.Config{
-				Process: p.Process, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(), Conn: p.driverConn(c.driver.name(), conn),
+				Process: p.Process, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(),
+				Conn: p.driverConn(c.driver.name(), conn),
 			})
 			return nil
 		}},
@@ -287,7 +292,9 @@ func claimFilter(match func(old, new *corev1.PersistentVolumeClaim) bool) fake.F
 // resizerFilters passes only claims that need expansion. Volumes are read when one does.
 func resizerFilters(func() informers.SharedInformerFactory) []fake.Filter {
 	return []fake.Filter{
-		claimFilter(func(old, new *corev1.PersistentVolumeClaim) bool { return new != nil && resizer.NeedsSync(old, new) }),
+		claimFilter(func(old, new *corev1.PersistentVolumeClaim) bool {
+			return new != nil && resizer.NeedsSync(old, new)
+		}),
 		{Resource: "persistentvolumes", Match: func(_, _ fake.Object) bool { return false }},
 	}
 }
@@ -315,7 +322,8 @@ func startGarbageCollector(p ComponentContext) error {
 	if err != nil {
 		return err
 	}
-	source, err := p.metadataWatcher(schema.GroupResource{Resource: "events"}, schema.GroupResource{Group: "events.k8s.io", Resource: "events"})
+	source, err := p.metadataWatcher(schema.GroupResource{Resource: "events"},
+		schema.GroupResource{Group: "events.k8s.io", Resource: "events"})
 	if err != nil {
 		return err
 	}
@@ -340,7 +348,8 @@ func startNamespace(p ComponentContext) error {
 		return err
 	}
 	cfg := namespace.Config{
-		Process: p.Process, Client: p.Client, Metadata: client, Informers: p.Informers, Watcher: source, Discover: p.discover,
+		Process: p.Process, Client: p.Client, Metadata: client, Informers: p.Informers,
+		Watcher: source, Discover: p.discover,
 	}
 	if p.cluster == nil {
 		cfg.Delay = namespaceDelay
@@ -362,7 +371,8 @@ func schedulerFilters(caches func() informers.SharedInformerFactory) []fake.Filt
 	return []fake.Filter{
 		{Resource: "csinodes", Match: func(old, new fake.Object) bool { return limits(old) || limits(new) }},
 		{Resource: "volumeattachments", Match: func(old, new fake.Object) bool {
-			return old == nil && counts(new) || new == nil && counts(old) // the content of an attachment does not matter
+			return old == nil && counts(new) ||
+				new == nil && counts(old) // the content of an attachment does not matter
 		}},
 	}
 }
@@ -448,9 +458,11 @@ func (c *Cluster) addNode(cfg Config, n *node) error {
 		},
 		start: func(p ComponentContext) (err error) {
 			n.kubelet, err = kubelet.New(kubelet.Config{
-				Process: p.Process, Client: p.clientWithoutCopies(), Informers: p.Informers, Node: n.name, Root: n.root, FS: p.nodeDisk(n.fs), Exports: c.nfsExports,
-				BootID: fmt.Sprintf("%s-%d", n.name, n.boots), SyncFrequency: cfg.SyncFrequency, SelfAttach: cfg.KubeletsAttach,
-				SELinux: cfg.SELinux, SELinuxMount: cfg.SELinuxMount,
+				Process: p.Process, Client: p.clientWithoutCopies(), Informers: p.Informers, Node: n.name, Root: n.root,
+				FS: p.nodeDisk(n.fs), Exports: c.nfsExports,
+				BootID: fmt.Sprintf("%s-%d", n.name, n.boots), SyncFrequency: cfg.SyncFrequency,
+				SelfAttach: cfg.KubeletsAttach,
+				SELinux:    cfg.SELinux, SELinuxMount: cfg.SELinuxMount,
 				Sockets: &n.sockets, Dial: c.dialer(p, n),
 			})
 			return err

@@ -251,13 +251,16 @@ func (k kept) grow(pod, claim string) {
 	before := k.blocks(pod, claim)
 	size := mebibytes(k.grownMiB())
 	patch := fmt.Appendf(nil, `{"spec":{"resources":{"requests":{"storage":%q}}}}`, size.String())
-	_, err := k.Client().CoreV1().PersistentVolumeClaims("default").Patch(k.ctx, claim, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err := k.Client().CoreV1().PersistentVolumeClaims("default").Patch(k.ctx, claim,
+		types.MergePatchType, patch, metav1.PatchOptions{})
 	testcheck.NoError(k, err)
 	if k.fsType == "ext4" && !mayGrowExt4(k.T) {
-		testcheck.NoError(k, k.Wait(k.ctx, "the volume to grow", func() bool { return k.capacity("persistentvolumes", "", k.volumeOf(claim).Name) >= k.grownMiB() }))
+		testcheck.NoError(k, k.Wait(k.ctx, "the volume to grow",
+			func() bool { return k.capacity("persistentvolumes", "", k.volumeOf(claim).Name) >= k.grownMiB() }))
 		return
 	}
-	testcheck.NoError(k, k.Wait(k.ctx, "the claim to grow", func() bool { return k.capacity("persistentvolumeclaims", "default", claim) >= k.grownMiB() }))
+	testcheck.NoError(k, k.Wait(k.ctx, "the claim to grow",
+		func() bool { return k.capacity("persistentvolumeclaims", "default", claim) >= k.grownMiB() }))
 	k.isGrown(pod, claim, before)
 }
 
@@ -324,10 +327,12 @@ func (k kept) snapshot(pod, claim string) string {
 	if k.fsType == "" {
 		k.ends(pod)
 		defer k.pod(k.home, pod, claim)
-		testcheck.NoError(k, k.Wait(k.ctx, "the device to be detached", func() bool { return len(k.Server().List("volumeattachments")) == 0 }))
+		testcheck.NoError(k, k.Wait(k.ctx, "the device to be detached",
+			func() bool { return len(k.Server().List("volumeattachments")) == 0 }))
 	}
 	handle := k.volumeOf(claim).Spec.CSI.VolumeHandle
-	taken, err := k.Controller().CreateSnapshot(k.ctx, &csispec.CreateSnapshotRequest{SourceVolumeId: handle, Name: "snapshot"})
+	taken, err := k.Controller().CreateSnapshot(k.ctx,
+		&csispec.CreateSnapshotRequest{SourceVolumeId: handle, Name: "snapshot"})
 	testcheck.NoError(k, err)
 	if !taken.GetSnapshot().GetReadyToUse() {
 		k.Fatal("the snapshot is not ready")
@@ -365,8 +370,10 @@ func (k kept) restored(name, snapshot string) *corev1.PersistentVolumeClaim {
 	volume := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeSpec{
-			Capacity: corev1.ResourceList{corev1.ResourceStorage: mebibytes(k.grownMiB())}, AccessModes: claim.Spec.AccessModes,
-			VolumeMode: claim.Spec.VolumeMode, StorageClassName: dataClass, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+			Capacity:    corev1.ResourceList{corev1.ResourceStorage: mebibytes(k.grownMiB())},
+			AccessModes: claim.Spec.AccessModes,
+			VolumeMode:  claim.Spec.VolumeMode, StorageClassName: dataClass,
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
 				Driver: k.DriverName(), VolumeHandle: made.GetVolume().GetVolumeId(), FSType: k.fsType,
 			}},

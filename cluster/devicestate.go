@@ -49,7 +49,10 @@ func (t arrayState) Volumes() []invariant.Volume {
 // Volume returns one of the array's volumes. A node's ID is its name.
 func (t arrayState) Volume(handle string) (invariant.Volume, bool) {
 	v, ok := t.array.Volume(handle)
-	return invariant.Volume{Handle: v.ID, Name: v.Name, Attached: v.AttachedTo, Bytes: v.SizeBytes, FSBytes: v.FSBytes}, ok
+	return invariant.Volume{
+		Handle: v.ID, Name: v.Name, Attached: v.AttachedTo,
+		Bytes: v.SizeBytes, FSBytes: v.FSBytes,
+	}, ok
 }
 
 // Plugins returns the PersistentVolume controller's plugin whose volumes are directories.

@@ -27,12 +27,14 @@ func TestDeviceStateOfTheArrayAndTheNodes(t *testing.T) {
 	if err := c.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"node-1", "node-2"}, truth.Nodes()); diff != "" || truth.Driver() != c.DriverName() || len(truth.Volumes()) > 0 {
+	if diff := cmp.Diff([]string{"node-1", "node-2"}, truth.Nodes()); diff != "" || truth.Driver() != c.DriverName() ||
+		len(truth.Volumes()) > 0 {
 		t.Errorf("nodes (-want +got): %s; driver %s, volumes %v", diff, truth.Driver(), truth.Volumes())
 	}
 	pod := cluster.NewPod("web", "data")
 	pod.Spec.NodeName = "node-2"
-	if _, err := c.Client().CoreV1().PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "32Mi"), metav1.CreateOptions{}); err != nil {
+	if _, err := c.Client().CoreV1().PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "32Mi"),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Client().CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
@@ -46,7 +48,10 @@ func TestDeviceStateOfTheArrayAndTheNodes(t *testing.T) {
 	}
 	persistent := c.Server().List("persistentvolumes")[0].(*corev1.PersistentVolume)
 	handle := persistent.Spec.CSI.VolumeHandle
-	want := invariant.Volume{Handle: handle, Name: persistent.Name, Attached: []string{"node-2"}, Bytes: 32 << 20, FSBytes: 32 << 20}
+	want := invariant.Volume{
+		Handle: handle, Name: persistent.Name, Attached: []string{"node-2"},
+		Bytes: 32 << 20, FSBytes: 32 << 20,
+	}
 	got, ok := truth.Volume(handle)
 	if diff := cmp.Diff(want, got); diff != "" || !ok {
 		t.Errorf("volume (-want +got):\n%s", diff)
@@ -62,10 +67,12 @@ func TestDeviceStateOfTheArrayAndTheNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	mounts := truth.Mounts("node-2")
-	if len(mounts) != 2 || mounts[1].Source != handle || mounts[1].Path != path || !strings.HasSuffix(mounts[0].Path, "/globalmount") {
+	if len(mounts) != 2 || mounts[1].Source != handle || mounts[1].Path != path ||
+		!strings.HasSuffix(mounts[0].Path, "/globalmount") {
 		t.Errorf("mounts of node-2: %v, want %s and its staging path", mounts, path)
 	}
-	if _, ok := truth.Volume("other"); ok || len(truth.Mounts("node-1"))+len(truth.Mounts("node-9"))+len(truth.(contents).Files("other")) > 0 {
+	if _, ok := truth.Volume("other"); ok ||
+		len(truth.Mounts("node-1"))+len(truth.Mounts("node-9"))+len(truth.(contents).Files("other")) > 0 {
 		t.Error("an unknown volume has a state")
 	}
 }

@@ -17,7 +17,10 @@ const cacheDelayMax = 2
 
 // EventKinds lists the kinds of events of a stepped world. In a strategy each is followed by its
 // target; "crash" optionally also by "with RESOURCE N behind".
-var EventKinds = []string{"crash", "stop", "start", "replicate", "retire", "relist", "expire", "reboot", "partition", "restore"}
+var EventKinds = []string{
+	"crash", "stop", "start", "replicate", "retire", "relist", "expire",
+	"reboot", "partition", "restore",
+}
 
 // possibleEvents returns the events that can happen in a stepped world now:
 //
@@ -102,7 +105,8 @@ func (m *eventList) addForCache(p *componentState, resource string) {
 	c := m.cluster
 	if m.wants("crash") {
 		for n := 1; n <= cacheDelayMax; n++ {
-			m.add(func() error { return c.restart(p.name, cacheDelay{resource, n}) }, "crash", fmt.Sprintf("%s with %s %d behind", p.name, resource, n))
+			m.add(func() error { return c.restart(p.name, cacheDelay{resource, n}) }, "crash",
+				fmt.Sprintf("%s with %s %d behind", p.name, resource, n))
 		}
 	}
 	if m.wants("relist") && c.server.PendingEvents(p.process, resource) > 1 {

@@ -20,9 +20,10 @@ func TestLifecycleUnderEvents(t *testing.T) {
 	}
 	befell := map[string]int{}
 	for seed := range uint64(seeds) {
-		c := unlucky(t, seed, "conflict(0.05), refused(0.02), lost(0.03), driver Unavailable(0.05), driver-lost DeadlineExceeded(0.05), "+
-			"crash(pvcontroller, 1), crash(attachdetach, 1), crash(provisioner, 1), crash(attacher, 1), "+
-			"crash(pvcprotection, 1), crash(pvprotection, 1), relist(0.02), expire(0.01)")
+		c := unlucky(t, seed,
+			"conflict(0.05), refused(0.02), lost(0.03), driver Unavailable(0.05), driver-lost DeadlineExceeded(0.05), "+
+				"crash(pvcontroller, 1), crash(attachdetach, 1), crash(provisioner, 1), crash(attacher, 1), "+
+				"crash(pvcprotection, 1), crash(pvprotection, 1), relist(0.02), expire(0.01)")
 		for _, r := range c.Trace().Records() {
 			if r.Kind == trace.KindEvent {
 				befell[r.Verb]++
@@ -54,7 +55,10 @@ func unlucky(t *testing.T, seed uint64, faults string) *cluster.Cluster {
 }
 
 func TestComponentsOfAWorld(t *testing.T) {
-	c, err := cluster.New(cluster.Config{Components: []string{"pvcontroller", "kubelet"}, Nodes: 1, Stepped: &sim.SteppedConfig{}})
+	c, err := cluster.New(cluster.Config{
+		Components: []string{"pvcontroller", "kubelet"}, Nodes: 1,
+		Stepped: &sim.SteppedConfig{},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,10 +92,12 @@ func TestExtraComponentsRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if err := errors.Join(c.Run(t.Context()), c.Crash("operator"), c.Replicate("operator"), c.Stop("operator"), c.Run(t.Context())); err != nil {
+	if err := errors.Join(c.Run(t.Context()), c.Crash("operator"), c.Replicate("operator"), c.Stop("operator"),
+		c.Run(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	if started != 3 || !c.Degraded() || !c.Repair() || started != 4 || c.Degraded() || c.Repair() || len(c.Components()) != 1 {
+	if started != 3 || !c.Degraded() || !c.Repair() || started != 4 || c.Degraded() || c.Repair() ||
+		len(c.Components()) != 1 {
 		t.Errorf("started %d times; there are %v", started, c.Components())
 	}
 	if err := c.Crash("unknown"); !errors.Is(err, cluster.ErrUnknownComponent) {

@@ -23,7 +23,8 @@ func Example() {
 		log.Fatal(err)
 	}
 	client := c.Client() // a kubernetes.Interface
-	client.CoreV1().PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "64Mi"), metav1.CreateOptions{})
+	client.CoreV1().PersistentVolumeClaims("default").Create(ctx,
+		cluster.NewClaim("data", "64Mi"), metav1.CreateOptions{})
 	client.CoreV1().Pods("default").Create(ctx, cluster.NewPod("web", "data"), metav1.CreateOptions{})
 	if err := c.WaitForPod(ctx, "default", "web", corev1.PodRunning); err != nil {
 		log.Fatal(err)

@@ -20,7 +20,10 @@ import (
 
 // hostPathClass is a class of directories on the controller's machine.
 func hostPathClass() *storagev1.StorageClass {
-	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "scratch"}, Provisioner: "kubernetes.io/host-path"}
+	return &storagev1.StorageClass{
+		ObjectMeta:  metav1.ObjectMeta{Name: "scratch"},
+		Provisioner: "kubernetes.io/host-path",
+	}
 }
 
 // worlds are a live and a stepped world with one node.
@@ -81,7 +84,8 @@ func TestHostPathVolumeIsCreatedAndDeleted(t *testing.T) {
 
 // runHostPath provisions a volume for a claim, and deletes it with the claim.
 func runHostPath(ctx context.Context, c *cluster.Cluster) error {
-	if _, err := c.Client().StorageV1().StorageClasses().Create(ctx, hostPathClass(), metav1.CreateOptions{}); err != nil {
+	if _, err := c.Client().StorageV1().StorageClasses().Create(ctx, hostPathClass(),
+		metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	claims := c.Client().CoreV1().PersistentVolumeClaims("default")
@@ -176,13 +180,15 @@ func runRecycled(ctx context.Context, c *cluster.Cluster, volume *corev1.Persist
 	for _, name := range []string{"first", "second"} {
 		claim, none := cluster.NewClaim(name, "1Gi"), ""
 		claim.Spec.StorageClassName = &none
-		if _, err := c.Client().CoreV1().PersistentVolumeClaims("default").Create(ctx, claim, metav1.CreateOptions{}); err != nil {
+		if _, err := c.Client().CoreV1().PersistentVolumeClaims("default").Create(ctx, claim,
+			metav1.CreateOptions{}); err != nil {
 			return err
 		}
 		if err := c.WaitForClaim(ctx, "default", name, corev1.ClaimBound); err != nil || name == "second" {
 			return err
 		}
-		if err := c.Client().CoreV1().PersistentVolumeClaims("default").Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		if err := c.Client().CoreV1().PersistentVolumeClaims("default").Delete(ctx, name,
+			metav1.DeleteOptions{}); err != nil {
 			return err
 		}
 	}

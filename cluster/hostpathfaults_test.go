@@ -18,7 +18,9 @@ import (
 var hostPathComponents = []string{"pvcontroller", "pvprotection", "pvcprotection", "scheduler", "kubelet"}
 
 // faultyHostPath runs a user of a hostPath volume under events, and returns the world at rest.
-func faultyHostPath(t *testing.T, seed uint64, user func(ctx context.Context, c *cluster.Cluster) error) *cluster.Cluster {
+func faultyHostPath(t *testing.T, seed uint64,
+	user func(ctx context.Context, c *cluster.Cluster) error,
+) *cluster.Cluster {
 	t.Helper()
 	risks, err := sim.ParseFaultSpecs("conflict(0.05), refused(0.02), lost(0.03), driver Unavailable(0.1), driver-lost Internal(0.1), hang(0.05), " +
 		"replicate(pvcontroller, 1), retire(0.02), crash(pvcontroller, 2), crash(kubelet(node-1), 2), crash(scheduler, 1), crash(pvcprotection, 1), " +
@@ -59,7 +61,8 @@ func faultyHostPath(t *testing.T, seed uint64, user func(ctx context.Context, c 
 func pending(c *cluster.Cluster) []string {
 	return slices.DeleteFunc(c.Pending(), func(pendingObject string) bool {
 		o, there := c.Server().Get("pods", "default", "recycler-for-v")
-		return there && len(o.(*corev1.Pod).Spec.SchedulingGates) > 0 && pendingObject == "pod default/recycler-for-v is not running"
+		return there && len(o.(*corev1.Pod).Spec.SchedulingGates) > 0 &&
+			pendingObject == "pod default/recycler-for-v is not running"
 	})
 }
 
@@ -94,7 +97,8 @@ func TestRecycledVolumeUnderEvents(t *testing.T) {
 			return machine.FS.WriteFile(dir+"/file", []byte("of the second claim"))
 		})
 		machine := c.HostPath()
-		if data, err := machine.FS.ReadFile(machine.Root + "/data/v/file"); err != nil || string(data) != "of the second claim" {
+		if data, err := machine.FS.ReadFile(machine.Root + "/data/v/file"); err != nil ||
+			string(data) != "of the second claim" {
 			t.Fatalf("seed %d: the second claim has lost its file: %q, %v\n%s", seed, data, err, c.Trace().Text())
 		}
 		count(befell, c)

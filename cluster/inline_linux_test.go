@@ -34,7 +34,9 @@ type attentive struct {
 	last *csispec.NodePublishVolumeRequest // guarded by mu
 }
 
-func (a *attentive) NodePublishVolume(ctx context.Context, r *csispec.NodePublishVolumeRequest) (*csispec.NodePublishVolumeResponse, error) {
+func (a *attentive) NodePublishVolume(ctx context.Context,
+	r *csispec.NodePublishVolumeRequest,
+) (*csispec.NodePublishVolumeResponse, error) {
 	a.mu.Lock()
 	a.last = r
 	a.mu.Unlock()
@@ -68,7 +70,8 @@ func TestInlineVolume(t *testing.T) {
 	defer serveAt(t, socket, func(s grpc.ServiceRegistrar) { csispec.RegisterNodeServer(s, driver) })()
 	announces := registrar.New(ownDriver, socket)
 	defer serveAt(t, filepath.Join(dir, "plugins_registry", ownDriver+"-reg.sock"), announces.Register)()
-	testcheck.NoError(t, c.Wait(ctx, "the notification of the driver", func() bool { _, _, notified := announces.Status(); return notified }))
+	testcheck.NoError(t, c.Wait(ctx, "the notification of the driver",
+		func() bool { _, _, notified := announces.Status(); return notified }))
 
 	pods := c.Client().CoreV1().Pods("default")
 	pod := scratchPod(ctx, t, c)
@@ -77,7 +80,8 @@ func TestInlineVolume(t *testing.T) {
 	wantWords(t, pod, request)
 	info, err := os.Stat(request.GetTargetPath())
 	testcheck.NoError(t, err)
-	if group := info.Sys().(*syscall.Stat_t).Gid; group != 3000 || info.Mode()&fs.ModeSetgid == 0 || info.Mode().Perm() != 0o775 {
+	if group := info.Sys().(*syscall.Stat_t).Gid; group != 3000 || info.Mode()&fs.ModeSetgid == 0 ||
+		info.Mode().Perm() != 0o775 {
 		t.Errorf("the volume has group %d, %v", group, info.Mode())
 	}
 	testcheck.NoError(t, pods.Delete(ctx, "web", metav1.DeleteOptions{}))
@@ -124,7 +128,8 @@ func wantWords(t *testing.T, pod *corev1.Pod, request *csispec.NodePublishVolume
 	var tokens map[string]authenticationv1.TokenRequestStatus
 	testcheck.NoError(t, json.Unmarshal([]byte(words["csi.storage.k8s.io/serviceAccount.tokens"]), &tokens))
 	delete(words, "csi.storage.k8s.io/serviceAccount.tokens")
-	if audiences := slices.Collect(maps.Keys(tokens)); !cmp.Equal(audiences, []string{"vault"}) || tokens["vault"].Token == "" {
+	if audiences := slices.Collect(maps.Keys(tokens)); !cmp.Equal(audiences, []string{"vault"}) ||
+		tokens["vault"].Token == "" {
 		t.Errorf("tokens for %v", audiences)
 	}
 	want := map[string]string{

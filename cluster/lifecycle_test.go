@@ -61,7 +61,8 @@ func lifecycle(ctx context.Context, c *cluster.Cluster) error {
 		if err := c.WriteFile("default", "web", "data", "file", content); err != nil {
 			return err
 		}
-		if _, err := c.Client().CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}); err != nil {
+		if _, err := c.Client().CoreV1().Nodes().Patch(ctx, node, types.MergePatchType,
+			[]byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}); err != nil {
 			return err
 		}
 		if err := pods.Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
@@ -116,7 +117,8 @@ func TestLifecycleInTheDefaultOrder(t *testing.T) {
 	c := run(t, stepped(sim.FIFO{}))
 	var writes []string
 	for _, r := range c.Trace().Records() {
-		if r.Kind == trace.KindAPI && r.Err == nil && r.Task == "pvcontroller/claims" && !strings.HasPrefix(r.Verb, "get") {
+		if r.Kind == trace.KindAPI && r.Err == nil && r.Task == "pvcontroller/claims" &&
+			!strings.HasPrefix(r.Verb, "get") {
 			resource, _, _ := strings.Cut(r.Object, "/")
 			writes = append(writes, r.Verb+" "+resource)
 		}
@@ -164,7 +166,8 @@ func TestSameSeedGivesTheSameTrace(t *testing.T) {
 		first := run(t, stepped(sim.NewSeeded(seed))).Trace().Text()
 		second := run(t, stepped(sim.NewSeeded(seed))).Trace().Text()
 		if first != second {
-			t.Fatalf("seed %d: two runs differ:\n%s", seed, cmp.Diff(strings.Split(first, "\n"), strings.Split(second, "\n")))
+			t.Fatalf("seed %d: two runs differ:\n%s", seed,
+				cmp.Diff(strings.Split(first, "\n"), strings.Split(second, "\n")))
 		}
 		if _, err := trace.Parse(first); err != nil {
 			t.Fatalf("seed %d: the trace does not parse back: %v", seed, err)
@@ -231,7 +234,10 @@ func TestCloseAtAnyMomentLeavesNothing(t *testing.T) {
 	if err := loop.Probe(); err != nil {
 		t.Skipf("loop devices: %v", err)
 	}
-	for _, at := range []string{"CreateVolume", "ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "ControllerUnpublishVolume"} {
+	for _, at := range []string{
+		"CreateVolume", "ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume",
+		"NodeUnpublishVolume", "ControllerUnpublishVolume",
+	} {
 		t.Run(at, func(t *testing.T) {
 			dir := t.TempDir()
 			c, err := cluster.New(cluster.Config{Devices: cluster.Loop, Dir: dir})

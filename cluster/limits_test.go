@@ -31,14 +31,17 @@ func TestPodBeyondTheVolumeLimitFails(t *testing.T) {
 	const message = "Pod was rejected: Node has reached its volume attachment limit, rejecting pod. " +
 		"unmounted volumes=[b], unattached volumes=[b], failed to process volumes=[]: context deadline exceeded"
 	status := obj.(*corev1.Pod).Status
-	if status.Phase != corev1.PodFailed || status.Reason != "VolumeAttachmentLimitExceeded" || status.Message != message {
-		t.Errorf("%s, %s: %s\nwant Failed, VolumeAttachmentLimitExceeded: %s", status.Phase, status.Reason, status.Message, message)
+	if status.Phase != corev1.PodFailed || status.Reason != "VolumeAttachmentLimitExceeded" ||
+		status.Message != message {
+		t.Errorf("%s, %s: %s\nwant Failed, VolumeAttachmentLimitExceeded: %s", status.Phase,
+			status.Reason, status.Message, message)
 	}
 	told := 0
 	for _, obj := range world.Server().List("events") {
 		if e := obj.(*corev1.Event); e.Reason == "VolumeAttachmentLimitExceeded" {
 			told += int(max(e.Count, 1))
-			if "Pod was rejected: "+e.Message != message || e.Type != corev1.EventTypeWarning || e.InvolvedObject.Name != "two" {
+			if "Pod was rejected: "+e.Message != message || e.Type != corev1.EventTypeWarning ||
+				e.InvolvedObject.Name != "two" {
 				t.Errorf("event for %s: %s %s", e.InvolvedObject.Name, e.Type, e.Message)
 			}
 		}
@@ -51,7 +54,8 @@ func TestPodBeyondTheVolumeLimitFails(t *testing.T) {
 		t.Errorf("limit in the CSINode: %v, want 1", d.Allocatable)
 	}
 	for _, obj := range world.Server().List("volumeattachments") {
-		if a := obj.(*storagev1.VolumeAttachment); strings.Contains(*a.Spec.Source.PersistentVolumeName, "pvc-") && !a.Status.Attached {
+		if a := obj.(*storagev1.VolumeAttachment); strings.Contains(*a.Spec.Source.PersistentVolumeName, "pvc-") &&
+			!a.Status.Attached {
 			t.Errorf("attachment %s exists and is not attached", a.Name)
 		}
 	}

@@ -92,7 +92,8 @@ func (u users) ends(names ...string) {
 func (u users) removes(claims ...string) {
 	u.Helper()
 	for _, claim := range claims {
-		testcheck.NoError(u, u.Client().CoreV1().PersistentVolumeClaims("default").Delete(u.ctx, claim, metav1.DeleteOptions{}))
+		testcheck.NoError(u,
+			u.Client().CoreV1().PersistentVolumeClaims("default").Delete(u.ctx, claim, metav1.DeleteOptions{}))
 		testcheck.NoError(u, u.WaitForGone(u.ctx, "persistentvolumeclaims", "default", claim))
 	}
 	testcheck.NoError(u, u.WaitForRest(u.ctx))
@@ -121,7 +122,8 @@ func TestVolumesOfAVolumeGroupStayOnTheirNode(t *testing.T) {
 		}
 	}
 	left, err := u.Leaks()
-	if what := strings.Join(left, ", "); err != nil || strings.Count(what, "volume vol-") != 2 || !strings.Contains(what, "mount ") {
+	if what := strings.Join(left, ", "); err != nil || strings.Count(what, "volume vol-") != 2 ||
+		!strings.Contains(what, "mount ") {
 		t.Errorf("leaks %s, %v; want two volumes and their mounts", what, err)
 	}
 	u.ends("web-one", "web-two")
@@ -149,7 +151,8 @@ func (u users) waits(pod, reason string) {
 			return false
 		}
 		for _, c := range obj.(*corev1.Pod).Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable && strings.Contains(c.Message, reason) {
+			if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable &&
+				strings.Contains(c.Message, reason) {
 				return true
 			}
 		}
@@ -181,7 +184,10 @@ func TestClassOfVolumeGroupsWaitsForAPod(t *testing.T) {
 // devices, the files.
 func TestCloseAtAnyMomentLeavesNoVolumeGroup(t *testing.T) {
 	lvmOrSkip(t)
-	for _, at := range []string{"CreateVolume", "ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume", "NodeUnstageVolume"} {
+	for _, at := range []string{
+		"CreateVolume", "ControllerPublishVolume", "NodeStageVolume",
+		"NodePublishVolume", "NodeUnstageVolume",
+	} {
 		t.Run(at, func(t *testing.T) {
 			dir := t.TempDir()
 			c, err := cluster.New(cluster.Config{Devices: cluster.LVM, Dir: dir, Nodes: 1})
@@ -216,7 +222,8 @@ func TestCloseAtAnyMomentLeavesNoVolumeGroup(t *testing.T) {
 // shortLife is the life cycle of a volume on one node, without its end.
 func shortLife(ctx context.Context, c *cluster.Cluster) error {
 	core := c.Client().CoreV1()
-	if _, err := core.PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "32Mi"), metav1.CreateOptions{}); err != nil {
+	if _, err := core.PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "32Mi"),
+		metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	if _, err := core.Pods("default").Create(ctx, cluster.NewPod("web", "data"), metav1.CreateOptions{}); err != nil {
@@ -255,7 +262,8 @@ func TestVolumeGroupsWithoutLVM(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", empty)
-	if _, err := cluster.New(cluster.Config{Devices: cluster.LVM}); err == nil || !strings.Contains(err.Error(), "install lvm2") {
+	if _, err := cluster.New(cluster.Config{Devices: cluster.LVM}); err == nil ||
+		!strings.Contains(err.Error(), "install lvm2") {
 		t.Errorf("error %v does not name the package to install", err)
 	}
 }

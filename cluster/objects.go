@@ -35,7 +35,8 @@ func NewPod(name string, claims ...string) *corev1.Pod {
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
 			},
 		})
-		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: claim, MountPath: "/mnt/" + claim})
+		container.VolumeMounts = append(container.VolumeMounts,
+			corev1.VolumeMount{Name: claim, MountPath: "/mnt/" + claim})
 	}
 	pod.Spec.Containers = []corev1.Container{container}
 	return pod

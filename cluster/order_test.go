@@ -36,7 +36,8 @@ func (o *orderChecker) see(r trace.Record) {
 	here := volume + " on " + node
 	wrong := func(is bool, what string) {
 		if is {
-			o.broken = fmt.Sprintf("%s: %s; attached %v, staged %v, published %v", r, what, o.attached, o.staged, o.published)
+			o.broken = fmt.Sprintf("%s: %s; attached %v, staged %v, published %v", r, what,
+				o.attached, o.staged, o.published)
 		}
 	}
 	switch r.Verb {
@@ -109,12 +110,14 @@ func TestDriverCallsAreInOrderUnderSeeds(t *testing.T) {
 		c.Trace().Watch(order.see)
 		for i, name := range []string{"red", "green", "blue"} {
 			nodes := []string{"node-1", "node-2", "node-3", "node-1", "node-2"}[i:]
-			c.User("user "+name, func(ctx context.Context) error { return mover(ctx, c, name, nodes[0], nodes[1], nodes[2], nodes[0]) })
+			c.User("user "+name,
+				func(ctx context.Context) error { return mover(ctx, c, name, nodes[0], nodes[1], nodes[2], nodes[0]) })
 		}
 		err = c.Run(t.Context())
 		left, leftErr := c.Leaks()
 		if err != nil || order.broken != "" || len(c.Pending()) > 0 || len(left) > 0 || leftErr != nil {
-			t.Fatalf("seed %d: %v, out of order: %s, pending %v, leaks %v, %v\n%s", seed, err, order.broken, c.Pending(), left, leftErr, tail(c.Trace().Text(), 80))
+			t.Fatalf("seed %d: %v, out of order: %s, pending %v, leaks %v, %v\n%s", seed, err, order.broken,
+				c.Pending(), left, leftErr, tail(c.Trace().Text(), 80))
 		}
 		if err := c.Close(); err != nil {
 			t.Fatal(err)

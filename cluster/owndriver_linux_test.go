@@ -37,11 +37,15 @@ func (d *directories) NodeGetInfo(context.Context, *csispec.NodeGetInfoRequest) 
 	}, nil
 }
 
-func (d *directories) NodeGetCapabilities(context.Context, *csispec.NodeGetCapabilitiesRequest) (*csispec.NodeGetCapabilitiesResponse, error) {
+func (d *directories) NodeGetCapabilities(context.Context,
+	*csispec.NodeGetCapabilitiesRequest,
+) (*csispec.NodeGetCapabilitiesResponse, error) {
 	return &csispec.NodeGetCapabilitiesResponse{}, nil
 }
 
-func (d *directories) NodePublishVolume(_ context.Context, r *csispec.NodePublishVolumeRequest) (*csispec.NodePublishVolumeResponse, error) {
+func (d *directories) NodePublishVolume(_ context.Context,
+	r *csispec.NodePublishVolumeRequest,
+) (*csispec.NodePublishVolumeResponse, error) {
 	source := filepath.Join(d.dir, r.GetVolumeId())
 	for _, dir := range []string{source, r.GetTargetPath()} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -51,7 +55,9 @@ func (d *directories) NodePublishVolume(_ context.Context, r *csispec.NodePublis
 	return &csispec.NodePublishVolumeResponse{}, unix.Mount(source, r.GetTargetPath(), "", unix.MS_BIND, "")
 }
 
-func (d *directories) NodeUnpublishVolume(_ context.Context, r *csispec.NodeUnpublishVolumeRequest) (*csispec.NodeUnpublishVolumeResponse, error) {
+func (d *directories) NodeUnpublishVolume(_ context.Context,
+	r *csispec.NodeUnpublishVolumeRequest,
+) (*csispec.NodeUnpublishVolumeResponse, error) {
 	if err := unix.Unmount(r.GetTargetPath(), 0); err != nil && err != unix.EINVAL && err != unix.ENOENT {
 		return nil, err
 	}
@@ -107,11 +113,13 @@ func TestThirdPartyDriver(t *testing.T) {
 		}
 		return nil
 	}
-	testcheck.NoError(t, c.Wait(ctx, "the notification of the driver", func() bool { _, _, notified := announces.Status(); return notified }))
+	testcheck.NoError(t, c.Wait(ctx, "the notification of the driver",
+		func() bool { _, _, notified := announces.Status(); return notified }))
 	if registered, why, _ := announces.Status(); !registered {
 		t.Fatalf("not registered: %s", why)
 	}
-	if d := entry(); d == nil || d.NodeID != "own-1" || d.Allocatable == nil || *d.Allocatable.Count != 7 || len(d.TopologyKeys) != 1 {
+	if d := entry(); d == nil || d.NodeID != "own-1" || d.Allocatable == nil || *d.Allocatable.Count != 7 ||
+		len(d.TopologyKeys) != 1 {
 		t.Errorf("drivers of the CSINode: %v", d)
 	}
 	if node, _ := c.Server().Get("nodes", "", "node-1"); node.GetLabels()["own.example.com/zone"] != "z" {
@@ -119,7 +127,8 @@ func TestThirdPartyDriver(t *testing.T) {
 	}
 
 	useOwnVolume(ctx, t, c)
-	if content, err := os.ReadFile(filepath.Join(driver.dir, "disk", "file")); err != nil || string(content) != "hello" {
+	if content, err := os.ReadFile(filepath.Join(driver.dir, "disk", "file")); err != nil ||
+		string(content) != "hello" {
 		t.Errorf("content of the volume: %q, %v", content, err)
 	}
 	stopRegistrar()

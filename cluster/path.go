@@ -95,7 +95,8 @@ func (c *Cluster) volumeMount(namespace, podName, volume string) (*node, string,
 
 // podMount returns where the first container of a pod that mounts a volume has it.
 func (c *Cluster) podMount(namespace, pod, volume string) (*node, string, error) {
-	n, path, err := c.containerMount(namespace, pod, func(_ string, m *corev1.VolumeMount) bool { return m.Name == volume })
+	n, path, err := c.containerMount(namespace, pod,
+		func(_ string, m *corev1.VolumeMount) bool { return m.Name == volume })
 	if errors.Is(err, errNoMount) { // the pod or its volume does not exist, or no container mounts it
 		return c.volumeMount(namespace, pod, volume)
 	}
@@ -106,7 +107,9 @@ func (c *Cluster) podMount(namespace, pod, volume string) (*node, string, error)
 var errNoMount = errors.New("no container mounts the volume")
 
 // containerMount returns what a container of a pod has by the first volumeMount that matches.
-func (c *Cluster) containerMount(namespace, podName string, meant func(container string, m *corev1.VolumeMount) bool) (*node, string, error) {
+func (c *Cluster) containerMount(namespace, podName string,
+	meant func(container string, m *corev1.VolumeMount) bool,
+) (*node, string, error) {
 	pod, ok := c.pod(namespace, podName)
 	if !ok {
 		return nil, "", fmt.Errorf("pod %s/%s: %w: %w", namespace, podName, errNoMount, fs.ErrNotExist)
@@ -136,7 +139,8 @@ func (c *Cluster) subPath(namespace, podName, container string, i int, volume st
 		PodDir: filepath.Join(at.node.root, "pods", string(at.pod)), Volume: at.volume, Container: container, Index: i,
 	}.Target()
 	if mounted, err := at.node.fs.IsMountPoint(path); err != nil || !mounted {
-		return nil, "", fmt.Errorf("pod %s/%s: volume %s of container %s: %w", namespace, podName, volume, container, ErrNotMounted)
+		return nil, "", fmt.Errorf("pod %s/%s: volume %s of container %s: %w", namespace, podName,
+			volume, container, ErrNotMounted)
 	}
 	return at.node, path, nil
 }
@@ -159,7 +163,8 @@ func (c *Cluster) findVolume(namespace, podName, volume string) (volumeUse, erro
 	}
 	at := slices.IndexFunc(c.nodes, func(n *node) bool { return n.name == pod.Spec.NodeName })
 	if at < 0 {
-		return volumeUse{}, fmt.Errorf("pod %s/%s has no node: volume %s: %w", namespace, podName, volume, ErrNotMounted)
+		return volumeUse{}, fmt.Errorf("pod %s/%s has no node: volume %s: %w", namespace,
+			podName, volume, ErrNotMounted)
 	}
 	return volumeUse{node: c.nodes[at], volume: name, pod: pod.UID}, nil
 }

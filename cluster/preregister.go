@@ -46,9 +46,12 @@ func (c *Cluster) preRegister(name string, conn grpc.ClientConnInterface) error 
 	}
 	return c.server.Add(&storagev1.CSINode{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:            name,
-			Annotations:     csi.MigratedAnnotation(),
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: name, UID: stored.GetUID()}},
+			Name:        name,
+			Annotations: csi.MigratedAnnotation(),
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "v1", Kind: "Node",
+				Name: name, UID: stored.GetUID(),
+			}},
 		},
 		Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{entry}},
 	})

@@ -38,7 +38,10 @@ func TestPreRegisteredEqualsStarted(t *testing.T) {
 
 // atRest returns the API server of a started cluster.
 func atRest(t *testing.T, preRegistered bool) *fake.Server {
-	c, err := cluster.New(cluster.Config{Devices: cluster.Array, PreRegistered: preRegistered, Stepped: &sim.SteppedConfig{}})
+	c, err := cluster.New(cluster.Config{
+		Devices: cluster.Array, PreRegistered: preRegistered,
+		Stepped: &sim.SteppedConfig{},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,9 @@ func Reconciler(cfg ReconcilerConfig) Component {
 }
 
 // worker returns the function that processes a key of the queue.
-func (reconcile Reconcile) worker(c *sim.Process, queue *sim.Queue[types.NamespacedName]) func(context.Context, types.NamespacedName) error {
+func (reconcile Reconcile) worker(c *sim.Process,
+	queue *sim.Queue[types.NamespacedName],
+) func(context.Context, types.NamespacedName) error {
 	return func(ctx context.Context, key types.NamespacedName) error {
 		after, err := reconcile(ctx, key)
 		if err != nil {
@@ -118,7 +120,10 @@ func (p ComponentContext) Informer(resource string) (cache.SharedIndexInformer, 
 	if err != nil {
 		return nil, err
 	}
-	informer, err := p.Informers.ForResource(schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Name})
+	informer, err := p.Informers.ForResource(schema.GroupVersionResource{
+		Group:   k.Group,
+		Version: k.Version, Resource: k.Name,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,9 @@ func rest(t testing.TB, c *cluster.Cluster) {
 }
 
 // calling returns a reconciler of ConfigMaps that calls a function for each.
-func calling(cfg cluster.ReconcilerConfig, f func(ctx context.Context, p cluster.ComponentContext, name string) (time.Duration, error)) cluster.Component {
+func calling(cfg cluster.ReconcilerConfig,
+	f func(ctx context.Context, p cluster.ComponentContext, name string) (time.Duration, error),
+) cluster.Component {
 	cfg.Name = "operator"
 	if cfg.For == "" {
 		cfg.For = "configmaps"
@@ -105,7 +107,8 @@ func TestAReconcilerIsSuspendedAtEachRequest(t *testing.T) {
 		}
 	}
 	patch := []byte(`{"data":{"from":"a user"}}`)
-	if _, err := c.Client().CoreV1().ConfigMaps("default").Patch(t.Context(), "a", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := c.Client().CoreV1().ConfigMaps("default").Patch(t.Context(), "a", types.MergePatchType, patch,
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	rest(t, c)
@@ -175,7 +178,8 @@ func TestAReconcilerProcessesAKeyOnce(t *testing.T) {
 		}
 		for range 3 {
 			patch := []byte(fmt.Sprintf(`{"data":{"n":%q}}`, c.Host().Now().String()+fmt.Sprint(c.Server().Revision())))
-			if _, err := c.Client().CoreV1().ConfigMaps("default").Patch(ctx, "m0", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			if _, err := c.Client().CoreV1().ConfigMaps("default").Patch(ctx, "m0", types.MergePatchType, patch,
+				metav1.PatchOptions{}); err != nil {
 				return err
 			}
 		}
@@ -218,17 +222,26 @@ func TestAReconcilerWatchesOwnedObjects(t *testing.T) {
 	rest(t, c)
 	core := c.Client().CoreV1()
 	mine := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "mine", UID: "1", Controller: new(true)}
-	others := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ConfigMap", Name: "others", UID: "2", Controller: new(true)}
+	others := metav1.OwnerReference{
+		APIVersion: "apps/v1", Kind: "ConfigMap", Name: "others",
+		UID: "2", Controller: new(true),
+	}
 	loose := mine
 	loose.Name, loose.Controller = "loose", nil
 	for i, owner := range []metav1.OwnerReference{mine, others, loose} {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("s", i), OwnerReferences: []metav1.OwnerReference{owner}}}
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Name:            fmt.Sprint("s", i),
+			OwnerReferences: []metav1.OwnerReference{owner},
+		}}
 		if _, err := core.Secrets("default").Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	rest(t, c)
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{"of": "before"}}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+		Name:   "x",
+		Labels: map[string]string{"of": "before"},
+	}}
 	account, err := core.ServiceAccounts("default").Create(t.Context(), account, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -298,7 +311,8 @@ func TestAReconcilerOfACustomResource(t *testing.T) {
 	thing := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "a"},
 	}}
-	if _, err := client.Resource(things).Namespace("default").Create(t.Context(), thing, metav1.CreateOptions{}); err != nil {
+	if _, err := client.Resource(things).Namespace("default").Create(t.Context(), thing,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	rest(t, c)
@@ -326,7 +340,10 @@ func TestPanicOfAReconcilerPropagates(t *testing.T) {
 
 // The same reconciler runs live.
 func TestAReconcilerRunsLive(t *testing.T) {
-	c, err := cluster.New(cluster.Config{Components: []string{}, Extra: []cluster.Component{calling(cluster.ReconcilerConfig{}, labelByREST)}})
+	c, err := cluster.New(cluster.Config{
+		Components: []string{},
+		Extra:      []cluster.Component{calling(cluster.ReconcilerConfig{}, labelByREST)},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -353,7 +370,8 @@ func TestInvalidReconcilers(t *testing.T) {
 	} {
 		c, err := cluster.New(cluster.Config{
 			Components: []string{}, Stepped: &sim.SteppedConfig{},
-			Extra: []cluster.Component{calling(cfg, func(context.Context, cluster.ComponentContext, string) (time.Duration, error) { return 0, nil })},
+			Extra: []cluster.Component{calling(cfg,
+				func(context.Context, cluster.ComponentContext, string) (time.Duration, error) { return 0, nil })},
 		})
 		if c != nil || err == nil || !strings.Contains(err.Error(), "nothings") {
 			t.Errorf("%+v gives error %v", cfg, err)

@@ -80,7 +80,10 @@ func eachCall(t *testing.T, run func(t *testing.T, o *once)) {
 // node is a world of one kubelet with an unregistered node.
 func node(t *testing.T) (*cluster.Cluster, *sim.Stepped) {
 	t.Helper()
-	c, err := cluster.New(cluster.Config{Nodes: 1, Components: []string{"kubelet"}, Stepped: &sim.SteppedConfig{StepsMax: 5_000}})
+	c, err := cluster.New(cluster.Config{
+		Nodes: 1, Components: []string{"kubelet"},
+		Stepped: &sim.SteppedConfig{StepsMax: 5_000},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +151,8 @@ func TestRegistrationSurvivesFaults(t *testing.T) {
 		wantDriver(t, c, true)
 	})
 	for _, call := range []string{
-		"create csinodes/node-1", "GetInfo array.csi.volsim.dev-reg.sock", "NodeGetInfo array.csi.volsim.dev", "patch nodes/node-1",
+		"create csinodes/node-1", "GetInfo array.csi.volsim.dev-reg.sock",
+		"NodeGetInfo array.csi.volsim.dev", "patch nodes/node-1",
 		"update csinodes/node-1", "NotifyRegistrationStatus array.csi.volsim.dev-reg.sock",
 	} {
 		if !calls[call] {
@@ -186,7 +190,10 @@ func TestDeregistrationSurvivesFaults(t *testing.T) {
 func TestDriverStopsWhileItMounts(t *testing.T) {
 	for _, rpc := range []string{"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"} {
 		t.Run(rpc, func(t *testing.T) {
-			c, err := cluster.New(cluster.Config{Nodes: 1, PreRegistered: true, Stepped: &sim.SteppedConfig{StepsMax: 20_000}})
+			c, err := cluster.New(cluster.Config{
+				Nodes: 1, PreRegistered: true,
+				Stepped: &sim.SteppedConfig{StepsMax: 20_000},
+			})
 			testcheck.NoError(t, err)
 			defer c.Close()
 			host := c.Host().(*sim.Stepped)
@@ -199,7 +206,8 @@ func TestDriverStopsWhileItMounts(t *testing.T) {
 			}
 			c.User("user", func(ctx context.Context) error { return comeAndGo(ctx, c) })
 			wait(rpc, func() bool {
-				return slices.ContainsFunc(host.Enabled(), func(s string) bool { return strings.Contains(s, ": driver "+rpc+" ") })
+				return slices.ContainsFunc(host.Enabled(),
+					func(s string) bool { return strings.Contains(s, ": driver "+rpc+" ") })
 			})
 			testcheck.NoError(t, c.StopDriver("node-1"))
 			failed := 0
@@ -290,7 +298,8 @@ func TestLifecycleWithADriverThatStopsAndStarts(t *testing.T) {
 		left, errLeft := c.Leaks()
 		transient += strings.Count(c.Trace().Text(), "not found in the list of registered CSI drivers")
 		if err != nil || errLeft != nil || len(pending)+len(left) > 0 {
-			t.Fatalf("seed %d: %v, %v, pending %v, leaks %v\n%s", seed, err, errLeft, pending, left, tail(c.Trace().Text(), 100))
+			t.Fatalf("seed %d: %v, %v, pending %v, leaks %v\n%s", seed, err, errLeft, pending,
+				left, tail(c.Trace().Text(), 100))
 		}
 		testcheck.NoError(t, c.Close())
 	}

@@ -81,7 +81,8 @@ func selectComponents(wanted []string, rootCA string) ([]componentState, error) 
 	}
 	for _, name := range wanted {
 		if !slices.ContainsFunc(all, func(p componentState) bool { return p.name == name }) {
-			return nil, fmt.Errorf("%w %q for a real API server (have %s)", ErrUnknownComponent, name, componentNames(all))
+			return nil, fmt.Errorf("%w %q for a real API server (have %s)",
+				ErrUnknownComponent, name, componentNames(all))
 		}
 	}
 	if slices.Contains(wanted, "rootca") && rootCA == "" {

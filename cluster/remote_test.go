@@ -41,7 +41,8 @@ func newBare(t *testing.T) *bare {
 		}
 	})
 	l, err := apiserver.Listen(apiserver.ListenConfig{
-		Handler: apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.DirectCaller() }}),
+		Handler: apiserver.NewHandler(server,
+			apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return sim.DirectCaller() }}),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +98,10 @@ func (b *bare) makeMap(namespace, name string, owner *corev1.ConfigMap) *corev1.
 	b.t.Helper()
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if owner != nil {
-		m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}}
+		m.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: "v1", Kind: "ConfigMap",
+			Name: owner.Name, UID: owner.UID,
+		}}
 	}
 	return testcheck.Must(b.user.CoreV1().ConfigMaps(namespace).Create(b.t.Context(), m, metav1.CreateOptions{}))
 }
@@ -134,7 +138,8 @@ func TestRemoteNamespaceIsCreatedAndDeleted(t *testing.T) {
 	b := newBare(t)
 	b.run("namespace", "serviceaccount", "rootca")
 	namespaces := b.user.CoreV1().Namespaces()
-	testcheck.Must(namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, metav1.CreateOptions{}))
+	testcheck.Must(namespaces.Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, metav1.CreateOptions{}))
 	b.until("the account and the root CA", func(ctx context.Context) bool {
 		_, err := b.user.CoreV1().ServiceAccounts("team").Get(ctx, "default", metav1.GetOptions{})
 		ca, err2 := b.user.CoreV1().ConfigMaps("team").Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
@@ -190,7 +195,8 @@ func TestAllRemoteComponentsStart(t *testing.T) {
 func TestInvalidRemoteComponents(t *testing.T) {
 	t.Parallel()
 	here := &clientrest.Config{Host: "https://127.0.0.1:1"}
-	if _, err := cluster.NewRemote(cluster.RemoteConfig{REST: here, Components: []string{"kubelet"}}); !errors.Is(err, cluster.ErrUnknownComponent) {
+	if _, err := cluster.NewRemote(cluster.RemoteConfig{REST: here, Components: []string{"kubelet"}}); !errors.Is(err,
+		cluster.ErrUnknownComponent) {
 		t.Errorf("kubelet: %v, want ErrNoPart", err)
 	}
 	if _, err := cluster.NewRemote(cluster.RemoteConfig{REST: here, Components: []string{"rootca"}}); err == nil {

@@ -45,7 +45,8 @@ func (k *killer) Decide(d *sim.Decision) sim.Move {
 	a := d.Task(move.Option)
 	action, calls := a.Pending()
 	task, is := strings.CutPrefix(a.Name(), "kubelet(node-1)/")
-	if move.Event != "" || !calls || !is || k.meant == nil && !mounts(task) || k.meant != nil && !k.meant(task, action.Verb) {
+	if move.Event != "" || !calls || !is || k.meant == nil && !mounts(task) ||
+		k.meant != nil && !k.meant(task, action.Verb) {
 		return move
 	}
 	k.seen++
@@ -105,7 +106,10 @@ func twoPods(ctx context.Context, c *cluster.Cluster) error {
 func runOnDevices(t *testing.T, k *killer) {
 	t.Helper()
 	dir := t.TempDir()
-	c, err := cluster.New(cluster.Config{Nodes: 1, Devices: cluster.Loop, Dir: dir, PreRegistered: true, Stepped: &sim.SteppedConfig{}})
+	c, err := cluster.New(cluster.Config{
+		Nodes: 1, Devices: cluster.Loop, Dir: dir, PreRegistered: true,
+		Stepped: &sim.SteppedConfig{},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,9 +212,11 @@ func node1Pod(t *testing.T) (*cluster.Cluster, *nodefs.Memory) {
 		t.Fatal(err)
 	}
 	c.User("user", func(ctx context.Context) error {
-		_, err := c.Client().CoreV1().PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "32Mi"), metav1.CreateOptions{})
+		_, err := c.Client().CoreV1().PersistentVolumeClaims("default").Create(ctx,
+			cluster.NewClaim("data", "32Mi"), metav1.CreateOptions{})
 		if err == nil {
-			_, err = c.Client().CoreV1().Pods("default").Create(ctx, cluster.NewPod("web", "data"), metav1.CreateOptions{})
+			_, err = c.Client().CoreV1().Pods("default").Create(ctx,
+				cluster.NewPod("web", "data"), metav1.CreateOptions{})
 		}
 		return err
 	})
@@ -270,10 +276,15 @@ func TestDirectoryOfAPodIsRemovedOnlyIfItIsEmpty(t *testing.T) {
 		leave func(disk *nodefs.Memory, dir string) error
 		stays bool
 	}{
-		{"empty directories", func(disk *nodefs.Memory, dir string) error { return disk.MkdirAll(dir + "/volumes/example.com~old/x") }, false},
-		{"a file", func(disk *nodefs.Memory, dir string) error { return disk.WriteFile(dir+"/note", []byte("kept")) }, true},
+		{"empty directories", func(disk *nodefs.Memory, dir string) error {
+			return disk.MkdirAll(dir + "/volumes/example.com~old/x")
+		}, false},
+		{"a file", func(disk *nodefs.Memory, dir string) error {
+			return disk.WriteFile(dir+"/note", []byte("kept"))
+		}, true},
 		{"an unknown mount", func(disk *nodefs.Memory, dir string) error {
-			return errors.Join(disk.MkdirAll(dir+"/volumes/x"), disk.MountTree(nodefs.NewTree(), "x", dir+"/volumes/x", false))
+			return errors.Join(disk.MkdirAll(dir+"/volumes/x"),
+				disk.MountTree(nodefs.NewTree(), "x", dir+"/volumes/x", false))
 		}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -287,7 +298,8 @@ func TestDirectoryOfAPodIsRemovedOnlyIfItIsEmpty(t *testing.T) {
 			}
 			c.User("user", func(ctx context.Context) error {
 				now := int64(0)
-				return c.Client().CoreV1().Pods("default").Delete(ctx, "web", metav1.DeleteOptions{GracePeriodSeconds: &now})
+				return c.Client().CoreV1().Pods("default").Delete(ctx, "web",
+					metav1.DeleteOptions{GracePeriodSeconds: &now})
 			})
 			if err := c.Run(t.Context()); err != nil {
 				t.Fatal(err)

@@ -46,7 +46,11 @@ func TestVolumesAreMountedWithLabels(t *testing.T) {
 		{"the gate alone", cluster.Config{SELinuxMount: true}, corev1.ReadWriteOncePod, ""},
 		{"on, one pod", cluster.Config{SELinux: true}, corev1.ReadWriteOncePod, option},
 		{"on, many pods", cluster.Config{SELinux: true}, corev1.ReadWriteOnce, ""},
-		{"on with the gate, many pods", cluster.Config{SELinux: true, SELinuxMount: true}, corev1.ReadWriteOnce, option},
+		{
+			"on with the gate, many pods",
+			cluster.Config{SELinux: true, SELinuxMount: true},
+			corev1.ReadWriteOnce, option,
+		},
 	}
 	for _, tt := range tests {
 		for _, preRegistered := range []bool{false, true} {
@@ -55,7 +59,9 @@ func TestVolumesAreMountedWithLabels(t *testing.T) {
 				var seen []string
 				cfg := tt.cfg
 				cfg.Nodes, cfg.PreRegistered, cfg.Stepped = 1, preRegistered, &sim.SteppedConfig{StepsMax: 50_000}
-				cfg.Interceptors.Driver = func(_ string, conn grpc.ClientConnInterface) grpc.ClientConnInterface { return mountFlags{conn, &seen} }
+				cfg.Interceptors.Driver = func(_ string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
+					return mountFlags{conn, &seen}
+				}
 				c, err := cluster.New(cfg)
 				if err != nil {
 					t.Fatal(err)
@@ -68,10 +74,12 @@ func TestVolumesAreMountedWithLabels(t *testing.T) {
 				claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{tt.mode}
 				pod := cluster.NewPod("web", "data")
 				pod.Spec.SecurityContext = &corev1.PodSecurityContext{SELinuxOptions: &corev1.SELinuxOptions{Level: "s0:c1,c2"}}
-				if _, err := c.Client().CoreV1().PersistentVolumeClaims("default").Create(t.Context(), claim, metav1.CreateOptions{}); err != nil {
+				if _, err := c.Client().CoreV1().PersistentVolumeClaims("default").Create(t.Context(), claim,
+					metav1.CreateOptions{}); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := c.Client().CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+				if _, err := c.Client().CoreV1().Pods("default").Create(t.Context(), pod,
+					metav1.CreateOptions{}); err != nil {
 					t.Fatal(err)
 				}
 				if err := c.WaitForPod(t.Context(), "default", "web", corev1.PodRunning); err != nil {

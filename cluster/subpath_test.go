@@ -25,7 +25,8 @@ func subPathPod(name, claim string, parts ...string) *corev1.Pod {
 	c := &pod.Spec.Containers[0]
 	c.VolumeMounts = nil
 	for i, part := range parts {
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: claim, MountPath: fmt.Sprintf("/mnt/%d", i), SubPath: part})
+		c.VolumeMounts = append(c.VolumeMounts,
+			corev1.VolumeMount{Name: claim, MountPath: fmt.Sprintf("/mnt/%d", i), SubPath: part})
 	}
 	return pod
 }

@@ -18,7 +18,9 @@ func (c *Cluster) Wait(ctx context.Context, what string, cond func() bool) error
 }
 
 // WaitForClaim returns when the claim has the phase.
-func (c *Cluster) WaitForClaim(ctx context.Context, namespace, name string, phase corev1.PersistentVolumeClaimPhase) error {
+func (c *Cluster) WaitForClaim(ctx context.Context, namespace, name string,
+	phase corev1.PersistentVolumeClaimPhase,
+) error {
 	return c.Wait(ctx, fmt.Sprintf("claim %s/%s to be %s", namespace, name, phase), func() bool {
 		claim, ok := c.claim(namespace, name)
 		return ok && claim.Status.Phase == phase

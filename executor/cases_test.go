@@ -47,7 +47,8 @@ func TestCases(t *testing.T) {
 				defer run.host.Close()
 				for _, s := range c.steps {
 					if got := run.step(t, s.words); got != s.want {
-						t.Fatalf("%s:%d: %s -> %s, want %s\n%s", file, s.line, strings.Join(s.words, " "), got, s.want, run.x)
+						t.Fatalf("%s:%d: %s -> %s, want %s\n%s", file, s.line,
+							strings.Join(s.words, " "), got, s.want, run.x)
 					}
 				}
 			})

@@ -118,7 +118,8 @@ func TestStartRejectsOverlappingOperations(t *testing.T) {
 	}
 	b.end(j, nil)
 	testcheck.Must(b.start(want.Key, executor.Detach))
-	if diff := cmp.Diff([]string{"volume_attach {volumeName:kubernetes.io/csi/driver^1 podName: nodeName:}: <nil>"}, b.done); diff != "" {
+	if diff := cmp.Diff([]string{"volume_attach {volumeName:kubernetes.io/csi/driver^1 podName: nodeName:}: <nil>"},
+		b.done); diff != "" {
 		t.Errorf("done (-want +got):\n%s", diff)
 	}
 }
@@ -214,7 +215,11 @@ func TestSuccessClearsAllOverlappingFailuresOfItsName(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	defer b.host.Close()
-	for _, key := range []executor.Key{{Volume: volume, Node: "n1"}, {Volume: volume, Node: "n2"}, {Volume: "other", Node: "n1"}} {
+	for _, key := range []executor.Key{
+		{Volume: volume, Node: "n1"},
+		{Volume: volume, Node: "n2"},
+		{Volume: "other", Node: "n1"},
+	} {
 		b.end(testcheck.Must(b.start(key, executor.Attach)), errBroken)
 	}
 	b.end(testcheck.Must(b.start(executor.Key{Volume: volume, Node: "n1"}, executor.Detach)), errBroken)

@@ -12,7 +12,10 @@ import (
 )
 
 func keyOn(volume string, node int) executor.Key {
-	return executor.Key{Volume: corev1.UniqueVolumeName("kubernetes.io/csi/driver^" + volume), Node: types.NodeName(fmt.Sprintf("n%d", node))}
+	return executor.Key{
+		Volume: corev1.UniqueVolumeName("kubernetes.io/csi/driver^" + volume),
+		Node:   types.NodeName(fmt.Sprintf("n%d", node)),
+	}
 }
 
 // An operation on another volume starts, whatever operations hang.

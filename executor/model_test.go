@@ -192,7 +192,8 @@ func TestExecutorEqualsItsModel(t *testing.T) {
 			"": d.check, "start": d.start, "end": d.end, "wait": d.wait,
 			"pass": func(t *rapid.T) {
 				d.pass(rapid.SampledFrom([]time.Duration{
-					time.Millisecond, 500 * time.Millisecond, time.Second, 10 * time.Second, 2 * time.Minute, 5 * time.Minute,
+					time.Millisecond, 500 * time.Millisecond, time.Second, 10 * time.Second,
+					2 * time.Minute, 5 * time.Minute,
 				}).Draw(t, "time"))
 			},
 		})

@@ -33,7 +33,8 @@ func TestPanicFailsItsOperation(t *testing.T) {
 	}
 	b.settle()
 	var panicked *executor.PanicError
-	if !errors.As(failure, &panicked) || failure.Error() != "panic: out of range" || !strings.Contains(panicked.Stack, "executor_test.careless") {
+	if !errors.As(failure, &panicked) || failure.Error() != "panic: out of range" ||
+		!strings.Contains(panicked.Stack, "executor_test.careless") {
 		t.Errorf("failure %v, want the panic with its stack", failure)
 	}
 	if outcome != executor.Uncertain {

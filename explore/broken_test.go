@@ -47,7 +47,8 @@ func given[T runtime.Object](obj T, err error) (runtime.Object, error) {
 // lists reports whether a request writes the volumes attached to a node, and whether there are any.
 func lists(r fake.Request) (is, any bool) {
 	var patch corev1.Node
-	if !asks(r, "patch", "nodes/status") || !strings.Contains(string(r.Patch), `"volumesAttached"`) || json.Unmarshal(r.Patch, &patch) != nil {
+	if !asks(r, "patch", "nodes/status") || !strings.Contains(string(r.Patch), `"volumesAttached"`) ||
+		json.Unmarshal(r.Patch, &patch) != nil {
 		return false, false
 	}
 	return true, len(patch.Status.VolumesAttached) > 0
@@ -85,7 +86,8 @@ func hurries(broken bool) []cluster.Component {
 				if err != nil || pod.Spec.NodeName != "node-2" {
 					return 0, nil //nolint:nilerr // it is gone
 				}
-				claim, err := p.Client.CoreV1().PersistentVolumeClaims(key.Namespace).Get(ctx, "data", metav1.GetOptions{})
+				claim, err := p.Client.CoreV1().PersistentVolumeClaims(key.Namespace).Get(ctx, "data",
+					metav1.GetOptions{})
 				if err != nil {
 					return 0, err
 				}
@@ -169,7 +171,8 @@ func forgetsDetach(*fake.Clientset) fake.InterceptorFunc {
 func reportsUse(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		var patch corev1.Node
-		if !asks(r, "patch", "nodes/status") || json.Unmarshal(r.Patch, &patch) != nil || len(patch.Status.VolumesInUse) > 0 {
+		if !asks(r, "patch", "nodes/status") || json.Unmarshal(r.Patch, &patch) != nil ||
+			len(patch.Status.VolumesInUse) > 0 {
 			return serve()
 		}
 		node, err := own.CoreV1().Nodes().Get(context.Background(), r.Name, metav1.GetOptions{})
@@ -242,7 +245,8 @@ func ignores(own *fake.Clientset, reason string) fake.InterceptorFunc {
 			ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name},
 			Target:     corev1.ObjectReference{Kind: "Node", Name: "node-1"},
 		}
-		if err := own.CoreV1().Pods(r.Namespace).Bind(context.Background(), binding, metav1.CreateOptions{}); err != nil {
+		if err := own.CoreV1().Pods(r.Namespace).Bind(context.Background(), binding,
+			metav1.CreateOptions{}); err != nil {
 			return nil, err
 		}
 		return given(own.CoreV1().Pods(r.Namespace).Get(context.Background(), r.Name, metav1.GetOptions{}))
@@ -310,7 +314,8 @@ func doublesClaims(own *fake.Clientset) fake.InterceptorFunc {
 		}
 		claim := r.Body.DeepCopyObject().(*corev1.PersistentVolumeClaim)
 		claim.Status.Capacity = doubled(claim.Status.Capacity)
-		return given(own.CoreV1().PersistentVolumeClaims(r.Namespace).UpdateStatus(context.Background(), claim, metav1.UpdateOptions{}))
+		return given(own.CoreV1().PersistentVolumeClaims(r.Namespace).UpdateStatus(context.Background(),
+			claim, metav1.UpdateOptions{}))
 	}
 }
 
@@ -370,7 +375,8 @@ func unstagesFirst() invoking {
 			staged[r.VolumeId] = r.StagingTargetPath
 		case *csispec.NodeUnpublishVolumeRequest:
 			unstage := &csispec.NodeUnstageVolumeRequest{VolumeId: r.VolumeId, StagingTargetPath: staged[r.VolumeId]}
-			if err := do(ctx, csispec.Node_NodeUnstageVolume_FullMethodName, unstage, &csispec.NodeUnstageVolumeResponse{}); err != nil {
+			if err := do(ctx, csispec.Node_NodeUnstageVolume_FullMethodName, unstage,
+				&csispec.NodeUnstageVolumeResponse{}); err != nil {
 				return err
 			}
 		}
@@ -496,7 +502,8 @@ func undoes() invoking {
 		err := do(ctx, method, args, reply)
 		if r, is := args.(*csispec.NodePublishVolumeRequest); is && err != nil {
 			undo := &csispec.NodeUnpublishVolumeRequest{VolumeId: r.VolumeId, TargetPath: r.TargetPath}
-			return errors.Join(err, do(ctx, csispec.Node_NodeUnpublishVolume_FullMethodName, undo, &csispec.NodeUnpublishVolumeResponse{}))
+			return errors.Join(err,
+				do(ctx, csispec.Node_NodeUnpublishVolume_FullMethodName, undo, &csispec.NodeUnpublishVolumeResponse{}))
 		}
 		return err
 	}
@@ -528,7 +535,8 @@ func detachesAgain() cluster.Interceptors {
 		last = nil
 		return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 			obj, err := serve()
-			if err == nil && last != nil && asks(r, "patch", "volumeattachments/status") && strings.Contains(string(r.Patch), `"attached":true`) {
+			if err == nil && last != nil && asks(r, "patch", "volumeattachments/status") &&
+				strings.Contains(string(r.Patch), `"attached":true`) {
 				again := last
 				last = nil
 				return obj, again()
@@ -553,7 +561,8 @@ func wipes() cluster.Interceptors {
 			erase := &csispec.DeleteVolumeRequest{VolumeId: r.VolumeId}
 			return errors.Join(
 				do(ctx, csispec.Controller_DeleteVolume_FullMethodName, erase, &csispec.DeleteVolumeResponse{}),
-				do(ctx, csispec.Controller_CreateVolume_FullMethodName, made[r.VolumeId], &csispec.CreateVolumeResponse{}))
+				do(ctx, csispec.Controller_CreateVolume_FullMethodName, made[r.VolumeId],
+					&csispec.CreateVolumeResponse{}))
 		}
 		return nil
 	}

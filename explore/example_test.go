@@ -33,7 +33,8 @@ user alice
 
 // A failure is a scenario that fails again in each run.
 func ExampleSearch_failure() {
-	s, err := scenario.Parse("late", "components: pvcontroller\nuser alice\n  create claim data 1Gi class=\n  wait claim data Bound\n")
+	s, err := scenario.Parse("late",
+		"components: pvcontroller\nuser alice\n  create claim data 1Gi class=\n  wait claim data Bound\n")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -41,7 +41,8 @@ func TestPruningKnownStatesLosesNone(t *testing.T) {
 				}
 				schedules[i] = e.report.Schedules
 			}
-			t.Logf("%d states in %d schedules; running every order to its end takes %d", len(met[0]), schedules[0], schedules[1])
+			t.Logf("%d states in %d schedules; running every order to its end takes %d",
+				len(met[0]), schedules[0], schedules[1])
 			if !slices.Equal(slices.Sorted(maps.Keys(met[0])), slices.Sorted(maps.Keys(met[1]))) {
 				t.Errorf("%d states, but %d when every order is run to its end", len(met[0]), len(met[1]))
 			}

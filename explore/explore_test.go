@@ -39,7 +39,10 @@ func TestSearchesComplete(t *testing.T) {
 		{explore.Config{Strategy: explore.Holds}, "no failure with at most 1 hold"},
 		{explore.Config{Strategy: explore.Holds, Depth: 2}, "no failure with at most 2 holds"},
 		{explore.Config{Strategy: explore.Restarts}, "no failure with one restart at a call of the default order"},
-		{explore.Config{Strategy: explore.Exhaustive, Depth: 1}, "no failure in any order of events with at most 1 deviation"},
+		{
+			explore.Config{Strategy: explore.Exhaustive, Depth: 1},
+			"no failure in any order of events with at most 1 deviation",
+		},
 		{explore.Config{Strategy: explore.Random, Count: 100}, ""},
 		{explore.Config{Strategy: explore.PCT, Count: 100}, ""},
 		{explore.Config{Strategy: explore.POS, Count: 100}, ""},
@@ -87,7 +90,8 @@ func TestFaultSpecWithUnknownTarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = explore.Search(t.Context(), s, explore.Config{Strategy: explore.Random, Count: 2, Faults: risks})
-	if err == nil || !strings.Contains(err.Error(), `no such target "kubelet" (have `) || !strings.Contains(err.Error(), "kubelet(node-1)") {
+	if err == nil || !strings.Contains(err.Error(), `no such target "kubelet" (have `) ||
+		!strings.Contains(err.Error(), "kubelet(node-1)") {
 		t.Errorf("error %v does not name the missing kubelet and the existing kubelet(node-1)", err)
 	}
 }

@@ -123,7 +123,10 @@ func (e *search) injectEach(verbs []string) error {
 				if is != verb || !e.matchesSpec(verb, of) {
 					continue
 				}
-				if err := e.tryIfMine(sim.Deviation{Step: i + 1, What: sim.DeviationEvent, Subject: event}); err != nil {
+				if err := e.tryIfMine(sim.Deviation{
+					Step: i + 1, What: sim.DeviationEvent,
+					Subject: event,
+				}); err != nil {
 					return err
 				}
 			}

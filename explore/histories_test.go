@@ -22,12 +22,14 @@ func TestHistoriesDoNotRepeat(t *testing.T) {
 			nodeComponents + partitioned, holds,
 		},
 		{
-			"a kubelet restarts at any call", "#60987, #31596, #38498, PR #37698, PR #102576, #96635, #70044, PR #110670",
+			"a kubelet restarts at any call",
+			"#60987, #31596, #38498, PR #37698, PR #102576, #96635, #70044, PR #110670",
 			nodeComponents + once("kubelet(node-1)", "crash") + moves, restarts,
 		},
 		{
 			"a kubelet restarts, and repeated mounts fail", "#120150, #121271, PR #139045",
-			nodeComponents + once("Node", "driver Internal", "driver DeadlineExceeded", "driver-lost DeadlineExceeded", "hang") + republished, faults,
+			nodeComponents + once("Node", "driver Internal", "driver DeadlineExceeded", "driver-lost DeadlineExceeded",
+				"hang") + republished, faults,
 		},
 		{
 			"a node reboots at any step", "#120853, #117513",
@@ -39,23 +41,28 @@ func TestHistoriesDoNotRepeat(t *testing.T) {
 		},
 		{
 			"an attach fails or times out, and the pod moves to another node", "#71276, PR #124334, PR #120595",
-			nodeComponents + once("ControllerPublishVolume", "driver Unavailable", "driver-lost DeadlineExceeded", "hang") + moves, faults,
+			nodeComponents + once("ControllerPublishVolume", "driver Unavailable",
+				"driver-lost DeadlineExceeded", "hang") + moves, faults,
 		},
 		{
 			"an attach fails, and the pod is deleted meanwhile", "#117042",
-			nodeComponents + once("ControllerPublishVolume", "driver Internal", "driver-lost DeadlineExceeded", "hang") + endsAtOnce, faults,
+			nodeComponents + once("ControllerPublishVolume", "driver Internal",
+				"driver-lost DeadlineExceeded", "hang") + endsAtOnce, faults,
 		},
 		{
 			"a detach fails, and the volume is wanted again meanwhile", "#32727, #109951",
-			nodeComponents + once("ControllerUnpublishVolume", "driver Internal", "driver-lost DeadlineExceeded", "hang") + comesBack, faults,
+			nodeComponents + once("ControllerUnpublishVolume", "driver Internal",
+				"driver-lost DeadlineExceeded", "hang") + comesBack, faults,
 		},
 		{
 			"a mount or an unmount fails or times out, and the pod is deleted meanwhile", "#127520, #65246",
-			nodeComponents + once("Node", "driver DeadlineExceeded", "driver-lost DeadlineExceeded", "hang", "driver Internal") + endsAtOnce, faults,
+			nodeComponents + once("Node", "driver DeadlineExceeded", "driver-lost DeadlineExceeded", "hang",
+				"driver Internal") + endsAtOnce, faults,
 		},
 		{
 			"an unmount fails or times out", "#86360, #89112",
-			nodeComponents + once("NodeUn", "driver Internal", "driver DeadlineExceeded", "driver-lost DeadlineExceeded", "hang") + comesBack, faults,
+			nodeComponents + once("NodeUn", "driver Internal", "driver DeadlineExceeded",
+				"driver-lost DeadlineExceeded", "hang") + comesBack, faults,
 		},
 		{
 			"two pods with one claim are scheduled before its volume is provisioned", "#72013, #73216, #56596",

@@ -26,7 +26,8 @@ const attachComponents = "components: pvcontroller, provisioner, attacher, kubel
 // reads the attachment, or I22, because it detaches by deleting the attachment.
 var attachMutants = []mutant{
 	{
-		name: "the controller does not wait for a failed detach, and the driver allows it", rule: "I15", history: "#71276",
+		name: "the controller does not wait for a failed detach, and the driver allows it",
+		rule: "I15", history: "#71276",
 		scenario: attachComponents + once("ControllerUnpublishVolume", "driver Unavailable") + "rules: I15\n" + moves,
 		between:  attachesToMany, extra: attachDetach(uncertainIsNowhere), config: faults, within: 4,
 	},
@@ -42,7 +43,8 @@ var attachMutants = []mutant{
 	},
 	{
 		name: "a node's status does not list an attached volume", rule: "L5", history: "#49053",
-		scenario: nodeComponents + "rules: L5\n" + staysThere, between: client("attachdetach", listsNothing), config: holds, within: 1,
+		scenario: nodeComponents + "rules: L5\n" +
+			staysThere, between: client("attachdetach", listsNothing), config: holds, within: 1,
 	},
 }
 

@@ -144,7 +144,8 @@ user alice
 		config:  holds, within: 1,
 	},
 	{
-		name: "a claim missing from the cache is not read from the API server", rule: "I8", history: "kubernetes#66287, kubernetes#105131",
+		name: "a claim missing from the cache is not read from the API server", rule: "I8",
+		history: "kubernetes#66287, kubernetes#105131",
 		scenario: `
 components: pvcontroller
 faults: crash(pvcontroller, 1)
@@ -170,7 +171,8 @@ user alice
 		config:  holds, within: 1,
 	},
 	{
-		name: "a claim whose name is in the cache is not read from the API server", rule: "I8", history: "kubernetes#105131, kubernetes#142332",
+		name: "a claim whose name is in the cache is not read from the API server", rule: "I8",
+		history: "kubernetes#105131, kubernetes#142332",
 		scenario: `
 components: pvcontroller, pvcprotection
 faults: crash(pvcontroller, 1)
@@ -215,7 +217,8 @@ user alice
 		config:  holds, within: 40,
 	},
 	{
-		name: "a retried CreateVolume uses another name", rule: "I10", history: "external-provisioner#1448, external-provisioner#1469",
+		name: "a retried CreateVolume uses another name", rule: "I10",
+		history:  "external-provisioner#1448, external-provisioner#1469",
 		scenario: dynamic + "faults: driver-lost Unavailable(CreateVolume, 1)\n" + comes,
 		between:  driver("provisioner", renameRepeated),
 		config:   faults, within: 8, crowd: 8,
@@ -237,7 +240,8 @@ user alice
 		config: holds, within: 1,
 	},
 	{
-		name: "a driver's timeout counts as a final error", rule: "I11", history: "external-provisioner#131, external-provisioner#311, external-provisioner#486",
+		name: "a driver's timeout counts as a final error", rule: "I11",
+		history:  "external-provisioner#131, external-provisioner#311, external-provisioner#486",
 		scenario: dynamic + "faults: driver-lost DeadlineExceeded(CreateVolume, 1)\n" + comesAndGoes,
 		between: driver("provisioner", func() invoking {
 			return func(ctx context.Context, method string, args, reply any, invoke invoke) error {
@@ -254,7 +258,8 @@ user alice
 		name: "a volume's phase is written with stale finalizers", rule: "I12",
 		scenario: dynamic + comes,
 		between: updates("pvcontroller", "status", func(_ *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1.PersistentVolume]) (*corev1.PersistentVolume, error) {
-			v.Finalizers = slices.DeleteFunc(v.Finalizers, func(f string) bool { return f == "external-provisioner.volume.kubernetes.io/finalizer" })
+			v.Finalizers = slices.DeleteFunc(v.Finalizers,
+				func(f string) bool { return f == "external-provisioner.volume.kubernetes.io/finalizer" })
 			return send(v)
 		}),
 		config: holds, within: 1,
@@ -307,8 +312,9 @@ user alice
 	{
 		name: "pods are not listed before the finalizer is removed", rule: "I28", history: "kubernetes#75980",
 		scenario: protected,
-		between:  client("pvcprotection", answerPods(func(*corev1.PodList) *corev1.PodList { return &corev1.PodList{} })),
-		config:   holds, within: 42, crowd: 114,
+		between: client("pvcprotection",
+			answerPods(func(*corev1.PodList) *corev1.PodList { return &corev1.PodList{} })),
+		config: holds, within: 42, crowd: 114,
 	},
 	{
 		name: "pods are listed once for several claims", rule: "I28",
@@ -385,7 +391,9 @@ type send[T fake.Object] func(obj T) (T, error)
 
 // updates intercepts a component's updates of claims or volumes. change receives a copy of the
 // object that the component sent.
-func updates[T fake.Object](component, subresource string, mutate func(own *fake.Clientset, obj T, send send[T]) (T, error)) func() cluster.Interceptors {
+func updates[T fake.Object](component, subresource string,
+	mutate func(own *fake.Clientset, obj T, send send[T]) (T, error),
+) func() cluster.Interceptors {
 	return client(component, func(own *fake.Clientset) fake.InterceptorFunc {
 		return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 			body, ok := r.Body.(T)
@@ -435,7 +443,9 @@ func storedClaim(own *fake.Clientset, ref *corev1.ObjectReference) *corev1.Persi
 }
 
 // reserveWhatever adds the UID of the claim to the claimRef of an Available volume.
-func reserveWhatever(own *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1.PersistentVolume]) (*corev1.PersistentVolume, error) {
+func reserveWhatever(own *fake.Clientset, v *corev1.PersistentVolume,
+	send send[*corev1.PersistentVolume],
+) (*corev1.PersistentVolume, error) {
 	claim := storedClaim(own, v.Spec.ClaimRef)
 	if v.Status.Phase != corev1.VolumeAvailable || claim == nil || v.Spec.ClaimRef.UID != "" {
 		return send(v)
@@ -445,7 +455,9 @@ func reserveWhatever(own *fake.Clientset, v *corev1.PersistentVolume, send send[
 }
 
 // inherit rebinds a Released volume to the next claim with that name.
-func inherit(own *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1.PersistentVolume]) (*corev1.PersistentVolume, error) {
+func inherit(own *fake.Clientset, v *corev1.PersistentVolume,
+	send send[*corev1.PersistentVolume],
+) (*corev1.PersistentVolume, error) {
 	claim := storedClaim(own, v.Spec.ClaimRef)
 	if v.Status.Phase != corev1.VolumeReleased || claim == nil {
 		return send(v)
@@ -455,13 +467,16 @@ func inherit(own *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1.
 }
 
 // overcome repeats a conflicting update of a volume's claimRef with the current resourceVersion.
-func overcome(own *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1.PersistentVolume]) (*corev1.PersistentVolume, error) {
+func overcome(own *fake.Clientset, v *corev1.PersistentVolume,
+	send send[*corev1.PersistentVolume],
+) (*corev1.PersistentVolume, error) {
 	written, err := send(v)
 	if !apierrors.IsConflict(err) {
 		return written, err
 	}
 	live, err := own.CoreV1().PersistentVolumes().Get(context.Background(), v.Name, metav1.GetOptions{})
-	if err != nil || live.Spec.ClaimRef != nil && v.Spec.ClaimRef != nil && live.Spec.ClaimRef.UID == v.Spec.ClaimRef.UID {
+	if err != nil || live.Spec.ClaimRef != nil && v.Spec.ClaimRef != nil &&
+		live.Spec.ClaimRef.UID == v.Spec.ClaimRef.UID {
 		return live, err
 	}
 	live.Spec.ClaimRef = v.Spec.ClaimRef
@@ -497,7 +512,9 @@ func claimFirst(own *fake.Clientset) fake.InterceptorFunc {
 }
 
 // takeFirst binds the first volume without a claim.
-func takeFirst(own *fake.Clientset, v *corev1.PersistentVolume, send send[*corev1.PersistentVolume]) (*corev1.PersistentVolume, error) {
+func takeFirst(own *fake.Clientset, v *corev1.PersistentVolume,
+	send send[*corev1.PersistentVolume],
+) (*corev1.PersistentVolume, error) {
 	for _, obj := range own.Server().List("persistentvolumes") {
 		if first := obj.(*corev1.PersistentVolume); first.Spec.ClaimRef == nil && v.Spec.ClaimRef != nil {
 			first = first.DeepCopy()
@@ -509,13 +526,16 @@ func takeFirst(own *fake.Clientset, v *corev1.PersistentVolume, send send[*corev
 }
 
 // replace makes a claim name volume v2. It bypasses the API server's validation.
-func replace(own *fake.Clientset, claim *corev1.PersistentVolumeClaim, _ send[*corev1.PersistentVolumeClaim]) (*corev1.PersistentVolumeClaim, error) {
+func replace(own *fake.Clientset, claim *corev1.PersistentVolumeClaim,
+	_ send[*corev1.PersistentVolumeClaim],
+) (*corev1.PersistentVolumeClaim, error) {
 	own.Server().UpdateStored("persistentvolumeclaims", claim.Namespace, claim.Name, func(stored fake.Object) fake.Object {
 		changed := stored.(*corev1.PersistentVolumeClaim).DeepCopy()
 		changed.Spec.VolumeName = "v2"
 		return changed
 	})
-	return own.CoreV1().PersistentVolumeClaims(claim.Namespace).Get(context.Background(), claim.Name, metav1.GetOptions{})
+	return own.CoreV1().PersistentVolumeClaims(claim.Namespace).Get(context.Background(),
+		claim.Name, metav1.GetOptions{})
 }
 
 // neverFound answers that the requested claim does not exist.
@@ -529,7 +549,9 @@ func neverFound(*fake.Clientset) fake.InterceptorFunc {
 }
 
 // lastClass assigns the last default class by name.
-func lastClass(own *fake.Clientset, claim *corev1.PersistentVolumeClaim, send send[*corev1.PersistentVolumeClaim]) (*corev1.PersistentVolumeClaim, error) {
+func lastClass(own *fake.Clientset, claim *corev1.PersistentVolumeClaim,
+	send send[*corev1.PersistentVolumeClaim],
+) (*corev1.PersistentVolumeClaim, error) {
 	was := storedClaim(own, &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name})
 	if was != nil && was.Spec.StorageClassName == nil && claim.Spec.StorageClassName != nil {
 		for _, class := range own.Server().List("storageclasses") {
@@ -591,7 +613,8 @@ func renameRepeated() invoking {
 		if r, is := args.(*csispec.CreateVolumeRequest); is {
 			if asked[r.GetName()] {
 				args = &csispec.CreateVolumeRequest{
-					Name: r.GetName() + "-again", CapacityRange: r.GetCapacityRange(), VolumeCapabilities: r.GetVolumeCapabilities(),
+					Name: r.GetName() +
+						"-again", CapacityRange: r.GetCapacityRange(), VolumeCapabilities: r.GetVolumeCapabilities(),
 				}
 			}
 			asked[r.GetName()] = true
@@ -610,7 +633,8 @@ func answerPods(answer func(first *corev1.PodList) *corev1.PodList) func(*fake.C
 			}
 			if first == nil {
 				var err error
-				if first, err = own.CoreV1().Pods(r.Namespace).List(context.Background(), metav1.ListOptions{}); err != nil {
+				if first, err = own.CoreV1().Pods(r.Namespace).List(context.Background(),
+					metav1.ListOptions{}); err != nil {
 					return nil, err
 				}
 			}
@@ -692,7 +716,8 @@ func pvControllers(broken bool) []cluster.Component {
 			p.Informers = hasty{p.Informers}
 		}
 		pvcontroller.New(pvcontroller.Config{
-			Process: p.Process, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder(pvcontroller.EventSource),
+			Process: p.Process, Client: p.Client, Informers: p.Informers,
+			Recorder: p.Recorder(pvcontroller.EventSource),
 		})
 		return nil
 	}}}

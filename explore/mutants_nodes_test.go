@@ -41,16 +41,20 @@ var nodeMutants = []mutant{
 		scenario: nodeComponents + moves, between: driver("attacher", attachesTwice), config: holds, within: 1,
 	},
 	{
-		name: "the node is read in a stale version that does not use the volume", rule: "I16", history: "#106710, PR #110721",
-		scenario: nodeComponents + once("attachdetach", "crash") + removed, between: client("attachdetach", readsOldNodes),
+		name: "the node is read in a stale version that does not use the volume", rule: "I16",
+		history: "#106710, PR #110721",
+		scenario: nodeComponents + once("attachdetach", "crash") +
+			removed, between: client("attachdetach", readsOldNodes),
 		config: restarts, within: 100,
 	},
 	{
 		name: "a second controller attaches without checking other nodes", rule: "I16b", history: "#71276, PR #120595",
-		scenario: nodeComponents + "rules: I16b\n" + moves, between: none, extra: hurries, config: holds, within: 300, // also violates I21
+		scenario: nodeComponents + "rules: I16b\n" +
+			moves, between: none, extra: hurries, config: holds, within: 300, // also violates I21
 	},
 	{
-		name: "a volume is unstaged when the first of its pods is unpublished", rule: "I17", history: "#65246, PR #71074",
+		name: "a volume is unstaged when the first of its pods is unpublished",
+		rule: "I17", history: "#65246, PR #71074",
 		scenario: nodeComponents + runs, between: driver("kubelet", unstagesFirst), config: holds, within: 1,
 	},
 	{
@@ -59,14 +63,16 @@ var nodeMutants = []mutant{
 	},
 	{
 		name: "the previous volume is mounted again at the path", rule: "I18", history: "#55074",
-		scenario: nodeComponents + twoClaimsOfAPod, between: driver("kubelet", mountsTheFirst), config: holds, within: 1,
+		scenario: nodeComponents +
+			twoClaimsOfAPod, between: driver("kubelet", mountsTheFirst), config: holds, within: 1,
 	},
 	{
 		name: "a detach begins before the node's status is written", rule: "I19", history: "#27836",
 		scenario: nodeComponents + runs, between: client("attachdetach", neverWithdraws), config: holds, within: 1,
 	},
 	{
-		name: "an older list of attached volumes overwrites a newer one", rule: "I20", history: "#49053, #72181, #88565",
+		name: "an older list of attached volumes overwrites a newer one", rule: "I20",
+		history:  "#49053, #72181, #88565",
 		scenario: nodeComponents + runs, between: client("attachdetach", writesOldLists), config: holds, within: 1,
 	},
 	{
@@ -79,16 +85,19 @@ var nodeMutants = []mutant{
 	},
 	{
 		name: "a failed call is retried immediately", rule: "I23", history: "#116886",
-		scenario: nodeComponents + once("NodeStageVolume", "driver Unavailable") + runs, between: driver("kubelet", repeats),
+		scenario: nodeComponents + once("NodeStageVolume", "driver Unavailable") +
+			runs, between: driver("kubelet", repeats),
 		config: faults, within: 2,
 	},
 	{
 		name: "failures do not increase the back-off", rule: "I23b", history: "#41307, #75209, PR #75213",
-		scenario: nodeComponents + "rules: I23b\n" + runs, between: driver("kubelet", failsTwice), config: holds, within: 1,
+		scenario: nodeComponents + "rules: I23b\n" +
+			runs, between: driver("kubelet", failsTwice), config: holds, within: 1,
 	},
 	{
 		name: "an unstage that timed out counts as success", rule: "I24", history: "#86360, #89112, PR #82492",
-		scenario: nodeComponents + once("NodeUnstageVolume", "driver-lost DeadlineExceeded") + runs, between: driver("kubelet", timeoutsSucceed),
+		scenario: nodeComponents + once("NodeUnstageVolume", "driver-lost DeadlineExceeded") +
+			runs, between: driver("kubelet", timeoutsSucceed),
 		config: faults, within: 2,
 	},
 	{
@@ -102,16 +111,19 @@ var nodeMutants = []mutant{
 	},
 	{
 		name: "a restarted kubelet does not reconstruct a mount", rule: "I26", history: "#60987, #31596, #38498",
-		scenario: nodeComponents + "rules: I26\n" + restarted, between: driver("kubelet", mountsElsewhere), config: holds, within: 1,
+		scenario: nodeComponents + "rules: I26\n" +
+			restarted, between: driver("kubelet", mountsElsewhere), config: holds, within: 1,
 	},
 	{
 		name: "a mount that fails when repeated is unmounted", rule: "I27", history: "#120150, #121271, PR #139045",
-		scenario: nodeComponents + "rules: I27\n" + once("NodePublishVolume", "driver Internal") + republished, between: driver("kubelet", undoes),
+		scenario: nodeComponents + "rules: I27\n" + once("NodePublishVolume", "driver Internal") +
+			republished, between: driver("kubelet", undoes),
 		config: faults, within: 3,
 	},
 	{
 		name: "a pod is scheduled to a node that cannot access its volume", rule: "I30", history: "#72013, #56236",
-		scenario: "components: pvcontroller, scheduler, kubelet\nrules: I30\n" + placed, between: client("scheduler", bindsElsewhere), config: holds, within: 1,
+		scenario: "components: pvcontroller, scheduler, kubelet\nrules: I30\n" +
+			placed, between: client("scheduler", bindsElsewhere), config: holds, within: 1,
 	},
 	{
 		name: "a node gets more volumes than its limit", rule: "I31", history: "#126502, #95911",
@@ -120,7 +132,8 @@ var nodeMutants = []mutant{
 	},
 	{
 		name: "a ReadWriteOncePod claim is used by two pods", rule: "I32",
-		scenario: placeComponents + rivals, between: both(client("scheduler", ignoresRivals), client("kubelet", withoutPodLimit)),
+		scenario: placeComponents +
+			rivals, between: both(client("scheduler", ignoresRivals), client("kubelet", withoutPodLimit)),
 		config: holds, within: 1,
 	},
 	{
@@ -163,7 +176,8 @@ var nodeMutants = []mutant{
 	},
 	{
 		name: "a provisioned volume is not saved", rule: "L3", history: "#73263, #73305",
-		scenario: placeComponents + "rules: L3\n" + late, between: client("provisioner", writesNoVolume), config: holds, within: 1,
+		scenario: placeComponents + "rules: L3\n" +
+			late, between: client("provisioner", writesNoVolume), config: holds, within: 1,
 	},
 	{
 		name: "a volume is never detached", rule: "L7", history: "#34242, #77324, PR #96617, #141151",
@@ -183,7 +197,8 @@ var nodeMutants = []mutant{
 	},
 	{
 		name: "a failed mount counts as success", rule: "L7", history: "#31272",
-		scenario: nodeComponents + once("NodePublishVolume", "driver-lost Internal") + staysThere, between: driver("kubelet", failuresSucceed),
+		scenario: nodeComponents + once("NodePublishVolume", "driver-lost Internal") +
+			staysThere, between: driver("kubelet", failuresSucceed),
 		config: faults, within: 2,
 	},
 	{
@@ -333,13 +348,15 @@ func TestFailuresOfLivelocksAndPanics(t *testing.T) {
 	var livelock *scenario.Livelock
 	if err := find("two writers revert each other's list indefinitely"); !errors.As(err, &livelock) {
 		t.Errorf("the failure is a %T, want a livelock", err)
-	} else if text := livelock.Error(); len(livelock.Cycle) == 0 || strings.Count(text, "patch/status nodes/node-1") < 2 {
+	} else if text := livelock.Error(); len(livelock.Cycle) == 0 ||
+		strings.Count(text, "patch/status nodes/node-1") < 2 {
 		t.Errorf("the cycle does not show both writes: %s", text)
 	}
 	var panicked *scenario.Panic
 	if err := find("a component panics"); !errors.As(err, &panicked) {
 		t.Errorf("the failure is a %T, want a panic", err)
-	} else if text, is := panicked.Value.(string); !is || !strings.HasPrefix(text, "volumemanager: nothing is known of ") {
+	} else if text, is := panicked.Value.(string); !is ||
+		!strings.HasPrefix(text, "volumemanager: nothing is known of ") {
 		t.Errorf("panicked with %v, want the component's value", panicked.Value)
 	}
 }

@@ -131,7 +131,8 @@ user alice
 	},
 	{
 		name: "an uncertain result of a plugin counts as a final error", rule: "I11",
-		scenario: directories + "faults: driver-lost DeadlineExceeded(Provision, 1)\n" + makesDirectory + "  delete claim data\n",
+		scenario: directories + "faults: driver-lost DeadlineExceeded(Provision, 1)\n" + makesDirectory +
+			"  delete claim data\n",
 		between: plugin(func(p *brokenPlugin) {
 			p.provision = func(ctx context.Context, opts plugins.ProvisionOptions) (*corev1.PersistentVolume, error) {
 				v, err := p.Provisioner.Provision(ctx, opts)
@@ -144,7 +145,8 @@ user alice
 		config: faults, within: 8,
 	},
 	{
-		name: "a volume's finalizer is removed before its directory is deleted", rule: "I12", history: "kubernetes#109330",
+		name: "a volume's finalizer is removed before its directory is deleted",
+		rule: "I12", history: "kubernetes#109330",
 		scenario: directories + makesDirectory + "  wait claim data Bound\n  delete claim data\n",
 		between:  client("pvcontroller", finalizerFirst),
 		config:   holds, within: 1,
@@ -240,7 +242,8 @@ func plugin(mutate func(p *brokenPlugin)) func() cluster.Interceptors {
 				return own
 			}
 			broken := &brokenPlugin{
-				Plugin: own, Provisioner: own.(plugins.Provisioner), Deleter: own.(plugins.Deleter), Recycler: own.(plugins.Recycler),
+				Plugin: own, Provisioner: own.(plugins.Provisioner), Deleter: own.(plugins.Deleter),
+				Recycler: own.(plugins.Recycler),
 			}
 			mutate(broken)
 			return broken
@@ -320,7 +323,8 @@ func finalizerFirst(own *fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		obj, err := serve()
 		v, is := obj.(*corev1.PersistentVolume)
-		if !is || err != nil || r.Verb != "get" || v.Status.Phase != corev1.VolumeReleased || !slices.Contains(v.Finalizers, inTreeFinalizer) {
+		if !is || err != nil || r.Verb != "get" || v.Status.Phase != corev1.VolumeReleased ||
+			!slices.Contains(v.Finalizers, inTreeFinalizer) {
 			return obj, err
 		}
 		v = v.DeepCopy()
@@ -358,7 +362,8 @@ func goneOnce(*fake.Clientset) fake.InterceptorFunc {
 	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
 		obj, err := serve()
 		v, is := obj.(*corev1.PersistentVolume)
-		if !is || err != nil || r.Verb != "get" || v.Status.Phase != corev1.VolumeReleased && v.Status.Phase != corev1.VolumeFailed {
+		if !is || err != nil || r.Verb != "get" ||
+			v.Status.Phase != corev1.VolumeReleased && v.Status.Phase != corev1.VolumeFailed {
 			return obj, err
 		}
 		if asked[v.UID] {

@@ -21,26 +21,32 @@ import (
 var restartMutants = []mutant{
 	{
 		name: "a restarted kubelet does not reconstruct staged volumes", rule: "I26", history: "#60987, #31596, #38498",
-		scenario: nodeComponents + "rules: I26\n" + once("kubelet(node-1)", "crash") + runs, between: disk(hides("csi")),
+		scenario: nodeComponents + "rules: I26\n" + once("kubelet(node-1)", "crash") +
+			runs, between: disk(hides("csi")),
 		config: restarts, within: 60,
 	},
 	{
-		name: "a restarted kubelet forgets the volumes that it reconstructed", rule: "I36", history: "#96635, #70044, PR #110670",
+		name: "a restarted kubelet forgets the volumes that it reconstructed", rule: "I36",
+		history:  "#96635, #70044, PR #110670",
 		scenario: nodeComponents + once("kubelet(node-1)", "crash") + runs, between: disk(hides("csi", "pods")),
 		config: restarts, within: 60,
 	},
 	{
-		name: "a restarted kubelet reconstructs staged volumes, but not published ones", rule: "I17", history: "PR #102576",
-		scenario: nodeComponents + "rules: I17\n" + once("kubelet(node-1)", "crash") + runs, between: disk(hides("pods")),
+		name: "a restarted kubelet reconstructs staged volumes, but not published ones",
+		rule: "I17", history: "PR #102576",
+		scenario: nodeComponents + "rules: I17\n" + once("kubelet(node-1)", "crash") +
+			runs, between: disk(hides("pods")),
 		config: restarts, within: 60,
 	},
 	{
 		name: "a restarted kubelet unmounts before it has listed its pods", rule: "I27", history: "#120150",
-		scenario: nodeComponents + once("kubelet(node-1)", "crash") + staysThere, between: withMemory(unmountsFirst), config: restarts, within: 60,
+		scenario: nodeComponents + once("kubelet(node-1)", "crash") +
+			staysThere, between: withMemory(unmountsFirst), config: restarts, within: 60,
 	},
 	{
 		name: "a restarted kubelet uses a stale list of pods", rule: "I27",
-		scenario: nodeComponents + once("kubelet(node-1)", "crash") + staysThere, between: client("kubelet", findsNoPods), config: restarts, within: 200,
+		scenario: nodeComponents + once("kubelet(node-1)", "crash") +
+			staysThere, between: client("kubelet", findsNoPods), config: restarts, within: 200,
 	},
 	{
 		name: "a rebooted node runs its pods without their volumes", rule: "I27", history: "#120853, #117513",
@@ -48,7 +54,8 @@ var restartMutants = []mutant{
 	},
 	{
 		name: "a directory is removed with everything mounted below it", rule: "I25", history: "#27651, #72257",
-		scenario: nodeComponents + once("NodePublishVolume", "driver-lost Internal") + writesTwice, between: disk(empties),
+		scenario: nodeComponents + once("NodePublishVolume", "driver-lost Internal") +
+			writesTwice, between: disk(empties),
 		config: faults, within: 5,
 	},
 	{
@@ -174,7 +181,8 @@ func unmountsFirst(before publications) invoking {
 	return func(ctx context.Context, method string, args, reply any, invoke invoke) error {
 		for _, target := range slices.Sorted(maps.Keys(before)) {
 			undo := &csispec.NodeUnpublishVolumeRequest{VolumeId: before[target].VolumeId, TargetPath: target}
-			_ = invoke(ctx, csispec.Node_NodeUnpublishVolume_FullMethodName, undo, &csispec.NodeUnpublishVolumeResponse{})
+			_ = invoke(ctx, csispec.Node_NodeUnpublishVolume_FullMethodName, undo,
+				&csispec.NodeUnpublishVolumeResponse{})
 		}
 		clear(before)
 		return invoke(ctx, method, args, reply)

@@ -18,7 +18,8 @@ var subPathMutants = []mutant{
 	},
 	{
 		name: "a restarted kubelet forgets its bound subPaths", rule: "I40",
-		scenario: nodeComponents + once("kubelet(node-1)", "crash") + usesSubPath, between: forgetsSubPaths, config: restarts, within: 40,
+		scenario: nodeComponents + once("kubelet(node-1)", "crash") +
+			usesSubPath, between: forgetsSubPaths, config: restarts, within: 40,
 	},
 	{
 		name: "a container's subPath is outside of the volume", rule: "I40", history: "#104980",
@@ -34,11 +35,13 @@ var subPathMutants = []mutant{
 	},
 	{
 		name: "a directory is removed with the subPaths bound below it", rule: "I25", history: "#27651, #72257",
-		scenario: nodeComponents + "rules: I25\n" + usesSubPath, between: subPathDisk(removesAll), config: holds, within: 1,
+		scenario: nodeComponents + "rules: I25\n" +
+			usesSubPath, between: subPathDisk(removesAll), config: holds, within: 1,
 	},
 	{
 		name: "the directories of subPaths stay", rule: "L6",
-		scenario: nodeComponents + "rules: L6\n" + usesSubPath, between: subPathDisk(keepsSubPathDirs), config: holds, within: 1,
+		scenario: nodeComponents + "rules: L6\n" +
+			usesSubPath, between: subPathDisk(keepsSubPathDirs), config: holds, within: 1,
 	},
 }
 

@@ -76,7 +76,8 @@ func (m mutant) hunt(t *testing.T, s *scenario.Scenario, count int) *explore.Fai
 	case r.Failure == nil:
 		t.Fatalf("not detected in %d schedules: %s", r.Schedules, r.Complete)
 	case r.Failure.Scenario.Violates != m.rule:
-		t.Fatalf("detected by %s, want %s: %v\nunder %s", r.Failure.Scenario.Violates, m.rule, r.Failure, r.Failure.Scenario.Schedule)
+		t.Fatalf("detected by %s, want %s: %v\nunder %s", r.Failure.Scenario.Violates, m.rule,
+			r.Failure, r.Failure.Scenario.Schedule)
 	}
 	return r.Failure
 }
@@ -117,7 +118,8 @@ func names(sentence string, objects []string) bool {
 // its row, and that the correct world passes the same search. The failures must be short and name
 // an object of the scenario.
 func TestMutants(t *testing.T) {
-	rows := slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants, restartMutants, ownershipMutants, subPathMutants)
+	rows := slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants, restartMutants,
+		ownershipMutants, subPathMutants)
 	found := make([]*explore.Failure, len(rows))
 	t.Run("each", func(t *testing.T) {
 		for i, m := range rows {
@@ -143,7 +145,8 @@ func TestMutants(t *testing.T) {
 			rows[i].name, rows[i].rule, f.Schedules, rows[i].within, len(f.Scenario.Schedule), f.Scenario.Schedule, f)
 	}
 	if slices.Sort(lengths); len(lengths) > 0 && !testing.Short() && lengths[len(lengths)/2] > deviationsMax {
-		t.Errorf("the median schedule has %d deviations, want at most %d: %v", lengths[len(lengths)/2], deviationsMax, lengths)
+		t.Errorf("the median schedule has %d deviations, want at most %d: %v",
+			lengths[len(lengths)/2], deviationsMax, lengths)
 	}
 }
 
@@ -229,7 +232,8 @@ const strangersCount = 10
 // in between. A hold may also end too early, because it lasts for a fixed number of decisions of
 // all tasks.
 func TestMutantsInACrowd(t *testing.T) {
-	for i, m := range slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants, restartMutants, ownershipMutants, subPathMutants) {
+	for i, m := range slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants, restartMutants,
+		ownershipMutants, subPathMutants) {
 		if m.crowd == 0 {
 			continue
 		}
@@ -241,7 +245,10 @@ func TestMutantsInACrowd(t *testing.T) {
 		acting := func(t *testing.T) (*scenario.Scenario, int) {
 			return m.scene(t, true, strangers(strangersCount)), m.crowd
 		}
-		for kind, crowd := range map[string]func(t *testing.T) (*scenario.Scenario, int){"resting": resting, "acting": acting} {
+		for kind, crowd := range map[string]func(t *testing.T) (*scenario.Scenario, int){
+			"resting": resting,
+			"acting":  acting,
+		} {
 			t.Run(m.name+", "+kind, func(t *testing.T) {
 				sparse(t, i)
 				t.Parallel()
@@ -280,10 +287,16 @@ func boundPair(name string) []runtime.Object {
 	claim.Spec.StorageClassName, claim.Spec.VolumeName = &class, name
 	size, modes := claim.Spec.Resources.Requests, claim.Spec.AccessModes
 	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, AccessModes: modes, Capacity: size}
-	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"kubernetes.io/pv-protection"}}}
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
+		Name:       name,
+		Finalizers: []string{"kubernetes.io/pv-protection"},
+	}}
 	volume.Spec = corev1.PersistentVolumeSpec{
 		StorageClassName: class, Capacity: size, AccessModes: modes, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-		ClaimRef: &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: claim.Namespace, Name: name, UID: uid},
+		ClaimRef: &corev1.ObjectReference{
+			Kind: "PersistentVolumeClaim", APIVersion: "v1",
+			Namespace: claim.Namespace, Name: name, UID: uid,
+		},
 	}
 	volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "other.example.com", VolumeHandle: name}
 	volume.Status.Phase = corev1.VolumeBound

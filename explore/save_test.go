@@ -13,7 +13,8 @@ import (
 
 // TestSavedFailureFailsAgain checks that a saved failure is read back and fails again.
 func TestSavedFailureFailsAgain(t *testing.T) {
-	s, err := scenario.Parse("late", "components: pvcontroller\nuser alice\n  create claim data 1Gi class=\n  wait claim data Bound\n")
+	s, err := scenario.Parse("late",
+		"components: pvcontroller\nuser alice\n  create claim data 1Gi class=\n  wait claim data Bound\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,10 @@ func TestSavedFailureFailsAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"violates: L7\n", "# violation: L7", "alice waits for claim data to be Bound", "# replay: volsim replay " + path} {
+	for _, want := range []string{
+		"violates: L7\n", "# violation: L7", "alice waits for claim data to be Bound",
+		"# replay: volsim replay " + path,
+	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}

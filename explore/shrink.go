@@ -42,7 +42,8 @@ func (e *search) found(schedule sim.Schedule, r *scenario.Result) error {
 		return err
 	}
 	f := &Failure{
-		Scenario: e.scenario.WithSchedule(k.best, rule), Result: k.result, Schedules: e.report.Schedules, ShrinkRuns: k.runs, Times: 1,
+		Scenario: e.scenario.WithSchedule(k.best, rule), Result: k.result,
+		Schedules: e.report.Schedules, ShrinkRuns: k.runs, Times: 1,
 	}
 	e.report.Failures = append(e.report.Failures, f)
 	if e.report.Failure == nil {

@@ -34,16 +34,37 @@ import (
 
 // upstreamAttachFaults are defects of upstream's attach/detach controller, as in upstreamFaults.
 var upstreamAttachFaults = []upstreamFault{
-	{file: "attached-while-uncertain", between: none, extra: attachDetach(uncertainIsNowhere), config: faults, within: 4},
+	{
+		file: "attached-while-uncertain", between: none,
+		extra: attachDetach(uncertainIsNowhere), config: faults, within: 4,
+	},
 	{file: "refused-detach", between: none, extra: attachDetach(refusalIsUncertain), config: restarts, within: 100},
-	{file: "alternating-failures", between: detachFailsOften, always: detachFailsOften, extra: attachDetach(failsInTurn), config: holds, within: 1},
-	{file: "handle-with-separator", between: caretHandles, always: caretHandles, extra: attachDetach(refusesCarets), config: holds, within: 1},
-	{file: "forced-without-reading-the-node", between: unmountFailsOften, always: unmountFailsOften, extra: attachDetach(forcesBlindly), config: restarts, within: 168},
-	{file: "status-compared-with-a-cache", between: none, extra: attachDetach(patchesDifference), config: holds, within: 150},
-	{file: "attachments-from-a-stale-list", between: none, extra: attachDetach(trustsItsList), config: restarts, within: 490},
+	{
+		file: "alternating-failures", between: detachFailsOften, always: detachFailsOften,
+		extra: attachDetach(failsInTurn), config: holds, within: 1,
+	},
+	{
+		file: "handle-with-separator", between: caretHandles, always: caretHandles,
+		extra: attachDetach(refusesCarets), config: holds, within: 1,
+	},
+	{
+		file: "forced-without-reading-the-node", between: unmountFailsOften, always: unmountFailsOften,
+		extra: attachDetach(forcesBlindly), config: restarts, within: 168,
+	},
+	{
+		file: "status-compared-with-a-cache", between: none,
+		extra: attachDetach(patchesDifference), config: holds, within: 150,
+	},
+	{
+		file: "attachments-from-a-stale-list", between: none, extra: attachDetach(trustsItsList),
+		config: restarts, within: 490,
+	},
 	{file: "volumes-one-by-one", between: none, extra: attachDetach(detachesOneByOne), config: holds, within: 775},
 	{file: "attachments-with-the-same-name", between: none, extra: oneName, config: holds, within: 1},
-	{file: "detach-missed-by-a-cache", between: firstDeleteLost, always: firstDeleteLost, extra: attachDetach(cacheIsProof), config: holds, within: 200},
+	{
+		file: "detach-missed-by-a-cache", between: firstDeleteLost, always: firstDeleteLost,
+		extra: attachDetach(cacheIsProof), config: holds, within: 200,
+	},
 }
 
 // gets replaces the controller's client, plugin and caches.
@@ -439,11 +460,20 @@ func oneName(asUpstream bool) []cluster.Component {
 	world := cluster.Component{
 		Name: "sidecars",
 		Install: func(server *fake.Server) error {
-			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Annotations: map[string]string{attachdetach.ManagedAnnotation: "true"}}}
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+				Name:        "node-1",
+				Annotations: map[string]string{attachdetach.ManagedAnnotation: "true"},
+			}}
 			objects := []runtime.Object{node}
-			for _, of := range []struct{ name, driver, handle string }{{"data", "23.example.com", "1"}, {"more", "3.example.com", "12"}} {
+			for _, of := range []struct{ name, driver, handle string }{
+				{"data", "23.example.com", "1"},
+				{"more", "3.example.com", "12"},
+			} {
 				pair := boundPair(of.name)
-				pair[0].(*corev1.PersistentVolume).Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: of.driver, VolumeHandle: of.handle}
+				pair[0].(*corev1.PersistentVolume).Spec.CSI = &corev1.CSIPersistentVolumeSource{
+					Driver:       of.driver,
+					VolumeHandle: of.handle,
+				}
 				objects = append(objects, pair...)
 			}
 			return server.Add(objects...)

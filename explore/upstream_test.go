@@ -82,7 +82,8 @@ func TestUpstreamsFaults(t *testing.T) {
 			t.Logf("found in %d of %d: %v\nunder %s", found.Schedules, tt.within, found, found.Scenario.Schedule)
 
 			if r := runOnce(t, pinned); scenario.RuleID(r.Failure) != pinned.Violates || r.Mismatch != "" {
-				t.Errorf("under the recorded schedule: %v, %q; want a violation of %s", r.Failure, r.Mismatch, pinned.Violates)
+				t.Errorf("under the recorded schedule: %v, %q; want a violation of %s",
+					r.Failure, r.Mismatch, pinned.Violates)
 			}
 			if r := runOnce(t, world(false)); r.Failure != nil {
 				t.Errorf("ours under that schedule: %v", r.Failure)
@@ -114,7 +115,9 @@ func runOnce(t *testing.T, s *scenario.Scenario) *scenario.Result {
 }
 
 // controllers returns the PersistentVolume controller over a client, with its own directories.
-func controllers(clientOf func(p cluster.ComponentContext) kubernetes.Interface, more func(p cluster.ComponentContext)) []cluster.Component {
+func controllers(clientOf func(p cluster.ComponentContext) kubernetes.Interface,
+	more func(p cluster.ComponentContext),
+) []cluster.Component {
 	return []cluster.Component{{Name: "pvcontroller", Start: func(p cluster.ComponentContext) error {
 		var manager plugins.Manager
 		machine := hostpath.Machine{FS: nodefs.NewMemory("/"), Root: "/"}
@@ -144,7 +147,8 @@ func cachedClaims(asUpstream bool) []cluster.Component {
 	}
 	return controllers(func(p cluster.ComponentContext) kubernetes.Interface {
 		return cachedClient{
-			p.Client, p.Informers.Core().V1().PersistentVolumeClaims().Lister(), p.Informers.Core().V1().PersistentVolumes().Lister(),
+			p.Client, p.Informers.Core().V1().PersistentVolumeClaims().Lister(),
+			p.Informers.Core().V1().PersistentVolumes().Lister(),
 		}
 	}, nothingMore)
 }
@@ -175,7 +179,9 @@ func (c cachedCore) PersistentVolumeClaims(namespace string) typedcorev1.Persist
 	return cachedClaimsOf{c.CoreV1Interface.PersistentVolumeClaims(namespace), c.cachedClient, namespace}
 }
 
-func (c cachedClaimsOf) Get(ctx context.Context, name string, opts metav1.GetOptions) (*corev1.PersistentVolumeClaim, error) {
+func (c cachedClaimsOf) Get(ctx context.Context, name string,
+	opts metav1.GetOptions,
+) (*corev1.PersistentVolumeClaim, error) {
 	volumes, err := c.volumes.List(labels.Everything())
 	if err != nil {
 		return nil, err

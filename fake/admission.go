@@ -106,7 +106,8 @@ func (s *Server) defaultClass() *storagev1.StorageClass {
 	var best *storagev1.StorageClass
 	t.objects.Scan(func(_ string, obj Object) bool {
 		class := obj.(*storagev1.StorageClass)
-		isDefault := class.Annotations[defaultClassAnnotation] == "true" || class.Annotations[defaultClassAnnotationBeta] == "true"
+		isDefault := class.Annotations[defaultClassAnnotation] == "true" ||
+			class.Annotations[defaultClassAnnotationBeta] == "true"
 		if isDefault && (best == nil || best.CreationTimestamp.Before(&class.CreationTimestamp)) {
 			best = class
 		}

@@ -49,12 +49,14 @@ func (s *Server) admitPriority(pod *corev1.Pod) error {
 		value, policy = class.Value, *class.PreemptionPolicy
 	}
 	if spec.Priority != nil && *spec.Priority != value {
-		return forbidPod(pod, "the integer value of priority (%d) must not be provided in pod spec; priority admission "+
-			"controller computed %d from the given PriorityClass name", *spec.Priority, value)
+		return forbidPod(pod,
+			"the integer value of priority (%d) must not be provided in pod spec; priority admission "+
+				"controller computed %d from the given PriorityClass name", *spec.Priority, value)
 	}
 	if spec.PreemptionPolicy != nil && *spec.PreemptionPolicy != policy {
-		return forbidPod(pod, "the string value of PreemptionPolicy (%s) must not be provided in pod spec; priority admission "+
-			"controller computed %s from the given PriorityClass name", *spec.PreemptionPolicy, policy)
+		return forbidPod(pod,
+			"the string value of PreemptionPolicy (%s) must not be provided in pod spec; priority admission "+
+				"controller computed %s from the given PriorityClass name", *spec.PreemptionPolicy, policy)
 	}
 	spec.Priority, spec.PreemptionPolicy = &value, &policy
 	return nil

@@ -65,7 +65,8 @@ var appsKinds = []*kind{
 	}),
 
 	newKind(strategy[*appsv1.ControllerRevision]{
-		resource: "controllerrevisions", gvk: appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), namespaced: true,
+		resource: "controllerrevisions",
+		gvk:      appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), namespaced: true,
 		rules:                    rules.ControllerRevision,
 		allowUnconditionalUpdate: true,
 		deleteReturnsStatus:      true,

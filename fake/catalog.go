@@ -185,7 +185,8 @@ func (s *Server) Resource(resource string) (APIResource, bool) {
 func (k *kind) describe(version string) APIResource {
 	r := APIResource{Custom: k.custom, APIResource: metav1.APIResource{
 		Name: k.resource, SingularName: strings.ToLower(k.gvk.Kind), Namespaced: k.namespaced,
-		Group: k.gvk.Group, Version: version, Kind: k.gvk.Kind, Verbs: verbs, ShortNames: k.short, Categories: k.categories,
+		Group: k.gvk.Group, Version: version, Kind: k.gvk.Kind, Verbs: verbs,
+		ShortNames: k.short, Categories: k.categories,
 	}}
 	if k.custom != nil {
 		r.Verbs = customVerbs

@@ -72,7 +72,8 @@ var coreKinds = []*kind{
 	}),
 
 	newKind(strategy[*corev1.PersistentVolumeClaim]{
-		resource: "persistentvolumeclaims", gvk: corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), namespaced: true,
+		resource: "persistentvolumeclaims",
+		gvk:      corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), namespaced: true,
 		rules:                    rules.PersistentVolumeClaim,
 		short:                    []string{"pvc"},
 		copyStatus:               func(to, from *corev1.PersistentVolumeClaim) { to.Status = from.Status },
@@ -182,7 +183,8 @@ var coreKinds = []*kind{
 	}),
 
 	newKind(strategy[*corev1.ReplicationController]{
-		resource: "replicationcontrollers", gvk: corev1.SchemeGroupVersion.WithKind("ReplicationController"), namespaced: true,
+		resource: "replicationcontrollers",
+		gvk:      corev1.SchemeGroupVersion.WithKind("ReplicationController"), namespaced: true,
 		rules:                    rules.ReplicationController,
 		short:                    []string{"rc"},
 		categories:               []string{"all"},
@@ -190,7 +192,9 @@ var coreKinds = []*kind{
 		statusUpdatesMetadata:    true,
 		allowUnconditionalUpdate: true,
 		fields: map[string]func(*corev1.ReplicationController) string{
-			"status.replicas": func(r *corev1.ReplicationController) string { return strconv.Itoa(int(r.Status.Replicas)) },
+			"status.replicas": func(r *corev1.ReplicationController) string {
+				return strconv.Itoa(int(r.Status.Replicas))
+			},
 		},
 		fieldError: unsupportedField,
 		dependents: dependentsOrphaned,

@@ -143,7 +143,8 @@ func (d discoveryClient) ServerPreferredNamespacedResources() ([]*metav1.APIReso
 // ServerVersion returns the emulated version of Kubernetes.
 func (d discoveryClient) ServerVersion() (*version.Info, error) {
 	return &version.Info{
-		Major: "1", Minor: "36", EmulationMajor: "1", EmulationMinor: "36", MinCompatibilityMajor: "1", MinCompatibilityMinor: "35",
+		Major: "1", Minor: "36", EmulationMajor: "1", EmulationMinor: "36",
+		MinCompatibilityMajor: "1", MinCompatibilityMinor: "35",
 		GitVersion: "v1.36.3", GitTreeState: "clean", BuildDate: "1970-01-01T00:00:00Z",
 		GoVersion: goruntime.Version(), Compiler: goruntime.Compiler, Platform: goruntime.GOOS + "/" + goruntime.GOARCH,
 	}, nil

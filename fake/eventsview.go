@@ -16,7 +16,8 @@ import (
 func newEventsView(of *kind) *kind {
 	k := newKind(strategy[*eventsv1.Event]{
 		resource: "events", gvk: eventsv1.SchemeGroupVersion.WithKind("Event"), namespaced: true, short: []string{"ev"},
-		allowUnconditionalUpdate: true, allowCreateOnUpdate: true, deleteReturnsStatus: true, fieldError: unsupportedField,
+		allowUnconditionalUpdate: true, allowCreateOnUpdate: true,
+		deleteReturnsStatus: true, fieldError: unsupportedField,
 	}, func(m metav1.ListMeta, items []eventsv1.Event) runtime.Object {
 		return &eventsv1.EventList{ListMeta: m, Items: items}
 	})

@@ -87,7 +87,8 @@ func (e events) PatchWithEventNamespace(event *corev1.Event, data []byte) (*core
 
 // PatchWithEventNamespaceWithContext applies a strategic merge patch to an event in its own
 // namespace.
-func (e events) PatchWithEventNamespaceWithContext(ctx context.Context, event *corev1.Event, data []byte) (*corev1.Event,
+func (e events) PatchWithEventNamespaceWithContext(ctx context.Context,
+	event *corev1.Event, data []byte) (*corev1.Event,
 	error,
 ) {
 	own, err := e.in("patch", event)

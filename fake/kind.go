@@ -124,7 +124,8 @@ func newKind[T any, P pointer[T]](r strategy[P], list func(metav1.ListMeta, []T)
 		set.CopyInto = func(in, out P) { in.DeepCopyInto(out) }
 	}
 	return &kind{
-		id: r.resource, resource: r.resource, gvk: r.gvk, namespaced: r.namespaced, short: r.short, categories: r.categories,
+		id: r.resource, resource: r.resource, gvk: r.gvk, namespaced: r.namespaced,
+		short: r.short, categories: r.categories,
 		empty: func() Object { return P(new(T)) },
 		shallow: func(obj Object) Object {
 			c := *obj.(P)

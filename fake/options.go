@@ -27,7 +27,8 @@ func checkUpdateOptions(opts metav1.UpdateOptions) error {
 }
 
 func checkPatchOptions(opts *metav1.PatchOptions, pt types.PatchType) error {
-	if noOptions(opts.DryRun, opts.FieldManager, opts.FieldValidation) && opts.Force == nil && pt != types.ApplyYAMLPatchType {
+	if noOptions(opts.DryRun, opts.FieldManager, opts.FieldValidation) && opts.Force == nil &&
+		pt != types.ApplyYAMLPatchType {
 		return nil
 	}
 	return invalidOptions("PatchOptions", validation.ValidatePatchOptions(opts, pt))

@@ -67,7 +67,8 @@ var otherKinds = []*kind{
 	}),
 
 	newKind(strategy[*policyv1.PodDisruptionBudget]{
-		resource: "poddisruptionbudgets", gvk: policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), namespaced: true,
+		resource: "poddisruptionbudgets",
+		gvk:      policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), namespaced: true,
 		rules:                 rules.PodDisruptionBudget,
 		short:                 []string{"pdb"},
 		copyStatus:            func(to, from *policyv1.PodDisruptionBudget) { to.Status = from.Status },

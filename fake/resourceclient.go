@@ -208,7 +208,8 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 func (r ResourceClient) draft(obj, old Object, through subresource) Object {
 	k := r.kind
 	switch {
-	case old == nil || k.copyStatus == nil || k.custom != nil || len(obj.GetManagedFields())+len(old.GetManagedFields()) > 0:
+	case old == nil || k.copyStatus == nil || k.custom != nil ||
+		len(obj.GetManagedFields())+len(old.GetManagedFields()) > 0:
 		return k.copy(obj)
 	case k.draft != nil && (through == statusSubresource || through == mainResource):
 		return k.draft(obj, old, through == statusSubresource)

@@ -44,7 +44,8 @@ var storageKinds = []*kind{
 	}),
 
 	newKind(strategy[*storagev1.CSIStorageCapacity]{
-		resource: "csistoragecapacities", gvk: storagev1.SchemeGroupVersion.WithKind("CSIStorageCapacity"), namespaced: true,
+		resource: "csistoragecapacities",
+		gvk:      storagev1.SchemeGroupVersion.WithKind("CSIStorageCapacity"), namespaced: true,
 		rules:               rules.CSIStorageCapacity,
 		deleteReturnsStatus: true,
 	}, func(m metav1.ListMeta, items []storagev1.CSIStorageCapacity) runtime.Object {

@@ -51,7 +51,8 @@ func issueToken(s writer, namespace, name string, body runtime.Object, _ bool) (
 	}
 	if req.UID != "" && req.UID != account.UID {
 		return actionResult{}, apierrors.NewConflict(tokenResource(tokenKind), name, fmt.Errorf(
-			"the UID in the token request (%s) does not match the UID of the service account (%s)", req.UID, account.UID))
+			"the UID in the token request (%s) does not match the UID of the service account (%s)", req.UID,
+			account.UID))
 	}
 	if len(req.Spec.Audiences) == 0 {
 		req.Spec.Audiences = []string{tokenIssuer}

@@ -19,7 +19,10 @@ import (
 var attachRules = []Rule{
 	{"I15", "a volume for one node attached to two", nodeRule(beginOneNode)},
 	{"I16", "a volume detached from a healthy node that has it mounted", nodeRule(beginMountedStays)},
-	{"I16b", "an attach of a volume for one node while it is, or may be, attached to another", nodeRule(beginAttachAfterDetach)},
+	{
+		"I16b", "an attach of a volume for one node while it is, or may be, attached to another",
+		nodeRule(beginAttachAfterDetach),
+	},
 	{"I19", "a detach that begins while the node's status lists the volume as attached", nodeRule(beginWithdrawFirst)},
 	{"I20", "a node whose status lists a volume as attached that is not", nodeRule(beginListedIsAttached)},
 	{"I21", "an attachment whose name is not that of its volume, driver and node", nodeRule(beginAttachmentName)},
@@ -52,7 +55,8 @@ func beginOneNode(c *Checker) watcher {
 			return
 		}
 		if v := volumeOf(c.API, a); v != nil && forOneNode(v) {
-			c.report("I15", "volume %s (%s) is for one node, and attached to %s", v.Name, call.handle, strings.Join(held.Attached, " and "))
+			c.report("I15", "volume %s (%s) is for one node, and attached to %s", v.Name, call.handle,
+				strings.Join(held.Attached, " and "))
 		}
 	}}
 }
@@ -90,7 +94,8 @@ func (h *nodeHealth) since(name string, step int) (absent, notReady bool) {
 }
 
 func outOfService(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+	return slices.ContainsFunc(node.Spec.Taints,
+		func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 }
 
 // beginMountedStays checks that a mounted volume is detached only from a node that was absent, out
@@ -132,10 +137,12 @@ func beginMountedStays(c *Checker) watcher {
 			switch {
 			case absent || notReady && attachedForLong(attachmentOf(c.API, c.Devices.Driver(), at.handle, at.node)):
 			case notReady:
-				c.report("I16", "volume %s is detached from node %s, which is not ready, too early; it is mounted there at %s",
+				c.report("I16",
+					"volume %s is detached from node %s, which is not ready, too early; it is mounted there at %s",
 					at.handle, at.node, mounts[0].Path)
 			default:
-				c.report("I16", "volume %s is detached from node %s, which has it mounted at %s", at.handle, at.node, mounts[0].Path)
+				c.report("I16", "volume %s is detached from node %s, which has it mounted at %s",
+					at.handle, at.node, mounts[0].Path)
 			}
 		},
 	}
@@ -145,7 +152,8 @@ func beginMountedStays(c *Checker) watcher {
 // node that is not ready. Times in the API have whole seconds. For a deleted attachment it returns
 // true: its age is unknown.
 func attachedForLong(a *storagev1.VolumeAttachment) bool {
-	return a == nil || a.DeletionTimestamp == nil || a.DeletionTimestamp.Sub(a.CreationTimestamp.Time) >= unmountWait-time.Second
+	return a == nil || a.DeletionTimestamp == nil ||
+		a.DeletionTimestamp.Sub(a.CreationTimestamp.Time) >= unmountWait-time.Second
 }
 
 // attachedNodes records the nodes to which each volume has a VolumeAttachment.
@@ -221,7 +229,8 @@ func beginWithdrawFirst(c *Checker) watcher {
 				return
 			}
 			if lists(node, uniqueVolume(v.Spec.CSI.Driver, v.Spec.CSI.VolumeHandle)) {
-				c.report("I19", "volume %s is being detached from node %s, whose status still lists it as attached", v.Name, node.Name)
+				c.report("I19", "volume %s is being detached from node %s, whose status still lists it as attached",
+					v.Name, node.Name)
 			}
 		},
 	}
@@ -248,9 +257,11 @@ func beginListedIsAttached(c *Checker) watcher {
 				case a == nil:
 					c.report("I20", "node %s lists volume %s as attached, but there is no attachment", is.Name, handle)
 				case !a.Status.Attached:
-					c.report("I20", "node %s lists volume %s as attached, but its attachment is not attached", is.Name, handle)
+					c.report("I20",
+						"node %s lists volume %s as attached, but its attachment is not attached", is.Name, handle)
 				case a.DeletionTimestamp != nil:
-					c.report("I20", "node %s lists volume %s as attached, but its attachment is being deleted", is.Name, handle)
+					c.report("I20",
+						"node %s lists volume %s as attached, but its attachment is being deleted", is.Name, handle)
 				}
 			}
 		},
@@ -272,9 +283,11 @@ func beginAttachmentName(c *Checker) watcher {
 			switch {
 			case source == nil:
 			case source.Driver != a.Spec.Attacher:
-				c.report("I21", "attachment %s is for driver %s, but its volume %s is of driver %s", a.Name, a.Spec.Attacher, name, source.Driver)
+				c.report("I21", "attachment %s is for driver %s, but its volume %s is of driver %s", a.Name,
+					a.Spec.Attacher, name, source.Driver)
 			case a.Name != attachmentName(source.VolumeHandle, source.Driver, a.Spec.NodeName):
-				c.report("I21", "attachment %s of volume %s to node %s has the name of another", a.Name, name, a.Spec.NodeName)
+				c.report("I21", "attachment %s of volume %s to node %s has the name of another",
+					a.Name, name, a.Spec.NodeName)
 			}
 		},
 	}
@@ -307,7 +320,8 @@ func beginDetachAsked(c *Checker) watcher {
 		call := deviceCallOf(r)
 		a := attachmentOf(c.API, c.Devices.Driver(), call.handle, call.node)
 		if a != nil && a.Status.Attached && a.DeletionTimestamp == nil {
-			c.report("I22", "volume %s is detached from node %s, but its attachment is not being deleted", call.handle, call.node)
+			c.report("I22",
+				"volume %s is detached from node %s, but its attachment is not being deleted", call.handle, call.node)
 		}
 	}}
 }

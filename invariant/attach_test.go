@@ -62,7 +62,8 @@ func TestAttachRules(t *testing.T) {
 			w.ready(node1, false)
 			w.now = w.now.Add(5 * time.Minute)
 			goes(w)
-		}, []string{"volume disk is detached from node node-1, which is not ready, too early; it is mounted there at " + staging}},
+		}, []string{"volume disk is detached from node node-1, which is not ready, too early; it is mounted there at " +
+			staging}},
 		{"I16", "allows a detach of an unmounted volume", func(w *hand) {
 			mountedThere(w)
 			w.unmount(node1, staging)
@@ -155,16 +156,19 @@ func TestAttachRules(t *testing.T) {
 
 		{"I21", "is violated by the name of another node", func(w *hand) {
 			w.attachmentOf("pv", csi.AttachmentName(handle, stubDriver, node2), node1)
-		}, []string{"attachment " + csi.AttachmentName(handle, stubDriver, node2) + " of volume pv to node node-1 has the name of another"}},
+		}, []string{"attachment " + csi.AttachmentName(handle, stubDriver, node2) +
+			" of volume pv to node node-1 has the name of another"}},
 		{"I21", "is violated by another driver", func(w *hand) {
 			v := csiVolume("alien", "x", corev1.ReadWriteOnce)
 			v.Spec.CSI.Driver = "other"
 			w.add(v)
 			w.attachmentOf("alien", csi.AttachmentName("x", "other", node1), node1)
-		}, []string{"attachment " + csi.AttachmentName("x", "other", node1) + " is for driver array, but its volume alien is of driver other"}},
+		}, []string{"attachment " + csi.AttachmentName("x", "other", node1) +
+			" is for driver array, but its volume alien is of driver other"}},
 		{"I21", "is violated by another name for an inline volume", func(w *hand) {
 			w.inlineAttachment(csi.AttachmentName(handle, stubDriver, node2), node1)
-		}, []string{"attachment " + csi.AttachmentName(handle, stubDriver, node2) + " of volume disk to node node-1 has the name of another"}},
+		}, []string{"attachment " + csi.AttachmentName(handle, stubDriver, node2) +
+			" of volume disk to node node-1 has the name of another"}},
 		{"I21", "allows an inline volume", func(w *hand) {
 			w.inlineAttachment(csi.AttachmentName(handle, stubDriver, node1), node1)
 		}, nil},

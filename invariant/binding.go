@@ -131,8 +131,10 @@ func (o *oneVolume) checkBound(v *corev1.PersistentVolume) {
 	if claim == nil || claim.Spec.VolumeName != v.Name {
 		return
 	}
-	if other := o.volumeNamed(o.bound[ref.UID]); other != nil && refUID(other) == ref.UID && other.Status.Phase == corev1.VolumeBound {
-		o.report("I1", "claim %s/%s is bound to volume %s, and volume %s to the claim", ref.Namespace, ref.Name, other.Name, v.Name)
+	if other := o.volumeNamed(o.bound[ref.UID]); other != nil && refUID(other) == ref.UID &&
+		other.Status.Phase == corev1.VolumeBound {
+		o.report("I1", "claim %s/%s is bound to volume %s, and volume %s to the claim",
+			ref.Namespace, ref.Name, other.Name, v.Name)
 	}
 	o.bound[ref.UID] = v.Name
 }
@@ -156,7 +158,8 @@ func (o *oneVolume) checkMounts(uid types.UID) {
 		}
 		if first != "" {
 			ref := v.Spec.ClaimRef
-			o.report("I1", "volumes %s and %s are both mounted, and both are for claim %s/%s", first, name, ref.Namespace, ref.Name)
+			o.report("I1", "volumes %s and %s are both mounted, and both are for claim %s/%s", first,
+				name, ref.Namespace, ref.Name)
 		}
 		first = name
 	}
@@ -213,8 +216,10 @@ func beginBoundBothWays(c *Checker) watcher {
 			return
 		}
 		claim := c.claimOfRef(before.Spec.ClaimRef)
-		if claim != nil && claim.Spec.VolumeName == after.Name && isCompleted(claim) && claim.Status.Phase != corev1.ClaimLost {
-			c.report("I3", "volume %s was taken from claim %s/%s, which is bound to it", after.Name, claim.Namespace, claim.Name)
+		if claim != nil && claim.Spec.VolumeName == after.Name && isCompleted(claim) &&
+			claim.Status.Phase != corev1.ClaimLost {
+			c.report("I3", "volume %s was taken from claim %s/%s, which is bound to it",
+				after.Name, claim.Namespace, claim.Name)
 		}
 	})
 	return onBoth(claims, volumes)
@@ -248,7 +253,8 @@ func beginBoundPhase(c *Checker) watcher {
 		if !slices.Equal(before.Spec.AccessModes, after.Spec.AccessModes) {
 			edited[after.UID] = true
 		}
-		if after.Status.Phase == corev1.VolumeBound && before.Status.Phase != corev1.VolumeBound && refUID(after) == "" {
+		if after.Status.Phase == corev1.VolumeBound && before.Status.Phase != corev1.VolumeBound &&
+			refUID(after) == "" {
 			c.report("I4", "volume %s became Bound, %s", after.Name, holderOf(after))
 		}
 	})
@@ -264,7 +270,8 @@ func beginBoundPhase(c *Checker) watcher {
 		case before.Status.Phase == corev1.ClaimBound:
 		case !isCompleted(after):
 			c.report("I4", "claim %s/%s became Bound before its binding was completed", after.Namespace, after.Name)
-		case v != nil && refUID(v) == after.UID && !edited[v.UID] && !slices.Equal(v.Spec.AccessModes, after.Status.AccessModes):
+		case v != nil && refUID(v) == after.UID && !edited[v.UID] &&
+			!slices.Equal(v.Spec.AccessModes, after.Status.AccessModes):
 			c.report("I4", "claim %s/%s became Bound with access modes %v, its volume %s has %v",
 				after.Namespace, after.Name, after.Status.AccessModes, v.Name, v.Spec.AccessModes)
 		}
@@ -285,7 +292,8 @@ func beginImmutable(c *Checker) watcher {
 			case *corev1.PersistentVolumeClaim:
 				is := e.After.(*corev1.PersistentVolumeClaim)
 				if was.Spec.VolumeName != "" && was.Spec.VolumeName != is.Spec.VolumeName {
-					c.report("I7", "claim %s/%s named volume %s and now names %q", is.Namespace, is.Name, was.Spec.VolumeName, is.Spec.VolumeName)
+					c.report("I7", "claim %s/%s named volume %s and now names %q", is.Namespace, is.Name,
+						was.Spec.VolumeName, is.Spec.VolumeName)
 				}
 			case *corev1.PersistentVolume:
 				is := e.After.(*corev1.PersistentVolume)

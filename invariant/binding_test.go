@@ -46,7 +46,10 @@ func TestBindingRules(t *testing.T) {
 		}, "volumes v and w are both mounted, and both are for claim default/c"},
 		{"I1", "two volumes for one claim, and one of them is mounted", func(s *scene) {
 			claim := pair(s)
-			s.devices.mounts["node-1"] = []nodefs.Mount{{Path: "/a", Source: "handle-of-v"}, {Path: "/b", Source: "handle-of-v"}}
+			s.devices.mounts["node-1"] = []nodefs.Mount{
+				{Path: "/a", Source: "handle-of-v"},
+				{Path: "/b", Source: "handle-of-v"},
+			}
 			s.volume("w", "1Gi", reservedFor(claim))
 			s.call("kubelet(node-1)/mount", "NodePublishVolume", "handle-of-v", nil)
 		}, ""},
@@ -152,7 +155,8 @@ func TestMatchingRule(t *testing.T) {
 	labelled := func(v *corev1.PersistentVolume) { v.Labels = map[string]string{"disk": "fast"} }
 	reserve := func(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) story {
 		return func(s *scene) {
-			made := testcheck.Must(s.user.CoreV1().PersistentVolumeClaims("default").Create(context.Background(), claim, createOptions))
+			made := testcheck.Must(s.user.CoreV1().PersistentVolumeClaims("default").Create(context.Background(), claim,
+				createOptions))
 			testcheck.Must(s.user.CoreV1().PersistentVolumes().Create(context.Background(), v, createOptions))
 			s.editVolume("v", inPhase(corev1.VolumeAvailable), reservedFor(made))
 		}
@@ -168,7 +172,9 @@ func TestMatchingRule(t *testing.T) {
 			`volume v was reserved for claim default/c, but it is of class "", not "fast"`,
 		},
 		{
-			"I5", "of another attributes class", reserve(newClaim("c", "1Gi", func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeAttributesClassName = &gold }), newVolume("v", "1Gi")),
+			"I5", "of another attributes class", reserve(newClaim("c", "1Gi", func(c *corev1.PersistentVolumeClaim) {
+				c.Spec.VolumeAttributesClassName = &gold
+			}), newVolume("v", "1Gi")),
 			"volume v was reserved for claim default/c, but it is of another attributes class",
 		},
 		{
@@ -176,7 +182,8 @@ func TestMatchingRule(t *testing.T) {
 			"volume v was reserved for claim default/c, but it is of another volume mode",
 		},
 		{
-			"I5", "without an access mode", reserve(newClaim("c", "1Gi"), newVolume("v", "1Gi", withModes(corev1.ReadWriteMany))),
+			"I5", "without an access mode", reserve(newClaim("c", "1Gi"),
+				newVolume("v", "1Gi", withModes(corev1.ReadWriteMany))),
 			"volume v was reserved for claim default/c, but it lacks an access mode that is asked for",
 		},
 		{
@@ -184,7 +191,8 @@ func TestMatchingRule(t *testing.T) {
 			"volume v was reserved for claim default/c, but the claim's selector does not select it",
 		},
 		{
-			"I5", "reserved by name for another", reserve(newClaim("c", "1Gi", naming("v")), newVolume("v", "1Gi", reservedBy("d"))),
+			"I5", "reserved by name for another", reserve(newClaim("c", "1Gi", naming("v")),
+				newVolume("v", "1Gi", reservedBy("d"))),
 			"volume v was reserved for claim default/c, but by name it was reserved for default/d",
 		},
 		{"I5", "not available", func(s *scene) {
@@ -209,10 +217,17 @@ func TestMatchingRule(t *testing.T) {
 			newVolume("v", "9Gi", labelled, withModes(corev1.ReadWriteOnce, corev1.ReadWriteMany))), ""},
 		{
 			"I5", "of another class and not selected, but reserved by name",
-			reserve(newClaim("c", "1Gi", ofClass(&fast), selecting("fast")), newVolume("v", "1Gi", reservedBy("c"))), "",
+			reserve(newClaim("c", "1Gi", ofClass(&fast), selecting("fast")),
+				newVolume("v", "1Gi", reservedBy("c"))), "",
 		},
-		{"I5", "not selected, but named by the claim", reserve(newClaim("c", "1Gi", selecting("fast"), naming("v")), newVolume("v", "1Gi")), ""},
-		{"I5", "too small, but each names the other", reserve(newClaim("c", "2Gi", naming("v")), newVolume("v", "1Gi", reservedBy("c"))), ""},
+		{
+			"I5", "not selected, but named by the claim",
+			reserve(newClaim("c", "1Gi", selecting("fast"), naming("v")), newVolume("v", "1Gi")), "",
+		},
+		{
+			"I5", "too small, but each names the other",
+			reserve(newClaim("c", "2Gi", naming("v")), newVolume("v", "1Gi", reservedBy("c"))), "",
+		},
 		{"I5", "without a class, for a claim that got one a moment ago", func(s *scene) {
 			claim := s.claim("c", "1Gi", ofClass(nil))
 			s.volume("v", "1Gi")

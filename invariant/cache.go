@@ -52,11 +52,14 @@ func (o *order) commit(e fake.Commit) {
 	case e.Revision <= o.revision:
 		o.c.report("I34", "%s was written as revision %d after revision %d", object, e.Revision, o.revision)
 	case e.After.GetResourceVersion() != strconv.FormatInt(e.Revision, 10):
-		o.c.report("I34", "%s was stored with resourceVersion %s at revision %d", object, e.After.GetResourceVersion(), e.Revision)
+		o.c.report("I34", "%s was stored with resourceVersion %s at revision %d", object,
+			e.After.GetResourceVersion(), e.Revision)
 	}
 	o.revision = max(o.revision, e.Revision)
-	if was, ok := o.stored[key]; ok && (e.Before == nil || e.Before.GetResourceVersion() != strconv.FormatInt(was, 10)) {
-		o.c.report("I34", "%s was replaced at revision %d by a writer that had not read revision %d, which was stored", object, e.Revision, was)
+	if was, ok := o.stored[key]; ok &&
+		(e.Before == nil || e.Before.GetResourceVersion() != strconv.FormatInt(was, 10)) {
+		o.c.report("I34", "%s was replaced at revision %d by a writer that had not read revision %d, which was stored",
+			object, e.Revision, was)
 	}
 	o.stored[key] = e.Revision
 	if e.Type == "DELETED" {

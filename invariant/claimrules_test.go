@@ -17,7 +17,8 @@ import (
 
 // asBinder runs a function as the PersistentVolume controller in a sync of claim c.
 func (s *scene) asBinder(do func(client kubernetes.Interface)) {
-	s.act("pvcontroller/claims", "default/c", func(_ context.Context, client kubernetes.Interface, _ *sim.Process) { do(client) })
+	s.act("pvcontroller/claims", "default/c",
+		func(_ context.Context, client kubernetes.Interface, _ *sim.Process) { do(client) })
 }
 
 func (s *scene) class(name string, isDefault bool) {
@@ -65,14 +66,20 @@ func TestClassRule(t *testing.T) {
 			s.controller("pvcontroller")
 			s.settle()
 			s.host.Log().Append(trace.Record{
-				Task:    "pvcontroller/claims",
-				Action:  trace.Action{Kind: trace.KindAPI, Verb: "update", Object: "persistentvolumeclaims/default/c"},
-				Outcome: trace.Outcome{Before: newClaim("c", "1Gi", ofClass(&fast)), After: newClaim("c", "1Gi", ofClass(&slow))},
+				Task:   "pvcontroller/claims",
+				Action: trace.Action{Kind: trace.KindAPI, Verb: "update", Object: "persistentvolumeclaims/default/c"},
+				Outcome: trace.Outcome{
+					Before: newClaim("c", "1Gi", ofClass(&fast)),
+					After:  newClaim("c", "1Gi", ofClass(&slow)),
+				},
 			})
 		}, `pvcontroller/claims overwrote the class of claim default/c, which was "fast"`},
 
 		{"I13", "the default", given(func(s *scene) { s.class("slow", true) }, nothing), ""},
-		{"I13", "the default until a moment ago", given(func(s *scene) { s.class("slow", true) }, func(s *scene) { s.class("fast", true) }), ""},
+		{
+			"I13", "the default until a moment ago",
+			given(func(s *scene) { s.class("slow", true) }, func(s *scene) { s.class("fast", true) }), "",
+		},
 		{"I13", "any class, by a user", func(s *scene) {
 			s.class("slow", false)
 			s.claim("c", "1Gi", ofClass(nil))
@@ -125,7 +132,8 @@ func (s *scene) ephemeral(owned bool) {
 	pod = testcheck.Must(s.user.CoreV1().Pods("default").Create(context.Background(), pod, createOptions))
 	s.claim("p-c", "1Gi", func(c *corev1.PersistentVolumeClaim) {
 		if owned {
-			c.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(pod, corev1.SchemeGroupVersion.WithKind("Pod"))}
+			c.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(pod,
+				corev1.SchemeGroupVersion.WithKind("Pod"))}
 		}
 	})
 }
@@ -133,7 +141,8 @@ func (s *scene) ephemeral(owned bool) {
 // removeProtection makes the protection controller sync a claim, list the pods if list is set, and
 // remove the finalizer.
 func (s *scene) removeProtection(name string, list bool, meanwhile story) {
-	s.act("pvcprotection/claims", "default/"+name, func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) {
+	s.act("pvcprotection/claims", "default/"+
+		name, func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) {
 		if list {
 			testcheck.Must(client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{}))
 		}
@@ -208,7 +217,8 @@ func TestProtectionRule(t *testing.T) {
 				s.pod("other", "node-1", "d")
 				s.pod("gone", "node-1", "c")
 				now := int64(0)
-				if err := s.user.CoreV1().Pods("default").Delete(context.Background(), "gone", metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+				if err := s.user.CoreV1().Pods("default").Delete(context.Background(), "gone",
+					metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
 					panic(err)
 				}
 			})
@@ -266,7 +276,8 @@ func TestPendingForClaims(t *testing.T) {
 			claim := s.claim("c", "1Gi")
 			s.volume("v", "1Gi", reservedFor(claim))
 			s.editClaim("c", boundTo("v"))
-		}, "persistentvolumes/v is Pending and must be Bound to claim default/c (L1)\n" + c + "must be Bound to volume v, or Lost (L1)"},
+		}, "persistentvolumes/v is Pending and must be Bound to claim default/c (L1)\n" + c +
+			"must be Bound to volume v, or Lost (L1)"},
 		{"L1", "bound to a volume that is gone", func(s *scene) {
 			s.claim("c", "1Gi")
 			s.editClaim("c", boundTo("v"))
@@ -279,7 +290,10 @@ func TestPendingForClaims(t *testing.T) {
 			s.claim("c", "1Gi", ofClass(nil))
 			s.class("fast", true)
 		}, c + "must get the default class, fast (L1)"},
-		{"L1", "a volume has no claim", func(s *scene) { s.volume("v", "1Gi") }, "persistentvolumes/v is Pending and must be Available, since no claim has it (L1)"},
+		{
+			"L1", "a volume has no claim", func(s *scene) { s.volume("v", "1Gi") },
+			"persistentvolumes/v is Pending and must be Available, since no claim has it (L1)",
+		},
 		{"L1", "a volume is reserved in vain", func(s *scene) {
 			claim := s.claim("c", "1Gi", naming("w"))
 			available(s, reservedFor(claim))
@@ -297,7 +311,8 @@ func TestPendingForClaims(t *testing.T) {
 		}, ""},
 		{"L1", "its class does not exist, or has no provisioner", func(s *scene) {
 			slow := "slow"
-			testcheck.Must(s.user.StorageV1().StorageClasses().Create(context.Background(), newClass("slow", storagev1.VolumeBindingImmediate, false), createOptions))
+			testcheck.Must(s.user.StorageV1().StorageClasses().Create(context.Background(),
+				newClass("slow", storagev1.VolumeBindingImmediate, false), createOptions))
 			s.claim("c", "1Gi", ofClass(&fast))
 			s.claim("d", "1Gi", ofClass(&slow))
 		}, ""},
@@ -338,10 +353,22 @@ func TestPendingAfterRelease(t *testing.T) {
 			s.volume("v", "1Gi")
 			s.deleteVolume("v")
 		}, v + "is being deleted, and is not Bound (L2)"},
-		{"L2", "a Bound volume without its claim", released(corev1.VolumeBound), v + "is Bound and must be Released: its claim is gone (L2)"},
-		{"L2", "a volume to delete", released(corev1.VolumeReleased, provisioned), v + "is Released and must be deleted (L2)"},
-		{"L2", "a volume that no component can delete", released(corev1.VolumeReleased, toDelete, onNFS), v + "is Released and must be Failed: no component deletes it (L2)"},
-		{"L2", "a volume to recycle", released(corev1.VolumeReleased, recycled), v + "is Released and must be recycled, or Failed (L2)"},
+		{
+			"L2", "a Bound volume without its claim", released(corev1.VolumeBound),
+			v + "is Bound and must be Released: its claim is gone (L2)",
+		},
+		{
+			"L2", "a volume to delete", released(corev1.VolumeReleased, provisioned),
+			v + "is Released and must be deleted (L2)",
+		},
+		{
+			"L2", "a volume that no component can delete", released(corev1.VolumeReleased, toDelete, onNFS),
+			v + "is Released and must be Failed: no component deletes it (L2)",
+		},
+		{
+			"L2", "a volume to recycle", released(corev1.VolumeReleased, recycled),
+			v + "is Released and must be recycled, or Failed (L2)",
+		},
 		{"L2", "a volume provisioned for a claim that has another", func(s *scene) {
 			s.volume("v", "1Gi", provisioned, reservedFor(s.claim("c", "1Gi", naming("w"))))
 		}, v + "is Pending and must be Released: its claim is gone (L2)"},

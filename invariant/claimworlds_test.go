@@ -58,7 +58,8 @@ type userScript = func(ctx context.Context, c *cluster.Cluster) error
 var userScripts = map[string]userScript{
 	"a pod moves": func(ctx context.Context, c *cluster.Cluster) error {
 		core := c.Client().CoreV1()
-		if _, err := core.PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "32Mi"), metav1.CreateOptions{}); err != nil {
+		if _, err := core.PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "32Mi"),
+			metav1.CreateOptions{}); err != nil {
 			return err
 		}
 		for _, node := range []string{"node-1", "node-2"} {
@@ -78,10 +79,12 @@ var userScripts = map[string]userScript{
 	},
 	"a claim is deleted before its pod": func(ctx context.Context, c *cluster.Cluster) error {
 		core := c.Client().CoreV1()
-		if _, err := core.PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("cache", "32Mi"), metav1.CreateOptions{}); err != nil {
+		if _, err := core.PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("cache", "32Mi"),
+			metav1.CreateOptions{}); err != nil {
 			return err
 		}
-		if _, err := core.Pods("default").Create(ctx, cluster.NewPod("web", "cache"), metav1.CreateOptions{}); err != nil {
+		if _, err := core.Pods("default").Create(ctx, cluster.NewPod("web", "cache"),
+			metav1.CreateOptions{}); err != nil {
 			return err
 		}
 		if err := c.WaitForPod(ctx, "default", "web", corev1.PodRunning); err != nil {
@@ -114,7 +117,8 @@ var userScripts = map[string]userScript{
 			if _, err := core.PersistentVolumes().Create(ctx, v, metav1.CreateOptions{}); err != nil {
 				return err
 			}
-			if _, err := core.PersistentVolumeClaims("default").Create(ctx, newClaim("wants-"+name, "1Gi"), metav1.CreateOptions{}); err != nil {
+			if _, err := core.PersistentVolumeClaims("default").Create(ctx, newClaim("wants-"+name, "1Gi"),
+				metav1.CreateOptions{}); err != nil {
 				return err
 			}
 		}
@@ -159,7 +163,9 @@ var events = []string{
 
 // runThrough runs users on a cluster with a seed until it is at rest after the last event, and
 // checks it.
-func runThrough(t *testing.T, seed uint64, cfg cluster.Config, devices invariant.Devices, users map[string]userScript) *cluster.Cluster {
+func runThrough(t *testing.T, seed uint64, cfg cluster.Config, devices invariant.Devices,
+	users map[string]userScript,
+) *cluster.Cluster {
 	t.Helper()
 	what, err := sim.ParseFaultSpecs(events[seed%uint64(len(events))])
 	if err != nil {
@@ -175,7 +181,8 @@ func runThrough(t *testing.T, seed uint64, cfg cluster.Config, devices invariant
 		t.Fatal(err)
 	}
 	defer c.Close()
-	rules := invariant.Watch(invariant.World{API: c.Server(), Log: c.Trace(), Now: c.Host().Now, Devices: devices}, invariant.Rules()...)
+	rules := invariant.Watch(invariant.World{API: c.Server(), Log: c.Trace(), Now: c.Host().Now, Devices: devices},
+		invariant.Rules()...)
 	for _, name := range slices.Sorted(maps.Keys(users)) {
 		c.User(name, func(ctx context.Context) error { return users[name](ctx, c) })
 	}
@@ -254,7 +261,8 @@ func doing(steps ...step) userScript {
 	return func(ctx context.Context, c *cluster.Cluster) error {
 		for _, step := range steps {
 			err := step(ctx, c.Client())
-			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) {
+			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsAlreadyExists(err) &&
+				!apierrors.IsConflict(err) {
 				return err
 			}
 		}
@@ -280,7 +288,8 @@ func makeVolume(v *corev1.PersistentVolume) step {
 
 func makeClass(name string, mode storagev1.VolumeBindingMode, isDefault bool) step {
 	return func(ctx context.Context, client kubernetes.Interface) error {
-		_, err := client.StorageV1().StorageClasses().Create(ctx, newClass(name, mode, isDefault), metav1.CreateOptions{})
+		_, err := client.StorageV1().StorageClasses().Create(ctx,
+			newClass(name, mode, isDefault), metav1.CreateOptions{})
 		return err
 	}
 }
@@ -357,7 +366,8 @@ func TestRulesHoldWithManyUsers(t *testing.T) {
 		}
 	}
 	if conflicts == 0 || lost == 0 || crashes == 0 {
-		t.Errorf("%d conflicts, %d lost answers, %d crashes: the schedules do not exercise the rules", conflicts, lost, crashes)
+		t.Errorf("%d conflicts, %d lost answers, %d crashes: the schedules do not exercise the rules", conflicts, lost,
+			crashes)
 	}
 }
 
@@ -372,7 +382,8 @@ func crowd() map[string]userScript {
 		"reserving": doing(
 			makeVolume(newVolume("r", "1Gi", reservedBy("d"))), makeClaim(newClaim("e", "1Gi", naming("w")))),
 		"claims": doing(
-			makeClaim(newClaim("c", "1Gi")), makeClaim(newClaim("d", "1Gi")), deleteClaim("c"), makeClaim(newClaim("c", "2Gi")),
+			makeClaim(newClaim("c", "1Gi")), makeClaim(newClaim("d", "1Gi")), deleteClaim("c"),
+			makeClaim(newClaim("c", "2Gi")),
 			makeClaim(newClaim("h", "4Gi"))),
 		"classes": doing(
 			notDefault(cluster.ClassName), makeClaim(newClaim("g", "1Gi", ofClass(nil))),
@@ -380,7 +391,8 @@ func crowd() map[string]userScript {
 			makeClass("fast", storagev1.VolumeBindingImmediate, true)),
 		"dynamic": doing(
 			makeClaim(newClaim("f", "1Gi", ofClass(&fast))),
-			placePod("p", "f", "node-1"), deleteClaim("f"), removePod("p"), makeClaim(newClaim("f", "1Gi", ofClass(&fast)))),
+			placePod("p", "f", "node-1"), deleteClaim("f"), removePod("p"),
+			makeClaim(newClaim("f", "1Gi", ofClass(&fast)))),
 		"policies":  retaining,
 		"restoring": doing(restore("s")),
 		"forcing": doing(
@@ -392,7 +404,8 @@ func crowd() map[string]userScript {
 func notDefault(class string) step {
 	return func(ctx context.Context, client kubernetes.Interface) error {
 		patch := []byte(`{"metadata":{"annotations":null}}`)
-		_, err := client.StorageV1().StorageClasses().Patch(ctx, class, types.MergePatchType, patch, metav1.PatchOptions{})
+		_, err := client.StorageV1().StorageClasses().Patch(ctx, class,
+			types.MergePatchType, patch, metav1.PatchOptions{})
 		return err
 	}
 }
@@ -400,7 +413,8 @@ func notDefault(class string) step {
 // restore creates a claim, and a volume that is bound to this claim by UID.
 func restore(name string) step {
 	return func(ctx context.Context, client kubernetes.Interface) error {
-		claim, err := client.CoreV1().PersistentVolumeClaims("default").Create(ctx, newClaim(name, "1Gi"), metav1.CreateOptions{})
+		claim, err := client.CoreV1().PersistentVolumeClaims("default").Create(ctx,
+			newClaim(name, "1Gi"), metav1.CreateOptions{})
 		if err != nil {
 			return err
 		}
@@ -412,7 +426,8 @@ func restore(name string) step {
 func forceVolume(name string) step {
 	return func(ctx context.Context, client kubernetes.Interface) error {
 		patch := []byte(`{"metadata":{"finalizers":null}}`)
-		_, err := client.CoreV1().PersistentVolumes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+		_, err := client.CoreV1().PersistentVolumes().Patch(ctx, name,
+			types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil {
 			return err
 		}

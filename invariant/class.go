@@ -83,7 +83,8 @@ func beginClass(c *Checker) watcher {
 			case !d.ever[*is]:
 				c.report("I13", "%s assigned class %s to claim %s, although it never was the default", r.Task, *is, key)
 			case *is != d.current() && c.knew(r, key, "storageclasses", d.revision):
-				c.report("I13", "%s assigned class %s to claim %s, although it knew that the default is %q", r.Task, *is, key, d.current())
+				c.report("I13", "%s assigned class %s to claim %s, although it knew that the default is %q",
+					r.Task, *is, key, d.current())
 			}
 		},
 	}

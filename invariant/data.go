@@ -55,7 +55,8 @@ func (c *Checker) ownerOf(v *corev1.PersistentVolume) *corev1.PersistentVolumeCl
 
 func (d *data) observe(before, after *corev1.PersistentVolume) {
 	d.handles.observe(before, after)
-	if before == nil || after == nil || before.Status.Phase == after.Status.Phase || after.Status.Phase != corev1.VolumeReleased {
+	if before == nil || after == nil || before.Status.Phase == after.Status.Phase ||
+		after.Status.Phase != corev1.VolumeReleased {
 		return
 	}
 	if claim := d.ownerOf(after); claim != nil {
@@ -99,7 +100,8 @@ func (d *data) call(r trace.Record) {
 		last, looked := d.reads[volumeRead{r.Task, name}]
 		claim := d.ownerOf(v)
 		if claim != nil && !(looked && last.unclaimed && d.claimRefWriters[v.UID] != componentOf(r.Task)) {
-			d.report("I8", "%s %s the data of volume %s, which is claim %s/%s's", r.Task, call.verb, name, claim.Namespace, claim.Name)
+			d.report("I8", "%s %s the data of volume %s, which is claim %s/%s's", r.Task, call.verb,
+				name, claim.Namespace, claim.Name)
 		}
 		if isRetained(v) && d.knewRetained(r, v, call.ofPlugin, !looked || last.retained) {
 			d.report("I8", "%s %s the data of volume %s, whose policy is Retain", r.Task, call.verb, name)
@@ -113,5 +115,6 @@ func (d *data) knewRetained(r trace.Record, v *corev1.PersistentVolume, operatio
 	if operation {
 		return toldSo
 	}
-	return !d.hadListed(r, "persistentvolumes") || d.knew(r, v.Name, "persistentvolumes/"+v.Name, revisionOf(v.ResourceVersion))
+	return !d.hadListed(r, "persistentvolumes") ||
+		d.knew(r, v.Name, "persistentvolumes/"+v.Name, revisionOf(v.ResourceVersion))
 }

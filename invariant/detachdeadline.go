@@ -104,7 +104,8 @@ func (l *detachDeadline) detachBegins(a *storagev1.VolumeAttachment) {
 	if v == nil {
 		return
 	}
-	if node != nil && slices.Contains(node.Status.VolumesInUse, uniqueVolume(v.Spec.CSI.Driver, v.Spec.CSI.VolumeHandle)) {
+	if node != nil && slices.Contains(node.Status.VolumesInUse,
+		uniqueVolume(v.Spec.CSI.Driver, v.Spec.CSI.VolumeHandle)) {
 		return // it is detached from a node that still reports it in use: see I16
 	}
 	since, known := l.needed[volumeOnNode{v.Spec.CSI.VolumeHandle, a.Spec.NodeName}]

@@ -41,7 +41,8 @@ func TestDetachDeadline(t *testing.T) {
 		{"late", func(w *opsWorld) { w.pass(4 * time.Minute) }, []string{late}},
 		{"after a failure", func(w *opsWorld) {
 			w.pass(2 * time.Minute)
-			w.note("attachdetach/volume_detach csi/disk^vol-1", trace.KindAPI, "get", "nodes/node-1", "", errors.New("not now"))
+			w.note("attachdetach/volume_detach csi/disk^vol-1", trace.KindAPI, "get",
+				"nodes/node-1", "", errors.New("not now"))
 			w.pass(2 * time.Minute)
 		}, nil},
 		{"after the failure of another operation", func(w *opsWorld) {

@@ -146,16 +146,18 @@ func isReady(node *corev1.Node) bool {
 
 // lists reports whether a node's status lists a volume as attached.
 func lists(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
-	return slices.ContainsFunc(node.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == volume })
+	return slices.ContainsFunc(node.Status.VolumesAttached,
+		func(a corev1.AttachedVolume) bool { return a.Name == volume })
 }
 
 // forOneNode reports whether a volume may be attached to one node only.
 //
 // Upstream: pkg/volume/util IsMultiAttachAllowed (v1.36).
 func forOneNode(v *corev1.PersistentVolume) bool {
-	return len(v.Spec.AccessModes) > 0 && !slices.ContainsFunc(v.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
-		return m == corev1.ReadWriteMany || m == corev1.ReadOnlyMany
-	})
+	return len(v.Spec.AccessModes) > 0 &&
+		!slices.ContainsFunc(v.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
+			return m == corev1.ReadWriteMany || m == corev1.ReadOnlyMany
+		})
 }
 
 // mountsOf returns the mounts of a volume on a node.

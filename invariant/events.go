@@ -81,7 +81,8 @@ func (e *eventRate) commit(commit fake.Commit) {
 	e.counts[key] = eventCount{change: e.changes, times: was.times + 1, last: at}
 	if rest := min(backoffAfter(was.times), retryMax); at.Sub(was.last)+time.Second < rest {
 		e.c.report("L9", "%s %s had %d events %q (%q) while nothing changed, the last one %v after the one before",
-			event.InvolvedObject.Kind, objectName(event.InvolvedObject), was.times+1, event.Reason, event.Message, at.Sub(was.last))
+			event.InvolvedObject.Kind, objectName(event.InvolvedObject), was.times+
+				1, event.Reason, event.Message, at.Sub(was.last))
 	}
 }
 

@@ -74,7 +74,10 @@ func TestEventRate(t *testing.T) {
 			}
 		}, nil},
 		{"after a change each time", func(w *opsWorld, pod *corev1.Pod) {
-			for _, phase := range []corev1.PodPhase{corev1.PodRunning, corev1.PodPending, corev1.PodFailed, corev1.PodUnknown, corev1.PodRunning} {
+			for _, phase := range []corev1.PodPhase{
+				corev1.PodRunning, corev1.PodPending, corev1.PodFailed,
+				corev1.PodUnknown, corev1.PodRunning,
+			} {
 				w.setPhase(pod, phase)
 				w.pass(2 * s)
 				w.record(pod, "ill")
@@ -126,7 +129,8 @@ func (w *opsWorld) recordAt(pod *corev1.Pod, at time.Time) {
 		ObjectMeta:     metav1.ObjectMeta{Namespace: "default", GenerateName: "e-"},
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: pod.Name, UID: pod.UID},
 		Reason:         "FailedMount", Message: "ill", Type: corev1.EventTypeWarning, Count: 1,
-		FirstTimestamp: metav1.NewTime(at), LastTimestamp: metav1.NewTime(at), ReportingController: "kubelet", ReportingInstance: "node-1",
+		FirstTimestamp: metav1.NewTime(at), LastTimestamp: metav1.NewTime(at),
+		ReportingController: "kubelet", ReportingInstance: "node-1",
 	}, metav1.CreateOptions{})
 	w.NoError(err)
 }

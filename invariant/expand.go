@@ -11,7 +11,10 @@ import (
 
 // Rules about sizes.
 var expandRules = []Rule{
-	{"I33", "a claim that shrinks or exceeds its volume, or a volume expanded on a node before its backend", beginSizes},
+	{
+		"I33", "a claim that shrinks or exceeds its volume, or a volume expanded on a node before its backend",
+		beginSizes,
+	},
 }
 
 // provisionedBy annotates a volume with its provisioner.
@@ -51,7 +54,8 @@ func (s *sizes) claim(was, is *corev1.PersistentVolumeClaim) {
 		return
 	}
 	if was.Status.Phase == corev1.ClaimBound && after.Cmp(before) < 0 {
-		s.c.report("I33", "claim %s/%s is bound, and its capacity fell from %s to %s", is.Namespace, is.Name, &before, &after)
+		s.c.report("I33", "claim %s/%s is bound, and its capacity fell from %s to %s",
+			is.Namespace, is.Name, &before, &after)
 	}
 	obj, ok := s.c.API.Get("persistentvolumes", "", is.Spec.VolumeName)
 	if !ok {
@@ -87,7 +91,8 @@ func (s *sizes) call(r trace.Record) {
 	}
 	call := deviceCallOf(r)
 	if made, ok := s.c.Devices.Volume(call.handle); ok && call.bytes > made.Bytes {
-		s.c.report("I33", "%d bytes of volume %s are asked for on node %s, and it has %d at the driver", call.bytes, call.handle, call.node, made.Bytes)
+		s.c.report("I33", "%d bytes of volume %s are asked for on node %s, and it has %d at the driver", call.bytes,
+			call.handle, call.node, made.Bytes)
 	}
 }
 
@@ -106,6 +111,7 @@ func (s *sizes) volume(v *corev1.PersistentVolume, deleted bool) {
 		return
 	}
 	if made, ok := s.c.Devices.Volume(v.Spec.CSI.VolumeHandle); ok && capacity.Value() > made.Bytes {
-		s.c.report("I33", "volume %s says that it has %s, but %s has %d bytes at the driver", v.Name, &capacity, made.Handle, made.Bytes)
+		s.c.report("I33", "volume %s says that it has %s, but %s has %d bytes at the driver", v.Name,
+			&capacity, made.Handle, made.Bytes)
 	}
 }

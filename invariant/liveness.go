@@ -55,7 +55,8 @@ func beginServed(c *Checker) watcher {
 		}
 		for _, obj := range c.API.List("persistentvolumeclaims") {
 			claim := obj.(*corev1.PersistentVolumeClaim)
-			if claim.DeletionTimestamp != nil || claim.Status.Phase == corev1.ClaimBound || claim.Status.Phase == corev1.ClaimLost {
+			if claim.DeletionTimestamp != nil || claim.Status.Phase == corev1.ClaimBound ||
+				claim.Status.Phase == corev1.ClaimLost {
 				continue
 			}
 			if why := c.pendingForClaim(claim, volumes); why != "" {
@@ -84,7 +85,8 @@ func (c *Checker) pendingPhase(v *corev1.PersistentVolume) string {
 	case claim.Spec.VolumeName == v.Name && v.Status.Phase != corev1.VolumeBound:
 		return fmt.Sprintf("is %s and must be Bound to claim %s/%s", v.Status.Phase, claim.Namespace, claim.Name)
 	case claim.Spec.VolumeName != v.Name && !isSurplus(v):
-		return fmt.Sprintf("is reserved for claim %s/%s, which has volume %s", claim.Namespace, claim.Name, claim.Spec.VolumeName)
+		return fmt.Sprintf("is reserved for claim %s/%s, which has volume %s", claim.Namespace,
+			claim.Name, claim.Spec.VolumeName)
 	default:
 		return ""
 	}
@@ -189,7 +191,8 @@ func beginGone(c *Checker) watcher {
 	return watcher{rest: func(report func(object, why string)) {
 		for _, obj := range c.API.List("persistentvolumeclaims") {
 			claim := obj.(*corev1.PersistentVolumeClaim)
-			if claim.DeletionTimestamp != nil && slices.Equal(claim.Finalizers, []string{finalizerClaim}) && !c.isUsed(claim) {
+			if claim.DeletionTimestamp != nil && slices.Equal(claim.Finalizers, []string{finalizerClaim}) &&
+				!c.isUsed(claim) {
 				report("persistentvolumeclaims/"+claim.Namespace+"/"+claim.Name, "is being deleted and not in use")
 			}
 		}
@@ -213,7 +216,8 @@ func (c *Checker) isUsed(claim *corev1.PersistentVolumeClaim) bool {
 // to become; "" if nothing.
 func (c *Checker) pendingAfterRelease(v *corev1.PersistentVolume) string {
 	phase := v.Status.Phase
-	if v.DeletionTimestamp != nil && phase != corev1.VolumeBound && slices.Equal(v.Finalizers, []string{finalizerVolume}) {
+	if v.DeletionTimestamp != nil && phase != corev1.VolumeBound &&
+		slices.Equal(v.Finalizers, []string{finalizerVolume}) {
 		return "is being deleted, and is not Bound"
 	}
 	if refUID(v) == "" {
@@ -261,8 +265,9 @@ func (c *Checker) isNamedByPod(ref *corev1.ObjectReference) bool {
 	}
 	return slices.ContainsFunc(c.API.List("pods"), func(obj fake.Object) bool {
 		pod := obj.(*corev1.Pod)
-		return pod.Namespace == ref.Namespace && !hasEnded(pod) && slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool {
-			return volume.PersistentVolumeClaim != nil && volume.PersistentVolumeClaim.ClaimName == ref.Name
-		})
+		return pod.Namespace == ref.Namespace && !hasEnded(pod) &&
+			slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool {
+				return volume.PersistentVolumeClaim != nil && volume.PersistentVolumeClaim.ClaimName == ref.Name
+			})
 	})
 }

@@ -61,7 +61,8 @@ func volumesOfPod(api *fake.Server, pod *corev1.Pod) []string {
 			continue
 		}
 		claim := obj.(*corev1.PersistentVolumeClaim)
-		if v := csiVolumeNamed(api, claim.Spec.VolumeName); v != nil && v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID == claim.UID &&
+		if v := csiVolumeNamed(api,
+			claim.Spec.VolumeName); v != nil && v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID == claim.UID &&
 			claim.Status.Phase == corev1.ClaimBound {
 			names = append(names, v.Name)
 		}
@@ -79,7 +80,8 @@ func volumesOfPod(api *fake.Server, pod *corev1.Pod) []string {
 func beginDetached(c *Checker) watcher {
 	l := &detachDeadline{Checker: c, needed: map[volumeOnNode]time.Time{}, pods: map[types.UID][]volumeOnNode{}}
 	w := watcher{
-		commits: []string{"pods", "nodes", "volumeattachments"}, commit: l.commit, call: l.failed, request: l.failed, event: l.onEvent,
+		commits: []string{"pods", "nodes", "volumeattachments"}, commit: l.commit, call: l.failed,
+		request: l.failed, event: l.onEvent,
 	}
 	w.rest = func(report func(object, why string)) {
 		used := usedVolumes(c.API)
@@ -89,7 +91,8 @@ func beginDetached(c *Checker) watcher {
 			if v == nil || used[volumeOnNode{v.Name, a.Spec.NodeName}] != nil {
 				continue
 			}
-			report("volumeattachments/"+a.Name, fmt.Sprintf("is of volume %s to node %s, where no pod needs it: %s", v.Name, a.Spec.NodeName, c.whyAttached(a, v)))
+			report("volumeattachments/"+a.Name, fmt.Sprintf("is of volume %s to node %s, where no pod needs it: %s",
+				v.Name, a.Spec.NodeName, c.whyAttached(a, v)))
 		}
 	}
 	return w
@@ -134,7 +137,8 @@ func (c *Checker) checkBackend(report func(object, why string)) {
 	for _, v := range c.Devices.Volumes() {
 		for _, node := range v.Attached {
 			if attachmentOf(c.API, c.Devices.Driver(), v.Handle, node) == nil {
-				report("volumes/"+v.Handle, fmt.Sprintf("is attached to node %s by the driver, and there is no attachment", node))
+				report("volumes/"+v.Handle,
+					fmt.Sprintf("is attached to node %s by the driver, and there is no attachment", node))
 			}
 		}
 	}
@@ -156,7 +160,8 @@ func (c *Checker) checkNodes(used volumeUsers, report func(object, why string)) 
 		for _, listed := range node.Status.VolumesAttached {
 			driver, handle, ok := splitUniqueVolume(listed.Name)
 			if a := attachmentOf(c.API, driver, handle, node.Name); ok && (a == nil || !a.Status.Attached) {
-				report("nodes/"+node.Name, fmt.Sprintf("lists volume %s as attached, and no attachment says so", handle))
+				report("nodes/"+node.Name,
+					fmt.Sprintf("lists volume %s as attached, and no attachment says so", handle))
 			}
 		}
 		if isReady(node) && c.Devices != nil {
@@ -166,8 +171,10 @@ func (c *Checker) checkNodes(used volumeUsers, report func(object, why string)) 
 	for _, obj := range c.API.List("volumeattachments") {
 		a := obj.(*storagev1.VolumeAttachment)
 		node, v := nodeNamed(c.API, a.Spec.NodeName), volumeOf(c.API, a)
-		if node != nil && v != nil && a.Status.Attached && !lists(node, uniqueVolume(v.Spec.CSI.Driver, v.Spec.CSI.VolumeHandle)) {
-			report("nodes/"+node.Name, fmt.Sprintf("does not list volume %s as attached, as its attachment says", v.Name))
+		if node != nil && v != nil && a.Status.Attached &&
+			!lists(node, uniqueVolume(v.Spec.CSI.Driver, v.Spec.CSI.VolumeHandle)) {
+			report("nodes/"+node.Name,
+				fmt.Sprintf("does not list volume %s as attached, as its attachment says", v.Name))
 		}
 	}
 }
@@ -182,10 +189,12 @@ func (c *Checker) checkInUse(node *corev1.Node, used volumeUsers, report func(ob
 	}
 	for _, name := range node.Status.VolumesInUse {
 		driver, handle, ok := splitUniqueVolume(name)
-		if !ok || driver != c.Devices.Driver() || slices.Contains(needed, handle) || len(c.mountsOf(volumeOnNode{handle, node.Name})) > 0 {
+		if !ok || driver != c.Devices.Driver() || slices.Contains(needed, handle) ||
+			len(c.mountsOf(volumeOnNode{handle, node.Name})) > 0 {
 			continue
 		}
-		report("nodes/"+node.Name, fmt.Sprintf("reports volume %s in use, which no pod needs and is not mounted", handle))
+		report("nodes/"+node.Name,
+			fmt.Sprintf("reports volume %s in use, which no pod needs and is not mounted", handle))
 	}
 }
 

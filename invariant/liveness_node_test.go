@@ -36,7 +36,10 @@ func TestNodeLivenessRules(t *testing.T) {
 			"L4", "lists an attachment that is not being deleted", attached,
 			[]string{unneeded + "the node does not use it, and lists it as attached"},
 		},
-		{"L4", "lists an attachment that no component has seen", func(w *hand) { w.attachment(node1) }, []string{unneeded + "no component knows of it"}},
+		{
+			"L4", "lists an attachment that no component has seen", func(w *hand) { w.attachment(node1) },
+			[]string{unneeded + "no component knows of it"},
+		},
 		{"L4", "lists an attachment of a deleted node", func(w *hand) {
 			w.attachment(node1)
 			w.deleteNode(node1)
@@ -62,7 +65,9 @@ func TestNodeLivenessRules(t *testing.T) {
 			w.endPod("web", false)
 		}, nil},
 
-		{"L5", "lists a volume that is attached only by the driver", func(w *hand) { w.attachedTo(node1, node2) }, []string{
+		{"L5", "lists a volume that is attached only by the driver", func(w *hand) {
+			w.attachedTo(node1, node2)
+		}, []string{
 			"volumes/disk is attached to node node-1 by the driver, and there is no attachment",
 			"volumes/disk is attached to node node-2 by the driver, and there is no attachment",
 		}},
@@ -79,7 +84,9 @@ func TestNodeLivenessRules(t *testing.T) {
 			w.lists(node1)
 		}, []string{"nodes/node-1 does not list volume pv as attached, as its attachment says"}},
 		{
-			"L5", "lists a volume that the node reports in use without a mount", func(w *hand) { w.uses(node1, handle) },
+			"L5", "lists a volume that the node reports in use without a mount", func(w *hand) {
+				w.uses(node1, handle)
+			},
 			[]string{"nodes/node-1 reports volume disk in use, which no pod needs and is not mounted"},
 		},
 		{
@@ -112,12 +119,14 @@ func TestNodeLivenessRules(t *testing.T) {
 			w.endPod("web", false)
 		}, []string{
 			"nodes/node-1 has volume disk mounted at " + staging + ", and no pod of the node needs it",
-			"nodes/node-1 has volume disk mounted at " + podPath("web") + ", for pod default/web, which is being deleted",
+			"nodes/node-1 has volume disk mounted at " + podPath("web") +
+				", for pod default/web, which is being deleted",
 		}},
 		{"L6", "lists mounts of a pod that has ended", func(w *hand) {
 			w.pod("web", node1, corev1.PodFailed)
 			w.mount(node1, handle, podPath("web"))
-		}, []string{"nodes/node-1 has volume disk mounted at " + podPath("web") + ", for pod default/web, which has ended"}},
+		}, []string{"nodes/node-1 has volume disk mounted at " + podPath("web") +
+			", for pod default/web, which has ended"}},
 		{"L6", "ignores the mounts of a pod", inUse, nil},
 		{"L6", "ignores a partitioned node, and a restarted one, which is I26's", func(w *hand) {
 			w.mount(node1, handle, podPath("web"))

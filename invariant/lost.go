@@ -37,14 +37,19 @@ func beginLost(c *Checker) watcher {
 			key := claim.Namespace + "/" + claim.Name
 			switch {
 			case !c.hadListed(r, "persistentvolumes"):
-				c.report("I6", "%s marked claim %s Lost before it listed volumes; the claim's volume is %s", r.Task, key, v.Name)
+				c.report("I6",
+					"%s marked claim %s Lost before it listed volumes; the claim's volume is %s", r.Task, key, v.Name)
 			case c.knewFromSync(r, key, "persistentvolumes/"+v.Name, revisionOf(v.ResourceVersion)):
-				c.report("I6", "%s marked claim %s Lost although it knew that its volume %s exists", r.Task, key, v.Name)
+				c.report("I6",
+					"%s marked claim %s Lost although it knew that its volume %s exists", r.Task, key, v.Name)
 			}
 		},
 		settled: func(report func(format string, a ...any)) {
 			for _, claim := range sortedClaims(lost) {
-				now := c.claimOfRef(&corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID})
+				now := c.claimOfRef(&corev1.ObjectReference{
+					Namespace: claim.Namespace,
+					Name:      claim.Name, UID: claim.UID,
+				})
 				if now == nil || now.Status.Phase != corev1.ClaimLost {
 					continue
 				}

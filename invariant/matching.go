@@ -51,7 +51,8 @@ func (s *suitable) observeClaim(before, after *corev1.PersistentVolumeClaim) {
 func (s *suitable) checkMode(claim *corev1.PersistentVolumeClaim) {
 	v := s.volumeNamed(claim.Spec.VolumeName)
 	if v != nil && refUID(v) == claim.UID && storagehelpers.CheckVolumeModeMismatches(&claim.Spec, &v.Spec) {
-		s.report("I5", "claim %s/%s was bound to volume %s, which is of another volume mode", claim.Namespace, claim.Name, v.Name)
+		s.report("I5", "claim %s/%s was bound to volume %s, which is of another volume mode",
+			claim.Namespace, claim.Name, v.Name)
 	}
 }
 
@@ -86,7 +87,9 @@ func (s *suitable) observeVolume(before, after *corev1.PersistentVolume) {
 //
 // Upstream: component-helpers storage/volume FindMatchingVolume,
 // pkg/controller/volume/persistentvolume checkVolumeSatisfyClaim (v1.36).
-func unsuitable(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, class string, names, named bool) string {
+func unsuitable(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim,
+	class string, names, named bool,
+) string {
 	capacity, request := v.Spec.Capacity[corev1.ResourceStorage], claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	is := storagehelpers.GetPersistentVolumeClass(v)
 	switch {

@@ -18,7 +18,10 @@ var mountRules = []Rule{
 	{"I27", "a volume unmounted from a pod that runs, or a pod that runs without it", nodeRule(beginRunningKeeps)},
 	{"I35", "a mount of a volume not reported in use, or never listed as attached", nodeRule(beginReportFirst)},
 	{"I36", "a mounted volume that its node does not report in use", nodeRule(beginMountedInUse)},
-	{"I37", "a volume mounted twice at the path of a pod, or at a path that is not its own", nodeRule(beginMountedOnce)},
+	{
+		"I37", "a volume mounted twice at the path of a pod, or at a path that is not its own",
+		nodeRule(beginMountedOnce),
+	},
 }
 
 // A fileLister is a Devices that also lists the files in volumes.
@@ -99,7 +102,8 @@ func beginReconstructed(c *Checker) watcher {
 	return watcher{
 		event: left.restart,
 		settled: func(report func(format string, a ...any)) {
-			left.each(true, func(node, what string) { report("node %s, whose kubelet was restarted, has %s", node, what) })
+			left.each(true,
+				func(node, what string) { report("node %s, whose kubelet was restarted, has %s", node, what) })
 		},
 	}
 }
@@ -139,8 +143,10 @@ func beginRunningKeeps(c *Checker) watcher {
 				return
 			}
 			obj, ok := c.API.Get("pods", key.Namespace, key.Name)
-			if pod, _ := obj.(*corev1.Pod); ok && string(pod.UID) == at.uid && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
-				c.report("I27", "volume %s is unmounted from pod %s, which runs on node %s", call.handle, key, call.node)
+			if pod, _ := obj.(*corev1.Pod); ok && string(pod.UID) == at.uid && pod.Status.Phase == corev1.PodRunning &&
+				pod.DeletionTimestamp == nil {
+				c.report("I27",
+					"volume %s is unmounted from pod %s, which runs on node %s", call.handle, key, call.node)
 			}
 		},
 		settled: c.checkRunningPods,
@@ -159,12 +165,14 @@ func (c *Checker) checkRunningPods(report func(format string, a ...any)) {
 	}
 	for _, obj := range c.API.List("pods") {
 		pod := obj.(*corev1.Pod)
-		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil || !isReady(nodeNamed(c.API, pod.Spec.NodeName)) {
+		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil ||
+			!isReady(nodeNamed(c.API, pod.Spec.NodeName)) {
 			continue
 		}
 		for _, name := range volumesOfPod(c.API, withMounts(pod)) {
 			if !mounted[podMount{string(pod.UID), name}] {
-				report("pod %s/%s runs on node %s, and its volume %s is not mounted", pod.Namespace, pod.Name, pod.Spec.NodeName, name)
+				report("pod %s/%s runs on node %s, and its volume %s is not mounted", pod.Namespace,
+					pod.Name, pod.Spec.NodeName, name)
 			}
 		}
 		c.checkSubPathsPresent(pod, report)
@@ -182,7 +190,8 @@ func withMounts(pod *corev1.Pod) *corev1.Pod {
 		}
 	}
 	with := *pod
-	with.Spec.Volumes = slices.DeleteFunc(slices.Clone(pod.Spec.Volumes), func(v corev1.Volume) bool { return !mounts[v.Name] })
+	with.Spec.Volumes = slices.DeleteFunc(slices.Clone(pod.Spec.Volumes),
+		func(v corev1.Volume) bool { return !mounts[v.Name] })
 	return &with
 }
 
@@ -229,9 +238,11 @@ func beginReportFirst(c *Checker) watcher {
 			switch {
 			case node == nil || recreated[call.node]:
 			case !slices.Contains(node.Status.VolumesInUse, uniqueVolume(c.Devices.Driver(), call.handle)):
-				c.report("I35", "volume %s is mounted on node %s, which has not reported it in use", call.handle, call.node)
+				c.report("I35",
+					"volume %s is mounted on node %s, which has not reported it in use", call.handle, call.node)
 			case !told[volumeOnNode{call.handle, call.node}]:
-				c.report("I35", "volume %s is mounted on node %s, which never listed it as attached", call.handle, call.node)
+				c.report("I35",
+					"volume %s is mounted on node %s, which never listed it as attached", call.handle, call.node)
 			}
 		},
 	}
@@ -252,7 +263,8 @@ func beginMountedInUse(c *Checker) watcher {
 			}
 			for _, handle := range dropped(was, e.After.(*corev1.Node), c.Devices.Driver()) {
 				if mounts := c.mountsOf(volumeOnNode{handle, was.Name}); len(mounts) > 0 {
-					c.report("I36", "node %s no longer reports volume %s in use, which is mounted at %s", was.Name, handle, mounts[0].Path)
+					c.report("I36", "node %s no longer reports volume %s in use, which is mounted at %s",
+						was.Name, handle, mounts[0].Path)
 				}
 			}
 		},
@@ -271,10 +283,12 @@ func beginMountedOnce(c *Checker) watcher {
 		}
 		call := deviceCallOf(r)
 		if _, ok := podMountAt(call.path); !ok {
-			c.report("I37", "volume %s is published on node %s at %s, which is not the path of a pod's volume", call.handle, call.node, call.path)
+			c.report("I37", "volume %s is published on node %s at %s, which is not the path of a pod's volume",
+				call.handle, call.node, call.path)
 		}
 		if n := len(mountsAt(c.Devices.Mounts(call.node), call.path)); n > 1 {
-			c.report("I37", "volume %s is published on node %s at %s, where there are %d mounts now", call.handle, call.node, call.path, n)
+			c.report("I37", "volume %s is published on node %s at %s, where there are %d mounts now",
+				call.handle, call.node, call.path, n)
 		}
 	}}
 }

@@ -41,12 +41,14 @@ func TestMountRules(t *testing.T) {
 		{"I26", "is violated by a mount of a pod that was deleted meanwhile", func(w *hand) {
 			w.mount(node1, handle, podPath("web"))
 			w.befalls("crash", "kubelet(node-1)")
-		}, []string{"node node-1, whose kubelet was restarted, has volume disk mounted at " + podPath("web") + ", for a pod that is gone"}},
+		}, []string{"node node-1, whose kubelet was restarted, has volume disk mounted at " + podPath("web") +
+			", for a pod that is gone"}},
 		{"I26", "is violated by a staged volume that no pod needs", func(w *hand) {
 			w.pod("web", node2, corev1.PodRunning)
 			w.mount(node1, handle, staging)
 			w.befalls("crash", "kubelet(node-1) with pods 1 behind")
-		}, []string{"node node-1, whose kubelet was restarted, has volume disk mounted at " + staging + ", and no pod of the node needs it"}},
+		}, []string{"node node-1, whose kubelet was restarted, has volume disk mounted at " + staging +
+			", and no pod of the node needs it"}},
 		{"I26", "allows a restarted kubelet to keep volumes that a pod needs", func(w *hand) {
 			w.pod("web", node1, corev1.PodRunning)
 			w.mount(node1, handle, staging)

@@ -15,7 +15,8 @@ import (
 
 // nodeRules are the rules of attaching, mounting and nodes.
 var nodeRules = []string{
-	"I15", "I16", "I16b", "I17", "I18", "I19", "I20", "I21", "I22", "I24", "I25", "I26", "I27", "I35", "I36", "I37", "I40", "L4", "L5", "L6",
+	"I15", "I16", "I16b", "I17", "I18", "I19", "I20", "I21", "I22", "I24", "I25", "I26", "I27", "I35", "I36",
+	"I37", "I40", "L4", "L5", "L6",
 }
 
 // moved is a user who moves a pod with its claim between nodes. It creates the next pod as soon as
@@ -67,7 +68,10 @@ func nodeWorld(t *testing.T, host sim.SteppedConfig) (*cluster.Cluster, *invaria
 	if err != nil {
 		t.Fatal(err)
 	}
-	checker := invariant.Watch(invariant.World{API: c.Server(), Log: c.Trace(), Now: c.Host().Now, Devices: c.DeviceState()}, rules...)
+	checker := invariant.Watch(invariant.World{
+		API: c.Server(), Log: c.Trace(), Now: c.Host().Now,
+		Devices: c.DeviceState(),
+	}, rules...)
 	for i, name := range []string{"red", "green", "blue"} {
 		nodes := []string{"node-1", "node-2", "node-3", "node-1", "node-2"}[i:]
 		c.User("user "+name, moved(c, name, []string{nodes[0], nodes[1], nodes[2], nodes[0], nodes[0]}))

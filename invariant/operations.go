@@ -249,7 +249,10 @@ func (b *backoff) event(r trace.Record) {
 // beginShortestBackoff checks that a failed operation waits for the shortest back-off, whatever the
 // number of failures.
 func beginShortestBackoff(c *Checker) watcher {
-	b := &backoff{c: c, id: "I23", failing: map[operation]failing{}, wait: func(int) time.Duration { return backoffMin }}
+	b := &backoff{
+		c: c, id: "I23", failing: map[operation]failing{},
+		wait: func(int) time.Duration { return backoffMin },
+	}
 	return watcher{call: b.call, request: b.request, event: b.event}
 }
 
@@ -266,7 +269,10 @@ func beginBackoff(c *Checker) watcher {
 			return backoffAfter(failures)
 		},
 	}
-	return watcher{commits: []string{"pods"}, commit: b.commit, call: b.call, request: b.deletes, work: b.work, event: b.event}
+	return watcher{
+		commits: []string{"pods"}, commit: b.commit, call: b.call,
+		request: b.deletes, work: b.work, event: b.event,
+	}
 }
 
 // An effect identifies what a call does to a volume or undoes.
@@ -315,7 +321,8 @@ func beginTriedAgain(c *Checker) watcher {
 			}) {
 				r := last[d]
 				if object := c.waitingObject(driverCallOf(r)); object != "" {
-					report(object, fmt.Sprintf("waits for %s, which failed at %v (%v) and was not retried", r.Verb, r.At, r.Err))
+					report(object,
+						fmt.Sprintf("waits for %s, which failed at %v (%v) and was not retried", r.Verb, r.At, r.Err))
 				}
 			}
 		},
@@ -389,7 +396,8 @@ func (c *Checker) wantsAttachment(call driverCall) string {
 			continue
 		}
 		v, ok := c.API.Get("persistentvolumes", "", *name)
-		if !ok || v.(*corev1.PersistentVolume).Spec.CSI == nil || v.(*corev1.PersistentVolume).Spec.CSI.VolumeHandle != call.volume {
+		if !ok || v.(*corev1.PersistentVolume).Spec.CSI == nil ||
+			v.(*corev1.PersistentVolume).Spec.CSI.VolumeHandle != call.volume {
 			continue
 		}
 		leaving := a.DeletionTimestamp != nil

@@ -216,6 +216,7 @@ func TestPendingCallsOfAttachments(t *testing.T) {
 	w.NoError(err)
 	w.note("attacher/attachments", trace.KindDriver, "ControllerPublishVolume", "disk/vol-1", "node=node-1", errDriver)
 	w.pending()
-	w.note("attacher/attachments", trace.KindDriver, "ControllerUnpublishVolume", "disk/vol-1", "node=node-1", errDriver)
+	w.note("attacher/attachments", trace.KindDriver, "ControllerUnpublishVolume",
+		"disk/vol-1", "node=node-1", errDriver)
 	w.pending()
 }

@@ -96,7 +96,8 @@ func moves(u user) {
 	for _, node := range []string{"node-1", "node-2"} {
 		u.pod("web", "")
 		u.wait(u.WaitForPod(u.ctx, "default", "web", corev1.PodRunning))
-		u.do(u.Client().CoreV1().Nodes().Patch(u.ctx, node, types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}))
+		u.do(u.Client().CoreV1().Nodes().Patch(u.ctx, node, types.MergePatchType,
+			[]byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}))
 		u.deletePod("web")
 	}
 	u.deleteClaim("data")

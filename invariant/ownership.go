@@ -44,7 +44,13 @@ func beginOwnership(c *Checker) watcher {
 	if !ok {
 		return watcher{}
 	}
-	o := &ownership{c, in, map[string]map[string]int{}, map[string]map[types.UID]int64{}, map[types.UID]types.NamespacedName{}, map[string]string{}}
+	o := &ownership{
+		c, in,
+		map[string]map[string]int{},
+		map[string]map[types.UID]int64{},
+		map[types.UID]types.NamespacedName{},
+		map[string]string{},
+	}
 	for _, pod := range c.API.List("pods") {
 		o.notePod(pod.(*corev1.Pod))
 	}
@@ -106,7 +112,8 @@ func (o *ownership) allow(call deviceCall) {
 		return
 	}
 	group := *pod.Spec.SecurityContext.FSGroup
-	if policy := pod.Spec.SecurityContext.FSGroupChangePolicy; policy != nil && *policy == corev1.FSGroupChangeOnRootMismatch &&
+	if policy := pod.Spec.SecurityContext.FSGroupChangePolicy; policy != nil &&
+		*policy == corev1.FSGroupChangeOnRootMismatch &&
 		hasGroupRoot(o.in.Owners(call.handle)["."], group) {
 		return
 	}
@@ -137,9 +144,10 @@ func (o *ownership) mayChangeOwner(pod *corev1.Pod, v *corev1.PersistentVolume) 
 	case storagev1.NoneFSGroupPolicy:
 		return false
 	default:
-		return v.Spec.CSI.FSType != "" && slices.ContainsFunc(v.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
-			return m == corev1.ReadWriteOnce || m == corev1.ReadWriteOncePod
-		})
+		return v.Spec.CSI.FSType != "" &&
+			slices.ContainsFunc(v.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
+				return m == corev1.ReadWriteOnce || m == corev1.ReadWriteOncePod
+			})
 	}
 }
 
@@ -174,7 +182,8 @@ func (o *ownership) check(handle string) {
 		groups[path] = group
 		before, known := was[path]
 		if known && before != group && !slices.Contains(slices.Collect(maps.Values(o.allowed[handle])), int64(group)) {
-			o.report("I39", "%s of volume %s (%s), which belonged to group %d, now belongs to group %d, and no pod allows that",
+			o.report("I39",
+				"%s of volume %s (%s), which belonged to group %d, now belongs to group %d, and no pod allows that",
 				path, handle, o.names[handle], before, group)
 		}
 	}

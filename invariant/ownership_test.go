@@ -48,7 +48,10 @@ func TestOwnershipRule(t *testing.T) {
 		})
 	}
 	policy := func(w *hand, p storagev1.FSGroupPolicy) {
-		w.add(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: stubDriver}, Spec: storagev1.CSIDriverSpec{FSGroupPolicy: &p}})
+		w.add(&storagev1.CSIDriver{
+			ObjectMeta: metav1.ObjectMeta{Name: stubDriver},
+			Spec:       storagev1.CSIDriverSpec{FSGroupPolicy: &p},
+		})
 	}
 	mountAndGive := func(w *hand) {
 		w.groups(0, 0)
@@ -67,11 +70,26 @@ func TestOwnershipRule(t *testing.T) {
 	}
 	playHand(t, true, []handStory{
 		{"I39", "allows the fsGroup of a pod", func(w *hand) { ext4(w); w.podOfGroup("web", 7); mountAndGive(w) }, nil},
-		{"I39", "is violated by another group", func(w *hand) { ext4(w); w.podOfGroup("web", 8); mountAndGive(w) }, given},
-		{"I39", "is violated if the pod has no fsGroup", func(w *hand) { ext4(w); w.pod("web", node1, corev1.PodPending); mountAndGive(w) }, given},
-		{"I39", "is violated if the volume has no file system type", func(w *hand) { w.podOfGroup("web", 7); mountAndGive(w) }, given},
-		{"I39", "is violated for a ReadWriteMany volume", func(w *hand) { ext4(w); w.wide(); w.podOfGroup("web", 7); mountAndGive(w) }, given},
-		{"I39", "is violated for a read-only pod", func(w *hand) { ext4(w); w.podOfGroup("web", 7, readOnly); mountAndGive(w) }, given},
+		{
+			"I39", "is violated by another group",
+			func(w *hand) { ext4(w); w.podOfGroup("web", 8); mountAndGive(w) }, given,
+		},
+		{
+			"I39", "is violated if the pod has no fsGroup",
+			func(w *hand) { ext4(w); w.pod("web", node1, corev1.PodPending); mountAndGive(w) }, given,
+		},
+		{
+			"I39", "is violated if the volume has no file system type",
+			func(w *hand) { w.podOfGroup("web", 7); mountAndGive(w) }, given,
+		},
+		{
+			"I39", "is violated for a ReadWriteMany volume",
+			func(w *hand) { ext4(w); w.wide(); w.podOfGroup("web", 7); mountAndGive(w) }, given,
+		},
+		{
+			"I39", "is violated for a read-only pod",
+			func(w *hand) { ext4(w); w.podOfGroup("web", 7, readOnly); mountAndGive(w) }, given,
+		},
 		{"I39", "is violated if the driver forbids it", func(w *hand) {
 			ext4(w)
 			policy(w, storagev1.NoneFSGroupPolicy)
@@ -84,7 +102,10 @@ func TestOwnershipRule(t *testing.T) {
 			w.podOfGroup("web", 7)
 			mountAndGive(w)
 		}, nil},
-		{"I39", "allows the whole volume if the root has another group", func(w *hand) { ext4(w); w.podOfGroup("web", 7, onMismatch); mountAndGive(w) }, nil},
+		{
+			"I39", "allows the whole volume if the root has another group",
+			func(w *hand) { ext4(w); w.podOfGroup("web", 7, onMismatch); mountAndGive(w) }, nil,
+		},
 		{"I39", "is violated if the root already matched under OnRootMismatch", func(w *hand) {
 			ext4(w)
 			w.podOfGroup("web", 7, onMismatch)

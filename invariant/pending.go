@@ -57,7 +57,8 @@ func PendingObjects(api *fake.Server) []PendingObject {
 	for _, o := range api.List("volumeattachments") {
 		a := o.(*storagev1.VolumeAttachment)
 		if name := a.Spec.Source.PersistentVolumeName; name == nil || !used.Has(a.Spec.NodeName+" "+*name) {
-			pending = append(pending, PendingObject{"L4", "attachment", a.Name, fmt.Sprintf("to %s is not used", a.Spec.NodeName)})
+			pending = append(pending,
+				PendingObject{"L4", "attachment", a.Name, fmt.Sprintf("to %s is not used", a.Spec.NodeName)})
 		}
 	}
 	return append(pending, pendingForNodes(api)...)
@@ -95,11 +96,13 @@ func pendingForNodes(api *fake.Server) []PendingObject {
 		node := o.(*corev1.Node)
 		listed += len(node.Status.VolumesAttached)
 		if a, u := len(node.Status.VolumesAttached), len(node.Status.VolumesInUse); a != u {
-			pending = append(pending, PendingObject{"L5", "node", node.Name, fmt.Sprintf("lists %d volumes attached, %d in use", a, u)})
+			pending = append(pending,
+				PendingObject{"L5", "node", node.Name, fmt.Sprintf("lists %d volumes attached, %d in use", a, u)})
 		}
 	}
 	if listed != attachments {
-		pending = append(pending, PendingObject{Rule: "L5", Why: fmt.Sprintf("%d attachments, %d listed by nodes", attachments, listed)})
+		pending = append(pending,
+			PendingObject{Rule: "L5", Why: fmt.Sprintf("%d attachments, %d listed by nodes", attachments, listed)})
 	}
 	return pending
 }

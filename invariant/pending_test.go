@@ -28,7 +28,8 @@ func TestPendingObjects(t *testing.T) {
 		}, []string{"L7 pod default/a is not running", "L6 pod default/c is being deleted"}},
 		{"a claim that is being deleted", func(w *opsWorld) {
 			w.addClaim("data", nil)
-			w.NoError(w.User.CoreV1().PersistentVolumeClaims("default").Delete(w.Context(), "data", metav1.DeleteOptions{}))
+			w.NoError(w.User.CoreV1().PersistentVolumeClaims("default").Delete(w.Context(),
+				"data", metav1.DeleteOptions{}))
 		}, []string{"L2 claim default/data is being deleted"}},
 		{"volumes", func(w *opsWorld) {
 			claim := w.addClaim("data", nil)
@@ -46,7 +47,8 @@ func TestPendingObjects(t *testing.T) {
 			setVolume(w, w.addVolume("g-reclaimed", "7", gone, reclaimed), corev1.VolumeReleased)
 			w.NoError(w.User.CoreV1().PersistentVolumes().Delete(w.Context(), "b-free", metav1.DeleteOptions{}))
 		}, []string{
-			"L1 volume a-new must become Available or Bound", "L2 volume b-free is being deleted", "L2 volume c-unbound must become Available",
+			"L1 volume a-new must become Available or Bound", "L2 volume b-free is being deleted",
+			"L2 volume c-unbound must become Available",
 			"L2 volume e-of-another must be released", "L2 volume g-reclaimed must be reclaimed",
 		}},
 		{"attachments", func(w *opsWorld) {
@@ -96,7 +98,8 @@ func TestLeaks(t *testing.T) {
 	w.pair("data-1")
 	w.addAttachment("pv-data-1", "node-1")
 	want := []string{
-		"pods default/web", "persistentvolumeclaims default/data-1", "persistentvolumes /pv-data-1", "volumeattachments /att-pv-data-1",
+		"pods default/web", "persistentvolumeclaims default/data-1", "persistentvolumes /pv-data-1",
+		"volumeattachments /att-pv-data-1",
 	}
 	if diff := cmp.Diff(want, Leaks(w.Server)); diff != "" {
 		t.Errorf("leaks (-want +got):\n%s", diff)

@@ -174,30 +174,35 @@ func TestReclaimRulesOfPlugins(t *testing.T) {
 		{"I9", "its volume exists", func(s *scene) {
 			s.pluginVolume(madeByPlugin)
 			s.plugin("pvcontroller/provision", "Provision", "pvc-v", nil)
-			s.act(deleting, "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) { deleteObject(ctx, client) })
+			s.act(deleting, "v",
+				func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) { deleteObject(ctx, client) })
 		}, deleting + " deleted PersistentVolume v (UID-v), whose volume was not deleted before"},
 		{"I9", "its volume was recycled, and not deleted", func(s *scene) {
 			s.pluginVolume(madeByPlugin)
 			s.plugin(deleting, "Delete", "w", nil)
 			s.plugin(recycling, "Recycle", "v", nil)
-			s.act(deleting, "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) { deleteObject(ctx, client) })
+			s.act(deleting, "v",
+				func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) { deleteObject(ctx, client) })
 		}, deleting + " deleted PersistentVolume v (UID-v), whose volume was not deleted before"},
 		{"I9", "its volume is deleted", func(s *scene) {
 			s.pluginVolume(madeByPlugin)
 			s.plugin(deleting, "Delete", "v", nil)
-			s.act(deleting, "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) { deleteObject(ctx, client) })
+			s.act(deleting, "v",
+				func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) { deleteObject(ctx, client) })
 		}, ""},
 
 		{"I12", "its data exists", func(s *scene) {
 			s.pluginVolume(madeByPlugin)
 			s.settle()
-			s.act(deleting, "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) { dropFinalizer(ctx, client) })
+			s.act(deleting, "v",
+				func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) { dropFinalizer(ctx, client) })
 		}, deleting + " removed finalizer " + inTreeFinalizer + " from volume v, whose data still exists"},
 		{"I12", "its data is deleted", func(s *scene) {
 			s.pluginVolume(madeByPlugin)
 			s.settle()
 			s.plugin(deleting, "Delete", "v", nil)
-			s.act(deleting, "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) { dropFinalizer(ctx, client) })
+			s.act(deleting, "v",
+				func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) { dropFinalizer(ctx, client) })
 		}, ""},
 		{"I12", "it never had the finalizer", func(s *scene) {
 			s.pluginVolume(madeByPlugin, func(v *corev1.PersistentVolume) { v.Finalizers = nil })
@@ -224,7 +229,8 @@ func TestReclaimRulesOfPlugins(t *testing.T) {
 
 		{"I10", "provisioned twice", func(s *scene) {
 			name := "pvc-" + string(s.claim("c", "1Gi").UID)
-			s.pluginHolding(invariant.Volume{Handle: "/disk/1", Name: name}, invariant.Volume{Handle: "/disk/2", Name: name})
+			s.pluginHolding(invariant.Volume{Handle: "/disk/1", Name: name},
+				invariant.Volume{Handle: "/disk/2", Name: name})
 			s.plugin("pvcontroller/provision", "Provision", name, nil)
 		}, "there are 2 volumes for claim default/c: /disk/1, /disk/2"},
 	})

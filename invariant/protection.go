@@ -135,7 +135,8 @@ func (u *users) checkClaim(r trace.Record, before *corev1.PersistentVolumeClaim)
 		return
 	}
 	if before.DeletionTimestamp == nil {
-		u.report("I28", "%s removed the finalizer of claim %s/%s, which is not being deleted", r.Task, before.Namespace, before.Name)
+		u.report("I28", "%s removed the finalizer of claim %s/%s, which is not being deleted", r.Task,
+			before.Namespace, before.Name)
 		return
 	}
 	revision, asked := u.podListRevision(r, before)

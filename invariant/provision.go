@@ -64,7 +64,8 @@ func beginOneProvision(c *Checker) watcher {
 		case v.Name != namePrefix+string(uid):
 			c.report("I10", "%s created PersistentVolume %s for the claim with UID %q", r.Task, v.Name, uid)
 		case held && is.Name != v.Name:
-			c.report("I10", "%s created PersistentVolume %s for volume %s, which was provisioned as %s", r.Task, v.Name, is.Handle, is.Name)
+			c.report("I10", "%s created PersistentVolume %s for volume %s, which was provisioned as %s",
+				r.Task, v.Name, is.Handle, is.Name)
 		}
 	}
 	return w

@@ -19,7 +19,9 @@ func beginQuiet(c *Checker) watcher {
 				c.report("L8", "%s: %s %s, when nothing was left to do", component, r.Verb, r.Object)
 			}
 		},
-		event: func(r trace.Record) { c.resyncing = c.resyncing && r.Verb == "tick" }, // after another event there is work again
+		event: func(r trace.Record) {
+			c.resyncing = c.resyncing && r.Verb == "tick"
+		}, // after another event there is work again
 	}
 }
 

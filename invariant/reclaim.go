@@ -74,10 +74,12 @@ func beginDeletedFirst(c *Checker) watcher {
 	w.writes = []string{"persistentvolumes"}
 	w.write = func(r trace.Record) {
 		v, ok := r.After.(*corev1.PersistentVolume)
-		if !ok || r.Verb != "delete" || !tookEffect(r) || !d.callers[componentOf(r.Task)] || handleKey(v) == "" || d.done[v.UID] {
+		if !ok || r.Verb != "delete" || !tookEffect(r) || !d.callers[componentOf(r.Task)] || handleKey(v) == "" ||
+			d.done[v.UID] {
 			return
 		}
-		c.report("I9", "%s deleted PersistentVolume %s (%s), whose volume was not deleted before", r.Task, v.Name, v.UID)
+		c.report("I9", "%s deleted PersistentVolume %s (%s), whose volume was not deleted before", r.Task,
+			v.Name, v.UID)
 	}
 	return w
 }
@@ -117,8 +119,10 @@ func beginFinalizer(c *Checker) watcher {
 	w := onVolumes(func(before, after *corev1.PersistentVolume) {
 		d.handles.observe(before, after)
 		if after == nil {
-			if !kept[before.UID] && !other[before.UID] && !d.done[before.UID] && provisionerOf(before) != "" && c.holds(before) {
-				c.report("I12", "volume %s was deleted without ever having had a finalizer, and its data still exists", before.Name)
+			if !kept[before.UID] && !other[before.UID] && !d.done[before.UID] && provisionerOf(before) != "" &&
+				c.holds(before) {
+				c.report("I12",
+					"volume %s was deleted without ever having had a finalizer, and its data still exists", before.Name)
 			}
 			return
 		}
@@ -133,7 +137,8 @@ func beginFinalizer(c *Checker) watcher {
 	w.writes = []string{"persistentvolumes"}
 	w.write = func(r trace.Record) {
 		after, ok := r.After.(*corev1.PersistentVolume)
-		if !ok || !tookEffect(r) || !c.controllers.includes(r) || other[after.UID] || d.done[after.UID] || provisionerOf(after) == "" {
+		if !ok || !tookEffect(r) || !c.controllers.includes(r) || other[after.UID] || d.done[after.UID] ||
+			provisionerOf(after) == "" {
 			return
 		}
 		before, ok := r.Before.(*corev1.PersistentVolume)
@@ -212,7 +217,8 @@ func (a *accounting) settle(report func(format string, args ...any)) {
 		accounted[handleKey(v)] = true
 		driver, handle := identityOf(v)
 		spared := a.erased[handleKey(v)] && v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete
-		if a.backend(driver) != nil && !a.holds(v) && provisionerOf(v) == driver && v.DeletionTimestamp == nil && !spared {
+		if a.backend(driver) != nil && !a.holds(v) && provisionerOf(v) == driver && v.DeletionTimestamp == nil &&
+			!spared {
 			report("PersistentVolume %s refers to volume %s, which does not exist", v.Name, handle)
 		}
 	}

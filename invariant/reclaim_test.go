@@ -34,7 +34,8 @@ func provision(s *scene) *corev1.PersistentVolumeClaim {
 
 // asProvisioner runs a function as the provisioner in a sync of volume v.
 func (s *scene) asProvisioner(do func(ctx context.Context, client kubernetes.Interface)) {
-	s.act("provisioner/volumes", "v", func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) { do(ctx, client) })
+	s.act("provisioner/volumes", "v",
+		func(ctx context.Context, client kubernetes.Interface, _ *sim.Process) { do(ctx, client) })
 }
 
 func (s *scene) deleteData(err error) {
@@ -48,7 +49,8 @@ func deleteObject(ctx context.Context, client kubernetes.Interface) {
 }
 
 func dropFinalizer(_ context.Context, client kubernetes.Interface) {
-	editVolumeAs(client, "v", func(v *corev1.PersistentVolume) { v.Finalizers = []string{"kubernetes.io/pv-protection"} })
+	editVolumeAs(client, "v",
+		func(v *corev1.PersistentVolume) { v.Finalizers = []string{"kubernetes.io/pv-protection"} })
 }
 
 func TestReclaimRules(t *testing.T) {
@@ -177,7 +179,10 @@ func TestReclaimRules(t *testing.T) {
 
 func TestAccountedRule(t *testing.T) {
 	playAll(t, []claimRow{
-		{"I11", "a volume without an object", func(s *scene) { s.holding("handle-of-v") }, "volume handle-of-v (pvc-handle-of-v) has no PersistentVolume"},
+		{
+			"I11", "a volume without an object", func(s *scene) { s.holding("handle-of-v") },
+			"volume handle-of-v (pvc-handle-of-v) has no PersistentVolume",
+		},
 		{"I11", "an object without a volume", func(s *scene) {
 			provision(s)
 			s.holding()

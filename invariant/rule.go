@@ -247,7 +247,8 @@ func (c *Checker) FirstViolation() *Violation {
 // report records a violation.
 func (c *Checker) report(id, format string, args ...any) {
 	i := slices.IndexFunc(rules, func(r Rule) bool { return r.ID == id })
-	c.violations = append(c.violations, &Violation{Rule: rules[i], Step: c.Log.Steps(), Message: fmt.Sprintf(format, args...)})
+	c.violations = append(c.violations,
+		&Violation{Rule: rules[i], Step: c.Log.Steps(), Message: fmt.Sprintf(format, args...)})
 }
 
 // CheckAtRest must be called when faults have stopped and no step is left. It returns what is

@@ -77,8 +77,10 @@ func newScene(t *testing.T, rule string) *scene {
 	server := fake.NewServer(fake.Config{Now: host.Now})
 	devices := &devicesStub{mounts: map[string][]nodefs.Mount{}}
 	return &scene{
-		host: host, server: server, devices: devices, user: server.Client(sim.DirectCaller()), components: map[string]*sim.Process{},
-		rules: invariant.Watch(invariant.World{API: server, Log: host.Log(), Now: host.Now, Devices: devices}, selected...),
+		host: host, server: server, devices: devices, user: server.Client(sim.DirectCaller()),
+		components: map[string]*sim.Process{},
+		rules: invariant.Watch(invariant.World{API: server, Log: host.Log(), Now: host.Now, Devices: devices},
+			selected...),
 	}
 }
 
@@ -128,7 +130,10 @@ func (s *scene) call(actor, verb, object string, err error) {
 
 // inject records an event.
 func (s *scene) inject(verb, object string) {
-	s.host.Log().Append(trace.Record{Task: "world", Action: trace.Action{Kind: trace.KindEvent, Verb: verb, Object: object}})
+	s.host.Log().Append(trace.Record{
+		Task:   "world",
+		Action: trace.Action{Kind: trace.KindEvent, Verb: verb, Object: object},
+	})
 }
 
 func (s *scene) claim(name, size string, options ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
@@ -140,7 +145,8 @@ func (s *scene) claim(name, size string, options ...func(*corev1.PersistentVolum
 }
 
 func (s *scene) volume(name, size string, options ...func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
-	v := testcheck.Must(s.user.CoreV1().PersistentVolumes().Create(context.Background(), newVolume(name, size, options...), createOptions))
+	v := testcheck.Must(s.user.CoreV1().PersistentVolumes().Create(context.Background(),
+		newVolume(name, size, options...), createOptions))
 	s.names = append(s.names, string(v.UID), "UID-"+name)
 	return v
 }
@@ -201,13 +207,15 @@ func (s *scene) updateVolume(name string, edit func(*corev1.PersistentVolume)) {
 
 // deleteVolume begins the deletion of a volume that has a finalizer.
 func (s *scene) deleteVolume(name string) {
-	if err := s.user.CoreV1().PersistentVolumes().Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+	if err := s.user.CoreV1().PersistentVolumes().Delete(context.Background(), name,
+		metav1.DeleteOptions{}); err != nil {
 		panic(err)
 	}
 }
 
 func (s *scene) deleteClaim(name string) {
-	if err := s.user.CoreV1().PersistentVolumeClaims("default").Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+	if err := s.user.CoreV1().PersistentVolumeClaims("default").Delete(context.Background(), name,
+		metav1.DeleteOptions{}); err != nil {
 		panic(err)
 	}
 }

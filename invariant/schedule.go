@@ -162,7 +162,8 @@ func changesPlace(e fake.Commit) bool {
 	case *corev1.Node:
 		return !maps.Equal(e.Before.GetLabels(), after.Labels)
 	case *corev1.PersistentVolume:
-		return !apiequality.Semantic.DeepEqual(e.Before.(*corev1.PersistentVolume).Spec.NodeAffinity, after.Spec.NodeAffinity)
+		return !apiequality.Semantic.DeepEqual(e.Before.(*corev1.PersistentVolume).Spec.NodeAffinity,
+			after.Spec.NodeAffinity)
 	default:
 		return false
 	}
@@ -175,7 +176,8 @@ func (c *Checker) checkReachable(pod *corev1.Pod, unsteady map[string]bool) {
 	}
 	for _, v := range c.volumesOf(pod) {
 		ref := v.Spec.ClaimRef
-		if unsteady["persistentvolumes/"+v.Name] || unsteady[path.Join("persistentvolumeclaims", ref.Namespace, ref.Name)] {
+		if unsteady["persistentvolumes/"+v.Name] ||
+			unsteady[path.Join("persistentvolumeclaims", ref.Namespace, ref.Name)] {
 			continue
 		}
 		if err := storagehelpers.CheckNodeAffinity(v, node.GetLabels()); err != nil {
@@ -294,7 +296,8 @@ func beginOnePod(c *Checker) watcher {
 				return
 			}
 			for _, where := range published { // the node's mounts are gone
-				maps.DeleteFunc(where, func(at publication, _ types.UID) bool { return at.component == endedProcess(r) })
+				maps.DeleteFunc(where,
+					func(at publication, _ types.UID) bool { return at.component == endedProcess(r) })
 			}
 		},
 	}
@@ -303,7 +306,9 @@ func beginOnePod(c *Checker) watcher {
 // checkOnePod checks a claim's volume that is published for a pod. On the same node it must not be
 // published for another pod, even an ended or deleted one. On other nodes this applies to existing
 // pods that have not ended: the mounts of a node that was given up are unknown.
-func (c *Checker) checkOnePod(claim *corev1.PersistentVolumeClaim, keys podKeys, at publication, published map[publication]types.UID) {
+func (c *Checker) checkOnePod(claim *corev1.PersistentVolumeClaim, keys podKeys, at publication,
+	published map[publication]types.UID,
+) {
 	pod := c.pod(keys, published[at])
 	if pod == nil {
 		return
@@ -329,7 +334,8 @@ func beginSelectedBound(c *Checker) watcher {
 			claim := obj.(*corev1.PersistentVolumeClaim)
 			node := claim.Annotations[storagehelpers.AnnSelectedNode]
 			bound := claim.Spec.VolumeName != "" && claim.Status.Phase == corev1.ClaimBound
-			if node == "" || bound || claim.DeletionTimestamp != nil || !c.hasProvisioner(claim) || c.wasRefused(claim) {
+			if node == "" || bound || claim.DeletionTimestamp != nil || !c.hasProvisioner(claim) ||
+				c.wasRefused(claim) {
 				continue
 			}
 			report(path.Join("persistentvolumeclaims", claim.Namespace, claim.Name),

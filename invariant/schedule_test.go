@@ -12,7 +12,8 @@ import (
 )
 
 func (w *opsWorld) publish(pod *corev1.Pod, volume string, err error) {
-	w.note("kubelet("+pod.Spec.NodeName+")/"+mounting+" csi/disk^vol-1", trace.KindDriver, "NodePublishVolume", "disk/vol-1", path1(pod, volume), err)
+	w.note("kubelet("+pod.Spec.NodeName+")/"+mounting+" csi/disk^vol-1", trace.KindDriver, "NodePublishVolume",
+		"disk/vol-1", path1(pod, volume), err)
 }
 
 func (w *opsWorld) unpublish(pod *corev1.Pod, volume string) {
@@ -64,7 +65,10 @@ func TestReachableVolumeRule(t *testing.T) {
 	zone := func(name string) map[string]string { return map[string]string{"zone": name} }
 	inZone := func(v *corev1.PersistentVolume) {
 		v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"a"}}},
+			MatchExpressions: []corev1.NodeSelectorRequirement{{
+				Key:      "zone",
+				Operator: corev1.NodeSelectorOpIn, Values: []string{"a"},
+			}},
 		}}}}
 	}
 	pair := func(w *opsWorld) *corev1.PersistentVolumeClaim {
@@ -107,7 +111,8 @@ func TestReachableVolumeRule(t *testing.T) {
 			claim.Finalizers = nil
 			_, err := w.User.CoreV1().PersistentVolumeClaims("default").Update(w.Context(), claim, updateOptions)
 			w.NoError(err)
-			w.NoError(w.User.CoreV1().PersistentVolumeClaims("default").Delete(w.Context(), "data", metav1.DeleteOptions{}))
+			w.NoError(w.User.CoreV1().PersistentVolumeClaims("default").Delete(w.Context(),
+				"data", metav1.DeleteOptions{}))
 			pair(w)
 			w.assign(w.addPod("web", "", claimVolume("data")), "node-1")
 		}, nil},
@@ -288,19 +293,26 @@ func TestPendingSelectedClaims(t *testing.T) {
 			}, nil,
 		},
 		{"removed again", func(c *corev1.PersistentVolumeClaim) { c.Annotations = nil }, nil, nil},
-		{"of an unknown driver", func(c *corev1.PersistentVolumeClaim) { other := "other"; c.Spec.StorageClassName = &other }, nil, nil},
+		{
+			"of an unknown driver",
+			func(c *corev1.PersistentVolumeClaim) { other := "other"; c.Spec.StorageClassName = &other }, nil, nil,
+		},
 		{
 			"being deleted", func(c *corev1.PersistentVolumeClaim) { c.Finalizers = []string{"test/keep"} },
 			func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
-				w.NoError(w.User.CoreV1().PersistentVolumeClaims("default").Delete(w.Context(), claim.Name, metav1.DeleteOptions{}))
+				w.NoError(w.User.CoreV1().PersistentVolumeClaims("default").Delete(w.Context(),
+					claim.Name, metav1.DeleteOptions{}))
 			}, nil,
 		},
 		{
 			"the driver returned an error", func(c *corev1.PersistentVolumeClaim) {},
 			func(w *opsWorld, claim *corev1.PersistentVolumeClaim) {
 				_, err := w.User.CoreV1().Events("default").Create(w.Context(), &corev1.Event{
-					ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: "e"},
-					InvolvedObject: corev1.ObjectReference{Namespace: "default", Name: claim.Name, UID: claim.UID}, Reason: "ProvisioningFailed",
+					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "e"},
+					InvolvedObject: corev1.ObjectReference{
+						Namespace: "default", Name: claim.Name,
+						UID: claim.UID,
+					}, Reason: "ProvisioningFailed",
 				}, metav1.CreateOptions{})
 				w.NoError(err)
 			}, nil,
@@ -314,7 +326,10 @@ func TestPendingSelectedClaims(t *testing.T) {
 			w.NoError(err)
 			for class, provisioner := range map[string]string{"late": "disk", "other": "tape"} {
 				_, err := w.User.StorageV1().StorageClasses().Create(t.Context(),
-					&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: provisioner}, metav1.CreateOptions{})
+					&storagev1.StorageClass{
+						ObjectMeta:  metav1.ObjectMeta{Name: class},
+						Provisioner: provisioner,
+					}, metav1.CreateOptions{})
 				w.NoError(err)
 			}
 			claim := w.addClaim("data", func(c *corev1.PersistentVolumeClaim) {

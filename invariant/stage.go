@@ -110,7 +110,8 @@ func beginPathIdentity(c *Checker) watcher {
 		call := deviceCallOf(r)
 		for _, m := range mountsAt(c.Devices.Mounts(call.node), call.path) {
 			if m.Source != call.handle {
-				c.report("I18", "volume %s was mounted on node %s at %s, where volume %s is mounted", call.handle, call.node, call.path, m.Source)
+				c.report("I18", "volume %s was mounted on node %s at %s, where volume %s is mounted", call.handle,
+					call.node, call.path, m.Source)
 			}
 		}
 		pod, ok := podMountAt(call.path)

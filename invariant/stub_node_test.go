@@ -102,8 +102,11 @@ func newHand(t *testing.T, rule string) *hand {
 	w.client = w.server.Client(w)
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data", UID: "claim-uid"},
-		Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "pv", AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}},
-		Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			VolumeName:  "pv",
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		},
+		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 	}
 	w.add(readyNode(node1), readyNode(node2), claim, csiVolume("pv", handle, corev1.ReadWriteOnce))
 	rules, err := invariant.Select(rule)
@@ -115,7 +118,10 @@ func newHand(t *testing.T, rule string) *hand {
 func readyNode(name string) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{
+			Type:   corev1.NodeReady,
+			Status: corev1.ConditionTrue,
+		}}},
 	}
 }
 
@@ -193,7 +199,8 @@ func (w *hand) attachmentOf(volume, name, node string) {
 	_, err := w.client.StorageV1().VolumeAttachments().Create(context.Background(), &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"external-attacher/array"}},
 		Spec: storagev1.VolumeAttachmentSpec{
-			Attacher: stubDriver, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume},
+			Attacher: stubDriver, NodeName: node,
+			Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume},
 		},
 	}, metav1.CreateOptions{})
 	testcheck.NoError(w.t, err)
@@ -206,7 +213,10 @@ func (w *hand) inlineAttachment(name, node string) {
 	_, err := w.client.StorageV1().VolumeAttachments().Create(context.Background(), &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: storagev1.VolumeAttachmentSpec{Attacher: stubDriver, NodeName: node, Source: storagev1.VolumeAttachmentSource{
-			InlineVolumeSpec: &corev1.PersistentVolumeSpec{AccessModes: spec.AccessModes, PersistentVolumeSource: spec.PersistentVolumeSource},
+			InlineVolumeSpec: &corev1.PersistentVolumeSpec{
+				AccessModes:            spec.AccessModes,
+				PersistentVolumeSource: spec.PersistentVolumeSource,
+			},
 		}},
 	}, metav1.CreateOptions{})
 	testcheck.NoError(w.t, err)
@@ -215,7 +225,8 @@ func (w *hand) inlineAttachment(name, node string) {
 func (w *hand) changeAttachment(node string, f func(*storagev1.VolumeAttachment)) {
 	w.t.Helper()
 	attachments := w.client.StorageV1().VolumeAttachments()
-	a, err := attachments.Get(context.Background(), csi.AttachmentName(handle, stubDriver, types.NodeName(node)), metav1.GetOptions{})
+	a, err := attachments.Get(context.Background(),
+		csi.AttachmentName(handle, stubDriver, types.NodeName(node)), metav1.GetOptions{})
 	testcheck.NoError(w.t, err)
 	f(a)
 	changed, err := attachments.UpdateStatus(context.Background(), a, metav1.UpdateOptions{})
@@ -331,7 +342,8 @@ func (w *hand) mount(node, source, path string) {
 }
 
 func (w *hand) unmount(node, path string) {
-	w.devices.mounts[node] = slices.DeleteFunc(w.devices.mounts[node], func(m nodefs.Mount) bool { return m.Path == path })
+	w.devices.mounts[node] = slices.DeleteFunc(w.devices.mounts[node],
+		func(m nodefs.Mount) bool { return m.Path == path })
 }
 
 func (w *hand) attachedTo(nodes ...string) { w.devices.volumes[handle].Attached = nodes }
@@ -344,7 +356,10 @@ func (w *hand) calls(actor, verb, detail string, outcome ...trace.Outcome) {
 		out.Err, out.Lost = outcome[0].Err, outcome[0].Lost
 	}
 	w.log.Append(trace.Record{
-		Task: actor, Action: trace.Action{Kind: trace.KindDriver, Verb: verb, Object: stubDriver + "/" + handle}, Outcome: out,
+		Task: actor, Action: trace.Action{
+			Kind: trace.KindDriver, Verb: verb,
+			Object: stubDriver + "/" + handle,
+		}, Outcome: out,
 	})
 }
 

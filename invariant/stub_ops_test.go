@@ -176,13 +176,16 @@ func (w *opsWorld) addClaim(name string, change func(*corev1.PersistentVolumeCla
 	if change != nil {
 		change(claim)
 	}
-	made, err := w.User.CoreV1().PersistentVolumeClaims("default").Create(context.Background(), claim, metav1.CreateOptions{})
+	made, err := w.User.CoreV1().PersistentVolumeClaims("default").Create(context.Background(),
+		claim, metav1.CreateOptions{})
 	w.NoError(err)
 	return made
 }
 
 // addVolume adds a volume of 1Gi for a claim; change may change it first.
-func (w *opsWorld) addVolume(name, handle string, claim *corev1.PersistentVolumeClaim, change func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
+func (w *opsWorld) addVolume(name, handle string, claim *corev1.PersistentVolumeClaim,
+	change func(*corev1.PersistentVolume),
+) *corev1.PersistentVolume {
 	w.Helper()
 	v := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -219,11 +222,14 @@ func (w *opsWorld) pair(name string, modes ...corev1.PersistentVolumeAccessMode)
 	return claim
 }
 
-func (w *opsWorld) setClaimStatus(claim *corev1.PersistentVolumeClaim, phase corev1.PersistentVolumeClaimPhase, size string) *corev1.PersistentVolumeClaim {
+func (w *opsWorld) setClaimStatus(claim *corev1.PersistentVolumeClaim, phase corev1.PersistentVolumeClaimPhase,
+	size string,
+) *corev1.PersistentVolumeClaim {
 	w.Helper()
 	claim = claim.DeepCopy()
 	claim.Status.Phase, claim.Status.Capacity = phase, sizeOf(size)
-	made, err := w.User.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), claim, metav1.UpdateOptions{})
+	made, err := w.User.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(),
+		claim, metav1.UpdateOptions{})
 	w.NoError(err)
 	return made
 }

@@ -54,7 +54,8 @@ func beginSubPaths(c *Checker) watcher {
 		commits: []string{"pods"},
 		commit: func(e fake.Commit) {
 			was, _ := e.Before.(*corev1.Pod)
-			if is := e.After.(*corev1.Pod); e.Type == watch.Modified && was.Status.Phase == corev1.PodPending && is.Status.Phase == corev1.PodRunning {
+			if is := e.After.(*corev1.Pod); e.Type == watch.Modified && was.Status.Phase == corev1.PodPending &&
+				is.Status.Phase == corev1.PodRunning {
 				c.checkSubPathsPresent(is, func(format string, a ...any) { c.report("I40", format, a...) })
 			}
 		},
@@ -74,7 +75,8 @@ func beginSubPaths(c *Checker) watcher {
 func (c *Checker) checkSubPathBound(node, path string) {
 	p, ok := subPathMountAt(path)
 	if !ok {
-		c.report("I40", "subPath of a volume is bound on node %s at %s, which is not the path of a container's", node, path)
+		c.report("I40", "subPath of a volume is bound on node %s at %s, which is not the path of a container's",
+			node, path)
 		return
 	}
 	mounts := c.Devices.Mounts(node)
@@ -85,12 +87,14 @@ func (c *Checker) checkSubPathBound(node, path string) {
 		}
 	}
 	if source == "" {
-		c.report("I40", "subPath of volume %s is bound on node %s at %s, and the volume is not mounted for that pod", p.volume, node, path)
+		c.report("I40", "subPath of volume %s is bound on node %s at %s, and the volume is not mounted for that pod",
+			p.volume, node, path)
 		return
 	}
 	for _, m := range mountsAt(mounts, path) {
 		if m.Source != source {
-			c.report("I40", "subPath of volume %s (%s) is bound on node %s at %s, where %s is mounted", p.volume, source, node, path, m.Source)
+			c.report("I40", "subPath of volume %s (%s) is bound on node %s at %s, where %s is mounted",
+				p.volume, source, node, path, m.Source)
 		}
 	}
 }
@@ -123,7 +127,8 @@ func (c *Checker) checkSubPathsPresent(pod *corev1.Pod, report func(format strin
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
 			for j, m := range containers[i].VolumeMounts {
-				if m.SubPath+m.SubPathExpr == "" || bound[subPathMount{container: containers[i].Name, index: strconv.Itoa(j)}] {
+				if m.SubPath+m.SubPathExpr == "" ||
+					bound[subPathMount{container: containers[i].Name, index: strconv.Itoa(j)}] {
 					continue
 				}
 				report("pod %s/%s runs on node %s, and container %s has no subPath of %s at its path %s",

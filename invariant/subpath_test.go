@@ -52,12 +52,14 @@ func TestSubPathRules(t *testing.T) {
 		{"I40", "is violated by a subPath of a volume that is not mounted", func(w *hand) {
 			w.mount(node1, handle, subPathTarget("web"))
 			w.kubeletCalls(node1, "BindSubPath", subPathTarget("web"))
-		}, []string{"subPath of volume pv is bound on node node-1 at " + subPathTarget("web") + ", and the volume is not mounted for that pod"}},
+		}, []string{"subPath of volume pv is bound on node node-1 at " + subPathTarget("web") +
+			", and the volume is not mounted for that pod"}},
 		{"I40", "is violated by a directory outside of the volume", func(w *hand) {
 			w.mount(node1, handle, podPath("web"))
 			w.mount(node1, "node-disk", subPathTarget("web"))
 			w.kubeletCalls(node1, "BindSubPath", subPathTarget("web"))
-		}, []string{"subPath of volume pv (disk) is bound on node node-1 at " + subPathTarget("web") + ", where node-disk is mounted"}},
+		}, []string{"subPath of volume pv (disk) is bound on node node-1 at " + subPathTarget("web") +
+			", where node-disk is mounted"}},
 		{"I40", "is violated by a subPath that is bound elsewhere", func(w *hand) {
 			w.kubeletCalls(node1, "BindSubPath", "/mnt")
 		}, []string{"subPath of a volume is bound on node node-1 at /mnt, which is not the path of a container's"}},
@@ -111,12 +113,15 @@ func TestSubPathRules(t *testing.T) {
 			inPart(w)
 		}, nil},
 		{
-			"L6", "asks for a part of a pod that is gone", func(w *hand) { w.mount(node1, handle, subPathTarget("web")) },
+			"L6", "asks for a part of a pod that is gone", func(w *hand) {
+				w.mount(node1, handle, subPathTarget("web"))
+			},
 			[]string{"nodes/node-1 has volume disk mounted at " + subPathTarget("web") + ", for a pod that is gone"},
 		},
 		{"I26", "is violated by a subPath of a pod that was deleted meanwhile", func(w *hand) {
 			w.mount(node1, handle, subPathTarget("web"))
 			w.befalls("crash", "kubelet(node-1)")
-		}, []string{"node node-1, whose kubelet was restarted, has volume disk mounted at " + subPathTarget("web") + ", for a pod that is gone"}},
+		}, []string{"node node-1, whose kubelet was restarted, has volume disk mounted at " + subPathTarget("web") +
+			", for a pod that is gone"}},
 	})
 }

@@ -110,7 +110,8 @@ func (u *uncertainty) unmounted(p mountPlace, r trace.Record) {
 func (u *uncertainty) unstaged(staging mountPlace) {
 	for _, p := range u.sorted() {
 		if p.volumeOnNode == staging.volumeOnNode && p.path != "" {
-			u.report("I24", "volume %s is unstaged on node %s, but it %s, and this is still uncertain", p.handle, p.node, u.story(p))
+			u.report("I24", "volume %s is unstaged on node %s, but it %s, and this is still uncertain", p.handle,
+				p.node, u.story(p))
 		}
 	}
 }
@@ -146,7 +147,8 @@ func (u *uncertainty) settle(which func(mountPlace) bool) {
 
 func (u *uncertainty) sorted() []mountPlace {
 	return slices.SortedFunc(maps.Keys(u.places), func(a, b mountPlace) int {
-		return cmp.Or(strings.Compare(a.node, b.node), strings.Compare(a.handle, b.handle), strings.Compare(a.path, b.path))
+		return cmp.Or(strings.Compare(a.node, b.node), strings.Compare(a.handle, b.handle),
+			strings.Compare(a.path, b.path))
 	})
 }
 
@@ -173,7 +175,8 @@ func dropped(was, is *corev1.Node, driver string) []string {
 	}
 	var handles []string
 	for _, name := range was.Status.VolumesInUse {
-		if of, handle, ok := splitUniqueVolume(name); ok && of == driver && !slices.Contains(is.Status.VolumesInUse, name) {
+		if of, handle, ok := splitUniqueVolume(name); ok && of == driver &&
+			!slices.Contains(is.Status.VolumesInUse, name) {
 			handles = append(handles, handle)
 		}
 	}

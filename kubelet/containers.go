@@ -46,7 +46,8 @@ const (
 
 // watchPreparations starts the queue of containers whose preparation failed.
 func (k *Kubelet) watchPreparations() {
-	k.prepareRetries = sim.NewQueue[types.UID](k.cfg.Process, sim.QueueConfig{Name: "containers again", Background: true})
+	k.prepareRetries = sim.NewQueue[types.UID](k.cfg.Process,
+		sim.QueueConfig{Name: "containers again", Background: true})
 	k.prepareRetries.Work(func(_ context.Context, uid types.UID) error {
 		if p := k.preparations[uid]; p != nil && p.stage == failed {
 			p.stage = unprepared
@@ -151,8 +152,9 @@ func containerRef(pod *corev1.Pod, name string) *corev1.ObjectReference {
 		field = "spec.initContainers{" + name + "}"
 	}
 	return &corev1.ObjectReference{
-		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-		FieldPath: field,
+		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+		ResourceVersion: pod.ResourceVersion,
+		FieldPath:       field,
 	}
 }
 

@@ -106,6 +106,7 @@ func (k *Kubelet) reconcileAttachAnnotation(ctx context.Context) error {
 	if k.cfg.SelfAttach {
 		patch = fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, managedAttachAnnotation)
 	}
-	_, err = k.cfg.Client.CoreV1().Nodes().Patch(ctx, k.cfg.Node, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err = k.cfg.Client.CoreV1().Nodes().Patch(ctx, k.cfg.Node, types.MergePatchType,
+		[]byte(patch), metav1.PatchOptions{})
 	return err
 }

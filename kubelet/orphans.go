@@ -70,7 +70,8 @@ func (k *Kubelet) removePodDir(ctx context.Context, uid types.UID) error {
 		return fmt.Errorf("%w: pod %s: %s", errStillMounted, uid, mount)
 	}
 	if err := errors.Join(subpath.RemoveOrphans(k.cfg.FS, dir), k.removeEmpty(dir)); err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, fmt.Sprintf("orphaned pod %q found, but error occurred when trying to remove the pod directory", uid))
+		logr.FromContextOrDiscard(ctx).Error(err,
+			fmt.Sprintf("orphaned pod %q found, but error occurred when trying to remove the pod directory", uid))
 	}
 	return nil
 }

@@ -40,7 +40,8 @@ func (k *Kubelet) waitFailed(uid types.UID, why error) {
 		k.rejected[uid] = &rejection{message: limit.Error()}
 		k.pods.Add(uid)
 	} else if pod != nil && !finished(pod) {
-		k.recorder.Event(pod, corev1.EventTypeWarning, reasonFailedMount, fmt.Sprintf("Unable to attach or mount volumes: %v", why))
+		k.recorder.Event(pod, corev1.EventTypeWarning, reasonFailedMount,
+			fmt.Sprintf("Unable to attach or mount volumes: %v", why))
 	}
 }
 

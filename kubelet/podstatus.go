@@ -58,7 +58,8 @@ func (k *Kubelet) stoppedByBoot(pod *corev1.Pod) bool {
 
 // waitsAgain reports whether a container of a pod that has run waits.
 func waitsAgain(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Waiting != nil })
+	return slices.ContainsFunc(pod.Status.ContainerStatuses,
+		func(s corev1.ContainerStatus) bool { return s.State.Waiting != nil })
 }
 
 func (k *Kubelet) containerStopped(s *corev1.ContainerStatus) bool {
@@ -113,7 +114,9 @@ func waitingReason(pod *corev1.Pod) string {
 	return "ContainerCreating"
 }
 
-func (k *Kubelet) containerStatus(pod *corev1.Pod, c *corev1.Container, l lifecycle, now metav1.Time) corev1.ContainerStatus {
+func (k *Kubelet) containerStatus(pod *corev1.Pod, c *corev1.Container, l lifecycle,
+	now metav1.Time,
+) corev1.ContainerStatus {
 	old := containerNamed(pod.Status.ContainerStatuses, c.Name)
 	s := corev1.ContainerStatus{
 		Name: c.Name, Image: c.Image,
@@ -134,13 +137,17 @@ func (k *Kubelet) containerStatus(pod *corev1.Pod, c *corev1.Container, l lifecy
 		s.ContainerID = k.containerPrefix() + string(pod.UID) + "/" + c.Name
 		s.State.Running = &corev1.ContainerStateRunning{StartedAt: now}
 	case l == ended && k.lifecycleOf(pod) == running:
-		s.State.Terminated = &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: now, ContainerID: old.ContainerID}
+		s.State.Terminated = &corev1.ContainerStateTerminated{
+			Reason:     "Completed",
+			FinishedAt: now, ContainerID: old.ContainerID,
+		}
 		if old.State.Running != nil {
 			s.State.Terminated.StartedAt = old.State.Running.StartedAt
 		}
 	case l == ended && s.LastTerminationState.Terminated != nil:
 		s.State.Terminated = &corev1.ContainerStateTerminated{
-			Reason: lostReason, Message: "The container could not be located when the pod was terminated", ExitCode: lostExit,
+			Reason:  lostReason,
+			Message: "The container could not be located when the pod was terminated", ExitCode: lostExit,
 		}
 	default:
 		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: waitingReason(pod)}
@@ -206,7 +213,10 @@ func conditionsOf(pod *corev1.Pod, s *corev1.PodStatus, l lifecycle, now metav1.
 			Message: fmt.Sprintf("containers with incomplete status: %s", namesOf(pod.Spec.InitContainers)),
 		}
 	}
-	sandbox := corev1.PodCondition{Type: corev1.PodReadyToStartContainers, Status: status(l == running || cannotCreate(s))}
+	sandbox := corev1.PodCondition{
+		Type:   corev1.PodReadyToStartContainers,
+		Status: status(l == running || cannotCreate(s)),
+	}
 	initialized.Type, ready.Type = corev1.PodInitialized, corev1.PodReady
 	containersReady := ready
 	containersReady.Type = corev1.ContainersReady
@@ -227,7 +237,8 @@ func conditionsOf(pod *corev1.Pod, s *corev1.PodStatus, l lifecycle, now metav1.
 // cannotCreate reports whether a container could not be created although the pod's volumes are
 // mounted.
 func cannotCreate(s *corev1.PodStatus) bool {
-	return slices.ContainsFunc(slices.Concat(s.InitContainerStatuses, s.ContainerStatuses), func(c corev1.ContainerStatus) bool {
+	return slices.ContainsFunc(slices.Concat(s.InitContainerStatuses,
+		s.ContainerStatuses), func(c corev1.ContainerStatus) bool {
 		return c.State.Waiting != nil && c.State.Waiting.Reason == reasonConfigError
 	})
 }

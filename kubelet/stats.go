@@ -53,14 +53,17 @@ func (k *Kubelet) Summary(ctx context.Context) *stats.Summary {
 }
 
 // volumeStats measures one volume of a pod.
-func (k *Kubelet) volumeStats(ctx context.Context, pod *corev1.Pod, volume volumemanager.MountedVolume) (measured stats.VolumeStats, ok bool) {
+func (k *Kubelet) volumeStats(ctx context.Context, pod *corev1.Pod,
+	volume volumemanager.MountedVolume,
+) (measured stats.VolumeStats, ok bool) {
 	if volume.Plugin.StatsProvider == nil {
 		return measured, false
 	}
 	usage, err := volume.Plugin.StatsProvider.VolumeStats(ctx, volume.SpecName, pod.UID)
 	if err != nil {
 		if !errors.Is(err, plugins.ErrUnsupported) {
-			logr.FromContextOrDiscard(ctx).V(2).Info("volume cannot be measured", "pod", pod.Namespace+"/"+pod.Name, "volume", volume.Name, "err", err.Error())
+			logr.FromContextOrDiscard(ctx).V(2).Info("volume cannot be measured", "pod", pod.Namespace+"/"+pod.Name,
+				"volume", volume.Name, "err", err.Error())
 		}
 		return measured, false
 	}
@@ -68,15 +71,18 @@ func (k *Kubelet) volumeStats(ctx context.Context, pod *corev1.Pod, volume volum
 		Name: volume.Name, PVCRef: claimOf(pod, volume.Name),
 		FsStats: stats.FsStats{
 			Time:          metav1.NewTime(k.cfg.Process.Now()),
-			CapacityBytes: optional(usage.CapacityBytes), UsedBytes: optional(usage.UsedBytes), AvailableBytes: optional(usage.AvailableBytes),
-			Inodes: optional(usage.Inodes), InodesUsed: optional(usage.InodesUsed), InodesFree: optional(usage.InodesFree),
+			CapacityBytes: optional(usage.CapacityBytes), UsedBytes: optional(usage.UsedBytes),
+			AvailableBytes: optional(usage.AvailableBytes),
+			Inodes:         optional(usage.Inodes), InodesUsed: optional(usage.InodesUsed),
+			InodesFree: optional(usage.InodesFree),
 		},
 	}
 	if usage.Abnormal || usage.Message != "" {
 		measured.VolumeHealthStats = &stats.VolumeHealthStats{Abnormal: usage.Abnormal}
 	}
 	if usage.Abnormal {
-		k.recorder.Event(pod, corev1.EventTypeWarning, reasonAbnormal, fmt.Sprintf("Volume %s: %s", volume.Name, usage.Message))
+		k.recorder.Event(pod, corev1.EventTypeWarning, reasonAbnormal,
+			fmt.Sprintf("Volume %s: %s", volume.Name, usage.Message))
 	}
 	return measured, true
 }

@@ -19,7 +19,8 @@ import (
 // usesSubPaths reports whether a container of a pod mounts a subPath of a volume.
 func usesSubPaths(pod *corev1.Pod) bool {
 	uses := func(c corev1.Container) bool {
-		return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.SubPath != "" || m.SubPathExpr != "" })
+		return slices.ContainsFunc(c.VolumeMounts,
+			func(m corev1.VolumeMount) bool { return m.SubPath != "" || m.SubPathExpr != "" })
 	}
 	return slices.ContainsFunc(pod.Spec.InitContainers, uses) || slices.ContainsFunc(pod.Spec.Containers, uses)
 }
@@ -64,7 +65,8 @@ func (k *Kubelet) bindSubPaths(ctx context.Context, pod *corev1.Pod, c *corev1.C
 			continue
 		}
 		mounted := k.volumes.MountedVolumes(pod.UID)
-		at := slices.IndexFunc(mounted, func(v volumemanager.MountedVolume) bool { return v.Name == mount.Name && !v.Block })
+		at := slices.IndexFunc(mounted,
+			func(v volumemanager.MountedVolume) bool { return v.Name == mount.Name && !v.Block })
 		if at < 0 {
 			return fmt.Errorf("cannot find volume %q to mount into container %q", mount.Name, c.Name)
 		}
@@ -93,7 +95,8 @@ func (k *Kubelet) bindSubPath(ctx context.Context, name string, part subpath.Sub
 		}
 		if err := disk.MakeDir(part, root.Mode); err != nil {
 			log.Error(err, "Failed to create subPath directory for volumeMount of the container")
-			return fmt.Errorf("failed to create subPath directory for volumeMount %q of container %q", name, part.Container)
+			return fmt.Errorf("failed to create subPath directory for volumeMount %q of container %q", name,
+				part.Container)
 		}
 	}
 	if err := disk.Bind(part); err != nil {

@@ -163,7 +163,8 @@ func (m *Manager) replace(entries []entry) { m.entries.Store(&entries) }
 
 // find returns the index of the plugin of that name, or where it would be inserted.
 func find(entries []entry, name string) (i int, found bool) {
-	return slices.BinarySearchFunc(entries, name, func(e entry, name string) int { return strings.Compare(e.name, name) })
+	return slices.BinarySearchFunc(entries, name,
+		func(e entry, name string) int { return strings.Compare(e.name, name) })
 }
 
 // FindBySpec returns the one plugin that supports the volume. The error matches ErrNoPlugin or

@@ -202,7 +202,9 @@ func TestOfferIsPassedOn(t *testing.T) {
 			waiting(w)
 			w.users(
 				func(ctx context.Context, u user) { u.makeVolume(ctx, "v", "3Gi", both) },
-				func(ctx context.Context, u user) { u.makeVolume(ctx, "w", "2Gi", only) }, // nearer to the request of large
+				func(ctx context.Context, u user) {
+					u.makeVolume(ctx, "w", "2Gi", only)
+				}, // nearer to the request of large
 			)
 			w.Run()
 			w.checkEnd()

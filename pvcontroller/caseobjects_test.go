@@ -71,7 +71,12 @@ func readVolumeWord(v *corev1.PersistentVolume, w casefile.Word) bool {
 }
 
 func tellVolume(v *corev1.PersistentVolume) string {
-	all := []casefile.Word{{Key: "volume"}, {Key: v.Name}, {Key: v.Spec.Capacity.Storage().String()}, {Key: string(v.Status.Phase)}}
+	all := []casefile.Word{
+		{Key: "volume"},
+		{Key: v.Name},
+		{Key: v.Spec.Capacity.Storage().String()},
+		{Key: string(v.Status.Phase)},
+	}
 	if p := v.Spec.PersistentVolumeReclaimPolicy; p != corev1.PersistentVolumeReclaimRetain {
 		all = append(all, casefile.Word{Key: string(p)})
 	}

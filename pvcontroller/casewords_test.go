@@ -36,7 +36,8 @@ var (
 		"external": storagehelpers.PVDeletionProtectionFinalizer,
 	}
 	policies = []corev1.PersistentVolumeReclaimPolicy{
-		corev1.PersistentVolumeReclaimRetain, corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRecycle, "Unknown",
+		corev1.PersistentVolumeReclaimRetain, corev1.PersistentVolumeReclaimDelete,
+		corev1.PersistentVolumeReclaimRecycle, "Unknown",
 	}
 )
 

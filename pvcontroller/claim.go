@@ -64,7 +64,8 @@ func (c *Controller) syncClaim(ctx context.Context, claim *corev1.PersistentVolu
 		return err
 	}
 	decision := decideClaim(facts)
-	if decision.message == (message{}) && decision.action != claimProvision { // the operation may have recorded an event
+	if decision.message == (message{}) &&
+		decision.action != claimProvision { // the operation may have recorded an event
 		c.clearSent(claim.UID)
 	}
 	return c.applyClaim(ctx, claim, decision)
@@ -183,7 +184,9 @@ func decideBound(facts claimFacts) claimDecision {
 	}
 }
 
-func (c *Controller) applyClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, decision claimDecision) error {
+func (c *Controller) applyClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim,
+	decision claimDecision,
+) error {
 	switch decision.action {
 	case claimRecord:
 		if decision.message != (message{}) {

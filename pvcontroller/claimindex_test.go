@@ -48,7 +48,9 @@ func TestSeekersMirrorPool(t *testing.T) {
 	})
 }
 
-func checkOffers(t *rapid.T, s *claimIndex, claims map[string]*corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
+func checkOffers(t *rapid.T, s *claimIndex,
+	claims map[string]*corev1.PersistentVolumeClaim, v *corev1.PersistentVolume,
+) {
 	v.Spec.ClaimRef, v.Status.Phase, v.DeletionTimestamp = nil, corev1.VolumeAvailable, nil
 	upstream := newUpstreamIndex()
 	upstream.add(v)

@@ -64,7 +64,8 @@ func TestClaimStatus(t *testing.T) {
 			corev1.ClaimBound,
 			volumeOf1Gi(attributed),
 			corev1.PersistentVolumeClaimStatus{
-				Phase: corev1.ClaimBound, AccessModes: rwo, Capacity: capacity("1Gi"), CurrentVolumeAttributesClassName: gold,
+				Phase: corev1.ClaimBound, AccessModes: rwo, Capacity: capacity("1Gi"),
+				CurrentVolumeAttributesClassName: gold,
 			},
 		},
 		{
@@ -95,7 +96,10 @@ func TestClaimStatus(t *testing.T) {
 				Phase: corev1.ClaimBound, AccessModes: rwo, Capacity: capacity("1Gi"),
 			},
 		},
-		{"1-3 back to pending", old, corev1.ClaimPending, nil, corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}},
+		{
+			"1-3 back to pending", old, corev1.ClaimPending, nil,
+			corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -75,7 +75,8 @@ func (d drafter) claim(t *rapid.T) *corev1.PersistentVolumeClaim {
 	claim.Spec.Selector = otherValues(t, rapid.SampledFrom(d.selectors).Draw(t, "selector"))
 	if !d.plain {
 		claim.Spec.AccessModes = drawModes(t)
-		claim.Spec.StorageClassName = rapid.SampledFrom([]*string{nil, nil, ptr.To(""), ptr.To("gold")}).Draw(t, "class")
+		claim.Spec.StorageClassName = rapid.SampledFrom([]*string{nil, nil, ptr.To(""), ptr.To("gold")}).Draw(t,
+			"class")
 		claim.Spec.VolumeMode = rapid.SampledFrom(volumeModes).Draw(t, "mode")
 		claim.Spec.VolumeAttributesClassName = rapid.SampledFrom(attributes).Draw(t, "attributes")
 		claim.Annotations = drawBetaClass(t)

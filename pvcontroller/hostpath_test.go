@@ -25,7 +25,9 @@ import (
 // controlHostPath adds the controller with the hostPath plugin, and a runner of its pods, on one
 // machine. before is called just before each of the controller's requests takes effect; wrap wraps
 // the plugin.
-func (w *world) controlHostPath(provisioning bool, before func(trace.Action), wrap func(*hostpath.Plugin) plugins.Plugin) hostpath.Machine {
+func (w *world) controlHostPath(provisioning bool, before func(trace.Action),
+	wrap func(*hostpath.Plugin) plugins.Plugin,
+) hostpath.Machine {
 	machine := hostpath.Machine{FS: nodefs.NewMemory("/"), Root: "/"}
 	component := w.Host.Process("pvcontroller")
 	client := w.Server.Client(beforeCall{component, before})
@@ -83,7 +85,8 @@ func TestHostPathVolumeIsCreatedAndDeleted(t *testing.T) {
 	claim := w.claim("c", "1Gi", ofClass("scratch"))
 	w.Run()
 	uid := string(claim.UID)
-	w.wantState("pvc-"+uid+" Bound for c by-controller", "c Bound to pvc-"+uid+" 1Gi of scratch by-controller completed")
+	w.wantState("pvc-"+uid+" Bound for c by-controller",
+		"c Bound to pvc-"+uid+" 1Gi of scratch by-controller completed")
 	w.wantVolumes(machine, hostpath.Volume{Name: "pvc-" + uid, Path: "/tmp/hostpath_pv/" + uid})
 	testcheck.NoError(t, machine.FS.WriteFile("/tmp/hostpath_pv/"+uid+"/file", []byte("hello")))
 	w.deleteClaim("c")
@@ -92,7 +95,8 @@ func TestHostPathVolumeIsCreatedAndDeleted(t *testing.T) {
 	w.editVolume("pvc-"+uid, func(v *corev1.PersistentVolume) { v.Finalizers = nil }) // as pv-protection does
 	w.Run()
 	w.wantState("")
-	w.wantEvents("c Normal ProvisioningSucceeded: Successfully provisioned volume pvc-" + uid + " using kubernetes.io/host-path")
+	w.wantEvents("c Normal ProvisioningSucceeded: Successfully provisioned volume pvc-" + uid +
+		" using kubernetes.io/host-path")
 }
 
 func (w *world) wantVolumes(machine hostpath.Machine, want ...hostpath.Volume) {
@@ -180,7 +184,10 @@ func TestSlowRecyclerDoesNotScrubTheNextClaim(t *testing.T) {
 		events []string
 	}{
 		{"ours", plain, true, nil},
-		{"upstream's", func(p *hostpath.Plugin) plugins.Plugin { return hasty{p} }, false, []string{"v Normal VolumeRecycled: Volume recycled"}},
+		{
+			"upstream's", func(p *hostpath.Plugin) plugins.Plugin { return hasty{p} }, false,
+			[]string{"v Normal VolumeRecycled: Volume recycled"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -188,7 +195,8 @@ func TestSlowRecyclerDoesNotScrubTheNextClaim(t *testing.T) {
 			var machine hostpath.Machine
 			next := w.claim("d", "1Gi", naming("v"))
 			bind := func(a trace.Action) {
-				if a.Verb != "create" || !strings.HasPrefix(a.Object, "pods/") || w.claimNow("d").Status.Phase == corev1.ClaimBound {
+				if a.Verb != "create" || !strings.HasPrefix(a.Object, "pods/") ||
+					w.claimNow("d").Status.Phase == corev1.ClaimBound {
 					return
 				}
 				w.editVolume("v", reservedFor(next))
@@ -197,7 +205,8 @@ func TestSlowRecyclerDoesNotScrubTheNextClaim(t *testing.T) {
 				testcheck.Must(w.User.CoreV1().PersistentVolumes().UpdateStatus(ctx, volume, metav1.UpdateOptions{}))
 				claim := w.claimNow("d").DeepCopy()
 				claim.Status.Phase = corev1.ClaimBound
-				testcheck.Must(w.User.CoreV1().PersistentVolumeClaims("default").UpdateStatus(ctx, claim, metav1.UpdateOptions{}))
+				testcheck.Must(w.User.CoreV1().PersistentVolumeClaims("default").UpdateStatus(ctx,
+					claim, metav1.UpdateOptions{}))
 				testcheck.NoError(t, machine.FS.WriteFile("/data/v/file", []byte("of d")))
 			}
 			machine = w.controlHostPath(true, bind, tt.wrap)

@@ -90,7 +90,10 @@ func TestMatch(t *testing.T) {
 			[]claimOption{forBlock},
 			"c Bound to v 1Gi by-controller completed",
 		},
-		{"14-8-1 reserved, of another mode", func(w *world) { w.volume("v", "1Gi", block, reservedBy("c")) }, nil, "c Pending"},
+		{
+			"14-8-1 reserved, of another mode",
+			func(w *world) { w.volume("v", "1Gi", block, reservedBy("c")) }, nil, "c Pending",
+		},
 		{
 			"2-1 names a volume that is not there", func(w *world) { w.volume("a", "1Gi") },
 			[]claimOption{naming("v")},
@@ -137,7 +140,8 @@ func TestMatch(t *testing.T) {
 				}
 				if got := stateOfClaim(w.claimNow("c")); got != tt.want && !late {
 					t.Errorf("got %q, want %q", got, tt.want)
-				} else if (w.claimNow("c").Status.Phase == corev1.ClaimBound) != (tt.want != "c Pending" && tt.want != "c Pending to v") {
+				} else if (w.claimNow("c").Status.Phase == corev1.ClaimBound) != (tt.want != "c Pending" &&
+					tt.want != "c Pending to v") {
 					t.Errorf("created late: got %q, want %q", got, tt.want)
 				}
 			})
@@ -271,7 +275,8 @@ func TestDelayedBinding(t *testing.T) {
 	if got := claim.Annotations[storagehelpers.AnnBetaStorageProvisioner]; got != provisioner {
 		t.Errorf("beta annotation: got %q, want %q", got, provisioner)
 	}
-	w.volume("v", "1Gi", inClass("gold"), reservedFor(claim), marked(storagehelpers.AnnDynamicallyProvisioned, provisioner))
+	w.volume("v", "1Gi", inClass("gold"), reservedFor(claim),
+		marked(storagehelpers.AnnDynamicallyProvisioned, provisioner))
 	w.Run()
 	w.wantState("a Available", "v Bound for c", "c Bound to v 1Gi of gold by-controller completed")
 }
@@ -305,7 +310,10 @@ func TestProvisionerAnnotationIsRetried(t *testing.T) {
 		"update persistentvolumeclaims/default/c: failed",
 		"update persistentvolumeclaims/default/c: provisioner=disk.example.com")
 	told := strings.Join(w.events(), "\n")
-	for _, part := range []string{"c Warning ProvisioningFailed: Error saving claim: ", "c Normal ExternalProvisioning: "} {
+	for _, part := range []string{
+		"c Warning ProvisioningFailed: Error saving claim: ",
+		"c Normal ExternalProvisioning: ",
+	} {
 		if !strings.Contains(told, part) {
 			t.Errorf("no event %q in\n%s", part, told)
 		}
@@ -345,7 +353,8 @@ func TestRecyclingWaitsForPods(t *testing.T) {
 	w.wantState("v Released for c by-controller")
 	w.wantEvents("v Normal VolumeFailedRecycle: Volume is used by pods: default/p")
 	since := w.Host.Now()
-	if err := w.User.CoreV1().Pods("default").Delete(ctx, "p", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+	if err := w.User.CoreV1().Pods("default").Delete(ctx, "p",
+		metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
 		t.Fatal(err)
 	}
 	const failed = "v Failed for c by-controller"

@@ -127,7 +127,8 @@ func freeVolumes(n int) []*corev1.PersistentVolume {
 			kind = "b"
 		}
 		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprintf("v%06d", i), Labels: map[string]string{"serial": fmt.Sprint(i), "rack": kind, "disk": kind},
+			Name:   fmt.Sprintf("v%06d", i),
+			Labels: map[string]string{"serial": fmt.Sprint(i), "rack": kind, "disk": kind},
 		}}
 		v.Spec.AccessModes = allModes[:1]
 		v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: gib(i%1000 + 1)}
@@ -173,7 +174,10 @@ func claimsByForm(n int) []*corev1.PersistentVolumeClaim {
 func reservedVolumes(n int) []*corev1.PersistentVolume {
 	volumes := freeVolumes(n)
 	for i, v := range volumes {
-		v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "ns", Name: fmt.Sprint("c", i), UID: types.UID(fmt.Sprint(i))}
+		v.Spec.ClaimRef = &corev1.ObjectReference{
+			Namespace: "ns", Name: fmt.Sprint("c", i),
+			UID: types.UID(fmt.Sprint(i)),
+		}
 		v.Status.Phase = corev1.VolumeBound
 	}
 	return volumes
@@ -191,7 +195,10 @@ func claimsOf(set func(draw int, claim *corev1.PersistentVolumeClaim)) []*corev1
 	draw := uint64(1)
 	for i := range claims {
 		draw = draw*6364136223846793005 + 1442695040888963407
-		claims[i] = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprint("c", i)}}
+		claims[i] = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns",
+			Name:      fmt.Sprint("c", i),
+		}}
 		claims[i].Spec.AccessModes = allModes[:1]
 		claims[i].Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: gib(1)}
 		claims[i].Spec.StorageClassName = ptr.To("")
@@ -242,7 +249,10 @@ func BenchmarkOffer(b *testing.B) {
 func restingClaims(n int, set func(i int, claim *corev1.PersistentVolumeClaim)) []*corev1.PersistentVolumeClaim {
 	claims := make([]*corev1.PersistentVolumeClaim, n)
 	for i := range claims {
-		claims[i] = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprint("c", i)}}
+		claims[i] = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns",
+			Name:      fmt.Sprint("c", i),
+		}}
 		claims[i].Spec.AccessModes = allModes[:1]
 		claims[i].Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: gib(1)}
 		set(i, claims[i])

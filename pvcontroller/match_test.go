@@ -234,7 +234,10 @@ func (p mutantPool) match(c *corev1.PersistentVolumeClaim, delayed bool) (*corev
 }
 
 var poolMutants = []poolMutant{
-	{name: "phase does not count", volume: func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeAvailable }},
+	{
+		name:   "phase does not count",
+		volume: func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeAvailable },
+	},
 	{name: "deletion does not count", volume: func(v *corev1.PersistentVolume) { v.DeletionTimestamp = nil }},
 	{name: "claimRef does not count", volume: func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil }},
 	{name: "the UID of claimRef does not count", volume: func(v *corev1.PersistentVolume) {
@@ -288,7 +291,10 @@ var poolMutants = []poolMutant{
 			v.Labels["bar"] = samePlace[0]
 		}
 	}},
-	{name: "free volumes with a label stay", keeps: func(v *corev1.PersistentVolume) bool { return v.Labels["foo"] == "a" && isFree(v) }},
+	{
+		name:  "free volumes with a label stay",
+		keeps: func(v *corev1.PersistentVolume) bool { return v.Labels["foo"] == "a" && isFree(v) },
+	},
 	{name: "reservations stay", keeps: func(v *corev1.PersistentVolume) bool { return v.Spec.ClaimRef != nil }},
 }
 

@@ -42,7 +42,10 @@ func (m *mock) CanProvision(plugins.ProvisionOptions) error { return nil }
 func (m *mock) CanDelete(*plugins.Spec) error               { return nil }
 
 func (m *mock) call(verb, name string, effect func()) error {
-	return m.caller.Call(trace.Action{Kind: trace.KindDriver, Verb: verb, Object: inTree + "/" + name}, func() trace.Outcome {
+	return m.caller.Call(trace.Action{
+		Kind: trace.KindDriver, Verb: verb,
+		Object: inTree + "/" + name,
+	}, func() trace.Outcome {
 		m.calls = append(m.calls, verb+" "+name)
 		if fail := m.fail[verb]; len(fail) > 0 {
 			m.fail[verb] = fail[1:]
@@ -199,7 +202,8 @@ func TestVolumeThatCannotBeSaved(t *testing.T) {
 			80 * time.Second,
 		},
 		{
-			"four times, and the fifth answer is lost: it is not deleted", append(slices.Repeat([]spoil{refused}, 4), lost), nil,
+			"four times, and the fifth answer is lost: it is not deleted",
+			append(slices.Repeat([]spoil{refused}, 4), lost), nil,
 			[]string{"Provision"},
 			[]string{failed},
 			40 * time.Second,
@@ -404,7 +408,8 @@ func TestFailedRecyclingSetsTheMessage(t *testing.T) {
 		"Released Recycling by pod", "Failed Recycle failed: disk is busy",
 		"Failed Recycling by pod", "Failed Recycle failed: disk is busy",
 		"Failed Recycling by pod", "Failed Recycle failed: disk is busy",
-		"Failed Recycling by pod", "Failed Recycling by pod", "Available ", // first without its claimRef, then Available
+		"Failed Recycling by pod", "Failed Recycling by pod",
+		"Available ", // first without its claimRef, then Available
 	}
 	if diff := cmp.Diff(want, messages); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)

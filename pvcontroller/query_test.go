@@ -52,7 +52,10 @@ func TestPostingsHoldOnlyWhatTheirFormSelects(t *testing.T) {
 		{"NotIn", nil, []metav1.LabelSelectorRequirement{is("tens", notIn, "0", "1")}, ";tens notin (0,1)", 80, 1},
 		{"Exists", nil, []metav1.LabelSelectorRequirement{is("even", exists)}, ";even", 50, 1},
 		{"DoesNotExist", nil, []metav1.LabelSelectorRequirement{is("even", absent)}, ";!even", 50, 1},
-		{"all", map[string]string{"n": "7"}, []metav1.LabelSelectorRequirement{is("even", exists), is("tens", notIn, "0")}, "n;even;tens notin (0)", 45, 1},
+		{"all", map[string]string{"n": "7"}, []metav1.LabelSelectorRequirement{
+			is("even", exists),
+			is("tens", notIn, "0"),
+		}, "n;even;tens notin (0)", 45, 1},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -82,7 +82,8 @@ func (w *world) checkVolume(before, after *corev1.PersistentVolume) {
 func (w *world) checkClaim(claim *corev1.PersistentVolumeClaim) {
 	completed := metav1.HasAnnotation(claim.ObjectMeta, storagehelpers.AnnBindCompleted)
 	if claim.Status.Phase == corev1.ClaimBound && (!completed || len(claim.Status.Capacity) == 0) {
-		w.Errorf("I4: claim %s is Bound, but completed is %v and its capacity %v", claim.Name, completed, claim.Status.Capacity)
+		w.Errorf("I4: claim %s is Bound, but completed is %v and its capacity %v", claim.Name,
+			completed, claim.Status.Capacity)
 	}
 	if !completed || claim.Status.Phase == corev1.ClaimLost {
 		return
@@ -147,7 +148,8 @@ func (w *world) checkWaiting(claim *corev1.PersistentVolumeClaim) {
 		volume := obj.(*corev1.PersistentVolume)
 		size, request := volume.Spec.Capacity.Storage(), claim.Spec.Resources.Requests.Storage()
 		asked := claim.Spec.VolumeName == "" || claim.Spec.VolumeName == volume.Name
-		if asked && volume.Spec.ClaimRef == nil && size.Cmp(*request) >= 0 && storagehelpers.CheckAccessModes(claim, volume) {
+		if asked && volume.Spec.ClaimRef == nil && size.Cmp(*request) >= 0 &&
+			storagehelpers.CheckAccessModes(claim, volume) {
 			w.Errorf("L1: claim %s waits, but %s is free", claim.Name, volume.Name)
 		}
 	}
@@ -266,7 +268,8 @@ func TestCrowd(t *testing.T) {
 						u.makeVolume(ctx, "y", "1Gi")
 						f := u.makeClaim(ctx, "f", "1Gi")
 						u.makeVolume(ctx, "f1", "1Gi", reservedFor(f))
-						u.makeVolume(ctx, "f2", "1Gi", reservedFor(f), marked(storagehelpers.AnnBoundByController, "yes"))
+						u.makeVolume(ctx, "f2", "1Gi", reservedFor(f),
+							marked(storagehelpers.AnnBoundByController, "yes"))
 						u.point(ctx, "f", "f2")
 					},
 				)
@@ -319,7 +322,8 @@ func (u user) makeClaim(ctx context.Context, name, size string, options ...claim
 	for _, option := range options {
 		option(claim)
 	}
-	return testcheck.Must(u.client.CoreV1().PersistentVolumeClaims("default").Create(ctx, claim, metav1.CreateOptions{}))
+	return testcheck.Must(u.client.CoreV1().PersistentVolumeClaims("default").Create(ctx,
+		claim, metav1.CreateOptions{}))
 }
 
 // deleteClaim deletes a claim, which has no finalizer.

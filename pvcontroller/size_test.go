@@ -58,6 +58,7 @@ func drawQuantity(t *rapid.T, label string) resource.Quantity {
 	if rapid.Bool().Draw(t, label+" is odd") {
 		return rapid.SampledFrom(quantities).Draw(t, label).DeepCopy()
 	}
-	q := *resource.NewScaledQuantity(rapid.Int64().Draw(t, label), resource.Scale(rapid.IntRange(-9, 3).Draw(t, label+" scale")))
+	q := *resource.NewScaledQuantity(rapid.Int64().Draw(t, label),
+		resource.Scale(rapid.IntRange(-9, 3).Draw(t, label+" scale")))
 	return q
 }

@@ -95,7 +95,8 @@ func parseFaultSpec(s string) (FaultSpec, error) {
 	}
 	rate, err := strconv.ParseFloat(last, 64)
 	if err != nil || rate <= 0 || rate >= 1 {
-		return r, fmt.Errorf("%s(%s): want a rate between 0 and 1 or a number of times as the last argument", r.Name, inside)
+		return r, fmt.Errorf("%s(%s): want a rate between 0 and 1 or a number of times as the last argument",
+			r.Name, inside)
 	}
 	r.Rate = rate
 	return r, nil

@@ -89,7 +89,8 @@ func (d *Draft) scenario() *scenario.Scenario {
 	own := d.users
 	d.users = nil
 	for i, c := range d.classes {
-		d.addOwner("admin", className(i), c.Life, "create class "+className(i)+" binding=WaitForFirstConsumer", "delete class "+className(i))
+		d.addOwner("admin", className(i), c.Life,
+			"create class "+className(i)+" binding=WaitForFirstConsumer", "delete class "+className(i))
 	}
 	for i, v := range d.volumes {
 		name := fmt.Sprintf("v%d", i+1)
@@ -177,7 +178,8 @@ func (d *Draft) used(p pod) []int {
 // mayBindStatic reports whether a claim could be bound to a static volume.
 func (d *Draft) mayBindStatic(claim int) bool {
 	class := d.claims[claim-1].Class
-	return class == "" || slices.ContainsFunc(d.volumes, func(v volume) bool { return v.For == claim || v.Class == class })
+	return class == "" ||
+		slices.ContainsFunc(d.volumes, func(v volume) bool { return v.For == claim || v.Class == class })
 }
 
 // podLifecycle returns the lifecycle of a pod. A pod ends if its claim will be created again;

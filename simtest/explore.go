@@ -98,7 +98,8 @@ func (p *property) recordFailure(f *explore.Failure) {
 
 func (p *property) config() explore.Config {
 	return explore.Config{
-		Depth: p.budget.Holds, Restarts: p.budget.Restarts, Count: cmp.Or(p.budget.Schedules, schedulesMax), Rule: p.rule,
+		Depth: p.budget.Holds, Restarts: p.budget.Restarts,
+		Count: cmp.Or(p.budget.Schedules, schedulesMax), Rule: p.rule,
 	}
 }
 

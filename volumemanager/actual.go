@@ -59,7 +59,10 @@ type actualMount struct {
 }
 
 func newActualState() actualState {
-	return actualState{volumes: map[corev1.UniqueVolumeName]*actualVolume{}, podVolumes: map[types.UID][]*actualVolume{}}
+	return actualState{
+		volumes:    map[corev1.UniqueVolumeName]*actualVolume{},
+		podVolumes: map[types.UID][]*actualVolume{},
+	}
 }
 
 // add marks a volume as attached, also one that was found on the disk.

@@ -91,7 +91,10 @@ func someFaults(random *rand.Rand, disk string, pods []types.UID) []fault {
 		mounts := strings.HasPrefix(call, "MountDevice") || strings.HasPrefix(call, "SetUp")
 		for range random.IntN(3) {
 			err := []error{errFinal, errTransient, errUncertain}[random.IntN(3)]
-			faults = append(faults, fault{call: call, err: err, after: random.IntN(2) == 0 && (err == errUncertain || err == errFinal && !mounts)})
+			faults = append(faults, fault{
+				call: call, err: err,
+				after: random.IntN(2) == 0 && (err == errUncertain || err == errFinal && !mounts),
+			})
 		}
 	}
 	return faults
@@ -215,7 +218,8 @@ func (k *controller) act(verb, volume string, effect func()) {
 func (k *controller) inUse(ctx context.Context, volume string) bool {
 	node, err := k.client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
 	k.w.NoError(err)
-	return slices.ContainsFunc(node.Status.VolumesInUse, func(n corev1.UniqueVolumeName) bool { return n == unique(volume) })
+	return slices.ContainsFunc(node.Status.VolumesInUse,
+		func(n corev1.UniqueVolumeName) bool { return n == unique(volume) })
 }
 
 func (k *controller) list(ctx context.Context, volumes []string) {

@@ -31,7 +31,8 @@ const (
 // String returns the verdict in words.
 func (v verdict) String() string {
 	return [...]string{
-		"nothing", "hold", "unmount", "await report in volumesInUse", "await volumesAttached", "attach", "note attached", "mount",
+		"nothing", "hold", "unmount", "await report in volumesInUse", "await volumesAttached",
+		"attach", "note attached", "mount",
 		"mount again", "expand", "unmount device", "detach", "forget",
 	}[v]
 }

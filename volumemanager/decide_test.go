@@ -62,7 +62,11 @@ func TestDecide(t *testing.T) {
 		{"needs no attaching", detached, nil, notAttached, []step{{verdict: markAttached}}},
 		{"attached", wantedBy(true, "a"), actual(notMounted, nil), is, []step{{mount, "a"}}},
 		{"mounted", wantedBy(true, "a"), actual(mounted, mounts{"a": mounted}), is, []step{{verdict: nothing}}},
-		{"uncertain is mounted again", wantedBy(true, "a"), actual(mounted, mounts{"a": mountUncertain}), is, []step{{mount, "a"}}},
+		{
+			"uncertain is mounted again", wantedBy(true, "a"),
+			actual(mounted, mounts{"a": mountUncertain}), is,
+			[]step{{mount, "a"}},
+		},
 		{"second pod", wantedBy(true, "a", "b"), actual(mounted, mounts{"a": mounted}), is, []step{{mount, "b"}}},
 		{"set up again", wantedBy(true, "a", "b"), again, is, []step{{remount, "b"}}},
 		{
@@ -80,19 +84,37 @@ func TestDecide(t *testing.T) {
 
 		{"reconstructed, pods not known yet", nil, found(mounts{"a": mountUncertain}), begins, nil},
 		{"reconstructed, not wanted", nil, found(mounts{"a": mountUncertain}), is, []step{{unmount, "a"}}},
-		{"reconstructed, and its pod may want it", nil, found(mounts{"a": mountUncertain, "b": mountUncertain}), holds, []step{{unmount, "a"}}},
+		{
+			"reconstructed, and its pod may want it", nil, found(mounts{"a": mountUncertain, "b": mountUncertain}),
+			holds,
+			[]step{{unmount, "a"}},
+		},
 		{"device reconstructed, pods not known yet", nil, found(nil), begins, []step{{verdict: hold}}},
 		{"device reconstructed, not wanted", nil, found(nil), is, []step{{verdict: unmountDevice}}},
-		{"reconstructed and wanted, not reported", wantedBy(false, "a"), found(mounts{"a": mountUncertain}), is, []step{{verdict: awaitReport}}},
-		{"reconstructed and wanted, attached", wantedBy(true, "a"), found(mounts{"a": mountUncertain}), is, []step{{verdict: markAttached}}},
 		{
-			"reconstructed and wanted, not attached", wantedBy(true, "a"), found(mounts{"a": mountUncertain}), notAttached,
+			"reconstructed and wanted, not reported", wantedBy(false, "a"), found(mounts{"a": mountUncertain}), is,
+			[]step{{verdict: awaitReport}},
+		},
+		{
+			"reconstructed and wanted, attached", wantedBy(true, "a"), found(mounts{"a": mountUncertain}), is,
+			[]step{{verdict: markAttached}},
+		},
+		{
+			"reconstructed and wanted, not attached", wantedBy(true,
+				"a"), found(mounts{"a": mountUncertain}), notAttached,
 			[]step{{verdict: awaitAttached}},
 		},
 
 		{"the kubelet attaches", wantedBy(false, "a"), nil, byKubelet, []step{{verdict: attach}}},
-		{"the kubelet has attached, and mounts", wantedBy(false, "a"), actual(notMounted, nil), byKubelet, []step{{mount, "a"}}},
-		{"the kubelet does not attach a volume without attachRequired", detached, nil, byKubelet, []step{{verdict: markAttached}}},
+		{
+			"the kubelet has attached, and mounts", wantedBy(false, "a"), actual(notMounted, nil),
+			byKubelet,
+			[]step{{mount, "a"}},
+		},
+		{
+			"the kubelet does not attach a volume without attachRequired", detached, nil, byKubelet,
+			[]step{{verdict: markAttached}},
+		},
 		{"the kubelet detaches", nil, ours, byKubelet, []step{{verdict: detach}}},
 		{"the kubelet has nothing to detach", nil, actual(notMounted, nil), byKubelet, []step{{verdict: forget}}},
 	}
@@ -144,8 +166,11 @@ func TestUsedVolumes(t *testing.T) {
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{
 		InitContainers: []corev1.Container{mounts("seed")},
-		Containers:     []corev1.Container{mounts("data", "seed"), {VolumeDevices: []corev1.VolumeDevice{{Name: "raw"}}}},
-		Volumes:        []corev1.Volume{{Name: "unused"}},
+		Containers: []corev1.Container{
+			mounts("data", "seed"),
+			{VolumeDevices: []corev1.VolumeDevice{{Name: "raw"}}},
+		},
+		Volumes: []corev1.Volume{{Name: "unused"}},
 	}}
 	d := newDesiredState()
 	if !d.addPod(pod) {
@@ -210,7 +235,8 @@ func TestMountStateIsPassedSeparately(t *testing.T) {
 	}}
 	use := func(remount, reconstructed bool) plugins.MountOptions {
 		return plugins.MountOptions{
-			DevicePath: "/dev/a", FSGroup: &group, FSGroupChangePolicy: &policy, Remount: remount, Reconstructed: reconstructed,
+			DevicePath: "/dev/a", FSGroup: &group, FSGroupChangePolicy: &policy,
+			Remount: remount, Reconstructed: reconstructed,
 		}
 	}
 	for name, tt := range map[string]struct {
@@ -221,9 +247,15 @@ func TestMountStateIsPassedSeparately(t *testing.T) {
 	}{
 		"nothing reconstructed": {false, nil, use(false, false), use(false, false)},
 		"only the device":       {true, nil, use(false, true), use(false, false)},
-		"only the pod's mount":  {false, &actualMount{state: mountUncertain, reconstructed: true}, use(false, false), use(false, true)},
-		"both":                  {true, &actualMount{state: mountUncertain, reconstructed: true}, use(false, true), use(false, true)},
-		"mounted for the pod":   {false, &actualMount{state: mounted}, use(false, false), use(true, false)},
+		"only the pod's mount": {
+			false, &actualMount{state: mountUncertain, reconstructed: true},
+			use(false, false), use(false, true),
+		},
+		"both": {
+			true, &actualMount{state: mountUncertain, reconstructed: true},
+			use(false, true), use(false, true),
+		},
+		"mounted for the pod": {false, &actualMount{state: mounted}, use(false, false), use(true, false)},
 	} {
 		v := &actualVolume{devicePath: "/dev/a", deviceReconstructed: tt.device, pods: map[types.UID]*actualMount{}}
 		if tt.pod != nil {

@@ -198,7 +198,9 @@ func (v *desiredVolume) updateSizes(found resolved) {
 //
 // Upstream: pkg/volume/util GetUniqueVolumeNameFromSpec, GetUniqueVolumeNameFromSpecWithPod
 // (v1.36).
-func uniqueName(caps plugins.Capabilities, spec *plugins.Spec, pod types.UID, shared bool) (corev1.UniqueVolumeName, error) {
+func uniqueName(caps plugins.Capabilities, spec *plugins.Spec, pod types.UID,
+	shared bool,
+) (corev1.UniqueVolumeName, error) {
 	if !shared {
 		return plugins.UniquePodVolumeName(caps.Name(), spec.Name(), pod), nil
 	}

@@ -79,7 +79,8 @@ func (m *Manager) expandOperation(name corev1.UniqueVolumeName, pod types.UID) e
 // expand expands a volume while a pod uses it.
 func (m *Manager) expand(ctx context.Context, name corev1.UniqueVolumeName, pod types.UID) error {
 	wanted, actual := m.desired.volumes[name], m.actual.volumes[name]
-	if wanted == nil || actual == nil || !wanted.wantedBy(pod) || actual.mountState(pod) != mounted || !wanted.needsExpansion(actual) {
+	if wanted == nil || actual == nil || !wanted.wantedBy(pod) || actual.mountState(pod) != mounted ||
+		!wanted.needsExpansion(actual) {
 		return nil
 	}
 	actual.lastPod = pod
@@ -107,7 +108,8 @@ func (m *Manager) expand(ctx context.Context, name corev1.UniqueVolumeName, pod 
 // Upstream: pkg/volume/util/operationexecutor expandVolumeDuringMount (v1.36).
 func (m *Manager) expandAtMount(ctx context.Context, actual *actualVolume, want desiredMount) error {
 	expander, wanted := actual.caps.NodeExpander, m.desired.volumes[actual.name]
-	if expander == nil || !expander.RequiresFSResize() || want.spec.PersistentVolume == nil || want.spec.Inline || wanted == nil {
+	if expander == nil || !expander.RequiresFSResize() || want.spec.PersistentVolume == nil || want.spec.Inline ||
+		wanted == nil {
 		return nil
 	}
 	capacity := want.spec.PersistentVolume.Spec.Capacity[corev1.ResourceStorage]
@@ -123,7 +125,8 @@ func (m *Manager) expandAtMount(ctx context.Context, actual *actualVolume, want 
 		return nil
 	}
 	if want.spec.ReadOnly {
-		text := fmt.Sprintf("MountVolume.NodeExpandVolume failed for volume %q requested read-only file system", want.spec.Name())
+		text := fmt.Sprintf("MountVolume.NodeExpandVolume failed for volume %q requested read-only file system",
+			want.spec.Name())
 		m.cfg.Recorder.Event(want.pod, corev1.EventTypeWarning, reasonFileSystemResizeFailed, text)
 		m.cfg.Recorder.Event(a.claim, corev1.EventTypeWarning, reasonFileSystemResizeFailed, text)
 		return nil
@@ -182,7 +185,8 @@ func (a *expansion) run(ctx context.Context) (done bool, err error) {
 	status := resize.Status(a.claim)
 	there := status == "" && a.claimHas(a.options.NewSize)
 	everywhere := there && a.everyNodeExpands()
-	if !everywhere && status != corev1.PersistentVolumeClaimNodeResizePending && status != corev1.PersistentVolumeClaimNodeResizeInProgress {
+	if !everywhere && status != corev1.PersistentVolumeClaimNodeResizePending &&
+		status != corev1.PersistentVolumeClaimNodeResizeInProgress {
 		return there, nil
 	}
 	failsForGood := a.actual.nodeSize.final && a.requestChanged()
@@ -272,7 +276,8 @@ func (a *expansion) recordFailure(ctx context.Context, err error, forGood bool) 
 }
 
 func (a *expansion) recordGrown() {
-	text := fmt.Sprintf("MountVolume.NodeExpandVolume succeeded for volume %q %s", a.want.spec.Name(), a.want.pod.Spec.NodeName)
+	text := fmt.Sprintf("MountVolume.NodeExpandVolume succeeded for volume %q %s",
+		a.want.spec.Name(), a.want.pod.Spec.NodeName)
 	a.m.cfg.Recorder.Event(a.want.pod, corev1.EventTypeNormal, reasonFileSystemResizeSuccess, text)
 	a.m.cfg.Recorder.Event(a.claim, corev1.EventTypeNormal, reasonFileSystemResizeSuccess, text)
 }

@@ -319,7 +319,8 @@ func TestExpandAtMount(t *testing.T) {
 	const call = "NodeExpand disk-1 1Gi to 2Gi a"
 	const failed = `MountVolume.Setup failed while expanding volume for volume "disk-1" : `
 	readOnly := func(of string) string {
-		return "x1 Warning FileSystemResizeFailed " + of + `: MountVolume.NodeExpandVolume failed for volume "disk-1" requested read-only file system`
+		return "x1 Warning FileSystemResizeFailed " + of +
+			`: MountVolume.NodeExpandVolume failed for volume "disk-1" requested read-only file system`
 	}
 	tests := []struct {
 		name     string
@@ -333,7 +334,12 @@ func TestExpandAtMount(t *testing.T) {
 	}{
 		{"pending", false, claimed{"2Gi", "1Gi", "2Gi", pending}, nil, []string{call}, "2Gi", successful, ""},
 		{"an old resizer", false, claimed{"2Gi", "1Gi", "", ""}, nil, []string{call}, "2Gi", successful, ""},
-		{"failed on a node", false, claimed{"2Gi", "1Gi", "2Gi", infeasible}, nil, nil, "1Gi NodeResizeInfeasible", nil, ""},
+		{
+			"failed on a node", false,
+			claimed{"2Gi", "1Gi", "2Gi", infeasible},
+			nil, nil,
+			"1Gi NodeResizeInfeasible", nil, "",
+		},
 		{
 			"read only", true,
 			claimed{"2Gi", "1Gi", "2Gi", pending},
@@ -353,7 +359,8 @@ func TestExpandAtMount(t *testing.T) {
 			claimed{"2Gi", "1Gi", "2Gi", pending},
 			errInfeasible,
 			[]string{call + ": " + errInfeasible.Error()},
-			"1Gi NodeResizeInfeasible NodeResizeError=True: failed to expand pvc with " + errInfeasible.Error(), nil, failed + errInfeasible.Error(),
+			"1Gi NodeResizeInfeasible NodeResizeError=True: failed to expand pvc with " +
+				errInfeasible.Error(), nil, failed + errInfeasible.Error(),
 		},
 		{
 			"in use: the pod runs immediately", false,
@@ -377,14 +384,16 @@ func TestExpandAtMount(t *testing.T) {
 			w.manager.AddPod(pod)
 			w.kubelet.Wake()
 			if tt.mounting != "" {
-				w.Until("the first try to fail", func() bool { return len(w.backend.faults) == 0 && len(w.Host.Enabled()) == 0 })
+				w.Until("the first try to fail",
+					func() bool { return len(w.backend.faults) == 0 && len(w.Host.Enabled()) == 0 })
 				w.pod("a", false, true)
 			}
 			w.Run()
 			testcheck.Equal(w, "calls", tt.calls, w.expansions())
 			testcheck.Equal(w, "claim", tt.claimAt, w.growth())
 			testcheck.Equal(w, "events", tt.events, w.resizeEvents())
-			mounting := slices.DeleteFunc(w.events(), func(e string) bool { return !strings.Contains(e, "FailedMount") })
+			mounting := slices.DeleteFunc(w.events(),
+				func(e string) bool { return !strings.Contains(e, "FailedMount") })
 			if tt.mounting == "" {
 				testcheck.Equal(w, "mount", nil, mounting)
 			} else {

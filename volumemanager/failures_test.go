@@ -160,7 +160,9 @@ func TestFinalErrorAfterAnUncertainOne(t *testing.T) {
 	w.disk("disk-1")
 	w.attach("disk-1")
 	w.backend.faults = []fault{
-		{call: "SetUp disk-1 a", err: errUncertain}, {call: "SetUp disk-1 a", err: errTransient}, {call: "SetUp disk-1 a", err: errFinal},
+		{call: "SetUp disk-1 a", err: errUncertain},
+		{call: "SetUp disk-1 a", err: errTransient},
+		{call: "SetUp disk-1 a", err: errFinal},
 	}
 	w.add("a", "disk-1")
 	w.pass(0)
@@ -203,7 +205,9 @@ func TestFailedUnmounts(t *testing.T) {
 		for _, after := range []bool{false, true} {
 			w := mounted(t)
 			w.backend.faults = []fault{
-				{"TearDown disk-1 a", err, after}, {"TearDown disk-1 a", err, after}, {"UnmountDevice disk-1", err, after},
+				{"TearDown disk-1 a", err, after},
+				{"TearDown disk-1 a", err, after},
+				{"UnmountDevice disk-1", err, after},
 			}
 			w.remove("a")
 			w.pass(time.Second)

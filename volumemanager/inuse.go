@@ -119,7 +119,8 @@ func (m *Manager) reportLost(node *corev1.Node) {
 func revision(object metav1.Object) int64 {
 	n, err := strconv.ParseInt(object.GetResourceVersion(), 10, 64)
 	if err != nil {
-		panic(fmt.Sprintf("volumemanager: %T %s has resourceVersion %q: %v", object, object.GetName(), object.GetResourceVersion(), err))
+		panic(fmt.Sprintf("volumemanager: %T %s has resourceVersion %q: %v", object, object.GetName(),
+			object.GetResourceVersion(), err))
 	}
 	return n
 }

@@ -38,7 +38,8 @@ func TestMountFollowsReportAndAttachment(t *testing.T) {
 		w.pass(14 * ms)
 		w.inUse()
 		w.Run()
-		w.calls("15ms MountDevice disk-1", "15ms SetUp disk-1 a") // after 5 ms and 10 ms of back-off; then the Node is seen
+		w.calls("15ms MountDevice disk-1",
+			"15ms SetUp disk-1 a") // after 5 ms and 10 ms of back-off; then the Node is seen
 		w.quiet()
 	})
 }
@@ -46,7 +47,8 @@ func TestMountFollowsReportAndAttachment(t *testing.T) {
 // run0Without runs all tasks of the kubelet but one until time must pass.
 func (w *world) run0Without(task string) {
 	w.Helper()
-	w.moveAll("cache nodes", "volume populator", "volume reconciler", "events", "volume_mount", "volume_unmount", "unmount_device")
+	w.moveAll("cache nodes", "volume populator", "volume reconciler", "events", "volume_mount",
+		"volume_unmount", "unmount_device")
 	if !w.about(task) {
 		w.Fatalf("%s is not suspended", task)
 	}

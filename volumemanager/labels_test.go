@@ -44,7 +44,10 @@ func TestPodsWithDifferentLabelsMountInTurn(t *testing.T) {
 				`conflicting SELinux labels of volume disk-1: "system_u:object_r:container_file_t:s0:c1" and ` +
 				`"system_u:object_r:container_file_t:s0:c2"`}, w.waitErrors)
 		}
-		want := []string{"MountDevice disk-1", "SetUp disk-1 a", "TearDown disk-1 a", "UnmountDevice disk-1", "MountDevice disk-1", "SetUp disk-1 b"}
+		want := []string{
+			"MountDevice disk-1", "SetUp disk-1 a", "TearDown disk-1 a", "UnmountDevice disk-1",
+			"MountDevice disk-1", "SetUp disk-1 b",
+		}
 		if !early {
 			w.backend.faults = []fault{{"TearDown disk-1 a", errTransient, false}}
 			want = slices.Insert(want, 2, "TearDown disk-1 a: not yet")
@@ -53,8 +56,9 @@ func TestPodsWithDifferentLabelsMountInTurn(t *testing.T) {
 		if !early { // still mounted for a, which no longer wants it
 			wait := w.waitMounted(selinuxLabels("b", "s0:c2", "disk-1"))
 			w.Until("the wait to end", func() bool { return wait.At >= 0 })
-			testcheck.Equal(w, "wait ends with", "unmounted volumes=[disk-1], unattached volumes=[], failed to process volumes=[]: "+
-				`waiting for unmount of volume "example.com/shelf/disk-1", because it is already mounted to a different pod with a different SELinux label`,
+			testcheck.Equal(w, "wait ends with",
+				"unmounted volumes=[disk-1], unattached volumes=[], failed to process volumes=[]: "+
+					`waiting for unmount of volume "example.com/shelf/disk-1", because it is already mounted to a different pod with a different SELinux label`,
 				wait.Err)
 		}
 		w.Run()
@@ -64,7 +68,10 @@ func TestPodsWithDifferentLabelsMountInTurn(t *testing.T) {
 			_, w.backend.calls[i], _ = strings.Cut(call, " ") // without its time
 		}
 		w.calls(want...)
-		testcheck.Equal(w, "labels", []string{"system_u:object_r:container_file_t:s0:c1", "system_u:object_r:container_file_t:s0:c2"}, w.backend.labels)
+		testcheck.Equal(w, "labels", []string{
+			"system_u:object_r:container_file_t:s0:c1",
+			"system_u:object_r:container_file_t:s0:c2",
+		}, w.backend.labels)
 		w.quiet()
 	}
 }
@@ -80,14 +87,26 @@ func TestReconstructedLabel(t *testing.T) {
 		level  string // of the new pod
 		want   []string
 	}{
-		{"mounted for a pod, the new pod needs another label", true, "", "s0:c2", []string{"TearDown disk-1 a", "UnmountDevice disk-1", "MountDevice disk-1", "SetUp disk-1 b"}},
-		{"mounted for a pod, the new pod needs none", true, "", "", []string{"TearDown disk-1 a", "UnmountDevice disk-1", "MountDevice disk-1", "SetUp disk-1 b"}},
+		{
+			"mounted for a pod, the new pod needs another label", true, "", "s0:c2",
+			[]string{"TearDown disk-1 a", "UnmountDevice disk-1", "MountDevice disk-1", "SetUp disk-1 b"},
+		},
+		{
+			"mounted for a pod, the new pod needs none", true, "", "",
+			[]string{"TearDown disk-1 a", "UnmountDevice disk-1", "MountDevice disk-1", "SetUp disk-1 b"},
+		},
 		{
 			"mounted for a pod without a device mount, which stays for some time", false, "", "",
 			[]string{"TearDown disk-1 a: not yet", "TearDown disk-1 a", "SetUp disk-1 b"},
 		},
-		{"device mounted", true, "UnmountDevice", "", []string{"UnmountDevice disk-1", "MountDevice disk-1", "SetUp disk-1 b"}},
-		{"device mounted with the right label", true, "UnmountDevice", "s0:c1", []string{"MountDevice disk-1", "SetUp disk-1 b"}},
+		{
+			"device mounted", true, "UnmountDevice", "",
+			[]string{"UnmountDevice disk-1", "MountDevice disk-1", "SetUp disk-1 b"},
+		},
+		{
+			"device mounted with the right label", true, "UnmountDevice", "s0:c1",
+			[]string{"MountDevice disk-1", "SetUp disk-1 b"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -101,7 +120,8 @@ func TestReconstructedLabel(t *testing.T) {
 			if tt.killed != "" {
 				w.remove("a")
 				w.Until(tt.killed, func() bool {
-					return slices.ContainsFunc(w.Host.Enabled(), func(s string) bool { return strings.Contains(s, tt.killed) })
+					return slices.ContainsFunc(w.Host.Enabled(),
+						func(s string) bool { return strings.Contains(s, tt.killed) })
 				})
 			}
 			w.restart()

@@ -68,7 +68,13 @@ func TestVolumesWithFewerCalls(t *testing.T) {
 		inUse               []string
 		attachedBeforeMount bool
 	}{
-		{"attached only", true, false, []string{"0s SetUp disk-1 a"}, []string{"0s TearDown disk-1 a"}, []string{"disk-1"}, true},
+		{
+			"attached only", true, false,
+			[]string{"0s SetUp disk-1 a"},
+			[]string{"0s TearDown disk-1 a"},
+			[]string{"disk-1"},
+			true,
+		},
 		{
 			"staged only", false, true,
 			[]string{"0s MountDevice disk-1", "0s SetUp disk-1 a"},
@@ -130,7 +136,8 @@ func TestSameClaimTwiceInAPod(t *testing.T) {
 	again := *pod.Spec.Volumes[0].DeepCopy()
 	again.Name = "again"
 	pod.Spec.Volumes = append(pod.Spec.Volumes, again)
-	pod.Spec.Containers[0].VolumeMounts = append(pod.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "again", MountPath: "/again"})
+	pod.Spec.Containers[0].VolumeMounts = append(pod.Spec.Containers[0].VolumeMounts,
+		corev1.VolumeMount{Name: "again", MountPath: "/again"})
 	w.manager.AddPod(pod)
 	w.Run()
 	w.calls("0s MountDevice disk-1", "0s SetUp disk-1 a")
@@ -198,8 +205,14 @@ func TestPodIsRemovedDuringAMount(t *testing.T) {
 		hasVolumes bool // of the pod at its removal
 		calls      []string
 	}{
-		{"volume_mount example.com/shelf/disk-1: driver MountDevice", false, []string{"MountDevice disk-1", "UnmountDevice disk-1"}},
-		{"volume_mount example.com/shelf/disk-1: driver return MountDevice", false, []string{"MountDevice disk-1", "UnmountDevice disk-1"}},
+		{
+			"volume_mount example.com/shelf/disk-1: driver MountDevice", false,
+			[]string{"MountDevice disk-1", "UnmountDevice disk-1"},
+		},
+		{
+			"volume_mount example.com/shelf/disk-1: driver return MountDevice", false,
+			[]string{"MountDevice disk-1", "UnmountDevice disk-1"},
+		},
 		{
 			"volume_mount example.com/shelf/disk-1: driver SetUp", true,
 			[]string{"MountDevice disk-1", "SetUp disk-1 a", "TearDown disk-1 a", "UnmountDevice disk-1"},

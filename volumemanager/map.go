@@ -101,7 +101,9 @@ func (m *Manager) setUpDevice(ctx context.Context, v *actualVolume, want desired
 }
 
 // mapForPod maps the device for the pod. what describes the part that failed.
-func (m *Manager) mapForPod(ctx context.Context, v *actualVolume, want desiredMount, use plugins.MountOptions, at podDevice) (what string, err error) {
+func (m *Manager) mapForPod(ctx context.Context, v *actualVolume, want desiredMount, use plugins.MountOptions,
+	at podDevice,
+) (what string, err error) {
 	if err := createDeviceFile(m.cfg.FS, at.node()); err != nil {
 		return "MapVolume failed", &plugins.Error{Class: plugins.Transient, Err: err}
 	}

@@ -89,7 +89,8 @@ func TestBlockVolumeIsExpanded(t *testing.T) {
 		object, _ := w.Server.Get("persistentvolumeclaims", "default", "v")
 		has := object.(*corev1.PersistentVolumeClaim).Status.Capacity[corev1.ResourceStorage]
 		testcheck.Equal(w, "the claim has", "10Gi", has.String())
-		testcheck.Equal(w, "what was mapped stays", []int{1, 0}, []int{p.calls["MapPodDevice"], p.calls["UnmapPodDevice"]})
+		testcheck.Equal(w, "what was mapped stays", []int{1, 0},
+			[]int{p.calls["MapPodDevice"], p.calls["UnmapPodDevice"]})
 		if !slices.Contains(w.events(), `x1 Normal FileSystemResizeSuccessful pod-a: MountVolume.NodeExpandVolume succeeded for volume "v" node-1`) {
 			t.Errorf("events %q", w.events())
 		}

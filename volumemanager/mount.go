@@ -108,7 +108,8 @@ func (m *Manager) checkMount(want desiredMount, actual *actualVolume) (what stri
 	if err := m.checkNodeAffinity(want); err != nil {
 		return "MountVolume.NodeAffinity check failed", err
 	}
-	if options := actual.caps.MountOptioner; hasMountOptions(want.spec) && (options == nil || !options.SupportsMountOption()) {
+	if options := actual.caps.MountOptioner; hasMountOptions(want.spec) &&
+		(options == nil || !options.SupportsMountOption()) {
 		return "MountVolume.MountOptionSupport check failed", errMountOptions
 	}
 	return "MountVolume.SetUp failed", actual.checkOnePod(want.pod.UID, want.spec)

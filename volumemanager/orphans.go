@@ -101,7 +101,8 @@ func (m *Manager) cleanOrphansOf(uid types.UID) {
 
 // has reports whether a pod has a volume of a name.
 func (a *actualState) has(pod types.UID, specName string) bool {
-	return slices.ContainsFunc(a.podVolumes[pod], func(v *actualVolume) bool { return v.pods[pod].specName == specName })
+	return slices.ContainsFunc(a.podVolumes[pod],
+		func(v *actualVolume) bool { return v.pods[pod].specName == specName })
 }
 
 // deviceMountPoints returns the paths where volumes are or will be mounted for the node. known is
@@ -125,10 +126,14 @@ func (m *Manager) deviceMountPoints() (paths sets.Set[string], known bool) {
 // belongs to an unknown plugin.
 func (m *Manager) cleanOperation(found *foundVolume) executor.Operation {
 	return executor.Operation{
-		Key:  executor.Key{Volume: plugins.UniquePodVolumeName(found.plugin, found.specName, found.pod), Pod: found.pod},
+		Key: executor.Key{
+			Volume: plugins.UniquePodVolumeName(found.plugin, found.specName, found.pod),
+			Pod:    found.pod,
+		},
 		Name: opUnmount,
 		Run: func(ctx context.Context) error {
-			log := logr.FromContextOrDiscard(ctx).WithValues("pod", found.pod, "plugin", found.plugin, "volume", found.specName)
+			log := logr.FromContextOrDiscard(ctx).WithValues("pod", found.pod, "plugin",
+				found.plugin, "volume", found.specName)
 			log.Info("clean up orphaned volume", "reason", found.why.Error())
 			caps, err := m.cfg.Plugins.FindByName(found.plugin)
 			switch {

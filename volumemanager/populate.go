@@ -127,7 +127,8 @@ func (m *Manager) ClaimResized(claim *corev1.PersistentVolumeClaim) {
 		p := m.desired.pods[uid]
 		for i := range p.pod.Spec.Volumes {
 			volume := &p.pod.Spec.Volumes[i]
-			if podclaims.Name(p.pod, volume) != claim.Name || !p.wanted.Has(volume.Name) || m.readAfter(p, volume.Name, claim) {
+			if podclaims.Name(p.pod, volume) != claim.Name || !p.wanted.Has(volume.Name) ||
+				m.readAfter(p, volume.Name, claim) {
 				continue
 			}
 			p.stale.Insert(volume.Name)

@@ -107,7 +107,8 @@ func TestWrongVolumeMode(t *testing.T) {
 			"volume disk-1 has volumeMode Filesystem, but is specified in volumeDevices",
 		},
 		{
-			"the first container mounts it, the second uses it as a device", corev1.PersistentVolumeFilesystem, func(c *corev1.Container) {
+			"the first container mounts it, the second uses it as a device",
+			corev1.PersistentVolumeFilesystem, func(c *corev1.Container) {
 				c.VolumeDevices = []corev1.VolumeDevice{{Name: "disk-1", DevicePath: "/dev/x"}}
 			},
 			"volume disk-1 has volumeMode Filesystem, but is specified in volumeDevices",
@@ -171,7 +172,10 @@ func TestDriverNoLongerRequiresAttachment(t *testing.T) {
 func TestMayNotBeMounted(t *testing.T) {
 	t.Parallel()
 	elsewhere := &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"b"}}},
+		MatchExpressions: []corev1.NodeSelectorRequirement{{
+			Key:      "zone",
+			Operator: corev1.NodeSelectorOpIn, Values: []string{"b"},
+		}},
 	}}}}
 	tests := []struct {
 		name    string
@@ -180,10 +184,14 @@ func TestMayNotBeMounted(t *testing.T) {
 		want    string
 	}{
 		{
-			"mount options, and a plugin without support", false, func(v *corev1.PersistentVolume) { v.Spec.MountOptions = []string{"noatime"} },
+			"mount options, and a plugin without support", false,
+			func(v *corev1.PersistentVolume) { v.Spec.MountOptions = []string{"noatime"} },
 			`MountVolume.MountOptionSupport check failed for volume "disk-1" : mount options are not supported for this volume type`,
 		},
-		{"mount options, and a plugin with support", true, func(v *corev1.PersistentVolume) { v.Spec.MountOptions = []string{"noatime"} }, ""},
+		{
+			"mount options, and a plugin with support", true,
+			func(v *corev1.PersistentVolume) { v.Spec.MountOptions = []string{"noatime"} }, "",
+		},
 		{
 			"a volume of another node", true, func(v *corev1.PersistentVolume) { v.Spec.NodeAffinity = elsewhere },
 			`MountVolume.NodeAffinity check failed for volume "disk-1" : no matching NodeSelectorTerms`,

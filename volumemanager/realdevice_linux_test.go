@@ -43,7 +43,8 @@ var (
 )
 
 func (p *realMapper) call(verb string, effect func() error) error {
-	return p.c.Call(trace.Action{Kind: trace.KindDriver, Verb: verb, Object: "v"}, func() trace.Outcome { return trace.Outcome{Err: effect()} }).Err
+	return p.c.Call(trace.Action{Kind: trace.KindDriver, Verb: verb, Object: "v"},
+		func() trace.Outcome { return trace.Outcome{Err: effect()} }).Err
 }
 
 func (p *realMapper) GlobalMapPath(*plugins.Spec) (string, error) { return p.root + "/global", nil }
@@ -57,7 +58,9 @@ func (p *realMapper) SetUpDevice(context.Context, *plugins.Spec, *corev1.Pod, pl
 	return "", p.call("SetUpDevice", func() error { return p.real.MkdirAll(p.root + "/published") })
 }
 
-func (p *realMapper) MapPodDevice(_ context.Context, _ *plugins.Spec, pod *corev1.Pod, _ plugins.MountOptions) (string, error) {
+func (p *realMapper) MapPodDevice(_ context.Context, _ *plugins.Spec, pod *corev1.Pod,
+	_ plugins.MountOptions,
+) (string, error) {
 	path := p.published(pod.UID)
 	return path, p.call("MapPodDevice", func() error {
 		info, err := p.real.Stat(path)
@@ -74,7 +77,8 @@ func (p *realMapper) MapPodDevice(_ context.Context, _ *plugins.Spec, pod *corev
 func (p *realMapper) UnmapPodDevice(_ context.Context, _ string, pod types.UID) error {
 	path := p.published(pod)
 	return p.call("UnmapPodDevice", func() error {
-		if err := p.real.Unmount(path); err != nil && !errors.Is(err, nodefs.ErrNotMounted) && !errors.Is(err, fs.ErrNotExist) {
+		if err := p.real.Unmount(path); err != nil && !errors.Is(err, nodefs.ErrNotMounted) &&
+			!errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return p.real.RemoveAll(path)
@@ -116,7 +120,10 @@ type realWorld struct {
 
 func newRealWorld(t *testing.T) *realWorld {
 	t.Helper()
-	w := &realWorld{world: &world{World: testworld.New(t, sim.SteppedConfig{StepsMax: 3000})}, root: filepath.Join(t.TempDir(), "node")}
+	w := &realWorld{
+		world: &world{World: testworld.New(t, sim.SteppedConfig{StepsMax: 3000})},
+		root:  filepath.Join(t.TempDir(), "node"),
+	}
 	var err error
 	w.disk, err = nodefs.NewReal(w.root)
 	w.NoError(err)

@@ -95,7 +95,8 @@ func (p *scripted) do(verb string, outcomes []error) error {
 		err = outcomes[min(p.calls[verb], n-1)]
 	}
 	p.calls[verb]++
-	return p.c.Call(trace.Action{Kind: trace.KindDriver, Verb: verb, Object: "v"}, func() trace.Outcome { return trace.Outcome{Err: err} }).Err
+	return p.c.Call(trace.Action{Kind: trace.KindDriver, Verb: verb, Object: "v"},
+		func() trace.Outcome { return trace.Outcome{Err: err} }).Err
 }
 
 func (p *scripted) MountDevice(context.Context, *plugins.Spec, string, plugins.MountOptions) error {
@@ -110,7 +111,9 @@ func (p *scripted) TearDown(context.Context, string, types.UID) error { return p
 
 func (p *scripted) UnmountDevice(context.Context, string) error { return p.do("UnmountDevice", nil) }
 
-func (p *scripted) SetUpDevice(_ context.Context, _ *plugins.Spec, _ *corev1.Pod, use plugins.MountOptions) (string, error) {
+func (p *scripted) SetUpDevice(_ context.Context, _ *plugins.Spec, _ *corev1.Pod,
+	use plugins.MountOptions,
+) (string, error) {
 	p.uses = append(p.uses, use)
 	return "", p.do("SetUpDevice", p.script.device)
 }
@@ -181,7 +184,8 @@ func (w *world) launch(c *sim.Process, plugin plugins.Plugin, disk nodefs.FS, ro
 		w.manager.AddPod(pod)
 	}
 	w.NoError(w.manager.MarkAllPodsAdded())
-	eventhandler.Add(w.Server.Informers(c).Core().V1().Nodes().Informer(), func(_, node *corev1.Node) { w.manager.NodeUpdated(node) }, nil)
+	eventhandler.Add(w.Server.Informers(c).Core().V1().Nodes().Informer(),
+		func(_, node *corev1.Node) { w.manager.NodeUpdated(node) }, nil)
 }
 
 // bindAt binds the claim and sets its volume's size.
@@ -190,7 +194,8 @@ func (w *world) bindAt(name, has string) {
 	object, _ := w.Server.Get("persistentvolumeclaims", "default", name)
 	c := object.(*corev1.PersistentVolumeClaim).DeepCopy()
 	c.Status.Phase, c.Status.Capacity = corev1.ClaimBound, corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(has)}
-	_, err := w.User.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), c, metav1.UpdateOptions{})
+	_, err := w.User.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), c,
+		metav1.UpdateOptions{})
 	w.NoError(err)
 }
 
@@ -245,8 +250,14 @@ func TestUncertainDeviceMounts(t *testing.T) {
 		{name: "it may be mounted", device: []error{errUncertain}, fromNode: 1},
 		{name: "it is not mounted", device: []error{errFinal}},
 		{name: "it may be mounted, and then is not", device: []error{errUncertain, errFinal}},
-		{name: "it is mounted, and then the pod's may be", device: []error{nil, errUncertain}, pod: []error{nil, errUncertain}, again: true, mounted: true, fromNode: 1},
-		{name: "it is mounted, and then the pod's fails", device: []error{nil, errFinal}, pod: []error{nil, errFinal}, again: true, mounted: true, fromNode: 1},
+		{
+			name: "it is mounted, and then the pod's may be", device: []error{nil, errUncertain},
+			pod: []error{nil, errUncertain}, again: true, mounted: true, fromNode: 1,
+		},
+		{
+			name: "it is mounted, and then the pod's fails", device: []error{nil, errFinal}, pod: []error{nil, errFinal},
+			again: true, mounted: true, fromNode: 1,
+		},
 	} {
 		for _, mode := range bothModes {
 			t.Run(row.name+", "+strings.ToLower(string(mode)), func(t *testing.T) {
@@ -281,11 +292,20 @@ func TestUncertainPodMounts(t *testing.T) {
 		{name: "it may be mounted", pod: []error{errUncertain}, fromPod: inBoth(1)},
 		{name: "it is not mounted", pod: []error{errFinal}, fromPod: inBoth(0)},
 		// Differs: upstream forgets an uncertain device after a later final error.
-		{name: "it may be mounted, and then is not", pod: []error{errUncertain, errFinal}, fromPod: map[corev1.PersistentVolumeMode]int{
+		{name: "it may be mounted, and then is not", pod: []error{
+			errUncertain,
+			errFinal,
+		}, fromPod: map[corev1.PersistentVolumeMode]int{
 			corev1.PersistentVolumeFilesystem: 0, corev1.PersistentVolumeBlock: 1,
 		}},
-		{name: "it is mounted, and then may not be", pod: []error{nil, errUncertain}, again: true, mounted: true, fromPod: inBoth(1)},
-		{name: "it is mounted, and then fails", pod: []error{nil, errFinal}, again: true, mounted: true, fromPod: inBoth(1)},
+		{
+			name: "it is mounted, and then may not be", pod: []error{nil, errUncertain}, again: true,
+			mounted: true, fromPod: inBoth(1),
+		},
+		{
+			name: "it is mounted, and then fails", pod: []error{nil, errFinal}, again: true,
+			mounted: true, fromPod: inBoth(1),
+		},
 		{name: "it is mounted, and does not grow", grows: true, fromPod: inBoth(1)},
 	} {
 		for _, mode := range bothModes {
@@ -301,7 +321,8 @@ func TestUncertainPodMounts(t *testing.T) {
 				}
 				fromPod, fromNode := p.undone()
 				if fromPod != row.fromPod[mode] || fromNode != 1 {
-					t.Errorf("%d times taken from the pod, want %d; %d times from the node, want 1: %v", fromPod, row.fromPod[mode], fromNode, p.calls)
+					t.Errorf("%d times taken from the pod, want %d; %d times from the node, want 1: %v", fromPod,
+						row.fromPod[mode], fromNode, p.calls)
 				}
 				if n := p.calls["NodeExpand"]; row.grows != (n > 0) {
 					t.Errorf("%d times grown", n)

@@ -103,7 +103,8 @@ func (m *Manager) scan() ([]foundVolume, error) {
 				}
 				for _, name := range names {
 					found = append(found, foundVolume{
-						pod: types.UID(pod), plugin: utilstrings.UnescapeQualifiedName(plugin), specName: name, block: kind == devicesDir,
+						pod: types.UID(pod), plugin: utilstrings.UnescapeQualifiedName(plugin),
+						specName: name, block: kind == devicesDir,
 					})
 				}
 			}
@@ -207,7 +208,9 @@ func (m *Manager) addFoundDevice(caps plugins.Capabilities, found plugins.Recons
 }
 
 // found returns the volume of a name, added if it is new.
-func (a *actualState) found(name corev1.UniqueVolumeName, caps plugins.Capabilities, spec *plugins.Spec, block bool) *actualVolume {
+func (a *actualState) found(name corev1.UniqueVolumeName, caps plugins.Capabilities,
+	spec *plugins.Spec, block bool,
+) *actualVolume {
 	v, known := a.volumes[name]
 	if !known {
 		v = &actualVolume{

@@ -76,7 +76,9 @@ func (m *Manager) resolve(ctx context.Context, p *desiredPod, volume *corev1.Vol
 //
 // Upstream: pkg/kubelet/volumemanager/populator createVolumeSpec, getPVCExtractPV, getPVSpec
 // (v1.36).
-func (m *Manager) resolveClaim(ctx context.Context, p *desiredPod, volume *corev1.Volume, name string) (resolved, error) {
+func (m *Manager) resolveClaim(ctx context.Context, p *desiredPod, volume *corev1.Volume,
+	name string,
+) (resolved, error) {
 	none := func(err error) (resolved, error) {
 		return resolved{}, fmt.Errorf("error processing PVC %s/%s: %w", p.pod.Namespace, name, err)
 	}
@@ -97,7 +99,8 @@ func (m *Manager) resolveClaim(ctx context.Context, p *desiredPod, volume *corev
 	if err != nil {
 		return none(err)
 	}
-	spec, err := migrated.Translate(&plugins.Spec{PersistentVolume: pv, ReadOnly: !isOwn && source.ReadOnly}, p.pod.Namespace)
+	spec, err := migrated.Translate(&plugins.Spec{PersistentVolume: pv, ReadOnly: !isOwn && source.ReadOnly},
+		p.pod.Namespace)
 	if err != nil {
 		return resolved{}, unusable("%v", err)
 	}
@@ -110,7 +113,9 @@ func (m *Manager) readClaim(ctx context.Context, namespace, name string) (*corev
 }
 
 // readVolume reads the volume that a claim is bound to, and checks that it is bound to the claim.
-func (m *Manager) readVolume(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
+func (m *Manager) readVolume(ctx context.Context,
+	claim *corev1.PersistentVolumeClaim,
+) (*corev1.PersistentVolume, error) {
 	name := claim.Spec.VolumeName
 	volume, err := m.cfg.Client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -120,7 +125,8 @@ func (m *Manager) readVolume(ctx context.Context, claim *corev1.PersistentVolume
 	case ref == nil:
 		return nil, unusable("found PV object %s but it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim", name)
 	case ref.UID != claim.UID:
-		return nil, unusable("found PV object %s but its pv.Spec.ClaimRef.UID %s does not point to claim.UID %s", name, ref.UID, claim.UID)
+		return nil, unusable("found PV object %s but its pv.Spec.ClaimRef.UID %s does not point to claim.UID %s", name,
+			ref.UID, claim.UID)
 	}
 	return volume, nil
 }

@@ -89,13 +89,15 @@ func TestProcessingErrors(t *testing.T) {
 			w.claim("disk-1")
 			w.volume("disk-1", func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil })
 			w.bind("disk-1")
-			return prefix + "found PV object disk-1 but it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim"
+			return prefix +
+				"found PV object disk-1 but it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim"
 		}},
 		{"volume of an earlier claim", func(w *world) string {
 			w.claim("disk-1")
 			w.volume("disk-1", func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.UID = "old" })
 			w.bind("disk-1")
-			return prefix + "found PV object disk-1 but its pv.Spec.ClaimRef.UID old does not point to claim.UID " + string(w.claimUID("disk-1"))
+			return prefix + "found PV object disk-1 but its pv.Spec.ClaimRef.UID old does not point to claim.UID " +
+				string(w.claimUID("disk-1"))
 		}},
 		{"block volume", func(w *world) string {
 			w.claim("disk-1")
@@ -117,7 +119,10 @@ func TestProcessingErrors(t *testing.T) {
 		{"no plugin", func(w *world) string {
 			w.claim("disk-1")
 			w.volume("disk-1", func(v *corev1.PersistentVolume) {
-				v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "s", Path: "/p"}}
+				v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{
+					Server: "s",
+					Path:   "/p",
+				}}
 			})
 			w.bind("disk-1")
 			return `failed to get Plugin from volumeSpec for volume "disk-1" err=no volume plugin matched`

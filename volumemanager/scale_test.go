@@ -59,7 +59,10 @@ func podOfOne(i int) *corev1.Pod {
 			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: fmt.Sprint("claim-", i)},
 			}}},
-			Containers: []corev1.Container{{Name: "main", VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}}},
+			Containers: []corev1.Container{{
+				Name:         "main",
+				VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
+			}},
 		},
 	}
 }
@@ -119,7 +122,10 @@ func BenchmarkClaimResized(b *testing.B) {
 	for _, pods := range []int{10, 10_000} {
 		b.Run(fmt.Sprint(pods), func(b *testing.B) {
 			m, _ := full(pods)
-			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "claim-7", ResourceVersion: "9"}}
+			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "default",
+				Name:      "claim-7", ResourceVersion: "9",
+			}}
 			b.ReportAllocs()
 			for b.Loop() {
 				m.ClaimResized(claim)
@@ -139,7 +145,10 @@ func BenchmarkRemains(b *testing.B) {
 			m, _ := full(pods)
 			for b.Loop() {
 				for i := range pods {
-					m.orphans.add(&foundVolume{pod: types.UID(fmt.Sprint("pod-", i)), specName: fmt.Sprint("volume-", i)})
+					m.orphans.add(&foundVolume{
+						pod:      types.UID(fmt.Sprint("pod-", i)),
+						specName: fmt.Sprint("volume-", i),
+					})
 				}
 				m.cleanOrphans()
 				if len(m.orphans.volumes) > 0 {

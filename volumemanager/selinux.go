@@ -67,7 +67,8 @@ func (m *Manager) labelOf(pod *corev1.Pod, outerName string, found resolved) (se
 // relabelsFiles reports whether a pod wants its volumes' files relabelled.
 func relabelsFiles(pod *corev1.Pod) bool {
 	security := pod.Spec.SecurityContext
-	return security != nil && security.SELinuxChangePolicy != nil && *security.SELinuxChangePolicy == corev1.SELinuxChangePolicyRecursive
+	return security != nil && security.SELinuxChangePolicy != nil &&
+		*security.SELinuxChangePolicy == corev1.SELinuxChangePolicyRecursive
 }
 
 // mountsLabelled reports whether a volume is mounted with a label, by its access modes.
@@ -125,7 +126,8 @@ func fileLabel(options *corev1.SELinuxOptions) string {
 		fileType = "container_file_t"
 	}
 	return strings.Join([]string{
-		cmp.Or(options.User, "system_u"), cmp.Or(options.Role, "object_r"), fileType, cmp.Or(options.Level, "s0:c998,c999"),
+		cmp.Or(options.User, "system_u"), cmp.Or(options.Role, "object_r"), fileType,
+		cmp.Or(options.Level, "s0:c998,c999"),
 	}, ":")
 }
 

@@ -26,7 +26,9 @@ func options(level string) *corev1.SELinuxOptions {
 
 // labelPod returns a pod with SELinux options and a policy, and a container for each further set of
 // options.
-func labelPod(ofPod *corev1.SELinuxOptions, policy corev1.PodSELinuxChangePolicy, containers ...*corev1.SELinuxOptions) *corev1.Pod {
+func labelPod(ofPod *corev1.SELinuxOptions, policy corev1.PodSELinuxChangePolicy,
+	containers ...*corev1.SELinuxOptions,
+) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
 	pod.Spec.SecurityContext = &corev1.PodSecurityContext{SELinuxOptions: ofPod}
 	if policy != "" {
@@ -70,11 +72,22 @@ func TestLabelOfAVolume(t *testing.T) {
 		err  string
 	}{
 		{"one pod, the plugin mounts with labels", labelPod(one, "", nil), rwop, true, false, onlyOne, ""},
-		{"incomplete options", labelPod(&corev1.SELinuxOptions{Level: "s0:c1"}, "", nil), rwop, true, false, onlyOne, ""},
+		{
+			"incomplete options", labelPod(&corev1.SELinuxOptions{Level: "s0:c1"}, "", nil),
+			rwop, true, false, onlyOne, "",
+		},
 		{"no options", labelPod(nil, "", nil), rwop, true, false, none, ""},
-		{"the plugin does not mount with labels", labelPod(one, "", nil), rwop, false, false, selinuxLabels{exclusive: true}, ""},
+		{
+			"the plugin does not mount with labels", labelPod(one, "", nil), rwop, false, false,
+			selinuxLabels{exclusive: true},
+			"",
+		},
 		{"many pods", labelPod(one, "", nil), rwx, true, false, selinuxLabels{label: labelOne, supported: true}, ""},
-		{"many pods, MountOption", labelPod(one, byMount, nil), rwx, true, false, selinuxLabels{label: labelOne, supported: true}, ""},
+		{
+			"many pods, MountOption", labelPod(one, byMount, nil), rwx, true, false,
+			selinuxLabels{label: labelOne, supported: true},
+			"",
+		},
 		{"many pods, Recursive", labelPod(one, recursive, nil), rwx, true, false, selinuxLabels{supported: true}, ""},
 		{"one pod, Recursive", labelPod(one, recursive, nil), rwop, true, false, none, ""},
 		{"one pod, MountOption", labelPod(one, byMount, nil), rwop, true, false, onlyOne, ""},
@@ -106,14 +119,16 @@ func TestLabelOfAVolume(t *testing.T) {
 				t.Errorf("label %+v, error %v; want %+v, %q", got, err, tt.want, tt.err)
 			}
 			m.cfg.SELinux = false
-			if got, err := m.labelOf(tt.pod, "data", labelledVolume(mountsLabelled{can: tt.can}, tt.mode)); got != (selinuxLabels{}) || err != nil {
+			if got, err := m.labelOf(tt.pod, "data",
+				labelledVolume(mountsLabelled{can: tt.can}, tt.mode)); got != (selinuxLabels{}) || err != nil {
 				t.Errorf("without SELinux: label %+v, error %v; want none", got, err)
 			}
 		})
 	}
 	broken := errors.New("broken")
 	m := &Manager{cfg: Config{SELinux: true, SELinuxMount: true}}
-	if _, err := m.labelOf(labelPod(one, "", nil), "data", labelledVolume(mountsLabelled{err: broken}, rwop)); !errors.Is(err, broken) {
+	if _, err := m.labelOf(labelPod(one, "", nil), "data",
+		labelledVolume(mountsLabelled{err: broken}, rwop)); !errors.Is(err, broken) {
 		t.Errorf("a failing plugin: error %v, want its own", err)
 	}
 	inline := labelledVolume(mountsLabelled{can: true})
@@ -201,7 +216,8 @@ func TestPodsWithDifferentLabels(t *testing.T) {
 func TestVolumeWithAnotherLabelIsUnmountedFirst(t *testing.T) {
 	t.Parallel()
 	wanted := &desiredVolume{
-		attachable: true, reported: true, pods: map[types.UID]desiredMount{"b": {}}, labelled: selinuxLabels{mount: labelTwo},
+		attachable: true, reported: true, pods: map[types.UID]desiredMount{"b": {}},
+		labelled: selinuxLabels{mount: labelTwo},
 	}
 	is := situation{attached: true, ready: true, incomplete: func(types.UID) bool { return false }}
 	actual := func(label string, device mountState, pods ...types.UID) *actualVolume {

@@ -191,7 +191,8 @@ func (s shelf) RequiresFSResize() bool { return s.b.expands }
 func (s shelf) SupportsMountOption() bool { return s.b.mountOptions }
 
 func (s shelf) NodeExpand(_ context.Context, growth plugins.ExpandOptions) error {
-	return s.call("NodeExpand", growth.Spec.Name()+" "+growth.OldSize.String()+" to "+growth.NewSize.String(), growth.Pod, func() {}, func() {})
+	return s.call("NodeExpand", growth.Spec.Name()+" "+growth.OldSize.String()+" to "+growth.NewSize.String(),
+		growth.Pod, func() {}, func() {})
 }
 
 // call applies an effect, or none; a final error undoes it.
@@ -206,7 +207,8 @@ func (s shelf) call(verb, volume string, pod types.UID, effect, undo func()) err
 		err = s.b.perform(what, effect, undo)
 		return trace.Outcome{Err: err}
 	})
-	s.c.Call(trace.Action{Kind: trace.KindDriver, Verb: "return", Object: what}, func() trace.Outcome { return trace.Outcome{} })
+	s.c.Call(trace.Action{Kind: trace.KindDriver, Verb: "return", Object: what},
+		func() trace.Outcome { return trace.Outcome{} })
 	return err
 }
 

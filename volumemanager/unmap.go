@@ -103,7 +103,8 @@ func (m *Manager) tearDownDevice(ctx context.Context, name corev1.UniqueVolumeNa
 		return fmt.Errorf("UnmapDevice.GetDeviceBindMountRefs check failed: %w", err)
 	}
 	if len(refs) > 0 {
-		return fmt.Errorf("UnmapDevice failed: the device %q is still referenced from other Pods %v", actual.mountPath, refs)
+		return fmt.Errorf("UnmapDevice failed: the device %q is still referenced from other Pods %v",
+			actual.mountPath, refs)
 	}
 	before := actual.device
 	actual.device = mountUncertain

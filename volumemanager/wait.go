@@ -123,7 +123,8 @@ func (m *Manager) await(ctx context.Context, pod *corev1.Pod, what string, done 
 		}
 		return failed != nil || done()
 	}
-	ended := m.cfg.Process.WaitOn(news, fmt.Sprintf("volumes of %s/%s to be %s", pod.Namespace, pod.Name, what), waitTimeout, over)
+	ended := m.cfg.Process.WaitOn(news,
+		fmt.Sprintf("volumes of %s/%s to be %s", pod.Namespace, pod.Name, what), waitTimeout, over)
 	if !news.HasWaiters() {
 		delete(m.signals, pod.UID)
 	}

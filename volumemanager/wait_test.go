@@ -51,7 +51,10 @@ func TestWaitForAttachAndMount(t *testing.T) {
 			w.attach("disk-1")
 			w.backend.faults = []fault{uncertain}
 		}, []string{"disk-1"}, waited{500 * time.Millisecond, ""}},
-		{"not attached", func(w *world) { w.disk("disk-1"); w.disk("disk-2"); w.attach("disk-2") }, []string{"disk-2", "disk-1"}, waited{
+		{"not attached", func(w *world) { w.disk("disk-1"); w.disk("disk-2"); w.attach("disk-2") }, []string{
+			"disk-2",
+			"disk-1",
+		}, waited{
 			123 * time.Second,
 			"unmounted volumes=[disk-1], unattached volumes=[disk-1], failed to process volumes=[]: context deadline exceeded",
 		}},
@@ -65,7 +68,11 @@ func TestWaitForAttachAndMount(t *testing.T) {
 			123 * time.Second,
 			"unmounted volumes=[disk-1], unattached volumes=[], failed to process volumes=[]: context deadline exceeded",
 		}},
-		{"claims that are not bound end the wait", func(w *world) { w.claim("b"); w.claim("a"); w.disk("disk-1") }, []string{"b", "a", "disk-1"}, waited{
+		{"claims that are not bound end the wait", func(w *world) {
+			w.claim("b")
+			w.claim("a")
+			w.disk("disk-1")
+		}, []string{"b", "a", "disk-1"}, waited{
 			0, "unmounted volumes=[a b disk-1], unattached volumes=[disk-1], failed to process volumes=[a b]: " +
 				"error processing PVC default/a: PVC is not bound; error processing PVC default/b: PVC is not bound",
 		}},
@@ -119,7 +126,8 @@ func TestWaitForUnmount(t *testing.T) {
 		return err
 	})
 	w.Until("the wait to end", func() bool { return first.At >= 0 })
-	testcheck.Equal(w, "first wait", waited{123 * time.Second, "mounted volumes=[example.com/shelf/disk-1]: context deadline exceeded"}, *first)
+	testcheck.Equal(w, "first wait",
+		waited{123 * time.Second, "mounted volumes=[example.com/shelf/disk-1]: context deadline exceeded"}, *first)
 	w.backend.faults = nil
 	second := w.wait(func(ctx context.Context) error { return w.manager.WaitForUnmount(ctx, pod) })
 	w.Run()

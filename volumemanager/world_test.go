@@ -105,7 +105,9 @@ func (w *world) start(c *sim.Process) {
 		ReportChanged: func() { w.status.Add(nodeName) },
 		Root:          diskRoot, FS: w.backend.disk,
 		SELinux: true, SELinuxMount: w.backend.selinuxMount,
-		WaitFailed: func(uid types.UID, why error) { w.waitErrors = append(w.waitErrors, string(uid)+": "+why.Error()) },
+		WaitFailed: func(uid types.UID, why error) {
+			w.waitErrors = append(w.waitErrors, string(uid)+": "+why.Error())
+		},
 	})
 	see := func(obj any) { w.manager.NodeUpdated(obj.(*corev1.Node)) }
 	views := w.Server.Informers(c, fake.Filter{Resource: "persistentvolumeclaims", Match: func(was, is fake.Object) bool {
@@ -113,7 +115,8 @@ func (w *world) start(c *sim.Process) {
 		after, _ := is.(*corev1.PersistentVolumeClaim)
 		return volumemanager.IsNodeResize(before, after)
 	}}).Core().V1()
-	eventhandler.Add(views.PersistentVolumeClaims().Informer(), func(_, claim *corev1.PersistentVolumeClaim) { w.manager.ClaimResized(claim) }, nil)
+	eventhandler.Add(views.PersistentVolumeClaims().Informer(),
+		func(_, claim *corev1.PersistentVolumeClaim) { w.manager.ClaimResized(claim) }, nil)
 	_, err := views.Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: see, UpdateFunc: func(_, node any) { see(node) },
 	})
@@ -138,7 +141,8 @@ func (w *world) syncNode(ctx context.Context, name string) error {
 	if f.err != nil && !f.after {
 		return f.err
 	}
-	node, err := w.client.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	node, err := w.client.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{}, "status")
 	if err != nil || f.err != nil {
 		return errors.Join(err, f.err)
 	}
@@ -190,7 +194,8 @@ func (w *world) pass(d time.Duration) {
 
 func (w *world) createNode() {
 	w.Helper()
-	_, err := w.User.CoreV1().Nodes().Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}, metav1.CreateOptions{})
+	_, err := w.User.CoreV1().Nodes().Create(context.Background(),
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}, metav1.CreateOptions{})
 	w.NoError(err)
 }
 
@@ -272,7 +277,10 @@ func (w *world) volume(name string, change func(*corev1.PersistentVolume)) {
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Capacity: size,
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			ClaimRef:                      &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "default", Name: name, UID: w.claimUID(name)},
+			ClaimRef: &corev1.ObjectReference{
+				Kind: "PersistentVolumeClaim", Namespace: "default",
+				Name: name, UID: w.claimUID(name),
+			},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
 				CSI: &corev1.CSIPersistentVolumeSource{Driver: "disk.example.com", VolumeHandle: name},
 			},
@@ -289,7 +297,8 @@ func (w *world) bind(name string) {
 	object, _ := w.Server.Get("persistentvolumeclaims", "default", name)
 	c := object.(*corev1.PersistentVolumeClaim).DeepCopy()
 	c.Status.Phase = corev1.ClaimBound
-	_, err := w.User.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), c, metav1.UpdateOptions{})
+	_, err := w.User.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), c,
+		metav1.UpdateOptions{})
 	w.NoError(err)
 }
 
@@ -299,7 +308,8 @@ func (w *world) unbind(name string) {
 	object, _ := w.Server.Get("persistentvolumeclaims", "default", name)
 	c := object.(*corev1.PersistentVolumeClaim).DeepCopy()
 	c.Status.Phase = corev1.ClaimPending
-	_, err := w.User.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), c, metav1.UpdateOptions{})
+	_, err := w.User.CoreV1().PersistentVolumeClaims("default").UpdateStatus(context.Background(), c,
+		metav1.UpdateOptions{})
 	w.NoError(err)
 }
 
@@ -310,7 +320,8 @@ func newPod(uid types.UID, claims ...string) *corev1.Pod {
 		Spec:       corev1.PodSpec{NodeName: nodeName, Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 	}
 	for _, claim := range claims {
-		p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: claim, MountPath: "/" + claim})
+		p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts,
+			corev1.VolumeMount{Name: claim, MountPath: "/" + claim})
 		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: claim, VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
 		}})
@@ -349,7 +360,8 @@ func (w *world) inUse(want ...string) {
 func (w *world) pod(uid types.UID, mounted, hasVolumes bool) {
 	w.Helper()
 	type state struct{ Mounted, HasVolumes bool }
-	testcheck.Equal(w, "pod "+string(uid), state{mounted, hasVolumes}, state{w.manager.Mounted(uid), w.manager.HasVolumes(uid)})
+	testcheck.Equal(w, "pod "+string(uid), state{mounted, hasVolumes},
+		state{w.manager.Mounted(uid), w.manager.HasVolumes(uid)})
 }
 
 // quiet checks that there was no violation and nothing is left to do.
@@ -357,7 +369,8 @@ func (w *world) quiet() {
 	w.Helper()
 	testcheck.Equal(w, "violations", nil, w.backend.wrong)
 	testcheck.Equal(w, "waiting tasks", nil, w.Host.Waiting())
-	testcheck.Equal(w, "quiet, and no report needed", []bool{true, false}, []bool{w.manager.Quiescent(), w.manager.NeedsReport()})
+	testcheck.Equal(w, "quiet, and no report needed", []bool{true, false},
+		[]bool{w.manager.Quiescent(), w.manager.NeedsReport()})
 }
 
 // events returns the events so far: "xcount type reason pod: message", sorted.
@@ -365,7 +378,8 @@ func (w *world) events() []string {
 	var lines []string
 	for _, object := range w.Server.List("events") {
 		e := object.(*corev1.Event)
-		lines = append(lines, fmt.Sprintf("x%d %s %s %s: %s", e.Count, e.Type, e.Reason, e.InvolvedObject.Name, e.Message))
+		lines = append(lines,
+			fmt.Sprintf("x%d %s %s %s: %s", e.Count, e.Type, e.Reason, e.InvolvedObject.Name, e.Message))
 	}
 	slices.Sort(lines)
 	return lines

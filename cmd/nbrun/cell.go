@@ -102,7 +102,8 @@ func parseCommand(number int, line string) (command, error) {
 	}
 	words := strings.Fields(cmd.text)
 	if len(words) == 0 || !settings[words[0]] {
-		return cmd, fmt.Errorf("line %d: unsupported command %q (have %%%%, %%main, %%args, %%env, !, !*)", number, line)
+		return cmd, fmt.Errorf("line %d: unsupported command %q (have %%%%, %%main, %%args, %%env, !, !*)",
+			number, line)
 	}
 	return cmd, nil
 }

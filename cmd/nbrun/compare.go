@@ -94,7 +94,8 @@ func writeDiff(b *strings.Builder, before, after []string) {
 	}
 	edits := shortestEdit(before, after)
 	for i, e := range edits {
-		near := slices.ContainsFunc(edits[max(0, i-diffContext):min(len(edits), i+diffContext+1)], func(e change) bool { return e.mark != " " })
+		near := slices.ContainsFunc(edits[max(0, i-diffContext):min(len(edits), i+diffContext+1)],
+			func(e change) bool { return e.mark != " " })
 		if near {
 			printLine(e.mark, e.line)
 		}

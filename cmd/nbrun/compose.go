@@ -44,7 +44,8 @@ func compose(m memory, cells []*code) (program, dispatch string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	dispatch = fmt.Sprintf("package main\n\nimport \"os\"\n\nfunc main() {\n\tswitch os.Getenv(%q) {\n%s\t}\n}\n", cellEnv, cases.String())
+	dispatch = fmt.Sprintf("package main\n\nimport \"os\"\n\nfunc main() {\n\tswitch os.Getenv(%q) {\n%s\t}\n}\n",
+		cellEnv, cases.String())
 	return "package main\n\n" + imports + body, dispatch, nil
 }
 

@@ -81,7 +81,8 @@ func (p *goParser) function(d *ast.FuncDecl) {
 	}
 	owner := receiver(d.Recv.List[0].Type)
 	// A method added later can change an earlier cell: fmt finds it by reflection.
-	pure := slices.ContainsFunc(p.decls, func(d declaration) bool { return d.kind == token.TYPE && d.names[0] == owner })
+	pure := slices.ContainsFunc(p.decls,
+		func(d declaration) bool { return d.kind == token.TYPE && d.names[0] == owner })
 	p.add(d, token.FUNC, "", pure, owner+"."+name)
 }
 
@@ -214,7 +215,8 @@ func (m memory) with(decls []declaration) (memory, error) {
 			replaced := func(name string) bool { return slices.Contains(d.names, name) }
 			switch {
 			case !slices.ContainsFunc(old.names, replaced):
-			case d.kind == token.CONST && slices.ContainsFunc(old.names, func(name string) bool { return !replaced(name) }):
+			case d.kind == token.CONST &&
+				slices.ContainsFunc(old.names, func(name string) bool { return !replaced(name) }):
 				return nil, fmt.Errorf("%s:%d: cannot redeclare %s alone: declare all constants of the earlier block together", cellFile(d.cell), d.line, strings.Join(d.names, ", "))
 			default:
 				delete(after, key)

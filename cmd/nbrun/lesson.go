@@ -60,7 +60,8 @@ func makeNotebook(folder string) (*notebook, error) {
 
 func (l *lesson) errorf(n ast.Node, format string, args ...any) error {
 	at := l.set.Position(n.Pos())
-	return fmt.Errorf("%s:%d: %w", filepath.Join(filepath.Base(l.folder), "main.go"), at.Line, fmt.Errorf(format, args...))
+	return fmt.Errorf("%s:%d: %w", filepath.Join(filepath.Base(l.folder), "main.go"),
+		at.Line, fmt.Errorf(format, args...))
 }
 
 // readMain finds the steps, which are the only statements of main.
@@ -113,7 +114,8 @@ func (l *lesson) addIntroduction(n *notebook) error {
 		for _, spec := range g.Specs {
 			key := importKey(spec.(*ast.ImportSpec))
 			if keys[key] {
-				return l.errorf(spec, "duplicate import name %q, of which GoNB keeps only one: choose another name", key)
+				return l.errorf(spec,
+					"duplicate import name %q, of which GoNB keeps only one: choose another name", key)
 			}
 			keys[key] = true
 		}
@@ -157,7 +159,8 @@ func (l *lesson) moduleCommand() (string, error) {
 		module := string(found[1])
 		for _, spec := range l.file.Imports {
 			if p, _ := strconv.Unquote(spec.Path.Value); p == module || strings.HasPrefix(p, module+"/") {
-				return fmt.Sprintf(`!*go mod edit -require %[1]s@v0.0.0 -replace "%[1]s=$%[2]s%[3]s"`, module, "GONB_DIR", up), nil
+				return fmt.Sprintf(`!*go mod edit -require %[1]s@v0.0.0 -replace "%[1]s=$%[2]s%[3]s"`, module,
+					"GONB_DIR", up), nil
 			}
 		}
 		return "", nil
@@ -286,7 +289,8 @@ func (l *lesson) withMethods(d ast.Decl) []ast.Decl {
 	}
 	for _, d := range l.file.Decls {
 		f, ok := d.(*ast.FuncDecl)
-		if ok && f.Recv != nil && slices.ContainsFunc(g.Specs, func(s ast.Spec) bool { return s.(*ast.TypeSpec).Name.Name == receiver(f.Recv.List[0].Type) }) {
+		if ok && f.Recv != nil && slices.ContainsFunc(g.Specs,
+			func(s ast.Spec) bool { return s.(*ast.TypeSpec).Name.Name == receiver(f.Recv.List[0].Type) }) {
 			decls = append(decls, f)
 		}
 	}

@@ -55,7 +55,8 @@ func markdownList(list *comment.List) string {
 		}
 		var blocks []string
 		for _, block := range item.Content {
-			blocks = append(blocks, strings.ReplaceAll(markdownBlock(block, false), "\n", "\n"+strings.Repeat(" ", len(mark))))
+			blocks = append(blocks,
+				strings.ReplaceAll(markdownBlock(block, false), "\n", "\n"+strings.Repeat(" ", len(mark))))
 		}
 		items = append(items, mark+strings.Join(blocks, "\n\n"+strings.Repeat(" ", len(mark))))
 	}

@@ -163,5 +163,8 @@ func errorOutput(text string) map[string]any {
 	for line := range strings.Lines(text) {
 		lines = append(lines, strings.TrimSuffix(line, "\n"))
 	}
-	return map[string]any{"output_type": "error", "ename": "ERROR", "evalue": strings.TrimSuffix(text, "\n"), "traceback": lines}
+	return map[string]any{
+		"output_type": "error", "ename": "ERROR",
+		"evalue": strings.TrimSuffix(text, "\n"), "traceback": lines,
+	}
 }

@@ -34,7 +34,8 @@ func makeDisks(o *options) (tempFiles, error) {
 		size, err := parseSize(disk)
 		if err != nil { // a path
 			if _, statErr := os.Stat(disk); statErr != nil {
-				return nil, errors.Join(fmt.Errorf("invalid disk %q: want a size or a file: %w", disk, statErr), made.remove())
+				return nil, errors.Join(fmt.Errorf("invalid disk %q: want a size or a file: %w", disk, statErr),
+					made.remove())
 			}
 			o.guest.Disks = append(o.guest.Disks, disk)
 			continue

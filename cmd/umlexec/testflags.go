@@ -14,7 +14,10 @@ type testRequirements struct {
 }
 
 // outputFiles are the test flags whose value is an output file.
-var outputFiles = []string{"blockprofile", "coverprofile", "cpuprofile", "memprofile", "mutexprofile", "testlogfile", "trace"}
+var outputFiles = []string{
+	"blockprofile", "coverprofile", "cpuprofile", "memprofile",
+	"mutexprofile", "testlogfile", "trace",
+}
 
 // outputFolders are the test flags whose value is an output folder.
 var outputFolders = []string{"fuzzcachedir", "gocoverdir", "outputdir"}

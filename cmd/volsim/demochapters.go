@@ -86,7 +86,8 @@ func (s *demoRun) firstPod(ctx context.Context) error {
 }
 
 func (s *demoRun) createPod(ctx context.Context) error {
-	_, err := s.cluster.Client().CoreV1().Pods(namespace).Create(ctx, cluster.NewPod(podName, claimName), metav1.CreateOptions{})
+	_, err := s.cluster.Client().CoreV1().Pods(namespace).Create(ctx,
+		cluster.NewPod(podName, claimName), metav1.CreateOptions{})
 	return err
 }
 
@@ -140,7 +141,8 @@ func (s *demoRun) samePod(ctx context.Context) error {
 // cordon marks node-1 unschedulable, or schedulable again.
 func (s *demoRun) cordon(ctx context.Context, closed bool) error {
 	patch := fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, closed)
-	_, err := s.cluster.Client().CoreV1().Nodes().Patch(ctx, "node-1", types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err := s.cluster.Client().CoreV1().Nodes().Patch(ctx, "node-1",
+		types.MergePatchType, patch, metav1.PatchOptions{})
 	return err
 }
 

@@ -19,7 +19,8 @@ func arrayKind() driverKind {
 			"the driver without root. Pods cannot see the volumes, and all volumes are lost when the process exits.",
 		example: "  volsim driver array --endpoint unix:///tmp/csi.sock --node-id node-1 --verbose",
 		flags: func(flags *pflag.FlagSet, o *driverOptions) {
-			flags.IntVar(&o.volumesPerNode, "volumes-per-node", 0, "maximum number of volumes attached to a node; 0 means unlimited")
+			flags.IntVar(&o.volumesPerNode, "volumes-per-node", 0,
+				"maximum number of volumes attached to a node; 0 means unlimited")
 		},
 	}
 }

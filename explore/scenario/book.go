@@ -32,7 +32,8 @@ func Book() []*Scenario {
 			panic(err.Error())
 		}
 	}
-	slices.SortFunc(all, func(a, b *Scenario) int { return cmp.Compare(a.Name, b.Name) }) // the directory is sorted with ".txt"
+	slices.SortFunc(all,
+		func(a, b *Scenario) int { return cmp.Compare(a.Name, b.Name) }) // the directory is sorted with ".txt"
 	return all
 }
 

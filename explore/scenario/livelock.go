@@ -61,7 +61,10 @@ func (c *cycleDetector) check(of *cluster.Cluster, steps int) *Livelock {
 func (c *cycleDetector) hash(of *cluster.Cluster) uint64 {
 	var h maphash.Hash
 	h.SetSeed(c.seed)
-	for _, resource := range []string{"persistentvolumeclaims", "persistentvolumes", "pods", "volumeattachments", "nodes"} {
+	for _, resource := range []string{
+		"persistentvolumeclaims", "persistentvolumes", "pods",
+		"volumeattachments", "nodes",
+	} {
 		for _, obj := range of.Server().List(resource) {
 			content, err := json.Marshal(timeless(obj))
 			if err != nil {

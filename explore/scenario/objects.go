@@ -134,7 +134,8 @@ func (a Act) pod() *corev1.Pod {
 	pod.Spec.NodeName, _ = a.option("on")
 	c := &pod.Spec.Containers[0]
 	for _, mount := range c.VolumeMounts[len(a.args):] {
-		c.VolumeDevices = append(c.VolumeDevices, corev1.VolumeDevice{Name: mount.Name, DevicePath: "/dev/" + mount.Name})
+		c.VolumeDevices = append(c.VolumeDevices,
+			corev1.VolumeDevice{Name: mount.Name, DevicePath: "/dev/" + mount.Name})
 	}
 	c.VolumeMounts = c.VolumeMounts[:len(a.args)]
 	pod.Spec.SecurityContext = a.securityContext()

@@ -14,7 +14,10 @@ import (
 // of the failure, after the set-up, with the schedule's deviations and the violated rule.
 func Picture(s *Scenario, r *Result) picture.Options {
 	all := r.Trace.Records()
-	o := picture.Options{Title: s.Name, Objects: relatedObjects(all, r.Failure).Selected(), After: r.SetupEnd, Verdict: describeResult(r)}
+	o := picture.Options{
+		Title: s.Name, Objects: relatedObjects(all, r.Failure).Selected(),
+		After: r.SetupEnd, Verdict: describeResult(r),
+	}
 	if len(s.About) > 0 {
 		o.Title += ": " + s.About[0]
 	}

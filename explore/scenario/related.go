@@ -83,4 +83,7 @@ func namedObjects(c *causality.RelatedObjects, records []trace.Record, failure e
 }
 
 // failureResources holds the resources that failures concern.
-var failureResources = map[string]bool{"persistentvolumeclaims": true, "persistentvolumes": true, "pods": true, "volumeattachments": true}
+var failureResources = map[string]bool{
+	"persistentvolumeclaims": true, "persistentvolumes": true,
+	"pods": true, "volumeattachments": true,
+}

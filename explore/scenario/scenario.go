@@ -230,7 +230,8 @@ func (s *Scenario) rules() ([]invariant.Rule, error) {
 // whose nodes are registered beforehand.
 func (s *Scenario) World(stepped sim.SteppedConfig) cluster.Config {
 	cfg := cluster.Config{
-		Nodes: cmp.Or(s.Nodes, 2), Components: s.Components, Extra: s.Extra, Interceptors: s.Interceptors, Devices: cluster.Array, Stepped: &stepped,
+		Nodes: cmp.Or(s.Nodes, 2), Components: s.Components, Extra: s.Extra, Interceptors: s.Interceptors,
+		Devices: cluster.Array, Stepped: &stepped,
 		PreRegistered: true, HostPathProvisioning: true, VolumesPerNode: s.VolumesPerNode, SELinux: s.SELinux,
 	}
 	cfg.API.SkipBootstrap = s.Components != nil && !slices.Contains(s.Components, "serviceaccount")

@@ -26,8 +26,10 @@ func Story(s *Scenario, r *Result) string {
 		began = len(all)
 	}
 	t := &storyWriter{
-		related: relatedObjects(all, r.Failure), knowledge: causality.NewCacheKnowledge(), missed: map[string][]*trace.Record{},
-		records: all[began:], deviations: slices.Clone(s.Schedule), involved: map[string]bool{}, byTask: map[string]bool{},
+		related: relatedObjects(all,
+			r.Failure), knowledge: causality.NewCacheKnowledge(), missed: map[string][]*trace.Record{},
+		records: all[began:], deviations: slices.Clone(s.Schedule),
+		involved: map[string]bool{}, byTask: map[string]bool{},
 	}
 	for i := range all[:began] {
 		t.knowledge.Observe(&all[i], t.related.Matches(&all[i]))
@@ -187,11 +189,13 @@ func (t *storyWriter) addStaleness(r *trace.Record) {
 	var words []string
 	reads := r.After == nil && r.Err == nil
 	if since := t.knowledge.WritesSince(r, decided); len(since) > 0 && !reads {
-		words = append(words, fmt.Sprintf("it decided in step %d, before %s", decided.Previous.HostStep, stepsOf(since)))
+		words = append(words, fmt.Sprintf("it decided in step %d, before %s", decided.Previous.HostStep,
+			causality.StepsSince(decided.Previous.HostStep, hostSteps(since))))
 	}
 	if !slices.Equal(decided.Unseen, t.missed[process]) {
 		for _, unseen := range byResource(decided.Unseen) {
-			words = append(words, fmt.Sprintf("its %s cache has not seen %s", trace.ObjectName(unseen[0].Resource()), stepsOf(unseen)))
+			words = append(words,
+				fmt.Sprintf("its %s cache has not seen %s", trace.ObjectName(unseen[0].Resource()), stepsOf(unseen)))
 		}
 	}
 	if len(words) > 0 {
@@ -204,7 +208,8 @@ func (t *storyWriter) addStaleness(r *trace.Record) {
 func byResource(writes []*trace.Record) [][]*trace.Record {
 	var groups [][]*trace.Record
 	for _, w := range writes {
-		i := slices.IndexFunc(groups, func(process []*trace.Record) bool { return process[0].Resource() == w.Resource() })
+		i := slices.IndexFunc(groups,
+			func(process []*trace.Record) bool { return process[0].Resource() == w.Resource() })
 		if i < 0 {
 			i, groups = len(groups), append(groups, nil)
 		}
@@ -216,23 +221,22 @@ func byResource(writes []*trace.Record) [][]*trace.Record {
 // addDelivery adds a delivery that comes late: after the process has acted without it.
 func (t *storyWriter) addDelivery(r *trace.Record) {
 	process := trace.Process(r.Task)
-	late := slices.DeleteFunc(t.knowledge.NewlySeen(r), func(w *trace.Record) bool { return !slices.Contains(t.missed[process], w) })
+	late := slices.DeleteFunc(t.knowledge.NewlySeen(r),
+		func(w *trace.Record) bool { return !slices.Contains(t.missed[process], w) })
 	if len(late) > 0 {
 		t.addLine(r, fmt.Sprintf("%s sees %s only now", trace.DescribeTask(r.Task), stepsOf(late)))
 	}
 }
 
 // stepsOf returns "step 4", "steps 4 and 7", "steps 4, 7 and 9".
-func stepsOf(records []*trace.Record) string {
-	words := make([]string, len(records))
+func stepsOf(records []*trace.Record) string { return causality.Steps(hostSteps(records)) }
+
+func hostSteps(records []*trace.Record) []int {
+	steps := make([]int, len(records))
 	for i, r := range records {
-		words[i] = fmt.Sprint(r.HostStep)
+		steps[i] = r.HostStep
 	}
-	if len(words) == 1 {
-		return "step " + words[0]
-	}
-	last := len(words) - 1
-	return "steps " + strings.Join(words[:last], ", ") + " and " + words[last]
+	return steps
 }
 
 // addLine adds the line of a record.
@@ -269,11 +273,13 @@ func (t *storyWriter) text() string {
 func (t *storyWriter) writeEnd(s *Scenario, r *Result) {
 	if len(t.lines) > linesMax {
 		left := len(t.lines) - linesMax
-		t.lines = slices.Concat(t.lines[:linesMax/2], []string{fmt.Sprintf("      … %d lines omitted …", left)}, t.lines[linesMax/2+left:])
+		t.lines = slices.Concat(t.lines[:linesMax/2],
+			[]string{fmt.Sprintf("      … %d lines omitted …", left)}, t.lines[linesMax/2+left:])
 	}
 	if t.cycle < len(t.records) {
 		last := t.records[t.end-1].HostStep
-		t.lines = append(t.lines, fmt.Sprintf("      … and steps %d to %d repeat indefinitely", t.records[t.cycle].HostStep, last))
+		t.lines = append(t.lines,
+			fmt.Sprintf("      … and steps %d to %d repeat indefinitely", t.records[t.cycle].HostStep, last))
 	}
 	t.lines = append(t.lines, describeResult(r)...)
 	if s.File != "" && s.Extra == nil && s.Interceptors.Client == nil && s.Interceptors.Driver == nil {

@@ -146,7 +146,8 @@ func (s *Session) StaleComponents() []StaleComponent {
 		}
 		for _, one := range stale {
 			about := StaleComponent{
-				Component: component, Object: trace.Abbreviate(trace.ObjectName(one.Object)), Cached: state(one.Cached), Actual: state(one.Stored),
+				Component: component, Object: trace.Abbreviate(trace.ObjectName(one.Object)),
+				Cached: state(one.Cached), Actual: state(one.Stored),
 			}
 			if one.Cached != nil {
 				about.Version = one.Cached.GetResourceVersion()
@@ -181,7 +182,10 @@ func (s *Session) Objects() []Object {
 			if namespace := obj.GetNamespace(); namespace != "" {
 				name = namespace + "/" + name
 			}
-			all = append(all, Object{Name: trace.Abbreviate(trace.ObjectName(resource + "/" + name)), State: state(obj), Version: obj.GetResourceVersion()})
+			all = append(all, Object{
+				Name: trace.Abbreviate(trace.ObjectName(resource + "/" + name)), State: state(obj),
+				Version: obj.GetResourceVersion(),
+			})
 		}
 	}
 	return all

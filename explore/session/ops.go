@@ -118,7 +118,8 @@ func parse(text string) (operation, error) {
 	}
 	act, err := scenario.ParseAct(text)
 	if err != nil {
-		return operation{}, fmt.Errorf("%w (or step, until, settle, rest, hold, release, fail, or one of %s)", err, strings.Join(cluster.EventKinds, ", "))
+		return operation{}, fmt.Errorf("%w (or step, until, settle, rest, hold, release, fail, or one of %s)", err,
+			strings.Join(cluster.EventKinds, ", "))
 	}
 	return operation{verb: "act", act: act}, nil
 }

@@ -36,7 +36,8 @@ func CheckDifferences(files []*File, markdown, folder string) []string {
 }
 
 func (p *Paragraph) checkDifference(title string, rows [][]string, folder string) error {
-	if len(p.Body) != 2 || !strings.HasPrefix(p.Body[0].Text, "upstream: ") || !strings.HasPrefix(p.Body[1].Text, "here: ") {
+	if len(p.Body) != 2 || !strings.HasPrefix(p.Body[0].Text, "upstream: ") ||
+		!strings.HasPrefix(p.Body[1].Text, "here: ") {
 		return fmt.Errorf("invalid differs paragraph: want the lines \"upstream: …\" and \"here: …\"")
 	}
 	i := slices.IndexFunc(rows, func(row []string) bool { return row[1] == title })

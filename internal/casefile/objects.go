@@ -54,7 +54,8 @@ func ReadObjects(kinds []Kind, line string) ([]runtime.Object, error) {
 }
 
 var accessModes = map[string]corev1.PersistentVolumeAccessMode{
-	"RWO": corev1.ReadWriteOnce, "ROX": corev1.ReadOnlyMany, "RWX": corev1.ReadWriteMany, "RWOP": corev1.ReadWriteOncePod,
+	"RWO": corev1.ReadWriteOnce, "ROX": corev1.ReadOnlyMany, "RWX": corev1.ReadWriteMany,
+	"RWOP": corev1.ReadWriteOncePod,
 }
 
 // ParseAccessModes parses a list of access modes, such as "RWO,ROX".

@@ -19,6 +19,7 @@ type CacheKnowledge struct {
 	contexts    map[string]DecisionContext // by task: the context of its next decision
 
 	workers map[string]bool // tasks that take up one key after the other, so that the start of their work is known
+	live    bool            // the records are those of a live host
 }
 
 // NewCacheKnowledge returns the knowledge of a world in which no cache has seen anything.
@@ -31,7 +32,8 @@ func NewCacheKnowledge() *CacheKnowledge {
 
 // A DecisionContext is what a task knew when it decided what to do: right after its previous
 // action. The start of an operation is not known, as an earlier operation may have had the same
-// name.
+// name. On a live host, deliveries may come between the previous action and the decision; what they
+// showed counts as seen.
 type DecisionContext struct {
 	Previous *trace.Record   // its previous action; nil: unknown
 	Unseen   []*trace.Record // the writes by others that the caches of its process had not seen, in order
@@ -46,6 +48,7 @@ type write struct {
 // whether a write is tracked.
 func (h *CacheKnowledge) Observe(r *trace.Record, matters bool) {
 	process := trace.Process(r.Task)
+	h.live = r.HostStep == 0
 	if r.Kind == trace.KindWork {
 		h.workers[r.Task] = true
 	}
@@ -90,9 +93,13 @@ func CrashedComponent(r *trace.Record) string {
 // known. Call it before Observe of the record.
 func (h *CacheKnowledge) DecisionContext(task string) (decided DecisionContext, has bool) {
 	decided, has = h.contexts[task]
-	if has && !h.workers[task] { // it may have begun later, when the cache had seen more
-		now := h.Unseen(trace.Process(task))
-		decided.Unseen = slices.DeleteFunc(slices.Clone(decided.Unseen), func(w *trace.Record) bool { return !slices.Contains(now, w) })
+	if !has || h.workers[task] && !h.live {
+		return decided, has
+	}
+	// It may have decided later, when the cache had seen more.
+	now := h.Unseen(trace.Process(task))
+	decided.Unseen = slices.DeleteFunc(slices.Clone(decided.Unseen), func(w *trace.Record) bool { return !slices.Contains(now, w) })
+	if !h.workers[task] {
 		decided.Previous = nil
 	}
 	return decided, has
@@ -114,6 +121,10 @@ func (h *CacheKnowledge) WritesSince(r *trace.Record, from DecisionContext) []*t
 		if w.record.Object == r.Object && w.record.Task != r.Task {
 			since = append(since, w.record)
 		}
+	}
+	if h.live && len(since) > 0 {
+		unseen := h.Unseen(trace.Process(r.Task))
+		since = slices.DeleteFunc(since, func(w *trace.Record) bool { return !slices.Contains(unseen, w) })
 	}
 	return since
 }

@@ -173,7 +173,10 @@ func (c *RelatedObjects) Matches(r *trace.Record) bool {
 }
 
 // relatedResources holds the resources whose objects are selected.
-var relatedResources = map[string]bool{"persistentvolumeclaims": true, "persistentvolumes": true, "pods": true, "volumeattachments": true}
+var relatedResources = map[string]bool{
+	"persistentvolumeclaims": true, "persistentvolumes": true,
+	"pods": true, "volumeattachments": true,
+}
 
 func (c *RelatedObjects) matchesNode(r *trace.Record) bool {
 	words, told := trace.Describe(*r)

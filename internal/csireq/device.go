@@ -57,7 +57,8 @@ func PublishDevice(node nodefs.FS, request *csi.NodePublishVolumeRequest, device
 		return err
 	}
 	if !ok || found != device {
-		return status.Errorf(codes.FailedPrecondition, "volume %s is not staged as a device at %s", request.GetVolumeId(),
+		return status.Errorf(codes.FailedPrecondition,
+			"volume %s is not staged as a device at %s", request.GetVolumeId(),
 			staging)
 	}
 	readOnly := request.GetReadonly() || IsReadOnly(request.GetVolumeCapability())

@@ -17,7 +17,8 @@ func buildShim(folder string) (string, error) {
 	if err := os.WriteFile(source, shimSource, 0o600); err != nil {
 		return "", err
 	}
-	if output, err := exec.Command("gcc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", shim, source).CombinedOutput(); err != nil {
+	if output, err := exec.Command("gcc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", shim,
+		source).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("compile shim for processors with AMX: %w\n%s", err, output)
 	}
 	return shim, nil

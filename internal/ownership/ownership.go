@@ -24,7 +24,9 @@ const (
 // always. It does not look below dir.
 //
 // Upstream: pkg/volume skipPermissionChange, requiresPermissionChange (v1.36).
-func NeedsChange(disk nodefs.Reader, dir string, group int64, policy *corev1.PodFSGroupChangePolicy, readOnly bool) bool {
+func NeedsChange(disk nodefs.Reader, dir string, group int64,
+	policy *corev1.PodFSGroupChangePolicy, readOnly bool,
+) bool {
 	if policy == nil || *policy != corev1.FSGroupChangeOnRootMismatch {
 		return true
 	}

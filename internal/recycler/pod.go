@@ -36,9 +36,12 @@ func template() *corev1.Pod {
 			RestartPolicy:         corev1.RestartPolicyNever,
 			Volumes:               []corev1.Volume{{Name: "vol"}},
 			Containers: []corev1.Container{{
-				Name:         container,
-				Command:      []string{"/bin/sh"},
-				Args:         []string{"-c", `test -e /scrub && find /scrub -mindepth 1 -delete && test -z "$(ls -A /scrub)" || exit 1`},
+				Name:    container,
+				Command: []string{"/bin/sh"},
+				Args: []string{
+					"-c",
+					`test -e /scrub && find /scrub -mindepth 1 -delete && test -z "$(ls -A /scrub)" || exit 1`,
+				},
 				VolumeMounts: []corev1.VolumeMount{{Name: "vol", MountPath: scrubDir}},
 			}},
 		},

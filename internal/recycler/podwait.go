@@ -109,7 +109,8 @@ func (r *Recycler) relayEvents(
 	ctx context.Context, pod *corev1.Pod, recorded map[types.UID]bool, recordEvent func(eventType, message string),
 ) {
 	about := fields.Set{"involvedObject.name": pod.Name, "involvedObject.uid": string(pod.UID)}
-	list, err := r.cfg.Client.CoreV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{FieldSelector: about.String()})
+	list, err := r.cfg.Client.CoreV1().Events(pod.Namespace).List(ctx,
+		metav1.ListOptions{FieldSelector: about.String()})
 	if err != nil {
 		return
 	}

@@ -68,7 +68,8 @@ func (m *Manager) register(ctx context.Context, path, id string, s *socket) erro
 	if !found {
 		s.rejected = true
 		return reject(ctx, client,
-			fmt.Errorf("RegisterPlugin error -- no handler registered for plugin type: %s at socket %s", info.GetType(), path))
+			fmt.Errorf("RegisterPlugin error -- no handler registered for plugin type: %s at socket %s",
+				info.GetType(), path))
 	}
 	plugin := plugins.Registration{
 		Socket: path, Type: info.GetType(), Name: info.GetName(),

@@ -160,7 +160,8 @@ func (a *Array) checkVolumesPerNode(nodeID string) error {
 		}
 	}
 	if attached >= a.perNode {
-		return status.Errorf(codes.ResourceExhausted, "node %q has %d volumes, the limit is %d", nodeID, attached, a.perNode)
+		return status.Errorf(codes.ResourceExhausted,
+			"node %q has %d volumes, the limit is %d", nodeID, attached, a.perNode)
 	}
 	return nil
 }

@@ -160,7 +160,8 @@ func (n *nodeService) attached(id string) (*volume, attachment, error) {
 	}
 	here, ok := v.attached[n.id]
 	if !ok {
-		return nil, attachment{}, status.Errorf(codes.FailedPrecondition, "volume %s is not attached to node %s", id, n.id)
+		return nil, attachment{}, status.Errorf(codes.FailedPrecondition,
+			"volume %s is not attached to node %s", id, n.id)
 	}
 	return v, here, nil
 }

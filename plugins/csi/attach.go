@@ -134,7 +134,8 @@ func (p *Plugin) Detach(ctx context.Context, volumeName string, node types.NodeN
 	case errors.Is(err, ErrForeignAttachment):
 		return nil
 	case err != nil:
-		return fmt.Errorf("%s: detacher.Detach failed to delete VolumeAttachment [%s]: %w", PluginName, target.name, err)
+		return fmt.Errorf("%s: detacher.Detach failed to delete VolumeAttachment [%s]: %w", PluginName,
+			target.name, err)
 	}
 	var result error
 	detached := func() bool {

@@ -35,7 +35,8 @@ func (p *Plugin) globalMapPath(specName string) string {
 //
 // Upstream: pkg/volume/csi csiBlockMapper.GetPodDeviceMapPath (v1.36).
 func (p *Plugin) PodDeviceMapPath(specName string, pod types.UID) (dir, link string) {
-	return filepath.Join(p.cfg.Root, "pods", string(pod), volumeDevices, utilstrings.EscapeQualifiedName(PluginName)), specName
+	return filepath.Join(p.cfg.Root, "pods", string(pod), volumeDevices,
+		utilstrings.EscapeQualifiedName(PluginName)), specName
 }
 
 // stagingPath returns where the driver stages a block volume:
@@ -179,7 +180,8 @@ func (p *Plugin) MapPodDevice(
 		return "", errorf("blockMapper.publishVolumeForBlock failed to create dir %s:  %w", filepath.Dir(target), err)
 	}
 	_, err = driver.client.NodePublishVolume(ctx, request)
-	if err = classify(err); err != nil && plugins.ClassOf(err) == plugins.Final && !opts.Remount && !opts.Reconstructed {
+	if err = classify(err); err != nil && plugins.ClassOf(err) == plugins.Final && !opts.Remount &&
+		!opts.Reconstructed {
 		if removeErr := removeIfExists(p.cfg.FS, target); removeErr != nil {
 			err = &plugins.Error{Class: plugins.Uncertain, Err: errors.Join(err, removeErr)}
 		}

@@ -78,7 +78,10 @@ func expandStatusError(err error) error {
 	err = classify(err)
 	switch code := status.Code(err); code {
 	case codes.FailedPrecondition:
-		return &expandError{plugins.ErrExpandInUse, fmt.Errorf("Expander.NodeExpand failed to expand the volume : %w", err)}
+		return &expandError{
+			plugins.ErrExpandInUse,
+			fmt.Errorf("Expander.NodeExpand failed to expand the volume : %w", err),
+		}
 	case codes.InvalidArgument, codes.OutOfRange, codes.NotFound:
 		return &expandError{
 			plugins.ErrExpandInfeasible,

@@ -56,7 +56,8 @@ func (p *Plugin) install(ctx context.Context, driver string, info *csispec.NodeG
 		return errNoNodeID
 	}
 	err := p.retry(func() error {
-		return p.patchNode(ctx, func(node *corev1.Node) (nodeChange, error) { return installChange(node, driver, info) })
+		return p.patchNode(ctx,
+			func(node *corev1.Node) (nodeChange, error) { return installChange(node, driver, info) })
 	})
 	if err != nil {
 		return fmt.Errorf("error updating Node object with CSI driver node info: error updating node: %w", err)

@@ -70,7 +70,10 @@ func (p *Plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod,
 		Group: *pub.fsGroup, Policy: opts.FSGroupChangePolicy, Recorder: opts.Recorder,
 	}.Run(ctx)
 	if err != nil { // mounted, but not ready for the pod
-		return &plugins.Error{Class: plugins.Uncertain, Err: fmt.Errorf("applyFSGroup failed for vol %s: %w", v.handle, err)}
+		return &plugins.Error{
+			Class: plugins.Uncertain,
+			Err:   fmt.Errorf("applyFSGroup failed for vol %s: %w", v.handle, err),
+		}
 	}
 	return nil
 }

@@ -23,7 +23,8 @@ func (p *Plugin) reconstructBlocks() ([]plugins.ReconstructedDevice, error) {
 	}
 	var found []plugins.ReconstructedDevice
 	for _, name := range names {
-		if dir := p.blockDir(name); dir == filepath.Dir(p.stagingPath(name)) || dir == filepath.Dir(p.publishDir(name)) {
+		if dir := p.blockDir(name); dir == filepath.Dir(p.stagingPath(name)) ||
+			dir == filepath.Dir(p.publishDir(name)) {
 			continue // not a volume: holds the directories of all of them
 		}
 		made, err := p.ReconstructBlock(name, "")

@@ -25,7 +25,9 @@ func Serve(register RegisterFunc) (*Server, error) {
 	s := &Server{server: grpc.NewServer(), done: make(chan error, 1)}
 	register(s.server)
 	conn, err := grpc.NewClient("passthrough:///driver",
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return listener.DialContext(ctx)
+		}),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return nil, fmt.Errorf("connect to driver: %w", err)

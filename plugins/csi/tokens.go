@@ -105,7 +105,10 @@ func tokenRequest(pod *corev1.Pod, request storagev1.TokenRequest) *authenticati
 	}
 	return &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		Audiences: audiences, ExpirationSeconds: request.ExpirationSeconds,
-		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
+		BoundObjectRef: &authenticationv1.BoundObjectReference{
+			APIVersion: "v1", Kind: "Pod",
+			Name: pod.Name, UID: pod.UID,
+		},
 	}}
 }
 

@@ -27,7 +27,8 @@ func (d Binder) Clean(podDir, volume string) error {
 	}
 	for _, target := range targets {
 		if err := d.unbindAll(volume, target); err != nil {
-			return fmt.Errorf("error processing %s: error cleaning subpath mount %s: %w", filepath.Dir(target), target, err)
+			return fmt.Errorf("error processing %s: error cleaning subpath mount %s: %w",
+				filepath.Dir(target), target, err)
 		}
 	}
 	return d.step("RemoveSubPaths", volume, dir, func() error { return d.removeTargets(podDir, dir) })

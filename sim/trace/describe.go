@@ -113,7 +113,8 @@ func describeDelete(r Record) (string, bool) {
 		return "removes the last finalizer from " + noun, true
 	}
 	if is, ok := r.After.(metav1.Object); ok && len(is.GetFinalizers()) > 0 {
-		return fmt.Sprintf("deletes %s, which remains until its finalizers %s are removed", noun, list(is.GetFinalizers())), true
+		return fmt.Sprintf("deletes %s, which remains until its finalizers %s are removed", noun,
+			list(is.GetFinalizers())), true
 	}
 	return "deletes " + noun + " with a grace period", true
 }
@@ -140,10 +141,19 @@ func describeClaim(was, is *corev1.PersistentVolumeClaim) (string, bool) {
 	node := is.Annotations["volume.kubernetes.io/selected-node"]
 	return firstHolding(
 		candidate{was.Name == "", fmt.Sprintf("creates %s of %s", noun, size.String())},
-		candidate{was.Spec.VolumeName != is.Spec.VolumeName && is.Spec.VolumeName != "", fmt.Sprintf("binds %s to volume %s", noun, is.Spec.VolumeName)},
+		candidate{
+			was.Spec.VolumeName != is.Spec.VolumeName && is.Spec.VolumeName != "",
+			fmt.Sprintf("binds %s to volume %s", noun, is.Spec.VolumeName),
+		},
 		candidate{was.Status.Phase != is.Status.Phase, fmt.Sprintf("marks %s %s", noun, is.Status.Phase)},
-		candidate{was.Annotations["volume.kubernetes.io/storage-provisioner"] != provisioner && provisioner != "", fmt.Sprintf("requests provisioning of %s by %s", noun, provisioner)},
-		candidate{was.Annotations["volume.kubernetes.io/selected-node"] != node && node != "", fmt.Sprintf("selects %s for %s", node, noun)},
+		candidate{
+			was.Annotations["volume.kubernetes.io/storage-provisioner"] != provisioner && provisioner != "",
+			fmt.Sprintf("requests provisioning of %s by %s", noun, provisioner),
+		},
+		candidate{
+			was.Annotations["volume.kubernetes.io/selected-node"] != node && node != "",
+			fmt.Sprintf("selects %s for %s", node, noun),
+		},
 	)
 }
 
@@ -159,12 +169,24 @@ func describeVolume(was, is *corev1.PersistentVolume) (string, bool) {
 	return firstHolding(
 		candidate{was.Name == "", fmt.Sprintf("creates %s of %s%s", noun, capacity.String(), purpose)},
 		candidate{policy != old, fmt.Sprintf("changes the reclaim policy of %s from %s to %s", noun, old, policy)},
-		candidate{was.Spec.ClaimRef == nil && is.Spec.ClaimRef != nil, fmt.Sprintf("reserves %s for claim %s", noun, claim)},
+		candidate{
+			was.Spec.ClaimRef == nil && is.Spec.ClaimRef != nil,
+			fmt.Sprintf("reserves %s for claim %s", noun, claim),
+		},
 		candidate{was.Spec.ClaimRef != nil && is.Spec.ClaimRef == nil, fmt.Sprintf("clears the claimRef of %s", noun)},
-		candidate{claimChanged(was, is), fmt.Sprintf("reserves %s for claim %s instead of its previous claim", noun, claim)},
+		candidate{
+			claimChanged(was, is),
+			fmt.Sprintf("reserves %s for claim %s instead of its previous claim", noun, claim),
+		},
 		candidate{was.Status.Phase != is.Status.Phase, fmt.Sprintf("marks %s %s", noun, is.Status.Phase)},
-		candidate{len(is.Finalizers) < len(was.Finalizers), fmt.Sprintf("removes its finalizer from %s (remaining: %s)", noun, orNone(list(is.Finalizers)))},
-		candidate{len(is.Finalizers) > len(was.Finalizers), fmt.Sprintf("adds finalizer %s to %s", is.Finalizers[max(0, len(is.Finalizers)-1):], noun)},
+		candidate{
+			len(is.Finalizers) < len(was.Finalizers),
+			fmt.Sprintf("removes its finalizer from %s (remaining: %s)", noun, orNone(list(is.Finalizers))),
+		},
+		candidate{
+			len(is.Finalizers) > len(was.Finalizers),
+			fmt.Sprintf("adds finalizer %s to %s", is.Finalizers[max(0, len(is.Finalizers)-1):], noun),
+		},
 	)
 }
 
@@ -199,7 +221,10 @@ func describeNode(was, is *corev1.Node) (string, bool) {
 	attached, detached := difference(attachedNames(was), attachedNames(is))
 	return firstHolding(
 		candidate{was.Name == "", "registers " + is.Name},
-		candidate{was.Spec.Unschedulable != is.Spec.Unschedulable, map[bool]string{true: "cordons ", false: "uncordons "}[is.Spec.Unschedulable] + is.Name},
+		candidate{
+			was.Spec.Unschedulable != is.Spec.Unschedulable,
+			map[bool]string{true: "cordons ", false: "uncordons "}[is.Spec.Unschedulable] + is.Name,
+		},
 		candidate{attached != "", fmt.Sprintf("lists %s as attached to %s", attached, is.Name)},
 		candidate{detached != "", fmt.Sprintf("no longer lists %s as attached to %s", detached, is.Name)},
 		candidate{added != "", fmt.Sprintf("reports %s in use on %s", added, is.Name)},
@@ -250,11 +275,17 @@ func describeAttachment(was, is *storagev1.VolumeAttachment) (string, bool) {
 		if e == nil {
 			return candidate{}
 		}
-		return candidate{old == nil || old.Message != e.Message, fmt.Sprintf("cannot %s volume %s: %s", what, volume, e.Message)}
+		return candidate{
+			old == nil || old.Message != e.Message,
+			fmt.Sprintf("cannot %s volume %s: %s", what, volume, e.Message),
+		}
 	}
 	return firstHolding(
 		candidate{was.Name == "", fmt.Sprintf("requests attachment of volume %s to %s", volume, is.Spec.NodeName)},
-		candidate{!was.Status.Attached && is.Status.Attached, fmt.Sprintf("reports volume %s attached to %s", volume, is.Spec.NodeName)},
+		candidate{
+			!was.Status.Attached && is.Status.Attached,
+			fmt.Sprintf("reports volume %s attached to %s", volume, is.Spec.NodeName),
+		},
 		failed("attach", is.Status.AttachError, was.Status.AttachError),
 		failed("detach", is.Status.DetachError, was.Status.DetachError),
 	)

@@ -164,7 +164,10 @@ func parseLine(s string) (Line, error) {
 	if len(words) < 2 {
 		return Line{}, fmt.Errorf("trace line %q: action %q: want a kind and a verb", s, fields[3])
 	}
-	l := Line{Step: step, At: at, Task: fields[2], Action: Action{Kind: Kind(words[0]), Verb: words[1]}, Result: fields[4]}
+	l := Line{
+		Step: step, At: at, Task: fields[2],
+		Action: Action{Kind: Kind(words[0]), Verb: words[1]}, Result: fields[4],
+	}
 	if len(words) == 3 {
 		l.Action.Object = words[2]
 	}

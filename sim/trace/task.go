@@ -46,7 +46,8 @@ func DescribeEvent(verb, object string) string {
 	case "crash":
 		if _, behind, lags := strings.Cut(rest, "with "); lags {
 			resource, n, _ := strings.Cut(strings.TrimSuffix(behind, " behind"), " ")
-			return fmt.Sprintf("%s crashes and restarts, and its first list of %ss is %s old", first, ObjectName(resource), eventCount(n))
+			return fmt.Sprintf("%s crashes and restarts, and its first list of %ss is %s old", first,
+				ObjectName(resource), eventCount(n))
 		}
 		return first + " crashes and restarts"
 	case "stop":
@@ -66,7 +67,8 @@ func DescribeEvent(verb, object string) string {
 	case "relist":
 		return fmt.Sprintf("the watch of %s on %ss breaks, and it lists again", first, ObjectName(rest))
 	case "expire":
-		return fmt.Sprintf("the API server drops the old events of %ss: watches that lag must list again", ObjectName(object))
+		return fmt.Sprintf("the API server drops the old events of %ss: watches that lag must list again",
+			ObjectName(object))
 	case "reboot":
 		return first + " reboots: its kubelet restarts, and its mounts are lost"
 	case "partition":

@@ -116,39 +116,40 @@ func (b *browser) text() string {
 // moment, so a single script finds and clicks it.
 func (b *browser) click(selector string) {
 	b.t.Helper()
-	b.see(selector+" to click on", fmt.Sprintf(
+	b.waitFor(selector+" to click on", fmt.Sprintf(
 		"(e => e && e.checkVisibility() && !e.disabled && (e.click(), true))(document.querySelector(%q))", selector))
 }
 
-// operate types an operation and executes it.
-func (b *browser) operate(op string) {
+// execute types an operation and executes it.
+func (b *browser) execute(op string) {
 	b.t.Helper()
 	b.do(chromedp.SetValue(chromedp.CSS("#op"), op))
 	b.click("#do")
 }
 
-// see waits until a JavaScript expression is true.
-func (b *browser) see(what, expression string) {
+// waitFor waits until a JavaScript expression is true.
+func (b *browser) waitFor(what, expression string) {
 	b.t.Helper()
 	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(browserTimeout))); err != nil {
 		b.t.Fatalf("not seen: %s: %v; text of the page:\n%s", what, err, b.text())
 	}
 }
 
-// says waits until an element contains a text.
-func (b *browser) says(selector, text string) {
+// waitForText waits until an element contains a text.
+func (b *browser) waitForText(selector, text string) {
 	b.t.Helper()
-	b.see(selector+" says "+text, fmt.Sprintf("[...document.querySelectorAll(%q)].some(e => e.checkVisibility() && e.textContent.includes(%q))", selector, text))
+	b.waitFor(selector+" says "+text, fmt.Sprintf("[...document.querySelectorAll(%q)].some(e => e.checkVisibility() && e.textContent.includes(%q))", selector, text))
 }
 
-// drawn waits until the diagram contains a text.
-func (b *browser) drawn(text string) {
+// waitForDiagram waits until the diagram contains a text.
+func (b *browser) waitForDiagram(text string) {
 	b.t.Helper()
-	b.see("the diagram has "+text, fmt.Sprintf("[...document.getElementById('diagram').shadowRoot.querySelectorAll('text')].some(e => e.textContent.includes(%q))", text))
+	b.waitFor("the diagram has "+text, fmt.Sprintf("[...document.getElementById('diagram').shadowRoot.querySelectorAll('text')].some(e => e.textContent.includes(%q))", text))
 }
 
-// quiet fails the test if the browser's console has errors, except for responses with status 422.
-func (b *browser) quiet() {
+// checkConsole fails the test if the browser's console has errors, except for responses with status
+// 422.
+func (b *browser) checkConsole() {
 	b.t.Helper()
 	const last = "that is all"
 	if _, err := chromedp.Run(b.ctx, chromedp.Evaluate[any](fmt.Sprintf("console.log(%q)", last))); err != nil {
@@ -167,8 +168,8 @@ func (b *browser) quiet() {
 	}
 }
 
-// shoot saves a screenshot if requested.
-func (b *browser) shoot(name string, width, height int64, scheme string) {
+// screenshot saves a screenshot if requested.
+func (b *browser) screenshot(name string, width, height int64, scheme string) {
 	if *shots == "" {
 		return
 	}
@@ -190,60 +191,60 @@ func (b *browser) shoot(name string, width, height int64, scheme string) {
 
 func TestPageControlsASteppedWorld(t *testing.T) {
 	b := browse(t, "--by-hand")
-	b.says("#next-panel", "None until a timer fires or a user acts")
-	b.shoot("begin-light", 1280, 800, "light")
-	b.operate("create claim data 64Mi")
-	b.says("#objects", "claim default/data")
-	b.says("#objects .stale", "not in the cache of pvcontroller")
-	b.drawn("creates claim default/data of 64Mi")
+	b.waitForText("#next-panel", "None until a timer fires or a user acts")
+	b.screenshot("begin-light", 1280, 800, "light")
+	b.execute("create claim data 64Mi")
+	b.waitForText("#objects", "claim default/data")
+	b.waitForText("#objects .stale", "not in the cache of pvcontroller")
+	b.waitForDiagram("creates claim default/data of 64Mi")
 	b.click("#step")
-	b.says("#message", "sees claim default/data added")
-	b.shoot("claim-light", 1280, 800, "light")
+	b.waitForText("#message", "sees claim default/data added")
+	b.screenshot("claim-light", 1280, 800, "light")
 
-	b.says("#next li", "the claim cache of provisioner")
+	b.waitForText("#next li", "the claim cache of provisioner")
 	b.click(`[data-key="hold provisioner/cache persistentvolumeclaims"]`)
-	b.says("#next li.held", "the claim cache of provisioner")
+	b.waitForText("#next li.held", "the claim cache of provisioner")
 	b.click("#rest")
-	b.says("#message", "except for held tasks: provisioner/cache persistentvolumeclaims")
-	b.says("#objects .stale", "not in the cache of provisioner")
-	b.shoot("held-dark", 1280, 800, "dark")
-	b.shoot("held-light", 1280, 800, "light")
+	b.waitForText("#message", "except for held tasks: provisioner/cache persistentvolumeclaims")
+	b.waitForText("#objects .stale", "not in the cache of provisioner")
+	b.screenshot("held-dark", 1280, 800, "dark")
+	b.screenshot("held-light", 1280, 800, "light")
 	b.click(`[data-key="hold provisioner/cache persistentvolumeclaims"]`)
-	b.operate("create pod web data on=node-1")
-	b.operate("step 12")
+	b.execute("create pod web data on=node-1")
+	b.execute("step 12")
 	b.click(`#targets [data-key="crash pvcontroller"]`)
-	b.drawn("pvcontroller")
-	b.operate("nonsense")
-	b.says("#message.error", "nonsense")
-	b.shoot("error-light", 1280, 800, "light")
+	b.waitForDiagram("pvcontroller")
+	b.execute("nonsense")
+	b.waitForText("#message.error", "nonsense")
+	b.screenshot("error-light", 1280, 800, "light")
 	b.click("#rest")
-	b.says("#objects", "Running on node-1")
-	b.shoot("running-light", 1280, 800, "light")
-	b.shoot("running-dark", 1280, 800, "dark")
-	b.shoot("running-narrow", 420, 900, "light")
-	b.shoot("running-large", 1680, 1100, "light")
+	b.waitForText("#objects", "Running on node-1")
+	b.screenshot("running-light", 1280, 800, "light")
+	b.screenshot("running-dark", 1280, 800, "dark")
+	b.screenshot("running-narrow", 420, 900, "light")
+	b.screenshot("running-large", 1680, 1100, "light")
 	// Undo the last operation, then run at a visible speed until nothing is left to do.
 	b.click("#undo")
-	b.says("#message", "undone: rest")
+	b.waitForText("#message", "undone: rest")
 	b.do(chromedp.SetJavascriptAttribute(chromedp.CSS("#speed"), "value", "6"))
 	b.click("#run")
-	b.says("#objects", "Running on node-1")
-	b.says("#message", "nothing left to do")
-	b.see("the run ends by itself", `document.getElementById("pause").disabled && !document.getElementById("run").disabled`)
+	b.waitForText("#objects", "Running on node-1")
+	b.waitForText("#message", "nothing left to do")
+	b.waitFor("the run ends by itself", `document.getElementById("pause").disabled && !document.getElementById("run").disabled`)
 	b.click("#tab-story")
-	b.says("#story", "crash pvcontroller")
-	b.shoot("story-light", 1280, 800, "light")
+	b.waitForText("#story", "crash pvcontroller")
+	b.screenshot("story-light", 1280, 800, "light")
 	b.click("#tab-events")
-	b.says("#events", "SuccessfulAttachVolume")
-	b.shoot("events-dark", 1280, 800, "dark")
-	b.quiet()
+	b.waitForText("#events", "SuccessfulAttachVolume")
+	b.screenshot("events-dark", 1280, 800, "dark")
+	b.checkConsole()
 }
 
 func TestPageShowsALiveWorld(t *testing.T) {
 	b := browse(t, "--devices", "array")
-	b.says("#live", "volsim serve --by-hand")
-	b.says("#objects", "node node-1")
-	b.shoot("live-light", 1280, 800, "light")
-	b.shoot("live-narrow-dark", 420, 900, "dark")
-	b.quiet()
+	b.waitForText("#live", "volsim serve --by-hand")
+	b.waitForText("#objects", "node node-1")
+	b.screenshot("live-light", 1280, 800, "light")
+	b.screenshot("live-narrow-dark", 420, 900, "dark")
+	b.checkConsole()
 }

@@ -62,7 +62,7 @@ type ourAttaching struct {
 func newOurAttaching(c *census) attachWorld {
 	host := sim.NewLive(sim.LiveConfig{Log: &trace.Log{Max: bindRecords}})
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	server.OnCommit(func(commit fake.Commit) { c.saw(commit.After) })
+	server.OnCommit(func(commit fake.Commit) { c.observe(commit.After) })
 	return &ourAttaching{host: host, server: server}
 }
 
@@ -100,12 +100,12 @@ type upstreamAttaching struct {
 }
 
 func newClientsetAttaching(c *census) attachWorld {
-	return &upstreamAttaching{api: newVersionedClientset(c.saw)}
+	return &upstreamAttaching{api: newVersionedClientset(c.observe)}
 }
 
 func newServerAttaching(c *census) attachWorld {
 	server := fake.NewServer(fake.Config{Now: time.Now})
-	server.OnCommit(func(commit fake.Commit) { c.saw(commit.After) })
+	server.OnCommit(func(commit fake.Commit) { c.observe(commit.After) })
 	return &upstreamAttaching{api: server.Client(sim.DirectCaller()), server: server}
 }
 
@@ -165,7 +165,7 @@ func newCensus(want int) *census {
 	return &census{added: make(chan struct{}, 1), reported: map[string]int{}, want: want, reached: make(chan struct{})}
 }
 
-func (c *census) saw(obj any) {
+func (c *census) observe(obj any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch o := obj.(type) {

@@ -55,7 +55,7 @@ type ourBinding struct {
 func newOurBinding(t *tally) bindWorld {
 	host := sim.NewLive(sim.LiveConfig{Log: &trace.Log{Max: bindRecords}})
 	server := fake.NewServer(fake.Config{Now: host.Now})
-	server.OnCommit(func(c fake.Commit) { t.saw(c.After) })
+	server.OnCommit(func(c fake.Commit) { t.observe(c.After) })
 	return &ourBinding{host: host, server: server}
 }
 
@@ -84,12 +84,12 @@ type upstreamBinding struct {
 }
 
 func newClientsetBinding(t *tally) bindWorld {
-	return &upstreamBinding{api: newVersionedClientset(t.saw)}
+	return &upstreamBinding{api: newVersionedClientset(t.observe)}
 }
 
 func newServerBinding(t *tally) bindWorld {
 	server := fake.NewServer(fake.Config{Now: time.Now})
-	server.OnCommit(func(c fake.Commit) { t.saw(c.After) })
+	server.OnCommit(func(c fake.Commit) { t.observe(c.After) })
 	return &upstreamBinding{api: server.Client(sim.DirectCaller())}
 }
 
@@ -119,7 +119,7 @@ type tally struct {
 	reached   chan struct{} // closed when until holds
 }
 
-func (t *tally) saw(obj any) {
+func (t *tally) observe(obj any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch o := obj.(type) {

@@ -46,7 +46,7 @@ func TestControllersOnARealServer(t *testing.T) {
 	second := startControllers(t, program, kubeconfig)
 	second.until("lease       kube-system/volsim-controllers is held by")
 
-	w.makePair("one")
+	w.createPair("one")
 	w.untilClaim("one", "bound", isBound)
 	w.untilVolume("one", "bound and protected", func(v *corev1.PersistentVolume) bool {
 		return v.Status.Phase == corev1.VolumeBound && v.Spec.ClaimRef.Name == "one" && len(v.Finalizers) > 0
@@ -56,7 +56,7 @@ func TestControllersOnARealServer(t *testing.T) {
 	}
 	_ = first.cmd.Wait() // killed
 	second.until("acting")
-	w.makePair("two")
+	w.createPair("two")
 	w.untilClaim("two", "bound", isBound)
 	w.must(client.CoreV1().PersistentVolumeClaims("default").Delete(t.Context(), "one", metav1.DeleteOptions{}))
 	w.untilVolume("one", "released", func(v *corev1.PersistentVolume) bool { return v.Status.Phase == corev1.VolumeReleased })
@@ -170,8 +170,8 @@ func (w realWorld) must(err error) {
 	}
 }
 
-// makePair creates a volume and a matching claim.
-func (w realWorld) makePair(name string) {
+// createPair creates a volume and a matching claim.
+func (w realWorld) createPair(name string) {
 	w.t.Helper()
 	_, err := w.client.CoreV1().PersistentVolumes().Create(w.t.Context(), &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},

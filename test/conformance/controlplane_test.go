@@ -86,10 +86,10 @@ func serveBare(t *testing.T) *served {
 	server := fake.NewServer(fake.Config{Now: host.Now, SkipBootstrap: true})
 	crd.Serve(server)
 	s := &served{log: &answerLog{}}
-	server.OnCommit(func(fake.Commit) { s.tell() })
+	server.OnCommit(func(fake.Commit) { s.notify() })
 	var err error
 	s.listener, err = apiserver.Listen(apiserver.ListenConfig{
-		Handler: s.log.of(apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return host.ExternalCaller() }})),
+		Handler: s.log.wrap(apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return host.ExternalCaller() }})),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -211,7 +211,7 @@ func (w controlPlane) statefulSet(t *testing.T) {
 	w.t = t
 	ctx, all, core := t.Context(), metav1.CreateOptions{}, w.client.CoreV1()
 	w.create(core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "work"}}, all))
-	w.wait("what every namespace has", func(ctx context.Context) (bool, error) {
+	w.wait("the initial objects of a namespace", func(ctx context.Context) (bool, error) {
 		_, err := core.ServiceAccounts("work").Get(ctx, "default", metav1.GetOptions{})
 		_, err2 := core.ConfigMaps("work").Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
 		return err == nil && err2 == nil, errors.Join(err, err2)
@@ -241,7 +241,7 @@ func (w controlPlane) statefulSet(t *testing.T) {
 	if err := w.client.AppsV1().StatefulSets("work").Delete(ctx, "db", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.wait("the end of what it owned", func(ctx context.Context) (bool, error) {
+	w.wait("the deletion of owned objects", func(ctx context.Context) (bool, error) {
 		_, err := core.ConfigMaps("work").Get(ctx, "owned", metav1.GetOptions{})
 		return apierrors.IsNotFound(err), err
 	})

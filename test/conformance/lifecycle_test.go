@@ -26,15 +26,15 @@ func BenchmarkLifecycle(b *testing.B) {
 	b.Run("stepped/array", func(b *testing.B) {
 		steps := 0
 		for i := 0; b.Loop(); i++ {
-			c := life(b, cluster.Config{Stepped: &sim.SteppedConfig{Chooser: sim.NewSeeded(uint64(i))}})
+			c := runCycle(b, cluster.Config{Stepped: &sim.SteppedConfig{Chooser: sim.NewSeeded(uint64(i))}})
 			steps += c.Host().(*sim.Stepped).Steps()
 		}
-		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lives/s")
+		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "cycles/s")
 		b.ReportMetric(float64(steps)/float64(b.N), "steps/op")
 	})
 	b.Run("live/array", func(b *testing.B) {
 		for b.Loop() {
-			life(b, cluster.Config{Devices: cluster.Array})
+			runCycle(b, cluster.Config{Devices: cluster.Array})
 		}
 	})
 	b.Run("live/loop", func(b *testing.B) {
@@ -42,12 +42,12 @@ func BenchmarkLifecycle(b *testing.B) {
 			b.Skipf("loop devices: %v", err)
 		}
 		for b.Loop() {
-			life(b, cluster.Config{Devices: cluster.Loop, Dir: b.TempDir()})
+			runCycle(b, cluster.Config{Devices: cluster.Loop, Dir: b.TempDir()})
 		}
 	})
 }
 
-func life(b *testing.B, cfg cluster.Config) *cluster.Cluster {
+func runCycle(b *testing.B, cfg cluster.Config) *cluster.Cluster {
 	b.Helper()
 	c, err := cluster.New(cfg)
 	if err != nil {
@@ -62,8 +62,8 @@ func life(b *testing.B, cfg cluster.Config) *cluster.Cluster {
 	if err := c.Run(context.Background()); err != nil {
 		b.Fatal(err)
 	}
-	if left, err := c.Leaks(); err != nil || len(left) > 0 {
-		b.Fatalf("left: %v, %v", left, err)
+	if leaks, err := c.Leaks(); err != nil || len(leaks) > 0 {
+		b.Fatalf("leaks: %v, %v", leaks, err)
 	}
 	return c
 }
@@ -85,8 +85,8 @@ func script(ctx context.Context, c *cluster.Cluster) error {
 	return claims.Delete(ctx, "data", metav1.DeleteOptions{})
 }
 
-// TestLife checks the benchmark's script.
-func TestLife(t *testing.T) {
+// TestLifecycle checks the benchmark's script.
+func TestLifecycle(t *testing.T) {
 	c, err := cluster.New(cluster.Config{Stepped: &sim.SteppedConfig{}})
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestLife(t *testing.T) {
 	if err := c.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := c.Leaks(); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
+	if leaks, err := c.Leaks(); err != nil || len(leaks) > 0 {
+		t.Errorf("leaks: %v, %v", leaks, err)
 	}
 }

@@ -98,7 +98,7 @@ type ourMounting struct {
 func newOurMounting(ctx context.Context, volumes int, serve func(csi.RegisterFunc) (*csi.Server, error)) (*ourMounting, error) {
 	w := &ourMounting{host: sim.NewLive(sim.LiveConfig{Log: &trace.Log{Max: bindRecords}})}
 	w.server = fake.NewServer(fake.Config{Now: w.host.Now})
-	w.server.OnCommit(w.saw)
+	w.server.OnCommit(w.observe)
 	w.user = w.server.Client(w.host.ExternalCaller())
 	disks := array.New(array.Config{CapacityBytes: 1 << 50})
 	fs := nodefs.NewMemory("/")
@@ -193,7 +193,7 @@ func attachDisks(ctx context.Context, controller csispec.ControllerServer, volum
 	return objects, nil
 }
 
-func (w *ourMounting) saw(commit fake.Commit) {
+func (w *ourMounting) observe(commit fake.Commit) {
 	pod, is := commit.After.(*corev1.Pod)
 	if !is || pod.Status.Phase != corev1.PodRunning || commit.Before == nil || commit.Before.(*corev1.Pod).Status.Phase == corev1.PodRunning {
 		return

@@ -110,7 +110,7 @@ func await(t testing.TB, cfg *clientrest.Config, path string) {
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer client.CloseIdleConnections()
 	for {
-		err := well(ctx, client, cfg, path)
+		err := checkHealth(ctx, client, cfg, path)
 		if err == nil {
 			return
 		}
@@ -122,7 +122,7 @@ func await(t testing.TB, cfg *clientrest.Config, path string) {
 	}
 }
 
-func well(ctx context.Context, client *http.Client, cfg *clientrest.Config, path string) error {
+func checkHealth(ctx context.Context, client *http.Client, cfg *clientrest.Config, path string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, cfg.Host+path, nil)
 	if err != nil {
 		return err

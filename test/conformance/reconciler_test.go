@@ -77,8 +77,9 @@ func (v volumesFrom) List(context.Context, client.ObjectList, ...client.ListOpti
 	return apierrors.NewMethodNotSupported(corev1.Resource("persistentvolumes"), "list")
 }
 
-// naming returns a component that runs a namer, whose client reads from the server or from a cache.
-func naming(cached bool, save func(context.Context, client.Client, *corev1.PersistentVolume, *corev1.PersistentVolume) error) cluster.Component {
+// namerComponent returns a component that runs a namer, whose client reads from the server or from
+// a cache.
+func namerComponent(cached bool, save func(context.Context, client.Client, *corev1.PersistentVolume, *corev1.PersistentVolume) error) cluster.Component {
 	mapper := meta.NewDefaultRESTMapper(nil) // avoids discovery in each run
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("PersistentVolume"), meta.RESTScopeRoot)
 	return cluster.Reconciler(cluster.ReconcilerConfig{
@@ -125,7 +126,7 @@ func TestLostUpdatesOfControllerRuntime(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s.Extra = []cluster.Component{naming(cached, tt.save)}
+				s.Extra = []cluster.Component{namerComponent(cached, tt.save)}
 				r, err := explore.Search(t.Context(), s, explore.Config{Strategy: explore.Holds})
 				if err != nil {
 					t.Fatal(err)
@@ -139,7 +140,7 @@ func TestLostUpdatesOfControllerRuntime(t *testing.T) {
 				if r.Failure == nil {
 					t.Fatalf("nothing found: %+v", r)
 				}
-				if len(r.Failure.Scenario.Schedule) != 1 || !loses(r.Failure.Result) {
+				if len(r.Failure.Scenario.Schedule) != 1 || !losesWrite(r.Failure.Result) {
 					t.Errorf("under %v: %v\n%s", r.Failure.Scenario.Schedule, r.Failure, r.Failure.Result.Trace.Text())
 				}
 				t.Logf("found in schedule %d: %s: %v", r.Failure.Schedules, r.Failure.Scenario.Schedule, r.Failure)
@@ -148,9 +149,9 @@ func TestLostUpdatesOfControllerRuntime(t *testing.T) {
 	}
 }
 
-// loses reports whether the reconciler reverted alice's write, so that the driver deleted the
+// losesWrite reports whether the reconciler reverted alice's write, so that the driver deleted the
 // volume.
-func loses(r *scenario.Result) bool {
+func losesWrite(r *scenario.Result) bool {
 	takenBack := false
 	for _, record := range r.Trace.Records() {
 		after, is := record.After.(*corev1.PersistentVolume)

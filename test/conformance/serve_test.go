@@ -36,14 +36,14 @@ func serveCluster(cfg cluster.Config) (*served, error) {
 	}
 	crd.Serve(c.Server())
 	s := &served{cluster: c, log: &answerLog{}}
-	c.Server().OnCommit(func(fake.Commit) { s.tell() })
+	c.Server().OnCommit(func(fake.Commit) { s.notify() })
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := c.Start(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	s.listener, err = apiserver.Listen(apiserver.ListenConfig{
-		Handler: s.log.of(apiserver.NewHandler(c.Server(), apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return c.Host().ExternalCaller() }})),
+		Handler: s.log.wrap(apiserver.NewHandler(c.Server(), apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return c.Host().ExternalCaller() }})),
 	})
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -62,7 +62,7 @@ func (s *served) changes() <-chan struct{} {
 	return c
 }
 
-func (s *served) tell() {
+func (s *served) notify() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.waiting {
@@ -86,8 +86,8 @@ type answer struct {
 	body         string // first part of the body
 }
 
-// of wraps h and records the requests that it refuses.
-func (l *answerLog) of(h http.Handler) http.Handler {
+// wrap wraps h and records the requests that it refuses.
+func (l *answerLog) wrap(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		tap := &tap{ResponseWriter: w}
 		h.ServeHTTP(tap, r)

@@ -37,7 +37,7 @@ func TestSanity(t *testing.T) {
 	gomega.RegisterFailHandler(ginkgo.Fail)
 	ginkgo.RunSpecs(t, "CSI sanity")
 	for _, s := range subjects {
-		s.judge(t, report.SpecReports)
+		s.checkSkips(t, report.SpecReports)
 	}
 }
 
@@ -53,8 +53,8 @@ func build(t *testing.T) string {
 	return program
 }
 
-// judge compares the skipped specs with the listed reasons.
-func (s *subject) judge(t *testing.T, specs types.SpecReports) {
+// checkSkips compares the skipped specs with the listed reasons.
+func (s *subject) checkSkips(t *testing.T, specs types.SpecReports) {
 	t.Helper()
 	ran, left := 0, map[string]string{}
 	for _, spec := range specs {

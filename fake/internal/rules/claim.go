@@ -153,7 +153,8 @@ func validateClaimSpecUpdate(claim, old *corev1.PersistentVolumeClaim) field.Err
 		oldSpec.VolumeName = spec.VolumeName
 	}
 	beta, hadBeta := old.Annotations[corev1.BetaStorageClassAnnotation]
-	named := old.Spec.StorageClassName == nil && spec.StorageClassName != nil && (!hadBeta || *spec.StorageClassName == beta)
+	named := old.Spec.StorageClassName == nil && spec.StorageClassName != nil &&
+		(!hadBeta || *spec.StorageClassName == beta)
 	newBeta, hasBeta := claim.Annotations[corev1.BetaStorageClassAnnotation]
 	if promoted := named && hadBeta && (!hasBeta || newBeta == beta); !promoted && newBeta != beta {
 		path := metaPath.Child("annotations", corev1.BetaStorageClassAnnotation)

@@ -58,7 +58,8 @@ func standardFinalizer(f string, path *field.Path) field.ErrorList {
 	if strings.Contains(f, "/") {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path, f, "name is neither a standard finalizer name nor is it fully qualified")}
+	return field.ErrorList{field.Invalid(path, f,
+		"name is neither a standard finalizer name nor is it fully qualified")}
 }
 
 // validateFinalizer validates a finalizer of a namespace's spec.

@@ -151,9 +151,11 @@ func validatePriorityClass(c, _ *schedulingv1.PriorityClass) field.ErrorList {
 	case !system:
 		errs = append(errs, field.Forbidden(name, reservedPriorityMsg+c.Name+" is not a known system priority class"))
 	case c.Value != value:
-		errs = append(errs, field.Forbidden(name, reservedPriorityMsg+"value of "+c.Name+" PriorityClass must be "+strconv.Itoa(int(value))))
+		errs = append(errs, field.Forbidden(name,
+			reservedPriorityMsg+"value of "+c.Name+" PriorityClass must be "+strconv.Itoa(int(value))))
 	case c.GlobalDefault:
-		errs = append(errs, field.Forbidden(name, reservedPriorityMsg+"globalDefault of "+c.Name+" PriorityClass must be false"))
+		errs = append(errs,
+			field.Forbidden(name, reservedPriorityMsg+"globalDefault of "+c.Name+" PriorityClass must be false"))
 	}
 	if p := c.PreemptionPolicy; p != nil {
 		errs = append(errs, validatePreemption(*p, field.NewPath("preemptionPolicy"))...)

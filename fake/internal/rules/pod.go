@@ -68,7 +68,8 @@ var (
 		string(corev1.RestartPolicyAlways), string(corev1.RestartPolicyOnFailure), string(corev1.RestartPolicyNever),
 	}
 	dnsPolicies = []string{
-		string(corev1.DNSClusterFirstWithHostNet), string(corev1.DNSClusterFirst), string(corev1.DNSDefault), string(corev1.DNSNone),
+		string(corev1.DNSClusterFirstWithHostNet), string(corev1.DNSClusterFirst),
+		string(corev1.DNSDefault), string(corev1.DNSNone),
 	}
 )
 
@@ -222,7 +223,8 @@ func validateMountKind(m corev1.VolumeMount, c *corev1.Container, path, at *fiel
 		corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)...)
 	privileged := c.SecurityContext != nil && ptr.Deref(c.SecurityContext.Privileged, false)
 	if *m.MountPropagation == corev1.MountPropagationBidirectional && !privileged {
-		errs = append(errs, field.Forbidden(path, "Bidirectional mount propagation is available only to privileged containers"))
+		errs = append(errs,
+			field.Forbidden(path, "Bidirectional mount propagation is available only to privileged containers"))
 	}
 	return errs
 }

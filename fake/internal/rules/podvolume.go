@@ -84,7 +84,8 @@ func validateLegacySource(source *corev1.VolumeSource, at *field.Path) field.Err
 			secret = &corev1.SecretReference{Name: "any"} // its name is not validated
 		}
 		return iscsi{
-			v.TargetPortal, v.IQN, v.Lun, v.DiscoveryCHAPAuth || v.SessionCHAPAuth, secret, v.InitiatorName, iscsiPrefixMsg,
+			v.TargetPortal, v.IQN, v.Lun, v.DiscoveryCHAPAuth ||
+				v.SessionCHAPAuth, secret, v.InitiatorName, iscsiPrefixMsg,
 		}.validate(at.Child("iscsi"))
 	case source.Cinder != nil:
 		errs := require(at.Child("cinder"), named{"volumeID", source.Cinder.VolumeID})
@@ -130,7 +131,8 @@ type legacySource struct {
 func validateLegacyShared(s legacySource, at *field.Path) field.ErrorList {
 	switch {
 	case s.gce != nil:
-		return validateDisk(named{"pdName", s.gce.PDName}, s.gce.Partition, at.Child("persistentDisk")) // the path is upstream's
+		return validateDisk(named{"pdName", s.gce.PDName}, s.gce.Partition,
+			at.Child("persistentDisk")) // the path is upstream's
 	case s.aws != nil:
 		return validateDisk(named{"volumeID", s.aws.VolumeID}, s.aws.Partition, at.Child("awsElasticBlockStore"))
 	case s.flocker != nil:

@@ -84,7 +84,8 @@ func prepareVolumeStatus(now metav1.Time, volume, old *corev1.PersistentVolume) 
 		if status.LastPhaseTransitionTime == nil {
 			status.LastPhaseTransitionTime = oldStatus.LastPhaseTransitionTime
 		}
-	case status.LastPhaseTransitionTime == nil || status.LastPhaseTransitionTime.Equal(oldStatus.LastPhaseTransitionTime):
+	case status.LastPhaseTransitionTime == nil ||
+		status.LastPhaseTransitionTime.Equal(oldStatus.LastPhaseTransitionTime):
 		status.LastPhaseTransitionTime = &now
 	}
 }

@@ -45,7 +45,8 @@ func validateClusterRole(role, _ *rbacv1.ClusterRole) field.ErrorList {
 	}
 	at := field.NewPath("aggregationRule", "clusterRoleSelectors")
 	if len(role.AggregationRule.ClusterRoleSelectors) == 0 {
-		errs = append(errs, field.Required(at, "at least one clusterRoleSelector required if aggregationRule is non-nil"))
+		errs = append(errs,
+			field.Required(at, "at least one clusterRoleSelector required if aggregationRule is non-nil"))
 	}
 	for i := range role.AggregationRule.ClusterRoleSelectors {
 		errs = append(errs, metav1validation.ValidateLabelSelector(&role.AggregationRule.ClusterRoleSelectors[i],

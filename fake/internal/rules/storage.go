@@ -71,9 +71,11 @@ func validateAttachment(attachment, _ *storagev1.VolumeAttachment) field.ErrorLi
 	path := sourcePath
 	switch name, inline := spec.Source.PersistentVolumeName, spec.Source.InlineVolumeSpec; {
 	case name == nil && inline == nil:
-		errs = append(errs, field.Required(path, "must specify exactly one of inlineVolumeSpec and persistentVolumeName"))
+		errs = append(errs,
+			field.Required(path, "must specify exactly one of inlineVolumeSpec and persistentVolumeName"))
 	case name != nil && inline != nil:
-		errs = append(errs, field.Forbidden(path, "must specify exactly one of inlineVolumeSpec and persistentVolumeName"))
+		errs = append(errs,
+			field.Forbidden(path, "must specify exactly one of inlineVolumeSpec and persistentVolumeName"))
 	case name != nil:
 		errs = append(errs, require(path, named{"persistentVolumeName", *name})...)
 		if *name == "" {
@@ -122,7 +124,8 @@ func validateInline(spec *corev1.PersistentVolumeSpec, path *field.Path) field.E
 func validateVolumeError(e *storagev1.VolumeError, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if e != nil && len(e.Message) > errorMaxLen {
-		errs = append(errs, field.TooLong(path.Child("message"), "", parametersMaxSize)) // upstream also names the wrong limit
+		errs = append(errs,
+			field.TooLong(path.Child("message"), "", parametersMaxSize)) // upstream also names the wrong limit
 	}
 	if e != nil && e.ErrorCode != nil && *e.ErrorCode < 0 {
 		errs = append(errs, field.Invalid(path.Child("errorCode"), *e.ErrorCode,

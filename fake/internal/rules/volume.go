@@ -34,7 +34,8 @@ func validateVolume(volume, _ *corev1.PersistentVolume) field.ErrorList {
 	errs := validateAccessModes(spec.AccessModes, at.modes, "")
 	errs = append(errs, validateCapacity(spec.Capacity, at.capacity)...)
 	errs = append(errs, oneOf(spec.PersistentVolumeReclaimPolicy, at.policy,
-		corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRecycle, corev1.PersistentVolumeReclaimRetain)...)
+		corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRecycle,
+		corev1.PersistentVolumeReclaimRetain)...)
 	if spec.NodeAffinity != nil {
 		errs = append(errs, validateNodeAffinity(spec.NodeAffinity, specPath.Child("nodeAffinity"))...)
 	}

@@ -299,7 +299,8 @@ func requireSecret(ref *corev1.SecretReference, path *field.Path) field.ErrorLis
 
 func validateISCSIVolume(v *corev1.ISCSIPersistentVolumeSource, name string, path *field.Path) field.ErrorList {
 	errs := iscsi{
-		v.TargetPortal, v.IQN, v.Lun, v.DiscoveryCHAPAuth || v.SessionCHAPAuth, v.SecretRef, v.InitiatorName, iscsiFormatMsg,
+		v.TargetPortal, v.IQN, v.Lun, v.DiscoveryCHAPAuth ||
+			v.SessionCHAPAuth, v.SecretRef, v.InitiatorName, iscsiFormatMsg,
 	}.validate(path)
 	if v.InitiatorName != nil && len(name+":"+v.TargetPortal) > 64 {
 		errs = append(errs, field.Invalid(path.Child("targetportal"), v.TargetPortal,

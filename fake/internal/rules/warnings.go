@@ -50,8 +50,9 @@ func warnVolume(volume, _ *corev1.PersistentVolume) []string {
 			`deprecated since v1.31; use "mountOptions" attribute instead`)...)
 	}
 	if volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle {
-		out = append(out, "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended "+
-			"approach is to use dynamic provisioning.")
+		out = append(out,
+			"spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended "+
+				"approach is to use dynamic provisioning.")
 	}
 	if a := volume.Spec.NodeAffinity; a != nil && a.Required != nil {
 		path := specPath.Child("nodeAffinity", "required", "nodeSelectorTerms")

@@ -64,7 +64,8 @@ func (v volumes) Delete(ctx context.Context, name string, opts metav1.DeleteOpti
 }
 
 func (v volumes) Patch(
-	ctx context.Context, name string, kind types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string,
+	ctx context.Context, name string, kind types.PatchType, data []byte,
+	opts metav1.PatchOptions, subresources ...string,
 ) (patched *corev1.PersistentVolume, err error) {
 	err = v.client.run("patch", func() error {
 		patched, err = v.PersistentVolumeInterface.Patch(ctx, name, kind, data, opts, subresources...)

@@ -154,7 +154,8 @@ func (c *canvas) file(title, description string) []byte {
 	w, h := c.box.right-x+margin, c.box.bottom-y+margin
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" class="volsim" role="img" viewBox="%d %d %d %d" width="%d" height="%d" style="max-width:100%%;height:auto">`+"\n", x, y, w, h, w, h)
-	fmt.Fprintf(&b, "<title>%s</title>\n<desc>%s</desc>\n<style>\n%s</style>\n", escape(title), escape(description), style)
+	fmt.Fprintf(&b, "<title>%s</title>\n<desc>%s</desc>\n<style>\n%s</style>\n",
+		escape(title), escape(description), style)
 	fmt.Fprintf(&b, `<rect class="page" x="%d" y="%d" width="%d" height="%d" rx="6"/>`+"\n", x, y, w, h)
 	b.Write(c.body.Bytes())
 	b.WriteString("</svg>\n")

@@ -1,6 +1,9 @@
 package picture
 
-import "image"
+import (
+	"fmt"
+	"image"
+)
 
 // A Text is a text of a picture and its box in a wide font.
 type Text struct {
@@ -17,4 +20,23 @@ func (d *Drawing) Layout() (texts []Text, all image.Rectangle) {
 		texts = append(texts, Text{s.text, rect(s.at), s.on})
 	}
 	return texts, rect(c.box).Inset(-margin)
+}
+
+// Contradictions returns the writes that a space-time diagram draws both as seen and as never seen
+// by one process.
+func (d *Drawing) Contradictions() []string {
+	p, is := d.form.(*spaceTime)
+	if !is {
+		return nil
+	}
+	var all []string
+	for _, never := range p.strokes {
+		for _, seen := range p.strokes {
+			if never.what == "never" && (seen.what == "news" || seen.what == "late") &&
+				never.to == seen.to && never.fromMoment == seen.fromMoment {
+				all = append(all, fmt.Sprintf("%s, version %d", p.lanes[seen.to], p.moments[seen.fromMoment].version))
+			}
+		}
+	}
+	return all
 }

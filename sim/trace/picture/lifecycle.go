@@ -133,7 +133,8 @@ func lifeOf(obj runtime.Object) (thing, string) {
 	}
 	switch o := obj.(type) {
 	case *corev1.PersistentVolumeClaim:
-		return thing{claimKind, o.Namespace + "/" + o.Name}, choose(ends, deleting, cmp.Or(string(o.Status.Phase), "Pending"))
+		return thing{claimKind, o.Namespace + "/" + o.Name}, choose(ends, deleting,
+			cmp.Or(string(o.Status.Phase), "Pending"))
 	case *corev1.PersistentVolume:
 		return thing{volumeKind, o.Name}, choose(ends, deleting, cmp.Or(string(o.Status.Phase), "Pending"))
 	case *corev1.Pod:

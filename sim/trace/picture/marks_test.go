@@ -114,6 +114,26 @@ func TestLateDeliveryIsAccented(t *testing.T) {
 	}
 }
 
+// A delivery between a decision and its action comes too late for the action, but it does come.
+func TestDeliveryBetweenDecisionAndActionIsLate(t *testing.T) {
+	b := begun()
+	v := b.writes("keeper/volumes", "disk", "Pending", "Available")
+	b.add("binder/volumes", trace.KindWork, "sync", "disk", trace.Outcome{})
+	b.sees("binder", "disk", v)
+	b.writes("binder/volumes", "another", "", "Pending") // was decided before
+	d := picture.SpaceTime(b.records, picture.Options{})
+	if late, never := lines(d, "late"), lines(d, "never"); late != 1 || never != 0 {
+		t.Errorf("%d lines are late, %d never arrive; want 1 and 0:\n%s", late, never, d.Text())
+	}
+	for i := range b.records { // the same on a live host, where the decision may be later
+		b.records[i].HostStep = 0
+	}
+	d = picture.SpaceTime(b.records, picture.Options{})
+	if late, never := lines(d, "late"), lines(d, "never"); late != 0 || never != 0 || strings.Contains(d.Text(), "actual state") {
+		t.Errorf("on a live host %d lines are late, %d never arrive; want none:\n%s", late, never, d.Text())
+	}
+}
+
 func TestConflictIsADashedLine(t *testing.T) {
 	b := begun()
 	resource := schema.GroupResource{Resource: "persistentvolumes"}

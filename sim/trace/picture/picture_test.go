@@ -79,6 +79,9 @@ func check(t *testing.T, what string, d *picture.Drawing) {
 			}
 		}
 	}
+	if both := d.Contradictions(); len(both) > 0 {
+		t.Errorf("%s: drawn both as seen and as never seen: %v", what, both)
+	}
 	if strings.TrimSpace(d.Text()) == "" || d.Mermaid() == "" {
 		t.Errorf("%s: it has no text form", what)
 	}

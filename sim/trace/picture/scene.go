@@ -60,7 +60,8 @@ const (
 // newScene returns the scene of a run.
 func newScene(records []trace.Record, o Options) *scene {
 	s := &scene{
-		options: o, related: causality.NewRelatedObjects(records), knowledge: causality.NewCacheKnowledge(), history: history{},
+		options: o, related: causality.NewRelatedObjects(records),
+		knowledge: causality.NewCacheKnowledge(), history: history{},
 		missed: map[string][]*trace.Record{}, crashed: map[string]bool{}, records: slices.Clone(records),
 	}
 	for _, key := range o.Objects {
@@ -127,7 +128,10 @@ func (s *scene) lane(task string) string {
 // addRecord adds the event of a record if the pictures show it.
 func (s *scene) addRecord(i int) {
 	r := &s.records[i]
-	h := sceneEvent{record: r, lane: s.lane(r.Task), violation: s.options.ViolationStep > 0 && r.Step == s.options.ViolationStep}
+	h := sceneEvent{
+		record: r, lane: s.lane(r.Task),
+		violation: s.options.ViolationStep > 0 && r.Step == s.options.ViolationStep,
+	}
 	if process := trace.Process(r.Task); s.crashed[process] {
 		delete(s.crashed, process)
 		s.events = append(s.events, sceneEvent{kind: restarted, record: r, lane: h.lane})
@@ -238,7 +242,8 @@ func (s *scene) addStaleAtEnd() {
 		}
 		process := trace.Process(h.record.Task)
 		seen[process] = true
-		missed := slices.DeleteFunc(s.knowledge.Unseen(process), func(w *trace.Record) bool { return !slices.Contains(s.missed[process], w) })
+		missed := slices.DeleteFunc(s.knowledge.Unseen(process),
+			func(w *trace.Record) bool { return !slices.Contains(s.missed[process], w) })
 		s.staleAtEnd = append(s.staleAtEnd, s.staleEntries(process, missed)...)
 	}
 }

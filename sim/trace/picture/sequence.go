@@ -49,9 +49,13 @@ func newSequence(s *scene) *sequence {
 			continue
 		}
 		if h.record != nil && h.pause() {
-			p.messages = append(p.messages, message{from: -1, to: -1, what: "note", words: fmt.Sprintf("… %s later", h.after)})
+			p.messages = append(p.messages,
+				message{from: -1, to: -1, what: "note", words: fmt.Sprintf("… %s later", h.after)})
 		}
-		m := message{from: -1, to: -1, what: "hot", words: strings.TrimPrefix(h.words, h.lane+" "), violation: h.violation}
+		m := message{
+			from: -1, to: -1, what: "hot",
+			words: strings.TrimPrefix(h.words, h.lane+" "), violation: h.violation,
+		}
 		switch h.kind {
 		case wrote, refused:
 			m.from, m.to, m.what = at(h.lane), at(server), strokeOf(h)

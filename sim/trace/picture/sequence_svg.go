@@ -12,7 +12,8 @@ const (
 )
 
 func (p *sequence) caption() (title, description string) {
-	return p.title, fmt.Sprintf("A sequence diagram with %d lanes and %d messages; time runs downward.", len(p.lanes), len(p.messages))
+	return p.title, fmt.Sprintf("A sequence diagram with %d lanes and %d messages; time runs downward.",
+		len(p.lanes), len(p.messages))
 }
 
 func (p *sequence) draw() *canvas {

@@ -2,8 +2,8 @@ package picture
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/volsim/volsim/internal/causality"
@@ -61,7 +61,7 @@ func newSpaceTime(s *scene) *spaceTime {
 	happened := elideMiddle(fold(s.events))
 	b := &spaceTimeBuilder{picture: &spaceTime{
 		title: s.options.Title, lanes: lanesOf(happened),
-	}, at: map[*trace.Record]int{}, crashed: map[int]int{}, restartedAt: map[int]int{}, staleSince: map[unseenWrite]int{}}
+	}, at: map[*trace.Record]int{}, crashed: map[int]int{}, restartedAt: map[int]int{}, staleSince: map[unseenWrite]int{}, seenAt: map[unseenWrite]int{}}
 	if b.picture.title == "" {
 		b.picture.title = "Writes, and when caches saw them"
 	}
@@ -85,6 +85,7 @@ type spaceTimeBuilder struct {
 	crashed     map[int]int           // lane: moment of the crash
 	staleSince  map[unseenWrite]int   // first moment
 	unseen      []unseenWrite         // those that are still unseen, in order
+	seenAt      map[unseenWrite]int   // moment of the delivery
 	restartedAt map[int]int           // lane: moment of the last restart
 }
 
@@ -163,7 +164,8 @@ func strokeOf(h *sceneEvent) ink {
 func staleNotes(h *sceneEvent) []string {
 	var all []string
 	if len(h.since) > 0 {
-		all = append(all, fmt.Sprintf("%s decided in step %d, before %s", h.lane, number(h.decidedAfter), steps(h.since)))
+		decided := number(h.decidedAfter)
+		all = append(all, fmt.Sprintf("%s decided in step %d, before %s", h.lane, decided, causality.StepsSince(decided, numbers(h.since))))
 	}
 	for _, b := range h.stale {
 		all = append(all, b.String())
@@ -171,17 +173,13 @@ func staleNotes(h *sceneEvent) []string {
 	return all
 }
 
-// steps returns "step 4", "steps 4 and 7", "steps 4, 7 and 9".
-func steps(records []*trace.Record) string {
-	words := make([]string, len(records))
+// numbers returns the numbers of records.
+func numbers(records []*trace.Record) []int {
+	all := make([]int, len(records))
 	for i, r := range records {
-		words[i] = fmt.Sprint(number(r))
+		all[i] = number(r)
 	}
-	if len(words) == 1 {
-		return "step " + words[0]
-	}
-	last := len(words) - 1
-	return "steps " + strings.Join(words[:last], ", ") + " and " + words[last]
+	return all
 }
 
 // addStale records which writes the acting process had not seen.
@@ -192,11 +190,25 @@ func (b *spaceTimeBuilder) addStale(h *sceneEvent, lane int) {
 		}
 	}
 	for _, w := range h.unseen {
+		which := unseenWrite{lane, w}
 		since, drawn := b.at[w]
-		if _, known := b.staleSince[unseenWrite{lane, w}]; drawn && !known {
-			b.staleSince[unseenWrite{lane, w}] = max(since, b.restartedAt[lane])
-			b.unseen = append(b.unseen, unseenWrite{lane, w})
+		if _, known := b.staleSince[which]; !drawn || known {
+			continue
 		}
+		b.staleSince[which] = max(since, b.restartedAt[lane])
+		b.unseen = append(b.unseen, which)
+		if seen, has := b.seenAt[which]; has { // between the decision and the action
+			b.endStale(lane, w, seen)
+			b.markLate(which, seen)
+		}
+	}
+}
+
+// markLate makes the line of a delivery one that came after a decision.
+func (b *spaceTimeBuilder) markLate(which unseenWrite, seen int) {
+	line := stroke{"news", b.server, b.at[which.write], which.lane, seen}
+	if i := slices.Index(b.picture.strokes, line); i >= 0 {
+		b.picture.strokes[i].what = "late"
 	}
 }
 
@@ -207,6 +219,7 @@ func (b *spaceTimeBuilder) endAllStale(lane, now int) {
 			b.endStale(lane, which.write, now)
 		}
 	}
+	maps.DeleteFunc(b.seenAt, func(which unseenWrite, _ int) bool { return which.lane == lane })
 }
 
 // addDelivery draws the lines of a delivery.
@@ -230,6 +243,9 @@ func (b *spaceTimeBuilder) addDelivery(h *sceneEvent, lane int) {
 			b.endStale(lane, w, now)
 		default:
 			draw("news", from)
+		}
+		if drawn {
+			b.seenAt[unseenWrite{lane, w}] = now
 		}
 	}
 	if h.oldList {

@@ -79,7 +79,10 @@ func (s *scene) staleEntries(process string, unseen []*trace.Record) []staleEntr
 				last = later
 			}
 		}
-		b := staleEntry{process: process, object: trace.Abbreviate(trace.ObjectName(w.Object)), cached: s.history.stateBefore(w), actual: state(last)}
+		b := staleEntry{
+			process: process, object: trace.Abbreviate(trace.ObjectName(w.Object)),
+			cached: s.history.stateBefore(w), actual: state(last),
+		}
 		if b.cached != b.actual {
 			beliefs = append(beliefs, b)
 		}

@@ -50,7 +50,15 @@ var machineTemplates = []machineTemplate{
 	{
 		claimKind, "Claim",
 		[]string{absent, "Pending", "Bound", "Lost", deleting, gone},
-		[][2]string{{absent, "Pending"}, {"Pending", "Bound"}, {"Bound", "Lost"}, {"Pending", deleting}, {"Bound", deleting}, {"Lost", deleting}, {deleting, gone}},
+		[][2]string{
+			{absent, "Pending"},
+			{"Pending", "Bound"},
+			{"Bound", "Lost"},
+			{"Pending", deleting},
+			{"Bound", deleting},
+			{"Lost", deleting},
+			{deleting, gone},
+		},
 	},
 	{
 		volumeKind, "Volume",
@@ -71,12 +79,25 @@ var machineTemplates = []machineTemplate{
 	{
 		attachmentKind, "Attachment",
 		[]string{absent, attaching, attached, detaching, gone},
-		[][2]string{{absent, attaching}, {attaching, attached}, {attaching, detaching}, {attached, detaching}, {detaching, gone}},
+		[][2]string{
+			{absent, attaching},
+			{attaching, attached},
+			{attaching, detaching},
+			{attached, detaching},
+			{detaching, gone},
+		},
 	},
 	{
 		mountKind, "On the node: volume",
 		[]string{absent, attached, staged, published},
-		[][2]string{{absent, attached}, {attached, staged}, {staged, published}, {published, staged}, {staged, attached}, {attached, absent}},
+		[][2]string{
+			{absent, attached},
+			{attached, staged},
+			{staged, published},
+			{published, staged},
+			{staged, attached},
+			{attached, absent},
+		},
 	},
 }
 

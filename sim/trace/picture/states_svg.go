@@ -14,7 +14,8 @@ const (
 )
 
 func (p *states) caption() (title, description string) {
-	return p.title, fmt.Sprintf("%d state machines, with %d changes that are numbered in their order.", len(p.machines), len(p.steps))
+	return p.title, fmt.Sprintf("%d state machines, with %d changes that are numbered in their order.",
+		len(p.machines), len(p.steps))
 }
 
 func (p *states) draw() *canvas {
@@ -125,7 +126,8 @@ func (e edge) draw(c *canvas, row int) {
 	default:
 		x1, x2 = x1+stateWidth/4, x2+stateWidth*3/4
 		bottom := row + stateHeight/2
-		c.path(line, "M%d %d C%d %d %d %d %d %d", x1, bottom, x1-20, bottom+arc*5/4, x2+20, bottom+arc*5/4, x2, bottom+7)
+		c.path(line, "M%d %d C%d %d %d %d %d %d", x1, bottom, x1-20, bottom+arc*5/4,
+			x2+20, bottom+arc*5/4, x2, bottom+7)
 		c.path(tip, "M%d %d l-4 8 h8 z", x2, bottom)
 	}
 }

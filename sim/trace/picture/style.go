@@ -19,11 +19,13 @@ type palette struct {
 var (
 	light = palette{
 		page: "#ffffff", ink: "#1f2328", dim: "#59636e", thin: "#9aa4af", faint: "#d1d9e0", fill: "#f6f8fa",
-		write: "#0072b2", accent: "#d55e00", hot: "#a34700", glow: "#fbe3d3", calm: "#cfe8f7", half: "#a9d6f2", firm: "#7cc0ea", busy: "#f7ecc3", past: "#e4e4e8",
+		write: "#0072b2", accent: "#d55e00", hot: "#a34700", glow: "#fbe3d3", calm: "#cfe8f7", half: "#a9d6f2",
+		firm: "#7cc0ea", busy: "#f7ecc3", past: "#e4e4e8",
 	}
 	dark = palette{
 		page: "#0d1117", ink: "#f0f6fc", dim: "#9198a1", thin: "#6e7781", faint: "#3d444d", fill: "#151b23",
-		write: "#56b4e9", accent: "#ff8f3f", hot: "#ffa657", glow: "#4a2a12", calm: "#123a56", half: "#0f4a70", firm: "#0d6aa5", busy: "#4a4010", past: "#2a2f37",
+		write: "#56b4e9", accent: "#ff8f3f", hot: "#ffa657", glow: "#4a2a12", calm: "#123a56", half: "#0f4a70",
+		firm: "#0d6aa5", busy: "#4a4010", past: "#2a2f37",
 	}
 )
 

@@ -69,7 +69,8 @@ type markedEvent struct {
 // phaseInks holds the inks of states.
 var phaseInks = map[string]ink{
 	"Bound": "firm", "Running": "firm", "Available": "calm", attached: "calm", staged: "half", published: "firm",
-	"Released": "past", deleting: "past", ending: "past", detaching: "past", "Succeeded": "past", "Failed": "past", "Lost": "past",
+	"Released": "past", deleting: "past", ending: "past", detaching: "past", "Succeeded": "past",
+	"Failed": "past", "Lost": "past",
 }
 
 // headings holds the titles of the groups, in order.
@@ -152,7 +153,8 @@ func (p *timeline) collectInstants(s *scene, changes []change, retries []retry) 
 		case violated:
 			p.events = append(p.events, markedEvent{len(p.instants) - 1, "invariant violated here"})
 		case injected:
-			p.events = append(p.events, markedEvent{len(p.instants) - 1, trace.Abbreviate(trace.DescribeEvent(r.Verb, r.Object))})
+			p.events = append(p.events,
+				markedEvent{len(p.instants) - 1, trace.Abbreviate(trace.DescribeEvent(r.Verb, r.Object))})
 		}
 	}
 }

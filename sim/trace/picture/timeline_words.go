@@ -16,7 +16,8 @@ func (p *timeline) mermaid() string {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "---\ntitle: %q\nconfig:\n  gantt:\n    leftPadding: %d\n---\n", p.title, mermaidMargin+names*mermaidLetter)
+	fmt.Fprintf(&b, "---\ntitle: %q\nconfig:\n  gantt:\n    leftPadding: %d\n---\n", p.title,
+		mermaidMargin+names*mermaidLetter)
 	b.WriteString("gantt\n  dateFormat x\n  axisFormat %Q\n")
 	for _, g := range p.groups {
 		for _, k := range g.tracks {

@@ -4,37 +4,40 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"strings"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
-
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/test/conformance/histories"
 )
 
-// act is one thing that somebody does to the world. An act upon what is not there does nothing, so that a history stays one
-// whatever is left out of it.
+// An act is an action of a user or of another component. It does nothing if its object does not
+// exist, so that rapid may leave out any act of a history.
 type act interface {
 	fmt.Stringer
-	do(u *user) error
+	do(w *world) error
 }
 
-// step is an act, how long the world is left to itself after it, and what goes wrong for the controller at first.
+// A step is an act, the pause after it, and the fault that is injected during the outage.
 type step struct {
 	act   act
 	pause pause
-	fault fault
+	fault histories.Fault
 }
 
-// pause is how long the world is left to itself.
+// outage is how long a fault lasts.
+const outage = 15 * time.Second
+
+// A pause is the time until the next step.
 type pause time.Duration
 
-// The pauses. A short one ends before all has come to rest, and nothing is compared after it. The others are longer than
-// any period of upstream's controller, and than an attempt that is not answered and the back-off after it; one of them is
-// shorter than six minutes, and one longer than that and the three in which a pod of three volumes may leave.
+// A short pause ends before the world is at rest, and no state is compared after it. The others are
+// longer than any period of upstream's controller, and than an unanswered attempt with its
+// back-off. rest is shorter than six minutes. long is longer than six minutes and the three that
+// upstream may take to remove a pod with three volumes.
 //
-// Upstream: pkg/controller/volume/attachdetach DefaultTimerConfig (3 min), pkg/volume/csi csiTimeout (2 min),
-// pkg/util/goroutinemap/exponentialbackoff maxDurationBeforeRetry (2m2s) (v1.36).
+// Upstream: pkg/controller/volume/attachdetach DefaultTimerConfig (3 min), pkg/volume/csi
+// csiTimeout (2 min), pkg/util/goroutinemap/exponentialbackoff maxDurationBeforeRetry (2m2s)
+// (v1.36).
 const (
 	short = pause(10 * time.Second)
 	rest  = pause(260 * time.Second)
@@ -45,97 +48,47 @@ func (p pause) String() string { return time.Duration(p).String() }
 
 func (s step) String() string {
 	text := fmt.Sprintf("%s, then %s", s.act, s.pause)
-	if s.fault.kind != "" {
+	if s.fault.Kind != "" {
 		text += "  !" + s.fault.String()
 	}
 	return text
 }
 
-// history is what one world lives through.
-type history []step
-
-// String gives a line for each step.
-func (h history) String() string {
-	var b strings.Builder
-	for i, s := range h {
-		fmt.Fprintf(&b, "%2d  %s\n", i+1, s)
-	}
-	return b.String()
-}
-
-// user is everybody in a world but its controller.
-type user struct {
-	server *fake.Server
-	client kubernetes.Interface
-	seen   *observer
-	faults *faults // of the controller
-	now    func() time.Time
-	down   func(meanwhile func() error) error // stops the controller for as long as meanwhile takes
-	forces bool                               // the controller, from its next start on, forces detaches after a timeout
-
-	attacher attacher
-	kubelets map[string]string    // by node: what its kubelet does; "" works
-	beaten   map[string]time.Time // by node: when its kubelet last wrote without a reason
-}
-
 var ctx = context.Background()
 
-func stored[T fake.Object](u *user, resource, namespace, name string) (T, bool) {
-	obj, ok := u.server.Get(resource, namespace, name)
-	if !ok {
-		var none T
-		return none, false
-	}
-	return obj.DeepCopyObject().(T), true
+func stored[T fake.Object](w *world, resource, namespace, name string) (T, bool) {
+	return histories.Stored[T](w.server, resource, namespace, name)
 }
 
-// all are the objects of a resource, read-only, by name.
-func all[T fake.Object](u *user, resource string) []T {
+// all returns the objects of a resource by name. They are read-only.
+func all[T fake.Object](w *world, resource string) []T {
 	var list []T
-	for _, obj := range u.server.List(resource) {
+	for _, obj := range w.server.List(resource) {
 		list = append(list, obj.(T))
 	}
 	return list
 }
 
-// tickPeriod is how long attacher and kubelets take to see what is to be done.
-const tickPeriod = 5 * time.Second
-
-// tick lets the attacher and the kubelets do what is to be done by now.
-func (u *user) tick() error {
-	if err := u.answer(); err != nil {
-		return fmt.Errorf("attacher: %w", err)
-	}
-	if err := u.report(); err != nil {
-		return fmt.Errorf("kubelets: %w", err)
-	}
-	return nil
-}
-
-// nothing is that time passes.
+// nothing does nothing.
 type nothing struct{}
 
-func (nothing) String() string { return "nothing" }
-func (nothing) do(*user) error { return nil }
+func (nothing) String() string  { return "nothing" }
+func (nothing) do(*world) error { return nil }
 
-// restart is the controller going down and coming up again, and what is done while it is down.
+// restart stops the controller, performs acts, and starts it again.
 type restart struct{ meanwhile []act }
 
 func (r restart) String() string {
 	if len(r.meanwhile) == 0 {
 		return "restart"
 	}
-	var acts []string
-	for _, a := range r.meanwhile {
-		acts = append(acts, a.String())
-	}
-	return "restart, meanwhile: " + strings.Join(acts, "; ")
+	return "restart, meanwhile: " + histories.Join(r.meanwhile)
 }
 
-func (r restart) do(u *user) error {
-	return u.down(func() error {
+func (r restart) do(w *world) error {
+	return w.down(func() error {
 		for _, a := range r.meanwhile {
-			if err := a.do(u); err != nil {
+			if err := a.do(w); err != nil {
 				return err
 			}
 		}
@@ -143,18 +96,18 @@ func (r restart) do(u *user) error {
 	})
 }
 
-// patient has a controller that starts never force a detach after a timeout, or do so again.
-type patient struct{ on bool }
+// disableForceDetach sets an option of the controller, from its next start on.
+type disableForceDetach struct{ on bool }
 
-func (p patient) String() string { return fmt.Sprintf("whoever starts forces no detach: %t", p.on) }
+func (d disableForceDetach) String() string { return fmt.Sprintf("disable force detach: %t", d.on) }
 
-func (p patient) do(u *user) error {
-	u.forces = !p.on
+func (d disableForceDetach) do(w *world) error {
+	w.disableForceDetach = d.on
 	return nil
 }
 
-// acts are all that is done, in order.
-func (h history) acts() iter.Seq[act] {
+// acts returns all acts of a history in order, except restarts.
+func acts(h history) iter.Seq[act] {
 	return func(yield func(act) bool) {
 		for _, s := range h {
 			more := []act{s.act}

@@ -12,56 +12,56 @@ import (
 	"github.com/volsim/volsim/plugins/csi"
 )
 
-// attacher answers VolumeAttachments. What it could not do it tries again each time.
+// An attacher answers VolumeAttachments. It retries failed calls each time it runs.
 type attacher struct {
 	outcome map[string]string                // by verb, "attach" or "detach"
-	since   map[types.UID]map[bool]time.Time // when it saw the object first, by whether that was being deleted
+	since   map[types.UID]map[bool]time.Time // time at which the object was first seen, by whether it was being deleted
 }
 
-// What comes of the attacher's calls, but for "", success at once.
+// Outcomes of the attacher's calls. "" is immediate success.
 const (
 	errs   = "fails"
 	isSlow = "is slow"
 	hangs  = "hangs"
 )
 
-// slowness is how long a slow call takes.
+// slowness is the duration of a slow call.
 const slowness = 30 * time.Second
 
 const finalizer = "external-attacher/disk-example-com"
 
-// turn is what comes of the attacher's calls from now on.
-type turn struct{ verb, outcome string }
+// setAttacher sets the outcome of the attacher's next calls.
+type setAttacher struct{ verb, outcome string }
 
-func (t turn) String() string {
+func (t setAttacher) String() string {
 	if t.outcome == "" {
 		return "attacher: " + t.verb + " works"
 	}
 	return "attacher: " + t.verb + " " + t.outcome
 }
 
-func (t turn) do(u *user) error {
-	u.attacher.outcome[t.verb] = t.outcome
+func (t setAttacher) do(w *world) error {
+	w.attacher.outcome[t.verb] = t.outcome
 	return nil
 }
 
-// answer answers each VolumeAttachment.
-func (u *user) answer() error {
-	for _, stored := range all[*storagev1.VolumeAttachment](u, "volumeattachments") {
+// runAttacher answers each VolumeAttachment.
+func (w *world) runAttacher() error {
+	for _, stored := range all[*storagev1.VolumeAttachment](w, "volumeattachments") {
 		va := stored.DeepCopy()
-		leaving := va.DeletionTimestamp != nil
-		if u.attacher.since[va.UID] == nil {
-			u.attacher.since[va.UID] = map[bool]time.Time{}
+		deleting := va.DeletionTimestamp != nil
+		if w.attacher.since[va.UID] == nil {
+			w.attacher.since[va.UID] = map[bool]time.Time{}
 		}
-		if _, ok := u.attacher.since[va.UID][leaving]; !ok {
-			u.attacher.since[va.UID][leaving] = u.now()
+		if _, ok := w.attacher.since[va.UID][deleting]; !ok {
+			w.attacher.since[va.UID][deleting] = w.now()
 		}
-		waited := u.now().Sub(u.attacher.since[va.UID][leaving])
+		waited := w.now().Sub(w.attacher.since[va.UID][deleting])
 		var err error
-		if leaving {
-			err = u.detach(va, waited)
+		if deleting {
+			err = w.detach(va, waited)
 		} else {
-			err = u.attach(va, waited)
+			err = w.attach(va, waited)
 		}
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return err
@@ -70,8 +70,8 @@ func (u *user) answer() error {
 	return nil
 }
 
-func (u *user) attach(va *storagev1.VolumeAttachment, waited time.Duration) (err error) {
-	attachments := u.client.StorageV1().VolumeAttachments()
+func (w *world) attach(va *storagev1.VolumeAttachment, waited time.Duration) (err error) {
+	attachments := w.client.StorageV1().VolumeAttachments()
 	if va.Status.Attached {
 		return nil
 	}
@@ -81,7 +81,7 @@ func (u *user) attach(va *storagev1.VolumeAttachment, waited time.Duration) (err
 			return err
 		}
 	}
-	switch outcome := u.attacher.outcome["attach"]; {
+	switch outcome := w.attacher.outcome["attach"]; {
 	case outcome == hangs || outcome == isSlow && waited < slowness:
 		return nil
 	case outcome == errs:
@@ -96,9 +96,9 @@ func (u *user) attach(va *storagev1.VolumeAttachment, waited time.Duration) (err
 	return err
 }
 
-func (u *user) detach(va *storagev1.VolumeAttachment, waited time.Duration) error {
-	attachments := u.client.StorageV1().VolumeAttachments()
-	switch outcome := u.attacher.outcome["detach"]; {
+func (w *world) detach(va *storagev1.VolumeAttachment, waited time.Duration) error {
+	attachments := w.client.StorageV1().VolumeAttachments()
+	switch outcome := w.attacher.outcome["detach"]; {
 	case outcome == hangs || outcome == isSlow && waited < slowness:
 		return nil
 	case outcome == errs:
@@ -115,35 +115,36 @@ func (u *user) detach(va *storagev1.VolumeAttachment, waited time.Duration) erro
 	}
 }
 
-// dropAttachment is somebody else deleting a VolumeAttachment.
-type dropAttachment struct{ disk, node string }
+// deleteAttachment deletes a VolumeAttachment, as another client.
+type deleteAttachment struct{ disk, node string }
 
-func (d dropAttachment) String() string {
-	return fmt.Sprintf("somebody deletes the attachment of %s to %s", d.disk, d.node)
+func (d deleteAttachment) String() string {
+	return fmt.Sprintf("another client deletes the attachment of %s to %s", d.disk, d.node)
 }
 
-func (d dropAttachment) do(u *user) error {
+func (d deleteAttachment) do(w *world) error {
 	name := csi.AttachmentName(diskOf(d.disk).handle, driverName, types.NodeName(d.node))
-	va, ok := stored[*storagev1.VolumeAttachment](u, "volumeattachments", "", name)
+	va, ok := stored[*storagev1.VolumeAttachment](w, "volumeattachments", "", name)
 	if !ok {
 		return nil
 	}
-	u.seen.foreign(va)
-	return u.client.StorageV1().VolumeAttachments().Delete(ctx, name, metav1.DeleteOptions{})
+	w.observer.deletedByOther(va)
+	return w.client.StorageV1().VolumeAttachments().Delete(ctx, name, metav1.DeleteOptions{})
 }
 
-// otherAttachment is somebody making a VolumeAttachment of one volume under the name of another's.
-type otherAttachment struct{ disk, named, node string }
+// conflictingAttachment creates a VolumeAttachment of one volume under the name of another's, as
+// another client.
+type conflictingAttachment struct{ disk, named, node string }
 
-func (o otherAttachment) String() string {
-	return fmt.Sprintf("somebody attaches %s to %s by the name that is %s's", o.disk, o.node, o.named)
+func (o conflictingAttachment) String() string {
+	return fmt.Sprintf("another client attaches %s to %s under the name of the attachment of %s", o.disk, o.node, o.named)
 }
 
-func (o otherAttachment) do(u *user) error {
+func (o conflictingAttachment) do(w *world) error {
 	va := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{
 		Name: csi.AttachmentName(diskOf(o.named).handle, driverName, types.NodeName(o.node)),
 	}}
 	va.Spec.Attacher, va.Spec.NodeName, va.Spec.Source.PersistentVolumeName = driverName, o.node, &o.disk
-	_, err := u.client.StorageV1().VolumeAttachments().Create(ctx, va, metav1.CreateOptions{})
+	_, err := w.client.StorageV1().VolumeAttachments().Create(ctx, va, metav1.CreateOptions{})
 	return err
 }

@@ -3,81 +3,92 @@ package addiff
 import (
 	"slices"
 	"strings"
+
+	"github.com/volsim/volsim/test/conformance/histories"
 )
 
-// excuse is a difference that may be.
-type excuse struct {
-	what    string
-	excuses func(d delta, disk, line string) bool // a line about a disk ("": about none) that one of the states has
-}
-
-// The differences that are there on purpose and that histories may meet.
+// The deliberate differences that drawn histories may show.
 const (
-	handleWithSeparator = "a handle with the separator in it is detached"
-	doubted             = "what somebody deletes is doubted at once"
-	unreported          = "what somebody deletes is not reported"
-	doubtedWhileInUse   = "what somebody deletes is doubted until the node does not use it"
-	notInUse            = "a new attachment is not in use by itself"
-	goneNode            = "a node that is gone gets no volumes"
-	goneNodesPod        = "a pod on a node that is gone is told of nothing and to nobody"
-	elsewhere           = "what may be attached elsewhere is not attached"
+	handleWithSeparator   = "a volume whose handle contains the separator is detached"
+	verifiedAtOnce        = "an attachment that another client deletes is verified at once"
+	unreported            = "a volume whose attachment another client deletes is not reported as attached"
+	uncertainWhileInUse   = "a volume whose attachment another client deletes stays uncertain while the node uses it"
+	notInUse              = "a new attachment is not in use by itself"
+	deletedNode           = "no volume is attached to a deleted node"
+	podOfDeletedNode      = "a pod of a deleted node neither receives nor appears in events"
+	uncertainElsewhere    = "a volume that may be attached to another node is not attached"
+	timeFindPlugin        = "time: attach attempted before the CSIDriver object was seen"
+	timeUnansweredAttempt = "time: event about an unanswered attempt"
 )
 
-// deliberates are the differences that may be. A history ends where it meets one, since the two worlds are not the same from
-// there on. All but those of time are there on purpose: each is written down, with "Differs:", where our controller has it.
-var deliberates = []excuse{
-	// Who is told of an attempt is who wanted the volume when it began, which in the two worlds is not at the same time.
-	{"time: tried what needs no attaching, before that was seen", func(_ delta, _, line string) bool {
+// deliberate lists the allowed differences. A history ends at the first one, because the worlds
+// differ from there on. Except for those of time, each is documented with "Differs:" in our
+// controller.
+var deliberate = []histories.Difference[step, *world]{
+	// An attempt is reported to the pods that wanted the volume when it began. That time differs
+	// between the worlds.
+	{Name: timeFindPlugin, Explains: func(_ delta, _, line string) bool {
 		return strings.HasPrefix(line, "event ") && strings.Contains(line, ": AttachVolume.FindAttachablePluginBySpec failed ")
 	}},
-	{"time: told of an attempt that was not answered", func(_ delta, _, line string) bool {
+	{Name: timeUnansweredAttempt, Explains: func(_ delta, _, line string) bool {
 		return strings.HasPrefix(line, "event ") && strings.Contains(line, " : timed out waiting for external-attacher ")
 	}},
 	// plugins/csi/names.go splitVolumeName.
-	{handleWithSeparator, func(d delta, disk, _ string) bool {
-		return disk == "odd" && strings.Contains(d.calls(d.ours, disk+":"), "detach")
+	{Name: handleWithSeparator, Explains: func(d delta, disk, _ string) bool {
+		return disk == "odd" && strings.Contains(callsIn(d.Ours, disk+":"), "detach")
 	}},
 	// attachdetach/verify.go doubt.
-	{doubted, func(d delta, disk, line string) bool {
-		return d.facts.is(d.facts.dropped, disk) && strings.HasPrefix(line, "event ") && strings.Contains(line, ": AttachVolume.Attach ")
+	{Name: verifiedAtOnce, Explains: func(d delta, disk, line string) bool {
+		return isDropped(d, disk) && strings.HasPrefix(line, "event ") && strings.Contains(line, ": AttachVolume.Attach ")
 	}},
-	{unreported, func(d delta, disk, line string) bool {
+	{Name: unreported, Explains: func(d delta, disk, line string) bool {
 		reported, ok := strings.CutPrefix(line, "reported ")
-		return ok && d.facts.is(d.facts.dropped, disk) && slices.Contains(d.upstream, line) &&
-			!slices.ContainsFunc(d.upstream, func(other string) bool {
+		return ok && isDropped(d, disk) && slices.Contains(d.Upstream, line) &&
+			!slices.ContainsFunc(d.Upstream, func(other string) bool {
 				return strings.HasPrefix(other, "attachment "+reported+":") && !strings.Contains(other, ", being deleted")
 			})
 	}},
-	{doubtedWhileInUse, func(d delta, disk, _ string) bool {
-		return d.facts.is(d.facts.dropped, disk) && d.next(d.ours, d.upstream, disk, "attach") != ""
+	{Name: uncertainWhileInUse, Explains: func(d delta, disk, _ string) bool {
+		return isDropped(d, disk) && nextCall(d.Ours, d.Upstream, disk, "attach") != ""
 	}},
-	// attachdetach/actual.go ActualStateOfWorld: upstream takes a new attachment to be in use until the node's status is written
-	// next, which is never where there is no node, or nobody to write, and is well after a restart where a node was made anew.
-	{notInUse, func(d delta, disk, _ string) bool {
-		node := d.next(d.upstream, d.ours, disk, "detach")
-		return node != "" && !d.facts.isInUse(disk, node) && (d.isSilent(node) || d.cameAgain(node))
+	// attachdetach/actual.go ActualStateOfWorld. Upstream treats a new attachment as in use until
+	// the node's status is written next. That never happens if the node does not exist or its
+	// kubelet is down, and happens long after a restart if the node was created again.
+	{Name: notInUse, Explains: func(d delta, disk, _ string) bool {
+		node := nextCall(d.Upstream, d.Ours, disk, "detach")
+		return node != "" && !d.UpstreamWorld.observer.isInUse(disk, node) && (isSilent(d, node) || isRecreated(d, node))
 	}},
 	// attachdetach/desired.go deleteNode.
-	{goneNode, func(d delta, disk, _ string) bool {
-		node := d.next(d.ours, d.upstream, disk, "attach")
-		return node != "" && d.getsNone(node)
+	{Name: deletedNode, Explains: func(d delta, disk, _ string) bool {
+		node := nextCall(d.Ours, d.Upstream, disk, "attach")
+		return node != "" && isUnmanaged(d, node)
 	}},
-	{goneNodesPod, func(d delta, _, line string) bool {
+	{Name: podOfDeletedNode, Explains: func(d delta, _, line string) bool {
 		pod, ok := podIn(line)
-		return ok && (d.isOfGone(pod) && slices.Contains(d.upstream, line) ||
-			slices.ContainsFunc(append(blockersIn(line), blockersIn(d.counterpart(line))...), d.isOfGone))
+		return ok && (isOfDeletedNode(d, pod) && slices.Contains(d.Upstream, line) ||
+			slices.ContainsFunc(append(blockersIn(line), blockersIn(counterpart(d, line))...), func(blocker string) bool {
+				return isOfDeletedNode(d, blocker)
+			}))
 	}},
 	// attachdetach/multiattach.go blockers.
-	{elsewhere, func(d delta, disk, line string) bool {
-		return d.facts.is(d.facts.doubled, disk) || d.mine.is(d.mine.unsure, disk) && strings.Contains(line, "Multi-Attach error")
+	{Name: uncertainElsewhere, Explains: func(d delta, disk, line string) bool {
+		upstream, ours := d.UpstreamWorld.observer, d.OurWorld.observer
+		return upstream.has(upstream.doubled, disk) ||
+			ours.has(ours.uncertain, disk) && strings.Contains(line, "Multi-Attach error")
 	}},
 }
 
-// next is the node of the first call of a verb about a disk that one state has after all that the other has; "" if that is
-// not what is next.
-func (d delta) next(less, more state, disk, verb string) string {
+// isDropped reports whether another client deleted an attachment of a disk.
+func isDropped(d delta, disk string) bool {
+	o := d.UpstreamWorld.observer
+	return o.has(o.dropped, disk)
+}
+
+// nextCall returns the node of the first call about a disk that one state has after all those of
+// the other. It returns "" if that call has another verb.
+func nextCall(less, more histories.State, disk, verb string) string {
 	for _, key := range []string{disk + ":", disk + "@n1:", disk + "@n2:", disk + "@n3:"} {
-		rest, ok := strings.CutPrefix(d.calls(more, key), d.calls(less, key))
+		rest, ok := strings.CutPrefix(callsIn(more, key), callsIn(less, key))
 		if node, is := strings.CutPrefix(strings.TrimLeft(rest, ", "), verb+" "); ok && is {
 			node, _, _ = strings.Cut(node, ",")
 			return node
@@ -86,36 +97,37 @@ func (d delta) next(less, more state, disk, verb string) string {
 	return ""
 }
 
-// isOfGone tells whether the last pod of a name was to run on a node that is gone.
-func (d delta) isOfGone(pod string) bool {
+// isOfDeletedNode reports whether the last pod of a name was bound to a node that does not exist or
+// is unmanaged.
+func isOfDeletedNode(d delta, pod string) bool {
 	node := ""
-	for a := range d.history.acts() {
+	for a := range acts(d.History) {
 		switch a := a.(type) {
-		case runPod:
+		case createPod:
 			if a.pod == pod {
 				node = a.node
 			}
-		case schedule:
+		case bindPod:
 			if a.pod == pod {
 				node = a.node
 			}
 		}
 	}
-	return node != "" && d.getsNone(node)
+	return node != "" && isUnmanaged(d, node)
 }
 
-// getsNone tells whether a node is gone, or came back and is not managed.
-func (d delta) getsNone(node string) bool { return !slices.Contains(d.upstream, "node "+node) }
+// isUnmanaged reports whether a node does not exist, or was created again and is not managed.
+func isUnmanaged(d delta, node string) bool { return !slices.Contains(d.Upstream, "node "+node) }
 
-// cameAgain tells whether a node went and was made anew.
-func (d delta) cameAgain(node string) bool {
-	went := false
-	for a := range d.history.acts() {
+// isRecreated reports whether a node was deleted and created again.
+func isRecreated(d delta, node string) bool {
+	deleted := false
+	for a := range acts(d.History) {
 		switch a := a.(type) {
-		case dropNode:
-			went = went || a.node == node
-		case makeNode:
-			if went && a.node == node {
+		case deleteNode:
+			deleted = deleted || a.node == node
+		case createNode:
+			if deleted && a.node == node {
 				return true
 			}
 		}
@@ -123,20 +135,20 @@ func (d delta) cameAgain(node string) bool {
 	return false
 }
 
-// usedBy begins the list of pods that have what another pod wants.
+// usedBy begins the list of the pods that use the volume that another pod needs.
 const usedBy = " Volume is already used by pod(s) "
 
-// blockersIn are the pods that have what another pod wants, as an event told.
+// blockersIn returns the pods that use the volume that another pod needs, according to an event.
 func blockersIn(line string) []string {
 	_, list, _ := strings.Cut(line, usedBy)
 	return strings.Split(list, ", ")
 }
 
-// counterpart is the line that tells the same pod otherwise of who has what it wants; "" if there is none.
-func (d delta) counterpart(line string) string {
+// counterpart returns the line with other blockers for the same pod, or "".
+func counterpart(d delta, line string) string {
 	const already = " Volume is already "
 	head, _, ok := strings.Cut(line, already)
-	for _, other := range d.lines() {
+	for _, other := range d.Lines() {
 		if ok && other != line && strings.HasPrefix(other, head+already) {
 			return other
 		}
@@ -144,56 +156,37 @@ func (d delta) counterpart(line string) string {
 	return ""
 }
 
-// podIn is the pod that an event is about.
+// podIn returns the pod that an event is about.
 func podIn(line string) (string, bool) {
 	about, ok := strings.CutPrefix(line, "event about ")
 	pod, _, _ := strings.Cut(about, "#")
 	return pod, ok
 }
 
-// isSilent tells whether nobody writes a node's status: it is not there, or nobody asks, or its kubelet is down.
-func (d delta) isSilent(node string) bool {
-	if d.getsNone(node) {
+// isSilent reports whether no kubelet writes a node's status: the node does not exist, is
+// unmanaged, or its kubelet is down.
+func isSilent(d delta, node string) bool {
+	if isUnmanaged(d, node) {
 		return true
 	}
 	how := works
-	for a := range d.history.acts() {
+	for a := range acts(d.History) {
 		switch a := a.(type) {
-		case kubelet:
+		case setKubelet:
 			if a.node == node {
 				how = a.how
 			}
-		case fail:
+		case failNode:
 			if a.node == node {
-				how = map[bool]string{true: works, false: isDown}[a.back]
+				how = map[bool]string{true: works, false: isDown}[a.recovers]
 			}
 		}
 	}
 	return how == isDown
 }
 
-// deliberate are the differences that may be which two states show; "" if there is another.
-func deliberate(d delta) string {
-	var whats []string
-	for _, line := range d.lines() {
-		disk := diskIn(line)
-		i := slices.IndexFunc(deliberates, func(one excuse) bool { return one.excuses(d, disk, line) })
-		if i < 0 {
-			return ""
-		}
-		whats = append(whats, deliberates[i].what)
-	}
-	slices.Sort(whats)
-	return strings.Join(slices.Compact(whats), "; ")
-}
-
-// lines are those that only one of the states has.
-func (d delta) lines() []string {
-	return append(onlyIn(d.upstream, d.ours), onlyIn(d.ours, d.upstream)...)
-}
-
-// calls are those of a key, such as "rwo1:" or "rwx@n1:", in a state.
-func (d delta) calls(s state, key string) string {
+// callsIn returns the calls of a key, such as "rwo1:" or "rwx@n1:", in a state.
+func callsIn(s histories.State, key string) string {
 	for _, line := range s {
 		if calls, ok := strings.CutPrefix(line, "calls "+key); ok {
 			return calls
@@ -202,7 +195,7 @@ func (d delta) calls(s state, key string) string {
 	return ""
 }
 
-// diskIn is the disk that a line is about; "": none.
+// diskIn returns the disk that a line is about, or "".
 func diskIn(line string) string {
 	for _, d := range disks {
 		if strings.Contains(line, ` "`+d.name+`" `) || strings.Contains(line, " "+d.name+"@") || strings.HasPrefix(line, "calls "+d.name+":") {

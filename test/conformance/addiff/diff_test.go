@@ -1,48 +1,36 @@
 package addiff
 
 import (
+	"fmt"
 	"testing"
-
-	"pgregory.net/rapid"
 
 	"github.com/volsim/volsim/test/conformance/histories"
 )
 
-func TestMain(m *testing.M) { histories.Main(m) }
+type (
+	history = histories.History[step]
+	delta   = histories.Delta[step, *world]
+)
 
-// chunks times 100 is the number of histories.
-const chunks = 20
-
-// check searches with rapid for a history in which the controllers differ, and shrinks it. Each
-// history is compared once, so that a difference does not vanish when rapid repeats the history.
-// done is called for each comparison.
-func check(tb rapid.TB, t *testing.T, seed int, spoil spoil, done func(history, verdict)) {
-	p, known := thorough, map[string]verdict{}
-	begun := histories.Begin(seed)
-	rapid.Check(tb, func(rt *rapid.T) {
-		begun()
-		h := drawHistory.Draw(rt, "history")
-		v, ok := known[h.String()]
-		if !ok {
-			v = compare(t, h, p, spoil)
-			if v.Diff != "" && p == thorough && spoil.isNone() {
-				v = compare(t, h, stubborn, spoil)
-			}
-			known[h.String()] = v
-		}
-		if v.Diff != "" {
-			p = hasty
-			done(h, v)
-			rt.Log("\n" + v.Diff)
-			rt.Fatal("upstream's controller and ours differ")
-		}
-		done(h, v)
-	})
+var pair = histories.Pair[step, *world, mutation]{
+	Ours: runOurs, Upstream: runUpstream, Excuse: histories.ExcuseBy(deliberate, diskIn), Violation: violation,
+	Limits: histories.Limits{
+		First:        histories.Patience{Upstream: 30, Total: 300, Ours: 30},
+		Confirm:      histories.Patience{Upstream: 200, Total: 2000, Ours: 100},
+		Shrink:       histories.Patience{Upstream: 6, Total: 60, Ours: 6},
+		ShrinkMutant: histories.Patience{Upstream: 6, Total: 60, Ours: 6},
+	},
 }
 
-// TestHistories compares drawn histories.
-func TestHistories(t *testing.T) {
-	histories.RunChunks(t, chunks, 20, func(t *testing.T, seed int, done func(int, verdict)) {
-		check(t, t, seed, spoil{}, func(h history, v verdict) { done(len(h), v) })
-	})
+func TestMain(m *testing.M) { histories.Main(m) }
+
+// TestHistories compares 2,000 histories.
+func TestHistories(t *testing.T) { pair.Run(t, 20, drawHistory, 20) }
+
+// violation returns which single-node volumes were attached to a second node, or "".
+func violation(w *world) string {
+	if volumes := w.observer.doublyAttached(); len(volumes) > 0 {
+		return fmt.Sprintf("ours requested a second attachment of single-node volumes: %v", volumes)
+	}
+	return ""
 }

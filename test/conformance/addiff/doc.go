@@ -18,7 +18,7 @@
 //
 // Upstream decides in map order, so that one history may have several results. Upstream executes a
 // history with a different result again, and ours executes it with its tasks in other orders, until
-// the results are equal once. Deliberate differences are listed in deliberates, each with a story
+// the results are equal once. Deliberate differences are listed in deliberate, each with a story
 // that shows it. A history ends at the first one, and only one history in twenty may.
 //
 // What it does not do: it compares neither times nor the number of attempts, nor, except in the

@@ -7,34 +7,26 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/test/conformance/histories"
 )
 
-// The generators take what is listed first when they shrink; what is listed more than once is drawn more often.
-
-func one[T any](of ...T) *rapid.Generator[T] { return rapid.SampledFrom(of) }
-
-// rarely is true one time in n.
-func rarely(t *rapid.T, n int, label string) bool {
-	return rapid.IntRange(0, n-1).Draw(t, label) == n-1
-}
-
 var (
-	drawPod  = one("p1", "p1", "p2", "p2", "p3")
-	drawNode = one("n1", "n1", "n1", "n2", "n2", "n2", "n3")
+	drawPod  = histories.OneOf("p1", "p1", "p2", "p2", "p3")
+	drawNode = histories.OneOf("n1", "n1", "n1", "n2", "n2", "n2", "n3")
 	drawDisk = rapid.Custom(func(t *rapid.T) string {
 		if rapid.IntRange(0, 199).Draw(t, "odd") == 137 {
 			return "odd"
 		}
-		return one("rwo1", "rwo1", "rwo1", "rwo1", "rwo1", "rwo2", "rwx", "rwx", "rwx", "rwop", "rwop", "late", "late").Draw(t, "disk")
+		return histories.OneOf("rwo1", "rwo1", "rwo1", "rwo1", "rwo1", "rwo2", "rwx", "rwx", "rwx", "rwop", "rwop", "late", "late").Draw(t, "disk")
 	})
 )
 
-var runPods = rapid.Custom(func(t *rapid.T) act {
-	r := runPod{pod: drawPod.Draw(t, "pod"), node: drawNode.Draw(t, "node"), disks: []string{drawDisk.Draw(t, "disk")}}
-	if rarely(t, 10, "not scheduled") {
+var drawPodCreation = rapid.Custom(func(t *rapid.T) act {
+	r := createPod{pod: drawPod.Draw(t, "pod"), node: drawNode.Draw(t, "node"), disks: []string{drawDisk.Draw(t, "disk")}}
+	if histories.OneIn(t, 10, "not scheduled") {
 		r.node = ""
 	}
-	for len(r.disks) < 3 && rarely(t, 3, "another") {
+	for len(r.disks) < 3 && histories.OneIn(t, 3, "another") {
 		r.disks = append(r.disks, drawDisk.Draw(t, "disk"))
 	}
 	slices.Sort(r.disks)
@@ -42,106 +34,103 @@ var runPods = rapid.Custom(func(t *rapid.T) act {
 	return r
 })
 
-var nodeActs = rapid.Custom(func(t *rapid.T) act {
+var drawNodeAct = rapid.Custom(func(t *rapid.T) act {
 	node := drawNode.Draw(t, "node")
-	switch one("kubelet", "kubelet", "kubelet", "ready", "ready", "fails", "fails", "fails", "taint", "goes", "goes", "comes", "comes",
-		"managed").Draw(t, "it") {
-	case "fails":
-		return fail{node, rarely(t, 4, "is back")}
+	switch histories.OneOf("kubelet", "kubelet", "kubelet", "ready", "ready", "fail", "fail", "fail", "taint", "delete", "delete", "create", "create",
+		"managed").Draw(t, "kind") {
+	case "fail":
+		return failNode{node, histories.OneIn(t, 4, "recovers")}
 	case "kubelet":
-		return kubelet{node, one(works, works, isDown, isHanging, isHanging).Draw(t, "how")}
+		return setKubelet{node, histories.OneOf(works, works, isDown, isHanging, isHanging).Draw(t, "how")}
 	case "ready":
-		return ready{node, one(corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown).Draw(t, "status")}
+		return setReady{node, histories.OneOf(corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown).Draw(t, "status")}
 	case "taint":
-		return taint{node, !rarely(t, 3, "no longer")}
-	case "goes":
-		return dropNode{node}
-	case "comes":
-		return makeNode{node: node, unmanaged: rarely(t, 3, "unmanaged")}
+		return taintNode{node, !histories.OneIn(t, 3, "off")}
+	case "delete":
+		return deleteNode{node}
+	case "create":
+		return createNode{node: node, unmanaged: histories.OneIn(t, 3, "unmanaged")}
 	default:
-		return manage{node}
+		return manageNode{node}
 	}
 })
 
-var attacherActs = rapid.Custom(func(t *rapid.T) act {
-	if rarely(t, 12, "somebody") {
-		return dropAttachment{drawDisk.Draw(t, "disk"), drawNode.Draw(t, "node")}
+var drawAttacherAct = rapid.Custom(func(t *rapid.T) act {
+	if histories.OneIn(t, 12, "another client") {
+		return deleteAttachment{drawDisk.Draw(t, "disk"), drawNode.Draw(t, "node")}
 	}
-	return turn{one("attach", "detach").Draw(t, "verb"), one("", "", errs, isSlow, hangs).Draw(t, "outcome")}
+	return setAttacher{histories.OneOf("attach", "detach").Draw(t, "verb"), histories.OneOf("", "", errs, isSlow, hangs).Draw(t, "outcome")}
 })
 
-var volumeActs = rapid.Custom(func(t *rapid.T) act {
+var drawVolumeAct = rapid.Custom(func(t *rapid.T) act {
 	disk := drawDisk.Draw(t, "disk")
-	switch one("bind", "bind", "claim goes", "volume goes", "driver", "driver").Draw(t, "it") {
+	switch histories.OneOf("bind", "bind", "delete claim", "delete volume", "driver", "driver").Draw(t, "kind") {
 	case "bind":
-		return bind{disk}
-	case "claim goes":
-		return dropClaim{disk}
-	case "volume goes":
-		return dropVolume{disk}
+		return bindClaim{disk}
+	case "delete claim":
+		return deleteClaim{disk}
+	case "delete volume":
+		return deleteVolume{disk}
 	default:
-		return driver{one("required", "", "not required").Draw(t, "attach")}
+		return setDriver{histories.OneOf("required", "", "not required").Draw(t, "attach")}
 	}
 })
 
-// acts draws any act but a restart.
-var acts = rapid.Custom(func(t *rapid.T) act {
-	switch one("pod", "pod", "pod", "pod", "pod ends", "pod ends", "pod ends", "node", "node", "node", "attacher", "attacher",
-		"volume", "schedule", "nothing").Draw(t, "act") {
+// drawAct draws an act other than a restart.
+var drawAct = rapid.Custom(func(t *rapid.T) act {
+	switch histories.OneOf("pod", "pod", "pod", "pod", "end pod", "end pod", "end pod", "node", "node", "node", "attacher", "attacher",
+		"volume", "bind pod", "nothing").Draw(t, "act") {
 	case "pod":
-		return runPods.Draw(t, "it")
-	case "pod ends":
-		return endPod{drawPod.Draw(t, "pod"), one(isDeleted, isDeleted, isDeleted, succeeds, fails, isLeaving, isStopped).Draw(t, "how")}
+		return drawPodCreation.Draw(t, "kind")
+	case "end pod":
+		return endPod{drawPod.Draw(t, "pod"), histories.OneOf(isDeleted, isDeleted, isDeleted, succeeds, fails, isTerminating, isTerminated).Draw(t, "how")}
 	case "node":
-		return nodeActs.Draw(t, "it")
+		return drawNodeAct.Draw(t, "kind")
 	case "attacher":
-		return attacherActs.Draw(t, "it")
+		return drawAttacherAct.Draw(t, "kind")
 	case "volume":
-		return volumeActs.Draw(t, "it")
-	case "schedule":
-		return schedule{drawPod.Draw(t, "pod"), drawNode.Draw(t, "node")}
+		return drawVolumeAct.Draw(t, "kind")
+	case "bind pod":
+		return bindPod{drawPod.Draw(t, "pod"), drawNode.Draw(t, "node")}
 	default:
 		return nothing{}
 	}
 })
 
-var drawFault = rapid.Custom(func(t *rapid.T) fault {
-	f := fault{request: one("create volumeattachments", "delete volumeattachments", "patch/status nodes", "get nodes").Draw(t, "request")}
-	f.kind = one(sim.FaultRefused, sim.FaultLost, sim.FaultConflict).Draw(t, "kind")
-	if f.request == "get nodes" {
-		f.kind = sim.FaultRefused
+var drawFault = rapid.Custom(func(t *rapid.T) histories.Fault {
+	f := histories.Fault{Request: histories.OneOf("create volumeattachments", "delete volumeattachments", "patch/status nodes", "get nodes").Draw(t, "request")}
+	f.Kind = histories.OneOf(sim.FaultRefused, sim.FaultLost, sim.FaultConflict).Draw(t, "kind")
+	if f.Request == "get nodes" {
+		f.Kind = sim.FaultRefused
 	}
 	return f
 })
 
-// steps draws one step.
-var steps = rapid.Custom(func(t *rapid.T) step {
+// drawStep draws a step.
+var drawStep = rapid.Custom(func(t *rapid.T) step {
 	var s step
-	if rarely(t, 12, "restart") {
+	if histories.OneIn(t, 12, "restart") {
 		r := restart{}
-		if rarely(t, 4, "patience") {
-			r.meanwhile = append(r.meanwhile, patient{!rarely(t, 3, "no longer")})
+		if histories.OneIn(t, 4, "force detach") {
+			r.meanwhile = append(r.meanwhile, disableForceDetach{!histories.OneIn(t, 3, "off")})
 		}
-		for len(r.meanwhile) < 2 && rarely(t, 2, "meanwhile") {
-			r.meanwhile = append(r.meanwhile, acts.Draw(t, "act"))
+		for len(r.meanwhile) < 2 && histories.OneIn(t, 2, "meanwhile") {
+			r.meanwhile = append(r.meanwhile, drawAct.Draw(t, "act"))
 		}
 		s.act = r
 	} else {
-		s.act = acts.Draw(t, "act")
+		s.act = drawAct.Draw(t, "act")
 	}
-	if rarely(t, 8, "goes wrong") {
+	if histories.OneIn(t, 8, "faulty") {
 		s.fault = drawFault.Draw(t, "fault")
 	}
-	s.pause = one(rest, rest, rest, short, long).Draw(t, "pause")
+	s.pause = histories.OneOf(rest, rest, rest, short, long).Draw(t, "pause")
 	switch s.act.(type) {
-	case driver, bind, makeNode, manage: // what is to be done about pods upstream sees up to three minutes later
-		s.pause, s.fault = max(s.pause, rest), fault{}
+	case setDriver, bindClaim, createNode, manageNode: // upstream's populator notices up to three minutes later
+		s.pause, s.fault = max(s.pause, rest), histories.Fault{}
 	}
 	return s
 })
 
-// drawHistory draws a whole history, of some scenes of some steps each: rapid's lists are short, and shrink well.
-var drawHistory = rapid.Custom(func(t *rapid.T) history {
-	scenes := rapid.SliceOfN(rapid.SliceOfN(steps, 1, 8), 1, 5).Draw(t, "scenes")
-	return slices.Concat(scenes...)
-})
+// drawHistory draws a history.
+var drawHistory = rapid.Custom(func(t *rapid.T) history { return histories.DrawSteps(t, drawStep, 8, 5) })

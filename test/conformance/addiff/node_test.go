@@ -15,21 +15,21 @@ import (
 	"github.com/volsim/volsim/internal/podclaims"
 )
 
-// makeNode is a node that is created, ready.
-type makeNode struct {
+// createNode creates a ready node.
+type createNode struct {
 	node      string
-	unmanaged bool // its kubelet attaches volumes itself
+	unmanaged bool // its kubelet attaches volumes
 }
 
-func (m makeNode) String() string {
+func (m createNode) String() string {
 	if m.unmanaged {
-		return "node " + m.node + " comes, unmanaged"
+		return "node " + m.node + " is created, unmanaged"
 	}
-	return "node " + m.node + " comes"
+	return "node " + m.node + " is created"
 }
 
-func (m makeNode) do(u *user) error {
-	if _, ok := stored[*corev1.Node](u, "nodes", "", m.node); ok {
+func (m createNode) do(w *world) error {
+	if _, ok := stored[*corev1.Node](w, "nodes", "", m.node); ok {
 		return nil
 	}
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.node}}
@@ -37,60 +37,60 @@ func (m makeNode) do(u *user) error {
 		n.Annotations = map[string]string{attachdetach.ManagedAnnotation: "true"}
 	}
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	_, err := u.client.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})
+	_, err := w.client.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})
 	return err
 }
 
-// dropNode is a node that goes.
-type dropNode struct{ node string }
+// deleteNode deletes a node.
+type deleteNode struct{ node string }
 
-func (d dropNode) String() string { return "node " + d.node + " goes" }
+func (d deleteNode) String() string { return "node " + d.node + " is deleted" }
 
-func (d dropNode) do(u *user) error {
-	err := u.client.CoreV1().Nodes().Delete(ctx, d.node, metav1.DeleteOptions{})
+func (d deleteNode) do(w *world) error {
+	err := w.client.CoreV1().Nodes().Delete(ctx, d.node, metav1.DeleteOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	return err
 }
 
-// manage marks a node as managed.
-type manage struct{ node string }
+// manageNode marks a node as managed.
+type manageNode struct{ node string }
 
-func (m manage) String() string { return "node " + m.node + " becomes managed" }
+func (m manageNode) String() string { return "node " + m.node + " becomes managed" }
 
-func (m manage) do(u *user) error {
-	n, ok := stored[*corev1.Node](u, "nodes", "", m.node)
+func (m manageNode) do(w *world) error {
+	n, ok := stored[*corev1.Node](w, "nodes", "", m.node)
 	if !ok || n.Annotations[attachdetach.ManagedAnnotation] != "" {
 		return nil
 	}
 	metav1.SetMetaDataAnnotation(&n.ObjectMeta, attachdetach.ManagedAnnotation, "true")
-	_, err := u.client.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{})
+	_, err := w.client.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{})
 	return err
 }
 
-// ready is a node's condition.
-type ready struct {
+// setReady sets a node's Ready condition.
+type setReady struct {
 	node   string
 	status corev1.ConditionStatus
 }
 
-func (r ready) String() string { return fmt.Sprintf("node %s ready: %s", r.node, r.status) }
+func (r setReady) String() string { return fmt.Sprintf("node %s ready: %s", r.node, r.status) }
 
-func (r ready) do(u *user) error {
-	return u.patchStatus(r.node, "conditions", []map[string]any{{"type": "Ready", "status": r.status}})
+func (r setReady) do(w *world) error {
+	return w.patchStatus(r.node, "conditions", []map[string]any{{"type": "Ready", "status": r.status}})
 }
 
-// taint is somebody vouching that a node is shut down, or no longer.
-type taint struct {
+// taintNode adds or removes the out-of-service taint of a node.
+type taintNode struct {
 	node string
 	on   bool
 }
 
-func (t taint) String() string { return fmt.Sprintf("node %s out of service: %t", t.node, t.on) }
+func (t taintNode) String() string { return fmt.Sprintf("node %s out of service: %t", t.node, t.on) }
 
-func (t taint) do(u *user) error {
-	n, ok := stored[*corev1.Node](u, "nodes", "", t.node)
+func (t taintNode) do(w *world) error {
+	n, ok := stored[*corev1.Node](w, "nodes", "", t.node)
 	if !ok {
 		return nil
 	}
@@ -98,74 +98,74 @@ func (t taint) do(u *user) error {
 	if t.on {
 		n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}}
 	}
-	_, err := u.client.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{})
+	_, err := w.client.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{})
 	return err
 }
 
-// kubelet is what a node's kubelet does from now on.
-type kubelet struct{ node, how string }
+// setKubelet sets the state of a node's kubelet.
+type setKubelet struct{ node, how string }
 
-// What a kubelet may do.
+// States of a kubelet.
 const (
-	works     = ""                   // it reports the volumes of its pods as in use
-	isDown    = "is down"            // it reports nothing
-	isHanging = "unmounts no volume" // what it reported once stays in use
+	works     = ""                   // reports the volumes of its pods as in use
+	isDown    = "is down"            // reports nothing
+	isHanging = "unmounts no volume" // keeps reporting volumes as in use
 )
 
-func (k kubelet) String() string {
+func (k setKubelet) String() string {
 	if k.how == works {
 		return "kubelet of " + k.node + " works"
 	}
 	return "kubelet of " + k.node + " " + k.how
 }
 
-func (k kubelet) do(u *user) error {
-	u.kubelets[k.node] = k.how
+func (k setKubelet) do(w *world) error {
+	w.kubelets[k.node] = k.how
 	return nil
 }
 
-// fail is a node that fails, with its kubelet, and is found to; or is back.
-type fail struct {
-	node string
-	back bool
+// failNode stops a node and its kubelet and marks the node as failed, or recovers it.
+type failNode struct {
+	node     string
+	recovers bool
 }
 
-func (f fail) String() string {
-	if f.back {
-		return "node " + f.node + " is back"
+func (f failNode) String() string {
+	if f.recovers {
+		return "node " + f.node + " recovers"
 	}
 	return "node " + f.node + " fails"
 }
 
-func (f fail) do(u *user) error {
-	if f.back {
-		u.kubelets[f.node] = works
-		return ready{f.node, corev1.ConditionTrue}.do(u)
+func (f failNode) do(w *world) error {
+	if f.recovers {
+		w.kubelets[f.node] = works
+		return setReady{f.node, corev1.ConditionTrue}.do(w)
 	}
-	u.kubelets[f.node] = isDown
-	return ready{f.node, corev1.ConditionUnknown}.do(u)
+	w.kubelets[f.node] = isDown
+	return setReady{f.node, corev1.ConditionUnknown}.do(w)
 }
 
-// heartbeat is how often a kubelet writes its node's status though nothing has changed. It is more often than the shortest
-// time after which worlds are compared.
+// heartbeat is the period in which a kubelet writes an unchanged node status. It is shorter than
+// the shortest pause after which worlds are compared.
 //
 // Upstream: pkg/kubelet nodeStatusReportFrequency (5 min) (v1.36).
 const heartbeat = time.Minute
 
-// report has each kubelet write its node's status.
-func (u *user) report() error {
-	for _, n := range all[*corev1.Node](u, "nodes") {
-		how := u.kubelets[n.Name]
+// runKubelets lets each kubelet write its node's status.
+func (w *world) runKubelets() error {
+	for _, n := range all[*corev1.Node](w, "nodes") {
+		how := w.kubelets[n.Name]
 		if how == isDown {
 			continue
 		}
-		if now := u.now(); now.Sub(u.beaten[n.Name]) >= heartbeat {
-			u.beaten[n.Name] = now
-			if err := u.patchStatus(n.Name, "nodeInfo", map[string]any{"bootID": now.String()}); err != nil {
+		if now := w.now(); now.Sub(w.heartbeats[n.Name]) >= heartbeat {
+			w.heartbeats[n.Name] = now
+			if err := w.patchStatus(n.Name, "nodeInfo", map[string]any{"bootID": now.String()}); err != nil {
 				return err
 			}
 		}
-		use := u.wantedOn(n.Name)
+		use := w.wantedOn(n.Name)
 		if how == isHanging {
 			use = append(use, n.Status.VolumesInUse...)
 		}
@@ -174,26 +174,26 @@ func (u *user) report() error {
 		if slices.Equal(use, n.Status.VolumesInUse) {
 			continue
 		}
-		if err := u.patchStatus(n.Name, "volumesInUse", use); err != nil {
+		if err := w.patchStatus(n.Name, "volumesInUse", use); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// wantedOn are the attachable volumes of the pods of a node.
-func (u *user) wantedOn(node string) []corev1.UniqueVolumeName {
+// wantedOn returns the attachable volumes of the pods of a node.
+func (w *world) wantedOn(node string) []corev1.UniqueVolumeName {
 	var names []corev1.UniqueVolumeName
-	if !u.attachRequired() {
+	if !w.attachRequired() {
 		return nil
 	}
-	for _, p := range all[*corev1.Pod](u, "pods") {
+	for _, p := range all[*corev1.Pod](w, "pods") {
 		if p.Spec.NodeName != node || podclaims.Terminated(p) {
 			continue
 		}
 		for i := range p.Spec.Volumes {
 			name := p.Spec.Volumes[i].Name
-			claim, ok := u.server.Get("persistentvolumeclaims", "default", name) // as it is: this is asked very often
+			claim, ok := w.server.Get("persistentvolumeclaims", "default", name) // not copied: this runs very often
 			if ok && claim.(*corev1.PersistentVolumeClaim).Status.Phase == corev1.ClaimBound {
 				names = append(names, diskOf(name).unique())
 			}
@@ -202,24 +202,26 @@ func (u *user) wantedOn(node string) []corev1.UniqueVolumeName {
 	return names
 }
 
-// patchStatus replaces a field of a node's status; of a node that is not there, nothing.
-func (u *user) patchStatus(node, field string, value any) error {
+// patchStatus replaces a field of a node's status. It does nothing if the node does not exist.
+func (w *world) patchStatus(node, field string, value any) error {
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{field: value}})
 	if err != nil {
 		return err
 	}
-	_, err = u.client.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = w.client.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	return err
 }
 
-// inUse is a node that says which volume it uses.
-type inUse struct{ node, disk string }
+// reportInUse reports one volume as in use, as the node's kubelet.
+type reportInUse struct{ node, disk string }
 
-func (i inUse) String() string { return fmt.Sprintf("node %s says that it uses %s", i.node, i.disk) }
+func (i reportInUse) String() string {
+	return fmt.Sprintf("node %s reports %s as in use", i.node, i.disk)
+}
 
-func (i inUse) do(u *user) error {
-	return u.patchStatus(i.node, "volumesInUse", []corev1.UniqueVolumeName{diskOf(i.disk).unique()})
+func (i reportInUse) do(w *world) error {
+	return w.patchStatus(i.node, "volumesInUse", []corev1.UniqueVolumeName{diskOf(i.disk).unique()})
 }

@@ -8,13 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// runPod is a pod that is created on a node.
-type runPod struct {
+// createPod creates a pod, bound to a node or to none.
+type createPod struct {
 	pod, node string
 	disks     []string
 }
 
-func (r runPod) String() string {
+func (r createPod) String() string {
 	where := "on " + r.node
 	if r.node == "" {
 		where = "on no node"
@@ -22,8 +22,8 @@ func (r runPod) String() string {
 	return fmt.Sprintf("pod %s %s uses %s", r.pod, where, strings.Join(r.disks, ", "))
 }
 
-func (r runPod) do(u *user) error {
-	if _, ok := stored[*corev1.Pod](u, "pods", "default", r.pod); ok {
+func (r createPod) do(w *world) error {
+	if _, ok := stored[*corev1.Pod](w, "pods", "default", r.pod); ok {
 		return nil
 	}
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: r.pod}}
@@ -33,43 +33,43 @@ func (r runPod) do(u *user) error {
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: d},
 		}})
 	}
-	_, err := u.client.CoreV1().Pods("default").Create(ctx, p, metav1.CreateOptions{})
+	_, err := w.client.CoreV1().Pods("default").Create(ctx, p, metav1.CreateOptions{})
 	return err
 }
 
-// schedule is a pod that is bound to a node, if it was to none.
-type schedule struct{ pod, node string }
+// bindPod binds a pod to a node if it is bound to none.
+type bindPod struct{ pod, node string }
 
-func (s schedule) String() string { return fmt.Sprintf("pod %s goes to %s", s.pod, s.node) }
+func (s bindPod) String() string { return fmt.Sprintf("pod %s is bound to %s", s.pod, s.node) }
 
-func (s schedule) do(u *user) error {
-	p, ok := stored[*corev1.Pod](u, "pods", "default", s.pod)
+func (s bindPod) do(w *world) error {
+	p, ok := stored[*corev1.Pod](w, "pods", "default", s.pod)
 	if !ok || p.Spec.NodeName != "" || p.DeletionTimestamp != nil {
 		return nil
 	}
-	return u.client.CoreV1().Pods("default").Bind(ctx, &corev1.Binding{
+	return w.client.CoreV1().Pods("default").Bind(ctx, &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: s.pod},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: s.node},
 	}, metav1.CreateOptions{})
 }
 
-// endPod is a pod that ends in some way.
+// endPod ends a pod.
 type endPod struct{ pod, how string }
 
 func (e endPod) String() string { return fmt.Sprintf("pod %s %s", e.pod, e.how) }
 
 // The ways in which a pod ends.
 const (
-	isDeleted = "is deleted"
-	succeeds  = "succeeds"
-	fails     = "fails"
-	isLeaving = "is being deleted, and runs" // until it is deleted
-	isStopped = "is being deleted, and does not run"
+	isDeleted     = "is deleted"
+	succeeds      = "succeeds"
+	fails         = "fails"
+	isTerminating = "is being deleted, and runs" // until it is deleted
+	isTerminated  = "is being deleted, and does not run"
 )
 
-func (e endPod) do(u *user) error {
-	pods := u.client.CoreV1().Pods("default")
-	p, ok := stored[*corev1.Pod](u, "pods", "default", e.pod)
+func (e endPod) do(w *world) error {
+	pods := w.client.CoreV1().Pods("default")
+	p, ok := stored[*corev1.Pod](w, "pods", "default", e.pod)
 	if !ok {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (e endPod) do(u *user) error {
 		p.Status.Phase = corev1.PodFailed
 	default:
 		var running corev1.ContainerState
-		if e.how == isLeaving {
+		if e.how == isTerminating {
 			running.Running = &corev1.ContainerStateRunning{}
 		} else {
 			running.Terminated = &corev1.ContainerStateTerminated{}
@@ -93,7 +93,7 @@ func (e endPod) do(u *user) error {
 	if _, err := pods.UpdateStatus(ctx, p, metav1.UpdateOptions{}); err != nil {
 		return err
 	}
-	if e.how != isLeaving && e.how != isStopped {
+	if e.how != isTerminating && e.how != isTerminated {
 		return nil
 	}
 	grace = 3600

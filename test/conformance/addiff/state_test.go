@@ -2,6 +2,7 @@ package addiff
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,64 +15,63 @@ import (
 	"github.com/volsim/volsim/attachdetach"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/test/conformance/histories"
 )
 
-// observer tells of the state of a server in words that another server has, too, and of what the controller did on the way.
+// An observer describes the state of a server in words that do not depend on the world, and what
+// the controller did before. It may be used concurrently.
 type observer struct {
 	server *fake.Server
+	events histories.Events
 
-	mu      sync.Mutex
-	uids    []string            // guarded by mu: pairs for a strings.Replacer
-	counts  map[string]int      // guarded by mu: by pod: how many there were of that name
-	told    map[string]bool     // guarded by mu: every event
-	talk    map[types.UID]int   // guarded by mu: events told about an object
-	calls   map[string][]string // guarded by mu: by volume, or volume and node where it may be on several: what was asked of the attacher
-	others  map[types.UID]bool  // guarded by mu: attachments that somebody else deletes
-	dropped map[string]bool     // guarded by mu: and the volumes that they are of
-	unsure  map[string]bool     // guarded by mu: volumes of which was told that they are elsewhere, when no attachment of them was certain
-	doubled map[string]bool     // guarded by mu: volumes for one node that were to be attached to one while they had an attachment to another
+	mu        sync.Mutex
+	calls     map[string][]string // guarded by mu: attach and detach requests, by volume; by volume and node if it is shared
+	foreign   map[types.UID]bool  // guarded by mu: attachments that another client deletes
+	dropped   map[string]bool     // guarded by mu: the volumes of those
+	uncertain map[string]bool     // guarded by mu: volumes with a Multi-Attach error without a certain attachment
+	doubled   map[string]bool     // guarded by mu: single-node volumes with a request for a second attachment
 }
 
 func observe(server *fake.Server) *observer {
 	o := &observer{
-		server: server, counts: map[string]int{}, told: map[string]bool{}, talk: map[types.UID]int{},
-		calls: map[string][]string{}, others: map[types.UID]bool{}, dropped: map[string]bool{}, doubled: map[string]bool{}, unsure: map[string]bool{},
+		server: server, calls: map[string][]string{}, foreign: map[types.UID]bool{},
+		dropped: map[string]bool{}, uncertain: map[string]bool{}, doubled: map[string]bool{},
 	}
-	server.OnCommit(o.note)
+	server.OnCommit(o.record)
 	return o
 }
 
-func (o *observer) note(c fake.Commit) {
+func (o *observer) record(c fake.Commit) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch c.Resource {
 	case "pods":
 		if c.Type == watch.Added {
-			o.counts[c.After.GetName()]++
-			o.uids = append(o.uids, string(c.After.GetUID()), fmt.Sprintf("%s#%d", c.After.GetName(), o.counts[c.After.GetName()]))
+			o.events.Name(c.After.GetUID(), "%s#%d", c.After.GetName())
 		}
 	case "events":
 		e := c.After.(*corev1.Event)
-		o.talk[e.InvolvedObject.UID]++
-		o.told[eventText(e)] = true
+		o.events.Add(e, eventText(e))
 		if disk := diskIn(e.Message); strings.HasPrefix(e.Message, "Multi-Attach error ") && !o.isAttached(disk) {
-			o.unsure[disk] = true
+			o.uncertain[disk] = true
 		}
 	case "volumeattachments":
 		va := c.After.(*storagev1.VolumeAttachment)
 		switch {
 		case c.Type == watch.Added:
-			o.doubled[*va.Spec.Source.PersistentVolumeName] = o.doubled[*va.Spec.Source.PersistentVolumeName] || o.isElsewhere(va)
+			if o.hasOtherAttachment(va) {
+				o.doubled[*va.Spec.Source.PersistentVolumeName] = true
+			}
 			o.call("attach", va)
-		case o.others[va.UID] || c.Before.GetDeletionTimestamp() != nil:
+		case o.foreign[va.UID] || c.Before.GetDeletionTimestamp() != nil:
 		case c.Type == watch.Deleted || va.DeletionTimestamp != nil:
 			o.call("detach", va)
 		}
 	}
 }
 
-// isElsewhere tells whether a volume for one node has another attachment.
-func (o *observer) isElsewhere(va *storagev1.VolumeAttachment) bool {
+// hasOtherAttachment reports whether a single-node volume has another attachment.
+func (o *observer) hasOtherAttachment(va *storagev1.VolumeAttachment) bool {
 	name := *va.Spec.Source.PersistentVolumeName
 	if diskOf(name).shared() {
 		return false
@@ -85,7 +85,7 @@ func (o *observer) isElsewhere(va *storagev1.VolumeAttachment) bool {
 	return false
 }
 
-// isAttached tells whether a volume is attached somewhere for certain.
+// isAttached reports whether a volume is certainly attached to a node.
 func (o *observer) isAttached(disk string) bool {
 	return slices.ContainsFunc(o.server.List("volumeattachments"), func(obj fake.Object) bool {
 		va := obj.(*storagev1.VolumeAttachment)
@@ -93,72 +93,47 @@ func (o *observer) isAttached(disk string) bool {
 	})
 }
 
-// call notes what was asked of the attacher, unless that is what was asked before.
+// call records a request to the attacher, unless it repeats the previous one.
 func (o *observer) call(verb string, va *storagev1.VolumeAttachment) {
 	volume := *va.Spec.Source.PersistentVolumeName
 	if diskOf(volume).shared() {
 		volume += "@" + va.Spec.NodeName
 	}
 	what := verb + " " + va.Spec.NodeName
-	if was := o.calls[volume]; len(was) == 0 || was[len(was)-1] != what {
-		o.calls[volume] = append(was, what)
+	if calls := o.calls[volume]; len(calls) == 0 || calls[len(calls)-1] != what {
+		o.calls[volume] = append(calls, what)
 	}
 }
 
-// foreign notes that somebody else deletes an attachment.
-func (o *observer) foreign(va *storagev1.VolumeAttachment) {
+// deletedByOther records that another client deletes an attachment.
+func (o *observer) deletedByOther(va *storagev1.VolumeAttachment) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.others[va.UID], o.dropped[*va.Spec.Source.PersistentVolumeName] = true, true
+	o.foreign[va.UID], o.dropped[*va.Spec.Source.PersistentVolumeName] = true, true
 }
 
-// isInUse tells whether a node, in the end, says that it uses a volume.
+// isInUse reports whether a node reports a volume as in use.
 func (o *observer) isInUse(disk, node string) bool {
 	obj, ok := o.server.Get("nodes", "", node)
 	return ok && slices.Contains(obj.(*corev1.Node).Status.VolumesInUse, diskOf(disk).unique())
 }
 
-// is tells whether a set of the observer's has a volume.
-func (o *observer) is(set map[string]bool, disk string) bool {
+// has reports whether a set of the observer contains a volume.
+func (o *observer) has(set map[string]bool, disk string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return set[disk]
 }
 
-// twice are the volumes for one node that were to be attached to one while they had an attachment to another.
-func (o *observer) twice() []string {
+// doublyAttached returns the single-node volumes with a request for a second attachment.
+func (o *observer) doublyAttached() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var names []string
-	for name, was := range o.doubled {
-		if was {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(o.doubled))
 }
 
-// spamBurst is how many events about an object upstream's recorder lets through at once.
-//
-// Upstream: client-go tools/record defaultSpamBurst.
-const spamBurst = 25
-
-// chatty tells whether so much was told about an object that upstream's recorder may drop what comes then.
-func (o *observer) chatty() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, n := range o.talk {
-		if n >= spamBurst-1 {
-			return true
-		}
-	}
-	return false
-}
-
-// state is what there is on a server and what was told and asked: a line for each attachment, node, reported volume, event and
-// volume, sorted.
-func (o *observer) state() []string {
+// state returns sorted lines for attachments, nodes, reported volumes, events and calls.
+func (o *observer) state() histories.State {
 	var lines []string
 	for _, obj := range o.server.List("volumeattachments") {
 		lines = append(lines, attachmentLine(obj.(*storagev1.VolumeAttachment)))
@@ -168,18 +143,10 @@ func (o *observer) state() []string {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for text := range o.told {
-		lines = append(lines, text)
-	}
 	for volume, calls := range o.calls {
 		lines = append(lines, fmt.Sprintf("calls %s: %s", volume, strings.Join(calls, ", ")))
 	}
-	names := strings.NewReplacer(o.uids...)
-	for i := range lines {
-		lines[i] = names.Replace(lines[i])
-	}
-	slices.Sort(lines)
-	return lines
+	return o.events.State(lines)
 }
 
 func attachmentLine(va *storagev1.VolumeAttachment) string {
@@ -209,13 +176,13 @@ func nodeLines(n *corev1.Node) []string {
 		lines[0] += ", unmanaged"
 	}
 	for _, v := range n.Status.VolumesAttached {
-		lines = append(lines, strings.TrimSpace(fmt.Sprintf("reported %s@%s %s", named(v.Name), n.Name, v.DevicePath)))
+		lines = append(lines, strings.TrimSpace(fmt.Sprintf("reported %s@%s %s", diskNamed(v.Name), n.Name, v.DevicePath)))
 	}
 	return lines
 }
 
-// named is the disk of a unique name.
-func named(name corev1.UniqueVolumeName) string {
+// diskNamed returns the disk of a unique name.
+func diskNamed(name corev1.UniqueVolumeName) string {
 	for _, d := range disks {
 		if d.unique() == name {
 			return d.name
@@ -224,7 +191,7 @@ func named(name corev1.UniqueVolumeName) string {
 	panic("no disk " + string(name))
 }
 
-// eventText is what an event tells, and about what. Upstream lists pods in the order of a map.
+// eventText returns an event in words. Upstream lists pods in map order.
 func eventText(e *corev1.Event) string {
 	message := e.Message
 	if before, list, ok := strings.Cut(message, " used by pod(s) "); ok {

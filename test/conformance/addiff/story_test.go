@@ -8,25 +8,27 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volsim/volsim/test/conformance/histories"
 )
 
-// story is a history that shows a difference that is there on purpose.
+// A story is a history that shows a deliberate difference.
 type story struct {
-	what    string
+	name    string
 	history history
-	want    []string // the lines that one world has in the end and the other has not: "-" upstream's, "+" ours
+	want    []string // lines of only one final state: "-" upstream's, "+" ours
 }
 
 func run(pod, node string, pause pause, disks ...string) step {
-	return step{act: runPod{pod, node, disks}, pause: pause}
+	return step{act: createPod{pod, node, disks}, pause: pause}
 }
 
 func then(act act, pause pause) step { return step{act: act, pause: pause} }
 
-// stories have one at least for each of deliberates, and others of what is not drawn.
+// stories show each of deliberate, and differences that drawn histories do not show.
 var stories = []story{
 	{
-		what: handleWithSeparator,
+		name: handleWithSeparator,
 		history: history{
 			run("p1", "n1", rest, "odd"),
 			then(endPod{"p1", isDeleted}, rest),
@@ -38,21 +40,21 @@ var stories = []story{
 		},
 	},
 	{
-		what: doubted,
+		name: verifiedAtOnce,
 		history: history{
 			run("p1", "n1", rest, "rwo1"),
-			then(dropAttachment{"rwo1", "n1"}, rest),
+			then(deleteAttachment{"rwo1", "n1"}, rest),
 		},
 		want: []string{
 			`+ event about p1#1: Warning FailedAttachVolume: AttachVolume.Attach failed for volume "rwo1" : volume attachment is being deleted`,
 		},
 	},
 	{
-		what: unreported,
+		name: unreported,
 		history: history{
 			run("p1", "n1", rest, "rwo1"),
-			then(turn{"detach", hangs}, short),
-			then(dropAttachment{"rwo1", "n1"}, rest),
+			then(setAttacher{"detach", hangs}, short),
+			then(deleteAttachment{"rwo1", "n1"}, rest),
 		},
 		want: []string{
 			"- reported rwo1@n1",
@@ -60,13 +62,13 @@ var stories = []story{
 		},
 	},
 	{
-		what: doubtedWhileInUse,
+		name: uncertainWhileInUse,
 		history: history{
 			run("p1", "n1", rest, "rwo1"),
-			then(kubelet{"n1", isHanging}, short),
+			then(setKubelet{"n1", isHanging}, short),
 			then(endPod{"p1", isDeleted}, short),
 			run("p2", "n2", rest, "rwo1"),
-			then(dropAttachment{"rwo1", "n1"}, rest),
+			then(deleteAttachment{"rwo1", "n1"}, rest),
 		},
 		want: []string{
 			"- attachment rwo1@n2: by disk.example.com, attached",
@@ -77,10 +79,10 @@ var stories = []story{
 		},
 	},
 	{
-		what: notInUse,
+		name: notInUse,
 		history: history{
-			then(kubelet{"n1", isDown}, short),
-			then(turn{"attach", errs}, short),
+			then(setKubelet{"n1", isDown}, short),
+			then(setAttacher{"attach", errs}, short),
 			run("p1", "n1", rest, "rwo1"),
 			then(endPod{"p1", isDeleted}, rest),
 		},
@@ -91,10 +93,10 @@ var stories = []story{
 		},
 	},
 	{
-		what: goneNode,
+		name: deletedNode,
 		history: history{
 			run("p1", "n1", rest, "rwo1"),
-			then(dropNode{"n1"}, rest),
+			then(deleteNode{"n1"}, rest),
 			run("p2", "n1", rest, "rwo2"),
 		},
 		want: []string{
@@ -104,10 +106,10 @@ var stories = []story{
 		},
 	},
 	{
-		what: goneNodesPod,
+		name: podOfDeletedNode,
 		history: history{
 			run("p1", "n1", rest, "rwo1"),
-			then(dropNode{"n1"}, rest),
+			then(deleteNode{"n1"}, rest),
 			run("p2", "n1", rest, "rwo1"),
 			run("p3", "n2", rest, "rwo1"),
 		},
@@ -117,10 +119,10 @@ var stories = []story{
 		},
 	},
 	{
-		what: elsewhere,
+		name: uncertainElsewhere,
 		history: history{
 			run("p1", "n1", rest, "rwo1"),
-			then(turn{"detach", errs}, short),
+			then(setAttacher{"detach", errs}, short),
 			then(endPod{"p1", isDeleted}, short),
 			run("p2", "n2", rest, "rwo1"),
 		},
@@ -133,13 +135,14 @@ var stories = []story{
 			`+ event about p2#1: Warning FailedAttachVolume: Multi-Attach error for volume "rwo1" Volume is already exclusively attached to one node and can't be attached to another`,
 		},
 	},
-	// attachdetach/attach.go runDetach: upstream takes a refusal for a failure, and then attaches the volume elsewhere.
+	// attachdetach/attach.go runDetach: upstream treats a refusal as a failure, and then attaches
+	// the volume to another node.
 	{
-		what: "a refused detach changes nothing",
+		name: "a refused detach changes nothing",
 		history: history{
-			then(kubelet{"n1", isDown}, short),
+			then(setKubelet{"n1", isDown}, short),
 			run("p1", "n1", rest, "rwo1"),
-			then(before{"patch/status nodes", inUse{"n1", "rwo1"}}, short),
+			then(beforeRequest{"patch/status nodes", reportInUse{"n1", "rwo1"}}, short),
 			then(endPod{"p1", isDeleted}, rest),
 			run("p2", "n2", rest, "rwo1"),
 		},
@@ -155,13 +158,13 @@ var stories = []story{
 	},
 	// attachdetach/attach.go verifySafe.
 	{
-		what: "the node is looked at also before a detach is forced",
+		name: "a forced detach checks the node too",
 		history: history{
 			run("p1", "n1", rest, "rwo1"),
-			then(kubelet{"n1", isHanging}, short),
-			then(ready{"n1", corev1.ConditionFalse}, short),
+			then(setKubelet{"n1", isHanging}, short),
+			then(setReady{"n1", corev1.ConditionFalse}, short),
 			then(endPod{"p1", isDeleted}, rest),
-			then(before{"patch/status nodes", ready{"n1", corev1.ConditionTrue}}, long),
+			then(beforeRequest{"patch/status nodes", setReady{"n1", corev1.ConditionTrue}}, long),
 		},
 		want: []string{
 			"- calls rwo1: attach n1, detach n1",
@@ -172,10 +175,10 @@ var stories = []story{
 	},
 	// attachdetach/attach.go detach.
 	{
-		what: "a volume that is wanted again meanwhile stays",
+		name: "a volume that a pod needs again meanwhile stays attached",
 		history: history{
 			run("p1", "n1", rest, "rwo1"),
-			then(before{"patch/status nodes", runPod{"p2", "n1", []string{"rwo1"}}}, short),
+			then(beforeRequest{"patch/status nodes", createPod{"p2", "n1", []string{"rwo1"}}}, short),
 			then(endPod{"p1", isDeleted}, rest),
 		},
 		want: []string{
@@ -186,9 +189,9 @@ var stories = []story{
 	},
 	// plugins/csi/verify.go checkPlace.
 	{
-		what: "the spec of an attachment is compared, not its name alone",
+		name: "the spec of an attachment is compared, not only its name",
 		history: history{
-			then(otherAttachment{"rwo2", "rwo1", "n1"}, short),
+			then(conflictingAttachment{"rwo2", "rwo1", "n1"}, short),
 			run("p1", "n1", rest, "rwo1"),
 		},
 		want: []string{
@@ -199,10 +202,10 @@ var stories = []story{
 		},
 	},
 	{
-		what: "none: nodes that are gone have six minutes also after a restart",
+		name: "no difference: a deleted node has six minutes after a restart too",
 		history: history{
 			run("p1", "n1", rest, "rwo1"),
-			then(dropNode{"n1"}, rest),
+			then(deleteNode{"n1"}, rest),
 			then(restart{}, rest),
 			then(nothing{}, long),
 		},
@@ -211,35 +214,39 @@ var stories = []story{
 
 func TestStories(t *testing.T) {
 	for _, s := range stories {
-		t.Run(s.what, func(t *testing.T) {
+		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			d, _, _ := s.tell(t)
-			if got, want := d.String(), lined(s.want); got != want {
+			d, _, _ := s.execute(t)
+			if got, want := d.String(), joinLines(s.want); got != want {
 				t.Errorf("%s\ngot (-upstream +ours):\n%s\nwant:\n%s", s.history, got, want)
 			}
-			if excuse := deliberate(d); isDrawn(s.what) && !strings.Contains(excuse, s.what) {
-				t.Errorf("the difference is taken for %q", excuse)
+			if excuse := pair.Excuse(d); isDeliberate(s.name) && !strings.Contains(excuse, s.name) {
+				t.Errorf("excuse is %q", excuse)
 			}
 		})
 	}
 }
 
-func TestAllThatIsDeliberateHasAStory(t *testing.T) {
-	for _, one := range deliberates {
-		if !strings.HasPrefix(one.what, "time: ") && !slices.ContainsFunc(stories, func(s story) bool { return s.what == one.what }) {
-			t.Errorf("no story of: %s", one.what)
+// TestDeliberateDifferencesHaveStories checks that a story shows each deliberate difference.
+func TestDeliberateDifferencesHaveStories(t *testing.T) {
+	for _, one := range deliberate {
+		if !strings.HasPrefix(one.Name, "time: ") && !slices.ContainsFunc(stories, func(s story) bool { return s.name == one.Name }) {
+			t.Errorf("no story shows: %s", one.Name)
 		}
 	}
 }
 
-// tell lets both worlds live through a story and returns how they differ in the end.
-func (s story) tell(t *testing.T) (d delta, upstream, ours life) {
-	ours, upstream = newOurs(nil, spoil{}).live(s.history), liveUpstream(t, s.history, nil)
+// execute executes a story in both worlds and returns how the final states differ.
+func (s story) execute(t *testing.T) (d delta, upstream, ours histories.Execution[*world]) {
+	ours, upstream = runOurs(s.history, nil, mutation{}), runUpstream(t, s.history, nil)
 	last := len(s.history) - 1
-	return delta{s.history, upstream.states[last], ours.states[last], upstream.facts, ours.facts}, upstream, ours
+	return delta{
+		History: s.history, Upstream: upstream.States[last], Ours: ours.States[last],
+		UpstreamWorld: upstream.World, OurWorld: ours.World,
+	}, upstream, ours
 }
 
-func lined(lines []string) string {
+func joinLines(lines []string) string {
 	var b strings.Builder
 	for _, line := range lines {
 		fmt.Fprintln(&b, line)
@@ -247,23 +254,24 @@ func lined(lines []string) string {
 	return b.String()
 }
 
-func isDrawn(what string) bool {
-	return slices.ContainsFunc(deliberates, func(one excuse) bool { return one.what == what })
+func isDeliberate(name string) bool {
+	return slices.ContainsFunc(deliberate, func(one histories.Difference[step, *world]) bool { return one.Name == name })
 }
 
-// A pod of three volumes whose claims are gone goes, too: ours lets go of all three at once, upstream of one each minute.
+// TestVolumesOfAPodAreDetachedTogether deletes a pod with three volumes whose claims are deleted.
+// Ours detaches all three at once, upstream one each minute.
 //
 // Differs: see attachdetach/desired.go.
-func TestVolumesOfAPodLeaveTogether(t *testing.T) {
+func TestVolumesOfAPodAreDetachedTogether(t *testing.T) {
 	t.Parallel()
 	s := story{history: history{
 		run("p1", "n1", rest, "rwo1", "rwo2", "rwx"),
-		then(dropClaim{"rwo1"}, short), then(dropClaim{"rwo2"}, short), then(dropClaim{"rwx"}, short),
+		then(deleteClaim{"rwo1"}, short), then(deleteClaim{"rwo2"}, short), then(deleteClaim{"rwx"}, short),
 		then(endPod{"p1", isDeleted}, pause(100*time.Second)),
 		then(nothing{}, rest),
 	}}
-	_, upstream, ours := s.tell(t)
-	left := func(s state) (n int) {
+	_, upstream, ours := s.execute(t)
+	attachments := func(s histories.State) (n int) {
 		for _, line := range s {
 			if strings.HasPrefix(line, "attachment ") {
 				n++
@@ -271,29 +279,30 @@ func TestVolumesOfAPodLeaveTogether(t *testing.T) {
 		}
 		return n
 	}
-	if u, o := left(upstream.states[4]), left(ours.states[4]); u == 0 || o != 0 {
-		t.Errorf("left after 100 s: upstream %d, want some; ours %d, want none", u, o)
+	if u, o := attachments(upstream.States[4]), attachments(ours.States[4]); u == 0 || o != 0 {
+		t.Errorf("attachments after 100 s: upstream %d, want some; ours %d, want none", u, o)
 	}
-	if u, o := left(upstream.states[5]), left(ours.states[5]); u != 0 || o != 0 {
-		t.Errorf("left in the end: upstream %d, ours %d, want none", u, o)
+	if u, o := attachments(upstream.States[5]), attachments(ours.States[5]); u != 0 || o != 0 {
+		t.Errorf("attachments at the end: upstream %d, ours %d, want none", u, o)
 	}
 }
 
-// A volume cannot be detached from one node nor attached to another: in upstream's controller the two operations wipe each
-// other's back-off out, and it tries in every round of its loop.
+// TestAlternatingFailuresBackOff has a volume that can neither be detached from one node nor
+// attached to another. In upstream's controller each operation resets the back-off of the other, so
+// that it retries in every period of its loop.
 //
 // Differs: see executor/executor.go.
 func TestAlternatingFailuresBackOff(t *testing.T) {
 	t.Parallel()
 	s := story{history: history{
 		run("p1", "n1", rest, "rwo1"),
-		then(turn{"detach", errs}, short), then(turn{"attach", errs}, short),
+		then(setAttacher{"detach", errs}, short), then(setAttacher{"attach", errs}, short),
 		then(endPod{"p1", isDeleted}, short),
 		run("p2", "n2", rest, "rwo1"),
 	}}
-	_, upstream, ours := s.tell(t)
+	_, upstream, ours := s.execute(t)
 	const request = "delete volumeattachments"
-	if u, o := upstream.faults.count(request), ours.faults.count(request); u < 50 || o > 12 {
-		t.Errorf("deletions asked for in 270 s: upstream %d, want 50 at least; ours %d, want 12 at most", u, o)
+	if u, o := upstream.World.faults.count(request), ours.World.faults.count(request); u < 50 || o > 12 {
+		t.Errorf("delete requests in 270 s: upstream %d, want 50 at least; ours %d, want 12 at most", u, o)
 	}
 }

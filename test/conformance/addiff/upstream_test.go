@@ -13,63 +13,50 @@ import (
 	"github.com/volsim/volsim/test/conformance/upstreamad"
 )
 
-// loopPeriod is how often upstream's controller looks at everything. It is ten times what it is by default, which makes
-// nothing but time.
+// loopPeriod is the period of upstream's reconciler. It is ten times the default, which affects
+// only times.
 const loopPeriod = time.Second
 
-// leftover is how long what a controller has begun may go on after its end: a bubble may end when nobody is left in it.
+// drainTime is how long operations of a stopped controller may last. A bubble ends only when all
+// its goroutines have.
 //
 // Upstream: pkg/volume/csi csiTimeout (2 min).
-const leftover = 3 * time.Minute
+const drainTime = 3 * time.Minute
 
-// upstream is a world with upstream's controller, in a bubble.
-type upstream struct {
-	server *fake.Server
-	faults *faults
-	events atomic.Int64
-	stop   func()
-}
-
-// liveUpstream has upstream's controller live through a history for as long as its states are as wanted, or all of it if
-// want is nil.
-func liveUpstream(t *testing.T, h history, want []state) (l life) {
+// runUpstream executes a history with upstream's controller, in a bubble.
+func runUpstream(t *testing.T, h history, want []histories.State) (execution histories.Execution[*world]) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &upstream{faults: newFaults()}
+		server := fake.NewServer(fake.Config{Now: time.Now, SkipBootstrap: true})
+		w := newWorld(server, server.Client(sim.DirectCaller()), time.Now, histories.PassInBubble)
 		w.faults.Caller = sim.DirectCaller()
-		w.server = fake.NewServer(fake.Config{Now: time.Now, SkipBootstrap: true})
-		u := newUser(w.server, w.server.Client(sim.DirectCaller()), observe(w.server), w.faults, time.Now)
-		u.down = func(meanwhile func() error) error {
-			w.stop()
+		var events atomic.Int64
+		var stop func()
+		start := func() { stop = startUpstream(t, w, &events) }
+		w.down = func(meanwhile func() error) error {
+			stop()
 			err := meanwhile()
-			w.start(t, u)
+			start()
 			return err
 		}
-		l = u.live(h, func(u *user) { w.start(t, u) }, pass, want)
-		w.stop()
-		time.Sleep(leftover)
+		execution = w.execute(h, start, want)
+		stop()
+		time.Sleep(drainTime)
 	})
-	return l
+	return execution
 }
 
-// pass lets time pass.
-func pass(d time.Duration) error {
-	synctest.Wait()
-	time.Sleep(d)
-	synctest.Wait()
-	return nil
-}
-
-func (w *upstream) start(t *testing.T, u *user) {
+func startUpstream(t *testing.T, w *world, events *atomic.Int64) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	timers := upstreamad.DefaultTimers
 	timers.ReconcilerLoopPeriod = loopPeriod
 	wait, err := upstreamad.Start(ctx, upstreamad.Config{
-		Client: histories.UniqueEvents(w.server.Client(w.faults), &w.events), Timers: timers, DisableForceDetach: !u.forces,
+		Client: histories.UniqueEvents(w.server.Client(w.faults), events), Timers: timers,
+		DisableForceDetach: w.disableForceDetach,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.stop = func() {
+	return func() {
 		cancel()
 		wait()
 	}

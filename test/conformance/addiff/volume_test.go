@@ -15,14 +15,14 @@ import (
 
 const driverName = "disk.example.com"
 
-// disk is a volume and its claim, of one name.
+// A disk is a volume and its claim, of the same name.
 type disk struct {
 	name, handle string
 	mode         corev1.PersistentVolumeAccessMode
-	late         bool // it is not bound to begin with
+	late         bool // initially not bound
 }
 
-// disks are those that a world begins with.
+// disks are the initial disks of a world.
 var disks = []disk{
 	{name: "rwo1", handle: "rwo1", mode: corev1.ReadWriteOnce},
 	{name: "rwo2", handle: "rwo2", mode: corev1.ReadWriteOnce},
@@ -41,7 +41,7 @@ func diskOf(name string) disk {
 	panic("no disk " + name)
 }
 
-// shared tells whether the volume may be attached to several nodes.
+// shared reports whether the volume may be attached to several nodes.
 func (d disk) shared() bool { return d.mode == corev1.ReadWriteMany }
 
 func (d disk) unique() corev1.UniqueVolumeName {
@@ -66,54 +66,54 @@ func (d disk) volume(claim types.UID) *corev1.PersistentVolume {
 	return v
 }
 
-// bind has a claim and its volume be there, and bound to one another.
-type bind struct{ disk string }
+// bindClaim creates a claim and its volume, unless they exist, and binds them.
+type bindClaim struct{ disk string }
 
-func (b bind) String() string { return "bind " + b.disk }
+func (b bindClaim) String() string { return "bind " + b.disk }
 
-func (b bind) do(u *user) error {
+func (b bindClaim) do(w *world) error {
 	d := diskOf(b.disk)
-	claim, ok := stored[*corev1.PersistentVolumeClaim](u, "persistentvolumeclaims", "default", d.name)
+	claim, ok := stored[*corev1.PersistentVolumeClaim](w, "persistentvolumeclaims", "default", d.name)
 	if !ok {
 		var err error
-		if claim, err = u.client.CoreV1().PersistentVolumeClaims("default").Create(ctx, d.claim(), metav1.CreateOptions{}); err != nil {
+		if claim, err = w.client.CoreV1().PersistentVolumeClaims("default").Create(ctx, d.claim(), metav1.CreateOptions{}); err != nil {
 			return err
 		}
 	}
-	if err := u.bindVolume(d, claim.UID); err != nil {
+	if err := w.bindVolume(d, claim.UID); err != nil {
 		return err
 	}
 	if claim.Status.Phase == corev1.ClaimBound {
 		return nil
 	}
 	claim.Status.Phase = corev1.ClaimBound
-	_, err := u.client.CoreV1().PersistentVolumeClaims("default").UpdateStatus(ctx, claim, metav1.UpdateOptions{})
+	_, err := w.client.CoreV1().PersistentVolumeClaims("default").UpdateStatus(ctx, claim, metav1.UpdateOptions{})
 	return err
 }
 
-// bindVolume has a disk's volume be there, for a claim.
-func (u *user) bindVolume(d disk, claim types.UID) error {
-	volume, ok := stored[*corev1.PersistentVolume](u, "persistentvolumes", "", d.name)
+// bindVolume creates a disk's volume, unless it exists, and reserves it for a claim.
+func (w *world) bindVolume(d disk, claim types.UID) error {
+	volume, ok := stored[*corev1.PersistentVolume](w, "persistentvolumes", "", d.name)
 	if !ok {
-		_, err := u.client.CoreV1().PersistentVolumes().Create(ctx, d.volume(claim), metav1.CreateOptions{})
+		_, err := w.client.CoreV1().PersistentVolumes().Create(ctx, d.volume(claim), metav1.CreateOptions{})
 		return err
 	}
 	if volume.Spec.ClaimRef.UID == claim {
 		return nil
 	}
 	volume.Spec.ClaimRef.UID = claim
-	_, err := u.client.CoreV1().PersistentVolumes().Update(ctx, volume, metav1.UpdateOptions{})
+	_, err := w.client.CoreV1().PersistentVolumes().Update(ctx, volume, metav1.UpdateOptions{})
 	return err
 }
 
-// dropClaim is a claim that goes, though pods may use it.
-type dropClaim struct{ disk string }
+// deleteClaim deletes a claim, even if pods use it.
+type deleteClaim struct{ disk string }
 
-func (d dropClaim) String() string { return "claim " + d.disk + " goes" }
+func (d deleteClaim) String() string { return "claim " + d.disk + " is deleted" }
 
-func (d dropClaim) do(u *user) error {
-	claims := u.client.CoreV1().PersistentVolumeClaims("default")
-	claim, ok := stored[*corev1.PersistentVolumeClaim](u, "persistentvolumeclaims", "default", d.disk)
+func (d deleteClaim) do(w *world) error {
+	claims := w.client.CoreV1().PersistentVolumeClaims("default")
+	claim, ok := stored[*corev1.PersistentVolumeClaim](w, "persistentvolumeclaims", "default", d.disk)
 	if !ok {
 		return nil
 	}
@@ -124,14 +124,14 @@ func (d dropClaim) do(u *user) error {
 	return claims.Delete(ctx, d.disk, metav1.DeleteOptions{})
 }
 
-// dropVolume is a volume that goes, though it may be attached.
-type dropVolume struct{ disk string }
+// deleteVolume deletes a volume, even if it is attached.
+type deleteVolume struct{ disk string }
 
-func (d dropVolume) String() string { return "volume " + d.disk + " goes" }
+func (d deleteVolume) String() string { return "volume " + d.disk + " is deleted" }
 
-func (d dropVolume) do(u *user) error {
-	volumes := u.client.CoreV1().PersistentVolumes()
-	volume, ok := stored[*corev1.PersistentVolume](u, "persistentvolumes", "", d.disk)
+func (d deleteVolume) do(w *world) error {
+	volumes := w.client.CoreV1().PersistentVolumes()
+	volume, ok := stored[*corev1.PersistentVolume](w, "persistentvolumes", "", d.disk)
 	if !ok {
 		return nil
 	}
@@ -142,21 +142,21 @@ func (d dropVolume) do(u *user) error {
 	return volumes.Delete(ctx, d.disk, metav1.DeleteOptions{})
 }
 
-// driver is what the driver's CSIDriver object says of attaching.
-type driver struct{ attach string } // "required", "not required", "" (there is no object)
+// setDriver replaces the driver's CSIDriver object.
+type setDriver struct{ attach string } // "required", "not required", or "" (no object)
 
-func (d driver) String() string {
+func (d setDriver) String() string {
 	if d.attach == "" {
 		return "driver has no CSIDriver object"
 	}
 	return "driver: attach " + d.attach
 }
 
-func (d driver) do(u *user) error {
-	drivers := u.client.StorageV1().CSIDrivers()
-	now, ok := stored[*storagev1.CSIDriver](u, "csidrivers", "", driverName)
+func (d setDriver) do(w *world) error {
+	drivers := w.client.StorageV1().CSIDrivers()
+	old, ok := stored[*storagev1.CSIDriver](w, "csidrivers", "", driverName)
 	required := d.attach == "required"
-	if ok && d.attach != "" && *now.Spec.AttachRequired == required {
+	if ok && d.attach != "" && *old.Spec.AttachRequired == required {
 		return nil
 	}
 	if ok {
@@ -173,27 +173,27 @@ func (d driver) do(u *user) error {
 	return err
 }
 
-// attachRequired tells what the driver's CSIDriver object says.
-func (u *user) attachRequired() bool {
-	d, ok := stored[*storagev1.CSIDriver](u, "csidrivers", "", driverName)
+// attachRequired reports whether the driver requires attachments.
+func (w *world) attachRequired() bool {
+	d, ok := stored[*storagev1.CSIDriver](w, "csidrivers", "", driverName)
 	return !ok || *d.Spec.AttachRequired
 }
 
-// furnish makes what every world begins with: two nodes, and the disks.
-func (u *user) furnish() error {
+// createObjects creates two nodes and the disks.
+func (w *world) createObjects() error {
 	for _, n := range []string{"n1", "n2"} {
-		if err := (makeNode{node: n}).do(u); err != nil {
+		if err := (createNode{node: n}).do(w); err != nil {
 			return err
 		}
 	}
 	for _, d := range disks {
 		if !d.late {
-			if err := (bind{d.name}).do(u); err != nil {
+			if err := (bindClaim{d.name}).do(w); err != nil {
 				return err
 			}
 			continue
 		}
-		if _, err := u.client.CoreV1().PersistentVolumeClaims("default").Create(ctx, d.claim(), metav1.CreateOptions{}); err != nil {
+		if _, err := w.client.CoreV1().PersistentVolumeClaims("default").Create(ctx, d.claim(), metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("claim %s: %w", d.name, err)
 		}
 	}

@@ -7,24 +7,30 @@ import (
 	"pgregory.net/rapid"
 )
 
-// FindMutant searches for a history that shows a mutant of ours. It fails if there is none, or if
-// the shrunk history has more than the given number of steps.
-func (p Pair[S, W, C]) FindMutant(t *testing.T, draw *rapid.Generator[History[S]], mutant C, steps int) {
-	t.Helper()
-	FindMutant(t, steps, func(tb rapid.TB, shown func(Verdict)) {
-		p.Check(tb, t, 1, draw, mutant, true, func(_ History[S], v Verdict) { shown(v) })
-	})
+// A Mutant is a deliberately broken variant of our implementation.
+type Mutant[M any] struct {
+	Name     string
+	Mutation M
+	Steps    int // maximum length of the shrunk history that shows it
 }
 
-// FindMutant calls check, which fails tb if it finds a history that shows a mutant. check calls shown
-// for each comparison. FindMutant fails if check found none, or if the last one has more than the
-// given number of steps.
-func FindMutant(t *testing.T, steps int, check func(tb rapid.TB, shown func(Verdict))) {
+// FindMutants searches for a history that shows each mutant of ours. It fails for a mutant if there
+// is none, or if the shrunk history is too long.
+func (p Pair[S, W, M]) FindMutants(t *testing.T, draw *rapid.Generator[History[S]], mutants []Mutant[M]) {
+	for _, m := range mutants {
+		t.Run(m.Name, func(t *testing.T) {
+			t.Parallel()
+			p.findMutant(t, draw, m)
+		})
+	}
+}
+
+func (p Pair[S, W, M]) findMutant(t *testing.T, draw *rapid.Generator[History[S]], m Mutant[M]) {
 	t.Helper()
 	last := 0 // steps of the last history that showed it
 	tb := &sandbox{TB: t}
 	tb.run(func() {
-		check(tb, func(v Verdict) {
+		p.check(tb, t, 1, draw, m.Mutation, true, func(_ History[S], v Verdict) {
 			if v.Diff != "" {
 				last, tb.shown = v.Steps, v.Diff
 			}
@@ -33,8 +39,8 @@ func FindMutant(t *testing.T, steps int, check func(tb rapid.TB, shown func(Verd
 	switch {
 	case !tb.failed:
 		t.Error("not found")
-	case last > steps:
-		t.Errorf("shown by %d steps; want at most %d\n%s", last, steps, tb.shown)
+	case last > m.Steps:
+		t.Errorf("shown by %d steps; want at most %d\n%s", last, m.Steps, tb.shown)
 	default:
 		t.Logf("shown by\n%s", tb.shown)
 	}

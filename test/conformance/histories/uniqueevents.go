@@ -11,8 +11,8 @@ import (
 )
 
 // UniqueEvents returns a client that numbers the names of events with count. Upstream derives names
-// from the object's name and the time. In a bubble time stands still, and the API server would reject
-// the second of two events about an object.
+// from the object's name and the time. In a bubble time stands still, and the API server would
+// reject the second of two events about an object.
 func UniqueEvents(client kubernetes.Interface, count *atomic.Int64) kubernetes.Interface {
 	return uniqueClient{client, count}
 }

@@ -11,16 +11,17 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/test/conformance/histories"
 )
 
-// act is one thing that somebody does to the world. An act upon what is not there does nothing, so that a history stays one
-// whatever is left out of it.
+// An act is an action of a user or of another component. It does nothing if its object does not
+// exist, so that rapid may leave out any act of a history.
 type act interface {
 	fmt.Stringer
-	do(u *user) error
+	do(w *world) error
 }
 
-// step is an act, and what goes wrong for the controller while it reacts.
+// A step is an act, and the fault that is injected until the world is at rest.
 type step struct {
 	act   act
 	fault fault
@@ -33,31 +34,29 @@ func (s step) String() string {
 	return s.act.String() + "  !" + s.fault.String()
 }
 
-// history is what one world lives through.
-type history []step
-
-// String gives a line for each step.
-func (h history) String() string {
-	var b strings.Builder
-	for i, s := range h {
-		fmt.Fprintf(&b, "%2d  %s\n", i+1, s)
-	}
-	return b.String()
+// A world is an API server and its users: all but the controller.
+type world struct {
+	server   *fake.Server
+	client   kubernetes.Interface
+	storage  *storage
+	observer *observer
+	faults   *faults                            // of the controller
+	down     func(meanwhile func() error) error // stops the controller while meanwhile runs
 }
 
-// user is everybody in a world but its controller.
-type user struct {
-	server  *fake.Server
-	client  kubernetes.Interface
-	storage *storage
-	down    func(meanwhile func() error) error // stops the controller for as long as meanwhile takes
+func newWorld(server *fake.Server, client kubernetes.Interface) *world {
+	w := &world{server: server, client: client, storage: newStorage(), faults: &faults{}}
+	w.observer = observe(server, w.storage)
+	return w
 }
 
 var ctx = context.Background()
 
-// key is the key of an object: "namespace/name", or the name alone; or "made for namespace/name", the volume that was made for
-// that claim.
+// A key is "namespace/name", a name, or "provisioned for namespace/name": the volume that was
+// provisioned for a claim.
 type key string
+
+const provisionedFor = "provisioned for "
 
 func (k key) split() (namespace, name string) {
 	namespace, name, ok := strings.Cut(string(k), "/")
@@ -67,30 +66,25 @@ func (k key) split() (namespace, name string) {
 	return namespace, name
 }
 
-func stored[T fake.Object](u *user, resource string, k key) (T, bool) {
+func stored[T fake.Object](w *world, resource string, k key) (T, bool) {
 	namespace, name := k.split()
-	obj, ok := u.server.Get(resource, namespace, name)
-	if !ok {
-		var none T
-		return none, false
+	return histories.Stored[T](w.server, resource, namespace, name)
+}
+
+func (w *world) claim(k key) (*corev1.PersistentVolumeClaim, bool) {
+	return stored[*corev1.PersistentVolumeClaim](w, "persistentvolumeclaims", k)
+}
+
+func (w *world) volume(k key) (*corev1.PersistentVolume, bool) {
+	if claim, ok := strings.CutPrefix(string(k), provisionedFor); ok {
+		return w.provisioned(claim)
 	}
-	return obj.DeepCopyObject().(T), true
+	return stored[*corev1.PersistentVolume](w, "persistentvolumes", k)
 }
 
-func (u *user) claim(k key) (*corev1.PersistentVolumeClaim, bool) {
-	return stored[*corev1.PersistentVolumeClaim](u, "persistentvolumeclaims", k)
-}
-
-func (u *user) volume(k key) (*corev1.PersistentVolume, bool) {
-	if claim, ok := strings.CutPrefix(string(k), "made for "); ok {
-		return u.made(claim)
-	}
-	return stored[*corev1.PersistentVolume](u, "persistentvolumes", k)
-}
-
-// made is the first volume that was made for a claim of that key.
-func (u *user) made(claim string) (first *corev1.PersistentVolume, ok bool) {
-	for _, obj := range u.server.List("persistentvolumes") {
+// provisioned returns the first volume that was provisioned for a claim of that key.
+func (w *world) provisioned(claim string) (first *corev1.PersistentVolume, ok bool) {
+	for _, obj := range w.server.List("persistentvolumes") {
 		v := obj.(*corev1.PersistentVolume)
 		if ref := v.Spec.ClaimRef; !strings.HasPrefix(v.Name, "pvc-") || ref == nil || ref.Namespace+"/"+ref.Name != claim {
 			continue
@@ -102,41 +96,37 @@ func (u *user) made(claim string) (first *corev1.PersistentVolume, ok bool) {
 	return first.DeepCopy(), first != nil
 }
 
-func (u *user) class(k key) (*storagev1.StorageClass, bool) {
-	return stored[*storagev1.StorageClass](u, "storageclasses", k)
+func (w *world) class(k key) (*storagev1.StorageClass, bool) {
+	return stored[*storagev1.StorageClass](w, "storageclasses", k)
 }
 
-func (u *user) pod(k key) (*corev1.Pod, bool) { return stored[*corev1.Pod](u, "pods", k) }
+func (w *world) pod(k key) (*corev1.Pod, bool) { return stored[*corev1.Pod](w, "pods", k) }
 
-func (u *user) updateClaim(c *corev1.PersistentVolumeClaim) error {
-	_, err := u.client.CoreV1().PersistentVolumeClaims(c.Namespace).Update(ctx, c, metav1.UpdateOptions{})
+func (w *world) updateClaim(c *corev1.PersistentVolumeClaim) error {
+	_, err := w.client.CoreV1().PersistentVolumeClaims(c.Namespace).Update(ctx, c, metav1.UpdateOptions{})
 	return err
 }
 
-func (u *user) updateVolume(v *corev1.PersistentVolume) error {
-	_, err := u.client.CoreV1().PersistentVolumes().Update(ctx, v, metav1.UpdateOptions{})
+func (w *world) updateVolume(v *corev1.PersistentVolume) error {
+	_, err := w.client.CoreV1().PersistentVolumes().Update(ctx, v, metav1.UpdateOptions{})
 	return err
 }
 
-// restart is the controller going down and coming up again, and what is done while it is down.
+// restart stops the controller, performs acts, and starts it again.
 type restart struct{ meanwhile []act }
 
 func (r restart) String() string {
 	if len(r.meanwhile) == 0 {
 		return "restart"
 	}
-	var acts []string
-	for _, a := range r.meanwhile {
-		acts = append(acts, a.String())
-	}
-	return "restart, meanwhile: " + strings.Join(acts, "; ")
+	return "restart, meanwhile: " + histories.Join(r.meanwhile)
 }
 
-func (r restart) do(u *user) error {
-	return u.down(func() error {
+func (r restart) do(w *world) error {
+	return w.down(func() error {
 		var errs []string
 		for _, a := range r.meanwhile {
-			if err := a.do(u); err != nil {
+			if err := a.do(w); err != nil {
 				errs = append(errs, err.Error())
 			}
 		}

@@ -17,15 +17,15 @@ const (
 	foreignFinalizer = "example.com/mine"
 )
 
-// want is what claims and volumes may say of themselves alike. The zero value is the plainest.
-type want struct {
+// A spec holds the common fields of claims and volumes.
+type spec struct {
 	size  int // GiB
 	modes string
 	block bool
 	vac   string
 }
 
-func (w want) words() []string {
+func (w spec) words() []string {
 	words := []string{fmt.Sprintf("%dGi", w.size), w.modes}
 	if w.block {
 		words = append(words, "block")
@@ -36,27 +36,27 @@ func (w want) words() []string {
 	return words
 }
 
-func (w want) quantity() corev1.ResourceList {
+func (w spec) quantity() corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceStorage: gi(w.size)}
 }
 
 func gi(size int) resource.Quantity { return resource.MustParse(fmt.Sprintf("%dGi", size)) }
 
-func (w want) volumeMode() *corev1.PersistentVolumeMode {
+func (w spec) volumeMode() *corev1.PersistentVolumeMode {
 	if w.block {
 		return new(corev1.PersistentVolumeBlock)
 	}
 	return nil
 }
 
-func (w want) attributes() *string {
+func (w spec) attributes() *string {
 	if w.vac == "" {
 		return nil
 	}
 	return &w.vac
 }
 
-// accessModes reads "RWO,ROX".
+// accessModes parses "RWO,ROX".
 func accessModes(short string) []corev1.PersistentVolumeAccessMode {
 	var modes []corev1.PersistentVolumeAccessMode
 	for s := range strings.SplitSeq(short, ",") {
@@ -67,20 +67,20 @@ func accessModes(short string) []corev1.PersistentVolumeAccessMode {
 	return modes
 }
 
-// makeClaim is a claim that is created.
-type makeClaim struct {
+// createClaim creates a claim.
+type createClaim struct {
 	key key
-	want
-	class     string // "-": none is named
-	beta      string // the class in the old annotation; "": none
-	selector  string // the label "disk" that a volume must have; "": any
+	spec
+	class     string // "-": none
+	beta      string // class in the beta annotation; "": none
+	selector  string // required label "disk" of the volume; "": any
 	volume    string // spec.volumeName
-	marks     string // annotations of the controller's that it has from the beginning: "completed", "by-controller"
+	marks     string // annotations of the controller: "completed", "by-controller"
 	finalizer bool
-	source    bool // it is to be a copy of another claim
+	source    bool // it has another claim as its data source
 }
 
-func (m makeClaim) String() string {
+func (m createClaim) String() string {
 	words := append([]string{"claim", string(m.key)}, m.words()...)
 	if m.class != "-" {
 		words = append(words, fmt.Sprintf("class=%q", m.class))
@@ -101,7 +101,7 @@ func (m makeClaim) String() string {
 	return strings.Join(words, " ")
 }
 
-func (m makeClaim) do(u *user) error {
+func (m createClaim) do(w *world) error {
 	namespace, name := m.key.split()
 	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	c.Spec.AccessModes, c.Spec.Resources.Requests = accessModes(m.modes), m.quantity()
@@ -127,65 +127,65 @@ func (m makeClaim) do(u *user) error {
 	if m.finalizer {
 		c.Finalizers = []string{foreignFinalizer}
 	}
-	_, err := u.client.CoreV1().PersistentVolumeClaims(namespace).Create(ctx, c, metav1.CreateOptions{})
+	_, err := w.client.CoreV1().PersistentVolumeClaims(namespace).Create(ctx, c, metav1.CreateOptions{})
 	return err
 }
 
-// marks are the annotations by which the controller knows its own work.
+// marks are the annotations that the controller writes.
 var marks = map[string]string{
 	"completed": storagehelpers.AnnBindCompleted, "by-controller": storagehelpers.AnnBoundByController,
 }
 
-// deleteClaim is a claim that is deleted; it stays, being deleted, while it has finalizers.
+// deleteClaim deletes a claim. The claim exists, being deleted, until it has no finalizers.
 type deleteClaim struct {
 	key       key
-	protected bool // the protection finalizer stays, as while a pod uses the claim
+	protected bool // keep the protection finalizer, as while a pod uses the claim
 }
 
 func (d deleteClaim) String() string {
-	return "delete claim " + string(d.key) + protectedWord(d.protected)
+	return "delete claim " + string(d.key) + protection(d.protected)
 }
 
-func protectedWord(protected bool) string {
+func protection(protected bool) string {
 	if protected {
-		return ", which is protected"
+		return ", protected"
 	}
 	return ""
 }
 
-func (d deleteClaim) do(u *user) error {
-	c, ok := u.claim(d.key)
+func (d deleteClaim) do(w *world) error {
+	c, ok := w.claim(d.key)
 	if !ok {
 		return nil
 	}
 	if !d.protected && slices.Contains(c.Finalizers, claimProtection) {
 		c.Finalizers = without(c.Finalizers, claimProtection)
-		if err := u.updateClaim(c); err != nil {
+		if err := w.updateClaim(c); err != nil {
 			return err
 		}
-		if c, ok = u.claim(d.key); !ok {
+		if c, ok = w.claim(d.key); !ok {
 			return nil // it was being deleted
 		}
 	}
-	return u.client.CoreV1().PersistentVolumeClaims(c.Namespace).Delete(ctx, c.Name, metav1.DeleteOptions{})
+	return w.client.CoreV1().PersistentVolumeClaims(c.Namespace).Delete(ctx, c.Name, metav1.DeleteOptions{})
 }
 
 func without(all []string, one string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == one })
 }
 
-// editClaim is a change that somebody makes to a claim.
+// editClaim changes a claim.
 type editClaim struct {
 	key   key
-	edit  string // of claimEdits
-	value string // what it is changed to, where the edit takes one
+	edit  string // key of claimEdits
+	value string // new value, if the edit takes one
 }
 
 func (e editClaim) String() string {
 	return strings.TrimSpace(fmt.Sprintf("edit claim %s: %s %s", e.key, e.edit, e.value))
 }
 
-// claimEdits change a claim. Those of its status go through the status.
+// claimEdits change claims. Edits of the status use UpdateStatus.
 var claimEdits = map[string]func(c *corev1.PersistentVolumeClaim, value string){
 	"forget completed":     func(c *corev1.PersistentVolumeClaim, _ string) { delete(c.Annotations, marks["completed"]) },
 	"forget by-controller": func(c *corev1.PersistentVolumeClaim, _ string) { delete(c.Annotations, marks["by-controller"]) },
@@ -228,15 +228,15 @@ var claimEdits = map[string]func(c *corev1.PersistentVolumeClaim, value string){
 	},
 }
 
-func (e editClaim) do(u *user) error {
-	c, ok := u.claim(e.key)
+func (e editClaim) do(w *world) error {
+	c, ok := w.claim(e.key)
 	if !ok {
 		return nil
 	}
 	claimEdits[e.edit](c, e.value)
 	if strings.HasPrefix(e.edit, "status ") {
-		_, err := u.client.CoreV1().PersistentVolumeClaims(c.Namespace).UpdateStatus(ctx, c, metav1.UpdateOptions{})
+		_, err := w.client.CoreV1().PersistentVolumeClaims(c.Namespace).UpdateStatus(ctx, c, metav1.UpdateOptions{})
 		return err
 	}
-	return u.updateClaim(c)
+	return w.updateClaim(c)
 }

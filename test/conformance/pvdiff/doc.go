@@ -12,7 +12,7 @@
 // upstream decides in map order, so that one history may have several results. The result of ours
 // must be one of them: upstream executes a history with a different result again, until the results
 // are equal once. If its maps do not yield that order, the difference must be an exchange between
-// claims and volumes that suit one another. Deliberate differences are listed in deliberates. A
+// claims and volumes that suit one another. Deliberate differences are listed in deliberate. A
 // history ends at the first one, and only one history in twenty may.
 //
 // The histories are the same in each run. "go test -rapid.seed=0 -rapid.checks=1000" draws others,

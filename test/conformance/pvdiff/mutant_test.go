@@ -8,46 +8,34 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"pgregory.net/rapid"
 
 	"github.com/volsim/volsim/test/conformance/histories"
 )
 
-// mutants are controllers that are wrong in one thing. Each write of theirs goes through edit before it is made.
-var mutants = []struct {
-	name  string
-	edit  edits
-	steps int // at most, of the history that shows it
-}{
-	{"forgets that the binding is its own", edits{volume: func(v *corev1.PersistentVolume) {
+// mutants of our controller edit what it writes.
+var mutants = []histories.Mutant[mutation]{
+	{Name: "does not mark the binding as its own", Steps: 2, Mutation: edits{volume: func(v *corev1.PersistentVolume) {
 		delete(v.Annotations, marks["by-controller"])
-	}}, 2},
-	{"takes a reservation back whole", edits{volume: func(v *corev1.PersistentVolume) {
+	}}.client},
+	{Name: "removes the whole claimRef of a reservation", Steps: 4, Mutation: edits{volume: func(v *corev1.PersistentVolume) {
 		if v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID == "" {
 			v.Spec.ClaimRef = nil
 		}
-	}}, 4},
-	{"reports what was asked for, not what is there", edits{claimStatus: func(c *corev1.PersistentVolumeClaim) {
+	}}.client},
+	{Name: "reports the requested capacity, not the actual one", Steps: 2, Mutation: edits{claimStatus: func(c *corev1.PersistentVolumeClaim) {
 		if c.Status.Capacity != nil {
 			c.Status.Capacity = c.Spec.Resources.Requests
 		}
-	}}, 2},
-	{"makes volumes of no class", edits{created: func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "" }}, 2},
+	}}.client},
+	{Name: "provisions volumes without a class", Steps: 2, Mutation: edits{created: func(v *corev1.PersistentVolume) {
+		v.Spec.StorageClassName = ""
+	}}.client},
 }
 
-// Each mutant is found, and what shows it is as short as it can be.
-func TestMutantsAreFound(t *testing.T) {
-	for _, m := range mutants {
-		t.Run(m.name, func(t *testing.T) {
-			t.Parallel()
-			histories.FindMutant(t, m.steps, func(tb rapid.TB, shown func(verdict)) {
-				check(tb, t, 1, m.edit.client, func(_ history, v verdict) { shown(v) })
-			})
-		})
-	}
-}
+// TestMutantsAreFound checks that a short history shows each mutant.
+func TestMutantsAreFound(t *testing.T) { pair.FindMutants(t, drawHistory, mutants) }
 
-// edits change what is written; nil leaves it alone.
+// edits change written objects. Nil changes nothing.
 type edits struct {
 	volume, created func(*corev1.PersistentVolume)
 	claimStatus     func(*corev1.PersistentVolumeClaim)

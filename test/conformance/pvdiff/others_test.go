@@ -10,8 +10,8 @@ import (
 
 const annDefaultClass = "storageclass.kubernetes.io/is-default-class"
 
-// makeClass is a class that is created.
-type makeClass struct {
+// createClass creates a class.
+type createClass struct {
 	key         key
 	provisioner string
 	delayed     bool
@@ -20,7 +20,7 @@ type makeClass struct {
 	mounted     bool // with mount options
 }
 
-func (m makeClass) String() string {
+func (m createClass) String() string {
 	text := fmt.Sprintf("class %s of %s", m.key, m.provisioner)
 	if m.delayed {
 		text += " WaitForFirstConsumer"
@@ -37,7 +37,7 @@ func (m makeClass) String() string {
 	return text
 }
 
-func (m makeClass) do(u *user) error {
+func (m createClass) do(w *world) error {
 	_, name := m.key.split()
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: m.provisioner}
 	if m.delayed {
@@ -52,24 +52,24 @@ func (m makeClass) do(u *user) error {
 	if m.isDefault {
 		class.Annotations = map[string]string{annDefaultClass: "true"}
 	}
-	_, err := u.client.StorageV1().StorageClasses().Create(ctx, class, metav1.CreateOptions{})
+	_, err := w.client.StorageV1().StorageClasses().Create(ctx, class, metav1.CreateOptions{})
 	return err
 }
 
-// deleteClass is a class that is deleted.
+// deleteClass deletes a class.
 type deleteClass struct{ key key }
 
 func (d deleteClass) String() string { return "delete class " + string(d.key) }
 
-func (d deleteClass) do(u *user) error {
-	class, ok := u.class(d.key)
+func (d deleteClass) do(w *world) error {
+	class, ok := w.class(d.key)
 	if !ok {
 		return nil
 	}
-	return u.client.StorageV1().StorageClasses().Delete(ctx, class.Name, metav1.DeleteOptions{})
+	return w.client.StorageV1().StorageClasses().Delete(ctx, class.Name, metav1.DeleteOptions{})
 }
 
-// setDefault is a class that becomes the default one, or is it no longer.
+// setDefault makes a class the default class, or no longer.
 type setDefault struct {
 	key       key
 	isDefault bool
@@ -77,24 +77,24 @@ type setDefault struct {
 
 func (s setDefault) String() string { return fmt.Sprintf("class %s default: %t", s.key, s.isDefault) }
 
-func (s setDefault) do(u *user) error {
-	class, ok := u.class(s.key)
+func (s setDefault) do(w *world) error {
+	class, ok := w.class(s.key)
 	if !ok {
 		return nil
 	}
 	metav1.SetMetaDataAnnotation(&class.ObjectMeta, annDefaultClass, fmt.Sprint(s.isDefault))
-	_, err := u.client.StorageV1().StorageClasses().Update(ctx, class, metav1.UpdateOptions{})
+	_, err := w.client.StorageV1().StorageClasses().Update(ctx, class, metav1.UpdateOptions{})
 	return err
 }
 
-// makePod is a pod that uses a claim.
-type makePod struct {
+// createPod creates a pod that uses a claim.
+type createPod struct {
 	key       key
-	claim     key // of the pod's namespace
+	claim     key // in the pod's namespace
 	scheduled bool
 }
 
-func (m makePod) String() string {
+func (m createPod) String() string {
 	text := fmt.Sprintf("pod %s uses %s", m.key, m.claim)
 	if m.scheduled {
 		text += ", scheduled"
@@ -102,7 +102,7 @@ func (m makePod) String() string {
 	return text
 }
 
-func (m makePod) do(u *user) error {
+func (m createPod) do(w *world) error {
 	namespace, name := m.key.split()
 	_, claim := m.claim.split()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -113,11 +113,11 @@ func (m makePod) do(u *user) error {
 	if m.scheduled {
 		pod.Spec.NodeName = "n1"
 	}
-	_, err := u.client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
+	_, err := w.client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
 	return err
 }
 
-// endPod is a pod that has run to its end, or is scheduled, or is deleted.
+// endPod schedules, completes or deletes a pod.
 type endPod struct {
 	key key
 	how string // "scheduled", "succeeded", "deleted"
@@ -125,12 +125,12 @@ type endPod struct {
 
 func (e endPod) String() string { return fmt.Sprintf("pod %s is %s", e.key, e.how) }
 
-func (e endPod) do(u *user) error {
-	pod, ok := u.pod(e.key)
+func (e endPod) do(w *world) error {
+	pod, ok := w.pod(e.key)
 	if !ok {
 		return nil
 	}
-	pods := u.client.CoreV1().Pods(pod.Namespace)
+	pods := w.client.CoreV1().Pods(pod.Namespace)
 	switch e.how {
 	case "scheduled":
 		return pods.Bind(ctx, &corev1.Binding{

@@ -12,106 +12,95 @@ import (
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/pvcontroller"
 	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/test/conformance/histories"
 )
+
+// A mutation changes our controller by wrapping its client. Nil changes nothing.
+type mutation func(kubernetes.Interface) kubernetes.Interface
 
 // ours is a world with our controller, on a stepped host.
 type ours struct {
-	host      *sim.Stepped
-	later     time.Duration // users let time pass, which the host knows nothing of
-	server    *fake.Server
-	seen      *observer
-	faults    *faults
-	storage   *storage
-	component *sim.Process
-	spoil     spoil
+	*world
+	host     *sim.Stepped
+	offset   time.Duration // time that has passed for users, in addition to the host's
+	process  *sim.Process
+	mutation mutation
 }
 
-// spoil makes our controller another by what stands between it and the server; nil leaves it as it is.
-type spoil func(kubernetes.Interface) kubernetes.Interface
-
-// newOurs makes such a world. chooser is nil for the ordinary course of things.
-func newOurs(chooser sim.Chooser, spoil spoil) *ours {
-	o := &ours{host: sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: 20_000}), faults: &faults{}, storage: newStorage(), spoil: spoil}
-	o.server = fake.NewServer(fake.Config{Now: o.now, SkipBootstrap: true, Namespaces: namespaces})
-	o.seen = observe(o.server, o.storage)
+// runOurs executes a history with our controller.
+func runOurs(h history, chooser sim.Chooser, mutation mutation) histories.Execution[*world] {
+	o := &ours{host: sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: 20_000}), mutation: mutation}
+	defer o.host.Close()
+	server := fake.NewServer(fake.Config{Now: o.now, SkipBootstrap: true, Namespaces: namespaces})
+	o.world = newWorld(server, server.Client(outside{o.host.ExternalCaller(), o}))
+	o.down = func(meanwhile func() error) error {
+		o.host.Crash(o.process)
+		err := meanwhile()
+		o.start()
+		return err
+	}
 	o.start()
-	return o
+	execution := histories.Execution[*world]{World: o.world}
+	for _, s := range h {
+		o.offset += time.Minute // no two steps at the same time
+		o.faults.arm(s.fault)
+		actErr := s.act.do(o.world)
+		if err := o.settle(); err != nil {
+			execution.States = append(execution.States, histories.State{fmt.Sprintf("not at rest: %v", err)})
+			break
+		}
+		o.faults.arm(fault{})
+		execution.States = append(execution.States, append(o.observer.state(), answer(actErr)))
+	}
+	return execution
 }
 
-func (o *ours) now() time.Time { return o.host.Now().Add(o.later) }
+func (o *ours) now() time.Time { return o.host.Now().Add(o.offset) }
 
 func (o *ours) start() {
-	o.component = o.host.Process("pvcontroller")
-	o.faults.Caller = o.component
+	o.process = o.host.Process("pvcontroller")
+	o.faults.Caller = o.process
 	var client kubernetes.Interface = o.server.Client(o.faults)
-	if o.spoil != nil {
-		client = o.spoil(client)
+	if o.mutation != nil {
+		client = o.mutation(client)
 	}
 	var manager plugins.Manager
 	if err := manager.Register(&ourPlugin{o.storage}); err != nil {
 		panic(err)
 	}
 	pvcontroller.New(pvcontroller.Config{
-		Process:   o.component,
+		Process:   o.process,
 		Plugins:   &manager,
 		Client:    client,
-		Informers: o.server.Informers(o.component),
+		Informers: o.server.Informers(o.process),
 		Recorder: events.New(events.Config{
-			Process: o.component, Client: o.server.Client(o.component), Source: pvcontroller.EventSource,
+			Process: o.process, Client: o.server.Client(o.process), Source: pvcontroller.EventSource,
 		}),
 	})
 }
 
-// user is who acts in this world. What he does takes effect at once.
-func (o *ours) user() *user {
-	return &user{server: o.server, storage: o.storage, client: o.server.Client(outside{o.host.ExternalCaller(), o}), down: func(meanwhile func() error) error {
-		o.host.Crash(o.component)
-		err := meanwhile()
-		o.start()
-		return err
-	}}
-}
+// quietRuns is the number of runs without a change after which a world is at rest. A work queue has
+// one background timer for all its failed keys, so each run retries one of them.
+const quietRuns = 5
 
-// live lives through a history and returns the state after each step.
-func (o *ours) live(h history) [][]string {
-	defer o.host.Close()
-	u := o.user()
-	var states [][]string
-	for _, s := range h {
-		o.later += time.Minute // no two steps at the same time
-		o.faults.arm(s.fault)
-		refused := s.act.do(u)
-		if err := o.settle(u); err != nil {
-			return append(states, []string{fmt.Sprintf("does not come to rest: %v", err)})
-		}
-		o.faults.arm(fault{})
-		states = append(states, append(o.seen.state(), answer(refused)))
-	}
-	return states
-}
-
-// quiet is how many turns of the background timers must have brought nothing new: a queue of what failed has one timer for
-// all that is in it, and gets to one of them in a turn.
-const quiet = 5
-
-// settle lets the world move until nothing is left to happen and nothing comes of looking again.
-func (o *ours) settle(u *user) error {
-	for turns := 0; turns < quiet; turns++ {
-		before, wrong := o.seen.revision(), o.faults.met()
+// settle runs the host until several runs in succession have changed nothing.
+func (o *ours) settle() error {
+	for runs := 0; runs < quietRuns; runs++ {
+		revision, matched := o.observer.revision(), o.faults.matched()
 		if err := o.host.Run(); err != nil {
 			return err
 		}
-		if o.seen.revision() != before || o.faults.met() != wrong {
-			turns = 0
+		if o.observer.revision() != revision || o.faults.matched() != matched {
+			runs = 0
 		}
-		if err := u.stir(); err != nil {
+		if err := o.touch(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// outside is the caller of the users, whose time goes on while the host's stands.
+// outside is the caller of the users. Its time passes while the host's stands still.
 type outside struct {
 	sim.Caller
 	o *ours
@@ -119,10 +108,10 @@ type outside struct {
 
 func (c outside) Now() time.Time { return c.o.now() }
 
-// answer is what the server said to an act.
+// answer describes the server's answer to an act.
 func answer(err error) string {
 	if err != nil {
-		return "the act was refused: " + string(apierrors.ReasonForError(err))
+		return "act refused: " + string(apierrors.ReasonForError(err))
 	}
-	return "the act was accepted"
+	return "act accepted"
 }

@@ -17,26 +17,27 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// inTree is the plugin that both controllers have. Its volumes are hostPath volumes; those of NFS are nobody's.
+// inTree is the plugin of both controllers. Its volumes are hostPath volumes. No plugin supports
+// NFS volumes.
 const inTree = "kubernetes.io/host-path"
 
-// storage is what the plugin works on. It may be used concurrently.
+// storage is the backing store of the plugin. It may be used concurrently.
 type storage struct {
 	mu      sync.Mutex
-	made    map[string]bool    // guarded by mu: by name
-	erased  map[types.UID]bool // guarded by mu: PersistentVolumes whose data was deleted
-	outcome map[string]string  // guarded by mu: what comes of a call, by verb; "" is success
+	made    map[string]bool    // guarded by mu: names of volumes
+	erased  map[types.UID]bool // guarded by mu: PersistentVolumes with deleted data
+	outcome map[string]string  // guarded by mu: results of calls by verb; "": success
 }
 
 func newStorage() *storage {
 	return &storage{made: map[string]bool{}, erased: map[types.UID]bool{}, outcome: map[string]string{}}
 }
 
-// inUse is what comes of deleting a volume that is in use.
+// errInUse is the result of deleting a volume that is in use.
 var errInUse = errors.New("the disk is in use")
 
-// may says whether a call is taken up at all.
-func (s *storage) may(verb string) error {
+// check returns an error if a call is refused.
+func (s *storage) check(verb string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.outcome[verb] == "refused" {
@@ -45,7 +46,7 @@ func (s *storage) may(verb string) error {
 	return nil
 }
 
-// call makes a call. The UID is that of the PersistentVolume, if there is one.
+// call makes a call. uid is the UID of the PersistentVolume, if one exists.
 func (s *storage) call(verb, name string, uid types.UID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +66,7 @@ func (s *storage) call(verb, name string, uid types.UID) error {
 	return nil
 }
 
-// state is what there is in the storage, a line each.
+// state returns a line for each volume and each deletion.
 func (s *storage) state() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +80,7 @@ func (s *storage) state() []string {
 	return lines
 }
 
-// volumeFor is the volume that was made for a claim.
+// volumeFor returns the volume that is provisioned for a claim.
 func volumeFor(name string, claim *corev1.PersistentVolumeClaim, policy corev1.PersistentVolumeReclaimPolicy, mountOptions []string) *corev1.PersistentVolume {
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	v.Spec.AccessModes, v.Spec.Capacity = claim.Spec.AccessModes, claim.Spec.Resources.Requests
@@ -89,8 +90,8 @@ func volumeFor(name string, claim *corev1.PersistentVolumeClaim, policy corev1.P
 	return v
 }
 
-// ourPlugin is the plugin for our controller. Its calls do not leave the component: a world in which a driver is called again
-// and again does not come to rest.
+// ourPlugin is the plugin of our controller. Its calls are no suspension points: a world with
+// repeated driver calls does not come to rest.
 type ourPlugin struct{ storage *storage }
 
 func (p *ourPlugin) Name() string { return inTree }
@@ -100,8 +101,9 @@ func (p *ourPlugin) CanSupport(spec *plugins.Spec) bool {
 }
 func (p *ourPlugin) VolumeName(s *plugins.Spec) (string, error)  { return s.Name(), nil }
 func (p *ourPlugin) SupportsMountOptions() bool                  { return false }
-func (p *ourPlugin) CanProvision(plugins.ProvisionOptions) error { return p.storage.may("provision") }
-func (p *ourPlugin) CanDelete(*plugins.Spec) error               { return p.storage.may("delete") }
+func (p *ourPlugin) CanProvision(plugins.ProvisionOptions) error { return p.storage.check("provision") }
+
+func (p *ourPlugin) CanDelete(*plugins.Spec) error { return p.storage.check("delete") }
 
 func (p *ourPlugin) Provision(_ context.Context, opts plugins.ProvisionOptions) (*corev1.PersistentVolume, error) {
 	if err := p.storage.call("provision", opts.Name, ""); err != nil {
@@ -118,15 +120,16 @@ func (p *ourPlugin) Delete(_ context.Context, spec *plugins.Spec) error {
 	return err
 }
 
-// Recycle does not hold the volume before it begins: that leaves word in its status, which upstream's does not.
+// Recycle does not reserve the volume first. That would leave a message in its status, which
+// upstream's plugins do not write.
 func (p *ourPlugin) Recycle(_ context.Context, opts plugins.RecycleOptions) error {
 	opts.RecordEvent(corev1.EventTypeNormal, "scrubbing")
 	return p.storage.call("recycle", opts.Volume, "")
 }
 
-// upstreamPlugin is the plugin for upstream's controller.
+// upstreamPlugin is the plugin of upstream's controller.
 type upstreamPlugin struct {
-	volume.VolumePlugin // nil: what kubelets do with it
+	volume.VolumePlugin // nil: only kubelets use it
 
 	storage *storage
 }
@@ -146,15 +149,15 @@ func (p *upstreamPlugin) CanSupport(spec *volume.Spec) bool {
 }
 
 func (p *upstreamPlugin) NewProvisioner(_ klog.Logger, opts volume.VolumeOptions) (volume.Provisioner, error) {
-	return upstreamProvisioner{p.storage, opts}, p.storage.may("provision")
+	return upstreamProvisioner{p.storage, opts}, p.storage.check("provision")
 }
 
 func (p *upstreamPlugin) NewDeleter(_ klog.Logger, spec *volume.Spec) (volume.Deleter, error) {
-	return upstreamDeleter{storage: p.storage, volume: spec.PersistentVolume}, p.storage.may("delete")
+	return upstreamDeleter{storage: p.storage, volume: spec.PersistentVolume}, p.storage.check("delete")
 }
 
-func (p *upstreamPlugin) Recycle(name string, _ *volume.Spec, tell recyclerclient.RecycleEventRecorder) error {
-	tell(corev1.EventTypeNormal, "scrubbing")
+func (p *upstreamPlugin) Recycle(name string, _ *volume.Spec, record recyclerclient.RecycleEventRecorder) error {
+	record(corev1.EventTypeNormal, "scrubbing")
 	return p.storage.call("recycle", name, "")
 }
 
@@ -171,7 +174,7 @@ func (p upstreamProvisioner) Provision(*corev1.Node, []corev1.TopologySelectorTe
 }
 
 type upstreamDeleter struct {
-	volume.MetricsProvider // nil: nobody asks
+	volume.MetricsProvider // nil: not used
 
 	storage *storage
 	volume  *corev1.PersistentVolume
@@ -187,40 +190,41 @@ func (d upstreamDeleter) Delete() error {
 	return err
 }
 
-// turn is what becomes of calls of the plugin from now on.
-type turn struct {
+// setOutcome sets the result of the plugin's next calls.
+type setOutcome struct {
 	verb    string // "provision", "delete" or "recycle"
-	outcome string // "": success; "fails", "refused", and of "delete" "in use"
+	outcome string // "": success; "fails", "refused"; for delete also "in use"
 }
 
-func (a turn) String() string {
+func (a setOutcome) String() string {
 	if a.outcome == "" {
 		return "plugin: " + a.verb + " succeeds"
 	}
 	return "plugin: " + a.verb + " " + a.outcome
 }
 
-func (a turn) do(u *user) error {
-	u.storage.mu.Lock()
-	u.storage.outcome[a.verb] = a.outcome
-	u.storage.mu.Unlock()
-	return u.stir()
+func (a setOutcome) do(w *world) error {
+	w.storage.mu.Lock()
+	w.storage.outcome[a.verb] = a.outcome
+	w.storage.mu.Unlock()
+	return w.touch()
 }
 
-// stir changes something that is nobody's business: a stepped world is not looked at again for what cannot be seen.
-func (u *user) stir() error {
-	_, err := u.client.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "stir-"},
+// touch writes an object that concerns no controller. Background timers of a stepped world run
+// again only after a change.
+func (w *world) touch() error {
+	_, err := w.client.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "touch-"},
 	}, metav1.CreateOptions{})
 	return err
 }
 
-// makeNode is the node that the scheduler may choose.
-type makeNode struct{}
+// createNode creates the node that the scheduler may select.
+type createNode struct{}
 
-func (makeNode) String() string { return "node n1" }
+func (createNode) String() string { return "node n1" }
 
-func (makeNode) do(u *user) error {
-	_, err := u.client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, metav1.CreateOptions{})
+func (createNode) do(w *world) error {
+	_, err := w.client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, metav1.CreateOptions{})
 	return err
 }

@@ -5,95 +5,52 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/test/conformance/histories"
 )
 
-// observer tells of the state of a server in words that another server has, too: UIDs are replaced by what they are of.
+// An observer describes the state of a server in words that do not depend on the world. It may be
+// used concurrently.
 type observer struct {
 	server  *fake.Server
 	storage *storage
-
-	mu      sync.Mutex
-	uids    []string          // guarded by mu: pairs for a strings.Replacer
-	counts  map[string]int    // guarded by mu: resource and key: how many there were
-	told    map[string]bool   // guarded by mu: every event
-	talk    map[types.UID]int // guarded by mu: by UID: events told about an object, less the periods that passed
-	changes int               // guarded by mu: of claims, volumes and what was told
+	events  histories.Events
+	changes atomic.Int64 // of claims, volumes and the set of events
 }
 
 func observe(server *fake.Server, storage *storage) *observer {
-	o := &observer{server: server, storage: storage, counts: map[string]int{}, told: map[string]bool{}, talk: map[types.UID]int{}}
-	server.OnCommit(o.note)
+	o := &observer{server: server, storage: storage}
+	server.OnCommit(o.record)
 	return o
 }
 
-func (o *observer) note(c fake.Commit) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+func (o *observer) record(c fake.Commit) {
 	switch c.Resource {
 	case "persistentvolumes", "persistentvolumeclaims":
-		o.changes++
+		o.changes.Add(1)
 		if c.Type == watch.Added {
-			o.name(c.Resource, c.After)
+			o.events.Name(c.After.GetUID(), "<%s#%d>",
+				strings.TrimPrefix(c.Resource, "persistent")+"/"+c.After.GetNamespace()+"/"+c.After.GetName())
 		}
 	case "events":
 		e := c.After.(*corev1.Event)
-		o.talk[e.InvolvedObject.UID]++
-		if text := eventText(e); !o.told[text] {
-			o.told[text] = true
-			o.changes++
+		if o.events.Add(e, eventText(e)) {
+			o.changes.Add(1)
 		}
 	}
 }
 
-func (o *observer) name(resource string, obj fake.Object) {
-	name := strings.NewReplacer(o.uids...).Replace(obj.GetName())
-	where := strings.TrimPrefix(resource, "persistent") + "/" + obj.GetNamespace() + "/" + name
-	o.counts[where]++
-	o.uids = append(o.uids, string(obj.GetUID()), fmt.Sprintf("<%s#%d>", where, o.counts[where]))
-}
+// revision returns the number of changes.
+func (o *observer) revision() int64 { return o.changes.Load() }
 
-func (o *observer) revision() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.changes
-}
-
-// spamBurst is how many events about an object upstream's recorder lets through at once; one more in each period.
-//
-// Upstream: client-go tools/record defaultSpamBurst.
-const spamBurst = 25
-
-// refill notes that a period has passed.
-func (o *observer) refill() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for uid, n := range o.talk {
-		o.talk[uid] = max(0, n-1)
-	}
-}
-
-// chatty tells whether so much was told about an object that upstream's recorder drops what comes then.
-func (o *observer) chatty() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, n := range o.talk {
-		if n >= spamBurst-1 {
-			return true
-		}
-	}
-	return false
-}
-
-// state is what there is on a server and what was told: a line for each claim, volume and event, sorted.
-func (o *observer) state() []string {
+// state returns sorted lines for claims, volumes, the storage and events.
+func (o *observer) state() histories.State {
 	lines := o.storage.state()
 	for _, obj := range o.server.List("persistentvolumeclaims") {
 		lines = append(lines, lineOf("claim", obj.DeepCopyObject().(*corev1.PersistentVolumeClaim)))
@@ -108,20 +65,10 @@ func (o *observer) state() []string {
 		}
 		lines = append(lines, lineOf("volume", v))
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for text := range o.told {
-		lines = append(lines, text)
-	}
-	names := strings.NewReplacer(o.uids...)
-	for i := range lines {
-		lines[i] = names.Replace(lines[i])
-	}
-	slices.Sort(lines)
-	return lines
+	return o.events.State(lines)
 }
 
-func lineOf(what string, obj fake.Object) string {
+func lineOf(kind string, obj fake.Object) string {
 	obj.SetResourceVersion("")
 	obj.SetManagedFields(nil)
 	obj.SetCreationTimestamp(metav1.Time{})
@@ -133,10 +80,10 @@ func lineOf(what string, obj fake.Object) string {
 	if err != nil {
 		panic(err)
 	}
-	return what + " " + string(text)
+	return kind + " " + string(text)
 }
 
-// eventText is what an event tells, and about what. Upstream lists pods in the order of a map.
+// eventText returns an event in words. Upstream lists pods in map order.
 func eventText(e *corev1.Event) string {
 	message := e.Message
 	if pods, ok := strings.CutPrefix(message, "waiting for pods "); ok {

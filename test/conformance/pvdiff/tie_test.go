@@ -9,17 +9,19 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 	"k8s.io/utils/ptr"
+
+	"github.com/volsim/volsim/test/conformance/histories"
 )
 
-// isExchange tells whether two states differ only in that volumes went to other claims, or claims to other volumes, than they
-// did in the other state, and might as well have: each claim suits each of the volumes it got, and where it is only one
-// claim that differs, the volumes it got are equally good.
-func (d delta) isExchange() bool {
-	claims, volumes := d.exchanged()
+// isExchange reports whether two states differ only in which claims and volumes are bound to each
+// other, and both bindings are possible: each claim matches each volume that it got. If a single
+// claim differs, its two volumes are equally good.
+func isExchange(d delta) bool {
+	claims, volumes := exchanged(d)
 	if len(claims) == 0 {
 		return false
 	}
-	return all(d.lines(), func(line string) bool {
+	return all(d.Lines(), func(line string) bool {
 		for _, claim := range claims {
 			if strings.Contains(line, claim) {
 				return true
@@ -34,23 +36,23 @@ func (d delta) isExchange() bool {
 	})
 }
 
-// exchanged are the UIDs of the claims that name another volume in one state than in the other, and the names of these
-// volumes; none if one of the claims could not have had the volume it has.
-func (d delta) exchanged() (claims, volumes []string) {
+// exchanged returns the UIDs of the claims that name different volumes in the two states, and the
+// names of these volumes. It returns none if one of the claims does not match its volume.
+func exchanged(d delta) (claims, volumes []string) {
 	alone := true
-	upstream, ours := claimsOf(d.upstream), claimsOf(d.ours)
+	upstream, ours := claimsOf(d.Upstream), claimsOf(d.Ours)
 	var got [2]*corev1.PersistentVolume
 	for uid, a := range upstream {
 		b, ok := ours[uid]
 		if !ok || a.Spec.VolumeName == b.Spec.VolumeName {
 			continue
 		}
-		got[0], got[1] = volumeOf(d.upstream, a.Spec.VolumeName), volumeOf(d.ours, b.Spec.VolumeName)
+		got[0], got[1] = volumeOf(d.Upstream, a.Spec.VolumeName), volumeOf(d.Ours, b.Spec.VolumeName)
 		for _, v := range got {
 			if v == nil {
 				continue
 			}
-			if !suits(a, v) {
+			if !matches(a, v) {
 				return nil, nil
 			}
 			volumes = append(volumes, v.Name)
@@ -69,7 +71,7 @@ func equallyGood(a, b *corev1.PersistentVolume) bool {
 		a.Spec.Capacity.Storage().Cmp(*b.Spec.Capacity.Storage()) == 0
 }
 
-func suits(c *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) bool {
+func matches(c *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) bool {
 	selector, err := metav1.LabelSelectorAsSelector(c.Spec.Selector)
 	return err == nil && (c.Spec.Selector == nil || selector.Matches(labels.Set(v.Labels))) &&
 		v.Spec.Capacity.Storage().Cmp(*c.Spec.Resources.Requests.Storage()) >= 0 &&
@@ -78,23 +80,23 @@ func suits(c *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) bool {
 		ptr.Deref(c.Spec.VolumeAttributesClassName, "") == ptr.Deref(v.Spec.VolumeAttributesClassName, "")
 }
 
-// claimsOf reads the claims of a state, by their UIDs there.
-func claimsOf(state []string) map[string]*corev1.PersistentVolumeClaim {
+// claimsOf returns the claims of a state by their UIDs.
+func claimsOf(state histories.State) map[string]*corev1.PersistentVolumeClaim {
 	claims := map[string]*corev1.PersistentVolumeClaim{}
 	for _, line := range state {
 		if text, ok := strings.CutPrefix(line, "claim "); ok {
-			c := read[corev1.PersistentVolumeClaim](text)
+			c := parse[corev1.PersistentVolumeClaim](text)
 			claims[string(c.UID)] = c
 		}
 	}
 	return claims
 }
 
-// volumeOf reads a volume of a state; nil when it is not there.
-func volumeOf(state []string, name string) *corev1.PersistentVolume {
+// volumeOf returns a volume of a state, or nil.
+func volumeOf(state histories.State, name string) *corev1.PersistentVolume {
 	for _, line := range state {
 		if text, ok := strings.CutPrefix(line, "volume "); ok {
-			if v := read[corev1.PersistentVolume](text); v.Name == name {
+			if v := parse[corev1.PersistentVolume](text); v.Name == name {
 				return v
 			}
 		}
@@ -102,7 +104,7 @@ func volumeOf(state []string, name string) *corev1.PersistentVolume {
 	return nil
 }
 
-func read[T any](text string) *T {
+func parse[T any](text string) *T {
 	obj := new(T)
 	if err := json.Unmarshal([]byte(text), obj); err != nil {
 		panic(err)

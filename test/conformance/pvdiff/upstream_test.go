@@ -16,93 +16,87 @@ import (
 	"github.com/volsim/volsim/test/conformance/upstreampv"
 )
 
-// period is the resync period of upstream's controller here: longer than any back-off of its operations, so that a period
-// in which nothing changed was a whole round of its work; and as long as its recorder takes to get back the right to one
-// event about an object.
+// period is the resync period of upstream's controller. It is longer than any back-off of its
+// operations, so that a period without changes was a whole round of its work. In a period its
+// recorder gains the right to one more event about an object.
 //
-// Upstream: pkg/util/goroutinemap/exponentialbackoff maxDurationBeforeRetry (2m2s); client-go tools/record defaultSpamQPS
-// (one in 300 s).
+// Upstream: pkg/util/goroutinemap/exponentialbackoff maxDurationBeforeRetry (2m2s); client-go
+// tools/record defaultSpamQPS (one in 300 s).
 const period = 310 * time.Second
 
-// rounds is how many resync periods upstream's controller is given to come to rest.
-const rounds = 20
+// periodsMax is the number of resync periods in which upstream's controller must come to rest.
+const periodsMax = 20
 
 // upstream is a world with upstream's controller, in a bubble.
 type upstream struct {
-	server  *fake.Server
-	seen    *observer
-	faults  *faults
-	storage *storage
-	events  atomic.Int64
-	stop    func()
+	*world
+	events atomic.Int64
+	stop   func()
 }
 
-// life is what became of a history.
-type life struct {
-	states [][]string // after each step
-	chatty bool       // so much was told about something that upstream's recorder may have dropped what came then
-}
-
-// liveUpstream has upstream's controller live through a history for as long as the states after its steps are as wanted.
-func liveUpstream(t *testing.T, h history, want [][]string) (l life) {
+// runUpstream executes a history with upstream's controller as long as the states are equal to
+// want.
+func runUpstream(t *testing.T, h history, want []histories.State) (execution histories.Execution[*world]) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &upstream{faults: &faults{Caller: sim.DirectCaller()}, storage: newStorage()}
-		w.server = fake.NewServer(fake.Config{Now: time.Now, SkipBootstrap: true, Namespaces: namespaces})
-		w.seen = observe(w.server, w.storage)
-		w.start(t)
-		u := &user{server: w.server, storage: w.storage, client: w.server.Client(sim.DirectCaller()), down: func(meanwhile func() error) error {
-			w.stop()
+		server := fake.NewServer(fake.Config{Now: time.Now, SkipBootstrap: true, Namespaces: namespaces})
+		u := &upstream{world: newWorld(server, server.Client(sim.DirectCaller()))}
+		u.faults.Caller = sim.DirectCaller()
+		u.down = func(meanwhile func() error) error {
+			u.stop()
 			err := meanwhile()
-			w.start(t)
+			u.start(t)
 			return err
-		}}
+		}
+		u.start(t)
+		execution.World = u.world
 		for i, s := range h {
-			w.faults.arm(s.fault)
-			before := w.server.Revision()
-			refused := s.act.do(u)
+			u.faults.arm(s.fault)
+			before := u.server.Revision()
+			actErr := s.act.do(u.world)
 			_, restarted := s.act.(restart)
-			if idle := !restarted && w.server.Revision() == before; !idle && !w.settle() {
-				l.states = append(l.states, []string{"does not come to rest"})
+			if changed := restarted || u.server.Revision() != before; changed && !u.settle() {
+				execution.States = append(execution.States, histories.State{"not at rest"})
 				break
 			}
-			w.faults.arm(fault{})
-			l.states, l.chatty = append(l.states, append(w.seen.state(), answer(refused))), w.seen.chatty()
-			if l.chatty || !slices.Equal(l.states[i], want[i]) {
+			u.faults.arm(fault{})
+			execution.States = append(execution.States, append(u.observer.state(), answer(actErr)))
+			execution.Undecided = u.observer.events.Undecided()
+			if execution.Undecided != "" || !slices.Equal(execution.States[i], want[i]) {
 				break
 			}
 		}
-		w.stop()
+		u.stop()
 	})
-	return l
+	return execution
 }
 
-func (w *upstream) start(t *testing.T) {
+func (u *upstream) start(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	wait, err := upstreampv.Start(ctx, upstreampv.Config{
-		Client:       histories.UniqueEvents(w.server.Client(w.faults), &w.events),
+		Client:       histories.UniqueEvents(u.server.Client(u.faults), &u.events),
 		ResyncPeriod: period,
-		Plugins:      []volume.VolumePlugin{&upstreamPlugin{storage: w.storage}},
+		Plugins:      []volume.VolumePlugin{&upstreamPlugin{storage: u.storage}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(period / 2) // it has its lists; and whatever is done from now on is half a period away from a resync
+	time.Sleep(period / 2) // now it has listed, and acts are half a period away from a resync
 	synctest.Wait()
-	w.stop = func() {
+	u.stop = func() {
 		cancel()
 		wait()
 	}
 }
 
-// settle lets time pass until a whole period has brought nothing new, and returns whether one did.
-func (w *upstream) settle() bool {
-	for range rounds {
+// settle lets time pass until a period has changed nothing. It reports whether one did.
+func (u *upstream) settle() bool {
+	for range periodsMax {
 		synctest.Wait()
-		before, wrong := w.seen.revision(), w.faults.met()
+		revision, matched := u.observer.revision(), u.faults.matched()
 		time.Sleep(period)
-		w.seen.refill()
+		u.observer.events.Refill()
 		synctest.Wait()
-		if w.seen.revision() == before && w.faults.met() == wrong {
+		if u.observer.revision() == revision && u.faults.matched() == matched {
 			return true
 		}
 	}

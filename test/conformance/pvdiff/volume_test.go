@@ -11,20 +11,20 @@ import (
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 )
 
-// reservation is what a volume's claimRef says.
+// A reservation is a volume's claimRef.
 type reservation struct {
-	claim key    // "": there is no claimRef
-	by    string // "name", "uid" (the claim's own, if it is there), "stale" (of a claim that was)
+	claim key    // "": no claimRef
+	by    string // "name", "uid" (of the claim, if it exists), "stale" (of a deleted claim)
 }
 
 func (r reservation) String() string {
 	if r.claim == "" {
-		return "nobody"
+		return "no claim"
 	}
 	return fmt.Sprintf("%s by %s", r.claim, r.by)
 }
 
-func (r reservation) ref(u *user) *corev1.ObjectReference {
+func (r reservation) ref(w *world) *corev1.ObjectReference {
 	if r.claim == "" {
 		return nil
 	}
@@ -32,30 +32,30 @@ func (r reservation) ref(u *user) *corev1.ObjectReference {
 	ref := &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: namespace, Name: name}
 	switch r.by {
 	case "stale":
-		ref.UID = "of-one-long-gone"
+		ref.UID = "of-a-deleted-claim"
 	case "uid":
-		if c, ok := u.claim(r.claim); ok {
+		if c, ok := w.claim(r.claim); ok {
 			ref.UID = c.UID
 		}
 	}
 	return ref
 }
 
-// makeVolume is a volume that is created.
-type makeVolume struct {
+// createVolume creates a volume.
+type createVolume struct {
 	key key
-	want
-	class       string
-	label       string // the label "disk"
-	policy      corev1.PersistentVolumeReclaimPolicy
-	source      string // "csi", "hostPath" or "nfs"
-	reserved    reservation
-	provisioner string // who made it, by the annotation; "": nobody
-	byHand      bool   // the claimRef is marked as the controller's
-	finalizer   bool
+	spec
+	class        string
+	label        string // label "disk"
+	policy       corev1.PersistentVolumeReclaimPolicy
+	source       string // "csi", "hostPath" or "nfs"
+	reserved     reservation
+	provisioner  string // value of the annotation; "": none
+	byController bool   // the claimRef is marked as the controller's
+	finalizer    bool
 }
 
-func (m makeVolume) String() string {
+func (m createVolume) String() string {
 	words := append([]string{"volume", string(m.key)}, m.words()...)
 	words = append(words, string(m.policy), m.source)
 	for _, w := range []struct{ name, value string }{
@@ -68,7 +68,7 @@ func (m makeVolume) String() string {
 	if m.reserved.claim != "" {
 		words = append(words, "for "+m.reserved.String())
 	}
-	if m.byHand {
+	if m.byController {
 		words = append(words, "by-controller")
 	}
 	if m.finalizer {
@@ -77,13 +77,13 @@ func (m makeVolume) String() string {
 	return strings.Join(words, " ")
 }
 
-func (m makeVolume) do(u *user) error {
+func (m createVolume) do(w *world) error {
 	_, name := m.key.split()
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	v.Spec.AccessModes, v.Spec.Capacity = accessModes(m.modes), m.quantity()
 	v.Spec.VolumeMode, v.Spec.VolumeAttributesClassName = m.volumeMode(), m.attributes()
 	v.Spec.StorageClassName, v.Spec.PersistentVolumeReclaimPolicy = m.class, m.policy
-	v.Spec.ClaimRef = m.reserved.ref(u)
+	v.Spec.ClaimRef = m.reserved.ref(w)
 	switch m.source {
 	case "csi":
 		v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "disk.example.com", VolumeHandle: name}
@@ -98,55 +98,55 @@ func (m makeVolume) do(u *user) error {
 	if m.provisioner != "" {
 		metav1.SetMetaDataAnnotation(&v.ObjectMeta, storagehelpers.AnnDynamicallyProvisioned, m.provisioner)
 	}
-	if m.byHand {
+	if m.byController {
 		metav1.SetMetaDataAnnotation(&v.ObjectMeta, storagehelpers.AnnBoundByController, "yes")
 	}
 	if m.finalizer {
 		v.Finalizers = []string{foreignFinalizer}
 	}
-	_, err := u.client.CoreV1().PersistentVolumes().Create(ctx, v, metav1.CreateOptions{})
+	_, err := w.client.CoreV1().PersistentVolumes().Create(ctx, v, metav1.CreateOptions{})
 	return err
 }
 
-// deleteVolume is a volume that is deleted; it stays, being deleted, while it has finalizers.
+// deleteVolume deletes a volume. The volume exists, being deleted, until it has no finalizers.
 type deleteVolume struct {
 	key       key
 	protected bool
 }
 
 func (d deleteVolume) String() string {
-	return "delete volume " + string(d.key) + protectedWord(d.protected)
+	return "delete volume " + string(d.key) + protection(d.protected)
 }
 
-func (d deleteVolume) do(u *user) error {
-	v, ok := u.volume(d.key)
+func (d deleteVolume) do(w *world) error {
+	v, ok := w.volume(d.key)
 	if !ok {
 		return nil
 	}
 	if !d.protected && slices.Contains(v.Finalizers, volumeProtection) {
 		v.Finalizers = without(v.Finalizers, volumeProtection)
-		if err := u.updateVolume(v); err != nil {
+		if err := w.updateVolume(v); err != nil {
 			return err
 		}
-		if v, ok = u.volume(d.key); !ok {
+		if v, ok = w.volume(d.key); !ok {
 			return nil // it was being deleted
 		}
 	}
-	return u.client.CoreV1().PersistentVolumes().Delete(ctx, v.Name, metav1.DeleteOptions{})
+	return w.client.CoreV1().PersistentVolumes().Delete(ctx, v.Name, metav1.DeleteOptions{})
 }
 
-// editVolume is a change that somebody makes to a volume.
+// editVolume changes a volume.
 type editVolume struct {
 	key   key
-	edit  string // of volumeEdits
-	value string // what it is changed to, where the edit takes one
+	edit  string // key of volumeEdits
+	value string // new value, if the edit takes one
 }
 
 func (e editVolume) String() string {
 	return strings.TrimSpace(fmt.Sprintf("edit volume %s: %s %s", e.key, e.edit, e.value))
 }
 
-// volumeEdits change a volume. Those of its status go through the status.
+// volumeEdits change volumes. Edits of the status use UpdateStatus.
 var volumeEdits = map[string]func(v *corev1.PersistentVolume, value string){
 	"free": func(v *corev1.PersistentVolume, _ string) { v.Spec.ClaimRef = nil },
 	"forget uid": func(v *corev1.PersistentVolume, _ string) {
@@ -185,27 +185,27 @@ var volumeEdits = map[string]func(v *corev1.PersistentVolume, value string){
 	},
 }
 
-func (e editVolume) do(u *user) error {
-	v, ok := u.volume(e.key)
+func (e editVolume) do(w *world) error {
+	v, ok := w.volume(e.key)
 	if !ok {
 		return nil
 	}
 	volumeEdits[e.edit](v, e.value)
 	if strings.HasPrefix(e.edit, "status ") {
-		_, err := u.client.CoreV1().PersistentVolumes().UpdateStatus(ctx, v, metav1.UpdateOptions{})
+		_, err := w.client.CoreV1().PersistentVolumes().UpdateStatus(ctx, v, metav1.UpdateOptions{})
 		return err
 	}
-	return u.updateVolume(v)
+	return w.updateVolume(v)
 }
 
-// reserve is a volume's claimRef that somebody changes: an administrator, or the scheduler.
-type reserve struct {
+// reserveVolume changes a volume's claimRef, as an administrator or the scheduler.
+type reserveVolume struct {
 	key key
 	reservation
-	scheduler bool // and marks it as the controller's, as the scheduler does
+	scheduler bool // also mark it as the controller's, as the scheduler does
 }
 
-func (r reserve) String() string {
+func (r reserveVolume) String() string {
 	text := fmt.Sprintf("reserve volume %s for %s", r.key, r.reservation)
 	if r.scheduler {
 		text += ", by-controller"
@@ -213,25 +213,27 @@ func (r reserve) String() string {
 	return text
 }
 
-func (r reserve) do(u *user) error {
-	v, ok := u.volume(r.key)
+func (r reserveVolume) do(w *world) error {
+	v, ok := w.volume(r.key)
 	if !ok {
 		return nil
 	}
-	v.Spec.ClaimRef = r.ref(u)
+	v.Spec.ClaimRef = r.ref(w)
 	if r.scheduler {
 		metav1.SetMetaDataAnnotation(&v.ObjectMeta, marks["by-controller"], "yes")
 	}
-	return u.updateVolume(v)
+	return w.updateVolume(v)
 }
 
-// provision is a volume that an external provisioner makes for a claim that asks for one, if one is asked for.
-type provision struct{ volume, claim key }
+// provisionVolume creates a volume for a claim, as an external provisioner, if the claim names one.
+type provisionVolume struct{ volume, claim key }
 
-func (p provision) String() string { return fmt.Sprintf("provision %s for %s", p.volume, p.claim) }
+func (p provisionVolume) String() string {
+	return fmt.Sprintf("provision %s for %s", p.volume, p.claim)
+}
 
-func (p provision) do(u *user) error {
-	c, ok := u.claim(p.claim)
+func (p provisionVolume) do(w *world) error {
+	c, ok := w.claim(p.claim)
 	if !ok || c.Annotations[storagehelpers.AnnStorageProvisioner] == "" {
 		return nil
 	}
@@ -242,8 +244,8 @@ func (p provision) do(u *user) error {
 	v.Spec.StorageClassName = storagehelpers.GetPersistentVolumeClaimClass(c)
 	v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "disk.example.com", VolumeHandle: name}
-	v.Spec.ClaimRef = reservation{p.claim, "uid"}.ref(u)
+	v.Spec.ClaimRef = reservation{p.claim, "uid"}.ref(w)
 	metav1.SetMetaDataAnnotation(&v.ObjectMeta, storagehelpers.AnnDynamicallyProvisioned, c.Annotations[storagehelpers.AnnStorageProvisioner])
-	_, err := u.client.CoreV1().PersistentVolumes().Create(ctx, v, metav1.CreateOptions{})
+	_, err := w.client.CoreV1().PersistentVolumes().Create(ctx, v, metav1.CreateOptions{})
 	return err
 }

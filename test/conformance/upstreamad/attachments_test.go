@@ -21,8 +21,12 @@ import (
 	"github.com/volsim/volsim/test/conformance/upstreamad"
 )
 
-// controlled has upstream's controller live for a while over a world, with an attacher.
-func controlled(t *testing.T, objects func(ctx context.Context, server *fake.Server) error, then func(ctx context.Context, server *fake.Server, client kubernetes.Interface)) {
+// runController runs upstream's controller and an attacher over a world with objects, for two
+// seconds. Then it calls check.
+func runController(
+	t *testing.T, objects func(ctx context.Context, server *fake.Server) error,
+	check func(ctx context.Context, server *fake.Server, client kubernetes.Interface),
+) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -39,47 +43,48 @@ func controlled(t *testing.T, objects func(ctx context.Context, server *fake.Ser
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)
-		then(ctx, server, client)
+		check(ctx, server, client)
 		cancel()
 		wait()
 	})
 }
 
-// TestUpstreamTakesAnothersAttachmentForItsOwn has two volumes whose VolumeAttachments have the same name, being handle,
-// driver and node one behind the other (I21). Ours has the second wait; attachdetach: TestVolumesWithOneAttachmentName.
-func TestUpstreamTakesAnothersAttachmentForItsOwn(t *testing.T) {
+// TestUpstreamSharesAnAttachmentOfTheSameName has two volumes whose VolumeAttachments have the same
+// name, because it concatenates handle, driver and node (I21). Upstream uses one VolumeAttachment
+// for both. With ours the second volume waits; attachdetach: TestVolumesWithOneAttachmentName.
+func TestUpstreamSharesAnAttachmentOfTheSameName(t *testing.T) {
 	const ours, others = "disk.example.com^v", "isk.example.com^vd"
 	if csi.AttachmentName("v", driver, "n") != csi.AttachmentName("vd", driver[1:], "n") {
-		t.Fatal("the names are not the same")
+		t.Fatal("the names differ")
 	}
 	world := func(ctx context.Context, server *fake.Server) error {
-		if err := furnish(ctx, server); err != nil {
+		if err := createObjects(ctx, server); err != nil {
 			return err
 		}
-		return server.Add(second()...)
+		return server.Add(secondVolume()...)
 	}
-	controlled(t, world, func(ctx context.Context, server *fake.Server, client kubernetes.Interface) {
+	runController(t, world, func(ctx context.Context, server *fake.Server, client kubernetes.Interface) {
 		names := listed(server)
 		slices.Sort(names)
 		want := []corev1.UniqueVolumeName{"kubernetes.io/csi/" + ours, "kubernetes.io/csi/" + others}
 		if !slices.Equal(names, want) || server.Count("volumeattachments") != 1 {
-			t.Fatalf("%d VolumeAttachments, attached: %v; upstream should say both are, by one", server.Count("volumeattachments"), names)
+			t.Fatalf("%d VolumeAttachments, attached: %v; want both, by one VolumeAttachment", server.Count("volumeattachments"), names)
 		}
 		attached := *server.List("volumeattachments")[0].(*storagev1.VolumeAttachment).Spec.Source.PersistentVolumeName
-		leaving := map[string]string{"v": "q", "w": "p"}[attached] // the pod of the volume that is not
+		podOfOther := map[string]string{"v": "q", "w": "p"}[attached] // the pod of the volume without a VolumeAttachment
 		now := int64(0)
-		if err := client.CoreV1().Pods("default").Delete(ctx, leaving, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+		if err := client.CoreV1().Pods("default").Delete(ctx, podOfOther, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)
 		if n := server.Count("volumeattachments"); n != 0 || len(listed(server)) != 1 {
-			t.Errorf("%d VolumeAttachments, attached: %v; upstream should have deleted the one of the volume that is still used", n, listed(server))
+			t.Errorf("%d VolumeAttachments, attached: %v; want the VolumeAttachment of the volume in use to be deleted", n, listed(server))
 		}
 	})
 }
 
-// second is another volume on the node, with its claim and its pod.
-func second() []runtime.Object {
+// secondVolume returns another volume on the node, with its claim and its pod.
+func secondVolume() []runtime.Object {
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "w"}}
@@ -101,29 +106,31 @@ func pod(name string, source corev1.VolumeSource) *corev1.Pod {
 	return p
 }
 
-// TestUpstreamAttachesWhatAPodWritesOut has an in-tree volume in a pod, translated as ours does it: the same name, whether or
-// not a CSINode tells of the migration, and the same VolumeAttachment.
-func TestUpstreamAttachesWhatAPodWritesOut(t *testing.T) {
+// TestUpstreamAttachesInlineVolumes has a pod with an inline in-tree volume. Upstream translates it
+// as ours does: the same name, whether or not a CSINode lists the migration, and the same
+// VolumeAttachment.
+func TestUpstreamAttachesInlineVolumes(t *testing.T) {
 	world := func(ctx context.Context, server *fake.Server) error {
-		if err := furnish(ctx, server); err != nil {
+		if err := createObjects(ctx, server); err != nil {
 			return err
 		}
 		return server.Add(pod("q", corev1.VolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "vol-1"}}))
 	}
-	controlled(t, world, func(_ context.Context, server *fake.Server, _ kubernetes.Interface) {
+	runController(t, world, func(_ context.Context, server *fake.Server, _ kubernetes.Interface) {
 		if names := listed(server); !slices.Contains(names, "kubernetes.io/csi/ebs.csi.aws.com^vol-1") {
 			t.Errorf("attached: %v", names)
 		}
 		object, found := server.Get("volumeattachments", "", csi.AttachmentName("vol-1", "ebs.csi.aws.com", "n"))
 		if !found || object.(*storagev1.VolumeAttachment).Spec.Source.InlineVolumeSpec == nil {
-			t.Errorf("its VolumeAttachment: %v", object)
+			t.Errorf("VolumeAttachment: %v", object)
 		}
 	})
 }
 
-// TestUpstreamLeavesWhatAPodWroteOut starts upstream's controller when a pod that wrote a volume out is gone: what was
-// attached for it stays so. Ours detaches it; attachdetach: TestRecoveryOfMigratedVolumes.
-func TestUpstreamLeavesWhatAPodWroteOut(t *testing.T) {
+// TestUpstreamKeepsInlineVolumesOfDeletedPods starts upstream's controller after a pod with an
+// inline volume was deleted. The volume stays attached. Ours detaches it; attachdetach:
+// TestRecoveryOfMigratedVolumes.
+func TestUpstreamKeepsInlineVolumesOfDeletedPods(t *testing.T) {
 	mode := corev1.PersistentVolumeFilesystem
 	attachment := &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: csi.AttachmentName("vol-1", "ebs.csi.aws.com", types.NodeName("n"))},
@@ -138,15 +145,15 @@ func TestUpstreamLeavesWhatAPodWroteOut(t *testing.T) {
 		Status: storagev1.VolumeAttachmentStatus{Attached: true},
 	}
 	world := func(ctx context.Context, server *fake.Server) error {
-		if err := furnish(ctx, server); err != nil {
+		if err := createObjects(ctx, server); err != nil {
 			return err
 		}
 		return server.Add(attachment)
 	}
-	controlled(t, world, func(_ context.Context, server *fake.Server, _ kubernetes.Interface) {
+	runController(t, world, func(_ context.Context, server *fake.Server, _ kubernetes.Interface) {
 		time.Sleep(10 * time.Minute)
-		if _, there := server.Get("volumeattachments", "", attachment.Name); !there {
-			t.Error("upstream detached it: then it is no difference any more")
+		if _, exists := server.Get("volumeattachments", "", attachment.Name); !exists {
+			t.Error("upstream detached the volume; want it attached")
 		}
 	})
 }

@@ -12,12 +12,12 @@ import (
 	"testing"
 )
 
-// rowsFile lists the rows of upstream's tests that attachdetach has cases of.
+// rowsFile lists the rows of upstream's tests with cases of attachdetach.
 var rowsFile = filepath.Join("..", "..", "..", "attachdetach", "testdata", "cases", "rows")
 
-// TestRowsAreAllThatUpstreamHas compares the rows that there are to be cases of with the source of upstream's tests: all test
-// files below the attach/detach controller, all tests in them, and how many rows each has.
-func TestRowsAreAllThatUpstreamHas(t *testing.T) {
+// TestRowsAreThoseOfUpstream compares the listed rows with the source of upstream's tests: all test
+// files below the attach/detach controller, all tests in them, and the number of rows of each.
+func TestRowsAreThoseOfUpstream(t *testing.T) {
 	const pkg = "k8s.io/kubernetes/pkg/controller/volume/attachdetach"
 	folder, err := exec.Command("go", "list", "-f", "{{.Dir}}", pkg).Output()
 	if err != nil {
@@ -25,7 +25,7 @@ func TestRowsAreAllThatUpstreamHas(t *testing.T) {
 	}
 	listed := listedRows(t)
 	found := 0
-	for path, file := range testFiles(t, strings.TrimSpace(string(folder))) { // each is compared for itself: no order
+	for path, file := range testFiles(t, strings.TrimSpace(string(folder))) { // the order does not matter
 		for _, decl := range file.Decls {
 			f, ok := decl.(*ast.FuncDecl)
 			if !ok || f.Recv != nil || !strings.HasPrefix(f.Name.Name, "Test") {
@@ -43,11 +43,11 @@ func TestRowsAreAllThatUpstreamHas(t *testing.T) {
 		t.Errorf("upstream has no %s", table)
 	}
 	if found < 90 {
-		t.Errorf("upstream has %d tests: is this all of it?", found)
+		t.Errorf("found %d tests of upstream, want at least 90", found)
 	}
 }
 
-// testFiles are the test files of a folder and those below it, by path.
+// testFiles returns the test files of a folder and those below it, by path.
 func testFiles(t *testing.T, folder string) map[string]*ast.File {
 	t.Helper()
 	files := map[string]*ast.File{}
@@ -69,7 +69,8 @@ func testFiles(t *testing.T, folder string) map[string]*ast.File {
 	return files
 }
 
-// rowsOf is how many rows a test has: the longest list in it whose elements have a name, or 0.
+// rowsOf returns the number of rows of a test: the length of the longest list in it whose elements
+// have a name, or 0.
 func rowsOf(f *ast.FuncDecl) int {
 	rows := 0
 	ast.Inspect(f.Body, func(n ast.Node) bool {
@@ -85,7 +86,8 @@ func rowsOf(f *ast.FuncDecl) int {
 	return rows
 }
 
-// isNamed tells whether an element of a list has a name: a field of that sort, or a text that comes first.
+// isNamed reports whether an element of a list has a name: a field for one, or a text as its first
+// element.
 func isNamed(e ast.Expr) bool {
 	row, ok := e.(*ast.CompositeLit)
 	if !ok || len(row.Elts) == 0 {
@@ -104,7 +106,7 @@ func isNamed(e ast.Expr) bool {
 	})
 }
 
-// listedRows reads the ids of rowsFile, by table.
+// listedRows returns the ids of rowsFile by table.
 func listedRows(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(rowsFile)

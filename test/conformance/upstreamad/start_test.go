@@ -24,14 +24,14 @@ import (
 
 func TestMain(m *testing.M) {
 	klog.SetLogger(logr.Discard())
-	utilruntime.ErrorHandlers = nil // one of them sleeps until some time of another bubble
+	utilruntime.ErrorHandlers = nil // one of them sleeps until a time of another bubble
 	os.Exit(m.Run())
 }
 
 const driver = "disk.example.com"
 
-// furnish makes a ready node, a bound volume "v" and a pod "p" on the node that uses it.
-func furnish(ctx context.Context, server *fake.Server) error {
+// createObjects creates a ready node, a bound volume "v" and a pod "p" on the node that uses it.
+func createObjects(ctx context.Context, server *fake.Server) error {
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
@@ -78,7 +78,7 @@ func attacher(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
-// listed are the names in node.status.volumesAttached.
+// listed returns the names in node.status.volumesAttached.
 func listed(server *fake.Server) (names []corev1.UniqueVolumeName) {
 	node, _ := server.Get("nodes", "", "n")
 	for _, v := range node.(*corev1.Node).Status.VolumesAttached {
@@ -92,7 +92,7 @@ func TestUpstreamAttachesAndDetachesOnOurServer(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		server := fake.NewServer(fake.Config{Now: time.Now})
 		client := server.Client(sim.DirectCaller())
-		if err := furnish(ctx, server); err != nil {
+		if err := createObjects(ctx, server); err != nil {
 			t.Fatal(err)
 		}
 		if err := attacher(ctx, client); err != nil {
@@ -110,8 +110,8 @@ func TestUpstreamAttachesAndDetachesOnOurServer(t *testing.T) {
 		if err := client.CoreV1().Pods("default").Delete(ctx, "p", metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
 			t.Fatal(err)
 		}
-		// A new attachment is taken to be in use until the node's status is written next, by its kubelet or, as here, by the
-		// controller.
+		// Upstream treats a new attachment as in use until the node's status is written next, by
+		// its kubelet or, as here, by the controller.
 		time.Sleep(2 * time.Second)
 		if n, names := server.Count("volumeattachments"), listed(server); n != 0 || len(names) != 0 {
 			t.Errorf("%d VolumeAttachments, attached: %v; want none", n, names)

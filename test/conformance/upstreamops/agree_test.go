@@ -15,35 +15,37 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A move is a step of a random history.
-type move struct {
+// An act is a step of a random history.
+type act struct {
 	verb   string // start, end, fail, pass; try: start, fail
 	volume corev1.UniqueVolumeName
 	time   time.Duration // for pass
 }
 
-var moves = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) move {
-	return move{
+var drawActs = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) act {
+	return act{
 		verb:   rapid.SampledFrom([]string{"start", "start", "try", "try", "fail", "end", "pass", "pass"}).Draw(t, "verb"),
 		volume: rapid.SampledFrom([]corev1.UniqueVolumeName{"v", "v", "w"}).Draw(t, "volume"),
 		time: rapid.SampledFrom([]time.Duration{
-			100 * time.Millisecond, 501 * time.Millisecond, 3 * time.Second, 40 * time.Second, 123 * time.Second, 123 * time.Second,
+			101 * time.Millisecond, 501 * time.Millisecond, 3001 * time.Millisecond, 40_001 * time.Millisecond,
+			123_001 * time.Millisecond, 123_001 * time.Millisecond,
 		}).Draw(t, "time"),
 	}
 }), 20, 100)
 
 // TestExecutorsAgree runs random histories of operations on two volumes and checks that volsim's
-// and upstream's executors never differ. They do differ at the exact end of a back-off, which the
-// chosen times avoid.
+// and upstream's executors never differ. They do differ at the exact end of a back-off. The times
+// avoid it: the sum of n of them is n ms more than a multiple of 100 ms, and back-offs are such
+// multiples.
 func TestExecutorsAgree(t *testing.T) {
 	t.Parallel()
 	refused := map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {
-		history := moves.Draw(rt, "history")
-		differ := "bubble ended early"
-		synctest.Test(t, func(*testing.T) { differ = newPair().live(rt, history, refused) })
-		if differ != "" {
-			rt.Fatal(differ)
+		history := drawActs.Draw(rt, "history")
+		difference := "bubble ended early"
+		synctest.Test(t, func(*testing.T) { difference = newPair().execute(rt, history, refused) })
+		if difference != "" {
+			rt.Fatal(difference)
 		}
 	})
 	if len(refused) < 15 {
@@ -54,11 +56,11 @@ func TestExecutorsAgree(t *testing.T) {
 // A pair is volsim's executor and upstream's with the same history.
 type pair struct {
 	*history
-	host      *sim.Stepped
-	component *sim.Process
-	ours      *executor.Executor
-	jobs      map[corev1.UniqueVolumeName]*job      // running
-	failed    map[corev1.UniqueVolumeName]time.Time // time of the last failure of volumes without a running operation
+	host    *sim.Stepped
+	process *sim.Process
+	ours    *executor.Executor
+	jobs    map[corev1.UniqueVolumeName]*job      // running
+	failed  map[corev1.UniqueVolumeName]time.Time // time of the last failure of volumes without a running operation
 }
 
 // A job is a running operation of volsim's executor.
@@ -72,13 +74,13 @@ func newPair() *pair {
 		history: newHistory(), host: sim.NewStepped(sim.SteppedConfig{}),
 		jobs: map[corev1.UniqueVolumeName]*job{}, failed: map[corev1.UniqueVolumeName]time.Time{},
 	}
-	b.component = b.host.Process("ours")
-	b.ours = executor.New(executor.Config{Process: b.component})
+	b.process = b.host.Process("ours")
+	b.ours = executor.New(executor.Config{Process: b.process})
 	return b
 }
 
-// live runs the history on both executors. It returns where they differ, and counts the results.
-func (b *pair) live(t rapid.TB, history []move, refused map[string]int) string {
+// execute runs the history on both executors. It returns where they differ, and counts the results.
+func (b *pair) execute(t rapid.TB, history []act, refused map[string]int) string {
 	defer b.host.Close()
 	defer b.clear()
 	for i, m := range history {
@@ -105,7 +107,7 @@ func (b *pair) live(t rapid.TB, history []move, refused map[string]int) string {
 func (b *pair) start(t rapid.TB, volume corev1.UniqueVolumeName) (ours, upstreams string) {
 	j := &job{}
 	err := b.ours.Start(executor.Operation{Key: executor.Key{Volume: volume}, Name: "volume_attach", Run: func(context.Context) error {
-		b.component.Wait("its end", 0, func() bool { return j.ended })
+		b.process.Wait("its end", 0, func() bool { return j.ended })
 		return j.err
 	}})
 	b.settle()
@@ -142,7 +144,7 @@ func (b *pair) pass(d time.Duration) {
 
 // settle runs volsim's executor until it is quiescent.
 func (b *pair) settle() {
-	b.component.Wake()
+	b.process.Wake()
 	if err := b.host.Run(); err != nil {
 		panic(err)
 	}

@@ -17,9 +17,9 @@ import (
 // FOLDER".
 const heading = "### pkg/"
 
-// TestRowsAreAllThatUpstreamHas compares the rows in UPSTREAM.md with the source of upstream's
+// TestRowsAreThoseOfUpstream compares the rows in UPSTREAM.md with the source of upstream's
 // tests.
-func TestRowsAreAllThatUpstreamHas(t *testing.T) {
+func TestRowsAreThoseOfUpstream(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "UPSTREAM.md"))
 	if err != nil {

@@ -36,7 +36,7 @@ func TestUpstreamBindsOnOurServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 3 { // the volume is Available by the first, the claim looked at again by the resync after it
+		for range 3 { // the first makes the volume Available, the next retries the claim
 			synctest.Wait()
 			time.Sleep(upstreampv.ResyncPeriod)
 		}

@@ -18,84 +18,85 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/volume"
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/test/conformance/histories"
 	"github.com/volsim/volsim/test/conformance/upstreampv"
 )
 
-// The tests of this file show with upstream's controller itself what it does wrong. The same stories are told, and ours is
-// shown beside, by TestUpstreamsFaults of package explore.
+// The tests of this file show faults of upstream's controller. TestUpstreamsFaults of package
+// explore shows the same faults in a variant of ours, and that ours does not have them.
 
-// disk is a set of directories.
+// A disk is a set of directories.
 type disk struct {
-	mu    sync.Mutex
-	made  int
-	there map[string]bool // by path
+	mu      sync.Mutex
+	created int
+	dirs    map[string]bool // by path
 }
 
-// dirs is the plugin of one process, whose volumes are directories of a disk. As upstream's plugins do, it makes another each
-// time it is asked.
-type dirs struct {
+// A dirPlugin is the plugin of one process. Its volumes are directories of a disk. Like upstream's
+// plugins, it creates another one at each call.
+type dirPlugin struct {
 	volume.VolumePlugin // nil: kubelets only
 	*disk
-	dead atomic.Bool // the process has ended: what still runs of it does nothing
+	exited atomic.Bool // the process has exited: calls have no effect
 }
 
-const provisioner = "kubernetes.io/dirs"
+const pluginName = "kubernetes.io/dirs"
 
-func (*dirs) Init(volume.VolumeHost) error                 { return nil }
-func (*dirs) GetPluginName() string                        { return provisioner }
-func (*dirs) GetVolumeName(s *volume.Spec) (string, error) { return s.Name(), nil }
-func (*dirs) SupportsMountOption() bool                    { return false }
-func (*dirs) CanSupport(s *volume.Spec) bool {
+func (*dirPlugin) Init(volume.VolumeHost) error                 { return nil }
+func (*dirPlugin) GetPluginName() string                        { return pluginName }
+func (*dirPlugin) GetVolumeName(s *volume.Spec) (string, error) { return s.Name(), nil }
+func (*dirPlugin) SupportsMountOption() bool                    { return false }
+func (*dirPlugin) CanSupport(s *volume.Spec) bool {
 	return s.PersistentVolume != nil && s.PersistentVolume.Spec.HostPath != nil
 }
 
-func (d *dirs) NewProvisioner(_ klog.Logger, o volume.VolumeOptions) (volume.Provisioner, error) {
-	return making{d, o}, nil
+func (d *dirPlugin) NewProvisioner(_ klog.Logger, o volume.VolumeOptions) (volume.Provisioner, error) {
+	return provisioner{d, o}, nil
 }
 
-func (d *dirs) NewDeleter(_ klog.Logger, s *volume.Spec) (volume.Deleter, error) {
-	return deleting{dirs: d, path: s.PersistentVolume.Spec.HostPath.Path}, nil
+func (d *dirPlugin) NewDeleter(_ klog.Logger, s *volume.Spec) (volume.Deleter, error) {
+	return deleter{plugin: d, path: s.PersistentVolume.Spec.HostPath.Path}, nil
 }
 
-func (d *disk) left() []string {
+// paths returns the paths of all directories.
+func (d *disk) paths() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.Sorted(maps.Keys(d.there))
+	return slices.Sorted(maps.Keys(d.dirs))
 }
 
-type making struct {
-	*dirs
+type provisioner struct {
+	*dirPlugin
 	volume.VolumeOptions
 }
 
-func (m making) Provision(*corev1.Node, []corev1.TopologySelectorTerm) (*corev1.PersistentVolume, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.made++
-	path := fmt.Sprintf("/tmp/%d", m.made)
-	m.there[path] = true
-	return directory(m.PVName, path, m.PersistentVolumeReclaimPolicy), nil
+func (p provisioner) Provision(*corev1.Node, []corev1.TopologySelectorTerm) (*corev1.PersistentVolume, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.created++
+	path := fmt.Sprintf("/tmp/%d", p.created)
+	p.dirs[path] = true
+	return directory(p.PVName, path, p.PersistentVolumeReclaimPolicy), nil
 }
 
-type deleting struct {
+type deleter struct {
 	*volume.MetricsNil
-	dirs *dirs
-	path string
+	plugin *dirPlugin
+	path   string
 }
 
-func (d deleting) GetPath() string { return d.path }
+func (d deleter) GetPath() string { return d.path }
 
-func (d deleting) Delete() error {
-	d.dirs.mu.Lock()
-	defer d.dirs.mu.Unlock()
-	if !d.dirs.dead.Load() {
-		delete(d.dirs.there, d.path)
+func (d deleter) Delete() error {
+	d.plugin.mu.Lock()
+	defer d.plugin.mu.Unlock()
+	if !d.plugin.exited.Load() {
+		delete(d.plugin.dirs, d.path)
 	}
 	return nil
 }
@@ -110,42 +111,42 @@ func directory(name, path string, policy corev1.PersistentVolumeReclaimPolicy) *
 	return v
 }
 
-// story is a server with upstream's controller, in a bubble.
-type story struct {
+// A world is a server with upstream's controller, in a bubble.
+type world struct {
 	*testing.T
 	server *fake.Server
 	user   *fake.Clientset
 	disk   *disk
 }
 
-// tell tells a story in a bubble.
-func tell(t *testing.T, what func(s *story)) {
+// run runs script in a world in a bubble.
+func run(t *testing.T, script func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		server := fake.NewServer(fake.Config{Now: time.Now})
-		what(&story{t, server, server.Client(sim.DirectCaller()), &disk{there: map[string]bool{}}})
+		script(&world{t, server, server.Client(sim.DirectCaller()), &disk{dirs: map[string]bool{}}})
 	})
 }
 
-// start starts upstream's controller over a client that meddles. stop ends its process.
-func (s *story) start(meddle meddling) (stop func()) {
-	ctx, cancel := context.WithCancel(s.Context())
-	plugin := &dirs{disk: s.disk}
+// start starts upstream's controller with an interceptor. stop ends its process.
+func (w *world) start(interceptor histories.Interceptor) (stop func()) {
+	ctx, cancel := context.WithCancel(w.Context())
+	plugin := &dirPlugin{disk: w.disk}
 	wait, err := upstreampv.Start(ctx, upstreampv.Config{
-		Client: s.server.Client(sim.DirectCaller()).WithInterceptor(meddle), Plugins: []volume.VolumePlugin{plugin},
+		Client: w.server.Client(sim.DirectCaller()).WithInterceptor(interceptor), Plugins: []volume.VolumePlugin{plugin},
 	})
 	if err != nil {
-		s.Fatal(err)
+		w.Fatal(err)
 	}
 	return func() {
-		plugin.dead.Store(true)
+		plugin.exited.Store(true)
 		cancel()
 		wait()
 	}
 }
 
-// pass lets so many resyncs pass.
-func (s *story) pass(resyncs int) {
+// pass waits for a number of resyncs.
+func (w *world) pass(resyncs int) {
 	for range resyncs {
 		synctest.Wait()
 		time.Sleep(upstreampv.ResyncPeriod)
@@ -153,71 +154,44 @@ func (s *story) pass(resyncs int) {
 	synctest.Wait()
 }
 
-func (s *story) claim(name, class string) *corev1.PersistentVolumeClaim {
+func (w *world) claim(name, class string) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
 	claim.Spec.AccessModes, claim.Spec.Resources.Requests = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, gibibyte
 	claim.Spec.StorageClassName = &class
-	claim, err := s.user.CoreV1().PersistentVolumeClaims("default").Create(s.Context(), claim, metav1.CreateOptions{})
+	claim, err := w.user.CoreV1().PersistentVolumeClaims("default").Create(w.Context(), claim, metav1.CreateOptions{})
 	if err != nil {
-		s.Fatal(err)
+		w.Fatal(err)
 	}
 	return claim
 }
 
-// released has a volume that was a claim's, by name and UID, and is Released.
-func (s *story) released(v *corev1.PersistentVolume, claim string, uid types.UID) *corev1.PersistentVolume {
-	s.disk.there[v.Spec.HostPath.Path] = true
+// released creates a Released volume that was bound to a claim, by name and UID.
+func (w *world) released(v *corev1.PersistentVolume, claim string, uid types.UID) *corev1.PersistentVolume {
+	w.disk.dirs[v.Spec.HostPath.Path] = true
 	v.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "default", Name: claim, UID: uid}
-	v, err := s.user.CoreV1().PersistentVolumes().Create(s.Context(), v, metav1.CreateOptions{})
+	v, err := w.user.CoreV1().PersistentVolumes().Create(w.Context(), v, metav1.CreateOptions{})
 	if err != nil {
-		s.Fatal(err)
+		w.Fatal(err)
 	}
 	v.Status.Phase = corev1.VolumeReleased
-	if v, err = s.user.CoreV1().PersistentVolumes().UpdateStatus(s.Context(), v, metav1.UpdateOptions{}); err != nil {
-		s.Fatal(err)
+	if v, err = w.user.CoreV1().PersistentVolumes().UpdateStatus(w.Context(), v, metav1.UpdateOptions{}); err != nil {
+		w.Fatal(err)
 	}
 	return v
 }
 
-// meddling is called at each request, and may answer it.
-type meddling func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error)
-
-func (m meddling) Intercept(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
-	if m == nil {
-		return serve()
-	}
-	return m(r, serve)
-}
-
-// InterceptWatch asks with verb watch for each event; one that an error is returned for is not delivered.
-func (m meddling) InterceptWatch(r fake.Request, serve func() (watch.Interface, error)) (watch.Interface, error) {
-	w, err := serve()
-	if err != nil {
-		return nil, err
-	}
-	return watch.Filter(w, func(e watch.Event) (watch.Event, bool) {
-		_, err := m.Intercept(r, func() (runtime.Object, error) { return e.Object, nil })
-		return e, err == nil
-	}), nil
-}
-
-// is tells whether a request is of a verb and a resource.
-func is(r fake.Request, verb, resource string) bool {
-	return r.Verb == verb && r.Resource.Resource == resource
-}
-
 // kubernetes#118545.
-func TestUpstreamAsksForTheClaimOfAKeptVolumeAtEachResync(t *testing.T) {
-	tell(t, func(s *story) {
-		s.released(directory("v", "/tmp/v", corev1.PersistentVolumeReclaimRetain), "c", "gone")
-		s.claim("c", "")
+func TestUpstreamGetsTheClaimOfARetainedVolumeAtEachResync(t *testing.T) {
+	run(t, func(w *world) {
+		w.released(directory("v", "/tmp/v", corev1.PersistentVolumeReclaimRetain), "c", "deleted")
+		w.claim("c", "")
 		var mu sync.Mutex
-		asked := 0 // guarded by mu
-		stop := s.start(func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
-			if is(r, "get", "persistentvolumeclaims") {
+		requests := 0 // guarded by mu
+		stop := w.start(func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+			if histories.Is(r, "get", "persistentvolumeclaims") {
 				mu.Lock()
 				defer mu.Unlock()
-				asked++
+				requests++
 			}
 			return serve()
 		})
@@ -225,53 +199,53 @@ func TestUpstreamAsksForTheClaimOfAKeptVolumeAtEachResync(t *testing.T) {
 		count := func() int {
 			mu.Lock()
 			defer mu.Unlock()
-			return asked
+			return requests
 		}
-		s.pass(2)
+		w.pass(2)
 		before := count()
-		s.pass(10)
+		w.pass(10)
 		if n := count() - before; n != 10 {
-			s.Errorf("%d requests for the claim in 10 resyncs; this test is to show that upstream makes one in each", n)
+			w.Errorf("%d requests for the claim in 10 resyncs, want one in each", n)
 		}
 	})
 }
 
 // kubernetes#142332.
-func TestUpstreamDeletesAClaimsVolumeWhenItsCacheIsBehind(t *testing.T) {
-	tell(t, func(s *story) {
-		var behind atomic.Bool
-		stop := s.start(func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
-			if is(r, "watch", "persistentvolumeclaims") && behind.Load() {
-				return nil, errors.New("nothing is heard")
+func TestUpstreamDeletesABoundVolumeAfterAStaleRead(t *testing.T) {
+	run(t, func(w *world) {
+		var lagging atomic.Bool
+		stop := w.start(func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+			if histories.Is(r, "watch", "persistentvolumeclaims") && lagging.Load() {
+				return nil, errors.New("dropped")
 			}
 			return serve()
 		})
 		defer stop()
-		s.pass(1)
-		behind.Store(true)
-		claim := s.claim("c", "")
+		w.pass(1)
+		lagging.Store(true)
+		claim := w.claim("c", "")
 		v := directory("v", "/tmp/v", corev1.PersistentVolumeReclaimRetain)
-		v = s.released(v, "c", claim.UID)
+		v = w.released(v, "c", claim.UID)
 		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
-		if _, err := s.user.CoreV1().PersistentVolumes().Update(s.Context(), v, metav1.UpdateOptions{}); err != nil {
-			s.Fatal(err)
+		if _, err := w.user.CoreV1().PersistentVolumes().Update(w.Context(), v, metav1.UpdateOptions{}); err != nil {
+			w.Fatal(err)
 		}
-		s.pass(1)
-		if left := s.disk.left(); len(left) > 0 {
-			s.Errorf("left: %v; this test is to show that upstream deletes what a claim has", left)
+		w.pass(1)
+		if paths := w.disk.paths(); len(paths) > 0 {
+			w.Errorf("directories %v, want none: upstream deletes the data of a bound claim", paths)
 		}
 	})
 }
 
-func TestUpstreamDeletesAnotherVolumeOfTheName(t *testing.T) {
-	tell(t, func(s *story) {
-		ctx, volumes := s.Context(), s.user.CoreV1().PersistentVolumes()
-		s.released(directory("v", "/tmp/old", corev1.PersistentVolumeReclaimDelete), "c", "gone")
+func TestUpstreamDeletesAnotherVolumeOfTheSameName(t *testing.T) {
+	run(t, func(w *world) {
+		ctx, volumes := w.Context(), w.user.CoreV1().PersistentVolumes()
+		w.released(directory("v", "/tmp/old", corev1.PersistentVolumeReclaimDelete), "c", "deleted")
 		var once sync.Once
-		stop := s.start(func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
-			if is(r, "delete", "persistentvolumes") {
-				once.Do(func() { // somebody deletes it first, and makes another
-					s.disk.there["/tmp/new"] = true
+		stop := w.start(func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+			if histories.Is(r, "delete", "persistentvolumes") {
+				once.Do(func() { // another client deletes it first, and creates another
+					w.disk.dirs["/tmp/new"] = true
 					_, err := volumes.Patch(ctx, "v", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 					if err == nil {
 						err = volumes.Delete(ctx, "v", metav1.DeleteOptions{})
@@ -280,50 +254,51 @@ func TestUpstreamDeletesAnotherVolumeOfTheName(t *testing.T) {
 						_, err = volumes.Create(ctx, directory("v", "/tmp/new", corev1.PersistentVolumeReclaimRetain), metav1.CreateOptions{})
 					}
 					if err != nil {
-						s.Error(err)
+						w.Error(err)
 					}
 				})
 			}
 			return serve()
 		})
 		defer stop()
-		s.pass(2)
+		w.pass(2)
 		v, err := volumes.Get(ctx, "v", metav1.GetOptions{})
 		if err != nil || v.DeletionTimestamp == nil || v.Spec.HostPath.Path != "/tmp/new" {
-			s.Errorf("%+v, %v; this test is to show that upstream deletes the other volume", v, err)
+			w.Errorf("volume %+v, %v; want the other volume to be deleted by upstream", v, err)
 		}
-		if left := s.disk.left(); !slices.Equal(left, []string{"/tmp/new"}) {
-			s.Errorf("left: %v; this test is to show that upstream leaves the other volume's data", left)
+		if paths := w.disk.paths(); !slices.Equal(paths, []string{"/tmp/new"}) {
+			w.Errorf("directories %v, want that of the other volume", paths)
 		}
 	})
 }
 
-// A process that ends while it tries to create the PersistentVolume leaves what its plugin made.
-func TestUpstreamLeaksAVolumeWhenItEndsBeforeItIsSaved(t *testing.T) {
-	tell(t, func(s *story) {
-		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "dirs"}, Provisioner: provisioner}
-		if _, err := s.user.StorageV1().StorageClasses().Create(s.Context(), class, metav1.CreateOptions{}); err != nil {
-			s.Fatal(err)
+// TestUpstreamLeaksAVolumeWhenItExitsBeforeSavingIt stops the process while it retries to create
+// the PersistentVolume.
+func TestUpstreamLeaksAVolumeWhenItExitsBeforeSavingIt(t *testing.T) {
+	run(t, func(w *world) {
+		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "dirs"}, Provisioner: pluginName}
+		if _, err := w.user.StorageV1().StorageClasses().Create(w.Context(), class, metav1.CreateOptions{}); err != nil {
+			w.Fatal(err)
 		}
-		s.claim("c", "dirs")
-		stop := s.start(func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
-			if is(r, "create", "persistentvolumes") {
+		w.claim("c", "dirs")
+		stop := w.start(func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+			if histories.Is(r, "create", "persistentvolumes") {
 				return nil, errors.New("not now")
 			}
 			return serve()
 		})
-		time.Sleep(15 * time.Second) // it tries 5 times, 10 s apart
+		time.Sleep(15 * time.Second) // five attempts, 10 s apart
 		stop()
 		time.Sleep(time.Minute)
-		stop = s.start(nil)
+		stop = w.start(nil)
 		defer stop()
-		s.pass(2)
-		claim, err := s.user.CoreV1().PersistentVolumeClaims("default").Get(s.Context(), "c", metav1.GetOptions{})
+		w.pass(2)
+		claim, err := w.user.CoreV1().PersistentVolumeClaims("default").Get(w.Context(), "c", metav1.GetOptions{})
 		if err != nil || claim.Status.Phase != corev1.ClaimBound {
-			s.Errorf("claim %v, %v; want it Bound", claim.Status.Phase, err)
+			w.Errorf("claim %v, %v; want it Bound", claim.Status.Phase, err)
 		}
-		if left := s.disk.left(); len(left) != 2 {
-			s.Errorf("left: %v; this test is to show that upstream leaks a volume", left)
+		if paths := w.disk.paths(); len(paths) != 2 {
+			w.Errorf("directories %v, want two: upstream leaks a volume", paths)
 		}
 	})
 }

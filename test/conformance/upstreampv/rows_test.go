@@ -14,15 +14,15 @@ import (
 	"testing"
 )
 
-// rowsFile lists the rows of upstream's tables that pvcontroller has cases of.
+// rowsFile lists the rows of upstream's tables with cases of pvcontroller.
 var rowsFile = filepath.Join("..", "..", "..", "pvcontroller", "testdata", "cases", "rows")
 
 // number begins the name of a row.
 var number = regexp.MustCompile(`^\d+(-\d+)+ `)
 
-// TestRowsAreAllThatUpstreamHas compares the rows that there are to be cases of with the source of upstream's tests: every
-// test of those files, with the numbers of its rows or, where we number them, with how many there are.
-func TestRowsAreAllThatUpstreamHas(t *testing.T) {
+// TestRowsAreThoseOfUpstream compares the listed rows with the source of upstream's tests: every
+// test of those files, with the numbers of its rows, or with their count if the numbers are ours.
+func TestRowsAreThoseOfUpstream(t *testing.T) {
 	const pkg = "k8s.io/kubernetes/pkg/controller/volume/persistentvolume"
 	folder, err := exec.Command("go", "list", "-f", "{{.Dir}}", pkg).Output()
 	if err != nil {
@@ -34,7 +34,7 @@ func TestRowsAreAllThatUpstreamHas(t *testing.T) {
 		file, _, _ := strings.Cut(table, " ")
 		files[file] = true
 	}
-	for file := range files { // each is compared for itself: no order
+	for file := range files { // the order does not matter
 		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(strings.TrimSpace(string(folder)), file), nil, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -54,7 +54,7 @@ func TestRowsAreAllThatUpstreamHas(t *testing.T) {
 	}
 }
 
-// compareRows compares the ids of one table with the names that upstream's rows have.
+// compareRows compares the ids of one table with the names of upstream's rows.
 func compareRows(t *testing.T, table string, ids, names []string) {
 	t.Helper()
 	if len(ids) == 0 {
@@ -81,7 +81,8 @@ func compareRows(t *testing.T, table string, ids, names []string) {
 	}
 }
 
-// namesOfRows finds what the rows of a table are called: the fields "name", and texts that begin with a number.
+// namesOfRows returns the names of the rows of a table: fields "name", and texts that begin with a
+// number.
 func namesOfRows(f *ast.FuncDecl) []string {
 	var names []string
 	add := func(e ast.Expr, must bool) {
@@ -108,7 +109,7 @@ func namesOfRows(f *ast.FuncDecl) []string {
 	return names
 }
 
-// listedRows reads the ids of rowsFile, by table.
+// listedRows returns the ids of rowsFile by table.
 func listedRows(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(rowsFile)

@@ -16,64 +16,60 @@ import (
 
 var ctx = context.Background()
 
-// act is one thing that somebody does. An act upon what is not there does nothing, so that a history stays one whatever is left
-// out of it.
+// An act is an action of a user or of another component. It does nothing if its object does not
+// exist, so that rapid may leave out any act of a history.
 type act interface {
 	fmt.Stringer
 	do(w *world) error
 }
 
-// step is what happens at once, and what goes wrong for the kubelet at first.
+// A step is a list of concurrent acts, and the faults that are injected during the outage.
 type step struct {
-	acts  []act
-	fault histories.Fault
-	broke breakage
+	acts        []act
+	fault       histories.Fault // of the kubelet's requests
+	pluginFault pluginFault
 }
 
-// rest is how long the world is left to itself after a step: longer than the outage, and than the back-off of what failed during
-// it, and the second in which volumes in use are reported.
 const (
-	rest   = 12 * time.Second
+	// rest is the time until the next step. It is longer than the outage, the back-off of
+	// operations that failed during it, and the second in which volumes in use are reported.
+	rest = 12 * time.Second
+	// outage is how long faults last.
 	outage = 2 * time.Second
 )
 
-// String tells of the step.
 func (s step) String() string {
-	var acts []string
-	for _, a := range s.acts {
-		acts = append(acts, a.String())
-	}
-	text := strings.Join(acts, "; ")
+	text := histories.Join(s.acts)
 	if s.fault.Kind != "" {
 		text += "  !" + s.fault.String()
 	}
-	if s.broke.verb != "" {
-		text += "  !" + s.broke.String()
+	if s.pluginFault.verb != "" {
+		text += "  !" + s.pluginFault.String()
 	}
 	return text
 }
 
-// pod is a pod of the node.
+// A pod is a pod of the node.
 type pod struct {
-	object *corev1.Pod
-	here   bool // the API server has it
-	ended  bool // its containers have ended
+	object     *corev1.Pod
+	exists     bool // in the API server
+	terminated bool // its containers have terminated
 
-	unprocessed bool // not all its volumes could be processed when a kubelet began
+	unprocessed bool // when a kubelet started, not all its volumes could be processed
 }
 
-// runPod is a pod that comes.
-type runPod struct {
+// createPod creates a pod.
+type createPod struct {
 	pod   string
-	disks []string // each by a claim; one that is there twice has two names in the pod
+	disks []string // claims; one that is listed twice has two names in the pod
 }
 
-func (r runPod) String() string {
+func (r createPod) String() string {
 	return fmt.Sprintf("pod %s uses %s", r.pod, strings.Join(r.disks, ", "))
 }
 
-func (r runPod) do(w *world) error {
-	if p := w.pods[r.pod]; p != nil && (p.here || !p.ended) {
+func (r createPod) do(w *world) error {
+	if p := w.pods[r.pod]; p != nil && (p.exists || !p.terminated) {
 		return nil
 	}
 	w.counts[r.pod]++
@@ -93,20 +89,20 @@ func (r runPod) do(w *world) error {
 		}
 	}
 	o.Spec.Containers = []corev1.Container{c}
-	p := &pod{object: o, here: true}
+	p := &pod{object: o, exists: true}
 	w.pods[r.pod], w.all = p, append(w.all, p)
-	w.kubelet.runs(o)
+	w.kubelet.podCreated(o)
 	return nil
 }
 
-// endPod is a pod whose containers end, that goes, or both.
+// endPod terminates the containers of a pod, removes the pod, or both.
 type endPod struct{ pod, how string }
 
 // The ways in which a pod ends.
 const (
-	isDeleted = "is deleted"
-	ends      = "ends"            // and stays
-	leaves    = "leaves, running" // until it ends
+	isDeleted    = "terminates and is removed"
+	isTerminated = "terminates"          // and exists
+	isRemoved    = "is removed, running" // until it terminates
 )
 
 func (e endPod) String() string { return fmt.Sprintf("pod %s %s", e.pod, e.how) }
@@ -118,27 +114,27 @@ func (e endPod) do(w *world) error {
 	}
 	switch e.how {
 	case isDeleted:
-		p.here, p.ended = false, true
-		w.kubelet.ended(p.object)
-		w.kubelet.leaves(p.object)
-	case ends:
-		p.ended = true
-		w.kubelet.ended(p.object)
+		p.exists, p.terminated = false, true
+		w.kubelet.podTerminated(p.object)
+		w.kubelet.podRemoved(p.object)
+	case isTerminated:
+		p.terminated = true
+		w.kubelet.podTerminated(p.object)
 	default:
-		if p.here && !p.ended && len(w.kubelet.mounted(p.object)) == len(p.object.Spec.Volumes) { // else nothing of it can run
-			p.here = false
-			w.kubelet.leaves(p.object)
+		if p.exists && !p.terminated && len(w.kubelet.mounted(p.object)) == len(p.object.Spec.Volumes) { // otherwise it cannot run
+			p.exists = false
+			w.kubelet.podRemoved(p.object)
 		}
 	}
 	return nil
 }
 
-// bind has a claim bound that was not.
-type bind struct{ disk string }
+// bindClaim binds a claim.
+type bindClaim struct{ disk string }
 
-func (b bind) String() string { return "claim " + b.disk + " is bound" }
+func (b bindClaim) String() string { return "claim " + b.disk + " is bound" }
 
-func (b bind) do(w *world) error {
+func (b bindClaim) do(w *world) error {
 	claims := w.client.CoreV1().PersistentVolumeClaims("default")
 	c, err := claims.Get(ctx, b.disk, metav1.GetOptions{})
 	if err != nil {
@@ -152,21 +148,21 @@ func (b bind) do(w *world) error {
 	return err
 }
 
-// dropClaim is a claim that is deleted: it stays as long as nobody takes away what protects it. Somebody may do so, and
-// something else may hold it.
-type dropClaim struct {
+// deleteClaim deletes a claim, which exists until it has no finalizers. It may remove the
+// protection finalizer; another finalizer remains.
+type deleteClaim struct {
 	disk        string
 	unprotected bool
 }
 
-func (d dropClaim) String() string {
+func (d deleteClaim) String() string {
 	if d.unprotected {
-		return "claim " + d.disk + " is deleted, and not protected"
+		return "claim " + d.disk + " is deleted, unprotected"
 	}
 	return "claim " + d.disk + " is deleted"
 }
 
-func (d dropClaim) do(w *world) error {
+func (d deleteClaim) do(w *world) error {
 	claims := w.client.CoreV1().PersistentVolumeClaims("default")
 	if err := claims.Delete(ctx, d.disk, metav1.DeleteOptions{}); err != nil || !d.unprotected {
 		return err
@@ -175,44 +171,44 @@ func (d dropClaim) do(w *world) error {
 	return err
 }
 
-// makeVolume makes a volume that was not there.
-type makeVolume struct{ disk string }
+// createVolume creates a volume.
+type createVolume struct{ disk string }
 
-func (m makeVolume) String() string { return "volume " + m.disk + " is made" }
+func (m createVolume) String() string { return "volume " + m.disk + " is created" }
 
-func (m makeVolume) do(w *world) error {
-	if _, there := w.server.Get("persistentvolumes", "", m.disk); there {
+func (m createVolume) do(w *world) error {
+	if _, exists := w.server.Get("persistentvolumes", "", m.disk); exists {
 		return nil
 	}
 	return w.server.Add(w.disk(m.disk).volume())
 }
 
-// control lets the attach/detach controller go down, or come up again.
-type control struct{ down bool }
+// setController stops or starts the attach/detach controller.
+type setController struct{ down bool }
 
-func (c control) String() string {
+func (c setController) String() string {
 	if c.down {
-		return "the controller goes down"
+		return "the controller stops"
 	}
-	return "the controller comes up"
+	return "the controller starts"
 }
 
-func (c control) do(w *world) error {
-	w.down = c.down
+func (c setController) do(w *world) error {
+	w.controllerDown = c.down
 	return nil
 }
 
-// forget has somebody write into the Node that nothing is in use.
-type forget struct{}
+// clearInUse clears node.status.volumesInUse, as another client.
+type clearInUse struct{}
 
-func (forget) String() string { return "the Node says that nothing is in use" }
+func (clearInUse) String() string { return "the volumes in use are cleared in the Node" }
 
-func (forget) do(w *world) error {
+func (clearInUse) do(w *world) error {
 	return w.patchNode(map[string]any{"volumesInUse": nil})
 }
 
-// restart is the kubelet going down and coming up again. What it has lost track of ends. Where there were devices nothing happens:
-// upstream's fakes cannot find them again.
+// restart restarts the kubelet. Removed pods terminate. It does nothing if pods use devices,
+// because upstream's fakes cannot reconstruct them.
 type restart struct{}
 
 func (restart) String() string { return "the kubelet restarts" }
@@ -224,53 +220,55 @@ func (restart) do(w *world) error {
 		}
 	}
 	for _, p := range w.all {
-		p.ended = p.ended || !p.here
+		p.terminated = p.terminated || !p.exists
 	}
 	w.restarted = true
 	for _, d := range w.disks {
-		if w.seen.knows(d.name) {
-			w.found[d.name]++
+		if w.observer.wasCalled(d.name) {
+			w.restarts[d.name]++
 		}
 	}
 	return w.restart()
 }
 
-// asDevices begins a history in which the volumes that behave by their names are devices; see disksOf.
-type asDevices struct{}
+// useDevices begins a history in which the volumes whose names determine their behaviour are
+// devices; see disksOf.
+type useDevices struct{}
 
-func (asDevices) String() string  { return "(devices)" }
-func (asDevices) do(*world) error { return nil }
+func (useDevices) String() string  { return "(devices)" }
+func (useDevices) do(*world) error { return nil }
 
-// setting begins a history in which the kubelet attaches and detaches itself, on a node that behaves by its name.
-type setting struct {
-	node   string
-	itself bool
+// attachSetting begins a history in which the kubelet attaches and detaches, on a node whose name
+// determines its behaviour.
+type attachSetting struct {
+	node       string
+	selfAttach bool
 }
 
-func (s setting) String() string { return "(the kubelet attaches, on " + s.node + ")" }
-func (setting) do(*world) error  { return nil }
+func (s attachSetting) String() string { return "(the kubelet attaches, on " + s.node + ")" }
+func (attachSetting) do(*world) error  { return nil }
 
-func settingOf(h history) setting {
+func settingOf(h history) attachSetting {
 	if len(h) > 0 {
 		for _, a := range h[0].acts {
-			if s, is := a.(setting); is {
+			if s, is := a.(attachSetting); is {
 				return s
 			}
 		}
 	}
-	return setting{node: "node"}
+	return attachSetting{node: "node"}
 }
 
-// nothing is that time passes.
+// nothing does nothing.
 type nothing struct{}
 
 func (nothing) String() string  { return "nothing" }
 func (nothing) do(*world) error { return nil }
 
-// uses tells whether a pod that may run uses a disk that can be had.
+// uses reports whether a pod that may run uses a disk.
 func (w *world) uses(d disk) bool {
 	return slices.ContainsFunc(w.all, func(p *pod) bool {
-		return p.here && !p.ended && slices.ContainsFunc(p.object.Spec.Volumes, func(v corev1.Volume) bool {
+		return p.exists && !p.terminated && slices.ContainsFunc(p.object.Spec.Volumes, func(v corev1.Volume) bool {
 			return v.PersistentVolumeClaim.ClaimName == d.name
 		})
 	})

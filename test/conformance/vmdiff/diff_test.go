@@ -8,7 +8,14 @@ import (
 
 func TestMain(m *testing.M) { histories.Main(m) }
 
-var pair = histories.Pair[step, *world, spoil]{Ours: liveOurs, Upstream: liveUpstream, Excuse: deliberate}
+type (
+	history = histories.History[step]
+	delta   = histories.Delta[step, *world]
+)
 
-// TestHistories compares a few hundred histories.
-func TestHistories(t *testing.T) { pair.Run(t, 6, draw, spoil{}, 20) }
+var pair = histories.Pair[step, *world, mutation]{
+	Ours: runOurs, Upstream: runUpstream, Excuse: histories.ExcuseBy(deliberate, diskIn),
+}
+
+// TestHistories compares 600 histories.
+func TestHistories(t *testing.T) { pair.Run(t, 6, drawHistory, 20) }

@@ -13,23 +13,23 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-// The plugins: one whose volumes are attached and mounted for the node first, one whose volumes are mounted for the node, and one
-// whose volumes are only mounted for pods.
+// Plugins, by their volumes: attached and mounted for the node first, mounted for the node first,
+// mounted for pods only.
 const (
 	blockPlugin = "example.com/block"
 	localPlugin = "example.com/local"
 	sharePlugin = "example.com/share"
 )
 
-// disk is a volume, with a claim of the same name.
+// A disk is a volume and its claim, of the same name.
 type disk struct {
-	name   string
-	plugin string
-	late   bool // the claim is not bound at first
-	lost   bool // there is no volume at first
-	others bool // the volume is another claim's
-	single bool // it is for one pod
-	block  bool // pods use it as a device
+	name     string
+	plugin   string
+	late     bool // the claim is initially not bound
+	noVolume bool // the volume initially does not exist
+	foreign  bool // the volume is bound to another claim
+	single   bool // for one pod only
+	block    bool // pods use it as a device
 }
 
 var disks = []disk{
@@ -38,8 +38,8 @@ var disks = []disk{
 	{name: "local", plugin: localPlugin},
 	{name: "share", plugin: sharePlugin},
 	{name: "late", plugin: blockPlugin, late: true},
-	{name: "lost", plugin: blockPlugin, lost: true},
-	{name: "others", plugin: blockPlugin, others: true},
+	{name: "lost", plugin: blockPlugin, noVolume: true},
+	{name: "others", plugin: blockPlugin, foreign: true},
 	{name: "single", plugin: blockPlugin, single: true},
 	{name: "raw", plugin: blockPlugin, block: true},
 	{name: volumetesting.TimeoutOnSetupVolumeName, plugin: blockPlugin},
@@ -63,14 +63,14 @@ func diskOf(name string) disk {
 	panic("no disk " + name)
 }
 
-// magic tells whether the disk behaves in some way by its name.
-func (d disk) magic() bool { return strings.Contains(d.name, "-") }
+// hasBehaviour reports whether the name of the disk determines its behaviour.
+func (d disk) hasBehaviour() bool { return strings.Contains(d.name, "-") }
 
 func (d disk) attachable() bool { return d.plugin == blockPlugin }
 
 func (d disk) unique() corev1.UniqueVolumeName { return plugins.UniqueVolumeName(d.plugin, d.name) }
 
-// source is how a PersistentVolume tells of its plugin.
+// source returns the volume source that selects the plugin.
 func (d disk) source() corev1.PersistentVolumeSource {
 	switch d.plugin {
 	case blockPlugin:
@@ -82,7 +82,7 @@ func (d disk) source() corev1.PersistentVolumeSource {
 	}
 }
 
-// pluginOf is the plugin of a volume, by its name: what is found on the disk has no more than that.
+// pluginOf returns the plugin of a volume by its name, which is all that reconstruction finds.
 func pluginOf(name string) string {
 	if at := slices.IndexFunc(disks, func(d disk) bool { return d.name == name }); at >= 0 {
 		return disks[at].plugin
@@ -125,7 +125,7 @@ func (d disk) volume() *corev1.PersistentVolume {
 	v.Spec.Capacity, v.Spec.AccessModes, v.Spec.PersistentVolumeSource = size, d.modes(), d.source()
 	v.Spec.VolumeMode = d.mode()
 	v.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "default", Name: d.name, UID: d.uid()}
-	if d.others {
+	if d.foreign {
 		v.Spec.ClaimRef.UID = "uid-of-another"
 	}
 	return v

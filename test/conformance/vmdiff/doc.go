@@ -1,27 +1,32 @@
-// Package vmdiff compares our kubelet's volume manager with upstream's own, k8s.io/kubernetes 1.36.3: its tests draw histories, let
-// both live through each in a world of their own, and compare the two worlds (see package histories).
+// Package vmdiff compares our kubelet's volume manager with upstream's, k8s.io/kubernetes 1.36.3.
+// Its tests draw histories, execute each in two worlds, and compare the worlds.
 //
-// A history may begin with a kubelet that attaches by itself, on a node that behaves by its name, or with volumes that are devices.
-// It has pods that come, whose containers end, that are deleted before or after that, and that come again; claims that are
-// bound late, volumes that are made late or are another claim's; an attach/detach controller that is down; a Node that somebody
-// writes to; requests of the kubelet that go wrong for a while, and calls of the plugin that do; and kubelets that restart. Upstream's manager is on
-// upstream's fake plugin, whose volumes behave by their names: they time out, fail, or succeed once. Ours is on a plugin that
-// behaves the same by the same names. Both worlds run by virtual clocks that go at the same pace, ours on a stepped host, upstream's
-// in a bubble of testing/synctest.
+// A [history] is a list of steps. Pods are created, terminate, are removed before or after that,
+// and are created again. Claims are bound late, volumes are created late or bound to another claim.
+// The attach/detach controller stops, another client clears the volumes in use in the Node, and the
+// kubelet restarts. A history may begin with a kubelet that attaches volumes itself, on a node
+// whose name determines its behaviour, or with volumes that are devices. In addition, one kind of
+// request of the kubelet or one kind of plugin call may fail for a while.
 //
-// Around upstream's manager stands as much of a kubelet as it needs: it tells of pods, reports volumes in use once a second, and
-// knows its Node at once. After each step both worlds come to rest, and must be the same: which volumes pods have mounted, and
-// whether anything is held for them; what the Node's status says is in use and attached; the events that were ever told; and for each
-// volume the plugin's calls in their order, those that succeeded each, those that failed once between two that succeeded.
+// Upstream's manager uses upstream's fake plugin. The names of its volumes determine their
+// behaviour: they time out, fail, or succeed once. Our plugin behaves in the same way. The parts of
+// a kubelet around upstream's manager add pods, report volumes in use once a second, and update the
+// Node at once. Both worlds run on virtual clocks at the same rate, ours on a stepped host,
+// upstream's in a bubble of testing/synctest.
 //
-// Upstream takes the pods of a volume in the order of a map. What is done for one pod commutes with what is done for another, so
-// calls are compared as the one order that stands for all of those (calls), and what failed for a volume that pods share is no
-// single pod's. What is left is which of several pods gets a volume that is for one: then upstream lives again, a few times.
+// After each step both worlds come to rest, and these must be equal: the mounted volumes of each
+// pod, whether the manager has volumes of the pod, the volumes in use and attached in the Node's
+// status, the set of events so far, and the plugin's calls for each volume.
 //
-// Differences that are there on purpose are listed by deliberates; a history ends where it meets one.
+// Upstream processes the pods of a volume in map order. Calls for different pods commute, so calls
+// are compared in a canonical order; see calls. Failures for a volume that pods share are not
+// attributed to a pod. Only the choice of the pod that gets a volume for one pod remains; then
+// upstream executes the history again. Deliberate differences are listed in deliberate. A history
+// ends at the first one, and only one history in twenty may.
 //
-// Not compared: when something happens and how often it is tried; what a kubelet that begins finds of devices, which upstream's
-// fakes cannot tell.
+// What it does not do: it compares neither times nor the number of attempts, nor the reconstruction
+// of devices, which upstream's fakes do not support.
 //
-// The histories are the same each time. "go test -rapid.seed=0 -rapid.checks=1000" draws others, and more.
+// The histories are the same in each run. "go test -rapid.seed=0 -rapid.checks=1000" draws others,
+// and more.
 package vmdiff

@@ -10,28 +10,26 @@ import (
 	"github.com/volsim/volsim/test/conformance/histories"
 )
 
-type history = histories.History[step]
-
 var drawPod = histories.OneOf("p1", "p1", "p2", "p2", "p3")
 
 var drawDisk = rapid.Custom(func(t *rapid.T) string {
-	switch it := histories.OneOf("a", "a", "a", "b", "raw", "raw", "single", "single", "local", "share", "late", "lost", "others", "", "", "", "").Draw(t, "disk"); it {
+	switch name := histories.OneOf("a", "a", "a", "b", "raw", "raw", "single", "single", "local", "share", "late", "lost", "others", "", "", "", "").Draw(t, "disk"); name {
 	case "":
-		return drawMagic.Draw(t, "name")
+		return drawBehaviour.Draw(t, "behaviour")
 	default:
-		return it
+		return name
 	}
 })
 
-var drawMagic = histories.OneOf(
+var drawBehaviour = histories.OneOf(
 	volumetesting.TimeoutOnSetupVolumeName, volumetesting.FailOnSetupVolumeName, volumetesting.TimeoutAndFailOnSetupVolumeName,
 	volumetesting.SuccessAndTimeoutSetupVolumeName, volumetesting.SuccessAndFailOnSetupVolumeName,
 	volumetesting.TimeoutOnMountDeviceVolumeName, volumetesting.TimeoutAndFailOnMountDeviceVolumeName,
 	volumetesting.FailMountDeviceVolumeName, volumetesting.SuccessAndTimeoutDeviceName, volumetesting.SuccessAndFailOnMountDeviceName,
 )
 
-var runPods = rapid.Custom(func(t *rapid.T) act {
-	r := runPod{pod: drawPod.Draw(t, "pod"), disks: []string{drawDisk.Draw(t, "disk")}}
+var drawPodCreation = rapid.Custom(func(t *rapid.T) act {
+	r := createPod{pod: drawPod.Draw(t, "pod"), disks: []string{drawDisk.Draw(t, "disk")}}
 	for len(r.disks) < 3 && histories.OneIn(t, 3, "another") {
 		r.disks = append(r.disks, drawDisk.Draw(t, "disk"))
 	}
@@ -39,26 +37,26 @@ var runPods = rapid.Custom(func(t *rapid.T) act {
 	return r
 })
 
-// acts draws any act.
-var acts = rapid.Custom(func(t *rapid.T) act {
-	switch histories.OneOf("pod", "pod", "pod", "pod", "ends", "ends", "ends", "ends", "bind", "make", "drop", "control", "control", "forget", "restart", "restart",
+// drawAct draws an act.
+var drawAct = rapid.Custom(func(t *rapid.T) act {
+	switch histories.OneOf("pod", "pod", "pod", "pod", "end", "end", "end", "end", "bind", "create", "delete", "control", "control", "clear", "restart", "restart",
 		"nothing").Draw(t, "act") {
 	case "pod":
-		return runPods.Draw(t, "it")
-	case "ends":
-		return endPod{drawPod.Draw(t, "pod"), histories.OneOf(isDeleted, isDeleted, isDeleted, isDeleted, isDeleted, ends, leaves, leaves).Draw(t, "how")}
+		return drawPodCreation.Draw(t, "kind")
+	case "end":
+		return endPod{drawPod.Draw(t, "pod"), histories.OneOf(isDeleted, isDeleted, isDeleted, isDeleted, isDeleted, isTerminated, isRemoved, isRemoved).Draw(t, "how")}
 	case "bind":
-		return bind{"late"}
-	case "make":
-		return makeVolume{"lost"}
-	case "drop":
-		return dropClaim{drawDisk.Draw(t, "disk"), histories.OneIn(t, 2, "unprotected")}
+		return bindClaim{"late"}
+	case "create":
+		return createVolume{"lost"}
+	case "delete":
+		return deleteClaim{drawDisk.Draw(t, "disk"), histories.OneIn(t, 2, "unprotected")}
 	case "control":
-		return control{!histories.OneIn(t, 2, "up")}
+		return setController{!histories.OneIn(t, 2, "running")}
 	case "restart":
 		return restart{}
-	case "forget":
-		return forget{}
+	case "clear":
+		return clearInUse{}
 	default:
 		return nothing{}
 	}
@@ -73,42 +71,42 @@ var drawFault = rapid.Custom(func(t *rapid.T) histories.Fault {
 	return f
 })
 
-var drawBreakage = rapid.Custom(func(t *rapid.T) breakage {
-	b := breakage{verb: histories.OneOf("SetUp", "TearDown", "MountDevice", "UnmountDevice", "SetUpDevice", "MapPodDevice", "UnmapPodDevice", "TearDownDevice").Draw(t, "verb")}
-	if slices.Contains([]string{"SetUp", "MountDevice", "SetUpDevice", "MapPodDevice"}, b.verb) {
-		b.uncertain = histories.OneIn(t, 2, "uncertain")
+var drawPluginFault = rapid.Custom(func(t *rapid.T) pluginFault {
+	f := pluginFault{verb: histories.OneOf("SetUp", "TearDown", "MountDevice", "UnmountDevice", "SetUpDevice", "MapPodDevice", "UnmapPodDevice", "TearDownDevice").Draw(t, "verb")}
+	if slices.Contains([]string{"SetUp", "MountDevice", "SetUpDevice", "MapPodDevice"}, f.verb) {
+		f.uncertain = histories.OneIn(t, 2, "uncertain")
 	}
-	return b
+	return f
 })
 
-var steps = rapid.Custom(func(t *rapid.T) step {
-	s := step{acts: []act{acts.Draw(t, "act")}}
+var drawStep = rapid.Custom(func(t *rapid.T) step {
+	s := step{acts: []act{drawAct.Draw(t, "act")}}
 	for len(s.acts) < 3 && histories.OneIn(t, 4, "and") {
-		s.acts = append(s.acts, acts.Draw(t, "act"))
+		s.acts = append(s.acts, drawAct.Draw(t, "act"))
 	}
-	switch histories.OneOf("", "", "", "", "", "", "api", "plugin", "plugin").Draw(t, "goes wrong") {
+	switch histories.OneOf("", "", "", "", "", "", "api", "plugin", "plugin").Draw(t, "faulty") {
 	case "api":
 		s.fault = drawFault.Draw(t, "fault")
 	case "plugin":
-		s.broke = drawBreakage.Draw(t, "breakage")
+		s.pluginFault = drawPluginFault.Draw(t, "fault")
 	}
 	return s
 })
 
 var drawNode = histories.OneOf("node", "node", volumetesting.UncertainAttachNode, volumetesting.TimeoutAttachNode, volumetesting.FailDetachNode)
 
-// draw draws a whole history, of some scenes of some steps each: rapid's lists are short, and shrink well.
-var draw = rapid.Custom(func(t *rapid.T) history {
+// drawHistory draws a history.
+var drawHistory = rapid.Custom(func(t *rapid.T) history {
 	var h history
-	var begin []act
-	if histories.OneIn(t, 8, "itself") {
-		begin = append(begin, setting{drawNode.Draw(t, "node"), true})
+	var options []act
+	if histories.OneIn(t, 8, "self-attach") {
+		options = append(options, attachSetting{drawNode.Draw(t, "node"), true})
 	}
 	if histories.OneIn(t, 3, "devices") {
-		begin = append(begin, asDevices{})
+		options = append(options, useDevices{})
 	}
-	if len(begin) > 0 {
-		h = history{{acts: begin}}
+	if len(options) > 0 {
+		h = history{{acts: options}}
 	}
-	return append(h, slices.Concat(rapid.SliceOfN(rapid.SliceOfN(steps, 1, 4), 1, 4).Draw(t, "scenes")...)...)
+	return append(h, histories.DrawSteps(t, drawStep, 4, 4)...)
 })

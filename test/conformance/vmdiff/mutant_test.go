@@ -12,53 +12,50 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/test/conformance/histories"
 )
 
-// mutants are kubelets that are wrong in one thing.
-var mutants = []struct {
-	name  string
-	spoil spoil
-	steps int // at most, of the history that shows it
-}{
-	{"takes an uncertain mount for none", spoil{plugin: func(p *ourPlugin) plugins.Plugin { return sure{attaching{p}} }}, 2},
-	{"does not take volumes from pods", spoil{plugin: func(p *ourPlugin) plugins.Plugin { return keeping{attaching{p}} }}, 2},
-	{"mounts for pods only", spoil{plugin: func(p *ourPlugin) plugins.Plugin { return undivided{attaching{p}} }}, 1},
-	{"mounts another claim's volume", spoil{client: func(c kubernetes.Interface) kubernetes.Interface { return trusting{c} }}, 1},
-	{"keeps the volumes of pods that have ended", spoil{keepsEnded: true}, 2},
-	{"mounts before it says that a volume is in use", spoil{reportsSoon: true}, 1},
+var mutants = []histories.Mutant[mutation]{
+	{Name: "treats an uncertain mount as none", Steps: 2, Mutation: mutation{plugin: func(p *ourPlugin) plugins.Plugin {
+		return certain{attaching{p}}
+	}}},
+	{Name: "does not unmount volumes of pods", Steps: 2, Mutation: mutation{plugin: func(p *ourPlugin) plugins.Plugin {
+		return keeping{attaching{p}}
+	}}},
+	{Name: "mounts for pods only", Steps: 1, Mutation: mutation{plugin: func(p *ourPlugin) plugins.Plugin {
+		return podsOnly{attaching{p}}
+	}}},
+	{Name: "mounts the volume of another claim", Steps: 1, Mutation: mutation{client: func(c kubernetes.Interface) kubernetes.Interface {
+		return trusting{c}
+	}}},
+	{Name: "keeps the volumes of terminated pods", Steps: 2, Mutation: mutation{keepsTerminated: true}},
+	{Name: "mounts before it reports a volume as in use", Steps: 1, Mutation: mutation{reportsEarly: true}},
 }
 
-// Each mutant is found, and what shows it is as short as it can be.
-func TestMutantsAreFound(t *testing.T) {
-	for _, m := range mutants {
-		t.Run(m.name, func(t *testing.T) {
-			t.Parallel()
-			pair.FindMutant(t, draw, m.spoil, m.steps)
-		})
-	}
-}
+// TestMutantsAreFound checks that a short history shows each mutant.
+func TestMutantsAreFound(t *testing.T) { pair.FindMutants(t, drawHistory, mutants) }
 
-// sure takes each error for a final one.
-type sure struct{ attaching }
+// A certain plugin returns each error as a final one.
+type certain struct{ attaching }
 
-func (s sure) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.MountOptions) error {
+func (s certain) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.MountOptions) error {
 	if err := s.attaching.SetUp(ctx, spec, pod, use); err != nil {
 		return errors.New(err.Error())
 	}
 	return nil
 }
 
-// keeping does not tear down.
+// A keeping plugin does not tear down.
 type keeping struct{ attaching }
 
 func (keeping) TearDown(context.Context, string, types.UID) error { return nil }
 
-// undivided has nothing that is mounted for the node.
-type undivided struct{ attaching }
+// A podsOnly plugin mounts nothing for the node.
+type podsOnly struct{ attaching }
 
-func (undivided) CanDeviceMount(*plugins.Spec) (bool, error) { return false, nil }
+func (podsOnly) CanDeviceMount(*plugins.Spec) (bool, error) { return false, nil }
 
-// trusting believes that each volume is the claim's that names it.
+// A trusting client returns each volume as bound to the claim that names it.
 type trusting struct{ kubernetes.Interface }
 
 func (c trusting) CoreV1() typedcorev1.CoreV1Interface { return trustingCore{c.Interface.CoreV1()} }

@@ -3,10 +3,8 @@ package vmdiff
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"path/filepath"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,84 +20,80 @@ import (
 	"github.com/volsim/volsim/volumemanager"
 )
 
-// spoil makes our kubelet another one. The zero value leaves it as it is.
-type spoil struct {
-	client      func(kubernetes.Interface) kubernetes.Interface // what stands between it and the server
-	plugin      func(*ourPlugin) plugins.Plugin                 // what stands between it and a plugin
-	keepsEnded  bool                                            // it keeps the volumes of pods whose containers have ended
-	reportsSoon bool                                            // it takes for reported what it is about to report
+// A mutation changes our kubelet. The zero value changes nothing.
+type mutation struct {
+	client          func(kubernetes.Interface) kubernetes.Interface // wraps its client
+	plugin          func(*ourPlugin) plugins.Plugin                 // wraps its plugin of attachable volumes
+	keepsTerminated bool                                            // it keeps the volumes of terminated pods
+	reportsEarly    bool                                            // it treats volumes as reported before the report
 }
 
-// ours is our volume manager, with as much of a kubelet as it needs, on a stepped host.
+// ours is our volume manager with the parts of a kubelet that it uses, on a stepped host.
 type ours struct {
-	host      *sim.Stepped
-	component *sim.Process
-	client    kubernetes.Interface
-	node      string
-	disk      nodefs.FS
-	plugins   []*ourPlugin
-	manager   *volumemanager.Manager
-	status    *sim.Queue[string]
-	spoil     spoil
-	alarm     *sim.Timer
-	rung      bool
+	host     *sim.Stepped
+	process  *sim.Process
+	client   kubernetes.Interface
+	node     string
+	disk     nodefs.FS
+	plugins  []*ourPlugin
+	manager  *volumemanager.Manager
+	status   *sim.Queue[string]
+	mutation mutation
 }
 
-const stepsMax = 500_000
-
-// liveOurs has our manager live through a history.
-func liveOurs(h history, chooser sim.Chooser, spoil spoil) histories.Execution[*world] {
-	o := &ours{host: sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: stepsMax}), spoil: spoil}
+// runOurs executes a history with our manager.
+func runOurs(h history, chooser sim.Chooser, mutation mutation) histories.Execution[*world] {
+	o := &ours{host: sim.NewStepped(sim.SteppedConfig{Chooser: chooser, StepsMax: histories.StepsMax}), mutation: mutation}
 	defer o.host.Close()
 	server := fake.NewServer(fake.Config{Now: o.host.Now, SkipBootstrap: true})
 	w := newWorld(h, server, server.Client(o.host.ExternalCaller()), &histories.Faults{})
-	if err := w.furnish(); err != nil {
+	if err := w.createObjects(); err != nil {
 		panic(err)
 	}
-	o.alarm = o.host.Process("clock").NewTimer("alarm", func() { o.rung = true })
+	clock := histories.NewClock(o.host)
 	w.kubelet, o.disk, o.node = o, newDisk(), w.node
 	for _, name := range []string{blockPlugin, localPlugin, sharePlugin} {
 		o.plugins = append(o.plugins, &ourPlugin{
-			name: name, seen: w.seen, disk: o.disk, mounts: map[string]bool{}, devices: map[string]bool{}, attached: map[string]bool{},
+			name: name, observer: w.observer, disk: o.disk, mounts: map[string]bool{}, devices: map[string]bool{}, attached: map[string]bool{},
 		})
 	}
 	o.start(server, w)
 	w.restart = func() error {
-		o.host.Crash(o.component)
+		o.host.Crash(o.process)
 		o.start(server, w)
 		return nil
 	}
-	return w.live(h, o.pass, nil)
+	return w.execute(h, clock.Pass, nil)
 }
 
-// start starts the kubelet, which is told of the pods that there are.
+// start starts the kubelet and adds the existing pods.
 func (o *ours) start(server *fake.Server, w *world) {
-	o.component = o.host.Process("kubelet")
-	w.faults.Caller = o.component
+	o.process = o.host.Process("kubelet")
+	w.faults.Caller = o.process
 	o.client = server.Client(w.faults)
-	if o.spoil.client != nil {
-		o.client = o.spoil.client(o.client)
+	if o.mutation.client != nil {
+		o.client = o.mutation.client(o.client)
 	}
 	manager := &plugins.Manager{}
 	for _, p := range o.plugins {
-		p.component = o.component
+		p.process = o.process
 		if err := manager.Register(o.plugin(p)); err != nil {
 			panic(err)
 		}
 	}
-	o.status = sim.NewQueue[string](o.component, sim.QueueConfig{Name: "node status"})
+	o.status = sim.NewQueue[string](o.process, sim.QueueConfig{Name: "node status"})
 	o.status.Work(o.syncNode)
 	o.manager = volumemanager.New(volumemanager.Config{
-		Process: o.component, Client: o.client, NodeName: types.NodeName(w.node), Plugins: manager, Recorder: w.seen,
-		FS: o.disk, Root: kubeletRoot, SelfAttach: w.itself,
+		Process: o.process, Client: o.client, NodeName: types.NodeName(w.node), Plugins: manager, Recorder: w.observer,
+		FS: o.disk, Root: kubeletRoot, SelfAttach: w.selfAttach,
 		PodChanged:    func(types.UID) {},
 		ReportChanged: func() { o.status.Add(o.node) },
 	})
-	eventhandler.Add(server.Informers(o.component).Core().V1().Nodes().Informer(),
+	eventhandler.Add(server.Informers(o.process).Core().V1().Nodes().Informer(),
 		func(_, node *corev1.Node) { o.manager.NodeUpdated(node) }, nil)
-	o.told("begin", func() {
+	o.spawn("start", func() {
 		for _, p := range w.all {
-			if p.here && !p.ended {
+			if p.exists && !p.terminated {
 				o.manager.AddPod(p.object)
 			}
 		}
@@ -109,7 +103,7 @@ func (o *ours) start(server *fake.Server, w *world) {
 	})
 }
 
-// newDisk is the node's own, with the device that all volumes are.
+// newDisk returns the node's disk, with the device of all volumes.
 func newDisk() nodefs.FS {
 	disk := nodefs.NewMemory("/")
 	for _, err := range []error{
@@ -122,11 +116,11 @@ func newDisk() nodefs.FS {
 	return disk
 }
 
-// plugin is one of ours, or what a mutant has in its place.
+// plugin returns a plugin with the capabilities of its volumes, or that of a mutant.
 func (o *ours) plugin(p *ourPlugin) plugins.Plugin {
 	switch {
-	case o.spoil.plugin != nil && p.name == blockPlugin:
-		return o.spoil.plugin(p)
+	case o.mutation.plugin != nil && p.name == blockPlugin:
+		return o.mutation.plugin(p)
 	case p.name == blockPlugin:
 		return attaching{p}
 	case p.name == localPlugin:
@@ -142,7 +136,7 @@ func (o *ours) syncNode(ctx context.Context, name string) error {
 		return nil
 	}
 	volumes := o.manager.VolumesInUse()
-	if o.spoil.reportsSoon {
+	if o.mutation.reportsEarly {
 		node, err := o.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -165,22 +159,24 @@ func (o *ours) syncNode(ctx context.Context, name string) error {
 	return nil
 }
 
-// told tells the manager of something, in its component.
-func (o *ours) told(what string, tell func()) {
-	o.component.Spawn(what, func(context.Context) { tell() })
+// spawn runs f in a task of the kubelet.
+func (o *ours) spawn(name string, f func()) {
+	o.process.Spawn(name, func(context.Context) { f() })
 }
 
-func (o *ours) runs(p *corev1.Pod) { o.told("pod comes", func() { o.manager.AddPod(p) }) }
+func (o *ours) podCreated(p *corev1.Pod) {
+	o.spawn("pod created", func() { o.manager.AddPod(p) })
+}
 
-func (o *ours) leaves(p *corev1.Pod) {
-	if o.spoil.keepsEnded {
-		o.told("pod goes", func() { o.manager.RemovePod(p.UID) })
+func (o *ours) podRemoved(p *corev1.Pod) {
+	if o.mutation.keepsTerminated {
+		o.spawn("pod removed", func() { o.manager.RemovePod(p.UID) })
 	}
 }
 
-func (o *ours) ended(p *corev1.Pod) {
-	if !o.spoil.keepsEnded {
-		o.told("pod ends", func() { o.manager.RemovePod(p.UID) })
+func (o *ours) podTerminated(p *corev1.Pod) {
+	if !o.mutation.keepsTerminated {
+		o.spawn("pod terminated", func() { o.manager.RemovePod(p.UID) })
 	}
 }
 
@@ -195,22 +191,6 @@ func (o *ours) mounted(p *corev1.Pod) []string {
 	return names
 }
 
-func (o *ours) holds(p *corev1.Pod) bool { return o.manager.HasVolumes(p.UID) }
+func (o *ours) hasVolumes(p *corev1.Pod) bool { return o.manager.HasVolumes(p.UID) }
 
-func (*ours) report() error { return nil } // it is done when there is something to report
-
-// pass lets time pass.
-func (o *ours) pass(d time.Duration) error {
-	if o.rung = d == 0; !o.rung {
-		o.alarm.Reset(d)
-	}
-	for !o.rung || o.host.Busy() {
-		if !o.host.Step() {
-			return fmt.Errorf("nothing is left to happen, not even the alarm")
-		}
-		if o.host.Steps() >= stepsMax {
-			return sim.ErrSteps
-		}
-	}
-	return nil
-}
+func (*ours) report() error { return nil } // the task "node status" reports

@@ -18,15 +18,15 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// ourPlugin does by the names of volumes what upstream's FakeVolume does by the same names.
+// ourPlugin depends on the names of volumes in the same way as upstream's FakeVolume.
 type ourPlugin struct {
-	name      string
-	component *sim.Process
-	seen      *observer
-	disk      nodefs.FS
-	mounts    map[string]bool // volumes for which SetUp was ever called and went as far as FakeVolume remembers
-	devices   map[string]bool // and MountDevice
-	attached  map[string]bool // volumes that are
+	name     string
+	process  *sim.Process
+	observer *observer
+	disk     nodefs.FS
+	mounts   map[string]bool // volumes for which SetUp was ever called
+	devices  map[string]bool // volumes for which MountDevice was ever called
+	attached map[string]bool // attached volumes
 }
 
 func (p *ourPlugin) Name() string { return p.name }
@@ -50,28 +50,29 @@ func (p *ourPlugin) MountPath(specName string, pod types.UID) string {
 	return filepath.Join(kubeletRoot, "pods", string(pod), "volumes", utilstrings.EscapeQualifiedName(p.name), specName)
 }
 
-// Reconstruct knows of a volume no more than its name, as upstream's fake plugin.
+// Reconstruct returns a volume with a name only, as upstream's fake plugin does.
 func (*ourPlugin) Reconstruct(specName string, _ types.UID) (plugins.Reconstructed, error) {
 	return plugins.Reconstructed{Spec: &plugins.Spec{Volume: &corev1.Volume{Name: specName}}}, nil
 }
 
-// do makes a call, unless it is broken, and notes it. It leaves the component before its effect and after it.
+// do makes and records a call, unless a fault is injected. The call is a suspension point, before
+// and after its effect.
 func (p *ourPlugin) do(verb, disk string, pod types.UID, effect func() error) error {
 	action := trace.Action{Kind: trace.KindDriver, Verb: verb, Object: strings.TrimSpace(disk + " " + string(pod))}
 	var err error
-	p.component.Call(action, func() trace.Outcome {
-		if broken, uncertain := p.seen.broken(verb); !broken {
+	p.process.Call(action, func() trace.Outcome {
+		if fails, uncertain := p.observer.fails(verb); !fails {
 			err = effect()
-		} else if err = errBroken; uncertain {
-			err = unsure(errBroken.Error())
+		} else if err = errInjected; uncertain {
+			err = uncertainError(errInjected.Error())
 		}
-		p.seen.called(verb, disk, pod, err)
+		p.observer.record(verb, disk, pod, err)
 		return trace.Outcome{Err: err}
 	})
 	return err
 }
 
-func unsure(text string) error {
+func uncertainError(text string) error {
 	return &plugins.Error{Class: plugins.Uncertain, Err: errors.New(text)}
 }
 
@@ -84,13 +85,13 @@ func (p *ourPlugin) SetUp(_ context.Context, spec *plugins.Spec, pod *corev1.Pod
 	})
 }
 
-// setUp is FakeVolume's.
+// setUp does what FakeVolume does.
 //
 // Upstream: pkg/volume/testing FakeVolume.SetUp (v1.36).
 func (p *ourPlugin) setUp(disk string) error {
 	before := p.mounts[disk]
 	p.mounts[disk] = true
-	timeout, failure := unsure("time out on setup"), errors.New("mounting volume failed")
+	timeout, failure := uncertainError("time out on setup"), errors.New("mounting volume failed")
 	switch disk {
 	case volumetesting.TimeoutOnSetupVolumeName:
 		return timeout
@@ -121,7 +122,7 @@ func (p *ourPlugin) MountDevice(_ context.Context, spec *plugins.Spec, _ string,
 	return p.do("MountDevice", spec.Name(), "", func() error { return p.mountDevice(spec.Name(), use.DevicePath) })
 }
 
-// mountDevice is FakeVolume's.
+// mountDevice does what FakeVolume does.
 //
 // Upstream: pkg/volume/testing FakeVolume.MountDevice (v1.36).
 func (p *ourPlugin) mountDevice(disk, device string) error {
@@ -130,17 +131,17 @@ func (p *ourPlugin) mountDevice(disk, device string) error {
 	failure := errors.New("error mounting disk: " + device)
 	switch disk {
 	case volumetesting.TimeoutOnMountDeviceVolumeName:
-		return unsure("mount failed")
+		return uncertainError("mount failed")
 	case volumetesting.FailMountDeviceVolumeName:
 		return failure
 	case volumetesting.TimeoutAndFailOnMountDeviceVolumeName:
 		if before {
 			return failure
 		}
-		return unsure("timed out mounting error")
+		return uncertainError("timed out mounting error")
 	case volumetesting.SuccessAndTimeoutDeviceName:
 		if before {
-			return unsure("error mounting state")
+			return uncertainError("error mounting state")
 		}
 	case volumetesting.SuccessAndFailOnMountDeviceName:
 		if before {
@@ -162,7 +163,7 @@ func (*ourPlugin) PodDeviceMapPath(specName string, pod types.UID) (dir, link st
 	return linksOf(pod), specName
 }
 
-// SetUpDevice is as FakeVolume's, which has another text than MountDevice.
+// SetUpDevice does what FakeVolume does. Its errors differ from those of MountDevice.
 func (p *ourPlugin) SetUpDevice(_ context.Context, spec *plugins.Spec, _ *corev1.Pod, _ plugins.MountOptions) (string, error) {
 	return "", p.do("SetUpDevice", spec.Name(), "", func() error {
 		err := p.mountDevice(spec.Name(), spec.Name())
@@ -186,15 +187,15 @@ func (p *ourPlugin) TearDownDevice(_ context.Context, spec *plugins.Spec) error 
 }
 
 func (*ourPlugin) ReconstructBlock(string, types.UID) (plugins.Reconstructed, error) {
-	panic("nothing is found")
+	panic("upstream's fakes do not reconstruct devices")
 }
 
-// attaching is a plugin whose volumes are attached first, by the controller.
+// An attaching plugin has volumes that the controller attaches first.
 type attaching struct{ *ourPlugin }
 
 func (attaching) CanAttach(*plugins.Spec) (bool, error) { return true, nil }
 
-// Attach is FakeVolume's.
+// Attach does what FakeVolume does.
 //
 // Upstream: pkg/volume/testing FakeVolume.Attach (v1.36).
 func (p attaching) Attach(_ context.Context, spec *plugins.Spec, node types.NodeName) (string, error) {
@@ -209,7 +210,7 @@ func (p attaching) Attach(_ context.Context, spec *plugins.Spec, node types.Node
 	return devicePath, err
 }
 
-// Detach is FakeVolume's.
+// Detach does what FakeVolume does.
 //
 // Upstream: pkg/volume/testing FakeVolume.Detach (v1.36).
 func (p attaching) Detach(_ context.Context, disk string, node types.NodeName) error {
@@ -225,7 +226,7 @@ func (p attaching) Detach(_ context.Context, disk string, node types.NodeName) e
 	})
 }
 
-// onlyMounting is a plugin whose volumes are not mounted for the node first.
+// An onlyMounting plugin has volumes that are mounted for pods only.
 type onlyMounting struct {
 	plugins.Plugin
 	plugins.Mounter

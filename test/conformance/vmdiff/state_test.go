@@ -14,69 +14,71 @@ import (
 	"github.com/volsim/volsim/test/conformance/histories"
 )
 
-// breakage is a call of the plugin that fails for a while, for all disks, and does nothing. The zero breakage is none.
-type breakage struct {
+// A pluginFault is a plugin call that fails for a while, for all disks, without an effect. The zero
+// pluginFault is none.
+type pluginFault struct {
 	verb      string
 	uncertain bool
 }
 
-func (b breakage) String() string {
-	if b.uncertain {
-		return b.verb + " is not answered"
+func (f pluginFault) String() string {
+	if f.uncertain {
+		return f.verb + " is not answered"
 	}
-	return b.verb + " fails"
+	return f.verb + " fails"
 }
 
-// errBroken is what a call fails with.
-var errBroken = errors.New("broken")
+// errInjected is the error of injected faults.
+var errInjected = errors.New("injected fault")
 
-// observer notes what the plugin was called for and what was told. It may be used concurrently.
+// An observer records plugin calls and events, and injects plugin faults. It may be used
+// concurrently.
 type observer struct {
-	mu    sync.Mutex
-	broke breakage         // guarded by mu
-	calls map[string]calls // guarded by mu: by disk
-	told  map[string]bool  // guarded by mu: every event
+	mu     sync.Mutex
+	armed  pluginFault      // guarded by mu
+	calls  map[string]calls // guarded by mu: by disk
+	events map[string]bool  // guarded by mu
 }
 
 func newObserver() *observer {
-	return &observer{calls: map[string]calls{}, told: map[string]bool{}}
+	return &observer{calls: map[string]calls{}, events: map[string]bool{}}
 }
 
-func (o *observer) breakdown(b breakage) {
+func (o *observer) arm(f pluginFault) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.broke = b
+	o.armed = f
 }
 
-// broken is what breaks a call; "" for none.
-func (o *observer) broken(verb string) (is, uncertain bool) {
+// fails reports whether a call fails, and whether the error is uncertain.
+func (o *observer) fails(verb string) (fails, uncertain bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.broke.verb == verb, o.broke.uncertain
+	return o.armed.verb == verb, o.armed.uncertain
 }
 
-// called notes a call that has ended.
-func (o *observer) called(verb, disk string, pod types.UID, err error) {
+// record records a completed call.
+func (o *observer) record(verb, disk string, pod types.UID, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.calls[disk] = append(o.calls[disk], call{verb, pod, err})
 }
 
-// failedTo tells whether a call ever failed.
+// failedTo reports whether a call ever failed.
 func (o *observer) failedTo(what, disk string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.ContainsFunc(o.calls[disk], func(c call) bool { return c.err != nil && c.what() == what })
 }
 
-// knows tells whether the plugin was ever called for a disk.
-func (o *observer) knows(disk string) bool {
+// wasCalled reports whether the plugin was ever called for a disk.
+func (o *observer) wasCalled(disk string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.calls[disk]) > 0
 }
 
-// Event notes an event; the observer is a record.EventRecorder.
+// Event records an event; the observer is a record.EventRecorder.
 func (o *observer) Event(object runtime.Object, kind, reason, message string) {
 	name := "?"
 	switch object := object.(type) {
@@ -89,26 +91,27 @@ func (o *observer) Event(object runtime.Object, kind, reason, message string) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.told[fmt.Sprintf("event about %s: %s %s: %s", name, kind, reason, message)] = true
+	o.events[fmt.Sprintf("event about %s: %s %s: %s", name, kind, reason, message)] = true
 }
 
-// Eventf notes an event.
+// Eventf records an event.
 func (o *observer) Eventf(object runtime.Object, kind, reason, format string, args ...any) {
 	o.Event(object, kind, reason, fmt.Sprintf(format, args...))
 }
 
-// AnnotatedEventf notes an event.
+// AnnotatedEventf records an event.
 func (o *observer) AnnotatedEventf(object runtime.Object, _ map[string]string, kind, reason, format string, args ...any) {
 	o.Event(object, kind, reason, fmt.Sprintf(format, args...))
 }
 
-// state is what there is: a line for each pod, for what is in use and attached, each event, and each volume, sorted.
+// state returns sorted lines for pods, volumes in use, attached volumes, events, and the calls of
+// each volume.
 func (w *world) state() histories.State {
 	var lines histories.State
 	for _, p := range w.all {
 		line := fmt.Sprintf("pod %s: mounted %v", p.object.UID, w.kubelet.mounted(p.object))
-		if w.kubelet.holds(p.object) {
-			line += ", held"
+		if w.kubelet.hasVolumes(p.object) {
+			line += ", has volumes"
 		}
 		lines = append(lines, line)
 	}
@@ -119,14 +122,14 @@ func (w *world) state() histories.State {
 	for _, v := range status.VolumesAttached {
 		lines = append(lines, "attached: "+string(v.Name))
 	}
-	o := w.seen
+	o := w.observer
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for text := range o.told {
-		lines = append(lines, w.anyones(text))
+	for text := range o.events {
+		lines = append(lines, w.withoutPod(text))
 	}
 	for _, d := range w.disks {
-		if calls := o.calls[d.name].words(w.users(d.name) > 1); len(calls) > 0 {
+		if calls := o.calls[d.name].describe(w.users(d.name) > 1); len(calls) > 0 {
 			lines = append(lines, fmt.Sprintf("calls %s: %s", d.name, strings.Join(calls, ", ")))
 		}
 	}
@@ -134,15 +137,16 @@ func (w *world) state() histories.State {
 	return slices.Compact(lines)
 }
 
-// anyones is an event about a call that failed for a disk that pods share as one about any of them; see calls.
-func (w *world) anyones(event string) string {
+// withoutPod replaces the pod of an event about a failed call for a disk that pods share; see
+// calls.
+func (w *world) withoutPod(event string) string {
 	disk := diskIn(event)
-	if disk == "" || !strings.Contains(event, ": Warning Failed") || strings.HasSuffix(event, refused) {
+	if disk == "" || !strings.Contains(event, ": Warning Failed") || strings.HasSuffix(event, inUseByOther) {
 		return event
 	}
-	_, what, is := strings.Cut(strings.TrimPrefix(event, "event about "), ": ")
-	if !is || w.users(disk) < 2 {
+	_, message, ok := strings.Cut(strings.TrimPrefix(event, "event about "), ": ")
+	if !ok || w.users(disk) < 2 {
 		return event
 	}
-	return "event about some pod: " + what
+	return "event about a pod: " + message
 }

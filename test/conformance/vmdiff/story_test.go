@@ -12,86 +12,87 @@ import (
 	"github.com/volsim/volsim/test/conformance/histories"
 )
 
-// stories show each difference that is there on purpose.
+// stories show each deliberate difference.
 var stories = []struct {
-	what    string
+	name    string
 	history history
 }{
-	{endedUnmounted, history{
-		{acts: []act{runPod{"p1", []string{volumetesting.FailOnSetupVolumeName}}}},
-		{acts: []act{endPod{"p1", ends}}},
+	{terminatedUnmounted, history{
+		{acts: []act{createPod{"p1", []string{volumetesting.FailOnSetupVolumeName}}}},
+		{acts: []act{endPod{"p1", isTerminated}}},
 	}},
 	{attachFailed, history{
-		{acts: []act{setting{volumetesting.TimeoutAttachNode, true}}},
-		{acts: []act{runPod{"p1", []string{"a"}}}},
+		{acts: []act{attachSetting{volumetesting.TimeoutAttachNode, true}}},
+		{acts: []act{createPod{"p1", []string{"a"}}}},
 		{acts: []act{endPod{"p1", isDeleted}}},
 	}},
 	{attachedAgain, history{
-		{acts: []act{setting{"node", true}}},
-		{acts: []act{runPod{"p1", []string{"a"}}}},
+		{acts: []act{attachSetting{"node", true}}},
+		{acts: []act{createPod{"p1", []string{"a"}}}},
 		{acts: []act{restart{}}},
 	}},
 	{kept, history{
-		{acts: []act{runPod{"p1", []string{"a"}}}},
+		{acts: []act{createPod{"p1", []string{"a"}}}},
 		{acts: []act{restart{}}, fault: histories.Fault{Kind: sim.FaultRefused, Request: "get persistentvolumeclaims"}},
 	}},
-	{patient, history{
-		{acts: []act{runPod{"p2", []string{"single"}}}},
-		{acts: []act{runPod{"p1", []string{"single"}}}},
+	{backoffKept, history{
+		{acts: []act{createPod{"p2", []string{"single"}}}},
+		{acts: []act{createPod{"p1", []string{"single"}}}},
 		{acts: []act{nothing{}}},
 		{acts: []act{nothing{}}},
 		{acts: []act{endPod{"p2", isDeleted}}},
 	}},
-	{deviceLeft, history{
-		{acts: []act{asDevices{}}},
-		{acts: []act{runPod{"p1", []string{volumetesting.TimeoutAndFailOnSetupVolumeName}}}},
+	{deviceUnmapped, history{
+		{acts: []act{useDevices{}}},
+		{acts: []act{createPod{"p1", []string{volumetesting.TimeoutAndFailOnSetupVolumeName}}}},
 	}},
 }
 
-// TestDeliberates has a story for each difference that may be, and each story shows its own.
-func TestDeliberates(t *testing.T) {
-	told := map[string]bool{}
+// TestDeliberateDifferencesHaveStories checks that a story shows each deliberate difference.
+func TestDeliberateDifferencesHaveStories(t *testing.T) {
+	shown := map[string]bool{}
 	for _, s := range stories {
-		told[s.what] = true
-		if v := pair.Compare(t, s.history, histories.Thorough, spoil{}); v.Undecided != s.what {
-			t.Errorf("%s\ndid not show: %s, but %+v", s.history, s.what, v)
+		shown[s.name] = true
+		if v := pair.Compare(t, s.history, mutation{}); v.Undecided != s.name {
+			t.Errorf("%s\nwant: %s; got %+v", s.history, s.name, v)
 		}
 	}
-	for _, e := range deliberates {
-		if !told[e.what] {
-			t.Errorf("no story shows: %s", e.what)
+	for _, one := range deliberate {
+		if !shown[one.Name] {
+			t.Errorf("no story shows: %s", one.Name)
 		}
 	}
 }
 
-// TestExcusesAreNarrow: a kubelet that is wrong in another thing, in the very situation that an excuse is for, is found.
+// TestExcusesAreNarrow checks that a mutant with another fault is found where a difference is
+// excused.
 func TestExcusesAreNarrow(t *testing.T) {
-	forgetful := spoil{plugin: func(p *ourPlugin) plugins.Plugin { return forgetful{attaching{p}} }}
+	forgetful := mutation{plugin: func(p *ourPlugin) plugins.Plugin { return forgetful{attaching{p}} }}
 	tests := []struct {
-		what    string
+		name    string
 		history history
 	}{
 		{kept, history{
-			{acts: []act{runPod{"p1", []string{"a", "b"}}}},
-			{acts: []act{dropClaim{"b", true}, restart{}}},
+			{acts: []act{createPod{"p1", []string{"a", "b"}}}},
+			{acts: []act{deleteClaim{"b", true}, restart{}}},
 		}},
 		{attachedAgain, history{
-			{acts: []act{setting{"node", true}}},
-			{acts: []act{runPod{"p1", []string{"a"}}}},
+			{acts: []act{attachSetting{"node", true}}},
+			{acts: []act{createPod{"p1", []string{"a"}}}},
 			{acts: []act{restart{}}},
 		}},
 	}
 	for _, tt := range tests {
-		if v := pair.Compare(t, tt.history, histories.Thorough, spoil{}); v.Undecided != tt.what {
-			t.Errorf("%s\ndid not show: %s, but %+v", tt.history, tt.what, v)
+		if v := pair.Compare(t, tt.history, mutation{}); v.Undecided != tt.name {
+			t.Errorf("%s\nwant: %s; got %+v", tt.history, tt.name, v)
 		}
-		if v := pair.Compare(t, tt.history, histories.Thorough, forgetful); v.Diff == "" {
-			t.Errorf("%s\nwhat sets up nothing again that it finds is not found, for: %s", tt.history, v.Undecided)
+		if v := pair.Compare(t, tt.history, forgetful); v.Diff == "" {
+			t.Errorf("%s\nthe mutant that does not set up reconstructed volumes is not found; undecided: %s", tt.history, v.Undecided)
 		}
 	}
 }
 
-// forgetful takes what a kubelet finds for set up.
+// A forgetful plugin treats reconstructed volumes as set up.
 type forgetful struct{ attaching }
 
 func (f forgetful) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.MountOptions) error {

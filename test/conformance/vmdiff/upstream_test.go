@@ -26,10 +26,10 @@ import (
 	"github.com/volsim/volsim/test/conformance/upstreamvm"
 )
 
-// devicePath is where upstream's fake plugin says that each volume is.
+// devicePath is the device of each volume according to upstream's fake plugin.
 const devicePath = "/dev/sdb"
 
-// upstream is upstream's volume manager, with as much of a kubelet as it needs.
+// upstream is upstream's volume manager with the parts of a kubelet that it uses.
 type upstream struct {
 	manager *upstreamvm.Manager
 	client  kubernetes.Interface
@@ -39,17 +39,17 @@ type upstream struct {
 	stop    func()
 }
 
-// liveUpstream has upstream's manager live through a history, in a bubble.
-func liveUpstream(t *testing.T, h history, want []histories.State) (l histories.Execution[*world]) {
+// runUpstream executes a history with upstream's manager, in a bubble.
+func runUpstream(t *testing.T, h history, want []histories.State) (execution histories.Execution[*world]) {
 	root := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		faults := &histories.Faults{Caller: sim.DirectCaller()}
 		server := fake.NewServer(fake.Config{Now: time.Now, SkipBootstrap: true})
 		w := newWorld(h, server, server.Client(sim.DirectCaller()), faults)
-		if err := w.furnish(); err != nil {
+		if err := w.createObjects(); err != nil {
 			t.Fatal(err)
 		}
-		u := &upstream{client: server.Client(faults), node: w.node, root: root, plugins: fakePlugins(w.seen)}
+		u := &upstream{client: server.Client(faults), node: w.node, root: root, plugins: fakePlugins(w.observer)}
 		w.kubelet = u
 		if err := u.start(t.Context(), w); err != nil {
 			t.Fatal(err)
@@ -64,17 +64,17 @@ func liveUpstream(t *testing.T, h history, want []histories.State) (l histories.
 				u.manager.SetNode(c.After.(*corev1.Node))
 			}
 		})
-		l = w.live(h, pass, want)
+		execution = w.execute(h, histories.PassInBubble, want)
 		u.stop()
 	})
-	return l
+	return execution
 }
 
-// start starts the kubelet, which is told of the pods that there are.
+// start starts the kubelet and adds the existing pods.
 func (u *upstream) start(ctx context.Context, w *world) error {
 	ctx, cancel := context.WithCancel(ctx)
 	m, wait, err := upstreamvm.Start(ctx, upstreamvm.Config{
-		Client: u.client, Node: types.NodeName(u.node), Root: u.root, Recorder: w.seen, Plugins: u.plugins, SelfAttach: w.itself,
+		Client: u.client, Node: types.NodeName(u.node), Root: u.root, Recorder: w.observer, Plugins: u.plugins, SelfAttach: w.selfAttach,
 	})
 	if err != nil {
 		cancel()
@@ -87,27 +87,19 @@ func (u *upstream) start(ctx context.Context, w *world) error {
 	}
 	m.SetNode(w.nodeObject())
 	for _, p := range w.all {
-		if p.here {
+		if p.exists {
 			m.AddPod(p.object)
 		}
-		if p.ended {
+		if p.terminated {
 			m.FinishPod(p.object.UID)
 		}
 	}
 	return nil
 }
 
-// pass lets time pass.
-func pass(d time.Duration) error {
-	synctest.Wait()
-	time.Sleep(d)
-	synctest.Wait()
-	return nil
-}
-
-func (u *upstream) runs(p *corev1.Pod)   { u.manager.AddPod(p) }
-func (u *upstream) leaves(p *corev1.Pod) { u.manager.RemovePod(p) }
-func (u *upstream) ended(p *corev1.Pod)  { u.manager.FinishPod(p.UID) }
+func (u *upstream) podCreated(p *corev1.Pod)    { u.manager.AddPod(p) }
+func (u *upstream) podRemoved(p *corev1.Pod)    { u.manager.RemovePod(p) }
+func (u *upstream) podTerminated(p *corev1.Pod) { u.manager.FinishPod(p.UID) }
 
 func (u *upstream) mounted(p *corev1.Pod) []string {
 	names := []string{}
@@ -118,11 +110,11 @@ func (u *upstream) mounted(p *corev1.Pod) []string {
 	return names
 }
 
-func (u *upstream) holds(p *corev1.Pod) bool {
+func (u *upstream) hasVolumes(p *corev1.Pod) bool {
 	return u.manager.HasPossiblyMountedVolumesForPod(volumetypes.UniquePodName(p.UID))
 }
 
-// report says which volumes are in use, as a kubelet does in its node's status.
+// report reports the volumes in use in the node's status, as a kubelet does.
 //
 // Upstream: pkg/kubelet updateNodeStatus, setNodeVolumesInUseStatus (v1.36).
 func (u *upstream) report() error {
@@ -133,7 +125,7 @@ func (u *upstream) report() error {
 	}
 	node, err := u.client.CoreV1().Nodes().Get(ctx, u.node, metav1.GetOptions{})
 	if err != nil {
-		return nil // it is tried again
+		return nil // retried with the next report
 	}
 	if !slices.Equal(node.Status.VolumesInUse, names) {
 		if _, err := u.client.CoreV1().Nodes().
@@ -145,11 +137,11 @@ func (u *upstream) report() error {
 	return nil
 }
 
-// fakePlugins are upstream's fake plugins, which tell what they are called for.
-func fakePlugins(seen *observer) []volume.VolumePlugin {
+// fakePlugins returns upstream's fake plugins, which report their calls to the observer.
+func fakePlugins(o *observer) []volume.VolumePlugin {
 	make := func(name string) *fakePlugin {
 		p := &fakePlugin{
-			FakeVolumePlugin: &volumetesting.FakeVolumePlugin{PluginName: name, DisableNodeExpansion: true}, seen: seen,
+			FakeVolumePlugin: &volumetesting.FakeVolumePlugin{PluginName: name, DisableNodeExpansion: true}, observer: o,
 			mounts: map[string]string{}, devices: map[string]string{},
 		}
 		p.CanSupportFn = func(spec *volume.Spec) bool { return pluginOf(spec.Name()) == name }
@@ -160,11 +152,12 @@ func fakePlugins(seen *observer) []volume.VolumePlugin {
 	return []volume.VolumePlugin{make(blockPlugin), local, &basicPlugin{make(sharePlugin)}}
 }
 
-// fakePlugin is upstream's fake plugin with a FakeVolume for each volume of a pod, and not one for all: operations on volumes run
-// beside each other. What the names of volumes do, FakeVolume does.
+// A fakePlugin is upstream's fake plugin with a FakeVolume for each volume of a pod, because
+// operations on volumes run concurrently. FakeVolume implements the behaviour that names of volumes
+// determine.
 type fakePlugin struct {
 	*volumetesting.FakeVolumePlugin
-	seen *observer
+	observer *observer
 
 	mu      sync.Mutex        // held while a FakeVolume is called
 	mounts  map[string]string // guarded by mu: the VolumeMountState of all of them
@@ -175,27 +168,27 @@ func (p *fakePlugin) volume(name string, pod types.UID) *volumetesting.FakeVolum
 	return &volumetesting.FakeVolume{PodUID: pod, VolName: name, Plugin: p.FakeVolumePlugin, VolumeMountState: p.mounts, DeviceMountState: p.devices}
 }
 
-// NewMounter is for one volume of a pod.
+// NewMounter returns a mounter for one volume of a pod.
 func (p *fakePlugin) NewMounter(spec *volume.Spec, pod *corev1.Pod) (volume.Mounter, error) {
 	return &fakeMounter{p.volume(spec.Name(), pod.UID), p}, nil
 }
 
-// NewUnmounter is for one volume of a pod.
+// NewUnmounter returns an unmounter for one volume of a pod.
 func (p *fakePlugin) NewUnmounter(name string, pod types.UID) (volume.Unmounter, error) {
 	return &fakeMounter{p.volume(name, pod), p}, nil
 }
 
-// do makes a call, unless it is broken, and notes it.
+// do makes and records a call, unless a fault is injected.
 func (p *fakePlugin) do(verb, disk string, pod types.UID, effect func() error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var err error
-	if broken, uncertain := p.seen.broken(verb); !broken {
+	if fails, uncertain := p.observer.fails(verb); !fails {
 		err = effect()
-	} else if err = errBroken; uncertain {
-		err = volumetypes.NewUncertainProgressError(errBroken.Error())
+	} else if err = errInjected; uncertain {
+		err = volumetypes.NewUncertainProgressError(errInjected.Error())
 	}
-	p.seen.called(verb, disk, pod, err)
+	p.observer.record(verb, disk, pod, err)
 	return err
 }
 
@@ -204,17 +197,17 @@ type fakeMounter struct {
 	plugin *fakePlugin
 }
 
-// SetUp is noted.
+// SetUp makes and records the call.
 func (m *fakeMounter) SetUp(args volume.MounterArgs) error {
 	return m.plugin.do("SetUp", m.VolName, m.PodUID, func() error { return m.FakeVolume.SetUp(args) })
 }
 
-// TearDown is noted.
+// TearDown makes and records the call.
 func (m *fakeMounter) TearDown() error {
 	return m.plugin.do("TearDown", m.VolName, m.PodUID, m.FakeVolume.TearDown)
 }
 
-// NewBlockVolumeMapper is for one volume of a pod, or for none.
+// NewBlockVolumeMapper returns a mapper for one volume, of a pod or of none.
 func (p *fakePlugin) NewBlockVolumeMapper(spec *volume.Spec, pod *corev1.Pod) (volume.BlockVolumeMapper, error) {
 	m := &fakeMapper{FakeVolume: p.volume(spec.Name(), ""), plugin: p}
 	if pod != nil {
@@ -223,7 +216,7 @@ func (p *fakePlugin) NewBlockVolumeMapper(spec *volume.Spec, pod *corev1.Pod) (v
 	return m, nil
 }
 
-// NewBlockVolumeUnmapper is for one volume of a pod.
+// NewBlockVolumeUnmapper returns an unmapper for one volume of a pod.
 func (p *fakePlugin) NewBlockVolumeUnmapper(name string, pod types.UID) (volume.BlockVolumeUnmapper, error) {
 	return &fakeMapper{FakeVolume: p.volume(name, pod), plugin: p}, nil
 }
@@ -233,15 +226,15 @@ type fakeMapper struct {
 	plugin *fakePlugin
 }
 
-// GetGlobalMapPath is another one for each volume.
+// GetGlobalMapPath returns a different path for each volume.
 func (m *fakeMapper) GetGlobalMapPath(spec *volume.Spec) (string, error) {
 	return globalOf(spec.Name()), nil
 }
 
-// GetPodDeviceMapPath is another one for each volume of a pod.
+// GetPodDeviceMapPath returns a different path for each volume of a pod.
 func (m *fakeMapper) GetPodDeviceMapPath() (dir, link string) { return linksOf(m.PodUID), m.VolName }
 
-// SetUpDevice is noted.
+// SetUpDevice makes and records the call.
 func (m *fakeMapper) SetUpDevice() (string, error) {
 	return "", m.plugin.do("SetUpDevice", m.VolName, "", func() error {
 		_, err := m.FakeVolume.SetUpDevice()
@@ -249,7 +242,7 @@ func (m *fakeMapper) SetUpDevice() (string, error) {
 	})
 }
 
-// MapPodDevice is noted.
+// MapPodDevice makes and records the call.
 func (m *fakeMapper) MapPodDevice() (string, error) {
 	return "", m.plugin.do("MapPodDevice", m.VolName, m.PodUID, func() error {
 		_, err := m.FakeVolume.MapPodDevice()
@@ -257,32 +250,32 @@ func (m *fakeMapper) MapPodDevice() (string, error) {
 	})
 }
 
-// UnmapPodDevice is noted.
+// UnmapPodDevice makes and records the call.
 func (m *fakeMapper) UnmapPodDevice() error {
 	return m.plugin.do("UnmapPodDevice", m.VolName, m.PodUID, m.FakeVolume.UnmapPodDevice)
 }
 
-// TearDownDevice is noted.
+// TearDownDevice makes and records the call.
 func (m *fakeMapper) TearDownDevice(path, device string) error {
 	return m.plugin.do("TearDownDevice", m.VolName, "", func() error { return m.FakeVolume.TearDownDevice(path, device) })
 }
 
-// NewAttacher mounts for the node.
+// NewAttacher returns an attacher that also mounts for the node.
 func (p *fakePlugin) NewAttacher() (volume.Attacher, error) {
 	a, err := p.FakeVolumePlugin.NewAttacher()
 	return &fakeAttacher{Attacher: a, plugin: p}, err
 }
 
-// NewDeviceMounter mounts for the node.
+// NewDeviceMounter returns a mounter for the node.
 func (p *fakePlugin) NewDeviceMounter() (volume.DeviceMounter, error) { return p.NewAttacher() }
 
-// NewDetacher unmounts from the node.
+// NewDetacher returns a detacher that also unmounts from the node.
 func (p *fakePlugin) NewDetacher() (volume.Detacher, error) {
 	d, err := p.FakeVolumePlugin.NewDetacher()
 	return &fakeDetacher{d, p}, err
 }
 
-// NewDeviceUnmounter unmounts from the node.
+// NewDeviceUnmounter returns an unmounter for the node.
 func (p *fakePlugin) NewDeviceUnmounter() (volume.DeviceUnmounter, error) { return p.NewDetacher() }
 
 type fakeAttacher struct {
@@ -296,12 +289,12 @@ func globalOf(disk string) string { return "/global/" + disk }
 
 func linksOf(pod types.UID) string { return "/links/" + string(pod) }
 
-// GetDeviceMountPath is another one for each volume.
+// GetDeviceMountPath returns a different path for each volume.
 func (*fakeAttacher) GetDeviceMountPath(spec *volume.Spec) (string, error) {
 	return filepath.Join(deviceRoot, spec.Name()), nil
 }
 
-// Attach is noted.
+// Attach makes and records the call.
 func (a *fakeAttacher) Attach(spec *volume.Spec, node types.NodeName) (path string, err error) {
 	err = a.plugin.do("Attach", spec.Name(), "", func() error {
 		path, err = a.Attacher.Attach(spec, node)
@@ -310,7 +303,7 @@ func (a *fakeAttacher) Attach(spec *volume.Spec, node types.NodeName) (path stri
 	return path, err
 }
 
-// MountDevice is noted.
+// MountDevice makes and records the call.
 func (a *fakeAttacher) MountDevice(spec *volume.Spec, device, path string, args volume.DeviceMounterArgs) error {
 	return a.plugin.do("MountDevice", spec.Name(), "", func() error { return a.Attacher.MountDevice(spec, device, path, args) })
 }
@@ -320,12 +313,12 @@ type fakeDetacher struct {
 	plugin *fakePlugin
 }
 
-// Detach is noted.
+// Detach makes and records the call.
 func (d *fakeDetacher) Detach(disk string, node types.NodeName) error {
 	return d.plugin.do("Detach", disk, "", func() error { return d.Detacher.Detach(disk, node) })
 }
 
-// UnmountDevice is noted.
+// UnmountDevice makes and records the call.
 func (d *fakeDetacher) UnmountDevice(path string) error {
 	disk, ok := strings.CutPrefix(path, deviceRoot+"/")
 	if !ok {
@@ -334,7 +327,7 @@ func (d *fakeDetacher) UnmountDevice(path string) error {
 	return d.plugin.do("UnmountDevice", disk, "", func() error { return d.Detacher.UnmountDevice(path) })
 }
 
-// basicPlugin offers no more than mounting for pods.
+// A basicPlugin mounts for pods only.
 type basicPlugin struct{ plugin *fakePlugin }
 
 func (b *basicPlugin) Init(host volume.VolumeHost) error { return b.plugin.Init(host) }

@@ -51,7 +51,9 @@ func NewCallObserver(log *slog.Logger, registry prometheus.Registerer, driver st
 }
 
 // Observe is a gRPC interceptor that observes calls.
-func (c *CallObserver) Observe(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+func (c *CallObserver) Observe(ctx context.Context, request any, info *grpc.UnaryServerInfo,
+	handle grpc.UnaryHandler,
+) (any, error) {
 	c.inFlight.Inc()
 	defer c.inFlight.Dec()
 	began := time.Now()
@@ -60,7 +62,9 @@ func (c *CallObserver) Observe(ctx context.Context, request any, info *grpc.Unar
 	return response, err
 }
 
-func (c *CallObserver) record(ctx context.Context, method string, request, response any, err error, took time.Duration) {
+func (c *CallObserver) record(ctx context.Context, method string, request, response any,
+	err error, took time.Duration,
+) {
 	code := status.Code(err)
 	c.duration.WithLabelValues(method, code.String()).Observe(took.Seconds())
 	name, about := callSubject(request)

@@ -33,7 +33,10 @@ func redact(message protoreflect.Message) {
 				value.Map().Set(key, protoreflect.ValueOfString(redacted))
 			}
 		case field.IsMap() && field.MapValue().Message() != nil:
-			value.Map().Range(func(_ protoreflect.MapKey, each protoreflect.Value) bool { redact(each.Message()); return true })
+			value.Map().Range(func(_ protoreflect.MapKey, each protoreflect.Value) bool {
+				redact(each.Message())
+				return true
+			})
 		case field.IsList() && field.Message() != nil:
 			for i := range value.List().Len() {
 				redact(value.List().Get(i).Message())
@@ -52,7 +55,9 @@ func isSecret(field protoreflect.FieldDescriptor) bool {
 
 // redactedValue returns the replacement for a secret: maps of strings keep their keys, other values
 // become empty.
-func redactedValue(message protoreflect.Message, field protoreflect.FieldDescriptor, secret protoreflect.Value) protoreflect.Value {
+func redactedValue(message protoreflect.Message, field protoreflect.FieldDescriptor,
+	secret protoreflect.Value,
+) protoreflect.Value {
 	public := message.NewField(field)
 	if field.IsMap() && field.MapValue().Kind() == protoreflect.StringKind {
 		secret.Map().Range(func(key protoreflect.MapKey, _ protoreflect.Value) bool {

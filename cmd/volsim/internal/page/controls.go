@@ -77,7 +77,8 @@ func newControls(s *session.Session, ops []string) *Controls {
 				held = o.Task
 			}
 		}
-		c.Next = append(c.Next, Option{o.Task, trace.DescribeTask(o.Task), trace.Abbreviate(o.Description), held, withCodes(o.Faults)})
+		c.Next = append(c.Next,
+			Option{o.Task, trace.DescribeTask(o.Task), trace.Abbreviate(o.Description), held, withCodes(o.Faults)})
 	}
 	c.addEvents(s)
 	return c

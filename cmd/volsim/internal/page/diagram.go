@@ -26,7 +26,8 @@ const (
 // draw draws the latest records as a space-time diagram.
 func (p History) draw(records int, about []string, taskLanes bool) []byte {
 	o := picture.Options{
-		Title: "Writes and cache deliveries", After: p.SetupEnd, ViolationStep: p.ViolationStep, Objects: about, TaskLanes: taskLanes,
+		Title: "Writes and cache deliveries", After: p.SetupEnd, ViolationStep: p.ViolationStep,
+		Objects: about, TaskLanes: taskLanes,
 	}
 	if p.Violation != "" {
 		o.Verdict = []string{"Violated: " + p.Violation}

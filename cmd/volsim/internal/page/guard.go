@@ -62,7 +62,8 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case g.hasCookie(r):
 		g.sendToPage(w)
 	case r.Method == http.MethodGet && token != "" && g.redeem(token):
-		http.SetCookie(w, &http.Cookie{Name: g.cookie, Value: g.secret, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+		http.SetCookie(w,
+			&http.Cookie{Name: g.cookie, Value: g.secret, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 		g.sendToPage(w)
 	default:
 		http.Error(w, "access denied: open the latest link printed by volsim serve; each link opens the page in one browser",

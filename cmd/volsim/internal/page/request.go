@@ -78,7 +78,8 @@ func writeExpired(w http.ResponseWriter, _ *http.Request) {
 // locked.
 func (q *request) replay(in *world) {
 	c := &caller{world: in, agent: q.header.Get("User-Agent"), request: q}
-	r, err := http.NewRequestWithContext(context.WithValue(in.ctx, callerKey{}, c), q.method, q.url, bytes.NewReader(q.body))
+	r, err := http.NewRequestWithContext(context.WithValue(in.ctx, callerKey{}, c), q.method,
+		q.url, bytes.NewReader(q.body))
 	if err != nil {
 		return // it was invalid the first time too
 	}

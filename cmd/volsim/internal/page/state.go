@@ -114,8 +114,9 @@ func eventsOf(server *fake.Server, now time.Time) []Event {
 	for _, e := range stored[:min(len(stored), eventsMax)] {
 		object := strings.ToLower(e.InvolvedObject.Kind) + " " + e.InvolvedObject.Name
 		all = append(all, Event{
-			Ago: now.Sub(e.LastTimestamp.Time).Truncate(time.Second).String(), Warning: e.Type == corev1.EventTypeWarning,
-			Reason: e.Reason, Object: trace.Abbreviate(object), Message: trace.Abbreviate(e.Message),
+			Ago:     now.Sub(e.LastTimestamp.Time).Truncate(time.Second).String(),
+			Warning: e.Type == corev1.EventTypeWarning,
+			Reason:  e.Reason, Object: trace.Abbreviate(object), Message: trace.Abbreviate(e.Message),
 			By: cmp.Or(e.Source.Component, e.ReportingController), Count: max(1, e.Count),
 		})
 	}

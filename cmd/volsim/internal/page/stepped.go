@@ -185,7 +185,8 @@ func (d *Stepped) State() State {
 	c := s.Cluster()
 	state := State{
 		Version: version, Setup: describeSetup(c), Time: c.Host().Now().Sub(sim.Epoch).String(),
-		Objects: objectsOf(c.Server()), Events: eventsOf(c.Server(), c.Host().Now()), Controls: newControls(s, s.Ops()[len(d.headers):]),
+		Objects: objectsOf(c.Server()), Events: eventsOf(c.Server(), c.Host().Now()),
+		Controls: newControls(s, s.Ops()[len(d.headers):]),
 	}
 	for _, u := range s.StaleComponents() {
 		i := slices.IndexFunc(state.Objects, func(o Object) bool { return o.Name == u.Object })

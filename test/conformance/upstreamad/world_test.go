@@ -13,58 +13,59 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/test/conformance/histories"
 	"github.com/volsim/volsim/test/conformance/upstreamad"
 )
 
-// story is a server with upstream's controller, in a bubble.
-type story struct {
+// A world is a server with upstream's controller, in a bubble.
+type world struct {
 	*testing.T
 	ctx    context.Context //nolint:containedctx // of the bubble
 	server *fake.Server
 	user   *fake.Clientset
 }
 
-// tell tells a story in a bubble. It begins with ready nodes n1 and n2, and an attacher that cannot do what fails names.
-func tell(t *testing.T, fails failing, what func(s *story)) {
+// run runs script in a bubble, in a world with ready nodes n1 and n2, and an attacher whose calls
+// fail if fails returns true.
+func run(t *testing.T, fails failing, script func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		server := fake.NewServer(fake.Config{Now: time.Now})
-		s := &story{t, ctx, server, server.Client(sim.DirectCaller())}
+		w := &world{t, ctx, server, server.Client(sim.DirectCaller())}
 		for _, name := range []string{"n1", "n2"} {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 				Name: name, Annotations: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
 			}}
 			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-			s.must(server.Add(node))
+			w.must(server.Add(node))
 		}
-		s.must(attends(ctx, s.user, fails))
-		what(s)
-		time.Sleep(3 * time.Minute) // operations end
+		w.must(runAttacher(ctx, w.user, fails))
+		script(w)
+		time.Sleep(3 * time.Minute) // until operations have ended
 		cancel()
 	})
 }
 
-// must ends the test if there is an error.
-func (s *story) must(err error) {
-	s.Helper()
+// must ends the test if err is not nil.
+func (w *world) must(err error) {
+	w.Helper()
 	if err != nil {
-		s.Fatal(err)
+		w.Fatal(err)
 	}
 }
 
-// start starts upstream's controller over a client that meddles. stop ends its process.
-func (s *story) start(meddle meddling) (stop func()) {
-	s.Helper()
-	ctx, cancel := context.WithCancel(s.ctx)
-	wait, err := upstreamad.Start(ctx, upstreamad.Config{Client: s.server.Client(sim.DirectCaller()).WithInterceptor(meddle)})
-	s.must(err)
+// start starts upstream's controller with an interceptor. stop ends its process.
+func (w *world) start(interceptor histories.Interceptor) (stop func()) {
+	w.Helper()
+	ctx, cancel := context.WithCancel(w.ctx)
+	wait, err := upstreamad.Start(ctx, upstreamad.Config{Client: w.server.Client(sim.DirectCaller()).WithInterceptor(interceptor)})
+	w.must(err)
 	return func() {
 		cancel()
 		wait()
@@ -72,8 +73,8 @@ func (s *story) start(meddle meddling) (stop func()) {
 }
 
 // volume adds a volume of the driver for one node, bound to a claim of its name.
-func (s *story) volume(name, driver, handle string) {
-	s.Helper()
+func (w *world) volume(name, driver, handle string) {
+	w.Helper()
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -83,12 +84,12 @@ func (s *story) volume(name, driver, handle string) {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-of-" + name)}}
 	claim.Spec.AccessModes, claim.Spec.Resources.Requests, claim.Spec.VolumeName = modes, size, name
 	claim.Status.Phase = corev1.ClaimBound
-	s.must(s.server.Add(v, claim))
+	w.must(w.server.Add(v, claim))
 }
 
 // pod creates a pod on a node that uses volumes.
-func (s *story) pod(name, node string, volumes ...string) {
-	s.Helper()
+func (w *world) pod(name, node string, volumes ...string) {
+	w.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
 	pod.Spec.NodeName, pod.Spec.Containers = node, []corev1.Container{{Name: "c", Image: "i"}}
 	for _, v := range volumes {
@@ -96,45 +97,46 @@ func (s *story) pod(name, node string, volumes ...string) {
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: v},
 		}})
 	}
-	_, err := s.user.CoreV1().Pods("default").Create(s.ctx, pod, metav1.CreateOptions{})
-	s.must(err)
+	_, err := w.user.CoreV1().Pods("default").Create(w.ctx, pod, metav1.CreateOptions{})
+	w.must(err)
 }
 
 // remove removes a pod at once.
-func (s *story) remove(pod string) {
-	s.Helper()
+func (w *world) remove(pod string) {
+	w.Helper()
 	now := int64(0)
-	s.must(s.user.CoreV1().Pods("default").Delete(s.ctx, pod, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	w.must(w.user.CoreV1().Pods("default").Delete(w.ctx, pod, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 }
 
 // status patches a node's status.
-func (s *story) status(node, patch string) {
-	s.Helper()
-	_, err := s.user.CoreV1().Nodes().
-		Patch(s.ctx, node, types.StrategicMergePatchType, []byte(`{"status":`+patch+`}`), metav1.PatchOptions{}, "status")
-	s.must(err)
+func (w *world) status(node, patch string) {
+	w.Helper()
+	_, err := w.user.CoreV1().Nodes().
+		Patch(w.ctx, node, types.StrategicMergePatchType, []byte(`{"status":`+patch+`}`), metav1.PatchOptions{}, "status")
+	w.must(err)
 }
 
-// uses has a node say which volume it uses, "" for none.
-func (s *story) uses(node, volume string) {
-	s.Helper()
+// reportInUse reports one volume as in use in a node's status, or none ("").
+func (w *world) reportInUse(node, volume string) {
+	w.Helper()
 	if volume == "" {
-		s.status(node, `{"volumesInUse":null}`)
+		w.status(node, `{"volumesInUse":null}`)
 		return
 	}
-	s.status(node, fmt.Sprintf(`{"volumesInUse":[%q]}`, unique(volume)))
+	w.status(node, fmt.Sprintf(`{"volumesInUse":[%q]}`, unique(volume)))
 }
 
 func unique(handle string) string { return "kubernetes.io/csi/" + driver + "^" + handle }
 
-// attachments are what is to be attached, or is on its way out, as "volume node", sorted.
-func (s *story) attachments() []string {
+// attachments returns the VolumeAttachments as "volume node", sorted. Those that are being deleted
+// end with "deleting".
+func (w *world) attachments() []string {
 	var all []string
-	for _, obj := range s.server.List("volumeattachments") {
+	for _, obj := range w.server.List("volumeattachments") {
 		a := obj.(*storagev1.VolumeAttachment)
 		word := *a.Spec.Source.PersistentVolumeName + " " + a.Spec.NodeName
 		if a.DeletionTimestamp != nil {
-			word += " going"
+			word += " deleting"
 		}
 		all = append(all, word)
 	}
@@ -142,32 +144,32 @@ func (s *story) attachments() []string {
 	return all
 }
 
-// are fails the test unless the attachments are these; what says what this is to show.
-func (s *story) are(what string, want ...string) {
-	s.Helper()
-	if got := s.attachments(); !slices.Equal(got, want) {
-		s.Errorf("attachments %q, want %q: this is to show that %s", got, want, what)
+// wantAttachments fails the test unless the attachments are these. meaning is what they show.
+func (w *world) wantAttachments(meaning string, want ...string) {
+	w.Helper()
+	if got := w.attachments(); !slices.Equal(got, want) {
+		w.Errorf("attachments %q, want %q: %s", got, want, meaning)
 	}
 }
 
-// listed are the names in a node's volumesAttached.
-func (s *story) listed(node string) (names []string) {
-	obj, _ := s.server.Get("nodes", "", node)
+// listed returns the names in a node's volumesAttached.
+func (w *world) listed(node string) (names []string) {
+	obj, _ := w.server.Get("nodes", "", node)
 	for _, v := range obj.(*corev1.Node).Status.VolumesAttached {
 		names = append(names, string(v.Name))
 	}
 	return names
 }
 
-// failing says of an attachment whether it cannot be made, or undone.
+// A failing function reports whether the attach or detach call of an attachment fails.
 type failing func(a *storagev1.VolumeAttachment, attach bool) bool
 
-func nothing(*storagev1.VolumeAttachment, bool) bool { return false }
+func neverFails(*storagev1.VolumeAttachment, bool) bool { return false }
 
 const finalizer = "external-attacher/disk-example-com"
 
-// attends answers each VolumeAttachment at once, as external-attacher does, until ctx ends.
-func attends(ctx context.Context, client *fake.Clientset, fails failing) error {
+// runAttacher answers each VolumeAttachment at once, as external-attacher does, until ctx ends.
+func runAttacher(ctx context.Context, client *fake.Clientset, fails failing) error {
 	attachments := client.StorageV1().VolumeAttachments()
 	events, err := attachments.Watch(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -208,32 +210,5 @@ func attends(ctx context.Context, client *fake.Clientset, fails failing) error {
 	return nil
 }
 
-// meddling is called at each request, and may answer it.
-type meddling func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error)
-
-func (m meddling) Intercept(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
-	if m == nil {
-		return serve()
-	}
-	return m(r, serve)
-}
-
-// InterceptWatch asks with verb watch for each event; one that an error is returned for is not delivered.
-func (m meddling) InterceptWatch(r fake.Request, serve func() (watch.Interface, error)) (watch.Interface, error) {
-	w, err := serve()
-	if err != nil {
-		return nil, err
-	}
-	return watch.Filter(w, func(e watch.Event) (watch.Event, bool) {
-		_, err := m.Intercept(r, func() (runtime.Object, error) { return e.Object, nil })
-		return e, err == nil
-	}), nil
-}
-
-// is tells whether a request is of a verb and a resource.
-func is(r fake.Request, verb, resource string) bool {
-	return r.Verb == verb && r.Resource.Resource == resource
-}
-
-// errUnheard is the error of what does not arrive.
-var errUnheard = errors.New("nothing is heard")
+// errDropped is the error of dropped requests and events.
+var errDropped = errors.New("dropped")
