@@ -4,13 +4,14 @@
 # make bench            runs the benchmarks
 # make notebooks        runs all notebooks, compares their outputs, and converts them with Jupyter's tools
 # make notebooks-write  regenerates the notebooks of changed lessons, runs all notebooks, and stores the outputs
+# make fuzz             runs each fuzz target for FUZZTIME; FUZZ selects targets, such as FUZZ=Patch
 # make soak             runs each built-in scenario under COUNT random schedules with its faults
 # make demo             shows the life cycle of a volume
 
 GO ?= go
 TOOL = $(GO) tool -modfile=tools/go.mod
 
-.PHONY: test test-dm packages vet check bench soak demo notebooks notebooks-check notebooks-write
+.PHONY: test test-dm packages vet check bench fuzz soak demo notebooks notebooks-check notebooks-write
 
 # The race detector requires a C compiler; packages installs one if possible.
 RACE = $$(command -v gcc >/dev/null && echo -race)
@@ -103,6 +104,12 @@ notebooks: packages notebooks-check
 
 demo:
 	$(GO) run ./cmd/volsim demo
+
+FUZZTIME ?= 20s
+FUZZ ?= .
+
+fuzz:
+	@GO="$(GO)" sh tools/fuzz.sh $(FUZZTIME) '$(FUZZ)'
 
 COUNT ?= 1000
 STRATEGY ?= random

@@ -9,10 +9,21 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/volsim/volsim/internal/csireq"
 )
+
+// driverNameBytesMax is the maximum length of a driver's name.
+//
+// Upstream: the Container Storage Interface; pkg/apis/storage/validation.
+const driverNameBytesMax = 63
 
 // driverOptions are the flags of "volsim driver". Each kind of driver uses a subset.
 type driverOptions struct {
@@ -105,6 +116,13 @@ func (o *driverOptions) validate(k driverKind) (err error) {
 		if o.node, err = os.Hostname(); err != nil {
 			return fmt.Errorf("--node-id is required: no host name: %w", err)
 		}
+	}
+	if err := csireq.CheckText(&csi.NodeGetInfoResponse{NodeId: o.node}); err != nil {
+		return fmt.Errorf("invalid --node-id: %s", status.Convert(err).Message())
+	}
+	if problems := validation.IsDNS1123Subdomain(strings.ToLower(o.name)); len(problems) > 0 || len(o.name) > driverNameBytesMax {
+		return fmt.Errorf("invalid --driver-name %.80q: want a domain name of at most %d characters, such as %s", o.name,
+			driverNameBytesMax, k.driverName)
 	}
 	if !k.onDevices {
 		return nil

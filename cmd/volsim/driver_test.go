@@ -221,6 +221,10 @@ func TestDriverRejectsInvalidOptions(t *testing.T) {
 	}{
 		{[]string{"array", "--endpoint", "tcp://127.0.0.1:1"}, "--endpoint: invalid endpoint \"tcp://127.0.0.1:1\": want the absolute path of a unix socket"},
 		{[]string{"array", "--endpoint", filepath.Join(dir, "s"), "--quiet", "--verbose"}, "mutually exclusive"},
+		{[]string{"array", "--endpoint", filepath.Join(dir, "s"), "--node-id", strings.Repeat("n", 257)}, "invalid --node-id: node_id has 257 bytes"},
+		{[]string{"array", "--endpoint", filepath.Join(dir, "s"), "--node-id", "a\x1bb"}, "control character U+001B"},
+		{[]string{"array", "--endpoint", filepath.Join(dir, "s"), "--driver-name", "my driver"}, "invalid --driver-name \"my driver\""},
+		{[]string{"array", "--endpoint", filepath.Join(dir, "s"), "--driver-name", strings.Repeat("n", 64)}, "at most 63 characters"},
 		{[]string{"loop"}, "--state is required"},
 		{[]string{"loop", "--state", dir, "--root", filepath.Join(dir, "none")}, "specify the directory of the kubelet"},
 		{[]string{"loop", "--state", filepath.Join(dir, "none"), "--root", dir, "--orphans"}, "--state: "},

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/volsim/volsim/internal/filelock"
 	"github.com/volsim/volsim/internal/loopdev"
 	"github.com/volsim/volsim/internal/lvm2"
 	"github.com/volsim/volsim/internal/testcheck"
@@ -348,4 +349,27 @@ func TestWaitForAnotherChange(t *testing.T) {
 		testcheck.NoError(t, held.Close())
 		testcheck.NoError(t, <-begun)
 	})
+}
+
+// A driver that starts waits for commands of a killed one, but not indefinitely.
+func TestAwaitCommands(t *testing.T) {
+	metadataOnly(t)
+	requireDevices(t)
+	dir := t.TempDir()
+	system, err := lvm2.Open(lvm2.Config{Directory: dir, SystemID: "a", Mode: lvm2.Partitions})
+	must(t, err)
+	defer system.Close()
+	must(t, system.AwaitCommands(t.Context()))
+	held, err := os.Create(filepath.Join(dir, "lock", "V_group"))
+	must(t, err)
+	must(t, unix.Flock(int(held.Fd()), unix.LOCK_EX)) // as a command of LVM does
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	err = system.AwaitCommands(ctx)
+	wantError(t, err, filelock.ErrLocked)
+	if !strings.Contains(err.Error(), held.Name()) {
+		t.Errorf("error %v does not name the file", err)
+	}
+	must(t, held.Close())
+	must(t, system.AwaitCommands(t.Context()))
 }

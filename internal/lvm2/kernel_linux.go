@@ -1,6 +1,7 @@
 package lvm2
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -48,6 +49,18 @@ func lockFile(path string) (*os.File, error) {
 		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil
+}
+
+// awaitUnlocked waits until no other process has locked a file.
+func awaitUnlocked(ctx context.Context, path string) error {
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // LVM removes files that it has unlocked
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(filelock.Lock(ctx, file), file.Close())
 }
 
 // readStart fills a buffer from the start of a file or a device, and returns the numbers of a file.

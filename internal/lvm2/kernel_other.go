@@ -13,6 +13,7 @@ import (
 func hasDeviceMapper() bool                           { return false }
 func ownGroup(*exec.Cmd)                              {}
 func lockFile(string) (*os.File, error)               { return nil, ErrUnsupported }
+func awaitUnlocked(context.Context, string) error     { return ErrUnsupported }
 func makeNode(string, string) error                   { return ErrUnsupported }
 func remakeNode(string, blockdev.Number) error        { return ErrUnsupported }
 func isHole(string) (bool, error)                     { return false, ErrUnsupported }

@@ -125,6 +125,23 @@ func (s *System) Close() error {
 	return err
 }
 
+// AwaitCommands waits for LVM commands of a killed process, which may still run. It is meant for a
+// System that was just opened, and gives up after a minute. The error names the process.
+func (s *System) AwaitCommands(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.grace, fmt.Errorf("not unlocked within %v", s.grace))
+	defer cancel()
+	files, err := filepath.Glob(filepath.Join(s.directory, "lock", "*"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if err := awaitUnlocked(ctx, file); err != nil {
+			return fmt.Errorf("an LVM command of another process is running: %w", err)
+		}
+	}
+	return nil
+}
+
 // Abandon closes a System whose volumes have not been used. It removes the loop devices that the
 // System has bound.
 func (s *System) Abandon(ctx context.Context) error {

@@ -116,7 +116,10 @@ func openNode(ctx context.Context, cfg NodeConfig) (*pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	opened, err := openPool(ctx, system, cfg)
+	var opened *pool
+	if err = system.AwaitCommands(ctx); err == nil {
+		opened, err = openPool(ctx, system, cfg)
+	}
 	if err != nil {
 		return nil, errors.Join(err, system.Abandon(context.WithoutCancel(ctx)))
 	}
