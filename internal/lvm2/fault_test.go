@@ -357,12 +357,12 @@ func TestAwaitCommands(t *testing.T) {
 	requireDevices(t)
 	dir := t.TempDir()
 	system, err := lvm2.Open(lvm2.Config{Directory: dir, SystemID: "a", Mode: lvm2.Partitions})
-	must(t, err)
+	testcheck.NoError(t, err)
 	defer system.Close()
-	must(t, system.AwaitCommands(t.Context()))
+	testcheck.NoError(t, system.AwaitCommands(t.Context()))
 	held, err := os.Create(filepath.Join(dir, "lock", "V_group"))
-	must(t, err)
-	must(t, unix.Flock(int(held.Fd()), unix.LOCK_EX)) // as a command of LVM does
+	testcheck.NoError(t, err)
+	testcheck.NoError(t, unix.Flock(int(held.Fd()), unix.LOCK_EX)) // as a command of LVM does
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	err = system.AwaitCommands(ctx)
@@ -370,6 +370,6 @@ func TestAwaitCommands(t *testing.T) {
 	if !strings.Contains(err.Error(), held.Name()) {
 		t.Errorf("error %v does not name the file", err)
 	}
-	must(t, held.Close())
-	must(t, system.AwaitCommands(t.Context()))
+	testcheck.NoError(t, held.Close())
+	testcheck.NoError(t, system.AwaitCommands(t.Context()))
 }
