@@ -50,6 +50,9 @@ func checkMountFlags(capability *csi.VolumeCapability) error {
 	if slices.ContainsFunc(given, func(flag string) bool { return strings.ContainsFunc(flag, unicode.IsControl) }) {
 		return status.Error(codes.InvalidArgument, "mount_flags contains a control character")
 	}
+	if slices.ContainsFunc(given, func(flag string) bool { return strings.Count(flag, `"`)%2 != 0 }) {
+		return status.Error(codes.InvalidArgument, "a mount flag has an unbalanced quotation mark, which would include the next one")
+	}
 	options := MountFlags(capability)
 	for _, option := range options {
 		name, _, _ := strings.Cut(option, "=")

@@ -2,6 +2,7 @@ package csireq_test
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -171,6 +172,7 @@ func TestMountFlags(t *testing.T) {
 		{[]string{"noatime,remount"}, `mount flag "remount"`},
 		{[]string{"loop=/dev/loop0"}, `mount flag "loop"`},
 		{[]string{"X-mount.subdir=a"}, `mount flag "X-mount.subdir"`},
+		{[]string{`"a`, `b",remount`}, "unbalanced quotation mark"},
 		{[]string{"ro", "rw"}, "mutually exclusive"},
 		{[]string{"rw,ro"}, "mutually exclusive"},
 	} {
@@ -202,4 +204,32 @@ func BenchmarkCheckText(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// FuzzMountFlags checks that accepted flags keep their meaning when they are joined and split again.
+func FuzzMountFlags(f *testing.F) {
+	f.Add("noatime,nodiratime", "ro")
+	f.Add(`context="a:b,c"`, "X-mount.subdir=a")
+	f.Add("remount", `"`)
+	f.Fuzz(func(t *testing.T, first, second string) {
+		capability := &csi.VolumeCapability{
+			AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{MountFlags: []string{first, second}}},
+			AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+		}
+		if (csireq.Features{}).Check(capability) != nil {
+			return
+		}
+		flags := csireq.MountFlags(capability)
+		joined := strings.Join(flags, ",")
+		if len(joined) > 4095 || strings.ContainsAny(joined, "\x00\n") {
+			t.Fatalf("accepted %q and %q as %q", first, second, flags)
+		}
+		capability.GetMount().MountFlags = []string{joined} // as mount(8) receives them
+		if err := (csireq.Features{}).Check(capability); err != nil {
+			t.Fatalf("accepted %q and %q, but not their combination: %v", first, second, err)
+		}
+		if again := csireq.MountFlags(capability); !slices.Equal(flags, again) {
+			t.Fatalf("%q and %q are %q, and %q when they are joined", first, second, flags, again)
+		}
+	})
 }
