@@ -67,18 +67,23 @@ func (p *pool) readRecord(id string) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := record{Created: info.ModTime()}
+	found := parseRecord(file.Name(), text)
+	found.Created = info.ModTime()
+	return &found, nil
+}
+
+// parseRecord returns the record of a text. If the text is none, it returns an empty record with
+// trouble, which names the file.
+func parseRecord(name string, text []byte) record {
+	var found record
 	if err := json.Unmarshal(text, &found); err != nil {
-		return &record{
-			Created: info.ModTime(),
-			trouble: fmt.Sprintf("%s is not a valid record (%v): delete the volume, or write {} to the file",
-				file.Name(), err),
-		}, nil
+		return record{trouble: fmt.Sprintf("%s is not a valid record (%v): delete the volume, or write {} to the file",
+			name, err)}
 	}
 	if err := found.check(text); err != nil {
-		return &record{Created: info.ModTime(), trouble: fmt.Sprintf("%s: %v", file.Name(), err), foreign: true}, nil
+		return record{trouble: fmt.Sprintf("%s: %v", name, err), foreign: true}
 	}
-	return &found, nil
+	return found
 }
 
 // check returns an error for a record, with its text, that this version has not written.

@@ -1,6 +1,8 @@
 package loop
 
 import (
+	"bytes"
+	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
@@ -114,4 +116,36 @@ func TestRecordsHaveAVersion(t *testing.T) {
 	if err != nil || !strings.Contains(volume.Trouble, "version 2") {
 		t.Errorf("volume %+v, %v", volume, err)
 	}
+}
+
+// FuzzRecord checks that a record that is read is one that this version writes.
+func FuzzRecord(f *testing.F) {
+	for _, text := range []string{
+		`{"version":1,"name":"data","source":"snap-0123456789abcdef","parameters":{"allocate":"full"}}`,
+		`{"name":"a","group":"group-0123456789abcdef","groupSize":2,"settings":{"discard":"true"}}`,
+		`{"version":2}`, `null`, `{}`, `[]`, `{"groupSize":-1}`, `{"name":"\u0000"}`, `{"Version":2}`, `{"version":null}`,
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		found := parseRecord("file", text)
+		if found.trouble != "" {
+			if found.Name != "" || found.GroupSize != 0 || found.Parameters != nil || found.Settings != nil {
+				t.Fatalf("%q: a record with trouble has content: %+v", text, found)
+			}
+			return
+		}
+		written, err := json.Marshal(found)
+		if err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		again := parseRecord("file", written)
+		rewritten, err := json.Marshal(again)
+		if err != nil || again.trouble != "" || !bytes.Equal(written, rewritten) {
+			t.Fatalf("%q is read as %s, and that as %s (%v, %s)", text, written, rewritten, err, again.trouble)
+		}
+		if found.GroupSize < 0 || strings.Contains(found.Name, "\x00") || found.Version != nil && *found.Version != recordVersion {
+			t.Fatalf("%q is read as %+v", text, found)
+		}
+	})
 }

@@ -45,3 +45,25 @@ func TestNewVolumesHaveAVersion(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// FuzzTags checks that a name is read from the tags of a volume as it was written, with characters that LVM allows.
+func FuzzTags(f *testing.F) {
+	f.Add("data", "key", "value")
+	f.Add("a&b=c", "=", "&")
+	f.Add("\xff\n", "&0", "%")
+	f.Fuzz(func(t *testing.T, name, key, value string) {
+		spec := blockcsi.VolumeSpec{Name: name, Parameters: map[string]string{key: value}}
+		lv := lvm2.LogicalVolume{Name: "vol-0123456789abcdef", Tags: tagsFor(spec)}
+		for _, tag := range lv.Tags {
+			if strings.Trim(tag, tagCharacters+"&=") != "" {
+				t.Fatalf("%q: LVM does not allow the tag %q", name, tag)
+			}
+		}
+		if err := checkTags(lv); (err != nil) != strings.Contains(name, "\x00") {
+			t.Fatalf("%q: %v", name, err)
+		}
+		if got := volumeOf(&lvm2.Report{}, lv); got.Name != name || got.Parameters[key] != value {
+			t.Fatalf("%q, %q=%q is read as %+v", name, key, value, got)
+		}
+	})
+}
