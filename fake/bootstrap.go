@@ -9,8 +9,9 @@ import (
 // NoRootCA is the content of kube-root-ca.crt if a server has no certificate authority.
 const NoRootCA = "# This server has no certificate authority.\n"
 
-// bootstrap creates in each namespace the objects that controllers create in a real cluster, so
-// that they find nothing to do. The objects take no revision, and no UID from other objects.
+// bootstrap creates the objects that a kube-apiserver creates when it starts, and in each namespace
+// those that controllers create in a real cluster, so that they find nothing to do. The objects
+// take no revision, and no UID from other objects.
 //
 // Upstream: pkg/controller/serviceaccount ServiceAccountsController,
 // pkg/controller/certificates/rootcacertpublisher Publisher.
@@ -29,7 +30,13 @@ func (s *Server) bootstrap(rootCA string) {
 			Data: map[string]string{"ca.crt": rootCA},
 		})
 	}
+	for i, c := range clusterObjects() {
+		s.bootstrapObject(clusterUIDs+uint64(i), c.resource, s.table(c.resource).kind.shallow(c.object))
+	}
 }
+
+// clusterUIDs is the first number of the UIDs of clusterObjects.
+const clusterUIDs = 1 << 32
 
 // bootstrapObject stores an object of the initial state.
 func (s *Server) bootstrapObject(n uint64, resource string, obj Object) {

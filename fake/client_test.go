@@ -3,7 +3,7 @@ package fake_test
 import (
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -15,7 +15,7 @@ func TestUnservedResourcesAnswerNotFound(t *testing.T) {
 	var c kubernetes.Interface = clientset
 	ctx := t.Context()
 	_, errGroup := c.BatchV1().Jobs("default").List(ctx, metav1.ListOptions{})
-	_, errKind := c.CoreV1().PodTemplates("default").Create(ctx, &corev1.PodTemplate{
+	_, errKind := c.ResourceV1().ResourceClaimTemplates("default").Create(ctx, &resourcev1.ResourceClaimTemplate{
 		ObjectMeta: metav1.ObjectMeta{Name: "x"},
 	}, metav1.CreateOptions{})
 	_, errGet := c.NetworkingV1().Ingresses("default").Get(ctx, "x", metav1.GetOptions{})

@@ -201,6 +201,14 @@ var coreKinds = []*kind{
 	}, func(m metav1.ListMeta, items []corev1.ReplicationController) runtime.Object {
 		return &corev1.ReplicationControllerList{ListMeta: m, Items: items}
 	}),
+
+	newKind(strategy[*corev1.PodTemplate]{
+		resource: "podtemplates", gvk: corev1.SchemeGroupVersion.WithKind("PodTemplate"), namespaced: true,
+		rules:                    rules.PodTemplate,
+		allowUnconditionalUpdate: true,
+	}, func(m metav1.ListMeta, items []corev1.PodTemplate) runtime.Object {
+		return &corev1.PodTemplateList{ListMeta: m, Items: items}
+	}),
 }
 
 var podFields = map[string]func(*corev1.Pod) string{

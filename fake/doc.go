@@ -43,12 +43,15 @@
 //
 // The core group: namespaces, nodes, pods (with binding and eviction), persistent volumes, claims,
 // events, secrets, config maps, service accounts (with token), resource quotas, limit ranges,
-// services, endpoints, replication controllers. storage.k8s.io: classes, attachments, drivers, CSI
-// nodes, storage capacities, attributes classes. apps: stateful sets, deployments, replica sets,
-// daemon sets, controller revisions. Leases, roles and their bindings, pod disruption budgets,
-// priority classes, resource.k8s.io, and the events of events.k8s.io. [Server.Resources] lists
-// them. Package fake/crd adds custom resources; programs that do not import it do not link schema
-// code.
+// services, endpoints, replication controllers, pod templates. storage.k8s.io: classes,
+// attachments, drivers, CSI nodes, storage capacities, attributes classes. apps: stateful sets,
+// deployments, replica sets, daemon sets, controller revisions. Leases, roles and their bindings,
+// pod disruption budgets, priority classes, endpoint slices, runtime classes, flow schemas and
+// priority levels, resource.k8s.io, and the events of events.k8s.io. [Server.Resources] lists them.
+// Package fake/crd adds custom resources; programs that do not import it do not link schema code.
+//
+// The objects that a kube-apiserver creates when it starts, such as the service
+// default/kubernetes, exist unless Config.SkipBootstrap is set.
 //
 // Status subresources, scale, finalizers and graceful deletion, propagation policies,
 // preconditions, dry run, generateName, label and field selectors, limit and continue, lists at an
@@ -63,10 +66,10 @@
 //   - Other kinds: their clients answer 404, their informers never sync. OpenAPI answers 404 to
 //     [Clientset.Discovery]; it is served by HTTP.
 //   - Some kinds that kube-controller-manager watches: jobs, cron jobs, autoscalers, certificate
-//     signing requests, endpoint slices, addresses and CIDRs of services, admission policies, claim
-//     templates of resource.k8s.io, and the ConfigMap of legacy tokens. Its controllers of these
-//     log that they are missing, unless --controllers omits them. The others, and kube-scheduler,
-//     work as on the real server (test/conformance/controlplane_test.go).
+//     signing requests, addresses and CIDRs of services, admission policies, claim templates of
+//     resource.k8s.io, and the ConfigMap of legacy tokens. Its controllers of these log that they
+//     are missing, unless --controllers omits them. The others, and kube-scheduler, work as on the
+//     real server (test/conformance/controlplane_test.go).
 //   - Managed fields of objects that were never applied, unless Config.TrackManagedFields is set.
 //   - Authorization: every user may do everything. Quotas, limit ranges and disruption budgets are
 //     stored, not enforced. A service account need not exist, no token is mounted, and tokens are
@@ -74,6 +77,7 @@
 //   - Complete validation: fake/internal/rules validates what matters to storage, and little of
 //     containers and resource.k8s.io. Other fields are stored as sent.
 //   - Pods' logs, exec, port-forward, resize and ephemeral containers: they are rejected.
+//   - The effects of runtime classes, flow schemas and priority levels.
 //   - The work of controllers: a deletion records its propagation policy, and a terminating
 //     namespace its finalizer. Packages controllers/garbagecollector and controllers/namespace act
 //     on them. Events do not expire.

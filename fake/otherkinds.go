@@ -2,6 +2,9 @@ package fake
 
 import (
 	coordinationv1 "k8s.io/api/coordination/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -118,5 +121,43 @@ var otherKinds = []*kind{
 		},
 	}, func(m metav1.ListMeta, items []resourcev1.ResourceSlice) runtime.Object {
 		return &resourcev1.ResourceSliceList{ListMeta: m, Items: items}
+	}),
+
+	newKind(strategy[*discoveryv1.EndpointSlice]{
+		resource: "endpointslices", gvk: discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), namespaced: true,
+		rules:                    rules.EndpointSlice,
+		allowUnconditionalUpdate: true,
+		deleteReturnsStatus:      true,
+	}, func(m metav1.ListMeta, items []discoveryv1.EndpointSlice) runtime.Object {
+		return &discoveryv1.EndpointSliceList{ListMeta: m, Items: items}
+	}),
+
+	newKind(strategy[*nodev1.RuntimeClass]{
+		resource: "runtimeclasses", gvk: nodev1.SchemeGroupVersion.WithKind("RuntimeClass"),
+		rules:               rules.RuntimeClass,
+		allowCreateOnUpdate: true,
+		deleteReturnsStatus: true,
+	}, func(m metav1.ListMeta, items []nodev1.RuntimeClass) runtime.Object {
+		return &nodev1.RuntimeClassList{ListMeta: m, Items: items}
+	}),
+
+	newKind(strategy[*flowcontrolv1.FlowSchema]{
+		resource: "flowschemas", gvk: flowcontrolv1.SchemeGroupVersion.WithKind("FlowSchema"),
+		rules:                    rules.FlowSchema,
+		copyStatus:               func(to, from *flowcontrolv1.FlowSchema) { to.Status = from.Status },
+		allowUnconditionalUpdate: true,
+		deleteReturnsStatus:      true,
+	}, func(m metav1.ListMeta, items []flowcontrolv1.FlowSchema) runtime.Object {
+		return &flowcontrolv1.FlowSchemaList{ListMeta: m, Items: items}
+	}),
+
+	newKind(strategy[*flowcontrolv1.PriorityLevelConfiguration]{
+		resource: "prioritylevelconfigurations", gvk: flowcontrolv1.SchemeGroupVersion.WithKind("PriorityLevelConfiguration"),
+		rules:                    rules.PriorityLevelConfiguration,
+		copyStatus:               func(to, from *flowcontrolv1.PriorityLevelConfiguration) { to.Status = from.Status },
+		allowUnconditionalUpdate: true,
+		deleteReturnsStatus:      true,
+	}, func(m metav1.ListMeta, items []flowcontrolv1.PriorityLevelConfiguration) runtime.Object {
+		return &flowcontrolv1.PriorityLevelConfigurationList{ListMeta: m, Items: items}
 	}),
 }

@@ -38,7 +38,9 @@ type Config struct {
 	Namespaces []string         // created besides default, kube-system, kube-public and kube-node-lease
 	RootCA     string           // the PEM content of kube-root-ca.crt; "": NoRootCA
 	// SkipBootstrap creates the namespaces without the ServiceAccount default and the ConfigMap
-	// kube-root-ca.crt, which controllers create in a real cluster.
+	// kube-root-ca.crt, which controllers create in a real cluster, and leaves out what the real
+	// server creates when it starts: the service default/kubernetes with its endpoints, the
+	// system's priority classes, the mandatory flow schemas and priority levels.
 	SkipBootstrap bool
 
 	// TrackManagedFields tracks the managed fields of every object from its creation on, as the

@@ -8,7 +8,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -17,7 +20,10 @@ import (
 	applyappsv1 "k8s.io/client-go/applyconfigurations/apps/v1"
 	applycoordinationv1 "k8s.io/client-go/applyconfigurations/coordination/v1"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	applydiscoveryv1 "k8s.io/client-go/applyconfigurations/discovery/v1"
 	applyeventsv1 "k8s.io/client-go/applyconfigurations/events/v1"
+	applyflowcontrolv1 "k8s.io/client-go/applyconfigurations/flowcontrol/v1"
+	applynodev1 "k8s.io/client-go/applyconfigurations/node/v1"
 	applypolicyv1 "k8s.io/client-go/applyconfigurations/policy/v1"
 	applyrbacv1 "k8s.io/client-go/applyconfigurations/rbac/v1"
 	applyresourcev1 "k8s.io/client-go/applyconfigurations/resource/v1"
@@ -26,7 +32,10 @@ import (
 	typedappsv1 "k8s.io/client-go/kubernetes/typed/apps/v1"
 	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	typeddiscoveryv1 "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	typedeventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
+	typedflowcontrolv1 "k8s.io/client-go/kubernetes/typed/flowcontrol/v1"
+	typednodev1 "k8s.io/client-go/kubernetes/typed/node/v1"
 	typedpolicyv1 "k8s.io/client-go/kubernetes/typed/policy/v1"
 	typedrbacv1 "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	typedresourcev1 "k8s.io/client-go/kubernetes/typed/resource/v1"
@@ -142,6 +151,13 @@ func (g coreV1) ReplicationControllers(namespace string) typedcorev1.Replication
 		*corev1.ReplicationController, *corev1.ReplicationControllerList, *applycorev1.ReplicationControllerApplyConfiguration,
 	](g.c, "replicationcontrollers", namespace)
 	return replicationControllers{r, scales(r)}
+}
+
+func (g coreV1) PodTemplates(namespace string) typedcorev1.PodTemplateInterface {
+	r := newResource[
+		*corev1.PodTemplate, *corev1.PodTemplateList, *applycorev1.PodTemplateApplyConfiguration,
+	](g.c, "podtemplates", namespace)
+	return r
 }
 
 // StorageV1 returns the client of the group storage.k8s.io.
@@ -391,5 +407,69 @@ func (g eventsV1) Events(namespace string) typedeventsv1.EventInterface {
 	r := newResource[
 		*eventsv1.Event, *eventsv1.EventList, *applyeventsv1.EventApplyConfiguration,
 	](g.c, "events.events.k8s.io", namespace)
+	return r
+}
+
+// DiscoveryV1 returns the client of the group discovery.k8s.io.
+func (c *Clientset) DiscoveryV1() typeddiscoveryv1.DiscoveryV1Interface {
+	return discoveryV1{c.Interface.DiscoveryV1(), c}
+}
+
+// discoveryV1 is the client of the group discovery.k8s.io.
+// The embedded client answers 404.
+type discoveryV1 struct {
+	typeddiscoveryv1.DiscoveryV1Interface
+	c *Clientset
+}
+
+func (g discoveryV1) EndpointSlices(namespace string) typeddiscoveryv1.EndpointSliceInterface {
+	r := newResource[
+		*discoveryv1.EndpointSlice, *discoveryv1.EndpointSliceList, *applydiscoveryv1.EndpointSliceApplyConfiguration,
+	](g.c, "endpointslices", namespace)
+	return r
+}
+
+// NodeV1 returns the client of the group node.k8s.io.
+func (c *Clientset) NodeV1() typednodev1.NodeV1Interface {
+	return nodeV1{c.Interface.NodeV1(), c}
+}
+
+// nodeV1 is the client of the group node.k8s.io.
+// The embedded client answers 404.
+type nodeV1 struct {
+	typednodev1.NodeV1Interface
+	c *Clientset
+}
+
+func (g nodeV1) RuntimeClasses() typednodev1.RuntimeClassInterface {
+	r := newResource[
+		*nodev1.RuntimeClass, *nodev1.RuntimeClassList, *applynodev1.RuntimeClassApplyConfiguration,
+	](g.c, "runtimeclasses", "")
+	return r
+}
+
+// FlowcontrolV1 returns the client of the group flowcontrol.apiserver.k8s.io.
+func (c *Clientset) FlowcontrolV1() typedflowcontrolv1.FlowcontrolV1Interface {
+	return flowcontrolV1{c.Interface.FlowcontrolV1(), c}
+}
+
+// flowcontrolV1 is the client of the group flowcontrol.apiserver.k8s.io.
+// The embedded client answers 404.
+type flowcontrolV1 struct {
+	typedflowcontrolv1.FlowcontrolV1Interface
+	c *Clientset
+}
+
+func (g flowcontrolV1) FlowSchemas() typedflowcontrolv1.FlowSchemaInterface {
+	r := newResource[
+		*flowcontrolv1.FlowSchema, *flowcontrolv1.FlowSchemaList, *applyflowcontrolv1.FlowSchemaApplyConfiguration,
+	](g.c, "flowschemas", "")
+	return r
+}
+
+func (g flowcontrolV1) PriorityLevelConfigurations() typedflowcontrolv1.PriorityLevelConfigurationInterface {
+	r := newResource[
+		*flowcontrolv1.PriorityLevelConfiguration, *flowcontrolv1.PriorityLevelConfigurationList, *applyflowcontrolv1.PriorityLevelConfigurationApplyConfiguration,
+	](g.c, "prioritylevelconfigurations", "")
 	return r
 }

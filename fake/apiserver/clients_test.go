@@ -243,3 +243,23 @@ func TestReviews(t *testing.T) {
 		}
 	})
 }
+
+// TestGenericKinds lists kinds that clients of a cluster list, in JSON and in protobuf.
+func TestGenericKinds(t *testing.T) {
+	eachWay(t, func(t *testing.T, w world) {
+		ctx, all := t.Context(), metav1.ListOptions{}
+		for name, got := range map[string]int{
+			"service":         len(testcheck.Must(w.client.CoreV1().Services("default").List(ctx, all)).Items),
+			"slice":           len(testcheck.Must(w.client.DiscoveryV1().EndpointSlices("").List(ctx, all)).Items),
+			"flow schemas":    len(testcheck.Must(w.client.FlowcontrolV1().FlowSchemas().List(ctx, all)).Items) - 1,
+			"levels":          len(testcheck.Must(w.client.FlowcontrolV1().PriorityLevelConfigurations().List(ctx, all)).Items) - 1,
+			"classes":         len(testcheck.Must(w.client.SchedulingV1().PriorityClasses().List(ctx, all)).Items) - 1,
+			"runtime classes": len(testcheck.Must(w.client.NodeV1().RuntimeClasses().List(ctx, all)).Items) + 1,
+			"pod templates":   len(testcheck.Must(w.client.CoreV1().PodTemplates("").List(ctx, all)).Items) + 1,
+		} {
+			if got != 1 {
+				t.Errorf("%s: got %d", name, got)
+			}
+		}
+	})
+}

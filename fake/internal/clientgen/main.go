@@ -29,6 +29,7 @@ var source string
 // resources, in the order of the file.
 var groups = []string{
 	"CoreV1", "StorageV1", "AppsV1", "CoordinationV1", "RbacV1", "PolicyV1", "SchedulingV1", "ResourceV1", "EventsV1",
+	"DiscoveryV1", "NodeV1", "FlowcontrolV1",
 }
 
 // expanded are the types of package fake with further methods, by method of the group's client.

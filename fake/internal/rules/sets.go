@@ -4,6 +4,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -139,6 +142,13 @@ var (
 		ValidateCreate: validateReplicationController,
 		ValidateUpdate: validateReplicationControllerUpdate,
 		ValidateStatus: validateReplicationControllerStatus,
+	}
+	PodTemplate = Set[*corev1.PodTemplate]{
+		Default:        defaultPodTemplate,
+		PrepareCreate:  preparePodTemplateCreate,
+		PrepareUpdate:  preparePodTemplateUpdate,
+		ValidateCreate: validatePodTemplate,
+		ValidateUpdate: validatePodTemplate,
 	}
 )
 
@@ -278,6 +288,32 @@ var (
 		PrepareCreate:  prepareResourceClaimCreate,
 		ValidateCreate: validateResourceClaim,
 		ValidateUpdate: validateResourceClaimUpdate,
+	}
+	EndpointSlice = Set[*discoveryv1.EndpointSlice]{
+		Default:        defaultEndpointSlice,
+		PrepareCreate:  prepareEndpointSliceCreate,
+		PrepareUpdate:  prepareEndpointSliceUpdate,
+		ValidateCreate: validateEndpointSlice,
+		ValidateUpdate: validateEndpointSliceUpdate,
+		Warn:           warnEndpointSlice,
+	}
+	RuntimeClass = Set[*nodev1.RuntimeClass]{
+		ValidateCreate: validateRuntimeClass,
+		ValidateUpdate: validateRuntimeClassUpdate,
+	}
+	FlowSchema = Set[*flowcontrolv1.FlowSchema]{
+		Default:        defaultFlowSchema,
+		PrepareCreate:  prepareFlowSchemaCreate,
+		PrepareUpdate:  prepareFlowSchemaUpdate,
+		ValidateCreate: validateFlowSchema,
+		ValidateUpdate: validateFlowSchema,
+	}
+	PriorityLevelConfiguration = Set[*flowcontrolv1.PriorityLevelConfiguration]{
+		Default:        defaultPriorityLevel,
+		PrepareCreate:  preparePriorityLevelCreate,
+		PrepareUpdate:  preparePriorityLevelUpdate,
+		ValidateCreate: validatePriorityLevel,
+		ValidateUpdate: validatePriorityLevel,
 	}
 	ResourceSlice = Set[*resourcev1.ResourceSlice]{
 		PrepareCreate:  prepareSliceCreate,

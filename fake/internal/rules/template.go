@@ -22,16 +22,21 @@ var (
 
 const selectorMsg = "`selector` does not match template `labels`"
 
-// validateTemplate validates a pod template.
+// validateTemplate validates the pod template of a workload.
+func validateTemplate(t *corev1.PodTemplateSpec) field.ErrorList {
+	return validateTemplateAt(t, templatePath)
+}
+
+// validateTemplateAt validates a pod template.
 //
 // Upstream: pkg/apis/core/validation ValidatePodTemplateSpec.
 // Differs: as validatePod.
-func validateTemplate(t *corev1.PodTemplateSpec) field.ErrorList {
-	errs := metav1validation.ValidateLabels(t.Labels, templatePath.Child("labels"))
-	errs = append(errs, validation.ValidateAnnotations(t.Annotations, templatePath.Child("annotations"))...)
-	errs = append(errs, validatePodSpec("", &t.Spec, templatePath.Child("spec"))...)
+func validateTemplateAt(t *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
+	errs := metav1validation.ValidateLabels(t.Labels, path.Child("labels"))
+	errs = append(errs, validation.ValidateAnnotations(t.Annotations, path.Child("annotations"))...)
+	errs = append(errs, validatePodSpec("", &t.Spec, path.Child("spec"))...)
 	if len(t.Spec.EphemeralContainers) > 0 {
-		errs = append(errs, field.Forbidden(templatePath.Child("spec", "ephemeralContainers"),
+		errs = append(errs, field.Forbidden(path.Child("spec", "ephemeralContainers"),
 			"ephemeral containers not allowed in pod template"))
 	}
 	return errs

@@ -40,6 +40,7 @@ var printers = map[schema.GroupKind]kindPrinter{
 	{Kind: "Service"}:               newPrinter(serviceCells, serviceColumns...),
 	{Kind: "Endpoints"}:             newPrinter(endpointsCells, endpointsColumns...),
 	{Kind: "ReplicationController"}: newPrinter(replicationCells, replicationColumns...),
+	{Kind: "PodTemplate"}:           newPrinter(podTemplateCells, podTemplateColumns...),
 
 	{Group: "storage.k8s.io", Kind: "StorageClass"}:          newPrinter(classCells, classColumns...),
 	{Group: "storage.k8s.io", Kind: "VolumeAttachment"}:      newPrinter(attachmentCells, attachmentColumns...),
@@ -65,6 +66,12 @@ var printers = map[schema.GroupKind]kindPrinter{
 	{Group: "resource.k8s.io", Kind: "ResourceClaim"}: newPrinter(resourceClaimCells,
 		resourceClaimColumns...),
 	{Group: "resource.k8s.io", Kind: "ResourceSlice"}: newPrinter(sliceCells, sliceColumns...),
+
+	{Group: "discovery.k8s.io", Kind: "EndpointSlice"}: newPrinter(endpointSliceCells, endpointSliceColumns...),
+	{Group: "node.k8s.io", Kind: "RuntimeClass"}:       newPrinter(runtimeClassCells, name, text("Handler", ""), age),
+	flowSchema: newPrinter(flowSchemaCells, flowSchemaColumns...),
+	{Group: "flowcontrol.apiserver.k8s.io", Kind: "PriorityLevelConfiguration"}: newPrinter(priorityLevelCells,
+		priorityLevelColumns...),
 }
 
 // newPrinter returns the printer of a kind.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -87,12 +88,47 @@ func endpointsCells(e *corev1.Endpoints, now clock) []any {
 			}
 		}
 	}
-	cell := strings.Join(all[:min(len(all), endpointsMax)], ",")
-	switch {
-	case len(e.Subsets) == 0:
-		cell = none
-	case len(all) > endpointsMax:
-		cell += fmt.Sprintf(" + %d more...", len(all)-endpointsMax)
+	cell := none
+	if len(e.Subsets) > 0 {
+		cell = firstFew(all)
 	}
 	return []any{e.Name, cell, now.since(e.CreationTimestamp)}
+}
+
+// firstFew lists the first values, and says how many more there are.
+func firstFew(all []string) string {
+	cell := strings.Join(all[:min(len(all), endpointsMax)], ",")
+	if len(all) > endpointsMax {
+		cell += fmt.Sprintf(" + %d more...", len(all)-endpointsMax)
+	}
+	return cell
+}
+
+var endpointSliceColumns = []metav1.TableColumnDefinition{
+	name,
+	text("AddressType", doc(discoveryv1.EndpointSlice{}, "addressType")),
+	text("Ports", doc(discoveryv1.EndpointSlice{}, "ports")),
+	text("Endpoints", doc(discoveryv1.EndpointSlice{}, "endpoints")),
+	age,
+}
+
+func endpointSliceCells(s *discoveryv1.EndpointSlice, now clock) []any {
+	var ports, addresses []string
+	for _, p := range s.Ports {
+		switch {
+		case p.Port != nil:
+			ports = append(ports, strconv.Itoa(int(*p.Port)))
+		case p.Name != nil:
+			ports = append(ports, *p.Name)
+		default:
+			ports = append(ports, "*")
+		}
+	}
+	for _, e := range s.Endpoints {
+		addresses = append(addresses, e.Addresses...)
+	}
+	return []any{
+		s.Name, string(s.AddressType), valueOr(firstFew(ports), "<unset>"), valueOr(firstFew(addresses), "<unset>"),
+		now.since(s.CreationTimestamp),
+	}
 }

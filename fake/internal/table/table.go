@@ -51,6 +51,9 @@ func New(
 		// nil is encoded as null, as upstream for kinds without columns of their own
 		t.Rows = make([]metav1.TableRow, 0, len(objects))
 	}
+	if gvk.GroupKind() == flowSchema {
+		objects = byPrecedence(objects)
+	}
 	for _, obj := range objects {
 		row, err := m.row(obj, clock{now})
 		if err != nil {
