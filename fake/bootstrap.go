@@ -41,7 +41,7 @@ const clusterUIDs = 1 << 32
 // bootstrapObject stores an object of the initial state.
 func (s *Server) bootstrapObject(n uint64, resource string, obj Object) {
 	t, k := s.table(resource), keyOf(obj)
-	obj.SetUID(uidOf(1<<47+n, resource, k))
+	obj.SetUID(s.uidOf(1<<47+n, resource, k))
 	obj.SetCreationTimestamp(s.timestamp())
 	s.mu.Lock()
 	defer s.mu.Unlock()

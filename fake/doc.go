@@ -36,8 +36,8 @@
 // (apiserver.NewHandler, apiserver.Listen). Package internal/facts runs one table of facts against all
 // clients and a real kube-apiserver.
 //
-// Two servers with the same history are equal: UIDs and generated names come from counters, time
-// from Config.Now. The only goroutine is that of a Watch of a clientset.
+// Two servers with the same history are equal: UIDs and generated names come from counters and
+// Config.Identity, time from Config.Now. The only goroutine is that of a Watch of a clientset.
 //
 // # What it does
 //

@@ -19,17 +19,18 @@ const (
 )
 
 // newUID returns the UID of the next object. It is unique in the server, and equal in servers with
-// the same history.
+// the same identity and history.
 func (s *Server) newUID(resource, key string) types.UID {
 	s.counters.Lock()
 	s.uids++
 	n := s.uids
 	s.counters.Unlock()
-	return uidOf(n, resource, key)
+	return s.uidOf(n, resource, key)
 }
 
-// uidOf returns the n-th UID.
-func uidOf(n uint64, resource, key string) types.UID {
+// uidOf returns the n-th UID. In servers with the same history it is equal if and only if their
+// identities are.
+func (s *Server) uidOf(n uint64, resource, key string) types.UID {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(resource))
 	_, _ = hash.Write([]byte{'/'})
@@ -45,8 +46,14 @@ func uidOf(n uint64, resource, key string) types.UID {
 	for i := range 8 {
 		b[8+i] = byte(tail >> (56 - 8*i))
 	}
-	b[6], b[7] = 0x40|b[12]&0x0f, b[13]^b[14] // version 4
-	b[8] = 0x80 | b[8]&0x3f                   // variant 1
+	b[6], b[7] = b[12]&0x0f, b[13]^b[14]
+	// The identity is added without loss: byte 6 takes the two bits of it that the variant replaces.
+	for i := range 8 {
+		b[8+i] ^= byte(s.identity >> (56 - 8*i))
+	}
+	b[6] ^= byte(s.identity >> 62)
+	b[6] |= 0x40            // version 4
+	b[8] = 0x80 | b[8]&0x3f // variant 1
 
 	var text [36]byte
 	hex.Encode(text[0:8], b[0:4])
@@ -66,7 +73,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// generateName returns a name that was not generated before. An object may still have it.
+// generateName returns a name that was not generated before. An object may still have it. Servers
+// with different identities usually generate different names.
 //
 // Upstream: k8s.io/apiserver/pkg/storage/names.
 func (s *Server) generateName(prefix string) string {
@@ -76,7 +84,7 @@ func (s *Server) generateName(prefix string) string {
 	s.counters.Unlock()
 
 	const all = 27 * 27 * 27 * 27 * 27
-	n = n * 8_675_309 % all // no factor in common with 27: takes every value once in each round
+	n = (n%all + s.identity%all) * 8_675_309 % all // no factor in common with 27: takes every value once in each round
 	b := make([]byte, 0, generatedMaxLen)
 	b = append(b, prefix[:min(len(prefix), generatedMaxLen-suffixLen)]...)
 	for range suffixLen {

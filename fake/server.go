@@ -37,6 +37,9 @@ type Config struct {
 	Now        func() time.Time // the clock of the world; required
 	Namespaces []string         // created besides default, kube-system, kube-public and kube-node-lease
 	RootCA     string           // the PEM content of kube-root-ca.crt; "": NoRootCA
+	// Identity is part of every UID and of generated names, so that those of two servers with
+	// different identities differ, even with the same history. 0 is for reproducible worlds.
+	Identity uint64
 	// SkipBootstrap creates the namespaces without the ServiceAccount default and the ConfigMap
 	// kube-root-ca.crt, which controllers create in a real cluster, and leaves out what the real
 	// server creates when it starts: the service default/kubernetes with its endpoints, the
@@ -59,10 +62,11 @@ type Config struct {
 // A Server is the API server: the store, its rules, and its clients. All methods are safe for
 // concurrent use.
 type Server struct {
-	now     func() time.Time
-	track   bool // managed fields, from creation on
-	history history
-	catalog atomic.Pointer[catalog]
+	now      func() time.Time
+	identity uint64 // the bits that Config.Identity adds to a UID; 0 for 0
+	track    bool   // managed fields, from creation on
+	history  history
+	catalog  atomic.Pointer[catalog]
 
 	mu       sync.RWMutex
 	revision int64 // guarded by mu: of the last commit
@@ -92,6 +96,7 @@ type Commit struct {
 func NewServer(cfg Config) *Server {
 	s := &Server{
 		now:       cfg.Now,
+		identity:  mix(cfg.Identity) ^ mix(0),
 		track:     cfg.TrackManagedFields,
 		history:   history{events: cmp.Or(cfg.HistoryEvents, historyEvents), age: cfg.HistoryAge},
 		factories: map[*sim.Process]*factory{},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -399,6 +400,44 @@ func TestServersWithTheSameHistoryAreEqual(t *testing.T) {
 		return w.Server.List("persistentvolumeclaims")
 	}
 	expect(t, run(), run())
+}
+
+// TestIdentityIsPartOfNames gives servers the same history: UIDs and generated names are equal if and
+// only if the identities are.
+func TestIdentityIsPartOfNames(t *testing.T) {
+	names := func(identity uint64) []string {
+		s := fake.NewServer(fake.Config{Now: time.Now, Identity: identity})
+		claims := s.Client(sim.DirectCaller()).CoreV1().PersistentVolumeClaims("default")
+		claim := newClaim("", func(c *corev1.PersistentVolumeClaim) { c.GenerateName = "x-" })
+		generated := testcheck.Must(claims.Create(t.Context(), claim, metav1.CreateOptions{}))
+		names := []string{generated.Name}
+		for _, resource := range []string{"namespaces", "configmaps", "persistentvolumeclaims"} {
+			for _, object := range s.List(resource) {
+				names = append(names, string(object.GetUID()))
+			}
+		}
+		return names
+	}
+	seen := map[string]uint64{}
+	identities := []uint64{0}
+	for bit := range 64 {
+		identities = append(identities, 1<<bit)
+	}
+	for _, identity := range identities {
+		all := names(identity)
+		testcheck.Equal(t, fmt.Sprintf("names of another server of identity %#x", identity), all, names(identity))
+		for _, name := range all {
+			if other, ok := seen[name]; ok {
+				t.Errorf("identities %#x and %#x give %s", identity, other, name)
+			}
+			seen[name] = identity
+		}
+	}
+	for name := range seen {
+		if len(name) == 36 && (name[14] != '4' || !strings.ContainsRune("89ab", rune(name[19]))) {
+			t.Errorf("UID %s is not of version 4", name)
+		}
+	}
 }
 
 func TestUIDsAndGeneratedNamesAreUnique(t *testing.T) {
