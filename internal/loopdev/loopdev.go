@@ -223,7 +223,8 @@ func statusOfFD(node int, device string) (Binding, error) {
 }
 
 // List returns the bound devices whose backing file is wanted, in sysfs's order. It opens no other
-// device.
+// device. In other mount namespaces, as of containers, other files may have the same paths. A device
+// over one of these is omitted. That cannot be decided for a file that was removed.
 func List(wanted func(backing string) bool) ([]Binding, error) {
 	directories, err := filepath.Glob("/sys/block/loop*")
 	if err != nil {
@@ -245,11 +246,17 @@ func List(wanted func(backing string) bool) ([]Binding, error) {
 		if err != nil {
 			return nil, err
 		}
-		if bound.BackingFile != "" {
+		if bound.BackingFile != "" && (bound.Deleted || bound.isHere()) {
 			loops = append(loops, bound)
 		}
 	}
 	return loops, nil
+}
+
+// isHere reports whether the path of the backing file leads this process to that file.
+func (b Binding) isHere() bool {
+	var file unix.Stat_t
+	return unix.Stat(b.BackingFile, &file) == nil && file.Ino == b.Inode && file.Dev == b.FileSystem
 }
 
 // At returns the binding of a device, or the zero value if it is unbound or does not exist.
