@@ -308,14 +308,7 @@ func unbindDisk(ctx context.Context, path string) error {
 		return err
 	}
 	for _, each := range bound {
-		if err := removePartitions(ctx, each.Device); err != nil {
-			return err
-		}
-		err := loopdev.Unbind(ctx, each)
-		if errors.Is(err, loopdev.ErrInUse) {
-			err = fmt.Errorf("%w: %w", ErrInUse, err)
-		}
-		if err != nil {
+		if err := unbind(ctx, each); err != nil {
 			return err
 		}
 	}
