@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/volsim/volsim/internal/blockcsi"
-	"github.com/volsim/volsim/internal/loopdev"
 	"github.com/volsim/volsim/internal/lvm2"
+	"github.com/volsim/volsim/internal/rundir"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/plugins/lvm"
@@ -29,10 +29,11 @@ type blockDriver struct {
 	driverName  string
 	hasTopology bool // each volume can be used on one node only
 	dir         string
-	ownsDir     bool     // dir was created here; close removes it
-	ownPaths    []string // the driver's own paths in dir; close removes them
+	ownsDir     bool       // dir was created here; close removes it
+	run         rundir.Run // ours
+	record      *rundir.Dir
+	cleared     []string // see Cleared
 	nodes       map[string]*nodefs.Real
-	roots       []string // of the nodes
 	// reset releases the devices of a node's volumes.
 	reset func(ctx context.Context, node string) error
 	// listResources returns what the driver still holds; destroy releases it.
@@ -40,29 +41,99 @@ type blockDriver struct {
 	destroy       func(ctx context.Context) error
 }
 
-// newBlockDriver returns a driver without devices. Everything is below dir, or below a new
-// temporary directory if dir is empty.
-func newBlockDriver(dir string) (*blockDriver, error) {
-	d := &blockDriver{dir: dir, nodes: map[string]*nodefs.Real{}}
-	if dir == "" {
-		temporary, err := os.MkdirTemp("", "volsim-")
+// newBlockDriver returns a driver without devices. Everything is below cfg.Dir, or below a new
+// temporary directory if that is empty. What an earlier run left there is removed first.
+func newBlockDriver(ctx context.Context, kind Devices, cfg Config) (*blockDriver, error) {
+	d := &blockDriver{dir: cfg.Dir, nodes: map[string]*nodefs.Real{}}
+	if d.dir == "" {
+		d.cleared = clearTemporary(ctx)
+		temporary, err := os.MkdirTemp("", temporaryPrefix)
 		if err != nil {
 			return nil, fmt.Errorf("directory for volumes: %w", err)
 		}
 		d.dir, d.ownsDir = temporary, true
-	} else if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("directory for volumes %q does not exist or is not a directory; create it first", dir)
+	} else if info, err := os.Stat(d.dir); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("directory for volumes %q does not exist or is not a directory; create it first", d.dir)
+	}
+	if err := d.takeDir(ctx, kind, cfg); err != nil {
+		if d.ownsDir {
+			err = errors.Join(err, os.Remove(d.dir))
+		}
+		return nil, err
 	}
 	return d, nil
 }
 
+// takeDir locks the directory, removes what an earlier run left there and records this one.
+func (d *blockDriver) takeDir(ctx context.Context, kind Devices, cfg Config) (err error) {
+	if d.dir, err = filepath.Abs(d.dir); err != nil {
+		return err
+	}
+	if d.record, err = rundir.Lock(d.dir); err != nil {
+		return err
+	}
+	d.run = rundir.Run{Identity: cfg.API.Identity, Devices: string(kind), Paths: pathsOf(kind, cfg.Nodes)}
+	if kind == LVM {
+		d.dir = d.record.Path()
+		// LVM acts on what carries its own system ID. Device-mapper's group names are unique per
+		// machine.
+		d.run.SystemID = fmt.Sprintf("volsim-%x", sha256.Sum256([]byte(d.dir)))[:len("volsim-")+12]
+	}
+	if d.record.Earlier() != nil {
+		line, err := clearRun(ctx, d.record)
+		if err != nil {
+			return errors.Join(err, d.record.Unlock())
+		}
+		d.cleared = append(d.cleared, line)
+	}
+	if err = d.checkFree(); err == nil {
+		err = d.record.Record(d.run)
+	}
+	if err != nil {
+		err = errors.Join(err, d.record.Release())
+	}
+	return err
+}
+
+// pathsOf returns the names that a cluster creates in its directory.
+func pathsOf(kind Devices, nodes int) []string {
+	var names []string
+	if kind == Loop {
+		names = append(names, imagesName)
+	}
+	for i := range nodes {
+		if kind == LVM {
+			names = append(names, lvmPrefix+nodeName(i), diskPrefix+nodeName(i))
+		}
+		names = append(names, nodeName(i))
+	}
+	return names
+}
+
+// checkFree returns an error if something exists that the cluster would create, and then remove.
+func (d *blockDriver) checkFree() error {
+	var taken []string
+	for _, name := range d.run.Paths {
+		if _, err := os.Lstat(filepath.Join(d.dir, name)); err == nil {
+			taken = append(taken, name)
+		} else if !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	if len(taken) > 0 {
+		return fmt.Errorf("directory %q has %s, and no record of a run that created it: remove it, or use another directory",
+			d.dir, strings.Join(taken, ", "))
+	}
+	return nil
+}
+
 // newLoopDriver returns the driver on loop devices over files below dir.
-func newLoopDriver(dir string) (*blockDriver, error) {
-	d, err := newBlockDriver(dir)
+func newLoopDriver(ctx context.Context, cfg Config) (*blockDriver, error) {
+	d, err := newBlockDriver(ctx, Loop, cfg)
 	if err != nil {
 		return nil, err
 	}
-	images := filepath.Join(d.dir, "volumes")
+	images := filepath.Join(d.dir, imagesName)
 	d.driverName = loop.DriverName
 	devices, err := loop.New(loop.Config{Dir: images, AnyParameters: true})
 	if err != nil {
@@ -86,57 +157,41 @@ const diskBytes = 16 << 30
 
 // newLVMDriver returns the driver on logical volumes, with a disk below dir and a volume group per
 // node.
-func newLVMDriver(ctx context.Context, dir string, nodes int) (*blockDriver, error) {
-	d, err := newBlockDriver(dir)
+func newLVMDriver(ctx context.Context, cfg Config) (*blockDriver, error) {
+	d, err := newBlockDriver(ctx, LVM, cfg)
 	if err != nil {
 		return nil, err
 	}
-	if d.dir, err = filepath.EvalSymlinks(d.dir); err == nil {
-		d.dir, err = filepath.Abs(d.dir)
-	}
-	if err != nil {
-		return nil, err
-	}
+	return d, d.openLVM(ctx, cfg.Nodes)
+}
+
+// openLVM creates the volume groups.
+func (d *blockDriver) openLVM(ctx context.Context, nodes int) error {
 	d.driverName, d.hasTopology = lvm.DriverName, true
 	cfg := lvm.Config{AnyParameters: true}
-	// LVM acts on what carries its own system ID. Device-mapper's group names are unique per
-	// machine.
-	mark := fmt.Sprintf("volsim-%x", sha256.Sum256([]byte(d.dir)))[:len("volsim-")+12]
 	for i := range nodes {
 		name := nodeName(i)
-		private, disk := filepath.Join(d.dir, "lvm-"+name), filepath.Join(d.dir, "disk-"+name)
-		d.ownPaths = append(d.ownPaths, private, disk)
 		cfg.Nodes = append(cfg.Nodes, lvm.NodeConfig{
-			Name: name, LVM: lvm2.Config{Directory: private, SystemID: mark}, Group: mark + "-" + name,
-			Files: []lvm.File{{Path: disk, SizeBytes: diskBytes}},
+			Name: name, LVM: lvm2.Config{Directory: filepath.Join(d.dir, lvmPrefix+name), SystemID: d.run.SystemID},
+			Group: d.run.SystemID + "-" + name,
+			Files: []lvm.File{{Path: filepath.Join(d.dir, diskPrefix+name), SizeBytes: diskBytes}},
 		})
 	}
 	devices, err := lvm.New(ctx, cfg)
 	if err != nil {
-		return nil, errors.Join(err, d.cleanUpLVM(ctx, cfg), d.removeDir())
+		return errors.Join(err, d.cleanUpLVM(ctx))
 	}
 	d.Driver, d.reset, d.destroy, d.listResources = devices.Driver, devices.Reset, devices.Destroy, d.listVolumes
-	return d, nil
+	return nil
 }
 
-// cleanUpLVM removes the remains of a driver whose creation failed: the volume groups of the first
-// nodes and loop devices.
-func (d *blockDriver) cleanUpLVM(ctx context.Context, cfg lvm.Config) error {
-	for cfg.Nodes = cfg.Nodes[:len(cfg.Nodes)-1]; len(cfg.Nodes) > 0; cfg.Nodes = cfg.Nodes[:len(cfg.Nodes)-1] {
-		if devices, err := lvm.New(ctx, cfg); err == nil {
-			if err := devices.Destroy(ctx); err != nil {
-				return err
-			}
-			break
-		}
+// cleanUpLVM removes the remains of a driver whose creation failed.
+func (d *blockDriver) cleanUpLVM(ctx context.Context) error {
+	r := remains{dir: d.dir, run: &d.run}
+	if err := r.release(ctx); err != nil {
+		return errors.Join(err, d.record.Unlock())
 	}
-	bound, err := loopdev.List(func(backing string) bool {
-		return strings.HasPrefix(backing, filepath.Join(d.dir, "disk-"))
-	})
-	for _, each := range bound {
-		err = errors.Join(err, loopdev.Unbind(ctx, each))
-	}
-	return err
+	return d.removeDir()
 }
 
 // listVolumes returns the volumes, the snapshots and the devices that belong to neither.
@@ -175,7 +230,7 @@ func (d *blockDriver) addNode(node string) (nodefs.FS, string, csi.RegisterFunc,
 	if err != nil {
 		return nil, "", nil, err
 	}
-	d.nodes[node], d.roots = fs, append(d.roots, root)
+	d.nodes[node] = fs
 	server := d.Node(node, fs)
 	return fs, root, func(r grpc.ServiceRegistrar) {
 		csispec.RegisterIdentityServer(r, d.Identity())
@@ -211,20 +266,22 @@ func (d *blockDriver) close() error {
 	}
 	errs = append(errs, d.destroy(context.Background()))
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("clean up %s: %w", d.dir, err)
+		return errors.Join(fmt.Errorf("clean up %s: %w", d.dir, err), d.record.Unlock())
 	}
 	return d.removeDir()
 }
 
-// removeDir removes the directories created here. Nothing is mounted below them any more.
+// removeDir removes what was created here, and the record last. Nothing is mounted any more. On an
+// error the record stays, so that a later run removes the rest.
 func (d *blockDriver) removeDir() error {
-	if d.ownsDir {
-		return os.RemoveAll(d.dir)
-	}
-	for _, path := range append(d.roots, d.ownPaths...) {
-		if err := os.RemoveAll(path); err != nil {
-			return err
+	for _, name := range d.run.Paths {
+		if err := os.RemoveAll(filepath.Join(d.dir, name)); err != nil {
+			return errors.Join(err, d.record.Unlock())
 		}
 	}
-	return nil
+	err := d.record.Release()
+	if d.ownsDir {
+		err = errors.Join(err, os.RemoveAll(d.dir))
+	}
+	return err
 }

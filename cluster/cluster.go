@@ -3,6 +3,8 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -32,7 +34,12 @@ type Config struct {
 	Nodes   int     // number of nodes, named node-1, node-2, …; 0: 2
 	Devices Devices // what backs the volumes; "": Auto
 	Records int     // live: minimum number of trace records kept; 0: all
-	Dir     string  // Loop, LVM: an existing directory for everything on disk; "": a temporary one, removed by Close
+	// Dir is an existing directory for everything on disk; "" means a temporary one, removed by
+	// Close. It is for Loop and LVM, and for one cluster at a time. What a killed process left in it
+	// is removed first; see Cleared. New fails if a running process uses the directory, or if it has
+	// other files where the cluster would create its own. Without Dir, New removes what killed
+	// processes of this user left in temporary directories of clusters.
+	Dir string
 
 	// Components selects the components of the control plane by name: "pvcontroller", "kubelet".
 	// nil means all. A world with a selection begins with its storage class and CSIDriver; no
@@ -67,7 +74,8 @@ type Config struct {
 	Interceptors Interceptors
 
 	// API configures the API server. Now is replaced by the host's clock. In a live world, a
-	// HistoryAge of 0 means 5 minutes.
+	// HistoryAge of 0 means 5 minutes, and on devices of this machine an Identity of 0 means a
+	// random one. So no volume has a name that an earlier cluster used.
 	API fake.Config
 
 	// Stepped, if not nil, makes the world stepped: one action at a time, on a virtual clock, under
@@ -125,6 +133,9 @@ func New(cfg Config) (*Cluster, error) {
 	if cfg.SELinux && kind != Array {
 		return nil, fmt.Errorf("cluster: SELinux labels are not supported by devices %q; use %q", kind, Array)
 	}
+	if cfg.Stepped == nil && kind != Array {
+		cfg.API.Identity = cmp.Or(cfg.API.Identity, randomIdentity())
+	}
 	if c.driver, err = kind.open(cfg); err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
@@ -144,6 +155,13 @@ func New(cfg Config) (*Cluster, error) {
 		return nil, errors.Join(fmt.Errorf("cluster: %w", err), c.Close())
 	}
 	return c, nil
+}
+
+// randomIdentity returns an identity that no other cluster has.
+func randomIdentity() uint64 {
+	var bytes [8]byte
+	_, _ = rand.Read(bytes[:]) // it never fails
+	return max(binary.LittleEndian.Uint64(bytes[:]), 1)
 }
 
 // Start runs the cluster and returns once the nodes and the driver have registered. It fails if ctx

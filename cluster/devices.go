@@ -63,9 +63,9 @@ func (d Devices) choose(stepped bool) (Devices, string, error) {
 func (d Devices) open(cfg Config) (driver, error) {
 	switch d {
 	case Loop:
-		return newLoopDriver(cfg.Dir)
+		return newLoopDriver(context.Background(), cfg)
 	case LVM:
-		return newLVMDriver(context.Background(), cfg.Dir, cfg.Nodes)
+		return newLVMDriver(context.Background(), cfg)
 	default:
 		return newArrayDriver(cfg.VolumesPerNode), nil
 	}

@@ -29,6 +29,10 @@ const (
 	fileName  = "greeting.txt"
 )
 
+// dirHelp describes the directory of a cluster on real devices.
+const dirHelp = "Files and mounts of real devices are below --dir, which one run uses at a time. If a run was killed, the next one with\n" +
+	"the same --dir first removes what it left; without --dir, what runs left in temporary directories. Nothing else is removed.\n\n"
+
 type demoOptions struct {
 	devices string
 	dir     string
@@ -47,7 +51,7 @@ func newDemo() *cobra.Command {
 			"everything is deleted.\n\n" +
 			"As root on Linux, with the usual tools, the volume is a real ext4 file system on a real loop device; otherwise it\n" +
 			"is kept in memory. With --devices=lvm it is a logical volume in the volume group of node-1, so the pod can only be\n" +
-			"recreated there. The demo removes everything that it created, also after Ctrl-C.\n\n" + pictureHelp,
+			"recreated there. The demo removes everything that it created, also after Ctrl-C.\n\n" + dirHelp + pictureHelp,
 		Example: "  volsim demo\n  volsim demo --devices=lvm\n  volsim demo --devices=array --slow\n  volsim demo --json | jq .description\n  volsim demo --svg demo.svg",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return demo(cmd.Context(), cmd, o) },
@@ -69,6 +73,7 @@ func demo(ctx context.Context, cmd *cobra.Command, o demoOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	printCleared(cmd.ErrOrStderr(), c)
 	out := cmd.OutOrStdout()
 	if o.picture.replacesOutput() {
 		out = io.Discard
@@ -93,6 +98,13 @@ func demo(ctx context.Context, cmd *cobra.Command, o demoOptions) (err error) {
 		err = errors.Join(err, o.picture.draw(cmd.OutOrStdout(), c.Trace().Records(), what))
 	}
 	return err
+}
+
+// printCleared says what was removed of earlier runs that were killed.
+func printCleared(out io.Writer, c *cluster.Cluster) {
+	for _, line := range c.Cleared() {
+		fmt.Fprintln(out, "volsim: "+line)
+	}
 }
 
 // A demoRun is one run of the demo.

@@ -48,11 +48,13 @@ func newServe() *cobra.Command {
 			"The page shows the objects, the events, and a space-time diagram of writes and cache deliveries. With --by-hand nothing\n" +
 			"runs by itself: the page schedules steps, shows stale caches, holds components, and injects faults and events.\n" +
 			"Requests of kubectl take effect at once; caches see them only by later steps. Each printed link opens the page in\n" +
-			"one browser.",
+			"one browser.\n\n" + strings.TrimSuffix(dirHelp, "\n\n"),
 		Example: "  volsim serve --kubeconfig /tmp/kc &\n  kubectl --kubeconfig /tmp/kc get storageclass,node\n\n" +
 			"  volsim serve --kubeconfig ~/.kube/config --nodes 3 --devices array\n  volsim serve --by-hand",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), cmd.OutOrStdout(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return serve(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), o)
+		},
 	}
 	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", "volsim.kubeconfig",
 		"kubeconfig `file` to write; in an existing file, the context \"volsim\" is added and made the current context")
@@ -91,7 +93,7 @@ type servedWorld struct {
 	close func() error
 }
 
-func serve(ctx context.Context, out io.Writer, o serveOptions) (err error) {
+func serve(ctx context.Context, out, errs io.Writer, o serveOptions) (err error) {
 	ignoreSIGPIPE()
 	if err := o.validate(); err != nil {
 		return err
@@ -107,7 +109,7 @@ func serve(ctx context.Context, out io.Writer, o serveOptions) (err error) {
 	if o.manual {
 		begin = startManual
 	}
-	s, err := begin(ctx, authority, o)
+	s, err := begin(ctx, errs, authority, o)
 	if err != nil {
 		return err
 	}
@@ -147,7 +149,7 @@ func serve(ctx context.Context, out io.Writer, o serveOptions) (err error) {
 }
 
 // startLive starts a cluster that runs by itself.
-func startLive(ctx context.Context, authority *apiserver.Authority, o serveOptions) (*servedWorld, error) {
+func startLive(ctx context.Context, errs io.Writer, authority *apiserver.Authority, o serveOptions) (*servedWorld, error) {
 	c, err := cluster.New(cluster.Config{
 		Nodes: o.nodes, Devices: cluster.Devices(o.devices), Dir: o.dir, Records: recordsMax,
 		API: fake.Config{RootCA: string(authority.PEM()), TrackManagedFields: true},
@@ -155,6 +157,7 @@ func startLive(ctx context.Context, authority *apiserver.Authority, o serveOptio
 	if err != nil {
 		return nil, err
 	}
+	printCleared(errs, c)
 	crd.Serve(c.Server())
 	starting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -166,7 +169,7 @@ func startLive(ctx context.Context, authority *apiserver.Authority, o serveOptio
 }
 
 // startManual starts a world whose steps are scheduled from the page.
-func startManual(_ context.Context, _ *apiserver.Authority, o serveOptions) (*servedWorld, error) {
+func startManual(_ context.Context, _ io.Writer, _ *apiserver.Authority, o serveOptions) (*servedWorld, error) {
 	desk, err := page.NewStepped(fmt.Sprintf("nodes: %d", o.nodes))
 	if err != nil {
 		return nil, err
