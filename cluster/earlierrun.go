@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -82,16 +83,8 @@ func clearRun(ctx context.Context, dir *rundir.Dir) (string, error) {
 	r := remains{dir: dir.Path(), run: dir.Earlier()}
 	of := fmt.Sprintf("an earlier run in %s (process %d, not running)", r.dir, r.run.Process.PID)
 	err := r.check()
-	for try := 0; err == nil && try < removeTriesMax; try++ {
-		if err = r.release(ctx); err == nil {
-			break
-		}
-		if try < removeTriesMax-1 {
-			err = nil
-		}
-	}
 	if err == nil {
-		err = r.removeFiles()
+		err = r.remove(ctx)
 	}
 	if err != nil {
 		return "", fmt.Errorf("remove what is left of %s: %w", of, err)
@@ -128,6 +121,19 @@ func (r *remains) check() error {
 	return nil
 }
 
+// remove removes everything that is left.
+func (r *remains) remove(ctx context.Context) (err error) {
+	for range removeTriesMax {
+		if err = r.release(ctx); err == nil {
+			err = r.removeFiles()
+		}
+		if err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
 // paths returns the existing paths of the run.
 func (r *remains) paths() []string {
 	var paths []string
@@ -148,16 +154,72 @@ func (r *remains) below(path string) bool {
 	})
 }
 
+// findDevices returns the loop devices of the run, in the order in which they can be released: those
+// over its devices, those over files in its volumes, and those over its own files. The process may
+// have had other paths to all of them.
+func (r *remains) findDevices() ([]loopdev.Binding, error) {
+	own, err := r.loopsOver(imagesName+"/*.img", diskPrefix+"*")
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := fs.Glob(os.DirFS("/dev"), "loop*")
+	if err != nil {
+		return nil, err
+	}
+	var used []string // the nodes of its devices
+	for _, node := range nodes {
+		device, _, _ := strings.Cut(strings.TrimPrefix(node, "loop"), "p")
+		if slices.ContainsFunc(own, func(b loopdev.Binding) bool { return b.Device == "/dev/loop"+device }) {
+			used = append(used, "/dev/"+node)
+		}
+	}
+	locks, err := loopdev.Over(used...)
+	if err != nil {
+		return nil, err
+	}
+	more, err := r.loopsOver(lvmPrefix + "*/dev/*/*")
+	if err != nil {
+		return nil, err
+	}
+	nested, err := loopdev.List(r.below)
+	nested = slices.DeleteFunc(nested, func(b loopdev.Binding) bool { return slices.Contains(own, b) })
+	var all []loopdev.Binding
+	for _, each := range slices.Concat(locks, more, nested, own) {
+		if !slices.Contains(all, each) {
+			all = append(all, each)
+		}
+	}
+	return all, err
+}
+
+// loopsOver returns the loop devices over files of the run.
+func (r *remains) loopsOver(patterns ...string) ([]loopdev.Binding, error) {
+	var files []string
+	for _, pattern := range patterns {
+		names, err := fs.Glob(os.DirFS(r.dir), pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if path := filepath.Join(r.dir, name); r.below(path) {
+				files = append(files, path)
+			}
+		}
+	}
+	return loopdev.Over(files...)
+}
+
 // release removes the mounts of the run and its devices.
 func (r *remains) release(ctx context.Context) error {
-	bound, err := loopdev.List(r.below)
+	bound, err := r.findDevices()
 	if err != nil {
 		return err
 	}
 	failed := []error{r.unmount(bound)}     // a device over a file in a volume may keep it busy
 	disks := map[string][]loopdev.Binding{} // by node
 	for _, each := range bound {
-		if node, is := strings.CutPrefix(each.BackingFile, filepath.Join(r.dir, diskPrefix)); is {
+		name := filepath.Base(each.BackingFile)
+		if node, is := strings.CutPrefix(name, diskPrefix); is && slices.Contains(r.run.Paths, name) {
 			disks[node] = append(disks[node], each)
 		} else {
 			failed = append(failed, r.released(1, loopdev.Unbind(ctx, each)))
@@ -253,7 +315,7 @@ func (r *remains) removeFiles() error {
 
 // removeImages removes the volumes of the loop driver.
 func (r *remains) removeImages(path string) error {
-	volumes, err := filepath.Glob(filepath.Join(path, "*.img"))
+	volumes, err := fs.Glob(os.DirFS(path), "*.img")
 	if err != nil {
 		return err
 	}

@@ -109,9 +109,8 @@ func volumeOf(c *cluster.Cluster) string {
 	return claim.(*corev1.PersistentVolumeClaim).Spec.VolumeName
 }
 
-// startKilled starts a process with a cluster whose volumes are in use, and returns the name of the volume of claim data.
-// kill ends it as SIGKILL does.
-func startKilled(t *testing.T, devices cluster.Devices, dir string) (volume string, kill func() *exec.Cmd) {
+// runUntilKilled returns the process of TestRunUntilKilled, which ends with this one.
+func runUntilKilled(t *testing.T, devices cluster.Devices, dir string) *exec.Cmd {
 	t.Helper()
 	command := exec.Command(os.Args[0], "-test.run=^TestRunUntilKilled$")
 	command.Env = append(os.Environ(), killedDevices+"="+string(devices), killedDir+"="+dir)
@@ -120,6 +119,26 @@ func startKilled(t *testing.T, devices cluster.Devices, dir string) (volume stri
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		stdin.Close()
+		if command.Process != nil {
+			_ = command.Process.Kill()
+			_ = command.Wait()
+		}
+	})
+	return command
+}
+
+// startKilled starts a process with a cluster whose volumes are in use, and returns the name of the volume of claim data.
+// kill ends it as SIGKILL does.
+func startKilled(t *testing.T, devices cluster.Devices, dir string) (volume string, kill func() *exec.Cmd) {
+	t.Helper()
+	return waitForVolume(t, runUntilKilled(t, devices, dir))
+}
+
+// waitForVolume works like startKilled for a given process.
+func waitForVolume(t *testing.T, command *exec.Cmd) (volume string, kill func() *exec.Cmd) {
+	t.Helper()
 	stdout, err := command.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -127,11 +146,6 @@ func startKilled(t *testing.T, devices cluster.Devices, dir string) (volume stri
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		stdin.Close()
-		_ = command.Process.Kill()
-		_ = command.Wait()
-	})
 	said := bufio.NewScanner(stdout)
 	for said.Scan() {
 		if name, ok := strings.CutPrefix(said.Text(), "volume: "); ok {
@@ -157,6 +171,7 @@ func clearAway(t *testing.T, dir string) {
 		for range 3 {
 			for line := range strings.Lines(string(table)) {
 				if place := strings.Fields(line)[4]; strings.HasPrefix(place, dir+"/") {
+					_ = exec.Command("fsfreeze", "-u", place).Run()
 					_ = syscall.Unmount(place, 0)
 				}
 			}
@@ -447,6 +462,109 @@ func TestRemainsThatCannotBeCleared(t *testing.T) {
 			}
 		}
 		c := startAgain(t, devices, dir, volume)
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		nothingLeft(t, dir)
+	})
+}
+
+// TestProgramsOfAKilledRun kills a cluster when it starts a program. The program still does its work, while the next
+// cluster begins.
+func TestProgramsOfAKilledRun(t *testing.T) {
+	eachRealDevices(t, func(t *testing.T, devices cluster.Devices) {
+		for _, at := range []struct {
+			tool string
+			call int
+		}{{"blkid", 1}, {"mkfs.ext4", 1}} {
+			t.Run(fmt.Sprintf("%s-%d", at.tool, at.call), func(t *testing.T) {
+				dir, tools := t.TempDir(), t.TempDir()
+				clearAway(t, dir)
+				real, err := exec.LookPath(at.tool)
+				if err != nil {
+					t.Fatal(err)
+				}
+				script := fmt.Sprintf("#!/bin/sh\necho >> %[1]s/calls\nif [ $(wc -l < %[1]s/calls) -eq %[2]d ]; then kill -9 $PPID; fi\nexec %[3]s \"$@\"\n",
+					tools, at.call, real)
+				if err := os.WriteFile(filepath.Join(tools, at.tool), []byte(script), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				killed := runUntilKilled(t, devices, dir)
+				killed.Env = append(killed.Env, "PATH="+tools+":"+os.Getenv("PATH"))
+				killed.Stderr = nil
+				killed.WaitDelay = time.Second // the program keeps the output open
+				if _, err := killed.CombinedOutput(); err == nil {
+					t.Fatal("not killed")
+				}
+				if status, is := killed.ProcessState.Sys().(syscall.WaitStatus); !is || !status.Signaled() {
+					t.Fatalf("not killed: %v", killed.ProcessState)
+				}
+				c := startAgain(t, devices, dir, "")
+				if lines := c.Cleared(); len(lines) != 1 || !strings.HasPrefix(lines[0], "removed ") {
+					t.Errorf("cleared %q", lines)
+				}
+				if err := c.Close(); err != nil {
+					t.Error(err)
+				}
+				nothingLeft(t, dir)
+			})
+		}
+	})
+}
+
+// TestKilledInAnotherMountNamespace kills a cluster that had another path to its directory, as in a container.
+func TestKilledInAnotherMountNamespace(t *testing.T) {
+	eachRealDevices(t, func(t *testing.T, devices cluster.Devices) {
+		dir, path := t.TempDir(), t.TempDir()
+		clearAway(t, dir)
+		clearAway(t, path)
+		command := runUntilKilled(t, devices, path)
+		command.Path = "/bin/sh"
+		command.Args = []string{"sh", "-c", fmt.Sprintf("mount --bind %s %s && exec %s -test.run='^TestRunUntilKilled$'", dir, path, os.Args[0])}
+		command.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+		volume, kill := waitForVolume(t, command)
+		if places := append(mountsBelow(t, dir), mountsBelow(t, path)...); len(places) > 0 {
+			t.Fatalf("mounts of another mount namespace: %v", places)
+		}
+		kill()
+		c := startAgain(t, devices, dir, volume)
+		if lines := c.Cleared(); len(lines) != 1 || !strings.Contains(lines[0], " 3 loop devices") {
+			t.Errorf("cleared %q", lines)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		nothingLeft(t, dir)
+		nothingLeft(t, path)
+	})
+}
+
+// TestClusterThatCouldNotBeClosed closes a cluster while a volume is busy. The next one in the directory removes the rest.
+func TestClusterThatCouldNotBeClosed(t *testing.T) {
+	eachRealDevices(t, func(t *testing.T, devices cluster.Devices) {
+		dir := t.TempDir()
+		clearAway(t, dir)
+		c := startAgain(t, devices, dir, "")
+		volume := volumeOf(c)
+		path, err := c.MountPath("default", "web", "data")
+		if err != nil {
+			t.Fatal(err)
+		}
+		open, err := os.Create(filepath.Join(path, "secret"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Close(); err == nil {
+			t.Error("closed with a busy volume")
+		}
+		if c, err := cluster.New(cluster.Config{Devices: devices, Dir: dir}); err == nil {
+			t.Error("started with a busy volume", c.Close())
+		}
+		open.Close()
+		c = startAgain(t, devices, dir, volume)
+		if lines := c.Cleared(); len(lines) != 1 || !strings.HasPrefix(lines[0], "removed ") {
+			t.Errorf("cleared %q", lines)
+		}
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}

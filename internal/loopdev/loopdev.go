@@ -226,6 +226,33 @@ func statusOfFD(node int, device string) (Binding, error) {
 // device. In other mount namespaces, as of containers, other files may have the same paths. A device
 // over one of these is omitted. That cannot be decided for a file that was removed.
 func List(wanted func(backing string) bool) ([]Binding, error) {
+	return list(wanted, func(b Binding) bool { return b.Deleted || b.isHere() })
+}
+
+// Over returns the devices over those of the given files that exist, in sysfs's order. The process
+// that bound a device may have had another path to the file, as in a container: BackingFile is then
+// that path. Over opens all bound devices.
+func Over(files ...string) ([]Binding, error) {
+	type number struct{ inode, fileSystem uint64 }
+	numbers := map[number]bool{}
+	for _, file := range files {
+		var info unix.Stat_t
+		err := unix.Stat(file, &info)
+		if err != nil && !errors.Is(err, unix.ENOENT) {
+			return nil, &fs.PathError{Op: "stat", Path: file, Err: err}
+		}
+		if err == nil {
+			numbers[number{info.Ino, info.Dev}] = true
+		}
+	}
+	if len(numbers) == 0 {
+		return nil, nil
+	}
+	return list(func(string) bool { return true }, func(b Binding) bool { return numbers[number{b.Inode, b.FileSystem}] })
+}
+
+// list returns the bound devices that are kept, of those with a wanted backing file.
+func list(wanted func(backing string) bool, keep func(Binding) bool) ([]Binding, error) {
 	directories, err := filepath.Glob("/sys/block/loop*")
 	if err != nil {
 		return nil, err
@@ -246,7 +273,7 @@ func List(wanted func(backing string) bool) ([]Binding, error) {
 		if err != nil {
 			return nil, err
 		}
-		if bound.BackingFile != "" && (bound.Deleted || bound.isHere()) {
+		if bound.BackingFile != "" && keep(bound) {
 			loops = append(loops, bound)
 		}
 	}

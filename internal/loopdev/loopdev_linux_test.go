@@ -65,6 +65,9 @@ func TestFileOfAnotherMountNamespace(t *testing.T) {
 	if bound, err := loopdev.At(device); err != nil || bound.BackingFile != file {
 		t.Fatalf("the other device is %+v, %v", bound, err)
 	}
+	if over, err := loopdev.Over(file); err != nil || len(over) > 0 {
+		t.Errorf("over the file here: %+v, %v", over, err)
+	}
 	if got := listed(); len(got) > 0 {
 		t.Errorf("%v, over a file of another mount namespace", got)
 	}
@@ -74,6 +77,14 @@ func TestFileOfAnotherMountNamespace(t *testing.T) {
 	}
 	if got := listed(); len(got) != 1 || got[0] != own {
 		t.Errorf("%v, want %s", got, own)
+	}
+	// The file has another path too.
+	elsewhere := filepath.Join(t.TempDir(), filepath.Base(file))
+	if err := os.Link(file, elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	if over, err := loopdev.Over(elsewhere); err != nil || len(over) != 1 || over[0].Device != own {
+		t.Errorf("over the file here: %+v, %v", over, err)
 	}
 	bound, err := loopdev.At(own)
 	if err == nil {

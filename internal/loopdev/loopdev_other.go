@@ -13,6 +13,9 @@ func Unbind(context.Context, Binding) error { return ErrNone }
 // List returns nothing.
 func List(func(string) bool) ([]Binding, error) { return nil, nil }
 
+// Over returns nothing.
+func Over(...string) ([]Binding, error) { return nil, nil }
+
 // Grow returns ErrNone.
 func Grow(Binding) error { return ErrNone }
 
