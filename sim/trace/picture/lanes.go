@@ -82,6 +82,15 @@ func nameDrivers(happened []sceneEvent) {
 // rowsMax is the maximum number of rows of a picture. The middle of a longer picture is omitted.
 const rowsMax = 160
 
+// headRows is the number of rows after which a picture repeats the names of its lanes.
+const headRows = 20
+
+// repeatsHeads reports whether the names of the lanes are repeated before a row of a picture: after
+// each headRows rows, unless the end is near.
+func repeatsHeads(row, rows int) bool {
+	return row > 0 && row%headRows == 0 && rows-row > headRows/4
+}
+
 // elideMiddle omits the middle of a picture that is too long.
 func elideMiddle(all []sceneEvent) []sceneEvent {
 	rows := 0

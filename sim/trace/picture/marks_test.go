@@ -283,3 +283,23 @@ func TestActionsBeforeTheFirstStepHaveNoNumber(t *testing.T) {
 		t.Errorf("records of a live world are not numbered by their place in the log:\n%s", got)
 	}
 }
+
+// A reader in the middle of a long picture sees which lane is which.
+func TestLongPicturesRepeatTheirLaneNames(t *testing.T) {
+	for _, tt := range []struct{ rows, times int }{{20, 1}, {25, 1}, {26, 2}, {45, 2}, {46, 3}, {160, 8}} {
+		b := &book{}
+		for i := range tt.rows {
+			b.writes("alice", fmt.Sprint("disk-", i), "", "Pending")
+		}
+		for kind, draw := range map[string]func([]trace.Record, picture.Options) *picture.Drawing{"space-time": picture.SpaceTime, "sequence": picture.Sequence} {
+			d := draw(b.records, picture.Options{})
+			if n := 1 + len(regexp.MustCompile(`class="halo"[^>]*>API server<`).FindAllString(string(d.SVG()), -1)); n != tt.times {
+				t.Errorf("%s of %d rows: %d lines of lane names, want %d", kind, tt.rows, n, tt.times)
+			}
+			if n := strings.Count(d.Text(), "  API server\n"); n != tt.times {
+				t.Errorf("%s of %d rows as text: %d lines of lane names, want %d:\n%s", kind, tt.rows, n, tt.times, d.Text())
+			}
+			check(t, kind, d)
+		}
+	}
+}

@@ -108,8 +108,11 @@ func (m *message) numbered() string {
 func (p *sequence) text() string {
 	g := newGrid(p.lanes)
 	g.words(p.title)
-	g.heads()
-	for _, m := range p.messages {
+	g.heads(g.lanes())
+	for i, m := range p.messages {
+		if repeatsHeads(i, len(p.messages)) {
+			g.heads(g.lanes())
+		}
 		c := g.lanes()
 		switch {
 		case m.to >= 0 && m.what == "refused":
