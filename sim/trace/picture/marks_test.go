@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -300,6 +301,38 @@ func TestLongPicturesRepeatTheirLaneNames(t *testing.T) {
 				t.Errorf("%s of %d rows as text: %d lines of lane names, want %d:\n%s", kind, tt.rows, n, tt.times, d.Text())
 			}
 			check(t, kind, d)
+		}
+	}
+}
+
+// A picture of the last records has its lanes in the order of the whole run, so that they do not swap
+// places while the run goes on.
+func TestLanesKeepTheirOrder(t *testing.T) {
+	b := &book{}
+	b.writes("binder/volumes", "one", "", "Pending")
+	b.add("attacher/attachments", trace.KindDriver, "ControllerPublishVolume", "b.example.com/vol", trace.Outcome{Detail: "node=node-1"})
+	b.add("keeper/volumes", trace.KindDriver, "ControllerPublishVolume", "a.example.com/vol", trace.Outcome{Detail: "node=node-1"})
+	after := len(b.records)
+	b.writes("keeper/volumes", "two", "", "Pending")
+	b.add("attacher/attachments", trace.KindDriver, "ControllerUnpublishVolume", "a.example.com/vol", trace.Outcome{Detail: "node=node-1"})
+	b.writes("binder/volumes", "three", "", "Pending")
+	b.add("attacher/attachments", trace.KindDriver, "ControllerUnpublishVolume", "b.example.com/vol", trace.Outcome{Detail: "node=node-1"})
+	order := func(text string) (all []string) {
+		for line := range strings.Lines(text) {
+			name := strings.Trim(line, " │\n")
+			if strings.HasSuffix(line, "  "+name+"\n") && !strings.Contains(name, " ") {
+				all = append(all, name)
+			}
+		}
+		return all
+	}
+	for kind, draw := range map[string]func([]trace.Record, picture.Options) *picture.Drawing{"space-time": picture.SpaceTime, "sequence": picture.Sequence} {
+		for _, after := range []int{0, after} {
+			text := draw(b.records, picture.Options{After: after}).Text()
+			want := []string{"binder", "attacher", "keeper", "b.example.com", "a.example.com"}
+			if got := order(text); !slices.Equal(got, want) {
+				t.Errorf("%s after step %d: lanes %v, want %v:\n%s", kind, after, got, want, text)
+			}
 		}
 	}
 }

@@ -35,7 +35,7 @@ type message struct {
 
 func newSequence(s *scene) *sequence {
 	happened := elideMiddle(fold(s.events))
-	p := &sequence{title: s.options.Title, lanes: lanesOf(happened)}
+	p := &sequence{title: s.options.Title, lanes: s.lanesOf(happened)}
 	if p.title == "" {
 		p.title = "Requests and calls"
 	}
