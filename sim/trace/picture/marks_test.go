@@ -336,3 +336,28 @@ func TestLanesKeepTheirOrder(t *testing.T) {
 		}
 	}
 }
+
+// Pods have states, too, and a key says what shapes and numbers mean.
+func TestStatesHavePodsAndAKey(t *testing.T) {
+	b := begun()
+	pod := func(phase corev1.PodPhase, node string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: phase}}
+	}
+	b.add("alice", trace.KindAPI, "create", "pods/default/web", trace.Outcome{Detail: "rv=20", After: pod("", "")})
+	b.add("scheduler/pods", trace.KindAPI, "create/binding", "pods/default/web", trace.Outcome{Detail: "rv=21", Before: pod("", ""), After: pod("", "node-1")})
+	b.add("kubelet(node-1)/pods", trace.KindAPI, "patch/status", "pods/default/web", trace.Outcome{Detail: "rv=22", Before: pod("", "node-1"), After: pod("Running", "node-1")})
+	d := picture.States(b.records, picture.Options{})
+	lines := regexp.MustCompile(`(?m)^Pod default/web\n  absent     ──  \d ──> Pending\n  Pending    ──  \d ──> starting\n  starting   ──  \d ──> Running$`)
+	if !lines.MatchString(d.Text()) {
+		t.Errorf("the text does not show the states of the pod:\n%s", d.Text())
+	}
+	if !strings.Contains(d.Text(), "──  4 ──> transition") {
+		t.Errorf("the text has no key:\n%s", d.Text())
+	}
+	for _, want := range []string{">Pod default/web<", ">current state<", ">earlier state<", ">not reached<", ">possible transition<", ">transition, with the numbers of its changes<"} {
+		if !strings.Contains(string(d.SVG()), want) {
+			t.Errorf("the picture does not have %s", want)
+		}
+	}
+	check(t, "states", d)
+}
