@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -402,5 +403,49 @@ func TestOpsCanBeReplayed(t *testing.T) {
 	defer s.Close()
 	if got, want := s.Log().Text(), d.world.session.Log().Text(); got != want {
 		t.Error(cmp.Diff(want, got))
+	}
+}
+
+func TestNextStepsHaveDifferentLabels(t *testing.T) {
+	d := newStepped(t)
+	do(t, d, "create claim a 64Mi", "create claim b 64Mi", "hold provisioner", "settle", "release provisioner",
+		"create pod first a on=node-1", "create pod second b on=node-1")
+	held := false
+	for do(t, d, "step").Advanced {
+		next := d.State().Controls.Next
+		entries := map[string]bool{}
+		for _, o := range next {
+			if entries[o.Label] {
+				t.Fatalf("two next steps are called %q", o.Label)
+			}
+			entries[o.Label] = true
+		}
+		i := slices.IndexFunc(next, func(o Option) bool { return o.Label == "provisioner/claims#2" })
+		if i < 0 || held {
+			continue
+		}
+		held = true
+		do(t, d, "hold "+next[i].Hold)
+		for _, o := range d.State().Controls.Next {
+			if strings.HasPrefix(o.Label, "provisioner/claims") && o.Held != "provisioner/claims" {
+				t.Errorf("%s is held by %q, want provisioner/claims", o.Label, o.Held)
+			}
+		}
+		do(t, d, "step "+next[i].Task, "release "+next[i].Hold)
+	}
+	if !held {
+		t.Error("never two workers of one queue")
+	}
+}
+
+func TestOperationsOnDifferentVolumesHaveDifferentLabels(t *testing.T) {
+	options := []Option{
+		{Task: "attachdetach/attach kubernetes.io/csi/a.example.com^one", Label: "attachdetach/attach"},
+		{Task: "attachdetach/attach kubernetes.io/csi/a.example.com^two", Label: "attachdetach/attach"},
+		{Task: "attachdetach/volumes", Label: "attachdetach/volumes"},
+	}
+	distinguishLabels(options)
+	if a, b, c := options[0].Label, options[1].Label, options[2].Label; a == b || !strings.HasSuffix(a, "^one") || c != "attachdetach/volumes" {
+		t.Errorf("labels %q, %q and %q", a, b, c)
 	}
 }

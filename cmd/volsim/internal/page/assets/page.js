@@ -153,7 +153,7 @@ function drawNext(options) {
   const first = options.findIndex(o => o.held === "");
   fill($("next"), options.map((o, i) => {
     const hold = o.held === ""
-      ? make("button", { type: "button", class: "small", "data-key": `hold ${o.task}`, title: "do not schedule until released", onclick: () => act(`hold ${o.task}`) }, "hold")
+      ? make("button", { type: "button", class: "small", "data-key": `hold ${o.task}`, title: "do not schedule until released", onclick: () => act(`hold ${o.hold}`) }, "hold")
       : make("button", { type: "button", class: "small", "data-key": `hold ${o.task}`, onclick: () => act(`release ${o.held}`) }, "release");
     const row = make("li", { class: o.held !== "" ? "held" : i === first ? "first" : null },
       make("button", { type: "button", class: "act", "data-key": `step ${o.task}`, title: `step ${o.task}`, onclick: () => act(`step ${o.task}`) },
