@@ -449,3 +449,34 @@ func TestOperationsOnDifferentVolumesHaveDifferentLabels(t *testing.T) {
 		t.Errorf("labels %q, %q and %q", a, b, c)
 	}
 }
+
+// reasons returns why an object is pending.
+func reasons(w World, name string) string {
+	for _, o := range w.State().Objects {
+		if strings.HasPrefix(o.Name, name) {
+			return strings.Join(o.Reasons, "\n")
+		}
+	}
+	return "no such object"
+}
+
+func TestPendingObjectsHaveAReason(t *testing.T) {
+	d := newStepped(t)
+	do(t, d, "create claim data 64Mi", "create pod first data on=node-1", "fail driver Internal ControllerPublishVolume", "until patch/status attacher")
+	if got := reasons(d, "attachment"); !strings.Contains(got, "Internal") {
+		t.Errorf("the attachment that failed: %q", got)
+	}
+	do(t, d, "wait pod first Running", "create pod second data on=node-2", "rest")
+	if got := reasons(d, "pod default/second"); !strings.Contains(got, "FailedAttachVolume: Multi-Attach error for volume") {
+		t.Errorf("the pod that waits: %q", got)
+	}
+	for _, name := range []string{"attachment", "pod default/first", "claim default/data"} {
+		if got := reasons(d, name); got != "" {
+			t.Errorf("%s: %q, want no reason", name, got)
+		}
+	}
+	do(t, d, "delete pod first", "wait pod second Running")
+	if got := reasons(d, "pod default/second"); got != "" {
+		t.Errorf("the pod that waits no longer: %q", got)
+	}
+}

@@ -128,6 +128,9 @@ function drawObjects(objects) {
     const changed = drawn.size > 0 && drawn.get(o.name) !== o.version;
     rows.push(make("tr", { class: changed ? "object changed" : "object" },
       make("td", { class: "name" }, o.name), make("td", {}, o.state === "none" ? "deleted" : o.state), make("td", { class: "version" }, o.version ? `rv ${o.version}` : "")));
+    for (const reason of o.reasons) {
+      rows.push(make("tr", { class: "reason" }, make("td", { colspan: 3 }, reason)));
+    }
     for (const c of o.stale) {
       const cells = c.version ? [make("td", {}, `stale in ${c.component}`), make("td", {}, c.state), make("td", { class: "version" }, `rv ${c.version}`)]
         : [make("td", { colspan: 3 }, `not in the cache of ${c.component}`)];
