@@ -340,12 +340,11 @@ func TestConcurrentOperationsAndRequests(t *testing.T) {
 		}
 	})
 	ctx, cancel := context.WithCancel(t.Context())
+	watch, err := client.CoreV1().PersistentVolumeClaims("default").Watch(ctx, metav1.ListOptions{AllowWatchBookmarks: true})
+	if err != nil {
+		t.Fatal(err)
+	}
 	all.Go(func() {
-		watch, err := client.CoreV1().PersistentVolumeClaims("default").Watch(ctx, metav1.ListOptions{AllowWatchBookmarks: true})
-		if err != nil {
-			t.Error(err)
-			return
-		}
 		for range watch.ResultChan() {
 			continue
 		}
