@@ -39,7 +39,22 @@ func (s *Session) Next() []Option {
 		}
 		all = append(all, option)
 	}
+	numberTasks(all)
 	return all
+}
+
+// numberTasks numbers the tasks of the same name in their order: "provisioner/volumes#2".
+func numberTasks(options []Option) {
+	count, number := map[string]int{}, map[string]int{}
+	for _, o := range options {
+		count[o.Task]++
+	}
+	for i := range options {
+		if name := options[i].Task; count[name] > 1 {
+			number[name]++
+			options[i].Task = fmt.Sprintf("%s#%d", name, number[name])
+		}
+	}
 }
 
 func taskWithin(task string) string {

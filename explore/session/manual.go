@@ -2,6 +2,7 @@ package session
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/volsim/volsim/sim"
@@ -11,16 +12,21 @@ import (
 // A manualStrategy is the strategy of a session: the default order, except for held tasks.
 type manualStrategy struct {
 	held        []string // components and tasks, in the order in which they were held
-	want        string   // the task to run; "": the first in the default order that is not held
+	want        string   // the task to run, perhaps with a number; "": the first in the default order that is not held
 	fault       sim.Fault
 	faultTarget string // the component whose call fails, or a prefix of the call's verb; "": any
 }
 
 // Decide picks the task to run. It stops the run if there is none.
 func (h *manualStrategy) Decide(d *sim.Decision) sim.Move {
+	name, skip := splitTaskNumber(h.want)
 	for i := range d.Len() {
 		a := d.Task(i)
-		if h.want == "" && h.isHeld(a.Name()) || h.want != "" && h.want != a.Name() {
+		switch {
+		case h.want == "" && h.isHeld(a.Name()), h.want != "" && name != a.Name():
+			continue
+		case skip > 1: // of several tasks of this name, a later one
+			skip--
 			continue
 		}
 		move := sim.Move{Option: i}
@@ -30,6 +36,16 @@ func (h *manualStrategy) Decide(d *sim.Decision) sim.Move {
 		return move
 	}
 	return sim.Move{Stop: true}
+}
+
+// splitTaskNumber splits "provisioner/volumes#2" into the name of the tasks and a number.
+func splitTaskNumber(task string) (name string, number int) {
+	name = trace.TrimTaskNumber(task)
+	number, err := strconv.Atoi(strings.TrimPrefix(task[len(name):], "#"))
+	if err != nil || number < 1 {
+		return task, 1
+	}
+	return name, number
 }
 
 // faultApplies reports whether a call is the one that fails.

@@ -21,6 +21,7 @@ import (
 //	step                       runs the next task in the default order
 //	step 5                     … five times
 //	step TASK                  runs this task, such as "step pvcontroller/cache persistentvolumes"
+//	step TASK#2                runs the second of several tasks of this name, as [Session.Next] numbers them
 //	until VERB [COMPONENT]     runs the world until a call with this verb was made: until NodeStageVolume
 //	settle                     … until no task can run without advancing the clock, except held ones
 //	rest                       … until no task can run, except held ones

@@ -172,7 +172,7 @@ func (s *Session) steps(op operation) (note string, err error) {
 		moved := s.step()
 		switch {
 		case moved:
-		case op.target != "" && !slices.Contains(s.host.Tasks(), op.target):
+		case op.target != "" && !s.hasTask(op.target):
 			return "", s.noComponent(op.target)
 		case op.target != "":
 			return "", errors.New("the task cannot run now")
@@ -181,6 +181,12 @@ func (s *Session) steps(op operation) (note string, err error) {
 		}
 	}
 	return "", nil
+}
+
+// hasTask reports whether the world has a task, perhaps with a number.
+func (s *Session) hasTask(task string) bool {
+	name, _ := splitTaskNumber(task)
+	return slices.Contains(s.host.Tasks(), name)
 }
 
 // until runs the world until a call was made.

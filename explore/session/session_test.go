@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/volsim/volsim/explore/session"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 func play(t *testing.T, ops ...string) *session.Session {
@@ -321,4 +323,44 @@ func TestCommentsAndHeaders(t *testing.T) {
 	if _, err := session.New("nodes: none").Play(); err == nil || !strings.Contains(err.Error(), "nodes") {
 		t.Errorf("a header that is wrong: %v", err)
 	}
+}
+
+// Several workers of one queue have the same name. Next numbers them, so that a step can name each.
+func TestTasksOfTheSameNameAreNumbered(t *testing.T) {
+	s := play(t, "create claim a 64Mi", "create claim b 64Mi", "hold provisioner", "settle", "release provisioner")
+	const task = "provisioner/claims"
+	workers := func() (all []session.Option) {
+		for _, o := range s.Next() {
+			if trace.TrimTaskNumber(o.Task) == task {
+				all = append(all, o)
+			}
+		}
+		return all
+	}
+	differ := func() bool {
+		all := workers()
+		return len(all) > 1 && all[0].Description != all[len(all)-1].Description
+	}
+	for i := 0; !differ(); i++ {
+		if do(t, s, "step"); i > 500 {
+			t.Fatal("the world never has two workers of one queue that can run")
+		}
+	}
+	options := workers()
+	for i, o := range options {
+		if want := fmt.Sprintf("%s#%d", task, i+1); o.Task != want {
+			t.Errorf("task %d is %q, want %q", i+1, o.Task, want)
+		}
+	}
+	last := options[len(options)-1]
+	do(t, s, "step "+last.Task)
+	for _, o := range workers() {
+		if o.Description == last.Description {
+			t.Errorf("after the step of %s, %q is still to do", last.Task, o.Description)
+		}
+	}
+	if err := s.Do("step " + task + "#99"); err == nil || !strings.Contains(err.Error(), "cannot run now") {
+		t.Errorf("a step of a task that does not exist: %v", err)
+	}
+	do(t, s, "step "+task) // the first
 }

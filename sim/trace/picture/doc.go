@@ -10,8 +10,8 @@
 // the process whose cache sees the write. It is long and in the accent colour if the process acted
 // meanwhile without having seen the write. [Sequence] shows requests and calls in words. [Timeline]
 // shows the phases of objects, the volumes that nodes had attached, staged and published, and
-// retries. [States] shows the state machines of claims, volumes, attachments and mounts, and the
-// transitions that were taken.
+// retries. [States] shows the state machines of claims, volumes, pods, attachments and mounts, and
+// the transitions that were taken.
 //
 // Each picture is first laid out as lanes, rows and marks in the order of the records, and then
 // drawn. Its three forms therefore agree. An SVG is self-contained: it has no script, no font and

@@ -54,6 +54,6 @@ func ExampleStates() {
 	// Claim default/data
 	//   absent     ──  1 ──> Pending
 	//   Pending    ──  4 ──> Bound
-	//   Bound      ── 15 ──> deleting
-	//   deleting   ── 16 ──> deleted
+	//   Bound      ── 20 ──> deleting
+	//   deleting   ── 21 ──> deleted
 }

@@ -20,9 +20,9 @@ func (g *grid) words(words string) { fmt.Fprintln(&g.b, words) }
 
 // heads writes the names of the lanes. Each name has its own line, after the preceding lanes, so
 // that it has room.
-func (g *grid) heads() {
+func (g *grid) heads(lanes cells) {
 	for i, name := range g.names {
-		fmt.Fprintln(&g.b, string(g.lanes().at[:i*pitchText])+"  "+name)
+		fmt.Fprintln(&g.b, string(lanes.at[:i*pitchText])+"  "+name)
 	}
 }
 

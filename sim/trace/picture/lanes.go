@@ -1,6 +1,7 @@
 package picture
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,8 +38,9 @@ func rank(name string, user, driver bool) int {
 	}
 }
 
-// lanesOf returns the lanes of the events, from left to right.
-func lanesOf(happened []sceneEvent) []string {
+// lanesOf returns the lanes of the events, from left to right. Lanes of one rank are in the order in
+// which they first acted in the whole run, so a picture of a later part has them in the same order.
+func (s *scene) lanesOf(happened []sceneEvent) []string {
 	nameDrivers(happened)
 	names, ranks := []string{server}, map[string]int{server: rank(server, false, false)}
 	enter := func(name string, rank int) {
@@ -56,8 +58,40 @@ func lanesOf(happened []sceneEvent) []string {
 			enter(h.callee, rank("", false, true))
 		}
 	}
-	slices.SortStableFunc(names, func(a, b string) int { return ranks[a] - ranks[b] })
+	slices.SortStableFunc(names, func(a, b string) int {
+		return cmp.Or(ranks[a]-ranks[b], s.firstActed(a)-s.firstActed(b))
+	})
 	return names
+}
+
+// firstActed returns the place of a lane in the order of the first actions.
+func (s *scene) firstActed(lane string) int {
+	if at, acted := s.acted[lane]; acted {
+		return at
+	}
+	return len(s.acted)
+}
+
+// noteLanes records the lanes of an action that a picture of the whole run shows.
+func (s *scene) noteLanes(r *trace.Record) {
+	isCall := r.Kind == trace.KindDriver
+	if !isCall && (r.Kind != trace.KindAPI || r.After == nil && (r.Err == nil || r.Lost)) {
+		return
+	}
+	lanes := []string{s.lane(r.Task)}
+	if isCall {
+		lanes = append(lanes, driverName(r))
+	}
+	lanes = slices.DeleteFunc(lanes, func(lane string) bool { _, known := s.acted[lane]; return known })
+	if len(lanes) == 0 || !s.related.Matches(r) {
+		return
+	}
+	if _, tells := describe(*r); !tells {
+		return
+	}
+	for _, lane := range lanes {
+		s.acted[lane] = len(s.acted)
+	}
 }
 
 // nameDrivers sets the driver's lane of each call.
@@ -81,6 +115,15 @@ func nameDrivers(happened []sceneEvent) {
 
 // rowsMax is the maximum number of rows of a picture. The middle of a longer picture is omitted.
 const rowsMax = 160
+
+// headRows is the number of rows after which a picture repeats the names of its lanes.
+const headRows = 20
+
+// repeatsHeads reports whether the names of the lanes are repeated before a row of a picture: after
+// each headRows rows, unless the end is near.
+func repeatsHeads(row, rows int) bool {
+	return row > 0 && row%headRows == 0 && rows-row > headRows/4
+}
 
 // elideMiddle omits the middle of a picture that is too long.
 func elideMiddle(all []sceneEvent) []sceneEvent {

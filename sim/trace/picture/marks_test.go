@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -282,4 +283,81 @@ func TestActionsBeforeTheFirstStepHaveNoNumber(t *testing.T) {
 	if got := picture.SpaceTime(live.records, picture.Options{After: 1}).Text(); !strings.Contains(got, "2  alice creates volume disk") {
 		t.Errorf("records of a live world are not numbered by their place in the log:\n%s", got)
 	}
+}
+
+// A reader in the middle of a long picture sees which lane is which.
+func TestLongPicturesRepeatTheirLaneNames(t *testing.T) {
+	for _, tt := range []struct{ rows, times int }{{20, 1}, {25, 1}, {26, 2}, {45, 2}, {46, 3}, {160, 8}} {
+		b := &book{}
+		for i := range tt.rows {
+			b.writes("alice", fmt.Sprint("disk-", i), "", "Pending")
+		}
+		for kind, draw := range map[string]func([]trace.Record, picture.Options) *picture.Drawing{"space-time": picture.SpaceTime, "sequence": picture.Sequence} {
+			d := draw(b.records, picture.Options{})
+			if n := 1 + len(regexp.MustCompile(`class="halo"[^>]*>API server<`).FindAllString(string(d.SVG()), -1)); n != tt.times {
+				t.Errorf("%s of %d rows: %d lines of lane names, want %d", kind, tt.rows, n, tt.times)
+			}
+			if n := strings.Count(d.Text(), "  API server\n"); n != tt.times {
+				t.Errorf("%s of %d rows as text: %d lines of lane names, want %d:\n%s", kind, tt.rows, n, tt.times, d.Text())
+			}
+			check(t, kind, d)
+		}
+	}
+}
+
+// A picture of the last records has its lanes in the order of the whole run, so that they do not swap
+// places while the run goes on.
+func TestLanesKeepTheirOrder(t *testing.T) {
+	b := &book{}
+	b.writes("binder/volumes", "one", "", "Pending")
+	b.add("attacher/attachments", trace.KindDriver, "ControllerPublishVolume", "b.example.com/vol", trace.Outcome{Detail: "node=node-1"})
+	b.add("keeper/volumes", trace.KindDriver, "ControllerPublishVolume", "a.example.com/vol", trace.Outcome{Detail: "node=node-1"})
+	after := len(b.records)
+	b.writes("keeper/volumes", "two", "", "Pending")
+	b.add("attacher/attachments", trace.KindDriver, "ControllerUnpublishVolume", "a.example.com/vol", trace.Outcome{Detail: "node=node-1"})
+	b.writes("binder/volumes", "three", "", "Pending")
+	b.add("attacher/attachments", trace.KindDriver, "ControllerUnpublishVolume", "b.example.com/vol", trace.Outcome{Detail: "node=node-1"})
+	order := func(text string) (all []string) {
+		for line := range strings.Lines(text) {
+			name := strings.Trim(line, " │\n")
+			if strings.HasSuffix(line, "  "+name+"\n") && !strings.Contains(name, " ") {
+				all = append(all, name)
+			}
+		}
+		return all
+	}
+	for kind, draw := range map[string]func([]trace.Record, picture.Options) *picture.Drawing{"space-time": picture.SpaceTime, "sequence": picture.Sequence} {
+		for _, after := range []int{0, after} {
+			text := draw(b.records, picture.Options{After: after}).Text()
+			want := []string{"binder", "attacher", "keeper", "b.example.com", "a.example.com"}
+			if got := order(text); !slices.Equal(got, want) {
+				t.Errorf("%s after step %d: lanes %v, want %v:\n%s", kind, after, got, want, text)
+			}
+		}
+	}
+}
+
+// Pods have states, too, and a key says what shapes and numbers mean.
+func TestStatesHavePodsAndAKey(t *testing.T) {
+	b := begun()
+	pod := func(phase corev1.PodPhase, node string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: phase}}
+	}
+	b.add("alice", trace.KindAPI, "create", "pods/default/web", trace.Outcome{Detail: "rv=20", After: pod("", "")})
+	b.add("scheduler/pods", trace.KindAPI, "create/binding", "pods/default/web", trace.Outcome{Detail: "rv=21", Before: pod("", ""), After: pod("", "node-1")})
+	b.add("kubelet(node-1)/pods", trace.KindAPI, "patch/status", "pods/default/web", trace.Outcome{Detail: "rv=22", Before: pod("", "node-1"), After: pod("Running", "node-1")})
+	d := picture.States(b.records, picture.Options{})
+	lines := regexp.MustCompile(`(?m)^Pod default/web\n  absent     ──  \d ──> Pending\n  Pending    ──  \d ──> starting\n  starting   ──  \d ──> Running$`)
+	if !lines.MatchString(d.Text()) {
+		t.Errorf("the text does not show the states of the pod:\n%s", d.Text())
+	}
+	if !strings.Contains(d.Text(), "──  4 ──> transition") {
+		t.Errorf("the text has no key:\n%s", d.Text())
+	}
+	for _, want := range []string{">Pod default/web<", ">current state<", ">earlier state<", ">not reached<", ">possible transition<", ">transition, with the numbers of its changes<"} {
+		if !strings.Contains(string(d.SVG()), want) {
+			t.Errorf("the picture does not have %s", want)
+		}
+	}
+	check(t, "states", d)
 }

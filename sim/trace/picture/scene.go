@@ -18,6 +18,7 @@ type scene struct {
 	history    history
 	missed     map[string][]*trace.Record // by process: the writes that it had not seen when it acted last
 	crashed    map[string]bool            // processes
+	acted      map[string]int             // by lane: its place in the order of the first actions
 	records    []trace.Record             // all
 	began      int                        // index of the first record that is drawn
 	events     []sceneEvent
@@ -62,7 +63,7 @@ func newScene(records []trace.Record, o Options) *scene {
 	s := &scene{
 		options: o, related: causality.NewRelatedObjects(records),
 		knowledge: causality.NewCacheKnowledge(), history: history{},
-		missed: map[string][]*trace.Record{}, crashed: map[string]bool{}, records: slices.Clone(records),
+		missed: map[string][]*trace.Record{}, crashed: map[string]bool{}, acted: map[string]int{}, records: slices.Clone(records),
 	}
 	for _, key := range o.Objects {
 		s.related.Add(key)
@@ -87,6 +88,7 @@ func newScene(records []trace.Record, o Options) *scene {
 			}
 			s.addRecord(i)
 		}
+		s.noteLanes(r)
 		s.history.add(r)
 		s.knowledge.Observe(r, s.related.Matches(r))
 	}

@@ -35,7 +35,7 @@ type message struct {
 
 func newSequence(s *scene) *sequence {
 	happened := elideMiddle(fold(s.events))
-	p := &sequence{title: s.options.Title, lanes: lanesOf(happened)}
+	p := &sequence{title: s.options.Title, lanes: s.lanesOf(happened)}
 	if p.title == "" {
 		p.title = "Requests and calls"
 	}
@@ -108,8 +108,11 @@ func (m *message) numbered() string {
 func (p *sequence) text() string {
 	g := newGrid(p.lanes)
 	g.words(p.title)
-	g.heads()
-	for _, m := range p.messages {
+	g.heads(g.lanes())
+	for i, m := range p.messages {
+		if repeatsHeads(i, len(p.messages)) {
+			g.heads(g.lanes())
+		}
 		c := g.lanes()
 		switch {
 		case m.to >= 0 && m.what == "refused":

@@ -28,10 +28,13 @@ func (p *sequence) draw() *canvas {
 		c.text("title", left, 0, y, line)
 		y += 22
 	}
-	top := f.heads(c, y+2)
+	top := f.heads(c, "text", y+2)
 	low := &canvas{} // drawn above the lanes, whose length depends on the messages
 	y = top + 6
 	for i := range p.messages {
+		if repeatsHeads(i, len(p.messages)) {
+			y = f.heads(low, "halo", y+4)
+		}
 		y = p.drawMessage(low, f, &p.messages[i], y, edge)
 	}
 	for i := range p.lanes {
@@ -39,7 +42,7 @@ func (p *sequence) draw() *canvas {
 	}
 	c.appendCanvas(low)
 	if y > headAgain {
-		y = f.heads(c, y+8)
+		y = f.heads(c, "text", y+8)
 	}
 	y += 14
 	for _, v := range p.verdict {

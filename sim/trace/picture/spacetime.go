@@ -60,7 +60,7 @@ const pauseMin = time.Second
 func newSpaceTime(s *scene) *spaceTime {
 	happened := elideMiddle(fold(s.events))
 	b := &spaceTimeBuilder{picture: &spaceTime{
-		title: s.options.Title, lanes: lanesOf(happened),
+		title: s.options.Title, lanes: s.lanesOf(happened),
 	}, at: map[*trace.Record]int{}, crashed: map[int]int{}, restartedAt: map[int]int{}, staleSince: map[unseenWrite]int{}, seenAt: map[unseenWrite]int{}}
 	if b.picture.title == "" {
 		b.picture.title = "Writes, and when caches saw them"

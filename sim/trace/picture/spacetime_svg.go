@@ -43,8 +43,16 @@ func newFrame(lanes []string) frame {
 // x returns the position of a lane.
 func (f frame) x(lane int) int { return f.pitch*lane + f.pitch/2 }
 
+// headsHeight returns the height of the names of the lanes.
+func (f frame) headsHeight() int {
+	if f.stagger {
+		return 2*headStep + 4
+	}
+	return headStep + 4
+}
+
 // heads draws the names of the lanes and returns their lower end.
-func (f frame) heads(c *canvas, y int) int {
+func (f frame) heads(c *canvas, class ink, y int) int {
 	most := f.pitch - 6
 	if f.stagger {
 		most = 2*f.pitch - 6
@@ -54,12 +62,9 @@ func (f frame) heads(c *canvas, y int) int {
 		if f.stagger && i%2 == 1 {
 			at += headStep
 		}
-		c.text("text", middle, f.x(i), at, cut(name, sizeText, most))
+		c.text(class, middle, f.x(i), at, cut(name, sizeText, most))
 	}
-	if f.stagger {
-		return y + 2*headStep + 4
-	}
-	return y + headStep + 4
+	return y + f.headsHeight()
 }
 
 // caption returns the title and a summary.
@@ -70,14 +75,19 @@ func (p *spaceTime) caption() (title, description string) {
 			late++
 		}
 	}
+	return p.title, fmt.Sprintf("A space-time diagram with %d lanes and %d rows; time runs downward. %d writes were seen late or not at all.",
+		len(p.lanes), p.rows(), late)
+}
+
+// rows returns the number of rows.
+func (p *spaceTime) rows() int {
 	rows := 0
 	for i := range p.moments {
 		if p.moments[i].row {
 			rows++
 		}
 	}
-	return p.title, fmt.Sprintf("A space-time diagram with %d lanes and %d rows; time runs downward. %d writes were seen late or not at all.",
-		len(p.lanes), rows, late)
+	return rows
 }
 
 // A spaceTimeDrawer draws a space-time diagram.
@@ -86,6 +96,7 @@ type spaceTimeDrawer struct {
 	frame
 	c      *canvas
 	ys     []int // of the moments
+	again  []int // where the names of the lanes are repeated
 	top    int
 	bottom int
 	server int
@@ -103,15 +114,18 @@ func (p *spaceTime) draw() *canvas {
 		l.c.text("title", left, 0, y, line)
 		y += 22
 	}
-	l.top = l.heads(l.c, y+2)
+	l.top = l.heads(l.c, "text", y+2)
 	l.place()
 	l.drawBands()
 	l.drawLanes()
 	l.drawStrokes()
 	l.drawRows()
+	for _, y := range l.again {
+		l.heads(l.c, "halo", y)
+	}
 	y = l.bottom + 6
 	if y > headAgain {
-		y = l.heads(l.c, y)
+		y = l.heads(l.c, "text", y)
 	}
 	y = l.drawEnd(y + 10)
 	l.drawLegend(y + 4)
@@ -130,6 +144,7 @@ func (l *spaceTimeDrawer) lines(m *moment) (words, notes []string) {
 // place computes the position of each moment.
 func (l *spaceTimeDrawer) place() {
 	y, after := l.top+4, false
+	row, rows := 0, l.rows()
 	for i := range l.moments {
 		m := &l.moments[i]
 		if !m.row {
@@ -142,6 +157,11 @@ func (l *spaceTimeDrawer) place() {
 			y += 4
 		}
 		after = false
+		if repeatsHeads(row, rows) {
+			l.again = append(l.again, y)
+			y += l.headsHeight() + 4
+		}
+		row++
 		words, notes := l.lines(m)
 		l.ys = append(l.ys, y+10)
 		y += max(1, len(words)+len(notes))*lineStep + 8

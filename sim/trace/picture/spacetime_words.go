@@ -73,7 +73,8 @@ func (m *moment) stamp() string {
 func (p *spaceTime) text() string {
 	g := newGrid(p.lanes)
 	g.words(p.title)
-	g.heads()
+	g.heads(g.lanes())
+	row, rows := 0, p.rows()
 	for i := range p.moments {
 		now := &p.moments[i]
 		c, drawn := g.lanes(), now.row
@@ -81,6 +82,12 @@ func (p *spaceTime) text() string {
 			if gap.from < i && i < gap.to {
 				c.put(gap.lane, ":")
 			}
+		}
+		if now.row {
+			if repeatsHeads(row, rows) {
+				g.heads(c)
+			}
+			row++
 		}
 		var signs []string
 		for _, s := range p.strokes {

@@ -7,7 +7,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// States draws the state machines of claims, volumes, attachments and mounts, and the transitions
+// States draws the state machines of claims, volumes, pods, attachments and mounts, and the transitions
 // that were taken, numbered in order. The records must not change afterwards.
 func States(records []trace.Record, o Options) *Drawing {
 	return &Drawing{newStates(newScene(records, o))}
@@ -74,6 +74,22 @@ var machineTemplates = []machineTemplate{
 			{"Released", deleting},
 			{"Failed", deleting},
 			{deleting, gone},
+		},
+	},
+	{
+		podKind, "Pod",
+		[]string{absent, "Pending", starting, "Running", "Succeeded", "Failed", ending, gone},
+		[][2]string{
+			{absent, "Pending"},
+			{"Pending", starting},
+			{starting, "Running"},
+			{"Running", "Succeeded"},
+			{"Running", "Failed"},
+			{starting, ending},
+			{"Running", ending},
+			{"Succeeded", ending},
+			{"Failed", ending},
+			{ending, gone},
 		},
 	},
 	{

@@ -50,7 +50,71 @@ func (p *states) draw() *canvas {
 			c.text("who", left, 0, y, line)
 		}
 	}
+	p.drawLegend(c, y+4)
 	return c
+}
+
+// drawLegend draws a legend of the states and transitions that occur.
+func (p *states) drawLegend(c *canvas, y int) {
+	has := map[ink]bool{}
+	for i := range p.machines {
+		m := &p.machines[i]
+		for _, name := range m.states {
+			has[m.class(name)] = true
+		}
+		for _, e := range m.edges {
+			has[e.class()] = true
+		}
+	}
+	x := 0
+	y += lineStep + 6
+	for _, entry := range []struct {
+		what  ink
+		words string
+	}{
+		{"here", "current state"},
+		{"visited", "earlier state"},
+		{"state", "not reached"},
+		{"write", "transition, with the numbers of its changes"},
+		{"could", "possible transition"},
+	} {
+		if !has[entry.what] {
+			continue
+		}
+		switch entry.what {
+		case "write":
+			c.line("write", x, y-3, x+22, y-3)
+			c.arrow("tip", x+30, y-3, 1)
+			badge(c, x+11, y-3, "4")
+		case "could":
+			c.line("could", x, y-3, x+22, y-3)
+			c.arrow("couldtip", x+30, y-3, 1)
+		default:
+			c.rect(entry.what, x, y-10, 30, 14, 4)
+		}
+		c.text("small", left, x+36, y, entry.words)
+		x += 36 + width(entry.words, sizeSmall) + 20
+	}
+}
+
+// class returns the class of a state.
+func (m *machine) class(state string) ink {
+	switch {
+	case state == m.current:
+		return "here"
+	case m.visited[state]:
+		return "visited"
+	default:
+		return "state"
+	}
+}
+
+// class returns the class of the line of an edge.
+func (e edge) class() ink {
+	if len(e.taken) > 0 {
+		return "write"
+	}
+	return "could"
 }
 
 // badge draws numbers on a pill.
@@ -90,12 +154,9 @@ func (m *machine) draw(c *canvas, y int) int {
 		}
 	}
 	for i, name := range m.states {
-		class, words := ink("state"), ink("note")
-		if m.visited[name] {
-			class, words = "visited", "text"
-		}
-		if name == m.current {
-			class = "here"
+		class, words := m.class(name), ink("text")
+		if class == "state" {
+			words = "note"
 		}
 		c.rect(class, i*statePitch, row-stateHeight/2, stateWidth, stateHeight, 6)
 		c.textOn(words, middle, i*statePitch+stateWidth/2, row+4, name)
@@ -108,9 +169,9 @@ func (m *machine) draw(c *canvas, y int) int {
 
 // draw draws the line of an edge.
 func (e edge) draw(c *canvas, row int) {
-	line, tip := ink("could"), ink("couldtip")
-	if len(e.taken) > 0 {
-		line, tip = "write", "tip"
+	line, tip := e.class(), ink("couldtip")
+	if line == "write" {
+		tip = "tip"
 	}
 	x1, x2 := e.from*statePitch, e.to*statePitch
 	arc := e.arc()

@@ -46,5 +46,8 @@ func (p *states) text() string {
 	for _, v := range p.verdict {
 		fmt.Fprintln(&b, v)
 	}
+	if len(p.machines) > 0 {
+		fmt.Fprintln(&b, "──  4 ──> transition, with the number of its change")
+	}
 	return b.String()
 }

@@ -26,7 +26,8 @@ type Controls struct {
 // An Option is a possible next step.
 type Option struct {
 	Task        string   `json:"task"`        // as an argument of "step"
-	Label       string   `json:"label"`       // the task in words
+	Hold        string   `json:"hold"`        // as an argument of "hold": all tasks of this name
+	Label       string   `json:"label"`       // the task in words, with a number if others have its name
 	Description string   `json:"description"` // what the step does
 	Held        string   `json:"held"`        // what it is held by, as an argument of "release"; "": not held
 	Faults      []string `json:"faults"`      // faults that its call can meet, as arguments of "fail"
@@ -70,18 +71,35 @@ func newControls(s *session.Session, ops []string) *Controls {
 		c.Faults = append(c.Faults, withCodes([]string{string(fault)})...)
 	}
 	for _, o := range s.Next() {
+		name := trace.TrimTaskNumber(o.Task)
 		held := ""
 		if o.Held {
 			held = trace.Process(o.Task)
-			if slices.Contains(c.Held, o.Task) {
-				held = o.Task
+			if slices.Contains(c.Held, name) {
+				held = name
 			}
 		}
-		c.Next = append(c.Next,
-			Option{o.Task, trace.DescribeTask(o.Task), trace.Abbreviate(o.Description), held, withCodes(o.Faults)})
+		c.Next = append(c.Next, Option{
+			Task: o.Task, Hold: name, Label: trace.DescribeTask(o.Task) + o.Task[len(name):],
+			Description: trace.Abbreviate(o.Description), Held: held, Faults: withCodes(o.Faults),
+		})
 	}
+	distinguishLabels(c.Next)
 	c.addEvents(s)
 	return c
+}
+
+// distinguishLabels labels operations of one name on different volumes by their whole names.
+func distinguishLabels(options []Option) {
+	count := map[string]int{}
+	for _, o := range options {
+		count[o.Label]++
+	}
+	for i := range options {
+		if o := &options[i]; count[o.Label] > 1 {
+			o.Label = trace.Abbreviate(o.Task)
+		}
+	}
 }
 
 // addEvents groups the possible events by target.

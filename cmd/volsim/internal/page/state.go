@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/volsim/volsim/fake"
@@ -57,6 +58,7 @@ type Object struct {
 	Name    string      `json:"name"`    // "claim default/data"
 	State   string      `json:"state"`   // as trace.State returns it
 	Version string      `json:"version"` // its resourceVersion
+	Reasons []string    `json:"reasons"` // why it is pending: warning events and errors
 	Stale   []StaleCopy `json:"stale"`   // outdated copies in caches
 }
 
@@ -84,6 +86,7 @@ var resources = []string{"persistentvolumeclaims", "persistentvolumes", "volumea
 // objectsOf returns the API objects of the listed resources.
 func objectsOf(server *fake.Server) []Object {
 	all := []Object{}
+	events := storedEvents(server)
 	for _, resource := range resources {
 		for _, obj := range server.List(resource) {
 			key := resource + "/" + obj.GetName()
@@ -92,15 +95,56 @@ func objectsOf(server *fake.Server) []Object {
 			}
 			all = append(all, Object{
 				Key: key, Name: trace.Abbreviate(trace.ObjectName(key)), State: trace.Abbreviate(trace.State(obj.(runtime.Object))),
-				Version: obj.GetResourceVersion(), Stale: []StaleCopy{},
+				Version: obj.GetResourceVersion(), Reasons: reasonsOf(obj, events), Stale: []StaleCopy{},
 			})
 		}
 	}
 	return all
 }
 
-// eventsOf returns the latest Kubernetes events, latest first.
-func eventsOf(server *fake.Server, now time.Time) []Event {
+// reasonsOf returns why an object is pending: the latest warning of each reason, unless its component
+// has reported a success since, and the error of an attachment.
+func reasonsOf(obj fake.Object, events []*corev1.Event) []string {
+	all := []string{}
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		if o.Status.Phase != corev1.PodPending && o.Status.Phase != "" {
+			return all
+		}
+	case *corev1.PersistentVolumeClaim:
+		if o.Status.Phase == corev1.ClaimBound {
+			return all
+		}
+	case *storagev1.VolumeAttachment:
+		for _, failed := range []*storagev1.VolumeError{o.Status.AttachError, o.Status.DetachError} {
+			if failed != nil {
+				all = append(all, trace.Abbreviate(failed.Message))
+			}
+		}
+		return all
+	default:
+		return all
+	}
+	succeeded, reported := map[string]bool{}, map[string]bool{}
+	for _, e := range events { // latest first
+		by := componentOf(e)
+		switch {
+		case e.InvolvedObject.UID != obj.GetUID() || succeeded[by]:
+		case e.Type != corev1.EventTypeWarning:
+			succeeded[by] = true
+		case !reported[e.Reason]:
+			reported[e.Reason] = true
+			all = append(all, trace.Abbreviate(e.Reason+": "+e.Message))
+		}
+	}
+	return all
+}
+
+// componentOf returns the component that reported an event.
+func componentOf(e *corev1.Event) string { return cmp.Or(e.Source.Component, e.ReportingController) }
+
+// storedEvents returns the Kubernetes events, latest first.
+func storedEvents(server *fake.Server) []*corev1.Event {
 	var stored []*corev1.Event
 	for _, obj := range server.List("events") {
 		if e, ok := obj.(*corev1.Event); ok {
@@ -110,6 +154,12 @@ func eventsOf(server *fake.Server, now time.Time) []Event {
 	slices.SortStableFunc(stored, func(a, b *corev1.Event) int {
 		return cmp.Or(b.LastTimestamp.Compare(a.LastTimestamp.Time), cmp.Compare(revision(b), revision(a)))
 	})
+	return stored
+}
+
+// eventsOf returns the latest Kubernetes events, latest first.
+func eventsOf(server *fake.Server, now time.Time) []Event {
+	stored := storedEvents(server)
 	all := []Event{}
 	for _, e := range stored[:min(len(stored), eventsMax)] {
 		object := strings.ToLower(e.InvolvedObject.Kind) + " " + e.InvolvedObject.Name
@@ -117,7 +167,7 @@ func eventsOf(server *fake.Server, now time.Time) []Event {
 			Ago:     now.Sub(e.LastTimestamp.Time).Truncate(time.Second).String(),
 			Warning: e.Type == corev1.EventTypeWarning,
 			Reason:  e.Reason, Object: trace.Abbreviate(object), Message: trace.Abbreviate(e.Message),
-			By: cmp.Or(e.Source.Component, e.ReportingController), Count: max(1, e.Count),
+			By: componentOf(e), Count: max(1, e.Count),
 		})
 	}
 	return all

@@ -192,7 +192,7 @@ func (d *Stepped) State() State {
 		i := slices.IndexFunc(state.Objects, func(o Object) bool { return o.Name == u.Object })
 		if i < 0 { // deleted, or of another resource
 			i = len(state.Objects)
-			state.Objects = append(state.Objects, Object{Name: u.Object, State: u.Actual})
+			state.Objects = append(state.Objects, Object{Name: u.Object, State: u.Actual, Reasons: []string{}})
 		}
 		state.Objects[i].Stale = append(state.Objects[i].Stale, StaleCopy{u.Component, u.Cached, u.Version})
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -339,12 +340,11 @@ func TestConcurrentOperationsAndRequests(t *testing.T) {
 		}
 	})
 	ctx, cancel := context.WithCancel(t.Context())
+	watch, err := client.CoreV1().PersistentVolumeClaims("default").Watch(ctx, metav1.ListOptions{AllowWatchBookmarks: true})
+	if err != nil {
+		t.Fatal(err)
+	}
 	all.Go(func() {
-		watch, err := client.CoreV1().PersistentVolumeClaims("default").Watch(ctx, metav1.ListOptions{AllowWatchBookmarks: true})
-		if err != nil {
-			t.Error(err)
-			return
-		}
 		for range watch.ResultChan() {
 			continue
 		}
@@ -402,5 +402,80 @@ func TestOpsCanBeReplayed(t *testing.T) {
 	defer s.Close()
 	if got, want := s.Log().Text(), d.world.session.Log().Text(); got != want {
 		t.Error(cmp.Diff(want, got))
+	}
+}
+
+func TestNextStepsHaveDifferentLabels(t *testing.T) {
+	d := newStepped(t)
+	do(t, d, "create claim a 64Mi", "create claim b 64Mi", "hold provisioner", "settle", "release provisioner",
+		"create pod first a on=node-1", "create pod second b on=node-1")
+	held := false
+	for do(t, d, "step").Advanced {
+		next := d.State().Controls.Next
+		entries := map[string]bool{}
+		for _, o := range next {
+			if entries[o.Label] {
+				t.Fatalf("two next steps are called %q", o.Label)
+			}
+			entries[o.Label] = true
+		}
+		i := slices.IndexFunc(next, func(o Option) bool { return o.Label == "provisioner/claims#2" })
+		if i < 0 || held {
+			continue
+		}
+		held = true
+		do(t, d, "hold "+next[i].Hold)
+		for _, o := range d.State().Controls.Next {
+			if strings.HasPrefix(o.Label, "provisioner/claims") && o.Held != "provisioner/claims" {
+				t.Errorf("%s is held by %q, want provisioner/claims", o.Label, o.Held)
+			}
+		}
+		do(t, d, "step "+next[i].Task, "release "+next[i].Hold)
+	}
+	if !held {
+		t.Error("never two workers of one queue")
+	}
+}
+
+func TestOperationsOnDifferentVolumesHaveDifferentLabels(t *testing.T) {
+	options := []Option{
+		{Task: "attachdetach/attach kubernetes.io/csi/a.example.com^one", Label: "attachdetach/attach"},
+		{Task: "attachdetach/attach kubernetes.io/csi/a.example.com^two", Label: "attachdetach/attach"},
+		{Task: "attachdetach/volumes", Label: "attachdetach/volumes"},
+	}
+	distinguishLabels(options)
+	if a, b, c := options[0].Label, options[1].Label, options[2].Label; a == b || !strings.HasSuffix(a, "^one") || c != "attachdetach/volumes" {
+		t.Errorf("labels %q, %q and %q", a, b, c)
+	}
+}
+
+// reasons returns why an object is pending.
+func reasons(w World, name string) string {
+	for _, o := range w.State().Objects {
+		if strings.HasPrefix(o.Name, name) {
+			return strings.Join(o.Reasons, "\n")
+		}
+	}
+	return "no such object"
+}
+
+func TestPendingObjectsHaveAReason(t *testing.T) {
+	d := newStepped(t)
+	do(t, d, "create claim data 64Mi", "create pod first data on=node-1", "fail driver Internal ControllerPublishVolume", "until patch/status attacher")
+	if got := reasons(d, "attachment"); !strings.Contains(got, "Internal") {
+		t.Errorf("the attachment that failed: %q", got)
+	}
+	do(t, d, "wait pod first Running", "create pod second data on=node-2", "rest")
+	if got := reasons(d, "pod default/second"); !strings.Contains(got, "FailedAttachVolume: Multi-Attach error for volume") {
+		t.Errorf("the pod that waits: %q", got)
+	}
+	for _, name := range []string{"attachment", "pod default/first", "claim default/data"} {
+		if got := reasons(d, name); got != "" {
+			t.Errorf("%s: %q, want no reason", name, got)
+		}
+	}
+	do(t, d, "delete pod first", "wait pod second Running")
+	if got := reasons(d, "pod default/second"); got != "" {
+		t.Errorf("the pod that waits no longer: %q", got)
 	}
 }

@@ -128,6 +128,9 @@ function drawObjects(objects) {
     const changed = drawn.size > 0 && drawn.get(o.name) !== o.version;
     rows.push(make("tr", { class: changed ? "object changed" : "object" },
       make("td", { class: "name" }, o.name), make("td", {}, o.state === "none" ? "deleted" : o.state), make("td", { class: "version" }, o.version ? `rv ${o.version}` : "")));
+    for (const reason of o.reasons) {
+      rows.push(make("tr", { class: "reason" }, make("td", { colspan: 3 }, reason)));
+    }
     for (const c of o.stale) {
       const cells = c.version ? [make("td", {}, `stale in ${c.component}`), make("td", {}, c.state), make("td", { class: "version" }, `rv ${c.version}`)]
         : [make("td", { colspan: 3 }, `not in the cache of ${c.component}`)];
@@ -153,7 +156,7 @@ function drawNext(options) {
   const first = options.findIndex(o => o.held === "");
   fill($("next"), options.map((o, i) => {
     const hold = o.held === ""
-      ? make("button", { type: "button", class: "small", "data-key": `hold ${o.task}`, title: "do not schedule until released", onclick: () => act(`hold ${o.task}`) }, "hold")
+      ? make("button", { type: "button", class: "small", "data-key": `hold ${o.task}`, title: "do not schedule until released", onclick: () => act(`hold ${o.hold}`) }, "hold")
       : make("button", { type: "button", class: "small", "data-key": `hold ${o.task}`, onclick: () => act(`release ${o.held}`) }, "release");
     const row = make("li", { class: o.held !== "" ? "held" : i === first ? "first" : null },
       make("button", { type: "button", class: "act", "data-key": `step ${o.task}`, title: `step ${o.task}`, onclick: () => act(`step ${o.task}`) },
