@@ -165,16 +165,27 @@ func randomIdentity() uint64 {
 }
 
 // Start runs the cluster and returns once the nodes and the driver have registered. It fails if ctx
-// ends first.
+// ends first, and after Close.
 func (c *Cluster) Start(ctx context.Context) error {
-	c.start()
+	if err := c.start(); err != nil {
+		return err
+	}
 	return c.host.Wait(ctx, "nodes and driver to register", c.isRegistered)
 }
 
+var errClosed = errors.New("cluster: closed")
+
 // start starts the host and the socket watches.
-func (c *Cluster) start() {
+func (c *Cluster) start() error {
+	c.mu.Lock()
+	closed := c.closed
+	c.mu.Unlock()
+	if closed {
+		return errClosed
+	}
 	c.socketWatch.once.Do(c.watchSockets)
 	c.host.Start()
+	return nil
 }
 
 // Client returns a client of the API server for users and tests. Within a User, each request is a
@@ -225,10 +236,12 @@ func (c *Cluster) User(name string, script func(ctx context.Context) error) {
 
 // Run runs the world until it is at rest. A stepped world is at rest when no step is left; a live
 // one when all users have returned and nothing is pending. Run returns the users' errors. A user
-// that still waits is an error.
+// that still waits is an error. Run fails after Close.
 func (c *Cluster) Run(ctx context.Context) error {
-	c.start()
-	var err error
+	err := c.start()
+	if err != nil {
+		return err
+	}
 	if s, ok := c.host.(*sim.Stepped); ok {
 		if err = s.Run(); err == nil && len(s.Waiting()) > 0 {
 			err = fmt.Errorf("%w, but %v", sim.ErrQuiescent, s.Waiting())

@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"strings"
@@ -33,6 +34,26 @@ func TestNewRejectsInvalidConfigs(t *testing.T) {
 				t.Errorf("error = %v, want %q", err, tt.want)
 			}
 		})
+	}
+}
+
+func TestClosedClusterDoesNotStart(t *testing.T) {
+	for _, stepped := range []*sim.SteppedConfig{nil, {}} {
+		c, err := cluster.New(cluster.Config{Nodes: 1, Devices: cluster.Array, Stepped: stepped})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		for name, start := range map[string]func(context.Context) error{"Start": c.Start, "Run": c.Run} {
+			if err := start(t.Context()); err == nil || err.Error() != "cluster: closed" {
+				t.Errorf("%s after Close: error = %v", name, err)
+			}
+		}
 	}
 }
 

@@ -366,7 +366,7 @@ func TestInvalidReconcilers(t *testing.T) {
 	for _, cfg := range []cluster.ReconcilerConfig{
 		{For: "nothings"},
 		{Watches: []cluster.Watch{{Resource: "nothings"}}},
-		{Install: func(*fake.Server) error { return errors.New("cannot install") }},
+		{Install: func(*fake.Server) error { return errors.New("cannot install nothings") }},
 	} {
 		c, err := cluster.New(cluster.Config{
 			Components: []string{}, Stepped: &sim.SteppedConfig{},

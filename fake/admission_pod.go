@@ -13,11 +13,13 @@ import (
 // defaultAccount is the default service account of a pod.
 const defaultAccount = "default"
 
-// admitPod applies the plugins ServiceAccount, Priority and DefaultTolerationSeconds to a pod.
+// admitPod applies the plugins ServiceAccount, Priority, DefaultTolerationSeconds and
+// PodTopologyLabels to a pod.
 //
 // Differs: the service account need not exist, and no token is mounted.
 //
-// Upstream: plugin/pkg/admission/serviceaccount, priority, defaulttolerationseconds.
+// Upstream: plugin/pkg/admission/serviceaccount, priority, defaulttolerationseconds,
+// podtopologylabels.
 func (s *Server) admitPod(pod *corev1.Pod) error {
 	spec := &pod.Spec
 	if spec.ServiceAccountName == "" {
@@ -28,7 +30,28 @@ func (s *Server) admitPod(pod *corev1.Pod) error {
 		return err
 	}
 	rules.AddDefaultTolerations(spec)
+	if spec.NodeName != "" {
+		pod.Labels = s.withTopology(pod.Labels, spec.NodeName)
+	}
 	return nil
+}
+
+// withTopology adds the topology labels of a node, if it exists, to the labels of a pod or of its
+// binding. It may modify the map.
+func (s *Server) withTopology(labels map[string]string, name string) map[string]string {
+	node, ok := s.lookup(s.table("nodes"), name).(*corev1.Node)
+	if !ok {
+		return labels
+	}
+	for _, label := range []string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion} {
+		if value, ok := node.Labels[label]; ok {
+			if labels == nil {
+				labels = map[string]string{}
+			}
+			labels[label] = value
+		}
+	}
+	return labels
 }
 
 // admitPriority sets a pod's priority from its class or the default class.

@@ -1,6 +1,8 @@
 package fake
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,6 +65,64 @@ func TestLogDropsItsOlderHalf(t *testing.T) {
 	}
 	if _, ok := l.position(3); ok {
 		t.Error("position after a dropped revision")
+	}
+}
+
+func TestLogDropsLargeEvents(t *testing.T) {
+	l := eventLog{history: history{events: 100, bytes: 100}}
+	for r := int64(1); r <= 10; r++ {
+		l.append(event{revision: r, size: 10})
+	}
+	if l.first != 0 || l.bytes != 100 {
+		t.Errorf("got first %d, %d bytes, want all", l.first, l.bytes)
+	}
+	l.append(event{revision: 11, size: 10})
+	if l.first != 6 || len(l.events) != 5 || l.bytes != 50 || l.compacted != 6 {
+		t.Errorf("got first %d, %d events, %d bytes, compacted %d, want half", l.first, len(l.events), l.bytes, l.compacted)
+	}
+	l.append(event{revision: 12, size: 1000})
+	if l.first != 11 || len(l.events) != 1 || l.bytes != 1000 {
+		t.Errorf("got first %d, %d events, %d bytes, want the last event", l.first, len(l.events), l.bytes)
+	}
+	if e, found := l.read(11); found != readEvent || e.revision != 12 {
+		t.Errorf("got %v, %d", e, found)
+	}
+	l.append(event{revision: 13, size: 1})
+	if l.first != 12 || l.bytes != 1 {
+		t.Errorf("got first %d, %d bytes, want the last event", l.first, l.bytes)
+	}
+}
+
+// A log of large objects is bounded. A watch that was overtaken gets 410 Expired.
+func TestHistoryBytes(t *testing.T) {
+	for _, custom := range []bool{false, true} {
+		s := NewServer(Config{Now: time.Now, HistoryBytes: 100_000})
+		s.Install(CustomKind{Group: "example.com", Versions: []string{"v1"}, Resource: "widgets", Kind: "Widget"})
+		large := strings.Repeat("x", 10_000)
+		id := "configmaps"
+		var obj Object = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}, Data: map[string]string{"a": large}}
+		if custom {
+			id = "widgets.example.com"
+			obj = &CustomObject{Content: map[string]any{"spec": []any{large}}}
+		}
+		k := s.table(id).kind
+		c, err := s.newCursor(k, "", &metav1.ListOptions{ResourceVersion: formatRevision(s.Revision())})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 50 {
+			one := obj.DeepCopyObject().(Object)
+			one.SetName("m" + strconv.Itoa(i))
+			if _, err := (writer{Server: s}).create(k, one.GetNamespace(), one, false); err != nil {
+				t.Fatal(err)
+			}
+			if log := &s.table(id).log; log.bytes > 100_000 {
+				t.Fatalf("%s: a log of %d events, %d bytes", id, len(log.events), log.bytes)
+			}
+		}
+		if _, _, err := c.Next(); !apierrors.IsResourceExpired(err) {
+			t.Errorf("%s: got %v, want 410", id, err)
+		}
 	}
 }
 

@@ -58,8 +58,8 @@
 // exact or a minimum revision, watches with initial events and bookmarks. JSON, merge and strategic
 // merge patches with field validation, and server-side apply. Defaults, validation and
 // immutability. The admission plugins NamespaceLifecycle, StorageObjectInUseProtection,
-// DefaultStorageClass, PersistentVolumeClaimResize, Priority, DefaultTolerationSeconds, and the
-// default name of ServiceAccount.
+// DefaultStorageClass, PersistentVolumeClaimResize, Priority, DefaultTolerationSeconds,
+// PodTopologyLabels, and the default name of ServiceAccount.
 //
 // # What it does not do
 //

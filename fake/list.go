@@ -75,6 +75,9 @@ func (s *Server) listSnapshot(t *table, opts *metav1.ListOptions) (*objectMap, i
 		if err != nil {
 			return nil, 0, "", err
 		}
+		if current := s.Revision(); token.Revision > current {
+			return nil, 0, "", tooLarge(token.Revision, current)
+		}
 		objects, ok := s.snapshotAt(t, token.Revision)
 		if !ok {
 			return nil, 0, "", apierrors.NewResourceExpired(expiredContinueMsg)

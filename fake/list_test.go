@@ -100,6 +100,10 @@ func TestListOptions(t *testing.T) {
 			says: "continue key is not valid",
 		},
 		{
+			name: "token of the future", opts: metav1.ListOptions{Continue: token(`{"v":"meta.k8s.io/v1","rv":999,"start":"a"}`)},
+			is: apierrors.IsTimeout, says: "Too large resource version: 999, current: ",
+		},
+		{
 			name: "token of another version", opts: metav1.ListOptions{Continue: token(`{"v":"x"}`)}, is: apierrors.IsBadRequest,
 			says: "continue key is not valid",
 		},

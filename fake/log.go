@@ -18,6 +18,7 @@ type event struct {
 	revision int64
 	detail   string // the revision, as in the trace
 	at       int64  // time of the world in nanoseconds; 0 if the log has no age limit
+	size     int    // of the object in bytes, approximately
 }
 
 // detailPrefix precedes a revision in the trace.
@@ -29,6 +30,7 @@ func detailOf(revision int64) string { return detailPrefix + formatRevision(revi
 // history limits the events that a log keeps.
 type history struct {
 	events int           // the minimum number; at twice as many the older half is dropped
+	bytes  int           // the maximum size of their objects; above it the older half is dropped; 0: no limit
 	age    time.Duration // older events are dropped at the next append; 0: no limit
 }
 
@@ -41,6 +43,7 @@ type eventLog struct {
 	end       atomic.Int64           // position after the last event; read without a lock
 	window    atomic.Pointer[window] // events and first; read without a lock
 	compacted int64                  // revision of the last event that was dropped
+	bytes     int                    // size of the objects
 	history   history
 	ended     bool // no event will be appended
 }
@@ -59,6 +62,10 @@ func (l *eventLog) append(e event) {
 		l.events = slices.Grow(l.events, min(n, 2*l.history.events))
 	}
 	l.events = append(l.events, e)
+	l.bytes += e.size
+	if l.history.bytes > 0 && l.bytes > l.history.bytes {
+		l.compact(l.fitting(l.history.bytes / 2))
+	}
 	if len(l.events) >= 2*l.history.events {
 		l.compact(l.history.events)
 	}
@@ -79,11 +86,27 @@ func (l *eventLog) expire(before int64) {
 	}
 }
 
+// fitting returns how many of the last events have a total size of at most so many bytes. The last
+// one always counts.
+func (l *eventLog) fitting(bytes int) int {
+	n := 0
+	for _, e := range slices.Backward(l.events) {
+		if bytes -= e.size; bytes < 0 {
+			break
+		}
+		n++
+	}
+	return max(1, n)
+}
+
 // compact drops all but the last keep events.
 func (l *eventLog) compact(keep int) {
 	n := len(l.events) - keep
 	if n <= 0 {
 		return
+	}
+	for _, e := range l.events[:n] {
+		l.bytes -= e.size
 	}
 	l.compacted = l.events[n-1].revision
 	l.first += int64(n)
@@ -92,6 +115,35 @@ func (l *eventLog) compact(keep int) {
 }
 
 func (l *eventLog) publish() { l.window.Store(&window{l.events, l.first}) }
+
+// sizeOf returns the approximate size of an object in bytes: that of its encoding.
+func sizeOf(obj Object) int {
+	switch o := obj.(type) {
+	case *CustomObject:
+		return o.ObjectMeta.Size() + sizeOfValue(o.Content)
+	case interface{ Size() int }:
+		return o.Size()
+	}
+	return 0
+}
+
+func sizeOfValue(value any) int {
+	const scalar = 8
+	n := scalar
+	switch v := value.(type) {
+	case string:
+		n += len(v)
+	case []any:
+		for _, elem := range v {
+			n += sizeOfValue(elem)
+		}
+	case map[string]any:
+		for name, elem := range v {
+			n += len(name) + sizeOfValue(elem)
+		}
+	}
+	return n
+}
 
 // closeLog ends the log. A reader at its end gets readTooOld.
 func (t *table) closeLog() {

@@ -29,8 +29,11 @@ type Object interface {
 	runtime.Object
 }
 
-// historyEvents is the default of Config.HistoryEvents.
-const historyEvents = 10_000
+// Defaults of Config.
+const (
+	historyEvents = 10_000
+	historyBytes  = 64 << 20
+)
 
 // Config configures NewServer.
 type Config struct {
@@ -54,6 +57,10 @@ type Config struct {
 	// many, the older half is dropped. A watch or list from before is answered with 410 Expired. 0:
 	// 10,000.
 	HistoryEvents int
+	// HistoryBytes is the maximum size of the objects that each resource's log keeps for its
+	// events, approximately. A log that grows beyond it drops its older half. The last event is
+	// always kept. 0: 64 MiB.
+	HistoryBytes int
 	// HistoryAge is the maximum age of an event in a log. Older events are dropped at a later
 	// write. 0: no limit.
 	HistoryAge time.Duration
@@ -95,10 +102,12 @@ type Commit struct {
 // NewServer returns a server with its namespaces, and with what controllers create in them.
 func NewServer(cfg Config) *Server {
 	s := &Server{
-		now:       cfg.Now,
-		identity:  mix(cfg.Identity) ^ mix(0),
-		track:     cfg.TrackManagedFields,
-		history:   history{events: cmp.Or(cfg.HistoryEvents, historyEvents), age: cfg.HistoryAge},
+		now:      cfg.Now,
+		identity: mix(cfg.Identity) ^ mix(0),
+		track:    cfg.TrackManagedFields,
+		history: history{
+			events: cmp.Or(cfg.HistoryEvents, historyEvents), bytes: cmp.Or(cfg.HistoryBytes, historyBytes), age: cfg.HistoryAge,
+		},
 		factories: map[*sim.Process]*factory{},
 	}
 	s.catalog.Store(newCatalog(s.history))

@@ -94,6 +94,7 @@ func (t *table) undo(objects *objectMap, events []event) {
 // (before; nil: absent), or if the resource was removed. after becomes the store's, with the revision as its resourceVersion; for a
 // deletion it is the last state. Readers are woken and hooks called before commit returns.
 func (s *Server) commit(t *table, kind watch.EventType, key string, before, after Object) bool {
+	size := sizeOf(after)
 	s.mu.Lock()
 	if stored, _ := t.objects.Get(key); stored != before || t.log.ended {
 		s.mu.Unlock()
@@ -110,7 +111,7 @@ func (s *Server) commit(t *table, kind watch.EventType, key string, before, afte
 	}
 	e := event{
 		kind: kind, name: t.kind.resource + "/" + key, object: after, previous: before, revision: revision,
-		detail: detail,
+		detail: detail, size: size,
 	}
 	if s.history.age > 0 {
 		e.at = s.now().UnixNano()

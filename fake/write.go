@@ -71,9 +71,6 @@ func (s writer) create(k *kind, namespace string, obj Object, dryRun bool) (writ
 	if err := k.mayCreate(m.Name); err != nil {
 		return writeResult{}, err
 	}
-	if m.ResourceVersion != "" {
-		return writeResult{}, internalError(createRVMsg)
-	}
 	generate := m.Name == "" && m.GenerateName != ""
 	for try := 1; ; try++ {
 		if generate {
@@ -81,6 +78,14 @@ func (s writer) create(k *kind, namespace string, obj Object, dryRun bool) (writ
 		}
 		if err := s.prepareCreate(k, obj); err != nil {
 			return writeResult{}, err
+		}
+		if !dryRun {
+			if err := storable(k, obj); err != nil {
+				return writeResult{}, err
+			}
+			if rv, err := strconv.ParseUint(m.ResourceVersion, 10, 64); err == nil && rv > 0 {
+				return writeResult{}, internalError(createRVMsg)
+			}
 		}
 		t, key := s.tableOf(k), key(m.Namespace, m.Name)
 		if s.lookup(t, key) == nil {
@@ -192,6 +197,9 @@ func (s writer) update(k *kind, c change) (writeResult, error) {
 				return writeResult{object: obj, before: old, after: last, deleted: true, warnings: warnings}, nil
 			}
 		default:
+			if err := storable(k, obj); err != nil {
+				return writeResult{}, err
+			}
 			if obj, ok := s.put(t, k, watch.Modified, key, stored, obj); ok {
 				return writeResult{object: obj, before: old, after: obj, warnings: warnings}, nil
 			}
@@ -234,16 +242,20 @@ func (s *Server) reconcile(k *kind, through subresource, obj, old Object) (Objec
 	obj = split(k, obj, old, through == statusSubresource)
 	m, oldMeta := metaOf(obj), metaOf(old)
 	m.Generation = oldMeta.Generation
+	switch through {
+	case statusSubresource:
+		k.prepareStatus(s.timestamp(), obj, old)
+	case mainResource:
+		k.prepareUpdate(s.timestamp(), obj, old)
+	}
 	keepMeta(m, oldMeta)
 	errs := rules.ValidateMetaUpdate(m, oldMeta, k.custom != nil)
 	switch through {
 	case statusSubresource:
-		k.prepareStatus(s.timestamp(), obj, old)
 		errs = append(errs, k.validateStatus(obj, old)...)
 	case finalizeSubresource:
 		errs = append(errs, rules.ValidateNamespaceFinalize(obj.(*corev1.Namespace))...)
 	default:
-		k.prepareUpdate(s.timestamp(), obj, old)
 		errs = append(errs, k.validateUpdate(obj, old)...)
 	}
 	if len(errs) > 0 {

@@ -89,17 +89,31 @@ func parseFaultSpec(s string) (FaultSpec, error) {
 	words := strings.Split(inside, ",")
 	last := strings.TrimSpace(words[len(words)-1])
 	r.Target = strings.TrimSpace(strings.Join(words[:len(words)-1], ","))
-	if n, err := strconv.Atoi(last); err == nil && n > 0 {
-		r.Times = n
-		return r, nil
+	n, rate := 0, 0.0
+	var err error
+	if n, err = strconv.Atoi(last); err != nil {
+		rate, err = strconv.ParseFloat(last, 64)
 	}
-	rate, err := strconv.ParseFloat(last, 64)
-	if err != nil || rate <= 0 || rate >= 1 {
-		return r, fmt.Errorf("%s(%s): want a rate between 0 and 1 or a number of times as the last argument",
-			r.Name, inside)
+	r.Times, r.Rate = n, rate
+	if err != nil || n == 0 && rate == 0 || r.validate() != nil {
+		return r, fmt.Errorf("%s(%s): want a rate between 0 and 1 or a number of times up to %d as the last argument",
+			r.Name, inside, timesMax)
 	}
-	r.Rate = rate
 	return r, nil
+}
+
+// timesMax is the limit of FaultSpec.Times. Each time is drawn at the beginning of a run.
+const timesMax = 1_000_000
+
+// validate returns an error if the numbers of a spec are out of range.
+func (s FaultSpec) validate() error {
+	if !(s.Rate >= 0 && s.Rate < 1) { // NaN is not comparable
+		return fmt.Errorf("fault %s: rate %v: want a rate between 0 and 1", s.Name, s.Rate)
+	}
+	if s.Times < 0 || s.Times > timesMax {
+		return fmt.Errorf("fault %s: %d times: want up to %d", s.Name, s.Times, timesMax)
+	}
+	return nil
 }
 
 // A faultInjector is the Strategy that follows another one and injects faults. It does so during a
@@ -120,7 +134,7 @@ type armedSpec struct {
 
 // NewFaultInjector returns a strategy that injects faults into the runs of another one, as drawn
 // from a seed, up to a step. verbs are the first words of the events of the world, except "tick".
-// The error is for a spec that names neither a fault nor an event.
+// The error is for a spec that names neither a fault nor an event, or whose numbers are out of range.
 func NewFaultInjector(
 	strategy Strategy, seed uint64, specs FaultSpecs, steps int, verbs ...string,
 ) (Strategy, error) {
@@ -130,6 +144,9 @@ func NewFaultInjector(
 		if err != nil && r.Name != "tick" && !slices.Contains(verbs, r.Name) {
 			return nil, fmt.Errorf("unknown fault %s: want one of %v or an event of this world (%s)",
 				r, FaultKinds, strings.Join(append(verbs, "tick"), ", "))
+		}
+		if err := r.validate(); err != nil {
+			return nil, err
 		}
 		one := armedSpec{FaultSpec: r, fault: fault}
 		for range r.Times {

@@ -3,6 +3,7 @@ package sim_test
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -165,6 +166,17 @@ func TestParseFaultSpecs(t *testing.T) {
 		"conflict(2.0)":                           "error",
 		"conflict(0)":                             "error",
 		"(0.1)":                                   "error",
+		"conflict(NaN)":                           "error",
+		"conflict(Inf)":                           "error",
+		"conflict(-Inf)":                          "error",
+		"conflict(-0.1)":                          "error",
+		"conflict(-1)":                            "error",
+		"conflict(1.0)":                           "error",
+		"conflict(1e-400)":                        "error",
+		"conflict(1e400)":                         "error",
+		"conflict(1000000)":                       "conflict(1000000)",
+		"conflict(1000001)":                       "error",
+		"conflict(99999999999999999999)":          "error",
 	} {
 		specs, err := sim.ParseFaultSpecs(text)
 		if (err != nil) != (want == "error") || err == nil && specs.String() != want {
@@ -174,6 +186,18 @@ func TestParseFaultSpecs(t *testing.T) {
 	_, err := sim.NewFaultInjector(sim.NewRandom(1), 1, sim.FaultSpecs{{Name: "flood", Rate: 0.1}}, 10, "crash")
 	if err == nil || !strings.Contains(err.Error(), "flood") || !strings.Contains(err.Error(), "crash") {
 		t.Errorf("error %v does not name the invalid part and the alternatives", err)
+	}
+	for _, spec := range []sim.FaultSpec{
+		{Name: "conflict", Rate: math.NaN()},
+		{Name: "conflict", Rate: math.Inf(1)},
+		{Name: "conflict", Rate: -0.1},
+		{Name: "conflict", Rate: 1},
+		{Name: "crash", Times: -1},
+		{Name: "crash", Times: 1_000_001},
+	} {
+		if _, err := sim.NewFaultInjector(sim.NewRandom(1), 1, sim.FaultSpecs{spec}, 10, "crash"); err == nil {
+			t.Errorf("%+v: want an error", spec)
+		}
 	}
 }
 

@@ -110,6 +110,11 @@ func (v *resourceRequest) table(
 		return nil, err
 	}
 	out.SetGroupVersionKind(gv.WithKind("Table"))
+	for _, row := range out.Rows {
+		if m, ok := row.Object.Object.(*metav1.PartialObjectMetadata); ok {
+			m.SetGroupVersionKind(gv.WithKind("PartialObjectMetadata"))
+		}
+	}
 	return out, nil
 }
 

@@ -104,7 +104,7 @@ func (v *resourceRequest) negotiate() error {
 		}
 		switch convert.Kind {
 		case "Table":
-			return metaVersion(convert) && media != mediaProtobuf
+			return metaVersion(convert) && media != mediaProtobuf && v.convertsToTable()
 		case "PartialObjectMetadata", "PartialObjectMetadataList":
 			return metaVersion(convert)
 		}
@@ -114,6 +114,16 @@ func (v *resourceRequest) negotiate() error {
 		return errAccept(mediaTypes...)
 	}
 	return nil
+}
+
+// convertsToTable reports whether the resource or subresource has a table. Reviews, bindings and
+// actions have none.
+func (v *resourceRequest) convertsToTable() bool {
+	switch v.sub {
+	case "", "status", "scale":
+		return slices.Contains(v.apiResource.Verbs, "get")
+	}
+	return false
 }
 
 func metaVersion(gvk *schema.GroupVersionKind) bool {

@@ -92,10 +92,20 @@ func (v *resourceRequest) createSubresource(described metav1.APIResource) (answe
 	return v.actionAnswer(v.client.CreateSubresource(v.Context(), v.name, v.sub, obj, opts))
 }
 
-// actionAnswer answers with the result of an action.
+// actionAnswer answers with the result of an action. A result other than a Status is converted as
+// negotiated.
 func (v *resourceRequest) actionAnswer(out runtime.Object, err error) (answer, error) {
 	if err != nil {
 		return answer{}, err
+	}
+	if m, ok := out.(metav1.Object); ok && v.form.convert != nil {
+		if v.form.convert.Kind == "PartialObjectMetadataList" {
+			return answer{}, notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (*%s.%s)",
+				internalPackage(v.Group), v.h.codecs.kindOf(out).Kind)
+		}
+		meta := meta.AsPartialObjectMetadata(m)
+		meta.SetGroupVersionKind(v.form.convert.GroupVersion().WithKind("PartialObjectMetadata"))
+		return v.encodedAnswer(http.StatusCreated, v.form, meta)
 	}
 	return v.encodedAnswer(http.StatusCreated, v.unconvertedForm(), withKind(out, v.h.codecs.kindOf(out)))
 }

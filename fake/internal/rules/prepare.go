@@ -67,7 +67,7 @@ func preparePodUpdate(_ metav1.Time, pod, old *corev1.Pod) {
 }
 
 func preparePodStatus(_ metav1.Time, pod, old *corev1.Pod) {
-	pod.OwnerReferences = old.OwnerReferences
+	pod.OwnerReferences, pod.DeletionTimestamp = old.OwnerReferences, old.DeletionTimestamp
 	if pod.Status.QOSClass == "" {
 		pod.Status.QOSClass = old.Status.QOSClass
 	}
