@@ -119,15 +119,18 @@ func TestDemoReportsErrorsInOneLine(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"unknown devices", []string{"demo", "--devices", "zfs"}, `volsim: cluster: devices "zfs": want auto, loop, lvm or array`},
-		{"unknown command", []string{"dmeo"}, `volsim: unknown command "dmeo" for "volsim"`},
+		{"unknown devices", []string{"demo", "--devices", "zfs"}, `volsim: invalid --devices "zfs": want auto, loop, lvm or array`},
+		{"unknown command", []string{"dmeo"}, `volsim: unknown command "dmeo" for "volsim"; did you mean "demo"?`},
 		{"argument", []string{"demo", "twice"}, `volsim: unknown command "twice" for "volsim demo"`},
 		{"unknown flag", []string{"demo", "--fast"}, "volsim: unknown flag: --fast"},
+		{"subcommand", []string{"driver", "tape"}, `volsim: unknown command "tape" for "volsim driver"`},
+		{"help topic", []string{"help", "tapes"}, `volsim: unknown command "tapes" for "volsim"`},
+		{"help topic of a subcommand", []string{"help", "driver", "tapes"}, `volsim: unknown command "tapes" for "volsim driver"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			status, _, errs := volsim(t.Context(), tt.args...)
-			if line, _, _ := strings.Cut(errs, "\n"); status != 1 || line != tt.want {
+			if line, _, _ := strings.Cut(errs, "\n"); status != 2 || line != tt.want {
 				t.Errorf("status %d, stderr %q, want %q", status, errs, tt.want)
 			}
 		})

@@ -38,10 +38,7 @@ func TestOutputHasOneLineForEachMessage(t *testing.T) {
 	p.record(trace.Record{Step: 1, Task: "a", Action: trace.Action{Kind: trace.KindDriver, Verb: "x", Object: long}, Outcome: trace.Outcome{Err: errors.New(long)}})
 	p.close()
 	var logged strings.Builder
-	log, err := (&driverOptions{}).logger(&logged)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := (&driverOptions{}).logger(&logged)
 	log.Info(long, "text", long, "error", errors.New(long), "number", 1)
 	var told strings.Builder
 	n := newNarrator(t.Context(), &told, false, false)

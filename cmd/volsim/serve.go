@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -52,7 +53,9 @@ func newServe() *cobra.Command {
 		Example: "  volsim serve --kubeconfig /tmp/kc &\n  kubectl --kubeconfig /tmp/kc get storageclass,node\n\n" +
 			"  volsim serve --kubeconfig ~/.kube/config --nodes 3 --devices array\n  volsim serve --by-hand",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), cmd.OutOrStdout(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return serve(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), o)
+		},
 	}
 	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", "volsim.kubeconfig",
 		"kubeconfig `file` to write; in an existing file, the context \"volsim\" is added and made the current context")
@@ -67,11 +70,26 @@ func newServe() *cobra.Command {
 
 // validate returns an error for invalid options.
 func (o serveOptions) validate() error {
+	if err := devicesFlag(o.devices); err != nil {
+		return err
+	}
+	if !o.pageDisabled() {
+		if err := page.ValidateAddr(o.page); err != nil {
+			return err
+		}
+	}
 	switch {
 	case o.kubeconfig == "":
 		return errors.New("--kubeconfig is empty: specify a file")
 	case o.nodes < 1:
 		return fmt.Errorf("invalid --nodes %d: want at least 1", o.nodes)
+	case addressFlag("--listen", o.listen) != nil:
+		return addressFlag("--listen", o.listen)
+	}
+	if _, _, err := readKubeconfig(o.kubeconfig); err != nil {
+		return err
+	}
+	switch {
 	case !o.manual:
 		return nil
 	case o.pageDisabled():
@@ -80,6 +98,16 @@ func (o serveOptions) validate() error {
 		return fmt.Errorf("--by-hand does not support real devices: remove --devices %s", o.devices)
 	}
 	return nil
+}
+
+// warnAboutAddress prints a warning if the API server can be reached from other hosts.
+func warnAboutAddress(errs io.Writer, address string) {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	if err != nil || host == "localhost" || ip != nil && ip.IsLoopback() {
+		return
+	}
+	fmt.Fprintf(errs, "volsim: warning: --listen %s admits other hosts: any that has the token of the kubeconfig controls the cluster\n", address)
 }
 
 func (o serveOptions) pageDisabled() bool { return o.page == "" || o.page == "off" }
@@ -91,14 +119,14 @@ type servedWorld struct {
 	close func() error
 }
 
-func serve(ctx context.Context, out io.Writer, o serveOptions) (err error) {
-	ignoreSIGPIPE()
+func serve(ctx context.Context, out, errs io.Writer, o serveOptions) (err error) {
 	if err := o.validate(); err != nil {
+		return usage(err)
+	}
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
-		return errInterrupted
-	}
+	warnAboutAddress(errs, o.listen)
 	authority, err := apiserver.NewAuthority()
 	if err != nil {
 		return err
