@@ -13,13 +13,16 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/plugins/loop"
 )
 
 // served runs "volsim serve" on the array until the end of the test. It returns when the kubeconfig is written.
@@ -259,6 +262,98 @@ func TestServeWithoutAPage(t *testing.T) {
 	}
 }
 
+// TestServeConfiguresTheWorld checks the effect of each option of the world.
+func TestServeConfiguresTheWorld(t *testing.T) {
+	limited := func(t *testing.T, client kubernetes.Interface) {
+		node, err := client.StorageV1().CSINodes().Get(t.Context(), "node-2", metav1.GetOptions{})
+		if err != nil || len(node.Spec.Drivers) != 1 || node.Spec.Drivers[0].Allocatable == nil || *node.Spec.Drivers[0].Allocatable.Count != 3 {
+			t.Errorf("CSINode %v, %v; want a limit of 3", node, err)
+		}
+	}
+	labelled := func(t *testing.T, client kubernetes.Interface) {
+		driver, err := client.StorageV1().CSIDrivers().Get(t.Context(), "array.csi.volsim.dev", metav1.GetOptions{})
+		if err != nil || driver.Spec.SELinuxMount == nil || !*driver.Spec.SELinuxMount {
+			t.Errorf("CSIDriver %v, %v; want seLinuxMount", driver, err)
+		}
+	}
+	for _, tt := range []struct {
+		args  string
+		check func(*testing.T, kubernetes.Interface)
+	}{
+		{"--volumes-per-node 3", limited},
+		{"--volumes-per-node 3 --by-hand", limited},
+		{"--selinux --selinux-mount", labelled},
+		{"--selinux --by-hand", labelled},
+		{"--kubelets-attach", func(t *testing.T, client kubernetes.Interface) {
+			node, err := client.CoreV1().Nodes().Get(t.Context(), "node-1", metav1.GetOptions{})
+			if _, managed := node.Annotations["volumes.kubernetes.io/controller-managed-attach-detach"]; err != nil || managed {
+				t.Errorf("annotations %v, %v; want none for the attach/detach controller", node.Annotations, err)
+			}
+		}},
+		{"--components pvcontroller,pvcprotection", func(t *testing.T, client kubernetes.Interface) {
+			nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+			if err != nil || len(nodes.Items) != 0 {
+				t.Errorf("nodes %v, %v; want none, since no kubelet registers them", nodes, err)
+			}
+		}},
+		{"--host-path-provisioning", func(t *testing.T, client kubernetes.Interface) {
+			_, err := client.StorageV1().StorageClasses().Create(t.Context(), &storagev1.StorageClass{
+				ObjectMeta: metav1.ObjectMeta{Name: "directories"}, Provisioner: "kubernetes.io/host-path",
+			}, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			claim := cluster.NewClaim("data", "64Mi")
+			claim.Spec.StorageClassName = ptr.To("directories")
+			created, err := client.CoreV1().PersistentVolumeClaims("default").Create(t.Context(), claim, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			changes, err := client.CoreV1().PersistentVolumeClaims("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: created.ResourceVersion})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer changes.Stop()
+			for e := range changes.ResultChan() {
+				if e.Object.(*corev1.PersistentVolumeClaim).Status.Phase == corev1.ClaimBound {
+					return
+				}
+			}
+			t.Error("claim is not bound")
+		}},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "config")
+			stop, _ := served(t, path, strings.Fields(tt.args)...)
+			cfg, err := clientcmd.BuildConfigFromFlags("", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tt.check(t, kubernetes.NewForConfigOrDie(cfg))
+			if status, errs := stop(); status != 0 || errs != "" {
+				t.Errorf("status %d, stderr %q", status, errs)
+			}
+		})
+	}
+}
+
+// TestServeNamesTheKubelets prints where a CSI driver can register.
+func TestServeNamesTheKubelets(t *testing.T) {
+	if err := loop.Probe(); err != nil {
+		t.Skipf("loop devices: %v", err)
+	}
+	dir := t.TempDir()
+	stop, head := served(t, filepath.Join(t.TempDir(), "config"), "--devices", "loop", "--dir", dir, "--nodes", "1")
+	_, rest, _ := strings.Cut(head, "kubelet  ")
+	kubelet, _, _ := strings.Cut(rest, "\n")
+	if info, err := os.Stat(filepath.Join(kubelet, "plugins_registry")); err != nil || !info.IsDir() || !strings.HasPrefix(kubelet, dir) {
+		t.Errorf("kubelet %q: %v", kubelet, err)
+	}
+	if status, errs := stop(); status != 0 || errs != "" {
+		t.Errorf("status %d, stderr %q", status, errs)
+	}
+}
+
 func TestServeRejectsInvalidOptions(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad")
@@ -277,6 +372,15 @@ func TestServeRejectsInvalidOptions(t *testing.T) {
 		{"not a kubeconfig", []string{"--devices", "array", "--kubeconfig", bad}, "read kubeconfig "},
 		{"no kubeconfig", []string{"--kubeconfig", ""}, "--kubeconfig is empty"},
 		{"page on all addresses", []string{"--devices", "array", "--page", "0.0.0.0:0"}, `invalid page address "0.0.0.0:0": want a loopback address`},
+		{"limit of real devices", []string{"--devices", "loop", "--volumes-per-node", "2"}, "--volumes-per-node requires --devices array"},
+		{"labels of real devices", []string{"--devices", "lvm", "--selinux"}, "--selinux requires --devices array"},
+		{"negative limit", []string{"--volumes-per-node", "-1"}, "invalid --volumes-per-node -1"},
+		{"no period", []string{"--sync-frequency", "0s"}, "invalid --sync-frequency 0s"},
+		{"gate alone", []string{"--selinux-mount"}, "--selinux-mount requires --selinux"},
+		{"no component", []string{"--components", ""}, "--components is empty"},
+		{"unknown component", []string{"--devices", "array", "--components", "pvcontroler"}, `no such component "pvcontroler" (have pvcontroller, `},
+		{"unknown component by hand", []string{"--by-hand", "--components", "pvcontroler"}, `no such component "pvcontroler" (have pvcontroller, `},
+		{"kubelets attach by hand", []string{"--by-hand", "--kubelets-attach"}, "--by-hand does not support --kubelets-attach"},
 		{"by hand without a page", []string{"--by-hand", "--page", "off"}, "--by-hand requires the page"},
 		{"by hand with real devices", []string{"--by-hand", "--devices", "loop"}, "remove --devices loop"},
 	} {
