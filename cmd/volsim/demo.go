@@ -120,16 +120,13 @@ func (s *demoRun) watchFailures(r trace.Record) {
 func (s *demoRun) run(ctx context.Context) error {
 	began := s.cluster.Host().Now()
 	kind, why := s.cluster.Devices()
-	s.out.chapter(fmt.Sprintf("A cluster of two nodes with volumes on %s", why))
-	for _, step := range s.chapters(kind) {
-		if step.title != "" {
-			s.out.chapter(step.title)
-		}
+	for i, step := range s.chapters(kind, why) {
+		s.out.chapter(step.title, step.why)
 		if err := s.step(ctx, step.run); err != nil {
 			return err
 		}
 		s.out.drain()
-		if step.title == "" {
+		if i == 0 {
 			s.setupEnd = s.cluster.Trace().Steps()
 		}
 	}
