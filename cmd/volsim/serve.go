@@ -202,7 +202,10 @@ func startLive(ctx context.Context, authority *apiserver.Authority, o serveOptio
 	if err := c.Start(starting); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	api := apiserver.NewHandler(c.Server(), apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return c.Host().ExternalCaller() }})
+	api := apiserver.NewHandler(c.Server(), apiserver.HandlerConfig{
+		Caller:         func(*http.Request) sim.Caller { return c.Host().ExternalCaller() },
+		CreateWarnings: page.CreateWarnings(c),
+	})
 	w := &servedWorld{api: api, world: page.NewLive(c), close: c.Close}
 	if kind, _ := c.Devices(); kind != cluster.Array && o.world.hasKubelets() {
 		for i := range o.nodes {
