@@ -13,6 +13,9 @@ type signalError struct{ signal syscall.Signal }
 
 func (e signalError) Error() string { return "signal: " + e.signal.String() }
 
+// Is reports whether target is [context.Canceled], for commands that return the cause of a context.
+func (signalError) Is(target error) bool { return target == context.Canceled }
+
 // Main calls run with the process's arguments and standard streams, and exits with the status that
 // run returns. The context ends at SIGINT, SIGTERM and SIGHUP. A second SIGINT or SIGTERM ends the
 // process at once, also if the program does not react to the first. A second SIGHUP does not: the

@@ -71,8 +71,12 @@ func (s *Streams) End(program string, err error) int {
 	case err == nil:
 		return Success
 	case interrupted:
-		if !errors.As(err, &stopped) {
+		switch text := err.Error(); {
+		case errors.As(err, &stopped):
+		case text == context.Canceled.Error():
 			stopped = "interrupted"
+		default: // what the command was waiting for
+			stopped = Interrupted("interrupted: " + text)
 		}
 		report(stopped)
 		return signalStatus(ended)

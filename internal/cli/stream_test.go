@@ -31,6 +31,7 @@ func TestEnd(t *testing.T) {
 		{"found failure", nil, 0, Status(1), 1, ""},
 		{"usage", nil, 0, fmt.Errorf("a: %w", UsageError{errors.New("b")}), 2, "p: a: b\n"},
 		{"signal", nil, syscall.SIGINT, context.Canceled, 130, "p: interrupted\n"},
+		{"signal, returned as the cause", nil, syscall.SIGTERM, fmt.Errorf("lock: %w", signalError{syscall.SIGTERM}), 143, "p: interrupted: lock: signal: terminated\n"},
 		{"signal, with a message", nil, syscall.SIGTERM, Interrupted("all is removed"), 143, "p: all is removed\n"},
 		{"signal, silently", nil, syscall.SIGHUP, Interrupted(""), 129, ""},
 		{"signal that came too late", nil, syscall.SIGINT, nil, 0, ""},
