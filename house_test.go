@@ -32,6 +32,7 @@ var floors = map[string]int{
 	"internal/gonb":          1,
 	"internal/causality":     1,
 	"internal/httpserver":    1,
+	"internal/cli":           1,
 	"internal/dm":            1,
 	"internal/guest":         1,
 	"internal/casefile":      2,

@@ -99,6 +99,7 @@ type Cluster struct {
 	nodes           []*node
 	machine         hostpath.Machine // the machine of the PersistentVolume controller
 	nfsExports      nodefs.FS        // see NFSExports
+	hasExtra        bool             // the world has components of its user
 	hasVolumeLimit  bool             // the driver limits the volumes of each node
 	selinuxMount    bool             // the driver announces support of SELinux mount labels
 	servers         []*csi.Server
@@ -125,7 +126,7 @@ func New(cfg Config) (*Cluster, error) {
 	}
 	c := &Cluster{
 		devices: kind, devicesReason: why, interceptors: cfg.Interceptors, rootCA: cmp.Or(cfg.API.RootCA, fake.NoRootCA), nfsExports: nodefs.NewMemory("/"),
-		hasVolumeLimit: cfg.VolumesPerNode > 0, selinuxMount: cfg.SELinux,
+		hasExtra: len(cfg.Extra) > 0, hasVolumeLimit: cfg.VolumesPerNode > 0, selinuxMount: cfg.SELinux,
 	}
 	if c.hasVolumeLimit && kind != Array {
 		return nil, fmt.Errorf("cluster: %d volumes per node: only devices %q have a limit", cfg.VolumesPerNode, Array)

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+
 	"github.com/volsim/volsim/sim"
 )
 
@@ -28,8 +31,11 @@ func (c *Cluster) ValidateFaults(specs sim.FaultSpecs) error {
 		}
 		targets, matches := components, matchesTarget
 		switch _, err := sim.ParseFault(spec.Name); {
-		case err == nil && 'A' <= spec.Target[0] && spec.Target[0] <= 'Z': // a driver's RPC, or a kubelet's action on its disk
-			continue
+		case err == nil && isDriverCall(spec.Target):
+			if c.hasExtra { // whose calls have any name
+				continue
+			}
+			targets, matches = driverCalls(), isPrefixOf
 		case err == nil:
 			targets, matches = slices.Concat(components, requestVerbs), isPrefixOf
 		case slices.Contains([]string{"reboot", "partition", "restore"}, spec.Name):
@@ -77,6 +83,29 @@ func (c *Cluster) cachedResources() []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(all))
+}
+
+// isDriverCall reports whether a fault's target is a call of a driver, and not a component or a
+// request's verb.
+func isDriverCall(target string) bool { return 'A' <= target[0] && target[0] <= 'Z' }
+
+// driverCalls returns the calls that leave a process for a driver, a plugin or a disk, sorted.
+func driverCalls() []string {
+	calls := []string{
+		"BindDevice", "LinkDevice", "LockDevice", "UnbindDevice", "UnlinkDevice", "UnlockDevice", // volumemanager
+		"BindSubPath", "MakeSubPath", "RemoveSubPaths", "UnbindSubPath", // plugins/subpath
+		"ChangeOwnership",                // internal/ownership
+		"Delete", "Provision", "Recycle", // plugins/hostpath, kubelet
+	}
+	for _, service := range []grpc.ServiceDesc{
+		csispec.Identity_ServiceDesc, csispec.Controller_ServiceDesc, csispec.GroupController_ServiceDesc, csispec.Node_ServiceDesc,
+	} {
+		for _, method := range service.Methods {
+			calls = append(calls, method.MethodName)
+		}
+	}
+	slices.Sort(calls)
+	return calls
 }
 
 // requestVerbs are the verbs of API requests.

@@ -26,6 +26,8 @@ func TestFaultSpecOfAnUnknownTarget(t *testing.T) {
 		{"start(driver(node-2), 1)", "(have pvcontroller, kubelet(node-1), driver(node-1)"},
 		{"partition(kubelet(node-1), 1)", "no such target \"kubelet(node-1)\" (have node-1"},
 		{"expire(pod, 0.1)", "no such target \"pod\" (have "},
+		{"hang(NodeStgae, 0.1)", "no such target \"NodeStgae\" (have BindDevice, "},
+		{"driver Internal(Recycle, 1), driver-lost Internal(NodePublishVolume, 1), hang(BindDevice, 1)", ""},
 		{"conflict(kublet, 0.1)", "no such target \"kublet\" (have pvcontroller, kubelet(node-1), get, "},
 	}
 	for _, tt := range tests {

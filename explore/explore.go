@@ -11,6 +11,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/invariant"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -90,8 +91,8 @@ var ErrNotDeterministic = errors.New("the same schedule gave two different trace
 var errEnough = errors.New("enough")
 
 // Search runs schedules of a scenario until one fails, all have been run, or the bound is reached.
-// The error is for an invalid scenario or config, a world that is not deterministic, and a
-// cancelled context. The report is valid even with an error.
+// The error is for an invalid scenario or config, with an empty report, a world that is not
+// deterministic, and a cancelled context. The report is valid even with an error.
 func Search(ctx context.Context, s *scenario.Scenario, cfg Config) (Report, error) {
 	e, err := newSearch(ctx, s, cfg)
 	if err != nil {
@@ -99,6 +100,9 @@ func Search(ctx context.Context, s *scenario.Scenario, cfg Config) (Report, erro
 	}
 	defer e.pool.Close()
 	err = e.search(e.cfg.Strategy)
+	if e.badFaultSpec != nil {
+		return Report{}, err // nothing has been searched
+	}
 	if errors.Is(err, errEnough) {
 		err = nil
 	}
@@ -134,6 +138,9 @@ func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, 
 	case cfg.Depth < 0 || cfg.Count < 0:
 		return nil, fmt.Errorf("depth %d, count %d: want no negative numbers", cfg.Depth, cfg.Count)
 	}
+	if err := validateRule(cfg.Rule); err != nil {
+		return nil, err
+	}
 	e := &search{ctx: ctx, scenario: s.WithSchedule(nil, ""), cfg: cfg, faultSpecs: cfg.Faults, pool: &sim.Pool{}}
 	if e.faultSpecs == nil {
 		e.faultSpecs = s.Faults
@@ -148,6 +155,19 @@ func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, 
 		e.states = newStates()
 	}
 	return e, nil
+}
+
+// validateRule returns an error for an ID that no failure of a scenario has.
+func validateRule(id string) error {
+	known := []string{"L7", "end", "user"} // see scenario.RuleID
+	for _, rule := range invariant.Rules() {
+		known = append(known, rule.ID)
+	}
+	if id == "" || slices.Contains(known, id) {
+		return nil
+	}
+	slices.Sort(known)
+	return fmt.Errorf("rule %q: want one of %s", id, strings.Join(slices.Compact(known), ", "))
 }
 
 // search runs the default order and then searches with a strategy.

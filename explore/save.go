@@ -3,6 +3,7 @@ package explore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"os"
@@ -32,7 +33,15 @@ func Save(dir string, f *Failure) (path string, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	return path, os.WriteFile(path, []byte(b.String()), 0o644)
+	file, err := os.Create(path)
+	if err != nil {
+		return "", err
+	}
+	_, err = file.WriteString(b.String())
+	if err = errors.Join(err, file.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(path)) // an incomplete file
+	}
+	return path, nil
 }
 
 // Replay runs a scenario under its schedule and compares the final state with that of the default

@@ -29,26 +29,23 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/volsim/volsim/internal/cli"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	status := nbrun(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(status)
-}
+func main() { cli.Main(nbrun) }
 
 const usage = `usage: nbrun make [--check] FOLDER...
        nbrun run [--write | --check] [--limit 1m] [--jobs 2] NOTEBOOK...
@@ -67,72 +64,79 @@ Exit status: 0 success, 1 a notebook failed or differs, 2 invalid command line.
 `
 
 // nbrun executes the command line and returns the exit status.
-func nbrun(ctx context.Context, args []string, out, errs io.Writer) int {
+func nbrun(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	s := cli.NewStreams(ctx, stdout, stderr)
+	return s.End("nbrun", execute(s, args))
+}
+
+func execute(s *cli.Streams, args []string) error {
 	if len(args) == 0 {
-		fmt.Fprint(errs, usage)
-		return 2
+		return invalid(errors.New("no command"))
 	}
 	flags := flag.NewFlagSet("nbrun "+args[0], flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	check := flags.Bool("check", false, "")
-	r := runner{ctx: ctx, out: out}
+	r := runner{ctx: s.Context(), out: s.Out}
 	var work func(path string) error
 	jobs := 1
 	switch args[0] {
 	case "make":
-		work = func(path string) error { return makeOne(path, *check, out) }
+		work = func(path string) error { return makeOne(path, *check, s.Out) }
 	case "run":
 		flags.BoolVar(&r.write, "write", false, "")
 		flags.DurationVar(&r.limit, "limit", time.Minute, "")
 		flags.IntVar(&jobs, "jobs", runtime.NumCPU(), "")
 		work = r.run
 	case "help", "-h", "-help", "--help":
-		fmt.Fprint(out, usage)
-		return 0
+		fmt.Fprint(s.Out, usage)
+		return nil
 	default:
-		fmt.Fprintf(errs, "nbrun: unknown command %q\n%s", args[0], usage)
-		return 2
+		return invalid(fmt.Errorf("unknown command %q", args[0]))
 	}
 	err := flags.Parse(args[1:])
 	r.check = *check
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(out, usage)
-		return 0
+		fmt.Fprint(s.Out, usage)
+		return nil
 	case err == nil && flags.NArg() == 0:
 		err = errors.New("no argument: specify at least one")
 	case err == nil && r.check && r.write:
 		err = errors.New("--write and --check are mutually exclusive")
 	}
 	if err != nil {
-		fmt.Fprintf(errs, "nbrun %s: %v\n%s", args[0], err, usage)
-		return 2
+		return invalid(fmt.Errorf("%s: %w", args[0], err))
 	}
-	return forEach(flags.Args(), max(1, jobs), work, errs)
+	return forEach(s.Context(), flags.Args(), max(1, jobs), work, s.Err)
+}
+
+// invalid returns the error of an invalid command line.
+func invalid(err error) error {
+	return cli.UsageError{Err: fmt.Errorf("%w\n%s", err, strings.TrimSuffix(usage, "\n"))}
 }
 
 // forEach calls work for each path, at most jobs at a time, and prints the errors.
-func forEach(paths []string, jobs int, work func(string) error, errs io.Writer) int {
+func forEach(ctx context.Context, paths []string, jobs int, work func(string) error, errs io.Writer) error {
 	var (
 		wait   sync.WaitGroup
 		mu     sync.Mutex
-		status int
+		result error
 		turns  = make(chan struct{}, jobs)
 	)
 	for _, path := range paths {
 		turns <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-turns }()
-			if err := work(path); err != nil {
+			if err := work(path); err != nil && (ctx.Err() == nil || !errors.Is(err, ctx.Err())) {
 				mu.Lock()
 				defer mu.Unlock()
 				fmt.Fprintf(errs, "%s: %v\n", path, err)
-				status = 1
+				result = cli.Status(cli.Failure)
 			}
 		})
 	}
 	wait.Wait()
-	return status
+	return cmp.Or(result, ctx.Err())
 }
 
 // makeOne writes or checks the notebook of a lesson.
@@ -166,7 +170,7 @@ func makeOne(folder string, check bool, out io.Writer) error {
 		return fmt.Errorf("%s: regenerate it with: nbrun make %s", problem, folder)
 	}
 	fmt.Fprintf(out, "%s: generated, %d cells\n", path, len(made.cells))
-	return os.WriteFile(path, want, 0o644)
+	return cli.WriteFile(path, want, 0o644)
 }
 
 // A runner runs notebooks.
@@ -224,7 +228,7 @@ func (r *runner) run(path string) error {
 		return fmt.Errorf("outputs differ from the stored ones (-stored +current)\n%sstore them with: nbrun run --write %s", diff, path)
 	}
 	if r.write && !bytes.Equal(committed, now) {
-		if err := os.WriteFile(path, now, 0o644); err != nil {
+		if err := cli.WriteFile(path, now, 0o644); err != nil {
 			return err
 		}
 	}

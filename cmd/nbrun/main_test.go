@@ -4,9 +4,12 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -146,6 +149,47 @@ func TestCommandLine(t *testing.T) {
 		}
 	}
 }
+
+// TestOutputEnds writes the output to a closed pipe and to a full disk, and interrupts a run.
+func TestOutputEnds(t *testing.T) {
+	full := errors.New("disk full")
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		name   string
+		ctx    context.Context
+		write  error
+		status int
+		text   string
+	}{
+		{"closed pipe", t.Context(), syscall.EPIPE, 141, ""},
+		{"full disk", t.Context(), full, 1, "nbrun: standard output: disk full\n"},
+		{"interrupted", cancelled, nil, 130, "nbrun: interrupted\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			folder, errs := t.TempDir(), &bytes.Buffer{}
+			path := filepath.Join(folder, "main.go")
+			if err := os.WriteFile(path, []byte("// A lesson.\npackage main\n\nfunc main() {\n\tsay()\n}\n\n// It is silent.\nfunc say() {}\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args := []string{"make", folder}
+			if c.write == nil {
+				if status, _, errs := call(t, args...); status != 0 {
+					t.Fatal(errs)
+				}
+				args = []string{"run", notebookPath(folder)}
+			}
+			if status := nbrun(c.ctx, args, failing{c.write}, errs); status != c.status || errs.String() != c.text {
+				t.Errorf("exit status %d, %q; want %d and %q", status, errs, c.status, c.text)
+			}
+		})
+	}
+}
+
+// failing is a writer that fails.
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
 func TestNotebookRoundTrip(t *testing.T) {
 	// Unknown fields are preserved, in Jupyter's order of keys and without escapes.

@@ -100,12 +100,13 @@ func run(args []string, stdout, stderr *os.File) int {
 		fmt.Fprintln(stderr, "umlexec:", err)
 		return exitFailed
 	}
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a write to a closed pipe returns an error
 	here := errors.New("-native is not set")
 	if o.native {
 		here = deviceMapper()
 	}
 	if o.which {
-		return printWhich(o, here, stdout)
+		return printWhich(o, here, stdout, stderr)
 	}
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP)
@@ -119,17 +120,18 @@ func run(args []string, stdout, stderr *os.File) int {
 }
 
 // printWhich prints where a program would run.
-func printWhich(o options, here error, stdout io.Writer) int {
-	if here == nil {
-		fmt.Fprintln(stdout, "on this machine: root with a device-mapper")
-		return 0
+func printWhich(o options, here error, stdout, stderr io.Writer) int {
+	where, code := "on this machine: root with a device-mapper", 0
+	if here != nil {
+		where = fmt.Sprintf("in User-Mode-Linux guests: not on this machine (%v)", here)
+		if err := guest.Probe(o.guest); err != nil {
+			where, code = fmt.Sprintf("nowhere: not on this machine (%v); and %v", here, err), 1
+		}
 	}
-	if err := guest.Probe(o.guest); err != nil {
-		fmt.Fprintf(stdout, "nowhere: not on this machine (%v); and %v\n", here, err)
-		return 1
+	if _, err := fmt.Fprintln(stdout, where); err != nil {
+		return status(err, stderr)
 	}
-	fmt.Fprintf(stdout, "in User-Mode-Linux guests: not on this machine (%v)\n", here)
-	return 0
+	return code
 }
 
 // status returns the exit status for an error, and prints errors that are not the program's own.
@@ -141,6 +143,8 @@ func status(err error, stderr io.Writer) int {
 		return inside.Code
 	case errors.As(err, &outside) && outside.ExitCode() >= 0:
 		return outside.ExitCode()
+	case errors.Is(err, syscall.EPIPE):
+		return 128 + int(syscall.SIGPIPE)
 	}
 	fmt.Fprintln(stderr, "umlexec:", err)
 	return exitFailed

@@ -84,16 +84,19 @@ func listComponents(out io.Writer) error {
 
 func controllers(ctx context.Context, out, errs io.Writer, o controllersOptions) error {
 	if o.only != nil && len(o.only) == 0 {
-		return errors.New("--only is empty: specify a component (see --list)")
+		return usage(errors.New("--only is empty: specify a component (see --list)"))
 	}
 	cfg, err := o.restConfig()
 	if err != nil {
-		return err
+		return usage(err)
 	}
 	log := &trace.Log{Max: recordsMax}
 	parts, err := cluster.NewRemote(cluster.RemoteConfig{REST: cfg, Components: o.only, Log: log})
+	if errors.Is(err, cluster.ErrUnknownComponent) {
+		err = fmt.Errorf("--only: %w", err)
+	}
 	if err != nil {
-		return fmt.Errorf("--only: %w", err)
+		return usage(err)
 	}
 	server, err := serverVersion(ctx, cfg)
 	if err != nil {

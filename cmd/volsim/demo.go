@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,11 +13,12 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/internal/cli"
 	"github.com/volsim/volsim/sim/trace"
 	"github.com/volsim/volsim/sim/trace/picture"
 )
 
-var errInterrupted = errors.New("interrupted; all volumes, mounts and devices are removed")
+const errInterrupted = cli.Interrupted("interrupted; all volumes, mounts and devices are removed")
 
 // stepTimeout is the time limit of one step of the demo.
 const stepTimeout = time.Minute
@@ -65,9 +67,8 @@ func newDemo() *cobra.Command {
 }
 
 func demo(ctx context.Context, cmd *cobra.Command, o demoOptions) (err error) {
-	ignoreSIGPIPE()
-	if err := o.picture.validate(cmd); err != nil {
-		return err
+	if err := errors.Join(o.picture.validate(cmd), devicesFlag(o.devices)); err != nil {
+		return usage(err)
 	}
 	c, err := cluster.New(cluster.Config{Devices: cluster.Devices(o.devices), Dir: o.dir})
 	if err != nil {
@@ -84,10 +85,12 @@ func demo(ctx context.Context, cmd *cobra.Command, o demoOptions) (err error) {
 		closeErr := c.Close()
 		s.out.close()
 		switch {
-		case closeErr != nil:
-			err = errors.Join(err, closeErr)
+		case closeErr != nil && ctx.Err() != nil:
+			err = closeErr
 		case ctx.Err() != nil:
 			err = errInterrupted
+		default:
+			err = errors.Join(err, closeErr)
 		}
 	}()
 	c.Trace().Watch(s.out.record)
@@ -129,16 +132,13 @@ func (s *demoRun) watchFailures(r trace.Record) {
 func (s *demoRun) run(ctx context.Context) error {
 	began := s.cluster.Host().Now()
 	kind, why := s.cluster.Devices()
-	s.out.chapter(fmt.Sprintf("A cluster of two nodes with volumes on %s", why))
-	for _, step := range s.chapters(kind) {
-		if step.title != "" {
-			s.out.chapter(step.title)
-		}
+	for i, step := range s.chapters(kind, why) {
+		s.out.chapter(step.title, step.why)
 		if err := s.step(ctx, step.run); err != nil {
 			return err
 		}
 		s.out.drain()
-		if step.title == "" {
+		if i == 0 {
 			s.setupEnd = s.cluster.Trace().Steps()
 		}
 	}
@@ -168,4 +168,13 @@ func (s *demoRun) step(ctx context.Context, do func(ctx context.Context) error) 
 		<-done
 		return err
 	}
+}
+
+// devicesFlag returns an error for an invalid value of --devices.
+func devicesFlag(devices string) error {
+	known := []cluster.Devices{cluster.Auto, cluster.Loop, cluster.LVM, cluster.Array}
+	if slices.Contains(known, cluster.Devices(devices)) {
+		return nil
+	}
+	return fmt.Errorf("invalid --devices %q: want auto, loop, lvm or array", devices)
 }

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/plugins/lvm"
@@ -34,17 +36,17 @@ func TestDemoShowsTheLifeCycleOfAVolume(t *testing.T) {
 				t.Fatalf("status %d, stderr %q", status, errs)
 			}
 			inOrder(t, out, []string{
-				"A cluster of two nodes", "registers driver",
-				"A claim is provisioned and bound", "creates claim default/data of 64Mi",
+				"A cluster of two nodes", "registers with the kubelet of each node", "registers driver",
+				"A claim is provisioned and bound", "of a class that binds immediately", "creates claim default/data of 64Mi",
 				"has the driver create a volume pvc-", "binds claim default/data to volume pvc-", "marks claim default/data Bound",
-				"A pod uses it on node-1", "binds pod default/web to node-1", "requests attachment of volume pvc-",
+				"A pod uses it on node-1", "Before the pod can start", "binds pod default/web to node-1", "requests attachment of volume pvc-",
 				"has the driver attach the volume: node=node-1", "lists vol-", "has the driver stage the volume: path=",
 				"/globalmount", "has the driver publish the volume to the pod: path=", "/volumes/kubernetes.io~csi/pvc-",
 				"reports pod default/web Running", "writes 47 bytes to",
-				"The pod is recreated on node-2", "cordons node-1", "has the driver unpublish the volume from the pod",
+				"The pod is recreated on node-2", "for one node at a time", "cordons node-1", "has the driver unpublish the volume from the pod",
 				"has the driver detach the volume: node=node-1", "has the driver attach the volume: node=node-2",
 				"finds greeting.txt with the same 47 bytes",
-				"Pod, claim and volume are deleted", "marks volume pvc-", "Released", "has the driver delete the volume",
+				"Pod, claim and volume are deleted", "reclaim policy is Delete", "marks volume pvc-", "Released", "has the driver delete the volume",
 				"API writes,", "driver calls", "on " + devices + " devices", "No leaks.",
 			})
 			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
@@ -65,7 +67,7 @@ func TestDemoOnVolumeGroupsKeepsThePodOnItsNode(t *testing.T) {
 	}
 	inOrder(t, out, []string{
 		"volumes on logical volumes of this machine",
-		"A claim waits for its first pod", "creates claim default/data of 64Mi",
+		"A claim waits for its first pod", "because its class waits for the first consumer", "creates claim default/data of 64Mi",
 		"A pod is scheduled to node-1", "creates pod default/web", "selects node-1 for claim default/data", "has the driver create a volume pvc-",
 		"has the driver attach the volume: node=node-1", "writes 47 bytes to",
 		"can only run on node-1", "cordons node-1", "creates pod default/web",
@@ -78,9 +80,16 @@ func TestDemoOnVolumeGroupsKeepsThePodOnItsNode(t *testing.T) {
 	}
 }
 
-// inOrder checks that the output contains the texts in this order.
+// inOrder checks that the output contains the texts in this order, regardless of line breaks, and that no line is too long.
 func inOrder(t *testing.T, out string, texts []string) {
 	t.Helper()
+	for line := range strings.Lines(out) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > defaultWidth {
+			t.Errorf("line of %d columns: %s", n, line)
+		}
+	}
+	out = regexp.MustCompile(`/\n {20,}`).ReplaceAllString(out, "/")
+	out = regexp.MustCompile(`\n {2,}\b`).ReplaceAllString(out, " ")
 	at := 0
 	for _, want := range texts {
 		i := strings.Index(out[at:], want)
@@ -103,6 +112,9 @@ func TestDemoAsJSON(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &last); err != nil {
 			t.Fatalf("line %q: %v", line, err)
 		}
+		if (last.Event == "chapter") != (last.Why != "") {
+			t.Errorf("only a chapter has a reason: %s", line)
+		}
 		kinds[last.Event]++
 	}
 	if kinds["chapter"] != 5 || kinds["note"] != 2 || kinds["action"] < 100 || kinds["summary"] != 1 {
@@ -119,15 +131,18 @@ func TestDemoReportsErrorsInOneLine(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"unknown devices", []string{"demo", "--devices", "zfs"}, `volsim: cluster: devices "zfs": want auto, loop, lvm or array`},
-		{"unknown command", []string{"dmeo"}, `volsim: unknown command "dmeo" for "volsim"`},
+		{"unknown devices", []string{"demo", "--devices", "zfs"}, `volsim: invalid --devices "zfs": want auto, loop, lvm or array`},
+		{"unknown command", []string{"dmeo"}, `volsim: unknown command "dmeo" for "volsim"; did you mean "demo"?`},
 		{"argument", []string{"demo", "twice"}, `volsim: unknown command "twice" for "volsim demo"`},
 		{"unknown flag", []string{"demo", "--fast"}, "volsim: unknown flag: --fast"},
+		{"subcommand", []string{"driver", "tape"}, `volsim: unknown command "tape" for "volsim driver"`},
+		{"help topic", []string{"help", "tapes"}, `volsim: unknown command "tapes" for "volsim"`},
+		{"help topic of a subcommand", []string{"help", "driver", "tapes"}, `volsim: unknown command "tapes" for "volsim driver"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			status, _, errs := volsim(t.Context(), tt.args...)
-			if line, _, _ := strings.Cut(errs, "\n"); status != 1 || line != tt.want {
+			if line, _, _ := strings.Cut(errs, "\n"); status != 2 || line != tt.want {
 				t.Errorf("status %d, stderr %q, want %q", status, errs, tt.want)
 			}
 		})

@@ -14,28 +14,63 @@ import (
 
 // A chapter is a step of the demo.
 type chapter struct {
-	title string // "": not printed
+	title string
+	why   string // why it happens, in one sentence
 	run   func(ctx context.Context) error
 }
 
 // chapters returns the steps of the demo. An LVM volume is bound to one node: it is provisioned
 // when its first pod is scheduled, and its pod cannot move to another node.
-func (s *demoRun) chapters(kind cluster.Devices) []chapter {
+func (s *demoRun) chapters(kind cluster.Devices, why string) []chapter {
+	start := chapter{
+		"A cluster of two nodes with volumes on " + why,
+		"A CSI driver registers with the kubelet of each node, and a storage class names the driver that provisions its volumes.",
+		s.cluster.Start,
+	}
+	remove := chapter{
+		"Pod, claim and volume are deleted",
+		"The volume's reclaim policy is Delete, so it goes with its claim; finalizers keep each object until whatever uses it is gone.",
+		s.remove,
+	}
 	if kind == cluster.LVM {
 		return []chapter{
-			{"", s.cluster.Start},
-			{"A claim waits for its first pod, which may run on either node", s.waitingClaim},
-			{"A pod is scheduled to node-1, and its volume is provisioned there", s.firstPod},
-			{"The pod is recreated, and can only run on node-1", s.samePod},
-			{"Pod, claim and volume are deleted", s.remove},
+			start,
+			{
+				"A claim waits for its first pod, which may run on either node",
+				"The claim is Pending because its class waits for the first consumer: a local volume must be created on the node of its pod.",
+				s.waitingClaim,
+			},
+			{
+				"A pod is scheduled to node-1, and its volume is provisioned there",
+				"The scheduler selects a node for the pod and notes it on the claim, which tells the provisioner where to create the volume.",
+				s.firstPod,
+			},
+			{
+				"The pod is recreated, and can only run on node-1",
+				"The volume exists on node-1 only and its node affinity says so, so the scheduler accepts no other node for the pod.",
+				s.samePod,
+			},
+			remove,
 		}
 	}
 	return []chapter{
-		{"", s.cluster.Start},
-		{"A claim is provisioned and bound", s.claim},
-		{"A pod uses it on node-1", s.firstPod},
-		{"The pod is recreated on node-2", s.secondPod},
-		{"Pod, claim and volume are deleted", s.remove},
+		start,
+		{
+			"A claim is provisioned and bound",
+			"The claim asks for storage of a class that binds immediately, so its volume is created before any pod needs it.",
+			s.claim,
+		},
+		{
+			"A pod uses it on node-1",
+			"Before the pod can start, the volume is attached to its node, staged there once, and published in the pod's directory.",
+			s.firstPod,
+		},
+		{
+			"The pod is recreated on node-2",
+			"The access mode is ReadWriteOnce, for one node at a time: node-1 must unmount and detach the volume before node-2 gets it.",
+			s.secondPod,
+		},
+		remove,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/volsim/volsim/cmd/volsim/internal/csiserver"
 	"github.com/volsim/volsim/internal/csireq"
 )
 
@@ -74,10 +76,10 @@ func (k driverKind) command() *cobra.Command {
 		Use: k.name, Short: k.short, Long: k.long, Example: k.example,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := o.logger(cmd.ErrOrStderr())
-			if err != nil {
-				return err
+			if err := o.validate(k); err != nil {
+				return usage(err)
 			}
+			log := o.logger(cmd.ErrOrStderr())
 			if o.orphans {
 				return listOrphans(cmd.Context(), cmd.OutOrStdout(), k, o)
 			}
@@ -112,6 +114,25 @@ func (k driverKind) command() *cobra.Command {
 
 // validate fills in defaults and returns an error for invalid options.
 func (o *driverOptions) validate(k driverKind) (err error) {
+	switch {
+	case o.quiet && o.verbose:
+		return errors.New("--quiet and --verbose are mutually exclusive")
+	case o.grace < 0:
+		return fmt.Errorf("invalid --grace %v: want no negative duration", o.grace)
+	case o.volumesPerNode < 0:
+		return fmt.Errorf("invalid --volumes-per-node %d: want no negative number", o.volumesPerNode)
+	}
+	if _, err := csiserver.SocketPath(o.endpoint); err != nil {
+		return fmt.Errorf("--endpoint: %w", err)
+	}
+	if o.registration != "" {
+		if _, err := csiserver.SocketPath(o.registration); err != nil {
+			return fmt.Errorf("--kubelet-registration: %w", err)
+		}
+	}
+	if err := addressFlag("--metrics", o.metrics); o.metrics != "" && err != nil {
+		return err
+	}
 	if o.node == "" {
 		if o.node, err = os.Hostname(); err != nil {
 			return fmt.Errorf("--node-id is required: no host name: %w", err)
@@ -139,30 +160,37 @@ func (o *driverOptions) validate(k driverKind) (err error) {
 	return nil
 }
 
-func (o *driverOptions) logger(errs io.Writer) (*slog.Logger, error) {
+// addressFlag returns an error if the value of a flag is not an address with a port.
+func addressFlag(flag, address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil {
+		return fmt.Errorf("invalid %s %q: want an address with a port, such as 127.0.0.1:8080", flag, address)
+	}
+	return nil
+}
+
+func (o *driverOptions) logger(errs io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: shortenAttribute}
 	switch {
-	case o.quiet && o.verbose:
-		return nil, errors.New("--quiet and --verbose are mutually exclusive")
 	case o.quiet:
 		options.Level = slog.LevelWarn
 	case o.verbose:
 		options.Level = slog.LevelDebug
 	}
 	if o.json {
-		return slog.New(slog.NewJSONHandler(errs, options)), nil
+		return slog.New(slog.NewJSONHandler(errs, options))
 	}
-	return slog.New(slog.NewTextHandler(errs, options)), nil
+	return slog.New(slog.NewTextHandler(errs, options))
 }
 
 // listOrphans implements --orphans. It does not disturb a running driver. A driver that locks its
 // state refuses it.
 func listOrphans(ctx context.Context, out io.Writer, k driverKind, o driverOptions) error {
-	if err := o.validate(k); err != nil {
-		return err
-	}
 	if _, err := os.Stat(o.state); err != nil {
-		return fmt.Errorf("--state: %w", err)
+		return usage(fmt.Errorf("--state: %w", err))
 	}
 	if err := k.usable(); err != nil {
 		return err

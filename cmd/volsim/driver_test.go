@@ -228,11 +228,16 @@ func TestDriverRejectsInvalidOptions(t *testing.T) {
 		{[]string{"loop"}, "--state is required"},
 		{[]string{"loop", "--state", dir, "--root", filepath.Join(dir, "none")}, "specify the directory of the kubelet"},
 		{[]string{"loop", "--state", filepath.Join(dir, "none"), "--root", dir, "--orphans"}, "--state: "},
-		{[]string{"array", "--endpoint", filepath.Join(dir, "s"), "--metrics", "nowhere"}, "--metrics: "},
+		{[]string{"array", "--endpoint", filepath.Join(dir, "s"), "--metrics", "nowhere"}, `invalid --metrics "nowhere"`},
+		{[]string{"array", "--endpoint", filepath.Join(dir, "s"), "--metrics", "127.0.0.1:http-alt-8"}, "invalid --metrics"},
+		{[]string{"array", "--endpoint", filepath.Join(dir, "s"), "--kubelet-registration", "reg.sock"}, "--kubelet-registration: invalid endpoint"},
+		{[]string{"array", "--endpoint", filepath.Join(dir, "s"), "--grace", "-1s"}, "invalid --grace -1s"},
+		{[]string{"array", "--endpoint", filepath.Join(dir, "s"), "--volumes-per-node", "-1"}, "invalid --volumes-per-node -1"},
+		{[]string{"array", "--colour"}, "unknown flag"},
 	} {
 		out := &strings.Builder{}
-		if status := run(t.Context(), append([]string{"driver"}, c.args...), out, out); status != 1 || !strings.Contains(out.String(), c.want) {
-			t.Errorf("%q: status %d, %s; want %q", c.args, status, out, c.want)
+		if status := run(t.Context(), append([]string{"driver"}, c.args...), out, out); status != 2 || !strings.Contains(out.String(), c.want) {
+			t.Errorf("%q: status %d, %s; want 2 and %q", c.args, status, out, c.want)
 		}
 	}
 }

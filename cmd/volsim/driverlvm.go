@@ -62,11 +62,11 @@ func openLVM(ctx context.Context, o driverOptions) (*openDriver, error) {
 	case err != nil:
 		return nil, err
 	case size > 0 && len(o.lvm.devices) > 0:
-		return nil, errors.New("--device and --file-size are mutually exclusive")
+		return nil, usage(errors.New("--device and --file-size are mutually exclusive"))
 	case size > 0:
 		node.Files = []lvm.File{{Path: filepath.Join(o.state, "disk"), SizeBytes: size}}
 	case len(o.lvm.devices) == 0:
-		return nil, errors.New("--device or --file-size is required")
+		return nil, usage(errors.New("--device or --file-size is required"))
 	}
 	driver, err := lvm.New(ctx, lvm.Config{
 		DriverName: o.name, Nodes: []lvm.NodeConfig{node}, NodeAttaches: o.nodeAttaches, MountGroup: o.mountGroup,
@@ -87,7 +87,7 @@ func parseBytes(flag, text string) (int64, error) {
 	}
 	size, err := resource.ParseQuantity(text)
 	if err != nil || size.Sign() <= 0 {
-		return 0, fmt.Errorf("invalid %s %q: want a size, such as 20Gi", flag, text)
+		return 0, usage(fmt.Errorf("invalid %s %q: want a size, such as 20Gi", flag, text))
 	}
 	return size.Value(), nil
 }

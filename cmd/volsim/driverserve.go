@@ -25,9 +25,6 @@ const headerTimeout = 10 * time.Second
 // serveDriver runs a driver until ctx ends. Then it waits for calls in flight and removes the
 // sockets. Volumes in use stay in use.
 func serveDriver(ctx context.Context, log *slog.Logger, k driverKind, o driverOptions) (err error) {
-	if err := o.validate(k); err != nil {
-		return err
-	}
 	socket, err := csiserver.SocketPath(o.endpoint)
 	if err != nil {
 		return fmt.Errorf("--endpoint: %w", err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/internal/cli"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -188,21 +189,19 @@ func exploreScenario(cmd *cobra.Command, name string, o exploreOptions) error {
 		return err
 	}
 	f := searchResult{Scenario: s.Name, Strategy: o.strategy, Seconds: p.elapsed().Seconds(), Interrupted: interrupted}
-	if err := f.add(report, o.out); err != nil {
-		return err
-	}
+	unsaved := f.add(report, o.out)
 	if o.json {
-		if err := json.NewEncoder(cmd.OutOrStdout()).Encode(f); err != nil {
-			return err
-		}
+		_ = json.NewEncoder(cmd.OutOrStdout()).Encode(f) // a failed write is reported at the end
 	} else {
 		f.print(cmd.OutOrStdout())
 	}
 	switch {
+	case unsaved != nil:
+		return unsaved
 	case interrupted:
-		return exitError{status: 130}
+		return cli.Interrupted("")
 	case len(f.Failures) > 0:
-		return exitError{status: 1}
+		return cli.Status(cli.Failure)
 	default:
 		return nil
 	}
@@ -233,8 +232,9 @@ type foundFailure struct {
 	Story    string   `json:"story"`
 }
 
-// add copies a report into the result and saves its failures in dir.
-func (f *searchResult) add(r explore.Report, dir string) error {
+// add copies a report into the result and saves its failures in dir. An error says which failures
+// are not saved.
+func (f *searchResult) add(r explore.Report, dir string) (unsaved error) {
 	f.Schedules, f.Steps, f.States, f.Complete = r.Schedules, r.Steps, r.States, r.Complete
 	if f.Seconds > 0 {
 		f.Rate = float64(int(float64(r.Schedules) / f.Seconds))
@@ -243,7 +243,8 @@ func (f *searchResult) add(r explore.Report, dir string) error {
 	for _, failure := range r.Failures {
 		path, err := explore.Save(dir, failure)
 		if err != nil {
-			return err
+			unsaved = errors.Join(unsaved, fmt.Errorf("save the failure of %s: %w", failure.Scenario.Violates, err))
+			path = ""
 		}
 		one := foundFailure{
 			Rule: failure.Scenario.Violates, What: failure.Error(), Times: failure.Times, After: failure.Schedules, File: path,
@@ -254,14 +255,17 @@ func (f *searchResult) add(r explore.Report, dir string) error {
 		}
 		f.Failures = append(f.Failures, one)
 	}
-	return nil
+	return unsaved
 }
 
 // print writes the result as text.
 func (f *searchResult) print(out io.Writer) {
 	for _, one := range f.Failures {
-		fmt.Fprintf(out, "%s violates %s in schedule %d, %s:\n\n%s\nsaved as %s\n\n",
-			f.Scenario, one.Rule, one.After, describeDeviations(len(one.Schedule)), one.Story, one.File)
+		fmt.Fprintf(out, "%s violates %s in schedule %d, %s:\n\n%s\n",
+			f.Scenario, one.Rule, one.After, describeDeviations(len(one.Schedule)), one.Story)
+		if one.File != "" {
+			fmt.Fprintf(out, "saved as %s\n\n", one.File)
+		}
 	}
 	fmt.Fprintf(out, "%s, %d steps", pluralize(f.Schedules, "schedule"), f.Steps)
 	if f.States > 0 {

@@ -140,6 +140,11 @@ func TestExploreRejectsInvalidInput(t *testing.T) {
 		{"explore pod-moves --faults rain(1)", "rain"},
 		{"explore pod-moves --faults conflict", "unclosed parenthesis"},
 		{"explore pod-moves --colour", "unknown flag"},
+		{"explore pod-moves --faults crash(pvcontroler,1)", `no such target "pvcontroler" (have pvcontroller, `},
+		{"explore pod-moves --faults reboot(node-9,1)", `no such target "node-9" (have node-1, node-2)`},
+		{"explore pod-moves --faults hang(NodeStgae,0.1)", `no such target "NodeStgae" (have BindDevice, `},
+		{"explore " + writeTemp(t, "faults.txt", "faults: crash(pvcontroler, 1)\nuser a\n  cordon node-1\n"), "(have pvcontroller, "},
+		{"explore pod-moves --rule I999", `rule "I999": want one of I1, `},
 		{"replay", "expected one FILE"},
 		{"replay no-such", "not a readable file"},
 	} {

@@ -64,8 +64,8 @@ func (o *leaseOptions) lead(ctx context.Context, cfg *clientrest.Config, p *prin
 			},
 		},
 	})
-	if err != nil {
-		return fmt.Errorf("lease %s: %w", what, err)
+	if err != nil { // invalid durations
+		return usage(fmt.Errorf("lease %s: %w", what, err))
 	}
 	p.info("lease       %s, as %s", what, identity)
 	// The Lease outlives ctx: it is released after act has returned.

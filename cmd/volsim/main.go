@@ -3,50 +3,33 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
+
+	"github.com/volsim/volsim/internal/cli"
 )
 
 func main() {
-	ctx := interruptible(context.Background())
 	silenceLogs()
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
-
-// interruptible returns a context that ends with the first SIGINT or SIGTERM. A second one ends the
-// process at once, also if the command does not react to the first.
-func interruptible(ctx context.Context) context.Context {
-	ctx, cancel := context.WithCancel(ctx)
-	received := make(chan os.Signal, 1)
-	signal.Notify(received, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		<-received
-		signal.Stop(received)
-		cancel()
-	}()
-	return ctx
+	cli.Main(run)
 }
 
 // silenceLogs discards the log output of client-go and other libraries. The trace already records
 // what matters.
 func silenceLogs() { klog.SetLogger(logr.Discard()) }
 
-// ignoreSIGPIPE lets a command remove its devices and mounts when the reader of its output has
-// gone.
-func ignoreSIGPIPE() { signal.Ignore(syscall.SIGPIPE) }
-
-// An exitError ends a command with a status and without a message.
-type exitError struct{ status int }
-
-func (e exitError) Error() string { return fmt.Sprintf("exit status %d", e.status) }
+// usage marks an error as one of the command line, or of a file named on it.
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return cli.UsageError{Err: err}
+}
 
 // readFile reads a file until ctx ends, even if the file is a pipe without a writer.
 func readFile(ctx context.Context, name string) ([]byte, error) {
@@ -67,51 +50,74 @@ func readFile(ctx context.Context, name string) ([]byte, error) {
 	}
 }
 
-// A usageError reports an invalid command line, or an invalid file named on it.
-type usageError struct{ error }
+// A shortError is an error whose text fits a line.
+type shortError struct{ error }
 
-func usage(err error) error { return usageError{err} }
+// Error returns the shortened text.
+func (e shortError) Error() string { return shorten(e.error.Error()) }
 
 // Unwrap returns the wrapped error.
-func (u usageError) Unwrap() error { return u.error }
+func (e shortError) Unwrap() error { return e.error }
 
-// run executes the command line and returns the exit status: 0 for success, 1 for a failure, 130
-// for an interrupt. The commands explore, replay and session return 1 for a violation and 2 for a
-// usage error.
+// run executes the command line and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	streams := cli.NewStreams(ctx, stdout, stderr)
 	root := &cobra.Command{
 		Use:   "volsim",
 		Short: "The Kubernetes storage control plane in one process",
 		Long: "volsim runs the Kubernetes storage control plane in one process: a fake API server, the storage\n" +
-			"controllers, kubelets, the CSI sidecars, and CSI drivers on real loop devices, on LVM or in memory.",
+			"controllers, kubelets, the CSI sidecars, and CSI drivers on real loop devices, on LVM or in memory.\n\n" +
+			cli.StatusHelp,
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	searching := []*cobra.Command{newExplore(), newReplay(), newSession()}
-	for _, c := range searching {
-		c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	}
-	root.AddCommand(newDemo(), newServe(), newControllers(), newDriver())
-	root.AddCommand(searching...)
+	root.AddCommand(newDemo(), newServe(), newControllers(), newDriver(), newExplore(), newReplay(), newSession())
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.SetOut(streams.Out)
+	root.SetErr(streams.Err)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	checkArguments(root)
 	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
-	var done exitError
-	var wrong usageError
-	switch {
-	case err == nil:
-		return 0
-	case errors.Is(err, errInterrupted), ctx.Err() != nil && errors.Is(err, context.Canceled):
-		fmt.Fprintln(stderr, "volsim:", shorten(err.Error()))
-		return 130
-	case errors.As(err, &done):
-		return done.status
-	case errors.As(err, &wrong):
-		fmt.Fprintln(stderr, "volsim:", shorten(err.Error()))
-		return 2
-	default:
-		fmt.Fprintln(stderr, "volsim:", shorten(err.Error()))
-		return 1
+	err := root.ExecuteContext(streams.Context())
+	if err != nil {
+		err = shortError{err}
 	}
+	return streams.End("volsim", err)
+}
+
+// checkArguments makes the errors of a command's arguments usage errors, also in its subcommands.
+// cobra alone accepts unknown names of subcommands below the root, and unknown help topics.
+func checkArguments(cmd *cobra.Command) {
+	check := cmd.Args
+	switch {
+	case !cmd.Runnable():
+		cmd.Args, cmd.RunE, cmd.DisableFlagsInUseLine = cobra.ArbitraryArgs, helpOrUnknown, true
+		cmd.SuggestionsMinimumDistance = 2
+	case cmd.Name() == "help":
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if found, rest, err := cmd.Root().Find(args); err != nil || len(rest) > 0 {
+				return helpOrUnknown(found, rest)
+			}
+			return nil
+		}
+	case check != nil:
+		cmd.Args = func(cmd *cobra.Command, args []string) error { return usage(check(cmd, args)) }
+	}
+	for _, c := range cmd.Commands() {
+		checkArguments(c)
+	}
+}
+
+// helpOrUnknown is the function of a command that only has subcommands. It prints the help, or
+// returns an error for an unknown subcommand.
+func helpOrUnknown(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	hint := ""
+	if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
+		hint = fmt.Sprintf("; did you mean %q?", similar[0])
+	}
+	return usage(fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), hint))
 }

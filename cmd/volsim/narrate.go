@@ -23,6 +23,7 @@ const lineDelay = 400 * time.Millisecond
 type narrator struct {
 	ctx   context.Context //nolint:containedctx // ends the pauses
 	out   io.Writer
+	width int // of the terminal, in columns
 	json  bool
 	slow  bool
 	lines chan line
@@ -37,6 +38,7 @@ type line struct {
 	record  *trace.Record
 	process string
 	text    string
+	why     string // of a chapter
 	chapter bool
 	summary *summary
 	drained chan struct{} // closed after all earlier lines are printed
@@ -44,14 +46,18 @@ type line struct {
 
 func newNarrator(ctx context.Context, out io.Writer, asJSON, slow bool) *narrator {
 	const ahead = 10_000 // more lines than a demo prints
-	n := &narrator{ctx: ctx, out: out, json: asJSON, slow: slow, lines: make(chan line, ahead), done: make(chan struct{})}
+	n := &narrator{ctx: ctx, out: out, width: textWidth(out), json: asJSON, slow: slow, lines: make(chan line, ahead), done: make(chan struct{})}
 	go n.print()
 	return n
 }
 
 func (n *narrator) note(process, text string) { n.lines <- line{process: process, text: text} }
-func (n *narrator) chapter(title string)      { n.lines <- line{text: title, chapter: true} }
 func (n *narrator) summary(s summary)         { n.lines <- line{summary: &s} }
+
+// chapter begins a chapter. A sentence says why it happens.
+func (n *narrator) chapter(title, why string) {
+	n.lines <- line{text: title, why: why, chapter: true}
+}
 
 func (n *narrator) record(r trace.Record) {
 	n.mu.Lock()
@@ -106,19 +112,25 @@ func (n *narrator) print() {
 func (n *narrator) printText(l line) bool {
 	switch {
 	case l.summary != nil:
-		fmt.Fprint(n.out, l.summary)
+		fmt.Fprint(n.out, "\n", wrap(l.summary.String(), n.width, 0), "\n")
 	case l.chapter:
-		fmt.Fprintf(n.out, "\n%s\n", l.text)
+		fmt.Fprint(n.out, "\n", wrap(l.text, n.width, 0), "\n", wrap("  "+l.why, n.width, 2), "\n\n")
 	case l.record != nil:
 		words, ok := trace.Describe(*l.record)
 		if !ok {
 			return false
 		}
-		fmt.Fprintf(n.out, "  %8s  %-16s %s%s\n", milliseconds(l.record.At), processOf(l.record.Task), oneLine(words), formatTook(l.record.Took))
+		n.printLine(milliseconds(l.record.At), processOf(l.record.Task), oneLine(words)+formatTook(l.record.Took))
 	default:
-		fmt.Fprintf(n.out, "  %8s  %-16s %s\n", "", l.process, oneLine(l.text))
+		n.printLine("", l.process, oneLine(l.text))
 	}
 	return true
+}
+
+// printLine prints what a process does. Continuation lines begin below the text.
+func (n *narrator) printLine(at, process, text string) {
+	head := fmt.Sprintf("  %8s  %-16s ", at, process)
+	fmt.Fprintln(n.out, wrap(head+text, n.width, len(head)))
 }
 
 // formatTook formats a duration, or returns "" if it is too short to matter.
@@ -151,6 +163,7 @@ type event struct {
 	Object      string   `json:"object,omitempty"`
 	Result      string   `json:"result,omitempty"`
 	Description string   `json:"description,omitempty"`
+	Why         string   `json:"why,omitempty"` // of a chapter
 	Summary     *summary `json:"summary,omitempty"`
 }
 
@@ -160,7 +173,7 @@ func (n *narrator) printJSON(l line) {
 	case l.summary != nil:
 		e = event{Event: "summary", Summary: l.summary}
 	case l.chapter:
-		e = event{Event: "chapter", Description: l.text}
+		e = event{Event: "chapter", Description: l.text, Why: l.why}
 	case l.record != nil:
 		r := *l.record
 		words, _ := trace.Describe(r)
@@ -169,9 +182,7 @@ func (n *narrator) printJSON(l line) {
 			Task: r.Task, Kind: string(r.Kind), Verb: r.Verb, Object: r.Object, Result: r.Result(), Description: words,
 		}
 	}
-	if err := json.NewEncoder(n.out).Encode(e); err != nil {
-		panic(fmt.Sprintf("event is not JSON: %v", err))
-	}
+	_ = json.NewEncoder(n.out).Encode(e) // a failed write ends the demo
 }
 
 // A summary counts the actions of a demo.
@@ -195,7 +206,7 @@ func (s summary) String() string {
 	if s.Failed > 0 {
 		failed = fmt.Sprintf(" (%d failed and were retried)", s.Failed)
 	}
-	return fmt.Sprintf("\n%d API writes, %s, %d reads, %d driver calls%s on %s devices, %.0f ms. No leaks.\n",
+	return fmt.Sprintf("%d API writes, %s, %d reads, %d driver calls%s on %s devices, %.0f ms. No leaks.",
 		s.Writes, conflicts, s.Reads, s.DriverCalls, failed, s.Devices, s.ElapsedMS)
 }
 

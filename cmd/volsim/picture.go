@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/volsim/volsim/internal/cli"
 	"github.com/volsim/volsim/sim/trace"
 	"github.com/volsim/volsim/sim/trace/picture"
 )
@@ -83,8 +84,8 @@ func (o *pictureOptions) draw(out io.Writer, records []trace.Record, what pictur
 	}
 	d := pictureKinds[slices.IndexFunc(pictureKinds, o.matches)].draw(records, what)
 	if o.replacesOutput() {
-		_, err := io.WriteString(out, d.Text())
-		return err
+		fmt.Fprint(out, d.Text())
+		return nil
 	}
 	var content []byte
 	switch filepath.Ext(o.file) {
@@ -95,25 +96,8 @@ func (o *pictureOptions) draw(out io.Writer, records []trace.Record, what pictur
 	default:
 		content = d.SVG()
 	}
-	if err := writeAtomically(o.file, content); err != nil {
+	if err := cli.WriteFile(o.file, content, 0o644); err != nil {
 		return fmt.Errorf("write picture: %w", err)
-	}
-	return nil
-}
-
-// writeAtomically writes a file, or leaves an existing one unchanged on error.
-func writeAtomically(name string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
 }

@@ -3,10 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/volsim/volsim/explore"
+	"github.com/volsim/volsim/internal/cli"
 )
 
 // Intervals of the progress line. A terminal overwrites it; other outputs get a new line each time.
@@ -28,16 +28,8 @@ type progress struct {
 
 func newProgress(out io.Writer, states, quiet bool) *progress {
 	now := time.Now()
-	return &progress{out: out, terminal: isTerminal(out), states: states, quiet: quiet, start: now, lastReport: now}
-}
-
-func isTerminal(out io.Writer) bool {
-	file, is := out.(*os.File)
-	if !is {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	_, terminal := cli.Width(out)
+	return &progress{out: out, terminal: terminal, states: states, quiet: quiet, start: now, lastReport: now}
 }
 
 // report is called after each schedule.

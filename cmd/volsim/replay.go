@@ -7,6 +7,7 @@ import (
 
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/internal/cli"
 )
 
 type replayOptions struct {
@@ -59,10 +60,10 @@ func replay(cmd *cobra.Command, name string, o replayOptions) error {
 		fmt.Fprintln(out, outcome(s, r))
 	}
 	if err := o.picture.draw(out, r.Trace.Records(), scenario.Picture(s, r)); err != nil {
-		return usage(err)
+		return err
 	}
 	if r.Failure != nil {
-		return exitError{status: 1}
+		return cli.Status(cli.Failure)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -34,6 +35,7 @@ type serveOptions struct {
 	listen     string
 	page       string
 	manual     bool
+	world      worldOptions
 }
 
 func newServe() *cobra.Command {
@@ -48,7 +50,9 @@ func newServe() *cobra.Command {
 			"The page shows the objects, the events, and a space-time diagram of writes and cache deliveries. With --by-hand nothing\n" +
 			"runs by itself: the page schedules steps, shows stale caches, holds components, and injects faults and events.\n" +
 			"Requests of kubectl take effect at once; caches see them only by later steps. Each printed link opens the page in\n" +
-			"one browser.\n\n" + strings.TrimSuffix(dirHelp, "\n\n"),
+			"one browser.\n\n" + dirHelp +
+			"On loop and lvm devices, serve prints the directory of each node's kubelet. A CSI driver registers there as on a\n" +
+			"real node, with a socket in plugins_registry. Its sidecars use the kubeconfig.",
 		Example: "  volsim serve --kubeconfig /tmp/kc &\n  kubectl --kubeconfig /tmp/kc get storageclass,node\n\n" +
 			"  volsim serve --kubeconfig ~/.kube/config --nodes 3 --devices array\n  volsim serve --by-hand",
 		Args: cobra.NoArgs,
@@ -64,16 +68,35 @@ func newServe() *cobra.Command {
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` of the API server; a non-loopback address admits other hosts that have the token")
 	cmd.Flags().StringVar(&o.page, "page", "127.0.0.1:0", "loopback `address` of the page; \"off\" disables the page")
 	cmd.Flags().BoolVar(&o.manual, "by-hand", false, "run nothing by itself; schedule every step manually on the page")
+	o.world.addFlags(cmd.Flags())
 	return cmd
 }
 
 // validate returns an error for invalid options.
 func (o serveOptions) validate() error {
+	if err := devicesFlag(o.devices); err != nil {
+		return err
+	}
+	if !o.pageDisabled() {
+		if err := page.ValidateAddr(o.page); err != nil {
+			return err
+		}
+	}
 	switch {
 	case o.kubeconfig == "":
 		return errors.New("--kubeconfig is empty: specify a file")
 	case o.nodes < 1:
 		return fmt.Errorf("invalid --nodes %d: want at least 1", o.nodes)
+	case addressFlag("--listen", o.listen) != nil:
+		return addressFlag("--listen", o.listen)
+	}
+	if _, _, err := readKubeconfig(o.kubeconfig); err != nil {
+		return err
+	}
+	if err := o.world.validate(o.devices, o.manual); err != nil {
+		return err
+	}
+	switch {
 	case !o.manual:
 		return nil
 	case o.pageDisabled():
@@ -84,23 +107,34 @@ func (o serveOptions) validate() error {
 	return nil
 }
 
+// warnAboutAddress prints a warning if the API server can be reached from other hosts.
+func warnAboutAddress(errs io.Writer, address string) {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	if err != nil || host == "localhost" || ip != nil && ip.IsLoopback() {
+		return
+	}
+	fmt.Fprintf(errs, "volsim: warning: --listen %s admits other hosts: any that has the token of the kubeconfig controls the cluster\n", address)
+}
+
 func (o serveOptions) pageDisabled() bool { return o.page == "" || o.page == "off" }
 
 // A servedWorld is a cluster with its API handler and its page.
 type servedWorld struct {
-	api   http.Handler
-	world page.World
-	close func() error
+	api      http.Handler
+	world    page.World
+	kubelets []string // directories of the kubelets on this machine
+	close    func() error
 }
 
 func serve(ctx context.Context, out, errs io.Writer, o serveOptions) (err error) {
-	ignoreSIGPIPE()
 	if err := o.validate(); err != nil {
+		return usage(err)
+	}
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
-		return errInterrupted
-	}
+	warnAboutAddress(errs, o.listen)
 	authority, err := apiserver.NewAuthority()
 	if err != nil {
 		return err
@@ -136,7 +170,7 @@ func serve(ctx context.Context, out, errs io.Writer, o serveOptions) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, file.restore()) }()
-	printEndpoints(out, s.world.State().Setup, l.URL(), pageURL, o)
+	printEndpoints(out, s, l.URL(), pageURL, o)
 	select {
 	case err := <-l.Done():
 		return fmt.Errorf("serve: %w", err)
@@ -150,10 +184,15 @@ func serve(ctx context.Context, out, errs io.Writer, o serveOptions) (err error)
 
 // startLive starts a cluster that runs by itself.
 func startLive(ctx context.Context, errs io.Writer, authority *apiserver.Authority, o serveOptions) (*servedWorld, error) {
-	c, err := cluster.New(cluster.Config{
+	cfg := cluster.Config{
 		Nodes: o.nodes, Devices: cluster.Devices(o.devices), Dir: o.dir, Records: recordsMax,
 		API: fake.Config{RootCA: string(authority.PEM()), TrackManagedFields: true},
-	})
+	}
+	o.world.apply(&cfg)
+	c, err := cluster.New(cfg)
+	if errors.Is(err, cluster.ErrUnknownComponent) {
+		return nil, usage(fmt.Errorf("--components: %w", err))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -164,25 +203,44 @@ func startLive(ctx context.Context, errs io.Writer, authority *apiserver.Authori
 	if err := c.Start(starting); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	api := apiserver.NewHandler(c.Server(), apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return c.Host().ExternalCaller() }})
-	return &servedWorld{api, page.NewLive(c), c.Close}, nil
+	api := apiserver.NewHandler(c.Server(), apiserver.HandlerConfig{
+		Caller:         func(*http.Request) sim.Caller { return c.Host().ExternalCaller() },
+		CreateWarnings: page.CreateWarnings(c),
+	})
+	w := &servedWorld{api: api, world: page.NewLive(c), close: c.Close}
+	if kind, _ := c.Devices(); kind != cluster.Array && o.world.hasKubelets() {
+		for i := range o.nodes {
+			dir, err := c.KubeletDir(fmt.Sprintf("node-%d", i+1))
+			if err != nil {
+				return nil, errors.Join(err, c.Close())
+			}
+			w.kubelets = append(w.kubelets, dir)
+		}
+	}
+	return w, nil
 }
 
 // startManual starts a world whose steps are scheduled from the page.
 func startManual(_ context.Context, _ io.Writer, _ *apiserver.Authority, o serveOptions) (*servedWorld, error) {
-	desk, err := page.NewStepped(fmt.Sprintf("nodes: %d", o.nodes))
+	desk, err := page.NewStepped(append([]string{fmt.Sprintf("nodes: %d", o.nodes)}, o.world.headers()...)...)
+	if errors.Is(err, cluster.ErrUnknownComponent) {
+		return nil, usage(fmt.Errorf("--components: %w", err))
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &servedWorld{desk, desk, desk.Close}, nil
+	return &servedWorld{api: desk, world: desk, close: desk.Close}, nil
 }
 
-func printEndpoints(out io.Writer, made, url, pageURL string, o serveOptions) {
+func printEndpoints(out io.Writer, s *servedWorld, url, pageURL string, o serveOptions) {
 	kubectl := "kubectl --kubeconfig " + o.kubeconfig
 	if strings.ContainsAny(o.kubeconfig, " \t'\"$") {
 		kubectl = fmt.Sprintf("kubectl --kubeconfig %q", o.kubeconfig)
 	}
-	fmt.Fprintf(out, "serving  %s\nworld    %s\nconfig   %s\n", url, made, absolutePath(o.kubeconfig))
+	fmt.Fprintf(out, "serving  %s\nworld    %s\nconfig   %s\n", url, s.world.State().Setup, absolutePath(o.kubeconfig))
+	for _, dir := range s.kubelets {
+		fmt.Fprintf(out, "kubelet  %s\n", dir)
+	}
 	if pageURL != "" {
 		fmt.Fprintf(out, "page     %s\n", pageURL)
 	}

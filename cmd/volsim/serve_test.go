@@ -3,7 +3,9 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -11,13 +13,16 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/plugins/loop"
 )
 
 // served runs "volsim serve" on the array until the end of the test. It returns when the kubeconfig is written.
@@ -98,37 +103,118 @@ func ready(pod *corev1.Pod) bool {
 	return false
 }
 
-// TestServeKeepsOtherClustersInTheKubeconfig serves with an existing kubeconfig.
-func TestServeKeepsOtherClustersInTheKubeconfig(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "config")
-	old := clientcmdapi.NewConfig()
-	old.Clusters["other"] = &clientcmdapi.Cluster{Server: "https://other.example"}
-	old.Contexts["other"] = &clientcmdapi.Context{Cluster: "other"}
-	old.CurrentContext = "other"
-	if err := clientcmd.WriteToFile(*old, path); err != nil {
+// An existingKubeconfig has a comment and an empty list, which clientcmd does not keep.
+const existingKubeconfig = `# mine
+apiVersion: v1
+kind: Config
+clusters: []
+contexts:
+- name: other
+  context: {cluster: other, user: ""}
+current-context: other
+`
+
+// existing writes a kubeconfig that everybody can read, behind a symbolic link.
+func existing(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "config")
+	if err := errors.Join(os.WriteFile(path+".real", []byte(existingKubeconfig), 0o600), os.Chmod(path+".real", 0o666),
+		os.Symlink(path+".real", path)); err != nil {
 		t.Fatal(err)
 	}
-	before, err := os.ReadFile(path)
+	return path
+}
+
+// modeAndText returns the mode and the content of a file.
+func modeAndText(t *testing.T, path string) (fs.FileMode, string) {
+	t.Helper()
+	info, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Mode(), string(text)
+}
+
+// TestServeKeepsOtherClustersInTheKubeconfig serves with an existing kubeconfig. Only its owner can read the token.
+func TestServeKeepsOtherClustersInTheKubeconfig(t *testing.T) {
+	path := existing(t)
 	stop, _ := served(t, path)
 	during, err := clientcmd.LoadFromFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if during.CurrentContext != "volsim" || during.Clusters["other"] == nil || during.Clusters["volsim"] == nil {
+	if during.CurrentContext != "volsim" || during.Contexts["other"] == nil || during.Clusters["volsim"] == nil {
 		t.Errorf("while serving: %+v", during)
+	}
+	if mode, _ := modeAndText(t, path+".real"); mode != 0o600 {
+		t.Errorf("mode %v while serving", mode)
 	}
 	if status, errs := stop(); status != 0 || errs != "" {
 		t.Errorf("status %d, stderr %q", status, errs)
 	}
-	after, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
+	if mode, text := modeAndText(t, path+".real"); mode != 0o666 || text != existingKubeconfig {
+		t.Errorf("afterwards, mode %v:\n%s\nwant 0666 and:\n%s", mode, text, existingKubeconfig)
 	}
-	if string(after) != string(before) {
-		t.Errorf("afterwards:\n%s\nwant:\n%s", after, before)
+	if info, err := os.Lstat(path); err != nil || info.Mode().Type() != fs.ModeSymlink {
+		t.Errorf("no symbolic link any more: %v, %v", info.Mode(), err)
+	}
+}
+
+// TestServeKeepsChangesOfTheKubeconfig changes the kubeconfig while it is served.
+func TestServeKeepsChangesOfTheKubeconfig(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*clientcmdapi.Config)
+		want   []string
+	}{
+		{"another context", func(c *clientcmdapi.Config) {
+			c.Contexts["third"] = &clientcmdapi.Context{Cluster: "third"}
+		}, []string{"name: third", "clusters: []", "users: []", "current-context: other"}},
+		{"a later server", func(c *clientcmdapi.Config) {
+			c.Clusters["volsim"].Server = "https://127.0.0.1:1"
+		}, []string{"server: https://127.0.0.1:1", "current-context: volsim"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := existing(t)
+			stop, _ := served(t, path)
+			during, err := clientcmd.LoadFromFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tt.change(during)
+			if err := clientcmd.WriteToFile(*during, path); err != nil {
+				t.Fatal(err)
+			}
+			if status, errs := stop(); status != 0 || errs != "" {
+				t.Errorf("status %d, stderr %q", status, errs)
+			}
+			_, text := modeAndText(t, path)
+			for _, want := range tt.want {
+				if !strings.Contains(text, want) {
+					t.Errorf("no %q in\n%s", want, text)
+				}
+			}
+		})
+	}
+}
+
+func TestServeWarnsAboutOtherHosts(t *testing.T) {
+	for address, warns := range map[string]bool{
+		"0.0.0.0:0": true, ":0": true, "[::]:0": true, "127.0.0.1:0": false, "localhost:0": false, "[::1]:0": false,
+	} {
+		var errs strings.Builder
+		warnAboutAddress(&errs, address)
+		if errs.Len() > 0 != warns {
+			t.Errorf("%s: %q", address, errs.String())
+		}
+	}
+	stop, _ := served(t, filepath.Join(t.TempDir(), "config"), "--listen", "0.0.0.0:0")
+	if status, errs := stop(); status != 0 || !strings.HasPrefix(errs, "volsim: warning: --listen 0.0.0.0:0 admits other hosts") || strings.Count(errs, "\n") != 1 {
+		t.Errorf("status %d, stderr %q; want a warning", status, errs)
 	}
 }
 
@@ -176,6 +262,98 @@ func TestServeWithoutAPage(t *testing.T) {
 	}
 }
 
+// TestServeConfiguresTheWorld checks the effect of each option of the world.
+func TestServeConfiguresTheWorld(t *testing.T) {
+	limited := func(t *testing.T, client kubernetes.Interface) {
+		node, err := client.StorageV1().CSINodes().Get(t.Context(), "node-2", metav1.GetOptions{})
+		if err != nil || len(node.Spec.Drivers) != 1 || node.Spec.Drivers[0].Allocatable == nil || *node.Spec.Drivers[0].Allocatable.Count != 3 {
+			t.Errorf("CSINode %v, %v; want a limit of 3", node, err)
+		}
+	}
+	labelled := func(t *testing.T, client kubernetes.Interface) {
+		driver, err := client.StorageV1().CSIDrivers().Get(t.Context(), "array.csi.volsim.dev", metav1.GetOptions{})
+		if err != nil || driver.Spec.SELinuxMount == nil || !*driver.Spec.SELinuxMount {
+			t.Errorf("CSIDriver %v, %v; want seLinuxMount", driver, err)
+		}
+	}
+	for _, tt := range []struct {
+		args  string
+		check func(*testing.T, kubernetes.Interface)
+	}{
+		{"--volumes-per-node 3", limited},
+		{"--volumes-per-node 3 --by-hand", limited},
+		{"--selinux --selinux-mount", labelled},
+		{"--selinux --by-hand", labelled},
+		{"--kubelets-attach", func(t *testing.T, client kubernetes.Interface) {
+			node, err := client.CoreV1().Nodes().Get(t.Context(), "node-1", metav1.GetOptions{})
+			if _, managed := node.Annotations["volumes.kubernetes.io/controller-managed-attach-detach"]; err != nil || managed {
+				t.Errorf("annotations %v, %v; want none for the attach/detach controller", node.Annotations, err)
+			}
+		}},
+		{"--components pvcontroller,pvcprotection", func(t *testing.T, client kubernetes.Interface) {
+			nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+			if err != nil || len(nodes.Items) != 0 {
+				t.Errorf("nodes %v, %v; want none, since no kubelet registers them", nodes, err)
+			}
+		}},
+		{"--host-path-provisioning", func(t *testing.T, client kubernetes.Interface) {
+			_, err := client.StorageV1().StorageClasses().Create(t.Context(), &storagev1.StorageClass{
+				ObjectMeta: metav1.ObjectMeta{Name: "directories"}, Provisioner: "kubernetes.io/host-path",
+			}, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			claim := cluster.NewClaim("data", "64Mi")
+			claim.Spec.StorageClassName = ptr.To("directories")
+			created, err := client.CoreV1().PersistentVolumeClaims("default").Create(t.Context(), claim, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			changes, err := client.CoreV1().PersistentVolumeClaims("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: created.ResourceVersion})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer changes.Stop()
+			for e := range changes.ResultChan() {
+				if e.Object.(*corev1.PersistentVolumeClaim).Status.Phase == corev1.ClaimBound {
+					return
+				}
+			}
+			t.Error("claim is not bound")
+		}},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "config")
+			stop, _ := served(t, path, strings.Fields(tt.args)...)
+			cfg, err := clientcmd.BuildConfigFromFlags("", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tt.check(t, kubernetes.NewForConfigOrDie(cfg))
+			if status, errs := stop(); status != 0 || errs != "" {
+				t.Errorf("status %d, stderr %q", status, errs)
+			}
+		})
+	}
+}
+
+// TestServeNamesTheKubelets prints where a CSI driver can register.
+func TestServeNamesTheKubelets(t *testing.T) {
+	if err := loop.Probe(); err != nil {
+		t.Skipf("loop devices: %v", err)
+	}
+	dir := t.TempDir()
+	stop, head := served(t, filepath.Join(t.TempDir(), "config"), "--devices", "loop", "--dir", dir, "--nodes", "1")
+	_, rest, _ := strings.Cut(head, "kubelet  ")
+	kubelet, _, _ := strings.Cut(rest, "\n")
+	if info, err := os.Stat(filepath.Join(kubelet, "plugins_registry")); err != nil || !info.IsDir() || !strings.HasPrefix(kubelet, dir) {
+		t.Errorf("kubelet %q: %v", kubelet, err)
+	}
+	if status, errs := stop(); status != 0 || errs != "" {
+		t.Errorf("status %d, stderr %q", status, errs)
+	}
+}
+
 func TestServeRejectsInvalidOptions(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad")
@@ -189,11 +367,20 @@ func TestServeRejectsInvalidOptions(t *testing.T) {
 	}{
 		{"no nodes", []string{"--nodes", "0"}, "invalid --nodes 0: want at least 1"},
 		{"unknown devices", []string{"--devices", "tape"}, `devices "tape": want auto, loop, lvm or array`},
-		{"invalid address", []string{"--devices", "array", "--listen", "nowhere"}, "listen on nowhere: "},
+		{"invalid address", []string{"--devices", "array", "--listen", "nowhere"}, `invalid --listen "nowhere": want an address with a port`},
 		{"no such folder", []string{"--devices", "array", "--kubeconfig", filepath.Join(dir, "file", "config")}, ""},
-		{"not a kubeconfig", []string{"--devices", "array", "--kubeconfig", bad}, "read kubeconfig: "},
+		{"not a kubeconfig", []string{"--devices", "array", "--kubeconfig", bad}, "read kubeconfig "},
 		{"no kubeconfig", []string{"--kubeconfig", ""}, "--kubeconfig is empty"},
 		{"page on all addresses", []string{"--devices", "array", "--page", "0.0.0.0:0"}, `invalid page address "0.0.0.0:0": want a loopback address`},
+		{"limit of real devices", []string{"--devices", "loop", "--volumes-per-node", "2"}, "--volumes-per-node requires --devices array"},
+		{"labels of real devices", []string{"--devices", "lvm", "--selinux"}, "--selinux requires --devices array"},
+		{"negative limit", []string{"--volumes-per-node", "-1"}, "invalid --volumes-per-node -1"},
+		{"no period", []string{"--sync-frequency", "0s"}, "invalid --sync-frequency 0s"},
+		{"gate alone", []string{"--selinux-mount"}, "--selinux-mount requires --selinux"},
+		{"no component", []string{"--components", ""}, "--components is empty"},
+		{"unknown component", []string{"--devices", "array", "--components", "pvcontroler"}, `no such component "pvcontroler" (have pvcontroller, `},
+		{"unknown component by hand", []string{"--by-hand", "--components", "pvcontroler"}, `no such component "pvcontroler" (have pvcontroller, `},
+		{"kubelets attach by hand", []string{"--by-hand", "--kubelets-attach"}, "--by-hand does not support --kubelets-attach"},
 		{"by hand without a page", []string{"--by-hand", "--page", "off"}, "--by-hand requires the page"},
 		{"by hand with real devices", []string{"--by-hand", "--devices", "loop"}, "remove --devices loop"},
 	} {
@@ -202,11 +389,11 @@ func TestServeRejectsInvalidOptions(t *testing.T) {
 				if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 					t.Fatal(err)
 				}
-				tt.want = "kubeconfig: "
+				tt.want = "not a directory"
 			}
 			status, _, errs := volsim(t.Context(), append([]string{"serve"}, tt.args...)...)
-			if status != 1 || !strings.Contains(errs, tt.want) || strings.Count(errs, "\n") != 1 {
-				t.Errorf("status %d, stderr %q, want one line with %q", status, errs, tt.want)
+			if status != 2 || !strings.Contains(errs, tt.want) || strings.Count(errs, "\n") != 1 {
+				t.Errorf("status %d, stderr %q, want 2 and one line with %q", status, errs, tt.want)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/volsim/volsim/explore/session"
+	"github.com/volsim/volsim/internal/cli"
 )
 
 type sessionOptions struct {
@@ -81,9 +82,9 @@ func runSession(cmd *cobra.Command, args []string, o sessionOptions) (err error)
 		return wrong
 	case s.Violation() != nil:
 		fmt.Fprintln(out, "violated:", s.Violation())
-		return exitError{status: 1}
+		return cli.Status(cli.Failure)
 	case wrong != nil:
-		return exitError{status: 2}
+		return cli.Status(cli.Usage)
 	}
 	return nil
 }

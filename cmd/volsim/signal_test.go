@@ -64,7 +64,7 @@ func TestSignalEndsSessionThatWaitsForInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	terminate(t, cmd)
-	wantEnd(t, cmd, 130)
+	wantEnd(t, cmd, 128+int(syscall.SIGTERM))
 }
 
 func TestSignalEndsCommandThatWaitsForFile(t *testing.T) {
@@ -84,7 +84,7 @@ func TestSignalEndsCommandThatWaitsForFile(t *testing.T) {
 			}
 			defer writer.Close()
 			terminate(t, cmd)
-			wantEnd(t, cmd, 130)
+			wantEnd(t, cmd, 128+int(syscall.SIGTERM))
 		})
 	}
 }
@@ -108,7 +108,7 @@ func TestSignalEndsWaitForSocketLock(t *testing.T) {
 	}
 	(&program{T: t, log: log}).waitFor("are in memory")
 	terminate(t, cmd)
-	wantEnd(t, cmd, 130)
+	wantEnd(t, cmd, 128+int(syscall.SIGTERM))
 	if text := log.String(); !strings.Contains(text, dir+" is locked by ") {
 		t.Errorf("the lock is not named:\n%s", text)
 	}

@@ -233,6 +233,10 @@ func (a Act) Do(ctx context.Context, c *cluster.Cluster, user *sim.Process) erro
 		return passTime(c, user, d)
 	default:
 		if host, stepped := c.Host().(*sim.Stepped); !stepped || !host.Inject(a.name) {
+			name, target, _ := strings.Cut(a.name, " ")
+			if err := c.ValidateFaults(sim.FaultSpecs{{Name: name, Target: target}}); err != nil {
+				return fmt.Errorf("%s: not possible now: %w", a, err)
+			}
 			return fmt.Errorf("%s: not possible now", a)
 		}
 		return nil

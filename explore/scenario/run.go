@@ -109,6 +109,9 @@ func (s *Scenario) Run(ctx context.Context, o Options) (result *Result, err erro
 	defer func() { err = errors.Join(err, w.cluster.Close()) }()
 	w.host.SetStrategy(strategy)
 	w.execute(ctx)
+	if err := ctx.Err(); err != nil && errors.Is(w.result.Failure, err) {
+		return nil, err // an interrupted run has no result
+	}
 	if o.Strategy == nil {
 		w.result.Mismatch = plan.Mismatch()
 	}

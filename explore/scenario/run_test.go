@@ -1,6 +1,8 @@
 package scenario_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -173,5 +175,19 @@ user alice
 `)
 	if _, there := c.Server().Get("persistentvolumeclaims", "default", "data"); there {
 		t.Error("the claim is there still: it was not waited for until it was Bound, or not at all")
+	}
+}
+
+// TestInterruptedRunHasNoResult cancels the context of a run. The run has not failed.
+func TestInterruptedRunHasNoResult(t *testing.T) {
+	t.Parallel()
+	s, err := scenario.Find("pod-moves")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := s.Run(ctx, scenario.Options{StepsMax: 100, Watch: func(*cluster.Cluster) { cancel() }})
+	if !errors.Is(err, context.Canceled) || r != nil {
+		t.Errorf("got %v, %v; want only the error of the context", r, err)
 	}
 }

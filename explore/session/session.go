@@ -131,7 +131,7 @@ func (s *Session) do(op operation) (note string, err error) {
 		s.strategy.fault, s.strategy.faultTarget = op.fault, op.target
 	case "inject":
 		if !s.host.Inject(op.target) {
-			return "", errors.New("not possible now")
+			return "", s.notPossible(op.target)
 		}
 		s.check()
 	case "act":
@@ -140,6 +140,16 @@ func (s *Session) do(op operation) (note string, err error) {
 		return "", op.act.Do(context.Background(), s.cluster, nil)
 	}
 	return "", nil
+}
+
+// notPossible returns the error for an event that cannot be injected. It names the known targets if
+// the event's target is not one of them.
+func (s *Session) notPossible(event string) error {
+	name, target, _ := strings.Cut(event, " ")
+	if err := s.cluster.ValidateFaults(sim.FaultSpecs{{Name: name, Target: target}}); err != nil {
+		return fmt.Errorf("not possible now: %w", err)
+	}
+	return errors.New("not possible now")
 }
 
 // hold keeps a component or a task from running.

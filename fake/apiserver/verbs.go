@@ -190,6 +190,9 @@ func (v *resourceRequest) changeAnswer(client fake.ResourceClient, done fake.Res
 // writeAnswer answers with the result of a write.
 func (v *resourceRequest) writeAnswer(code int, client fake.ResourceClient, done fake.Result) (answer, error) {
 	v.warn(done.Warnings...)
+	if v.h.created != nil && code == http.StatusCreated && v.sub == "" {
+		v.warn(v.h.created(v.GroupResource())...)
+	}
 	return v.objectAnswer(code, client, done.Object)
 }
 

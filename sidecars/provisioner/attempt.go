@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/reference"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
+	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/sidecars/internal/driver"
 )
@@ -79,6 +80,11 @@ func newAttempt(
 	}, nil
 }
 
+// attributesClass returns the name of a claim's VolumeAttributesClass, or "".
+func attributesClass(claim *corev1.PersistentVolumeClaim) string {
+	return ptr.Deref(claim.Spec.VolumeAttributesClassName, "")
+}
+
 // errPopulator is returned for a claim whose volume a populator provisions.
 var errPopulator = errors.New("assuming an external populator will provision the volume")
 
@@ -103,7 +109,7 @@ func checkSupported(claim *corev1.PersistentVolumeClaim, capabilities driver.Cap
 		}
 	}
 	switch {
-	case claim.Spec.VolumeAttributesClassName != nil && *claim.Spec.VolumeAttributesClassName != "":
+	case attributesClass(claim) != "" && !capabilities[csispec.ControllerServiceCapability_RPC_MODIFY_VOLUME]:
 		return errors.New("CSI driver does not support VolumeAttributesClass: " +
 			"controller MODIFY_VOLUME capability is not reported")
 	case !capabilities[csispec.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME]:
@@ -163,6 +169,9 @@ func newVolume(a *attempt, driverName string, topology bool, created *csispec.Vo
 	}
 	if a.class.ReclaimPolicy != nil {
 		volume.Spec.PersistentVolumeReclaimPolicy = *a.class.ReclaimPolicy
+	}
+	if attributesClass(a.claim) != "" {
+		volume.Spec.VolumeAttributesClassName = a.claim.Spec.VolumeAttributesClassName
 	}
 	return volume.DeepCopy() // shares nothing with the cached claim and class
 }

@@ -17,7 +17,8 @@ import (
 // Upstream: external-provisioner pkg/controller deleteVolumeRetryCount.
 const cleanupsMax = 5
 
-// addPlacement adds the volume's content source and accessibility requirements to the request.
+// addPlacement adds the volume's content source, accessibility requirements and attributes to the
+// request.
 func (c *Controller) addPlacement(ctx context.Context, a *attempt) (err error) {
 	if a.request.VolumeContentSource, err = c.findSource(ctx, a.claim, a.class.Provisioner); err != nil {
 		return err
@@ -26,7 +27,30 @@ func (c *Controller) addPlacement(ctx context.Context, a *attempt) (err error) {
 	if err != nil && !apierrors.IsNotFound(err) {
 		err = fmt.Errorf("error generating accessibility requirements: %w", err)
 	}
+	if err != nil {
+		return err
+	}
+	a.request.MutableParameters, err = c.mutableParameters(ctx, a.claim)
 	return err
+}
+
+// mutableParameters returns the parameters of a claim's VolumeAttributesClass. No error is a
+// NotFound error, which is reserved for nodes.
+//
+// Upstream: external-provisioner pkg/controller prepareProvision (6.3.0).
+func (c *Controller) mutableParameters(ctx context.Context, claim *corev1.PersistentVolumeClaim) (map[string]string, error) {
+	name := attributesClass(claim)
+	if name == "" {
+		return nil, nil //nolint:nilnil // none
+	}
+	class, err := c.cfg.Client.StorageV1().VolumeAttributesClasses().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, errors.New(err.Error())
+	}
+	if class.DriverName != c.cfg.DriverName {
+		return nil, fmt.Errorf("VAC %s referenced in PVC is for driver %s which does not match driver name %s", name, class.DriverName, c.cfg.DriverName)
+	}
+	return class.Parameters, nil
 }
 
 // placementFailed handles an error before the driver was called. If the selected node does not

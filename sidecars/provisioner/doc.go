@@ -22,9 +22,12 @@
 // states on which nodes the volume is. A claim whose volume is being cloned is kept until the clone
 // exists.
 //
-// What it does not do: snapshot restores (refused), VolumeAttributesClass (refused), migration from
-// in-tree plugins, secrets (those in a class are not read), CSIStorageCapacity objects, deployment
-// on each node, leader election, and timeouts of driver calls.
+// A claim with a VolumeAttributesClass is provisioned with the parameters of that class, if the
+// driver has MODIFY_VOLUME. Later changes of the class name are the external-resizer's.
+//
+// What it does not do: snapshot restores (refused), migration from in-tree plugins, secrets (those
+// in a class are not read), CSIStorageCapacity objects, deployment on each node, leader election,
+// and timeouts of driver calls.
 //
 // Upstream: external-provisioner 6.3.0, sig-storage-lib-external-provisioner v13.0.0.
 package provisioner

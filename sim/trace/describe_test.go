@@ -2,6 +2,7 @@ package trace_test
 
 import (
 	"errors"
+	"net/http"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -233,6 +234,11 @@ func TestDescribeWrites(t *testing.T) {
 func TestDescribeRefusalsAndCalls(t *testing.T) {
 	t.Parallel()
 	claims := schema.GroupResource{Resource: "persistentvolumeclaims"}
+	patched := func(err error) trace.Record {
+		r := trace.Record{Action: trace.Action{Kind: trace.KindAPI, Verb: "patch", Object: "persistentvolumeclaims/default/data"}}
+		r.Err = err
+		return r
+	}
 	refused := func(err error) trace.Record {
 		r := trace.Record{Action: trace.Action{Kind: trace.KindAPI, Verb: "update", Object: "persistentvolumeclaims/default/data"}}
 		r.Err, r.After = err, newClaim
@@ -256,6 +262,12 @@ func TestDescribeRefusalsAndCalls(t *testing.T) {
 			"conflict", refused(apierrors.NewConflict(claims, "data", errors.New("stale"))),
 			"gets a conflict for its update of claim default/data and will retry",
 		},
+		{
+			"JSON patch of an object that has changed", patched(apierrors.NewGenericServerResponse(
+				http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "test failed", 0, false)),
+			"gets an error for its patch of claim default/data, since the JSON patch does not apply to the current object, and will retry",
+		},
+		{"invalid patch", patched(apierrors.NewInvalid(schema.GroupKind{Kind: "X"}, "x", nil)), `gets an error for its patch of claim default/data: X "x" is invalid`},
 		{"refused", refused(errors.New("no")), "gets an error for its update of claim default/data: no"},
 		{"call with particulars", call("NodeStageVolume", "csi.example.com/vol-1", "path=/x", nil), "has the driver stage the volume: path=/x"},
 		{

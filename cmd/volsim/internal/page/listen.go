@@ -30,9 +30,8 @@ func Listen(cfg Config) (*Listener, error) {
 	if cfg.Addr == "" {
 		cfg.Addr = "127.0.0.1:0"
 	}
-	host, _, err := net.SplitHostPort(cfg.Addr)
-	if err != nil || !isLoopback(host) {
-		return nil, fmt.Errorf("invalid page address %q: want a loopback address with a port, such as 127.0.0.1:8080 (port 0: any free port)", cfg.Addr)
+	if err := ValidateAddr(cfg.Addr); err != nil {
+		return nil, err
 	}
 	socket, err := net.Listen("tcp", cfg.Addr)
 	if err != nil {
@@ -49,6 +48,18 @@ func Listen(cfg Config) (*Listener, error) {
 	})
 	l.server = httpserver.Serve(socket, httpserver.Config{Handler: l.guard, HeaderBytesMax: headerBytesMax})
 	return l, nil
+}
+
+// ValidateAddr returns an error for an address that is not a loopback address with a port.
+func ValidateAddr(addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil || !isLoopback(host) {
+		return fmt.Errorf("invalid page address %q: want a loopback address with a port, such as 127.0.0.1:8080 (port 0: any free port)", addr)
+	}
+	return nil
 }
 
 // URL returns the link that opens the page in one browser.

@@ -52,7 +52,7 @@ func (d *Stepped) begin() (*world, error) {
 	server := s.Cluster().Server()
 	crd.Serve(server)
 	w := &world{session: s, requests: map[int]*request{}}
-	w.api = apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: callerOf})
+	w.api = apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: callerOf, CreateWarnings: CreateWarnings(s.Cluster())})
 	w.ctx, w.end = context.WithCancel(context.Background())
 	return w, nil
 }

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/volsim/volsim/cluster"
+)
+
+// worldOptions are the options of a cluster that few users need.
+type worldOptions struct {
+	components     []string
+	volumesPerNode int
+	kubeletsAttach bool
+	hostPath       bool
+	seLinux        bool
+	seLinuxMount   bool
+	syncFrequency  time.Duration
+}
+
+func (o *worldOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&o.components, "components", nil,
+		"comma-separated `names` of the components to run, such as pvcontroller,kubelet (default all); without kubelet there are no nodes")
+	flags.IntVar(&o.volumesPerNode, "volumes-per-node", 0, "maximum number of volumes attached to a node; 0 means unlimited (array devices only)")
+	flags.BoolVar(&o.kubeletsAttach, "kubelets-attach", false, "let the kubelets attach and detach volumes instead of the attach/detach controller")
+	flags.BoolVar(&o.hostPath, "host-path-provisioning", false,
+		"provision volumes of classes with provisioner kubernetes.io/host-path, as directories of node-1; always on with --by-hand")
+	flags.BoolVar(&o.seLinux, "selinux", false, "mount volumes with SELinux labels (array devices only)")
+	flags.BoolVar(&o.seLinuxMount, "selinux-mount", false, "with --selinux: use labels for volumes of all access modes (feature gate SELinuxMount)")
+	flags.DurationVar(&o.syncFrequency, "sync-frequency", time.Minute, "how often kubelets set up volumes again whose CSIDriver has requiresRepublish")
+}
+
+// validate returns an error for invalid options. A world that is stepped manually supports some.
+func (o worldOptions) validate(devices string, manual bool) error {
+	switch {
+	case o.components != nil && len(o.components) == 0:
+		return errors.New("--components is empty: specify a component")
+	case o.volumesPerNode < 0:
+		return fmt.Errorf("invalid --volumes-per-node %d: want no negative number", o.volumesPerNode)
+	case o.syncFrequency <= 0:
+		return fmt.Errorf("invalid --sync-frequency %v: want a positive duration", o.syncFrequency)
+	case o.seLinuxMount && !o.seLinux:
+		return errors.New("--selinux-mount requires --selinux")
+	case o.needsArray() != "" && devices != string(cluster.Auto) && devices != string(cluster.Array):
+		return fmt.Errorf("%s requires --devices %s", o.needsArray(), cluster.Array)
+	case manual && o.kubeletsAttach:
+		return errors.New("--by-hand does not support --kubelets-attach")
+	case manual && o.seLinuxMount:
+		return errors.New("--by-hand does not support --selinux-mount")
+	case manual && o.syncFrequency != time.Minute:
+		return errors.New("--by-hand does not support --sync-frequency")
+	}
+	return nil
+}
+
+// needsArray returns an option that only array devices have, or "".
+func (o worldOptions) needsArray() string {
+	switch {
+	case o.volumesPerNode > 0:
+		return "--volumes-per-node"
+	case o.seLinux:
+		return "--selinux"
+	default:
+		return ""
+	}
+}
+
+// apply adds the options to the configuration of a cluster.
+func (o worldOptions) apply(cfg *cluster.Config) {
+	cfg.Components, cfg.VolumesPerNode, cfg.KubeletsAttach = o.components, o.volumesPerNode, o.kubeletsAttach
+	cfg.HostPathProvisioning, cfg.SELinux, cfg.SELinuxMount = o.hostPath, o.seLinux, o.seLinuxMount
+	cfg.SyncFrequency = o.syncFrequency
+	if o.needsArray() != "" {
+		cfg.Devices = cluster.Array
+	}
+}
+
+func (o worldOptions) hasKubelets() bool {
+	return o.components == nil || slices.Contains(o.components, "kubelet")
+}
+
+// headers returns the options as headers of a scenario.
+func (o worldOptions) headers() []string {
+	var all []string
+	if o.components != nil {
+		all = append(all, "components: "+strings.Join(o.components, ", "))
+	}
+	if o.volumesPerNode > 0 {
+		all = append(all, fmt.Sprintf("volumes-per-node: %d", o.volumesPerNode))
+	}
+	if o.seLinux {
+		all = append(all, "selinux: on")
+	}
+	return all
+}
