@@ -13,7 +13,8 @@
 //	GET /                the page, with /page.css and /page.js
 //	GET /changes         server-sent events: the version of the state, now and after each change
 //	GET /state           the State as JSON, with its version
-//	GET /diagram.svg     recent actions as a space-time diagram: ?records=150, ?about=OBJECT, ?tasks=true
+//	GET /diagram.svg     recent actions as a space-time diagram: ?records=150, ?about=OBJECT,
+//	                     ?tasks=true, ?width=400
 //	GET /operations.txt  the operations so far, as input for "volsim session"
 //	POST /do             executes one operation of package session, given as text; returns a Result
 //	POST /undo           undoes the last operation; returns a Result
