@@ -13,8 +13,7 @@
 //	GET /                the page, with /page.css and /page.js
 //	GET /changes         server-sent events: the version of the state, now and after each change
 //	GET /state           the State as JSON, with its version
-//	GET /diagram.svg     recent actions as a space-time diagram: ?records=150, ?about=OBJECT,
-//	                     ?tasks=true, ?width=400
+//	GET /diagram.svg     recent actions as a space-time diagram: ?records=150, ?about=OBJECT, ?tasks=true
 //	GET /operations.txt  the operations so far, as input for "volsim session"
 //	POST /do             executes one operation of package session, given as text; returns a Result
 //	POST /undo           undoes the last operation; returns a Result
@@ -23,6 +22,8 @@
 // Invalid requests return 422 and a message. A live world returns 422 for operations.txt and all
 // POST requests. Versions only grow. A browser requests the state when it receives an unknown
 // version, so it fetches the state as often as it can draw and never shows an outdated one.
+//
+// A diagram with ?width=400 fits a window of so many pixels.
 //
 // The package has no read-only access: a link is for one person on this machine. It does not pace
 // steps either. The page's Run button sends one step after another, so closing the page stops the
