@@ -240,6 +240,50 @@ func TestPageControlsASteppedWorld(t *testing.T) {
 	b.checkConsole()
 }
 
+// On a narrow page, all words of the diagram are in view without scrolling to the side.
+func TestNarrowPageShowsTheWordsOfTheDiagram(t *testing.T) {
+	b := browse(t, "--by-hand")
+	b.do(chromedp.EmulateViewport(400, 900))
+	b.execute("create claim data 64Mi")
+	b.execute("create pod web data on=node-1")
+	b.click("#rest")
+	b.waitForText("#objects", "Running on node-1")
+	b.waitForDiagram("user creates claim default/data of 64Mi")
+	b.waitFor("all words are in view", `[...document.getElementById("diagram").shadowRoot.querySelectorAll("text")]
+		.filter(e => e.textContent.includes(" ")).every(e => { const r = e.getBoundingClientRect(); return r.left >= 0 && r.right <= 400; })`)
+	b.waitFor("the page is not wider than the window", `document.documentElement.scrollWidth <= 400`)
+	b.screenshot("phone-light", 400, 900, "light")
+	b.do(chromedp.EmulateViewport(1280, 800))
+	b.waitFor("the words are next to the lanes again", `[...document.getElementById("diagram").shadowRoot.querySelectorAll("text.text")].some(e => e.textContent.includes("creates claim default/data"))`)
+	b.checkConsole()
+}
+
+func TestPageShowsWhyAPodIsPending(t *testing.T) {
+	b := browse(t, "--by-hand")
+	b.execute("create claim data 64Mi")
+	b.execute("create pod first data on=node-1")
+	b.click("#rest")
+	b.waitForText("#objects", "Running on node-1")
+	b.execute("create pod second data on=node-2")
+	b.click("#rest")
+	b.waitForText("#objects .reason", "FailedAttachVolume: Multi-Attach error")
+	b.screenshot("reason-light", 1280, 800, "light")
+	b.checkConsole()
+}
+
+func TestNextStepsAreToldApart(t *testing.T) {
+	b := browse(t, "--by-hand")
+	for _, op := range []string{"create claim a 64Mi", "create claim b 64Mi", "hold provisioner", "settle", "release provisioner"} {
+		b.execute(op)
+		b.waitFor(op+" is done", fmt.Sprintf(`document.getElementById("story").textContent.includes(%q)`, "> "+op))
+	}
+	b.execute("step 6")
+	b.waitForText("#next .task", "provisioner/claims#2")
+	b.click(`[data-key="step provisioner/claims#2"]`)
+	b.waitForText("#message", "provisioner/claims")
+	b.checkConsole()
+}
+
 func TestPageShowsALiveWorld(t *testing.T) {
 	b := browse(t, "--devices", "array")
 	b.waitForText("#live", "volsim serve --by-hand")

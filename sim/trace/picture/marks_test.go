@@ -361,3 +361,25 @@ func TestStatesHavePodsAndAKey(t *testing.T) {
 	}
 	check(t, "states", d)
 }
+
+// In a narrow picture the words of all rows are in view without scrolling.
+func TestNarrowPicturesHaveTheirWordsBelow(t *testing.T) {
+	for name, r := range runs(t) {
+		for _, width := range []int{320, 400, 600, 1400} {
+			r.options.Width = width
+			d := picture.SpaceTime(r.records, r.options)
+			check(t, name, d)
+			texts, all := d.Layout()
+			for _, text := range texts {
+				if right := text.Box.Max.X - all.Min.X; right > width && strings.Contains(text.Words, " ") {
+					t.Errorf("%s, %d pixels wide: %q reaches to %d", name, width, text.Words, right)
+				}
+			}
+		}
+		wide := r.options
+		wide.Width = 0
+		if a, b := picture.SpaceTime(r.records, r.options).Text(), picture.SpaceTime(r.records, wide).Text(); a != b {
+			t.Errorf("%s: the text depends on the width", name)
+		}
+	}
+}

@@ -16,6 +16,9 @@ type Options struct {
 	Remarks       []Remark // notes between the rows
 	Verdict       []string // lines at the end
 	TaskLanes     bool     // SpaceTime: a lane for each task instead of one for each process
+	// Width is the width of the SVG of SpaceTime in pixels; 0: about 1000. If it has no room for words
+	// next to the lanes, the words are below their rows.
+	Width int
 }
 
 // A Remark is a note before the events of a step of the host; see trace.Record.

@@ -19,9 +19,7 @@ func (p *sequence) caption() (title, description string) {
 func (p *sequence) draw() *canvas {
 	c := &canvas{}
 	f := frame{lanes: p.lanes, pitch: min(askPitch, max(pitchMin, (pageWidth-2*margin)/len(p.lanes)))}
-	for _, name := range p.lanes {
-		f.stagger = f.stagger || width(name, sizeText) > f.pitch-8
-	}
+	f.stagger(2)
 	edge := max(f.pitch*len(p.lanes), f.x(0)+askMin+60)
 	y := 0
 	for _, line := range wrap(p.title, sizeTitle, max(edge, 640)*100/115) {

@@ -13,6 +13,7 @@ import (
 // spaceTime is the space-time diagram. Its vertical axis are rows and arrivals, in order.
 type spaceTime struct {
 	title      string
+	width      int // of the SVG; 0: the default
 	lanes      []string
 	moments    []moment
 	strokes    []stroke
@@ -60,7 +61,7 @@ const pauseMin = time.Second
 func newSpaceTime(s *scene) *spaceTime {
 	happened := elideMiddle(fold(s.events))
 	b := &spaceTimeBuilder{picture: &spaceTime{
-		title: s.options.Title, lanes: s.lanesOf(happened),
+		title: s.options.Title, width: s.options.Width, lanes: s.lanesOf(happened),
 	}, at: map[*trace.Record]int{}, crashed: map[int]int{}, restartedAt: map[int]int{}, staleSince: map[unseenWrite]int{}, seenAt: map[unseenWrite]int{}}
 	if b.picture.title == "" {
 		b.picture.title = "Writes, and when caches saw them"

@@ -1,6 +1,7 @@
 package picture
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -12,6 +13,8 @@ const pageWidth = 1000
 const (
 	pitchMin  = 54
 	pitchMax  = 104
+	pitchLow  = 34 // minimum if the words are below their rows
+	levelsLow = 4  // maximum lines of lane names then
 	lineStep  = 16 // distance of lines of text
 	newsStep  = 5  // distance of arrivals
 	textMin   = 380
@@ -21,48 +24,73 @@ const (
 
 // A frame is the layout of a picture with lanes.
 type frame struct {
-	pitch   int
-	lanes   []string
-	stagger bool
-	words   int // where the text begins
-	room    int // width of the text
+	pitch  int
+	lanes  []string
+	levels int  // lines of lane names
+	words  int  // where the text begins
+	room   int  // width of the text
+	below  bool // the text is below the rows, not next to the lanes
 }
 
-func newFrame(lanes []string) frame {
-	f := frame{lanes: lanes, pitch: min(pitchMax, max(pitchMin, (pageWidth-2*margin-textMin)/len(lanes)))}
-	for _, name := range lanes {
-		if width(name, sizeText) > f.pitch-8 {
-			f.stagger = true
-		}
+// newFrame returns the layout for a width of the picture, 0 for the default.
+func newFrame(lanes []string, wide int) frame {
+	inner := cmp.Or(wide, pageWidth) - 2*margin
+	f := frame{lanes: lanes, below: wide > 0 && inner < pitchMin*(len(lanes)+1)+40+textMin}
+	if f.below {
+		f.pitch = min(pitchMax, max(pitchLow, inner/len(lanes)))
+		f.stagger(levelsLow)
+		f.words, f.room = f.leftEnd(), inner
+		return f
 	}
+	room := inner - textMin
+	if wide > 0 {
+		room -= 40 + pitchMin // the number, and the first name's left half
+	}
+	f.pitch = min(pitchMax, max(pitchMin, room/len(lanes)))
+	f.stagger(2)
 	f.words = f.pitch*len(lanes) + 40
-	f.room = max(textMin, pageWidth-2*margin-f.words)
+	f.room = max(textMin, inner-f.words)
+	if wide > 0 {
+		f.room = max(textMin, f.room+f.leftEnd())
+	}
 	return f
 }
+
+// leftEnd returns how far the names of the lanes reach to the left of 0, as a negative number.
+func (f frame) leftEnd() int {
+	end := 0
+	for i, name := range f.lanes {
+		end = min(end, f.x(i)-width(f.name(name), sizeText)/2)
+	}
+	return end
+}
+
+// stagger sets the lines of lane names to as many as the longest name needs, at most so many.
+func (f *frame) stagger(levelsMax int) {
+	f.levels = 1
+	for _, name := range f.lanes {
+		for f.levels < levelsMax && width(name, sizeText) > f.levels*f.pitch-8 {
+			f.levels++
+		}
+	}
+}
+
+// name returns the name of a lane as far as it has room.
+func (f frame) name(name string) string { return cut(name, sizeText, f.levels*f.pitch-6) }
+
+// edge returns the right end of the text.
+func (f frame) edge() int { return f.words + f.room }
 
 // x returns the position of a lane.
 func (f frame) x(lane int) int { return f.pitch*lane + f.pitch/2 }
 
 // headsHeight returns the height of the names of the lanes.
-func (f frame) headsHeight() int {
-	if f.stagger {
-		return 2*headStep + 4
-	}
-	return headStep + 4
-}
+func (f frame) headsHeight() int { return f.levels*headStep + 4 }
 
 // heads draws the names of the lanes and returns their lower end.
 func (f frame) heads(c *canvas, class ink, y int) int {
-	most := f.pitch - 6
-	if f.stagger {
-		most = 2*f.pitch - 6
-	}
 	for i, name := range f.lanes {
-		at := y + 12
-		if f.stagger && i%2 == 1 {
-			at += headStep
-		}
-		c.text(class, middle, f.x(i), at, cut(name, sizeText, most))
+		c.text(class, middle, f.x(i), y+12+i%f.levels*headStep, f.name(name))
 	}
 	return y + f.headsHeight()
 }
@@ -103,14 +131,14 @@ type spaceTimeDrawer struct {
 }
 
 func (p *spaceTime) draw() *canvas {
-	l := &spaceTimeDrawer{spaceTime: p, frame: newFrame(p.lanes), c: &canvas{}}
+	l := &spaceTimeDrawer{spaceTime: p, frame: newFrame(p.lanes, p.width), c: &canvas{}}
 	for i, name := range p.lanes {
 		if name == server {
 			l.server = i
 		}
 	}
 	y := 0
-	for _, line := range wrap(p.title, sizeTitle, (l.words+l.room)*100/115) {
+	for _, line := range wrap(p.title, sizeTitle, l.edge()*100/115) {
 		l.c.text("title", left, 0, y, line)
 		y += 22
 	}
@@ -135,6 +163,9 @@ func (p *spaceTime) draw() *canvas {
 // lines returns the lines of text of a row.
 func (l *spaceTimeDrawer) lines(m *moment) (words, notes []string) {
 	words = wrap(m.words, sizeText, l.room)
+	if l.below {
+		words = wrap(m.numbered(), sizeText, l.room)
+	}
 	for _, note := range m.notes {
 		notes = append(notes, wrap(note, sizeText, l.room)...)
 	}
@@ -164,9 +195,18 @@ func (l *spaceTimeDrawer) place() {
 		row++
 		words, notes := l.lines(m)
 		l.ys = append(l.ys, y+10)
+		y += l.drop(m)
 		y += max(1, len(words)+len(notes))*lineStep + 8
 	}
 	l.bottom = y + 4
+}
+
+// drop returns how far below the line of a row its text is.
+func (l *spaceTimeDrawer) drop(m *moment) int {
+	if l.below && m.lane >= 0 {
+		return lineStep + 2
+	}
+	return 0
 }
 
 // drawBands draws the background.
@@ -174,7 +214,8 @@ func (l *spaceTimeDrawer) drawBands() {
 	for i := range l.moments {
 		if m := &l.moments[i]; m.violation {
 			words, notes := l.lines(m)
-			l.c.rect("band", l.words-36, l.ys[i]-11, l.room+40, (len(words)+len(notes))*lineStep+6, 4)
+			before := chooseInt(l.below, 0, 36) // the number
+			l.c.rect("band", l.words-before, l.ys[i]-11, l.room+before+4, (len(words)+len(notes))*lineStep+l.drop(m)+6, 4)
 		}
 	}
 	for _, s := range l.spaceTime.staleSpans {
@@ -267,7 +308,7 @@ func (l *spaceTimeDrawer) drawRows() {
 			l.c.textOn("rv", middle, l.x(l.server), y+4, fmt.Sprint(m.version))
 		}
 		words, notes := l.lines(m)
-		if m.number > 0 {
+		if m.number > 0 && !l.below {
 			l.c.text("small", right, l.words-8, y+4, fmt.Sprint(m.number))
 		}
 		class := ink("text")
@@ -276,15 +317,22 @@ func (l *spaceTimeDrawer) drawRows() {
 			class = "hot"
 		case folded:
 			class = "note"
-			l.c.line("pause", 0, y, l.words-34, y)
+			if !l.below {
+				l.c.line("pause", 0, y, l.words-34, y)
+			}
 		}
-		at := y + 4
+		hot := ink("hot")
+		if l.below { // above the lanes
+			hot = "hothalo"
+			class = ink(choose(class == "hot", "hothalo", "halo"))
+		}
+		at := y + 4 + l.drop(m)
 		for _, line := range words {
 			l.c.text(class, left, l.words, at, line)
 			at += lineStep
 		}
 		for _, line := range notes {
-			l.c.text("hot", left, l.words, at, line)
+			l.c.text(hot, left, l.words, at, line)
 			at += lineStep
 		}
 	}
@@ -292,10 +340,9 @@ func (l *spaceTimeDrawer) drawRows() {
 
 // drawEnd draws the end of the picture and returns its lower end.
 func (l *spaceTimeDrawer) drawEnd(y int) int {
-	room := l.words + l.room
 	y = l.drawStaleAtEnd(y)
 	for _, v := range l.verdict {
-		for _, line := range wrap(v, sizeText, room*100/115) {
+		for _, line := range wrap(v, sizeText, l.edge()*100/115) {
 			y += lineStep
 			l.c.text("who", left, 0, y, line)
 		}
@@ -308,12 +355,21 @@ func (l *spaceTimeDrawer) drawStaleAtEnd(y int) int {
 	if len(l.staleAtEnd) == 0 {
 		return y
 	}
+	if l.below {
+		for _, b := range l.staleAtEnd {
+			for _, line := range wrap("At the end: "+b.String(), sizeText, l.edge()) {
+				y += lineStep
+				l.c.text("hot", left, 0, y, line)
+			}
+		}
+		return y
+	}
 	table := [][3]string{{"At the end", "actual", "cached"}}
 	for _, b := range l.staleAtEnd {
 		table = append(table, [3]string{b.object, b.actual, b.process + ": " + b.cached})
 	}
 	const gap = 28
-	room, x := l.words+l.room, 0
+	room, x := l.edge(), 0
 	var xs [3]int
 	for i := range xs {
 		xs[i] = x
@@ -353,6 +409,9 @@ func (l *spaceTimeDrawer) drawLegend(y int) {
 		if !has[what] {
 			continue
 		}
+		if l.below && x > 0 && x+32+width(words[what], sizeSmall) > l.edge() {
+			x, y = 0, y+lineStep
+		}
 		l.drawSample(what, x, y-3)
 		l.c.text("small", left, x+32, y, words[what])
 		x += 32 + width(words[what], sizeSmall) + 20
@@ -361,6 +420,9 @@ func (l *spaceTimeDrawer) drawLegend(y int) {
 		return
 	}
 	half := pill(12)
+	if l.below && x+2*half+6+width("resourceVersion", sizeSmall) > l.edge() {
+		x, y = 0, y+lineStep
+	}
 	l.c.rect("pill", x, y-10, 2*half, 14, 7)
 	l.c.textOn("rv", middle, x+half, y+1, "12")
 	l.c.text("small", left, x+2*half+6, y, "resourceVersion")

@@ -23,6 +23,8 @@
 // POST requests. Versions only grow. A browser requests the state when it receives an unknown
 // version, so it fetches the state as often as it can draw and never shows an outdated one.
 //
+// A diagram with ?width=400 fits a window of so many pixels.
+//
 // The package has no read-only access: a link is for one person on this machine. It does not pace
 // steps either. The page's Run button sends one step after another, so closing the page stops the
 // run.

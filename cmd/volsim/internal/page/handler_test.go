@@ -194,6 +194,7 @@ func TestPageExecutesOperations(t *testing.T) {
 		{"POST", "/undo", "", 422, "nothing to undo"},
 		{"GET", "/diagram.svg?records=many", "", 422, "want a number"},
 		{"GET", "/diagram.svg?records=0", "", 422, "want a number"},
+		{"GET", "/diagram.svg?width=5000", "", 422, "want a number"},
 		{"GET", "/do", "", 404, ""},
 		{"GET", "/nothing", "", 404, ""},
 		{"PUT", "/do", "", 405, ""},
@@ -235,6 +236,9 @@ func TestTheDiagramGrows(t *testing.T) {
 	}
 	if last := draw("?records=10"); strings.Contains(last, "creates claim default/data of 64Mi") {
 		t.Error("earlier records are drawn")
+	}
+	if small := draw("?width=400"); small == draw("") {
+		t.Error("?width=400 has no effect")
 	}
 	if tasks := draw("?tasks=true"); tasks == draw("") {
 		t.Error("tasks have no separate lanes")

@@ -335,7 +335,7 @@ func TestConcurrentOperationsAndRequests(t *testing.T) {
 	})
 	all.Go(func() {
 		for range 20 {
-			d.History().draw(100, nil, false)
+			d.History().draw(100, 0, nil, false)
 			d.State()
 		}
 	})

@@ -268,9 +268,26 @@ function draw(state) {
 
 const canvas = $("diagram").attachShadow({ mode: "open" });
 
+const narrow = 700; // in pixels: below, the words of the diagram are below its rows
+
+// narrowWidth returns the width of a narrow page's diagram, "" if there is room for the default.
+function narrowWidth() {
+  const width = Math.floor($("record").clientWidth) - 24;
+  return width < narrow ? Math.max(width, 1) : "";
+}
+
+let drawnWidth = "";
+
+window.addEventListener("resize", () => {
+  if (narrowWidth() !== drawnWidth) {
+    refresh();
+  }
+});
+
 // drawDiagram fetches the diagram and inserts it, with its style as a separate style sheet.
 async function drawDiagram() {
-  const query = new URLSearchParams({ records: $("records").value, about: $("about").value, tasks: $("tasks").checked });
+  drawnWidth = narrowWidth();
+  const query = new URLSearchParams({ records: $("records").value, about: $("about").value, tasks: $("tasks").checked, width: drawnWidth });
   const reply = await fetch(`/diagram.svg?${query}`);
   if (!reply.ok) {
     showMessage((await reply.text()).trim(), true);
