@@ -47,7 +47,7 @@ func ExampleSession_StateTable() {
 	defer s.Close()
 	fmt.Print(s.StateTable())
 	// Output:
-	// claim default/data          Pending  (rv 8)
-	// volume disk                 Pending  (rv 7)
+	// claim default/data          Pending, 1Gi requested  (rv 8)
+	// volume disk                 Pending, 1Gi            (rv 7)
 	//    cached by pvcontroller:  none
 }

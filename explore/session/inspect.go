@@ -137,17 +137,17 @@ func (s *Session) PendingFault() string {
 // pvcontroller". See [cluster.EventKinds].
 func (s *Session) PossibleEvents() []string { return s.host.Events() }
 
-// Steps returns the number of steps that the world has made. An operation that does not increase it
+// Steps returns the number of steps since the set-up of the world. An operation that does not increase it
 // ran no task.
-func (s *Session) Steps() int { return s.host.Steps() }
+func (s *Session) Steps() int { return s.host.Steps() - s.setupSteps }
 
 // A StaleComponent is a component with a cached object whose actual state differs.
 type StaleComponent struct {
 	Component string
 	Object    string // "claim default/data"
-	Cached    string // as returned by trace.State
+	Cached    string // as in Object
 	Version   string // the cached resourceVersion; "": the object is not in the cache
-	Actual    string // as returned by trace.State
+	Actual    string // as in Object
 }
 
 // StaleComponents returns the stale cache entries of all components, in the order of the
@@ -178,13 +178,17 @@ func state(obj fake.Object) string {
 	if obj == nil {
 		return trace.State(nil)
 	}
-	return trace.Abbreviate(trace.State(obj.(runtime.Object)))
+	words := trace.State(obj.(runtime.Object))
+	if size := trace.Size(obj.(runtime.Object)); size != "" {
+		words += ", " + size
+	}
+	return trace.Abbreviate(words)
 }
 
 // An Object is a claim, volume, pod or attachment.
 type Object struct {
 	Name    string // "claim default/data"
-	State   string // as returned by trace.State
+	State   string // as returned by trace.State, with the size of a claim or volume
 	Version string // its resourceVersion
 }
 

@@ -11,14 +11,21 @@ import (
 
 // A manualStrategy is the strategy of a session: the default order, except for held tasks.
 type manualStrategy struct {
-	held        []string // components and tasks, in the order in which they were held
-	want        string   // the task to run, perhaps with a number; "": the first in the default order that is not held
+	held        []string            // components and tasks, in the order in which they were held
+	replay      *sim.ReplayStrategy // of the world's schedule; nil: none
+	want        string              // the task to run, perhaps with a number; "": the first in the default order that is not held
 	fault       sim.Fault
 	faultTarget string // the component whose call fails, or a prefix of the call's verb; "": any
 }
 
 // Decide picks the task to run. It stops the run if there is none.
 func (h *manualStrategy) Decide(d *sim.Decision) sim.Move {
+	if h.replay != nil && h.want == "" {
+		move := h.replay.Decide(d)
+		if move.Event != "" || !h.isHeld(d.Task(move.Option).Name()) {
+			return h.withFault(d, move)
+		}
+	}
 	name, skip := splitTaskNumber(h.want)
 	for i := range d.Len() {
 		a := d.Task(i)
@@ -29,11 +36,7 @@ func (h *manualStrategy) Decide(d *sim.Decision) sim.Move {
 			skip--
 			continue
 		}
-		move := sim.Move{Option: i}
-		if action, calls := a.Pending(); calls && h.faultApplies(a.Process(), action) {
-			move.Fault, h.fault = h.fault, sim.Fault{}
-		}
-		return move
+		return h.withFault(d, sim.Move{Option: i})
 	}
 	return sim.Move{Stop: true}
 }
@@ -46,6 +49,18 @@ func splitTaskNumber(task string) (name string, number int) {
 		return task, 1
 	}
 	return name, number
+}
+
+// withFault returns the move, in which a call suffers the pending fault if it applies.
+func (h *manualStrategy) withFault(d *sim.Decision, move sim.Move) sim.Move {
+	if move.Event != "" || move.Fault.Kind != "" {
+		return move
+	}
+	a := d.Task(move.Option)
+	if action, calls := a.Pending(); calls && h.faultApplies(a.Process(), action) {
+		move.Fault, h.fault = h.fault, sim.Fault{}
+	}
+	return move
 }
 
 // faultApplies reports whether a call is the one that fails.

@@ -14,8 +14,9 @@ import (
 
 // Ops are the operations of a session, one per line:
 //
-//	components: pvcontroller   a header, before all other operations: nodes:, components:,
-//	                           volumes-per-node: and selinux:, as in a scenario
+//	components: pvcontroller   a line of a scenario, before all other operations: a header, a user with
+//	                           acts, a schedule. Users are tasks of the world. Its steps follow the
+//	                           schedule, except for held tasks and tasks that a step names
 //	create claim data 1Gi      any act of package scenario. It takes effect at once. "wait claim data
 //	                           Bound" runs the world until then, "pass 5m" sets the clock
 //	step                       runs the next task in the default order
@@ -42,21 +43,37 @@ func (o Ops) Then(ops ...string) Ops { return slices.Concat(o, ops) }
 // Play creates a world and performs the operations. The caller must close the session. The error
 // names the operation that is invalid or failed.
 func (o Ops) Play() (*Session, error) {
-	headers := 0
-	for headers < len(o) && (isHeader(o[headers]) || isComment(o[headers])) {
-		headers++
-	}
-	s, err := open(o[:headers])
+	world, ops := o.Split()
+	s, err := open(world)
 	if err != nil {
 		return nil, err
 	}
-	for _, op := range o[headers:] {
+	for _, op := range ops {
 		if err := s.Do(op); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
 	}
 	return s, nil
 }
+
+// Split returns the lines at the beginning that describe the world, as in a scenario, and the
+// operations that follow. Comments before the first operation belong to the world.
+func (o Ops) Split() (world, ops Ops) {
+	inSection := false // indented lines belong to a user or to the schedule
+	for i, line := range o {
+		switch {
+		case isComment(line), isHeader(line), inSection && strings.TrimLeft(line, " \t") != line:
+		case isUser(line), strings.TrimSpace(line) == "schedule":
+			inSection = true
+		default:
+			return o[:i], o[i:]
+		}
+	}
+	return o, nil
+}
+
+// isUser reports whether a line begins the acts of a user.
+func isUser(line string) bool { return strings.HasPrefix(line, "user ") }
 
 // MustPlay is Play for a list that is known to be valid: it panics on an error.
 func (o Ops) MustPlay() *Session {
@@ -99,12 +116,14 @@ func parse(text string) (operation, error) {
 	switch {
 	case verb == "step":
 		return parseStep(rest)
-	case (verb == "rest" || verb == "settle") && rest == "":
+	case (verb == "rest" || verb == "settle") && rest != "":
+		return operation{}, fmt.Errorf("%s: unexpected %q", verb, rest)
+	case verb == "rest" || verb == "settle":
 		return operation{verb: verb}, nil
 	case verb == "until":
 		call, component, _ := strings.Cut(rest, " ")
-		if !isVerb(call) {
-			return operation{}, fmt.Errorf("until: %q is not the verb of a call, such as NodeStageVolume or update", call)
+		if err := checkCall(call); err != nil {
+			return operation{}, err
 		}
 		return operation{verb: verb, target: call, component: strings.TrimSpace(component)}, nil
 	case verb == "hold" || verb == "release":
@@ -117,10 +136,12 @@ func parse(text string) (operation, error) {
 	case verb == "tick" || slices.Contains(cluster.EventKinds, verb):
 		return operation{verb: "inject", target: strings.Join(strings.Fields(text), " ")}, nil
 	}
+	if !slices.Contains(actVerbs, verb) {
+		return operation{}, fmt.Errorf("unknown operation %q", verb)
+	}
 	act, err := scenario.ParseAct(text)
-	if err != nil {
-		return operation{}, fmt.Errorf("%w (or step, until, settle, rest, hold, release, fail, or one of %s)", err,
-			strings.Join(cluster.EventKinds, ", "))
+	if err != nil { // Do names the operation
+		return operation{}, errors.New(strings.TrimPrefix(err.Error(), fmt.Sprintf("act %q: ", text)))
 	}
 	return operation{verb: "act", act: act}, nil
 }
@@ -156,9 +177,5 @@ func parseFail(rest string) (operation, error) {
 	return operation{verb: "fail", fault: fault, target: strings.Join(words[long:], "")}, nil
 }
 
-// isVerb reports whether a word can be the verb of an API request or a driver call.
-func isVerb(word string) bool {
-	verb, _, _ := strings.Cut(word, "/")
-	return slices.Contains([]string{"create", "get", "list", "update", "patch", "delete"}, verb) ||
-		verb != "" && verb[0] >= 'A' && verb[0] <= 'Z'
-}
+// actVerbs are the verbs of the acts of package scenario.
+var actVerbs = []string{"create", "delete", "set", "finish", "write", "cordon", "uncordon", "wait", "pass", "limit", "let"}

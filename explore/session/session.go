@@ -24,58 +24,99 @@ const closeMax = 10
 
 // A Session is a world that is stepped interactively; see the package documentation.
 type Session struct {
-	cluster   *cluster.Cluster
-	host      *sim.Stepped
-	checker   *invariant.Checker
-	strategy  manualStrategy
-	began     int // number of records of the set-up
-	done      []doneOp
-	violation *invariant.Violation
-	onRecord  func(r trace.Record) // called with each record; nil: not called
+	cluster     *cluster.Cluster
+	host        *sim.Stepped
+	checker     *invariant.Checker
+	strategy    manualStrategy
+	began       int // number of records of the set-up
+	setupSteps  int // steps of the set-up
+	moves       int // steps and events of the schedule since the set-up
+	world       int // number of lines in done that describe the world
+	done        []doneOp
+	userFailure error // of a user's task, until it was reported
+	violation   *invariant.Violation
+	onRecord    func(r trace.Record) // called with each record; nil: not called
 }
 
 // A doneOp is an operation that was performed or failed.
 type doneOp struct {
 	op      string
+	again   string // the operation that has the same effect; "": it had none
 	verbose bool   // the story includes every action
 	upTo    int    // number of records after it
 	note    string // remark at its end
 }
 
-// open creates a world from headers and runs it until it is at rest.
-func open(headers Ops) (*Session, error) {
-	world, err := scenario.Parse("session", strings.Join(append(slices.Clone(headers), "user user"), "\n"))
+// open creates a world from its description and runs its set-up.
+func open(lines Ops) (*Session, error) {
+	text := slices.Clone(lines)
+	alone := !slices.ContainsFunc(lines, isUser)
+	if alone { // a scenario has a user
+		text = append(text, "user user")
+	}
+	world, err := scenario.Parse("session", strings.Join(text, "\n"))
 	if err != nil {
 		return nil, err
+	}
+	rules := invariant.Rules()
+	if world.Rules != nil {
+		if rules, err = invariant.Select(world.Rules...); err != nil {
+			return nil, fmt.Errorf("session: %w", err)
+		}
 	}
 	c, err := cluster.New(world.World(sim.SteppedConfig{}))
 	if err != nil {
 		return nil, fmt.Errorf("session: %w", err)
 	}
-	s := &Session{cluster: c, host: c.Host().(*sim.Stepped)}
-	s.checker = invariant.Watch(invariant.World{API: c.Server(), Log: c.Trace(), Now: s.host.Now, Devices: c.DeviceState()}, invariant.Rules()...)
+	s := &Session{cluster: c, host: c.Host().(*sim.Stepped), world: len(lines)}
+	s.checker = invariant.Watch(invariant.World{API: c.Server(), Log: c.Trace(), Now: s.host.Now, Devices: c.DeviceState()}, rules...)
 	if err := c.Start(context.Background()); err != nil {
 		return nil, errors.Join(fmt.Errorf("session: set-up: %w", err), c.Close())
 	}
 	for s.host.Busy() && s.host.Steps() < stepsMax {
 		s.host.Step()
 	}
-	s.began = c.Trace().Steps()
+	s.began, s.setupSteps = c.Trace().Steps(), s.host.Steps()
+	if !alone {
+		for _, user := range world.Users {
+			s.startUser(user)
+		}
+	}
 	c.Trace().Watch(func(r trace.Record) {
 		if s.onRecord != nil {
 			s.onRecord(r)
 		}
 	})
+	if len(world.Schedule) > 0 {
+		s.strategy.replay = sim.NewReplayStrategy(world.Schedule)
+	}
 	s.host.SetStrategy(&s.strategy)
-	for _, each := range headers {
-		s.done = append(s.done, doneOp{op: each, upTo: s.began})
+	for _, each := range lines {
+		s.done = append(s.done, doneOp{op: each, again: each, upTo: s.began})
 	}
 	return s, nil
 }
 
-// Do performs one more operation. On an error nothing was done, or less than asked; the session
-// remains usable.
-func (s *Session) Do(text string) error {
+// startUser starts the task of a user, which acts in the world.
+func (s *Session) startUser(u scenario.User) {
+	process := s.host.Process(u.Name)
+	process.User("", func(ctx context.Context) {
+		for _, act := range u.Acts {
+			if err := act.Do(ctx, s.cluster, process); err != nil {
+				s.userFailure = fmt.Errorf("user %s: %s: %w", u.Name, act, err)
+				return
+			}
+		}
+	})
+}
+
+// Do is DoContext without a context.
+func (s *Session) Do(text string) error { return s.DoContext(context.Background(), text) }
+
+// DoContext performs one more operation. On an error nothing was done, or less than asked; the
+// session remains usable. An operation that runs the world ends with an error between two steps
+// when ctx ends.
+func (s *Session) DoContext(ctx context.Context, text string) error {
 	op, err := parse(text)
 	if isHeader(text) {
 		err = errors.New("headers must come before all other operations")
@@ -83,13 +124,28 @@ func (s *Session) Do(text string) error {
 	if err != nil {
 		return fmt.Errorf("session: %q: %w", text, err)
 	}
-	note, err := s.recoverPanic(func() (string, error) { return s.do(op) })
+	moves, steps, again := s.moves, s.host.Steps(), text
+	note, err := s.recoverPanic(func() (string, error) { return s.do(ctx, op) })
+	if err == nil && s.userFailure != nil {
+		note, s.userFailure = s.userFailure.Error(), nil
+	}
 	if err != nil {
 		note = err.Error()
 		err = fmt.Errorf("session: %q: %w", text, err)
+		again = stepsOnly(max(s.moves-moves, s.host.Steps()-steps))
 	}
-	s.done = append(s.done, doneOp{op: text, verbose: op.verb == "step" && op.count <= closeMax, upTo: s.cluster.Trace().Steps(), note: note})
+	s.done = append(s.done, doneOp{
+		op: text, again: again, verbose: op.verb == "step" && op.count <= closeMax, upTo: s.cluster.Trace().Steps(), note: note,
+	})
 	return err
+}
+
+// stepsOnly returns the operation that runs so many steps, "" for none.
+func stepsOnly(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("step %d", n)
 }
 
 // recoverPanic turns the panic of a component into an error.
@@ -104,18 +160,18 @@ func (s *Session) recoverPanic(do func() (string, error)) (note string, err erro
 }
 
 // do performs an operation and returns a remark for the story.
-func (s *Session) do(op operation) (note string, err error) {
+func (s *Session) do(ctx context.Context, op operation) (note string, err error) {
 	switch op.verb {
 	case "":
 		s.check() // a comment: the caller may have changed the world directly
 	case "step":
-		return s.steps(op)
+		return s.steps(ctx, op)
 	case "until":
-		return s.until(op)
+		return s.until(ctx, op)
 	case "settle":
-		return s.move(s.host.Busy)
+		return s.move(ctx, s.host.Busy)
 	case "rest":
-		return s.move(func() bool { return true })
+		return s.move(ctx, func() bool { return true })
 	case "hold":
 		return "", s.hold(op.target)
 	case "release":
@@ -137,7 +193,7 @@ func (s *Session) do(op operation) (note string, err error) {
 	case "act":
 		defer s.host.Resume()
 		defer s.check()
-		return "", op.act.Do(context.Background(), s.cluster, nil)
+		return "", op.act.Do(ctx, s.cluster, nil)
 	}
 	return "", nil
 }
@@ -175,10 +231,13 @@ func (s *Session) noComponent(name string) error {
 }
 
 // steps runs so many steps, or one of a task.
-func (s *Session) steps(op operation) (note string, err error) {
+func (s *Session) steps(ctx context.Context, op operation) (note string, err error) {
 	s.strategy.want = op.target
 	defer func() { s.strategy.want = "" }()
 	for i := range op.count {
+		if ctx.Err() != nil {
+			return "", s.interrupted(i)
+		}
 		moved := s.step()
 		switch {
 		case moved:
@@ -200,7 +259,7 @@ func (s *Session) hasTask(task string) bool {
 }
 
 // until runs the world until a call was made.
-func (s *Session) until(op operation) (note string, err error) {
+func (s *Session) until(ctx context.Context, op operation) (note string, err error) {
 	if op.component != "" && !slices.Contains(s.cluster.Components(), op.component) {
 		return "", s.noComponent(op.component)
 	}
@@ -211,7 +270,7 @@ func (s *Session) until(op operation) (note string, err error) {
 		made = made || calls && (r.Verb == op.target || verb == op.target) && (op.component == "" || op.component == trace.Process(r.Task))
 	}
 	defer func() { s.onRecord = nil }()
-	note, err = s.move(func() bool { return !made })
+	note, err = s.move(ctx, func() bool { return !made })
 	switch {
 	case err != nil || made:
 		return "", err
@@ -221,8 +280,11 @@ func (s *Session) until(op operation) (note string, err error) {
 }
 
 // move runs the world while on holds. It returns why the world stopped otherwise.
-func (s *Session) move(on func() bool) (note string, err error) {
-	for range stepsMax {
+func (s *Session) move(ctx context.Context, on func() bool) (note string, err error) {
+	for i := range stepsMax {
+		if ctx.Err() != nil {
+			return "", s.interrupted(i)
+		}
 		if !on() || !s.step() {
 			return s.stopReason(), nil
 		}
@@ -230,9 +292,20 @@ func (s *Session) move(on func() bool) (note string, err error) {
 	return "", fmt.Errorf("not at rest after %d steps", stepsMax)
 }
 
+// interrupted returns the error of an operation that ended after so many steps.
+func (s *Session) interrupted(after int) error {
+	if after == 1 {
+		return errors.New("interrupted after 1 step")
+	}
+	return fmt.Errorf("interrupted after %d steps", after)
+}
+
 // step makes one step and reports whether it did.
 func (s *Session) step() bool {
 	moved := s.host.Step()
+	if moved {
+		s.moves++
+	}
 	s.host.Resume()
 	s.check()
 	return moved
@@ -257,12 +330,30 @@ func (s *Session) stopReason() string {
 	}
 }
 
-// Ops returns the operations so far, including those that failed. Without the failed ones the list
+// Ops returns the operations so far, including those that failed. See Replayable for a list that
 // can be played again.
 func (s *Session) Ops() Ops {
 	ops := make(Ops, len(s.done))
 	for i, d := range s.done {
 		ops[i] = d.op
+	}
+	return ops
+}
+
+// Replayable returns a list whose Play leads to the same state, with the violated rule in its
+// header "violates". It omits operations that failed. An operation that failed or was interrupted
+// after some steps is replaced by these steps. Package explore replays the list, too, if it has
+// users and no operations.
+func (s *Session) Replayable() Ops {
+	var ops Ops
+	isViolates := func(line string) bool { return strings.HasPrefix(line, "violates:") }
+	for i, d := range s.done {
+		if i == s.world && s.violation != nil {
+			ops = append(ops, "violates: "+s.violation.Rule.ID)
+		}
+		if d.again != "" && (i >= s.world || s.violation == nil || !isViolates(d.op)) {
+			ops = append(ops, d.again)
+		}
 	}
 	return ops
 }

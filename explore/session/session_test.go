@@ -74,7 +74,7 @@ func TestTheSameOperationsLeadToTheSameWorld(t *testing.T) {
 
 func TestNothingHappensByItself(t *testing.T) {
 	s := play(t, "create claim data 64Mi")
-	if got := stateOf(s, "claim default/data"); got != "Pending" {
+	if got := stateOf(s, "claim default/data"); got != "Pending, 64Mi requested" {
 		t.Errorf("before a step the claim is %q", got)
 	}
 	before := len(s.Records())
@@ -128,7 +128,7 @@ func TestStaleComponents(t *testing.T) {
 			claims = append(claims, each)
 		}
 	}
-	want := []session.StaleComponent{{Component: "pvcontroller", Object: "claim default/a", Cached: "Bound to v", Actual: "Bound to v, being deleted"}}
+	want := []session.StaleComponent{{Component: "pvcontroller", Object: "claim default/a", Cached: "Bound to v, 1Gi", Actual: "Bound to v, being deleted, 1Gi"}}
 	if diff := cmp.Diff(want, claims); diff != "" {
 		t.Errorf("stale objects of pvcontroller: %s", diff)
 	}
@@ -268,14 +268,16 @@ func TestPassAdvancesTheClock(t *testing.T) {
 
 func TestInvalidOperations(t *testing.T) {
 	for _, tc := range []struct{ op, want string }{
-		{"nonsense", "want a verb"},
-		{"node x y", `unknown act "node x"`},
+		{"nonsense", `unknown operation "nonsense"`},
+		{"node x y", `unknown operation "node"`},
+		{"create cat tom", `unknown act "create cat"`},
 		{"step 0", "at least 1"},
 		{"step scheduler/none", `scheduler: no such task "scheduler/none" (have scheduler/`},
 		{"step none", `no such component "none" (have pvcontroller`},
 		{"step scheduler/cache pods", "cannot run now"},
-		{"until", "not the verb"},
-		{"until soon", "not the verb"},
+		{"until", `unknown call ""`},
+		{"until soon", `unknown call "soon"`},
+		{"until update/foo", `unknown subresource "foo" (have`},
 		{"until CreateVolume none", `no such component "none"`},
 		{"hold", "want a component"},
 		{"hold none", `no such component "none"`},
@@ -318,7 +320,7 @@ func TestCommentsAndHeaders(t *testing.T) {
 	if got := s.Cluster().Components(); !slices.Contains(got, "pvcontroller") || slices.Contains(got, "scheduler") {
 		t.Errorf("the parts are %v", got)
 	}
-	if got := stateOf(s, "claim default/a"); got != "Bound to v" {
+	if got := stateOf(s, "claim default/a"); got != "Bound to v, 1Gi" {
 		t.Errorf("the claim is %q", got)
 	}
 	if _, err := session.New("nodes: none").Play(); err == nil || !strings.Contains(err.Error(), "nodes") {

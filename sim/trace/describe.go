@@ -163,7 +163,15 @@ func describeClaim(was, is *corev1.PersistentVolumeClaim) (string, bool) {
 			was.Annotations["volume.kubernetes.io/selected-node"] != node && node != "",
 			fmt.Sprintf("selects %s for %s", node, noun),
 		},
+		resized(was.Spec.Resources.Requests, is.Spec.Resources.Requests, "changes the size that "+noun+" requests"),
+		resized(was.Status.Capacity, is.Status.Capacity, "changes the capacity of "+noun),
 	)
+}
+
+// resized describes a changed size of storage.
+func resized(was, is corev1.ResourceList, words string) candidate {
+	old, size := was[corev1.ResourceStorage], is[corev1.ResourceStorage]
+	return candidate{old.Cmp(size) != 0, fmt.Sprintf("%s from %s to %s", words, old.String(), size.String())}
 }
 
 func describeVolume(was, is *corev1.PersistentVolume) (string, bool) {
@@ -196,6 +204,7 @@ func describeVolume(was, is *corev1.PersistentVolume) (string, bool) {
 			len(is.Finalizers) > len(was.Finalizers),
 			fmt.Sprintf("adds finalizer %s to %s", is.Finalizers[max(0, len(is.Finalizers)-1):], noun),
 		},
+		resized(was.Spec.Capacity, is.Spec.Capacity, "changes the capacity of "+noun),
 	)
 }
 
@@ -320,6 +329,8 @@ var calls = map[string]string{
 	"DeleteVolume":              "has the driver delete the volume",
 	"ControllerPublishVolume":   "has the driver attach the volume",
 	"ControllerUnpublishVolume": "has the driver detach the volume",
+	"ControllerExpandVolume":    "has the driver expand the volume",
+	"NodeExpandVolume":          "has the driver expand the volume on the node",
 	"NodeStageVolume":           "has the driver stage the volume",
 	"NodeUnstageVolume":         "has the driver unstage the volume",
 	"NodePublishVolume":         "has the driver publish the volume to the pod",

@@ -49,6 +49,32 @@ func phaseWith(phase, link, other string) string {
 	return phase + " " + link + " " + other
 }
 
+// Size returns the size of a claim or volume: "64Mi", "64Mi, 128Mi requested" for a claim whose
+// capacity differs from its request, and "64Mi requested" for one without capacity. It returns ""
+// for other objects.
+func Size(obj runtime.Object) string {
+	switch o := obj.(type) {
+	case *corev1.PersistentVolume:
+		if size, ok := o.Spec.Capacity[corev1.ResourceStorage]; ok {
+			return size.String()
+		}
+	case *corev1.PersistentVolumeClaim:
+		request, requested := o.Spec.Resources.Requests[corev1.ResourceStorage]
+		capacity, has := o.Status.Capacity[corev1.ResourceStorage]
+		switch {
+		case !has && !requested:
+			return ""
+		case !has:
+			return request.String() + " requested"
+		case !requested || request.Cmp(capacity) == 0:
+			return capacity.String()
+		default:
+			return capacity.String() + ", " + request.String() + " requested"
+		}
+	}
+	return ""
+}
+
 func stateOfClaim(c *corev1.PersistentVolumeClaim) string {
 	if c.Status.Phase == corev1.ClaimBound {
 		return phaseWith(string(c.Status.Phase), "to", c.Spec.VolumeName)

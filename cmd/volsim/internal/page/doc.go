@@ -14,10 +14,11 @@
 //	GET /changes         server-sent events: the version of the state, now and after each change
 //	GET /state           the State as JSON, with its version
 //	GET /diagram.svg     recent actions as a space-time diagram: ?records=150, ?about=OBJECT, ?tasks=true
-//	GET /operations.txt  the operations so far, as input for "volsim session"
+//	GET /operations.txt  the operations that lead to the current state, as input for "volsim session"
 //	POST /do             executes one operation of package session, given as text; returns a Result
 //	POST /undo           undoes the last operation; returns a Result
 //	POST /reset          undoes all operations; returns a Result
+//	POST /load           replaces the world by a saved session or scenario, given as text; returns a Result
 //
 // Invalid requests return 422 and a message. A live world returns 422 for operations.txt and all
 // POST requests. Versions only grow. A browser requests the state when it receives an unknown

@@ -17,6 +17,9 @@ var assets embed.FS
 // opBytesMax is the maximum length of an operation in bytes.
 const opBytesMax = 4 << 10
 
+// fileBytesMax is the maximum length of a loaded file in bytes.
+const fileBytesMax = 1 << 20
+
 // errLive is the response to operations on a live world.
 var errLive = errors.New("this world is live and cannot be stepped: start volsim serve --by-hand instead")
 
@@ -41,6 +44,13 @@ func newHandler(world World) http.Handler {
 	}))
 	mux.HandleFunc("POST /undo", handleOp(stepper, func(*http.Request) (Result, error) { return stepper.Undo() }))
 	mux.HandleFunc("POST /reset", handleOp(stepper, func(*http.Request) (Result, error) { return stepper.Reset() }))
+	mux.HandleFunc("POST /load", handleUpTo(fileBytesMax, stepper, func(r *http.Request) (Result, error) {
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			return Result{}, fmt.Errorf("read file of at most %d bytes: %w", fileBytesMax, err)
+		}
+		return stepper.Load(string(text))
+	}))
 	mux.HandleFunc("GET /operations.txt", func(w http.ResponseWriter, _ *http.Request) {
 		if stepper == nil {
 			writeError(w, errLive)
@@ -54,12 +64,17 @@ func newHandler(world World) http.Handler {
 
 // handleOp handles a request that changes a Stepped world.
 func handleOp(stepper Stepper, do func(*http.Request) (Result, error)) http.HandlerFunc {
+	return handleUpTo(opBytesMax, stepper, do)
+}
+
+// handleUpTo is handleOp with the maximum size of the body.
+func handleUpTo(bytesMax int64, stepper Stepper, do func(*http.Request) (Result, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if stepper == nil {
 			writeError(w, errLive)
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, opBytesMax)
+		r.Body = http.MaxBytesReader(w, r.Body, bytesMax)
 		done, err := do(r)
 		if err != nil {
 			writeError(w, err)

@@ -189,7 +189,7 @@ func TestPageExecutesOperations(t *testing.T) {
 		code               int
 		want               string
 	}{
-		{"POST", "/do", "nonsense", 422, "want a verb"},
+		{"POST", "/do", "nonsense", 422, `unknown operation "nonsense"`},
 		{"POST", "/do", strings.Repeat("x", 5000), 422, "at most 4096 bytes"},
 		{"POST", "/undo", "", 422, "nothing to undo"},
 		{"GET", "/diagram.svg?records=many", "", 422, "want a number"},

@@ -30,10 +30,11 @@ type World interface {
 // A Stepper is a World that a page controls. Errors of its methods describe invalid requests.
 type Stepper interface {
 	World
-	Do(op string) (Result, error) // executes an operation of package session
-	Undo() (Result, error)        // replays all operations but the last
-	Reset() (Result, error)       // discards all operations
-	Ops() []string                // operations so far
+	Do(op string) (Result, error)     // executes an operation of package session
+	Undo() (Result, error)            // replays all operations but the last
+	Reset() (Result, error)           // discards all operations
+	Load(text string) (Result, error) // replaces the world by a saved one
+	Ops() []string                    // operations that lead to the current state
 }
 
 // A Result is the effect of an operation.
@@ -56,7 +57,7 @@ type State struct {
 type Object struct {
 	Key     string      `json:"key"`     // "about" parameter of the diagram; "" if no diagram shows it
 	Name    string      `json:"name"`    // "claim default/data"
-	State   string      `json:"state"`   // as trace.State returns it
+	State   string      `json:"state"`   // as trace.State returns it, with the size of a claim or volume
 	Version string      `json:"version"` // its resourceVersion
 	Reasons []string    `json:"reasons"` // why it is pending: warning events and errors
 	Stale   []StaleCopy `json:"stale"`   // outdated copies in caches
@@ -93,8 +94,12 @@ func objectsOf(server *fake.Server) []Object {
 			if namespace := obj.GetNamespace(); namespace != "" {
 				key = resource + "/" + namespace + "/" + obj.GetName()
 			}
+			state := trace.State(obj.(runtime.Object))
+			if size := trace.Size(obj.(runtime.Object)); size != "" {
+				state += ", " + size
+			}
 			all = append(all, Object{
-				Key: key, Name: trace.Abbreviate(trace.ObjectName(key)), State: trace.Abbreviate(trace.State(obj.(runtime.Object))),
+				Key: key, Name: trace.Abbreviate(trace.ObjectName(key)), State: trace.Abbreviate(state),
 				Version: obj.GetResourceVersion(), Reasons: reasonsOf(obj, events), Stale: []StaleCopy{},
 			})
 		}

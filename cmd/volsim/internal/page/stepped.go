@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -135,14 +136,40 @@ func (d *Stepped) replay(upTo int) error {
 	return old.close()
 }
 
-// Ops returns the operations so far, as input for package session.
+// Load replaces the world by that of a saved session or scenario. The world remains if the text is
+// invalid. API watches end.
+func (d *Stepped) Load(text string) (Result, error) {
+	lines := session.Ops(strings.Split(strings.TrimRight(strings.ReplaceAll(text, "\r\n", "\n"), "\n"), "\n"))
+	headers, ops := lines.Split()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.world == nil {
+		return Result{}, errClosed
+	}
+	loaded := Stepped{headers: headers}
+	w, err := loaded.begin()
+	if err != nil {
+		return Result{}, err
+	}
+	for _, op := range ops {
+		if err := w.session.Do(op); err != nil {
+			return Result{}, errors.Join(err, w.close())
+		}
+	}
+	old := d.world
+	d.headers, d.world = headers, w
+	d.notify()
+	return Result{Advanced: true, Message: "loaded " + strconv.Itoa(len(ops)) + " operations"}, old.close()
+}
+
+// Ops returns the operations that lead to the current state, as input for package session.
 func (d *Stepped) Ops() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.world == nil {
 		return nil
 	}
-	return d.world.session.Ops()
+	return d.world.session.Replayable()
 }
 
 // Close ends the world and its API watches.

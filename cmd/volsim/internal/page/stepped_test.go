@@ -81,7 +81,7 @@ func TestOperationsChangeTheState(t *testing.T) {
 	if s.Version <= before {
 		t.Errorf("version %d, want more than %d", s.Version, before)
 	}
-	if got := s.Objects[0]; got.Name != "claim default/data" || got.State != "Pending" || len(got.Stale) == 0 || got.Stale[0] != (StaleCopy{Component: "pvcontroller", State: "none"}) {
+	if got := s.Objects[0]; got.Name != "claim default/data" || got.State != "Pending, 64Mi requested" || len(got.Stale) == 0 || got.Stale[0] != (StaleCopy{Component: "pvcontroller", State: "none"}) {
 		t.Errorf("claim: %+v", got)
 	}
 	first := s.Controls.Next[0]
@@ -208,7 +208,7 @@ func TestUndoReplaysAllButTheLastOperation(t *testing.T) {
 func TestInvalidOperationsReturnHelpfulErrors(t *testing.T) {
 	d := newStepped(t)
 	for op, want := range map[string]string{
-		"": "such as: create claim data 64Mi", "  ": "such as", "a\nb": "one operation at a time", "nonsense": "want a verb",
+		"": "such as: create claim data 64Mi", "  ": "such as", "a\nb": "one operation at a time", "nonsense": `unknown operation "nonsense"`,
 		"crash nobody": "not possible now", "create claim data much": "size",
 	} {
 		if _, err := d.Do(op); err == nil || !strings.Contains(err.Error(), want) || strings.HasPrefix(err.Error(), "session:") {

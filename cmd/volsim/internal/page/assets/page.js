@@ -103,6 +103,14 @@ $("run").onclick = run;
 $("pause").onclick = pause;
 $("undo").onclick = () => { pause(); send("/undo"); };
 $("reset").onclick = () => { pause(); send("/reset"); };
+$("load").querySelector("input").onchange = async event => {
+  pause();
+  const [file] = event.target.files;
+  if (file) {
+    await send("/load", await file.text());
+  }
+  event.target.value = "";
+};
 $("controls").onsubmit = async event => {
   event.preventDefault();
   pause();
