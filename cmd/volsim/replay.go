@@ -22,7 +22,7 @@ func newReplay() *cobra.Command {
 		Short: "Replay a saved failure and print its story",
 		Long: "replay runs a scenario once, under the schedule in its file, and prints the run as numbered steps. It reports whether\n" +
 			"the rule named in the file is still violated. A scenario without a schedule, or a built-in scenario, runs in the\n" +
-			"default order.\n\n" + pictureHelp + "\n\n" +
+			"default order. FILE may also be a saved session or page, whose operations are repeated.\n\n" + pictureHelp + "\n\n" +
 			"Exit status: 0 no invariant violated, 1 invariant violated, 2 invalid command line or file.",
 		Example: "  volsim replay two-claims-one-volume-I2-0a1b2c3d.txt\n  volsim replay one-pod-life --trace\n" +
 			"  volsim replay pod-moves --svg pod-moves.svg --picture timeline",
@@ -43,8 +43,15 @@ func replay(cmd *cobra.Command, name string, o replayOptions) error {
 	if err := o.picture.validate(cmd); err != nil {
 		return usage(err)
 	}
-	s, err := loadScenario(cmd.Context(), name)
+	s, ops, err := loadReplay(cmd.Context(), name)
 	if err != nil {
+		return err
+	}
+	if ops != nil {
+		status, err := replaySession(cmd, ops, o)
+		if err == nil && status != 0 {
+			return cli.Status(status)
+		}
 		return err
 	}
 	r, err := explore.Replay(cmd.Context(), s)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,22 +15,9 @@ import (
 )
 
 type sessionOptions struct {
-	story bool
+	story   bool
+	history string
 }
-
-const sessionHelp = `  create claim data 64Mi, create pod web data on=node-1, delete pod web, …
-                                   user actions
-  step, step 5, step TASK          run the next step, the next 5 steps, the next step of a task
-  until NodeStageVolume            run until this call has been made
-  settle, rest                     run until nothing can happen before the clock advances; until nothing is left to do
-  wait claim data Bound            run until this condition holds
-  hold TASK, release TASK          stop scheduling a task, or all tasks of a component; schedule it again
-  fail conflict [COMPONENT|VERB]   fail the next call: conflict, refused, lost, hang, driver CODE, driver-lost CODE
-  crash COMPONENT, reboot NODE, …  inject an event
-  ?                                print the possible next steps
-  =                                print the state of the objects, and stale caches
-  !                                print the story so far
-  events, help, quit`
 
 func newSession() *cobra.Command {
 	var o sessionOptions
@@ -39,8 +25,10 @@ func newSession() *cobra.Command {
 		Use:   "session [FILE]",
 		Short: "Step through a small world manually",
 		Long: "session creates a world of two nodes in which nothing runs by itself. It executes the lines of FILE, then reads\n" +
-			"lines from standard input. After each line it prints what happened. The same lines always produce the same world.\n\n" + sessionHelp + "\n\n" +
-			"A FILE may begin with headers that configure the world: nodes: 1, components: pvcontroller, scheduler, selinux: on.\n\n" +
+			"lines from standard input. After each line it prints what happened. The same lines always produce the same world.\n" +
+			"A terminal gets a prompt with history and completion.\n\n" + sessionHelp + "\n\n" +
+			"The first lines may configure the world: nodes: 1, components: pvcontroller, scheduler, selinux: on. FILE may be a saved\n" +
+			"session or page, a scenario, or a failure saved by \"volsim explore\", whose users and schedule are stepped like any task.\n\n" +
 			"Exit status: 0 success, 1 invariant violated, 2 invalid command line or line, 130 interrupted.",
 		Example: "  volsim session\n  printf 'create claim data 64Mi\\nstep 3\\n=\\n' | volsim session\n  volsim session lesson.txt --story </dev/null",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -51,6 +39,7 @@ func newSession() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return runSession(cmd, args, o) },
 	}
+	cmd.Flags().StringVar(&o.history, "history", "", "keep the history of the prompt in this `file` (default in memory)")
 	cmd.Flags().BoolVar(&o.story, "story", false, "print the whole story at the end")
 	return cmd
 }
@@ -62,18 +51,25 @@ func runSession(cmd *cobra.Command, args []string, o sessionOptions) (err error)
 		if err != nil {
 			return usage(err)
 		}
-		ops = strings.Split(strings.TrimRight(string(text), "\n"), "\n")
+		ops = opsOf(string(text))
 	}
 	s, err := ops.Play()
 	if err != nil {
 		return usage(err)
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
 	out := cmd.OutOrStdout()
+	i := &interpreter{session: s, out: out}
+	defer func() { err = errors.Join(err, i.session.Close()) }()
 	if len(ops) > 0 && !o.story {
 		fmt.Fprint(out, s.Story())
 	}
-	wrong := readLines(cmd.Context(), s, cmd.InOrStdin(), out)
+	var wrong error
+	if in := cmd.InOrStdin(); isPrompt(in) {
+		wrong = i.prompt(cmd.Context(), o.history)
+	} else {
+		wrong = i.readLines(cmd.Context(), in)
+	}
+	s = i.session
 	if o.story {
 		fmt.Fprint(out, s.Story())
 	}
@@ -89,37 +85,23 @@ func runSession(cmd *cobra.Command, args []string, o sessionOptions) (err error)
 	return nil
 }
 
-// readLines executes the lines read from in until it ends or ctx does, and returns the last error of
-// a line.
-func readLines(ctx context.Context, s *session.Session, in io.Reader, out io.Writer) (wrong error) {
+// readLines executes the lines read from in until it ends or ctx does. It returns the last error of
+// a line, or why reading ended.
+func (i *interpreter) readLines(ctx context.Context, in io.Reader) (wrong error) {
 	lines, ended := scanLines(ctx, in)
 	for line := range lines {
-		switch line = strings.TrimSpace(line); line {
-		case "quit", "exit":
+		quit, err := i.execute(ctx, line)
+		if quit {
 			return wrong
-		case "help":
-			fmt.Fprintln(out, sessionHelp)
-		case "?":
-			printNext(out, s)
-		case "=":
-			fmt.Fprint(out, s.StateTable())
-		case "events":
-			for _, e := range s.Events() {
-				fmt.Fprintln(out, " ", e)
-			}
-		case "!":
-			fmt.Fprint(out, s.Story())
-		case "":
-		default:
-			if err := s.Do(line); err != nil {
-				fmt.Fprintln(out, err)
-				wrong = err
-				continue
-			}
-			fmt.Fprint(out, s.Last())
+		}
+		if err != nil {
+			wrong = err
 		}
 	}
-	return errors.Join(wrong, ended())
+	if err := ended(); err != nil {
+		return err // the others were printed
+	}
+	return wrong
 }
 
 // scanLines returns the lines of in. The sequence ends with in or with ctx, also while in blocks.

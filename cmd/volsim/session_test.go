@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/volsim/volsim/cmd/volsim/internal/page"
+	"github.com/volsim/volsim/explore/session"
+)
+
+// runLines runs "volsim session" with lines as its standard input.
+func runLines(t *testing.T, args []string, lines ...string) (status int, out string) {
+	t.Helper()
+	cmd := command(append([]string{"session"}, args...)...)
+	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
+	text, err := cmd.CombinedOutput()
+	if exit := (&exec.ExitError{}); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), string(text)
+}
+
+func TestSessionReadsHeadersAfterComment(t *testing.T) {
+	status, out := runLines(t, nil, "# a small world", "components: pvcontroller", "", "nodes: 1", "hold none", "quit")
+	want := "> # a small world\n> components: pvcontroller\n> nodes: 1\nsession: \"hold none\": no such component \"none\" (have pvcontroller)\n"
+	if status != 2 || out != want {
+		t.Errorf("status %d:\n%swant\n%s", status, out, want)
+	}
+}
+
+func TestSessionReportsErrorOnce(t *testing.T) {
+	status, out := runLines(t, nil, "foo bar", "quit")
+	if want := "session: \"foo bar\": unknown operation \"foo\"\n"; status != 2 || out != want {
+		t.Errorf("status %d: %q, want %q", status, out, want)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var text strings.Builder
+	i := &interpreter{session: session.New().MustPlay(), out: &text}
+	defer i.session.Close()
+	if err := i.readLines(ctx, strings.NewReader("foo bar\n")); err == nil || strings.Contains(err.Error(), "foo") {
+		t.Errorf("at the end: %v", err)
+	}
+}
+
+func TestSessionGoesBack(t *testing.T) {
+	status, out := runLines(t, nil, "create claim data 64Mi", "step 3", "step 2", "hold none", "back 2", "=", "back 5", "=", "back", "back none")
+	for _, want := range []string{
+		"back at step 0, before \"step 3\"\nclaim default/data ", "back at step 0, before \"create claim data 64Mi\"\nno objects\nback: no operation yet\n",
+		"back: invalid number \"none\"",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+	if status != 2 {
+		t.Errorf("status %d", status)
+	}
+}
+
+func TestSessionExplainsEveryVerb(t *testing.T) {
+	for _, verb := range allVerbs() {
+		if text, err := explain(verb); err != nil || !strings.HasPrefix(text, "  "+verb) {
+			t.Errorf("help %s: %q, %v", verb, text, err)
+		}
+	}
+	if _, err := explain("foo"); err == nil {
+		t.Error("help foo: no error")
+	}
+	s := session.New().MustPlay()
+	defer s.Close()
+	for _, v := range verbs {
+		if !slices.Contains([]string{"?", "=", "!", "events", "help", "quit", "back", "save"}, v.verb) {
+			if err := s.Do(v.verb + " \x00"); err != nil && strings.Contains(err.Error(), "unknown operation") {
+				t.Errorf("%s: %v", v.verb, err)
+			}
+		}
+	}
+}
+
+func TestSessionCompletes(t *testing.T) {
+	s := session.New("create claim data 64Mi").MustPlay()
+	defer s.Close()
+	i := &interpreter{session: s}
+	for text, want := range map[string]string{
+		"cre":                      "create ",
+		"create cla":               "create cla",
+		"create clai":              "create claim ",
+		"create pod web d":         "create pod web d",
+		"create pod web da":        "create pod web data ",
+		"create pod web data on":   "create pod web data on=node-",
+		"create claim other 1Gi c": "create claim other 1Gi class=",
+		"delete claim ":            "delete claim data ",
+		"set claim data s":         "set claim data size=",
+		"wait claim data B":        "wait claim data Bound ",
+		"until NodeSt":             "until NodeStageVolume ",
+		"hold pvp":                 "hold pvprotection ",
+		"step pvcontroller/cache persistentvolumec": "step pvcontroller/cache persistentvolumeclaims ",
+		"crash pvcontr": "crash pvcontroller",
+		"fail conf":     "fail conflict ",
+		"cordon n":      "cordon node-",
+		"help ba":       "help back ",
+		"nonsense ":     "nonsense ",
+	} {
+		var listed strings.Builder
+		got, pos, ok := i.complete(text, len(text), &listed)
+		if got != want || pos != len(want) || !ok {
+			t.Errorf("%q: %q, position %d; %s", text, got, pos, listed.String())
+		}
+	}
+	var listed strings.Builder
+	if i.complete("create cla", len("create cla"), &listed); listed.String() != "claim  class\n" {
+		t.Errorf("candidates %q", listed.String())
+	}
+}
+
+// TestSavedFilesAreInterchangeable loads the files that a session, the page and a search save in
+// the others.
+func TestSavedFilesAreInterchangeable(t *testing.T) {
+	dir := t.TempDir()
+	bySession := filepath.Join(dir, "session.txt")
+	if status, out := runLines(t, nil, "components: pvcontroller", "create volume disk 1Gi", "nonsense", "create claim data 1Gi class=", "step 5", "save "+bySession, "="); status != 2 || !strings.Contains(out, "saved as "+bySession) {
+		t.Fatalf("status %d:\n%s", status, out)
+	}
+	p, err := page.NewStepped("nodes: 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for _, op := range []string{"create volume disk 1Gi", "create claim data 1Gi class=", "step 5"} {
+		if _, err := p.Do(op); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := p.Do("until NodeStageVolume"); err == nil {
+		t.Error("a volume is staged")
+	}
+	byPage := writeTemp(t, "page.txt", strings.Join(p.Ops(), "\n")+"\n")
+	if status, _, errs := volsim(t.Context(), "explore", writeTemp(t, "race.txt", race), "--out", dir); status != 1 {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "race-L*.txt"))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	for _, c := range []struct{ file, story, outcome string }{
+		{bySession, "> step 5\n", "no invariant violated, as expected by the file\n"},
+		{byPage, "> step ", "no invariant violated, as expected by the file\n"},
+		{found[0], "alice is held", "is still violated\n"},
+	} {
+		text, err := os.ReadFile(c.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, out, errs := volsim(t.Context(), "replay", c.file)
+		if !strings.Contains(out, c.story) || !strings.HasSuffix(out, c.outcome) || (status == 1) != (c.file == found[0]) || errs != "" {
+			t.Errorf("replay %s: status %d, %s\n%s", c.file, status, errs, out)
+		}
+		state := opsOf(string(text)).MustPlay().StateTable()
+		if status, out := runLines(t, []string{c.file}, "="); status != 0 || !strings.HasSuffix(out, state) {
+			t.Errorf("session %s: status %d, want\n%sgot\n%s", c.file, status, state, out)
+		}
+		if _, err := p.Load(string(text)); err != nil {
+			t.Errorf("page: %v", err)
+		}
+		if got := session.Ops(p.Ops()).MustPlay().StateTable(); got != state {
+			t.Errorf("page: want\n%sgot\n%s", state, got)
+		}
+		if _, err := p.Do("rest"); err != nil {
+			t.Error(err)
+		}
+		before := strings.Join(p.Ops(), "\n")
+		if _, err := p.Load("nonsense\n"); err == nil || strings.Join(p.Ops(), "\n") != before {
+			t.Errorf("an invalid file: %v", err)
+		}
+	}
+}

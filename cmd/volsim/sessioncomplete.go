@@ -1,0 +1,176 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/explore/session"
+	"github.com/volsim/volsim/sim"
+)
+
+// complete completes a line at a prompt, as far as the candidates agree. If that adds nothing, it
+// prints them.
+func (i *interpreter) complete(line string, pos int, out io.Writer) (newLine string, newPos int, ok bool) {
+	from, all := completions(i.session, line[:pos])
+	typed := line[from:pos]
+	candidates := slices.DeleteFunc(slices.Clone(all), func(word string) bool { return !strings.HasPrefix(word, typed) })
+	if len(candidates) == 0 {
+		return line, pos, true
+	}
+	common := candidates[0]
+	for _, word := range candidates {
+		for !strings.HasPrefix(word, common) {
+			common = common[:len(common)-1]
+		}
+	}
+	switch {
+	case len(candidates) == 1 && !strings.HasSuffix(common, "="):
+		common += " "
+	case len(candidates) > 1 && common == typed:
+		fmt.Fprintln(out, strings.Join(candidates, "  "))
+	}
+	return line[:from] + common + line[pos:], from + len(common), true
+}
+
+// completions returns the candidates for the end of a line, and where that end begins.
+func completions(s *session.Session, text string) (from int, candidates []string) {
+	verb, rest, found := strings.Cut(text, " ")
+	if !found {
+		return 0, allVerbs()
+	}
+	from = strings.LastIndex(text, " ") + 1
+	words := strings.Fields(text[:from])
+	switch {
+	case verb == "step" || verb == "hold" || verb == "release": // names of tasks have spaces
+		from, candidates = len(verb)+1, tasksFor(s, verb)
+	case verb == "let":
+		from, candidates = len(verb)+1, s.PossibleEvents()
+	case slices.Contains(cluster.EventKinds, verb):
+		from = len(verb) + 1
+		for _, event := range s.PossibleEvents() {
+			if target, ok := strings.CutPrefix(event, verb+" "); ok {
+				candidates = append(candidates, target)
+			}
+		}
+	case verb == "help" && len(words) == 1:
+		candidates = allVerbs()
+	case verb == "until" && len(words) == 1:
+		candidates = session.Calls()
+	case verb == "until" && len(words) == 2:
+		candidates = s.Cluster().Components()
+	case verb == "fail" && len(words) == 1:
+		candidates = kindsOfFaults()
+	case verb == "fail" && len(words) == faultWords(rest)+1:
+		candidates = s.Cluster().Components()
+	case (verb == "cordon" || verb == "uncordon") && len(words) == 1:
+		candidates = names(s, "nodes")
+	default:
+		candidates = wordsOfAct(s, words)
+	}
+	return from, candidates
+}
+
+func allVerbs() []string {
+	var all []string
+	for _, v := range verbs {
+		all = append(all, v.verb)
+	}
+	return slices.Concat(all, cluster.EventKinds)
+}
+
+// tasksFor returns what "step", "hold" or "release" can name.
+func tasksFor(s *session.Session, verb string) []string {
+	var all []string
+	switch verb {
+	case "release":
+		return s.Held()
+	case "hold":
+		all = s.Cluster().Components()
+	}
+	for _, o := range s.Next() {
+		all = append(all, o.Task)
+	}
+	return slices.Compact(all)
+}
+
+func kindsOfFaults() []string {
+	var all []string
+	for _, kind := range sim.FaultKinds {
+		all = append(all, string(kind))
+	}
+	return all
+}
+
+// faultWords returns the number of words of a fault: that of a driver has a code.
+func faultWords(fault string) int {
+	if strings.HasPrefix(fault, string(sim.FaultDriver)) {
+		return 2
+	}
+	return 1
+}
+
+// resourceOf is the API resource of a kind of object.
+var resourceOf = map[string]string{
+	"claim": "persistentvolumeclaims", "volume": "persistentvolumes", "class": "storageclasses", "pod": "pods", "node": "nodes",
+}
+
+// wordsOfAct returns the candidates for the word after the given words of an act.
+func wordsOfAct(s *session.Session, words []string) []string {
+	verb := words[0]
+	i := slices.IndexFunc(verbs, func(v verbHelp) bool { return v.verb == verb })
+	if i < 0 {
+		return nil
+	}
+	if len(words) == 1 {
+		var kinds []string
+		for _, line := range verbs[i].syntax {
+			if fields := strings.Fields(line); len(fields) > 1 {
+				for _, kind := range strings.Split(fields[1], "|") {
+					if resourceOf[kind] != "" && !slices.Contains(kinds, kind) {
+						kinds = append(kinds, kind)
+					}
+				}
+			}
+		}
+		return kinds
+	}
+	kind := words[1]
+	var all []string
+	switch {
+	case resourceOf[kind] == "":
+		return nil
+	case len(words) == 2 && verb != "create":
+		return names(s, resourceOf[kind])
+	case len(words) == 2:
+		return nil
+	case kind == "pod" && (verb == "create" || verb == "write"):
+		all = names(s, "persistentvolumeclaims")
+	case verb == "wait":
+		return map[string][]string{
+			"claim": {"Bound", "Pending", "Lost", "gone"}, "volume": {"Available", "Bound", "Released", "Failed", "gone"},
+			"pod": {"Running", "Pending", "Succeeded", "gone"},
+		}[kind]
+	}
+	for _, option := range optionsOf(verb, kind) {
+		if option == "on=" || option == "node=" {
+			for _, node := range names(s, "nodes") {
+				all = append(all, option+node)
+			}
+			continue
+		}
+		all = append(all, option)
+	}
+	return all
+}
+
+// names returns the names of the objects of a resource.
+func names(s *session.Session, resource string) []string {
+	var all []string
+	for _, obj := range s.Cluster().Server().List(resource) {
+		all = append(all, obj.GetName())
+	}
+	return all
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/volsim/volsim/cluster"
+)
+
+const sessionHelp = `  create claim data 64Mi, create pod web data on=node-1, delete pod web, …
+                                   user actions
+  step, step 5, step TASK          run the next step, the next 5 steps, the next step of a task
+  until NodeStageVolume            run until this call has been made
+  settle, rest                     run until nothing can happen before the clock advances; until nothing is left to do
+  wait claim data Bound            run until this condition holds
+  hold TASK, release TASK          stop scheduling a task, or all tasks of a component; schedule it again
+  fail conflict [COMPONENT|VERB]   fail the next call: conflict, refused, lost, hang, driver CODE, driver-lost CODE
+  crash COMPONENT, reboot NODE, …  inject an event
+  back, back 3                     return to the state before the last operation, the last 3 operations
+  save FILE                        save the session for "volsim session", "volsim replay" and the page
+  ?                                print the possible next steps
+  =                                print the state of the objects, with sizes, and stale caches
+  !                                print the story so far
+  events, help, help VERB, quit`
+
+// A verbHelp explains one verb of a session.
+type verbHelp struct {
+	verb   string
+	syntax []string
+	text   string
+}
+
+// verbs are the verbs of a session, without events.
+var verbs = []verbHelp{
+	{"create", []string{
+		"create claim NAME SIZE [class=CLASS] [volume=VOLUME] [modes=MODE] [mode=Block]",
+		"create volume NAME SIZE [class=CLASS] [reclaim=Delete] [for=CLAIM] [modes=MODE] [handle=HANDLE] [path=PATH] [by=PROVISIONER] [node=NODE] [mode=Block]",
+		"create class NAME [provisioner=DRIVER] [binding=WaitForFirstConsumer] [reclaim=Retain] [default=true]",
+		"create pod NAME [CLAIM …] [on=NODE] [devices=CLAIM,…] [group=NUMBER] [change=OnRootMismatch] [level=LEVEL] [reads=true] [sub=PATH]",
+	}, "Creates an object. Claims and pods are in namespace default. An empty class= means no class."},
+	{"delete", []string{"delete claim|volume|class NAME", "delete pod NAME [now=true]"}, "Deletes an object, if it exists."},
+	{"set", []string{
+		"set claim NAME size=SIZE", "set claim NAME reclaim=Delete|Retain|Recycle",
+		"set volume NAME [reclaim=Delete|Retain|Recycle] [for=CLAIM] [bind=CLAIM] [migrated=DRIVER]",
+		"set node NODE ready=True|Unknown", "set node NODE out-of-service=true|false",
+	}, "Changes an object. A claim's size= is the size that it requests; its reclaim= is that of its volume."},
+	{"finish", []string{"finish pod NAME"}, "Makes a pod Succeeded."},
+	{"write", []string{"write pod NAME CLAIM"}, "Writes a file into the claim's volume. Runs the world until the pod has mounted it."},
+	{"cordon", []string{"cordon NODE"}, "Makes a node unschedulable."},
+	{"uncordon", []string{"uncordon NODE"}, "Makes a node schedulable."},
+	{
+		"wait",
+		[]string{"wait claim|volume|pod NAME PHASE", "wait claim|volume|pod NAME gone", "wait claim NAME SIZE"},
+		"Runs the world until an object has a phase, or one of several (Bound|Lost), is gone, or a claim has this capacity.",
+	},
+	{"pass", []string{"pass DURATION"}, "Advances the clock, such as pass 5m."},
+	{"limit", []string{"limit NUMBER"}, "Limits the number of volumes that can be attached to a node."},
+	{"let", []string{"let EVENT"}, "Injects an event, such as let crash attacher."},
+	{"step", []string{"step", "step NUMBER", "step TASK"}, "Runs the next step, so many steps, or the next step of a task, also of a held one. ? lists the tasks."},
+	{"until", []string{"until VERB [COMPONENT]"}, "Runs the world until a call with this verb has been made, such as until NodeStageVolume or until update/status."},
+	{"settle", []string{"settle"}, "Runs the world until no task can run without advancing the clock, except held ones."},
+	{"rest", []string{"rest"}, "Runs the world until no task can run, except held ones."},
+	{"hold", []string{"hold COMPONENT|TASK"}, "Runs a task, or all tasks of a component, only when a step names it."},
+	{"release", []string{"release COMPONENT|TASK"}, "Ends a hold."},
+	{"fail", []string{"fail FAULT [COMPONENT|VERB]"}, "Makes the next possible call fail: conflict, refused, lost, hang, driver CODE or driver-lost CODE.\n" +
+		"The call is that of a component, one with this verb, or any."},
+	{"back", []string{"back [NUMBER]"}, "Returns to the state before the last operations. The world is created again and repeats the others."},
+	{"save", []string{"save FILE"}, "Saves the world and the operations. \"volsim session FILE\" continues from there, \"volsim replay FILE\" repeats them,\n" +
+		"and the page of \"volsim serve --by-hand\" loads them."},
+	{"?", []string{"?"}, "Prints the possible next steps in the default order."},
+	{"=", []string{"="}, "Prints the objects with their states and sizes, and stale caches."},
+	{"!", []string{"!"}, "Prints the story so far."},
+	{"events", []string{"events"}, "Prints the API events."},
+	{"help", []string{"help [VERB]"}, "Lists the operations, or explains one."},
+	{"quit", []string{"quit"}, "Ends the session. Ctrl-D does so, too."},
+}
+
+// explain returns the help text of a verb.
+func explain(verb string) (string, error) {
+	if slices.Contains(cluster.EventKinds, verb) {
+		return fmt.Sprintf("  %s …\n\nInjects an event. The Tab key completes what is possible now.\n", verb), nil
+	}
+	i := slices.IndexFunc(verbs, func(v verbHelp) bool { return v.verb == verb })
+	if i < 0 {
+		return "", fmt.Errorf("help: unknown operation %q", verb)
+	}
+	return fmt.Sprintf("  %s\n\n%s\n", strings.Join(verbs[i].syntax, "\n  "), verbs[i].text), nil
+}
+
+var optionPattern = regexp.MustCompile(`([a-z-]+=)`)
+
+// optionsOf returns the options of an act: "class=" and others for "create claim".
+func optionsOf(verb, kind string) []string {
+	var all []string
+	for _, v := range verbs {
+		for _, line := range v.syntax {
+			words := strings.Fields(line)
+			if v.verb == verb && len(words) > 1 && slices.Contains(strings.Split(words[1], "|"), kind) {
+				all = append(all, optionPattern.FindAllString(line, -1)...)
+			}
+		}
+	}
+	return all
+}
