@@ -15,8 +15,12 @@
 // objects ([Session.Objects]), and the caches that are stale ([Session.StaleComponents]).
 //
 // The world is deterministic: the same operations lead to the same state, within about a
-// millisecond. The list of operations is therefore all that needs saving. To resume a session, play
-// the list; to go back, play a shorter one.
+// millisecond. The list of operations is therefore all that needs saving ([Session.Replayable]). To
+// resume a session, play the list; to go back, play a shorter one.
+//
+// The list may begin with a scenario: headers, users, a schedule. The users are then tasks of the
+// world, and its steps follow the schedule. A counterexample that package explore saved can thus be
+// stepped.
 //
 // A session is not safe for concurrent use.
 //
