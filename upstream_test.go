@@ -61,7 +61,7 @@ func TestRowsOfUpstreamHaveTheirTests(t *testing.T) {
 
 var (
 	namedTest     = regexp.MustCompile(`\bTest[A-Z]\w*`)
-	upstreamsTest = regexp.MustCompile("(_test\\.go|upstream's) Test[A-Z]\\w*")
+	upstreamsTest = regexp.MustCompile(`(_test\.go|upstream's) Test[A-Z]\w*`)
 )
 
 // TestTestsNamedInUpstreamExist checks that each test of ours that UPSTREAM.md names exists, here or in a test module.

@@ -26,7 +26,6 @@ func TestServiceOfTheServer(t *testing.T) {
 	expect(t, len(s.Spec.Ports), 1)
 	expect(t, s.Spec.Ports[0].Name+" "+s.Spec.Ports[0].TargetPort.String(), "https 6443")
 	expect(t, s.ResourceVersion, "4") // that of the last namespace
-	//lint:ignore SA1019 it is served
 	e := testcheck.Must(w.User.CoreV1().Endpoints("default").Get(w.Context(), "kubernetes", metav1.GetOptions{}))
 	expect(t, e.Subsets[0].Ports[0].Port, int32(6443))
 	list := testcheck.Must(w.User.DiscoveryV1().EndpointSlices("default").List(w.Context(),

@@ -100,8 +100,7 @@ func serverServiceObjects() []clusterObject {
 			//lint:ignore SA1019 it is served
 			Subsets: []corev1.EndpointSubset{{
 				Addresses: []corev1.EndpointAddress{{IP: serverAddress}},
-				//lint:ignore SA1019 it is served
-				Ports: []corev1.EndpointPort{{Name: "https", Port: serverPort, Protocol: corev1.ProtocolTCP}},
+				Ports:     []corev1.EndpointPort{{Name: "https", Port: serverPort, Protocol: corev1.ProtocolTCP}},
 			}},
 		}},
 		{"endpointslices", slice},
