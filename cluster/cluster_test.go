@@ -37,7 +37,8 @@ func TestNewRejectsInvalidConfigs(t *testing.T) {
 	}
 }
 
-func TestClosedClusterDoesNotStart(t *testing.T) {
+// A closed cluster can be read, but neither started nor written to.
+func TestClosedCluster(t *testing.T) {
 	for _, stepped := range []*sim.SteppedConfig{nil, {}} {
 		c, err := cluster.New(cluster.Config{Nodes: 1, Devices: cluster.Array, Stepped: stepped})
 		if err != nil {
@@ -53,6 +54,14 @@ func TestClosedClusterDoesNotStart(t *testing.T) {
 			if err := start(t.Context()); err == nil || err.Error() != "cluster: closed" {
 				t.Errorf("%s after Close: error = %v", name, err)
 			}
+		}
+		maps := c.Client().CoreV1().ConfigMaps("default")
+		_, err = maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late"}}, metav1.CreateOptions{})
+		if err == nil || !strings.Contains(err.Error(), "host closed") {
+			t.Errorf("Create after Close: error = %v", err)
+		}
+		if left, err := maps.List(t.Context(), metav1.ListOptions{}); err != nil || len(left.Items) != 1 { // kube-root-ca.crt
+			t.Errorf("after a failed Create there are %d objects, error = %v; want 1", len(left.Items), err)
 		}
 	}
 }

@@ -73,7 +73,7 @@ func CallContext(ctx context.Context, caller Caller, action trace.Action,
 	case *Process:
 		return c.host.call(c, action, effect{commit: run})
 	case externalCaller:
-		return c.call(nil, action, effect{commit: run})
+		return c.perform(action, effect{commit: run})
 	case directCaller:
 		return run(nil)
 	case ContextCaller:

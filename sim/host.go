@@ -11,7 +11,8 @@ import (
 type Host interface {
 	// Process adds a process.
 	Process(name string) *Process
-	// ExternalCaller returns the caller for code outside all processes: a user, a test.
+	// ExternalCaller returns the caller for code outside all processes: a user, a test. After Close
+	// its writes to the API server fail without effect. Reads return the last state.
 	ExternalCaller() Caller
 	// Log returns the trace.
 	Log() *trace.Log

@@ -111,7 +111,7 @@ func (l *Live) Wait(ctx context.Context, what string, cond func() bool) error {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for %s: %w", what, ctx.Err())
 		case <-l.ctx.Done():
-			return fmt.Errorf("wait for %s: host closed", what)
+			return fmt.Errorf("wait for %s: %w", what, errHostClosed)
 		}
 	}
 }
@@ -364,5 +364,7 @@ func (l *Live) notifyWaits() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
+
+func (l *Live) isClosed() bool { return l.ctx.Err() != nil }
 
 func (l *Live) currentTask(p *Process) string { return p.runningTask }

@@ -35,6 +35,7 @@ type engine interface {
 	wakeTask(t *Task)
 	record(task string, action trace.Action, out trace.Outcome, took time.Duration)
 	currentTask(p *Process) string
+	isClosed() bool
 	Now() time.Time
 	Context() context.Context
 }

@@ -419,6 +419,8 @@ func (s *Stepped) record(task string, action trace.Action, out trace.Outcome, to
 	})
 }
 
+func (s *Stepped) isClosed() bool { return s.closed }
+
 func (s *Stepped) currentTask(p *Process) string {
 	if s.current != nil {
 		return s.current.full
@@ -430,5 +432,20 @@ func (s *Stepped) currentTask(p *Process) string {
 type externalCaller struct{ engine }
 
 func (o externalCaller) Call(action trace.Action, run func() trace.Outcome) trace.Outcome {
-	return o.call(nil, action, effect{run: run})
+	return o.perform(action, effect{run: run})
 }
+
+// perform makes a call. After Close a write fails, and a read is not recorded.
+func (o externalCaller) perform(action trace.Action, e effect) trace.Outcome {
+	switch {
+	case !o.isClosed():
+		return o.call(nil, action, e)
+	case writes(action):
+		return trace.Outcome{Err: fmt.Errorf("%s %s: %w", action.Verb, action.Object, errHostClosed)}
+	default:
+		return e.do(nil)
+	}
+}
+
+// errHostClosed is the error of a write from outside after Close.
+var errHostClosed = errors.New("host closed")
