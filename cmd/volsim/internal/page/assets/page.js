@@ -41,8 +41,16 @@ function choices(select, options) {
 
 let running = false;
 
-// send posts a request and shows the resulting message. It returns the result, or null on error.
-async function send(path, body = "") {
+let sent = Promise.resolve(); // the last request
+
+// send posts a request after the requests before it, and shows the resulting message. It returns
+// the result, or null on error.
+function send(path, body = "") {
+  sent = sent.catch(() => null).then(() => post(path, body));
+  return sent;
+}
+
+async function post(path, body) {
   let reply;
   try {
     reply = await fetch(path, { method: "POST", body });
@@ -114,8 +122,10 @@ $("load").querySelector("input").onchange = async event => {
 $("controls").onsubmit = async event => {
   event.preventDefault();
   pause();
-  if (await send("/do", $("op").value) !== null) {
-    $("op").value = "";
+  const op = $("op").value;
+  $("op").value = ""; // the next operation may be typed before this one is done
+  if (await send("/do", op) === null && $("op").value === "") {
+    $("op").value = op;
   }
 };
 for (const example of $("begin").querySelectorAll("button")) {
