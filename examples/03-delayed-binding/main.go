@@ -42,8 +42,8 @@ func claimWaits() {
 //
 // Follow the chain. The **scheduler** picks a node and writes its name on the claim. The
 // PersistentVolume controller sees that and asks the provisioner. The provisioner has the driver
-// create a disk, and creates the volume object for it. The controller binds the two. Only then is
-// the pod placed (next cell).
+// create a disk, and creates the volume object for it. The controller binds the two. Only then does
+// the scheduler place the pod: that is the first step of the next cell.
 //
 // Three programs and a driver take part. Each program reacts to what the previous one wrote to the
 // API server. Only the driver is called directly.
@@ -63,6 +63,7 @@ var running = placed.Then("wait pod web Running")
 func podRuns() {
 	s := running.MustPlay()
 	defer s.Close()
+	fmt.Print(s.Last())
 	fmt.Print(s.StateTable())
 }
 
