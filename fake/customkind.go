@@ -225,13 +225,14 @@ func (k *kind) outdated(stored Object) bool {
 	return k.toStorage != nil && k.toStorage(stored) != stored
 }
 
-// put commits an object in its storage version, and returns it in the version of this kind.
-func (s writer) put(t *table, k *kind, event watch.EventType, key string, before, obj Object) (Object, bool) {
+// put commits an object of a known size in its storage version, and returns it in the version of
+// this kind.
+func (s writer) put(t *table, k *kind, event watch.EventType, key string, before, obj Object, size int) (Object, bool) {
 	if k.toStorage == nil {
-		return obj, s.commit(t, event, key, before, obj)
+		return obj, s.commitSized(t, event, key, before, obj, size)
 	}
 	after := k.toStorage(obj)
-	if !s.commit(t, event, key, before, after) {
+	if !s.commitSized(t, event, key, before, after, size) {
 		return nil, false
 	}
 	return k.fromStored(after), true

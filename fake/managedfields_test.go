@@ -125,7 +125,7 @@ func TestManagerNames(t *testing.T) {
 		option string
 		want   string
 	}{
-		{"nobody in particular", func(s *fake.Server) *fake.Clientset { return s.Client(direct) }, "", "volsim"},
+		{"the default manager", func(s *fake.Server) *fake.Clientset { return s.Client(direct) }, "", "volsim"},
 		{"a component", func(s *fake.Server) *fake.Clientset { return s.Client(component{direct, "attacher"}) }, "", "attacher"},
 		{"a user agent", func(s *fake.Server) *fake.Clientset { return s.Client(direct).As("kubectl/v1.36.3 (linux/amd64)") }, "", "kubectl"},
 		{"unprintable characters", func(s *fake.Server) *fake.Clientset { return s.Client(direct).As("a\nb") }, "", "ab"},

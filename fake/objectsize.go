@@ -17,31 +17,33 @@ const (
 	customBytesMin = objectBytesMax / 6
 )
 
-// storable returns an error if an object is too large to be stored.
+// storable returns the size of an object as sizeOf does, and an error if it is too large to be
+// stored.
 //
 // Differs: the size is exact only up to some dozens of bytes. The real server tries again without
 // managed fields.
 //
 // Upstream: etcd's --max-request-bytes; k8s.io/apiserver/pkg/endpoints/handlers isTooLargeError.
-func storable(k *kind, obj Object) error {
-	size := sizeOf(obj)
+func storable(k *kind, obj Object) (int, error) {
+	measured := sizeOf(obj)
+	size := measured
 	if c, ok := obj.(*CustomObject); ok {
 		if size < customBytesMin {
-			return nil
+			return measured, nil
 		}
 		data, err := json.Marshal(c)
 		if err != nil {
-			return internalError(err.Error())
+			return 0, internalError(err.Error())
 		}
 		size = len(data)
 	}
 	size += envelopeBytes + len("/registry/") + len(k.resource) + len(obj.GetNamespace()) + len(obj.GetName())
 	switch {
 	case size > messageBytesMax:
-		return internalError(fmt.Sprintf("rpc error: code = ResourceExhausted desc = trying to send message larger than max "+
+		return 0, internalError(fmt.Sprintf("rpc error: code = ResourceExhausted desc = trying to send message larger than max "+
 			"(%d vs. %d)", size, messageBytesMax))
 	case size > objectBytesMax:
-		return internalError("etcdserver: request is too large")
+		return 0, internalError("etcdserver: request is too large")
 	}
-	return nil
+	return measured, nil
 }

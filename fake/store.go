@@ -91,10 +91,15 @@ func (t *table) undo(objects *objectMap, events []event) {
 }
 
 // commit makes a change, and returns false if the object has changed since the writer read it
-// (before; nil: absent), or if the resource was removed. after becomes the store's, with the revision as its resourceVersion; for a
-// deletion it is the last state. Readers are woken and hooks called before commit returns.
+// (before; nil: absent), or if the resource was removed. after becomes the store's, with the
+// revision as its resourceVersion; for a deletion it is the last state. Readers are woken and hooks
+// called before commit returns.
 func (s *Server) commit(t *table, kind watch.EventType, key string, before, after Object) bool {
-	size := sizeOf(after)
+	return s.commitSized(t, kind, key, before, after, sizeOf(after))
+}
+
+// commitSized is commit for an object of a known size.
+func (s *Server) commitSized(t *table, kind watch.EventType, key string, before, after Object, size int) bool {
 	s.mu.Lock()
 	if stored, _ := t.objects.Get(key); stored != before || t.log.ended {
 		s.mu.Unlock()

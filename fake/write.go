@@ -43,7 +43,12 @@ type writer struct {
 
 // commit is Server.commit, in the order of the writer's host.
 func (s writer) commit(t *table, kind watch.EventType, key string, before, after Object) bool {
-	return s.changes.Try(func() bool { return s.Server.commit(t, kind, key, before, after) })
+	return s.commitSized(t, kind, key, before, after, sizeOf(after))
+}
+
+// commitSized is commit for an object of a known size.
+func (s writer) commitSized(t *table, kind watch.EventType, key string, before, after Object, size int) bool {
+	return s.changes.Try(func() bool { return s.Server.commitSized(t, kind, key, before, after, size) })
 }
 
 // A writeResult is the result of a write.
@@ -79,8 +84,10 @@ func (s writer) create(k *kind, namespace string, obj Object, dryRun bool) (writ
 		if err := s.prepareCreate(k, obj); err != nil {
 			return writeResult{}, err
 		}
+		size := 0
 		if !dryRun {
-			if err := storable(k, obj); err != nil {
+			var err error
+			if size, err = storable(k, obj); err != nil {
 				return writeResult{}, err
 			}
 			if rv, err := strconv.ParseUint(m.ResourceVersion, 10, 64); err == nil && rv > 0 {
@@ -93,7 +100,7 @@ func (s writer) create(k *kind, namespace string, obj Object, dryRun bool) (writ
 			if dryRun {
 				return writeResult{object: obj, created: true, warnings: warnings}, nil
 			}
-			if obj, ok := s.put(t, k, watch.Added, key, nil, obj); ok {
+			if obj, ok := s.put(t, k, watch.Added, key, nil, obj, size); ok {
 				return writeResult{object: obj, after: obj, created: true, warnings: warnings}, nil
 			}
 			if s.closed(t) {
@@ -197,10 +204,11 @@ func (s writer) update(k *kind, c change) (writeResult, error) {
 				return writeResult{object: obj, before: old, after: last, deleted: true, warnings: warnings}, nil
 			}
 		default:
-			if err := storable(k, obj); err != nil {
+			size, err := storable(k, obj)
+			if err != nil {
 				return writeResult{}, err
 			}
-			if obj, ok := s.put(t, k, watch.Modified, key, stored, obj); ok {
+			if obj, ok := s.put(t, k, watch.Modified, key, stored, obj, size); ok {
 				return writeResult{object: obj, before: old, after: obj, warnings: warnings}, nil
 			}
 		}
