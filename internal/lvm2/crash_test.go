@@ -23,6 +23,10 @@ import (
 const childVariable = "VOLSIM_LVM2_CHILD"
 
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == tracerName {
+		fmt.Fprintln(os.Stderr, trace(os.Args[0], os.Args[1:]))
+		os.Exit(1)
+	}
 	if directory := os.Getenv(childVariable); directory != "" {
 		if err := work(context.Background(), directory, lvm2.Mode(os.Args[1]), os.Args[2]); err != nil {
 			fmt.Println(err)

@@ -5,7 +5,6 @@ package lvm2_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -123,51 +122,6 @@ func TestLostMetadata(t *testing.T) {
 	})
 }
 
-// A killed command has taken effect or not; a retry completes it.
-func TestKilledCommands(t *testing.T) {
-	eachMode(t, func(t *testing.T, w *world) {
-		tries := often(40)
-		killed := 0
-		for i := range tries {
-			spec := lvm2.Spec{Name: fmt.Sprintf("v%d", i), Size: 4 * mib, Tags: []string{fmt.Sprintf("uid=%d", i)}}
-			done := make(chan error, 1)
-			go func() {
-				_, err := w.group.Create(w.ctx, spec)
-				done <- err
-			}()
-			if err := killCommand(done, time.Duration(i)*500*time.Microsecond); err != nil {
-				killed++
-			}
-			w.create(t, spec)
-		}
-		if killed < tries/4 {
-			t.Errorf("only %d of %d were killed", killed, tries)
-		}
-		testcheck.NoError(t, w.group.Check(w.ctx))
-		volumes, err := w.group.List(w.ctx)
-		testcheck.NoError(t, err)
-		if len(volumes) != tries {
-			t.Errorf("there are %q", namesOf(volumes))
-		}
-	})
-}
-
-// killCommand kills the running command after some time, and returns the caller's result.
-func killCommand(done chan error, after time.Duration) error {
-	for {
-		select {
-		case err := <-done:
-			return err
-		default:
-		}
-		if child := commandOf(os.Getpid()); child > 0 {
-			<-time.After(after)
-			_ = unix.Kill(child, unix.SIGKILL) // it may have ended
-			return <-done
-		}
-	}
-}
-
 // commandOf returns a child of a process that runs lvm, or 0.
 func commandOf(parent int) int {
 	directories, _ := filepath.Glob("/proc/[0-9]*")
@@ -183,36 +137,6 @@ func commandOf(parent int) int {
 		}
 	}
 	return 0
-}
-
-// A command that has started survives the end of its context; one that has not does not start.
-func TestCanceledContext(t *testing.T) {
-	metadataOnly(t)
-	eachMode(t, func(t *testing.T, w *world) {
-		ctx, cancel := context.WithCancel(w.ctx)
-		done := make(chan error, 1)
-		go func() {
-			_, err := w.group.Create(ctx, lvm2.Spec{Name: "v", Size: 4 * mib})
-			done <- err
-		}()
-		child := 0
-		for child == 0 {
-			child = commandOf(os.Getpid())
-		}
-		if group, err := unix.Getpgid(child); err == nil && group != child {
-			t.Errorf("the command is in process group %d, so signals of the terminal would end it", group)
-		}
-		cancel()
-		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-		_, err := w.group.Find(w.ctx, "v")
-		testcheck.NoError(t, err)
-		_, err = w.group.Create(ctx, lvm2.Spec{Name: "w", Size: 4 * mib})
-		wantError(t, err, context.Canceled)
-		_, err = w.group.Find(w.ctx, "w")
-		wantError(t, err, lvm2.ErrNotFound)
-	})
 }
 
 // A full pool refuses writes, reports it, and continues when it is enlarged.
