@@ -145,6 +145,11 @@ func (o *driverOptions) validate(k driverKind) (err error) {
 		return fmt.Errorf("invalid --driver-name %.80q: want a domain name of at most %d characters, such as %s", o.name,
 			driverNameBytesMax, k.driverName)
 	}
+	if k.check != nil {
+		if err := k.check(*o); err != nil {
+			return err
+		}
+	}
 	if !k.onDevices {
 		return nil
 	}

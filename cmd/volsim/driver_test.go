@@ -233,6 +233,9 @@ func TestDriverRejectsInvalidOptions(t *testing.T) {
 		{[]string{"array", "--endpoint", filepath.Join(dir, "s"), "--kubelet-registration", "reg.sock"}, "--kubelet-registration: invalid endpoint"},
 		{[]string{"array", "--endpoint", filepath.Join(dir, "s"), "--grace", "-1s"}, "invalid --grace -1s"},
 		{[]string{"array", "--endpoint", filepath.Join(dir, "s"), "--volumes-per-node", "-1"}, "invalid --volumes-per-node -1"},
+		{[]string{"lvm", "--state", dir, "--root", dir, "--overcommit", "0"}, "invalid --overcommit 0: want a number of at least 1"},
+		{[]string{"lvm", "--state", dir, "--root", dir, "--overcommit", "0.9"}, "invalid --overcommit 0.9: want a number of at least 1"},
+		{[]string{"lvm", "--state", dir, "--root", dir, "--overcommit", "NaN"}, "invalid --overcommit NaN: want a number of at least 1"},
 		{[]string{"array", "--colour"}, "unknown flag"},
 	} {
 		out := &strings.Builder{}

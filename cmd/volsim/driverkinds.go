@@ -22,6 +22,8 @@ type driverKind struct {
 	onDevices bool
 	// flags adds the flags of this kind only.
 	flags func(*pflag.FlagSet, *driverOptions)
+	// check returns an error for invalid values of these flags; nil: there are none.
+	check func(driverOptions) error
 	// usable returns an error if the driver cannot work on this machine.
 	usable func() error
 	// open opens the driver. The caller holds the lock on its state.

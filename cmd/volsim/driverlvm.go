@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 
 	"github.com/spf13/pflag"
@@ -25,7 +26,7 @@ type lvmOptions struct {
 
 func lvmKind() driverKind {
 	return driverKind{
-		name: "lvm", driverName: lvm.DriverName, onDevices: true, usable: lvm.Probe, open: openLVM,
+		name: "lvm", driverName: lvm.DriverName, onDevices: true, usable: lvm.Probe, open: openLVM, check: checkLVM,
 		short: "Run a driver with volumes on LVM",
 		long: "Volumes are logical volumes in a volume group of the driver, on disks of this machine (--device) or on a file below\n" +
 			"--state (--file-size). Other volume groups of the machine are neither read nor changed. The driver requires root and\n" +
@@ -41,9 +42,17 @@ func lvmKind() driverKind {
 			flags.StringVar(&o.lvm.group, "group", "",
 				"`name` of the volume group, which is created if missing (default volsim- followed by the node ID or a short form of it)")
 			flags.StringVar(&o.lvm.thinPool, "thin-pool", "", "`size` of the thin pool, which is created with the first thin volume (default half of the volume group)")
-			flags.Float64Var(&o.lvm.overcommit, "overcommit", 1, "maximum ratio of the total size of thin volumes to the size of their pool")
+			flags.Float64Var(&o.lvm.overcommit, "overcommit", 1, "maximum ratio of the total size of thin volumes to the size of their pool, at least 1")
 		},
 	}
+}
+
+// checkLVM returns an error for invalid values of the flags of lvmKind.
+func checkLVM(o driverOptions) error {
+	if r := o.lvm.overcommit; !(r >= 1) || math.IsInf(r, 1) { // NaN compares as false
+		return fmt.Errorf("invalid --overcommit %v: want a number of at least 1", r)
+	}
+	return nil
 }
 
 func openLVM(ctx context.Context, o driverOptions) (*openDriver, error) {

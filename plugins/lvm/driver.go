@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -73,8 +74,16 @@ type File struct {
 type Thin struct {
 	// PoolBytes is the size of the pool in bytes; 0 means half of the volume group.
 	PoolBytes int64
-	// OvercommitRatio is the provisioned size per byte of the pool; 0 means 1.
+	// OvercommitRatio is the provisioned size per byte of the pool: at least 1, or 0, which means 1.
 	OvercommitRatio float64
+}
+
+// check returns an error for an invalid configuration.
+func (t Thin) check() error {
+	if r := t.OvercommitRatio; r != 0 && (!(r >= 1) || math.IsInf(r, 0)) { // NaN compares as false
+		return fmt.Errorf("invalid overcommit ratio %v: want a number of at least 1", r)
+	}
+	return nil
 }
 
 // Driver is a CSI driver on logical volumes. All methods and services may be called concurrently;
@@ -93,6 +102,11 @@ func New(ctx context.Context, cfg Config) (*Driver, error) {
 	shared := blockcsi.Config{
 		Name: cmp.Or(cfg.DriverName, DriverName), Version: driverVersion, TopologyKey: TopologyKey, Probe: Probe,
 		NodeAttaches: cfg.NodeAttaches, MountGroup: cfg.MountGroup, AnyParameters: cfg.AnyParameters,
+	}
+	for _, node := range cfg.Nodes {
+		if err := node.Thin.check(); err != nil {
+			return nil, fmt.Errorf("lvm: node %s: %w", node.Name, err)
+		}
 	}
 	for _, node := range cfg.Nodes {
 		opened, err := openNode(ctx, node)

@@ -1,8 +1,10 @@
 package lvm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -16,7 +18,7 @@ func (p *pool) thinFreeBytes(report *lvm2.Report) int64 {
 	if isFull(report) {
 		return 0
 	}
-	ratio := max(p.thin.OvercommitRatio, 1)
+	ratio := cmp.Or(p.thin.OvercommitRatio, 1)
 	poolBytes := p.thinPoolBytes(report)
 	var promised int64
 	for _, lv := range report.LogicalVolumes {
@@ -32,7 +34,11 @@ func (p *pool) thinFreeBytes(report *lvm2.Report) int64 {
 			promised += sizeBytes
 		}
 	}
-	return max(int64(ratio*float64(poolBytes))-promised, 0)
+	provisionable := int64(math.MaxInt64)
+	if limit := ratio * float64(poolBytes); limit < math.MaxInt64 {
+		provisionable = int64(limit)
+	}
+	return max(provisionable-promised, 0)
 }
 
 // thinPoolBytes returns the size of a new pool.
