@@ -14,7 +14,7 @@ import (
 // Rules about mounts.
 var mountRules = []Rule{
 	{"I25", "a file lost from a volume", nodeRule(beginFilesStay)},
-	{"I26", "a mount that a restarted kubelet has forgotten", nodeRule(beginReconstructed)},
+	{"I26", "a mount that a restarted kubelet has not reconstructed", nodeRule(beginReconstructed)},
 	{"I27", "a volume unmounted from a pod that runs, or a pod that runs without it", nodeRule(beginRunningKeeps)},
 	{"I35", "a mount of a volume not reported in use, or never listed as attached", nodeRule(beginReportFirst)},
 	{"I36", "a mounted volume that its node does not report in use", nodeRule(beginMountedInUse)},

@@ -16,7 +16,7 @@ import (
 
 // Rules about uncertain mounts.
 var uncertainRules = []Rule{
-	{"I24", "a volume forgotten by its node while its mount there is uncertain", nodeRule(beginUncertain)},
+	{"I24", "a volume that is unstaged or not reported in use while its mount is uncertain", nodeRule(beginUncertain)},
 }
 
 // A mountPlace is a path of a volume on a node; "" is the staging path.
@@ -46,7 +46,7 @@ func beginUncertain(c *Checker) watcher {
 	u := &uncertainty{c, map[mountPlace]string{}}
 	return watcher{
 		commits: []string{"nodes"},
-		commit:  u.forgotten,
+		commit:  u.droppedUse,
 		call:    u.call,
 		event: func(r trace.Record) {
 			if r.Verb == "reboot" {
@@ -116,8 +116,8 @@ func (u *uncertainty) unstaged(staging mountPlace) {
 	}
 }
 
-// forgotten checks what a node no longer reports in use.
-func (u *uncertainty) forgotten(e fake.Commit) {
+// droppedUse checks what a node no longer reports in use.
+func (u *uncertainty) droppedUse(e fake.Commit) {
 	was, _ := e.Before.(*corev1.Node)
 	for _, handle := range dropped(was, e.After.(*corev1.Node), u.Devices.Driver()) {
 		for _, p := range u.sorted() {

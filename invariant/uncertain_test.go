@@ -8,8 +8,8 @@ import (
 
 func TestUncertainRule(t *testing.T) {
 	const (
-		mayBeStaged    = "which may be staged on node-1: NodeStageVolume with DeadlineExceeded, and this is still uncertain"
-		forgottenStage = "node node-1 no longer reports volume disk in use, " + mayBeStaged
+		mayBeStaged  = "which may be staged on node-1: NodeStageVolume with DeadlineExceeded, and this is still uncertain"
+		droppedStage = "node node-1 no longer reports volume disk in use, " + mayBeStaged
 	)
 	playHand(t, true, []handStory{
 		{"I24", "is violated by dropping a volume with a stage that timed out", func(w *hand) {
@@ -17,14 +17,14 @@ func TestUncertainRule(t *testing.T) {
 			w.kubeletCalls(node1, "NodeStageVolume", staging, failed(codes.DeadlineExceeded))
 			w.uses(node1)
 			w.kubeletCalls(node1, "NodeUnstageVolume", staging)
-		}, []string{forgottenStage}},
+		}, []string{droppedStage}},
 		{"I24", "is violated by a restarted kubelet that does not reconstruct the volume", func(w *hand) {
 			w.uses(node1, handle)
 			w.kubeletCalls(node1, "NodeStageVolume", staging, lost(codes.DeadlineExceeded))
 			w.befalls("crash", "kubelet(node-1)")
 			w.uses(node1)
 			w.kubeletCalls(node1, "NodeUnstageVolume", staging)
-		}, []string{forgottenStage}},
+		}, []string{droppedStage}},
 		{"I24", "is violated by dropping a volume with a failed unpublish", func(w *hand) {
 			w.uses(node1, handle)
 			w.published(node1, "web")
