@@ -280,7 +280,7 @@ func (p *patchRequest) strategicPatch(old Object) (Object, error) {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	obj := p.r.newGoType()
-	if doc, err = strategicpatch.StrategicMergeMapPatch(doc, patch, obj); err != nil {
+	if doc, err = mergeStrategically(doc, patch, obj); err != nil {
 		return nil, strategicError(err)
 	}
 	value := fmt.Sprintf("%+v", patch)
@@ -298,6 +298,23 @@ func (p *patchRequest) strategicPatch(old Object) (Object, error) {
 	return p.r.fromGoType(obj)
 }
 
+// errMergePanic is matched by the error about a strategic merge patch whose merge panicked.
+var errMergePanic = errors.New("strategic merge patch cannot be merged")
+
+// mergeStrategically merges a strategic merge patch into a document of the type of like. The merge
+// panics if the patch orders a list of maps without a merge key, or if a merge key is a map. Such a
+// panic is returned as an error.
+//
+// Differs: the real server panics and closes the connection.
+func mergeStrategically(doc, patch map[string]any, like any) (merged map[string]any, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			merged, err = nil, fmt.Errorf("%w: %v", errMergePanic, r)
+		}
+	}()
+	return strategicpatch.StrategicMergeMapPatch(doc, patch, like)
+}
+
 // strategicError returns the error about a strategic merge patch that cannot be applied.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers/patch.go interpretStrategicMergePatchError.
@@ -305,6 +322,7 @@ func strategicError(err error) error {
 	for _, bad := range []error{
 		mergepatch.ErrBadJSONDoc, mergepatch.ErrBadPatchFormatForPrimitiveList, mergepatch.ErrBadPatchFormatForRetainKeys,
 		mergepatch.ErrBadPatchFormatForSetElementOrderList, mergepatch.ErrUnsupportedStrategicMergePatchFormat,
+		errMergePanic,
 	} {
 		if errors.Is(err, bad) {
 			return apierrors.NewBadRequest(err.Error())

@@ -196,6 +196,11 @@ func TestPatchErrors(t *testing.T) {
 			"strategic: keys to retain", types.StrategicMergePatchType, `{"metadata":{"$retainKeys":"foo"}}`, "", 400,
 			"invalid patch format of retainKeys",
 		},
+		{
+			"strategic: order of maps without a key", types.StrategicMergePatchType,
+			`{"metadata":{"$setElementOrder/managedFields":[{}],"managedFields":[]}}`, "", 400,
+			"strategic merge patch cannot be merged: runtime error: hash of unhashable type map[string]interface {}",
+		},
 		{"json: half", types.JSONPatchType, `{`, "", 400, "error decoding patch: unexpected end of JSON input"},
 		{
 			"json: a map", types.JSONPatchType, `{}`, "", 400,
@@ -236,6 +241,28 @@ func TestPatchErrors(t *testing.T) {
 			expectStatus(t, err, test.code, test.want)
 			expect(t, w.Server.Revision(), before)
 		})
+	}
+}
+
+// TestPatchOrdersMapsWithoutAKey orders a list of maps that has no merge key.
+func TestPatchOrdersMapsWithoutAKey(t *testing.T) {
+	for _, patch := range []string{
+		`{"spec":{"$setElementOrder/tolerations":[{"key":"a"}]}}`,
+		`{"spec":{"$setElementOrder/tolerations":[{"key":"a"}],"tolerations":[{"key":"a"}]}}`,
+		`{"spec":{"$setElementOrder/tolerations":[{"key":"b"}],"tolerations":[]}}`,
+		`{"spec":{"$setElementOrder/volumes":[{"name":{}}],"volumes":[{"name":{}}]}}`,
+	} {
+		w := newWorld(t)
+		pods := w.User.CoreV1().Pods("default")
+		pod := newPod("a")
+		pod.Spec.Tolerations = []corev1.Toleration{{Key: "a", Operator: corev1.TolerationOpExists}}
+		testcheck.Must(pods.Create(w.Context(), pod, metav1.CreateOptions{}))
+		before := w.Server.Revision()
+		_, err := pods.Patch(w.Context(), "a", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+		if err == nil || !strings.HasPrefix(err.Error(), "strategic merge patch cannot be merged: runtime error: ") {
+			t.Errorf("%s: %v", patch, err)
+		}
+		expect(t, w.Server.Revision(), before)
 	}
 }
 

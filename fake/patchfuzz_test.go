@@ -18,6 +18,7 @@ func FuzzPatch(f *testing.F) {
 	for i, seed := range []string{
 		`{"metadata":{"labels":{"a":null},"finalizers":["a/b"],"ownerReferences":[{"uid":"u"}]},"data":{"x":"y"}}`,
 		`{"metadata":{"$setElementOrder/finalizers":["a"],"$deleteFromPrimitiveList/finalizers":["b"],"$patch":"replace","$retainKeys":["c"]}}`,
+		`{"metadata":{"$setElementOrder/managedFields":[{}],"managedFields":[]}}`,
 		`[{"op":"replace","path":"/metadata/annotations","value":{}},{"op":"add","path":"/data/-","value":1},{"op":"copy","from":"/data","path":"/x"}]`,
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: y}\n",
 		`{"metadata":{"managedFields":[{"manager":"m","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:data":{}}}]}}`,

@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -134,7 +133,7 @@ func (p *patchRequest) patchPart(field any, patch map[string]any) bool {
 		return false
 	}
 	if p.pt == types.StrategicMergePatchType {
-		doc, err = strategicpatch.StrategicMergeMapPatch(doc, patch, field)
+		doc, err = mergeStrategically(doc, patch, field)
 	} else if !mergeMaps(doc, patch) {
 		return false
 	}

@@ -77,6 +77,20 @@ func TestClaimsComeBackAsTheServerHasThem(t *testing.T) {
 	})
 }
 
+// TestPatchThatCannotBeMerged sends a patch with which the library's merge panics.
+func TestPatchThatCannotBeMerged(t *testing.T) {
+	eachWay(t, func(t *testing.T, w world) {
+		claims := w.client.CoreV1().PersistentVolumeClaims("default")
+		testcheck.Must(claims.Create(t.Context(), newClaim("a"), metav1.CreateOptions{}))
+		patch := `{"metadata":{"$setElementOrder/managedFields":[{}],"managedFields":[]}}`
+		_, err := claims.Patch(t.Context(), "a", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+		if !apierrors.IsBadRequest(err) {
+			t.Errorf("got %v, want 400", err)
+		}
+		testcheck.Must(claims.Get(t.Context(), "a", metav1.GetOptions{})) // the server still serves
+	})
+}
+
 // TestPodsAreBoundAndEvicted uses the subresources that can only be created, and deletes a
 // collection.
 func TestPodsAreBoundAndEvicted(t *testing.T) {
