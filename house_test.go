@@ -92,6 +92,7 @@ var floors = map[string]int{
 	"kubelet":               4, // a node's part of it, on the volume manager
 	"kubelet/pluginmanager": 4,
 	"cluster":               5,
+	"internal/apirequest":   5,
 	"explore":               6,
 	"explore/scenario":      6,
 	"explore/session":       6,

@@ -19,6 +19,7 @@ import (
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/internal/apirequest"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -48,6 +49,7 @@ import (
 //	limit NUMBER                                  (attachable volumes per node from now on)
 //	pass DURATION                                 (does nothing for this long)
 //	let crash COMPONENT …                         (or any other event of the world)
+//	request METHOD PATH [as=CLIENT] [type=TYPE] [BODY]
 //
 // A volume belongs to the world's own driver and is retained. With path= it is a directory of the
 // plugin kubernetes.io/host-path. by= is the provisioner that it names. node= is the only node on
@@ -59,10 +61,17 @@ import (
 // claim the default class. An empty for= or migrated= removes the volume's claimRef or its
 // annotation. bind= sets a claimRef with the claim's UID. A create waits while an object of the
 // same name is being deleted. A delete or set of an object that does not exist does nothing.
+//
+// A request is any API request that writes, by its path and query. The body is JSON in one line, or
+// a quoted string with Go's escapes. type= is its media type, or merge, strategic, json or apply
+// for a patch. as= is the client's name, which is the default manager of its fields. A request that
+// the server rejects, because an object has changed or does not exist, is no error. Watches, exec
+// and other streams are not possible.
 type Act struct {
 	verb, kind, name string
 	args             []string // SIZE, PHASE, claims
 	options          []option // in the order of the text
+	request          apirequest.Request
 }
 
 type option struct{ key, value string }
@@ -95,6 +104,13 @@ func ParseAct(text string) (Act, error) {
 		return Act{}, fmt.Errorf("act %q: want a verb and an object", text)
 	}
 	a := Act{verb: words[0]}
+	if a.verb == "request" {
+		var err error
+		if a.request, err = apirequest.Parse(strings.TrimPrefix(strings.TrimSpace(text), a.verb)); err != nil {
+			return Act{}, fmt.Errorf("act %q: %w", text, err)
+		}
+		return a, nil
+	}
 	if a.verb == "let" {
 		a.name = strings.Join(words[1:], " ")
 		return a, nil
@@ -157,6 +173,9 @@ func (a Act) check(g grammar) error {
 
 // String returns the act as text.
 func (a Act) String() string {
+	if a.verb == "request" {
+		return a.verb + " " + a.request.String()
+	}
 	words := []string{a.verb}
 	if a.kind != "" {
 		words = append(words, a.kind)
@@ -231,6 +250,8 @@ func (a Act) Do(ctx context.Context, c *cluster.Cluster, user *sim.Process) erro
 			return err
 		}
 		return passTime(c, user, d)
+	case "request":
+		return a.request.Send(ctx, c.Server(), c.Host().ExternalCaller())
 	default:
 		if host, stepped := c.Host().(*sim.Stepped); !stepped || !host.Inject(a.name) {
 			name, target, _ := strings.Cut(a.name, " ")

@@ -178,4 +178,4 @@ func parseFail(rest string) (operation, error) {
 }
 
 // actVerbs are the verbs of the acts of package scenario.
-var actVerbs = []string{"create", "delete", "set", "finish", "write", "cordon", "uncordon", "wait", "pass", "limit", "let"}
+var actVerbs = []string{"create", "delete", "set", "finish", "write", "cordon", "uncordon", "wait", "pass", "limit", "let", "request"}

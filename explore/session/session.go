@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/internal/apirequest"
 	"github.com/volsim/volsim/invariant"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
@@ -125,14 +127,18 @@ func (s *Session) DoContext(ctx context.Context, text string) error {
 		return fmt.Errorf("session: %q: %w", text, err)
 	}
 	moves, steps, again := s.moves, s.host.Steps(), text
-	note, err := s.recoverPanic(func() (string, error) { return s.do(ctx, op) })
+	note, err := s.recoverPanic(func() (string, error) { return s.do(ctx, op, text) })
+	steps = s.host.Steps() - steps
+	if err != nil && errors.Is(err, ctx.Err()) {
+		err = s.interrupted(steps) // an act that waits
+	}
 	if err == nil && s.userFailure != nil {
 		note, s.userFailure = s.userFailure.Error(), nil
 	}
 	if err != nil {
 		note = err.Error()
 		err = fmt.Errorf("session: %q: %w", text, err)
-		again = stepsOnly(max(s.moves-moves, s.host.Steps()-steps))
+		again = stepsOnly(max(s.moves-moves, steps))
 	}
 	s.done = append(s.done, doneOp{
 		op: text, again: again, verbose: op.verb == "step" && op.count <= closeMax, upTo: s.cluster.Trace().Steps(), note: note,
@@ -160,7 +166,7 @@ func (s *Session) recoverPanic(do func() (string, error)) (note string, err erro
 }
 
 // do performs an operation and returns a remark for the story.
-func (s *Session) do(ctx context.Context, op operation) (note string, err error) {
+func (s *Session) do(ctx context.Context, op operation, text string) (note string, err error) {
 	switch op.verb {
 	case "":
 		s.check() // a comment: the caller may have changed the world directly
@@ -193,9 +199,41 @@ func (s *Session) do(ctx context.Context, op operation) (note string, err error)
 	case "act":
 		defer s.host.Resume()
 		defer s.check()
-		return "", op.act.Do(ctx, s.cluster, nil)
+		before := s.cluster.Trace().Steps()
+		err := op.act.Do(ctx, s.cluster, nil)
+		return s.rejection(text, before), err
 	}
 	return "", nil
+}
+
+// rejection returns the answer to a request that the server rejected, "" for other operations.
+func (s *Session) rejection(op string, before int) string {
+	if !isRequest(op) {
+		return ""
+	}
+	for _, r := range s.cluster.Trace().Records()[before:] {
+		if r.Err != nil {
+			return "rejected: " + r.Err.Error()
+		}
+	}
+	return ""
+}
+
+// Performed adds an operation for an API request that a client has sent to the world's server. The
+// request has already taken effect; performing the operation in another world repeats it.
+func (s *Session) Performed(r *http.Request, body []byte) error {
+	op := "request " + apirequest.Of(r, body).String()
+	if _, err := parse(op); err != nil {
+		return fmt.Errorf("session: %q: %w", op, err)
+	}
+	s.check()
+	s.host.Resume()
+	before := s.began
+	if len(s.done) > 0 {
+		before = s.done[len(s.done)-1].upTo
+	}
+	s.done = append(s.done, doneOp{op: op, again: op, upTo: s.cluster.Trace().Steps(), note: s.rejection(op, before)})
+	return nil
 }
 
 // notPossible returns the error for an event that cannot be injected. It names the known targets if

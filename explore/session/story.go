@@ -30,7 +30,7 @@ func (s *Session) story(from int) string {
 		t.lastStep = records[at-1].HostStep
 	}
 	for _, d := range s.done[from:] {
-		fmt.Fprintf(&t.text, "> %s\n", d.op)
+		fmt.Fprintf(&t.text, "> %s\n", shorten(d.op))
 		for _, r := range records[min(at, d.upTo):d.upTo] {
 			t.addRecord(r, d.verbose)
 			if s.violation != nil && s.violation.Step == r.Step {
@@ -44,6 +44,20 @@ func (s *Session) story(from int) string {
 		at = max(at, d.upTo)
 	}
 	return trace.Abbreviate(t.text.String())
+}
+
+// requestWidth is how much of a request the story includes, in characters.
+const requestWidth = 100
+
+// isRequest reports whether an operation is an API request.
+func isRequest(op string) bool { return strings.HasPrefix(strings.TrimSpace(op), "request ") }
+
+// shorten returns the beginning of a request whose body is long. What it does is below it.
+func shorten(op string) string {
+	if all := []rune(op); isRequest(op) && len(all) > requestWidth {
+		return string(all[:requestWidth]) + "…"
+	}
+	return op
 }
 
 // A storyWriter writes records in words.

@@ -17,8 +17,8 @@ var assets embed.FS
 // opBytesMax is the maximum length of an operation in bytes.
 const opBytesMax = 4 << 10
 
-// fileBytesMax is the maximum length of a loaded file in bytes.
-const fileBytesMax = 1 << 20
+// fileBytesMax is the maximum length of a loaded file in bytes. Saved requests may be long.
+const fileBytesMax = 64 << 20
 
 // errLive is the response to operations on a live world.
 var errLive = errors.New("this world is live and cannot be stepped: start volsim serve --by-hand instead")

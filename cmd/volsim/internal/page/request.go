@@ -2,10 +2,10 @@ package page
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -21,16 +21,13 @@ import (
 // accepts.
 const requestBytesMax = 4 << 20
 
-// A request is an API request that may write. It is kept for replays.
-type request struct {
-	method, url string
-	header      http.Header
-	body        []byte
-}
-
 // ServeHTTP handles an API request. Its effect is immediate. A writing request is recorded as an
 // operation; a reading one is not.
 func (d *Stepped) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet {
+		d.write(w, r)
+		return
+	}
 	d.mu.Lock()
 	in := d.world
 	d.mu.Unlock()
@@ -45,18 +42,57 @@ func (d *Stepped) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(in.ctx, cancel)()
-	c := &caller{owner: d, world: in, agent: r.UserAgent()}
-	if r.Method != http.MethodGet {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, requestBytesMax))
-		if err != nil {
-			http.Error(w, fmt.Sprintf("read request body: %v", err), http.StatusRequestEntityTooLarge)
-			return
-		}
-		c.request = &request{r.Method, r.URL.String(), r.Header.Clone(), body}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-	}
-	in.api.ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerKey{}, c)))
+	in.api.ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerKey{}, &reader{d, in})))
 }
+
+// write handles a request that may write. No operation or other request is executed meanwhile.
+func (d *Stepped) write(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, requestBytesMax))
+	if err != nil {
+		http.Error(w, fmt.Sprintf("read request body: %v", err), http.StatusRequestEntityTooLarge)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	reply := &bufferedResponse{header: http.Header{}, code: http.StatusOK}
+	if !d.perform(reply, r, body) {
+		http.Error(w, errClosed.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	maps.Copy(w.Header(), reply.header)
+	w.WriteHeader(reply.code)
+	_, _ = w.Write(reply.body.Bytes())
+}
+
+// perform executes a request and records it if it writes. It reports false if the world is closed.
+func (d *Stepped) perform(w http.ResponseWriter, r *http.Request, body []byte) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.world == nil {
+		return false
+	}
+	s := d.world.session
+	writer := &writer{Caller: s.Cluster().Host().ExternalCaller()}
+	d.world.api.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, writer)))
+	if writer.wrote {
+		if err := s.Performed(r, body); err != nil {
+			panic("page: " + err.Error()) // the server has understood the request
+		}
+		d.notify()
+	}
+	return true
+}
+
+// A bufferedResponse is an http.ResponseWriter that keeps the response, so that a slow client does
+// not keep the world locked.
+type bufferedResponse struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+}
+
+func (b *bufferedResponse) Header() http.Header         { return b.header }
+func (b *bufferedResponse) Write(p []byte) (int, error) { return b.body.Write(p) }
+func (b *bufferedResponse) WriteHeader(code int)        { b.code = code }
 
 // isBeyondRevision reports whether a request refers to a revision that this world has not reached,
 // because the revision belonged to an undone world. The client must list again.
@@ -74,78 +110,41 @@ func writeExpired(w http.ResponseWriter, _ *http.Request) {
 		gone.Status, gone.Message, gone.Reason, gone.Code)
 }
 
-// replay executes the request in another world and discards the response. The Stepped world must be
-// locked.
-func (q *request) replay(in *world) {
-	c := &caller{world: in, agent: q.header.Get("User-Agent"), request: q}
-	r, err := http.NewRequestWithContext(context.WithValue(in.ctx, callerKey{}, c), q.method,
-		q.url, bytes.NewReader(q.body))
-	if err != nil {
-		return // it was invalid the first time too
-	}
-	r.Header = q.header.Clone()
-	in.api.ServeHTTP(&discardResponse{header: http.Header{}}, r)
-}
-
-// A discardResponse is an http.ResponseWriter that discards the response.
-type discardResponse struct{ header http.Header }
-
-func (n *discardResponse) Header() http.Header         { return n.header }
-func (n *discardResponse) Write(p []byte) (int, error) { return len(p), nil }
-func (n *discardResponse) WriteHeader(int)             {}
-
 // callerKey is the context key of a request's caller.
 type callerKey struct{}
 
-func callerOf(r *http.Request) sim.Caller { return r.Context().Value(callerKey{}).(*caller) }
+func callerOf(r *http.Request) sim.Caller { return r.Context().Value(callerKey{}).(sim.Caller) }
 
-// A caller is the sim.Caller of one request. It acts between steps.
-type caller struct {
-	owner    *Stepped // nil: already locked
-	world    *world
-	agent    string
-	request  *request // nil: read-only request
-	recorded bool
+// A reader is the sim.Caller of a request that reads. It leaves no trace.
+type reader struct {
+	owner *Stepped
+	world *world
 }
 
 // Now returns the world's time.
-func (c *caller) Now() time.Time { return c.world.session.Cluster().Host().Now() }
+func (c *reader) Now() time.Time { return c.world.session.Cluster().Host().Now() }
 
-// Call executes an action at once, and records its request if it writes.
-func (c *caller) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
-	if c.owner != nil {
-		c.owner.mu.Lock()
-		defer c.owner.mu.Unlock()
-		if c.owner.world != c.world {
-			return trace.Outcome{Err: apierrors.NewServiceUnavailable("the world was reset to an earlier state: retry")}
-		}
+// Call executes an action between two operations.
+func (c *reader) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome {
+	c.owner.mu.Lock()
+	defer c.owner.mu.Unlock()
+	if c.owner.world != c.world {
+		return trace.Outcome{Err: apierrors.NewServiceUnavailable("the world was reset to an earlier state: retry")}
 	}
-	if c.request == nil || readVerbs[action.Verb] {
-		return effect()
-	}
-	out := c.world.session.Cluster().Host().ExternalCaller().Call(action, effect)
-	if !c.recorded {
-		c.recorded = true
-		c.world.requests[len(c.world.session.Ops())] = c.request
-		_ = c.world.session.Do(comment(c.agent, action)) // a comment is always valid
-	}
-	if c.owner != nil {
-		c.owner.notify()
-	}
-	return out
+	return effect()
 }
 
-// readVerbs are the verbs that change nothing.
-var readVerbs = map[string]bool{"get": true, "list": true, "watch": true}
+// A writer is the sim.Caller of a request that may write. Reads leave no trace.
+type writer struct {
+	sim.Caller
+	wrote bool
+}
 
-// comment returns the comment line that represents a request in a list of operations.
-func comment(agent string, action trace.Action) string {
-	agent, _, _ = strings.Cut(agent, "/")
-	agent = strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return -1
-		}
-		return r
-	}, agent)
-	return fmt.Sprintf("# %s: %s %s", cmp.Or(agent, "a client"), action.Verb, trace.ObjectName(action.Object))
+// Call executes an action at once.
+func (c *writer) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
+	if verb, _, _ := strings.Cut(action.Verb, "/"); verb == "get" || verb == "list" || verb == "watch" {
+		return effect()
+	}
+	c.wrote = true
+	return c.Caller.Call(action, effect)
 }

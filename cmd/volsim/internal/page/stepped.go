@@ -29,11 +29,10 @@ type Stepped struct {
 
 // A world is one incarnation of a Stepped world. Undo and Reset replace it.
 type world struct {
-	session  *session.Session
-	api      http.Handler
-	requests map[int]*request // writing requests, by index of their operation
-	ctx      context.Context  //nolint:containedctx // lifetime of the world: ends its watches
-	end      context.CancelFunc
+	session *session.Session
+	api     http.Handler
+	ctx     context.Context //nolint:containedctx // lifetime of the world: ends its watches
+	end     context.CancelFunc
 }
 
 // NewStepped creates a world. The headers configure it, as in a list of operations: "nodes: 1".
@@ -52,7 +51,7 @@ func (d *Stepped) begin() (*world, error) {
 	}
 	server := s.Cluster().Server()
 	crd.Serve(server)
-	w := &world{session: s, requests: map[int]*request{}}
+	w := &world{session: s}
 	w.api = apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: callerOf, CreateWarnings: CreateWarnings(s.Cluster())})
 	w.ctx, w.end = context.WithCancel(context.Background())
 	return w, nil
@@ -101,7 +100,16 @@ func (d *Stepped) Undo() (Result, error) {
 		return Result{}, errors.New("nothing to undo: no operation yet")
 	}
 	last := len(ops) - 1
-	return Result{Advanced: true, Message: "undone: " + ops[last]}, d.replay(last)
+	return Result{Advanced: true, Message: "undone: " + shortOp(ops[last])}, d.replay(last)
+}
+
+// shortOp returns an operation as a message names it: the body of a request may be long.
+func shortOp(op string) string {
+	const most = 100
+	if all := []rune(op); len(all) > most {
+		return string(all[:most]) + "…"
+	}
+	return op
 }
 
 // Reset discards all operations. API watches end.
@@ -122,14 +130,8 @@ func (d *Stepped) replay(upTo int) error {
 	if err != nil {
 		return err
 	}
-	for i, op := range old.session.Ops()[:upTo] {
-		switch request := old.requests[i]; {
-		case i < len(d.headers):
-		case request != nil:
-			request.replay(fresh)
-		default:
-			_ = fresh.session.Do(op) // the error was reported the first time
-		}
+	for _, op := range old.session.Ops()[len(d.headers):upTo] {
+		_ = fresh.session.Do(op) // the error was reported the first time
 	}
 	d.world = fresh
 	d.notify()

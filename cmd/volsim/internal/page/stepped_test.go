@@ -234,8 +234,9 @@ func TestRequestsTakeEffectBeforeDeliveries(t *testing.T) {
 	if got := s.Objects[0]; got.Name != "claim default/data" || len(got.Stale) == 0 {
 		t.Errorf("claim: %+v", got)
 	}
-	if diff := cmp.Diff([]string{"# kubectl: create claim default/data"}, s.Controls.Ops); diff != "" {
-		t.Errorf("operations: %s", diff)
+	const path = "request POST /api/v1/namespaces/default/persistentvolumeclaims as=kubectl type=protobuf "
+	if len(s.Controls.Ops) != 1 || !strings.HasPrefix(s.Controls.Ops[0], path) {
+		t.Errorf("operations: %q", s.Controls.Ops)
 	}
 	if !strings.Contains(s.Controls.Story, "creates claim default/data of 64Mi") {
 		t.Errorf("not in the story: %s", s.Controls.Story)
@@ -270,8 +271,11 @@ func TestRejectedRequestsAreRecorded(t *testing.T) {
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("delete missing claim: %v", err)
 	}
-	if diff := cmp.Diff([]string{"# kubectl: delete claim default/none"}, d.State().Controls.Ops); diff != "" {
-		t.Error(diff)
+	if ops := d.State().Controls.Ops; len(ops) != 1 || !strings.HasPrefix(ops[0], "request DELETE /api/v1/namespaces/default/persistentvolumeclaims/none ") {
+		t.Errorf("operations: %q", ops)
+	}
+	if story := d.State().Controls.Story; !strings.Contains(story, "persistentvolumeclaims \"none\" not found") {
+		t.Errorf("no reason in the story: %s", story)
 	}
 }
 
@@ -477,5 +481,80 @@ func TestPendingObjectsHaveAReason(t *testing.T) {
 	do(t, d, "delete pod first", "wait pod second Running")
 	if got := reasons(d, "pod default/second"); got != "" {
 		t.Errorf("the pod that waits no longer: %q", got)
+	}
+}
+
+// TestSavedRequestsReplayTheSameWorld sends requests of all kinds, and repeats the saved operations.
+func TestSavedRequestsReplayTheSameWorld(t *testing.T) {
+	d := newStepped(t)
+	client := clientOf(t, d)
+	send := func(method, path, media, body string, want int) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		r.Header.Set("Content-Type", media)
+		r.Header.Set("User-Agent", "kubectl/v1.36.0 (linux/amd64)")
+		if d.ServeHTTP(w, r); w.Code != want {
+			t.Fatalf("%s %s: %d: %s", method, path, w.Code, w.Body)
+		}
+	}
+	const (
+		claims = "/api/v1/namespaces/default/persistentvolumeclaims"
+		pods   = "/api/v1/namespaces/default/pods"
+		asJSON = "application/json"
+	)
+	claim := `{
+  "kind": "PersistentVolumeClaim", "apiVersion": "v1", "metadata": {"name": "data", "annotations": {"note": "two\nlines"}},
+  "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "64Mi"}}}
+}`
+	send("POST", claims+"?fieldManager=kubectl-create&fieldValidation=Strict", asJSON, claim, 201)
+	send("POST", claims, asJSON, claim, 409)
+	do(t, d, "step 3")
+	apply := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\ndata: {a: b}\n"
+	send("PATCH", "/api/v1/namespaces/default/configmaps/c?fieldManager=me", "application/apply-patch+yaml", apply, 201)
+	send("PATCH", claims+"/data", "application/strategic-merge-patch+json", `{"metadata":{"labels":{"a":"b"}}}`, 200)
+	send("PATCH", claims+"/data", "application/json-patch+json", `[{"op":"test","path":"/metadata/name","value":"other"}]`, 422)
+	send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", asJSON, `{"apiVersion":"apiextensions.k8s.io/v1",
+		"kind":"CustomResourceDefinition","metadata":{"name":"cats.example.com"},"spec":{"group":"example.com",
+		"scope":"Namespaced","names":{"kind":"Cat","plural":"cats"},"versions":[{"name":"v1","served":true,"storage":true,
+		"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`, 201)
+	send("POST", "/apis/example.com/v1/namespaces/default/cats", asJSON, `{"apiVersion":"example.com/v1","kind":"Cat","metadata":{"generateName":"tom-"}}`, 201)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	if _, err := client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	do(t, d, "rest")
+	send("POST", "/api/v1/namespaces/default/serviceaccounts/default/token", asJSON, `{"spec":{}}`, 201)
+	recorded := len(d.Ops())
+	send("POST", pods+"/web/exec?command=ls", asJSON, "", 405)
+	send("POST", "/api/v1/namespaces/default/cats", asJSON, "{}", 404)
+	send("POST", claims, asJSON, "{", 400)
+	if got := len(d.Ops()); got != recorded {
+		t.Errorf("requests without effect are recorded: %q", d.Ops()[recorded:])
+	}
+	send("DELETE", pods+"/web", asJSON, `{"gracePeriodSeconds":0}`, 200)
+	send("DELETE", claims, asJSON, "", 200)
+	do(t, d, "rest")
+	want, state := d.world.session.Log().Text(), d.world.session.StateTable()
+	if want == "" || stateOf(d, "claim default/data") != "" {
+		t.Errorf("the claim is %q", stateOf(d, "claim default/data"))
+	}
+	saved := strings.Join(d.Ops(), "\n") + "\n"
+	if _, err := d.Load(saved); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, d.world.session.Log().Text()); diff != "" {
+		t.Errorf("after Load: %s", diff)
+	}
+	if got := d.world.session.StateTable(); got != state {
+		t.Errorf("state\n%s, want\n%s", got, state)
+	}
+	if got := strings.Join(d.Ops(), "\n") + "\n"; got != saved {
+		t.Errorf("saved again:\n%s", cmp.Diff(saved, got))
+	}
+	for line := range strings.Lines(d.State().Controls.Story) {
+		if strings.HasPrefix(line, "> request ") && len(line) > 120 {
+			t.Errorf("%d characters: %s", len(line), line)
+		}
 	}
 }
