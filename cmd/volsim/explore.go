@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -47,6 +46,8 @@ func newExplore() *cobra.Command {
 		Long: "explore runs a scenario under many schedules. A schedule decides which task runs next, which task is held,\n" +
 			"which component crashes and which call fails. Every invariant is checked at every step. SCENARIO is the name of\n" +
 			"a built-in scenario (see --list) or a file.\n\n" +
+			"The file may be a session saved by \"volsim session\" or the page. One user then performs its user actions and events\n" +
+			"in their order. What runs the world, holds tasks or makes calls fail is left out: the search decides it.\n\n" +
 			"The first failing schedule is shrunk, printed as a story, and saved as a file for \"volsim replay\".\n" +
 			"The search is deterministic: the same command finds the same failure on every machine.\n\n" +
 			"Strategies:\n" +
@@ -118,18 +119,20 @@ func listScenarios(out io.Writer, namesOnly bool) {
 	}
 }
 
-// loadScenario returns the built-in scenario of that name, or parses the file of that name.
-func loadScenario(ctx context.Context, name string) (*scenario.Scenario, error) {
-	if s, err := scenario.Find(name); err == nil {
-		return s, nil
+// loadScenario returns the built-in scenario of that name, or that of the file of that name. It
+// prints a note about the operations of a session that are left out.
+func loadScenario(ctx context.Context, name string, note io.Writer) (*scenario.Scenario, error) {
+	s, ops, err := loadReplay(ctx, name)
+	if err != nil || s != nil {
+		return s, err
 	}
-	text, err := readFile(ctx, name)
-	if err != nil {
-		return nil, usage(fmt.Errorf("unknown scenario %q (see volsim explore --list), and not a readable file: %w", name, err))
-	}
-	s, err := scenario.Parse(strings.TrimSuffix(filepath.Base(name), filepath.Ext(name)), string(text))
+	s, leftOut, err := searchable(scenarioName(name), ops)
 	if err != nil {
 		return nil, usage(err)
+	}
+	if leftOut > 0 {
+		fmt.Fprintf(note, "%s is a session: its user actions are searched; %s left out that run the world, hold tasks or make calls fail\n",
+			name, pluralize(leftOut, "operation"))
 	}
 	return s, nil
 }
@@ -165,7 +168,11 @@ func parseShard(s string) (shard, shards int, err error) {
 }
 
 func exploreScenario(cmd *cobra.Command, name string, o exploreOptions) error {
-	s, err := loadScenario(cmd.Context(), name)
+	note := cmd.ErrOrStderr()
+	if o.quiet {
+		note = io.Discard
+	}
+	s, err := loadScenario(cmd.Context(), name, note)
 	if err != nil {
 		return err
 	}

@@ -189,3 +189,46 @@ func TestIndexedJobExample(t *testing.T) {
 		t.Errorf("status %d, stderr %q", status, errs)
 	}
 }
+
+// TestExploreSearchesSession searches the user actions of saved sessions, also of one that has users
+// from a scenario.
+func TestExploreSearchesSession(t *testing.T) {
+	dir := t.TempDir()
+	ops := "hold pvcontroller\nstep 3\ncreate volume disk 1Gi\n# a comment\ncreate claim data 1Gi class=\nrest\nwait claim data Bound\n" +
+		"crash pvcontroller\nfail conflict\ndelete claim data\n" +
+		"request DELETE /api/v1/persistentvolumes/disk\n"
+	file := writeTemp(t, "saved.txt", "components: pvcontroller, pvcprotection, pvprotection\n"+ops)
+	const note = "saved.txt is a session: its user actions are searched; 4 operations left out that run the world, hold tasks or make calls fail\n"
+	status, out, errs := volsim(t.Context(), "explore", file, "--strategy", "holds", "--out", dir)
+	if status != 0 || !strings.HasSuffix(errs, note) || !strings.HasSuffix(out, "no failure with at most 1 hold\n") {
+		t.Errorf("status %d: %s\n%s", status, errs, out)
+	}
+	file = writeTemp(t, "saved.txt", race+strings.NewReplacer("data", "more", "disk", "big").Replace(ops)+"wait claim more gone\nwait claim none gone\nwait claim none Bound\n")
+	status, out, errs = volsim(t.Context(), "explore", file, "--quiet", "--out", dir)
+	if status != 1 || errs != "" || !strings.Contains(out, "waits for claim none to be Bound") {
+		t.Errorf("status %d: %s\n%s", status, errs, out)
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "saved-*.txt"))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	text, err := os.ReadFile(found[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	acts := "user user\n  create volume big 1Gi\n  create claim more 1Gi class=\n  wait claim more Bound\n  let crash pvcontroller\n" +
+		"  delete claim more\n  request DELETE /api/v1/persistentvolumes/big\n  wait claim more gone\n"
+	if !strings.Contains(string(text), "user alice\n") || !strings.Contains(string(text), acts) {
+		t.Errorf("saved as\n%s", text)
+	}
+	if status, out, errs := volsim(t.Context(), "replay", found[0]); status != 1 || errs != "" || !strings.HasSuffix(out, " is still violated\n") {
+		t.Errorf("replay: status %d: %s\n%s", status, errs, out)
+	}
+	for text, want := range map[string]string{
+		"step 3\n": "saved: no user action to search: add one, such as create claim data 64Mi\n", "nonsense now\n": "unknown act \"nonsense\"",
+	} {
+		if status, _, errs := volsim(t.Context(), "explore", writeTemp(t, "saved.txt", text)); status != 2 || !strings.Contains(errs, want) {
+			t.Errorf("%q: status %d: %s", text, status, errs)
+		}
+	}
+}

@@ -26,16 +26,21 @@ func loadReplay(ctx context.Context, name string) (*scenario.Scenario, session.O
 	if _, ops := all.Split(); len(ops) > 0 {
 		return nil, all, nil
 	}
-	s, err := scenario.Parse(strings.TrimSuffix(filepath.Base(name), filepath.Ext(name)), string(text))
+	s, err := scenario.Parse(scenarioName(name), string(text))
 	if err != nil {
 		return nil, nil, usage(err)
 	}
 	return s, nil, nil
 }
 
+// scenarioName returns the name of the scenario in a file.
+func scenarioName(file string) string {
+	return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+}
+
 // replaySession repeats the operations of a saved session.
 func replaySession(cmd *cobra.Command, ops session.Ops, o replayOptions) (status int, err error) {
-	s, err := ops.Play()
+	s, err := play(cmd.Context(), ops)
 	if err != nil {
 		return 0, usage(err)
 	}

@@ -53,7 +53,7 @@ func runSession(cmd *cobra.Command, args []string, o sessionOptions) (err error)
 		}
 		ops = opsOf(string(text))
 	}
-	s, err := ops.Play()
+	s, err := play(cmd.Context(), ops)
 	if err != nil {
 		return usage(err)
 	}
@@ -104,10 +104,15 @@ func (i *interpreter) readLines(ctx context.Context, in io.Reader) (wrong error)
 	return wrong
 }
 
+// opBytesMax is the maximum length of a line: a request with a body of the size that the server
+// accepts, quoted.
+const opBytesMax = 16 << 20
+
 // scanLines returns the lines of in. The sequence ends with in or with ctx, also while in blocks.
 // Call ended after the last line: it returns the error that ended the sequence.
 func scanLines(ctx context.Context, in io.Reader) (lines iter.Seq[string], ended func() error) {
 	scanner := bufio.NewScanner(in)
+	scanner.Buffer(nil, opBytesMax)
 	more := make(chan string)
 	go func() {
 		defer close(more)

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -103,6 +105,7 @@ func TestSessionCompletes(t *testing.T) {
 		"hold pvp":                 "hold pvprotection ",
 		"step pvcontroller/cache persistentvolumec": "step pvcontroller/cache persistentvolumeclaims ",
 		"crash pvcontr": "crash pvcontroller",
+		"request PO":    "request POST ",
 		"fail conf":     "fail conflict ",
 		"cordon n":      "cordon node-",
 		"help ba":       "help back ",
@@ -179,5 +182,69 @@ func TestSavedFilesAreInterchangeable(t *testing.T) {
 		if _, err := p.Load("nonsense\n"); err == nil || strings.Join(p.Ops(), "\n") != before {
 			t.Errorf("an invalid file: %v", err)
 		}
+	}
+}
+
+func TestBackCanBeInterrupted(t *testing.T) {
+	var text strings.Builder
+	i := &interpreter{session: session.New("create claim data 64Mi", "step 3", "step 2").MustPlay(), out: &text}
+	defer func() { i.session.Close() }()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	before := i.session
+	_, err := i.execute(ctx, "back")
+	if want := "back: interrupted; the session is as it was before\n"; err == nil || text.String() != want {
+		t.Errorf("%v, %q; want %q", err, text.String(), want)
+	}
+	if i.session != before || i.session.Steps() != 5 {
+		t.Errorf("at step %d", i.session.Steps())
+	}
+	if err := i.session.Do("step"); err != nil {
+		t.Errorf("the session cannot continue: %v", err)
+	}
+}
+
+// TestRequestsOfKubectlAreReplayed saves a world of the page that a client has changed. Other
+// commands continue from it.
+func TestRequestsOfKubectlAreReplayed(t *testing.T) {
+	p, err := page.NewStepped("nodes: 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for path, body := range map[string]string{
+		"/api/v1/namespaces/default/persistentvolumeclaims": `{"metadata":{"name":"data"},
+			"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"64Mi"}}}}`,
+		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions": `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
+			"metadata":{"name":"cats.example.com"},"spec":{"group":"example.com","scope":"Cluster","names":{"kind":"Cat","plural":"cats"},
+			"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`,
+	} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		if p.ServeHTTP(w, r); w.Code != http.StatusCreated {
+			t.Fatal(w.Code, w.Body)
+		}
+	}
+	if _, err := p.Do("rest"); err != nil {
+		t.Fatal(err)
+	}
+	file := writeTemp(t, "page.txt", strings.Join(p.Ops(), "\n")+"\n")
+	status, out, errs := volsim(t.Context(), "replay", file)
+	if status != 0 || errs != "" || !strings.Contains(out, "user creates claim default/data of 64Mi\n") || !strings.Contains(out, "to Bound") && !strings.Contains(out, "Bound\n") {
+		t.Errorf("replay: status %d: %s\n%s", status, errs, out)
+	}
+	const cat = `request POST /apis/example.com/v1/cats {"apiVersion":"example.com/v1","kind":"Cat","metadata":{"name":"tom"}}`
+	status, out = runLines(t, []string{file}, "=", cat, cat, "request GET /api/v1/pods", "request POST /api/v1/cats {}")
+	for _, want := range []string{
+		"claim default/data", "Bound to", "(rejected: cats.example.com \"tom\" already exists)\n",
+		`want a request that writes: POST, PUT, PATCH, DELETE`, "answered 404: the server could not find the requested resource",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+	if status != 2 {
+		t.Errorf("status %d", status)
 	}
 }

@@ -55,6 +55,8 @@ func completions(s *session.Session, text string) (from int, candidates []string
 				candidates = append(candidates, target)
 			}
 		}
+	case verb == "request" && len(words) == 1:
+		candidates = []string{"POST", "PUT", "PATCH", "DELETE"}
 	case verb == "help" && len(words) == 1:
 		candidates = allVerbs()
 	case verb == "until" && len(words) == 1:

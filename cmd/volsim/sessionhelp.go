@@ -57,6 +57,13 @@ var verbs = []verbHelp{
 	},
 	{"pass", []string{"pass DURATION"}, "Advances the clock, such as pass 5m."},
 	{"limit", []string{"limit NUMBER"}, "Limits the number of volumes that can be attached to a node."},
+	{
+		"request",
+		[]string{"request POST|PUT|PATCH|DELETE PATH [as=CLIENT] [type=TYPE] [BODY]"},
+		"Sends an API request. This is how requests of kubectl to the page's world are saved. PATH is that of the API,\n" +
+			"with a query. BODY is JSON in one line, or a quoted string. TYPE is its media type, or merge, strategic, json\n" +
+			"or apply for a patch. CLIENT is the default manager of the fields. Reads, watches and exec are no operations.",
+	},
 	{"let", []string{"let EVENT"}, "Injects an event, such as let crash attacher."},
 	{"step", []string{"step", "step NUMBER", "step TASK"}, "Runs the next step, so many steps, or the next step of a task, also of a held one. ? lists the tasks."},
 	{"until", []string{"until VERB [COMPONENT]"}, "Runs the world until a call with this verb has been made, such as until NodeStageVolume or until update/status."},

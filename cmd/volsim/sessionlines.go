@@ -48,7 +48,7 @@ func (i *interpreter) execute(ctx context.Context, line string) (quit bool, err 
 	case text == "!":
 		fmt.Fprint(i.out, s.Story())
 	case words[0] == "back":
-		err = i.back(words[1:])
+		err = i.back(ctx, words[1:])
 	case words[0] == "save":
 		err = i.save(strings.TrimSpace(strings.TrimPrefix(text, "save")))
 	default:
@@ -64,7 +64,7 @@ func (i *interpreter) execute(ctx context.Context, line string) (quit bool, err 
 func (i *interpreter) operate(ctx context.Context, line string) error {
 	all := i.session.Replayable()
 	if _, ops := all.Then(line).Split(); len(ops) == 0 && !strings.HasPrefix(strings.TrimSpace(line), "#") {
-		err := i.replace(all.Then(line))
+		err := i.replace(ctx, all.Then(line))
 		i.report(err, line, false)
 		return err
 	}
@@ -90,9 +90,10 @@ func (i *interpreter) report(err error, line string, advanced bool) {
 	}
 }
 
-// replace replaces the session by one with other operations.
-func (i *interpreter) replace(ops session.Ops) error {
-	s, err := ops.Play()
+// replace replaces the session by one with other operations. The session remains on an error, also
+// if ctx ends meanwhile.
+func (i *interpreter) replace(ctx context.Context, ops session.Ops) error {
+	s, err := play(ctx, ops)
 	if err != nil {
 		return err
 	}
@@ -101,8 +102,8 @@ func (i *interpreter) replace(ops session.Ops) error {
 	return old.Close()
 }
 
-// back returns to the state before the last operations.
-func (i *interpreter) back(args []string) error {
+// back returns to the state before the last operations. The session remains if ctx ends meanwhile.
+func (i *interpreter) back(ctx context.Context, args []string) error {
 	count := 1
 	if len(args) > 0 {
 		n, err := strconv.Atoi(args[0])
@@ -121,11 +122,24 @@ func (i *interpreter) back(args []string) error {
 	if upTo == len(ops) {
 		return errors.New("back: no operation yet")
 	}
-	if err := i.replace(world.Then(ops[:upTo]...)); err != nil {
+	err := i.replace(ctx, world.Then(ops[:upTo]...))
+	switch {
+	case errors.Is(err, context.Canceled):
+		return errors.New("back: interrupted; the session is as it was before")
+	case err != nil:
 		return err
 	}
-	fmt.Fprintf(i.out, "back at step %d, before %q\n", i.session.Steps(), ops[upTo])
+	fmt.Fprintf(i.out, "back at step %d, before %q\n", i.session.Steps(), shortOp(ops[upTo]))
 	return nil
+}
+
+// shortOp returns an operation as it is named in a message: the body of a request may be long.
+func shortOp(op string) string {
+	const most = 80
+	if all := []rune(op); len(all) > most {
+		return string(all[:most]) + "…"
+	}
+	return op
 }
 
 // save writes the world and its operations to a file.
@@ -139,9 +153,4 @@ func (i *interpreter) save(name string) error {
 	}
 	fmt.Fprintln(i.out, "saved as", name)
 	return nil
-}
-
-// opsOf returns the lines of a file as operations.
-func opsOf(text string) session.Ops {
-	return strings.Split(strings.TrimRight(strings.ReplaceAll(text, "\r\n", "\n"), "\n"), "\n")
 }

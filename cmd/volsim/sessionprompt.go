@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
+	"time"
 
 	"golang.org/x/term"
 
@@ -148,6 +150,9 @@ func (i *interpreter) prompt(ctx context.Context, history string) error {
 	}
 }
 
+// hintDelay is how long an operation runs before the prompt says how to end it.
+const hintDelay = time.Second / 2
+
 // executeInterruptibly executes a line until an interrupt. It reports whether the session ends.
 func (i *interpreter) executeInterruptibly(ctx context.Context, line string, interrupts <-chan os.Signal) (quit bool) {
 	select {
@@ -155,15 +160,24 @@ func (i *interpreter) executeInterruptibly(ctx context.Context, line string, int
 	default:
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		select {
-		case <-interrupts:
-			cancel()
-		case <-ctx.Done():
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		hint := time.NewTimer(hintDelay)
+		defer hint.Stop()
+		for {
+			select {
+			case <-interrupts:
+				cancel()
+			case <-ctx.Done():
+				return
+			case <-hint.C:
+				fmt.Fprintln(i.out, "still running; Ctrl-C interrupts")
+			}
 		}
-	}()
+	})
 	quit, _ = i.execute(ctx, line) // the error was printed
+	cancel()
+	watch.Wait()
 	return quit
 }
 

@@ -19,6 +19,7 @@ type typist struct {
 	cmd    *exec.Cmd
 	pty    *os.File
 	screen string // what was not waited for
+	before string // what was on the screen before the last text that was waited for
 	more   chan string
 }
 
@@ -82,7 +83,7 @@ func (w *typist) enter(keys, want string) {
 			w.Fatalf("after %q: no %q:\n%s", keys, want, w.screen)
 		}
 	}
-	_, w.screen, _ = strings.Cut(w.screen, want)
+	w.before, w.screen, _ = strings.Cut(w.screen, want)
 }
 
 // leave waits for the end of the program and checks its exit status.
@@ -134,4 +135,35 @@ func TestInterruptDoesNotEndSession(t *testing.T) {
 	w.enter("", "step ")
 	terminate(t, w.cmd)
 	w.leave(128 + int(syscall.SIGTERM))
+}
+
+// TestCtrlCEndsRunningOperation interrupts operations that would take minutes. The world is as it
+// was after the last step, or as it was before "back".
+func TestCtrlCEndsRunningOperation(t *testing.T) {
+	w := startPrompt(t)
+	w.enter("", "step 0> ")
+	for _, op := range []string{"stop driver(node-1)", "create claim data 64Mi", "create pod web data on=node-1"} {
+		w.enter(op+"\r", "step 1> ")
+	}
+	steps := func() (prompt string) {
+		w.enter("", "\nstep ")
+		w.enter("", "> ")
+		return "step " + w.before + "> "
+	}
+	for _, op := range []string{"step 100000000", "wait pod web Succeeded"} {
+		w.enter(op+"\r", "still running; Ctrl-C interrupts")
+		w.enter("\x03", "interrupted after ")
+		if prompt := steps(); prompt == "step 1> " {
+			t.Errorf("%s: no step was run", op)
+		}
+	}
+	w.enter("create claim more 64Mi\r", "user creates claim default/more")
+	prompt := steps()
+	w.enter("back\r", "still running; Ctrl-C interrupts")
+	w.enter("\x03", "back: interrupted; the session is as it was before\r\n"+prompt)
+	w.enter("=\r", "claim default/more")
+	w.enter("", prompt)
+	w.enter("step\r", "step ")
+	w.enter("quit\r", "quit")
+	w.leave(0)
 }

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/explore/session"
+	"github.com/volsim/volsim/fake/crd"
+)
+
+// opsOf returns the lines of a file as operations.
+func opsOf(text string) session.Ops {
+	return strings.Split(strings.TrimRight(strings.ReplaceAll(text, "\r\n", "\n"), "\n"), "\n")
+}
+
+// play creates a world and performs the operations, until ctx ends. Like that of the page, the world
+// serves definitions of custom resources.
+func play(ctx context.Context, all session.Ops) (*session.Session, error) {
+	world, ops := all.Split()
+	s, err := world.Play()
+	if err != nil {
+		return nil, err
+	}
+	crd.Serve(s.Cluster().Server())
+	for _, op := range ops {
+		err := ctx.Err()
+		if err == nil {
+			err = s.DoContext(ctx, op)
+		}
+		if err != nil {
+			if ctx.Err() != nil {
+				err = ctx.Err()
+			}
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	return s, nil
+}
+
+// searchable returns what a search varies: the scenario of a session, in which one user performs the
+// user actions and events of the operations. leftOut is the number of the other operations: those
+// that run the world, hold tasks or make calls fail, which the search decides.
+func searchable(name string, all session.Ops) (s *scenario.Scenario, leftOut int, err error) {
+	world, ops := all.Split()
+	var acts []scenario.Act
+	for _, line := range ops {
+		op := strings.TrimSpace(line)
+		verb, _, _ := strings.Cut(op, " ")
+		switch {
+		case op == "" || strings.HasPrefix(op, "#"):
+			continue
+		case slices.Contains(searchVerbs, verb):
+			leftOut++
+			continue
+		case slices.Contains(cluster.EventKinds, verb):
+			op = "let " + op
+		}
+		act, err := scenario.ParseAct(op)
+		if err != nil {
+			return nil, 0, fmt.Errorf("%s: %w", name, err)
+		}
+		acts = append(acts, act)
+	}
+	if len(acts) == 0 && !slices.ContainsFunc(world, isUser) {
+		return nil, 0, fmt.Errorf("%s: no user action to search: add one, such as create claim data 64Mi", name)
+	}
+	if len(acts) > 0 {
+		user := "user"
+		if slices.Contains(world, "user "+user) {
+			user = "session" // its users remain
+		}
+		world = world.Then("user " + user)
+		for _, act := range acts {
+			world = world.Then("  " + act.String())
+		}
+	}
+	s, err = scenario.Parse(name, strings.Join(world, "\n"))
+	return s, leftOut, err
+}
+
+// searchVerbs are the verbs of the operations that a search decides itself.
+var searchVerbs = []string{"step", "until", "settle", "rest", "hold", "release", "fail", "tick"}
+
+func isUser(line string) bool { return strings.HasPrefix(line, "user ") }
