@@ -180,8 +180,7 @@ func (r ResourceClient) resetFields(through subresource) map[fieldpath.APIVersio
 	return map[fieldpath.APIVersion]fieldpath.Filter{version: fieldpath.NewExcludeSetFilter(reset)}
 }
 
-// forms converts a resource's objects for a field manager. A built-in kind has one version. The
-// versions of a custom resource differ by name only.
+// forms converts a resource's objects for a field manager. A built-in kind has one version.
 type forms struct{ r ResourceClient }
 
 func (r ResourceClient) forms() forms { return forms{r} }
@@ -225,7 +224,7 @@ func (f forms) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner
 // convert returns a custom object in another version.
 func (f forms) convert(u *unstructured.Unstructured, to schema.GroupVersionKind) (runtime.Object, error) {
 	from := u.GroupVersionKind()
-	if from == to || f.r.kind.custom.Convert == nil {
+	if from == to || f.r.kind.custom.Convert == nil && f.r.kind.custom.Webhook == nil {
 		out := &unstructured.Unstructured{Object: maps.Clone(u.Object)}
 		out.SetGroupVersionKind(to)
 		return out, nil
@@ -234,8 +233,9 @@ func (f forms) convert(u *unstructured.Unstructured, to schema.GroupVersionKind)
 	if err != nil {
 		return nil, err
 	}
-	f.r.kind.custom.Convert(obj.(*CustomObject), to.Version)
-	obj.GetObjectKind().SetGroupVersionKind(to)
+	if obj, err = f.r.kind.convert(obj.(*CustomObject), to.Version); err != nil {
+		return nil, err
+	}
 	return obj.(*CustomObject).Unstructured()
 }
 

@@ -120,9 +120,14 @@ type CustomKind struct {
 	// Decode prunes an object read from the store and sets its defaults, both by the object's own
 	// version. It may modify obj.
 	Decode func(obj *CustomObject)
-	// Convert converts an object to another version. It may modify obj, and sets no defaults. nil:
-	// only apiVersion is changed.
+	// Convert prunes an object that is converted to another version. It may modify obj, and sets no
+	// defaults. nil: only apiVersion is changed.
 	Convert func(obj *CustomObject, version string)
+	// Webhook converts objects, which are in other versions, to a version, before Convert. It
+	// replaces them in the slice. Name, namespace and UID stay; labels and annotations may change.
+	// An error fails the request. It is called without locks, and repeatedly for the same object.
+	// nil: contents stay.
+	Webhook func(objects []*CustomObject, version string) error
 	// Prepare sets what the server decides at a creation (old is nil) or an update.
 	Prepare func(now metav1.Time, obj, old *CustomObject)
 	// Finalize sets what the server decides when a deletion begins. It may modify obj.

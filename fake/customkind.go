@@ -54,8 +54,11 @@ func newCustomKind(c *CustomKind, version string, since int64) *kind {
 	k.share = func(meta metav1.ListMeta, objects []Object) runtime.Object {
 		return customList(k, meta, objects, false)
 	}
-	k.fromStored = func(obj Object) Object { return k.asVersion(obj.(*CustomObject), version, since) }
-	k.toStorage = func(obj Object) Object { return k.stored(obj.(*CustomObject)) }
+	k.fromStored = func(obj Object) (Object, error) { return k.asVersion(obj.(*CustomObject), version, since) }
+	k.toStorage = func(obj Object) (Object, error) { return k.stored(obj.(*CustomObject)) }
+	if c.Webhook != nil {
+		k.allFromStored = func(all []Object) ([]Object, error) { return k.allAsVersion(all, version, since) }
+	}
 	k.toStored = func(obj, _ Object) (Object, error) { return obj, k.defaultCustom(obj.(*CustomObject)) }
 	k.statusUpdatesMetadata = c.StatusUpdatesMetadata
 	if c.Status && !slices.Contains(c.VersionsWithoutStatus, version) {
@@ -140,37 +143,55 @@ func (k *kind) defaultCustom(obj *CustomObject) error {
 // stored one lacks the defaults of the stored version.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver crdConversionRESTOptionsGetter.
-func (k *kind) asVersion(obj *CustomObject, version string, since int64) *CustomObject {
+func (k *kind) asVersion(obj *CustomObject, version string, since int64) (Object, error) {
+	out, decoded := k.decoded(obj, version, since)
+	if !decoded {
+		return obj, nil
+	}
+	return k.convert(out, version)
+}
+
+// decoded returns a copy of a stored object to be converted to a version, as the object's own
+// version is defined since a revision. It returns the object itself, and false, if nothing changes.
+func (k *kind) decoded(obj *CustomObject, version string, since int64) (*CustomObject, bool) {
 	c := k.custom
 	complete := len(c.Versions) == 1 || version != c.Storage
 	if obj.APIVersion == k.apiVersion(version) && writtenAfter(obj, since) && complete {
-		return obj
+		return obj, false
 	}
 	out := obj.DeepCopyObject().(*CustomObject)
 	if c.Decode != nil {
 		c.Decode(out)
 	}
-	k.convert(out, version)
-	return out
+	return out, true
 }
 
 // stored returns an object in the storage version. The result is obj itself if nothing changes.
-func (k *kind) stored(obj *CustomObject) *CustomObject {
+func (k *kind) stored(obj *CustomObject) (Object, error) {
 	if obj.APIVersion == k.apiVersion(k.custom.Storage) {
-		return obj
+		return obj, nil
 	}
-	out := obj.DeepCopyObject().(*CustomObject)
-	k.convert(out, k.custom.Storage)
-	return out
+	return k.convert(obj.DeepCopyObject().(*CustomObject), k.custom.Storage)
 }
 
 // convert converts an object to a version.
-func (k *kind) convert(obj *CustomObject, version string) {
+func (k *kind) convert(obj *CustomObject, version string) (Object, error) {
 	want := k.apiVersion(version)
-	if obj.APIVersion != want && k.custom.Convert != nil {
+	if obj.APIVersion == want {
+		return obj, nil
+	}
+	if k.custom.Webhook != nil {
+		all := []*CustomObject{obj}
+		if err := k.callWebhook(all, version); err != nil {
+			return nil, err
+		}
+		obj = all[0]
+	}
+	if k.custom.Convert != nil {
 		k.custom.Convert(obj, version)
 	}
 	obj.APIVersion = want
+	return obj, nil
 }
 
 func (k *kind) apiVersion(version string) string {
@@ -213,29 +234,51 @@ func (k *kind) mayCreate(name string) error {
 }
 
 // read returns a stored object, or nil, in the version of this kind.
-func (k *kind) read(stored Object) Object {
+func (k *kind) read(stored Object) (Object, error) {
 	if stored == nil || k.toStorage == nil {
-		return stored
+		return stored, nil
 	}
 	return k.fromStored(stored)
 }
 
-// outdated reports whether an object is stored in another form than the current definition's.
+// outdated reports whether an object is stored in another version than the current definition's.
 func (k *kind) outdated(stored Object) bool {
-	return k.toStorage != nil && k.toStorage(stored) != stored
+	c, ok := stored.(*CustomObject)
+	return ok && k.toStorage != nil && c.APIVersion != k.apiVersion(k.custom.Storage)
 }
 
 // put commits an object of a known size in its storage version, and returns it in the version of
-// this kind.
-func (s writer) put(t *table, k *kind, event watch.EventType, key string, before, obj Object, size int) (Object, bool) {
+// this kind. The bool is false if another writer was faster.
+//
+// Differs: the answer is converted before the commit, so nothing is written if that fails. The real
+// server converts it afterwards.
+func (s writer) put(
+	t *table, k *kind, event watch.EventType, key string, before, obj Object, size int,
+) (Object, bool, error) {
 	if k.toStorage == nil {
-		return obj, s.commitSized(t, event, key, before, obj, size)
+		return obj, s.commitSized(t, event, key, before, obj, size), nil
 	}
-	after := k.toStorage(obj)
+	obj.SetResourceVersion("")
+	after, err := k.toStorage(obj)
+	if err != nil {
+		return nil, false, err
+	}
+	answer, err := k.fromStored(after)
+	if err != nil {
+		return nil, false, err
+	}
+	if after != obj && k.custom.Webhook != nil {
+		if size, err = storable(k, after); err != nil {
+			return nil, false, err
+		}
+	}
 	if !s.commitSized(t, event, key, before, after, size) {
-		return nil, false
+		return nil, false, nil
 	}
-	return k.fromStored(after), true
+	if answer != after {
+		answer.SetResourceVersion(after.GetResourceVersion())
+	}
+	return answer, true, nil
 }
 
 // warnings returns the warnings about a write.

@@ -23,13 +23,23 @@ func newCustomScale(of *kind, at *ScalePaths) *kind {
 	}, func(metav1.ListMeta, []autoscalingv1.Scale) runtime.Object { panic("fake: Scale has no list") })
 	k.id, k.base = of.id, of
 	k.scaledBy = of.custom.scaledBy()
-	k.fromStored = func(stored Object) Object { return at.scaleOf(of.fromStored(stored).(*CustomObject)) }
+	k.fromStored = func(stored Object) (Object, error) {
+		obj, err := of.fromStored(stored)
+		if err != nil {
+			return nil, err
+		}
+		return at.scaleOf(obj.(*CustomObject)), nil
+	}
 	k.toStored = func(shown, stored Object) (Object, error) {
 		scale := shown.(*autoscalingv1.Scale)
 		if err := k.checkScale(scale, stored); err != nil {
 			return nil, err
 		}
-		obj := of.fromStored(stored).DeepCopyObject().(*CustomObject)
+		shown, err := of.fromStored(stored)
+		if err != nil {
+			return nil, err
+		}
+		obj := shown.DeepCopyObject().(*CustomObject)
 		if err := unstructured.SetNestedField(obj.Content, int64(scale.Spec.Replicas),
 			pathOf(at.SpecReplicas)...); err != nil {
 			return nil, internalError(err.Error())

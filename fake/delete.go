@@ -21,7 +21,12 @@ import (
 //
 // Upstream: k8s.io/apiserver/pkg/registry/generic/registry Store.Delete, pkg/registry/rest
 // BeforeDelete.
-func (s writer) remove(k *kind, namespace, name string, opts metav1.DeleteOptions) (writeResult, error) {
+//
+// show returns the object in the version of the request, for the response. If it fails, the object
+// stays. nil: the response has the object as it is stored.
+func (s writer) remove(
+	k *kind, namespace, name string, opts metav1.DeleteOptions, show func(Object) (Object, error),
+) (writeResult, error) {
 	if err := validateDelete(&opts); err != nil {
 		return writeResult{}, err
 	}
@@ -36,14 +41,27 @@ func (s writer) remove(k *kind, namespace, name string, opts metav1.DeleteOption
 		}
 		obj := k.shallow(old)
 		verdict := s.prepareDelete(k, obj, old, opts)
+		if verdict == verdictKeep || verdict == verdictStore && same(obj, old) {
+			obj, verdict = old, verdictKeep
+		}
+		answer := obj
+		if show != nil {
+			var err error
+			if answer, err = show(obj); err != nil {
+				return writeResult{}, err
+			}
+		}
 		switch {
-		case verdict == verdictKeep, verdict == verdictStore && same(obj, old):
-			return writeResult{object: old}, nil
+		case verdict == verdictKeep:
+			return writeResult{object: answer}, nil
 		case len(opts.DryRun) > 0:
-			return writeResult{object: obj, deleted: verdict == verdictRemove}, nil
+			return writeResult{object: answer, deleted: verdict == verdictRemove}, nil
 		case verdict == verdictStore && s.commit(t, watch.Modified, key, old, obj),
 			verdict == verdictRemove && s.commit(t, watch.Deleted, key, old, obj):
-			return writeResult{object: obj, before: old, after: obj, deleted: verdict == verdictRemove}, nil
+			if answer != obj {
+				answer.SetResourceVersion(obj.GetResourceVersion())
+			}
+			return writeResult{object: answer, before: old, after: obj, deleted: verdict == verdictRemove}, nil
 		}
 	}
 }

@@ -52,7 +52,7 @@ func (s *Server) DeleteAll(resource string) {
 	objects, _ := s.snapshot(t)
 	objects.Scan(func(_ string, obj Object) bool {
 		// It fails only if the object was removed meanwhile.
-		_, _ = writer{Server: s}.remove(t.kind, obj.GetNamespace(), obj.GetName(), metav1.DeleteOptions{})
+		_, _ = writer{Server: s}.remove(t.kind, obj.GetNamespace(), obj.GetName(), metav1.DeleteOptions{}, nil)
 		return true
 	})
 }

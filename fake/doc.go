@@ -83,7 +83,7 @@
 //     on them. Events do not expire.
 //   - Bookmarks once a minute for typed, dynamic and metadata clients: they come with the next
 //     event of the resource.
-//   - Webhooks, for admission and for conversion.
+//   - Webhooks for admission. Package fake/crd calls those for conversion.
 //   - The wire format, for clients in the same process: empty lists and maps outside of metadata
 //     are stored as sent, whereas the wire would drop them.
 //

@@ -40,7 +40,7 @@ func newEventsView(of *kind) *kind {
 		}
 		return field(obj, label)
 	}
-	k.fromStored = func(stored Object) Object { return toEventsV1(stored.(*corev1.Event)) }
+	k.fromStored = func(stored Object) (Object, error) { return toEventsV1(stored.(*corev1.Event)), nil }
 	k.toStored = func(shown, _ Object) (Object, error) { return fromEventsV1(shown.(*eventsv1.Event)), nil }
 	return k
 }

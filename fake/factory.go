@@ -153,7 +153,7 @@ func (f *factory) ForResource(r schema.GroupVersionResource) (informers.GenericI
 func (f *factory) custom(k *kind) (*informer, error) {
 	t := f.server.tableOf(k)
 	if v, ok := f.customs[t]; ok {
-		if v.version != k {
+		if v.version.gvk != k.gvk {
 			return nil, fmt.Errorf("informer of %s in version %q: already created in version %q", k.id, k.gvk.Version,
 				v.version.gvk.Version)
 		}

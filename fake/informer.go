@@ -2,6 +2,7 @@ package fake
 
 import (
 	"strconv"
+	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -32,7 +33,14 @@ type informer struct {
 	delay       int   // age of the first list in events; see Server.DelayCache
 	delayedUpTo int64 // the position up to which delivery is delayed
 	broken      bool  // the next step lists again; see Server.BreakWatch
+
+	wake   func()
+	failed bool       // a webhook could not convert an object: the next step waits for retry
+	retry  *sim.Timer // nil: no conversion has failed
 }
+
+// conversionRetry is the pause after a failed conversion.
+const conversionRetry = time.Second
 
 // newInformer returns a process's informer of a resource.
 func newInformer(s *Server, t *table, of resourceFilter, c *sim.Process) *informer {
@@ -40,7 +48,8 @@ func newInformer(s *Server, t *table, of resourceFilter, c *sim.Process) *inform
 		Informer: informercache.New(c.Name() + " cache " + t.kind.resource),
 		server:   s, table: t, selector: of.selector, match: of.match, process: c,
 	}
-	s.addReader(t, reader{c, c.LaggingDelivery("cache "+t.kind.resource, v.ready, v.late, v.step)})
+	v.wake = c.LaggingDelivery("cache "+t.kind.resource, v.ready, v.late, v.step)
+	s.addReader(t, reader{c, v.wake})
 	c.GateWorkers(v.HasSynced)
 	return v
 }
@@ -49,6 +58,9 @@ func newInformer(s *Server, t *table, of resourceFilter, c *sim.Process) *inform
 // select, which a server would not send. Changes that do not match are applied here, without
 // calling the handlers.
 func (v *informer) ready() bool {
+	if v.failed {
+		return false
+	}
 	if !v.HasSynced() {
 		return v.match == nil || !v.listWithoutMatches()
 	}
@@ -64,8 +76,10 @@ func (v *informer) ready() bool {
 		if (old != nil || obj != nil) && (v.match == nil || v.match(old, obj)) {
 			return true
 		}
+		if _, err := v.applyEvent(e, false); err != nil {
+			return true // step fails, too
+		}
 		v.position++
-		v.applyEvent(e, false)
 	}
 	return false
 }
@@ -76,7 +90,10 @@ func (v *informer) late() bool { return v.position < v.delayedUpTo && v.HasSynce
 // listWithoutMatches lists if no object of the list matches, and reports whether it did.
 func (v *informer) listWithoutMatches() bool {
 	delay := v.delay
-	all, revision := v.snapshot()
+	all, revision, err := v.snapshot()
+	if err != nil {
+		return false // step fails, too
+	}
 	for _, obj := range all {
 		if v.match(nil, obj.(Object)) {
 			v.delay, v.delayedUpTo = delay, 0
@@ -113,15 +130,23 @@ func (v *informer) step() {
 	case readTooOld:
 		v.list()
 	case readEvent:
+		kind, err := v.applyEvent(e, true)
+		if err != nil {
+			v.fail(err)
+			return
+		}
 		v.position++
-		kind := v.applyEvent(e, true)
 		v.process.Record(
 			trace.Action{Kind: trace.KindDeliver, Verb: string(kind), Object: e.name}, trace.Outcome{Detail: e.detail})
 	}
 }
 
 func (v *informer) list() {
-	all, revision := v.snapshot()
+	all, revision, err := v.snapshot()
+	if err != nil {
+		v.fail(err)
+		return
+	}
 	v.Replace(all, revision)
 	v.process.Record(
 		trace.Action{Kind: trace.KindDeliver, Verb: "LIST", Object: v.table.kind.resource},
@@ -130,40 +155,85 @@ func (v *informer) list() {
 
 // applyEvent applies one event to the cache, and calls the handlers if notify is set. It returns the event's type
 // for the cache: an object that leaves a selection is deleted, one that enters it is added.
-func (v *informer) applyEvent(e *event, notify bool) watch.EventType {
+func (v *informer) applyEvent(e *event, notify bool) (watch.EventType, error) {
+	obj := e.object
+	if v.version != nil {
+		shown, err := v.shown([]Object{obj})
+		if err != nil {
+			return "", err
+		}
+		obj = shown[0]
+	}
 	key, revision := v.table.keyOf(e), e.detail[len(detailPrefix):]
 	if e.kind == watch.Deleted || !v.selector.matches(e.object) {
-		v.Remove(key, v.transformed(e.object), revision, notify)
-		return watch.Deleted
+		v.Remove(key, v.transformed(obj), revision, notify)
+		return watch.Deleted, nil
 	}
-	return v.Put(key, v.transformed(e.object), revision, notify)
+	return v.Put(key, v.transformed(obj), revision, notify), nil
 }
 
 // snapshot returns the objects to list, and moves the informer to their position in the log.
-func (v *informer) snapshot() (all []any, revision string) {
+func (v *informer) snapshot() (all []any, revision string, err error) {
 	objects, position, at := v.server.stateBefore(v.table, v.delay)
+	var selected []Object
+	if v.selector.all() {
+		selected = objects.Values()
+	} else {
+		v.selector.scan(objects, "", func(_ string, obj Object) bool {
+			selected = append(selected, obj)
+			return true
+		})
+	}
+	if selected, err = v.shown(selected); err != nil {
+		return nil, "", err
+	}
 	if v.delay > 0 {
 		v.delayedUpTo, v.delay = v.table.log.end.Load(), 0
 	}
 	v.position = position
-	if v.selector.all() {
-		all = make([]any, 0, objects.Len())
+	all = make([]any, len(selected))
+	for i, obj := range selected {
+		all[i] = v.transformed(obj)
 	}
-	v.selector.scan(objects, "", func(_ string, obj Object) bool {
-		all = append(all, v.transformed(obj))
-		return true
-	})
-	return all, formatRevision(at)
+	return all, formatRevision(at), nil
+}
+
+// shown returns stored objects in the version of the cache, as it is defined now.
+func (v *informer) shown(stored []Object) ([]Object, error) {
+	if v.version == nil {
+		return stored, nil
+	}
+	gvr := v.version.gvk.GroupVersion().WithResource(v.version.resource)
+	if current, ok := v.server.catalog.Load().served[gvr]; ok {
+		v.version = current
+	}
+	return v.version.show(stored)
 }
 
 // transformed returns the form of an object in the cache.
-func (v *informer) transformed(obj Object) any {
+func (v *informer) transformed(shown Object) any {
 	if v.version != nil {
-		u, err := untyped(v.version.fromStored(obj), v.version.gvk)
+		u, err := untyped(shown, v.version.gvk)
 		must(err)
 		return v.Transform(u)
 	}
-	return v.Transform(obj)
+	return v.Transform(shown)
+}
+
+// fail notes that a webhook could not convert an object. The next step tries again, after a pause.
+//
+// Differs: a reflector lists again, with a random pause that grows.
+func (v *informer) fail(err error) {
+	v.process.Record(trace.Action{Kind: trace.KindDeliver, Verb: "ERROR", Object: v.table.kind.resource},
+		trace.Outcome{Err: err})
+	v.failed = true
+	if v.retry == nil {
+		v.retry = v.process.NewBackgroundTimer("cache "+v.table.kind.resource+" retry", func() {
+			v.failed = false
+			v.wake()
+		})
+	}
+	v.retry.Reset(conversionRetry)
 }
 
 func keyOf(obj any) string {

@@ -27,11 +27,14 @@ type kind struct {
 	// form of a stored object. toStored applies a shown object to a copy of the stored one, nil at
 	// a creation.
 	base       *kind
-	fromStored func(stored Object) Object
+	fromStored func(stored Object) (Object, error)
 	toStored   func(shown, stored Object) (Object, error)
 	// toStorage returns an object of a custom resource in the storage version; fromStored returns
 	// it in this kind's version. nil: as it is.
-	toStorage func(Object) Object
+	toStorage func(Object) (Object, error)
+	// allFromStored is fromStored for several objects, which a webhook converts in few calls. nil:
+	// no webhook converts them.
+	allFromStored func(stored []Object) ([]Object, error)
 
 	empty   func() Object
 	shallow func(Object) Object // a shallow copy

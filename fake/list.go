@@ -22,50 +22,60 @@ const (
 		"You must start a new list without the continue parameter."
 )
 
-// A listResult is the result of a list. The objects are read-only.
-type listResult struct {
-	meta    metav1.ListMeta
-	objects []Object
-}
-
-// list returns the selected objects of a resource at one revision.
+// list returns the selected objects of a resource at one revision, in the form of the kind. The
+// objects are read-only.
 //
 // Differs: resourceVersion "0" returns the newest state, not any.
-func (s *Server) list(k *kind, namespace string, opts *metav1.ListOptions) (listResult, error) {
+func (s *Server) list(k *kind, namespace string, opts *metav1.ListOptions) (ObjectList, error) {
 	if err := validateList(opts, false); err != nil {
-		return listResult{}, err
+		return ObjectList{}, err
 	}
 	sel, err := newSelector(k, namespace, opts)
 	if err != nil {
-		return listResult{}, err
+		return ObjectList{}, err
 	}
 	objects, revision, from, err := s.listSnapshot(s.tableOf(k), opts)
 	if err != nil {
-		return listResult{}, err
+		return ObjectList{}, err
 	}
-	out := listResult{meta: metav1.ListMeta{ResourceVersion: formatRevision(revision)}}
+	out := ObjectList{ListMeta: metav1.ListMeta{ResourceVersion: formatRevision(revision)}}
 	if sel.all() && namespace == "" && from == "" && opts.Limit == 0 {
-		out.objects = objects.Values()
-		return out, nil
+		out.Objects, err = k.show(objects.Values())
+		return out, err
 	}
-	more := ""
-	sel.scan(objects, from, func(key string, obj Object) bool {
-		if opts.Limit > 0 && int64(len(out.objects)) == opts.Limit {
-			more = key
-			return false
-		}
-		out.objects = append(out.objects, obj)
-		return true
-	})
+	more, err := sel.page(objects, from, opts.Limit, &out)
+	if err != nil {
+		return ObjectList{}, err
+	}
 	if more != "" {
-		out.meta.Continue = continueToken{Revision: revision, Start: more}.String()
+		out.Continue = continueToken{Revision: revision, Start: more}.String()
 		if sel.all() {
 			var rest int64
 			sel.scan(objects, more, func(string, Object) bool { rest++; return true })
-			out.meta.RemainingItemCount = &rest
+			out.RemainingItemCount = &rest
 		}
 	}
 	return out, nil
+}
+
+// page appends up to limit selected objects to a list, from a key on, in the form of the kind. It
+// returns the key of the next selected object, or "".
+func (s *selector) page(objects *objectMap, from string, limit int64, out *ObjectList) (string, error) {
+	if s.readsConverted() {
+		return s.convertedPage(objects, from, limit, out)
+	}
+	more := ""
+	s.scan(objects, from, func(key string, obj Object) bool {
+		if limit > 0 && int64(len(out.Objects)) == limit {
+			more = key
+			return false
+		}
+		out.Objects = append(out.Objects, obj)
+		return true
+	})
+	var err error
+	out.Objects, err = s.kind.show(out.Objects)
+	return more, err
 }
 
 // listSnapshot returns the snapshot for a list, its revision, and the key to start at.

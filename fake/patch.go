@@ -66,9 +66,11 @@ func (p *patchRequest) unsupported() error {
 // precondition, as in an update.
 func (p *patchRequest) apply(stored Object) (Object, error) {
 	p.warnings = nil
-	old := p.r.fromStoredForWrite(stored)
+	old, err := p.r.fromStoredForWrite(stored)
+	if err != nil {
+		return nil, err
+	}
 	var obj Object
-	var err error
 	if p.pt == types.ApplyYAMLPatchType {
 		obj, err = p.serverSideApply(old)
 	} else if obj, err = p.patch(old); err == nil {

@@ -118,7 +118,7 @@ func evict(s writer, namespace, name string, body runtime.Object, dryRun bool) (
 			opts.Preconditions.ResourceVersion = ptr.To(marked.object.GetResourceVersion())
 		}
 	}
-	done, err := s.remove(k, namespace, name, opts)
+	done, err := s.remove(k, namespace, name, opts, nil)
 	return actionResult{writeResult: done, answer: success()}, err
 }
 

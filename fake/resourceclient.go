@@ -85,22 +85,22 @@ func (r ResourceClient) storedKind() *kind {
 }
 
 // fromStored returns a stored object in the form of this resource.
-func (r ResourceClient) fromStored(obj Object) Object {
+func (r ResourceClient) fromStored(obj Object) (Object, error) {
 	if obj == nil || r.kind.fromStored == nil {
-		return obj
+		return obj, nil
 	}
 	return r.kind.fromStored(obj)
 }
 
 // fromStoredForWrite is fromStored, with the managed fields that a write continues.
-func (r ResourceClient) fromStoredForWrite(stored Object) Object {
-	obj := r.fromStored(stored)
+func (r ResourceClient) fromStoredForWrite(stored Object) (Object, error) {
+	obj, err := r.fromStored(stored)
 	if obj != nil && r.kind.ofScale() {
 		if fields, err := r.kind.scaleHandler(stored).ToSubresource(); err == nil {
 			obj.SetManagedFields(fields)
 		}
 	}
-	return obj
+	return obj, err
 }
 
 // toStored returns an object of this resource in its stored form.
@@ -129,9 +129,8 @@ func (r ResourceClient) write(ctx context.Context, request request,
 	if err != nil {
 		return Result{}, err
 	}
-	return Result{
-		Object: r.fromStored(done.object), Created: done.created, Deleted: done.deleted, Warnings: done.warnings,
-	}, nil
+	obj, err := r.fromStored(done.object)
+	return Result{Object: obj, Created: done.created, Deleted: done.deleted, Warnings: done.warnings}, err
 }
 
 // Create creates an object.
@@ -193,7 +192,11 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 		c.apply = func(old Object) (Object, error) {
 			obj := r.draft(obj, old, through)
 			warnings = dedupOwners(metaOf(obj), duplicateOwnersMsg)
-			r.track(obj, r.fromStoredForWrite(old), via, manager)
+			shown, err := r.fromStoredForWrite(old)
+			if err != nil {
+				return nil, err
+			}
+			r.track(obj, shown, via, manager)
 			return r.toStored(obj, old)
 		}
 		done, err := w.update(r.storedKind(), c)
@@ -284,7 +287,7 @@ func (r ResourceClient) Delete(ctx context.Context, name string, opts metav1.Del
 			func(r ResourceClient) (Result, error) { return r.Delete(ctx, name, opts) })
 	}
 	return r.write(ctx, r.traceRequest("delete", name), func(w writer) (writeResult, error) {
-		return w.remove(r.storedKind(), r.namespace, name, opts)
+		return w.remove(r.storedKind(), r.namespace, name, opts, r.kind.webhookForm())
 	})
 }
 
@@ -300,7 +303,7 @@ func (r ResourceClient) DeleteCollection(ctx context.Context, opts metav1.Delete
 			return r.DeleteCollection(ctx, opts, sel)
 		})
 	}
-	var all listResult
+	var all ObjectList
 	err := r.c.call(ctx, r.traceRequest("deletecollection", ""), func(w writer) trace.Outcome {
 		err := validateDelete(&opts)
 		if err == nil {
@@ -309,27 +312,15 @@ func (r ResourceClient) DeleteCollection(ctx context.Context, opts metav1.Delete
 		if err != nil {
 			return trace.Outcome{Err: err}
 		}
-		for _, obj := range all.objects {
-			_, err := w.remove(r.storedKind(), obj.GetNamespace(), obj.GetName(), opts)
+		for _, obj := range all.Objects {
+			_, err := w.remove(r.storedKind(), obj.GetNamespace(), obj.GetName(), opts, nil)
 			if err != nil && !apierrors.IsNotFound(err) {
 				return trace.Outcome{Err: err}
 			}
 		}
-		return trace.Outcome{Detail: strconv.Itoa(len(all.objects)) + " items"}
+		return trace.Outcome{Detail: strconv.Itoa(len(all.Objects)) + " items"}
 	})
-	return r.objectList(all), err
-}
-
-// objectList returns the result of a list in the form of this resource.
-func (r ResourceClient) objectList(all listResult) ObjectList {
-	if r.kind.fromStored != nil {
-		shown := make([]Object, len(all.objects))
-		for i, obj := range all.objects {
-			shown[i] = r.kind.fromStored(obj)
-		}
-		all.objects = shown
-	}
-	return ObjectList{ListMeta: all.meta, Objects: all.objects}
+	return all, err
 }
 
 // Get reads an object.
@@ -343,16 +334,19 @@ func (r ResourceClient) Get(ctx context.Context, name string, opts metav1.GetOpt
 	}
 	var obj Object
 	err := r.c.call(ctx, r.traceRequest("get", name), func(writer) trace.Outcome {
-		var err error
-		if obj, err = r.c.server.get(r.storedKind(), r.namespace, name, opts); err != nil {
+		stored, err := r.c.server.get(r.storedKind(), r.namespace, name, opts)
+		if err == nil {
+			obj, err = r.fromStored(stored)
+		}
+		if err != nil {
 			return trace.Outcome{Err: err}
 		}
-		return trace.Outcome{Detail: "rv=" + obj.GetResourceVersion()}
+		return trace.Outcome{Detail: "rv=" + stored.GetResourceVersion()}
 	})
 	if err != nil {
 		return nil, err
 	}
-	return r.fromStored(obj), nil
+	return obj, nil
 }
 
 // List returns the selected objects at one revision.
@@ -362,15 +356,15 @@ func (r ResourceClient) List(ctx context.Context, opts metav1.ListOptions) (Obje
 		request.ListOptions = opts
 		return r.interceptList(request, func(r ResourceClient) (ObjectList, error) { return r.List(ctx, opts) })
 	}
-	var all listResult
+	var all ObjectList
 	err := r.c.call(ctx, r.traceRequest("list", ""), func(writer) trace.Outcome {
 		var err error
 		if all, err = r.c.server.list(r.kind, r.namespace, &opts); err != nil {
 			return trace.Outcome{Err: err}
 		}
-		return trace.Outcome{Detail: strconv.Itoa(len(all.objects)) + " items rv=" + all.meta.ResourceVersion}
+		return trace.Outcome{Detail: strconv.Itoa(len(all.Objects)) + " items rv=" + all.ResourceVersion}
 	})
-	return r.objectList(all), err
+	return all, err
 }
 
 // Watch starts a watch of the selected objects. 410 Expired, and 504 Timeout for initial events of

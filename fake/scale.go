@@ -57,7 +57,7 @@ func newScale(of *kind) *kind {
 	k.id, k.base = of.id, of
 	k.scaledBy = managedfields.ResourcePathMappings{of.gvk.GroupVersion().String(): fieldpath.MakePathOrDie("spec",
 		"replicas")}
-	k.fromStored = func(stored Object) Object {
+	k.fromStored = func(stored Object) (Object, error) {
 		from, m := scaledOf(stored), metaOf(stored)
 		return &autoscalingv1.Scale{
 			ObjectMeta: metav1.ObjectMeta{
@@ -66,7 +66,7 @@ func newScale(of *kind) *kind {
 			},
 			Spec:   autoscalingv1.ScaleSpec{Replicas: ptr.Deref(*from.specReplicas, 1)},
 			Status: autoscalingv1.ScaleStatus{Replicas: from.replicas, Selector: from.selector},
-		}
+		}, nil
 	}
 	k.toStored = func(shown, stored Object) (Object, error) {
 		scale := shown.(*autoscalingv1.Scale)

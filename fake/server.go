@@ -3,6 +3,8 @@ package fake
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"net/http"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -11,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -49,6 +52,13 @@ type Config struct {
 	// system's priority classes, the mandatory flow schemas and priority levels.
 	SkipBootstrap bool
 
+	// Services has the HTTPS servers of Services that run inside the process. A webhook that refers
+	// to such a Service is answered by its handler, in memory, without TLS and without a goroutine.
+	// The Service need not exist. A handler is called during requests to the API server, so it must
+	// not make any. In a stepped world its answers must depend on its requests only, except for the
+	// UID of a review, which is random.
+	Services map[types.NamespacedName]http.Handler
+
 	// TrackManagedFields tracks the managed fields of every object from its creation on, as the
 	// real server does. It makes a write ten times as slow. Otherwise they are tracked from an
 	// object's first server-side apply on.
@@ -72,6 +82,7 @@ type Server struct {
 	now      func() time.Time
 	identity uint64 // the bits that Config.Identity adds to a UID; 0 for 0
 	track    bool   // managed fields, from creation on
+	services map[types.NamespacedName]http.Handler
 	history  history
 	catalog  atomic.Pointer[catalog]
 
@@ -105,6 +116,7 @@ func NewServer(cfg Config) *Server {
 		now:      cfg.Now,
 		identity: mix(cfg.Identity) ^ mix(0),
 		track:    cfg.TrackManagedFields,
+		services: maps.Clone(cfg.Services),
 		history: history{
 			events: cmp.Or(cfg.HistoryEvents, historyEvents), bytes: cmp.Or(cfg.HistoryBytes, historyBytes), age: cfg.HistoryAge,
 		},
@@ -157,6 +169,11 @@ func (s *Server) OnCommit(f func(Commit)) {
 func (s *Server) Get(resource, namespace, name string) (Object, bool) {
 	obj := s.lookup(s.table(resource), key(namespace, name))
 	return obj, obj != nil
+}
+
+// ServiceHandler returns the handler of Config.Services for a Service, or nil.
+func (s *Server) ServiceHandler(namespace, name string) http.Handler {
+	return s.services[types.NamespacedName{Namespace: namespace, Name: name}]
 }
 
 // List returns the stored objects of a resource, which are read-only, sorted by namespace/name. It

@@ -81,10 +81,18 @@ func (c *Cursor) begin(opts *metav1.ListOptions, atLeast int64) error {
 	if atLeast > revision {
 		return tooLarge(atLeast, revision)
 	}
-	c.selector.scan(objects, "", func(_ string, obj Object) bool {
-		c.first = append(c.first, obj)
-		return true
-	})
+	if c.selector.converts() {
+		var all ObjectList
+		if _, err := c.selector.page(objects, "", 0, &all); err != nil {
+			return err
+		}
+		c.first = all.Objects
+	} else {
+		c.selector.scan(objects, "", func(_ string, obj Object) bool {
+			c.first = append(c.first, obj)
+			return true
+		})
+	}
 	c.seen, c.sent = revision, revision
 	if opts.AllowWatchBookmarks {
 		c.bookmark = revision
@@ -110,11 +118,12 @@ func (c *Cursor) resume(revision int64) error {
 
 // Next returns the next selected event. The bool is false if there is none yet. The objects are
 // read-only. The error is 410 Expired, or io.EOF when the definition of a custom resource has
-// changed: the watch ends, and may be resumed from its last revision.
+// changed: the watch ends, and may be resumed from its last revision. It is 500 if a webhook cannot
+// convert an object. The watch then ends on the wire; here it stays before the event.
 func (c *Cursor) Next() (watch.Event, bool, error) {
 	e, ok, err := c.next()
-	if ok && c.selector.kind.fromStored != nil && e.Type != watch.Bookmark {
-		e.Object = c.selector.kind.fromStored(e.Object.(Object))
+	if ok && c.selector.kind.fromStored != nil && !c.selector.converts() && e.Type != watch.Bookmark {
+		e.Object, err = c.selector.kind.fromStored(e.Object.(Object))
 	}
 	return e, ok, err
 }
@@ -226,9 +235,13 @@ func (c *Cursor) next() (watch.Event, bool, error) {
 		case readTooOld:
 			return watch.Event{}, false, tooOld(c.seen, c.server.compacted(c.table))
 		}
+		out, ok, err := c.selector.event(e)
+		if err != nil {
+			return watch.Event{}, false, err
+		}
 		c.position++
 		c.seen = e.revision
-		if out, ok := c.selector.event(e); ok {
+		if ok {
 			c.sent = e.revision
 			return out, true, nil
 		}
@@ -237,24 +250,27 @@ func (c *Cursor) next() (watch.Event, bool, error) {
 
 // event returns an event of the log as the selector sees it. An object that becomes selected is
 // added. One that ceases to be selected is deleted, with its last selected state.
-func (s *selector) event(e *event) (watch.Event, bool) {
+func (s *selector) event(e *event) (watch.Event, bool, error) {
 	if e.revision <= s.after {
-		return watch.Event{}, false
+		return watch.Event{}, false, nil
+	}
+	if s.converts() {
+		return s.convertedEvent(e)
 	}
 	now, before := e.kind != watch.Deleted && s.matches(e.object), e.previous != nil && s.matches(e.previous)
 	switch {
 	case now && before:
-		return watch.Event{Type: watch.Modified, Object: e.object}, true
+		return watch.Event{Type: watch.Modified, Object: e.object}, true, nil
 	case now:
-		return watch.Event{Type: watch.Added, Object: e.object}, true
+		return watch.Event{Type: watch.Added, Object: e.object}, true, nil
 	case !before:
-		return watch.Event{}, false
+		return watch.Event{}, false, nil
 	case e.kind == watch.Deleted:
-		return watch.Event{Type: watch.Deleted, Object: e.object}, true
+		return watch.Event{Type: watch.Deleted, Object: e.object}, true, nil
 	}
 	left := s.kind.shallow(e.previous)
 	left.SetResourceVersion(formatRevision(e.revision))
-	return watch.Event{Type: watch.Deleted, Object: left}, true
+	return watch.Event{Type: watch.Deleted, Object: left}, true, nil
 }
 
 func tooOld(requested, compacted int64) error {

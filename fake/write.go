@@ -98,9 +98,14 @@ func (s writer) create(k *kind, namespace string, obj Object, dryRun bool) (writ
 		if s.lookup(t, key) == nil {
 			warnings := k.warnings(obj, nil)
 			if dryRun {
-				return writeResult{object: obj, created: true, warnings: warnings}, nil
+				obj, err := k.rehearsed(obj)
+				return writeResult{object: obj, created: true, warnings: warnings}, err
 			}
-			if obj, ok := s.put(t, k, watch.Added, key, nil, obj, size); ok {
+			obj, ok, err := s.put(t, k, watch.Added, key, nil, obj, size)
+			switch {
+			case err != nil:
+				return writeResult{}, err
+			case ok:
 				return writeResult{object: obj, after: obj, created: true, warnings: warnings}, nil
 			}
 			if s.closed(t) {
@@ -170,7 +175,10 @@ func (s writer) update(k *kind, c change) (writeResult, error) {
 	t, key := s.tableOf(k), key(c.namespace, c.name)
 	for {
 		stored := s.lookup(t, key)
-		old := k.read(stored)
+		old, err := k.read(stored)
+		if err != nil {
+			return writeResult{}, err
+		}
 		if old == nil && !c.create && !(c.replace && k.allowCreateOnUpdate) {
 			return writeResult{}, apierrors.NewNotFound(k.groupResource(), c.name)
 		}
@@ -198,7 +206,8 @@ func (s writer) update(k *kind, c change) (writeResult, error) {
 		case verdict == verdictKeep && !k.outdated(stored):
 			return writeResult{object: old, warnings: warnings}, nil
 		case c.dryRun:
-			return writeResult{object: obj, warnings: warnings}, nil
+			obj, err := k.rehearsed(obj)
+			return writeResult{object: obj, warnings: warnings}, err
 		case verdict == verdictRemove:
 			if last := k.shallow(stored); s.commit(t, watch.Deleted, key, stored, last) {
 				return writeResult{object: obj, before: old, after: last, deleted: true, warnings: warnings}, nil
@@ -208,7 +217,11 @@ func (s writer) update(k *kind, c change) (writeResult, error) {
 			if err != nil {
 				return writeResult{}, err
 			}
-			if obj, ok := s.put(t, k, watch.Modified, key, stored, obj, size); ok {
+			obj, ok, err := s.put(t, k, watch.Modified, key, stored, obj, size)
+			switch {
+			case err != nil:
+				return writeResult{}, err
+			case ok:
 				return writeResult{object: obj, before: old, after: obj, warnings: warnings}, nil
 			}
 		}

@@ -24,7 +24,7 @@ const (
 // the objects, and removes the finalizer when no object remains.
 //
 // Differs: it neither waits nor retries. If finalizers keep an object, the cleanup ends when the
-// last object is gone.
+// last object is gone. Objects are deleted as they are stored, even if a conversion webhook fails.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/controller/finalizer CRDFinalizer.sync.
 func (r *registry) cleanUp(name string) {

@@ -129,6 +129,7 @@ func (r *registry) prepare(now metav1.Time, obj, old *fake.CustomObject) {
 		}
 	}
 	accept(crd, r.namesUsedByOthers(obj), now)
+	establish(crd, now)
 	approve(crd, now)
 	write(obj, crd)
 }
@@ -147,8 +148,6 @@ func finalize(now metav1.Time, obj *fake.CustomObject) {
 }
 
 // validateDefinition validates a definition. Package fake validates the metadata except the name.
-//
-// Differs: conversion by a webhook is refused.
 func validateDefinition(obj, old *fake.CustomObject) field.ErrorList {
 	definition := internal(obj)
 	var errs field.ErrorList
@@ -157,12 +156,7 @@ func validateDefinition(obj, old *fake.CustomObject) field.ErrorList {
 	} else {
 		errs = validation.ValidateCustomResourceDefinitionUpdate(context.Background(), definition, internal(old))
 	}
-	errs = byProperty(withoutAcceptedNamesErrors(withoutMetadataErrors(errs)), 0)
-	if c := definition.Spec.Conversion; c != nil && c.Strategy == apiextensions.WebhookConverter {
-		errs = append(errs, field.Forbidden(field.NewPath("spec", "conversion", "strategy"),
-			"this server does not call conversion webhooks"))
-	}
-	return errs
+	return byProperty(withoutAcceptedNamesErrors(withoutMetadataErrors(errs)), 0)
 }
 
 func validateDefinitionStatus(obj, old *fake.CustomObject) field.ErrorList {

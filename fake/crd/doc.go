@@ -23,10 +23,21 @@
 // The real server's controllers act a moment after a write. Here they act in the write, or before
 // it returns. There is no goroutine: the same requests always produce the same state.
 //
+// # Conversion webhooks
+//
+// A definition may have a conversion webhook, which upstream's own code calls by HTTPS. Objects are
+// stored in the storage version, and converted at each read in another version: by clients, watches
+// and informers. A request that needs a failing webhook fails and changes nothing. A reference to a
+// Service is resolved to the Service's external name or to its first ready endpoint.
+// fake.Config.Services has the Services that answer inside the process, without TLS. A handler may
+// be the one of controller-runtime.
+//
+// Differs: in a stepped world, a webhook outside of the process is called while the world stands
+// still. Its answer and its failures are not part of the schedule, so a replay calls it again. A
+// Service inside the process is deterministic if its handler is.
+//
 // # What it does not do
 //
-//   - Conversion by webhooks. A definition that asks for it is refused. Between versions only
-//     apiVersion changes.
 //   - apiextensions.k8s.io/v1beta1, which Kubernetes removed in 1.22.
 //
 // Deviations are marked with "Differs:" where they are implemented.

@@ -19,7 +19,7 @@ import (
 // kindOf returns the resource that a definition defines.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver crdHandler.getOrCreateServingInfoFor.
-func kindOf(crd *apiextensionsv1.CustomResourceDefinition) fake.CustomKind {
+func (r *registry) kindOf(crd *apiextensionsv1.CustomResourceDefinition) fake.CustomKind {
 	versions := versionsOf(crd)
 	names := crd.Status.AcceptedNames
 	k := fake.CustomKind{
@@ -35,6 +35,7 @@ func kindOf(crd *apiextensionsv1.CustomResourceDefinition) fake.CustomKind {
 		Schema:      func(v string) *spec.Schema { return versions[v].openapi },
 		Types:       typesOf(versions),
 		Deprecated:  map[string]string{},
+		Webhook:     r.webhooks.converterOf(crd, versions),
 	}
 	for _, v := range crd.Spec.Versions {
 		if v.Served {

@@ -216,7 +216,16 @@ func TestUpdateOfADefinition(t *testing.T) {
 		},
 		{
 			"a webhook", `{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"https://x.example.com/"}}}}}`,
-			`spec.conversion.strategy: Forbidden: this server does not call conversion webhooks`,
+			"",
+		},
+		{
+			"a webhook without https", `{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"http://x.example.com/"}}}}}`,
+			`spec.conversion.webhookClientConfig.url: Invalid value: "http": 'https' is the only allowed URL scheme; ` +
+				`desired format: https://host[/path]`,
+		},
+		{
+			"a webhook of an unknown review version", `{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v2"],"clientConfig":{"url":"https://x.example.com/"}}}}}`,
+			`spec.conversion.conversionReviewVersions: Invalid value: ["v2"]: must include at least one of v1, v1beta1`,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

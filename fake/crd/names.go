@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/util/webhook"
 
 	"github.com/volsim/volsim/fake"
 )
@@ -61,8 +63,7 @@ func namesIn(obj *fake.CustomObject, path ...string) apiextensionsv1.CustomResou
 // accept accepts the names that a definition requests as far as they are free, and sets the
 // conditions.
 //
-// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/status NamingConditionController,
-// pkg/controller/establish.
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/status NamingConditionController.
 func accept(crd *apiextensionsv1.CustomResourceDefinition, t usedNames, now metav1.Time) {
 	if equality.Semantic.DeepEqual(crd.Spec.Names, crd.Status.AcceptedNames) {
 		return
@@ -76,15 +77,31 @@ func accept(crd *apiextensionsv1.CustomResourceDefinition, t usedNames, now meta
 		accepted.Status, accepted.Reason, accepted.Message = apiextensionsv1.ConditionFalse, conflict.reason, conflict.err.Error()
 	}
 	setCondition(crd, now, accepted)
-	if isTrue(crd, apiextensionsv1.Established) {
+	if conflict.reason != "" && !isTrue(crd, apiextensionsv1.Established) {
+		setCondition(crd, now, apiextensionsv1.CustomResourceDefinitionCondition{
+			Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionFalse,
+			Reason: "NotAccepted", Message: "not all names are accepted",
+		})
+	}
+}
+
+const invalidCABundleReason = "InvalidCABundle"
+
+// establish sets the condition Established of a definition whose names have been accepted.
+//
+// Upstream: k8s.io/apiextensions-apiserver/pkg/controller/establish EstablishingController.sync.
+func establish(crd *apiextensionsv1.CustomResourceDefinition, now metav1.Time) {
+	if !isTrue(crd, apiextensionsv1.NamesAccepted) || isTrue(crd, apiextensionsv1.Established) {
 		return
 	}
 	established := apiextensionsv1.CustomResourceDefinitionCondition{
 		Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue,
 		Reason: "InitialNamesAccepted", Message: "the initial names have been accepted",
 	}
-	if conflict.reason != "" {
-		established.Status, established.Reason, established.Message = apiextensionsv1.ConditionFalse, "NotAccepted", "not all names are accepted"
+	if c := crd.Spec.Conversion; c != nil && c.Webhook != nil && c.Webhook.ClientConfig != nil &&
+		len(webhook.ValidateCABundle(field.NewPath(""), c.Webhook.ClientConfig.CABundle)) > 0 {
+		established.Status, established.Reason = apiextensionsv1.ConditionFalse, invalidCABundleReason
+		established.Message = "The conversion webhook CABundle is invalid"
 	}
 	setCondition(crd, now, established)
 }
@@ -156,6 +173,7 @@ func (r *registry) acceptFreedNames(freed *fake.CustomObject) {
 			previous := mustRead(stored.(*fake.CustomObject))
 			updated := previous.DeepCopy()
 			accept(updated, r.namesUsedByOthers(stored.(*fake.CustomObject)), r.server.Timestamp())
+			establish(updated, r.server.Timestamp())
 			if equality.Semantic.DeepEqual(previous.Status, updated.Status) {
 				return nil
 			}

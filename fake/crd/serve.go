@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -17,7 +18,8 @@ const group = apiextensionsv1.GroupName
 
 // registry tracks the definitions of a server.
 type registry struct {
-	server *fake.Server
+	server   *fake.Server
+	webhooks *webhooks
 
 	mu        sync.Mutex
 	installed map[string]resource // guarded by mu; by the definition's name
@@ -35,7 +37,7 @@ type resource struct {
 
 // Serve adds CustomResourceDefinitions to a server. It is called once, before the server is used.
 func Serve(s *fake.Server) {
-	r := &registry{server: s, installed: map[string]resource{}}
+	r := &registry{server: s, webhooks: newWebhooks(s), installed: map[string]resource{}}
 	s.Install(r.definitions())
 	s.AfterCommit(r.handleCommit)
 }
@@ -72,7 +74,7 @@ func (r *registry) install(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	crd := r.stored(name)
-	if crd == nil || !isTrue(crd, apiextensionsv1.NamesAccepted) && !isTrue(crd, apiextensionsv1.Established) {
+	if crd == nil || !isServed(crd) {
 		return
 	}
 	current := resource{
@@ -87,7 +89,7 @@ func (r *registry) install(name string) {
 	if !current.servedAs(previous) {
 		current.changes++
 	}
-	k := kindOf(crd)
+	k := r.kindOf(crd)
 	k.Generation = current.changes
 	r.server.Install(k)
 	r.installed[name] = current
@@ -103,6 +105,18 @@ func (r *registry) takeDeleted(name string) (resource, bool) {
 	}
 	delete(r.installed, name)
 	return installed, true
+}
+
+// isServed reports whether the resource of a definition is served.
+//
+// Differs: a definition that is not established because of its conversion webhook is not served.
+// The real server answers its requests with 500.
+func isServed(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	if isTrue(crd, apiextensionsv1.Established) {
+		return true
+	}
+	c := apihelpers.FindCRDCondition(crd, apiextensionsv1.Established)
+	return isTrue(crd, apiextensionsv1.NamesAccepted) && (c == nil || c.Reason != invalidCABundleReason)
 }
 
 func (r resource) equal(o resource) bool { return r.terminating == o.terminating && r.servedAs(o) }

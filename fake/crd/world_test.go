@@ -2,6 +2,7 @@ package crd_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -35,10 +36,7 @@ type world struct {
 
 func newWorld(t *testing.T, files ...string) *world {
 	t.Helper()
-	w := &world{testworld.New(t, sim.SteppedConfig{})}
-	w.ActImmediately()
-	w.Host.SetTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	crd.Serve(w.Server)
+	w := newWorldWith(t, nil)
 	for _, f := range files {
 		data, err := os.ReadFile(f)
 		if err != nil {
@@ -46,6 +44,16 @@ func newWorld(t *testing.T, files ...string) *world {
 		}
 		w.create(definitions, "", string(data))
 	}
+	return w
+}
+
+// newWorldWith returns a world whose definitions may have the given webhooks.
+func newWorldWith(t *testing.T, services map[types.NamespacedName]http.Handler) *world {
+	t.Helper()
+	w := &world{testworld.NewWith(t, sim.SteppedConfig{}, fake.Config{Services: services})}
+	w.ActImmediately()
+	w.Host.SetTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	crd.Serve(w.Server)
 	return w
 }
 
