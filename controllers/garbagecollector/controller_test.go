@@ -1,6 +1,7 @@
 package garbagecollector_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
@@ -407,4 +409,39 @@ func TestLaggingCollectorListsAgain(t *testing.T) {
 	if n := strings.Count(w.Host.Log().Text(), "LIST configmaps"); n != 1 {
 		t.Errorf("%d lists, want 1\n%s", n, w.Host.Log().Text())
 	}
+}
+
+// While a webhook cannot convert a custom object, neither the object nor its dependents are
+// deleted: the collector cannot read it.
+func TestFailingConversion(t *testing.T) {
+	w := newWorld(t, nil)
+	converted := widgets
+	converted.Versions, converted.Storage = []string{"v1", "v2"}, "v2"
+	var failure error
+	converted.Webhook = func([]*fake.CustomObject, string) error { return failure }
+	w.Server.Install(converted)
+	w.create("Widget/x")
+	w.create("b", "Widget/x")
+	w.create("Node/n")
+	w.create("Widget/y", "Node/n")
+	w.create("c", "Widget/y")
+	w.Run()
+	failure = errors.New("the webhook is down")
+	w.restart(nil) // the collector looks up every owner
+	w.delete("Node/n", background)
+	failures := 0
+	w.Until("the collector to fail", func() bool {
+		failures = 0
+		for _, r := range w.Host.Log().Records() {
+			if r.Err != nil && r.Err.Error() == failure.Error() && strings.HasPrefix(r.Task, "garbagecollector/") {
+				failures++
+			}
+		}
+		return failures == 5
+	})
+	if got, want := w.left(), "b>x c>y x y>n"; got != want {
+		t.Fatalf("left %q, want %q", got, want)
+	}
+	failure = nil
+	w.want("b>x x", "the webhook works")
 }

@@ -2,6 +2,7 @@ package namespace_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -353,4 +354,26 @@ func TestLive(t *testing.T) {
 	testcheck.Must(r.Patch(t.Context(), "w", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
 		metav1.PatchOptions{}))
 	w.Until("namespace to be gone", func() bool { return w.state() == "gone" })
+}
+
+// While a webhook cannot convert the objects of a custom resource, they stay, and so does the
+// namespace.
+func TestFailingConversion(t *testing.T) {
+	w := newWorld(t, stepped(nil))
+	converted := widgets
+	converted.Versions, converted.Storage = []string{"v2", "v1"}, "v1"
+	failure := errors.New("the webhook is down")
+	converted.Webhook = func([]*fake.CustomObject, string) error { return failure }
+	w.Server.Install(converted)
+	w.create("example.com", "widgets", "w")
+	w.create("", "configmaps", "a")
+	w.deleteNamespace()
+	want := "widgets/w widgets/w; NamespaceDeletionContentFailure ContentDeletionFailed: Failed to delete all resource types, " +
+		"1 remaining: the webhook is down"
+	w.Until("the condition", func() bool { return strings.Contains(w.state(), "ContentDeletionFailed") })
+	if got := w.state(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	failure = nil
+	w.want("gone", "the webhook works")
 }

@@ -1,6 +1,7 @@
 package crd_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -15,7 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/crd"
 	"github.com/volsim/volsim/internal/testcheck"
+	"github.com/volsim/volsim/sim"
 )
 
 // ovens is a resource whose versions differ: spec.celsius of v1, which is stored, is spec.heat of
@@ -498,4 +501,61 @@ func (w *world) everyRead() map[string]error {
 	_, errs["delete dry"] = r.Delete(ctx, "a", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
 	_, errs["delete"] = r.Delete(ctx, "a", metav1.DeleteOptions{})
 	return errs
+}
+
+// A long list is converted in several reviews.
+func TestLongListWithAWebhook(t *testing.T) {
+	w, h := newOvens(t)
+	for i := range 501 {
+		w.create(ovensV1, "default", fmt.Sprintf(`{metadata: {name: o%03d}, spec: {celsius: %d}}`, i, i))
+	}
+	for _, labels := range []string{"", "converted-to=v2"} {
+		list := testcheck.Must(w.resource(ovensV2, "").List(w.Context(), metav1.ListOptions{LabelSelector: labels}))
+		for i, obj := range list.Objects {
+			expect(t, fmt.Sprintf(`v2 o%03d v2 {"brand":"Foo","heat":"%dC"} 1 []`, i, i), shown(t, obj))
+		}
+		expect(t, 501, len(list.Objects))
+		reviews := h.taken()
+		expect(t, 2, len(reviews))
+		expect(t, "v2: o500", reviews[1])
+	}
+}
+
+// With a webhook inside the process, the same choices cause the same trace.
+func TestWebhookInASteppedWorld(t *testing.T) {
+	run := func() string {
+		h := newHook()
+		host := sim.NewStepped(sim.SteppedConfig{Chooser: sim.NewSeeded(1)})
+		defer host.Close()
+		s := fake.NewServer(fake.Config{
+			Now: host.Now, Services: map[types.NamespacedName]http.Handler{{Namespace: "shop", Name: "hook"}: h},
+		})
+		crd.Serve(s)
+		r, _ := s.Client(host.ExternalCaller()).Resource(definitions, "")
+		testcheck.Must(r.Create(t.Context(), object(t, ovens), metav1.CreateOptions{}))
+		for _, name := range []string{"a", "b"} {
+			c := host.Process(name)
+			testcheck.Must(s.Informers(c).ForResource(ovensV2)).Informer()
+			c.User("", func(ctx context.Context) {
+				for i := range 5 {
+					r, _ := s.Client(c).Resource(ovensV2, "default")
+					obj := object(t, fmt.Sprintf(`{metadata: {name: %s%d}, spec: {heat: %dC}}`, name, i, i))
+					_, err := r.Create(ctx, obj, metav1.CreateOptions{})
+					_, failed := r.List(ctx, metav1.ListOptions{LabelSelector: "converted-to"})
+					if err != nil || failed != nil {
+						t.Error(err, failed)
+					}
+				}
+			})
+		}
+		if err := host.Run(); err != nil {
+			t.Fatal(err)
+		}
+		return host.Log().Text()
+	}
+	first := run()
+	if !strings.Contains(first, "deliver ADDED ovens/default/b4") {
+		t.Error("nothing was delivered:\n", first)
+	}
+	expect(t, first, run())
 }
