@@ -11,13 +11,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	coreinformers "k8s.io/client-go/informers/core"
-	coreinformersv1 "k8s.io/client-go/informers/core/v1"
-	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/informers/internalinterfaces"
+	"k8s.io/client-go/tools/cache"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
 	"github.com/volsim/volsim/cluster"
@@ -728,31 +727,33 @@ type (
 	hasty struct {
 		informers.SharedInformerFactory
 	}
-	hastyCore    struct{ coreinformers.Interface }
-	hastyV1      struct{ coreinformersv1.Interface }
-	hastyVolumes struct {
-		coreinformersv1.PersistentVolumeInformer
-	}
-	hastyLister struct {
-		corelisters.PersistentVolumeLister
+	hastyInformer struct{ cache.SharedIndexInformer }
+	hastyIndexer  struct {
+		cache.Indexer
 		asked *bool
 	}
 )
 
-func (h hasty) Core() coreinformers.Interface     { return hastyCore{h.SharedInformerFactory.Core()} }
-func (h hastyCore) V1() coreinformersv1.Interface { return hastyV1{h.Interface.V1()} }
-func (h hastyV1) PersistentVolumes() coreinformersv1.PersistentVolumeInformer {
-	return hastyVolumes{h.Interface.PersistentVolumes()}
+func (h hasty) Core() coreinformers.Interface { return coreinformers.New(h, "", nil) }
+
+func (h hasty) InformerFor(
+	obj runtime.Object, newFunc internalinterfaces.NewInformerFunc,
+) cache.SharedIndexInformer {
+	informer := h.SharedInformerFactory.InformerFor(obj, newFunc)
+	if _, ok := obj.(*corev1.PersistentVolume); ok {
+		return hastyInformer{informer}
+	}
+	return informer
 }
 
-func (h hastyVolumes) Lister() corelisters.PersistentVolumeLister {
-	return hastyLister{h.PersistentVolumeInformer.Lister(), new(bool)}
+func (h hastyInformer) GetIndexer() cache.Indexer {
+	return hastyIndexer{h.SharedIndexInformer.GetIndexer(), new(bool)}
 }
 
-func (h hastyLister) List(selector labels.Selector) ([]*corev1.PersistentVolume, error) {
+func (h hastyIndexer) List() []any {
 	if !*h.asked {
 		*h.asked = true
-		return nil, nil
+		return nil
 	}
-	return h.PersistentVolumeLister.List(selector)
+	return h.Indexer.List()
 }

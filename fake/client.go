@@ -16,7 +16,8 @@ import (
 // server could not find the requested resource". Use Dynamic, Metadata or Resource for custom
 // resources. The methods are safe for concurrent use if the Caller is.
 type Clientset struct {
-	kubernetes.Interface // answers 404, for groups that the server lacks
+	// client-go's clientset: see unservedClient
+	kubernetes.Interface
 
 	server        *Server
 	caller        sim.Caller
@@ -30,7 +31,7 @@ var _ kubernetes.Interface = (*Clientset)(nil)
 
 // Client returns a client that makes its requests through caller.
 func (s *Server) Client(caller sim.Caller) *Clientset {
-	return &Clientset{Interface: unservedClient(), server: s, caller: caller}
+	return &Clientset{Interface: s.unserved, server: s, caller: caller}
 }
 
 // WithoutCopies returns a client whose reads return stored objects without copying. Callers must

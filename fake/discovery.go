@@ -1,39 +1,134 @@
 package fake
 
 import (
+	"bytes"
 	"cmp"
-	"errors"
+	"encoding/json"
+	"io"
+	"net/http"
 	goruntime "runtime"
 	"slices"
 	"strings"
+	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
-// Discovery returns a discovery client. Resources have the order of [Server.Resources].
+// Client-go's own clientset is below each Clientset. So a Clientset has all methods of the version
+// of client-go that it is built with, and discovery is client-go's. The clientset's requests do not
+// leave the process. It answers discovery requests, and 404 to all others.
+
+const notFoundMsg = "the server could not find the requested resource"
+
+// notFound returns the error about a resource that the server lacks.
+func notFound() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+		Message: notFoundMsg, Details: &metav1.StatusDetails{},
+	}}
+}
+
+// unservedConfig is the configuration of the clients over a transport.
+var unservedConfig = &rest.Config{Host: "http://fake.invalid", QPS: -1}
+
+// unservedClient returns client-go's clientset that answers notFound to everything. It is created
+// once.
+var unservedClient = sync.OnceValue(func() *kubernetes.Clientset {
+	c, err := kubernetes.NewForConfigAndClient(unservedConfig, &http.Client{Transport: transport{}})
+	if err != nil {
+		panic(err) // the config is a constant
+	}
+	return c
+})
+
+// unservedClient returns client-go's clientset with discovery of the server.
+func (s *Server) unservedClient() *kubernetes.Clientset {
+	c := *unservedClient()
+	found, err := discovery.NewDiscoveryClientForConfigAndClient(unservedConfig,
+		&http.Client{Transport: transport{s}})
+	if err != nil {
+		panic(err) // the config is a constant
+	}
+	c.DiscoveryClient = found
+	return &c
+}
+
+// transport answers discovery requests to a server without I/O, and notFound to others. Without a
+// server it answers notFound to everything.
 //
-// Differs: OpenAPI is answered with 404, and RESTClient answers 404 to everything. Discovery
-// requests are not traced.
-func (c *Clientset) Discovery() discovery.DiscoveryInterface {
-	return discoveryClient{DiscoveryInterface: c.Interface.Discovery(), server: c.server}
+// Differs: OpenAPI is answered with 404. Discovery requests are not traced.
+type transport struct{ server *Server }
+
+// RoundTrip implements http.RoundTripper.
+func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Body != nil {
+		_ = req.Body.Close()
+	}
+	var document any
+	if t.server != nil && req.Method == http.MethodGet {
+		document = t.server.discover(strings.Split(strings.Trim(req.URL.Path, "/"), "/"))
+	}
+	code := http.StatusOK
+	if document == nil {
+		status := notFound().(apierrors.APIStatus).Status()
+		status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+		document, code = status, http.StatusNotFound
+	}
+	body, err := json.Marshal(document)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{
+		Status: http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header:        http.Header{"Content-Type": {"application/json"}},
+		Body:          io.NopCloser(bytes.NewReader(body)),
+		ContentLength: int64(len(body)),
+		Request:       req,
+	}, nil
 }
 
-// discoveryClient is a discovery client of a server. The embedded client answers 404.
-type discoveryClient struct {
-	discovery.DiscoveryInterface
-	server *Server
+// discover returns the discovery document of a path, or nil.
+func (s *Server) discover(path []string) any {
+	switch path[0] {
+	case "version":
+		return s.version
+	case "api":
+		if len(path) == 1 {
+			return metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}
+		}
+		path = slices.Insert(path, 1, "")
+	case "apis":
+		if len(path) == 1 {
+			groups, _ := s.served()
+			groups = slices.DeleteFunc(groups, func(g metav1.APIGroup) bool { return g.Name == "" })
+			return metav1.APIGroupList{
+				TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: groups,
+			}
+		}
+	default:
+		return nil
+	}
+	if len(path) != 3 {
+		return nil
+	}
+	_, lists := s.served()
+	if list, ok := lists[schema.GroupVersion{Group: path[1], Version: path[2]}]; ok {
+		return list
+	}
+	return nil
 }
 
-var _ discovery.AggregatedDiscoveryInterface = discoveryClient{}
-
-// served returns the groups, and the resources of each of their versions, in order.
-func (d discoveryClient) served() ([]metav1.APIGroup, []*metav1.APIResourceList) {
+// served returns the groups, and the resources of each of their versions by name.
+func (s *Server) served() ([]metav1.APIGroup, map[schema.GroupVersion]*metav1.APIResourceList) {
 	var groups []metav1.APIGroup
 	lists := map[schema.GroupVersion]*metav1.APIResourceList{}
-	for _, r := range d.server.Resources() {
+	for _, r := range s.Resources() {
 		gv := schema.GroupVersion{Group: r.Group, Version: r.Version}
 		list := lists[gv]
 		if list == nil {
@@ -45,20 +140,17 @@ func (d discoveryClient) served() ([]metav1.APIGroup, []*metav1.APIResourceList)
 		}
 		list.APIResources = append(append(list.APIResources, r.APIResource), r.Subresources...)
 	}
-	var all []*metav1.APIResourceList
 	for i := range groups {
 		g := &groups[i]
 		slices.SortFunc(g.Versions, func(a, b metav1.GroupVersionForDiscovery) int {
 			return version.CompareKubeAwareVersionStrings(b.Version, a.Version)
 		})
 		g.PreferredVersion = g.Versions[0]
-		for _, v := range g.Versions {
-			list := lists[schema.GroupVersion{Group: g.Name, Version: v.Version}]
-			slices.SortFunc(list.APIResources, func(a, b metav1.APIResource) int { return cmp.Compare(a.Name, b.Name) })
-			all = append(all, list)
-		}
 	}
-	return groups, all
+	for _, list := range lists {
+		slices.SortFunc(list.APIResources, func(a, b metav1.APIResource) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	return groups, lists
 }
 
 // withVersion adds a version to the groups.
@@ -73,82 +165,46 @@ func withVersion(groups []metav1.APIGroup, gv schema.GroupVersion) []metav1.APIG
 	return groups
 }
 
-// ServerGroups returns the groups.
-func (d discoveryClient) ServerGroups() (*metav1.APIGroupList, error) {
-	groups, _ := d.served()
-	return &metav1.APIGroupList{Groups: groups}, nil
+// emulatedVersion is the version of Kubernetes whose behaviour the server has.
+var emulatedVersion = version.Info{
+	Major: "1", Minor: "36", EmulationMajor: "1", EmulationMinor: "36",
+	MinCompatibilityMajor: "1", MinCompatibilityMinor: "35",
+	GitVersion: "v1.36.3", GitTreeState: "clean", BuildDate: "1970-01-01T00:00:00Z",
+	GoVersion: goruntime.Version(), Compiler: goruntime.Compiler, Platform: goruntime.GOOS + "/" + goruntime.GOARCH,
 }
 
-// GroupsAndMaybeResources returns the groups and their resources.
-func (d discoveryClient) GroupsAndMaybeResources() (*metav1.APIGroupList, map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
-	groups, all := d.served()
-	lists := make(map[schema.GroupVersion]*metav1.APIResourceList, len(all))
-	for _, list := range all {
-		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			return nil, nil, nil, err
+// Version returns what the server says of its own version; see Config.
+func (s *Server) Version() version.Info { return s.version }
+
+// ServerPreferredNamespacedResources returns the namespaced resources, each in its preferred
+// version. It makes no request. The lists have the order of [Server.Resources], and their resources
+// that of their names, whereas Discovery, which is client-go's, returns them in no order.
+func (c *Clientset) ServerPreferredNamespacedResources() ([]*metav1.APIResourceList, error) {
+	preferred := map[schema.GroupResource]string{} // version
+	all := c.server.Resources()
+	for _, r := range all {
+		gr := schema.GroupResource{Group: r.Group, Resource: r.Name}
+		if known, ok := preferred[gr]; !ok || version.CompareKubeAwareVersionStrings(r.Version, known) > 0 {
+			preferred[gr] = r.Version
 		}
-		lists[gv] = list
 	}
-	return &metav1.APIGroupList{Groups: groups}, lists, nil, nil
-}
-
-// ServerResourcesForGroupVersion returns the resources of one version of a group.
-func (d discoveryClient) ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error) {
-	if groupVersion == "" {
-		return nil, errors.New("groupVersion shouldn't be empty")
+	var lists []*metav1.APIResourceList
+	for _, r := range all {
+		if !r.Namespaced || preferred[schema.GroupResource{Group: r.Group, Resource: r.Name}] != r.Version {
+			continue
+		}
+		gv := schema.GroupVersion{Group: r.Group, Version: r.Version}.String()
+		i := slices.IndexFunc(lists, func(l *metav1.APIResourceList) bool { return l.GroupVersion == gv })
+		if i < 0 {
+			i = len(lists)
+			lists = append(lists, &metav1.APIResourceList{
+				TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv,
+			})
+		}
+		lists[i].APIResources = append(lists[i].APIResources, r.APIResource)
 	}
-	_, all := d.served()
-	i := slices.IndexFunc(all, func(list *metav1.APIResourceList) bool { return list.GroupVersion == groupVersion })
-	if i < 0 {
-		return nil, notFound()
+	for _, l := range lists {
+		slices.SortFunc(l.APIResources, func(a, b metav1.APIResource) int { return cmp.Compare(a.Name, b.Name) })
 	}
-	return all[i], nil
+	return lists, nil
 }
-
-// ServerGroupsAndResources returns the groups and the resources of each version.
-func (d discoveryClient) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
-	groups, all := d.served()
-	out := make([]*metav1.APIGroup, len(groups))
-	for i := range groups {
-		out[i] = &groups[i]
-	}
-	return out, all, nil
-}
-
-// ServerPreferredResources returns each resource in its group's preferred version or, if that lacks
-// it, in the newest version that has it.
-func (d discoveryClient) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
-	_, all := d.served()
-	seen := map[schema.GroupResource]bool{}
-	for _, list := range all {
-		list.APIResources = slices.DeleteFunc(list.APIResources, func(r metav1.APIResource) bool {
-			named := schema.GroupResource{Group: r.Group, Resource: r.Name}
-			again := seen[named] || strings.Contains(r.Name, "/")
-			seen[named] = true
-			return again
-		})
-	}
-	return all, nil
-}
-
-// ServerPreferredNamespacedResources returns the namespaced preferred resources.
-func (d discoveryClient) ServerPreferredNamespacedResources() ([]*metav1.APIResourceList, error) {
-	all, err := d.ServerPreferredResources()
-	return discovery.FilteredBy(discovery.ResourcePredicateFunc(func(_ string, r *metav1.APIResource) bool {
-		return r.Namespaced
-	}), all), err
-}
-
-// ServerVersion returns the emulated version of Kubernetes.
-func (d discoveryClient) ServerVersion() (*version.Info, error) {
-	return &version.Info{
-		Major: "1", Minor: "36", EmulationMajor: "1", EmulationMinor: "36",
-		MinCompatibilityMajor: "1", MinCompatibilityMinor: "35",
-		GitVersion: "v1.36.3", GitTreeState: "clean", BuildDate: "1970-01-01T00:00:00Z",
-		GoVersion: goruntime.Version(), Compiler: goruntime.Compiler, Platform: goruntime.GOOS + "/" + goruntime.GOARCH,
-	}, nil
-}
-
-// WithLegacy returns the same client.
-func (d discoveryClient) WithLegacy() discovery.DiscoveryInterface { return d }

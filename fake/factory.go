@@ -185,15 +185,10 @@ func (f *factory) all() iter.Seq[*informer] {
 	}
 }
 
-func (f *factory) InformerName() *cache.InformerName                      { return nil }
 func (f *factory) Start(<-chan struct{})                                  {}
 func (f *factory) StartWithContext(context.Context)                       {}
 func (f *factory) Shutdown()                                              {}
 func (f *factory) WaitForCacheSync(<-chan struct{}) map[reflect.Type]bool { return f.synced() }
-
-func (f *factory) WaitForCacheSyncWithContext(context.Context) cache.SyncResult {
-	return cache.SyncResult{Synced: f.synced()}
-}
 
 func (f *factory) synced() map[reflect.Type]bool {
 	synced := make(map[reflect.Type]bool, len(f.views))

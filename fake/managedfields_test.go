@@ -69,10 +69,12 @@ func TestManagedFieldsOfEveryKindOfWrite(t *testing.T) {
 			return w.maps().Update(w.Context(), c, metav1.UpdateOptions{FieldManager: "u"})
 		}
 	}
+	var fields metav1.FieldsV1
+	testcheck.NoError(t, fields.UnmarshalJSON([]byte(`{"f:data":{"f:x":{}}}`)))
 	entry := func(operation metav1.ManagedFieldsOperationType) []metav1.ManagedFieldsEntry {
 		return []metav1.ManagedFieldsEntry{{
 			Manager: "z", Operation: operation, APIVersion: "v1", FieldsType: "FieldsV1",
-			FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:x":{}}}`),
+			FieldsV1: &fields,
 		}}
 	}
 	for _, test := range []struct {
@@ -367,7 +369,7 @@ func TestManagedFieldsOfWorkloads(t *testing.T) {
 	const counter = appsv1.DeprecatedTemplateGeneration
 	owned := func(obj metav1.Object, manager, path string) bool {
 		for _, e := range obj.GetManagedFields() {
-			if e.Manager == manager && strings.Contains(string(e.FieldsV1.GetRawBytes()), path) {
+			if fields := testcheck.Must(e.FieldsV1.MarshalJSON()); e.Manager == manager && strings.Contains(string(fields), path) {
 				return true
 			}
 		}

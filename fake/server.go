@@ -15,7 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/sim"
 )
@@ -43,6 +45,9 @@ type Config struct {
 	Now        func() time.Time // the clock of the world; required
 	Namespaces []string         // created besides default, kube-system, kube-public and kube-node-lease
 	RootCA     string           // the PEM content of kube-root-ca.crt; "": NoRootCA
+	// Version is what the server says of its own version. nil: that of Kubernetes 1.36.3, whose
+	// behaviour the server has in any case.
+	Version *version.Info
 	// Identity is part of every UID and of generated names, so that those of two servers with
 	// different identities differ, even with the same history. 0 is for reproducible worlds.
 	Identity uint64
@@ -83,6 +88,8 @@ type Server struct {
 	identity uint64 // the bits that Config.Identity adds to a UID; 0 for 0
 	track    bool   // managed fields, from creation on
 	services map[types.NamespacedName]http.Handler
+	version  version.Info
+	unserved *kubernetes.Clientset // see unservedClient
 	history  history
 	catalog  atomic.Pointer[catalog]
 
@@ -117,11 +124,16 @@ func NewServer(cfg Config) *Server {
 		identity: mix(cfg.Identity) ^ mix(0),
 		track:    cfg.TrackManagedFields,
 		services: maps.Clone(cfg.Services),
+		version:  emulatedVersion,
 		history: history{
 			events: cmp.Or(cfg.HistoryEvents, historyEvents), bytes: cmp.Or(cfg.HistoryBytes, historyBytes), age: cfg.HistoryAge,
 		},
 		factories: map[*sim.Process]*factory{},
 	}
+	if cfg.Version != nil {
+		s.version = *cfg.Version
+	}
+	s.unserved = s.unservedClient()
 	s.catalog.Store(newCatalog(s.history))
 	for _, name := range []string{
 		metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic,

@@ -3,6 +3,7 @@ package kubelet
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -78,13 +79,22 @@ func (k *Kubelet) volumeStats(ctx context.Context, pod *corev1.Pod,
 		},
 	}
 	if usage.Abnormal || usage.Message != "" {
-		measured.VolumeHealthStats = &stats.VolumeHealthStats{Abnormal: usage.Abnormal}
+		setHealth(&measured, usage.Abnormal)
 	}
 	if usage.Abnormal {
 		k.recorder.Event(pod, corev1.EventTypeWarning, reasonAbnormal,
 			fmt.Sprintf("Volume %s: %s", volume.Name, usage.Message))
 	}
 	return measured, true
+}
+
+// setHealth sets a volume's condition in the types of the Kubernetes versions that have it, up to
+// 1.36.
+func setHealth(measured *stats.VolumeStats, abnormal bool) {
+	health := fmt.Sprintf(`{"volumeHealthStats":{"abnormal":%t}}`, abnormal)
+	if err := json.Unmarshal([]byte(health), measured); err != nil {
+		panic(err) // the text is a constant
+	}
 }
 
 // optional returns a pointer to n, or nil if n is negative, which means unknown.

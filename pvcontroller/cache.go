@@ -5,10 +5,10 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/volsim/volsim/internal/resourceversion"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 )
 
@@ -54,7 +54,7 @@ func (v *versions[T]) put(obj T) (freshness, error) {
 	key := keyOf(obj)
 	known, ok := v.objects[key]
 	if ok && known.GetUID() == obj.GetUID() {
-		c, err := resourceversion.CompareResourceVersion(obj.GetResourceVersion(), known.GetResourceVersion())
+		c, err := resourceversion.Compare(obj.GetResourceVersion(), known.GetResourceVersion())
 		switch {
 		case err != nil:
 			return older, fmt.Errorf("compare versions of %s: %w", key, err)

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/volsim/volsim/internal/resourceversion"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/component-helpers/storage/ephemeral"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
@@ -117,7 +117,7 @@ func isDelayed(claim *corev1.PersistentVolumeClaim, from objects) bool {
 
 // isNewer reports whether a is a later version of the same claim as b.
 func isNewer(a, b *corev1.PersistentVolumeClaim) bool {
-	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+	order, err := resourceversion.Compare(a.ResourceVersion, b.ResourceVersion)
 	if err != nil {
 		panic(fmt.Sprintf("scheduler: claim %s/%s: %v", a.Namespace, a.Name, err))
 	}

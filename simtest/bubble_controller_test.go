@@ -44,7 +44,7 @@ func (p *protector) run(ctx context.Context) {
 			}
 		}
 	}))
-	factory.StartWithContext(ctx)
+	factory.Start(ctx.Done())
 	defer factory.Shutdown()
 	var busy sync.WaitGroup
 	defer busy.Wait()

@@ -70,7 +70,7 @@ func (w *world) start() {
 }
 
 func (w *world) preferred() []*metav1.APIResourceList {
-	lists, err := w.User.Discovery().ServerPreferredNamespacedResources()
+	lists, err := w.User.ServerPreferredNamespacedResources()
 	if err != nil {
 		w.Fatal(err)
 	}

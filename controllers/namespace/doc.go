@@ -4,7 +4,7 @@
 //	namespace.New(namespace.Config{
 //		Process: process, Client: client, Metadata: client.Metadata(),
 //		Informers: server.Informers(process), Watcher: server.MetadataWatcher(process),
-//		Discover: client.Discovery().ServerPreferredNamespacedResources,
+//		Discover: client.ServerPreferredNamespacedResources,
 //	})
 //
 // Pods are deleted first. When they are gone, the other resources follow in discovery order, each

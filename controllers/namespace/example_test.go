@@ -25,7 +25,7 @@ func Example() {
 	namespace.New(namespace.Config{
 		Process: process, Client: client, Metadata: client.Metadata(),
 		Informers: server.Informers(process), Watcher: server.MetadataWatcher(process),
-		Discover: client.Discovery().ServerPreferredNamespacedResources,
+		Discover: client.ServerPreferredNamespacedResources,
 	})
 
 	user := server.Client(host.ExternalCaller())

@@ -3,12 +3,9 @@ package apiserver
 import (
 	"encoding/json"
 	"net/http"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-
-	apiversion "k8s.io/apimachinery/pkg/version"
 
 	"github.com/volsim/volsim/fake/internal/openapi"
 )
@@ -84,12 +81,7 @@ func (r *request) version() answer {
 	if r.Method != http.MethodGet {
 		return r.errorAnswer(errMethod())
 	}
-	return page(apiversion.Info{
-		Major: "1", Minor: "36", EmulationMajor: "1", EmulationMinor: "36", MinCompatibilityMajor: "1",
-		MinCompatibilityMinor: "35",
-		GitVersion:            "v1.36.3", GitTreeState: "clean", BuildDate: "1970-01-01T00:00:00Z",
-		GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH,
-	})
+	return page(r.h.server.Version())
 }
 
 // health answers a health check. A server that answers is healthy.

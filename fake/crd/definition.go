@@ -160,7 +160,7 @@ func validateDefinition(obj, old *fake.CustomObject) field.ErrorList {
 }
 
 func validateDefinitionStatus(obj, old *fake.CustomObject) field.ErrorList {
-	return withoutMetadataErrors(validation.ValidateUpdateCustomResourceDefinitionStatus(internal(obj), internal(old)))
+	return withoutMetadataErrors(validateStatusUpdate(internal(obj), internal(old)))
 }
 
 // unknownOfDefinition returns the paths of a definition's unknown fields.

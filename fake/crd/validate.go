@@ -9,7 +9,6 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -51,7 +50,7 @@ func (v *version) validate(obj, old *fake.CustomObject) field.ErrorList {
 	}
 	errs = append(errs, v.validateSpecReplicas(current)...)
 	errs = append(errs, v.validateStatusReplicas(current)...)
-	errs = append(errs, byPath(objectmeta.Validate(nil, current, v.schema, false))...)
+	errs = append(errs, byPath(validateMetadata(current, v.schema))...)
 	errs = append(errs, v.validateLists(current, previous)...)
 	return append(errs, v.validateRules(current, previous, kept, errs)...)
 }

@@ -2,6 +2,7 @@ package informercache
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -10,6 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 )
+
+// laterMethods answers the methods of SharedIndexInformer that this package does not know: those of
+// later versions of client-go. It never runs.
+type laterMethods struct{ cache.SharedIndexInformer }
+
+var neverRun = sync.OnceValue(func() laterMethods {
+	return laterMethods{cache.NewSharedIndexInformer(&cache.ListWatch{}, nil, 0, nil)}
+})
 
 // Informer is a process's cache of one resource. Fill, Replace, Put and Remove apply changes. They
 // are called in the process's monitor, and call the handlers in order of registration.
@@ -20,11 +29,15 @@ import (
 // Differs: lists are sorted by key; there is no resync; the watch error handler is never called;
 // Run only waits.
 type Informer struct {
+	laterMethods
+	// The queue is empty and syncs when the informer does. Its method HasSyncedChecker has a type
+	// that client-go has since 0.36; an older client-go has and needs neither.
+	*cache.FIFO
+
 	name      string
 	indexer   indexer
 	revision  string
 	synced    atomic.Bool
-	done      chan struct{}   // closed when synced
 	handlers  []*registration // copied on write: a handler may add and remove handlers
 	transform cache.TransformFunc
 }
@@ -33,7 +46,9 @@ var _ cache.SharedIndexInformer = (*Informer)(nil)
 
 // New returns an informer that has not listed. The name says what is waited for, such as
 // "pvcontroller cache pods".
-func New(name string) *Informer { return &Informer{name: name, done: make(chan struct{})} }
+func New(name string) *Informer {
+	return &Informer{laterMethods: neverRun(), FIFO: cache.NewFIFO(cache.MetaNamespaceKeyFunc), name: name}
+}
 
 // Fill applies the first list without calling handlers.
 func (v *Informer) Fill(all []any, revision string) {
@@ -61,7 +76,7 @@ func (v *Informer) Replace(all []any, revision string) {
 
 func (v *Informer) sync() {
 	v.synced.Store(true)
-	close(v.done)
+	must(v.FIFO.Replace(nil, ""))
 }
 
 // notifyDifference calls the handlers for the changes between two lists.

@@ -11,21 +11,19 @@ import (
 
 // registration is a handler of an informer.
 type registration struct {
-	informer *Informer
-	handler  cache.ResourceEventHandler
+	*cache.FIFO // of the informer
+	informer    *Informer
+	handler     cache.ResourceEventHandler
 }
 
 // HasSynced reports whether the handler has received the initial list, which it has when the
 // informer has.
 func (r *registration) HasSynced() bool { return r.informer.HasSynced() }
 
-// HasSyncedChecker returns a checker that is done when HasSynced is true.
-func (r *registration) HasSyncedChecker() cache.DoneChecker { return r.informer.HasSyncedChecker() }
-
 // AddEventHandler adds a handler. If the informer has listed, the handler receives all objects
 // before the call returns.
 func (v *Informer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	r := &registration{informer: v, handler: h}
+	r := &registration{FIFO: v.FIFO, informer: v, handler: h}
 	v.handlers = append(v.handlers[:len(v.handlers):len(v.handlers)], r)
 	if v.synced.Load() {
 		for _, obj := range v.indexer.List() {
@@ -77,9 +75,6 @@ func (v *Informer) RunWithContext(ctx context.Context) { <-ctx.Done() }
 // HasSynced reports whether the informer has listed. It may be called concurrently.
 func (v *Informer) HasSynced() bool { return v.synced.Load() }
 
-// HasSyncedChecker returns a checker that is done when HasSynced is true.
-func (v *Informer) HasSyncedChecker() cache.DoneChecker { return syncChecker{v} }
-
 // LastSyncResourceVersion returns the revision of the last change.
 func (v *Informer) LastSyncResourceVersion() string { return v.revision }
 
@@ -103,12 +98,3 @@ func (v *Informer) SetTransform(f cache.TransformFunc) error {
 
 // IsStopped reports whether the informer has stopped, which it never does.
 func (v *Informer) IsStopped() bool { return false }
-
-// syncChecker waits until an informer has listed.
-type syncChecker struct{ informer *Informer }
-
-// Name returns the name of the informer.
-func (c syncChecker) Name() string { return c.informer.name }
-
-// Done returns a channel that is closed when the informer has listed.
-func (c syncChecker) Done() <-chan struct{} { return c.informer.done }

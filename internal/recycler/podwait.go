@@ -6,12 +6,12 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/volsim/volsim/internal/resourceversion"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
 var errDeleted = errors.New("recycler pod was deleted")
@@ -89,7 +89,7 @@ func (w *podWatch) observe() *corev1.Pod {
 
 // isAtLeast reports whether resource version a is known to be at least b.
 func isAtLeast(a, b string) bool {
-	order, err := resourceversion.CompareResourceVersion(a, b)
+	order, err := resourceversion.Compare(a, b)
 	return err == nil && order >= 0
 }
 

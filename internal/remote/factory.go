@@ -24,6 +24,8 @@ import (
 // the caches. So Start, Shutdown and similar methods return at once, and WaitForCacheSync reports
 // the state without waiting.
 type factory struct {
+	informers.SharedInformerFactory // for groups of later versions of client-go: its informers never sync
+
 	conn    *Connection
 	timeout time.Duration
 
@@ -34,7 +36,9 @@ type factory struct {
 var _ informers.SharedInformerFactory = (*factory)(nil)
 
 func newFactory(conn *Connection, timeout time.Duration) *factory {
-	return &factory{conn: conn, timeout: timeout, feeds: map[reflect.Type]*feed{}}
+	return &factory{
+		SharedInformerFactory: informers.NewSharedInformerFactory(conn.client, 0), conn: conn, timeout: timeout, feeds: map[reflect.Type]*feed{},
+	}
 }
 
 // InformerFor returns the informer of the type of obj. It panics if the type is not in client-go's
@@ -119,15 +123,10 @@ func (f *factory) ForResource(r schema.GroupVersionResource) (informers.GenericI
 	return nil, fmt.Errorf("no informer found for %v", r)
 }
 
-func (f *factory) InformerName() *cache.InformerName                      { return nil }
 func (f *factory) Start(<-chan struct{})                                  {}
 func (f *factory) StartWithContext(context.Context)                       {}
 func (f *factory) Shutdown()                                              {}
 func (f *factory) WaitForCacheSync(<-chan struct{}) map[reflect.Type]bool { return f.synced() }
-
-func (f *factory) WaitForCacheSyncWithContext(context.Context) cache.SyncResult {
-	return cache.SyncResult{Synced: f.synced()}
-}
 
 func (f *factory) synced() map[reflect.Type]bool {
 	f.mu.Lock()

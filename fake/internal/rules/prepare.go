@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -150,13 +151,20 @@ func prepareAttachmentCreate(_ metav1.Time, attachment, _ *storagev1.VolumeAttac
 
 // prepareDriverCreate drops the field of the feature gate VolumeLimitScaling, which is off in 1.36.
 func prepareDriverCreate(_ metav1.Time, driver, _ *storagev1.CSIDriver) {
-	driver.Spec.PreventPodSchedulingIfMissing = nil
+	drop(&driver.Spec, "PreventPodSchedulingIfMissing")
+}
+
+// drop clears a field that not all supported versions of the Kubernetes libraries have.
+func drop(spec any, name string) {
+	if f := reflect.ValueOf(spec).Elem().FieldByName(name); f.IsValid() {
+		f.SetZero()
+	}
 }
 
 // prepareDriverUpdate increments the generation. A created driver keeps the generation that was
 // sent, usually 0.
 func prepareDriverUpdate(_ metav1.Time, driver, old *storagev1.CSIDriver) {
-	driver.Spec.PreventPodSchedulingIfMissing = nil
+	drop(&driver.Spec, "PreventPodSchedulingIfMissing")
 	if !equality.Semantic.DeepEqual(driver.Spec, old.Spec) {
 		driver.Generation = old.Generation + 1
 	}

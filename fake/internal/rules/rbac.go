@@ -2,7 +2,7 @@ package rules
 
 import (
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -19,10 +19,7 @@ var (
 
 // pathSegment returns the reasons why a name, or the prefix of one, is not a valid path segment.
 func pathSegment(name string, prefix bool) []string {
-	if prefix {
-		return content.IsPathSegmentPrefix(name)
-	}
-	return content.IsPathSegmentName(name)
+	return path.ValidatePathSegmentName(name, prefix)
 }
 
 func validateRole(role, _ *rbacv1.Role) field.ErrorList {
