@@ -51,13 +51,25 @@ type ComponentContext struct {
 }
 
 // RESTConfig returns a configuration for clients that are built from one. In a simulated world,
-// requests are answered in memory, on their own goroutine, and are suspension points as those of
-// Client are.
+// requests are answered in memory, on their own goroutine, as those of Client are: they are
+// suspension points, unless WithReads reads from caches.
 func (p ComponentContext) RESTConfig() *clientrest.Config {
 	if p.cluster == nil {
 		return p.connection.Config()
 	}
-	return apiserver.NewConfig(p.cluster.server, p.Process)
+	return apiserver.NewConfig(p.cluster.server, p.Process,
+		func(*fake.Clientset) *fake.Clientset { return p.clientset })
+}
+
+// WithReads returns a context whose Client, and clients built from RESTConfig, read from the caches
+// of the process; see [fake.Clientset.WithReads]. Without it they read from the API server, as they
+// do against a real one in any case.
+func (p ComponentContext) WithReads(reads fake.Reads) ComponentContext {
+	if p.cluster != nil {
+		p.clientset = p.clientset.WithReads(p.Process, reads)
+		p.Client = p.clientset
+	}
+	return p
 }
 
 // metadataWatcher returns a watcher of the metadata of all resources. A real server is not asked
@@ -82,7 +94,7 @@ func (p ComponentContext) discover() ([]*metav1.APIResourceList, error) {
 	if p.cluster == nil {
 		return p.connection.Discover()
 	}
-	return p.Client.Discovery().ServerPreferredNamespacedResources()
+	return p.clientset.ServerPreferredNamespacedResources()
 }
 
 // clientWithoutCopies returns Client for a component that modifies nothing it reads; see

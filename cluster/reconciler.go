@@ -32,12 +32,16 @@ type ReconcilerConfig struct {
 	// its retries do not keep a world from being at rest: after each change it gets one more run.
 	Polls bool
 
+	// Reads says where its clients read objects: from the caches of its process, if it is the zero
+	// value, as clients of controller-runtime's managers do.
+	Reads fake.Reads
+
 	// Install installs the custom resources that it reconciles. See Component.
 	Install func(server *fake.Server) error
 
 	// Build returns the reconciler of a new process: at the beginning, after each crash, and for
-	// each replica. Its client is p.Client or is built from p.RESTConfig, and reads from the API
-	// server. It requests its caches from p.Informers here. Build makes no API requests.
+	// each replica. Its client is p.Client or is built from p.RESTConfig, and reads as Reads says. It
+	// may request further caches from p.Informers here. Build makes no API requests.
 	Build func(p ComponentContext) (Reconcile, error)
 }
 
@@ -64,7 +68,7 @@ type Watch struct {
 // EnqueueRequestForObject, EnqueueRequestForOwner, EnqueueRequestsFromMapFunc.
 func Reconciler(cfg ReconcilerConfig) Component {
 	return Component{Name: cfg.Name, Install: cfg.Install, Start: func(p ComponentContext) error {
-		reconcile, err := cfg.Build(p)
+		reconcile, err := cfg.Build(p.WithReads(cfg.Reads))
 		if err != nil {
 			return err
 		}

@@ -90,7 +90,7 @@ func labelByREST(ctx context.Context, p cluster.ComponentContext, name string) (
 // A reconciler with a client from the configuration is suspended at each request, even with
 // deadlines. A concurrent change makes it fail, and it is retried.
 func TestAReconcilerIsSuspendedAtEachRequest(t *testing.T) {
-	c := operated(t, calling(cluster.ReconcilerConfig{}, labelByREST))
+	c := operated(t, calling(cluster.ReconcilerConfig{Reads: fake.ReadLive}, labelByREST))
 	host := c.Host().(*sim.Stepped)
 	rest(t, c)
 	createMap(t, c, newMap("a"))

@@ -25,6 +25,7 @@ type Clientset struct {
 	interceptor   Interceptor                // nil: requests go to the server
 	user          *authenticationv1.UserInfo // nil: see userInfo
 	withoutCopies bool                       // see WithoutCopies
+	cached        *cachedReads               // nil: reads are live; see WithReads
 }
 
 var _ kubernetes.Interface = (*Clientset)(nil)

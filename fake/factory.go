@@ -149,6 +149,14 @@ func (f *factory) ForResource(r schema.GroupVersionResource) (informers.GenericI
 	}
 }
 
+// ofKind returns the informer of a stored kind.
+func (f *factory) ofKind(k *kind) (*informer, error) {
+	if k.custom != nil {
+		return f.custom(k)
+	}
+	return f.InformerFor(k.empty(), nil).(*informer), nil
+}
+
 // custom returns the informer of a custom resource.
 func (f *factory) custom(k *kind) (*informer, error) {
 	t := f.server.tableOf(k)

@@ -129,6 +129,9 @@ func (r ResourceClient) write(ctx context.Context, request request,
 	if err != nil {
 		return Result{}, err
 	}
+	if r.c.cached != nil {
+		r.c.cached.wrote(r.c.server.tableOf(r.storedKind()), done)
+	}
 	obj, err := r.fromStored(done.object)
 	return Result{Object: obj, Created: done.created, Deleted: done.deleted, Warnings: done.warnings}, err
 }
@@ -332,6 +335,12 @@ func (r ResourceClient) Get(ctx context.Context, name string, opts metav1.GetOpt
 		})
 		return done.Object, err
 	}
+	if v, err := r.cache(); v != nil || err != nil {
+		if err != nil {
+			return nil, err
+		}
+		return r.getCached(ctx, v, name)
+	}
 	var obj Object
 	err := r.c.call(ctx, r.traceRequest("get", name), func(writer) trace.Outcome {
 		stored, err := r.c.server.get(r.storedKind(), r.namespace, name, opts)
@@ -355,6 +364,12 @@ func (r ResourceClient) List(ctx context.Context, opts metav1.ListOptions) (Obje
 		request := r.interceptedRequest("list", "", opts)
 		request.ListOptions = opts
 		return r.interceptList(request, func(r ResourceClient) (ObjectList, error) { return r.List(ctx, opts) })
+	}
+	if v, err := r.cache(); v != nil || err != nil {
+		if err != nil {
+			return ObjectList{}, err
+		}
+		return r.listCached(ctx, v, opts)
 	}
 	var all ObjectList
 	err := r.c.call(ctx, r.traceRequest("list", ""), func(writer) trace.Outcome {

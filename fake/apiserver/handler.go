@@ -34,6 +34,7 @@ const (
 type handler struct {
 	server  *fake.Server
 	caller  func(*http.Request) sim.Caller
+	client  func(*http.Request) *fake.Clientset
 	bodyMax int64
 	created func(resource schema.GroupResource) []string
 	watches slots
@@ -50,6 +51,7 @@ func NewHandler(server *fake.Server, cfg HandlerConfig) http.Handler { return ne
 
 func newHandler(server *fake.Server, cfg HandlerConfig) *handler {
 	h := &handler{server: server, caller: cfg.Caller, bodyMax: cfg.BodyBytesMax, created: cfg.CreateWarnings, codecs: newCodecs()}
+	h.client = func(req *http.Request) *fake.Clientset { return server.Client(cfg.Caller(req)) }
 	if h.bodyMax == 0 {
 		h.bodyMax = bodyBytesMax
 	}
@@ -120,7 +122,7 @@ func (r *request) resource(t target, ok bool) (answer, error) {
 	if !ok {
 		return r.notFound(t)
 	}
-	client := r.h.server.Client(r.h.caller(r.Request))
+	client := r.h.client(r.Request)
 	if t.Group == "" && t.Resource == "bindings" {
 		return r.bindings(client, t)
 	}

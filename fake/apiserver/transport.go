@@ -17,8 +17,18 @@ import (
 // no goroutine. Reading the body of a watch's response returns the events so far.
 //
 // A config counts its open watches against a limit. Clients that share the config share the limit.
-func NewConfig(server *fake.Server, caller sim.Caller) *clientrest.Config {
+//
+// The requests are those of a client of the server, which each of change may replace by another
+// one, such as one with fake.Clientset.WithReads.
+func NewConfig(
+	server *fake.Server, caller sim.Caller, change ...func(client *fake.Clientset) *fake.Clientset,
+) *clientrest.Config {
+	client := server.Client(caller)
+	for _, f := range change {
+		client = f(client)
+	}
 	h := newHandler(server, HandlerConfig{Caller: func(*http.Request) sim.Caller { return caller }})
+	h.client = func(*http.Request) *fake.Clientset { return client }
 	return &clientrest.Config{Host: "http://volsim.invalid", QPS: -1, Transport: transport{h}}
 }
 
