@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
@@ -127,6 +128,38 @@ func TestServedNodesHaveLeases(t *testing.T) {
 		if o.apply(&cfg); cfg.NodeLeases != want {
 			t.Errorf("--node-leases=%s: got %v", value, cfg.NodeLeases)
 		}
+	}
+}
+
+// TestServiceLeadsToTheServer checks that the service default/kubernetes has the port of the server. A
+// world that is stepped manually keeps its own: it must be reproducible.
+func TestServiceLeadsToTheServer(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		want func(port string) string
+	}{
+		{nil, func(port string) string { return port + " 192.0.2.1:" + port }},
+		{[]string{"--by-hand"}, func(string) string { return "6443 192.0.2.1:6443" }},
+	} {
+		path := filepath.Join(t.TempDir(), "config")
+		stop, announced := served(t, path, tc.args...)
+		core := clientOf(t, path).CoreV1()
+		service, err := core.Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		endpoints, err := core.Endpoints("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		target, subset := service.Spec.Ports[0].TargetPort, endpoints.Subsets[0]
+		got := fmt.Sprintf("%s %s:%d", target.String(), subset.Addresses[0].IP, subset.Ports[0].Port)
+		_, after, _ := strings.Cut(announced, "serving  https://127.0.0.1:")
+		port, _, _ := strings.Cut(after, "\n")
+		if want := tc.want(port); got != want {
+			t.Errorf("%v: the service leads to %q, want %q", tc.args, got, want)
+		}
+		stop()
 	}
 }
 
