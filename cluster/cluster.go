@@ -68,6 +68,9 @@ type Config struct {
 	// SyncFrequency is how often kubelets set up volumes again whose CSIDriver has
 	// requiresRepublish. 0 means every minute.
 	SyncFrequency time.Duration
+	// NodeLeases makes the kubelets renew the Leases of their nodes every 10 s. A stepped world lets no
+	// time pass for that alone, so it comes to rest. The trace of a live world omits the renewals.
+	NodeLeases bool
 	// Extra lists further components, such as a user's operator; see Reconciler.
 	Extra []Component
 	// Interceptors wraps the calls between the components and their dependencies.
@@ -145,7 +148,11 @@ func New(cfg Config) (*Cluster, error) {
 		host.AddEventSource(c.possibleEvents)
 		c.host = host
 	} else {
-		c.host = sim.NewLive(sim.LiveConfig{Log: &trace.Log{Max: cfg.Records}})
+		log := &trace.Log{Max: cfg.Records}
+		if cfg.NodeLeases {
+			log.Omit = isLeaseRenewal
+		}
+		c.host = sim.NewLive(sim.LiveConfig{Log: log})
 	}
 	cfg.API.Now = c.host.Now
 	if cfg.Stepped == nil {

@@ -461,8 +461,8 @@ func (c *Cluster) addNode(cfg Config, n *node) error {
 				Process: p.Process, Client: p.clientWithoutCopies(), Informers: p.Informers, Node: n.name, Root: n.root,
 				FS: p.nodeDisk(n.fs), Exports: c.nfsExports,
 				BootID: fmt.Sprintf("%s-%d", n.name, n.boots), SyncFrequency: cfg.SyncFrequency,
-				SelfAttach: cfg.KubeletsAttach,
-				SELinux:    cfg.SELinux, SELinuxMount: cfg.SELinuxMount,
+				SelfAttach: cfg.KubeletsAttach, NodeLease: cfg.NodeLeases,
+				SELinux: cfg.SELinux, SELinuxMount: cfg.SELinuxMount,
 				Sockets: &n.sockets, Dial: c.dialer(p, n),
 			})
 			return err

@@ -22,3 +22,6 @@ func OpenVolumeGroups(ctx context.Context, dir string) error {
 	}
 	return d.openLVM(ctx, 2)
 }
+
+// IsLeaseRenewal reports whether the trace of a live world omits a record.
+var IsLeaseRenewal = isLeaseRenewal

@@ -32,8 +32,9 @@ type clusterObject struct {
 // clusterObjects are the objects that a kube-apiserver creates when it starts. They are shared:
 // each server stores shallow copies.
 //
-// Differs: the endpoint of the service is not where the server listens. Of the flow schemas and
-// priority levels there are the mandatory ones. None is created again if it is deleted.
+// Differs: the endpoint of the service is an address at which nothing listens; see Advertise of a
+// listener. Of the flow schemas and priority levels there are the mandatory ones. None is created
+// again if it is deleted.
 //
 // Upstream: pkg/controlplane/controller/kubernetesservice Controller, pkg/controlplane/reconcilers;
 // pkg/registry/scheduling/rest, pkg/registry/flowcontrol/rest, their hooks after start.

@@ -11,7 +11,7 @@
 // API server and reports their status. A pod's containers start all at once, when its volumes are
 // mounted and its subPath mounts are bound (containers.go). They end at once, and successfully,
 // when the pod is deleted. Then its volumes are unmounted, and the kubelet removes the pod when
-// that is done.
+// that is done. With [Config].NodeLease the kubelet also renews the Lease of its node.
 //
 // What it does not do: it runs no containers, except the work of recycler pods. It has no
 // admission, probes, restart policies, grace periods (containers end at once) or addresses.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
@@ -47,6 +48,9 @@ type Config struct {
 	// SyncFrequency is how often volumes are set up again whose CSIDriver has requiresRepublish. 0
 	// means every minute.
 	SyncFrequency time.Duration
+	// NodeLease makes the kubelet create and renew the node's Lease in the namespace
+	// kube-node-lease.
+	NodeLease bool
 }
 
 // A Kubelet is the kubelet of one node. Its methods must be called from tasks of its process.
@@ -71,6 +75,10 @@ type Kubelet struct {
 
 	preparations   map[types.UID]*preparation // see containers.go
 	prepareRetries *sim.Queue[types.UID]
+
+	leaseBegun bool                  // the queue has its key
+	leases     *sim.Queue[string]    // one key: the node's name. nil: see Config.NodeLease
+	lease      *coordinationv1.Lease // as last written; nil: unknown
 
 	recorder record.EventRecorder
 	rejected map[types.UID]*rejection
@@ -119,6 +127,7 @@ func New(cfg Config) (*Kubelet, error) {
 	k.watchRemounts()
 	k.watchOrphans()
 	k.watchPreparations()
+	k.watchLease()
 	k.status.Add(cfg.Node)
 	return k, nil
 }

@@ -66,6 +66,7 @@ func (k *Kubelet) syncNode(ctx context.Context, name string) error {
 	} else if err := k.reconcileAttachAnnotation(ctx); err != nil {
 		return err
 	}
+	k.beginLease()
 	if err := k.registerDrivers(ctx); err != nil {
 		return err
 	}

@@ -26,6 +26,11 @@ type QueueConfig struct {
 	// Background says that retries poll for changes that are not announced. They do not keep a
 	// world from being quiescent; see NewBackgroundTimer.
 	Background bool
+	// Heartbeat says that the work only shows that the process is running, such as the renewal of a
+	// Lease. Its timer fires when time passes, but a stepped world lets no time pass for it alone. Its
+	// writes are not changes for which background timers fire again. It therefore does not keep a
+	// world from being quiescent.
+	Heartbeat bool
 }
 
 // A Queue hands keys to workers of its process. A key that is added while it waits is queued once.
@@ -62,13 +67,14 @@ func NewQueue[K comparable](p *Process, cfg QueueConfig) *Queue[K] {
 		newTimer = p.NewBackgroundTimer
 	}
 	q.timer = newTimer(cfg.Name+" retry", q.release)
+	q.timer.heartbeat = cfg.Heartbeat
 	return q
 }
 
 // Work adds a worker, which calls sync for each key; sync may suspend. An error puts the key back
 // after its back-off. Success resets the back-off.
 func (q *Queue[K]) Work(sync func(ctx context.Context, key K) error) {
-	q.process.Worker(q.cfg.Name, func() bool { return len(q.order) > 0 }, func(ctx context.Context) {
+	t := q.process.newWorker(q.cfg.Name, func() bool { return len(q.order) > 0 }, func(ctx context.Context) {
 		key := q.get()
 		defer q.done(key)
 		q.process.Record(trace.Action{Kind: trace.KindWork, Verb: "sync", Object: keyText(key)}, trace.Outcome{})
@@ -78,6 +84,8 @@ func (q *Queue[K]) Work(sync func(ctx context.Context, key K) error) {
 		}
 		q.Forget(key)
 	})
+	t.beats = q.cfg.Heartbeat
+	q.process.add(t)
 }
 
 // keyText returns the text form of a key in the trace.

@@ -87,17 +87,23 @@ func (t *Task) currentClass() class {
 }
 
 // nextDeadline returns when the next sleep or timer ends, and whether there is one. It ignores a
-// background timer that has fired since the last change: its next run would find the same state.
+// background timer that has fired since the last change: its next run would find the same state. A
+// heartbeat counts only if time passes anyway.
 func (s *Stepped) nextDeadline() (time.Time, bool) {
 	var next earliest
 	for _, t := range s.timers {
-		if !t.background || t.changesSeen < s.changes {
+		if !t.heartbeat && (!t.background || t.changesSeen < s.changes) {
 			next.consider(t.deadline)
 		}
 	}
 	for _, a := range s.tasks {
 		if a.state == stateSleeping || a.state == stateWaiting && !a.wakeAt.IsZero() {
 			next.consider(a.wakeAt)
+		}
+	}
+	for _, t := range s.timers {
+		if t.heartbeat && next.found {
+			next.consider(t.deadline)
 		}
 	}
 	return next.at, next.found

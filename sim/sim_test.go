@@ -391,3 +391,42 @@ func TestBackgroundTimersPollAfterAChange(t *testing.T) {
 		t.Errorf("err = %v, polled %d times after it was found", err, looked)
 	}
 }
+
+// A heartbeat takes place as often as time passes for others. It neither advances the clock nor is a
+// change for which polls run again. A poll that is due runs whenever time passes.
+func TestHeartbeats(t *testing.T) {
+	host := sim.NewStepped(sim.SteppedConfig{StepsMax: 1000})
+	defer host.Close()
+	c := host.Process("c")
+	var beats []time.Duration
+	polls := 0
+	q := sim.NewQueue[string](c, sim.QueueConfig{Name: "heartbeat", Heartbeat: true})
+	q.Work(func(context.Context, string) error {
+		call(c, "renew", func() { beats = append(beats, host.Now().Sub(sim.Epoch)) })
+		q.AddAfter("it", 10*time.Second)
+		return nil
+	})
+	q.Add("it")
+	poll := sim.NewQueue[string](c, sim.QueueConfig{Name: "poll", Background: true})
+	poll.Work(func(context.Context, string) error {
+		polls++
+		poll.AddAfter("it", time.Second)
+		return nil
+	})
+	poll.Add("it")
+	expect := func(when string, polled int, want ...time.Duration) {
+		t.Helper()
+		if err := host.Run(); err != nil {
+			t.Fatalf("%s: %v", when, err)
+		}
+		if diff := cmp.Diff(want, beats); diff != "" || polls != polled {
+			t.Errorf("%s: polled %d times, want %d; heartbeats (-want +got):\n%s", when, polls, polled, diff)
+		}
+	}
+	expect("at rest", 1, 0)
+	c.Spawn("sleeper", func(context.Context) { c.Sleep(35 * time.Second) })
+	expect("after 35 s", 5, 0, 10*time.Second, 20*time.Second, 30*time.Second)
+	expect("at rest again", 5, 0, 10*time.Second, 20*time.Second, 30*time.Second)
+	c.Spawn("change", func(context.Context) { call(c, "change", func() {}) })
+	expect("after a change", 6, 0, 10*time.Second, 20*time.Second, 30*time.Second)
+}

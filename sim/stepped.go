@@ -123,8 +123,8 @@ func (s *Stepped) Steps() int { return s.steps }
 func (s *Stepped) Choices() int { return s.choices }
 
 // Step runs one task or injects one event, and reports whether it did. It returns false when the
-// world is quiescent, which means that only background timers are left and each has fired since the
-// last change. It also returns false when the strategy stopped the run.
+// world is quiescent, which means that only heartbeats and background timers are left and each of the
+// latter has fired since the last change. It also returns false when the strategy stopped the run.
 func (s *Stepped) Step() bool {
 	if s.stopped {
 		return false
@@ -412,7 +412,9 @@ func (s *Stepped) recordEvent(name string) {
 
 func (s *Stepped) record(task string, action trace.Action, out trace.Outcome, took time.Duration) {
 	if out.After != nil || action.Kind == trace.KindDriver && !out.Read {
-		s.changes++
+		if s.current == nil || !s.current.beats {
+			s.changes++
+		}
 	}
 	s.log.Append(trace.Record{
 		At: s.since(), Task: task, Action: action, Outcome: out, Took: took, HostStep: s.steps - s.strategyStart,

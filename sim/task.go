@@ -40,6 +40,7 @@ type Task struct {
 	step    func(ctx context.Context)
 	once    bool        // ends after one step
 	inline  bool        // never suspends, so it needs no coroutine
+	beats   bool        // its writes are not changes for polls; see QueueConfig.Heartbeat
 	lagging func() bool // of a delivery: it lags and runs last; nil: never
 
 	sleeper *sleeper // live

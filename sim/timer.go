@@ -11,6 +11,7 @@ type Timer struct {
 	task        Task
 	fire        func()
 	background  bool
+	heartbeat   bool // see QueueConfig
 	armed       bool
 	deadline    time.Time
 	stop        func() bool // live: stops the runtime's timer

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/cmd/volsim/internal/page"
@@ -123,7 +124,8 @@ func (o serveOptions) pageDisabled() bool { return o.page == "" || o.page == "of
 type servedWorld struct {
 	api      http.Handler
 	world    page.World
-	kubelets []string // directories of the kubelets on this machine
+	client   kubernetes.Interface // for the server's own objects; nil if the world must be reproducible
+	kubelets []string             // directories of the kubelets on this machine
 	close    func() error
 }
 
@@ -153,6 +155,11 @@ func serve(ctx context.Context, out, errs io.Writer, o serveOptions) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
+	if s.client != nil {
+		if err := l.Advertise(ctx, s.client); err != nil {
+			return err
+		}
+	}
 	var pageDone <-chan error
 	pageURL := ""
 	if !o.pageDisabled() {
@@ -207,7 +214,7 @@ func startLive(ctx context.Context, errs io.Writer, authority *apiserver.Authori
 		Caller:         func(*http.Request) sim.Caller { return c.Host().ExternalCaller() },
 		CreateWarnings: page.CreateWarnings(c),
 	})
-	w := &servedWorld{api: api, world: page.NewLive(c), close: c.Close}
+	w := &servedWorld{api: api, world: page.NewLive(c), client: c.Client(), close: c.Close}
 	if kind, _ := c.Devices(); kind != cluster.Array && o.world.hasKubelets() {
 		for i := range o.nodes {
 			dir, err := c.KubeletDir(fmt.Sprintf("node-%d", i+1))

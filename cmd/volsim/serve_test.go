@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
@@ -11,7 +12,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/spf13/pflag"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,14 +60,7 @@ func served(t *testing.T, kubeconfig string, args ...string) (stop func() (statu
 func TestServedClaimIsBoundAndPodReady(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
 	stop, _ := served(t, path)
-	cfg, err := clientcmd.BuildConfigFromFlags("", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := clientOf(t, path)
 	ctx := t.Context()
 	if _, err := client.CoreV1().PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "64Mi"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -92,6 +89,92 @@ func TestServedClaimIsBoundAndPodReady(t *testing.T) {
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("kubeconfig still exists: %v", err)
 	}
+}
+
+// TestServedNodesHaveLeases checks both values of --node-leases.
+func TestServedNodesHaveLeases(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config")
+	stop, _ := served(t, path)
+	client := clientOf(t, path)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	leases := client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	events, err := leases.Watch(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Stop()
+	owners := map[string]string{}
+	for e := range events.ResultChan() {
+		if lease, ok := e.Object.(*coordinationv1.Lease); ok {
+			owners[lease.Name] = lease.OwnerReferences[0].Name
+		}
+		if len(owners) == 2 {
+			break
+		}
+	}
+	if owners["node-1"] != "node-1" || owners["node-2"] != "node-2" {
+		t.Errorf("owners of the leases: %v", owners)
+	}
+	stop()
+	for value, want := range map[string]bool{"true": true, "false": false} {
+		var o worldOptions
+		var cfg cluster.Config
+		flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+		o.addFlags(flags)
+		if err := flags.Parse([]string{"--node-leases=" + value}); err != nil {
+			t.Fatal(err)
+		}
+		if o.apply(&cfg); cfg.NodeLeases != want {
+			t.Errorf("--node-leases=%s: got %v", value, cfg.NodeLeases)
+		}
+	}
+}
+
+// TestServiceLeadsToTheServer checks that the service default/kubernetes has the port of the server. A
+// world that is stepped manually keeps its own: it must be reproducible.
+func TestServiceLeadsToTheServer(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		want func(port string) string
+	}{
+		{nil, func(port string) string { return port + " 192.0.2.1:" + port }},
+		{[]string{"--by-hand"}, func(string) string { return "6443 192.0.2.1:6443" }},
+	} {
+		path := filepath.Join(t.TempDir(), "config")
+		stop, announced := served(t, path, tc.args...)
+		core := clientOf(t, path).CoreV1()
+		service, err := core.Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		endpoints, err := core.Endpoints("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		target, subset := service.Spec.Ports[0].TargetPort, endpoints.Subsets[0]
+		got := fmt.Sprintf("%s %s:%d", target.String(), subset.Addresses[0].IP, subset.Ports[0].Port)
+		_, after, _ := strings.Cut(announced, "serving  https://127.0.0.1:")
+		port, _, _ := strings.Cut(after, "\n")
+		if want := tc.want(port); got != want {
+			t.Errorf("%v: the service leads to %q, want %q", tc.args, got, want)
+		}
+		stop()
+	}
+}
+
+// clientOf returns a client for a kubeconfig.
+func clientOf(t *testing.T, path string) *kubernetes.Clientset {
+	t.Helper()
+	cfg, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
 }
 
 func ready(pod *corev1.Pod) bool {

@@ -21,6 +21,7 @@ type worldOptions struct {
 	seLinux        bool
 	seLinuxMount   bool
 	syncFrequency  time.Duration
+	nodeLeases     bool
 }
 
 func (o *worldOptions) addFlags(flags *pflag.FlagSet) {
@@ -33,6 +34,8 @@ func (o *worldOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.seLinux, "selinux", false, "mount volumes with SELinux labels (array devices only)")
 	flags.BoolVar(&o.seLinuxMount, "selinux-mount", false, "with --selinux: use labels for volumes of all access modes (feature gate SELinuxMount)")
 	flags.DurationVar(&o.syncFrequency, "sync-frequency", time.Minute, "how often kubelets set up volumes again whose CSIDriver has requiresRepublish")
+	flags.BoolVar(&o.nodeLeases, "node-leases", true,
+		"let the kubelets renew the Leases of their nodes in namespace kube-node-lease every 10s; always off with --by-hand")
 }
 
 // validate returns an error for invalid options. A world that is stepped manually supports some.
@@ -74,7 +77,7 @@ func (o worldOptions) needsArray() string {
 func (o worldOptions) apply(cfg *cluster.Config) {
 	cfg.Components, cfg.VolumesPerNode, cfg.KubeletsAttach = o.components, o.volumesPerNode, o.kubeletsAttach
 	cfg.HostPathProvisioning, cfg.SELinux, cfg.SELinuxMount = o.hostPath, o.seLinux, o.seLinuxMount
-	cfg.SyncFrequency = o.syncFrequency
+	cfg.SyncFrequency, cfg.NodeLeases = o.syncFrequency, o.nodeLeases
 	if o.needsArray() != "" {
 		cfg.Devices = cluster.Array
 	}

@@ -5,6 +5,7 @@
 //	client, err := kubernetes.NewForConfig(config)
 //	handler := apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: caller})
 //	listener, err := apiserver.Listen(apiserver.ListenConfig{Handler: handler}) // by HTTPS
+//	err = listener.Advertise(ctx, client) // in the service default/kubernetes
 //
 // A request takes the same path in both cases. Its URL names a resource and a verb (path.go).
 // Headers and query are negotiated and decoded (negotiate.go, options.go), then the body

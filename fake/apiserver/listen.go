@@ -68,6 +68,7 @@ type ListenConfig struct {
 // Listener serves a handler by HTTPS with a new certificate and a new bearer token. Requests
 // without the token are answered with 401 Unauthorized, except health checks and the version.
 type Listener struct {
+	addr   *net.TCPAddr
 	url    string
 	ca     []byte // PEM
 	token  string
@@ -99,7 +100,7 @@ func Listen(cfg ListenConfig) (*Listener, error) {
 		return nil, errors.Join(err, socket.Close())
 	}
 	return &Listener{
-		url: urlOf(addr), ca: cfg.Authority.PEM(), token: token,
+		addr: addr, url: urlOf(addr), ca: cfg.Authority.PEM(), token: token,
 		server: httpserver.Serve(socket, httpserver.Config{
 			Handler: limitTime(authenticate(token, cfg.Handler)), HeaderBytesMax: headerBytesMax,
 			TLS: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},

@@ -14,12 +14,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/internal/testcheck"
+	"github.com/volsim/volsim/sim"
 )
 
 // modifiable returns a world whose driver has MODIFY_VOLUME.
 func modifiable(t *testing.T) *world {
 	t.Helper()
-	w := newWorld(t, nil)
+	return modifiableWith(t, nil)
+}
+
+// modifiableWith is modifiable under a chooser.
+func modifiableWith(t *testing.T, chooser sim.Chooser) *world {
+	t.Helper()
+	w := newWorld(t, chooser)
 	w.conn.Answer = func(_ string, reply any) {
 		if r, ok := reply.(*csispec.ControllerGetCapabilitiesResponse); ok {
 			r.Capabilities = append(r.Capabilities, &csispec.ControllerServiceCapability{Type: &csispec.ControllerServiceCapability_Rpc{

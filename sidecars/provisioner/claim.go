@@ -107,6 +107,7 @@ func (c *Controller) syncClaim(ctx context.Context, key claimKey) error {
 	if err := c.addPlacement(ctx, a); err != nil {
 		return c.placementFailed(ctx, a, err)
 	}
+	delete(c.unplaced, key.uid)
 	return c.create(ctx, a)
 }
 

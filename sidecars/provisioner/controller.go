@@ -63,6 +63,10 @@ type Controller struct {
 	volumeQueue *sim.Queue[string] // by name
 	saveQueue   *sim.Queue[string] // names of unsaved volumes
 
+	unplacedQueue *sim.Queue[claimKey] // delays of unplaced
+	// unplaced holds the claims whose request to the driver cannot be built.
+	unplaced map[types.UID]*unplaced
+
 	// background holds the failed attempts that may have had, or may still get, their effect.
 	background map[types.UID]*attempt
 	// infeasible holds the claims that the driver reported as infeasible.
@@ -112,16 +116,23 @@ func New(cfg Config) *Controller {
 		claimQueue:  sim.NewQueue[claimKey](cfg.Process, cfg.queue("claims")),
 		volumeQueue: sim.NewQueue[string](cfg.Process, cfg.queue("volumes")),
 		saveQueue:   sim.NewQueue[string](cfg.Process, cfg.queue("unsaved")),
+		unplaced:    map[types.UID]*unplaced{},
 		background:  map[types.UID]*attempt{},
 		infeasible:  map[types.UID]refusal{},
 		provisioned: map[types.UID]struct{}{},
 		unsaved:     map[string]*corev1.PersistentVolume{},
 	}
+	waiting := cfg.queue("unplaced")
+	waiting.Background = true
+	c.unplacedQueue = sim.NewQueue[claimKey](cfg.Process, waiting)
+	c.unplacedQueue.Work(c.retryPlacement)
 	if cfg.Topology {
 		c.topology = topology{
 			driver: cfg.DriverName, strict: cfg.StrictTopology,
 			csiNodes: storage.CSINodes().Lister(), nodes: core.Nodes().Lister(),
 		}
+		eventhandler.Add(storage.CSINodes().Informer(), func(_, _ *storagev1.CSINode) { c.topologyChanged() }, nil)
+		eventhandler.Add(core.Nodes().Informer(), func(_, _ *corev1.Node) { c.topologyChanged() }, nil)
 	}
 	eventhandler.Add(core.PersistentVolumeClaims().Informer(), c.claimChanged, c.claimGone)
 	eventhandler.Add(core.PersistentVolumes().Informer(), c.volumeChanged, c.volumeGone)
@@ -145,9 +156,11 @@ func (c *Controller) claimChanged(_, claim *corev1.PersistentVolumeClaim) {
 		c.claimQueue.Add(keyOf(claim))
 	}
 	c.requeueSource(claim)
+	c.requeueClones(claim)
 }
 
 func (c *Controller) claimGone(claim *corev1.PersistentVolumeClaim) {
+	delete(c.unplaced, claim.UID)
 	delete(c.infeasible, claim.UID)
 	delete(c.provisioned, claim.UID)
 	c.requeueSource(claim)

@@ -58,9 +58,13 @@ func (c *Controller) mutableParameters(ctx context.Context, claim *corev1.Persis
 //
 // Upstream: external-provisioner pkg/controller prepareProvision (6.3.0).
 func (c *Controller) placementFailed(ctx context.Context, a *attempt, err error) error {
+	if !c.cfg.Topology || !apierrors.IsNotFound(err) || a.node() == "" {
+		c.waitForPlacement(a, err)
+		return nil
+	}
 	c.reportBegin(a)
 	c.reportFailed(a, finished, err)
-	if c.cfg.Topology && apierrors.IsNotFound(err) && a.node() != "" && c.reschedule(ctx, a) == nil {
+	if c.reschedule(ctx, a) == nil {
 		return nil
 	}
 	return err

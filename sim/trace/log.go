@@ -12,6 +12,9 @@ type Log struct {
 	// Max is the minimum number of last records to keep. At twice as many, the older half is
 	// dropped. 0 keeps all records. Set it before the first record.
 	Max int
+	// Omit, if not nil, reports whether a record is dropped: it gets no number, and no function given to
+	// Watch is called with it. Set it before the first record.
+	Omit func(Record) bool
 
 	mu      sync.Mutex
 	steps   int        // records appended so far
@@ -31,6 +34,9 @@ const (
 
 // Append numbers the record and keeps it. It calls the functions given to Watch before it returns.
 func (l *Log) Append(r Record) {
+	if l.Omit != nil && l.Omit(r) {
+		return
+	}
 	l.mu.Lock()
 	l.steps++
 	r.Step = l.steps

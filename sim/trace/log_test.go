@@ -100,3 +100,15 @@ func TestLogKeepsTheLast(t *testing.T) {
 		}
 	}
 }
+
+func TestLogOmits(t *testing.T) {
+	watched := 0
+	l := &trace.Log{Omit: func(r trace.Record) bool { return r.Verb == "renew" }}
+	l.Watch(func(trace.Record) { watched++ })
+	for _, verb := range []string{"create", "renew", "renew", "delete"} {
+		l.Append(trace.Record{Task: "p/t", Action: trace.Action{Kind: trace.KindAPI, Verb: verb}})
+	}
+	if got := l.Records(); len(got) != 2 || got[1].Verb != "delete" || got[1].Step != 2 || watched != 2 {
+		t.Errorf("%d watched; records\n%s", watched, l.Text())
+	}
+}
