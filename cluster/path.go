@@ -185,5 +185,5 @@ func (c *Cluster) volumeOf(pod *corev1.Pod, volume string) (string, error) {
 		}
 		return claim.Spec.VolumeName, nil
 	}
-	return "", fmt.Errorf("volume %s of a claim: %w", volume, fs.ErrNotExist)
+	return "", fmt.Errorf("no volume %q that is a claim: %w", volume, fs.ErrNotExist)
 }

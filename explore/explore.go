@@ -132,7 +132,7 @@ func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, 
 	cfg.Shards = max(1, cfg.Shards)
 	switch {
 	case !slices.Contains(Strategies, cfg.Strategy):
-		return nil, fmt.Errorf("strategy %q: want one of %v", cfg.Strategy, Strategies)
+		return nil, fmt.Errorf("strategy %q: want one of %s", cfg.Strategy, strings.Trim(strings.ReplaceAll(fmt.Sprint(Strategies), " ", ", "), "[]"))
 	case cfg.Shard < 0 || cfg.Shard >= cfg.Shards:
 		return nil, fmt.Errorf("shard %d of %d: the first is 0", cfg.Shard, cfg.Shards)
 	case cfg.Depth < 0 || cfg.Count < 0:

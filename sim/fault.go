@@ -53,13 +53,22 @@ func (f Fault) String() string {
 
 func (f Fault) hasCode() bool { return f.Kind == FaultDriver || f.Kind == FaultDriverLost }
 
+// faultKindList returns the kinds of faults for a message.
+func faultKindList() string {
+	words := make([]string, len(FaultKinds))
+	for i, kind := range FaultKinds {
+		words[i] = string(kind)
+	}
+	return strings.Join(words, ", ")
+}
+
 // ParseFault parses the text form that String returns. The error names the invalid part.
 func ParseFault(s string) (Fault, error) {
 	kind, code, _ := strings.Cut(s, " ")
 	f := Fault{Kind: FaultKind(kind)}
 	switch {
 	case !slices.Contains(FaultKinds, f.Kind):
-		return Fault{}, fmt.Errorf("fault %q: want one of %v", s, FaultKinds)
+		return Fault{}, fmt.Errorf("fault %q: want one of %s", s, faultKindList())
 	case !f.hasCode() && code != "":
 		return Fault{}, fmt.Errorf("fault %q: %s takes no code", s, kind)
 	case !f.hasCode():

@@ -142,8 +142,8 @@ func NewFaultInjector(
 	for _, r := range specs {
 		fault, err := ParseFault(r.Name)
 		if err != nil && r.Name != "tick" && !slices.Contains(verbs, r.Name) {
-			return nil, fmt.Errorf("unknown fault %s: want one of %v or an event of this world (%s)",
-				r, FaultKinds, strings.Join(append(verbs, "tick"), ", "))
+			return nil, fmt.Errorf("unknown fault %s: want one of %s, or an event of this world (%s)",
+				r, faultKindList(), strings.Join(append(verbs, "tick"), ", "))
 		}
 		if err := r.validate(); err != nil {
 			return nil, err

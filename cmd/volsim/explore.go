@@ -110,12 +110,17 @@ func strategies() string {
 
 // listScenarios prints the built-in scenarios.
 func listScenarios(out io.Writer, namesOnly bool) {
+	const indent = 33
 	for _, s := range scenario.Book() {
 		if namesOnly || len(s.About) == 0 {
 			fmt.Fprintln(out, s.Name)
 			continue
 		}
-		fmt.Fprintf(out, "%-32s %s\n", s.Name, s.About[0])
+		line := fmt.Sprintf("%-*s%s", indent, s.Name, strings.Join(s.About, " "))
+		if columns, terminal := cli.Width(out); terminal {
+			line = wrap(line, columns, indent)
+		}
+		fmt.Fprintln(out, line)
 	}
 }
 

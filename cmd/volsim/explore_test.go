@@ -41,7 +41,8 @@ func writeTemp(t *testing.T, name, text string) string {
 
 func TestExploreListsScenarios(t *testing.T) {
 	status, out, errs := volsim(t.Context(), "explore", "--list")
-	if status != 0 || errs != "" || !strings.Contains(out, "two-claims-two-volumes ") || !strings.Contains(out, "each claim gets") {
+	if status != 0 || errs != "" || !strings.Contains(out, "two-claims-two-volumes ") || !strings.Contains(out, "each claim gets") ||
+		!regexp.MustCompile(`(?m)^limit-is-lowered .*\.$`).MatchString(out) {
 		t.Errorf("status %d, stderr %q:\n%s", status, errs, out)
 	}
 	_, out, _ = volsim(t.Context(), "explore", "--list", "--quiet")

@@ -103,7 +103,8 @@ func TestSessionPrompt(t *testing.T) {
 	w.enter("", "step 0> ")
 	w.enter("cre\tclaim data 64Mi\r", "user creates claim default/data of 64Mi")
 	w.enter("", "step 0> ")
-	w.enter("foo bar\r", "unknown operation \"foo\"\r\nstep 0> ")
+	w.enter("foo bar\r", "unknown operation \"foo\" (have step, ")
+	w.enter("", "step 0> ")
 	w.enter("step 3\r", "step 3\r\n   1  the claim cache") // the line is not repeated
 	w.enter("", "step 3> ")
 	w.enter("nonsense\x03", "enter quit or Ctrl-D")

@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -75,101 +74,6 @@ type Act struct {
 }
 
 type option struct{ key, value string }
-
-// grammar is the syntax of an act.
-type grammar struct {
-	args    int // number of words; -1: any number
-	options []string
-}
-
-// acts holds the grammars by verb and kind.
-var acts = map[string]grammar{
-	"create volume": {1, []string{"class", "reclaim", "for", "modes", "handle", "path", "by", "node", "mode"}},
-	"create claim":  {1, []string{"class", "volume", "modes", "mode"}},
-	"create class":  {0, []string{"provisioner", "binding", "reclaim", "default"}},
-	"create pod":    {-1, []string{"on", "devices", "group", "change", "level", "reads", "sub"}},
-	"delete volume": {0, nil}, "delete claim": {0, nil}, "delete class": {0, nil}, "delete pod": {0, []string{"now"}},
-	"set volume": {0, []string{"reclaim", "for", "bind", "migrated"}}, "set claim": {0, []string{"reclaim", "size"}},
-	"set node":   {0, []string{"ready", "out-of-service"}},
-	"finish pod": {0, nil}, "write pod": {1, nil},
-	"cordon": {0, nil}, "uncordon": {0, nil},
-	"wait claim": {1, nil}, "wait volume": {1, nil}, "wait pod": {1, nil},
-	"pass": {0, nil}, "limit": {0, nil},
-}
-
-// ParseAct parses an act. The error names the invalid part.
-func ParseAct(text string) (Act, error) {
-	words := strings.Fields(text)
-	if len(words) < 2 {
-		return Act{}, fmt.Errorf("act %q: want a verb and an object", text)
-	}
-	a := Act{verb: words[0]}
-	if a.verb == "request" {
-		var err error
-		if a.request, err = apirequest.Parse(strings.TrimPrefix(strings.TrimSpace(text), a.verb)); err != nil {
-			return Act{}, fmt.Errorf("act %q: %w", text, err)
-		}
-		return a, nil
-	}
-	if a.verb == "let" {
-		a.name = strings.Join(words[1:], " ")
-		return a, nil
-	}
-	rest := words[1:]
-	form := a.verb
-	if _, alone := acts[form]; !alone && len(words) > 2 {
-		a.kind, rest, form = words[1], words[2:], words[0]+" "+words[1]
-	}
-	g, known := acts[form]
-	if !known {
-		return Act{}, fmt.Errorf("act %q: unknown act %q", text, form)
-	}
-	a.name = rest[0]
-	for _, w := range rest[1:] {
-		if key, value, is := strings.Cut(w, "="); is {
-			if !slices.Contains(g.options, key) {
-				return Act{}, fmt.Errorf("act %q: unknown option %s (have %v)", text, key, g.options)
-			}
-			a.options = append(a.options, option{key, value})
-			continue
-		}
-		a.args = append(a.args, w)
-	}
-	if g.args >= 0 && len(a.args) != g.args {
-		return Act{}, fmt.Errorf("act %q: want %d words after the name, got %d", text, g.args, len(a.args))
-	}
-	if err := a.check(g); err != nil {
-		return Act{}, fmt.Errorf("act %q: %w", text, err)
-	}
-	return a, nil
-}
-
-// check validates the words of an act.
-func (a Act) check(g grammar) error {
-	switch {
-	case a.verb == "create" && g.args == 1:
-		if _, err := resource.ParseQuantity(a.args[0]); err != nil {
-			return fmt.Errorf("size: %w", err)
-		}
-	case a.verb == "set" && a.kind == "node" && len(a.options) != 1:
-		return errors.New("want ready= or out-of-service=")
-	case a.verb == "create" && a.kind == "pod":
-		if group, given := a.option("group"); given {
-			if n, err := strconv.ParseInt(group, 10, 64); err != nil || n < 0 {
-				return errors.New("group: want a number")
-			}
-		}
-	case a.verb == "limit":
-		if n, err := strconv.Atoi(a.name); err != nil || n < 0 {
-			return errors.New("want a number")
-		}
-	case a.verb == "pass":
-		if d, err := time.ParseDuration(a.name); err != nil || d <= 0 {
-			return errors.New("want a duration, such as 5m")
-		}
-	}
-	return nil
-}
 
 // String returns the act as text.
 func (a Act) String() string {

@@ -67,9 +67,9 @@ func TestParseErrorsNameTheLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"components: a\n": "no user",
 		"user a\n  fly\n": "line 2",
-		"user a\n  create claim c 1Gi colour=red\n": "option colour",
+		"user a\n  create claim c 1Gi colour=red\n": `unknown option "colour=" (have class=, volume=, modes=, mode=)`,
 		"user a\n  create claim c much\n":           "size",
-		"user a\n  create claim c\n":                "want 1 words",
+		"user a\n  create claim c\n":                "want create claim NAME SIZE, then options: class=",
 		"  create claim c 1Gi\n":                    "indented line without a user",
 		"volumes-per-node: 0\n":                     "at least 1",
 		"selinux: strict\n":                         "want on",

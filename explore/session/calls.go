@@ -46,9 +46,9 @@ func checkCall(verb string) error {
 	case within && slices.Contains(requestVerbs, request) && slices.Contains(subresources, subresource):
 		return nil
 	case within && slices.Contains(requestVerbs, request):
-		return fmt.Errorf("until: unknown subresource %q (have %s)", subresource, strings.Join(subresources, ", "))
+		return fmt.Errorf("unknown subresource %q (have %s)", subresource, strings.Join(subresources, ", "))
 	default:
-		return fmt.Errorf("until: unknown call %q (have %s); \"wait\" runs the world until an object has a state", verb, strings.Join(Calls(), ", "))
+		return fmt.Errorf("unknown call %q (have %s); \"wait\" runs the world until an object has a state", verb, strings.Join(Calls(), ", "))
 	}
 }
 

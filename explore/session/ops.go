@@ -122,13 +122,16 @@ func parse(text string) (operation, error) {
 		return operation{verb: verb}, nil
 	case verb == "until":
 		call, component, _ := strings.Cut(rest, " ")
+		if call == "" {
+			return operation{}, errors.New("want a call, such as until NodeStageVolume")
+		}
 		if err := checkCall(call); err != nil {
 			return operation{}, err
 		}
 		return operation{verb: verb, target: call, component: strings.TrimSpace(component)}, nil
 	case verb == "hold" || verb == "release":
 		if rest == "" {
-			return operation{}, fmt.Errorf("%s: want a component or a task", verb)
+			return operation{}, fmt.Errorf("want a component or a task, such as %s pvcontroller", verb)
 		}
 		return operation{verb: verb, target: rest}, nil
 	case verb == "fail":
@@ -137,7 +140,8 @@ func parse(text string) (operation, error) {
 		return operation{verb: "inject", target: strings.Join(strings.Fields(text), " ")}, nil
 	}
 	if !slices.Contains(actVerbs, verb) {
-		return operation{}, fmt.Errorf("unknown operation %q", verb)
+		return operation{}, fmt.Errorf("unknown operation %q (have %s, and events such as crash)", verb,
+			strings.Join(slices.Concat(ownVerbs, actVerbs), ", "))
 	}
 	act, err := scenario.ParseAct(text)
 	if err != nil { // Do names the operation
@@ -168,14 +172,17 @@ func parseFail(rest string) (operation, error) {
 		long = 2 // with its code
 	}
 	if len(words) < long || len(words) > long+1 {
-		return operation{}, errors.New("fail: want a fault and an optional component or verb, such as fail conflict pvcontroller")
+		return operation{}, errors.New("want a fault and an optional component or verb, such as fail conflict pvcontroller")
 	}
 	fault, err := sim.ParseFault(strings.Join(words[:long], " "))
 	if err != nil {
-		return operation{}, fmt.Errorf("fail: %w", err)
+		return operation{}, err
 	}
 	return operation{verb: "fail", fault: fault, target: strings.Join(words[long:], "")}, nil
 }
+
+// ownVerbs are the verbs that are not those of acts.
+var ownVerbs = []string{"step", "until", "settle", "rest", "hold", "release", "fail"}
 
 // actVerbs are the verbs of the acts of package scenario.
 var actVerbs = []string{"create", "delete", "set", "finish", "write", "cordon", "uncordon", "wait", "pass", "limit", "let", "request"}

@@ -201,6 +201,9 @@ func (s *Session) do(ctx context.Context, op operation, text string) (note strin
 		defer s.check()
 		before := s.cluster.Trace().Steps()
 		err := op.act.Do(ctx, s.cluster, nil)
+		if err == nil && strings.HasPrefix(strings.TrimSpace(text), "write ") { // no request, so nothing in the trace
+			return "written", nil
+		}
 		return s.rejection(text, before), err
 	}
 	return "", nil
@@ -240,8 +243,16 @@ func (s *Session) Performed(r *http.Request, body []byte) error {
 // the event's target is not one of them.
 func (s *Session) notPossible(event string) error {
 	name, target, _ := strings.Cut(event, " ")
-	if err := s.cluster.ValidateFaults(sim.FaultSpecs{{Name: name, Target: target}}); err != nil {
-		return fmt.Errorf("not possible now: %w", err)
+	if target == "" && name != "tick" {
+		for _, possible := range s.host.Events() {
+			if strings.HasPrefix(possible, name+" ") {
+				return fmt.Errorf("want a target, such as %s", possible)
+			}
+		}
+	}
+	spec := sim.FaultSpec{Name: name, Target: target}
+	if err := s.cluster.ValidateFaults(sim.FaultSpecs{spec}); err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), fmt.Sprintf("fault %s: ", spec)))
 	}
 	return errors.New("not possible now")
 }

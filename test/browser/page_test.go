@@ -3,12 +3,16 @@ package browser_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"flag"
 	"fmt"
+	"io"
 	"iter"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -240,7 +244,8 @@ func TestPageControlsASteppedWorld(t *testing.T) {
 	b.checkConsole()
 }
 
-// On a narrow page, all words of the diagram are in view without scrolling to the side.
+// On a narrow page, all words of the diagram, the story, the events and the panels are in view without
+// scrolling to the side.
 func TestNarrowPageShowsTheWordsOfTheDiagram(t *testing.T) {
 	b := browse(t, "--by-hand")
 	b.do(chromedp.EmulateViewport(400, 900))
@@ -253,9 +258,111 @@ func TestNarrowPageShowsTheWordsOfTheDiagram(t *testing.T) {
 		.filter(e => e.textContent.includes(" ")).every(e => { const r = e.getBoundingClientRect(); return r.left >= 0 && r.right <= 400; })`)
 	b.waitFor("the page is not wider than the window", `document.documentElement.scrollWidth <= 400`)
 	b.screenshot("phone-light", 400, 900, "light")
+	b.screenshot("phone-whole", 400, 3000, "light")
+	b.click("#tab-events")
+	b.waitForText("#events", "SuccessfulAttachVolume")
+	b.screenshot("phone-events", 400, 3000, "light")
+	b.click("#tab-story")
+	b.execute("hold attacher")
+	b.execute("delete pod web")
+	b.execute("create pod other data on=node-2")
+	b.click("#rest")
+	b.waitForText("#objects .reason", "Multi-Attach")
+	b.execute("create claim more 64Mi")
+	b.execute("step 9")
+	b.execute("hold kubelet(node-1)/cache persistentvolumeclaims")
+	b.execute("nonsense now")
+	b.waitForText("#message.error", "nonsense now")
+	b.screenshot("phone-held", 400, 3000, "light")
+	b.click("#tab-events")
+	for _, id := range []string{"next-panel", "objects-panel", "faults-panel", "events-panel", "story-panel", "message"} {
+		b.click(map[bool]string{true: "#tab-story", false: "#tab-events"}[id == "story-panel"])
+		b.waitFor("nothing is beyond the right end of #"+id, fmt.Sprintf(`(e => e.checkVisibility() && e.scrollWidth <= e.clientWidth)(document.getElementById(%q))`, id))
+	}
+	b.click("#tab-diagram")
 	b.do(chromedp.EmulateViewport(1280, 800))
-	b.waitFor("the words are next to the lanes again", `[...document.getElementById("diagram").shadowRoot.querySelectorAll("text.text")].some(e => e.textContent.includes("creates claim default/data"))`)
+	b.waitFor("the words are next to the lanes again", `[...document.getElementById("diagram").shadowRoot.querySelectorAll("text.text")].some(e => e.textContent.includes("creates claim default/more"))`)
 	b.checkConsole()
+}
+
+// The page loads the file that its link Save downloads, and shows the same world. A client of the API
+// has changed the world, too.
+func TestPageLoadsWhatItSaved(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "config")
+	b := browse(t, "--by-hand", "--kubeconfig", config)
+	b.execute("create class slow binding=WaitForFirstConsumer")
+	b.execute("create claim data 64Mi")
+	createWithKubeconfig(t, config, "/api/v1/namespaces/default/persistentvolumeclaims",
+		`{"metadata":{"name":"other"},"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"32Mi"}}}}`)
+	b.waitForText("#objects", "claim default/other")
+	b.execute("hold provisioner/cache persistentvolumeclaims")
+	b.execute("step 9")
+	b.execute("create pod web data on=node-1")
+	b.waitForText("#message", "creates pod default/web")
+	const state = `["objects", "next", "story", "targets"].map(id => document.getElementById(id).innerText).join("\n")`
+	read := func(expression string) string {
+		t.Helper()
+		text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](expression, chromedp.EvalAwaitPromise))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	b.click("#tab-story")
+	b.waitForText("#story", "> create pod web data on=node-1")
+	want := read(state)
+	saved := filepath.Join(t.TempDir(), "session.txt")
+	if err := os.WriteFile(saved, []byte(read(`fetch(document.getElementById("save").href).then(reply => reply.text())`)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.click("#reset")
+	b.waitForText("#message", "reset")
+	b.do(chromedp.SetUploadFiles(chromedp.CSS("#load input"), []string{saved}))
+	b.waitForText("#message", "loaded 6 operations")
+	b.waitForText("#story", "> create pod web data on=node-1")
+	if got := read(state); got != want {
+		t.Errorf("after Load the page shows\n%s\nwant\n%s", got, want)
+	}
+	b.click("#rest")
+	b.waitForText("#objects .stale", "not in the cache of provisioner")
+	if err := os.WriteFile(saved, []byte("nonsense now\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.do(chromedp.SetUploadFiles(chromedp.CSS("#load input"), []string{saved}))
+	b.waitForText("#message.error", "nonsense now")
+	b.waitForText("#objects", "pod default/web")
+	b.checkConsole()
+}
+
+var configLine = regexp.MustCompile(`(?m)^\s*(server|token): (\S+)$`)
+
+// createWithKubeconfig sends an object to the API server of a kubeconfig.
+func createWithKubeconfig(t *testing.T, config, path, object string) {
+	t.Helper()
+	text, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := map[string]string{}
+	for _, line := range configLine.FindAllStringSubmatch(string(text), -1) {
+		value[line[1]] = line[2]
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, value["server"]+path, strings.NewReader(object))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+value["token"])
+	r.Header.Set("Content-Type", "application/json")
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // a test on this machine
+	reply, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	if reply.StatusCode != http.StatusCreated {
+		answer, _ := io.ReadAll(reply.Body)
+		t.Fatalf("%s: %s", reply.Status, answer)
+	}
 }
 
 func TestPageShowsWhyAPodIsPending(t *testing.T) {

@@ -22,6 +22,9 @@ func driverName(r *trace.Record) string {
 // driver is the lane of a driver if there is only one.
 const driver = "driver"
 
+// rankDriver is the rank of a driver's lane, the rightmost.
+const rankDriver = 4
+
 // rank orders lanes from left to right: users, the API server, controllers, kubelets, drivers.
 func rank(name string, user, driver bool) int {
 	switch {
@@ -30,7 +33,7 @@ func rank(name string, user, driver bool) int {
 	case name == server:
 		return 1
 	case driver:
-		return 4
+		return rankDriver
 	case strings.HasPrefix(name, "kubelet("):
 		return 3
 	default:
@@ -38,10 +41,11 @@ func rank(name string, user, driver bool) int {
 	}
 }
 
-// lanesOf returns the lanes of the events, from left to right. Lanes of one rank are in the order in
-// which they first acted in the whole run, so a picture of a later part has them in the same order.
+// lanesOf returns the lanes of the events, from left to right, and those of earlier events that are
+// not drawn. Lanes of one rank are in the order in which they first acted in the whole run, so a
+// picture of a later part has them in the same order.
 func (s *scene) lanesOf(happened []sceneEvent) []string {
-	nameDrivers(happened)
+	s.nameDrivers(happened)
 	names, ranks := []string{server}, map[string]int{server: rank(server, false, false)}
 	enter := func(name string, rank int) {
 		if _, has := ranks[name]; !has {
@@ -58,8 +62,11 @@ func (s *scene) lanesOf(happened []sceneEvent) []string {
 			enter(h.callee, rank("", false, true))
 		}
 	}
+	for name, rank := range s.earlier {
+		enter(name, rank)
+	}
 	slices.SortStableFunc(names, func(a, b string) int {
-		return cmp.Or(ranks[a]-ranks[b], s.firstActed(a)-s.firstActed(b))
+		return cmp.Or(ranks[a]-ranks[b], s.firstActed(a)-s.firstActed(b), strings.Compare(a, b))
 	})
 	return names
 }
@@ -72,17 +79,26 @@ func (s *scene) firstActed(lane string) int {
 	return len(s.acted)
 }
 
-// noteLanes records the lanes of an action that a picture of the whole run shows.
-func (s *scene) noteLanes(r *trace.Record) {
+// noteLanes records the lanes of an action that a picture of the whole run shows. stays means that
+// they stay in a picture of the end of the run.
+func (s *scene) noteLanes(r *trace.Record, stays bool) {
 	isCall := r.Kind == trace.KindDriver
 	if !isCall && (r.Kind != trace.KindAPI || r.After == nil && (r.Err == nil || r.Lost)) {
 		return
 	}
-	lanes := []string{s.lane(r.Task)}
+	lane := s.lane(r.Task)
+	ranks := map[string]int{lane: rank(lane, !isCall && !strings.Contains(r.Task, "/"), false)}
+	lanes := []string{lane}
 	if isCall {
+		ranks[driverName(r)] = rankDriver
 		lanes = append(lanes, driverName(r))
 	}
-	lanes = slices.DeleteFunc(lanes, func(lane string) bool { _, known := s.acted[lane]; return known })
+	isKnown := func(lane string) bool {
+		_, acted := s.acted[lane]
+		_, earlier := s.earlier[lane]
+		return acted && (earlier || !stays)
+	}
+	lanes = slices.DeleteFunc(lanes, isKnown)
 	if len(lanes) == 0 || !s.related.Matches(r) {
 		return
 	}
@@ -90,12 +106,17 @@ func (s *scene) noteLanes(r *trace.Record) {
 		return
 	}
 	for _, lane := range lanes {
-		s.acted[lane] = len(s.acted)
+		if _, acted := s.acted[lane]; !acted {
+			s.acted[lane] = len(s.acted)
+		}
+		if stays {
+			s.earlier[lane] = ranks[lane]
+		}
 	}
 }
 
 // nameDrivers sets the driver's lane of each call.
-func nameDrivers(happened []sceneEvent) {
+func (s *scene) nameDrivers(happened []sceneEvent) {
 	names := map[string]bool{}
 	for i := range happened {
 		if h := &happened[i]; h.kind == called {
@@ -103,12 +124,23 @@ func nameDrivers(happened []sceneEvent) {
 			names[h.callee] = true
 		}
 	}
-	if len(names) > 1 {
+	for lane, rank := range s.earlier {
+		if rank == rankDriver {
+			names[lane] = true
+		}
+	}
+	if len(names) != 1 {
 		return
 	}
 	for i := range happened {
 		if h := &happened[i]; h.kind == called {
 			h.callee = driver
+		}
+	}
+	for name := range names {
+		if rank, stays := s.earlier[name]; stays {
+			delete(s.earlier, name)
+			s.earlier[driver] = rank
 		}
 	}
 }

@@ -337,6 +337,45 @@ func TestLanesKeepTheirOrder(t *testing.T) {
 	}
 }
 
+// A picture of the latest records also has the lanes that have no event in them, except for those of
+// the set-up and of tasks.
+func TestLanesStay(t *testing.T) {
+	b := &book{}
+	b.writes("creator/volumes", "zero", "", "Pending")
+	setUp := len(b.records)
+	b.writes("alice", "one", "", "Pending")
+	b.writes("kubelet(node-1)/volumes", "one", "Pending", "Available")
+	b.add("attacher/attachments", trace.KindDriver, "ControllerPublishVolume", "a.example.com/vol", trace.Outcome{Detail: "node=node-1"})
+	b.writes("keeper/volumes", "one", "Available", "Bound")
+	b.writes("bob", "two", "", "Pending")
+	b.writes("keeper/volumes", "two", "Pending", "Available")
+	lanes := func(o picture.Options) (all []string) {
+		t.Helper()
+		o.After = setUp
+		d := picture.SpaceTime(b.records, o)
+		check(t, "lanes", d)
+		for _, name := range []string{"alice", "bob", "API server", "creator", "attacher", "keeper", "kubelet(node-1)", "driver", "keeper/volumes", "a.example.com", "b.example.com"} {
+			if strings.Contains(string(d.SVG()), ">"+name+"<") {
+				all = append(all, name)
+			}
+		}
+		return all
+	}
+	whole := []string{"alice", "bob", "API server", "attacher", "keeper", "kubelet(node-1)", "driver"}
+	for _, latest := range []int{0, 1, 2, 4, 100} {
+		if got := lanes(picture.Options{Latest: latest}); !slices.Equal(got, whole) {
+			t.Errorf("the latest %d records: lanes %v, want %v", latest, got, whole)
+		}
+	}
+	if got, want := lanes(picture.Options{Latest: 1, TaskLanes: true}), []string{"API server", "keeper/volumes"}; !slices.Equal(got, want) {
+		t.Errorf("the latest record with a lane for each task: %v, want %v", got, want)
+	}
+	b.add("attacher/attachments", trace.KindDriver, "ControllerPublishVolume", "b.example.com/vol", trace.Outcome{Detail: "node=node-1"})
+	if got, want := lanes(picture.Options{Latest: 1}), append(whole[:6:6], "a.example.com", "b.example.com"); !slices.Equal(got, want) {
+		t.Errorf("two drivers: lanes %v, want %v", got, want)
+	}
+}
+
 // Pods have states, too, and a key says what shapes and numbers mean.
 func TestStatesHavePodsAndAKey(t *testing.T) {
 	b := begun()

@@ -12,6 +12,7 @@ type Options struct {
 	// attachments.
 	Objects       []string
 	After         int      // records up to this step set the initial state and are not drawn
+	Latest        int      // draw only so many of the latest records, with the lanes of all processes and drivers; 0: draw all
 	ViolationStep int      // the step at which a rule was violated; 0: none
 	Remarks       []Remark // notes between the rows
 	Verdict       []string // lines at the end

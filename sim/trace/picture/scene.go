@@ -19,6 +19,7 @@ type scene struct {
 	missed     map[string][]*trace.Record // by process: the writes that it had not seen when it acted last
 	crashed    map[string]bool            // processes
 	acted      map[string]int             // by lane: its place in the order of the first actions
+	earlier    map[string]int             // by lane that acted after the set-up, before what is drawn: its rank
 	records    []trace.Record             // all
 	began      int                        // index of the first record that is drawn
 	events     []sceneEvent
@@ -63,7 +64,8 @@ func newScene(records []trace.Record, o Options) *scene {
 	s := &scene{
 		options: o, related: causality.NewRelatedObjects(records),
 		knowledge: causality.NewCacheKnowledge(), history: history{},
-		missed: map[string][]*trace.Record{}, crashed: map[string]bool{}, acted: map[string]int{}, records: slices.Clone(records),
+		missed: map[string][]*trace.Record{}, crashed: map[string]bool{}, acted: map[string]int{},
+		earlier: map[string]int{}, records: slices.Clone(records),
 	}
 	for _, key := range o.Objects {
 		s.related.Add(key)
@@ -71,6 +73,10 @@ func newScene(records []trace.Record, o Options) *scene {
 	s.began = slices.IndexFunc(s.records, func(r trace.Record) bool { return r.Step > o.After })
 	if s.began < 0 {
 		s.began = len(s.records)
+	}
+	setUp := s.began
+	if o.Latest > 0 {
+		s.began = max(s.began, len(s.records)-o.Latest)
 	}
 	trace.NumberHostSteps(s.records[s.began:])
 	if slices.ContainsFunc(s.records, func(r trace.Record) bool { return r.HostStep > 0 }) {
@@ -88,7 +94,7 @@ func newScene(records []trace.Record, o Options) *scene {
 			}
 			s.addRecord(i)
 		}
-		s.noteLanes(r)
+		s.noteLanes(r, i >= setUp && i < s.began && !o.TaskLanes)
 		s.history.add(r)
 		s.knowledge.Observe(r, s.related.Matches(r))
 	}

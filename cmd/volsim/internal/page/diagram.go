@@ -31,13 +31,10 @@ const widthMax = 4000
 func (p History) draw(records, width int, about []string, taskLanes bool) []byte {
 	o := picture.Options{
 		Title: "Writes and cache deliveries", After: p.SetupEnd, ViolationStep: p.ViolationStep,
-		Objects: about, TaskLanes: taskLanes, Width: width,
+		Objects: about, TaskLanes: taskLanes, Width: width, Latest: records,
 	}
 	if p.Violation != "" {
 		o.Verdict = []string{"Violated: " + p.Violation}
-	}
-	if left := len(p.Records) - records; left > 0 {
-		o.After = max(o.After, p.Records[left-1].Step)
 	}
 	return picture.SpaceTime(p.Records, o).SVG()
 }

@@ -237,6 +237,11 @@ func TestTheDiagramGrows(t *testing.T) {
 	if last := draw("?records=10"); strings.Contains(last, "creates claim default/data of 64Mi") {
 		t.Error("earlier records are drawn")
 	}
+	for _, lane := range []string{">user<", ">pvcontroller<", ">provisioner<", ">driver<"} {
+		if last := draw("?records=1"); !strings.Contains(last, lane) {
+			t.Errorf("the diagram of the last action has no lane %s", lane)
+		}
+	}
 	if small := draw("?width=400"); small == draw("") {
 		t.Error("?width=400 has no effect")
 	}
