@@ -512,6 +512,13 @@ func TestProgramsOfAKilledRun(t *testing.T) {
 	})
 }
 
+// forgetDevices is the beginning of a shell script in a new mount namespace. It unmounts the devices
+// of tests that run at the same time, which cannot release them otherwise.
+const forgetDevices = `while read -r device place rest; do
+	case $device in /dev/loop* | /dev/mapper/*) umount -l "$place" ;; esac
+done </proc/self/mounts
+`
+
 // TestKilledInAnotherMountNamespace kills a cluster that had another path to its directory, as in a container.
 func TestKilledInAnotherMountNamespace(t *testing.T) {
 	eachRealDevices(t, func(t *testing.T, devices cluster.Devices) {
@@ -520,7 +527,8 @@ func TestKilledInAnotherMountNamespace(t *testing.T) {
 		clearAway(t, path)
 		command := runUntilKilled(t, devices, path)
 		command.Path = "/bin/sh"
-		command.Args = []string{"sh", "-c", fmt.Sprintf("mount --bind %s %s && exec %s -test.run='^TestRunUntilKilled$'", dir, path, os.Args[0])}
+		command.Args = []string{"sh", "-c", fmt.Sprintf(forgetDevices+"mount --bind %s %s && exec %s -test.run='^TestRunUntilKilled$'",
+			dir, path, os.Args[0])}
 		command.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 		volume, kill := waitForVolume(t, command)
 		if places := append(mountsBelow(t, dir), mountsBelow(t, path)...); len(places) > 0 {

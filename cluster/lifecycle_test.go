@@ -189,16 +189,28 @@ func TestLifecycleLive(t *testing.T) {
 	}
 }
 
-// noGoroutineOfOurs checks that no goroutine runs code of this module except the tests. (Those of a
-// stopped gRPC server may take a moment to end; plugins/csi tests that.)
+// noGoroutineOfOurs waits until no goroutine runs code of this module except the tests. A goroutine
+// that has reported its end may take a moment to return, and so may those of a stopped gRPC server.
 func noGoroutineOfOurs(t *testing.T) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // only if it fails
+	defer cancel()
+	for left := goroutinesOfOurs(); len(left) > 0; left = goroutinesOfOurs() {
+		if ctx.Err() != nil {
+			t.Fatalf("leaked goroutines:\n%s", strings.Join(left, "\n\n"))
+		}
+		runtime.Gosched()
+	}
+}
+
+func goroutinesOfOurs() (stacks []string) {
 	buf := make([]byte, 4<<20)
 	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
 		if strings.Contains(stack, "github.com/volsim/volsim/") && !strings.Contains(stack, "/cluster_test.") {
-			t.Errorf("leaked goroutine:\n%s", stack)
+			stacks = append(stacks, stack)
 		}
 	}
+	return stacks
 }
 
 // nothingLeft checks that a directory is empty, without mounts below it or loop devices over its

@@ -27,9 +27,9 @@ import (
 
 const (
 	exitFailed = 125 // exit status for errors of the guest, as opposed to errors in it
-	// grace is how long a program may take to end after a signal. "go test" kills five seconds
-	// after its signal.
-	grace = 3 * time.Second
+	// graceDefault is how long a program may take to end after a signal. "go test" kills five
+	// seconds after its signal.
+	graceDefault = 3 * time.Second
 	// deadlineSlack is how long a test binary may run after its own deadline. "go test" allows a
 	// minute.
 	deadlineSlack = 30 * time.Second
@@ -46,6 +46,7 @@ type options struct {
 	native  bool
 	which   bool
 	timeout time.Duration
+	grace   time.Duration
 	disks   []string // paths, or sizes of disks to create
 	program []string
 }
@@ -61,6 +62,7 @@ func parse(args []string, output io.Writer) (options, error) {
 	flags.BoolVar(&o.native, "native", false, "run the program without a guest if this is root on a machine with a device-mapper")
 	flags.BoolVar(&o.which, "which", false, "print where a program would run, without running it; exit with status 1 if nowhere")
 	flags.DurationVar(&o.timeout, "timeout", 0, "kill the guest after this `duration` (default 30s more than a test binary's -test.timeout)")
+	flags.DurationVar(&o.grace, "grace", graceDefault, "kill the guest if the program has not ended this `duration` after a signal")
 	flags.StringVar(&o.guest.Kernel, "kernel", "", "`path` of the guest's kernel (default linux.uml)")
 	verbose := flags.Bool("console", false, "print the console of the guest's kernel to standard error")
 	flags.BoolVar(&o.guest.RAID6, "raid6", false, "enable RAID 6, which delays the boot by two thirds of a second")
@@ -202,7 +204,7 @@ func runInGuest(o options, signals <-chan os.Signal, stdout, stderr *os.File) (e
 	go func() {
 		for s := range signals {
 			g.Signal(s.(syscall.Signal))
-			time.AfterFunc(grace, func() { stop(fmt.Errorf("not ended within %[2]v after signal %[1]q", s, grace)) })
+			time.AfterFunc(o.grace, func() { stop(fmt.Errorf("not ended within %[2]v after signal %[1]q", s, o.grace)) })
 		}
 	}()
 	return g.Wait()

@@ -129,17 +129,17 @@ func TestInterrupt(t *testing.T) {
 		t.Fatalf("%v\n%s", err, output)
 	}
 	for _, c := range []struct {
-		name, deaf string
-		signal     syscall.Signal
-		status     int
-		text       string
+		name, deaf, grace string
+		signal            syscall.Signal
+		status            int
+		text              string
 	}{
-		{"is forwarded", "", syscall.SIGINT, 0, "got interrupt\n"},
-		{"ends a guest that ignores it", "1", syscall.SIGINT, exitFailed, "not ended within 3s"},
-		{"by SIGQUIT prints stacks", "1", syscall.SIGQUIT, 2, "goroutine "},
+		{"is forwarded", "", "1h", syscall.SIGINT, 0, "got interrupt\n"},
+		{"ends a guest that ignores it", "1", "10ms", syscall.SIGINT, exitFailed, "not ended within 10ms"},
+		{"by SIGQUIT prints stacks", "1", "1h", syscall.SIGQUIT, 2, "goroutine "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			command := exec.Command(program, binary, "-test.run=Inside")
+			command := exec.Command(program, "-grace="+c.grace, binary, "-test.run=Inside")
 			command.Dir = "testdata/inside"
 			command.Env = append(os.Environ(), "WANT=hang", "DEAF="+c.deaf)
 			output, all, err := os.Pipe()

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -129,9 +130,10 @@ type running struct {
 	cancel   func()
 }
 
-// Flags of elections: for a lease that is released, and for one that expires.
+// Flags of elections: for a leader that keeps its lease even on a busy machine, and for one that soon
+// loses it without the server.
 var (
-	electing = []string{"--lease-retry-period", "100ms"}
+	electing = []string{"--lease-duration", "1h", "--lease-renew-deadline", "30m", "--lease-retry-period", "100ms"}
 	expiring = []string{"--lease-duration", "3s", "--lease-renew-deadline", "2s", "--lease-retry-period", "100ms"}
 )
 
@@ -272,17 +274,26 @@ func TestControllersStopWithoutTheLease(t *testing.T) {
 	other, _ := b.listen()
 	first := control(t, kubeconfig, expiring...)
 	first.until("acting")
-	second := control(t, other, expiring...)
-	second.until("lease       kube-system/volsim-controllers is held by")
 	shut()
 	status, _, errs := first.end()
 	if want := "volsim: lease kube-system/volsim-controllers is lost: another process may act now\n"; status != 1 || !strings.HasSuffix(errs, want) {
 		t.Errorf("status %d, stderr %q", status, errs)
 	}
+	second := control(t, other, electing...)
 	second.until("acting")
 	b.bind("data")
 	if status, _, errs := second.stop(); status != 0 || errs != "" {
 		t.Errorf("status %d, stderr %q", status, errs)
+	}
+}
+
+// expire shortens the lease to a second, as if the rest of its time had passed.
+func (b *bare) expire() {
+	b.t.Helper()
+	patch := []byte(`{"spec":{"leaseDurationSeconds":1}}`)
+	if _, err := b.user.CoordinationV1().Leases("kube-system").Patch(b.t.Context(), "volsim-controllers", types.MergePatchType, patch,
+		metav1.PatchOptions{}); err != nil {
+		b.t.Fatal(err)
 	}
 }
 
@@ -295,7 +306,7 @@ func TestControllersSurviveAKilledLeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	leader := exec.CommandContext(t.Context(), self, append([]string{"controllers", "--kubeconfig", kubeconfig}, expiring...)...)
+	leader := exec.CommandContext(t.Context(), self, append([]string{"controllers", "--kubeconfig", kubeconfig}, electing...)...)
 	leader.Env = append(os.Environ(), asCommand+"=1")
 	out, err := leader.StdoutPipe()
 	if err != nil {
@@ -306,7 +317,7 @@ func TestControllersSurviveAKilledLeader(t *testing.T) {
 	}
 	(&running{t: t, lines: linesOf(out)}).until("acting")
 	b.bind("one")
-	successor := control(t, kubeconfig, expiring...)
+	successor := control(t, kubeconfig, electing...)
 	successor.until("lease       kube-system/volsim-controllers is held by")
 	if err := leader.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -315,6 +326,7 @@ func TestControllersSurviveAKilledLeader(t *testing.T) {
 	if err := leader.Wait(); !errors.As(err, &exited) {
 		t.Errorf("end of the leader: %v", err)
 	}
+	b.expire()
 	successor.until("acting")
 	b.bind("two")
 	if status, _, errs := successor.stop(); status != 0 || errs != "" {

@@ -46,9 +46,12 @@ func newEditor(i *interpreter, history string) (*editor, error) {
 	return e, err
 }
 
-// read returns the next line. interrupted reports whether Ctrl-C ended it. The error is io.EOF
-// after Ctrl-D.
-func (e *editor) read(ctx context.Context, prompt string) (line string, interrupted bool, err error) {
+// howToEnd is the answer to an interrupt that ends nothing.
+const howToEnd = "enter quit or Ctrl-D to end the session"
+
+// read returns the next line. interrupted reports whether Ctrl-C ended it. A signal only prints
+// howToEnd. The error is io.EOF after Ctrl-D.
+func (e *editor) read(ctx context.Context, prompt string, signals <-chan os.Signal) (line string, interrupted bool, err error) {
 	stdin := int(os.Stdin.Fd())
 	before, err := term.MakeRaw(stdin)
 	if err != nil {
@@ -69,14 +72,18 @@ func (e *editor) read(ctx context.Context, prompt string) (line string, interrup
 		line, err := e.terminal.ReadLine()
 		read <- result{line, err}
 	}()
-	select {
-	case r := <-read:
-		if errors.Is(r.err, term.ErrPasteIndicator) {
-			r.err = nil
+	for {
+		select {
+		case r := <-read:
+			if errors.Is(r.err, term.ErrPasteIndicator) {
+				r.err = nil
+			}
+			return r.line, e.keys.interrupted, r.err
+		case <-signals:
+			fmt.Fprintln(e.terminal, howToEnd) // above the prompt
+		case <-ctx.Done():
+			return "", false, ctx.Err()
 		}
-		return r.line, e.keys.interrupted, r.err
-	case <-ctx.Done():
-		return "", false, ctx.Err()
 	}
 }
 
@@ -131,7 +138,7 @@ func (i *interpreter) prompt(ctx context.Context, history string) error {
 	defer signal.Stop(interrupts)
 	welcome(i.out, i.session)
 	for {
-		line, interrupted, err := editor.read(ctx, fmt.Sprintf("step %d> ", i.session.Steps()))
+		line, interrupted, err := editor.read(ctx, fmt.Sprintf("step %d> ", i.session.Steps()), interrupts)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -141,7 +148,7 @@ func (i *interpreter) prompt(ctx context.Context, history string) error {
 		case err != nil:
 			return fmt.Errorf("session: read the terminal: %w", err)
 		case interrupted:
-			fmt.Fprintln(i.out, "enter quit or Ctrl-D to end the session")
+			fmt.Fprintln(i.out, howToEnd)
 			continue
 		}
 		if i.executeInterruptibly(ctx, line, interrupts) {

@@ -123,14 +123,16 @@ func TestSessionPrompt(t *testing.T) {
 	}
 }
 
-// TestInterruptDoesNotEndSession sends SIGINT, which ends a running operation only. SIGTERM ends the
-// session.
+// TestInterruptDoesNotEndSession sends SIGINT at the prompt. The answer shows that it does not end
+// the operations that follow. SIGTERM ends the session.
 func TestInterruptDoesNotEndSession(t *testing.T) {
 	w := startPrompt(t)
 	w.enter("", "step 0> ")
 	if err := w.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
+	w.enter("", howToEnd)
+	w.enter("", "step 0> ")
 	w.enter("create claim data 64Mi\r", "step 0> ")
 	w.enter("rest\r", "nothing left to do")
 	w.enter("", "step ")

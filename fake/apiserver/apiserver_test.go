@@ -124,6 +124,34 @@ func ask(ctx context.Context, h http.Handler, method, target, body string, heade
 	return reply{w.Code, w.Header(), string(out)}
 }
 
+// askEvents is like ask for a watch, which it ends after a number of events. Their number is
+// that of the answer's writes.
+func askEvents(t *testing.T, h http.Handler, events int, target, accept string) reply {
+	t.Helper()
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	req := httptest.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	req.Header.Set("Accept", accept)
+	w := &endingRecorder{ResponseRecorder: httptest.NewRecorder(), writes: events, end: end}
+	h.ServeHTTP(w, req)
+	return reply{w.Code, w.Header(), w.Body.String()}
+}
+
+// An endingRecorder calls end after a number of writes.
+type endingRecorder struct {
+	*httptest.ResponseRecorder
+	writes int
+	end    func()
+}
+
+func (r *endingRecorder) Write(p []byte) (int, error) {
+	n, err := r.ResponseRecorder.Write(p)
+	if r.writes--; r.writes == 0 {
+		r.end()
+	}
+	return n, err
+}
+
 func itoa(n int) string { return strconv.Itoa(n) }
 
 // objectUID returns the UID of an object.

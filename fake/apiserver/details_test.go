@@ -66,8 +66,8 @@ func TestFormsOfActions(t *testing.T) {
 func TestOldTables(t *testing.T) {
 	h := newHandler(newServer())
 	for _, version := range []string{"v1", "v1beta1"} {
-		for _, path := range []string{"/api/v1/namespaces", "/api/v1/namespaces/default", "/api/v1/namespaces?watch=1&timeoutSeconds=1&resourceVersion=0"} {
-			got := ask(t.Context(), h, http.MethodGet, path, "", "Accept", "application/json;as=Table;g=meta.k8s.io;v="+version)
+		for _, path := range []string{"/api/v1/namespaces", "/api/v1/namespaces/default", "/api/v1/namespaces?watch=1&resourceVersion=0"} {
+			got := askEvents(t, h, 1, path, "application/json;as=Table;g=meta.k8s.io;v="+version)
 			want := `"object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/` + version + `"`
 			if got.code != http.StatusOK || !strings.Contains(got.body, want) {
 				t.Errorf("%s: got %d %s; want %s", path, got.code, got.body, want)

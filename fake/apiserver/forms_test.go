@@ -115,8 +115,8 @@ func TestTables(t *testing.T) {
 	testcheck.Must(s.Client(direct).CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "b"},
 	}, metav1.CreateOptions{}))
-	r := ask(t.Context(), h, "GET", all+"?fieldSelector=metadata.name!=kube-root-ca.crt&watch=1&timeoutSeconds=1", "",
-		"Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+	r := askEvents(t, h, 2, all+"?fieldSelector=metadata.name!=kube-root-ca.crt&watch=1",
+		"application/json;as=Table;v=v1;g=meta.k8s.io")
 	var columns []int
 	for line := range strings.SplitSeq(strings.TrimSpace(r.body), "\n") {
 		var e struct {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,20 +101,48 @@ func TestSetBehaviour(t *testing.T) {
 	}
 }
 
+// TestSlowDelaysRequests delays a write for so long that reads overtake it, and ends the delay.
 func TestSlowDelaysRequests(t *testing.T) {
 	disk := newDisk(t)
-	f, b := open(t, disk), block(t, 1)
-	const writing = 200 * time.Millisecond
-	testcheck.NoError(t, disk.SetBehaviour(t.Context(), dm.Slow(0, writing)))
-	began := time.Now()
-	_, err := f.ReadAt(b, 0)
-	testcheck.NoError(t, err)
-	read := time.Since(began)
-	began = time.Now()
-	_, err = f.WriteAt(b, 0)
-	testcheck.NoError(t, err)
-	if wrote := time.Since(began); wrote < writing || read >= wrote {
-		t.Errorf("write took %v, want at least %v; read %v, want less", wrote, writing, read)
+	f, two, got := open(t, disk), block(t, 2), block(t, 1)
+	testcheck.NoError(t, disk.SetBehaviour(t.Context(), dm.Slow(0, time.Hour)))
+	wrote := make(chan error, 1)
+	go func() {
+		_, err := f.WriteAt(two, 0)
+		wrote <- err
+	}()
+	awaitWrite(t, disk)
+	if _, err := f.ReadAt(got, 0); err != nil || got[0] != 0 {
+		t.Errorf("read during a delayed write: %d, %v, want 0", got[0], err)
+	}
+	select {
+	case err := <-wrote:
+		t.Errorf("the write was not delayed: %v", err)
+		wrote <- err
+	default:
+	}
+	testcheck.NoError(t, disk.SetBehaviour(t.Context(), dm.Healthy()))
+	testcheck.NoError(t, <-wrote)
+	if _, err := f.ReadAt(got, 0); err != nil || got[0] != 2 {
+		t.Errorf("read after the write: %d, %v, want 2", got[0], err)
+	}
+}
+
+// awaitWrite waits until a slow disk delays a write. The kernel counts delayed reads and writes.
+func awaitWrite(t *testing.T, disk *dm.Disk) {
+	t.Helper()
+	for {
+		text, err := exec.Command("dmsetup", "status", filepath.Base(disk.Device())).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		fields := strings.Fields(string(text)) // 0 32768 delay READS WRITES, and FLUSHES in newer kernels
+		if len(fields) < 5 || fields[2] != "delay" {
+			t.Fatalf("status of a slow disk: %s", text)
+		}
+		if fields[4] != "0" {
+			return
+		}
 	}
 }
 

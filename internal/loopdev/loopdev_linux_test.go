@@ -1,25 +1,24 @@
 package loopdev_test
 
 import (
-	"bufio"
-	"fmt"
+	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/volsim/volsim/internal/loopdev"
 )
 
-// TestFileOfAnotherMountNamespace has a device over a file of another mount namespace. There it has the path of a file here.
-func TestFileOfAnotherMountNamespace(t *testing.T) {
+// TestHiddenFile has a device over a file that a mount hides. Its path leads to another file, as that of a file in another mount
+// namespace does. A mount namespace would keep the mounts of tests that run at the same time.
+func TestHiddenFile(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root: loop devices and a mount namespace")
+		t.Skip("needs root: loop devices and mounts")
 	}
-	for _, needed := range []string{loopdev.ControlNode, "/usr/bin/unshare"} {
-		if _, err := os.Stat(needed); err != nil {
-			t.Skip(err)
-		}
+	if _, err := os.Stat(loopdev.ControlNode); err != nil {
+		t.Skip(err)
 	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "disk")
@@ -38,59 +37,55 @@ func TestFileOfAnotherMountNamespace(t *testing.T) {
 		}
 		return devices
 	}
-	script := fmt.Sprintf("mount -t tmpfs none %s && truncate -s 1M %s && losetup -f --show %s && read end", dir, file, file)
-	other := exec.Command("unshare", "-m", "sh", "-c", script)
-	other.Stderr = os.Stderr
-	stdin, err := other.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := other.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
-	said := bufio.NewScanner(stdout)
-	said.Scan()
-	device := said.Text()
-	defer func() {
-		if out, err := exec.Command("losetup", "-d", device).CombinedOutput(); err != nil {
-			t.Errorf("losetup -d %s: %v: %s", device, err, out)
+	unbind := func(device string) {
+		t.Helper()
+		bound, err := loopdev.At(device)
+		if err == nil {
+			err = loopdev.Unbind(context.Background(), bound)
 		}
-		stdin.Close()
-		_ = other.Wait()
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	device, err := loopdev.Bind(t.Context(), file, "hidden", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unbind(device)
+	if err := unix.Mount("none", dir, "tmpfs", 0, "size=4m"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
 	}()
+	if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if bound, err := loopdev.At(device); err != nil || bound.BackingFile != file {
-		t.Fatalf("the other device is %+v, %v", bound, err)
+		t.Fatalf("the device over the hidden file is %+v, %v", bound, err)
 	}
 	if over, err := loopdev.Over(file); err != nil || len(over) > 0 {
 		t.Errorf("over the file here: %+v, %v", over, err)
 	}
 	if got := listed(); len(got) > 0 {
-		t.Errorf("%v, over a file of another mount namespace", got)
+		t.Errorf("%v, over a hidden file", got)
 	}
 	own, err := loopdev.Bind(t.Context(), file, "own", false)
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer unbind(own)
 	if got := listed(); len(got) != 1 || got[0] != own {
 		t.Errorf("%v, want %s", got, own)
 	}
 	// The file has another path too.
-	elsewhere := filepath.Join(t.TempDir(), filepath.Base(file))
+	elsewhere := filepath.Join(dir, "elsewhere")
 	if err := os.Link(file, elsewhere); err != nil {
 		t.Fatal(err)
 	}
 	if over, err := loopdev.Over(elsewhere); err != nil || len(over) != 1 || over[0].Device != own {
 		t.Errorf("over the file here: %+v, %v", over, err)
-	}
-	bound, err := loopdev.At(own)
-	if err == nil {
-		err = loopdev.Unbind(t.Context(), bound)
-	}
-	if err != nil {
-		t.Error(err)
 	}
 }

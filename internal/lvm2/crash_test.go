@@ -3,14 +3,16 @@
 package lvm2_test
 
 import (
-	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -28,18 +30,47 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	if directory := os.Getenv(childVariable); directory != "" {
-		if err := work(context.Background(), directory, lvm2.Mode(os.Args[1]), os.Args[2]); err != nil {
-			fmt.Println(err)
+		mode, group := lvm2.Mode(os.Args[1]), os.Args[2]
+		moment, err := strconv.Atoi(os.Args[3])
+		if err == nil {
+			err = work(context.Background(), directory, mode, group, moment)
 		}
-		os.Exit(1) // it should have been killed
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
 
-// work clones the volume v, grows the clones by relocation, and removes them, until it is killed.
-// It prints a line when it starts.
-func work(ctx context.Context, directory string, mode lvm2.Mode, group string) error {
-	system, err := lvm2.Open(lvm2.Config{Directory: filepath.Join(directory, "lvm"), SystemID: systemID, Mode: mode})
+// stopsOfKilled is how far a command of LVM has come when its process is killed. A whole one makes
+// many more stops.
+const stopsOfKilled = 200
+
+// work clones the volume v, grows the clone by relocation, and removes it. Each command of LVM has
+// two moments: in it, and after it. At the given one the process is killed. work prints the number
+// of the moments if it reaches the end.
+func work(ctx context.Context, directory string, mode lvm2.Mode, group string, moment int) error {
+	moments := 0
+	working := false
+	var system *lvm2.System
+	system, err := lvm2.Open(lvm2.Config{
+		Directory: filepath.Join(directory, "lvm"), SystemID: systemID, Mode: mode,
+		OnCommand: func(_ []string, ended bool) {
+			if !working {
+				return
+			}
+			if moments++; moments != moment {
+				return
+			}
+			if !ended {
+				testcheck.Must(0, useTracer(system, directory, stopsOfKilled, "process"))
+				return
+			}
+			testcheck.Must(0, unix.Kill(os.Getpid(), unix.SIGKILL))
+		},
+	})
 	if err != nil {
 		return err
 	}
@@ -52,25 +83,27 @@ func work(ctx context.Context, directory string, mode lvm2.Mode, group string) e
 	if err != nil {
 		return err
 	}
-	fmt.Println("working")
-	for i := 0; ; i++ {
-		name := fmt.Sprintf("c%d", i)
-		if _, err := opened.Clone(ctx, "v", lvm2.Spec{Name: name, Tags: []string{"uid=" + name}}); err != nil {
-			return err
-		}
-		if _, err := opened.Create(ctx, lvm2.Spec{Name: "n" + name, Size: 4 * mib}); err != nil { // blocks its growth
-			return err
-		}
-		if err := opened.Deactivate(ctx, name); err != nil {
-			return err
-		}
-		if _, err := opened.Extend(ctx, name, 40*mib); err != nil {
-			return err
-		}
-		if err := opened.Remove(ctx, name, "n"+name); err != nil {
-			return err
-		}
+	if err := useTracer(system, directory, 0, "process"); err != nil {
+		return err
 	}
+	working = true
+	if _, err := opened.Clone(ctx, "v", lvm2.Spec{Name: "c", Tags: []string{"uid=c"}}); err != nil {
+		return err
+	}
+	if _, err := opened.Create(ctx, lvm2.Spec{Name: "n", Size: 4 * mib}); err != nil { // blocks its growth
+		return err
+	}
+	if err := opened.Deactivate(ctx, "c"); err != nil {
+		return err
+	}
+	if _, err := opened.Extend(ctx, "c", 40*mib); err != nil {
+		return err
+	}
+	if err := opened.Remove(ctx, "c", "n"); err != nil {
+		return err
+	}
+	fmt.Println(moments)
+	return system.Close()
 }
 
 // Whenever the process is killed, each volume is complete or missing, the origin's file system
@@ -79,13 +112,24 @@ func TestKilledProcess(t *testing.T) {
 	eachMode(t, func(t *testing.T, w *world) {
 		w.create(t, lvm2.Spec{Name: "v", Size: 24 * mib})
 		fill(t, w.activate(t, "v"), 1)
-		step := 17 * time.Millisecond // a command of LVM takes about ten
-		if inGuest() {
-			step *= 10
+		testcheck.NoError(t, w.Close())
+		output, err := w.worker(0).CombinedOutput()
+		testcheck.NoError(t, err)
+		moments, err := strconv.Atoi(strings.TrimSpace(string(output)))
+		testcheck.NoError(t, err)
+		if moments < 10 {
+			t.Fatalf("the worker has %d moments", moments)
 		}
-		for i := range often(12) {
+		w.restart(t)
+		tries := min(often(16), moments)
+		for i := range tries {
+			moment := 1 + moments*i/tries
 			testcheck.NoError(t, w.Close())
-			killWorker(t, w, time.Duration(i)*step)
+			output, err := w.worker(moment).CombinedOutput()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != unix.SIGKILL {
+				t.Fatalf("the worker was not killed at moment %d of %d: %v: %s", moment, moments, err, output)
+			}
 			w.restart(t)
 			testcheck.NoError(t, w.group.Check(w.ctx))
 			volumes, err := w.group.List(w.ctx)
@@ -93,15 +137,14 @@ func TestKilledProcess(t *testing.T) {
 			report, err := w.group.Report(w.ctx)
 			testcheck.NoError(t, err)
 			if len(report.LogicalVolumes) != len(volumes) {
-				t.Errorf("after kill %d there are volumes that are not ready: %+v", i, report.LogicalVolumes)
+				t.Errorf("after kill %d there are volumes that are not ready: %+v", moment, report.LogicalVolumes)
 			}
 			for _, volume := range volumes {
-				if volume.Name[0] != 'n' {
+				if volume.Name != "n" {
 					wantFilled(t, w.activate(t, volume.Name), 1)
 				}
-				if volume.Name[0] == 'c' && !volume.HasTags("uid="+volume.Name) ||
-					volume.Name[0] == 'v' && len(volumes) > 3 {
-					t.Errorf("after kill %d: %+v", i, volumes)
+				if volume.Name == "c" && !volume.HasTags("uid=c") || volume.Name == "v" && len(volumes) > 3 {
+					t.Errorf("after kill %d: %+v", moment, volumes)
 				}
 				if volume.Name != "v" {
 					testcheck.NoError(t, w.group.Remove(w.ctx, volume.Name))
@@ -111,21 +154,11 @@ func TestKilledProcess(t *testing.T) {
 	})
 }
 
-// killWorker starts a process that works in the world, and kills it after some time.
-func killWorker(t *testing.T, w *world, after time.Duration) {
-	t.Helper()
-	worker := exec.Command(os.Args[0], string(w.mode), w.group.Name())
+// worker returns a process that works in the world and is killed at a moment, if it is not 0.
+func (w *world) worker(moment int) *exec.Cmd {
+	worker := exec.Command(os.Args[0], string(w.mode), w.group.Name(), strconv.Itoa(moment))
 	worker.Env = append(os.Environ(), childVariable+"="+w.directory)
-	output, err := worker.StdoutPipe()
-	testcheck.NoError(t, err)
-	testcheck.NoError(t, worker.Start())
-	line, err := bufio.NewReader(output).ReadString('\n')
-	if err != nil || line != "working\n" {
-		t.Errorf("the worker says %q, %v", line, err)
-	}
-	<-time.After(after)
-	testcheck.NoError(t, unix.Kill(worker.Process.Pid, unix.SIGKILL))
-	_ = worker.Wait() // it was killed
+	return worker
 }
 
 // lvm runs an LVM command in a world's directory, as an earlier process would have.

@@ -28,15 +28,25 @@ const tracerName = "lvm-traced"
 // then the running one is killed, and later ones run to their end.
 func (w *world) traced(t *testing.T, stops int) {
 	t.Helper()
-	tracer := filepath.Join(w.directory, tracerName)
-	if _, err := os.Lstat(tracer); err != nil {
-		self, err := os.Executable()
-		testcheck.NoError(t, err)
-		testcheck.NoError(t, os.Symlink(self, tracer))
-		lvm := w.SetCommand(tracer)
-		testcheck.NoError(t, os.Symlink(lvm, tracer+".command"))
+	testcheck.NoError(t, useTracer(w.System, w.directory, stops, "command"))
+}
+
+// useTracer makes a System run lvm under this program, with links and files in a directory. After
+// the stops the tracer kills the victim: the "command", or the "process" that runs it.
+func useTracer(system *lvm2.System, directory string, stops int, victim string) error {
+	tracer := filepath.Join(directory, tracerName)
+	self, err := os.Executable()
+	if err != nil {
+		return err
 	}
-	testcheck.NoError(t, os.WriteFile(tracer+".stops", []byte(strconv.Itoa(stops)), 0o600))
+	if lvm := system.SetCommand(tracer); lvm != tracer {
+		_, err = os.Lstat(tracer)
+		if errors.Is(err, os.ErrNotExist) {
+			err = errors.Join(os.Symlink(self, tracer), os.Symlink(lvm, tracer+".command"))
+		}
+	}
+	return errors.Join(err, os.WriteFile(tracer+".victim", []byte(victim), 0o600),
+		os.WriteFile(tracer+".stops", []byte(strconv.Itoa(stops)), 0o600))
 }
 
 // stops returns how many stops are left, which is 0 when a command was killed.
@@ -107,6 +117,17 @@ func trace(tracer string, arguments []string) error {
 	if err := os.WriteFile(tracer+".stops", []byte("0"), 0o600); err != nil {
 		return err
 	}
+	victim, err := os.ReadFile(tracer + ".victim")
+	if err != nil {
+		return err
+	}
+	if string(victim) == "process" { // the command continues, as it has a process group of its own
+		err := errors.Join(unix.Kill(os.Getppid(), unix.SIGKILL), unix.PtraceDetach(child))
+		if err == nil {
+			_, err = await(child)
+		}
+		return err
+	}
 	if err := unix.Kill(child, unix.SIGKILL); err != nil {
 		return err
 	}
@@ -161,7 +182,7 @@ func TestKilledCommands(t *testing.T) {
 func TestCanceledContext(t *testing.T) {
 	metadataOnly(t)
 	eachMode(t, func(t *testing.T, w *world) {
-		// The first command reports its process, and waits until it may continue.
+		// The first command reports its process ID, and waits for a line.
 		told, proceed := filepath.Join(w.directory, "told"), filepath.Join(w.directory, "proceed")
 		testcheck.NoError(t, unix.Mkfifo(told, 0o600))
 		testcheck.NoError(t, unix.Mkfifo(proceed, 0o600))

@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
@@ -89,16 +88,42 @@ func wantCode(t *testing.T, err error, want codes.Code) {
 	}
 }
 
+// untilCleared is a context whose deadline passes when a device is being unbound, which an open file
+// delays.
+type untilCleared struct {
+	context.Context
+	device string
+}
+
+var passed = func() <-chan struct{} {
+	done := make(chan struct{})
+	close(done)
+	return done
+}()
+
+func (c untilCleared) Done() <-chan struct{} {
+	if c.Err() != nil {
+		return passed
+	}
+	return c.Context.Done()
+}
+
+func (c untilCleared) Err() error {
+	if bound, err := loopdev.Status(c.device); err != nil || bound.Autoclear {
+		return context.DeadlineExceeded
+	}
+	return c.Context.Err()
+}
+
 func TestDetachWaitsForOpenDevice(t *testing.T) {
 	d, _, _ := newDriver(t, t.TempDir())
 	id := create(t, d, "held")
-	holder, err := os.Open(mustAttach(t, d, id))
+	device := mustAttach(t, d, id)
+	holder, err := os.Open(device)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	wantCode(t, detach(ctx, d, id), codes.DeadlineExceeded)
+	wantCode(t, detach(untilCleared{t.Context(), device}, d, id), codes.DeadlineExceeded)
 	_, err = attach(t, d, id)
 	wantCode(t, err, codes.Aborted) // it is being detached
 	wantCode(t, d.deleteVolume(t, id), codes.Aborted)
