@@ -5,8 +5,8 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -212,19 +212,25 @@ func TestRunawayCellIsKilled(t *testing.T) {
 }
 
 func TestBackgroundProcessesAreKilled(t *testing.T) {
-	pidFile := filepath.Join(t.TempDir(), "pid")
-	got := runCells(t, t.Context(), time.Minute, "!sleep 1000 & echo $! > "+pidFile)
-	if got.err != nil {
-		t.Fatal(got.err)
+	path := filepath.Join(t.TempDir(), "open")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	pid, err := os.ReadFile(pidFile)
+	pipe, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A killed process may exist as a zombie until it is waited for.
-	state, err := exec.Command("ps", "-o", "stat=", "-p", strings.TrimSpace(string(pid))).Output()
-	if text := strings.TrimSpace(string(state)); err == nil && text != "" && !strings.HasPrefix(text, "Z") {
-		t.Errorf("process %s of the cell still runs (%s)", strings.TrimSpace(string(pid)), text)
+	defer pipe.Close()
+	// The background process inherits the writing end, which the kernel closes when the process ends.
+	if got := runCells(t, t.Context(), time.Minute, "!exec 3> "+path+"; sleep 1000 & echo $! >&3"); got.err != nil {
+		t.Fatal(got.err)
+	}
+	if err := pipe.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	pid, err := io.ReadAll(pipe)
+	if len(pid) == 0 || err != nil {
+		t.Errorf("process %q of the cell still runs: %v", strings.TrimSpace(string(pid)), err)
 	}
 }
 
