@@ -30,6 +30,7 @@ var floors = map[string]int{
 	"internal/rundir":        1,
 	"internal/lvm2":          1,
 	"internal/gonb":          1,
+	"internal/svgpng":        1,
 	"internal/causality":     1,
 	"internal/httpserver":    1,
 	"internal/cli":           1,
