@@ -7,7 +7,8 @@
 //
 // A lesson is the file main.go of a folder. Its package comment is the introduction. Its function
 // main calls the steps in order and does nothing else. A step is a function without parameters and
-// results. In the notebook the comment of a step becomes text, and its body becomes the cell below.
+// results. In the notebook the comment of a step becomes text, and its body becomes the cell below,
+// unless it is empty.
 // Other declarations become separate cells before the step that follows them. Comments use Go's
 // syntax (headings begin with #), and Markdown within a line.
 //

@@ -176,7 +176,7 @@ func TestCellsThatFail(t *testing.T) {
 			"3 [stdout]\n3 before\n3 [stderr]\n3 panic: runtime error: invalid memory address or nil pointer dereference\n" +
 				"3 [signal SIGSEGV: segmentation violation]\n3 \n3 goroutine [running]:\n3 main.f()\n3 \tCell[2]: Line 2\n3 main.main()\n3 \tCell[3]: Line 3\n3 exit status 2\n", "exit status 2",
 		},
-		{"exit status", []string{imports, "%%\nfmt.Fprintln(os.Stderr, \"why\")\nos.Exit(3)"}, "2 [stderr]\n2 why\n2 exit status 3\n", "exit status 3"},
+		{"exit status", []string{imports, "%%\nfmt.Fprintln(os.Stderr, \"why\")\nos.Exit(3)"}, "2 [stderr]\n2 why\n2 exit status 3\n", "exit status 3:\nwhy\n"},
 		{"failing shell command", []string{"!echo no; exit 4"}, "1 [stdout]\n1 no\n1 [stderr]\n1 exit status 4\n", "exit status 4"},
 		{"unsupported command", []string{"%widgets"}, "1 [error]\n1 line 1: unsupported command \"%widgets\" (have %%, %main, %args, %env, !, !*)\n", "%widgets"},
 		{"partly redeclared group", []string{"const (\n\ta = iota\n\tb\n)", "const a = 1"}, "2 [error]\n2 Cell[2]: Line 1: cannot redeclare a alone: declare all constants of the earlier block together\n", "together"},
