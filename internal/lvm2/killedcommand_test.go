@@ -161,7 +161,7 @@ func TestKilledCommands(t *testing.T) {
 func TestCanceledContext(t *testing.T) {
 	metadataOnly(t)
 	eachMode(t, func(t *testing.T, w *world) {
-		// The first command says who it is, and waits to be told to go on.
+		// The first command writes its process ID, and waits until it may continue.
 		told, proceed := filepath.Join(w.directory, "told"), filepath.Join(w.directory, "proceed")
 		testcheck.NoError(t, unix.Mkfifo(told, 0o600))
 		testcheck.NoError(t, unix.Mkfifo(proceed, 0o600))
