@@ -29,6 +29,7 @@ var floors = map[string]int{
 	"internal/loopdev":         1,
 	"internal/rundir":          1,
 	"internal/lvm2":            1,
+	"internal/svgpng":          1,
 	"internal/gonb":            1,
 	"internal/causality":       1,
 	"internal/httpserver":      1,
@@ -102,6 +103,8 @@ var floors = map[string]int{
 	"examples":              7,
 	// Shows values in a notebook, in the words of its kernel.
 	"examples/notebook": 2,
+	// Runs clusters on devices of this machine for lessons.
+	"examples/live": 6,
 }
 
 // sameFloor are the arrows within a floor that are meant.
@@ -122,6 +125,7 @@ var sameFloor = [][2]string{
 	{"explore/session", "explore/scenario"},
 	{"simtest", "explore/scenario"},
 	{"simtest", "explore"},
+	{"examples/live", "explore/scenario"},
 	{"fake/apiserver", "fake/internal/table"},
 	{"fake/apiserver", "fake/internal/openapi"},
 	{"plugins/subpath", "plugins/nodefs"},

@@ -316,6 +316,9 @@ func (w *builder) addStep(f *ast.FuncDecl) error {
 		if err := w.addText(text, name); err != nil {
 			return err
 		}
+		if len(f.Body.List) == 0 {
+			return nil
+		}
 	}
 	if err := w.keepUsed(f); err != nil {
 		return err

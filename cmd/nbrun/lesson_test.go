@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/volsim/volsim/internal/gonb"
 )
 
 // smallLesson is a lesson whose notebook is committed with its outputs.
@@ -80,6 +82,45 @@ func TestLocalNamesAreNotDeclarations(t *testing.T) {
 	want := "introduction: # 09 So\nstep-a: var x = 1||%%|x := 2|x++|c := x|_ = c\nstep-b: var c = 1||%%|_ = c"
 	if got != want {
 		t.Errorf("cells\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestStepWithEmptyBodyIsText(t *testing.T) {
+	got := made(t, "package main\n\nfunc main() {\n\ta()\n\tb()\n\tc()\n}\n\nfunc a() {\n\tprintln()\n}\n\nconst d = 1\n\n// Because.\nfunc b() {}\n\nfunc c() {\n\tprintln(d)\n}\n")
+	want := "introduction: # 09 So\nstep-a: %%|println()\ndeclare-d: const d = 1\ntext-b: Because.\nstep-c: %%|println(d)"
+	if got != want {
+		t.Errorf("cells\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestLessonsHavePicturesAndAnswers checks the notebooks of the lessons, as a reader sees them without Jupyter.
+func TestLessonsHavePicturesAndAnswers(t *testing.T) {
+	paths, err := filepath.Glob("../../examples/*/*.ipynb")
+	if err != nil || len(paths) < 10 {
+		t.Fatalf("%d notebooks, %v", len(paths), err)
+	}
+	for _, path := range paths {
+		n, err := readNotebook(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		forms := map[string]int{}
+		answers := 0
+		for _, c := range n.cells {
+			if !c.isCode() && strings.HasPrefix(c.source(), "<details>") {
+				answers++
+			}
+			outputs, _ := c.doc["outputs"].([]any)
+			for _, output := range outputs {
+				for form := range dataOf(output) {
+					forms[form]++
+				}
+			}
+		}
+		if forms[pngMIME] == 0 || forms[gonb.SVG] > 0 || forms[gonb.HTML] == 0 || answers == 0 {
+			t.Errorf("%s: %d folded answers, outputs %v; want answers, %s, %s and no %s",
+				filepath.Base(path), answers, forms, pngMIME, gonb.HTML, gonb.SVG)
+		}
 	}
 }
 

@@ -7,7 +7,8 @@
 //
 // A lesson is the file main.go of a folder. Its package comment is the introduction. Its function
 // main calls the steps in order and does nothing else. A step is a function without parameters and
-// results. In the notebook the comment of a step becomes text, and its body becomes the cell below.
+// results. In the notebook the comment of a step becomes text, and its body becomes the cell below,
+// unless it is empty.
 // Other declarations become separate cells before the step that follows them. Comments use Go's
 // syntax (headings begin with #), and Markdown within a line.
 //
@@ -17,7 +18,9 @@
 // commands; %args and %env; output through $GONB_PIPE. Unlike GoNB it does not add imports: a
 // notebook imports what it uses. A cell fails if it does not compile or its program exits with a
 // status other than 0. A failure ends the run, unless the cell has the tag raises-exception. Of a
-// stack trace, nbrun stores only the functions of cells, because the rest differs between runs.
+// stack trace, nbrun stores only the functions of cells, because the rest differs between runs. A
+// displayed SVG is stored as a PNG: JupyterLab shows no SVG of a notebook that the reader has not
+// trusted yet, and nbconvert removes its stylesheet.
 //
 // nbrun links cells together into one program where the result is the same: declarations with new
 // names and without side effects do not change earlier cells. One difference remains: the
@@ -195,6 +198,10 @@ func (r *runner) run(path string) error {
 	if err != nil {
 		return err
 	}
+	before, err := readNotebook(path)
+	if err != nil {
+		return err
+	}
 	folder, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		return err
@@ -204,23 +211,19 @@ func (r *runner) run(path string) error {
 	var now []byte
 	// Expected outputs are correct even if the run was optimistic; other outputs need a run that is not.
 	if expects := (r.check || r.write) && n.hasOutputs(); expects {
-		took, now, err = r.outputs(n, folder, true)
+		took, now, err = r.outputs(n, before, folder, true)
 	}
 	if now == nil || err != nil || !bytes.Equal(committed, now) {
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}
-		more, now, err = r.outputs(n, folder, false)
+		more, now, err = r.outputs(n, before, folder, false)
 		took = cost{cells: more.cells, builds: took.builds + more.builds, cpu: took.cpu + more.cpu}
 	}
 	if err != nil {
 		return err
 	}
 	if r.check && !bytes.Equal(committed, now) {
-		before, err := readNotebook(path)
-		if err != nil {
-			return err
-		}
 		diff := difference(before, n)
 		if diff == "" {
 			diff = "  same outputs, stored in another form\n"
@@ -239,12 +242,14 @@ func (r *runner) run(path string) error {
 	return nil
 }
 
-// outputs runs the cells of a notebook and returns the encoded notebook.
-func (r *runner) outputs(n *notebook, folder string, hopeful bool) (cost, []byte, error) {
+// outputs runs the cells of a notebook and returns the encoded notebook. committed is the notebook
+// with the stored outputs.
+func (r *runner) outputs(n, committed *notebook, folder string, hopeful bool) (cost, []byte, error) {
 	took, err := runNotebook(r.ctx, n, folder, r.limit, hopeful)
 	if err != nil {
 		return took, nil, err
 	}
+	n.keepPictures(committed)
 	now, err := n.encode()
 	return took, now, err
 }

@@ -131,6 +131,7 @@ func (c *collector) handle(d gonb.Display) (number int, answer bool) {
 	if metadata == nil {
 		metadata = map[string]any{}
 	}
+	storeAsPNG(data, metadata)
 	c.outputs = append(c.outputs, map[string]any{"output_type": "display_data", "data": data, "metadata": metadata})
 	return 0, false
 }

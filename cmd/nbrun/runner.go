@@ -273,6 +273,20 @@ func (r *run) execute(c *code) ([]any, error) {
 	r.cost.cpu += got.cpu
 	if err == nil && got.status != "" {
 		err = fmt.Errorf("%w: program ended with %s", errCell, got.status)
+		if text := strings.TrimSuffix(stderrOf(got.outputs), got.status+"\n"); text != "" {
+			err = fmt.Errorf("%w:\n%s", err, text)
+		}
 	}
 	return got.outputs, err
+}
+
+// stderrOf returns what outputs contain of standard error.
+func stderrOf(outputs []any) string {
+	var b strings.Builder
+	for _, output := range outputs {
+		if o, ok := output.(map[string]any); ok && o["name"] == "stderr" {
+			b.WriteString(joinLines(o["text"]))
+		}
+	}
+	return b.String()
 }

@@ -5,8 +5,8 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -176,7 +176,7 @@ func TestCellsThatFail(t *testing.T) {
 			"3 [stdout]\n3 before\n3 [stderr]\n3 panic: runtime error: invalid memory address or nil pointer dereference\n" +
 				"3 [signal SIGSEGV: segmentation violation]\n3 \n3 goroutine [running]:\n3 main.f()\n3 \tCell[2]: Line 2\n3 main.main()\n3 \tCell[3]: Line 3\n3 exit status 2\n", "exit status 2",
 		},
-		{"exit status", []string{imports, "%%\nfmt.Fprintln(os.Stderr, \"why\")\nos.Exit(3)"}, "2 [stderr]\n2 why\n2 exit status 3\n", "exit status 3"},
+		{"exit status", []string{imports, "%%\nfmt.Fprintln(os.Stderr, \"why\")\nos.Exit(3)"}, "2 [stderr]\n2 why\n2 exit status 3\n", "exit status 3:\nwhy\n"},
 		{"failing shell command", []string{"!echo no; exit 4"}, "1 [stdout]\n1 no\n1 [stderr]\n1 exit status 4\n", "exit status 4"},
 		{"unsupported command", []string{"%widgets"}, "1 [error]\n1 line 1: unsupported command \"%widgets\" (have %%, %main, %args, %env, !, !*)\n", "%widgets"},
 		{"partly redeclared group", []string{"const (\n\ta = iota\n\tb\n)", "const a = 1"}, "2 [error]\n2 Cell[2]: Line 1: cannot redeclare a alone: declare all constants of the earlier block together\n", "together"},
@@ -212,19 +212,25 @@ func TestRunawayCellIsKilled(t *testing.T) {
 }
 
 func TestBackgroundProcessesAreKilled(t *testing.T) {
-	pidFile := filepath.Join(t.TempDir(), "pid")
-	got := runCells(t, t.Context(), time.Minute, "!sleep 1000 & echo $! > "+pidFile)
-	if got.err != nil {
-		t.Fatal(got.err)
+	path := filepath.Join(t.TempDir(), "open")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	pid, err := os.ReadFile(pidFile)
+	pipe, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A killed process may exist as a zombie until it is waited for.
-	state, err := exec.Command("ps", "-o", "stat=", "-p", strings.TrimSpace(string(pid))).Output()
-	if text := strings.TrimSpace(string(state)); err == nil && text != "" && !strings.HasPrefix(text, "Z") {
-		t.Errorf("process %s of the cell still runs (%s)", strings.TrimSpace(string(pid)), text)
+	defer pipe.Close()
+	// The background process inherits the writing end, which the kernel closes when the process ends.
+	if got := runCells(t, t.Context(), time.Minute, "!exec 3> "+path+"; sleep 1000 & echo $! >&3"); got.err != nil {
+		t.Fatal(got.err)
+	}
+	if err := pipe.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	pid, err := io.ReadAll(pipe)
+	if len(pid) == 0 || err != nil {
+		t.Errorf("process %q of the cell still runs: %v", strings.TrimSpace(string(pid)), err)
 	}
 }
 

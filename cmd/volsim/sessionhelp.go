@@ -40,6 +40,11 @@ var verbs = []verbHelp{
 		"create class NAME [provisioner=DRIVER] [binding=WaitForFirstConsumer] [reclaim=Retain] [default=true]",
 		"create pod NAME [CLAIM …] [on=NODE] [devices=CLAIM,…] [group=NUMBER] [change=OnRootMismatch] [level=LEVEL] [reads=true] [sub=PATH]",
 	}, "Creates an object. Claims and pods are in namespace default. An empty class= means no class."},
+	{
+		"apply",
+		[]string{"apply MANIFEST"},
+		"Creates or changes volumes, claims, classes or pods, as kubectl apply does. The manifest is YAML or JSON in one line.",
+	},
 	{"delete", []string{"delete claim|volume|class NAME", "delete pod NAME [now=true]"}, "Deletes an object, if it exists."},
 	{"set", []string{
 		"set claim NAME size=SIZE", "set claim NAME reclaim=Delete|Retain|Recycle",

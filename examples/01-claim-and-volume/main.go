@@ -12,19 +12,49 @@ package main
 import (
 	"fmt"
 
+	"github.com/volsim/volsim/examples/notebook"
 	"github.com/volsim/volsim/explore/session"
+	"github.com/volsim/volsim/sim/trace/picture"
 )
+
+// ## A disk and a claim
+//
+// An administrator has a disk, and describes it to Kubernetes. `csi` names the driver that knows the
+// disk, and the driver's name of it. A user wants some storage. The empty `storageClassName` means:
+// use an existing disk, do not create one.
+const disk = `
+apiVersion: v1
+kind: PersistentVolume
+metadata:
+  name: disk-1
+spec:
+  capacity:
+    storage: 1Gi
+  accessModes: [ReadWriteOnce]
+  csi:
+    driver: array.csi.volsim.dev
+    volumeHandle: disk-1
+`
+
+const claim = `
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata:
+  name: data
+spec:
+  storageClassName: ""
+  accessModes: [ReadWriteOnce]
+  resources:
+    requests:
+      storage: 1Gi
+`
 
 // ## A world that stands still
 //
 // A session is a small cluster in which nothing runs by itself. You control it with a list of
 // lines: what users do, and how far the world advances. This one runs only the PersistentVolume
-// controller. An administrator has a disk, and a user wants one.
-var asked = session.New(
-	"components: pvcontroller",
-	"create volume disk-1 1Gi",
-	"create claim data 1Gi class=", // empty class: use an existing disk, do not create one
-)
+// controller. `apply` does what `kubectl apply` does.
+var asked = session.New("components: pvcontroller", "apply "+disk, "apply "+claim)
 
 // Both objects are in the API server, but the controller has not seen them yet: its cache has
 // "none" of them. A line "cached by" appears only while the cache of a component is behind. rv is
@@ -54,40 +84,58 @@ func firstSteps() {
 //
 // `rest` runs until nothing is left to do. "Minor actions" are reads and deliveries.
 // pvcontroller/claims and pvcontroller/volumes are two loops of the same controller.
-//
-// There are five writes, each to one object. The volume becomes Available. It is reserved for the
-// claim. It becomes Bound. The claim gets the volume's name. The claim becomes Bound. Kubernetes
-// has no transactions across objects, so binding is a handshake: first the volume points to the
-// claim, then the claim to the volume. If the controller crashes between two writes, its successor
-// can see in the objects how far it got.
 var bound = asked.Then("rest")
 
-func handshake() {
+func toTheEnd() {
 	s := bound.MustPlay()
 	defer s.Close()
 	fmt.Print(s.Last())
 	fmt.Print(s.StateTable())
 }
 
+// ## The handshake
+//
+// The same run as a picture. Time runs downward. An arrow is a write to the API server. A number in
+// a pill is the new rv. A slanted line is the delivery of a write to a cache.
+//
+// There are five writes, each to one object. The volume becomes Available. It is reserved for the
+// claim. It becomes Bound. The claim gets the volume's name. The claim becomes Bound. Kubernetes
+// has no transactions across objects, so binding is a handshake: first the volume points to the
+// claim, then the claim to the volume. If the controller crashes between two writes, its successor
+// can see in the objects how far it got.
+func handshake() {
+	s := bound.MustPlay()
+	defer s.Close()
+	notebook.Show(picture.SpaceTime(s.Scene()))
+}
+
 // ## A question
 //
 // The disk has 1 GiB, and the claim asks for 2 GiB. What will the controller do: bind it anyway,
-// reject it, or wait? And what must happen for the claim to get a volume after all? Think first;
-// the answer is one cell away.
-func answer() {
-	s := session.New("components: pvcontroller", "create volume disk-1 1Gi", "create claim data 2Gi class=", "rest").MustPlay()
+// reject it, or wait? And what happens if the administrator then adds a disk of 5 GiB? Think first,
+// then open the results. (`create claim data 2Gi class=` is short for a manifest like the one above.)
+func question() {
+	s := session.New("components: pvcontroller", "apply "+disk, "create claim data 2Gi class=", "rest").MustPlay()
 	defer s.Close()
-	fmt.Print(s.StateTable())
-	fmt.Println("It waits. Now add a disk that is more than large enough:")
+	notebook.Fold("Only the small disk", s.StateTable())
 	s.Do("create volume disk-2 5Gi")
 	s.Do("rest")
-	fmt.Print(s.StateTable())
-	fmt.Println("It binds the smallest disk that is large enough, and the claim gets all of it.")
+	notebook.Fold("With a disk of 5 GiB", s.StateTable())
 }
+
+// <details><summary>Why?</summary>
+//
+// The claim waits. That is not an error: a suitable disk may appear later. When it does, the
+// controller binds the smallest disk that is large enough. The claim gets all of it, 5 GiB.
+//
+// </details>
+func answer() {}
 
 func main() {
 	initialState()
 	firstSteps()
+	toTheEnd()
 	handshake()
+	question()
 	answer()
 }

@@ -17,7 +17,38 @@ import (
 )
 
 // ## A pod runs on node-1
-var first = session.New("create claim data 1Gi", "create pod web data on=node-1", "wait pod web Running", "rest")
+//
+// The pod names its node, so that we know where it runs. Usually the scheduler chooses.
+const manifest = `
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata:
+  name: data
+spec:
+  accessModes: [ReadWriteOnce]
+  resources:
+    requests:
+      storage: 1Gi
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+spec:
+  nodeName: node-1
+  containers:
+  - name: main
+    image: pause
+    volumeMounts:
+    - name: data
+      mountPath: /mnt/data
+  volumes:
+  - name: data
+    persistentVolumeClaim:
+      claimName: data
+`
+
+var first = session.New("apply "+manifest, "wait pod web Running", "rest")
 
 func podRuns() {
 	s := first.MustPlay()
@@ -27,11 +58,13 @@ func podRuns() {
 
 // ## A second pod wants the volume on node-2
 //
-// The attach/detach controller sees that the volume is attached to another node and in use there.
-// It does not try to attach it. Instead it reports the best-known message of Kubernetes storage in
-// an event: **Multi-Attach error**. This is a wait, not a failure, although the event is named
-// FailedAttachVolume.
-var second = first.Then("create pod other data on=node-2", "rest")
+// Its manifest differs in the name and the node. The attach/detach controller sees that the volume is
+// attached to another node and in use there. It does not try to attach it. Instead it reports the
+// best-known message of Kubernetes storage in an event: **Multi-Attach error**. This is a wait, not a
+// failure, although the event is named FailedAttachVolume.
+var other = strings.NewReplacer("name: web", "name: other", "node-1", "node-2").Replace(manifest)
+
+var second = first.Then("apply "+other, "rest")
 
 func multiAttach() {
 	s := second.MustPlay()
@@ -74,11 +107,11 @@ func handover() {
 func drawn() {
 	s := second.MustPlay()
 	defer s.Close()
-	_, before := s.Scene()
-	before.After = s.Log().Steps()
+	_, options := s.Scene()
+	options.After = s.Log().Steps()
 	s.Do("delete pod web")
 	s.Do("rest")
-	notebook.Show(picture.Sequence(s.Log().Records(), before))
+	notebook.Show(picture.Sequence(s.Log().Records(), options))
 }
 
 // ## A question
@@ -86,19 +119,27 @@ func drawn() {
 // The kubelet of node-1 reports that the volume is no longer in use. What if that report does not
 // reach the controller, because it receives no updates about nodes for a while? Is the volume
 // detached from node-1 while it is in use, or does node-2 wait?
-func answer() {
+func question() {
 	s := second.Then("hold attachdetach/cache nodes", "delete pod web", "rest").MustPlay()
 	defer s.Close()
-	fmt.Print(s.Last())
-	fmt.Print(s.StateTable())
-	fmt.Println("Node-2 waits for the report. An outdated cache cannot cause a premature detach either: the controller reads the node's")
-	fmt.Println("status from the API server before it detaches. (What if the node cannot report anything any more? See lesson 6.)")
+	notebook.Fold("What happens", s.Last())
+	notebook.Fold("The objects then", s.StateTable())
 }
+
+// <details><summary>Why?</summary>
+//
+// Node-2 waits for the report. An outdated cache cannot cause a premature detach either: the
+// controller reads the node's status from the API server before it detaches. (What if the node cannot
+// report anything any more? See lesson 6.)
+//
+// </details>
+func answer() {}
 
 func main() {
 	podRuns()
 	multiAttach()
 	handover()
 	drawn()
+	question()
 	answer()
 }

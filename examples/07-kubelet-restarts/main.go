@@ -9,15 +9,47 @@ package main
 import (
 	"fmt"
 
+	"github.com/volsim/volsim/examples/notebook"
 	"github.com/volsim/volsim/explore/session"
+	"github.com/volsim/volsim/sim/trace/picture"
 )
+
+// ## A pod on node-1
+const manifest = `
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata:
+  name: data
+spec:
+  accessModes: [ReadWriteOnce]
+  resources:
+    requests:
+      storage: 1Gi
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+spec:
+  nodeName: node-1
+  containers:
+  - name: main
+    image: pause
+    volumeMounts:
+    - name: data
+      mountPath: /mnt/data
+  volumes:
+  - name: data
+    persistentVolumeClaim:
+      claimName: data
+`
 
 // ## Killed while the pod runs
 //
 // The kubelet starts, lists the pods of its node, and reads its disk. It calls the driver again for
 // everything that should exist: it asks for NodeStageVolume and NodePublishVolume a second time,
 // and the driver must answer "done". This is why CSI calls must be **idempotent**.
-var running = session.New("create claim data 1Gi", "create pod web data on=node-1", "wait pod web Running", "rest")
+var running = session.New("apply "+manifest, "wait pod web Running", "rest")
 
 func killed() {
 	s := running.Then("crash kubelet(node-1)", "rest").MustPlay()
@@ -38,6 +70,21 @@ func reconstructed() {
 	fmt.Print(s.StateTable())
 }
 
+// ## Reconstruction as a picture
+//
+// The requests and calls since the kubelet was stopped. The pod is deleted while the kubelet is down.
+// The calls are undone only after it has started again.
+func drawn() {
+	s := running.MustPlay()
+	defer s.Close()
+	_, options := s.Scene()
+	options.After = s.Log().Steps()
+	for _, op := range []string{"stop kubelet(node-1)", "delete pod web now=true", "rest", "start kubelet(node-1)", "rest"} {
+		s.Do(op)
+	}
+	notebook.Show(picture.Sequence(s.Log().Records(), options))
+}
+
 // ## The machine reboots
 //
 // A reboot also removes the mounts, but the directories remain. The pod starts again on the same
@@ -55,21 +102,29 @@ func rebooted() {
 // The kubelet crashes between two calls: it has asked the driver to stage the volume, the driver
 // has done so, and the response is lost. Meanwhile the pod is deleted. Does the mount remain
 // forever, because nothing has recorded it?
-func answer() {
-	s := session.New("create claim data 1Gi", "create pod web data on=node-1", "wait claim data Bound",
+func question() {
+	s := session.New("apply "+manifest, "wait claim data Bound",
 		"fail driver-lost Unavailable NodeStageVolume", // the next call succeeds but returns an error
 		"until NodeStageVolume", "crash kubelet(node-1)", "delete pod web now=true", "rest",
 	).MustPlay()
 	defer s.Close()
-	fmt.Print(s.Last())
-	fmt.Print(s.StateTable())
-	fmt.Println("No, there is a record. Before the call the kubelet created the directories, with a file (vol_data.json) that names the")
-	fmt.Println("volume. From this file the next kubelet knows what to unstage.")
+	notebook.Fold("What happens", s.Last())
+	notebook.Fold("Mounts of node-1 then", len(s.Cluster().DeviceState().Mounts("node-1")))
 }
+
+// <details><summary>Why?</summary>
+//
+// No, there is a record. Before the call the kubelet created the directories, with a file
+// (vol_data.json) that names the volume. From this file the next kubelet knows what to unstage.
+//
+// </details>
+func answer() {}
 
 func main() {
 	killed()
 	reconstructed()
+	drawn()
 	rebooted()
+	question()
 	answer()
 }

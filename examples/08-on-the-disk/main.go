@@ -1,119 +1,188 @@
-// # Lesson 8: what is on the disk
+// # Lesson 8: where the bytes are
 //
-// A claim of 64 MiB is Bound, and a pod runs. What storage does it actually have? This lesson
-// compares two drivers. One creates a **file** for each volume and attaches it to a loop device.
-// The other allocates **extents** from a volume group of LVM, the logical volume manager of Linux.
-// The pod cannot tell the difference.
+// A pod writes a file to its volume. Where are its bytes on the machine? What happens to them when
+// the pod is deleted, and when the claim is deleted?
+//
+// The answer depends on the driver. This lesson asks two of them. One creates a **file** for each
+// volume, and a loop device turns it into a disk. The other allocates **extents** from a volume group
+// of LVM, the logical volume manager of Linux. The pod cannot tell the difference.
 //
 // Both drivers are real, so this lesson requires Linux, root and lvm2.
 package main
 
 import (
-	"context"
-	"fmt"
-	"log"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
-	"syscall"
-
-	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
-
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/examples/live"
+	"github.com/volsim/volsim/examples/notebook"
+	"github.com/volsim/volsim/explore/session"
+	"github.com/volsim/volsim/sim/trace/picture"
 )
 
-// ## The same claim, the same pod
+// ## A diary
 //
-// running starts a world of one node with one of the two drivers, and creates a claim of a given
-// size and a pod that uses it. look has the pod write a file, and shows what is in the world's
-// directory.
-func running(dir string, devices cluster.Devices, size string) (c *cluster.Cluster, claim *corev1.PersistentVolumeClaim) {
-	klog.SetLogger(logr.Discard())
-	c, err := cluster.New(cluster.Config{Nodes: 1, Devices: devices, Dir: dir})
-	check(err)
-	ctx, core := context.Background(), c.Client().CoreV1()
-	check(c.Start(ctx))
-	_, err = core.PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", size), metav1.CreateOptions{})
-	check(err)
-	_, err = core.Pods("default").Create(ctx, cluster.NewPod("web", "data"), metav1.CreateOptions{})
-	check(err)
-	check(c.WaitForPod(ctx, "default", "web", corev1.PodRunning))
-	claim, err = core.PersistentVolumeClaims("default").Get(ctx, "data", metav1.GetOptions{})
-	check(err)
-	return c, claim
+// The claim asks for 64 MiB. Its pod writes a line into a file. (Containers do not run here, so the
+// lesson itself writes the line, in the directory that the container would get.)
+const manifest = `
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata:
+  name: data
+spec:
+  accessModes: [ReadWriteOnce]
+  resources:
+    requests:
+      storage: 64Mi
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+spec:
+  containers:
+  - name: main
+    image: pause
+    volumeMounts:
+    - name: data
+      mountPath: /mnt/data
+  volumes:
+  - name: data
+    persistentVolumeClaim:
+      claimName: data
+`
+
+// withDiary returns a cluster with the claim and the pod, whose volume has the file.
+func withDiary(devices cluster.Devices) *live.Cluster {
+	c := live.Start(devices)
+	c.Do("apply "+manifest, "wait pod web Running")
+	c.Shell("echo 'dear diary' > " + c.Mount("web", "data") + "/diary.txt; sync")
+	return c
 }
 
-func look(devices cluster.Devices, show func(dir string)) {
-	dir, err := os.MkdirTemp("", "lesson-")
-	check(err)
-	defer os.RemoveAll(dir)
-	c, claim := running(dir, devices, "64Mi")
+// ## A file on the machine
+//
+// With the first driver, the volume is a file of 64 MiB, the one that ends in `img`. The other two are
+// the driver's notes. Search the volume for the text: the pod's bytes are in there, somewhere in its
+// file system.
+func inAFile() {
+	c := withDiary(cluster.Loop)
 	defer c.Close()
-	check(c.WriteFile("default", "web", "data", "greeting", []byte("hello")))
-	fmt.Printf("%s: claim %s, %s\n", devices, claim.Status.Phase, claim.Status.Capacity.Storage())
-	show(dir)
+	c.Shell("ls volumes")
+	c.Shell("grep -l 'dear diary' volumes/*.img")
+	c.Shell("du -m --apparent-size volumes/*.img")
 }
 
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
-}
-
-// ## A file
+// ## How much of it is real
 //
-// The volume is a single file of the volume's size. But the file is **sparse**: blocks that were
-// never written take no space. So a disk can promise more than it has. When it is full, it is full
-// for all volumes at once.
-func file() {
-	look(cluster.Loop, func(dir string) {
-		images, err := filepath.Glob(filepath.Join(dir, "volumes", "*.img"))
-		check(err)
-		for _, image := range images {
-			var info syscall.Stat_t
-			check(syscall.Stat(image, &info))
-			fmt.Printf("a file of %d MiB; less than a quarter of it is allocated: %t\n", info.Size>>20, info.Blocks*512 < info.Size/4)
-		}
-	})
+// The file is **sparse**: blocks that were never written take no space. So a disk can promise more
+// than it has. When it is full, it is full for all volumes at once.
+func sparse() {
+	c := withDiary(cluster.Loop)
+	defer c.Close()
+	c.Shell("test $(du -m volumes/*.img | cut -f 1) -lt 16 && echo 'less than 16 MiB are allocated'")
+}
+
+// ## The pod is deleted
+//
+// Its volume is unmounted and detached: the loop device, which the driver has noted in the file that
+// ends in `attached`, is gone. The bytes are still there. They belong to the claim, not to the pod.
+func podDeleted() {
+	c := withDiary(cluster.Loop)
+	defer c.Close()
+	c.Do("delete pod web", "wait pod web gone")
+	c.Shell("ls volumes")
+	c.Shell("grep -l 'dear diary' volumes/*.img")
+}
+
+// ## The claim is deleted
+//
+// The claim's storage class has the reclaim policy Delete. So the volume is deleted with its claim,
+// and the bytes with the volume.
+func claimDeleted() {
+	c := withDiary(cluster.Loop)
+	defer c.Close()
+	c.Do("delete pod web", "wait pod web gone", "delete claim data", "wait claim data gone")
+	c.Shell("ls volumes | wc -l")
+}
+
+// ## The life of the volume
+//
+// The same life, simulated, as a picture. The volume outlives its pod. It is deleted after its claim.
+func life() {
+	s := session.New("nodes: 1", "apply "+manifest, "wait pod web Running", "delete pod web", "rest", "delete claim data", "rest").MustPlay()
+	defer s.Close()
+	notebook.Show(picture.Timeline(s.Scene()))
 }
 
 // ## Extents
 //
-// A volume group is a set of extents of 4 MiB each. A logical volume is a list of extents: here 16
-// of them, from the first one on, on the disk pv0. (LVM calls a disk a physical volume. It is not a
-// PersistentVolume.) The extents belong to this volume only. A full volume does not affect others,
-// and nothing is promised that does not exist.
+// The second driver has one large disk, pv0. (LVM calls it a physical volume. It is not a
+// PersistentVolume.) The disk is divided into extents of 4 MiB. A logical volume is a list of
+// extents: here 16 of them, from number 0 to number 15. They belong to this volume only, so nothing
+// is promised that does not exist. The bytes are within the first 100 MiB of the disk.
 func extents() {
-	look(cluster.LVM, func(dir string) {
-		lvs := exec.Command("lvm", "lvs", "--noheadings", "--nosuffix", "--units", "m", "-o", "lv_size,vg_extent_size,seg_pe_ranges")
-		lvs.Env = append(os.Environ(), "LVM_SYSTEM_DIR="+filepath.Join(dir, "lvm-node-1"), "LVM_SUPPRESS_FD_WARNINGS=1")
-		row, err := lvs.Output()
-		check(err)
-		columns := strings.Fields(string(row))
-		_, ranges, _ := strings.Cut(columns[2], ":")
-		fmt.Printf("a logical volume of %s MiB; an extent is %s MiB; its extents are %s of the disk %s\n",
-			columns[0], columns[1], ranges, filepath.Base(strings.TrimSuffix(columns[2], ":"+ranges)))
-	})
+	c := withDiary(cluster.LVM)
+	defer c.Close()
+	c.Shell("lvm lvs --noheadings --separator ' ' -o lv_name,lv_size,seg_pe_ranges 2>/dev/null")
+	c.Shell("head -c 100M disk-node-1 | grep -c 'dear diary'")
 }
 
 // ## A question
 //
-// A claim asks for 65 MiB. How large is its volume with each driver?
-func answer() {
-	for _, devices := range []cluster.Devices{cluster.Loop, cluster.LVM} {
-		c, claim := running("", devices, "65Mi")
-		fmt.Printf("%s: %s\n", devices, claim.Status.Capacity.Storage())
-		check(c.Close())
-	}
-	fmt.Println("An extent cannot be divided. A claim's capacity is the size of its volume, which may exceed the request.")
+// The pod and the claim are deleted. The extents are free again, and the next claim gets them. Can
+// its pod find the diary, if it searches the whole device?
+func question() {
+	c := withDiary(cluster.LVM)
+	defer c.Close()
+	c.Do("delete pod web", "wait pod web gone", "delete claim data", "wait claim data gone")
+	c.Do("create claim next 64Mi", "create pod reader next", "wait pod reader Running")
+	notebook.Fold("The extents of the next volume", c.Output("lvm lvs --noheadings --separator ' ' -o lv_name,lv_size,seg_pe_ranges 2>/dev/null"))
+	notebook.Fold("Lines with the diary on the disk", c.Output("head -c 100M disk-node-1 | grep -c 'dear diary'; true"))
 }
 
+// <details><summary>Why?</summary>
+//
+// The next volume has the same extents, and the diary is not there. When this driver deletes a
+// volume, it overwrites or discards its extents first. CSI does not require that. With a driver that
+// does not do it, a pod with a raw block device could read what another pod has left. A new file
+// system hides the old bytes, but does not remove them.
+//
+// </details>
+func answer() {}
+
+// ## Another question
+//
+// A claim asks for 65 MiB. How large is its volume with each driver?
+func sizes() {
+	for _, devices := range []cluster.Devices{cluster.Loop, cluster.LVM} {
+		notebook.Fold(string(devices), sizeOn(devices))
+	}
+}
+
+// sizeOn returns the capacity of a claim of 65 MiB.
+func sizeOn(devices cluster.Devices) string {
+	c := live.Start(devices)
+	defer c.Close()
+	c.Do("create claim data 65Mi", "create pod web data", "wait pod web Running")
+	return c.Capacity("data")
+}
+
+// <details><summary>Why?</summary>
+//
+// A file can have any size. An extent cannot be divided, so the second driver rounds up to 17 extents,
+// 68 MiB. A claim's capacity is the size of its volume, which may exceed the request.
+//
+// </details>
+func sizesAnswer() {}
+
 func main() {
-	file()
+	inAFile()
+	sparse()
+	podDeleted()
+	claimDeleted()
+	life()
 	extents()
+	question()
 	answer()
+	sizes()
+	sizesAnswer()
 }

@@ -2,6 +2,7 @@ package notebook
 
 import (
 	"fmt"
+	"html"
 	"io"
 	"os"
 	"strings"
@@ -38,8 +39,15 @@ func Markdown(text string) {
 }
 
 // HTML displays self-contained HTML; without a notebook it prints the equivalent text.
-func HTML(html, text string) {
-	here().show(map[string]any{gonb.HTML: html}, endLine(text))
+func HTML(content, text string) {
+	here().show(map[string]any{gonb.HTML: content}, endLine(text))
+}
+
+// Fold displays a summary that opens to the text of x. Without a notebook it prints both.
+func Fold(summary string, x any) {
+	text := lines(x)
+	here().show(map[string]any{gonb.HTML: fmt.Sprintf("<details><summary>%s</summary><pre>%s</pre></details>",
+		html.EscapeString(summary), html.EscapeString(strings.TrimSuffix(text, "\n")))}, summary+":\n"+text)
 }
 
 // lines returns the text of x, ending in a newline.

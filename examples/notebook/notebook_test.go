@@ -43,6 +43,7 @@ func TestTextWithoutNotebook(t *testing.T) {
 		{"a number", func() { Show(3) }, "3\n"},
 		{"Markdown", func() { Markdown("is **Bound**") }, "is **Bound**\n"},
 		{"HTML", func() { HTML("<b>Bound</b>", "Bound") }, "Bound\n"},
+		{"folded text", func() { Fold("Answer", "a < b\nc") }, "Answer:\na < b\nc\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -156,6 +157,7 @@ func TestItemsAppearInOrder(t *testing.T) {
 	Show("three")
 	Markdown("*four*")
 	HTML("<i>five</i>", "five")
+	Fold("six?", "a < b\nc")
 	fmt.Fprint(k.printed, "six")
 	if err := s.settle(); err != nil {
 		t.Fatal(err)
@@ -167,6 +169,7 @@ func TestItemsAppearInOrder(t *testing.T) {
 		"printed: twothree\n",
 		`shown: text/markdown "*four*", text/plain "*four*"`,
 		`shown: text/html "<i>five</i>", text/plain "five"`,
+		`shown: text/html "<details><summary>six?</summary><pre>a &lt; b\nc</pre></details>", text/plain "six?:\na < b\nc"`,
 		`printed: six`,
 	}
 	if !slices.Equal(k.log, want) {

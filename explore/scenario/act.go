@@ -31,6 +31,7 @@ import (
 //	create class NAME [provisioner=P] [binding=WaitForFirstConsumer] [reclaim=Retain] [default=true]
 //	create pod NAME [CLAIM …] [on=NODE] [devices=CLAIM,…] [group=NUMBER] [change=OnRootMismatch]
 //	           [level=LEVEL] [reads=true] [sub=PATH]
+//	apply MANIFEST                                (one or more volumes, claims, classes or pods, in YAML or JSON)
 //	delete volume|claim|class NAME
 //	delete pod NAME [now=true]
 //	set volume NAME [reclaim=Delete|Retain|Recycle] [for=CLAIM | bind=CLAIM] [migrated=DRIVER]
@@ -59,7 +60,9 @@ import (
 // world's own driver, too. An empty class= means no class. By default a volume has no class and a
 // claim the default class. An empty for= or migrated= removes the volume's claimRef or its
 // annotation. bind= sets a claimRef with the claim's UID. A create waits while an object of the
-// same name is being deleted. A delete or set of an object that does not exist does nothing.
+// same name is being deleted. An apply patches objects that exist, as kubectl apply does; String
+// returns its manifest as JSON in one line, as a scenario contains it. A delete or set of an object
+// that does not exist does nothing.
 //
 // A request is any API request that writes, by its path and query. The body is JSON in one line, or
 // a quoted string with Go's escapes. type= is its media type, or merge, strategic, json or apply
@@ -84,7 +87,10 @@ func (a Act) String() string {
 	if a.kind != "" {
 		words = append(words, a.kind)
 	}
-	words = append(append(words, a.name), a.args...)
+	if a.name != "" {
+		words = append(words, a.name)
+	}
+	words = append(words, a.args...)
 	for _, o := range a.options {
 		words = append(words, o.key+"="+o.value)
 	}
@@ -119,7 +125,9 @@ func (a Act) Do(ctx context.Context, c *cluster.Cluster, user *sim.Process) erro
 	client := c.Client()
 	switch a.verb {
 	case "create":
-		return a.create(ctx, c, client)
+		return createObject(ctx, c, client, a.object(c.DriverName()))
+	case "apply":
+		return a.apply(ctx, c, client)
 	case "delete":
 		return ignoreNotFound(a.delete(ctx, client))
 	case "set":
@@ -190,30 +198,21 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-func (a Act) create(ctx context.Context, c *cluster.Cluster, client kubernetes.Interface) error {
-	for {
-		var err error
-		switch a.kind {
-		case "volume":
-			_, err = client.CoreV1().PersistentVolumes().Create(ctx, a.volume(c.DriverName()), metav1.CreateOptions{})
-		case "claim":
-			_, err = client.CoreV1().PersistentVolumeClaims(metav1.NamespaceDefault).Create(ctx, a.claim(), metav1.CreateOptions{})
-		case "class":
-			_, err = client.StorageV1().StorageClasses().Create(ctx, a.class(c.DriverName()), metav1.CreateOptions{})
-		default:
-			_, err = client.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, a.pod(), metav1.CreateOptions{})
-		}
-		if !apierrors.IsAlreadyExists(err) {
-			return err
-		}
-		obj, there := c.Server().Get(resources[a.kind], namespaceOf(a.kind), a.name)
-		if there && obj.GetDeletionTimestamp() == nil {
-			return err
-		}
-		if err := c.WaitForGone(ctx, resources[a.kind], namespaceOf(a.kind), a.name); err != nil {
-			return err
-		}
+// object returns the object that the act creates. driver is the world's own.
+func (a Act) object(driver string) metav1.Object {
+	var obj metav1.Object
+	switch a.kind {
+	case "volume":
+		obj = a.volume(driver)
+	case "claim":
+		obj = a.claim()
+	case "class":
+		obj = a.class(driver)
+	default:
+		obj = a.pod()
 	}
+	obj.SetNamespace(namespaceOf(a.kind))
+	return obj
 }
 
 func (a Act) set(ctx context.Context, client kubernetes.Interface) error {

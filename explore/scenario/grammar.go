@@ -51,6 +51,10 @@ func parseAct(text string) (Act, error) {
 	if len(words) == 0 {
 		return Act{}, errors.New("want a verb, such as create")
 	}
+	if manifest, is := manifestOf(text); is {
+		objects, err := parseManifest(manifest)
+		return Act{verb: "apply", args: objects}, err
+	}
 	a := Act{verb: words[0]}
 	if a.verb == "request" {
 		var err error

@@ -18,7 +18,8 @@ import (
 //	                           acts, a schedule. Users are tasks of the world. Its steps follow the
 //	                           schedule, except for held tasks and tasks that a step names
 //	create claim data 1Gi      any act of package scenario. It takes effect at once. "wait claim data
-//	                           Bound" runs the world until then, "pass 5m" sets the clock
+//	                           Bound" runs the world until then, "pass 5m" sets the clock. A manifest
+//	                           that "apply" creates may have several lines
 //	step                       runs the next task in the default order
 //	step 5                     … five times
 //	step TASK                  runs this task, such as "step pvcontroller/cache persistentvolumes"
@@ -87,7 +88,7 @@ func (o Ops) MustPlay() *Session {
 // isHeader reports whether a line is a header, such as "components: pvcontroller".
 func isHeader(op string) bool {
 	key, _, found := strings.Cut(op, ":")
-	return found && !strings.Contains(key, " ")
+	return found && !strings.ContainsAny(key, " \t\n")
 }
 
 func isComment(op string) bool {
@@ -111,8 +112,8 @@ func parse(text string) (operation, error) {
 	if isComment(text) {
 		return operation{}, nil
 	}
-	verb, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
-	rest = strings.TrimSpace(rest)
+	verb := strings.Fields(text)[0]
+	rest := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), verb))
 	switch {
 	case verb == "step":
 		return parseStep(rest)
@@ -185,4 +186,4 @@ func parseFail(rest string) (operation, error) {
 var ownVerbs = []string{"step", "until", "settle", "rest", "hold", "release", "fail"}
 
 // actVerbs are the verbs of the acts of package scenario.
-var actVerbs = []string{"create", "delete", "set", "finish", "write", "cordon", "uncordon", "wait", "pass", "limit", "let", "request"}
+var actVerbs = []string{"create", "apply", "delete", "set", "finish", "write", "cordon", "uncordon", "wait", "pass", "limit", "let", "request"}

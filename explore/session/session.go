@@ -126,6 +126,9 @@ func (s *Session) DoContext(ctx context.Context, text string) error {
 	if err != nil {
 		return fmt.Errorf("session: %q: %w", text, err)
 	}
+	if op.verb == "act" && strings.Contains(text, "\n") {
+		text = op.act.String() // in one line
+	}
 	moves, steps, again := s.moves, s.host.Steps(), text
 	note, err := s.recoverPanic(func() (string, error) { return s.do(ctx, op, text) })
 	steps = s.host.Steps() - steps

@@ -72,6 +72,50 @@ func TestTheSameOperationsLeadToTheSameWorld(t *testing.T) {
 	}
 }
 
+const manifests = `
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata:
+  name: data
+spec:
+  accessModes: [ReadWriteOnce]
+  resources:
+    requests:
+      storage: 64Mi
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+spec:
+  containers:
+  - name: main
+    image: pause
+    volumeMounts:
+    - {name: data, mountPath: /mnt/data}
+  volumes:
+  - name: data
+    persistentVolumeClaim: {claimName: data}
+`
+
+func TestManifestsAreApplied(t *testing.T) {
+	applied := play(t, "apply"+manifests, "wait pod web Running")
+	created := play(t, "create claim data 64Mi", "create pod web data", "wait pod web Running")
+	if diff := cmp.Diff(created.Log().Text(), applied.Log().Text()); diff != "" {
+		t.Errorf("the trace differs from that of the same objects created otherwise: %s", diff)
+	}
+	if story := applied.Story(); !strings.HasPrefix(story, "> apply …\n") || strings.Contains(story, "{") {
+		t.Errorf("the story contains the manifest:\n%s", story)
+	}
+	again := applied.Replayable()
+	if strings.Contains(strings.Join(again, ""), "\n") {
+		t.Errorf("an operation to save has several lines: %q", again)
+	}
+	if diff := cmp.Diff(applied.Log().Text(), play(t, again...).Log().Text()); diff != "" {
+		t.Errorf("the trace of the saved operations differs: %s", diff)
+	}
+}
+
 func TestNothingHappensByItself(t *testing.T) {
 	s := play(t, "create claim data 64Mi")
 	if got := stateOf(s, "claim default/data"); got != "Pending, 64Mi requested" {

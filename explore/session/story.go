@@ -52,8 +52,12 @@ const requestWidth = 100
 // isRequest reports whether an operation is an API request.
 func isRequest(op string) bool { return strings.HasPrefix(strings.TrimSpace(op), "request ") }
 
-// shorten returns the beginning of a request whose body is long. What it does is below it.
+// shorten returns the beginning of a request whose body is long, and an apply without its manifest.
+// What they do is below it.
 func shorten(op string) string {
+	if strings.HasPrefix(op, "apply ") {
+		return "apply …"
+	}
 	if all := []rune(op); isRequest(op) && len(all) > requestWidth {
 		return string(all[:requestWidth]) + "…"
 	}

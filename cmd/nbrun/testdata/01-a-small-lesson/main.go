@@ -27,7 +27,7 @@ var words = []string{"claim", "volume"}
 type box struct{ text string }
 
 func (b box) SVG() []byte {
-	return []byte("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 80 20\">\n<text y=\"15\">" + b.text + "</text>\n</svg>\n")
+	return []byte("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 80 20\" width=\"80\" height=\"20\">\n<text y=\"15\">" + b.text + "</text>\n</svg>\n")
 }
 
 func (b box) Text() string { return "[" + b.text + "]" }
