@@ -32,6 +32,9 @@ const (
 	// appliedFieldsMax is the limit of members of one map or list in an apply configuration, and
 	// in an object with managed fields.
 	appliedFieldsMax = 20_000
+	// appliedLevelsMax is the limit of the levels of all values in them together. A chain of 8,000
+	// maps is below it, and so are 100,000 values that are 300 levels deep.
+	appliedLevelsMax = 32_000_000
 )
 
 // The library has no other way to set its limit. A program may set it first, or change it later.
@@ -137,8 +140,30 @@ func checkApplyCost(objects ...any) error {
 		if n > appliedFieldsMax {
 			return tooCostly("members of a map or a list in server-side apply", n, appliedFieldsMax)
 		}
+		if n := levelsOf(obj, 0); n > appliedLevelsMax {
+			return tooCostly("values times levels in server-side apply", n, appliedLevelsMax)
+		}
 	}
 	return nil
+}
+
+// levelsOf returns the sum of the levels of all values in an untyped object, which is at a level
+// itself. It is 0 for Go types, which have few.
+func levelsOf(obj any, level int) int {
+	n := level
+	switch v := obj.(type) {
+	case *CustomObject:
+		return levelsOf(v.Content, level)
+	case map[string]any:
+		for _, elem := range v {
+			n += levelsOf(elem, level+1)
+		}
+	case []any:
+		for _, elem := range v {
+			n += levelsOf(elem, level+1)
+		}
+	}
+	return n
 }
 
 // widest returns the length of the longest slice or map in a value. Bytes are not counted.

@@ -80,6 +80,15 @@ func TestCostlyPatches(t *testing.T) {
 				`"spec":{` + joined(20_001, func(i int) string { return fmt.Sprintf(`"f%d":1`, i) }) + `}}`, 413,
 			"Request entity too large: The allowed maximum of members of a map or a list in server-side apply is 20000, got 20001",
 		},
+		{
+			"deep fields to apply", types.ApplyYAMLPatchType, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},` +
+				`"spec":` + nested(9000, "1") + `}`, 413,
+			"Request entity too large: The allowed maximum of values times levels in server-side apply is 32000000, got 40513506",
+		},
+		{
+			"fields to apply at a usual depth", types.ApplyYAMLPatchType, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},` +
+				`"spec":` + nested(500, "1") + `}`, 0, "",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -395,17 +396,45 @@ func storageError(folder, key string, err error) error {
 		"AdditionalErrorMsg: %w", folder, key, err)
 }
 
-// invalidMax is the limit of errors in an answer. Joining them takes time quadratic in their number.
+// invalidMax is the limit of errors in an answer.
 //
 // Differs: the real server has no limit.
 const invalidMax = 5000
 
 func invalid(k *kind, name string, errs field.ErrorList) error {
-	errs = errs[:min(len(errs), invalidMax)]
+	of := k.gvk.GroupKind()
 	if k.invalid.Kind != "" {
-		return apierrors.NewInvalid(k.invalid, name, errs)
+		of = k.invalid
 	}
-	return apierrors.NewInvalid(k.gvk.GroupKind(), name, errs)
+	if len(errs) < joinedMax {
+		return apierrors.NewInvalid(of, name, errs)
+	}
+	return manyInvalid(of, name, errs[:min(len(errs), invalidMax)])
+}
+
+// joinedMax is the number of errors from which on upstream joins them slowly.
+const joinedMax = 200
+
+// manyInvalid is apierrors.NewInvalid, which joins errors in quadratic time.
+func manyInvalid(of schema.GroupKind, name string, errs field.ErrorList) error {
+	err := apierrors.NewInvalid(of, name, nil)
+	seen := make(map[string]bool, len(errs))
+	var all []string
+	for _, e := range errs {
+		body := e.ErrorBody()
+		err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes,
+			metav1.StatusCause{Type: metav1.CauseType(e.Type), Message: body, Field: e.Field})
+		if msg := e.Error(); !seen[msg] {
+			seen[msg] = true
+			all = append(all, msg)
+		}
+	}
+	joined := strings.Join(all, ", ")
+	if len(all) > 1 {
+		joined = "[" + joined + "]"
+	}
+	err.ErrStatus.Message += ": " + joined
+	return err
 }
 
 // internalError returns the status of an error without one.

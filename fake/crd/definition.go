@@ -150,7 +150,10 @@ func finalize(now metav1.Time, obj *fake.CustomObject) {
 // validateDefinition validates a definition. Package fake validates the metadata except the name.
 func validateDefinition(obj, old *fake.CustomObject) field.ErrorList {
 	definition := internal(obj)
-	var errs field.ErrorList
+	errs := checkDefaultsCost(definition)
+	if len(errs) > 0 {
+		return errs
+	}
 	if old == nil {
 		errs = validation.ValidateCustomResourceDefinition(context.Background(), definition)
 	} else {

@@ -67,8 +67,16 @@ func property(e *field.Error, level int) string {
 	return e.Field[:end]
 }
 
-// byPath sorts errors by path.
+// byPath sorts errors by path. Those without one name it in their detail.
 func byPath(errs field.ErrorList) field.ErrorList {
-	slices.SortStableFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Field, b.Field) })
+	slices.SortStableFunc(errs, func(a, b *field.Error) int {
+		if c := cmp.Compare(a.Field, b.Field); c != 0 || a.Field != noPath {
+			return c
+		}
+		return cmp.Compare(a.Detail, b.Detail)
+	})
 	return errs
 }
+
+// noPath is the field of an error about a whole object.
+var noPath = (*field.Path)(nil).String()

@@ -69,9 +69,13 @@ func newVersion(
 }
 
 func (v *version) readSchema(props *apiextensions.JSONSchemaProps) error {
-	var err error
-	if v.validator, _, err = validation.NewSchemaValidator(props); err != nil || props == nil {
+	_, validated, err := validation.NewSchemaValidator(props)
+	if err != nil {
 		return err
+	}
+	v.validator = schemaValidator{validated}
+	if props == nil {
+		return nil
 	}
 	s, err := schema.NewStructural(props)
 	if err != nil {
@@ -101,7 +105,7 @@ func (v *version) readSubresources(
 	if !ok {
 		return nil
 	}
-	var err error
-	v.statusValidator, _, err = validation.NewSchemaValidator(&status)
+	_, validated, err := validation.NewSchemaValidator(&status)
+	v.statusValidator = schemaValidator{validated}
 	return err
 }
