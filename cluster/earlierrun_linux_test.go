@@ -512,29 +512,33 @@ func TestProgramsOfAKilledRun(t *testing.T) {
 	})
 }
 
-// forgetDevices is the beginning of a shell script in a new mount namespace. It unmounts the devices
-// of tests that run at the same time, which cannot release them otherwise.
-const forgetDevices = `while read -r device place rest; do
-	case $device in /dev/loop* | /dev/mapper/*) umount -l "$place" ;; esac
-done </proc/self/mounts
-`
-
-// TestKilledInAnotherMountNamespace kills a cluster that had another path to its directory, as in a container.
+// TestKilledInAnotherMountNamespace kills a cluster that had another path to its directory, as in a container. Its mounts end
+// with it, as those of a mount namespace do. A real one would keep the mounts of tests that run at the same time.
 func TestKilledInAnotherMountNamespace(t *testing.T) {
 	eachRealDevices(t, func(t *testing.T, devices cluster.Devices) {
 		dir, path := t.TempDir(), t.TempDir()
 		clearAway(t, dir)
 		clearAway(t, path)
-		command := runUntilKilled(t, devices, path)
-		command.Path = "/bin/sh"
-		command.Args = []string{"sh", "-c", fmt.Sprintf(forgetDevices+"mount --bind %s %s && exec %s -test.run='^TestRunUntilKilled$'",
-			dir, path, os.Args[0])}
-		command.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
-		volume, kill := waitForVolume(t, command)
-		if places := append(mountsBelow(t, dir), mountsBelow(t, path)...); len(places) > 0 {
-			t.Fatalf("mounts of another mount namespace: %v", places)
+		if err := errors.Join(syscall.Mount(dir, path, "", syscall.MS_BIND, ""), syscall.Mount("", path, "", syscall.MS_PRIVATE, "")); err != nil {
+			t.Fatal(err)
+		}
+		bound := true
+		unmount := func() {
+			if !bound {
+				return
+			}
+			bound = false
+			if err := syscall.Unmount(path, syscall.MNT_DETACH); err != nil {
+				t.Error(err)
+			}
+		}
+		t.Cleanup(unmount)
+		volume, kill := waitForVolume(t, runUntilKilled(t, devices, path))
+		if places := mountsBelow(t, dir); len(places) > 0 {
+			t.Fatalf("mounts below the other path: %v", places)
 		}
 		kill()
+		unmount()
 		c := startAgain(t, devices, dir, volume)
 		if lines := c.Cleared(); len(lines) != 1 || !strings.Contains(lines[0], " 3 loop devices") {
 			t.Errorf("cleared %q", lines)

@@ -102,8 +102,11 @@ func (r *Real) SetUUID(ctx context.Context, device string, uuid [16]byte) error 
 	}
 	digits := hex.EncodeToString(uuid[:])
 	text := digits[:8] + "-" + digits[8:12] + "-" + digits[12:16] + "-" + digits[16:20] + "-" + digits[20:]
-	output, err := contextExec{Interface: utilexec.New(), ctx: ctx}.Command("btrfstune", "-f", "-M", text,
-		device).CombinedOutput()
+	command := contextExec{Interface: utilexec.New(), ctx: ctx}.Command("btrfstune", "-f", "-M", text, device)
+	// btrfstune refuses a UUID that libblkid finds on another device. libblkid trusts its cache for
+	// two seconds, even if the device of that name has been given to another file.
+	command.SetEnv(append(os.Environ(), "BLKID_FILE="+os.DevNull))
+	output, err := command.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("set the UUID of the file system on %s: btrfstune: %w: %s", device,
 			errors.Join(ctx.Err(), err), output)
