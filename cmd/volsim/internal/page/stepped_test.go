@@ -529,6 +529,7 @@ func TestSavedRequestsReplayTheSameWorld(t *testing.T) {
 	send("POST", pods+"/web/exec?command=ls", asJSON, "", 405)
 	send("POST", "/api/v1/namespaces/default/cats", asJSON, "{}", 404)
 	send("POST", claims, asJSON, "{", 400)
+	send("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", asJSON, `{"spec":{"resourceAttributes":{"verb":"get","resource":"pods"}}}`, 201)
 	if got := len(d.Ops()); got != recorded {
 		t.Errorf("requests without effect are recorded: %q", d.Ops()[recorded:])
 	}
