@@ -559,3 +559,14 @@ func TestSavedRequestsReplayTheSameWorld(t *testing.T) {
 		}
 	}
 }
+
+func TestErrorsOfLoadNameTheLine(t *testing.T) {
+	d := newStepped(t)
+	for text, want := range map[string]string{
+		"nodes: 1\ncreate claim data 64Mi\nstep 0\n": `line 3: "step 0": `, "nodes: 1\nnodes: 0\nstep\n": `line 2: nodes: "0": `,
+	} {
+		if _, err := d.Load(text); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
