@@ -48,7 +48,7 @@ func replay(cmd *cobra.Command, name string, o replayOptions) error {
 		return err
 	}
 	if ops != nil {
-		status, err := replaySession(cmd, ops, o)
+		status, err := replaySession(cmd, name, ops, o)
 		if err == nil && status != 0 {
 			return cli.Status(status)
 		}

@@ -39,8 +39,8 @@ func scenarioName(file string) string {
 }
 
 // replaySession repeats the operations of a saved session.
-func replaySession(cmd *cobra.Command, ops session.Ops, o replayOptions) (status int, err error) {
-	s, err := play(cmd.Context(), ops)
+func replaySession(cmd *cobra.Command, file string, ops session.Ops, o replayOptions) (status int, err error) {
+	s, err := playFile(cmd.Context(), file, ops)
 	if err != nil {
 		return 0, usage(err)
 	}

@@ -19,7 +19,7 @@ func opsOf(text string) session.Ops {
 }
 
 // play creates a world and performs the operations, until ctx ends. Like that of the page, the world
-// serves definitions of custom resources.
+// serves definitions of custom resources. The error names the line.
 func play(ctx context.Context, all session.Ops) (*session.Session, error) {
 	world, ops := all.Split()
 	s, err := world.Play()
@@ -27,19 +27,32 @@ func play(ctx context.Context, all session.Ops) (*session.Session, error) {
 		return nil, err
 	}
 	crd.Serve(s.Cluster().Server())
-	for _, op := range ops {
+	for i, op := range ops {
 		err := ctx.Err()
 		if err == nil {
 			err = s.DoContext(ctx, op)
 		}
-		if err != nil {
-			if ctx.Err() != nil {
-				err = ctx.Err()
-			}
-			return nil, errors.Join(err, s.Close())
+		switch {
+		case err == nil:
+			continue
+		case ctx.Err() != nil:
+			err = ctx.Err()
+		default:
+			err = fmt.Errorf("line %d: %s", len(world)+i+1, strings.TrimPrefix(err.Error(), "session: "))
 		}
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// playFile is play for the operations in a file.
+func playFile(ctx context.Context, file string, all session.Ops) (*session.Session, error) {
+	s, err := play(ctx, all)
+	if err != nil && ctx.Err() == nil {
+		text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "session: "), "scenario session, ")
+		return nil, fmt.Errorf("%s: %s", file, text)
+	}
+	return s, err
 }
 
 // searchable returns what a search varies: the scenario of a session, in which one user performs the

@@ -198,7 +198,7 @@ func startLive(ctx context.Context, errs io.Writer, authority *apiserver.Authori
 	o.world.apply(&cfg)
 	c, err := cluster.New(cfg)
 	if errors.Is(err, cluster.ErrUnknownComponent) {
-		return nil, usage(fmt.Errorf("--components: %w", err))
+		return nil, unknownComponent(err)
 	}
 	if err != nil {
 		return nil, err
@@ -231,12 +231,18 @@ func startLive(ctx context.Context, errs io.Writer, authority *apiserver.Authori
 func startManual(_ context.Context, _ io.Writer, _ *apiserver.Authority, o serveOptions) (*servedWorld, error) {
 	desk, err := page.NewStepped(append([]string{fmt.Sprintf("nodes: %d", o.nodes)}, o.world.headers()...)...)
 	if errors.Is(err, cluster.ErrUnknownComponent) {
-		return nil, usage(fmt.Errorf("--components: %w", err))
+		return nil, unknownComponent(err)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return &servedWorld{api: desk, world: desk, close: desk.Close}, nil
+}
+
+// unknownComponent returns the error for the option --components.
+func unknownComponent(err error) error {
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "session: "), "cluster: ")
+	return usage(fmt.Errorf("--components: %s", text))
 }
 
 func printEndpoints(out io.Writer, s *servedWorld, url, pageURL string, o serveOptions) {

@@ -46,14 +46,16 @@ func newSession() *cobra.Command {
 
 func runSession(cmd *cobra.Command, args []string, o sessionOptions) (err error) {
 	var ops session.Ops
+	file := "standard input"
 	if len(args) == 1 {
+		file = args[0]
 		text, err := readFile(cmd.Context(), args[0])
 		if err != nil {
 			return usage(err)
 		}
 		ops = opsOf(string(text))
 	}
-	s, err := play(cmd.Context(), ops)
+	s, err := playFile(cmd.Context(), file, ops)
 	if err != nil {
 		return usage(err)
 	}

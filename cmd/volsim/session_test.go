@@ -51,6 +51,25 @@ func TestSessionReportsErrorOnce(t *testing.T) {
 	}
 }
 
+// TestErrorsOfFilesNameTheLine includes those of lines that describe the world.
+func TestErrorsOfFilesNameTheLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"nodes: 1\n# a comment\ncreate claim data 64Mi\nstep 0\n": "saved.txt: line 4: \"step 0\": step 0: want at least 1\n",
+		"nodes: 1\nnodes: 0\nstep\n":                              "saved.txt: line 2: nodes: \"0\": want a number, at least 1\n",
+		"components: none, foo\nstep\n":                           "saved.txt: cluster: no such component \"none\" (have pvcontroller",
+	} {
+		file := writeTemp(t, "saved.txt", text)
+		for _, command := range []string{"replay", "session"} {
+			if status, _, errs := volsim(t.Context(), command, file); status != 2 || !strings.Contains(errs, want) || strings.Contains(errs, "scenario session") {
+				t.Errorf("%s: status %d: %s, want %s", command, status, errs, want)
+			}
+		}
+	}
+	if _, out := runLines(t, nil, "nodes: 1", "", "nodes: 0"); !strings.HasSuffix(out, "\nnodes: \"0\": want a number, at least 1\n") {
+		t.Errorf("entered: %s", out)
+	}
+}
+
 func TestSessionGoesBack(t *testing.T) {
 	status, out := runLines(t, nil, "create claim data 64Mi", "step 3", "step 2", "hold none", "back 2", "=", "back 5", "=", "back", "back none")
 	for _, want := range []string{

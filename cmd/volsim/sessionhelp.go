@@ -11,6 +11,7 @@ import (
 
 const sessionHelp = `  create claim data 64Mi, create pod web data on=node-1, delete pod web, …
                                    user actions
+  request DELETE PATH, …           send an API request, as kubectl does to the page's world
   step, step 5, step TASK          run the next step, the next 5 steps, the next step of a task
   until NodeStageVolume            run until this call has been made
   settle, rest                     run until nothing can happen before the clock advances; until nothing is left to do

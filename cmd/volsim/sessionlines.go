@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -65,6 +66,9 @@ func (i *interpreter) operate(ctx context.Context, line string) error {
 	all := i.session.Replayable()
 	if _, ops := all.Then(line).Split(); len(ops) == 0 && !strings.HasPrefix(strings.TrimSpace(line), "#") {
 		err := i.replace(ctx, all.Then(line))
+		if err != nil { // the number of the line is that of the world's description
+			err = errors.New(worldLine.ReplaceAllString(err.Error(), ""))
+		}
 		i.report(err, line, false)
 		return err
 	}
@@ -74,6 +78,8 @@ func (i *interpreter) operate(ctx context.Context, line string) error {
 	i.report(err, line, i.session.Steps() > before)
 	return err
 }
+
+var worldLine = regexp.MustCompile(`^scenario session, line \d+: `)
 
 // report prints the result of the last operation, or its error.
 func (i *interpreter) report(err error, line string, advanced bool) {

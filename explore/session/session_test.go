@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -360,6 +361,19 @@ func TestInvalidOperations(t *testing.T) {
 			t.Errorf("%q can be played", tc.op)
 			s.Close()
 		}
+	}
+}
+
+// A user acts between two steps. The number of the last one is not that of the act.
+func TestStoryNumbersStepsOnly(t *testing.T) {
+	s := play(t, "create claim data 64Mi", "rest", "create claim more 64Mi", "crash pvcontroller", "step")
+	for _, want := range []string{"      … 15s later:\n      user creates claim default/more of 64Mi\n", "  pvcontroller crashes and restarts\n"} {
+		if !strings.Contains(s.Story(), want) {
+			t.Errorf("%q is not in\n%s", want, s.Story())
+		}
+	}
+	if !regexp.MustCompile(`(?m)^ +\d+  pvcontroller crashes`).MatchString(s.Story()) {
+		t.Errorf("the crash has no number:\n%s", s.Story())
 	}
 }
 

@@ -26,10 +26,10 @@ func (s *Session) story(from int) string {
 	if at > 0 {
 		t.at = records[at-1].At
 	}
-	if from > 0 && at > s.began {
-		t.lastStep = records[at-1].HostStep
-	}
 	for _, d := range s.done[from:] {
+		if at > s.began {
+			t.lastStep = records[at-1].HostStep // a user acts between two steps: this one gets no number again
+		}
 		fmt.Fprintf(&t.text, "> %s\n", shorten(d.op))
 		for _, r := range records[min(at, d.upTo):d.upTo] {
 			t.addRecord(r, d.verbose)

@@ -192,8 +192,7 @@ func (q Request) Send(ctx context.Context, s *fake.Server, as sim.Caller) error 
 	return fmt.Errorf("answered %d: %s", reply.StatusCode, status.Message)
 }
 
-// A writeCounter counts the calls that write. Those that read leave no trace: exec reads the pod
-// before it is refused.
+// A writeCounter counts the calls that write. Others leave no trace.
 type writeCounter struct {
 	sim.Caller
 	made int
@@ -201,11 +200,17 @@ type writeCounter struct {
 
 // Call implements sim.Caller.
 func (c *writeCounter) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
-	if verb, _, _ := strings.Cut(action.Verb, "/"); slices.Contains(readVerbs, verb) {
+	if !Writes(action) {
 		return effect()
 	}
 	c.made++
 	return c.Caller.Call(action, effect)
 }
 
-var readVerbs = []string{"get", "list", "watch"}
+// Writes reports whether a call of a request with a writing method may change the API server. That
+// of "kubectl exec" reads the pod before it is refused, and a review is only answered.
+func Writes(action trace.Action) bool {
+	verb, _, _ := strings.Cut(action.Verb, "/")
+	resource, _, _ := strings.Cut(action.Object, "/")
+	return !slices.Contains([]string{"get", "list", "watch"}, verb) && !strings.HasSuffix(resource, "reviews")
+}

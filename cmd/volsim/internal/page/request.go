@@ -8,11 +8,11 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/volsim/volsim/internal/apirequest"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -142,7 +142,7 @@ type writer struct {
 
 // Call executes an action at once.
 func (c *writer) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
-	if verb, _, _ := strings.Cut(action.Verb, "/"); verb == "get" || verb == "list" || verb == "watch" {
+	if !apirequest.Writes(action) {
 		return effect()
 	}
 	c.wrote = true

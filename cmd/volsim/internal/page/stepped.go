@@ -151,10 +151,11 @@ func (d *Stepped) Load(text string) (Result, error) {
 	loaded := Stepped{headers: headers}
 	w, err := loaded.begin()
 	if err != nil {
-		return Result{}, err
+		return Result{}, errors.New(strings.TrimPrefix(strings.TrimPrefix(err.Error(), "session: "), "scenario session, "))
 	}
-	for _, op := range ops {
+	for i, op := range ops {
 		if err := w.session.Do(op); err != nil {
+			err = fmt.Errorf("line %d: %s", len(headers)+i+1, strings.TrimPrefix(err.Error(), "session: "))
 			return Result{}, errors.Join(err, w.close())
 		}
 	}

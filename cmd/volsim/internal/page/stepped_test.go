@@ -529,6 +529,7 @@ func TestSavedRequestsReplayTheSameWorld(t *testing.T) {
 	send("POST", pods+"/web/exec?command=ls", asJSON, "", 405)
 	send("POST", "/api/v1/namespaces/default/cats", asJSON, "{}", 404)
 	send("POST", claims, asJSON, "{", 400)
+	send("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", asJSON, `{"spec":{"resourceAttributes":{"verb":"get","resource":"pods"}}}`, 201)
 	if got := len(d.Ops()); got != recorded {
 		t.Errorf("requests without effect are recorded: %q", d.Ops()[recorded:])
 	}
@@ -555,6 +556,17 @@ func TestSavedRequestsReplayTheSameWorld(t *testing.T) {
 	for line := range strings.Lines(d.State().Controls.Story) {
 		if strings.HasPrefix(line, "> request ") && len(line) > 120 {
 			t.Errorf("%d characters: %s", len(line), line)
+		}
+	}
+}
+
+func TestErrorsOfLoadNameTheLine(t *testing.T) {
+	d := newStepped(t)
+	for text, want := range map[string]string{
+		"nodes: 1\ncreate claim data 64Mi\nstep 0\n": `line 3: "step 0": `, "nodes: 1\nnodes: 0\nstep\n": `line 2: nodes: "0": `,
+	} {
+		if _, err := d.Load(text); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
 }
