@@ -1,4 +1,5 @@
 # make test             installs missing packages (as root with apt-get) and runs all tests
+# make test-versions    vets and tests with later versions of the Kubernetes libraries; VERSIONS selects them, such as VERSIONS=0.37.2
 # make test-dm          runs the tests that require device-mapper, on this machine or in User-Mode-Linux guests
 # make check            runs the linters too
 # make bench            runs the benchmarks
@@ -11,7 +12,7 @@
 GO ?= go
 TOOL = $(GO) tool -modfile=tools/go.mod
 
-.PHONY: test test-dm packages vet check bench fuzz soak demo notebooks notebooks-check notebooks-write
+.PHONY: test test-versions test-dm packages vet check bench fuzz soak demo notebooks notebooks-check notebooks-write
 
 # The race detector requires a C compiler; packages installs one if possible.
 RACE = $$(command -v gcc >/dev/null && echo -race)
@@ -47,6 +48,11 @@ test: packages vet
 	@echo "comparisons with other implementations:"
 	cd test/conformance && $(GOTEST) ./...
 	@$(MAKE) --no-print-directory test-dm
+	@echo "the newest Kubernetes libraries (the comparisons have those of 1.36):"
+	@$(MAKE) --no-print-directory test-versions VERSIONS=0.37.2
+
+test-versions:
+	@GO="$(GO)" VERSIONS="$(VERSIONS)" sh tools/versions.sh
 
 # MAPPED are the packages whose tests require device-mapper, GUESTS those whose tests start guests themselves. Programs with
 # the race detector do not run in a guest. Each LVM command takes 0.2 s there, so the tests run in short mode, without those

@@ -21,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	coreinformers "k8s.io/client-go/informers/core"
-	corev1informers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
@@ -387,36 +387,22 @@ type (
 		informers.SharedInformerFactory
 		p cluster.ComponentContext
 	}
-	oneByOneCore struct {
-		coreinformers.Interface
-		oneByOne
-	}
-	oneByOneV1 struct {
-		corev1informers.Interface
-		oneByOne
-	}
-	oneByOnePods struct {
-		corev1informers.PodInformer
-		oneByOne
-	}
 	oneByOneInformer struct {
 		cache.SharedIndexInformer
 		oneByOne
 	}
 )
 
-func (o oneByOne) Core() coreinformers.Interface {
-	return oneByOneCore{o.SharedInformerFactory.Core(), o}
-}
+func (o oneByOne) Core() coreinformers.Interface { return coreinformers.New(o, "", nil) }
 
-func (c oneByOneCore) V1() corev1informers.Interface { return oneByOneV1{c.Interface.V1(), c.oneByOne} }
-
-func (v oneByOneV1) Pods() corev1informers.PodInformer {
-	return oneByOnePods{v.Interface.Pods(), v.oneByOne}
-}
-
-func (p oneByOnePods) Informer() cache.SharedIndexInformer {
-	return oneByOneInformer{p.PodInformer.Informer(), p.oneByOne}
+func (o oneByOne) InformerFor(
+	obj runtime.Object, newFunc internalinterfaces.NewInformerFunc,
+) cache.SharedIndexInformer {
+	informer := o.SharedInformerFactory.InformerFor(obj, newFunc)
+	if _, ok := obj.(*corev1.Pod); ok {
+		return oneByOneInformer{informer, o}
+	}
+	return informer
 }
 
 // AddEventHandler delivers a deletion to a handler in steps.
