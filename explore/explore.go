@@ -57,7 +57,8 @@ type Config struct {
 	Progress func(Report)
 	// States enables counting of states, which takes time.
 	States bool
-	// Watch is called with the world of each run before it begins. nil: not called.
+	// Watch is called with the world of each run before it begins, also of the runs that confirm and
+	// shrink a failure. nil: not called.
 	Watch func(c *cluster.Cluster)
 }
 
@@ -138,7 +139,7 @@ func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, 
 	case cfg.Depth < 0 || cfg.Count < 0:
 		return nil, fmt.Errorf("depth %d, count %d: want no negative numbers", cfg.Depth, cfg.Count)
 	}
-	if err := validateRule(cfg.Rule); err != nil {
+	if err := validateRule(cfg.Rule, s.OwnRules); err != nil {
 		return nil, err
 	}
 	e := &search{ctx: ctx, scenario: s.WithSchedule(nil, ""), cfg: cfg, faultSpecs: cfg.Faults, pool: &sim.Pool{}}
@@ -158,9 +159,9 @@ func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, 
 }
 
 // validateRule returns an error for an ID that no failure of a scenario has.
-func validateRule(id string) error {
+func validateRule(id string, own []invariant.Rule) error {
 	known := []string{"L7", "end", "user"} // see scenario.RuleID
-	for _, rule := range invariant.Rules() {
+	for _, rule := range append(invariant.Rules(), own...) {
 		known = append(known, rule.ID)
 	}
 	if id == "" || slices.Contains(known, id) {
@@ -323,6 +324,9 @@ func (e *search) runDefault() error {
 		// The bound on steps stays the same, so that a livelock is detected at the same step. The search
 		// ends: there is no default run to deviate from.
 		return cmp.Or(e.found(nil, r), errEnough)
+	}
+	if r.Steps == 0 {
+		return fmt.Errorf("scenario %s: nothing happens after the set-up: let a user act, by Acts or Script", e.scenario.Name)
 	}
 	e.defaultRun, e.calls, e.choiceSteps = r, p.calls, p.choiceSteps
 	return nil

@@ -73,7 +73,9 @@ func (e *search) runUncounted(strategy sim.Strategy) (*scenario.Result, error) {
 	if err := e.ctx.Err(); err != nil {
 		return nil, err
 	}
-	r, err := e.scenario.Run(e.ctx, scenario.Options{Strategy: strategy, Pool: e.pool, StepsMax: e.bound()})
+	r, err := e.scenario.Run(e.ctx, scenario.Options{
+		Strategy: strategy, Pool: e.pool, StepsMax: e.bound(), Watch: e.cfg.Watch,
+	})
 	if err == nil {
 		e.judge(r)
 	}

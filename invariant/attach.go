@@ -16,7 +16,7 @@ import (
 
 // Rules about attaching. I16b, I19 and I20 assume one attach/detach controller: two active ones
 // violate them.
-var attachRules = []Rule{
+var attachRules = []builtIn{
 	{"I15", "a volume for one node attached to two", nodeRule(beginOneNode)},
 	{"I16", "a volume detached from a healthy node that has it mounted", nodeRule(beginMountedStays)},
 	{

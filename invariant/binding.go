@@ -15,7 +15,7 @@ import (
 )
 
 // Rules about binding a claim and a volume.
-var bindingRules = []Rule{
+var bindingRules = []builtIn{
 	{"I1", "two volumes bound to one claim", beginOneVolume},
 	{"I2", "a volume rebound to another claim without being unbound in between", beginOneClaim},
 	{"I3", "a claim bound to a volume that is not bound to it", beginBoundBothWays},

@@ -11,7 +11,7 @@ import (
 )
 
 // Rules about caches and the store.
-var cacheRules = []Rule{
+var cacheRules = []builtIn{
 	{"I34", "an object that returns to an older version, in the store or in a cache", beginOrder},
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // Rules about the default class of a claim.
-var classRules = []Rule{
+var classRules = []builtIn{
 	{"I13", "a claim's class overwritten, or one assigned that is not the default", beginClass},
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // Rules about events for users.
-var eventRules = []Rule{
+var eventRules = []builtIn{
 	{"L9", "an event repeated too often while nothing changes", beginEventRate},
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // Rules about sizes.
-var expandRules = []Rule{
+var expandRules = []builtIn{
 	{
 		"I33", "a claim that shrinks or exceeds its volume, or a volume expanded on a node before its backend",
 		beginSizes,

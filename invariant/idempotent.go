@@ -7,7 +7,7 @@ import (
 )
 
 // Rules about repeated writes.
-var idempotentRules = []Rule{
+var idempotentRules = []builtIn{
 	{"I14", "a write of a claim or a volume by a controller that changes nothing", beginIdempotent},
 }
 

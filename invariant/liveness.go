@@ -15,7 +15,7 @@ import (
 )
 
 // Rules about what claims and volumes must become once the world is at rest.
-var livenessRules = []Rule{
+var livenessRules = []builtIn{
 	{"L1", "a claim that waits although a volume is available", beginServed},
 	{"L2", "a claim that should be gone, or a volume that should be reclaimed", beginGone},
 }

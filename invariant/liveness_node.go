@@ -20,7 +20,7 @@ import (
 
 // Rules about attachments and nodes once the world is at rest. A node that does not exist or is not
 // ready must only lose its volumes.
-var nodeLivenessRules = []Rule{
+var nodeLivenessRules = []builtIn{
 	{"L4", "an attachment that no pod of its node needs", nodeRule(beginDetached)},
 	{"L5", "a backend, attachments and nodes that disagree about what is attached", nodeRule(beginAgreed)},
 	{"L6", "a mount or a directory for a pod that is gone", nodeRule(beginNoLeaks)},

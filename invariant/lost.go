@@ -12,7 +12,7 @@ import (
 )
 
 // Rules about lost claims.
-var lostRules = []Rule{
+var lostRules = []builtIn{
 	{"I6", "a claim marked Lost although its volume exists", beginLost},
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // Rules about the volume that a claim gets.
-var matchingRules = []Rule{
+var matchingRules = []builtIn{
 	{"I5", "a volume reserved for a claim that it does not suit", beginSuitable},
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // Rules about mounts.
-var mountRules = []Rule{
+var mountRules = []builtIn{
 	{"I25", "a file lost from a volume", nodeRule(beginFilesStay)},
 	{"I26", "a mount that a restarted kubelet has not reconstructed", nodeRule(beginReconstructed)},
 	{"I27", "a volume unmounted from a pod that runs, or a pod that runs without it", nodeRule(beginRunningKeeps)},

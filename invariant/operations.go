@@ -18,7 +18,7 @@ import (
 )
 
 // Rules about retries of operations.
-var operationRules = []Rule{
+var operationRules = []builtIn{
 	{"I23", "an operation retried less than half a second after it failed", nodeRule(beginShortestBackoff)},
 	{"I23b", "an operation retried before its back-off, which doubles with each failure", nodeRule(beginBackoff)},
 	{"L7", "a failed operation that is still needed and not retried", nodeRule(beginTriedAgain)},

@@ -16,7 +16,7 @@ import (
 )
 
 // Rules about the owners of files.
-var ownershipRules = []Rule{
+var ownershipRules = []builtIn{
 	{"I39", "a file whose group changed although no pod allows it", nodeRule(beginOwnership)},
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // Rules about objects in use.
-var protectionRules = []Rule{
+var protectionRules = []builtIn{
 	{"I28", "the protection finalizer removed from a claim or volume in use", beginProtection},
 }
 

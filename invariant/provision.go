@@ -11,7 +11,7 @@ import (
 )
 
 // Rules about provisioning.
-var provisionRules = []Rule{
+var provisionRules = []builtIn{
 	{"I10", "a claim for which two volumes are provisioned", beginOneProvision},
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // Rules about a world at rest.
-var quietRules = []Rule{
+var quietRules = []builtIn{
 	{"L8", "an API request when nothing is left to do", beginQuiet},
 }
 

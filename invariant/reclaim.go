@@ -13,7 +13,7 @@ import (
 )
 
 // Rules about the reclaim of volumes.
-var reclaimRules = []Rule{
+var reclaimRules = []builtIn{
 	{"I8", "a volume released or its data deleted while a claim has it, or against policy Retain", beginData},
 	{"I9", "a PersistentVolume deleted before its volume", beginDeletedFirst},
 	{"I11", "a volume without its PersistentVolume at rest, or vice versa", beginAccounted},

@@ -38,8 +38,22 @@ type Devices interface {
 type Rule struct {
 	ID      string // "I1", "L2"
 	Forbids string // what it forbids, as in "two volumes bound to one claim"
-	// begin returns the rule's watcher of a world.
+	// Begin returns the checks of a rule of one's own, for a new world. It is nil for the rules of
+	// this package.
+	Begin func(w World) Checks
+	// begin returns the watcher of a rule of this package.
 	begin func(c *Checker) watcher
+}
+
+// Checks are a rule's checks of one world. Any may be nil. An error is a violation of the rule.
+type Checks struct {
+	// Commit is called after each change of an object, before the actor learns of it.
+	Commit func(e fake.Commit) error
+	// Record is called after each action: a request, a driver call, a delivery to a cache. Task names
+	// the actor, as in "operator/configmaps"; a write has the object before and after.
+	Record func(r trace.Record) error
+	// AtRest is called when the world is at rest.
+	AtRest func() error
 }
 
 // String returns "I1: two volumes bound to one claim".
@@ -102,7 +116,14 @@ type Checker struct {
 	writes      map[string][]*activeRule              // subscribers by resource
 	actions     map[trace.Kind][]func(r trace.Record) // subscribers by kind of action
 	rests       []*activeRule
+	own         []ownRule
 	resyncing   bool // see Resync
+}
+
+// An ownRule is a rule of one's own with its checks.
+type ownRule struct {
+	Rule
+	Checks
 }
 
 // An activeRule is a rule with its watcher.
@@ -114,9 +135,13 @@ type activeRule struct {
 // Watch applies rules to a world. It must be called before the first action that they should
 // observe.
 func Watch(w World, rules ...Rule) *Checker {
-	c := &Checker{World: w, controllers: controllers{}, rules: make([]activeRule, len(rules))}
-	for i, r := range rules {
-		c.rules[i] = activeRule{r, r.begin(c)}
+	c := &Checker{World: w, controllers: controllers{}, rules: make([]activeRule, 0, len(rules))}
+	for _, r := range rules {
+		if r.Begin != nil {
+			c.own = append(c.own, ownRule{r, r.Begin(w)})
+			continue
+		}
+		c.rules = append(c.rules, activeRule{r, r.begin(c)})
 	}
 	c.index()
 	for _, resource := range nodeResources {
@@ -131,6 +156,11 @@ func Watch(w World, rules ...Rule) *Checker {
 		}
 		for _, t := range c.commits[e.Resource] {
 			t.commit(e)
+		}
+		for _, t := range c.own {
+			if t.Commit != nil {
+				c.violated(t.Rule, t.Commit(e))
+			}
 		}
 	})
 	w.Log.Watch(c.onRecord)
@@ -150,6 +180,18 @@ func (c *Checker) onRecord(r trace.Record) {
 	}
 	for _, f := range c.actions[r.Kind] {
 		f(r)
+	}
+	for _, t := range c.own {
+		if t.Record != nil {
+			c.violated(t.Rule, t.Record(r))
+		}
+	}
+}
+
+// violated records a violation of a rule of one's own, if err is one.
+func (c *Checker) violated(rule Rule, err error) {
+	if err != nil {
+		c.violations = append(c.violations, &Violation{Rule: rule, Step: c.Log.Steps(), Message: err.Error()})
 	}
 }
 
@@ -263,14 +305,25 @@ func (c *Checker) CheckAtRest() []Pending {
 			t.settled(func(format string, a ...any) { c.report(t.ID, format, a...) })
 		}
 	}
+	for _, t := range c.own {
+		if t.AtRest != nil {
+			c.violated(t.Rule, t.AtRest())
+		}
+	}
 	return pending
+}
+
+// A builtIn is a rule of this package.
+type builtIn struct {
+	id, forbids string
+	begin       func(c *Checker) watcher
 }
 
 // rules are all rules, sorted. They are set by init, since rules look themselves up to report.
 var rules []Rule
 
 func init() {
-	rules = slices.Concat(
+	for _, r := range slices.Concat(
 		bindingRules,
 		attachRules,
 		stageRules,
@@ -293,7 +346,9 @@ func init() {
 		idempotentRules,
 		protectionRules,
 		livenessRules,
-	)
+	) {
+		rules = append(rules, Rule{ID: r.id, Forbids: r.forbids, begin: r.begin})
+	}
 	slices.SortStableFunc(rules, func(a, b Rule) int {
 		return cmp.Or(cmp.Compare(a.ID[:1], b.ID[:1]), compareNumbers(a.ID[1:], b.ID[1:]))
 	})

@@ -21,7 +21,7 @@ import (
 )
 
 // Rules about scheduling.
-var scheduleRules = []Rule{
+var scheduleRules = []builtIn{
 	{"I29", "a pod that mounts, for its ephemeral volume, a claim that is not its own", nodeRule(beginOwnClaim)},
 	{"I30", "a pod assigned to a node on which its volume cannot be used", beginReachableVolumes},
 	{"I31", "more volumes on a node than its driver can attach", nodeRule(beginAttachLimit)},

@@ -8,7 +8,7 @@ import (
 )
 
 // Rules about the order of attach, stage and publish, and about the content of paths.
-var stageRules = []Rule{
+var stageRules = []builtIn{
 	{"I17", "a volume staged before it is attached, published before it is staged, or unstaged before it is unpublished", nodeRule(beginStageOrder)},
 	{"I18", "a path at which another volume than its own is mounted", nodeRule(beginPathIdentity)},
 }

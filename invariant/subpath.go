@@ -13,7 +13,7 @@ import (
 )
 
 // Rules about subPaths.
-var subPathRules = []Rule{
+var subPathRules = []builtIn{
 	{"I40", "a subPath bound without its volume, or a container started without its subPath", nodeRule(beginSubPaths)},
 }
 

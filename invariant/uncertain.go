@@ -15,7 +15,7 @@ import (
 )
 
 // Rules about uncertain mounts.
-var uncertainRules = []Rule{
+var uncertainRules = []builtIn{
 	{"I24", "a volume that is unstaged or not reported in use while its mount is uncertain", nodeRule(beginUncertain)},
 }
 

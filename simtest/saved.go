@@ -50,8 +50,7 @@ func runSaved(t testing.TB, world *scenario.Scenario, cfg explore.Config) {
 		t.Fatal(err)
 	}
 	for _, file := range files { // sorted by name
-		s := Read(t, file)
-		s.Extra, s.Interceptors = world.Extra, world.Interceptors
+		s := Read(t, file).WithGo(world)
 		r, f := replay(t, s)
 		if f == nil && r.Mismatch != "" {
 			t.Logf("%s: the schedule no longer fits (%s); searching another one", file, r.Mismatch)

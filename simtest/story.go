@@ -24,8 +24,8 @@ func failureText(f *explore.Failure, file string) string {
 // test.
 func replayCommand(s *scenario.Scenario, file string) string {
 	switch {
-	case len(s.Extra) > 0 || s.Interceptors.Client != nil || s.Interceptors.Driver != nil:
-		return "call simtest.Replay with this schedule and the components of the test"
+	case s.OnlyInGo():
+		return "call simtest.Replay with this schedule and the components, rules and scripts of the test"
 	case file == "":
 		return "write the scenario to FILE and run: go run github.com/volsim/volsim/cmd/volsim replay FILE"
 	default:

@@ -46,8 +46,10 @@ func label(ctx context.Context, volumes typedv1.PersistentVolumeInterface, name 
 }
 
 // labeler turns it into a component of a world. It has the shape of controller-runtime's
-// reconcilers, and a client built from a `rest.Config`, like yours. It is called for each volume
-// that is created, changed or deleted, and again after an error.
+// reconcilers, and a client built from a `rest.Config`, like yours. As in controller-runtime, the
+// client reads from the caches of its process, which learn of changes late, and writes to the API
+// server. The function is called for each volume that is created, changed or deleted, and again
+// after an error.
 func labeler(careful bool) cluster.Component {
 	return cluster.Reconciler(cluster.ReconcilerConfig{
 		Name: "labeler", For: "persistentvolumes",

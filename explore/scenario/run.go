@@ -176,6 +176,12 @@ func (w *world) startUser(u User) {
 				return
 			}
 		}
+		if u.Script == nil {
+			return
+		}
+		if err := u.Script(ctx, w.cluster); err != nil {
+			w.userFailure = fmt.Errorf("user %s: %w", u.Name, err)
+		}
 	})
 }
 

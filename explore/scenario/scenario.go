@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -31,15 +32,43 @@ type Scenario struct {
 	File         string               // where it is kept, so that it can be run again; "": nowhere
 	Extra        []cluster.Component  // components besides the control plane
 	Interceptors cluster.Interceptors // hooks around the calls of components
+	OwnRules     []invariant.Rule     // of the test, checked besides Rules; each with Begin
 }
 
 // noComponents stands for an empty list of components.
 const noComponents = "none"
 
-// A User performs its acts one after the other.
+// A User performs its acts one after the other, and then its script.
 type User struct {
 	Name string
 	Acts []Act
+	// Script is a user in Go. It begins after the set-up, and is suspended at each request of
+	// c.Client and of clients from c.RESTConfig. It runs again in each run: what it remembers it
+	// keeps in local variables. It starts no goroutines. An error fails the run. nil: nothing. It is
+	// not part of the text.
+	Script func(ctx context.Context, c *cluster.Cluster) error
+}
+
+// OnlyInGo reports whether the scenario has parts that its text lacks: components, interceptors,
+// rules or scripts.
+func (s *Scenario) OnlyInGo() bool {
+	return len(s.Extra) > 0 || s.Interceptors.Client != nil || s.Interceptors.Driver != nil || len(s.OwnRules) > 0 ||
+		slices.ContainsFunc(s.Users, func(u User) bool { return u.Script != nil })
+}
+
+// WithGo returns a copy of the scenario with the parts of another one that its text lacks. Scripts
+// belong to the users of the same name.
+func (s *Scenario) WithGo(from *Scenario) *Scenario {
+	other := *s
+	other.Extra, other.Interceptors, other.OwnRules = from.Extra, from.Interceptors, from.OwnRules
+	other.Users = slices.Clone(s.Users)
+	for i := range other.Users {
+		u := &other.Users[i]
+		if j := slices.IndexFunc(from.Users, func(f User) bool { return f.Name == u.Name }); j >= 0 {
+			u.Script = from.Users[j].Script
+		}
+	}
+	return &other
 }
 
 // Parse parses a scenario. The error names the line.
@@ -220,10 +249,21 @@ func (s *Scenario) WithSchedule(schedule sim.Schedule, violates string) *Scenari
 
 // rules returns the rules to check.
 func (s *Scenario) rules() ([]invariant.Rule, error) {
-	if s.Rules == nil {
-		return invariant.Rules(), nil
+	rules := invariant.Rules()
+	for _, own := range s.OwnRules {
+		switch {
+		case own.Begin == nil || own.ID == "" || strings.ContainsAny(own.ID, " \t\n,:"):
+			return nil, fmt.Errorf("rule %q: want an ID without blanks, commas and colons, and Begin", own.ID)
+		case slices.ContainsFunc(rules, func(r invariant.Rule) bool { return r.ID == own.ID }):
+			return nil, fmt.Errorf("rule %q: there already is a rule with this ID", own.ID)
+		}
+		rules = append(rules, own)
 	}
-	return invariant.Select(s.Rules...)
+	if s.Rules == nil {
+		return rules, nil
+	}
+	selected, err := invariant.Select(s.Rules...)
+	return append(selected, s.OwnRules...), err
 }
 
 // World returns the configuration of the scenario's world. Its storage is the simulated array,

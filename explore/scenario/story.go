@@ -29,7 +29,13 @@ func Story(s *Scenario, r *Result) string {
 		related: relatedObjects(all,
 			r.Failure), knowledge: causality.NewCacheKnowledge(), missed: map[string][]*trace.Record{},
 		records: all[began:], deviations: slices.Clone(s.Schedule),
-		involved: map[string]bool{}, byTask: map[string]bool{},
+		involved: map[string]bool{}, byTask: map[string]bool{}, own: map[string]bool{},
+	}
+	for _, c := range s.Extra {
+		t.own[c.Name] = true
+	}
+	for _, u := range s.Users {
+		t.own[u.Name] = u.Script != nil
 	}
 	for i := range all[:began] {
 		t.knowledge.Observe(&all[i], t.related.Matches(&all[i]))
@@ -54,6 +60,7 @@ type storyWriter struct {
 	end           int                        // index of the record before which the story ends
 	involved      map[string]bool
 	byTask        map[string]bool // processes whose tasks the story names
+	own           map[string]bool // components and users in Go: the story has all that they write
 	at            time.Duration
 	lines         []string
 	lastStep      int // of the last line
@@ -109,7 +116,7 @@ func (t *storyWriter) writeRecords() {
 	for i := range t.records[:t.end] {
 		r := &t.records[i]
 		t.addDeviations(r.HostStep, t.records[i:])
-		concerns := t.related.Matches(r)
+		concerns := t.related.Matches(r) || t.own[trace.Process(r.Task)] && r.After != nil
 		switch {
 		case r.Kind == trace.KindEvent:
 			t.addLine(r, ">> "+trace.DescribeEvent(r.Verb, r.Object))
@@ -158,7 +165,7 @@ func (t *storyWriter) isIncluded(i int, concerns bool) bool {
 	case r.After == nil && r.Err == nil, r.Err != nil && !told: // a read, or a write to a missing object
 		return concerns && t.involved[process]
 	default:
-		return concerns && (told || len(trace.Changes(r.Before, r.After)) > 0)
+		return concerns && (told || t.own[process] || len(trace.Changes(r.Before, r.After)) > 0)
 	}
 }
 
@@ -282,7 +289,7 @@ func (t *storyWriter) writeEnd(s *Scenario, r *Result) {
 			fmt.Sprintf("      … and steps %d to %d repeat indefinitely", t.records[t.cycle].HostStep, last))
 	}
 	t.lines = append(t.lines, describeResult(r)...)
-	if s.File != "" && s.Extra == nil && s.Interceptors.Client == nil && s.Interceptors.Driver == nil {
+	if s.File != "" && !s.OnlyInGo() {
 		t.lines = append(t.lines, "replay: volsim replay "+s.File)
 	}
 }

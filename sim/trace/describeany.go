@@ -55,6 +55,12 @@ func describeRequest(r Record) string {
 	if words := Changes(r.Before, r.After); len(words) > 0 {
 		return fmt.Sprintf("changes %s: %s", noun, strings.Join(words, ", "))
 	}
+	if r.Before == nil && r.After != nil {
+		return "creates " + objectOf(r)
+	}
+	if words := fieldChanges(r.Before, r.After); r.After != nil && len(words) > 0 {
+		return fmt.Sprintf("changes %s: %s", noun, strings.Join(words, ", "))
+	}
 	return fmt.Sprintf("writes %s without a relevant change", noun)
 }
 
@@ -102,7 +108,8 @@ func ObjectName(object string) string {
 	resource, name, _ := strings.Cut(object, "/")
 	word, ok := resourceNames[resource]
 	if !ok {
-		word = strings.TrimSuffix(resource, "s")
+		word, _, _ = strings.Cut(resource, ".") // without the group
+		word = strings.TrimSuffix(word, "s")
 	}
 	return strings.TrimSpace(word + " " + name)
 }

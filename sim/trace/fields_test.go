@@ -1,0 +1,68 @@
+package trace
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func TestWritesOfAnyKind(t *testing.T) {
+	database := func(version string, content map[string]any) *unstructured.Unstructured {
+		out := map[string]any{"apiVersion": "example.com/v1", "kind": "Database", "metadata": map[string]any{
+			"name": "db", "resourceVersion": version, "labels": map[string]any{"v": content["v"]},
+		}}
+		for key, value := range content {
+			if key != "v" {
+				out[key] = value
+			}
+		}
+		return &unstructured.Unstructured{Object: out}
+	}
+	of := func(storage string, replicas ...any) map[string]any {
+		return map[string]any{"spec": map[string]any{"storage": storage, "replicas": replicas}}
+	}
+	long := strings.Repeat("x", 50)
+	for _, c := range []struct {
+		record Record
+		want   string
+	}{
+		{
+			Record{
+				Action:  Action{KindAPI, "update", "databases.example.com/default/db"},
+				Outcome: Outcome{Before: database("1", of("1Gi", "a", "b")), After: database("2", of("2Gi", "a"))},
+			},
+			"changes database default/db: spec.replicas[1] removed, spec.storage 1Gi → 2Gi",
+		},
+		{
+			Record{
+				Action: Action{KindAPI, "update", "databases.example.com/default/db"},
+				Outcome: Outcome{
+					Before: database("1", nil),
+					After:  database("2", map[string]any{"v": "1", "a": long, "b": true, "c": 3.5, "d": "e", "f": "g"}),
+				},
+			},
+			"changes database default/db: a=" + long[:40] + "…, b=true, c=3.5, d=e, and 2 more fields",
+		},
+		{
+			Record{
+				Action:  Action{KindAPI, "update", "databases.example.com/default/db"},
+				Outcome: Outcome{Before: database("1", of("1Gi")), After: database("2", of("1Gi"))},
+			},
+			"writes database default/db without a relevant change",
+		},
+		{
+			Record{
+				Action:  Action{KindAPI, "create", "secrets/default/s-*"},
+				Outcome: Outcome{After: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s-1x2y3"}}},
+			},
+			"creates secret default/s-1x2y3",
+		},
+	} {
+		if got := DescribeAny(c.record); got != c.want {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+}
