@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/volsim/volsim/kubelet/pluginmanager"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/sidecars/registrar"
+	"github.com/volsim/volsim/sim"
 )
 
 // sockets are a node's plugin sockets: those of the cluster's own driver in memory, and, if the
@@ -132,15 +134,26 @@ func (c *Cluster) StartDriver(node string) error {
 	return nil
 }
 
-// KubeletDir returns the directory of a node's kubelet: a path on this machine for Loop and LVM, on
-// the node's simulated disk for Array. It contains pods, plugins and plugins_registry. In a live
-// world on devices of this machine, a third-party CSI driver registers there as with any kubelet:
-// by a unix socket with the service of pluginregistration/v1, as node-driver-registrar creates one.
-// The error matches ErrUnknownComponent.
+// KubeletDir returns the directory of a node's kubelet on this machine. It contains pods, plugins
+// and plugins_registry. A third-party CSI driver registers there as with any kubelet: by a unix
+// socket with the service of pluginregistration/v1, as node-driver-registrar creates one. The error
+// of an unknown node matches ErrUnknownComponent.
+//
+// It fails where nothing would watch such a directory: for Array, whose nodes have simulated disks,
+// and in a stepped world.
 func (c *Cluster) KubeletDir(node string) (string, error) {
 	n, err := c.node(node)
 	if err != nil {
 		return "", err
+	}
+	_, stepped := c.host.(*sim.Stepped)
+	switch {
+	case c.devices == Array:
+		return "", fmt.Errorf("cluster: no directory of %s: devices are %q (%s), and its disk is in memory; "+
+			"use a live world with devices %q or %q", node, c.devices, c.devicesReason, Loop, LVM)
+	case stepped:
+		return "", fmt.Errorf("cluster: no directory of %s: the world is stepped, "+
+			"and no kubelet watches sockets of this machine; use a live world", node)
 	}
 	return n.root, nil
 }
