@@ -54,6 +54,7 @@ var floors = map[string]int{
 	"fake/internal/clientgen": 3,
 	"fake/apiserver":          3,
 	"fake/crd":                3,
+	"internal/definitions":    3, // the way from cluster to fake/crd
 	"fake/reactors":           3,
 	"internal/facts":          3,
 	"fake/internal/table":     3,
@@ -128,6 +129,7 @@ var sameFloor = [][2]string{
 	{"examples/live", "explore/scenario"},
 	{"fake/apiserver", "fake/internal/table"},
 	{"fake/apiserver", "fake/internal/openapi"},
+	{"fake/crd", "internal/definitions"},
 	{"plugins/subpath", "plugins/nodefs"},
 	{"kubelet", "volumemanager"},
 	{"kubelet", "kubelet/pluginmanager"},

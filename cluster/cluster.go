@@ -71,6 +71,10 @@ type Config struct {
 	// NodeLeases makes the kubelets renew the Leases of their nodes every 10 s. A stepped world lets no
 	// time pass for that alone, so it comes to rest. The trace of a live world omits the renewals.
 	NodeLeases bool
+	// CRDDirectoryPaths lists files, and directories of files, with CustomResourceDefinitions in YAML
+	// or JSON. The API server serves them from the beginning. A missing path is an error, and so is
+	// one without a definition. The program must import package fake/crd.
+	CRDDirectoryPaths []string
 	// Extra lists further components, such as a user's operator; see Reconciler.
 	Extra []Component
 	// Interceptors wraps the calls between the components and their dependencies.

@@ -23,6 +23,7 @@ import (
 	"github.com/volsim/volsim/controllers/rootca"
 	"github.com/volsim/volsim/controllers/serviceaccount"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/definitions"
 	"github.com/volsim/volsim/internal/recycler"
 	"github.com/volsim/volsim/kubelet"
 	"github.com/volsim/volsim/kubelet/pluginmanager"
@@ -58,6 +59,11 @@ func nodeName(i int) string { return fmt.Sprintf("node-%d", i+1) }
 
 // assemble registers all components of the world, in order.
 func (c *Cluster) assemble(cfg Config) error {
+	if len(cfg.CRDDirectoryPaths) > 0 {
+		if err := definitions.Install(context.Background(), c.server, cfg.CRDDirectoryPaths); err != nil {
+			return fmt.Errorf("CRDDirectoryPaths: %w", err)
+		}
+	}
 	controller, err := c.connect(c.driver.controller)
 	if err != nil {
 		return err

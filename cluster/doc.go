@@ -14,6 +14,12 @@
 // the user's own. A [Remote] runs the same components against a real API server, without a
 // simulated world around them.
 //
+// Custom resources: [Config].CRDDirectoryPaths names the files of their definitions, as in
+// controller-runtime's envtest. Package fake/crd has the code for schemas, so the program imports it.
+// Definitions from elsewhere are created with crd.Serve and crd.Install, which takes
+// [Cluster.Client]. [Cluster.RESTConfig] configures the typed, dynamic and controller-runtime clients
+// of custom objects. The garbage collector and the namespace controller see them, too.
+//
 // The PersistentVolume controller has the plugins of kube-controller-manager that recycle. With
 // [Config].HostPathProvisioning it also provisions; its machine is node-1. The kubelets do the work
 // of recycler pods: on the disk of the pod's node, which in a world of several nodes need not be

@@ -35,8 +35,12 @@ type resource struct {
 	group       string
 }
 
-// Serve adds CustomResourceDefinitions to a server. It is called once, before the server is used.
+// Serve adds CustomResourceDefinitions to a server, before the server is used. Further calls do
+// nothing.
 func Serve(s *fake.Server) {
+	if _, ok := s.Resource(definitionsResource); ok {
+		return
+	}
 	r := &registry{server: s, webhooks: newWebhooks(s), installed: map[string]resource{}}
 	s.Install(r.definitions())
 	s.AfterCommit(r.handleCommit)
