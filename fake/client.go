@@ -5,6 +5,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/watchlist"
 
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
@@ -14,7 +15,8 @@ import (
 // belong to the caller; arguments are not retained. A request whose context has ended has no effect
 // and returns the context's error. Groups and built-in kinds that the server lacks answer 404 "the
 // server could not find the requested resource". Use Dynamic, Metadata or Resource for custom
-// resources. The methods are safe for concurrent use if the Caller is.
+// resources. The methods are safe for concurrent use if the Caller is. A zero Clientset has no
+// server, and its methods panic.
 type Clientset struct {
 	// client-go's clientset: see unservedClient
 	kubernetes.Interface
@@ -29,6 +31,31 @@ type Clientset struct {
 }
 
 var _ kubernetes.Interface = (*Clientset)(nil)
+
+// zeroMsg is the panic of a Clientset that no server is behind.
+const zeroMsg = "fake: a zero Clientset has no server: use NewClientset, NewSimpleClientset or Server.Client"
+
+// mustHaveServer panics if the client is a zero value.
+func (c *Clientset) mustHaveServer() {
+	if c == nil || c.server == nil {
+		panic(zeroMsg)
+	}
+}
+
+// base returns client-go's clientset: see unservedClient.
+func (c *Clientset) base() kubernetes.Interface {
+	c.mustHaveServer()
+	return c.Interface
+}
+
+// IsWatchListSemanticsUnSupported reports whether informers over the client must list and then
+// watch. The server supports a watch with initial events. An Interceptor may not, as it may answer
+// watches itself: it says so by a method of this name.
+//
+// Upstream: k8s.io/client-go/util/watchlist.
+func (c *Clientset) IsWatchListSemanticsUnSupported() bool {
+	return c != nil && watchlist.DoesClientNotSupportWatchListSemantics(c.interceptor)
+}
 
 // Client returns a client that makes its requests through caller.
 func (s *Server) Client(caller sim.Caller) *Clientset {

@@ -97,7 +97,7 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 func (s *Server) discover(path []string) any {
 	switch path[0] {
 	case "version":
-		return s.version
+		return s.Version()
 	case "api":
 		if len(path) == 1 {
 			return metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}
@@ -174,7 +174,11 @@ var emulatedVersion = version.Info{
 }
 
 // Version returns what the server says of its own version; see Config.
-func (s *Server) Version() version.Info { return s.version }
+func (s *Server) Version() version.Info { return *s.version.Load() }
+
+// SetVersion changes what the server says of its own version, as Config.Version does for a new
+// server. The behaviour stays that of Kubernetes 1.36.
+func (s *Server) SetVersion(v version.Info) { s.version.Store(&v) }
 
 // ServerPreferredNamespacedResources returns the namespaced resources, each in its preferred
 // version. It makes no request. The lists have the order of [Server.Resources], and their resources

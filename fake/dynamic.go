@@ -21,9 +21,17 @@ const managedMsg = `cannot apply an object with managed fields already set.
 // as c does.
 //
 // Differs: a request for a resource or subresource that does not exist is not traced.
-func (c *Clientset) Dynamic() dynamic.Interface { return dynamicClient{c} }
+func (c *Clientset) Dynamic() dynamic.Interface {
+	c.mustHaveServer()
+	return dynamicClient{c}
+}
 
 type dynamicClient struct{ c *Clientset }
+
+// IsWatchListSemanticsUnSupported reports whether informers must list first; see Clientset.
+func (d dynamicClient) IsWatchListSemanticsUnSupported() bool {
+	return d.c.IsWatchListSemanticsUnSupported()
+}
 
 // Resource returns the client of a resource in all namespaces.
 func (d dynamicClient) Resource(r schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {

@@ -13,9 +13,17 @@ import (
 
 // Metadata returns a metadata client for all resources, including custom ones. It makes its
 // requests as c does.
-func (c *Clientset) Metadata() metadata.Interface { return metadataClient{c} }
+func (c *Clientset) Metadata() metadata.Interface {
+	c.mustHaveServer()
+	return metadataClient{c}
+}
 
 type metadataClient struct{ c *Clientset }
+
+// IsWatchListSemanticsUnSupported reports whether informers must list first; see Clientset.
+func (m metadataClient) IsWatchListSemanticsUnSupported() bool {
+	return m.c.IsWatchListSemanticsUnSupported()
+}
 
 // Resource returns the client of a resource in all namespaces.
 func (m metadataClient) Resource(r schema.GroupVersionResource) metadata.Getter {

@@ -44,6 +44,7 @@ type ObjectList struct {
 // Resource returns the client of a resource. The bool is false if the server does not serve it in
 // that version. namespace is "" for all namespaces, and for cluster-scoped resources.
 func (c *Clientset) Resource(r schema.GroupVersionResource, namespace string) (ResourceClient, bool) {
+	c.mustHaveServer()
 	k, ok := c.server.catalog.Load().served[r]
 	return ResourceClient{c: c, kind: k, version: r.Version, namespace: namespace}, ok
 }

@@ -212,7 +212,7 @@ func (r reviewer[T]) Create(ctx context.Context, obj T, _ metav1.CreateOptions) 
 
 // AuthorizationV1 returns the client of the group authorization.k8s.io.
 func (c *Clientset) AuthorizationV1() typedauthorizationv1.AuthorizationV1Interface {
-	return authorizationV1{AuthorizationV1Interface: c.Interface.AuthorizationV1(), c: c}
+	return authorizationV1{AuthorizationV1Interface: c.base().AuthorizationV1(), c: c}
 }
 
 // authorizationV1 is the client of the group authorization.k8s.io. The embedded client answers 404.
@@ -246,7 +246,7 @@ func (g authorizationV1) SubjectAccessReviews() typedauthorizationv1.SubjectAcce
 
 // AuthenticationV1 returns the client of the group authentication.k8s.io.
 func (c *Clientset) AuthenticationV1() typedauthenticationv1.AuthenticationV1Interface {
-	return authenticationV1{AuthenticationV1Interface: c.Interface.AuthenticationV1(), c: c}
+	return authenticationV1{AuthenticationV1Interface: c.base().AuthenticationV1(), c: c}
 }
 
 // authenticationV1 is the client of the group authentication.k8s.io. The embedded client answers

@@ -29,8 +29,14 @@ func NewClientset(objects ...runtime.Object) *Clientset {
 	return s.Client(caller)
 }
 
+// NewSimpleClientset is [NewClientset] under the older name of client-go's fake clientset.
+func NewSimpleClientset(objects ...runtime.Object) *Clientset { return NewClientset(objects...) }
+
 // Server returns the client's server.
-func (c *Clientset) Server() *Server { return c.server }
+func (c *Clientset) Server() *Server {
+	c.mustHaveServer()
+	return c.server
+}
 
 // Add stores objects as they are. There is no admission, and only name and namespace are validated.
 // Status, finalizers, deletionTimestamp, generation and UID are kept.

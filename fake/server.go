@@ -88,7 +88,7 @@ type Server struct {
 	identity uint64 // the bits that Config.Identity adds to a UID; 0 for 0
 	track    bool   // managed fields, from creation on
 	services map[types.NamespacedName]http.Handler
-	version  version.Info
+	version  atomic.Pointer[version.Info]
 	unserved *kubernetes.Clientset // see unservedClient
 	history  history
 	catalog  atomic.Pointer[catalog]
@@ -124,15 +124,12 @@ func NewServer(cfg Config) *Server {
 		identity: mix(cfg.Identity) ^ mix(0),
 		track:    cfg.TrackManagedFields,
 		services: maps.Clone(cfg.Services),
-		version:  emulatedVersion,
 		history: history{
 			events: cmp.Or(cfg.HistoryEvents, historyEvents), bytes: cmp.Or(cfg.HistoryBytes, historyBytes), age: cfg.HistoryAge,
 		},
 		factories: map[*sim.Process]*factory{},
 	}
-	if cfg.Version != nil {
-		s.version = *cfg.Version
-	}
+	s.SetVersion(*cmp.Or(cfg.Version, &emulatedVersion))
 	s.unserved = s.unservedClient()
 	s.catalog.Store(newCatalog(s.history))
 	for _, name := range []string{

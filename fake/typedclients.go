@@ -45,7 +45,7 @@ import (
 
 // CoreV1 returns the client of the core group.
 func (c *Clientset) CoreV1() typedcorev1.CoreV1Interface {
-	return coreV1{c.Interface.CoreV1(), c}
+	return coreV1{c.base().CoreV1(), c}
 }
 
 // coreV1 is the client of the core group.
@@ -162,7 +162,7 @@ func (g coreV1) PodTemplates(namespace string) typedcorev1.PodTemplateInterface 
 
 // StorageV1 returns the client of the group storage.k8s.io.
 func (c *Clientset) StorageV1() typedstoragev1.StorageV1Interface {
-	return storageV1{c.Interface.StorageV1(), c}
+	return storageV1{c.base().StorageV1(), c}
 }
 
 // storageV1 is the client of the group storage.k8s.io.
@@ -216,7 +216,7 @@ func (g storageV1) VolumeAttributesClasses() typedstoragev1.VolumeAttributesClas
 
 // AppsV1 returns the client of the group apps.
 func (c *Clientset) AppsV1() typedappsv1.AppsV1Interface {
-	return appsV1{c.Interface.AppsV1(), c}
+	return appsV1{c.base().AppsV1(), c}
 }
 
 // appsV1 is the client of the group apps.
@@ -263,7 +263,7 @@ func (g appsV1) ControllerRevisions(namespace string) typedappsv1.ControllerRevi
 
 // CoordinationV1 returns the client of the group coordination.k8s.io.
 func (c *Clientset) CoordinationV1() typedcoordinationv1.CoordinationV1Interface {
-	return coordinationV1{c.Interface.CoordinationV1(), c}
+	return coordinationV1{c.base().CoordinationV1(), c}
 }
 
 // coordinationV1 is the client of the group coordination.k8s.io.
@@ -282,7 +282,7 @@ func (g coordinationV1) Leases(namespace string) typedcoordinationv1.LeaseInterf
 
 // RbacV1 returns the client of the group rbac.authorization.k8s.io.
 func (c *Clientset) RbacV1() typedrbacv1.RbacV1Interface {
-	return rbacV1{c.Interface.RbacV1(), c}
+	return rbacV1{c.base().RbacV1(), c}
 }
 
 // rbacV1 is the client of the group rbac.authorization.k8s.io.
@@ -322,7 +322,7 @@ func (g rbacV1) RoleBindings(namespace string) typedrbacv1.RoleBindingInterface 
 
 // PolicyV1 returns the client of the group policy.
 func (c *Clientset) PolicyV1() typedpolicyv1.PolicyV1Interface {
-	return policyV1{c.Interface.PolicyV1(), c}
+	return policyV1{c.base().PolicyV1(), c}
 }
 
 // policyV1 is the client of the group policy.
@@ -341,7 +341,7 @@ func (g policyV1) PodDisruptionBudgets(namespace string) typedpolicyv1.PodDisrup
 
 // SchedulingV1 returns the client of the group scheduling.k8s.io.
 func (c *Clientset) SchedulingV1() typedschedulingv1.SchedulingV1Interface {
-	return schedulingV1{c.Interface.SchedulingV1(), c}
+	return schedulingV1{c.base().SchedulingV1(), c}
 }
 
 // schedulingV1 is the client of the group scheduling.k8s.io.
@@ -360,7 +360,7 @@ func (g schedulingV1) PriorityClasses() typedschedulingv1.PriorityClassInterface
 
 // ResourceV1 returns the client of the group resource.k8s.io.
 func (c *Clientset) ResourceV1() typedresourcev1.ResourceV1Interface {
-	return resourceV1{c.Interface.ResourceV1(), c}
+	return resourceV1{c.base().ResourceV1(), c}
 }
 
 // resourceV1 is the client of the group resource.k8s.io.
@@ -393,7 +393,7 @@ func (g resourceV1) ResourceSlices() typedresourcev1.ResourceSliceInterface {
 
 // EventsV1 returns the client of the group events.k8s.io.
 func (c *Clientset) EventsV1() typedeventsv1.EventsV1Interface {
-	return eventsV1{c.Interface.EventsV1(), c}
+	return eventsV1{c.base().EventsV1(), c}
 }
 
 // eventsV1 is the client of the group events.k8s.io.
@@ -412,7 +412,7 @@ func (g eventsV1) Events(namespace string) typedeventsv1.EventInterface {
 
 // DiscoveryV1 returns the client of the group discovery.k8s.io.
 func (c *Clientset) DiscoveryV1() typeddiscoveryv1.DiscoveryV1Interface {
-	return discoveryV1{c.Interface.DiscoveryV1(), c}
+	return discoveryV1{c.base().DiscoveryV1(), c}
 }
 
 // discoveryV1 is the client of the group discovery.k8s.io.
@@ -431,7 +431,7 @@ func (g discoveryV1) EndpointSlices(namespace string) typeddiscoveryv1.EndpointS
 
 // NodeV1 returns the client of the group node.k8s.io.
 func (c *Clientset) NodeV1() typednodev1.NodeV1Interface {
-	return nodeV1{c.Interface.NodeV1(), c}
+	return nodeV1{c.base().NodeV1(), c}
 }
 
 // nodeV1 is the client of the group node.k8s.io.
@@ -450,7 +450,7 @@ func (g nodeV1) RuntimeClasses() typednodev1.RuntimeClassInterface {
 
 // FlowcontrolV1 returns the client of the group flowcontrol.apiserver.k8s.io.
 func (c *Clientset) FlowcontrolV1() typedflowcontrolv1.FlowcontrolV1Interface {
-	return flowcontrolV1{c.Interface.FlowcontrolV1(), c}
+	return flowcontrolV1{c.base().FlowcontrolV1(), c}
 }
 
 // flowcontrolV1 is the client of the group flowcontrol.apiserver.k8s.io.

@@ -13,24 +13,33 @@ import (
 )
 
 // Clientset is a client of a server that records its requests and runs reactors. Its methods may be
-// called concurrently where those of client-go's may.
+// called concurrently where those of client-go's may. A zero Clientset has no server, and its
+// clients panic.
 type Clientset struct {
 	*fake.Clientset
-	*testing.Fake
+	testing.Fake
 }
 
-var _ kubernetes.Interface = (*Clientset)(nil)
+var (
+	_ kubernetes.Interface = (*Clientset)(nil)
+	_ testing.FakeClient   = (*Clientset)(nil)
+)
 
 // NewClientset returns a client of a new server that holds the given objects. See
 // [fake.NewClientset].
 func NewClientset(objects ...runtime.Object) *Clientset { return wrap(fake.NewClientset(objects...)) }
 
+// NewSimpleClientset is [NewClientset] under the older name of client-go's fake clientset.
+func NewSimpleClientset(objects ...runtime.Object) *Clientset { return NewClientset(objects...) }
+
 // wrap returns a client that makes the requests of c, but records them and runs reactors first.
 func wrap(c *fake.Clientset) *Clientset {
-	chain := &testing.Fake{}
+	out := &Clientset{}
+	chain := &out.Fake
 	chain.AddReactor("*", "*", func(testing.Action) (bool, runtime.Object, error) { return true, nil, errAskServer })
 	chain.AddWatchReactor("*", func(testing.Action) (bool, watch.Interface, error) { return true, nil, errAskServer })
-	return &Clientset{Clientset: c.WithInterceptor(interceptor{chain}), Fake: chain}
+	out.Clientset = c.WithInterceptor(interceptor{chain})
+	return out
 }
 
 // errAskServer is the result of a chain in which no reactor handled the action. The server is asked
@@ -48,6 +57,10 @@ func (i interceptor) Intercept(r fake.Request, serve func() (runtime.Object, err
 	}
 	return obj, err
 }
+
+// IsWatchListSemanticsUnSupported reports whether informers must list first. They must: the watch
+// of a reactor has no bookmark that ends the initial events, and informers would never sync.
+func (interceptor) IsWatchListSemanticsUnSupported() bool { return true }
 
 // InterceptWatch records a watch, and returns that of a reactor or else of the server.
 func (i interceptor) InterceptWatch(r fake.Request, serve func() (watch.Interface, error)) (watch.Interface, error) {
