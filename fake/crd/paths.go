@@ -20,7 +20,9 @@ func init() { definitions.Register(installPaths) }
 var extensions = []string{".yaml", ".yml", ".json"}
 
 // installPaths serves definitions and creates those in the files, and in the files of the
-// directories, in the given order. A path without a definition is an error, as is a missing one.
+// directories, in the given order.
+//
+// Differs: a missing path is always an error, and so is one without a definition.
 func installPaths(ctx context.Context, server *fake.Server, paths []string) error {
 	Serve(server)
 	client := server.Client(sim.DirectCaller())

@@ -19,17 +19,20 @@
 // # What it has
 //
 // Actions, ClearActions, PrependReactor, AddReactor, PrependWatchReactor, AddWatchReactor,
-// ReactionChain and WatchReactionChain. The chains end in a reactor that asks the server. A reactor
-// that does not handle an action passes it to the next one, and finally to the server. A chain
-// without that last reactor never reaches the server. Typed, dynamic and metadata clients of the
-// clientset all use the chains.
+// ReactionChain, WatchReactionChain and Tracker. The chains end in a reactor that asks the server. A
+// reactor that does not handle an action passes it to the next one, and finally to the server. A
+// chain without that last reactor never reaches the server. Typed, dynamic and metadata clients of
+// the clientset all use the chains.
 //
 // # What it does not do
 //
-//   - Reactors run before the server and cannot see its objects: there is no object tracker. Use
-//     [fake.Clientset.Server] to read and write the server's objects.
+//   - Reactors run before the server and are not passed its objects. Use [Clientset.Tracker] or
+//     [fake.Clientset.Server] to read and write them.
 //   - Typed clients cannot be cast to client-go's fake types, such as FakeCoreV1. Reactors belong
-//     to the clientset.
+//     to the clientset. Nor can Discovery, which is client-go's own client: [fake.Server.SetVersion]
+//     stands for FakedServerVersion.
+//   - Informers over the clientset list and then watch, without a watch of initial events, since a
+//     watch of a reactor has no bookmarks. Those over [fake.NewClientset] need no list.
 //   - Proxy requests and logs of pods are not recorded: they fail.
 //   - Reviews and discovery are not recorded.
 //

@@ -24,8 +24,10 @@ import (
 // nor runs reactors, so a reactor may use it.
 //
 // Add and Create store objects as they are; see [fake.Server.Add]. Update and Patch replace an
-// object and its status, whatever its resourceVersion. The server's rules apply to both, and to
-// Apply and Delete.
+// object and its status, whatever its resourceVersion.
+//
+// Differs: the server's rules apply to Update, Patch, Apply and Delete. An update of the object and
+// its status is two writes.
 func (c *Clientset) Tracker() testing.ObjectTracker {
 	return tracker{client: c.Server().Client(sim.DirectCaller())}
 }
