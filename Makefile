@@ -39,6 +39,8 @@ test: packages vet
 	$(GOTEST) $(RACE) $(LONG) $$($(GO) list ./... | grep -vxE "$$($(GO) list $(SEARCHES) | paste -sd '|' -)")
 	@echo "$(SEARCHES), in short, with the race detector:"
 	$(GOTEST) $(RACE) -short $(SEARCHES)
+	@echo "operators that use controller-runtime:"
+	cd ctrlruntime && $(GOTEST) $(RACE) ./...
 	@echo "sanity tests of the CSI drivers:"
 	cd test/sanity && $(GOTEST) -count=1 -v ./...
 	@echo "browser tests of the page of volsim serve:"
@@ -75,6 +77,7 @@ vet:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) mod tidy -diff
+	cd ctrlruntime && $(GO) vet ./... && $(GO) mod tidy -diff
 	cd test/conformance && $(GO) vet ./... && $(GO) mod tidy -diff
 	cd test/sanity && $(GO) vet ./... && $(GO) mod tidy -diff
 	cd test/browser && $(GO) vet ./... && $(GO) mod tidy -diff
