@@ -200,7 +200,7 @@ type queue struct {
 
 func (q *queue) Add(r reconcile.Request)                       { q.keys.Add(r) }
 func (q *queue) AddAfter(r reconcile.Request, d time.Duration) { q.keys.AddAfter(r, d) }
-func (q *queue) AddRateLimited(r reconcile.Request) { q.failures[r]++; q.keys.AddRateLimited(r) }
+func (q *queue) AddRateLimited(r reconcile.Request)            { q.failures[r]++; q.keys.AddRateLimited(r) }
 
 func (q *queue) Forget(r reconcile.Request)          { delete(q.failures, r); q.keys.Forget(r) }
 func (q *queue) NumRequeues(r reconcile.Request) int { return q.failures[r] }
