@@ -189,7 +189,8 @@ func sources(t *testing.T) []source {
 	return all
 }
 
-// allSources returns the Go files of the module and of the test modules below test/.
+// allSources returns the Go files of the module, of module ctrlruntime, and of the test modules below
+// test/.
 func allSources(t *testing.T) []source {
 	t.Helper()
 	all := sources(t)
@@ -197,7 +198,7 @@ func allSources(t *testing.T) []source {
 	if err != nil || len(modules) < 3 {
 		t.Fatalf("found %d test modules, want at least 3: %v", len(modules), err)
 	}
-	for _, file := range modules {
+	for _, file := range append(modules, "ctrlruntime/go.mod") {
 		all = append(all, sourcesBelow(t, path.Dir(filepath.ToSlash(file)))...)
 	}
 	return all

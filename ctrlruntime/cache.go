@@ -118,7 +118,8 @@ func (*handle) RemoveInformer(context.Context, client.Object) error { return nil
 // Start implements cache.Informers. The informers of a process run with it.
 func (*handle) Start(ctx context.Context) error { <-ctx.Done(); return nil }
 
-// WaitForCacheSync implements cache.Informers. Workers of a process wait for its caches.
+// WaitForCacheSync reports whether the caches have synced. It is always true: the workers of a
+// process wait for its caches.
 func (*handle) WaitForCacheSync(context.Context) bool { return true }
 
 // IndexField implements client.FieldIndexer.
@@ -224,13 +225,14 @@ type handlerRegistration struct {
 	handler toolscache.ResourceEventHandler
 }
 
-// HasSynced implements toolscache.ResourceEventHandlerRegistration: workers wait for the caches.
+// HasSynced reports whether the handler has the initial list. It is always true: the workers of a
+// process wait for its caches.
 func (*handlerRegistration) HasSynced() bool { return true }
 
-// HasSynced implements cache.Informer.
+// HasSynced reports whether the informer has synced. It is always true; see WaitForCacheSync.
 func (*informer) HasSynced() bool { return true }
 
-// IsStopped implements cache.Informer.
+// IsStopped reports whether the informer has ended, which it does only with its process.
 func (*informer) IsStopped() bool { return false }
 
 // AddIndexers implements cache.Informer.
