@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/url"
 	goruntime "runtime"
 	"slices"
 	"strings"
@@ -13,10 +14,13 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
 
@@ -50,14 +54,25 @@ var unservedClient = sync.OnceValue(func() *kubernetes.Clientset {
 // unservedClient returns client-go's clientset with discovery of the server.
 func (s *Server) unservedClient() *kubernetes.Clientset {
 	c := *unservedClient()
-	found, err := discovery.NewDiscoveryClientForConfigAndClient(unservedConfig,
-		&http.Client{Transport: transport{s}})
+	client, err := rest.NewRESTClient(&discoveryURL, "", discoveryContent, nil, &http.Client{Transport: transport{s}})
 	if err != nil {
-		panic(err) // the config is a constant
+		panic(err) // the parameters are constants
 	}
-	c.DiscoveryClient = found
+	c.DiscoveryClient = discovery.NewDiscoveryClient(client)
 	return &c
 }
+
+// The configuration of discovery clients. A world has one, so it is not derived from a rest.Config
+// each time.
+var (
+	discoveryURL     = url.URL{Scheme: "http", Host: "fake.invalid"}
+	discoveryContent = rest.ClientContentConfig{
+		ContentType: runtime.ContentTypeJSON,
+		Negotiator: runtime.NewClientNegotiator(serializer.NegotiatedSerializerWrapper(runtime.SerializerInfo{
+			Serializer: runtime.NoopEncoder{Decoder: clientscheme.Codecs.UniversalDecoder()},
+		}), schema.GroupVersion{}),
+	}
+)
 
 // transport answers discovery requests to a server without I/O, and notFound to others. Without a
 // server it answers notFound to everything.
