@@ -1,23 +1,34 @@
 #!/bin/sh
 # Vets all packages, and tests those that depend most on the Kubernetes libraries, with later versions of these libraries than
-# go.mod requires. VERSIONS selects versions, such as "0.37.2".
+# go.mod requires; and the module ctrlruntime with the controller-runtime of each. VERSIONS selects versions, such as "0.37.2".
 set -eu
 
 go=${GO:-go}
 required=$($go list -m -f '{{.Version}}' k8s.io/api)
 packages="./fake/... ./internal/informercache ./internal/remote ./controllers/... ./kubelet/... ./scheduler ./cluster"
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+# require VERSION [MODULE@VERSION] writes a go.mod of the present module that requires a version of the Kubernetes libraries.
+require() {
+	cp go.mod go.sum "$folder"
+	modules=$($go list -m -f '{{if not .Main}}{{.Path}} {{.Version}}{{end}}' all |
+		awk -v required="$required" -v version="$1" '$2 == required { printf "%s@v%s ", $1, version }')
+	# shellcheck disable=SC2086 # a list
+	$go get -modfile="$folder/go.mod" $modules ${2:-} 2>"$folder/get.log" || { cat "$folder/get.log" >&2; return 1; }
+}
 
 for version in ${VERSIONS:-0.36.3 0.37.2}; do
-	folder=$(mktemp -d)
-	trap 'rm -rf "$folder"' EXIT
-	cp go.mod go.sum "$folder"
-	modules=$($go list -m -f '{{if not .Indirect}}{{.Path}} {{.Version}}{{end}}' all |
-		awk -v required="$required" -v version="$version" '$2 == required { printf "%s@v%s ", $1, version }')
+	case $version in
+	0.36.*) runtime=sigs.k8s.io/controller-runtime@v0.24.1 ;;
+	0.37.*) runtime=sigs.k8s.io/controller-runtime@v0.25.2 ;;
+	*) echo "v$version: no controller-runtime is known for it" >&2; exit 2 ;;
+	esac
 	echo "Kubernetes libraries v$version:"
-	# shellcheck disable=SC2086 # lists
-	$go get -modfile="$folder/go.mod" $modules 2>/dev/null
+	require "$version"
 	$go vet -modfile="$folder/go.mod" ./...
-	# shellcheck disable=SC2086
+	# shellcheck disable=SC2086 # a list
 	$go test -vet=off -short -modfile="$folder/go.mod" $packages
-	rm -rf "$folder"
+	(cd ctrlruntime && require "$version" "$runtime" && $go vet -modfile="$folder/go.mod" ./... &&
+		$go test -vet=off -modfile="$folder/go.mod" ./...)
 done
