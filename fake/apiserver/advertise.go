@@ -56,10 +56,8 @@ func (l *Listener) Advertise(ctx context.Context, client kubernetes.Interface) e
 	err = rewrite(ctx, core.Endpoints(namespace), func(e *corev1.Endpoints) {
 		for i := range e.Subsets {
 			subset := &e.Subsets[i]
-			//lint:ignore SA1019 it is served
 			subset.Ports = []corev1.EndpointPort{{Name: serverPort, Port: port, Protocol: corev1.ProtocolTCP}}
 			if address != "" {
-				//lint:ignore SA1019 it is served
 				subset.Addresses = []corev1.EndpointAddress{{IP: address}}
 			}
 		}

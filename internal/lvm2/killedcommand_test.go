@@ -86,8 +86,7 @@ func trace(tracer string, arguments []string) error {
 		return err
 	}
 	child := command.Process.Pid
-	status, err := await(child)
-	if err != nil {
+	if _, err := await(child); err != nil {
 		return err
 	}
 	if err := unix.PtraceSetOptions(child, unix.PTRACE_O_TRACESYSGOOD|unix.PTRACE_O_EXITKILL); err != nil {
@@ -97,7 +96,8 @@ func trace(tracer string, arguments []string) error {
 		if err := unix.PtraceSyscall(child, signal); err != nil {
 			return err
 		}
-		if status, err = await(child); err != nil {
+		status, err := await(child)
+		if err != nil {
 			return err
 		}
 		switch signal = 0; {
