@@ -30,7 +30,7 @@ type controller struct {
 }
 
 // newController prepares a controller.
-func newController(p *sim.Process, c ctrl.Controller, index int) (*controller, error) {
+func newController(p *sim.Process, c ctrl.Controller) (*controller, error) {
 	fields := reflect.Indirect(reflect.ValueOf(c))
 	var newQueue, do reflect.Value
 	if fields.Kind() == reflect.Struct {

@@ -66,7 +66,7 @@ func (m *simManager[R]) Add(r manager.Runnable) error {
 		return fmt.Errorf("runnable %T: a stepped world cannot schedule its goroutines; "+
 			"use a reconciler that requeues, or a task of a cluster.Component", r)
 	}
-	added, err := newController(m.process.Process, c, len(m.controllers))
+	added, err := newController(m.process.Process, c)
 	if err != nil {
 		return err
 	}

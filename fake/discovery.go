@@ -199,6 +199,7 @@ func (s *Server) SetVersion(v version.Info) { s.version.Store(&v) }
 // version. It makes no request. The lists have the order of [Server.Resources], and their resources
 // that of their names, whereas Discovery, which is client-go's, returns them in no order.
 func (c *Clientset) ServerPreferredNamespacedResources() ([]*metav1.APIResourceList, error) {
+	c.mustHaveServer()
 	preferred := map[schema.GroupResource]string{} // version
 	all := c.server.Resources()
 	for _, r := range all {

@@ -209,7 +209,7 @@ func TestInvalidOperationsReturnHelpfulErrors(t *testing.T) {
 	d := newStepped(t)
 	for op, want := range map[string]string{
 		"": "such as: create claim data 64Mi", "  ": "such as", "a\nb": "one operation at a time", "nonsense": `unknown operation "nonsense"`,
-		"crash nobody": `no such target "nobody"`, "create claim data much": "size",
+		"crash unknown": `no such target "unknown"`, "create claim data much": "size",
 	} {
 		if _, err := d.Do(op); err == nil || !strings.Contains(err.Error(), want) || strings.HasPrefix(err.Error(), "session:") {
 			t.Errorf("%q: %v, want %q", op, err, want)
