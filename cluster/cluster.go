@@ -109,13 +109,15 @@ type Cluster struct {
 	hasExtra        bool             // the world has components of its user
 	hasVolumeLimit  bool             // the driver limits the volumes of each node
 	selinuxMount    bool             // the driver announces support of SELinux mount labels
+	kubeletsAttach  bool             // see Config.KubeletsAttach
 	servers         []*csi.Server
 	socketWatch     socketWatch
 
 	mu          sync.Mutex
-	userErrs    []error // guarded by mu
-	activeUsers int     // guarded by mu
-	closed      bool    // guarded by mu
+	userErrs    []error       // guarded by mu
+	activeUsers int           // guarded by mu
+	waits       []*activeWait // guarded by mu
+	closed      bool          // guarded by mu
 }
 
 // New builds a cluster. Nothing runs before Start. Callers must Close the cluster, also if Start
@@ -133,7 +135,7 @@ func New(cfg Config) (*Cluster, error) {
 	}
 	c := &Cluster{
 		devices: kind, devicesReason: why, interceptors: cfg.Interceptors, rootCA: cmp.Or(cfg.API.RootCA, fake.NoRootCA), nfsExports: nodefs.NewMemory("/"),
-		hasExtra: len(cfg.Extra) > 0, hasVolumeLimit: cfg.VolumesPerNode > 0, selinuxMount: cfg.SELinux,
+		hasExtra: len(cfg.Extra) > 0, hasVolumeLimit: cfg.VolumesPerNode > 0, selinuxMount: cfg.SELinux, kubeletsAttach: cfg.KubeletsAttach,
 	}
 	if c.hasVolumeLimit && kind != Array {
 		return nil, fmt.Errorf("cluster: %d volumes per node: only devices %q have a limit", cfg.VolumesPerNode, Array)
@@ -182,7 +184,7 @@ func (c *Cluster) Start(ctx context.Context) error {
 	if err := c.start(); err != nil {
 		return err
 	}
-	return c.host.Wait(ctx, "nodes and driver to register", c.isRegistered)
+	return c.Wait(ctx, "nodes and driver to register", c.isRegistered)
 }
 
 var errClosed = errors.New("cluster: closed")
@@ -256,7 +258,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 	}
 	if s, ok := c.host.(*sim.Stepped); ok {
 		if err = s.Run(); err == nil && len(s.Waiting()) > 0 {
-			err = fmt.Errorf("%w, but %v", sim.ErrQuiescent, s.Waiting())
+			err = fmt.Errorf("%w, but %v%s", sim.ErrQuiescent, s.Waiting(), c.explainWaits())
 		}
 	} else {
 		err = c.host.Wait(ctx, "users to finish and the world to come to rest", func() bool {
@@ -265,6 +267,9 @@ func (c *Cluster) Run(ctx context.Context) error {
 			c.mu.Unlock()
 			return active == 0 && len(c.Pending()) == 0
 		})
+		if err != nil {
+			err = fmt.Errorf("%w%s", err, c.explainWaits())
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
