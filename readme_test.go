@@ -12,7 +12,7 @@ func TestReadmeShowsTestedCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{"cluster/readme_test.go"} {
+	for _, file := range []string{"simtest/readme_test.go"} {
 		source, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -59,3 +59,48 @@ func Example_stepped() {
 	fmt.Println(first == again, first == other)
 	// Output: true false
 }
+
+// A wait that cannot end says why. In a stepped world it does so at once.
+func ExampleCluster_WaitForPod() {
+	ctx := context.Background()
+	c, err := cluster.New(cluster.Config{Nodes: 1, Stepped: &sim.SteppedConfig{}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Start(ctx); err != nil {
+		log.Fatal(err)
+	}
+	claim := cluster.NewClaim("data", "64Mi")
+	claim.Spec.StorageClassName = new(string)
+	*claim.Spec.StorageClassName = "fast"
+	client := c.Client().CoreV1()
+	client.PersistentVolumeClaims("default").Create(ctx, claim, metav1.CreateOptions{})
+	client.Pods("default").Create(ctx, cluster.NewPod("web", "data"), metav1.CreateOptions{})
+	fmt.Println(c.WaitForPod(ctx, "default", "web", corev1.PodRunning))
+	// Output:
+	// wait for pod default/web to be Running: no task can run: claim default/data: storage class fast not found
+	//   state: Pending, PodScheduled=False Unschedulable
+	//   event: FailedScheduling: 0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.
+}
+
+// A manifest, and a wait with a condition of kubectl wait.
+func ExampleCluster_Apply() {
+	ctx := context.Background()
+	c, err := cluster.New(cluster.Config{Nodes: 1, Stepped: &sim.SteppedConfig{}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	err = c.Apply(ctx, `
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec: {containers: [{name: web, image: nginx}]}
+`)
+	if err == nil {
+		err = c.WaitFor(ctx, "pods", "default", "web", "condition=Ready")
+	}
+	fmt.Println(err, c.Apply(ctx, "kind: Pot\napiVersion: v1"))
+	// Output: <nil> apply: document 1 at line 1: no kind "Pot" in v1: not served by the API server
+}

@@ -7,6 +7,10 @@
 //			simtest.Claims(1, 4), simtest.Volumes(1, 4))
 //	}
 //
+// [Start] is the entry for tests of all other kinds: it returns a running cluster that ends with the
+// test, and that a failed test shows. [Apply] creates objects from a manifest, [WaitFor] waits for a
+// condition of one, and [Settle] until nothing is left to do.
+//
 // [Check] is a property-based test: it draws workloads with pgregory.net/rapid and searches the
 // schedules of each. rapid shrinks the workload; the schedule is short as it is found. [Explore] is
 // the property alone, for a test that calls rapid.Check. A [Workload] draws acts into a [Draft]; a
