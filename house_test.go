@@ -34,6 +34,7 @@ var floors = map[string]int{
 	"internal/causality":       1,
 	"internal/httpserver":      1,
 	"internal/cli":             1,
+	"internal/goroutine":       1,
 	"internal/resourceversion": 1,
 	"internal/dm":              1,
 	"internal/guest":           1,
@@ -111,6 +112,7 @@ var floors = map[string]int{
 // sameFloor are the arrows within a floor that are meant.
 var sameFloor = [][2]string{
 	{"sim", "sim/trace"},
+	{"sim", "internal/goroutine"},
 	{"internal/causality", "sim/trace"},
 	{"internal/lvm2", "internal/loopdev"},
 	{"internal/lvm2", "internal/blockdev"},

@@ -38,13 +38,35 @@ type processCache struct {
 	handles  int
 	started  bool
 	handlers []*handlerRegistration
-	indices  map[schema.GroupVersionKind]map[string]client.IndexerFunc
+	indices  map[indexedType]map[string]client.IndexerFunc
+}
+
+// An indexedType is a kind in one form: typed, unstructured or metadata.
+type indexedType struct {
+	schema.GroupVersionKind
+	form string
+}
+
+// typeOf returns the type of an object or of the items of a list.
+func (c *processCache) typeOf(obj runtime.Object) (indexedType, error) {
+	kind, err := apiutil.GVKForObject(obj, c.scheme)
+	if _, list := obj.(client.ObjectList); list {
+		kind.Kind = strings.TrimSuffix(kind.Kind, "List")
+	}
+	out := indexedType{GroupVersionKind: kind}
+	switch obj.(type) {
+	case runtime.Unstructured:
+		out.form = "unstructured"
+	case *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList:
+		out.form = "metadata"
+	}
+	return out, err
 }
 
 func newProcessCache(p cluster.ComponentContext, reader client.Client, scheme *runtime.Scheme, mapper meta.RESTMapper) *processCache {
 	return &processCache{
 		process: p, reader: reader, scheme: scheme, mapper: mapper, failed: make(chan error, 1),
-		indices: map[schema.GroupVersionKind]map[string]client.IndexerFunc{},
+		indices: map[indexedType]map[string]client.IndexerFunc{},
 	}
 }
 
@@ -124,7 +146,7 @@ func (*handle) WaitForCacheSync(context.Context) bool { return true }
 
 // IndexField implements client.FieldIndexer.
 func (c *processCache) IndexField(_ context.Context, obj client.Object, field string, extract client.IndexerFunc) error {
-	kind, err := apiutil.GVKForObject(obj, c.scheme)
+	kind, err := c.typeOf(obj)
 	if err != nil {
 		return err
 	}
@@ -158,11 +180,10 @@ func (c *processCache) List(ctx context.Context, list client.ObjectList, opts ..
 	if selector == nil || selector.Empty() {
 		return c.reader.List(ctx, list, &all)
 	}
-	kind, err := apiutil.GVKForObject(list, c.scheme)
+	kind, err := c.typeOf(list)
 	if err != nil {
 		return err
 	}
-	kind.Kind = strings.TrimSuffix(kind.Kind, "List")
 	matches, err := c.matcher(kind, selector)
 	if err != nil {
 		return err
@@ -183,7 +204,7 @@ func (c *processCache) List(ctx context.Context, list client.ObjectList, opts ..
 }
 
 // matcher returns whether an object has the values of a field selector in its indices.
-func (c *processCache) matcher(kind schema.GroupVersionKind, selector fields.Selector) (func(client.Object) bool, error) {
+func (c *processCache) matcher(kind indexedType, selector fields.Selector) (func(client.Object) bool, error) {
 	requirements := selector.Requirements()
 	for _, r := range requirements {
 		if r.Operator != selection.Equals && r.Operator != selection.DoubleEquals {

@@ -80,6 +80,9 @@ func start(cfg Config, p cluster.ComponentContext) error {
 	if err := cfg.Setup(m.asManager); err != nil {
 		return err
 	}
+	if m.err != nil {
+		return m.err
+	}
 	if len(m.controllers) == 0 {
 		return errors.New("the operator has no controllers: Setup must call SetupWithManager or the builder's Complete")
 	}

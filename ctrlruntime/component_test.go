@@ -384,12 +384,5 @@ func TestRefused(t *testing.T) {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
 	}
-	for range 1000 {
-		if runtime.NumGoroutine() <= before {
-			return
-		}
-		runtime.Gosched()
-	}
-	buffer := make([]byte, 1<<16)
-	t.Errorf("goroutines: %s", buffer[:runtime.Stack(buffer, true)])
+	noGoroutinesSince(t, before)
 }

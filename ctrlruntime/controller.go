@@ -4,18 +4,54 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
+
+// knownVersions are the versions of controller-runtime whose controllers have the fields that this
+// package uses.
+const knownVersions = "v0.23 to v0.25"
+
+type logConstructor = func(*reconcile.Request) logr.Logger
+
+// controllerFields are the fields of controller-runtime's controller that this package reads or
+// sets, and their types.
+var controllerFields = map[string]reflect.Type{
+	"Name":                    reflect.TypeFor[string](),
+	"MaxConcurrentReconciles": reflect.TypeFor[int](),
+	"Do":                      reflect.TypeFor[reconcile.Reconciler](),
+	"NewQueue":                reflect.TypeFor[newQueueFunc](),
+	"LogConstructor":          reflect.TypeFor[logConstructor](),
+	"ReconciliationTimeout":   reflect.TypeFor[time.Duration](),
+	"startWatches":            reflect.TypeFor[[]source.Source](),
+}
+
+// checkFields returns an error if a controller lacks a field.
+func checkFields(fields reflect.Value) error {
+	for _, name := range slices.Sorted(maps.Keys(controllerFields)) {
+		if fields.Kind() == reflect.Struct {
+			if f := fields.FieldByName(name); f.IsValid() && f.Type() == controllerFields[name] {
+				continue
+			}
+		}
+		return fmt.Errorf("no field %s %v: not a controller of controller-runtime %s for reconcile.Request; "+
+			"create it with package builder", name, controllerFields[name], knownVersions)
+	}
+	return nil
+}
 
 type newQueueFunc = func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]
 
@@ -24,6 +60,7 @@ type controller struct {
 	ctrl.Controller
 	name    string
 	workers int
+	logger  logConstructor
 	process *sim.Process
 	keys    *sim.Queue[reconcile.Request]
 	queue   *queue
@@ -32,16 +69,14 @@ type controller struct {
 // newController prepares a controller.
 func newController(p *sim.Process, c ctrl.Controller) (*controller, error) {
 	fields := reflect.Indirect(reflect.ValueOf(c))
-	var newQueue, do reflect.Value
-	if fields.Kind() == reflect.Struct {
-		newQueue, do = fields.FieldByName("NewQueue"), fields.FieldByName("Do")
+	if err := checkFields(fields); err != nil {
+		return nil, fmt.Errorf("controller %T: %w", c, err)
 	}
-	if !newQueue.IsValid() || newQueue.Type() != reflect.TypeFor[newQueueFunc]() || !do.IsValid() ||
-		do.Type() != reflect.TypeFor[reconcile.Reconciler]() {
-		return nil, fmt.Errorf("controller %T: not one of controller-runtime v0.23 to v0.25; create it with package builder", c)
-	}
+	newQueue, do := fields.FieldByName("NewQueue"), fields.FieldByName("Do")
 	out := &controller{Controller: c, name: fields.FieldByName("Name").String(), process: p}
 	out.workers = int(fields.FieldByName("MaxConcurrentReconciles").Int())
+	out.logger = fields.FieldByName("LogConstructor").Interface().(logConstructor)
+	fields.FieldByName("ReconciliationTimeout").SetInt(0) // it would be real time
 	out.keys = sim.NewQueue[reconcile.Request](p, sim.QueueConfig{Name: out.name})
 	out.queue = &queue{keys: out.keys, got: make(chan struct{}), down: make(chan struct{}), failures: map[reconcile.Request]int{}}
 	newQueue.Set(reflect.ValueOf(newQueueFunc(
@@ -55,7 +90,7 @@ func newController(p *sim.Process, c ctrl.Controller) (*controller, error) {
 // startSources starts the controller's sources and ends its goroutines.
 func (c *controller) startSources(caches *processCache) error {
 	sources := reflect.Indirect(reflect.ValueOf(c.Controller)).FieldByName("startWatches")
-	for i := range sources.Len() { // a field without this name is a zero Value, which panics: the version is unknown
+	for i := range sources.Len() {
 		if source := sources.Index(i).Elem(); source.Kind() == reflect.Pointer && source.Elem().Kind() == reflect.Struct &&
 			source.Elem().FieldByName("source").Kind() == reflect.Chan {
 			return errors.New("source is a channel: a stepped world cannot schedule its goroutine; " +
@@ -141,7 +176,7 @@ var errRequeue = errors.New("requeue")
 func (c *controller) sync(ctx context.Context, request reconcile.Request) error {
 	unwound := new(unwinding)
 	ctx = log.IntoContext(context.WithValue(ctx, unwindingKey{}, unwound),
-		c.GetLogger().WithValues("namespace", request.Namespace, "name", request.Name))
+		c.logger(&request))
 	result, err := c.Reconcile(ctx, request)
 	if unwound.value != nil {
 		panic(unwound.value)

@@ -1,17 +1,23 @@
 package ctrlruntime
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/tools/reference"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // managed is what is added to a manager.
@@ -20,6 +26,7 @@ type managed struct {
 	process     cluster.ComponentContext
 	caches      *processCache
 	controllers []*controller
+	err         error // of a method that cannot return one
 }
 
 // A simManager is a manager that keeps the controllers instead of starting them. Its parameter is
@@ -42,12 +49,35 @@ func wrap[R any](inner manager.Manager, m *managed, _ func(string) R) any {
 
 // GetEventRecorder implements manager.Manager. The recorder writes core events.
 func (m *simManager[R]) GetEventRecorder(name string) R {
-	return any(eventRecorder{m.process.Recorder(name)}).(R)
+	return any(eventRecorder{m.recorder(name)}).(R)
 }
 
 // GetEventRecorderFor implements manager.Manager.
 func (m *simManager[R]) GetEventRecorderFor(name string) record.EventRecorder {
-	return m.process.Recorder(name)
+	return m.recorder(name)
+}
+
+// Elected implements manager.Manager. The process is elected from the beginning.
+func (*simManager[R]) Elected() <-chan struct{} { return elected }
+
+// elected is closed.
+var elected = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// Start implements manager.Manager. It fails: the host runs the controllers.
+func (*simManager[R]) Start(context.Context) error {
+	return errors.New("the manager of a ctrlruntime.Component must not be started: " +
+		"return from Setup, and run the cluster")
+}
+
+// GetWebhookServer implements manager.Manager. Its use makes Setup fail: a webhook that is not
+// called would let the operator pass.
+func (m *simManager[R]) GetWebhookServer() webhook.Server {
+	m.err = errors.New("webhooks are not called: leave SetupWebhookWithManager out of Setup")
+	return m.Manager.GetWebhookServer()
 }
 
 // GetCache implements manager.Manager. Handlers are registered in the order of these calls.
@@ -72,6 +102,50 @@ func (m *simManager[R]) Add(r manager.Runnable) error {
 	}
 	m.controllers = append(m.controllers, added)
 	return nil
+}
+
+// recorder returns a recorder whose events are requests of the process.
+func (m *managed) recorder(name string) record.EventRecorder {
+	return kindRecorder{m.process.Recorder(name), m.process, m.caches.scheme}
+}
+
+// A kindRecorder records events about objects of a scheme, which may lack their kind.
+type kindRecorder struct {
+	recorder record.EventRecorder
+	process  cluster.ComponentContext
+	scheme   *runtime.Scheme
+}
+
+// reference returns a reference to an object, nil if no event can be recorded.
+func (r kindRecorder) reference(object runtime.Object, reason string) *corev1.ObjectReference {
+	if r.process.Process.CheckTask(trace.Action{Kind: trace.KindWork, Verb: "event", Object: reason}) != nil {
+		return nil
+	}
+	ref, err := reference.GetReference(r.scheme, object)
+	if err != nil { // as upstream's recorder, which logs it
+		r.process.Process.Record(trace.Action{Kind: trace.KindWork, Verb: "event", Object: reason}, trace.Outcome{Err: err})
+		return nil
+	}
+	return ref
+}
+
+// Event implements record.EventRecorder.
+func (r kindRecorder) Event(object runtime.Object, eventType, reason, message string) {
+	if ref := r.reference(object, reason); ref != nil {
+		r.recorder.Event(ref, eventType, reason, message)
+	}
+}
+
+// Eventf implements record.EventRecorder.
+func (r kindRecorder) Eventf(object runtime.Object, eventType, reason, format string, args ...any) {
+	r.Event(object, eventType, reason, fmt.Sprintf(format, args...))
+}
+
+// AnnotatedEventf implements record.EventRecorder.
+func (r kindRecorder) AnnotatedEventf(object runtime.Object, annotations map[string]string, eventType, reason, format string, args ...any) {
+	if ref := r.reference(object, reason); ref != nil {
+		r.recorder.AnnotatedEventf(ref, annotations, eventType, reason, format, args...)
+	}
 }
 
 // An eventRecorder has the methods of the recorders in package events.

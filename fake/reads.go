@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // Reads says where a client reads objects.
@@ -58,6 +59,9 @@ func (r ResourceClient) cache() (*informer, error) {
 	c := r.c.cached
 	if c == nil || r.kind.base != nil {
 		return nil, nil
+	}
+	if err := c.process.CheckTask(trace.Action{Kind: trace.KindAPI, Verb: "read", Object: r.kind.resource}); err != nil {
+		return nil, apierrors.NewInternalError(err)
 	}
 	v, err := r.c.server.Informers(c.process).(*factory).ofKind(r.kind)
 	if err != nil {

@@ -3,6 +3,8 @@ package sim
 import (
 	"iter"
 	"runtime/debug"
+
+	"github.com/volsim/volsim/internal/goroutine"
 )
 
 // A Pool keeps the coroutines of stepped hosts for reuse, so that the next host need not create
@@ -39,23 +41,26 @@ type coroutine struct {
 	stop  func()
 	yield func(struct{}) bool
 	work  func()
-	idle  bool   // the work has ended
-	stack string // stack of a panic in the work; the panic continues in the host, whose own stack does not show it
+	idle  bool    // the work has ended
+	id    uintptr // of its goroutine
+	stack string  // stack of a panic in the work; the panic continues in the host, whose own stack does not show it
 }
 
+// newCoroutine returns an idle coroutine.
 func newCoroutine() *coroutine {
 	co := &coroutine{}
 	co.next, co.stop = iter.Pull(func(yield func(struct{}) bool) {
+		number := goroutine.Number()
+		taskGoroutines.Store(number, nil)
+		defer taskGoroutines.Delete(number)
 		defer co.recoverUnwound()
-		co.yield = yield
-		for {
+		co.yield, co.id = yield, goroutine.ID()
+		for yield(struct{}{}) {
 			co.work()
 			co.idle = true
-			if !yield(struct{}{}) {
-				return
-			}
 		}
 	})
+	co.next()
 	return co
 }
 

@@ -156,7 +156,7 @@ func (l *Live) runOnce(t *Task) {
 	deepen()
 	t.process.enter(t.full)
 	if l.ctx.Err() != nil {
-		t.process.mu.Unlock()
+		t.process.exit()
 		return
 	}
 	l.step(t)
@@ -182,7 +182,7 @@ func (l *Live) await(t *Task) bool {
 		if t.sleeper.isReady() {
 			return true
 		}
-		t.process.mu.Unlock()
+		t.process.exit()
 		select {
 		case <-t.sleeper.token:
 		case <-l.ctx.Done():
@@ -209,6 +209,10 @@ func (l *Live) call(p *Process, action trace.Action, e effect) (out trace.Outcom
 	if p == nil {
 		defer l.notifyWaits()
 		return l.perform(nil, "user", action, e)
+	}
+	if !p.entered() { // a goroutine that a task started; or the component is being set up
+		defer l.notifyWaits()
+		return l.perform(p, p.name, action, e)
 	}
 	task := p.runningTask
 	l.leave(p)
@@ -259,6 +263,10 @@ func (l *Live) barrier() {
 }
 
 func (l *Live) sleep(p *Process, d time.Duration) {
+	if !p.entered() {
+		p.enter(p.name)
+		defer l.leave(p)
+	}
 	task := p.runningTask
 	timer := l.clock.NewTimer(d)
 	defer timer.Stop()
@@ -275,6 +283,10 @@ func (l *Live) sleep(p *Process, d time.Duration) {
 }
 
 func (l *Live) wait(p *Process, signal *Signal, what string, limit time.Duration, cond func() bool) bool {
+	if !p.entered() {
+		p.enter(p.name)
+		defer l.leave(p)
+	}
 	task := p.runningTask
 	waiter := newSleeper(cond)
 	if signal != nil {

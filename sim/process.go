@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/volsim/volsim/sim/trace"
@@ -35,6 +36,7 @@ type engine interface {
 	wakeTask(t *Task)
 	record(task string, action trace.Action, out trace.Outcome, took time.Duration)
 	currentTask(p *Process) string
+	check(p *Process, action trace.Action) error
 	isClosed() bool
 	Now() time.Time
 	Context() context.Context
@@ -46,8 +48,9 @@ type Process struct {
 	name string
 	host engine
 
-	mu          sync.Mutex // the monitor (live): held by the task that runs
-	runningTask string     // the task that holds the monitor (live), for the record
+	mu          sync.Mutex     // the monitor (live): held by the task that runs
+	runningTask string         // the task that holds the monitor (live), for the record
+	runner      atomic.Uintptr // the goroutine that holds the monitor (live); 0: none
 
 	sleepersMu sync.Mutex
 	sleepers   []*sleeper // live: replaced, never changed, guarded by sleepersMu; the tasks that may wait to be ready

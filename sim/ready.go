@@ -194,6 +194,7 @@ func (s *Stepped) StepTask(task string) error {
 	for _, t := range slices.SortedFunc(slices.Values(s.ready()), compareDefaultOrder) {
 		if t.full == task {
 			s.steps++
+			s.guard.own()
 			s.runTask(t)
 			return nil
 		}
@@ -209,7 +210,9 @@ func (s *Stepped) Crash(p *Process) {
 	for _, a := range slices.Clone(p.tasks) {
 		if a.co != nil {
 			s.current = a
+			running := s.guard.enter(a.co.id)
 			a.co.stop()
+			s.guard.enter(running)
 			a.co = nil
 		}
 		a.state = stateDone

@@ -1,6 +1,10 @@
 package sim
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/volsim/volsim/internal/goroutine"
+)
 
 // A sleeper is a task of the live host that may have to wait until it is ready. It is woken when it
 // is ready, not when it may be: a task that releases the monitor checks the sleepers, since
@@ -56,7 +60,17 @@ func (p *Process) allSleepers() []*sleeper {
 func (p *Process) enter(task string) {
 	p.mu.Lock()
 	p.runningTask = task
+	p.runner.Store(goroutine.ID())
 }
+
+// exit releases the monitor, and wakes nothing.
+func (p *Process) exit() {
+	p.runner.Store(0)
+	p.mu.Unlock()
+}
+
+// entered reports whether the calling goroutine holds the monitor.
+func (p *Process) entered() bool { return p.runner.Load() == goroutine.ID() }
 
 // leave releases the monitor. Before, it runs the ready tasks that never suspend, which is cheaper
 // than switching to another goroutine, and wakes the other ready tasks.
@@ -72,7 +86,7 @@ func (l *Live) leave(p *Process) {
 			s.wake()
 		}
 	}
-	p.mu.Unlock()
+	p.exit()
 	l.notifyWaits()
 }
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,9 @@ const stepsMax = 1_000_000
 // Stepped is the host that runs one task at a time, on one goroutine and a virtual clock. The
 // default order is: deliveries, tasks in flight, workers and timers, users. Within each group the
 // task that ran longest ago comes first, then the one that was registered first. The clock advances
-// only when no task can run. Its methods, except Now, must be called from one goroutine.
+// only when no task can run. Its methods, except Now and Err, must be called from one goroutine. A
+// call by another one, such as one that a task started, is refused with an error, and the run fails
+// with it; see Err.
 type Stepped struct {
 	strategy Strategy
 	log      *trace.Log
@@ -54,7 +57,7 @@ type Stepped struct {
 	choices       int
 	changes       int // number of changes outside the processes: what polls look for
 	stopped       bool
-	closed        bool
+	guard         guard
 }
 
 // SteppedConfig configures NewStepped. The zero value follows the default order.
@@ -82,6 +85,7 @@ func NewStepped(cfg SteppedConfig) *Stepped {
 	if s.max == 0 {
 		s.max = stepsMax
 	}
+	s.guard.own()
 	s.pool = cfg.Pool
 	if s.pool == nil {
 		s.pool, s.ownsPool = &Pool{}, true
@@ -124,11 +128,13 @@ func (s *Stepped) Choices() int { return s.choices }
 
 // Step runs one task or injects one event, and reports whether it did. It returns false when the
 // world is quiescent, which means that only heartbeats and background timers are left and each of the
-// latter has fired since the last change. It also returns false when the strategy stopped the run.
+// latter has fired since the last change. It also returns false when the strategy stopped the run,
+// and when Err is not nil.
 func (s *Stepped) Step() bool {
-	if s.stopped {
+	if s.stopped || s.guard.failed.Load() {
 		return false
 	}
+	s.guard.own()
 	enabled := s.ready()
 	if len(enabled) == 0 {
 		if !s.advance() {
@@ -181,30 +187,35 @@ func (s *Stepped) Stopped() bool { return s.stopped }
 // Resume continues a run that the strategy stopped.
 func (s *Stepped) Resume() { s.stopped = false }
 
-// Run makes steps until the world is quiescent. It fails with ErrSteps at the bound.
+// Run makes steps until the world is quiescent. It fails with ErrSteps at the bound, and with Err.
 func (s *Stepped) Run() error {
+	defer s.guard.run()()
 	for s.Step() {
 		if s.steps >= s.max {
 			return fmt.Errorf("%w: %d", ErrSteps, s.steps)
 		}
 	}
-	return nil
+	return s.Err()
 }
 
 // Wait makes steps until cond holds. Called from within a task it suspends the task until then. It
-// fails with ErrQuiescent when no task can run and make cond hold, and with ErrSteps at the bound.
-// what names the condition in the error.
+// fails with ErrQuiescent when no task can run and make cond hold, with ErrSteps at the bound, and
+// with Err. what names the condition in the error.
 func (s *Stepped) Wait(ctx context.Context, what string, cond func() bool) error {
+	if err := s.check(nil, trace.Action{Kind: trace.KindWait, Verb: "wait for", Object: what}); err != nil {
+		return err
+	}
 	if s.current != nil {
 		s.waitExternal(what, cond)
 		return nil
 	}
+	defer s.guard.run()()
 	for !cond() {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("wait for %s: %w", what, err)
 		}
 		if !s.Step() {
-			return fmt.Errorf("wait for %s: %w", what, ErrQuiescent)
+			return fmt.Errorf("wait for %s: %w", what, cmp.Or(s.Err(), ErrQuiescent))
 		}
 		if s.steps >= s.max {
 			return fmt.Errorf("wait for %s: %w: %d", what, ErrSteps, s.steps)
@@ -228,10 +239,12 @@ func (s *Stepped) Waiting() []string {
 
 // Close unwinds every task. The host is unusable afterwards.
 func (s *Stepped) Close() {
-	s.closed = true
+	s.guard.own()
+	s.guard.closed.Store(true)
 	for _, t := range s.tasks {
 		if t.co != nil {
 			s.current = t
+			s.guard.enter(t.co.id)
 			t.co.stop()
 		}
 	}
@@ -255,9 +268,11 @@ func (s *Stepped) runTask(t *Task) {
 		t.step(s.Context())
 	case t.state == stateIdle:
 		t.co = s.pool.get()
+		s.guard.enter(t.co.id)
 		t.co.start(func() { t.step(s.Context()) })
 		s.finishTask(t)
 	default:
+		s.guard.enter(t.co.id)
 		t.co.next()
 		s.finishTask(t)
 	}
@@ -277,7 +292,10 @@ func (s *Stepped) finishTask(t *Task) {
 	}
 }
 
-func (s *Stepped) call(_ *Process, action trace.Action, e effect) trace.Outcome {
+func (s *Stepped) call(p *Process, action trace.Action, e effect) trace.Outcome {
+	if err := s.check(p, action); err != nil {
+		return trace.Outcome{Err: err}
+	}
 	t := s.suspend(stateSuspended, action)
 	name := "user"
 	if t != nil {
@@ -300,7 +318,10 @@ func (s *Stepped) perform(t *Task, action trace.Action, e effect) trace.Outcome 
 	return t.fault.apply(action, e)
 }
 
-func (s *Stepped) sleep(_ *Process, d time.Duration) {
+func (s *Stepped) sleep(p *Process, d time.Duration) {
+	if s.check(p, trace.Action{Kind: trace.KindSleep, Verb: "sleep", Object: d.String()}) != nil {
+		return
+	}
 	t := s.current
 	if t == nil {
 		panic("sim: Sleep outside a task")
@@ -316,6 +337,9 @@ func (s *Stepped) sleepAs(t *Task, d time.Duration) {
 }
 
 func (s *Stepped) wait(p *Process, signal *Signal, what string, limit time.Duration, cond func() bool) bool {
+	if s.check(p, trace.Action{Kind: trace.KindWait, Verb: "wait for", Object: what}) != nil {
+		return false
+	}
 	t := s.current
 	if t == nil {
 		panic("sim: Process.Wait outside a task")
@@ -376,7 +400,7 @@ func outcomeOfWait(holds bool) trace.Outcome {
 func (s *Stepped) suspend(as state, action trace.Action) *Task {
 	t := s.current
 	if t == nil {
-		if s.closed {
+		if s.guard.closed.Load() {
 			panic(unwound{})
 		}
 		return nil
@@ -421,7 +445,7 @@ func (s *Stepped) record(task string, action trace.Action, out trace.Outcome, to
 	})
 }
 
-func (s *Stepped) isClosed() bool { return s.closed }
+func (s *Stepped) isClosed() bool { return s.guard.closed.Load() }
 
 func (s *Stepped) currentTask(p *Process) string {
 	if s.current != nil {
@@ -448,6 +472,3 @@ func (o externalCaller) perform(action trace.Action, e effect) trace.Outcome {
 		return e.do(nil)
 	}
 }
-
-// errHostClosed is the error of a write from outside after Close.
-var errHostClosed = errors.New("host closed")

@@ -109,6 +109,9 @@ func (s *Scenario) Run(ctx context.Context, o Options) (result *Result, err erro
 	defer func() { err = errors.Join(err, w.cluster.Close()) }()
 	w.host.SetStrategy(strategy)
 	w.execute(ctx)
+	if err := w.host.Err(); err != nil {
+		return nil, fmt.Errorf("scenario %s: %w", s.Name, err) // what a stray goroutine does differs between runs
+	}
 	if err := ctx.Err(); err != nil && errors.Is(w.result.Failure, err) {
 		return nil, err // an interrupted run has no result
 	}
@@ -152,7 +155,9 @@ func (s *Scenario) setUp(ctx context.Context, o Options) (*world, error) {
 		return nil, errors.Join(fmt.Errorf("scenario %s: set-up: %w", s.Name, err), c.Close())
 	}
 	for w.host.Busy() && w.host.Steps() < StepsMax {
-		w.host.Step()
+		if !w.host.Step() {
+			break
+		}
 	}
 	for _, u := range s.Users {
 		w.startUser(u)

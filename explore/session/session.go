@@ -76,7 +76,9 @@ func open(lines Ops) (*Session, error) {
 		return nil, errors.Join(fmt.Errorf("session: set-up: %w", err), c.Close())
 	}
 	for s.host.Busy() && s.host.Steps() < stepsMax {
-		s.host.Step()
+		if !s.host.Step() {
+			break
+		}
 	}
 	s.began, s.setupSteps = c.Trace().Steps(), s.host.Steps()
 	if !alone {
@@ -132,6 +134,9 @@ func (s *Session) DoContext(ctx context.Context, text string) error {
 	moves, steps, again := s.moves, s.host.Steps(), text
 	note, err := s.recoverPanic(func() (string, error) { return s.do(ctx, op, text) })
 	steps = s.host.Steps() - steps
+	if err == nil {
+		err = s.host.Err()
+	}
 	if err != nil && errors.Is(err, ctx.Err()) {
 		err = s.interrupted(steps) // an act that waits
 	}
