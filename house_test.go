@@ -101,6 +101,7 @@ var floors = map[string]int{
 	"explore/scenario":      6,
 	"explore/session":       6,
 	"simtest":               6,
+	"envtest":               6,
 	"cmd":                   7,
 	"examples":              7,
 	// Shows values in a notebook, in the words of its kernel.

@@ -16,6 +16,9 @@ import (
 // HandlerConfig configures NewHandler.
 type HandlerConfig struct {
 	Caller func(*http.Request) sim.Caller // returns the caller that a request is made as; required
+	// Client replaces the client that answers a request by another one, such as that of another user
+	// (fake.Clientset.AsUser). nil: it stays.
+	Client func(client *fake.Clientset) *fake.Clientset
 
 	BodyBytesMax int64 // of a request's body; a longer one is answered with 413. 0: 3 MiB
 	WatchesMax   int   // open at the same time; another one is answered with 429. 0: 10,000
@@ -51,7 +54,13 @@ func NewHandler(server *fake.Server, cfg HandlerConfig) http.Handler { return ne
 
 func newHandler(server *fake.Server, cfg HandlerConfig) *handler {
 	h := &handler{server: server, caller: cfg.Caller, bodyMax: cfg.BodyBytesMax, created: cfg.CreateWarnings, codecs: newCodecs()}
-	h.client = func(req *http.Request) *fake.Clientset { return server.Client(cfg.Caller(req)) }
+	h.client = func(req *http.Request) *fake.Clientset {
+		client := server.Client(cfg.Caller(req))
+		if cfg.Client != nil {
+			client = cfg.Client(client)
+		}
+		return client
+	}
 	if h.bodyMax == 0 {
 		h.bodyMax = bodyBytesMax
 	}
