@@ -41,6 +41,8 @@ test: packages vet
 	$(GOTEST) $(RACE) -short $(SEARCHES)
 	@echo "operators that use controller-runtime:"
 	cd ctrlruntime && $(GOTEST) $(RACE) ./...
+	@echo "a project of kubebuilder on package envtest:"
+	cd test/kubebuilder && $(GOTEST) $(RACE) -count=1 ./...
 	@echo "sanity tests of the CSI drivers:"
 	cd test/sanity && $(GOTEST) -count=1 -v ./...
 	@echo "browser tests of the page of volsim serve:"
@@ -78,6 +80,7 @@ vet:
 	$(GO) vet ./...
 	$(GO) mod tidy -diff
 	cd ctrlruntime && $(GO) vet ./... && $(GO) mod tidy -diff
+	cd test/kubebuilder && $(GO) vet ./... && $(GO) mod tidy -diff
 	cd test/conformance && $(GO) vet ./... && $(GO) mod tidy -diff
 	cd test/sanity && $(GO) vet ./... && $(GO) mod tidy -diff
 	cd test/browser && $(GO) vet ./... && $(GO) mod tidy -diff

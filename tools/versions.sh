@@ -1,11 +1,12 @@
 #!/bin/sh
 # Vets all packages, and tests those that depend most on the Kubernetes libraries, with later versions of these libraries than
-# go.mod requires; and the module ctrlruntime with the controller-runtime of each. VERSIONS selects versions, such as "0.37.2".
+# go.mod requires; and the modules ctrlruntime and test/kubebuilder with the controller-runtime of each. VERSIONS selects
+# versions, such as "0.37.2".
 set -eu
 
 go=${GO:-go}
 required=$($go list -m -f '{{.Version}}' k8s.io/api)
-packages="./fake ./fake/apiserver ./fake/internal/... ./fake/reactors ./internal/informercache ./internal/remote ./controllers/... ./kubelet/... ./scheduler ./cluster"
+packages="./fake ./fake/apiserver ./fake/internal/... ./fake/reactors ./internal/informercache ./internal/remote ./controllers/... ./kubelet/... ./scheduler ./cluster ./envtest"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
@@ -35,6 +36,8 @@ for version in ${VERSIONS:-0.36.3 0.37.2}; do
 	$go vet -modfile="$folder/go.mod" ./...
 	# shellcheck disable=SC2086 # a list
 	$go test -vet=off -short -skip "$skip" -modfile="$folder/go.mod" $packages $more
-	(cd ctrlruntime && require "$version" "$runtime" && $go vet -modfile="$folder/go.mod" ./... &&
-		$go test -vet=off -modfile="$folder/go.mod" ./...)
+	for module in ctrlruntime test/kubebuilder; do
+		(cd $module && require "$version" "$runtime" && $go vet -modfile="$folder/go.mod" ./... &&
+			$go test -vet=off -modfile="$folder/go.mod" ./...)
+	done
 done
