@@ -111,21 +111,26 @@ func describeRefusal(r Record) (string, bool) {
 
 func describeDelete(r Record) (string, bool) {
 	noun := nameOf(r.After)
-	switch attachment, ok := r.After.(*storagev1.VolumeAttachment); {
-	case noun == "":
+	if noun == "" {
 		return "", false
+	}
+	return describeDeleteOf(r, noun), true
+}
+
+// describeDeleteOf describes a deletion, or the removal of the last finalizer, of the object noun.
+func describeDeleteOf(r Record, noun string) string {
+	switch attachment, ok := r.After.(*storagev1.VolumeAttachment); {
 	case r.Gone && ok:
-		return fmt.Sprintf("reports the volume detached from %s and removes %s", attachment.Spec.NodeName, noun), true
+		return fmt.Sprintf("reports the volume detached from %s and removes %s", attachment.Spec.NodeName, noun)
 	case r.Gone && strings.HasPrefix(r.Verb, "delete"):
-		return "deletes " + noun, true
+		return "deletes " + noun
 	case r.Gone:
-		return "removes the last finalizer from " + noun, true
+		return "removes the last finalizer from " + noun
 	}
 	if is, ok := r.After.(metav1.Object); ok && len(is.GetFinalizers()) > 0 {
-		return fmt.Sprintf("deletes %s, which remains until its finalizers %s are removed", noun,
-			list(is.GetFinalizers())), true
+		return fmt.Sprintf("deletes %s, which remains until its finalizers %s are removed", noun, list(is.GetFinalizers()))
 	}
-	return "deletes " + noun + " with a grace period", true
+	return "deletes " + noun + " with a grace period"
 }
 
 func nameOf(obj runtime.Object) string {

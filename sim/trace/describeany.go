@@ -52,6 +52,9 @@ func describeRequest(r Record) string {
 	case verb == "list" || verb == "watch":
 		return describeListOrWatch(verb, r.Detail, plural(resource), within)
 	}
+	if r.After != nil && (r.Gone || strings.HasPrefix(verb, "delete")) {
+		return describeDeleteOf(r, noun)
+	}
 	if words := Changes(r.Before, r.After); len(words) > 0 {
 		return fmt.Sprintf("changes %s: %s", noun, strings.Join(words, ", "))
 	}

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/volsim/volsim/sim/trace"
@@ -22,6 +23,9 @@ func TestDescribeAnyCoversEveryRecord(t *testing.T) {
 	const claim = "persistentvolumeclaims/default/data"
 	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "persistentvolumeclaims"}, "data")
 	there := apierrors.NewAlreadyExists(schema.GroupResource{Resource: "persistentvolumeclaims"}, "data")
+	aMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "m"}}
+	guardedMap := aMap.DeepCopy()
+	guardedMap.Finalizers = []string{"example.com/guard"}
 	for _, tt := range []struct {
 		name   string
 		record trace.Record
@@ -43,6 +47,18 @@ func TestDescribeAnyCoversEveryRecord(t *testing.T) {
 		{
 			"a write that changes nothing", api("update", claim, trace.Outcome{Before: newClaim, After: newClaim}),
 			"writes claim default/data without a relevant change",
+		},
+		{
+			"a deletion of another kind", api("delete", "configmaps/default/m", trace.Outcome{Before: aMap, After: aMap, Gone: true}),
+			"deletes configmap default/m",
+		},
+		{
+			"a deletion that finalizers delay", api("delete", "configmaps/default/m", trace.Outcome{Before: aMap, After: guardedMap}),
+			"deletes configmap default/m, which remains until its finalizers [example.com/guard] are removed",
+		},
+		{
+			"the last finalizer", api("update", "configmaps/default/m", trace.Outcome{Before: guardedMap, After: aMap, Gone: true}),
+			"removes the last finalizer from configmap default/m",
 		},
 		{"what a cache hears", deliver("ADDED", claim, "rv=7"), "sees claim default/data added"},
 		{"that it has changed", deliver("MODIFIED", claim, "rv=8"), "sees claim default/data modified"},
