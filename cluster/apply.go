@@ -28,8 +28,9 @@ const fieldManager = "volsim"
 // that the server serves, or a List. Without a namespace it is in namespace default. A status is
 // ignored if the resource has the subresource.
 //
-// Nothing is applied if a document cannot be parsed. Unknown fields are errors. Apply stops at the
-// first object that the server rejects. The error names the document and its line.
+// Nothing is applied if a document cannot be parsed. The error names the document and its line.
+//
+// Differs: Apply stops at the first object that the server rejects, and its field manager is "volsim".
 //
 // Upstream: kubectl/pkg/cmd/apply (v1.36).
 func (c *Cluster) Apply(ctx context.Context, manifest string) error {

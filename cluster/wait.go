@@ -69,8 +69,11 @@ func (c *Cluster) WaitForGone(ctx context.Context, resource, namespace, name str
 //	delete                            it does not exist
 //
 // resource is the API's name, such as "pods" or "things.example.com"; namespace is "" for
-// cluster-scoped resources. The status of an older generation of the object counts only if it does
-// not say so, as with kubectl.
+// cluster-scoped resources. A condition of an older generation of the object does not count, if the
+// status says so.
+//
+// Differs: an object that does not exist yet is waited for. Several values of a jsonpath are one text,
+// with spaces between them.
 //
 // Upstream: kubectl/pkg/cmd/wait (v1.36).
 func (c *Cluster) WaitFor(ctx context.Context, resource, namespace, name, condition string) error {

@@ -109,8 +109,6 @@ func parseFieldValue(text string) (condition, error) {
 }
 
 // values returns what the path finds.
-//
-// Differs: several values are one text, with spaces between them; kubectl wait fails.
 func (f fieldValue) values(obj fake.Object) (string, bool) {
 	results, err := f.path.FindResults(contentOf(obj))
 	if err != nil {

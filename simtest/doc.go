@@ -1,5 +1,11 @@
-// Package simtest makes a test explore workloads, schedules and faults instead of running one
-// example.
+// Package simtest tests code in simulated clusters: one example in a running cluster, or workloads,
+// schedules and faults that it explores.
+//
+//	func TestPodRuns(t *testing.T) {
+//		c := simtest.Start(t, cluster.Config{Nodes: 2})
+//		simtest.Apply(t, c, manifest) // a claim and a pod, in YAML
+//		simtest.WaitFor(t, c, "pods", "default", "web", "condition=Ready")
+//	}
 //
 //	func TestClaimsNeverShareAVolume(t *testing.T) {
 //		simtest.Check(t, scenario.Scenario{Nodes: 2},
@@ -7,9 +13,9 @@
 //			simtest.Claims(1, 4), simtest.Volumes(1, 4))
 //	}
 //
-// [Start] is the entry for tests of all other kinds: it returns a running cluster that ends with the
-// test, and that a failed test shows. [Apply] creates objects from a manifest, [WaitFor] waits for a
-// condition of one, and [Settle] until nothing is left to do.
+// [Start] is the entry for tests: it returns a running cluster, live or stepped, that ends with the
+// test, and a failed test logs what happened in it. [Apply] creates objects from a manifest, [WaitFor]
+// waits for a condition of one, and [Settle] until nothing is left to do. If they fail, they say why.
 //
 // [Check] is a property-based test: it draws workloads with pgregory.net/rapid and searches the
 // schedules of each. rapid shrinks the workload; the schedule is short as it is found. [Explore] is
