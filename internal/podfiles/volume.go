@@ -85,7 +85,8 @@ type Setup struct {
 	Nested  bool   // with the directories in which the pod mounts further volumes
 }
 
-// SetUp creates the directory and the marker. It does nothing if both are there.
+// SetUp creates the directory and the marker, and the directories for further volumes. What is there
+// stays as it is.
 //
 // Differs: upstream mounts a file system in memory once more if it is found mounted without its
 // marker; here only the marker is written.
@@ -96,13 +97,23 @@ func (v Volume) SetUp(ctx context.Context, s Setup) error {
 	if err != nil {
 		return err
 	}
-	switch ready, err := v.isReady(s); {
-	case err != nil:
+	ready, err := v.isReady(s)
+	if err != nil || ready && v.exist(nested) {
 		return err
-	case ready && v.exist(nested):
-		return nil
 	}
-	return v.call("SetUp", func() error { return v.create(ctx, s, nested) })
+	return v.call("SetUp", func() error {
+		if !ready {
+			if err := v.create(ctx, s); err != nil {
+				return err
+			}
+		}
+		for _, dir := range nested {
+			if err := makeDirs(v.disk.FS, v.Path(), dir, nestedMode); err != nil {
+				return fmt.Errorf("unable to create nested volume mountpoints: %w", err)
+			}
+		}
+		return nil
+	})
 }
 
 // isReady reports whether the volume is set up.
@@ -137,7 +148,7 @@ func (v Volume) exist(dirs []string) bool {
 	})
 }
 
-func (v Volume) create(ctx context.Context, s Setup, nested []string) error {
+func (v Volume) create(ctx context.Context, s Setup) error {
 	if err := makeDir(v.disk.FS, v.Path(), dirMode); err != nil {
 		return err
 	}
@@ -155,15 +166,7 @@ func (v Volume) create(ctx context.Context, s Setup, nested []string) error {
 	if err := v.disk.FS.MkdirAll(v.markerDir()); err != nil {
 		return err
 	}
-	if err := v.disk.FS.WriteFile(path.Join(v.markerDir(), readyFile), nil); err != nil {
-		return err
-	}
-	for _, dir := range nested {
-		if err := makeDirs(v.disk.FS, v.Path(), dir, nestedMode); err != nil {
-			return fmt.Errorf("unable to create nested volume mountpoints: %w", err)
-		}
-	}
-	return nil
+	return v.disk.FS.WriteFile(path.Join(v.markerDir(), readyFile), nil)
 }
 
 // makeDir creates a directory with a mode, and sets the mode of an existing one.
@@ -175,7 +178,7 @@ func makeDir(disk nodefs.FS, dir string, mode fs.FileMode) error {
 }
 
 // makeDirs creates a directory below base, and those between, with a mode. Existing ones keep
-// theirs.
+// theirs, and new ones what they inherit.
 func makeDirs(disk nodefs.FS, base, dir string, mode fs.FileMode) error {
 	if dir == base {
 		return nil
@@ -186,7 +189,14 @@ func makeDirs(disk nodefs.FS, base, dir string, mode fs.FileMode) error {
 	if err := makeDirs(disk, base, path.Dir(dir), mode); err != nil {
 		return err
 	}
-	return makeDir(disk, dir, mode)
+	if err := disk.MkdirAll(dir); err != nil {
+		return err
+	}
+	info, err := disk.Stat(dir)
+	if err != nil {
+		return err
+	}
+	return disk.Chmod(dir, mode|info.Mode&fs.ModeSetgid)
 }
 
 // nestedDirs returns the directories of the volume in which containers of the pod mount something.
