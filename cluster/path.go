@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volsim/volsim/internal/podclaims"
+	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/hostpath"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/plugins/subpath"
@@ -35,7 +37,7 @@ func (c *Cluster) DevicePath(namespace, pod, volume string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := at.node.kubelet.DevicePath(at.volume, at.pod)
+	path := at.node.kubelet.DevicePath(at.spec.Name(), at.pod)
 	if there, err := at.node.fs.Exists(path); err != nil || !there {
 		return "", fmt.Errorf("pod %s/%s: device %s: %w", namespace, pod, volume, ErrNotMounted)
 	}
@@ -86,8 +88,15 @@ func (c *Cluster) volumeMount(namespace, podName, volume string) (*node, string,
 	if err != nil {
 		return nil, "", err
 	}
-	path := at.node.kubelet.MountPath(at.volume, at.pod)
-	if mounted, err := at.node.fs.IsMountPoint(path); err != nil || !mounted {
+	path, err := at.node.kubelet.MountPath(at.spec, at.pod)
+	if err != nil {
+		return nil, "", fmt.Errorf("pod %s/%s: volume %s: %w: %w", namespace, podName, volume, ErrNotMounted, err)
+	}
+	there := at.node.fs.Exists
+	if isCSI(at.spec) { // the directory may exist before the mount
+		there = at.node.fs.IsMountPoint
+	}
+	if mounted, err := there(path); err != nil || !mounted {
 		return nil, "", fmt.Errorf("pod %s/%s: volume %s: %w", namespace, podName, volume, ErrNotMounted)
 	}
 	return at.node, path, nil
@@ -136,7 +145,7 @@ func (c *Cluster) subPath(namespace, podName, container string, i int, volume st
 		return nil, "", err
 	}
 	path := subpath.Subpath{
-		PodDir: filepath.Join(at.node.root, "pods", string(at.pod)), Volume: at.volume, Container: container, Index: i,
+		PodDir: filepath.Join(at.node.root, "pods", string(at.pod)), Volume: at.spec.Name(), Container: container, Index: i,
 	}.Target()
 	if mounted, err := at.node.fs.IsMountPoint(path); err != nil || !mounted {
 		return nil, "", fmt.Errorf("pod %s/%s: volume %s of container %s: %w", namespace, podName,
@@ -147,9 +156,9 @@ func (c *Cluster) subPath(namespace, podName, container string, i int, volume st
 
 // A volumeUse is a volume of a pod on its node.
 type volumeUse struct {
-	node   *node
-	volume string // the PersistentVolume's name
-	pod    types.UID
+	node *node
+	spec *plugins.Spec
+	pod  types.UID
 }
 
 func (c *Cluster) findVolume(namespace, podName, volume string) (volumeUse, error) {
@@ -157,7 +166,7 @@ func (c *Cluster) findVolume(namespace, podName, volume string) (volumeUse, erro
 	if !ok {
 		return volumeUse{}, fmt.Errorf("pod %s/%s: %w", namespace, podName, fs.ErrNotExist)
 	}
-	name, err := c.volumeOf(pod, volume)
+	spec, err := c.volumeOf(pod, volume)
 	if err != nil {
 		return volumeUse{}, fmt.Errorf("pod %s/%s: %w", namespace, podName, err)
 	}
@@ -166,24 +175,38 @@ func (c *Cluster) findVolume(namespace, podName, volume string) (volumeUse, erro
 		return volumeUse{}, fmt.Errorf("pod %s/%s has no node: volume %s: %w", namespace,
 			podName, volume, ErrNotMounted)
 	}
-	return volumeUse{node: c.nodes[at], volume: name, pod: pod.UID}, nil
+	return volumeUse{node: c.nodes[at], spec: spec, pod: pod.UID}, nil
 }
 
-// volumeOf returns the name of the PersistentVolume behind a volume of a pod.
-func (c *Cluster) volumeOf(pod *corev1.Pod, volume string) (string, error) {
-	for i := range pod.Spec.Volumes {
-		v := &pod.Spec.Volumes[i]
-		if v.Name != volume || v.PersistentVolumeClaim == nil {
-			continue
-		}
-		claim, ok := c.claim(pod.Namespace, v.PersistentVolumeClaim.ClaimName)
-		if !ok {
-			return "", fmt.Errorf("claim %s: %w", v.PersistentVolumeClaim.ClaimName, fs.ErrNotExist)
-		}
-		if claim.Spec.VolumeName == "" {
-			return "", fmt.Errorf("claim %s is not bound: %w", claim.Name, ErrNotMounted)
-		}
-		return claim.Spec.VolumeName, nil
+// volumeOf returns a volume of a pod: the PersistentVolume behind its claim, or the volume itself.
+func (c *Cluster) volumeOf(pod *corev1.Pod, volume string) (*plugins.Spec, error) {
+	i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == volume })
+	if i < 0 {
+		return nil, fmt.Errorf("no volume %q: %w", volume, fs.ErrNotExist)
 	}
-	return "", fmt.Errorf("no volume %q that is a claim: %w", volume, fs.ErrNotExist)
+	v := &pod.Spec.Volumes[i]
+	name := podclaims.Name(pod, v)
+	if name == "" {
+		return &plugins.Spec{Volume: v}, nil
+	}
+	claim, ok := c.claim(pod.Namespace, name)
+	if !ok {
+		return nil, fmt.Errorf("claim %s: %w", name, fs.ErrNotExist)
+	}
+	if claim.Spec.VolumeName == "" {
+		return nil, fmt.Errorf("claim %s is not bound: %w", claim.Name, ErrNotMounted)
+	}
+	o, ok := c.server.Get("persistentvolumes", "", claim.Spec.VolumeName)
+	if !ok {
+		return nil, fmt.Errorf("claim %s: volume %s: %w", claim.Name, claim.Spec.VolumeName, fs.ErrNotExist)
+	}
+	return &plugins.Spec{PersistentVolume: o.(*corev1.PersistentVolume)}, nil
+}
+
+// isCSI reports whether a CSI driver mounts the volume.
+func isCSI(spec *plugins.Spec) bool {
+	if spec.PersistentVolume != nil {
+		return spec.PersistentVolume.Spec.CSI != nil
+	}
+	return spec.Volume.CSI != nil
 }

@@ -56,6 +56,7 @@ type Config struct {
 // A Kubelet is the kubelet of one node. Its methods must be called from tasks of its process.
 type Kubelet struct {
 	cfg            Config
+	kinds          plugins.Manager // of volumes
 	csi            *csi.Plugin
 	volumes        *volumemanager.Manager
 	pods           *sim.Queue[types.UID]
@@ -95,8 +96,7 @@ func New(cfg Config) (*Kubelet, error) {
 		preparations: map[types.UID]*preparation{},
 	}
 	k.csi = csi.New(k.csiConfig())
-	var manager plugins.Manager
-	if err := manager.Register(k.csi); err != nil {
+	if err := k.kinds.Register(k.volumeKinds()...); err != nil {
 		return nil, err
 	}
 	k.start = sim.NewQueue[string](cfg.Process, sim.QueueConfig{Name: "start"})
@@ -109,7 +109,7 @@ func New(cfg Config) (*Kubelet, error) {
 	k.waits = newPodWaits(cfg.Process, k.pods.Add)
 	k.recorder = events.New(events.Config{Process: cfg.Process, Client: cfg.Client, Source: "kubelet", Host: cfg.Node})
 	k.volumes = volumemanager.New(volumemanager.Config{
-		Process: cfg.Process, Client: cfg.Client, NodeName: types.NodeName(cfg.Node), Plugins: &manager,
+		Process: cfg.Process, Client: cfg.Client, NodeName: types.NodeName(cfg.Node), Plugins: &k.kinds,
 		Recorder: k.recorder, WaitFailed: k.waitFailed, Root: cfg.Root, FS: cfg.FS, SelfAttach: cfg.SelfAttach,
 		SELinux: cfg.SELinux, SELinuxMount: cfg.SELinuxMount,
 		PodChanged:    k.pods.Add,
@@ -132,9 +132,18 @@ func New(cfg Config) (*Kubelet, error) {
 	return k, nil
 }
 
-// MountPath returns where the volume of a CSI driver would be mounted for a pod. It is safe for
-// concurrent use.
-func (k *Kubelet) MountPath(volume string, pod types.UID) string { return k.csi.MountPath(volume, pod) }
+// MountPath returns where a volume would be for a pod. It fails if no plugin supports the volume. It
+// is safe for concurrent use.
+func (k *Kubelet) MountPath(volume *plugins.Spec, pod types.UID) (string, error) {
+	kind, err := k.kinds.FindBySpec(volume)
+	if err != nil {
+		return "", err
+	}
+	if kind.Mounter == nil {
+		return "", plugins.ErrUnsupported
+	}
+	return kind.Mounter.MountPath(volume, pod), nil
+}
 
 // DevicePath returns the link to the device of a CSI driver's volume for a pod. It is safe for
 // concurrent use.

@@ -73,7 +73,7 @@ func (k *Kubelet) bindSubPaths(ctx context.Context, pod *corev1.Pod, c *corev1.C
 		volume := mounted[at]
 		err = k.bindSubPath(ctx, mount.Name, subpath.Subpath{
 			PodDir: filepath.Join(k.podsDir(), string(pod.UID)), Volume: volume.SpecName,
-			VolumePath: volume.Plugin.Mounter.MountPath(volume.SpecName, pod.UID),
+			VolumePath: volume.Path,
 			Container:  c.Name, Index: i, Path: part,
 		})
 		if err != nil {

@@ -59,7 +59,7 @@ func (full) MountDevice(context.Context, *plugins.Spec, string, plugins.MountOpt
 	return nil
 }
 func (full) UnmountDevice(context.Context, string) error { return nil }
-func (full) MountPath(string, types.UID) string          { return "" }
+func (full) MountPath(*plugins.Spec, types.UID) string   { return "" }
 func (full) SetUp(context.Context, *plugins.Spec, *corev1.Pod, plugins.MountOptions) error {
 	return nil
 }

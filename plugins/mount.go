@@ -12,8 +12,9 @@ import (
 //
 // Upstream: pkg/volume Mounter, Unmounter.
 type Mounter interface {
-	// MountPath returns where the volume is mounted for the pod.
-	MountPath(specName string, pod types.UID) string
+	// MountPath returns where the volume is for the pod: where SetUp mounts it or, if nothing is
+	// mounted, the place on the node's disk.
+	MountPath(spec *Spec, pod types.UID) string
 	// SetUp mounts the volume for the pod at MountPath.
 	SetUp(ctx context.Context, spec *Spec, pod *corev1.Pod, use MountOptions) error
 	// TearDown undoes SetUp. It succeeds if there is nothing to undo.

@@ -24,17 +24,17 @@ func (drawer) Name() string                                  { return "example.c
 func (drawer) CanSupport(spec *plugins.Spec) bool            { return spec.Volume != nil }
 func (drawer) VolumeName(spec *plugins.Spec) (string, error) { return spec.Name(), nil }
 
-func (drawer) MountPath(name string, pod types.UID) string {
-	return "/pods/" + string(pod) + "/" + name
+func (drawer) MountPath(spec *plugins.Spec, pod types.UID) string {
+	return "/pods/" + string(pod) + "/" + spec.Name()
 }
 
 func (d drawer) SetUp(_ context.Context, spec *plugins.Spec, pod *corev1.Pod, _ plugins.MountOptions) error {
-	fmt.Println("mount", d.MountPath(spec.Name(), pod.UID))
+	fmt.Println("mount", d.MountPath(spec, pod.UID))
 	return nil
 }
 
 func (d drawer) TearDown(_ context.Context, name string, pod types.UID) error {
-	fmt.Println("unmount", d.MountPath(name, pod))
+	fmt.Println("unmount", "/pods/"+string(pod)+"/"+name)
 	return nil
 }
 

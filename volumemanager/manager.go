@@ -171,11 +171,11 @@ func (m *Manager) Path(uid types.UID, volume string) (string, bool) {
 		return "", false
 	}
 	v := m.desired.volumes[name]
-	specName := v.pods[uid].spec.Name()
+	spec := v.pods[uid].spec
 	if v.block {
-		return filepath.Join(v.caps.BlockPaths.PodDeviceMapPath(specName, uid)), true
+		return filepath.Join(v.caps.BlockPaths.PodDeviceMapPath(spec.Name(), uid)), true
 	}
-	return v.caps.Mounter.MountPath(specName, uid), true
+	return v.caps.Mounter.MountPath(spec, uid), true
 }
 
 // done requeues the volume of an operation that has ended.

@@ -17,7 +17,8 @@ type MountedVolume struct {
 	Name     string // in the pod
 	SpecName string // name of the PersistentVolume, if it has one
 	ReadOnly bool
-	Block    bool // it is a device
+	Block    bool   // it is a device
+	Path     string // where it is for the pod; "" for a device
 	Plugin   plugins.Capabilities
 }
 
@@ -38,9 +39,13 @@ func (m *Manager) MountedVolumes(uid types.UID) []MountedVolume {
 		}
 		v := m.desired.volumes[name]
 		spec := v.pods[uid].spec
-		all = append(all, MountedVolume{
+		found := MountedVolume{
 			Name: outerName, SpecName: spec.Name(), ReadOnly: spec.ReadOnly, Block: v.block, Plugin: v.caps,
-		})
+		}
+		if !v.block {
+			found.Path = v.caps.Mounter.MountPath(spec, uid)
+		}
+		all = append(all, found)
 	}
 	return all
 }

@@ -68,8 +68,8 @@ func (*scripted) RequiresRemount(*plugins.Spec) bool            { return true }
 func (*scripted) RequiresFSResize() bool                        { return true }
 func (*scripted) DeviceMountPath(*plugins.Spec) (string, error) { return "/devices/v", nil }
 func (*scripted) GlobalMapPath(*plugins.Spec) (string, error)   { return "/global", nil }
-func (*scripted) MountPath(volume string, pod types.UID) string {
-	return filepath.Join("/pods", string(pod), volume)
+func (*scripted) MountPath(spec *plugins.Spec, pod types.UID) string {
+	return filepath.Join("/pods", string(pod), spec.Name())
 }
 
 func (*scripted) Detach(context.Context, string, types.NodeName) error {

@@ -118,8 +118,8 @@ func (s shelf) UnmountDevice(_ context.Context, path string) error {
 
 func (shelf) SupportsSELinuxContextMount(*plugins.Spec) (bool, error) { return true, nil }
 
-func (shelf) MountPath(specName string, pod types.UID) string {
-	return "/pods/" + string(pod) + "/" + specName
+func (shelf) MountPath(spec *plugins.Spec, pod types.UID) string {
+	return "/pods/" + string(pod) + "/" + spec.Name()
 }
 
 func (s shelf) SetUp(_ context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.MountOptions) error {

@@ -53,7 +53,7 @@ func (p *Plugin) NodeExpand(ctx context.Context, opts plugins.ExpandOptions) err
 		request.StagingTargetPath = p.stagingPath(opts.Spec.Name())
 		request.VolumeCapability = driver.blockCapability(volume)
 	} else {
-		request.VolumePath = p.MountPath(opts.Spec.Name(), opts.Pod)
+		request.VolumePath = p.MountPath(opts.Spec, opts.Pod)
 		request.StagingTargetPath = globalMountPath(p.cfg.Root, source.Driver, source.VolumeHandle)
 		request.VolumeCapability = driver.mountCapability(volume, source.FSType, "", nil)
 	}

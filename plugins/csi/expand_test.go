@@ -56,7 +56,7 @@ func TestExpand(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s, d := capableDisk(t, tt.can...)
-			path, staging := d.plugin.MountPath(d.spec.Name(), d.pod.UID), d.globalMount()
+			path, staging := d.plugin.MountPath(d.spec, d.pod.UID), d.globalMount()
 			if tt.block {
 				mode := corev1.PersistentVolumeBlock
 				d.spec.PersistentVolume.Spec.VolumeMode = &mode

@@ -91,7 +91,7 @@ func TestFSGroup(t *testing.T) {
 // info describes a file as the pod sees it.
 func (d *disk) info(at string) nodefs.Info {
 	d.Helper()
-	info, err := d.disk.Stat(d.plugin.MountPath(d.spec.Name(), podUID) + at)
+	info, err := d.disk.Stat(d.plugin.MountPath(d.spec, podUID) + at)
 	d.NoError(err)
 	return info
 }
@@ -153,7 +153,7 @@ func TestDriverAppliesFSGroup(t *testing.T) {
 				d.use = grouped()
 			}
 			d.NoError(d.mountDevice())
-			d.NoError(d.disk.MkdirAll(d.plugin.MountPath("pv", podUID))) // the stub makes nothing
+			d.NoError(d.disk.MkdirAll(d.mountPath("pv"))) // the stub makes nothing
 			d.NoError(d.setUp())
 			testcheck.Equal(d, "told", []string{tt.want, tt.want}, []string{
 				last[*csispec.NodeStageVolumeRequest](s).GetVolumeCapability().GetMount().GetVolumeMountGroup(),

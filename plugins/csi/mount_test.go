@@ -28,7 +28,7 @@ func TestMountLifecycle(t *testing.T) {
 	testcheck.Equal(d, "disk after MountDevice", d.globalLeaves(source), d.leaves())
 	d.NoError(d.setUp())
 	testcheck.Equal(d, "disk after SetUp", slices.Concat(d.globalLeaves(source), d.podLeaves(source)), d.leaves(), sorted)
-	d.NoError(d.disk.WriteFile(d.plugin.MountPath("pv", podUID)+"/data", []byte("written by the pod")))
+	d.NoError(d.disk.WriteFile(d.mountPath("pv")+"/data", []byte("written by the pod")))
 	d.NoError(d.tearDown())
 	testcheck.Equal(d, "disk after TearDown", append(d.globalLeaves(source), emptyPodDir), d.leaves(), sorted)
 	d.NoError(d.unmountDevice())
@@ -52,7 +52,7 @@ func TestPaths(t *testing.T) {
 	d.NoError(err)
 	testcheck.Equal(d, "device", d.globalMount(), global)
 	for _, name := range []string{"pv", "test.spec.1"} {
-		testcheck.Equal(d, "pod", root+"/pods/uid-1/volumes/kubernetes.io~csi/"+name+"/mount", d.plugin.MountPath(name, podUID))
+		testcheck.Equal(d, "pod", root+"/pods/uid-1/volumes/kubernetes.io~csi/"+name+"/mount", d.mountPath(name))
 	}
 }
 
@@ -313,7 +313,7 @@ func TestLostDataFile(t *testing.T) {
 		source := " <- " + d.handle
 		d.NoError(d.mountDevice())
 		d.NoError(d.setUp())
-		d.NoError(d.disk.Remove(path.Dir(d.plugin.MountPath("pv", podUID)) + "/vol_data.json"))
+		d.NoError(d.disk.Remove(path.Dir(d.mountPath("pv")) + "/vol_data.json"))
 		d.NoError(d.disk.Remove(path.Dir(d.globalMount()) + "/vol_data.json"))
 		for what, err := range map[string]error{"TearDown": d.tearDown(), "UnmountDevice": d.unmountDevice()} {
 			if !errors.Is(err, nodefs.ErrMounted) {
@@ -326,7 +326,7 @@ func TestLostDataFile(t *testing.T) {
 		t.Parallel()
 		d := arrayDisk(t)
 		d.NoError(d.disk.MkdirAll(d.globalMount()))
-		d.NoError(d.disk.MkdirAll(d.plugin.MountPath("pv", podUID)))
+		d.NoError(d.disk.MkdirAll(d.mountPath("pv")))
 		d.NoError(d.tearDown())
 		d.NoError(d.unmountDevice())
 		testcheck.Equal(d, "disk", []string{d.emptyDriverDir(), emptyPodDir}, d.leaves())
@@ -353,7 +353,7 @@ func TestContentOutlivesFailures(t *testing.T) {
 	d := arrayDisk(t)
 	d.NoError(d.mountDevice())
 	d.NoError(d.setUp())
-	target := d.plugin.MountPath("pv", podUID)
+	target := d.mountPath("pv")
 	d.NoError(d.disk.WriteFile(target+"/data", []byte("precious")))
 	for _, method := range []string{"NodePublishVolume", "NodeStageVolume", "NodeUnpublishVolume", "NodeUnstageVolume"} {
 		for _, c := range []codes.Code{codes.Internal, codes.Unavailable} {

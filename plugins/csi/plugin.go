@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/volsim/volsim/internal/podtokens"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
@@ -56,7 +57,7 @@ type Plugin struct {
 	attachmentSignals map[string]*sim.Signal // of VolumeAttachments with waiters, by name
 	driverLocks       map[string]*driverLock // by driver
 	nodeUID           types.UID              // of the Node, as last seen; "": never seen
-	tokens            tokens                 // of pods for which this kubelet publishes volumes
+	tokens            *podtokens.Tokens      // of pods for which this kubelet publishes volumes
 }
 
 // A nodeDriver is a driver that is registered with the kubelet.
@@ -95,7 +96,7 @@ var (
 func New(cfg Config) *Plugin {
 	p := &Plugin{
 		cfg: cfg, drivers: map[string]*nodeDriver{}, attachmentSignals: map[string]*sim.Signal{},
-		driverLocks: map[string]*driverLock{}, tokens: tokens{},
+		driverLocks: map[string]*driverLock{}, tokens: podtokens.New(cfg.Process, cfg.Client),
 		driverInfo: cfg.CSIDrivers.Informer().GetStore(),
 	}
 	if cfg.Attachments != nil {

@@ -20,7 +20,11 @@ import (
 
 // MountPath returns pods/<uid>/volumes/kubernetes.io~csi/<spec name>/mount below the kubelet's
 // root.
-func (p *Plugin) MountPath(specName string, pod types.UID) string {
+func (p *Plugin) MountPath(spec *plugins.Spec, pod types.UID) string {
+	return p.mountPath(spec.Name(), pod)
+}
+
+func (p *Plugin) mountPath(specName string, pod types.UID) string {
 	return filepath.Join(podVolumeDir(p.cfg.Root, pod, specName), "mount")
 }
 
@@ -99,7 +103,7 @@ func (p *Plugin) publication(
 	}
 	pub.request = &csispec.NodePublishVolumeRequest{
 		VolumeId:         v.handle,
-		TargetPath:       p.MountPath(v.spec.Name(), pod.UID),
+		TargetPath:       p.MountPath(v.spec, pod.UID),
 		VolumeCapability: driver.mountCapability(v.spec.PersistentVolume, v.fsType, pub.label, opts.FSGroup),
 		Readonly:         v.readOnly,
 	}
@@ -181,8 +185,8 @@ func (p *Plugin) podData(v driverVolume, label string) volumeData {
 //
 // Upstream: pkg/volume/csi csiPlugin.NewUnmounter, csiMountMgr.TearDownAt (v1.36).
 func (p *Plugin) TearDown(ctx context.Context, specName string, pod types.UID) error {
-	delete(p.tokens, pod)
-	target := p.MountPath(specName, pod)
+	p.tokens.Forget(pod)
+	target := p.mountPath(specName, pod)
 	data, err := loadData(p.cfg.FS, filepath.Dir(target))
 	if errors.Is(err, fs.ErrNotExist) {
 		return removeMount(p.cfg.FS, target)

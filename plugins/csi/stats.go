@@ -22,7 +22,7 @@ import (
 // Upstream: pkg/volume/csi metricsCsi.GetMetrics (v1.36).
 func (p *Plugin) VolumeStats(ctx context.Context, specName string, pod types.UID) (plugins.Usage, error) {
 	data, err := loadData(p.cfg.FS, podVolumeDir(p.cfg.Root, pod, specName))
-	path := p.MountPath(specName, pod)
+	path := p.mountPath(specName, pod)
 	if errors.Is(err, fs.ErrNotExist) { // it may be a block volume
 		data, err = p.loadBlock(specName)
 		path = filepath.Join(p.globalMapPath(specName), string(pod))

@@ -51,7 +51,7 @@ func TestVolumeStats(t *testing.T) {
 			d.NoError(err)
 			testcheck.Equal(d, "usage", tt.want, got)
 			asked := last[*csispec.NodeGetVolumeStatsRequest](s)
-			testcheck.Equal(d, "asked about", []string{"h-1", d.plugin.MountPath("pv", podUID)},
+			testcheck.Equal(d, "asked about", []string{"h-1", d.mountPath("pv")},
 				[]string{asked.GetVolumeId(), asked.GetVolumePath()})
 		})
 	}
@@ -65,7 +65,7 @@ func TestVolumeStatsOfArray(t *testing.T) {
 	d.NoError(d.setUp())
 	empty, err := d.measure()
 	d.NoError(err)
-	d.NoError(d.disk.WriteFile(d.plugin.MountPath("pv", podUID)+"/file", make([]byte, 1000)))
+	d.NoError(d.disk.WriteFile(d.mountPath("pv")+"/file", make([]byte, 1000)))
 	full, err := d.measure()
 	d.NoError(err)
 	testcheck.Equal(d, "used, free", []int64{0, 1000, 1000}, []int64{

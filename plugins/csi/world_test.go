@@ -385,3 +385,8 @@ func (f *faulty) Invoke(ctx context.Context, method string, args, reply any, opt
 func coded(c codes.Code) error { return status.Error(c, "scripted") }
 
 var errPipe = errors.New("broken pipe")
+
+// mountPath returns where a volume of that name is mounted for the pod.
+func (d *disk) mountPath(name string) string {
+	return d.plugin.MountPath(&plugins.Spec{Volume: &corev1.Volume{Name: name}}, podUID)
+}

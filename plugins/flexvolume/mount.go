@@ -140,7 +140,7 @@ func (p *plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod,
 	if volumeOf(spec).secret {
 		return fmt.Errorf("volume %s: secrets are not supported", spec.Name())
 	}
-	path := p.MountPath(spec.Name(), pod.UID)
+	path := p.MountPath(spec, pod.UID)
 	return p.mountAt(path, func() error {
 		_, err := p.call(ctx, spec.Name(), callMount, path, options)
 		if !errors.Is(err, errNotSupported) {
@@ -162,7 +162,7 @@ func (p *plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod,
 //
 // Upstream: pkg/volume/flexvolume flexVolumeUnmounter.TearDownAt (v1.36).
 func (p *plugin) TearDown(ctx context.Context, specName string, pod types.UID) error {
-	path := p.MountPath(specName, pod)
+	path := p.mountPath(specName, pod)
 	mounted, err := p.cfg.FS.IsMountPoint(path)
 	if err == nil && !mounted {
 		var files []string
@@ -187,7 +187,7 @@ func (p *plugin) TearDown(ctx context.Context, specName string, pod types.UID) e
 //
 // Upstream: pkg/volume/flexvolume ConstructVolumeSpec (v1.36).
 func (p *plugin) Reconstruct(specName string, pod types.UID) (plugins.Reconstructed, error) {
-	exists, err := p.cfg.FS.Exists(p.MountPath(specName, pod))
+	exists, err := p.cfg.FS.Exists(p.mountPath(specName, pod))
 	if err == nil && !exists {
 		err = fs.ErrNotExist
 	}

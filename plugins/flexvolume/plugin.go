@@ -131,6 +131,10 @@ func (p *plugin) DeviceMountPath(spec *plugins.Spec) (string, error) {
 }
 
 // MountPath returns pods/<uid>/volumes/<vendor~driver>/<volume> below the kubelet's root.
-func (p *plugin) MountPath(specName string, pod types.UID) string {
+func (p *plugin) MountPath(spec *plugins.Spec, pod types.UID) string {
+	return p.mountPath(spec.Name(), pod)
+}
+
+func (p *plugin) mountPath(specName string, pod types.UID) string {
 	return path.Join(p.cfg.Root, "pods", string(pod), "volumes", utilstrings.EscapeQualifiedName(p.name), specName)
 }

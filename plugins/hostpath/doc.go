@@ -17,7 +17,10 @@
 // larger cluster a volume differs per node, and recycling empties that of one of them. So it is
 // here: the plugin is for tests and for learning, as upstream's is.
 //
-// What it does not do: mount for a pod, check types of paths, set SELinux labels.
+// For a kubelet the plugin checks the type of what is at a path of its node, and creates it if the
+// pod asks for that. Containers get what is at the path; nothing is mounted or unmounted.
+//
+// What it does not do: set SELinux labels.
 //
 // Upstream: pkg/volume/hostpath (v1.36).
 package hostpath

@@ -21,8 +21,10 @@ const (
 
 // A Machine is the disk whose directories are volumes. It may be used concurrently.
 type Machine struct {
-	FS   nodefs.FS
-	Root string // the directory of FS that represents the machine's root
+	FS nodefs.FS
+	// Root is the directory of FS that represents the machine's root. It also represents
+	// /var/lib/kubelet, where a kubelet of the machine has its directories.
+	Root string
 }
 
 // A Volume is a directory that a Plugin created.
@@ -54,8 +56,17 @@ func (m Machine) make(dir string) error { return m.FS.MkdirAll(m.at(dir)) }
 
 func (m Machine) remove(dir string) error { return m.FS.RemoveAll(m.at(dir)) }
 
-// at returns the path in FS of a path on the machine.
-func (m Machine) at(dir string) string { return path.Join(m.Root, dir) }
+// kubeletDir is the directory of a kubelet on its machine.
+const kubeletDir = "/var/lib/kubelet"
+
+// at returns the path in FS of a path on the machine. A machine's kubelet has its directory at Root.
+func (m Machine) at(name string) string {
+	clean := path.Clean("/" + name)
+	if rest, below := strings.CutPrefix(clean+"/", kubeletDir+"/"); below {
+		clean = rest
+	}
+	return path.Join(m.Root, clean)
+}
 
 // deletable reports whether a path is below /tmp.
 func deletable(dir string) bool {

@@ -46,6 +46,10 @@ var conformance = []struct {
 	{"part of a read-only mount is read-only", partsOfReadOnly},
 	{"a locked file keeps its mount busy", locksHold},
 	{"unlocking without a lock succeeds", noLock},
+	{"a link is replaced in one step", linksAreReplaced},
+	{"a directory moves with its content", directoriesMove},
+	{"what must not be renamed stays", renamesAreRefused},
+	{"a tmpfs is empty and loses its content", tmpfsIsVolatile},
 }
 
 func TestMemoryConforms(t *testing.T) {

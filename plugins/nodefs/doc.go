@@ -12,8 +12,8 @@
 // suite. [Real] uses the kernel's files and mounts. [Memory] keeps everything in memory. Its mounts
 // make a [Tree], the content of a volume, visible at a path. One tree can be mounted many times and
 // on many nodes, so a checker can read it afterwards and detect lost data. FS is composed of roles
-// of at most five methods: [Reader], [Writer], [attributeSetter], [Mounter], [confined] and
-// [deviceLocker]. Code that needs only some methods asks for those roles.
+// of at most five methods: [Reader], [Writer], [attributeSetter], [Mounter], [confined],
+// [deviceLocker], [replacer] and [ramDisk]. Code that needs only some methods asks for those roles.
 //
 // Every call checks its paths against the root. A path is refused with [ErrOutside] if it is not
 // absolute, lies outside the root, has a ".." element or leaves the root through a symbolic link.
@@ -27,9 +27,9 @@
 // # Limits
 //
 // Memory does not model permission checks, hard links, the content of devices, mount propagation,
-// open files, sizes or full disks. A path in Memory is busy only because of a mount below it.
-// Outside of [confined], the root check protects against mistakes, not against a concurrent process
-// that replaces directories by links.
+// open files, sizes (also of a tmpfs) or full disks. A path in Memory is busy only because of a
+// mount below it. Outside of [confined], the root check protects against mistakes, not against a
+// concurrent process that replaces directories by links.
 //
 // Upstream: k8s.io/mount-utils (v0.36), pkg/volume/util/subpath and
 // pkg/volume/util/volumepathhandler (v1.36).

@@ -38,6 +38,8 @@ type FS interface {
 	Mounter
 	confined
 	deviceLocker
+	replacer
+	ramDisk
 }
 
 // Files reads and writes files and directories.
@@ -140,6 +142,23 @@ type deviceLocker interface {
 	DeviceLock(path string) (loop string, err error)
 	// UnlockDevice undoes LockDevice. A missing lock or path is not an error.
 	UnlockDevice(path string) error
+}
+
+// replacer moves entries.
+type replacer interface {
+	// Rename moves the entry at from to the path to, in one step. A file or link at to is replaced,
+	// and so is an empty directory by a directory; a reader sees the old entry or the new. It does
+	// not follow a symbolic link at either path. A directory with content at to returns ErrNotEmpty,
+	// a mount point at either path ErrMounted. Both paths must be on one mount: syscall.EXDEV.
+	Rename(from, to string) error
+}
+
+// ramDisk mounts memory.
+type ramDisk interface {
+	// MountTmpfs mounts an empty file system in memory at the existing directory target. size is
+	// its capacity in bytes; 0 means that of the kernel, half of the machine's memory. Its content
+	// is lost when it is unmounted.
+	MountTmpfs(target string, size int64) error
 }
 
 // Info holds the attributes of a file, as returned by Stat.

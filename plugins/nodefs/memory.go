@@ -254,10 +254,8 @@ func (m *Memory) RemoveAll(name string) error {
 	if len(here.elements) == 0 && here.mount == m.disk {
 		return pathError("remove", name, ErrOutside)
 	}
-	for key := range m.mounts {
-		if key.path == here.path || strings.HasPrefix(key.path, here.path+"/") {
-			return pathError("remove", name, ErrMounted)
-		}
+	if m.mountedIn(here.path) {
+		return pathError("remove", name, ErrMounted)
 	}
 	err = here.change("remove", name, func(top *node) error { return top.removeAll(here.elements) })
 	if errors.Is(err, fs.ErrNotExist) {

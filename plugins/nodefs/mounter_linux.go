@@ -42,7 +42,7 @@ func (m syscallMounter) Unmount(target string) error {
 }
 
 // syscallTypes are the file systems that the kernel mounts without a helper, and "" for a bind.
-var syscallTypes = []string{"", "ext2", "ext3", "ext4", "xfs", "btrfs"}
+var syscallTypes = []string{"", "ext2", "ext3", "ext4", "xfs", "btrfs", tmpfsType}
 
 // mountFlags are the options that the kernel takes as bits, and mountUnflags those that clear a
 // bit.
@@ -62,7 +62,7 @@ var (
 	// dataOptions are the prefixes of the options that are passed to the file system.
 	dataOptions = []string{
 		"discard", "nodiscard", "nouuid", "norecovery", "data=", "commit=", "barrier", "nobarrier", "errors=",
-		"compress", "subvol",
+		"compress", "subvol", "size=",
 	}
 )
 

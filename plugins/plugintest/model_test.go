@@ -247,7 +247,11 @@ func (m *model) UnmountDevice(_ context.Context, path string) error {
 	return m.effect("UnmountDevice", "mount "+path, false)
 }
 
-func (m *model) MountPath(specName string, pod types.UID) string {
+func (m *model) MountPath(spec *plugins.Spec, pod types.UID) string {
+	return m.mountPath(spec.Name(), pod)
+}
+
+func (m *model) mountPath(specName string, pod types.UID) string {
 	if m.breaks("one path for all pods") {
 		pod = "pod"
 	}
@@ -255,7 +259,7 @@ func (m *model) MountPath(specName string, pod types.UID) string {
 }
 
 func (m *model) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, opts plugins.MountOptions) error {
-	path := m.MountPath(spec.Name(), pod.UID)
+	path := m.MountPath(spec, pod.UID)
 	if m.breaks("leaks resources if the context is canceled") && ctx.Err() != nil {
 		m.b.exists["waste"] = true
 		return ctx.Err()
@@ -292,7 +296,7 @@ func (m *model) VolumeStats(context.Context, string, types.UID) (plugins.Usage, 
 }
 
 func (m *model) TearDown(_ context.Context, specName string, pod types.UID) error {
-	path := m.MountPath(specName, pod)
+	path := m.mountPath(specName, pod)
 	for what := range maps.Clone(m.b.exists) {
 		if strings.HasPrefix(what, "mount "+path+" ") || m.breaks("tears down all pods") && strings.HasPrefix(what,
 			"mount /pods/") {
@@ -306,7 +310,7 @@ func (m *model) TearDown(_ context.Context, specName string, pod types.UID) erro
 
 func (m *model) Reconstruct(specName string, pod types.UID) (plugins.Reconstructed, error) {
 	for what := range m.b.exists {
-		if name, ok := strings.CutPrefix(what, "mount "+m.MountPath(specName, pod)+" "); ok {
+		if name, ok := strings.CutPrefix(what, "mount "+m.mountPath(specName, pod)+" "); ok {
 			switch {
 			case m.breaks("reconstructs another volume"):
 				name = "other"

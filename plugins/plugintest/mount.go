@@ -85,8 +85,7 @@ func (w *world) checkMountPaths() {
 		for _, pod := range w.Pods {
 			var path, again string
 			w.ask("MountPath", func() {
-				path, again = w.caps.Mounter.MountPath(spec.Name(),
-					pod.UID), w.caps.Mounter.MountPath(spec.Name(), pod.UID)
+				path, again = w.caps.Mounter.MountPath(spec, pod.UID), w.caps.Mounter.MountPath(spec, pod.UID)
 			})
 			if again != path {
 				w.problem("MountPath: changes between calls", "%q, previously %q", again, path)

@@ -46,7 +46,11 @@ func (*ourPlugin) DeviceMountPath(spec *plugins.Spec) (string, error) {
 // kubeletRoot is the kubelet's directory.
 const kubeletRoot = "/kubelet"
 
-func (p *ourPlugin) MountPath(specName string, pod types.UID) string {
+func (p *ourPlugin) MountPath(spec *plugins.Spec, pod types.UID) string {
+	return p.mountPath(spec.Name(), pod)
+}
+
+func (p *ourPlugin) mountPath(specName string, pod types.UID) string {
 	return filepath.Join(kubeletRoot, "pods", string(pod), "volumes", utilstrings.EscapeQualifiedName(p.name), specName)
 }
 
@@ -81,7 +85,7 @@ func (p *ourPlugin) SetUp(_ context.Context, spec *plugins.Spec, pod *corev1.Pod
 		if err := p.setUp(spec.Name()); err != nil {
 			return err
 		}
-		return p.disk.MkdirAll(p.MountPath(spec.Name(), pod.UID))
+		return p.disk.MkdirAll(p.MountPath(spec, pod.UID))
 	})
 }
 
@@ -115,7 +119,7 @@ func (p *ourPlugin) setUp(disk string) error {
 }
 
 func (p *ourPlugin) TearDown(_ context.Context, specName string, pod types.UID) error {
-	return p.do("TearDown", specName, pod, func() error { return p.disk.RemoveAll(p.MountPath(specName, pod)) })
+	return p.do("TearDown", specName, pod, func() error { return p.disk.RemoveAll(p.mountPath(specName, pod)) })
 }
 
 func (p *ourPlugin) MountDevice(_ context.Context, spec *plugins.Spec, _ string, use plugins.MountOptions) error {

@@ -1,0 +1,103 @@
+package cluster_test
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/internal/testcheck"
+	"github.com/volsim/volsim/sim"
+)
+
+// sixKinds returns a pod with a volume of each kind, mounted below /volumes.
+func sixKinds() *corev1.Pod {
+	pod := cluster.NewPod("web", "data")
+	pod.Labels = map[string]string{"app": "web"}
+	field := &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.labels"}
+	volumes := map[string]corev1.VolumeSource{
+		"scratch": {EmptyDir: &corev1.EmptyDirVolumeSource{}},
+		"memory":  {EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}},
+		"config":  {ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "config"}}},
+		"keys":    {Secret: &corev1.SecretVolumeSource{SecretName: "keys"}},
+		"labels": {DownwardAPI: &corev1.DownwardAPIVolumeSource{
+			Items: []corev1.DownwardAPIVolumeFile{{Path: "labels", FieldRef: field}},
+		}},
+		"all": {Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+			{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "config"}}},
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: ptr.To[int64](600)}},
+		}}},
+		"host": {HostPath: &corev1.HostPathVolumeSource{Path: "/srv/web", Type: ptr.To(corev1.HostPathDirectoryOrCreate)}},
+	}
+	for _, name := range []string{"scratch", "memory", "config", "keys", "labels", "all", "host"} {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: volumes[name]})
+		c := &pod.Spec.Containers[0]
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: "/volumes/" + name})
+	}
+	return pod
+}
+
+func TestAPodUsesVolumesOfAllKinds(t *testing.T) {
+	for _, world := range []struct {
+		name string
+		cfg  cluster.Config
+	}{
+		{"stepped", cluster.Config{Stepped: &sim.SteppedConfig{}}},
+		{"live", cluster.Config{Devices: cluster.Array}},
+		{"loop devices", cluster.Config{Devices: cluster.Loop}},
+	} {
+		t.Run(world.name, func(t *testing.T) {
+			ctx := t.Context()
+			world.cfg.Nodes = 1
+			c := start(t, world.cfg)
+			core := c.Client().CoreV1()
+			must(t)(core.ConfigMaps("default").Create(ctx, &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Name: "config"}, Data: map[string]string{"color": "blue"},
+			}, metav1.CreateOptions{}))
+			must(t)(core.Secrets("default").Create(ctx, &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Name: "keys"}, Data: map[string][]byte{"key": []byte("s3cret")},
+			}, metav1.CreateOptions{}))
+			must(t)(core.PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "1Gi"), metav1.CreateOptions{}))
+			must(t)(core.Pods("default").Create(ctx, sixKinds(), metav1.CreateOptions{}))
+			testcheck.NoError(t, c.WaitForPod(ctx, "default", "web", corev1.PodRunning))
+			for _, file := range []struct{ volume, name, want string }{
+				{"config", "color", "blue"},
+				{"keys", "key", "s3cret"},
+				{"labels", "labels", `app="web"`},
+				{"all", "color", "blue"},
+			} {
+				got, err := c.ReadFile("default", "web", file.volume, file.name)
+				if err != nil || string(got) != file.want {
+					t.Errorf("%s of volume %s: %q, %v, want %q", file.name, file.volume, got, err, file.want)
+				}
+			}
+			for _, volume := range []string{"scratch", "memory", "host", "data"} {
+				testcheck.NoError(t, c.WriteFile("default", "web", volume, "file", []byte("1")))
+			}
+			testcheck.NoError(t, core.Pods("default").Delete(ctx, "web", metav1.DeleteOptions{}))
+			testcheck.NoError(t, c.WaitForGone(ctx, "pods", "default", "web"))
+			testcheck.NoError(t, c.WaitForRest(ctx))
+		})
+	}
+}
+
+// must returns a function that ends the test if a request failed.
+func must(t *testing.T) func(_ any, err error) {
+	return func(_ any, err error) {
+		t.Helper()
+		testcheck.NoError(t, err)
+	}
+}
+
+// start returns a started cluster that is closed at the end of the test.
+func start(t *testing.T, cfg cluster.Config) *cluster.Cluster {
+	t.Helper()
+	c, err := cluster.New(cfg)
+	testcheck.NoError(t, err)
+	t.Cleanup(func() { testcheck.NoError(t, c.Close()) })
+	testcheck.NoError(t, c.Start(context.Background()))
+	return c
+}

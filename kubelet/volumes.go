@@ -1,0 +1,21 @@
+package kubelet
+
+import (
+	"github.com/volsim/volsim/internal/podfiles"
+	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/hostpath"
+)
+
+// volumeKinds returns the plugins of the kubelet.
+//
+// Upstream: cmd/kubelet/app ProbeVolumePlugins (v1.36).
+func (k *Kubelet) volumeKinds() []plugins.Plugin {
+	files := podfiles.Plugins(podfiles.Config{
+		Disk:   podfiles.Disk{Process: k.cfg.Process, FS: k.cfg.FS, Root: k.cfg.Root},
+		Client: k.cfg.Client, Allocatable: nodeResources,
+	})
+	directories := hostpath.New(hostpath.Config{
+		Caller: k.cfg.Process, Machine: hostpath.Machine{FS: k.cfg.FS, Root: k.cfg.Root},
+	})
+	return append(files, directories, k.csi)
+}
