@@ -26,8 +26,9 @@
 //
 // A reconciler runs in a task. It must not wait for anything but its requests and the process, and
 // must not start goroutines: in a stepped world, a request or a read of the cache by such a goroutine
-// is refused, and the run ends with an error that names the line that started it. The function Setup
-// makes no API requests.
+// is refused, and the run ends with an error that names the line that started it. So does a run in
+// which such a goroutine is found to outlive its reconcile; only the first thousand reconciles are
+// checked. The function Setup makes no API requests.
 //
 // # What it does not do
 //

@@ -159,7 +159,7 @@ func (r eventRecorder) Eventf(regarding, _ runtime.Object, eventType, reason, _,
 }
 
 // AnnotatedEventf records an event with annotations.
-func (r eventRecorder) AnnotatedEventf(annotations map[string]string, regarding, _ runtime.Object,
+func (r eventRecorder) AnnotatedEventf(regarding, _ runtime.Object, annotations map[string]string,
 	eventType, reason, _, note string, args ...any,
 ) {
 	r.EventRecorder.AnnotatedEventf(regarding, annotations, eventType, reason, note, args...)

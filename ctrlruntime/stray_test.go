@@ -108,6 +108,24 @@ func TestStrayGoroutines(t *testing.T) {
 	}
 }
 
+// A goroutine that outlives its reconcile ends the run, although it makes no requests.
+func TestOutlivingGoroutine(t *testing.T) {
+	stop := make(chan bool)
+	defer close(stop)
+	c := operated(t, reconciling(fake.ReadCache, func(manager.Manager) reconcile.Func {
+		return func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			go func() { <-stop }()
+			return reconcile.Result{}, ctx.Err()
+		}
+	}))
+	create(t, c, newBox("a", ""))
+	if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "that outlives the task operator/box") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // A manager that is started in a stepped world is refused, whether the world runs or not.
 func TestManagerInSteppedWorld(t *testing.T) {
 	c, err := cluster.New(cluster.Config{Components: []string{}, Stepped: &sim.SteppedConfig{}})

@@ -43,9 +43,11 @@ func (c *Clientset) Server() *Server {
 //
 // Add sets defaults as the server does for objects that it reads from etcd. It sets a UID and a
 // creationTimestamp if there is none, and always a resourceVersion. It creates missing namespaces.
-// A list stands for its items. An unstructured object is converted to its kind. An object that
-// exists already is an error, except a namespace, which is replaced. Arguments are not retained.
-// After an error the objects before the failed one are stored.
+// A list stands for its items. An unstructured object is converted to its kind, and so is an object
+// of a Go type that the server does not know, such as a type of the user's own API. The latter needs
+// its TypeMeta, as the server has no scheme. An object that exists already is an error, except a
+// namespace, which is replaced. Arguments are not retained. After an error the objects before the
+// failed one are stored.
 func (s *Server) Add(objects ...runtime.Object) error {
 	for i, obj := range objects {
 		if err := s.addAny(obj); err != nil {
@@ -115,6 +117,18 @@ func (s *Server) resolve(given runtime.Object) (*kind, Object, error) {
 	case *CustomObject:
 		if k != nil && k.custom != nil {
 			return k, o.DeepCopyObject().(Object), nil
+		}
+	case Object:
+		if gvk.Empty() {
+			return nil, nil, fmt.Errorf("%T: apiVersion and kind are empty: set its TypeMeta, or call SetGroupVersionKind", given)
+		}
+		if k != nil {
+			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+			if err != nil {
+				return nil, nil, fmt.Errorf("%T %s: %w", given, gvk, err)
+			}
+			obj, err := k.typed(&unstructured.Unstructured{Object: content}, metav1.FieldValidationIgnore)
+			return k, obj, err
 		}
 	}
 	return nil, nil, fmt.Errorf("%T %s: kind not served", given, gvk)

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
@@ -217,4 +218,48 @@ func TestAddedObjectsAreListedBackEqual(t *testing.T) {
 			t.Fatalf("(-want +got)\n%s", diff)
 		}
 	})
+}
+
+// A thing is an object of a Go type that the server does not know.
+type thing struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              struct {
+		Size int32 `json:"size,omitempty"`
+	} `json:"spec"`
+}
+
+// DeepCopyObject implements runtime.Object.
+func (t *thing) DeepCopyObject() runtime.Object {
+	out := *t
+	t.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	return &out
+}
+
+// A custom object may have a Go type of its own, with its TypeMeta.
+func TestAddTakesTypedCustomObjects(t *testing.T) {
+	s, c := newServer(t)
+	s.Install(fake.CustomKind{Group: "example.com", Versions: []string{"v1"}, Kind: "Thing", Resource: "things", Namespaced: true})
+	given := &thing{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "shop", Labels: map[string]string{"x": "y"}}}
+	given.Spec.Size = 3
+	for _, c := range []struct{ version, want string }{
+		{"", "object 0: *fake_test.thing: apiVersion and kind are empty: set its TypeMeta, or call SetGroupVersionKind"},
+		{"example.com/v2", "object 0: *fake_test.thing example.com/v2, Kind=Thing: kind not served"},
+		{"example.com/v1", ""},
+	} {
+		if given.TypeMeta = (metav1.TypeMeta{}); c.version != "" {
+			given.TypeMeta = metav1.TypeMeta{APIVersion: c.version, Kind: "Thing"}
+		}
+		if err := s.Add(given); fmt.Sprint(err) != c.want && (err != nil || c.want != "") {
+			t.Errorf("error %v, want %q", err, c.want)
+		}
+	}
+	things := c.Dynamic().Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"})
+	got, err := things.Namespace("shop").Get(t.Context(), "a", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size, _, err := unstructured.NestedInt64(got.Object, "spec", "size"); size != 3 || err != nil || got.GetLabels()["x"] != "y" {
+		t.Errorf("got %v, %v", got, err)
+	}
 }

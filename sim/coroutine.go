@@ -10,7 +10,11 @@ import (
 // A Pool keeps the coroutines of stepped hosts for reuse, so that the next host need not create
 // them or grow their stacks again. The zero value is empty. It is for one goroutine. Close it, or
 // the coroutines stay in memory.
-type Pool struct{ free []*coroutine }
+type Pool struct {
+	free    []*coroutine
+	looks   int // number of looks for goroutines that outlive their task
+	counted int // number of works around which goroutines were counted
+}
 
 // Close ends the coroutines and empties the pool.
 func (p *Pool) Close() {
@@ -37,22 +41,27 @@ func (p *Pool) put(co *coroutine) {
 // A coroutine runs pieces of work one after the other, each of which may suspend anywhere. An idle
 // coroutine can be given to another task: a world needs as many as it has tasks in flight at once.
 type coroutine struct {
-	next  func() (struct{}, bool)
-	stop  func()
-	yield func(struct{}) bool
-	work  func()
-	idle  bool    // the work has ended
-	id    uintptr // of its goroutine
-	stack string  // stack of a panic in the work; the panic continues in the host, whose own stack does not show it
+	next   func() (struct{}, bool)
+	stop   func()
+	yield  func(struct{}) bool
+	work   func()
+	idle   bool    // the work has ended
+	id     uintptr // of its goroutine
+	number int     // of its goroutine in stack traces
+	stack  string  // stack of a panic in the work; the panic continues in the host, whose own stack does not show it
 }
 
 // newCoroutine returns an idle coroutine.
 func newCoroutine() *coroutine {
 	co := &coroutine{}
 	co.next, co.stop = iter.Pull(func(yield func(struct{}) bool) {
-		number := goroutine.Number()
-		taskGoroutines.Store(number, nil)
-		defer taskGoroutines.Delete(number)
+		co.number = goroutine.Number()
+		taskGoroutines.Store(co.number, nil)
+		coroutines.Add(1)
+		defer func() {
+			taskGoroutines.Delete(co.number)
+			coroutines.Add(-1)
+		}()
 		defer co.recoverUnwound()
 		co.yield, co.id = yield, goroutine.ID()
 		for yield(struct{}{}) {

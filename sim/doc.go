@@ -30,7 +30,8 @@
 //
 // Only the tasks of a process touch its state. They start no goroutines and do not use the wall
 // clock, math/rand or the order of a map. Stepped refuses the calls of other goroutines and ends the
-// run with an error; see [Stepped.Err]. Under Live, the calls of goroutines that a task starts run
+// run with an error; see [Stepped.Err]. So it does when it notices that a goroutine outlives the work
+// of the task that started it. Under Live, the calls of goroutines that a task starts run
 // concurrently with it. The readiness of a task depends on state of its own
 // process or is announced with [Process.Wake].
 //

@@ -269,6 +269,11 @@ func (s *Stepped) runTask(t *Task) {
 	case t.state == stateIdle:
 		t.co = s.pool.get()
 		s.guard.enter(t.co.id)
+		t.goroutines = 0
+		if s.pool.counted < countedMax {
+			s.pool.counted++
+			t.goroutines = otherGoroutines()
+		}
 		t.co.start(func() { t.step(s.Context()) })
 		s.finishTask(t)
 	default:
@@ -283,6 +288,9 @@ func (s *Stepped) runTask(t *Task) {
 func (s *Stepped) finishTask(t *Task) {
 	if !t.co.idle {
 		return
+	}
+	if t.goroutines > 0 && otherGoroutines() > t.goroutines {
+		s.checkOutlived(t)
 	}
 	s.pool.put(t.co)
 	t.co, t.state, t.fault = nil, stateIdle, Fault{}

@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -72,6 +73,7 @@ func TestStrayGoroutine(t *testing.T) {
 						done <- <-done
 					}
 					later = true
+					_ = read(p) // the delivery runs here
 				})
 				p.Delivery("second", func() bool { return later }, func() {
 					if !awaited {
@@ -152,8 +154,8 @@ func TestStrayGoroutineAfterClose(t *testing.T) {
 			done <- read(p)
 		}()
 	})
-	if err := host.Run(); err != nil {
-		t.Fatal(err)
+	if err := host.Run(); err != nil && !strings.Contains(err.Error(), "outlives the task operator/starts") {
+		t.Errorf("Run: %v", err)
 	}
 	host.Close()
 	close(closed)
@@ -236,4 +238,79 @@ func TestGoroutinesOfLiveTasks(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// A goroutine that outlives the work of its task ends the run, whether it makes calls or not.
+func TestOutlivingGoroutine(t *testing.T) { //nolint:paralleltest // others would change the number of goroutines
+	stop := make(chan bool)
+	defer close(stop)
+	for name, wait := range map[string]func(){
+		"receive": func() { <-stop },
+		"select": func() {
+			select {
+			case <-stop:
+			case <-time.After(time.Hour):
+			}
+		},
+		"sleep":       func() { time.Sleep(time.Second) },
+		"nil channel": func() { <-context.Background().Done() },
+	} {
+		host := sim.NewStepped(sim.SteppedConfig{})
+		p := host.Process("operator")
+		p.Spawn("starts", func(context.Context) {
+			_ = read(p)
+			started := make(chan bool)
+			go func() {
+				close(started)
+				wait()
+			}()
+			<-started
+			_ = read(p)
+		})
+		err := host.Run()
+		host.Close()
+		want := "component operator started a goroutine in sim_test.TestOutlivingGoroutine."
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "that outlives the task operator/starts") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Goroutines that end before their task are no error, nor are those of the standard library and those
+// of other tests.
+func TestNoOutlivingGoroutines(t *testing.T) {
+	t.Parallel()
+	var worlds sync.WaitGroup
+	for range 4 {
+		worlds.Go(func() {
+			for range 50 {
+				host := sim.NewStepped(sim.SteppedConfig{})
+				p := host.Process("operator")
+				for i := range 4 {
+					p.Spawn(fmt.Sprint("task", i), func(ctx context.Context) {
+						_ = read(p)
+						values, all := make(chan int), make(chan bool)
+						go func() {
+							for range values {
+							}
+							close(all)
+						}()
+						for i := range 3 {
+							values <- i
+						}
+						close(values)
+						if i%2 == 0 {
+							<-all // otherwise it is about to end
+						}
+						_ = read(p)
+					})
+				}
+				if err := host.Run(); err != nil {
+					t.Error(err)
+				}
+				host.Close()
+			}
+		})
+	}
+	worlds.Wait()
 }

@@ -59,6 +59,7 @@ type Task struct {
 	timer       *Timer      // nil except for timers
 	slot        int         // index in Stepped.enabled, from 1; 0: not in it
 	fault       Fault       // injected into the call that it makes
+	goroutines  int         // see otherGoroutines; when its work began; 0: not counted
 }
 
 // unwound is the panic that unwinds a task when the host closes or its process crashes.

@@ -67,3 +67,27 @@ func BenchmarkID(b *testing.B) {
 		goroutine.ID()
 	}
 }
+
+func TestHasUserFrame(t *testing.T) {
+	for _, c := range []struct {
+		stack string
+		want  bool
+	}{
+		{goroutine.Stack(), true},
+		{"shop/orders.(*R).Reconcile.func1()\n\tshop/orders/r.go:12 +0x1\ncreated by shop/orders.(*R).Reconcile in goroutine 5\n\tshop/orders/r.go:11 +0x2", true},
+		{"main.main.func1()\n\t/home/x/main.go:12 +0x1\ncreated by main.main in goroutine 1\n\t/home/x/main.go:11 +0x2", true},
+		{"net/http.(*persistConn).readLoop(0x1)\n\tnet/http/transport.go:12 +0x1\n" +
+			"created by net/http.(*Transport).dialConn in goroutine 5\n\tnet/http/transport.go:11 +0x2", false},
+		{"k8s.io/klog/v2.(*flushDaemon).run.func1()\n\tk8s.io/klog/v2@v2.140.0/klog.go:12 +0x1\n" +
+			"created by k8s.io/klog/v2.(*flushDaemon).run in goroutine 5\n\tk8s.io/klog/v2@v2.140.0/klog.go:11 +0x2", false},
+		{"golang.org/x/sync/errgroup.(*Group).Go.func1()\n\tgolang.org/x/sync@v0.20.0/errgroup/errgroup.go:12 +0x1\n" +
+			"example.com/shop.work()\n\texample.com/shop/r.go:12 +0x1\n" +
+			"created by golang.org/x/sync/errgroup.(*Group).Go in goroutine 5\n\tgolang.org/x/sync@v0.20.0/errgroup/errgroup.go:11 +0x2", true},
+		{"github.com/volsim/volsim/fake.(*pump).run()\n\tgithub.com/volsim/volsim/fake/watch.go:12 +0x1\n" +
+			"created by github.com/volsim/volsim/fake.newPump in goroutine 5\n\tgithub.com/volsim/volsim/fake/watch.go:11 +0x2", false},
+	} {
+		if got := goroutine.HasUserFrame(c.stack); got != c.want {
+			t.Errorf("%v for\n%s", got, c.stack)
+		}
+	}
+}
