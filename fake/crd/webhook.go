@@ -142,11 +142,17 @@ func (t transports) ClientConfigForService(name, namespace string, port int) (*r
 // ResolveEndpoint returns the address at which a Service is reached from outside of the world: that
 // of an ExternalName, or of the first ready endpoint.
 //
+// A Service inside the process has no address: its transport answers whatever the address is. From
+// version 0.37 on, k8s.io/apiserver asks for it before it calls the transport.
+//
 // Differs: the real server sends to the cluster IP, to which nothing is routed here. With
 // --enable-aggregator-routing it chooses a ready endpoint at random.
 //
 // Upstream: k8s.io/apiserver/pkg/util/proxy ResolveEndpoint, ResolveCluster.
 func (w *webhooks) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
+	if w.server.ServiceHandler(namespace, name) != nil {
+		return address(name+"."+namespace+".svc", port), nil
+	}
 	obj, ok := w.server.Get("services", namespace, name)
 	if !ok {
 		return nil, apierrors.NewNotFound(corev1.Resource("service"), name)
