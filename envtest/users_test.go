@@ -45,7 +45,7 @@ func TestUsers(t *testing.T) {
 		if base != nil && base.QPS == 7 && (user.Config().QPS != 7 || user.Config().UserAgent != "suite") {
 			t.Errorf("the settings of the base are lost: %v", user.Config())
 		}
-		if user.Config() != user.Config() {
+		if first, second := user.Config(), user.Config(); first != second {
 			t.Error("Config returns a new configuration at each call")
 		}
 	}

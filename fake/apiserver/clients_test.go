@@ -2,6 +2,8 @@ package apiserver_test
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,11 +20,16 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
+	clientrest "k8s.io/client-go/rest"
 	"k8s.io/client-go/scale"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/apiserver"
 	"github.com/volsim/volsim/internal/testcheck"
+	"github.com/volsim/volsim/sim"
 )
 
 var claimResource = corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims")
@@ -262,4 +269,22 @@ func TestGenericKinds(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A handler makes requests with the client that its configuration returns, as another user.
+func TestClientOfAHandler(t *testing.T) {
+	server := newServer()
+	srv := httptest.NewServer(apiserver.NewHandler(server, apiserver.HandlerConfig{
+		Caller: func(*http.Request) sim.Caller { return direct },
+		Client: func(client *fake.Clientset) *fake.Clientset {
+			return client.AsUser(authenticationv1.UserInfo{Username: "alice"})
+		},
+	}))
+	defer srv.Close()
+	client := kubernetes.NewForConfigOrDie(&clientrest.Config{Host: srv.URL, Proxy: http.ProxyURL(nil)})
+	who := testcheck.Must(client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(),
+		&authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{}))
+	if got := who.Status.UserInfo.Username; got != "alice" {
+		t.Errorf("user: got %q", got)
+	}
 }
