@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
@@ -422,5 +424,26 @@ func TestWaitForCondition(t *testing.T) {
 	})
 	if err := wait("condition=Ready"); err == nil || !strings.Contains(err.Error(), "condition Ready is of an older generation") {
 		t.Errorf("a condition of an older generation: %v", err)
+	}
+}
+
+// A wait for an object of a user's operator shows the operator's error.
+func TestWaitFailsWithTheErrorOfAReconciler(t *testing.T) {
+	fails := cluster.Reconciler(cluster.ReconcilerConfig{
+		Name: "operator", For: "configmaps", Polls: true,
+		Build: func(cluster.ComponentContext) (cluster.Reconcile, error) {
+			return func(context.Context, types.NamespacedName) (time.Duration, error) {
+				return 0, errors.New("no disk today")
+			}, nil
+		},
+	})
+	c := started(t, cluster.Config{Nodes: 1, Stepped: &sim.SteppedConfig{}, Extra: []cluster.Component{fails}})
+	add(t, c, newMap("a"))
+	err := c.WaitFor(t.Context(), "configmaps", "default", "a", "jsonpath={.data.disk}")
+	const want = `wait for configmaps default/a to meet jsonpath={.data.disk}: no task can run: {.data.disk} is not set
+  state: exists
+  error: operator/configmaps for default/a: no disk today`
+	if !errors.Is(err, sim.ErrQuiescent) || err.Error() != want {
+		t.Errorf("got %v\nwant %s", err, want)
 	}
 }
