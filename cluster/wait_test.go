@@ -182,6 +182,23 @@ wait for pod default/web to be Running: no task can run: node selector disk=ssd 
 wait for pod default/web to be Running: no task can run: node node-7 not found
   state: Pending, on node-7
 `},
+		{"no config map", all, func(t *testing.T, c *cluster.Cluster) {
+			add(t, c, podWith("web", func(s *corev1.PodSpec) {
+				s.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "files", MountPath: "/files"}}
+				s.Volumes = []corev1.Volume{{Name: "files", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+					Sources: []corev1.VolumeProjection{
+						{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "site"}}},
+						{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "key"}}},
+						{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "any"}, Optional: new(true)}},
+					},
+				}}}}
+			}))
+		}, podRunning, `
+wait for pod default/web to be Running: bound on steps reached: 2000: configmap default/site not found; secret default/key not found
+  state: Pending, on node-1, PodReadyToStartContainers=False, Ready=False ContainersNotReady, ContainersReady=False ContainersNotReady
+  event: Scheduled: Successfully assigned default/web to node-1
+  event: FailedMount: MountVolume.SetUp failed for volume "files" : [configmap "site" not found, secret "key" not found] (164 times)
+`},
 		{"no attacher", without("pvcontroller", "provisioner", "scheduler", "attachdetach", "kubelet"), func(t *testing.T, c *cluster.Cluster) {
 			add(t, c, cluster.NewClaim("data", "1Gi"), cluster.NewPod("web", "data"))
 		}, podRunning, `
