@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/internal/resourceversion"
 	"github.com/volsim/volsim/invariant"
@@ -223,7 +224,20 @@ func (w *objectWait) state() string {
 		about := &e.InvolvedObject
 		return about.Name == w.name && about.Namespace == w.namespace && about.UID == obj.GetUID()
 	}), false)
+	b.WriteString(w.lastError())
 	return b.String()
+}
+
+// lastError returns a line about the last failed attempt of a reconciler at the key of the object; ""
+// if there is none. It may have been of another resource, which the line then shows.
+func (w *objectWait) lastError() string {
+	key := types.NamespacedName{Namespace: w.namespace, Name: w.name}.String()
+	for _, r := range slices.Backward(w.cluster.Trace().Records()) {
+		if r.Kind == trace.KindWork && r.Err != nil && r.Object == key {
+			return fmt.Sprintf("\n  error: %s for %s: %s", trace.TrimTaskNumber(r.Task), key, shortened(r.Err.Error()))
+		}
+	}
+	return ""
 }
 
 // describeCondition returns "Ready=False NoDisk: message".

@@ -13,6 +13,7 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/podclaims"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // podCauses returns why a pod is not Running, or not removed.
@@ -37,7 +38,48 @@ func (c *Cluster) knownPodCauses(pod *corev1.Pod) []string {
 		return append(causes, fmt.Sprintf("node %s not found", pod.Spec.NodeName))
 	}
 	causes = append(causes, c.componentCauses(kubeletName(pod.Spec.NodeName))...)
+	causes = append(causes, c.fileCauses(pod)...)
 	return append(causes, c.attachCauses(pod)...)
+}
+
+// fileCauses returns which config maps and secrets of the volumes do not exist that containers mount.
+func (c *Cluster) fileCauses(pod *corev1.Pod) []string {
+	var causes []string
+	require := func(resource, name string, optional *bool) {
+		if optional != nil && *optional {
+			return
+		}
+		if _, ok := c.server.Get(resource, pod.Namespace, name); !ok {
+			causes = append(causes, fmt.Sprintf("%s not found", trace.ObjectName(resource+"/"+pod.Namespace+"/"+name)))
+		}
+	}
+	mounted := func(c corev1.Container, volume string) bool {
+		return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume })
+	}
+	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
+	for _, volume := range pod.Spec.Volumes {
+		if !slices.ContainsFunc(containers, func(c corev1.Container) bool { return mounted(c, volume.Name) }) {
+			continue
+		}
+		if v := volume.ConfigMap; v != nil {
+			require("configmaps", v.Name, v.Optional)
+		}
+		if v := volume.Secret; v != nil {
+			require("secrets", v.SecretName, v.Optional)
+		}
+		if volume.Projected == nil {
+			continue
+		}
+		for _, source := range volume.Projected.Sources {
+			if v := source.ConfigMap; v != nil {
+				require("configmaps", v.Name, v.Optional)
+			}
+			if v := source.Secret; v != nil {
+				require("secrets", v.Name, v.Optional)
+			}
+		}
+	}
+	return causes
 }
 
 // podClaimCauses returns what is wrong with the claims of a pod.

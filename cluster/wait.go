@@ -18,8 +18,8 @@ import (
 //
 // The Wait methods of a live world fail when ctx ends, so ctx needs a deadline. Those of a stepped
 // world also fail with sim.ErrQuiescent, as soon as nothing more can happen. The error says what is
-// pending and why. That of a wait for an object also has the likely cause, the state of the object
-// and its last events. Within a User of a stepped world a wait suspends the user, and it is Run that
+// pending and why. That of a wait for an object also has the likely cause, the state of the object,
+// its last events and the last error of a Reconciler. Within a User of a stepped world a wait suspends the user, and it is Run that
 // fails with all this.
 func (c *Cluster) Wait(ctx context.Context, what string, cond func() bool) error {
 	return c.await(ctx, what, nil, cond)

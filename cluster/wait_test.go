@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
@@ -179,6 +181,23 @@ wait for pod default/web to be Running: no task can run: node selector disk=ssd 
 		}, podRunning, `
 wait for pod default/web to be Running: no task can run: node node-7 not found
   state: Pending, on node-7
+`},
+		{"no config map", all, func(t *testing.T, c *cluster.Cluster) {
+			add(t, c, podWith("web", func(s *corev1.PodSpec) {
+				s.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "files", MountPath: "/files"}}
+				s.Volumes = []corev1.Volume{{Name: "files", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+					Sources: []corev1.VolumeProjection{
+						{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "site"}}},
+						{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "key"}}},
+						{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "any"}, Optional: new(true)}},
+					},
+				}}}}
+			}))
+		}, podRunning, `
+wait for pod default/web to be Running: bound on steps reached: 2000: configmap default/site not found; secret default/key not found
+  state: Pending, on node-1, PodReadyToStartContainers=False, Ready=False ContainersNotReady, ContainersReady=False ContainersNotReady
+  event: Scheduled: Successfully assigned default/web to node-1
+  event: FailedMount: MountVolume.SetUp failed for volume "files" : [configmap "site" not found, secret "key" not found] (164 times)
 `},
 		{"no attacher", without("pvcontroller", "provisioner", "scheduler", "attachdetach", "kubelet"), func(t *testing.T, c *cluster.Cluster) {
 			add(t, c, cluster.NewClaim("data", "1Gi"), cluster.NewPod("web", "data"))
@@ -422,5 +441,26 @@ func TestWaitForCondition(t *testing.T) {
 	})
 	if err := wait("condition=Ready"); err == nil || !strings.Contains(err.Error(), "condition Ready is of an older generation") {
 		t.Errorf("a condition of an older generation: %v", err)
+	}
+}
+
+// A wait for an object of a user's operator shows the operator's error.
+func TestWaitFailsWithTheErrorOfAReconciler(t *testing.T) {
+	fails := cluster.Reconciler(cluster.ReconcilerConfig{
+		Name: "operator", For: "configmaps", Polls: true,
+		Build: func(cluster.ComponentContext) (cluster.Reconcile, error) {
+			return func(context.Context, types.NamespacedName) (time.Duration, error) {
+				return 0, errors.New("no disk today")
+			}, nil
+		},
+	})
+	c := started(t, cluster.Config{Nodes: 1, Stepped: &sim.SteppedConfig{}, Extra: []cluster.Component{fails}})
+	add(t, c, newMap("a"))
+	err := c.WaitFor(t.Context(), "configmaps", "default", "a", "jsonpath={.data.disk}")
+	const want = `wait for configmaps default/a to meet jsonpath={.data.disk}: no task can run: {.data.disk} is not set
+  state: exists
+  error: operator/configmaps for default/a: no disk today`
+	if !errors.Is(err, sim.ErrQuiescent) || err.Error() != want {
+		t.Errorf("got %v\nwant %s", err, want)
 	}
 }

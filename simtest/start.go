@@ -100,7 +100,7 @@ func startStory(records []trace.Record, after int) string {
 	var lines []string
 	for i := range records {
 		if r := &records[i]; r.Step > after && isTold(r) {
-			lines = append(lines, fmt.Sprintf("%5d %9s  %s %s", r.Step, r.At.Round(time.Millisecond), trace.Process(r.Task), describe(r)))
+			lines = append(lines, fmt.Sprintf("%5d %9s  %s", r.Step, r.At.Round(time.Millisecond), describe(r)))
 		}
 	}
 	if more := len(lines) - startStoryMax; more > 0 {
@@ -129,13 +129,24 @@ func isTold(r *trace.Record) bool {
 	}
 }
 
-// describe returns a record in words. Of an Event it returns the reason and the message.
+// describe returns what a process did, in words. Of an Event it returns the reason and the message.
 func describe(r *trace.Record) string {
-	event, is := r.After.(*corev1.Event)
-	if !is {
-		return trace.DescribeAny(*r)
+	if r.Kind == trace.KindEvent {
+		return ">> " + trace.DescribeEvent(r.Verb, r.Object)
 	}
-	about := &event.InvolvedObject
-	return fmt.Sprintf("reports %s of %s %s: %s", event.Reason, strings.ToLower(about.Kind),
-		strings.TrimPrefix(about.Namespace+"/"+about.Name, "/"), event.Message)
+	event, is := r.After.(*corev1.Event)
+	words := ""
+	switch {
+	case is:
+		about := &event.InvolvedObject
+		words = fmt.Sprintf("reports %s of %s %s: %s", event.Reason, strings.ToLower(about.Kind),
+			strings.TrimPrefix(about.Namespace+"/"+about.Name, "/"), event.Message)
+	case r.Kind == trace.KindWork && r.Verb == "fail":
+		words = fmt.Sprintf("cannot reconcile %s, and will retry: %v", r.Object, r.Err)
+	case r.Kind == trace.KindWork:
+		words = r.Err.Error() // a panic
+	default:
+		words = trace.DescribeAny(*r)
+	}
+	return trace.Process(r.Task) + " " + words
 }

@@ -9,9 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/sim"
@@ -172,4 +174,31 @@ func TestStartLeavesObjects(t *testing.T) {
 	if failed {
 		t.Error(said)
 	}
+}
+
+// The story of a failed test has the errors of its reconcilers, events and crashes.
+func TestStartStory(t *testing.T) {
+	cfg := steppedWorld
+	cfg.Extra = []cluster.Component{cluster.Reconciler(cluster.ReconcilerConfig{
+		Name: "operator", For: "configmaps", Polls: true,
+		Build: func(cluster.ComponentContext) (cluster.Reconcile, error) {
+			return func(context.Context, types.NamespacedName) (time.Duration, error) {
+				return 0, errors.New("no disk today")
+			}, nil
+		},
+	})}
+	said, _ := start(t, func(t testing.TB) {
+		c := simtest.Start(t, cfg)
+		simtest.Apply(t, c, "{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}")
+		simtest.Apply(t, c, strings.ReplaceAll(dataAndWeb, "CLASS", "fast"))
+		simtest.WaitFor(t, c, "configmaps", "default", "m", "create")
+		c.Host().(*sim.Stepped).Inject("crash pvcontroller")
+		if err := c.Run(t.Context()); err != nil {
+			t.Error(err)
+		}
+		t.Error("seen enough")
+	})
+	wantWords(t, said, "operator cannot reconcile default/m, and will retry: no disk today",
+		`reports ProvisioningFailed of persistentvolumeclaim default/data: storageclass.storage.k8s.io "fast" not found`,
+		">> pvcontroller crashes and restarts")
 }
