@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/informers"
 
 	"github.com/volsim/volsim/attachdetach"
+	"github.com/volsim/volsim/controllers/ephemeral"
 	"github.com/volsim/volsim/controllers/garbagecollector"
 	"github.com/volsim/volsim/controllers/namespace"
 	"github.com/volsim/volsim/controllers/pvcprotection"
@@ -194,6 +195,12 @@ func storageComponents(own *hostPathDisk) []componentState {
 			return nil
 		}},
 		{name: "attachdetach", replaces: "persistentvolume-attach-detach-controller", start: startAttachDetach},
+		{name: "ephemeral", replaces: "ephemeral-volume-controller", filters: ephemeralFilters, start: func(p ComponentContext) error {
+			ephemeral.New(ephemeral.Config{
+				Process: p.Process, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder(ephemeral.EventSource),
+			})
+			return nil
+		}},
 	}
 }
 
@@ -293,6 +300,18 @@ func claimFilter(match func(old, new *corev1.PersistentVolumeClaim) bool) fake.F
 		after, _ := new.(*corev1.PersistentVolumeClaim)
 		return match(before, after)
 	}}
+}
+
+// ephemeralFilters passes only pods with generic ephemeral volumes, and the deletion of their claims.
+func ephemeralFilters(caches func() informers.SharedInformerFactory) []fake.Filter {
+	return []fake.Filter{
+		{Resource: "pods", Match: func(old, new fake.Object) bool {
+			return old == nil && new != nil && ephemeral.HasVolumes(new.(*corev1.Pod))
+		}},
+		{Resource: "persistentvolumeclaims", Match: func(old, new fake.Object) bool {
+			return new == nil && ephemeral.Wants(caches(), old.(*corev1.PersistentVolumeClaim))
+		}},
+	}
 }
 
 // resizerFilters passes only claims that need expansion. Volumes are read when one does.

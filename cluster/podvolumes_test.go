@@ -30,9 +30,12 @@ func sixKinds() *corev1.Pod {
 			{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "config"}}},
 			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: ptr.To[int64](600)}},
 		}}},
+		"own": {Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{
+			Spec: cluster.NewClaim("", "64Mi").Spec,
+		}}},
 		"host": {HostPath: &corev1.HostPathVolumeSource{Path: "/srv/web", Type: ptr.To(corev1.HostPathDirectoryOrCreate)}},
 	}
-	for _, name := range []string{"scratch", "memory", "config", "keys", "labels", "all", "host"} {
+	for _, name := range []string{"scratch", "memory", "config", "keys", "labels", "all", "own", "host"} {
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: volumes[name]})
 		c := &pod.Spec.Containers[0]
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: "/volumes/" + name})
@@ -60,7 +63,7 @@ func TestAPodUsesVolumesOfAllKinds(t *testing.T) {
 			must(t)(core.Secrets("default").Create(ctx, &corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Name: "keys"}, Data: map[string][]byte{"key": []byte("s3cret")},
 			}, metav1.CreateOptions{}))
-			must(t)(core.PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "1Gi"), metav1.CreateOptions{}))
+			must(t)(core.PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "64Mi"), metav1.CreateOptions{}))
 			must(t)(core.Pods("default").Create(ctx, sixKinds(), metav1.CreateOptions{}))
 			testcheck.NoError(t, c.WaitForPod(ctx, "default", "web", corev1.PodRunning))
 			for _, file := range []struct{ volume, name, want string }{
@@ -74,11 +77,12 @@ func TestAPodUsesVolumesOfAllKinds(t *testing.T) {
 					t.Errorf("%s of volume %s: %q, %v, want %q", file.name, file.volume, got, err, file.want)
 				}
 			}
-			for _, volume := range []string{"scratch", "memory", "host", "data"} {
+			for _, volume := range []string{"scratch", "memory", "host", "data", "own"} {
 				testcheck.NoError(t, c.WriteFile("default", "web", volume, "file", []byte("1")))
 			}
 			testcheck.NoError(t, core.Pods("default").Delete(ctx, "web", metav1.DeleteOptions{}))
 			testcheck.NoError(t, c.WaitForGone(ctx, "pods", "default", "web"))
+			testcheck.NoError(t, c.WaitForGone(ctx, "persistentvolumeclaims", "default", "web-own"))
 			testcheck.NoError(t, c.WaitForRest(ctx))
 		})
 	}
