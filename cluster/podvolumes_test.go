@@ -105,3 +105,67 @@ func start(t *testing.T, cfg cluster.Config) *cluster.Cluster {
 	testcheck.NoError(t, c.Start(context.Background()))
 	return c
 }
+
+// firstPod is the first example of the field: a PersistentVolume that is a directory of the node, a
+// claim for it, and a pod.
+const firstPod = `
+apiVersion: v1
+kind: PersistentVolume
+metadata:
+  name: task-pv-volume
+  labels: {type: local}
+spec:
+  storageClassName: manual
+  capacity: {storage: 10Gi}
+  accessModes: [ReadWriteOnce]
+  hostPath: {path: /mnt/data}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: task-pv-claim}
+spec:
+  storageClassName: manual
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 3Gi}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: task-pv-pod}
+spec:
+  volumes:
+  - name: task-pv-storage
+    persistentVolumeClaim: {claimName: task-pv-claim}
+  containers:
+  - name: task-pv-container
+    image: nginx
+    ports: [{containerPort: 80, name: http-server}]
+    volumeMounts: [{mountPath: /usr/share/nginx/html, name: task-pv-storage}]
+`
+
+func TestTheFirstPod(t *testing.T) {
+	for _, world := range []struct {
+		name string
+		cfg  cluster.Config
+	}{
+		{"stepped", cluster.Config{Nodes: 1, Stepped: &sim.SteppedConfig{}}},
+		{"loop devices", cluster.Config{Nodes: 1, Devices: cluster.Loop}},
+	} {
+		t.Run(world.name, func(t *testing.T) {
+			ctx := t.Context()
+			c := start(t, world.cfg)
+			node := c.HostPath()
+			testcheck.NoError(t, node.FS.MkdirAll(node.Root+"/mnt/data"),
+				node.FS.WriteFile(node.Root+"/mnt/data/index.html", []byte("Hello from Kubernetes storage")),
+				c.Apply(ctx, firstPod), c.WaitForPod(ctx, "default", "task-pv-pod", corev1.PodRunning))
+			got, err := c.ReadFile("default", "task-pv-pod", "task-pv-storage", "index.html")
+			if err != nil || string(got) != "Hello from Kubernetes storage" {
+				t.Errorf("index.html: %q, %v", got, err)
+			}
+			testcheck.NoError(t, c.Client().CoreV1().Pods("default").Delete(ctx, "task-pv-pod", metav1.DeleteOptions{}),
+				c.WaitForGone(ctx, "pods", "default", "task-pv-pod"))
+			if _, err := node.FS.ReadFile(node.Root + "/mnt/data/index.html"); err != nil {
+				t.Errorf("after the pod: %v", err)
+			}
+		})
+	}
+}
