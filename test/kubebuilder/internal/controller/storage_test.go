@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -28,6 +29,7 @@ var _ = Describe("Databases in a cluster", Ordered, func() {
 	var database *appsv1.Database
 
 	BeforeAll(func() {
+		SetDefaultEventuallyTimeout(30 * time.Second) // for a busy machine
 		manager, err := ctrl.NewManager(cfg, ctrl.Options{
 			Scheme:  k8sClient.Scheme(),
 			Metrics: metricsserver.Options{BindAddress: "0"},
@@ -78,10 +80,14 @@ var _ = Describe("Databases in a cluster", Ordered, func() {
 	It("keeps the data of a replica when its pod is replaced", func() {
 		c := testEnv.Cluster()
 		Expect(c.WriteFile(namespace, "orders-0", "data", "row", []byte("42"))).To(Succeed())
-		var pod corev1.Pod
-		Expect(k8sClient.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "orders-0"}, &pod)).To(Succeed())
-		Expect(k8sClient.Delete(ctx, &pod)).To(Succeed())
-		Eventually(func() ([]byte, error) { return c.ReadFile(namespace, "orders-0", "data", "row") }).Should(Equal([]byte("42")))
+		first, second := &corev1.Pod{}, &corev1.Pod{}
+		Expect(k8sClient.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "orders-0"}, first)).To(Succeed())
+		Expect(k8sClient.Delete(ctx, first)).To(Succeed())
+		Eventually(func() (bool, error) {
+			err := k8sClient.Get(ctx, client.ObjectKeyFromObject(first), second)
+			return second.UID != first.UID && second.Status.Phase == corev1.PodRunning, client.IgnoreNotFound(err)
+		}).Should(BeTrue())
+		Expect(c.ReadFile(namespace, "orders-0", "data", "row")).To(Equal([]byte("42")))
 	})
 
 	It("removes claim, pod and volume of a surplus replica", func() {
