@@ -145,6 +145,9 @@ func (s *Scenario) setUp(ctx context.Context, o Options) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.load(); err != nil {
+		return nil, err
+	}
 	c, err := cluster.New(s.World(sim.SteppedConfig{Pool: o.Pool}))
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
