@@ -15,6 +15,7 @@ type scene struct {
 	options    Options
 	related    *causality.RelatedObjects
 	knowledge  *causality.CacheKnowledge
+	reads      *causality.Reads // from caches that lagged, and of objects that changed meanwhile
 	history    history
 	missed     map[string][]*trace.Record // by process: the writes that it had not seen when it acted last
 	crashed    map[string]bool            // processes
@@ -57,12 +58,13 @@ const (
 	restarted                  // the first action of a process after a crash
 	remark                     // a note
 	folded                     // counts repeated or omitted events
+	looked                     // a read from a cache
 )
 
 // newScene returns the scene of a run.
 func newScene(records []trace.Record, o Options) *scene {
 	s := &scene{
-		options: o, related: causality.NewRelatedObjects(records),
+		options: o, related: causality.NewRelatedObjects(records, nil),
 		knowledge: causality.NewCacheKnowledge(), history: history{},
 		missed: map[string][]*trace.Record{}, crashed: map[string]bool{}, acted: map[string]int{},
 		earlier: map[string]int{}, records: slices.Clone(records),
@@ -84,6 +86,13 @@ func newScene(records []trace.Record, o Options) *scene {
 			s.records[i].HostStep = cmp.Or(s.records[i].HostStep, beforeSteps)
 		}
 	}
+	s.reads = causality.FindReads(s.records, o.Reads, s.began, func(process string) bool {
+		return slices.ContainsFunc(o.Reads, func(r trace.Read) bool { return trace.Process(r.Task) == process })
+	},
+		func(w *trace.Record) bool { return w.Step > o.After && s.related.Matches(w) })
+	for process := range s.reads.Caches { // any order: they enter a set
+		s.knowledge.CountOwn(process)
+	}
 	remarks := o.Remarks
 	for i := range s.records {
 		r := &s.records[i]
@@ -93,6 +102,7 @@ func newScene(records []trace.Record, o Options) *scene {
 				remarks = remarks[1:]
 			}
 			s.addRecord(i)
+			s.addReads(i)
 		}
 		s.noteLanes(r, i >= setUp && i < s.began && !o.TaskLanes)
 		s.history.add(r)
@@ -145,7 +155,7 @@ func (s *scene) addRecord(i int) {
 		s.events = append(s.events, sceneEvent{kind: restarted, record: r, lane: h.lane})
 	}
 	concerns := s.related.Matches(r)
-	told, tells := describe(*r)
+	told, tells := s.describe(r)
 	switch {
 	case r.Kind == trace.KindEvent && r.Verb == "tick": // pauses are shown anyway
 		return
@@ -198,6 +208,25 @@ func describe(r trace.Record) (words string, tells bool) {
 		_, r.Detail, _ = strings.Cut(r.Object, "/")
 	}
 	return trace.Describe(r)
+}
+
+// describe is describe for a record of the scene: it also describes requests that write objects of
+// other resources than those of the control plane.
+func (s *scene) describe(r *trace.Record) (words string, tells bool) {
+	words, tells = describe(*r)
+	if tells || r.Kind != trace.KindAPI || r.After == nil && r.Err == nil || !s.related.IsOther(causality.WrittenObject(r)) {
+		return words, tells
+	}
+	return trace.DescribeAny(*r), true
+}
+
+// addReads adds the reads from caches that came after a record.
+func (s *scene) addReads(i int) {
+	r := &s.records[i]
+	for _, read := range s.reads.Cached[i] {
+		lane := s.lane(r.Task)
+		s.events = append(s.events, sceneEvent{kind: looked, record: r, lane: lane, words: trace.Abbreviate(lane + " " + read.String())})
+	}
 }
 
 // at returns the time of the last event.
