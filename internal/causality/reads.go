@@ -64,7 +64,7 @@ func FindReads(records []trace.Record, reads []trace.Read, began int, own func(p
 			out.Caches[trace.Process(reads[next].Task)] = true
 			f.addCached(reads, next)
 		}
-		f.observe(i, reads, i >= began && own(trace.Process(r.Task)))
+		f.observe(i, reads, own(trace.Process(r.Task)), i >= began)
 	}
 	for at := range out.Cached { // any order: each is sorted by itself
 		slices.SortFunc(out.Cached[at], func(a, b CachedRead) int { return a.Step - b.Step })
@@ -89,13 +89,26 @@ func (f *readFinder) addCached(reads []trace.Read, i int) {
 	if !acted {
 		return
 	}
-	f.window[r.Task] = append(f.window[r.Task], readEvent{
+	f.remember(r.Task, readEvent{
 		at: at, cached: i, object: r.Object, verb: r.Verb, step: r.Step, upTo: r.Version, selects: r.Selects,
 	})
 }
 
-// observe adds a record. own says whether the reads before it are of interest.
-func (f *readFinder) observe(i int, reads []trace.Read, own bool) {
+// windowMax is how many reads of a task are kept. A user has no keys that would limit them.
+const windowMax = 256
+
+// remember adds a read of a task.
+func (f *readFinder) remember(task string, e readEvent) {
+	window := f.window[task]
+	if len(window) >= windowMax {
+		window = append(window[:0], window[windowMax/2:]...)
+	}
+	f.window[task] = append(window, e)
+}
+
+// observe adds a record. own says whether its process is one of those of interest, told whether
+// its reads are to be found.
+func (f *readFinder) observe(i int, reads []trace.Read, own, told bool) {
 	r := &f.records[i]
 	f.last[r.Task] = i
 	verb, _, _ := strings.Cut(r.Verb, "/")
@@ -112,20 +125,18 @@ func (f *readFinder) observe(i int, reads []trace.Read, own bool) {
 		delete(f.window, r.Task)
 	case r.Kind != trace.KindAPI:
 	case verb == "get" || verb == "list":
-		if r.Err == nil {
-			f.window[r.Task] = append(f.window[r.Task], readEvent{
-				at: i, cached: -1, object: r.Object, verb: verb, step: r.Step, upTo: r.Version(),
-			})
+		if r.Err == nil && own {
+			f.remember(r.Task, readEvent{at: i, cached: -1, object: r.Object, verb: verb, step: r.Step, upTo: r.Version()})
 		}
 	default:
-		if own && (r.After != nil || apierrors.IsConflict(r.Err) || apierrors.IsAlreadyExists(r.Err) || apierrors.IsNotFound(r.Err)) {
+		if own && told && (r.After != nil || apierrors.IsConflict(r.Err) || apierrors.IsAlreadyExists(r.Err) || apierrors.IsNotFound(r.Err)) {
 			f.explain(i, reads)
 		}
 		if r.After != nil {
 			f.writes[r.Resource()] = append(f.writes[r.Resource()], i)
-			f.window[r.Task] = append(f.window[r.Task], readEvent{
-				at: i, cached: -1, object: WrittenObject(r), verb: "get", step: r.Step, upTo: r.Version(),
-			})
+			if own {
+				f.remember(r.Task, readEvent{at: i, cached: -1, object: WrittenObject(r), verb: "get", step: r.Step, upTo: r.Version()})
+			}
 		}
 	}
 }
@@ -145,6 +156,9 @@ func (f *readFinder) explain(i int, reads []trace.Read) {
 	for _, e := range slices.Backward(f.window[r.Task]) {
 		if e.object != object && (e.verb != "list" || !strings.HasPrefix(object, e.object+"/")) {
 			continue
+		}
+		if verb, _, _ := strings.Cut(r.Verb, "/"); e.cached < 0 && f.records[e.at].After != nil && verb != "update" {
+			return // a patch does not depend on what the task wrote before
 		}
 		base := Base{Record: &f.records[e.at], Cached: e.cached >= 0}
 		for _, w := range f.writesTo(e, r.Step, object) {

@@ -86,9 +86,7 @@ func newScene(records []trace.Record, o Options) *scene {
 			s.records[i].HostStep = cmp.Or(s.records[i].HostStep, beforeSteps)
 		}
 	}
-	s.reads = causality.FindReads(s.records, o.Reads, s.began, func(process string) bool {
-		return slices.ContainsFunc(o.Reads, func(r trace.Read) bool { return trace.Process(r.Task) == process })
-	},
+	s.reads = causality.FindReads(s.records, o.Reads, s.began, s.readers(),
 		func(w *trace.Record) bool { return w.Step > o.After && s.related.Matches(w) })
 	for process := range s.reads.Caches { // any order: they enter a set
 		s.knowledge.CountOwn(process)
@@ -113,6 +111,20 @@ func newScene(records []trace.Record, o Options) *scene {
 	}
 	s.addStaleAtEnd()
 	return s
+}
+
+// readers returns whether a process is a user, or has read from a cache.
+func (s *scene) readers() func(process string) bool {
+	is := map[string]bool{}
+	for _, r := range s.options.Reads {
+		is[trace.Process(r.Task)] = true
+	}
+	for i := range s.records {
+		if task := s.records[i].Task; !strings.Contains(task, "/") {
+			is[task] = true
+		}
+	}
+	return func(process string) bool { return is[process] }
 }
 
 // beforeSteps is the host step of records of a stepped world before its first step.
@@ -190,7 +202,7 @@ func (s *scene) addRecord(i int) {
 		if h.words = told; !tells {
 			h.words = trace.DescribeAny(*r)
 		}
-		s.addStaleness(&h)
+		s.addStaleness(i, &h)
 	}
 	if h.kind <= called {
 		h.words = h.lane + " " + h.words
@@ -240,13 +252,20 @@ func (s *scene) at() time.Duration {
 }
 
 // addStaleness adds what the acting process had not seen.
-func (s *scene) addStaleness(h *sceneEvent) {
+func (s *scene) addStaleness(i int, h *sceneEvent) {
 	process := trace.Process(h.record.Task)
+	base, hasBase := s.reads.Bases[i]
+	if hasBase && len(base.Since) > 0 {
+		h.decidedAfter, h.since = base.Record, base.Since
+	}
 	decided, has := s.knowledge.DecisionContext(h.record.Task)
 	if !has {
 		return
 	}
-	if since := s.knowledge.WritesSince(h.record, decided); len(since) > 0 {
+	if s.reads.Caches[process] {
+		hasBase = true // addReads tells what it had read
+	}
+	if since := s.knowledge.WritesSince(h.record, decided); len(since) > 0 && !hasBase {
 		h.decidedAfter, h.since = decided.Previous, since
 	}
 	if !slices.Equal(decided.Unseen, s.missed[process]) {

@@ -29,6 +29,7 @@ conflict-of-a-script
   │        │        │          bob is held, before its update of widget default/web, until step 7
   o────────────────>9       6  alice changes widget default/web: spec.replicas=3, spec.size 1Gi → 2Gi
   │        o╌╌╌╌╌╌╌ x       7  bob gets a conflict for its update of widget default/web
+  │        │        │            bob decided in step 5, before step 6
 violation: user: user bob: Operation cannot be fulfilled on widgets.example.com "web": the object has been modified; please apply your changes to the latest version and try again
 o acts; left: resourceVersions, right: steps; x refused
 

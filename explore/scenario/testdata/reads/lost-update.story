@@ -27,7 +27,7 @@ lost-update
   o───────>10       │       6  alice changes widget default/web: spec.replicas=3, spec.size 1Gi → 2Gi
   │        │        !9
   │        11 <─────o       9  operator changes widget default/web: status.claims=0
-  │        │        │            operator decided in step 5, before step 6
+  │        │        │            operator decided in step 4, before step 6
   │        │        │            cache of operator: claim default/web-2k2lv is absent; actual state: Pending
   │        12 <─────o      12  operator changes widget default/web: status.claims 0 → 1
 no invariant violated; final state: 1 claim Pending
