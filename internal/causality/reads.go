@@ -106,8 +106,8 @@ func (f *readFinder) remember(task string, e readEvent) {
 	f.window[task] = append(window, e)
 }
 
-// observe adds a record. own says whether its process is one of those of interest, told whether
-// its reads are to be found.
+// observe adds a record. own says whether its process is of interest, told whether the record is one
+// that a story tells.
 func (f *readFinder) observe(i int, reads []trace.Read, own, told bool) {
 	r := &f.records[i]
 	f.last[r.Task] = i
