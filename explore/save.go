@@ -18,6 +18,7 @@ import (
 // consists of the scenario's name, the violated rule and a hash of the text, so that a failure that
 // was saved before is overwritten. Save sets the File of the failure's scenario.
 func Save(dir string, f *Failure) (path string, err error) {
+	f.Scenario = f.Scenario.In(dir)
 	text := f.Scenario.String()
 	h := fnv.New32a()
 	h.Write([]byte(text))

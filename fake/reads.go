@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
@@ -107,6 +108,13 @@ func (r ResourceClient) getCached(ctx context.Context, v *informer, name string)
 		return nil, err
 	}
 	obj, ok := v.Get(key(r.namespace, name))
+	v.process.RecordRead(func() trace.Read {
+		read := trace.Read{Verb: "get", Object: traceName(r.kind, r.namespace, name), Version: int(v.revision())}
+		if ok {
+			read.Items = 1
+		}
+		return read
+	})
 	if !ok {
 		return nil, apierrors.NewNotFound(r.kind.groupResource(), name)
 	}
@@ -139,5 +147,14 @@ func (r ResourceClient) listCached(ctx context.Context, v *informer, opts metav1
 		}
 		out.Objects = append(out.Objects, obj)
 	}
+	v.process.RecordRead(func() trace.Read {
+		return trace.Read{
+			Verb: "list", Object: traceName(r.kind, r.namespace, ""), Version: int(v.revision()), Items: len(out.Objects),
+			Selects: func(obj runtime.Object) bool {
+				o, ok := obj.(Object)
+				return ok && sel.matches(o)
+			},
+		}
+	})
 	return out, nil
 }

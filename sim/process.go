@@ -30,6 +30,7 @@ type engine interface {
 	sleep(p *Process, d time.Duration)
 	wait(p *Process, signal *Signal, what string, limit time.Duration, cond func() bool) bool
 	broadcast(s *Signal)
+	Log() *trace.Log
 	recordPanic(p Panic)
 	arm(t *Timer)
 	wake(p *Process)
@@ -98,6 +99,18 @@ func (p *Process) Wake() { p.host.wake(p) }
 // Record records an action that happened inside the process, without suspending the task.
 func (p *Process) Record(action trace.Action, out trace.Outcome) {
 	p.host.record(p.host.currentTask(p), action, out, 0)
+}
+
+// RecordRead records a read from a cache of the process, if its log keeps reads. The result of read
+// needs no Task and no Step.
+func (p *Process) RecordRead(read func() trace.Read) {
+	log := p.host.Log()
+	if !log.KeepReads {
+		return
+	}
+	r := read()
+	r.Task = p.host.currentTask(p)
+	log.AppendRead(r)
 }
 
 // RecordPanic records a panic from which a task, which continues, has recovered. A stepped host

@@ -35,6 +35,7 @@ func Read(t testing.TB, file string) *scenario.Scenario {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.Dir = filepath.Dir(file)
 	return s
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -135,6 +136,7 @@ func loadScenario(ctx context.Context, name string, note io.Writer) (*scenario.S
 	if err != nil {
 		return nil, usage(err)
 	}
+	s.Dir = filepath.Dir(name)
 	if leftOut > 0 {
 		fmt.Fprintf(note, "%s is a session: its user actions are searched; %s left out that run the world, hold tasks or make calls fail\n",
 			name, pluralize(leftOut, "operation"))

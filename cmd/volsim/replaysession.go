@@ -30,6 +30,7 @@ func loadReplay(ctx context.Context, name string) (*scenario.Scenario, session.O
 	if err != nil {
 		return nil, nil, usage(err)
 	}
+	s.Dir = filepath.Dir(name)
 	return s, nil, nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -45,8 +47,48 @@ func play(ctx context.Context, all session.Ops) (*session.Session, error) {
 	return s, nil
 }
 
-// playFile is play for the operations in a file.
+// pathLines matches the lines of a world or session that contain paths.
+var pathLines = regexp.MustCompile(`^(\s*apply\s+|definitions:)(.*)$`)
+
+// manifestFile matches the path of an apply; see scenario.Act.
+var manifestFile = regexp.MustCompile(`^[^\s{]+\.(yaml|yml|json)\s*$`)
+
+// withPaths returns the lines with other relative paths.
+func withPaths(lines session.Ops, moved func(path string) string) session.Ops {
+	out := slices.Clone(lines)
+	for i, line := range lines {
+		m := pathLines.FindStringSubmatch(line)
+		if m == nil || m[1] != "definitions:" && !manifestFile.MatchString(m[2]) {
+			continue
+		}
+		var paths []string
+		for path := range strings.SplitSeq(m[2], ",") {
+			if path = strings.TrimSpace(path); path != "" && !filepath.IsAbs(path) {
+				path = filepath.ToSlash(moved(path))
+			}
+			paths = append(paths, path)
+		}
+		out[i] = strings.TrimRight(m[1], " ") + " " + strings.Join(paths, ", ")
+	}
+	return out
+}
+
+// relativeTo returns a path from the working directory as one from a directory, if that is possible.
+func relativeTo(dir, path string) string {
+	from, err := filepath.Abs(dir)
+	to, errTo := filepath.Abs(path)
+	if err != nil || errTo != nil {
+		return path
+	}
+	if short, err := filepath.Rel(from, to); err == nil {
+		return short
+	}
+	return to
+}
+
+// playFile is play for the operations in a file. Relative paths begin in its directory.
 func playFile(ctx context.Context, file string, all session.Ops) (*session.Session, error) {
+	all = withPaths(all, func(path string) string { return relativeTo("", filepath.Join(filepath.Dir(file), path)) })
 	s, err := play(ctx, all)
 	if err != nil && ctx.Err() == nil {
 		text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "session: "), "scenario session, ")

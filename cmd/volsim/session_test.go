@@ -126,6 +126,8 @@ func TestSessionCompletes(t *testing.T) {
 		"crash pvcontr": "crash pvcontroller",
 		"request PO":    "request POST ",
 		"fail conf":     "fail conflict ",
+		"pat":           "patch ",
+		"patch cl":      "patch cla",
 		"cordon n":      "cordon node-",
 		"help ba":       "help back ",
 		"nonsense ":     "nonsense ",

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore/session"
 	"github.com/volsim/volsim/sim"
@@ -137,19 +139,30 @@ func wordsOfAct(s *session.Session, words []string) []string {
 				}
 			}
 		}
+		if slices.ContainsFunc(verbs[i].syntax, func(line string) bool { return strings.HasPrefix(line, verb+" RESOURCE ") }) {
+			kinds = append(kinds, "claim", "class", "pod", "volume")
+			slices.Sort(kinds)
+			kinds = append(slices.Compact(kinds), customResources(s)...)
+		}
 		return kinds
 	}
 	kind := words[1]
+	resource := resourceOf[kind]
+	if slices.Contains(customResources(s), kind) {
+		resource = kind
+	}
 	var all []string
 	switch {
-	case resourceOf[kind] == "":
+	case resource == "":
 		return nil
 	case len(words) == 2 && verb != "create":
-		return names(s, resourceOf[kind])
+		return names(s, resource)
 	case len(words) == 2:
 		return nil
 	case kind == "pod" && (verb == "create" || verb == "write"):
 		all = names(s, "persistentvolumeclaims")
+	case verb == "wait" && resourceOf[kind] == "":
+		return []string{"exists", "gone", "condition="}
 	case verb == "wait":
 		return map[string][]string{
 			"claim": {"Bound", "Pending", "Lost", "gone"}, "volume": {"Available", "Bound", "Released", "Failed", "gone"},
@@ -168,11 +181,26 @@ func wordsOfAct(s *session.Session, words []string) []string {
 	return all
 }
 
-// names returns the names of the objects of a resource.
+// customResources returns the names of the custom resources that the world serves.
+func customResources(s *session.Session) []string {
+	var all []string
+	for _, r := range s.Cluster().Server().Resources() {
+		if name := r.Name + "." + r.Group; r.Custom != nil && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// names returns the names of the objects of a resource, as acts name them.
 func names(s *session.Session, resource string) []string {
 	var all []string
 	for _, obj := range s.Cluster().Server().List(resource) {
-		all = append(all, obj.GetName())
+		name := obj.GetName()
+		if namespace := obj.GetNamespace(); namespace != "" && namespace != metav1.NamespaceDefault {
+			name = namespace + "/" + name
+		}
+		all = append(all, name)
 	}
 	return all
 }

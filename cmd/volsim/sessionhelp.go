@@ -43,10 +43,17 @@ var verbs = []verbHelp{
 	}, "Creates an object. Claims and pods are in namespace default. An empty class= means no class."},
 	{
 		"apply",
-		[]string{"apply MANIFEST"},
-		"Creates or changes volumes, claims, classes or pods, as kubectl apply does. The manifest is YAML or JSON in one line.",
+		[]string{"apply MANIFEST", "apply FILE"},
+		"Creates or changes objects of any kind, as kubectl apply does. The manifest is YAML or JSON in one line, or a .yaml,\n" +
+			".yml or .json file.",
 	},
-	{"delete", []string{"delete claim|volume|class NAME", "delete pod NAME [now=true]"}, "Deletes an object, if it exists."},
+	{
+		"patch",
+		[]string{"patch RESOURCE NAME PATH=VALUE …"},
+		"Changes fields of an object, if it exists: patch widget web spec.size=2Gi. RESOURCE is that of kubectl, or claim,\n" +
+			"volume, class or pod. NAME may be NAMESPACE/NAME. VALUE is JSON, such as 3, null or [80, 443], else a string.",
+	},
+	{"delete", []string{"delete claim|volume|class NAME", "delete RESOURCE NAME", "delete pod NAME [now=true]"}, "Deletes an object, if it exists."},
 	{"set", []string{
 		"set claim NAME size=SIZE", "set claim NAME reclaim=Delete|Retain|Recycle",
 		"set volume NAME [reclaim=Delete|Retain|Recycle] [for=CLAIM] [bind=CLAIM] [migrated=DRIVER]",
@@ -58,8 +65,12 @@ var verbs = []verbHelp{
 	{"uncordon", []string{"uncordon NODE"}, "Makes a node schedulable."},
 	{
 		"wait",
-		[]string{"wait claim|volume|pod NAME PHASE", "wait claim|volume|pod NAME gone", "wait claim NAME SIZE"},
-		"Runs the world until an object has a phase, or one of several (Bound|Lost), is gone, or a claim has this capacity.",
+		[]string{
+			"wait claim|volume|pod NAME PHASE", "wait claim NAME SIZE", "wait RESOURCE NAME PHASE|gone|exists",
+			"wait RESOURCE NAME PATH=VALUE …", "wait RESOURCE NAME condition=TYPE …",
+		},
+		"Runs the world until an object has a phase, or one of several (Bound|Lost), is gone, exists, has these fields\n" +
+			"(status.replicas=3) or conditions (condition=Ready), or a claim has this capacity.",
 	},
 	{"pass", []string{"pass DURATION"}, "Advances the clock, such as pass 5m."},
 	{"limit", []string{"limit NUMBER"}, "Limits the number of volumes that can be attached to a node."},

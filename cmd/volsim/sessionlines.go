@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -153,7 +154,8 @@ func (i *interpreter) save(name string) error {
 	if name == "" {
 		return errors.New("save: want a file")
 	}
-	text := strings.Join(i.session.Replayable(), "\n") + "\n"
+	lines := withPaths(i.session.Replayable(), func(path string) string { return relativeTo(filepath.Dir(name), path) })
+	text := strings.Join(lines, "\n") + "\n"
 	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 		return fmt.Errorf("save: %w", err)
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// An Act is one action of a user. Objects are in namespace default. Parts in [] are optional;
-// options come in any order:
+// An Act is one action of a user. Objects are in namespace default, unless NAME is NAMESPACE/NAME or
+// a manifest says so. Parts in [] are optional; options come in any order:
 //
 //	create volume NAME SIZE [class=C] [reclaim=Delete] [for=CLAIM] [modes=ReadWriteMany] [handle=H]
 //	              [path=P] [by=PROVISIONER] [node=NODE] [mode=Block]
@@ -31,8 +31,10 @@ import (
 //	create class NAME [provisioner=P] [binding=WaitForFirstConsumer] [reclaim=Retain] [default=true]
 //	create pod NAME [CLAIM …] [on=NODE] [devices=CLAIM,…] [group=NUMBER] [change=OnRootMismatch]
 //	           [level=LEVEL] [reads=true] [sub=PATH]
-//	apply MANIFEST                                (one or more volumes, claims, classes or pods, in YAML or JSON)
-//	delete volume|claim|class NAME
+//	apply MANIFEST                                (one or more objects of any kind, in YAML or JSON)
+//	apply FILE                                    (.yaml, .yml or .json; relative to the scenario's file)
+//	patch RESOURCE NAME PATH=VALUE …
+//	delete RESOURCE NAME
 //	delete pod NAME [now=true]
 //	set volume NAME [reclaim=Delete|Retain|Recycle] [for=CLAIM | bind=CLAIM] [migrated=DRIVER]
 //	set claim NAME reclaim=Delete|Retain|Recycle  (of the volume to which it is bound)
@@ -43,8 +45,10 @@ import (
 //	write pod NAME CLAIM                          (a file into the claim's volume; waits until the pod has mounted it)
 //	cordon NODE
 //	uncordon NODE
-//	wait claim|volume|pod NAME PHASE              (or one of several: PHASE|PHASE)
-//	wait claim|volume|pod NAME gone
+//	wait RESOURCE NAME PHASE                      (of its status; or one of several: PHASE|PHASE)
+//	wait RESOURCE NAME PATH=VALUE …               (or one of several: PATH=VALUE|VALUE)
+//	wait RESOURCE NAME condition=TYPE …           (is True; condition=TYPE=False is False)
+//	wait RESOURCE NAME exists|gone
 //	wait claim NAME SIZE                          (until its status has this capacity)
 //	limit NUMBER                                  (attachable volumes per node from now on)
 //	pass DURATION                                 (does nothing for this long)
@@ -60,9 +64,24 @@ import (
 // world's own driver, too. An empty class= means no class. By default a volume has no class and a
 // claim the default class. An empty for= or migrated= removes the volume's claimRef or its
 // annotation. bind= sets a claimRef with the claim's UID. A create waits while an object of the
-// same name is being deleted. An apply patches objects that exist, as kubectl apply does; String
-// returns its manifest as JSON in one line, as a scenario contains it. A delete or set of an object
-// that does not exist does nothing.
+// same name is being deleted. A delete, set or patch of an object that does not exist does nothing.
+//
+// RESOURCE is a resource that the server serves, also a custom one, as in kubectl: widgets, widget,
+// a short name, widgets.example.com. The words volume, claim, class and pod always mean those of the
+// acts above.
+//
+// An apply creates objects, and patches those that exist, as kubectl apply does. In a scenario the
+// manifest is in the same line, or in the lines below it, which are indented further. String
+// returns it as JSON in one line. An object with generateName is created each time. A file is read
+// once; Do reads a relative path from the working directory.
+//
+// A patch is a JSON merge patch. PATH is that of a field, such as spec.size or
+// metadata.labels.example\.com/owner, with a backslash before a dot in a name. VALUE is JSON if it
+// can be read as such (3, true, null, {"a": 1}, [80, 443], "3"), else a string (2Gi). null removes a
+// field. Fields of the status are patched by way of /status, if the resource has it.
+//
+// A wait for PATH=VALUE compares the text of a field, whose path may have an index:
+// status.nodes[0]=node-1.
 //
 // A request is any API request that writes, by its path and query. The body is JSON in one line, or
 // a quoted string with Go's escapes. type= is its media type, or merge, strategic, json or apply
@@ -74,14 +93,18 @@ type Act struct {
 	args             []string // SIZE, PHASE, claims
 	options          []option // in the order of the text
 	request          apirequest.Request
+	file             *manifestFile // of an apply; nil: the manifest is in args
 }
 
 type option struct{ key, value string }
 
 // String returns the act as text.
 func (a Act) String() string {
-	if a.verb == "request" {
+	switch {
+	case a.verb == "request":
 		return a.verb + " " + a.request.String()
+	case a.file != nil:
+		return a.verb + " " + a.file.path
 	}
 	words := []string{a.verb}
 	if a.kind != "" {
@@ -125,11 +148,13 @@ func (a Act) Do(ctx context.Context, c *cluster.Cluster, user *sim.Process) erro
 	client := c.Client()
 	switch a.verb {
 	case "create":
-		return createObject(ctx, c, client, a.object(c.DriverName()))
+		return createObject(ctx, c, client, a.kind, a.object(c.DriverName()))
 	case "apply":
-		return a.apply(ctx, c, client)
+		return a.apply(ctx, c)
 	case "delete":
-		return ignoreNotFound(a.delete(ctx, client))
+		return a.delete(ctx, c)
+	case "patch":
+		return a.patch(ctx, c)
 	case "set":
 		if a.kind == "node" {
 			return ignoreNotFound(a.setNode(ctx, client))
@@ -266,23 +291,6 @@ func (a Act) changes(uid types.UID) map[string]any {
 	return map[string]any{"spec": spec, "metadata": map[string]any{"annotations": annotations}}
 }
 
-func (a Act) delete(ctx context.Context, client kubernetes.Interface) error {
-	options := metav1.DeleteOptions{}
-	switch a.kind {
-	case "volume":
-		return client.CoreV1().PersistentVolumes().Delete(ctx, a.name, options)
-	case "claim":
-		return client.CoreV1().PersistentVolumeClaims(metav1.NamespaceDefault).Delete(ctx, a.name, options)
-	case "class":
-		return client.StorageV1().StorageClasses().Delete(ctx, a.name, options)
-	default:
-		if now, _ := a.option("now"); now == "true" {
-			options.GracePeriodSeconds = new(int64)
-		}
-		return client.CoreV1().Pods(metav1.NamespaceDefault).Delete(ctx, a.name, options)
-	}
-}
-
 // setNode sets whether a node is ready or out of service.
 func (a Act) setNode(ctx context.Context, client kubernetes.Interface) error {
 	nodes := client.CoreV1().Nodes()
@@ -297,30 +305,6 @@ func (a Act) setNode(ctx context.Context, client kubernetes.Interface) error {
 	}
 	_, err := nodes.Patch(ctx, a.name, types.MergePatchType, []byte(`{"spec":{"taints":`+taints+`}}`), metav1.PatchOptions{})
 	return err
-}
-
-func (a Act) wait(ctx context.Context, c *cluster.Cluster) error {
-	if a.args[0] == "gone" {
-		return c.WaitForGone(ctx, resources[a.kind], namespaceOf(a.kind), a.name)
-	}
-	return c.Wait(ctx, fmt.Sprintf("%s %s to be %s", a.kind, a.name, a.args[0]), func() bool {
-		obj, ok := c.Server().Get(resources[a.kind], namespaceOf(a.kind), a.name)
-		return ok && (slices.Contains(strings.Split(a.args[0], "|"), phase(obj)) || hasCapacity(obj, a.args[0]))
-	})
-}
-
-// phase returns the phase of an object, "" if it has none.
-func phase(obj any) string {
-	switch o := obj.(type) {
-	case *corev1.PersistentVolume:
-		return string(o.Status.Phase)
-	case *corev1.PersistentVolumeClaim:
-		return string(o.Status.Phase)
-	case *corev1.Pod:
-		return string(o.Status.Phase)
-	default:
-		return ""
-	}
 }
 
 // write writes a file into a volume of a pod. It waits while the volume is not mounted.

@@ -24,9 +24,25 @@
 //	volumes-per-node: N      attachable volumes per node (default unlimited)
 //	selinux: on              volumes of a single pod are mounted with its label
 //	components: NAME, …      components of the control plane (default all; "none" for none)
+//	definitions: PATH, …     files, or directories of files, with definitions of custom resources
 //	faults: …                what a randomized search injects
 //	rules: I1, …             rules to check (default all)
 //	ends: differ             schedules may legitimately end in different states
+//
+// An [Act] of a user concerns objects of any resource:
+//
+//	user alice
+//	  apply config/samples/web.yaml
+//	  patch widget web spec.size=2Gi
+//	  wait widget web condition=Ready
+//	  apply
+//	    apiVersion: v1
+//	    kind: Secret
+//	    metadata: {name: web}
+//	  delete secret web
+//
+// Relative paths begin in the directory of the file, if Scenario.Dir is that directory. A program
+// that uses definitions imports package fake/crd.
 //
 // The set-up of the world, with all components running and nodes registered, is not part of the
 // schedule: step 1 is the first step after it.

@@ -57,3 +57,36 @@ func ExampleFind() {
 	// alice does: create volume disk-2 1Gi
 	// alice does: wait claim data Bound
 }
+
+// Users act on custom resources, and wait for fields of them.
+func ExampleParse_customResources() {
+	s, err := scenario.Parse("widgets", `
+components: none
+definitions: ../../fake/crd/testdata/widgets.yaml
+user alice
+  apply
+    apiVersion: shop.example.com/v1
+    kind: Widget
+    metadata: {name: web}
+    spec: {size: 1}
+  patch widget web spec.size=2 spec.note="two  words"
+user bob
+  wait widget web spec.size=2
+  patch widget web status.ready=true
+  delete widget web
+`)
+	if err != nil {
+		log.Fatal(err)
+	}
+	r, err := s.Run(context.Background(), scenario.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Print(scenario.Story(s, r))
+	// Output:
+	//    3  alice creates widget default/web (rv 8)
+	//    4  alice changes widget default/web: spec.note=two  words, spec.size 1 → 2 (rv 9)
+	//    6  bob changes widget default/web: status.ready=true (rv 10)
+	//    7  bob deletes widget default/web (rv 11)
+	// no invariant violated; final state: empty
+}

@@ -28,13 +28,14 @@ var acts = map[string]grammar{
 	"create class":  {"NAME", 0, []string{"provisioner", "binding", "reclaim", "default"}},
 	"create pod":    {"NAME [CLAIM …]", -1, []string{"on", "devices", "group", "change", "level", "reads", "sub"}},
 	"delete volume": {"NAME", 0, nil}, "delete claim": {"NAME", 0, nil}, "delete class": {"NAME", 0, nil},
-	"delete pod": {"NAME", 0, []string{"now"}},
-	"set volume": {"NAME", 0, []string{"reclaim", "for", "bind", "migrated"}}, "set claim": {"NAME", 0, []string{"reclaim", "size"}},
+	"delete pod": {"NAME", 0, []string{"now"}}, "delete RESOURCE": {"NAME", 0, nil},
+	"patch RESOURCE": {"NAME PATH=VALUE …", -1, nil},
+	"set volume":     {"NAME", 0, []string{"reclaim", "for", "bind", "migrated"}}, "set claim": {"NAME", 0, []string{"reclaim", "size"}},
 	"set node":   {"NODE", 0, []string{"ready", "out-of-service"}},
 	"finish pod": {"NAME", 0, nil}, "write pod": {"NAME CLAIM", 1, nil},
 	"cordon": {"NODE", 0, nil}, "uncordon": {"NODE", 0, nil},
-	"wait claim": {"NAME PHASE", 1, nil}, "wait volume": {"NAME PHASE", 1, nil}, "wait pod": {"NAME PHASE", 1, nil},
-	"pass": {"DURATION", 0, nil}, "limit": {"NUMBER", 0, nil}, "let": {"EVENT", -1, nil},
+	"wait RESOURCE": {"NAME PHASE, PATH=VALUE …, condition=TYPE …, exists or gone", -1, nil},
+	"pass":          {"DURATION", 0, nil}, "limit": {"NUMBER", 0, nil}, "let": {"EVENT", -1, nil},
 }
 
 // ParseAct parses an act. The error names the invalid part.
@@ -52,8 +53,7 @@ func parseAct(text string) (Act, error) {
 		return Act{}, errors.New("want a verb, such as create")
 	}
 	if manifest, is := manifestOf(text); is {
-		objects, err := parseManifest(manifest)
-		return Act{verb: "apply", args: objects}, err
+		return parseApply(manifest)
 	}
 	a := Act{verb: words[0]}
 	if a.verb == "request" {
@@ -66,6 +66,9 @@ func parseAct(text string) (Act, error) {
 		return a, err
 	}
 	g := acts[form]
+	if strings.Contains(form, " ") {
+		a.kind, form = words[1], a.verb+" "+words[1]
+	}
 	if len(rest) == 0 {
 		return a, g.wanted(form)
 	}
@@ -73,8 +76,10 @@ func parseAct(text string) (Act, error) {
 		a.name = strings.Join(rest, " ")
 		return a, nil
 	}
-	_, a.kind, _ = strings.Cut(form, " ")
 	a.name = rest[0]
+	if a.verb == "patch" || a.verb == "wait" {
+		return a.withFields(text, g, form)
+	}
 	for _, w := range rest[1:] {
 		if key, value, is := strings.Cut(w, "="); is {
 			if !slices.Contains(g.options, key) {
@@ -110,10 +115,48 @@ func formOf(words []string) (form string, rest []string, err error) {
 		return "", nil, fmt.Errorf("want %s", strings.Join(forms, ", "))
 	}
 	form = verb + " " + words[1]
-	if _, known := acts[form]; !known {
-		return "", nil, fmt.Errorf("unknown act %q (have %s)", form, strings.Join(forms, ", "))
+	if _, known := acts[form]; known {
+		return form, words[2:], nil
 	}
-	return form, words[2:], nil
+	if _, generic := acts[verb+anyResource]; generic {
+		return verb + anyResource, words[2:], nil
+	}
+	return "", nil, fmt.Errorf("unknown act %q (have %s)", form, strings.Join(forms, ", "))
+}
+
+// anyResource is the end of the form of an act for every resource.
+const anyResource = " RESOURCE"
+
+// withFields returns a patch or wait with the words after the name.
+func (a Act) withFields(text string, g grammar, form string) (Act, error) {
+	for _, word := range []string{a.verb, a.kind, a.name} {
+		text = strings.TrimPrefix(strings.TrimSpace(text), word)
+	}
+	words, err := assignments(text)
+	if err != nil {
+		return a, err
+	}
+	if a.args = words; len(words) == 0 {
+		return a, g.wanted(form)
+	}
+	if a.verb == "patch" {
+		_, _, err = a.mergePatch()
+		return a, err
+	}
+	for _, word := range words {
+		key, value, is := strings.Cut(word, "=")
+		switch {
+		case !is && (word == "gone" || word == "exists") && len(words) > 1:
+			return a, fmt.Errorf("%s stands alone", word)
+		case is && key == "condition" && value == "":
+			return a, errors.New("condition=: want the type of a condition, such as condition=Ready")
+		case is && key != "condition":
+			if _, err := parseFieldPath(key); err != nil {
+				return a, err
+			}
+		}
+	}
+	return a, nil
 }
 
 // wanted returns the error for an act with too few or too many words.

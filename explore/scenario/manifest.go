@@ -2,20 +2,20 @@ package scenario
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 
-	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/apimachinery/pkg/types"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
@@ -32,6 +32,74 @@ func manifestOf(text string) (manifest string, ok bool) {
 		return "", false
 	}
 	return strings.TrimSpace(rest), true
+}
+
+// manifestFiles are the endings of the names of files with manifests.
+var manifestFiles = []string{".yaml", ".yml", ".json"}
+
+// isManifestFile reports whether a manifest is the path of a file.
+func isManifestFile(manifest string) bool {
+	if strings.ContainsAny(manifest, " \t\r\n{") {
+		return false
+	}
+	for _, ending := range manifestFiles {
+		if strings.HasSuffix(manifest, ending) {
+			return true
+		}
+	}
+	return false
+}
+
+// parseApply parses what follows "apply".
+func parseApply(manifest string) (Act, error) {
+	if isManifestFile(manifest) {
+		return Act{verb: "apply", file: &manifestFile{path: manifest}}, nil
+	}
+	objects, err := parseManifest(manifest)
+	return Act{verb: "apply", args: objects}, err
+}
+
+// A manifestFile is a file of an apply act. It is read once: all runs of a scenario apply the same.
+type manifestFile struct {
+	path    string // as in the text
+	once    sync.Once
+	loaded  atomic.Bool
+	objects []string // see parseManifest
+	err     error
+}
+
+// load reads the file. A relative path is one from the directory dir.
+func (f *manifestFile) load(dir string) ([]string, error) {
+	f.once.Do(func() {
+		data, err := os.ReadFile(within(dir, f.path))
+		if err == nil {
+			f.objects, err = parseManifest(string(data))
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			err = fmt.Errorf("%s: %w", f.path, err)
+		}
+		f.err = err
+		f.loaded.Store(true)
+	})
+	return f.objects, f.err
+}
+
+// at returns the same file with another path in the text.
+func (f *manifestFile) at(path string) *manifestFile {
+	other := &manifestFile{path: path}
+	if f.loaded.Load() {
+		other.once.Do(func() { other.objects, other.err = f.objects, f.err })
+		other.loaded.Store(true)
+	}
+	return other
+}
+
+// within returns a path of a scenario's text as one from the working directory.
+func within(dir, path string) string {
+	if dir == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
 }
 
 // parseManifest returns the objects of a manifest in YAML or JSON, each as JSON in one line.
@@ -54,10 +122,16 @@ func parseManifest(manifest string) ([]string, error) {
 		if len(raw.Raw) == 0 || string(text) == "null" {
 			continue // an empty document
 		}
-		if _, err := decodeManifest(string(text)); err != nil {
+		one, err := splitList(text)
+		if err != nil {
 			return nil, err
 		}
-		objects = append(objects, string(text))
+		for _, text := range one {
+			if err := checkManifest(text); err != nil {
+				return nil, err
+			}
+		}
+		objects = append(objects, one...)
 	}
 	if len(objects) == 0 {
 		return nil, errors.New("no object in the manifest")
@@ -65,102 +139,83 @@ func parseManifest(manifest string) ([]string, error) {
 	return objects, nil
 }
 
-// decodeManifest returns an object that an act can create.
-func decodeManifest(text string) (metav1.Object, error) {
-	decoded, kind, err := manifestDecoder.Decode([]byte(text), nil, nil)
+// splitList returns the items of a v1 List, and any other object itself.
+func splitList(text []byte) ([]string, error) {
+	var list struct {
+		APIVersion, Kind string
+		Items            []json.RawMessage
+	}
+	if err := json.Unmarshal(text, &list); err != nil || list.Kind != "List" || list.APIVersion != "v1" {
+		return []string{string(text)}, nil //nolint:nilerr // checkManifest returns the error
+	}
+	var items []string
+	for _, item := range list.Items {
+		sorted, err := yaml.YAMLToJSON(item)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, string(sorted))
+	}
+	return items, nil
+}
+
+// checkManifest returns an error for an object that no server can create. Fields of objects that
+// client-go does not know, such as custom ones, are checked by the server.
+func checkManifest(text string) error {
+	obj, err := decodeManifest(text)
 	if err != nil {
+		return err
+	}
+	_, _, err = manifestDecoder.Decode([]byte(text), nil, nil)
+	if err != nil && (!runtime.IsNotRegisteredError(err) || obj.GroupVersionKind().Group == "") {
+		return err
+	}
+	if obj.GetName() == "" && obj.GetGenerateName() == "" {
+		return fmt.Errorf("%s without a name", obj.GetKind())
+	}
+	return nil
+}
+
+// decodeManifest returns an object of a manifest.
+func decodeManifest(text string) (*unstructured.Unstructured, error) {
+	obj := &unstructured.Unstructured{}
+	if err := obj.UnmarshalJSON([]byte(text)); err != nil {
 		return nil, err
 	}
-	obj, ok := decoded.(metav1.Object)
-	if !ok || kindOf(obj) == "" {
-		return nil, fmt.Errorf("kind %s is not supported "+
-			"(have v1 PersistentVolume, PersistentVolumeClaim, Pod; storage.k8s.io/v1 StorageClass)", kind.Kind)
-	}
-	if obj.GetName() == "" {
-		return nil, fmt.Errorf("%s without a name", kind.Kind)
-	}
-	if kind := kindOf(obj); obj.GetNamespace() == "" {
-		obj.SetNamespace(namespaceOf(kind))
+	if obj.GetAPIVersion() == "" {
+		return nil, fmt.Errorf("%s without an apiVersion", obj.GetKind())
 	}
 	return obj, nil
 }
 
-// kindOf returns the kind of an object in acts, "" if they have none.
-func kindOf(obj metav1.Object) string {
-	switch obj.(type) {
-	case *corev1.PersistentVolume:
-		return "volume"
-	case *corev1.PersistentVolumeClaim:
-		return "claim"
-	case *storagev1.StorageClass:
-		return "class"
-	case *corev1.Pod:
-		return "pod"
-	default:
-		return ""
-	}
-}
-
 // apply creates the objects of the manifest, or patches those that exist.
-func (a Act) apply(ctx context.Context, c *cluster.Cluster, client kubernetes.Interface) error {
-	for _, text := range a.args {
+func (a Act) apply(ctx context.Context, c *cluster.Cluster) error {
+	objects := a.args
+	if a.file != nil {
+		var err error
+		if objects, err = a.file.load(""); err != nil {
+			return err
+		}
+	}
+	for _, text := range objects {
 		obj, err := decodeManifest(text)
 		if err != nil {
 			return err
 		}
-		stored, exists := c.Server().Get(resources[kindOf(obj)], obj.GetNamespace(), obj.GetName())
-		if !exists || stored.GetDeletionTimestamp() != nil {
-			err = createObject(ctx, c, client, obj)
+		target, err := targetOfKind(c, obj.GroupVersionKind(), obj.GetNamespace(), obj.GetName())
+		if err != nil {
+			return err
+		}
+		obj.SetNamespace(target.namespace)
+		stored, exists := target.stored()
+		if obj.GetName() == "" || !exists || stored.GetDeletionTimestamp() != nil {
+			err = target.create(ctx, obj)
 		} else {
-			err = patchObject(ctx, client, obj, []byte(text))
+			err = target.patch(ctx, []byte(text))
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// createObject creates an object. It waits while an object of the same name is being deleted.
-func createObject(ctx context.Context, c *cluster.Cluster, client kubernetes.Interface, obj metav1.Object) error {
-	resource, namespace := resources[kindOf(obj)], obj.GetNamespace()
-	for {
-		var err error
-		switch obj := obj.(type) {
-		case *corev1.PersistentVolume:
-			_, err = client.CoreV1().PersistentVolumes().Create(ctx, obj, metav1.CreateOptions{})
-		case *corev1.PersistentVolumeClaim:
-			_, err = client.CoreV1().PersistentVolumeClaims(namespace).Create(ctx, obj, metav1.CreateOptions{})
-		case *storagev1.StorageClass:
-			_, err = client.StorageV1().StorageClasses().Create(ctx, obj, metav1.CreateOptions{})
-		case *corev1.Pod:
-			_, err = client.CoreV1().Pods(namespace).Create(ctx, obj, metav1.CreateOptions{})
-		}
-		if !apierrors.IsAlreadyExists(err) {
-			return err
-		}
-		stored, exists := c.Server().Get(resource, namespace, obj.GetName())
-		if exists && stored.GetDeletionTimestamp() == nil {
-			return err
-		}
-		if err := c.WaitForGone(ctx, resource, namespace, obj.GetName()); err != nil {
-			return err
-		}
-	}
-}
-
-// patchObject applies a manifest to an existing object, as a merge patch.
-func patchObject(ctx context.Context, client kubernetes.Interface, obj metav1.Object, patch []byte) (err error) {
-	name, options := obj.GetName(), metav1.PatchOptions{}
-	switch obj.(type) {
-	case *corev1.PersistentVolume:
-		_, err = client.CoreV1().PersistentVolumes().Patch(ctx, name, types.MergePatchType, patch, options)
-	case *corev1.PersistentVolumeClaim:
-		_, err = client.CoreV1().PersistentVolumeClaims(obj.GetNamespace()).Patch(ctx, name, types.MergePatchType, patch, options)
-	case *storagev1.StorageClass:
-		_, err = client.StorageV1().StorageClasses().Patch(ctx, name, types.MergePatchType, patch, options)
-	case *corev1.Pod:
-		_, err = client.CoreV1().Pods(obj.GetNamespace()).Patch(ctx, name, types.MergePatchType, patch, options)
-	}
-	return err
 }

@@ -54,7 +54,10 @@ func TestInvalidManifests(t *testing.T) {
 		{"data", "apply"},
 		{"{kind: Pod}", "apiVersion"},
 		{"{apiVersion: v1, kind: Pod}", "Pod without a name"},
-		{"{apiVersion: v1, kind: Secret, metadata: {name: s}}", "kind Secret is not supported"},
+		{"{apiVersion: v1, kind: Secret, metadata: {name: s}, specs: {}}", `unknown field "specs"`},
+		{"{kind: Widget, metadata: {name: w}}", "Widget without an apiVersion"},
+		{"{apiVersion: example.com/v1, kind: Widget, metadata: {labels: {a: b}}}", "Widget without a name"},
+		{"{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Pod}]}", "Pod without a name"},
 		{"{apiVersion: v2, kind: Pod, metadata: {name: p}}", "v2"},
 		{"{apiVersion: v1, kind: Pod, metadata: {name: p}, specs: {}}", `unknown field "specs"`},
 	} {

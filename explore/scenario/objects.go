@@ -1,20 +1,51 @@
 package scenario
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
 	"github.com/volsim/volsim/cluster"
 )
 
 // The objects that acts create.
+
+// createObject creates an object. It waits while an object of the same name is being deleted.
+func createObject(ctx context.Context, c *cluster.Cluster, client kubernetes.Interface, kind string, obj metav1.Object) error {
+	resource, namespace := resources[kind], obj.GetNamespace()
+	for {
+		var err error
+		switch obj := obj.(type) {
+		case *corev1.PersistentVolume:
+			_, err = client.CoreV1().PersistentVolumes().Create(ctx, obj, metav1.CreateOptions{})
+		case *corev1.PersistentVolumeClaim:
+			_, err = client.CoreV1().PersistentVolumeClaims(namespace).Create(ctx, obj, metav1.CreateOptions{})
+		case *storagev1.StorageClass:
+			_, err = client.StorageV1().StorageClasses().Create(ctx, obj, metav1.CreateOptions{})
+		case *corev1.Pod:
+			_, err = client.CoreV1().Pods(namespace).Create(ctx, obj, metav1.CreateOptions{})
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		stored, exists := c.Server().Get(resource, namespace, obj.GetName())
+		if exists && stored.GetDeletionTimestamp() == nil {
+			return err
+		}
+		if err := c.WaitForGone(ctx, resource, namespace, obj.GetName()); err != nil {
+			return err
+		}
+	}
+}
 
 func (a Act) modes() []corev1.PersistentVolumeAccessMode {
 	words, ok := a.option("modes")

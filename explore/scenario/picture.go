@@ -4,19 +4,29 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/volsim/volsim/internal/causality"
 	"github.com/volsim/volsim/invariant"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 	"github.com/volsim/volsim/sim/trace/picture"
 )
 
+// pictureObjects returns the objects that a picture shows, nil for all claims, volumes, pods and
+// attachments.
+func pictureObjects(related *causality.RelatedObjects) []string {
+	if selected := related.Selected(); selected != nil || len(related.Own()) == 0 {
+		return selected
+	}
+	return related.Written()
+}
+
 // Picture returns the options with which a picture of r.Trace shows the same as Story: the objects
 // of the failure, after the set-up, with the schedule's deviations and the violated rule.
 func Picture(s *Scenario, r *Result) picture.Options {
 	all := r.Trace.Records()
 	o := picture.Options{
-		Title: s.Name, Objects: relatedObjects(all, r.Failure).Selected(),
-		After: r.SetupEnd, Verdict: describeResult(r),
+		Title: s.Name, Objects: pictureObjects(relatedObjects(s, all, r.Failure)),
+		Reads: r.Trace.Reads(), After: r.SetupEnd, Verdict: describeResult(r),
 	}
 	if len(s.About) > 0 {
 		o.Title += ": " + s.About[0]

@@ -145,10 +145,14 @@ func (s *Scenario) setUp(ctx context.Context, o Options) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.load(); err != nil {
+		return nil, err
+	}
 	c, err := cluster.New(s.World(sim.SteppedConfig{Pool: o.Pool}))
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
 	}
+	c.Trace().KeepReads = len(s.Extra) > 0
 	w := &world{cluster: c, host: c.Host().(*sim.Stepped)}
 	w.checker = invariant.Watch(invariant.World{API: c.Server(), Log: c.Trace(), Now: w.host.Now, Devices: c.DeviceState()}, rules...)
 	if err := c.Start(ctx); err != nil {

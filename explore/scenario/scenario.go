@@ -3,7 +3,9 @@ package scenario
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +29,11 @@ type Scenario struct {
 	Users          []User         // act concurrently
 	Schedule       sim.Schedule   // nil: the default order
 	Violates       string         // the ID of the rule that the schedule violates; "": none
+	Definitions    []string       // files, and directories of files, with definitions of custom resources; see cluster.Config
+
+	// Dir is the directory from which relative paths of the text begin. "" is the working directory.
+	// Set it before the first run.
+	Dir string
 
 	// path of the file, for the replay command; "": none
 	File         string               // where it is kept, so that it can be run again; "": nowhere
@@ -71,14 +78,65 @@ func (s *Scenario) WithGo(from *Scenario) *Scenario {
 	return &other
 }
 
+// In returns a copy of the scenario whose text is for a file in another directory: its relative
+// paths begin there.
+func (s *Scenario) In(dir string) *Scenario {
+	other := *s
+	other.Dir = dir
+	moved := func(path string) string {
+		from, err := filepath.Abs(within(s.Dir, path))
+		to, errTo := filepath.Abs(dir)
+		if filepath.IsAbs(path) || err != nil || errTo != nil {
+			return path
+		}
+		if short, err := filepath.Rel(to, from); err == nil {
+			return filepath.ToSlash(short)
+		}
+		return from
+	}
+	other.Definitions, other.Users = nil, slices.Clone(s.Users)
+	for _, path := range s.Definitions {
+		other.Definitions = append(other.Definitions, moved(path))
+	}
+	for i := range other.Users {
+		u := &other.Users[i]
+		u.Acts = slices.Clone(u.Acts)
+		for j := range u.Acts {
+			if a := &u.Acts[j]; a.file != nil {
+				a.file = a.file.at(moved(a.file.path))
+			}
+		}
+	}
+	return &other
+}
+
+// load reads the files that acts apply.
+func (s *Scenario) load() error {
+	for _, u := range s.Users {
+		for _, a := range u.Acts {
+			if a.file == nil {
+				continue
+			}
+			if _, err := a.file.load(s.Dir); err != nil {
+				return fmt.Errorf("scenario %s: user %s: %s: %w", s.Name, u.Name, a, err)
+			}
+		}
+	}
+	return nil
+}
+
 // Parse parses a scenario. The error names the line.
 func Parse(name, text string) (*Scenario, error) {
 	s := &Scenario{Name: name}
 	p := parser{s: s}
 	for i, line := range strings.Split(text, "\n") {
-		if err := p.line(line); err != nil {
-			return nil, fmt.Errorf("scenario %s, line %d: %w", name, i+1, err)
+		p.number = i + 1
+		if err := p.line(strings.TrimSuffix(line, "\r")); err != nil {
+			return nil, fmt.Errorf("scenario %s, line %d: %w", name, p.number, err)
 		}
+	}
+	if err := p.endManifest(); err != nil {
+		return nil, fmt.Errorf("scenario %s, line %d: %w", name, p.number, err)
 	}
 	if len(s.Users) == 0 {
 		return nil, fmt.Errorf("scenario %s: no user", name)
@@ -89,11 +147,63 @@ func Parse(name, text string) (*Scenario, error) {
 // A parser parses a scenario line by line.
 type parser struct {
 	s        *Scenario
+	number   int  // of the line, or of the apply whose manifest has ended
 	begun    bool // a line after the first comment was read
 	schedule bool // inside the schedule
+
+	apply    int      // line of an apply whose manifest is in the lines below it; 0: none
+	indented int      // indentation of that line
+	manifest []string // those lines
+}
+
+// indentation returns the number of blanks at the beginning of a line.
+func indentation(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }
+
+// takes reports whether a line belongs to the manifest of an apply.
+func (p *parser) takes(line string) bool {
+	return p.apply > 0 && (strings.TrimSpace(line) == "" || indentation(line) > p.indented)
+}
+
+// endManifest adds the apply whose manifest has ended. An error is that of its line.
+func (p *parser) endManifest() error {
+	if p.apply == 0 {
+		return nil
+	}
+	margin := 0
+	for i, line := range slices.Backward(p.manifest) {
+		if strings.TrimSpace(line) == "" {
+			p.manifest[i] = ""
+		} else {
+			margin = indentation(line) // of the first line, at last
+		}
+	}
+	for i, line := range p.manifest {
+		p.manifest[i] = line[min(indentation(line), margin):]
+	}
+	act, err := ParseAct("apply\n" + strings.Join(p.manifest, "\n"))
+	if err != nil {
+		p.number = p.apply
+		return fmt.Errorf("apply: %w", errors.Unwrap(err))
+	}
+	p.apply, p.manifest = 0, nil
+	p.add(act)
+	return nil
+}
+
+// add adds an act of the last user.
+func (p *parser) add(act Act) {
+	user := &p.s.Users[len(p.s.Users)-1]
+	user.Acts = append(user.Acts, act)
 }
 
 func (p *parser) line(line string) error {
+	if p.takes(line) {
+		p.manifest = append(p.manifest, line)
+		return nil
+	}
+	if err := p.endManifest(); err != nil {
+		return err
+	}
 	words := strings.TrimSpace(line)
 	if comment, is := strings.CutPrefix(words, "#"); is {
 		if !p.begun {
@@ -113,13 +223,15 @@ func (p *parser) line(line string) error {
 		}
 		p.s.Schedule = append(p.s.Schedule, d)
 		return nil
+	case indented && len(p.s.Users) > 0 && words == "apply":
+		p.apply, p.indented = p.number, indentation(line)
+		return nil
 	case indented && len(p.s.Users) > 0:
 		act, err := ParseAct(words)
 		if err != nil {
 			return err
 		}
-		user := &p.s.Users[len(p.s.Users)-1]
-		user.Acts = append(user.Acts, act)
+		p.add(act)
 		return nil
 	case indented:
 		return fmt.Errorf("%q: indented line without a user", words)
@@ -157,6 +269,10 @@ func (p *parser) header(words string) error {
 		if value != noComponents {
 			p.s.Components = list(value)
 		}
+	case "definitions":
+		if p.s.Definitions = list(value); len(p.s.Definitions) == 0 {
+			err = errors.New("definitions: want the paths of files or directories")
+		}
 	case "faults":
 		p.s.Faults, err = sim.ParseFaultSpecs(value)
 	case "rules":
@@ -170,7 +286,7 @@ func (p *parser) header(words string) error {
 	case "violates":
 		p.s.Violates = value
 	default:
-		err = fmt.Errorf("header %q: want nodes, volumes-per-node, selinux, components, faults, rules, ends or violates", key)
+		err = fmt.Errorf("header %q: want nodes, volumes-per-node, selinux, components, definitions, faults, rules, ends or violates", key)
 	}
 	return err
 }
@@ -218,6 +334,7 @@ func (s *Scenario) String() string {
 		header("components", noComponents)
 	}
 	header("components", strings.Join(s.Components, ", "))
+	header("definitions", strings.Join(s.Definitions, ", "))
 	header("faults", s.Faults.String())
 	header("rules", strings.Join(s.Rules, ", "))
 	if s.OutcomesDiffer {
@@ -273,6 +390,9 @@ func (s *Scenario) World(stepped sim.SteppedConfig) cluster.Config {
 		Nodes: cmp.Or(s.Nodes, 2), Components: s.Components, Extra: s.Extra, Interceptors: s.Interceptors,
 		Devices: cluster.Array, Stepped: &stepped,
 		PreRegistered: true, HostPathProvisioning: true, VolumesPerNode: s.VolumesPerNode, SELinux: s.SELinux,
+	}
+	for _, path := range s.Definitions {
+		cfg.CRDDirectoryPaths = append(cfg.CRDDirectoryPaths, within(s.Dir, path))
 	}
 	cfg.API.SkipBootstrap = s.Components != nil && !slices.Contains(s.Components, "serviceaccount")
 	return cfg

@@ -26,22 +26,17 @@ func Story(s *Scenario, r *Result) string {
 		began = len(all)
 	}
 	t := &storyWriter{
-		related: relatedObjects(all,
-			r.Failure), knowledge: causality.NewCacheKnowledge(), missed: map[string][]*trace.Record{},
+		scenario: s, began: began,
+		related: relatedObjects(s, all, r.Failure), knowledge: causality.NewCacheKnowledge(), missed: map[string][]*trace.Record{},
 		records: all[began:], deviations: slices.Clone(s.Schedule),
-		involved: map[string]bool{}, byTask: map[string]bool{}, own: map[string]bool{},
+		involved: map[string]bool{}, byTask: map[string]bool{},
 	}
-	for _, c := range s.Extra {
-		t.own[c.Name] = true
-	}
-	for _, u := range s.Users {
-		t.own[u.Name] = u.Script != nil
-	}
+	trace.NumberHostSteps(t.records)
+	t.findReads(all, r)
 	for i := range all[:began] {
 		t.knowledge.Observe(&all[i], t.related.Matches(&all[i]))
 		t.at = all[i].At
 	}
-	trace.NumberHostSteps(t.records)
 	t.findInvolved(r.Failure)
 	t.writeRecords()
 	t.writeEnd(s, r)
@@ -50,6 +45,9 @@ func Story(s *Scenario, r *Result) string {
 
 // A storyWriter writes the story of one run.
 type storyWriter struct {
+	scenario      *Scenario
+	began         int              // number of records of the set-up
+	reads         *causality.Reads // of the test's own components and scripts
 	related       *causality.RelatedObjects
 	knowledge     *causality.CacheKnowledge
 	missed        map[string][]*trace.Record // by process: the unseen writes that the story has mentioned
@@ -60,7 +58,6 @@ type storyWriter struct {
 	end           int                        // index of the record before which the story ends
 	involved      map[string]bool
 	byTask        map[string]bool // processes whose tasks the story names
-	own           map[string]bool // components and users in Go: the story has all that they write
 	at            time.Duration
 	lines         []string
 	lastStep      int // of the last line
@@ -116,7 +113,7 @@ func (t *storyWriter) writeRecords() {
 	for i := range t.records[:t.end] {
 		r := &t.records[i]
 		t.addDeviations(r.HostStep, t.records[i:])
-		concerns := t.related.Matches(r) || t.own[trace.Process(r.Task)] && r.After != nil
+		concerns := t.related.Matches(r) || t.scenario.writesOwn(r) && (r.After != nil || r.Err != nil && !isRead(r))
 		switch {
 		case r.Kind == trace.KindEvent:
 			t.addLine(r, ">> "+trace.DescribeEvent(r.Verb, r.Object))
@@ -126,8 +123,10 @@ func (t *storyWriter) writeRecords() {
 		case t.isIncluded(i, concerns):
 			t.addLine(r, t.subject(r.Task)+" "+trace.DescribeAny(*r)+versionSuffix(r))
 			t.addStaleness(r)
+			t.addBase(i)
 		}
 		t.knowledge.Observe(r, concerns)
+		t.addReads(i)
 	}
 	if t.end == len(t.records) {
 		t.addDeviations(math.MaxInt, nil)
@@ -154,8 +153,10 @@ func (t *storyWriter) isIncluded(i int, concerns bool) bool {
 	switch {
 	case r.Kind != trace.KindAPI && r.Kind != trace.KindDriver:
 		return false
-	case r.Step == t.violationStep:
+	case r.Step == t.violationStep, t.reads.Live[t.began+i]:
 		return true
+	case r.After == nil && r.Err == nil && !isRead(r) && t.scenario.isOwn(process): // it changed nothing
+		return false
 	case r.Kind == trace.KindDriver:
 		return concerns && told
 	case i >= t.cycle:
@@ -163,9 +164,9 @@ func (t *storyWriter) isIncluded(i int, concerns bool) bool {
 	case r.Verb == "list":
 		return t.involved[process] && failureResources[r.Resource()]
 	case r.After == nil && r.Err == nil, r.Err != nil && !told: // a read, or a write to a missing object
-		return concerns && t.involved[process]
+		return concerns && (t.involved[process] || t.scenario.isOwn(process) && !isRead(r))
 	default:
-		return concerns && (told || t.own[process] || len(trace.Changes(r.Before, r.After)) > 0)
+		return concerns && (told || t.scenario.writesOwn(r) || len(trace.Changes(r.Before, r.After)) > 0)
 	}
 }
 
@@ -190,7 +191,7 @@ func versionSuffix(r *trace.Record) string {
 func (t *storyWriter) addStaleness(r *trace.Record) {
 	process := trace.Process(r.Task)
 	decided, has := t.knowledge.DecisionContext(r.Task)
-	if !has {
+	if !has || t.reads.Caches[process] { // addReads and addBase say it better
 		return
 	}
 	var words []string

@@ -19,7 +19,8 @@ import (
 //	                           schedule, except for held tasks and tasks that a step names
 //	create claim data 1Gi      any act of package scenario. It takes effect at once. "wait claim data
 //	                           Bound" runs the world until then, "pass 5m" sets the clock. A manifest
-//	                           that "apply" creates may have several lines
+//	                           of "apply" may have several lines. Relative paths of "apply" and of
+//	                           the header "definitions" begin in the working directory
 //	step                       runs the next task in the default order
 //	step 5                     … five times
 //	step TASK                  runs this task, such as "step pvcontroller/cache persistentvolumes"
@@ -186,4 +187,4 @@ func parseFail(rest string) (operation, error) {
 var ownVerbs = []string{"step", "until", "settle", "rest", "hold", "release", "fail"}
 
 // actVerbs are the verbs of the acts of package scenario.
-var actVerbs = []string{"create", "apply", "delete", "set", "finish", "write", "cordon", "uncordon", "wait", "pass", "limit", "let", "request"}
+var actVerbs = []string{"create", "apply", "patch", "delete", "set", "finish", "write", "cordon", "uncordon", "wait", "pass", "limit", "let", "request"}

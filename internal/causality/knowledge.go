@@ -20,15 +20,20 @@ type CacheKnowledge struct {
 
 	workers map[string]bool // tasks that take up one key after the other, so that the start of their work is known
 	live    bool            // the records are those of a live host
+	ownSeen map[string]bool // processes that read their own writes from their caches
 }
 
 // NewCacheKnowledge returns the knowledge of a world in which no cache has seen anything.
 func NewCacheKnowledge() *CacheKnowledge {
 	return &CacheKnowledge{
 		writes: map[string][]write{}, seen: map[string]map[string]int{}, restartedAt: map[string]int{}, contexts: map[string]DecisionContext{},
-		workers: map[string]bool{},
+		workers: map[string]bool{}, ownSeen: map[string]bool{},
 	}
 }
+
+// CountOwn makes Unseen and NewlySeen return a process's own writes, too. It is for processes that
+// read what they have written from their caches.
+func (h *CacheKnowledge) CountOwn(process string) { h.ownSeen[process] = true }
 
 // A DecisionContext is what a task knew when it decided what to do: right after its previous
 // action. The start of an operation is not known, as an earlier operation may have had the same
@@ -129,7 +134,7 @@ func (h *CacheKnowledge) WritesSince(r *trace.Record, from DecisionContext) []*t
 	return since
 }
 
-// Unseen returns the writes by others that the caches of a process have yet to see, in order.
+// Unseen returns the writes by others, and those of CountOwn, that the caches of a process have yet to see, in order.
 func (h *CacheKnowledge) Unseen(process string) []*trace.Record {
 	var unseen []*trace.Record
 	for resource, version := range h.seen[process] {
@@ -139,7 +144,7 @@ func (h *CacheKnowledge) Unseen(process string) []*trace.Record {
 			i--
 		}
 		for _, w := range writes[i:] {
-			if own := trace.Process(w.record.Task) == process && w.record.Step > h.restartedAt[process]; !own && inScope(process, w.record) {
+			if own := trace.Process(w.record.Task) == process && w.record.Step > h.restartedAt[process] && !h.ownSeen[process]; !own && inScope(process, w.record) {
 				unseen = append(unseen, w.record)
 			}
 		}

@@ -7,13 +7,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// RelatedObjects selects objects: claims, volumes, pods and attachments, each together with those
-// related to it. Objects are named as in an action: "persistentvolumeclaims/default/data". A
+// RelatedObjects selects objects: claims, volumes, pods and attachments, and the objects of other
+// resources that a user or a component of one's own has written, each together with those related to
+// it. Objects are named as in an action: "persistentvolumeclaims/default/data". A
 // selection to which nothing was added selects all objects. It is not safe for concurrent use.
 type RelatedObjects struct {
 	selected   map[string]bool     // nil: all objects
@@ -21,34 +24,73 @@ type RelatedObjects struct {
 	links      map[string][]string // an object: those related to it
 	handles    map[string]string   // the handle of a volume at the driver: its PersistentVolume
 	uids       map[string]string   // the UID of a pod, which is in the paths of its mounts: the pod
+	own        map[string]bool     // objects of one's own, whatever their resource
 }
 
 // NewRelatedObjects finds, in the writes among the records, which objects exist and which are
-// related.
-func NewRelatedObjects(records []trace.Record) *RelatedObjects {
-	c := &RelatedObjects{links: map[string][]string{}, handles: map[string]string{}, uids: map[string]string{}}
+// related. own reports whether a record writes an object of one's own, of any resource; nil means
+// that none does.
+func NewRelatedObjects(records []trace.Record, own func(*trace.Record) bool) *RelatedObjects {
+	c := &RelatedObjects{links: map[string][]string{}, handles: map[string]string{}, uids: map[string]string{}, own: map[string]bool{}}
 	met := map[string]bool{}
+	meet := func(key string) {
+		if key != "" && !met[key] {
+			met[key] = true
+			c.writeOrder = append(c.writeOrder, key)
+		}
+	}
+	byUID := map[types.UID]string{}
 	for i := range records {
-		for _, obj := range []runtime.Object{records[i].Before, records[i].After} {
-			if key := c.Observe(obj); key != "" && !met[key] {
-				met[key] = true
-				c.writeOrder = append(c.writeOrder, key)
+		r := &records[i]
+		for _, obj := range []runtime.Object{r.Before, r.After} {
+			meet(c.Observe(obj))
+		}
+		if own == nil || r.Kind != trace.KindAPI || r.After == nil || !own(r) {
+			continue
+		}
+		key := WrittenObject(r)
+		c.own[key] = true
+		meet(key)
+		if o, ok := r.After.(metav1.Object); ok {
+			byUID[o.GetUID()] = key
+			for _, owner := range o.GetOwnerReferences() {
+				if of := byUID[owner.UID]; of != "" {
+					c.link(key, of)
+				}
 			}
 		}
 	}
 	return c
 }
 
+// Own returns the objects of one's own, in the order of their first write.
+func (c *RelatedObjects) Own() []string {
+	return slices.DeleteFunc(slices.Clone(c.writeOrder), func(key string) bool { return !c.own[key] })
+}
+
+// Written returns all objects, in the order of their first write.
+func (c *RelatedObjects) Written() []string { return slices.Clone(c.writeOrder) }
+
+// IsOther reports whether an object is selected, and neither a claim, a volume, a pod nor an
+// attachment.
+func (c *RelatedObjects) IsOther(key string) bool {
+	resource, _, _ := strings.Cut(key, "/")
+	return !relatedResources[resource] && (c.selected[key] || c.selected == nil && c.own[key])
+}
+
+// link records that two objects are related.
+func (c *RelatedObjects) link(key, other string) {
+	if !slices.Contains(c.links[key], other) {
+		c.links[key] = append(c.links[key], other)
+		c.links[other] = append(c.links[other], key)
+	}
+}
+
 // Observe records the relations of an object and returns its name. It returns "" for an object of
 // another resource.
 func (c *RelatedObjects) Observe(obj runtime.Object) string {
 	key := ""
-	link := func(other string) {
-		if !slices.Contains(c.links[key], other) {
-			c.links[key] = append(c.links[key], other)
-			c.links[other] = append(c.links[other], key)
-		}
-	}
+	link := func(other string) { c.link(key, other) }
 	switch o := obj.(type) {
 	case *corev1.PersistentVolumeClaim:
 		key = "persistentvolumeclaims/" + o.Namespace + "/" + o.Name
@@ -149,7 +191,7 @@ func (c *RelatedObjects) ObjectsOf(r *trace.Record) []string {
 	if key := c.Observe(r.After); key != "" {
 		return []string{key}
 	}
-	return []string{r.Object}
+	return []string{WrittenObject(r)}
 }
 
 // Matches reports whether a record concerns a selected object. Records of a node match if they
@@ -167,7 +209,7 @@ func (c *RelatedObjects) Matches(r *trace.Record) bool {
 	case resource == "storageclasses":
 		return true
 	case c.selected == nil:
-		return relatedResources[resource]
+		return relatedResources[resource] || c.own[WrittenObject(r)]
 	}
 	return slices.ContainsFunc(c.ObjectsOf(r), func(key string) bool { return c.selected[key] })
 }

@@ -87,23 +87,27 @@ func describeLost(r Record) (string, bool) {
 	return fmt.Sprintf("%s, but the response is lost: %v", words, err), true
 }
 
-// describeRefusal describes a failed request. It leaves out what is normal: a read of a missing
-// object, a create of an existing one.
 // unprocessable is the whole answer of an API server to a JSON patch that it cannot apply, such as
 // one with a failed test operation.
 //
 // Upstream: k8s.io/apiserver pkg/endpoints/handlers applyJSPatch (v1.36).
 const unprocessable = "the server rejected our request due to an error in our request"
 
+// describeRefusal describes a failed request. It leaves out what is normal: a read of a missing
+// object, a create of an existing one. A component retries; a user need not.
 func describeRefusal(r Record) (string, bool) {
+	retries := " and will retry"
+	if r.Task != "" && !strings.Contains(r.Task, "/") { // of a user
+		retries = ""
+	}
 	switch {
 	case apierrors.IsNotFound(r.Err), apierrors.IsAlreadyExists(r.Err):
 		return "", false
 	case apierrors.IsConflict(r.Err):
-		return fmt.Sprintf("gets a conflict for its %s of %s and will retry", r.Verb, ObjectName(r.Object)), true
+		return fmt.Sprintf("gets a conflict for its %s of %s%s", r.Verb, ObjectName(r.Object), retries), true
 	case apierrors.IsInvalid(r.Err) && r.Err.Error() == unprocessable && strings.HasPrefix(r.Verb, "patch"):
-		return fmt.Sprintf("gets an error for its %s of %s, since the JSON patch does not apply to the current object, and will retry",
-			r.Verb, ObjectName(r.Object)), true
+		return fmt.Sprintf("gets an error for its %s of %s, since the JSON patch does not apply to the current object%s",
+			r.Verb, ObjectName(r.Object), strings.Replace(retries, " and", ", and", 1)), true
 	default:
 		return fmt.Sprintf("gets an error for its %s of %s: %v", r.Verb, ObjectName(r.Object), r.Err), true
 	}

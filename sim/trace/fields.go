@@ -52,6 +52,9 @@ func shorten(value string) string {
 // fields returns the values of an object by path.
 func fields(obj runtime.Object) map[string]string {
 	out := map[string]string{}
+	if obj == nil {
+		return out
+	}
 	data, err := json.Marshal(obj)
 	if err != nil {
 		return out

@@ -1,12 +1,15 @@
 package trace
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 func TestWritesOfAnyKind(t *testing.T) {
@@ -63,6 +66,34 @@ func TestWritesOfAnyKind(t *testing.T) {
 	} {
 		if got := DescribeAny(c.record); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+}
+
+// A write that changes nothing, and the conflict of a user, who need not retry.
+func TestDescribeWritesWithoutEffect(t *testing.T) {
+	action := Action{Kind: KindAPI, Verb: "update", Object: "widgets/default/web"}
+	conflict := Outcome{Err: apierrors.NewConflict(schema.GroupResource{Resource: "widgets"}, "web", errors.New("modified"))}
+	for want, r := range map[string]Record{
+		"writes widget default/web without a relevant change":                 {Task: "operator/widgets", Action: action},
+		"gets a conflict for its update of widget default/web and will retry": {Task: "operator/widgets", Action: action, Outcome: conflict},
+		"gets a conflict for its update of widget default/web":                {Task: "alice", Action: action, Outcome: conflict},
+	} {
+		if got := DescribeAny(r); got != want {
+			t.Errorf("%s: %q, want %q", r.Task, got, want)
+		}
+	}
+}
+
+func TestStateByConventions(t *testing.T) {
+	for want, status := range map[string]map[string]any{
+		"exists":    {"replicas": int64(3)},
+		"Done":      {"phase": "Done"},
+		"Ready":     {"conditions": []any{map[string]any{"type": "Synced", "status": "False"}, map[string]any{"type": "Ready", "status": "True"}}},
+		"not Ready": {"conditions": []any{map[string]any{"type": "Ready", "status": "Unknown"}}},
+	} {
+		if got := State(&unstructured.Unstructured{Object: map[string]any{"status": status}}); got != want {
+			t.Errorf("%v: %q, want %q", status, got, want)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // A Log holds the records of one world, in the order in which the actions took effect. The zero
@@ -15,6 +17,8 @@ type Log struct {
 	// Omit, if not nil, reports whether a record is dropped: it gets no number, and no function given to
 	// Watch is called with it. Set it before the first record.
 	Omit func(Record) bool
+	// KeepReads makes the log keep the reads from caches; see Reads. Set it before the first of them.
+	KeepReads bool
 
 	mu      sync.Mutex
 	steps   int        // records appended so far
@@ -23,6 +27,7 @@ type Log struct {
 	dropped int        // records dropped from the first piece
 	spare   [][]Record // dropped pieces, for reuse
 	watch   []func(Record)
+	reads   []Read
 }
 
 // The capacity of a piece doubles from pieceMin to pieceMax. Records in a piece never move, so that
@@ -118,6 +123,36 @@ func (l *Log) Steps() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.steps
+}
+
+// A Read is what a client of a process has read from a cache of that process. It is no action: it
+// takes no step, and nothing happens meanwhile. It is not part of the text of a log.
+type Read struct {
+	Step    int // of the last record before the read
+	Task    string
+	Verb    string // get or list
+	Object  string // as in the action of a request: "pods/default/web", "pods/default"
+	Version int    // the version up to which the cache had seen the resource
+	Items   int    // number of objects; 0: none was found
+	// Selects reports whether a list selects an object. nil: all objects of its namespace.
+	Selects func(obj runtime.Object) bool
+}
+
+// AppendRead keeps a read, if KeepReads is set. It sets its Step.
+func (l *Log) AppendRead(r Read) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.KeepReads {
+		r.Step = l.steps
+		l.reads = append(l.reads, r)
+	}
+}
+
+// Reads returns the reads from caches, in order. The caller owns the slice.
+func (l *Log) Reads() []Read {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.reads)
 }
 
 // Text returns the log as text, one line per record.

@@ -112,3 +112,14 @@ func TestLogOmits(t *testing.T) {
 		t.Errorf("%d watched; records\n%s", watched, l.Text())
 	}
 }
+
+func TestReadsAreKeptOnRequest(t *testing.T) {
+	var log trace.Log
+	log.AppendRead(trace.Read{Task: "a/b", Object: "pods/default"})
+	log.KeepReads = true
+	log.Append(trace.Record{Task: "a/b"})
+	log.AppendRead(trace.Read{Task: "a/b", Object: "pods/default"})
+	if reads := log.Reads(); len(reads) != 1 || reads[0].Step != 1 || log.Len() != 1 {
+		t.Errorf("%+v, %d records", reads, log.Len())
+	}
+}

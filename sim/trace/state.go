@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -10,7 +11,8 @@ import (
 )
 
 // State returns the state of an object in a few words: "Bound to disk-1", "Running on node-2, being
-// deleted". It returns "exists" for objects of other resources and "none" for nil.
+// deleted". For an object of another resource it is the phase or the condition Ready of its status,
+// otherwise "exists". It returns "none" for nil.
 func State(obj runtime.Object) string {
 	var words string
 	switch o := obj.(type) {
@@ -30,12 +32,32 @@ func State(obj runtime.Object) string {
 	case *corev1.Node:
 		words = stateOfNode(o)
 	default:
-		words = "exists"
+		words = stateOfOther(o)
 	}
 	if meta, ok := obj.(metav1.Object); ok && meta.GetDeletionTimestamp() != nil {
 		words += ", being deleted"
 	}
 	return words
+}
+
+// stateOfOther returns the state of an object by the conventions of the API.
+func stateOfOther(obj runtime.Object) string {
+	values := fields(obj)
+	if phase := values["status.phase"]; phase != "" {
+		return phase
+	}
+	for i := 0; ; i++ {
+		of := "status.conditions[" + strconv.Itoa(i) + "]"
+		switch values[of+".type"] {
+		case "":
+			return "exists"
+		case "Ready":
+			if values[of+".status"] == string(metav1.ConditionTrue) {
+				return "Ready"
+			}
+			return "not Ready"
+		}
+	}
 }
 
 // phaseWith returns a phase and the related object. An object without a phase is "new".

@@ -102,7 +102,7 @@ func (s *scene) noteLanes(r *trace.Record, stays bool) {
 	if len(lanes) == 0 || !s.related.Matches(r) {
 		return
 	}
-	if _, tells := describe(*r); !tells {
+	if _, tells := s.describe(r); !tells {
 		return
 	}
 	for _, lane := range lanes {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/volsim/volsim/internal/causality"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -115,6 +116,9 @@ func (b *lifecycleTracker) write(i int, r *trace.Record) {
 		return
 	}
 	t, state := lifeOf(r.After)
+	if object := causality.WrittenObject(r); t.kind == "" && b.scene.related.IsOther(object) {
+		t, state = lifeOfOther(object, r.After)
+	}
 	if t.kind == "" {
 		return
 	}
@@ -153,6 +157,16 @@ func lifeOf(obj runtime.Object) (thing, string) {
 	default:
 		return thing{}, ""
 	}
+}
+
+// lifeOfOther is lifeOf for an object of another resource.
+func lifeOfOther(object string, obj runtime.Object) (thing, string) {
+	resource, name, _ := strings.Cut(object, "/")
+	state := trace.State(obj)
+	if meta, ok := obj.(metav1.Object); ok && meta.GetDeletionTimestamp() != nil {
+		state = deleting
+	}
+	return thing{kind(trace.ObjectName(resource)), name}, state
 }
 
 func choose(is bool, yes, no string) string {

@@ -8,15 +8,16 @@ import (
 type Options struct {
 	Title string // "": a title for the type of picture
 	// Objects selects the objects to draw, together with related objects. They are named as in an
-	// action: "persistentvolumeclaims/default/data". nil selects all claims, volumes, pods and
-	// attachments.
+	// action: "persistentvolumeclaims/default/data", "widgets/default/web". nil selects all claims,
+	// volumes, pods and attachments.
 	Objects       []string
-	After         int      // records up to this step set the initial state and are not drawn
-	Latest        int      // draw only so many of the latest records, with the lanes of all processes and drivers; 0: draw all
-	ViolationStep int      // the step at which a rule was violated; 0: none
-	Remarks       []Remark // notes between the rows
-	Verdict       []string // lines at the end
-	TaskLanes     bool     // SpaceTime: a lane for each task instead of one for each process
+	Reads         []trace.Read // from caches; see trace.Log.Reads. Those that matter for a write get a row
+	After         int          // records up to this step set the initial state and are not drawn
+	Latest        int          // draw only so many of the latest records, with the lanes of all processes and drivers; 0: draw all
+	ViolationStep int          // the step at which a rule was violated; 0: none
+	Remarks       []Remark     // notes between the rows
+	Verdict       []string     // lines at the end
+	TaskLanes     bool         // SpaceTime: a lane for each task instead of one for each process
 	// Width is the width of the SVG of SpaceTime in pixels; 0: about 1000. If it has no room for words
 	// next to the lanes, the words are below their rows.
 	Width int

@@ -15,6 +15,7 @@ type scene struct {
 	options    Options
 	related    *causality.RelatedObjects
 	knowledge  *causality.CacheKnowledge
+	reads      *causality.Reads // from caches that lagged, and of objects that changed meanwhile
 	history    history
 	missed     map[string][]*trace.Record // by process: the writes that it had not seen when it acted last
 	crashed    map[string]bool            // processes
@@ -57,12 +58,13 @@ const (
 	restarted                  // the first action of a process after a crash
 	remark                     // a note
 	folded                     // counts repeated or omitted events
+	looked                     // a read from a cache
 )
 
 // newScene returns the scene of a run.
 func newScene(records []trace.Record, o Options) *scene {
 	s := &scene{
-		options: o, related: causality.NewRelatedObjects(records),
+		options: o, related: causality.NewRelatedObjects(records, nil),
 		knowledge: causality.NewCacheKnowledge(), history: history{},
 		missed: map[string][]*trace.Record{}, crashed: map[string]bool{}, acted: map[string]int{},
 		earlier: map[string]int{}, records: slices.Clone(records),
@@ -84,6 +86,11 @@ func newScene(records []trace.Record, o Options) *scene {
 			s.records[i].HostStep = cmp.Or(s.records[i].HostStep, beforeSteps)
 		}
 	}
+	s.reads = causality.FindReads(s.records, o.Reads, s.began, s.readers(),
+		func(w *trace.Record) bool { return w.Step > o.After && s.related.Matches(w) })
+	for process := range s.reads.Caches { // any order: they enter a set
+		s.knowledge.CountOwn(process)
+	}
 	remarks := o.Remarks
 	for i := range s.records {
 		r := &s.records[i]
@@ -93,6 +100,7 @@ func newScene(records []trace.Record, o Options) *scene {
 				remarks = remarks[1:]
 			}
 			s.addRecord(i)
+			s.addReads(i)
 		}
 		s.noteLanes(r, i >= setUp && i < s.began && !o.TaskLanes)
 		s.history.add(r)
@@ -103,6 +111,20 @@ func newScene(records []trace.Record, o Options) *scene {
 	}
 	s.addStaleAtEnd()
 	return s
+}
+
+// readers returns whether a process is a user, or has read from a cache.
+func (s *scene) readers() func(process string) bool {
+	is := map[string]bool{}
+	for _, r := range s.options.Reads {
+		is[trace.Process(r.Task)] = true
+	}
+	for i := range s.records {
+		if task := s.records[i].Task; !strings.Contains(task, "/") {
+			is[task] = true
+		}
+	}
+	return func(process string) bool { return is[process] }
 }
 
 // beforeSteps is the host step of records of a stepped world before its first step.
@@ -145,7 +167,7 @@ func (s *scene) addRecord(i int) {
 		s.events = append(s.events, sceneEvent{kind: restarted, record: r, lane: h.lane})
 	}
 	concerns := s.related.Matches(r)
-	told, tells := describe(*r)
+	told, tells := s.describe(r)
 	switch {
 	case r.Kind == trace.KindEvent && r.Verb == "tick": // pauses are shown anyway
 		return
@@ -180,7 +202,7 @@ func (s *scene) addRecord(i int) {
 		if h.words = told; !tells {
 			h.words = trace.DescribeAny(*r)
 		}
-		s.addStaleness(&h)
+		s.addStaleness(i, &h)
 	}
 	if h.kind <= called {
 		h.words = h.lane + " " + h.words
@@ -200,6 +222,25 @@ func describe(r trace.Record) (words string, tells bool) {
 	return trace.Describe(r)
 }
 
+// describe is describe for a record of the scene: it also describes requests that write objects of
+// other resources than those of the control plane.
+func (s *scene) describe(r *trace.Record) (words string, tells bool) {
+	words, tells = describe(*r)
+	if tells || r.Kind != trace.KindAPI || r.After == nil && r.Err == nil || !s.related.IsOther(causality.WrittenObject(r)) {
+		return words, tells
+	}
+	return trace.DescribeAny(*r), true
+}
+
+// addReads adds the reads from caches that came after a record.
+func (s *scene) addReads(i int) {
+	r := &s.records[i]
+	for _, read := range s.reads.Cached[i] {
+		lane := s.lane(r.Task)
+		s.events = append(s.events, sceneEvent{kind: looked, record: r, lane: lane, words: trace.Abbreviate(lane + " " + read.String())})
+	}
+}
+
 // at returns the time of the last event.
 func (s *scene) at() time.Duration {
 	for _, h := range slices.Backward(s.events) {
@@ -211,13 +252,20 @@ func (s *scene) at() time.Duration {
 }
 
 // addStaleness adds what the acting process had not seen.
-func (s *scene) addStaleness(h *sceneEvent) {
+func (s *scene) addStaleness(i int, h *sceneEvent) {
 	process := trace.Process(h.record.Task)
+	base, hasBase := s.reads.Bases[i]
+	if hasBase && len(base.Since) > 0 {
+		h.decidedAfter, h.since = base.Record, base.Since
+	}
 	decided, has := s.knowledge.DecisionContext(h.record.Task)
 	if !has {
 		return
 	}
-	if since := s.knowledge.WritesSince(h.record, decided); len(since) > 0 {
+	if s.reads.Caches[process] {
+		hasBase = true // addReads tells what it had read
+	}
+	if since := s.knowledge.WritesSince(h.record, decided); len(since) > 0 && !hasBase {
 		h.decidedAfter, h.since = decided.Previous, since
 	}
 	if !slices.Equal(decided.Unseen, s.missed[process]) {

@@ -63,6 +63,8 @@ func newSequence(s *scene) *sequence {
 			m.from, m.to, m.what = at(h.lane), at(h.callee), strokeOf(h)
 		case injected:
 			m.from, m.words = at(h.lane), h.words
+		case looked:
+			m.from, m.what, m.words = at(h.lane), "note", h.words
 		case folded:
 			m.what = "note"
 		}

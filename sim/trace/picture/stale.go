@@ -13,14 +13,15 @@ type history map[string][]*trace.Record
 
 func (h history) add(r *trace.Record) {
 	if r.After != nil && r.Kind == trace.KindAPI {
-		h[r.Object] = append(h[r.Object], r)
+		key := causality.WrittenObject(r)
+		h[key] = append(h[key], r)
 	}
 }
 
 // before returns the last write to an object before w, nil if there is none.
 func (h history) before(w *trace.Record) *trace.Record {
 	var last *trace.Record
-	for _, r := range h[w.Object] {
+	for _, r := range h[causality.WrittenObject(w)] {
 		if r.Step >= w.Step {
 			break
 		}
@@ -69,18 +70,19 @@ func (s *scene) staleEntries(process string, unseen []*trace.Record) []staleEntr
 	var beliefs []staleEntry
 	seen := map[string]bool{}
 	for _, w := range unseen {
-		if seen[w.Object] {
+		object := causality.WrittenObject(w)
+		if seen[object] {
 			continue
 		}
-		seen[w.Object] = true
+		seen[object] = true
 		last := w
 		for _, later := range unseen {
-			if later.Object == w.Object {
+			if causality.WrittenObject(later) == object {
 				last = later
 			}
 		}
 		b := staleEntry{
-			process: process, object: trace.Abbreviate(trace.ObjectName(w.Object)),
+			process: process, object: trace.Abbreviate(trace.ObjectName(object)),
 			cached: s.history.stateBefore(w), actual: state(last),
 		}
 		if b.cached != b.actual {

@@ -73,11 +73,14 @@ var phaseInks = map[string]ink{
 	"Failed": "past", "Lost": "past",
 }
 
-// headings holds the titles of the groups, in order.
-var headings = []struct {
+// A heading is the title of the group of a kind.
+type heading struct {
 	kind  kind
 	title string
-}{
+}
+
+// headings holds the titles of the groups, in order.
+var headings = []heading{
 	{claimKind, "Claims"},
 	{volumeKind, "Volumes"},
 	{podKind, "Pods"},
@@ -99,6 +102,15 @@ func newTimeline(s *scene) *timeline {
 	for _, h := range headings {
 		g := trackGroup{title: h.title}
 		for _, t := range things(changes, h.kind) {
+			if track := p.lifeTrack(t, changes, last); len(track.phases) > 0 {
+				g.tracks = append(g.tracks, track)
+			}
+		}
+		p.add(g)
+	}
+	for _, k := range otherKinds(changes) {
+		g := trackGroup{title: plural(string(k))}
+		for _, t := range things(changes, k) {
 			if track := p.lifeTrack(t, changes, last); len(track.phases) > 0 {
 				g.tracks = append(g.tracks, track)
 			}
@@ -128,6 +140,28 @@ func things(changes []change, of kind) []thing {
 		}
 	}
 	return all
+}
+
+// otherKinds returns the kinds without a heading, in order of appearance.
+func otherKinds(changes []change) []kind {
+	var all []kind
+	for _, c := range changes {
+		k := c.thing.kind
+		known := slices.ContainsFunc(headings, func(h heading) bool { return h.kind == k })
+		if !known && !slices.Contains(all, k) {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// plural returns the title of a group: "Widgets" for "widget".
+func plural(name string) string {
+	title := strings.ToUpper(name[:1]) + name[1:]
+	if strings.HasSuffix(title, "s") {
+		return title + "es"
+	}
+	return title + "s"
 }
 
 // collectInstants finds the instants and the marked events.
@@ -212,7 +246,7 @@ func (s *scene) retries() []retry {
 		if r.Read || r.Kind != trace.KindAPI && r.Kind != trace.KindDriver || !s.related.Matches(r) {
 			continue
 		}
-		if _, told := describe(*r); !told {
+		if _, told := s.describe(r); !told {
 			continue
 		}
 		object := r.Object
@@ -263,7 +297,10 @@ func (p *timeline) retryTrack(r retry) track {
 }
 
 func describeTry(r *trace.Record) string {
-	words, _ := describe(*r)
+	words, tells := describe(*r)
+	if !tells {
+		words = trace.DescribeAny(*r)
+	}
 	if n := number(r); n > 0 {
 		words = fmt.Sprintf("%d %s", n, words)
 	}
