@@ -87,6 +87,7 @@ var floors = map[string]int{
 	"plugins/plugintest": 3,
 	// Plugins of kube-controller-manager.
 	"plugins/hostpath":  3,
+	"plugins/local":     3,
 	"plugins/nfs":       3,
 	"internal/recycler": 3,
 	// The control plane; blind to one another.
@@ -153,6 +154,8 @@ var sameFloor = [][2]string{
 	{"plugins/lvm", "internal/csireq"},
 	{"plugins/lvm", "internal/blockcsi"},
 	{"plugins/hostpath", "internal/recycler"},
+	{"plugins/local", "plugins/hostpath"}, // a node's paths
+	{"plugins/local", "internal/ownership"},
 	{"plugins/nfs", "internal/recycler"},
 }
 

@@ -79,6 +79,16 @@ func (c *Cluster) ReadFile(namespace, pod, volume, name string) ([]byte, error) 
 // world without kubelets it is a separate machine.
 func (c *Cluster) HostPath() hostpath.Machine { return c.machine }
 
+// Machine returns a node's disk, for what hostPath and local volumes of its pods refer to. The error
+// says that there is no such node.
+func (c *Cluster) Machine(node string) (hostpath.Machine, error) {
+	n, err := c.node(node)
+	if err != nil {
+		return hostpath.Machine{}, err
+	}
+	return hostpath.Machine{FS: n.fs, Root: n.root}, nil
+}
+
 // NFSExports returns the file system that NFS servers export: PATH of SERVER is the directory
 // /SERVER/PATH. A server exports every path.
 func (c *Cluster) NFSExports() nodefs.FS { return c.nfsExports }
@@ -93,7 +103,7 @@ func (c *Cluster) volumeMount(namespace, podName, volume string) (*node, string,
 		return nil, "", fmt.Errorf("pod %s/%s: volume %s: %w: %w", namespace, podName, volume, ErrNotMounted, err)
 	}
 	there := at.node.fs.Exists
-	if isCSI(at.spec) { // the directory may exist before the mount
+	if isMounted(at.spec) { // the directory may exist before the mount
 		there = at.node.fs.IsMountPoint
 	}
 	if mounted, err := there(path); err != nil || !mounted {
@@ -203,10 +213,11 @@ func (c *Cluster) volumeOf(pod *corev1.Pod, volume string) (*plugins.Spec, error
 	return &plugins.Spec{PersistentVolume: o.(*corev1.PersistentVolume)}, nil
 }
 
-// isCSI reports whether a CSI driver mounts the volume.
-func isCSI(spec *plugins.Spec) bool {
+// isMounted reports whether a volume is mounted where its pod has it. Other volumes are files of the
+// node.
+func isMounted(spec *plugins.Spec) bool {
 	if spec.PersistentVolume != nil {
-		return spec.PersistentVolume.Spec.CSI != nil
+		return spec.PersistentVolume.Spec.HostPath == nil
 	}
 	return spec.Volume.CSI != nil
 }

@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 )
@@ -153,9 +155,10 @@ func TestTheFirstPod(t *testing.T) {
 		t.Run(world.name, func(t *testing.T) {
 			ctx := t.Context()
 			c := start(t, world.cfg)
-			node := c.HostPath()
-			testcheck.NoError(t, node.FS.MkdirAll(node.Root+"/mnt/data"),
-				node.FS.WriteFile(node.Root+"/mnt/data/index.html", []byte("Hello from Kubernetes storage")),
+			node, err := c.Machine("node-1")
+			testcheck.NoError(t, err)
+			testcheck.NoError(t, node.FS.MkdirAll(node.Path("/mnt/data")),
+				node.FS.WriteFile(node.Path("/mnt/data/index.html"), []byte("Hello from Kubernetes storage")),
 				c.Apply(ctx, firstPod), c.WaitForPod(ctx, "default", "task-pv-pod", corev1.PodRunning))
 			got, err := c.ReadFile("default", "task-pv-pod", "task-pv-storage", "index.html")
 			if err != nil || string(got) != "Hello from Kubernetes storage" {
@@ -163,8 +166,87 @@ func TestTheFirstPod(t *testing.T) {
 			}
 			testcheck.NoError(t, c.Client().CoreV1().Pods("default").Delete(ctx, "task-pv-pod", metav1.DeleteOptions{}),
 				c.WaitForGone(ctx, "pods", "default", "task-pv-pod"))
-			if _, err := node.FS.ReadFile(node.Root + "/mnt/data/index.html"); err != nil {
+			if _, err := node.FS.ReadFile(node.Path("/mnt/data/index.html")); err != nil {
 				t.Errorf("after the pod: %v", err)
+			}
+		})
+	}
+}
+
+// localVolume is a directory of node-2 as a PersistentVolume.
+const localVolume = `
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: disk}
+spec:
+  storageClassName: local
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteOnce]
+  persistentVolumeReclaimPolicy: Retain
+  local: {path: /mnt/disks/a}
+  nodeAffinity:
+    required:
+      nodeSelectorTerms:
+      - matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node-2]}]
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec:
+  storageClassName: local
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 1Gi}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  securityContext: {fsGroup: 2000}
+  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+  containers:
+  - name: main
+    image: image
+    volumeMounts: [{mountPath: /data, name: data}]
+`
+
+// TestLocalVolume has a pod wait for the directory of its volume, use it on the volume's node, and
+// leave the data there.
+func TestLocalVolume(t *testing.T) {
+	for _, world := range []struct {
+		name string
+		cfg  cluster.Config
+	}{
+		{"stepped", cluster.Config{Stepped: &sim.SteppedConfig{}}},
+		{"loop devices", cluster.Config{Devices: cluster.Loop}},
+	} {
+		t.Run(world.name, func(t *testing.T) {
+			ctx := t.Context()
+			world.cfg.Nodes = 2
+			c := start(t, world.cfg)
+			testcheck.NoError(t, c.Apply(ctx, localVolume))
+			missing := `MountVolume.NewMounter initialization failed for volume "disk" : path "/mnt/disks/a" does not exist`
+			testcheck.NoError(t, c.Wait(ctx, "the event", func() bool {
+				return slices.ContainsFunc(c.Server().List("events"), func(o fake.Object) bool {
+					return o.(*corev1.Event).Message == missing
+				})
+			}))
+			machine, err := c.Machine("node-2")
+			testcheck.NoError(t, err)
+			disk, dir := machine.FS, machine.Path("/mnt/disks/a")
+			testcheck.NoError(t, disk.MkdirAll(dir), c.WaitForPod(ctx, "default", "web", corev1.PodRunning),
+				c.WriteFile("default", "web", "data", "file", []byte("kept")))
+			info, err := disk.Stat(dir)
+			if err != nil || info.GID != 2000 {
+				t.Errorf("the directory is of group %d, %v, want 2000", info.GID, err)
+			}
+			testcheck.NoError(t, c.Client().CoreV1().Pods("default").Delete(ctx, "web", metav1.DeleteOptions{}),
+				c.WaitForGone(ctx, "pods", "default", "web"), c.WaitForRest(ctx))
+			if data, err := disk.ReadFile(dir + "/file"); err != nil || string(data) != "kept" {
+				t.Errorf("after the pod: %q, %v", data, err)
+			}
+			mounts, err := disk.Mounts()
+			if err != nil || len(mounts) > 0 {
+				t.Errorf("left: %v, %v", mounts, err)
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/volsim/volsim/internal/podfiles"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/hostpath"
+	"github.com/volsim/volsim/plugins/local"
 )
 
 // volumeKinds returns the plugins of the kubelet.
@@ -14,8 +15,9 @@ func (k *Kubelet) volumeKinds() []plugins.Plugin {
 		Disk:   podfiles.Disk{Process: k.cfg.Process, FS: k.cfg.FS, Root: k.cfg.Root},
 		Client: k.cfg.Client, Allocatable: nodeResources,
 	})
-	directories := hostpath.New(hostpath.Config{
-		Caller: k.cfg.Process, Machine: hostpath.Machine{FS: k.cfg.FS, Root: k.cfg.Root},
-	})
-	return append(files, directories, k.csi)
+	machine := hostpath.Machine{FS: k.cfg.FS, Root: k.cfg.Root}
+	return append(files,
+		hostpath.New(hostpath.Config{Caller: k.cfg.Process, Machine: machine}),
+		local.New(local.Config{Process: k.cfg.Process, Machine: machine}),
+		k.csi)
 }

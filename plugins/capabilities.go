@@ -11,6 +11,7 @@ type Capabilities struct {
 	Mounter             Mounter
 	Remounter           Remounter
 	MountOptioner       MountOptioner
+	MountChecker        MountChecker
 	SELinux             SELinuxMounter
 	Reconstructor       Reconstructor
 	DeviceReconstructor DeviceReconstructor
@@ -35,6 +36,7 @@ func capabilities(p Plugin) Capabilities {
 	c.Mounter, _ = p.(Mounter)
 	c.Remounter, _ = p.(Remounter)
 	c.MountOptioner, _ = p.(MountOptioner)
+	c.MountChecker, _ = p.(MountChecker)
 	c.SELinux, _ = p.(SELinuxMounter)
 	c.Reconstructor, _ = p.(Reconstructor)
 	c.DeviceReconstructor, _ = p.(DeviceReconstructor)

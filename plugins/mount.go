@@ -52,6 +52,15 @@ type MountOptioner interface {
 	SupportsMountOption() bool
 }
 
+// A MountChecker is a Mounter that can tell before a mount that it will fail. The kubelet asks it
+// before anything else is done for the pod.
+//
+// Upstream: pkg/volume VolumePlugin.NewMounter (v1.36), whose error it is.
+type MountChecker interface {
+	// CheckMount returns why the volume cannot be mounted, or nil. It changes nothing.
+	CheckMount(spec *Spec) error
+}
+
 // An SELinuxMounter is a Mounter that can mount a volume with an SELinux label.
 //
 // Upstream: pkg/volume VolumePlugin.SupportsSELinuxContextMount (v1.36).

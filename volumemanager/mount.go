@@ -108,6 +108,11 @@ func (m *Manager) checkMount(want desiredMount, actual *actualVolume) (what stri
 	if err := m.checkNodeAffinity(want); err != nil {
 		return "MountVolume.NodeAffinity check failed", err
 	}
+	if checker := actual.caps.MountChecker; checker != nil {
+		if err := checker.CheckMount(want.spec); err != nil {
+			return "MountVolume.NewMounter initialization failed", err
+		}
+	}
 	if options := actual.caps.MountOptioner; hasMountOptions(want.spec) &&
 		(options == nil || !options.SupportsMountOption()) {
 		return "MountVolume.MountOptionSupport check failed", errMountOptions

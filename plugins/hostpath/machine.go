@@ -36,14 +36,14 @@ type Volume struct {
 
 // Volumes returns the volumes that were created and not deleted, by path. The error is of the disk.
 func (m Machine) Volumes() ([]Volume, error) {
-	names, err := m.FS.ReadDir(m.at(volumesDir))
+	names, err := m.FS.ReadDir(m.Path(volumesDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	var all []Volume
 	for _, name := range names {
 		dir := path.Join(volumesDir, name)
-		files, err := m.FS.ReadDir(m.at(dir))
+		files, err := m.FS.ReadDir(m.Path(dir))
 		if err != nil {
 			return nil, fmt.Errorf("list volume %s: %w", dir, err)
 		}
@@ -52,15 +52,15 @@ func (m Machine) Volumes() ([]Volume, error) {
 	return all, err
 }
 
-func (m Machine) make(dir string) error { return m.FS.MkdirAll(m.at(dir)) }
+func (m Machine) make(dir string) error { return m.FS.MkdirAll(m.Path(dir)) }
 
-func (m Machine) remove(dir string) error { return m.FS.RemoveAll(m.at(dir)) }
+func (m Machine) remove(dir string) error { return m.FS.RemoveAll(m.Path(dir)) }
 
 // kubeletDir is the directory of a kubelet on its machine.
 const kubeletDir = "/var/lib/kubelet"
 
-// at returns the path in FS of a path on the machine. A machine's kubelet has its directory at Root.
-func (m Machine) at(name string) string {
+// Path returns the path in FS of a path on the machine.
+func (m Machine) Path(name string) string {
 	clean := path.Clean("/" + name)
 	if rest, below := strings.CutPrefix(clean+"/", kubeletDir+"/"); below {
 		clean = rest

@@ -35,7 +35,7 @@ func (p *Plugin) MountPath(spec *plugins.Spec, _ types.UID) string {
 	if source == nil {
 		return ""
 	}
-	return p.cfg.Machine.at(source.Path)
+	return p.cfg.Machine.Path(source.Path)
 }
 
 // SetUp checks that what is at the path has the type that the pod asks for, and creates it if the
@@ -56,7 +56,7 @@ func (p *Plugin) SetUp(_ context.Context, spec *plugins.Spec, _ *corev1.Pod, _ p
 	kind := ptr.Deref(source.Type, corev1.HostPathUnset)
 	create := p.creator(kind)
 	if create != nil {
-		there, err := p.cfg.Machine.FS.Exists(p.cfg.Machine.at(source.Path))
+		there, err := p.cfg.Machine.FS.Exists(p.cfg.Machine.Path(source.Path))
 		if err != nil {
 			return err
 		}
@@ -87,26 +87,26 @@ func (p *Plugin) TearDown(context.Context, string, types.UID) error { return nil
 // makeDir creates a directory and its missing parents.
 func (m Machine) makeDir(dir string) error {
 	if dir == "/" {
-		return m.FS.MkdirAll(m.at(dir))
+		return m.FS.MkdirAll(m.Path(dir))
 	}
-	if there, err := m.FS.Exists(m.at(dir)); err != nil || there {
+	if there, err := m.FS.Exists(m.Path(dir)); err != nil || there {
 		return err
 	}
 	if err := m.makeDir(path.Dir(path.Clean(dir))); err != nil {
 		return err
 	}
-	if err := m.FS.MkdirAll(m.at(dir)); err != nil {
+	if err := m.FS.MkdirAll(m.Path(dir)); err != nil {
 		return err
 	}
-	return m.FS.Chmod(m.at(dir), dirMode)
+	return m.FS.Chmod(m.Path(dir), dirMode)
 }
 
 // makeFile creates an empty file. Its directory must exist.
 func (m Machine) makeFile(file string) error {
-	if err := m.FS.WriteFile(m.at(file), nil); err != nil {
+	if err := m.FS.WriteFile(m.Path(file), nil); err != nil {
 		return err
 	}
-	return m.FS.Chmod(m.at(file), fileMode)
+	return m.FS.Chmod(m.Path(file), fileMode)
 }
 
 // check returns an error if what is at a path, or where a link there leads, is not of a type.
@@ -129,7 +129,7 @@ func (m Machine) check(name string, kind corev1.HostPathType) error {
 	default:
 		return fmt.Errorf("%s is an invalid volume type", kind)
 	}
-	info, err := m.FS.StatWithin(m.Root, strings.TrimPrefix(strings.TrimPrefix(m.at(name), m.Root), "/"))
+	info, err := m.FS.StatWithin(m.Root, strings.TrimPrefix(strings.TrimPrefix(m.Path(name), m.Root), "/"))
 	if err != nil || !is(info.Mode) {
 		return fmt.Errorf("hostPath type check failed: %s is not a %s", name, what)
 	}
