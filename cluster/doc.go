@@ -41,6 +41,5 @@
 //
 // It makes no decisions. The components are in their own packages and see each other only through API
 // objects; controlplane.go lists them. Pods other than recycler pods run no containers: a pod is
-// Running when its volumes are mounted. Local volumes and those of kubernetes.io/nfs are not mounted
-// for pods yet.
+// Running when its volumes are mounted. NFS volumes and local block devices are not mounted for pods.
 package cluster
