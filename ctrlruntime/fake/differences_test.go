@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	upstream "sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -119,11 +118,6 @@ func differences() map[string]func(c client.WithWatch) string {
 			err := c.List(ctx, &all, client.MatchingFields{"metadata.name": "b"})
 			return fmt.Sprint(len(all.Items), " ", err == nil)
 		},
-		"an apply configuration of a Go type": func(c client.WithWatch) string {
-			config := corev1apply.ConfigMap("a", "shop")
-			err := c.Apply(ctx, config, client.FieldOwner("me"))
-			return fmt.Sprint("has a resourceVersion: ", config.ResourceVersion != nil, " ", err == nil)
-		},
 		"the RESTMapper": func(c client.WithWatch) string {
 			_, err := c.RESTMapper().RESTMapping(schema.GroupKind{Kind: "Pod"})
 			return fmt.Sprint("knows pods: ", err == nil, meta.IsNoMatchError(err))
@@ -146,7 +140,6 @@ func TestDifferences(t *testing.T) {
 		"a deleted namespace":                          {"terminating: false", "terminating: true"},
 		"a list":                                       {"resourceVersion of the last write: false", "resourceVersion of the last write: true"},
 		"a selector of metadata.name without an index": {"0 false", "1 true"},
-		"an apply configuration of a Go type":          {"has a resourceVersion: true true", "has a resourceVersion: false true"},
 		"the RESTMapper":                               {"knows pods: false true", "knows pods: true false"},
 	}
 	doc, err := os.ReadFile("doc.go")

@@ -31,7 +31,6 @@
 //	a list                                         | any resourceVersion     | the revision of the server
 //	a selector of metadata.name without an index   | is an error             | works
 //	the RESTMapper                                 | is empty                | that of the server
-//	an apply configuration of a Go type            | gets the result         | stays, as with a cluster
 //	WithObjectTracker                              | is used                 | Build panics
 //
 // # What it does not do
