@@ -36,7 +36,7 @@ for version in ${VERSIONS:-0.36.3 0.37.2}; do
 	# shellcheck disable=SC2086 # a list
 	$go test -vet=off -short -skip "$skip" -modfile="$folder/go.mod" $packages
 	for module in ctrlruntime test/kubebuilder; do
-		(cd $module && require "$version" "$runtime" && $go vet -modfile="$folder/go.mod" ./... &&
-			$go test -vet=off -modfile="$folder/go.mod" ./...)
+		(cd $module && require "$version" "$runtime" && $go vet -mod=mod -modfile="$folder/go.mod" ./... &&
+			$go test -mod=mod -vet=off -modfile="$folder/go.mod" ./...)
 	done
 done

@@ -156,7 +156,17 @@ func (c *fakeClient) Apply(ctx context.Context, obj runtime.ApplyConfiguration, 
 	if err != nil {
 		return err
 	}
-	return inner.Apply(ctx, obj, opts...)
+	err = inner.Apply(ctx, obj, opts...)
+	c.stripApplied(obj)
+	return err
+}
+
+// stripApplied removes managed fields from an apply configuration, which could not be applied again
+// with them.
+func (c *fakeClient) stripApplied(obj runtime.ApplyConfiguration) {
+	if m, ok := obj.(metav1.Object); ok && !c.managedFields {
+		m.SetManagedFields(nil)
+	}
 }
 
 // useApplied makes the server serve the kind and the namespace of what is applied.

@@ -295,6 +295,9 @@ func tests[B builder[B]](t *testing.T, newBuilder func() B) {
 				t.Errorf("apply by another manager: %v", err)
 			}
 			must(t, c.Apply(ctx, other, client.FieldOwner("you"), client.ForceOwnership))
+			if again := c.Apply(ctx, other, client.FieldOwner("you")); (again != nil) != returned {
+				t.Errorf("returned: %v; applied again: %v", returned, again)
+			}
 		}
 	})
 	t.Run("watch", func(t *testing.T) {

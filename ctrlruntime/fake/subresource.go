@@ -52,5 +52,7 @@ func (s subresource) Apply(ctx context.Context, obj runtime.ApplyConfiguration, 
 	if err != nil {
 		return err
 	}
-	return inner.SubResource(s.name).Apply(ctx, obj, opts...)
+	err = inner.SubResource(s.name).Apply(ctx, obj, opts...)
+	s.c.stripApplied(obj)
+	return err
 }
