@@ -44,17 +44,26 @@ func Explore(rt *rapid.T, world scenario.Scenario, b Budget, workloads ...Worklo
 //
 // Once a schedule has failed, Check looks only for violations of the same rule, in few more
 // schedules than the last failure took. Otherwise passing workloads would make shrinking slow.
+//
+// rapid's own file of a failure, in testdata/rapid, is not kept: it would contain the same failure
+// in another form. Check draws no further workloads when the deadline of the test is near.
 func Check(t testing.TB, world scenario.Scenario, b Budget, workloads ...Workload) {
 	t.Helper()
 	p := &property{world: world, budget: b, workloads: workloads, searched: map[string]*explore.Failure{}}
 	runSaved(t, &world, p.config())
+	ctx, cancel := untilDeadline(t)
+	defer cancel()
+	p.deadline = ctx
 	defer func() {
 		t.Logf("%d workloads, %d of them different, %d schedules", p.drawn, len(p.searched), p.schedules)
+		if ctx.Err() != nil {
+			t.Logf("stopped before the deadline of the test")
+		}
 		if p.failure != nil { // rapid ends with a run of the smallest failure
 			saveFailure(t, p.failure)
 		}
 	}()
-	rapid.Check(t, func(rt *rapid.T) {
+	rapid.Check(rapidTB{t}, func(rt *rapid.T) {
 		f, err := p.check(rt)
 		p.recordFailure(f)
 		report(rt, f, err)
@@ -78,6 +87,7 @@ type property struct {
 	world     scenario.Scenario
 	budget    Budget
 	workloads []Workload
+	deadline  context.Context //nolint:containedctx // of the one Check; nil: none
 
 	rule    string           // the first violated rule; "": none yet
 	limit   int              // bound on schedules after a failure; 0: no failure yet, the budget applies
@@ -119,12 +129,25 @@ func (p *property) check(rt *rapid.T) (*explore.Failure, error) {
 	if f, searched := p.searched[text]; searched {
 		return f, nil // rapid often draws the same workload from other numbers
 	}
-	f, err := p.search(rt.Context(), s)
+	ctx := rt.Context()
+	if p.deadline != nil {
+		ctx = p.deadline
+	}
+	if p.isLate() {
+		return nil, nil
+	}
+	f, err := p.search(ctx, s)
+	if f == nil && p.isLate() {
+		return nil, nil // the search was cancelled
+	}
 	if err == nil && p.searched != nil {
 		p.searched[text] = f
 	}
 	return f, err
 }
+
+// isLate reports whether the deadline of the test is near.
+func (p *property) isLate() bool { return p.deadline != nil && p.deadline.Err() != nil }
 
 // search searches the schedules of a workload.
 func (p *property) search(ctx context.Context, s *scenario.Scenario) (*explore.Failure, error) {
