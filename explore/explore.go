@@ -79,10 +79,20 @@ type Failure struct {
 	Schedules  int                // number of schedules run until it was found
 	ShrinkRuns int                // additional runs to shrink it
 	Times      int                // number of schedules that violated the rule; more than 1 only with Config.KeepGoing
+	Picture    string             // path of the picture that Save has written; "": none
 }
 
 // Error returns the violated rule and the details.
 func (f *Failure) Error() string { return f.Result.Failure.Error() }
+
+// Search returns in words how the failure was found: "found in schedule 8 of the search".
+func (f *Failure) Search() string {
+	words := fmt.Sprintf("found in schedule %d of the search", f.Schedules)
+	if f.ShrinkRuns > 0 {
+		words += fmt.Sprintf(", shrunk in %s", plural(f.ShrinkRuns, "more run"))
+	}
+	return words
+}
 
 // ErrNotDeterministic is matched by the error for a schedule that does not produce the same trace
 // twice.
@@ -125,6 +135,7 @@ type search struct {
 	pool         *sim.Pool        // shared by all runs
 	badFaultSpec error            // one of the fault specs can never apply
 	shrinking    bool             // part of the shrinking of another search's result
+	callers      bool             // runUncounted records who made the calls
 }
 
 func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, error) {

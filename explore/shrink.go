@@ -30,16 +30,18 @@ func (e *search) found(schedule sim.Schedule, r *scenario.Result) error {
 			return nil
 		}
 	}
-	again, err := e.runUncounted(sim.NewReplayStrategy(schedule))
+	again, err := e.confirm(schedule, r)
 	if err != nil {
 		return err
-	}
-	if err := same(r, again); err != nil {
-		return fmt.Errorf("scenario %s under %q: %w", e.scenario.Name, schedule, err)
 	}
 	k := &shrinker{search: e, rule: rule, best: schedule, result: again}
 	if err := k.shrink(); err != nil {
 		return err
+	}
+	if k.result != again { // the shrunk one
+		if k.result, err = e.confirm(k.best, k.result); err != nil {
+			return err
+		}
 	}
 	f := &Failure{
 		Scenario: e.scenario.WithSchedule(k.best, rule), Result: k.result,
@@ -53,6 +55,21 @@ func (e *search) found(schedule sim.Schedule, r *scenario.Result) error {
 		return nil
 	}
 	return errEnough
+}
+
+// confirm runs a schedule again, which must produce the same trace as before, and records who made
+// the calls.
+func (e *search) confirm(schedule sim.Schedule, r *scenario.Result) (*scenario.Result, error) {
+	e.callers = true
+	defer func() { e.callers = false }()
+	again, err := e.runUncounted(sim.NewReplayStrategy(schedule))
+	if err != nil {
+		return nil, err
+	}
+	if err := same(r, again); err != nil {
+		return nil, fmt.Errorf("scenario %s under %q: %w", e.scenario.Name, schedule, err)
+	}
+	return again, nil
 }
 
 // same compares two runs of one schedule.

@@ -34,9 +34,9 @@ type Budget struct {
 // The log of rt has the story of a failure. Explore does not save it: see Check.
 func Explore(rt *rapid.T, world scenario.Scenario, b Budget, workloads ...Workload) {
 	rt.Helper()
-	p := &property{world: world, budget: b, workloads: workloads}
+	p := &property{origin: originOf(rt, "Explore"), world: world, budget: b, workloads: workloads}
 	f, err := p.check(rt)
-	report(rt, f, err)
+	p.report(rt, f, err)
 }
 
 // Check checks the property of Explore with rapid, as rapid.Check does. It runs saved failures
@@ -49,8 +49,10 @@ func Explore(rt *rapid.T, world scenario.Scenario, b Budget, workloads ...Worklo
 // in another form. Check draws no further workloads when the deadline of the test is near.
 func Check(t testing.TB, world scenario.Scenario, b Budget, workloads ...Workload) {
 	t.Helper()
-	p := &property{world: world, budget: b, workloads: workloads, searched: map[string]*explore.Failure{}}
-	runSaved(t, &world, p.config())
+	p := &property{
+		origin: originOf(t, "Check"), world: world, budget: b, workloads: workloads, searched: map[string]*explore.Failure{},
+	}
+	p.runSaved(t, &world, p.config())
 	ctx, cancel := untilDeadline(t)
 	defer cancel()
 	p.deadline = ctx
@@ -60,21 +62,21 @@ func Check(t testing.TB, world scenario.Scenario, b Budget, workloads ...Workloa
 			t.Logf("stopped before the deadline of the test")
 		}
 		if p.failure != nil { // rapid ends with a run of the smallest failure
-			saveFailure(t, p.failure)
+			p.saveFailure(t, p.failure)
 		}
 	}()
 	rapid.Check(rapidTB{t}, func(rt *rapid.T) {
 		f, err := p.check(rt)
 		p.recordFailure(f)
-		report(rt, f, err)
+		p.report(rt, f, err)
 	})
 }
 
 // report ends the property's run. It is the only place where a run fails: rapid takes failures at
 // different places for different ones.
-func report(rt *rapid.T, f *explore.Failure, err error) {
+func (o origin) report(rt *rapid.T, f *explore.Failure, err error) {
 	if f != nil {
-		rt.Log(failureText(f, ""))
+		rt.Log(o.failureText(f, ""))
 		err = fmt.Errorf("%w\nunder %q", f, f.Scenario.Schedule)
 	}
 	if err != nil {
@@ -84,6 +86,7 @@ func report(rt *rapid.T, f *explore.Failure, err error) {
 
 // A property is a property during its check.
 type property struct {
+	origin
 	world     scenario.Scenario
 	budget    Budget
 	workloads []Workload

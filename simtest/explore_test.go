@@ -101,7 +101,9 @@ func TestCheckFailsTheSameWay(t *testing.T) {
 		t.Errorf("failed: %t, first\n%s\nthen\n%s", failed, first, again)
 	}
 	wantWords(t, first, smallest, late+`"`,
-		"saved in testdata/explore/TestListened/", "replay: call simtest.Replay with this schedule")
+		"found in schedule ", " of the search", "source: simtest/reserver_test.go:64\n",
+		"saved in testdata/explore/TestListened/", "picture: testdata/explore/TestListened/drawn-I2-",
+		"replay: go test -run '^TestListened$' runs testdata/explore/TestListened/drawn-I2-")
 }
 
 // Saved failures run before anything is drawn: they fail while the defect exists, and pass afterwards.

@@ -243,6 +243,7 @@ type foundFailure struct {
 	After    int      `json:"after_schedules"`
 	Schedule []string `json:"schedule"`
 	File     string   `json:"file"`
+	Picture  string   `json:"picture"`
 	Story    string   `json:"story"`
 }
 
@@ -261,7 +262,7 @@ func (f *searchResult) add(r explore.Report, dir string) (unsaved error) {
 			path = ""
 		}
 		one := foundFailure{
-			Rule: failure.Scenario.Violates, What: failure.Error(), Times: failure.Times, After: failure.Schedules, File: path,
+			Rule: failure.Scenario.Violates, What: failure.Error(), Times: failure.Times, After: failure.Schedules, File: path, Picture: failure.Picture,
 			Schedule: []string{}, Story: scenario.Story(failure.Scenario, failure.Result),
 		}
 		for _, d := range failure.Scenario.Schedule {
@@ -278,7 +279,8 @@ func (f *searchResult) print(out io.Writer) {
 		fmt.Fprintf(out, "%s violates %s in schedule %d, %s:\n\n%s\n",
 			f.Scenario, one.Rule, one.After, describeDeviations(len(one.Schedule)), one.Story)
 		if one.File != "" {
-			fmt.Fprintf(out, "saved as %s\n\n", one.File)
+			fmt.Fprintf(out, "saved as %s, drawn in %s\nin a Go test: simtest.Replay(t, simtest.Read(t, %q), \"\")\n\n",
+				one.File, one.Picture, filepath.ToSlash(one.File))
 		}
 	}
 	fmt.Fprintf(out, "%s, %d steps", pluralize(f.Schedules, "schedule"), f.Steps)
