@@ -32,7 +32,7 @@ func (o origin) failureText(f *explore.Failure, file string) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, f)
 	if f.Schedules > 0 {
-		fmt.Fprintln(&b, f.Search())
+		fmt.Fprintln(&b, f.Found())
 	}
 	fmt.Fprintf(&b, "\n%s\n%s", f.Scenario, scenario.Story(f.Scenario, f.Result))
 	fmt.Fprintf(&b, "schedule: %q\n", f.Scenario.Schedule)

@@ -47,6 +47,9 @@ type Result struct {
 	// or the user's act and its line in the text. For the error of a user it is the user's last
 	// request. "": it is unknown, as without Options.Callers, or a part of this module.
 	Source string
+
+	acts       []actStart // those that began
+	components []string   // of the world
 }
 
 // An Incomplete is the failure of a world at rest in which something is still pending.
@@ -140,8 +143,7 @@ type world struct {
 	setupChoices  int // choices in the set-up
 	result        *Result
 	userFailure   error
-	failedUser    string     // the user of userFailure
-	acts          []actStart // those that began
+	failedUser    string // the user of userFailure
 	cycle         cycleDetector
 	degradedSince time.Time // when something went down; zero: nothing is down
 }
@@ -174,6 +176,7 @@ func (s *Scenario) setUp(ctx context.Context, o Options) (*world, error) {
 			break
 		}
 	}
+	w.result = &Result{Trace: c.Trace(), SetupEnd: c.Trace().Steps(), components: c.Components()}
 	for _, u := range s.Users {
 		w.startUser(u)
 	}
@@ -182,7 +185,7 @@ func (s *Scenario) setUp(ctx context.Context, o Options) (*world, error) {
 	}
 	w.setupSteps, w.setupChoices = w.host.Steps(), w.host.Choices()
 	w.bound = w.setupSteps + cmp.Or(o.StepsMax, StepsMax)
-	w.result = &Result{Trace: c.Trace(), SetupEnd: c.Trace().Steps()}
+	w.result.SetupEnd = c.Trace().Steps()
 	return w, nil
 }
 
@@ -191,7 +194,7 @@ func (w *world) startUser(u User) {
 	component := w.host.Process(u.Name)
 	component.User("", func(ctx context.Context) {
 		for i, act := range u.Acts {
-			w.acts = append(w.acts, actStart{u.Name, i, w.cluster.Trace().Steps()})
+			w.result.acts = append(w.result.acts, actStart{u.Name, i, w.cluster.Trace().Steps()})
 			if err := act.Do(ctx, w.cluster, component); err != nil {
 				w.failedUser, w.userFailure = u.Name, fmt.Errorf("user %s: %s: %w", u.Name, act, err)
 				return

@@ -45,7 +45,7 @@ type actStart struct {
 
 // actAt returns the act of a user that made a call, and its line in the text of the scenario.
 func (w *world) actAt(s *Scenario, r trace.Record) string {
-	for _, a := range slices.Backward(w.acts) {
+	for _, a := range slices.Backward(w.result.acts) {
 		if a.user != trace.Process(r.Task) || a.step >= r.Step {
 			continue
 		}
