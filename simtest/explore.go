@@ -52,7 +52,7 @@ func Check(t testing.TB, world scenario.Scenario, b Budget, workloads ...Workloa
 	p := &property{
 		origin: originOf(t, "Check"), world: world, budget: b, workloads: workloads, searched: map[string]*explore.Failure{},
 	}
-	p.runSaved(t, &world, p.config())
+	p.runSaved(t, p.withGo, p.config())
 	ctx, cancel := untilDeadline(t)
 	defer cancel()
 	p.deadline = ctx
@@ -62,7 +62,7 @@ func Check(t testing.TB, world scenario.Scenario, b Budget, workloads ...Workloa
 			t.Logf("stopped before the deadline of the test")
 		}
 		if p.failure != nil { // rapid ends with a run of the smallest failure
-			p.saveFailure(t, p.failure)
+			p.checkSaved(t, p.saveFailure(t, p.failure))
 		}
 	}()
 	rapid.Check(rapidTB{t}, func(rt *rapid.T) {
@@ -70,6 +70,29 @@ func Check(t testing.TB, world scenario.Scenario, b Budget, workloads ...Workloa
 		p.recordFailure(f)
 		p.report(rt, f, err)
 	})
+}
+
+// withGo returns a scenario that was read with the parts that its text lacks.
+func (p *property) withGo(s *scenario.Scenario) (*scenario.Scenario, error) {
+	return withDrawn(s, p.world, p.workloads)
+}
+
+// checkSaved logs if a failure that was just saved does not fail again.
+func (p *property) checkSaved(t testing.TB, file string) {
+	t.Helper()
+	if file == "" || !p.failure.Scenario.OnlyInGo() {
+		return
+	}
+	s, err := p.withGo(Read(t, file))
+	if err == nil {
+		var r *scenario.Result
+		if r, err = explore.Replay(t.Context(), s); err == nil && scenario.RuleID(r.Failure) != s.Violates {
+			err = fmt.Errorf("%s is not violated", s.Violates)
+		}
+	}
+	if err != nil {
+		t.Logf("%s: the saved failure cannot be replayed: %v: draw the parameters of components and scripts with simtest.Draw", file, err)
+	}
 }
 
 // report ends the property's run. It is the only place where a run fails: rapid takes failures at
@@ -124,12 +147,13 @@ func (p *property) check(rt *rapid.T) (*explore.Failure, error) {
 	}
 	d.world.Faults = swarm(rt, p.budget.Faults)
 	s := d.scenario()
-	if len(s.Users) == 0 {
-		return nil, nil // without users nothing happens
+	if len(s.Users) == 0 && (len(s.Drawn) == 0 || !d.inGo) {
+		return nil, nil // without users and drawn components nothing happens
 	}
 	p.drawn++
 	text := s.String()
-	if f, searched := p.searched[text]; searched {
+	known := !d.inGo || len(s.Drawn) > 0 // the text tells it from all others
+	if f, searched := p.searched[text]; searched && (known || p.isLate()) {
 		return f, nil // rapid often draws the same workload from other numbers
 	}
 	ctx := rt.Context()

@@ -40,17 +40,20 @@ func (o origin) saveFailure(t testing.TB, f *explore.Failure) string {
 	return file
 }
 
-// runSaved runs the saved failures of a test, in a world with the components that a file cannot
-// contain. A failure ends the test. If a schedule no longer fits, runSaved searches other schedules
-// of the scenario.
-func (o origin) runSaved(t testing.TB, world *scenario.Scenario, cfg explore.Config) {
+// runSaved runs the saved failures of a test. withGo adds the parts that a file cannot contain. A
+// failure ends the test. If a schedule no longer fits, runSaved searches other schedules of the
+// scenario.
+func (o origin) runSaved(t testing.TB, withGo func(*scenario.Scenario) (*scenario.Scenario, error), cfg explore.Config) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(escape(savedDir(t)), "*.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range files { // sorted by name
-		s := Read(t, file).WithGo(world)
+		s, err := withGo(Read(t, file))
+		if err != nil {
+			t.Fatalf("%s: the saved failure cannot be replayed: %v; remove the file if the test no longer draws this", file, err)
+		}
 		r, f := replay(t, s)
 		if f == nil && r.Mismatch != "" {
 			t.Logf("%s: the schedule no longer fits (%s); searching another one", file, r.Mismatch)

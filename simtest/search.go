@@ -86,7 +86,7 @@ func Search(t testing.TB, s *scenario.Scenario, cfg explore.Config) explore.Repo
 // search is Search.
 func (o origin) search(t testing.TB, s *scenario.Scenario, cfg explore.Config) explore.Report {
 	t.Helper()
-	o.runSaved(t, s, cfg)
+	o.runSaved(t, func(saved *scenario.Scenario) (*scenario.Scenario, error) { return saved.WithGo(s), nil }, cfg)
 	r := search(t, s, cfg)
 	if r.Failure != nil {
 		file := o.saveFailure(t, r.Failure)
@@ -111,9 +111,17 @@ func search(t testing.TB, s *scenario.Scenario, cfg explore.Config) explore.Repo
 }
 
 // Replay runs a scenario once, under the schedule that a failing test printed, or under its own if
-// schedule is "". A failure ends the test, and so does a schedule that does not fit.
-func Replay(t testing.TB, s *scenario.Scenario, schedule string) *scenario.Result {
+// schedule is "". A failure ends the test, and so does a schedule that does not fit. The workloads
+// make the components and scripts of a scenario with values of [Draw]; without such, give none.
+func Replay(t testing.TB, s *scenario.Scenario, schedule string, workloads ...Workload) *scenario.Result {
 	t.Helper()
+	if len(workloads) > 0 {
+		made, err := withDrawn(s, *s, workloads)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = made
+	}
 	if schedule != "" {
 		parsed, err := sim.ParseSchedule(schedule)
 		if err != nil {

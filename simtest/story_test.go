@@ -15,11 +15,11 @@ import (
 func snippetOf(t *testing.T, said string) string {
 	t.Helper()
 	_, after, found := strings.Cut(said, "or paste this test into the package:\n\n")
-	end := strings.Index(after, "}\n")
+	end := strings.Index(after, "\n}\n")
 	if !found || end < 0 {
 		t.Fatalf("no test to paste in\n%s", said)
 	}
-	return after[:end+2]
+	return after[:end+3]
 }
 
 // The test that a failure contains compiles as it is, also indented as in the log of a test.
@@ -44,15 +44,19 @@ func TestSnippetsCompile(t *testing.T) {
 		}
 	})
 	t.Chdir(t.TempDir())
-	rapidly(t, "seed=1", "checks=3")
+	rapidly(t, "seed=1", "checks=30")
 	text := "package snippet_test\n\nimport (\n\t\"testing\"\n\n\t\"github.com/volsim/volsim/simtest\"\n)\n\n"
 	drawn, _ := listen(checkReserver(careless))
 	inGo := snippetOf(t, drawn)
 	wantWords(t, inGo, "world := s // replace s by the scenario of simtest.Check at simtest/explore_test.go:",
 		", which has: component reserver, interceptors\n", "simtest.Replay(t, s.WithGo(world), \"\")")
 	text += inGo + "\n"
+	t.Chdir(t.TempDir())
 	searched, _ := listen(func(t testing.TB) { simtest.Search(t, simtest.Parse(t, overtaken), explore.Config{}) })
-	text += strings.Replace(strings.ReplaceAll(snippetOf(t, searched), "\n", "\n        "), "Listened", "Text", 1)
+	text += strings.Replace(strings.ReplaceAll(snippetOf(t, searched), "\n", "\n        "), "Listened", "Text", 1) + "\n\n"
+	t.Chdir(t.TempDir()) // without saved failures
+	drawn, _ = listen(checkCopier())
+	text += strings.Replace(snippetOf(t, drawn), "Listened", "Drawn", 1)
 	if err := os.WriteFile(filepath.Join(folder, "snippet_test.go"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -64,5 +68,5 @@ func TestSnippetsCompile(t *testing.T) {
 	}
 	// The schedule of the first does not fit, as the world lacks the reserver. The second fails again.
 	wantWords(t, string(out), "--- FAIL: TestReplayOfListened", "the schedule does not fit: ",
-		"--- FAIL: TestReplayOfText", "in the default order: empty")
+		"--- FAIL: TestReplayOfText", "in the default order: empty", "--- FAIL: TestReplayOfDrawn")
 }

@@ -171,7 +171,8 @@ func (s *Scenario) setUp(ctx context.Context, o Options) (*world, error) {
 	if err := c.Start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("scenario %s: set-up: %w", s.Name, err), c.Close())
 	}
-	for w.host.Busy() && w.host.Steps() < StepsMax {
+	setUp := len(s.Users) > 0 || len(s.Drawn) == 0
+	for setUp && w.host.Busy() && w.host.Steps() < StepsMax {
 		if !w.host.Step() {
 			break
 		}

@@ -2,11 +2,13 @@ package scenario
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/invariant"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -15,7 +17,8 @@ import (
 // the components that took part, the nodes that did, and what users did not do. It is a guess from
 // one run. nil: the run gives no hint. s has the schedule of the run.
 func (r *Result) Smaller(s *Scenario) []string {
-	if r.Failure == nil {
+	var violation *invariant.Violation
+	if r.Failure == nil || errors.As(r.Failure, &violation) && violation.Step <= r.SetupEnd {
 		return nil
 	}
 	acting := r.acting(s)

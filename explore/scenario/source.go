@@ -25,7 +25,7 @@ func (w *world) source(s *Scenario) string {
 		return ""
 	}
 	for _, r := range slices.Backward(records) {
-		if r.Step <= w.result.SetupEnd || r.Kind != trace.KindAPI && r.Kind != trace.KindDriver || !failed(r) {
+		if r.Kind != trace.KindAPI && r.Kind != trace.KindDriver || !failed(r) {
 			continue
 		}
 		if place := usercode.Place(r.Callers); place != "" {
