@@ -85,6 +85,7 @@ type Failure struct {
 	// ShrinkStopped says that shrinking reached Config.ShrinkRuns. A shorter schedule may exist.
 	ShrinkStopped bool
 	Times         int    // number of schedules that violated the rule; more than 1 only with Config.KeepGoing
+	World         string // the smaller world in which it was found, in words; "": that of the scenario
 	Picture       string // path of the picture that Save has written; "": none
 }
 
@@ -95,6 +96,9 @@ func (f *Failure) Error() string { return f.Result.Failure.Error() }
 // "found in schedule 8 of the search; a smaller world to try: nodes: 1".
 func (f *Failure) Found() string {
 	words := fmt.Sprintf("found in schedule %d of the search", f.Schedules)
+	if f.World != "" {
+		words += ", in " + f.World
+	}
 	if f.ShrinkRuns > 0 {
 		words += fmt.Sprintf(", shrunk in %s", plural(f.ShrinkRuns, "more run"))
 	}
@@ -115,6 +119,9 @@ var ErrNotDeterministic = errors.New("the same schedule gave two different trace
 var errEnough = errors.New("enough")
 
 // Search runs schedules of a scenario until one fails, all have been run, or the bound is reached.
+// If the scenario selects no components, at most a quarter of the schedules are those of a smaller
+// world, which has the components that act in the default order. The whole world is searched
+// afterwards. The scenario of a failure that is found in the smaller world selects its components.
 // The error is for an invalid scenario or config, with an empty report, a world that is not
 // deterministic, and a cancelled context. The report is valid even with an error.
 func Search(ctx context.Context, s *scenario.Scenario, cfg Config) (Report, error) {
@@ -147,6 +154,8 @@ type search struct {
 	states       *states          // nil: not counted
 	pool         *sim.Pool        // shared by all runs
 	badFaultSpec error            // one of the fault specs can never apply
+	smaller      bool             // of the smaller world; see searchSmaller
+	earlier      int              // schedules that were run in the whole world before
 	shrinking    bool             // part of the shrinking of another search's result
 	stepsMax     int              // bound on the steps of all runs; 0: none
 	callers      bool             // runUncounted records who made the calls
@@ -202,6 +211,14 @@ func (e *search) search(strategy Strategy) error {
 	if err := e.runDefault(); err != nil {
 		return err
 	}
+	if err := e.searchSmaller(strategy); err != nil {
+		return err
+	}
+	return e.searchWith(strategy)
+}
+
+// searchWith searches with a strategy when the default order has been run.
+func (e *search) searchWith(strategy Strategy) error {
 	switch strategy {
 	case Portfolio:
 		return e.portfolio()
@@ -326,7 +343,8 @@ func (e *search) judge(r *scenario.Result) {
 
 // failed reports whether a run violated the rule that the search is for.
 func (e *search) failed(r *scenario.Result) bool {
-	return r.Failure != nil && (e.cfg.Rule == "" || e.cfg.Rule == scenario.RuleID(r.Failure))
+	return r.Failure != nil && (e.cfg.Rule == "" || e.cfg.Rule == scenario.RuleID(r.Failure)) &&
+		(!e.smaller || isSound(r.Failure))
 }
 
 // try runs a schedule and ends the search if it fails.

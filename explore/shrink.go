@@ -47,7 +47,10 @@ func (e *search) found(schedule sim.Schedule, r *scenario.Result) error {
 	}
 	f := &Failure{
 		Scenario: e.scenario.WithSchedule(k.best, rule), Result: k.result,
-		Schedules: e.report.Schedules, ShrinkRuns: k.runs, ShrinkStopped: k.stopped, Times: 1,
+		Schedules: e.earlier + e.report.Schedules, ShrinkRuns: k.runs, ShrinkStopped: k.stopped, Times: 1,
+	}
+	if e.smaller {
+		f.World = smallerWorld(e.scenario.Components)
 	}
 	e.report.Failures = append(e.report.Failures, f)
 	if e.report.Failure == nil {
@@ -164,7 +167,7 @@ func (k *shrinker) fails(schedule sim.Schedule) (bool, error) {
 	if r != nil {
 		k.steps += r.Steps
 	}
-	if err != nil || r.Failure == nil || scenario.RuleID(r.Failure) != k.rule {
+	if err != nil || r.Failure == nil || scenario.RuleID(r.Failure) != k.rule || k.smaller && !isSound(r.Failure) {
 		return false, err
 	}
 	k.best, k.result = plan.Applied(), r

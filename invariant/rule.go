@@ -84,7 +84,7 @@ type Violation struct {
 	Rule    Rule
 	Step    int // step of the trace at which it was detected
 	Message string
-	AtRest  bool // it was found in the world at rest, not by an action
+	AtRest  bool // it was found in the world at rest, or when time passed there: see Resync
 }
 
 // Error returns "I1: two volumes bound to one claim: …".
@@ -195,7 +195,7 @@ func (c *Checker) onRecord(r trace.Record) {
 // violated records a violation of a rule of one's own, if err is one.
 func (c *Checker) violated(rule Rule, err error) {
 	if err != nil {
-		c.violations = append(c.violations, &Violation{Rule: rule, Step: c.step(), Message: err.Error()})
+		c.violations = append(c.violations, &Violation{Rule: rule, Step: c.step(), Message: err.Error(), AtRest: c.resyncing})
 	}
 }
 
@@ -302,7 +302,7 @@ func (c *Checker) FirstViolation() *Violation {
 func (c *Checker) report(id, format string, args ...any) {
 	i := slices.IndexFunc(rules, func(r Rule) bool { return r.ID == id })
 	c.violations = append(c.violations,
-		&Violation{Rule: rules[i], Step: c.step(), Message: fmt.Sprintf(format, args...)})
+		&Violation{Rule: rules[i], Step: c.step(), Message: fmt.Sprintf(format, args...), AtRest: c.resyncing})
 }
 
 // CheckAtRest must be called when faults have stopped and no step is left. It returns what is

@@ -51,6 +51,15 @@ func (r *Result) Smaller(s *Scenario) []string {
 	return words
 }
 
+// Acting returns the components of the control plane that changed something after the set-up, or
+// that the schedule concerns, as a scenario selects them. s has the schedule of the run.
+func (r *Result) Acting(s *Scenario) []string {
+	if kinds := r.componentsAmong(s, r.acting(s)); kinds != nil {
+		return kinds
+	}
+	return []string{}
+}
+
 // acting returns the processes that changed something after the set-up, or that the schedule
 // concerns.
 func (r *Result) acting(s *Scenario) map[string]bool {
