@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func oneSecret(id string, how func(secrets func() int) invariant.Checks) invaria
 }
 
 // creation is where creator creates a Secret.
-const creation = "explore/own_test.go:48"
+const creation = "explore/own_test.go:49"
 
 // creator is an operator that creates a Secret, unless its cache has one.
 func creator(reads fake.Reads) cluster.Component {
@@ -172,8 +173,15 @@ user bob
 	report, err := explore.Search(t.Context(), s, explore.Config{})
 	testcheck.NoError(t, err)
 	const act = "line 6 of the scenario: delete claim data"
-	if f := report.Failure; f == nil || f.Result.Source != act || !strings.Contains(scenario.Story(f.Scenario, f.Result), "source: "+act+"\n") {
-		t.Errorf("%v, source %q, want %q", f, f.Result.Source, act)
+	f := report.Failure
+	if f == nil || f.Result.Source != act {
+		t.Fatalf("%v, source %q, want %q", f, f.Result.Source, act)
+	}
+	path, err := explore.Save(t.TempDir(), f)
+	testcheck.NoError(t, err)
+	text, err := os.ReadFile(path)
+	if err != nil || !strings.HasSuffix(string(text), "\n# source: "+act+"\n") {
+		t.Errorf("saved, %v:\n%s", err, text)
 	}
 	s.Rules, s.OwnRules = []string{}, nil
 	s.Users[1].Script = func(ctx context.Context, c *cluster.Cluster) error {
@@ -187,7 +195,7 @@ user bob
 	}
 }
 
-const sourceOfGet = "explore/own_test.go:180"
+const sourceOfGet = "explore/own_test.go:188"
 
 func TestInvalidOwnRules(t *testing.T) {
 	begin := func(invariant.World) invariant.Checks { return invariant.Checks{} }

@@ -15,7 +15,7 @@ import (
 )
 
 // Save writes a failure to a file in a directory, which it creates if necessary: the scenario with
-// its schedule, and its story as comments. scenario.Parse reads the file. The name of the file
+// its schedule, and its story and source as comments. scenario.Parse reads the file. The name of the file
 // consists of the scenario's name, the violated rule and a hash of the text, so that a failure that
 // was saved before is overwritten. A picture, whose name ends in .svg instead of .txt, is written
 // next to it. Save sets the File of the failure's scenario, and Picture.
@@ -32,6 +32,9 @@ func Save(dir string, f *Failure) (path string, err error) {
 	b.WriteString("#\n")
 	for line := range strings.Lines(scenario.Story(f.Scenario, f.Result)) {
 		b.WriteString("# " + line)
+	}
+	if f.Result.Source != "" {
+		b.WriteString("# source: " + f.Result.Source + "\n")
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err

@@ -35,6 +35,9 @@ func (o origin) failureText(f *explore.Failure, file string) string {
 		fmt.Fprintln(&b, f.Found())
 	}
 	fmt.Fprintf(&b, "\n%s\n%s", f.Scenario, scenario.Story(f.Scenario, f.Result))
+	if f.Result.Source != "" {
+		fmt.Fprintf(&b, "source: %s\n", f.Result.Source)
+	}
 	fmt.Fprintf(&b, "schedule: %q\n", f.Scenario.Schedule)
 	if f.Picture != "" {
 		fmt.Fprintf(&b, "picture: %s\n", f.Picture)

@@ -17,7 +17,7 @@ import (
 // Story explains a run under the scenario's schedule as a list of steps: writes, reads, refused
 // requests and stale reads that concern the objects of the failure. It omits the set-up. Steps have
 // the numbers of the schedule, whose deviations are marked with ">>". The end names the violated
-// rule, Result.Source and, for a scenario with a File, the command that replays it. "rv" is a resourceVersion.
+// rule and, for a scenario with a File, the command that replays it. "rv" is a resourceVersion.
 // Names made of random numbers are cut after eight characters.
 func Story(s *Scenario, r *Result) string {
 	all := r.Trace.Records()
@@ -290,9 +290,6 @@ func (t *storyWriter) writeEnd(s *Scenario, r *Result) {
 			fmt.Sprintf("      … and steps %d to %d repeat indefinitely", t.records[t.cycle].HostStep, last))
 	}
 	t.lines = append(t.lines, describeResult(r)...)
-	if r.Source != "" {
-		t.lines = append(t.lines, "source: "+r.Source)
-	}
 	if s.File != "" && !s.OnlyInGo() {
 		t.lines = append(t.lines, "replay: volsim replay "+s.File)
 	}
