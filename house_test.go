@@ -32,6 +32,7 @@ var floors = map[string]int{
 	"internal/svgpng":          1,
 	"internal/gonb":            1,
 	"internal/causality":       1,
+	"internal/usercode":        1,
 	"internal/httpserver":      1,
 	"internal/cli":             1,
 	"internal/goroutine":       1,

@@ -49,6 +49,10 @@ type Config struct {
 	// Shard is the index (from 0) of this search among Shards searches that share the work. Shards 0 means one.
 	Shard, Shards int
 
+	// ShrinkRuns is the maximum number of runs that shrink a failure, which make at most 200 times as
+	// many steps. 0: 1000.
+	ShrinkRuns int
+
 	// Rule is the ID of the rule to violate; other failures are ignored. "": any.
 	Rule string
 	// KeepGoing continues after a failure, to the end of the search. Failures are counted by rule.
@@ -78,11 +82,34 @@ type Failure struct {
 	Result     *scenario.Result   // of the last run
 	Schedules  int                // number of schedules run until it was found
 	ShrinkRuns int                // additional runs to shrink it
-	Times      int                // number of schedules that violated the rule; more than 1 only with Config.KeepGoing
+	// ShrinkStopped says that shrinking reached Config.ShrinkRuns. A shorter schedule may exist.
+	ShrinkStopped bool
+	Times         int    // number of schedules that violated the rule; more than 1 only with Config.KeepGoing
+	World         string // the smaller world in which it was found, in words; "": that of the scenario
+	Picture       string // path of the picture that Save has written; "": none
 }
 
 // Error returns the violated rule and the details.
 func (f *Failure) Error() string { return f.Result.Failure.Error() }
+
+// Found returns in words how the failure was found and shrunk, and which smaller world to try:
+// "found in schedule 8 of the search; a smaller world to try: nodes: 1".
+func (f *Failure) Found() string {
+	words := fmt.Sprintf("found in schedule %d of the search", f.Schedules)
+	if f.World != "" {
+		words += ", in " + f.World
+	}
+	if f.ShrinkRuns > 0 {
+		words += fmt.Sprintf(", shrunk in %s", plural(f.ShrinkRuns, "more run"))
+	}
+	if f.ShrinkStopped {
+		words += " up to the bound (a shorter schedule may exist)"
+	}
+	if smaller := f.Result.Smaller(f.Scenario); len(smaller) > 0 {
+		words += "; a smaller world to try: " + strings.Join(smaller, "; ")
+	}
+	return words
+}
 
 // ErrNotDeterministic is matched by the error for a schedule that does not produce the same trace
 // twice.
@@ -92,6 +119,9 @@ var ErrNotDeterministic = errors.New("the same schedule gave two different trace
 var errEnough = errors.New("enough")
 
 // Search runs schedules of a scenario until one fails, all have been run, or the bound is reached.
+// If the scenario selects no components, at most a quarter of the schedules are those of a smaller
+// world, which has the components that act in the default order. The whole world is searched
+// afterwards. The scenario of a failure that is found in the smaller world selects its components.
 // The error is for an invalid scenario or config, with an empty report, a world that is not
 // deterministic, and a cancelled context. The report is valid even with an error.
 func Search(ctx context.Context, s *scenario.Scenario, cfg Config) (Report, error) {
@@ -124,20 +154,25 @@ type search struct {
 	states       *states          // nil: not counted
 	pool         *sim.Pool        // shared by all runs
 	badFaultSpec error            // one of the fault specs can never apply
+	smaller      bool             // of the smaller world; see searchSmaller
+	earlier      int              // schedules that were run in the whole world before
 	shrinking    bool             // part of the shrinking of another search's result
+	stepsMax     int              // bound on the steps of all runs; 0: none
+	callers      bool             // runUncounted records who made the calls
 }
 
 func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, error) {
 	cfg.Strategy = cmp.Or(cfg.Strategy, Portfolio)
 	cfg.Count = cmp.Or(cfg.Count, SchedulesMax)
+	cfg.ShrinkRuns = cmp.Or(cfg.ShrinkRuns, shrinkRuns)
 	cfg.Shards = max(1, cfg.Shards)
 	switch {
 	case !slices.Contains(Strategies, cfg.Strategy):
 		return nil, fmt.Errorf("strategy %q: want one of %s", cfg.Strategy, strings.Trim(strings.ReplaceAll(fmt.Sprint(Strategies), " ", ", "), "[]"))
 	case cfg.Shard < 0 || cfg.Shard >= cfg.Shards:
 		return nil, fmt.Errorf("shard %d of %d: the first is 0", cfg.Shard, cfg.Shards)
-	case cfg.Depth < 0 || cfg.Count < 0:
-		return nil, fmt.Errorf("depth %d, count %d: want no negative numbers", cfg.Depth, cfg.Count)
+	case cfg.Depth < 0 || cfg.Count < 0 || cfg.ShrinkRuns < 0:
+		return nil, fmt.Errorf("depth %d, count %d, shrink runs %d: want no negative numbers", cfg.Depth, cfg.Count, cfg.ShrinkRuns)
 	}
 	if err := validateRule(cfg.Rule, s.OwnRules); err != nil {
 		return nil, err
@@ -176,6 +211,14 @@ func (e *search) search(strategy Strategy) error {
 	if err := e.runDefault(); err != nil {
 		return err
 	}
+	if err := e.searchSmaller(strategy); err != nil {
+		return err
+	}
+	return e.searchWith(strategy)
+}
+
+// searchWith searches with a strategy when the default order has been run.
+func (e *search) searchWith(strategy Strategy) error {
 	switch strategy {
 	case Portfolio:
 		return e.portfolio()
@@ -249,7 +292,7 @@ func (e *search) run(strategy sim.Strategy) (*scenario.Result, error) {
 
 // runWithSetup runs one schedule and calls begin after the set-up of its world.
 func (e *search) runWithSetup(strategy sim.Strategy, begin func(c *cluster.Cluster)) (*scenario.Result, error) {
-	if e.report.Schedules >= e.cfg.Count {
+	if e.report.Schedules >= e.cfg.Count || e.stepsMax > 0 && e.report.Steps >= e.stepsMax {
 		return nil, errEnough
 	}
 	if err := e.ctx.Err(); err != nil {
@@ -300,7 +343,8 @@ func (e *search) judge(r *scenario.Result) {
 
 // failed reports whether a run violated the rule that the search is for.
 func (e *search) failed(r *scenario.Result) bool {
-	return r.Failure != nil && (e.cfg.Rule == "" || e.cfg.Rule == scenario.RuleID(r.Failure))
+	return r.Failure != nil && (e.cfg.Rule == "" || e.cfg.Rule == scenario.RuleID(r.Failure)) &&
+		(!e.smaller || isSound(r.Failure))
 }
 
 // try runs a schedule and ends the search if it fails.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,9 @@ func oneSecret(id string, how func(secrets func() int) invariant.Checks) invaria
 		},
 	}
 }
+
+// creation is where creator creates a Secret.
+const creation = "explore/own_test.go:49"
 
 // creator is an operator that creates a Secret, unless its cache has one.
 func creator(reads fake.Reads) cluster.Component {
@@ -114,6 +118,14 @@ func TestOwnRules(t *testing.T) {
 			if !errors.As(f.Result.Failure, &violation) || violation.Rule.ID != rule.ID || f.Scenario.Violates != rule.ID {
 				t.Errorf("failure %v", f)
 			}
+			if rest := rule.ID == "one-rest"; violation.AtRest != rest {
+				t.Errorf("found at rest: %t, want %t", violation.AtRest, rest)
+			} else if r := f.Result.Trace.Records()[violation.Step-1]; !rest && (r.Verb != "create" || r.Resource() != "secrets") {
+				t.Errorf("violated by %v", r)
+			}
+			if source := f.Result.Source; (source == "") != (rule.ID == "one-rest") || source != "" && source != creation {
+				t.Errorf("source %q, want %q", source, creation)
+			}
 			if worlds <= report.Schedules {
 				t.Errorf("Watch was called for %d worlds, and there were %d schedules", worlds, report.Schedules)
 			}
@@ -134,6 +146,56 @@ func TestOwnRules(t *testing.T) {
 		})
 	}
 }
+
+// The source of a violation is the act of a user with its line in the text, and that of the error of a
+// user in Go the last request.
+func TestSourceOfUsers(t *testing.T) {
+	s, err := scenario.Parse("deleted", `# Two lines
+# of comment.
+components: none
+user alice
+  create claim data 1Gi class=
+  delete claim data
+  create claim more 1Gi class=
+user bob
+`)
+	testcheck.NoError(t, err)
+	s.OwnRules = []invariant.Rule{{
+		ID: "keep", Forbids: "a claim is deleted", Begin: func(invariant.World) invariant.Checks {
+			return invariant.Checks{Commit: func(e fake.Commit) error {
+				if e.Resource == "persistentvolumeclaims" && e.Before != nil {
+					return errors.New("it is")
+				}
+				return nil
+			}}
+		},
+	}}
+	report, err := explore.Search(t.Context(), s, explore.Config{})
+	testcheck.NoError(t, err)
+	const act = "line 6 of the scenario: delete claim data"
+	f := report.Failure
+	if f == nil || f.Result.Source != act {
+		t.Fatalf("%v, source %q, want %q", f, f.Result.Source, act)
+	}
+	path, err := explore.Save(t.TempDir(), f)
+	testcheck.NoError(t, err)
+	text, err := os.ReadFile(path)
+	if err != nil || !strings.HasSuffix(string(text), "\n# source: "+act+"\n") {
+		t.Errorf("saved, %v:\n%s", err, text)
+	}
+	s.Rules, s.OwnRules = []string{}, nil
+	s.Users[1].Script = func(ctx context.Context, c *cluster.Cluster) error {
+		_, err := c.Client().CoreV1().Pods("default").Get(ctx, "web", metav1.GetOptions{})
+		return err
+	}
+	report, err = explore.Search(t.Context(), s, explore.Config{})
+	testcheck.NoError(t, err)
+	if f := report.Failure; f == nil || f.Scenario.Violates != "user" || f.Result.Source != sourceOfGet {
+		t.Errorf("%v, source %q, want %q", f, f.Result.Source, sourceOfGet)
+	}
+}
+
+const sourceOfGet = "explore/own_test.go:188"
 
 func TestInvalidOwnRules(t *testing.T) {
 	begin := func(invariant.World) invariant.Checks { return invariant.Checks{} }

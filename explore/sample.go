@@ -74,7 +74,7 @@ func (e *search) runUncounted(strategy sim.Strategy) (*scenario.Result, error) {
 		return nil, err
 	}
 	r, err := e.scenario.Run(e.ctx, scenario.Options{
-		Strategy: strategy, Pool: e.pool, StepsMax: e.bound(), Watch: e.cfg.Watch,
+		Strategy: strategy, Pool: e.pool, StepsMax: e.bound(), Watch: e.cfg.Watch, Callers: e.callers,
 	})
 	if err == nil {
 		e.judge(r)

@@ -11,12 +11,14 @@ import (
 	"strings"
 
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/sim/trace/picture"
 )
 
 // Save writes a failure to a file in a directory, which it creates if necessary: the scenario with
-// its schedule, and its story as comments. scenario.Parse reads the file. The name of the file
+// its schedule, and its story and source as comments. scenario.Parse reads the file. The name of the file
 // consists of the scenario's name, the violated rule and a hash of the text, so that a failure that
-// was saved before is overwritten. Save sets the File of the failure's scenario.
+// was saved before is overwritten. A picture, whose name ends in .svg instead of .txt, is written
+// next to it. Save sets the File of the failure's scenario, and Picture.
 func Save(dir string, f *Failure) (path string, err error) {
 	f.Scenario = f.Scenario.In(dir)
 	text := f.Scenario.String()
@@ -31,24 +33,45 @@ func Save(dir string, f *Failure) (path string, err error) {
 	for line := range strings.Lines(scenario.Story(f.Scenario, f.Result)) {
 		b.WriteString("# " + line)
 	}
+	if f.Result.Source != "" {
+		b.WriteString("# source: " + f.Result.Source + "\n")
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	file, err := os.Create(path)
-	if err != nil {
+	if err := writeFile(path, []byte(b.String())); err != nil {
 		return "", err
 	}
-	_, err = file.WriteString(b.String())
-	if err = errors.Join(err, file.Close()); err != nil {
-		return "", errors.Join(err, os.Remove(path)) // an incomplete file
+	drawing := strings.TrimSuffix(path, ".txt") + ".svg"
+	if err := writeFile(drawing, f.picture()); err != nil {
+		return "", err
 	}
+	f.Picture = drawing
 	return path, nil
+}
+
+// picture draws the run.
+func (f *Failure) picture() []byte {
+	return picture.SpaceTime(f.Result.Trace.Records(), scenario.Picture(f.Scenario, f.Result)).SVG()
+}
+
+// writeFile writes a file, and removes it if it would be incomplete.
+func writeFile(path string, content []byte) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
 }
 
 // Replay runs a scenario under its schedule and compares the final state with that of the default
 // order, as a search does.
 func Replay(ctx context.Context, s *scenario.Scenario) (*scenario.Result, error) {
-	r, err := s.Run(ctx, scenario.Options{})
+	r, err := s.Run(ctx, scenario.Options{Callers: true})
 	if err != nil || r.Failure != nil || s.OutcomesDiffer || len(s.Schedule) == 0 {
 		return r, err
 	}

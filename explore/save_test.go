@@ -40,6 +40,10 @@ func TestSavedFailureFailsAgain(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
 	}
+	picture, err := os.ReadFile(report.Failure.Picture)
+	if err != nil || report.Failure.Picture != strings.TrimSuffix(path, ".txt")+".svg" || !strings.HasPrefix(string(picture), "<svg") {
+		t.Errorf("picture %q: %v\n%.100s", report.Failure.Picture, err, picture)
+	}
 	again, err := scenario.Parse("late", string(text))
 	if err != nil {
 		t.Fatal(err)

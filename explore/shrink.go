@@ -9,10 +9,12 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// The bounds on the number of runs that shrink a schedule, and on their steps.
+// The default bound on the number of runs that shrink a schedule, and the number of steps that is
+// allowed for each: together some seconds in a world of this module's components. The removal of
+// deviations may use up half of them.
 const (
-	shrinkMax   = 3000
-	shrinkSteps = 1_000_000
+	shrinkRuns     = 1000
+	shrinkRunSteps = 200
 )
 
 // found handles a failing schedule: it verifies that the schedule fails again in the same way,
@@ -30,20 +32,25 @@ func (e *search) found(schedule sim.Schedule, r *scenario.Result) error {
 			return nil
 		}
 	}
-	again, err := e.runUncounted(sim.NewReplayStrategy(schedule))
+	again, err := e.confirm(schedule, r)
 	if err != nil {
 		return err
-	}
-	if err := same(r, again); err != nil {
-		return fmt.Errorf("scenario %s under %q: %w", e.scenario.Name, schedule, err)
 	}
 	k := &shrinker{search: e, rule: rule, best: schedule, result: again}
 	if err := k.shrink(); err != nil {
 		return err
 	}
+	if k.result != again { // the shrunk one
+		if k.result, err = e.confirm(k.best, k.result); err != nil {
+			return err
+		}
+	}
 	f := &Failure{
 		Scenario: e.scenario.WithSchedule(k.best, rule), Result: k.result,
-		Schedules: e.report.Schedules, ShrinkRuns: k.runs, Times: 1,
+		Schedules: e.earlier + e.report.Schedules, ShrinkRuns: k.runs, ShrinkStopped: k.stopped, Times: 1,
+	}
+	if e.smaller {
+		f.World = smallerWorld(e.scenario.Components)
 	}
 	e.report.Failures = append(e.report.Failures, f)
 	if e.report.Failure == nil {
@@ -53,6 +60,21 @@ func (e *search) found(schedule sim.Schedule, r *scenario.Result) error {
 		return nil
 	}
 	return errEnough
+}
+
+// confirm runs a schedule again, which must produce the same trace as before, and records who made
+// the calls.
+func (e *search) confirm(schedule sim.Schedule, r *scenario.Result) (*scenario.Result, error) {
+	e.callers = true
+	defer func() { e.callers = false }()
+	again, err := e.runUncounted(sim.NewReplayStrategy(schedule))
+	if err != nil {
+		return nil, err
+	}
+	if err := same(r, again); err != nil {
+		return nil, fmt.Errorf("scenario %s under %q: %w", e.scenario.Name, schedule, err)
+	}
+	return again, nil
 }
 
 // same compares two runs of one schedule.
@@ -81,6 +103,8 @@ type shrinker struct {
 	result *scenario.Result
 	runs   int
 	steps  int // of the runs
+
+	stopped bool // at a bound
 }
 
 // shrink removes as many deviations as possible: first all picks, then half of the deviations, a
@@ -133,7 +157,8 @@ func (k *shrinker) without(size int) (bool, error) {
 // fails runs a schedule and reports whether it violates the rule. If so, the schedule becomes the
 // best one.
 func (k *shrinker) fails(schedule sim.Schedule) (bool, error) {
-	if k.runs >= shrinkMax || k.steps >= shrinkSteps {
+	if most := (k.cfg.ShrinkRuns + 1) / 2; k.runs >= most || k.steps >= most*shrinkRunSteps {
+		k.stopped = true
 		return false, nil
 	}
 	k.runs++
@@ -142,7 +167,7 @@ func (k *shrinker) fails(schedule sim.Schedule) (bool, error) {
 	if r != nil {
 		k.steps += r.Steps
 	}
-	if err != nil || r.Failure == nil || scenario.RuleID(r.Failure) != k.rule {
+	if err != nil || r.Failure == nil || scenario.RuleID(r.Failure) != k.rule || k.smaller && !isSound(r.Failure) {
 		return false, err
 	}
 	k.best, k.result = plan.Applied(), r
@@ -158,13 +183,20 @@ func (k *shrinker) shrinkToHolds() error {
 	}
 	e := *k.search
 	e.shrinking, e.report, e.states, e.cfg.KeepGoing = true, Report{}, nil, false
-	e.cfg.Rule, e.cfg.Shard, e.cfg.Shards, e.cfg.Progress, e.cfg.Count = k.rule, 0, 1, nil, shrinkMax
+	e.cfg.Rule, e.cfg.Shard, e.cfg.Shards, e.cfg.Progress, e.cfg.Count = k.rule, 0, 1, nil, k.cfg.ShrinkRuns-k.runs
+	e.stepsMax = k.cfg.ShrinkRuns*shrinkRunSteps - k.steps
+	if e.cfg.Count <= 0 || e.stepsMax <= 0 {
+		k.stopped = true
+		return nil
+	}
 	err := e.holds(2)
 	k.runs += e.report.Schedules
-	if f := e.report.Failure; f != nil {
-		k.best, k.result = f.Scenario.Schedule, f.Result
+	f := e.report.Failure
+	if f != nil {
+		k.best, k.result, k.stopped = f.Scenario.Schedule, f.Result, false
 	}
 	if errors.Is(err, errEnough) {
+		k.stopped = f == nil
 		return nil
 	}
 	return err

@@ -84,6 +84,7 @@ type Violation struct {
 	Rule    Rule
 	Step    int // step of the trace at which it was detected
 	Message string
+	AtRest  bool // it was found in the world at rest, or when time passed there: see Resync
 }
 
 // Error returns "I1: two volumes bound to one claim: …".
@@ -118,6 +119,7 @@ type Checker struct {
 	rests       []*activeRule
 	own         []ownRule
 	resyncing   bool // see Resync
+	committing  bool // a commit is being checked, whose action is not in the trace yet
 }
 
 // An ownRule is a rule of one's own with its checks.
@@ -154,6 +156,8 @@ func Watch(w World, rules ...Rule) *Checker {
 		if !c.nodes && slices.Contains(nodeResources, e.Resource) {
 			c.startNodeRules()
 		}
+		c.committing = true
+		defer func() { c.committing = false }()
 		for _, t := range c.commits[e.Resource] {
 			t.commit(e)
 		}
@@ -191,8 +195,16 @@ func (c *Checker) onRecord(r trace.Record) {
 // violated records a violation of a rule of one's own, if err is one.
 func (c *Checker) violated(rule Rule, err error) {
 	if err != nil {
-		c.violations = append(c.violations, &Violation{Rule: rule, Step: c.Log.Steps(), Message: err.Error()})
+		c.violations = append(c.violations, &Violation{Rule: rule, Step: c.step(), Message: err.Error(), AtRest: c.resyncing})
 	}
+}
+
+// step returns the step of the trace that is being checked.
+func (c *Checker) step() int {
+	if c.committing {
+		return c.Log.Steps() + 1
+	}
+	return c.Log.Steps()
 }
 
 // nodeResources are the resources of rules about nodes.
@@ -290,13 +302,14 @@ func (c *Checker) FirstViolation() *Violation {
 func (c *Checker) report(id, format string, args ...any) {
 	i := slices.IndexFunc(rules, func(r Rule) bool { return r.ID == id })
 	c.violations = append(c.violations,
-		&Violation{Rule: rules[i], Step: c.Log.Steps(), Message: fmt.Sprintf(format, args...)})
+		&Violation{Rule: rules[i], Step: c.step(), Message: fmt.Sprintf(format, args...), AtRest: c.resyncing})
 }
 
 // CheckAtRest must be called when faults have stopped and no step is left. It returns what is
 // pending, and reports violations of the rules that hold only then.
 func (c *Checker) CheckAtRest() []Pending {
 	var pending []Pending
+	before := len(c.violations)
 	for _, t := range c.rests {
 		if t.rest != nil {
 			t.rest(func(object, why string) { pending = append(pending, Pending{t.Rule, object, why}) })
@@ -309,6 +322,9 @@ func (c *Checker) CheckAtRest() []Pending {
 		if t.AtRest != nil {
 			c.violated(t.Rule, t.AtRest())
 		}
+	}
+	for _, v := range c.violations[before:] {
+		v.AtRest = true
 	}
 	return pending
 }

@@ -53,3 +53,36 @@ func (r *Recorder) Choose(n int) int {
 	r.Choices = append(r.Choices, i)
 	return i
 }
+
+// NewBytes returns a chooser whose choices are the bytes of data, one after the other, for fuzz tests:
+//
+//	f.Fuzz(func(t *testing.T, data []byte) {
+//		c, err := cluster.New(cluster.Config{Stepped: &sim.SteppedConfig{Chooser: sim.NewBytes(data)}})
+//		…
+//	})
+//
+// A byte b chooses b modulo the number of alternatives; with more than 256, two bytes do. Where data
+// ends, the default order follows: without data it is followed throughout. Another byte changes one
+// choice.
+func NewBytes(data []byte) Chooser { return &bytesChooser{data} }
+
+type bytesChooser struct{ data []byte }
+
+// Choose returns the choice of the next byte.
+func (b *bytesChooser) Choose(n int) int {
+	choice := b.next()
+	if n > 256 {
+		choice += b.next() << 8
+	}
+	return choice % n
+}
+
+// next returns the next byte, 0 after the last one.
+func (b *bytesChooser) next() int {
+	if len(b.data) == 0 {
+		return 0
+	}
+	first := b.data[0]
+	b.data = b.data[1:]
+	return int(first)
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -38,6 +39,7 @@ type Stepped struct {
 	log      *trace.Log
 	now      atomic.Int64 // nanoseconds since Epoch; atomic, as other goroutines may call Now while a task runs
 	max      int
+	callers  bool // records the stacks of calls
 
 	tasks         []*Task    // in order of registration
 	timers        []*Timer   // armed ones, in no order
@@ -67,11 +69,12 @@ type SteppedConfig struct {
 	Log      *trace.Log // nil: a new one
 	StepsMax int        // 0: StepsMax
 	Pool     *Pool      // nil: a new one
+	Callers  bool       // records the call stack of each API request and driver call, which takes time
 }
 
 // NewStepped returns a stepped host. Close it, or its suspended tasks stay in memory.
 func NewStepped(cfg SteppedConfig) *Stepped {
-	s := &Stepped{strategy: cfg.Strategy, log: cfg.Log, max: cfg.StepsMax}
+	s := &Stepped{strategy: cfg.Strategy, log: cfg.Log, max: cfg.StepsMax, callers: cfg.Callers}
 	switch {
 	case s.strategy != nil:
 	case cfg.Chooser != nil:
@@ -450,8 +453,23 @@ func (s *Stepped) record(task string, action trace.Action, out trace.Outcome, to
 	}
 	s.log.Append(trace.Record{
 		At: s.since(), Task: task, Action: action, Outcome: out, Took: took, HostStep: s.steps - s.strategyStart,
+		Callers: s.stack(action.Kind),
 	})
 }
+
+// stack returns the call stack, if the host records those of such actions. It is called by the task
+// that acts.
+func (s *Stepped) stack(kind trace.Kind) []uintptr {
+	if !s.callers || kind != trace.KindAPI && kind != trace.KindDriver {
+		return nil
+	}
+	var frames [framesMax]uintptr
+	return slices.Clone(frames[:runtime.Callers(3, frames[:])])
+}
+
+// framesMax is the maximum number of frames of a recorded stack. Clients and operators have deep
+// ones.
+const framesMax = 128
 
 func (s *Stepped) isClosed() bool { return s.guard.closed.Load() }
 

@@ -2,13 +2,12 @@ package simtest
 
 import (
 	"fmt"
-	"reflect"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
+
+	"github.com/volsim/volsim/internal/usercode"
 )
 
 // storyMax is the number of last records that a failure shows.
@@ -108,7 +107,7 @@ func describeStack(stack string) (string, bool) {
 		if by, ok := strings.CutPrefix(function, "created by "); ok {
 			by, _, _ = strings.Cut(by, " in goroutine")
 			starter = by + " (" + place + ")"
-		} else if !isStandard(place) && !strings.Contains(function, "/simtest.runBubble") {
+		} else if !usercode.IsStandard(place) && !strings.Contains(function, "/simtest.runBubble") {
 			frames = append(frames, function[:max(0, strings.LastIndexByte(function, '('))]+" ("+place+")")
 		}
 	}
@@ -119,26 +118,4 @@ func describeStack(stack string) (string, bool) {
 		return fmt.Sprintf("%s: %s, started by %s", state, frames[0], starter), true
 	}
 	return fmt.Sprintf("%s: %s, called from %s, started by %s", state, frames[0], frames[len(frames)-1], starter), true
-}
-
-// standardFolder returns the folder of the standard library's sources, which ends in a slash. It is
-// "" in a program built with -trimpath.
-var standardFolder = sync.OnceValue(func() string {
-	entry := reflect.ValueOf(runtime.GC).Pointer()
-	file, _ := runtime.FuncForPC(entry).FileLine(entry)
-	return file[:max(0, strings.LastIndex(file, "runtime/"))]
-})
-
-// isStandard reports whether a source file belongs to the standard library. With -trimpath its name
-// begins with the path of its package, as those of modules do. But only modules have a version or a
-// dot in the first element, except for a main module with such a path.
-func isStandard(file string) bool {
-	if folder := standardFolder(); folder != "" {
-		return strings.HasPrefix(file, folder)
-	}
-	if build, ok := debug.ReadBuildInfo(); ok && build.Main.Path != "" && strings.HasPrefix(file, build.Main.Path+"/") {
-		return false
-	}
-	first, _, _ := strings.Cut(file, "/")
-	return !strings.ContainsAny(first, ".@")
 }

@@ -27,7 +27,11 @@
 // schedule, and run the saved failures first. They do not write if VOLSIM_KEEP is "no". The log
 // says for each saved file whether it fails again, passes, or no longer fits the world.
 //
-// A test's own controllers take part as scenario.Scenario.Extra. scenario.Scenario.Interceptors
+// A failure says where it was found and which line of the test's code made the violating write, and
+// ends with a test to paste that replays it. A picture is saved next to it.
+//
+// A test's own controllers take part as scenario.Scenario.Extra, or are made by a workload with
+// drawn parameters: see [Component], [Script] and [Draw]. scenario.Scenario.Interceptors
 // breaks a component on purpose, to verify that the rules detect it.
 //
 // [Bubble] runs a complete client-go controller with its goroutines against the API server, in a

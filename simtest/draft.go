@@ -23,6 +23,10 @@ type Draft struct {
 	claims  []claim
 	pods    []pod
 	users   []scenario.User // with acts of their own
+
+	recorded map[string]string // values of Draw to be repeated, as JSON by label; nil: Draw draws
+	missing  []string          // labels that recorded lacks
+	inGo     bool              // it has components or scripts that a workload added
 }
 
 // lifecycle is what happens to an object after its creation.

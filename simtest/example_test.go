@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/explore/scenario"
 	"github.com/volsim/volsim/simtest"
@@ -32,6 +34,27 @@ func ExampleCheck() {
 	world := scenario.Scenario{Components: []string{"pvcontroller", "pvcprotection", "pvprotection"}}
 	budget := simtest.Budget{Holds: 1, Restarts: true, Schedules: 10}
 	simtest.Check(t, world, budget, simtest.Claims(1, 2), simtest.Volumes(1, 2))
+	fmt.Println(t.Failed())
+	// Output: false
+}
+
+// An operator takes part with drawn settings, whatever the arguments of a user in Go.
+func ExampleComponent() {
+	world := scenario.Scenario{Components: []string{}}
+	simtest.Check(t, world, simtest.Budget{Schedules: 5},
+		simtest.Component("copier", settingsFor("configmaps"), copier),
+		simtest.Script("alice", rapid.IntRange(1, 4), changes))
+	fmt.Println(t.Failed())
+	// Output: false
+}
+
+// A workload of the test's own draws what its components and scripts depend on with Draw.
+func ExampleDraw() {
+	operators := func(rt *rapid.T, d *simtest.Draft) {
+		d.Component(copier(settings{For: "configmaps", Copies: simtest.Draw(rt, d, rapid.IntRange(1, 2), "copies")}))
+		d.User("alice", "create claim data 1Gi class=")
+	}
+	simtest.Check(t, scenario.Scenario{Components: []string{}}, simtest.Budget{Schedules: 5}, operators)
 	fmt.Println(t.Failed())
 	// Output: false
 }

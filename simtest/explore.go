@@ -34,9 +34,9 @@ type Budget struct {
 // The log of rt has the story of a failure. Explore does not save it: see Check.
 func Explore(rt *rapid.T, world scenario.Scenario, b Budget, workloads ...Workload) {
 	rt.Helper()
-	p := &property{world: world, budget: b, workloads: workloads}
+	p := &property{origin: originOf(rt, "Explore"), world: world, budget: b, workloads: workloads}
 	f, err := p.check(rt)
-	report(rt, f, err)
+	p.report(rt, f, err)
 }
 
 // Check checks the property of Explore with rapid, as rapid.Check does. It runs saved failures
@@ -44,28 +44,62 @@ func Explore(rt *rapid.T, world scenario.Scenario, b Budget, workloads ...Worklo
 //
 // Once a schedule has failed, Check looks only for violations of the same rule, in few more
 // schedules than the last failure took. Otherwise passing workloads would make shrinking slow.
+//
+// rapid's own file of a failure, in testdata/rapid, is not kept: it would contain the same failure
+// in another form. Check draws no further workloads when the deadline of the test is near.
 func Check(t testing.TB, world scenario.Scenario, b Budget, workloads ...Workload) {
 	t.Helper()
-	p := &property{world: world, budget: b, workloads: workloads, searched: map[string]*explore.Failure{}}
-	runSaved(t, &world, p.config())
+	p := &property{
+		origin: originOf(t, "Check"), world: world, budget: b, workloads: workloads, searched: map[string]*explore.Failure{},
+	}
+	p.runSaved(t, p.withGo, p.config())
+	ctx, cancel := untilDeadline(t)
+	defer cancel()
+	p.deadline = ctx
 	defer func() {
 		t.Logf("%d workloads, %d of them different, %d schedules", p.drawn, len(p.searched), p.schedules)
+		if ctx.Err() != nil {
+			t.Logf("stopped before the deadline of the test")
+		}
 		if p.failure != nil { // rapid ends with a run of the smallest failure
-			saveFailure(t, p.failure)
+			p.checkSaved(t, p.saveFailure(t, p.failure))
 		}
 	}()
-	rapid.Check(t, func(rt *rapid.T) {
+	rapid.Check(rapidTB{t}, func(rt *rapid.T) {
 		f, err := p.check(rt)
 		p.recordFailure(f)
-		report(rt, f, err)
+		p.report(rt, f, err)
 	})
+}
+
+// withGo returns a scenario that was read with the parts that its text lacks.
+func (p *property) withGo(s *scenario.Scenario) (*scenario.Scenario, error) {
+	return withDrawn(s, p.world, p.workloads)
+}
+
+// checkSaved logs if a failure that was just saved does not fail again.
+func (p *property) checkSaved(t testing.TB, file string) {
+	t.Helper()
+	if file == "" || !p.failure.Scenario.OnlyInGo() {
+		return
+	}
+	s, err := p.withGo(Read(t, file))
+	if err == nil {
+		var r *scenario.Result
+		if r, err = explore.Replay(t.Context(), s); err == nil && scenario.RuleID(r.Failure) != s.Violates {
+			err = fmt.Errorf("%s is not violated", s.Violates)
+		}
+	}
+	if err != nil {
+		t.Logf("%s: the saved failure cannot be replayed: %v: draw the parameters of components and scripts with simtest.Draw", file, err)
+	}
 }
 
 // report ends the property's run. It is the only place where a run fails: rapid takes failures at
 // different places for different ones.
-func report(rt *rapid.T, f *explore.Failure, err error) {
+func (o origin) report(rt *rapid.T, f *explore.Failure, err error) {
 	if f != nil {
-		rt.Log(failureText(f, ""))
+		rt.Log(o.failureText(f, ""))
 		err = fmt.Errorf("%w\nunder %q", f, f.Scenario.Schedule)
 	}
 	if err != nil {
@@ -75,9 +109,11 @@ func report(rt *rapid.T, f *explore.Failure, err error) {
 
 // A property is a property during its check.
 type property struct {
+	origin
 	world     scenario.Scenario
 	budget    Budget
 	workloads []Workload
+	deadline  context.Context //nolint:containedctx // of the one Check; nil: none
 
 	rule    string           // the first violated rule; "": none yet
 	limit   int              // bound on schedules after a failure; 0: no failure yet, the budget applies
@@ -111,20 +147,34 @@ func (p *property) check(rt *rapid.T) (*explore.Failure, error) {
 	}
 	d.world.Faults = swarm(rt, p.budget.Faults)
 	s := d.scenario()
-	if len(s.Users) == 0 {
-		return nil, nil // without users nothing happens
+	if len(s.Users) == 0 && (len(s.Drawn) == 0 || !d.inGo) {
+		return nil, nil // without users and drawn components nothing happens
 	}
 	p.drawn++
 	text := s.String()
-	if f, searched := p.searched[text]; searched {
+	known := !d.inGo || len(s.Drawn) > 0 // the text tells it from all others
+	if f, searched := p.searched[text]; searched && (known || p.isLate()) {
 		return f, nil // rapid often draws the same workload from other numbers
 	}
-	f, err := p.search(rt.Context(), s)
+	ctx := rt.Context()
+	if p.deadline != nil {
+		ctx = p.deadline
+	}
+	if p.isLate() {
+		return nil, nil
+	}
+	f, err := p.search(ctx, s)
+	if f == nil && p.isLate() {
+		return nil, nil // the search was cancelled
+	}
 	if err == nil && p.searched != nil {
 		p.searched[text] = f
 	}
 	return f, err
 }
+
+// isLate reports whether the deadline of the test is near.
+func (p *property) isLate() bool { return p.deadline != nil && p.deadline.Err() != nil }
 
 // search searches the schedules of a workload.
 func (p *property) search(ctx context.Context, s *scenario.Scenario) (*explore.Failure, error) {

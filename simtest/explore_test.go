@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -66,6 +67,10 @@ func TestCheckFindsTheSmallestFailure(t *testing.T) {
 		if !failed {
 			t.Fatalf("seed %s: it passes:\n%s", seed, said)
 		}
+		if _, err := os.Stat("testdata/rapid"); !os.IsNotExist(err) || strings.Contains(said, "failfile") {
+			t.Errorf("seed %s: rapid keeps the failure, too: %v\n%s", seed, err, said)
+		}
+		wantWords(t, said, "-rapid.seed=")
 		all := kept(t)
 		if len(all) != 1 {
 			t.Fatalf("seed %s: %d failures are kept, want 1", seed, len(all))
@@ -96,7 +101,9 @@ func TestCheckFailsTheSameWay(t *testing.T) {
 		t.Errorf("failed: %t, first\n%s\nthen\n%s", failed, first, again)
 	}
 	wantWords(t, first, smallest, late+`"`,
-		"saved in testdata/explore/TestListened/", "replay: call simtest.Replay with this schedule")
+		"found in schedule ", " of the search", "source: simtest/reserver_test.go:64\n",
+		"saved in testdata/explore/TestListened/", "picture: testdata/explore/TestListened/drawn-I2-",
+		"replay: go test -run '^TestListened$' runs testdata/explore/TestListened/drawn-I2-")
 }
 
 // Saved failures run before anything is drawn: they fail while the defect exists, and pass afterwards.
@@ -144,6 +151,21 @@ func TestKeptSchedulesMayNotFit(t *testing.T) {
 		t.Errorf("with the defect it passes:\n%s", said)
 	}
 	wantWords(t, said, "old.txt: I2", late+`"`)
+}
+
+// expiring is a test whose deadline is near.
+type expiring struct{ testing.TB }
+
+func (expiring) Deadline() (time.Time, bool) { return sim.Epoch, true }
+
+// Nothing is searched when the deadline of the test is near, and the log says so.
+func TestCheckStopsBeforeTheDeadline(t *testing.T) {
+	rapidly(t, "seed=1", "checks=3", "nofailfile=true")
+	said, failed := listen(func(t testing.TB) { checkReserver(careless)(expiring{t}) })
+	if failed {
+		t.Errorf("it fails:\n%s", said)
+	}
+	wantWords(t, said, "stopped before the deadline of the test", " 0 schedules")
 }
 
 func TestFailuresAreNotKeptAgainstTheWish(t *testing.T) {

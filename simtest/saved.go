@@ -26,7 +26,7 @@ func savedDir(t testing.TB) string {
 
 // saveFailure writes a failure and its story into a file and returns the path. It returns "" if
 // saving is disabled or failed.
-func saveFailure(t testing.TB, f *explore.Failure) string {
+func (o origin) saveFailure(t testing.TB, f *explore.Failure) string {
 	t.Helper()
 	if os.Getenv(keepVariable) == "no" {
 		return ""
@@ -36,21 +36,24 @@ func saveFailure(t testing.TB, f *explore.Failure) string {
 		t.Logf("the failure was not saved: %v", err)
 		return ""
 	}
-	t.Logf("saved in %s, which runs first from now on\nreplay: %s", file, replayCommand(f.Scenario, file))
+	t.Logf("saved in %s, which runs first from now on\npicture: %s\nreplay: %s", file, f.Picture, o.replayCommand(f.Scenario, file))
 	return file
 }
 
-// runSaved runs the saved failures of a test, in a world with the components that a file cannot
-// contain. A failure ends the test. If a schedule no longer fits, runSaved searches other schedules
-// of the scenario.
-func runSaved(t testing.TB, world *scenario.Scenario, cfg explore.Config) {
+// runSaved runs the saved failures of a test. withGo adds the parts that a file cannot contain. A
+// failure ends the test. If a schedule no longer fits, runSaved searches other schedules of the
+// scenario.
+func (o origin) runSaved(t testing.TB, withGo func(*scenario.Scenario) (*scenario.Scenario, error), cfg explore.Config) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(escape(savedDir(t)), "*.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range files { // sorted by name
-		s := Read(t, file).WithGo(world)
+		s, err := withGo(Read(t, file))
+		if err != nil {
+			t.Fatalf("%s: the saved failure cannot be replayed: %v; remove the file if the test no longer draws this", file, err)
+		}
 		r, f := replay(t, s)
 		if f == nil && r.Mismatch != "" {
 			t.Logf("%s: the schedule no longer fits (%s); searching another one", file, r.Mismatch)
@@ -59,9 +62,19 @@ func runSaved(t testing.TB, world *scenario.Scenario, cfg explore.Config) {
 			t.Logf("%s: passes", file)
 		}
 		if f != nil {
-			t.Fatalf("%s: %s", file, failureText(f, file))
+			f.Scenario.File, f.Picture = file, pictureOf(file)
+			t.Fatalf("%s: %s", file, o.failureText(f, file))
 		}
 	}
+}
+
+// pictureOf returns the path of the picture of a saved failure, "" if it does not exist.
+func pictureOf(file string) string {
+	drawing := strings.TrimSuffix(file, ".txt") + ".svg"
+	if _, err := os.Stat(drawing); err != nil {
+		return ""
+	}
+	return drawing
 }
 
 // escape returns a glob pattern for a path.

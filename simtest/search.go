@@ -14,14 +14,37 @@ import (
 // completeSchedulesMax is the bound on the schedules of Holds and Exhaustive.
 const completeSchedulesMax = 1_000_000
 
-// Parse parses a scenario; see scenario.Parse. An error ends the test.
+// Parse parses a scenario; see scenario.Parse. The text may be indented as a whole. An error ends
+// the test.
 func Parse(t testing.TB, text string) *scenario.Scenario {
 	t.Helper()
-	s, err := scenario.Parse(t.Name(), text)
+	s, err := scenario.Parse(t.Name(), unindent(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// unindent removes the white space with which all lines begin.
+func unindent(text string) string {
+	lines := strings.Split(text, "\n")
+	common, begun := "", false
+	for _, line := range lines {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
+		if !begun {
+			common, begun = indent, true
+		}
+		for !strings.HasPrefix(indent, common) {
+			common = common[:len(common)-1]
+		}
+	}
+	for i, line := range lines {
+		lines[i] = strings.TrimPrefix(line, common)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // Read parses a scenario file. An error ends the test.
@@ -46,7 +69,7 @@ func Read(t testing.TB, file string) *scenario.Scenario {
 func Complete(t testing.TB, s *scenario.Scenario, cfg explore.Config) explore.Report {
 	t.Helper()
 	cfg.Count = completeSchedulesMax
-	r := Search(t, s, cfg)
+	r := originOf(t, "Complete").search(t, s, cfg)
 	if r.Complete == "" {
 		t.Fatalf("scenario %s: not complete within %d schedules", s.Name, cfg.Count)
 	}
@@ -57,10 +80,17 @@ func Complete(t testing.TB, s *scenario.Scenario, cfg explore.Config) explore.Re
 // cfg. It saves a failure and ends the test. The log says what was searched.
 func Search(t testing.TB, s *scenario.Scenario, cfg explore.Config) explore.Report {
 	t.Helper()
-	runSaved(t, s, cfg)
+	return originOf(t, "Search").search(t, s, cfg)
+}
+
+// search is Search.
+func (o origin) search(t testing.TB, s *scenario.Scenario, cfg explore.Config) explore.Report {
+	t.Helper()
+	o.runSaved(t, func(saved *scenario.Scenario) (*scenario.Scenario, error) { return saved.WithGo(s), nil }, cfg)
 	r := search(t, s, cfg)
 	if r.Failure != nil {
-		t.Fatalf("scenario %s: %s", s.Name, failureText(r.Failure, saveFailure(t, r.Failure)))
+		file := o.saveFailure(t, r.Failure)
+		t.Fatalf("scenario %s: %s", s.Name, o.failureText(r.Failure, file))
 	}
 	said := r.Complete
 	if said == "" {
@@ -81,9 +111,17 @@ func search(t testing.TB, s *scenario.Scenario, cfg explore.Config) explore.Repo
 }
 
 // Replay runs a scenario once, under the schedule that a failing test printed, or under its own if
-// schedule is "". A failure ends the test, and so does a schedule that does not fit.
-func Replay(t testing.TB, s *scenario.Scenario, schedule string) *scenario.Result {
+// schedule is "". A failure ends the test, and so does a schedule that does not fit. The workloads
+// make the components and scripts of a scenario with values of [Draw]; without such, give none.
+func Replay(t testing.TB, s *scenario.Scenario, schedule string, workloads ...Workload) *scenario.Result {
 	t.Helper()
+	if len(workloads) > 0 {
+		made, err := withDrawn(s, *s, workloads)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = made
+	}
 	if schedule != "" {
 		parsed, err := sim.ParseSchedule(schedule)
 		if err != nil {
@@ -93,7 +131,7 @@ func Replay(t testing.TB, s *scenario.Scenario, schedule string) *scenario.Resul
 	}
 	r, f := replay(t, s)
 	if f != nil {
-		t.Fatalf("scenario %s: %s", s.Name, failureText(f, ""))
+		t.Fatalf("scenario %s: %s", s.Name, originOf(t, "Replay").failureText(f, ""))
 	}
 	if r.Mismatch != "" {
 		t.Fatalf("scenario %s: the schedule does not fit: %s", s.Name, r.Mismatch)

@@ -243,7 +243,10 @@ type foundFailure struct {
 	After    int      `json:"after_schedules"`
 	Schedule []string `json:"schedule"`
 	File     string   `json:"file"`
+	Picture  string   `json:"picture"`
 	Story    string   `json:"story"`
+	Source   string   `json:"source,omitempty"`
+	Found    string   `json:"found"` // how it was found, and a smaller world to try
 }
 
 // add copies a report into the result and saves its failures in dir. An error says which failures
@@ -261,7 +264,8 @@ func (f *searchResult) add(r explore.Report, dir string) (unsaved error) {
 			path = ""
 		}
 		one := foundFailure{
-			Rule: failure.Scenario.Violates, What: failure.Error(), Times: failure.Times, After: failure.Schedules, File: path,
+			Rule: failure.Scenario.Violates, What: failure.Error(), Times: failure.Times, After: failure.Schedules, File: path, Picture: failure.Picture, Found: failure.Found(),
+			Source:   failure.Result.Source,
 			Schedule: []string{}, Story: scenario.Story(failure.Scenario, failure.Result),
 		}
 		for _, d := range failure.Scenario.Schedule {
@@ -275,10 +279,14 @@ func (f *searchResult) add(r explore.Report, dir string) (unsaved error) {
 // print writes the result as text.
 func (f *searchResult) print(out io.Writer) {
 	for _, one := range f.Failures {
-		fmt.Fprintf(out, "%s violates %s in schedule %d, %s:\n\n%s\n",
-			f.Scenario, one.Rule, one.After, describeDeviations(len(one.Schedule)), one.Story)
+		fmt.Fprintf(out, "%s violates %s in schedule %d, %s:\n\n%s\n%s\n",
+			f.Scenario, one.Rule, one.After, describeDeviations(len(one.Schedule)), one.Story, one.Found)
+		if one.Source != "" {
+			fmt.Fprintf(out, "source: %s\n", one.Source)
+		}
 		if one.File != "" {
-			fmt.Fprintf(out, "saved as %s\n\n", one.File)
+			fmt.Fprintf(out, "saved as %s, drawn in %s\nin a Go test: simtest.Replay(t, simtest.Read(t, %q), \"\")\n\n",
+				one.File, one.Picture, filepath.ToSlash(one.File))
 		}
 	}
 	fmt.Fprintf(out, "%s, %d steps", pluralize(f.Schedules, "schedule"), f.Steps)

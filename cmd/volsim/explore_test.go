@@ -73,6 +73,18 @@ func TestExploreSavesFailuresForReplay(t *testing.T) {
 	if status != 1 || errs != "" {
 		t.Errorf("status %d, stderr %q, want 1 and nothing", status, errs)
 	}
+	drawn := strings.TrimSuffix(files[0], ".txt") + ".svg"
+	if _, err := os.Stat(drawn); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{
+		"violates L7 in schedule ", "\nsaved as " + files[0] + ", drawn in " + drawn + "\n",
+		"in a Go test: simtest.Replay(t, simtest.Read(t, \"" + filepath.ToSlash(files[0]) + "\"), \"\")\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
 	for _, want := range []string{
 		"with 1 deviation", ">> alice is held", "bob deletes claim default/data", "\nviolation: L", "replay: volsim replay " + files[0],
 	} {

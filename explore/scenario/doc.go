@@ -28,6 +28,7 @@
 //	faults: …                what a randomized search injects
 //	rules: I1, …             rules to check (default all)
 //	ends: differ             schedules may legitimately end in different states
+//	drawn: LABEL JSON        a parameter of a component or script of a test
 //
 // An [Act] of a user concerns objects of any resource:
 //
@@ -45,7 +46,8 @@
 // that uses definitions imports package fake/crd.
 //
 // The set-up of the world, with all components running and nodes registered, is not part of the
-// schedule: step 1 is the first step after it.
+// schedule: step 1 is the first step after it. A world without users, but with drawn components, has
+// no set-up: their start is part of the schedule.
 //
 // # What it does not do
 //

@@ -27,6 +27,8 @@ type Options struct {
 	// Watch is called with the world after the set-up, before the first step of the scenario. nil:
 	// not called.
 	Watch func(c *cluster.Cluster)
+	// Callers records the call stacks of requests and driver calls, for Result.Source. It takes time.
+	Callers bool
 }
 
 // A Result is the result of a run.
@@ -41,6 +43,13 @@ type Result struct {
 	SetupEnd int     // the step of the trace at which the set-up ended
 	Outcome  Outcome // final state; nil if the run failed or was stopped
 	Stopped  bool
+	// Source is where the user's code made the request that violated the rule, as "FILE:LINE",
+	// or the user's act and its line in the text. For the error of a user it is the user's last
+	// request. "": it is unknown, as without Options.Callers, or a part of this module.
+	Source string
+
+	acts       []actStart // those that began
+	components []string   // of the world
 }
 
 // An Incomplete is the failure of a world at rest in which something is still pending.
@@ -112,6 +121,9 @@ func (s *Scenario) Run(ctx context.Context, o Options) (result *Result, err erro
 	if err := w.host.Err(); err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", s.Name, err) // what a stray goroutine does differs between runs
 	}
+	if o.Callers {
+		w.result.Source = w.source(s)
+	}
 	if err := ctx.Err(); err != nil && errors.Is(w.result.Failure, err) {
 		return nil, err // an interrupted run has no result
 	}
@@ -131,6 +143,7 @@ type world struct {
 	setupChoices  int // choices in the set-up
 	result        *Result
 	userFailure   error
+	failedUser    string // the user of userFailure
 	cycle         cycleDetector
 	degradedSince time.Time // when something went down; zero: nothing is down
 }
@@ -148,7 +161,7 @@ func (s *Scenario) setUp(ctx context.Context, o Options) (*world, error) {
 	if err := s.load(); err != nil {
 		return nil, err
 	}
-	c, err := cluster.New(s.World(sim.SteppedConfig{Pool: o.Pool}))
+	c, err := cluster.New(s.World(sim.SteppedConfig{Pool: o.Pool, Callers: o.Callers}))
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
 	}
@@ -158,11 +171,13 @@ func (s *Scenario) setUp(ctx context.Context, o Options) (*world, error) {
 	if err := c.Start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("scenario %s: set-up: %w", s.Name, err), c.Close())
 	}
-	for w.host.Busy() && w.host.Steps() < StepsMax {
+	setUp := len(s.Users) > 0 || len(s.Drawn) == 0
+	for setUp && w.host.Busy() && w.host.Steps() < StepsMax {
 		if !w.host.Step() {
 			break
 		}
 	}
+	w.result = &Result{Trace: c.Trace(), SetupEnd: c.Trace().Steps(), components: c.Components()}
 	for _, u := range s.Users {
 		w.startUser(u)
 	}
@@ -171,7 +186,7 @@ func (s *Scenario) setUp(ctx context.Context, o Options) (*world, error) {
 	}
 	w.setupSteps, w.setupChoices = w.host.Steps(), w.host.Choices()
 	w.bound = w.setupSteps + cmp.Or(o.StepsMax, StepsMax)
-	w.result = &Result{Trace: c.Trace(), SetupEnd: c.Trace().Steps()}
+	w.result.SetupEnd = c.Trace().Steps()
 	return w, nil
 }
 
@@ -179,9 +194,10 @@ func (s *Scenario) setUp(ctx context.Context, o Options) (*world, error) {
 func (w *world) startUser(u User) {
 	component := w.host.Process(u.Name)
 	component.User("", func(ctx context.Context) {
-		for _, act := range u.Acts {
+		for i, act := range u.Acts {
+			w.result.acts = append(w.result.acts, actStart{u.Name, i, w.cluster.Trace().Steps()})
 			if err := act.Do(ctx, w.cluster, component); err != nil {
-				w.userFailure = fmt.Errorf("user %s: %s: %w", u.Name, act, err)
+				w.failedUser, w.userFailure = u.Name, fmt.Errorf("user %s: %s: %w", u.Name, act, err)
 				return
 			}
 		}
@@ -189,7 +205,7 @@ func (w *world) startUser(u User) {
 			return
 		}
 		if err := u.Script(ctx, w.cluster); err != nil {
-			w.userFailure = fmt.Errorf("user %s: %w", u.Name, err)
+			w.failedUser, w.userFailure = u.Name, fmt.Errorf("user %s: %w", u.Name, err)
 		}
 	})
 }

@@ -27,6 +27,7 @@ type Scenario struct {
 	Rules          []string       // IDs of the rules to check; nil: all
 	OutcomesDiffer bool           // schedules may legitimately end in different states
 	Users          []User         // act concurrently
+	Drawn          []string       // parameters of components and scripts, as "LABEL JSON"; see simtest.Draw
 	Schedule       sim.Schedule   // nil: the default order
 	Violates       string         // the ID of the rule that the schedule violates; "": none
 	Definitions    []string       // files, and directories of files, with definitions of custom resources; see cluster.Config
@@ -59,7 +60,7 @@ type User struct {
 // OnlyInGo reports whether the scenario has parts that its text lacks: components, interceptors,
 // rules or scripts.
 func (s *Scenario) OnlyInGo() bool {
-	return len(s.Extra) > 0 || s.Interceptors.Client != nil || s.Interceptors.Driver != nil || len(s.OwnRules) > 0 ||
+	return len(s.Extra) > 0 || len(s.Drawn) > 0 || s.Interceptors.Client != nil || s.Interceptors.Driver != nil || len(s.OwnRules) > 0 ||
 		slices.ContainsFunc(s.Users, func(u User) bool { return u.Script != nil })
 }
 
@@ -138,7 +139,7 @@ func Parse(name, text string) (*Scenario, error) {
 	if err := p.endManifest(); err != nil {
 		return nil, fmt.Errorf("scenario %s, line %d: %w", name, p.number, err)
 	}
-	if len(s.Users) == 0 {
+	if len(s.Users) == 0 && len(s.Drawn) == 0 {
 		return nil, fmt.Errorf("scenario %s: no user", name)
 	}
 	return s, nil
@@ -283,10 +284,12 @@ func (p *parser) header(words string) error {
 		if !p.s.OutcomesDiffer {
 			err = fmt.Errorf("ends: %q: want differ", value)
 		}
+	case "drawn":
+		p.s.Drawn = append(p.s.Drawn, value)
 	case "violates":
 		p.s.Violates = value
 	default:
-		err = fmt.Errorf("header %q: want nodes, volumes-per-node, selinux, components, definitions, faults, rules, ends or violates", key)
+		err = fmt.Errorf("header %q: want nodes, volumes-per-node, selinux, components, definitions, faults, rules, ends, drawn or violates", key)
 	}
 	return err
 }
@@ -339,6 +342,9 @@ func (s *Scenario) String() string {
 	header("rules", strings.Join(s.Rules, ", "))
 	if s.OutcomesDiffer {
 		header("ends", "differ")
+	}
+	for _, drawn := range s.Drawn {
+		header("drawn", drawn)
 	}
 	for _, u := range s.Users {
 		fmt.Fprintf(&b, "user %s\n", u.Name)

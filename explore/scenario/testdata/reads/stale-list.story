@@ -34,9 +34,9 @@ o acts; left: resourceVersions, right: steps; ?7 has not seen 7
 
 stale-list
 Claims
-  default/web-2k2lv ·························|Pending───────────────────────────────────────────────────────────────────
-  default/web-rtrwh ···········································································|Pending─────────────────
+  default/web-2k2lv ·································|Pending───────────────────────────────────────────────────────────
+  default/web-rtrwh ··································································|Pending──────────────────────────
 Widgets
   default/web       |exists─────────────────────────────────────────────────────────────────────────────────────────────
-                                                                      ^ invariant violated here
+                                                                                      ^ invariant violated here
 violation: one-claim: two claims of one widget: there are 2
