@@ -43,6 +43,8 @@ test: packages vet
 	cd ctrlruntime && $(GOTEST) $(RACE) ./...
 	@echo "a project of kubebuilder on package envtest:"
 	cd test/kubebuilder && $(GOTEST) $(RACE) -count=1 ./...
+	@echo "an operator with seven bugs, tested three ways:"
+	cd test/operator && $(GOTEST) ./...
 	@echo "sanity tests of the CSI drivers:"
 	cd test/sanity && $(GOTEST) -count=1 -v ./...
 	@echo "browser tests of the page of volsim serve:"
@@ -81,6 +83,7 @@ vet:
 	$(GO) mod tidy -diff
 	cd ctrlruntime && $(GO) vet ./... && $(GO) mod tidy -diff
 	cd test/kubebuilder && $(GO) vet ./... && $(GO) mod tidy -diff
+	cd test/operator && $(GO) vet ./... && $(GO) mod tidy -diff
 	cd test/conformance && $(GO) vet ./... && $(GO) mod tidy -diff
 	cd test/sanity && $(GO) vet ./... && $(GO) mod tidy -diff
 	cd test/browser && $(GO) vet ./... && $(GO) mod tidy -diff

@@ -1,6 +1,7 @@
 package ctrlruntime
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,11 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/definitions"
 )
 
 // A Config configures Component.
@@ -28,7 +31,10 @@ type Config struct {
 	Reads  fake.Reads      // where the manager's client and cache read; zero: the caches of the process
 	Logger logr.Logger     // of the manager; zero: logs are discarded
 
-	// Install installs the operator's custom resources. See cluster.Component.
+	// CRDDirectoryPaths lists files, and directories of files, with the operator's
+	// CustomResourceDefinitions. The program must import package fake/crd. See cluster.Config.
+	CRDDirectoryPaths []string
+	// Install installs custom resources that have no definition in a file. See cluster.Component.
 	Install func(server *fake.Server) error
 
 	// Setup adds the operator's controllers to the manager, as main does. It is called in each new
@@ -42,11 +48,24 @@ func Component(cfg Config) cluster.Component {
 		cfg.Scheme = scheme.Scheme
 	}
 	if cfg.Logger.GetSink() == nil {
-		cfg.Logger = logr.Discard()
+		cfg.Logger = logr.New(log.NullLogSink{}) // without a sink a manager takes the global logger
 	}
-	return cluster.Component{Name: cfg.Name, Install: cfg.Install, Start: func(p cluster.ComponentContext) error {
+	return cluster.Component{Name: cfg.Name, Install: cfg.install, Start: func(p cluster.ComponentContext) error {
 		return start(cfg, p)
 	}}
+}
+
+// install installs the operator's custom resources.
+func (cfg Config) install(server *fake.Server) error {
+	if len(cfg.CRDDirectoryPaths) > 0 {
+		if err := definitions.Install(context.Background(), server, cfg.CRDDirectoryPaths); err != nil {
+			return fmt.Errorf("CRDDirectoryPaths: %w", err)
+		}
+	}
+	if cfg.Install == nil {
+		return nil
+	}
+	return cfg.Install(server)
 }
 
 // start sets an operator up in a new process.

@@ -2,7 +2,7 @@
 // simulated cluster.
 //
 //	operator := ctrlruntime.Component(ctrlruntime.Config{
-//		Name: "operator", Scheme: scheme, Install: installDefinitions,
+//		Name: "operator", Scheme: scheme, CRDDirectoryPaths: []string{"config/crd/bases"},
 //		Setup: func(mgr manager.Manager) error { return (&Reconciler{Client: mgr.GetClient()}).SetupWithManager(mgr) },
 //	})
 //	c, err := cluster.New(cluster.Config{Stepped: &sim.SteppedConfig{}, Extra: []cluster.Component{operator}})

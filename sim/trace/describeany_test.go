@@ -68,6 +68,7 @@ func TestDescribeAnyCoversEveryRecord(t *testing.T) {
 		{"work", trace.Record{Action: trace.Action{Kind: trace.KindWork, Verb: "sync", Object: "disk"}}, "starts work on disk"},
 		{"a timer", trace.Record{Action: trace.Action{Kind: trace.KindTimer, Verb: "fire"}}, "handles its timer"},
 		{"a sleep", trace.Record{Action: trace.Action{Kind: trace.KindSleep, Verb: "woke", Object: "5s"}}, "wakes after 5s"},
+		{"a write of nothing that was known", api("delete", "pods/default/p", trace.Outcome{}), "writes pod default/p without a relevant change"},
 		{"a wait", trace.Record{Action: trace.Action{Kind: trace.KindWait, Verb: "until", Object: "rest"}}, "resumes after waiting for rest"},
 		{"an event", trace.Record{Action: trace.Action{Kind: trace.KindEvent, Verb: "reboot", Object: "node-1"}}, "reboot node-1"},
 	} {

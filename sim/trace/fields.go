@@ -60,7 +60,7 @@ func fields(obj runtime.Object) map[string]string {
 		return out
 	}
 	var content map[string]any
-	if err := json.Unmarshal(data, &content); err != nil {
+	if err := json.Unmarshal(data, &content); err != nil || content == nil { // null: no object
 		return out
 	}
 	metadata, _ := content["metadata"].(map[string]any)
