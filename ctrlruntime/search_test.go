@@ -3,6 +3,7 @@ package ctrlruntime_test
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,6 +35,9 @@ func oneSecret() invariant.Rule {
 		}}
 	}}
 }
+
+// staleRead matches the line of a story that explains why there are two children.
+var staleRead = regexp.MustCompile(`operator lists the secrets of default in its cache: none found .*; it has not seen step \d+, where it created secret default/a-\w+ itself`)
 
 // A search finds that the reconciler creates two children when its cache lacks the first one. With a
 // client that reads its own writes there is no such schedule.
@@ -67,6 +71,12 @@ func TestSearch(t *testing.T) {
 			}
 			if report.Failure != nil && (report.Failure.Schedules > 30 || report.Failure.Scenario.Violates != "U1") {
 				t.Errorf("%q in schedule %d", report.Failure.Scenario.Violates, report.Failure.Schedules)
+			}
+			if f := report.Failure; f != nil {
+				story := scenario.Story(f.Scenario, f.Result)
+				if !staleRead.MatchString(story) {
+					t.Errorf("the story does not name the stale read:\n%s", story)
+				}
 			}
 		})
 	}

@@ -112,15 +112,33 @@ func ObjectName(object string) string {
 	word, ok := resourceNames[resource]
 	if !ok {
 		word, _, _ = strings.Cut(resource, ".") // without the group
-		word = strings.TrimSuffix(word, "s")
+		word = singular(word)
 	}
 	return strings.TrimSpace(word + " " + name)
 }
 
+// singular returns the singular of a resource.
+func singular(word string) string {
+	if stem, is := strings.CutSuffix(word, "ies"); is {
+		return stem + "y"
+	}
+	for _, ending := range []string{"sses", "xes", "tches", "shes"} {
+		if strings.HasSuffix(word, ending) {
+			return strings.TrimSuffix(word, "es")
+		}
+	}
+	return strings.TrimSuffix(word, "s")
+}
+
 func plural(resource string) string {
 	word := ObjectName(resource)
-	if strings.HasSuffix(word, "ss") {
-		return word + "es"
+	if stem, is := strings.CutSuffix(word, "y"); is && !strings.ContainsAny(stem[max(0, len(stem)-1):], "aeiou") {
+		return stem + "ies"
+	}
+	for _, ending := range []string{"ss", "x", "tch", "sh"} {
+		if strings.HasSuffix(word, ending) {
+			return word + "es"
+		}
 	}
 	return word + "s"
 }

@@ -97,3 +97,17 @@ func TestStateByConventions(t *testing.T) {
 		}
 	}
 }
+
+func TestObjectNamesOfAnyResource(t *testing.T) {
+	for resource, want := range map[string]string{
+		"boxes": "box", "policies": "policy", "gateways": "gateway", "ingressclasses": "ingressclass", "batches": "batch", "leases": "lease",
+		"widgets.example.com": "widget", "replicasets": "replicaset", "storageclasses": "storage class",
+	} {
+		if got := ObjectName(resource + "/a"); got != want+" a" {
+			t.Errorf("%s: %q, want %q", resource, got, want)
+		}
+		if bare, _, _ := strings.Cut(resource, "."); bare != "storageclasses" && plural(resource) != bare {
+			t.Errorf("the plural of %s is %q", bare, plural(resource))
+		}
+	}
+}
