@@ -1,6 +1,8 @@
 package podfiles
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
@@ -28,17 +30,12 @@ func memorySize(pod *corev1.Pod, volume *resource.Quantity, node int64) int64 {
 //
 // Upstream: pkg/kubelet/cm ResourceConfigForPod (v1.36).
 func memoryLimit(pod *corev1.Pod) int64 {
-	declared := true
-	limits := resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{
-		ContainerFn: func(limits corev1.ResourceList, _ resourcehelper.ContainerType) {
-			declared = declared && !limits.Memory().IsZero()
-		},
-	})
-	if whole := pod.Spec.Resources; whole != nil && !whole.Limits.Memory().IsZero() {
-		declared = true
-	}
-	if !declared {
+	unlimited := func(c corev1.Container) bool { return c.Resources.Limits.Memory().IsZero() }
+	whole := pod.Spec.Resources
+	if (whole == nil || whole.Limits.Memory().IsZero()) &&
+		(slices.ContainsFunc(pod.Spec.Containers, unlimited) || slices.ContainsFunc(pod.Spec.InitContainers, unlimited)) {
 		return 0
 	}
+	limits := resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})
 	return limits.Memory().Value()
 }
