@@ -121,7 +121,7 @@ func (t *storyWriter) writeRecords() {
 		case r.Kind == trace.KindDeliver:
 			t.addDelivery(r)
 		case t.isIncluded(i, concerns):
-			t.addLine(r, t.subject(r.Task)+" "+trace.DescribeAny(*r)+versionSuffix(r))
+			t.addLine(r, t.subject(r.Task)+" "+t.describe(r)+versionSuffix(r))
 			t.addStaleness(r)
 			t.addBase(i)
 		}
@@ -131,6 +131,15 @@ func (t *storyWriter) writeRecords() {
 	if t.end == len(t.records) {
 		t.addDeviations(math.MaxInt, nil)
 	}
+}
+
+// describe describes a record. Whether a component of the test's own retries is for it to show.
+func (t *storyWriter) describe(r *trace.Record) string {
+	words := trace.DescribeAny(*r)
+	if r.Err != nil && t.scenario.isOwn(trace.Process(r.Task)) {
+		words = strings.TrimSuffix(words, " and will retry")
+	}
+	return words
 }
 
 // addDeviations adds the deviations up to a step. Events are added when they happen.

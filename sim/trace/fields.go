@@ -81,11 +81,27 @@ func flatten(out map[string]string, path string, value any) {
 		}
 	case []any:
 		for i, each := range v {
+			if kind, words, is := condition(path, each); is {
+				out[path+"["+kind+"]"] = words
+				continue
+			}
 			flatten(out, path+"["+strconv.Itoa(i)+"]", each)
 		}
 	default:
 		out[path] = fmt.Sprint(v)
 	}
+}
+
+// condition returns the type of a condition, and its status with the reason. It leaves out the message,
+// and the times, which reconcilers take from the wall clock.
+func condition(path string, value any) (kind, words string, is bool) {
+	fields, _ := value.(map[string]any)
+	kind, hasType := fields["type"].(string)
+	words, hasStatus := fields["status"].(string)
+	if reason, has := fields["reason"].(string); has && reason != "" {
+		words += " (" + reason + ")"
+	}
+	return kind, words, hasType && hasStatus && strings.HasSuffix(path, "onditions")
 }
 
 // objectOf returns the name of the object of a write: "secret default/s-1x2y3". The server may have

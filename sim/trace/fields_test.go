@@ -70,6 +70,28 @@ func TestWritesOfAnyKind(t *testing.T) {
 	}
 }
 
+// A condition is told by its type, without its message and times.
+func TestConditionsAreToldByType(t *testing.T) {
+	database := func(status, reason, message, at string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"kind": "Database", "status": map[string]any{"conditions": []any{
+			map[string]any{"type": "Ready", "status": status, "reason": reason, "message": message, "lastTransitionTime": at},
+		}}}}
+	}
+	before := database("False", "Progressing", "0 of 2", "2026-01-01T00:00:00Z")
+	for _, c := range []struct {
+		after *unstructured.Unstructured
+		want  string
+	}{
+		{database("True", "AllReplicasReady", "2 of 2", "2026-01-02T00:00:00Z"), "status.conditions[Ready] False (Progressing) → True (AllReplicasReady)"},
+		{database("False", "Progressing", "1 of 2", "2026-01-02T00:00:00Z"), ""},
+		{&unstructured.Unstructured{Object: map[string]any{"kind": "Database"}}, "status.conditions[Ready] removed"},
+	} {
+		if got := strings.Join(fieldChanges(before, c.after), ", "); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}
+
 // A write that changes nothing, and the conflict of a user, who need not retry.
 func TestDescribeWritesWithoutEffect(t *testing.T) {
 	action := Action{Kind: KindAPI, Verb: "update", Object: "widgets/default/web"}

@@ -2,7 +2,7 @@ package trace
 
 import (
 	"fmt"
-	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -46,17 +46,13 @@ func stateOfOther(obj runtime.Object) string {
 	if phase := values["status.phase"]; phase != "" {
 		return phase
 	}
-	for i := 0; ; i++ {
-		of := "status.conditions[" + strconv.Itoa(i) + "]"
-		switch values[of+".type"] {
-		case "":
-			return "exists"
-		case "Ready":
-			if values[of+".status"] == string(metav1.ConditionTrue) {
-				return "Ready"
-			}
-			return "not Ready"
-		}
+	switch ready, has := values["status.conditions[Ready]"]; {
+	case !has:
+		return "exists"
+	case ready == string(metav1.ConditionTrue), strings.HasPrefix(ready, string(metav1.ConditionTrue)+" "):
+		return "Ready"
+	default:
+		return "not Ready"
 	}
 }
 

@@ -12,12 +12,12 @@ schedule
    7  operator changes widget default/web: status.claims=0 (rv 10)
    8  >> the widget cache of operator is held until step 11
    8  operator reads widget default/web in its cache (rv 8); it has not seen step 7, where it changed it itself
-   9  operator gets a conflict for its update/status of widget default/web and will retry
+   9  operator gets a conflict for its update/status of widget default/web
       (it had read it in its cache in step 8, without step 7)
   10  alice changes widget default/web: spec.replicas=3, spec.size 1Gi → 2Gi (rv 11)
   11  the widget cache of operator sees step 7 only now
   12  operator reads widget default/web in its cache (rv 10); it has not seen step 10, where alice changed it
-  13  operator gets a conflict for its update/status of widget default/web and will retry
+  13  operator gets a conflict for its update/status of widget default/web
       (it had read it in its cache in step 12, without step 10)
   14  the widget cache of operator sees step 10 only now
   16  operator changes widget default/web: status.claims 0 → 1 (rv 12)
