@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/volsim/volsim/sim"
 )
@@ -119,6 +120,9 @@ func (s *Server) resolve(given runtime.Object) (*kind, Object, error) {
 			return k, o.DeepCopyObject().(Object), nil
 		}
 	case Object:
+		if known, _, err := scheme.Scheme.ObjectKinds(given); gvk.Empty() && err == nil {
+			return nil, nil, fmt.Errorf("%T %s: kind not served", given, known[0])
+		}
 		if gvk.Empty() {
 			return nil, nil, fmt.Errorf("%T: apiVersion and kind are empty: set its TypeMeta, or call SetGroupVersionKind", given)
 		}

@@ -70,7 +70,7 @@ func TestWritesOfAnyKind(t *testing.T) {
 	}
 }
 
-// A condition is told by its type, without its message and times.
+// A story has the type of a condition, not its message and times.
 func TestConditionsAreToldByType(t *testing.T) {
 	database := func(status, reason, message, at string) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"kind": "Database", "status": map[string]any{"conditions": []any{
