@@ -22,15 +22,19 @@ type keys struct {
 // isOptional reports whether the object, and each key, may be missing.
 func (k keys) isOptional() bool { return k.optional != nil && *k.optional }
 
-// readError returns the error of a read in the words of upstream's cache, which names the kind and
-// not the resource.
+// readError returns the error of reading the object; nil for a missing one that is optional. It is in
+// the words of upstream's cache, which names the kind and not the resource.
 //
 // Upstream: pkg/kubelet/util/manager objectCache.Get (v1.36).
-func readError(err error, kind, name string) error {
-	if apierrors.IsNotFound(err) {
-		return apierrors.NewNotFound(corev1.Resource(kind), name)
+func (k keys) readError(err error, kind string) error {
+	switch {
+	case !apierrors.IsNotFound(err):
+		return err
+	case k.isOptional():
+		return nil
+	default:
+		return apierrors.NewNotFound(corev1.Resource(kind), k.object)
 	}
-	return err
 }
 
 // files returns the files of the keys. missing is the format of the error for a missing key.

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -41,8 +40,8 @@ func (k keys) secret(
 	ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, mode *int32,
 ) (Payload, error) {
 	object, err := client.CoreV1().Secrets(pod.Namespace).Get(ctx, k.object, metav1.GetOptions{})
-	if err = readError(err, "secret", k.object); err != nil {
-		if !apierrors.IsNotFound(err) || !k.isOptional() {
+	if err != nil {
+		if err := k.readError(err, "secret"); err != nil {
 			return nil, err
 		}
 		object = &corev1.Secret{}

@@ -52,6 +52,12 @@ func (m Machine) Volumes() ([]Volume, error) {
 	return all, err
 }
 
+// Stat returns the attributes of what is at a path on the machine, or of what a link there leads to.
+// For a missing path it returns fs.ErrNotExist.
+func (m Machine) Stat(name string) (nodefs.Info, error) {
+	return m.FS.StatWithin(m.Root, strings.TrimPrefix(strings.TrimPrefix(m.Path(name), m.Root), "/"))
+}
+
 func (m Machine) make(dir string) error { return m.FS.MkdirAll(m.Path(dir)) }
 
 func (m Machine) remove(dir string) error { return m.FS.RemoveAll(m.Path(dir)) }

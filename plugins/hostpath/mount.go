@@ -129,7 +129,7 @@ func (m Machine) check(name string, kind corev1.HostPathType) error {
 	default:
 		return fmt.Errorf("%s is an invalid volume type", kind)
 	}
-	info, err := m.FS.StatWithin(m.Root, strings.TrimPrefix(strings.TrimPrefix(m.Path(name), m.Root), "/"))
+	info, err := m.Stat(name)
 	if err != nil || !is(info.Mode) {
 		return fmt.Errorf("hostPath type check failed: %s is not a %s", name, what)
 	}

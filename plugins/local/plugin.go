@@ -102,7 +102,7 @@ func (p *Plugin) DeviceMountPath(spec *plugins.Spec) (string, error) {
 	}
 	name := spec.PersistentVolume.Spec.Local.Path
 	machine := p.cfg.Machine
-	info, err := machine.FS.StatWithin(machine.Root, strings.TrimPrefix(strings.TrimPrefix(machine.Path(name), machine.Root), "/"))
+	info, err := machine.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("path %q does not exist", name)
