@@ -12,7 +12,7 @@
 GO ?= go
 TOOL = $(GO) tool -modfile=tools/go.mod
 
-.PHONY: test test-versions test-dm packages vet check bench fuzz soak demo notebooks notebooks-check notebooks-write
+.PHONY: test test-here test-beside test-versions test-dm packages vet check bench fuzz soak demo notebooks notebooks-check notebooks-write
 
 # The race detector requires a C compiler; packages installs one if possible.
 RACE = $$(command -v gcc >/dev/null && echo -race)
@@ -22,21 +22,34 @@ RACE = $$(command -v gcc >/dev/null && echo -race)
 # tests and some schedules of each search) and a full run without. All other packages run in full with it.
 SEARCHES = ./attachdetach ./cluster ./explore ./explore/scenario ./invariant
 
+# The tests of these packages run in one goroutine: they check the source tree, and drawings.
+SINGLE = . ./sim/trace/picture
+
 # The slowest packages start first, so that none of them runs alone at the end.
 LONG = ./plugins/lvm ./plugins/loop ./internal/lvm2
 
 # Less frequent garbage collection speeds up compilers and tests.
 export GOGC = 400
 
-# The target vet has checked all packages before.
-GOTEST = $(GO) test -vet=off
+# Without the paths of the clone in compiled packages, all clones on a machine share the build cache.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
+
+# The target vet has checked all packages before. Many packages wait for devices, guests and clocks, so one more test binary
+# runs than there are cores.
+GOTEST = $(GO) test -vet=off -p $$(($$(getconf _NPROCESSORS_ONLN) + 1))
+
+# The tests of test-beside wait for guests most of the time, so they run beside the others. Their output follows.
+test: packages vet
+	@beside=$$(mktemp) && trap 'rm -f "$$beside"' EXIT && \
+	{ $(MAKE) --no-print-directory test-beside >"$$beside" 2>&1 & } && \
+	{ $(MAKE) --no-print-directory test-here; here=$$?; wait $$!; second=$$?; cat "$$beside"; exit $$((here | second)); }
 
 # The fastest and most revealing tests come first.
-test: packages vet
-	@echo "$(SEARCHES), in full, without the race detector:"
-	$(GOTEST) $(SEARCHES)
+test-here:
+	@echo "$(SEARCHES), in full, and $(SINGLE), without the race detector:"
+	$(GOTEST) $(SEARCHES) $(SINGLE)
 	@echo "all other packages, with the race detector:"
-	$(GOTEST) $(RACE) $(LONG) $$($(GO) list ./... | grep -vxE "$$($(GO) list $(SEARCHES) | paste -sd '|' -)")
+	$(GOTEST) $(RACE) $(LONG) $$($(GO) list ./... | grep -vxE "$$($(GO) list $(SEARCHES) $(SINGLE) | paste -sd '|' -)")
 	@echo "$(SEARCHES), in short, with the race detector:"
 	$(GOTEST) $(RACE) -short $(SEARCHES)
 	@echo "operators that use controller-runtime:"
@@ -53,6 +66,8 @@ test: packages vet
 	@$(MAKE) --no-print-directory notebooks-check
 	@echo "comparisons with other implementations:"
 	cd test/conformance && $(GOTEST) ./...
+
+test-beside:
 	@$(MAKE) --no-print-directory test-dm
 	@echo "the newest Kubernetes libraries (the comparisons have those of 1.36):"
 	@$(MAKE) --no-print-directory test-versions VERSIONS=0.37.2
@@ -64,7 +79,7 @@ test-versions:
 # the race detector do not run in a guest. Each LVM command takes 0.2 s there, so the tests run in short mode, without those
 # that do not use device-mapper. Two guests run concurrently.
 MAPPED = ./internal/lvm2 ./plugins/lvm ./internal/lvm2/faults ./internal/dm
-GUESTS = ./internal/guest/... ./internal/lvm2/faults
+GUESTS = ./internal/guest/... ./internal/lvm2/faults ./plugins/nfs
 
 test-dm: packages
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && $(GO) build -o "$$folder/umlexec" ./cmd/umlexec && \

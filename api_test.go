@@ -18,7 +18,7 @@ import (
 var updateAPI = flag.Bool("update", false, "rewrite docs/api.txt from the sources")
 
 // publicMax bounds the exported package-level identifiers of all public packages together.
-const publicMax = 500
+const publicMax = 550
 
 // apiFile lists the public API, one identifier a line.
 const apiFile = "docs/api.txt"

@@ -12,6 +12,7 @@ require (
 	github.com/moby/sys/mountinfo v0.7.3
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822
 	github.com/prometheus/client_golang v1.23.2
+	github.com/robfig/cron/v3 v3.0.1
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
 	github.com/tidwall/btree v1.8.2
@@ -31,6 +32,7 @@ require (
 	k8s.io/csi-translation-lib v0.35.10
 	k8s.io/klog/v2 v2.140.0
 	k8s.io/kube-openapi v0.0.0-20250910181357-589584f1c912
+	k8s.io/kube-scheduler v0.35.10
 	k8s.io/kubelet v0.35.10
 	k8s.io/mount-utils v0.35.10
 	k8s.io/utils v0.0.0-20260707023825-cf1189d6abe3

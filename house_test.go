@@ -33,10 +33,13 @@ var floors = map[string]int{
 	"internal/gonb":            1,
 	"internal/causality":       1,
 	"internal/usercode":        1,
+	"internal/cronschedule":    1,
 	"internal/httpserver":      1,
 	"internal/cli":             1,
 	"internal/goroutine":       1,
 	"internal/resourceversion": 1,
+	"internal/hostports":       1,
+	"internal/quota":           1,
 	"internal/dm":              1,
 	"internal/guest":           1,
 	"internal/fieldpath":       1,
@@ -47,7 +50,10 @@ var floors = map[string]int{
 	"internal/podclaims":       2,
 	"internal/resize":          2,
 	"internal/podtokens":       2,
+	"internal/podremoval":      2,
 	"internal/watchdir":        2,
+	"internal/schedulerconfig": 2,
+	"internal/endpoint":        2, // HTTP to handlers of this program
 	"internal/testcheck":       1,
 	"internal/testworld":       3,
 	"internal/remote":          3, // the way to a real API server
@@ -55,14 +61,17 @@ var floors = map[string]int{
 	"fake":                2,
 	"fake/internal/rules": 2,
 	// Generates typed clients.
-	"fake/internal/clientgen": 3,
-	"fake/apiserver":          3,
-	"fake/crd":                3,
-	"internal/definitions":    3, // the way from cluster to fake/crd
-	"fake/reactors":           3,
-	"internal/facts":          3,
-	"fake/internal/table":     3,
-	"fake/internal/openapi":   3,
+	"fake/internal/clientgen":   3,
+	"fake/apiserver":            3,
+	"fake/crd":                  3,
+	"internal/localprovisioner": 4, // a sidecar of the nodes
+	"internal/localstorage":     4, // of the nodes: volume groups and their volumes
+	"internal/volumegroup":      3, // of internal/localstorage
+	"internal/definitions":      3, // the way from cluster to fake/crd
+	"fake/reactors":             3,
+	"internal/facts":            3,
+	"fake/internal/table":       3,
+	"fake/internal/openapi":     3,
 	// The mechanism of operations, and the rules.
 	"executor":  2,
 	"invariant": 2,
@@ -74,6 +83,7 @@ var floors = map[string]int{
 	"internal/csireq":    3,
 	"internal/ownership": 3,
 	"internal/podfiles":  3,
+	"internal/workload":  3, // what controllers that create pods share
 	"internal/blockcsi":  3,
 	// Does a driver on block devices keep the data of its volumes?
 	"internal/blockcsi/blockcsitest": 3,
@@ -156,7 +166,9 @@ var sameFloor = [][2]string{
 	{"plugins/lvm", "internal/blockcsi"},
 	{"plugins/hostpath", "internal/recycler"},
 	{"plugins/local", "plugins/hostpath"}, // a node's paths
+	{"plugins/nfs", "plugins/hostpath"},   // a server's paths
 	{"plugins/local", "internal/ownership"},
+	{"plugins/flexvolume", "internal/ownership"},
 	{"plugins/nfs", "internal/recycler"},
 }
 

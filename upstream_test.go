@@ -20,13 +20,14 @@ func TestRowsOfUpstreamHaveTheirTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder, rows := "", 0
+	all := allSources(t)
 	tests := map[string]map[string]bool{}
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
 		if heading, ok := strings.CutPrefix(line, "#"); ok {
 			_, folder, _ = strings.Cut(heading, "_test.go in ")
 			if folder != "" && tests[folder] == nil {
-				tests[folder] = testsOf(t, folder)
+				tests[folder] = testsOf(t, all, folder)
 			}
 		}
 		cells := strings.Split(strings.Trim(line, "| "), " | ")
@@ -47,7 +48,7 @@ func TestRowsOfUpstreamHaveTheirTests(t *testing.T) {
 				at, ours = elsewhere, test
 			}
 			if tests[at] == nil {
-				tests[at] = testsOf(t, at)
+				tests[at] = testsOf(t, all, at)
 			}
 			if !tests[at][ours] {
 				t.Errorf("%s, %s: there is no test %s in %s", cells[0], row, ours, at)
@@ -95,11 +96,12 @@ func TestTestsNamedInUpstreamExist(t *testing.T) {
 	}
 }
 
-// testsOf are the tests of a folder, and each with each text in it, and TestCases with each history of testdata/cases.
-func testsOf(t *testing.T, folder string) map[string]bool {
+// testsOf are the tests of a folder, and each with each text in it and each row of a file of testdata that it names,
+// and TestCases with each history of testdata/cases.
+func testsOf(t *testing.T, all []source, folder string) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
-	for _, s := range sources(t) {
+	for _, s := range all {
 		if s.folder != folder || !s.test {
 			continue
 		}
@@ -113,6 +115,9 @@ func testsOf(t *testing.T, folder string) map[string]bool {
 				if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
 					if text, err := strconv.Unquote(lit.Value); err == nil {
 						found[f.Name.Name+"/"+text] = true
+						for _, row := range rowsOf(filepath.Join(folder, "testdata", text)) {
+							found[f.Name.Name+"/"+row] = true
+						}
 					}
 				}
 				return true
@@ -135,4 +140,22 @@ func testsOf(t *testing.T, folder string) map[string]bool {
 		}
 	}
 	return found
+}
+
+// rowsOf are the names of the rows of a file, none if it has none: see scheduler/internal/rowtest.
+func rowsOf(file string) []string {
+	if filepath.Ext(file) != ".txt" {
+		return nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	var rows []string
+	for line := range strings.Lines(string(text)) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "row "); ok {
+			rows = append(rows, name)
+		}
+	}
+	return rows
 }

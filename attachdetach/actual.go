@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volsim/volsim/internal/resourceversion"
 	"github.com/volsim/volsim/plugins"
 )
 
@@ -40,7 +41,13 @@ func (s attachState) String() string { return [...]string{"Detached", "Uncertain
 type actualStateOfWorld struct {
 	volumes map[corev1.UniqueVolumeName]map[types.NodeName]*attachedVolume
 	nodes   map[types.NodeName]map[corev1.UniqueVolumeName]*attachedVolume // the same values
-	inUse   map[types.NodeName]map[corev1.UniqueVolumeName]struct{}        // last seen node.status.volumesInUse
+	inUse   map[types.NodeName]volumesInUse
+}
+
+// volumesInUse is the newest node.status.volumesInUse that was seen of a node.
+type volumesInUse struct {
+	version string // the Node's resourceVersion; "": assumed, not read
+	volumes map[corev1.UniqueVolumeName]struct{}
 }
 
 // An attachedVolume is a volume that is, or may be, attached to a node.
@@ -61,7 +68,7 @@ func newActual() *actualStateOfWorld {
 	return &actualStateOfWorld{
 		volumes: map[corev1.UniqueVolumeName]map[types.NodeName]*attachedVolume{},
 		nodes:   map[types.NodeName]map[corev1.UniqueVolumeName]*attachedVolume{},
-		inUse:   map[types.NodeName]map[corev1.UniqueVolumeName]struct{}{},
+		inUse:   map[types.NodeName]volumesInUse{},
 	}
 }
 
@@ -85,7 +92,7 @@ func (w *actualStateOfWorld) OnNode(node types.NodeName) []*attachedVolume {
 
 // InUse reports whether the node's status lists the volume as in use.
 func (w *actualStateOfWorld) InUse(volume corev1.UniqueVolumeName, node types.NodeName) bool {
-	_, ok := w.inUse[node][volume]
+	_, ok := w.inUse[node].volumes[volume]
 	return ok
 }
 
@@ -170,17 +177,24 @@ func (a *attachedVolume) markReported() bool {
 	return true
 }
 
-// setInUse stores node.status.volumesInUse. It returns the node's attachments whose use changed.
-func (w *actualStateOfWorld) setInUse(node types.NodeName, volumes []corev1.UniqueVolumeName) []*attachedVolume {
+// setInUse stores node.status.volumesInUse of a version of a Node. It returns the node's attachments
+// whose use changed. A version older than the stored one changes nothing: the response to a read may
+// arrive after the watch has delivered a later change.
+func (w *actualStateOfWorld) setInUse(
+	node types.NodeName, version string, volumes []corev1.UniqueVolumeName,
+) []*attachedVolume {
+	before := w.inUse[node]
+	if order, err := resourceversion.Compare(version, before.version); err == nil && order < 0 {
+		return nil
+	}
 	now := make(map[corev1.UniqueVolumeName]struct{}, len(volumes))
 	for _, volume := range volumes {
 		now[volume] = struct{}{}
 	}
-	before := w.inUse[node]
-	w.inUse[node] = now
+	w.inUse[node] = volumesInUse{version, now}
 	var changed []*attachedVolume
 	for _, a := range w.OnNode(node) {
-		_, wasInUse := before[a.Volume]
+		_, wasInUse := before.volumes[a.Volume]
 		if _, isInUse := now[a.Volume]; isInUse != wasInUse {
 			changed = append(changed, a)
 		}

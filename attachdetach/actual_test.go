@@ -70,9 +70,9 @@ func TestActualReturnsChangedUse(t *testing.T) {
 	w := newActual()
 	w.markAttached("v1", "n", nil, "")
 	w.markAttached("v2", "n", nil, "")
-	w.setInUse("n", []corev1.UniqueVolumeName{"v1", "other"})
+	w.setInUse("n", "9", []corev1.UniqueVolumeName{"v1", "other"})
 	var got []corev1.UniqueVolumeName
-	for _, a := range w.setInUse("n", []corev1.UniqueVolumeName{"v2"}) {
+	for _, a := range w.setInUse("n", "10", []corev1.UniqueVolumeName{"v2"}) {
 		got = append(got, a.Volume)
 	}
 	if diff := cmp.Diff([]corev1.UniqueVolumeName{"v1", "v2"}, got); diff != "" {
@@ -80,6 +80,12 @@ func TestActualReturnsChangedUse(t *testing.T) {
 	}
 	if w.InUse("v1", "n") || !w.InUse("v2", "n") {
 		t.Error("the use was not recorded")
+	}
+	if changed := w.setInUse("n", "9", []corev1.UniqueVolumeName{"v1"}); len(changed) > 0 || w.InUse("v1", "n") {
+		t.Error("a response that arrived late replaced a newer state")
+	}
+	if w.setInUse("n", "", []corev1.UniqueVolumeName{"v1", "v2"}); !w.InUse("v1", "n") {
+		t.Error("an assumed use was not recorded")
 	}
 	w.forgetNode("n")
 	if !w.InUse("v2", "n") {

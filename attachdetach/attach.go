@@ -29,7 +29,7 @@ func (c *Controller) attach(d *desiredVolume) {
 		Run: func(ctx context.Context) (err error) {
 			devicePath, err = attacher.Attach(ctx, spec, node)
 			if err == nil && uncertain {
-				err = c.confirm(ctx, volume, node, plugins.Attached)
+				err = c.confirm(ctx, volume, spec, node, plugins.Attached)
 			}
 			return err
 		},
@@ -112,7 +112,7 @@ func (c *Controller) runDetach(ctx context.Context, a *attachedVolume, timeout b
 		err = attacher.Detach(ctx, name, a.Node)
 	}
 	if err == nil && a.State == stateUncertain {
-		err = c.confirm(ctx, a.Volume, a.Node, plugins.Detached)
+		err = c.confirm(ctx, a.Volume, a.Spec, a.Node, plugins.Detached)
 	}
 	if err != nil {
 		return fmt.Errorf("detach volume %q from node %q: %w", a.Volume, a.Node, err)

@@ -225,7 +225,7 @@ func (c *Controller) nodeDeleted(node *corev1.Node) {
 //
 // Upstream: pkg/controller/volume/attachdetach processVolumesInUse (v1.36).
 func (c *Controller) setInUse(node *corev1.Node) {
-	c.enqueueAttachments(c.actual.setInUse(types.NodeName(node.Name), node.Status.VolumesInUse))
+	c.enqueueAttachments(c.actual.setInUse(types.NodeName(node.Name), node.ResourceVersion, node.Status.VolumesInUse))
 }
 
 // sorted sorts objects by namespace and name. Caches return them in random order.

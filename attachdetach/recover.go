@@ -101,9 +101,8 @@ func pointers[T any](items []T) []*T {
 	return all
 }
 
-// recoverNodes reads the reported volumes from the stored nodes. Management and use come from the
-// cache, which also delivers changes. If the cache does not have the node yet, use comes from the
-// stored node.
+// recoverNodes reads the reported volumes from the stored nodes. Management comes from the cache,
+// which also delivers changes. The newer of both nodes says which volumes are in use.
 func (c *Controller) recoverNodes(stored []*corev1.Node) {
 	for _, node := range sorted(stored) {
 		name := types.NodeName(node.Name)
@@ -111,11 +110,11 @@ func (c *Controller) recoverNodes(stored []*corev1.Node) {
 			c.actual.markAttached(attached.Name, name, nil, attached.DevicePath)
 			c.scheduleVerify(attached.Name)
 		}
-		c.actual.setInUse(name, node.Status.VolumesInUse)
+		c.actual.setInUse(name, node.ResourceVersion, node.Status.VolumesInUse)
 	}
 	for _, node := range sorted(list(c.nodes.List)) {
 		name := types.NodeName(node.Name)
-		c.actual.setInUse(name, node.Status.VolumesInUse)
+		c.actual.setInUse(name, node.ResourceVersion, node.Status.VolumesInUse)
 		if _, ok := node.Annotations[ManagedAnnotation]; ok {
 			c.desired.addNode(name)
 		}
@@ -161,7 +160,7 @@ func (c *Controller) assumeInUse() {
 		if _, err := c.nodes.Get(string(node)); err == nil {
 			continue
 		}
-		c.actual.setInUse(node, slices.Collect(maps.Keys(attachments)))
+		c.actual.setInUse(node, "", slices.Collect(maps.Keys(attachments)))
 	}
 }
 

@@ -3,6 +3,7 @@ package attachdetach
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -117,7 +118,7 @@ func (c *Controller) verifyAll() {
 			Key:  key,
 			Name: opVerifyAttached,
 			Run: func(ctx context.Context) (err error) {
-				state, err = verifier.Verify(ctx, name, a.Node)
+				state, err = verifier.Verify(ctx, a.Spec, name, a.Node)
 				return err
 			},
 			Done: func(_ executor.Outcome, err error) {
@@ -141,13 +142,16 @@ func (c *Controller) isBusy(a *attachedVolume) bool {
 // Differs: upstream does not ask. With a stale cache it records as attached what is being detached,
 // and as detached what it has not seen yet (I16b, I20).
 func (c *Controller) confirm(
-	ctx context.Context, volume corev1.UniqueVolumeName, node types.NodeName, want plugins.AttachState,
+	ctx context.Context, volume corev1.UniqueVolumeName, spec *plugins.Spec, node types.NodeName, want plugins.AttachState,
 ) error {
 	verifier, name := c.verifier(volume)
 	if verifier == nil {
 		return nil
 	}
-	got, err := verifier.Verify(ctx, name, node)
+	got, err := verifier.Verify(ctx, spec, name, node)
+	if errors.Is(err, plugins.ErrUnsupported) {
+		return nil
+	}
 	if err == nil && got != want {
 		err = fmt.Errorf("attachment to node %q is %s, want %s", node, got, want)
 	}

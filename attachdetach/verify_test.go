@@ -33,7 +33,9 @@ func (v *verifier) LastSeen(name string, node types.NodeName) plugins.AttachStat
 	return plugins.Detached
 }
 
-func (v *verifier) Verify(_ context.Context, name string, node types.NodeName) (plugins.AttachState, error) {
+func (v *verifier) Verify(
+	_ context.Context, _ *plugins.Spec, name string, node types.NodeName,
+) (plugins.AttachState, error) {
 	var is plugins.AttachState
 	v.c.Call(trace.Action{
 		Kind: trace.KindDriver, Verb: "Verify",

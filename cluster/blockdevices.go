@@ -17,7 +17,9 @@ import (
 	"github.com/volsim/volsim/internal/blockcsi"
 	"github.com/volsim/volsim/internal/lvm2"
 	"github.com/volsim/volsim/internal/rundir"
+	"github.com/volsim/volsim/internal/volumegroup"
 	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/plugins/hostpath"
 	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/plugins/lvm"
 	"github.com/volsim/volsim/plugins/nodefs"
@@ -34,6 +36,8 @@ type blockDriver struct {
 	record      *rundir.Dir
 	cleared     []string // see Cleared
 	nodes       map[string]*nodefs.Real
+	disks       disks
+	groups      []*volumegroup.LVM // of local storage
 	// reset releases the devices of a node's volumes.
 	reset func(ctx context.Context, node string) error
 	// listResources returns what the driver still holds; destroy releases it.
@@ -72,8 +76,8 @@ func (d *blockDriver) takeDir(ctx context.Context, kind Devices, cfg Config) (er
 	if d.record, err = rundir.Lock(d.dir); err != nil {
 		return err
 	}
-	d.run = rundir.Run{Identity: cfg.API.Identity, Devices: string(kind), Paths: pathsOf(kind, cfg.Nodes)}
-	if kind == LVM {
+	d.run = rundir.Run{Identity: cfg.API.Identity, Devices: string(kind), Paths: pathsOf(kind, cfg)}
+	if kind == LVM || cfg.LocalStorage {
 		d.dir = d.record.Path()
 		// LVM acts on what carries its own system ID. Device-mapper's group names are unique per
 		// machine.
@@ -96,18 +100,21 @@ func (d *blockDriver) takeDir(ctx context.Context, kind Devices, cfg Config) (er
 }
 
 // pathsOf returns the names that a cluster creates in its directory.
-func pathsOf(kind Devices, nodes int) []string {
-	var names []string
+func pathsOf(kind Devices, cfg Config) []string {
+	names := []string{exportsName}
 	if kind == Loop {
 		names = append(names, imagesName)
 	}
-	for i := range nodes {
+	for i := range cfg.Nodes {
+		if cfg.LocalStorage {
+			names = append(names, groupsPrefix+nodeName(i))
+		}
 		if kind == LVM {
 			names = append(names, lvmPrefix+nodeName(i), diskPrefix+nodeName(i))
 		}
 		names = append(names, nodeName(i))
 	}
-	return names
+	return append(names, controlPlaneName)
 }
 
 // checkFree returns an error if something exists that the cluster would create, and then remove.
@@ -238,8 +245,26 @@ func (d *blockDriver) addNode(node string) (nodefs.FS, string, csi.RegisterFunc,
 	}, nil
 }
 
+func (d *blockDriver) addMachine(name string) (hostpath.Machine, error) {
+	root := filepath.Join(d.dir, name)
+	fs, err := nodefs.NewReal(root)
+	return hostpath.Machine{FS: fs, Root: root}, err
+}
+
+func (d *blockDriver) volumeGroups(node string) (volumegroup.Backend, error) {
+	groups, err := volumegroup.OpenLVM(volumegroup.LVMConfig{
+		LVM:    lvm2.Config{Directory: filepath.Join(d.dir, groupsPrefix+node), SystemID: d.run.SystemID},
+		Prefix: d.run.SystemID + "-" + node + "-", Disk: d.nodes[node], Root: filepath.Join(d.dir, node),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("local storage: %w", err)
+	}
+	d.groups = append(d.groups, groups)
+	return groups, nil
+}
+
 func (d *blockDriver) boot(node string) error {
-	return errors.Join(d.nodes[node].UnmountAll(), d.reset(context.Background(), node))
+	return errors.Join(d.nodes[node].UnmountAll(), d.reset(context.Background(), node), d.disks.reattach(node))
 }
 
 func (d *blockDriver) leaks() ([]string, error) {
@@ -248,7 +273,7 @@ func (d *blockDriver) leaks() ([]string, error) {
 		return nil, err
 	}
 	for _, node := range slices.Sorted(maps.Keys(d.nodes)) {
-		mounts, err := mountLeaks(d.nodes[node])
+		mounts, err := d.disks.mountLeaks(node, d.nodes[node])
 		if err != nil {
 			return nil, err
 		}
@@ -264,7 +289,10 @@ func (d *blockDriver) close() error {
 	for _, fs := range d.nodes {
 		errs = append(errs, fs.UnmountAll())
 	}
-	errs = append(errs, d.destroy(context.Background()))
+	for _, groups := range d.groups {
+		errs = append(errs, groups.Close(context.Background()))
+	}
+	errs = append(errs, d.releaseDisks(context.Background()), d.destroy(context.Background()))
 	if err := errors.Join(errs...); err != nil {
 		return errors.Join(fmt.Errorf("clean up %s: %w", d.dir, err), d.record.Unlock())
 	}

@@ -33,7 +33,7 @@ func (c *Cluster) componentCauses(names ...string) []string {
 			causes = append(causes, "component "+name+" is not part of this world (see Config.Components)")
 		case c.isPartitioned(c.components[i]):
 			causes = append(causes, "the node of component "+name+" is partitioned")
-		case c.components[i].process == nil:
+		case c.components[i].down():
 			causes = append(causes, "component "+name+" is stopped")
 		}
 	}

@@ -8,17 +8,22 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"k8s.io/client-go/kubernetes"
 	clientrest "k8s.io/client-go/rest"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/apiserver"
+	"github.com/volsim/volsim/internal/localstorage"
+	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/plugins/hostpath"
-	"github.com/volsim/volsim/plugins/nodefs"
+	"github.com/volsim/volsim/plugins/nfs"
+	"github.com/volsim/volsim/plugins/prober"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -34,6 +39,10 @@ type Config struct {
 	Nodes   int     // number of nodes, named node-1, node-2, …; 0: 2
 	Devices Devices // what backs the volumes; "": Auto
 	Records int     // live: minimum number of trace records kept; 0: all
+	// ClockSpeed is how many times as fast as the clock of this machine the time of a live world passes:
+	// what takes a minute takes a second with 60. Requests, drivers and devices are not faster. 0 means 1.
+	// Times in objects are then ahead of the clock of other programs.
+	ClockSpeed int
 	// Dir is an existing directory for everything on disk; "" means a temporary one, removed by
 	// Close. It is for Loop and LVM, and for one cluster at a time. What a killed process left in it
 	// is removed first; see Cleared. New fails if a running process uses the directory, or if it has
@@ -51,6 +60,19 @@ type Config struct {
 	// HostPathProvisioning makes the PersistentVolume controller provision volumes of classes with
 	// provisioner kubernetes.io/host-path, as directories of node-1.
 	HostPathProvisioning bool
+	// LocalDisks says which directories of the nodes have disks for local PersistentVolumes. It is
+	// YAML as in storageClassMap of sig-storage-local-static-provisioner:
+	//
+	//	fast: {hostDir: /mnt/fast}
+	//	raw: {hostDir: /mnt/raw, volumeMode: Block}
+	//
+	// Each node then has a component localprovisioner. It makes each mount point and block device in
+	// the directory a volume of the StorageClass, which must be created, and cleans released ones.
+	LocalDisks string
+	// LocalStorage adds the components of package localstorage: on each node a manager, which makes
+	// volume groups of the disks that classes with provisioner localstorage.volsim.dev name, and
+	// logical volumes for claims. The program must import package fake/crd, for their records.
+	LocalStorage bool
 	// VolumesPerNode limits how many volumes can be attached to a node; 0 means no limit. Array
 	// only: loop devices have no limit. With a limit, kubelets check every minute whether it has
 	// changed.
@@ -68,13 +90,32 @@ type Config struct {
 	// SyncFrequency is how often kubelets set up volumes again whose CSIDriver has
 	// requiresRepublish. 0 means every minute.
 	SyncFrequency time.Duration
-	// NodeLeases makes the kubelets renew the Leases of their nodes every 10 s. A stepped world lets no
-	// time pass for that alone, so it comes to rest. The trace of a live world omits the renewals.
+	// NodeLeases makes the kubelets renew the Leases of their nodes every 10 s. A node whose kubelet
+	// has stopped for 50 s is then NotReady and tainted, and its pods are evicted. A stepped world lets
+	// no time pass for renewals alone, so it comes to rest. The trace of a live world omits them.
 	NodeLeases bool
+	// NodeMonitorGracePeriod replaces these 50 s. It must be longer than the time between two
+	// renewals.
+	NodeMonitorGracePeriod time.Duration
+	// StorageCapacity makes the driver's provisioner publish the free capacity in CSIStorageCapacity
+	// objects of namespace kube-system, one for each class with delayed binding and topology segment. It
+	// asks the driver again this often; upstream every minute. In between, the objects are out of date.
+	// 0: there are none.
+	StorageCapacity time.Duration
+	// Scheduler configures the scheduler: extenders, profiles, plugins, back-off. New fails with
+	// upstream's texts if it is invalid. nil: upstream's defaults.
+	Scheduler *configv1.KubeSchedulerConfiguration
+	// RealNFS makes the kubelets mount nfs volumes from the servers that they name, by mount.nfs and
+	// the kernel of this machine, instead of NFSExports. Loop and LVM only.
+	RealNFS bool
 	// CRDDirectoryPaths lists files, and directories of files, with CustomResourceDefinitions in YAML
 	// or JSON. The API server serves them from the beginning. A missing path is an error, and so is
 	// one without a definition. The program must import package fake/crd.
 	CRDDirectoryPaths []string
+	// Plugins returns volume plugins of the user's own for one process: a kubelet, or the
+	// attach/detach, PersistentVolume or expand controller. It is called whenever such a process starts. New
+	// fails if a plugin's name is not qualified, or belongs to another plugin of the process. nil: none.
+	Plugins func(host PluginHost) ([]plugins.Plugin, error)
 	// Extra lists further components, such as a user's operator; see Reconciler.
 	Extra []Component
 	// Interceptors wraps the calls between the components and their dependencies.
@@ -82,7 +123,8 @@ type Config struct {
 
 	// API configures the API server. Now is replaced by the host's clock. In a live world, a
 	// HistoryAge of 0 means 5 minutes, and on devices of this machine an Identity of 0 means a
-	// random one. So no volume has a name that an earlier cluster used.
+	// random one. So no volume has a name that an earlier cluster used. Without CreateWarnings, the
+	// creator of an object is warned of what the cluster does not do with it.
 	API fake.Config
 
 	// Stepped, if not nil, makes the world stepped: one action at a time, on a virtual clock, under
@@ -102,16 +144,29 @@ type Cluster struct {
 	devices         Devices
 	interceptors    Interceptors
 	components      []*componentState
-	knownComponents []string // names of all components that a control plane can have, without kubelets
+	asleep          map[string][]*componentState // by a resource that wakes them; see wake
+	knownComponents []string                     // names of all components that a control plane can have, without kubelets
 	nodes           []*node
 	machine         hostpath.Machine // the machine of the PersistentVolume controller
-	nfsExports      nodefs.FS        // see NFSExports
-	hasExtra        bool             // the world has components of its user
-	hasVolumeLimit  bool             // the driver limits the volumes of each node
-	selinuxMount    bool             // the driver announces support of SELinux mount labels
-	kubeletsAttach  bool             // see Config.KubeletsAttach
-	servers         []*csi.Server
-	socketWatch     socketWatch
+	controlPlane    hostpath.Machine // the machine of the attach/detach controller
+	// controllerDrivers returns, by component, what finds drivers on controlPlane.
+	controllerDrivers map[string]func() *prober.Directory // guarded by mu
+	nfs               *nfs.Servers                        // see NFSExports
+	realNFS           bool                                // see Config.RealNFS
+	hasExtra          bool                                // the world has components of its user
+	hasVolumeLimit    bool                                // the driver limits the volumes of each node
+	selinuxMount      bool                                // the driver announces support of SELinux mount labels
+	kubeletsAttach    bool                                // see Config.KubeletsAttach
+	nodeLeases        bool                                // see Config.NodeLeases
+	nodeGrace         time.Duration
+	storageCapacity   time.Duration                           // see Config.StorageCapacity
+	localStorage      atomic.Pointer[localstorage.Controller] // the controller started last; nil: none
+	servers           []*csi.Server
+	directories       directories
+
+	lifecycle sync.Mutex // held while a component is stopped or started after Start
+
+	plugins func(host PluginHost) ([]plugins.Plugin, error) // see Config.Plugins
 
 	mu          sync.Mutex
 	userErrs    []error       // guarded by mu
@@ -126,22 +181,34 @@ func New(cfg Config) (*Cluster, error) {
 	if cfg.Nodes == 0 {
 		cfg.Nodes = 2
 	}
-	if cfg.Nodes < 0 || cfg.VolumesPerNode < 0 {
-		return nil, fmt.Errorf("cluster: %d nodes with %d volumes each: numbers must not be negative", cfg.Nodes, cfg.VolumesPerNode)
+	if cfg.Nodes < 0 || cfg.VolumesPerNode < 0 || cfg.ClockSpeed < 0 {
+		return nil, fmt.Errorf("cluster: %d nodes with %d volumes each, clock speed %d: numbers must not be negative",
+			cfg.Nodes, cfg.VolumesPerNode, cfg.ClockSpeed)
 	}
 	kind, why, err := cfg.Devices.choose(cfg.Stepped != nil)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
+	if cfg.StorageCapacity < 0 {
+		return nil, fmt.Errorf("cluster: storage capacity every %v: want no negative duration", cfg.StorageCapacity)
+	}
+	if cfg.Stepped != nil && cfg.Scheduler != nil && len(cfg.Scheduler.Extenders) > 0 {
+		return nil, errors.New("cluster: a stepped world has no network: the scheduler cannot have extenders")
+	}
 	c := &Cluster{
-		devices: kind, devicesReason: why, interceptors: cfg.Interceptors, rootCA: cmp.Or(cfg.API.RootCA, fake.NoRootCA), nfsExports: nodefs.NewMemory("/"),
+		devices: kind, devicesReason: why, interceptors: cfg.Interceptors, rootCA: cmp.Or(cfg.API.RootCA, fake.NoRootCA),
 		hasExtra: len(cfg.Extra) > 0, hasVolumeLimit: cfg.VolumesPerNode > 0, selinuxMount: cfg.SELinux, kubeletsAttach: cfg.KubeletsAttach,
+		storageCapacity: cfg.StorageCapacity, nodeLeases: cfg.NodeLeases, nodeGrace: cfg.NodeMonitorGracePeriod,
+		plugins: cfg.Plugins, realNFS: cfg.RealNFS, controllerDrivers: map[string]func() *prober.Directory{},
 	}
 	if c.hasVolumeLimit && kind != Array {
 		return nil, fmt.Errorf("cluster: %d volumes per node: only devices %q have a limit", cfg.VolumesPerNode, Array)
 	}
 	if cfg.SELinux && kind != Array {
 		return nil, fmt.Errorf("cluster: SELinux labels are not supported by devices %q; use %q", kind, Array)
+	}
+	if cfg.RealNFS && kind == Array {
+		return nil, fmt.Errorf("cluster: real NFS servers are not supported by devices %q; use %q or %q", kind, Loop, LVM)
 	}
 	if cfg.Stepped == nil && kind != Array {
 		cfg.API.Identity = cmp.Or(cfg.API.Identity, randomIdentity())
@@ -150,19 +217,21 @@ func New(cfg Config) (*Cluster, error) {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
 	if cfg.Stepped != nil {
-		host := sim.NewStepped(*cfg.Stepped)
-		host.AddEventSource(c.possibleEvents)
-		c.host = host
+		c.host = sim.NewStepped(*cfg.Stepped)
 	} else {
 		log := &trace.Log{Max: cfg.Records}
 		if cfg.NodeLeases {
 			log.Omit = isLeaseRenewal
 		}
-		c.host = sim.NewLive(sim.LiveConfig{Log: log})
+		c.host = sim.NewLive(sim.LiveConfig{Log: log, Speed: cfg.ClockSpeed})
 	}
+	c.host.AddEventSource(c.possibleEvents)
 	cfg.API.Now = c.host.Now
 	if cfg.Stepped == nil {
 		cfg.API.HistoryAge = cmp.Or(cfg.API.HistoryAge, historyAge)
+	}
+	if cfg.API.CreateWarnings == nil {
+		cfg.API.CreateWarnings = c.createWarnings
 	}
 	c.server = fake.NewServer(cfg.API)
 	if err := c.assemble(cfg); err != nil {
@@ -189,7 +258,7 @@ func (c *Cluster) Start(ctx context.Context) error {
 
 var errClosed = errors.New("cluster: closed")
 
-// start starts the host and the socket watches.
+// start starts the host and the watches of directories.
 func (c *Cluster) start() error {
 	c.mu.Lock()
 	closed := c.closed
@@ -197,7 +266,7 @@ func (c *Cluster) start() error {
 	if closed {
 		return errClosed
 	}
-	c.socketWatch.once.Do(c.watchSockets)
+	c.directories.begin()
 	c.host.Start()
 	return nil
 }
@@ -286,7 +355,7 @@ func (c *Cluster) Close() error {
 	if closed {
 		return nil
 	}
-	errs := []error{c.socketWatch.close()}
+	errs := []error{c.directories.close()}
 	c.host.Close()
 	for _, s := range c.servers {
 		errs = append(errs, s.Stop())

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -89,6 +91,14 @@ func (p ComponentContext) metadataClient() (metadata.Interface, error) {
 	return p.clientset.Metadata(), nil
 }
 
+// dynamicClient returns a client of objects of any kind.
+func (p ComponentContext) dynamicClient() (dynamic.Interface, error) {
+	if p.cluster == nil {
+		return dynamic.NewForConfig(p.connection.Config())
+	}
+	return p.clientset.Dynamic(), nil
+}
+
 // discover returns the namespaced resources that are served.
 func (p ComponentContext) discover() ([]*metav1.APIResourceList, error) {
 	if p.cluster == nil {
@@ -151,15 +161,27 @@ type Interceptors struct {
 	Plugin func(plugin plugins.Plugin) plugins.Plugin
 }
 
-// A componentState is a Component with its process.
-type componentState struct {
+// A recipe is a Component with what the cluster knows about it.
+type recipe struct {
 	name     string
 	replaces string     // the program of a real control plane that it replaces; "": it needs more than an API server
 	filters  filterFunc // nil: its caches are not filtered
+	advisory []string   // resources of caches that may lag without consequences; no fault lets them
+	wakes    []wake     // in a stepped world it starts with the first of these objects; nil: at once
 	start    func(p ComponentContext) error
-	process  *sim.Process // nil while it is down
-	replica  bool         // see Replicate
 }
+
+// A componentState is a component of a cluster with its process.
+type componentState struct {
+	recipe
+
+	process atomic.Pointer[sim.Process] // nil while it is down or asleep
+	asleep  bool                        // see wake; never in a live world
+	replica bool                        // see Replicate
+}
+
+// down reports whether a component has been stopped.
+func (p *componentState) down() bool { return p.process.Load() == nil && !p.asleep }
 
 // ErrUnknownComponent is matched by errors about a component or node that does not exist.
 var ErrUnknownComponent = errors.New("no such component")
@@ -180,12 +202,16 @@ func (cfg Config) includes(name string) bool {
 }
 
 // addComponent adds and starts a component, unless the config leaves it out.
-func (c *Cluster) addComponent(cfg Config, p componentState) error {
-	if !cfg.includes(p.name) {
+func (c *Cluster) addComponent(cfg Config, r recipe) error {
+	if !cfg.includes(r.name) {
 		return nil
 	}
-	c.components = append(c.components, &p)
-	return c.launch(&p)
+	p := &componentState{recipe: r}
+	c.components = append(c.components, p)
+	if c.fallAsleep(p) {
+		return nil
+	}
+	return c.launch(p)
 }
 
 // launch starts a component in a new process. delays lists the resources of which its first list is
@@ -208,8 +234,15 @@ func (c *Cluster) launch(p *componentState, delays ...cacheDelay) error {
 	for _, l := range delays {
 		c.server.DelayCache(component, l.resource, l.events)
 	}
-	p.process = component
-	if err := p.start(process); err != nil {
+	if p.asleep {
+		p.asleep = false
+	}
+	err := component.SetUp(func() error {
+		err := p.start(process)
+		p.process.Store(component)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
 	return nil
@@ -227,65 +260,4 @@ func (c *Cluster) component(name string) (*componentState, error) {
 		return nil, fmt.Errorf("%w %q (have %s)", ErrUnknownComponent, name, strings.Join(c.Components(), ", "))
 	}
 	return c.components[i], nil
-}
-
-// kill ends a component's process where it stands. A component that is down stays down.
-func (c *Cluster) kill(p *componentState) {
-	if p.process == nil {
-		return
-	}
-	host, stepped := c.host.(*sim.Stepped)
-	if !stepped {
-		panic("cluster: processes of a live world cannot be killed")
-	}
-	host.Crash(p.process)
-	c.server.RemoveComponent(p.process)
-	p.process = nil
-}
-
-// Crash kills a component's process where it stands, as kill -9 would, and starts it again. Each of
-// its tasks ends at its suspension point, its caches and queues are lost, and the new process lists
-// again. The world must be stepped. The error matches ErrUnknownComponent.
-func (c *Cluster) Crash(name string) error { return c.restart(name) }
-
-// Stop kills a component's process where it stands, and leaves it down until Repair. The world must
-// be stepped. The error matches ErrUnknownComponent.
-func (c *Cluster) Stop(name string) error {
-	p, err := c.component(name)
-	if err != nil {
-		return err
-	}
-	c.kill(p)
-	return nil
-}
-
-func (c *Cluster) restart(name string, delays ...cacheDelay) error {
-	p, err := c.component(name)
-	if err != nil {
-		return err
-	}
-	c.kill(p)
-	return c.launch(p, delays...)
-}
-
-// Replicate starts a second process of a component, as when two hold the leader lease for a while;
-// both are active until Repair. The replica is a component of its own, named "NAME#2". The error
-// matches ErrUnknownComponent.
-func (c *Cluster) Replicate(name string) error {
-	p, err := c.component(name)
-	if err != nil {
-		return err
-	}
-	replica := &componentState{name: name + "#2", filters: p.filters, start: p.start, replica: true}
-	if _, err := c.component(replica.name); err == nil {
-		return fmt.Errorf("replicate %s: already replicated", name)
-	}
-	c.components = append(c.components, replica)
-	return c.launch(replica)
-}
-
-// retire ends the second process of a component.
-func (c *Cluster) retire(p *componentState) {
-	c.kill(p)
-	c.components = slices.DeleteFunc(c.components, func(q *componentState) bool { return q == p })
 }

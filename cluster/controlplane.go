@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,15 +17,20 @@ import (
 
 	"github.com/volsim/volsim/attachdetach"
 	"github.com/volsim/volsim/controllers/ephemeral"
+	"github.com/volsim/volsim/controllers/expand"
 	"github.com/volsim/volsim/controllers/garbagecollector"
 	"github.com/volsim/volsim/controllers/namespace"
 	"github.com/volsim/volsim/controllers/pvcprotection"
 	"github.com/volsim/volsim/controllers/pvprotection"
 	"github.com/volsim/volsim/controllers/rootca"
 	"github.com/volsim/volsim/controllers/serviceaccount"
+	"github.com/volsim/volsim/controllers/vacprotection"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/definitions"
+	"github.com/volsim/volsim/internal/localprovisioner"
+	"github.com/volsim/volsim/internal/localstorage"
 	"github.com/volsim/volsim/internal/recycler"
+	"github.com/volsim/volsim/internal/volumegroup"
 	"github.com/volsim/volsim/kubelet"
 	"github.com/volsim/volsim/kubelet/pluginmanager"
 	"github.com/volsim/volsim/plugins"
@@ -34,7 +39,6 @@ import (
 	"github.com/volsim/volsim/plugins/nfs"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/pvcontroller"
-	"github.com/volsim/volsim/scheduler"
 	"github.com/volsim/volsim/sidecars/attacher"
 	"github.com/volsim/volsim/sidecars/provisioner"
 	"github.com/volsim/volsim/sidecars/resizer"
@@ -43,16 +47,21 @@ import (
 
 // A node is one node of the cluster.
 type node struct {
-	name          string
-	fs            nodefs.FS
-	root          string                   // directory on fs of the node and its kubelet
-	driver        csi.RegisterFunc         // the driver's node services
-	conn          grpc.ClientConnInterface // a connection to the driver's node services
-	sockets       sockets
-	kubelet       *kubelet.Kubelet // the kubelet started last
-	partitioned   bool             // see PartitionNode
-	driverStopped bool             // see StopDriver
-	boots         int              // number of reboots
+	name    string
+	fs      nodefs.FS
+	root    string                   // directory on fs of the node and its kubelet
+	driver  csi.RegisterFunc         // the driver's node services
+	conn    grpc.ClientConnInterface // a connection to the driver's node services
+	sockets sockets
+	boots   int                 // number of reboots
+	groups  volumegroup.Backend // of local storage; nil: none
+
+	// Other goroutines may read the fields below while an event changes them.
+	kubelet       atomic.Pointer[kubelet.Kubelet]             // the kubelet started last; nil: none
+	disks         atomic.Pointer[localprovisioner.Controller] // the provisioner started last; nil: none
+	storage       atomic.Pointer[localstorage.Manager]        // the manager started last; nil: none
+	partitioned   atomic.Bool                                 // see PartitionNode
+	driverStopped atomic.Bool                                 // see StopDriver
 }
 
 // nodeName returns the name of the i-th node, counted from 0.
@@ -78,8 +87,9 @@ func (c *Cluster) assemble(cfg Config) error {
 		return err
 	}
 	components := slices.Concat(storageComponents(&hostPathDisk{c.machine, cfg.HostPathProvisioning}),
-		schedulerComponents(),
-		c.sidecarComponents(controller), clusterComponents(c.rootCA))
+		schedulerComponents(cfg.Scheduler),
+		c.sidecarComponents(controller), clusterComponents(c.rootCA), workloadComponents(),
+		nodeComponents(c.hasNode), policyComponents())
 	for _, p := range components {
 		c.knownComponents = append(c.knownComponents, p.name)
 		if err := c.addComponent(cfg, p); err != nil {
@@ -90,6 +100,12 @@ func (c *Cluster) assemble(cfg Config) error {
 		if err := c.addNode(cfg, n); err != nil {
 			return err
 		}
+	}
+	if err := c.addLocalProvisioners(cfg); err != nil {
+		return err
+	}
+	if err := c.addLocalStorage(cfg); err != nil {
+		return err
 	}
 	for _, p := range cfg.Extra {
 		if err := c.addExtra(p); err != nil {
@@ -106,6 +122,12 @@ func (c *Cluster) assemble(cfg Config) error {
 	return nil
 }
 
+// hasNode reports whether a Node is stored.
+func (c *Cluster) hasNode(name string) bool {
+	_, has := c.server.Get("nodes", "", name)
+	return has
+}
+
 // addExtra adds a component of Config.Extra, whatever Config.Components selects.
 func (c *Cluster) addExtra(p Component) error {
 	if p.Install != nil {
@@ -113,13 +135,14 @@ func (c *Cluster) addExtra(p Component) error {
 			return fmt.Errorf("install dependencies of %s: %w", p.Name, err)
 		}
 	}
-	c.components = append(c.components, &componentState{name: p.Name, start: p.Start})
-	return c.launch(c.components[len(c.components)-1])
+	state := &componentState{recipe: recipe{name: p.Name, start: p.Start}}
+	c.components = append(c.components, state)
+	return c.launch(state)
 }
 
-func componentNames(states []componentState) string {
-	words := make([]string, len(states))
-	for i, p := range states {
+func componentNames(recipes []recipe) string {
+	words := make([]string, len(recipes))
+	for i, p := range recipes {
 		words[i] = p.name
 	}
 	return strings.Join(words, ", ")
@@ -149,6 +172,10 @@ func (c *Cluster) csiDriver() *storagev1.CSIDriver {
 	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: c.driver.name()}}
 	if c.selinuxMount {
 		driver.Spec.SELinuxMount = &c.selinuxMount
+	}
+	if c.storageCapacity > 0 {
+		published := true
+		driver.Spec.StorageCapacity = &published
 	}
 	if c.hasVolumeLimit {
 		seconds := int64(allocatablePeriod / time.Second)
@@ -181,8 +208,8 @@ type hostPathDisk struct {
 
 // storageComponents returns the storage controllers of kube-controller-manager. If own is nil, they
 // have no access to the disk of the machine they run on.
-func storageComponents(own *hostPathDisk) []componentState {
-	return []componentState{
+func storageComponents(own *hostPathDisk) []recipe {
+	return []recipe{
 		{name: "pvcontroller", replaces: "persistentvolume-binder-controller", start: func(p ComponentContext) error {
 			return startPVController(p, own)
 		}},
@@ -194,23 +221,27 @@ func storageComponents(own *hostPathDisk) []componentState {
 			pvcprotection.New(pvcprotection.Config{Process: p.Process, Client: p.Client, Informers: p.Informers})
 			return nil
 		}},
+		{
+			name: "vacprotection", replaces: "volumeattributesclass-protection-controller",
+			filters: classProtectionFilters, wakes: classProtectionWakes,
+			start: func(p ComponentContext) error {
+				vacprotection.New(vacprotection.Config{Process: p.Process, Client: p.Client, Informers: p.Informers})
+				return nil
+			},
+		},
 		{name: "attachdetach", replaces: "persistentvolume-attach-detach-controller", start: startAttachDetach},
-		{name: "ephemeral", replaces: "ephemeral-volume-controller", filters: ephemeralFilters, start: func(p ComponentContext) error {
-			ephemeral.New(ephemeral.Config{
-				Process: p.Process, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder(ephemeral.EventSource),
-			})
-			return nil
-		}},
+		{name: "expand", replaces: "persistentvolume-expander-controller", filters: expandFilters, start: startExpand},
+		{
+			name: "ephemeral", replaces: "ephemeral-volume-controller", filters: ephemeralFilters,
+			wakes: ephemeralWakes,
+			start: func(p ComponentContext) error {
+				ephemeral.New(ephemeral.Config{
+					Process: p.Process, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder(ephemeral.EventSource),
+				})
+				return nil
+			},
+		},
 	}
-}
-
-func schedulerComponents() []componentState {
-	return []componentState{{name: "scheduler", replaces: "kube-scheduler", filters: schedulerFilters, start: func(p ComponentContext) error {
-		scheduler.New(scheduler.Config{
-			Process: p.Process, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder("default-scheduler"),
-		})
-		return nil
-	}}}
 }
 
 // startPVController starts the PersistentVolume controller with those plugins of
@@ -235,8 +266,13 @@ func startPVController(p ComponentContext, own *hostPathDisk) error {
 			Caller: p.Process, Machine: own.machine, Recycler: scrubber, Provisioning: own.provisioning,
 		})
 	}
+	further, err := p.userPlugins(PluginHost{})
+	if err != nil {
+		return err
+	}
 	var manager plugins.Manager
-	if err := manager.Register(p.interceptedPlugin(nfs.New(scrubber)), p.interceptedPlugin(directories)); err != nil {
+	all := append([]plugins.Plugin{p.interceptedPlugin(nfs.New(nfs.Config{Recycler: scrubber})), p.interceptedPlugin(directories)}, further...)
+	if err := manager.Register(all...); err != nil {
 		return err
 	}
 	pvcontroller.New(pvcontroller.Config{
@@ -249,15 +285,20 @@ func startPVController(p ComponentContext, own *hostPathDisk) error {
 func startAttachDetach(p ComponentContext) error {
 	var manager plugins.Manager
 	client := p.clientWithoutCopies()
-	err := manager.Register(csi.New(csi.Config{
+	further, err := p.userPlugins(PluginHost{})
+	if err != nil {
+		return err
+	}
+	drivers := csi.New(csi.Config{
 		Process: p.Process, Client: client,
 		CSIDrivers:        p.Informers.Storage().V1().CSIDrivers(),
 		Attachments:       p.Informers.Storage().V1().VolumeAttachments(),
 		PersistentVolumes: p.Informers.Core().V1().PersistentVolumes(),
-	}))
-	if err != nil {
+	})
+	if err := manager.Register(append([]plugins.Plugin{drivers}, further...)...); err != nil {
 		return err
 	}
+	p.findControllerDrivers(&manager)
 	attachdetach.New(attachdetach.Config{
 		Process: p.Process, Client: client, Informers: p.Informers,
 		Recorder: p.Recorder("attachdetach-controller"), Plugins: &manager,
@@ -265,15 +306,36 @@ func startAttachDetach(p ComponentContext) error {
 	return nil
 }
 
+// startExpand starts the expand controller. The plugins built into it expand no volumes.
+func startExpand(p ComponentContext) error {
+	further, err := p.userPlugins(PluginHost{})
+	if err != nil {
+		return err
+	}
+	var manager plugins.Manager
+	if err := manager.Register(further...); err != nil {
+		return err
+	}
+	expand.New(expand.Config{
+		Process: p.Process, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder(expand.EventSource),
+		Plugins: &manager,
+	})
+	return nil
+}
+
 // sidecarComponents returns the sidecars of the driver's controller service.
-func (c *Cluster) sidecarComponents(conn grpc.ClientConnInterface) []componentState {
-	return []componentState{
+func (c *Cluster) sidecarComponents(conn grpc.ClientConnInterface) []recipe {
+	return []recipe{
 		{name: "provisioner", start: func(p ComponentContext) error {
-			provisioner.New(provisioner.Config{
+			cfg := provisioner.Config{
 				Process: p.Process, Client: p.Client, Informers: p.Informers, DriverName: c.driver.name(),
 				Recorder: p.Recorder(c.driver.name()), Conn: p.driverConn(c.driver.name(), conn),
 				Topology: c.driver.topology(), StrictTopology: c.driver.topology(),
-			})
+			}
+			if c.storageCapacity > 0 {
+				cfg.CapacityNamespace, cfg.CapacityPollPeriod = metav1.NamespaceSystem, c.storageCapacity
+			}
+			provisioner.New(cfg)
 			return nil
 		}},
 		{name: "attacher", start: func(p ComponentContext) error {
@@ -293,41 +355,10 @@ func (c *Cluster) sidecarComponents(conn grpc.ClientConnInterface) []componentSt
 	}
 }
 
-// claimFilter returns a filter of claims that passes the changes for which match returns true.
-func claimFilter(match func(old, new *corev1.PersistentVolumeClaim) bool) fake.Filter {
-	return fake.Filter{Resource: "persistentvolumeclaims", Match: func(old, new fake.Object) bool {
-		before, _ := old.(*corev1.PersistentVolumeClaim)
-		after, _ := new.(*corev1.PersistentVolumeClaim)
-		return match(before, after)
-	}}
-}
-
-// ephemeralFilters passes only pods with generic ephemeral volumes, and the deletion of their claims.
-func ephemeralFilters(caches func() informers.SharedInformerFactory) []fake.Filter {
-	return []fake.Filter{
-		{Resource: "pods", Match: func(old, new fake.Object) bool {
-			return old == nil && new != nil && ephemeral.HasVolumes(new.(*corev1.Pod))
-		}},
-		{Resource: "persistentvolumeclaims", Match: func(old, new fake.Object) bool {
-			return new == nil && ephemeral.Wants(caches(), old.(*corev1.PersistentVolumeClaim))
-		}},
-	}
-}
-
-// resizerFilters passes only claims that need expansion. Volumes are read when one does.
-func resizerFilters(func() informers.SharedInformerFactory) []fake.Filter {
-	return []fake.Filter{
-		claimFilter(func(old, new *corev1.PersistentVolumeClaim) bool {
-			return new != nil && resizer.NeedsSync(old, new)
-		}),
-		{Resource: "persistentvolumes", Match: func(_, _ fake.Object) bool { return false }},
-	}
-}
-
 // clusterComponents returns the components that fill and empty namespaces. Their filters keep them
 // from adding steps when they have nothing to do.
-func clusterComponents(rootCA string) []componentState {
-	return []componentState{
+func clusterComponents(rootCA string) []recipe {
+	return []recipe{
 		{name: "garbagecollector", replaces: "garbage-collector-controller", start: startGarbageCollector},
 		{name: "namespace", replaces: "namespace-controller", filters: namespaceFilters, start: startNamespace},
 		{name: "serviceaccount", replaces: "serviceaccount-controller", filters: serviceAccountFilters, start: func(p ComponentContext) error {
@@ -383,70 +414,24 @@ func startNamespace(p ComponentContext) error {
 	return nil
 }
 
-// A filterFunc returns the filters of a component's caches. Its argument returns these caches once
-// they exist.
-type filterFunc func(caches func() informers.SharedInformerFactory) []fake.Filter
-
-// schedulerFilters drops what concerns attach limits where there are none.
-func schedulerFilters(caches func() informers.SharedInformerFactory) []fake.Filter {
-	limits := func(obj fake.Object) bool { return obj != nil && scheduler.HasLimits(obj.(*storagev1.CSINode)) }
-	counts := func(obj fake.Object) bool {
-		return obj != nil && scheduler.CountsAgainstLimit(caches(), obj.(*storagev1.VolumeAttachment))
+// addNodeDisks creates the disks of all nodes, and that of the control plane. The PersistentVolume
+// controller's machine is the first node, so that in a world of one node pods can use the
+// directories it provisions. Without nodes it has a disk of its own.
+func (c *Cluster) addNodeDisks(cfg Config) (err error) {
+	if c.controlPlane, err = c.driver.addMachine(controlPlaneName); err != nil {
+		return err
 	}
-	return []fake.Filter{
-		{Resource: "csinodes", Match: func(old, new fake.Object) bool { return limits(old) || limits(new) }},
-		{Resource: "volumeattachments", Match: func(old, new fake.Object) bool {
-			return old == nil && counts(new) ||
-				new == nil && counts(old) // the content of an attachment does not matter
-		}},
+	exports, err := c.driver.addMachine(exportsName)
+	if err != nil {
+		return err
 	}
-}
-
-func namespaceFilters(func() informers.SharedInformerFactory) []fake.Filter {
-	return []fake.Filter{{
-		Resource: "namespaces", Match: func(old, new fake.Object) bool { return namespace.Matches(old, new) },
-	}}
-}
-
-func serviceAccountFilters(caches func() informers.SharedInformerFactory) []fake.Filter {
-	return []fake.Filter{
-		{
-			Resource: "serviceaccounts", Fields: "metadata.name=" + serviceaccount.AccountName,
-			Match: func(_, new fake.Object) bool { return new == nil },
-		},
-		{Resource: "namespaces", Match: func(_, new fake.Object) bool {
-			return new != nil && serviceaccount.NeedsServiceAccount(caches(), new.(*corev1.Namespace))
-		}},
-	}
-}
-
-func rootCAFilters(rootCA string) filterFunc {
-	return func(caches func() informers.SharedInformerFactory) []fake.Filter {
-		return []fake.Filter{
-			{
-				Resource: "configmaps", Fields: "metadata.name=" + rootca.ConfigMapName,
-				Match: func(_, new fake.Object) bool {
-					return new == nil || !rootca.IsUpToDate(new.(*corev1.ConfigMap), rootCA)
-				},
-			},
-			{Resource: "namespaces", Match: func(_, new fake.Object) bool {
-				return new != nil && rootca.NeedsConfigMap(caches(), new.(*corev1.Namespace))
-			}},
-		}
-	}
-}
-
-// addNodeDisks creates the disks of all nodes. The PersistentVolume controller's machine is the
-// first node, so that in a world of one node pods can use the directories it provisions. Without
-// nodes it has a disk of its own.
-func (c *Cluster) addNodeDisks(cfg Config) error {
+	c.nfs = nfs.NewServers(exports)
 	if !cfg.includes("kubelet") {
 		c.machine = hostpath.Machine{FS: nodefs.NewMemory("/"), Root: "/"}
 		return nil
 	}
 	for i := range cfg.Nodes {
 		n := &node{name: nodeName(i)}
-		var err error
 		n.fs, n.root, n.driver, err = c.driver.addNode(n.name)
 		if err != nil {
 			return err
@@ -472,7 +457,7 @@ func (c *Cluster) addNode(cfg Config, n *node) error {
 			return err
 		}
 	}
-	return c.addComponent(cfg, componentState{
+	return c.addComponent(cfg, recipe{
 		name: kubeletName(n.name),
 		filters: func(func() informers.SharedInformerFactory) []fake.Filter {
 			return []fake.Filter{
@@ -481,16 +466,26 @@ func (c *Cluster) addNode(cfg Config, n *node) error {
 				claimFilter(volumemanager.IsNodeResize),
 			}
 		},
-		start: func(p ComponentContext) (err error) {
-			n.kubelet, err = kubelet.New(kubelet.Config{
+		start: func(p ComponentContext) error {
+			disk := p.nodeDisk(n.fs)
+			further, err := p.userPlugins(PluginHost{Node: n.name, Disk: disk, Root: n.root})
+			if err != nil {
+				return err
+			}
+			k, err := kubelet.New(kubelet.Config{
 				Process: p.Process, Client: p.clientWithoutCopies(), Informers: p.Informers, Node: n.name, Root: n.root,
-				FS: p.nodeDisk(n.fs), Exports: c.nfsExports,
+				FS: disk, NFS: c.nfsServers(), Plugins: further,
 				BootID: fmt.Sprintf("%s-%d", n.name, n.boots), SyncFrequency: cfg.SyncFrequency,
 				SelfAttach: cfg.KubeletsAttach, NodeLease: cfg.NodeLeases,
 				SELinux: cfg.SELinux, SELinuxMount: cfg.SELinuxMount,
 				Sockets: &n.sockets, Dial: c.dialer(p, n),
 			})
-			return err
+			if err != nil {
+				return err
+			}
+			n.kubelet.Store(k)
+			c.watchDirectories(p.Process.Name(), n, k)
+			return nil
 		},
 	})
 }

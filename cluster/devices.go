@@ -9,8 +9,10 @@ import (
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
 
+	"github.com/volsim/volsim/internal/volumegroup"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/plugins/hostpath"
 	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/plugins/lvm"
 	"github.com/volsim/volsim/plugins/nodefs"
@@ -81,7 +83,14 @@ type driver interface {
 	// addNode creates a node's disk and returns it with the kubelet's root on it and the driver's
 	// services there.
 	addNode(node string) (fs nodefs.FS, root string, services csi.RegisterFunc, err error)
-	// boot drops the mounts and devices of a node, as a reboot of its machine does.
+	// addMachine creates the empty disk of a machine that is no node.
+	addMachine(name string) (hostpath.Machine, error)
+	// addDisk gives a node a disk; nothing exists at its path.
+	addDisk(node string, machine hostpath.Machine, disk Disk) error
+	// volumeGroups returns the volume groups of a node, without any.
+	volumeGroups(node string) (volumegroup.Backend, error)
+	// boot drops the mounts and devices of a node, as a reboot of its machine does. Disks are
+	// attached again.
 	boot(node string) error
 	// leaks returns what the driver still holds: volumes, devices, mounts.
 	leaks() ([]string, error)
@@ -93,6 +102,7 @@ type driver interface {
 type arrayDriver struct {
 	array *array.Array
 	nodes map[string]*nodefs.Memory
+	disks disks
 }
 
 func newArrayDriver(perNode int) *arrayDriver {
@@ -119,9 +129,17 @@ func (d *arrayDriver) addNode(node string) (nodefs.FS, string, csi.RegisterFunc,
 	}, nil
 }
 
+func (d *arrayDriver) addMachine(string) (hostpath.Machine, error) {
+	return hostpath.Machine{FS: nodefs.NewMemory("/"), Root: "/"}, nil
+}
+
+func (d *arrayDriver) volumeGroups(node string) (volumegroup.Backend, error) {
+	return volumegroup.NewMemory(d.nodes[node], "/"+node), nil
+}
+
 func (d *arrayDriver) boot(node string) error {
 	d.nodes[node].Reset()
-	return nil
+	return d.disks.reattach(node)
 }
 
 func (d *arrayDriver) leaks() ([]string, error) {
@@ -130,7 +148,7 @@ func (d *arrayDriver) leaks() ([]string, error) {
 		leaks = append(leaks, fmt.Sprintf("volume %s (%s) of the array, attached to %v", v.ID, v.Name, v.AttachedTo))
 	}
 	for _, node := range slices.Sorted(maps.Keys(d.nodes)) {
-		mounts, err := mountLeaks(d.nodes[node])
+		mounts, err := d.disks.mountLeaks(node, d.nodes[node])
 		if err != nil {
 			return nil, err
 		}
@@ -141,13 +159,14 @@ func (d *arrayDriver) leaks() ([]string, error) {
 
 func (d *arrayDriver) close() error { return nil }
 
-func mountLeaks(fs nodefs.Mounter) ([]string, error) {
+// mountLeaks returns the mounts of a node that are not those of its disks.
+func (d *disks) mountLeaks(node string, fs nodefs.Mounter) ([]string, error) {
 	mounts, err := fs.Mounts()
 	if err != nil {
 		return nil, fmt.Errorf("list mounts: %w", err)
 	}
 	var leaks []string
-	for _, m := range mounts {
+	for _, m := range d.withoutDisks(node, mounts) {
 		leaks = append(leaks, "mount "+m.Path)
 	}
 	return leaks, nil

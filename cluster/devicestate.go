@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/volsim/volsim/invariant"
 	"github.com/volsim/volsim/plugins/array"
@@ -76,7 +77,7 @@ func (t arrayState) Nodes() []string {
 	return names
 }
 
-// Mounts returns the mounts of a node; none for an unknown node.
+// Mounts returns the mounts of a node, without those of its disks; none for an unknown node.
 func (t arrayState) Mounts(name string) []nodefs.Mount {
 	at := slices.IndexFunc(t.cluster.nodes, func(n *node) bool { return n.name == name })
 	if at < 0 {
@@ -86,7 +87,21 @@ func (t arrayState) Mounts(name string) []nodefs.Mount {
 	if err != nil {
 		panic(fmt.Sprintf("cluster: mounts of %s, a disk in memory: %v", name, err))
 	}
+	mounts = t.cluster.driver.(*arrayDriver).disks.withoutDisks(name, mounts)
+	if at := slices.IndexFunc(t.cluster.nodes, func(n *node) bool { return n.name == name }); at >= 0 && t.cluster.nodes[at].groups != nil {
+		devices := t.cluster.nodes[at].root + "/dev/" // of volume groups
+		mounts = slices.DeleteFunc(slices.Clone(mounts), func(m nodefs.Mount) bool { return strings.HasPrefix(m.Path, devices) })
+	}
 	return mounts
+}
+
+// Disk returns a node's disk and the kubelet's directory on it; nil for an unknown node.
+func (t arrayState) Disk(name string) (nodefs.Reader, string) {
+	at := slices.IndexFunc(t.cluster.nodes, func(n *node) bool { return n.name == name })
+	if at < 0 {
+		return nil, ""
+	}
+	return t.cluster.nodes[at].fs, t.cluster.nodes[at].root
 }
 
 // Directories returns the directories of pods and the staging directories of the driver's volumes

@@ -21,6 +21,9 @@
 // github.com/volsim/volsim/ctrlruntime adds a whole operator of controller-runtime. A [Remote] runs the
 // same components against a real API server, without a simulated world around them.
 //
+// [Config].Plugins adds kinds of volume: each kubelet and the storage controllers get plugins of their
+// own; see package plugins.
+//
 // # Custom resources
 //
 // [Config].CRDDirectoryPaths names the files of their definitions, as in controller-runtime's envtest.
@@ -37,9 +40,16 @@
 // of recycler pods: on the disk of the pod's node, which in a world of several nodes need not be
 // the disk on which the volume was provisioned.
 //
+// # NFS
+//
+// Volumes of kind nfs come from simulated servers, whose files are in [Cluster.NFSExports]. Pods of
+// all nodes see the same files at once. [Cluster.StopNFSServer] makes a server unreachable. With
+// [Config].RealNFS the kernel of this machine mounts from real servers.
+//
 // # What it does not do
 //
 // It makes no decisions. The components are in their own packages and see each other only through API
 // objects; controlplane.go lists them. Pods other than recycler pods run no containers: a pod is
-// Running when its volumes are mounted. NFS volumes and local block devices are not mounted for pods.
+// Running and ready when its volumes are mounted. Two annotations let its containers be unready, and
+// exit with a code: kubelet.ReadyAnnotation and kubelet.ExitCodesAnnotation.
 package cluster

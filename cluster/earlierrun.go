@@ -21,14 +21,17 @@ import (
 
 // The names in a cluster's directory.
 const (
-	imagesName = "volumes" // the directory of the loop driver's files
-	lvmPrefix  = "lvm-"    // followed by a node's name: its private LVM
-	diskPrefix = "disk-"   // followed by a node's name: its disk
+	imagesName  = "volumes" // the directory of the loop driver's files
+	exportsName = "nfs"     // the directory of what NFS servers export
+	lvmPrefix   = "lvm-"    // followed by a node's name: its private LVM
+	diskPrefix  = "disk-"   // followed by a node's name: its disk
+	// followed by a node's name: the private LVM of Config.LocalStorage
+	groupsPrefix = "groups-"
 )
 
 // ownNames matches the names that a cluster creates in its directory. The others are the nodes'
 // names, for the directories of their kubelets.
-var ownNames = regexp.MustCompile(`^(` + imagesName + `|(` + lvmPrefix + `|` + diskPrefix + `)?node-[1-9][0-9]*)$`)
+var ownNames = regexp.MustCompile(`^(` + imagesName + `|` + controlPlaneName + `|` + exportsName + `|(` + lvmPrefix + `|` + diskPrefix + `|` + groupsPrefix + `)?node-[1-9][0-9]*)$`)
 
 // temporaryPrefix begins the names of temporary directories of clusters.
 const temporaryPrefix = "volsim-cluster-"
@@ -158,7 +161,7 @@ func (r *remains) below(path string) bool {
 // over its devices, those over files in its volumes, and those over its own files. The process may
 // have had other paths to all of them.
 func (r *remains) findDevices() ([]loopdev.Binding, error) {
-	own, err := r.loopsOver(imagesName+"/*.img", diskPrefix+"*")
+	own, err := r.loopsOver(imagesName+"/*.img", diskPrefix+"*", "*/"+disksDir+"/*")
 	if err != nil {
 		return nil, err
 	}
@@ -221,6 +224,9 @@ func (r *remains) release(ctx context.Context) error {
 		name := filepath.Base(each.BackingFile)
 		if node, is := strings.CutPrefix(name, diskPrefix); is && slices.Contains(r.run.Paths, name) {
 			disks[node] = append(disks[node], each)
+		} else if node := r.nodeOf(each, bound); node != "" && each.Mark == lvm2.DiskMark {
+			cfg := lvm2.Config{Directory: filepath.Join(r.dir, groupsPrefix+node), SystemID: r.run.SystemID}
+			failed = append(failed, r.released(1, lvm2.Release(ctx, cfg, each)))
 		} else {
 			failed = append(failed, r.released(1, loopdev.Unbind(ctx, each)))
 		}
@@ -230,6 +236,18 @@ func (r *remains) release(ctx context.Context) error {
 		failed = append(failed, r.released(len(each), lvm2.Release(ctx, cfg, each...)))
 	}
 	return errors.Join(failed...)
+}
+
+// nodeOf returns the node of whose disk a loop device is a part: it is over the disk's device. "" means
+// none.
+func (r *remains) nodeOf(device loopdev.Binding, bound []loopdev.Binding) string {
+	for _, disk := range bound {
+		if at, below := strings.CutPrefix(disk.BackingFile, r.dir+"/"); below && disk.Device == device.BackingFile {
+			node, _, _ := strings.Cut(at, "/")
+			return node
+		}
+	}
+	return ""
 }
 
 func (r *remains) released(devices int, err error) error {
@@ -242,7 +260,7 @@ func (r *remains) released(devices int, err error) error {
 // unmount removes the mounts below the nodes' directories.
 func (r *remains) unmount(bound []loopdev.Binding) error {
 	for _, path := range r.paths() {
-		if name := filepath.Base(path); name == imagesName || strings.HasPrefix(name, lvmPrefix) || strings.HasPrefix(name, diskPrefix) {
+		if name := filepath.Base(path); name == imagesName || strings.HasPrefix(name, lvmPrefix) || strings.HasPrefix(name, groupsPrefix) || strings.HasPrefix(name, diskPrefix) {
 			continue
 		}
 		node, err := nodefs.NewReal(path)

@@ -30,6 +30,7 @@ import (
 const (
 	killedDevices = "VOLSIM_TEST_KILLED_DEVICES"
 	killedDir     = "VOLSIM_TEST_KILLED_DIR"
+	killedNoDisks = "VOLSIM_TEST_KILLED_NO_DISKS" // not empty: its nodes have no disks
 )
 
 // needDevices skips a test that cannot have its devices.
@@ -68,6 +69,11 @@ func TestRunUntilKilled(t *testing.T) {
 	if err := errors.Join(c.Start(ctx), useVolumes(ctx, c)); err != nil {
 		t.Fatal(err)
 	}
+	if os.Getenv(killedNoDisks) == "" {
+		if err := useDisks(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := c.WriteFile("default", "web", "data", "secret", []byte("of the first cluster")); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +81,8 @@ func TestRunUntilKilled(t *testing.T) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// useVolumes creates a claim and a pod that uses it, and the same for a raw block volume.
+// useVolumes creates a claim and a pod that uses it, and the same for a raw block volume. Both pods are on
+// node-1.
 func useVolumes(ctx context.Context, c *cluster.Cluster) error {
 	claim, pod := cluster.NewClaim("raw", "16Mi"), cluster.NewPod("raw", "raw")
 	mode := corev1.PersistentVolumeBlock
@@ -88,6 +95,7 @@ func useVolumes(ctx context.Context, c *cluster.Cluster) error {
 		err = errRaw
 	}
 	for _, each := range []*corev1.Pod{cluster.NewPod("web", "data"), pod} {
+		each.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-1"}
 		if err == nil {
 			_, err = c.Client().CoreV1().Pods("default").Create(ctx, each, metav1.CreateOptions{})
 		}
@@ -98,6 +106,26 @@ func useVolumes(ctx context.Context, c *cluster.Cluster) error {
 		}
 	}
 	return err
+}
+
+// useDisks gives node-2 a RAM disk and two block devices, and creates pods that use them.
+func useDisks(ctx context.Context, c *cluster.Cluster) error {
+	modes := map[string]string{"ram": "Filesystem", "formatted": "Filesystem", "device": "Block"}
+	for name, mode := range modes {
+		disk := cluster.Disk{Path: "/mnt/" + name, SizeBytes: 16 << 20, Block: name != "ram"}
+		if err := c.AddDisk("node-2", disk); err != nil {
+			return err
+		}
+		if err := c.Apply(ctx, localDisk(name, disk.Path, mode)); err != nil {
+			return err
+		}
+	}
+	for name := range modes {
+		if err := c.WaitForPod(ctx, "default", name, corev1.PodRunning); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // volumeOf returns the name of the volume of claim data.
@@ -224,10 +252,11 @@ func startAgain(t *testing.T, devices cluster.Devices, dir, before string) *clus
 // wantCleared checks what a cluster says of an earlier run with two volumes in use.
 func wantCleared(t *testing.T, c *cluster.Cluster, devices cluster.Devices, dir string, process *os.Process) {
 	t.Helper()
-	// The raw volume has three mounts, and a loop device that locks it.
-	what := "2 volumes, 3 loop devices and 5 mounts"
+	// The raw volume has three mounts, and a loop device that locks it. Of the disks, the block devices
+	// have a mount and a loop device each, and the raw one a lock.
+	what := "2 volumes, 6 loop devices and 12 mounts"
 	if devices == cluster.LVM {
-		what = "2 volume groups, 3 loop devices and 5 mounts"
+		what = "2 volume groups, 6 loop devices and 12 mounts"
 	}
 	want := []string{fmt.Sprintf("removed %s of an earlier run in %s (process %d, not running)", what, dir, process.Pid)}
 	if diff := cmp.Diff(want, c.Cleared()); diff != "" {
@@ -404,8 +433,10 @@ func TestClearingIsExact(t *testing.T) {
 func TestRemainsThatCannotBeCleared(t *testing.T) {
 	eachRealDevices(t, func(t *testing.T, devices cluster.Devices) {
 		dir := t.TempDir()
-		clearAway(t, dir)
 		elsewhere := t.TempDir()
+		clearAway(t, dir)
+		clearAway(t, elsewhere)      // the mounts below a directory move with it
+		t.Setenv(killedNoDisks, "1") // a node that is moved has no mounts
 		volume, kill := startKilled(t, devices, dir)
 		kill()
 		refused := func(want string) {
@@ -540,7 +571,7 @@ func TestKilledInAnotherMountNamespace(t *testing.T) {
 		kill()
 		unmount()
 		c := startAgain(t, devices, dir, volume)
-		if lines := c.Cleared(); len(lines) != 1 || !strings.Contains(lines[0], " 3 loop devices") {
+		if lines := c.Cleared(); len(lines) != 1 || !strings.Contains(lines[0], " 6 loop devices") {
 			t.Errorf("cleared %q", lines)
 		}
 		if err := c.Close(); err != nil {

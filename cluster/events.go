@@ -15,28 +15,32 @@ import (
 // cacheDelayMax is how many events a restarted component's first list may lag at most.
 const cacheDelayMax = 2
 
-// EventKinds lists the kinds of events of a stepped world. In a strategy each is followed by its
-// target; "crash" optionally also by "with RESOURCE N behind".
+// EventKinds lists the kinds of events of a world. In a strategy, and for Inject of the host, each is
+// followed by its target; "crash" optionally also by "with RESOURCE N behind". A live world has crash,
+// stop, start, partition and restore.
 var EventKinds = []string{
 	"crash", "stop", "start", "replicate", "retire", "relist", "expire",
 	"reboot", "partition", "restore",
 }
 
-// possibleEvents returns the events that can happen in a stepped world now:
+// possibleEvents returns the events that can happen now. Those after the blank line need a stepped
+// world: they look into caches, start a second process, or take the disk away from a driver that may
+// still be answering a call.
 //
 //	crash COMPONENT                        it is killed where it stands, and starts again
-//	crash COMPONENT with RESOURCE N behind … and its first list of a resource is N events old
 //	stop COMPONENT                         it is killed, and stays down until "start"
 //	start COMPONENT
 //	stop driver(NODE)                      the driver's process on the node ends, until "start": its mounts stay
 //	start driver(NODE)
+//	partition NODE                         its kubelet is killed, its mounts stay, it becomes NotReady; until "restore"
+//	restore NODE
+//
+//	crash COMPONENT with RESOURCE N behind … and its first list of a resource is N events old
 //	replicate COMPONENT                    a second process of it starts, COMPONENT#2
 //	retire COMPONENT#2                     it ends
 //	relist COMPONENT RESOURCE              its watch breaks, and it lists again
 //	expire RESOURCE                        the server drops old events: a watch that is behind gets 410, and lists again
 //	reboot NODE                            its kubelet is killed, its mounts are gone, its disk is kept
-//	partition NODE                         its kubelet is killed, its mounts stay, it becomes NotReady; until "restore"
-//	restore NODE
 //
 // It returns only events of the given kind, or all if verb is "". Strategies ask at each step, and
 // the lists are long.
@@ -45,7 +49,7 @@ func (c *Cluster) possibleEvents(verb string) []sim.Event {
 	for _, p := range c.components {
 		m.addForComponent(p)
 	}
-	if m.wants("expire") {
+	if !c.isLive() && m.wants("expire") {
 		for _, resource := range c.laggingResources() {
 			m.add(func() error { c.server.Compact(resource); return nil }, "expire", resource)
 		}
@@ -77,23 +81,25 @@ func (m *eventList) add(do func() error, verb, of string) {
 func (m *eventList) addForComponent(p *componentState) {
 	c := m.cluster
 	switch {
-	case c.isPartitioned(p):
+	case c.isPartitioned(p), p.asleep:
 		return
 	case p.replica:
 		m.add(func() error { c.retire(p); return nil }, "retire", p.name)
 		return
-	case p.process == nil:
-		m.add(func() error { return c.launch(p) }, "start", p.name)
+	case p.process.Load() == nil:
+		m.add(func() error { return c.Resume(p.name) }, "start", p.name)
 		return
 	}
 	m.add(func() error { return c.restart(p.name) }, "crash", p.name)
-	if m.wants("crash") || m.wants("relist") {
-		for _, resource := range c.server.CachedResources(p.process) {
-			m.addForCache(p, resource)
+	if !c.isLive() && (m.wants("crash") || m.wants("relist")) {
+		for _, resource := range c.server.CachedResources(p.process.Load()) {
+			if !slices.Contains(p.advisory, resource) {
+				m.addForCache(p, resource)
+			}
 		}
 	}
 	m.add(func() error { return c.Stop(p.name) }, "stop", p.name)
-	if m.wants("replicate") && !strings.Contains(p.name, "(") {
+	if !c.isLive() && m.wants("replicate") && !strings.Contains(p.name, "(") {
 		if _, err := c.component(p.name + "#2"); err != nil {
 			m.add(func() error { return c.Replicate(p.name) }, "replicate", p.name)
 		}
@@ -109,21 +115,23 @@ func (m *eventList) addForCache(p *componentState, resource string) {
 				fmt.Sprintf("%s with %s %d behind", p.name, resource, n))
 		}
 	}
-	if m.wants("relist") && c.server.PendingEvents(p.process, resource) > 1 {
-		m.add(func() error { c.server.BreakWatch(p.process, resource); return nil }, "relist", p.name+" "+resource)
+	if m.wants("relist") && c.server.PendingEvents(p.process.Load(), resource) > 1 {
+		m.add(func() error { c.server.BreakWatch(p.process.Load(), resource); return nil }, "relist", p.name+" "+resource)
 	}
 }
 
 // addForNode adds the events of a node.
 func (m *eventList) addForNode(n *node) {
 	c := m.cluster
-	if n.partitioned {
+	if n.partitioned.Load() {
 		m.add(func() error { return c.RestoreNode(n.name) }, "restore", n.name)
 		return
 	}
-	m.add(func() error { return c.Reboot(n.name) }, "reboot", n.name)
+	if !c.isLive() {
+		m.add(func() error { return c.Reboot(n.name) }, "reboot", n.name)
+	}
 	m.add(func() error { return c.PartitionNode(n.name) }, "partition", n.name)
-	if n.driverStopped {
+	if n.driverStopped.Load() {
 		m.add(func() error { return c.StartDriver(n.name) }, "start", nodeDriverName(n.name))
 	} else {
 		m.add(func() error { return c.StopDriver(n.name) }, "stop", nodeDriverName(n.name))
@@ -136,11 +144,11 @@ func (c *Cluster) laggingResources() []string {
 	var resources []string
 	seen := map[string]bool{}
 	for _, p := range c.components {
-		if p.process == nil {
+		if p.process.Load() == nil {
 			continue
 		}
-		for _, r := range c.server.CachedResources(p.process) {
-			if !seen[r] && c.server.PendingEvents(p.process, r) > 0 {
+		for _, r := range c.server.CachedResources(p.process.Load()) {
+			if !seen[r] && c.server.PendingEvents(p.process.Load(), r) > 0 {
 				seen[r] = true
 				resources = append(resources, r)
 			}
@@ -163,7 +171,7 @@ func nodeDriverName(node string) string { return "driver(" + node + ")" }
 // isPartitioned reports whether a component is the kubelet of a partitioned node.
 func (c *Cluster) isPartitioned(p *componentState) bool {
 	for _, n := range c.nodes {
-		if n.partitioned && p.name == kubeletName(n.name) {
+		if n.partitioned.Load() && p.name == kubeletName(n.name) {
 			return true
 		}
 	}
@@ -183,6 +191,9 @@ func (c *Cluster) node(name string) (*node, error) {
 // again. The node's own files stay, and attached volumes stay attached. The world must be stepped.
 // The error matches ErrUnknownComponent.
 func (c *Cluster) Reboot(name string) error {
+	if c.isLive() {
+		return fmt.Errorf("reboot %s: %w", name, errSteppedOnly)
+	}
 	n, err := c.node(name)
 	if err != nil {
 		return err
@@ -192,25 +203,31 @@ func (c *Cluster) Reboot(name string) error {
 		return err
 	}
 	c.kill(p)
-	if err := c.driver.boot(n.name); err != nil {
+	if err := c.bootDisks(n); err != nil {
 		return fmt.Errorf("reboot %s: %w", n.name, err)
 	}
 	n.boots++
 	return c.launch(p)
 }
 
-// PartitionNode cuts a node off until RestoreNode. Its kubelet is down, its mounts stay, and its
-// Node becomes NotReady, as the node lifecycle controller would set it after a while. The world
-// must be stepped. The error matches ErrUnknownComponent.
+// PartitionNode cuts a node off until RestoreNode. Its kubelet is down, as by Stop, and its mounts
+// stay. With Config.NodeLeases the node lifecycle controller notices after
+// Config.NodeMonitorGracePeriod. Without, its Node becomes NotReady at once. The error matches
+// ErrUnknownComponent.
 func (c *Cluster) PartitionNode(name string) error {
+	c.lifecycle.Lock()
+	defer c.lifecycle.Unlock()
 	n, err := c.node(name)
 	if err != nil {
 		return err
 	}
-	if err := c.Stop(kubeletName(name)); err != nil {
+	if err := c.stop(kubeletName(name)); err != nil {
 		return err
 	}
-	n.partitioned = true
+	n.partitioned.Store(true)
+	if c.isMonitored() {
+		return nil
+	}
 	c.setReady(name, corev1.ConditionUnknown, "NodeStatusUnknown", "Kubelet stopped posting node status.")
 	return nil
 }
@@ -218,17 +235,28 @@ func (c *Cluster) PartitionNode(name string) error {
 // RestoreNode ends a node's partition: its kubelet starts again, and its Node becomes Ready. The
 // error matches ErrUnknownComponent.
 func (c *Cluster) RestoreNode(name string) error {
+	c.lifecycle.Lock()
+	defer c.lifecycle.Unlock()
 	n, err := c.node(name)
 	if err != nil {
 		return err
 	}
-	n.partitioned = false
-	c.setReady(name, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status")
+	n.partitioned.Store(false)
+	if !c.isMonitored() {
+		c.setReady(name, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status")
+	}
 	p, err := c.component(kubeletName(name))
-	if err != nil || p.process != nil {
+	if err != nil || p.process.Load() != nil {
 		return err
 	}
 	return c.launch(p)
+}
+
+// isMonitored reports whether the world has a component that declares silent nodes dead, and kubelets
+// that report.
+func (c *Cluster) isMonitored() bool {
+	_, err := c.component("nodelifecycle")
+	return err == nil && c.nodeLeases
 }
 
 // setReady sets a Node's Ready condition, as the node lifecycle controller and a restored kubelet
@@ -253,23 +281,23 @@ func (c *Cluster) setReady(name string, status corev1.ConditionStatus, reason, m
 // is stopped on a node.
 func (c *Cluster) Degraded() bool {
 	for _, p := range c.components {
-		if p.process == nil || p.replica {
+		if p.down() || p.replica {
 			return true
 		}
 	}
-	return slices.ContainsFunc(c.nodes, func(n *node) bool { return n.driverStopped })
+	return len(c.nfs.Stopped()) > 0 || slices.ContainsFunc(c.nodes, func(n *node) bool { return n.driverStopped.Load() })
 }
 
-// Repair undoes all events of a stepped world: it restores partitioned nodes, starts stopped
-// components and drivers, and retires replicas, each as a step. It reports whether there was
-// anything to repair.
+// Repair undoes all events: it restores partitioned nodes, starts stopped components and drivers, and
+// retires replicas, in a stepped world each as a step. It starts NFS servers. It reports whether there
+// was anything to repair.
 func (c *Cluster) Repair() bool {
 	repaired := false
 	inject := func(format, name string) {
-		repaired = c.host.(*sim.Stepped).Inject(fmt.Sprintf(format, name)) || repaired
+		repaired = c.host.Inject(fmt.Sprintf(format, name)) || repaired
 	}
 	for _, n := range c.nodes {
-		if n.partitioned {
+		if n.partitioned.Load() {
 			inject("restore %s", n.name)
 		}
 	}
@@ -277,14 +305,18 @@ func (c *Cluster) Repair() bool {
 		switch {
 		case p.replica:
 			inject("retire %s", p.name)
-		case p.process == nil:
+		case p.down():
 			inject("start %s", p.name)
 		}
 	}
 	for _, n := range c.nodes {
-		if n.driverStopped {
+		if n.driverStopped.Load() {
 			inject("start %s", nodeDriverName(n.name))
 		}
+	}
+	for _, server := range c.nfs.Stopped() {
+		c.nfs.Start(server)
+		repaired = true
 	}
 	return repaired
 }

@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/kubelet"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -81,7 +83,7 @@ func ExampleCluster_WaitForPod() {
 	// Output:
 	// wait for pod default/web to be Running: no task can run: claim default/data: storage class fast not found
 	//   state: Pending, PodScheduled=False Unschedulable
-	//   event: FailedScheduling: 0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.
+	//   event: FailedScheduling: 0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found
 }
 
 // A manifest, and a wait with a condition of kubectl wait.
@@ -103,4 +105,27 @@ spec: {containers: [{name: web, image: nginx}]}
 	}
 	fmt.Println(err, c.Apply(ctx, "kind: Pot\napiVersion: v1"))
 	// Output: <nil> apply: document 1 at line 1: no kind "Pot" in v1: not served by the API server
+}
+
+// An annotation says how the containers of a pod end: the first run with 1, the second with 0.
+func Example_exitCodes() {
+	ctx := context.Background()
+	c, err := cluster.New(cluster.Config{Nodes: 1, Stepped: &sim.SteppedConfig{}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	pod := cluster.NewPod("backup")
+	pod.Annotations = map[string]string{kubelet.ExitCodesAnnotation: "1,0"}
+	pod.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+	_, created := c.Client().CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
+	if err := errors.Join(created, c.Start(ctx), c.WaitForPod(ctx, "default", "backup", corev1.PodSucceeded)); err != nil {
+		log.Fatal(err)
+	}
+	pod, err = c.Client().CoreV1().Pods("default").Get(ctx, "backup", metav1.GetOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(pod.Status.Phase, "after", pod.Status.ContainerStatuses[0].RestartCount, "restart")
+	// Output: Succeeded after 1 restart
 }

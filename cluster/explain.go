@@ -75,7 +75,7 @@ func (c *Cluster) explainWaits() string {
 // explainPending returns a line for each pending object except one, with the causes.
 func (c *Cluster) explainPending(except string) string {
 	var b strings.Builder
-	pending := slices.DeleteFunc(invariant.PendingObjects(c.server), func(p invariant.PendingObject) bool {
+	pending := slices.DeleteFunc(c.pendingObjects(), func(p invariant.PendingObject) bool {
 		return except != "" && strings.TrimSpace(p.Kind+" "+p.Name) == except
 	})
 	for i, p := range pending {
@@ -129,7 +129,11 @@ func (w *objectWait) causes() []string {
 		if w.gone {
 			return nil
 		}
-		return []string{c.missing(w.resource, w.namespace, w.name)}
+		cause := c.missing(w.resource, w.namespace, w.name)
+		if w.resource == "pods" {
+			cause += c.removedBecause(w.namespace, w.name)
+		}
+		return []string{cause}
 	}
 	if w.gone {
 		return c.goneCauses(w.resource, obj)
@@ -151,6 +155,24 @@ func (w *objectWait) causes() []string {
 		}
 	}
 	return causes
+}
+
+// removedBecause returns why a controller removed a pod, according to the pod's last state, as ": CAUSE",
+// or "".
+func (c *Cluster) removedBecause(namespace, name string) string {
+	for _, r := range slices.Backward(c.Trace().Records()) {
+		pod, is := r.After.(*corev1.Pod)
+		if !is || !r.Gone || pod.Namespace != namespace || pod.Name != name {
+			continue
+		}
+		for _, condition := range pod.Status.Conditions {
+			if condition.Type == corev1.DisruptionTarget && condition.Status == corev1.ConditionTrue {
+				return fmt.Sprintf(": it was on %s and was removed (%s)", pod.Spec.NodeName, condition.Message)
+			}
+		}
+		break
+	}
+	return ""
 }
 
 // missing describes that an object does not exist, and what exists instead.

@@ -25,3 +25,18 @@ func OpenVolumeGroups(ctx context.Context, dir string) error {
 
 // IsLeaseRenewal reports whether the trace of a live world omits a record.
 var IsLeaseRenewal = isLeaseRenewal
+
+// PodCauses returns what the error of a wait says about a pod.
+func (c *Cluster) PodCauses(namespace, name string) []string {
+	pod, _ := c.pod(namespace, name)
+	return c.podCauses(pod)
+}
+
+// Actors is the list of what acts on the objects of each resource.
+var Actors = actors
+
+// StoredOnly reports whether nothing acts on the objects.
+func (a actor) StoredOnly() bool { return a.stored != "" }
+
+// Components returns the names of the components that act on a new object.
+func (a actor) Components() []string { return a.components }

@@ -76,8 +76,8 @@ func isPrefixOf(target, name string) bool {
 func (c *Cluster) cachedResources() []string {
 	all := map[string]bool{}
 	for _, p := range c.components {
-		if p.process != nil {
-			for _, spec := range c.server.CachedResources(p.process) {
+		if p.process.Load() != nil {
+			for _, spec := range c.server.CachedResources(p.process.Load()) {
 				all[spec] = true
 			}
 		}

@@ -16,6 +16,7 @@ import (
 var finalizerOwners = map[string]string{
 	"kubernetes.io/pvc-protection":                     "pvcprotection",
 	"kubernetes.io/pv-protection":                      "pvprotection",
+	"kubernetes.io/vac-protection":                     "vacprotection",
 	storagehelpers.PVDeletionProtectionFinalizer:       "provisioner",
 	storagehelpers.PVDeletionInTreeProtectionFinalizer: "pvcontroller",
 	metav1.FinalizerDeleteDependents:                   "garbagecollector",

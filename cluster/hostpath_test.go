@@ -136,7 +136,9 @@ func TestVolumeIsRecycled(t *testing.T) {
 		{
 			"nfs",
 			corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "files", Path: "/v"}},
-			func(c *cluster.Cluster) (nodefs.FS, string) { return c.NFSExports(), "/files/v" },
+			func(c *cluster.Cluster) (nodefs.FS, string) {
+				return c.NFSExports().FS, c.NFSExports().Path("/files/v")
+			},
 			"driver Recycle kubernetes.io/nfs/v node=node-1 path=files:/v",
 		},
 	}

@@ -6,10 +6,14 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// isLeaseRenewal reports whether a record is about a kubelet that renews the Lease of its node. In a
-// live world that has nothing to do, such records would replace all others.
+// isLeaseRenewal reports whether a record is about a kubelet that renews the Lease of its node, or
+// about the node lifecycle controller, which looks whether it has. In a live world that has nothing to
+// do, such records would replace all others.
 func isLeaseRenewal(r trace.Record) bool {
 	process, task, _ := strings.Cut(r.Task, "/")
+	if process == "nodelifecycle" {
+		return strings.HasPrefix(task, "nodelifecycle deadlines")
+	}
 	if r.Err != nil || !strings.HasPrefix(process, "kubelet(") {
 		return false
 	}

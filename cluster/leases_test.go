@@ -7,6 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/internal/testcheck"
@@ -25,6 +27,12 @@ func TestLeasesOfALiveCluster(t *testing.T) {
 			t.Errorf("no lease of %s", node)
 		}
 	}
+	nodes := c.Client().CoreV1().Nodes()
+	_, err := nodes.Patch(ctx, "node-1", types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{})
+	testcheck.NoError(t, err, c.Wait(ctx, "node-1 to be tainted as unschedulable", func() bool {
+		obj, _ := c.Server().Get("nodes", "", "node-1")
+		return len(obj.(*corev1.Node).Spec.Taints) == 1
+	}))
 	if text := c.Trace().Text(); !strings.Contains(text, "kubelet(node-1)/node lease\tapi create leases/kube-node-lease/node-1") {
 		t.Errorf("the creation is not in the trace:\n%s", text)
 	}

@@ -1,15 +1,13 @@
 package cluster
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
-	"sync"
 
 	"google.golang.org/grpc"
 
+	"github.com/volsim/volsim/kubelet"
 	"github.com/volsim/volsim/kubelet/pluginmanager"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/sidecars/registrar"
@@ -106,7 +104,7 @@ func (c *Cluster) StopDriver(node string) error {
 	if err != nil {
 		return err
 	}
-	n.driverStopped = true
+	n.driverStopped.Store(true)
 	n.sockets.Remove(n.registrationSocket(c.driver.name()))
 	n.sockets.Remove(n.driverSocket(c.driver.name()))
 	c.notifyKubelet(n)
@@ -116,8 +114,8 @@ func (c *Cluster) StopDriver(node string) error {
 // notifyKubelet notifies the node's kubelet, if it runs, of a change of the driver's registration
 // socket.
 func (c *Cluster) notifyKubelet(n *node) {
-	if p, err := c.component(kubeletName(n.name)); err == nil && p.process != nil {
-		n.kubelet.Plugins().Notify(n.registrationSocket(c.driver.name()))
+	if p, err := c.component(kubeletName(n.name)); err == nil && p.process.Load() != nil {
+		n.kubelet.Load().Plugins().Notify(n.registrationSocket(c.driver.name()))
 	}
 }
 
@@ -128,7 +126,7 @@ func (c *Cluster) StartDriver(node string) error {
 	if err != nil {
 		return err
 	}
-	n.driverStopped = false
+	n.driverStopped.Store(false)
 	c.createSockets(n)
 	c.notifyKubelet(n)
 	return nil
@@ -158,38 +156,14 @@ func (c *Cluster) KubeletDir(node string) (string, error) {
 	return n.root, nil
 }
 
-// A socketWatch watches directories of this machine, next to a live host.
-type socketWatch struct {
-	once    sync.Once
-	stop    context.CancelFunc // nil: not started
-	running sync.WaitGroup
-	mu      sync.Mutex
-	errs    []error // guarded by mu
-}
-
-// watchSockets notifies the kubelets of changes of their nodes' registries.
-func (c *Cluster) watchSockets() {
-	ctx, stop := context.WithCancel(context.Background())
-	c.socketWatch.stop = stop
-	for _, n := range c.nodes {
-		if n.sockets.machine == nil {
-			continue
-		}
-		c.socketWatch.running.Go(func() {
-			err := n.kubelet.Plugins().Watch(ctx)
-			c.socketWatch.mu.Lock()
-			defer c.socketWatch.mu.Unlock()
-			c.socketWatch.errs = append(c.socketWatch.errs, err)
-		})
+// watchDirectories lets a kubelet notice sockets of drivers, and FlexVolume drivers, on the disk of its
+// node, if that is a directory of this machine and the world is live.
+func (c *Cluster) watchDirectories(component string, n *node, k *kubelet.Kubelet) {
+	if c.isLive() {
+		k.FlexDrivers() // see isLive
 	}
-}
-
-// close ends the watch and returns its errors.
-func (w *socketWatch) close() error {
-	if w.once.Do(func() {}); w.stop == nil {
-		return nil
+	if n.sockets.machine != nil {
+		c.directories.add(component, k.Plugins().Watch)
+		c.directories.add(component, k.FlexDrivers().Watch)
 	}
-	w.stop()
-	w.running.Wait()
-	return errors.Join(w.errs...)
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/volsim/volsim/internal/podclaims"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/hostpath"
-	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/plugins/subpath"
 )
 
@@ -31,13 +30,16 @@ func (c *Cluster) MountPath(namespace, pod, volume string) (string, error) {
 
 // DevicePath returns where a raw block volume of a running pod, named as in the pod, is: a link on
 // this machine for Loop and LVM, on the node's simulated disk for Array, where devices have no
-// content. Errors are those of MountPath.
+// bytes. Errors are those of MountPath.
 func (c *Cluster) DevicePath(namespace, pod, volume string) (string, error) {
 	at, err := c.findVolume(namespace, pod, volume)
 	if err != nil {
 		return "", err
 	}
-	path := at.node.kubelet.DevicePath(at.spec.Name(), at.pod)
+	path, err := at.node.kubelet.Load().DevicePath(at.spec, at.pod)
+	if err != nil {
+		return "", fmt.Errorf("pod %s/%s: device %s: %w: %w", namespace, pod, volume, ErrNotMounted, err)
+	}
 	if there, err := at.node.fs.Exists(path); err != nil || !there {
 		return "", fmt.Errorf("pod %s/%s: device %s: %w", namespace, pod, volume, ErrNotMounted)
 	}
@@ -79,9 +81,13 @@ func (c *Cluster) ReadFile(namespace, pod, volume, name string) ([]byte, error) 
 // world without kubelets it is a separate machine.
 func (c *Cluster) HostPath() hostpath.Machine { return c.machine }
 
-// Machine returns a node's disk, for what hostPath and local volumes of its pods refer to. The error
-// says that there is no such node.
+// Machine returns a node's disk, for what hostPath and local volumes of its pods refer to, and for
+// FlexVolume drivers. "" is the machine of the attach/detach controller, which is no node and has
+// nothing else on its disk. The error says that there is no such node.
 func (c *Cluster) Machine(node string) (hostpath.Machine, error) {
+	if node == "" {
+		return c.controlPlane, nil
+	}
 	n, err := c.node(node)
 	if err != nil {
 		return hostpath.Machine{}, err
@@ -89,16 +95,12 @@ func (c *Cluster) Machine(node string) (hostpath.Machine, error) {
 	return hostpath.Machine{FS: n.fs, Root: n.root}, nil
 }
 
-// NFSExports returns the file system that NFS servers export: PATH of SERVER is the directory
-// /SERVER/PATH. A server exports every path.
-func (c *Cluster) NFSExports() nodefs.FS { return c.nfsExports }
-
 func (c *Cluster) volumeMount(namespace, podName, volume string) (*node, string, error) {
 	at, err := c.findVolume(namespace, podName, volume)
 	if err != nil {
 		return nil, "", err
 	}
-	path, err := at.node.kubelet.MountPath(at.spec, at.pod)
+	path, err := at.node.kubelet.Load().MountPath(at.spec, at.pod)
 	if err != nil {
 		return nil, "", fmt.Errorf("pod %s/%s: volume %s: %w: %w", namespace, podName, volume, ErrNotMounted, err)
 	}
@@ -188,7 +190,11 @@ func (c *Cluster) findVolume(namespace, podName, volume string) (volumeUse, erro
 	return volumeUse{node: c.nodes[at], spec: spec, pod: pod.UID}, nil
 }
 
-// volumeOf returns a volume of a pod: the PersistentVolume behind its claim, or the volume itself.
+// migrated translates the in-tree plugins whose volumes CSI drivers mount.
+var migrated = plugins.Migrated()
+
+// volumeOf returns a volume of a pod, as kubelets see it: the PersistentVolume behind its claim, or
+// the volume itself.
 func (c *Cluster) volumeOf(pod *corev1.Pod, volume string) (*plugins.Spec, error) {
 	i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == volume })
 	if i < 0 {
@@ -197,7 +203,7 @@ func (c *Cluster) volumeOf(pod *corev1.Pod, volume string) (*plugins.Spec, error
 	v := &pod.Spec.Volumes[i]
 	name := podclaims.Name(pod, v)
 	if name == "" {
-		return &plugins.Spec{Volume: v}, nil
+		return migrated.Translate(&plugins.Spec{Volume: v}, pod.Namespace)
 	}
 	claim, ok := c.claim(pod.Namespace, name)
 	if !ok {
@@ -210,7 +216,7 @@ func (c *Cluster) volumeOf(pod *corev1.Pod, volume string) (*plugins.Spec, error
 	if !ok {
 		return nil, fmt.Errorf("claim %s: volume %s: %w", claim.Name, claim.Spec.VolumeName, fs.ErrNotExist)
 	}
-	return &plugins.Spec{PersistentVolume: o.(*corev1.PersistentVolume)}, nil
+	return migrated.Translate(&plugins.Spec{PersistentVolume: o.(*corev1.PersistentVolume)}, pod.Namespace)
 }
 
 // isMounted reports whether a volume is mounted where its pod has it. Other volumes are files of the
@@ -219,5 +225,8 @@ func isMounted(spec *plugins.Spec) bool {
 	if spec.PersistentVolume != nil {
 		return spec.PersistentVolume.Spec.HostPath == nil
 	}
-	return spec.Volume.CSI != nil
+	inline := &spec.Volume.VolumeSource
+	inMemory := inline.EmptyDir != nil && inline.EmptyDir.Medium == corev1.StorageMediumMemory
+	return inline.CSI != nil || inline.FlexVolume != nil || inline.NFS != nil ||
+		inline.Secret != nil || inline.Projected != nil || inMemory
 }

@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -13,6 +15,7 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/podclaims"
+	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -26,7 +29,7 @@ func (c *Cluster) knownPodCauses(pod *corev1.Pod) []string {
 	case pod.DeletionTimestamp != nil:
 		return c.goneCauses("pods", pod)
 	case pod.Status.Phase == corev1.PodRunning:
-		return []string{"containers do not run in a simulated cluster: the test sets later phases itself"}
+		return []string{"containers do not run in a simulated cluster: annotation volsim.dev/exit-codes ends them"}
 	case pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed:
 		return []string{"the pod has completed"}
 	}
@@ -39,7 +42,53 @@ func (c *Cluster) knownPodCauses(pod *corev1.Pod) []string {
 	}
 	causes = append(causes, c.componentCauses(kubeletName(pod.Spec.NodeName))...)
 	causes = append(causes, c.fileCauses(pod)...)
+	causes = append(causes, c.kindCauses(pod)...)
 	return append(causes, c.attachCauses(pod)...)
+}
+
+// kindCauses returns the volumes of a pod that no plugin of its kubelet supports.
+func (c *Cluster) kindCauses(pod *corev1.Pod) []string {
+	n, err := c.node(pod.Spec.NodeName)
+	if err != nil || n.kubelet.Load() == nil {
+		return nil
+	}
+	var causes []string
+	for i := range pod.Spec.Volumes {
+		name := pod.Spec.Volumes[i].Name
+		spec, err := c.volumeOf(pod, name)
+		if err != nil || !usesVolume(pod, name) {
+			continue
+		}
+		if _, err := n.kubelet.Load().MountPath(spec, pod.UID); errors.Is(err, plugins.ErrNoPlugin) {
+			causes = append(causes, fmt.Sprintf("volume %s is of kind %s: no plugin of %s supports it",
+				name, kindOf(spec), kubeletName(n.name)))
+		}
+	}
+	return causes
+}
+
+// kindOf returns the kind of a volume as its manifest has it, such as "iscsi".
+func kindOf(spec *plugins.Spec) string {
+	var source reflect.Value
+	if spec.PersistentVolume != nil {
+		source = reflect.ValueOf(spec.PersistentVolume.Spec.PersistentVolumeSource)
+	} else {
+		source = reflect.ValueOf(spec.Volume.VolumeSource)
+	}
+	for field, value := range source.Fields() {
+		if !value.IsNil() {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			return name
+		}
+	}
+	return "unknown"
+}
+
+// usesVolume reports whether a container of the pod mounts the volume.
+func usesVolume(pod *corev1.Pod, volume string) bool {
+	return slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume })
+	})
 }
 
 // fileCauses returns which config maps and secrets of the volumes do not exist that containers mount.
@@ -53,12 +102,8 @@ func (c *Cluster) fileCauses(pod *corev1.Pod) []string {
 			causes = append(causes, fmt.Sprintf("%s not found", trace.ObjectName(resource+"/"+pod.Namespace+"/"+name)))
 		}
 	}
-	mounted := func(c corev1.Container, volume string) bool {
-		return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume })
-	}
-	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
 	for _, volume := range pod.Spec.Volumes {
-		if !slices.ContainsFunc(containers, func(c corev1.Container) bool { return mounted(c, volume.Name) }) {
+		if !usesVolume(pod, volume.Name) {
 			continue
 		}
 		if v := volume.ConfigMap; v != nil {
@@ -157,16 +202,34 @@ func (c *Cluster) attachCauses(pod *corev1.Pod) []string {
 			causes = append(causes, fmt.Sprintf("volume %s of claim %s not found", claim.Spec.VolumeName, key))
 			continue
 		}
-		volume := o.(*corev1.PersistentVolume)
-		if volume.Spec.CSI == nil {
+		spec, err := migrated.Translate(&plugins.Spec{PersistentVolume: o.(*corev1.PersistentVolume)}, pod.Namespace)
+		if err != nil || spec.PersistentVolume.Spec.CSI == nil {
 			continue
 		}
-		if driver := volume.Spec.CSI.Driver; !c.hasDriver(node, driver) {
-			causes = append(causes, fmt.Sprintf("driver %s of volume %s is not registered on %s", driver, volume.Name, node))
-		}
+		volume := spec.PersistentVolume
+		causes = append(causes, c.driverCauses(volume.Spec.CSI.Driver, volume.Name, node)...)
 		causes = append(causes, c.attachmentCauses(volume, node)...)
 	}
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
+		spec, err := migrated.Translate(&plugins.Spec{Volume: volume}, pod.Namespace)
+		switch {
+		case err != nil:
+		case volume.CSI != nil:
+			causes = append(causes, c.driverCauses(volume.CSI.Driver, volume.Name, node)...)
+		case spec.PersistentVolume != nil:
+			causes = append(causes, c.driverCauses(spec.PersistentVolume.Spec.CSI.Driver, volume.Name, node)...)
+		}
+	}
 	return causes
+}
+
+// driverCauses returns that the driver of a volume is not on a node.
+func (c *Cluster) driverCauses(driver, volume, node string) []string {
+	if c.hasDriver(node, driver) {
+		return nil
+	}
+	return []string{fmt.Sprintf("driver %s of volume %s is not registered on %s", driver, volume, node)}
 }
 
 func (c *Cluster) hasDriver(node, driver string) bool {

@@ -33,8 +33,9 @@ func RemoteComponents() []RemoteComponent {
 }
 
 // remoteCapable returns the components that need nothing but an API server.
-func remoteCapable(rootCA string) []componentState {
-	return slices.Concat(storageComponents(nil), schedulerComponents(), clusterComponents(rootCA))
+func remoteCapable(rootCA string) []recipe {
+	return slices.Concat(storageComponents(nil), schedulerComponents(nil), clusterComponents(rootCA),
+		workloadComponents(), nodeComponents(nil), policyComponents())
 }
 
 // A RemoteConfig configures a Remote.
@@ -74,13 +75,13 @@ func NewRemote(cfg RemoteConfig) (*Remote, error) {
 }
 
 // selectComponents returns the components with the given names, in starting order.
-func selectComponents(wanted []string, rootCA string) ([]componentState, error) {
+func selectComponents(wanted []string, rootCA string) ([]recipe, error) {
 	all := remoteCapable(rootCA)
 	if wanted == nil {
 		return storageComponents(nil), nil
 	}
 	for _, name := range wanted {
-		if !slices.ContainsFunc(all, func(p componentState) bool { return p.name == name }) {
+		if !slices.ContainsFunc(all, func(p recipe) bool { return p.name == name }) {
 			return nil, fmt.Errorf("%w %q for a real API server (have %s)",
 				ErrUnknownComponent, name, componentNames(all))
 		}
@@ -88,11 +89,11 @@ func selectComponents(wanted []string, rootCA string) ([]componentState, error) 
 	if slices.Contains(wanted, "rootca") && rootCA == "" {
 		return nil, fmt.Errorf("component \"rootca\": the configuration has no certificate authority to publish")
 	}
-	return slices.DeleteFunc(all, func(p componentState) bool { return !slices.Contains(wanted, p.name) }), nil
+	return slices.DeleteFunc(all, func(p recipe) bool { return !slices.Contains(wanted, p.name) }), nil
 }
 
 // launch connects a component and sets it up.
-func (r *Remote) launch(rest *clientrest.Config, p componentState) error {
+func (r *Remote) launch(rest *clientrest.Config, p recipe) error {
 	component := r.host.Process(p.name)
 	var process ComponentContext
 	var filters []remote.FieldSelector

@@ -203,7 +203,7 @@ func TestInvalidRemoteComponents(t *testing.T) {
 		t.Error("an unknown root CA is published")
 	}
 	storage := slices.DeleteFunc(cluster.RemoteComponents(), func(p cluster.RemoteComponent) bool { return !p.Storage })
-	if len(storage) != 5 || storage[0].Name != "pvcontroller" {
+	if len(storage) != 7 || storage[0].Name != "pvcontroller" {
 		t.Errorf("storage controllers %v", storage)
 	}
 }

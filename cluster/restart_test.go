@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,8 @@ var mountTasks = []string{"volume_mount", "volume_unmount", "unmount_device"}
 // tasks is suspended for the n-th time, before or after the call.
 type killer struct {
 	*sim.ReplayStrategy
-	n     int // from 1; 0 for no crash
+	n     int    // from 1; 0 for no crash
+	event string // instead of a crash of the kubelet; "": none
 	after bool
 	meant func(task, verb string) bool                        // which suspensions count; nil for those of mountTasks
 	lives func(ctx context.Context, c *cluster.Cluster) error // the users of the world; nil for twoPods
@@ -36,7 +38,7 @@ type killer struct {
 }
 
 func (k *killer) Decide(d *sim.Decision) sim.Move {
-	const kill = "crash kubelet(node-1)"
+	kill := cmp.Or(k.event, "crash kubelet(node-1)")
 	if k.due {
 		k.due = false
 		return sim.Move{Event: kill}

@@ -7,12 +7,12 @@ import "github.com/volsim/volsim/fake"
 // ErrUnknownComponent.
 func (c *Cluster) StaleObjects(component string) ([]fake.StaleObject, error) {
 	p, err := c.component(component)
-	if err != nil || p.process == nil {
+	if err != nil || p.process.Load() == nil {
 		return nil, err
 	}
 	var all []fake.StaleObject
-	for _, resource := range c.server.CachedResources(p.process) {
-		all = append(all, c.server.StaleObjects(p.process, resource)...)
+	for _, resource := range c.server.CachedResources(p.process.Load()) {
+		all = append(all, c.server.StaleObjects(p.process.Load(), resource)...)
 	}
 	return all, nil
 }

@@ -18,11 +18,12 @@ func (c *Cluster) VolumeStats(ctx context.Context, node string) (*stats.Summary,
 	if err != nil {
 		return nil, err
 	}
-	if p.process == nil {
+	process, k := p.process.Load(), n.kubelet.Load()
+	if process == nil {
 		return nil, ErrUnknownComponent
 	}
 	answer := make(chan *stats.Summary, 1)
-	p.process.Spawn("stats", func(ctx context.Context) { answer <- n.kubelet.Summary(ctx) })
+	process.Spawn("stats", func(ctx context.Context) { answer <- k.Summary(ctx) })
 	err = c.Wait(ctx, "volumes of "+node+" to be measured", func() bool { return len(answer) > 0 })
 	if err != nil {
 		return nil, err

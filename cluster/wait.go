@@ -146,7 +146,7 @@ func (c *Cluster) servedResource(resource, namespace string) (fake.APIResource, 
 // invariant.PendingObjects.
 func (c *Cluster) Pending() []string {
 	var pending []string
-	for _, d := range invariant.PendingObjects(c.server) {
+	for _, d := range c.pendingObjects() {
 		pending = append(pending, d.String())
 	}
 	return pending

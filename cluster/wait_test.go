@@ -3,11 +3,13 @@ package cluster_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -115,7 +117,7 @@ wait for claim default/data to be Bound: no task can run: storage class fast not
 		}, podRunning, `
 wait for pod default/web to be Running: no task can run: claim default/data: storage class fast not found
   state: Pending, PodScheduled=False Unschedulable
-  event: FailedScheduling: 0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims.
+  event: FailedScheduling: 0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found
 `},
 		{"no consumer", all, func(t *testing.T, c *cluster.Cluster) {
 			add(t, c, delayed(c.DriverName()), claimOf("data", "late"))
@@ -161,7 +163,7 @@ wait for claim default/data to be Bound: no task can run: component provisioner 
 		}, podRunning, `
 wait for pod default/web to be Running: no task can run: claim default/data: no such claim (have date)
   state: Pending, PodScheduled=False Unschedulable
-  event: FailedScheduling: 0/2 nodes are available: persistentvolumeclaim "data" not found.
+  event: FailedScheduling: 0/2 nodes are available: persistentvolumeclaim "data" not found. not found
 `},
 		{"no scheduler", without("pvcontroller", "provisioner", "kubelet"), func(t *testing.T, c *cluster.Cluster) {
 			add(t, c, cluster.NewPod("web"))
@@ -174,13 +176,12 @@ wait for pod default/web to be Running: no task can run: component scheduler is 
 		}, podRunning, `
 wait for pod default/web to be Running: no task can run: node selector disk=ssd fits no node (have node-1, node-2)
   state: Pending, PodScheduled=False Unschedulable
-  event: FailedScheduling: 0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.
+  event: FailedScheduling: 0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.
 `},
 		{"no such node", all, func(t *testing.T, c *cluster.Cluster) {
 			add(t, c, podWith("web", func(s *corev1.PodSpec) { s.NodeName = "node-7" }))
 		}, podRunning, `
-wait for pod default/web to be Running: no task can run: node node-7 not found
-  state: Pending, on node-7
+wait for pod default/web to be Running: no task can run: no such pod: it was on node-7 and was removed (PodGC: node no longer exists)
 `},
 		{"no config map", all, func(t *testing.T, c *cluster.Cluster) {
 			add(t, c, podWith("web", func(s *corev1.PodSpec) {
@@ -204,7 +205,7 @@ wait for pod default/web to be Running: bound on steps reached: 2000: configmap 
 		}, podRunning, `
 wait for pod default/web to be Running: bound on steps reached: 2000: component attacher is not part of this world (see Config.Components)
   state: Pending, on node-1, PodReadyToStartContainers=False, Ready=False ContainersNotReady, ContainersReady=False ContainersNotReady
-  event: FailedScheduling: 0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims.
+  event: FailedScheduling: 0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found
   event: Scheduled: Successfully assigned default/web to node-1
   event: FailedAttachVolume: AttachVolume.Attach failed for volume "pvc-cc623af8-7839-4d98-af90-7081ad28b06f" : timed out waiting for external-attacher of array.csi.volsim.dev CSI driver to attach volume vol-80825302badc67a3 (143 times)
   pending: node node-1 lists 0 volumes attached, 1 in use
@@ -224,7 +225,7 @@ wait for pod default/web to be Running: no task can run: component kubelet(node-
 			func(ctx context.Context, c *cluster.Cluster) error {
 				return c.WaitForPod(ctx, "default", "web", corev1.PodSucceeded)
 			}, `
-wait for pod default/web to be Succeeded: no task can run: containers do not run in a simulated cluster: the test sets later phases itself
+wait for pod default/web to be Succeeded: no task can run: containers do not run in a simulated cluster: annotation volsim.dev/exit-codes ends them
   state: Running, on node-1
   event: Scheduled: Successfully assigned default/web to node-1
 `,
@@ -274,7 +275,7 @@ wait for configmaps default/m to be gone: no task can run: finalizer example.com
 		}, `
 wait for pods default/web to meet condition=PodScheduled: no task can run: condition PodScheduled is False; node selector disk=ssd fits no node (have node-1, node-2)
   state: Pending, PodScheduled=False Unschedulable
-  event: FailedScheduling: 0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.
+  event: FailedScheduling: 0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.
 wait for nodes node-1 to meet condition=Sleepy: no task can run: the status has no condition Sleepy
   state: Ready=True KubeletReady: kubelet is posting ready status
   pending: pod default/web is not running: node selector disk=ssd fits no node (have node-1, node-2)
@@ -295,7 +296,7 @@ wait for nodes node-3 to meet create: no task can run: no such node (have node-1
 wait for the moon: no task can run
   pending: pod default/web is not running: claim default/data: storage class fast not found
   event: persistentvolumeclaim default/data: ProvisioningFailed: storageclass.storage.k8s.io "fast" not found
-  event: pod default/web: FailedScheduling: 0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims.
+  event: pod default/web: FailedScheduling: 0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found
 `},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -462,5 +463,39 @@ func TestWaitFailsWithTheErrorOfAReconciler(t *testing.T) {
   error: operator/configmaps for default/a: no disk today`
 	if !errors.Is(err, sim.ErrQuiescent) || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
+	}
+}
+
+// TestRestAwaitsControllersOfWorkloads: a live world is not at rest before the controllers have seen the
+// last change of a Deployment and its sets.
+func TestRestAwaitsControllersOfWorkloads(t *testing.T) {
+	t.Parallel()
+	c := start(t, cluster.Config{Devices: cluster.Array})
+	labels := map[string]string{"app": "web"}
+	deployments := c.Client().AppsV1().Deployments("default")
+	_, err := deployments.Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+			},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, replicas := range []int{1, 3, 2, 5} {
+		patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
+		if _, err := deployments.Patch(t.Context(), "web", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.WaitForRest(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(c.Server().List("pods")); got != replicas {
+			t.Errorf("%d pods at rest, want %d", got, replicas)
+		}
 	}
 }

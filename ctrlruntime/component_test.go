@@ -286,6 +286,41 @@ func TestCrash(t *testing.T) {
 	}
 }
 
+// TestCrashOfALiveOperator: an operator of a live world can be stopped, started and killed at any time.
+func TestCrashOfALiveOperator(t *testing.T) {
+	t.Parallel()
+	c, err := cluster.New(cluster.Config{
+		Components: []string{}, Extra: []cluster.Component{boxes(fake.ReadYourWrites, nil)}, API: fake.Config{SkipBootstrap: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := errors.Join(c.Start(t.Context()), c.Stop("operator")); err != nil {
+		t.Fatal(err)
+	}
+	create(t, c, newBox("a", ""))
+	if got := secretsOf(t, c); got != 0 {
+		t.Errorf("%d secrets of an operator that is stopped", got)
+	}
+	if err := c.Resume("operator"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		create(t, c, newBox(fmt.Sprintf("box-%d", i), ""))
+		if err := c.Crash("operator"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Wait(t.Context(), "the secrets", func() bool { return len(c.Server().List("secrets")) == 21 }); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Results and errors of reconcilers, and panics, requeue as controller-runtime's do.
 func TestResults(t *testing.T) {
 	for _, c := range []struct {

@@ -48,6 +48,7 @@ require (
 	github.com/prometheus/client_model v0.6.2 // indirect
 	github.com/prometheus/common v0.67.5 // indirect
 	github.com/prometheus/procfs v0.19.2 // indirect
+	github.com/robfig/cron/v3 v3.0.1 // indirect
 	github.com/spf13/cobra v1.10.2 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
 	github.com/stoewer/go-strcase v1.3.0 // indirect
@@ -87,6 +88,7 @@ require (
 	k8s.io/csi-translation-lib v0.35.10 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20250910181357-589584f1c912 // indirect
+	k8s.io/kube-scheduler v0.35.10 // indirect
 	k8s.io/kubelet v0.35.10 // indirect
 	k8s.io/mount-utils v0.35.10 // indirect
 	k8s.io/utils v0.0.0-20260707023825-cf1189d6abe3 // indirect

@@ -38,3 +38,19 @@ user alice
 	}
 	bench(b, s)
 }
+
+// BenchmarkSet creates a StatefulSet of two pods with claims in a whole cluster, scales it in and
+// deletes it, with every invariant checked.
+func BenchmarkSet(b *testing.B) {
+	s, err := scenario.Parse("set", "nodes: 1\n"+aSet+`
+  wait statefulset web status.readyReplicas=2
+  patch statefulset web spec.replicas=1
+  wait pod web-1 gone
+  delete statefulset web
+  wait pod web-0 gone
+`)
+	if err != nil {
+		b.Fatal(err)
+	}
+	bench(b, s)
+}

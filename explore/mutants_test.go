@@ -114,12 +114,18 @@ func names(sentence string, objects []string) bool {
 	return slices.ContainsFunc(objects, func(o string) bool { return strings.Contains(sentence, o) })
 }
 
+// everyMutant returns the rows of all tables, in the order of the tables.
+func everyMutant() []mutant {
+	return slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants, restartMutants,
+		ownershipMutants, subPathMutants, filesMutants, statefulSetMutants,
+		deploymentMutants, daemonSetMutants, jobMutants, quotaMutants, deadNodeMutants)
+}
+
 // TestMutants checks that every mutant is detected by its rule within the number of schedules in
 // its row, and that the correct world passes the same search. The failures must be short and name
 // an object of the scenario.
 func TestMutants(t *testing.T) {
-	rows := slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants, restartMutants,
-		ownershipMutants, subPathMutants)
+	rows := everyMutant()
 	found := make([]*explore.Failure, len(rows))
 	t.Run("each", func(t *testing.T) {
 		for i, m := range rows {
@@ -127,7 +133,7 @@ func TestMutants(t *testing.T) {
 				sparse(t, i)
 				t.Parallel()
 				f := m.hunt(t, m.scene(t, true, ""), m.within)
-				if what := f.Error(); !names(what, append(subjects(f.Scenario), "pvc-", "node-", "csi-")) {
+				if what := f.Error(); !names(what, append(subjects(f.Scenario), "pvc-", "node-", "csi-", "default/web", "default/pi", "default/backup")) {
 					t.Errorf("the failure names no object of the scenario: %s", what)
 				}
 				m.spare(t)
@@ -232,8 +238,7 @@ const strangersCount = 10
 // in between. A hold may also end too early, because it lasts for a fixed number of decisions of
 // all tasks.
 func TestMutantsInACrowd(t *testing.T) {
-	for i, m := range slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants, restartMutants,
-		ownershipMutants, subPathMutants) {
+	for i, m := range everyMutant() {
 		if m.crowd == 0 {
 			continue
 		}

@@ -360,7 +360,9 @@ func trustsItsList(p cluster.ComponentContext, own *csi.Plugin) gets {
 type cachedVerify struct{ *csi.Plugin }
 
 // Verify returns the state in the cache.
-func (c cachedVerify) Verify(_ context.Context, volume string, node types.NodeName) (plugins.AttachState, error) {
+func (c cachedVerify) Verify(
+	_ context.Context, _ *plugins.Spec, volume string, node types.NodeName,
+) (plugins.AttachState, error) {
 	return c.LastSeen(volume, node), nil
 }
 

@@ -15,8 +15,7 @@ import (
 // are in admission_pod.go.
 //
 // Differs: there is no TaintNodesByCondition: a new node is not tainted as not ready, and accepts
-// pods at once. There is no ResourceQuota and no LimitRanger: quotas and limits are stored, not
-// enforced.
+// pods at once.
 
 const (
 	finalizerClaim  = "kubernetes.io/pvc-protection"

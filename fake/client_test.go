@@ -14,11 +14,11 @@ func TestUnservedResourcesAnswerNotFound(t *testing.T) {
 	_, clientset := newServer(t)
 	var c kubernetes.Interface = clientset
 	ctx := t.Context()
-	_, errGroup := c.BatchV1().Jobs("default").List(ctx, metav1.ListOptions{})
+	_, errGroup := c.CertificatesV1().CertificateSigningRequests().List(ctx, metav1.ListOptions{})
 	_, errKind := c.ResourceV1().ResourceClaimTemplates("default").Create(ctx, &resourcev1.ResourceClaimTemplate{
 		ObjectMeta: metav1.ObjectMeta{Name: "x"},
 	}, metav1.CreateOptions{})
-	_, errGet := c.NetworkingV1().Ingresses("default").Get(ctx, "x", metav1.GetOptions{})
+	_, errGet := c.NetworkingV1().ServiceCIDRs().Get(ctx, "x", metav1.GetOptions{})
 	_, errWatch := c.CoreV1().ComponentStatuses().Watch(ctx, metav1.ListOptions{})
 	errRaw := c.CoreV1().RESTClient().Get().AbsPath("/api/v1/pods").Do(ctx).Error()
 	_, errSchema := c.Discovery().OpenAPISchema()

@@ -45,9 +45,12 @@
 // events, secrets, config maps, service accounts (with token), resource quotas, limit ranges,
 // services, endpoints, replication controllers, pod templates. storage.k8s.io: classes,
 // attachments, drivers, CSI nodes, storage capacities, attributes classes. apps: stateful sets,
-// deployments, replica sets, daemon sets, controller revisions. Leases, roles and their bindings,
-// pod disruption budgets, priority classes, endpoint slices, runtime classes, flow schemas and
-// priority levels, resource.k8s.io, and the events of events.k8s.io. [Server.Resources] lists them.
+// deployments, replica sets, daemon sets, controller revisions. batch: jobs and cron jobs.
+// networking.k8s.io: ingresses, their classes, network policies. Autoscalers, leases, roles and
+// their bindings, pod disruption budgets, priority classes, endpoint slices, runtime classes, flow
+// schemas and priority levels, configurations of admission webhooks, resource.k8s.io, and the
+// events of events.k8s.io.
+// [Server.Resources] lists them.
 // Package fake/crd adds custom resources; programs that do not import it do not link schema code.
 //
 // The objects that a kube-apiserver creates when it starts, such as the service
@@ -57,30 +60,30 @@
 // preconditions, dry run, generateName, label and field selectors, limit and continue, lists at an
 // exact or a minimum revision, watches with initial events and bookmarks. JSON, merge and strategic
 // merge patches with field validation, and server-side apply. Defaults, validation and
-// immutability. The admission plugins NamespaceLifecycle, StorageObjectInUseProtection,
+// immutability. The admission plugins NamespaceLifecycle, LimitRanger, StorageObjectInUseProtection,
 // DefaultStorageClass, PersistentVolumeClaimResize, Priority, DefaultTolerationSeconds,
-// PodTopologyLabels, and the default name of ServiceAccount.
+// PodTopologyLabels, ResourceQuota, and the default name of ServiceAccount. Evictions respect
+// disruption budgets.
 //
 // # What it does not do
 //
 //   - Other kinds: their clients answer 404, their informers never sync. OpenAPI answers 404 to
 //     [Clientset.Discovery]; it is served by HTTP.
-//   - Some kinds that kube-controller-manager watches: jobs, cron jobs, autoscalers, certificate
-//     signing requests, addresses and CIDRs of services, admission policies, claim templates of
-//     resource.k8s.io, and the ConfigMap of legacy tokens. Its controllers of these log that they
-//     are missing, unless --controllers omits them. The others, and kube-scheduler, work as on the
-//     real server (test/conformance/controlplane_test.go).
+//   - Some kinds that kube-controller-manager watches: certificate signing requests,
+//     addresses and CIDRs of services, admission policies, claim templates of resource.k8s.io, and
+//     the ConfigMap of legacy tokens. Its controllers of these log that they are missing, unless
+//     --controllers omits them. The others, and kube-scheduler, work as on the real server (test/conformance/controlplane_test.go).
 //   - Managed fields of objects that were never applied, unless Config.TrackManagedFields is set.
-//   - Authorization: every user may do everything. Quotas, limit ranges and disruption budgets are
-//     stored, not enforced. A service account need not exist, no token is mounted, and tokens are
-//     not signed.
+//   - Authorization: every user may do everything. A service account need not exist, no token is
+//     mounted, and tokens are not signed.
 //   - Complete validation: fake/internal/rules validates what matters to storage, and little of
 //     containers and resource.k8s.io. Other fields are stored as sent.
 //   - Pods' logs, exec, port-forward, resize and ephemeral containers: they are rejected.
 //   - The effects of runtime classes, flow schemas and priority levels.
 //   - The work of controllers: a deletion records its propagation policy, and a terminating
 //     namespace its finalizer. Packages controllers/garbagecollector and controllers/namespace act
-//     on them. Events do not expire.
+//     on them. A quota is enforced once controllers/resourcequota has counted, and a disruption
+//     budget allows nothing before controllers/disruption has. Events do not expire.
 //   - Bookmarks once a minute for typed, dynamic and metadata clients: they come with the next
 //     event of the resource.
 //   - Webhooks for admission. Package fake/crd calls those for conversion.

@@ -10,10 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/admissionregistration"
 	"k8s.io/client-go/informers/apps"
+	"k8s.io/client-go/informers/autoscaling"
+	"k8s.io/client-go/informers/batch"
 	"k8s.io/client-go/informers/coordination"
 	"k8s.io/client-go/informers/core"
 	"k8s.io/client-go/informers/internalinterfaces"
+	"k8s.io/client-go/informers/networking"
 	"k8s.io/client-go/informers/policy"
 	"k8s.io/client-go/informers/rbac"
 	resourceinformers "k8s.io/client-go/informers/resource"
@@ -214,6 +218,20 @@ func (f *factory) Storage() storage.Interface { return storage.New(f, "", nil) }
 
 // Apps returns the informers of the group apps.
 func (f *factory) Apps() apps.Interface { return apps.New(f, "", nil) }
+
+// Batch returns the informers of the group batch.
+func (f *factory) Batch() batch.Interface { return batch.New(f, "", nil) }
+
+// Autoscaling returns the informers of the group autoscaling. Those of version 1 never sync.
+func (f *factory) Autoscaling() autoscaling.Interface { return autoscaling.New(f, "", nil) }
+
+// Admissionregistration returns the informers of the group admissionregistration.k8s.io.
+func (f *factory) Admissionregistration() admissionregistration.Interface {
+	return admissionregistration.New(f, "", nil)
+}
+
+// Networking returns the informers of the group networking.k8s.io.
+func (f *factory) Networking() networking.Interface { return networking.New(f, "", nil) }
 
 // Coordination returns the informers of the group coordination.k8s.io.
 func (f *factory) Coordination() coordination.Interface { return coordination.New(f, "", nil) }

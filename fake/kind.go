@@ -64,6 +64,7 @@ type kind struct {
 	field                    func(obj Object, label string) (string, bool)
 	fieldError               func(label string) string
 	deleteReturnsStatus      bool
+	deleteWarning            string
 	scale                    *kind                              // shows it as a Scale; nil: no /scale
 	scaledBy                 managedfields.ResourcePathMappings // of a Scale: path of the spec replicas in the base
 	actions                  map[string]action
@@ -104,6 +105,7 @@ type strategy[P Object] struct {
 	fieldError func(label string) string // error for another field; nil: unknownField
 
 	deleteReturnsStatus bool              // an immediate deletion is answered with a Status, not with the object
+	deleteWarning       string            // for a deletion that does not say what happens to the dependents
 	actions             map[string]action // by subresource
 }
 
@@ -162,7 +164,7 @@ func newKind[T any, P pointer[T]](r strategy[P], list func(metav1.ListMeta, []T)
 		warn:                     adaptWarn(set.Warn),
 		allowUnconditionalUpdate: r.allowUnconditionalUpdate, allowCreateOnUpdate: r.allowCreateOnUpdate,
 		grace: adaptGrace(r.grace), dependents: r.dependents, field: selectable(r.fields), fieldError: r.fieldError,
-		deleteReturnsStatus: r.deleteReturnsStatus, actions: r.actions,
+		deleteReturnsStatus: r.deleteReturnsStatus, deleteWarning: r.deleteWarning, actions: r.actions,
 	}
 }
 

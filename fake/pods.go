@@ -12,11 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 )
 
 // pods is the client of pods, with its subresources.
@@ -36,19 +34,18 @@ func (p pods) Bind(ctx context.Context, binding *corev1.Binding, opts metav1.Cre
 	return err
 }
 
-// Evict deletes a pod.
-//
-// Differs: disruption budgets are ignored; every eviction succeeds.
+// Evict deletes a pod if its disruption budget allows it. Otherwise it returns TooManyRequests, with
+// the cause DisruptionBudget.
 func (p pods) Evict(ctx context.Context, eviction *policyv1beta1.Eviction) error {
 	return p.EvictV1beta1(ctx, eviction)
 }
 
-// EvictV1 deletes a pod. See Evict.
+// EvictV1 is Evict.
 func (p pods) EvictV1(ctx context.Context, eviction *policyv1.Eviction) error {
 	return p.evict(ctx, eviction.Name, eviction.DeleteOptions)
 }
 
-// EvictV1beta1 deletes a pod. See Evict.
+// EvictV1beta1 is Evict.
 func (p pods) EvictV1beta1(ctx context.Context, eviction *policyv1beta1.Eviction) error {
 	return p.evict(ctx, eviction.Name, eviction.DeleteOptions)
 }
@@ -90,59 +87,6 @@ func (p pods) UpdateResize(ctx context.Context, _ string, pod *corev1.Pod,
 var podActions = map[string]action{
 	"binding":  {gvk: corev1.SchemeGroupVersion.WithKind("Binding"), run: bind},
 	"eviction": {gvk: policyv1.SchemeGroupVersion.WithKind("Eviction"), run: evict},
-}
-
-// evict marks a pod as the target of a disruption and deletes it.
-//
-// Upstream: pkg/registry/core/pod/storage EvictionREST, addConditionAndDeletePod.
-func evict(s writer, namespace, name string, body runtime.Object, dryRun bool) (actionResult, error) {
-	opts := metav1.DeleteOptions{}
-	if o := body.(*policyv1.Eviction).DeleteOptions; o != nil {
-		opts = *o.DeepCopy()
-	}
-	if dryRun {
-		opts.DryRun = []string{metav1.DryRunAll}
-	}
-	k := s.table("pods").kind
-	if len(opts.DryRun) == 0 {
-		marked, err := s.update(k, change{
-			namespace: namespace, name: name, subresource: statusSubresource,
-			apply: func(old Object) (Object, error) {
-				return disrupted(s.timestamp(), old.(*corev1.Pod), opts.Preconditions)
-			},
-		})
-		if err != nil {
-			return actionResult{}, err
-		}
-		if opts.Preconditions != nil && opts.Preconditions.ResourceVersion != nil {
-			opts.Preconditions.ResourceVersion = ptr.To(marked.object.GetResourceVersion())
-		}
-	}
-	done, err := s.remove(k, namespace, name, opts, nil)
-	return actionResult{writeResult: done, answer: success()}, err
-}
-
-// disrupted returns a pod with the condition that it is being evicted.
-func disrupted(now metav1.Time, pod *corev1.Pod, want *metav1.Preconditions) (Object, error) {
-	conflict := func(format string, args ...any) error {
-		return apierrors.NewConflict(schema.GroupResource{Resource: "Pod"}, pod.Name, fmt.Errorf(format, args...))
-	}
-	if want != nil {
-		if uid := ptr.Deref(want.UID, ""); uid != "" && uid != pod.UID {
-			return nil, conflict("the UID in the precondition (%s) does not match the UID in record (%s). "+
-				"The object might have been deleted and then recreated", uid, pod.UID)
-		}
-		if rv := ptr.Deref(want.ResourceVersion, ""); rv != "" && rv != pod.ResourceVersion {
-			return nil, conflict("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). "+
-				"The object might have been modified", rv, pod.ResourceVersion)
-		}
-	}
-	pod = pod.DeepCopy()
-	setCondition(pod, corev1.PodCondition{
-		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: now,
-		Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting",
-	})
-	return pod, nil
 }
 
 // success returns the status of an action without another result.

@@ -38,7 +38,8 @@ type Result struct {
 // An ObjectList is the result of a list.
 type ObjectList struct {
 	metav1.ListMeta
-	Objects []Object
+	Objects  []Object
+	Warnings []string // for the client that deletes a collection
 }
 
 // Resource returns the client of a resource. The bool is false if the server does not serve it in
@@ -291,8 +292,19 @@ func (r ResourceClient) Delete(ctx context.Context, name string, opts metav1.Del
 			func(r ResourceClient) (Result, error) { return r.Delete(ctx, name, opts) })
 	}
 	return r.write(ctx, r.traceRequest("delete", name), func(w writer) (writeResult, error) {
-		return w.remove(r.storedKind(), r.namespace, name, opts, r.kind.webhookForm())
+		done, err := w.remove(r.storedKind(), r.namespace, name, opts, r.kind.webhookForm())
+		done.warnings = r.kind.deleteWarnings(&opts)
+		return done, err
 	})
+}
+
+// deleteWarnings returns the warnings for a deletion.
+func (k *kind) deleteWarnings(opts *metav1.DeleteOptions) []string {
+	//lint:ignore SA1019 clients still send it
+	if k.deleteWarning == "" || opts.PropagationPolicy != nil || opts.OrphanDependents != nil {
+		return nil
+	}
+	return []string{k.deleteWarning}
 }
 
 // DeleteCollection deletes the selected objects one by one, in order. It returns them as they were
@@ -322,6 +334,7 @@ func (r ResourceClient) DeleteCollection(ctx context.Context, opts metav1.Delete
 				return trace.Outcome{Err: err}
 			}
 		}
+		all.Warnings = r.kind.deleteWarnings(&opts)
 		return trace.Outcome{Detail: strconv.Itoa(len(all.Objects)) + " items"}
 	})
 	return all, err

@@ -212,6 +212,6 @@ func TestDiscovery(t *testing.T) {
 	if v, err := d.ServerVersion(); err != nil || v.GitVersion != "v1.36.3" {
 		t.Errorf("got %v, %v, want v1.36.3", v, err)
 	}
-	_, err = d.ServerResourcesForGroupVersion("batch/v1")
+	_, err = d.ServerResourcesForGroupVersion("certificates.k8s.io/v1")
 	expectError(t, err, apierrors.IsNotFound, "the server could not find the requested resource")
 }

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/version"
@@ -64,6 +65,10 @@ type Config struct {
 	// UID of a review, which is random.
 	Services map[types.NamespacedName]http.Handler
 
+	// CreateWarnings returns further warnings for the creator of an object of a resource. Responses
+	// to HTTP requests have them as Warning headers. It may be called concurrently. nil: none.
+	CreateWarnings func(resource schema.GroupResource) []string
+
 	// TrackManagedFields tracks the managed fields of every object from its creation on, as the
 	// real server does. It makes a write ten times as slow. Otherwise they are tracked from an
 	// object's first server-side apply on.
@@ -88,6 +93,7 @@ type Server struct {
 	identity uint64 // the bits that Config.Identity adds to a UID; 0 for 0
 	track    bool   // managed fields, from creation on
 	services map[types.NamespacedName]http.Handler
+	created  func(resource schema.GroupResource) []string // see Config.CreateWarnings; nil: none
 	version  atomic.Pointer[version.Info]
 	unserved *kubernetes.Clientset // see unservedClient
 	history  history
@@ -124,6 +130,7 @@ func NewServer(cfg Config) *Server {
 		identity: mix(cfg.Identity) ^ mix(0),
 		track:    cfg.TrackManagedFields,
 		services: maps.Clone(cfg.Services),
+		created:  cfg.CreateWarnings,
 		history: history{
 			events: cmp.Or(cfg.HistoryEvents, historyEvents), bytes: cmp.Or(cfg.HistoryBytes, historyBytes), age: cfg.HistoryAge,
 		},
@@ -183,6 +190,14 @@ func (s *Server) Get(resource, namespace, name string) (Object, bool) {
 // ServiceHandler returns the handler of Config.Services for a Service, or nil.
 func (s *Server) ServiceHandler(namespace, name string) http.Handler {
 	return s.services[types.NamespacedName{Namespace: namespace, Name: name}]
+}
+
+// CreateWarnings returns the warnings of Config.CreateWarnings for a resource.
+func (s *Server) CreateWarnings(resource schema.GroupResource) []string {
+	if s.created == nil {
+		return nil
+	}
+	return s.created(resource)
 }
 
 // List returns the stored objects of a resource, which are read-only, sorted by namespace/name. It

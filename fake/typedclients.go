@@ -5,36 +5,51 @@
 package fake
 
 import (
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	applyadmissionregistrationv1 "k8s.io/client-go/applyconfigurations/admissionregistration/v1"
 	applyappsv1 "k8s.io/client-go/applyconfigurations/apps/v1"
+	applyautoscalingv1 "k8s.io/client-go/applyconfigurations/autoscaling/v1"
+	applyautoscalingv2 "k8s.io/client-go/applyconfigurations/autoscaling/v2"
+	applybatchv1 "k8s.io/client-go/applyconfigurations/batch/v1"
 	applycoordinationv1 "k8s.io/client-go/applyconfigurations/coordination/v1"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	applydiscoveryv1 "k8s.io/client-go/applyconfigurations/discovery/v1"
 	applyeventsv1 "k8s.io/client-go/applyconfigurations/events/v1"
 	applyflowcontrolv1 "k8s.io/client-go/applyconfigurations/flowcontrol/v1"
+	applynetworkingv1 "k8s.io/client-go/applyconfigurations/networking/v1"
 	applynodev1 "k8s.io/client-go/applyconfigurations/node/v1"
 	applypolicyv1 "k8s.io/client-go/applyconfigurations/policy/v1"
 	applyrbacv1 "k8s.io/client-go/applyconfigurations/rbac/v1"
 	applyresourcev1 "k8s.io/client-go/applyconfigurations/resource/v1"
 	applyschedulingv1 "k8s.io/client-go/applyconfigurations/scheduling/v1"
 	applystoragev1 "k8s.io/client-go/applyconfigurations/storage/v1"
+	typedadmissionregistrationv1 "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
 	typedappsv1 "k8s.io/client-go/kubernetes/typed/apps/v1"
+	typedautoscalingv1 "k8s.io/client-go/kubernetes/typed/autoscaling/v1"
+	typedautoscalingv2 "k8s.io/client-go/kubernetes/typed/autoscaling/v2"
+	typedbatchv1 "k8s.io/client-go/kubernetes/typed/batch/v1"
 	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	typeddiscoveryv1 "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	typedeventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
 	typedflowcontrolv1 "k8s.io/client-go/kubernetes/typed/flowcontrol/v1"
+	typednetworkingv1 "k8s.io/client-go/kubernetes/typed/networking/v1"
 	typednodev1 "k8s.io/client-go/kubernetes/typed/node/v1"
 	typedpolicyv1 "k8s.io/client-go/kubernetes/typed/policy/v1"
 	typedrbacv1 "k8s.io/client-go/kubernetes/typed/rbac/v1"
@@ -56,108 +71,70 @@ type coreV1 struct {
 }
 
 func (g coreV1) Namespaces() typedcorev1.NamespaceInterface {
-	r := newResource[
-		*corev1.Namespace, *corev1.NamespaceList, *applycorev1.NamespaceApplyConfiguration,
-	](g.c, "namespaces", "")
+	r := newResource[*corev1.Namespace, *corev1.NamespaceList, *applycorev1.NamespaceApplyConfiguration](g.c, "namespaces", "")
 	return namespaces{r}
 }
 
 func (g coreV1) Nodes() typedcorev1.NodeInterface {
-	r := newResource[
-		*corev1.Node, *corev1.NodeList, *applycorev1.NodeApplyConfiguration,
-	](g.c, "nodes", "")
+	r := newResource[*corev1.Node, *corev1.NodeList, *applycorev1.NodeApplyConfiguration](g.c, "nodes", "")
 	return nodes{r}
 }
 
 func (g coreV1) Pods(namespace string) typedcorev1.PodInterface {
-	r := newResource[
-		*corev1.Pod, *corev1.PodList, *applycorev1.PodApplyConfiguration,
-	](g.c, "pods", namespace)
+	r := newResource[*corev1.Pod, *corev1.PodList, *applycorev1.PodApplyConfiguration](g.c, "pods", namespace)
 	return pods{r}
 }
 
 func (g coreV1) PersistentVolumes() typedcorev1.PersistentVolumeInterface {
-	r := newResource[
-		*corev1.PersistentVolume, *corev1.PersistentVolumeList, *applycorev1.PersistentVolumeApplyConfiguration,
-	](g.c, "persistentvolumes", "")
-	return r
+	return newResource[*corev1.PersistentVolume, *corev1.PersistentVolumeList, *applycorev1.PersistentVolumeApplyConfiguration](g.c, "persistentvolumes", "")
 }
 
 func (g coreV1) PersistentVolumeClaims(namespace string) typedcorev1.PersistentVolumeClaimInterface {
-	r := newResource[
-		*corev1.PersistentVolumeClaim, *corev1.PersistentVolumeClaimList, *applycorev1.PersistentVolumeClaimApplyConfiguration,
-	](g.c, "persistentvolumeclaims", namespace)
-	return r
+	return newResource[*corev1.PersistentVolumeClaim, *corev1.PersistentVolumeClaimList, *applycorev1.PersistentVolumeClaimApplyConfiguration](g.c, "persistentvolumeclaims", namespace)
 }
 
 func (g coreV1) Events(namespace string) typedcorev1.EventInterface {
-	r := newResource[
-		*corev1.Event, *corev1.EventList, *applycorev1.EventApplyConfiguration,
-	](g.c, "events", namespace)
+	r := newResource[*corev1.Event, *corev1.EventList, *applycorev1.EventApplyConfiguration](g.c, "events", namespace)
 	return events{r}
 }
 
 func (g coreV1) Secrets(namespace string) typedcorev1.SecretInterface {
-	r := newResource[
-		*corev1.Secret, *corev1.SecretList, *applycorev1.SecretApplyConfiguration,
-	](g.c, "secrets", namespace)
-	return r
+	return newResource[*corev1.Secret, *corev1.SecretList, *applycorev1.SecretApplyConfiguration](g.c, "secrets", namespace)
 }
 
 func (g coreV1) ConfigMaps(namespace string) typedcorev1.ConfigMapInterface {
-	r := newResource[
-		*corev1.ConfigMap, *corev1.ConfigMapList, *applycorev1.ConfigMapApplyConfiguration,
-	](g.c, "configmaps", namespace)
-	return r
+	return newResource[*corev1.ConfigMap, *corev1.ConfigMapList, *applycorev1.ConfigMapApplyConfiguration](g.c, "configmaps", namespace)
 }
 
 func (g coreV1) ServiceAccounts(namespace string) typedcorev1.ServiceAccountInterface {
-	r := newResource[
-		*corev1.ServiceAccount, *corev1.ServiceAccountList, *applycorev1.ServiceAccountApplyConfiguration,
-	](g.c, "serviceaccounts", namespace)
+	r := newResource[*corev1.ServiceAccount, *corev1.ServiceAccountList, *applycorev1.ServiceAccountApplyConfiguration](g.c, "serviceaccounts", namespace)
 	return serviceAccounts{r}
 }
 
 func (g coreV1) ResourceQuotas(namespace string) typedcorev1.ResourceQuotaInterface {
-	r := newResource[
-		*corev1.ResourceQuota, *corev1.ResourceQuotaList, *applycorev1.ResourceQuotaApplyConfiguration,
-	](g.c, "resourcequotas", namespace)
-	return r
+	return newResource[*corev1.ResourceQuota, *corev1.ResourceQuotaList, *applycorev1.ResourceQuotaApplyConfiguration](g.c, "resourcequotas", namespace)
 }
 
 func (g coreV1) LimitRanges(namespace string) typedcorev1.LimitRangeInterface {
-	r := newResource[
-		*corev1.LimitRange, *corev1.LimitRangeList, *applycorev1.LimitRangeApplyConfiguration,
-	](g.c, "limitranges", namespace)
-	return r
+	return newResource[*corev1.LimitRange, *corev1.LimitRangeList, *applycorev1.LimitRangeApplyConfiguration](g.c, "limitranges", namespace)
 }
 
 func (g coreV1) Services(namespace string) typedcorev1.ServiceInterface {
-	r := newResource[
-		*corev1.Service, *corev1.ServiceList, *applycorev1.ServiceApplyConfiguration,
-	](g.c, "services", namespace)
+	r := newResource[*corev1.Service, *corev1.ServiceList, *applycorev1.ServiceApplyConfiguration](g.c, "services", namespace)
 	return services{r}
 }
 
 func (g coreV1) Endpoints(namespace string) typedcorev1.EndpointsInterface {
-	r := newResource[
-		*corev1.Endpoints, *corev1.EndpointsList, *applycorev1.EndpointsApplyConfiguration,
-	](g.c, "endpoints", namespace)
-	return r
+	return newResource[*corev1.Endpoints, *corev1.EndpointsList, *applycorev1.EndpointsApplyConfiguration](g.c, "endpoints", namespace)
 }
 
 func (g coreV1) ReplicationControllers(namespace string) typedcorev1.ReplicationControllerInterface {
-	r := newResource[
-		*corev1.ReplicationController, *corev1.ReplicationControllerList, *applycorev1.ReplicationControllerApplyConfiguration,
-	](g.c, "replicationcontrollers", namespace)
+	r := newResource[*corev1.ReplicationController, *corev1.ReplicationControllerList, *applycorev1.ReplicationControllerApplyConfiguration](g.c, "replicationcontrollers", namespace)
 	return replicationControllers{r, scales(r)}
 }
 
 func (g coreV1) PodTemplates(namespace string) typedcorev1.PodTemplateInterface {
-	r := newResource[
-		*corev1.PodTemplate, *corev1.PodTemplateList, *applycorev1.PodTemplateApplyConfiguration,
-	](g.c, "podtemplates", namespace)
-	return r
+	return newResource[*corev1.PodTemplate, *corev1.PodTemplateList, *applycorev1.PodTemplateApplyConfiguration](g.c, "podtemplates", namespace)
 }
 
 // StorageV1 returns the client of the group storage.k8s.io.
@@ -173,45 +150,27 @@ type storageV1 struct {
 }
 
 func (g storageV1) StorageClasses() typedstoragev1.StorageClassInterface {
-	r := newResource[
-		*storagev1.StorageClass, *storagev1.StorageClassList, *applystoragev1.StorageClassApplyConfiguration,
-	](g.c, "storageclasses", "")
-	return r
+	return newResource[*storagev1.StorageClass, *storagev1.StorageClassList, *applystoragev1.StorageClassApplyConfiguration](g.c, "storageclasses", "")
 }
 
 func (g storageV1) VolumeAttachments() typedstoragev1.VolumeAttachmentInterface {
-	r := newResource[
-		*storagev1.VolumeAttachment, *storagev1.VolumeAttachmentList, *applystoragev1.VolumeAttachmentApplyConfiguration,
-	](g.c, "volumeattachments", "")
-	return r
+	return newResource[*storagev1.VolumeAttachment, *storagev1.VolumeAttachmentList, *applystoragev1.VolumeAttachmentApplyConfiguration](g.c, "volumeattachments", "")
 }
 
 func (g storageV1) CSIDrivers() typedstoragev1.CSIDriverInterface {
-	r := newResource[
-		*storagev1.CSIDriver, *storagev1.CSIDriverList, *applystoragev1.CSIDriverApplyConfiguration,
-	](g.c, "csidrivers", "")
-	return r
+	return newResource[*storagev1.CSIDriver, *storagev1.CSIDriverList, *applystoragev1.CSIDriverApplyConfiguration](g.c, "csidrivers", "")
 }
 
 func (g storageV1) CSINodes() typedstoragev1.CSINodeInterface {
-	r := newResource[
-		*storagev1.CSINode, *storagev1.CSINodeList, *applystoragev1.CSINodeApplyConfiguration,
-	](g.c, "csinodes", "")
-	return r
+	return newResource[*storagev1.CSINode, *storagev1.CSINodeList, *applystoragev1.CSINodeApplyConfiguration](g.c, "csinodes", "")
 }
 
 func (g storageV1) CSIStorageCapacities(namespace string) typedstoragev1.CSIStorageCapacityInterface {
-	r := newResource[
-		*storagev1.CSIStorageCapacity, *storagev1.CSIStorageCapacityList, *applystoragev1.CSIStorageCapacityApplyConfiguration,
-	](g.c, "csistoragecapacities", namespace)
-	return r
+	return newResource[*storagev1.CSIStorageCapacity, *storagev1.CSIStorageCapacityList, *applystoragev1.CSIStorageCapacityApplyConfiguration](g.c, "csistoragecapacities", namespace)
 }
 
 func (g storageV1) VolumeAttributesClasses() typedstoragev1.VolumeAttributesClassInterface {
-	r := newResource[
-		*storagev1.VolumeAttributesClass, *storagev1.VolumeAttributesClassList, *applystoragev1.VolumeAttributesClassApplyConfiguration,
-	](g.c, "volumeattributesclasses", "")
-	return r
+	return newResource[*storagev1.VolumeAttributesClass, *storagev1.VolumeAttributesClassList, *applystoragev1.VolumeAttributesClassApplyConfiguration](g.c, "volumeattributesclasses", "")
 }
 
 // AppsV1 returns the client of the group apps.
@@ -227,38 +186,122 @@ type appsV1 struct {
 }
 
 func (g appsV1) StatefulSets(namespace string) typedappsv1.StatefulSetInterface {
-	r := newResource[
-		*appsv1.StatefulSet, *appsv1.StatefulSetList, *applyappsv1.StatefulSetApplyConfiguration,
-	](g.c, "statefulsets", namespace)
+	r := newResource[*appsv1.StatefulSet, *appsv1.StatefulSetList, *applyappsv1.StatefulSetApplyConfiguration](g.c, "statefulsets", namespace)
 	return statefulSets{r, scales(r)}
 }
 
 func (g appsV1) Deployments(namespace string) typedappsv1.DeploymentInterface {
-	r := newResource[
-		*appsv1.Deployment, *appsv1.DeploymentList, *applyappsv1.DeploymentApplyConfiguration,
-	](g.c, "deployments", namespace)
+	r := newResource[*appsv1.Deployment, *appsv1.DeploymentList, *applyappsv1.DeploymentApplyConfiguration](g.c, "deployments", namespace)
 	return deployments{r, scales(r)}
 }
 
 func (g appsV1) ReplicaSets(namespace string) typedappsv1.ReplicaSetInterface {
-	r := newResource[
-		*appsv1.ReplicaSet, *appsv1.ReplicaSetList, *applyappsv1.ReplicaSetApplyConfiguration,
-	](g.c, "replicasets", namespace)
+	r := newResource[*appsv1.ReplicaSet, *appsv1.ReplicaSetList, *applyappsv1.ReplicaSetApplyConfiguration](g.c, "replicasets", namespace)
 	return replicaSets{r, scales(r)}
 }
 
 func (g appsV1) DaemonSets(namespace string) typedappsv1.DaemonSetInterface {
-	r := newResource[
-		*appsv1.DaemonSet, *appsv1.DaemonSetList, *applyappsv1.DaemonSetApplyConfiguration,
-	](g.c, "daemonsets", namespace)
-	return r
+	return newResource[*appsv1.DaemonSet, *appsv1.DaemonSetList, *applyappsv1.DaemonSetApplyConfiguration](g.c, "daemonsets", namespace)
 }
 
 func (g appsV1) ControllerRevisions(namespace string) typedappsv1.ControllerRevisionInterface {
-	r := newResource[
-		*appsv1.ControllerRevision, *appsv1.ControllerRevisionList, *applyappsv1.ControllerRevisionApplyConfiguration,
-	](g.c, "controllerrevisions", namespace)
-	return r
+	return newResource[*appsv1.ControllerRevision, *appsv1.ControllerRevisionList, *applyappsv1.ControllerRevisionApplyConfiguration](g.c, "controllerrevisions", namespace)
+}
+
+// BatchV1 returns the client of the group batch.
+func (c *Clientset) BatchV1() typedbatchv1.BatchV1Interface {
+	return batchV1{c.base().BatchV1(), c}
+}
+
+// batchV1 is the client of the group batch.
+// The embedded client answers 404.
+type batchV1 struct {
+	typedbatchv1.BatchV1Interface
+	c *Clientset
+}
+
+func (g batchV1) Jobs(namespace string) typedbatchv1.JobInterface {
+	return newResource[*batchv1.Job, *batchv1.JobList, *applybatchv1.JobApplyConfiguration](g.c, "jobs", namespace)
+}
+
+func (g batchV1) CronJobs(namespace string) typedbatchv1.CronJobInterface {
+	return newResource[*batchv1.CronJob, *batchv1.CronJobList, *applybatchv1.CronJobApplyConfiguration](g.c, "cronjobs", namespace)
+}
+
+// AutoscalingV2 returns the client of the group autoscaling.
+func (c *Clientset) AutoscalingV2() typedautoscalingv2.AutoscalingV2Interface {
+	return autoscalingV2{c.base().AutoscalingV2(), c}
+}
+
+// autoscalingV2 is the client of the group autoscaling.
+// The embedded client answers 404.
+type autoscalingV2 struct {
+	typedautoscalingv2.AutoscalingV2Interface
+	c *Clientset
+}
+
+func (g autoscalingV2) HorizontalPodAutoscalers(namespace string) typedautoscalingv2.HorizontalPodAutoscalerInterface {
+	return newResource[*autoscalingv2.HorizontalPodAutoscaler, *autoscalingv2.HorizontalPodAutoscalerList, *applyautoscalingv2.HorizontalPodAutoscalerApplyConfiguration](g.c, "horizontalpodautoscalers", namespace)
+}
+
+// AutoscalingV1 returns the client of the group autoscaling.
+func (c *Clientset) AutoscalingV1() typedautoscalingv1.AutoscalingV1Interface {
+	return autoscalingV1{c.base().AutoscalingV1(), c}
+}
+
+// autoscalingV1 is the client of the group autoscaling.
+// The embedded client answers 404.
+type autoscalingV1 struct {
+	typedautoscalingv1.AutoscalingV1Interface
+	c *Clientset
+}
+
+func (g autoscalingV1) HorizontalPodAutoscalers(namespace string) typedautoscalingv1.HorizontalPodAutoscalerInterface {
+	return newResource[*autoscalingv1.HorizontalPodAutoscaler, *autoscalingv1.HorizontalPodAutoscalerList, *applyautoscalingv1.HorizontalPodAutoscalerApplyConfiguration](g.c, "horizontalpodautoscalers.v1.autoscaling", namespace)
+}
+
+// NetworkingV1 returns the client of the group networking.k8s.io.
+func (c *Clientset) NetworkingV1() typednetworkingv1.NetworkingV1Interface {
+	return networkingV1{c.base().NetworkingV1(), c}
+}
+
+// networkingV1 is the client of the group networking.k8s.io.
+// The embedded client answers 404.
+type networkingV1 struct {
+	typednetworkingv1.NetworkingV1Interface
+	c *Clientset
+}
+
+func (g networkingV1) Ingresses(namespace string) typednetworkingv1.IngressInterface {
+	return newResource[*networkingv1.Ingress, *networkingv1.IngressList, *applynetworkingv1.IngressApplyConfiguration](g.c, "ingresses", namespace)
+}
+
+func (g networkingV1) IngressClasses() typednetworkingv1.IngressClassInterface {
+	return newResource[*networkingv1.IngressClass, *networkingv1.IngressClassList, *applynetworkingv1.IngressClassApplyConfiguration](g.c, "ingressclasses", "")
+}
+
+func (g networkingV1) NetworkPolicies(namespace string) typednetworkingv1.NetworkPolicyInterface {
+	return newResource[*networkingv1.NetworkPolicy, *networkingv1.NetworkPolicyList, *applynetworkingv1.NetworkPolicyApplyConfiguration](g.c, "networkpolicies", namespace)
+}
+
+// AdmissionregistrationV1 returns the client of the group admissionregistration.k8s.io.
+func (c *Clientset) AdmissionregistrationV1() typedadmissionregistrationv1.AdmissionregistrationV1Interface {
+	return admissionregistrationV1{c.base().AdmissionregistrationV1(), c}
+}
+
+// admissionregistrationV1 is the client of the group admissionregistration.k8s.io.
+// The embedded client answers 404.
+type admissionregistrationV1 struct {
+	typedadmissionregistrationv1.AdmissionregistrationV1Interface
+	c *Clientset
+}
+
+func (g admissionregistrationV1) ValidatingWebhookConfigurations() typedadmissionregistrationv1.ValidatingWebhookConfigurationInterface {
+	return newResource[*admissionregistrationv1.ValidatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfigurationList, *applyadmissionregistrationv1.ValidatingWebhookConfigurationApplyConfiguration](g.c, "validatingwebhookconfigurations", "")
+}
+
+func (g admissionregistrationV1) MutatingWebhookConfigurations() typedadmissionregistrationv1.MutatingWebhookConfigurationInterface {
+	return newResource[*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.MutatingWebhookConfigurationList, *applyadmissionregistrationv1.MutatingWebhookConfigurationApplyConfiguration](g.c, "mutatingwebhookconfigurations", "")
 }
 
 // CoordinationV1 returns the client of the group coordination.k8s.io.
@@ -274,10 +317,7 @@ type coordinationV1 struct {
 }
 
 func (g coordinationV1) Leases(namespace string) typedcoordinationv1.LeaseInterface {
-	r := newResource[
-		*coordinationv1.Lease, *coordinationv1.LeaseList, *applycoordinationv1.LeaseApplyConfiguration,
-	](g.c, "leases", namespace)
-	return r
+	return newResource[*coordinationv1.Lease, *coordinationv1.LeaseList, *applycoordinationv1.LeaseApplyConfiguration](g.c, "leases", namespace)
 }
 
 // RbacV1 returns the client of the group rbac.authorization.k8s.io.
@@ -293,31 +333,19 @@ type rbacV1 struct {
 }
 
 func (g rbacV1) ClusterRoles() typedrbacv1.ClusterRoleInterface {
-	r := newResource[
-		*rbacv1.ClusterRole, *rbacv1.ClusterRoleList, *applyrbacv1.ClusterRoleApplyConfiguration,
-	](g.c, "clusterroles", "")
-	return r
+	return newResource[*rbacv1.ClusterRole, *rbacv1.ClusterRoleList, *applyrbacv1.ClusterRoleApplyConfiguration](g.c, "clusterroles", "")
 }
 
 func (g rbacV1) ClusterRoleBindings() typedrbacv1.ClusterRoleBindingInterface {
-	r := newResource[
-		*rbacv1.ClusterRoleBinding, *rbacv1.ClusterRoleBindingList, *applyrbacv1.ClusterRoleBindingApplyConfiguration,
-	](g.c, "clusterrolebindings", "")
-	return r
+	return newResource[*rbacv1.ClusterRoleBinding, *rbacv1.ClusterRoleBindingList, *applyrbacv1.ClusterRoleBindingApplyConfiguration](g.c, "clusterrolebindings", "")
 }
 
 func (g rbacV1) Roles(namespace string) typedrbacv1.RoleInterface {
-	r := newResource[
-		*rbacv1.Role, *rbacv1.RoleList, *applyrbacv1.RoleApplyConfiguration,
-	](g.c, "roles", namespace)
-	return r
+	return newResource[*rbacv1.Role, *rbacv1.RoleList, *applyrbacv1.RoleApplyConfiguration](g.c, "roles", namespace)
 }
 
 func (g rbacV1) RoleBindings(namespace string) typedrbacv1.RoleBindingInterface {
-	r := newResource[
-		*rbacv1.RoleBinding, *rbacv1.RoleBindingList, *applyrbacv1.RoleBindingApplyConfiguration,
-	](g.c, "rolebindings", namespace)
-	return r
+	return newResource[*rbacv1.RoleBinding, *rbacv1.RoleBindingList, *applyrbacv1.RoleBindingApplyConfiguration](g.c, "rolebindings", namespace)
 }
 
 // PolicyV1 returns the client of the group policy.
@@ -333,10 +361,7 @@ type policyV1 struct {
 }
 
 func (g policyV1) PodDisruptionBudgets(namespace string) typedpolicyv1.PodDisruptionBudgetInterface {
-	r := newResource[
-		*policyv1.PodDisruptionBudget, *policyv1.PodDisruptionBudgetList, *applypolicyv1.PodDisruptionBudgetApplyConfiguration,
-	](g.c, "poddisruptionbudgets", namespace)
-	return r
+	return newResource[*policyv1.PodDisruptionBudget, *policyv1.PodDisruptionBudgetList, *applypolicyv1.PodDisruptionBudgetApplyConfiguration](g.c, "poddisruptionbudgets", namespace)
 }
 
 // SchedulingV1 returns the client of the group scheduling.k8s.io.
@@ -352,10 +377,7 @@ type schedulingV1 struct {
 }
 
 func (g schedulingV1) PriorityClasses() typedschedulingv1.PriorityClassInterface {
-	r := newResource[
-		*schedulingv1.PriorityClass, *schedulingv1.PriorityClassList, *applyschedulingv1.PriorityClassApplyConfiguration,
-	](g.c, "priorityclasses", "")
-	return r
+	return newResource[*schedulingv1.PriorityClass, *schedulingv1.PriorityClassList, *applyschedulingv1.PriorityClassApplyConfiguration](g.c, "priorityclasses", "")
 }
 
 // ResourceV1 returns the client of the group resource.k8s.io.
@@ -371,24 +393,15 @@ type resourceV1 struct {
 }
 
 func (g resourceV1) DeviceClasses() typedresourcev1.DeviceClassInterface {
-	r := newResource[
-		*resourcev1.DeviceClass, *resourcev1.DeviceClassList, *applyresourcev1.DeviceClassApplyConfiguration,
-	](g.c, "deviceclasses", "")
-	return r
+	return newResource[*resourcev1.DeviceClass, *resourcev1.DeviceClassList, *applyresourcev1.DeviceClassApplyConfiguration](g.c, "deviceclasses", "")
 }
 
 func (g resourceV1) ResourceClaims(namespace string) typedresourcev1.ResourceClaimInterface {
-	r := newResource[
-		*resourcev1.ResourceClaim, *resourcev1.ResourceClaimList, *applyresourcev1.ResourceClaimApplyConfiguration,
-	](g.c, "resourceclaims", namespace)
-	return r
+	return newResource[*resourcev1.ResourceClaim, *resourcev1.ResourceClaimList, *applyresourcev1.ResourceClaimApplyConfiguration](g.c, "resourceclaims", namespace)
 }
 
 func (g resourceV1) ResourceSlices() typedresourcev1.ResourceSliceInterface {
-	r := newResource[
-		*resourcev1.ResourceSlice, *resourcev1.ResourceSliceList, *applyresourcev1.ResourceSliceApplyConfiguration,
-	](g.c, "resourceslices", "")
-	return r
+	return newResource[*resourcev1.ResourceSlice, *resourcev1.ResourceSliceList, *applyresourcev1.ResourceSliceApplyConfiguration](g.c, "resourceslices", "")
 }
 
 // EventsV1 returns the client of the group events.k8s.io.
@@ -404,10 +417,7 @@ type eventsV1 struct {
 }
 
 func (g eventsV1) Events(namespace string) typedeventsv1.EventInterface {
-	r := newResource[
-		*eventsv1.Event, *eventsv1.EventList, *applyeventsv1.EventApplyConfiguration,
-	](g.c, "events.events.k8s.io", namespace)
-	return r
+	return newResource[*eventsv1.Event, *eventsv1.EventList, *applyeventsv1.EventApplyConfiguration](g.c, "events.events.k8s.io", namespace)
 }
 
 // DiscoveryV1 returns the client of the group discovery.k8s.io.
@@ -423,10 +433,7 @@ type discoveryV1 struct {
 }
 
 func (g discoveryV1) EndpointSlices(namespace string) typeddiscoveryv1.EndpointSliceInterface {
-	r := newResource[
-		*discoveryv1.EndpointSlice, *discoveryv1.EndpointSliceList, *applydiscoveryv1.EndpointSliceApplyConfiguration,
-	](g.c, "endpointslices", namespace)
-	return r
+	return newResource[*discoveryv1.EndpointSlice, *discoveryv1.EndpointSliceList, *applydiscoveryv1.EndpointSliceApplyConfiguration](g.c, "endpointslices", namespace)
 }
 
 // NodeV1 returns the client of the group node.k8s.io.
@@ -442,10 +449,7 @@ type nodeV1 struct {
 }
 
 func (g nodeV1) RuntimeClasses() typednodev1.RuntimeClassInterface {
-	r := newResource[
-		*nodev1.RuntimeClass, *nodev1.RuntimeClassList, *applynodev1.RuntimeClassApplyConfiguration,
-	](g.c, "runtimeclasses", "")
-	return r
+	return newResource[*nodev1.RuntimeClass, *nodev1.RuntimeClassList, *applynodev1.RuntimeClassApplyConfiguration](g.c, "runtimeclasses", "")
 }
 
 // FlowcontrolV1 returns the client of the group flowcontrol.apiserver.k8s.io.
@@ -461,15 +465,9 @@ type flowcontrolV1 struct {
 }
 
 func (g flowcontrolV1) FlowSchemas() typedflowcontrolv1.FlowSchemaInterface {
-	r := newResource[
-		*flowcontrolv1.FlowSchema, *flowcontrolv1.FlowSchemaList, *applyflowcontrolv1.FlowSchemaApplyConfiguration,
-	](g.c, "flowschemas", "")
-	return r
+	return newResource[*flowcontrolv1.FlowSchema, *flowcontrolv1.FlowSchemaList, *applyflowcontrolv1.FlowSchemaApplyConfiguration](g.c, "flowschemas", "")
 }
 
 func (g flowcontrolV1) PriorityLevelConfigurations() typedflowcontrolv1.PriorityLevelConfigurationInterface {
-	r := newResource[
-		*flowcontrolv1.PriorityLevelConfiguration, *flowcontrolv1.PriorityLevelConfigurationList, *applyflowcontrolv1.PriorityLevelConfigurationApplyConfiguration,
-	](g.c, "prioritylevelconfigurations", "")
-	return r
+	return newResource[*flowcontrolv1.PriorityLevelConfiguration, *flowcontrolv1.PriorityLevelConfigurationList, *applyflowcontrolv1.PriorityLevelConfigurationApplyConfiguration](g.c, "prioritylevelconfigurations", "")
 }

@@ -95,6 +95,9 @@ func (s writer) create(k *kind, namespace string, obj Object, dryRun bool) (writ
 				return writeResult{}, internalError(createRVMsg)
 			}
 		}
+		if err := s.charge(k, mainResource, obj, nil, dryRun); err != nil {
+			return writeResult{}, err
+		}
 		t, key := s.tableOf(k), key(m.Namespace, m.Name)
 		if s.lookup(t, key) == nil {
 			warnings := k.warnings(obj, nil)
@@ -127,6 +130,9 @@ func (s *Server) prepareCreate(k *kind, obj Object) error {
 	m.UID = s.newUID(k.resource, key(m.Namespace, m.Name))
 	k.defaults(obj)
 	k.prepareCreate(m.CreationTimestamp, obj, nil)
+	if pod, ok := obj.(*corev1.Pod); ok && s.defaultResources(pod) {
+		k.prepareCreate(m.CreationTimestamp, obj, nil) // they decide about its quality of service
+	}
 	if err := s.admitCreate(obj); err != nil {
 		return err
 	}
@@ -134,7 +140,7 @@ func (s *Server) prepareCreate(k *kind, obj Object) error {
 		k.validateCreate(obj, nil)...); len(errs) > 0 {
 		return invalid(k, m.Name, errs)
 	}
-	return nil
+	return s.limit(k, obj, nil)
 }
 
 // A change is a write to an object that may exist.
@@ -202,6 +208,11 @@ func (s writer) update(k *kind, c change) (writeResult, error) {
 		var warnings []string
 		if c.subresource == mainResource || k.custom != nil {
 			warnings = k.warnings(obj, old)
+		}
+		if verdict == verdictStore {
+			if err := s.charge(k, c.subresource, obj, old, c.dryRun); err != nil {
+				return writeResult{}, err
+			}
 		}
 		switch {
 		case verdict == verdictKeep && !k.outdated(stored):
@@ -284,6 +295,9 @@ func (s *Server) reconcile(k *kind, through subresource, obj, old Object) (Objec
 		return nil, invalid(k, m.Name, errs)
 	}
 	if through == mainResource {
+		if err := s.limit(k, obj, old); err != nil {
+			return nil, err
+		}
 		return obj, s.admitUpdate(obj, old)
 	}
 	return obj, nil

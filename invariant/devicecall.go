@@ -198,3 +198,23 @@ func podMountAt(path string) (podMount, bool) {
 	}
 	return podMount{uid: words[0], volume: words[3]}, true
 }
+
+// A podVolume is a volume in the directory of a pod. plugin is escaped, as in the path.
+type podVolume struct {
+	podMount
+	plugin string
+}
+
+// podVolumeAt parses a path; ok is false if it is not that of a pod's volume of any plugin:
+// "…/pods/<uid>/volumes/<plugin>/<volume>", with "/mount" for one of a CSI driver.
+func podVolumeAt(path string) (podVolume, bool) {
+	if at, ok := podMountAt(path); ok {
+		return podVolume{at, "kubernetes.io~csi"}, true
+	}
+	_, rest, found := strings.Cut(path, "/pods/")
+	words := strings.Split(rest, "/")
+	if !found || len(words) != 4 || words[1] != "volumes" {
+		return podVolume{}, false
+	}
+	return podVolume{podMount{uid: words[0], volume: words[3]}, words[2]}, true
+}

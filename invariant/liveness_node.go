@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -295,7 +296,7 @@ func (l mountLeaks) each(afterRestart bool, f func(node, what string)) {
 			continue
 		}
 		for _, m := range l.Devices.Mounts(node) {
-			if why := leakReason(m, node, pods, used); why != "" {
+			if why := l.leakReason(m, node, pods, used); why != "" {
 				f(node, fmt.Sprintf("volume %s mounted at %s, %s", m.Source, m.Path, why))
 			}
 		}
@@ -333,10 +334,15 @@ func dirLeakReason(dir, node string, pods map[string]*corev1.Pod, used volumeUse
 }
 
 // leakReason returns why no pod needs a mount; "" if one does.
-func leakReason(m nodefs.Mount, node string, pods map[string]*corev1.Pod, used volumeUsers) string {
+func (l mountLeaks) leakReason(m nodefs.Mount, node string, pods map[string]*corev1.Pod, used volumeUsers) string {
 	at, ofPod := podPathAt(m.Path)
+	if !ofPod {
+		at, ofPod = otherMountAt(m.Path)
+	}
 	pod := pods[at.uid]
-	switch {
+	switch volume, isLocal := localMountAt(m.Path); {
+	case isLocal:
+		return l.localLeakReason(volume, node, pods)
 	case !ofPod && used[volumeOnNode{m.Source, node}] == nil:
 		return "and no pod of the node needs it"
 	case !ofPod:
@@ -350,4 +356,47 @@ func leakReason(m nodefs.Mount, node string, pods map[string]*corev1.Pod, used v
 	default:
 		return ""
 	}
+}
+
+// otherMountAt parses the path of a pod's volume of any plugin; ok is false if it is not below
+// "…/pods/<uid>/volumes" or "…/pods/<uid>/volumeDevices".
+func otherMountAt(path string) (at podMount, ok bool) {
+	_, rest, found := strings.Cut(path, "/pods/")
+	words := strings.Split(rest, "/")
+	if !found || len(words) < 4 || words[1] != "volumes" && words[1] != "volumeDevices" {
+		return podMount{}, false
+	}
+	return podMount{uid: words[0], volume: words[3]}, true
+}
+
+// localMountAt returns the local PersistentVolume that is mounted or mapped at a path for the node.
+func localMountAt(path string) (volume string, ok bool) {
+	for _, dir := range []string{"/plugins/kubernetes.io/local-volume/mounts/", "/plugins/kubernetes.io~local-volume/volumeDevices/"} {
+		if _, rest, found := strings.Cut(path, dir); found {
+			volume, _, _ = strings.Cut(rest, "/")
+			return volume, true
+		}
+	}
+	return "", false
+}
+
+// localLeakReason returns why no pod needs a local volume that is mounted or mapped for the node; ""
+// if one does.
+func (l mountLeaks) localLeakReason(volume, node string, pods map[string]*corev1.Pod) string {
+	obj, ok := l.API.Get("persistentvolumes", "", volume)
+	if !ok || obj.(*corev1.PersistentVolume).Spec.ClaimRef == nil {
+		return "and no claim has it"
+	}
+	claim := obj.(*corev1.PersistentVolume).Spec.ClaimRef
+	for _, pod := range pods {
+		if pod.Spec.NodeName != node || pod.Namespace != claim.Namespace || pod.DeletionTimestamp != nil || hasEnded(pod) {
+			continue
+		}
+		for i := range pod.Spec.Volumes {
+			if podclaims.Name(pod, &pod.Spec.Volumes[i]) == claim.Name {
+				return ""
+			}
+		}
+	}
+	return "and no pod of the node needs it"
 }

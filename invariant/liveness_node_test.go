@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/plugins/csi"
 )
@@ -128,6 +129,26 @@ func TestNodeLivenessRules(t *testing.T) {
 		}, []string{"nodes/node-1 has volume disk mounted at " + podPath("web") +
 			", for pod default/web, which has ended"}},
 		{"L6", "ignores the mounts of a pod", inUse, nil},
+		{"L6", "ignores volumes of other plugins of a pod", func(w *hand) {
+			w.localVolume("local", "data")
+			w.pod("web", node1, corev1.PodRunning)
+			w.mount(node1, "/dev/sdb", localMounts+"local")
+			w.mount(node1, "devtmpfs", localDevices+"local/web")
+			w.mount(node1, "/dev/sdb", "/pods/web/volumes/kubernetes.io~local-volume/local")
+			w.mount(node1, "tmpfs", "/pods/web/volumes/kubernetes.io~empty-dir/cache")
+		}, nil},
+		{"L6", "lists volumes of other plugins that no pod needs", func(w *hand) {
+			w.localVolume("local", "data")
+			w.localVolume("unclaimed", "")
+			w.pod("web", node2, corev1.PodRunning)
+			w.mount(node1, "/dev/sdb", localMounts+"local")
+			w.mount(node1, "/dev/sdc", localMounts+"unclaimed")
+			w.mount(node1, "tmpfs", "/pods/gone/volumes/kubernetes.io~empty-dir/cache")
+		}, []string{
+			"nodes/node-1 has volume /dev/sdb mounted at " + localMounts + "local, and no pod of the node needs it",
+			"nodes/node-1 has volume /dev/sdc mounted at " + localMounts + "unclaimed, and no claim has it",
+			"nodes/node-1 has volume tmpfs mounted at /pods/gone/volumes/kubernetes.io~empty-dir/cache, for a pod that is gone",
+		}},
 		{"L6", "ignores a partitioned node, and a restarted one, which is I26's", func(w *hand) {
 			w.mount(node1, handle, podPath("web"))
 			w.ready(node1, false)
@@ -156,4 +177,21 @@ func TestRulesWithoutDevices(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Where local volumes are mounted and mapped for a node.
+const (
+	localMounts  = "/plugins/kubernetes.io/local-volume/mounts/"
+	localDevices = "/plugins/kubernetes.io~local-volume/volumeDevices/"
+)
+
+// localVolume adds a local PersistentVolume that a claim has; "" means none.
+func (w *hand) localVolume(name, claim string) {
+	w.t.Helper()
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	v.Spec.Local = &corev1.LocalVolumeSource{Path: "/dev/" + name}
+	if claim != "" {
+		v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: claim}
+	}
+	w.add(v)
 }

@@ -109,13 +109,14 @@ func beginReconstructed(c *Checker) watcher {
 }
 
 // beginRunningKeeps checks that no volume or subPath is unmounted from a running pod that is not
-// being deleted. At rest, such a pod has its volumes mounted and its containers have their
-// subPaths, whatever happened to its node.
+// being deleted. At rest, such a pod has its volumes and its containers have their subPaths,
+// whatever happened to its node.
 func beginRunningKeeps(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
 	}
 	pods := map[types.UID]types.NamespacedName{}
+	runs := map[types.UID]int64{} // the revision since which a pod runs
 	note := func(pod fake.Object) {
 		pods[pod.GetUID()] = types.NamespacedName{Namespace: pod.GetNamespace(), Name: pod.GetName()}
 	}
@@ -130,10 +131,16 @@ func beginRunningKeeps(c *Checker) watcher {
 				note(e.After)
 			case watch.Deleted:
 				delete(pods, e.After.GetUID())
+				delete(runs, e.After.GetUID())
+			default:
+				was, is := e.Before.(*corev1.Pod), e.After.(*corev1.Pod)
+				if was.Status.Phase != corev1.PodRunning && is.Status.Phase == corev1.PodRunning {
+					runs[is.UID] = e.Revision
+				}
 			}
 		},
 		call: func(r trace.Record) {
-			if r.Verb != "NodeUnpublishVolume" && r.Verb != "UnbindSubPath" || !tookEffect(r) {
+			if !unmountsVolume(r) && r.Verb != "UnbindSubPath" || !tookEffect(r) {
 				return
 			}
 			call := deviceCallOf(r)
@@ -144,13 +151,22 @@ func beginRunningKeeps(c *Checker) watcher {
 			}
 			obj, ok := c.API.Get("pods", key.Namespace, key.Name)
 			if pod, _ := obj.(*corev1.Pod); ok && string(pod.UID) == at.uid && pod.Status.Phase == corev1.PodRunning &&
-				pod.DeletionTimestamp == nil {
+				pod.DeletionTimestamp == nil && !(r.Verb == "UnbindSubPath" && c.sawBefore(r, key, runs[pod.UID])) {
 				c.report("I27",
 					"volume %s is unmounted from pod %s, which runs on node %s", call.handle, key, call.node)
 			}
 		},
 		settled: c.checkRunningPods,
 	}
+}
+
+// sawBefore reports whether the kubelet that made a call has a pod in a state older than a
+// revision. With an old list it prepares the containers of a running pod again, and binds a subPath
+// once more that leads to another file now.
+func (c *Checker) sawBefore(r trace.Record, pod types.NamespacedName, revision int64) bool {
+	records := c.Log.Records()
+	i := lastDelivery(records, componentOf(r.Task), "pods/"+pod.String())
+	return i >= 0 && revisionInDetail(records[i].Detail) < revision
 }
 
 // checkRunningPods reports the volumes that are not mounted for running pods of ready nodes.
@@ -175,6 +191,7 @@ func (c *Checker) checkRunningPods(report func(format string, a ...any)) {
 					pod.Name, pod.Spec.NodeName, name)
 			}
 		}
+		c.checkOwnVolumes(pod, report)
 		c.checkSubPathsPresent(pod, report)
 	}
 }

@@ -2,7 +2,9 @@ package invariant_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +13,7 @@ import (
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/invariant"
 	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // nodeRules are the rules of attaching, mounting and nodes.
@@ -41,7 +44,8 @@ func moved(c *cluster.Cluster, name string, nodes []string) func(context.Context
 				if err := c.WaitForPod(ctx, "default", pod.Name, corev1.PodRunning); err != nil {
 					return err
 				}
-				if err := c.WriteFile("default", pod.Name, name, pod.Name, []byte(node)); err != nil {
+				err := c.WriteFile("default", pod.Name, name, pod.Name, []byte(node))
+				if err != nil && !(errors.Is(err, cluster.ErrNotMounted) && rebooted(c, node)) {
 					return err
 				}
 			}
@@ -54,6 +58,13 @@ func moved(c *cluster.Cluster, name string, nodes []string) func(context.Context
 		}
 		return nil
 	}
+}
+
+// rebooted reports whether a node has rebooted: its API objects may still say that a pod runs.
+func rebooted(c *cluster.Cluster, node string) bool {
+	return slices.ContainsFunc(c.Trace().Records(), func(r trace.Record) bool {
+		return r.Kind == trace.KindEvent && r.Verb == "reboot" && r.Object == node
+	})
 }
 
 // nodeWorld returns a world of three nodes with three such users, and its checker.

@@ -48,7 +48,10 @@ type stubDevices struct {
 	mounts  map[string][]nodefs.Mount
 	files   map[string][]string
 	owners  map[string]map[string]nodefs.Info
+	disk    *nodefs.Memory // of each node
 }
+
+func (d *stubDevices) Disk(string) (nodefs.Reader, string) { return d.disk, "/" }
 
 func (d *stubDevices) Plugins() []invariant.Backend { return nil }
 func (d *stubDevices) Driver() string               { return stubDriver }
@@ -95,7 +98,7 @@ func newHand(t *testing.T, rule string) *hand {
 		t: t, log: &trace.Log{}, now: sim.Epoch,
 		devices: &stubDevices{
 			volumes: map[string]*invariant.Volume{handle: {Handle: handle}}, mounts: map[string][]nodefs.Mount{}, files: map[string][]string{},
-			owners: map[string]map[string]nodefs.Info{},
+			owners: map[string]map[string]nodefs.Info{}, disk: nodefs.NewMemory("/"),
 		},
 	}
 	w.server = fake.NewServer(fake.Config{Now: w.Now, SkipBootstrap: true})

@@ -41,7 +41,13 @@ func podPathAt(path string) (podMount, bool) {
 	if p, ok := subPathMountAt(path); ok {
 		return p.podMount, true
 	}
-	return podMountAt(path)
+	at, ok := podVolumeAt(path)
+	return at.podMount, ok
+}
+
+// unmountsVolume reports whether a driver call unmounts a volume from a pod, or removes it.
+func unmountsVolume(r trace.Record) bool {
+	return r.Verb == "NodeUnpublishVolume" || r.Verb == "TearDown"
 }
 
 // beginSubPaths checks that a subPath is bound only while its volume is mounted for the pod, and is
@@ -64,7 +70,7 @@ func beginSubPaths(c *Checker) watcher {
 			case !tookEffect(r):
 			case r.Verb == "BindSubPath":
 				c.checkSubPathBound(call.node, call.path)
-			case r.Verb == "NodeUnpublishVolume":
+			case unmountsVolume(r):
 				c.checkSubPathsUnbound(call.node, call.path)
 			}
 		},
@@ -82,9 +88,12 @@ func (c *Checker) checkSubPathBound(node, path string) {
 	mounts := c.Devices.Mounts(node)
 	source := ""
 	for _, m := range mounts {
-		if at, ok := podMountAt(m.Path); ok && at == p.podMount {
+		if at, ok := podVolumeAt(m.Path); ok && at.podMount == p.podMount {
 			source = m.Source
 		}
+	}
+	if source == "" && c.hasDirectory(node, p.podMount) {
+		return
 	}
 	if source == "" {
 		c.report("I40", "subPath of volume %s is bound on node %s at %s, and the volume is not mounted for that pod",
@@ -101,7 +110,7 @@ func (c *Checker) checkSubPathBound(node, path string) {
 
 // checkSubPathsUnbound reports bound subPaths of a volume that was unmounted from a pod's path.
 func (c *Checker) checkSubPathsUnbound(node, path string) {
-	at, ok := podMountAt(path)
+	at, ok := podVolumeAt(path)
 	if !ok {
 		return
 	}
@@ -110,7 +119,7 @@ func (c *Checker) checkSubPathsUnbound(node, path string) {
 		return
 	}
 	for _, m := range mounts {
-		if p, ok := subPathMountAt(m.Path); ok && p.podMount == at {
+		if p, ok := subPathMountAt(m.Path); ok && p.podMount == at.podMount {
 			c.report("I40", "volume %s is unmounted from the path of a pod on node %s, and a subPath of it is still bound at %s", at.volume, node, m.Path)
 		}
 	}

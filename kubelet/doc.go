@@ -4,17 +4,20 @@
 //	k, err := kubelet.New(kubelet.Config{
 //		Process: process, Client: client, Informers: informers,
 //		Node: "node-1", Root: "/var/lib/kubelet", FS: disk, BootID: "boot-1",
-//		Exports: exports, Sockets: sockets, Dial: dial,
+//		NFS: servers, Sockets: sockets, Dial: dial,
 //	})
 //
 // Package volumemanager handles the volumes. This package handles the pods: it reads them from the
 // API server and reports their status. A pod's containers start all at once, when its volumes are
 // mounted and its subPath mounts are bound (containers.go). They end at once, and successfully,
 // when the pod is deleted. Then its volumes are unmounted, and the kubelet removes the pod when
-// that is done. With [Config].NodeLease the kubelet also renews the Lease of its node.
+// that is done. Annotations of a pod say that its containers are not ready ([ReadyAnnotation]) or exit
+// earlier ([ExitCodesAnnotation]). They are restarted as the restart policy says, and the pod
+// ends as Succeeded or Failed when none is. With [Config].NodeLease the kubelet also renews the Lease of its node.
 //
 // What it does not do: it runs no containers, except the work of recycler pods. It has no
-// admission, probes, restart policies, grace periods (containers end at once) or addresses.
+// admission, probes, grace periods (containers end at once) or addresses. Init containers always
+// succeed.
 //
 // Upstream: pkg/kubelet, as far as volumes need it.
 package kubelet

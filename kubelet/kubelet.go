@@ -17,7 +17,9 @@ import (
 	"github.com/volsim/volsim/kubelet/pluginmanager"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/plugins/nfs"
 	"github.com/volsim/volsim/plugins/nodefs"
+	"github.com/volsim/volsim/plugins/prober"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/volumemanager"
 )
@@ -33,8 +35,9 @@ type Config struct {
 	Root      string                // the kubelet's directory on FS
 	FS        nodefs.FS             // the node's disk
 	BootID    string                // changes with each boot of the node
-	Exports   nodefs.FS             // what NFS servers export: PATH of SERVER is the directory /SERVER/PATH
+	NFS       *nfs.Servers          // the simulated NFS servers; nil: the kernel mounts from real ones
 	Sockets   pluginmanager.Sockets // of the node; drivers register in plugins_registry below Root
+	Plugins   []plugins.Plugin      // further kinds of volume; no name may be that of one of the kubelet's own
 	// Dial connects to a registered driver. Calls of the connection must be suspension points.
 	Dial func(driver, endpoint string) (grpc.ClientConnInterface, error)
 
@@ -58,6 +61,7 @@ type Kubelet struct {
 	cfg            Config
 	kinds          plugins.Manager // of volumes
 	csi            *csi.Plugin
+	flexDrivers    *prober.Directory // nil: none are looked for
 	volumes        *volumemanager.Manager
 	pods           *sim.Queue[types.UID]
 	status         *sim.Queue[string] // one key: the node's name
@@ -68,6 +72,7 @@ type Kubelet struct {
 	driversAllowed bool                      // the node has its CSINode, and drivers may register
 
 	lifecycles        map[types.UID]lifecycle // lifecycle last reported, by pod
+	reports           map[types.UID]string    // resourceVersion of the last report, by pod
 	waits             *podWaits
 	added             map[types.UID]*corev1.Pod // as last passed to the volume manager
 	remounts          *sim.Queue[types.UID]     // see remount.go
@@ -93,7 +98,7 @@ func New(cfg Config) (*Kubelet, error) {
 	k := &Kubelet{
 		cfg: cfg, known: map[types.UID]*corev1.Pod{}, rejected: map[types.UID]*rejection{}, lifecycles: map[types.UID]lifecycle{},
 		added: map[types.UID]*corev1.Pod{}, remountsScheduled: map[types.UID]struct{}{}, periods: map[string]time.Duration{},
-		preparations: map[types.UID]*preparation{},
+		preparations: map[types.UID]*preparation{}, reports: map[types.UID]string{},
 	}
 	k.csi = csi.New(k.csiConfig())
 	if err := k.kinds.Register(k.volumeKinds()...); err != nil {
@@ -112,9 +117,11 @@ func New(cfg Config) (*Kubelet, error) {
 		Process: cfg.Process, Client: cfg.Client, NodeName: types.NodeName(cfg.Node), Plugins: &k.kinds,
 		Recorder: k.recorder, WaitFailed: k.waitFailed, Root: cfg.Root, FS: cfg.FS, SelfAttach: cfg.SelfAttach,
 		SELinux: cfg.SELinux, SELinuxMount: cfg.SELinuxMount,
+		Awaits:        k.awaitsPlugin,
 		PodChanged:    k.pods.Add,
 		ReportChanged: func() { k.status.Add(cfg.Node) },
 	})
+	k.findFlexDrivers()
 	core := cfg.Informers.Core().V1()
 	eventhandler.Add(core.Pods().Informer(), func(_, pod *corev1.Pod) { k.podSeen(pod) }, k.podGone)
 	eventhandler.Add(core.PersistentVolumeClaims().Informer(), func(was, is *corev1.PersistentVolumeClaim) {
@@ -122,7 +129,12 @@ func New(cfg Config) (*Kubelet, error) {
 			k.volumes.ClaimResized(is)
 		}
 	}, nil)
-	eventhandler.Add(core.Nodes().Informer(), func(_, node *corev1.Node) { k.volumes.NodeUpdated(node) }, nil)
+	eventhandler.Add(core.Nodes().Informer(), func(_, node *corev1.Node) {
+		k.volumes.NodeUpdated(node)
+		if k.reportsReady(node) {
+			k.status.Add(node.Name)
+		}
+	}, nil)
 	k.watchLimits()
 	k.watchRemounts()
 	k.watchOrphans()
@@ -145,10 +157,17 @@ func (k *Kubelet) MountPath(volume *plugins.Spec, pod types.UID) (string, error)
 	return kind.Mounter.MountPath(volume, pod), nil
 }
 
-// DevicePath returns the link to the device of a CSI driver's volume for a pod. It is safe for
-// concurrent use.
-func (k *Kubelet) DevicePath(volume string, pod types.UID) string {
-	return filepath.Join(k.csi.PodDeviceMapPath(volume, pod))
+// DevicePath returns where the link to the device of a volume would be for a pod. It fails if no
+// plugin supports the volume. It is safe for concurrent use.
+func (k *Kubelet) DevicePath(volume *plugins.Spec, pod types.UID) (string, error) {
+	kind, err := k.kinds.FindBySpec(volume)
+	if err != nil {
+		return "", err
+	}
+	if kind.BlockPaths == nil {
+		return "", plugins.ErrUnsupported
+	}
+	return filepath.Join(kind.BlockPaths.PodDeviceMapPath(volume.Name(), pod)), nil
 }
 
 // csiConfig returns the configuration of the CSI plugin. A kubelet that attaches volumes itself

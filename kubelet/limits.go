@@ -17,8 +17,8 @@ const reasonLimit = "VolumeAttachmentLimitExceeded"
 
 // A rejection says why a pod cannot run on this node.
 type rejection struct {
-	message  string
-	reported bool
+	reason, message string
+	reported        bool
 }
 
 // watchLimits starts the periodic refresh of the drivers' attach limits, with the period of their
@@ -61,11 +61,11 @@ func (k *Kubelet) reportRejected(ctx context.Context, pod *corev1.Pod, r *reject
 		return nil
 	}
 	err := k.reportPod(ctx, pod, corev1.PodStatus{
-		Phase: corev1.PodFailed, Reason: reasonLimit, Message: "Pod was rejected: " + r.message,
-	})
+		Phase: corev1.PodFailed, Reason: r.reason, Message: "Pod was rejected: " + r.message,
+	}, "")
 	if err == nil {
 		r.reported = true
-		k.recorder.Event(pod, corev1.EventTypeWarning, reasonLimit, r.message)
+		k.recorder.Event(pod, corev1.EventTypeWarning, r.reason, r.message)
 	}
 	return err
 }

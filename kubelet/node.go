@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -67,6 +68,9 @@ func (k *Kubelet) syncNode(ctx context.Context, name string) error {
 		return err
 	}
 	k.beginLease()
+	if err := k.reportReady(ctx); err != nil {
+		return err
+	}
 	if err := k.registerDrivers(ctx); err != nil {
 		return err
 	}
@@ -93,6 +97,41 @@ func (k *Kubelet) syncNode(ctx context.Context, name string) error {
 func (k *Kubelet) registered() bool {
 	_, err := k.cfg.Informers.Core().V1().Nodes().Lister().Get(k.cfg.Node)
 	return err == nil
+}
+
+// reportsReady reports whether the kubelet must report that its node is ready. The node lifecycle
+// controller sets the conditions of a node that did not renew its Lease.
+func (k *Kubelet) reportsReady(node *corev1.Node) bool {
+	return k.cfg.NodeLease && !slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// reportReady reports that the node is ready, if its Node says otherwise.
+//
+// Upstream: pkg/kubelet/nodestatus ReadyCondition, MemoryPressureCondition and its like (v1.36).
+func (k *Kubelet) reportReady(ctx context.Context) error {
+	node, err := k.cfg.Informers.Core().V1().Nodes().Lister().Get(k.cfg.Node)
+	if err != nil || !k.reportsReady(node) {
+		return nil // a node without a Node is registered as ready
+	}
+	now := metav1.NewTime(k.cfg.Process.Now())
+	conditions := []corev1.NodeCondition{
+		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientMemory", Message: "kubelet has sufficient memory available"},
+		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasNoDiskPressure", Message: "kubelet has no disk pressure"},
+		{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientPID", Message: "kubelet has sufficient PID available"},
+		{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status"},
+	}
+	for i := range conditions {
+		conditions[i].LastHeartbeatTime, conditions[i].LastTransitionTime = now, now
+	}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": conditions}})
+	if err != nil {
+		return fmt.Errorf("patch of node status: %w", err)
+	}
+	_, err = k.cfg.Client.CoreV1().Nodes().
+		Patch(ctx, k.cfg.Node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
 }
 
 // reconcileAttachAnnotation updates managedAttachAnnotation of an existing Node.

@@ -28,6 +28,7 @@ func (k *Kubelet) podGone(pod *corev1.Pod) {
 	delete(k.known, pod.UID)
 	delete(k.rejected, pod.UID)
 	delete(k.lifecycles, pod.UID)
+	delete(k.reports, pod.UID)
 	k.pods.Add(pod.UID)
 }
 
@@ -37,7 +38,7 @@ func (k *Kubelet) podGone(pod *corev1.Pod) {
 func (k *Kubelet) waitFailed(uid types.UID, why error) {
 	pod := k.known[uid]
 	if limit := (*volumemanager.LimitError)(nil); errors.As(why, &limit) {
-		k.rejected[uid] = &rejection{message: limit.Error()}
+		k.rejected[uid] = &rejection{reason: reasonLimit, message: limit.Error()}
 		k.pods.Add(uid)
 	} else if pod != nil && !finished(pod) {
 		k.recorder.Event(pod, corev1.EventTypeWarning, reasonFailedMount,
@@ -65,6 +66,7 @@ func shouldRun(pod *corev1.Pod) bool {
 func (k *Kubelet) syncPod(ctx context.Context, uid types.UID) error {
 	k.begin()
 	pod := k.known[uid]
+	k.admit(pod)
 	if r := k.rejected[uid]; pod != nil && r != nil && !finished(pod) {
 		if err := k.reportRejected(ctx, pod, r); err != nil {
 			return err
@@ -85,7 +87,7 @@ func (k *Kubelet) run(ctx context.Context, pod *corev1.Pod) error {
 	switch {
 	case l >= running:
 		k.scheduleRemount(pod.UID)
-		return nil
+		return k.syncContainers(ctx, pod)
 	case k.volumes.Mounted(pod.UID):
 		k.waits.end(pod.UID)
 		k.scheduleRemount(pod.UID)
@@ -146,6 +148,8 @@ func (k *Kubelet) stop(ctx context.Context, uid types.UID, pod *corev1.Pod) erro
 	return err // on a conflict another pod has the name: the cache will show it
 }
 
-func finished(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+func finished(pod *corev1.Pod) bool { return isTerminal(pod.Status.Phase) }
+
+func isTerminal(phase corev1.PodPhase) bool {
+	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
 }

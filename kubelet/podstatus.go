@@ -14,7 +14,8 @@ import (
 )
 
 // A lifecycle is the state of a pod's containers. They start all at once, when the volumes are
-// mounted, and end at once, without an error, when the pod is deleted.
+// mounted, and end at once, without an error, when the pod is deleted. Those that exit earlier do so
+// while the others run; see byhand.go.
 type lifecycle int
 
 const (
@@ -24,9 +25,18 @@ const (
 	ended
 )
 
-// reportLifecycle reports the state of a pod's containers.
+// reportLifecycle reports the state of a pod's containers. The first report of a process, and one after
+// a failure, conflicts if the pod has changed since: a kubelet that restarted from an old list, or whose
+// last report was lost, may not know that the pod has ended.
+//
+// Differs: upstream's kubelet knows its containers from their runtime, but after a reboot nothing
+// keeps it from restarting a pod that has ended.
 func (k *Kubelet) reportLifecycle(ctx context.Context, pod *corev1.Pod, l lifecycle) error {
-	if err := k.reportPod(ctx, pod, k.statusOf(pod, l)); err != nil {
+	version := ""
+	if k.reports[pod.UID] == "" {
+		version = pod.ResourceVersion
+	}
+	if err := k.reportPod(ctx, pod, k.statusOf(pod, l), version); err != nil {
 		return err
 	}
 	k.lifecycles[pod.UID] = l
@@ -51,19 +61,29 @@ func (k *Kubelet) lifecycleOf(pod *corev1.Pod) lifecycle {
 
 // stoppedByBoot reports whether the pod's containers ran before the last boot.
 func (k *Kubelet) stoppedByBoot(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
-		return k.containerStopped(&s)
-	})
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		s := containerNamed(pod.Status.ContainerStatuses, c.Name)
+		if k.containerStopped(&s) || lastRun(&s) != nil && k.isOfEarlierBoot(&s) && !hasEnded(pod, c, &s) {
+			return true
+		}
+	}
+	return false
 }
 
-// waitsAgain reports whether a container of a pod that has run waits.
+// waitsAgain reports whether a container of a pod that has run waits for volumes.
 func waitsAgain(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses,
-		func(s corev1.ContainerStatus) bool { return s.State.Waiting != nil })
+		func(s corev1.ContainerStatus) bool { return s.State.Waiting != nil && lastRun(&s) == nil })
 }
 
+// containerStopped reports whether a container ran until the last boot.
 func (k *Kubelet) containerStopped(s *corev1.ContainerStatus) bool {
-	return s.State.Running != nil && s.ContainerID != "" && !strings.HasPrefix(s.ContainerID, k.containerPrefix())
+	return s.State.Running != nil && k.isOfEarlierBoot(s)
+}
+
+func (k *Kubelet) isOfEarlierBoot(s *corev1.ContainerStatus) bool {
+	return s.ContainerID != "" && !strings.HasPrefix(s.ContainerID, k.containerPrefix())
 }
 
 // containerPrefix returns the prefix of the container IDs since the last boot.
@@ -74,16 +94,24 @@ func (k *Kubelet) containerPrefix() string { return "volsim://" + k.cfg.BootID +
 // Upstream: pkg/kubelet generateAPIPodStatus, getPhase, pkg/kubelet/status TerminatePod (v1.36).
 func (k *Kubelet) statusOf(pod *corev1.Pod, l lifecycle) corev1.PodStatus {
 	now := metav1.NewTime(k.cfg.Process.Now())
-	s := corev1.PodStatus{Phase: k.phaseOf(pod, l), StartTime: pod.Status.StartTime}
+	s := corev1.PodStatus{StartTime: pod.Status.StartTime}
 	if s.StartTime == nil {
 		s.StartTime = &now
 	}
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		s.InitContainerStatuses = append(s.InitContainerStatuses, initStatus(pod, c, l, now))
-	}
 	for i := range pod.Spec.Containers {
 		s.ContainerStatuses = append(s.ContainerStatuses, k.containerStatus(pod, &pod.Spec.Containers[i], l, now))
+	}
+	s.Phase = k.phaseOf(pod, l, s.ContainerStatuses)
+	if isTerminal(s.Phase) {
+		l = ended
+	}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		old := containerNamed(pod.Status.InitContainerStatuses, c.Name)
+		if l != running || k.lifecycleOf(pod) != running || old.Name == "" {
+			old = initStatus(pod, c, l, now)
+		}
+		s.InitContainerStatuses = append(s.InitContainerStatuses, old)
 	}
 	k.addFailures(pod, s.InitContainerStatuses)
 	k.addFailures(pod, s.ContainerStatuses)
@@ -91,19 +119,28 @@ func (k *Kubelet) statusOf(pod *corev1.Pod, l lifecycle) corev1.PodStatus {
 	return s
 }
 
-// phaseOf returns the phase of a pod with containers in a state. Containers succeed only if they
-// have run until now.
-func (k *Kubelet) phaseOf(pod *corev1.Pod, l lifecycle) corev1.PodPhase {
+// phaseOf returns the phase of a pod with containers in a state. A terminal phase is final. A pod
+// succeeds only if its containers have run until now or have exited without an error.
+func (k *Kubelet) phaseOf(pod *corev1.Pod, l lifecycle, containers []corev1.ContainerStatus) corev1.PodPhase {
 	switch {
-	case l == ended && k.lifecycleOf(pod) == running:
+	case finished(pod):
+		return pod.Status.Phase
+	case l == ended && k.lifecycleOf(pod) == running && !slices.ContainsFunc(containers, hasFailed):
 		return corev1.PodSucceeded
 	case l == ended:
 		return corev1.PodFailed
-	case l == running, pod.Status.Phase == corev1.PodRunning:
+	case l == running:
+		return phaseOfContainers(pod, containers)
+	case pod.Status.Phase == corev1.PodRunning:
 		return corev1.PodRunning
 	default:
 		return corev1.PodPending
 	}
+}
+
+// hasFailed reports whether a container has exited with an error.
+func hasFailed(s corev1.ContainerStatus) bool {
+	return s.State.Terminated != nil && s.State.Terminated.ExitCode != 0
 }
 
 // waitingReason returns what containers wait for that were not created yet.
@@ -130,12 +167,22 @@ func (k *Kubelet) containerStatus(pod *corev1.Pod, c *corev1.Container, l lifecy
 			ExitCode: lostExit,
 		}
 	}
-	started := l == running
-	s.Started, s.Ready = &started, started
+	if l == running {
+		k.advance(pod, c, &s, &old, now)
+		return s
+	}
+	started := false
+	s.Started = &started
+	last := lastRun(&old)
 	switch {
-	case l == running:
-		s.ContainerID = k.containerPrefix() + string(pod.UID) + "/" + c.Name
-		s.State.Running = &corev1.ContainerStateRunning{StartedAt: now}
+	case hasEnded(pod, c, &old):
+		return old
+	case l == ended && last != nil:
+		s.State.Terminated = last
+	case last != nil:
+		s.RestartCount++
+		s.LastTerminationState.Terminated = last
+		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: waitingReason(pod)}
 	case l == ended && k.lifecycleOf(pod) == running:
 		s.State.Terminated = &corev1.ContainerStateTerminated{
 			Reason:     "Completed",
@@ -176,7 +223,7 @@ func containerNamed(all []corev1.ContainerStatus, name string) corev1.ContainerS
 func initStatus(pod *corev1.Pod, c *corev1.Container, l lifecycle, now metav1.Time) corev1.ContainerStatus {
 	s := corev1.ContainerStatus{Name: c.Name, Image: c.Image}
 	began := l >= running
-	sidecar := c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+	sidecar := isSidecar(c)
 	started := began && sidecar && l == running
 	s.Started = &started
 	switch {
@@ -196,18 +243,19 @@ func initStatus(pod *corev1.Pod, c *corev1.Container, l lifecycle, now metav1.Ti
 //
 // Upstream: pkg/kubelet/status GeneratePodReadyCondition and its like (v1.36).
 func conditionsOf(pod *corev1.Pod, s *corev1.PodStatus, l lifecycle, now metav1.Time) []corev1.PodCondition {
-	ready := corev1.PodCondition{Status: status(l == running)}
+	unready := unreadyOf(pod, s)
+	ready := corev1.PodCondition{Status: status(len(unready) == 0)}
 	initialized := corev1.PodCondition{Status: corev1.ConditionTrue}
 	switch {
 	case s.Phase == corev1.PodSucceeded:
 		ready.Reason, initialized.Reason = "PodCompleted", "PodCompleted"
 	case s.Phase == corev1.PodFailed:
 		ready.Reason = "PodFailed"
-	case l != running:
+	case len(unready) > 0:
 		ready.Reason = "ContainersNotReady"
-		ready.Message = fmt.Sprintf("containers with unready status: %s", namesOf(pod.Spec.Containers))
+		ready.Message = fmt.Sprintf("containers with unready status: %s", unready)
 	}
-	if len(pod.Spec.InitContainers) > 0 && s.Phase != corev1.PodSucceeded && l != running {
+	if len(pod.Spec.InitContainers) > 0 && s.Phase != corev1.PodSucceeded && l != running && !slices.ContainsFunc(s.ContainerStatuses, hasStarted) {
 		initialized = corev1.PodCondition{
 			Status: corev1.ConditionFalse, Reason: "ContainersNotInitialized",
 			Message: fmt.Sprintf("containers with incomplete status: %s", namesOf(pod.Spec.InitContainers)),
@@ -220,6 +268,9 @@ func conditionsOf(pod *corev1.Pod, s *corev1.PodStatus, l lifecycle, now metav1.
 	initialized.Type, ready.Type = corev1.PodInitialized, corev1.PodReady
 	containersReady := ready
 	containersReady.Type = corev1.ContainersReady
+	if gates := missingGates(pod); ready.Status == corev1.ConditionTrue && len(gates) > 0 {
+		ready.Status, ready.Reason, ready.Message = corev1.ConditionFalse, "ReadinessGatesNotReady", strings.Join(gates, ", ")
+	}
 	all := []corev1.PodCondition{
 		sandbox, initialized, ready, containersReady, {Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
 	}
@@ -232,6 +283,48 @@ func conditionsOf(pod *corev1.Pod, s *corev1.PodStatus, l lifecycle, now metav1.
 		}
 	}
 	return all
+}
+
+// missingGates returns, for each readiness gate of a pod whose condition is not True, a message.
+func missingGates(pod *corev1.Pod) []string {
+	var missing []string
+	for _, gate := range pod.Spec.ReadinessGates {
+		i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == gate.ConditionType })
+		if i < 0 {
+			missing = append(missing, fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", gate.ConditionType))
+		} else if is := pod.Status.Conditions[i].Status; is != corev1.ConditionTrue {
+			missing = append(missing, fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but %v", gate.ConditionType, is))
+		}
+	}
+	return missing
+}
+
+// unreadyOf returns the names of the sidecar containers and containers of a pod that are not ready.
+func unreadyOf(pod *corev1.Pod, s *corev1.PodStatus) []string {
+	var names []string
+	for i := range s.InitContainerStatuses {
+		if c := &s.InitContainerStatuses[i]; !c.Ready && isSidecar(&pod.Spec.InitContainers[i]) {
+			names = append(names, c.Name)
+		}
+	}
+	for i := range s.ContainerStatuses {
+		if c := &s.ContainerStatuses[i]; !c.Ready {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// isSidecar reports whether an init container is always restarted.
+func isSidecar(c *corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+// hasStarted reports whether a container runs or has exited.
+//
+// Upstream: pkg/kubelet/container HasAnyRegularContainerStarted (v1.36).
+func hasStarted(s corev1.ContainerStatus) bool {
+	return s.State.Running != nil || s.State.Terminated != nil
 }
 
 // cannotCreate reports whether a container could not be created although the pod's volumes are
@@ -261,7 +354,8 @@ func namesOf(containers []corev1.Container) []string {
 // A podPatch is a patch of the status of a pod. Its UID protects another pod of the same name.
 type podPatch struct {
 	Metadata struct {
-		UID types.UID `json:"uid"`
+		UID             types.UID `json:"uid"`
+		ResourceVersion string    `json:"resourceVersion,omitempty"`
 	} `json:"metadata"`
 	Status statusPatch `json:"status"`
 }
@@ -279,10 +373,11 @@ type conditionPatch struct {
 	Message *string `json:"message"`
 }
 
-// reportPod writes a pod's status, unless the pod has been deleted.
-func (k *Kubelet) reportPod(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) error {
+// reportPod writes a pod's status, unless the pod has been deleted. If version is not empty, it must
+// be the pod's resourceVersion.
+func (k *Kubelet) reportPod(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus, version string) error {
 	p := podPatch{Status: statusPatch{PodStatus: status, Conditions: make([]conditionPatch, len(status.Conditions))}}
-	p.Metadata.UID = pod.UID
+	p.Metadata.UID, p.Metadata.ResourceVersion = pod.UID, version
 	for i := range status.Conditions {
 		is, to := &status.Conditions[i], &p.Status.Conditions[i]
 		to.PodCondition = *is
@@ -297,10 +392,15 @@ func (k *Kubelet) reportPod(ctx context.Context, pod *corev1.Pod, status corev1.
 	if err != nil {
 		return fmt.Errorf("patch of pod status: %w", err)
 	}
-	_, err = k.cfg.Client.CoreV1().Pods(pod.Namespace).
+	reported, err := k.cfg.Client.CoreV1().Pods(pod.Namespace).
 		Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	if apierrors.IsNotFound(err) {
+	switch {
+	case err == nil:
+		k.reports[pod.UID] = reported.ResourceVersion
+	case apierrors.IsNotFound(err):
 		return nil // the pod has been deleted
+	default:
+		delete(k.reports, pod.UID) // it may have taken effect
 	}
 	return err // on a conflict another pod has the name: the cache will show it
 }

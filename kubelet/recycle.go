@@ -45,7 +45,11 @@ func (k *Kubelet) recycle(ctx context.Context, pod *corev1.Pod, volume string, s
 	out := k.cfg.Process.Call(action, func() trace.Outcome {
 		return trace.Outcome{Err: clearDir(fs, dir), Detail: "node=" + k.cfg.Node + " path=" + sourcePath(source)}
 	})
-	return k.reportPod(ctx, pod, terminatedStatus(pod, began, k.cfg.Process.Now(), out.Err))
+	err = k.reportPod(ctx, pod, terminatedStatus(pod, began, k.cfg.Process.Now(), out.Err), "")
+	if err == nil {
+		k.lifecycles[pod.UID] = ended
+	}
+	return err
 }
 
 // recycleTarget returns the plugin of the volume that a pod recycles, and where it is.
@@ -53,8 +57,9 @@ func (k *Kubelet) recycleTarget(source corev1.VolumeSource) (plugin string, fs n
 	switch {
 	case source.HostPath != nil:
 		return hostpath.Name, k.cfg.FS, path.Join(k.cfg.Root, source.HostPath.Path), nil
-	case source.NFS != nil:
-		return nfs.Name, k.cfg.Exports, path.Join("/", source.NFS.Server, source.NFS.Path), nil
+	case source.NFS != nil && k.cfg.NFS != nil:
+		exports := k.cfg.NFS.Machine()
+		return nfs.Name, exports.FS, exports.Path(path.Join("/", source.NFS.Server, source.NFS.Path)), nil
 	default:
 		return "", nil, "", fmt.Errorf("node %q: unsupported volume of recycler pod", k.cfg.Node)
 	}

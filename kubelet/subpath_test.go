@@ -498,7 +498,7 @@ func TestPlacesLeftOfAPodThatIsGone(t *testing.T) {
 			testcheck.NoError(w.t, w.disk.MkdirAll(w.root+"/elsewhere"))
 			testcheck.NoError(w.t, w.disk.BindMount(w.root+"/elsewhere", dir+place, false))
 			testcheck.NoError(w.t, w.disk.WriteFile(dir+place+"/test.txt", nil))
-		}, place + "/test.txt"},
+		}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -510,6 +510,10 @@ func TestPlacesLeftOfAPodThatIsGone(t *testing.T) {
 			w.rest()
 			if there, err := w.disk.Exists(dir); err != nil || there != (tt.stays != "") {
 				t.Errorf("the directory is there: %v, %v", there, err)
+			}
+			if there, err := w.disk.Exists(w.root + "/elsewhere/test.txt"); tt.name == "a part that is bound still" &&
+				(err != nil || !there) {
+				t.Errorf("what was bound is there: %v, %v", there, err)
 			}
 			if there, err := w.disk.Exists(dir + tt.stays); tt.stays != "" && (err != nil || !there) {
 				t.Errorf("%s is there: %v, %v", tt.stays, there, err)

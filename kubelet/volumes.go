@@ -5,6 +5,7 @@ import (
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/hostpath"
 	"github.com/volsim/volsim/plugins/local"
+	"github.com/volsim/volsim/plugins/nfs"
 )
 
 // volumeKinds returns the plugins of the kubelet.
@@ -16,8 +17,10 @@ func (k *Kubelet) volumeKinds() []plugins.Plugin {
 		Client: k.cfg.Client, Allocatable: nodeResources,
 	})
 	machine := hostpath.Machine{FS: k.cfg.FS, Root: k.cfg.Root}
-	return append(files,
+	return append(append(files,
 		hostpath.New(hostpath.Config{Caller: k.cfg.Process, Machine: machine}),
 		local.New(local.Config{Process: k.cfg.Process, Machine: machine}),
-		k.csi)
+		nfs.New(nfs.Config{Process: k.cfg.Process, FS: k.cfg.FS, Root: k.cfg.Root, Servers: k.cfg.NFS}),
+		gitRepo{root: k.cfg.Root},
+		k.csi), k.cfg.Plugins...)
 }

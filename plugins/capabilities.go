@@ -18,6 +18,7 @@ type Capabilities struct {
 	BlockMapper         BlockMapper // nil unless BlockPaths is set
 	BlockPaths          BlockPaths
 	BlockReconstructor  BlockReconstructor // nil unless BlockMapper is set
+	VolumeExpander      VolumeExpander
 	NodeExpander        NodeExpander
 	StatsProvider       StatsProvider
 	Provisioner         Provisioner
@@ -46,6 +47,7 @@ func capabilities(p Plugin) Capabilities {
 	if c.BlockMapper != nil {
 		c.BlockReconstructor, _ = p.(BlockReconstructor)
 	}
+	c.VolumeExpander, _ = p.(VolumeExpander)
 	c.NodeExpander, _ = p.(NodeExpander)
 	c.StatsProvider, _ = p.(StatsProvider)
 	c.Provisioner, _ = p.(Provisioner)

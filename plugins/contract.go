@@ -50,7 +50,7 @@ const (
 // String returns the state as a word.
 func (s AttachState) String() string { return [...]string{"detached", "changing", "attached"}[s] }
 
-// A Verifier is an Attacher that can look up an attachment by its name alone.
+// A Verifier is an Attacher that can look up an attachment.
 //
 // Differs: upstream's VolumesAreAttached distinguishes only attached and not attached. It answers
 // from a cache where it can, and takes an error for not attached.
@@ -62,8 +62,9 @@ type Verifier interface {
 	Watched() bool
 	// LastSeen returns the state that the plugin saw last, which may be stale. It makes no calls.
 	LastSeen(volumeName string, node types.NodeName) AttachState
-	// Verify looks up the current state.
-	Verify(ctx context.Context, volumeName string, node types.NodeName) (AttachState, error)
+	// Verify looks up the current state. spec is nil if only the name of the volume is known. The
+	// error matches ErrUnsupported if the state of this volume cannot be looked up.
+	Verify(ctx context.Context, spec *Spec, volumeName string, node types.NodeName) (AttachState, error)
 }
 
 // A DeviceMounter is a plugin that mounts a volume once for a node before it is mounted for pods.

@@ -21,7 +21,7 @@ func ExampleManager() {
 	var manager plugins.Manager
 	err := manager.Register(
 		hostpath.New(hostpath.Config{Caller: sim.DirectCaller(), Machine: machine}),
-		nfs.New(recycler.New(recycler.Config{})),
+		nfs.New(nfs.Config{Recycler: recycler.New(recycler.Config{})}),
 	)
 	if err != nil {
 		log.Fatal(err)

@@ -18,6 +18,15 @@ var (
 	ErrExpandInUse = errors.New("expansion of a volume in use is not possible")
 )
 
+// A VolumeExpander is a plugin whose volumes the expand controller expands.
+//
+// Upstream: pkg/volume ExpandableVolumePlugin (v1.36).
+type VolumeExpander interface {
+	// ExpandVolume expands the volume to at least newSize, and returns its size. It succeeds if the
+	// volume has that size.
+	ExpandVolume(ctx context.Context, spec *Spec, newSize, oldSize resource.Quantity) (resource.Quantity, error)
+}
+
 // A NodeExpander is a plugin whose volumes a kubelet may have to expand on the node after the
 // control plane expanded them.
 //

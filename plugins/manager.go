@@ -37,13 +37,13 @@ var errNilSpec = errors.New("could not find plugin because volume spec is nil")
 //
 // Upstream: pkg/volume VolumePluginMgr (v1.36).
 type Manager struct {
-	entries atomic.Pointer[[]entry] // sorted by name; replaced, never modified. nil: none
+	entries atomic.Pointer[[]*entry] // sorted by name; replaced, never modified. nil: none
 
 	mu       sync.Mutex // held while entries are replaced
 	onChange []func()   // guarded by mu
 }
 
-// An entry is a plugin of a manager.
+// An entry is a plugin of a manager. It is immutable: snapshots share it.
 type entry struct {
 	Capabilities
 	name    string
@@ -131,7 +131,7 @@ func (m *Manager) add(p Plugin, dynamic bool) error {
 
 // insert adds the plugin at its place in the sorted entries.
 func (m *Manager) insert(p Plugin, dynamic bool) error {
-	added := entry{Capabilities: capabilities(p), name: p.Name(), dynamic: dynamic}
+	added := &entry{Capabilities: capabilities(p), name: p.Name(), dynamic: dynamic}
 	if problems := validation.IsQualifiedName(added.name); len(problems) > 0 {
 		return fmt.Errorf("invalid name: %s", strings.Join(problems, "; "))
 	}
@@ -151,7 +151,7 @@ func (m *Manager) insert(p Plugin, dynamic bool) error {
 }
 
 // all returns the current plugins. Callers must not modify them.
-func (m *Manager) all() []entry {
+func (m *Manager) all() []*entry {
 	if entries := m.entries.Load(); entries != nil {
 		return *entries
 	}
@@ -159,12 +159,12 @@ func (m *Manager) all() []entry {
 }
 
 // replace publishes a new snapshot. The caller holds mu.
-func (m *Manager) replace(entries []entry) { m.entries.Store(&entries) }
+func (m *Manager) replace(entries []*entry) { m.entries.Store(&entries) }
 
 // find returns the index of the plugin of that name, or where it would be inserted.
-func find(entries []entry, name string) (i int, found bool) {
+func find(entries []*entry, name string) (i int, found bool) {
 	return slices.BinarySearchFunc(entries, name,
-		func(e entry, name string) int { return strings.Compare(e.name, name) })
+		func(e *entry, name string) int { return strings.Compare(e.name, name) })
 }
 
 // FindBySpec returns the one plugin that supports the volume. The error matches ErrNoPlugin or
@@ -196,7 +196,7 @@ func (m *Manager) FindBySpec(spec *Spec) (Capabilities, error) {
 }
 
 // multiplePluginsError returns the error that names all plugins that support the volume.
-func multiplePluginsError(entries []entry, spec *Spec) error {
+func multiplePluginsError(entries []*entry, spec *Spec) error {
 	var names []string
 	for _, e := range entries {
 		if e.CanSupport(spec) {

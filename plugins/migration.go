@@ -27,6 +27,19 @@ func Migrated() Migration {
 	}
 }
 
+// DriverOf returns the in-tree plugin of a volume and the CSI driver that serves its volumes, and
+// reports whether the plugin is migrated.
+//
+// Upstream: pkg/volume/csimigration IsMigratable, GetInTreePluginNameFromSpec (v1.36).
+func (m Migration) DriverOf(spec *Spec) (plugin, driver string, migrated bool) {
+	plugin, err := csitranslation.New().GetInTreePluginNameFromSpec(spec.PersistentVolume, spec.Volume)
+	if err != nil {
+		return "", "", false // there is no such plugin
+	}
+	driver, migrated = m[plugin]
+	return plugin, driver, migrated
+}
+
 // Translate returns the volume as its CSI driver sees it. A volume of a plugin that is not migrated
 // is returned unchanged. An inline volume of a pod in the namespace becomes a PersistentVolume that
 // does not exist in the API.
@@ -37,11 +50,12 @@ func (m Migration) Translate(spec *Spec, namespace string) (*Spec, error) {
 		return spec, nil
 	}
 	translator := csitranslation.New()
-	plugin, err := translator.GetInTreePluginNameFromSpec(spec.PersistentVolume, spec.Volume)
-	if _, migrated := m[plugin]; err != nil || !migrated {
-		return spec, nil //nolint:nilerr // the error is that there is no such plugin
+	plugin, _, migrated := m.DriverOf(spec)
+	if !migrated {
+		return spec, nil
 	}
 	var volume *corev1.PersistentVolume
+	var err error
 	if spec.PersistentVolume != nil {
 		volume, err = translator.TranslateInTreePVToCSI(logr.Discard(), spec.PersistentVolume)
 	} else {

@@ -1,29 +1,30 @@
 // Package scheduler assigns pods to nodes, and selects the nodes for which delayed volumes are
 // provisioned.
 //
-//	scheduler.New(scheduler.Config{
+//	_, err := scheduler.New(scheduler.Config{
 //		Process: process, Client: client, Informers: informers, Recorder: recorder,
 //	})
 //	host.Run() // or host.Start, on a live host
 //
-// It is a minimal scheduler for the life cycle of volumes. It chooses the first feasible node by
-// name. A node's feasibility depends on readiness, taints, node selector, node affinity and
-// volumes. A pod whose claims are bound is assigned at once. For claims that wait for their first
-// consumer, the scheduler writes the selected node on the claims, and assigns the pod when all of
-// them are bound. It waits for that by watch, and handles other pods meanwhile. From the decision
-// on, the pod is assumed to be on its node, although the cache does not show it yet.
+// A pod without a node waits in a queue (queue.go). A worker takes the one with the highest priority, of several
+// the first, and runs a cycle (cycle.go): plugins filter the nodes and rank those that are left, and extenders
+// may do both. With a node, the pod is assumed to be there from now on. What it needs there is reserved, and
+// then written, one API request at a time (binding.go): volumes and claims first, the assignment last. While a
+// worker waits for the API server, the next one decides about another pod; while a pod waits for its volumes,
+// no worker does.
 //
-// Decisions are functions of API objects (claims.go, fit.go, nodes.go). A placement carries a
-// decision out, one API request at a time (placement.go).
+// A pod that fits nowhere may preempt others. Otherwise it waits until an event occurs that may help, according
+// to the plugins that rejected it (watch.go). After an error it is tried again after 1 s, 2 s, up to 10 s.
+//
+// The plugins are packages in scheduler/internal, named as upstream's. Package framework there has what they
+// share. Which plugins act, with which arguments, is the matter of profiles (profile.go, plugins.go), and of a
+// KubeSchedulerConfiguration.
 //
 // # What it does not do
 //
-//   - Matching existing PersistentVolumes to claims that wait for their first consumer. The
-//     PersistentVolume controller still binds a claim that a volume's claimRef names.
-//   - CSIStorageCapacity, and zones in volumes' labels.
-//   - Resources, ports, inter-pod affinity, topology spread, priorities and preemption.
-//   - The timeout of 10 minutes for binding claims, and its event.
+//   - Devices (ResourceClaims), pod groups, images of nodes, features that nodes declare.
+//   - It does not write the nominated node of a pod that waits for its volumes (upstream's
+//     NominatedNodeNameForExpectation).
 //
-// Upstream: kube-scheduler v1.36, plugins VolumeBinding, VolumeRestrictions, NodeVolumeLimits,
-// NodeAffinity, NodeUnschedulable, TaintToleration, DefaultBinder.
+// Upstream: kube-scheduler v1.36.
 package scheduler

@@ -3,12 +3,11 @@ package scheduler
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // The reasons of the events.
@@ -19,33 +18,86 @@ const (
 	reasonScheduled        = "Scheduled"
 )
 
+// truncate shortens a message to the limit of events.
+//
+// Upstream: pkg/scheduler truncateMessage, pkg/apis/core/validation NoteLengthLimit (v1.36).
+func truncate(message string) string {
+	const limit, end = 1024, " ..."
+	if len(message) <= limit {
+		return message
+	}
+	return message[:limit-len(end)] + end
+}
+
 func (c *Controller) reportBound(p *placement) {
 	c.cfg.Recorder.Eventf(p.pod, corev1.EventTypeNormal, reasonScheduled,
 		"Successfully assigned %v/%v to %v", p.pod.Namespace, p.pod.Name, p.node)
 }
 
-// report records an event about a pod without a node, and updates the pod's condition if it
-// differs.
+// fail puts a pod back into the queue that got no node, and says why. requeued, which may be nil, is
+// called in between.
 //
-// Upstream: pkg/scheduler handleSchedulingFailure, updatePod (v1.36).
-func (c *Controller) report(ctx context.Context, pod *corev1.Pod, reason, message string) error {
-	c.cfg.Recorder.Event(pod, corev1.EventTypeWarning, reasonFailedScheduling, message)
-	condition, changed := unscheduledCondition(pod, reason, message, metav1.NewTime(c.cfg.Process.Now()))
-	if !changed {
+// Upstream: pkg/scheduler handleSchedulingFailure (v1.36).
+func (c *Controller) fail(ctx context.Context, queued *queuedPod, v verdict, requeued func()) {
+	reason, message, by := corev1.PodReasonSchedulerError, "", sets.Set[string](nil)
+	switch {
+	case v.err != nil:
+		message = v.err.Error()
+	case v.diagnosis.NodesMax == 0:
+		reason, message, by = corev1.PodReasonUnschedulable, v.diagnosis.Error(), sets.New(noNodes)
+	default:
+		reason, message, by = corev1.PodReasonUnschedulable, v.diagnosis.Error(), v.diagnosis.Plugins
+	}
+	pod := queued.pod
+	cached, err := c.pods.Pods(pod.Namespace).Get(pod.Name)
+	switch {
+	case err == nil && cached.UID != pod.UID:
+		c.queue.done(queued)
+		return
+	case err != nil || cached.Spec.NodeName != "":
+		c.queue.done(queued)
+	default:
+		pod = cached
+		c.queue.reject(queued, pod, by)
+	}
+	if requeued != nil {
+		requeued()
+	}
+	switch {
+	case v.nominated != "":
+		c.nominated.set(pod, v.nominated)
+	case v.clear:
+		c.nominated.set(pod, "")
+	}
+	c.cfg.Recorder.Event(pod, corev1.EventTypeWarning, reasonFailedScheduling, truncate(message))
+	// The pod is in the queue: a status that could not be written is written with the next attempt.
+	_ = c.patchStatus(ctx, pod, reason, message, v)
+}
+
+// patchStatus updates the pod's condition and its nominated node if they differ.
+//
+// Upstream: pkg/scheduler updatePod (v1.36).
+func (c *Controller) patchStatus(ctx context.Context, pod *corev1.Pod, reason, message string, v verdict) error {
+	status := map[string]any{}
+	if condition, changed := unscheduledCondition(pod, reason, message, metav1.NewTime(c.cfg.Process.Now())); changed {
+		status["conditions"] = []corev1.PodCondition{condition}
+	}
+	switch nominated := pod.Status.NominatedNodeName; {
+	case v.nominated != "" && v.nominated != nominated:
+		status["nominatedNodeName"] = v.nominated
+	case v.nominated == "" && v.clear && nominated != "":
+		status["nominatedNodeName"] = nil
+	}
+	if len(status) == 0 {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{
-		"status": map[string]any{"conditions": []corev1.PodCondition{condition}},
-	})
+	patch, err := json.Marshal(map[string]any{"status": status})
 	if err != nil {
-		panic("scheduler: encode condition: " + err.Error())
+		panic("scheduler: encode status: " + err.Error())
 	}
 	_, err = c.cfg.Client.CoreV1().Pods(pod.Namespace).
 		Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("patch condition of pod %s/%s: %w", pod.Namespace, pod.Name, err)
-	}
-	return nil
+	return err
 }
 
 // unscheduledCondition returns the condition of a pod without a node, and whether it differs from

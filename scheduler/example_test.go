@@ -23,7 +23,7 @@ func Example() {
 	server := fake.NewServer(fake.Config{Now: host.Now})
 	process := host.Process("scheduler")
 	client := server.Client(process)
-	scheduler.New(scheduler.Config{
+	_, started := scheduler.New(scheduler.Config{
 		Process: process, Client: client, Informers: server.Informers(process),
 		Recorder: events.New(events.Config{Process: process, Client: client, Source: "default-scheduler"}),
 	})
@@ -38,6 +38,6 @@ func Example() {
 	_, created := pods.Create(ctx, cluster.NewPod("web"), metav1.CreateOptions{})
 	ran := host.Run()
 	web, err := pods.Get(ctx, "web", metav1.GetOptions{})
-	fmt.Println(web.Spec.NodeName, errors.Join(nodes, created, ran, err))
+	fmt.Println(web.Spec.NodeName, errors.Join(started, nodes, created, ran, err))
 	// Output: node-2 <nil>
 }

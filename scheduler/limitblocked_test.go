@@ -55,7 +55,8 @@ func TestPodRejectedByLimitsIsRetried(t *testing.T) {
 				t.Fatalf("first is on %q, second on %q: want first on the node, where there is no place for another",
 					first, second)
 			}
-			const message = "FailedScheduling: 0/1 nodes are available: 1 node(s) exceed max volume count."
+			const message = "FailedScheduling: 0/1 nodes are available: 1 node(s) exceed max volume count. " +
+				"no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
 			if got := w.events("second"); len(got) != 1 || got[0] != message {
 				t.Errorf("got %q, want %q", got, message)
 			}

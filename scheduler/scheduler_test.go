@@ -2,6 +2,9 @@ package scheduler_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,7 +13,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
+	"github.com/volsim/volsim/scheduler"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -27,11 +34,18 @@ func TestPodGoesOnTheFirstNodeThatFits(t *testing.T) {
 	}
 }
 
+const notHelpful = "Preemption is not helpful for scheduling"
+
+// notPreempting returns the end of a message: no pods are preempted, for a reason.
+func notPreempting(nodes int, reason string) string {
+	return fmt.Sprintf(" no new claims to deallocate, preemption: 0/%d nodes are available: %d %s.", nodes, nodes, reason)
+}
+
 func TestPodWaitsForANodeWithOneEvent(t *testing.T) {
 	w := newWorld(t, nil)
 	w.create(newNode("node-a", func(n *corev1.Node) { n.Spec.Unschedulable = true }), newPod("web"))
 	w.Run()
-	const message = "0/1 nodes are available: 1 node(s) were unschedulable."
+	message := "0/1 nodes are available: 1 node(s) were unschedulable." + notPreempting(1, notHelpful)
 	want := []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: message,
 		LastTransitionTime: metav1.NewTime(sim.Epoch),
@@ -49,8 +63,8 @@ func TestPodWaitsForANodeWithOneEvent(t *testing.T) {
 	version := w.pod("web").ResourceVersion
 	w.create(newNode("node-b", func(n *corev1.Node) { n.Spec.Unschedulable = true }))
 	w.Run()
-	if w.pod("web").ResourceVersion == version {
-		t.Error("the condition does not say that there are two nodes now")
+	if w.pod("web").ResourceVersion != version {
+		t.Error("a node that does not help is no reason to look again")
 	}
 	patches := w.count("patch/status")
 	w.patchNode("node-b", `{"metadata":{"labels":{"a":"b"}}}`)
@@ -63,6 +77,40 @@ func TestPodWaitsForANodeWithOneEvent(t *testing.T) {
 	if got := w.pod("web").Spec.NodeName; got != "node-b" {
 		t.Errorf("node %q after it became schedulable, want node-b", got)
 	}
+}
+
+// TestPodWaitsForAPortOfTheNode: pods with the same port of the node run on different nodes. The one
+// without a node is placed when another pod leaves its node, or has ended.
+func TestPodWaitsForAPortOfTheNode(t *testing.T) {
+	w := newWorld(t, nil)
+	pods := map[string]*corev1.Pod{}
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		pods[name] = newPod(name)
+		pods[name].Spec.Containers = []corev1.Container{{Name: "c", Image: "i", Ports: []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}}}
+	}
+	pods["e"].Spec.Containers[0].Ports[0].Protocol = corev1.ProtocolUDP
+	w.create(newNode("node-1"), newNode("node-2"), pods["a"], pods["b"], pods["c"], pods["d"], pods["e"])
+	w.Run()
+	nodes := func() map[string]string {
+		out := map[string]string{}
+		for _, pod := range w.Server.List("pods") {
+			out[pod.GetName()] = pod.(*corev1.Pod).Spec.NodeName
+		}
+		return out
+	}
+	testcheck.Equal(t, "nodes", map[string]string{"a": "node-1", "b": "node-2", "c": "", "d": "", "e": "node-1"}, nodes())
+	testcheck.Equal(t, "events", []string{
+		"FailedScheduling: 0/2 nodes are available: 2 node(s) didn't have free ports for the requested pod ports." + notPreempting(2, "No preemption victims found for incoming pod"),
+	}, w.events("c"))
+
+	testcheck.NoError(t, w.User.CoreV1().Pods("default").Delete(t.Context(), "b", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+	w.Run()
+	testcheck.Equal(t, "nodes after a deletion", map[string]string{"a": "node-1", "c": "node-2", "d": "", "e": "node-1"}, nodes())
+	ended := w.pod("a").DeepCopy()
+	ended.Status.Phase = corev1.PodSucceeded
+	testcheck.Must(w.User.CoreV1().Pods("default").UpdateStatus(t.Context(), ended, metav1.UpdateOptions{}))
+	w.Run()
+	testcheck.Equal(t, "nodes after an end", map[string]string{"a": "node-1", "c": "node-2", "d": "node-1", "e": "node-1"}, nodes())
 }
 
 // count returns the number of the scheduler's requests with a verb.
@@ -89,7 +137,7 @@ func TestFirstConsumerGetsItsVolumes(t *testing.T) {
 	w := newWorld(t, nil)
 	w.create(newNode("node-a"), newNode("node-b"), newPod("db", "data", "log"))
 	w.Run()
-	if diff := cmp.Diff([]string{`FailedScheduling: 0/2 nodes are available: persistentvolumeclaim "data" not found.`},
+	if diff := cmp.Diff([]string{`FailedScheduling: 0/2 nodes are available: persistentvolumeclaim "data" not found. not found`},
 		w.events("db")); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
@@ -147,7 +195,7 @@ func TestDeselectedNodeIsChosenAgainAfterABackoff(t *testing.T) {
 	if got := w.Host.Now().Sub(sim.Epoch); got != 3*time.Second {
 		t.Errorf("third choice given back at %s, want rests of 1 s and 2 s", got)
 	}
-	const text = `FailedScheduling: running PreBind plugin "VolumeBinding": binding volumes: provisioning failed for PVC "data"`
+	const text = `FailedScheduling: running PreBind plugin "VolumeBinding": binding volumes: selectedNode annotation reset for PVC "data"`
 	if diff := cmp.Diff([]string{text}, w.events("db")); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
@@ -174,7 +222,8 @@ func TestReadWriteOncePodClaim(t *testing.T) {
 	w.create(alone, newPod("db-1", "data"), newPod("db-2", "data"))
 	w.Run() // db-1 waits for its volume, and has the claim already; db-0 has another of the name
 	const text = "FailedScheduling: 0/2 nodes are available: 2 node(s) unavailable due to PersistentVolumeClaim with " +
-		"ReadWriteOncePod access mode already in-use by another pod."
+		"ReadWriteOncePod access mode already in-use by another pod." +
+		" no new claims to deallocate, preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod."
 	if diff := cmp.Diff([]string{text}, w.events("db-2")); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
@@ -223,5 +272,99 @@ func TestPodDeletedWhileItWaits(t *testing.T) {
 	w.Run()
 	if got := w.pod("db").Spec.NodeName; got != "node-a" {
 		t.Errorf("the second pod of the name is on %q, want node-a", got)
+	}
+}
+
+// TestNamedNode: a pod whose node affinity names a node waits for that node, and says why.
+func TestNamedNode(t *testing.T) {
+	w := newWorld(t, nil)
+	names := func(pod *corev1.Pod, nodes ...string) *corev1.Pod {
+		var fields []corev1.NodeSelectorRequirement
+		for _, node := range nodes {
+			fields = append(fields, corev1.NodeSelectorRequirement{
+				Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
+			})
+		}
+		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: fields}},
+			},
+		}}
+		return pod
+	}
+	w.create(newNode("node-a"), newNode("node-b"), newNode("node-c", func(n *corev1.Node) { n.Spec.Unschedulable = true }))
+	w.create(names(newPod("named"), "node-b"), names(newPod("full"), "node-c"), names(newPod("early"), "node-d"), names(newPod("both"), "node-a", "node-b"))
+	w.Run()
+	for pod, want := range map[string]string{
+		"named": "Scheduled: Successfully assigned default/named to node-b",
+		"full":  "FailedScheduling: 0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]." + notPreempting(3, notHelpful),
+		"early": "FailedScheduling: 0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [NodeAffinity]." + notPreempting(3, notHelpful),
+		"both":  "FailedScheduling: 0/3 nodes are available: pod affinity terms conflict. not found",
+	} {
+		if diff := cmp.Diff([]string{want}, w.events(pod)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", pod, diff)
+		}
+	}
+	w.create(newNode("node-d"))
+	w.Run()
+	if got := w.pod("early").Spec.NodeName; got != "node-d" {
+		t.Errorf("node %q, want node-d", got)
+	}
+}
+
+// TestBindingsInFlight: while a pod is being assigned, others are.
+func TestBindingsInFlight(t *testing.T) {
+	w := newWorld(t, sim.NewSeeded(1))
+	w.create(newNode("node-a"))
+	for i := range 10 {
+		w.create(newPod(fmt.Sprint("pod-", i)))
+	}
+	w.Run()
+	for i := range 10 {
+		if w.pod(fmt.Sprint("pod-", i)).Spec.NodeName == "" {
+			t.Errorf("pod-%d has no node", i)
+		}
+	}
+	if tasks := w.Host.Tasks(); !slices.Contains(tasks, "scheduler/pods 3") {
+		t.Errorf("at most two pods were assigned at once: %v", tasks)
+	}
+}
+
+// TestProfiles: pods name the profile that schedules them. Those that name another scheduler are left alone.
+func TestProfiles(t *testing.T) {
+	w := newWorldWith(t, nil, func(cfg *scheduler.Config) {
+		cfg.Configuration = &configv1.KubeSchedulerConfiguration{Profiles: []configv1.KubeSchedulerProfile{
+			{SchedulerName: ptr("default-scheduler")},
+			{SchedulerName: ptr("careless"), Plugins: &configv1.Plugins{MultiPoint: configv1.PluginSet{
+				Disabled: []configv1.Plugin{{Name: "NodeUnschedulable"}, {Name: "TaintToleration"}},
+			}}},
+		}}
+	})
+	w.create(newNode("node-a", func(n *corev1.Node) { n.Spec.Unschedulable = true }))
+	for _, name := range []string{"default-scheduler", "careless", "other"} {
+		pod := newPod(name)
+		pod.Spec.SchedulerName = name
+		w.create(pod)
+	}
+	w.Run()
+	got := map[string]string{}
+	for _, name := range []string{"default-scheduler", "careless", "other"} {
+		got[name] = w.pod(name).Spec.NodeName
+	}
+	if diff := cmp.Diff(map[string]string{"default-scheduler": "", "careless": "node-a", "other": ""}, got); diff != "" {
+		t.Errorf("nodes (-want +got):\n%s", diff)
+	}
+	if len(w.events("other")) > 0 {
+		t.Error("events about a pod of another scheduler")
+	}
+}
+
+func TestInvalidConfiguration(t *testing.T) {
+	_, err := scheduler.New(scheduler.Config{
+		Informers:     fake.NewServer(fake.Config{Now: time.Now}).Informers(nil),
+		Configuration: &configv1.KubeSchedulerConfiguration{PodInitialBackoffSeconds: ptr(int64(-1))},
+	})
+	if err == nil || !strings.Contains(err.Error(), "podInitialBackoffSeconds") {
+		t.Errorf("error %v", err)
 	}
 }

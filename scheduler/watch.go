@@ -4,107 +4,159 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/volsim/volsim/internal/eventhandler"
+	"github.com/volsim/volsim/scheduler/internal/framework"
 )
 
-// watch registers the handlers that requeue pending pods.
+// noNodes stands for a plugin that rejects pods while there is no node.
 //
-// Upstream: pkg/scheduler addAllEventHandlers and the plugins' queueing hints (v1.36).
+// Differs: upstream tries such pods again and again.
+const noNodes = "no nodes"
+
+// watch registers the handlers that keep the cache and the queue.
 //
-// Differs: a requeued pod is tried at once. Upstream backs off for 1 s to 10 s after each attempt.
-func (c *Controller) watch(pods, nodes, claims, volumes, classes cache.SharedIndexInformer) {
-	eventhandler.Add(pods, c.podChanged, c.podGone)
-	eventhandler.Add(nodes, c.nodeChanged, func(*corev1.Node) { c.enqueue(c.pending.all()) })
-	eventhandler.Add(claims, c.claimChanged, func(claim *corev1.PersistentVolumeClaim) { c.claimChanged(nil, claim) })
-	eventhandler.Add(volumes, c.volumeChanged, nil)
-	eventhandler.Add(classes, func(_, _ *storagev1.StorageClass) { c.enqueue(c.pending.all()) }, nil)
+// Upstream: pkg/scheduler addAllEventHandlers (v1.36).
+func (c *Controller) watch(from informers.SharedInformerFactory) {
+	wanted := map[framework.EventResource]bool{}
+	for _, p := range c.profiles {
+		for _, hints := range p.hints {
+			for i := range hints {
+				wanted[hints[i].Resource] = true
+			}
+		}
+	}
+	core, storage := from.Core().V1(), from.Storage().V1()
+	eventhandler.Add(core.Pods().Informer(), c.podChanged, c.podGone)
+	eventhandler.Add(core.Nodes().Informer(), c.nodeChanged, c.nodeGone)
+	forward(c, wanted, framework.PersistentVolumeClaim, core.PersistentVolumeClaims().Informer, (*corev1.PersistentVolumeClaim)(nil))
+	forward(c, wanted, framework.PersistentVolume, core.PersistentVolumes().Informer, (*corev1.PersistentVolume)(nil))
+	forward(c, wanted, framework.StorageClass, storage.StorageClasses().Informer, (*storagev1.StorageClass)(nil))
+	forward(c, wanted, framework.CSINode, storage.CSINodes().Informer, (*storagev1.CSINode)(nil))
+	forward(c, wanted, framework.CSIDriver, storage.CSIDrivers().Informer, (*storagev1.CSIDriver)(nil))
+	forward(c, wanted, framework.CSIStorageCapacity, storage.CSIStorageCapacities().Informer, (*storagev1.CSIStorageCapacity)(nil))
+	forward(c, wanted, framework.VolumeAttachment, storage.VolumeAttachments().Informer, (*storagev1.VolumeAttachment)(nil))
 }
 
-// watchLimits registers the handlers for changes that may make room on a node.
-func (c *Controller) watchLimits(csiNodes, attachments cache.SharedIndexInformer) {
-	eventhandler.Add(csiNodes, func(old, node *storagev1.CSINode) {
-		if isLimitRaised(old, node) {
-			c.enqueue(sorted(c.limitBlocked))
+// forward passes the changes of a kind to the queue if a plugin wants them.
+func forward[T any, P interface {
+	*T
+	metav1.Object
+}](c *Controller, wanted map[framework.EventResource]bool, kind framework.EventResource, informer func() cache.SharedIndexInformer, _ P) {
+	if !wanted[kind] {
+		return
+	}
+	eventhandler.Add(informer(), func(old, obj P) {
+		event := framework.Event{Resource: kind, Action: framework.Add, New: obj}
+		if old != nil {
+			event.Action, event.Old = framework.UpdateOther, old
 		}
-	}, nil)
-	eventhandler.Add(attachments, func(_, _ *storagev1.VolumeAttachment) {}, func(*storagev1.VolumeAttachment) {
-		c.enqueue(sorted(c.limitBlocked))
+		c.queue.happened(event)
+	}, func(obj P) {
+		c.queue.happened(framework.Event{Resource: kind, Action: framework.Delete, Old: obj})
 	})
 }
 
-// podLeft requeues the pods that may have waited for a pod to leave its node.
-func (c *Controller) podLeft(pod *corev1.Pod) {
-	c.enqueueSharers(pod)
-	if len(pod.Spec.Volumes) > 0 {
-		c.enqueue(sorted(c.limitBlocked))
-	}
-}
-
-func (c *Controller) enqueue(keys []cache.ObjectName) {
-	for _, key := range keys {
-		c.queue.Add(key)
-	}
-}
-
-// enqueueSharers queues the pods that share a claim with the given pod.
-func (c *Controller) enqueueSharers(pod *corev1.Pod) {
-	for _, name := range claimNames(pod) {
-		c.enqueue(c.pending.using(cache.NewObjectName(pod.Namespace, name)))
-	}
-}
-
+// podChanged notes a pod: it has a node, waits for one, or does neither.
 func (c *Controller) podChanged(old, pod *corev1.Pod) {
-	key := cache.MetaObjectToName(pod)
-	if !isWaiting(pod) {
-		c.pending.remove(key)
-		delete(c.placed, pod.UID)
-		delete(c.backingOff, pod.UID)
-		delete(c.limitBlocked, key)
-		if isOver(pod) || pod.Spec.NodeName == "" {
-			c.podLeft(pod)
+	switch {
+	case isOver(pod):
+		if old == nil || !isOver(old) {
+			c.podGone(pod)
 		}
+	case pod.Spec.NodeName != "":
+		c.podAssigned(old, pod)
+	case !c.isWaiting(pod):
+		c.podGone(pod)
+	case c.placed[pod.UID] != nil: // it is on its way
+	case old == nil || !c.isWaiting(old):
+		c.queue.add(pod)
+		c.nominated.set(pod, pod.Status.NominatedNodeName)
+	default:
+		c.queue.update(old, pod)
+		c.nominationChanged(old, pod)
+	}
+}
+
+// podAssigned notes a pod on a node.
+func (c *Controller) podAssigned(old, pod *corev1.Pod) {
+	event := framework.Event{Resource: framework.Pod, Action: framework.Add, New: pod}
+	if old != nil && old.Spec.NodeName != "" {
+		event.Action, event.Old = framework.PodChanges(old, pod), old
+	} else {
+		c.queue.remove(pod.UID)
+		c.nominated.set(pod, "")
+		c.confirm(pod)
+	}
+	c.cache.SetPod(pod)
+	c.queue.happened(event)
+}
+
+// confirm ends the placement of a pod that has a node now. If another scheduler assigned it, what was
+// reserved is given back.
+func (c *Controller) confirm(pod *corev1.Pod) {
+	p := c.placed[pod.UID]
+	switch {
+	case p == nil:
+	case p.node != pod.Spec.NodeName || p.done < len(p.profile.plugins.preBinders):
+		c.forget(p)
+	default:
+		delete(c.placed, pod.UID)
+	}
+}
+
+// podGone notes that a pod is not there any more, or needs no node.
+func (c *Controller) podGone(pod *corev1.Pod) {
+	c.queue.remove(pod.UID)
+	c.nominated.set(pod, "")
+	if p := c.placed[pod.UID]; p != nil {
+		c.forget(p)
+		c.queue.happened(framework.Event{Resource: framework.Pod, Action: framework.Delete, Old: assigned(pod, p.node)})
 		return
 	}
-	c.pending.put(pod)
-	if old == nil || !sameForScheduling(old, pod) {
-		c.queue.Add(key)
+	if c.cache.RemovePod(pod.UID) || pod.Status.NominatedNodeName != "" {
+		c.queue.happened(framework.Event{Resource: framework.Pod, Action: framework.Delete, Old: pod})
+	}
+}
+
+// nominationChanged notes the nomination of a pod. Others may use the room that it does not need any
+// more.
+//
+// Upstream: pkg/scheduler updatePodInSchedulingQueue (v1.36).
+func (c *Controller) nominationChanged(old, pod *corev1.Pod) {
+	before, now := old.Status.NominatedNodeName, pod.Status.NominatedNodeName
+	if before == now {
+		return
+	}
+	c.nominated.set(pod, now)
+	if before != "" {
+		c.queue.happened(framework.Event{Resource: framework.Pod, Action: framework.Delete, Old: old})
 	}
 }
 
 // sameForScheduling reports whether two versions of a pod differ at most in status.
+//
+// Upstream: pkg/scheduler/backend/queue isPodUpdated (v1.36).
 func sameForScheduling(a, b *corev1.Pod) bool {
 	return equality.Semantic.DeepEqual(a.Spec, b.Spec) &&
 		equality.Semantic.DeepEqual(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Annotations, b.Annotations)
 }
 
-func (c *Controller) podGone(pod *corev1.Pod) {
-	c.pending.remove(cache.MetaObjectToName(pod))
-	delete(c.placed, pod.UID)
-	delete(c.backingOff, pod.UID)
-	delete(c.limitBlocked, cache.MetaObjectToName(pod))
-	c.podLeft(pod)
-}
-
 func (c *Controller) nodeChanged(old, node *corev1.Node) {
-	if old == nil || old.Spec.Unschedulable != node.Spec.Unschedulable || readiness(old) != readiness(node) ||
-		!equality.Semantic.DeepEqual(old.Spec.Taints, node.Spec.Taints) || !equality.Semantic.DeepEqual(old.Labels,
-		node.Labels) {
-		c.enqueue(c.pending.all())
+	c.cache.SetNode(node)
+	event := framework.Event{Resource: framework.Node, Action: framework.Add, New: node}
+	if old != nil {
+		event.Action, event.Old = framework.NodeChanges(old, node), old
+	}
+	if event.Action != 0 {
+		c.queue.happened(event)
 	}
 }
 
-func (c *Controller) claimChanged(_, claim *corev1.PersistentVolumeClaim) {
-	key := cache.MetaObjectToName(claim)
-	if written, ok := c.written[key]; ok && !isNewer(written, claim) {
-		delete(c.written, key)
-	}
-	c.enqueue(c.pending.using(key))
-}
-
-func (c *Controller) volumeChanged(_, volume *corev1.PersistentVolume) {
-	if ref := volume.Spec.ClaimRef; ref != nil {
-		c.enqueue(c.pending.using(cache.NewObjectName(ref.Namespace, ref.Name)))
-	}
+func (c *Controller) nodeGone(node *corev1.Node) {
+	c.cache.RemoveNode(node.Name)
+	c.queue.happened(framework.Event{Resource: framework.Node, Action: framework.Delete, Old: node})
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/events"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/internal/testworld"
 	"github.com/volsim/volsim/scheduler"
 	"github.com/volsim/volsim/sim"
@@ -31,13 +32,21 @@ type world struct {
 
 func newWorld(t *testing.T, chooser sim.Chooser) *world {
 	t.Helper()
+	return newWorldWith(t, chooser, func(*scheduler.Config) {})
+}
+
+// newWorldWith returns a world whose scheduler has another configuration.
+func newWorldWith(t *testing.T, chooser sim.Chooser, change func(*scheduler.Config)) *world {
+	t.Helper()
 	w := &world{World: testworld.NewWith(t, sim.SteppedConfig{Chooser: chooser, StepsMax: 100_000},
 		fake.Config{Namespaces: []string{"other"}})}
 	c := w.Host.Process("scheduler")
-	scheduler.New(scheduler.Config{
+	cfg := scheduler.Config{
 		Process: c, Client: w.Server.Client(c), Informers: w.Server.Informers(c),
 		Recorder: events.New(events.Config{Process: c, Client: w.Server.Client(c), Source: "default-scheduler"}),
-	})
+	}
+	change(&cfg)
+	testcheck.Must(scheduler.New(cfg))
 	w.maker = newMaker(w.Host, w.Server)
 	w.create(&storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "late"}, Provisioner: "d",

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -65,19 +64,6 @@ func (d *Decision) Events() []string { return d.eventsWithVerb("") }
 // eventsWithVerb returns the names of the events whose first word is verb; "": all.
 func (d *Decision) eventsWithVerb(verb string) []string { return d.host.eventNames(verb) }
 
-// Events returns the names of the events that Inject accepts now, in a fixed order.
-func (s *Stepped) Events() []string { return s.eventNames("") }
-
-// eventNames returns the names of the possible events whose first word is verb; "": all.
-func (s *Stepped) eventNames(verb string) []string {
-	events := s.possibleEvents(verb)
-	names := make([]string, len(events))
-	for i, h := range events {
-		names[i] = h.Name
-	}
-	return names
-}
-
 // compareDefaultOrder compares two tasks in the default order.
 func compareDefaultOrder(a, b *Task) int {
 	if c := int(a.currentClass()) - int(b.currentClass()); c != 0 {
@@ -121,56 +107,4 @@ func (d *Decision) LastRunOrder() []string {
 		names[i] = a.full
 	}
 	return names
-}
-
-// An Event is something that a Strategy can inject into a stepped world, such as "crash
-// pvcontroller". The first word of the name is the verb of its record, the rest is the object.
-type Event struct {
-	Name  string
-	Apply func()
-}
-
-// AddEventSource adds a function that lists the events that can be injected at the moment. The
-// order must be deterministic. verb is the first word of the names that the caller wants, "" for
-// all; other events may be among the result and are ignored. The host itself adds "tick", which
-// advances the clock to the next sleep or timer although a task could run.
-func (s *Stepped) AddEventSource(events func(verb string) []Event) {
-	s.eventSources = append(s.eventSources, events)
-}
-
-// possibleEvents returns the events that can be injected now and whose first word is verb; "": all.
-func (s *Stepped) possibleEvents(verb string) []Event {
-	var all []Event
-	for _, f := range s.eventSources {
-		all = append(all, f(verb)...)
-	}
-	if verb != "" {
-		all = slices.DeleteFunc(all, func(h Event) bool { return verbOf(h.Name) != verb })
-	}
-	if verb == "" || verb == "tick" {
-		if _, found := s.nextDeadline(); found {
-			all = append(all, Event{"tick", func() { s.advance() }})
-		}
-	}
-	return all
-}
-
-// verbOf returns the first word of an event's name.
-func verbOf(event string) string {
-	verb, _, _ := strings.Cut(event, " ")
-	return verb
-}
-
-// Inject applies the named event now, as a step of its own. It reports whether the event was
-// possible.
-func (s *Stepped) Inject(name string) bool {
-	events := s.possibleEvents(verbOf(name))
-	i := slices.IndexFunc(events, func(h Event) bool { return h.Name == name })
-	if i < 0 {
-		return false
-	}
-	s.steps++
-	s.recordEvent(name)
-	events[i].Apply()
-	return true
 }

@@ -2,7 +2,9 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,19 +29,26 @@ type Live struct {
 	wg     sync.WaitGroup
 
 	mu      sync.Mutex
-	waiting []*Task       // guarded by mu: registered before Start
+	waiting []*Task       // guarded by mu: registered before Start, or while their process is set up
 	started bool          // guarded by mu
 	changed chan struct{} // guarded by mu: closed when the conditions of Waits must be checked again
 	waiters atomic.Int32  // number of Waits
 
 	order  sync.RWMutex            // held by a write from its change until it is in the log, so that no task acts on it before
 	writer atomic.Pointer[Process] // the process that writes; nil: none
+
+	eventSources eventSources
+
+	injecting sync.Mutex             // held by Inject
+	injected  atomic.Pointer[string] // the event that is being injected and is not in the log; nil: none
 }
 
 // LiveConfig configures NewLive. The zero value is the real clock and a new log.
 type LiveConfig struct {
 	Clock clock.WithDelayedExecution // nil: the real clock
 	Log   *trace.Log                 // nil: a new one
+	// Speed is how many times as fast as the Clock the time of the world passes. 0 means 1.
+	Speed int
 }
 
 // NewLive returns a live host. Its tasks start with Start and end with Close.
@@ -51,13 +60,20 @@ func NewLive(cfg LiveConfig) *Live {
 	if l.log == nil {
 		l.log = &trace.Log{}
 	}
+	if cfg.Speed > 1 {
+		l.clock = newFastClock(l.clock, cfg.Speed)
+	}
 	l.epoch = l.clock.Now()
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
 
 // Process adds a process.
-func (l *Live) Process(name string) *Process { return &Process{name: name, host: l} }
+func (l *Live) Process(name string) *Process {
+	p := &Process{name: name, host: l}
+	p.ctx, p.cancel = context.WithCancel(l.ctx)
+	return p
+}
 
 // ExternalCaller returns the caller for code outside all processes.
 func (l *Live) ExternalCaller() Caller { return externalCaller{l} }
@@ -68,7 +84,7 @@ func (l *Live) Log() *trace.Log { return l.log }
 // Now returns the time of the clock.
 func (l *Live) Now() time.Time { return l.clock.Now() }
 
-// Context returns the context of the tasks. Close cancels it.
+// Context returns the parent of the contexts of the tasks. Close cancels it.
 func (l *Live) Context() context.Context { return l.ctx }
 
 // Start starts the tasks.
@@ -76,10 +92,18 @@ func (l *Live) Start() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.started = true
-	for _, t := range l.waiting {
-		l.launch(t)
-	}
-	l.waiting = nil
+	l.launchWaiting()
+}
+
+// launchWaiting launches the tasks that wait, except those of processes that are being set up. The
+// caller holds mu.
+func (l *Live) launchWaiting() {
+	l.waiting = slices.DeleteFunc(l.waiting, func(t *Task) bool {
+		if !t.process.settingUp {
+			l.launch(t)
+		}
+		return !t.process.settingUp
+	})
 }
 
 // Close unwinds every task at its next call, cancels the context of calls in flight, and returns
@@ -90,6 +114,40 @@ func (l *Live) Close() {
 	l.cancel()
 	l.mu.Unlock()
 	l.wg.Wait()
+}
+
+// Crash ends a process, as if it had been killed. Each of its tasks is unwound at the call that it is
+// making or makes next. The context of calls in flight is cancelled; what they have changed stays.
+// When Crash returns, no task of the process runs any more, and goroutines that its tasks started
+// can make no calls. The process is unusable afterwards; a new one may have its name. A task of the
+// process must not call Crash.
+func (l *Live) Crash(p *Process) {
+	l.mu.Lock()
+	p.cancel()
+	l.waiting = slices.DeleteFunc(l.waiting, func(t *Task) bool { return t.process == p })
+	l.mu.Unlock()
+	p.running.Wait()
+	l.recordInjected()
+	l.notifyWaits()
+}
+
+// errCrashed is the error of a call by a goroutine of a process that has crashed.
+var errCrashed = errors.New("process crashed")
+
+// setUp runs a function that registers tasks, and starts them afterwards.
+func (l *Live) setUp(p *Process, f func() error) error {
+	set := func(to bool) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		p.settingUp = to
+		if !to && l.started {
+			l.launchWaiting()
+		}
+	}
+	set(true)
+	defer set(false)
+	defer l.recordInjected()
+	return f()
 }
 
 // Wait returns when cond holds and the requests that made it hold are in the log. It checks cond
@@ -126,7 +184,7 @@ func (l *Live) add(t *Task) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.started {
+	if !l.started || t.process.settingUp {
 		l.waiting = append(l.waiting, t)
 		return
 	}
@@ -134,15 +192,20 @@ func (l *Live) add(t *Task) {
 }
 
 // launch starts the goroutine of a task. The caller holds mu, so that no goroutine is added after
-// Close began to wait.
+// Close or Crash began to wait.
 func (l *Live) launch(t *Task) {
+	run := l.run
 	switch {
-	case l.ctx.Err() != nil:
+	case t.process.ctx.Err() != nil:
+		return
 	case t.once:
-		l.wg.Go(func() { l.runOnce(t) })
-	default:
-		l.wg.Go(func() { l.run(t) })
+		run = l.runOnce
 	}
+	t.process.running.Add(1)
+	l.wg.Go(func() {
+		defer t.process.running.Done()
+		run(t)
+	})
 }
 
 func (l *Live) run(t *Task) {
@@ -155,7 +218,7 @@ func (l *Live) run(t *Task) {
 func (l *Live) runOnce(t *Task) {
 	deepen()
 	t.process.enter(t.full)
-	if l.ctx.Err() != nil {
+	if t.process.ctx.Err() != nil {
 		t.process.exit()
 		return
 	}
@@ -175,9 +238,9 @@ func deepen() {
 func touch(frame []byte) { frame[len(frame)-1] = 1 }
 
 // await reports whether the task became ready, and then returns with the monitor held. It returns
-// false when the host was closed.
+// false when the process has ended.
 func (l *Live) await(t *Task) bool {
-	for l.ctx.Err() == nil {
+	for t.process.ctx.Err() == nil {
 		t.process.enter(t.full)
 		if t.sleeper.isReady() {
 			return true
@@ -185,7 +248,7 @@ func (l *Live) await(t *Task) bool {
 		t.process.exit()
 		select {
 		case <-t.sleeper.token:
-		case <-l.ctx.Done():
+		case <-t.process.ctx.Done():
 		}
 	}
 	return false
@@ -202,7 +265,7 @@ func (l *Live) runTask(t *Task) {
 	if t.timer != nil {
 		l.record(t.full, trace.Action{Kind: trace.KindTimer, Verb: "fire"}, trace.Outcome{}, 0)
 	}
-	t.step(l.ctx)
+	t.step(t.process.ctx)
 }
 
 func (l *Live) call(p *Process, action trace.Action, e effect) (out trace.Outcome) {
@@ -211,6 +274,9 @@ func (l *Live) call(p *Process, action trace.Action, e effect) (out trace.Outcom
 		return l.perform(nil, "user", action, e)
 	}
 	if !p.entered() { // a goroutine that a task started; or the component is being set up
+		if p.ctx.Err() != nil && l.ctx.Err() == nil {
+			return trace.Outcome{Err: fmt.Errorf("%s %s: %w", action.Verb, action.Object, errCrashed)}
+		}
 		defer l.notifyWaits()
 		return l.perform(p, p.name, action, e)
 	}
@@ -218,11 +284,11 @@ func (l *Live) call(p *Process, action trace.Action, e effect) (out trace.Outcom
 	l.leave(p)
 	func() {
 		defer p.enter(task)
-		if l.ctx.Err() == nil {
+		if p.ctx.Err() == nil {
 			out = l.perform(p, task, action, e)
 		}
 	}()
-	if l.ctx.Err() != nil {
+	if p.ctx.Err() != nil {
 		panic(unwound{})
 	}
 	return out
@@ -273,10 +339,10 @@ func (l *Live) sleep(p *Process, d time.Duration) {
 	l.leave(p)
 	select {
 	case <-timer.C():
-	case <-l.ctx.Done():
+	case <-p.ctx.Done():
 	}
 	p.enter(task)
-	if l.ctx.Err() != nil {
+	if p.ctx.Err() != nil {
 		panic(unwound{})
 	}
 	l.record(task, trace.Action{Kind: trace.KindSleep, Verb: "woke", Object: d.String()}, trace.Outcome{}, 0)
@@ -309,10 +375,10 @@ func (l *Live) wait(p *Process, signal *Signal, what string, limit time.Duration
 		case <-waiter.token:
 		case <-expired:
 			over = true
-		case <-l.ctx.Done():
+		case <-p.ctx.Done():
 		}
 		p.enter(task)
-		if l.ctx.Err() != nil {
+		if p.ctx.Err() != nil {
 			panic(unwound{})
 		}
 		holds = waiter.isReady()

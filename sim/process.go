@@ -26,6 +26,7 @@ type Caller interface {
 // engine is what a host does for its processes.
 type engine interface {
 	add(t *Task)
+	setUp(p *Process, f func() error) error
 	call(p *Process, action trace.Action, e effect) trace.Outcome
 	sleep(p *Process, d time.Duration)
 	wait(p *Process, signal *Signal, what string, limit time.Duration, cond func() bool) bool
@@ -43,8 +44,8 @@ type engine interface {
 	Context() context.Context
 }
 
-// A Process is one process of the world. Its methods, except Wake, are for its own tasks and,
-// before the host starts, for the code that assembles it.
+// A Process is one process of the world. Its methods, except Wake, are for its own tasks and for the
+// code that assembles it: before the host starts, or in SetUp.
 type Process struct {
 	name string
 	host engine
@@ -55,6 +56,11 @@ type Process struct {
 
 	sleepersMu sync.Mutex
 	sleepers   []*sleeper // live: replaced, never changed, guarded by sleepersMu; the tasks that may wait to be ready
+
+	ctx       context.Context //nolint:containedctx // live: of the tasks; it ends with the process
+	cancel    context.CancelFunc
+	running   sync.WaitGroup // live: the goroutines of the tasks
+	settingUp bool           // live: guarded by Live.mu; see SetUp
 
 	gates []func() bool // all must have held once before a worker is ready
 
@@ -67,6 +73,10 @@ var _ Caller = (*Process)(nil)
 
 // Name returns the name of the process, such as "pvcontroller" or "kubelet(node-1)".
 func (p *Process) Name() string { return p.name }
+
+// SetUp runs f, which registers the tasks of the process, and returns its error. None of the tasks
+// runs before f has returned.
+func (p *Process) SetUp(f func() error) error { return p.host.setUp(p, f) }
 
 // Now returns the time of the world.
 func (p *Process) Now() time.Time { return p.host.Now() }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/volsim/volsim/sim/trace"
@@ -31,6 +32,11 @@ type QueueConfig struct {
 	// writes are not changes for which background timers fire again. It therefore does not keep a
 	// world from being quiescent.
 	Heartbeat bool
+	// Watchdog says that a key waits for the end of the heartbeats of the same key: another process
+	// has it in a queue of heartbeats. Its timer fires when time passes. A stepped world lets time pass
+	// for it only if no process has such a heartbeat. So it keeps a world from being quiescent only
+	// after the heartbeats have ended. If time has passed for both, the heartbeats come first.
+	Watchdog bool
 }
 
 // A Queue hands keys to workers of its process. A key that is added while it waits is queued once.
@@ -67,7 +73,10 @@ func NewQueue[K comparable](p *Process, cfg QueueConfig) *Queue[K] {
 		newTimer = p.NewBackgroundTimer
 	}
 	q.timer = newTimer(cfg.Name+" retry", q.release)
-	q.timer.heartbeat = cfg.Heartbeat
+	q.timer.heartbeat = cfg.Heartbeat || cfg.Watchdog
+	if cfg.Watchdog {
+		q.timer.missed = q.missed
+	}
 	return q
 }
 
@@ -84,7 +93,9 @@ func (q *Queue[K]) Work(sync func(ctx context.Context, key K) error) {
 		}
 		q.Forget(key)
 	})
-	t.beats = q.cfg.Heartbeat
+	if q.cfg.Heartbeat {
+		t.beats = q.has
+	}
 	q.process.add(t)
 }
 
@@ -135,8 +146,48 @@ func (q *Queue[K]) AddRateLimited(key K) {
 	q.AddAfter(key, d)
 }
 
+// Cancel removes a key whose time has not come, and reports whether there was one. A key that waits
+// for a worker stays.
+func (q *Queue[K]) Cancel(key K) bool {
+	had := len(q.later)
+	q.later = slices.DeleteFunc(q.later, func(d delayed[K]) bool { return d.key == key })
+	if len(q.later) == had {
+		return false
+	}
+	heap.Init(&q.later)
+	if len(q.later) > 0 {
+		q.timer.ResetAt(q.later[0].at)
+	} else {
+		q.timer.Stop()
+	}
+	return true
+}
+
 // Forget resets the back-off of a key.
 func (q *Queue[K]) Forget(key K) { delete(q.failures, key) }
+
+// has reports whether the queue has a key: it waits for its time or for a worker, or a worker handles
+// it.
+func (q *Queue[K]) has(key any) bool {
+	k, ok := key.(K)
+	if !ok {
+		return false
+	}
+	_, waits := q.dirty[k]
+	_, handled := q.working[k]
+	return waits || handled || slices.ContainsFunc(q.later, func(d delayed[K]) bool { return d.key == k })
+}
+
+// missed returns the earliest time of a key that has no heartbeat, and whether there is one.
+func (q *Queue[K]) missed(beats func(key any) bool) (time.Time, bool) {
+	var next earliest
+	for _, d := range q.later {
+		if !beats(d.key) {
+			next.consider(d.at)
+		}
+	}
+	return next.at, next.found
+}
 
 // Len returns the number of keys that wait for a worker.
 func (q *Queue[K]) Len() int { return len(q.order) }

@@ -29,6 +29,9 @@ func (s *Stepped) ready() []*Task {
 	for _, t := range s.worldWaiters {
 		s.refresh(t)
 	}
+	for _, t := range s.watchdogs {
+		s.refresh(&t.task)
+	}
 	return s.enabled
 }
 
@@ -37,6 +40,9 @@ func (s *Stepped) refresh(t *Task) {
 	switch t.state {
 	case stateIdle:
 		t.isReady = t.ready()
+		if t.isReady && t.timer != nil && t.timer.missed != nil {
+			t.isReady = !s.beatIsDue()
+		}
 	case stateWaiting:
 		t.isReady = (t.signal == nil || t.signaled) && t.cond()
 		t.signaled = t.isReady
@@ -88,12 +94,20 @@ func (t *Task) currentClass() class {
 
 // nextDeadline returns when the next sleep or timer ends, and whether there is one. It ignores a
 // background timer that has fired since the last change: its next run would find the same state. A
-// heartbeat counts only if time passes anyway.
+// heartbeat counts only if time passes anyway. So does a watchdog whose heartbeats continue.
 func (s *Stepped) nextDeadline() (time.Time, bool) {
 	var next earliest
 	for _, t := range s.timers {
 		if !t.heartbeat && (!t.background || t.changesSeen < s.changes) {
 			next.consider(t.deadline)
+		}
+	}
+	for _, t := range s.timers {
+		if t.missed == nil {
+			continue
+		}
+		if at, found := t.missed(s.beats); found {
+			next.consider(at)
 		}
 	}
 	for _, a := range s.tasks {
@@ -107,6 +121,23 @@ func (s *Stepped) nextDeadline() (time.Time, bool) {
 		}
 	}
 	return next.at, next.found
+}
+
+// beats reports whether a process has a heartbeat with the key.
+func (s *Stepped) beats(key any) bool {
+	return slices.ContainsFunc(s.tasks, func(t *Task) bool { return t.beats != nil && t.beats(key) })
+}
+
+// beatIsDue reports whether a heartbeat can be made now. One that hangs cannot.
+func (s *Stepped) beatIsDue() bool {
+	for _, t := range s.timers {
+		if t.heartbeat && t.missed == nil && t.due() {
+			return true
+		}
+	}
+	return slices.ContainsFunc(s.tasks, func(t *Task) bool {
+		return t.beats != nil && (t.state == stateSuspended || t.state == stateIdle && t.isReady)
+	})
 }
 
 // advance moves the clock to the next deadline. It reports whether there is one.
@@ -220,6 +251,7 @@ func (s *Stepped) Crash(p *Process) {
 	}
 	s.current = previous
 	s.timers = slices.DeleteFunc(s.timers, func(t *Timer) bool { return t.process == p })
+	s.watchdogs = slices.DeleteFunc(s.watchdogs, func(t *Timer) bool { return t.process == p })
 	s.touched = slices.DeleteFunc(s.touched, func(t *Process) bool { return t == p })
 	p.touched = true // never checked again
 }

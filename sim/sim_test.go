@@ -392,6 +392,99 @@ func TestBackgroundTimersPollAfterAChange(t *testing.T) {
 	}
 }
 
+// A key that was cancelled is not handled, and time does not pass for it.
+func TestQueueCancel(t *testing.T) {
+	host := sim.NewStepped(sim.SteppedConfig{})
+	defer host.Close()
+	q := sim.NewQueue[string](host.Process("c"), sim.QueueConfig{Name: "keys"})
+	var got []string
+	q.Work(func(_ context.Context, key string) error {
+		got = append(got, fmt.Sprint(key, " ", host.Now().Sub(sim.Epoch)))
+		return nil
+	})
+	for i, key := range []string{"a", "b", "c", "a", "d"} {
+		q.AddAfter(key, time.Duration(10-i)*time.Second)
+	}
+	q.Add("e")
+	for key, want := range map[string]bool{"a": true, "d": true, "e": false, "f": false} {
+		if q.Cancel(key) != want {
+			t.Errorf("cancelling %s: got %v, want %v", key, !want, want)
+		}
+	}
+	if err := host.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"e 0s", "c 8s", "b 9s"}, got); diff != "" {
+		t.Errorf("handled keys (-want +got):\n%s", diff)
+	}
+	q.AddAfter("a", time.Second)
+	q.Cancel("a")
+	if err := host.Run(); err != nil || host.Now().Sub(sim.Epoch) != 9*time.Second {
+		t.Errorf("err = %v, time %v: want none to pass for a cancelled key", err, host.Now().Sub(sim.Epoch))
+	}
+}
+
+// A watchdog fires as long as time passes for others. Time passes for it alone once the process with
+// the heartbeat of its key has crashed.
+func TestWatchdog(t *testing.T) {
+	host := sim.NewStepped(sim.SteppedConfig{StepsMax: 1000})
+	defer host.Close()
+	beat := func(name string) *sim.Process {
+		p := host.Process(name)
+		q := sim.NewQueue[string](p, sim.QueueConfig{Name: "heartbeat", Heartbeat: true})
+		q.Work(func(context.Context, string) error {
+			call(p, "renew", func() {})
+			q.AddAfter(name, 10*time.Second)
+			return nil
+		})
+		q.Add(name)
+		return p
+	}
+	a, b := beat("a"), beat("b")
+	var fired []string
+	c := host.Process("c")
+	q := sim.NewQueue[string](c, sim.QueueConfig{Name: "watchdog", Watchdog: true})
+	q.Work(func(_ context.Context, key string) error {
+		fired = append(fired, fmt.Sprint(key, " ", host.Now().Sub(sim.Epoch)))
+		if key == "a" {
+			q.AddAfter(key, 30*time.Second)
+		}
+		return nil
+	})
+	q.AddAfter("a", 30*time.Second)
+	q.AddAfter("b", 50*time.Second)
+	expect := func(when string, now time.Duration, want ...string) {
+		t.Helper()
+		if err := host.Run(); err != nil {
+			t.Fatalf("%s: %v", when, err)
+		}
+		if diff := cmp.Diff(want, fired); diff != "" || host.Now().Sub(sim.Epoch) != now {
+			t.Errorf("%s: it is %v, want %v; fired (-want +got):\n%s", when, host.Now().Sub(sim.Epoch), now, diff)
+		}
+	}
+	expect("at rest", 0)
+	c.Spawn("sleeper", func(context.Context) { c.Sleep(35 * time.Second) })
+	expect("after 35 s", 35*time.Second, "a 30s")
+	before := host.Log().Len()
+	host.SetTime(host.Now().Add(time.Minute))
+	expect("after a minute at once", 95*time.Second, "a 30s", "b 1m35s", "a 1m35s")
+	order := []string{}
+	for _, r := range host.Log().Records()[before:] {
+		if r.Kind == trace.KindDriver || r.Kind == trace.KindWork && strings.HasSuffix(r.Task, "watchdog") {
+			order = append(order, r.Task)
+		}
+	}
+	if diff := cmp.Diff([]string{"a/heartbeat", "b/heartbeat", "c/watchdog", "c/watchdog"}, order); diff != "" {
+		t.Errorf("the heartbeats do not come first (-want +got):\n%s", diff)
+	}
+	q.AddAfter("b", 15*time.Second)
+	host.Crash(b)
+	expect("without b", 110*time.Second, "a 30s", "b 1m35s", "a 1m35s", "b 1m50s")
+	host.Crash(a)
+	q.Cancel("a")
+	expect("without a, cancelled", 110*time.Second, "a 30s", "b 1m35s", "a 1m35s", "b 1m50s")
+}
+
 // A heartbeat takes place as often as time passes for others. It neither advances the clock nor is a
 // change for which polls run again. A poll that is due runs whenever time passes.
 func TestHeartbeats(t *testing.T) {

@@ -77,7 +77,7 @@ func (p *Process) entered() bool { return p.runner.Load() == goroutine.ID() }
 func (l *Live) leave(p *Process) {
 	sleepers := p.allSleepers()
 	for _, s := range sleepers {
-		if s.inlineTask != nil && s.asleep && l.ctx.Err() == nil && s.ready() {
+		if s.inlineTask != nil && s.asleep && p.ctx.Err() == nil && s.ready() {
 			l.stepFor(s.inlineTask)
 		}
 	}

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -43,10 +41,11 @@ type Stepped struct {
 
 	tasks         []*Task    // in order of registration
 	timers        []*Timer   // armed ones, in no order
+	watchdogs     []*Timer   // all, of live processes
 	touched       []*Process // processes whose tasks must be checked; see touch
 	worldWaiters  []*Task    // tasks that wait for a condition on the whole world
 	enabled       []*Task    // tasks that could run at the last check, in no order
-	eventSources  []func(verb string) []Event
+	eventSources  eventSources
 	options       []*Task // scratch of Step
 	current       *Task
 	pool          *Pool
@@ -107,6 +106,9 @@ func (s *Stepped) Process(name string) *Process {
 // ExternalCaller returns the caller for code outside all processes. On the goroutine that runs the
 // host it acts at once; from within a task it suspends that task.
 func (s *Stepped) ExternalCaller() Caller { return externalCaller{s} }
+
+// setUp runs a function that registers tasks.
+func (s *Stepped) setUp(_ *Process, f func() error) error { return f() }
 
 // Log returns the trace.
 func (s *Stepped) Log() *trace.Log { return s.log }
@@ -425,6 +427,9 @@ func (s *Stepped) suspend(as state, action trace.Action) *Task {
 }
 
 func (s *Stepped) arm(t *Timer) {
+	if t.missed != nil && !slices.Contains(s.watchdogs, t) {
+		s.watchdogs = append(s.watchdogs, t)
+	}
 	i := slices.Index(s.timers, t)
 	switch {
 	case t.armed && i < 0:
@@ -438,38 +443,6 @@ func (s *Stepped) arm(t *Timer) {
 func (s *Stepped) wake(p *Process) { s.touch(p) }
 
 func (s *Stepped) wakeTask(t *Task) { s.touch(t.process) }
-
-func (s *Stepped) recordEvent(name string) {
-	s.changes++
-	verb, object, _ := strings.Cut(name, " ")
-	s.record("world", trace.Action{Kind: trace.KindEvent, Verb: verb, Object: object}, trace.Outcome{}, 0)
-}
-
-func (s *Stepped) record(task string, action trace.Action, out trace.Outcome, took time.Duration) {
-	if out.After != nil || action.Kind == trace.KindDriver && !out.Read {
-		if s.current == nil || !s.current.beats {
-			s.changes++
-		}
-	}
-	s.log.Append(trace.Record{
-		At: s.since(), Task: task, Action: action, Outcome: out, Took: took, HostStep: s.steps - s.strategyStart,
-		Callers: s.stack(action.Kind),
-	})
-}
-
-// stack returns the call stack, if the host records those of such actions. It is called by the task
-// that acts.
-func (s *Stepped) stack(kind trace.Kind) []uintptr {
-	if !s.callers || kind != trace.KindAPI && kind != trace.KindDriver {
-		return nil
-	}
-	var frames [framesMax]uintptr
-	return slices.Clone(frames[:runtime.Callers(3, frames[:])])
-}
-
-// framesMax is the maximum number of frames of a recorded stack. Clients and operators have deep
-// ones.
-const framesMax = 128
 
 func (s *Stepped) isClosed() bool { return s.guard.closed.Load() }
 

@@ -38,9 +38,11 @@ type Task struct {
 	class   class
 	ready   func() bool
 	step    func(ctx context.Context)
-	once    bool        // ends after one step
-	inline  bool        // never suspends, so it needs no coroutine
-	beats   bool        // its writes are not changes for polls; see QueueConfig.Heartbeat
+	once    bool // ends after one step
+	inline  bool // never suspends, so it needs no coroutine
+	// beats, if not nil, reports whether a queue of heartbeats has a key. The writes of its worker are
+	// not changes for polls; see QueueConfig.Heartbeat.
+	beats   func(key any) bool
 	lagging func() bool // of a delivery: it lags and runs last; nil: never
 
 	sleeper *sleeper // live

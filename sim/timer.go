@@ -7,11 +7,13 @@ import (
 
 // A Timer runs a function in its process at a given time. Only tasks of that process may use it.
 type Timer struct {
-	process     *Process
-	task        Task
-	fire        func()
-	background  bool
-	heartbeat   bool // see QueueConfig
+	process    *Process
+	task       Task
+	fire       func()
+	background bool
+	heartbeat  bool // see QueueConfig
+	// missed, if not nil, returns the time at which a watchdog must fire; see QueueConfig.
+	missed      func(beats func(key any) bool) (time.Time, bool)
 	armed       bool
 	deadline    time.Time
 	stop        func() bool // live: stops the runtime's timer

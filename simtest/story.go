@@ -70,6 +70,9 @@ func goParts(s *scenario.Scenario) []string {
 	for _, c := range s.Extra {
 		parts = append(parts, "component "+c.Name)
 	}
+	if s.Plugins != nil {
+		parts = append(parts, "volume plugins")
+	}
 	for _, r := range s.OwnRules {
 		parts = append(parts, "rule "+r.ID)
 	}

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// VolumesInUse returns the value of node.status.volumesInUse: the attachable volumes that pods want
-// or that are here, sorted.
+// VolumesInUse returns the value of node.status.volumesInUse, sorted: the attachable volumes that
+// pods want or that are here, and those of awaited plugins that an earlier kubelet reported.
 //
 // Upstream: pkg/kubelet/volumemanager GetVolumesInUse (v1.36).
 func (m *Manager) VolumesInUse() []corev1.UniqueVolumeName {
@@ -26,6 +26,7 @@ func (m *Manager) VolumesInUse() []corev1.UniqueVolumeName {
 			names = append(names, name)
 		}
 	}
+	names = append(names, m.late.inUse...)
 	slices.Sort(names)
 	return slices.Compact(names)
 }
@@ -59,6 +60,14 @@ func (m *Manager) matchesLastReport() bool {
 	}
 	for name, v := range m.actual.volumes {
 		if wanted := m.desired.volumes[name]; v.attachable && (wanted == nil || !wanted.attachable) {
+			if !m.lastReport.Has(name) {
+				return false
+			}
+			inUse++
+		}
+	}
+	for _, name := range m.late.inUse {
+		if m.desired.volumes[name] == nil && m.actual.volumes[name] == nil {
 			if !m.lastReport.Has(name) {
 				return false
 			}

@@ -44,6 +44,11 @@ type Config struct {
 	Root string
 	FS   nodefs.FS
 
+	// Awaits reports whether a plugin that is not registered may be soon, for example because its
+	// program has not answered yet; "" asks for any. What an earlier kubelet mounted with it is left
+	// as it is until then. Call PluginsChanged when the answer changes. nil: no plugin is awaited.
+	Awaits func(plugin string) bool
+
 	// SELinux enables SELinux mount labels on the node; see selinux.go.
 	SELinux bool
 	// SELinuxMount extends them from ReadWriteOncePod volumes to all access modes, as upstream's
@@ -79,6 +84,7 @@ type Manager struct {
 
 	scanned bool // see reconstruct.go
 	orphans orphans
+	late    latePlugins
 }
 
 // New returns a kubelet's volume manager and registers its workers.
@@ -98,6 +104,7 @@ func New(cfg Config) *Manager {
 	m.limitChecks.Work(m.checkLimit)
 	m.ops = executor.New(executor.Config{Process: cfg.Process, OnDone: m.done})
 	_ = m.reconstruct() // MarkAllPodsAdded tries again, and returns the error
+	cfg.Plugins.OnChange(m.PluginsChanged)
 	return m
 }
 

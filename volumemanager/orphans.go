@@ -82,7 +82,7 @@ func (r *orphans) cleaning() bool {
 }
 
 // cleanOrphansOf cleans up what could not be reconstructed of a pod, unless the pod has it by now
-// or may want it.
+// or may want it, or its plugin is awaited.
 func (m *Manager) cleanOrphansOf(uid types.UID) {
 	if len(m.orphans.volumes[uid]) == 0 {
 		return
@@ -92,7 +92,7 @@ func (m *Manager) cleanOrphansOf(uid types.UID) {
 		return
 	}
 	for _, v := range m.orphans.volumes[uid] {
-		if !v.cleaned {
+		if !v.cleaned && !m.isLate(v) {
 			v.cleaned = true
 			m.start(m.cleanOperation(v))
 		}

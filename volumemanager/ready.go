@@ -9,8 +9,8 @@ import (
 
 // A starting kubelet finds on its disk what an earlier one mounted (see reconstruct.go). It does
 // not know yet which of it its pods need. So it unmounts nothing before it has all pods
-// (MarkAllPodsAdded), has tried once to resolve the volumes of each and, if something was found,
-// has seen its Node.
+// (MarkAllPodsAdded), has tried once to resolve the volumes of each and, if something was found or
+// a plugin is awaited, has seen its Node.
 //
 // It keeps everything that a pod has as long as one of the pod's volumes could not be processed: it
 // may be that very one.
@@ -33,10 +33,12 @@ func (m *Manager) MarkAllPodsAdded() error {
 
 // checkReady checks whether unmounting may begin, and if so requeues all volumes.
 func (m *Manager) checkReady() {
-	if m.ready || !m.allPodsAdded || m.desired.unpopulated > 0 || m.node == nil && m.actual.anyReconstructed() {
+	if m.ready || !m.allPodsAdded || m.desired.unpopulated > 0 ||
+		m.node == nil && (m.actual.anyReconstructed() || m.awaits("")) {
 		return
 	}
 	m.ready = true
+	m.findInUse()
 	m.finishReconstruction()
 	m.cleanOrphans()
 	for _, name := range slices.Sorted(maps.Keys(m.actual.volumes)) {

@@ -11,9 +11,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	utilstrings "k8s.io/utils/strings"
 
 	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/hostpath"
+	"github.com/volsim/volsim/plugins/subpath"
 )
 
 // The directories of a pod that contain a directory for each plugin, which contains one for each
@@ -71,7 +74,9 @@ func (m *Manager) reconstruct() error {
 			m.orphans.add(&v)
 		}
 	}
+	m.late.scanned = sets.New[string]()
 	for _, l := range lists {
+		m.late.scanned.Insert(l.caps.Name())
 		for _, device := range l.devices {
 			m.addFoundDevice(l.caps, device)
 		}
@@ -79,7 +84,11 @@ func (m *Manager) reconstruct() error {
 	return nil
 }
 
-// scan returns the directories of pods' volumes, sorted by path.
+// scan returns the directories of pods' volumes, sorted by path. For each pod follow the volumes of
+// which only subPaths are mounted: those are hostPath volumes, which have no directory for a pod.
+//
+// Differs: upstream does not find these. If the pod is deleted while the kubelet does not run, the
+// subPaths stay bound, and the pod's directory stays.
 //
 // Upstream: pkg/kubelet/volumemanager/reconciler getVolumesFromPodDir (v1.36).
 func (m *Manager) scan() ([]foundVolume, error) {
@@ -90,6 +99,7 @@ func (m *Manager) scan() ([]foundVolume, error) {
 		return nil, err
 	}
 	for _, pod := range pods {
+		first := len(found)
 		for _, kind := range []string{mountsDir, devicesDir} {
 			dir := filepath.Join(root, pod, kind)
 			escaped, err := m.namesIn(dir)
@@ -109,8 +119,40 @@ func (m *Manager) scan() ([]foundVolume, error) {
 				}
 			}
 		}
+		names, err := m.volumesWithSubPaths(filepath.Join(root, pod, subpath.Dir))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if !slices.ContainsFunc(found[first:], func(v foundVolume) bool { return v.specName == name }) {
+				found = append(found, foundVolume{pod: types.UID(pod), plugin: hostpath.Name, specName: name})
+			}
+		}
 	}
 	return found, nil
+}
+
+// volumesWithSubPaths returns the volumes of which subPaths are mounted below a directory.
+func (m *Manager) volumesWithSubPaths(dir string) ([]string, error) {
+	volumes, err := m.namesIn(dir)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(volumes, func(volume string) bool {
+		return !m.mountedBelow(filepath.Join(dir, volume), 2) // a directory for each container
+	}), nil
+}
+
+// mountedBelow reports whether something is mounted at a depth below a directory.
+func (m *Manager) mountedBelow(dir string, depth int) bool {
+	if depth == 0 {
+		mounted, err := m.cfg.FS.IsMountPoint(dir)
+		return err == nil && mounted
+	}
+	names, err := m.namesIn(dir)
+	return err == nil && slices.ContainsFunc(names, func(name string) bool {
+		return m.mountedBelow(filepath.Join(dir, name), depth-1)
+	})
 }
 
 // namesIn returns the names in a directory; none if it is not a directory.

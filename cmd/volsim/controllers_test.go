@@ -219,7 +219,7 @@ func TestControllersBindAgainstAServer(t *testing.T) {
 	kubeconfig, _ := b.listen()
 	r := control(t, kubeconfig, electing...)
 	head := r.until("acting")
-	for _, want := range []string{"server      https://", "components  pvcontroller, pvprotection, pvcprotection, attachdetach, ephemeral\n", "lease       kube-system/volsim-controllers, as "} {
+	for _, want := range []string{"server      https://", "components  pvcontroller, pvprotection, pvcprotection, vacprotection, attachdetach, expand, ephemeral\n", "lease       kube-system/volsim-controllers, as "} {
 		if !strings.Contains(head, want) {
 			t.Errorf("output lacks %q:\n%s", want, head)
 		}

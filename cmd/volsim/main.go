@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	_ "time/tzdata" // the time zones of cron jobs, on machines without them
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"

@@ -48,8 +48,9 @@ func newServe() *cobra.Command {
 			"It serves HTTPS on a loopback address, with a new certificate and bearer token for each run, and writes a kubeconfig.\n" +
 			"The default storage class is \"standard\": claims become Bound and pods Ready. On exit, serve removes all devices,\n" +
 			"mounts and files, and its entries in the kubeconfig.\n\n" +
-			"The page shows the objects, the events, and a space-time diagram of writes and cache deliveries. With --by-hand nothing\n" +
-			"runs by itself: the page schedules steps, shows stale caches, holds components, and injects faults and events.\n" +
+			"The page shows the objects, the events, and a space-time diagram of writes and cache deliveries. Its buttons crash, stop\n" +
+			"and start components, such as kubelet(node-1), and partition nodes. With --by-hand nothing runs by itself: the page also\n" +
+			"schedules steps, shows stale caches, holds components, and injects faults and other events.\n" +
 			"Requests of kubectl take effect at once; caches see them only by later steps. Each printed link opens the page in\n" +
 			"one browser.\n\n" + dirHelp +
 			"On loop and lvm devices, serve prints the directory of each node's kubelet. A CSI driver registers there as on a\n" +
@@ -211,8 +212,7 @@ func startLive(ctx context.Context, errs io.Writer, authority *apiserver.Authori
 		return nil, errors.Join(err, c.Close())
 	}
 	api := apiserver.NewHandler(c.Server(), apiserver.HandlerConfig{
-		Caller:         func(*http.Request) sim.Caller { return c.Host().ExternalCaller() },
-		CreateWarnings: page.CreateWarnings(c),
+		Caller: func(*http.Request) sim.Caller { return c.Host().ExternalCaller() },
 	})
 	w := &servedWorld{api: api, world: page.NewLive(c), client: c.Client(), close: c.Close}
 	if kind, _ := c.Devices(); kind != cluster.Array && o.world.hasKubelets() {

@@ -58,7 +58,9 @@ var verbs = []verbHelp{
 		"set claim NAME size=SIZE", "set claim NAME reclaim=Delete|Retain|Recycle",
 		"set volume NAME [reclaim=Delete|Retain|Recycle] [for=CLAIM] [bind=CLAIM] [migrated=DRIVER]",
 		"set node NODE ready=True|Unknown", "set node NODE out-of-service=true|false",
-	}, "Changes an object. A claim's size= is the size that it requests; its reclaim= is that of its volume."},
+		"set pod NAME [ready=true|false] [exits=CODES]",
+	}, "Changes an object. A claim's size= is the size that it requests; its reclaim= is that of its volume. A pod's\n" +
+		"ready= says whether its containers are ready, exits=1,0 that their first runs exit with 1 and the second ones with 0."},
 	{"finish", []string{"finish pod NAME"}, "Makes a pod Succeeded."},
 	{"write", []string{"write pod NAME CLAIM"}, "Writes a file into the claim's volume. Runs the world until the pod has mounted it."},
 	{"cordon", []string{"cordon NODE"}, "Makes a node unschedulable."},
@@ -73,6 +75,7 @@ var verbs = []verbHelp{
 			"(status.replicas=3) or conditions (condition=Ready), or a claim has this capacity.",
 	},
 	{"pass", []string{"pass DURATION"}, "Advances the clock, such as pass 5m."},
+	{"disk", []string{"disk NODE PATH SIZE [block=true]"}, "Gives a node a RAM disk, mounted at a path, or a block device, for local volumes."},
 	{"limit", []string{"limit NUMBER"}, "Limits the number of volumes that can be attached to a node."},
 	{
 		"request",

@@ -3,13 +3,22 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/internal/schedulerconfig"
+)
+
+// The times of kubelets that renew Leases.
+const (
+	nodeGraceDefault = 50 * time.Second
+	renewInterval    = 10 * time.Second
 )
 
 // worldOptions are the options of a cluster that few users need.
@@ -22,6 +31,10 @@ type worldOptions struct {
 	seLinuxMount   bool
 	syncFrequency  time.Duration
 	nodeLeases     bool
+	nodeGrace      time.Duration
+	clockSpeed     int
+	capacity       time.Duration
+	schedulerFile  string
 }
 
 func (o *worldOptions) addFlags(flags *pflag.FlagSet) {
@@ -34,8 +47,15 @@ func (o *worldOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.seLinux, "selinux", false, "mount volumes with SELinux labels (array devices only)")
 	flags.BoolVar(&o.seLinuxMount, "selinux-mount", false, "with --selinux: use labels for volumes of all access modes (feature gate SELinuxMount)")
 	flags.DurationVar(&o.syncFrequency, "sync-frequency", time.Minute, "how often kubelets set up volumes again whose CSIDriver has requiresRepublish")
+	flags.DurationVar(&o.capacity, "storage-capacity", 0,
+		"publish the driver's free capacity in CSIStorageCapacity objects and refresh it this often, such as 1m (default not published)")
+	flags.StringVar(&o.schedulerFile, "scheduler-config", "",
+		"`file` with a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1): extenders, profiles, plugins")
 	flags.BoolVar(&o.nodeLeases, "node-leases", true,
 		"let the kubelets renew the Leases of their nodes in namespace kube-node-lease every 10s; always off with --by-hand")
+	flags.DurationVar(&o.nodeGrace, "node-monitor-grace-period", nodeGraceDefault, "how long a kubelet may be silent before its node is NotReady; more than 10s")
+	flags.IntVar(&o.clockSpeed, "clock-speed", 1,
+		"how many times as fast as the clock of this machine time passes in the cluster: with 60 its minute takes a second, and times in objects are ahead")
 }
 
 // validate returns an error for invalid options. A world that is stepped manually supports some.
@@ -47,6 +67,12 @@ func (o worldOptions) validate(devices string, manual bool) error {
 		return fmt.Errorf("invalid --volumes-per-node %d: want no negative number", o.volumesPerNode)
 	case o.syncFrequency <= 0:
 		return fmt.Errorf("invalid --sync-frequency %v: want a positive duration", o.syncFrequency)
+	case o.nodeGrace <= renewInterval:
+		return fmt.Errorf("invalid --node-monitor-grace-period %v: kubelets renew Leases every %v", o.nodeGrace, renewInterval)
+	case o.clockSpeed < 1:
+		return fmt.Errorf("invalid --clock-speed %d: want at least 1", o.clockSpeed)
+	case o.capacity < 0:
+		return fmt.Errorf("invalid --storage-capacity %v: want no negative duration", o.capacity)
 	case o.seLinuxMount && !o.seLinux:
 		return errors.New("--selinux-mount requires --selinux")
 	case o.needsArray() != "" && devices != string(cluster.Auto) && devices != string(cluster.Array):
@@ -55,10 +81,34 @@ func (o worldOptions) validate(devices string, manual bool) error {
 		return errors.New("--by-hand does not support --kubelets-attach")
 	case manual && o.seLinuxMount:
 		return errors.New("--by-hand does not support --selinux-mount")
+	case manual && o.clockSpeed > 1:
+		return errors.New("--by-hand does not support --clock-speed: there time passes only by steps")
+	case manual && o.schedulerFile != "":
+		return errors.New("--by-hand does not support --scheduler-config")
 	case manual && o.syncFrequency != time.Minute:
 		return errors.New("--by-hand does not support --sync-frequency")
 	}
-	return nil
+	_, err := o.scheduler()
+	return err
+}
+
+// scheduler returns the configuration of the scheduler, nil if there is none.
+func (o worldOptions) scheduler() (*configv1.KubeSchedulerConfiguration, error) {
+	if o.schedulerFile == "" {
+		return nil, nil //nolint:nilnil // the default
+	}
+	text, err := os.ReadFile(o.schedulerFile)
+	if err != nil {
+		return nil, fmt.Errorf("--scheduler-config: %w", err)
+	}
+	file, err := schedulerconfig.Parse(text)
+	if err == nil {
+		_, err = schedulerconfig.New(file, schedulerconfig.Features{})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--scheduler-config %s: %w", o.schedulerFile, err)
+	}
+	return file, nil
 }
 
 // needsArray returns an option that only array devices have, or "".
@@ -77,7 +127,9 @@ func (o worldOptions) needsArray() string {
 func (o worldOptions) apply(cfg *cluster.Config) {
 	cfg.Components, cfg.VolumesPerNode, cfg.KubeletsAttach = o.components, o.volumesPerNode, o.kubeletsAttach
 	cfg.HostPathProvisioning, cfg.SELinux, cfg.SELinuxMount = o.hostPath, o.seLinux, o.seLinuxMount
-	cfg.SyncFrequency, cfg.NodeLeases = o.syncFrequency, o.nodeLeases
+	cfg.SyncFrequency, cfg.NodeLeases, cfg.NodeMonitorGracePeriod = o.syncFrequency, o.nodeLeases, o.nodeGrace
+	cfg.ClockSpeed, cfg.StorageCapacity = o.clockSpeed, o.capacity
+	cfg.Scheduler, _ = o.scheduler() // it is valid
 	if o.needsArray() != "" {
 		cfg.Devices = cluster.Array
 	}
@@ -98,6 +150,9 @@ func (o worldOptions) headers() []string {
 	}
 	if o.seLinux {
 		all = append(all, "selinux: on")
+	}
+	if o.capacity > 0 {
+		all = append(all, "storage-capacity: "+o.capacity.String())
 	}
 	return all
 }

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/internal/apirequest"
+	"github.com/volsim/volsim/kubelet"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -41,6 +43,7 @@ import (
 //	set claim NAME size=SIZE                      (the size that it requests)
 //	set node NODE ready=True|Unknown              (as the node lifecycle controller does)
 //	set node NODE out-of-service=true|false       (a taint: an administrator confirms that the node is shut down)
+//	set pod NAME [ready=true|false] [exits=CODES] (whether its containers are ready; the exit code of each run)
 //	finish pod NAME
 //	write pod NAME CLAIM                          (a file into the claim's volume; waits until the pod has mounted it)
 //	cordon NODE
@@ -50,6 +53,7 @@ import (
 //	wait RESOURCE NAME condition=TYPE …           (is True; condition=TYPE=False is False)
 //	wait RESOURCE NAME exists|gone
 //	wait claim NAME SIZE                          (until its status has this capacity)
+//	disk NODE PATH SIZE [block=true]              (gives the node a RAM disk, or a block device)
 //	limit NUMBER                                  (attachable volumes per node from now on)
 //	pass DURATION                                 (does nothing for this long)
 //	let crash COMPONENT …                         (or any other event of the world)
@@ -63,7 +67,9 @@ import (
 // it mounts, or, if it contains $(POD) for the pod's name, the subPathExpr. A class belongs to the
 // world's own driver, too. An empty class= means no class. By default a volume has no class and a
 // claim the default class. An empty for= or migrated= removes the volume's claimRef or its
-// annotation. bind= sets a claimRef with the claim's UID. A create waits while an object of the
+// annotation. bind= sets a claimRef with the claim's UID. ready= and exits= are annotations that the
+// kubelet obeys; an empty one is removed. exits=1,0 lets the first run of each container exit with 1 and
+// the second with 0 (kubelet.ExitCodesAnnotation). A create waits while an object of the
 // same name is being deleted. A delete, set or patch of an object that does not exist does nothing.
 //
 // RESOURCE is a resource that the server serves, also a custom one, as in kubectl: widgets, widget,
@@ -156,8 +162,11 @@ func (a Act) Do(ctx context.Context, c *cluster.Cluster, user *sim.Process) erro
 	case "patch":
 		return a.patch(ctx, c)
 	case "set":
-		if a.kind == "node" {
+		switch a.kind {
+		case "node":
 			return ignoreNotFound(a.setNode(ctx, client))
+		case "pod":
+			return ignoreNotFound(a.setPod(ctx, client))
 		}
 		if size, ok := a.option("size"); ok {
 			return ignoreNotFound(a.requestSize(ctx, client, size))
@@ -175,6 +184,13 @@ func (a Act) Do(ctx context.Context, c *cluster.Cluster, user *sim.Process) erro
 		return err
 	case "wait":
 		return a.wait(ctx, c)
+	case "disk":
+		size, err := resource.ParseQuantity(a.args[1])
+		if err != nil {
+			return err
+		}
+		_, block := a.option("block")
+		return c.AddDisk(a.name, cluster.Disk{Path: a.args[0], SizeBytes: size.Value(), Block: block})
 	case "limit":
 		n, err := strconv.Atoi(a.name)
 		if err != nil {
@@ -190,7 +206,7 @@ func (a Act) Do(ctx context.Context, c *cluster.Cluster, user *sim.Process) erro
 	case "request":
 		return a.request.Send(ctx, c.Server(), c.Host().ExternalCaller())
 	default:
-		if host, stepped := c.Host().(*sim.Stepped); !stepped || !host.Inject(a.name) {
+		if !c.Host().Inject(a.name) {
 			name, target, _ := strings.Cut(a.name, " ")
 			if err := c.ValidateFaults(sim.FaultSpecs{{Name: name, Target: target}}); err != nil {
 				return fmt.Errorf("%s: not possible now: %w", a, err)
@@ -289,6 +305,26 @@ func (a Act) changes(uid types.UID) map[string]any {
 		}
 	}
 	return map[string]any{"spec": spec, "metadata": map[string]any{"annotations": annotations}}
+}
+
+// setPod sets the annotations of a pod that say how its containers behave.
+func (a Act) setPod(ctx context.Context, client kubernetes.Interface) error {
+	annotations := map[string]any{}
+	for _, o := range a.options {
+		name := kubelet.ReadyAnnotation
+		if o.key == "exits" {
+			name = kubelet.ExitCodesAnnotation
+		}
+		if annotations[name] = any(o.value); o.value == "" {
+			annotations[name] = nil
+		}
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	if err != nil {
+		return err
+	}
+	_, err = client.CoreV1().Pods(metav1.NamespaceDefault).Patch(ctx, a.name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
 }
 
 // setNode sets whether a node is ready or out of service.

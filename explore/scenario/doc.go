@@ -23,7 +23,11 @@
 //	nodes: N                 number of nodes (default 2)
 //	volumes-per-node: N      attachable volumes per node (default unlimited)
 //	selinux: on              volumes of a single pod are mounted with its label
+//	node-leases: on          kubelets renew Leases; a node that does not for 50 s is dead
+//	storage-capacity: 1m     the free capacity is published, and refreshed this often
 //	components: NAME, …      components of the control plane (default all; "none" for none)
+//	local-storage: on        classes of localstorage.volsim.dev get volume groups; see cluster.Config
+//	local-disks: CLASS=DIR,… disks of nodes in a directory become local volumes of a class
 //	definitions: PATH, …     files, or directories of files, with definitions of custom resources
 //	faults: …                what a randomized search injects
 //	rules: I1, …             rules to check (default all)

@@ -32,10 +32,12 @@ var acts = map[string]grammar{
 	"patch RESOURCE": {"NAME PATH=VALUE …", -1, nil},
 	"set volume":     {"NAME", 0, []string{"reclaim", "for", "bind", "migrated"}}, "set claim": {"NAME", 0, []string{"reclaim", "size"}},
 	"set node":   {"NODE", 0, []string{"ready", "out-of-service"}},
+	"set pod":    {"NAME", 0, []string{"ready", "exits"}},
 	"finish pod": {"NAME", 0, nil}, "write pod": {"NAME CLAIM", 1, nil},
 	"cordon": {"NODE", 0, nil}, "uncordon": {"NODE", 0, nil},
 	"wait RESOURCE": {"NAME PHASE, PATH=VALUE …, condition=TYPE …, exists or gone", -1, nil},
 	"pass":          {"DURATION", 0, nil}, "limit": {"NUMBER", 0, nil}, "let": {"EVENT", -1, nil},
+	"disk": {"NODE PATH SIZE", 2, []string{"block"}},
 }
 
 // ParseAct parses an act. The error names the invalid part.
@@ -197,6 +199,13 @@ func (a Act) check(g grammar) error {
 			if n, err := strconv.ParseInt(group, 10, 64); err != nil || n < 0 {
 				return errors.New("group: want a number")
 			}
+		}
+	case a.verb == "disk":
+		if _, err := resource.ParseQuantity(a.args[1]); err != nil {
+			return fmt.Errorf("size %q: want a quantity, such as 64Mi", a.args[1])
+		}
+		if block, given := a.option("block"); given && block != "true" {
+			return errors.New("block: want true")
 		}
 	case a.verb == "limit":
 		if n, err := strconv.Atoi(a.name); err != nil || n < 0 {

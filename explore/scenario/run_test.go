@@ -13,6 +13,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/kubelet"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -129,6 +130,29 @@ user alice
 	}
 	if passed := world.Host().Now().Sub(sim.Epoch); passed < 5*time.Minute {
 		t.Errorf("%v have passed, want 5m at least", passed)
+	}
+}
+
+// Users let a pod be unready, and its containers exit.
+func TestUsersChangePods(t *testing.T) {
+	const text = `nodes: 1
+components: kubelet
+user alice
+  create pod web on=node-1
+  set pod web ready=false
+  wait pod web condition=Ready=False
+  set pod web ready= exits=1,,3
+  wait pod web condition=Ready
+  wait pod web status.containerStatuses[0].restartCount=1
+  set pod gone exits=1
+`
+	s, err := scenario.Parse("s", text)
+	if err != nil || s.String() != text {
+		t.Fatalf("%v; it is\n%s\nwant\n%s", err, s, text)
+	}
+	obj, _ := lived(t, text).Server().Get("pods", "default", "web")
+	if a := obj.GetAnnotations(); len(a) != 1 || a[kubelet.ExitCodesAnnotation] != "1,,3" {
+		t.Errorf("annotations %v", a)
 	}
 }
 

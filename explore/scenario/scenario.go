@@ -9,28 +9,36 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/invariant"
+	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/sim"
 )
 
 // A Scenario is a world and the acts of its users.
 type Scenario struct {
-	Name           string         // name of the file; not part of the text
-	About          []string       // the comment at the beginning, by line
-	Nodes          int            // 0: 2
-	VolumesPerNode int            // attachable volumes per node; 0: unlimited
-	SELinux        bool           // of the nodes; see cluster.Config
-	Components     []string       // nil: all, empty: none; see cluster.Config
-	Faults         sim.FaultSpecs // injected by a randomized search
-	Rules          []string       // IDs of the rules to check; nil: all
-	OutcomesDiffer bool           // schedules may legitimately end in different states
-	Users          []User         // act concurrently
-	Drawn          []string       // parameters of components and scripts, as "LABEL JSON"; see simtest.Draw
-	Schedule       sim.Schedule   // nil: the default order
-	Violates       string         // the ID of the rule that the schedule violates; "": none
-	Definitions    []string       // files, and directories of files, with definitions of custom resources; see cluster.Config
+	Name           string   // name of the file; not part of the text
+	About          []string // the comment at the beginning, by line
+	Nodes          int      // 0: 2
+	VolumesPerNode int      // attachable volumes per node; 0: unlimited
+	SELinux        bool     // of the nodes; see cluster.Config
+	NodeLeases     bool     // kubelets renew Leases, so that a dead node is noticed; see cluster.Config
+	// StorageCapacity is how often the provisioner asks the driver for its free capacity, to publish it;
+	// 0: it does not. See cluster.Config.
+	StorageCapacity time.Duration
+	Components      []string       // nil: all, empty: none; see cluster.Config
+	Faults          sim.FaultSpecs // injected by a randomized search
+	Rules           []string       // IDs of the rules to check; nil: all
+	OutcomesDiffer  bool           // schedules may legitimately end in different states
+	Users           []User         // act concurrently
+	Drawn           []string       // parameters of components and scripts, as "LABEL JSON"; see simtest.Draw
+	Schedule        sim.Schedule   // nil: the default order
+	Violates        string         // the ID of the rule that the schedule violates; "": none
+	LocalDisks      []string       // classes and directories of local disks, as "CLASS=DIR"; see cluster.Config
+	LocalStorage    bool           // volume groups of the disks that storage classes name; see cluster.Config
+	Definitions     []string       // files, and directories of files, with definitions of custom resources; see cluster.Config
 
 	// Dir is the directory from which relative paths of the text begin. "" is the working directory.
 	// Set it before the first run.
@@ -41,6 +49,8 @@ type Scenario struct {
 	Extra        []cluster.Component  // components besides the control plane
 	Interceptors cluster.Interceptors // hooks around the calls of components
 	OwnRules     []invariant.Rule     // of the test, checked besides Rules; each with Begin
+	// Plugins returns volume plugins of the test's own; see cluster.Config. It is called in each run.
+	Plugins func(host cluster.PluginHost) ([]plugins.Plugin, error)
 }
 
 // noComponents stands for an empty list of components.
@@ -58,9 +68,9 @@ type User struct {
 }
 
 // OnlyInGo reports whether the scenario has parts that its text lacks: components, interceptors,
-// rules or scripts.
+// plugins, rules or scripts.
 func (s *Scenario) OnlyInGo() bool {
-	return len(s.Extra) > 0 || len(s.Drawn) > 0 || s.Interceptors.Client != nil || s.Interceptors.Driver != nil || len(s.OwnRules) > 0 ||
+	return len(s.Extra) > 0 || len(s.Drawn) > 0 || s.Interceptors.Client != nil || s.Interceptors.Driver != nil || len(s.OwnRules) > 0 || s.Plugins != nil ||
 		slices.ContainsFunc(s.Users, func(u User) bool { return u.Script != nil })
 }
 
@@ -68,7 +78,7 @@ func (s *Scenario) OnlyInGo() bool {
 // belong to the users of the same name.
 func (s *Scenario) WithGo(from *Scenario) *Scenario {
 	other := *s
-	other.Extra, other.Interceptors, other.OwnRules = from.Extra, from.Interceptors, from.OwnRules
+	other.Extra, other.Interceptors, other.OwnRules, other.Plugins = from.Extra, from.Interceptors, from.OwnRules, from.Plugins
 	other.Users = slices.Clone(s.Users)
 	for i := range other.Users {
 		u := &other.Users[i]
@@ -265,6 +275,18 @@ func (p *parser) header(words string) error {
 		if p.s.SELinux = value == "on"; !p.s.SELinux {
 			err = fmt.Errorf("selinux: %q: want on", value)
 		}
+	case "node-leases":
+		if p.s.NodeLeases = value == "on"; !p.s.NodeLeases {
+			err = fmt.Errorf("node-leases: %q: want on", value)
+		}
+	case "storage-capacity":
+		if p.s.StorageCapacity, err = time.ParseDuration(value); err != nil || p.s.StorageCapacity <= 0 {
+			err = fmt.Errorf("storage-capacity: %q: want a duration such as 1m", value)
+		}
+	case "local-storage":
+		if p.s.LocalStorage = value == "on"; !p.s.LocalStorage {
+			err = fmt.Errorf("local-storage: %q: want on", value)
+		}
 	case "components":
 		p.s.Components = []string{}
 		if value != noComponents {
@@ -273,6 +295,10 @@ func (p *parser) header(words string) error {
 	case "definitions":
 		if p.s.Definitions = list(value); len(p.s.Definitions) == 0 {
 			err = errors.New("definitions: want the paths of files or directories")
+		}
+	case "local-disks":
+		if p.s.LocalDisks = list(value); len(p.s.LocalDisks) == 0 || slices.ContainsFunc(p.s.LocalDisks, isNoClass) {
+			err = errors.New("local-disks: want classes with their directories, such as fast=/mnt/fast")
 		}
 	case "faults":
 		p.s.Faults, err = sim.ParseFaultSpecs(value)
@@ -289,7 +315,7 @@ func (p *parser) header(words string) error {
 	case "violates":
 		p.s.Violates = value
 	default:
-		err = fmt.Errorf("header %q: want nodes, volumes-per-node, selinux, components, definitions, faults, rules, ends, drawn or violates", key)
+		err = fmt.Errorf("header %q: want nodes, volumes-per-node, selinux, node-leases, storage-capacity, components, local-disks, local-storage, definitions, faults, rules, ends, drawn or violates", key)
 	}
 	return err
 }
@@ -333,10 +359,20 @@ func (s *Scenario) String() string {
 	if s.SELinux {
 		header("selinux", "on")
 	}
+	if s.NodeLeases {
+		header("node-leases", "on")
+	}
+	if s.StorageCapacity > 0 {
+		header("storage-capacity", s.StorageCapacity.String())
+	}
 	if s.Components != nil && len(s.Components) == 0 {
 		header("components", noComponents)
 	}
 	header("components", strings.Join(s.Components, ", "))
+	header("local-disks", strings.Join(s.LocalDisks, ", "))
+	if s.LocalStorage {
+		header("local-storage", "on")
+	}
 	header("definitions", strings.Join(s.Definitions, ", "))
 	header("faults", s.Faults.String())
 	header("rules", strings.Join(s.Rules, ", "))
@@ -389,13 +425,25 @@ func (s *Scenario) rules() ([]invariant.Rule, error) {
 	return append(selected, s.OwnRules...), err
 }
 
+// isNoClass reports whether a word is not a class with an absolute directory.
+func isNoClass(word string) bool {
+	class, dir, _ := strings.Cut(word, "=")
+	return class == "" || !strings.HasPrefix(dir, "/")
+}
+
 // World returns the configuration of the scenario's world. Its storage is the simulated array,
 // whose nodes are registered beforehand.
 func (s *Scenario) World(stepped sim.SteppedConfig) cluster.Config {
 	cfg := cluster.Config{
-		Nodes: cmp.Or(s.Nodes, 2), Components: s.Components, Extra: s.Extra, Interceptors: s.Interceptors,
+		Nodes: cmp.Or(s.Nodes, 2), Components: s.Components, Extra: s.Extra, Interceptors: s.Interceptors, Plugins: s.Plugins,
 		Devices: cluster.Array, Stepped: &stepped,
-		PreRegistered: true, HostPathProvisioning: true, VolumesPerNode: s.VolumesPerNode, SELinux: s.SELinux,
+		PreRegistered: true, HostPathProvisioning: true, VolumesPerNode: s.VolumesPerNode, SELinux: s.SELinux, NodeLeases: s.NodeLeases,
+		StorageCapacity: s.StorageCapacity,
+		LocalStorage:    s.LocalStorage,
+	}
+	for _, each := range s.LocalDisks {
+		class, dir, _ := strings.Cut(each, "=")
+		cfg.LocalDisks += fmt.Sprintf("%q: {hostDir: %q}\n", class, dir)
 	}
 	for _, path := range s.Definitions {
 		cfg.CRDDirectoryPaths = append(cfg.CRDDirectoryPaths, within(s.Dir, path))

@@ -28,7 +28,7 @@ func (w *world) source(s *Scenario) string {
 		if r.Kind != trace.KindAPI && r.Kind != trace.KindDriver || !failed(r) {
 			continue
 		}
-		if place := usercode.Place(r.Callers); place != "" {
+		if place := usercode.Place(w.result.Trace.Callers(r.Step)); place != "" {
 			return place
 		}
 		return w.actAt(s, r)

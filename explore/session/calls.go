@@ -17,8 +17,9 @@ var subresources = []string{"binding", "eviction", "finalize", "scale", "status"
 
 // pluginCalls are the calls of plugins and of the node's disk, which CSI does not define.
 var pluginCalls = []string{
-	"BindDevice", "BindSubPath", "ChangeOwnership", "Delete", "LinkDevice", "LockDevice", "MakeSubPath", "Provision",
-	"Recycle", "RemoveSubPaths", "UnbindDevice", "UnbindSubPath", "UnlinkDevice", "UnlockDevice",
+	"BindDevice", "BindSubPath", "ChangeOwnership", "Delete", "LinkDevice", "LinkFiles", "LockDevice", "MakeSubPath",
+	"Provision", "Recycle", "RemoveSubPaths", "ReplaceFiles", "SetUp", "TearDown", "UnbindDevice", "UnbindSubPath",
+	"UnlinkDevice", "UnlockDevice", "WriteFiles",
 }
 
 // driverCalls returns the verbs of driver calls, sorted.

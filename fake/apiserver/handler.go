@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/internal/openapi"
@@ -22,10 +21,6 @@ type HandlerConfig struct {
 
 	BodyBytesMax int64 // of a request's body; a longer one is answered with 413. 0: 3 MiB
 	WatchesMax   int   // open at the same time; another one is answered with 429. 0: 10,000
-
-	// CreateWarnings returns the warnings for the creator of an object of a resource, in addition to
-	// the server's own. nil: none.
-	CreateWarnings func(resource schema.GroupResource) []string
 }
 
 const (
@@ -39,7 +34,6 @@ type handler struct {
 	caller  func(*http.Request) sim.Caller
 	client  func(*http.Request) *fake.Clientset
 	bodyMax int64
-	created func(resource schema.GroupResource) []string
 	watches slots
 	codecs  *codecs
 
@@ -53,7 +47,7 @@ type handler struct {
 func NewHandler(server *fake.Server, cfg HandlerConfig) http.Handler { return newHandler(server, cfg) }
 
 func newHandler(server *fake.Server, cfg HandlerConfig) *handler {
-	h := &handler{server: server, caller: cfg.Caller, bodyMax: cfg.BodyBytesMax, created: cfg.CreateWarnings, codecs: newCodecs()}
+	h := &handler{server: server, caller: cfg.Caller, bodyMax: cfg.BodyBytesMax, codecs: newCodecs()}
 	h.client = func(req *http.Request) *fake.Clientset {
 		client := server.Client(cfg.Caller(req))
 		if cfg.Client != nil {

@@ -140,6 +140,7 @@ func (v *resourceRequest) deleteCollection() (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	v.warn(all.Warnings...)
 	return v.listAnswer(all)
 }
 
@@ -190,8 +191,8 @@ func (v *resourceRequest) changeAnswer(client fake.ResourceClient, done fake.Res
 // writeAnswer answers with the result of a write.
 func (v *resourceRequest) writeAnswer(code int, client fake.ResourceClient, done fake.Result) (answer, error) {
 	v.warn(done.Warnings...)
-	if v.h.created != nil && code == http.StatusCreated && v.sub == "" {
-		v.warn(v.h.created(v.GroupResource())...)
+	if code == http.StatusCreated && v.sub == "" {
+		v.warn(v.h.server.CreateWarnings(v.GroupResource())...)
 	}
 	return v.objectAnswer(code, client, done.Object)
 }

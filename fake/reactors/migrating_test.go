@@ -12,9 +12,9 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -83,7 +83,7 @@ var migrations = map[string]migration{
 		return newPanic(node("n"), node("n"))
 	},
 	"`panic: … kind not served`": func(t *testing.T) string {
-		return newPanic(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j", Namespace: "default"}})
+		return newPanic(&networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "i"}})
 	},
 	"the object read differs from the one given": func(t *testing.T) string {
 		got := testcheck.Must(reactors.NewClientset(pod("p")).CoreV1().Pods("default").Get(t.Context(), "p", getOptions))

@@ -7,19 +7,33 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
+// An Installer makes a server serve definitions.
+type Installer struct {
+	Paths     func(ctx context.Context, server *fake.Server, paths []string) error // in files and directories
+	Documents func(ctx context.Context, server *fake.Server, text string) error    // in YAML
+}
+
 // installer is package fake/crd's. It is set while packages are initialized.
-var installer func(ctx context.Context, server *fake.Server, paths []string) error
+var installer *Installer
 
 // errNotLinked means that the program does not import package fake/crd.
 var errNotLinked = errors.New(`the program has no schema code; add: import _ "github.com/volsim/volsim/fake/crd"`)
 
-// Register sets the function that Install calls.
-func Register(f func(ctx context.Context, server *fake.Server, paths []string) error) { installer = f }
+// Register sets what Install and InstallText call.
+func Register(by Installer) { installer = &by }
 
 // Install makes the server serve the definitions in files, and in the files of directories.
 func Install(ctx context.Context, server *fake.Server, paths []string) error {
 	if installer == nil {
 		return errNotLinked
 	}
-	return installer(ctx, server, paths)
+	return installer.Paths(ctx, server, paths)
+}
+
+// InstallText makes the server serve the definitions in a stream of YAML documents.
+func InstallText(ctx context.Context, server *fake.Server, text string) error {
+	if installer == nil {
+		return errNotLinked
+	}
+	return installer.Documents(ctx, server, text)
 }

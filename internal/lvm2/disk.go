@@ -14,8 +14,8 @@ import (
 	"github.com/volsim/volsim/internal/loopdev"
 )
 
-// diskMark is written on the loop devices over disks.
-const diskMark = "volsim:lvm2"
+// DiskMark is the mark of the loop devices that a System binds over its disks.
+const DiskMark = "volsim:lvm2"
 
 // Disk is a disk of a System. It becomes a physical volume when a volume group takes it.
 type Disk struct {
@@ -292,7 +292,7 @@ func bindDisk(ctx context.Context, path string) (string, error) {
 	if len(bound) > 0 {
 		return bound[0].Device, nil
 	}
-	device, err := loopdev.Bind(ctx, path, diskMark, false)
+	device, err := loopdev.Bind(ctx, path, DiskMark, false)
 	if err != nil {
 		return "", err
 	}
@@ -318,7 +318,7 @@ func unbindDisk(ctx context.Context, path string) error {
 // boundDisk returns the loop devices that a System bound to a disk.
 func boundDisk(path string) ([]loopdev.Binding, error) {
 	bound, err := loopdev.List(func(backing string) bool { return backing == path })
-	return slices.DeleteFunc(bound, func(b loopdev.Binding) bool { return b.Mark != diskMark || b.Deleted }), err
+	return slices.DeleteFunc(bound, func(b loopdev.Binding) bool { return b.Mark != DiskMark || b.Deleted }), err
 }
 
 // DeletedDisks returns the loop devices that a System bound to its disks, or to other files in the
@@ -331,7 +331,7 @@ func (s *System) DeletedDisks() ([]loopdev.Binding, error) {
 		}
 	}
 	bound, err := loopdev.List(func(backing string) bool { return directories[filepath.Dir(backing)] })
-	return slices.DeleteFunc(bound, func(b loopdev.Binding) bool { return b.Mark != diskMark || !b.Deleted }), err
+	return slices.DeleteFunc(bound, func(b loopdev.Binding) bool { return b.Mark != DiskMark || !b.Deleted }), err
 }
 
 // realPath resolves symbolic links in a path whose last element may be missing.

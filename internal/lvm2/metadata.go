@@ -72,7 +72,7 @@ func (s *System) readHead(disk Disk) (h head, ok bool) {
 	if disk.Zeroed {
 		inode, fileSystem, err := readStart(disk.Path, h.raw)
 		bound, peekErr := loopdev.Status(disk.Device)
-		if err == nil && peekErr == nil && bound.Mark == diskMark && bound.Inode == inode &&
+		if err == nil && peekErr == nil && bound.Mark == DiskMark && bound.Inode == inode &&
 			bound.FileSystem == fileSystem {
 			h.source = disk.Path
 		}

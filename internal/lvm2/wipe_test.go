@@ -24,7 +24,7 @@ func TestExtentsAreZeroed(t *testing.T) {
 	if err := os.WriteFile(path, bytes.Repeat([]byte{1}, 64*unit), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	device, err := loopdev.Bind(t.Context(), path, diskMark, false)
+	device, err := loopdev.Bind(t.Context(), path, DiskMark, false)
 	if err != nil {
 		t.Fatal(err)
 	}

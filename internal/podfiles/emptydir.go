@@ -47,7 +47,8 @@ func (p *emptyDir) MountPath(spec *plugins.Spec, pod types.UID) string {
 	return p.disk.Volume(EmptyDirName, spec.Name(), pod).Path()
 }
 
-// SetUp creates the directory, or mounts memory there.
+// SetUp creates the directory, or mounts memory there. If it fails, nothing remains, or the error is
+// uncertain.
 //
 // Upstream: pkg/volume/emptydir emptyDir.SetUpAt (v1.36).
 func (p *emptyDir) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.MountOptions) error {
@@ -60,7 +61,8 @@ func (p *emptyDir) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Po
 	default:
 		return fmt.Errorf("unknown storage medium %q", from.Medium)
 	}
-	return p.disk.Volume(EmptyDirName, spec.Name(), pod.UID).SetUp(ctx, setup)
+	volume := p.disk.Volume(EmptyDirName, spec.Name(), pod.UID)
+	return volume.classify(volume.SetUp(ctx, setup))
 }
 
 // TearDown removes the directory with its content.

@@ -67,25 +67,32 @@ func (p *plugin) MountPath(spec *plugins.Spec, pod types.UID) string {
 func (p *plugin) RequiresRemount(*plugins.Spec) bool { return true }
 
 // SetUp creates the directory of the volume and writes its files, or updates them. If it fails for
-// a volume that the pod does not use yet, nothing remains.
+// a volume that the pod does not use yet, nothing remains, or the error is uncertain.
 //
-// Differs: upstream also removes a volume that a running pod uses.
+// Differs: upstream also removes a volume that a running pod uses, and leaves an incomplete one if it
+// cannot remove it.
 //
 // Upstream: pkg/volume/configmap configMapVolumeMounter.SetUpAt, and those of secret, downwardapi
 // and projected (v1.36).
 func (p *plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.MountOptions) error {
+	volume := p.disk.Volume(p.Name(), spec.Name(), pod.UID)
+	return volume.classify(p.setUp(ctx, volume, spec, pod, use))
+}
+
+func (p *plugin) setUp(
+	ctx context.Context, volume Volume, spec *plugins.Spec, pod *corev1.Pod, use plugins.MountOptions,
+) error {
 	files, err := p.source.payload(ctx, pod, spec.Volume, use.FSGroup)
 	if err != nil {
 		return err
 	}
-	volume := p.disk.Volume(p.Name(), spec.Name(), pod.UID)
 	err = volume.SetUp(ctx, Setup{
 		Pod: pod, Memory: p.source.memory(), Size: memorySize(pod, nil, p.memory), FSGroup: use.FSGroup, Nested: true,
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = volume.Write(ctx, files, use.FSGroup)
 	}
-	if err = volume.Write(ctx, files, use.FSGroup); err != nil && !use.Remount && !use.Reconstructed {
+	if err != nil && !use.Remount && !use.Reconstructed {
 		err = errors.Join(err, volume.TearDown())
 	}
 	return err

@@ -15,6 +15,7 @@ import (
 	utilstrings "k8s.io/utils/strings"
 
 	"github.com/volsim/volsim/internal/ownership"
+	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
@@ -286,6 +287,19 @@ func (v Volume) TearDown() error {
 		}
 		return v.disk.FS.RemoveAll(v.Path())
 	})
+}
+
+// classify returns the error of a SetUp. It is uncertain if something of the volume is on the disk.
+func (v Volume) classify(err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, dir := range []string{v.Path(), v.markerDir()} {
+		if there, failed := v.disk.FS.Exists(dir); failed != nil || there {
+			return &plugins.Error{Class: plugins.Uncertain, Err: err}
+		}
+	}
+	return err
 }
 
 // call changes the disk as one effect outside the process.

@@ -45,7 +45,7 @@ var kinds = []kind{
 	{
 		name: "nfs",
 		plugin: func(_ *sim.Process, _ nodefs.FS, scrubber *recycler.Recycler) plugins.Plugin {
-			return nfs.New(scrubber)
+			return nfs.New(nfs.Config{Recycler: scrubber})
 		},
 		source: func(dir string) corev1.PersistentVolumeSource {
 			return corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "files", Path: dir}}

@@ -6,6 +6,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/volsim/volsim/internal/csireq"
 	"github.com/volsim/volsim/plugins/nodefs"
@@ -211,5 +212,6 @@ func (c *controller) GetCapacity(_ context.Context, request *csi.GetCapacityRequ
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return &csi.GetCapacityResponse{AvailableCapacity: a.freeBytes()}, nil
+	free := a.freeBytes()
+	return &csi.GetCapacityResponse{AvailableCapacity: free, MaximumVolumeSize: wrapperspb.Int64(free)}, nil
 }

@@ -79,7 +79,7 @@ func (s suspended) Invoke(ctx context.Context, method string, args, reply any, o
 // isQuery reports whether a call changes nothing that anything waits for.
 func isQuery(method string) bool {
 	switch method {
-	case csispec.Node_NodeGetInfo_FullMethodName, csispec.Node_NodeGetCapabilities_FullMethodName,
+	case csispec.Controller_GetCapacity_FullMethodName, csispec.Node_NodeGetInfo_FullMethodName, csispec.Node_NodeGetCapabilities_FullMethodName,
 		registration.Registration_GetInfo_FullMethodName, registration.Registration_NotifyRegistrationStatus_FullMethodName:
 		return true
 	default:

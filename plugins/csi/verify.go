@@ -34,7 +34,9 @@ func (p *Plugin) LastSeen(volumeName string, node types.NodeName) plugins.Attach
 // name that belongs to something else counts as none.
 //
 // Upstream: pkg/volume/csi csiAttacher.VolumesAreAttached (v1.36).
-func (p *Plugin) Verify(ctx context.Context, volumeName string, node types.NodeName) (plugins.AttachState, error) {
+func (p *Plugin) Verify(
+	ctx context.Context, _ *plugins.Spec, volumeName string, node types.NodeName,
+) (plugins.AttachState, error) {
 	target, err := namedTarget(volumeName, node)
 	if err != nil {
 		return plugins.Detached, err

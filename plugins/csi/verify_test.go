@@ -20,7 +20,7 @@ func (d *disk) verify() (seen, is plugins.AttachState) {
 	d.NoError(err)
 	seen = d.plugin.LastSeen(name, node1)
 	d.NoError(d.do(func(ctx context.Context) error {
-		is, err = d.plugin.Verify(ctx, name, node1)
+		is, err = d.plugin.Verify(ctx, nil, name, node1)
 		return err
 	}))
 	return seen, is

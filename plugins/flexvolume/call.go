@@ -7,9 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os/exec"
 	"path"
-	"time"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -18,16 +17,27 @@ import (
 )
 
 // The names of the calls.
+//
+// A program may also support expandvolume. Nothing calls it, as upstream: its expand controller does
+// not look for drivers.
 const (
 	callInit          = "init"
+	callGetVolumeName = "getvolumename"
 	callAttach        = "attach"
+	callIsAttached    = "isattached"
 	callWaitForAttach = "waitforattach"
 	callDetach        = "detach"
 	callMountDevice   = "mountdevice"
 	callUnmountDevice = "unmountdevice"
 	callMount         = "mount"
 	callUnmount       = "unmount"
+	callExpandFS      = "expandfs"
 )
+
+// onlyReads are the calls that change nothing.
+var onlyReads = map[string]bool{
+	callInit: true, callGetVolumeName: true, callIsAttached: true, callWaitForAttach: true,
+}
 
 // The keys of the options that a program receives besides the volume's own.
 const (
@@ -38,25 +48,9 @@ const (
 	keyPodNamespace   = "kubernetes.io/pod.namespace"
 	keyPodUID         = "kubernetes.io/pod.uid"
 	keyServiceAccount = "kubernetes.io/serviceAccount.name"
+	keyFSGroup        = "kubernetes.io/mounterArgs.FsGroup"
+	keySecret         = "kubernetes.io/secret/" // prefix of the keys of a secret
 )
-
-// runTimeout bounds how long a program may run.
-//
-// Differs: upstream waits indefinitely, and blocks every other operation on that volume.
-const runTimeout = 2 * time.Minute
-
-// A Runner runs a program and returns its output. It returns an error if the program cannot be run,
-// does not end in time, or exits with a failure.
-type Runner func(ctx context.Context, program string, args ...string) ([]byte, error)
-
-// Exec runs a program of this machine, for at most two minutes. It may be called concurrently.
-func Exec(ctx context.Context, program string, args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, runTimeout)
-	defer cancel()
-	command := exec.CommandContext(ctx, program, args...)
-	command.WaitDelay = time.Second // for children that keep the output open
-	return command.CombinedOutput()
-}
 
 // An answer is what a program prints.
 //
@@ -65,12 +59,27 @@ type answer struct {
 	Status       string       `json:"status"`
 	Message      string       `json:"message"`
 	Device       string       `json:"device"`
+	Attached     bool         `json:"attached"`
 	Capabilities capabilities `json:"capabilities"`
 }
 
-// capabilities are the relevant capabilities of a program.
+// capabilities are the capabilities of a program. The kubelet here does not relabel files, so
+// selinuxRelabel has no effect.
+//
+// Upstream: pkg/volume/flexvolume DriverCapabilities (v1.36).
 type capabilities struct {
-	Attach bool `json:"attach"`
+	Attach           bool `json:"attach"`
+	SELinuxRelabel   bool `json:"selinuxRelabel"`
+	SupportsMetrics  bool `json:"supportsMetrics"`
+	FSGroup          bool `json:"fsGroup"`
+	RequiresFSResize bool `json:"requiresFSResize"`
+}
+
+// defaultCapabilities returns the capabilities of a program that does not mention them.
+//
+// Upstream: pkg/volume/flexvolume defaultCapabilities (v1.36).
+func defaultCapabilities() capabilities {
+	return capabilities{Attach: true, SELinuxRelabel: true, FSGroup: true, RequiresFSResize: true}
 }
 
 // The values of a program's status.
@@ -85,10 +94,19 @@ var errNotSupported = errors.New("not supported")
 // uncertain returns the error of a call that may have had its effect.
 func uncertain(err error) error { return &plugins.Error{Class: plugins.Uncertain, Err: err} }
 
+// transient returns the error of a call that changed nothing.
+func transient(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &plugins.Error{Class: plugins.Transient, Err: err}
+}
+
 // call runs the program. object is the volume, for the record. The error is errNotSupported, Final
 // if the program reports a failure, or Uncertain if it gave no answer.
 //
-// Differs: upstream takes a program without an answer for one that failed.
+// Differs: upstream takes a program without an answer for one that failed. It waits for a program
+// indefinitely, which blocks every other operation on that volume.
 //
 // Upstream: pkg/volume/flexvolume DriverCall.Run (v1.36).
 func (p *plugin) call(ctx context.Context, object, name string, args ...string) (answer, error) {
@@ -98,10 +116,13 @@ func (p *plugin) call(ctx context.Context, object, name string, args ...string) 
 	var a answer
 	var failure error
 	action := trace.Action{Kind: trace.KindDriver, Verb: name, Object: path.Join(p.name, object)}
-	out := p.cfg.Caller.Call(action, func() trace.Outcome {
+	out := p.cfg.Process.Call(action, func() trace.Outcome {
+		ctx, cancel := context.WithTimeoutCause(ctx, p.cfg.Timeout,
+			fmt.Errorf("%s killed after %v", path.Base(p.program), p.cfg.Timeout))
+		defer cancel()
 		output, err := p.cfg.Run(ctx, p.program, append([]string{name}, args...)...)
 		a, failure = parseAnswer(name, output, err)
-		return trace.Outcome{Err: failure}
+		return trace.Outcome{Err: failure, Read: onlyReads[name]}
 	})
 	if out.Err != nil && failure == nil {
 		return answer{}, uncertain(fmt.Errorf("%s: %w", name, out.Err)) // the call was not delivered
@@ -117,8 +138,10 @@ func (p *plugin) call(ctx context.Context, object, name string, args ...string) 
 //
 // Upstream: pkg/volume/flexvolume handleCmdResponse (v1.36).
 func parseAnswer(call string, output []byte, runErr error) (answer, error) {
-	a := answer{Capabilities: capabilities{Attach: true}}
+	a := answer{Capabilities: defaultCapabilities()}
 	switch err := json.Unmarshal(output, &a); {
+	case err != nil && len(output) > 0:
+		return answer{}, uncertain(fmt.Errorf("%s: no answer: %w; output: %s", call, cmp.Or(runErr, err), excerpt(output)))
 	case err != nil:
 		return answer{}, uncertain(fmt.Errorf("%s: no answer: %w", call, cmp.Or(runErr, err)))
 	case a.Status == statusNotSupported:
@@ -132,35 +155,54 @@ func parseAnswer(call string, output []byte, runErr error) (answer, error) {
 	}
 }
 
+// excerptMax bounds the part of a program's output that an error quotes, in bytes.
+const excerptMax = 200
+
+func excerpt(output []byte) string {
+	if len(output) > excerptMax {
+		return strconv.Quote(string(output[:excerptMax])) + "…"
+	}
+	return strconv.Quote(string(output))
+}
+
 // A volume is a FlexVolume source of a pod or a PersistentVolume.
 type volume struct {
-	driver, fsType string
-	readOnly       bool
-	secret         bool
-	options        map[string]string
+	driver, fsType             string
+	readOnly                   bool
+	secretName, secretLocation string // its namespace; "": the pod's
+	options                    map[string]string
 }
 
 // volumeOf returns the FlexVolume source, or nil for a volume of another kind.
 //
-// Upstream: pkg/volume/flexvolume getDriver, getFSType, getReadOnly, getOptions (v1.36).
+// Upstream: pkg/volume/flexvolume getDriver, getFSType, getReadOnly, getOptions,
+// getSecretNameAndNamespace (v1.36).
 func volumeOf(spec *plugins.Spec) *volume {
 	switch {
 	case spec.Volume != nil && spec.Volume.FlexVolume != nil:
-		v := spec.Volume.FlexVolume
-		return &volume{v.Driver, v.FSType, v.ReadOnly, v.SecretRef != nil, v.Options}
+		source := spec.Volume.FlexVolume
+		v := &volume{driver: source.Driver, fsType: source.FSType, readOnly: source.ReadOnly, options: source.Options}
+		if source.SecretRef != nil {
+			v.secretName = source.SecretRef.Name
+		}
+		return v
 	case spec.PersistentVolume != nil && spec.PersistentVolume.Spec.FlexVolume != nil:
-		v := spec.PersistentVolume.Spec.FlexVolume
-		return &volume{v.Driver, v.FSType, spec.ReadOnly, v.SecretRef != nil, v.Options}
+		source := spec.PersistentVolume.Spec.FlexVolume
+		v := &volume{driver: source.Driver, fsType: source.FSType, readOnly: spec.ReadOnly, options: source.Options}
+		if source.SecretRef != nil {
+			v.secretName, v.secretLocation = source.SecretRef.Name, source.SecretRef.Namespace
+		}
+		return v
 	default:
 		return nil
 	}
 }
 
-// driverOptions returns the JSON options for the program: those of the volume, and those of the
-// pod, if any.
+// driverOptions returns the JSON options for the program: those of the volume, which take
+// precedence, and further ones.
 //
 // Upstream: pkg/volume/flexvolume NewOptionsForDriver (v1.36).
-func driverOptions(spec *plugins.Spec, pod *corev1.Pod) (string, error) {
+func driverOptions(spec *plugins.Spec, further map[string]string) (string, error) {
 	v := volumeOf(spec)
 	if v == nil {
 		return "", errNotFlex
@@ -169,11 +211,27 @@ func driverOptions(spec *plugins.Spec, pod *corev1.Pod) (string, error) {
 	if v.readOnly {
 		options[keyReadWrite] = "ro"
 	}
-	if pod != nil {
-		options[keyPodName], options[keyPodNamespace] = pod.Name, pod.Namespace
-		options[keyPodUID], options[keyServiceAccount] = string(pod.UID), pod.Spec.ServiceAccountName
-	}
+	maps.Copy(options, further)
 	maps.Copy(options, v.options)
 	text, err := json.Marshal(options)
 	return string(text), err
+}
+
+// podOptions returns the options of the mount call: the pod, the group of the files and the secret.
+//
+// Upstream: pkg/volume/flexvolume flexVolumeMounter.SetUpAt (v1.36).
+func (p *plugin) podOptions(
+	ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, group *int64,
+) (map[string]string, error) {
+	options := map[string]string{
+		keyPodName: pod.Name, keyPodNamespace: pod.Namespace, keyPodUID: string(pod.UID),
+		keyServiceAccount: pod.Spec.ServiceAccountName,
+	}
+	if err := p.addSecret(ctx, options, volumeOf(spec), pod.Namespace); err != nil {
+		return nil, err
+	}
+	if group != nil {
+		options[keyFSGroup] = strconv.FormatInt(*group, 10)
+	}
+	return options, nil
 }

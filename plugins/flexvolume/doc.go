@@ -1,8 +1,8 @@
 // Package flexvolume turns programs into volume plugins: each call of such a plugin runs the
 // program with the call's name and arguments, and parses its output.
 //
-//	cfg := flexvolume.Config{Caller: process, Root: "/var/lib/kubelet", FS: disk}
-//	plugin, err := flexvolume.New(ctx, cfg, "/drivers/example.com~disk/disk", "example.com/disk")
+//	cfg := flexvolume.Config{Process: process, FS: disk, Root: "/var/lib/kubelet", Client: client}
+//	plugin, err := flexvolume.New(ctx, cfg, flexvolume.Dir+"/example.com~disk/disk", "example.com/disk")
 //	err = manager.Put(plugin)
 //
 // [New] asks a program for its capabilities and returns its plugin; package prober finds the
@@ -11,11 +11,11 @@
 // nothing, a device is formatted and mounted, and what is mounted for the node is bound for the
 // pod. A program that fails has had no effect. The effect of one that gives no answer is uncertain.
 //
-// Each run leaves the process and is recorded as a driver call. In a stepped world it is a function
-// (Config.Run).
+// Each run leaves the process and is recorded as a driver call. A program is on the machine's disk,
+// which runs it: an executable on a real disk, a function on one in memory. It is killed after two
+// minutes; until then it blocks its own volume only.
 //
-// What it does not do: secrets, fsGroup, metrics, expansion (expandvolume, expandfs), and
-// isattached, which needs more than the name, all that is known of a volume that no longer exists.
+// What it does not do: relabel files (selinuxRelabel).
 //
 // Upstream: pkg/volume/flexvolume (v1.36).
 package flexvolume

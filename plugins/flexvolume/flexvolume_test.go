@@ -14,9 +14,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 
+	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/flexvolume"
@@ -30,6 +33,8 @@ const (
 	program = "/drivers/example.com~disk/disk"
 	root    = "/var/lib/kubelet"
 	node1   = types.NodeName("node-1")
+
+	mountPoint = root + "/pods/a/volumes/example.com~disk/v" // of volume v for pod a
 )
 
 // box is a driver's program and its backing store.
@@ -40,6 +45,7 @@ type box struct {
 	says     map[string]string // what is printed in answer to a call, and all that it does
 	fails    map[string]error  // how running it for a call ends
 	calls    []string
+	client   kubernetes.Interface
 }
 
 func newBox() *box {
@@ -63,6 +69,9 @@ func (b *box) run(_ context.Context, name string, args ...string) ([]byte, error
 	call := args[0]
 	if says, ok := b.says[call]; ok {
 		return []byte(says), b.fails[call]
+	}
+	if call == "isattached" {
+		return fmt.Appendf(nil, `{"status": "Success", "attached": %t}`, b.attached[nameIn(args[1])+" to "+args[2]]), nil
 	}
 	device, err := b.do(call, args[1:])
 	if err != nil {
@@ -151,7 +160,7 @@ func (b *box) begin(host sim.Host) (*sim.Process, plugins.Plugin, error) {
 	made := make(chan error, 1)
 	c.Spawn("init", func(ctx context.Context) {
 		var err error
-		plugin, err = flexvolume.New(ctx, flexvolume.Config{Caller: c, Run: b.run, Root: root, FS: b.disk}, program, driver)
+		plugin, err = flexvolume.New(ctx, flexvolume.Config{Process: c, Run: b.run, Root: root, FS: b.disk, Client: b.client}, program, driver)
 		made <- err
 	})
 	host.Start()
@@ -164,13 +173,15 @@ func (b *box) begin(host sim.Host) (*sim.Process, plugins.Plugin, error) {
 func TestPluginContract(t *testing.T) {
 	t.Parallel()
 	for name, says := range map[string]map[string]string{
-		"knows all":    {},
-		"only mounts":  {"init": `{"status": "Success", "capabilities": {"attach": false}}`},
-		"binds":        {"mount": notSupported, "unmount": notSupported},
-		"attaches not": {"attach": notSupported, "waitforattach": notSupported, "detach": notSupported},
+		"knows all":   {},
+		"only mounts": {"init": `{"status": "Success", "capabilities": {"attach": false}}`},
+		"binds":       {"mount": notSupported, "unmount": notSupported},
+		"attaches not": {
+			"attach": notSupported, "waitforattach": notSupported, "detach": notSupported, "isattached": notSupported,
+		},
 		"mounts no node": {
 			"attach": notSupported, "waitforattach": notSupported, "detach": notSupported,
-			"mountdevice": notSupported,
+			"mountdevice": notSupported, "isattached": notSupported,
 		},
 		"unmounts by hand": {"unmount": notSupported, "unmountdevice": notSupported},
 	} {
@@ -256,8 +267,10 @@ func TestCallsMatchUpstream(t *testing.T) {
 		root+"/pods/a/volumes/example.com~disk/v"
 	want := []string{
 		"init",
+		"getvolumename " + volume,
 		"attach " + volume + " node-1",
 		"waitforattach /dev/v " + volume,
+		"getvolumename " + volume,
 		"mountdevice " + device + " /dev/v " + volume,
 		"mount " + pod + " " + ofPod,
 		"unmount " + pod,
@@ -273,7 +286,7 @@ func TestCallsMatchUpstream(t *testing.T) {
 func TestUnsupportedCallIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	none := map[string]string{}
-	for _, call := range []string{"attach", "waitforattach", "mountdevice", "unmountdevice", "detach"} {
+	for _, call := range []string{"getvolumename", "attach", "waitforattach", "mountdevice", "unmountdevice", "detach"} {
 		none[call] = notSupported
 	}
 	s := newScene(t, none)
@@ -284,7 +297,7 @@ func TestUnsupportedCallIsNotRepeated(t *testing.T) {
 		name, _, _ := strings.Cut(call, " ")
 		got = append(got, name)
 	}
-	want := []string{"init", "attach", "waitforattach", "mountdevice", "mount", "unmount", "detach", "mount", "unmount"}
+	want := []string{"init", "getvolumename", "attach", "waitforattach", "mountdevice", "mount", "unmount", "detach", "mount", "unmount"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
@@ -297,9 +310,9 @@ func TestAnswers(t *testing.T) {
 		name, says string
 		ran        error
 		class      plugins.Class
-		want       string // "": success
+		want       string
 	}{
-		{"success", success, nil, 0, ""},
+		{"success without effect", success, nil, plugins.Final, "mount had no effect: nothing is mounted at " + mountPoint},
 		{
 			"failure", `{"status":"Failure","message":"no such disk"}`, exit, plugins.Final,
 			"mount command failed, status: Failure, reason: no such disk",
@@ -311,7 +324,18 @@ func TestAnswers(t *testing.T) {
 		{"nothing", "", exit, plugins.Uncertain, "mount: no answer: exit status 1"},
 		{
 			"babble", "mounted it", nil, plugins.Uncertain,
-			"mount: no answer: invalid character 'm' looking for beginning of value",
+			`mount: no answer: invalid character 'm' looking for beginning of value; output: "mounted it"`,
+		},
+		{
+			"another shape", `{"status":["Success"]}`, nil, plugins.Uncertain,
+			"mount: no answer: json: cannot unmarshal array into Go struct field answer.status of type string; " +
+				`output: "{\"status\":[\"Success\"]}"`,
+		},
+		{"an unknown status", `{"status":"OK"}`, nil, plugins.Final, "mount command failed, status: OK, reason: "},
+		{
+			"a lot", strings.Repeat("x", 1000), nil, plugins.Uncertain,
+			"mount: no answer: invalid character 'x' looking for beginning of value; output: " +
+				`"` + strings.Repeat("x", 200) + `"…`,
 		},
 		{"success, but it failed", success, exit, plugins.Uncertain, "mount: status Success, but: exit status 1"},
 	} {
@@ -322,13 +346,13 @@ func TestAnswers(t *testing.T) {
 			err := s.do(func(ctx context.Context) error {
 				return s.caps.Mounter.SetUp(ctx, persistent("v"), newPod("a"), plugins.MountOptions{})
 			})
-			if got := fmt.Sprint(err); tt.want != "" && got != tt.want || (err == nil) != (tt.want == "") {
+			if got := fmt.Sprint(err); got != tt.want {
 				t.Fatalf("got %v, want %q", err, tt.want)
 			}
-			if err != nil && plugins.ClassOf(err) != tt.class {
+			if plugins.ClassOf(err) != tt.class {
 				t.Errorf("it is %v, want %v", plugins.ClassOf(err), tt.class)
 			}
-			s.wantLeft(tt.want == "" || tt.class == plugins.Uncertain)
+			s.wantLeft(tt.class == plugins.Uncertain)
 		})
 	}
 }
@@ -440,16 +464,236 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-func TestVolumeWithSecretIsRejected(t *testing.T) {
+// TestMountOptions checks the options of the calls that concern one pod.
+func TestMountOptions(t *testing.T) {
+	t.Parallel()
+	secretOf := func(namespace, name, kind string) *corev1.Secret {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Type: corev1.SecretType(kind),
+			Data: map[string][]byte{"user": []byte("admin"), "password": {0, 1}},
+		}
+	}
+	group := int64(42)
+	inline := func(secret string) *plugins.Spec {
+		return &plugins.Spec{Volume: &corev1.Volume{Name: "v", VolumeSource: corev1.VolumeSource{
+			FlexVolume: &corev1.FlexVolumeSource{Driver: driver, SecretRef: &corev1.LocalObjectReference{Name: secret}},
+		}}}
+	}
+	ofVolume := func(namespace, name string) *plugins.Spec {
+		spec := persistent("v")
+		spec.PersistentVolume.Spec.FlexVolume.SecretRef = &corev1.SecretReference{Namespace: namespace, Name: name}
+		return spec
+	}
+	secret := map[string]string{"kubernetes.io/secret/user": "YWRtaW4=", "kubernetes.io/secret/password": "AAE="}
+	for _, tt := range []struct {
+		name string
+		spec *plugins.Spec
+		use  plugins.MountOptions
+		want map[string]string // besides those of each pod
+		err  string
+	}{
+		{name: "a group", spec: persistent("v"), use: plugins.MountOptions{FSGroup: &group}, want: map[string]string{
+			"kubernetes.io/mounterArgs.FsGroup": "42",
+		}},
+		{name: "a secret of an inline volume", spec: inline("ours"), want: secret},
+		{name: "a secret of a volume", spec: ofVolume("other", "theirs"), want: secret},
+		{name: "a secret of a volume in the pod's namespace", spec: ofVolume("", "ours"), want: secret},
+		{
+			name: "no such secret", spec: ofVolume("other", "ours"),
+			err: `couldn't get secret other/ours err: secrets "ours" not found`,
+		},
+		{
+			name: "a secret of another type", spec: inline("opaque"),
+			err: `couldn't get secret default/opaque err: cannot get secret of type example.com/disk`,
+		},
+		{name: "an option of the volume takes precedence", spec: func() *plugins.Spec {
+			spec := persistent("v")
+			spec.PersistentVolume.Spec.FlexVolume.Options = map[string]string{"kubernetes.io/pod.name": "mine"}
+			return spec
+		}(), want: map[string]string{"kubernetes.io/pod.name": "mine"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, nil)
+			server := fake.NewServer(fake.Config{Now: s.host.Now})
+			testcheck.NoError(t, server.Add(secretOf("default", "ours", driver), secretOf("other", "theirs", driver),
+				secretOf("default", "opaque", "Opaque")))
+			s.client = server.Client(sim.DirectCaller())
+			_, plugin, err := s.begin(s.host)
+			testcheck.NoError(t, err)
+			err = s.do(func(ctx context.Context) error {
+				return plugin.(plugins.Mounter).SetUp(ctx, tt.spec, newPod("a"), tt.use)
+			})
+			if tt.err != "" {
+				if err == nil || err.Error() != tt.err {
+					t.Errorf("got %v, want %s", err, tt.err)
+				}
+				s.wantLeft(false)
+				return
+			}
+			testcheck.NoError(t, err)
+			want := map[string]string{
+				"kubernetes.io/fsType": "", "kubernetes.io/readwrite": "rw", "kubernetes.io/pvOrVolumeName": "v",
+				"kubernetes.io/pod.name": "pod-a", "kubernetes.io/pod.namespace": "default", "kubernetes.io/pod.uid": "a",
+				"kubernetes.io/serviceAccount.name": "robot",
+			}
+			if pv := tt.spec.PersistentVolume; pv != nil {
+				want["kubernetes.io/fsType"] = "ext4"
+				maps.Copy(want, pv.Spec.FlexVolume.Options)
+			}
+			maps.Copy(want, tt.want)
+			var got map[string]string
+			last := s.calls[len(s.calls)-1]
+			testcheck.NoError(t, json.Unmarshal([]byte(last[strings.Index(last, "{"):]), &got))
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("options (-want +got):\n%s", diff)
+			}
+			for _, call := range s.calls[:len(s.calls)-1] {
+				if strings.Contains(call, "secret") || strings.Contains(call, "FsGroup") {
+					t.Errorf("call %s", call)
+				}
+			}
+		})
+	}
+}
+
+// TestGroupOfFiles checks when the files of a volume get the group of the pod.
+func TestGroupOfFiles(t *testing.T) {
+	t.Parallel()
+	group := int64(42)
+	readOnly := persistent("v")
+	readOnly.ReadOnly = true
+	for _, tt := range []struct {
+		name, init string
+		spec       *plugins.Spec
+		group      *int64
+		want       int
+	}{
+		{"of the pod", success, persistent("v"), &group, 42},
+		{"none", success, persistent("v"), nil, 0},
+		{"read-only", success, readOnly, &group, 0},
+		{
+			"the program does it", `{"status":"Success","capabilities":{"fsGroup":false}}`, persistent("v"), &group, 0,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, map[string]string{"init": tt.init})
+			for range 2 { // the second time it is mounted already
+				testcheck.NoError(t, s.do(func(ctx context.Context) error {
+					return s.caps.Mounter.SetUp(ctx, tt.spec, newPod("a"), plugins.MountOptions{FSGroup: tt.group})
+				}))
+				if got := s.trees["v"].Owners()["."].GID; got != tt.want {
+					t.Errorf("the volume is of group %d, want %d", got, tt.want)
+				}
+				if tt.want != 0 {
+					testcheck.NoError(t, s.disk.Chown(mountPoint, -1, 0))
+				}
+			}
+		})
+	}
+}
+
+// TestGroupOfFilesAfterCrash has a kubelet crash between the mount and the change of the group.
+func TestGroupOfFilesAfterCrash(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, nil)
+	group := int64(42)
+	testcheck.NoError(t, s.disk.MkdirAll(mountPoint), s.box.mount(mountPoint, `{"kubernetes.io/pvOrVolumeName":"v"}`))
+	testcheck.NoError(t, s.do(func(ctx context.Context) error {
+		return s.caps.Mounter.SetUp(ctx, persistent("v"), newPod("a"), plugins.MountOptions{FSGroup: &group})
+	}))
+	if got := s.trees["v"].Owners()["."].GID; got != 42 {
+		t.Errorf("the volume is of group %d, want 42", got)
+	}
+}
+
+// TestExpand checks the arguments of expandfs, and what happens without it.
+func TestExpand(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, says string
+		err        string
+	}{
+		{name: "success", says: success},
+		{
+			name: "not supported: the file system of the device grows, which does not exist", says: notSupported,
+			err: `"/dev/v" below "/var/lib/kubelet": path is outside the node's root`,
+		},
+		{
+			name: "failure", says: `{"status":"Failure","message":"full"}`,
+			err: "expandfs command failed, status: Failure, reason: full",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, map[string]string{"expandfs": tt.says})
+			err := s.do(func(ctx context.Context) error {
+				return s.caps.NodeExpander.NodeExpand(ctx, plugins.ExpandOptions{
+					Spec: persistent("v"), Pod: "a", DevicePath: "/dev/v",
+					NewSize: resource.MustParse("2Gi"), OldSize: resource.MustParse("1Gi"),
+				})
+			})
+			if got := fmt.Sprint(err); err == nil && tt.err != "" || err != nil && got != tt.err {
+				t.Errorf("got %v, want %q", err, tt.err)
+			}
+			want := `expandfs {"kubernetes.io/fsType":"ext4","kubernetes.io/pvOrVolumeName":"v","kubernetes.io/readwrite":"rw","lun":"7"} ` +
+				"/dev/v " + mountPoint + " 2147483648 1073741824"
+			if got := s.calls[len(s.calls)-1]; got != want {
+				t.Errorf("got call %s, want %s", got, want)
+			}
+		})
+	}
+	for _, says := range []string{success, `{"status":"Success","capabilities":{"requiresFSResize":false}}`} {
+		s := newScene(t, map[string]string{"init": says})
+		if got := s.caps.NodeExpander.RequiresFSResize(); got != (says == success) {
+			t.Errorf("%s: RequiresFSResize is %t", says, got)
+		}
+	}
+}
+
+// TestVerify asks the program whether a volume is attached.
+func TestVerify(t *testing.T) {
+	t.Parallel()
 	spec := persistent("v")
-	spec.PersistentVolume.Spec.FlexVolume.SecretRef = &corev1.SecretReference{Name: "s"}
-	before := len(s.calls)
-	err := s.do(func(ctx context.Context) error {
-		return s.caps.Mounter.SetUp(ctx, spec, newPod("a"), plugins.MountOptions{})
-	})
-	if err == nil || len(s.calls) != before {
-		t.Errorf("got %v, and calls %v", err, s.calls[before:])
+	for _, tt := range []struct {
+		name, says string
+		spec       *plugins.Spec
+		want       plugins.AttachState
+		seen       plugins.AttachState
+		err        error
+	}{
+		{name: "attached", says: `{"status":"Success","attached":true}`, spec: spec, want: plugins.Attached, seen: plugins.Attached},
+		{name: "not attached", says: `{"status":"Success","attached":false}`, spec: spec, want: plugins.Detached},
+		{name: "not said", says: success, spec: spec, want: plugins.Detached},
+		{name: "not supported", says: notSupported, spec: spec, seen: plugins.Attached, err: plugins.ErrUnsupported},
+		{name: "only a name", says: success, seen: plugins.Attached, err: plugins.ErrUnsupported},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, map[string]string{"isattached": tt.says})
+			var got plugins.AttachState
+			err := s.do(func(ctx context.Context) (err error) {
+				got, err = s.caps.Verifier.Verify(ctx, tt.spec, "v", node1)
+				return err
+			})
+			if !errors.Is(err, tt.err) || err == nil && got != tt.want {
+				t.Errorf("got %v, %v, want %v, %v", got, err, tt.want, tt.err)
+			}
+			if seen := s.caps.Verifier.LastSeen("v", node1); seen != tt.seen {
+				t.Errorf("last seen %v, want %v", seen, tt.seen)
+			}
+			want := `isattached {"kubernetes.io/fsType":"ext4","kubernetes.io/pvOrVolumeName":"v","kubernetes.io/readwrite":"rw","lun":"7"} node-1`
+			if last := s.calls[len(s.calls)-1]; tt.spec != nil && last != want {
+				t.Errorf("call %s, want %s", last, want)
+			}
+			testcheck.NoError(t, s.do(func(ctx context.Context) error {
+				_, err := s.caps.Attacher.Attach(ctx, spec, node1)
+				return err
+			}))
+			if seen := s.caps.Verifier.LastSeen("v", node1); seen != plugins.Attached {
+				t.Errorf("after it was attached again: last seen %v", seen)
+			}
+		})
 	}
 }

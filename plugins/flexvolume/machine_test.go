@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,14 +34,10 @@ esac
 // TestProgramOnThisMachine installs a driver on a live host; it is found, called and removed.
 func TestProgramOnThisMachine(t *testing.T) {
 	t.Parallel()
-	disk, err := nodefs.NewReal(t.TempDir())
-	if err != nil {
-		t.Skipf("no disk of this machine: %v", err)
-	}
 	dir := filepath.Join(t.TempDir(), "drivers")
 	drivers, err := nodefs.NewReal(filepath.Dir(dir))
 	if err != nil {
-		t.Fatal(err)
+		t.Skipf("no disk of this machine: %v", err)
 	}
 	host := sim.NewLive(sim.LiveConfig{})
 	c := host.Process("controller")
@@ -48,7 +45,7 @@ func TestProgramOnThisMachine(t *testing.T) {
 	directory := prober.New(prober.Config{
 		Process: c, Manager: &manager, FS: drivers, Dir: dir,
 		New: func(ctx context.Context, program, name string) (plugins.Plugin, error) {
-			return flexvolume.New(ctx, flexvolume.Config{Caller: c, FS: disk}, program, name)
+			return flexvolume.New(ctx, flexvolume.Config{Process: c, FS: drivers, Timeout: time.Second}, program, name)
 		},
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -93,10 +90,13 @@ func TestProgramOnThisMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"init", `attach {"kubernetes.io/fsType":"ext4","kubernetes.io/pvOrVolumeName":"v","kubernetes.io/readwrite":"rw","lun":"7"} node-1`, "detach v node-1"}
+	options := `{"kubernetes.io/fsType":"ext4","kubernetes.io/pvOrVolumeName":"v","kubernetes.io/readwrite":"rw","lun":"7"}`
+	want := []string{"getvolumename " + options, "attach " + options + " node-1", "detach v node-1"}
 	got := strings.Split(strings.TrimSpace(string(calls)), "\n")
-	for len(got) > 1 && got[0] == got[1] {
-		got = got[1:] // it may be begun more than once while it is installed
+	// A change below the directory begins it again, also one that is noticed late, between two calls.
+	got = slices.DeleteFunc(got, func(call string) bool { return call == "init" })
+	if !strings.HasPrefix(string(calls), "init\n") {
+		t.Errorf("first call: %q", calls)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
@@ -126,30 +126,5 @@ func install(t *testing.T, dir string) {
 		os.WriteFile(filepath.Join(temporary, "disk"), []byte(script), 0o755), os.Rename(temporary, dir))
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestExec is not parallel: a file that was open for writing when another test forked cannot be
-// executed.
-func TestExec(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "d")
-	install(t, dir)
-	program := filepath.Join(dir, "disk")
-	if out, err := flexvolume.Exec(t.Context(), program, "detach",
-		"broken"); err == nil || string(out) != "Segmentation fault\n" {
-		t.Errorf("a program that fails: %q, %v", out, err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() {
-		_, err := flexvolume.Exec(ctx, program, "detach", "slow")
-		ended <- err
-	}()
-	cancel()
-	if err := <-ended; err == nil {
-		t.Error("a program that was cut off: no error")
-	}
-	if _, err := flexvolume.Exec(t.Context(), filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a program that does not exist: %v", err)
 	}
 }

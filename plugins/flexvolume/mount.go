@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volsim/volsim/internal/ownership"
 	"github.com/volsim/volsim/plugins"
 )
 
@@ -25,9 +27,12 @@ func (p attachable) MountDevice(ctx context.Context, spec *plugins.Spec, path st
 	switch a, err := p.call(ctx, spec.Name(), callWaitForAttach, device, options); {
 	case errors.Is(err, errNotSupported):
 	case err != nil:
-		return &plugins.Error{Class: plugins.Transient, Err: err}
+		return transient(err)
 	default:
 		device = a.Device
+	}
+	if err := p.getVolumeName(ctx, spec, options); err != nil {
+		return transient(fmt.Errorf("GetVolumeName failed from getDeviceMountPath: %w", err))
 	}
 	return p.mountAt(path, func() error {
 		_, err := p.call(ctx, spec.Name(), callMountDevice, path, device, options)
@@ -38,21 +43,12 @@ func (p attachable) MountDevice(ctx context.Context, spec *plugins.Spec, path st
 	})
 }
 
-// A formatter is a disk on which devices can be mounted: that of a real node.
-type formatter interface {
-	FormatAndMount(ctx context.Context, device, target, fsType string, options []string) error
-}
-
 func (p *plugin) format(ctx context.Context, spec *plugins.Spec, device, path string) error {
-	disk, ok := p.cfg.FS.(formatter)
-	if !ok {
-		return fmt.Errorf("device %s cannot be mounted: the node does not support devices", device)
-	}
 	v, mode := volumeOf(spec), "rw"
 	if v.readOnly {
 		mode = "ro"
 	}
-	return disk.FormatAndMount(ctx, device, path, v.fsType, []string{mode})
+	return p.cfg.FS.FormatAndMount(ctx, device, path, v.fsType, []string{mode})
 }
 
 // ignoreNotSupported returns nil for errNotSupported, and err otherwise.
@@ -127,31 +123,82 @@ func (p *plugin) unmount(ctx context.Context, call, path string) error {
 }
 
 // SetUp makes the program mount the volume for the pod. If the program does not support the call,
-// it binds what is mounted for the node.
+// it binds what is mounted for the node. Then the files get the group of the pod, unless the volume
+// is read-only or the program does that itself (fsGroup is false).
 //
-// Differs: upstream's bind mount is writable although the volume is read-only.
+// Differs: upstream accepts a program that reports success without any effect, and the pod then
+// writes to the node's disk. Upstream's bind mount is writable although the volume is read-only. An
+// error of changing the group is returned, and the change is repeated for a volume that is found
+// mounted.
 //
 // Upstream: pkg/volume/flexvolume flexVolumeMounter.SetUpAt (v1.36).
-func (p *plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, _ plugins.MountOptions) error {
-	options, err := driverOptions(spec, pod)
+func (p *plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.MountOptions) error {
+	v, path := volumeOf(spec), p.MountPath(spec, pod.UID)
+	if v == nil {
+		return errNotFlex
+	}
+	if err := p.mountAt(path, func() error { return p.mount(ctx, spec, pod, use) }); err != nil {
+		return err
+	}
+	if v.readOnly || use.FSGroup == nil || !p.capabilities.FSGroup {
+		return nil
+	}
+	err := ownership.Change{
+		Process: p.cfg.Process, FS: p.cfg.FS, Volume: p.name + "/" + spec.Name(), Dir: path, Pod: pod,
+		Group: *use.FSGroup, Policy: use.FSGroupChangePolicy, Recorder: use.Recorder,
+	}.Run(ctx)
+	if err != nil {
+		return uncertain(err)
+	}
+	return nil
+}
+
+// mount mounts the volume at an existing directory of the pod.
+func (p *plugin) mount(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.MountOptions) error {
+	path := p.MountPath(spec, pod.UID)
+	further, err := p.podOptions(ctx, spec, pod, use.FSGroup)
 	if err != nil {
 		return err
 	}
-	if volumeOf(spec).secret {
-		return fmt.Errorf("volume %s: secrets are not supported", spec.Name())
-	}
-	path := p.MountPath(spec, pod.UID)
-	return p.mountAt(path, func() error {
-		_, err := p.call(ctx, spec.Name(), callMount, path, options)
-		if !errors.Is(err, errNotSupported) {
-			return err
-		}
-		device, err := p.DeviceMountPath(spec)
-		if err == nil {
-			err = p.cfg.FS.BindMount(device, path, volumeOf(spec).readOnly)
-		}
+	options, err := driverOptions(spec, further)
+	if err != nil {
 		return err
-	})
+	}
+	_, err = p.call(ctx, spec.Name(), callMount, path, options)
+	if err == nil {
+		return p.checkContent(callMount, path)
+	}
+	if !errors.Is(err, errNotSupported) {
+		return err
+	}
+	if options, err = driverOptions(spec, nil); err != nil {
+		return err
+	}
+	if err := p.getVolumeName(ctx, spec, options); err != nil {
+		return transient(fmt.Errorf("GetVolumeName failed from getDeviceMountPath: %w", err))
+	}
+	device, err := p.DeviceMountPath(spec)
+	if err == nil {
+		err = p.checkContent(callMountDevice, device)
+	}
+	if err == nil {
+		err = p.cfg.FS.BindMount(device, path, volumeOf(spec).readOnly)
+	}
+	return err
+}
+
+// checkContent returns an error if a program that reported success has neither mounted nor written
+// anything at path.
+func (p *plugin) checkContent(call, path string) error {
+	mounted, err := p.cfg.FS.IsMountPoint(path)
+	if err != nil || mounted {
+		return err
+	}
+	files, err := p.cfg.FS.ReadDir(path)
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("%s had no effect: nothing is mounted at %s", call, path)
+	}
+	return err
 }
 
 // TearDown makes the program undo the mount, or undoes it itself, and removes the directory. For an
@@ -194,8 +241,28 @@ func (p *plugin) Reconstruct(specName string, pod types.UID) (plugins.Reconstruc
 	if err != nil {
 		return plugins.Reconstructed{}, fmt.Errorf("reconstruct volume %s: %w", specName, err)
 	}
-	return plugins.Reconstructed{Spec: &plugins.Spec{Volume: &corev1.Volume{
-		Name:         specName,
+	return plugins.Reconstructed{Spec: p.specOf(specName)}, nil
+}
+
+// ReconstructDevices returns the volumes with a directory among the device mounts of the driver.
+//
+// Differs: upstream finds a device mount only through the directory of a pod.
+func (p attachable) ReconstructDevices() ([]plugins.ReconstructedDevice, error) {
+	names, err := p.cfg.FS.ReadDir(p.devicesDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list device mounts of %s: %w", p.name, err)
+	}
+	devices := make([]plugins.ReconstructedDevice, len(names))
+	for i, name := range names {
+		devices[i] = plugins.ReconstructedDevice{Path: path.Join(p.devicesDir(), name), Spec: p.specOf(name)}
+	}
+	return devices, nil
+}
+
+// specOf returns as much of a volume as its directory tells.
+func (p *plugin) specOf(name string) *plugins.Spec {
+	return &plugins.Spec{Volume: &corev1.Volume{
+		Name:         name,
 		VolumeSource: corev1.VolumeSource{FlexVolume: &corev1.FlexVolumeSource{Driver: p.name}},
-	}}}, nil
+	}}
 }

@@ -16,7 +16,10 @@ import (
 	"github.com/volsim/volsim/plugins"
 )
 
-var _ plugins.Mounter = (*Plugin)(nil)
+var (
+	_ plugins.Mounter       = (*Plugin)(nil)
+	_ plugins.Reconstructor = (*Plugin)(nil)
+)
 
 // Modes of what SetUp creates.
 //
@@ -83,6 +86,15 @@ func (p *Plugin) creator(kind corev1.HostPathType) func(at string) error {
 //
 // Upstream: pkg/volume/hostpath hostPathUnmounter.TearDown (v1.36).
 func (p *Plugin) TearDown(context.Context, string, types.UID) error { return nil }
+
+// Reconstruct returns a volume of that name. Its path is not known: nothing on the disk has it.
+//
+// Upstream: pkg/volume/hostpath ConstructVolumeSpec (v1.36), which takes the name for the path.
+func (p *Plugin) Reconstruct(specName string, _ types.UID) (plugins.Reconstructed, error) {
+	return plugins.Reconstructed{Spec: &plugins.Spec{Volume: &corev1.Volume{
+		Name: specName, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: specName}},
+	}}}, nil
+}
 
 // makeDir creates a directory and its missing parents.
 func (m Machine) makeDir(dir string) error {

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilstrings "k8s.io/utils/strings"
 
@@ -42,11 +41,16 @@ type Config struct {
 type Plugin struct{ cfg Config }
 
 var (
-	_ plugins.Mounter       = (*Plugin)(nil)
-	_ plugins.MountChecker  = (*Plugin)(nil)
-	_ plugins.MountOptioner = (*Plugin)(nil)
-	_ plugins.DeviceMounter = (*Plugin)(nil)
-	_ plugins.Reconstructor = (*Plugin)(nil)
+	_ plugins.Mounter             = (*Plugin)(nil)
+	_ plugins.MountChecker        = (*Plugin)(nil)
+	_ plugins.MountOptioner       = (*Plugin)(nil)
+	_ plugins.DeviceMounter       = (*Plugin)(nil)
+	_ plugins.Reconstructor       = (*Plugin)(nil)
+	_ plugins.BlockMapper         = (*Plugin)(nil)
+	_ plugins.BlockPaths          = (*Plugin)(nil)
+	_ plugins.BlockReconstructor  = (*Plugin)(nil)
+	_ plugins.DeviceReconstructor = (*Plugin)(nil)
+	_ plugins.NodeExpander        = (*Plugin)(nil)
 )
 
 // New returns the plugin of one kubelet.
@@ -65,7 +69,7 @@ func (p *Plugin) VolumeName(spec *plugins.Spec) (string, error) { return spec.Na
 
 // SupportsMountOption reports whether the plugin accepts mount options: it does.
 //
-// Differs: they have no effect on a directory.
+// Differs: they have no effect on a directory, except "ro".
 func (p *Plugin) SupportsMountOption() bool { return true }
 
 // MountPath returns pods/<uid>/volumes/kubernetes.io~local-volume/<volume> below the kubelet's root.
@@ -79,59 +83,34 @@ func (p *Plugin) mountPath(specName string, pod types.UID) string {
 
 func (p *Plugin) podsDir() string { return path.Join(p.cfg.Machine.Root, "pods") }
 
-// CheckMount returns an error if there is no directory at the volume's path.
-//
-// Differs: block devices are refused.
+// CheckMount returns an error if there is neither a directory nor a block device at the volume's
+// path.
 //
 // Upstream: pkg/volume/local getGlobalLocalPath (v1.36).
 func (p *Plugin) CheckMount(spec *plugins.Spec) error {
-	_, err := p.DeviceMountPath(spec)
+	_, err := p.isBlockDevice(spec)
 	return err
 }
 
-// CanDeviceMount reports whether the volume is mounted for the node: always, although there is
-// nothing to do for a directory.
-func (p *Plugin) CanDeviceMount(*plugins.Spec) (bool, error) { return true, nil }
-
-// DeviceMountPath returns the volume's directory.
-//
-// Upstream: pkg/volume/local getGlobalLocalPath (v1.36).
-func (p *Plugin) DeviceMountPath(spec *plugins.Spec) (string, error) {
-	if !p.CanSupport(spec) || spec.PersistentVolume.Spec.Local.Path == "" {
-		return "", errors.New("local volume source is nil or local path is not set")
-	}
-	name := spec.PersistentVolume.Spec.Local.Path
-	machine := p.cfg.Machine
-	info, err := machine.Stat(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("path %q does not exist", name)
-	case err != nil:
-		return "", err
-	case !info.Mode.IsDir():
-		return "", errors.New("only directory and block device are supported")
-	default:
-		return machine.Path(name), nil
-	}
-}
-
-// MountDevice does nothing: the directory is there.
-//
-// Upstream: pkg/volume/local deviceMounter.MountDevice (v1.36).
-func (p *Plugin) MountDevice(_ context.Context, spec *plugins.Spec, _ string, _ plugins.MountOptions) error {
-	return p.CheckMount(spec)
-}
-
-// UnmountDevice does nothing.
-//
-// Upstream: pkg/volume/local deviceMounter.UnmountDevice (v1.36).
-func (p *Plugin) UnmountDevice(context.Context, string) error { return nil }
-
 // SetUp binds the volume's directory to the pod's. The group of its files is changed for the first
-// pod only.
+// pod only. An error is uncertain if the pod's directory exists.
 //
 // Upstream: pkg/volume/local localVolumeMounter.SetUpAt (v1.36).
 func (p *Plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.MountOptions) error {
+	err := p.setUp(ctx, spec, pod, use)
+	if err == nil {
+		return nil
+	}
+	if there, failed := p.cfg.Machine.FS.Exists(p.MountPath(spec, pod.UID)); failed != nil || there {
+		return &plugins.Error{Class: plugins.Uncertain, Err: err}
+	}
+	return err
+}
+
+func (p *Plugin) setUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.MountOptions) error {
+	if err := p.CheckMount(spec); err != nil {
+		return err
+	}
 	from, err := p.DeviceMountPath(spec)
 	if err != nil {
 		return err
@@ -140,25 +119,57 @@ func (p *Plugin) SetUp(ctx context.Context, spec *plugins.Spec, pod *corev1.Pod,
 		return fmt.Errorf("invalid path: %s must not contain '..'", name)
 	}
 	disk, to := p.cfg.Machine.FS, p.MountPath(spec, pod.UID)
-	if mounted, err := disk.IsMountPoint(to); err == nil && mounted || err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if mounted, err := disk.IsMountPoint(to); err == nil && mounted {
+		return p.completeGroup(ctx, spec, pod, use)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	others, err := p.mountsOf(spec.Name())
 	if err != nil {
 		return err
 	}
+	readOnly := isReadOnly(spec)
 	if use.FSGroup != nil && len(others) > 0 {
 		p.warnOfGroup(from, spec, pod, use)
 	}
-	if err := p.call("SetUp", spec.Name(), to, func() error { return bind(disk, from, to, spec.ReadOnly) }); err != nil {
+	if err := p.call("SetUp", spec.Name(), to, func() error { return bind(disk, from, to, readOnly) }); err != nil {
 		return err
 	}
-	if use.FSGroup == nil || spec.ReadOnly || len(others) > 0 {
+	if use.FSGroup == nil || readOnly || len(others) > 0 {
 		return nil
 	}
+	return p.changeGroup(ctx, spec, pod, use)
+}
+
+// isReadOnly reports whether pods may not write into a volume.
+func isReadOnly(spec *plugins.Spec) bool {
+	return spec.ReadOnly || slices.Contains(mountOptions(spec), "ro")
+}
+
+// completeGroup changes the group of a mounted volume if an earlier SetUp did not: its kubelet was
+// killed, or an error occurred. The directory itself is changed last.
+//
+// Differs: upstream does not, and the pod runs with files that it cannot access.
+func (p *Plugin) completeGroup(
+	ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.MountOptions,
+) error {
+	if use.FSGroup == nil || isReadOnly(spec) {
+		return nil
+	}
+	if all, err := p.mountsOf(spec.Name()); err != nil || len(all) > 1 {
+		return err
+	}
+	onMismatch := corev1.FSGroupChangeOnRootMismatch
+	use.FSGroupChangePolicy = &onMismatch
+	return p.changeGroup(ctx, spec, pod, use)
+}
+
+func (p *Plugin) changeGroup(
+	ctx context.Context, spec *plugins.Spec, pod *corev1.Pod, use plugins.MountOptions,
+) error {
 	return ownership.Change{
-		Process: p.cfg.Process, FS: disk, Volume: Name + "/" + spec.Name(), Dir: to, Pod: pod,
-		Group: *use.FSGroup, Policy: use.FSGroupChangePolicy, Recorder: use.Recorder,
+		Process: p.cfg.Process, FS: p.cfg.Machine.FS, Volume: Name + "/" + spec.Name(), Dir: p.MountPath(spec, pod.UID),
+		Pod: pod, Group: *use.FSGroup, Policy: use.FSGroupChangePolicy, Recorder: use.Recorder,
 	}.Run(ctx)
 }
 
@@ -205,47 +216,21 @@ func bind(disk nodefs.FS, from, to string, readOnly bool) error {
 // Upstream: pkg/volume/local localVolumeUnmounter.TearDownAt, k8s.io/mount-utils CleanupMountPoint
 // (v1.36).
 func (p *Plugin) TearDown(_ context.Context, specName string, pod types.UID) error {
-	disk, at := p.cfg.Machine.FS, p.mountPath(specName, pod)
-	if there, err := disk.Exists(at); err != nil || !there {
-		return err
-	}
-	return p.call("TearDown", specName, at, func() error {
-		if mounted, err := disk.IsMountPoint(at); err != nil {
-			return err
-		} else if mounted {
-			if err := disk.Unmount(at); err != nil {
-				return err
-			}
-		}
-		return disk.Remove(at)
-	})
+	return p.cleanMountPoint("TearDown", specName, p.mountPath(specName, pod))
 }
 
-// Reconstruct identifies a volume by its mount point.
-//
-// Upstream: pkg/volume/local ConstructVolumeSpec (v1.36).
-func (p *Plugin) Reconstruct(specName string, pod types.UID) (plugins.Reconstructed, error) {
-	there, err := p.cfg.Machine.FS.Exists(p.mountPath(specName, pod))
-	if err == nil && !there {
-		err = fs.ErrNotExist
-	}
-	if err != nil {
-		return plugins.Reconstructed{}, fmt.Errorf("reconstruct volume %s: %w", specName, err)
-	}
-	mode := corev1.PersistentVolumeFilesystem
-	return plugins.Reconstructed{Spec: &plugins.Spec{PersistentVolume: &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: specName},
-		Spec: corev1.PersistentVolumeSpec{
-			VolumeMode:             &mode,
-			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{}},
-		},
-	}}}, nil
-}
-
-// call changes the disk as one effect outside the process.
+// call changes the disk as one effect outside the process. An injected fault may come after the
+// effect.
 func (p *Plugin) call(verb, volume, at string, do func() error) error {
 	action := trace.Action{Kind: trace.KindDriver, Verb: verb, Object: Name + "/" + volume}
-	return p.cfg.Process.Call(action, func() trace.Outcome {
-		return trace.Outcome{Err: do(), Detail: "path=" + at}
-	}).Err
+	done := false
+	out := p.cfg.Process.Call(action, func() trace.Outcome {
+		err := do()
+		done = err == nil
+		return trace.Outcome{Err: err, Detail: "path=" + at}
+	})
+	if out.Err != nil && done {
+		return &plugins.Error{Class: plugins.Uncertain, Err: out.Err}
+	}
+	return out.Err
 }

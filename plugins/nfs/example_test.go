@@ -22,7 +22,9 @@ func Example() {
 	controller := host.Process("pvcontroller")
 	pods := server.Informers(controller).Core().V1().Pods()
 	pods.Informer()
-	plugin := nfs.New(recycler.New(recycler.Config{Process: controller, Client: server.Client(controller), Pods: pods}))
+	plugin := nfs.New(nfs.Config{
+		Recycler: recycler.New(recycler.Config{Process: controller, Client: server.Client(controller), Pods: pods}),
+	})
 
 	volume := &corev1.PersistentVolume{}
 	volume.Spec.NFS = &corev1.NFSVolumeSource{Server: "files", Path: "/exports/a"}

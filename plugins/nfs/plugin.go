@@ -9,6 +9,8 @@ import (
 
 	"github.com/volsim/volsim/internal/recycler"
 	"github.com/volsim/volsim/plugins"
+	"github.com/volsim/volsim/plugins/nodefs"
+	"github.com/volsim/volsim/sim"
 )
 
 // Name is the plugin's name.
@@ -23,39 +25,66 @@ const (
 	recyclePerGiB = 30 * time.Second
 )
 
+// Config configures a Plugin. The PersistentVolume controller needs Recycler only, a kubelet the
+// rest.
+type Config struct {
+	Recycler *recycler.Recycler
+	Process  *sim.Process
+	FS       nodefs.FS // the node's disk
+	Root     string    // the kubelet's directory on FS
+	// Servers are the simulated servers of all volumes. With nil the kernel mounts volumes from real
+	// servers, which needs a nodefs.Real and mount.nfs.
+	Servers *Servers
+}
+
 // Plugin is the NFS plugin. It keeps no state in memory.
 //
 // Upstream: pkg/volume/nfs nfsPlugin (v1.36).
-type Plugin struct{ recycler *recycler.Recycler }
+type Plugin struct{ cfg Config }
 
-var _ plugins.Recycler = (*Plugin)(nil)
+var (
+	_ plugins.Recycler      = (*Plugin)(nil)
+	_ plugins.Mounter       = (*Plugin)(nil)
+	_ plugins.MountOptioner = (*Plugin)(nil)
+	_ plugins.Reconstructor = (*Plugin)(nil)
+)
 
 // New returns the plugin of one process.
-func New(r *recycler.Recycler) *Plugin { return &Plugin{recycler: r} }
+func New(cfg Config) *Plugin { return &Plugin{cfg} }
 
 // Name returns "kubernetes.io/nfs".
 func (p *Plugin) Name() string { return Name }
 
 // CanSupport reports whether the volume is exported by an NFS server.
-func (p *Plugin) CanSupport(spec *plugins.Spec) bool { return sourceOf(spec) != nil }
+func (p *Plugin) CanSupport(spec *plugins.Spec) bool {
+	source, _ := sourceOf(spec)
+	return source != nil
+}
+
+//lint:ignore ST1005 the text is upstream's
+var errNoSource = errors.New("Spec does not reference a NFS volume type")
 
 // VolumeName returns the server's name and the path.
 func (p *Plugin) VolumeName(spec *plugins.Spec) (string, error) {
-	source := sourceOf(spec)
+	source, _ := sourceOf(spec)
 	if source == nil {
-		return "", errors.New("spec does not reference a NFS volume type")
+		return "", errNoSource
 	}
 	return source.Server + "/" + source.Path, nil
 }
 
-func sourceOf(spec *plugins.Spec) *corev1.NFSVolumeSource {
+// sourceOf returns what the volume is, and whether the pod may only read it. A PersistentVolume's
+// own readOnly has no effect.
+//
+// Upstream: pkg/volume/nfs getVolumeSource (v1.36).
+func sourceOf(spec *plugins.Spec) (source *corev1.NFSVolumeSource, readOnly bool) {
 	switch {
 	case spec.Volume != nil && spec.Volume.NFS != nil:
-		return spec.Volume.NFS
+		return spec.Volume.NFS, spec.Volume.NFS.ReadOnly
 	case spec.PersistentVolume != nil:
-		return spec.PersistentVolume.Spec.NFS
+		return spec.PersistentVolume.Spec.NFS, spec.ReadOnly
 	default:
-		return nil
+		return nil, false
 	}
 }
 
@@ -68,7 +97,7 @@ func (p *Plugin) Recycle(ctx context.Context, opts plugins.RecycleOptions) error
 		return errors.New("spec.PersistentVolumeSource.NFS is nil")
 	}
 	source := volume.Spec.NFS
-	return p.recycler.Run(ctx, recycler.Job{
+	return p.cfg.Recycler.Run(ctx, recycler.Job{
 		Volume: opts.Volume,
 		Source: corev1.VolumeSource{
 			NFS: &corev1.NFSVolumeSource{Server: source.Server, Path: source.Path},

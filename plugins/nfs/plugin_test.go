@@ -57,7 +57,7 @@ func TestRecyclerPodsOfPlugins(t *testing.T) {
 			pods.Informer()
 			scrubber := recycler.New(recycler.Config{Process: process, Client: server.Client(process), Pods: pods})
 			var manager plugins.Manager
-			for _, p := range []plugins.Plugin{nfs.New(scrubber), hostpath.New(hostpath.Config{Recycler: scrubber})} {
+			for _, p := range []plugins.Plugin{nfs.New(nfs.Config{Recycler: scrubber}), hostpath.New(hostpath.Config{Recycler: scrubber})} {
 				if err := manager.Register(p); err != nil {
 					t.Fatal(err)
 				}
@@ -102,7 +102,7 @@ func TestMinimumDeadline(t *testing.T) {
 }
 
 func TestCanSupport(t *testing.T) {
-	p := nfs.New(nil)
+	p := nfs.New(nfs.Config{})
 	source := &corev1.NFSVolumeSource{Server: "files", Path: "/v"}
 	tests := []struct {
 		name string

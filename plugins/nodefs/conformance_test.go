@@ -50,6 +50,7 @@ var conformance = []struct {
 	{"a directory moves with its content", directoriesMove},
 	{"what must not be renamed stays", renamesAreRefused},
 	{"a tmpfs is empty and loses its content", tmpfsIsVolatile},
+	{"an export is shared", exportsAreShared},
 }
 
 func TestMemoryConforms(t *testing.T) {

@@ -30,7 +30,8 @@ type deviceLock struct {
 }
 
 // MountDevice makes a device node visible at the existing file name. Stat and Mounts report device
-// as the device's name. All nodes of one device share an owner and a mode. Devices have no content.
+// as the device's name. All nodes of one device share an owner and a mode. A device has a file system
+// once FormatAndMount was called; it has no bytes to read.
 func (m *Memory) MountDevice(device, name string, readOnly bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -2,12 +2,14 @@ package nodefs
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
+	"time"
 )
 
 // The errors that callers compare with errors.Is, besides fs.ErrNotExist.
@@ -40,6 +42,9 @@ type FS interface {
 	deviceLocker
 	replacer
 	ramDisk
+	programs
+	exportMounter
+	formatter
 }
 
 // Files reads and writes files and directories.
@@ -159,6 +164,32 @@ type ramDisk interface {
 	// its capacity in bytes; 0 means that of the kernel, half of the machine's memory. Its content
 	// is lost when it is unmounted.
 	MountTmpfs(target string, size int64) error
+}
+
+// exportMounter mounts directories of file servers.
+type exportMounter interface {
+	// MountExport mounts what an NFS server exports at the existing directory target. All nodes that
+	// mount a directory see the same files.
+	MountExport(export Export, target string) error
+	// UnmountExport unmounts it, as Unmount does. If the server does not answer within the limit,
+	// it unmounts by force.
+	UnmountExport(target string, limit time.Duration) error
+}
+
+// formatter acts on block devices and their file systems. A device is given by the path of its node.
+type formatter interface {
+	// FormatAndMount mounts the file system on the device at the existing directory target. A
+	// device without one is formatted first; any other is never formatted. An empty fsType means
+	// ext4.
+	FormatAndMount(ctx context.Context, device, target, fsType string, options []string) error
+	// Grow grows the file system on the device, mounted at target, to the size of the device.
+	Grow(ctx context.Context, device, target string) error
+	// Wipe removes all content of the device, including its file system. It returns ErrBusy if the
+	// device is mounted, or bound to another path below the root.
+	Wipe(ctx context.Context, device string) error
+	// Capacity returns the size in bytes of the device at path, or of the file system that has
+	// path.
+	Capacity(path string) (int64, error)
 }
 
 // Info holds the attributes of a file, as returned by Stat.

@@ -33,6 +33,8 @@ type Memory struct {
 	// devices holds the device nodes by name. A reboot recreates it.
 	devices *Tree
 	locks   []deviceLock
+	// contents holds what is on the devices, by name.
+	contents map[string]*deviceContent
 }
 
 type mountKey struct {
@@ -72,12 +74,12 @@ func NewMemory(root string) *Memory {
 		root:    path.Clean(root),
 		disk:    &mount{tree: tree, at: tree.root, source: "node-disk", fsType: memoryFSType},
 		mounts:  map[mountKey]*mount{},
-		devices: NewTree(),
+		devices: NewTree(), contents: map[string]*deviceContent{},
 	}
 }
 
 // Reset simulates a reboot of the node. The mount table is empty, no device is locked and device
-// nodes are new. The node's own files stay.
+// nodes are new. The node's own files stay, and so does what is on its devices.
 func (m *Memory) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

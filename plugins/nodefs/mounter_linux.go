@@ -3,6 +3,7 @@ package nodefs
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 	mountutils "k8s.io/mount-utils"
@@ -31,6 +32,15 @@ func (m syscallMounter) MountSensitive(source, target, fsType string, options, s
 		return nil
 	}
 	return m.Interface.MountSensitive(source, target, fsType, options, sensitive)
+}
+
+// UnmountWithForce implements mountutils.MounterForceUnmounter. A system call could block
+// indefinitely.
+func (m syscallMounter) UnmountWithForce(target string, limit time.Duration) error {
+	if force, ok := m.Interface.(mountutils.MounterForceUnmounter); ok {
+		return force.UnmountWithForce(target, limit)
+	}
+	return m.Interface.Unmount(target)
 }
 
 // Unmount implements mountutils.Interface.

@@ -34,13 +34,13 @@ func (r *Real) MountTmpfs(target string, size int64) error {
 	return nil
 }
 
-// MountTmpfs implements FS. The size has no effect.
+// MountTmpfs implements FS. The size limits nothing; Capacity returns it.
 func (m *Memory) MountTmpfs(target string, size int64) error {
 	if size < 0 {
 		return pathError("mount", target, errNegativeSize)
 	}
 	tree := NewTree()
-	tree.root.mode = tmpfsMode
+	tree.root.mode, tree.capacity = tmpfsMode, size
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.attach(target, &mount{tree: tree, at: tree.root, source: tmpfsType, fsType: tmpfsType})

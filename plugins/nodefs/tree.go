@@ -23,6 +23,8 @@ type Tree struct {
 	// hasLinks is set once a symbolic link was made in the tree. Without one a walk need not look
 	// for links.
 	hasLinks atomic.Bool
+	// capacity is what Capacity returns; 0: memoryCapacity. Guarded by the mutex of the Memory.
+	capacity int64
 }
 
 // The modes of new entries.
@@ -39,6 +41,7 @@ type node struct {
 	data     []byte
 	link     string
 	device   string
+	program  program     // nil: the file cannot be executed
 	mode     fs.FileMode // only attributeBits
 	uid, gid int
 }

@@ -24,6 +24,8 @@
 // transient error must leave nothing behind. Whatever happened, the operation can be repeated and
 // undone, and then nothing is left.
 //
+// [CheckFlexDriver] checks the program of a FlexVolume driver.
+//
 // What it does not do: check the contents of volumes, events and messages, and whether a plugin is
 // right to refuse.
 //

@@ -195,7 +195,9 @@ func (m *model) LastSeen(name string, node types.NodeName) plugins.AttachState {
 	return plugins.Attached
 }
 
-func (m *model) Verify(_ context.Context, name string, node types.NodeName) (plugins.AttachState, error) {
+func (m *model) Verify(
+	_ context.Context, _ *plugins.Spec, name string, node types.NodeName,
+) (plugins.AttachState, error) {
 	if m.breaks("Verify has side effects") {
 		m.b.exists["verified"] = true
 	}

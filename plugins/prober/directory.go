@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/volsim/volsim/internal/watchdir"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/nodefs"
@@ -25,6 +27,9 @@ type Config struct {
 	// New returns the plugin of a driver's program; its Name must be name. It is called in a task
 	// of the process, and leaves the process for everything that takes time.
 	New func(ctx context.Context, program, name string) (plugins.Plugin, error)
+	// Gone is called in a task of the process when a driver is no longer awaited without having had a
+	// plugin; see Directory.Awaits. nil: nothing.
+	Gone func(name string)
 }
 
 // A Directory is a directory of drivers of one process. It adds their plugins to the process's
@@ -41,7 +46,8 @@ type Directory struct {
 
 	// The fields below belong to the process.
 	scanning bool
-	rescan   bool // the directory may have changed since it was listed
+	rescan   bool             // the directory may have changed since it was listed
+	awaited  sets.Set[string] // drivers without a plugin, by directory
 }
 
 // driver is what is known of a driver's directory.
@@ -49,9 +55,11 @@ type driver struct {
 	put bool // its plugin is in the manager
 }
 
-// New adds the prober's tasks to the process. It does nothing before the first Notify.
+// New adds the prober's tasks to the process. It lists the directory once, to know which drivers to
+// await, and does nothing else before the first Notify.
 func New(cfg Config) *Directory {
-	d := &Directory{cfg: cfg}
+	names, _ := cfg.FS.ReadDir(cfg.Dir) // the first scan reports an error
+	d := &Directory{cfg: cfg, awaited: sets.New(slices.DeleteFunc(names, ignored)...)}
 	d.queue = watchdir.NewQueue(watchdir.Config[driver]{
 		Process: cfg.Process, Name: "driver directories", RetryName: "driver directories", Background: true, Verb: "probe",
 		Scan: d.scan, Sync: d.probe, Keep: func(p *driver) bool { return p.put },
@@ -64,6 +72,23 @@ func New(cfg Config) *Directory {
 func (d *Directory) Notify(name string) {
 	if !ignored(name) {
 		d.queue.Notify(name)
+	}
+}
+
+// Awaits reports whether the plugin of that name may appear soon: its driver exists, and its program
+// has not answered yet. "" asks whether there is any such plugin. Call it in a task of the process.
+func (d *Directory) Awaits(name string) bool {
+	if name == "" {
+		return d.awaited.Len() > 0
+	}
+	return d.awaited.Has(strings.Replace(name, "/", "~", 1))
+}
+
+// abandon records that a driver will not get a plugin.
+func (d *Directory) abandon(name string) {
+	d.awaited.Delete(name)
+	if d.cfg.Gone != nil {
+		d.cfg.Gone(pluginName(name))
 	}
 }
 
@@ -98,7 +123,7 @@ func (d *Directory) scan() {
 			d.record("list", d.cfg.Dir, "", err)
 			d.queue.RetryScan()
 		default:
-			d.queue.SyncAll(names)
+			d.queue.SyncAll(append(names, sets.List(d.awaited)...))
 		}
 	})
 }
@@ -136,7 +161,10 @@ func (d *Directory) probe(ctx context.Context, name string, p *driver) error {
 		d.cfg.Manager.Remove(pluginName(name))
 		return nil
 	case !exists:
+		d.abandon(name)
 		return nil
+	case !p.put:
+		d.awaited.Insert(name)
 	}
 	plugin, err := d.cfg.New(ctx, program, pluginName(name))
 	if err != nil {
@@ -144,6 +172,7 @@ func (d *Directory) probe(ctx context.Context, name string, p *driver) error {
 	}
 	if err := d.put(plugin, name); err != nil {
 		d.record("driver", name, "", err) // not retried until the program changes
+		d.abandon(name)
 		return nil
 	}
 	p.put = true
@@ -155,6 +184,7 @@ func (d *Directory) put(plugin plugins.Plugin, name string) error {
 	if plugin.Name() != pluginName(name) {
 		return fmt.Errorf("plugin has the name %q", plugin.Name())
 	}
+	d.awaited.Delete(name) // first: callbacks of the manager may ask
 	return d.cfg.Manager.Put(plugin)
 }
 

@@ -351,3 +351,39 @@ func TestNotifyBoundsPendingNames(t *testing.T) {
 	w.notify("v~a")
 	w.want("all is looked at", "v/a#1 v/b#1")
 }
+
+// TestAwaits checks which plugins may appear soon: those of drivers on the disk, from the beginning
+// until they answer or turn out not to be drivers.
+func TestAwaits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.write("v~a/a", "v~b/b", "v~c/other")
+	w.hold["v/a"] = true
+	var gone []string
+	w.drivers = prober.New(prober.Config{
+		Process: w.c, Manager: &w.manager, FS: w.disk, Dir: dir, New: w.begin,
+		Gone: func(name string) { gone = append(gone, name) },
+	})
+	wantAwaited := func(when string, want ...string) {
+		t.Helper()
+		var got []string
+		for _, name := range names {
+			if w.drivers.Awaits(name) {
+				got = append(got, name)
+			}
+		}
+		if !slices.Equal(got, want) || w.drivers.Awaits("") != (len(want) > 0) {
+			t.Errorf("%s: awaits %q, any: %t, want %q", when, got, w.drivers.Awaits(""), want)
+		}
+	}
+	wantAwaited("at the start", "v/a", "v/b", "v/c")
+	w.drivers.Notify("")
+	w.NoError(w.Host.Wait(t.Context(), "the others", func() bool { return !w.drivers.Awaits("v/b") && !w.drivers.Awaits("v/c") }))
+	wantAwaited("while a driver does not answer", "v/a")
+	w.hold["v/a"] = false
+	w.Run()
+	wantAwaited("after it has answered")
+	if !slices.Equal(gone, []string{"v/c"}) {
+		t.Errorf("gone: %q, want what is not a driver", gone)
+	}
+}

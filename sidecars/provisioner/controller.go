@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -44,6 +45,14 @@ type Config struct {
 	// StrictTopology restricts a volume to the topology of the selected node: --strict-topology.
 	StrictTopology bool
 
+	// CapacityNamespace makes the provisioner publish the free capacity of the driver in CSIStorageCapacity
+	// objects of this namespace, one for each StorageClass and topology segment: --enable-capacity. "": it
+	// does not.
+	CapacityNamespace  string
+	CapacityOwner      *metav1.OwnerReference // the controller of the objects; nil: none
+	CapacityPollPeriod time.Duration          // how often all capacities are refreshed; 0: 1 min
+	CapacityImmediate  bool                   // also for classes with immediate binding: --capacity-for-immediate-binding
+
 	BackoffMin time.Duration // delay after the first failure, doubled with each further one; 0: 1 s
 	BackoffMax time.Duration // longest delay; 0: 5 min
 	Workers    int           // number of claims, and of volumes, synced at once; 0: 4
@@ -58,6 +67,7 @@ type Controller struct {
 	classes     storagelisters.StorageClassLister
 	attachments storagelisters.VolumeAttachmentLister
 	topology    topology
+	capacities  *capacities // nil: not published
 
 	claimQueue  *sim.Queue[claimKey]
 	volumeQueue *sim.Queue[string] // by name
@@ -144,6 +154,9 @@ func New(cfg Config) *Controller {
 		c.volumeQueue.Work(c.syncVolume)
 	}
 	c.saveQueue.Work(c.syncUnsaved)
+	if cfg.CapacityNamespace != "" {
+		c.publishCapacity()
+	}
 	return c
 }
 

@@ -85,7 +85,9 @@ func (c *Controller) create(ctx context.Context, a *attempt) error {
 	}
 	delete(c.background, a.key.uid)
 	c.provisioned[a.key.uid] = struct{}{}
-	c.save(ctx, newVolume(a, c.cfg.DriverName, c.cfg.Topology, response.GetVolume()))
+	volume := newVolume(a, c.cfg.DriverName, c.cfg.Topology, response.GetVolume())
+	c.capacities.refresh(volume.Spec.NodeAffinity, a.class.Name)
+	c.save(ctx, volume)
 	return nil
 }
 
@@ -130,6 +132,7 @@ func (c *Controller) failed(ctx context.Context, a *attempt, err error) error {
 		delete(c.background, a.key.uid)
 	}
 	c.reportFailed(a, o, err)
+	c.capacities.refresh(nil, a.class.Name)
 	switch {
 	case o == infeasible:
 		c.infeasible[a.key.uid] = refusal{class: a.class.UID, until: c.cfg.Process.Now().Add(c.cfg.BackoffMax)}

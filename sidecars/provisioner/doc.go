@@ -25,8 +25,11 @@
 // A claim with a VolumeAttributesClass is provisioned with the parameters of that class, if the
 // driver has MODIFY_VOLUME. Later changes of the class name are the external-resizer's.
 //
+// With [Config].CapacityNamespace the free capacity of the driver is published in CSIStorageCapacity objects
+// (capacity.go). They are refreshed after changes of volumes, and periodically.
+//
 // What it does not do: snapshot restores (refused), migration from in-tree plugins, secrets (those
-// in a class are not read), CSIStorageCapacity objects, deployment on each node, leader election,
+// in a class are not read), deployment on each node, leader election,
 // and timeouts of driver calls.
 //
 // Upstream: external-provisioner 6.3.0, sig-storage-lib-external-provisioner v13.0.0.

@@ -101,6 +101,9 @@ func (c *Controller) remove(ctx context.Context, volume *corev1.PersistentVolume
 		c.reportDeleteFailed(volume, err.Error())
 		return err
 	}
+	if volume.Spec.NodeAffinity != nil {
+		c.capacities.refresh(volume.Spec.NodeAffinity, "")
+	}
 	err = c.cfg.Client.CoreV1().PersistentVolumes().
 		Delete(ctx, volume.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(volume.UID))})
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -34,6 +34,9 @@ type world struct {
 	array *array.Array
 	conn  *scripted.Conn
 	api   *scripted.Client
+
+	process *sim.Process
+	start   func() // starts the provisioner again, after a crash
 }
 
 func newWorld(t *testing.T, chooser sim.Chooser) *world {
@@ -49,14 +52,18 @@ func newWorldWith(t *testing.T, chooser sim.Chooser, cfg provisioner.Config) *wo
 	conn := &scripted.Conn{ClientConnInterface: csi.Direct(func(r grpc.ServiceRegistrar) {
 		csispec.RegisterControllerServer(r, disks.Controller())
 	})}
-	c := w.Host.Process("provisioner")
-	client := &scripted.Client{Interface: w.Server.Client(c)}
-	cfg.Process, cfg.Client, cfg.Informers, cfg.DriverName = c, client, w.Server.Informers(c), driverName
-	cfg.Recorder = events.New(events.Config{Process: c, Client: w.Server.Client(c), Source: driverName})
-	cfg.Conn = csi.Suspend(c, driverName, conn)
-	provisioner.New(cfg)
+	x := &world{World: w, array: disks, conn: conn}
+	x.start = func() {
+		c := w.Host.Process("provisioner")
+		x.process, x.api = c, &scripted.Client{Interface: w.Server.Client(c)}
+		cfg.Process, cfg.Client, cfg.Informers, cfg.DriverName = c, x.api, w.Server.Informers(c), driverName
+		cfg.Recorder = events.New(events.Config{Process: c, Client: w.Server.Client(c), Source: driverName})
+		cfg.Conn = csi.Suspend(c, driverName, conn)
+		provisioner.New(cfg)
+	}
+	x.start()
 	newBinder(w.Host, w.Server)
-	return &world{w, disks, conn, client}
+	return x
 }
 
 func ptr[T any](v T) *T { return &v }

@@ -28,6 +28,7 @@ type Log struct {
 	spare   [][]Record // dropped pieces, for reuse
 	watch   []func(Record)
 	reads   []Read
+	callers map[int][]uintptr // by step
 }
 
 // The capacity of a piece doubles from pieceMin to pieceMax. Records in a piece never move, so that
@@ -38,7 +39,12 @@ const (
 )
 
 // Append numbers the record and keeps it. It calls the functions given to Watch before it returns.
-func (l *Log) Append(r Record) {
+func (l *Log) Append(r Record) { l.append(r, nil) }
+
+// AppendCall is Append for a call with its call stack; see Callers.
+func (l *Log) AppendCall(r Record, callers []uintptr) { l.append(r, callers) }
+
+func (l *Log) append(r Record, callers []uintptr) {
 	if l.Omit != nil && l.Omit(r) {
 		return
 	}
@@ -46,6 +52,12 @@ func (l *Log) Append(r Record) {
 	l.steps++
 	r.Step = l.steps
 	l.keep(r)
+	if callers != nil {
+		if l.callers == nil {
+			l.callers = map[int][]uintptr{}
+		}
+		l.callers[r.Step] = callers
+	}
 	if l.Max > 0 && l.kept >= 2*l.Max {
 		l.drop(l.kept - l.Max)
 	}
@@ -116,6 +128,14 @@ func (l *Log) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.kept
+}
+
+// Callers returns the call stack of the call with the record of that step, for
+// runtime.CallersFrames. It is empty unless the host records stacks.
+func (l *Log) Callers(step int) []uintptr {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.callers[step]
 }
 
 // Steps returns the number of records that were appended.

@@ -61,9 +61,6 @@ type Record struct {
 	Outcome
 	Took     time.Duration // real duration of the effect; zero in the stepped host; not part of the text
 	HostStep int           // step of the stepped host, counted as in its schedule; not part of the text
-	// Callers is the call stack of a call, for runtime.CallersFrames, if the host records stacks. It is
-	// not part of the text.
-	Callers []uintptr
 }
 
 // NumberHostSteps makes the host steps of records increase where the host restarted its count, as

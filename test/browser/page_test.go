@@ -395,7 +395,13 @@ func TestPageShowsALiveWorld(t *testing.T) {
 	b := browse(t, "--devices", "array")
 	b.waitForText("#live", "volsim serve --by-hand")
 	b.waitForText("#objects", "node node-1")
+	b.click(`[data-key="stop kubelet(node-1)"]`)
+	b.waitForText("#targets", "kubelet(node-1) is down")
+	b.execute("create claim data 64Mi")
+	b.waitForText("#objects", "claim default/data")
 	b.screenshot("live-light", 1280, 800, "light")
 	b.screenshot("live-narrow-dark", 420, 900, "dark")
+	b.click(`[data-key="start kubelet(node-1)"]`)
+	b.waitFor("the kubelet runs", `document.querySelector('[data-key="stop kubelet(node-1)"]') !== null`)
 	b.checkConsole()
 }

@@ -28,6 +28,8 @@ import (
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/csi"
+	"github.com/volsim/volsim/plugins/hostpath"
+	"github.com/volsim/volsim/plugins/nfs"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sidecars/registrar"
 	"github.com/volsim/volsim/sim"
@@ -130,7 +132,7 @@ func newOurMounting(ctx context.Context, volumes int, serve func(csi.RegisterFun
 	}
 	component := w.host.Process("kubelet")
 	_, err = kubelet.New(kubelet.Config{
-		Process: component, Client: w.server.Client(component).WithoutCopies(), Node: mountNode, Root: mountRoot, FS: fs, Exports: nodefs.NewMemory("/"),
+		Process: component, Client: w.server.Client(component).WithoutCopies(), Node: mountNode, Root: mountRoot, FS: fs, NFS: nfs.NewServers(hostpath.Machine{FS: nodefs.NewMemory("/"), Root: "/"}),
 		Informers: w.server.Informers(component,
 			fake.Filter{Resource: "pods", Fields: "spec.nodeName=" + mountNode},
 			fake.Filter{Resource: "nodes", Fields: "metadata.name=" + mountNode},

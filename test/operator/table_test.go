@@ -146,7 +146,7 @@ func TestTable(t *testing.T) {
 			}
 		}
 		compare(fakeClient, cells[3])
-		if b == controller.ClaimBeforePod || b == controller.DroppedEvent { // not by chance
+		if b == controller.ClaimBeforePod { // not by chance
 			compare(live, cells[4])
 		}
 		compare(stepped, cells[5])

@@ -28,7 +28,8 @@ var source string
 // groups are the methods of kubernetes.Interface that return a client of a group with built-in
 // resources, in the order of the file.
 var groups = []string{
-	"CoreV1", "StorageV1", "AppsV1", "CoordinationV1", "RbacV1", "PolicyV1", "SchedulingV1", "ResourceV1", "EventsV1",
+	"CoreV1", "StorageV1", "AppsV1", "BatchV1", "AutoscalingV2", "AutoscalingV1", "NetworkingV1", "AdmissionregistrationV1",
+	"CoordinationV1", "RbacV1", "PolicyV1", "SchedulingV1", "ResourceV1", "EventsV1",
 	"DiscoveryV1", "NodeV1", "FlowcontrolV1",
 }
 
@@ -137,6 +138,9 @@ func newResource(g group, method string, client reflect.Type, served fake.APIRes
 	id := served.Name
 	if served.Group == "events.k8s.io" {
 		id += "." + served.Group // the core group's events have the short name
+	}
+	if served.Group == "autoscaling" && served.Version == "v1" {
+		id += ".v1.autoscaling" // version 2 has the short name
 	}
 	return resource{
 		Method: method, Interface: imports.name(client, "typed"), ID: id,

@@ -26,6 +26,8 @@ var optionalOverrides = []string{
 	"authentication.v1.TokenRequestSpec.expirationSeconds",
 	"authentication.v1.TokenRequestStatus.expirationTimestamp",
 	"authentication.v1.TokenRequestStatus.token",
+	"autoscaling.v2.HorizontalPodAutoscalerStatus.currentMetrics",
+	"batch.v1.PodFailurePolicyOnPodConditionsPattern.status",
 	"core.v1.AzureFilePersistentVolumeSource.secretNamespace",
 	"core.v1.ContainerImage.names",
 	"core.v1.Event.reportingComponent",
@@ -44,6 +46,8 @@ var optionalOverrides = []string{
 	"flowcontrol.v1.QueuingConfiguration.queueLengthLimit",
 	"flowcontrol.v1.QueuingConfiguration.queues",
 	"flowcontrol.v1.ResourcePolicyRule.namespaces",
+	"networking.v1.IngressClassParametersReference.scope",
+	"networking.v1.NetworkPolicySpec.podSelector",
 	"policy.v1.PodDisruptionBudgetStatus.currentHealthy",
 	"policy.v1.PodDisruptionBudgetStatus.desiredHealthy",
 	"policy.v1.PodDisruptionBudgetStatus.disruptionsAllowed",
@@ -62,6 +66,9 @@ var optionalOverrides = []string{
 // requiredOverrides are the fields with omitempty that are marked +required.
 var requiredOverrides = []string{
 	"authentication.v1.TokenReviewSpec.token",
+	"autoscaling.v1.HorizontalPodAutoscaler.spec",
+	"autoscaling.v2.HorizontalPodAutoscaler.spec",
+	"batch.v1.CronJob.spec",
 	"core.v1.ContainerRestartRule.action",
 	"core.v1.ContainerRestartRuleOnExitCodes.operator",
 	"core.v1.ImageVolumeStatus.imageRef",

@@ -36,12 +36,22 @@ func validateDeviceClassUpdate(c, _ *resourcev1.DeviceClass) field.ErrorList {
 
 func defaultResourceClaim(c *resourcev1.ResourceClaim) {
 	for i := range c.Spec.Devices.Requests {
-		if r := c.Spec.Devices.Requests[i].Exactly; r != nil {
-			setIfEmpty(&r.AllocationMode, resourcev1.DeviceAllocationModeExactCount)
-			if r.AllocationMode == resourcev1.DeviceAllocationModeExactCount {
-				setIfEmpty(&r.Count, 1)
-			}
+		request := &c.Spec.Devices.Requests[i]
+		if r := request.Exactly; r != nil {
+			defaultDeviceCount(&r.AllocationMode, &r.Count)
 		}
+		for j := range request.FirstAvailable {
+			sub := &request.FirstAvailable[j]
+			defaultDeviceCount(&sub.AllocationMode, &sub.Count)
+		}
+	}
+}
+
+// Upstream: pkg/apis/resource/v1 SetDefaults_ExactDeviceRequest, SetDefaults_DeviceSubRequest.
+func defaultDeviceCount(mode *resourcev1.DeviceAllocationMode, count *int64) {
+	setIfEmpty(mode, resourcev1.DeviceAllocationModeExactCount)
+	if *mode == resourcev1.DeviceAllocationModeExactCount {
+		setIfEmpty(count, 1)
 	}
 }
 

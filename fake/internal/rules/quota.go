@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// This file has the rules of quotas and limit ranges. They are stored, not enforced.
+// This file has the rules of quotas and limit ranges.
 //
 // Upstream: pkg/apis/core/validation ValidateResourceQuota, ValidateLimitRange.
 
@@ -70,10 +70,74 @@ func prepareQuotaCreate(_ metav1.Time, q, _ *corev1.ResourceQuota) {
 	q.Status = corev1.ResourceQuotaStatus{}
 }
 
-// Differs: the scope selector is not validated.
 func validateQuota(q, _ *corev1.ResourceQuota) field.ErrorList {
 	errs := validateQuotaList(q.Spec.Hard, specPath.Child("hard"))
-	return append(errs, validateScopes(&q.Spec, specPath.Child("scopes"))...)
+	errs = append(errs, validateScopes(&q.Spec, specPath.Child("scopes"))...)
+	if q.Spec.ScopeSelector != nil {
+		errs = append(errs, validateScopeSelector(&q.Spec, specPath.Child("scopeSelector", "matchExpressions"))...)
+	}
+	return errs
+}
+
+// validateScopeSelector validates the requirements of a quota on its objects.
+//
+// Upstream: pkg/apis/core/validation validateScopedResourceSelectorRequirement.
+func validateScopeSelector(spec *corev1.ResourceQuotaSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	var seen []corev1.ResourceQuotaScope
+	for _, r := range spec.ScopeSelector.MatchExpressions {
+		fits, ok := scopes[r.ScopeName]
+		if !ok {
+			errs = append(errs, field.Invalid(path.Child("scopeName"), r.ScopeName, "unsupported scope"))
+		}
+		for _, name := range slices.Sorted(maps.Keys(spec.Hard)) {
+			if quotaResource(name) && ok && !fits(name) {
+				errs = append(errs, field.Invalid(path, spec.ScopeSelector, "unsupported scope applied to resource"))
+			}
+		}
+		if slices.Contains(existingScopes, r.ScopeName) && r.Operator != corev1.ScopeSelectorOpExists {
+			errs = append(errs, field.Invalid(path.Child("operator"), r.Operator, existsMsg))
+		}
+		switch r.Operator {
+		case corev1.ScopeSelectorOpIn, corev1.ScopeSelectorOpNotIn:
+			if len(r.Values) == 0 {
+				errs = append(errs, field.Required(path.Child("values"),
+					"must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"))
+			}
+		case corev1.ScopeSelectorOpExists, corev1.ScopeSelectorOpDoesNotExist:
+			if len(r.Values) > 0 {
+				errs = append(errs, field.Invalid(path.Child("values"), r.Values,
+					"must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"))
+			}
+		default:
+			errs = append(errs, field.Invalid(path.Child("operator"), r.Operator, "not a valid selector operator"))
+		}
+		seen = append(seen, r.ScopeName)
+	}
+	return append(errs, validatePairs(seen, spec.Scopes, path)...)
+}
+
+const existsMsg = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, " +
+	"ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+
+// existingScopes are the scopes that an object is in or not; the others have values.
+var existingScopes = []corev1.ResourceQuotaScope{
+	corev1.ResourceQuotaScopeBestEffort, corev1.ResourceQuotaScopeNotBestEffort, corev1.ResourceQuotaScopeTerminating,
+	corev1.ResourceQuotaScopeNotTerminating, corev1.ResourceQuotaScopeCrossNamespacePodAffinity,
+}
+
+// validatePairs returns an error for two scopes that exclude each other.
+func validatePairs(seen, shown []corev1.ResourceQuotaScope, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, pair := range [][2]corev1.ResourceQuotaScope{
+		{corev1.ResourceQuotaScopeBestEffort, corev1.ResourceQuotaScopeNotBestEffort},
+		{corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating},
+	} {
+		if slices.Contains(seen, pair[0]) && slices.Contains(seen, pair[1]) {
+			errs = append(errs, field.Invalid(path, shown, "conflicting scopes"))
+		}
+	}
+	return errs
 }
 
 // scopes are the scopes that a quota may have. The function reports whether a scope applies to a
@@ -105,15 +169,7 @@ func validateScopes(spec *corev1.ResourceQuotaSpec, path *field.Path) field.Erro
 			}
 		}
 	}
-	for _, pair := range [][2]corev1.ResourceQuotaScope{
-		{corev1.ResourceQuotaScopeBestEffort, corev1.ResourceQuotaScopeNotBestEffort},
-		{corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating},
-	} {
-		if slices.Contains(spec.Scopes, pair[0]) && slices.Contains(spec.Scopes, pair[1]) {
-			errs = append(errs, field.Invalid(path, spec.Scopes, "conflicting scopes"))
-		}
-	}
-	return errs
+	return append(errs, validatePairs(spec.Scopes, spec.Scopes, path)...)
 }
 
 func validateQuotaUpdate(q, old *corev1.ResourceQuota) field.ErrorList {
@@ -187,8 +243,6 @@ func validateLimitType(t corev1.LimitType, path *field.Path) field.ErrorList {
 }
 
 // validateLimitItem validates that the limits of one type do not contradict each other.
-//
-// Differs: maxLimitRequestRatio is not validated.
 func validateLimitItem(item *corev1.LimitRangeItem, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	lists := []struct {
@@ -208,6 +262,10 @@ func validateLimitItem(item *corev1.LimitRangeItem, path *field.Path) field.Erro
 			names[name] = apiresource.Quantity{}
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(item.MaxLimitRequestRatio)) {
+		errs = append(errs, validateResourceName(name, path.Child("maxLimitRequestRatio").Key(string(name)))...)
+		names[name] = apiresource.Quantity{}
+	}
 	_, least := item.Min[corev1.ResourceStorage]
 	_, most := item.Max[corev1.ResourceStorage]
 	if item.Type == corev1.LimitTypePersistentVolumeClaim && !least && !most {
@@ -216,6 +274,43 @@ func validateLimitItem(item *corev1.LimitRangeItem, path *field.Path) field.Erro
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		errs = append(errs, validateOrder(item, name, path)...)
+		errs = append(errs, validateRatio(item, name, path.Child("maxLimitRequestRatio").Key(string(name)))...)
+		limit, limited := item.Default[name]
+		request, requested := item.DefaultRequest[name]
+		if !overcommits(name) && limited && requested && limit.Cmp(request) != 0 {
+			errs = append(errs, field.Invalid(path.Child("defaultRequest").Key(string(name)), request.String(), fmt.Sprintf(
+				"default value %s must equal to defaultRequest value %s in %s", limit.String(), request.String(), name)))
+		}
+	}
+	return errs
+}
+
+// overcommits reports whether the limits of a resource may exceed what there is.
+//
+// Upstream: pkg/apis/core/helper IsOvercommitAllowed.
+func overcommits(name corev1.ResourceName) bool {
+	return (!strings.Contains(string(name), "/") || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)) &&
+		!strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+}
+
+// validateRatio validates that the maximum ratio of limit and request is possible.
+func validateRatio(item *corev1.LimitRangeItem, name corev1.ResourceName, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	ratio, ok := item.MaxLimitRequestRatio[name]
+	if !ok {
+		return nil
+	}
+	if ratio.Cmp(apiresource.MustParse("1")) < 0 {
+		errs = append(errs, field.Invalid(path, ratio.String(), fmt.Sprintf("ratio %s is less than 1", ratio.String())))
+	}
+	least, hasLeast := item.Min[name]
+	most, hasMost := item.Max[name]
+	if !hasLeast || !hasMost {
+		return errs
+	}
+	if limit := most.AsApproximateFloat64() / least.AsApproximateFloat64(); ratio.AsApproximateFloat64() > limit {
+		errs = append(errs, field.Invalid(path, ratio.String(), fmt.Sprintf(
+			"ratio %s is greater than max/min = %f", ratio.String(), limit)))
 	}
 	return errs
 }

@@ -1,11 +1,15 @@
 package rules
 
 import (
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -231,6 +235,75 @@ var (
 	ControllerRevision = Set[*appsv1.ControllerRevision]{
 		ValidateCreate: validateRevision,
 		ValidateUpdate: validateRevisionUpdate,
+	}
+)
+
+// The rules of batch.
+var (
+	Job = Set[*batchv1.Job]{
+		Default:        defaultJob,
+		PrepareCreate:  prepareJobCreate,
+		PrepareUpdate:  prepareJobUpdate,
+		ValidateCreate: validateJob,
+		ValidateUpdate: validateJobUpdate,
+		ValidateStatus: validateJobStatus,
+		Warn:           warnJob,
+	}
+	CronJob = Set[*batchv1.CronJob]{
+		Default:        defaultCronJob,
+		PrepareCreate:  prepareCronJobCreate,
+		PrepareUpdate:  prepareCronJobUpdate,
+		ValidateCreate: validateCronJob,
+		ValidateUpdate: validateCronJobUpdate,
+		Warn:           warnCronJob,
+	}
+)
+
+// The rules of networking.k8s.io, admissionregistration.k8s.io and autoscaling.
+var (
+	Ingress = Set[*networkingv1.Ingress]{
+		PrepareCreate:  prepareIngressCreate,
+		PrepareUpdate:  prepareIngressUpdate,
+		ValidateCreate: validateIngress,
+		ValidateUpdate: validateIngressUpdate,
+		ValidateStatus: validateIngressStatus,
+		Warn:           warnIngress,
+	}
+	IngressClass = Set[*networkingv1.IngressClass]{
+		Default:        defaultIngressClass,
+		PrepareCreate:  prepareIngressClassCreate,
+		PrepareUpdate:  prepareIngressClassUpdate,
+		ValidateCreate: validateIngressClass,
+		ValidateUpdate: validateIngressClassUpdate,
+	}
+	NetworkPolicy = Set[*networkingv1.NetworkPolicy]{
+		Default:        defaultNetworkPolicy,
+		PrepareCreate:  prepareNetworkPolicyCreate,
+		PrepareUpdate:  prepareNetworkPolicyUpdate,
+		ValidateCreate: validateNetworkPolicy,
+		ValidateUpdate: validateNetworkPolicy,
+		Warn:           warnNetworkPolicy,
+	}
+	ValidatingWebhookConfiguration = Set[*admissionv1.ValidatingWebhookConfiguration]{
+		Default:        defaultValidatingWebhooks,
+		PrepareCreate:  prepareValidatingWebhooksCreate,
+		PrepareUpdate:  prepareValidatingWebhooksUpdate,
+		ValidateCreate: validateValidatingWebhooks,
+		ValidateUpdate: validateValidatingWebhooks,
+	}
+	MutatingWebhookConfiguration = Set[*admissionv1.MutatingWebhookConfiguration]{
+		Default:        defaultMutatingWebhooks,
+		PrepareCreate:  prepareMutatingWebhooksCreate,
+		PrepareUpdate:  prepareMutatingWebhooksUpdate,
+		ValidateCreate: validateMutatingWebhooks,
+		ValidateUpdate: validateMutatingWebhooks,
+	}
+	HorizontalPodAutoscaler = Set[*autoscalingv2.HorizontalPodAutoscaler]{
+		Default:        defaultAutoscaler,
+		PrepareCreate:  prepareAutoscalerCreate,
+		ValidateCreate: validateAutoscaler,
+		ValidateUpdate: validateAutoscaler,
+		ValidateStatus: validateAutoscalerStatus,
 	}
 )
 

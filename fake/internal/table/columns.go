@@ -1,6 +1,8 @@
 package table
 
 import (
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -54,6 +56,23 @@ var printers = map[schema.GroupKind]kindPrinter{
 	{Group: "apps", Kind: "DaemonSet"}:          newPrinter(daemonCells, daemonColumns...),
 	{Group: "apps", Kind: "ControllerRevision"}: newPrinter(revisionCells, revisionColumns...),
 	{Group: "autoscaling", Kind: "Scale"}:       newPrinter(scaleCells, scaleColumns...),
+
+	{Group: "batch", Kind: "Job"}:     newPrinter(jobCells, jobColumns...),
+	{Group: "batch", Kind: "CronJob"}: newPrinter(cronJobCells, cronJobColumns...),
+
+	{Group: "networking.k8s.io", Kind: "Ingress"}:                                   newPrinter(ingressCells, ingressColumns...),
+	{Group: "networking.k8s.io", Kind: "IngressClass"}:                              newPrinter(ingressClassCells, ingressClassColumns...),
+	{Group: "networking.k8s.io", Kind: "NetworkPolicy"}:                             newPrinter(networkPolicyCells, networkPolicyColumns...),
+	{Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration"}: newPrinter(validatingCells, webhookColumns...),
+	{Group: "admissionregistration.k8s.io", Kind: "MutatingWebhookConfiguration"}:   newPrinter(mutatingCells, webhookColumns...),
+	{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}: {
+		heads: autoscalerColumns, cells: func(obj fake.Object, now clock) []any {
+			if a, ok := obj.(*autoscalingv1.HorizontalPodAutoscaler); ok {
+				return oldAutoscalerCells(a, now)
+			}
+			return autoscalerCells(obj.(*autoscalingv2.HorizontalPodAutoscaler), now)
+		},
+	},
 
 	{Group: "coordination.k8s.io", Kind: "Lease"}:             newPrinter(leaseCells, leaseColumns...),
 	{Group: "events.k8s.io", Kind: "Event"}:                   newPrinter(newEventCells, eventColumns...),

@@ -50,7 +50,7 @@ func startUpstream(t *testing.T, w *world, events *atomic.Int64) (stop func()) {
 	timers := upstreamad.DefaultTimers
 	timers.ReconcilerLoopPeriod = loopPeriod
 	wait, err := upstreamad.Start(ctx, upstreamad.Config{
-		Client: histories.UniqueEvents(w.server.Client(w.faults), events), Timers: timers,
+		Client: histories.UniqueEvents(w.server, w.faults, events), Timers: timers,
 		DisableForceDetach: w.disableForceDetach,
 	})
 	if err != nil {

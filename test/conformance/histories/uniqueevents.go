@@ -6,42 +6,65 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/apiserver"
+	"github.com/volsim/volsim/sim"
 )
 
 // UniqueEvents returns a client that numbers the names of events with count. Upstream derives names
 // from the object's name and the time. In a bubble time stands still, and the API server would
 // reject the second of two events about an object.
-func UniqueEvents(client kubernetes.Interface, count *atomic.Int64) kubernetes.Interface {
-	return uniqueClient{client, count}
+func UniqueEvents(server *fake.Server, caller sim.Caller, count *atomic.Int64) kubernetes.Interface {
+	return uniqueClient{server.Client(caller), server, count}
 }
 
 type uniqueClient struct {
 	kubernetes.Interface
-	count *atomic.Int64
+	server *fake.Server
+	count  *atomic.Int64
 }
 
 func (r uniqueClient) CoreV1() typedcorev1.CoreV1Interface {
-	return uniqueCore{r.Interface.CoreV1(), r.count}
+	return uniqueCore{r.Interface.CoreV1(), r}
 }
+
+func (r uniqueClient) number(e *corev1.Event) { e.Name = fmt.Sprintf("%s.%d", e.Name, r.count.Add(1)) }
 
 type uniqueCore struct {
 	typedcorev1.CoreV1Interface
-	count *atomic.Int64
+	client uniqueClient
 }
 
 func (r uniqueCore) Events(namespace string) typedcorev1.EventInterface {
-	return uniqueEvents{r.CoreV1Interface.Events(namespace), r.count}
+	return uniqueEvents{r.CoreV1Interface.Events(namespace), r.client}
+}
+
+// RESTClient returns a client for events, which some of upstream's controllers record so.
+func (r uniqueCore) RESTClient() rest.Interface {
+	number := func(request fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+		if Is(request, "create", "events") {
+			r.client.number(request.Body.(*corev1.Event))
+		}
+		return serve()
+	}
+	config := apiserver.NewConfig(r.client.server, sim.DirectCaller(), func(client *fake.Clientset) *fake.Clientset {
+		return client.WithInterceptor(fake.InterceptorFunc(number))
+	})
+	return kubernetes.NewForConfigOrDie(config).CoreV1().RESTClient()
 }
 
 type uniqueEvents struct {
 	typedcorev1.EventInterface
-	count *atomic.Int64
+	client uniqueClient
 }
 
 func (r uniqueEvents) CreateWithEventNamespace(e *corev1.Event) (*corev1.Event, error) {
 	e = e.DeepCopy()
-	e.Name = fmt.Sprintf("%s.%d", e.Name, r.count.Add(1))
+	r.client.number(e)
 	return r.EventInterface.CreateWithEventNamespaceWithContext(context.Background(), e)
 }

@@ -73,7 +73,7 @@ func runUpstream(t *testing.T, h history, want []histories.State) (execution his
 func (u *upstream) start(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	wait, err := upstreampv.Start(ctx, upstreampv.Config{
-		Client:       histories.UniqueEvents(u.server.Client(u.faults), &u.events),
+		Client:       histories.UniqueEvents(u.server, u.faults, &u.events),
 		ResyncPeriod: period,
 		Plugins:      []volume.VolumePlugin{&upstreamPlugin{storage: u.storage}},
 	})

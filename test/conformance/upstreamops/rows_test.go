@@ -110,6 +110,9 @@ func namesOfRows(f *ast.FuncDecl) []string {
 		}
 		key, isName := kv.Key.(*ast.Ident)
 		lit, isText := kv.Value.(*ast.BasicLit)
+		if isName && !isText {
+			return false // the fields of a row are no rows
+		}
 		if !isName || !isText || !slices.Contains([]string{"name", "testName", "testID", "desc"}, key.Name) {
 			return true
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore/session"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
@@ -104,19 +105,28 @@ func distinguishLabels(options []Option) {
 
 // addEvents groups the possible events by target.
 func (c *Controls) addEvents(s *session.Session) {
-	c.Other = []string{}
+	c.Targets, c.Other = targetsOf(s.Cluster(), s.PossibleEvents())
+	for i := range c.Targets {
+		t := &c.Targets[i]
+		t.Held = t.Component && slices.Contains(c.Held, t.Name)
+	}
+}
+
+// targetsOf groups events by the components and nodes of a cluster. other has the rest.
+func targetsOf(c *cluster.Cluster, events []string) (targets []Target, other []string) {
+	other = []string{}
 	index := map[string]int{}
 	add := func(t Target) {
-		index[t.Name] = len(c.Targets)
-		c.Targets = append(c.Targets, t)
+		index[t.Name] = len(targets)
+		targets = append(targets, t)
 	}
-	for _, name := range s.Cluster().Components() {
-		add(Target{Name: name, Component: true, Held: slices.Contains(c.Held, name), Ops: []string{}})
+	for _, name := range c.Components() {
+		add(Target{Name: name, Component: true, Ops: []string{}})
 	}
-	for _, node := range s.Cluster().Server().List("nodes") {
+	for _, node := range c.Server().List("nodes") {
 		add(Target{Name: node.GetName(), Ops: []string{}})
 	}
-	for _, op := range s.PossibleEvents() {
+	for _, op := range events {
 		words := strings.Fields(op)
 		target := ""
 		if len(words) > 1 {
@@ -128,9 +138,10 @@ func (c *Controls) addEvents(s *session.Session) {
 		}
 		at, known := index[target]
 		if !known {
-			c.Other = append(c.Other, op)
+			other = append(other, op)
 			continue
 		}
-		c.Targets[at].Ops = append(c.Targets[at].Ops, op)
+		targets[at].Ops = append(targets[at].Ops, op)
 	}
+	return targets, other
 }

@@ -4,7 +4,8 @@
 //	fmt.Println("open", p.URL())
 //	defer p.Close()
 //
-// A [World] returns its state and signals changes. [Live] is a cluster that runs by itself.
+// A [World] returns its state and signals changes. [Live] is a cluster that runs by itself: its
+// operations are events, such as "stop kubelet(node-1)", and acts of users.
 // [Stepped] is a world that advances only by operations. [Listen] serves the page over HTTP on a
 // loopback address, to browsers that open a link with a one-time token.
 //
@@ -20,8 +21,8 @@
 //	POST /reset          undoes all operations; returns a Result
 //	POST /load           replaces the world by a saved session or scenario, given as text; returns a Result
 //
-// Invalid requests return 422 and a message. A live world returns 422 for operations.txt and all
-// POST requests. Versions only grow. A browser requests the state when it receives an unknown
+// Invalid requests return 422 and a message. A live world returns 422 for operations.txt, and for POST
+// requests other than /do. Versions only grow. A browser requests the state when it receives an unknown
 // version, so it fetches the state as often as it can draw and never shows an outdated one.
 //
 // A diagram with ?width=400 fits a window of so many pixels.

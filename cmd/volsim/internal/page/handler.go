@@ -20,7 +20,7 @@ const opBytesMax = 4 << 10
 // fileBytesMax is the maximum length of a loaded file in bytes. Saved requests may be long.
 const fileBytesMax = 64 << 20
 
-// errLive is the response to operations on a live world.
+// errLive is the response to operations that a live world does not support.
 var errLive = errors.New("this world is live and cannot be stepped: start volsim serve --by-hand instead")
 
 // newHandler returns the handler of all endpoints, without access control.
@@ -35,22 +35,28 @@ func newHandler(world World) http.Handler {
 	mux.HandleFunc("GET /changes", changes(world))
 	mux.HandleFunc("GET /diagram.svg", diagram(world))
 	stepper, _ := world.(Stepper)
-	mux.HandleFunc("POST /do", handleOp(stepper, func(r *http.Request) (Result, error) {
+	mux.HandleFunc("POST /do", handleUpTo(opBytesMax, func(r *http.Request) (Result, error) {
 		op, err := io.ReadAll(r.Body)
 		if err != nil {
 			return Result{}, fmt.Errorf("read operation of at most %d bytes: %w", opBytesMax, err)
 		}
-		return stepper.Do(string(op))
+		return world.Do(string(op))
 	}))
-	mux.HandleFunc("POST /undo", handleOp(stepper, func(*http.Request) (Result, error) { return stepper.Undo() }))
-	mux.HandleFunc("POST /reset", handleOp(stepper, func(*http.Request) (Result, error) { return stepper.Reset() }))
-	mux.HandleFunc("POST /load", handleUpTo(fileBytesMax, stepper, func(r *http.Request) (Result, error) {
+	stepped := func(do func(*http.Request) (Result, error)) func(*http.Request) (Result, error) {
+		if stepper == nil {
+			return func(*http.Request) (Result, error) { return Result{}, errLive }
+		}
+		return do
+	}
+	mux.HandleFunc("POST /undo", handleUpTo(opBytesMax, stepped(func(*http.Request) (Result, error) { return stepper.Undo() })))
+	mux.HandleFunc("POST /reset", handleUpTo(opBytesMax, stepped(func(*http.Request) (Result, error) { return stepper.Reset() })))
+	mux.HandleFunc("POST /load", handleUpTo(fileBytesMax, stepped(func(r *http.Request) (Result, error) {
 		text, err := io.ReadAll(r.Body)
 		if err != nil {
 			return Result{}, fmt.Errorf("read file of at most %d bytes: %w", fileBytesMax, err)
 		}
 		return stepper.Load(string(text))
-	}))
+	})))
 	mux.HandleFunc("GET /operations.txt", func(w http.ResponseWriter, _ *http.Request) {
 		if stepper == nil {
 			writeError(w, errLive)
@@ -62,18 +68,9 @@ func newHandler(world World) http.Handler {
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 
-// handleOp handles a request that changes a Stepped world.
-func handleOp(stepper Stepper, do func(*http.Request) (Result, error)) http.HandlerFunc {
-	return handleUpTo(opBytesMax, stepper, do)
-}
-
-// handleUpTo is handleOp with the maximum size of the body.
-func handleUpTo(bytesMax int64, stepper Stepper, do func(*http.Request) (Result, error)) http.HandlerFunc {
+// handleUpTo handles a request that changes a world, with the maximum size of its body.
+func handleUpTo(bytesMax int64, do func(*http.Request) (Result, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if stepper == nil {
-			writeError(w, errLive)
-			return
-		}
 		r.Body = http.MaxBytesReader(w, r.Body, bytesMax)
 		done, err := do(r)
 		if err != nil {

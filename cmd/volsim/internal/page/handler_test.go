@@ -281,7 +281,8 @@ func TestLateBrowserCatchesUp(t *testing.T) {
 	}
 }
 
-func TestLiveWorldIsReadOnly(t *testing.T) {
+// TestLiveWorld: a live world takes events and acts, and cannot be stepped.
+func TestLiveWorld(t *testing.T) {
 	c, err := cluster.New(cluster.Config{Devices: cluster.Array, Records: 1000})
 	if err != nil {
 		t.Fatal(err)
@@ -314,9 +315,37 @@ func TestLiveWorldIsReadOnly(t *testing.T) {
 	if code, body := v.get("/diagram.svg"); code != http.StatusOK || !strings.Contains(body, "claim default/data") {
 		t.Errorf("the diagram: %d: %s", code, body)
 	}
-	for _, path := range []string{"/do", "/undo", "/reset"} {
+	for _, path := range []string{"/do", "/undo", "/reset", "/load"} {
 		if code, body := v.send(http.MethodPost, path, "step"); code != http.StatusUnprocessableEntity || !strings.Contains(body, "volsim serve --by-hand") {
 			t.Errorf("%s: %d: %s", path, code, body)
 		}
 	}
+	do := func(op string, code int, contains string) {
+		t.Helper()
+		if got, body := v.send(http.MethodPost, "/do", op); got != code || !strings.Contains(body, contains) {
+			t.Errorf("%s: %d: %s", op, got, body)
+		}
+	}
+	operations := func(target string) string {
+		for _, each := range v.state().Targets {
+			if each.Name == target {
+				return strings.Join(each.Ops, ", ")
+			}
+		}
+		return "no such target"
+	}
+	if got := operations("kubelet(node-1)"); got != "crash kubelet(node-1), stop kubelet(node-1)" {
+		t.Errorf("operations of the kubelet: %s", got)
+	}
+	do("stop kubelet(node-1)", http.StatusOK, "stop kubelet(node-1)")
+	do("stop kubelet(node-1)", http.StatusUnprocessableEntity, "not possible now")
+	if got := operations("kubelet(node-1)"); got != "start kubelet(node-1)" {
+		t.Errorf("operations of the stopped kubelet: %s", got)
+	}
+	do("create pod web data on=node-1", http.StatusOK, "create pod web")
+	do("start kubelet(node-1)", http.StatusOK, "")
+	do("wait pod web Running", http.StatusOK, "")
+	do("partition node-1", http.StatusOK, "")
+	do("restore node-1", http.StatusOK, "")
+	do("pass 5m", http.StatusUnprocessableEntity, "a live world has no settable clock")
 }

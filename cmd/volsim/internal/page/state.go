@@ -25,12 +25,13 @@ type World interface {
 	History() History
 	// Changes returns the version of the state, and a channel that is closed at the next change.
 	Changes() (version int64, changed <-chan struct{})
+	// Do executes an operation. That of a Live world is an event, or an act of a user.
+	Do(op string) (Result, error)
 }
 
 // A Stepper is a World that a page controls. Errors of its methods describe invalid requests.
 type Stepper interface {
 	World
-	Do(op string) (Result, error)     // executes an operation of package session
 	Undo() (Result, error)            // replays all operations but the last
 	Reset() (Result, error)           // discards all operations
 	Load(text string) (Result, error) // replaces the world by a saved one
@@ -51,6 +52,7 @@ type State struct {
 	Objects  []Object  `json:"objects"`
 	Events   []Event   `json:"events"`             // Kubernetes events, latest first
 	Controls *Controls `json:"controls,omitempty"` // of a Stepped world only
+	Targets  []Target  `json:"targets,omitempty"`  // of a Live world only: components and nodes
 }
 
 // An Object is an API object, or an object that still exists in a stale cache.

@@ -52,7 +52,7 @@ func (d *Stepped) begin() (*world, error) {
 	server := s.Cluster().Server()
 	crd.Serve(server)
 	w := &world{session: s}
-	w.api = apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: callerOf, CreateWarnings: CreateWarnings(s.Cluster())})
+	w.api = apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: callerOf})
 	w.ctx, w.end = context.WithCancel(context.Background())
 	return w, nil
 }
@@ -67,12 +67,9 @@ var errClosed = errors.New("the world is closed; start volsim serve again")
 
 // Do executes one operation.
 func (d *Stepped) Do(op string) (Result, error) {
-	op = strings.TrimSpace(op)
-	switch {
-	case op == "":
-		return Result{}, errors.New("no operation: enter one, such as: create claim data 64Mi")
-	case strings.ContainsAny(op, "\r\n"):
-		return Result{}, errors.New("more than one line: enter one operation at a time")
+	op, err := oneLine(op)
+	if err != nil {
+		return Result{}, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -198,8 +198,9 @@ function faultSelect(option) {
 
 const expanded = new Set(); // targets with all operations visible
 
-function drawTargets(controls) {
-  fill($("targets"), controls.targets.map(t => {
+// drawTargets draws components and nodes with their events. Only those of a stepped world can be held.
+function drawTargets(targets, stepped) {
+  fill($("targets"), targets.map(t => {
     const operation = op => {
       const label = op.replace(` ${t.name}`, "").replace(/ (driver)\(.*\)/, " $1");
       return make("button", { type: "button", class: "small", "data-key": op, title: op, onclick: () => act(op) }, label);
@@ -207,20 +208,24 @@ function drawTargets(controls) {
     const common = t.ops.filter(op => !/ behind$|^replicate |^relist /.test(op));
     const others = t.ops.filter(op => !common.includes(op));
     const buttons = common.map(operation);
-    if (t.component) {
+    if (t.component && stepped) {
       const op = `${t.held ? "release" : "hold"} ${t.name}`;
       buttons.unshift(make("button", { type: "button", class: "small", "data-key": `hold ${t.name}`, title: op, onclick: () => act(op) }, t.held ? "release" : "hold"));
     }
     if (others.length > 0 && expanded.has(t.name)) {
       buttons.push(...others.map(operation));
     } else if (others.length > 0) {
-      const open = () => { expanded.add(t.name); drawTargets(controls); };
+      const open = () => { expanded.add(t.name); drawTargets(targets, stepped); };
       buttons.push(make("button", { type: "button", class: "small", "data-key": `more ${t.name}`, title: `more events of ${t.name}`, onclick: open }, "…"));
     }
     const down = t.ops.some(op => op === `start ${t.name}` || op === `recover ${t.name}`);
     return make("tr", { class: (down ? "down " : "") + (t.held ? "held" : "") },
       make("td", { class: "name" }, t.name + (down ? " is down" : "") + (t.held ? " is held" : "")), make("td", { class: "can" }, ...buttons));
   }));
+}
+
+function drawFaults(controls) {
+  drawTargets(controls.targets, true);
   fill($("other"), controls.other.map(op => make("button", { type: "button", class: "small", "data-key": op, title: meaning(op), onclick: () => act(op) }, op)));
   choices($("fail-target"), [{ value: "", text: "any component" }, ...controls.targets.filter(t => t.component).map(t => ({ value: t.name, text: t.name }))]);
   choices($("fail-kind"), controls.faults.map(f => ({ value: f, text: f })));
@@ -257,21 +262,26 @@ function draw(state) {
   const controls = state.controls;
   $("setup").textContent = state.setup;
   $("time").textContent = state.time ? `${state.time} since the start` : "";
-  for (const id of ["controls", "next-panel", "faults-panel", "stale-heading", "tab-story"]) {
+  for (const id of ["next-panel", "stale-heading", "tab-story"]) {
     $(id).hidden = !controls;
   }
+  $("controls").hidden = $("faults-panel").hidden = false;
   $("live").hidden = Boolean(controls);
-  document.querySelector("main").classList.toggle("live", !controls);
   if (!controls && $("live-events").hidden) { // there is room next to the objects
     $("live-events").hidden = false;
     $("live-events").append(...$("events-panel").children);
     $("tab-events").hidden = true;
+    $("faults-heading").textContent = "Components and nodes";
+    document.querySelectorAll(".stepped").forEach(e => { e.hidden = true; });
+    document.querySelectorAll("option.stepped").forEach(e => e.remove());
   }
   drawObjects(state.objects);
   drawEvents(state.events);
-  if (controls) {
+  if (!controls) {
+    drawTargets(state.targets, false);
+  } else {
     drawNext(controls.next);
-    drawTargets(controls);
+    drawFaults(controls);
     drawStory(controls.story);
     $("undo").disabled = $("reset").disabled = controls.ops.length === 0;
     $("begin").hidden = controls.ops.length > 0;

@@ -1,0 +1,4 @@
+package vacprotection
+
+// Finalizer is finalizer, for external tests.
+const Finalizer = finalizer

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package flexvolume
+
+import "github.com/volsim/volsim/plugins"
+
+func statFS(string) (plugins.Usage, error) { return plugins.Usage{}, plugins.ErrUnsupported }

@@ -1,0 +1,107 @@
+package volumebinding
+
+import (
+	"cmp"
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volsim/volsim/scheduler/internal/framework"
+)
+
+// A ShapePoint is a point of the function that ranks nodes: what score, up to 10, a utilization in percent
+// has. Between two points it is linear.
+//
+// Upstream: k8s.io/kube-scheduler/config UtilizationShapePoint (v1.36).
+type ShapePoint struct{ Utilization, Score int64 }
+
+// DefaultShape prefers nodes with much free storage.
+//
+// Upstream: SetDefaults_VolumeBindingArgs (v1.36).
+var DefaultShape = []ShapePoint{{Utilization: 0, Score: 10}, {Utilization: 100, Score: 0}}
+
+// scoreScale is the score of a node for one of a ShapePoint.
+const scoreScale = framework.MaxScore / 10
+
+// storageUse is how much storage of a class a pod would use.
+type storageUse struct{ requested, capacity int64 }
+
+// PreScore implements framework.Scorer.
+func (p *Plugin) PreScore(cycle *framework.Cycle, _ []*framework.NodeInfo) *framework.Status {
+	if !p.args.StorageCapacityScoring || stateOf(cycle) == nil {
+		return framework.SkipCycle
+	}
+	return nil
+}
+
+// Score ranks a node by the existing volumes that the pod would get; if there are none, by the storage of which
+// it would get new ones.
+//
+// Upstream: Score (v1.36).
+func (p *Plugin) Score(cycle *framework.Cycle, node *framework.NodeInfo) (int64, *framework.Status) {
+	s := stateOf(cycle)
+	if s == nil || s.byNode[node.Node.Name] == nil {
+		return 0, nil
+	}
+	volumes := s.byNode[node.Node.Name]
+	classes := map[string]storageUse{}
+	for _, b := range volumes.bindings {
+		use := classes[b.volume.Spec.StorageClassName]
+		requested, capacity := b.claim.Spec.Resources.Requests[corev1.ResourceStorage], b.volume.Spec.Capacity[corev1.ResourceStorage]
+		use.requested += requested.Value()
+		use.capacity += capacity.Value()
+		classes[b.volume.Spec.StorageClassName] = use
+	}
+	if len(volumes.bindings) == 0 {
+		for _, v := range volumes.provisions {
+			if v.capacity == nil {
+				continue
+			}
+			use := classes[v.capacity.StorageClassName]
+			requested := v.claim.Spec.Resources.Requests[corev1.ResourceStorage]
+			use.requested += requested.Value()
+			use.capacity = cmp.Or(v.capacity.Capacity, v.capacity.MaximumVolumeSize).Value() // all claims of the class share it
+			classes[v.capacity.StorageClassName] = use
+		}
+	}
+	return scoreOf(classes, p.args.Shape), nil
+}
+
+// Normalize implements framework.Scorer.
+func (p *Plugin) Normalize(*framework.Cycle, []int64) *framework.Status { return nil }
+
+// scoreOf returns the mean score of classes.
+//
+// Upstream: buildScorerFunction (v1.36).
+func scoreOf(classes map[string]storageUse, shape []ShapePoint) int64 {
+	if len(classes) == 0 {
+		return 0
+	}
+	var sum int64
+	for _, use := range classes {
+		utilization := int64(100)
+		if use.capacity != 0 && use.requested <= use.capacity {
+			utilization = use.requested * 100 / use.capacity
+		}
+		sum += valueAt(shape, utilization)
+	}
+	return int64(math.Round(float64(sum) / float64(len(classes))))
+}
+
+// valueAt returns the score of a utilization.
+//
+// Upstream: plugins/helper BuildBrokenLinearFunction (v1.36).
+func valueAt(shape []ShapePoint, utilization int64) int64 {
+	for i, point := range shape {
+		if utilization > point.Utilization {
+			continue
+		}
+		if i == 0 {
+			return point.Score * scoreScale
+		}
+		before := shape[i-1]
+		return before.Score*scoreScale +
+			(point.Score-before.Score)*scoreScale*(utilization-before.Utilization)/(point.Utilization-before.Utilization)
+	}
+	return shape[len(shape)-1].Score * scoreScale
+}

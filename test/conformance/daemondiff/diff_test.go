@@ -1,0 +1,48 @@
+package daemondiff
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
+	upstreamdaemon "k8s.io/kubernetes/pkg/controller/daemon"
+
+	"github.com/volsim/volsim/controllers/daemonset"
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/test/conformance/histories"
+	"github.com/volsim/volsim/test/conformance/histories/controllers"
+)
+
+type history = histories.History[step]
+
+// both are our controller and upstream's.
+var both = controllers.Pair[*world]{
+	NewWorld: newWorld, Ticks: 20,
+	Ours: []controllers.Controller{
+		{Name: "daemonset", Source: daemonset.EventSource, New: func(process *sim.Process, client *fake.Clientset,
+			informers informers.SharedInformerFactory, recorder record.EventRecorder,
+		) {
+			daemonset.New(daemonset.Config{Process: process, Client: client, Informers: informers, Recorder: recorder})
+		}},
+	},
+	Upstream: func(ctx context.Context, client kubernetes.Interface, informers informers.SharedInformerFactory,
+	) ([]func(context.Context), error) {
+		apps, core := informers.Apps().V1(), informers.Core().V1()
+		controller, err := upstreamdaemon.NewDaemonSetsController(ctx, apps.DaemonSets(), apps.ControllerRevisions(), core.Pods(), core.Nodes(),
+			client, flowcontrol.NewBackOff(time.Second, 15*time.Minute))
+		return []func(context.Context){func(ctx context.Context) { controller.Run(ctx, 1) }}, err
+	},
+}
+
+// pair has no deliberate differences.
+var pair = both.Histories(nil)
+
+func TestMain(m *testing.M) { histories.Main(m) }
+
+// TestHistories compares 200 histories.
+func TestHistories(t *testing.T) { pair.Run(t, 2, drawHistory, 10) }
