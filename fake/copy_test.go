@@ -50,7 +50,8 @@ func shared(a, b reflect.Value, path string) string {
 		if b.IsNil() {
 			return ""
 		}
-		if a.Pointer() == b.Pointer() {
+		empty := a.Kind() == reflect.Pointer && a.Type().Elem().Size() == 0 // all values of the type have one address
+		if a.Pointer() == b.Pointer() && !empty {
 			return path
 		}
 	}

@@ -129,7 +129,10 @@ func drawValue(t *rapid.T, v reflect.Value, depth int) {
 // with further structs.
 func drawStruct(t *rapid.T, v reflect.Value, depth int) {
 	deep, draws := 0, 4
-	if depth < 2 {
+	switch {
+	case v.NumField() == 0:
+		return
+	case depth < 2:
 		draws = 8
 	}
 	for range draws {
