@@ -22,7 +22,7 @@
 //
 // # What it does not do
 //
-//   - Devices (ResourceClaims), pod groups, images of nodes, features that nodes declare.
+//   - Devices (ResourceClaims), pod groups, features that nodes declare.
 //   - It does not write the nominated node of a pod that waits for its volumes (upstream's
 //     NominatedNodeNameForExpectation).
 //

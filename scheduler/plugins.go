@@ -12,6 +12,7 @@ import (
 	"github.com/volsim/volsim/internal/schedulerconfig"
 	"github.com/volsim/volsim/scheduler/internal/defaultpreemption"
 	"github.com/volsim/volsim/scheduler/internal/framework"
+	"github.com/volsim/volsim/scheduler/internal/imagelocality"
 	"github.com/volsim/volsim/scheduler/internal/interpodaffinity"
 	"github.com/volsim/volsim/scheduler/internal/nodeaffinity"
 	"github.com/volsim/volsim/scheduler/internal/nodename"
@@ -95,7 +96,7 @@ func newArguments(p *schedulerconfig.Profile, features schedulerconfig.Features)
 }
 
 // newPlugin makes a plugin. It is nil for those that do nothing here: scheduling gates, the order of the queue
-// and the assignment to a node are parts of the scheduler, and nodes have no images.
+// and the assignment to a node are parts of the scheduler.
 func (p *profile) newPlugin(name string, args *arguments) (framework.Plugin, error) {
 	switch name {
 	case nodeunschedulable.Name:
@@ -122,6 +123,8 @@ func (p *profile) newPlugin(name string, args *arguments) (framework.Plugin, err
 		return volumezone.New(p.handle), nil
 	case podtopologyspread.Name:
 		return podtopologyspread.New(p.handle, args.spread)
+	case imagelocality.Name:
+		return imagelocality.New(p.handle), nil
 	case interpodaffinity.Name:
 		return interpodaffinity.New(p.handle, args.interPodAffinity)
 	case defaultpreemption.Name:

@@ -34,6 +34,18 @@ func TestPodGoesOnTheFirstNodeThatFits(t *testing.T) {
 	}
 }
 
+// TestPodGoesWhereItsImageIs: of two nodes that are equal otherwise, the one with the image is preferred.
+func TestPodGoesWhereItsImageIs(t *testing.T) {
+	w := newWorld(t, nil)
+	pod := newPod("web")
+	pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "large"}}
+	w.create(newNode("node-a"), newNode("node-b", func(n *corev1.Node) {
+		n.Status.Images = []corev1.ContainerImage{{Names: []string{"large:latest"}, SizeBytes: 900 << 20}}
+	}), pod)
+	w.Run()
+	testcheck.Equal(t, "node", "node-b", w.pod("web").Spec.NodeName)
+}
+
 const notHelpful = "Preemption is not helpful for scheduling"
 
 // notPreempting returns the end of a message: no pods are preempted, for a reason.
