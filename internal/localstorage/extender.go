@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
@@ -73,9 +72,10 @@ func nodeNames(args *extenderv1.ExtenderArgs) []string {
 
 // A demand is what the unbound claims of a pod need of a class, in bytes.
 type demand struct {
-	class *storagev1.StorageClass
-	sum   int64
-	most  int64 // the largest claim
+	class string
+	parameters
+	sum  int64
+	most int64 // the largest claim
 }
 
 // demands returns what a pod needs of classes of this package, by the name of the class, and its
@@ -99,7 +99,8 @@ func (c *Controller) demands(pod *corev1.Pod) (all []demand, own map[string]bool
 		}
 		d := byClass[class.Name]
 		if d == nil {
-			d = &demand{class: class}
+			d = &demand{class: class.Name}
+			d.parameters, _ = parseClass(class) // there are no disks if it is invalid
 			byClass[class.Name] = d
 		}
 		size := requestedBytes(claim)
@@ -143,20 +144,19 @@ func (c *Controller) promised(own map[string]bool) map[string]int64 {
 // what is neither used nor promised.
 func lacks(d demand, node string, r *NodeLocalStorage, promised int64) string {
 	if r == nil {
-		return fmt.Sprintf("%s: no local storage of class %s", node, d.class.Name)
+		return fmt.Sprintf("%s: no local storage of class %s", node, d.class)
 	}
 	free := quantity(max(r.Status.Free.Value()-promised, 0))
 	sum, most := quantity(d.sum), quantity(d.most)
-	p, err := parseClass(d.class)
 	switch {
-	case err != nil || p.disksOf(node) == nil:
-		return fmt.Sprintf("%s: class %s has no disks there", node, d.class.Name)
+	case d.disksOf(node) == nil:
+		return fmt.Sprintf("%s: class %s has no disks there", node, d.class)
 	case r.Status.Phase != phaseReady:
-		return fmt.Sprintf("%s: local storage of class %s is not ready", node, d.class.Name)
+		return fmt.Sprintf("%s: local storage of class %s is not ready", node, d.class)
 	case free.Value() < d.sum:
-		return fmt.Sprintf("%s: %s free in class %s, %s requested", node, free.String(), d.class.Name, sum.String())
+		return fmt.Sprintf("%s: %s free in class %s, %s requested", node, free.String(), d.class, sum.String())
 	case r.Status.MaximumVolumeSize.Value() < d.most:
-		return fmt.Sprintf("%s: volumes of class %s have at most %s, %s requested", node, d.class.Name,
+		return fmt.Sprintf("%s: volumes of class %s have at most %s, %s requested", node, d.class,
 			r.Status.MaximumVolumeSize.String(), most.String())
 	default:
 		return ""
@@ -180,7 +180,7 @@ func (c *Controller) filter(args *extenderv1.ExtenderArgs) *extenderv1.ExtenderF
 	for _, node := range nodeNames(args) {
 		var why []string
 		for _, d := range needs {
-			name := recordName(d.class.Name, node)
+			name := recordName(d.class, node)
 			if text := lacks(d, node, c.records.get(name), promised[name]); text != "" {
 				why = append(why, text)
 			}
@@ -214,7 +214,7 @@ func (c *Controller) prioritize(args *extenderv1.ExtenderArgs) extenderv1.HostPr
 	for _, node := range nodeNames(args) {
 		score := int64(0)
 		for _, d := range needs {
-			name := recordName(d.class.Name, node)
+			name := recordName(d.class, node)
 			score += scoreOf(d, c.records.get(name), promised[name])
 		}
 		if len(needs) > 0 {
@@ -232,7 +232,7 @@ func scoreOf(d demand, r *NodeLocalStorage, promised int64) int64 {
 	}
 	left := max(r.Status.Free.Value()-promised-d.sum, 0)
 	score := left * extenderv1.MaxExtenderPriority / r.Status.Capacity.Value()
-	if p, err := parseClass(d.class); err == nil && p.binPack {
+	if d.binPack {
 		return extenderv1.MaxExtenderPriority - score
 	}
 	return score
