@@ -71,7 +71,9 @@ type Config struct {
 	LocalDisks string
 	// LocalStorage adds the components of package localstorage: on each node a manager, which makes
 	// volume groups of the disks that classes with provisioner localstorage.volsim.dev name, and
-	// logical volumes for claims. The program must import package fake/crd, for their records.
+	// logical volumes for claims. The scheduler asks their extender (see LocalStorageExtender) and
+	// ignores its failures, unless Scheduler lists an extender with the URL prefix
+	// http://localstorage.volsim.dev. The program must import package fake/crd, for their records.
 	LocalStorage bool
 	// VolumesPerNode limits how many volumes can be attached to a node; 0 means no limit. Array
 	// only: loop devices have no limit. With a limit, kubelets check every minute whether it has
@@ -191,9 +193,6 @@ func New(cfg Config) (*Cluster, error) {
 	}
 	if cfg.StorageCapacity < 0 {
 		return nil, fmt.Errorf("cluster: storage capacity every %v: want no negative duration", cfg.StorageCapacity)
-	}
-	if cfg.Stepped != nil && cfg.Scheduler != nil && len(cfg.Scheduler.Extenders) > 0 {
-		return nil, errors.New("cluster: a stepped world has no network: the scheduler cannot have extenders")
 	}
 	c := &Cluster{
 		devices: kind, devicesReason: why, interceptors: cfg.Interceptors, rootCA: cmp.Or(cfg.API.RootCA, fake.NoRootCA),

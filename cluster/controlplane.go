@@ -86,8 +86,12 @@ func (c *Cluster) assemble(cfg Config) error {
 	if err := c.addNodeDisks(cfg); err != nil {
 		return err
 	}
+	configuration, extenders, err := c.withExtenders(cfg)
+	if err != nil {
+		return err
+	}
 	components := slices.Concat(storageComponents(&hostPathDisk{c.machine, cfg.HostPathProvisioning}),
-		schedulerComponents(cfg.Scheduler),
+		schedulerComponents(configuration, extenders),
 		c.sidecarComponents(controller), clusterComponents(c.rootCA), workloadComponents(),
 		nodeComponents(c.hasNode), policyComponents())
 	for _, p := range components {

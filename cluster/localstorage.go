@@ -34,7 +34,8 @@ func (c *Cluster) addLocalStorage(cfg Config) error {
 			return err
 		}
 		controller, err := localstorage.NewController(localstorage.ControllerConfig{
-			Process: p.Process, Dynamic: client, Informers: p.Informers, Recorder: p.Recorder(localstorage.Provisioner),
+			Process: p.Process, Client: p.Client, Dynamic: client, Informers: p.Informers,
+			Recorder: p.Recorder(localstorage.Provisioner),
 		})
 		c.localStorage.Store(controller)
 		return err
@@ -81,7 +82,7 @@ func (c *Cluster) bootDisks(n *node) error {
 
 // LocalStorageExtender returns the scheduler extender of Config.LocalStorage, which filters and ranks
 // nodes by the free space of their volume groups: the paths are /filter and /prioritize. It answers
-// 503 while its component does not run.
+// 503 while its component does not run. The cluster's own scheduler asks it without a network.
 //
 // Upstream: k8s.io/kube-scheduler/extender/v1.
 func (c *Cluster) LocalStorageExtender() http.Handler {

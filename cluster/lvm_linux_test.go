@@ -7,14 +7,17 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	storagehelpers "k8s.io/component-helpers/storage/volume"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/lvm"
 	"github.com/volsim/volsim/sim/trace"
@@ -139,6 +142,29 @@ func TestVolumesOfAVolumeGroupStayOnTheirNode(t *testing.T) {
 		t.Errorf("content %q, %v", data, err)
 	}
 	u.ends("again")
+	u.removes("one", "two")
+}
+
+// TestFullVolumeGroupIsLeft has a claim that the group of node-1 has no space for any more. It has a volume on
+// node-2 within two attempts.
+func TestFullVolumeGroupIsLeft(t *testing.T) {
+	lvmOrSkip(t)
+	u := newUsers(t, cluster.Config{Devices: cluster.LVM, StorageCapacity: time.Minute})
+	u.claims(cluster.NewClaim("one", "12Gi"), cluster.NewClaim("two", "12Gi"))
+	var attempts atomic.Int32
+	u.Server().OnCommit(func(made fake.Commit) {
+		before, was := made.Before.(*corev1.PersistentVolumeClaim)
+		after, is := made.After.(*corev1.PersistentVolumeClaim)
+		if was && is && after.Name == "two" && before.Annotations[storagehelpers.AnnSelectedNode] == "" &&
+			after.Annotations[storagehelpers.AnnSelectedNode] != "" {
+			attempts.Add(1)
+		}
+	})
+	u.runs("node-1", "web-one", "one")
+	if node := u.runs("", "web-two", "two"); node != "node-2" || attempts.Load() > 2 {
+		t.Errorf("on %s after %d attempts", node, attempts.Load())
+	}
+	u.ends("web-one", "web-two")
 	u.removes("one", "two")
 }
 

@@ -34,7 +34,7 @@ func RemoteComponents() []RemoteComponent {
 
 // remoteCapable returns the components that need nothing but an API server.
 func remoteCapable(rootCA string) []recipe {
-	return slices.Concat(storageComponents(nil), schedulerComponents(nil), clusterComponents(rootCA),
+	return slices.Concat(storageComponents(nil), schedulerComponents(nil, nil), clusterComponents(rootCA),
 		workloadComponents(), nodeComponents(nil), policyComponents())
 }
 

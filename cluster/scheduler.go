@@ -7,15 +7,16 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/endpoint"
 	"github.com/volsim/volsim/scheduler"
 )
 
-// schedulerComponents returns the scheduler.
-func schedulerComponents(configuration *configv1.KubeSchedulerConfiguration) []recipe {
+// schedulerComponents returns the scheduler. Extenders that are not in the map are asked by HTTP.
+func schedulerComponents(configuration *configv1.KubeSchedulerConfiguration, extenders map[string]*endpoint.Endpoint) []recipe {
 	return []recipe{{name: "scheduler", replaces: "kube-scheduler", filters: schedulerFilters, advisory: schedulerAdvisory, start: func(p ComponentContext) error {
 		_, err := scheduler.New(scheduler.Config{
 			Process: p.Process, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder("default-scheduler"),
-			Configuration: configuration,
+			Configuration: configuration, Extenders: extenders,
 		})
 		return err
 	}}}

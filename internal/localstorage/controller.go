@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"k8s.io/client-go/tools/cache"
@@ -33,13 +34,15 @@ const (
 // ControllerConfig configures NewController.
 type ControllerConfig struct {
 	Process   *sim.Process
+	Client    kubernetes.Interface
 	Dynamic   dynamic.Interface // for records
 	Informers informers.SharedInformerFactory
 	Recorder  record.EventRecorder
 }
 
 // A Controller reports what is wrong with classes and claims, and which nodes have left. As a
-// scheduler extender, it filters and ranks nodes by the records; see Handler.
+// scheduler extender, it filters and ranks nodes by the records; see Handler. When there is more space,
+// it annotates the claims that it may suffice for, so that their pods are scheduled again.
 type Controller struct {
 	cfg     ControllerConfig
 	nodes   corelisters.NodeLister
@@ -71,13 +74,20 @@ func NewController(cfg ControllerConfig) (*Controller, error) {
 	eventhandler.Add(classes.Informer(), func(_, class *storagev1.StorageClass) {
 		if isOurs(class) {
 			c.queue.Add(work{kind: classWork, name: class.Name})
+			c.queue.Add(work{kind: spaceWork, name: class.Name})
 		}
 	}, nil)
 	eventhandler.Add(core.PersistentVolumeClaims().Informer(), func(old, claim *corev1.PersistentVolumeClaim) {
 		if claim.Spec.VolumeName == "" && (old == nil || claim.Annotations[storagehelpers.AnnStorageProvisioner] != old.Annotations[storagehelpers.AnnStorageProvisioner]) {
 			c.queue.Add(work{claimWork, claim.Namespace, claim.Name})
 		}
-	}, nil)
+		if old != nil && old.Annotations[storagehelpers.AnnSelectedNode] != claim.Annotations[storagehelpers.AnnSelectedNode] {
+			c.promiseEnded(old)
+		}
+	}, c.promiseEnded)
+	if err := c.watchSpace(recordInformer); err != nil {
+		return nil, err
+	}
 	for _, informer := range []cache.SharedIndexInformer{
 		core.Nodes().Informer(), classes.Informer(), core.PersistentVolumeClaims().Informer(), recordInformer,
 	} {
@@ -110,11 +120,18 @@ func (c *Controller) class(name string) *storagev1.StorageClass {
 }
 
 func (c *Controller) sync(ctx context.Context, key work) error {
-	if key.kind == claimWork {
+	switch key.kind {
+	case claimWork:
 		c.checkClaim(key)
 		return nil
+	case spaceWork:
+		c.addWaiting(key.name)
+		return nil
+	case waitingWork:
+		return c.notify(ctx, key)
+	default:
+		return c.syncClass(ctx, key.name)
 	}
-	return c.syncClass(ctx, key.name)
 }
 
 // checkClaim reports a claim that is not provisioned because its class is not delayed.

@@ -66,9 +66,11 @@ type work struct{ kind, namespace, name string }
 
 // The kinds of work.
 const (
-	classWork  = "class"
-	claimWork  = "claim"
-	volumeWork = "volume"
+	classWork   = "class"
+	claimWork   = "claim"
+	volumeWork  = "volume"
+	spaceWork   = "space"   // of a class
+	waitingWork = "waiting" // a claim
 )
 
 // String returns kind/namespace/name, without an empty namespace.
