@@ -111,6 +111,9 @@ func (c *Cluster) assemble(cfg Config) error {
 	if err := c.addLocalStorage(cfg); err != nil {
 		return err
 	}
+	if err := c.addExtenders(cfg.Extenders, extenders); err != nil {
+		return err
+	}
 	for _, p := range cfg.Extra {
 		if err := c.addExtra(p); err != nil {
 			return err

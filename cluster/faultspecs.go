@@ -96,6 +96,7 @@ func driverCalls() []string {
 		"BindSubPath", "MakeSubPath", "RemoveSubPaths", "UnbindSubPath", // plugins/subpath
 		"ChangeOwnership",                // internal/ownership
 		"Delete", "Provision", "Recycle", // plugins/hostpath, kubelet
+		"ExtenderBind", "ExtenderFilter", "ExtenderPreempt", "ExtenderPrioritize", // scheduler
 	}
 	for _, service := range []grpc.ServiceDesc{
 		csispec.Identity_ServiceDesc, csispec.Controller_ServiceDesc, csispec.GroupController_ServiceDesc, csispec.Node_ServiceDesc,

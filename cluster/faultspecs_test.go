@@ -28,6 +28,7 @@ func TestFaultSpecOfAnUnknownTarget(t *testing.T) {
 		{"expire(pod, 0.1)", "no such target \"pod\" (have "},
 		{"hang(NodeStgae, 0.1)", "no such target \"NodeStgae\" (have BindDevice, "},
 		{"driver Internal(Recycle, 1), driver-lost Internal(NodePublishVolume, 1), hang(BindDevice, 1)", ""},
+		{"driver Unavailable(ExtenderFilter, 0.1), driver-lost Internal(ExtenderBind, 1), hang(ExtenderP, 0.1)", ""},
 		{"conflict(kublet, 0.1)", "no such target \"kublet\" (have pvcontroller, kubelet(node-1), get, "},
 	}
 	for _, tt := range tests {
