@@ -107,10 +107,11 @@ func (c *Controller) spaceFor(claim *corev1.PersistentVolumeClaim) string {
 		return ""
 	}
 	size, promised := requestedBytes(claim), c.promised(nil)
+	needed := demand{class: class.Name, parameters: p, sum: size, most: size}
 	for _, each := range p.nodes {
 		name := recordName(class.Name, each.Node)
 		r := c.records.get(name)
-		if lacks(demand{class: class, sum: size, most: size}, each.Node, r, promised[name]) == "" {
+		if lacks(needed, each.Node, r, promised[name]) == "" {
 			free := quantity(r.Status.Free.Value() - promised[name])
 			return fmt.Sprintf("%s: %s free", each.Node, free.String())
 		}
