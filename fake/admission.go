@@ -73,11 +73,11 @@ func (s *Server) admitCreate(obj Object) error {
 	case *corev1.Service:
 		s.admitService(o)
 	case *storagev1.VolumeAttributesClass:
-		o.Finalizers = withFinalizer(o.Finalizers, finalizerClass)
+		o.Finalizers = s.withFinalizer(o.Finalizers, finalizerClass)
 	case *corev1.PersistentVolume:
-		o.Finalizers = withFinalizer(o.Finalizers, finalizerVolume)
+		o.Finalizers = s.withFinalizer(o.Finalizers, finalizerVolume)
 	case *corev1.PersistentVolumeClaim:
-		o.Finalizers = withFinalizer(o.Finalizers, finalizerClaim)
+		o.Finalizers = s.withFinalizer(o.Finalizers, finalizerClaim)
 		if _, ok := o.Annotations[corev1.BetaStorageClassAnnotation]; !ok && o.Spec.StorageClassName == nil {
 			if class := s.defaultClass(); class != nil {
 				o.Spec.StorageClassName = &class.Name
@@ -87,8 +87,10 @@ func (s *Server) admitCreate(obj Object) error {
 	return nil
 }
 
-func withFinalizer(finalizers []string, f string) []string {
-	if slices.Contains(finalizers, f) {
+// withFinalizer returns the finalizers of a new object, with f unless the server does not protect
+// objects.
+func (s *Server) withFinalizer(finalizers []string, f string) []string {
+	if !s.protect || slices.Contains(finalizers, f) {
 		return finalizers
 	}
 	return append(finalizers, f)

@@ -21,6 +21,24 @@ func TestProtectionFinalizers(t *testing.T) {
 	expect(t, v.Finalizers, []string{"kubernetes.io/pv-protection"})
 }
 
+// TestSkipProtection creates objects without finalizers, and keeps those that they come with. A claim is then gone at
+// once.
+func TestSkipProtection(t *testing.T) {
+	ctx, all := t.Context(), metav1.CreateOptions{}
+	server := fake.NewServer(fake.Config{Now: sim.DirectCaller().Now, SkipProtection: true})
+	client := server.Client(sim.DirectCaller())
+	claims := client.CoreV1().PersistentVolumeClaims("default")
+	expect(t, testcheck.Must(claims.Create(ctx, newClaim("a"), all)).Finalizers, nil)
+	testcheck.NoError(t, claims.Delete(ctx, "a", metav1.DeleteOptions{}))
+	kept := newClaim("a", func(c *claim) { c.Finalizers = []string{"example.com/backup"} })
+	expect(t, testcheck.Must(claims.Create(ctx, kept, all)).Finalizers, []string{"example.com/backup"})
+	expect(t, testcheck.Must(client.CoreV1().PersistentVolumes().Create(ctx, newVolume("v"), all)).Finalizers, nil)
+	class := testcheck.Must(client.StorageV1().VolumeAttributesClasses().Create(ctx, &storagev1.VolumeAttributesClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "gold"}, DriverName: "d", Parameters: map[string]string{"iops": "1"},
+	}, all))
+	expect(t, class.Finalizers, nil)
+}
+
 func isDefault(annotation string) func(*storagev1.StorageClass) {
 	return func(c *storagev1.StorageClass) { metav1.SetMetaDataAnnotation(&c.ObjectMeta, annotation, "true") }
 }

@@ -60,10 +60,10 @@
 // preconditions, dry run, generateName, label and field selectors, limit and continue, lists at an
 // exact or a minimum revision, watches with initial events and bookmarks. JSON, merge and strategic
 // merge patches with field validation, and server-side apply. Defaults, validation and
-// immutability. The admission plugins NamespaceLifecycle, LimitRanger, StorageObjectInUseProtection,
-// DefaultStorageClass, PersistentVolumeClaimResize, Priority, DefaultTolerationSeconds,
-// PodTopologyLabels, ResourceQuota, and the default name of ServiceAccount. Evictions respect
-// disruption budgets.
+// immutability. The admission plugins NamespaceLifecycle, LimitRanger, StorageObjectInUseProtection
+// (unless Config.SkipProtection is set), DefaultStorageClass, PersistentVolumeClaimResize, Priority,
+// DefaultTolerationSeconds, PodTopologyLabels, ResourceQuota, and the default name of
+// ServiceAccount. Evictions respect disruption budgets.
 //
 // # What it does not do
 //

@@ -57,6 +57,10 @@ type Config struct {
 	// server creates when it starts: the service default/kubernetes with its endpoints, the
 	// system's priority classes, the mandatory flow schemas and priority levels.
 	SkipBootstrap bool
+	// SkipProtection creates volumes, claims and attributes classes without the finalizers
+	// kubernetes.io/pv-protection, pvc-protection and vac-protection, as a server does that was started with
+	// --disable-admission-plugins=StorageObjectInUseProtection.
+	SkipProtection bool
 
 	// Services has the HTTPS servers of Services that run inside the process. A webhook that refers
 	// to such a Service is answered by its handler, in memory, without TLS and without a goroutine.
@@ -92,6 +96,7 @@ type Server struct {
 	now      func() time.Time
 	identity uint64 // the bits that Config.Identity adds to a UID; 0 for 0
 	track    bool   // managed fields, from creation on
+	protect  bool   // adds finalizers; see Config.SkipProtection
 	services map[types.NamespacedName]http.Handler
 	created  func(resource schema.GroupResource) []string // see Config.CreateWarnings; nil: none
 	version  atomic.Pointer[version.Info]
@@ -129,6 +134,7 @@ func NewServer(cfg Config) *Server {
 		now:      cfg.Now,
 		identity: mix(cfg.Identity) ^ mix(0),
 		track:    cfg.TrackManagedFields,
+		protect:  !cfg.SkipProtection,
 		services: maps.Clone(cfg.Services),
 		created:  cfg.CreateWarnings,
 		history: history{

@@ -3,7 +3,6 @@
 // upstream's. Their PersistentVolume controller is upstream's.
 //
 // The tests are built from upstream's files. Package testutil replaces the package of upstream's that starts the
-// API server and the scheduler.
-//
-// What it does not do: it leaves out three tests that create claims again as soon as they have deleted them.
+// API server and the scheduler. As there, the API server runs without the admission plugin
+// StorageObjectInUseProtection.
 package volumescheduling

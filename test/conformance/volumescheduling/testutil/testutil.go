@@ -4,6 +4,8 @@ package testutil
 
 import (
 	"context"
+	"net/http"
+	"path"
 	"testing"
 	"time"
 
@@ -15,8 +17,6 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/kubernetes/pkg/features"
 
-	"github.com/volsim/volsim/controllers/pvcprotection"
-	"github.com/volsim/volsim/controllers/pvprotection"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/apiserver"
 	"github.com/volsim/volsim/scheduler"
@@ -30,8 +30,9 @@ type TestContext struct {
 	NS        *v1.Namespace
 	Scheduler *runner
 
-	host   *sim.Live
-	server *fake.Server
+	host    *sim.Live
+	server  *fake.Server
+	process *sim.Process // of the scheduler; nil: there is none
 }
 
 // runner starts the scheduler.
@@ -40,14 +41,17 @@ type runner struct{ start func() }
 // Run starts the scheduler.
 func (r *runner) Run(context.Context) { r.start() }
 
-// InitTestAPIServer starts an API server and the controllers that protect claims and volumes, and creates a
-// namespace. Upstream's runs without this protection.
+// InitTestAPIServer starts an API server that does not protect claims and volumes, as upstream's, and creates a
+// namespace.
 func InitTestAPIServer(t *testing.T, name string, _ any) *TestContext {
 	t.Helper()
 	host := sim.NewLive(sim.LiveConfig{})
-	server := fake.NewServer(fake.Config{Now: host.Now})
+	server := fake.NewServer(fake.Config{Now: host.Now, SkipProtection: true})
 	caller := host.ExternalCaller()
-	client, err := kubernetes.NewForConfig(apiserver.NewConfig(server, caller))
+	c := &TestContext{host: host, server: server}
+	cfg := apiserver.NewConfig(server, caller)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return classesSeen{c, next} })
+	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,28 +60,40 @@ func InitTestAPIServer(t *testing.T, name string, _ any) *TestContext {
 		cancel()
 		host.Close()
 	})
-	for name, start := range map[string]func(*sim.Process){
-		"pvcprotection": func(p *sim.Process) {
-			pvcprotection.New(pvcprotection.Config{Process: p, Client: server.Client(p), Informers: server.Informers(p)})
-		},
-		"pvprotection": func(p *sim.Process) {
-			pvprotection.New(pvprotection.Config{Process: p, Client: server.Client(p), Informers: server.Informers(p)})
-		},
-	} {
-		start(host.Process(name))
-	}
 	host.Start()
 	ns, err := client.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &TestContext{Ctx: ctx, ClientSet: client, NS: ns, host: host, server: server}
+	c.Ctx, c.ClientSet, c.NS = ctx, client, ns
+	return c
+}
+
+// classesSeen delays the creation of a pod until the scheduler has seen what happened to classes before. Upstream's tests
+// delete a class and create pods that depend on its absence at once. Upstream's API server takes milliseconds for each
+// request, ours microseconds: the scheduler would still have the class in its cache.
+type classesSeen struct {
+	*TestContext
+	next http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s classesSeen) RoundTrip(r *http.Request) (*http.Response, error) {
+	if s.process != nil && r.Method == http.MethodPost && path.Base(r.URL.Path) == "pods" {
+		if err := s.host.Wait(r.Context(), "the scheduler to see all classes", func() bool {
+			return s.server.PendingEvents(s.process, "storageclasses") == 0
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return s.next.RoundTrip(r)
 }
 
 // InitTestSchedulerWithOptions prepares the scheduler.
 func InitTestSchedulerWithOptions(t *testing.T, c *TestContext, _ time.Duration) *TestContext {
+	p := c.host.Process("scheduler")
+	c.process = p
 	c.Scheduler = &runner{start: func() {
-		p := c.host.Process("scheduler")
 		_, err := scheduler.New(scheduler.Config{
 			Process: p, Client: c.server.Client(p), Informers: c.server.Informers(p), Recorder: noEvents{},
 			StorageCapacityScoring: utilfeature.DefaultFeatureGate.Enabled(features.StorageCapacityScoring),
