@@ -54,6 +54,7 @@ var floors = map[string]int{
 	"internal/watchdir":        2,
 	"internal/schedulerconfig": 2,
 	"internal/endpoint":        2, // HTTP to handlers of this program
+	"internal/extendertest":    1,
 	"internal/testcheck":       1,
 	"internal/testworld":       3,
 	"internal/remote":          3, // the way to a real API server
@@ -175,11 +176,11 @@ var sameFloor = [][2]string{
 // testOnly are modules and packages that only tests and the testPackages may import.
 var testOnly = []string{
 	"pgregory.net/rapid", "github.com/google/go-cmp", "github.com/anishathalye/porcupine",
-	module + "/internal/testcheck", module + "/internal/testworld",
+	module + "/internal/testcheck", module + "/internal/testworld", module + "/internal/extendertest",
 }
 
 // testPackages are the packages for tests that are not test files.
-var testPackages = []string{"simtest", "internal/testcheck", "internal/testworld"}
+var testPackages = []string{"simtest", "internal/testcheck", "internal/testworld", "internal/extendertest"}
 
 // clockCalls are the functions of package time that read or wait for the wall clock.
 var clockCalls = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}

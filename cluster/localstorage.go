@@ -44,31 +44,35 @@ func (c *Cluster) addLocalStorage(cfg Config) error {
 		return err
 	}
 	for _, n := range c.nodes {
-		if n.groups, err = c.driver.volumeGroups(n.name); err != nil {
-			return err
-		}
-		err = c.addComponent(cfg, recipe{
-			name:    "localstorage(" + n.name + ")",
-			filters: func(func() informers.SharedInformerFactory) []fake.Filter { return localstorage.Filters(n.name) },
-			wakes:   localStorageWakes,
-			start: func(p ComponentContext) error {
-				client, err := p.dynamicClient()
-				if err != nil {
-					return err
-				}
-				storage, err := localstorage.NewManager(localstorage.ManagerConfig{
-					Process: p.Process, Client: p.Client, Dynamic: client, Informers: p.Informers,
-					Recorder: p.Recorder(localstorage.Provisioner), Node: n.name, Groups: n.groups,
-				})
-				n.storage.Store(storage)
-				return err
-			},
-		})
-		if err != nil {
+		if err := c.addLocalStorageManager(cfg, n); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// addLocalStorageManager adds the component of a node, which makes the volume groups and the volumes.
+func (c *Cluster) addLocalStorageManager(cfg Config, n *node) (err error) {
+	if n.groups, err = c.driver.volumeGroups(n.name); err != nil {
+		return err
+	}
+	return c.addComponent(cfg, recipe{
+		name:    "localstorage(" + n.name + ")",
+		filters: func(func() informers.SharedInformerFactory) []fake.Filter { return localstorage.Filters(n.name) },
+		wakes:   localStorageWakes,
+		start: func(p ComponentContext) error {
+			client, err := p.dynamicClient()
+			if err != nil {
+				return err
+			}
+			storage, err := localstorage.NewManager(localstorage.ManagerConfig{
+				Process: p.Process, Client: p.Client, Dynamic: client, Informers: p.Informers,
+				Recorder: p.Recorder(localstorage.Provisioner), Node: n.name, Groups: n.groups,
+			})
+			n.storage.Store(storage)
+			return err
+		},
+	})
 }
 
 // bootDisks drops the mounts and devices of a node, and attaches its disks and the volumes on them

@@ -69,7 +69,7 @@ type worker struct{ busy bool }
 func New(cfg Config) (*Controller, error) {
 	configuration, err := defaults()
 	if cfg.Configuration != nil || cfg.StorageCapacityScoring {
-		configuration, err = newConfiguration(cfg.Configuration, schedulerconfig.Features{StorageCapacityScoring: cfg.StorageCapacityScoring})
+		configuration, err = schedulerconfig.New(cfg.Configuration, schedulerconfig.Features{StorageCapacityScoring: cfg.StorageCapacityScoring})
 	}
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func New(cfg Config) (*Controller, error) {
 		return nil, err
 	}
 	for i := range configuration.Profiles {
-		p, err := c.newProfile(&configuration.Profiles[i], configuration.arguments[i])
+		p, err := c.newProfile(&configuration.Profiles[i])
 		if err != nil {
 			return nil, err
 		}

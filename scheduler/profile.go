@@ -46,10 +46,24 @@ func (c *Controller) profileOf(pod *corev1.Pod) *profile {
 // newProfile makes the plugins of a profile.
 //
 // Upstream: pkg/scheduler/framework/runtime NewFramework (v1.36).
-func (c *Controller) newProfile(cfg *schedulerconfig.Profile, args *arguments) (*profile, error) {
+func (c *Controller) newProfile(cfg *schedulerconfig.Profile) (*profile, error) {
 	p := &profile{Controller: c, percentage: cfg.PercentageOfNodesToScore, hints: map[string][]framework.EventHint{
 		noNodes: {{Resource: framework.Node, Action: framework.Add}},
 	}}
+	if err := p.addPlugins(cfg); err != nil {
+		return nil, err
+	}
+	claims := dynamicresources.New(c.handle)
+	p.plugins.preFilters = append(p.plugins.preFilters, claims)
+	p.plugins.postFilters = append([]framework.PostFilterer{claims}, p.plugins.postFilters...)
+	if len(c.extenders) > 0 {
+		p.hints[extender.Name] = everything()
+	}
+	return p, nil
+}
+
+// addPlugins makes the plugins that a configuration names, and adds them where they act.
+func (p *profile) addPlugins(cfg *schedulerconfig.Profile) error {
 	made := map[string]framework.Plugin{}
 	for _, at := range []struct {
 		point schedulerconfig.Point
@@ -64,25 +78,18 @@ func (c *Controller) newProfile(cfg *schedulerconfig.Profile, args *arguments) (
 		{schedulerconfig.Score, p.plugins.addScorer},
 	} {
 		for _, entry := range cfg.Plugins[at.point] {
-			plugin, ok := made[entry.Name]
-			if !ok {
-				var err error
-				if plugin, err = p.newPlugin(entry.Name, args); err != nil {
-					return nil, fmt.Errorf("initializing plugin %q: %w", entry.Name, err)
+			if _, ok := made[entry.Name]; !ok {
+				plugin, err := p.newPlugin(entry.Name, cfg)
+				if err != nil {
+					return fmt.Errorf("initializing plugin %q: %w", entry.Name, err)
 				}
 				made[entry.Name] = plugin
 				p.register(plugin)
 			}
-			at.add(plugin, entry.Weight)
+			at.add(made[entry.Name], entry.Weight)
 		}
 	}
-	claims := dynamicresources.New(c.handle)
-	p.plugins.preFilters = append(p.plugins.preFilters, claims)
-	p.plugins.postFilters = append([]framework.PostFilterer{claims}, p.plugins.postFilters...)
-	if len(c.extenders) > 0 {
-		p.hints[extender.Name] = everything()
-	}
-	return p, nil
+	return nil
 }
 
 // addTo returns a function that adds plugins of an interface to a list.

@@ -273,14 +273,7 @@ func (c *controller) members(ctx context.Context, set *appsv1.DaemonSet, selecto
 	claims := workload.Claims[*corev1.Pod]{
 		Owner: set, Kind: setKind, What: "Pod", Fresh: c.fresh(set),
 		Match: func(pod *corev1.Pod) bool { return selector.Matches(labels.Set(pod.Labels)) },
-		Patch: func(ctx context.Context, pod *corev1.Pod, patch []byte) error {
-			patched, err := c.client.CoreV1().Pods(pod.Namespace).
-				Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-			if err == nil {
-				c.written.Add(set, wrotePod, patched)
-			}
-			return err
-		},
+		Patch: workload.PatchPods(c.client, func(pod *corev1.Pod) { c.written.Add(set, wrotePod, pod) }),
 	}
 	return claims.Claim(ctx, workload.Pods(c.podIndex, set, true))
 }

@@ -64,16 +64,11 @@ func (c *controller) ensureRevision(
 	if err != nil {
 		return nil, nil, err
 	}
-	client := c.client.AppsV1().ControllerRevisions(set.Namespace)
 	var equal []*appsv1.ControllerRevision
 	next := int64(1)
 	for _, r := range all {
-		if _, labelled := r.Labels[hashLabel]; !labelled {
-			r = r.DeepCopy()
-			metav1.SetMetaDataLabel(&r.ObjectMeta, hashLabel, r.Name)
-			if r, err = client.Update(ctx, r, metav1.UpdateOptions{}); err != nil {
-				return nil, nil, err
-			}
+		if r, err = c.withHash(ctx, r); err != nil {
+			return nil, nil, err
 		}
 		if bytes.Equal(data, r.Data.Raw) {
 			equal = append(equal, r)
@@ -92,9 +87,19 @@ func (c *controller) ensureRevision(
 	if current.Revision < next {
 		current = current.DeepCopy()
 		current.Revision = next
-		current, err = client.Update(ctx, current, metav1.UpdateOptions{})
+		current, err = c.client.AppsV1().ControllerRevisions(set.Namespace).Update(ctx, current, metav1.UpdateOptions{})
 	}
 	return current, old, err
+}
+
+// withHash returns a revision that has the label with the hash of its template, which old ones lack.
+func (c *controller) withHash(ctx context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
+	if _, labelled := r.Labels[hashLabel]; labelled {
+		return r, nil
+	}
+	r = r.DeepCopy()
+	metav1.SetMetaDataLabel(&r.ObjectMeta, hashLabel, r.Name)
+	return c.client.AppsV1().ControllerRevisions(r.Namespace).Update(ctx, r, metav1.UpdateOptions{})
 }
 
 // createRevision creates the revision of a set's template. If its name is taken by another template,

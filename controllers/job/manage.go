@@ -112,27 +112,9 @@ func isRefusal(err error) bool {
 	return errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < 500
 }
 
-// delete deletes a pod, and reports whether it is gone or will be.
-//
-// Differs: the UID is a precondition. Upstream deletes by name.
-//
-// Upstream: pkg/controller RealPodControl.DeletePod (v1.36).
+// delete deletes a pod of a job.
 func (c *controller) delete(ctx context.Context, job *batchv1.Job, pod *corev1.Pod) error {
-	err := c.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
-		Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
-	})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case apierrors.IsConflict(err):
-		return err
-	case err != nil:
-		c.recorder.Event(job, corev1.EventTypeWarning, "FailedDelete", fmt.Sprintf("Error deleting: %v", err))
-		return fmt.Errorf("unable to delete pods: %w", err)
-	}
-	c.expected.expectDeleted(job, pod)
-	c.recorder.Event(job, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: "+pod.Name)
-	return nil
+	return workload.DeletePod(ctx, c.client, c.recorder, job, pod, func() { c.expected.expectDeleted(job, pod) })
 }
 
 // deleteActive deletes the active pods of a job that ends. They keep their finalizers, so that they are

@@ -53,12 +53,7 @@ func (c *controller) members(ctx context.Context, job *batchv1.Job, known *uncou
 
 // patchPod does a strategic merge patch of a pod of a job.
 func (c *controller) patchPod(ctx context.Context, job *batchv1.Job, pod *corev1.Pod, patch []byte) error {
-	patched, err := c.client.CoreV1().Pods(pod.Namespace).
-		Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-	if err == nil {
-		c.written.Add(job, wrotePod, patched)
-	}
-	return err
+	return workload.PatchPods(c.client, func(pod *corev1.Pod) { c.written.Add(job, wrotePod, pod) })(ctx, pod, patch)
 }
 
 // untrackPatch removes the finalizer of a pod. The UID protects another pod of the name.

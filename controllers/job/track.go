@@ -124,18 +124,9 @@ func (s *state) writeEnded() (ended []*corev1.Pod, more bool) {
 		ended = append(ended, pod)
 		switch {
 		case pod.Status.Phase == corev1.PodSucceeded && !has(s.uncountedFailed, pod):
-			if s.isIndexed() {
-				if i := indexOf(pod); s.hasIndex(pod) && !s.counted.has(i) {
-					succeeded, s.changed = append(succeeded, i), true
-				}
-			} else if !has(s.uncountedSucceeded, pod) {
-				uncounted.Succeeded, s.changed = append(uncounted.Succeeded, pod.UID), true
-			}
-		case s.hasFailed(pod) || s.finished != nil && s.finished.Type != batchv1.JobSuccessCriteriaMet:
-			// A job that fails counts every pod that has not succeeded as failed.
-			if !has(s.uncountedFailed, pod) && (!s.isIndexed() || s.hasIndex(pod)) && s.match(pod).counts {
-				uncounted.Failed, s.changed = append(uncounted.Failed, pod.UID), true
-			}
+			succeeded = s.writeSucceeded(pod, succeeded)
+		case s.isNewFailure(pod):
+			uncounted.Failed, s.changed = append(uncounted.Failed, pod.UID), true
 		}
 		if len(succeeded)+len(uncounted.Succeeded)+len(uncounted.Failed) >= uncountedMax {
 			more = true
@@ -146,6 +137,28 @@ func (s *state) writeEnded() (ended []*corev1.Pod, more bool) {
 		s.writeIndexes(succeeded)
 	}
 	return ended, more
+}
+
+// writeSucceeded writes a pod that has succeeded to the status or, if the job is indexed, adds its index to
+// those that have succeeded.
+func (s *state) writeSucceeded(pod *corev1.Pod, indexes []int) []int {
+	uncounted := s.job.Status.UncountedTerminatedPods
+	switch {
+	case s.isIndexed():
+		if i := indexOf(pod); s.hasIndex(pod) && !s.counted.has(i) {
+			indexes, s.changed = append(indexes, i), true
+		}
+	case !has(s.uncountedSucceeded, pod):
+		uncounted.Succeeded, s.changed = append(uncounted.Succeeded, pod.UID), true
+	}
+	return indexes
+}
+
+// isNewFailure reports whether a pod that has not succeeded counts as failed, and is not in the status yet.
+// A job that fails counts every such pod.
+func (s *state) isNewFailure(pod *corev1.Pod) bool {
+	fails := s.hasFailed(pod) || s.finished != nil && s.finished.Type != batchv1.JobSuccessCriteriaMet
+	return fails && !has(s.uncountedFailed, pod) && (!s.isIndexed() || s.hasIndex(pod)) && s.match(pod).counts
 }
 
 func (s *state) writeIndexes(succeeded []int) {

@@ -13,6 +13,8 @@ import (
 	coordinationlisters "k8s.io/client-go/listers/coordination/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/volsim/volsim/internal/workload"
 )
 
 // caches are the caches from which the controller decides.
@@ -119,14 +121,6 @@ func (c caches) lease(name string) *coordinationv1.Lease {
 }
 
 // podsOf returns the pods of a node, in order of their keys.
-func (c caches) podsOf(node string) []*corev1.Pod {
-	pods, err := c.podList.List(labels.Everything())
-	if err != nil {
-		return nil // a lister does not fail
-	}
-	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return pod.Spec.NodeName != node })
-	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(keyOf(a), keyOf(b)) })
-	return pods
-}
+func (c caches) podsOf(node string) []*corev1.Pod { return workload.PodsOn(c.podList, node) }
 
 func keyOf(pod *corev1.Pod) string { return cache.MetaObjectToName(pod).String() }

@@ -1,15 +1,15 @@
 package podgc
 
 import (
-	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/volsim/volsim/internal/workload"
 )
 
 // caches are the caches from which the controller decides.
@@ -97,21 +97,8 @@ func (c caches) isLost(pod *corev1.Pod) bool {
 	return err == nil && isOutOfService(node)
 }
 
-// list returns the pods for which match holds, in order of their keys.
-func (c caches) list(match func(pod *corev1.Pod) bool) []*corev1.Pod {
-	pods, err := c.podList.List(labels.Everything())
-	if err != nil {
-		return nil // a lister does not fail
-	}
-	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !match(pod) })
-	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(keyOf(a), keyOf(b)) })
-	return pods
-}
-
 // podsOf returns the pods of a Node, in order of their keys.
-func (c caches) podsOf(node string) []*corev1.Pod {
-	return c.list(func(pod *corev1.Pod) bool { return pod.Spec.NodeName == node })
-}
+func (c caches) podsOf(node string) []*corev1.Pod { return workload.PodsOn(c.podList, node) }
 
 // isOutOfService reports whether a Node is not ready and has the taint of a node that is shut down.
 func isOutOfService(node *corev1.Node) bool {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/volsim/volsim/internal/eventhandler"
 	"github.com/volsim/volsim/internal/podremoval"
+	"github.com/volsim/volsim/internal/workload"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -173,7 +174,7 @@ func (c *controller) syncMissing(ctx context.Context, name string) error {
 //
 // Upstream: pkg/controller/podgc gcTerminated (v1.36).
 func (c *controller) removeTerminated(ctx context.Context) error {
-	pods := c.list(finished)
+	pods := workload.ListPods(c.podList, finished)
 	surplus := max(len(pods)-c.max, 0)
 	slices.SortFunc(pods, compareForRemoval)
 	var errs []error

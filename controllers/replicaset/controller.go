@@ -175,14 +175,7 @@ func (c *controller) members(
 		Fresh: func(ctx context.Context) (metav1.Object, error) {
 			return c.sets.read(ctx, set.Namespace, set.Name)
 		},
-		Patch: func(ctx context.Context, pod *corev1.Pod, patch []byte) error {
-			patched, err := c.client.CoreV1().Pods(pod.Namespace).
-				Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-			if err == nil {
-				c.written.Add(set, wrotePod, patched)
-			}
-			return err
-		},
+		Patch: workload.PatchPods(c.client, func(pod *corev1.Pod) { c.written.Add(set, wrotePod, pod) }),
 	}
 	var candidates []*corev1.Pod
 	for _, pod := range workload.Pods(c.podIndex, set, true) {

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/internal/workload"
 )
@@ -33,14 +32,7 @@ func (c *controller) members(
 			parent, _ := splitName(pod.Name)
 			return parent == set.Name && selector.Matches(labels.Set(pod.Labels))
 		},
-		Patch: func(ctx context.Context, pod *corev1.Pod, patch []byte) error {
-			patched, err := c.client.CoreV1().Pods(pod.Namespace).
-				Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-			if err == nil {
-				c.written.Add(set, wrotePod, patched)
-			}
-			return err
-		},
+		Patch: workload.PatchPods(c.client, func(pod *corev1.Pod) { c.written.Add(set, wrotePod, pod) }),
 	}
 	return claims.Claim(ctx, workload.Pods(c.podIndex, set, true))
 }

@@ -2,15 +2,15 @@ package tainteviction
 
 import (
 	"cmp"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/volsim/volsim/internal/workload"
 )
 
 // caches are the caches from which the controller decides.
@@ -70,15 +70,7 @@ func (c caches) pod(key string) *corev1.Pod {
 }
 
 // podsOf returns the pods of a node, in order of their keys.
-func (c caches) podsOf(node string) []*corev1.Pod {
-	pods, err := c.podList.List(labels.Everything())
-	if err != nil {
-		return nil // a lister does not fail
-	}
-	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return pod.Spec.NodeName != node })
-	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(keyOf(a), keyOf(b)) })
-	return pods
-}
+func (c caches) podsOf(node string) []*corev1.Pod { return workload.PodsOn(c.podList, node) }
 
 // sameTaints reports whether a node has the taints that it had. old may be nil.
 func sameTaints(old, node *corev1.Node) bool {

@@ -1,9 +1,7 @@
 package crd
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -23,6 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/endpoint"
 )
 
 // webhooks calls the conversion webhooks of definitions.
@@ -203,39 +202,10 @@ type inMemory struct{ http.Handler }
 
 // RoundTrip answers a request.
 func (h inMemory) RoundTrip(req *http.Request) (*http.Response, error) {
-	w := &responseBuffer{header: http.Header{}}
-	h.ServeHTTP(w, req)
-	w.WriteHeader(http.StatusOK)
-	w.header.Del("Retry-After") // a retry would wait on the wall clock
+	resp := endpoint.Respond(h, req)
+	resp.Header.Del("Retry-After") // a retry would wait on the wall clock
 	if req.Body != nil {
 		_ = req.Body.Close() // it is in memory
 	}
-	return &http.Response{
-		Status: strconv.Itoa(w.code) + " " + http.StatusText(w.code), StatusCode: w.code,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: w.header, Request: req,
-		Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()),
-	}, nil
-}
-
-// responseBuffer is a response in memory.
-type responseBuffer struct {
-	header http.Header
-	code   int
-	body   bytes.Buffer
-}
-
-// Header returns the header to be sent.
-func (w *responseBuffer) Header() http.Header { return w.header }
-
-// Write appends to the body.
-func (w *responseBuffer) Write(p []byte) (int, error) {
-	w.WriteHeader(http.StatusOK)
-	return w.body.Write(p)
-}
-
-// WriteHeader sets the status code, unless it is set.
-func (w *responseBuffer) WriteHeader(code int) {
-	if w.code == 0 {
-		w.code = code
-	}
+	return resp, nil
 }

@@ -80,17 +80,22 @@ func (x *Exchange) Response() *http.Response {
 }
 
 func (x *Exchange) answer(handler http.Handler) {
-	w := &responseBuffer{header: http.Header{}}
-	handler.ServeHTTP(w, x.request)
-	w.WriteHeader(http.StatusOK)
-	x.response = &http.Response{
-		Status: strconv.Itoa(w.code) + " " + http.StatusText(w.code), StatusCode: w.code,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: w.header, Request: x.request,
-		Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()),
-	}
+	x.response = Respond(handler, x.request)
 	x.answered.Store(true)
 	if x.wake != nil {
 		x.wake()
+	}
+}
+
+// Respond returns the response of a handler to a request.
+func Respond(handler http.Handler, req *http.Request) *http.Response {
+	w := &responseBuffer{header: http.Header{}}
+	handler.ServeHTTP(w, req)
+	w.WriteHeader(http.StatusOK)
+	return &http.Response{
+		Status: strconv.Itoa(w.code) + " " + http.StatusText(w.code), StatusCode: w.code,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: w.header, Request: req,
+		Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()),
 	}
 }
 

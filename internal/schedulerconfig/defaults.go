@@ -10,10 +10,10 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// shapeScoreMax is the highest score of a point of a shape.
+// ShapeScoreMax is the highest score of a point of a shape.
 //
 // Upstream: pkg/scheduler/apis/config MaxCustomPriorityScore (v1.36).
-const shapeScoreMax = 10
+const ShapeScoreMax = 10
 
 // setDefaults sets what a configuration leaves open.
 //
@@ -88,7 +88,7 @@ func setArgsDefaults(args runtime.Object, features Features) {
 	case *configv1.VolumeBindingArgs:
 		setDefault(&a.BindTimeoutSeconds, 600)
 		if len(a.Shape) == 0 && features.StorageCapacityScoring {
-			a.Shape = []configv1.UtilizationShapePoint{{Utilization: 0, Score: shapeScoreMax}, {Utilization: 100, Score: 0}}
+			a.Shape = []configv1.UtilizationShapePoint{{Utilization: 0, Score: ShapeScoreMax}, {Utilization: 100, Score: 0}}
 		}
 	case *configv1.NodeResourcesBalancedAllocationArgs:
 		a.Resources = weighted(a.Resources)

@@ -8,10 +8,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 )
+
+// CompleteArgs sets the defaults of a plugin's arguments, and checks them as the plugin does: without their
+// path in a file.
+//
+// Upstream: pkg/scheduler/framework/plugins NewFit, New (v1.36).
+func CompleteArgs(args runtime.Object) error {
+	setArgsDefaults(args, Features{})
+	return utilerrors.NewAggregate(validateArgs(nil, args, Features{}))
+}
 
 // validateArgs checks the arguments of a plugin, with their defaults.
 //
@@ -153,7 +163,7 @@ func validateShape(path *field.Path, shape []configv1.UtilizationShapePoint) fie
 	}
 	for i, point := range shape {
 		errs = append(errs, inRange(path.Index(i).Child("utilization"), point.Utilization, 100)...)
-		errs = append(errs, inRange(path.Index(i).Child("score"), point.Score, shapeScoreMax)...)
+		errs = append(errs, inRange(path.Index(i).Child("score"), point.Score, ShapeScoreMax)...)
 	}
 	return errs
 }

@@ -1,6 +1,7 @@
 package volumegroup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -192,24 +193,12 @@ func (l *LVM) report(ctx context.Context, g *lvm2.VolumeGroup, class string, dis
 	lost := map[string]bool{}
 	byPath := map[string]Disk{}
 	for _, p := range from.PhysicalVolumes {
-		name := l.paths[p.UUID]
-		for path, disk := range l.disks {
-			if disk == p.Name && !p.Missing {
-				name = path
-			}
-		}
-		if name == "" {
-			name = p.UUID
-		}
-		disk := Disk{Path: name, Size: p.Size, State: InUse}
-		if p.Missing {
-			disk.State, disk.Message = Lost, "does not exist"
+		disk := l.diskOf(&p)
+		if disk.State == Lost {
 			r.Largest, lost[p.Name] = 0, true
-		} else {
-			l.paths[p.UUID] = name
 		}
-		byPath[name] = disk
-		if !slices.Contains(disks, name) {
+		byPath[disk.Path] = disk
+		if !slices.Contains(disks, disk.Path) {
 			r.Disks = append(r.Disks, disk)
 		}
 	}
@@ -230,6 +219,22 @@ func (l *LVM) report(ctx context.Context, g *lvm2.VolumeGroup, class string, dis
 	}
 	slices.SortFunc(r.Volumes, func(a, b Volume) int { return strings.Compare(a.Name, b.Name) })
 	return r, nil
+}
+
+// diskOf describes the disk of a physical volume, under the path that it has or had.
+func (l *LVM) diskOf(p *lvm2.PhysicalVolume) Disk {
+	disk := Disk{Path: cmp.Or(l.paths[p.UUID], p.UUID), Size: p.Size, State: InUse}
+	if p.Missing {
+		disk.State, disk.Message = Lost, "does not exist"
+		return disk
+	}
+	for path, device := range l.disks {
+		if device == p.Name {
+			disk.Path = path
+		}
+	}
+	l.paths[p.UUID] = disk.Path
+	return disk
 }
 
 // volumeOf describes a volume. It reports false for one that is not of this package.

@@ -73,12 +73,26 @@ func (p *PodControl) Create(ctx context.Context, owner Owner, pod *corev1.Pod) e
 }
 
 // Delete deletes a pod of an owner. One that is gone needs nothing.
+func (p *PodControl) Delete(ctx context.Context, owner Owner, pod *corev1.Pod) error {
+	return DeletePod(ctx, p.client, p.recorder, owner, pod, func() {
+		key := Key(owner)
+		if p.deleted[key] == nil {
+			p.deleted[key] = map[types.UID]string{}
+		}
+		p.deleted[key][pod.UID] = pod.Name
+	})
+}
+
+// DeletePod deletes a pod of an owner, and reports it. deleted is called before the event if the pod was
+// there.
 //
 // Differs: the UID is a precondition. Upstream deletes by name.
 //
 // Upstream: pkg/controller RealPodControl.DeletePod (v1.36).
-func (p *PodControl) Delete(ctx context.Context, owner Owner, pod *corev1.Pod) error {
-	err := p.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
+func DeletePod(ctx context.Context, client kubernetes.Interface, recorder record.EventRecorder,
+	owner Owner, pod *corev1.Pod, deleted func(),
+) error {
+	err := client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
 		Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
 	})
 	switch {
@@ -87,16 +101,24 @@ func (p *PodControl) Delete(ctx context.Context, owner Owner, pod *corev1.Pod) e
 	case apierrors.IsConflict(err):
 		return err
 	case err != nil:
-		p.recorder.Event(owner, corev1.EventTypeWarning, "FailedDelete", fmt.Sprintf("Error deleting: %v", err))
+		recorder.Event(owner, corev1.EventTypeWarning, "FailedDelete", fmt.Sprintf("Error deleting: %v", err))
 		return fmt.Errorf("unable to delete pods: %w", err)
 	}
-	key := Key(owner)
-	if p.deleted[key] == nil {
-		p.deleted[key] = map[types.UID]string{}
-	}
-	p.deleted[key][pod.UID] = pod.Name
-	p.recorder.Event(owner, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: "+pod.Name)
+	deleted()
+	recorder.Event(owner, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: "+pod.Name)
 	return nil
+}
+
+// PatchPods returns the Patch of [Claims] of pods. patched is called with each pod that was patched.
+func PatchPods(client kubernetes.Interface, patched func(pod *corev1.Pod)) func(context.Context, *corev1.Pod, []byte) error {
+	return func(ctx context.Context, pod *corev1.Pod, patch []byte) error {
+		after, err := client.CoreV1().Pods(pod.Namespace).
+			Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+		if err == nil {
+			patched(after)
+		}
+		return err
+	}
 }
 
 // Met reports whether the cache has all creations and deletions for an owner.

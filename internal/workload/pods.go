@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -8,7 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -53,6 +56,24 @@ func Pods(index cache.Indexer, owner metav1.Object, orphans bool) []*corev1.Pod 
 	}
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	return pods
+}
+
+// ListPods returns the pods of a lister for which match holds, in order of their keys.
+func ListPods(pods corelisters.PodLister, match func(pod *corev1.Pod) bool) []*corev1.Pod {
+	all, err := pods.List(labels.Everything())
+	if err != nil {
+		return nil // a lister does not fail
+	}
+	all = slices.DeleteFunc(all, func(pod *corev1.Pod) bool { return !match(pod) })
+	slices.SortFunc(all, func(a, b *corev1.Pod) int {
+		return cmp.Compare(Key(a).String(), Key(b).String())
+	})
+	return all
+}
+
+// PodsOn returns the pods of a Node, in order of their keys.
+func PodsOn(pods corelisters.PodLister, node string) []*corev1.Pod {
+	return ListPods(pods, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == node })
 }
 
 // NewPod returns a pod with a template and a generated name. The owner controls it.

@@ -68,6 +68,12 @@ func TestDryRun(t *testing.T) {
 		}
 		return pods
 	}
+	ofBudget := func(names ...string) (pods []*corev1.Pod) {
+		for _, name := range names {
+			pods = append(pods, newPod(name, "node1", mid, medium, labelled("foo")))
+		}
+		return pods
+	}
 	for _, test := range []struct {
 		name     string
 		filter   func(*framework.Cycle, *framework.NodeInfo) *framework.Status
@@ -152,31 +158,22 @@ func TestDryRun(t *testing.T) {
 		},
 		{
 			name: "a budget for one", nodes: "node1", pod: newPod("p", "", high, veryLarge),
-			pods: []*corev1.Pod{
-				newPod("p1.1", "node1", mid, medium, labelled("foo")), newPod("p1.2", "node1", mid, medium, labelled("foo")),
-			},
+			pods:    ofBudget("p1.1", "p1.2"),
 			budgets: []policyv1.PodDisruptionBudget{*newBudget("foo", 1)}, want: []string{"node1: p1.2 p1.1 (1)"}, filtered: 3,
 		},
 		{
 			name: "another pod is counted already", nodes: "node1", pod: newPod("p", "", high, veryLarge),
-			pods: []*corev1.Pod{
-				newPod("p1.1", "node1", mid, medium, labelled("foo")), newPod("p1.2", "node1", mid, medium, labelled("foo")),
-			},
+			pods:    ofBudget("p1.1", "p1.2"),
 			budgets: []policyv1.PodDisruptionBudget{*newBudget("foo", 1, "p2")}, want: []string{"node1: p1.2 p1.1 (1)"}, filtered: 3,
 		},
 		{
 			name: "a victim is counted already", nodes: "node1", pod: newPod("p", "", high, veryLarge),
-			pods: []*corev1.Pod{
-				newPod("p1.1", "node1", mid, medium, labelled("foo")), newPod("p1.2", "node1", mid, medium, labelled("foo")),
-			},
+			pods:    ofBudget("p1.1", "p1.2"),
 			budgets: []policyv1.PodDisruptionBudget{*newBudget("foo", 1, "p1.2")}, want: []string{"node1: p1.1 p1.2"}, filtered: 3,
 		},
 		{
 			name: "one of three victims is counted already", nodes: "node1", pod: newPod("p", "", high, veryLarge),
-			pods: []*corev1.Pod{
-				newPod("p1.1", "node1", mid, medium, labelled("foo")), newPod("p1.2", "node1", mid, medium, labelled("foo")),
-				newPod("p1.3", "node1", mid, medium, labelled("foo")),
-			},
+			pods:    ofBudget("p1.1", "p1.2", "p1.3"),
 			budgets: []policyv1.PodDisruptionBudget{*newBudget("foo", 1, "p1.3")}, want: []string{"node1: p1.2 p1.1 p1.3 (1)"}, filtered: 4,
 		},
 		{

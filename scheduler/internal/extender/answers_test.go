@@ -4,85 +4,47 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/volsim/volsim/internal/endpoint"
+	"github.com/volsim/volsim/internal/extendertest"
 	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/scheduler/internal/extender"
 	"github.com/volsim/volsim/scheduler/internal/framework"
 	"github.com/volsim/volsim/sim"
 )
 
-// An answer is a case of testdata/answers.yaml.
-type answer struct {
-	Name   string
-	Ask    string // filter, prioritize, bind, preempt
-	Names  bool   // nodeCacheCapable
-	Status int    // 0: 200
-	Body   string
-	Want   string
-}
-
-// ServeHTTP answers any request.
-func (a *answer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	if a.Status != 0 {
-		w.WriteHeader(a.Status)
-	}
-	_, _ = w.Write([]byte(a.Body))
-}
-
-func readAnswers(t *testing.T) []*answer {
-	t.Helper()
-	var all []*answer
-	testcheck.NoError(t, yaml.UnmarshalStrict(testcheck.Must(os.ReadFile("testdata/answers.yaml")), &all))
-	return all
-}
-
 // testURL is the URL prefix of extenders that are not reached by HTTP.
 const testURL = "https://extender.example/v1"
 
-func (a *answer) config(url string) configv1.Extender {
+func configOf(c *extendertest.Case, url string) configv1.Extender {
 	return configv1.Extender{
 		URLPrefix: url, FilterVerb: "filter", PrioritizeVerb: "prioritize", BindVerb: "bind", PreemptVerb: "preempt",
-		Weight: 2, NodeCacheCapable: a.Names,
+		Weight: 2, NodeCacheCapable: c.Names,
 	}
 }
 
-func newPod(name string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}}
-}
+// newPod returns a pod whose UID is its name.
+func newPod(name string) *corev1.Pod { return extendertest.NewPod(name) }
 
 // newSnapshot returns nodes with a pod each.
 func newSnapshot(names ...string) *framework.Snapshot {
-	var nodes []*corev1.Node
-	var pods []*corev1.Pod
-	for _, name := range names {
-		nodes = append(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
-		pod := newPod(name)
-		pod.Spec.NodeName = name
-		pods = append(pods, pod)
-	}
-	return framework.NewSnapshot(nodes, pods)
+	return framework.NewSnapshot(extendertest.NewNodes(names...))
 }
 
 // ask asks an extender, and returns its answer as text.
-func (a *answer) ask(ctx context.Context, e *extender.Extender) string {
+func ask(ctx context.Context, c *extendertest.Case, e *extender.Extender) string {
 	on, pod := newSnapshot("a", "b"), newPod("web")
 	var text string
 	var err error
-	switch a.Ask {
+	switch c.Ask {
 	case "filter":
 		var accepted []*framework.NodeInfo
 		var failed, unresolvable extenderv1.FailedNodesMap
@@ -91,16 +53,12 @@ func (a *answer) ask(ctx context.Context, e *extender.Extender) string {
 		for _, n := range accepted {
 			names = append(names, fmt.Sprintf("%s+%d", n.Node.Name, len(n.Pods)))
 		}
-		text = strings.Join(names, " ") + reasons(" failed", failed) + reasons(" unresolvable", unresolvable)
+		text = extendertest.Filtered(names, failed, unresolvable)
 	case "prioritize":
 		var scores extenderv1.HostPriorityList
 		var weight int64
 		scores, weight, err = e.Prioritize(ctx, pod, on.Nodes())
-		var words []string
-		for _, s := range scores {
-			words = append(words, fmt.Sprintf("%s=%d", s.Host, s.Score))
-		}
-		text = fmt.Sprintf("%s weight %d", strings.Join(words, " "), weight)
+		text = extendertest.Prioritized(scores, weight)
 	case "bind":
 		text, err = "bound", e.Bind(ctx, &corev1.Binding{ObjectMeta: pod.ObjectMeta, Target: corev1.ObjectReference{Name: "a"}})
 	case "preempt":
@@ -109,34 +67,12 @@ func (a *answer) ask(ctx context.Context, e *extender.Extender) string {
 			victims[n.Node.Name] = &extenderv1.Victims{Pods: []*corev1.Pod{n.Pods[0].Pod}}
 		}
 		victims, err = e.ProcessPreemption(ctx, pod, victims, on)
-		text = victimsText(victims)
+		text = extendertest.Preempted(victims)
 	}
 	if err != nil {
 		return "error: " + strings.ReplaceAll(err.Error(), e.URL(), "URL")
 	}
 	return text
-}
-
-func reasons(what string, of extenderv1.FailedNodesMap) string {
-	for _, node := range slices.Sorted(maps.Keys(of)) {
-		what += " " + node + "=" + of[node]
-	}
-	if len(of) == 0 {
-		return ""
-	}
-	return what
-}
-
-func victimsText(victims map[string]*extenderv1.Victims) string {
-	var words []string
-	for _, node := range slices.Sorted(maps.Keys(victims)) {
-		names := []string{}
-		for _, pod := range victims[node].Pods {
-			names = append(names, pod.Name)
-		}
-		words = append(words, fmt.Sprintf("%s: %v %d", node, names, victims[node].NumPDBViolations))
-	}
-	return strings.Join(words, " ")
 }
 
 // inStepped runs f as a task of a scheduler in a stepped world.
@@ -165,44 +101,44 @@ func inLive(t *testing.T, f func(ctx context.Context, p *sim.Process)) {
 // TestAnswers checks what follows from each answer of an extender, whatever the way to it is.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
-	check := func(ctx context.Context, t *testing.T, a *answer, e *extender.Extender) {
+	check := func(ctx context.Context, t *testing.T, c *extendertest.Case, e *extender.Extender) {
 		t.Helper()
-		if got := a.ask(ctx, e); got != a.Want {
-			t.Errorf("%s: got %q, want %q", a.Name, got, a.Want)
+		if got := ask(ctx, c, e); got != c.Want {
+			t.Errorf("%s: got %q, want %q", c.Name, got, c.Want)
 		}
 	}
-	ways := map[string]func(t *testing.T, a *answer){
-		"HTTP, live": func(t *testing.T, a *answer) {
-			server := httptest.NewServer(a)
+	ways := map[string]func(t *testing.T, c *extendertest.Case){
+		"HTTP, live": func(t *testing.T, c *extendertest.Case) {
+			server := httptest.NewServer(c)
 			defer server.Close()
 			inLive(t, func(ctx context.Context, p *sim.Process) {
-				check(ctx, t, a, testcheck.Must(extender.New(p, a.config(server.URL), nil)))
+				check(ctx, t, c, testcheck.Must(extender.New(p, configOf(c, server.URL), nil)))
 			})
 		},
-		"handler, live": func(t *testing.T, a *answer) {
+		"handler, live": func(t *testing.T, c *extendertest.Case) {
 			inLive(t, func(ctx context.Context, p *sim.Process) {
-				check(ctx, t, a, testcheck.Must(extender.New(p, a.config(testURL), endpoint.New(a))))
+				check(ctx, t, c, testcheck.Must(extender.New(p, configOf(c, testURL), endpoint.New(c))))
 			})
 		},
-		"handler, stepped": func(t *testing.T, a *answer) {
+		"handler, stepped": func(t *testing.T, c *extendertest.Case) {
 			inStepped(t, sim.NewStepped(sim.SteppedConfig{}), func(ctx context.Context, p *sim.Process) {
-				check(ctx, t, a, testcheck.Must(extender.New(p, a.config(testURL), endpoint.New(a))))
+				check(ctx, t, c, testcheck.Must(extender.New(p, configOf(c, testURL), endpoint.New(c))))
 			})
 		},
-		"process, stepped": func(t *testing.T, a *answer) {
+		"process, stepped": func(t *testing.T, c *extendertest.Case) {
 			host := sim.NewStepped(sim.SteppedConfig{})
 			at := endpoint.New(nil)
-			at.Serve(host.Process("extender"), a)
+			at.Serve(host.Process("extender"), c)
 			inStepped(t, host, func(ctx context.Context, p *sim.Process) {
-				check(ctx, t, a, testcheck.Must(extender.New(p, a.config(testURL), at)))
+				check(ctx, t, c, testcheck.Must(extender.New(p, configOf(c, testURL), at)))
 			})
 		},
 	}
 	for _, way := range slices.Sorted(maps.Keys(ways)) {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			for _, a := range readAnswers(t) {
-				ways[way](t, a)
+			for _, c := range testcheck.Must(extendertest.Read("testdata/answers.yaml")) {
+				ways[way](t, c)
 			}
 		})
 	}

@@ -18,6 +18,7 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
 	"github.com/volsim/volsim/internal/endpoint"
+	"github.com/volsim/volsim/internal/extendertest"
 	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/scheduler/internal/extender"
 	"github.com/volsim/volsim/scheduler/internal/framework"
@@ -368,7 +369,7 @@ func TestPreempt(t *testing.T) {
 				all[n.Node.Name] = &extenderv1.Victims{Pods: []*corev1.Pod{n.Pods[0].Pod}}
 			}
 			left, err := list.Preempt(ctx, newPod("web"), all, on)
-			if got = victimsText(left); err != nil {
+			if got = extendertest.Preempted(left); err != nil {
 				got = "error: " + err.Error()
 			}
 		})

@@ -19,6 +19,7 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/volsim/volsim/internal/endpoint"
+	"github.com/volsim/volsim/internal/extendertest"
 	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/scheduler/internal/extender"
 	"github.com/volsim/volsim/sim"
@@ -26,7 +27,7 @@ import (
 )
 
 // accepting accepts all nodes.
-var accepting = &answer{Ask: "filter", Names: true, Body: `{"NodeNames": ["a", "b"]}`}
+var accepting = &extendertest.Case{Ask: "filter", Names: true, Body: `{"NodeNames": ["a", "b"]}`}
 
 const accepts = "a+1 b+1"
 
@@ -103,7 +104,7 @@ func TestConnection(t *testing.T) {
 				e, err := extender.New(p, cfg, nil)
 				got := ""
 				if err == nil {
-					got = accepting.ask(ctx, e)
+					got = ask(ctx, accepting, e)
 				} else {
 					got = "error: " + err.Error()
 				}
@@ -147,10 +148,10 @@ func TestCloseEndsRequests(t *testing.T) {
 	defer silent.Close()
 	host := sim.NewLive(sim.LiveConfig{})
 	p := host.Process("scheduler")
-	cfg := accepting.config(silent.URL)
+	cfg := configOf(accepting, silent.URL)
 	cfg.HTTPTimeout.Duration = time.Hour
 	e := testcheck.Must(extender.New(p, cfg, nil))
-	p.Spawn("test", func(ctx context.Context) { accepting.ask(ctx, e) })
+	p.Spawn("test", func(ctx context.Context) { ask(ctx, accepting, e) })
 	host.Start()
 	<-asked
 	host.Close()
@@ -192,14 +193,14 @@ func TestTimeout(t *testing.T) {
 			host := sim.NewStepped(sim.SteppedConfig{})
 			process, at := host.Process("extender"), endpoint.New(nil)
 			at.Serve(process, sleepyProgram{accepting, process, tt.delay})
-			cfg := accepting.config(testURL)
+			cfg := configOf(accepting, testURL)
 			cfg.HTTPTimeout.Duration = tt.timeout
 			if tt.crash {
 				host.Crash(process)
 			}
 			inStepped(t, host, func(ctx context.Context, p *sim.Process) {
 				begin := p.Now()
-				got := accepting.ask(ctx, testcheck.Must(extender.New(p, cfg, at)))
+				got := ask(ctx, accepting, testcheck.Must(extender.New(p, cfg, at)))
 				if took := p.Now().Sub(begin); got != tt.want || took != tt.took {
 					t.Errorf("got %q after %v, want %q after %v", got, took, tt.want, tt.took)
 				}
@@ -237,7 +238,7 @@ func TestFaults(t *testing.T) {
 			t.Parallel()
 			x := &program{}
 			inStepped(t, sim.NewStepped(sim.SteppedConfig{Strategy: faultyStrategy{tt.fault}}), func(ctx context.Context, p *sim.Process) {
-				got := accepting.ask(ctx, testcheck.Must(extender.New(p, accepting.config(testURL), endpoint.New(x))))
+				got := ask(ctx, accepting, testcheck.Must(extender.New(p, configOf(accepting, testURL), endpoint.New(x))))
 				if got != tt.want || len(x.asked) != tt.asked {
 					t.Errorf("got %q and %d requests, want %q and %d", got, len(x.asked), tt.want, tt.asked)
 				}
@@ -251,14 +252,14 @@ func TestRecords(t *testing.T) {
 	t.Parallel()
 	host := sim.NewStepped(sim.SteppedConfig{})
 	inStepped(t, host, func(ctx context.Context, p *sim.Process) {
-		for _, a := range []*answer{
+		for _, a := range []*extendertest.Case{
 			accepting,
 			{Ask: "prioritize", Body: `[{"Host": "a", "Score": 1}]`},
 			{Ask: "preempt", Body: "{}"},
 			{Ask: "bind", Body: "{}"},
 			{Ask: "bind", Body: "garbage"},
 		} {
-			a.ask(ctx, testcheck.Must(extender.New(p, a.config(testURL), endpoint.New(a))))
+			ask(ctx, a, testcheck.Must(extender.New(p, configOf(a, testURL), endpoint.New(a))))
 		}
 	})
 	want := []string{

@@ -3,10 +3,10 @@ package interpodaffinity
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	corelisters "k8s.io/client-go/listers/core/v1"
-	"k8s.io/utils/ptr"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 
+	"github.com/volsim/volsim/internal/schedulerconfig"
 	"github.com/volsim/volsim/scheduler/internal/framework"
 )
 
@@ -18,17 +18,6 @@ const (
 	reasonAntiAffinity = "node(s) didn't match pod anti-affinity rules"
 	reasonExisting     = "node(s) didn't satisfy existing pods anti-affinity rules"
 )
-
-// Args configure the plugin.
-//
-// Upstream: InterPodAffinityArgs of kubescheduler.config.k8s.io/v1.
-type Args struct {
-	// HardPodAffinityWeight is the weight of required affinity of pods on nodes, from 0 to 100. The default is 1.
-	HardPodAffinityWeight *int32 `json:"hardPodAffinityWeight,omitempty"`
-	// IgnorePreferredTermsOfExistingPods says that pods on nodes are not asked about a pod without preferred
-	// terms.
-	IgnorePreferredTermsOfExistingPods bool `json:"ignorePreferredTermsOfExistingPods,omitempty"`
-}
 
 // Plugin rejects nodes because of pods near them, and prefers others because of pods near those.
 type Plugin struct {
@@ -47,13 +36,13 @@ var (
 )
 
 // New returns the plugin. It needs the cache of Namespaces.
-func New(h framework.Handle, args Args) (*Plugin, error) {
-	weight := ptr.Deref(args.HardPodAffinityWeight, corev1.DefaultHardPodAffinitySymmetricWeight)
-	if weight < 0 || weight > 100 {
-		return nil, field.Invalid(field.NewPath("hardPodAffinityWeight"), weight, "not in valid range [0, 100]")
+func New(h framework.Handle, args *configv1.InterPodAffinityArgs) (*Plugin, error) {
+	args = args.DeepCopy()
+	if err := schedulerconfig.CompleteArgs(args); err != nil {
+		return nil, err
 	}
 	return &Plugin{
-		hardWeight: weight, ignoreExisting: args.IgnorePreferredTermsOfExistingPods,
+		hardWeight: *args.HardPodAffinityWeight, ignoreExisting: args.IgnorePreferredTermsOfExistingPods,
 		namespaces:    h.Informers.Core().V1().Namespaces().Lister(),
 		unfit:         framework.NewStatus(framework.UnschedulableAndUnresolvable, reasonAffinity),
 		antiUnfit:     framework.NewStatus(framework.Unschedulable, reasonAntiAffinity),

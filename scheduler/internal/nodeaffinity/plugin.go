@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/volsim/volsim/scheduler/internal/framework"
 )
@@ -19,14 +20,6 @@ const (
 	reasonEnforced = "node(s) didn't match scheduler-enforced node affinity"
 	reasonConflict = "pod affinity terms conflict"
 )
-
-// Args configure the plugin.
-//
-// Upstream: NodeAffinityArgs of kubescheduler.config.k8s.io/v1.
-type Args struct {
-	// AddedAffinity is required of nodes, and preferred, besides what each pod says.
-	AddedAffinity *corev1.NodeAffinity `json:"addedAffinity,omitempty"`
-}
 
 // Plugin rejects nodes that the pod does not select, and prefers those that it prefers.
 type Plugin struct {
@@ -42,7 +35,7 @@ var (
 )
 
 // New returns the plugin.
-func New(_ framework.Handle, args Args) (*Plugin, error) {
+func New(_ framework.Handle, args *configv1.NodeAffinityArgs) (*Plugin, error) {
 	p := &Plugin{
 		unfit:   framework.NewStatus(framework.UnschedulableAndUnresolvable, reasonPod),
 		refused: framework.NewStatus(framework.UnschedulableAndUnresolvable, reasonEnforced),

@@ -4,18 +4,14 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/volsim/volsim/scheduler/internal/framework"
 	"github.com/volsim/volsim/scheduler/internal/nodeaffinity"
 	"github.com/volsim/volsim/scheduler/internal/rowtest"
 )
 
-func construct(t *testing.T, row *rowtest.Row) (framework.Plugin, error) {
-	t.Helper()
-	var args nodeaffinity.Args
-	row.Args(t, &args)
-	return nodeaffinity.New(row.Handle(t), args)
-}
+var construct = rowtest.WithArgs(nodeaffinity.New)
 
 // TestFilter has the rows of upstream.
 func TestFilter(t *testing.T) { rowtest.Run(t, "filter.txt", construct) }
@@ -26,13 +22,7 @@ func TestScore(t *testing.T) { rowtest.Run(t, "score.txt", construct) }
 // TestHints has the rows of upstream.
 func TestHints(t *testing.T) { rowtest.Run(t, "hints.txt", construct) }
 
-func TestIdle(t *testing.T) {
-	plugin, err := nodeaffinity.New(framework.Handle{}, nodeaffinity.Args{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rowtest.CheckIdle(t, plugin)
-}
+func TestIdle(t *testing.T) { rowtest.CheckIdle(t, construct) }
 
 func TestInvalidArgs(t *testing.T) {
 	invalid := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: "?"}}}
@@ -42,7 +32,7 @@ func TestInvalidArgs(t *testing.T) {
 		}},
 		"preferred": {PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1, Preference: invalid}}},
 	} {
-		if _, err := nodeaffinity.New(framework.Handle{}, nodeaffinity.Args{AddedAffinity: added}); err == nil {
+		if _, err := nodeaffinity.New(framework.Handle{}, &configv1.NodeAffinityArgs{AddedAffinity: added}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

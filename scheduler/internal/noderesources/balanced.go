@@ -3,6 +3,10 @@ package noderesources
 import (
 	"math"
 
+	corev1 "k8s.io/api/core/v1"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/volsim/volsim/internal/schedulerconfig"
 	"github.com/volsim/volsim/scheduler/internal/framework"
 )
 
@@ -10,14 +14,14 @@ import (
 const BalancedName = "NodeResourcesBalancedAllocation"
 
 // BalancedAllocation prefers nodes whose resources will be in use to the same share.
-type BalancedAllocation struct{ resources []ResourceSpec }
+type BalancedAllocation struct{ resources []configv1.ResourceSpec }
 
 var _ framework.Scorer = (*BalancedAllocation)(nil)
 
 // NewBalancedAllocation returns the plugin.
-func NewBalancedAllocation(_ framework.Handle, args BalancedAllocationArgs) (*BalancedAllocation, error) {
-	args.setDefaults()
-	if err := args.validate(); err != nil {
+func NewBalancedAllocation(_ framework.Handle, args *configv1.NodeResourcesBalancedAllocationArgs) (*BalancedAllocation, error) {
+	args = args.DeepCopy()
+	if err := schedulerconfig.CompleteArgs(args); err != nil {
 		return nil, err
 	}
 	return &BalancedAllocation{resources: args.Resources}, nil
@@ -33,7 +37,7 @@ func (*BalancedAllocation) Events() []framework.EventHint { return nil }
 func (b *BalancedAllocation) PreScore(cycle *framework.Cycle, _ []*framework.NodeInfo) *framework.Status {
 	var none framework.NodeInfo
 	for i := range b.resources {
-		if usageOf(cycle.Pod, &none, b.resources[i].Name, asRequested).wanted > 0 {
+		if usageOf(cycle.Pod, &none, corev1.ResourceName(b.resources[i].Name), asRequested).wanted > 0 {
 			return nil
 		}
 	}
@@ -57,7 +61,7 @@ func (b *BalancedAllocation) balance(cycle *framework.Cycle, node *framework.Nod
 	var buffer [8]float64
 	shares, sum := buffer[:0], 0.0
 	for i := range b.resources {
-		u := usageOf(cycle.Pod, node, b.resources[i].Name, asRequested)
+		u := usageOf(cycle.Pod, node, corev1.ResourceName(b.resources[i].Name), asRequested)
 		if u.allocatable == 0 {
 			continue
 		}

@@ -8,7 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 
+	"github.com/volsim/volsim/internal/schedulerconfig"
 	"github.com/volsim/volsim/scheduler/internal/framework"
 )
 
@@ -23,7 +25,7 @@ type Fit struct {
 	ignored, ignoredGroups sets.Set[string]
 	scorer                 scorer
 	rounds                 bool // scores to the nearest; otherwise down
-	resources              []ResourceSpec
+	resources              []configv1.ResourceSpec
 	// rejections are the statuses of sets of reasons; twice, since some are resolved by preemption.
 	rejections [2 << len(reasons)]*framework.Status
 }
@@ -34,14 +36,14 @@ var (
 )
 
 // NewFit returns the plugin.
-func NewFit(_ framework.Handle, args FitArgs) (*Fit, error) {
-	args.setDefaults()
-	if err := args.validate(); err != nil {
+func NewFit(_ framework.Handle, args *configv1.NodeResourcesFitArgs) (*Fit, error) {
+	args = args.DeepCopy()
+	if err := schedulerconfig.CompleteArgs(args); err != nil {
 		return nil, err
 	}
 	return &Fit{
 		ignored: sets.New(args.IgnoredResources...), ignoredGroups: sets.New(args.IgnoredResourceGroups...),
-		scorer: newScorer(args.ScoringStrategy), rounds: args.ScoringStrategy.Type == RequestedToCapacityRatio,
+		scorer: newScorer(args.ScoringStrategy), rounds: args.ScoringStrategy.Type == configv1.RequestedToCapacityRatio,
 		resources: args.ScoringStrategy.Resources,
 	}, nil
 }
@@ -146,7 +148,7 @@ func (*Fit) PreScore(*framework.Cycle, []*framework.NodeInfo) *framework.Status 
 func (f *Fit) Score(cycle *framework.Cycle, node *framework.NodeInfo) (int64, *framework.Status) {
 	var sum, weights int64
 	for i := range f.resources {
-		u := usageOf(cycle.Pod, node, f.resources[i].Name, nonZero)
+		u := usageOf(cycle.Pod, node, corev1.ResourceName(f.resources[i].Name), nonZero)
 		if u.allocatable == 0 {
 			continue
 		}

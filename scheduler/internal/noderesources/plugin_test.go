@@ -3,24 +3,14 @@ package noderesources_test
 import (
 	"testing"
 
-	"github.com/volsim/volsim/scheduler/internal/framework"
 	"github.com/volsim/volsim/scheduler/internal/noderesources"
 	"github.com/volsim/volsim/scheduler/internal/rowtest"
 )
 
-func fit(t *testing.T, row *rowtest.Row) (framework.Plugin, error) {
-	t.Helper()
-	var args noderesources.FitArgs
-	row.Args(t, &args)
-	return noderesources.NewFit(row.Handle(t), args)
-}
-
-func balanced(t *testing.T, row *rowtest.Row) (framework.Plugin, error) {
-	t.Helper()
-	var args noderesources.BalancedAllocationArgs
-	row.Args(t, &args)
-	return noderesources.NewBalancedAllocation(row.Handle(t), args)
-}
+var (
+	fit      = rowtest.WithArgs(noderesources.NewFit)
+	balanced = rowtest.WithArgs(noderesources.NewBalancedAllocation)
+)
 
 // TestFilter has the rows of upstream.
 func TestFilter(t *testing.T) { rowtest.Run(t, "filter.txt", fit) }
@@ -47,14 +37,6 @@ func TestArgs(t *testing.T) { rowtest.Run(t, "args.txt", fit) }
 func TestBalancedArgs(t *testing.T) { rowtest.Run(t, "balancedargs.txt", balanced) }
 
 func TestIdle(t *testing.T) {
-	fit, err := noderesources.NewFit(framework.Handle{}, noderesources.FitArgs{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	rowtest.CheckIdle(t, fit)
-	balanced, err := noderesources.NewBalancedAllocation(framework.Handle{}, noderesources.BalancedAllocationArgs{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	rowtest.CheckIdle(t, balanced)
 }

@@ -2,6 +2,7 @@ package noderesources
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/volsim/volsim/scheduler/internal/framework"
 )
@@ -48,11 +49,11 @@ func usageOf(pod *framework.PodInfo, node *framework.NodeInfo, name corev1.Resou
 // scorer returns the score of a resource, and whether it counts.
 type scorer func(u usage) (score int64, counts bool)
 
-func newScorer(strategy *ScoringStrategy) scorer {
+func newScorer(strategy *configv1.ScoringStrategy) scorer {
 	switch strategy.Type {
-	case MostAllocated:
+	case configv1.MostAllocated:
 		return mostAllocated
-	case RequestedToCapacityRatio:
+	case configv1.RequestedToCapacityRatio:
 		return ratio(strategy.RequestedToCapacityRatio.Shape)
 	default:
 		return leastAllocated
@@ -74,36 +75,14 @@ func mostAllocated(u usage) (int64, bool) {
 // ratio returns the scorer of a function of the share in use. A resource with the score 0 does not count.
 //
 // Upstream: plugins/noderesources buildRequestedToCapacityRatioScorerFunction (v1.36).
-func ratio(shape []UtilizationShapePoint) scorer {
-	points := make([]UtilizationShapePoint, len(shape))
-	for i, point := range shape {
-		points[i] = UtilizationShapePoint{Utilization: point.Utilization, Score: point.Score * int32(framework.MaxScore/scoreMax)}
-	}
+func ratio(shape []configv1.UtilizationShapePoint) scorer {
+	byShare := framework.NewShape(shape)
 	return func(u usage) (int64, bool) {
-		share := int64(utilizationMax)
+		share := int64(100)
 		if u.used+u.wanted <= u.allocatable {
-			share = (u.used + u.wanted) * utilizationMax / u.allocatable
+			share = (u.used + u.wanted) * 100 / u.allocatable
 		}
-		score := interpolated(points, share)
+		score := byShare.At(share)
 		return score, score > 0
 	}
-}
-
-// interpolated returns the value of a function that is linear between points, and constant before the first
-// and after the last.
-//
-// Upstream: plugins/helper BuildBrokenLinearFunction (v1.36).
-func interpolated(points []UtilizationShapePoint, x int64) int64 {
-	for i, point := range points {
-		if x > int64(point.Utilization) {
-			continue
-		}
-		if i == 0 {
-			return int64(point.Score)
-		}
-		before := points[i-1]
-		rise, run := int64(point.Score-before.Score), int64(point.Utilization-before.Utilization)
-		return int64(before.Score) + rise*(x-int64(before.Utilization))/run
-	}
-	return int64(points[len(points)-1].Score)
 }

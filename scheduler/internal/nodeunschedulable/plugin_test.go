@@ -3,14 +3,11 @@ package nodeunschedulable_test
 import (
 	"testing"
 
-	"github.com/volsim/volsim/scheduler/internal/framework"
 	"github.com/volsim/volsim/scheduler/internal/nodeunschedulable"
 	"github.com/volsim/volsim/scheduler/internal/rowtest"
 )
 
-func construct(t *testing.T, row *rowtest.Row) (framework.Plugin, error) {
-	return nodeunschedulable.New(row.Handle(t)), nil
-}
+var construct = rowtest.WithoutArgs(nodeunschedulable.New)
 
 // TestFilter has the rows of upstream.
 func TestFilter(t *testing.T) { rowtest.Run(t, "filter.txt", construct) }
@@ -18,4 +15,4 @@ func TestFilter(t *testing.T) { rowtest.Run(t, "filter.txt", construct) }
 // TestHints has the rows of upstream.
 func TestHints(t *testing.T) { rowtest.Run(t, "hints.txt", construct) }
 
-func TestIdle(t *testing.T) { rowtest.CheckIdle(t, nodeunschedulable.New(framework.Handle{})) }
+func TestIdle(t *testing.T) { rowtest.CheckIdle(t, construct) }

@@ -1,92 +1,21 @@
 package podtopologyspread
 
 import (
-	"fmt"
-	"slices"
-
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/informers"
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 )
 
-// Args configure the plugin.
-//
-// Upstream: PodTopologySpreadArgs of kubescheduler.config.k8s.io/v1.
-type Args struct {
-	DefaultConstraints []corev1.TopologySpreadConstraint `json:"defaultConstraints,omitempty"`
-	// DefaultingType is System, also if it is empty, or List: DefaultConstraints.
-	DefaultingType DefaultingType `json:"defaultingType,omitempty"`
-}
-
-// DefaultingType says which constraints a pod without any gets.
-type DefaultingType string
-
-// The types.
-const (
-	SystemDefaulting DefaultingType = "System"
-	ListDefaulting   DefaultingType = "List"
-)
-
-// systemDefaults are the constraints of SystemDefaulting. They must not be changed.
+// systemDefaults are the constraints of the type System. They must not be changed.
 var systemDefaults = []corev1.TopologySpreadConstraint{
 	{TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway, MaxSkew: 3},
 	{TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.ScheduleAnyway, MaxSkew: 5},
-}
-
-// validate checks the arguments.
-//
-// Upstream: pkg/scheduler/apis/config/validation ValidatePodTopologySpreadArgs (v1.36).
-func (a *Args) validate() error {
-	var all field.ErrorList
-	path := field.NewPath("defaultingType")
-	switch {
-	case a.DefaultingType != SystemDefaulting && a.DefaultingType != ListDefaulting:
-		all = append(all, field.NotSupported(path, a.DefaultingType, []DefaultingType{SystemDefaulting, ListDefaulting}))
-	case a.DefaultingType == SystemDefaulting && len(a.DefaultConstraints) > 0:
-		all = append(all, field.Invalid(path, a.DefaultingType, "when .defaultConstraints are not empty"))
-	}
-	path = field.NewPath("defaultConstraints")
-	for i := range a.DefaultConstraints {
-		c := &a.DefaultConstraints[i]
-		all = append(all, validateConstraint(c, path.Index(i))...)
-		if slices.ContainsFunc(a.DefaultConstraints[:i], func(o corev1.TopologySpreadConstraint) bool {
-			return o.TopologyKey == c.TopologyKey && o.WhenUnsatisfiable == c.WhenUnsatisfiable
-		}) {
-			all = append(all, field.Duplicate(path.Index(i), fmt.Sprintf("{%v, %v}", c.TopologyKey, c.WhenUnsatisfiable)))
-		}
-	}
-	return all.ToAggregate()
-}
-
-func validateConstraint(c *corev1.TopologySpreadConstraint, path *field.Path) field.ErrorList {
-	var all field.ErrorList
-	if c.MaxSkew <= 0 {
-		all = append(all, field.Invalid(path.Child("maxSkew"), c.MaxSkew, "not in valid range (0, inf)"))
-	}
-	if c.TopologyKey == "" {
-		all = append(all, field.Required(path.Child("topologyKey"), "can not be empty"))
-	} else {
-		all = append(all, metav1validation.ValidateLabelName(c.TopologyKey, path.Child("topologyKey"))...)
-	}
-	actions := []corev1.UnsatisfiableConstraintAction{corev1.DoNotSchedule, corev1.ScheduleAnyway}
-	if c.WhenUnsatisfiable == "" {
-		all = append(all, field.Required(path.Child("whenUnsatisfiable"), "can not be empty"))
-	} else if !slices.Contains(actions, c.WhenUnsatisfiable) {
-		all = append(all, field.NotSupported(path.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, actions))
-	}
-	if c.LabelSelector != nil {
-		text := "constraint must not define a selector, as they deduced for each pod"
-		all = append(all, field.Forbidden(path.Child("labelSelector"), text))
-	}
-	return all
 }
 
 // owners are the objects whose selectors the default constraints use.

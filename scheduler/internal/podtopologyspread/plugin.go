@@ -5,7 +5,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 
+	"github.com/volsim/volsim/internal/schedulerconfig"
 	"github.com/volsim/volsim/scheduler/internal/framework"
 )
 
@@ -34,15 +36,13 @@ var (
 
 // New returns the plugin. With default constraints it needs the caches of Services, ReplicationControllers,
 // ReplicaSets and StatefulSets.
-func New(h framework.Handle, args Args) (*Plugin, error) {
-	if args.DefaultingType == "" {
-		args.DefaultingType = SystemDefaulting
-	}
-	if err := args.validate(); err != nil {
+func New(h framework.Handle, args *configv1.PodTopologySpreadArgs) (*Plugin, error) {
+	args = args.DeepCopy()
+	if err := schedulerconfig.CompleteArgs(args); err != nil {
 		return nil, err
 	}
 	p := &Plugin{
-		isSystem: args.DefaultingType == SystemDefaulting,
+		isSystem: args.DefaultingType == configv1.SystemDefaulting,
 		skewed:   framework.NewStatus(framework.Unschedulable, reasonSkew),
 		labelled: framework.NewStatus(framework.UnschedulableAndUnresolvable, reasonLabel),
 	}

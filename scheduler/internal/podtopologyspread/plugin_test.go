@@ -3,17 +3,11 @@ package podtopologyspread_test
 import (
 	"testing"
 
-	"github.com/volsim/volsim/scheduler/internal/framework"
 	"github.com/volsim/volsim/scheduler/internal/podtopologyspread"
 	"github.com/volsim/volsim/scheduler/internal/rowtest"
 )
 
-func construct(t *testing.T, row *rowtest.Row) (framework.Plugin, error) {
-	t.Helper()
-	var args podtopologyspread.Args
-	row.Args(t, &args)
-	return podtopologyspread.New(row.Handle(t), args)
-}
+var construct = rowtest.WithArgs(podtopologyspread.New)
 
 // TestFilter has the rows of upstream.
 func TestFilter(t *testing.T) { rowtest.Run(t, "filter.txt", construct) }
@@ -30,11 +24,4 @@ func TestHints(t *testing.T) { rowtest.Run(t, "hints.txt", construct) }
 // TestArgs has arguments that are not valid.
 func TestArgs(t *testing.T) { rowtest.Run(t, "args.txt", construct) }
 
-func TestIdle(t *testing.T) {
-	row := &rowtest.Row{}
-	plugin, err := podtopologyspread.New(row.Handle(t), podtopologyspread.Args{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rowtest.CheckIdle(t, plugin)
-}
+func TestIdle(t *testing.T) { rowtest.CheckIdle(t, construct) }

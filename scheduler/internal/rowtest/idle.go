@@ -9,9 +9,14 @@ import (
 	"github.com/volsim/volsim/scheduler/internal/framework"
 )
 
-// CheckIdle checks that a plugin does not allocate for a pod that has nothing to do with it.
-func CheckIdle(t *testing.T, plugin framework.Plugin) {
+// CheckIdle checks that a plugin with default arguments does not allocate for a pod that has nothing to do
+// with it.
+func CheckIdle(t *testing.T, construct Constructor) {
 	t.Helper()
+	plugin, err := construct(t, &Row{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web-0", Namespace: "default", Labels: map[string]string{"app": "web"}},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web"}}},

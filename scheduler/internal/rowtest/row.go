@@ -47,16 +47,16 @@ type result struct{ node, want string }
 
 type object struct{ kind, text string }
 
-// Args parses the arguments of the plugin.
-func (r *Row) Args(t *testing.T, into any) {
+// parseArgs parses the arguments of the plugin.
+func (r *Row) parseArgs(t *testing.T, into any) {
 	t.Helper()
 	if err := yaml.UnmarshalStrict([]byte(r.args), into); err != nil {
 		t.Fatalf("row %s: args: %v", r.Name, err)
 	}
 }
 
-// Handle returns what the plugin gets from its scheduler: informers whose caches have the row's objects.
-func (r *Row) Handle(t *testing.T) framework.Handle {
+// handle returns what the plugin gets from its scheduler: informers whose caches have the row's objects.
+func (r *Row) handle(t *testing.T) framework.Handle {
 	t.Helper()
 	factory := informers.NewSharedInformerFactory(nil, 0)
 	for _, o := range r.objects {

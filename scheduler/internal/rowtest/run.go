@@ -17,6 +17,24 @@ import (
 // A Constructor returns the plugin of a row.
 type Constructor func(t *testing.T, row *Row) (framework.Plugin, error)
 
+// WithoutArgs returns a constructor of plugins that have no arguments.
+func WithoutArgs[P framework.Plugin](construct func(h framework.Handle) P) Constructor {
+	return func(t *testing.T, row *Row) (framework.Plugin, error) {
+		t.Helper()
+		return construct(row.handle(t)), nil
+	}
+}
+
+// WithArgs returns a constructor of plugins that have arguments.
+func WithArgs[A any, P framework.Plugin](construct func(h framework.Handle, args *A) (P, error)) Constructor {
+	return func(t *testing.T, row *Row) (framework.Plugin, error) {
+		t.Helper()
+		var args A
+		row.parseArgs(t, &args)
+		return construct(row.handle(t), &args)
+	}
+}
+
 // Run runs the rows of a file of the folder testdata.
 func Run(t *testing.T, file string, construct Constructor) {
 	t.Helper()

@@ -3,14 +3,11 @@ package tainttoleration_test
 import (
 	"testing"
 
-	"github.com/volsim/volsim/scheduler/internal/framework"
 	"github.com/volsim/volsim/scheduler/internal/rowtest"
 	"github.com/volsim/volsim/scheduler/internal/tainttoleration"
 )
 
-func construct(t *testing.T, row *rowtest.Row) (framework.Plugin, error) {
-	return tainttoleration.New(row.Handle(t)), nil
-}
+var construct = rowtest.WithoutArgs(tainttoleration.New)
 
 // TestFilter has the rows of upstream.
 func TestFilter(t *testing.T) { rowtest.Run(t, "filter.txt", construct) }
@@ -21,7 +18,7 @@ func TestScore(t *testing.T) { rowtest.Run(t, "score.txt", construct) }
 // TestHints has the rows of upstream.
 func TestHints(t *testing.T) { rowtest.Run(t, "hints.txt", construct) }
 
-func TestIdle(t *testing.T) { rowtest.CheckIdle(t, tainttoleration.New(framework.Handle{})) }
+func TestIdle(t *testing.T) { rowtest.CheckIdle(t, construct) }
 
 // TestReadiness has nodes that are not ready.
 func TestReadiness(t *testing.T) { rowtest.Run(t, "ready.txt", construct) }

@@ -11,6 +11,7 @@ import (
 	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"k8s.io/client-go/tools/cache"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/volsim/volsim/internal/eventhandler"
 	"github.com/volsim/volsim/scheduler/internal/framework"
@@ -32,7 +33,7 @@ type Args struct {
 	BindTimeout time.Duration // 0: DefaultBindTimeout
 	// StorageCapacityScoring ranks nodes by how much of the storage a pod would use. Upstream: alpha.
 	StorageCapacityScoring bool
-	Shape                  []ShapePoint // the score by utilization; nil: DefaultShape
+	Shape                  []configv1.UtilizationShapePoint // the score by utilization; nil: DefaultShape
 }
 
 // Plugin is the plugin. Its state belongs to the tasks of its process.
@@ -40,6 +41,7 @@ type Args struct {
 // Upstream: VolumeBinding, volumeBinder (v1.36).
 type Plugin struct {
 	args    Args
+	shape   framework.Shape // of args
 	process *sim.Process
 	client  kubernetes.Interface
 
@@ -84,7 +86,7 @@ func New(h framework.Handle, args Args) *Plugin {
 	core, storage := h.Informers.Core().V1(), h.Informers.Storage().V1()
 	claims, volumes := core.PersistentVolumeClaims().Informer(), core.PersistentVolumes().Informer()
 	p := &Plugin{
-		args: args, process: h.Process, client: h.Client,
+		args: args, shape: framework.NewShape(args.Shape), process: h.Process, client: h.Client,
 		pods:     core.Pods().Lister(),
 		nodes:    core.Nodes().Lister(),
 		csiNodes: storage.CSINodes().Lister(),

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/volsim/volsim/scheduler/internal/framework"
 )
@@ -18,7 +19,7 @@ type pluginRow struct {
 	published []metav1.Object
 	nodes     []*corev1.Node
 	scored    bool // StorageCapacityScoring
-	shape     []ShapePoint
+	shape     []configv1.UtilizationShapePoint
 
 	preFilter string     // the message of PreFilter if it rejects the pod
 	filter    [][]string // the reasons by node; nil: none of any node
@@ -26,8 +27,8 @@ type pluginRow struct {
 }
 
 var (
-	fullFirst = []ShapePoint{{0, 0}, {100, 10}} // upstream's default in this test
-	freeFirst = []ShapePoint{{0, 10}, {100, 0}}
+	fullFirst = shape(0, 0, 100, 10) // upstream's default in this test
+	freeFirst = shape(0, 10, 100, 0)
 
 	threeNodes = []*corev1.Node{node("n1"), node("n2"), node("n3")}
 	sixNodes   = []*corev1.Node{
@@ -99,7 +100,7 @@ func TestVolumeBinding(t *testing.T) {
 		},
 		"zonal volumes with close capacity are preferred (custom shape)": {
 			claims: claimList{claim("a", "50Gi", waits)}, volumes: zonalVolumes, nodes: sixNodes, scored: true,
-			shape:  []ShapePoint{{0, 0}, {50, 3}, {100, 5}},
+			shape:  shape(0, 0, 50, 3, 100, 5),
 			filter: [][]string{nil, nil, nil, nil, {noVolume}, {noVolume}}, scores: []int64{15, 15, 30, 30, 0, 0},
 		},
 		"storage capacity score": {

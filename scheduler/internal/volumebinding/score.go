@@ -5,23 +5,15 @@ import (
 	"math"
 
 	corev1 "k8s.io/api/core/v1"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/volsim/volsim/scheduler/internal/framework"
 )
 
-// A ShapePoint is a point of the function that ranks nodes: what score, up to 10, a utilization in percent
-// has. Between two points it is linear.
-//
-// Upstream: k8s.io/kube-scheduler/config UtilizationShapePoint (v1.36).
-type ShapePoint struct{ Utilization, Score int64 }
-
 // DefaultShape prefers nodes with much free storage.
 //
 // Upstream: SetDefaults_VolumeBindingArgs (v1.36).
-var DefaultShape = []ShapePoint{{Utilization: 0, Score: 10}, {Utilization: 100, Score: 0}}
-
-// scoreScale is the score of a node for one of a ShapePoint.
-const scoreScale = framework.MaxScore / 10
+var DefaultShape = []configv1.UtilizationShapePoint{{Utilization: 0, Score: 10}, {Utilization: 100, Score: 0}}
 
 // storageUse is how much storage of a class a pod would use.
 type storageUse struct{ requested, capacity int64 }
@@ -64,7 +56,7 @@ func (p *Plugin) Score(cycle *framework.Cycle, node *framework.NodeInfo) (int64,
 			classes[v.capacity.StorageClassName] = use
 		}
 	}
-	return scoreOf(classes, p.args.Shape), nil
+	return scoreOf(classes, p.shape), nil
 }
 
 // Normalize implements framework.Scorer.
@@ -73,7 +65,7 @@ func (p *Plugin) Normalize(*framework.Cycle, []int64) *framework.Status { return
 // scoreOf returns the mean score of classes.
 //
 // Upstream: buildScorerFunction (v1.36).
-func scoreOf(classes map[string]storageUse, shape []ShapePoint) int64 {
+func scoreOf(classes map[string]storageUse, shape framework.Shape) int64 {
 	if len(classes) == 0 {
 		return 0
 	}
@@ -83,25 +75,7 @@ func scoreOf(classes map[string]storageUse, shape []ShapePoint) int64 {
 		if use.capacity != 0 && use.requested <= use.capacity {
 			utilization = use.requested * 100 / use.capacity
 		}
-		sum += valueAt(shape, utilization)
+		sum += shape.At(utilization)
 	}
 	return int64(math.Round(float64(sum) / float64(len(classes))))
-}
-
-// valueAt returns the score of a utilization.
-//
-// Upstream: plugins/helper BuildBrokenLinearFunction (v1.36).
-func valueAt(shape []ShapePoint, utilization int64) int64 {
-	for i, point := range shape {
-		if utilization > point.Utilization {
-			continue
-		}
-		if i == 0 {
-			return point.Score * scoreScale
-		}
-		before := shape[i-1]
-		return before.Score*scoreScale +
-			(point.Score-before.Score)*scoreScale*(utilization-before.Utilization)/(point.Utilization-before.Utilization)
-	}
-	return shape[len(shape)-1].Score * scoreScale
 }
