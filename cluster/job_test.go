@@ -74,6 +74,39 @@ func TestFailedJob(t *testing.T) {
 	}
 }
 
+// TestJobWithInitContainer: an init container that fails once is run again, or its pod fails and is
+// replaced by another one.
+func TestJobWithInitContainer(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		cfg    cluster.Config
+		policy corev1.RestartPolicy
+		limit  int32 // of restarts and failed pods
+		failed int32
+		end    string
+	}{
+		{"restarted, stepped", cluster.Config{Nodes: 1, Stepped: &sim.SteppedConfig{}}, corev1.RestartPolicyOnFailure, 2, 0, "Complete"},
+		{"restarted, live", cluster.Config{Nodes: 1, Devices: cluster.Array}, corev1.RestartPolicyOnFailure, 2, 0, "Complete"},
+		{"replaced, stepped", cluster.Config{Nodes: 1, Stepped: &sim.SteppedConfig{}}, corev1.RestartPolicyNever, 1, 2, "Failed"},
+		{"replaced, live", cluster.Config{Nodes: 1, Devices: cluster.Array, ClockSpeed: 60}, corev1.RestartPolicyNever, 1, 2, "Failed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx := t.Context()
+			w := start(t, c.cfg)
+			must(t)(w.Client().CoreV1().PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "64Mi"), metav1.CreateOptions{}))
+			jobs := w.Client().BatchV1().Jobs("default")
+			must(t)(jobs.Create(ctx, newJob("0 seed=1", func(s *batchv1.JobSpec) {
+				s.BackoffLimit, s.Template.Spec.RestartPolicy = &c.limit, c.policy
+				s.Template.Spec.InitContainers = []corev1.Container{{Name: "seed", Image: "i"}}
+			}), metav1.CreateOptions{}))
+			testcheck.NoError(t, w.WaitFor(ctx, "jobs", "default", "load", "condition="+c.end))
+			if got := testcheck.Must(jobs.Get(ctx, "load", metav1.GetOptions{})).Status.Failed; got != c.failed {
+				t.Errorf("%d pods failed, want %d", got, c.failed)
+			}
+		})
+	}
+}
+
 // TestCronJob: a job is created at its time, runs, and is deleted some time after it has finished. The
 // cron job does not keep the world from being at rest.
 func TestCronJob(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 // Annotations of pods that say how their containers behave, since the kubelet runs none. They may
 // be in the template of a pod, and may be set, changed and removed at any time. A value applies to
 // all containers of the pod, except init containers; CONTAINER=VALUE applies to one. Several are
-// separated by blanks: "true sidecar=false".
+// separated by blanks: "true proxy=false".
 const (
 	// ReadyAnnotation says whether containers are ready while they run: "false" or "true", which is
 	// the default. It stands for a readiness probe.
@@ -29,28 +29,31 @@ const (
 	// A run with an empty element, or without one, does not end. The first run is the one with
 	// restartCount 0. A container that has exited is restarted as its restart policy says, so a list
 	// that a user extends ends the next run.
+	//
+	// A run of an init container without an element exits with 0: "seed=1" means that the first run
+	// of the init container seed exits with 1 and the second with 0. With "seed=" the first run does
+	// not end. Sidecar containers do not exit.
 	ExitCodesAnnotation = "volsim.dev/exit-codes"
 )
 
 // reasonInvalidAnnotation is the reason of the event for an annotation that cannot be read.
 const reasonInvalidAnnotation = "InvalidAnnotation"
 
-// annotated returns the value of an annotation for a container.
-func annotated(pod *corev1.Pod, annotation, container string) string {
-	value := ""
+// annotated returns the value of an annotation for a container, and whether the annotation names it.
+func annotated(pod *corev1.Pod, annotation, container string) (value string, named bool) {
 	for field := range strings.FieldsSeq(pod.Annotations[annotation]) {
-		if name, one, named := strings.Cut(field, "="); !named {
+		if name, one, names := strings.Cut(field, "="); !names {
 			value = field
 		} else if name == container {
-			return one
+			return one, true
 		}
 	}
-	return value
+	return value, false
 }
 
 // isReady reports whether a container is ready while it runs.
 func isReady(pod *corev1.Pod, container string) (bool, error) {
-	value := annotated(pod, ReadyAnnotation, container)
+	value, _ := annotated(pod, ReadyAnnotation, container)
 	ready, err := strconv.ParseBool(value)
 	if err != nil && value != "" {
 		return true, fmt.Errorf("annotation %s: container %q: %q: want true or false", ReadyAnnotation, container, value)
@@ -60,8 +63,12 @@ func isReady(pod *corev1.Pod, container string) (bool, error) {
 
 // exitCode returns the code with which a run of a container exits, and whether it does.
 func exitCode(pod *corev1.Pod, container string, run int32) (code int32, exits bool, err error) {
-	codes := strings.Split(annotated(pod, ExitCodesAnnotation, container), ",")
-	if int(run) >= len(codes) || codes[run] == "" {
+	value, named := annotated(pod, ExitCodesAnnotation, container)
+	codes := strings.Split(value, ",")
+	switch {
+	case isInit(pod, container) && (!named || int(run) >= len(codes)):
+		return 0, true, nil
+	case int(run) >= len(codes) || codes[run] == "":
 		return 0, false, nil
 	}
 	n, err := strconv.ParseUint(codes[run], 10, 8)
@@ -76,6 +83,9 @@ func exitCode(pod *corev1.Pod, container string, run int32) (code int32, exits b
 //
 // Upstream: pkg/api/v1/pod ContainerShouldRestart (v1.36).
 func restarts(pod *corev1.Pod, c *corev1.Container, code int32) bool {
+	if code == 0 && isInit(pod, c.Name) {
+		return false
+	}
 	policy := pod.Spec.RestartPolicy
 	if c.RestartPolicy != nil {
 		if ruleRestarts(c.RestartPolicyRules, code) {
@@ -141,10 +151,20 @@ func backOffOf(restartCount int32, last *corev1.ContainerStateTerminated) time.D
 // lastRun returns how the last run of a container ended that does not run now and may be restarted.
 // nil means that the container runs, or has not run yet, or waits to run again after a boot.
 func lastRun(s *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
-	if s.State.Waiting != nil && s.State.Waiting.Reason == reasonCrashLoop {
+	if isCrashLoop(s) {
 		return s.LastTerminationState.Terminated
 	}
 	return s.State.Terminated
+}
+
+// isCrashLoop reports whether a container waits for the end of its back-off.
+func isCrashLoop(s *corev1.ContainerStatus) bool {
+	return s.State.Waiting != nil && s.State.Waiting.Reason == reasonCrashLoop
+}
+
+// allStatuses returns the statuses of the init containers and containers of a pod.
+func allStatuses(s *corev1.PodStatus) []corev1.ContainerStatus {
+	return slices.Concat(s.InitContainerStatuses, s.ContainerStatuses)
 }
 
 // hasEnded reports whether a container has exited and is not restarted.
@@ -216,7 +236,7 @@ func (k *Kubelet) syncContainers(ctx context.Context, pod *corev1.Pod) error {
 	}
 	k.reportInvalid(pod)
 	next := k.statusOf(pod, running)
-	defer k.restartLater(pod, next.ContainerStatuses)
+	defer k.restartLater(pod, &next)
 	if sameReport(&pod.Status, &next) {
 		return nil
 	}
@@ -227,10 +247,10 @@ func (k *Kubelet) syncContainers(ctx context.Context, pod *corev1.Pod) error {
 	if isTerminal(next.Phase) {
 		k.lifecycles[pod.UID] = ended
 	}
-	for i := range next.ContainerStatuses {
-		s := &next.ContainerStatuses[i]
-		old := containerNamed(pod.Status.ContainerStatuses, s.Name)
-		if s.State.Waiting != nil && old.State.Waiting == nil {
+	before := allStatuses(&pod.Status)
+	for _, s := range allStatuses(&next) {
+		old := containerNamed(before, s.Name)
+		if isCrashLoop(&s) && !isCrashLoop(&old) {
 			k.recorder.Event(containerRef(pod, s.Name), corev1.EventTypeWarning, reasonBackOff, fmt.Sprintf(
 				"Back-off restarting failed container %s in pod %s_%s(%s)", s.Name, pod.Name, pod.Namespace, pod.UID))
 		}
@@ -270,10 +290,13 @@ func (k *Kubelet) hasLastReport(pod *corev1.Pod) bool {
 
 // reportInvalid reports annotations that cannot be read.
 func (k *Kubelet) reportInvalid(pod *corev1.Pod) {
-	for i := range pod.Spec.Containers {
-		name := pod.Spec.Containers[i].Name
-		_, ready := isReady(pod, name)
-		_, _, code := exitCode(pod, name, containerNamed(pod.Status.ContainerStatuses, name).RestartCount)
+	statuses := allStatuses(&pod.Status)
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		var ready error
+		if !isInit(pod, c.Name) {
+			_, ready = isReady(pod, c.Name)
+		}
+		_, _, code := exitCode(pod, c.Name, containerNamed(statuses, c.Name).RestartCount)
 		for _, err := range []error{ready, code} {
 			if err != nil {
 				k.recorder.Event(pod, corev1.EventTypeWarning, reasonInvalidAnnotation, err.Error())
@@ -283,10 +306,9 @@ func (k *Kubelet) reportInvalid(pod *corev1.Pod) {
 }
 
 // restartLater requeues a pod for the end of the back-off of its containers.
-func (k *Kubelet) restartLater(pod *corev1.Pod, containers []corev1.ContainerStatus) {
-	for i := range containers {
-		s := &containers[i]
-		if s.State.Waiting != nil && s.State.Waiting.Reason == reasonCrashLoop {
+func (k *Kubelet) restartLater(pod *corev1.Pod, status *corev1.PodStatus) {
+	for _, s := range allStatuses(status) {
+		if isCrashLoop(&s) {
 			last := s.LastTerminationState.Terminated
 			end := last.FinishedAt.Add(backOffOf(s.RestartCount, last))
 			k.pods.AddAfter(pod.UID, max(0, end.Sub(k.cfg.Process.Now())))
@@ -296,7 +318,8 @@ func (k *Kubelet) restartLater(pod *corev1.Pod, containers []corev1.ContainerSta
 
 // sameReport reports whether a status says what the pod's own says.
 func sameReport(was, is *corev1.PodStatus) bool {
-	if was.Phase != is.Phase || !apiequality.Semantic.DeepEqual(was.ContainerStatuses, is.ContainerStatuses) {
+	if was.Phase != is.Phase || !apiequality.Semantic.DeepEqual(was.ContainerStatuses, is.ContainerStatuses) ||
+		!apiequality.Semantic.DeepEqual(was.InitContainerStatuses, is.InitContainerStatuses) {
 		return false
 	}
 	for _, to := range is.Conditions {

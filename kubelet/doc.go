@@ -12,12 +12,12 @@
 // mounted and its subPath mounts are bound (containers.go). They end at once, and successfully,
 // when the pod is deleted. Then its volumes are unmounted, and the kubelet removes the pod when
 // that is done. Annotations of a pod say that its containers are not ready ([ReadyAnnotation]) or exit
-// earlier ([ExitCodesAnnotation]). They are restarted as the restart policy says, and the pod
-// ends as Succeeded or Failed when none is. With [Config].NodeLease the kubelet also renews the Lease of its node.
+// earlier ([ExitCodesAnnotation]), or that its init containers fail: these run one after the other
+// before the containers start. They are restarted as the restart policy says, and the pod ends as
+// Succeeded or Failed when none is. With [Config].NodeLease the kubelet also renews the Lease of its node.
 //
 // What it does not do: it runs no containers, except the work of recycler pods. It has no
-// admission, probes, grace periods (containers end at once) or addresses. Init containers always
-// succeed.
+// admission, probes, grace periods (containers end at once) or addresses.
 //
 // Upstream: pkg/kubelet, as far as volumes need it.
 package kubelet

@@ -116,6 +116,9 @@ func (k *Kubelet) stop(ctx context.Context, uid types.UID, pod *corev1.Pod) erro
 	k.volumes.RemovePod(uid)
 	ends := pod != nil && pod.DeletionTimestamp != nil
 	if ends && k.lifecycleOf(pod) == running {
+		if len(pod.Spec.InitContainers) > 0 && pod.Annotations[ExitCodesAnnotation] != "" && !k.hasLastReport(pod) {
+			return nil // the init containers may have done their work; the report will come
+		}
 		if err := k.reportLifecycle(ctx, pod, ended); err != nil {
 			return err
 		}

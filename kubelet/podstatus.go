@@ -36,10 +36,12 @@ func (k *Kubelet) reportLifecycle(ctx context.Context, pod *corev1.Pod, l lifecy
 	if k.reports[pod.UID] == "" {
 		version = pod.ResourceVersion
 	}
-	if err := k.reportPod(ctx, pod, k.statusOf(pod, l), version); err != nil {
+	status := k.statusOf(pod, l)
+	if err := k.reportPod(ctx, pod, status, version); err != nil {
 		return err
 	}
 	k.lifecycles[pod.UID] = l
+	k.restartLater(pod, &status)
 	return nil
 }
 
@@ -98,20 +100,19 @@ func (k *Kubelet) statusOf(pod *corev1.Pod, l lifecycle) corev1.PodStatus {
 	if s.StartTime == nil {
 		s.StartTime = &now
 	}
-	for i := range pod.Spec.Containers {
-		s.ContainerStatuses = append(s.ContainerStatuses, k.containerStatus(pod, &pod.Spec.Containers[i], l, now))
+	inits, initialized := k.initStatuses(pod, l, now)
+	s.InitContainerStatuses = inits
+	ofContainers := l
+	if !initialized && (l == running || l == ended && k.lifecycleOf(pod) == running) {
+		ofContainers = creating // they wait for the init containers
 	}
-	s.Phase = k.phaseOf(pod, l, s.ContainerStatuses)
+	for i := range pod.Spec.Containers {
+		s.ContainerStatuses = append(s.ContainerStatuses, k.containerStatus(pod, &pod.Spec.Containers[i], ofContainers, now))
+	}
+	s.Phase = k.phaseOf(pod, l, &s, initialized)
 	if isTerminal(s.Phase) {
 		l = ended
-	}
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		old := containerNamed(pod.Status.InitContainerStatuses, c.Name)
-		if l != running || k.lifecycleOf(pod) != running || old.Name == "" {
-			old = initStatus(pod, c, l, now)
-		}
-		s.InitContainerStatuses = append(s.InitContainerStatuses, old)
+		endSidecars(pod, s.InitContainerStatuses, now)
 	}
 	k.addFailures(pod, s.InitContainerStatuses)
 	k.addFailures(pod, s.ContainerStatuses)
@@ -121,16 +122,16 @@ func (k *Kubelet) statusOf(pod *corev1.Pod, l lifecycle) corev1.PodStatus {
 
 // phaseOf returns the phase of a pod with containers in a state. A terminal phase is final. A pod
 // succeeds only if its containers have run until now or have exited without an error.
-func (k *Kubelet) phaseOf(pod *corev1.Pod, l lifecycle, containers []corev1.ContainerStatus) corev1.PodPhase {
+func (k *Kubelet) phaseOf(pod *corev1.Pod, l lifecycle, s *corev1.PodStatus, initialized bool) corev1.PodPhase {
 	switch {
 	case finished(pod):
 		return pod.Status.Phase
-	case l == ended && k.lifecycleOf(pod) == running && !slices.ContainsFunc(containers, hasFailed):
+	case l == ended && k.lifecycleOf(pod) == running && initialized && !slices.ContainsFunc(s.ContainerStatuses, hasFailed):
 		return corev1.PodSucceeded
-	case l == ended:
+	case l == ended || initFailed(pod, s.InitContainerStatuses):
 		return corev1.PodFailed
-	case l == running:
-		return phaseOfContainers(pod, containers)
+	case l == running && initialized:
+		return phaseOfContainers(pod, s.ContainerStatuses)
 	case pod.Status.Phase == corev1.PodRunning:
 		return corev1.PodRunning
 	default:
@@ -155,18 +156,7 @@ func (k *Kubelet) containerStatus(pod *corev1.Pod, c *corev1.Container, l lifecy
 	now metav1.Time,
 ) corev1.ContainerStatus {
 	old := containerNamed(pod.Status.ContainerStatuses, c.Name)
-	s := corev1.ContainerStatus{
-		Name: c.Name, Image: c.Image,
-		RestartCount: old.RestartCount, LastTerminationState: old.LastTerminationState, ContainerID: old.ContainerID,
-	}
-	if k.containerStopped(&old) {
-		s.RestartCount++
-		s.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
-			Reason:   lostReason,
-			Message:  "The container could not be located when the pod was deleted.  The container used to be Running",
-			ExitCode: lostExit,
-		}
-	}
+	s := k.nextStatus(c, &old)
 	if l == running {
 		k.advance(pod, c, &s, &old, now)
 		return s
@@ -202,12 +192,30 @@ func (k *Kubelet) containerStatus(pod *corev1.Pod, c *corev1.Container, l lifecy
 	return s
 }
 
-// Reason and exit code of containers whose result is unknown.
+// nextStatus returns the status of a container without its state, and counts a run that a boot has ended.
+func (k *Kubelet) nextStatus(c *corev1.Container, old *corev1.ContainerStatus) corev1.ContainerStatus {
+	s := corev1.ContainerStatus{
+		Name: c.Name, Image: c.Image,
+		RestartCount: old.RestartCount, LastTerminationState: old.LastTerminationState, ContainerID: old.ContainerID,
+	}
+	if k.containerStopped(old) {
+		s.RestartCount++
+		s.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
+			Reason:   lostReason,
+			Message:  "The container could not be located when the pod was deleted.  The container used to be Running",
+			ExitCode: lostExit,
+		}
+	}
+	return s
+}
+
+// Reason and exit code of containers whose result is unknown; exit code of those that are killed.
 //
 // Upstream: pkg/kubelet/container ContainerReasonStatusUnknown (v1.36).
 const (
 	lostReason = "ContainerStatusUnknown"
 	lostExit   = 137
+	killedExit = 137
 )
 
 func containerNamed(all []corev1.ContainerStatus, name string) corev1.ContainerStatus {
@@ -216,27 +224,6 @@ func containerNamed(all []corev1.ContainerStatus, name string) corev1.ContainerS
 		return corev1.ContainerStatus{}
 	}
 	return all[i]
-}
-
-// initStatus returns the status of an init container or, if it is always restarted, of a sidecar
-// container.
-func initStatus(pod *corev1.Pod, c *corev1.Container, l lifecycle, now metav1.Time) corev1.ContainerStatus {
-	s := corev1.ContainerStatus{Name: c.Name, Image: c.Image}
-	began := l >= running
-	sidecar := isSidecar(c)
-	started := began && sidecar && l == running
-	s.Started = &started
-	switch {
-	case !began:
-		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: waitingReason(pod)}
-	case started:
-		s.Ready = true
-		s.State.Running = &corev1.ContainerStateRunning{StartedAt: now}
-	default:
-		s.Ready = !sidecar
-		s.State.Terminated = &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: now, FinishedAt: now}
-	}
-	return s
 }
 
 // conditionsOf returns the conditions that a kubelet sets. Transition times are kept from the pod.
@@ -255,10 +242,11 @@ func conditionsOf(pod *corev1.Pod, s *corev1.PodStatus, l lifecycle, now metav1.
 		ready.Reason = "ContainersNotReady"
 		ready.Message = fmt.Sprintf("containers with unready status: %s", unready)
 	}
-	if len(pod.Spec.InitContainers) > 0 && s.Phase != corev1.PodSucceeded && l != running && !slices.ContainsFunc(s.ContainerStatuses, hasStarted) {
+	if incomplete := incompleteOf(pod, s); len(incomplete) > 0 && s.Phase != corev1.PodSucceeded &&
+		!slices.ContainsFunc(s.ContainerStatuses, hasStarted) {
 		initialized = corev1.PodCondition{
 			Status: corev1.ConditionFalse, Reason: "ContainersNotInitialized",
-			Message: fmt.Sprintf("containers with incomplete status: %s", namesOf(pod.Spec.InitContainers)),
+			Message: fmt.Sprintf("containers with incomplete status: %s", incomplete),
 		}
 	}
 	sandbox := corev1.PodCondition{
@@ -315,11 +303,6 @@ func unreadyOf(pod *corev1.Pod, s *corev1.PodStatus) []string {
 	return names
 }
 
-// isSidecar reports whether an init container is always restarted.
-func isSidecar(c *corev1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
-}
-
 // hasStarted reports whether a container runs or has exited.
 //
 // Upstream: pkg/kubelet/container HasAnyRegularContainerStarted (v1.36).
@@ -341,14 +324,6 @@ func status(holds bool) corev1.ConditionStatus {
 		return corev1.ConditionTrue
 	}
 	return corev1.ConditionFalse
-}
-
-func namesOf(containers []corev1.Container) []string {
-	names := make([]string, len(containers))
-	for i := range containers {
-		names[i] = containers[i].Name
-	}
-	return names
 }
 
 // A podPatch is a patch of the status of a pod. Its UID protects another pod of the same name.

@@ -69,7 +69,8 @@ import (
 // claim the default class. An empty for= or migrated= removes the volume's claimRef or its
 // annotation. bind= sets a claimRef with the claim's UID. ready= and exits= are annotations that the
 // kubelet obeys; an empty one is removed. exits=1,0 lets the first run of each container exit with 1 and
-// the second with 0 (kubelet.ExitCodesAnnotation). A create waits while an object of the
+// the second with 0, and exits=seed=1 the first one of the init container seed with 1
+// (kubelet.ExitCodesAnnotation). A create waits while an object of the
 // same name is being deleted. A delete, set or patch of an object that does not exist does nothing.
 //
 // RESOURCE is a resource that the server serves, also a custom one, as in kubectl: widgets, widget,

@@ -42,7 +42,7 @@ func TestPodStatusAgreesWithUpstream(t *testing.T) {
 	}
 	for _, what := range []string{
 		"Running", "Succeeded", "Failed", status.ContainersNotReady, status.ReadinessGatesNotReady, status.PodCompleted, status.PodFailed,
-		status.ContainersNotInitialized, "Terminated", "restarted", "with a rule",
+		status.ContainersNotInitialized, "Terminated", "restarted", "with a rule", "init container failed",
 	} {
 		if seen[what] < 3 {
 			t.Errorf("%s: %d times: the pods are not random enough", what, seen[what])
@@ -87,7 +87,7 @@ func (w *statusWorld) codes() string {
 	for i := range codes {
 		codes[i] = pick(w.rand, "0", "0", "1", "42", "")
 	}
-	return pick(w.rand, "", "a=", "b=") + strings.Join(codes, ",")
+	return pick(w.rand, "", "a=", "b=", "x=", "0 y=") + strings.Join(codes, ",")
 }
 
 func (w *statusWorld) create() {
@@ -186,6 +186,15 @@ func (w *statusWorld) check(atRest bool) {
 		w.seen[want.Reason]++
 	}
 	w.seen[string(pod.Status.Phase)]++
+	failed := false // an init container, for good
+	for i := range pod.Status.InitContainerStatuses {
+		c, s := &pod.Spec.InitContainers[i], &pod.Status.InitContainerStatuses[i]
+		if podutil.IsRestartableInitContainer(c) || s.State.Terminated == nil || s.State.Terminated.ExitCode == 0 {
+			continue
+		}
+		w.seen["init container failed"]++
+		failed = failed || !podutil.ContainerShouldRestart(*c, pod.Spec, s.State.Terminated.ExitCode)
+	}
 	ended := 0
 	for i := range pod.Status.ContainerStatuses {
 		s := &pod.Status.ContainerStatuses[i]
@@ -204,7 +213,7 @@ func (w *statusWorld) check(atRest bool) {
 		}
 		ended++
 	}
-	if terminal := podutil.IsPodPhaseTerminal(pod.Status.Phase); terminal != (ended == len(pod.Spec.Containers)) {
+	if terminal := podutil.IsPodPhaseTerminal(pod.Status.Phase); terminal != (failed || ended == len(pod.Spec.Containers)) {
 		w.t.Errorf("seed %d: the pod is %s, and %d of %d containers have ended", w.seed, pod.Status.Phase, ended, len(pod.Spec.Containers))
 	}
 }
