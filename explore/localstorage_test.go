@@ -1,7 +1,12 @@
 package explore_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -10,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/explore/scenario"
@@ -18,6 +24,7 @@ import (
 	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/invariant"
 	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // localStorageWorld has a volume of a volume group from its class to nothing left, and a claim that the
@@ -41,7 +48,7 @@ user alice
   delete claim data
 `
 
-// fullNodeWorld has a claim that the first node has no space for. An administrator closes that node.
+// fullNodeWorld has a claim that the first node has no space for.
 const fullNodeWorld = `local-storage: on
 components: pvcontroller, scheduler, kubelet, localstorage
 user alice
@@ -56,15 +63,57 @@ user alice
     parameters: {nodes: '[{"node":"node-1","disks":["/dev/sdb"]},{"node":"node-2","disks":["/dev/sdb"]}]'}
   create claim data 32Mi class=fast
   create pod web data
-  pass 1s
-  cordon node-1
   wait pod web Running
+`
+
+// lateDiskWorld has a claim that waits for a disk.
+const lateDiskWorld = `local-storage: on
+components: pvcontroller, scheduler, kubelet, localstorage
+user alice
+  apply
+    apiVersion: storage.k8s.io/v1
+    kind: StorageClass
+    metadata: {name: fast}
+    provisioner: localstorage.volsim.dev
+    volumeBindingMode: WaitForFirstConsumer
+    parameters: {nodes: '[{"node":"node-2","disks":["/dev/sdb"]}]'}
+  create claim data 32Mi class=fast
+  create pod web data
+  pass 1m
+  disk node-2 /dev/sdb 64Mi block=true
+  wait pod web Running
+`
+
+// lastSpaceWorld has two claims for the last space. The second one has it once the first is deleted.
+const lastSpaceWorld = `local-storage: on
+components: pvcontroller, pvcprotection, pvprotection, scheduler, kubelet, localstorage
+user alice
+  disk node-1 /dev/sdb 16Mi block=true
+  disk node-2 /dev/sdb 64Mi block=true
+  apply
+    apiVersion: storage.k8s.io/v1
+    kind: StorageClass
+    metadata: {name: fast}
+    provisioner: localstorage.volsim.dev
+    volumeBindingMode: WaitForFirstConsumer
+    parameters: {nodes: '[{"node":"node-1","disks":["/dev/sdb"]},{"node":"node-2","disks":["/dev/sdb"]}]'}
+  create claim data 40Mi class=fast
+  create claim more 40Mi class=fast
+  create pod web data
+  create pod app more
+  pass 1m
+  delete pod web
+  wait pod web gone
+  delete claim data
+  wait pod app Running
 `
 
 const recordsID = "nodelocalstorages.localstorage.volsim.dev"
 
 // storageRecord is what the rules read of a record.
 type storageRecord struct {
+	revision       int64
+	phase          string
 	capacity, free resource.Quantity
 	volumes        map[string]resource.Quantity
 }
@@ -74,7 +123,7 @@ func storageRecordsOf(w invariant.World) (map[string]storageRecord, error) {
 	all := map[string]storageRecord{}
 	for _, obj := range w.API.List(recordsID) {
 		content := obj.(*fake.CustomObject).Content
-		r := storageRecord{volumes: map[string]resource.Quantity{}}
+		r := storageRecord{revision: revisionOf(obj.GetResourceVersion()), volumes: map[string]resource.Quantity{}}
 		var failed error
 		size := func(in map[string]any, field string) resource.Quantity {
 			text, _, _ := unstructured.NestedString(in, field)
@@ -88,6 +137,7 @@ func storageRecordsOf(w invariant.World) (map[string]storageRecord, error) {
 			return q
 		}
 		status, _, _ := unstructured.NestedMap(content, "status")
+		r.phase, _, _ = unstructured.NestedString(status, "phase")
 		r.capacity, r.free = size(status, "capacity"), size(status, "free")
 		volumes, _, _ := unstructured.NestedSlice(status, "volumes")
 		for _, each := range volumes {
@@ -167,6 +217,101 @@ func localStorageRules() []invariant.Rule {
 				return nil
 			}}
 		}},
+		{ID: "LS4", Forbids: "at rest, a claim of a pod without a volume, while a record shows space for it", Begin: func(w invariant.World) invariant.Checks {
+			return invariant.Checks{AtRest: func() error {
+				records, err := storageRecordsOf(w)
+				if err != nil {
+					return err
+				}
+				for _, obj := range w.API.List("persistentvolumeclaims") {
+					claim := obj.(*corev1.PersistentVolumeClaim)
+					if claim.Spec.VolumeName != "" || claim.DeletionTimestamp != nil || podOf(w, claim) == "" {
+						continue
+					}
+					requested := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+					for name, r := range records {
+						if r.phase == "Ready" && r.free.Cmp(requested) >= 0 && strings.HasPrefix(name, storagehelpers.GetPersistentVolumeClaimClass(claim)+".") {
+							return fmt.Errorf("claim %s requests %s; record %s: %s free", claim.Name, requested.String(), name, r.free.String())
+						}
+					}
+				}
+				return nil
+			}}
+		}},
+		{ID: "LS5", Forbids: "a full node that was removed from a claim and is selected again, although the extender has seen its record", Begin: selectedAgain},
+	}
+}
+
+// podOf returns the pod that uses a claim; "" if there is none.
+func podOf(w invariant.World, claim *corev1.PersistentVolumeClaim) string {
+	for _, obj := range w.API.List("pods") {
+		for _, v := range obj.(*corev1.Pod).Spec.Volumes {
+			if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.Name && obj.GetNamespace() == claim.Namespace {
+				return obj.GetNamespace() + "/" + obj.GetName()
+			}
+		}
+	}
+	return ""
+}
+
+func revisionOf(text string) int64 {
+	n, _ := strconv.ParseInt(text, 10, 64) // of this server
+	return n
+}
+
+// selectedAgain returns the checks of LS5. A node may be selected again by a scheduler that asked before the
+// extender's cache had the record of the full node, or that got no answer.
+func selectedAgain(w invariant.World) invariant.Checks {
+	full := map[string]int64{}             // by claim and record: the revision of the record that showed too little space
+	seen := map[string]int64{}             // by record: what the extender's cache has; "": all
+	asked := map[string]map[string]int64{} // by pod: seen when the scheduler asked last
+	return invariant.Checks{
+		Commit: func(e fake.Commit) error {
+			before, was := e.Before.(*corev1.PersistentVolumeClaim)
+			after, is := e.After.(*corev1.PersistentVolumeClaim)
+			if !is || !was {
+				return nil
+			}
+			from, to := before.Annotations[storagehelpers.AnnSelectedNode], after.Annotations[storagehelpers.AnnSelectedNode]
+			if from == to {
+				return nil
+			}
+			records, err := storageRecordsOf(w)
+			if err != nil {
+				return err
+			}
+			class, requested := storagehelpers.GetPersistentVolumeClaimClass(after), after.Spec.Resources.Requests[corev1.ResourceStorage]
+			if to == "" {
+				full[string(after.UID)+class+"."+from] = records[class+"."+from].revision
+				return nil
+			}
+			name := class + "." + to
+			since, cleared := full[string(after.UID)+name]
+			knew := asked[podOf(w, after)]
+			r := records[name]
+			if cleared && max(knew[name], knew[""]) >= since && r.free.Cmp(requested) < 0 && r.revision == since {
+				return fmt.Errorf("claim %s: node %s again; record %s: %s free, %s requested", after.Name, to, name, r.free.String(), requested.String())
+			}
+			return nil
+		},
+		Record: func(r trace.Record) error {
+			switch component, _, _ := strings.Cut(r.Task, "/"); {
+			case r.Kind == trace.KindDeliver && component == "localstorage" && strings.HasPrefix(r.Object, "nodelocalstorages"):
+				if r.Verb == "LIST" {
+					clear(seen)
+				}
+				_, name, _ := strings.Cut(r.Object, "/")
+				_, revision, _ := strings.Cut(r.Detail, "rv=")
+				revision, _, _ = strings.Cut(revision, " ")
+				seen[name] = revisionOf(revision)
+			case r.Kind == trace.KindDriver && r.Verb == "ExtenderFilter":
+				_, pod, _ := strings.Cut(r.Object, "/")
+				if delete(asked, pod); r.Err == nil {
+					asked[pod] = maps.Clone(seen)
+				}
+			}
+			return nil
+		},
 	}
 }
 
@@ -174,7 +319,7 @@ func localStorageRules() []invariant.Rule {
 func TestLocalStorage(t *testing.T) {
 	faults, err := sim.ParseFaultSpecs("conflict(0.05), driver-lost Internal(0.02), crash(2), reboot(node-1, 1)")
 	testcheck.NoError(t, err)
-	for name, text := range map[string]string{"life of a volume": localStorageWorld, "full node": fullNodeWorld} {
+	for name, text := range map[string]string{"life of a volume": localStorageWorld, "full node": fullNodeWorld, "last space": lastSpaceWorld, "late disk": lateDiskWorld} {
 		t.Run(name, func(t *testing.T) {
 			s, err := scenario.Parse(name, text)
 			testcheck.NoError(t, err)
@@ -182,6 +327,9 @@ func TestLocalStorage(t *testing.T) {
 				t.Errorf("written as\n%s", got)
 			}
 			s.OwnRules, s.OutcomesDiffer = localStorageRules(), true
+			if name == "late disk" { // a node is cleared because it has no group
+				s.OwnRules = slices.DeleteFunc(s.OwnRules, func(r invariant.Rule) bool { return r.ID == "LS3" })
+			}
 			for _, search := range []explore.Config{
 				{Strategy: explore.Holds, Depth: 1, Count: 60},
 				{Strategy: explore.Random, Count: 40, Seed: 1, Faults: faults},
@@ -228,9 +376,21 @@ func TestLocalStorageMutants(t *testing.T) {
 				return serve()
 			}
 		}},
+		{"claims get no notice of more space", lateDiskWorld, "LS4", func(*fake.Clientset) fake.InterceptorFunc {
+			return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
+				if r.Resource.Resource == "persistentvolumeclaims" && r.Verb == "patch" {
+					return nil, nil
+				}
+				return serve()
+			}
+		}},
 	} {
 		t.Run(m.name, func(t *testing.T) {
-			s, err := scenario.Parse(m.name, strings.Replace(m.world, "  delete pod web\n  wait pod web gone\n  delete claim data\n", "", 1))
+			text := strings.Replace(m.world, "  delete pod web\n  wait pod web gone\n  delete claim data\n", "", 1)
+			if m.rule == "LS4" {
+				text = strings.Replace(m.world, "  wait pod web Running\n", "", 1)
+			}
+			s, err := scenario.Parse(m.name, text)
 			testcheck.NoError(t, err)
 			s.OwnRules, s.OutcomesDiffer, s.Interceptors = localStorageRules(), true, client("localstorage", m.mutate)()
 			report, err := explore.Search(t.Context(), s, explore.Config{Strategy: explore.Holds, Count: 20, Rule: m.rule})
@@ -239,5 +399,25 @@ func TestLocalStorageMutants(t *testing.T) {
 				t.Fatalf("not found in %d schedules", report.Schedules)
 			}
 		})
+	}
+}
+
+// TestSelectedAgainIsFound has an extender that accepts every node.
+func TestSelectedAgainIsFound(t *testing.T) {
+	s, err := scenario.Parse("every node", fullNodeWorld)
+	testcheck.NoError(t, err)
+	s.OwnRules, s.OutcomesDiffer = localStorageRules(), true
+	s.Extenders = map[string]http.Handler{"http://localstorage.volsim.dev": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		args := extenderv1.ExtenderArgs{}
+		if err := json.NewDecoder(r.Body).Decode(&args); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(extenderv1.ExtenderFilterResult{NodeNames: args.NodeNames})
+	})}
+	report, err := explore.Search(t.Context(), s, explore.Config{Strategy: explore.Holds, Count: 20, Rule: "LS5"})
+	testcheck.NoError(t, err)
+	if report.Failure == nil {
+		t.Fatalf("not found in %d schedules", report.Schedules)
 	}
 }

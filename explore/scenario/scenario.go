@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -51,6 +52,8 @@ type Scenario struct {
 	OwnRules     []invariant.Rule     // of the test, checked besides Rules; each with Begin
 	// Plugins returns volume plugins of the test's own; see cluster.Config. It is called in each run.
 	Plugins func(host cluster.PluginHost) ([]plugins.Plugin, error)
+	// Extenders are extenders of the scheduler of the test's own; see cluster.Config.
+	Extenders map[string]http.Handler
 }
 
 // noComponents stands for an empty list of components.
@@ -68,9 +71,9 @@ type User struct {
 }
 
 // OnlyInGo reports whether the scenario has parts that its text lacks: components, interceptors,
-// plugins, rules or scripts.
+// plugins, extenders, rules or scripts.
 func (s *Scenario) OnlyInGo() bool {
-	return len(s.Extra) > 0 || len(s.Drawn) > 0 || s.Interceptors.Client != nil || s.Interceptors.Driver != nil || len(s.OwnRules) > 0 || s.Plugins != nil ||
+	return len(s.Extra) > 0 || len(s.Drawn) > 0 || s.Interceptors.Client != nil || s.Interceptors.Driver != nil || len(s.OwnRules) > 0 || s.Plugins != nil || len(s.Extenders) > 0 ||
 		slices.ContainsFunc(s.Users, func(u User) bool { return u.Script != nil })
 }
 
@@ -78,7 +81,8 @@ func (s *Scenario) OnlyInGo() bool {
 // belong to the users of the same name.
 func (s *Scenario) WithGo(from *Scenario) *Scenario {
 	other := *s
-	other.Extra, other.Interceptors, other.OwnRules, other.Plugins = from.Extra, from.Interceptors, from.OwnRules, from.Plugins
+	other.Extra, other.Interceptors, other.OwnRules = from.Extra, from.Interceptors, from.OwnRules
+	other.Plugins, other.Extenders = from.Plugins, from.Extenders
 	other.Users = slices.Clone(s.Users)
 	for i := range other.Users {
 		u := &other.Users[i]
@@ -440,6 +444,7 @@ func (s *Scenario) World(stepped sim.SteppedConfig) cluster.Config {
 		PreRegistered: true, HostPathProvisioning: true, VolumesPerNode: s.VolumesPerNode, SELinux: s.SELinux, NodeLeases: s.NodeLeases,
 		StorageCapacity: s.StorageCapacity,
 		LocalStorage:    s.LocalStorage,
+		Extenders:       s.Extenders,
 	}
 	for _, each := range s.LocalDisks {
 		class, dir, _ := strings.Cut(each, "=")
