@@ -12,6 +12,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore/scenario"
+	_ "github.com/volsim/volsim/fake/crd" // for the records of local storage
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace/picture"
 )
