@@ -118,6 +118,8 @@ func parseNodes(text string) ([]nodeDisks, error) {
 			at = syntax.Offset
 		} else if kind := (*json.UnmarshalTypeError)(nil); errors.As(err, &kind) {
 			return nil, wrongType(kind)
+		} else if strings.Contains(err.Error(), "unknown field") {
+			return nil, fmt.Errorf("%w; there are node and disks", err)
 		} else if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 			at = int64(len(text))
 		}
