@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/kubelet"
@@ -128,4 +130,50 @@ func Example_exitCodes() {
 	}
 	fmt.Println(pod.Status.Phase, "after", pod.Status.ContainerStatuses[0].RestartCount, "restart")
 	// Output: Succeeded after 1 restart
+}
+
+// Dynamic local storage: a class names the empty disks of nodes, and a claim gets a logical volume on the node of
+// its pod. The records of the volume groups are a custom resource.
+func Example_localStorage() {
+	ctx := context.Background()
+	c, err := cluster.New(cluster.Config{Nodes: 1, LocalStorage: true, Stepped: &sim.SteppedConfig{}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	err = errors.Join(c.Start(ctx), c.AddDisk("node-1", cluster.Disk{Path: "/dev/sdb", SizeBytes: 64 << 20, Block: true}), c.Apply(ctx, `
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: fast}
+provisioner: localstorage.volsim.dev
+volumeBindingMode: WaitForFirstConsumer
+parameters: {nodes: '[{"node": "node-1", "disks": ["/dev/sdb"]}]'}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {storageClassName: fast, accessModes: [ReadWriteOnce], resources: {requests: {storage: 12Mi}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers: [{name: web, image: nginx, volumeMounts: [{name: data, mountPath: /data}]}]
+  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+`), c.WaitForPod(ctx, "default", "web", corev1.PodRunning), c.Run(ctx))
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err := dynamic.NewForConfig(c.RESTConfig())
+	if err != nil {
+		log.Fatal(err)
+	}
+	records := client.Resource(schema.GroupVersionResource{Group: "localstorage.volsim.dev", Version: "v1alpha1", Resource: "nodelocalstorages"})
+	record, err := records.Get(ctx, "fast.node-1", metav1.GetOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	status := record.Object["status"].(map[string]any)
+	fmt.Println(record.GetName(), status["phase"], status["free"], "of", status["capacity"])
+	// Output: fast.node-1 Ready 48Mi of 60Mi
 }

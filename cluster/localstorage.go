@@ -10,6 +10,7 @@ import (
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/definitions"
 	"github.com/volsim/volsim/internal/localstorage"
+	"github.com/volsim/volsim/internal/volumegroup"
 )
 
 // localStorageName is the component of package localstorage that serves the extender.
@@ -28,7 +29,24 @@ func (c *Cluster) addLocalStorage(cfg Config) error {
 	if err := definitions.InstallText(context.Background(), c.server, localstorage.Definition); err != nil {
 		return err
 	}
-	err := c.addComponent(cfg, recipe{name: localStorageName, wakes: localStorageWakes, start: func(p ComponentContext) error {
+	if err := c.addComponent(cfg, localStorageController(c.localStorage.Store)); err != nil {
+		return err
+	}
+	for _, n := range c.nodes {
+		var err error
+		if n.groups, err = c.driver.volumeGroups(n.name); err != nil {
+			return err
+		}
+		if err := c.addComponent(cfg, localStorageManager(n.name, n.groups, n.storage.Store)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// localStorageController returns the component that checks classes and serves the extender.
+func localStorageController(started func(*localstorage.Controller)) recipe {
+	return recipe{name: localStorageName, wakes: localStorageWakes, start: func(p ComponentContext) error {
 		client, err := p.dynamicClient()
 		if err != nil {
 			return err
@@ -37,28 +55,16 @@ func (c *Cluster) addLocalStorage(cfg Config) error {
 			Process: p.Process, Client: p.Client, Dynamic: client, Informers: p.Informers,
 			Recorder: p.Recorder(localstorage.Provisioner),
 		})
-		c.localStorage.Store(controller)
+		started(controller)
 		return err
-	}})
-	if err != nil {
-		return err
-	}
-	for _, n := range c.nodes {
-		if err := c.addLocalStorageManager(cfg, n); err != nil {
-			return err
-		}
-	}
-	return nil
+	}}
 }
 
-// addLocalStorageManager adds the component of a node, which makes the volume groups and the volumes.
-func (c *Cluster) addLocalStorageManager(cfg Config, n *node) (err error) {
-	if n.groups, err = c.driver.volumeGroups(n.name); err != nil {
-		return err
-	}
-	return c.addComponent(cfg, recipe{
-		name:    "localstorage(" + n.name + ")",
-		filters: func(func() informers.SharedInformerFactory) []fake.Filter { return localstorage.Filters(n.name) },
+// localStorageManager returns the component that keeps the volume groups of a node.
+func localStorageManager(node string, groups volumegroup.Backend, started func(*localstorage.Manager)) recipe {
+	return recipe{
+		name:    localStorageName + "(" + node + ")",
+		filters: func(func() informers.SharedInformerFactory) []fake.Filter { return localstorage.Filters(node) },
 		wakes:   localStorageWakes,
 		start: func(p ComponentContext) error {
 			client, err := p.dynamicClient()
@@ -67,12 +73,12 @@ func (c *Cluster) addLocalStorageManager(cfg Config, n *node) (err error) {
 			}
 			storage, err := localstorage.NewManager(localstorage.ManagerConfig{
 				Process: p.Process, Client: p.Client, Dynamic: client, Informers: p.Informers,
-				Recorder: p.Recorder(localstorage.Provisioner), Node: n.name, Groups: n.groups,
+				Recorder: p.Recorder(localstorage.Provisioner), Node: node, Groups: groups,
 			})
-			n.storage.Store(storage)
+			started(storage)
 			return err
 		},
-	})
+	}
 }
 
 // bootDisks drops the mounts and devices of a node, and attaches its disks and the volumes on them
@@ -90,10 +96,19 @@ func (c *Cluster) bootDisks(n *node) error {
 //
 // Upstream: k8s.io/kube-scheduler/extender/v1.
 func (c *Cluster) LocalStorageExtender() http.Handler {
+	return extenderOf(func() *localstorage.Controller {
+		if p, err := c.component(localStorageName); err != nil || p.process.Load() == nil {
+			return nil
+		}
+		return c.localStorage.Load()
+	})
+}
+
+// extenderOf returns the extender of the controller that runs; running returns nil if none does.
+func extenderOf(running func() *localstorage.Controller) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p, err := c.component(localStorageName)
-		controller := c.localStorage.Load()
-		if err != nil || p.process.Load() == nil || controller == nil {
+		controller := running()
+		if controller == nil {
 			http.Error(w, "local storage: component localstorage does not run", http.StatusServiceUnavailable)
 			return
 		}

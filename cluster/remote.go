@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/client-go/informers"
 	clientrest "k8s.io/client-go/rest"
 
+	"github.com/volsim/volsim/internal/localstorage"
 	"github.com/volsim/volsim/internal/remote"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
@@ -43,14 +45,23 @@ type RemoteConfig struct {
 	REST       *clientrest.Config // address of the API server, and credentials
 	Components []string           // names, of RemoteComponents; nil: the storage controllers
 	Log        *trace.Log         // nil: a new one that keeps all records
+	// LocalStorage adds the components of package localstorage; see Config.LocalStorage and
+	// Remote.InstallDefinitions.
+	LocalStorage bool
+	// Disks are the disks of nodes that LocalStorage simulates, by the name of the node: their volume
+	// groups are in memory and end with the Remote, and no kubelet mounts their volumes.
+	Disks map[string][]Disk
 }
 
 // A Remote runs components of the control plane against a real API server. The code is that of a
 // Cluster: each component is a process with its own client and caches. The world around them is not
 // simulated.
 type Remote struct {
-	host        *sim.Live
-	connections []*remote.Connection
+	host         *sim.Live
+	rest         *clientrest.Config
+	connections  []*remote.Connection
+	running      atomic.Bool                             // Run is in progress
+	localStorage atomic.Pointer[localstorage.Controller] // nil: none
 }
 
 // NewRemote builds a Remote. It makes no requests before Run. The error for an unknown component
@@ -60,8 +71,13 @@ func NewRemote(cfg RemoteConfig) (*Remote, error) {
 	if err := clientrest.LoadTLSFiles(rest); err != nil {
 		return nil, fmt.Errorf("read certificates: %w", err)
 	}
-	r := &Remote{host: sim.NewLive(sim.LiveConfig{Log: cfg.Log})}
+	r := &Remote{host: sim.NewLive(sim.LiveConfig{Log: cfg.Log}), rest: rest}
 	components, err := selectComponents(cfg.Components, string(rest.CAData))
+	if err == nil && cfg.LocalStorage {
+		var more []recipe
+		more, err = r.localStorageComponents(cfg.Disks)
+		components = append(components, more...)
+	}
 	for _, p := range components {
 		if err == nil {
 			err = r.launch(rest, p)
@@ -123,7 +139,9 @@ func (r *Remote) Run(ctx context.Context) {
 		running.Go(func() { conn.Run(watching) })
 	}
 	r.host.Start()
+	r.running.Store(true)
 	<-ctx.Done()
+	r.running.Store(false)
 	r.host.Close()
 	stop()
 	running.Wait()

@@ -33,6 +33,7 @@ type controllersOptions struct {
 	trace      bool
 	elect      bool
 	lease      leaseOptions
+	storage    localStorageOptions
 }
 
 func newControllers() *cobra.Command {
@@ -46,9 +47,12 @@ func newControllers() *cobra.Command {
 			"--controllers=*,-persistentvolume-binder-controller; --list prints the names. Of several processes only the holder of\n" +
 			"the Lease acts; the others wait. A process that loses the Lease exits with an error.\n\n" +
 			"The scheduler considers volumes and little else.\n" +
-			"Each component uses its name as user agent. The client does not limit the rate of requests.",
+			"Each component uses its name as user agent. The client does not limit the rate of requests.\n\n" +
+			"--local-storage installs the definition of nodelocalstorages and adds dynamic local storage with its scheduler extender.\n" +
+			"The nodes that --disk names are simulated: their volume groups are in memory, and no kubelet mounts their volumes.",
 		Example: "  volsim controllers --kubeconfig ~/.kube/config\n" +
 			"  volsim controllers --kubeconfig ~/.kube/config --context staging --only pvcontroller,pvcprotection --trace\n" +
+			"  volsim controllers --kubeconfig ~/.kube/config --local-storage --disk kwok-node-1:/dev/sdb=1Gi\n" +
 			"  volsim controllers --list",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -66,6 +70,7 @@ func newControllers() *cobra.Command {
 	flags.BoolVar(&o.trace, "trace", false, "print every action and cache delivery, not only changes to volumes")
 	flags.BoolVar(&o.elect, "leader-elect", true, "act only while holding the Lease")
 	o.lease.addFlags(cmd)
+	o.storage.addFlags(flags)
 	return cmd
 }
 
@@ -82,7 +87,7 @@ func listComponents(out io.Writer) error {
 	return w.Flush()
 }
 
-func controllers(ctx context.Context, out, errs io.Writer, o controllersOptions) error {
+func controllers(ctx context.Context, out, errs io.Writer, o controllersOptions) (err error) {
 	if o.only != nil && len(o.only) == 0 {
 		return usage(errors.New("--only is empty: specify a component (see --list)"))
 	}
@@ -90,8 +95,14 @@ func controllers(ctx context.Context, out, errs io.Writer, o controllersOptions)
 	if err != nil {
 		return usage(err)
 	}
+	disks, err := o.storage.byNode()
+	if err != nil {
+		return usage(err)
+	}
 	log := &trace.Log{Max: recordsMax}
-	parts, err := cluster.NewRemote(cluster.RemoteConfig{REST: cfg, Components: o.only, Log: log})
+	parts, err := cluster.NewRemote(cluster.RemoteConfig{
+		REST: cfg, Components: o.only, Log: log, LocalStorage: o.storage.on, Disks: disks,
+	})
 	if errors.Is(err, cluster.ErrUnknownComponent) {
 		err = fmt.Errorf("--only: %w", err)
 	}
@@ -102,7 +113,18 @@ func controllers(ctx context.Context, out, errs io.Writer, o controllersOptions)
 	if err != nil {
 		return err
 	}
+	if err = o.install(ctx, parts); err != nil {
+		return err
+	}
 	fmt.Fprintf(out, "server      %s, %s\ncomponents  %s\n", cfg.Host, server, strings.Join(o.components(), ", "))
+	if o.storage.hasExtender() {
+		var e *extenderServer
+		if e, err = o.storage.listenExtender(parts.LocalStorageExtender()); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, e.Close()) }()
+		fmt.Fprintf(out, "extender    %s\n", e.url)
+	}
 	p := newPrinter(out, errs, o.trace)
 	defer p.close()
 	log.Watch(p.record)
@@ -119,6 +141,13 @@ func controllers(ctx context.Context, out, errs io.Writer, o controllersOptions)
 		p.info("stopped")
 	}
 	return err
+}
+
+// install makes the server serve the custom resources of the components.
+func (o controllersOptions) install(ctx context.Context, parts *cluster.Remote) error {
+	ctx, cancel := context.WithTimeout(ctx, contactTimeout)
+	defer cancel()
+	return parts.InstallDefinitions(ctx)
 }
 
 // restConfig reads the kubeconfig.
@@ -143,6 +172,9 @@ func (o controllersOptions) components() []string {
 		if slices.Contains(o.only, p.Name) || o.only == nil && p.Storage {
 			names = append(names, p.Name)
 		}
+	}
+	if o.storage.on {
+		names = append(names, "localstorage")
 	}
 	return names
 }

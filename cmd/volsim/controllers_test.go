@@ -416,6 +416,8 @@ func TestControllersRejectInvalidOptions(t *testing.T) {
 		{"unknown component", []string{"--kubeconfig", good, "--only", "pvcontroller,gc"}, `no such component "gc"`},
 		{"component that needs a driver", []string{"--kubeconfig", good, "--only", "provisioner"}, "(have pvcontroller, pvprotection, "},
 		{"no component", []string{"--kubeconfig", good, "--only", ""}, "--only is empty"},
+		{"invalid disk", []string{"--kubeconfig", good, "--local-storage", "--disk", "node-1"}, `invalid --disk "node-1": want NODE:PATH=SIZE`},
+		{"disk without local storage", []string{"--kubeconfig", good, "--disk", "node-1:/dev/sdb=1Gi"}, "--disk requires --local-storage"},
 		{"unreachable server", []string{"--kubeconfig", dead}, "reach https://127.0.0.1:"},
 		{"unknown token", []string{"--kubeconfig", file("token", "token: ", "token: x")}, "provide credentials"},
 		{"invalid timings", []string{"--kubeconfig", good, "--lease-duration", "1s"}, "leaseDuration must be greater than renewDeadline"},

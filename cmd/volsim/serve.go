@@ -37,6 +37,7 @@ type serveOptions struct {
 	page       string
 	manual     bool
 	world      worldOptions
+	storage    localStorageOptions
 }
 
 func newServe() *cobra.Command {
@@ -54,9 +55,13 @@ func newServe() *cobra.Command {
 			"Requests of kubectl take effect at once; caches see them only by later steps. Each printed link opens the page in\n" +
 			"one browser.\n\n" + dirHelp +
 			"On loop and lvm devices, serve prints the directory of each node's kubelet. A CSI driver registers there as on a\n" +
-			"real node, with a socket in plugins_registry. Its sidecars use the kubeconfig.",
+			"real node, with a socket in plugins_registry. Its sidecars use the kubeconfig.\n\n" +
+			"With --local-storage a StorageClass names the disks of nodes, and its claims get logical volumes there. The records of\n" +
+			"the volume groups are the custom resource nodelocalstorages. Other schedulers filter and rank nodes by the extender,\n" +
+			"whose URL prefix serve prints.",
 		Example: "  volsim serve --kubeconfig /tmp/kc &\n  kubectl --kubeconfig /tmp/kc get storageclass,node\n\n" +
-			"  volsim serve --kubeconfig ~/.kube/config --nodes 3 --devices array\n  volsim serve --by-hand",
+			"  volsim serve --kubeconfig ~/.kube/config --nodes 3 --devices array\n  volsim serve --by-hand\n" +
+			"  volsim serve --local-storage --disk node-1:/dev/sdb=1Gi --disk node-2:/dev/sdb=2Gi",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return serve(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), o)
@@ -71,6 +76,7 @@ func newServe() *cobra.Command {
 	cmd.Flags().StringVar(&o.page, "page", "127.0.0.1:0", "loopback `address` of the page; \"off\" disables the page")
 	cmd.Flags().BoolVar(&o.manual, "by-hand", false, "run nothing by itself; schedule every step manually on the page")
 	o.world.addFlags(cmd.Flags())
+	o.storage.addFlags(cmd.Flags())
 	return cmd
 }
 
@@ -99,14 +105,27 @@ func (o serveOptions) validate() error {
 		return err
 	}
 	switch {
+	case len(o.storage.disks) > 0 && !o.world.hasKubelets():
+		return errors.New("--disk requires nodes: add kubelet to --components")
 	case !o.manual:
-		return nil
+		return o.storage.validate(o.nodeNames())
+	case len(o.storage.disks) > 0:
+		return errors.New("--by-hand does not support --disk: perform the operation disk on the page")
 	case o.pageDisabled():
 		return errors.New("--by-hand requires the page: remove --page off, or use volsim session")
 	case o.devices != "auto" && o.devices != string(cluster.Array):
 		return fmt.Errorf("--by-hand does not support real devices: remove --devices %s", o.devices)
 	}
 	return nil
+}
+
+// nodeNames returns the names of the nodes.
+func (o serveOptions) nodeNames() []string {
+	names := make([]string, o.nodes)
+	for i := range names {
+		names[i] = fmt.Sprintf("node-%d", i+1)
+	}
+	return names
 }
 
 // warnAboutAddress prints a warning if the API server can be reached from other hosts.
@@ -127,6 +146,7 @@ type servedWorld struct {
 	world    page.World
 	client   kubernetes.Interface // for the server's own objects; nil if the world must be reproducible
 	kubelets []string             // directories of the kubelets on this machine
+	extender http.Handler         // of local storage; nil: none
 	close    func() error
 }
 
@@ -161,6 +181,16 @@ func serve(ctx context.Context, out, errs io.Writer, o serveOptions) (err error)
 			return err
 		}
 	}
+	var extenderDone <-chan error
+	extenderURL := ""
+	if s.extender != nil {
+		var e *extenderServer
+		if e, err = o.storage.listenExtender(s.extender); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, e.Close()) }()
+		extenderDone, extenderURL = e.Done(), e.url
+	}
 	var pageDone <-chan error
 	pageURL := ""
 	if !o.pageDisabled() {
@@ -178,12 +208,14 @@ func serve(ctx context.Context, out, errs io.Writer, o serveOptions) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, file.restore()) }()
-	printEndpoints(out, s, l.URL(), pageURL, o)
+	printEndpoints(out, s, endpoints{api: l.URL(), page: pageURL, extender: extenderURL}, o)
 	select {
 	case err := <-l.Done():
 		return fmt.Errorf("serve: %w", err)
 	case err := <-pageDone:
 		return fmt.Errorf("serve the page: %w", err)
+	case err := <-extenderDone:
+		return fmt.Errorf("serve the extender: %w", err)
 	case <-ctx.Done():
 		fmt.Fprintln(out, "stopping")
 		return nil
@@ -197,6 +229,7 @@ func startLive(ctx context.Context, errs io.Writer, authority *apiserver.Authori
 		API: fake.Config{RootCA: string(authority.PEM()), TrackManagedFields: true},
 	}
 	o.world.apply(&cfg)
+	cfg.LocalStorage = o.storage.on
 	c, err := cluster.New(cfg)
 	if errors.Is(err, cluster.ErrUnknownComponent) {
 		return nil, unknownComponent(err)
@@ -206,6 +239,13 @@ func startLive(ctx context.Context, errs io.Writer, authority *apiserver.Authori
 	}
 	printCleared(errs, c)
 	crd.Serve(c.Server())
+	disks, err := o.storage.parseDisks(nil)
+	for _, disk := range disks {
+		err = errors.Join(err, c.AddDisk(disk.node, disk.Disk))
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
 	starting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := c.Start(starting); err != nil {
@@ -215,9 +255,12 @@ func startLive(ctx context.Context, errs io.Writer, authority *apiserver.Authori
 		Caller: func(*http.Request) sim.Caller { return c.Host().ExternalCaller() },
 	})
 	w := &servedWorld{api: api, world: page.NewLive(c), client: c.Client(), close: c.Close}
+	if o.storage.hasExtender() {
+		w.extender = c.LocalStorageExtender()
+	}
 	if kind, _ := c.Devices(); kind != cluster.Array && o.world.hasKubelets() {
-		for i := range o.nodes {
-			dir, err := c.KubeletDir(fmt.Sprintf("node-%d", i+1))
+		for _, node := range o.nodeNames() {
+			dir, err := c.KubeletDir(node)
 			if err != nil {
 				return nil, errors.Join(err, c.Close())
 			}
@@ -229,7 +272,11 @@ func startLive(ctx context.Context, errs io.Writer, authority *apiserver.Authori
 
 // startManual starts a world whose steps are scheduled from the page.
 func startManual(_ context.Context, _ io.Writer, _ *apiserver.Authority, o serveOptions) (*servedWorld, error) {
-	desk, err := page.NewStepped(append([]string{fmt.Sprintf("nodes: %d", o.nodes)}, o.world.headers()...)...)
+	headers := append([]string{fmt.Sprintf("nodes: %d", o.nodes)}, o.world.headers()...)
+	if o.storage.on {
+		headers = append(headers, "local-storage: on")
+	}
+	desk, err := page.NewStepped(headers...)
 	if errors.Is(err, cluster.ErrUnknownComponent) {
 		return nil, unknownComponent(err)
 	}
@@ -245,17 +292,23 @@ func unknownComponent(err error) error {
 	return usage(fmt.Errorf("--components: %s", text))
 }
 
-func printEndpoints(out io.Writer, s *servedWorld, url, pageURL string, o serveOptions) {
+// endpoints are the URLs of a served world; "" for those that it does not have.
+type endpoints struct{ api, page, extender string }
+
+func printEndpoints(out io.Writer, s *servedWorld, at endpoints, o serveOptions) {
 	kubectl := "kubectl --kubeconfig " + o.kubeconfig
 	if strings.ContainsAny(o.kubeconfig, " \t'\"$") {
 		kubectl = fmt.Sprintf("kubectl --kubeconfig %q", o.kubeconfig)
 	}
-	fmt.Fprintf(out, "serving  %s\nworld    %s\nconfig   %s\n", url, s.world.State().Setup, absolutePath(o.kubeconfig))
+	fmt.Fprintf(out, "serving  %s\nworld    %s\nconfig   %s\n", at.api, s.world.State().Setup, absolutePath(o.kubeconfig))
 	for _, dir := range s.kubelets {
 		fmt.Fprintf(out, "kubelet  %s\n", dir)
 	}
-	if pageURL != "" {
-		fmt.Fprintf(out, "page     %s\n", pageURL)
+	if at.extender != "" {
+		fmt.Fprintf(out, "extender %s\n", at.extender)
+	}
+	if at.page != "" {
+		fmt.Fprintf(out, "page     %s\n", at.page)
 	}
 	fmt.Fprintf(out, "\n  %s get storageclass,node\n\n", kubectl)
 	if o.manual {

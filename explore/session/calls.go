@@ -15,11 +15,13 @@ var requestVerbs = []string{"create", "get", "list", "watch", "update", "patch",
 // subresources are the subresources to which the components of a world send requests.
 var subresources = []string{"binding", "eviction", "finalize", "scale", "status", "token"}
 
-// pluginCalls are the calls of plugins and of the node's disk, which CSI does not define.
+// pluginCalls are the calls of plugins, of the node's disk and of its volume groups, which CSI does not
+// define.
 var pluginCalls = []string{
-	"BindDevice", "BindSubPath", "ChangeOwnership", "Delete", "LinkDevice", "LinkFiles", "LockDevice", "MakeSubPath",
-	"Provision", "Recycle", "RemoveSubPaths", "ReplaceFiles", "SetUp", "TearDown", "UnbindDevice", "UnbindSubPath",
-	"UnlinkDevice", "UnlockDevice", "WriteFiles",
+	"BindDevice", "BindSubPath", "ChangeOwnership", "CreateLogicalVolume", "Delete", "EnsureVolumeGroup", "ExtendLogicalVolume",
+	"FinishLogicalVolume", "LinkDevice", "LinkFiles", "LockDevice", "MakeSubPath", "Provision", "Recycle",
+	"RemoveLogicalVolume", "RemoveSubPaths", "RemoveVolumeGroup", "ReplaceFiles", "SetUp", "TearDown", "UnbindDevice",
+	"UnbindSubPath", "UnlinkDevice", "UnlockDevice", "WriteFiles",
 }
 
 // driverCalls returns the verbs of driver calls, sorted.

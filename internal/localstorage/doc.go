@@ -43,6 +43,7 @@
 //
 // # What it does not do
 //
+// A disk whose content has no signature that LVM knows is taken for empty: its data is lost.
 // There are no snapshots and no clones. Space is not taken from a volume. Claims of classes without
 // delayed binding are not provisioned.
 //

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -90,6 +91,22 @@ func parseClass(class *storagev1.StorageClass) (parameters, error) {
 	return p, nil
 }
 
+// wrongType returns the error of a value of the wrong type, in words of JSON.
+func wrongType(err *json.UnmarshalTypeError) error {
+	want := "a list"
+	switch err.Type.Kind() { //nolint:exhaustive // the types of nodeDisks
+	case reflect.String:
+		want = "a string"
+	case reflect.Struct:
+		want = `an object such as {"node":"node-1","disks":["/dev/sdb"]}`
+	}
+	field := err.Field
+	if field != "" {
+		field += ": "
+	}
+	return fmt.Errorf("byte %d: %smust be %s, not %s", err.Offset, field, want, err.Value)
+}
+
 // parseNodes parses the disks of a class.
 func parseNodes(text string) ([]nodeDisks, error) {
 	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
@@ -99,6 +116,10 @@ func parseNodes(text string) ([]nodeDisks, error) {
 		at := decoder.InputOffset()
 		if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
 			at = syntax.Offset
+		} else if kind := (*json.UnmarshalTypeError)(nil); errors.As(err, &kind) {
+			return nil, wrongType(kind)
+		} else if strings.Contains(err.Error(), "unknown field") {
+			return nil, fmt.Errorf("%w; there are node and disks", err)
 		} else if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 			at = int64(len(text))
 		}

@@ -129,10 +129,10 @@ func (m *Manager) create(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass,
 ) (v volumegroup.Volume, p parameters, err error) {
 	if p, err = parseClass(class); err != nil {
-		return v, p, fmt.Errorf("class %s: %w: %w", class.Name, err, volumegroup.ErrNoGroup)
+		return v, p, fmt.Errorf("%w: class %s: %w", volumegroup.ErrNoGroup, class.Name, err)
 	}
 	if p.disksOf(m.cfg.Node) == nil {
-		return v, p, fmt.Errorf("class %s has no disks on %s: %w", class.Name, m.cfg.Node, volumegroup.ErrNoGroup)
+		return v, p, fmt.Errorf("%w: class %s has no disks on %s", volumegroup.ErrNoGroup, class.Name, m.cfg.Node)
 	}
 	requested := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	err = m.call("CreateLogicalVolume", volumeName(claim), func() (err error) {

@@ -58,10 +58,10 @@ type Status struct {
 	Phase       string `json:"phase,omitempty"`
 	VolumeGroup string `json:"volumeGroup,omitempty"`
 	// Capacity and Free are of the group. MaximumVolumeSize is the size of the largest volume that
-	// can be created.
-	Capacity          resource.Quantity  `json:"capacity,omitzero"`
-	Free              resource.Quantity  `json:"free,omitzero"`
-	MaximumVolumeSize resource.Quantity  `json:"maximumVolumeSize,omitzero"`
+	// can be created. They are written also if they are 0, so that kubectl prints it.
+	Capacity          resource.Quantity  `json:"capacity"`
+	Free              resource.Quantity  `json:"free"`
+	MaximumVolumeSize resource.Quantity  `json:"maximumVolumeSize"`
 	Conditions        []metav1.Condition `json:"conditions,omitempty"`
 	Disks             []DiskStatus       `json:"disks,omitempty"`
 	Volumes           []VolumeStatus     `json:"volumes,omitempty"` // by name

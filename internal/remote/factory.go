@@ -3,14 +3,19 @@ package remote
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -29,8 +34,9 @@ type factory struct {
 	conn    *Connection
 	timeout time.Duration
 
-	mu    sync.Mutex
-	feeds map[reflect.Type]*feed // guarded by mu
+	mu     sync.Mutex
+	feeds  map[reflect.Type]*feed                // guarded by mu
+	custom map[schema.GroupVersionResource]*feed // guarded by mu: of custom resources
 }
 
 var _ informers.SharedInformerFactory = (*factory)(nil)
@@ -38,6 +44,7 @@ var _ informers.SharedInformerFactory = (*factory)(nil)
 func newFactory(conn *Connection, timeout time.Duration) *factory {
 	return &factory{
 		SharedInformerFactory: informers.NewSharedInformerFactory(conn.client, 0), conn: conn, timeout: timeout, feeds: map[reflect.Type]*feed{},
+		custom: map[schema.GroupVersionResource]*feed{},
 	}
 }
 
@@ -81,7 +88,7 @@ func (f *factory) feedOf(r schema.GroupVersionResource, example runtime.Object) 
 func (f *factory) cached(resource, key string) runtime.Object {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, feed := range f.feeds {
+	for _, feed := range append(slices.Collect(maps.Values(f.feeds)), slices.Collect(maps.Values(f.custom))...) {
 		if feed.resource == resource {
 			obj, _ := feed.Get(key)
 			object, _ := obj.(runtime.Object)
@@ -103,8 +110,40 @@ func (c *Connection) clientOf(gv schema.GroupVersion) (*rest.RESTClient, error) 
 	return rest.RESTClientFor(cfg)
 }
 
-// ForResource returns the informer of a resource of client-go's scheme.
+// customFeed returns the informer of a custom resource.
+func (f *factory) customFeed(r schema.GroupVersionResource) (*feed, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if feed, ok := f.custom[r]; ok {
+		return feed, nil
+	}
+	client, err := dynamic.NewForConfig(f.conn.direct)
+	if err != nil {
+		return nil, err
+	}
+	source := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+			return client.Resource(r).List(ctx, opts)
+		},
+		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+			return client.Resource(r).Watch(ctx, opts)
+		},
+	}
+	f.custom[r] = newFeed(f.conn.process, r.Resource, source, &unstructured.Unstructured{}, f.timeout)
+	f.conn.start(f.custom[r])
+	return f.custom[r], nil
+}
+
+// ForResource returns the informer of a resource of client-go's scheme, or of a custom resource, whose
+// objects are unstructured. The latter lists once the resource is served.
 func (f *factory) ForResource(r schema.GroupVersionResource) (informers.GenericInformer, error) {
+	if !scheme.Scheme.IsVersionRegistered(r.GroupVersion()) {
+		feed, err := f.customFeed(r)
+		if err != nil {
+			return nil, err
+		}
+		return informercache.Generic(feed, r.GroupResource()), nil
+	}
 	for kind := range scheme.Scheme.KnownTypes(r.GroupVersion()) {
 		gvk := r.GroupVersion().WithKind(kind)
 		if resource, _ := meta.UnsafeGuessKindToResource(gvk); resource != r {

@@ -124,11 +124,14 @@ func (l *LVM) ensureDisk(ctx context.Context, class string, g **lvm2.VolumeGroup
 		return found, nil
 	}
 	refused := func(err error) (Disk, error) {
-		return Disk{Path: name, State: Refused, Message: err.Error()}, nil
+		return Disk{Path: name, State: Refused, Message: l.refusal(err)}, nil
 	}
 	disk, err := l.system.AddDevice(ctx, device)
 	if err != nil {
 		return refused(err)
+	}
+	if other := l.otherPath(disk.Name, name); other != "" {
+		return Disk{Path: name, State: Refused, Message: "is the same disk as " + other}, nil
 	}
 	if *g != nil {
 		report, err := (*g).Report(ctx)

@@ -29,6 +29,8 @@ type node struct {
 	addDisk  func(name string)              // of 64 MiB
 	format   func(name, fsType string)      // makes it a disk with a file system
 	contents func(name string) (sum []byte) // nil in memory
+	device   func(name string) string       // on this machine; not in memory
+	bind     func(device, name string) error
 }
 
 // eachBackend runs a test in memory, and with LVM on loop devices of its own.
@@ -64,12 +66,12 @@ func newLVM(t *testing.T) node {
 	disk, err := nodefs.NewReal(root)
 	testcheck.NoError(t, err)
 	groups, err := volumegroup.OpenLVM(volumegroup.LVMConfig{
-		LVM:    lvm2.Config{Directory: filepath.Join(dir, "lvm"), SystemID: "volsim-test"},
+		LVM:    lvm2.Config{Directory: filepath.Join(dir, "lvm"), SystemID: "volsim-test-" + filepath.Base(dir)},
 		Prefix: fmt.Sprintf("volsim-test-%d-", os.Getpid()), Disk: disk, Root: root,
 	})
 	testcheck.NoError(t, err)
 	var loops []loopdev.Binding
-	images := map[string]string{}
+	machine := map[string]string{}
 	t.Cleanup(func() {
 		ctx := context.Background()
 		err := errors.Join(disk.UnmountAll(), groups.Close(ctx))
@@ -79,6 +81,8 @@ func newLVM(t *testing.T) node {
 		testcheck.NoError(t, err)
 	})
 	n := node{Backend: groups, disk: disk, root: root}
+	n.device = func(name string) string { return machine[name] }
+	n.bind = func(device, name string) error { return disk.BindDevice(device, filepath.Join(root, name), false) }
 	n.addDisk = func(name string) {
 		image := filepath.Join(dir, filepath.Base(name)+".img")
 		file, err := os.Create(image)
@@ -87,7 +91,7 @@ func newLVM(t *testing.T) node {
 		testcheck.NoError(t, err)
 		loop, err := loopdev.At(device)
 		testcheck.NoError(t, err)
-		loops, images[name] = append(loops, loop), image
+		loops, machine[name] = append(loops, loop), device
 		at := filepath.Join(root, name)
 		testcheck.NoError(t, disk.MkdirAll(filepath.Dir(at)), disk.WriteFile(at, nil), disk.BindDevice(device, at, false))
 	}
@@ -98,7 +102,7 @@ func newLVM(t *testing.T) node {
 		}
 	}
 	n.contents = func(name string) []byte {
-		out, err := exec.Command("sha256sum", images[name]).Output()
+		out, err := exec.Command("sha256sum", machine[name]).Output()
 		testcheck.NoError(t, err)
 		return out
 	}

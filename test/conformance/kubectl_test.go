@@ -2,6 +2,7 @@ package conformance_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,7 +35,7 @@ func TestKubectl(t *testing.T) {
 			"stopkubelet": stopKubelet, "startkubelet": startKubelet, "waitsuccessor": waitSuccessor,
 		},
 		Setup: func(env *testscript.Env) error {
-			cfg := cluster.Config{Devices: cluster.Array}
+			cfg := cluster.Config{Devices: cluster.Array, LocalStorage: filepath.Base(env.WorkDir) == "script-localstorage"}
 			if strings.HasPrefix(filepath.Base(env.WorkDir), "script-dying") {
 				cfg.NodeLeases, cfg.ClockSpeed = true, dyingSpeed
 			}
@@ -48,6 +49,12 @@ func TestKubectl(t *testing.T) {
 					t.Error(err)
 				}
 			})
+			for i := 1; cfg.LocalStorage && i <= 2; i++ {
+				disk := cluster.Disk{Path: "/dev/sdb", SizeBytes: int64(i) << 26, Block: true}
+				if err := w.cluster.AddDisk(fmt.Sprintf("node-%d", i), disk); err != nil {
+					return err
+				}
+			}
 			config := filepath.Join(env.WorkDir, ".config")
 			env.Setenv("KUBECONFIG", config)
 			env.Setenv("HOME", env.WorkDir) // of kubectl's cache

@@ -1,0 +1,106 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"path"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	"github.com/volsim/volsim/internal/localstorage"
+	"github.com/volsim/volsim/internal/volumegroup"
+	"github.com/volsim/volsim/plugins/hostpath"
+	"github.com/volsim/volsim/plugins/nodefs"
+)
+
+// localStorageComponents returns the components of package localstorage for a real API server. The
+// nodes with disks are simulated: their volume groups are in memory.
+func (r *Remote) localStorageComponents(byNode map[string][]Disk) ([]recipe, error) {
+	all := []recipe{localStorageController(r.localStorage.Store)}
+	array := newArrayDriver(0)
+	for _, node := range slices.Sorted(maps.Keys(byNode)) {
+		root := "/" + node
+		memory := nodefs.NewMemory(root)
+		array.nodes[node] = memory
+		for _, disk := range byNode[node] {
+			disk.Path = path.Clean("/" + disk.Path)
+			if err := array.addDisk(node, hostpath.Machine{FS: memory, Root: root}, disk); err != nil {
+				return nil, fmt.Errorf("disk %s of %s: %w", disk.Path, node, err)
+			}
+		}
+		all = append(all, localStorageManager(node, volumegroup.NewMemory(memory, root), func(*localstorage.Manager) {}))
+	}
+	return all, nil
+}
+
+// LocalStorageExtender returns the scheduler extender of RemoteConfig.LocalStorage; see
+// [Cluster.LocalStorageExtender]. It answers 503 while Run is not in progress.
+//
+// Upstream: k8s.io/kube-scheduler/extender/v1.
+func (r *Remote) LocalStorageExtender() http.Handler {
+	return extenderOf(func() *localstorage.Controller {
+		if !r.running.Load() {
+			return nil
+		}
+		return r.localStorage.Load()
+	})
+}
+
+// definitionsResource is the resource of CustomResourceDefinitions.
+var definitionsResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// InstallDefinitions makes the API server serve the custom resources of the components, and returns
+// once it does. It makes no request if there are none.
+func (r *Remote) InstallDefinitions(ctx context.Context) error {
+	if r.localStorage.Load() == nil {
+		return nil
+	}
+	client, err := dynamic.NewForConfig(r.rest)
+	if err != nil {
+		return err
+	}
+	definition := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(localstorage.Definition), &definition.Object); err != nil {
+		return err
+	}
+	installed := client.Resource(definitionsResource)
+	stored, err := installed.Apply(ctx, definition.GetName(), definition, metav1.ApplyOptions{FieldManager: "volsim", Force: true})
+	if err != nil {
+		return fmt.Errorf("install definition %s: %w", definition.GetName(), err)
+	}
+	changes, err := installed.Watch(ctx, metav1.ListOptions{
+		ResourceVersion: stored.GetResourceVersion(),
+		FieldSelector:   fields.OneTermEqualSelector(metav1.ObjectNameField, stored.GetName()).String(),
+	})
+	if err != nil {
+		return fmt.Errorf("watch definition %s: %w", definition.GetName(), err)
+	}
+	defer changes.Stop()
+	for !isEstablished(stored) {
+		change, open := <-changes.ResultChan()
+		obj, ok := change.Object.(*unstructured.Unstructured)
+		if !open || !ok {
+			return errors.Join(fmt.Errorf("definition %s is not established", definition.GetName()), ctx.Err())
+		}
+		stored = obj
+	}
+	return nil
+}
+
+// isEstablished reports whether a definition is served.
+func isEstablished(definition *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
+	return slices.ContainsFunc(conditions, func(each any) bool {
+		condition, ok := each.(map[string]any)
+		return ok && condition["type"] == "Established" && condition["status"] == string(metav1.ConditionTrue)
+	})
+}
