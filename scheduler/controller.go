@@ -142,16 +142,25 @@ func (c *Controller) work(ctx context.Context) {
 	pod, _ := framework.NewPodInfo(queued.pod) // invalid terms are left out
 	cycle, of := framework.NewCycle(pod, snapshot), c.profileOf(queued.pod)
 	v := of.decide(ctx, cycle)
-	c.deciding = false
 	c.cache.Release()
+	p := of.conclude(ctx, queued, cycle, v)
+	c.deciding = false
+	if p != nil {
+		c.proceed(ctx, p)
+	}
+}
+
+// conclude begins the placement that a cycle has decided on. Otherwise it returns nil, and the pod's status says
+// why: before the next cycle, which may place the pod.
+func (c *profile) conclude(ctx context.Context, queued *queuedPod, cycle *framework.Cycle, v verdict) *placement {
 	switch {
 	case c.queue.pods[queued.pod.UID] != queued:
-		return // it was deleted
+		return nil // it was deleted
 	case v.node == "":
 		c.fail(ctx, queued, v, nil)
-		return
+		return nil
 	}
-	p, status := of.place(queued, cycle, v.node)
+	p, status := c.place(queued, cycle, v.node)
 	switch {
 	case status.IsRejected():
 		d := &framework.Diagnosis{NodesMax: 1}
@@ -161,8 +170,9 @@ func (c *Controller) work(ctx context.Context) {
 		c.fail(ctx, queued, verdict{err: status.Err, clear: true}, nil)
 	default:
 		c.queue.done(queued)
-		c.proceed(ctx, p)
+		return p
 	}
+	return nil
 }
 
 // record records the work on a pod.

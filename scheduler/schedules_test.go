@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,7 +21,13 @@ func play(t *testing.T, seed uint64) *world {
 	// no other pod has its ReadWriteOncePod claim.
 	w.Server.OnCommit(func(commit fake.Commit) {
 		pod, ok := commit.After.(*corev1.Pod)
-		if !ok || commit.Before == nil || commit.Before.(*corev1.Pod).Spec.NodeName != "" || pod.Spec.NodeName == "" {
+		if !ok || commit.Before == nil || pod.Spec.NodeName == "" {
+			return
+		}
+		if commit.Before.(*corev1.Pod).Spec.NodeName != "" {
+			if i := slices.IndexFunc(pod.Status.Conditions, isUnscheduled); i >= 0 {
+				t.Errorf("seed %d: %s is on %s, and then: %s", seed, pod.Name, pod.Spec.NodeName, pod.Status.Conditions[i].Message)
+			}
 			return
 		}
 		for _, volume := range pod.Spec.Volumes {
@@ -66,6 +73,10 @@ func play(t *testing.T, seed uint64) *world {
 	w.maker.full["node-b"] = true
 	w.Run()
 	return w
+}
+
+func isUnscheduled(c corev1.PodCondition) bool {
+	return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse
 }
 
 func TestEveryScheduleEndsWithAllFeasiblePodsPlaced(t *testing.T) {
