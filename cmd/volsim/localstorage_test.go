@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -124,6 +125,14 @@ func TestControllersWithLocalStorage(t *testing.T) {
 	t.Parallel()
 	b, ctx := newBare(t), t.Context()
 	crd.Serve(b.server)
+	grouped, once := make(chan struct{}), sync.Once{}
+	b.server.OnCommit(func(commit fake.Commit) {
+		if record, ok := commit.After.(*fake.CustomObject); ok && record.GetName() == "fast.node-1" {
+			if phase, _, _ := unstructured.NestedString(record.Content, "status", "phase"); phase == "Ready" {
+				once.Do(func() { close(grouped) })
+			}
+		}
+	})
 	kubeconfig, _ := b.listen()
 	r := control(t, kubeconfig, "--leader-elect=false", "--only", "pvcontroller,scheduler", "--local-storage", "--disk", "node-1:/dev/sdb=64Mi")
 	head := r.until("acting")
@@ -140,6 +149,7 @@ func TestControllersWithLocalStorage(t *testing.T) {
 	testcheck.NoError(t, err)
 	_, err = b.user.StorageV1().StorageClasses().Create(ctx, localClass(`[{"node":"node-1","disks":["/dev/sdb"]}]`), metav1.CreateOptions{})
 	testcheck.NoError(t, err)
+	<-grouped // this scheduler does not ask the extender, and may select the node before
 	claim := cluster.NewClaim("data", "10Mi")
 	claim.Spec.StorageClassName = ptr.To("fast")
 	claim, err = b.user.CoreV1().PersistentVolumeClaims("default").Create(ctx, claim, metav1.CreateOptions{})
