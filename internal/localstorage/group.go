@@ -56,8 +56,6 @@ func (m *Manager) syncClass(ctx context.Context, name string) error {
 	class, r := m.class(name), m.record(name)
 	disks, valid := m.disksOf(class)
 	switch {
-	case !valid && r == nil:
-		return nil
 	case r == nil && disks == nil:
 		return nil
 	case r == nil:
@@ -65,8 +63,7 @@ func (m *Manager) syncClass(ctx context.Context, name string) error {
 			return nil //nolint:nilerr // the kubelet has not registered it
 		}
 		return m.createRecord(ctx, class, disks)
-	case !valid:
-		disks = r.Spec.Disks
+	case !valid: // the record keeps its disks
 	case disks == nil:
 		return m.release(ctx, r)
 	case r.DeletionTimestamp != nil: // deleted by a user: it is created again
