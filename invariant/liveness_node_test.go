@@ -153,7 +153,7 @@ func TestNodeLivenessRules(t *testing.T) {
 			w.mount(node1, handle, podPath("web"))
 			w.ready(node1, false)
 			w.mount(node2, handle, podPath("web"))
-			w.befalls("crash", "kubelet(node-2)")
+			w.event("crash", "kubelet(node-2)")
 		}, nil},
 	})
 }
@@ -170,7 +170,7 @@ func TestRulesWithoutDevices(t *testing.T) {
 			w.attachmentSays(node1)
 			w.lists(node1, handle)
 			w.staged(node1)
-			w.befalls("crash", "kubelet(node-1)")
+			w.event("crash", "kubelet(node-1)")
 			w.attacherCalls("ControllerUnpublishVolume", node1)
 			if told := w.problems(true); len(told) > 0 {
 				t.Errorf("%v", told)

@@ -23,7 +23,7 @@ func TestMountRules(t *testing.T) {
 		}, []string{"file a of volume disk is gone; seen at NodeUnpublishVolume"}},
 		{"I25", "is violated by a restart that empties a volume", func(w *hand) {
 			w.devices.files[handle] = []string{"a"}
-			w.befalls("crash", "kubelet(node-1)")
+			w.event("crash", "kubelet(node-1)")
 			w.devices.files[handle] = nil
 		}, []string{"file a of volume disk is gone; seen at a look at all volumes"}},
 		{"I25", "allows files to be created, and deleted with the volume", func(w *hand) {
@@ -40,25 +40,25 @@ func TestMountRules(t *testing.T) {
 
 		{"I26", "is violated by a mount of a pod that was deleted meanwhile", func(w *hand) {
 			w.mount(node1, handle, podPath("web"))
-			w.befalls("crash", "kubelet(node-1)")
+			w.event("crash", "kubelet(node-1)")
 		}, []string{"node node-1, whose kubelet was restarted, has volume disk mounted at " + podPath("web") +
 			", for a pod that is gone"}},
 		{"I26", "is violated by a staged volume that no pod needs", func(w *hand) {
 			w.pod("web", node2, corev1.PodRunning)
 			w.mount(node1, handle, staging)
-			w.befalls("crash", "kubelet(node-1) with pods 1 behind")
+			w.event("crash", "kubelet(node-1) with pods 1 behind")
 		}, []string{"node node-1, whose kubelet was restarted, has volume disk mounted at " + staging +
 			", and no pod of the node needs it"}},
 		{"I26", "allows a restarted kubelet to keep volumes that a pod needs", func(w *hand) {
 			w.pod("web", node1, corev1.PodRunning)
 			w.mount(node1, handle, staging)
 			w.mount(node1, handle, podPath("web"))
-			w.befalls("crash", "kubelet(node-1)")
+			w.event("crash", "kubelet(node-1)")
 		}, nil},
 		{"I26", "ignores a kubelet that was not restarted", func(w *hand) {
 			w.mount(node1, handle, podPath("web"))
-			w.befalls("crash", "kubelet(node-2)")
-			w.befalls("relist", "kubelet(node-1) pods")
+			w.event("crash", "kubelet(node-2)")
+			w.event("relist", "kubelet(node-1) pods")
 		}, nil},
 
 		{"I27", "is violated by unmounting the volume of a running pod", func(w *hand) {

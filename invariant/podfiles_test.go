@@ -91,7 +91,7 @@ func TestPodFilesRules(t *testing.T) {
 		{"I41", "is violated by a file that vanishes from an emptyDir", func(w *hand) {
 			w.podWith(scratch)
 			w.file(scratchDir+"/file", "1")
-			w.befalls("crash", "kubelet(node-1)")
+			w.event("crash", "kubelet(node-1)")
 			w.remove(scratchDir)
 			w.kubeletCalls(node1, "SetUp", scratchDir)
 		}, []string{"file file is gone from " + scratchDir + " of node node-1"}},
@@ -106,7 +106,7 @@ func TestPodFilesRules(t *testing.T) {
 			w.podWith(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/srv"}})
 			w.file("/srv/deep/file", "1")
 			w.endPod("web", true)
-			w.befalls("crash", "kubelet(node-1)")
+			w.event("crash", "kubelet(node-1)")
 			w.remove("/srv/deep")
 			w.kubeletCalls(node1, "TearDown", "/srv")
 		}, []string{"file deep/file is gone from /srv of node node-1"}},
@@ -114,15 +114,15 @@ func TestPodFilesRules(t *testing.T) {
 			w.podWith(scratch)
 			w.devices.mounts[node1] = []nodefs.Mount{tmpfs}
 			w.file(scratchDir+"/file", "1")
-			w.befalls("crash", "kubelet(node-1)")
+			w.event("crash", "kubelet(node-1)")
 			w.remove(scratchDir)
-			w.befalls("crash", "kubelet(node-1)")
+			w.event("crash", "kubelet(node-1)")
 		}, []string{"file file is gone from " + scratchDir + " of node node-1"}},
 		{"I41", "allows memory to be lost at a reboot", func(w *hand) {
 			w.podWith(scratch)
 			w.devices.mounts[node1] = []nodefs.Mount{tmpfs}
 			w.file(scratchDir+"/file", "1")
-			w.befalls("reboot", "node-1")
+			w.event("reboot", "node-1")
 			w.remove(scratchDir)
 			w.kubeletCalls(node1, "SetUp", scratchDir)
 		}, nil},
@@ -139,9 +139,9 @@ func TestPodFilesRules(t *testing.T) {
 			})
 			w.pod("web", node1, corev1.PodRunning)
 			w.file("/tmp/file", "1")
-			w.befalls("crash", "kubelet(node-1)")
+			w.event("crash", "kubelet(node-1)")
 			w.remove("/tmp/file")
-			w.befalls("crash", "kubelet(node-1)")
+			w.event("crash", "kubelet(node-1)")
 		}, nil},
 		{"I42", "is violated by the files of no version", func(w *hand) {
 			updated(w)
@@ -157,7 +157,7 @@ func TestPodFilesRules(t *testing.T) {
 			w.setConfig(first)
 			w.content(configDir, first)
 			w.podWith(configMap)
-			w.befalls("reboot", "node-1")
+			w.event("reboot", "node-1")
 			w.remove(configDir)
 			_, err := w.client.CoreV1().Pods("default").Patch(context.Background(), "web", types.MergePatchType,
 				[]byte(`{"status":{"containerStatuses":[{"name":"main","image":"pause","imageID":"","ready":true,"restartCount":1,`+
@@ -179,7 +179,7 @@ func TestPodFilesRules(t *testing.T) {
 		}, nil},
 		{"I42", "allows a rebooted node to have nothing until the containers start", func(w *hand) {
 			updated(w)
-			w.befalls("reboot", "node-1")
+			w.event("reboot", "node-1")
 			w.remove(configDir)
 			w.kubeletCalls(node1, "SetUp", configDir)
 		}, nil},

@@ -51,7 +51,7 @@ func TestStageRules(t *testing.T) {
 			w.kubeletCalls(node1, "NodeStageVolume", staging)
 			w.kubeletCalls(node1, "NodeUnstageVolume", staging, failed(codes.Internal))
 			w.kubeletCalls(node1, "NodeStageVolume", staging)
-			w.befalls("crash", "kubelet(node-1)")
+			w.event("crash", "kubelet(node-1)")
 			w.kubeletCalls(node1, "NodeStageVolume", staging)
 		}, nil},
 		{"I17", "allows a failed call that is too early", func(w *hand) {

@@ -385,7 +385,7 @@ func (w *hand) published(node, pod string) {
 	w.kubeletCalls(node, "NodePublishVolume", podPath(pod))
 }
 
-func (w *hand) befalls(verb, object string) {
+func (w *hand) event(verb, object string) {
 	w.log.Append(trace.Record{Task: "world", Action: trace.Action{Kind: trace.KindEvent, Verb: verb, Object: object}})
 }
 

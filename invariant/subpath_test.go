@@ -120,7 +120,7 @@ func TestSubPathRules(t *testing.T) {
 		},
 		{"I26", "is violated by a subPath of a pod that was deleted meanwhile", func(w *hand) {
 			w.mount(node1, handle, subPathTarget("web"))
-			w.befalls("crash", "kubelet(node-1)")
+			w.event("crash", "kubelet(node-1)")
 		}, []string{"node node-1, whose kubelet was restarted, has volume disk mounted at " + subPathTarget("web") +
 			", for a pod that is gone"}},
 	})

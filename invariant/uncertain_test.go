@@ -21,7 +21,7 @@ func TestUncertainRule(t *testing.T) {
 		{"I24", "is violated by a restarted kubelet that does not reconstruct the volume", func(w *hand) {
 			w.uses(node1, handle)
 			w.kubeletCalls(node1, "NodeStageVolume", staging, lost(codes.DeadlineExceeded))
-			w.befalls("crash", "kubelet(node-1)")
+			w.event("crash", "kubelet(node-1)")
 			w.uses(node1)
 			w.kubeletCalls(node1, "NodeUnstageVolume", staging)
 		}, []string{droppedStage}},
@@ -74,7 +74,7 @@ func TestUncertainRule(t *testing.T) {
 		{"I24", "allows dropping a volume after a reboot of its node", func(w *hand) {
 			w.uses(node1, handle)
 			w.kubeletCalls(node1, "NodeStageVolume", staging, lost(codes.DeadlineExceeded))
-			w.befalls("reboot", node1)
+			w.event("reboot", node1)
 			w.uses(node1)
 		}, nil},
 		{"I24", "ignores a partitioned node and other nodes at rest", func(w *hand) {

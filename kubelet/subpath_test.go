@@ -434,7 +434,7 @@ func (w *partWorld) claim(name string) {
 	testcheck.NoError(w.t, err)
 }
 
-func (w *partWorld) befalls(what string) {
+func (w *partWorld) inject(what string) {
 	w.t.Helper()
 	if !w.host.Inject(what) {
 		w.t.Fatalf("%s cannot happen now", what)
@@ -449,12 +449,12 @@ func TestPartsOutliveTheKubelet(t *testing.T) {
 	volume := w.volume()
 	w.createPod(w.podOf("web", "logs"))
 	testcheck.NoError(w.t, w.WaitForPod(t.Context(), "default", "web", corev1.PodRunning))
-	w.befalls("crash kubelet(node-1)")
+	w.inject("crash kubelet(node-1)")
 	w.atRest()
 	w.writes("web", "main", "/mnt/0", "a")
-	w.befalls("reboot node-1")
+	w.inject("reboot node-1")
 	testcheck.NoError(w.t, w.Wait(t.Context(), "the kubelet to say so", func() bool { return len(w.waiting("web")) > 0 }))
-	w.befalls("crash kubelet(node-1)")
+	w.inject("crash kubelet(node-1)")
 	w.atRest()
 	w.writes("web", "main", "/mnt/0", "b")
 	w.wants(volume+"/logs/a", "web")
@@ -506,7 +506,7 @@ func TestPlacesLeftOfAPodThatIsGone(t *testing.T) {
 			w := newPartWorld(t)
 			dir := w.root + "/pods/pod1uid"
 			tt.leave(w, dir)
-			w.befalls("crash kubelet(node-1)")
+			w.inject("crash kubelet(node-1)")
 			w.rest()
 			if there, err := w.disk.Exists(dir); err != nil || there != (tt.stays != "") {
 				t.Errorf("the directory is there: %v, %v", there, err)
