@@ -38,11 +38,13 @@ export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 # runs than there are cores.
 GOTEST = $(GO) test -vet=off -p $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 
-# The tests of test-beside wait for guests most of the time, so they run beside the others. Their output follows.
+# The tests of test-beside wait for guests most of the time, so they run beside the others. Their output follows, and at the
+# end all failures again.
 test: packages vet
-	@beside=$$(mktemp) && trap 'rm -f "$$beside"' EXIT && \
-	{ $(MAKE) --no-print-directory test-beside >"$$beside" 2>&1 & } && \
-	{ $(MAKE) --no-print-directory test-here; here=$$?; wait $$!; second=$$?; cat "$$beside"; exit $$((here | second)); }
+	@logs=$$(mktemp -d) && trap 'rm -rf "$$logs"' EXIT && \
+	{ $(MAKE) --no-print-directory test-beside >"$$logs/beside" 2>&1 & } && \
+	{ { $(MAKE) --no-print-directory test-here 2>&1; echo $$? >"$$logs/here.status"; } | tee "$$logs/here"; wait $$!; second=$$?; \
+	cat "$$logs/beside"; sh tools/failures.sh "$$logs/here" "$$logs/beside"; exit $$(($$(cat "$$logs/here.status") | second)); }
 
 # The fastest and most revealing tests come first.
 test-here:

@@ -28,8 +28,9 @@ func onBothHosts(t *testing.T, cfg cluster.Config, test func(t *testing.T, c *cl
 	for name, stepped := range bothHosts {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg.Devices, cfg.Stepped = cluster.Array, stepped
-			test(t, start(t, cfg))
+			of := cfg
+			of.Devices, of.Stepped = cluster.Array, stepped
+			test(t, start(t, of))
 		})
 	}
 }
