@@ -35,7 +35,7 @@ func newCustomKinds(c *CustomKind, since int64) []*kind {
 
 func newCustomKind(c *CustomKind, version string, since int64) *kind {
 	k := &kind{
-		id: tableID(c.Group, c.Resource), resource: c.Resource, namespaced: c.Namespaced, custom: c,
+		id: tableID(c.Group, c.Resource), resource: c.Resource, cache: cacheTask(c.Resource), namespaced: c.Namespaced, custom: c,
 		gvk:   schema.GroupVersionKind{Group: c.Group, Version: version, Kind: c.Kind},
 		short: c.ShortNames, categories: c.Categories,
 		empty: func() Object { return &CustomObject{} },

@@ -34,7 +34,7 @@ type informer struct {
 	delayedUpTo int64 // the position up to which delivery is delayed
 	broken      bool  // the next step lists again; see Server.BreakWatch
 
-	wake   func()
+	task   *sim.Task
 	failed bool       // a webhook could not convert an object: the next step waits for retry
 	retry  *sim.Timer // nil: no conversion has failed
 }
@@ -42,17 +42,27 @@ type informer struct {
 // conversionRetry is the pause after a failed conversion.
 const conversionRetry = time.Second
 
+// cacheTask returns the name of the tasks that deliver to caches of a resource.
+func cacheTask(resource string) string { return "cache " + resource }
+
 // newInformer returns a process's informer of a resource.
 func newInformer(s *Server, t *table, of resourceFilter, c *sim.Process) *informer {
 	v := &informer{
-		Informer: informercache.New(c.Name() + " cache " + t.kind.resource),
+		Informer: informercache.New(t.kind.resource),
 		server:   s, table: t, selector: of.selector, match: of.match, process: c,
 	}
-	v.wake = c.LaggingDelivery("cache "+t.kind.resource, v.ready, v.late, v.step)
-	s.addReader(t, reader{c, v.wake})
+	v.task = c.DeliverFrom(t.kind.cache, deliveries{v})
+	s.addReader(t, reader{c, v.task})
 	c.GateWorkers(v.HasSynced)
 	return v
 }
+
+// deliveries are those of the events of an informer.
+type deliveries struct{ *informer }
+
+func (s deliveries) Ready() bool { return s.ready() }
+func (s deliveries) Late() bool  { return s.late() }
+func (s deliveries) Deliver()    { s.step() }
 
 // ready reports whether there is something to deliver. It skips events that the selector does not
 // select, which a server would not send. Changes that do not match are applied here, without
@@ -230,7 +240,7 @@ func (v *informer) fail(err error) {
 	if v.retry == nil {
 		v.retry = v.process.NewBackgroundTimer("cache "+v.table.kind.resource+" retry", func() {
 			v.failed = false
-			v.wake()
+			v.task.Wake()
 		})
 	}
 	v.retry.Reset(conversionRetry)

@@ -15,6 +15,7 @@ import (
 type kind struct {
 	id         string // of its table; see tableID
 	resource   string
+	cache      string // name of the tasks of its informers
 	gvk        schema.GroupVersionKind
 	namespaced bool
 	short      []string
@@ -129,7 +130,7 @@ func newKind[T any, P pointer[T]](r strategy[P], list func(metav1.ListMeta, []T)
 		set.CopyInto = func(in, out P) { in.DeepCopyInto(out) }
 	}
 	return &kind{
-		id: r.resource, resource: r.resource, gvk: r.gvk, namespaced: r.namespaced,
+		id: r.resource, resource: r.resource, cache: cacheTask(r.resource), gvk: r.gvk, namespaced: r.namespaced,
 		short: r.short, categories: r.categories,
 		empty: func() Object { return P(new(T)) },
 		shallow: func(obj Object) Object {

@@ -167,7 +167,7 @@ func (v *MetadataWatcher) renew() {
 			v.tracks[old].kind = k
 			continue
 		}
-		v.server.addReader(t, reader{v.process, v.process.Wake})
+		v.server.addReader(t, reader{v.process, v.process})
 		more[i] = track{table: t, kind: k}
 		v.tracks = append(v.tracks, &more[i])
 	}

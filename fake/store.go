@@ -29,7 +29,7 @@ type table struct {
 // A reader is an informer's entry in a table.
 type reader struct {
 	process *sim.Process
-	wake    func() // signals a new event
+	events  interface{ Wake() } // what delivers them
 }
 
 // keyOf returns the key of an event's object.
@@ -130,7 +130,7 @@ func (s *Server) commitSized(t *table, kind watch.EventType, key string, before,
 	s.mu.Unlock()
 
 	for _, r := range readers {
-		r.wake()
+		r.events.Wake()
 	}
 	s.hooks.RLock()
 	hooks, follow := s.onCommit, s.afterCommit

@@ -11,7 +11,7 @@ import (
 
 // Rules about the containers of pods.
 var containerRules = []builtIn{
-	{"I56", "a pod that has ended runs again, or a restart of a container is undone", beginContainers},
+	{"I56", "a pod that has ended runs again, or a restart of a container is undone", nodeRule(beginContainers)},
 }
 
 // beginContainers checks that the phases Succeeded and Failed are final, and that the restart counts

@@ -18,8 +18,8 @@ import (
 
 // Rules about DaemonSets.
 var daemonSetRules = []builtIn{
-	{"I57", "a second pod of a DaemonSet on a node without a surge, or a third one with it, by its controller", beginDaemonPods},
-	{"L15", "a DaemonSet without its pods", beginDaemonSets},
+	{"I57", "a second pod of a DaemonSet on a node without a surge, or a third one with it, by its controller", workloadRule(beginDaemonPods)},
+	{"L15", "a DaemonSet without its pods", workloadRule(beginDaemonSets)},
 }
 
 // The component that creates the pods of DaemonSets.
@@ -103,13 +103,11 @@ func beginDaemonPods(c *Checker) watcher {
 // beginDaemonSets checks that at rest the controller has observed each set, the nodes that should have a
 // pod have one, the others have none, and pods that are all ready have the newest template.
 func beginDaemonSets(c *Checker) watcher {
-	runs := false
 	return watcher{
-		deliver: func(r trace.Record) { runs = runs || componentOf(r.Task) == daemonSetController },
 		rest: func(report func(object, why string)) {
 			for _, obj := range c.API.List("daemonsets") {
 				set := obj.(*appsv1.DaemonSet)
-				if !runs || set.DeletionTimestamp != nil {
+				if !c.controllers[daemonSetController] || set.DeletionTimestamp != nil {
 					continue
 				}
 				if why := c.missingDaemon(set); why != "" {

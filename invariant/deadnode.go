@@ -17,9 +17,9 @@ import (
 
 // Rules about pods whose nodes fail.
 var deadNodeRules = []builtIn{
-	{"I51", "a pod evicted although it tolerates the taints of its node", beginEvictions},
-	{"I52", "a pod of an existing node deleted by the pod garbage collector", beginCollectedPods},
-	{"L13", "a pod left on a node that fails", beginPodsOfFailedNodes},
+	{"I51", "a pod evicted although it tolerates the taints of its node", nodeRule(beginEvictions)},
+	{"I52", "a pod of an existing node deleted by the pod garbage collector", nodeRule(beginCollectedPods)},
+	{"L13", "a pod left on a node that fails", nodeRule(beginPodsOfFailedNodes)},
 }
 
 // The components that delete pods of nodes that fail.
@@ -180,13 +180,11 @@ func beginCollectedPods(c *Checker) watcher {
 
 // beginPodsOfFailedNodes checks that at rest no pod is left that a controller must remove.
 func beginPodsOfFailedNodes(c *Checker) watcher {
-	runs := map[string]bool{}
 	return watcher{
-		deliver: func(r trace.Record) { runs[componentOf(r.Task)] = true },
 		rest: func(report func(object, why string)) {
 			for _, obj := range c.API.List("pods") {
 				pod := obj.(*corev1.Pod)
-				if why := c.mustGo(pod, runs); why != "" {
+				if why := c.mustGo(pod); why != "" {
 					report(fmt.Sprintf("pods/%s/%s", pod.Namespace, pod.Name), why)
 				}
 			}
@@ -195,21 +193,21 @@ func beginPodsOfFailedNodes(c *Checker) watcher {
 }
 
 // mustGo returns why a controller that runs must remove a pod; "" if none must.
-func (c *Checker) mustGo(pod *corev1.Pod, runs map[string]bool) string {
+func (c *Checker) mustGo(pod *corev1.Pod) string {
 	if pod.Spec.NodeName == "" {
 		return ""
 	}
 	node, exists := c.nodeOf(pod)
 	if !exists {
-		if runs[podCollector] {
+		if c.controllers[podCollector] {
 			return "is on " + pod.Spec.NodeName + ", which does not exist"
 		}
 		return ""
 	}
-	if limit, limited := toleratedFor(pod, node); runs[taintEviction] && limited && limit == 0 && pod.DeletionTimestamp == nil {
+	if limit, limited := toleratedFor(pod, node); c.controllers[taintEviction] && limited && limit == 0 && pod.DeletionTimestamp == nil {
 		return "does not tolerate the taints of " + node.Name
 	}
-	if runs[podCollector] && pod.DeletionTimestamp != nil && len(pod.Finalizers) == 0 && isOutOfService(node) {
+	if c.controllers[podCollector] && pod.DeletionTimestamp != nil && len(pod.Finalizers) == 0 && isOutOfService(node) {
 		return "is terminating on " + node.Name + ", which is out of service"
 	}
 	return ""

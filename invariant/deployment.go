@@ -17,9 +17,9 @@ import (
 
 // Rules about Deployments, ReplicaSets and ReplicationControllers.
 var deploymentRules = []builtIn{
-	{"I45", "a Deployment that exceeds maxSurge", beginSurge},
-	{"I46", "a ReplicaSet or ReplicationController with more pods than replicas, by its controller", beginReplicas},
-	{"L11", "a Deployment, ReplicaSet or ReplicationController without its pods", beginDeploymentPods},
+	{"I45", "a Deployment that exceeds maxSurge", workloadRule(beginSurge)},
+	{"I46", "a ReplicaSet or ReplicationController with more pods than replicas, by its controller", workloadRule(beginReplicas)},
+	{"L11", "a Deployment, ReplicaSet or ReplicationController without its pods", workloadRule(beginDeploymentPods)},
 }
 
 // deploymentController is the component that scales Deployments.
@@ -181,20 +181,18 @@ func beginSurge(c *Checker) watcher {
 // beginDeploymentPods checks that at rest the controllers have observed their objects, each set has its
 // pods, and a Deployment whose pods are available has them in the set of its template.
 func beginDeploymentPods(c *Checker) watcher {
-	runs := map[string]bool{}
 	return watcher{
-		deliver: func(r trace.Record) { runs[componentOf(r.Task)] = true },
 		rest: func(report func(object, why string)) {
 			for _, kind := range replicaKinds {
 				for _, obj := range c.API.List(kind.resource) {
-					if why := c.missingReplica(kind, obj); runs[kind.controller] && obj.GetDeletionTimestamp() == nil && why != "" {
+					if why := c.missingReplica(kind, obj); c.controllers[kind.controller] && obj.GetDeletionTimestamp() == nil && why != "" {
 						report(fmt.Sprintf("%s/%s/%s", kind.resource, obj.GetNamespace(), obj.GetName()), why)
 					}
 				}
 			}
 			for _, obj := range c.API.List("deployments") {
 				d := obj.(*appsv1.Deployment)
-				if why := c.unfinishedRollout(d); runs[deploymentController] && d.DeletionTimestamp == nil && why != "" {
+				if why := c.unfinishedRollout(d); c.controllers[deploymentController] && d.DeletionTimestamp == nil && why != "" {
 					report(fmt.Sprintf("deployments/%s/%s", d.Namespace, d.Name), why)
 				}
 			}

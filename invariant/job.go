@@ -19,10 +19,10 @@ import (
 
 // Rules about Jobs and CronJobs.
 var jobRules = []builtIn{
-	{"I48", "a pod of a Job counted twice, or a number of pods that is not that of the pods", beginCounts},
-	{"I49", "the finalizer of a pod that has ended removed before the pod is counted", beginFinalizers},
-	{"I50", "a Job of a CronJob created while another runs, although the CronJob forbids it", beginForbidden},
-	{"L12", "a Job without its pods, or with pods that are not counted", beginJobPods},
+	{"I48", "a pod of a Job counted twice, or a number of pods that is not that of the pods", workloadRule(beginCounts)},
+	{"I49", "the finalizer of a pod that has ended removed before the pod is counted", workloadRule(beginFinalizers)},
+	{"I50", "a Job of a CronJob created while another runs, although the CronJob forbids it", workloadRule(beginForbidden)},
+	{"L12", "a Job without its pods, or with pods that are not counted", workloadRule(beginJobPods)},
 }
 
 // The controllers of jobs.
@@ -198,11 +198,9 @@ func beginForbidden(c *Checker) watcher {
 // beginJobPods checks that at rest the pods of each job that has not ended have their number, and that
 // all pods that have ended are counted.
 func beginJobPods(c *Checker) watcher {
-	runs := false
 	return watcher{
-		deliver: func(r trace.Record) { runs = runs || componentOf(r.Task) == jobController },
 		rest: func(report func(object, why string)) {
-			if !runs {
+			if !c.controllers[jobController] {
 				return
 			}
 			active := map[types.UID]int32{}

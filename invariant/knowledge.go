@@ -20,8 +20,8 @@ type controllers map[string]bool
 
 // observe handles a delivery.
 func (c controllers) observe(r trace.Record) {
-	if r.Verb == "LIST" {
-		c[componentOf(r.Task)] = true
+	if name := componentOf(r.Task); !c[name] {
+		c[name] = true
 	}
 }
 

@@ -15,14 +15,13 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/quota"
-	"github.com/volsim/volsim/sim/trace"
 )
 
 // Rules about quotas and disruption budgets.
 var quotaRules = []builtIn{
-	{"I54", "a claim or a pod beyond a ResourceQuota of its namespace", beginQuotas},
+	{"I54", "a claim or a pod beyond a ResourceQuota of its namespace", workloadRule(beginQuotas)},
 	{"I55", "an eviction beyond the pod's disruption budget", nodeRule(beginBudgets)},
-	{"L14", "a ResourceQuota whose status is not what is used", beginQuotaStatus},
+	{"L14", "a ResourceQuota whose status is not what is used", workloadRule(beginQuotaStatus)},
 }
 
 // quotaController is the component that counts what is used.
@@ -103,11 +102,9 @@ func (q *charged) refuses(e fake.Commit, c *Checker) string {
 
 // beginQuotaStatus checks that at rest the status of quotas is what claims and pods use.
 func beginQuotaStatus(c *Checker) watcher {
-	runs := false
 	return watcher{
-		deliver: func(r trace.Record) { runs = runs || componentOf(r.Task) == quotaController },
 		rest: func(report func(object, why string)) {
-			if !runs {
+			if !c.controllers[quotaController] {
 				return
 			}
 			for _, obj := range c.API.List("resourcequotas") {

@@ -61,18 +61,18 @@ func (r Rule) String() string { return r.ID + ": " + r.Forbids }
 
 // A watcher is a rule's callbacks for one world. Any may be nil.
 type watcher struct {
-	nodeRule func(c *Checker) watcher                   // see nodeRule
-	commits  []string                                   // resources of commit
-	commit   func(e fake.Commit)                        // after a commit
-	writes   []string                                   // resources of write
-	write    func(r trace.Record)                       // after a request that writes, also a failed one; see tookEffect
-	call     func(r trace.Record)                       // after a driver call, also a failed one; see tookEffect
-	deliver  func(r trace.Record)                       // after a delivery to a cache
-	event    func(r trace.Record)                       // after an event of the simulation: trace.KindEvent
-	work     func(r trace.Record)                       // after a worker has taken up a key
-	request  func(r trace.Record)                       // after a request to the API server, also a failed one
-	rest     func(report func(object, why string))      // at rest: reports what is pending
-	settled  func(report func(format string, a ...any)) // at rest: reports violations
+	later   later                                      // the rule has not begun
+	commits []string                                   // resources of commit
+	commit  func(e fake.Commit)                        // after a commit
+	writes  []string                                   // resources of write
+	write   func(r trace.Record)                       // after a request that writes, also a failed one; see tookEffect
+	call    func(r trace.Record)                       // after a driver call, also a failed one; see tookEffect
+	deliver func(r trace.Record)                       // after a delivery to a cache
+	event   func(r trace.Record)                       // after an event of the simulation: trace.KindEvent
+	work    func(r trace.Record)                       // after a worker has taken up a key
+	request func(r trace.Record)                       // after a request to the API server, also a failed one
+	rest    func(report func(object, why string))      // at rest: reports what is pending
+	settled func(report func(format string, a ...any)) // at rest: reports violations
 }
 
 // tookEffect reports whether a driver call or a request took effect: it succeeded, or its response
@@ -100,19 +100,42 @@ type Pending struct {
 // String returns "object why (L1)".
 func (o Pending) String() string { return fmt.Sprintf("%s %s (%s)", o.Object, o.Why, o.Rule.ID) }
 
+// A subject is what a group of rules is about. They begin when the world has an object of one of the
+// resources: without it they cannot be violated and have nothing to record.
+type subject []string
+
+var (
+	// Pods, their nodes and attachments. Driver calls and events begin these rules, too; see isNodeRecord.
+	aboutNodes = subject{"pods", "nodes", "csinodes", "volumeattachments"}
+	// What makes pods, and what limits them.
+	aboutWorkloads = subject{
+		"replicasets", "deployments", "statefulsets", "daemonsets", "jobs", "cronjobs", "replicationcontrollers", "resourcequotas",
+	}
+)
+
+// later is the begin of a rule that waits for its subject.
+type later struct {
+	subject *subject
+	begin   func(c *Checker) watcher
+}
+
 // nodeRule defers the begin of a rule until the world has pods, nodes, attachments or driver calls.
-// The rule is about these: without them it cannot be violated and has nothing to record.
 func nodeRule(begin func(c *Checker) watcher) func(c *Checker) watcher {
-	return func(*Checker) watcher { return watcher{nodeRule: begin} }
+	return func(*Checker) watcher { return watcher{later: later{&aboutNodes, begin}} }
+}
+
+// workloadRule defers the begin of a rule until the world has an object that makes pods or limits them.
+func workloadRule(begin func(c *Checker) watcher) func(c *Checker) watcher {
+	return func(*Checker) watcher { return watcher{later: later{&aboutWorkloads, begin}} }
 }
 
 // A Checker checks a set of rules in one world.
 type Checker struct {
 	World
 	violations  []*Violation
-	controllers controllers                           // components that have listed something
+	controllers controllers                           // components that have a cache
 	rules       []activeRule                          // all of them
-	nodes       bool                                  // the rules about nodes have begun
+	waiting     []*subject                            // of rules that have not begun
 	commits     map[string][]*activeRule              // subscribers by resource
 	writes      map[string][]*activeRule              // subscribers by resource
 	actions     map[trace.Kind][]func(r trace.Record) // subscribers by kind of action
@@ -146,16 +169,14 @@ func Watch(w World, rules ...Rule) *Checker {
 		c.rules = append(c.rules, activeRule{r, r.begin(c)})
 	}
 	c.index()
-	for _, resource := range nodeResources {
-		if len(w.API.List(resource)) > 0 {
-			c.startNodeRules()
-			break
+	c.waiting = []*subject{&aboutNodes, &aboutWorkloads}
+	for _, s := range slices.Clone(c.waiting) {
+		if slices.ContainsFunc(*s, func(resource string) bool { return w.API.Count(resource) > 0 }) {
+			c.start(s)
 		}
 	}
 	w.API.OnCommit(func(e fake.Commit) {
-		if !c.nodes && slices.Contains(nodeResources, e.Resource) {
-			c.startNodeRules()
-		}
+		c.meet(e.Resource)
 		c.committing = true
 		defer func() { c.committing = false }()
 		for _, t := range c.commits[e.Resource] {
@@ -173,8 +194,8 @@ func Watch(w World, rules ...Rule) *Checker {
 
 // onRecord handles a record of the trace.
 func (c *Checker) onRecord(r trace.Record) {
-	if !c.nodes && isNodeRecord(r) {
-		c.startNodeRules()
+	if c.waits(&aboutNodes) && isNodeRecord(r) {
+		c.start(&aboutNodes)
 	}
 	switch r.Kind {
 	case trace.KindAPI:
@@ -207,9 +228,6 @@ func (c *Checker) step() int {
 	return c.Log.Steps()
 }
 
-// nodeResources are the resources of rules about nodes.
-var nodeResources = []string{"pods", "nodes", "csinodes", "volumeattachments"}
-
 // isNodeRecord reports whether a record concerns the rules about nodes.
 func isNodeRecord(r trace.Record) bool {
 	switch r.Kind {
@@ -219,17 +237,30 @@ func isNodeRecord(r trace.Record) bool {
 		return r.Verb != "tick"
 	case trace.KindAPI:
 		resource, _, _ := strings.Cut(r.Object, "/")
-		return slices.Contains(nodeResources, resource)
+		return slices.Contains(aboutNodes, resource)
 	}
 	return false
 }
 
-// startNodeRules begins the rules about nodes.
-func (c *Checker) startNodeRules() {
-	c.nodes = true
+// waits reports whether the rules about a subject have not begun.
+func (c *Checker) waits(s *subject) bool { return slices.Contains(c.waiting, s) }
+
+// meet begins the rules that are about a resource.
+func (c *Checker) meet(resource string) {
+	for _, s := range c.waiting {
+		if slices.Contains(*s, resource) {
+			c.start(s)
+			return
+		}
+	}
+}
+
+// start begins the rules about a subject.
+func (c *Checker) start(s *subject) {
+	c.waiting = slices.DeleteFunc(c.waiting, func(other *subject) bool { return other == s })
 	for i := range c.rules {
-		if t := &c.rules[i]; t.nodeRule != nil {
-			t.watcher = t.nodeRule(c)
+		if t := &c.rules[i]; t.later.subject == s {
+			t.watcher = t.later.begin(c)
 		}
 	}
 	c.index()

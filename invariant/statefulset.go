@@ -21,9 +21,9 @@ import (
 
 // Rules about StatefulSets.
 var statefulSetRules = []builtIn{
-	{"I43", "two pods of one ordinal of a StatefulSet", beginOrdinals},
-	{"I44", "a claim of a StatefulSet deleted by a controller, although the set retains it", beginRetained},
-	{"L10", "a StatefulSet without its pods and their claims", beginSetPods},
+	{"I43", "two pods of one ordinal of a StatefulSet", nodeRule(beginOrdinals)},
+	{"I44", "a claim of a StatefulSet deleted by a controller, although the set retains it", workloadRule(beginRetained)},
+	{"L10", "a StatefulSet without its pods and their claims", workloadRule(beginSetPods)},
 }
 
 // The components that delete pods and claims of sets.
@@ -181,11 +181,9 @@ func setOfClaim(
 // its volumes are the claims of its ordinal, which exist while it is Pending. Nothing changes at rest,
 // so these are the properties of a set that has become stable.
 func beginSetPods(c *Checker) watcher {
-	runs := false
 	return watcher{
-		deliver: func(r trace.Record) { runs = runs || componentOf(r.Task) == setController },
 		rest: func(report func(object, why string)) {
-			if !runs {
+			if !c.controllers[setController] {
 				return
 			}
 			for _, obj := range c.API.List("statefulsets") {

@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -141,8 +143,7 @@ func (c *Controller) nominationChanged(old, pod *corev1.Pod) {
 //
 // Upstream: pkg/scheduler/backend/queue isPodUpdated (v1.36).
 func sameForScheduling(a, b *corev1.Pod) bool {
-	return equality.Semantic.DeepEqual(a.Spec, b.Spec) &&
-		equality.Semantic.DeepEqual(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Annotations, b.Annotations)
+	return maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) && equality.Semantic.DeepEqual(a.Spec, b.Spec)
 }
 
 func (c *Controller) nodeChanged(old, node *corev1.Node) {

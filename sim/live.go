@@ -176,7 +176,7 @@ func (l *Live) Wait(ctx context.Context, what string, cond func() bool) error {
 
 func (l *Live) add(t *Task) {
 	if !t.once {
-		t.sleeper = newSleeper(t.ready)
+		t.sleeper = newSleeper(t.isIdleReady)
 		if t.inline {
 			t.sleeper.inlineTask = t
 		}
@@ -265,7 +265,7 @@ func (l *Live) runTask(t *Task) {
 	if t.timer != nil {
 		l.record(t.full, trace.Action{Kind: trace.KindTimer, Verb: "fire"}, trace.Outcome{}, 0)
 	}
-	t.step(t.process.ctx)
+	t.runStep(t.process.ctx)
 }
 
 func (l *Live) call(p *Process, action trace.Action, e effect) (out trace.Outcome) {

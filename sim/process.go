@@ -157,17 +157,32 @@ func (p *Process) newWorker(name string, ready func() bool, step func(ctx contex
 
 // Delivery adds a task that takes in events from outside, one at a time. step must not suspend.
 func (p *Process) Delivery(name string, ready func() bool, step func()) {
-	p.LaggingDelivery(name, ready, nil, step)
+	p.add(&Task{name: name, class: classDelivery, ready: ready, inline: true, step: func(context.Context) { step() }})
 }
 
-// LaggingDelivery adds a Delivery that may lag: while late holds, a stepped host runs it last in
-// the default order. wake is Wake for this task alone. It may be called from anywhere, at any time.
-func (p *Process) LaggingDelivery(name string, ready, late func() bool, step func()) (wake func()) {
-	t := &Task{name: name, class: classDelivery, ready: ready, inline: true, lagging: late}
-	t.step = func(context.Context) { step() }
-	p.add(t)
-	return func() { p.host.wakeTask(t) }
+// A lagging delivery takes in events, as Process.DeliverFrom says.
+type lagging interface {
+	Ready() bool
+	Late() bool
+	Deliver()
 }
+
+// DeliverFrom adds a Delivery that may lag. Ready reports whether there is an event, and Deliver takes
+// one in; it must not suspend. While Late holds, a stepped host runs the task last in the default order.
+// The methods are called in the process's monitor.
+func (p *Process) DeliverFrom(name string, source interface {
+	Ready() bool
+	Late() bool
+	Deliver()
+},
+) *Task {
+	t := &Task{name: name, class: classDelivery, source: source, inline: true}
+	p.add(t)
+	return t
+}
+
+// Wake is Process.Wake for this task alone. It may be called from anywhere, at any time.
+func (t *Task) Wake() { t.process.host.wakeTask(t) }
 
 // Spawn starts a task that runs once and ends.
 func (p *Process) Spawn(name string, run func(ctx context.Context)) {

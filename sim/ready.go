@@ -39,7 +39,7 @@ func (s *Stepped) ready() []*Task {
 func (s *Stepped) refresh(t *Task) {
 	switch t.state {
 	case stateIdle:
-		t.isReady = t.ready()
+		t.isReady = t.isIdleReady()
 		if t.isReady && t.timer != nil && t.timer.missed != nil {
 			t.isReady = !s.beatIsDue()
 		}
@@ -85,7 +85,7 @@ func (t *Task) currentClass() class {
 	switch {
 	case t.class == classWorker && t.state != stateIdle:
 		return classInFlight
-	case t.lagging != nil && t.lagging():
+	case t.source != nil && t.source.Late():
 		return classLagging
 	default:
 		return t.class

@@ -270,7 +270,7 @@ func (s *Stepped) runTask(t *Task) {
 			t.timer.changesSeen = s.changes
 			s.record(t.full, trace.Action{Kind: trace.KindTimer, Verb: "fire"}, trace.Outcome{}, 0)
 		}
-		t.step(s.Context())
+		t.runStep(s.Context())
 	case t.state == stateIdle:
 		t.co = s.pool.get()
 		s.guard.enter(t.co.id)

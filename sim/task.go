@@ -15,7 +15,7 @@ const (
 	classInFlight              // continues its work
 	classWorker                // a worker with new work, or a timer
 	classUser                  // a user script
-	classLagging               // applies an event to a cache that lags; see Process.LaggingDelivery
+	classLagging               // applies an event to a cache that lags; see Process.DeliverFrom
 )
 
 // state is the execution state of a task under the stepped host.
@@ -36,14 +36,14 @@ type Task struct {
 	name    string // within the process
 	full    string // "process/name"
 	class   class
+	source  lagging // nil: ready and step are used
 	ready   func() bool
 	step    func(ctx context.Context)
 	once    bool // ends after one step
 	inline  bool // never suspends, so it needs no coroutine
 	// beats, if not nil, reports whether a queue of heartbeats has a key. The writes of its worker are
 	// not changes for polls; see QueueConfig.Heartbeat.
-	beats   func(key any) bool
-	lagging func() bool // of a delivery: it lags and runs last; nil: never
+	beats func(key any) bool
 
 	sleeper *sleeper // live
 
@@ -62,6 +62,23 @@ type Task struct {
 	slot        int         // index in Stepped.enabled, from 1; 0: not in it
 	fault       Fault       // injected into the call that it makes
 	goroutines  int         // see otherGoroutines; when its work began; 0: not counted
+}
+
+// isIdleReady reports whether a task between two pieces of work has work.
+func (t *Task) isIdleReady() bool {
+	if t.source != nil {
+		return t.source.Ready()
+	}
+	return t.ready()
+}
+
+// runStep does a piece of work.
+func (t *Task) runStep(ctx context.Context) {
+	if t.source != nil {
+		t.source.Deliver()
+		return
+	}
+	t.step(ctx)
 }
 
 // unwound is the panic that unwinds a task when the host closes or its process crashes.

@@ -44,8 +44,7 @@ type Informer struct {
 
 var _ cache.SharedIndexInformer = (*Informer)(nil)
 
-// New returns an informer that has not listed. The name says what is waited for, such as
-// "pvcontroller cache pods".
+// New returns an informer that has not listed. The name says what it caches, such as "pods".
 func New(name string) *Informer {
 	return &Informer{laterMethods: neverRun(), FIFO: cache.NewFIFO(cache.MetaNamespaceKeyFunc), name: name}
 }

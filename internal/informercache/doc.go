@@ -1,7 +1,7 @@
 // Package informercache is a process's cache of one resource: a cache.SharedIndexInformer without a
 // goroutine.
 //
-//	pods := informercache.New("kubelet cache pods")
+//	pods := informercache.New("pods")
 //	pods.AddEventHandler(handler)
 //	pods.Replace(list, "7")                      // the first list
 //	pods.Put("default/web", pod, "8", true)      // an event of a watch

@@ -14,7 +14,7 @@ import (
 
 // The owner of an informer applies the changes.
 func Example() {
-	pods := informercache.New("kubelet cache pods")
+	pods := informercache.New("pods")
 	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { fmt.Println("added", obj.(*corev1.Pod).Name) },
 		DeleteFunc: func(obj any) { fmt.Println("deleted", obj.(*corev1.Pod).Name) },

@@ -34,7 +34,7 @@ type feed struct {
 // newFeed adds an informer of a resource to a process. Its method run fills it.
 func newFeed(c *sim.Process, resource string, source cache.ListerWatcher, example any, timeout time.Duration) *feed {
 	f := &feed{
-		Informer: informercache.New(c.Name() + " cache " + resource), process: c, resource: resource, source: source,
+		Informer: informercache.New(resource), process: c, resource: resource, source: source,
 		example: example, timeout: timeout, notifications: make(chan notification, notificationsMax),
 	}
 	c.Delivery("cache "+resource, func() bool { return len(f.notifications) > 0 }, f.deliver)

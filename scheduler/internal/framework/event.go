@@ -1,8 +1,11 @@
 package framework
 
 import (
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
@@ -73,7 +76,7 @@ func (h *EventHint) Matches(e *Event, pod *corev1.Pod) bool {
 // Upstream: pkg/scheduler/framework PodSchedulingPropertiesChange (v1.36).
 func PodChanges(old, pod *corev1.Pod) ActionType {
 	var action ActionType
-	if !equality.Semantic.DeepEqual(old.Labels, pod.Labels) {
+	if !maps.Equal(old.Labels, pod.Labels) {
 		action |= UpdatePodLabel
 	}
 	if isScaledDown(old, pod) {
@@ -110,28 +113,31 @@ func isScaledDown(old, pod *corev1.Pod) bool {
 // Upstream: pkg/scheduler/framework NodeSchedulingPropertiesChange (v1.36).
 func NodeChanges(old, node *corev1.Node) ActionType {
 	var action ActionType
-	if old.Spec.Unschedulable && !node.Spec.Unschedulable || !equality.Semantic.DeepEqual(old.Spec.Taints, node.Spec.Taints) {
+	if old.Spec.Unschedulable && !node.Spec.Unschedulable || !slices.EqualFunc(old.Spec.Taints, node.Spec.Taints, sameTaint) {
 		action |= UpdateNodeTaint
 	}
-	if !equality.Semantic.DeepEqual(old.Status.Allocatable, node.Status.Allocatable) {
+	if !maps.EqualFunc(old.Status.Allocatable, node.Status.Allocatable, resource.Quantity.Equal) {
 		action |= UpdateNodeAllocatable
 	}
-	if !equality.Semantic.DeepEqual(old.Labels, node.Labels) {
+	if !maps.Equal(old.Labels, node.Labels) {
 		action |= UpdateNodeLabel
 	}
-	if !equality.Semantic.DeepEqual(statuses(old), statuses(node)) {
+	if !sameStatuses(old.Status.Conditions, node.Status.Conditions) {
 		action |= UpdateNodeCondition
 	}
-	if !equality.Semantic.DeepEqual(old.Annotations, node.Annotations) {
+	if !maps.Equal(old.Annotations, node.Annotations) {
 		action |= UpdateNodeAnnotation
 	}
 	return action
 }
 
-func statuses(node *corev1.Node) map[corev1.NodeConditionType]corev1.ConditionStatus {
-	all := make(map[corev1.NodeConditionType]corev1.ConditionStatus, len(node.Status.Conditions))
-	for _, condition := range node.Status.Conditions {
-		all[condition.Type] = condition.Status
-	}
-	return all
+func sameTaint(a, b corev1.Taint) bool {
+	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect && a.TimeAdded.Equal(b.TimeAdded)
+}
+
+// sameStatuses reports whether two lists have the same conditions with the same statuses, in any order.
+func sameStatuses(a, b []corev1.NodeCondition) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(c corev1.NodeCondition) bool {
+		return !slices.ContainsFunc(b, func(d corev1.NodeCondition) bool { return c.Type == d.Type && c.Status == d.Status })
+	})
 }

@@ -1,11 +1,11 @@
 package volumebinding
 
 import (
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
@@ -106,7 +106,7 @@ func New(h framework.Handle, args Args) *Plugin {
 	eventhandler.Add(claims, func(_, claim *corev1.PersistentVolumeClaim) { p.claimChanged(claim) }, p.claimChanged)
 	eventhandler.Add(volumes, func(_, volume *corev1.PersistentVolume) { p.volumeChanged(volume) }, p.volumeChanged)
 	eventhandler.Add(core.Nodes().Informer(), func(old, node *corev1.Node) {
-		if old != nil && !equality.Semantic.DeepEqual(old.Labels, node.Labels) {
+		if old != nil && !maps.Equal(old.Labels, node.Labels) {
 			p.nodeChanged(node)
 		}
 	}, p.nodeChanged)

@@ -48,14 +48,6 @@ func (w *rig) cached(objects ...metav1.Object) {
 	}
 }
 
-// gone removes an object from its cache.
-func (w *rig) gone(objects ...metav1.Object) {
-	w.Helper()
-	for _, obj := range objects {
-		w.NoError(w.indexer(obj).Delete(obj))
-	}
-}
-
 func (w *rig) indexer(obj metav1.Object) cache.Indexer {
 	core, storage := w.caches.Core().V1(), w.caches.Storage().V1()
 	switch obj.(type) {
