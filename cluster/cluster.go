@@ -110,9 +110,9 @@ type Config struct {
 	Scheduler *configv1.KubeSchedulerConfiguration
 	// Extenders are extenders of the scheduler that run in this program, by the URL prefix that Scheduler
 	// has for them. Each is a component of its own, named "extender(HOST)", that answers the requests in
-	// tasks. Extenders that are not listed are asked by HTTP, which a stepped world does not have. A
-	// handler may read the caches of a component of Extra. In a stepped world it must not block; in a live
-	// one it returns when the context of its request ends.
+	// tasks; while it is stopped, requests are refused. Extenders that are not listed are asked by HTTP,
+	// which a stepped world does not have. A handler may read the caches of a component of Extra. In a
+	// stepped world it must not block; in a live one it returns when the context of its request ends.
 	Extenders map[string]http.Handler
 	// RealNFS makes the kubelets mount nfs volumes from the servers that they name, by mount.nfs and
 	// the kernel of this machine, instead of NFSExports. Loop and LVM only.

@@ -31,6 +31,7 @@ const (
 	killedDevices = "VOLSIM_TEST_KILLED_DEVICES"
 	killedDir     = "VOLSIM_TEST_KILLED_DIR"
 	killedNoDisks = "VOLSIM_TEST_KILLED_NO_DISKS" // not empty: its nodes have no disks
+	killedGroups  = "VOLSIM_TEST_KILLED_GROUPS"   // not empty: it has local storage
 )
 
 // needDevices skips a test that cannot have its devices.
@@ -59,7 +60,8 @@ func TestRunUntilKilled(t *testing.T) {
 	if devices == "" {
 		t.Skip("for other tests")
 	}
-	c, err := cluster.New(cluster.Config{Devices: devices, Dir: os.Getenv(killedDir)})
+	groups := os.Getenv(killedGroups) != ""
+	c, err := cluster.New(cluster.Config{Devices: devices, Dir: os.Getenv(killedDir), LocalStorage: groups})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,6 +70,11 @@ func TestRunUntilKilled(t *testing.T) {
 	defer cancel()
 	if err := errors.Join(c.Start(ctx), useVolumes(ctx, c)); err != nil {
 		t.Fatal(err)
+	}
+	if groups {
+		if err := useGroups(ctx, c); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if os.Getenv(killedNoDisks) == "" {
 		if err := useDisks(ctx, c); err != nil {

@@ -125,45 +125,74 @@ func TestExtenderAnswersGarbage(t *testing.T) {
 	}
 }
 
-// TestExtenderTimesOut has an extender whose first answer comes too late: a handler that waits in a live world, and a process
-// that has stopped in a stepped one.
+// TestExtenderTimesOut has an extender whose first answer comes too late, in a live world: in a stepped one no time passes while
+// a handler answers.
 func TestExtenderTimesOut(t *testing.T) {
 	t.Parallel()
 	const want = `Post "http://quota.example.com/scheduler/filter": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`
-	t.Run("live", func(t *testing.T) {
-		t.Parallel()
-		late := make(chan struct{})
-		q := &quota{before: func(_ http.ResponseWriter, r *http.Request, n int32) bool {
-			if n > 1 {
-				return false
-			}
-			select {
-			case <-late:
-			case <-r.Context().Done():
-			}
-			return true
-		}}
-		c, ctx := start(t, cluster.Config{
-			Nodes: 3, Devices: cluster.Array, Scheduler: withQuota(10 * time.Millisecond), Extenders: map[string]http.Handler{quotaURL: q},
-		}), t.Context()
-		testcheck.NoError(t, c.Apply(ctx, plainPod), c.Wait(ctx, "the event", func() bool { return strings.Contains(failedScheduling(c), want) }))
-		close(late)
-		testcheck.NoError(t, c.WaitForPod(ctx, "default", "web", corev1.PodRunning))
-	})
-	t.Run("stepped", func(t *testing.T) {
-		t.Parallel()
-		c, ctx := start(t, cluster.Config{
-			Nodes: 3, Stepped: &sim.SteppedConfig{}, Scheduler: withQuota(0), Extenders: map[string]http.Handler{quotaURL: &quota{}},
-		}), t.Context()
-		testcheck.NoError(t, c.Stop("extender(quota.example.com)"), c.Apply(ctx, plainPod))
-		began := c.Host().Now()
-		for host := c.Host().(*sim.Stepped); !strings.Contains(failedScheduling(c), want) && host.Step(); {
+	late := make(chan struct{})
+	q := &quota{before: func(_ http.ResponseWriter, r *http.Request, n int32) bool {
+		if n > 1 {
+			return false
 		}
-		if waited := c.Host().Now().Sub(began); waited < 5*time.Second || waited > 6*time.Second {
-			t.Errorf("failed after %v: %s", waited, failedScheduling(c))
+		select {
+		case <-late:
+		case <-r.Context().Done():
 		}
-		testcheck.NoError(t, c.Resume("extender(quota.example.com)"), c.WaitForPod(ctx, "default", "web", corev1.PodRunning))
-	})
+		return true
+	}}
+	c, ctx := start(t, cluster.Config{
+		Nodes: 3, Devices: cluster.Array, Scheduler: withQuota(10 * time.Millisecond), Extenders: map[string]http.Handler{quotaURL: q},
+	}), t.Context()
+	testcheck.NoError(t, c.Apply(ctx, plainPod), c.Wait(ctx, "the event", func() bool { return strings.Contains(failedScheduling(c), want) }))
+	close(late)
+	testcheck.NoError(t, c.WaitForPod(ctx, "default", "web", corev1.PodRunning))
+}
+
+// TestExtenderIsStopped stops an extender. The scheduler is refused at once, live and stepped, and not after the timeout.
+func TestExtenderIsStopped(t *testing.T) {
+	t.Parallel()
+	const want = `Post "http://quota.example.com/scheduler/filter": connect: connection refused`
+	for name, stepped := range map[string]*sim.SteppedConfig{"live": nil, "stepped": {}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, ctx := start(t, cluster.Config{
+				Nodes: 3, Devices: cluster.Array, Stepped: stepped, Scheduler: withQuota(time.Hour), Extenders: map[string]http.Handler{quotaURL: &quota{}},
+			}), t.Context()
+			began := c.Host().Now()
+			testcheck.NoError(t, c.Stop("extender(quota.example.com)"), c.Apply(ctx, plainPod),
+				c.Wait(ctx, "the event", func() bool { return strings.Contains(failedScheduling(c), want) }))
+			if waited := c.Host().Now().Sub(began); stepped != nil && waited >= time.Second {
+				t.Errorf("failed after %v", waited)
+			}
+			testcheck.NoError(t, c.Resume("extender(quota.example.com)"), c.WaitForPod(ctx, "default", "web", corev1.PodRunning))
+			if node := pendingPod(t, c, "web").Spec.NodeName; node != "node-3" {
+				t.Errorf("placed on %q", node)
+			}
+		})
+	}
+}
+
+// TestExtenderIsStoppedMeanwhile stops an extender that has begun to answer. The request ends without an answer.
+func TestExtenderIsStoppedMeanwhile(t *testing.T) {
+	t.Parallel()
+	const want = `Post "http://quota.example.com/scheduler/filter": EOF`
+	asked := make(chan struct{})
+	q := &quota{before: func(_ http.ResponseWriter, r *http.Request, n int32) bool {
+		if n == 1 {
+			close(asked)
+			<-r.Context().Done()
+		}
+		return n == 1
+	}}
+	c, ctx := start(t, cluster.Config{
+		Nodes: 3, Devices: cluster.Array, Scheduler: withQuota(time.Hour), Extenders: map[string]http.Handler{quotaURL: q},
+	}), t.Context()
+	testcheck.NoError(t, c.Apply(ctx, plainPod))
+	<-asked
+	testcheck.NoError(t, c.Stop("extender(quota.example.com)"),
+		c.Wait(ctx, "the event", func() bool { return strings.Contains(failedScheduling(c), want) }),
+		c.Resume("extender(quota.example.com)"), c.WaitForPod(ctx, "default", "web", corev1.PodRunning))
 }
 
 // TestExtenderFaults injects faults into the calls of an extender. The pod runs in the end.

@@ -183,7 +183,7 @@ func TestFullNodeClearsTheSelectedNode(t *testing.T) {
 		t.Errorf("selected nodes (-want +got):\n%s\n%s", diff, tail(c.Trace().Text(), 80))
 	}
 	if got := eventTexts(c, "ProvisioningFailed"); len(got) != 1 ||
-		!strings.Contains(got[0], "create logical volume of 100Mi on node-1: too little free space: 62914560 bytes, of 104857600 requested") {
+		!strings.Contains(got[0], "create logical volume of 100Mi on node-1: too little free space: 60Mi free, 100Mi needed") {
 		t.Errorf("events %q", got)
 	}
 	if node, _ := placedOn(t, c, "web"); node != "node-2" {
@@ -340,7 +340,7 @@ func TestVolumesOfGroupsGrow(t *testing.T) {
 		t.Errorf("capacity %s, status %+v", got, claim.Status)
 	}
 	volume := claim.Spec.VolumeName
-	if got := eventTexts(c, "VolumeResizeFailed"); len(got) != 1 || !strings.HasPrefix(got[0], `resize volume "`+volume+`" by resizer "localstorage.volsim.dev" failed: too little free space`) {
+	if got := eventTexts(c, "VolumeResizeFailed"); len(got) != 1 || !strings.HasPrefix(got[0], `resize volume "`+volume+`" by resizer "localstorage.volsim.dev" failed: too little free space: 40Mi free, 80Mi needed`) {
 		t.Errorf("events %q", got)
 	}
 	// The class gets another disk. The provisioner's parameters are immutable: the class is replaced.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/informers"
 	clientrest "k8s.io/client-go/rest"
 
+	"github.com/volsim/volsim/internal/endpoint"
 	"github.com/volsim/volsim/internal/localstorage"
 	"github.com/volsim/volsim/internal/remote"
 	"github.com/volsim/volsim/sim"
@@ -28,15 +29,16 @@ type RemoteComponent struct {
 func RemoteComponents() []RemoteComponent {
 	storage := storageComponents(nil)
 	var all []RemoteComponent
-	for i, p := range remoteCapable("") {
+	for i, p := range remoteCapable("", schedulerComponents(nil, nil)) {
 		all = append(all, RemoteComponent{Name: p.name, Replaces: p.replaces, Storage: i < len(storage)})
 	}
 	return all
 }
 
-// remoteCapable returns the components that need nothing but an API server.
-func remoteCapable(rootCA string) []recipe {
-	return slices.Concat(storageComponents(nil), schedulerComponents(nil, nil), clusterComponents(rootCA),
+// remoteCapable returns the components that need nothing but an API server. scheduling are those of the
+// scheduler.
+func remoteCapable(rootCA string, scheduling []recipe) []recipe {
+	return slices.Concat(storageComponents(nil), scheduling, clusterComponents(rootCA),
 		workloadComponents(), nodeComponents(nil), policyComponents())
 }
 
@@ -46,7 +48,7 @@ type RemoteConfig struct {
 	Components []string           // names, of RemoteComponents; nil: the storage controllers
 	Log        *trace.Log         // nil: a new one that keeps all records
 	// LocalStorage adds the components of package localstorage; see Config.LocalStorage and
-	// Remote.InstallDefinitions.
+	// Remote.InstallDefinitions. The scheduler, if it is one of Components, asks their extender.
 	LocalStorage bool
 	// Disks are the disks of nodes that LocalStorage simulates, by the name of the node: their volume
 	// groups are in memory and end with the Remote, and no kubelet mounts their volumes.
@@ -72,7 +74,7 @@ func NewRemote(cfg RemoteConfig) (*Remote, error) {
 		return nil, fmt.Errorf("read certificates: %w", err)
 	}
 	r := &Remote{host: sim.NewLive(sim.LiveConfig{Log: cfg.Log}), rest: rest}
-	components, err := selectComponents(cfg.Components, string(rest.CAData))
+	components, err := selectComponents(cfg.Components, string(rest.CAData), r.schedulerComponents(cfg.LocalStorage))
 	if err == nil && cfg.LocalStorage {
 		var more []recipe
 		more, err = r.localStorageComponents(cfg.Disks)
@@ -90,9 +92,18 @@ func NewRemote(cfg RemoteConfig) (*Remote, error) {
 	return r, nil
 }
 
+// schedulerComponents returns the scheduler. With local storage it asks its extender within the program.
+func (r *Remote) schedulerComponents(localStorage bool) []recipe {
+	if !localStorage {
+		return schedulerComponents(nil, nil)
+	}
+	inside := map[string]*endpoint.Endpoint{localStorageURL: endpoint.New(r.LocalStorageExtender())}
+	return schedulerComponents(withLocalStorage(nil), inside)
+}
+
 // selectComponents returns the components with the given names, in starting order.
-func selectComponents(wanted []string, rootCA string) ([]recipe, error) {
-	all := remoteCapable(rootCA)
+func selectComponents(wanted []string, rootCA string, scheduling []recipe) ([]recipe, error) {
+	all := remoteCapable(rootCA, scheduling)
 	if wanted == nil {
 		return storageComponents(nil), nil
 	}
@@ -138,11 +149,11 @@ func (r *Remote) Run(ctx context.Context) {
 	for _, conn := range r.connections {
 		running.Go(func() { conn.Run(watching) })
 	}
+	r.running.Store(true) // the scheduler asks the extender until the host is closed
 	r.host.Start()
-	r.running.Store(true)
 	<-ctx.Done()
-	r.running.Store(false)
 	r.host.Close()
+	r.running.Store(false)
 	stop()
 	running.Wait()
 }

@@ -43,7 +43,8 @@ func (r *Remote) localStorageComponents(byNode map[string][]Disk) ([]recipe, err
 }
 
 // LocalStorageExtender returns the scheduler extender of RemoteConfig.LocalStorage; see
-// [Cluster.LocalStorageExtender]. It answers 503 while Run is not in progress.
+// [Cluster.LocalStorageExtender]. It answers 503 while Run is not in progress. The scheduler of the
+// Remote asks it without a network.
 //
 // Upstream: k8s.io/kube-scheduler/extender/v1.
 func (r *Remote) LocalStorageExtender() http.Handler {

@@ -127,6 +127,7 @@ func (l *Live) Crash(p *Process) {
 	l.waiting = slices.DeleteFunc(l.waiting, func(t *Task) bool { return t.process == p })
 	l.mu.Unlock()
 	p.running.Wait()
+	p.crashed()
 	l.recordInjected()
 	l.notifyWaits()
 }

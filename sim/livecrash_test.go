@@ -40,6 +40,7 @@ func TestCrashOfALiveProcess(t *testing.T) {
 	})
 	task("sleep", func(context.Context) { victim.Sleep(time.Hour) })
 	task("wait", func(context.Context) { victim.Wait("nothing", 0, func() bool { return false }) })
+	victim.OnCrash(func() { ends = append(ends, "crash") })
 	var signal sim.Signal
 	task("wait on", func(context.Context) { victim.WaitOn(&signal, "nothing", time.Hour, func() bool { return false }) })
 	ready := false
@@ -54,7 +55,8 @@ func TestCrashOfALiveProcess(t *testing.T) {
 	victim.Wake()
 	victim.Spawn("late", func(context.Context) { t.Error("a task begins") })
 	host.Crash(victim) // again
-	testcheck.Equal(t, "tasks that were unwound", 4, len(ends))
+	testcheck.Equal(t, "tasks that were unwound, and the crash", 5, len(ends))
+	testcheck.Equal(t, "the last end", "crash", ends[len(ends)-1])
 	if got := verbs(host.Log()); !strings.HasSuffix(got, "hang") || strings.Contains(got, "woke") {
 		t.Errorf("log: %s", got)
 	}

@@ -61,6 +61,7 @@ type Process struct {
 	cancel    context.CancelFunc
 	running   sync.WaitGroup // live: the goroutines of the tasks
 	settingUp bool           // live: guarded by Live.mu; see SetUp
+	onCrash   []func()       // see OnCrash
 
 	gates []func() bool // all must have held once before a worker is ready
 
@@ -77,6 +78,19 @@ func (p *Process) Name() string { return p.name }
 // SetUp runs f, which registers the tasks of the process, and returns its error. None of the tasks
 // runs before f has returned.
 func (p *Process) SetUp(f func() error) error { return p.host.setUp(p, f) }
+
+// OnCrash registers f, which is called when the process has crashed and none of its tasks runs any
+// more. f must not suspend.
+func (p *Process) OnCrash(f func()) { p.onCrash = append(p.onCrash, f) }
+
+// crashed calls the functions of OnCrash.
+func (p *Process) crashed() {
+	all := p.onCrash
+	p.onCrash = nil
+	for _, f := range all {
+		f()
+	}
+}
 
 // Now returns the time of the world.
 func (p *Process) Now() time.Time { return p.host.Now() }

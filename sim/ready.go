@@ -254,4 +254,5 @@ func (s *Stepped) Crash(p *Process) {
 	s.watchdogs = slices.DeleteFunc(s.watchdogs, func(t *Timer) bool { return t.process == p })
 	s.touched = slices.DeleteFunc(s.touched, func(t *Process) bool { return t == p })
 	p.touched = true // never checked again
+	p.crashed()
 }

@@ -264,6 +264,7 @@ func TestCrashUnwindsTasksAndRemovesTimers(t *testing.T) {
 		call(c, "second", say("second"))
 	})
 	c.NewTimer("t", say("timer")).Reset(1)
+	c.OnCrash(say("crashed"))
 	host.AddEventSource(func(string) []sim.Event {
 		if len(happened) != 1 {
 			return nil
@@ -284,7 +285,7 @@ func TestCrashUnwindsTasksAndRemovesTimers(t *testing.T) {
 	if err := host.Run(); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"first", "deferred", "other"}, happened); diff != "" {
+	if diff := cmp.Diff([]string{"first", "deferred", "crashed", "other"}, happened); diff != "" {
 		t.Errorf("actions (-want +got):\n%s", diff)
 	}
 	if !strings.Contains(host.Log().Text(), "\tworld\tevent crash c\t") {

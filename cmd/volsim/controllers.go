@@ -46,9 +46,10 @@ func newControllers() *cobra.Command {
 			"Disable the controllers that they replace in kube-controller-manager, for example with\n" +
 			"--controllers=*,-persistentvolume-binder-controller; --list prints the names. Of several processes only the holder of\n" +
 			"the Lease acts; the others wait. A process that loses the Lease exits with an error.\n\n" +
-			"The scheduler considers volumes and little else.\n" +
+			"The scheduler has upstream's default plugins, except devices (ResourceClaims) and pod groups.\n" +
 			"Each component uses its name as user agent. The client does not limit the rate of requests.\n\n" +
-			"--local-storage installs the definition of nodelocalstorages and adds dynamic local storage with its scheduler extender.\n" +
+			"--local-storage installs the definition of nodelocalstorages and adds dynamic local storage with its scheduler extender,\n" +
+			"which --only scheduler asks by itself. A kube-scheduler asks it at the printed URL.\n" +
 			"The nodes that --disk names are simulated: their volume groups are in memory, and no kubelet mounts their volumes.",
 		Example: "  volsim controllers --kubeconfig ~/.kube/config\n" +
 			"  volsim controllers --kubeconfig ~/.kube/config --context staging --only pvcontroller,pvcprotection --trace\n" +

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -119,38 +118,33 @@ func TestServeRejectsInvalidDisks(t *testing.T) {
 	}
 }
 
-// TestControllersWithLocalStorage runs local storage for a simulated node against a server that is reachable
-// only over HTTPS, and that serves no records before.
+// TestControllersWithLocalStorage runs local storage for two simulated nodes against a server that is reachable
+// only over HTTPS, and that serves no records before. node-1, which comes first, is too small for the claim.
 func TestControllersWithLocalStorage(t *testing.T) {
 	t.Parallel()
 	b, ctx := newBare(t), t.Context()
 	crd.Serve(b.server)
-	grouped, once := make(chan struct{}), sync.Once{}
-	b.server.OnCommit(func(commit fake.Commit) {
-		if record, ok := commit.After.(*fake.CustomObject); ok && record.GetName() == "fast.node-1" {
-			if phase, _, _ := unstructured.NestedString(record.Content, "status", "phase"); phase == "Ready" {
-				once.Do(func() { close(grouped) })
-			}
-		}
-	})
 	kubeconfig, _ := b.listen()
-	r := control(t, kubeconfig, "--leader-elect=false", "--only", "pvcontroller,scheduler", "--local-storage", "--disk", "node-1:/dev/sdb=64Mi")
+	r := control(t, kubeconfig, "--leader-elect=false", "--only", "pvcontroller,scheduler", "--trace",
+		"--local-storage", "--disk", "node-1:/dev/sdb=16Mi", "--disk", "node-2:/dev/sdb=64Mi")
 	head := r.until("acting")
 	if !strings.Contains(head, "components  pvcontroller, scheduler, localstorage\n") || !strings.Contains(head, "extender    http://127.0.0.1:") {
 		t.Errorf("output\n%s", head)
 	}
-	_, err := b.user.CoreV1().Nodes().Create(ctx, &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{corev1.LabelHostname: "node-1"}},
-		Status: corev1.NodeStatus{
-			Allocatable: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10")},
-			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
-		},
-	}, metav1.CreateOptions{})
+	for _, name := range []string{"node-1", "node-2"} {
+		_, err := b.user.CoreV1().Nodes().Create(ctx, &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
+			Status: corev1.NodeStatus{
+				Allocatable: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10")},
+				Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+			},
+		}, metav1.CreateOptions{})
+		testcheck.NoError(t, err)
+	}
+	_, err := b.user.StorageV1().StorageClasses().Create(ctx,
+		localClass(`[{"node":"node-1","disks":["/dev/sdb"]},{"node":"node-2","disks":["/dev/sdb"]}]`), metav1.CreateOptions{})
 	testcheck.NoError(t, err)
-	_, err = b.user.StorageV1().StorageClasses().Create(ctx, localClass(`[{"node":"node-1","disks":["/dev/sdb"]}]`), metav1.CreateOptions{})
-	testcheck.NoError(t, err)
-	<-grouped // this scheduler does not ask the extender, and may select the node before
-	claim := cluster.NewClaim("data", "10Mi")
+	claim := cluster.NewClaim("data", "30Mi")
 	claim.Spec.StorageClassName = ptr.To("fast")
 	claim, err = b.user.CoreV1().PersistentVolumeClaims("default").Create(ctx, claim, metav1.CreateOptions{})
 	testcheck.NoError(t, err)
@@ -169,16 +163,18 @@ func TestControllersWithLocalStorage(t *testing.T) {
 	}
 	volume, err := b.user.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
 	testcheck.NoError(t, err)
-	if volume.Spec.Local == nil || volume.Spec.Local.Path != "/dev/fast/"+volume.Name || claim.Status.Capacity.Storage().String() != "12Mi" {
+	if volume.Spec.Local == nil || volume.Spec.Local.Path != "/dev/fast/"+volume.Name || claim.Status.Capacity.Storage().String() != "32Mi" ||
+		claim.Annotations["volume.kubernetes.io/selected-node"] != "node-2" {
 		t.Errorf("claim %+v, volume %+v", claim.Status, volume.Spec)
 	}
-	record, ok := b.server.Get("nodelocalstorages.localstorage.volsim.dev", "", "fast.node-1")
+	record, ok := b.server.Get("nodelocalstorages.localstorage.volsim.dev", "", "fast.node-2")
 	if !ok {
 		t.Error("no record")
 	} else if capacity, _, err := unstructured.NestedString(record.(*fake.CustomObject).Content, "status", "capacity"); err != nil || capacity != "60Mi" {
 		t.Errorf("capacity %q, %v", capacity, err)
 	}
-	if status, rest, errs := r.stop(); status != 0 || errs != "" || t.Failed() {
+	status, rest, errs := r.stop()
+	if status != 0 || errs != "" || t.Failed() || !strings.Contains(rest, "\tnodes=2 accepted=1\n") {
 		t.Errorf("status %d, stderr %q, output\n%s", status, errs, rest)
 	}
 }

@@ -194,7 +194,8 @@ func serve(ctx context.Context, out, errs io.Writer, o serveOptions) (err error)
 	var pageDone <-chan error
 	pageURL := ""
 	if !o.pageDisabled() {
-		p, err := page.Listen(page.Config{World: s.world, Addr: o.page, OnNewLink: func(url string) {
+		var p *page.Listener
+		p, err = page.Listen(page.Config{World: s.world, Addr: o.page, OnNewLink: func(url string) {
 			fmt.Fprintf(out, "page     %s  (for another browser)\n", url)
 		}})
 		if err != nil {

@@ -4,8 +4,9 @@
 //	e.Serve(process, handler)   // from now on, tasks of a process answer
 //
 //	x := e.Send(request, process.Wake)
-//	if process.Wait("answer", timeout, x.Done) { response := x.Response() }
+//	if process.Wait("answer", timeout, x.Done) { response, err := x.Response() }
 //
 // A handler that answers at once must not suspend. One with a process may: each of its requests is a task
-// there. Requests that the process has not answered when it crashes are never answered.
+// there. A process that crashes is a program that was killed on a machine that runs: requests that it has not
+// answered are cut off, and later ones are refused.
 package endpoint

@@ -3,10 +3,15 @@ package volumegroup
 import (
 	"context"
 	"errors"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // ExtentSize is the unit in which space is allocated, in bytes.
 const ExtentSize = 4 << 20
+
+// quantity returns a number of bytes as text.
+func quantity(n int64) string { return resource.NewQuantity(n, resource.BinarySI).String() }
 
 // The errors that callers compare with errors.Is.
 var (

@@ -263,7 +263,7 @@ func (l *LVM) Create(ctx context.Context, class string, spec Spec) (Volume, erro
 	case errors.Is(err, lvm2.ErrNotFound):
 		lv, err = g.Create(ctx, lvm2.Spec{Name: spec.Name, Size: spec.Size, Tags: []string{ownerTag + spec.Owner, unfinishedTag}})
 	case err == nil && lv.Size < spec.Size:
-		return Volume{}, fmt.Errorf("volume %s: exists with %d bytes", spec.Name, lv.Size)
+		return Volume{}, fmt.Errorf("volume %s: exists with %s", spec.Name, quantity(lv.Size))
 	}
 	if err == nil {
 		err = l.show(ctx, g, class, lv.Name)

@@ -205,7 +205,7 @@ func (m *Memory) probe(name string) (device string, found Disk) {
 	}
 	usable := (size - metadataBytes) / ExtentSize * ExtentSize
 	if usable < ExtentSize {
-		return refused("is too small: %d bytes", size)
+		return refused("is too small: %s", quantity(size))
 	}
 	return info.Device, Disk{Path: name, Size: usable, State: InUse}
 }
@@ -221,7 +221,7 @@ func (m *Memory) Create(_ context.Context, class string, spec Spec) (Volume, err
 	if existing := g.volumes[spec.Name]; existing != nil && existing.Size >= spec.Size {
 		return existing.Volume, m.activate(g)
 	} else if existing != nil {
-		return Volume{}, fmt.Errorf("volume %s: exists with %d bytes", spec.Name, existing.Size)
+		return Volume{}, fmt.Errorf("volume %s: exists with %s", spec.Name, quantity(existing.Size))
 	}
 	if m.isLost(g) {
 		return Volume{}, ErrLost
@@ -243,7 +243,7 @@ func (g *memoryGroup) allocate(v *memoryVolume, want int64) error {
 		sum += each
 	}
 	if sum < want {
-		return fmt.Errorf("%w: %d bytes, of %d requested", ErrNoSpace, sum*ExtentSize, want*ExtentSize)
+		return fmt.Errorf("%w: %s free, %s needed", ErrNoSpace, quantity(sum*ExtentSize), quantity(want*ExtentSize))
 	}
 	v.Size += want * ExtentSize
 	v.runs = append(v.runs, make([]int64, len(free)-len(v.runs))...)

@@ -18,11 +18,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// The errors of a connection, as net/http and the kernel have them.
-var (
-	errTimeout = errors.New("context deadline exceeded (Client.Timeout exceeded while awaiting headers)")
-	errRefused = errors.New("connect: connection refused")
-)
+// errTimeout is the error of a request without an answer, as net/http has it.
+var errTimeout = errors.New("context deadline exceeded (Client.Timeout exceeded while awaiting headers)")
 
 // A request is one question to an extender.
 type request struct {
@@ -62,7 +59,7 @@ func (e *Extender) send(ctx context.Context, r request) error {
 		if e.endpoint == nil {
 			resp, own = e.client.Do(req)
 		} else if exchange = e.endpoint.Send(req, e.process.Wake); exchange.Done() {
-			resp = exchange.Response()
+			resp, own = responseOf(exchange, target)
 		}
 		outcome := trace.Outcome{Read: !r.changes}
 		if resp != nil {
@@ -82,7 +79,20 @@ func (e *Extender) send(ctx context.Context, r request) error {
 	case !e.process.Wait(target, e.timeout, exchange.Done):
 		return postError(target, errTimeout)
 	}
-	return r.decode(exchange.Response(), target)
+	resp, err := responseOf(exchange, target)
+	if err != nil {
+		return err
+	}
+	return r.decode(resp, target)
+}
+
+// responseOf returns the response of a request that is done.
+func responseOf(x *endpoint.Exchange, target string) (*http.Response, error) {
+	resp, err := x.Response()
+	if err != nil {
+		return nil, postError(target, err)
+	}
+	return resp, nil
 }
 
 // decode reads a response.
@@ -109,7 +119,7 @@ func injected(path, target string, fault error) error {
 	case codes.DeadlineExceeded:
 		return postError(target, errTimeout)
 	case codes.Unavailable:
-		return postError(target, errRefused)
+		return postError(target, endpoint.ErrRefused)
 	default:
 		return statusError(path, target, http.StatusInternalServerError)
 	}

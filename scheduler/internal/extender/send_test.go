@@ -170,7 +170,8 @@ func (s sleepyProgram) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	s.Handler.ServeHTTP(w, req)
 }
 
-// TestTimeout checks how long a scheduler waits for an extender with a process of its own.
+// TestTimeout checks how long a scheduler waits for an extender with a process of its own, and that it does not wait for one
+// that crashes.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	const tooLate = `error: Post "URL/filter": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`
@@ -178,6 +179,7 @@ func TestTimeout(t *testing.T) {
 		name           string
 		timeout, delay time.Duration
 		crash          bool
+		after          time.Duration // of the crash
 		want           string
 		took           time.Duration
 	}{
@@ -185,7 +187,8 @@ func TestTimeout(t *testing.T) {
 		{name: "by default, too late", delay: 6 * time.Second, want: tooLate, took: 5 * time.Second},
 		{name: "in time", timeout: time.Minute, delay: 6 * time.Second, want: accepts, took: 6 * time.Second},
 		{name: "too late", timeout: time.Second, delay: 2 * time.Second, want: tooLate, took: time.Second},
-		{name: "crashed", crash: true, want: tooLate, took: 5 * time.Second},
+		{name: "crashed", crash: true, want: `error: Post "URL/filter": connect: connection refused`},
+		{name: "crashes meanwhile", delay: 2 * time.Second, crash: true, after: time.Second, want: `error: Post "URL/filter": EOF`, took: time.Second},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -195,8 +198,12 @@ func TestTimeout(t *testing.T) {
 			at.Serve(process, sleepyProgram{accepting, process, tt.delay})
 			cfg := configOf(accepting, testURL)
 			cfg.HTTPTimeout.Duration = tt.timeout
-			if tt.crash {
+			switch {
+			case tt.crash && tt.after == 0:
 				host.Crash(process)
+			case tt.crash:
+				killer := host.Process("killer")
+				killer.Spawn("kill", func(context.Context) { killer.Sleep(tt.after); host.Crash(process) })
 			}
 			inStepped(t, host, func(ctx context.Context, p *sim.Process) {
 				begin := p.Now()
