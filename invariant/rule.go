@@ -352,6 +352,7 @@ func init() {
 		eventRules,
 		cacheRules,
 		scheduleRules,
+		preemptionRules,
 		statefulSetRules,
 		deploymentRules,
 		daemonSetRules,
