@@ -118,7 +118,7 @@ func names(sentence string, objects []string) bool {
 func everyMutant() []mutant {
 	return slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants, restartMutants,
 		ownershipMutants, subPathMutants, filesMutants, statefulSetMutants,
-		deploymentMutants, daemonSetMutants, jobMutants, quotaMutants, deadNodeMutants)
+		deploymentMutants, daemonSetMutants, jobMutants, quotaMutants, deadNodeMutants, preemptionMutants)
 }
 
 // TestMutants checks that every mutant is detected by its rule within the number of schedules in

@@ -383,6 +383,7 @@ func init() {
 		eventRules,
 		cacheRules,
 		scheduleRules,
+		preemptionRules,
 		statefulSetRules,
 		deploymentRules,
 		daemonSetRules,

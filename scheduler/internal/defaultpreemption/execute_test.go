@@ -45,6 +45,7 @@ func TestVictims(t *testing.T) {
 		victims   []*corev1.Pod
 		gone      bool // before the preemption begins
 		refuse    string
+		conflict  string
 		cancelled bool // the binding of a victim
 		requests  []string
 		events    []string
@@ -70,6 +71,7 @@ func TestVictims(t *testing.T) {
 			activated: []string{"p"},
 		},
 		{name: "the patch fails", victims: one, refuse: "patch v1 status", requests: []string{"patch v1 status"}, activated: []string{"p"}},
+		{name: "the patch conflicts", victims: one, conflict: "patch v1 status", requests: []string{"patch v1 status", "get v1"}, activated: []string{"p"}},
 		{
 			name: "two, the first fails", victims: two, refuse: "patch v1 status", requests: []string{"patch v1 status"}, activated: []string{"p"},
 		},
@@ -101,7 +103,7 @@ func TestVictims(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			w.refuse = map[string]bool{test.refuse: true}
+			w.refuse, w.conflict = map[string]bool{test.refuse: true}, test.conflict
 			w.execute(victims...)
 			if diff := cmp.Diff(test.requests, w.requests); diff != "" {
 				t.Errorf("requests (-want +got):\n%s", diff)

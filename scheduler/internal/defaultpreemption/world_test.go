@@ -51,6 +51,7 @@ type world struct {
 	filtered  int // how often a node was looked at
 	requests  []string
 	refuse    map[string]bool      // requests that fail
+	conflict  string               // a request that conflicts
 	before    func(request string) // that is served
 }
 
@@ -97,6 +98,9 @@ func (w *world) intercept(r fake.Request, serve func() (runtime.Object, error)) 
 	}
 	if w.refuse[request] {
 		return nil, apierrors.NewInternalError(errors.New("refused"))
+	}
+	if request == w.conflict {
+		return nil, apierrors.NewConflict(r.Resource.GroupResource(), r.Name, errors.New("changed"))
 	}
 	return serve()
 }
