@@ -85,7 +85,7 @@ var drawFault = rapid.Custom(func(t *rapid.T) histories.Fault {
 var drawStep = rapid.Custom(func(t *rapid.T) step {
 	s := step{Act: drawAct.Draw(t, "act")}
 	if histories.OneIn(t, 10, "restart") {
-		s.Act = restart{s.Act}
+		s.Act = restart{Meanwhile: s.Act}
 	}
 	if histories.OneIn(t, 6, "fails") {
 		s.Fault = drawFault.Draw(t, "fault")
