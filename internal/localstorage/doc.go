@@ -38,8 +38,9 @@
 // While a disk is lost the record is Degraded, no volume is created or grown, and claims wait; existing
 // volumes stay, and the record lists those that are on the disk as lost. A record stays, by a finalizer,
 // until its group is removed: once the class is deleted and the last volume is gone. When a node leaves,
-// its record says so; its PersistentVolumes and claims stay until they are deleted manually. Claims whose
-// selected node has no running manager wait for it.
+// its record says so; its PersistentVolumes and claims stay until they are deleted manually. It is removed
+// from claims without a volume that have it as their selected node. Claims whose selected node exists and
+// has no running manager wait for it.
 //
 // # What it does not do
 //
