@@ -55,6 +55,28 @@ func (c *Cluster) AddDisk(node string, disk Disk) error {
 	return nil
 }
 
+// LoseDisk takes a disk from a node, as if it failed, until the node reboots. It fails if the node has no
+// disk at the path, or if the devices are real.
+func (c *Cluster) LoseDisk(node, name string) error {
+	n, err := c.node(node)
+	if err != nil {
+		return err
+	}
+	d, simulated := c.driver.(*arrayDriver)
+	if !simulated {
+		return fmt.Errorf("lose disk %s of %s: need devices %q", name, node, Array)
+	}
+	at := hostpath.Machine{FS: n.fs, Root: n.root}.Path(name)
+	if !slices.ContainsFunc(d.disks.of(node), func(disk attachedDisk) bool { return disk.at == at }) {
+		return fmt.Errorf("lose disk %s of %s: no such disk", name, node)
+	}
+	if err := n.fs.Unmount(at); err != nil {
+		return err
+	}
+	n.notifyDisks()
+	return nil
+}
+
 // notifyDisks notifies the components that look at a node's disks.
 func (n *node) notifyDisks() {
 	if disks := n.disks.Load(); disks != nil {

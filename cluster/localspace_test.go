@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	configv1 "k8s.io/kube-scheduler/config/v1"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/internal/testcheck"
@@ -184,8 +186,12 @@ func TestDiskIsLost(t *testing.T) {
 	testcheck.NoError(t, c.Apply(ctx, groupClass("fast", `[{"node":"node-2","disks":["/dev/sdb","/dev/sdc"]}]`)), c.Run(ctx),
 		c.Apply(ctx, groupUser("web", "fast", "10Mi")), c.WaitForPod(ctx, "default", "web", corev1.PodRunning),
 		c.WriteFile("default", "web", "data", "file", []byte("mine")), c.Run(ctx))
-	machine := testcheck.Must(c.Machine("node-2"))
-	testcheck.NoError(t, machine.FS.Unmount(machine.Path("/dev/sdc")), c.Apply(ctx, groupUser("other", "fast", "10Mi")), c.Run(ctx))
+	for _, wrong := range [][2]string{{"node-2", "/dev/sdx"}, {"node-9", "/dev/sdc"}} {
+		if err := c.LoseDisk(wrong[0], wrong[1]); err == nil {
+			t.Errorf("lost a disk %q", wrong)
+		}
+	}
+	testcheck.NoError(t, c.LoseDisk("node-2", "/dev/sdc"), c.Apply(ctx, groupUser("other", "fast", "10Mi")), c.Run(ctx))
 	_, err := c.Client().CoreV1().PersistentVolumeClaims("default").Patch(ctx, "web", types.MergePatchType,
 		[]byte(`{"spec":{"resources":{"requests":{"storage":"20Mi"}}}}`), metav1.PatchOptions{})
 	testcheck.NoError(t, err, c.Run(ctx))
@@ -233,5 +239,34 @@ func TestLocalStorageIsListedOnce(t *testing.T) {
 	}
 	if n := strings.Count(c.Trace().Text(), "ExtenderPrioritize"); n > 0 || len(file.Extenders) != 1 {
 		t.Errorf("asked for scores %d times, %d extenders", n, len(file.Extenders))
+	}
+}
+
+// TestExtenderKnowsTheVolumeOfAnUnboundClaim asks the extender about a pod whose claim is not bound yet, as far as
+// it knows, but has its volume. Only the node of the volume is accepted: it need not have the space twice.
+func TestExtenderKnowsTheVolumeOfAnUnboundClaim(t *testing.T) {
+	c, ctx := startGroups(t), t.Context()
+	testcheck.NoError(t, c.Apply(ctx, groupClass("fast", twoNodes)), c.Run(ctx), c.Stop("localstorage(node-2)"),
+		c.Apply(ctx, groupUser("web", "fast", "100Mi")), c.Run(ctx), c.Stop("pvcontroller"), c.Resume("localstorage(node-2)"), c.Run(ctx))
+	if _, volume := placedOn(t, c, "web"); volume != "" || len(c.Server().List("persistentvolumes")) != 1 {
+		t.Fatalf("bound to %q", volume)
+	}
+	result := extenderv1.ExtenderFilterResult{}
+	args := extenderv1.ExtenderArgs{Pod: pendingPod(t, c, "web"), NodeNames: &[]string{"node-1", "node-2"}}
+	if code, text := post(t, c, "/filter", args, &result); code != http.StatusOK || !cmp.Equal(*result.NodeNames, []string{"node-2"}) {
+		t.Errorf("%d %s", code, text)
+	}
+}
+
+// TestSelectedNodeLeaves deletes a node that is selected for a claim, and on which no manager runs. It is removed
+// from the claim. A claim that fits elsewhere is provisioned there.
+func TestSelectedNodeLeaves(t *testing.T) {
+	c, ctx := startGroups(t), t.Context()
+	testcheck.NoError(t, c.Apply(ctx, groupClass("fast", twoNodes)), c.Run(ctx), c.Stop("localstorage(node-2)"), c.Stop("kubelet(node-2)"))
+	large, small := selectionsOf(c, "large"), selectionsOf(c, "small")
+	testcheck.NoError(t, c.Apply(ctx, groupUser("large", "fast", "80Mi")), c.Apply(ctx, groupUser("small", "fast", "8Mi")), c.Run(ctx),
+		c.Client().CoreV1().Nodes().Delete(ctx, "node-2", metav1.DeleteOptions{}), c.Run(ctx))
+	if node, _ := placedOn(t, c, "small"); node != "node-1" || !cmp.Equal(*large, []string{"node-2", ""}) {
+		t.Errorf("small placed on %q, selected %q and %q", node, *small, *large)
 	}
 }

@@ -2,6 +2,7 @@ package explore_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -402,22 +403,50 @@ func TestLocalStorageMutants(t *testing.T) {
 	}
 }
 
+// acceptsEveryNode is an extender that does not look at the records.
+var acceptsEveryNode = map[string]http.Handler{"http://localstorage.volsim.dev": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	args := extenderv1.ExtenderArgs{}
+	if err := json.NewDecoder(r.Body).Decode(&args); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(extenderv1.ExtenderFilterResult{NodeNames: args.NodeNames})
+})}
+
 // TestSelectedAgainIsFound has an extender that accepts every node.
 func TestSelectedAgainIsFound(t *testing.T) {
 	s, err := scenario.Parse("every node", fullNodeWorld)
 	testcheck.NoError(t, err)
-	s.OwnRules, s.OutcomesDiffer = localStorageRules(), true
-	s.Extenders = map[string]http.Handler{"http://localstorage.volsim.dev": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		args := extenderv1.ExtenderArgs{}
-		if err := json.NewDecoder(r.Body).Decode(&args); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		_ = json.NewEncoder(w).Encode(extenderv1.ExtenderFilterResult{NodeNames: args.NodeNames})
-	})}
+	s.OwnRules, s.OutcomesDiffer, s.Extenders = localStorageRules(), true, acceptsEveryNode
 	report, err := explore.Search(t.Context(), s, explore.Config{Strategy: explore.Holds, Count: 20, Rule: "LS5"})
 	testcheck.NoError(t, err)
 	if report.Failure == nil {
 		t.Fatalf("not found in %d schedules", report.Schedules)
+	}
+}
+
+// TestFullNodeLivelocks runs the built-in scenario of a full node with an extender that accepts every node: in
+// the default order the full node is selected and removed from the claim again and again, and the other node is
+// never tried. With our extender two selections are enough.
+func TestFullNodeLivelocks(t *testing.T) {
+	s, err := scenario.Find("full-node")
+	testcheck.NoError(t, err)
+	run := func() (failure error, story string) {
+		r, err := s.Run(t.Context(), scenario.Options{StepsMax: 1000})
+		testcheck.NoError(t, err)
+		return r.Failure, scenario.Story(s, r)
+	}
+	failure, story := run()
+	if n := strings.Count(story, "selects node-"); failure != nil || n < 1 || n > 2 {
+		t.Errorf("%d selections, %v:\n%s", n, failure, story)
+	}
+	s.Extenders = acceptsEveryNode
+	failure, story = run()
+	if livelock := (*scenario.Livelock)(nil); !errors.As(failure, &livelock) || scenario.RuleID(failure) != "L7" {
+		t.Fatalf("failure %v", failure)
+	}
+	selected, removed := strings.Count(story, "selects node-1 for claim"), strings.Count(story, "selected-node cleared")
+	if selected < 10 || removed < 10 || strings.Contains(story, "selects node-2") {
+		t.Errorf("selected %d times, removed %d times:\n%s", selected, removed, story)
 	}
 }

@@ -76,6 +76,7 @@ var verbs = []verbHelp{
 	},
 	{"pass", []string{"pass DURATION"}, "Advances the clock, such as pass 5m."},
 	{"disk", []string{"disk NODE PATH SIZE [block=true]"}, "Gives a node a RAM disk, mounted at a path, or a block device, for local volumes."},
+	{"lose", []string{"lose NODE PATH"}, "Takes a disk from a node, until the node reboots."},
 	{"limit", []string{"limit NUMBER"}, "Limits the number of volumes that can be attached to a node."},
 	{
 		"request",

@@ -54,6 +54,7 @@ import (
 //	wait RESOURCE NAME exists|gone
 //	wait claim NAME SIZE                          (until its status has this capacity)
 //	disk NODE PATH SIZE [block=true]              (gives the node a RAM disk, or a block device)
+//	lose NODE PATH                                (a disk of the node, which a reboot of the node finds again)
 //	limit NUMBER                                  (attachable volumes per node from now on)
 //	pass DURATION                                 (does nothing for this long)
 //	let crash COMPONENT …                         (or any other event of the world)
@@ -192,6 +193,8 @@ func (a Act) Do(ctx context.Context, c *cluster.Cluster, user *sim.Process) erro
 		}
 		_, block := a.option("block")
 		return c.AddDisk(a.name, cluster.Disk{Path: a.args[0], SizeBytes: size.Value(), Block: block})
+	case "lose":
+		return c.LoseDisk(a.name, a.args[0])
 	case "limit":
 		n, err := strconv.Atoi(a.name)
 		if err != nil {

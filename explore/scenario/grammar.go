@@ -37,7 +37,7 @@ var acts = map[string]grammar{
 	"cordon": {"NODE", 0, nil}, "uncordon": {"NODE", 0, nil},
 	"wait RESOURCE": {"NAME PHASE, PATH=VALUE …, condition=TYPE …, exists or gone", -1, nil},
 	"pass":          {"DURATION", 0, nil}, "limit": {"NUMBER", 0, nil}, "let": {"EVENT", -1, nil},
-	"disk": {"NODE PATH SIZE", 2, []string{"block"}},
+	"disk": {"NODE PATH SIZE", 2, []string{"block"}}, "lose": {"NODE PATH", 1, nil},
 }
 
 // ParseAct parses an act. The error names the invalid part.

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -78,10 +79,10 @@ func NewController(cfg ControllerConfig) (*Controller, error) {
 		}
 	}, nil)
 	eventhandler.Add(core.PersistentVolumeClaims().Informer(), func(old, claim *corev1.PersistentVolumeClaim) {
-		if claim.Spec.VolumeName == "" && (old == nil || claim.Annotations[storagehelpers.AnnStorageProvisioner] != old.Annotations[storagehelpers.AnnStorageProvisioner]) {
+		if claim.Spec.VolumeName == "" && (old == nil || !sameAnnotations(old, claim, storagehelpers.AnnStorageProvisioner, storagehelpers.AnnSelectedNode)) {
 			c.queue.Add(work{claimWork, claim.Namespace, claim.Name})
 		}
-		if old != nil && old.Annotations[storagehelpers.AnnSelectedNode] != claim.Annotations[storagehelpers.AnnSelectedNode] {
+		if old != nil && !sameAnnotations(old, claim, storagehelpers.AnnSelectedNode) {
 			c.promiseEnded(old)
 		}
 	}, c.promiseEnded)
@@ -122,8 +123,7 @@ func (c *Controller) class(name string) *storagev1.StorageClass {
 func (c *Controller) sync(ctx context.Context, key work) error {
 	switch key.kind {
 	case claimWork:
-		c.checkClaim(key)
-		return nil
+		return c.checkClaim(ctx, key)
 	case spaceWork:
 		c.addWaiting(key.name)
 		return nil
@@ -134,17 +134,39 @@ func (c *Controller) sync(ctx context.Context, key work) error {
 	}
 }
 
-// checkClaim reports a claim that is not provisioned because its class is not delayed.
-func (c *Controller) checkClaim(key work) {
+// sameAnnotations reports whether two versions of a claim have the same values of annotations.
+func sameAnnotations(old, claim *corev1.PersistentVolumeClaim, keys ...string) bool {
+	return !slices.ContainsFunc(keys, func(key string) bool { return old.Annotations[key] != claim.Annotations[key] })
+}
+
+// checkClaim reports a claim that is not provisioned because its class is not delayed. It removes a
+// selected node that does not exist from a claim, since no manager runs there.
+//
+// Upstream: sig-storage-lib-external-provisioner provisionClaimOperation (v13.0.0).
+func (c *Controller) checkClaim(ctx context.Context, key work) error {
 	claim, err := c.claims.PersistentVolumeClaims(key.namespace).Get(key.name)
 	if err != nil || claim.Spec.VolumeName != "" || claim.Annotations[storagehelpers.AnnStorageProvisioner] != Provisioner {
-		return
+		return nil //nolint:nilerr // it is gone
 	}
 	class := c.class(storagehelpers.GetPersistentVolumeClaimClass(claim))
-	if class != nil && !isDelayed(class) {
+	if class == nil {
+		return nil
+	}
+	if !isDelayed(class) {
 		c.cfg.Recorder.Eventf(claim, corev1.EventTypeWarning, reasonFailed,
 			"storage class %q must have volumeBindingMode WaitForFirstConsumer: a local volume is created on the node of its pod", class.Name)
+		return nil
 	}
+	node := claim.Annotations[storagehelpers.AnnSelectedNode]
+	if _, err := c.nodes.Get(node); err == nil || node == "" {
+		return nil
+	}
+	_, err = c.cfg.Client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	c.cfg.Recorder.Event(claim, corev1.EventTypeWarning, reasonFailed, err.Error())
+	return unselect(ctx, c.cfg.Client, claim)
 }
 
 // syncClass reports what is wrong with a class, and writes the records of nodes that have left.
@@ -167,6 +189,7 @@ func (c *Controller) syncClass(ctx context.Context, name string) error {
 			continue
 		}
 		missing = append(missing, fmt.Sprintf("parameter nodes: [%d]: node %q does not exist", i, each.Node))
+		c.addSelected(each.Node)
 		if err := c.markGone(ctx, c.records.get(recordName(name, each.Node))); err != nil {
 			return err
 		}
@@ -177,6 +200,20 @@ func (c *Controller) syncClass(ctx context.Context, name string) error {
 		delete(c.told, name+"/"+reasonNoNode)
 	}
 	return nil
+}
+
+// addSelected queues the claims without a volume whose selected node is the given one.
+func (c *Controller) addSelected(node string) {
+	all, err := c.claims.List(labels.Everything())
+	if err != nil {
+		panic("localstorage: list claims: " + err.Error())
+	}
+	sortByName(all)
+	for _, claim := range all {
+		if isSelected(claim, node) && claim.Spec.VolumeName == "" {
+			c.queue.Add(work{claimWork, claim.Namespace, claim.Name})
+		}
+	}
 }
 
 // markGone writes into a record that its node has left.

@@ -32,18 +32,20 @@
 // notice, so a full cluster comes to rest. Of two claims for the last space one waits: the extender
 // rejects it, or the manager removes its selected node.
 //
-// A disk is taken only if it is empty. One that is mounted, has a file system or belongs to another
-// group is refused, and the record says what was found. A disk that is added to a class extends the
-// group. A disk of a group is never removed from it, even if the class no longer names it. While a
-// disk is lost the record is Degraded, no volume is created or grown, and claims wait; existing volumes
-// stay, and the record lists those that are on the disk as lost. A record stays, by a finalizer, until
-// its group is removed: once the class is deleted and the last volume is gone. When a node leaves, its
-// record says so; its PersistentVolumes and claims stay until they are deleted manually. Claims whose
-// selected node has no running manager wait for it.
+// A disk is taken only if it is empty. One that is mounted, has a file system or other data, or belongs
+// to another group is refused, and the record says what was found. A disk that is added to a class
+// extends the group. A disk of a group is never removed from it, even if the class no longer names it.
+// While a disk is lost the record is Degraded, no volume is created or grown, and claims wait; existing
+// volumes stay, and the record lists those that are on the disk as lost. A record stays, by a finalizer,
+// until its group is removed: once the class is deleted and the last volume is gone. When a node leaves,
+// its record says so; its PersistentVolumes and claims stay until they are deleted manually. It is removed
+// from claims without a volume that have it as their selected node. Claims whose selected node exists and
+// has no running manager wait for it.
 //
 // # What it does not do
 //
-// A disk whose content has no signature that LVM knows is taken for empty: its data is lost.
+// A disk is taken for empty, and what is on it is lost, if LVM knows no signature on it and its first
+// 4 KiB are zero. So is a disk that a group has released. After wipefs, the first 4 KiB must be zeroed.
 // There are no snapshots and no clones. Space is not taken from a volume. Claims of classes without
 // delayed binding are not provisioned.
 //

@@ -70,12 +70,22 @@ func nodeNames(args *extenderv1.ExtenderArgs) []string {
 	return names
 }
 
-// A demand is what the unbound claims of a pod need of a class, in bytes.
+// A demand is what the unbound claims of a pod need of a class.
 type demand struct {
 	class string
 	parameters
-	sum  int64
-	most int64 // the largest claim
+	volumes []VolumeStatus // by claim
+}
+
+// on returns what a demand needs of a record: in bytes, all volumes and the largest one. A volume that the
+// record has does not count. A claim may have it before the cache shows that it is bound.
+func (d demand) on(r *NodeLocalStorage) (sum, most int64) {
+	for _, v := range d.volumes {
+		if r.volume(v.Name) == nil {
+			sum, most = sum+v.Size.Value(), max(most, v.Size.Value())
+		}
+	}
+	return sum, most
 }
 
 // demands returns what a pod needs of classes of this package, by the name of the class, and its
@@ -103,8 +113,7 @@ func (c *Controller) demands(pod *corev1.Pod) (all []demand, own map[string]bool
 			d.parameters, _ = parseClass(class) // there are no disks if it is invalid
 			byClass[class.Name] = d
 		}
-		size := requestedBytes(claim)
-		d.sum, d.most = d.sum+size, max(d.most, size)
+		d.volumes = append(d.volumes, VolumeStatus{Name: volumeName(claim), Size: quantity(requestedBytes(claim))})
 	}
 	for _, name := range slices.Sorted(maps.Keys(byClass)) {
 		all = append(all, *byClass[name])
@@ -147,15 +156,18 @@ func lacks(d demand, node string, r *NodeLocalStorage, promised int64) string {
 		return fmt.Sprintf("%s: no local storage of class %s", node, d.class)
 	}
 	free := quantity(max(r.Status.Free.Value()-promised, 0))
-	sum, most := quantity(d.sum), quantity(d.most)
+	needed, largest := d.on(r)
+	sum, most := quantity(needed), quantity(largest)
 	switch {
+	case needed == 0:
+		return ""
 	case d.disksOf(node) == nil:
 		return fmt.Sprintf("%s: class %s has no disks there", node, d.class)
 	case r.Status.Phase != phaseReady:
 		return fmt.Sprintf("%s: local storage of class %s is not ready", node, d.class)
-	case free.Value() < d.sum:
+	case free.Value() < needed:
 		return fmt.Sprintf("%s: %s free in class %s, %s requested", node, free.String(), d.class, sum.String())
-	case r.Status.MaximumVolumeSize.Value() < d.most:
+	case r.Status.MaximumVolumeSize.Value() < largest:
 		return fmt.Sprintf("%s: volumes of class %s have at most %s, %s requested", node, d.class,
 			r.Status.MaximumVolumeSize.String(), most.String())
 	default:
@@ -230,7 +242,8 @@ func scoreOf(d demand, r *NodeLocalStorage, promised int64) int64 {
 	if r == nil || r.Status.Capacity.Value() == 0 {
 		return extenderv1.MinExtenderPriority
 	}
-	left := max(r.Status.Free.Value()-promised-d.sum, 0)
+	needed, _ := d.on(r)
+	left := max(r.Status.Free.Value()-promised-needed, 0)
 	score := left * extenderv1.MaxExtenderPriority / r.Status.Capacity.Value()
 	if d.binPack {
 		return extenderv1.MaxExtenderPriority - score

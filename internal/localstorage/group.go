@@ -239,17 +239,21 @@ func (m *Manager) isAwaited(v volumegroup.Volume) bool {
 func (m *Manager) writeReport(ctx context.Context, r *NodeLocalStorage, report volumegroup.Report) error {
 	before := r.Status
 	status := m.statusOf(r, report)
-	if equality.Semantic.DeepEqual(before, status) {
-		return nil
-	}
-	written := *r
-	written.Status = status
-	if err := m.writeRecord(ctx, &written, "status"); err != nil {
-		return err
-	}
-	m.tellDisks(r, status)
+	class := r.Spec.StorageClassName
 	if before.Free.Cmp(status.Free) < 0 {
-		m.addGrowing(r.Spec.StorageClassName)
+		m.freed[class] = true // also if the write takes effect and its response is lost
+	}
+	if !equality.Semantic.DeepEqual(before, status) {
+		written := *r
+		written.Status = status
+		if err := m.writeRecord(ctx, &written, "status"); err != nil {
+			return err
+		}
+		m.tellDisks(r, status)
+	}
+	if m.freed[class] {
+		delete(m.freed, class)
+		m.addGrowing(class)
 	}
 	return nil
 }

@@ -59,6 +59,8 @@ type Manager struct {
 	written map[string]*NodeLocalStorage
 	// told holds the last event of each class, so that a failure that repeats is one event.
 	told map[string]string
+	// freed holds the classes with more space than before whose claims that grow were not tried again yet.
+	freed map[string]bool
 }
 
 // work is a key of the queue.
@@ -143,7 +145,7 @@ func NewManager(cfg ManagerConfig) (*Manager, error) {
 		cfg: cfg, nodes: core.Nodes().Lister(), claims: core.PersistentVolumeClaims().Lister(),
 		volumes: core.PersistentVolumes().Lister(), classes: classes.Lister(), records: own,
 		queue:   sim.NewQueue[work](cfg.Process, sim.QueueConfig{Name: "work"}),
-		written: map[string]*NodeLocalStorage{}, told: map[string]string{},
+		written: map[string]*NodeLocalStorage{}, told: map[string]string{}, freed: map[string]bool{},
 	}
 	eventhandler.Add(core.Nodes().Informer(), func(old, _ *corev1.Node) {
 		if old == nil {

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/reference"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
@@ -160,9 +161,14 @@ func (m *Manager) reschedule(ctx context.Context, claim *corev1.PersistentVolume
 		return fmt.Errorf("%w: tried again", why)
 	}
 	m.cfg.Recorder.Event(claim, corev1.EventTypeWarning, reasonFailed, why.Error())
+	return unselect(ctx, m.cfg.Client, claim)
+}
+
+// unselect removes the selected node from a claim.
+func unselect(ctx context.Context, client kubernetes.Interface, claim *corev1.PersistentVolumeClaim) error {
 	claim = claim.DeepCopy()
 	delete(claim.Annotations, storagehelpers.AnnSelectedNode)
-	_, err := m.cfg.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Update(ctx, claim, metav1.UpdateOptions{})
+	_, err := client.CoreV1().PersistentVolumeClaims(claim.Namespace).Update(ctx, claim, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil // the cache will show it
 	}

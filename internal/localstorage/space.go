@@ -106,8 +106,8 @@ func (c *Controller) spaceFor(claim *corev1.PersistentVolumeClaim) string {
 	if err != nil {
 		return ""
 	}
-	size, promised := requestedBytes(claim), c.promised(nil)
-	needed := demand{class: class.Name, parameters: p, sum: size, most: size}
+	promised := c.promised(nil)
+	needed := demand{class: class.Name, parameters: p, volumes: []VolumeStatus{{Name: volumeName(claim), Size: quantity(requestedBytes(claim))}}}
 	for _, each := range p.nodes {
 		name := recordName(class.Name, each.Node)
 		r := c.records.get(name)

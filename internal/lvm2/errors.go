@@ -34,6 +34,8 @@ var (
 	ErrForeign = errors.New("belongs to another LVM")
 	// ErrNotEmpty means that a disk has content that is not ours.
 	ErrNotEmpty = errors.New("not empty")
+	// ErrUnknownData means that a disk has data at its start in which LVM recognizes nothing.
+	ErrUnknownData = errors.New("has data without a known signature")
 	// ErrUnsupported means that device-mapper, or one of its targets, is required but not
 	// available.
 	ErrUnsupported = errors.New("not possible without device-mapper")

@@ -71,7 +71,7 @@ func checkTags(each []string) error {
 // CreateVolumeGroup creates a volume group from disks that belong to none. If one of that name
 // exists and has all of the disks and tags, it returns that one; otherwise it returns ErrExists. It
 // returns ErrNotEmpty for a disk with a file system or another signature, and ErrInUse for a disk
-// of another volume group.
+// of another volume group. CheckEmpty finds other data.
 func (s *System) CreateVolumeGroup(ctx context.Context, spec GroupSpec) (*VolumeGroup, error) {
 	if err := errors.Join(checkNames(spec.Name), checkTags(spec.Tags)); err != nil {
 		return nil, err

@@ -83,13 +83,19 @@ func (s *System) readHead(disk Disk) (h head, ok bool) {
 			return h, false
 		}
 	}
+	h.uuid = uuidOf(h.raw)
+	return h, h.uuid == "" || h.readHeader()
+}
+
+// uuidOf returns the UUID in the label at the start of a disk, or "".
+func uuidOf(start []byte) (uuid string) {
 	for sector := range labelSectors {
-		label := h.raw[sector*sectorSize:][:sectorSize]
+		label := start[sector*sectorSize:][:sectorSize]
 		if bytes.HasPrefix(label, labelMagic) {
-			h.uuid = formatUUID(string(label[labelUUID:][:uuidLength]))
+			uuid = formatUUID(string(label[labelUUID:][:uuidLength]))
 		}
 	}
-	return h, h.uuid == "" || h.readHeader()
+	return uuid
 }
 
 // readHeader parses the metadata header. It reports false if the header is not at the default

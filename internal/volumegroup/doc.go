@@ -7,8 +7,9 @@
 //	fmt.Println(volume.Path) // /dev/fast/pvc-1
 //
 // A Backend takes only disks that are empty. A disk that is mounted, has a file system or belongs to
-// another group is refused and not touched, and the report says what was found. A volume is
-// unfinished from Create to Finish, so that a caller that was killed in between finds it.
+// another group is refused and not touched, and the report says what was found. On a real disk, so is
+// other data in its first 4 KiB; a disk in memory has no bytes. A volume is unfinished from Create to
+// Finish, so that a caller that was killed in between finds it.
 //
 // Memory keeps the groups in memory, over the devices of a nodefs.Memory. LVM has real volume groups
 // of package lvm2. Both pass the same tests, with the same sizes: extents of 4 MiB, and 1 MiB of each

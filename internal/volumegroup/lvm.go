@@ -143,18 +143,28 @@ func (l *LVM) ensureDisk(ctx context.Context, class string, g **lvm2.VolumeGroup
 			l.disks[name], l.paths[report.PhysicalVolumes[at].UUID] = disk.Name, name
 			return Disk{}, nil
 		}
-		err = (*g).ExtendGroup(ctx, disk.Name)
-		if err != nil {
-			_ = l.system.RemoveDisk(ctx, disk.Name) // it may be part of another group
-			return refused(err)
-		}
-	} else if *g, err = l.system.CreateVolumeGroup(ctx, lvm2.GroupSpec{Name: l.cfg.Prefix + class, Disks: []string{disk.Name}}); err != nil {
-		*g = nil
-		_ = l.system.RemoveDisk(ctx, disk.Name)
+	}
+	if err := l.takeDisk(ctx, class, g, disk.Name); err != nil {
+		_ = l.system.RemoveDisk(ctx, disk.Name) // it may be part of another group
 		return refused(err)
 	}
 	l.disks[name] = disk.Name
 	return Disk{State: InUse}, nil
+}
+
+// takeDisk extends a group by a disk, or creates it with the disk. The disk must be empty.
+func (l *LVM) takeDisk(ctx context.Context, class string, g **lvm2.VolumeGroup, disk string) error {
+	if err := l.system.CheckEmpty(ctx, disk); err != nil {
+		return err
+	}
+	if *g != nil {
+		return (*g).ExtendGroup(ctx, disk)
+	}
+	created, err := l.system.CreateVolumeGroup(ctx, lvm2.GroupSpec{Name: l.cfg.Prefix + class, Disks: []string{disk}})
+	if err == nil {
+		*g = created
+	}
+	return err
 }
 
 // probe returns the device of a disk on this machine, or what was found instead.

@@ -30,6 +30,9 @@ func (l *LVM) refusal(err error) string {
 	if found := signatureFound.FindStringSubmatch(text); found != nil {
 		return "is not empty: has a signature of " + found[1]
 	}
+	if errors.Is(err, lvm2.ErrUnknownData) {
+		return "is not empty: " + lvm2.ErrUnknownData.Error()
+	}
 	return text
 }
 

@@ -25,7 +25,7 @@ func TestRefusedDisks(t *testing.T) {
 	n, other := newLVM(t), newLVM(t)
 	ctx := t.Context()
 	device := func(name string) string { return filepath.Join(n.root, name) }
-	for _, name := range []string{"/dev/empty", "/dev/ext4", "/dev/swap", "/dev/table", "/dev/mounted", "/dev/foreign", "/dev/used"} {
+	for _, name := range []string{"/dev/empty", "/dev/ext4", "/dev/swap", "/dev/table", "/dev/mounted", "/dev/foreign", "/dev/used", "/dev/data", "/dev/wiped"} {
 		n.addDisk(name)
 	}
 	n.format("/dev/ext4", "ext4")
@@ -33,6 +33,11 @@ func TestRefusedDisks(t *testing.T) {
 		t.Fatalf("mkswap: %v\n%s", err, out)
 	}
 	writeTable(t, device("/dev/table"))
+	writeAt(t, device("/dev/data"), []byte("not a file system"), 4000)
+	n.format("/dev/wiped", "ext4")
+	if out, err := exec.Command("wipefs", "-a", device("/dev/wiped")).CombinedOutput(); err != nil {
+		t.Fatalf("wipefs: %v\n%s", err, out)
+	}
 	testcheck.NoError(t, n.disk.MkdirAll(n.root+"/mnt"), n.disk.FormatAndMount(ctx, device("/dev/mounted"), n.root+"/mnt", "ext4", nil))
 	// A disk of another machine's volume group.
 	testcheck.NoError(t, other.disk.MkdirAll(other.root+"/dev"), other.disk.WriteFile(other.root+"/dev/sdb", nil))
@@ -54,9 +59,11 @@ func TestRefusedDisks(t *testing.T) {
 		"/dev/foreign": fmt.Sprintf("belongs to volume group volsim-test-%d-theirs of another system", os.Getpid()),
 		"/dev/used":    "belongs to volume group slow",
 		"/dev/again":   "is the same disk as /dev/empty",
+		"/dev/data":    "is not empty: has data without a known signature",
+		"/dev/wiped":   "is not empty: has data without a known signature",
 	}
-	names := []string{"/dev/ext4", "/dev/swap", "/dev/table", "/dev/mounted", "/dev/foreign", "/dev/used", "/dev/empty", "/dev/again"}
-	before := map[string][]byte{"/dev/ext4": nil, "/dev/swap": nil, "/dev/table": nil, "/dev/foreign": nil}
+	names := []string{"/dev/ext4", "/dev/swap", "/dev/table", "/dev/mounted", "/dev/foreign", "/dev/used", "/dev/empty", "/dev/again", "/dev/data", "/dev/wiped"}
+	before := map[string][]byte{"/dev/ext4": nil, "/dev/swap": nil, "/dev/table": nil, "/dev/foreign": nil, "/dev/data": nil, "/dev/wiped": nil}
 	for name := range before {
 		before[name] = n.contents(name)
 	}
@@ -96,8 +103,41 @@ func writeTable(t *testing.T, device string) {
 	binary.LittleEndian.PutUint32(entry[8:], 2048)  // start
 	binary.LittleEndian.PutUint32(entry[12:], 4096) // sectors
 	sector[510], sector[511] = 0x55, 0xaa
+	writeAt(t, device, sector, 0)
+}
+
+// writeAt writes data to a device.
+func writeAt(t *testing.T, device string, data []byte, offset int64) {
+	t.Helper()
 	file, err := os.OpenFile(device, os.O_WRONLY|os.O_SYNC, 0)
 	testcheck.NoError(t, err)
-	_, err = file.WriteAt(sector, 0)
+	_, err = file.WriteAt(data, offset)
 	testcheck.NoError(t, err, file.Close())
+}
+
+// TestReleasedDisks gives a disk to another class after a volume on it had data. The disk of a
+// manager that was killed while it released it is taken, too.
+func TestReleasedDisks(t *testing.T) {
+	if err := lvm.Probe(); err != nil {
+		t.Skip(err)
+	}
+	n, ctx := newLVM(t), t.Context()
+	n.addDisk("/dev/sdb")
+	for _, class := range []string{"first", "second"} {
+		if r, err := n.Ensure(ctx, class, []string{"/dev/sdb"}); err != nil || r.Size != 60<<20 {
+			t.Fatalf("class %s: %+v, %v", class, r, err)
+		}
+		v, err := n.Create(ctx, class, volumegroup.Spec{Name: "pvc-1", Size: 4 << 20, Owner: "default/web"})
+		testcheck.NoError(t, err)
+		writeAt(t, n.root+v.Path, bytes.Repeat([]byte("mine"), 1<<20), 0)
+		testcheck.NoError(t, n.Remove(ctx, class, "pvc-1"), n.Destroy(ctx, class))
+	}
+	n.addDisk("/dev/sdc")
+	if out, err := exec.Command("pvcreate", "-q", n.device("/dev/sdc")).CombinedOutput(); err != nil {
+		t.Fatalf("pvcreate: %v\n%s", err, out)
+	}
+	if r, err := n.Ensure(ctx, "third", []string{"/dev/sdc"}); err != nil || r.Size != 60<<20 {
+		t.Errorf("a physical volume without a group: %+v, %v", r, err)
+	}
+	testcheck.NoError(t, n.Destroy(ctx, "third"))
 }
