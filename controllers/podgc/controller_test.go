@@ -2,6 +2,7 @@ package podgc_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,20 +26,21 @@ var ctx = context.Background()
 type world struct {
 	*testworld.World
 	process *sim.Process
-	failing *int // number of requests that fail
+	failing int   // number of requests that fail
+	with    error // their error
 }
 
-// failing fails a process's first n requests that are not for events.
+// failing fails the next requests of a process.
 type failing struct {
 	sim.Caller
-	n *int
+	world *world
 }
 
 func (f failing) Call(action trace.Action, effect func() trace.Outcome) trace.Outcome {
 	return f.Caller.Call(action, func() trace.Outcome {
-		if *f.n > 0 {
-			*f.n--
-			return trace.Outcome{Err: apierrors.NewTooManyRequests("later", 1)}
+		if f.world.failing > 0 {
+			f.world.failing--
+			return trace.Outcome{Err: f.world.with}
 		}
 		return effect()
 	})
@@ -47,7 +49,7 @@ func (f failing) Call(action trace.Action, effect func() trace.Outcome) trace.Ou
 // newWorld returns a world whose controller keeps some finished pods. Its caches have the filters of
 // a cluster, or none.
 func newWorld(t testing.TB, terminatedMax int, filtered bool) *world {
-	w := &world{World: testworld.New(t, sim.SteppedConfig{StepsMax: 3000}), failing: new(int)}
+	w := &world{World: testworld.New(t, sim.SteppedConfig{StepsMax: 3000}), with: apierrors.NewTooManyRequests("later", 1)}
 	w.process = w.Host.Process("podgc")
 	w.start(terminatedMax, filtered)
 	return w
@@ -55,7 +57,7 @@ func newWorld(t testing.TB, terminatedMax int, filtered bool) *world {
 
 func (w *world) start(terminatedMax int, filtered bool) {
 	cfg := podgc.Config{
-		Process: w.process, Client: w.Server.Client(failing{w.process, w.failing}), TerminatedMax: terminatedMax,
+		Process: w.process, Client: w.Server.Client(failing{w.process, w}), TerminatedMax: terminatedMax,
 		Informers: w.Server.Informers(w.process),
 	}
 	if filtered {
@@ -229,7 +231,7 @@ func TestRemoved(t *testing.T) {
 			w.node("lost", corev1.ConditionUnknown, outOfService)
 			w.pod("a", "deleted", running)
 			w.pod("b", "lost", running, "terminating")
-			*w.failing = 7
+			w.failing = 7
 		}, "delete a, delete b, patch a, patch b"},
 	}
 	for _, test := range tests {
@@ -283,7 +285,7 @@ func TestTerminated(t *testing.T) {
 		}, "delete a"},
 		{"requests fail", 1, func(w *world) {
 			abc(failed, succeeded, failed)(w)
-			*w.failing = 3
+			w.failing = 3
 		}, "delete a, delete b"},
 	}
 	for _, test := range tests {
@@ -412,6 +414,18 @@ func TestAnotherPodOfTheName(t *testing.T) {
 			}
 			testcheck.Equal(t, "phase", corev1.PodRunning, obj.(*corev1.Pod).Status.Phase)
 		})
+	}
+}
+
+// TestConflictIsRetried has another write conflict with that of the controller. The pod is still the same.
+func TestConflictIsRetried(t *testing.T) {
+	w := newWorld(t, 0, true)
+	w.node("lost", corev1.ConditionUnknown, outOfService)
+	w.pod("a", "lost", corev1.PodRunning, "terminating")
+	w.failing, w.with = 1, apierrors.NewConflict(corev1.Resource("pods"), "a", errors.New("changed"))
+	w.Run()
+	if _, exists := w.Server.Get("pods", "default", "a"); exists || w.failing > 0 {
+		t.Errorf("the pod exists\n%s", w.Host.Log().Text())
 	}
 }
 

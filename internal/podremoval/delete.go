@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/ptr"
 )
 
@@ -30,15 +31,32 @@ type Options struct {
 // another pod of that name.
 func Delete(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, o Options) error {
 	err := DeleteFound(ctx, client, pod, o)
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	return err
 }
 
-// DeleteFound is Delete for a pod that must exist: NotFound and Conflict say that it does not.
+// DeleteFound is Delete for a pod that must exist: NotFound says that it does not.
 func DeleteFound(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, o Options) error {
-	pods := client.CoreV1().Pods(pod.Namespace)
+	err := remove(ctx, client.CoreV1().Pods(pod.Namespace), pod, o)
+	if !apierrors.IsConflict(err) {
+		return err
+	}
+	// Another pod may have the name. But a patch may also conflict with other writes.
+	there, errGet := client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(errGet):
+		return errGet
+	case errGet == nil && there.UID != pod.UID:
+		return apierrors.NewNotFound(corev1.Resource("pods"), pod.Name)
+	default:
+		return err
+	}
+}
+
+// remove marks a pod and deletes it. It conflicts if another pod has the name.
+func remove(ctx context.Context, pods corev1client.PodInterface, pod *corev1.Pod, o Options) error {
 	patch, err := statusPatch(pod, o)
 	if err != nil {
 		return err

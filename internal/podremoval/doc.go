@@ -5,7 +5,8 @@
 //	})
 //
 // A removal is at most two requests: a patch of the pod's status, if there is something to mark, and
-// its deletion. Both have the UID of the pod, so another pod of its name is left alone.
+// its deletion. Both have the UID of the pod, so another pod of its name is left alone. After a conflict
+// it reads whether the pod still exists.
 //
 // # What it does not do
 //

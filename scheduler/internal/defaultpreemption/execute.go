@@ -95,8 +95,8 @@ func (p *Plugin) deleteVictim(ctx context.Context, work *preemption, victim *cor
 			Now: metav1.NewTime(p.Process.Now()), Reason: corev1.PodReasonPreemptionByScheduler,
 			Message: work.pod.Spec.SchedulerName + ": preempting to accommodate a higher priority pod",
 		})
-		if err != nil && p.isGone(ctx, victim, err) {
-			return nil
+		if apierrors.IsNotFound(err) {
+			return nil // it is gone
 		}
 		if err != nil {
 			return fmt.Errorf("preempt pod %s/%s: %w", victim.Namespace, victim.Name, err)
@@ -104,16 +104,6 @@ func (p *Plugin) deleteVictim(ctx context.Context, work *preemption, victim *cor
 	}
 	p.cfg.Recorder.Event(victim, corev1.EventTypeNormal, "Preempted", message)
 	return nil
-}
-
-// isGone reports whether a request failed because the victim no longer exists. A conflict says so only if
-// another pod has its name: a patch may conflict with other writes.
-func (p *Plugin) isGone(ctx context.Context, victim *corev1.Pod, err error) bool {
-	if !apierrors.IsConflict(err) {
-		return apierrors.IsNotFound(err)
-	}
-	pod, err := p.Client.CoreV1().Pods(victim.Namespace).Get(ctx, victim.Name, metav1.GetOptions{})
-	return apierrors.IsNotFound(err) || err == nil && pod.UID != victim.UID
 }
 
 // PreEnqueue keeps a pod out of the queue while its victims are being deleted. The last of them counts as
