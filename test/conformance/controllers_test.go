@@ -41,9 +41,13 @@ func TestControllersOnARealServer(t *testing.T) {
 	}
 	w := realWorld{t, client}
 	program, kubeconfig := buildCommand(t), kubeconfigFor(t, cfg)
-	first := startControllers(t, program, kubeconfig)
+	three := []string{
+		"--only", "pvcontroller,pvprotection,pvcprotection",
+		"--lease-duration", "4s", "--lease-renew-deadline", "3s", "--lease-retry-period", "200ms",
+	}
+	first := startControllers(t, program, kubeconfig, three...)
 	first.until("acting")
-	second := startControllers(t, program, kubeconfig)
+	second := startControllers(t, program, kubeconfig, three...)
 	second.until("lease       kube-system/volsim-controllers is held by")
 
 	w.createPair("one")
@@ -63,13 +67,7 @@ func TestControllersOnARealServer(t *testing.T) {
 	w.must(client.CoreV1().PersistentVolumes().Delete(t.Context(), "one", metav1.DeleteOptions{}))
 	w.untilVolume("one", "gone", nil)
 
-	if err := second.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	second.until("stopped")
-	if err := second.cmd.Wait(); err != nil {
-		t.Errorf("after SIGTERM: %v", err)
-	}
+	second.stop()
 	lease, err := client.CoordinationV1().Leases("kube-system").Get(t.Context(), "volsim-controllers", metav1.GetOptions{})
 	w.must(err)
 	if lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "" {
@@ -113,11 +111,9 @@ type controllers struct {
 	lines <-chan string
 }
 
-func startControllers(t *testing.T, program, kubeconfig string) *controllers {
+func startControllers(t *testing.T, program, kubeconfig string, args ...string) *controllers {
 	t.Helper()
-	c := &controllers{t: t, cmd: exec.CommandContext(t.Context(), program, "controllers", "--kubeconfig", kubeconfig,
-		"--only", "pvcontroller,pvprotection,pvcprotection",
-		"--lease-duration", "4s", "--lease-renew-deadline", "3s", "--lease-retry-period", "200ms")}
+	c := &controllers{t: t, cmd: exec.CommandContext(t.Context(), program, append([]string{"controllers", "--kubeconfig", kubeconfig}, args...)...)}
 	c.cmd.Stderr = os.Stderr
 	out, err := c.cmd.StdoutPipe()
 	if err != nil {
@@ -135,6 +131,18 @@ func startControllers(t *testing.T, program, kubeconfig string) *controllers {
 	}()
 	c.lines = lines
 	return c
+}
+
+// stop ends the process as Kubernetes does.
+func (c *controllers) stop() {
+	c.t.Helper()
+	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		c.t.Fatal(err)
+	}
+	c.until("stopped")
+	if err := c.cmd.Wait(); err != nil {
+		c.t.Errorf("after SIGTERM: %v", err)
+	}
 }
 
 // until waits for an output line with a prefix.
