@@ -431,17 +431,17 @@ func TestSelectedAgainIsFound(t *testing.T) {
 func TestFullNodeLivelocks(t *testing.T) {
 	s, err := scenario.Find("full-node")
 	testcheck.NoError(t, err)
-	run := func() (failure error, story string) {
+	run := func() (story string, failure error) {
 		r, err := s.Run(t.Context(), scenario.Options{StepsMax: 1000})
 		testcheck.NoError(t, err)
-		return r.Failure, scenario.Story(s, r)
+		return scenario.Story(s, r), r.Failure
 	}
-	failure, story := run()
+	story, failure := run()
 	if n := strings.Count(story, "selects node-"); failure != nil || n < 1 || n > 2 {
 		t.Errorf("%d selections, %v:\n%s", n, failure, story)
 	}
 	s.Extenders = acceptsEveryNode
-	failure, story = run()
+	story, failure = run()
 	if livelock := (*scenario.Livelock)(nil); !errors.As(failure, &livelock) || scenario.RuleID(failure) != "L7" {
 		t.Fatalf("failure %v", failure)
 	}

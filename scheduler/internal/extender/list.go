@@ -45,9 +45,6 @@ func NewList(process *sim.Process, configs []configv1.Extender, at map[string]*e
 // Upstream: pkg/scheduler hasExtenderFilters (v1.36).
 func (l List) HasFilters() bool { return slices.ContainsFunc(l, (*Extender).IsFilter) }
 
-// IsScoring reports whether an extender ranks nodes.
-func (l List) IsScoring() bool { return slices.ContainsFunc(l, (*Extender).IsPrioritizer) }
-
 // Filter asks the extenders one after the other which of the nodes they accept, and records in the diagnosis
 // which they reject.
 //
