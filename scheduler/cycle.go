@@ -116,12 +116,23 @@ func (c *profile) feasibleNodes(ctx context.Context, cycle *framework.Cycle, d *
 	if start > 0 {
 		rotated = slices.Concat(nodes[start:], nodes[:start])
 	}
-	feasible, err := c.passing(ctx, cycle, rotated, c.feasibleMax(len(nodes)), d)
+	feasible, err := c.passing(ctx, cycle, rotated, c.nodesNeeded(len(nodes)), d)
 	c.nextNode = (c.nextNode + len(feasible) + len(d.ByNode)) % d.NodesMax
 	return feasible, err
 }
 
-// feasibleMax returns how many feasible nodes suffice.
+// nodesNeeded returns how many feasible nodes a search needs: one if nothing ranks them and no extender
+// may reject it.
+//
+// Upstream: pkg/scheduler findNodesThatPassFilters, hasScoring, hasExtenderFilters (v1.36).
+func (c *profile) nodesNeeded(nodes int) int {
+	if len(c.plugins.scorers) == 0 && !c.extenders.HavePrioritizer() && !c.extenders.HaveFilter() {
+		return 1
+	}
+	return c.feasibleMax(nodes)
+}
+
+// feasibleMax returns how many feasible nodes suffice for a ranking.
 //
 // Upstream: pkg/scheduler numFeasibleNodesToFind (v1.36).
 func (c *profile) feasibleMax(nodes int) int {

@@ -11,8 +11,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 
+	"github.com/volsim/volsim/internal/testcheck"
+	"github.com/volsim/volsim/scheduler/internal/extender"
 	"github.com/volsim/volsim/scheduler/internal/framework"
+	"github.com/volsim/volsim/sim"
 )
 
 // standIn is a plugin with answers by node. A nil map is no answer.
@@ -209,13 +213,39 @@ func TestFeasibleMax(t *testing.T) {
 	}
 }
 
+// TestNodesNeeded: the first feasible node is enough if no plugin and no extender could prefer or reject it.
+func TestNodesNeeded(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		plugins  []*standIn
+		extender *configv1.Extender
+		want     int
+	}{
+		{"a plugin that scores", []*standIn{{name: "P"}}, nil, 3},
+		{"none", nil, nil, 1},
+		{"an extender that only binds", nil, &configv1.Extender{BindVerb: "bind"}, 1},
+		{"an extender that filters", nil, &configv1.Extender{FilterVerb: "filter"}, 3},
+		{"an extender that ranks", nil, &configv1.Extender{PrioritizeVerb: "prioritize", Weight: 1}, 3},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c, _ := newDecider(test.plugins)
+			if test.extender != nil {
+				test.extender.URLPrefix = "http://extender/"
+				p := sim.NewStepped(sim.SteppedConfig{}).Process("scheduler")
+				c.extenders = testcheck.Must(extender.NewList(p, []configv1.Extender{*test.extender}, nil))
+			}
+			testcheck.Equal(t, "nodes", test.want, c.nodesNeeded(3))
+		})
+	}
+}
+
 // TestNodesTakeTurns: with many nodes, each search goes on where the last one ended.
 func TestNodesTakeTurns(t *testing.T) {
 	var names []string
 	for i := range 250 {
 		names = append(names, fmt.Sprintf("node-%03d", i))
 	}
-	c, cycle := newDecider(nil, names...)
+	c, cycle := newDecider([]*standIn{{name: "P"}}, names...)
 	var got []string
 	for range 4 {
 		feasible, err := c.feasibleNodes(context.Background(), framework.NewCycle(cycle.Pod, cycle.Snapshot), &framework.Diagnosis{NodesMax: len(names)})

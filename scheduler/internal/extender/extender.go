@@ -86,9 +86,6 @@ func newTransport(cfg *configv1.Extender) (http.RoundTripper, error) {
 // URL returns the prefix of the extender's URLs, which is its name.
 func (e *Extender) URL() string { return e.cfg.URLPrefix }
 
-// Weight returns the factor of the extender's scores.
-func (e *Extender) Weight() int64 { return e.cfg.Weight }
-
 // IsIgnorable reports whether errors of the extender are ignored.
 func (e *Extender) IsIgnorable() bool { return e.cfg.Ignorable }
 

@@ -39,11 +39,15 @@ func NewList(process *sim.Process, configs []configv1.Extender, at map[string]*e
 	return append(list, ignorable...), nil
 }
 
-// HasFilters reports whether an extender filters nodes. Without, and without plugins that score, the scheduler
-// looks for one feasible node only.
+// HaveFilter reports whether an extender filters nodes.
 //
 // Upstream: pkg/scheduler hasExtenderFilters (v1.36).
-func (l List) HasFilters() bool { return slices.ContainsFunc(l, (*Extender).IsFilter) }
+func (l List) HaveFilter() bool { return slices.ContainsFunc(l, (*Extender).IsFilter) }
+
+// HavePrioritizer reports whether an extender ranks nodes.
+//
+// Upstream: pkg/scheduler hasScoring (v1.36).
+func (l List) HavePrioritizer() bool { return slices.ContainsFunc(l, (*Extender).IsPrioritizer) }
 
 // Filter asks the extenders one after the other which of the nodes they accept, and records in the diagnosis
 // which they reject.
