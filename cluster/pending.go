@@ -1,16 +1,20 @@
 package cluster
 
 import (
+	"fmt"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/invariant"
 )
 
-// workloadControllers are the controllers that report up to which generation they have seen a spec.
+// workloadControllers are the controllers that report up to which generation they have seen a spec, each
+// after those that write its specs.
 var workloadControllers = []struct{ resource, component, kind string }{
 	{"daemonsets", "daemonset", "DaemonSet"},
 	{"deployments", "deployment", "Deployment"},
@@ -19,21 +23,86 @@ var workloadControllers = []struct{ resource, component, kind string }{
 	{"statefulsets", "statefulset", "StatefulSet"},
 }
 
+// owned are resources whose objects the garbage collector deletes with their owners, each after those that
+// may own it: a live world changes while it is read.
+var owned = []struct{ resource, kind string }{
+	{"jobs", "Job"}, {"replicasets", "ReplicaSet"}, {"pods", "pod"}, {"persistentvolumeclaims", "claim"},
+}
+
+// ownerResources are the resources of those owners, by kind.
+var ownerResources = map[string]string{
+	"CronJob": "cronjobs", "DaemonSet": "daemonsets", "Deployment": "deployments", "Job": "jobs", "Pod": "pods",
+	"ReplicaSet": "replicasets", "ReplicationController": "replicationcontrollers", "StatefulSet": "statefulsets",
+}
+
 // pendingObjects returns what the control plane has yet to do: what the API objects of volumes and pods
-// show, and the specs of workloads that their controllers have not seen.
+// show, the specs of workloads that their controllers have not seen, and what their deletion leaves to the
+// garbage collector. A live world changes while it is read. So a cause is read before its effects, which show
+// that the cause has been seen: a workload before its pods, and an object without owners before its deletion.
 func (c *Cluster) pendingObjects() []invariant.PendingObject {
-	pending := invariant.PendingObjects(c.server)
+	unseen, left := c.unseenSpecs(), c.withoutOwners()
+	return slices.Concat(invariant.PendingObjects(c.server), unseen, left)
+}
+
+// unseenSpecs returns the workloads whose controllers have not seen their specs, or have not acted on them: as
+// upstream's, a controller that awaits an event of its last write only reports what there is.
+func (c *Cluster) unseenSpecs() []invariant.PendingObject {
+	var unseen []invariant.PendingObject
 	for _, w := range workloadControllers {
-		runs := slices.ContainsFunc(c.components, func(p *componentState) bool { return p.name == w.component })
+		if !c.runs(w.component) {
+			continue
+		}
 		for _, obj := range c.server.List(w.resource) {
-			if runs && obj.GetDeletionTimestamp() == nil && obj.GetGeneration() > observedGeneration(obj) {
-				pending = append(pending, invariant.PendingObject{
-					Kind: w.kind, Name: objectKey(obj.GetNamespace(), obj.GetName()), Why: "has a spec that its controller has not seen",
-				})
+			if obj.GetDeletionTimestamp() != nil {
+				continue
+			}
+			if obj.GetGeneration() > observedGeneration(obj) {
+				unseen = append(unseen, newPending(w.kind, obj, "has a spec that its controller has not seen"))
+			} else if has, wants := replicas(obj); has != wants {
+				unseen = append(unseen, newPending(w.kind, obj, fmt.Sprintf("has %d of %d replicas", has, wants)))
 			}
 		}
 	}
-	return pending
+	return unseen
+}
+
+// withoutOwners returns the objects that the garbage collector has yet to delete because their owners are
+// gone.
+func (c *Cluster) withoutOwners() []invariant.PendingObject {
+	if !c.runs("garbagecollector") {
+		return nil
+	}
+	var left []invariant.PendingObject
+	for _, r := range owned {
+		for _, obj := range c.server.List(r.resource) {
+			if obj.GetDeletionTimestamp() == nil && c.isWithoutOwners(obj) {
+				left = append(left, newPending(r.kind, obj, "has no owner any more"))
+			}
+		}
+	}
+	return left
+}
+
+func newPending(kind string, obj fake.Object, why string) invariant.PendingObject {
+	return invariant.PendingObject{Kind: kind, Name: objectKey(obj.GetNamespace(), obj.GetName()), Why: why}
+}
+
+// runs reports whether the world has a component.
+func (c *Cluster) runs(component string) bool {
+	return slices.ContainsFunc(c.components, func(p *componentState) bool { return p.name == component })
+}
+
+// isWithoutOwners reports whether an object had owners and none of them is left.
+func (c *Cluster) isWithoutOwners(obj fake.Object) bool {
+	refs := obj.GetOwnerReferences()
+	return len(refs) > 0 && !slices.ContainsFunc(refs, func(ref metav1.OwnerReference) bool {
+		resource, ok := ownerResources[ref.Kind]
+		if !ok {
+			return true // of another kind, which the garbage collector knows
+		}
+		owner, ok := c.server.Get(resource, obj.GetNamespace(), ref.Name)
+		return ok && owner.GetUID() == ref.UID
+	})
 }
 
 // observedGeneration returns the generation of a workload that its controller has seen.
@@ -52,4 +121,24 @@ func observedGeneration(obj fake.Object) int64 {
 	default:
 		return 0
 	}
+}
+
+// replicas returns how many pods a ReplicaSet or ReplicationController has, and how many it wants. They are
+// equal for other objects, and for one whose pods cannot be created.
+func replicas(obj fake.Object) (has, wants int32) {
+	switch obj := obj.(type) {
+	case *appsv1.ReplicaSet:
+		if !slices.ContainsFunc(obj.Status.Conditions, func(c appsv1.ReplicaSetCondition) bool {
+			return c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue
+		}) {
+			return obj.Status.Replicas, ptr.Deref(obj.Spec.Replicas, 1)
+		}
+	case *corev1.ReplicationController:
+		if !slices.ContainsFunc(obj.Status.Conditions, func(c corev1.ReplicationControllerCondition) bool {
+			return c.Type == corev1.ReplicationControllerReplicaFailure && c.Status == corev1.ConditionTrue
+		}) {
+			return obj.Status.Replicas, ptr.Deref(obj.Spec.Replicas, 1)
+		}
+	}
+	return 0, 0
 }

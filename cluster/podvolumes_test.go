@@ -12,6 +12,7 @@ import (
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/testcheck"
+	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -98,9 +99,15 @@ func must(t *testing.T) func(_ any, err error) {
 	}
 }
 
-// start returns a started cluster that is closed at the end of the test.
+// start returns a started cluster that is closed at the end of the test. It skips the test if that needs loop
+// devices and the machine has none.
 func start(t *testing.T, cfg cluster.Config) *cluster.Cluster {
 	t.Helper()
+	if cfg.Devices == cluster.Loop {
+		if err := loop.Probe(); err != nil {
+			t.Skipf("loop devices: %v", err)
+		}
+	}
 	c, err := cluster.New(cfg)
 	testcheck.NoError(t, err)
 	t.Cleanup(func() { testcheck.NoError(t, c.Close()) })

@@ -143,7 +143,8 @@ func (c *Cluster) servedResource(resource, namespace string) (fake.APIResource, 
 }
 
 // Pending describes what the control plane has yet to do, as far as the API objects show it: see
-// invariant.PendingObjects.
+// invariant.PendingObjects, specs that a workload controller has not seen, and dependents whose owners are
+// gone.
 func (c *Cluster) Pending() []string {
 	var pending []string
 	for _, d := range c.pendingObjects() {
