@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -101,6 +102,14 @@ func TestNoComponents(t *testing.T) {
 	}
 }
 
+// A silentDriver answers no call.
+type silentDriver struct{ grpc.ClientConnInterface }
+
+func (silentDriver) Invoke(ctx context.Context, _ string, _, _ any, _ ...grpc.CallOption) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 // What would change the meaning of a suite is refused, and nothing is left running.
 func TestStartRefuses(t *testing.T) {
 	for _, c := range []struct {
@@ -123,7 +132,16 @@ func TestStartRefuses(t *testing.T) {
 		},
 		{"stepped", envtest.Environment{ClusterConfig: cluster.Config{Stepped: &sim.SteppedConfig{}}}, "Stepped is set"},
 		{"cluster", envtest.Environment{ClusterConfig: cluster.Config{Devices: "tape"}}, `devices "tape"`},
-		{"time", envtest.Environment{ControlPlaneStartTimeout: time.Nanosecond}, "nodes and driver to register"},
+		{
+			"time",
+			envtest.Environment{
+				ControlPlaneStartTimeout: time.Millisecond,
+				ClusterConfig: cluster.Config{Interceptors: cluster.Interceptors{
+					Driver: func(string, grpc.ClientConnInterface) grpc.ClientConnInterface { return silentDriver{} },
+				}},
+			},
+			"nodes and driver to register",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			config, err := c.env.Start()
