@@ -37,8 +37,6 @@ func TestConnection(t *testing.T) {
 	plain, secure := httptest.NewServer(accepting), httptest.NewTLSServer(accepting)
 	defer plain.Close()
 	defer secure.Close()
-	gone := httptest.NewServer(accepting)
-	gone.Close()
 	silent := httptest.NewServer(http.HandlerFunc(waitForClient))
 	defer silent.Close()
 	cut := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
@@ -59,7 +57,7 @@ func TestConnection(t *testing.T) {
 	}{
 		{"HTTP", plain, configv1.Extender{}, accepts},
 		{"a prefix with a slash", plain, configv1.Extender{URLPrefix: plain.URL + "/"}, accepts},
-		{"no server", gone, configv1.Extender{}, `error: Post "URL/filter": dial tcp … connect: connection refused`},
+		{"no server", nil, configv1.Extender{URLPrefix: "http://127.0.0.1:1"}, `error: Post "URL/filter": dial tcp … connect: connection refused`},
 		{
 			"no answer in time", silent,
 			configv1.Extender{HTTPTimeout: metav1.Duration{Duration: time.Millisecond}},
