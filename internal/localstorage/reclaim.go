@@ -57,6 +57,9 @@ func (m *Manager) remove(ctx context.Context, volume *corev1.PersistentVolume) e
 		m.cfg.Recorder.Event(volume, corev1.EventTypeWarning, reasonFailedDelete, err.Error())
 		return err
 	}
+	if m.class(class) == nil {
+		m.addClass(class) // its group may be removed now, whatever becomes of the PersistentVolume
+	}
 	if err := m.refresh(ctx, class); err != nil {
 		return err
 	}
@@ -65,12 +68,7 @@ func (m *Manager) remove(ctx context.Context, volume *corev1.PersistentVolume) e
 		return fmt.Errorf("delete PersistentVolume %s: %w", volume.Name, err)
 	}
 	if err == nil && slices.Contains(volume.Finalizers, volumeFinalizer) {
-		if err := m.patchFinalizers(ctx, volume, false); err != nil {
-			return err
-		}
-	}
-	if m.class(class) == nil {
-		m.addClass(class) // its group may be removed now
+		return m.patchFinalizers(ctx, volume, false)
 	}
 	return nil
 }
