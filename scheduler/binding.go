@@ -17,11 +17,12 @@ type placement struct {
 	pod      *corev1.Pod
 	node     string
 	cycle    *framework.Cycle
-	done     int  // how many plugins have done PreBind
-	reserved int  // by how many plugins
-	running  bool // a worker carries it out
-	woken    bool // to be continued
-	bound    bool // the API server has the pod on the node; the cache does not show it yet
+	left     []framework.PreBinder // have PreBind to do; the rest of them, after checked
+	checked  bool                  // what there is to do is known
+	reserved int                   // by how many plugins
+	running  bool                  // a worker carries it out
+	woken    bool                  // to be continued
+	bound    bool                  // the API server has the pod on the node; the cache does not show it yet
 }
 
 // place assumes that a pod is on a node, and takes there what it needs.
@@ -66,8 +67,17 @@ func (c *Controller) proceed(ctx context.Context, p *placement) {
 	}
 	p.running = true
 	defer func() { p.running = false }()
-	for p.done < len(p.profile.plugins.preBinders) {
-		plugin := p.profile.plugins.preBinders[p.done]
+	if !p.checked {
+		if status := c.preFlight(ctx, p); status != nil {
+			c.abandon(ctx, p, status)
+			return
+		}
+		if c.placed[p.pod.UID] != p {
+			return // the pod was deleted
+		}
+	}
+	for len(p.left) > 0 {
+		plugin := p.left[0]
 		p.woken = false
 		done, status := plugin.PreBind(ctx, p.cycle, p.node)
 		switch {
@@ -85,7 +95,7 @@ func (c *Controller) proceed(ctx context.Context, p *placement) {
 		case !done:
 			return
 		}
-		p.done++
+		p.left = p.left[1:]
 	}
 	err := c.bind(ctx, p)
 	switch {
@@ -95,6 +105,28 @@ func (c *Controller) proceed(ctx context.Context, p *placement) {
 	case c.placed[p.pod.UID] == p: // otherwise it was deleted, or the cache shows it on a node
 		c.abandon(ctx, p, framework.AsStatus(err))
 	}
+}
+
+// preFlight finds the plugins that have something to do before the pod is assigned to its node. If any has, the
+// pod's status names the node from then on, for all who plan with it. A status that could not be written stays
+// as it was.
+//
+// Upstream: pkg/scheduler bindingCycle; pkg/scheduler/framework/runtime RunPreBindPreFlights (v1.36).
+func (c *Controller) preFlight(ctx context.Context, p *placement) *framework.Status {
+	p.checked = true
+	for _, plugin := range p.profile.plugins.preBinders {
+		switch status := plugin.PreBindPreFlight(p.cycle, p.node); status.CodeOf() {
+		case framework.Success:
+			p.left = append(p.left, plugin)
+		case framework.Skip:
+		default:
+			return framework.AsStatus(fmt.Errorf("running PreBindPreFlight %q: %w", plugin.Name(), status.Err))
+		}
+	}
+	if len(p.left) > 0 && p.pod.Status.NominatedNodeName != p.node {
+		_ = c.writeStatus(ctx, p.pod, map[string]any{"nominatedNodeName": p.node})
+	}
+	return nil
 }
 
 // bind assigns the pod to its node, or lets an extender do that.

@@ -21,18 +21,18 @@ func (r *reservations) Unreserve(*framework.Cycle, string) { r.returned++ }
 func TestConfirm(t *testing.T) {
 	for _, test := range []struct {
 		name, node string
-		prepared   int // how many plugins had done PreBind
+		left       int // how many plugins had not done PreBind
 		returned   int
 	}{
-		{"as decided", "a", 1, 0},
-		{"before PreBind ended", "a", 0, 1},
-		{"elsewhere", "b", 1, 1},
+		{"as decided", "a", 0, 0},
+		{"before PreBind ended", "a", 1, 1},
+		{"elsewhere", "b", 0, 1},
 	} {
 		r := &reservations{}
 		c := &Controller{cache: framework.NewCache(), placed: map[types.UID]*placement{}}
-		p := &profile{Controller: c, plugins: pluginSet{reservers: []framework.Reserver{r}, preBinders: make([]framework.PreBinder, 1)}}
+		p := &profile{Controller: c, plugins: pluginSet{reservers: []framework.Reserver{r}}}
 		pod := aPod("web", 0)
-		c.placed[pod.UID] = &placement{profile: p, pod: pod, node: "a", done: test.prepared, reserved: 1}
+		c.placed[pod.UID] = &placement{profile: p, pod: pod, node: "a", checked: true, left: make([]framework.PreBinder, test.left), reserved: 1}
 		pod = pod.DeepCopy()
 		pod.Spec.NodeName = test.node
 		c.confirm(pod)

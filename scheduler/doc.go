@@ -23,8 +23,6 @@
 // # What it does not do
 //
 //   - Devices (ResourceClaims), pod groups, features that nodes declare.
-//   - It does not write the nominated node of a pod that waits for its volumes (upstream's
-//     NominatedNodeNameForExpectation).
 //
 // Upstream: kube-scheduler v1.36.
 package scheduler

@@ -91,6 +91,13 @@ func (c *Controller) patchStatus(ctx context.Context, pod *corev1.Pod, reason, m
 	if len(status) == 0 {
 		return nil
 	}
+	return c.writeStatus(ctx, pod, status)
+}
+
+// writeStatus patches the status of a pod.
+//
+// Upstream: pkg/scheduler/util PatchPodStatus (v1.36).
+func (c *Controller) writeStatus(ctx context.Context, pod *corev1.Pod, status map[string]any) error {
 	patch, err := json.Marshal(map[string]any{"status": status})
 	if err != nil {
 		panic("scheduler: encode status: " + err.Error())

@@ -103,7 +103,7 @@ func (c *Controller) confirm(pod *corev1.Pod) {
 	p := c.placed[pod.UID]
 	switch {
 	case p == nil:
-	case p.node != pod.Spec.NodeName || p.done < len(p.profile.plugins.preBinders):
+	case p.node != pod.Spec.NodeName || !p.checked || len(p.left) > 0:
 		c.forget(p)
 	default:
 		delete(c.placed, pod.UID)

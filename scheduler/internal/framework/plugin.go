@@ -86,6 +86,8 @@ type Reserver interface {
 // A PreBinder does what must be done before the pod is assigned to its node.
 type PreBinder interface {
 	Plugin
+	// PreBindPreFlight returns nil if PreBind has something to do, and Skip if not. Other statuses are errors.
+	PreBindPreFlight(cycle *Cycle, node string) *Status
 	// PreBind writes what is missing. It reports whether it is done. Otherwise it is called again when
 	// the scheduler is asked to; see Waker.
 	PreBind(ctx context.Context, cycle *Cycle, node string) (done bool, status *Status)

@@ -15,10 +15,24 @@ import (
 	"github.com/volsim/volsim/scheduler/internal/framework"
 )
 
+// PreBindPreFlight reports whether claims of the pod must be bound.
+//
+// Upstream: PreBindPreFlight (v1.36).
+func (p *Plugin) PreBindPreFlight(cycle *framework.Cycle, node string) *framework.Status {
+	switch s := stateOf(cycle); {
+	case s == nil || s.allBound:
+		return framework.NewStatus(framework.Skip)
+	case s.byNode[node] == nil:
+		return framework.AsStatus(fmt.Errorf("%w %q", errNoVolumes, node))
+	default:
+		return nil
+	}
+}
+
 // PreBind writes what Reserve assumed, and reports whether all of the pod's claims are bound. If not, the pod
 // is woken when this may have changed, and when the time limit ends.
 //
-// Upstream: PreBindPreFlight, PreBind, BindPodVolumes (v1.36), to the letter.
+// Upstream: PreBind, BindPodVolumes (v1.36), to the letter.
 //
 // Differs: it waits by watch; upstream polls once a second. A pod that is deleted is not woken: the scheduler
 // then calls Unreserve.

@@ -263,19 +263,27 @@ func TestUnreserveDuringAWrite(t *testing.T) {
 
 func TestPreBindPreFlight(t *testing.T) {
 	for name, test := range map[string]struct {
-		state *state
-		done  bool
-		err   string
+		state  *state
+		flight framework.Code
+		done   bool
+		err    string
 	}{
-		"all bound":             {&state{allBound: true}, true, ""},
-		"volume to be bound":    {&state{byNode: map[string]*podVolumes{"n1": {provisions: []provision{{claim: toProvide}}}}}, false, `persistentvolumeclaims "ns/provided" not found`},
-		"error, state is nil":   {nil, true, ""},
-		"error, node not found": {&state{byNode: map[string]*podVolumes{"n2": {}}}, false, `no pod volume found for node "n1"`},
+		"all bound": {&state{allBound: true}, framework.Skip, true, ""},
+		"volume to be bound": {
+			&state{byNode: map[string]*podVolumes{"n1": {provisions: []provision{{claim: toProvide}}}}}, framework.Success,
+			false, `persistentvolumeclaims "ns/provided" not found`,
+		},
+		"error, state is nil":   {nil, framework.Skip, true, ""},
+		"error, node not found": {&state{byNode: map[string]*podVolumes{"n2": {}}}, framework.Error, false, `no pod volume found for node "n1"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &placed{rig: newRig(t, Args{})}
 			w.cycle = w.cycleOf(pod("p"), nil)
 			w.cycle.Write(Name, test.state)
+			status := w.plugin.PreBindPreFlight(w.cycle, "n1")
+			if code := status.CodeOf(); code != test.flight {
+				t.Errorf("PreBindPreFlight: %v, want %v", code, test.flight)
+			}
 			w.wantPreBind(test.done, test.err)
 		})
 	}
