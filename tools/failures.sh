@@ -3,7 +3,7 @@
 awk '
 	FNR == 1 { shown = 0 }
 	/^[IWE][0-9][0-9][0-9][0-9] [0-9:.]+ / { next } # log lines of libraries
-	/^[ \t]*--- FAIL|^panic:|^fatal error:|^WARNING: DATA RACE|^FAIL\t.*\[|\*\*\* \[/ { shown = 60 }
+	/^[ \t]*--- FAIL|: outputs differ from|^panic:|^fatal error:|^WARNING: DATA RACE|^FAIL\t.*\[|\*\*\* \[|Error [0-9]+ \(ignored\)/ { shown = 60 }
 	/^(ok|FAIL|PASS|=== |---? PASS|\?)/ && !/\[/ { shown = 0 }
 	shown > 0 {
 		if (!any++) print "failures:"

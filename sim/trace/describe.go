@@ -240,7 +240,15 @@ func describePod(was, is *corev1.Pod) (string, bool) {
 		candidate{was.Name == "", "creates " + noun},
 		candidate{was.Spec.NodeName != is.Spec.NodeName, fmt.Sprintf("binds %s to %s", noun, is.Spec.NodeName)},
 		candidate{was.Status.Phase != is.Status.Phase, fmt.Sprintf("reports %s %s", noun, is.Status.Phase)},
+		candidate{was.Status.NominatedNodeName != is.Status.NominatedNodeName, describeNomination(noun, is.Status.NominatedNodeName)},
 	)
+}
+
+func describeNomination(pod, node string) string {
+	if node == "" {
+		return "removes the nomination of " + pod
+	}
+	return fmt.Sprintf("nominates %s for %s", node, pod)
 }
 
 func describeNode(was, is *corev1.Node) (string, bool) {

@@ -69,10 +69,11 @@ var (
 		v.Finalizers = []string{"kubernetes.io/pv-protection", "external-attacher/csi"}
 	})
 
-	pod        = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}, Status: corev1.PodStatus{Phase: corev1.PodPending}}
-	placedPod  = candidate(pod, func(p *corev1.Pod) { p.Spec.NodeName = "node-1" })
-	runningPod = candidate(placedPod, func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning })
-	endingPod  = candidate(runningPod, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} })
+	pod          = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}, Status: corev1.PodStatus{Phase: corev1.PodPending}}
+	nominatedPod = candidate(pod, func(p *corev1.Pod) { p.Status.NominatedNodeName = "node-1" })
+	placedPod    = candidate(pod, func(p *corev1.Pod) { p.Spec.NodeName = "node-1" })
+	runningPod   = candidate(placedPod, func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning })
+	endingPod    = candidate(runningPod, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} })
 
 	node         = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
 	attachedNode = candidate(node, func(n *corev1.Node) {
@@ -193,6 +194,8 @@ func TestDescribeWrites(t *testing.T) {
 		{"volume let go", write("update", protectedVolume, boundVolume), "removes its finalizer from volume pv (remaining: none)"},
 		{"volume deleted and gone", gone("delete", boundVolume, boundVolume), "deletes volume pv"},
 		{"pod made", write("create", nil, pod), "creates pod default/a"},
+		{"pod nominated", write("patch/status", pod, nominatedPod), "nominates node-1 for pod default/a"},
+		{"pod not nominated any more", write("patch/status", nominatedPod, pod), "removes the nomination of pod default/a"},
 		{"pod placed", write("create/binding", pod, placedPod), "binds pod default/a to node-1"},
 		{"pod runs", write("patch/status", placedPod, runningPod), "reports pod default/a Running"},
 		{"pod to end", write("delete", runningPod, endingPod), "deletes pod default/a with a grace period"},
