@@ -38,6 +38,9 @@ export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 # runs than there are cores.
 GOTEST = $(GO) test -vet=off -p $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 
+# The module test/conformance builds with CSI 1.12, as the Kubernetes module requires.
+CSI = -tags csi1.12
+
 # The tests of test-beside wait for guests most of the time, so they run beside the others. Their output follows, and at the
 # end all failures again.
 test: packages vet
@@ -67,7 +70,7 @@ test-here:
 	@echo "notebooks of the lessons:"
 	@$(MAKE) --no-print-directory notebooks-check
 	@echo "comparisons with other implementations:"
-	cd test/conformance && $(GOTEST) ./...
+	cd test/conformance && $(GOTEST) $(CSI) ./...
 
 test-beside:
 	@$(MAKE) --no-print-directory test-dm
@@ -101,7 +104,7 @@ vet:
 	cd ctrlruntime && $(GO) vet ./... && $(GO) mod tidy -diff
 	cd test/kubebuilder && $(GO) vet ./... && $(GO) mod tidy -diff
 	cd test/operator && $(GO) vet ./... && $(GO) mod tidy -diff
-	cd test/conformance && $(GO) vet ./... && $(GO) mod tidy -diff
+	cd test/conformance && $(GO) vet $(CSI) ./... && $(GO) mod tidy -diff
 	cd test/sanity && $(GO) vet ./... && $(GO) mod tidy -diff
 	cd test/browser && $(GO) vet ./... && $(GO) mod tidy -diff
 
@@ -112,7 +115,7 @@ check: vet
 
 bench:
 	$(GO) test -run '^$$' -bench . ./...
-	cd test/conformance && $(GO) test -run '^$$' -bench . ./...
+	cd test/conformance && $(GO) test $(CSI) -run '^$$' -bench . ./...
 
 # Lessons on real devices, whose notebooks require root.
 REAL = examples/04-attach-stage-publish examples/08-on-the-disk

@@ -25,6 +25,7 @@ var floors = map[string]int{
 	"sim/trace/picture": 2,
 	// Mechanisms of one subject, for no one but this module.
 	"internal/blockdev":        1,
+	"internal/childprocess":    1,
 	"internal/filelock":        1,
 	"internal/loopdev":         1,
 	"internal/rundir":          1,
@@ -53,6 +54,7 @@ var floors = map[string]int{
 	"internal/podremoval":      2,
 	"internal/watchdir":        2,
 	"internal/schedulerconfig": 2,
+	"internal/volumehealth":    2,
 	"internal/endpoint":        2, // HTTP to handlers of this program
 	"internal/extendertest":    1,
 	"internal/testcheck":       1,
@@ -69,6 +71,9 @@ var floors = map[string]int{
 	"internal/localstorage":     4, // of the nodes: volume groups and their volumes
 	"internal/volumegroup":      3, // of internal/localstorage
 	"internal/definitions":      3, // the way from cluster to fake/crd
+	"internal/customresource":   2, // custom resources as Go types
+	"internal/snapshotapi":      3, // the kinds of snapshots
+	"internal/leaderelection":   3, // one of several processes acts
 	"fake/reactors":             3,
 	"internal/facts":            3,
 	"fake/internal/table":       3,
@@ -90,6 +95,7 @@ var floors = map[string]int{
 	"internal/blockcsi/blockcsitest": 3,
 	// What drivers on block devices tell of health, which takes a newer CSI.
 	"internal/blockcsi/health": 3,
+	"internal/arrayhealth":     3, // the same of the array
 	"plugins/loop":             3,
 	"plugins/lvm":              3,
 	"plugins/array":            3,
@@ -117,6 +123,7 @@ var floors = map[string]int{
 	"explore/scenario":      6,
 	"explore/session":       6,
 	"simtest":               6,
+	"csitest":               6,
 	"envtest":               6,
 	"cmd":                   7,
 	"examples":              7,
@@ -145,6 +152,7 @@ var sameFloor = [][2]string{
 	{"explore/session", "explore/scenario"},
 	{"simtest", "explore/scenario"},
 	{"simtest", "explore"},
+	{"csitest", "explore/scenario"},
 	{"examples/live", "explore/scenario"},
 	{"fake/apiserver", "fake/internal/table"},
 	{"fake/apiserver", "fake/internal/openapi"},
@@ -161,6 +169,8 @@ var sameFloor = [][2]string{
 	{"internal/blockcsi/blockcsitest", "internal/csireq"},
 	{"internal/blockcsi/health", "internal/blockcsi"},
 	{"internal/blockcsi/health", "internal/csireq"},
+	{"internal/arrayhealth", "plugins/array"},
+	{"internal/arrayhealth", "internal/csireq"},
 	{"plugins/loop", "internal/csireq"},
 	{"plugins/loop", "internal/blockcsi"},
 	{"plugins/lvm", "internal/csireq"},

@@ -27,17 +27,25 @@ import (
 
 // A blockDriver is a CSI driver on devices of this machine, with nodes in directories of it.
 type blockDriver struct {
+	blockPool
+	more    []blockPool // of Config.MoreDevices
+	dir     string
+	ownsDir bool       // dir was created here; close removes it
+	run     rundir.Run // ours
+	record  *rundir.Dir
+	cleared []string // see Cleared
+	nodes   map[string]*nodefs.Real
+	disks   disks
+	groups  []*volumegroup.LVM // of local storage
+}
+
+// A blockPool is a CSI driver with what backs its volumes.
+type blockPool struct {
 	*blockcsi.Driver
+	kind        Devices
 	driverName  string
-	hasTopology bool // each volume can be used on one node only
-	dir         string
-	ownsDir     bool       // dir was created here; close removes it
-	run         rundir.Run // ours
-	record      *rundir.Dir
-	cleared     []string // see Cleared
-	nodes       map[string]*nodefs.Real
-	disks       disks
-	groups      []*volumegroup.LVM // of local storage
+	hasTopology bool           // each volume can be used on one node only
+	health      healthServices // set if the services report the health of volumes; see Config.HealthMonitor
 	// reset releases the devices of a node's volumes.
 	reset func(ctx context.Context, node string) error
 	// listResources returns what the driver still holds; destroy releases it.
@@ -77,7 +85,7 @@ func (d *blockDriver) takeDir(ctx context.Context, kind Devices, cfg Config) (er
 		return err
 	}
 	d.run = rundir.Run{Identity: cfg.API.Identity, Devices: string(kind), Paths: pathsOf(kind, cfg)}
-	if kind == LVM || cfg.LocalStorage {
+	if slices.Contains(kindsOf(kind, cfg), LVM) || cfg.LocalStorage {
 		d.dir = d.record.Path()
 		// LVM acts on what carries its own system ID. Device-mapper's group names are unique per
 		// machine.
@@ -99,17 +107,21 @@ func (d *blockDriver) takeDir(ctx context.Context, kind Devices, cfg Config) (er
 	return err
 }
 
+// kindsOf returns the kinds of all devices of a cluster.
+func kindsOf(kind Devices, cfg Config) []Devices { return append([]Devices{kind}, cfg.MoreDevices...) }
+
 // pathsOf returns the names that a cluster creates in its directory.
 func pathsOf(kind Devices, cfg Config) []string {
 	names := []string{exportsName}
-	if kind == Loop {
+	kinds := kindsOf(kind, cfg)
+	if slices.Contains(kinds, Loop) {
 		names = append(names, imagesName)
 	}
 	for i := range cfg.Nodes {
 		if cfg.LocalStorage {
 			names = append(names, groupsPrefix+nodeName(i))
 		}
-		if kind == LVM {
+		if slices.Contains(kinds, LVM) {
 			names = append(names, lvmPrefix+nodeName(i), diskPrefix+nodeName(i))
 		}
 		names = append(names, nodeName(i))
@@ -134,47 +146,65 @@ func (d *blockDriver) checkFree() error {
 	return nil
 }
 
-// newLoopDriver returns the driver on loop devices over files below dir.
-func newLoopDriver(ctx context.Context, cfg Config) (*blockDriver, error) {
-	d, err := newBlockDriver(ctx, Loop, cfg)
+// openBlockDriver returns the driver on devices of a kind, with those of Config.MoreDevices. Everything is
+// below dir.
+func openBlockDriver(ctx context.Context, kind Devices, cfg Config) (*blockDriver, error) {
+	d, err := newBlockDriver(ctx, kind, cfg)
 	if err != nil {
 		return nil, err
 	}
-	images := filepath.Join(d.dir, imagesName)
-	d.driverName = loop.DriverName
-	devices, err := loop.New(loop.Config{Dir: images, AnyParameters: true})
-	if err != nil {
-		return nil, errors.Join(err, d.removeDir())
+	if d.blockPool, err = d.openPool(ctx, kind, cfg); err != nil {
+		return nil, d.abandon(ctx, err)
 	}
-	d.Driver, d.reset = devices.Driver, devices.Reset
-	d.destroy = func(context.Context) error { return errors.Join(devices.Close(), os.Remove(images)) }
-	d.listResources = func(context.Context) ([]string, error) {
-		files, err := filepath.Glob(filepath.Join(images, "*"))
-		for i, file := range files {
-			files[i] = "file " + file
+	for _, kind := range cfg.MoreDevices {
+		pool, err := d.openPool(ctx, kind, cfg)
+		if err != nil {
+			return nil, d.abandon(ctx, err)
 		}
-		return files, err
+		d.more = append(d.more, pool)
 	}
 	return d, nil
+}
+
+// openPool creates what backs the volumes of a driver.
+func (d *blockDriver) openPool(ctx context.Context, kind Devices, cfg Config) (pool blockPool, err error) {
+	if kind == LVM {
+		pool, err = d.openLVM(ctx, cfg.Nodes)
+	} else {
+		pool, err = d.openLoop()
+	}
+	if err == nil && cfg.HealthMonitor {
+		pool.health = newHealthServices(pool.Driver)
+	}
+	return pool, err
+}
+
+// openLoop creates the directory of the files behind loop devices.
+func (d *blockDriver) openLoop() (blockPool, error) {
+	images := filepath.Join(d.dir, imagesName)
+	devices, err := loop.New(loop.Config{Dir: images, AnyParameters: true})
+	if err != nil {
+		return blockPool{}, err
+	}
+	return blockPool{
+		Driver: devices.Driver, kind: Loop, driverName: loop.DriverName, reset: devices.Reset,
+		destroy: func(context.Context) error { return errors.Join(devices.Close(), os.Remove(images)) },
+		listResources: func(context.Context) ([]string, error) {
+			files, err := filepath.Glob(filepath.Join(images, "*"))
+			for i, file := range files {
+				files[i] = "file " + file
+			}
+			return files, err
+		},
+	}, nil
 }
 
 // diskBytes is the size of a node's disk. The file is sparse: it takes only the space of what is
 // written.
 const diskBytes = 16 << 30
 
-// newLVMDriver returns the driver on logical volumes, with a disk below dir and a volume group per
-// node.
-func newLVMDriver(ctx context.Context, cfg Config) (*blockDriver, error) {
-	d, err := newBlockDriver(ctx, LVM, cfg)
-	if err != nil {
-		return nil, err
-	}
-	return d, d.openLVM(ctx, cfg.Nodes)
-}
-
-// openLVM creates the volume groups.
-func (d *blockDriver) openLVM(ctx context.Context, nodes int) error {
-	d.driverName, d.hasTopology = lvm.DriverName, true
+// openLVM creates a disk and a volume group per node.
+func (d *blockDriver) openLVM(ctx context.Context, nodes int) (blockPool, error) {
 	cfg := lvm.Config{AnyParameters: true}
 	for i := range nodes {
 		name := nodeName(i)
@@ -186,23 +216,38 @@ func (d *blockDriver) openLVM(ctx context.Context, nodes int) error {
 	}
 	devices, err := lvm.New(ctx, cfg)
 	if err != nil {
-		return errors.Join(err, d.cleanUpLVM(ctx))
+		return blockPool{}, err
 	}
-	d.Driver, d.reset, d.destroy, d.listResources = devices.Driver, devices.Reset, devices.Destroy, d.listVolumes
-	return nil
+	pool := blockPool{
+		Driver: devices.Driver, kind: LVM, driverName: lvm.DriverName, hasTopology: true,
+		reset: devices.Reset, destroy: devices.Destroy,
+	}
+	pool.listResources = pool.listVolumes
+	return pool, nil
 }
 
-// cleanUpLVM removes the remains of a driver whose creation failed.
-func (d *blockDriver) cleanUpLVM(ctx context.Context) error {
-	r := remains{dir: d.dir, run: &d.run}
-	if err := r.release(ctx); err != nil {
-		return errors.Join(err, d.record.Unlock())
+// pools returns what backs the volumes of the drivers, as far as it is open.
+func (d *blockDriver) pools() []blockPool {
+	if d.Driver == nil {
+		return nil
 	}
-	return d.removeDir()
+	return append([]blockPool{d.blockPool}, d.more...)
+}
+
+// abandon removes the remains of a driver whose creation failed with err.
+func (d *blockDriver) abandon(ctx context.Context, err error) error {
+	for _, pool := range d.pools() {
+		err = errors.Join(err, pool.destroy(ctx))
+	}
+	r := remains{dir: d.dir, run: &d.run}
+	if failed := r.release(ctx); failed != nil {
+		return errors.Join(err, failed, d.record.Unlock())
+	}
+	return errors.Join(err, d.removeDir())
 }
 
 // listVolumes returns the volumes, the snapshots and the devices that belong to neither.
-func (d *blockDriver) listVolumes(ctx context.Context) ([]string, error) {
+func (d *blockPool) listVolumes(ctx context.Context) ([]string, error) {
 	volumes, err := d.Driver.Controller().ListVolumes(ctx, &csispec.ListVolumesRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("list volumes: %w", err)
@@ -226,9 +271,14 @@ func (d *blockDriver) listVolumes(ctx context.Context) ([]string, error) {
 func (d *blockDriver) name() string   { return d.driverName }
 func (d *blockDriver) topology() bool { return d.hasTopology }
 
-func (d *blockDriver) controller(r grpc.ServiceRegistrar) {
+func (d *blockPool) controller(r grpc.ServiceRegistrar) {
 	csispec.RegisterIdentityServer(r, d.Identity())
-	csispec.RegisterControllerServer(r, d.Controller())
+	controller := d.Controller()
+	if d.health != nil {
+		controller = d.health.Controller()
+	}
+	csispec.RegisterControllerServer(r, controller)
+	csispec.RegisterGroupControllerServer(r, d.GroupController())
 }
 
 func (d *blockDriver) addNode(node string) (nodefs.FS, string, csi.RegisterFunc, error) {
@@ -238,11 +288,19 @@ func (d *blockDriver) addNode(node string) (nodefs.FS, string, csi.RegisterFunc,
 		return nil, "", nil, err
 	}
 	d.nodes[node] = fs
+	return fs, root, d.nodeServices(node, fs), nil
+}
+
+// nodeServices returns what registers the driver's services on a node.
+func (d *blockPool) nodeServices(node string, fs *nodefs.Real) csi.RegisterFunc {
 	server := d.Node(node, fs)
-	return fs, root, func(r grpc.ServiceRegistrar) {
+	if d.health != nil {
+		server = d.health.Node(node, fs)
+	}
+	return func(r grpc.ServiceRegistrar) {
 		csispec.RegisterIdentityServer(r, d.Identity())
 		csispec.RegisterNodeServer(r, server)
-	}, nil
+	}
 }
 
 func (d *blockDriver) addMachine(name string) (hostpath.Machine, error) {
@@ -264,13 +322,21 @@ func (d *blockDriver) volumeGroups(node string) (volumegroup.Backend, error) {
 }
 
 func (d *blockDriver) boot(node string) error {
-	return errors.Join(d.nodes[node].UnmountAll(), d.reset(context.Background(), node), d.disks.reattach(node))
+	errs := []error{d.nodes[node].UnmountAll()}
+	for _, pool := range d.pools() {
+		errs = append(errs, pool.reset(context.Background(), node))
+	}
+	return errors.Join(append(errs, d.disks.reattach(node))...)
 }
 
 func (d *blockDriver) leaks() ([]string, error) {
-	leaks, err := d.listResources(context.Background())
-	if err != nil {
-		return nil, err
+	var leaks []string
+	for _, pool := range d.pools() {
+		more, err := pool.listResources(context.Background())
+		if err != nil {
+			return nil, err
+		}
+		leaks = append(leaks, more...)
 	}
 	for _, node := range slices.Sorted(maps.Keys(d.nodes)) {
 		mounts, err := d.disks.mountLeaks(node, d.nodes[node])
@@ -292,7 +358,10 @@ func (d *blockDriver) close() error {
 	for _, groups := range d.groups {
 		errs = append(errs, groups.Close(context.Background()))
 	}
-	errs = append(errs, d.releaseDisks(context.Background()), d.destroy(context.Background()))
+	errs = append(errs, d.releaseDisks(context.Background()))
+	for _, pool := range d.pools() {
+		errs = append(errs, pool.destroy(context.Background()))
+	}
 	if err := errors.Join(errs...); err != nil {
 		return errors.Join(fmt.Errorf("clean up %s: %w", d.dir, err), d.record.Unlock())
 	}

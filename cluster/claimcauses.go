@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -91,21 +92,40 @@ func (c *Cluster) knownClaimCauses(claim *corev1.PersistentVolumeClaim, asked *c
 	if _, selected := claim.Annotations[storagehelpers.AnnSelectedNode]; delayed && !selected {
 		causes = append(causes, c.consumerCauses(claim, className, asked)...)
 	}
+	causes = append(causes, c.sourceCauses(claim)...)
 	causes = append(causes, c.componentCauses("pvcontroller")...)
 	return append(causes, c.provisionerCauses(class)...)
 }
 
 // provisionerCauses returns why a class does not provision.
 func (c *Cluster) provisionerCauses(class *storagev1.StorageClass) []string {
-	if class.Provisioner == c.driver.name() {
-		return c.componentCauses("provisioner")
+	if d := c.installed(class.Provisioner); d != nil {
+		return c.sidecarCauses(d, "provisioner")
 	}
 	_, installed := c.server.Get("csidrivers", "", class.Provisioner)
 	if installed || class.Provisioner == noProvisioner || strings.HasPrefix(class.Provisioner, "kubernetes.io/") {
 		return nil
 	}
 	return []string{fmt.Sprintf("driver %s, the provisioner of storage class %s, is not installed (this world has %s)",
-		class.Provisioner, class.Name, c.driver.name())}
+		class.Provisioner, class.Name, cmp.Or(strings.Join(c.driverNames(), ", "), "none"))}
+}
+
+// sidecarCauses returns why a sidecar of a driver does not act. It returns none for one that another
+// program replaces.
+func (c *Cluster) sidecarCauses(d *csiDriver, kind string) []string {
+	switch {
+	case d.Sidecars.NodeDeployment && kind == "provisioner":
+		return nil // each node has one
+	case d.stopped.Load():
+		return []string{d.eventName() + " is stopped"}
+	case d.controller == nil:
+		return []string{fmt.Sprintf("driver %s has no controller service", d.Name)}
+	case d.Sidecars.None:
+		return nil
+	case !slices.ContainsFunc(d.sidecarComponents(c), func(r recipe) bool { return r.name == d.component(kind) }):
+		return []string{fmt.Sprintf("driver %s has no %s: its controller service lacks the capability", d.Name, kind)}
+	}
+	return c.componentCauses(d.component(kind))
 }
 
 // consumerCauses returns why no node is selected for a claim that waits for its first consumer.

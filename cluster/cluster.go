@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,12 +35,20 @@ import (
 // Upstream: k8s.io/apiserver/pkg/storage/storagebackend DefaultCompactInterval.
 const historyAge = 5 * time.Minute
 
+// capacityPeriod is how often the free capacity of the nodes' volume groups is published.
+//
+// Upstream: external-provisioner --capacity-poll-interval.
+const capacityPeriod = time.Minute
+
 // A Config configures a cluster. The zero value is a live cluster of two nodes on whatever devices
 // are available.
 type Config struct {
 	Nodes   int     // number of nodes, named node-1, node-2, …; 0: 2
 	Devices Devices // what backs the volumes; "": Auto
-	Records int     // live: minimum number of trace records kept; 0: all
+	// MoreDevices adds Loop to LVM, or the reverse, on the same nodes: another driver, with a class of the
+	// kind's name.
+	MoreDevices []Devices
+	Records     int // live: minimum number of trace records kept; 0: all
 	// ClockSpeed is how many times as fast as the clock of this machine the time of a live world passes:
 	// what takes a minute takes a second with 60. Requests, drivers and devices are not faster. 0 means 1.
 	// Times in objects are then ahead of the clock of other programs.
@@ -76,6 +85,21 @@ type Config struct {
 	// ignores its failures, unless Scheduler lists an extender with the URL prefix
 	// http://localstorage.volsim.dev. The program must import package fake/crd, for their records.
 	LocalStorage bool
+	// Snapshots serves VolumeSnapshots and VolumeGroupSnapshots, with their contents and classes, as
+	// external-snapshotter 8.7.0 defines them. It adds the components snapshotcontroller, for the snapshots
+	// of all drivers, and snapshotter, which takes those of the cluster's driver. That driver has the
+	// default VolumeSnapshotClass "standard" and, if it takes groups, a VolumeGroupSnapshotClass of that
+	// name; those of MoreDevices have classes of the kind's name. The program must import package fake/crd.
+	Snapshots bool
+	// LeaderElection makes the snapshot controller and the sidecars of all drivers act only while they hold
+	// their Leases of kube-system, with upstream's names and periods: 15 s until a Lease expires, renewed
+	// every 5 s. A replica (Cluster.Replicate) takes over when it has. One that cannot renew its Lease for
+	// 10 s is restarted. Until it notices, two may act.
+	LeaderElection bool
+	// VolumePopulators serves the custom resource VolumePopulator, in which populators register, and adds the
+	// component datasourcevalidator, which warns of claims whose data source none of them handles. The
+	// program must import package fake/crd.
+	VolumePopulators bool
 	// VolumesPerNode limits how many volumes can be attached to a node; 0 means no limit. Array
 	// only: loop devices have no limit. With a limit, kubelets check every minute whether it has
 	// changed.
@@ -103,8 +127,18 @@ type Config struct {
 	// StorageCapacity makes the driver's provisioner publish the free capacity in CSIStorageCapacity
 	// objects of namespace kube-system, one for each class with delayed binding and topology segment. It
 	// asks the driver again this often; upstream every minute. In between, the objects are out of date.
-	// 0: there are none.
+	// 0: every minute in live worlds of LVM, where nodes have different space; otherwise there are none.
 	StorageCapacity time.Duration
+	// HealthMonitor watches the health of volumes. The component healthmonitor asks the driver every five
+	// minutes and reports abnormal volumes as events on their claims (VolumeConditionAbnormal,
+	// VolumeConditionNormal), and claims whose pods are on failed nodes. Kubelets ask at each measurement of
+	// a volume, and report it as an event on its pod and as a metric; see VolumeStatsPeriod. All this is in
+	// the background: in a stepped world it happens once after each change, and when time passes.
+	HealthMonitor bool
+	// VolumeStatsPeriod is how often kubelets measure the volumes of their pods in the background, as
+	// upstream's do every minute. VolumeStats and KubeletHandler then return the last results. 0 means every
+	// minute with HealthMonitor, and otherwise on request only.
+	VolumeStatsPeriod time.Duration
 	// Scheduler configures the scheduler: extenders, profiles, plugins, back-off. New fails with
 	// upstream's texts if it is invalid. nil: upstream's defaults.
 	Scheduler *configv1.KubeSchedulerConfiguration
@@ -114,6 +148,12 @@ type Config struct {
 	// which a stepped world does not have. A handler may read the caches of a component of Extra. In a
 	// stepped world it must not block; in a live one it returns when the context of its request ends.
 	Extenders map[string]http.Handler
+	// Drivers are CSI drivers in addition to that of Devices; see Driver. Their sidecars are components
+	// with the driver's name: "provisioner(disk.example.com)".
+	Drivers []Driver
+	// WithoutDriver leaves out the CSI driver of Devices with its sidecars and its class. The nodes have
+	// the disks of Devices.
+	WithoutDriver bool
 	// RealNFS makes the kubelets mount nfs volumes from the servers that they name, by mount.nfs and
 	// the kernel of this machine, instead of NFSExports. Loop and LVM only.
 	RealNFS bool
@@ -148,7 +188,9 @@ type Cluster struct {
 	host            sim.Host
 	server          *fake.Server
 	rootCA          string
-	driver          driver
+	driver          driver       // the devices of Config.Devices, with their driver
+	drivers         []*csiDriver // the CSI drivers
+	controllers     controllers  // of Config.Drivers
 	devicesReason   string
 	devices         Devices
 	interceptors    Interceptors
@@ -168,9 +210,10 @@ type Cluster struct {
 	kubeletsAttach    bool                                // see Config.KubeletsAttach
 	nodeLeases        bool                                // see Config.NodeLeases
 	nodeGrace         time.Duration
+	snapshots         bool                                    // see Config.Snapshots
+	leaderElection    bool                                    // see Config.LeaderElection
 	storageCapacity   time.Duration                           // see Config.StorageCapacity
 	localStorage      atomic.Pointer[localstorage.Controller] // the controller started last; nil: none
-	servers           []*csi.Server
 	directories       directories
 
 	lifecycle sync.Mutex // held while a component is stopped or started after Start
@@ -178,6 +221,7 @@ type Cluster struct {
 	plugins func(host PluginHost) ([]plugins.Plugin, error) // see Config.Plugins
 
 	mu          sync.Mutex
+	servers     []*csi.Server // guarded by mu
 	userErrs    []error       // guarded by mu
 	activeUsers int           // guarded by mu
 	waits       []*activeWait // guarded by mu
@@ -201,10 +245,17 @@ func New(cfg Config) (*Cluster, error) {
 	if cfg.StorageCapacity < 0 {
 		return nil, fmt.Errorf("cluster: storage capacity every %v: want no negative duration", cfg.StorageCapacity)
 	}
+	if cfg.VolumeStatsPeriod < 0 {
+		return nil, fmt.Errorf("cluster: volume statistics every %v: want no negative duration", cfg.VolumeStatsPeriod)
+	}
+	if cfg.StorageCapacity == 0 && kind == LVM && cfg.Stepped == nil {
+		cfg.StorageCapacity = capacityPeriod
+	}
 	c := &Cluster{
 		devices: kind, devicesReason: why, interceptors: cfg.Interceptors, rootCA: cmp.Or(cfg.API.RootCA, fake.NoRootCA),
 		hasExtra: len(cfg.Extra) > 0, hasVolumeLimit: cfg.VolumesPerNode > 0, selinuxMount: cfg.SELinux, kubeletsAttach: cfg.KubeletsAttach,
 		storageCapacity: cfg.StorageCapacity, nodeLeases: cfg.NodeLeases, nodeGrace: cfg.NodeMonitorGracePeriod,
+		snapshots: cfg.Snapshots, leaderElection: cfg.LeaderElection,
 		plugins: cfg.Plugins, realNFS: cfg.RealNFS, controllerDrivers: map[string]func() *prober.Directory{},
 	}
 	if c.hasVolumeLimit && kind != Array {
@@ -219,22 +270,25 @@ func New(cfg Config) (*Cluster, error) {
 	if cfg.Stepped == nil && kind != Array {
 		cfg.API.Identity = cmp.Or(cfg.API.Identity, randomIdentity())
 	}
-	if c.driver, err = kind.open(cfg); err != nil {
-		return nil, fmt.Errorf("cluster: %w", err)
-	}
 	if cfg.Stepped != nil {
 		c.host = sim.NewStepped(*cfg.Stepped)
 	} else {
 		log := &trace.Log{Max: cfg.Records}
-		if cfg.NodeLeases {
+		if cfg.NodeLeases || cfg.LeaderElection {
 			log.Omit = isLeaseRenewal
 		}
 		c.host = sim.NewLive(sim.LiveConfig{Log: log, Speed: cfg.ClockSpeed})
 	}
-	c.host.AddEventSource(c.possibleEvents)
 	cfg.API.Now = c.host.Now
+	if c.driver, err = kind.open(cfg); err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	c.host.AddEventSource(c.possibleEvents)
 	if cfg.Stepped == nil {
 		cfg.API.HistoryAge = cmp.Or(cfg.API.HistoryAge, historyAge)
+	}
+	if cfg.API.Kubelets == nil {
+		cfg.API.Kubelets = (*reachableKubelets)(c)
 	}
 	if cfg.API.CreateWarnings == nil {
 		cfg.API.CreateWarnings = c.createWarnings
@@ -301,9 +355,14 @@ func (c *Cluster) Trace() *trace.Log { return c.host.Log() }
 // Devices returns the kind of devices that back the volumes, and the reason in words.
 func (c *Cluster) Devices() (kind Devices, why string) { return c.devices, c.devicesReason }
 
-// DriverName returns the name of the CSI driver, which is the provisioner of the storage class
-// "standard".
-func (c *Cluster) DriverName() string { return c.driver.name() }
+// DriverName returns the name of the CSI driver of Config.Devices, which is the provisioner of the
+// storage class "standard"; with Config.WithoutDriver that of the first of Config.Drivers, or "".
+func (c *Cluster) DriverName() string {
+	if len(c.drivers) == 0 {
+		return ""
+	}
+	return c.drivers[0].Name
+}
 
 // User adds a program outside the control plane that runs concurrently. The script may use Client
 // and the Wait methods; under a stepped host each call is a suspension point. Run returns the
@@ -363,22 +422,42 @@ func (c *Cluster) Close() error {
 	}
 	errs := []error{c.directories.close()}
 	c.host.Close()
-	for _, s := range c.servers {
+	c.mu.Lock()
+	servers := c.servers
+	c.mu.Unlock()
+	for _, s := range servers {
 		errs = append(errs, s.Stop())
+	}
+	for _, d := range c.drivers {
+		d.programs.stop()
 	}
 	return errors.Join(append(errs, c.driver.close())...)
 }
 
-// connect makes a driver's services reachable: as a gRPC server if live, by direct calls if
-// stepped.
-func (c *Cluster) connect(register csi.RegisterFunc) (grpc.ClientConnInterface, error) {
-	if _, stepped := c.host.(*sim.Stepped); stepped {
-		return csi.Direct(register), nil
+// connect makes a driver's services reachable: as a gRPC server if live, by direct calls, without a
+// server, if stepped.
+func (c *Cluster) connect(register csi.RegisterFunc) (grpc.ClientConnInterface, *csi.Server, error) {
+	if !c.isLive() {
+		return csi.Direct(register), nil, nil
 	}
 	server, err := csi.Serve(register)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.servers = append(c.servers, server)
-	return server.Conn(), nil
+	return server.Conn(), server, nil
+}
+
+// end ends a server as if its process were killed; nil: there is none.
+func (c *Cluster) end(server **csi.Server) error {
+	ended := *server
+	if *server = nil; ended == nil {
+		return nil
+	}
+	c.mu.Lock()
+	c.servers = slices.DeleteFunc(c.servers, func(s *csi.Server) bool { return s == ended })
+	c.mu.Unlock()
+	return ended.Kill()
 }

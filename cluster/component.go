@@ -164,6 +164,7 @@ type Interceptors struct {
 // A recipe is a Component with what the cluster knows about it.
 type recipe struct {
 	name     string
+	driver   string     // the driver whose sidecar it is; "": it is none
 	replaces string     // the program of a real control plane that it replaces; "": it needs more than an API server
 	filters  filterFunc // nil: its caches are not filtered
 	advisory []string   // resources of caches that may lag without consequences; no fault lets them

@@ -63,14 +63,23 @@ func (d Devices) choose(stepped bool) (Devices, string, error) {
 
 // open creates the driver of a chosen kind.
 func (d Devices) open(cfg Config) (driver, error) {
-	switch d {
-	case Loop:
-		return newLoopDriver(context.Background(), cfg)
-	case LVM:
-		return newLVMDriver(context.Background(), cfg)
-	default:
-		return newArrayDriver(cfg.VolumesPerNode), nil
+	if d == Array {
+		if len(cfg.MoreDevices) > 0 {
+			return nil, fmt.Errorf("more devices %v: only devices %q and %q can be in one cluster", cfg.MoreDevices, Loop, LVM)
+		}
+		return newArrayDriver(array.Config{VolumesPerNode: cfg.VolumesPerNode, Now: cfg.API.Now}), nil
 	}
+	kinds := []Devices{d}
+	for _, more := range cfg.MoreDevices {
+		if more != Loop && more != LVM || slices.Contains(kinds, more) {
+			return nil, fmt.Errorf("more devices %v: want %q with devices %q, or the reverse", cfg.MoreDevices, Loop, LVM)
+		}
+		if _, _, err := more.choose(false); err != nil {
+			return nil, err
+		}
+		kinds = append(kinds, more)
+	}
+	return openBlockDriver(context.Background(), d, cfg)
 }
 
 // A driver is a CSI driver with the disks of the nodes it serves.
@@ -105,8 +114,8 @@ type arrayDriver struct {
 	disks disks
 }
 
-func newArrayDriver(perNode int) *arrayDriver {
-	return &arrayDriver{array: array.New(array.Config{VolumesPerNode: perNode}), nodes: map[string]*nodefs.Memory{}}
+func newArrayDriver(cfg array.Config) *arrayDriver {
+	return &arrayDriver{array: array.New(cfg), nodes: map[string]*nodefs.Memory{}}
 }
 
 func (d *arrayDriver) name() string { return array.DriverName }
@@ -116,6 +125,7 @@ func (d *arrayDriver) topology() bool { return false }
 func (d *arrayDriver) controller(r grpc.ServiceRegistrar) {
 	csispec.RegisterIdentityServer(r, d.array.Identity())
 	csispec.RegisterControllerServer(r, d.array.Controller())
+	csispec.RegisterGroupControllerServer(r, d.array.GroupController())
 }
 
 func (d *arrayDriver) addNode(node string) (nodefs.FS, string, csi.RegisterFunc, error) {
@@ -146,6 +156,9 @@ func (d *arrayDriver) leaks() ([]string, error) {
 	var leaks []string
 	for _, v := range d.array.Volumes() {
 		leaks = append(leaks, fmt.Sprintf("volume %s (%s) of the array, attached to %v", v.ID, v.Name, v.AttachedTo))
+	}
+	for _, s := range d.array.Snapshots() {
+		leaks = append(leaks, fmt.Sprintf("snapshot %s (%s) of %s on the array", s.ID, s.Name, s.SourceID))
 	}
 	for _, node := range slices.Sorted(maps.Keys(d.nodes)) {
 		mounts, err := d.disks.mountLeaks(node, d.nodes[node])

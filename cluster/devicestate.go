@@ -16,7 +16,7 @@ import (
 )
 
 // DeviceState returns the actual state of the devices for the rules of package invariant: the
-// array's volumes and the nodes' mounts. It returns nil for Loop and LVM, whose state would have to
+// array's volumes, the backends of Config.Drivers and the nodes' mounts. It returns nil for Loop and LVM, whose state would have to
 // be read from the kernel at every call and changes during the read. The result is valid until the
 // cluster is closed.
 func (c *Cluster) DeviceState() invariant.Devices {
@@ -24,13 +24,20 @@ func (c *Cluster) DeviceState() invariant.Devices {
 	if !ok {
 		return nil
 	}
-	return arrayState{cluster: c, array: d.array}
+	state := arrayState{cluster: c, array: d.array, plugins: []invariant.Backend{dirState{c.machine}}}
+	for _, d := range c.drivers {
+		if d.Backend != nil {
+			state.plugins = append(state.plugins, d.Backend)
+		}
+	}
+	return state
 }
 
 // An arrayState reads the array and the nodes' disks, both in memory.
 type arrayState struct {
 	cluster *Cluster
 	array   *array.Array
+	plugins []invariant.Backend
 }
 
 // Driver returns the name of the array's driver.
@@ -50,15 +57,35 @@ func (t arrayState) Volumes() []invariant.Volume {
 // Volume returns one of the array's volumes. A node's ID is its name.
 func (t arrayState) Volume(handle string) (invariant.Volume, bool) {
 	v, ok := t.array.Volume(handle)
+	if v.Settings == nil {
+		v.Settings = noSettings
+	}
 	return invariant.Volume{
 		Handle: v.ID, Name: v.Name, Attached: v.AttachedTo,
-		Bytes: v.SizeBytes, FSBytes: v.FSBytes,
+		Bytes: v.SizeBytes, FSBytes: v.FSBytes, Attributes: v.Settings,
 	}, ok
 }
 
-// Plugins returns the PersistentVolume controller's plugin whose volumes are directories.
-func (t arrayState) Plugins() []invariant.Backend {
-	return []invariant.Backend{dirState{t.cluster.machine}}
+// noSettings are the settings of a volume without any. A rule takes nil for unknown.
+var noSettings = map[string]string{}
+
+// Plugins returns the backends of other drivers, and that of the PersistentVolume controller's plugin
+// whose volumes are directories.
+func (t arrayState) Plugins() []invariant.Backend { return t.plugins }
+
+// Snapshots returns the array's snapshots, by handle.
+func (t arrayState) Snapshots() []invariant.Snapshot {
+	var all []invariant.Snapshot
+	for _, s := range t.array.Snapshots() {
+		all = append(all, invariant.Snapshot{Handle: s.ID, Name: s.Name, Hash: s.Hash})
+	}
+	return all
+}
+
+// Source returns the handle of the volume or snapshot of which one of the array's volumes is a copy.
+func (t arrayState) Source(handle string) string {
+	v, _ := t.array.Volume(handle)
+	return v.SourceID
 }
 
 // Files returns the paths of the files in a volume, sorted.
@@ -104,7 +131,7 @@ func (t arrayState) Disk(name string) (nodefs.Reader, string) {
 	return t.cluster.nodes[at].fs, t.cluster.nodes[at].root
 }
 
-// Directories returns the directories of pods and the staging directories of the driver's volumes
+// Directories returns the directories of pods and the staging directories of the drivers' volumes
 // on a node.
 func (t arrayState) Directories(name string) []string {
 	at := slices.IndexFunc(t.cluster.nodes, func(n *node) bool { return n.name == name })
@@ -113,7 +140,11 @@ func (t arrayState) Directories(name string) []string {
 	}
 	n := t.cluster.nodes[at]
 	var dirs []string
-	for _, of := range []string{"pods", filepath.Join("plugins", csi.PluginName, t.Driver())} {
+	parents := []string{"pods"}
+	for _, d := range t.cluster.drivers {
+		parents = append(parents, filepath.Join("plugins", csi.PluginName, d.Name))
+	}
+	for _, of := range parents {
 		parent := filepath.Join(n.root, of)
 		names, err := n.fs.ReadDir(parent)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

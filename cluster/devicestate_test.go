@@ -50,7 +50,7 @@ func TestDeviceStateOfTheArrayAndTheNodes(t *testing.T) {
 	handle := persistent.Spec.CSI.VolumeHandle
 	want := invariant.Volume{
 		Handle: handle, Name: persistent.Name, Attached: []string{"node-2"},
-		Bytes: 32 << 20, FSBytes: 32 << 20,
+		Bytes: 32 << 20, FSBytes: 32 << 20, Attributes: map[string]string{},
 	}
 	got, ok := truth.Volume(handle)
 	if diff := cmp.Diff(want, got); diff != "" || !ok {

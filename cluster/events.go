@@ -32,6 +32,8 @@ var EventKinds = []string{
 //	start COMPONENT
 //	stop driver(NODE)                      the driver's process on the node ends, until "start": its mounts stay
 //	start driver(NODE)
+//	stop driver(NAME/NODE)                 the same of a driver of Config.Drivers; driver(NAME) is its controller
+//	start driver(NAME/NODE)
 //	partition NODE                         its kubelet is killed, its mounts stay, it becomes NotReady; until "restore"
 //	restore NODE
 //
@@ -56,6 +58,11 @@ func (c *Cluster) possibleEvents(verb string) []sim.Event {
 	}
 	for _, n := range c.nodes {
 		m.addForNode(n)
+	}
+	for _, d := range c.drivers {
+		if !d.builtIn && d.controller != nil {
+			m.addForDriver("", d.Name, d.eventName(), d.stopped.Load())
+		}
 	}
 	return m.all
 }
@@ -99,7 +106,7 @@ func (m *eventList) addForComponent(p *componentState) {
 		}
 	}
 	m.add(func() error { return c.Stop(p.name) }, "stop", p.name)
-	if !c.isLive() && m.wants("replicate") && !strings.Contains(p.name, "(") {
+	if !c.isLive() && m.wants("replicate") && (p.driver != "" || !strings.Contains(p.name, "(")) {
 		if _, err := c.component(p.name + "#2"); err != nil {
 			m.add(func() error { return c.Replicate(p.name) }, "replicate", p.name)
 		}
@@ -131,10 +138,18 @@ func (m *eventList) addForNode(n *node) {
 		m.add(func() error { return c.Reboot(n.name) }, "reboot", n.name)
 	}
 	m.add(func() error { return c.PartitionNode(n.name) }, "partition", n.name)
-	if n.driverStopped.Load() {
-		m.add(func() error { return c.StartDriver(n.name) }, "start", nodeDriverName(n.name))
+	for _, d := range n.drivers {
+		m.addForDriver(n.name, d.Name, d.eventName(), d.stopped.Load())
+	}
+}
+
+// addForDriver adds the events of a driver on a node, or of its controller.
+func (m *eventList) addForDriver(node, driver, target string, stopped bool) {
+	c := m.cluster
+	if stopped {
+		m.add(func() error { return c.StartDriver(node, driver) }, "start", target)
 	} else {
-		m.add(func() error { return c.StopDriver(n.name) }, "stop", nodeDriverName(n.name))
+		m.add(func() error { return c.StopDriver(node, driver) }, "stop", target)
 	}
 }
 
@@ -166,7 +181,34 @@ func (c *Cluster) must(err error) {
 
 func kubeletName(node string) string { return "kubelet(" + node + ")" }
 
-func nodeDriverName(node string) string { return "driver(" + node + ")" }
+// eventName returns the name of a driver's process on a node in events.
+func (d *nodeDriver) eventName() string {
+	if d.builtIn {
+		return "driver(" + d.node.name + ")"
+	}
+	return "driver(" + d.Name + "/" + d.node.name + ")"
+}
+
+// eventName returns the name of the process of a driver's controller in events.
+func (d *csiDriver) eventName() string { return "driver(" + d.Name + ")" }
+
+// stoppedDrivers returns the names of the drivers' processes that are stopped.
+func (c *Cluster) stoppedDrivers() []string {
+	var names []string
+	for _, n := range c.nodes {
+		for _, d := range n.drivers {
+			if d.stopped.Load() {
+				names = append(names, d.eventName())
+			}
+		}
+	}
+	for _, d := range c.drivers {
+		if d.stopped.Load() {
+			names = append(names, d.eventName())
+		}
+	}
+	return names
+}
 
 // isPartitioned reports whether a component is the kubelet of a partitioned node.
 func (c *Cluster) isPartitioned(p *componentState) bool {
@@ -285,7 +327,7 @@ func (c *Cluster) Degraded() bool {
 			return true
 		}
 	}
-	return len(c.nfs.Stopped()) > 0 || slices.ContainsFunc(c.nodes, func(n *node) bool { return n.driverStopped.Load() })
+	return len(c.nfs.Stopped()) > 0 || len(c.stoppedDrivers()) > 0
 }
 
 // Repair undoes all events: it restores partitioned nodes, starts stopped components and drivers, and
@@ -309,10 +351,8 @@ func (c *Cluster) Repair() bool {
 			inject("start %s", p.name)
 		}
 	}
-	for _, n := range c.nodes {
-		if n.driverStopped.Load() {
-			inject("start %s", nodeDriverName(n.name))
-		}
+	for _, driver := range c.stoppedDrivers() {
+		inject("start %s", driver)
 	}
 	for _, server := range c.nfs.Stopped() {
 		c.nfs.Start(server)

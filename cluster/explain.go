@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/internal/resourceversion"
+	"github.com/volsim/volsim/internal/snapshotapi"
 	"github.com/volsim/volsim/invariant"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -97,7 +98,9 @@ func (c *Cluster) pendingCauses(p invariant.PendingObject) []string {
 		"pod": "pods", "claim": "persistentvolumeclaims", "volume": "persistentvolumes", "attachment": "volumeattachments",
 	}[p.Kind]
 	if !ok {
-		return nil
+		if resource, ok = snapshotResources[p.Kind]; !ok {
+			return nil
+		}
 	}
 	namespace, name, namespaced := strings.Cut(p.Name, "/")
 	if !namespaced {
@@ -114,9 +117,13 @@ func (c *Cluster) pendingCauses(p invariant.PendingObject) []string {
 		if obj.GetDeletionTimestamp() == nil {
 			return c.componentCauses("pvcontroller")
 		}
+	case *corev1.PersistentVolumeClaim:
+		if obj.GetDeletionTimestamp() == nil && snapshotapi.RestoredFrom(o) != "" {
+			return c.claimCauses(o, nil)
+		}
 	}
 	if obj.GetDeletionTimestamp() == nil {
-		return nil
+		return c.notReadyCauses(resource, obj)
 	}
 	return c.goneCauses(resource, obj)
 }
@@ -152,6 +159,8 @@ func (w *objectWait) causes() []string {
 	default:
 		if obj.GetDeletionTimestamp() != nil {
 			causes = append(causes, c.goneCauses(w.resource, obj)...)
+		} else {
+			causes = append(causes, c.notReadyCauses(w.resource, obj)...)
 		}
 	}
 	return causes

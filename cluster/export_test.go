@@ -8,8 +8,13 @@ import (
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
 )
 
-// Controller is the controller service of a driver on devices of this machine, without sidecars.
-func (c *Cluster) Controller() csispec.ControllerServer { return c.driver.(*blockDriver).Controller() }
+// Controller is the controller service of the driver, without sidecars.
+func (c *Cluster) Controller() csispec.ControllerServer {
+	if d, ok := c.driver.(*arrayDriver); ok {
+		return d.array.Controller()
+	}
+	return c.driver.(*blockDriver).Controller()
+}
 
 // OpenVolumeGroups creates the devices of a cluster of two nodes in which the second node's disk is a directory.
 func OpenVolumeGroups(ctx context.Context, dir string) error {
@@ -20,7 +25,10 @@ func OpenVolumeGroups(ctx context.Context, dir string) error {
 	if err := os.Mkdir(filepath.Join(dir, diskPrefix+nodeName(1)), 0o700); err != nil {
 		return err
 	}
-	return d.openLVM(ctx, 2)
+	if _, err := d.openLVM(ctx, 2); err != nil {
+		return d.abandon(ctx, err)
+	}
+	return nil
 }
 
 // IsLeaseRenewal reports whether the trace of a live world omits a record.

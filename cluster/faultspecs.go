@@ -20,9 +20,16 @@ func (c *Cluster) ValidateFaults(specs sim.FaultSpecs) error {
 	for i, n := range c.nodes {
 		nodes[i] = n.name
 	}
-	drivers := make([]string, len(c.nodes))
-	for i, n := range nodes {
-		drivers[i] = nodeDriverName(n)
+	var drivers []string
+	for _, n := range c.nodes {
+		for _, d := range n.drivers {
+			drivers = append(drivers, d.eventName())
+		}
+	}
+	for _, d := range c.drivers {
+		if !d.builtIn && d.controller != nil {
+			drivers = append(drivers, d.eventName())
+		}
 	}
 	components := c.Components()
 	for _, spec := range specs {

@@ -61,7 +61,8 @@ func expandFilters(caches func() informers.SharedInformerFactory) []fake.Filter 
 	}
 }
 
-// resizerFilters passes only claims that need expansion. Volumes are read when one does.
+// resizerFilters passes only claims that need expansion or modification. Volumes are read when one
+// does.
 func resizerFilters(func() informers.SharedInformerFactory) []fake.Filter {
 	return []fake.Filter{
 		claimFilter(func(old, new *corev1.PersistentVolumeClaim) bool {

@@ -5,10 +5,12 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/snapshotapi"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -17,10 +19,14 @@ var finalizerOwners = map[string]string{
 	"kubernetes.io/pvc-protection":                     "pvcprotection",
 	"kubernetes.io/pv-protection":                      "pvprotection",
 	"kubernetes.io/vac-protection":                     "vacprotection",
-	storagehelpers.PVDeletionProtectionFinalizer:       "provisioner",
 	storagehelpers.PVDeletionInTreeProtectionFinalizer: "pvcontroller",
 	metav1.FinalizerDeleteDependents:                   "garbagecollector",
 	metav1.FinalizerOrphanDependents:                   "garbagecollector",
+	snapshotapi.ClaimSourceFinalizer:                   snapshotControllerName,
+	snapshotapi.SourceFinalizer:                        snapshotControllerName,
+	snapshotapi.BoundFinalizer:                         snapshotControllerName,
+	snapshotapi.InGroupFinalizer:                       snapshotControllerName,
+	snapshotapi.GroupBoundFinalizer:                    snapshotControllerName,
 }
 
 // goneCauses returns why an object still exists.
@@ -82,7 +88,7 @@ func (c *Cluster) keptCauses(obj fake.Object) []string {
 
 // finalizerCauses returns why a finalizer is not removed.
 func (c *Cluster) finalizerCauses(finalizer string, obj fake.Object) []string {
-	var causes []string
+	causes := c.snapshotFinalizerCauses(finalizer, obj)
 	switch o := obj.(type) {
 	case *corev1.PersistentVolumeClaim:
 		if finalizer == "kubernetes.io/pvc-protection" {
@@ -95,12 +101,32 @@ func (c *Cluster) finalizerCauses(finalizer string, obj fake.Object) []string {
 			causes = append(causes, "claim "+objectKey(ref.Namespace, ref.Name)+" is bound to the volume")
 		}
 	}
-	owner, known := finalizerOwners[finalizer]
-	if !known && strings.HasPrefix(finalizer, "external-attacher/") {
-		owner, known = "attacher", true
+	if owner, known := finalizerOwners[finalizer]; known {
+		return append(causes, c.componentCauses(owner)...)
 	}
-	if !known {
-		return causes
+	if driver, kind := c.sidecarOf(finalizer, obj); kind != "" {
+		if d := c.installed(driver); d != nil {
+			return append(causes, c.sidecarCauses(d, kind)...)
+		}
+		return append(causes, c.componentCauses(kind)...)
 	}
-	return append(causes, c.componentCauses(owner)...)
+	return causes
+}
+
+// sidecarOf returns the driver and the kind of the sidecar that removes a finalizer of an object; kind is
+// "" for another finalizer.
+func (c *Cluster) sidecarOf(finalizer string, obj fake.Object) (driver, kind string) {
+	if volume, is := obj.(*corev1.PersistentVolume); is && volume.Spec.CSI != nil {
+		driver = volume.Spec.CSI.Driver
+	}
+	if attachment, is := obj.(*storagev1.VolumeAttachment); is {
+		driver = attachment.Spec.Attacher
+	}
+	switch {
+	case finalizer == storagehelpers.PVDeletionProtectionFinalizer:
+		return driver, "provisioner"
+	case strings.HasPrefix(finalizer, "external-attacher/"):
+		return driver, "attacher"
+	}
+	return c.snapshotSidecar(finalizer, obj)
 }

@@ -124,7 +124,7 @@ func TestCronJob(t *testing.T) {
 		t.Fatalf("%d jobs at once", got)
 	}
 	user := w.Host().Process("user")
-	user.Spawn("sleep", func(context.Context) { user.Sleep(130 * time.Minute) })
+	user.Spawn("sleep", func(context.Context) { user.Sleep(160 * time.Minute) })
 	testcheck.NoError(t, w.Run(ctx))
 	cron = testcheck.Must(w.Client().BatchV1().CronJobs("default").Get(ctx, "backup", metav1.GetOptions{}))
 	last := cron.Status.LastScheduleTime
@@ -134,4 +134,32 @@ func TestCronJob(t *testing.T) {
 	if jobs, pods := len(w.Server().List("jobs")), len(w.Server().List("pods")); jobs+pods > 0 {
 		t.Errorf("%d jobs, %d pods", jobs, pods)
 	}
+}
+
+// TestCronJobKeepsItsJobs: a world is at rest although the jobs of a cron job exist for longer than its
+// period.
+func TestCronJobKeepsItsJobs(t *testing.T) {
+	ctx := t.Context()
+	w := start(t, cluster.Config{Nodes: 1, Stepped: &sim.SteppedConfig{StepsMax: 20_000}})
+	testcheck.NoError(t, w.Apply(ctx, `
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: report}
+spec:
+  schedule: "@hourly"
+  jobTemplate:
+    spec:
+      ttlSecondsAfterFinished: 7200
+      template:
+        metadata: {annotations: {volsim.dev/exit-codes: "0"}}
+        spec: {restartPolicy: Never, containers: [{name: report, image: report}]}
+`))
+	user := w.Host().Process("user")
+	user.Spawn("sleep", func(context.Context) { user.Sleep(270 * time.Minute) })
+	testcheck.NoError(t, w.Run(ctx))
+	if passed := w.Host().Now().Sub(sim.Epoch); passed > 275*time.Minute {
+		t.Errorf("%v have passed, want four hours and a half", passed)
+	}
+	// Those of 3:00 and 4:00 exist, and the next one has not come.
+	testcheck.Equal(t, "jobs", 2, len(w.Server().List("jobs")))
 }

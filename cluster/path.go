@@ -13,6 +13,7 @@ import (
 	"github.com/volsim/volsim/internal/podclaims"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/hostpath"
+	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/plugins/subpath"
 )
 
@@ -57,19 +58,33 @@ func (c *Cluster) ContainerPath(namespace, pod, container, mountPath string) (st
 }
 
 // WriteFile writes a file into a volume of a running pod. The path is that of the pod's first
-// container that mounts the volume, possibly only a subPath of it. Errors are those of MountPath
-// and of the file system.
+// container that may write to the volume, possibly only a subPath of it. Errors are those of MountPath
+// and of the file system. The error matches nodefs.ErrReadOnly if all containers mount the volume
+// read-only, as they do a volume of a config map, a secret, the downward API or projected sources.
 func (c *Cluster) WriteFile(namespace, pod, volume, name string, data []byte) error {
-	n, path, err := c.podMount(namespace, pod, volume)
+	n, path, err := c.podMount(namespace, pod, volume, true)
 	if err != nil {
 		return err
 	}
 	return n.fs.WriteFile(filepath.Join(path, name), data)
 }
 
-// ReadFile reads a file of a volume of a running pod; see WriteFile.
+// WriteZeros writes a file of zero bytes into a volume of a running pod, which fills the volume; see
+// WriteFile. It takes no memory on Array, and on Loop and LVM no time. If a real file system has too
+// little space, the error matches syscall.ENOSPC, and the volume is full. Volumes of Array can hold more
+// than their size.
+func (c *Cluster) WriteZeros(namespace, pod, volume, name string, size int64) error {
+	n, path, err := c.podMount(namespace, pod, volume, true)
+	if err != nil {
+		return err
+	}
+	return n.fs.WriteZeros(filepath.Join(path, name), size)
+}
+
+// ReadFile reads a file of a volume of a running pod. The path is that of the pod's first container that
+// mounts the volume; see WriteFile.
 func (c *Cluster) ReadFile(namespace, pod, volume, name string) ([]byte, error) {
-	n, path, err := c.podMount(namespace, pod, volume)
+	n, path, err := c.podMount(namespace, pod, volume, false)
 	if err != nil {
 		return nil, err
 	}
@@ -114,14 +129,33 @@ func (c *Cluster) volumeMount(namespace, podName, volume string) (*node, string,
 	return at.node, path, nil
 }
 
-// podMount returns where the first container of a pod that mounts a volume has it.
-func (c *Cluster) podMount(namespace, pod, volume string) (*node, string, error) {
-	n, path, err := c.containerMount(namespace, pod,
-		func(_ string, m *corev1.VolumeMount) bool { return m.Name == volume })
-	if errors.Is(err, errNoMount) { // the pod or its volume does not exist, or no container mounts it
+// podMount returns where the first container of a pod that mounts a volume has it, or the first one that may
+// write to it.
+func (c *Cluster) podMount(namespace, pod, volume string, writes bool) (*node, string, error) {
+	mounts, readOnly := false, c.isOfFiles(namespace, pod, volume)
+	n, path, err := c.containerMount(namespace, pod, func(_ string, m *corev1.VolumeMount) bool {
+		if m.Name != volume {
+			return false
+		}
+		mounts = true
+		return !writes || !readOnly && !m.ReadOnly
+	})
+	switch {
+	case !errors.Is(err, errNoMount):
+		return n, path, err
+	case mounts:
+		return nil, "", fmt.Errorf("pod %s/%s: its containers mount volume %s read-only: %w", namespace, pod, volume, nodefs.ErrReadOnly)
+	default: // the pod or its volume does not exist, or no container mounts it
 		return c.volumeMount(namespace, pod, volume)
 	}
-	return n, path, err
+}
+
+// isOfFiles reports whether a volume has files of API objects, which kubelets mount read-only.
+func (c *Cluster) isOfFiles(namespace, podName, volume string) bool {
+	pod, ok := c.pod(namespace, podName)
+	return ok && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.Name == volume && (v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil)
+	})
 }
 
 // errNoMount says that no container of a pod has the requested mount.

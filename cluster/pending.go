@@ -13,8 +13,7 @@ import (
 	"github.com/volsim/volsim/invariant"
 )
 
-// workloadControllers are the controllers that report up to which generation they have seen a spec, each
-// after those that write its specs.
+// workloadControllers are the controllers that report up to which generation they have seen a spec.
 var workloadControllers = []struct{ resource, component, kind string }{
 	{"daemonsets", "daemonset", "DaemonSet"},
 	{"deployments", "deployment", "Deployment"},
@@ -23,8 +22,7 @@ var workloadControllers = []struct{ resource, component, kind string }{
 	{"statefulsets", "statefulset", "StatefulSet"},
 }
 
-// owned are resources whose objects the garbage collector deletes with their owners, each after those that
-// may own it: a live world changes while it is read.
+// owned are resources whose objects the garbage collector deletes with their owners.
 var owned = []struct{ resource, kind string }{
 	{"jobs", "Job"}, {"replicasets", "ReplicaSet"}, {"pods", "pod"}, {"persistentvolumeclaims", "claim"},
 }
@@ -35,13 +33,18 @@ var ownerResources = map[string]string{
 	"ReplicaSet": "replicasets", "ReplicationController": "replicationcontrollers", "StatefulSet": "statefulsets",
 }
 
-// pendingObjects returns what the control plane has yet to do: what the API objects of volumes and pods
-// show, the specs of workloads that their controllers have not seen, and what their deletion leaves to the
-// garbage collector. A live world changes while it is read. So a cause is read before its effects, which show
-// that the cause has been seen: a workload before its pods, and an object without owners before its deletion.
+// pendingObjects returns what the control plane has yet to do: what the API objects of volumes, pods and
+// snapshots show, the specs and pods of workloads that their controllers have not seen, and what their deletion leaves
+// to the garbage collector. A live world changes while it is read, and an effect may end what its cause left
+// to do. So the state in which nothing is left is that of one revision.
 func (c *Cluster) pendingObjects() []invariant.PendingObject {
-	unseen, left := c.unseenSpecs(), c.withoutOwners()
-	return slices.Concat(invariant.PendingObjects(c.server), unseen, left)
+	for {
+		before := c.server.Revision()
+		pending := slices.Concat(invariant.PendingObjects(c.server), c.unseenSpecs(), c.unseenPods(), c.withoutOwners(), c.pendingSnapshots())
+		if len(pending) > 0 || c.server.Revision() == before {
+			return pending
+		}
+	}
 }
 
 // unseenSpecs returns the workloads whose controllers have not seen their specs, or have not acted on them: as
@@ -83,7 +86,7 @@ func (c *Cluster) withoutOwners() []invariant.PendingObject {
 	return left
 }
 
-func newPending(kind string, obj fake.Object, why string) invariant.PendingObject {
+func newPending(kind string, obj metav1.Object, why string) invariant.PendingObject {
 	return invariant.PendingObject{Kind: kind, Name: objectKey(obj.GetNamespace(), obj.GetName()), Why: why}
 }
 

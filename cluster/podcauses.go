@@ -229,7 +229,11 @@ func (c *Cluster) driverCauses(driver, volume, node string) []string {
 	if c.hasDriver(node, driver) {
 		return nil
 	}
-	return []string{fmt.Sprintf("driver %s of volume %s is not registered on %s", driver, volume, node)}
+	cause := fmt.Sprintf("driver %s of volume %s is not registered on %s", driver, volume, node)
+	if d, err := c.nodeDriver(node, driver); err == nil && d.stopped.Load() {
+		cause += ": " + d.eventName() + " is stopped"
+	}
+	return []string{cause}
 }
 
 func (c *Cluster) hasDriver(node, driver string) bool {
@@ -262,8 +266,9 @@ func (c *Cluster) attachmentCauses(volume *corev1.PersistentVolume, node string)
 		required := o.(*storagev1.CSIDriver).Spec.AttachRequired
 		attached = attached || required != nil && !*required
 	}
-	if volume.Spec.CSI.Driver == c.driver.name() && !attached && !c.kubeletsAttach {
-		causes = append(causes, c.componentCauses("attachdetach", "attacher")...)
+	if d := c.installed(volume.Spec.CSI.Driver); d != nil && !attached && !c.kubeletsAttach {
+		causes = append(causes, c.componentCauses("attachdetach")...)
+		causes = append(causes, c.sidecarCauses(d, "attacher")...)
 	}
 	return causes
 }

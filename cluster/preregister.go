@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/grpc"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -19,40 +18,45 @@ import (
 // nodeIDAnnotation holds the node's ID at each driver.
 const nodeIDAnnotation = "csi.volume.kubernetes.io/nodeid"
 
-// preRegister stores what a kubelet writes when it registers its node and the driver on it. The
+// preRegister stores what a kubelet writes when it registers its node and the drivers on it. The
 // kubelet then finds this done.
-func (c *Cluster) preRegister(name string, conn grpc.ClientConnInterface) error {
-	info, err := csispec.NewNodeClient(conn).NodeGetInfo(context.Background(), &csispec.NodeGetInfoRequest{})
-	if err != nil {
-		return fmt.Errorf("driver %s: NodeGetInfo: %w", c.driver.name(), err)
+func (c *Cluster) preRegister(n *node) error {
+	node, ids := kubelet.NewNode(n.name, c.host.Now()), map[string]string{}
+	drivers := make([]storagev1.CSINodeDriver, 0, len(n.drivers))
+	for _, d := range n.drivers {
+		info, err := csispec.NewNodeClient(d.conn).NodeGetInfo(context.Background(), &csispec.NodeGetInfoRequest{})
+		if err != nil {
+			return fmt.Errorf("driver %s: NodeGetInfo: %w", d.Name, err)
+		}
+		segments := info.GetAccessibleTopology().GetSegments()
+		ids[d.Name] = info.GetNodeId()
+		maps.Copy(node.Labels, segments)
+		entry := storagev1.CSINodeDriver{Name: d.Name, NodeID: info.GetNodeId(), TopologyKeys: slices.Sorted(maps.Keys(segments))}
+		if limit := int32(info.GetMaxVolumesPerNode()); limit > 0 {
+			entry.Allocatable = &storagev1.VolumeNodeResources{Count: &limit}
+		}
+		drivers = append(drivers, entry)
 	}
-	segments := info.GetAccessibleTopology().GetSegments()
-	ids, err := json.Marshal(map[string]string{c.driver.name(): info.GetNodeId()})
-	if err != nil {
-		return fmt.Errorf("annotation of node %s: %w", name, err)
+	if len(ids) > 0 {
+		annotation, err := json.Marshal(ids)
+		if err != nil {
+			return fmt.Errorf("annotation of node %s: %w", n.name, err)
+		}
+		node.Annotations[nodeIDAnnotation] = string(annotation)
 	}
-	node := kubelet.NewNode(name, c.host.Now())
-	node.Annotations[nodeIDAnnotation] = string(ids)
-	maps.Copy(node.Labels, segments)
 	if err := c.server.Add(node); err != nil {
 		return err
 	}
-	stored, _ := c.server.Get("nodes", "", name)
-	entry := storagev1.CSINodeDriver{
-		Name: c.driver.name(), NodeID: info.GetNodeId(), TopologyKeys: slices.Sorted(maps.Keys(segments)),
-	}
-	if limit := int32(info.GetMaxVolumesPerNode()); limit > 0 {
-		entry.Allocatable = &storagev1.VolumeNodeResources{Count: &limit}
-	}
+	stored, _ := c.server.Get("nodes", "", n.name)
 	return c.server.Add(&storagev1.CSINode{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:        name,
+			Name:        n.name,
 			Annotations: csi.MigratedAnnotation(),
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: "v1", Kind: "Node",
-				Name: name, UID: stored.GetUID(),
+				Name: n.name, UID: stored.GetUID(),
 			}},
 		},
-		Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{entry}},
+		Spec: storagev1.CSINodeSpec{Drivers: drivers},
 	})
 }

@@ -39,7 +39,7 @@ func RemoteComponents() []RemoteComponent {
 // scheduler.
 func remoteCapable(rootCA string, scheduling []recipe) []recipe {
 	return slices.Concat(storageComponents(nil), scheduling, clusterComponents(rootCA),
-		workloadComponents(), nodeComponents(nil), policyComponents())
+		workloadComponents(), nodeComponents(nil), policyComponents(), []recipe{snapshotController()})
 }
 
 // A RemoteConfig configures a Remote.
@@ -64,6 +64,7 @@ type Remote struct {
 	connections  []*remote.Connection
 	running      atomic.Bool                             // Run is in progress
 	localStorage atomic.Pointer[localstorage.Controller] // nil: none
+	snapshots    bool                                    // the snapshot controller is one of the components
 }
 
 // NewRemote builds a Remote. It makes no requests before Run. The error for an unknown component
@@ -81,6 +82,7 @@ func NewRemote(cfg RemoteConfig) (*Remote, error) {
 		components = append(components, more...)
 	}
 	for _, p := range components {
+		r.snapshots = r.snapshots || p.name == snapshotControllerName
 		if err == nil {
 			err = r.launch(rest, p)
 		}

@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"path"
 	"slices"
+	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -17,7 +19,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/volsim/volsim/internal/localstorage"
+	"github.com/volsim/volsim/internal/snapshotapi"
 	"github.com/volsim/volsim/internal/volumegroup"
+	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/hostpath"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
@@ -26,14 +30,14 @@ import (
 // nodes with disks are simulated: their volume groups are in memory.
 func (r *Remote) localStorageComponents(byNode map[string][]Disk) ([]recipe, error) {
 	all := []recipe{localStorageController(r.localStorage.Store)}
-	array := newArrayDriver(0)
+	disks := newArrayDriver(array.Config{})
 	for _, node := range slices.Sorted(maps.Keys(byNode)) {
 		root := "/" + node
 		memory := nodefs.NewMemory(root)
-		array.nodes[node] = memory
+		disks.nodes[node] = memory
 		for _, disk := range byNode[node] {
 			disk.Path = path.Clean("/" + disk.Path)
-			if err := array.addDisk(node, hostpath.Machine{FS: memory, Root: root}, disk); err != nil {
+			if err := disks.addDisk(node, hostpath.Machine{FS: memory, Root: root}, disk); err != nil {
 				return nil, fmt.Errorf("disk %s of %s: %w", disk.Path, node, err)
 			}
 		}
@@ -60,21 +64,43 @@ func (r *Remote) LocalStorageExtender() http.Handler {
 var definitionsResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
 // InstallDefinitions makes the API server serve the custom resources of the components, and returns
-// once it does. It makes no request if there are none.
+// once it does. Definitions of snapshots that the server has stay as they are. It makes no request if
+// there are none.
 func (r *Remote) InstallDefinitions(ctx context.Context) error {
-	if r.localStorage.Load() == nil {
+	if r.localStorage.Load() == nil && !r.snapshots {
 		return nil
 	}
 	client, err := dynamic.NewForConfig(r.rest)
 	if err != nil {
 		return err
 	}
+	installed := client.Resource(definitionsResource)
+	if r.localStorage.Load() != nil {
+		if err := installDefinition(ctx, installed, localstorage.Definition, false); err != nil {
+			return err
+		}
+	}
+	if r.snapshots {
+		for text := range strings.SplitSeq(snapshotapi.Definitions(), "\n---\n") {
+			if err := installDefinition(ctx, installed, text, true); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// installDefinition applies a definition, and waits until it is served. With keep, one that exists is not
+// changed.
+func installDefinition(ctx context.Context, installed dynamic.ResourceInterface, text string, keep bool) error {
 	definition := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(localstorage.Definition), &definition.Object); err != nil {
+	if err := yaml.Unmarshal([]byte(text), &definition.Object); err != nil {
 		return err
 	}
-	installed := client.Resource(definitionsResource)
-	stored, err := installed.Apply(ctx, definition.GetName(), definition, metav1.ApplyOptions{FieldManager: "volsim", Force: true})
+	stored, err := installed.Get(ctx, definition.GetName(), metav1.GetOptions{})
+	if !keep || apierrors.IsNotFound(err) {
+		stored, err = installed.Apply(ctx, definition.GetName(), definition, metav1.ApplyOptions{FieldManager: "volsim", Force: true})
+	}
 	if err != nil {
 		return fmt.Errorf("install definition %s: %w", definition.GetName(), err)
 	}

@@ -27,7 +27,9 @@ func TestStoredObjectsAreNotModified(t *testing.T) {
 	if err := lifecycle(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range []func(string) error{c.StopDriver, c.StartDriver, c.Reboot} {
+	for _, step := range []func(string) error{
+		func(node string) error { return c.StopDriver(node) }, func(node string) error { return c.StartDriver(node) }, c.Reboot,
+	} {
 		if err := step("node-1"); err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/invariant"
@@ -143,8 +142,9 @@ func (c *Cluster) servedResource(resource, namespace string) (fake.APIResource, 
 }
 
 // Pending describes what the control plane has yet to do, as far as the API objects show it: see
-// invariant.PendingObjects, specs that a workload controller has not seen, and dependents whose owners are
-// gone.
+// invariant.PendingObjects, specs and pods that a workload controller has not seen, rollouts and jobs that
+// nothing holds up, containers that exit or are restarted, dependents whose owners are gone, and snapshots
+// that are not ready or are being deleted.
 func (c *Cluster) Pending() []string {
 	var pending []string
 	for _, d := range c.pendingObjects() {
@@ -154,10 +154,16 @@ func (c *Cluster) Pending() []string {
 }
 
 // Leaks describes what exists although no API object refers to it. Call it in a world whose claims
-// and pods are all gone. It reads the driver, its devices, the nodes' mounts and the machine of the
+// and pods are all gone. Snapshots that contents name may stay. It reads the drivers, the devices, the nodes' mounts and the machine of the
 // PersistentVolume controller.
 func (c *Cluster) Leaks() ([]string, error) {
 	leaks, err := c.driver.leaks()
+	for _, d := range c.drivers {
+		volumes, errVolumes := d.leaks()
+		snapshots, errSnapshots := d.leakedSnapshots(context.Background())
+		leaks, err = slices.Concat(leaks, volumes, snapshots), errors.Join(err, errVolumes, errSnapshots)
+	}
+	leaks = c.withoutSnapshots(leaks)
 	volumes, errVolumes := c.machine.Volumes()
 	for _, v := range volumes {
 		leaks = append(leaks, "directory "+v.Path)
@@ -181,15 +187,22 @@ func (c *Cluster) pod(namespace, name string) (*corev1.Pod, bool) {
 	return o.(*corev1.Pod), true
 }
 
-// isRegistered reports whether the API server has all nodes and the driver on each of them.
+// isRegistered reports whether the API server has all nodes and the drivers on each of them.
 func (c *Cluster) isRegistered() bool {
 	for _, n := range c.nodes {
-		o, ok := c.server.Get("csinodes", "", n.name)
-		if !ok || len(o.(*storagev1.CSINode).Spec.Drivers) == 0 {
+		if _, ok := c.server.Get("csinodes", "", n.name); !ok {
 			return false
 		}
+		for _, d := range n.drivers {
+			if !c.hasDriver(n.name, d.Name) && !d.stopped.Load() {
+				return false
+			}
+		}
+	}
+	if len(c.drivers) == 0 || !c.drivers[0].builtIn {
+		return true
 	}
 	_, class := c.server.Get("storageclasses", "", ClassName)
-	_, driver := c.server.Get("csidrivers", "", c.driver.name())
-	return class && driver
+	_, driver := c.server.Get("csidrivers", "", c.drivers[0].Name)
+	return class && driver && c.hasSnapshotClasses(c.drivers[0])
 }

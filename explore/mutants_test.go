@@ -118,7 +118,8 @@ func names(sentence string, objects []string) bool {
 func everyMutant() []mutant {
 	return slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants, restartMutants,
 		ownershipMutants, subPathMutants, filesMutants, statefulSetMutants,
-		deploymentMutants, daemonSetMutants, jobMutants, quotaMutants, deadNodeMutants, preemptionMutants)
+		deploymentMutants, daemonSetMutants, jobMutants, quotaMutants, deadNodeMutants, preemptionMutants,
+		localStorageMutants, attributesMutants, snapshotMutants)
 }
 
 // TestMutants checks that every mutant is detected by its rule within the number of schedules in
@@ -133,7 +134,7 @@ func TestMutants(t *testing.T) {
 				sparse(t, i)
 				t.Parallel()
 				f := m.hunt(t, m.scene(t, true, ""), m.within)
-				if what := f.Error(); !names(what, append(subjects(f.Scenario), "pvc-", "node-", "csi-", "default/web", "default/pi", "default/backup")) {
+				if what := f.Error(); !names(what, append(subjects(f.Scenario), "pvc-", "node-", "csi-", "snap", "default/web", "default/pi", "default/backup")) {
 					t.Errorf("the failure names no object of the scenario: %s", what)
 				}
 				m.spare(t)

@@ -9,6 +9,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/fake/internal/rules"
 )
 
 // This file has the default admission plugins that matter to storage. Those of pods and services
@@ -77,6 +79,9 @@ func (s *Server) admitCreate(obj Object) error {
 	case *corev1.PersistentVolume:
 		o.Finalizers = s.withFinalizer(o.Finalizers, finalizerVolume)
 	case *corev1.PersistentVolumeClaim:
+		if !s.crossNamespace {
+			rules.DropCrossNamespaceSource(o)
+		}
 		o.Finalizers = s.withFinalizer(o.Finalizers, finalizerClaim)
 		if _, ok := o.Annotations[corev1.BetaStorageClassAnnotation]; !ok && o.Spec.StorageClassName == nil {
 			if class := s.defaultClass(); class != nil {

@@ -16,7 +16,7 @@ const defaultAccount = "default"
 // admitPod applies the plugins ServiceAccount, Priority, DefaultTolerationSeconds and
 // PodTopologyLabels to a pod.
 //
-// Differs: the service account need not exist, and no token is mounted.
+// Differs: the service account need not exist, and no token is mounted, unless Config.MountTokens says so.
 //
 // Upstream: plugin/pkg/admission/serviceaccount, priority, defaulttolerationseconds,
 // podtopologylabels.
@@ -26,6 +26,11 @@ func (s *Server) admitPod(pod *corev1.Pod) error {
 		spec.ServiceAccountName = defaultAccount
 	}
 	spec.DeprecatedServiceAccount = spec.ServiceAccountName
+	if s.tokens {
+		if err := s.admitAccount(pod); err != nil {
+			return err
+		}
+	}
 	if err := s.admitPriority(pod); err != nil {
 		return err
 	}

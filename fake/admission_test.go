@@ -1,6 +1,7 @@
 package fake_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +38,36 @@ func TestSkipProtection(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "gold"}, DriverName: "d", Parameters: map[string]string{"iops": "1"},
 	}, all))
 	expect(t, class.Finalizers, nil)
+}
+
+// TestCrossNamespaceSources has the feature gate off and on.
+func TestCrossNamespaceSources(t *testing.T) {
+	ctx := t.Context()
+	from := func(namespace string) *claim {
+		return newClaim("a", func(c *claim) {
+			c.Spec.DataSourceRef = &corev1.TypedObjectReference{Kind: "PersistentVolumeClaim", Namespace: &namespace, Name: "data"}
+		})
+	}
+	create := func(enabled bool, c *claim) (*claim, error) {
+		server := fake.NewServer(fake.Config{Now: sim.DirectCaller().Now, CrossNamespaceSources: enabled})
+		return server.Client(sim.DirectCaller()).CoreV1().PersistentVolumeClaims("default").Create(ctx, c, metav1.CreateOptions{})
+	}
+	if got := testcheck.Must(create(false, from("other"))).Spec; got.DataSourceRef != nil || got.DataSource != nil {
+		t.Errorf("off: %v, %v", got.DataSourceRef, got.DataSource)
+	}
+	if got := testcheck.Must(create(true, from("other"))).Spec; got.DataSourceRef == nil || *got.DataSourceRef.Namespace != "other" || got.DataSource != nil {
+		t.Errorf("on: %v, %v", got.DataSourceRef, got.DataSource)
+	}
+	both := from("other")
+	both.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "data"}
+	_, err := create(true, both)
+	if err == nil || !strings.Contains(err.Error(), "may not be specified when dataSourceRef.namespace is specified") {
+		t.Errorf("two sources: %v", err)
+	}
+	_, err = create(true, from("not a name"))
+	if err == nil || !strings.Contains(err.Error(), `spec.dataSourceRef.namespace: Invalid value: "not a name"`) {
+		t.Errorf("an invalid namespace: %v", err)
+	}
 }
 
 func isDefault(annotation string) func(*storagev1.StorageClass) {

@@ -22,7 +22,7 @@ func (s *Server) bootstrap(rootCA string) {
 		}})
 		s.bootstrapObject(uint64(2*i+1), "configmaps", &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: ns.GetName(), Name: "kube-root-ca.crt",
+				Namespace: ns.GetName(), Name: rootCAConfigMap,
 				Annotations: map[string]string{"kubernetes.io/description": "Contains a CA bundle that can be used to verify the " +
 					"kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. " +
 					"No other usage is guaranteed across distributions of Kubernetes clusters."},

@@ -182,6 +182,9 @@ func (s *Server) Resource(resource string) (APIResource, bool) {
 	return k.describe(k.gvk.Version), true
 }
 
+// Serves reports whether the server has a resource, which is named as in Commit.
+func (s *Server) Serves(resource string) bool { return s.catalog.Load().table(resource) != nil }
+
 func (k *kind) describe(version string) APIResource {
 	r := APIResource{Custom: k.custom, APIResource: metav1.APIResource{
 		Name: k.resource, SingularName: strings.ToLower(k.gvk.Kind), Namespaced: k.namespaced,

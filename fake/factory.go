@@ -37,9 +37,11 @@ type factory struct {
 	server  *Server
 	process *sim.Process
 	filters map[string]resourceFilter // by resource; without an entry: all objects
+	// views has the informers by type, and customs those of custom resources. They are written under
+	// Server.hooks, and read under it by other processes.
 	views   map[reflect.Type]*informer
-	customs map[*table]*informer // of custom resources
-	delays  map[*table]int       // age of the first lists in events; see Server.DelayCache
+	customs map[*table]*informer
+	delays  map[*table]int // age of the first lists in events; see Server.DelayCache
 }
 
 var _ informers.SharedInformerFactory = (*factory)(nil)
@@ -109,6 +111,8 @@ func (f *factory) InformerFor(obj runtime.Object,
 		}
 		v := newInformer(f.server, f.server.tableOf(k), of, f.process)
 		v.delay = f.delays[v.table]
+		f.server.hooks.Lock()
+		defer f.server.hooks.Unlock()
 		f.views[t] = v
 		return v
 	}
@@ -177,6 +181,8 @@ func (f *factory) custom(k *kind) (*informer, error) {
 	}
 	v := newInformer(f.server, t, of, f.process)
 	v.version, v.delay = k, f.delays[t]
+	f.server.hooks.Lock()
+	defer f.server.hooks.Unlock()
 	f.customs[t] = v
 	return v, nil
 }

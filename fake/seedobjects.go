@@ -77,12 +77,27 @@ func (s *Server) addAny(obj runtime.Object) error {
 	return nil
 }
 
+// AddShared is Add for one object of a custom resource, without copying it: its content must not be modified
+// afterwards. Its metadata belongs to the server then. Objects of several servers may share a content.
+func (s *Server) AddShared(obj *CustomObject) error {
+	k := s.catalog.Load().kindOf(obj.GroupVersionKind())
+	if k == nil || k.custom == nil {
+		return fmt.Errorf("%T %s: kind not served", obj, obj.GroupVersionKind())
+	}
+	return s.addResolved(k, obj)
+}
+
 // add stores one object.
 func (s *Server) add(given runtime.Object) error {
 	k, obj, err := s.resolve(given)
 	if err != nil {
 		return err
 	}
+	return s.addResolved(k, obj)
+}
+
+// addResolved stores an object of a kind.
+func (s *Server) addResolved(k *kind, obj Object) error {
 	m := metaOf(obj)
 	switch {
 	case !k.namespaced:

@@ -61,6 +61,13 @@ type Config struct {
 	// kubernetes.io/pv-protection, pvc-protection and vac-protection, as a server does that was started with
 	// --disable-admission-plugins=StorageObjectInUseProtection.
 	SkipProtection bool
+	// CrossNamespaceSources keeps data sources of claims that are in other namespaces: the feature gate
+	// CrossNamespaceVolumeDataSource.
+	CrossNamespaceSources bool
+	// MountTokens adds a volume kube-api-access-… with the token of its service account to each pod that
+	// does not decline, as every real server does: the kubelet has one more volume to mount, and the
+	// controllers of root certificates and service accounts must run. A service account must exist then.
+	MountTokens bool
 
 	// Services has the HTTPS servers of Services that run inside the process. A webhook that refers
 	// to such a Service is answered by its handler, in memory, without TLS and without a goroutine.
@@ -68,6 +75,13 @@ type Config struct {
 	// not make any. In a stepped world its answers must depend on its requests only, except for the
 	// UID of a review, which is random.
 	Services map[types.NamespacedName]http.Handler
+
+	// Kubelets returns the HTTP server of a node's kubelet, or nil if it cannot be reached. Requests for
+	// nodes/NAME/proxy are passed to it, by package fake/apiserver. It may be called concurrently. nil: such
+	// requests are refused.
+	Kubelets interface {
+		Kubelet(node string) http.Handler
+	}
 
 	// CreateWarnings returns further warnings for the creator of an object of a resource. Responses
 	// to HTTP requests have them as Warning headers. It may be called concurrently. nil: none.
@@ -93,12 +107,17 @@ type Config struct {
 // A Server is the API server: the store, its rules, and its clients. All methods are safe for
 // concurrent use.
 type Server struct {
-	now      func() time.Time
-	identity uint64 // the bits that Config.Identity adds to a UID; 0 for 0
-	track    bool   // managed fields, from creation on
-	protect  bool   // adds finalizers; see Config.SkipProtection
-	services map[types.NamespacedName]http.Handler
-	created  func(resource schema.GroupResource) []string // see Config.CreateWarnings; nil: none
+	now            func() time.Time
+	identity       uint64 // the bits that Config.Identity adds to a UID; 0 for 0
+	track          bool   // managed fields, from creation on
+	protect        bool   // adds finalizers; see Config.SkipProtection
+	crossNamespace bool   // see Config.CrossNamespaceSources
+	tokens         bool   // of service accounts, for pods; see Config.MountTokens
+	services       map[types.NamespacedName]http.Handler
+	created        func(resource schema.GroupResource) []string // see Config.CreateWarnings; nil: none
+	kubelets       interface {
+		Kubelet(node string) http.Handler
+	} // see Config.Kubelets; nil: none
 	version  atomic.Pointer[version.Info]
 	unserved *kubernetes.Clientset // see unservedClient
 	history  history
@@ -131,12 +150,15 @@ type Commit struct {
 // NewServer returns a server with its namespaces, and with what controllers create in them.
 func NewServer(cfg Config) *Server {
 	s := &Server{
-		now:      cfg.Now,
-		identity: mix(cfg.Identity) ^ mix(0),
-		track:    cfg.TrackManagedFields,
-		protect:  !cfg.SkipProtection,
-		services: maps.Clone(cfg.Services),
-		created:  cfg.CreateWarnings,
+		now:            cfg.Now,
+		identity:       mix(cfg.Identity) ^ mix(0),
+		track:          cfg.TrackManagedFields,
+		protect:        !cfg.SkipProtection,
+		crossNamespace: cfg.CrossNamespaceSources,
+		services:       maps.Clone(cfg.Services),
+		created:        cfg.CreateWarnings,
+		tokens:         cfg.MountTokens,
+		kubelets:       cfg.Kubelets,
 		history: history{
 			events: cmp.Or(cfg.HistoryEvents, historyEvents), bytes: cmp.Or(cfg.HistoryBytes, historyBytes), age: cfg.HistoryAge,
 		},
@@ -191,6 +213,15 @@ func (s *Server) OnCommit(f func(Commit)) {
 func (s *Server) Get(resource, namespace, name string) (Object, bool) {
 	obj := s.lookup(s.table(resource), key(namespace, name))
 	return obj, obj != nil
+}
+
+// Kubelet returns the HTTP server of a node's kubelet; see Config.Kubelets. It reports whether kubelets
+// can be asked at all.
+func (s *Server) Kubelet(node string) (server http.Handler, served bool) {
+	if s.kubelets == nil {
+		return nil, false
+	}
+	return s.kubelets.Kubelet(node), true
 }
 
 // ServiceHandler returns the handler of Config.Services for a Service, or nil.

@@ -45,18 +45,18 @@ func beginOneNode(c *Checker) watcher {
 		if r.Verb != "ControllerPublishVolume" || !tookEffect(r) {
 			return
 		}
-		call := deviceCallOf(r)
-		held, ok := c.Devices.Volume(call.handle)
-		if !ok || len(held.Attached) < 2 {
+		call := c.callOf(r)
+		nodes := c.attachedTo(call.driver, call.handle)
+		if len(nodes) < 2 {
 			return
 		}
-		a := attachmentOf(c.API, c.Devices.Driver(), call.handle, call.node)
+		a := attachmentOf(c.API, call.driver, call.handle, call.node)
 		if a == nil {
 			return
 		}
 		if v := volumeOf(c.API, a); v != nil && forOneNode(v) {
 			c.report("I15", "volume %s (%s) is for one node, and attached to %s", v.Name, call.handle,
-				strings.Join(held.Attached, " and "))
+				strings.Join(nodes, " and "))
 		}
 	}}
 }
@@ -118,8 +118,8 @@ func beginMountedStays(c *Checker) watcher {
 				return
 			}
 			for _, a := range was.Status.VolumesAttached {
-				if _, handle, ok := splitUniqueVolume(a.Name); ok && !lists(e.After.(*corev1.Node), a.Name) {
-					withdrawn[volumeOnNode{handle, was.Name}] = c.Log.Steps()
+				if driver, handle, ok := splitUniqueVolume(a.Name); ok && !lists(e.After.(*corev1.Node), a.Name) {
+					withdrawn[volumeOnNode{driver, handle, was.Name}] = c.Log.Steps()
 				}
 			}
 		},
@@ -127,15 +127,14 @@ func beginMountedStays(c *Checker) watcher {
 			if r.Verb != "ControllerUnpublishVolume" {
 				return
 			}
-			call := deviceCallOf(r)
-			at := volumeOnNode{call.handle, call.node}
+			at := c.callOf(r).at()
 			mounts := c.mountsOf(at)
 			if len(mounts) == 0 {
 				return
 			}
 			absent, notReady := health.since(at.node, withdrawn[at])
 			switch {
-			case absent || notReady && attachedForLong(attachmentOf(c.API, c.Devices.Driver(), at.handle, at.node)):
+			case absent || notReady && attachedForLong(attachmentOf(c.API, at.driver, at.handle, at.node)):
 			case notReady:
 				c.report("I16",
 					"volume %s is detached from node %s, which is not ready, too early; it is mounted there at %s",
@@ -158,34 +157,35 @@ func attachedForLong(a *storagev1.VolumeAttachment) bool {
 
 // attachedNodes records the nodes to which each volume has a VolumeAttachment.
 type attachedNodes struct {
-	nodes map[string]map[string]bool // by driver^handle
-	known map[string]volumeOnNode    // by attachment; handle is driver^handle here
+	nodes map[volumeOnNode]map[string]bool // by volume, without a node
+	known map[string]volumeOnNode          // by attachment
 }
 
 // add observes an attachment and returns the other nodes of its volume, sorted.
 func (n *attachedNodes) add(a *storagev1.VolumeAttachment, v *corev1.PersistentVolume) []string {
-	at := volumeOnNode{v.Spec.CSI.Driver + "^" + v.Spec.CSI.VolumeHandle, a.Spec.NodeName}
-	others := slices.Sorted(maps.Keys(n.nodes[at.handle]))
-	if n.nodes[at.handle] == nil {
-		n.nodes[at.handle] = map[string]bool{}
+	at, volume := volumeAt(v, a.Spec.NodeName), volumeAt(v, "")
+	others := slices.Sorted(maps.Keys(n.nodes[volume]))
+	if n.nodes[volume] == nil {
+		n.nodes[volume] = map[string]bool{}
 	}
-	n.nodes[at.handle][at.node], n.known[a.Name] = true, at
+	n.nodes[volume][at.node], n.known[a.Name] = true, at
 	return slices.DeleteFunc(others, func(other string) bool { return other == at.node })
 }
 
 func (n *attachedNodes) remove(attachment string) {
 	at := n.known[attachment]
+	volume := volumeOnNode{at.driver, at.handle, ""}
 	delete(n.known, attachment)
-	delete(n.nodes[at.handle], at.node)
-	if len(n.nodes[at.handle]) == 0 {
-		delete(n.nodes, at.handle)
+	delete(n.nodes[volume], at.node)
+	if len(n.nodes[volume]) == 0 {
+		delete(n.nodes, volume)
 	}
 }
 
 // beginAttachAfterDetach checks that a volume for one node gets a VolumeAttachment only if it has
 // none to another node.
 func beginAttachAfterDetach(c *Checker) watcher {
-	nodes := attachedNodes{map[string]map[string]bool{}, map[string]volumeOnNode{}}
+	nodes := attachedNodes{map[volumeOnNode]map[string]bool{}, map[string]volumeOnNode{}}
 	for _, obj := range c.API.List("volumeattachments") {
 		a := obj.(*storagev1.VolumeAttachment)
 		if v := volumeOf(c.API, a); v != nil {
@@ -317,8 +317,8 @@ func beginDetachAsked(c *Checker) watcher {
 		if r.Verb != "ControllerUnpublishVolume" || !tookEffect(r) {
 			return
 		}
-		call := deviceCallOf(r)
-		a := attachmentOf(c.API, c.Devices.Driver(), call.handle, call.node)
+		call := c.callOf(r)
+		a := attachmentOf(c.API, call.driver, call.handle, call.node)
 		if a != nil && a.Status.Attached && a.DeletionTimestamp == nil {
 			c.report("I22",
 				"volume %s is detached from node %s, but its attachment is not being deleted", call.handle, call.node)

@@ -10,7 +10,8 @@ import (
 )
 
 // A Backend holds the volumes that PersistentVolumes refer to: those of a CSI driver, or of a
-// plugin of the PersistentVolume controller.
+// plugin of the PersistentVolume controller. It may also have a method
+// Files(handle string) []string, which returns the sorted paths of the files in a volume.
 type Backend interface {
 	// Driver returns the name of the driver or plugin.
 	Driver() string
@@ -24,9 +25,11 @@ type Backend interface {
 type Volume struct {
 	Handle   string   // of a plugin's volume: its path
 	Name     string   // name with which it was requested
-	Attached []string // node names, sorted
+	Attached []string // node names, sorted; of a driver whose volumes are attached
 	Bytes    int64
 	FSBytes  int64 // size of its file system; 0: none or unknown
+	// Attributes are its mutable parameters, as in a VolumeAttributesClass; nil: unknown.
+	Attributes map[string]string
 }
 
 // Plugins whose volumes are directories, of a machine and of a server.

@@ -144,16 +144,13 @@ func (o *oneVolume) checkMounts(uid types.UID) {
 	if o.Devices == nil || len(o.sharing[uid]) < 2 {
 		return
 	}
-	mounted := map[string]string{} // handle: node
-	for _, node := range o.Devices.Nodes() {
-		for _, m := range o.Devices.Mounts(node) {
-			mounted[m.Source] = node
-		}
+	isMounted := func(v *corev1.PersistentVolume) bool {
+		return slices.ContainsFunc(o.Devices.Nodes(), func(node string) bool { return len(o.mountsOf(volumeAt(v, node))) > 0 })
 	}
 	first := ""
 	for _, name := range o.sharing[uid] {
 		v := o.volumeNamed(name)
-		if v == nil || v.Spec.CSI == nil || mounted[v.Spec.CSI.VolumeHandle] == "" {
+		if v == nil || v.Spec.CSI == nil || !isMounted(v) {
 			continue
 		}
 		if first != "" {

@@ -50,7 +50,7 @@ func (l *detachDeadline) podChanged(pod *corev1.Pod, ended bool) {
 	}
 	needs := l.pods[pod.UID]
 	for _, name := range volumesOfPod(l.API, pod) {
-		at := volumeOnNode{csiVolumeNamed(l.API, name).Spec.CSI.VolumeHandle, pod.Spec.NodeName}
+		at := volumeAt(csiVolumeNamed(l.API, name), pod.Spec.NodeName)
 		if !slices.Contains(needs, at) {
 			needs = append(needs, at)
 		}
@@ -71,8 +71,8 @@ func (l *detachDeadline) nodeChanged(e fake.Commit, is *corev1.Node) {
 		return
 	}
 	for _, name := range was.Status.VolumesInUse {
-		if _, handle, ok := splitUniqueVolume(name); ok {
-			l.needed[volumeOnNode{handle, is.Name}] = l.Now()
+		if driver, handle, ok := splitUniqueVolume(name); ok {
+			l.needed[volumeOnNode{driver, handle, is.Name}] = l.Now()
 		}
 	}
 }
@@ -108,7 +108,7 @@ func (l *detachDeadline) detachBegins(a *storagev1.VolumeAttachment) {
 		uniqueVolume(v.Spec.CSI.Driver, v.Spec.CSI.VolumeHandle)) {
 		return // it is detached from a node that still reports it in use: see I16
 	}
-	since, known := l.needed[volumeOnNode{v.Spec.CSI.VolumeHandle, a.Spec.NodeName}]
+	since, known := l.needed[volumeAt(v, a.Spec.NodeName)]
 	if l.lastFault.After(since) {
 		since = l.lastFault
 	}

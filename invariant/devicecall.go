@@ -11,23 +11,27 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim/trace"
 )
 
 // A deviceCall is a driver call about a volume, as recorded. A call that failed before it took
 // effect has no path, and a controller's call then has no node.
 type deviceCall struct {
+	driver string // or the plugin
 	handle string
 	node   string
 	path   string
 	bytes  int64 // requested size; 0: none
 }
 
-// deviceCallOf parses a record. The node is that of the call, or that of the calling kubelet.
+// deviceCallOf parses a record. The node is that of the call, as the driver knows it, or that of the
+// calling kubelet.
 func deviceCallOf(r trace.Record) deviceCall {
-	_, handle, _ := strings.Cut(r.Object, "/")
-	call := deviceCall{handle: handle, node: nodeOfTask(r.Task)}
+	driver, handle, _ := strings.Cut(r.Object, "/")
+	call := deviceCall{driver: driver, handle: handle}
+	if strings.HasPrefix(r.Task, "kubelet(") {
+		call.node = nodeOfTask(r.Task)
+	}
 	for word := range strings.SplitSeq(r.Detail, " ") {
 		if node, ok := strings.CutPrefix(word, "node="); ok {
 			call.node = node
@@ -65,8 +69,8 @@ func restartedNode(r trace.Record) string {
 	return object
 }
 
-// A volumeOnNode is a volume of the backend, by handle, and a node.
-type volumeOnNode struct{ handle, node string }
+// A volumeOnNode is a volume of a driver, by handle, and a node.
+type volumeOnNode struct{ driver, handle, node string }
 
 // csiVolumes is the prefix of the unique names of CSI volumes; see uniqueVolume.
 const csiVolumes = "kubernetes.io/csi/"
@@ -158,17 +162,6 @@ func forOneNode(v *corev1.PersistentVolume) bool {
 		!slices.ContainsFunc(v.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
 			return m == corev1.ReadWriteMany || m == corev1.ReadOnlyMany
 		})
-}
-
-// mountsOf returns the mounts of a volume on a node.
-func (c *Checker) mountsOf(at volumeOnNode) []nodefs.Mount {
-	var of []nodefs.Mount
-	for _, m := range c.Devices.Mounts(at.node) {
-		if m.Source == at.handle {
-			of = append(of, m)
-		}
-	}
-	return of
 }
 
 // A podMount is what the path of a pod's mount contains.

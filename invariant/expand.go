@@ -63,7 +63,7 @@ func (s *sizes) claim(was, is *corev1.PersistentVolumeClaim) {
 	}
 	v := obj.(*corev1.PersistentVolume)
 	if was.Status.Phase == corev1.ClaimBound && v.Spec.CSI != nil {
-		s.fileSystem(is, v.Spec.CSI.VolumeHandle, after)
+		s.fileSystem(is, v, after)
 	}
 	ref := v.Spec.ClaimRef
 	largest, known := s.largest[obj.GetUID()]
@@ -74,23 +74,24 @@ func (s *sizes) claim(was, is *corev1.PersistentVolumeClaim) {
 }
 
 // fileSystem checks the size of the file system in the volume of an expanded claim.
-func (s *sizes) fileSystem(claim *corev1.PersistentVolumeClaim, handle string, capacity resource.Quantity) {
-	if s.c.Devices == nil {
-		return
-	}
-	if made, ok := s.c.Devices.Volume(handle); ok && made.FSBytes > 0 && capacity.Value() > made.FSBytes {
+func (s *sizes) fileSystem(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume, capacity resource.Quantity) {
+	if made, ok := s.c.held(v); ok && made.FSBytes > 0 && capacity.Value() > made.FSBytes {
 		s.c.report("I33", "claim %s/%s says that it has %s now, but the file system in %s has %d bytes",
-			claim.Namespace, claim.Name, &capacity, handle, made.FSBytes)
+			claim.Namespace, claim.Name, &capacity, made.Handle, made.FSBytes)
 	}
 }
 
 // call checks the size that a node requests.
 func (s *sizes) call(r trace.Record) {
-	if r.Verb != "NodeExpandVolume" || s.c.Devices == nil {
+	if r.Verb != "NodeExpandVolume" {
 		return
 	}
 	call := deviceCallOf(r)
-	if made, ok := s.c.Devices.Volume(call.handle); ok && call.bytes > made.Bytes {
+	b := s.c.backend(call.driver)
+	if b == nil {
+		return
+	}
+	if made, ok := b.Volume(call.handle); ok && call.bytes > made.Bytes {
 		s.c.report("I33", "%d bytes of volume %s are asked for on node %s, and it has %d at the driver", call.bytes,
 			call.handle, call.node, made.Bytes)
 	}
@@ -107,10 +108,10 @@ func (s *sizes) volume(v *corev1.PersistentVolume, deleted bool) {
 		return
 	}
 	s.largest[v.UID] = capacity
-	if s.c.Devices == nil || v.Spec.CSI == nil || v.Annotations[provisionedBy] != s.c.Devices.Driver() {
+	if v.Spec.CSI == nil || v.Annotations[provisionedBy] != v.Spec.CSI.Driver {
 		return
 	}
-	if made, ok := s.c.Devices.Volume(v.Spec.CSI.VolumeHandle); ok && capacity.Value() > made.Bytes {
+	if made, ok := s.c.held(v); ok && capacity.Value() > made.Bytes {
 		s.c.report("I33", "volume %s says that it has %s, but %s has %d bytes at the driver", v.Name,
 			&capacity, made.Handle, made.Bytes)
 	}

@@ -28,7 +28,7 @@ var nodeLivenessRules = []builtIn{
 }
 
 // volumeUsers maps the PersistentVolumes used on a node to their first pod by name.
-type volumeUsers map[volumeOnNode]*corev1.Pod // handle is the PersistentVolume's name here
+type volumeUsers map[volumeOnNode]*corev1.Pod
 
 // usedVolumes returns what the existing pods that have not ended need, as far as their claims are
 // bound.
@@ -40,7 +40,7 @@ func usedVolumes(api *fake.Server) volumeUsers {
 			continue
 		}
 		for _, name := range volumesOfPod(api, pod) {
-			if at := (volumeOnNode{name, pod.Spec.NodeName}); used[at] == nil {
+			if at := volumeAt(csiVolumeNamed(api, name), pod.Spec.NodeName); used[at] == nil {
 				used[at] = pod
 			}
 		}
@@ -89,7 +89,7 @@ func beginDetached(c *Checker) watcher {
 		for _, obj := range c.API.List("volumeattachments") {
 			a := obj.(*storagev1.VolumeAttachment)
 			v := volumeOf(c.API, a)
-			if v == nil || used[volumeOnNode{v.Name, a.Spec.NodeName}] != nil {
+			if v == nil || used[volumeAt(v, a.Spec.NodeName)] != nil {
 				continue
 			}
 			report("volumeattachments/"+a.Name, fmt.Sprintf("is of volume %s to node %s, where no pod needs it: %s",
@@ -134,22 +134,34 @@ func beginAgreed(c *Checker) watcher {
 	}}
 }
 
+// checkBackend checks what the drivers have attached, according to their backends or, if those are not
+// known, to the last calls.
 func (c *Checker) checkBackend(report func(object, why string)) {
-	for _, v := range c.Devices.Volumes() {
-		for _, node := range v.Attached {
-			if attachmentOf(c.API, c.Devices.Driver(), v.Handle, node) == nil {
-				report("volumes/"+v.Handle,
-					fmt.Sprintf("is attached to node %s by the driver, and there is no attachment", node))
+	check := func(at volumeOnNode) {
+		if attachmentOf(c.API, at.driver, at.handle, at.node) == nil {
+			report("volumes/"+at.handle,
+				fmt.Sprintf("is attached to node %s by the driver, and there is no attachment", at.node))
+		}
+	}
+	for b := range c.backends() {
+		for _, v := range b.Volumes() {
+			for _, node := range v.Attached {
+				check(volumeOnNode{b.Driver(), v.Handle, node})
 			}
+		}
+	}
+	for _, at := range c.others.sorted() {
+		if c.backend(at.driver) == nil && c.others.volumes[at].attached == yes {
+			check(at)
 		}
 	}
 	for _, obj := range c.API.List("volumeattachments") {
 		a := obj.(*storagev1.VolumeAttachment)
 		v := volumeOf(c.API, a)
-		if v == nil || v.Spec.CSI.Driver != c.Devices.Driver() || !a.Status.Attached {
+		if v == nil || !a.Status.Attached || !c.isAttachable(v.Spec.CSI.Driver) {
 			continue
 		}
-		if held, _ := c.Devices.Volume(v.Spec.CSI.VolumeHandle); !slices.Contains(held.Attached, a.Spec.NodeName) {
+		if c.isAttached(volumeAt(v, a.Spec.NodeName)) == no {
 			report("volumeattachments/"+a.Name, fmt.Sprintf("says that volume %s is attached to node %s, and the driver does not", v.Name, a.Spec.NodeName))
 		}
 	}
@@ -182,16 +194,10 @@ func (c *Checker) checkNodes(used volumeUsers, report func(object, why string)) 
 
 // checkInUse checks whether a node uses what it reports in use.
 func (c *Checker) checkInUse(node *corev1.Node, used volumeUsers, report func(object, why string)) {
-	var needed []string
-	for at := range used {
-		if v := csiVolumeNamed(c.API, at.handle); at.node == node.Name && v != nil {
-			needed = append(needed, v.Spec.CSI.VolumeHandle)
-		}
-	}
 	for _, name := range node.Status.VolumesInUse {
 		driver, handle, ok := splitUniqueVolume(name)
-		if !ok || driver != c.Devices.Driver() || slices.Contains(needed, handle) ||
-			len(c.mountsOf(volumeOnNode{handle, node.Name})) > 0 {
+		at := volumeOnNode{driver, handle, node.Name}
+		if !ok || used[at] != nil || len(c.mountsOf(at)) > 0 {
 			continue
 		}
 		report("nodes/"+node.Name,
@@ -244,7 +250,7 @@ func (c *Checker) isAttachable(driver string) bool {
 // isUsedElsewhere reports whether a volume for one node is needed on another one, too.
 func (c *Checker) isUsedElsewhere(v *corev1.PersistentVolume, node string, used volumeUsers) bool {
 	for at := range used {
-		if at.handle == v.Name && at.node != node && forOneNode(v) {
+		if at.node != node && at == volumeAt(v, at.node) && forOneNode(v) {
 			return true
 		}
 	}
@@ -280,7 +286,7 @@ func (l mountLeaks) restart(r trace.Record) { l.restarted[restartedNode(r)] = tr
 // or were not.
 func (l mountLeaks) each(afterRestart bool, f func(node, what string)) {
 	pods := map[string]*corev1.Pod{} // by UID
-	used := volumeUsers{}            // by handle
+	used := volumeUsers{}
 	for _, obj := range l.API.List("pods") {
 		pod := obj.(*corev1.Pod)
 		pods[string(pod.UID)] = pod
@@ -288,7 +294,7 @@ func (l mountLeaks) each(afterRestart bool, f func(node, what string)) {
 			continue
 		}
 		for _, name := range volumesOfPod(l.API, pod) {
-			used[volumeOnNode{csiVolumeNamed(l.API, name).Spec.CSI.VolumeHandle, pod.Spec.NodeName}] = pod
+			used[volumeAt(csiVolumeNamed(l.API, name), pod.Spec.NodeName)] = pod
 		}
 	}
 	for _, node := range l.Devices.Nodes() {
@@ -324,13 +330,33 @@ func dirLeakReason(dir, node string, pods map[string]*corev1.Pod, used volumeUse
 		}
 		return ""
 	}
-	for at := range used {
-		sum := sha256.Sum256([]byte(at.handle))
-		if at.node == node && path.Base(dir) == hex.EncodeToString(sum[:]) {
-			return ""
-		}
+	if used.stages(path.Base(path.Dir(dir)), path.Base(dir), node) {
+		return ""
 	}
 	return "and no pod of the node needs what is staged there"
+}
+
+// stages reports whether a pod of a node needs the volume of a driver that is staged in a directory of a
+// name.
+func (used volumeUsers) stages(driver, name, node string) bool {
+	for at := range used {
+		sum := sha256.Sum256([]byte(at.handle))
+		if at.node == node && at.driver == driver && name == hex.EncodeToString(sum[:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// stagedAt parses the path at which a kubelet has a volume staged:
+// "…/plugins/kubernetes.io/csi/<driver>/<name>/globalmount".
+func stagedAt(path string) (driver, name string, ok bool) {
+	_, rest, found := strings.Cut(path, "/plugins/kubernetes.io/csi/")
+	words := strings.Split(rest, "/")
+	if !found || len(words) != 3 || words[2] != "globalmount" {
+		return "", "", false
+	}
+	return words[0], words[1], true
 }
 
 // leakReason returns why no pod needs a mount; "" if one does.
@@ -343,10 +369,17 @@ func (l mountLeaks) leakReason(m nodefs.Mount, node string, pods map[string]*cor
 	switch volume, isLocal := localMountAt(m.Path); {
 	case isLocal:
 		return l.localLeakReason(volume, node, pods)
-	case !ofPod && used[volumeOnNode{m.Source, node}] == nil:
-		return "and no pod of the node needs it"
 	case !ofPod:
-		return ""
+		driver, name, staged := stagedAt(m.Path)
+		switch {
+		case staged && l.isOther(driver):
+			if used.stages(driver, name, node) {
+				return ""
+			}
+		case used[volumeOnNode{l.Devices.Driver(), m.Source, node}] != nil, l.isOwnMount(m.Path):
+			return ""
+		}
+		return "and no pod of the node needs it"
 	case pod == nil:
 		return "for a pod that is gone"
 	case pod.DeletionTimestamp != nil:
@@ -356,6 +389,17 @@ func (l mountLeaks) leakReason(m nodefs.Mount, node string, pods map[string]*cor
 	default:
 		return ""
 	}
+}
+
+// isOwnMount reports whether a path is in the directory of a driver, which may mount there what it likes.
+func (l mountLeaks) isOwnMount(path string) bool {
+	_, rest, found := strings.Cut(path, "/plugins/")
+	driver, _, below := strings.Cut(rest, "/")
+	if !found || !below || !l.isOther(driver) {
+		return false
+	}
+	_, installed := l.API.Get("csidrivers", "", driver)
+	return installed
 }
 
 // otherMountAt parses the path of a pod's volume of any plugin; ok is false if it is not below

@@ -24,7 +24,7 @@ var mountRules = []builtIn{
 	},
 }
 
-// A fileLister is a Devices that also lists the files in volumes.
+// A fileLister is a Backend that also lists the files in volumes.
 type fileLister interface {
 	// Files returns the paths of the files in a volume, sorted.
 	Files(handle string) []string
@@ -33,8 +33,7 @@ type fileLister interface {
 // A fileTracker records the known files of each volume.
 type fileTracker struct {
 	*Checker
-	in    fileLister
-	files map[string][]string
+	files map[volumeOnNode][]string // by volume, without a node
 }
 
 // beginFilesStay checks that a file seen in a volume exists as long as the volume. No user deletes
@@ -42,11 +41,10 @@ type fileTracker struct {
 // deletion of a pod begins and when a kubelet is restarted, before any cleanup, and after each
 // mount, unmount and detach. It does not detect the removal of an empty directory.
 func beginFilesStay(c *Checker) watcher {
-	in, ok := c.Devices.(fileLister)
-	if !ok {
+	if c.Devices == nil {
 		return watcher{}
 	}
-	k := &fileTracker{c, in, map[string][]string{}}
+	k := &fileTracker{c, map[volumeOnNode][]string{}}
 	return watcher{
 		commits: []string{"pods"},
 		commit: func(e fake.Commit) {
@@ -56,14 +54,15 @@ func beginFilesStay(c *Checker) watcher {
 			}
 			for _, name := range volumesOfPod(c.API, pod) {
 				if v := csiVolumeNamed(c.API, name); v != nil {
-					k.check(v.Spec.CSI.VolumeHandle, "pod "+pod.Namespace+"/"+pod.Name+" was to be deleted")
+					k.check(volumeAt(v, ""), "pod "+pod.Namespace+"/"+pod.Name+" was to be deleted")
 				}
 			}
 		},
 		call: func(r trace.Record) {
-			switch handle := deviceCallOf(r).handle; r.Verb {
+			switch r.Verb {
 			case "NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume", "ControllerUnpublishVolume":
-				k.check(handle, r.Verb)
+				call := deviceCallOf(r)
+				k.check(volumeOnNode{call.driver, call.handle, ""}, r.Verb)
 			}
 		},
 		event:   func(trace.Record) { k.checkAll() },
@@ -72,24 +71,34 @@ func beginFilesStay(c *Checker) watcher {
 }
 
 func (k *fileTracker) checkAll() {
-	for _, v := range k.Devices.Volumes() {
-		k.check(v.Handle, "a look at all volumes")
+	for b := range k.backends() {
+		if _, ok := b.(fileLister); !ok {
+			continue
+		}
+		for _, v := range b.Volumes() {
+			k.check(volumeOnNode{b.Driver(), v.Handle, ""}, "a look at all volumes")
+		}
 	}
 }
 
 // check compares the files of a volume with the known ones.
-func (k *fileTracker) check(handle, when string) {
-	if _, ok := k.Devices.Volume(handle); !ok {
-		delete(k.files, handle)
+func (k *fileTracker) check(volume volumeOnNode, when string) {
+	b := k.backend(volume.driver)
+	in, ok := b.(fileLister)
+	if !ok {
 		return
 	}
-	files := k.in.Files(handle)
-	for _, f := range k.files[handle] {
+	if _, ok := b.Volume(volume.handle); !ok {
+		delete(k.files, volume)
+		return
+	}
+	files := in.Files(volume.handle)
+	for _, f := range k.files[volume] {
 		if _, found := slices.BinarySearch(files, f); !found {
-			k.report("I25", "file %s of volume %s is gone; seen at %s", f, handle, when)
+			k.report("I25", "file %s of volume %s is gone; seen at %s", f, volume.handle, when)
 		}
 	}
-	k.files[handle] = files
+	k.files[volume] = files
 }
 
 // beginReconstructed checks that, at rest, mounts and directories on a ready node whose kubelet was
@@ -186,7 +195,7 @@ func (c *Checker) checkRunningPods(report func(format string, a ...any)) {
 			continue
 		}
 		for _, name := range volumesOfPod(c.API, withMounts(pod)) {
-			if !mounted[podMount{string(pod.UID), name}] {
+			if !mounted[podMount{string(pod.UID), name}] && !c.hidesMounts(csiVolumeNamed(c.API, name).Spec.CSI.Driver) {
 				report("pod %s/%s runs on node %s, and its volume %s is not mounted", pod.Namespace,
 					pod.Name, pod.Spec.NodeName, name)
 			}
@@ -224,12 +233,12 @@ func beginReportFirst(c *Checker) watcher {
 	told := map[volumeOnNode]bool{} // in use, and attached at some time since
 	recreated := map[string]bool{}  // nodes that were deleted once
 	look := func(was, is *corev1.Node) {
-		for _, handle := range dropped(was, is, c.Devices.Driver()) {
-			delete(told, volumeOnNode{handle, is.Name})
+		for _, at := range dropped(was, is) {
+			delete(told, at)
 		}
 		for _, name := range is.Status.VolumesInUse {
-			if _, handle, ok := splitUniqueVolume(name); ok && lists(is, name) {
-				told[volumeOnNode{handle, is.Name}] = true
+			if driver, handle, ok := splitUniqueVolume(name); ok && lists(is, name) {
+				told[volumeOnNode{driver, handle, is.Name}] = true
 			}
 		}
 	}
@@ -253,16 +262,22 @@ func beginReportFirst(c *Checker) watcher {
 			call := deviceCallOf(r)
 			node := nodeNamed(c.API, call.node)
 			switch {
-			case node == nil || recreated[call.node]:
-			case !slices.Contains(node.Status.VolumesInUse, uniqueVolume(c.Devices.Driver(), call.handle)):
+			case node == nil || recreated[call.node] || !c.mustBeAttached(call):
+			case !slices.Contains(node.Status.VolumesInUse, uniqueVolume(call.driver, call.handle)):
 				c.report("I35",
 					"volume %s is mounted on node %s, which has not reported it in use", call.handle, call.node)
-			case !told[volumeOnNode{call.handle, call.node}]:
+			case !told[call.at()]:
 				c.report("I35",
 					"volume %s is mounted on node %s, which never listed it as attached", call.handle, call.node)
 			}
 		},
 	}
+}
+
+// mustBeAttached reports whether the volume of a node's call is one that is attached first. Those of other
+// drivers than that of Devices are not if the drivers say so, or if they are in the pods' manifests.
+func (c *Checker) mustBeAttached(call deviceCall) bool {
+	return !c.isOther(call.driver) || c.isAttachable(call.driver) && c.csiVolumeOf(call.driver, call.handle) != nil
 }
 
 // beginMountedInUse checks that a volume leaves a node's volumesInUse only when it is not mounted
@@ -278,10 +293,10 @@ func beginMountedInUse(c *Checker) watcher {
 			if e.Type == watch.Deleted {
 				return
 			}
-			for _, handle := range dropped(was, e.After.(*corev1.Node), c.Devices.Driver()) {
-				if mounts := c.mountsOf(volumeOnNode{handle, was.Name}); len(mounts) > 0 {
+			for _, at := range dropped(was, e.After.(*corev1.Node)) {
+				if mounts := c.mountsOf(at); len(mounts) > 0 {
 					c.report("I36", "node %s no longer reports volume %s in use, which is mounted at %s",
-						was.Name, handle, mounts[0].Path)
+						was.Name, at.handle, mounts[0].Path)
 				}
 			}
 		},

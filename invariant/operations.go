@@ -369,7 +369,7 @@ func (c *Checker) wantsVolume(name string) string {
 func (c *Checker) wantsDeletion(call driverCall) string {
 	for _, obj := range c.API.List("persistentvolumes") {
 		v := obj.(*corev1.PersistentVolume)
-		if v.Spec.CSI != nil && v.Spec.CSI.VolumeHandle == call.volume && v.Status.Phase == corev1.VolumeReleased &&
+		if v.Spec.CSI != nil && handleKey(v) == call.subject && v.Status.Phase == corev1.VolumeReleased &&
 			v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
 			return "persistentvolumes/" + v.Name
 		}
@@ -389,15 +389,17 @@ func (c *Checker) wantsReclaim(name, rpc string) string {
 
 // wantsAttachment returns the attachment that must be attached or detached.
 func (c *Checker) wantsAttachment(call driverCall) string {
+	driver, _, _ := strings.Cut(call.subject, "/")
+	node := c.nodeName(driver, call.node)
 	for _, obj := range c.API.List("volumeattachments") {
 		a := obj.(*storagev1.VolumeAttachment)
 		name := a.Spec.Source.PersistentVolumeName
-		if name == nil || call.node != "" && a.Spec.NodeName != call.node {
+		if name == nil || node != "" && a.Spec.NodeName != node {
 			continue
 		}
 		v, ok := c.API.Get("persistentvolumes", "", *name)
 		if !ok || v.(*corev1.PersistentVolume).Spec.CSI == nil ||
-			v.(*corev1.PersistentVolume).Spec.CSI.VolumeHandle != call.volume {
+			handleKey(v.(*corev1.PersistentVolume)) != call.subject {
 			continue
 		}
 		leaving := a.DeletionTimestamp != nil

@@ -26,8 +26,8 @@ func (d PendingObject) String() string {
 }
 
 // PendingObjects returns what is pending in a world, sorted by kind and name: objects that are
-// being deleted, pods that do not run yet, volumes that must be bound, released or reclaimed, and
-// attachments without a user. A running world has some at nearly any time. A world at rest has
+// being deleted, pods that do not run yet, volumes that must be bound, released, reclaimed or
+// modified, and attachments without a user. A running world has some at nearly any time. A world at rest has
 // none, except pods that cannot run. It reads the store and leaves no trace.
 func PendingObjects(api *fake.Server) []PendingObject {
 	var pending []PendingObject
@@ -45,8 +45,12 @@ func PendingObjects(api *fake.Server) []PendingObject {
 		}
 	}
 	for _, o := range api.List("persistentvolumeclaims") {
-		if o.GetDeletionTimestamp() != nil {
+		switch status := o.(*corev1.PersistentVolumeClaim).Status.ModifyVolumeStatus; {
+		case o.GetDeletionTimestamp() != nil:
 			pending = append(pending, PendingObject{"L2", "claim", nameOf(o), "is being deleted"})
+		case status != nil && status.Status == corev1.PersistentVolumeClaimModifyVolumeInProgress:
+			pending = append(pending,
+				PendingObject{"L18", "claim", nameOf(o), "is being modified to class " + status.TargetVolumeAttributesClassName})
 		}
 	}
 	for _, o := range api.List("persistentvolumes") {

@@ -24,8 +24,8 @@ type World struct {
 type Devices interface {
 	// Backend is that of the CSI driver.
 	Backend
-	// Plugins returns those of the PersistentVolume controller that provision and delete volumes,
-	// by name.
+	// Plugins returns those of other CSI drivers, and of the plugins of the PersistentVolume controller
+	// that provision and delete volumes.
 	Plugins() []Backend
 	// Nodes returns the nodes that have a disk, sorted.
 	Nodes() []string
@@ -111,6 +111,8 @@ var (
 	aboutWorkloads = subject{
 		"replicasets", "deployments", "statefulsets", "daemonsets", "jobs", "cronjobs", "replicationcontrollers", "resourcequotas",
 	}
+	// The volume groups of nodes.
+	aboutLocalStorage = subject{localRecords}
 )
 
 // later is the begin of a rule that waits for its subject.
@@ -129,9 +131,15 @@ func workloadRule(begin func(c *Checker) watcher) func(c *Checker) watcher {
 	return func(*Checker) watcher { return watcher{later: later{&aboutWorkloads, begin}} }
 }
 
+// localRule defers the begin of a rule until the world has a record of local storage.
+func localRule(begin func(c *Checker) watcher) func(c *Checker) watcher {
+	return func(*Checker) watcher { return watcher{later: later{&aboutLocalStorage, begin}} }
+}
+
 // A Checker checks a set of rules in one world.
 type Checker struct {
 	World
+	others      otherDrivers
 	violations  []*Violation
 	controllers controllers                           // components that have a cache
 	rules       []activeRule                          // all of them
@@ -151,31 +159,36 @@ type ownRule struct {
 	Checks
 }
 
-// An activeRule is a rule with its watcher.
+// An activeRule is a rule with its watcher. Worlds share the rule.
 type activeRule struct {
-	Rule
+	*Rule
 	watcher
 }
 
 // Watch applies rules to a world. It must be called before the first action that they should
-// observe.
+// observe. It keeps the rules, which must not be changed.
 func Watch(w World, rules ...Rule) *Checker {
 	c := &Checker{World: w, controllers: controllers{}, rules: make([]activeRule, 0, len(rules))}
-	for _, r := range rules {
+	for i := range rules {
+		r := &rules[i]
 		if r.Begin != nil {
-			c.own = append(c.own, ownRule{r, r.Begin(w)})
+			c.own = append(c.own, ownRule{*r, r.Begin(w)})
 			continue
 		}
 		c.rules = append(c.rules, activeRule{r, r.begin(c)})
 	}
 	c.index()
-	c.waiting = []*subject{&aboutNodes, &aboutWorkloads}
+	c.waiting = []*subject{&aboutNodes, &aboutWorkloads, &aboutLocalStorage, &aboutAttributes, &aboutSnapshots}
 	for _, s := range slices.Clone(c.waiting) {
 		if slices.ContainsFunc(*s, func(resource string) bool { return w.API.Count(resource) > 0 }) {
 			c.start(s)
 		}
 	}
+	c.rememberNodes(w.API.List("csinodes")...)
 	w.API.OnCommit(func(e fake.Commit) {
+		if e.Resource == "csinodes" {
+			c.rememberNodes(e.After)
+		}
 		c.meet(e.Resource)
 		c.committing = true
 		defer func() { c.committing = false }()
@@ -200,6 +213,10 @@ func (c *Checker) onRecord(r trace.Record) {
 	switch r.Kind {
 	case trace.KindAPI:
 		c.onWrite(r)
+	case trace.KindDriver:
+		c.observeOther(r)
+	case trace.KindEvent:
+		c.rebootOther(r)
 	case trace.KindDeliver:
 		c.controllers.observe(r)
 	}
@@ -343,7 +360,7 @@ func (c *Checker) CheckAtRest() []Pending {
 	before := len(c.violations)
 	for _, t := range c.rests {
 		if t.rest != nil {
-			t.rest(func(object, why string) { pending = append(pending, Pending{t.Rule, object, why}) })
+			t.rest(func(object, why string) { pending = append(pending, Pending{*t.Rule, object, why}) })
 		}
 		if t.settled != nil {
 			t.settled(func(format string, a ...any) { c.report(t.ID, format, a...) })
@@ -384,6 +401,7 @@ func init() {
 		cacheRules,
 		scheduleRules,
 		preemptionRules,
+		localStorageRules,
 		statefulSetRules,
 		deploymentRules,
 		daemonSetRules,
@@ -392,6 +410,8 @@ func init() {
 		quotaRules,
 		deadNodeRules,
 		expandRules,
+		attributesRules,
+		snapshotRules,
 		quietRules,
 		nodeLivenessRules,
 		matchingRules,

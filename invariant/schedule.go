@@ -191,11 +191,11 @@ func (c *Checker) checkReachable(pod *corev1.Pod, unsteady map[string]bool) {
 // its volumes would exceed it. A scheduler decides by its cache: the highest limit ever counts, and
 // nothing is checked after a restart with old lists.
 func beginAttachLimit(c *Checker) watcher {
-	highest := map[volumeOnNode]int{} // by driver instead of a handle
+	highest := map[volumeOnNode]int{} // by driver and node
 	outdated := false
 	learn := func(node *storagev1.CSINode) {
 		for _, d := range node.Spec.Drivers {
-			at := volumeOnNode{d.Name, node.Name}
+			at := volumeOnNode{driver: d.Name, node: node.Name}
 			switch _, known := highest[at]; {
 			case d.Allocatable == nil || d.Allocatable.Count == nil:
 				highest[at] = math.MaxInt
@@ -225,7 +225,7 @@ func beginAttachLimit(c *Checker) watcher {
 				return
 			}
 			for _, d := range obj.(*storagev1.CSINode).Spec.Drivers {
-				c.checkLimit(pod, d.Name, highest[volumeOnNode{d.Name, pod.Spec.NodeName}])
+				c.checkLimit(pod, d.Name, highest[volumeOnNode{driver: d.Name, node: pod.Spec.NodeName}])
 			}
 		},
 		event: func(r trace.Record) {

@@ -30,7 +30,7 @@ func beginStageOrder(c *Checker) watcher {
 	return watcher{
 		call: func(r trace.Record) {
 			call := deviceCallOf(r)
-			at := volumeOnNode{call.handle, call.node}
+			at := call.at()
 			switch {
 			case r.Verb == "NodeStageVolume" && tookEffect(r):
 				o.stage(r, at)
@@ -51,7 +51,7 @@ func beginStageOrder(c *Checker) watcher {
 }
 
 func (o *stageOrder) stage(r trace.Record, at volumeOnNode) {
-	if !o.isAttached(at) {
+	if !o.mayBeAttached(at) {
 		o.report("I17", "volume %s is staged on node %s, to which it is not attached", at.handle, at.node)
 	}
 	if o.staged[at] {
@@ -63,8 +63,13 @@ func (o *stageOrder) stage(r trace.Record, at volumeOnNode) {
 }
 
 func (o *stageOrder) publish(at volumeOnNode, path string) {
-	if !o.isAttached(at) {
+	if !o.mayBeAttached(at) {
 		o.report("I17", "volume %s is published on node %s, to which it is not attached", at.handle, at.node)
+	}
+	if o.isOther(at.driver) {
+		if v := o.others.volumes[at]; v == nil || v.staged != no {
+			return
+		}
 	}
 	for _, m := range o.mountsOf(at) {
 		if _, ofPod := podPathAt(m.Path); !ofPod {
@@ -87,14 +92,9 @@ func (o *stageOrder) unstage(r trace.Record, at volumeOnNode) {
 	}
 }
 
-func (o *stageOrder) isAttached(at volumeOnNode) bool {
-	held, ok := o.Devices.Volume(at.handle)
-	for _, node := range held.Attached {
-		if ok && node == at.node {
-			return true
-		}
-	}
-	return false
+// mayBeAttached reports whether a volume is attached to a node, need not be, or has not been seen.
+func (o *stageOrder) mayBeAttached(at volumeOnNode) bool {
+	return o.isAttached(at) != no || o.isOther(at.driver) && (!o.isAttachable(at.driver) || o.csiVolumeOf(at.driver, at.handle) == nil)
 }
 
 // beginPathIdentity checks that after a stage or publish at a path only that volume is mounted
@@ -109,7 +109,7 @@ func beginPathIdentity(c *Checker) watcher {
 		}
 		call := deviceCallOf(r)
 		for _, m := range mountsAt(c.Devices.Mounts(call.node), call.path) {
-			if m.Source != call.handle {
+			if m.Source != call.handle && !c.isOther(call.driver) {
 				c.report("I18", "volume %s was mounted on node %s at %s, where volume %s is mounted", call.handle,
 					call.node, call.path, m.Source)
 			}
@@ -118,7 +118,7 @@ func beginPathIdentity(c *Checker) watcher {
 		if !ok {
 			return
 		}
-		if v := csiVolumeNamed(c.API, pod.volume); v != nil && v.Spec.CSI.VolumeHandle != call.handle {
+		if v := csiVolumeNamed(c.API, pod.volume); v != nil && volumeAt(v, call.node) != call.at() {
 			c.report("I18", "volume %s was published on node %s at %s, which is the path of volume %s (%s)",
 				call.handle, call.node, call.path, v.Name, v.Spec.CSI.VolumeHandle)
 		}

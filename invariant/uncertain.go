@@ -66,7 +66,7 @@ func beginUncertain(c *Checker) watcher {
 // call handles the result of a call.
 func (u *uncertainty) call(r trace.Record) {
 	call := deviceCallOf(r)
-	staging := mountPlace{volumeOnNode{call.handle, call.node}, ""}
+	staging := mountPlace{call.at(), ""}
 	published := mountPlace{staging.volumeOnNode, call.path}
 	switch r.Verb {
 	case "NodeStageVolume":
@@ -119,9 +119,9 @@ func (u *uncertainty) unstaged(staging mountPlace) {
 // droppedUse checks what a node no longer reports in use.
 func (u *uncertainty) droppedUse(e fake.Commit) {
 	was, _ := e.Before.(*corev1.Node)
-	for _, handle := range dropped(was, e.After.(*corev1.Node), u.Devices.Driver()) {
+	for _, at := range dropped(was, e.After.(*corev1.Node)) {
 		for _, p := range u.sorted() {
-			if p.handle == handle && p.node == was.Name {
+			if p.volumeOnNode == at {
 				u.report("I24", "node %s no longer reports volume %s in use, which %s, and this is still uncertain",
 					p.node, p.handle, u.story(p))
 			}
@@ -147,8 +147,8 @@ func (u *uncertainty) settle(which func(mountPlace) bool) {
 
 func (u *uncertainty) sorted() []mountPlace {
 	return slices.SortedFunc(maps.Keys(u.places), func(a, b mountPlace) int {
-		return cmp.Or(strings.Compare(a.node, b.node), strings.Compare(a.handle, b.handle),
-			strings.Compare(a.path, b.path))
+		return cmp.Or(strings.Compare(a.node, b.node), strings.Compare(a.driver, b.driver),
+			strings.Compare(a.handle, b.handle), strings.Compare(a.path, b.path))
 	})
 }
 
@@ -167,18 +167,17 @@ func isFinal(err error) bool {
 	return true
 }
 
-// dropped returns the handles of a driver's volumes that a node no longer reports in use; none for
-// a node that is new or deleted.
-func dropped(was, is *corev1.Node, driver string) []string {
+// dropped returns the volumes of CSI drivers that a node no longer reports in use; none for a node that
+// is new or deleted.
+func dropped(was, is *corev1.Node) []volumeOnNode {
 	if was == nil {
 		return nil
 	}
-	var handles []string
+	var volumes []volumeOnNode
 	for _, name := range was.Status.VolumesInUse {
-		if of, handle, ok := splitUniqueVolume(name); ok && of == driver &&
-			!slices.Contains(is.Status.VolumesInUse, name) {
-			handles = append(handles, handle)
+		if driver, handle, ok := splitUniqueVolume(name); ok && !slices.Contains(is.Status.VolumesInUse, name) {
+			volumes = append(volumes, volumeOnNode{driver, handle, was.Name})
 		}
 	}
-	return handles
+	return volumes
 }

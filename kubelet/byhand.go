@@ -172,6 +172,23 @@ func hasEnded(pod *corev1.Pod, c *corev1.Container, s *corev1.ContainerStatus) b
 	return s.State.Terminated != nil && !restarts(pod, c, s.State.Terminated.ExitCode)
 }
 
+// MustAdvance reports whether a container of a running pod exits next, as the annotation says, or is
+// restarted: the kubelet has something left to do for the pod.
+func (k *Kubelet) MustAdvance(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodRunning && slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+		i := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == c.Name })
+		if i < 0 {
+			return false
+		}
+		s := &pod.Status.ContainerStatuses[i]
+		if s.State.Running == nil {
+			return lastRun(s) != nil && !hasEnded(pod, &c, s)
+		}
+		_, exits, err := exitCode(pod, c.Name, s.RestartCount)
+		return exits && err == nil
+	})
+}
+
 // advance sets the state of a container that should run. s is a copy of its status before, without
 // the state.
 //

@@ -54,6 +54,12 @@ type Config struct {
 	// NodeLease makes the kubelet create and renew the node's Lease in the namespace
 	// kube-node-lease.
 	NodeLease bool
+	// StatsPeriod is how often the pods' volumes are measured in the background. Summary then returns
+	// the last result. 0 means never: Summary measures them.
+	StatsPeriod time.Duration
+	// VolumeHealth makes the kubelet ask CSI drivers about the health of the volumes that it measures,
+	// as upstream's feature gate CSIVolumeHealth does.
+	VolumeHealth bool
 }
 
 // A Kubelet is the kubelet of one node. Its methods must be called from tasks of its process.
@@ -85,6 +91,8 @@ type Kubelet struct {
 	leaseBegun bool                  // the queue has its key
 	leases     *sim.Queue[string]    // one key: the node's name. nil: see Config.NodeLease
 	lease      *coordinationv1.Lease // as last written; nil: unknown
+
+	usage *periodicUsage // nil: volumes are measured on request; see Config.StatsPeriod
 
 	recorder record.EventRecorder
 	rejected map[types.UID]*rejection
@@ -136,6 +144,7 @@ func New(cfg Config) (*Kubelet, error) {
 		}
 	}, nil)
 	k.watchLimits()
+	k.watchUsage()
 	k.watchRemounts()
 	k.watchOrphans()
 	k.watchPreparations()
@@ -179,6 +188,7 @@ func (k *Kubelet) csiConfig() csi.Config {
 		Process: k.cfg.Process, Client: k.cfg.Client,
 		CSIDrivers: k.cfg.Informers.Storage().V1().CSIDrivers(),
 		NodeName:   types.NodeName(k.cfg.Node), Root: k.cfg.Root, FS: k.cfg.FS, Dial: k.cfg.Dial,
+		VolumeHealth: k.cfg.VolumeHealth,
 	}
 	if k.cfg.SelfAttach {
 		cfg.Attachments = k.cfg.Informers.Storage().V1().VolumeAttachments()

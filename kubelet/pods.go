@@ -22,6 +22,7 @@ const reasonFailedMount = "FailedMount"
 func (k *Kubelet) podSeen(pod *corev1.Pod) {
 	k.known[pod.UID] = pod
 	k.pods.Add(pod.UID)
+	k.scheduleUsage()
 }
 
 func (k *Kubelet) podGone(pod *corev1.Pod) {

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/volsim/volsim/internal/podclaims"
@@ -25,37 +27,52 @@ import (
 const reasonAbnormal = "VolumeConditionAbnormal"
 
 // Summary returns the usage of the volumes of the node's pods, by namespace and name. A volume
-// without statistics is left out. Each measurement is a suspension point. It must be called from a
-// task of the kubelet's process.
+// without statistics is left out. It measures the volumes, with one suspension point each, or returns
+// the last results of Config.StatsPeriod. It must be called from a task of the kubelet's process.
 //
-// Differs: upstream measures each pod's volumes about once a minute and returns the last result;
-// this kubelet measures on request. Values unknown to the plugin are left out instead of 0. It has
-// no statistics of the node and of containers.
+// Differs: without Config.StatsPeriod, volumes are measured on request; upstream measures them in the
+// background. Values unknown to the plugin are left out instead of 0. It has no statistics of the node
+// and of containers.
 //
 // Upstream: pkg/kubelet/server/stats volumeStatCalculator (v1.36).
 func (k *Kubelet) Summary(ctx context.Context) *stats.Summary {
 	summary := &stats.Summary{Node: stats.NodeStats{NodeName: k.cfg.Node}, Pods: []stats.PodStats{}}
-	pods := slices.SortedFunc(maps.Values(k.known), func(a, b *corev1.Pod) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
-	})
-	for _, pod := range pods {
+	for _, pod := range k.sortedPods() {
 		of := stats.PodStats{PodRef: stats.PodReference{Name: pod.Name, Namespace: pod.Namespace, UID: string(pod.UID)}}
 		if pod.Status.StartTime != nil {
 			of.StartTime = *pod.Status.StartTime
 		}
-		for _, volume := range k.volumes.MountedVolumes(pod.UID) {
-			if measured, ok := k.volumeStats(ctx, pod, volume); ok {
-				of.VolumeStats = append(of.VolumeStats, measured)
-			}
+		if k.usage != nil {
+			of.VolumeStats = k.usage.last[pod.UID]
+		} else {
+			of.VolumeStats = k.measurePod(ctx, pod, k.recorder)
 		}
 		summary.Pods = append(summary.Pods, of)
 	}
 	return summary
 }
 
+// sortedPods returns the pods of the node by namespace and name.
+func (k *Kubelet) sortedPods() []*corev1.Pod {
+	return slices.SortedFunc(maps.Values(k.known), func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+}
+
+// measurePod measures the volumes of a pod. The recorder is for events about abnormal ones.
+func (k *Kubelet) measurePod(ctx context.Context, pod *corev1.Pod, recorder record.EventRecorder) []stats.VolumeStats {
+	var all []stats.VolumeStats
+	for _, volume := range k.volumes.MountedVolumes(pod.UID) {
+		if measured, ok := k.volumeStats(ctx, pod, volume, recorder); ok {
+			all = append(all, measured)
+		}
+	}
+	return all
+}
+
 // volumeStats measures one volume of a pod.
 func (k *Kubelet) volumeStats(ctx context.Context, pod *corev1.Pod,
-	volume volumemanager.MountedVolume,
+	volume volumemanager.MountedVolume, recorder record.EventRecorder,
 ) (measured stats.VolumeStats, ok bool) {
 	if volume.Plugin.StatsProvider == nil {
 		return measured, false
@@ -78,11 +95,11 @@ func (k *Kubelet) volumeStats(ctx context.Context, pod *corev1.Pod,
 			InodesFree: optional(usage.InodesFree),
 		},
 	}
-	if usage.Abnormal || usage.Message != "" {
+	if usage.ReportsHealth || usage.Abnormal {
 		setHealth(&measured, usage.Abnormal)
 	}
 	if usage.Abnormal {
-		k.recorder.Event(pod, corev1.EventTypeWarning, reasonAbnormal,
+		recorder.Event(pod, corev1.EventTypeWarning, reasonAbnormal,
 			fmt.Sprintf("Volume %s: %s", volume.Name, usage.Message))
 	}
 	return measured, true
@@ -95,6 +112,15 @@ func setHealth(measured *stats.VolumeStats, abnormal bool) {
 	if err := json.Unmarshal([]byte(health), measured); err != nil {
 		panic(err) // the text is a constant
 	}
+}
+
+// healthOf returns whether a volume's condition is reported, and abnormal; see setHealth.
+func healthOf(measured *stats.VolumeStats) (abnormal, reported bool) {
+	health := reflect.ValueOf(measured).Elem().FieldByName("VolumeHealthStats")
+	if !health.IsValid() || health.IsNil() {
+		return false, false
+	}
+	return health.Elem().FieldByName("Abnormal").Bool(), true
 }
 
 // optional returns a pointer to n, or nil if n is negative, which means unknown.

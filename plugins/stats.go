@@ -21,6 +21,7 @@ type StatsProvider interface {
 type Usage struct {
 	CapacityBytes, UsedBytes, AvailableBytes int64
 	Inodes, InodesUsed, InodesFree           int64
+	ReportsHealth                            bool   // the driver reports whether the volume is abnormal
 	Abnormal                                 bool   // the driver reports the volume as abnormal
 	Message                                  string // the driver's message
 }

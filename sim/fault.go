@@ -58,6 +58,9 @@ func faultKindList() string {
 	words := make([]string, len(FaultKinds))
 	for i, kind := range FaultKinds {
 		words[i] = string(kind)
+		if (Fault{Kind: kind}).hasCode() {
+			words[i] += " CODE"
+		}
 	}
 	return strings.Join(words, ", ")
 }
@@ -80,7 +83,7 @@ func ParseFault(s string) (Fault, error) {
 			return f, nil
 		}
 	}
-	return Fault{}, fmt.Errorf("fault %q: want a gRPC code, such as Unavailable", s)
+	return Fault{}, fmt.Errorf("fault %q: want a gRPC code, as in %q", s, kind+" Unavailable")
 }
 
 // Applies reports whether the fault can be injected into a call.

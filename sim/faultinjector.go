@@ -141,7 +141,12 @@ func NewFaultInjector(
 	f := &faultInjector{strategy: strategy, random: newRandom(seed, 0x6661756c74), steps: steps}
 	for _, r := range specs {
 		fault, err := ParseFault(r.Name)
-		if err != nil && r.Name != "tick" && !slices.Contains(verbs, r.Name) {
+		kind, _, _ := strings.Cut(r.Name, " ")
+		switch {
+		case err == nil, r.Name == "tick", slices.Contains(verbs, r.Name):
+		case slices.Contains(FaultKinds, FaultKind(kind)):
+			return nil, fmt.Errorf("fault spec %s: %w", r, err)
+		default:
 			return nil, fmt.Errorf("unknown fault %s: want one of %s, or an event of this world (%s)",
 				r, faultKindList(), strings.Join(append(verbs, "tick"), ", "))
 		}

@@ -68,6 +68,7 @@ type Process struct {
 	// in order of registration
 	tasks   []*Task // in order of registration
 	touched bool    // the readiness of its tasks must be checked again
+	dead    bool    // stepped: it has crashed
 }
 
 var _ Caller = (*Process)(nil)

@@ -253,6 +253,6 @@ func (s *Stepped) Crash(p *Process) {
 	s.timers = slices.DeleteFunc(s.timers, func(t *Timer) bool { return t.process == p })
 	s.watchdogs = slices.DeleteFunc(s.watchdogs, func(t *Timer) bool { return t.process == p })
 	s.touched = slices.DeleteFunc(s.touched, func(t *Process) bool { return t == p })
-	p.touched = true // never checked again
+	p.touched, p.dead = true, true // never checked again
 	p.crashed()
 }

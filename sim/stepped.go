@@ -310,13 +310,21 @@ func (s *Stepped) call(p *Process, action trace.Action, e effect) trace.Outcome 
 		return trace.Outcome{Err: err}
 	}
 	t := s.suspend(stateSuspended, action)
-	name := "user"
+	name, fault := "user", Fault{}
 	if t != nil {
-		name = t.full
+		name, fault = t.full, t.fault // which a call within the effect replaces
+	}
+	if p != nil && (t == nil || t.process != p) { // the task of another process is in code of this one
+		if p.dead {
+			return trace.Outcome{Err: fmt.Errorf("%s %s: %w", action.Verb, action.Object, errCrashed)}
+		}
+		if action.Kind == trace.KindDriver {
+			name = p.name
+		}
 	}
 	out := s.perform(t, action, e)
 	s.record(name, action, out, 0)
-	if out.Err != nil && t != nil && t.fault.Kind == FaultHang {
+	if out.Err != nil && fault.Kind == FaultHang {
 		s.sleepAs(t, hangTimeout)
 	}
 	return out

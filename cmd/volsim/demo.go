@@ -29,6 +29,10 @@ const (
 	claimName = "data"
 	podName   = "web"
 	fileName  = "greeting.txt"
+
+	snapshotName  = "before"
+	restoredClaim = "restored"
+	restoredPod   = "reader"
 )
 
 // dirHelp describes the directory of a cluster on real devices.
@@ -49,8 +53,8 @@ func newDemo() *cobra.Command {
 		Use:   "demo",
 		Short: "Show the life cycle of a volume",
 		Long: "demo runs a small cluster in this process and shows the life cycle of one volume. A claim is provisioned and\n" +
-			"bound. A pod on node-1 writes a file to the volume. The pod is recreated on node-2 and finds the file. Then\n" +
-			"everything is deleted.\n\n" +
+			"bound. A pod on node-1 writes a file to the volume. The pod is recreated on node-2 and finds the file. A snapshot\n" +
+			"keeps the file while the pod overwrites it, and is restored as a second volume. Then everything is deleted.\n\n" +
 			"As root on Linux, with the usual tools, the volume is a real ext4 file system on a real loop device; otherwise it\n" +
 			"is kept in memory. With --devices=lvm it is a logical volume in the volume group of node-1, so the pod can only be\n" +
 			"recreated there. The demo removes everything that it created, also after Ctrl-C.\n\n" + dirHelp + pictureHelp,
@@ -70,7 +74,7 @@ func demo(ctx context.Context, cmd *cobra.Command, o demoOptions) (err error) {
 	if err := errors.Join(o.picture.validate(cmd), devicesFlag(o.devices)); err != nil {
 		return usage(err)
 	}
-	c, err := cluster.New(cluster.Config{Devices: cluster.Devices(o.devices), Dir: o.dir})
+	c, err := cluster.New(cluster.Config{Devices: cluster.Devices(o.devices), Dir: o.dir, Snapshots: true})
 	if err != nil {
 		return err
 	}

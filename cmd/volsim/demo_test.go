@@ -46,8 +46,12 @@ func TestDemoShowsTheLifeCycleOfAVolume(t *testing.T) {
 				"The pod is recreated on node-2", "for one node at a time", "cordons node-1", "has the driver unpublish the volume from the pod",
 				"has the driver detach the volume: node=node-1", "has the driver attach the volume: node=node-2",
 				"finds greeting.txt with the same 47 bytes",
-				"Pod, claim and volume are deleted", "reclaim policy is Delete", "marks volume pvc-", "Released", "has the driver delete the volume",
-				"API writes,", "driver calls", "on " + devices + " devices", "No leaks.",
+				"A snapshot is taken and restored", "creates snapshot default/before of claim data", "creates snapshot content snapcontent-",
+				"for snapshot default/before", "has the driver take a snapshot: volume=", "reports snapshot content snapcontent-", "ready to use",
+				"reports snapshot default/before ready to use", "overwrites greeting.txt with 42 bytes", "has the driver create a volume: from=",
+				"finds greeting.txt with the first 47 bytes",
+				"Pods, claims, snapshot and volumes are deleted", "reclaim policy is Delete", "deletes snapshot default/before", "has the driver delete the snapshot",
+				"marks volume pvc-", "Released", "has the driver delete the volume", "API writes,", "driver calls", "on " + devices + " devices", "No leaks.",
 			})
 			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 				t.Errorf("files in the directory: %v, %v", left, err)
@@ -73,7 +77,8 @@ func TestDemoOnVolumeGroupsKeepsThePodOnItsNode(t *testing.T) {
 		"can only run on node-1", "cordons node-1", "creates pod default/web",
 		"cannot schedule pod/web: 0/2 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity, 1 node(s) were unschedulable.",
 		"Node-2 has no such disk", "uncordons node-1", "binds pod default/web to node-1",
-		"finds greeting.txt with the same 47 bytes", "has the driver delete the volume", "on lvm devices", "No leaks.",
+		"finds greeting.txt with the same 47 bytes", "has the driver take a snapshot", "has the driver create a volume: from=",
+		"finds greeting.txt with the first 47 bytes", "has the driver delete the snapshot", "has the driver delete the volume", "on lvm devices", "No leaks.",
 	})
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("files in the directory: %v, %v", left, err)
@@ -117,7 +122,7 @@ func TestDemoAsJSON(t *testing.T) {
 		}
 		kinds[last.Event]++
 	}
-	if kinds["chapter"] != 5 || kinds["note"] != 2 || kinds["action"] < 100 || kinds["summary"] != 1 {
+	if kinds["chapter"] != 6 || kinds["note"] != 4 || kinds["action"] < 100 || kinds["summary"] != 1 {
 		t.Errorf("events: %v", kinds)
 	}
 	if s := last.Summary; s == nil || s.Writes < 30 || s.DriverCalls < 12 || s.Devices != "array" || s.ElapsedMS <= 0 {

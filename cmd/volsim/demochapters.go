@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // A chapter is a step of the demo.
@@ -27,8 +30,13 @@ func (s *demoRun) chapters(kind cluster.Devices, why string) []chapter {
 		"A CSI driver registers with the kubelet of each node, and a storage class names the driver that provisions its volumes.",
 		s.cluster.Start,
 	}
+	restore := chapter{
+		"A snapshot is taken and restored as a second volume",
+		"A snapshot keeps what a volume has at one moment, and a claim that names it as its data source gets a new volume with that content.",
+		func(ctx context.Context) error { return s.restore(ctx, kind) },
+	}
 	remove := chapter{
-		"Pod, claim and volume are deleted",
+		"Pods, claims, snapshot and volumes are deleted",
 		"The volume's reclaim policy is Delete, so it goes with its claim; finalizers keep each object until whatever uses it is gone.",
 		s.remove,
 	}
@@ -50,7 +58,7 @@ func (s *demoRun) chapters(kind cluster.Devices, why string) []chapter {
 				"The volume exists on node-1 only and its node affinity says so, so the scheduler accepts no other node for the pod.",
 				s.samePod,
 			},
-			remove,
+			restore, remove,
 		}
 	}
 	return []chapter{
@@ -70,13 +78,24 @@ func (s *demoRun) chapters(kind cluster.Devices, why string) []chapter {
 			"The access mode is ReadWriteOnce, for one node at a time: node-1 must unmount and detach the volume before node-2 gets it.",
 			s.secondPod,
 		},
-		remove,
+		restore, remove,
 	}
 }
 
-// waitingClaim creates the claim and waits for the event that says what it waits for.
+// waitingClaim creates the claim and waits for the event that says what it waits for. Both nodes have their free
+// capacity published then, so that the pod gets the first one.
 func (s *demoRun) waitingClaim(ctx context.Context) error {
 	if err := s.createClaim(ctx); err != nil {
+		return err
+	}
+	published := map[string]bool{}
+	err := s.schedulerSees(ctx, "the capacity of both nodes", func(r trace.Record) bool {
+		if strings.HasPrefix(r.Object, "csistoragecapacities/") {
+			published[r.Object] = true
+		}
+		return len(published) == 2 || r.Object == "csistoragecapacities" && strings.HasPrefix(r.Detail, "2 items")
+	})
+	if err != nil {
 		return err
 	}
 	return s.cluster.Wait(ctx, "the event WaitForFirstConsumer on the claim", func() bool {
@@ -176,9 +195,24 @@ func (s *demoRun) samePod(ctx context.Context) error {
 // cordon marks node-1 unschedulable, or schedulable again.
 func (s *demoRun) cordon(ctx context.Context, closed bool) error {
 	patch := fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, closed)
-	_, err := s.cluster.Client().CoreV1().Nodes().Patch(ctx, "node-1",
+	node, err := s.cluster.Client().CoreV1().Nodes().Patch(ctx, "node-1",
 		types.MergePatchType, patch, metav1.PatchOptions{})
-	return err
+	if err != nil {
+		return err
+	}
+	// Else the scheduler may still take node-1 as it was.
+	return s.schedulerSees(ctx, "node-1 as it is", func(r trace.Record) bool {
+		return r.Object == "nodes/node-1" && strings.HasSuffix(r.Detail, "rv="+node.ResourceVersion)
+	})
+}
+
+// schedulerSees waits until the scheduler's cache has got what a function recognizes in one of its deliveries.
+func (s *demoRun) schedulerSees(ctx context.Context, what string, is func(r trace.Record) bool) error {
+	return s.cluster.Wait(ctx, "the scheduler to see "+what, func() bool {
+		return slices.ContainsFunc(s.cluster.Trace().Records(), func(r trace.Record) bool {
+			return r.Kind == trace.KindDeliver && strings.HasPrefix(r.Task, "scheduler/") && is(r)
+		})
+	})
 }
 
 // waitUnschedulable waits until the scheduler has found no node for the pod, and returns its
@@ -220,15 +254,22 @@ func (s *demoRun) stopPod(ctx context.Context) error {
 }
 
 func (s *demoRun) remove(ctx context.Context) error {
+	if err := s.removeRestored(ctx); err != nil {
+		return err
+	}
 	if err := s.stopPod(ctx); err != nil {
 		return err
 	}
-	claims := s.cluster.Client().CoreV1().PersistentVolumeClaims(namespace)
-	if err := claims.Delete(ctx, claimName, metav1.DeleteOptions{}); err != nil {
-		return err
-	}
-	if err := s.cluster.WaitForGone(ctx, "persistentvolumeclaims", namespace, claimName); err != nil {
+	if err := s.removeClaim(ctx, claimName); err != nil {
 		return err
 	}
 	return s.cluster.WaitForRest(ctx)
+}
+
+func (s *demoRun) removeClaim(ctx context.Context, name string) error {
+	claims := s.cluster.Client().CoreV1().PersistentVolumeClaims(namespace)
+	if err := claims.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	return s.cluster.WaitForGone(ctx, "persistentvolumeclaims", namespace, name)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 
+	"github.com/volsim/volsim/internal/arrayhealth"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
@@ -27,14 +28,16 @@ func arrayKind() driverKind {
 
 func openArray(_ context.Context, o driverOptions) (*openDriver, error) {
 	all := array.New(array.Config{DriverName: o.name, VolumesPerNode: o.volumesPerNode})
+	services := arrayhealth.New(all)
 	none := func(context.Context) ([]string, error) { return nil, nil }
 	return &openDriver{
 		warning: "volumes and mounts are in memory: pods cannot see them, and they are lost when this process exits",
 		recover: none, orphans: none, close: func() error { return nil },
 		register: func(server grpc.ServiceRegistrar) {
 			csi.RegisterIdentityServer(server, all.Identity())
-			csi.RegisterControllerServer(server, all.Controller())
-			csi.RegisterNodeServer(server, all.Node(o.node, nodefs.NewMemory("/")))
+			csi.RegisterControllerServer(server, services.Controller())
+			csi.RegisterGroupControllerServer(server, all.GroupController())
+			csi.RegisterNodeServer(server, services.Node(o.node, nodefs.NewMemory("/")))
 		},
 	}, nil
 }

@@ -129,7 +129,7 @@ func (n *narrator) printText(l line) bool {
 
 // printLine prints what a process does. Continuation lines begin below the text.
 func (n *narrator) printLine(at, process, text string) {
-	head := fmt.Sprintf("  %8s  %-16s ", at, process)
+	head := fmt.Sprintf("  %8s  %-18s ", at, process)
 	fmt.Fprintln(n.out, wrap(head+text, n.width, len(head)))
 }
 

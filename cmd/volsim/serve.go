@@ -38,6 +38,7 @@ type serveOptions struct {
 	manual     bool
 	world      worldOptions
 	storage    localStorageOptions
+	drivers    ownDriverOptions
 }
 
 func newServe() *cobra.Command {
@@ -55,12 +56,16 @@ func newServe() *cobra.Command {
 			"Requests of kubectl take effect at once; caches see them only by later steps. Each printed link opens the page in\n" +
 			"one browser.\n\n" + dirHelp +
 			"On loop and lvm devices, serve prints the directory of each node's kubelet. A CSI driver registers there as on a\n" +
-			"real node, with a socket in plugins_registry. Its sidecars use the kubeconfig.\n\n" +
+			"real node, with a socket in plugins_registry. Its sidecars use the kubeconfig.\n\n" + driversHelp + "\n" +
+			"The usage of volumes is served as the kubelets' metrics and summary, below /api/v1/nodes/NODE/proxy.\n\n" +
+			snapshotsHelp + "\n" +
 			"With --local-storage a StorageClass names the disks of nodes, and its claims get logical volumes there. The records of\n" +
 			"the volume groups are the custom resource nodelocalstorages. Other schedulers filter and rank nodes by the extender,\n" +
 			"whose URL prefix serve prints.",
-		Example: "  volsim serve --kubeconfig /tmp/kc &\n  kubectl --kubeconfig /tmp/kc get storageclass,node\n\n" +
+		Example: "  volsim serve --kubeconfig /tmp/kc &\n  kubectl --kubeconfig /tmp/kc get storageclass,node\n" +
+			"  kubectl --kubeconfig /tmp/kc get --raw /api/v1/nodes/node-1/proxy/metrics\n\n" +
 			"  volsim serve --kubeconfig ~/.kube/config --nodes 3 --devices array\n  volsim serve --by-hand\n" +
+			"  volsim serve --devices loop --driver 'disk.example.com=exec:diskdriver --endpoint $CSI_ENDPOINT --node $NODE_NAME'\n" +
 			"  volsim serve --local-storage --disk node-1:/dev/sdb=1Gi --disk node-2:/dev/sdb=2Gi",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -77,6 +82,7 @@ func newServe() *cobra.Command {
 	cmd.Flags().BoolVar(&o.manual, "by-hand", false, "run nothing by itself; schedule every step manually on the page")
 	o.world.addFlags(cmd.Flags())
 	o.storage.addFlags(cmd.Flags())
+	o.drivers.addFlags(cmd.Flags())
 	return cmd
 }
 
@@ -101,7 +107,7 @@ func (o serveOptions) validate() error {
 	if _, _, err := readKubeconfig(o.kubeconfig); err != nil {
 		return err
 	}
-	if err := o.world.validate(o.devices, o.manual); err != nil {
+	if err := errors.Join(o.world.validate(o.devices, o.manual), o.drivers.validate(o.manual)); err != nil {
 		return err
 	}
 	switch {
@@ -146,7 +152,9 @@ type servedWorld struct {
 	world    page.World
 	client   kubernetes.Interface // for the server's own objects; nil if the world must be reproducible
 	kubelets []string             // directories of the kubelets on this machine
+	inMemory bool                 // the nodes have no directories on this machine
 	extender http.Handler         // of local storage; nil: none
+	acting   []string             // the components
 	close    func() error
 }
 
@@ -231,6 +239,9 @@ func startLive(ctx context.Context, errs io.Writer, authority *apiserver.Authori
 	}
 	o.world.apply(&cfg)
 	cfg.LocalStorage = o.storage.on
+	if err := o.drivers.apply(&cfg); err != nil {
+		return nil, usage(err)
+	}
 	c, err := cluster.New(cfg)
 	if errors.Is(err, cluster.ErrUnknownComponent) {
 		return nil, unknownComponent(err)
@@ -255,11 +266,13 @@ func startLive(ctx context.Context, errs io.Writer, authority *apiserver.Authori
 	api := apiserver.NewHandler(c.Server(), apiserver.HandlerConfig{
 		Caller: func(*http.Request) sim.Caller { return c.Host().ExternalCaller() },
 	})
-	w := &servedWorld{api: api, world: page.NewLive(c), client: c.Client(), close: c.Close}
+	w := &servedWorld{api: api, world: page.NewLive(c), client: c.Client(), close: c.Close, acting: c.Components()}
 	if o.storage.hasExtender() {
 		w.extender = c.LocalStorageExtender()
 	}
-	if kind, _ := c.Devices(); kind != cluster.Array && o.world.hasKubelets() {
+	kind, _ := c.Devices()
+	w.inMemory = kind == cluster.Array
+	if !w.inMemory && o.world.hasKubelets() {
 		for _, node := range o.nodeNames() {
 			dir, err := c.KubeletDir(node)
 			if err != nil {
@@ -284,7 +297,13 @@ func startManual(_ context.Context, _ io.Writer, _ *apiserver.Authority, o serve
 	if err != nil {
 		return nil, err
 	}
-	return &servedWorld{api: desk, world: desk, close: desk.Close}, nil
+	w := &servedWorld{api: desk, world: desk, close: desk.Close}
+	for _, target := range desk.State().Controls.Targets {
+		if target.Component {
+			w.acting = append(w.acting, target.Name)
+		}
+	}
+	return w, nil
 }
 
 // unknownComponent returns the error for the option --components.
@@ -304,6 +323,15 @@ func printEndpoints(out io.Writer, s *servedWorld, at endpoints, o serveOptions)
 	fmt.Fprintf(out, "serving  %s\nworld    %s\nconfig   %s\n", at.api, s.world.State().Setup, absolutePath(o.kubeconfig))
 	for _, dir := range s.kubelets {
 		fmt.Fprintf(out, "kubelet  %s\n", dir)
+	}
+	switch {
+	case len(s.kubelets) > 0:
+		fmt.Fprintf(out, "drivers  %s, registered by %s in each of them\n", "plugins/NAME/csi.sock", "plugins_registry/NAME-reg.sock")
+	case s.inMemory:
+		fmt.Fprintf(out, "drivers  none of this machine: nodes are in memory; a CSI driver needs --devices loop or lvm\n")
+	}
+	if o.world.snapshots {
+		fmt.Fprintf(out, "snapshot %s\n", actingOnSnapshots(s.acting))
 	}
 	if at.extender != "" {
 		fmt.Fprintf(out, "extender %s\n", at.extender)

@@ -367,6 +367,24 @@ func TestServeConfiguresTheWorld(t *testing.T) {
 		{"--volumes-per-node 3 --by-hand", limited},
 		{"--selinux --selinux-mount", labelled},
 		{"--selinux --by-hand", labelled},
+		{"--health-monitor", func(t *testing.T, client kubernetes.Interface) {
+			text, err := client.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes/node-1/proxy/stats/summary").DoRaw(t.Context())
+			if err != nil || !strings.Contains(string(text), `"nodeName": "node-1"`) {
+				t.Errorf("summary of a kubelet %s, %v", text, err)
+			}
+		}},
+		{"--leader-election", func(t *testing.T, client kubernetes.Interface) {
+			leases, err := client.CoordinationV1().Leases("kube-system").Watch(t.Context(),
+				metav1.ListOptions{FieldSelector: "metadata.name=array-csi-volsim-dev"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer leases.Stop()
+			lease, is := (<-leases.ResultChan()).Object.(*coordinationv1.Lease)
+			if !is || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != "provisioner" {
+				t.Errorf("the Lease of the provisioner is %v", lease)
+			}
+		}},
 		{"--kubelets-attach", func(t *testing.T, client kubernetes.Interface) {
 			node, err := client.CoreV1().Nodes().Get(t.Context(), "node-1", metav1.GetOptions{})
 			if _, managed := node.Annotations["volumes.kubernetes.io/controller-managed-attach-detach"]; err != nil || managed {
@@ -463,10 +481,13 @@ func TestServeRejectsInvalidOptions(t *testing.T) {
 		{"no clock", []string{"--clock-speed", "0"}, "invalid --clock-speed 0: want at least 1"},
 		{"a fast clock by hand", []string{"--by-hand", "--clock-speed", "2"}, "--by-hand does not support --clock-speed"},
 		{"gate alone", []string{"--selinux-mount"}, "--selinux-mount requires --selinux"},
+		{"tokens by hand", []string{"--by-hand", "--mount-tokens"}, "--by-hand does not support --mount-tokens"},
 		{"no component", []string{"--components", ""}, "--components is empty"},
 		{"unknown component", []string{"--devices", "array", "--components", "pvcontroler"}, `--components: no such component "pvcontroler" (have pvcontroller, `},
 		{"unknown component by hand", []string{"--by-hand", "--components", "pvcontroler"}, `--components: no such component "pvcontroler" (have pvcontroller, `},
 		{"kubelets attach by hand", []string{"--by-hand", "--kubelets-attach"}, "--by-hand does not support --kubelets-attach"},
+		{"leaders by hand", []string{"--by-hand", "--leader-election"}, "--by-hand does not support --leader-election"},
+		{"health by hand", []string{"--by-hand", "--health-monitor"}, "--by-hand does not support --health-monitor"},
 		{"by hand without a page", []string{"--by-hand", "--page", "off"}, "--by-hand requires the page"},
 		{"by hand with real devices", []string{"--by-hand", "--devices", "loop"}, "remove --devices loop"},
 	} {

@@ -119,6 +119,7 @@ func faultWords(fault string) int {
 // resourceOf is the API resource of a kind of object.
 var resourceOf = map[string]string{
 	"claim": "persistentvolumeclaims", "volume": "persistentvolumes", "class": "storageclasses", "pod": "pods", "node": "nodes",
+	"snapshot": "volumesnapshots.snapshot.storage.k8s.io", "groupsnapshot": "volumegroupsnapshots.groupsnapshot.storage.k8s.io",
 }
 
 // wordsOfAct returns the candidates for the word after the given words of an act.
@@ -140,7 +141,7 @@ func wordsOfAct(s *session.Session, words []string) []string {
 			}
 		}
 		if slices.ContainsFunc(verbs[i].syntax, func(line string) bool { return strings.HasPrefix(line, verb+" RESOURCE ") }) {
-			kinds = append(kinds, "claim", "class", "pod", "volume")
+			kinds = append(kinds, "claim", "class", "groupsnapshot", "pod", "snapshot", "volume")
 			slices.Sort(kinds)
 			kinds = append(slices.Compact(kinds), customResources(s)...)
 		}
@@ -159,14 +160,14 @@ func wordsOfAct(s *session.Session, words []string) []string {
 		return names(s, resource)
 	case len(words) == 2:
 		return nil
-	case kind == "pod" && (verb == "create" || verb == "write"):
+	case kind == "snapshot" && verb == "create" || kind == "pod" && (verb == "create" || verb == "write" || verb == "read"):
 		all = names(s, "persistentvolumeclaims")
 	case verb == "wait" && resourceOf[kind] == "":
 		return []string{"exists", "gone", "condition="}
 	case verb == "wait":
 		return map[string][]string{
 			"claim": {"Bound", "Pending", "Lost", "gone"}, "volume": {"Available", "Bound", "Released", "Failed", "gone"},
-			"pod": {"Running", "Pending", "Succeeded", "gone"},
+			"pod": {"Running", "Pending", "Succeeded", "gone"}, "snapshot": {"ReadyToUse", "gone"}, "groupsnapshot": {"ReadyToUse", "gone"},
 		}[kind]
 	}
 	for _, option := range optionsOf(verb, kind) {
@@ -192,8 +193,11 @@ func customResources(s *session.Session) []string {
 	return all
 }
 
-// names returns the names of the objects of a resource, as acts name them.
+// names returns the names of the objects of a resource, as acts name them; none if the world does not have it.
 func names(s *session.Session, resource string) []string {
+	if !s.Cluster().Server().Serves(resource) {
+		return nil
+	}
 	var all []string
 	for _, obj := range s.Cluster().Server().List(resource) {
 		name := obj.GetName()

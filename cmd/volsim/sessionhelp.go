@@ -36,11 +36,14 @@ type verbHelp struct {
 // verbs are the verbs of a session, without events.
 var verbs = []verbHelp{
 	{"create", []string{
-		"create claim NAME SIZE [class=CLASS] [volume=VOLUME] [modes=MODE] [mode=Block]",
+		"create claim NAME SIZE [class=CLASS] [volume=VOLUME] [modes=MODE] [mode=Block] [snapshot=SNAPSHOT | clone=CLAIM] [app=APP]",
+		"create snapshot NAME CLAIM [class=CLASS]",
+		"create groupsnapshot NAME APP [class=CLASS]",
 		"create volume NAME SIZE [class=CLASS] [reclaim=Delete] [for=CLAIM] [modes=MODE] [handle=HANDLE] [path=PATH] [by=PROVISIONER] [node=NODE] [mode=Block]",
 		"create class NAME [provisioner=DRIVER] [binding=WaitForFirstConsumer] [reclaim=Retain] [default=true]",
 		"create pod NAME [CLAIM …] [on=NODE] [devices=CLAIM,…] [group=NUMBER] [change=OnRootMismatch] [level=LEVEL] [reads=true] [sub=PATH]",
-	}, "Creates an object. Claims and pods are in namespace default. An empty class= means no class."},
+	}, "Creates an object. Claims, pods and snapshots are in namespace default. An empty class= means no class. snapshot= and\n" +
+		"clone= say from what the volume of a claim is made. A groupsnapshot is of all claims with app=APP."},
 	{
 		"apply",
 		[]string{"apply MANIFEST", "apply FILE"},
@@ -53,7 +56,7 @@ var verbs = []verbHelp{
 		"Changes fields of an object, if it exists: patch widget web spec.size=2Gi. RESOURCE is that of kubectl, or claim,\n" +
 			"volume, class or pod. NAME may be NAMESPACE/NAME. VALUE is JSON, such as 3, null or [80, 443], else a string.",
 	},
-	{"delete", []string{"delete claim|volume|class NAME", "delete RESOURCE NAME", "delete pod NAME [now=true]"}, "Deletes an object, if it exists."},
+	{"delete", []string{"delete claim|volume|class|snapshot|groupsnapshot NAME", "delete RESOURCE NAME", "delete pod NAME [now=true]"}, "Deletes an object, if it exists."},
 	{"set", []string{
 		"set claim NAME size=SIZE", "set claim NAME reclaim=Delete|Retain|Recycle",
 		"set volume NAME [reclaim=Delete|Retain|Recycle] [for=CLAIM] [bind=CLAIM] [migrated=DRIVER]",
@@ -62,13 +65,14 @@ var verbs = []verbHelp{
 	}, "Changes an object. A claim's size= is the size that it requests; its reclaim= is that of its volume. A pod's\n" +
 		"ready= says whether its containers are ready, exits=1,0 that their first runs exit with 1 and the second ones with 0."},
 	{"finish", []string{"finish pod NAME"}, "Makes a pod Succeeded."},
-	{"write", []string{"write pod NAME CLAIM"}, "Writes a file into the claim's volume. Runs the world until the pod has mounted it."},
+	{"write", []string{"write pod NAME CLAIM [size=SIZE]"}, "Writes a file into the claim's volume, or that much of zeros. Runs the world until the pod has mounted it."},
+	{"read", []string{"read pod NAME CLAIM WRITER"}, "Fails unless the claim's volume has the file that pod WRITER wrote. Runs the world until the pod has mounted it."},
 	{"cordon", []string{"cordon NODE"}, "Makes a node unschedulable."},
 	{"uncordon", []string{"uncordon NODE"}, "Makes a node schedulable."},
 	{
 		"wait",
 		[]string{
-			"wait claim|volume|pod NAME PHASE", "wait claim NAME SIZE", "wait RESOURCE NAME PHASE|gone|exists",
+			"wait claim|volume|pod NAME PHASE", "wait snapshot|groupsnapshot NAME ReadyToUse", "wait claim NAME SIZE", "wait RESOURCE NAME PHASE|gone|exists",
 			"wait RESOURCE NAME PATH=VALUE …", "wait RESOURCE NAME condition=TYPE …",
 		},
 		"Runs the world until an object has a phase, or one of several (Bound|Lost), is gone, exists, has these fields\n" +

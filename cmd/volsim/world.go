@@ -34,7 +34,11 @@ type worldOptions struct {
 	nodeGrace      time.Duration
 	clockSpeed     int
 	capacity       time.Duration
+	healthMonitor  bool
+	leaderElection bool
+	snapshots      bool
 	schedulerFile  string
+	mountTokens    bool
 }
 
 func (o *worldOptions) addFlags(flags *pflag.FlagSet) {
@@ -48,9 +52,17 @@ func (o *worldOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.seLinuxMount, "selinux-mount", false, "with --selinux: use labels for volumes of all access modes (feature gate SELinuxMount)")
 	flags.DurationVar(&o.syncFrequency, "sync-frequency", time.Minute, "how often kubelets set up volumes again whose CSIDriver has requiresRepublish")
 	flags.DurationVar(&o.capacity, "storage-capacity", 0,
-		"publish the driver's free capacity in CSIStorageCapacity objects and refresh it this often, such as 1m (default not published)")
+		"publish the driver's free capacity in CSIStorageCapacity objects and refresh it this often, such as 1m (default 1m on lvm, otherwise not published)")
+	flags.BoolVar(&o.snapshots, "snapshots", true,
+		"serve VolumeSnapshots and VolumeGroupSnapshots, as external-snapshotter 8.7.0 defines them, with default classes of the driver")
+	flags.BoolVar(&o.healthMonitor, "health-monitor", false,
+		"report the health of volumes every minute or five as events on claims and pods and as metrics of the kubelets")
+	flags.BoolVar(&o.leaderElection, "leader-election", false,
+		"let the sidecars and the snapshot controller act only while they hold their Leases in namespace kube-system")
 	flags.StringVar(&o.schedulerFile, "scheduler-config", "",
 		"`file` with a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1): extenders, profiles, plugins")
+	flags.BoolVar(&o.mountTokens, "mount-tokens", false,
+		"add a volume kube-api-access-... with the token of its service account to each pod, as a real API server does; the account must exist")
 	flags.BoolVar(&o.nodeLeases, "node-leases", true,
 		"let the kubelets renew the Leases of their nodes in namespace kube-node-lease every 10s; always off with --by-hand")
 	flags.DurationVar(&o.nodeGrace, "node-monitor-grace-period", nodeGraceDefault, "how long a kubelet may be silent before its node is NotReady; more than 10s")
@@ -85,6 +97,12 @@ func (o worldOptions) validate(devices string, manual bool) error {
 		return errors.New("--by-hand does not support --clock-speed: there time passes only by steps")
 	case manual && o.schedulerFile != "":
 		return errors.New("--by-hand does not support --scheduler-config")
+	case manual && o.mountTokens:
+		return errors.New("--by-hand does not support --mount-tokens")
+	case manual && o.healthMonitor:
+		return errors.New("--by-hand does not support --health-monitor")
+	case manual && o.leaderElection:
+		return errors.New("--by-hand does not support --leader-election")
 	case manual && o.syncFrequency != time.Minute:
 		return errors.New("--by-hand does not support --sync-frequency")
 	}
@@ -128,7 +146,9 @@ func (o worldOptions) apply(cfg *cluster.Config) {
 	cfg.Components, cfg.VolumesPerNode, cfg.KubeletsAttach = o.components, o.volumesPerNode, o.kubeletsAttach
 	cfg.HostPathProvisioning, cfg.SELinux, cfg.SELinuxMount = o.hostPath, o.seLinux, o.seLinuxMount
 	cfg.SyncFrequency, cfg.NodeLeases, cfg.NodeMonitorGracePeriod = o.syncFrequency, o.nodeLeases, o.nodeGrace
-	cfg.ClockSpeed, cfg.StorageCapacity = o.clockSpeed, o.capacity
+	cfg.LeaderElection = o.leaderElection
+	cfg.ClockSpeed, cfg.StorageCapacity, cfg.HealthMonitor, cfg.API.MountTokens = o.clockSpeed, o.capacity, o.healthMonitor, o.mountTokens
+	cfg.Snapshots = o.snapshots
 	cfg.Scheduler, _ = o.scheduler() // it is valid
 	if o.needsArray() != "" {
 		cfg.Devices = cluster.Array
@@ -153,6 +173,9 @@ func (o worldOptions) headers() []string {
 	}
 	if o.capacity > 0 {
 		all = append(all, "storage-capacity: "+o.capacity.String())
+	}
+	if o.snapshots {
+		all = append(all, "snapshots: on")
 	}
 	return all
 }

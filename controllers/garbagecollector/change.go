@@ -13,7 +13,7 @@ import (
 // objectChanged adds an object to the graph, or updates its node.
 //
 // Upstream: pkg/controller/garbagecollector GraphBuilder.processGraphChanges.
-func (c *Controller) objectChanged(kind schema.GroupVersionKind, old, obj metav1.Object) {
+func (c *controller) objectChanged(kind schema.GroupVersionKind, old, obj metav1.Object) {
 	n := c.graph[obj.GetUID()]
 	if n == nil {
 		n = newNode(kind, obj)
@@ -31,7 +31,7 @@ func (c *Controller) objectChanged(kind schema.GroupVersionKind, old, obj metav1
 
 // identify turns a virtual node into the node of an observed object. Dependents that refer to it by
 // another identity are queued: their owner may be another object.
-func (c *Controller) identify(n *node, id identity) {
+func (c *controller) identify(n *node, id identity) {
 	n.virtual = false
 	if id == n.id {
 		return
@@ -49,7 +49,7 @@ func (c *Controller) identify(n *node, id identity) {
 // startDeletion queues the work of a deletion that has just begun.
 //
 // Upstream: pkg/controller/garbagecollector GraphBuilder.processTransitions.
-func (c *Controller) startDeletion(old, obj metav1.Object, n *node) {
+func (c *controller) startDeletion(old, obj metav1.Object, n *node) {
 	begins := func(finalizer string) bool {
 		return waitsFor(obj, finalizer) && (old == nil || !waitsFor(old, finalizer))
 	}
@@ -70,7 +70,7 @@ func (c *Controller) startDeletion(old, obj metav1.Object, n *node) {
 //
 // Upstream: pkg/controller/garbagecollector referencesDiffs,
 // GraphBuilder.addUnblockedOwnersToDeleteQueue.
-func (c *Controller) changeOwners(n *node, owners []metav1.OwnerReference) {
+func (c *controller) changeOwners(n *node, owners []metav1.OwnerReference) {
 	old := n.owners
 	if apiequality.Semantic.DeepEqual(old, owners) {
 		return
@@ -105,7 +105,7 @@ func reference(refs []metav1.OwnerReference, uid types.UID) *metav1.OwnerReferen
 }
 
 // insert adds a node to the graph, and links it to its owners.
-func (c *Controller) insert(n *node) {
+func (c *controller) insert(n *node) {
 	c.graph[n.id.UID] = n
 	c.link(n, n.owners)
 }
@@ -114,7 +114,7 @@ func (c *Controller) insert(n *node) {
 // is queued. If a reference seems not to match its owner, the node itself is queued.
 //
 // Upstream: pkg/controller/garbagecollector GraphBuilder.addDependentToOwners.
-func (c *Controller) link(n *node, owners []metav1.OwnerReference) {
+func (c *controller) link(n *node, owners []metav1.OwnerReference) {
 	doubtful := false
 	for _, ref := range owners {
 		owner := c.graph[ref.UID]
@@ -138,7 +138,7 @@ func (c *Controller) link(n *node, owners []metav1.OwnerReference) {
 }
 
 // isDoubtful reports whether a reference seems not to match the owner with its UID.
-func (c *Controller) isDoubtful(n *node, ref metav1.OwnerReference, owner *node) bool {
+func (c *controller) isDoubtful(n *node, ref metav1.OwnerReference, owner *node) bool {
 	elsewhere := owner.id.Namespace != n.id.Namespace
 	switch {
 	case owner.id.Namespace != "" && elsewhere:
@@ -155,7 +155,7 @@ func (c *Controller) isDoubtful(n *node, ref metav1.OwnerReference, owner *node)
 
 // nodeFromCache adds an owner to the graph that the watcher has cached. It returns nil if there is
 // none.
-func (c *Controller) nodeFromCache(ref metav1.OwnerReference, namespace string) *node {
+func (c *controller) nodeFromCache(ref metav1.OwnerReference, namespace string) *node {
 	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
 	obj := c.watcher.Seen(kind, namespace, ref.Name, ref.UID)
 	if obj == nil {
@@ -168,7 +168,7 @@ func (c *Controller) nodeFromCache(ref metav1.OwnerReference, namespace string) 
 }
 
 // objectDeleted removes a deleted object from the graph.
-func (c *Controller) objectDeleted(id identity) {
+func (c *controller) objectDeleted(id identity) {
 	if n := c.graph[id.UID]; n != nil {
 		c.removeNode(n, id)
 	}
@@ -179,7 +179,7 @@ func (c *Controller) objectDeleted(id identity) {
 //
 // Upstream: pkg/controller/garbagecollector GraphBuilder.processGraphChanges, for a virtual
 // deletion.
-func (c *Controller) verifiedAbsent(id identity) {
+func (c *controller) verifiedAbsent(id identity) {
 	n := c.graph[id.UID]
 	if n == nil {
 		return
@@ -204,7 +204,7 @@ func (c *Controller) verifiedAbsent(id identity) {
 }
 
 // removeNode removes a node from the graph, and queues the nodes that waited for it.
-func (c *Controller) removeNode(n *node, id identity) {
+func (c *controller) removeNode(n *node, id identity) {
 	delete(c.graph, n.id.UID)
 	for _, ref := range n.owners {
 		if owner := c.graph[ref.UID]; owner != nil {
@@ -228,7 +228,7 @@ func (c *Controller) removeNode(n *node, id identity) {
 }
 
 // prune removes a node from the graph if it has neither owners nor dependents.
-func (c *Controller) prune(n *node) {
+func (c *controller) prune(n *node) {
 	if len(n.owners) == 0 && len(n.dependents) == 0 && !n.beingDeleted {
 		delete(c.graph, n.id.UID)
 	}
@@ -237,7 +237,7 @@ func (c *Controller) prune(n *node) {
 // reportNamespace records an event about a reference to an owner in another namespace.
 //
 // Upstream: pkg/controller/garbagecollector GraphBuilder.reportInvalidNamespaceOwnerRef.
-func (c *Controller) reportNamespace(n *node, owner types.UID) {
+func (c *controller) reportNamespace(n *node, owner types.UID) {
 	ref := reference(n.owners, owner)
 	if ref == nil {
 		return

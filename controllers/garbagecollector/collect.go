@@ -14,7 +14,7 @@ import (
 // attemptToDelete reads an object from the server, and deletes it if all its owners are absent.
 //
 // Upstream: pkg/controller/garbagecollector GarbageCollector.attemptToDeleteItem.
-func (c *Controller) attemptToDelete(ctx context.Context, key identity) error {
+func (c *controller) attemptToDelete(ctx context.Context, key identity) error {
 	n := c.graph[key.UID]
 	if n == nil || n.beingDeleted && !n.deletingDependents {
 		return nil
@@ -68,7 +68,7 @@ func (c *Controller) attemptToDelete(ctx context.Context, key identity) error {
 //
 // Differs: the deletion is based on the result of the patch. Upstream's is based on the version
 // before its own patch, which conflicts, and is retried.
-func (c *Controller) deleteInForeground(ctx context.Context, n *node, latest *metav1.PartialObjectMetadata) error {
+func (c *controller) deleteInForeground(ctx context.Context, n *node, latest *metav1.PartialObjectMetadata) error {
 	id := n.id
 	circle := slices.ContainsFunc(n.sorted(), func(dependent *node) bool { return dependent.deletingDependents })
 	if circle && slices.ContainsFunc(latest.OwnerReferences, blocks) {
@@ -84,7 +84,7 @@ func (c *Controller) deleteInForeground(ctx context.Context, n *node, latest *me
 // them blocks it any longer.
 //
 // Upstream: pkg/controller/garbagecollector GarbageCollector.processDeletingDependentsItem.
-func (c *Controller) waitForDependents(ctx context.Context, n *node, latest *metav1.PartialObjectMetadata) error {
+func (c *controller) waitForDependents(ctx context.Context, n *node, latest *metav1.PartialObjectMetadata) error {
 	blocking := n.blocking()
 	if len(blocking) == 0 {
 		return c.removeFinalizer(ctx, n.id, latest, metav1.FinalizerDeleteDependents)
@@ -101,7 +101,7 @@ func (c *Controller) waitForDependents(ctx context.Context, n *node, latest *met
 // waiting ones wait for their dependents to be deleted.
 //
 // Upstream: pkg/controller/garbagecollector GarbageCollector.classifyReferences.
-func (c *Controller) classify(
+func (c *controller) classify(
 	ctx context.Context, id identity, refs []metav1.OwnerReference,
 ) (solid, dangling, waiting []types.UID, err error) {
 	for _, ref := range refs {
@@ -123,7 +123,7 @@ func (c *Controller) classify(
 // owner returns the owner of a reference, or nil if it does not exist.
 //
 // Upstream: pkg/controller/garbagecollector GarbageCollector.isDangling.
-func (c *Controller) owner(
+func (c *controller) owner(
 	ctx context.Context, id identity, ref metav1.OwnerReference,
 ) (*metav1.PartialObjectMetadata, error) {
 	owner := ownerOf(ref, id.Namespace)
@@ -157,7 +157,7 @@ func (c *Controller) owner(
 // only, and so may delete an object that has gained an owner in between.
 //
 // Upstream: pkg/controller/garbagecollector GarbageCollector.deleteObject.
-func (c *Controller) delete(
+func (c *controller) delete(
 	ctx context.Context, id identity, latest *metav1.PartialObjectMetadata, policy metav1.DeletionPropagation,
 ) error {
 	client, err := c.resource(id)

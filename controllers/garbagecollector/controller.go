@@ -43,14 +43,14 @@ type Config struct {
 	Recorder record.EventRecorder
 }
 
-// Controller is the garbage collector. Its process's host runs it; it has no exported methods.
+// A controller is the garbage collector. Its process's host runs it; it has no exported methods.
 //
 // Differs: there is one worker for each queue; upstream has 20. An owner that was not observed is
 // requested once, and again when it is observed; upstream retries until then. An object of an
 // unserved kind is retried when the kind is served.
 //
 // Upstream: pkg/controller/garbagecollector GarbageCollector, GraphBuilder (v1.36).
-type Controller struct {
+type controller struct {
 	client   metadata.Interface
 	watcher  MetadataWatcher
 	recorder record.EventRecorder
@@ -62,10 +62,10 @@ type Controller struct {
 	orphan   *sim.Queue[identity]
 }
 
-// New returns the controller. It starts to follow the watcher, and adds queues to the process. It
+// New creates the controller. It starts to follow the watcher, and adds queues to the process. It
 // must be called before the host starts.
-func New(cfg Config) *Controller {
-	c := &Controller{
+func New(cfg Config) {
+	c := &controller{
 		client: cfg.Client, watcher: cfg.Watcher, recorder: cfg.Recorder,
 		graph:    map[types.UID]*node{},
 		unserved: map[schema.GroupKind][]identity{},
@@ -75,7 +75,6 @@ func New(cfg Config) *Controller {
 	c.collect.Work(c.deferUnserved(c.attemptToDelete))
 	c.orphan = sim.NewQueue[identity](cfg.Process, sim.QueueConfig{Name: "orphan"})
 	c.orphan.Work(c.deferUnserved(c.attemptToOrphan))
-	return c
 }
 
 // unservedError means that no resource serves a kind.
@@ -89,7 +88,7 @@ var errNamespacedOwner = errors.New("cluster-scoped objects cannot refer to name
 
 // deferUnserved wraps the sync function of a queue. An object that needs an unserved kind waits
 // until the kind is served. An object with an invalid reference is dropped.
-func (c *Controller) deferUnserved(sync func(context.Context, identity) error) func(context.Context, identity) error {
+func (c *controller) deferUnserved(sync func(context.Context, identity) error) func(context.Context, identity) error {
 	return func(ctx context.Context, id identity) error {
 		err := sync(ctx, id)
 		var unserved unservedError
@@ -107,7 +106,7 @@ func (c *Controller) deferUnserved(sync func(context.Context, identity) error) f
 
 // matches reports whether a change may concern the graph: it changes owner references, begins a
 // deletion, or deletes an object in the graph.
-func (c *Controller) matches(kind schema.GroupVersionKind, old, obj metav1.Object) bool {
+func (c *controller) matches(kind schema.GroupVersionKind, old, obj metav1.Object) bool {
 	switch {
 	case isIgnored(kind):
 		return false
@@ -136,7 +135,7 @@ func isIgnored(kind schema.GroupVersionKind) bool {
 }
 
 // observeChange applies a change to the graph.
-func (c *Controller) observeChange(kind schema.GroupVersionKind, old, obj metav1.Object) {
+func (c *controller) observeChange(kind schema.GroupVersionKind, old, obj metav1.Object) {
 	switch {
 	case old == nil && obj == nil:
 		waiting := c.unserved[kind.GroupKind()]

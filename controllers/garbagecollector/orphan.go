@@ -15,7 +15,7 @@ import (
 // Differs: one dependent after the other; upstream patches them in parallel.
 //
 // Upstream: pkg/controller/garbagecollector GarbageCollector.attemptToOrphanWorker.
-func (c *Controller) attemptToOrphan(ctx context.Context, key identity) error {
+func (c *controller) attemptToOrphan(ctx context.Context, key identity) error {
 	n := c.graph[key.UID]
 	if n == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 )
 
 // resource returns the client for an object.
-func (c *Controller) resource(id identity) (metadata.ResourceInterface, error) {
+func (c *controller) resource(id identity) (metadata.ResourceInterface, error) {
 	r, namespaced, ok := c.watcher.Mapping(id.gvk())
 	switch {
 	case !ok:
@@ -26,7 +26,7 @@ func (c *Controller) resource(id identity) (metadata.ResourceInterface, error) {
 	return c.client.Resource(r).Namespace(id.Namespace), nil
 }
 
-func (c *Controller) get(ctx context.Context, id identity) (*metav1.PartialObjectMetadata, error) {
+func (c *controller) get(ctx context.Context, id identity) (*metav1.PartialObjectMetadata, error) {
 	client, err := c.resource(id)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ type deletedReference struct {
 }
 
 // removeOwners removes references to owners from an object.
-func (c *Controller) removeOwners(
+func (c *controller) removeOwners(
 	ctx context.Context, id identity, owners []types.UID,
 ) (*metav1.PartialObjectMetadata, error) {
 	deleted := make([]deletedReference, len(owners))
@@ -65,7 +65,7 @@ func (c *Controller) removeOwners(
 }
 
 // unblockOwners marks the references of an object as not blocking.
-func (c *Controller) unblockOwners(
+func (c *controller) unblockOwners(
 	ctx context.Context, id identity, owners []metav1.OwnerReference,
 ) (*metav1.PartialObjectMetadata, error) {
 	var blocking []metav1.OwnerReference
@@ -87,7 +87,7 @@ func (c *Controller) unblockOwners(
 // does not support it, it uses a merge patch with change applied to the current references.
 //
 // Upstream: pkg/controller/garbagecollector GarbageCollector.patch.
-func (c *Controller) patchOwners(ctx context.Context, id identity, strategic any,
+func (c *controller) patchOwners(ctx context.Context, id identity, strategic any,
 	change func([]metav1.OwnerReference) []metav1.OwnerReference,
 ) (*metav1.PartialObjectMetadata, error) {
 	client, err := c.resource(id)
@@ -116,7 +116,7 @@ func (c *Controller) patchOwners(ctx context.Context, id identity, strategic any
 // removeFinalizer removes a finalizer from the given version of an object.
 //
 // Upstream: pkg/controller/garbagecollector GarbageCollector.removeFinalizer.
-func (c *Controller) removeFinalizer(
+func (c *controller) removeFinalizer(
 	ctx context.Context, id identity, latest *metav1.PartialObjectMetadata, finalizer string,
 ) error {
 	if !hasFinalizer(latest, finalizer) {

@@ -45,7 +45,7 @@ func newContent() content {
 // Differs: in discovery order; upstream's order is that of a map.
 //
 // Upstream: pkg/controller/namespace/deletion namespacedResourcesDeleter.deleteAllContent.
-func (c *Controller) deleteContent(
+func (c *controller) deleteContent(
 	ctx context.Context, ns *corev1.Namespace, before map[types.UID]schema.GroupVersionResource,
 ) (content, error) {
 	conditions := &conditions{now: metav1.NewTime(c.process.Now())}
@@ -86,7 +86,7 @@ func (c *Controller) deleteContent(
 }
 
 // aggregate returns errRemaining if there are no other errors, or else the others.
-func (c *Controller) aggregate(errs []error) error {
+func (c *controller) aggregate(errs []error) error {
 	remaining := false
 	var others []error
 	for _, err := range errs {
@@ -106,7 +106,7 @@ func (c *Controller) aggregate(errs []error) error {
 }
 
 // resources returns the namespaced resources that support deletion, in discovery order.
-func (c *Controller) resources(conditions *conditions) ([]schema.GroupVersionResource, []error) {
+func (c *controller) resources(conditions *conditions) ([]schema.GroupVersionResource, []error) {
 	var errs []error
 	lists, err := c.discover()
 	if err != nil {
@@ -136,7 +136,7 @@ func (c *Controller) resources(conditions *conditions) ([]schema.GroupVersionRes
 //
 // Upstream: pkg/controller/namespace/deletion
 // namespacedResourcesDeleter.deleteAllContentForGroupVersionResource.
-func (c *Controller) deleteResource(
+func (c *controller) deleteResource(
 	ctx context.Context, ns *corev1.Namespace, r schema.GroupVersionResource, found *content,
 ) error {
 	grace := time.Duration(0)
@@ -182,7 +182,7 @@ func (c *Controller) deleteResource(
 }
 
 // deleteEach deletes the objects of a resource that does not support deletecollection.
-func (c *Controller) deleteEach(ctx context.Context, r schema.GroupVersionResource, namespace string) error {
+func (c *controller) deleteEach(ctx context.Context, r schema.GroupVersionResource, namespace string) error {
 	client := c.metadata.Resource(r).Namespace(namespace)
 	list, err := client.List(ctx, metav1.ListOptions{})
 	if unsupported(err) {
@@ -215,7 +215,7 @@ func unsupported(err error) bool {
 // Upstream: pkg/controller/namespace/deletion
 // namespacedResourcesDeleter.estimateGracefulTermination. It returns the whole grace period until
 // that has passed.
-func (c *Controller) graceOfPods(ctx context.Context, ns *corev1.Namespace) (time.Duration, error) {
+func (c *controller) graceOfPods(ctx context.Context, ns *corev1.Namespace) (time.Duration, error) {
 	pods, err := c.client.CoreV1().Pods(ns.Name).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return 0, err

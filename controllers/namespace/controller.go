@@ -50,13 +50,13 @@ type Config struct {
 	Delay time.Duration
 }
 
-// Controller is the namespace controller. Its process's host runs it; it has no exported methods.
+// A controller is the namespace controller. Its process's host runs it; it has no exported methods.
 //
 // Differs: upstream retries after half of the estimated time. Here the controller waits for changes
 // of the remaining content, and for the end of pods' grace periods, which no event announces.
 //
 // Upstream: pkg/controller/namespace NamespaceController (v1.36).
-type Controller struct {
+type controller struct {
 	process   *sim.Process
 	client    kubernetes.Interface
 	metadata  metadata.Interface
@@ -76,12 +76,12 @@ type wait struct {
 	retryAt   time.Time // time of the next attempt; zero: none
 }
 
-// New returns the controller. It registers with the informer and the watcher, and adds its queue to
+// New creates the controller. It registers with the informer and the watcher, and adds its queue to
 // the process. It must be called before the host starts.
-func New(cfg Config) *Controller {
+func New(cfg Config) {
 	namespaces := cfg.Informers.Core().V1().Namespaces()
 	lister := namespaces.Lister()
-	c := &Controller{
+	c := &controller{
 		process: cfg.Process, client: cfg.Client, metadata: cfg.Metadata, discover: cfg.Discover,
 		namespace: func(name string) *corev1.Namespace {
 			ns, _ := lister.Get(name) // a lister fails with NotFound only
@@ -99,7 +99,6 @@ func New(cfg Config) *Controller {
 	c.queue = sim.NewQueue[string](cfg.Process, sim.QueueConfig{Name: "namespace", BackoffMax: backoffMax})
 	c.revisit = cfg.Process.NewTimer("grace", c.graceExpired)
 	c.queue.Work(c.sync)
-	return c
 }
 
 // Matches reports whether a change of a namespace concerns the controller.
@@ -109,10 +108,10 @@ func Matches(old, obj metav1.Object) bool {
 
 // isWaiting reports whether the namespace already waits for its content. Then a change of its
 // conditions is irrelevant.
-func (c *Controller) isWaiting(ns *corev1.Namespace) bool { return c.waiting[ns.Name] != nil }
+func (c *controller) isWaiting(ns *corev1.Namespace) bool { return c.waiting[ns.Name] != nil }
 
 // matches reports whether a namespace may be waiting for a change.
-func (c *Controller) matches(_ schema.GroupVersionKind, old, obj metav1.Object) bool {
+func (c *controller) matches(_ schema.GroupVersionKind, old, obj metav1.Object) bool {
 	if old == nil {
 		return false
 	}
@@ -126,7 +125,7 @@ func (c *Controller) matches(_ schema.GroupVersionKind, old, obj metav1.Object) 
 	return obj == nil || !slices.Equal(old.GetFinalizers(), obj.GetFinalizers())
 }
 
-func (c *Controller) observeChange(_ schema.GroupVersionKind, old, _ metav1.Object) {
+func (c *controller) observeChange(_ schema.GroupVersionKind, old, _ metav1.Object) {
 	w := c.waiting[old.GetNamespace()]
 	w.gone[old.GetUID()] = struct{}{}
 	if !w.deleting {
@@ -135,7 +134,7 @@ func (c *Controller) observeChange(_ schema.GroupVersionKind, old, _ metav1.Obje
 }
 
 // graceExpired queues the namespaces whose pods should be gone.
-func (c *Controller) graceExpired() {
+func (c *controller) graceExpired() {
 	now := c.process.Now()
 	for _, name := range slices.Sorted(maps.Keys(c.waiting)) {
 		if w := c.waiting[name]; !w.retryAt.IsZero() && !now.Before(w.retryAt) {
@@ -147,7 +146,7 @@ func (c *Controller) graceExpired() {
 }
 
 // setTimer sets the timer for the earliest attempt.
-func (c *Controller) setTimer() {
+func (c *controller) setTimer() {
 	var first time.Time
 	for _, w := range c.waiting {
 		if !w.retryAt.IsZero() && (first.IsZero() || w.retryAt.Before(first)) {
@@ -165,7 +164,7 @@ func (c *Controller) setTimer() {
 // it is empty.
 //
 // Upstream: pkg/controller/namespace/deletion namespacedResourcesDeleter.Delete.
-func (c *Controller) sync(ctx context.Context, name string) error {
+func (c *controller) sync(ctx context.Context, name string) error {
 	if c.namespace(name) == nil {
 		return nil
 	}
@@ -201,7 +200,7 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 
 // updateWait sets the time of the next attempt. If remaining content was deleted during the
 // attempt, it queues the namespace at once.
-func (c *Controller) updateWait(name string, w *wait, found content) {
+func (c *controller) updateWait(name string, w *wait, found content) {
 	w.retryAt = time.Time{}
 	if found.grace > 0 {
 		w.retryAt = c.process.Now().Add(found.grace)

@@ -10,7 +10,7 @@ import (
 )
 
 // latest returns the namespace from the server, or nil if it does not exist.
-func (c *Controller) latest(ctx context.Context, name string) (*corev1.Namespace, error) {
+func (c *controller) latest(ctx context.Context, name string) (*corev1.Namespace, error) {
 	ns, err := c.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -19,7 +19,7 @@ func (c *Controller) latest(ctx context.Context, name string) (*corev1.Namespace
 }
 
 // terminating sets the namespace's phase to Terminating.
-func (c *Controller) terminating(ctx context.Context, ns *corev1.Namespace) (*corev1.Namespace, error) {
+func (c *controller) terminating(ctx context.Context, ns *corev1.Namespace) (*corev1.Namespace, error) {
 	if ns.Status.Phase == corev1.NamespaceTerminating {
 		return ns, nil
 	}
@@ -39,7 +39,7 @@ func (c *Controller) terminating(ctx context.Context, ns *corev1.Namespace) (*co
 // the latest version.
 //
 // Upstream: pkg/controller/namespace/deletion namespacedResourcesDeleter.finalizeNamespace.
-func (c *Controller) finalize(ctx context.Context, ns *corev1.Namespace) error {
+func (c *controller) finalize(ctx context.Context, ns *corev1.Namespace) error {
 	final := &corev1.Namespace{ObjectMeta: ns.ObjectMeta, Spec: *ns.Spec.DeepCopy()}
 	final.Spec.Finalizers = slices.DeleteFunc(final.Spec.Finalizers,
 		func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })

@@ -29,26 +29,26 @@ type Config struct {
 	Informers informers.SharedInformerFactory
 }
 
-// Controller is the PVC protection controller. Its process's host runs it; it has no exported
+// A controller is the PVC protection controller. Its process's host runs it; it has no exported
 // methods.
 //
 // Differs: upstream processes all queued claims of a namespace together with one list of pods,
 // which may be old for the last claim. Here each claim has its own list.
 //
 // Upstream: pkg/controller/volume/pvcprotection Controller (v1.36).
-type Controller struct {
+type controller struct {
 	client kubernetes.Interface
 	lister corelisters.PersistentVolumeClaimLister
 	pods   cache.Indexer
 	queue  *sim.Queue[string] // "namespace/name"
 }
 
-// New returns the controller. It registers with the informers, and adds a queue with one worker to
+// New creates the controller. It registers with the informers, and adds a queue with one worker to
 // the process. It must be called before the host starts.
-func New(cfg Config) *Controller {
+func New(cfg Config) {
 	claims := cfg.Informers.Core().V1().PersistentVolumeClaims()
 	pods := cfg.Informers.Core().V1().Pods()
-	c := &Controller{
+	c := &controller{
 		client: cfg.Client,
 		lister: claims.Lister(),
 		pods:   pods.Informer().GetIndexer(),
@@ -70,10 +70,9 @@ func New(cfg Config) *Controller {
 	cfg.Process.GateWorkers(claims.Informer().HasSynced)
 	cfg.Process.GateWorkers(pods.Informer().HasSynced)
 	c.queue.Work(c.sync)
-	return c
 }
 
-func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim) {
+func (c *controller) claimChanged(claim *corev1.PersistentVolumeClaim) {
 	if needsFinalizer(claim) || isKeptByFinalizer(claim) {
 		c.queue.Add(claim.Namespace + "/" + claim.Name)
 	}
@@ -85,14 +84,14 @@ func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim) {
 // then no longer uses the claim of an ephemeral volume.
 //
 // Upstream: pkg/controller/volume/pvcprotection enqueuePVCs (v1.36).
-func (c *Controller) podChanged(pod *corev1.Pod) {
+func (c *controller) podChanged(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" || podclaims.Terminated(pod) || isShutDown(pod) {
 		c.queueClaimsOf(pod)
 	}
 }
 
 // podReplaced is podChanged for an update, which may replace a pod by another of its name.
-func (c *Controller) podReplaced(old, pod *corev1.Pod) {
+func (c *controller) podReplaced(old, pod *corev1.Pod) {
 	c.podChanged(pod)
 	if old.UID != pod.UID {
 		c.queueClaimsOf(old)
@@ -100,14 +99,14 @@ func (c *Controller) podReplaced(old, pod *corev1.Pod) {
 }
 
 // podDeleted queues a pod's claims. The pod may be in a tombstone.
-func (c *Controller) podDeleted(obj any) {
+func (c *controller) podDeleted(obj any) {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj
 	}
 	c.queueClaimsOf(obj.(*corev1.Pod))
 }
 
-func (c *Controller) queueClaimsOf(pod *corev1.Pod) {
+func (c *controller) queueClaimsOf(pod *corev1.Pod) {
 	for _, key := range podclaims.Keys(pod) {
 		c.queue.Add(key)
 	}
@@ -123,7 +122,7 @@ var errUnseen = errors.New("in use by a pod that is not in the cache yet")
 // indefinitely.
 //
 // Upstream: pkg/controller/volume/pvcprotection processPVC (v1.36).
-func (c *Controller) sync(ctx context.Context, key string) error {
+func (c *controller) sync(ctx context.Context, key string) error {
 	claim := c.claim(key)
 	switch {
 	case claim == nil:
@@ -145,7 +144,7 @@ func (c *Controller) sync(ctx context.Context, key string) error {
 }
 
 // claim returns the cached claim of a key, or nil.
-func (c *Controller) claim(key string) *corev1.PersistentVolumeClaim {
+func (c *controller) claim(key string) *corev1.PersistentVolumeClaim {
 	namespace, name, err := cache.SplitMetaNamespaceKey(key)
 	if err != nil {
 		panic("pvcprotection: key of claim: " + err.Error())
@@ -154,13 +153,13 @@ func (c *Controller) claim(key string) *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-func (c *Controller) isUsedByCache(key string, claim *corev1.PersistentVolumeClaim) bool {
+func (c *controller) isUsedByCache(key string, claim *corev1.PersistentVolumeClaim) bool {
 	return slices.ContainsFunc(podclaims.Using(c.pods, key), func(pod *corev1.Pod) bool { return uses(pod, claim) })
 }
 
 // isUsedLive reports whether a pod on the server uses the claim. If the claim changes meanwhile,
 // the next write conflicts.
-func (c *Controller) isUsedLive(ctx context.Context, claim *corev1.PersistentVolumeClaim) (bool, error) {
+func (c *controller) isUsedLive(ctx context.Context, claim *corev1.PersistentVolumeClaim) (bool, error) {
 	pods, err := c.client.CoreV1().Pods(claim.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return false, fmt.Errorf("list pods in %s: %w", claim.Namespace, err)
@@ -173,7 +172,7 @@ func (c *Controller) isUsedLive(ctx context.Context, claim *corev1.PersistentVol
 	return false, nil
 }
 
-func (c *Controller) writeFinalizers(
+func (c *controller) writeFinalizers(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, finalizers []string,
 ) error {
 	changed := claim.DeepCopy()

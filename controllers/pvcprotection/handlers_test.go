@@ -37,10 +37,10 @@ func TestPodEventsQueueClaims(t *testing.T) {
 	}
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
-	changed := func(pod *corev1.Pod) func(*Controller) { return func(c *Controller) { c.podChanged(pod) } }
+	changed := func(pod *corev1.Pod) func(*controller) { return func(c *controller) { c.podChanged(pod) } }
 	tests := []struct {
 		name  string
-		event func(*Controller)
+		event func(*controller)
 		want  int // queued claims
 	}{
 		{"running", changed(podOf("u", "c", nil)), 0},
@@ -53,20 +53,20 @@ func TestPodEventsQueueClaims(t *testing.T) {
 			status(running)(pod)
 			pod.DeletionGracePeriodSeconds = ptr.To(int64(0))
 		})), 1},
-		{"gone", func(c *Controller) { c.podDeleted(podOf("u", "c", nil)) }, 1},
-		{"gone, by tombstone", func(c *Controller) {
+		{"gone", func(c *controller) { c.podDeleted(podOf("u", "c", nil)) }, 1},
+		{"gone, by tombstone", func(c *controller) {
 			c.podDeleted(cache.DeletedFinalStateUnknown{Key: "default/p", Obj: podOf("u", "c", nil)})
 		}, 1},
-		{"recreated with another claim, observed as an update", func(c *Controller) {
+		{"recreated with another claim, observed as an update", func(c *controller) {
 			c.podReplaced(podOf("u", "c", nil), podOf("x", "d", nil))
 		}, 1},
-		{"updated", func(c *Controller) { c.podReplaced(podOf("u", "c", nil), podOf("u", "c", nil)) }, 0},
+		{"updated", func(c *controller) { c.podReplaced(podOf("u", "c", nil), podOf("u", "c", nil)) }, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			host := sim.NewStepped(sim.SteppedConfig{})
 			defer host.Close()
-			c := &Controller{queue: sim.NewQueue[string](host.Process("pvcprotection"), sim.QueueConfig{})}
+			c := &controller{queue: sim.NewQueue[string](host.Process("pvcprotection"), sim.QueueConfig{})}
 			tt.event(c)
 			if got := c.queue.Len(); got != tt.want {
 				t.Errorf("got %d claims queued, want %d", got, tt.want)

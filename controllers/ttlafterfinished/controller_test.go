@@ -120,3 +120,29 @@ func TestChangedTime(t *testing.T) {
 		t.Errorf("deleted at %v", job.DeletionTimestamp)
 	}
 }
+
+// TestJobOfACronJob: a stepped world is at rest although such a job exists. It is deleted when time passes.
+func TestJobOfACronJob(t *testing.T) {
+	w := testworld.New(t, sim.SteppedConfig{StepsMax: 1000})
+	start(w)
+	jobs := w.User.BatchV1().Jobs("default")
+	job := newJob(ptr.To[int32](100))
+	job.OwnerReferences = []metav1.OwnerReference{
+		{APIVersion: "batch/v1", Kind: "CronJob", Name: "c", UID: "1", Controller: ptr.To(true)},
+	}
+	job = testcheck.Must(jobs.Create(ctx, job, metav1.CreateOptions{}))
+	began := w.Host.Now()
+	finish(job, batchv1.JobComplete, began)
+	testcheck.Must(jobs.UpdateStatus(ctx, job, metav1.UpdateOptions{}))
+	w.Run()
+	if passed := w.Host.Now().Sub(began); passed > 0 {
+		t.Fatalf("%v have passed for the job", passed)
+	}
+	user := w.Host.Process("user")
+	user.Spawn("sleep", func(context.Context) { user.Sleep(3 * time.Minute) })
+	w.Run()
+	job = testcheck.Must(jobs.Get(ctx, "j", metav1.GetOptions{}))
+	if job.DeletionTimestamp == nil || job.DeletionTimestamp.Sub(began) != 100*time.Second {
+		t.Errorf("deleted at %v, want 100 s after %v", job.DeletionTimestamp, began)
+	}
+}

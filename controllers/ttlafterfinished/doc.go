@@ -8,7 +8,7 @@
 // # The model
 //
 // One queue has the keys of jobs, and one worker. Before it deletes a job it reads it from the server: the
-// time may have been changed.
+// time may have been changed. Jobs of cron jobs wait in another one, which keeps no stepped world from rest.
 //
 // # What it does not do
 //

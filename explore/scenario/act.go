@@ -20,6 +20,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/internal/apirequest"
+	"github.com/volsim/volsim/internal/snapshotapi"
 	"github.com/volsim/volsim/kubelet"
 	"github.com/volsim/volsim/sim"
 )
@@ -30,6 +31,9 @@ import (
 //	create volume NAME SIZE [class=C] [reclaim=Delete] [for=CLAIM] [modes=ReadWriteMany] [handle=H]
 //	              [path=P] [by=PROVISIONER] [node=NODE] [mode=Block]
 //	create claim NAME SIZE [class=C] [volume=V] [modes=ReadWriteMany] [mode=Block]
+//	             [snapshot=SNAPSHOT | clone=CLAIM] [app=APP]
+//	create snapshot NAME CLAIM [class=C]          (of a claim)
+//	create groupsnapshot NAME APP [class=C]       (of all claims with app=APP, at one moment)
 //	create class NAME [provisioner=P] [binding=WaitForFirstConsumer] [reclaim=Retain] [default=true]
 //	create pod NAME [CLAIM …] [on=NODE] [devices=CLAIM,…] [group=NUMBER] [change=OnRootMismatch]
 //	           [level=LEVEL] [reads=true] [sub=PATH]
@@ -45,7 +49,8 @@ import (
 //	set node NODE out-of-service=true|false       (a taint: an administrator confirms that the node is shut down)
 //	set pod NAME [ready=true|false] [exits=CODES] (whether its containers are ready; the exit code of each run)
 //	finish pod NAME
-//	write pod NAME CLAIM                          (a file into the claim's volume; waits until the pod has mounted it)
+//	write pod NAME CLAIM [size=SIZE]              (a file into the claim's volume; waits until the pod has mounted it)
+//	read pod NAME CLAIM WRITER                    (fails unless the volume has the file that pod WRITER wrote; waits, too)
 //	cordon NODE
 //	uncordon NODE
 //	wait RESOURCE NAME PHASE                      (of its status; or one of several: PHASE|PHASE)
@@ -53,6 +58,7 @@ import (
 //	wait RESOURCE NAME condition=TYPE …           (is True; condition=TYPE=False is False)
 //	wait RESOURCE NAME exists|gone
 //	wait claim NAME SIZE                          (until its status has this capacity)
+//	wait snapshot|groupsnapshot NAME ReadyToUse
 //	disk NODE PATH SIZE [block=true]              (gives the node a RAM disk, or a block device)
 //	lose NODE PATH                                (a disk of the node, which a reboot of the node finds again)
 //	limit NUMBER                                  (attachable volumes per node from now on)
@@ -71,12 +77,13 @@ import (
 // annotation. bind= sets a claimRef with the claim's UID. ready= and exits= are annotations that the
 // kubelet obeys; an empty one is removed. exits=1,0 lets the first run of each container exit with 1 and
 // the second with 0, and exits=seed=1 the first one of the init container seed with 1
-// (kubelet.ExitCodesAnnotation). A create waits while an object of the
+// (kubelet.ExitCodesAnnotation). The volume of a claim with snapshot= or clone= begins with the content of a
+// snapshot, or of the volume of a claim. app= is a label of a claim. A write with size= fills that much of the volume with zeros. A create waits while an object of the
 // same name is being deleted. A delete, set or patch of an object that does not exist does nothing.
 //
 // RESOURCE is a resource that the server serves, also a custom one, as in kubectl: widgets, widget,
 // a short name, widgets.example.com. The words volume, claim, class and pod always mean those of the
-// acts above.
+// acts above, and so do snapshot and groupsnapshot in a world that has them.
 //
 // An apply creates objects, and patches those that exist, as kubectl apply does. In a scenario the
 // manifest is in the same line, or in the lines below it, which are indented further. String
@@ -139,6 +146,7 @@ func (a Act) option(key string) (string, bool) {
 // resources holds the API resources of the kinds of an act.
 var resources = map[string]string{
 	"volume": "persistentvolumes", "claim": "persistentvolumeclaims", "class": "storageclasses", "pod": "pods",
+	"snapshot": snapshotapi.Snapshots.CommitName(), "groupsnapshot": snapshotapi.GroupSnapshots.CommitName(),
 }
 
 func namespaceOf(kind string) string {
@@ -156,6 +164,9 @@ func (a Act) Do(ctx context.Context, c *cluster.Cluster, user *sim.Process) erro
 	client := c.Client()
 	switch a.verb {
 	case "create":
+		if a.createsSnapshot() {
+			return a.createSnapshot(ctx, c)
+		}
 		return createObject(ctx, c, client, a.kind, a.object(c.DriverName()))
 	case "apply":
 		return a.apply(ctx, c)
@@ -180,6 +191,8 @@ func (a Act) Do(ctx context.Context, c *cluster.Cluster, user *sim.Process) erro
 		return err
 	case "write":
 		return a.write(ctx, c)
+	case "read":
+		return a.read(ctx, c)
 	case "cordon", "uncordon":
 		patch := fmt.Sprintf(`{"spec":{"unschedulable":%t}}`, a.verb == "cordon")
 		_, err := client.CoreV1().Nodes().Patch(ctx, a.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
@@ -339,26 +352,39 @@ func (a Act) setNode(ctx context.Context, client kubernetes.Interface) error {
 		_, err := nodes.Patch(ctx, a.name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
 		return err
 	}
-	taints := "null"
-	if is, _ := a.option("out-of-service"); is == "true" {
-		taints = fmt.Sprintf(`[{"key":%q,"effect":"NoExecute"}]`, corev1.TaintNodeOutOfService)
+	is, _ := a.option("out-of-service")
+	return setOutOfService(ctx, client, a.name, is == "true")
+}
+
+// setOutOfService adds or removes the taint of a node that is shut down. Other taints stay.
+func setOutOfService(ctx context.Context, client kubernetes.Interface, name string, is bool) error {
+	nodes := client.CoreV1().Nodes()
+	for {
+		node, err := nodes.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		taints := &node.Spec.Taints
+		*taints = slices.DeleteFunc(*taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+		if is {
+			*taints = append(*taints, corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute})
+		}
+		if _, err = nodes.Update(ctx, node, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+			return err
+		}
 	}
-	_, err := nodes.Patch(ctx, a.name, types.MergePatchType, []byte(`{"spec":{"taints":`+taints+`}}`), metav1.PatchOptions{})
-	return err
 }
 
 // write writes a file into a volume of a pod. It waits while the volume is not mounted.
 func (a Act) write(ctx context.Context, c *cluster.Cluster) error {
 	write := func() error {
-		return c.WriteFile(metav1.NamespaceDefault, a.name, a.args[0], a.name, []byte("written"))
+		return c.WriteFile(metav1.NamespaceDefault, a.name, a.args[0], a.name, []byte(content))
 	}
-	err := write()
-	if !errors.Is(err, cluster.ErrNotMounted) {
-		return err
+	if size, ok := a.option("size"); ok {
+		bytes := resource.MustParse(size) // it was checked
+		write = func() error {
+			return c.WriteZeros(metav1.NamespaceDefault, a.name, a.args[0], a.name, bytes.Value())
+		}
 	}
-	waited := c.Wait(ctx, fmt.Sprintf("volume %s of pod %s to be mounted", a.args[0], a.name), func() bool {
-		err = write()
-		return !errors.Is(err, cluster.ErrNotMounted)
-	})
-	return errors.Join(waited, err)
+	return a.whenMounted(ctx, c, write)
 }

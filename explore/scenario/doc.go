@@ -27,6 +27,7 @@
 //	storage-capacity: 1m     the free capacity is published, and refreshed this often
 //	components: NAME, …      components of the control plane (default all; "none" for none)
 //	local-storage: on        classes of localstorage.volsim.dev get volume groups; see cluster.Config
+//	snapshots: on            snapshots of claims and of groups, with a default class; see cluster.Config
 //	local-disks: CLASS=DIR,… disks of nodes in a directory become local volumes of a class
 //	definitions: PATH, …     files, or directories of files, with definitions of custom resources
 //	faults: …                what a randomized search injects
@@ -47,7 +48,7 @@
 //	  delete secret web
 //
 // Relative paths begin in the directory of the file, if Scenario.Dir is that directory. A program
-// that uses definitions imports package fake/crd.
+// that uses definitions or snapshots imports package fake/crd.
 //
 // The set-up of the world, with all components running and nodes registered, is not part of the
 // schedule: step 1 is the first step after it. A world without users, but with drawn components, has

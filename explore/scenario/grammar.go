@@ -23,17 +23,18 @@ type grammar struct {
 
 // acts holds the grammars by verb and kind.
 var acts = map[string]grammar{
-	"create volume": {"NAME SIZE", 1, []string{"class", "reclaim", "for", "modes", "handle", "path", "by", "node", "mode"}},
-	"create claim":  {"NAME SIZE", 1, []string{"class", "volume", "modes", "mode"}},
-	"create class":  {"NAME", 0, []string{"provisioner", "binding", "reclaim", "default"}},
-	"create pod":    {"NAME [CLAIM …]", -1, []string{"on", "devices", "group", "change", "level", "reads", "sub"}},
+	"create volume":   {"NAME SIZE", 1, []string{"class", "reclaim", "for", "modes", "handle", "path", "by", "node", "mode"}},
+	"create claim":    {"NAME SIZE", 1, []string{"class", "volume", "modes", "mode", "snapshot", "clone", "app"}},
+	"create class":    {"NAME", 0, []string{"provisioner", "binding", "reclaim", "default"}},
+	"create pod":      {"NAME [CLAIM …]", -1, []string{"on", "devices", "group", "change", "level", "reads", "sub"}},
+	"create snapshot": {"NAME CLAIM", 1, []string{"class"}}, "create groupsnapshot": {"NAME APP", 1, []string{"class"}},
 	"delete volume": {"NAME", 0, nil}, "delete claim": {"NAME", 0, nil}, "delete class": {"NAME", 0, nil},
 	"delete pod": {"NAME", 0, []string{"now"}}, "delete RESOURCE": {"NAME", 0, nil},
 	"patch RESOURCE": {"NAME PATH=VALUE …", -1, nil},
 	"set volume":     {"NAME", 0, []string{"reclaim", "for", "bind", "migrated"}}, "set claim": {"NAME", 0, []string{"reclaim", "size"}},
 	"set node":   {"NODE", 0, []string{"ready", "out-of-service"}},
 	"set pod":    {"NAME", 0, []string{"ready", "exits"}},
-	"finish pod": {"NAME", 0, nil}, "write pod": {"NAME CLAIM", 1, nil},
+	"finish pod": {"NAME", 0, nil}, "write pod": {"NAME CLAIM", 1, []string{"size"}}, "read pod": {"NAME CLAIM WRITER", 2, nil},
 	"cordon": {"NODE", 0, nil}, "uncordon": {"NODE", 0, nil},
 	"wait RESOURCE": {"NAME PHASE, PATH=VALUE …, condition=TYPE …, exists or gone", -1, nil},
 	"pass":          {"DURATION", 0, nil}, "limit": {"NUMBER", 0, nil}, "let": {"EVENT", -1, nil},
@@ -180,7 +181,11 @@ func optionList(options []string) string {
 // check validates the words of an act.
 func (a Act) check(g grammar) error {
 	switch {
-	case a.verb == "create" && g.args == 1:
+	case a.verb == "create" && (a.kind == "volume" || a.kind == "claim"):
+		_, restored := a.option("snapshot")
+		if _, cloned := a.option("clone"); restored && cloned {
+			return errors.New("want snapshot= or clone=, not both")
+		}
 		if _, err := resource.ParseQuantity(a.args[0]); err != nil {
 			return fmt.Errorf("size %q: want a quantity, such as 64Mi", a.args[0])
 		}
@@ -188,7 +193,7 @@ func (a Act) check(g grammar) error {
 		return errors.New("want ready= or out-of-service=")
 	case a.verb == "set" && len(a.options) == 0:
 		return fmt.Errorf("want an option: %s", optionList(g.options))
-	case a.verb == "set" && a.kind == "claim":
+	case a.verb == "set" && a.kind == "claim", a.verb == "write":
 		if size, given := a.option("size"); given {
 			if _, err := resource.ParseQuantity(size); err != nil {
 				return fmt.Errorf("size %q: want a quantity, such as 64Mi", size)

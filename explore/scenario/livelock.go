@@ -8,6 +8,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/invariant"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -16,10 +17,21 @@ import (
 type Livelock struct {
 	Steps int            // taken so far
 	Cycle []trace.Record // the records that repeat; nil: no state recurred up to the bound
+	// Attached are the obligations of L5: attachments about which the driver, the API and the nodes disagree. It
+	// may be why the world does not come to rest.
+	Attached []invariant.Pending
 }
 
-// Error returns the cycle.
+// Error returns the cycle, and what is attached in only one place.
 func (l *Livelock) Error() string {
+	text := l.cycle()
+	for _, p := range l.Attached {
+		text += "; " + p.String()
+	}
+	return text
+}
+
+func (l *Livelock) cycle() string {
 	if l.Cycle == nil {
 		return fmt.Sprintf("not at rest after %d steps", l.Steps)
 	}

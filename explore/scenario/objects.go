@@ -115,6 +115,7 @@ func (a Act) claim() *corev1.PersistentVolumeClaim {
 		claim.Spec.StorageClassName = &class
 	}
 	claim.Spec.VolumeName, _ = a.option("volume")
+	a.setSource(claim)
 	return claim
 }
 

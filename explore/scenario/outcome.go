@@ -9,15 +9,18 @@ import (
 	"github.com/volsim/volsim/cluster"
 )
 
-// An Outcome is the final state of a world at rest: the number of claims, volumes and pods in each
-// phase, of attachments, and of volumes in the backing store. Which claim is bound to which volume
+// An Outcome is the final state of a world at rest: the number of claims, volumes, pods and snapshots in
+// each phase, and of attachments. Which claim is bound to which volume
 // is not part of it.
 type Outcome map[string]int
 
 // outcomeOf returns the outcome of a world.
 func outcomeOf(c *cluster.Cluster) Outcome {
 	end := Outcome{}
-	for _, kind := range []string{"claim", "volume", "pod"} {
+	for _, kind := range []string{"claim", "volume", "pod", "snapshot", "groupsnapshot"} {
+		if c.Server().Count(resources[kind]) == 0 { // the world may have no snapshots
+			continue
+		}
 		for _, obj := range c.Server().List(resources[kind]) {
 			end[strings.TrimSpace(kind+" "+phase(obj))]++
 		}

@@ -65,7 +65,7 @@ func newTarget(c *cluster.Cluster, served fake.APIResource, namespace, name stri
 // lookUpResource returns the resource of a word, in the preferred version: one of the words of acts,
 // or the plural, the singular, a short name, or the plural with the group.
 func lookUpResource(s *fake.Server, word string) (fake.APIResource, error) {
-	if id, own := resources[word]; own {
+	if id, own := resources[word]; own && s.Serves(id) { // snapshots may not be served
 		word = id
 	}
 	if r, served := s.Resource(word); served {
@@ -308,7 +308,11 @@ func phase(obj any) string {
 	case *corev1.Pod:
 		return string(o.Status.Phase)
 	case fake.Object:
-		return phaseIn(contentOf(o))
+		content := contentOf(o)
+		if ready, _, _ := unstructured.NestedBool(content, "status", "readyToUse"); ready {
+			return readyToUse
+		}
+		return phaseIn(content)
 	default:
 		return ""
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -161,6 +162,9 @@ func (s *Scenario) setUp(ctx context.Context, o Options) (*world, error) {
 	if err := s.load(); err != nil {
 		return nil, err
 	}
+	if err := s.checkDrivers(); err != nil {
+		return nil, err
+	}
 	c, err := cluster.New(s.World(sim.SteppedConfig{Pool: o.Pool, Callers: o.Callers}))
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
@@ -284,6 +288,11 @@ func (w *world) repairOverdue() {
 	}
 }
 
+// attachedInOnePlace returns the obligations of L5 in a world that does not come to rest.
+func (w *world) attachedInOnePlace() []invariant.Pending {
+	return slices.DeleteFunc(w.checker.CheckAtRest(), func(p invariant.Pending) bool { return p.Rule.ID != "L5" })
+}
+
 // run runs the world until it is quiescent.
 func (w *world) run(ctx context.Context) error {
 	half := w.bound - (w.bound-w.setupSteps)/2
@@ -304,11 +313,13 @@ func (w *world) run(ctx context.Context) error {
 				half = steps + (w.bound-steps)/2
 				continue
 			}
-			if l := w.cycle.check(w.cluster, steps); l != nil {
-				return l
+			l := w.cycle.check(w.cluster, steps)
+			if l == nil && steps >= w.bound {
+				l = &Livelock{Steps: steps - w.setupSteps}
 			}
-			if steps >= w.bound {
-				return &Livelock{Steps: steps - w.setupSteps}
+			if l != nil {
+				l.Attached = w.attachedInOnePlace()
+				return l
 			}
 			if err := ctx.Err(); err != nil {
 				return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/kubelet"
 	"github.com/volsim/volsim/sim"
 )
@@ -68,8 +69,9 @@ func TestParseErrorsNameTheLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"components: a\n": "no user",
 		"user a\n  fly\n": "line 2",
-		"user a\n  create claim c 1Gi colour=red\n": `unknown option "colour=" (have class=, volume=, modes=, mode=)`,
+		"user a\n  create claim c 1Gi colour=red\n": `unknown option "colour=" (have class=, volume=, modes=, mode=, snapshot=, clone=, app=)`,
 		"user a\n  create claim c much\n":           "size",
+		"user a\n  write pod p c size=much\n":       "size",
 		"user a\n  create claim c\n":                "want create claim NAME SIZE, then options: class=",
 		"  create claim c 1Gi\n":                    "indented line without a user",
 		"volumes-per-node: 0\n":                     "at least 1",
@@ -110,6 +112,7 @@ volumes-per-node: 3
 components: kubelet
 user alice
   set node node-1 ready=Unknown
+  apply {"apiVersion":"v1","kind":"Node","metadata":{"name":"node-1"},"spec":{"taints":[{"effect":"NoSchedule","key":"drained"}]}}
   set node node-1 out-of-service=true
   limit 2
   pass 5m
@@ -121,8 +124,13 @@ user alice
 	world := lived(t, text)
 	obj, _ := world.Server().Get("nodes", "", "node-1")
 	node := obj.(*corev1.Node)
-	if len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != corev1.TaintNodeOutOfService || node.Status.Conditions[0].Status != corev1.ConditionUnknown {
-		t.Errorf("taints %v, conditions %v", node.Spec.Taints, node.Status.Conditions)
+	var taints []string
+	for _, t := range node.Spec.Taints {
+		taints = append(taints, t.Key)
+	}
+	testcheck.Equal(t, "taints", []string{"drained", corev1.TaintNodeOutOfService}, taints)
+	if node.Status.Conditions[0].Status != corev1.ConditionUnknown {
+		t.Errorf("conditions %v", node.Status.Conditions)
 	}
 	obj, _ = world.Server().Get("csinodes", "", "node-1")
 	if d := obj.(*storagev1.CSINode).Spec.Drivers[0]; d.Allocatable == nil || *d.Allocatable.Count != 2 {
@@ -164,7 +172,12 @@ user alice
   create pod web data on=node-1
   wait pod web Running
   write pod web data
+  write pod web data size=512Mi
 `)
+	summary, err := c.VolumeStats(t.Context(), "node-1")
+	if err != nil || len(summary.Pods) != 1 || *summary.Pods[0].VolumeStats[0].UsedBytes != 512<<20 {
+		t.Errorf("usage %+v, %v; want 512 MiB", summary, err)
+	}
 	truth := c.DeviceState()
 	if got := truth.(interface{ Files(handle string) []string }).Files(truth.Volumes()[0].Handle); !slices.Equal(got, []string{"web"}) {
 		t.Errorf("the volume has %q, want the file web", got)

@@ -3,8 +3,8 @@ package scenario
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -29,17 +29,21 @@ type Scenario struct {
 	// StorageCapacity is how often the provisioner asks the driver for its free capacity, to publish it;
 	// 0: it does not. See cluster.Config.
 	StorageCapacity time.Duration
-	Components      []string       // nil: all, empty: none; see cluster.Config
-	Faults          sim.FaultSpecs // injected by a randomized search
-	Rules           []string       // IDs of the rules to check; nil: all
-	OutcomesDiffer  bool           // schedules may legitimately end in different states
-	Users           []User         // act concurrently
-	Drawn           []string       // parameters of components and scripts, as "LABEL JSON"; see simtest.Draw
-	Schedule        sim.Schedule   // nil: the default order
-	Violates        string         // the ID of the rule that the schedule violates; "": none
-	LocalDisks      []string       // classes and directories of local disks, as "CLASS=DIR"; see cluster.Config
-	LocalStorage    bool           // volume groups of the disks that storage classes name; see cluster.Config
-	Definitions     []string       // files, and directories of files, with definitions of custom resources; see cluster.Config
+	// DriverNames are the CSI drivers of the world: "array", and names of Drivers. Volumes and classes
+	// that acts create are those of the first one. nil: "array".
+	DriverNames    []string
+	Components     []string       // nil: all, empty: none; see cluster.Config
+	Faults         sim.FaultSpecs // injected by a randomized search
+	Rules          []string       // IDs of the rules to check; nil: all
+	OutcomesDiffer bool           // schedules may legitimately end in different states
+	Users          []User         // act concurrently
+	Drawn          []string       // parameters of components and scripts, as "LABEL JSON"; see simtest.Draw
+	Schedule       sim.Schedule   // nil: the default order
+	Violates       string         // the ID of the rule that the schedule violates; "": none
+	LocalDisks     []string       // classes and directories of local disks, as "CLASS=DIR"; see cluster.Config
+	LocalStorage   bool           // volume groups of the disks that storage classes name; see cluster.Config
+	Snapshots      bool           // snapshots and groups of snapshots; see cluster.Config
+	Definitions    []string       // files, and directories of files, with definitions of custom resources; see cluster.Config
 
 	// Dir is the directory from which relative paths of the text begin. "" is the working directory.
 	// Set it before the first run.
@@ -52,9 +56,14 @@ type Scenario struct {
 	OwnRules     []invariant.Rule     // of the test, checked besides Rules; each with Begin
 	// Plugins returns volume plugins of the test's own; see cluster.Config. It is called in each run.
 	Plugins func(host cluster.PluginHost) ([]plugins.Plugin, error)
+	// Drivers returns CSI drivers of the test's own, by name. Each run calls the functions of DriverNames.
+	Drivers map[string]func() cluster.Driver
 	// Extenders are extenders of the scheduler of the test's own; see cluster.Config.
 	Extenders map[string]http.Handler
 }
+
+// builtInDriver stands for the driver of the simulated array in the header of drivers.
+const builtInDriver = "array"
 
 // noComponents stands for an empty list of components.
 const noComponents = "none"
@@ -74,6 +83,7 @@ type User struct {
 // plugins, extenders, rules or scripts.
 func (s *Scenario) OnlyInGo() bool {
 	return len(s.Extra) > 0 || len(s.Drawn) > 0 || s.Interceptors.Client != nil || s.Interceptors.Driver != nil || len(s.OwnRules) > 0 || s.Plugins != nil || len(s.Extenders) > 0 ||
+		slices.ContainsFunc(s.DriverNames, func(name string) bool { return name != builtInDriver }) ||
 		slices.ContainsFunc(s.Users, func(u User) bool { return u.Script != nil })
 }
 
@@ -82,7 +92,7 @@ func (s *Scenario) OnlyInGo() bool {
 func (s *Scenario) WithGo(from *Scenario) *Scenario {
 	other := *s
 	other.Extra, other.Interceptors, other.OwnRules = from.Extra, from.Interceptors, from.OwnRules
-	other.Plugins, other.Extenders = from.Plugins, from.Extenders
+	other.Plugins, other.Extenders, other.Drivers = from.Plugins, from.Extenders, from.Drivers
 	other.Users = slices.Clone(s.Users)
 	for i := range other.Users {
 		u := &other.Users[i]
@@ -140,209 +150,6 @@ func (s *Scenario) load() error {
 	return nil
 }
 
-// Parse parses a scenario. The error names the line.
-func Parse(name, text string) (*Scenario, error) {
-	s := &Scenario{Name: name}
-	p := parser{s: s}
-	for i, line := range strings.Split(text, "\n") {
-		p.number = i + 1
-		if err := p.line(strings.TrimSuffix(line, "\r")); err != nil {
-			return nil, fmt.Errorf("scenario %s, line %d: %w", name, p.number, err)
-		}
-	}
-	if err := p.endManifest(); err != nil {
-		return nil, fmt.Errorf("scenario %s, line %d: %w", name, p.number, err)
-	}
-	if len(s.Users) == 0 && len(s.Drawn) == 0 {
-		return nil, fmt.Errorf("scenario %s: no user", name)
-	}
-	return s, nil
-}
-
-// A parser parses a scenario line by line.
-type parser struct {
-	s        *Scenario
-	number   int  // of the line, or of the apply whose manifest has ended
-	begun    bool // a line after the first comment was read
-	schedule bool // inside the schedule
-
-	apply    int      // line of an apply whose manifest is in the lines below it; 0: none
-	indented int      // indentation of that line
-	manifest []string // those lines
-}
-
-// indentation returns the number of blanks at the beginning of a line.
-func indentation(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }
-
-// takes reports whether a line belongs to the manifest of an apply.
-func (p *parser) takes(line string) bool {
-	return p.apply > 0 && (strings.TrimSpace(line) == "" || indentation(line) > p.indented)
-}
-
-// endManifest adds the apply whose manifest has ended. An error is that of its line.
-func (p *parser) endManifest() error {
-	if p.apply == 0 {
-		return nil
-	}
-	margin := 0
-	for i, line := range slices.Backward(p.manifest) {
-		if strings.TrimSpace(line) == "" {
-			p.manifest[i] = ""
-		} else {
-			margin = indentation(line) // of the first line, at last
-		}
-	}
-	for i, line := range p.manifest {
-		p.manifest[i] = line[min(indentation(line), margin):]
-	}
-	act, err := ParseAct("apply\n" + strings.Join(p.manifest, "\n"))
-	if err != nil {
-		p.number = p.apply
-		return fmt.Errorf("apply: %w", errors.Unwrap(err))
-	}
-	p.apply, p.manifest = 0, nil
-	p.add(act)
-	return nil
-}
-
-// add adds an act of the last user.
-func (p *parser) add(act Act) {
-	user := &p.s.Users[len(p.s.Users)-1]
-	user.Acts = append(user.Acts, act)
-}
-
-func (p *parser) line(line string) error {
-	if p.takes(line) {
-		p.manifest = append(p.manifest, line)
-		return nil
-	}
-	if err := p.endManifest(); err != nil {
-		return err
-	}
-	words := strings.TrimSpace(line)
-	if comment, is := strings.CutPrefix(words, "#"); is {
-		if !p.begun {
-			p.s.About = append(p.s.About, strings.TrimSpace(comment))
-		}
-		return nil
-	}
-	if words == "" {
-		return nil
-	}
-	p.begun = true
-	switch indented := line[0] == ' ' || line[0] == '\t'; {
-	case indented && p.schedule:
-		d, err := sim.ParseDeviation(words)
-		if err != nil {
-			return err
-		}
-		p.s.Schedule = append(p.s.Schedule, d)
-		return nil
-	case indented && len(p.s.Users) > 0 && words == "apply":
-		p.apply, p.indented = p.number, indentation(line)
-		return nil
-	case indented && len(p.s.Users) > 0:
-		act, err := ParseAct(words)
-		if err != nil {
-			return err
-		}
-		p.add(act)
-		return nil
-	case indented:
-		return fmt.Errorf("%q: indented line without a user", words)
-	}
-	p.schedule = false
-	if user, is := strings.CutPrefix(words, "user "); is {
-		p.s.Users = append(p.s.Users, User{Name: strings.TrimSpace(user)})
-		return nil
-	}
-	if words == "schedule" {
-		p.schedule = true
-		return nil
-	}
-	return p.header(words)
-}
-
-func (p *parser) header(words string) error {
-	key, value, found := strings.Cut(words, ":")
-	if !found {
-		return fmt.Errorf("%q: want a header, a user or a schedule", words)
-	}
-	value = strings.TrimSpace(value)
-	var err error
-	switch key {
-	case "nodes":
-		p.s.Nodes, err = number(key, value)
-	case "volumes-per-node":
-		p.s.VolumesPerNode, err = number(key, value)
-	case "selinux":
-		if p.s.SELinux = value == "on"; !p.s.SELinux {
-			err = fmt.Errorf("selinux: %q: want on", value)
-		}
-	case "node-leases":
-		if p.s.NodeLeases = value == "on"; !p.s.NodeLeases {
-			err = fmt.Errorf("node-leases: %q: want on", value)
-		}
-	case "storage-capacity":
-		if p.s.StorageCapacity, err = time.ParseDuration(value); err != nil || p.s.StorageCapacity <= 0 {
-			err = fmt.Errorf("storage-capacity: %q: want a duration such as 1m", value)
-		}
-	case "local-storage":
-		if p.s.LocalStorage = value == "on"; !p.s.LocalStorage {
-			err = fmt.Errorf("local-storage: %q: want on", value)
-		}
-	case "components":
-		p.s.Components = []string{}
-		if value != noComponents {
-			p.s.Components = list(value)
-		}
-	case "definitions":
-		if p.s.Definitions = list(value); len(p.s.Definitions) == 0 {
-			err = errors.New("definitions: want the paths of files or directories")
-		}
-	case "local-disks":
-		if p.s.LocalDisks = list(value); len(p.s.LocalDisks) == 0 || slices.ContainsFunc(p.s.LocalDisks, isNoClass) {
-			err = errors.New("local-disks: want classes with their directories, such as fast=/mnt/fast")
-		}
-	case "faults":
-		p.s.Faults, err = sim.ParseFaultSpecs(value)
-	case "rules":
-		p.s.Rules = list(value)
-		_, err = invariant.Select(p.s.Rules...)
-	case "ends":
-		p.s.OutcomesDiffer = value == "differ"
-		if !p.s.OutcomesDiffer {
-			err = fmt.Errorf("ends: %q: want differ", value)
-		}
-	case "drawn":
-		p.s.Drawn = append(p.s.Drawn, value)
-	case "violates":
-		p.s.Violates = value
-	default:
-		err = fmt.Errorf("header %q: want nodes, volumes-per-node, selinux, node-leases, storage-capacity, components, local-disks, local-storage, definitions, faults, rules, ends, drawn or violates", key)
-	}
-	return err
-}
-
-// number parses the value of a header that is a positive number.
-func number(key, value string) (int, error) {
-	n, err := strconv.Atoi(value)
-	if err != nil || n < 1 {
-		return 0, fmt.Errorf("%s: %q: want a number, at least 1", key, value)
-	}
-	return n, nil
-}
-
-func list(value string) []string {
-	var words []string
-	for _, w := range strings.Split(value, ",") {
-		if w = strings.TrimSpace(w); w != "" {
-			words = append(words, w)
-		}
-	}
-	return words
-}
-
 // String returns the scenario as text.
 func (s *Scenario) String() string {
 	var b strings.Builder
@@ -369,6 +176,7 @@ func (s *Scenario) String() string {
 	if s.StorageCapacity > 0 {
 		header("storage-capacity", s.StorageCapacity.String())
 	}
+	header("drivers", strings.Join(s.DriverNames, ", "))
 	if s.Components != nil && len(s.Components) == 0 {
 		header("components", noComponents)
 	}
@@ -376,6 +184,9 @@ func (s *Scenario) String() string {
 	header("local-disks", strings.Join(s.LocalDisks, ", "))
 	if s.LocalStorage {
 		header("local-storage", "on")
+	}
+	if s.Snapshots {
+		header("snapshots", "on")
 	}
 	header("definitions", strings.Join(s.Definitions, ", "))
 	header("faults", s.Faults.String())
@@ -429,6 +240,17 @@ func (s *Scenario) rules() ([]invariant.Rule, error) {
 	return append(selected, s.OwnRules...), err
 }
 
+// checkDrivers returns an error for a driver that the test does not have.
+func (s *Scenario) checkDrivers() error {
+	for _, name := range s.DriverNames {
+		if name != builtInDriver && s.Drivers[name] == nil {
+			return fmt.Errorf("scenario %s: drivers: %q: the test has no such driver (have %s)", s.Name, name,
+				strings.Join(append([]string{builtInDriver}, slices.Sorted(maps.Keys(s.Drivers))...), ", "))
+		}
+	}
+	return nil
+}
+
 // isNoClass reports whether a word is not a class with an absolute directory.
 func isNoClass(word string) bool {
 	class, dir, _ := strings.Cut(word, "=")
@@ -444,6 +266,7 @@ func (s *Scenario) World(stepped sim.SteppedConfig) cluster.Config {
 		PreRegistered: true, HostPathProvisioning: true, VolumesPerNode: s.VolumesPerNode, SELinux: s.SELinux, NodeLeases: s.NodeLeases,
 		StorageCapacity: s.StorageCapacity,
 		LocalStorage:    s.LocalStorage,
+		Snapshots:       s.Snapshots,
 		Extenders:       s.Extenders,
 	}
 	for _, each := range s.LocalDisks {
@@ -452,6 +275,12 @@ func (s *Scenario) World(stepped sim.SteppedConfig) cluster.Config {
 	}
 	for _, path := range s.Definitions {
 		cfg.CRDDirectoryPaths = append(cfg.CRDDirectoryPaths, within(s.Dir, path))
+	}
+	cfg.WithoutDriver = s.DriverNames != nil && !slices.Contains(s.DriverNames, builtInDriver)
+	for _, name := range s.DriverNames {
+		if create := s.Drivers[name]; create != nil {
+			cfg.Drivers = append(cfg.Drivers, create())
+		}
 	}
 	cfg.API.SkipBootstrap = s.Components != nil && !slices.Contains(s.Components, "serviceaccount")
 	return cfg

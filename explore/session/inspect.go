@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/snapshotapi"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -185,17 +186,20 @@ func state(obj fake.Object) string {
 	return trace.Abbreviate(words)
 }
 
-// An Object is a claim, volume, pod or attachment.
+// An Object is a claim, volume, pod, attachment, snapshot or content.
 type Object struct {
 	Name    string // "claim default/data"
 	State   string // as returned by trace.State, with the size of a claim or volume
 	Version string // its resourceVersion
 }
 
-// Objects returns the claims, volumes, pods and attachments as stored in the API server.
+// Objects returns the claims, volumes, pods, attachments and snapshots as stored in the API server.
 func (s *Session) Objects() []Object {
 	var all []Object
-	for _, resource := range []string{"persistentvolumeclaims", "persistentvolumes", "pods", "volumeattachments"} {
+	for _, resource := range slices.Concat([]string{"persistentvolumeclaims", "persistentvolumes", "pods", "volumeattachments"}, snapshotapi.Shown()) {
+		if !s.cluster.Server().Serves(resource) {
+			continue // the world has no snapshots
+		}
 		for _, obj := range s.cluster.Server().List(resource) {
 			name := obj.GetName()
 			if namespace := obj.GetNamespace(); namespace != "" {

@@ -187,4 +187,4 @@ func parseFail(rest string) (operation, error) {
 var ownVerbs = []string{"step", "until", "settle", "rest", "hold", "release", "fail"}
 
 // actVerbs are the verbs of the acts of package scenario.
-var actVerbs = []string{"create", "apply", "patch", "delete", "set", "finish", "write", "cordon", "uncordon", "wait", "pass", "disk", "lose", "limit", "let", "request"}
+var actVerbs = []string{"create", "apply", "patch", "delete", "set", "finish", "write", "read", "cordon", "uncordon", "wait", "pass", "disk", "lose", "limit", "let", "request"}

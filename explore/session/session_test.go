@@ -315,8 +315,8 @@ func TestInvalidOperations(t *testing.T) {
 	for _, tc := range []struct{ op, want string }{
 		{"nonsense", `unknown operation "nonsense" (have step, until, `},
 		{"node x y", `unknown operation "node"`},
-		{"create cat tom", `unknown act "create cat" (have create claim, create class, create pod, create volume)`},
-		{"create", "want create claim, create class, create pod, create volume"},
+		{"create cat tom", `unknown act "create cat" (have create claim, create class, create groupsnapshot, create pod, create snapshot, create volume)`},
+		{"create", "want create claim, create class, create groupsnapshot, create pod, create snapshot, create volume"},
 		{"create claim", "want create claim NAME SIZE, then options: class=, volume=, modes=, mode="},
 		{"create claim data", "want create claim NAME SIZE, then options: "},
 		{"create claim data much", `size "much": want a quantity, such as 64Mi`},

@@ -20,7 +20,8 @@
 // # What it does not do
 //
 //   - Authentication, authorization, audit, priority and fairness. [Listen] checks a bearer token.
-//   - Logs, exec, attach, port-forward and proxy, which are refused, and watches over websockets.
+//   - Logs, exec, attach, port-forward and proxy, which are refused, except requests to kubelets (see
+//     fake.Config.Kubelets), and watches over websockets.
 //   - CBOR, which is refused, as the real server does by default.
 //   - Hashes of storage versions in discovery.
 //

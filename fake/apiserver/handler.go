@@ -19,6 +19,9 @@ type HandlerConfig struct {
 	// (fake.Clientset.AsUser). nil: it stays.
 	Client func(client *fake.Clientset) *fake.Clientset
 
+	// WithoutKubelets refuses requests for kubelets (nodes/NAME/proxy), as if fake.Config.Kubelets were nil.
+	WithoutKubelets bool
+
 	BodyBytesMax int64 // of a request's body; a longer one is answered with 413. 0: 3 MiB
 	WatchesMax   int   // open at the same time; another one is answered with 429. 0: 10,000
 }
@@ -36,6 +39,7 @@ type handler struct {
 	bodyMax int64
 	watches slots
 	codecs  *codecs
+	proxies bool // requests for kubelets are passed on
 
 	mu         sync.Mutex
 	document   *openapi.Document // guarded by mu: of the resources at generation
@@ -47,7 +51,7 @@ type handler struct {
 func NewHandler(server *fake.Server, cfg HandlerConfig) http.Handler { return newHandler(server, cfg) }
 
 func newHandler(server *fake.Server, cfg HandlerConfig) *handler {
-	h := &handler{server: server, caller: cfg.Caller, bodyMax: cfg.BodyBytesMax, codecs: newCodecs()}
+	h := &handler{server: server, caller: cfg.Caller, bodyMax: cfg.BodyBytesMax, codecs: newCodecs(), proxies: !cfg.WithoutKubelets}
 	h.client = func(req *http.Request) *fake.Clientset {
 		client := server.Client(cfg.Caller(req))
 		if cfg.Client != nil {
@@ -122,6 +126,11 @@ func (h *handler) answer(req *http.Request) answer {
 
 // resource answers a request for a resource.
 func (r *request) resource(t target, ok bool) (answer, error) {
+	if r.h.proxies && t.isKubelet() {
+		if _, served := r.h.server.Kubelet(""); served {
+			return r.proxyKubelet(t)
+		}
+	}
 	if !ok {
 		return r.notFound(t)
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // connectSubresources lead to the process of a pod, or to what a node or a service serves. They are
-// refused.
+// refused, except for the kubelets of nodes; see proxyKubelet.
 var connectSubresources = map[string][]string{
 	"pods":     {"attach", "exec", "log", "portforward", "proxy"},
 	"services": {"proxy"},

@@ -68,7 +68,7 @@ func TestObjectsAreTreatedAsByTheRealServer(t *testing.T) {
 // of the snapshot controllers.
 func TestSnapshotsAreTreatedAsByTheRealServer(t *testing.T) {
 	shared := newWorld(t)
-	if err := crd.InstallFS(shared.Context(), shared.User, os.DirFS("testdata/snapshot")); err != nil {
+	if err := crd.InstallFS(shared.Context(), shared.User, os.DirFS("../../internal/snapshotapi/definitions")); err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range readFacts(t, "testdata/snapshots.json") {

@@ -138,7 +138,7 @@ func TestDescription(t *testing.T) {
 
 func TestDeprecatedVersions(t *testing.T) {
 	w := newWorld(t)
-	if err := crd.InstallFS(w.Context(), w.User, os.DirFS("testdata/snapshot")); err != nil {
+	if err := crd.InstallFS(w.Context(), w.User, os.DirFS("../../internal/snapshotapi/definitions")); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -275,7 +275,7 @@ func TestSameIsSame(t *testing.T) {
 	state := func() string {
 		w := newWorld(t, "testdata/widgets.yaml")
 		all := w.commits()
-		if err := crd.InstallFS(w.Context(), w.User, os.DirFS("testdata/snapshot")); err != nil {
+		if err := crd.InstallFS(w.Context(), w.User, os.DirFS("../../internal/snapshotapi/definitions")); err != nil {
 			t.Fatal(err)
 		}
 		w.create(widgets, "default",
@@ -372,7 +372,7 @@ func BenchmarkInstall(b *testing.B) {
 	for b.Loop() {
 		s := fake.NewServer(fake.Config{Now: now})
 		crd.Serve(s)
-		if err := crd.InstallFS(b.Context(), s.Client(testworld.ImmediateCaller(now)), os.DirFS("testdata/snapshot")); err != nil {
+		if err := crd.InstallFS(b.Context(), s.Client(testworld.ImmediateCaller(now)), os.DirFS("../../internal/snapshotapi/definitions")); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -19,8 +19,7 @@ import (
 // kindOf returns the resource that a definition defines.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver crdHandler.getOrCreateServingInfoFor.
-func (r *registry) kindOf(crd *apiextensionsv1.CustomResourceDefinition) fake.CustomKind {
-	versions := versionsOf(crd)
+func (r *registry) kindOf(crd *apiextensionsv1.CustomResourceDefinition, versions map[string]*version) fake.CustomKind {
 	names := crd.Status.AcceptedNames
 	k := fake.CustomKind{
 		Group: crd.Spec.Group, Resource: names.Plural, Singular: names.Singular, Kind: names.Kind,

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/definitions"
@@ -45,12 +44,6 @@ func installPaths(ctx context.Context, server *fake.Server, paths []string) erro
 		}
 	}
 	return nil
-}
-
-// installText serves definitions and creates those in a stream of YAML documents.
-func installText(ctx context.Context, server *fake.Server, text string) error {
-	Serve(server)
-	return Install(ctx, server.Client(sim.DirectCaller()), strings.NewReader(text))
 }
 
 // filesAt returns a file itself, and the files of a directory by name.

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/volsim/volsim/fake"
 )
@@ -54,6 +55,9 @@ func (r *registry) handleCommit(c fake.Commit) {
 	}
 	name := definitionOf(c).GetName()
 	r.install(name)
+	if c.Type == watch.Added {
+		return // it frees no names, and is not being deleted
+	}
 	r.acceptFreedNames(definitionOf(c))
 	r.cleanUp(name)
 }
@@ -69,6 +73,20 @@ func (r *registry) stored(name string) *apiextensionsv1.CustomResourceDefinition
 	return mustRead(obj.(*fake.CustomObject))
 }
 
+// storedVersions is stored, with what its versions were compiled to if that is known.
+func (r *registry) storedVersions(name string) (*apiextensionsv1.CustomResourceDefinition, map[string]*version) {
+	obj, ok := r.server.Get(definitionsResource, "", name)
+	if !ok {
+		return nil, nil
+	}
+	if d := preparedOf(obj.(*fake.CustomObject)); d != nil {
+		crd := *d.definition
+		crd.ObjectMeta = obj.(*fake.CustomObject).ObjectMeta
+		return &crd, d.versions
+	}
+	return mustRead(obj.(*fake.CustomObject)), nil
+}
+
 // install adds, changes or removes the resource of a definition. It reads the stored definition, so
 // the order of commits does not matter.
 func (r *registry) install(name string) {
@@ -77,7 +95,7 @@ func (r *registry) install(name string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	crd := r.stored(name)
+	crd, versions := r.storedVersions(name)
 	if crd == nil || !isServed(crd) {
 		return
 	}
@@ -93,7 +111,10 @@ func (r *registry) install(name string) {
 	if !current.servedAs(previous) {
 		current.changes++
 	}
-	k := r.kindOf(crd)
+	if versions == nil {
+		versions = versionsOf(crd)
+	}
+	k := r.kindOf(crd, versions)
 	k.Generation = current.changes
 	r.server.Install(k)
 	r.installed[name] = current

@@ -24,16 +24,12 @@ type groupController struct {
 func (g *groupController) GroupControllerGetCapabilities(
 	context.Context, *csi.GroupControllerGetCapabilitiesRequest,
 ) (*csi.GroupControllerGetCapabilitiesResponse, error) {
-	response := &csi.GroupControllerGetCapabilitiesResponse{}
-	if g.driver.caps.groups() {
-		rpc := &csi.GroupControllerServiceCapability_RPC{
-			Type: csi.GroupControllerServiceCapability_RPC_CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT,
-		}
-		response.Capabilities = []*csi.GroupControllerServiceCapability{{
-			Type: &csi.GroupControllerServiceCapability_Rpc{Rpc: rpc},
-		}}
+	if !g.driver.caps.groups() {
+		return csireq.GroupCapabilities(), nil
 	}
-	return response, nil
+	return csireq.GroupCapabilities(
+		csi.GroupControllerServiceCapability_RPC_CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT,
+	), nil
 }
 
 // CreateVolumeGroupSnapshot freezes all mounted volumes, copies each and thaws them, so the
@@ -42,14 +38,14 @@ func (g *groupController) CreateVolumeGroupSnapshot(
 	ctx context.Context, request *csi.CreateVolumeGroupSnapshotRequest,
 ) (*csi.CreateVolumeGroupSnapshotResponse, error) {
 	d := g.driver
-	if err := d.checkCreateGroup(request); err != nil {
+	sources, err := d.checkCreateGroup(request)
+	if err != nil {
 		return nil, err
 	}
 	id := csireq.GroupID(request.GetName())
-	sources := slices.Sorted(slices.Values(request.GetSourceVolumeIds()))
 	locked := []string{id}
 	for _, source := range sources {
-		locked = append(locked, source, memberID(request.GetName(), source))
+		locked = append(locked, source, csireq.MemberID(request.GetName(), source))
 	}
 	unlock, err := d.locks.lock(ctx, locked...)
 	if err != nil {
@@ -66,25 +62,16 @@ func (g *groupController) CreateVolumeGroupSnapshot(
 	return &csi.CreateVolumeGroupSnapshotResponse{GroupSnapshot: csiGroup(id, members)}, nil
 }
 
-func (d *Driver) checkCreateGroup(request *csi.CreateVolumeGroupSnapshotRequest) error {
-	sources := slices.Sorted(slices.Values(request.GetSourceVolumeIds()))
-	invalid := csireq.RequireName(request)
-	switch {
-	case !d.caps.groups():
-		return status.Error(codes.Unimplemented, "group snapshots are not supported")
-	case invalid != nil:
-		return invalid
-	case len(sources) == 0:
-		return status.Error(codes.InvalidArgument, "source_volume_ids is missing")
-	case len(slices.Compact(slices.Clone(sources))) < len(sources):
-		return status.Error(codes.InvalidArgument, "source_volume_ids contains a volume twice")
+// checkCreateGroup checks a request and returns the sorted IDs of its volumes.
+func (d *Driver) checkCreateGroup(request *csi.CreateVolumeGroupSnapshotRequest) ([]string, error) {
+	if !d.caps.groups() {
+		return nil, status.Error(codes.Unimplemented, "group snapshots are not supported")
 	}
-	return d.checkNoParameters(request.GetParameters())
-}
-
-// memberID returns the ID of a volume's snapshot in a group.
-func memberID(group, source string) string {
-	return csireq.SnapshotID("group " + group + " of " + source)
+	sources, err := csireq.CheckCreateGroup(request)
+	if err != nil {
+		return nil, err
+	}
+	return sources, d.checkNoParameters(request.GetParameters())
 }
 
 // existingGroup returns the snapshots of an existing group, or none. It removes those of an
@@ -103,11 +90,8 @@ func (d *Driver) existingGroup(ctx context.Context, id string, sources []string)
 	for _, each := range members {
 		made = append(made, each.Source)
 	}
-	if slices.Sort(made); !slices.Equal(made, sources) {
-		return nil, status.Errorf(codes.AlreadyExists, "group %s exists with sources %v, requested are %v", id, made,
-			sources)
-	}
-	return members, nil
+	slices.Sort(made)
+	return members, csireq.CheckSources(id, made, sources)
 }
 
 // createGroup creates the snapshots of a group, or none of them.
@@ -140,7 +124,7 @@ func (d *Driver) snapshotAll(ctx context.Context, name string, from []pooledVolu
 	}
 	defer func() { err = thaw(err) }()
 	for _, source := range from {
-		spec := VolumeSpec{ID: memberID(name, source.ID), Name: name, Group: csireq.GroupID(name), GroupSize: len(from)}
+		spec := VolumeSpec{ID: csireq.MemberID(name, source.ID), Name: name, Group: csireq.GroupID(name), GroupSize: len(from)}
 		snapshot, err := d.copyFrozen(ctx, source.pool, source.Volume, spec)
 		if err != nil {
 			return made, err
@@ -227,10 +211,7 @@ func checkMembers(id string, members []pooledVolume, named []string) error {
 	for _, each := range members {
 		has = append(has, each.ID)
 	}
-	if named = slices.Sorted(slices.Values(named)); len(named) > 0 && !slices.Equal(named, has) {
-		return status.Errorf(codes.InvalidArgument, "snapshot_ids: group %s has %v, requested are %v", id, has, named)
-	}
-	return nil
+	return csireq.CheckMembers(id, has, named)
 }
 
 // members returns all snapshots of a group, sorted by ID, and the number of missing or unfinished

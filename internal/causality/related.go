@@ -14,7 +14,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// RelatedObjects selects objects: claims, volumes, pods and attachments, and the objects of other
+// RelatedObjects selects objects: claims, volumes, pods, attachments and snapshots, and the objects of other
 // resources that a user or a component of one's own has written, each together with those related to
 // it. Objects are named as in an action: "persistentvolumeclaims/default/data". A
 // selection to which nothing was added selects all objects. It is not safe for concurrent use.
@@ -75,7 +75,7 @@ func (c *RelatedObjects) Written() []string { return slices.Clone(c.writeOrder) 
 // attachment.
 func (c *RelatedObjects) IsOther(key string) bool {
 	resource, _, _ := strings.Cut(key, "/")
-	return !relatedResources[resource] && (c.selected[key] || c.selected == nil && c.own[key])
+	return !relatedResources[resource] && (c.selected[key] || c.selected == nil && (c.own[key] || snapshotResources[resource]))
 }
 
 // link records that two objects are related.
@@ -97,6 +97,7 @@ func (c *RelatedObjects) Observe(obj runtime.Object) string {
 		if o.Spec.VolumeName != "" {
 			link("persistentvolumes/" + o.Spec.VolumeName)
 		}
+		c.linkSource(key, o)
 	case *corev1.PersistentVolume:
 		key = "persistentvolumes/" + o.Name
 		if ref := o.Spec.ClaimRef; ref != nil {
@@ -121,6 +122,9 @@ func (c *RelatedObjects) Observe(obj runtime.Object) string {
 		if volume := o.Spec.Source.PersistentVolumeName; volume != nil {
 			link("persistentvolumes/" + *volume)
 		}
+	case nil:
+	default:
+		key = c.observeSnapshot(o)
 	}
 	return key
 }
@@ -209,7 +213,7 @@ func (c *RelatedObjects) Matches(r *trace.Record) bool {
 	case resource == "storageclasses":
 		return true
 	case c.selected == nil:
-		return relatedResources[resource] || c.own[WrittenObject(r)]
+		return relatedResources[resource] || snapshotResources[resource] || c.own[WrittenObject(r)]
 	}
 	return slices.ContainsFunc(c.ObjectsOf(r), func(key string) bool { return c.selected[key] })
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"github.com/volsim/volsim/internal/arrayhealth"
 	"github.com/volsim/volsim/internal/blockcsi/health"
 	"github.com/volsim/volsim/internal/csireq"
 	"github.com/volsim/volsim/plugins/array"
@@ -39,12 +40,14 @@ func services(t *testing.T) []service {
 	if err != nil {
 		t.Fatal(err)
 	}
-	block, all := health.New(driver.Driver, health.Config{}), array.New(array.Config{})
+	block, disks := health.New(driver.Driver, health.Config{}), array.New(array.Config{})
+	all := arrayhealth.New(disks)
 	return []service{
 		{"loop", block.Controller(), csi.Controller_ServiceDesc},
 		{"loop", driver.GroupController(), csi.GroupController_ServiceDesc},
 		{"loop", block.Node("node-1", root), csi.Node_ServiceDesc},
 		{"array", all.Controller(), csi.Controller_ServiceDesc},
+		{"array", disks.GroupController(), csi.GroupController_ServiceDesc},
 		{"array", all.Node("node-1", nodefs.NewMemory("/")), csi.Node_ServiceDesc},
 	}
 }

@@ -30,6 +30,10 @@ type Config struct {
 	Client  kubernetes.Interface
 	Source  string // reporting component, such as "persistentvolume-controller"
 	Host    string // node name, for a kubelet
+	// Periodic says that events are recorded again at each check of a state, which only shows that it
+	// has not changed. A stepped world therefore does not check again because of them; see
+	// sim.QueueConfig.Heartbeat.
+	Periodic bool
 }
 
 // Recorder writes the events of one process. Its methods are for the process's tasks.
@@ -37,9 +41,16 @@ type Recorder struct {
 	cfg     Config
 	pending []*corev1.Event
 	known   map[key]*corev1.Event // as last written
+	queue   *sim.Queue[wake]      // one key; nil unless Config.Periodic
 	// makes names unique if the clock stands still; starts at another number for each source
 	seq int64
 }
+
+// wake is the only key of a queue.
+type wake struct{}
+
+// String returns the key for the trace.
+func (wake) String() string { return "events" }
 
 // key identifies events that are repetitions of each other.
 type key struct {
@@ -57,8 +68,25 @@ func New(cfg Config) *Recorder {
 	h := fnv.New32a()
 	h.Write([]byte(cfg.Source + "/" + cfg.Host))
 	r := &Recorder{cfg: cfg, known: map[key]*corev1.Event{}, seq: int64(h.Sum32()%1000) * 1000}
-	cfg.Process.Worker("events", func() bool { return len(r.pending) > 0 }, r.write)
+	if !cfg.Periodic {
+		cfg.Process.Worker("events", func() bool { return len(r.pending) > 0 }, r.write)
+		return r
+	}
+	r.seq += 500 // a process may have another recorder of the same source
+	r.queue = sim.NewQueue[wake](cfg.Process, sim.QueueConfig{Name: "periodic events", Heartbeat: true})
+	r.queue.Work(func(ctx context.Context, _ wake) error {
+		r.write(ctx)
+		r.wakeUp()
+		return nil
+	})
 	return r
+}
+
+// wakeUp lets the task of a periodic recorder write the rest of the list.
+func (r *Recorder) wakeUp() {
+	if r.queue != nil && len(r.pending) > 0 {
+		r.queue.Add(wake{})
+	}
 }
 
 // Event records an event about an object. An object without a kind panics.
@@ -88,6 +116,7 @@ func (r *Recorder) Event(object runtime.Object, eventType, reason, message strin
 		ReportingController: r.cfg.Source,
 		ReportingInstance:   r.cfg.Host,
 	})
+	r.wakeUp()
 }
 
 // name returns the next name for an event about an object. Like upstream's, it consists of the

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
+	"github.com/volsim/volsim/internal/customresource"
 	"github.com/volsim/volsim/internal/eventhandler"
 	"github.com/volsim/volsim/sim"
 )
@@ -49,7 +50,7 @@ type Controller struct {
 	nodes   corelisters.NodeLister
 	claims  corelisters.PersistentVolumeClaimLister
 	classes storagelisters.StorageClassLister
-	records recordCache
+	records customresource.Cache[NodeLocalStorage, *NodeLocalStorage]
 	queue   *sim.Queue[work]
 	told    map[string]string // the last event of each class
 }
@@ -59,7 +60,7 @@ type Controller struct {
 // must be served; see Definition.
 func NewController(cfg ControllerConfig) (*Controller, error) {
 	core, classes := cfg.Informers.Core().V1(), cfg.Informers.Storage().V1().StorageClasses()
-	own, recordInformer, err := newRecordCache(cfg.Informers)
+	own, recordInformer, err := records.Cache(cfg.Informers)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +191,7 @@ func (c *Controller) syncClass(ctx context.Context, name string) error {
 		}
 		missing = append(missing, fmt.Sprintf("parameter nodes: [%d]: node %q does not exist", i, each.Node))
 		c.addSelected(each.Node)
-		if err := c.markGone(ctx, c.records.get(recordName(name, each.Node))); err != nil {
+		if err := c.markGone(ctx, c.records.Get("", recordName(name, each.Node))); err != nil {
 			return err
 		}
 	}
@@ -231,7 +232,7 @@ func (c *Controller) markGone(ctx context.Context, r *NodeLocalStorage) error {
 	if equality.Semantic.DeepEqual(before, r.Status) {
 		return nil
 	}
-	_, err := c.cfg.Dynamic.Resource(records).UpdateStatus(ctx, unstructuredOf(r), metav1.UpdateOptions{})
+	_, err := records.Client(c.cfg.Dynamic).UpdateStatus(ctx, r)
 	return err
 }
 

@@ -142,7 +142,7 @@ func (c *Controller) promised(own map[string]bool) map[string]int64 {
 			continue
 		}
 		name := recordName(storagehelpers.GetPersistentVolumeClaimClass(claim), node)
-		if r := c.records.get(name); r != nil && r.volume(volumeName(claim)) == nil {
+		if r := c.records.Get("", name); r != nil && r.volume(volumeName(claim)) == nil {
 			sums[name] += requestedBytes(claim)
 		}
 	}
@@ -193,7 +193,7 @@ func (c *Controller) filter(args *extenderv1.ExtenderArgs) *extenderv1.ExtenderF
 		var why []string
 		for _, d := range needs {
 			name := recordName(d.class, node)
-			if text := lacks(d, node, c.records.get(name), promised[name]); text != "" {
+			if text := lacks(d, node, c.records.Get("", name), promised[name]); text != "" {
 				why = append(why, text)
 			}
 		}
@@ -227,7 +227,7 @@ func (c *Controller) prioritize(args *extenderv1.ExtenderArgs) extenderv1.HostPr
 		score := int64(0)
 		for _, d := range needs {
 			name := recordName(d.class, node)
-			score += scoreOf(d, c.records.get(name), promised[name])
+			score += scoreOf(d, c.records.Get("", name), promised[name])
 		}
 		if len(needs) > 0 {
 			score /= int64(len(needs))

@@ -38,7 +38,7 @@ const (
 // record returns the record of a class on this node as this process knows it, or nil.
 func (m *Manager) record(class string) *NodeLocalStorage {
 	name := recordName(class, m.cfg.Node)
-	seen, written := m.records.get(name), m.written[name]
+	seen, written := m.records.Get("", name), m.written[name]
 	if seen == nil || written == nil || seen.UID != written.UID {
 		delete(m.written, name)
 		return seen
@@ -70,7 +70,7 @@ func (m *Manager) syncClass(ctx context.Context, name string) error {
 		return m.dropFinalizer(ctx, r)
 	case !slices.Equal(r.Spec.Disks, disks):
 		r.Spec.Disks = disks
-		return m.writeRecord(ctx, r, "")
+		return m.keep(records.Client(m.cfg.Dynamic).Update(ctx, r))
 	}
 	return m.refresh(ctx, name)
 }
@@ -97,7 +97,7 @@ func (m *Manager) createRecord(ctx context.Context, class *storagev1.StorageClas
 		},
 		Spec: Spec{StorageClassName: class.Name, NodeName: m.cfg.Node, Disks: disks},
 	}
-	_, err := m.cfg.Dynamic.Resource(records).Create(ctx, unstructuredOf(r), metav1.CreateOptions{})
+	_, err := records.Client(m.cfg.Dynamic).Create(ctx, r)
 	if apierrors.IsAlreadyExists(err) {
 		return nil // the cache will show it
 	}
@@ -127,7 +127,7 @@ func (m *Manager) release(ctx context.Context, r *NodeLocalStorage) error {
 		return err
 	}
 	if r.DeletionTimestamp == nil {
-		err := m.cfg.Dynamic.Resource(records).Delete(ctx, r.Name,
+		err := records.Client(m.cfg.Dynamic).Delete(ctx, "", r.Name,
 			metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(r.UID))})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -150,25 +150,17 @@ func (m *Manager) dropFinalizer(ctx context.Context, r *NodeLocalStorage) error 
 		return nil
 	}
 	r.Finalizers = slices.DeleteFunc(r.Finalizers, func(f string) bool { return f == recordFinalizer })
-	err := m.writeRecord(ctx, r, "")
+	err := m.keep(records.Client(m.cfg.Dynamic).Update(ctx, r))
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	return err
 }
 
-// writeRecord writes a record, or its subresource.
-func (m *Manager) writeRecord(ctx context.Context, r *NodeLocalStorage, subresource ...string) error {
-	if len(subresource) == 1 && subresource[0] == "" {
-		subresource = nil
-	}
-	stored, err := m.cfg.Dynamic.Resource(records).Update(ctx, unstructuredOf(r), metav1.UpdateOptions{}, subresource...)
-	if err != nil {
-		return err
-	}
-	written, err := parseRecord(stored)
+// keep keeps a record that was written until the cache shows it.
+func (m *Manager) keep(written *NodeLocalStorage, err error) error {
 	if err == nil {
-		m.written[r.Name] = written
+		m.written[written.Name] = written
 	}
 	return err
 }
@@ -246,7 +238,7 @@ func (m *Manager) writeReport(ctx context.Context, r *NodeLocalStorage, report v
 	if !equality.Semantic.DeepEqual(before, status) {
 		written := *r
 		written.Status = status
-		if err := m.writeRecord(ctx, &written, "status"); err != nil {
+		if err := m.keep(records.Client(m.cfg.Dynamic).UpdateStatus(ctx, &written)); err != nil {
 			return err
 		}
 		m.tellDisks(r, status)

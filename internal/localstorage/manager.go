@@ -22,6 +22,7 @@ import (
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/customresource"
 	"github.com/volsim/volsim/internal/eventhandler"
 	"github.com/volsim/volsim/internal/volumegroup"
 	"github.com/volsim/volsim/sim"
@@ -50,7 +51,7 @@ type Manager struct {
 	claims  corelisters.PersistentVolumeClaimLister
 	volumes corelisters.PersistentVolumeLister
 	classes storagelisters.StorageClassLister
-	records recordCache
+	records customresource.Cache[NodeLocalStorage, *NodeLocalStorage]
 
 	queue   *sim.Queue[work]
 	timer   *sim.Timer
@@ -96,7 +97,7 @@ func Filters(node string) []fake.Filter {
 		{Resource: "storageclasses", Match: func(old, obj fake.Object) bool {
 			return isOurClass(old) || isOurClass(obj)
 		}},
-		{Resource: resourceName, Match: func(old, obj fake.Object) bool {
+		{Resource: records.CommitName(), Match: func(old, obj fake.Object) bool {
 			if old == nil || obj == nil {
 				return isRecordOn(old, node) || isRecordOn(obj, node)
 			}
@@ -137,7 +138,7 @@ func concernsRecord(old, obj metav1.Object) bool {
 // must be served; see Definition.
 func NewManager(cfg ManagerConfig) (*Manager, error) {
 	core, classes := cfg.Informers.Core().V1(), cfg.Informers.Storage().V1().StorageClasses()
-	own, recordInformer, err := newRecordCache(cfg.Informers)
+	own, recordInformer, err := records.Cache(cfg.Informers)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +199,7 @@ func (m *Manager) watchRecords(informer cache.SharedIndexInformer) error {
 		if gone, unknown := obj.(cache.DeletedFinalStateUnknown); unknown {
 			obj = gone.Obj
 		}
-		if r, err := parseRecord(obj); err == nil && r.Spec.NodeName == m.cfg.Node {
+		if r, err := records.Parse(obj); err == nil && r.Spec.NodeName == m.cfg.Node {
 			m.addClass(r.Spec.StorageClassName)
 		}
 	}
@@ -225,7 +226,7 @@ func (m *Manager) claimChanged(old, claim *corev1.PersistentVolumeClaim) {
 
 // claimGone queues the class of a claim that may have left an unfinished volume.
 func (m *Manager) claimGone(claim *corev1.PersistentVolumeClaim) {
-	if name := storagehelpers.GetPersistentVolumeClaimClass(claim); isSelected(claim, m.cfg.Node) && m.records.get(recordName(name, m.cfg.Node)) != nil {
+	if name := storagehelpers.GetPersistentVolumeClaimClass(claim); isSelected(claim, m.cfg.Node) && m.records.Get("", recordName(name, m.cfg.Node)) != nil {
 		m.addClass(name)
 	}
 }

@@ -2,15 +2,12 @@ package localstorage
 
 import (
 	_ "embed" // of definition
-	"errors"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/tools/cache"
+
+	"github.com/volsim/volsim/internal/customresource"
 )
 
 // Provisioner is the provisioner of the storage classes of this package.
@@ -21,17 +18,11 @@ const Provisioner = "localstorage.volsim.dev"
 //go:embed definition.yaml
 var Definition string
 
-const (
-	group   = Provisioner
-	version = "v1alpha1"
-	kind    = "NodeLocalStorage"
-)
-
-// resourceName is the resource of records in a fake.Commit.
-const resourceName = "nodelocalstorages." + group
-
-// records is the resource of records.
-var records = schema.GroupVersionResource{Group: group, Version: version, Resource: "nodelocalstorages"}
+// records is the kind of records.
+var records = customresource.Kind[NodeLocalStorage, *NodeLocalStorage]{
+	Resource: schema.GroupVersionResource{Group: Provisioner, Version: "v1alpha1", Resource: "nodelocalstorages"},
+	Name:     "NodeLocalStorage",
+}
 
 // A NodeLocalStorage is the record of a storage class on a node: its volume group. It is written by
 // the manager of the node.
@@ -100,48 +91,4 @@ func (r *NodeLocalStorage) volume(name string) *VolumeStatus {
 		}
 	}
 	return nil
-}
-
-// parseRecord returns the record of an object that an informer of any kind has: it is unstructured.
-func parseRecord(obj any) (*NodeLocalStorage, error) {
-	u, ok := obj.(runtime.Unstructured)
-	if !ok {
-		return nil, errors.New("the object of a record is not unstructured")
-	}
-	r := &NodeLocalStorage{}
-	return r, runtime.DefaultUnstructuredConverter.FromUnstructured(u.UnstructuredContent(), r)
-}
-
-// unstructuredOf returns the object of a record.
-func unstructuredOf(r *NodeLocalStorage) *unstructured.Unstructured {
-	r.APIVersion, r.Kind = group+"/"+version, kind
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(r)
-	if err != nil {
-		panic("localstorage: write record: " + err.Error())
-	}
-	return &unstructured.Unstructured{Object: content}
-}
-
-// recordCache is the records as a process has seen them.
-type recordCache struct{ lister cache.GenericLister }
-
-func newRecordCache(from informers.SharedInformerFactory) (recordCache, cache.SharedIndexInformer, error) {
-	informer, err := from.ForResource(records)
-	if err != nil {
-		return recordCache{}, nil, err
-	}
-	return recordCache{informer.Lister()}, informer.Informer(), nil
-}
-
-// get returns a record, or nil if it does not exist or cannot be parsed.
-func (c recordCache) get(name string) *NodeLocalStorage {
-	obj, err := c.lister.Get(name)
-	if err != nil {
-		return nil
-	}
-	r, err := parseRecord(obj)
-	if err != nil {
-		return nil
-	}
-	return r
 }

@@ -24,11 +24,11 @@ const spaceAnnotation = Provisioner + "/space"
 // watchSpace queues the classes whose records have more space than before.
 func (c *Controller) watchSpace(informer cache.SharedIndexInformer) error {
 	changed := func(old, obj any) {
-		r, err := parseRecord(obj)
+		r, err := records.Parse(obj)
 		if err != nil || r.Status.Phase != phaseReady {
 			return
 		}
-		before, err := parseRecord(old)
+		before, err := records.Parse(old)
 		if err != nil || before.UID != r.UID || before.Status.Phase != phaseReady ||
 			before.Status.Free.Cmp(r.Status.Free) < 0 || before.Status.MaximumVolumeSize.Cmp(r.Status.MaximumVolumeSize) < 0 {
 			c.queue.Add(work{kind: spaceWork, name: r.Spec.StorageClassName})
@@ -110,7 +110,7 @@ func (c *Controller) spaceFor(claim *corev1.PersistentVolumeClaim) string {
 	needed := demand{class: class.Name, parameters: p, volumes: []VolumeStatus{{Name: volumeName(claim), Size: quantity(requestedBytes(claim))}}}
 	for _, each := range p.nodes {
 		name := recordName(class.Name, each.Node)
-		r := c.records.get(name)
+		r := c.records.Get("", name)
 		if lacks(needed, each.Node, r, promised[name]) == "" {
 			free := quantity(r.Status.Free.Value() - promised[name])
 			return fmt.Sprintf("%s: %s free", each.Node, free.String())

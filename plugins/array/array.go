@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -16,9 +17,9 @@ import (
 const (
 	// DriverName is the default name of the driver.
 	DriverName = "array.csi.volsim.dev"
-	// DiskKey is the key of the disk's name in the publish context, which the controller service
+	// diskKey is the key of the disk's name in the publish context, which the controller service
 	// returns and the node service requires.
-	DiskKey = "disk"
+	diskKey = "disk"
 
 	driverVersion        = "0.1.0"
 	capacityBytesDefault = 1 << 40
@@ -33,6 +34,9 @@ type Config struct {
 	CapacityBytes int64
 	// VolumesPerNode is how many volumes can be attached to a node; 0 is unlimited.
 	VolumesPerNode int
+	// Now returns the creation time of a snapshot. With nil, snapshots are created at one second
+	// intervals from the year 2000 on.
+	Now func() time.Time
 }
 
 // An Array is the state of a simulated disk array, shared by all nodes. It outlives a crash of its
@@ -41,19 +45,30 @@ type Array struct {
 	name          string
 	capacityBytes int64
 	offer         csireq.Features
+	now           func() time.Time // may be nil
+	controller    controller
+	groups        groupController
 
-	mu      sync.Mutex // guards the fields below; locked before any lock of nodefs
-	volumes map[string]*volume
-	nodes   map[string]bool // for which Node was called
-	perNode int             // from Config or SetVolumesPerNode; 0: unlimited
+	mu         sync.Mutex // guards the fields below; locked before any lock of nodefs
+	volumes    map[string]*volume
+	snapshots  map[string]*snapshot
+	conditions []csireq.Condition
+	ticks      int             // number of times that time returned without a clock
+	nodes      map[string]bool // for which Node was called
+	perNode    int             // from Config or SetVolumesPerNode; 0: unlimited
 }
 
 type volume struct {
 	id, name  string
 	sizeBytes int64
 	fsBytes   int64 // size of its file system; 0: none
-	tree      *nodefs.Tree
-	attached  map[string]attachment // by node id
+	// growsOnStage is set for a copy that is larger than the file system in it.
+	growsOnStage bool
+	source       string // ID of the snapshot or volume that it is a copy of; "": none
+	tree         *nodefs.Tree
+	attached     map[string]attachment // by node id
+	conditions   []csireq.Condition
+	settings     map[string]string // see settingsMax; replaced, never changed
 }
 
 type attachment struct {
@@ -69,6 +84,11 @@ type Volume struct {
 	SizeBytes int64
 	// FSBytes is the size of its file system; 0: none.
 	FSBytes int64
+	// SourceID is the ID of the snapshot or volume that it was created from; "": none.
+	SourceID string
+	// Settings are the mutable parameters that it has, by key: those with which it was created, changed
+	// by each ControllerModifyVolume. They must not be modified.
+	Settings map[string]string
 	// AttachedTo are the IDs of the nodes, sorted.
 	AttachedTo []string
 	// Hash is nodefs.Tree.Hash of the content.
@@ -80,11 +100,13 @@ func New(cfg Config) *Array {
 	a := &Array{
 		name:          cfg.DriverName,
 		capacityBytes: cfg.CapacityBytes,
-		offer:         csireq.Features{MultiNode: true, Block: true},
+		offer:         csireq.Features{MultiNode: true, Block: true, ContentSources: true, Modify: true},
+		now:           cfg.Now,
 		volumes:       map[string]*volume{},
 		nodes:         map[string]bool{},
 		perNode:       cfg.VolumesPerNode,
 	}
+	a.controller.array, a.groups.array = a, a
 	if a.name == "" {
 		a.name = DriverName
 	}
@@ -96,11 +118,14 @@ func New(cfg Config) *Array {
 
 // Identity returns the identity service.
 func (a *Array) Identity() csi.IdentityServer {
-	return &csireq.Identity{Name: a.name, Version: driverVersion}
+	return &csireq.Identity{Name: a.name, Version: driverVersion, Groups: true}
 }
 
 // Controller returns the controller service.
-func (a *Array) Controller() csi.ControllerServer { return &controller{array: a} }
+func (a *Array) Controller() csi.ControllerServer { return &a.controller }
+
+// GroupController returns the group controller service.
+func (a *Array) GroupController() csi.GroupControllerServer { return &a.groups }
 
 // Node returns the node service of one node, and makes the node known to the array, so that volumes
 // can be attached to it. Call it again whenever the node's driver restarts.
@@ -129,7 +154,7 @@ func (a *Array) Volumes() []Volume {
 		v := a.volumes[id]
 		all = append(all, Volume{
 			ID: v.id, Name: v.name, SizeBytes: v.sizeBytes, FSBytes: v.fsBytes,
-			AttachedTo: v.nodes(), Hash: v.tree.Hash(),
+			SourceID: v.source, AttachedTo: v.nodes(), Hash: v.tree.Hash(), Settings: v.settings,
 		})
 	}
 	return all

@@ -93,8 +93,13 @@ func (w *world) delete(id string, code codes.Code) {
 
 func (w *world) stage(node string, code codes.Code) {
 	w.t.Helper()
+	w.stageAt(node, "/kubelet/stage", code)
+}
+
+func (w *world) stageAt(node, path string, code codes.Code) {
+	w.t.Helper()
 	_, err := w.nodes[node].NodeStageVolume(w.t.Context(), &csi.NodeStageVolumeRequest{
-		VolumeId: w.id, StagingTargetPath: "/kubelet/stage", VolumeCapability: capability(singleNode),
+		VolumeId: w.id, StagingTargetPath: path, VolumeCapability: capability(singleNode),
 		PublishContext: map[string]string{array.DiskKey: w.id},
 	})
 	w.want(err, code)

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/volsim/volsim/internal/csireq"
-	"github.com/volsim/volsim/plugins/nodefs"
 )
 
 // controller is the controller service. Its methods are CSI's.
@@ -21,20 +20,29 @@ type controller struct {
 func (c *controller) ControllerGetCapabilities(
 	context.Context, *csi.ControllerGetCapabilitiesRequest,
 ) (*csi.ControllerGetCapabilitiesResponse, error) {
-	return csireq.ControllerCapabilities(
-		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
-		csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,
-		csi.ControllerServiceCapability_RPC_PUBLISH_READONLY,
-		csi.ControllerServiceCapability_RPC_LIST_VOLUMES,
-		csi.ControllerServiceCapability_RPC_LIST_VOLUMES_PUBLISHED_NODES,
-		csi.ControllerServiceCapability_RPC_GET_CAPACITY,
-		csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
-		csi.ControllerServiceCapability_RPC_EXPAND_VOLUME,
-	), nil
+	return controllerCapabilities, nil
 }
 
+// controllerCapabilities is shared by all arrays; it is only read.
+var controllerCapabilities = csireq.ControllerCapabilities(
+	csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
+	csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,
+	csi.ControllerServiceCapability_RPC_PUBLISH_READONLY,
+	csi.ControllerServiceCapability_RPC_LIST_VOLUMES,
+	csi.ControllerServiceCapability_RPC_LIST_VOLUMES_PUBLISHED_NODES,
+	csi.ControllerServiceCapability_RPC_GET_VOLUME,
+	csi.ControllerServiceCapability_RPC_GET_CAPACITY,
+	csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
+	csi.ControllerServiceCapability_RPC_EXPAND_VOLUME,
+	csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
+	csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS,
+	csi.ControllerServiceCapability_RPC_GET_SNAPSHOT,
+	csi.ControllerServiceCapability_RPC_CLONE_VOLUME,
+	csi.ControllerServiceCapability_RPC_MODIFY_VOLUME,
+)
+
 // CreateVolume returns OutOfRange for a volume larger than the whole array, and ResourceExhausted
-// for one that exceeds the free capacity.
+// for one that exceeds the free capacity. A copy has at least the size of its source.
 func (c *controller) CreateVolume(
 	_ context.Context, request *csi.CreateVolumeRequest,
 ) (*csi.CreateVolumeResponse, error) {
@@ -42,9 +50,10 @@ func (c *controller) CreateVolume(
 	if err := a.offer.CheckCreate(request); err != nil {
 		return nil, err
 	}
-	sizes := csireq.Sizes{Default: volumeBytesDefault, Max: a.capacityBytes}
-	size, err := sizes.Choose(request.GetCapacityRange())
-	if err != nil {
+	if err := checkSettings(request.GetMutableParameters()); err != nil {
+		return nil, err
+	}
+	if _, err := (content{}).sizes(a).Choose(request.GetCapacityRange()); err != nil {
 		return nil, err
 	}
 	a.mu.Lock()
@@ -54,15 +63,27 @@ func (c *controller) CreateVolume(
 		if err := csireq.CheckExisting(old.name, old.sizeBytes, request.GetCapacityRange()); err != nil {
 			return nil, err
 		}
+		if err := old.checkSource(request.GetVolumeContentSource()); err != nil {
+			return nil, err
+		}
 		return &csi.CreateVolumeResponse{Volume: old.csiVolume()}, nil
+	}
+	from, err := a.contentOf(request.GetVolumeContentSource())
+	if err != nil {
+		return nil, err
+	}
+	size, err := from.sizes(a).Choose(request.GetCapacityRange())
+	if err != nil {
+		return nil, err
 	}
 	if free := a.freeBytes(); size > free {
 		return nil, status.Errorf(codes.ResourceExhausted,
 			"the array has %d bytes free, the volume needs %d: delete volumes or give the array more capacity", free, size)
 	}
 	created := &volume{
-		id: id, name: request.GetName(), sizeBytes: size,
-		tree: nodefs.NewTree(), attached: map[string]attachment{},
+		id: id, name: request.GetName(), sizeBytes: size, source: from.id,
+		fsBytes: from.fsBytes, growsOnStage: 0 < from.fsBytes && from.fsBytes < size,
+		tree: from.copyTree(), attached: map[string]attachment{}, settings: request.GetMutableParameters(),
 	}
 	a.volumes[id] = created
 	return &csi.CreateVolumeResponse{Volume: created.csiVolume()}, nil
@@ -70,7 +91,7 @@ func (c *controller) CreateVolume(
 
 // csiVolume returns v as CSI describes a volume.
 func (v *volume) csiVolume() *csi.Volume {
-	return &csi.Volume{VolumeId: v.id, CapacityBytes: v.sizeBytes}
+	return &csi.Volume{VolumeId: v.id, CapacityBytes: v.sizeBytes, ContentSource: v.contentSource()}
 }
 
 func (c *controller) DeleteVolume(
@@ -118,7 +139,7 @@ func (c *controller) ControllerPublishVolume(
 		}
 	}
 	v.attached[request.GetNodeId()] = wanted
-	return &csi.ControllerPublishVolumeResponse{PublishContext: map[string]string{DiskKey: v.id}}, nil
+	return &csi.ControllerPublishVolumeResponse{PublishContext: map[string]string{diskKey: v.id}}, nil
 }
 
 // checkAttachment returns an error if v may not be attached to a node as wanted in addition to its
@@ -200,6 +221,26 @@ func (c *controller) ListVolumes(_ context.Context, request *csi.ListVolumesRequ
 		})
 	}
 	return response, nil
+}
+
+// ControllerGetVolume returns the information of ListVolumes for one volume.
+func (c *controller) ControllerGetVolume(
+	_ context.Context, request *csi.ControllerGetVolumeRequest,
+) (*csi.ControllerGetVolumeResponse, error) {
+	if err := csireq.RequireVolumeID(request); err != nil {
+		return nil, err
+	}
+	a := c.array
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	v, err := a.find(request.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	return &csi.ControllerGetVolumeResponse{
+		Volume: v.csiVolume(),
+		Status: &csi.ControllerGetVolumeResponse_VolumeStatus{PublishedNodeIds: v.nodes()},
+	}, nil
 }
 
 func (c *controller) GetCapacity(_ context.Context, request *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {

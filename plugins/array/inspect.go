@@ -11,7 +11,9 @@ func (a *Array) Volume(id string) (Volume, bool) {
 	if v == nil {
 		return Volume{}, false
 	}
-	return Volume{ID: v.id, Name: v.name, SizeBytes: v.sizeBytes, FSBytes: v.fsBytes, AttachedTo: v.nodes()}, true
+	return Volume{
+		ID: v.id, Name: v.name, SizeBytes: v.sizeBytes, FSBytes: v.fsBytes, SourceID: v.source, AttachedTo: v.nodes(), Settings: v.settings,
+	}, true
 }
 
 // IDs returns the IDs of all volumes, sorted. It may be called at any time.

@@ -50,9 +50,9 @@ func (n *nodeService) NodeStageVolume(
 	if err != nil {
 		return nil, err
 	}
-	if disk := request.GetPublishContext()[DiskKey]; disk != v.id {
+	if disk := request.GetPublishContext()[diskKey]; disk != v.id {
 		return nil, status.Errorf(codes.InvalidArgument,
-			"publish_context has %s %q, the controller returned %q", DiskKey, disk, v.id)
+			"publish_context has %s %q, the controller returned %q", diskKey, disk, v.id)
 	}
 	if request.GetVolumeCapability().GetBlock() != nil {
 		return &csi.NodeStageVolumeResponse{}, csireq.StageDevice(n.fs, request.GetStagingTargetPath(), v.id,
@@ -68,8 +68,8 @@ func (n *nodeService) NodeStageVolume(
 	if err == nil {
 		err = n.fs.MountTree(v.tree, v.id, path, readOnly)
 	}
-	if err == nil && v.fsBytes == 0 {
-		v.fsBytes = v.sizeBytes
+	if err == nil && (v.fsBytes == 0 || v.growsOnStage) {
+		v.fsBytes, v.growsOnStage = v.sizeBytes, false
 	}
 	return &csi.NodeStageVolumeResponse{}, csireq.PathStatus(err)
 }

@@ -191,11 +191,11 @@ func TestVolumeLifecycleOnBothConnections(t *testing.T) {
 		stage := func(disk string) (proto.Message, error) {
 			return node.NodeStageVolume(ctx, &csispec.NodeStageVolumeRequest{
 				VolumeId: id, StagingTargetPath: root + "/staged", VolumeCapability: capability,
-				PublishContext: map[string]string{array.DiskKey: disk},
+				PublishContext: map[string]string{"disk": disk},
 			})
 		}
 		created := &csispec.CreateVolumeResponse{Volume: &csispec.Volume{VolumeId: id, CapacityBytes: 1 << 20}}
-		published := &csispec.ControllerPublishVolumeResponse{PublishContext: map[string]string{array.DiskKey: id}}
+		published := &csispec.ControllerPublishVolumeResponse{PublishContext: map[string]string{"disk": id}}
 		for _, step := range []struct {
 			name string
 			do   func() (proto.Message, error)

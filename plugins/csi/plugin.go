@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/volsim/volsim/internal/podtokens"
+	"github.com/volsim/volsim/internal/volumehealth"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
@@ -45,6 +46,9 @@ type Config struct {
 	// Dial returns a connection to a registered driver at the socket where it serves. It makes no
 	// calls. The connection's calls must leave the process; see Suspend.
 	Dial func(driver, endpoint string) (grpc.ClientConnInterface, error)
+	// VolumeHealth makes VolumeStats ask drivers about the health of volumes, as upstream's feature gate
+	// CSIVolumeHealth does.
+	VolumeHealth bool
 }
 
 // Plugin is the volume plugin "kubernetes.io/csi" of one process.
@@ -63,11 +67,14 @@ type Plugin struct {
 // A nodeDriver is a driver that is registered with the kubelet.
 type nodeDriver struct {
 	client      csispec.NodeClient
-	stages      bool // STAGE_UNSTAGE_VOLUME
-	multiWriter bool // SINGLE_NODE_MULTI_WRITER
-	mountGroup  bool // VOLUME_MOUNT_GROUP
-	volumeStats bool // GET_VOLUME_STATS
-	expands     bool // EXPAND_VOLUME
+	conn        grpc.ClientConnInterface // of client
+	stages      bool                     // STAGE_UNSTAGE_VOLUME
+	multiWriter bool                     // SINGLE_NODE_MULTI_WRITER
+	mountGroup  bool                     // VOLUME_MOUNT_GROUP
+	volumeStats bool                     // GET_VOLUME_STATS
+	condition   bool                     // VOLUME_CONDITION, of CSI 1.12 and earlier
+	health      bool                     // GET_VOLUME_HEALTH
+	expands     bool                     // EXPAND_VOLUME
 
 	socket    string                   // the registration socket
 	version   *version.Version         // of CSI
@@ -186,7 +193,7 @@ func newNodeDriver(ctx context.Context, name string, conn grpc.ClientConnInterfa
 	if err != nil {
 		return nil, fmt.Errorf("driver %s: NodeGetCapabilities: %w", name, err)
 	}
-	d := &nodeDriver{client: client}
+	d := &nodeDriver{client: client, conn: conn}
 	for _, c := range caps.GetCapabilities() {
 		switch c.GetRpc().GetType() {
 		case csispec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME:
@@ -197,6 +204,10 @@ func newNodeDriver(ctx context.Context, name string, conn grpc.ClientConnInterfa
 			d.mountGroup = true
 		case csispec.NodeServiceCapability_RPC_GET_VOLUME_STATS:
 			d.volumeStats = true
+		case volumehealth.NodeCapability:
+			d.condition = true
+		case volumehealth.NodeHealth:
+			d.health = true
 		case csispec.NodeServiceCapability_RPC_EXPAND_VOLUME:
 			d.expands = true
 		}

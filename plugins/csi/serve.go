@@ -44,6 +44,18 @@ func (s *Server) Conn() grpc.ClientConnInterface { return s.conn }
 // stopped.
 func (s *Server) Stop() error {
 	s.server.GracefulStop()
+	return s.close()
+}
+
+// Kill stops the server as if its process were killed: the calls in progress fail as Unavailable, and
+// the contexts of their handlers end.
+func (s *Server) Kill() error {
+	s.server.Stop()
+	return s.close()
+}
+
+// close returns when the server has stopped.
+func (s *Server) close() error {
 	err := <-s.done
 	if errors.Is(err, grpc.ErrServerStopped) {
 		err = nil // stopped before it began to serve

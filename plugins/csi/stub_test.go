@@ -28,6 +28,7 @@ type stub struct {
 	capabilities []csispec.NodeServiceCapability_RPC_Type
 	requests     []proto.Message
 	stats        *csispec.NodeGetVolumeStatsResponse
+	health       *csispec.VolumeHealth
 	expandError  error // of NodeExpandVolume
 }
 
@@ -93,6 +94,13 @@ func (s *stub) NodeGetVolumeStats(
 	return s.stats, nil
 }
 
+func (s *stub) NodeGetVolumeHealth(
+	_ context.Context, r *csispec.NodeGetVolumeHealthRequest,
+) (*csispec.NodeGetVolumeHealthResponse, error) {
+	s.requests = append(s.requests, r)
+	return &csispec.NodeGetVolumeHealthResponse{VolumeHealth: s.health}, nil
+}
+
 const stubName = "stub.example.com"
 
 // stubDisk returns a world with a stub and an attached volume of it.
@@ -111,7 +119,12 @@ func stubDisk(t *testing.T, stages, multiWriter bool) (*stub, *disk) {
 // capableDisk is stubDisk with a stub that has these capabilities.
 func capableDisk(t *testing.T, can ...csispec.NodeServiceCapability_RPC_Type) (*stub, *disk) {
 	t.Helper()
-	w := newWorld(t)
+	return newWorld(t).stubDisk(can...)
+}
+
+// stubDisk is capableDisk in a world.
+func (w *world) stubDisk(can ...csispec.NodeServiceCapability_RPC_Type) (*stub, *disk) {
+	w.Helper()
 	s := &stub{capabilities: can}
 	w.add(stubName, func(r grpc.ServiceRegistrar) { csispec.RegisterNodeServer(r, s) })
 	w.attachment("h-1", func(a *storagev1.VolumeAttachment) {

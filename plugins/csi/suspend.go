@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
+	"github.com/volsim/volsim/internal/volumehealth"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -79,7 +80,12 @@ func (s suspended) Invoke(ctx context.Context, method string, args, reply any, o
 // isQuery reports whether a call changes nothing that anything waits for.
 func isQuery(method string) bool {
 	switch method {
-	case csispec.Controller_GetCapacity_FullMethodName, csispec.Node_NodeGetInfo_FullMethodName, csispec.Node_NodeGetCapabilities_FullMethodName,
+	case csispec.Controller_GetCapacity_FullMethodName, csispec.Controller_ListSnapshots_FullMethodName,
+		csispec.GroupController_GetVolumeGroupSnapshot_FullMethodName, csispec.Controller_ControllerGetCapabilities_FullMethodName,
+		csispec.Controller_ListVolumes_FullMethodName, csispec.Controller_ControllerGetVolume_FullMethodName,
+		volumehealth.ListMethod, volumehealth.GetMethod,
+		csispec.Node_NodeGetInfo_FullMethodName, csispec.Node_NodeGetCapabilities_FullMethodName,
+		csispec.Node_NodeGetVolumeStats_FullMethodName, volumehealth.NodeMethod,
 		registration.Registration_GetInfo_FullMethodName, registration.Registration_NotifyRegistrationStatus_FullMethodName:
 		return true
 	default:
@@ -87,14 +93,18 @@ func isQuery(method string) bool {
 	}
 }
 
-// requestedVolume returns the ID of the volume that a request is about, or the name of the one to
-// create.
+// requestedVolume returns the ID of the volume or snapshot that a request is about, or the name of the
+// one to create.
 func requestedVolume(request any) string {
 	switch r := request.(type) {
 	case interface{ GetVolumeId() string }:
 		return r.GetVolumeId()
 	case interface{ GetName() string }:
 		return r.GetName()
+	case interface{ GetSnapshotId() string }:
+		return r.GetSnapshotId()
+	case interface{ GetGroupSnapshotId() string }:
+		return r.GetGroupSnapshotId()
 	default:
 		return ""
 	}
@@ -106,9 +116,24 @@ type expandRequest interface {
 	GetCapacityRange() *csispec.CapacityRange
 }
 
-// requestDetails returns what else is recorded of a call: the node, the size, the path, the device.
+// requestDetails returns what else is recorded of a call: the source, the node, the size, the path, the device.
 func requestDetails(request, reply any) string {
 	var words []string
+	switch r := request.(type) {
+	case interface{ GetSourceVolumeId() string }:
+		if id := r.GetSourceVolumeId(); id != "" {
+			words = append(words, "volume="+id)
+		}
+	case interface{ GetSourceVolumeIds() []string }:
+		words = append(words, "volumes="+strings.Join(r.GetSourceVolumeIds(), ","))
+	case interface {
+		GetVolumeContentSource() *csispec.VolumeContentSource
+	}:
+		source := r.GetVolumeContentSource()
+		if id := source.GetSnapshot().GetSnapshotId() + source.GetVolume().GetVolumeId(); id != "" {
+			words = append(words, "from="+id)
+		}
+	}
 	if r, ok := request.(interface{ GetNodeId() string }); ok {
 		words = append(words, "node="+r.GetNodeId())
 	}

@@ -46,7 +46,7 @@ type world struct {
 }
 
 // newWorld returns a process with everything that a controller and a kubelet configure.
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, configure ...func(*csi.Config)) *world {
 	t.Helper()
 	w := &world{
 		World: testworld.New(t, sim.SteppedConfig{}), disk: nodefs.NewMemory(root),
@@ -54,7 +54,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.process = w.Host.Process("process")
 	storage, core := w.Server.Informers(w.process).Storage().V1(), w.Server.Informers(w.process).Core().V1()
-	w.plugin = csi.New(csi.Config{
+	cfg := csi.Config{
 		Process: w.process, Client: w.Server.Client(w.process),
 		CSIDrivers: storage.CSIDrivers(), Attachments: storage.VolumeAttachments(),
 		PersistentVolumes: core.PersistentVolumes(),
@@ -66,7 +66,11 @@ func newWorld(t *testing.T) *world {
 			}
 			return csi.Suspend(w.process, driver, conn), nil
 		},
-	})
+	}
+	for _, f := range configure {
+		f(&cfg)
+	}
+	w.plugin = csi.New(cfg)
 	_, err := w.User.CoreV1().Nodes().Create(context.Background(),
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node1}}, metav1.CreateOptions{})
 	w.NoError(err)

@@ -21,6 +21,7 @@ var conformance = []struct {
 	run  func(t *testing.T, node nodefs.FS, root string)
 }{
 	{"files are written, replaced, listed and removed", filesAreKept},
+	{"a file of zeros has its size", zerosHaveTheirSize},
 	{"a tree is removed whole", treesAreRemoved},
 	{"a tree in which something is mounted is not touched", mountedTreesStay},
 	{"a missing path is fs.ErrNotExist", missingPaths},

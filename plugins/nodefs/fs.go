@@ -36,6 +36,7 @@ var (
 // any other path returns ErrOutside. All methods may be called concurrently.
 type FS interface {
 	Files
+	filler
 	attributeSetter
 	Mounter
 	confined
@@ -89,6 +90,15 @@ type Writer interface {
 	// ErrMounted and removes nothing. After any other error a part may remain. For the root it
 	// returns ErrOutside.
 	RemoveAll(path string) error
+}
+
+// filler fills file systems.
+type filler interface {
+	// WriteZeros creates a file of size zero bytes, or replaces one. It takes its space from the file
+	// system, and as little time and memory as possible. The directory must exist. If there is too
+	// little space, the error matches syscall.ENOSPC and the file has what there was; a Memory is never
+	// full.
+	WriteZeros(path string, size int64) error
 }
 
 // attributeSetter changes owners and modes.

@@ -214,6 +214,21 @@ func (m *Memory) MkdirAll(name string) error {
 
 // WriteFile implements FS.
 func (m *Memory) WriteFile(name string, data []byte) error {
+	return m.writeEntry(name, func(top *node, elements []string) error { return top.write(elements, data) })
+}
+
+// WriteZeros implements FS. The file takes no memory, but it counts in Tree.SizeBytes.
+func (m *Memory) WriteZeros(name string, size int64) error {
+	if size < 0 {
+		return pathError("write", name, syscall.EINVAL)
+	}
+	return m.writeEntry(name, func(top *node, elements []string) error {
+		return top.replace(elements, &node{zeros: size, mode: fileMode})
+	})
+}
+
+// writeEntry writes a file, unless a file is mounted there.
+func (m *Memory) writeEntry(name string, write func(top *node, elements []string) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	here, err := m.locateEntry(name)
@@ -225,7 +240,7 @@ func (m *Memory) WriteFile(name string, data []byte) error {
 			return pathError("write", name, ErrMounted)
 		}
 	}
-	return here.change("write", name, func(top *node) error { return top.write(here.elements, data) })
+	return here.change("write", name, func(top *node) error { return write(top, here.elements) })
 }
 
 // Remove implements FS.
@@ -276,7 +291,7 @@ func (m *Memory) ReadFile(name string) ([]byte, error) {
 		case n.device != "":
 			return errors.ErrUnsupported
 		}
-		data = append([]byte{}, n.data...)
+		data = append(make([]byte, n.zeros), n.data...)
 		return nil
 	})
 	return data, err

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -39,6 +40,7 @@ const (
 type node struct {
 	children map[string]*node
 	data     []byte
+	zeros    int64 // size of a file of zeros, which has no data
 	link     string
 	device   string
 	program  program     // nil: the file cannot be executed
@@ -76,7 +78,7 @@ func (t *Tree) Owners() map[string]Info {
 
 // Hash returns the SHA-256, in hex, of the tree's content: directories, names, file contents and
 // link targets. Owners and modes are excluded. Equal trees have equal hashes, whatever their
-// history.
+// history. A file of WriteZeros is hashed by its size; it differs from one with the same content.
 func (t *Tree) Hash() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -90,7 +92,7 @@ func (t *Tree) SizeBytes() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var size int64
-	t.root.visitAll(".", func(_ string, n *node) { size += int64(len(n.data)) })
+	t.root.visitAll(".", func(_ string, n *node) { size += int64(len(n.data)) + n.zeros })
 	return size
 }
 
@@ -139,6 +141,8 @@ func (n *node) names() []string { return slices.Sorted(maps.Keys(n.children)) }
 func (n *node) hashInto(sum hash.Hash, name string) {
 	kind, data := "file", n.data
 	switch {
+	case n.zeros > 0:
+		kind, data = "zeros", strconv.AppendInt(nil, n.zeros, 10)
 	case n.isDirectory():
 		kind = "directory"
 	case n.link != "":
@@ -182,6 +186,11 @@ func (n *node) makeAll(elements []string) error {
 
 // write replaces or creates the file that elements name.
 func (n *node) write(elements []string, data []byte) error {
+	return n.replace(elements, &node{data: slices.Clone(data), mode: fileMode})
+}
+
+// replace puts a file in the place that elements name.
+func (n *node) replace(elements []string, file *node) error {
 	if len(elements) == 0 {
 		return syscall.EISDIR
 	}
@@ -192,7 +201,7 @@ func (n *node) write(elements []string, data []byte) error {
 	if old := directory.children[name]; old != nil && old.isDirectory() {
 		return syscall.EISDIR
 	}
-	directory.add(name, &node{data: slices.Clone(data), mode: fileMode})
+	directory.add(name, file)
 	return nil
 }
 

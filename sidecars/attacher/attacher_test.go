@@ -42,7 +42,7 @@ func TestAttach(t *testing.T) {
 			Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volumeName},
 		},
 		Status: storagev1.VolumeAttachmentStatus{
-			Attached: true, AttachmentMetadata: map[string]string{array.DiskKey: handle},
+			Attached: true, AttachmentMetadata: map[string]string{"disk": handle},
 		},
 	}
 	if diff := cmp.Diff(want, w.attachment("va"), ignoreServerFields); diff != "" {

@@ -36,12 +36,17 @@ func newWorld(t *testing.T, chooser sim.Chooser) *world {
 	conn := &scripted.Conn{ClientConnInterface: csi.Direct(func(r grpc.ServiceRegistrar) {
 		csispec.RegisterControllerServer(r, disks.Controller())
 	})}
-	c := w.Host.Process("attacher")
+	all := &world{w, disks, conn}
+	all.startAttacher(w.Host.Process("attacher"))
+	return all
+}
+
+// startAttacher starts an attacher in a new process.
+func (w *world) startAttacher(c *sim.Process) {
 	attacher.New(attacher.Config{
 		Process: c, Client: w.Server.Client(c), Informers: w.Server.Informers(c),
-		DriverName: array.DriverName, Conn: csi.Suspend(c, array.DriverName, conn),
+		DriverName: array.DriverName, Conn: csi.Suspend(c, array.DriverName, w.conn),
 	})
-	return &world{w, disks, conn}
 }
 
 // node makes a node with the driver.

@@ -25,6 +25,13 @@ const (
 
 	deletionSecretNameAnnotation      = "volume.kubernetes.io/provisioner-deletion-secret-name"
 	deletionSecretNamespaceAnnotation = "volume.kubernetes.io/provisioner-deletion-secret-namespace"
+	modifySecretNameAnnotation        = "volume.kubernetes.io/controller-modify-secret-name"
+	modifySecretNamespaceAnnotation   = "volume.kubernetes.io/controller-modify-secret-namespace"
+
+	// Parameters for a driver that wants to know for whom it creates a volume.
+	claimNameParameter      = reservedPrefix + "pvc/name"
+	claimNamespaceParameter = reservedPrefix + "pvc/namespace"
+	volumeNameParameter     = reservedPrefix + "pv/name"
 )
 
 // An attempt is the provisioning of a volume for a claim. Once its placement is known it never
@@ -36,6 +43,7 @@ type attempt struct {
 	class    *storagev1.StorageClass
 	fsType   string
 	request  *csispec.CreateVolumeRequest
+	secrets  volumeSecrets
 }
 
 // node returns the node selected for the claim's first consumer, or "".
@@ -45,9 +53,12 @@ func (a *attempt) node() string { return a.claim.Annotations[storagehelpers.AnnS
 // avoids it.
 //
 // Upstream: external-provisioner pkg/controller prepareProvision (6.3.0).
-func newAttempt(
+func (cfg Config) newAttempt(
 	claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, capabilities driver.Capabilities,
 ) (*attempt, error) {
+	if err := checkSource(claim, cfg.CrossNamespaceSources, capabilities); err != nil {
+		return nil, err
+	}
 	if err := checkSupported(claim, capabilities); err != nil {
 		return nil, err
 	}
@@ -75,6 +86,11 @@ func newAttempt(
 		}
 		request.VolumeCapabilities = append(request.VolumeCapabilities, capability)
 	}
+	if cfg.ExtraCreateMetadata {
+		request.Parameters[claimNameParameter] = claim.Name
+		request.Parameters[claimNamespaceParameter] = claim.Namespace
+		request.Parameters[volumeNameParameter] = request.GetName()
+	}
 	return &attempt{
 		key: keyOf(claim), claim: claim, claimRef: claimRef, class: class, fsType: params.fsType, request: request,
 	}, nil
@@ -90,24 +106,6 @@ var errPopulator = errors.New("assuming an external populator will provision the
 
 // checkSupported returns an error for claims that request unsupported features.
 func checkSupported(claim *corev1.PersistentVolumeClaim, capabilities driver.Capabilities) error {
-	if source := claim.Spec.DataSource; source != nil {
-		switch source.Kind {
-		case "VolumeSnapshot":
-			if capabilities[csispec.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT] {
-				return errors.New("snapshot restore is not supported by this provisioner, only by the driver: " +
-					"use the external-provisioner itself")
-			}
-			return errors.New("CSI driver does not support snapshot restore: " +
-				"controller CREATE_DELETE_SNAPSHOT capability is not reported")
-		case sourceKind:
-			if !capabilities[csispec.ControllerServiceCapability_RPC_CLONE_VOLUME] {
-				return errors.New("CSI driver does not support clone operations: " +
-					"controller CLONE_VOLUME capability is not reported")
-			}
-		default:
-			return errPopulator
-		}
-	}
 	switch {
 	case attributesClass(claim) != "" && !capabilities[csispec.ControllerServiceCapability_RPC_MODIFY_VOLUME]:
 		return errors.New("CSI driver does not support VolumeAttributesClass: " +
@@ -122,7 +120,7 @@ func checkSupported(claim *corev1.PersistentVolumeClaim, capabilities driver.Cap
 	}
 }
 
-// newVolume returns the PersistentVolume for a volume that the driver created. If topology is set,
+// newVolume returns the PersistentVolume for a volume that the driver created. If Topology is set,
 // the volume has a node affinity.
 //
 // Upstream: external-provisioner pkg/controller Provision (6.3.0),
@@ -130,8 +128,11 @@ func checkSupported(claim *corev1.PersistentVolumeClaim, capabilities driver.Cap
 //
 // Differs: the provisioner's identity, upstream a time and a random number, is the same in every
 // run.
-func newVolume(a *attempt, driverName string, topology bool, created *csispec.Volume) *corev1.PersistentVolume {
-	attributes := map[string]string{identityKey: "volsim-" + driverName}
+func (cfg *Config) newVolume(a *attempt, created *csispec.Volume) *corev1.PersistentVolume {
+	attributes := map[string]string{identityKey: "volsim-" + cfg.DriverName}
+	if cfg.NodeDeployment != nil {
+		attributes[identityKey] += "-" + cfg.NodeDeployment.Node
+	}
 	maps.Copy(attributes, created.GetVolumeContext())
 	sizeBytes := created.GetCapacityBytes()
 	if sizeBytes == 0 { // unknown to the driver
@@ -139,7 +140,12 @@ func newVolume(a *attempt, driverName string, topology bool, created *csispec.Vo
 	}
 	capacity := resource.NewQuantity(sizeBytes, resource.BinarySI)
 	source := &corev1.CSIPersistentVolumeSource{
-		Driver: driverName, VolumeHandle: created.GetVolumeId(), VolumeAttributes: attributes,
+		Driver: cfg.DriverName, VolumeHandle: created.GetVolumeId(), VolumeAttributes: attributes,
+		ControllerPublishSecretRef: a.secrets.controllerPublish,
+		NodeStageSecretRef:         a.secrets.nodeStage,
+		NodePublishSecretRef:       a.secrets.nodePublish,
+		ControllerExpandSecretRef:  a.secrets.controllerExpansion,
+		NodeExpandSecretRef:        a.secrets.nodeExpansion,
 	}
 	if !driver.IsBlock(a.claim.Spec.VolumeMode) {
 		source.FSType = a.fsType
@@ -164,7 +170,13 @@ func newVolume(a *attempt, driverName string, topology bool, created *csispec.Vo
 			VolumeMode:             a.claim.Spec.VolumeMode,
 		},
 	}
-	if topology {
+	if ref := a.secrets.provisioner; ref != nil {
+		volume.Annotations[deletionSecretNameAnnotation], volume.Annotations[deletionSecretNamespaceAnnotation] = ref.Name, ref.Namespace
+	}
+	if ref := a.secrets.controllerModify; ref != nil {
+		volume.Annotations[modifySecretNameAnnotation], volume.Annotations[modifySecretNamespaceAnnotation] = ref.Name, ref.Namespace
+	}
+	if cfg.Topology {
 		volume.Spec.NodeAffinity = nodeAffinity(created.GetAccessibleTopology())
 	}
 	if a.class.ReclaimPolicy != nil {

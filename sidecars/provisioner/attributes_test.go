@@ -7,8 +7,6 @@ import (
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,28 +25,8 @@ func modifiable(t *testing.T) *world {
 func modifiableWith(t *testing.T, chooser sim.Chooser) *world {
 	t.Helper()
 	w := newWorld(t, chooser)
-	w.conn.Answer = func(_ string, reply any) {
-		if r, ok := reply.(*csispec.ControllerGetCapabilitiesResponse); ok {
-			r.Capabilities = append(r.Capabilities, &csispec.ControllerServiceCapability{Type: &csispec.ControllerServiceCapability_Rpc{
-				Rpc: &csispec.ControllerServiceCapability_RPC{Type: csispec.ControllerServiceCapability_RPC_MODIFY_VOLUME},
-			}})
-		}
-	}
-	w.conn.ClientConnInterface = ignoring{w.conn.ClientConnInterface}
 	w.class(newClass("fast", storagev1.VolumeBindingImmediate))
 	return w
-}
-
-// ignoring keeps the mutable parameters from the array, which has none.
-type ignoring struct{ grpc.ClientConnInterface }
-
-func (c ignoring) Invoke(ctx context.Context, method string, request, reply any, options ...grpc.CallOption) error {
-	if create, ok := request.(*csispec.CreateVolumeRequest); ok {
-		without := proto.CloneOf(create)
-		without.MutableParameters = nil
-		request = without
-	}
-	return c.ClientConnInterface.Invoke(ctx, method, request, reply, options...)
 }
 
 func (w *world) attributesClass(driver string) {
@@ -112,6 +90,13 @@ func TestAttributesClassOfAnotherDriverIsRefused(t *testing.T) {
 // TestAttributesClassNeedsTheCapability uses a driver without MODIFY_VOLUME.
 func TestAttributesClassNeedsTheCapability(t *testing.T) {
 	w := newWorld(t, nil)
+	w.conn.Answer = func(_ string, reply any) {
+		if r, ok := reply.(*csispec.ControllerGetCapabilitiesResponse); ok {
+			r.Capabilities = slices.DeleteFunc(slices.Clone(r.Capabilities), func(c *csispec.ControllerServiceCapability) bool {
+				return c.GetRpc().GetType() == csispec.ControllerServiceCapability_RPC_MODIFY_VOLUME
+			})
+		}
+	}
 	w.class(newClass("fast", storagev1.VolumeBindingImmediate))
 	w.attributesClass(driverName)
 	w.create(withAttributes(newClaim("data", "fast")))

@@ -91,6 +91,21 @@ func (c *Controller) publishCapacity() {
 	}
 	c.capacities = p
 	p.poll = c.cfg.Process.NewBackgroundTimer("capacity period", p.refreshAll)
+	storage := c.cfg.Informers.Storage().V1()
+	eventhandler.Add(storage.StorageClasses().Informer(), func(_, class *storagev1.StorageClass) { p.addClass(class) }, p.removeClass)
+	eventhandler.Add(storage.CSIStorageCapacities().Informer(), func(_, o *storagev1.CSIStorageCapacity) { p.observe(o) }, p.observeDeletion)
+	p.watchNodes()
+	p.queue.Add(capacityItem{})
+	p.queue.Work(p.sync)
+}
+
+// watchNodes watches the nodes of which the segments are. A provisioner of one node has that node's.
+func (p *capacities) watchNodes() {
+	c := p.c
+	if c.node != nil {
+		p.nodes = c.node.place(c.cfg.DriverName, false)
+		return
+	}
 	core, storage := c.cfg.Informers.Core().V1(), c.cfg.Informers.Storage().V1()
 	eventhandler.Add(storage.CSINodes().Informer(),
 		func(_, _ *storagev1.CSINode) { p.queue.Add(capacityItem{}) }, func(*storagev1.CSINode) { p.queue.Add(capacityItem{}) })
@@ -99,11 +114,7 @@ func (c *Controller) publishCapacity() {
 			p.queue.Add(capacityItem{})
 		}
 	}, func(*corev1.Node) { p.queue.Add(capacityItem{}) })
-	eventhandler.Add(storage.StorageClasses().Informer(), func(_, class *storagev1.StorageClass) { p.addClass(class) }, p.removeClass)
-	eventhandler.Add(storage.CSIStorageCapacities().Informer(), func(_, o *storagev1.CSIStorageCapacity) { p.observe(o) }, p.observeDeletion)
 	p.nodes = topology{driver: c.cfg.DriverName, nodes: core.Nodes().Lister(), csiNodes: storage.CSINodes().Lister()}
-	p.queue.Add(capacityItem{})
-	p.queue.Work(p.sync)
 }
 
 // concerns reports whether the capacity for a class is published.
@@ -322,7 +333,7 @@ func (p *capacities) newObject(class string, segment segmentSet, free, largest *
 	object := &storagev1.CSIStorageCapacity{
 		ObjectMeta: metav1.ObjectMeta{
 			GenerateName: "csisc-", Namespace: p.c.cfg.CapacityNamespace,
-			Labels: map[string]string{driverNameLabel: p.c.cfg.DriverName, managedByLabel: managedBy},
+			Labels: map[string]string{driverNameLabel: p.c.cfg.DriverName, managedByLabel: p.c.cfg.publisher()},
 		},
 		StorageClassName: class, NodeTopology: &metav1.LabelSelector{MatchLabels: segment}, Capacity: free, MaximumVolumeSize: largest,
 	}
@@ -346,7 +357,7 @@ func (p *capacities) isOwned(object *storagev1.CSIStorageCapacity) bool {
 // Upstream: external-provisioner pkg/capacity isManaged (6.3.0).
 func (p *capacities) manages(object *storagev1.CSIStorageCapacity) bool {
 	return object.Namespace == p.c.cfg.CapacityNamespace && object.Labels[driverNameLabel] == p.c.cfg.DriverName &&
-		object.Labels[managedByLabel] == managedBy
+		object.Labels[managedByLabel] == p.c.cfg.publisher()
 }
 
 // observe takes an object for what it is about, or removes it.

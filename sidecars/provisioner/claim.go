@@ -92,14 +92,14 @@ func (c *Controller) syncClaim(ctx context.Context, key claimKey) error {
 		return c.releaseSource(ctx, claim)
 	}
 	class := c.class(claim)
-	if decideClaim(claim, class, c.cfg.DriverName) != provision || c.isProvisioned(key.uid) {
+	if decideClaim(claim, class, c.cfg.DriverName) != provision || c.isProvisioned(key.uid) || !c.isResponsible(claim, class) {
 		return nil
 	}
 	if delay := c.retryDelay(key.uid, class); delay > 0 {
 		c.claimQueue.AddAfter(key, delay)
 		return nil
 	}
-	a, err := newAttempt(claim, class, capabilities)
+	a, err := c.cfg.newAttempt(claim, class, capabilities)
 	if err != nil {
 		c.reportInvalid(claim, err)
 		return nil

@@ -8,12 +8,14 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/volsim/volsim/internal/customresource"
 	"github.com/volsim/volsim/internal/eventhandler"
 	"github.com/volsim/volsim/sidecars/internal/driver"
 	"github.com/volsim/volsim/sim"
@@ -45,6 +47,9 @@ type Config struct {
 	// StrictTopology restricts a volume to the topology of the selected node: --strict-topology.
 	StrictTopology bool
 
+	// NodeDeployment makes the provisioner one of several, one on each node; nil: it is for all nodes.
+	NodeDeployment *NodeDeployment
+
 	// CapacityNamespace makes the provisioner publish the free capacity of the driver in CSIStorageCapacity
 	// objects of this namespace, one for each StorageClass and topology segment: --enable-capacity. "": it
 	// does not.
@@ -52,6 +57,19 @@ type Config struct {
 	CapacityOwner      *metav1.OwnerReference // the controller of the objects; nil: none
 	CapacityPollPeriod time.Duration          // how often all capacities are refreshed; 0: 1 min
 	CapacityImmediate  bool                   // also for classes with immediate binding: --capacity-for-immediate-binding
+
+	// Snapshots states that the API server serves the kinds of snapshots. Volumes are then made from
+	// snapshots as soon as these are ready, and unneeded finalizers are removed from them.
+	Snapshots bool
+	Dynamic   dynamic.Interface // a client for snapshots; nil: no volume is made from one
+	// AllowVolumeModeConversion makes volumes of another mode than that of the snapshot's source without
+	// a permission in the content: --prevent-volume-mode-conversion=false.
+	AllowVolumeModeConversion bool
+	// CrossNamespaceSources allows data sources in other namespaces, if ReferenceGrants there do, which the
+	// API server must serve: the feature gate CrossNamespaceVolumeDataSource.
+	CrossNamespaceSources bool
+	// ExtraCreateMetadata passes the names of claim and volume to the driver: --extra-create-metadata.
+	ExtraCreateMetadata bool
 
 	BackoffMin time.Duration // delay after the first failure, doubled with each further one; 0: 1 s
 	BackoffMax time.Duration // longest delay; 0: 5 min
@@ -67,7 +85,11 @@ type Controller struct {
 	classes     storagelisters.StorageClassLister
 	attachments storagelisters.VolumeAttachmentLister
 	topology    topology
-	capacities  *capacities // nil: not published
+	capacities  *capacities                                            // nil: not published
+	snapshots   *snapshots                                             // nil: not served
+	grants      *customresource.Cache[referenceGrant, *referenceGrant] // nil: no data sources in other namespaces
+
+	node *contender // nil: it is for all nodes
 
 	claimQueue  *sim.Queue[claimKey]
 	volumeQueue *sim.Queue[string] // by name
@@ -102,10 +124,10 @@ func keyOf(claim *corev1.PersistentVolumeClaim) claimKey {
 }
 
 // New registers the provisioner's queues, workers and handlers with its process. They run when the
-// host runs.
+// host runs. It fails if a kind is not served that the Config needs.
 //
 // Upstream: sig-storage-lib-external-provisioner NewProvisionController (v13.0.0).
-func New(cfg Config) *Controller {
+func New(cfg Config) (*Controller, error) {
 	if cfg.BackoffMin == 0 {
 		cfg.BackoffMin = defaultBackoffMin
 	}
@@ -136,7 +158,14 @@ func New(cfg Config) *Controller {
 	waiting.Background = true
 	c.unplacedQueue = sim.NewQueue[claimKey](cfg.Process, waiting)
 	c.unplacedQueue.Work(c.retryPlacement)
-	if cfg.Topology {
+	if cfg.NodeDeployment != nil {
+		c.deployOnNode(*cfg.NodeDeployment)
+	}
+	switch {
+	case !cfg.Topology:
+	case c.node != nil:
+		c.topology = c.node.place(cfg.DriverName, cfg.StrictTopology)
+	default:
 		c.topology = topology{
 			driver: cfg.DriverName, strict: cfg.StrictTopology,
 			csiNodes: storage.CSINodes().Lister(), nodes: core.Nodes().Lister(),
@@ -157,7 +186,17 @@ func New(cfg Config) *Controller {
 	if cfg.CapacityNamespace != "" {
 		c.publishCapacity()
 	}
-	return c
+	if cfg.Snapshots {
+		if err := c.watchSnapshots(); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.CrossNamespaceSources {
+		if err := c.watchGrants(); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
 }
 
 func (cfg Config) queue(name string) sim.QueueConfig {

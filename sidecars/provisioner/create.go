@@ -17,10 +17,10 @@ import (
 // Upstream: external-provisioner pkg/controller deleteVolumeRetryCount.
 const cleanupsMax = 5
 
-// addPlacement adds the volume's content source, accessibility requirements and attributes to the
-// request.
+// addPlacement adds the volume's content source, accessibility requirements, secrets and attributes to
+// the request.
 func (c *Controller) addPlacement(ctx context.Context, a *attempt) (err error) {
-	if a.request.VolumeContentSource, err = c.findSource(ctx, a.claim, a.class.Provisioner); err != nil {
+	if a.request.VolumeContentSource, err = c.findSource(ctx, a.claim, a.class.Provisioner, a.class.Name); err != nil {
 		return err
 	}
 	a.request.AccessibilityRequirements, err = c.topology.requirement(a.claim, a.class.AllowedTopologies)
@@ -28,6 +28,12 @@ func (c *Controller) addPlacement(ctx context.Context, a *attempt) (err error) {
 		err = fmt.Errorf("error generating accessibility requirements: %w", err)
 	}
 	if err != nil {
+		return err
+	}
+	if a.secrets, err = secretsOf(a.class.Parameters, a.request.GetName(), a.claim); err != nil {
+		return err
+	}
+	if a.request.Secrets, err = c.credentials(ctx, a.secrets.provisioner); err != nil {
 		return err
 	}
 	a.request.MutableParameters, err = c.mutableParameters(ctx, a.claim)
@@ -85,8 +91,9 @@ func (c *Controller) create(ctx context.Context, a *attempt) error {
 	}
 	delete(c.background, a.key.uid)
 	c.provisioned[a.key.uid] = struct{}{}
-	volume := newVolume(a, c.cfg.DriverName, c.cfg.Topology, response.GetVolume())
+	volume := c.cfg.newVolume(a, response.GetVolume())
 	c.capacities.refresh(volume.Spec.NodeAffinity, a.class.Name)
+	c.requeueSource(a.claim)
 	c.save(ctx, volume)
 	return nil
 }
@@ -109,7 +116,9 @@ func (c *Controller) check(ctx context.Context, a *attempt, created *csispec.Vol
 	}
 	var cleanup error
 	for range cleanupsMax {
-		_, cleanup = c.driver.DeleteVolume(ctx, &csispec.DeleteVolumeRequest{VolumeId: created.GetVolumeId()})
+		_, cleanup = c.driver.DeleteVolume(ctx, &csispec.DeleteVolumeRequest{
+			VolumeId: created.GetVolumeId(), Secrets: a.request.GetSecrets(),
+		})
 		if cleanup == nil {
 			return err
 		}
@@ -130,6 +139,7 @@ func (c *Controller) failed(ctx context.Context, a *attempt, err error) error {
 	o := classify(err)
 	if o != background {
 		delete(c.background, a.key.uid)
+		c.requeueSource(a.claim)
 	}
 	c.reportFailed(a, o, err)
 	c.capacities.refresh(nil, a.class.Name)

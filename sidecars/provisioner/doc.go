@@ -28,9 +28,10 @@
 // With [Config].CapacityNamespace the free capacity of the driver is published in CSIStorageCapacity objects
 // (capacity.go). They are refreshed after changes of volumes, and periodically.
 //
-// What it does not do: snapshot restores (refused), migration from in-tree plugins, secrets (those
-// in a class are not read), deployment on each node, leader election,
-// and timeouts of driver calls.
+// With [Config].NodeDeployment one provisioner runs on each node (nodedeployment.go).
+//
+// What it does not do: migration from in-tree plugins, leader election (internal/leaderelection), and timeouts of
+// driver calls.
 //
 // Upstream: external-provisioner 6.3.0, sig-storage-lib-external-provisioner v13.0.0.
 package provisioner

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/array"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/sidecars/internal/scripted"
@@ -34,10 +35,11 @@ func TestVolumeIsNotMadeTwiceThoughItsObjectIsNotSeenYet(t *testing.T) {
 		csispec.RegisterControllerServer(r, disks.Controller())
 	})}
 	component := host.Process("provisioner")
-	c := New(Config{
+	c, err := New(Config{
 		Process: component, Client: server.Client(component), Informers: server.Informers(component),
 		Recorder: &record.FakeRecorder{}, DriverName: array.DriverName, Conn: csi.Suspend(component, array.DriverName, conn),
 	})
+	testcheck.NoError(t, err)
 	seen := c.volumes
 	c.volumes = corelisters.NewPersistentVolumeLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}))
 

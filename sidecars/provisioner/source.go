@@ -1,173 +1,99 @@
 package provisioner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
+	"github.com/volsim/volsim/internal/snapshotapi"
 	"github.com/volsim/volsim/sidecars/internal/driver"
 )
 
-// cloneFinalizer keeps a claim while its volume is being cloned.
-const cloneFinalizer = "provisioner.storage.kubernetes.io/cloning-protection"
+// The kinds of data sources that the provisioner handles. It leaves all others to populators.
+const (
+	claimKind    = "PersistentVolumeClaim"
+	snapshotKind = "VolumeSnapshot"
+)
 
-// sourceKind is the kind of a data source that is a claim.
-const sourceKind = "PersistentVolumeClaim"
+// A dataSource is the object from which the volume of a claim is made.
+type dataSource struct{ group, kind, namespace, name string }
 
-// sourceName returns the name of the claim in the same namespace from which a claim's volume is
-// cloned.
-func sourceName(claim *corev1.PersistentVolumeClaim) (string, bool) {
-	if source := claim.Spec.DataSource; source != nil && source.Kind == sourceKind {
-		return source.Name, true
+// dataSourceOf returns the data source of a claim, or nil if it has none.
+//
+// Upstream: external-provisioner pkg/controller dataSource (6.3.0).
+func dataSourceOf(claim *corev1.PersistentVolumeClaim) *dataSource {
+	if s := claim.Spec.DataSource; s != nil {
+		return &dataSource{ptr.Deref(s.APIGroup, ""), s.Kind, claim.Namespace, s.Name}
 	}
-	return "", false
+	if s := claim.Spec.DataSourceRef; s != nil {
+		return &dataSource{ptr.Deref(s.APIGroup, ""), s.Kind, cmp.Or(ptr.Deref(s.Namespace, ""), claim.Namespace), s.Name}
+	}
+	return nil
 }
 
-// errSource is the error for an invalid source volume. Like upstream's, it contains no details.
-var errSource = errors.New("claim in dataSource not bound or invalid")
+// isFrom reports whether the volume of a claim is made from an object.
+func isFrom(claim *corev1.PersistentVolumeClaim, kind, namespace, name string) bool {
+	s := dataSourceOf(claim)
+	return s != nil && s.kind == kind && s.namespace == namespace && s.name == name
+}
 
-// findSource returns the volume from which a claim's volume is cloned, and adds the finalizer to
-// its claim. It returns nil if there is none. No error is a NotFound error, which is reserved for
+// checkSource returns a final error for a data source that no retry makes acceptable: errPopulator for
+// one that is a populator's.
+//
+// Upstream: external-provisioner pkg/controller dataSource, prepareProvision, checkDriverCapabilities
+// (6.3.0).
+func checkSource(claim *corev1.PersistentVolumeClaim, crossNamespace bool, capabilities driver.Capabilities) error {
+	s := dataSourceOf(claim)
+	if s == nil {
+		return nil
+	}
+	ref := claim.Spec.DataSourceRef
+	switch {
+	case claim.Spec.DataSource == nil && ptr.Deref(ref.Namespace, "") != "" && !crossNamespace:
+		return errors.New("dataSourceRef namespace specified but the CrossNamespaceVolumeDataSource feature is disabled")
+	case s.name == "":
+		return fmt.Errorf("the PVC source not found for PVC %s", claim.Name)
+	case s.kind == snapshotKind && s.group != snapshotapi.Group:
+		return fmt.Errorf("the PVC source does not belong to the right APIGroup. Expected %s, Got %s", snapshotapi.Group, s.group)
+	case s.kind == snapshotKind && !capabilities[csispec.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT]:
+		return errors.New("CSI driver does not support snapshot restore: " +
+			"controller CREATE_DELETE_SNAPSHOT capability is not reported")
+	case s.kind == claimKind && !capabilities[csispec.ControllerServiceCapability_RPC_CLONE_VOLUME]:
+		return errors.New("CSI driver does not support clone operations: " +
+			"controller CLONE_VOLUME capability is not reported")
+	case s.kind != snapshotKind && s.kind != claimKind:
+		return errPopulator
+	}
+	return nil
+}
+
+// findSource returns the volume or snapshot from which a claim's volume is made, and adds the finalizer
+// to its object. It returns nil if there is none. No error is a NotFound error, which is reserved for
 // nodes.
 //
-// Upstream: external-provisioner pkg/controller getPVCSource, setcloneFinalizer (6.3.0).
+// Upstream: external-provisioner pkg/controller getVolumeContentSource (6.3.0).
 func (c *Controller) findSource(
-	ctx context.Context, claim *corev1.PersistentVolumeClaim, provisioner string,
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, provisioner, class string,
 ) (*csispec.VolumeContentSource, error) {
-	name, ok := sourceName(claim)
-	if !ok {
+	s := dataSourceOf(claim)
+	if s == nil {
 		return nil, nil //nolint:nilnil // none
 	}
-	source, err := c.claims.PersistentVolumeClaims(claim.Namespace).Get(name)
-	if err != nil {
-		err = fmt.Errorf("error getting PVC %s (namespace %q) from api server: %v", name, claim.Namespace, err)
-	} else {
-		err = checkSource(claim, source)
-	}
-	var volume *corev1.PersistentVolume
-	if err == nil {
-		volume, err = c.cfg.Client.CoreV1().PersistentVolumes().Get(ctx, source.Spec.VolumeName, metav1.GetOptions{})
-		if err != nil {
-			err = errSource
-		}
-	}
-	if err == nil {
-		err = checkSourceVolume(claim, source, volume, provisioner)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("error getting handle for DataSource Type %s by Name %s: %w", sourceKind, name, err)
-	}
-	if err := c.addCloneFinalizer(ctx, source); err != nil {
+	if err := c.checkGranted(claim, s); err != nil {
 		return nil, err
 	}
-	return &csispec.VolumeContentSource{Type: &csispec.VolumeContentSource_Volume{
-		Volume: &csispec.VolumeContentSource_VolumeSource{VolumeId: volume.Spec.CSI.VolumeHandle},
-	}}, nil
-}
-
-// checkSource returns why a claim cannot be a source, or nil.
-func checkSource(claim, source *corev1.PersistentVolumeClaim) error {
-	asked := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-	least := source.Spec.Resources.Requests[corev1.ResourceStorage]
-	switch {
-	case source.Status.Phase != corev1.ClaimBound:
-		return fmt.Errorf("the PVC DataSource %s must have a status of Bound.  Got %v", source.Name, source.Status)
-	case source.DeletionTimestamp != nil:
-		return fmt.Errorf("the PVC DataSource %s is currently being deleted", source.Name)
-	case source.Spec.StorageClassName == nil:
-		return fmt.Errorf("the source PVC (%s) storageclass cannot be empty", source.Name)
-	case claim.Spec.StorageClassName == nil:
-		return fmt.Errorf("the requested PVC (%s) storageclass cannot be empty", claim.Name)
-	case asked.Value() < least.Value():
-		return fmt.Errorf("error, new PVC request must be greater than or equal in size to "+
-			"the specified PVC data source, requested %v but source is %v",
-			asked.Value(), least.Value())
-	case source.Spec.VolumeName == "":
-		return fmt.Errorf("volume name is empty in source PVC %s", source.Name)
+	find := c.findSourceClaim
+	if s.kind == snapshotKind {
+		find = c.findSourceSnapshot
 	}
-	return nil
-}
-
-// checkSourceVolume returns why a volume cannot be a source, or nil. It must be bound to the source
-// claim, be of the same driver and have the same volume mode.
-func checkSourceVolume(
-	claim, source *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, provisioner string,
-) error {
-	ref := volume.Spec.ClaimRef
-	if volume.Spec.CSI == nil || volume.Spec.CSI.Driver != provisioner || ref == nil || ref.UID != source.UID ||
-		ref.Namespace != source.Namespace || ref.Name != source.Name || volume.Status.Phase != corev1.VolumeBound {
-		return errSource
-	}
-	switch target, origin := driver.IsBlock(claim.Spec.VolumeMode), driver.IsBlock(volume.Spec.VolumeMode); {
-	case origin && !target:
-		return errors.New("the source PVC and destination PVCs must have the same volume mode for cloning.  " +
-			"Source is Block, but new PVC requested Filesystem")
-	case target && !origin:
-		return errors.New("the source PVC and destination PVCs must have the same volume mode for cloning.  " +
-			"Source is Filesystem, but new PVC requested Block")
-	}
-	return nil
-}
-
-// addCloneFinalizer adds the clone finalizer to a claim.
-func (c *Controller) addCloneFinalizer(ctx context.Context, source *corev1.PersistentVolumeClaim) error {
-	if slices.Contains(source.Finalizers, cloneFinalizer) {
-		return nil
-	}
-	source = source.DeepCopy()
-	source.Finalizers = append(source.Finalizers, cloneFinalizer)
-	_, err := c.cfg.Client.CoreV1().PersistentVolumeClaims(source.Namespace).Update(ctx, source, metav1.UpdateOptions{})
+	source, protect, err := find(ctx, claim, *s, provisioner, class)
 	if err != nil {
-		return fmt.Errorf("keep claim %s while it is cloned: %v", source.Name, err)
+		return nil, fmt.Errorf("error getting handle for DataSource Type %s by Name %s: %w", s.kind, s.name, err)
 	}
-	return nil
-}
-
-// isHeldForClones reports whether a deleted claim has the clone finalizer.
-func isHeldForClones(claim *corev1.PersistentVolumeClaim) bool {
-	return claim.DeletionTimestamp != nil && slices.Contains(claim.Finalizers, cloneFinalizer)
-}
-
-// releaseSource removes the clone finalizer from a deleted claim, unless a pending claim clones it.
-// requeueSource queues the claim when that changes.
-//
-// Differs: pending clones are waited for; upstream retries with back-off.
-//
-// Upstream: external-provisioner pkg/controller CloningProtectionController (6.3.0).
-func (c *Controller) releaseSource(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
-	all, err := c.claims.PersistentVolumeClaims(claim.Namespace).List(labels.Everything())
-	if err != nil {
-		return err
-	}
-	for _, each := range all {
-		if name, ok := sourceName(each); ok && name == claim.Name && each.Status.Phase == corev1.ClaimPending {
-			return nil
-		}
-	}
-	claim = claim.DeepCopy()
-	claim.Finalizers = slices.DeleteFunc(claim.Finalizers, func(f string) bool { return f == cloneFinalizer })
-	_, err = c.cfg.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Update(ctx, claim, metav1.UpdateOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
-}
-
-// requeueSource queues the deleted source claim of a claim, which may wait for it.
-func (c *Controller) requeueSource(claim *corev1.PersistentVolumeClaim) {
-	name, ok := sourceName(claim)
-	if !ok {
-		return
-	}
-	source, err := c.claims.PersistentVolumeClaims(claim.Namespace).Get(name)
-	if err == nil && isHeldForClones(source) {
-		c.claimQueue.Add(keyOf(source))
-	}
+	return source, protect(ctx)
 }

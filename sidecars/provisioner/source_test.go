@@ -18,7 +18,7 @@ import (
 	"github.com/volsim/volsim/sidecars/provisioner"
 )
 
-// cloner has a driver clone volumes, and say where they are: in its books only.
+// A cloner is a driver that makes volumes from others, or from snapshots, and says where they are: in its records only.
 type cloner struct {
 	grpc.ClientConnInterface
 	silent bool // about what a volume was made from
@@ -35,9 +35,13 @@ func (c *cloner) Invoke(ctx context.Context, method string, request, reply any, 
 		return err
 	}
 	if can, ok := reply.(*csispec.ControllerGetCapabilitiesResponse); ok {
-		can.Capabilities = append(can.Capabilities, &csispec.ControllerServiceCapability{Type: &csispec.ControllerServiceCapability_Rpc{
-			Rpc: &csispec.ControllerServiceCapability_RPC{Type: csispec.ControllerServiceCapability_RPC_CLONE_VOLUME},
-		}})
+		for _, each := range []csispec.ControllerServiceCapability_RPC_Type{
+			csispec.ControllerServiceCapability_RPC_CLONE_VOLUME, csispec.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
+		} {
+			can.Capabilities = append(can.Capabilities, &csispec.ControllerServiceCapability{Type: &csispec.ControllerServiceCapability_Rpc{
+				Rpc: &csispec.ControllerServiceCapability_RPC{Type: each},
+			}})
+		}
 	}
 	if creates {
 		made := reply.(*csispec.CreateVolumeResponse).GetVolume()

@@ -40,21 +40,20 @@ func (c *Controller) waitForPlacement(a *attempt, err error) {
 	}
 	if !u.scheduled {
 		u.scheduled = true
-		c.unplacedQueue.AddAfter(a.key, c.placementDelay(u.failures))
+		c.unplacedQueue.AddAfter(a.key, doubled(c.cfg.BackoffMin, u.failures, c.cfg.BackoffMax))
 		u.failures++
 	}
 }
 
-// placementDelay returns the delay after a number of earlier failures.
-func (c *Controller) placementDelay(failures int) time.Duration {
-	delay := c.cfg.BackoffMin
-	for range failures {
-		if delay >= c.cfg.BackoffMax {
+// doubled returns a delay that is doubled a number of times, up to a limit.
+func doubled(delay time.Duration, times int, limit time.Duration) time.Duration {
+	for range times {
+		if delay >= limit {
 			break
 		}
 		delay *= 2
 	}
-	return min(delay, c.cfg.BackoffMax)
+	return min(delay, limit)
 }
 
 // retryPlacement queues a claim whose back-off has passed.
@@ -89,7 +88,6 @@ func (c *Controller) topologyChanged() {
 // requeueClones queues the unplaced clones of a claim.
 func (c *Controller) requeueClones(source *corev1.PersistentVolumeClaim) {
 	c.requeueUnplaced(func(claim *corev1.PersistentVolumeClaim) bool {
-		name, ok := sourceName(claim)
-		return ok && name == source.Name && claim.Namespace == source.Namespace
+		return isFrom(claim, claimKind, source.Namespace, source.Name)
 	})
 }

@@ -74,6 +74,9 @@ func (c *Controller) syncVolume(ctx context.Context, name string) error {
 	case dropFinalizer:
 		return c.patchFinalizers(ctx, volume, false)
 	case remove:
+		if c.node != nil && !c.node.reaches(volume) { // it is another node's
+			return nil
+		}
 		return c.remove(ctx, volume)
 	default:
 		return nil
@@ -96,7 +99,10 @@ func (c *Controller) remove(ctx context.Context, volume *corev1.PersistentVolume
 		c.reportDeleteFailed(volume, fmt.Sprintf("persistentvolume %s is still attached to node %s", volume.Name, node))
 		return nil
 	}
-	_, err := c.driver.DeleteVolume(ctx, &csispec.DeleteVolumeRequest{VolumeId: volume.Spec.CSI.VolumeHandle})
+	secrets, err := c.deletionCredentials(ctx, volume)
+	if err == nil {
+		_, err = c.driver.DeleteVolume(ctx, &csispec.DeleteVolumeRequest{VolumeId: volume.Spec.CSI.VolumeHandle, Secrets: secrets})
+	}
 	if err != nil {
 		c.reportDeleteFailed(volume, err.Error())
 		return err

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/definitions"
 	"github.com/volsim/volsim/internal/events"
 	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/internal/testworld"
@@ -47,19 +48,29 @@ func newWorld(t *testing.T, chooser sim.Chooser) *world {
 // newWorldWith is newWorld with what is particular about the provisioner.
 func newWorldWith(t *testing.T, chooser sim.Chooser, cfg provisioner.Config) *world {
 	t.Helper()
-	w := testworld.New(t, sim.SteppedConfig{Chooser: chooser, StepsMax: 100_000})
+	return newWorldServing(t, chooser, cfg)
+}
+
+// newWorldServing is newWorldWith with definitions of custom resources.
+func newWorldServing(t *testing.T, chooser sim.Chooser, cfg provisioner.Config, served ...string) *world {
+	t.Helper()
+	w := testworld.NewWith(t, sim.SteppedConfig{Chooser: chooser, StepsMax: 100_000}, fake.Config{CrossNamespaceSources: len(served) > 0})
 	disks := array.New(array.Config{CapacityBytes: 10 << 30})
 	conn := &scripted.Conn{ClientConnInterface: csi.Direct(func(r grpc.ServiceRegistrar) {
 		csispec.RegisterControllerServer(r, disks.Controller())
 	})}
 	x := &world{World: w, array: disks, conn: conn}
+	for _, text := range served {
+		testcheck.NoError(t, definitions.InstallText(t.Context(), w.Server, text))
+	}
 	x.start = func() {
 		c := w.Host.Process("provisioner")
 		x.process, x.api = c, &scripted.Client{Interface: w.Server.Client(c)}
 		cfg.Process, cfg.Client, cfg.Informers, cfg.DriverName = c, x.api, w.Server.Informers(c), driverName
 		cfg.Recorder = events.New(events.Config{Process: c, Client: w.Server.Client(c), Source: driverName})
 		cfg.Conn = csi.Suspend(c, driverName, conn)
-		provisioner.New(cfg)
+		cfg.Dynamic = w.Server.Client(c).Dynamic()
+		testcheck.Must(provisioner.New(cfg))
 	}
 	x.start()
 	newBinder(w.Host, w.Server)

@@ -5,9 +5,9 @@
 //	r.Register(server) // the server of the registration socket
 //	registered, reason, answered := r.Status()
 //
-// What it does not do: it does not ask the driver for its name.
+// Discover asks the driver for its name, as upstream does when it starts.
 //
-// Differs: upstream asks the driver for its name, and exits when the kubelet rejects the driver.
+// What it does not do: it creates no socket, and it does not exit when the kubelet rejects the driver.
 //
 // Upstream: node-driver-registrar 2.17.
 package registrar

@@ -38,6 +38,9 @@ type Config struct {
 	DriverName string
 	Recorder   record.EventRecorder
 	Conn       grpc.ClientConnInterface // to the driver's controller service; each call leaves the process
+	// ExtraModifyMetadata passes the names of claim and volume to ControllerModifyVolume, as parameters:
+	// --extra-modify-metadata.
+	ExtraModifyMetadata bool
 }
 
 // A Controller is the resizer of one driver. Its state belongs to the tasks of its process.
@@ -48,10 +51,11 @@ type Controller struct {
 	volumes corelisters.PersistentVolumeLister
 	queue   *sim.Queue[string] // claims, namespace/name
 
-	failed map[types.UID]bool // claims whose last attempt failed finally
+	failed   map[types.UID]bool // claims whose last attempt failed finally
+	modifier *modifier          // nil: no claim has needed a modification
 }
 
-// New registers the resizer's queue, worker and handlers with its process. They run when the host
+// New registers the resizer's queues, workers and handlers with its process. They run when the host
 // runs.
 //
 // Differs: upstream has 10 workers.
@@ -66,23 +70,41 @@ func New(cfg Config) *Controller {
 			sim.QueueConfig{Name: "claims", BackoffMin: backoffMin, BackoffMax: backoffMax}),
 		failed: map[types.UID]bool{},
 	}
-	eventhandler.Add(core.PersistentVolumeClaims().Informer(), func(was, is *corev1.PersistentVolumeClaim) {
-		if NeedsSync(was, is) {
-			c.queue.Add(is.Namespace + "/" + is.Name)
-		}
-	}, func(claim *corev1.PersistentVolumeClaim) { delete(c.failed, claim.UID) })
+	eventhandler.Add(core.PersistentVolumeClaims().Informer(), c.claimChanged, c.claimGone)
 	c.queue.Work(c.sync)
 	return c
 }
 
+func (c *Controller) claimChanged(was, is *corev1.PersistentVolumeClaim) {
+	key := is.Namespace + "/" + is.Name
+	if expansionChanged(was, is) {
+		c.queue.Add(key)
+	}
+	if modificationChanged(was, is) {
+		if c.modifier == nil {
+			c.modifier = newModifier(c)
+		}
+		c.modifier.queue.Add(key)
+	}
+}
+
+func (c *Controller) claimGone(claim *corev1.PersistentVolumeClaim) {
+	delete(c.failed, claim.UID)
+	c.modifier.forget(claim.UID)
+}
+
 // NeedsSync reports whether a resizer must process a change of a claim. before is nil for a new
-// claim, after is nil for a deleted one.
+// claim.
+func NeedsSync(before, after *corev1.PersistentVolumeClaim) bool {
+	return expansionChanged(before, after) || modificationChanged(before, after)
+}
+
+// expansionChanged reports whether the expansion of a changed claim must be looked at. before is nil
+// for a new claim.
 //
 // Upstream: external-resizer pkg/controller updatePVC (2.3.0).
-func NeedsSync(before, after *corev1.PersistentVolumeClaim) bool {
+func expansionChanged(before, after *corev1.PersistentVolumeClaim) bool {
 	switch {
-	case after == nil:
-		return true
 	case !needsExpansion(after):
 		return false
 	case before == nil:

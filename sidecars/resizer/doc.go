@@ -1,5 +1,5 @@
 // Package resizer is the external-resizer of one CSI driver: it expands volumes whose bound claims
-// request more storage.
+// request more storage, and modifies those whose claims request another VolumeAttributesClass.
 //
 //	process := host.Process("resizer")
 //	resizer.New(resizer.Config{
@@ -15,8 +15,15 @@
 // resizer continues from there: an expansion that has started is finished first, unless it failed
 // finally.
 //
-// What it does not do: other volume modifications, distinguishing volumes in use, volumes of
-// in-tree plugins, leader election, and timeouts of driver calls.
+// A modification has its own queue, so a volume may be expanded and modified at once. Its target is
+// recorded in the claim's status before the driver is called. While the driver may be at work on it,
+// which is so after a non-final error and after a restart, another requested class has to wait. Then
+// the class is written to the PersistentVolume, and to the claim's status. A claim whose class does
+// not exist is Pending. A modification that the driver refuses as invalid is Infeasible: it is tried
+// again every five minutes, or at once with another class.
+//
+// What it does not do: distinguishing volumes in use, volumes of in-tree plugins, leader election,
+// and timeouts of driver calls.
 //
 // Upstream: external-resizer 2.3.0.
 package resizer

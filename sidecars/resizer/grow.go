@@ -125,9 +125,9 @@ func classifyError(err error) (final, infeasible bool) {
 	}
 }
 
-// secrets returns the secrets for ControllerExpandVolume.
+// secrets returns the secrets for a call of the driver.
 //
-// Upstream: external-resizer pkg/resizer getCredentials (2.3.0).
+// Upstream: external-resizer pkg/resizer getCredentials, pkg/modifier getModifyCredentials (2.3.0).
 func (c *Controller) secrets(ctx context.Context, ref *corev1.SecretReference) (map[string]string, error) {
 	if ref == nil {
 		return nil, nil

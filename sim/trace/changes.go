@@ -9,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 )
 
 // Changes returns what a write changed, in words and in a fixed order. It covers only the fields
@@ -71,6 +72,10 @@ func claimFacts(c *corev1.PersistentVolumeClaim) []fact {
 	if q, ok := c.Status.Capacity[corev1.ResourceStorage]; ok {
 		capacity = q.String()
 	}
+	modification := ""
+	if m := c.Status.ModifyVolumeStatus; m != nil {
+		modification = strings.TrimSpace(string(m.Status) + " " + m.TargetVolumeAttributesClassName)
+	}
 	return []fact{
 		{"volume", c.Spec.VolumeName},
 		{"bind-completed", c.Annotations["pv.kubernetes.io/bind-completed"]},
@@ -79,6 +84,8 @@ func claimFacts(c *corev1.PersistentVolumeClaim) []fact {
 		{"selected-node", c.Annotations["volume.kubernetes.io/selected-node"]},
 		{"phase", string(c.Status.Phase)},
 		{"capacity", capacity},
+		{"attributes", ptr.Deref(c.Status.CurrentVolumeAttributesClassName, "")},
+		{"modification", modification},
 	}
 }
 
@@ -94,6 +101,7 @@ func volumeFacts(v *corev1.PersistentVolume) []fact {
 		{"claim", claim},
 		{"bound-by-controller", v.Annotations["pv.kubernetes.io/bound-by-controller"]},
 		{"phase", string(v.Status.Phase)},
+		{"attributes", ptr.Deref(v.Spec.VolumeAttributesClassName, "")},
 	}
 }
 

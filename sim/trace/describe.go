@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 )
 
 // Describe returns what a record means for a volume, as a sentence without its subject, the task:
@@ -45,6 +46,9 @@ func Describe(r Record) (string, bool) {
 		return fmt.Sprintf("creates storage class %s, served by %s", after.Name, after.Provisioner), r.Before == nil
 	case *storagev1.CSINode:
 		return describeDrivers(before[*storagev1.CSINode](r.Before), after)
+	}
+	if isSnapshot(r.After) {
+		return describeSnapshot(r.Before, r.After)
 	}
 	return "", false
 }
@@ -147,9 +151,11 @@ func nameOf(obj runtime.Object) string {
 		return "pod " + o.Namespace + "/" + o.Name
 	case *storagev1.VolumeAttachment:
 		return "the attachment to " + o.Spec.NodeName
-	default:
-		return ""
 	}
+	if isSnapshot(obj) {
+		return nameOfSnapshot(obj)
+	}
+	return ""
 }
 
 func describeClaim(was, is *corev1.PersistentVolumeClaim) (string, bool) {
@@ -174,7 +180,29 @@ func describeClaim(was, is *corev1.PersistentVolumeClaim) (string, bool) {
 		},
 		resized(was.Spec.Resources.Requests, is.Spec.Resources.Requests, "changes the size that "+noun+" requests"),
 		resized(was.Status.Capacity, is.Status.Capacity, "changes the capacity of "+noun),
+		reclassified(was.Spec.VolumeAttributesClassName, is.Spec.VolumeAttributesClassName, "changes the VolumeAttributesClass that "+noun+" requests"),
+		reclassified(was.Status.CurrentVolumeAttributesClassName, is.Status.CurrentVolumeAttributesClassName, "reports the volume of "+noun+" modified"),
+		modified(was, is, noun),
 	)
+}
+
+// reclassified describes a changed VolumeAttributesClass.
+func reclassified(was, is *string, words string) candidate {
+	old, class := ptr.Deref(was, ""), ptr.Deref(is, "")
+	return candidate{old != class, fmt.Sprintf("%s from %s to %s", words, orNone(old), orNone(class))}
+}
+
+// modified describes a changed state of the modification of a claim's volume.
+func modified(was, is *corev1.PersistentVolumeClaim, noun string) candidate {
+	old, state := ptr.Deref(was.Status.ModifyVolumeStatus, corev1.ModifyVolumeStatus{}), is.Status.ModifyVolumeStatus
+	if state == nil {
+		return candidate{}
+	}
+	words := fmt.Sprintf("marks the modification of %s %s", noun, state.Status)
+	if target := state.TargetVolumeAttributesClassName; target != "" {
+		words += " to " + target
+	}
+	return candidate{old != *state, words}
 }
 
 // resized describes a changed size of storage.
@@ -214,6 +242,7 @@ func describeVolume(was, is *corev1.PersistentVolume) (string, bool) {
 			fmt.Sprintf("adds finalizer %s to %s", is.Finalizers[max(0, len(is.Finalizers)-1):], noun),
 		},
 		resized(was.Spec.Capacity, is.Spec.Capacity, "changes the capacity of "+noun),
+		reclassified(was.Spec.VolumeAttributesClassName, is.Spec.VolumeAttributesClassName, "changes the VolumeAttributesClass of "+noun),
 	)
 }
 
@@ -344,6 +373,10 @@ func describeDrivers(was, is *storagev1.CSINode) (string, bool) {
 var calls = map[string]string{
 	"CreateVolume":              "has the driver create a volume",
 	"DeleteVolume":              "has the driver delete the volume",
+	"CreateSnapshot":            "has the driver take a snapshot",
+	"DeleteSnapshot":            "has the driver delete the snapshot",
+	"CreateVolumeGroupSnapshot": "has the driver take a group of snapshots",
+	"DeleteVolumeGroupSnapshot": "has the driver delete the group of snapshots",
 	"ControllerPublishVolume":   "has the driver attach the volume",
 	"ControllerUnpublishVolume": "has the driver detach the volume",
 	"ControllerExpandVolume":    "has the driver expand the volume",

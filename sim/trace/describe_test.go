@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -49,6 +50,16 @@ var (
 	endingClaim = candidate(boundClaim, func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = &metav1.Time{} })
 	freedClaim  = candidate(endingClaim, func(c *corev1.PersistentVolumeClaim) { c.Finalizers = nil })
 
+	requestingClaim = candidate(boundClaim, func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeAttributesClassName = ptr.To("gold") })
+	modifyingClaim  = candidate(requestingClaim, func(c *corev1.PersistentVolumeClaim) {
+		c.Status.ModifyVolumeStatus = &corev1.ModifyVolumeStatus{
+			Status: corev1.PersistentVolumeClaimModifyVolumeInProgress, TargetVolumeAttributesClassName: "gold",
+		}
+	})
+	modifiedClaim = candidate(requestingClaim, func(c *corev1.PersistentVolumeClaim) {
+		c.Status.CurrentVolumeAttributesClassName = ptr.To("gold")
+	})
+
 	freeVolume = &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{Capacity: gi},
 		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumePending},
@@ -59,6 +70,7 @@ var (
 	})
 	promisedVolume = candidate(reservedVolume, func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.UID = "" })
 	boundVolume    = candidate(reservedVolume, func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeBound })
+	modifiedVolume = candidate(boundVolume, func(v *corev1.PersistentVolume) { v.Spec.VolumeAttributesClassName = ptr.To("gold") })
 	keptVolume     = candidate(boundVolume, func(v *corev1.PersistentVolume) {
 		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	})
@@ -122,6 +134,9 @@ func TestChanges(t *testing.T) {
 		{"claim named", askedClaim, namedClaim, []string{"volume=pv", "bind-completed=yes", "bound-by-controller=yes"}},
 		{"claim bound", namedClaim, boundClaim, []string{"phase=Bound", "capacity=1Gi"}},
 		{"claim ends", boundClaim, endingClaim, []string{"deleting=yes"}},
+		{"claim is modified", requestingClaim, modifyingClaim, []string{"modification=InProgress gold"}},
+		{"claim was modified", modifyingClaim, modifiedClaim, []string{"attributes=gold", "modification cleared"}},
+		{"volume was modified", boundVolume, modifiedVolume, []string{"attributes=gold"}},
 		{"claim freed", endingClaim, freedClaim, []string{"finalizers cleared"}},
 		{"volume made", nil, freeVolume, []string{"phase=Pending"}},
 		{"volume promised", freeVolume, promisedVolume, []string{"claim=default/data (no uid)", "bound-by-controller=yes"}},
@@ -185,6 +200,19 @@ func TestDescribeWrites(t *testing.T) {
 		{"claim bound", write("update/status", namedClaim, boundClaim), "marks claim default/data Bound"},
 		{"claim to end", write("delete", boundClaim, endingClaim), "deletes claim default/data, which remains until its finalizers [kubernetes.io/pvc-protection] are removed"},
 		{"claim freed and gone", gone("update", endingClaim, freedClaim), "removes the last finalizer from claim default/data"},
+		{
+			"class requested", write("patch", boundClaim, requestingClaim),
+			"changes the VolumeAttributesClass that claim default/data requests from none to gold",
+		},
+		{
+			"modification begun", write("patch/status", requestingClaim, modifyingClaim),
+			"marks the modification of claim default/data InProgress to gold",
+		},
+		{
+			"modification ended", write("patch/status", modifyingClaim, modifiedClaim),
+			"reports the volume of claim default/data modified from none to gold",
+		},
+		{"volume modified", write("patch", boundVolume, modifiedVolume), "changes the VolumeAttributesClass of volume pv from none to gold"},
 		{"volume without a claim", write("create", nil, freeVolume), "creates volume pv of 1Gi"},
 		{"volume for a claim", write("create", nil, reservedVolume), "creates volume pv of 1Gi for claim default/data"},
 		{"volume reserved", write("update", freeVolume, reservedVolume), "reserves volume pv for claim default/data"},

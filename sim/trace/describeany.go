@@ -103,16 +103,19 @@ func describeDelivery(r Record) string {
 var resourceNames = map[string]string{
 	"persistentvolumeclaims": "claim", "persistentvolumes": "volume", "volumeattachments": "attachment",
 	"storageclasses": "storage class", "csinodes": "CSI node", "csidrivers": "CSI driver",
+	"volumesnapshots": "snapshot", "volumesnapshotcontents": "snapshot content", "volumesnapshotclasses": "snapshot class",
+	"volumegroupsnapshots": "group snapshot", "volumegroupsnapshotcontents": "group snapshot content",
+	"volumegroupsnapshotclasses": "group snapshot class",
 }
 
 // ObjectName returns the object of an API action in words: "claim default/data" for
 // "persistentvolumeclaims/default/data".
 func ObjectName(object string) string {
 	resource, name, _ := strings.Cut(object, "/")
+	resource, _, _ = strings.Cut(resource, ".") // without the group
 	word, ok := resourceNames[resource]
 	if !ok {
-		word, _, _ = strings.Cut(resource, ".") // without the group
-		word = singular(word)
+		word = singular(resource)
 	}
 	return strings.TrimSpace(word + " " + name)
 }

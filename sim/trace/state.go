@@ -11,8 +11,8 @@ import (
 )
 
 // State returns the state of an object in a few words: "Bound to disk-1", "Running on node-2, being
-// deleted". For an object of another resource it is the phase or the condition Ready of its status,
-// otherwise "exists". It returns "none" for nil.
+// deleted". For an object of another resource it is the phase, readyToUse or the condition Ready of its
+// status, otherwise "exists". It returns "none" for nil.
 func State(obj runtime.Object) string {
 	var words string
 	switch o := obj.(type) {
@@ -45,6 +45,9 @@ func stateOfOther(obj runtime.Object) string {
 	values := fields(obj)
 	if phase := values["status.phase"]; phase != "" {
 		return phase
+	}
+	if ready, has := values["status.readyToUse"]; has { // of a snapshot
+		return map[bool]string{true: "ready to use", false: "not ready to use"}[ready == "true"]
 	}
 	switch ready, has := values["status.conditions[Ready]"]; {
 	case !has:

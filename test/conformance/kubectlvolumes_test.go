@@ -209,14 +209,10 @@ func testKubectlVolumes(t *testing.T, kubectl string, devices cluster.Devices, w
 			manifest.WriteString(v.manifest())
 		}
 	}
+	k := kubectlOf{t, kubectl, w.config()}
 	run := func(args ...string) {
 		t.Helper()
-		command := exec.Command(kubectl, append([]string{"--kubeconfig", w.config()}, args...)...)
-		command.Env = append(os.Environ(), "HOME="+filepath.Dir(w.config()))
-		command.Stdin = strings.NewReader(manifest.String())
-		if out, err := command.CombinedOutput(); err != nil {
-			t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
+		k.run(manifest.String(), args...)
 	}
 	for _, node := range []string{"node-1", "node-2"} {
 		if err := errors.Join(prepareNode(w.machine(node)), w.installFlexDriver(node)); err != nil {
@@ -278,6 +274,7 @@ func testKubectlVolumes(t *testing.T, kubectl string, devices cluster.Devices, w
 			}
 		}
 	}
+	testKubectlSnapshot(k, w)
 	run("delete", "-f", "-", "--timeout=60s")
 	run("wait", "--for=delete", "persistentvolumeclaim/ephemeral-v", "--timeout=60s")
 	run("wait", "--for=delete", "persistentvolume,volumeattachment", "--all", "--timeout=60s")
@@ -285,6 +282,26 @@ func testKubectlVolumes(t *testing.T, kubectl string, devices cluster.Devices, w
 	if err := w.close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// kubectlOf is kubectl with the kubeconfig of a cluster.
+type kubectlOf struct {
+	*testing.T
+
+	program, config string
+}
+
+// run runs kubectl with an input, and returns its output. A failure ends the test.
+func (k kubectlOf) run(input string, args ...string) string {
+	k.Helper()
+	command := exec.Command(k.program, append([]string{"--kubeconfig", k.config}, args...)...)
+	command.Env = append(os.Environ(), "HOME="+filepath.Dir(k.config))
+	command.Stdin = strings.NewReader(input)
+	out, err := command.CombinedOutput()
+	if err != nil {
+		k.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
 }
 
 // volumesInProcess is a cluster on the array, in this process.
@@ -295,7 +312,7 @@ type volumesInProcess struct {
 }
 
 func serveVolumes(t *testing.T) volumesWorld {
-	w, err := serve()
+	w, err := serveCluster(cluster.Config{Devices: cluster.Array, Snapshots: true})
 	if err != nil {
 		t.Fatal(err)
 	}

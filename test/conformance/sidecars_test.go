@@ -44,11 +44,12 @@ var (
 // everything is deleted. The cluster's controllers bind and attach.
 //
 // The first driver is the array, which accepts more calls than it implements. The second one is
-// "volsim driver loop", which implements them.
+// "volsim driver loop", which implements them. Then single ones work together with ours.
 func TestSidecars(t *testing.T) {
 	programs := buildSidecars(t, t.TempDir())
 	t.Run("array", func(t *testing.T) { runWithArrayDriver(t, programs) })
 	t.Run("loop", func(t *testing.T) { runWithLoopDriver(t, programs) })
+	t.Run("mixed with ours", func(t *testing.T) { runMixedWithOurs(t, programs) })
 }
 
 // runWithArrayDriver runs all calls of the sidecars; the driver only records them.
@@ -94,7 +95,7 @@ func runWithArrayDriver(t *testing.T, programs string) {
 
 // A sidecarWorld is a served cluster with sidecars and clients.
 type sidecarWorld struct {
-	t       *testing.T
+	t       testing.TB
 	served  *served
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
@@ -130,7 +131,7 @@ func newSidecarWorld(t *testing.T, programs string) *sidecarWorld {
 }
 
 // newServedWorld returns a served cluster with clients, and the kubeconfig of the sidecars.
-func newServedWorld(t *testing.T, dir string, of cluster.Config) (w *sidecarWorld, kubeconfig string) {
+func newServedWorld(t testing.TB, dir string, of cluster.Config) (w *sidecarWorld, kubeconfig string) {
 	t.Helper()
 	s, err := serveCluster(of)
 	if err != nil {
@@ -179,7 +180,6 @@ func (w *sidecarWorld) setUp() {
 // setUpSnapshots creates the custom resources of snapshots and their class.
 func (w *sidecarWorld) setUpSnapshots() {
 	w.t.Helper()
-	ctx := w.t.Context()
 	module, err := exec.Command("go", "list", "-C", "sidecars", "-m", "-f", "{{.Dir}}",
 		"github.com/kubernetes-csi/external-snapshotter/client/v8").Output()
 	if err != nil {
@@ -192,6 +192,13 @@ func (w *sidecarWorld) setUpSnapshots() {
 	for _, file := range files {
 		w.install(file)
 	}
+	w.createSnapshotClass()
+}
+
+// createSnapshotClass creates the default class of snapshots.
+func (w *sidecarWorld) createSnapshotClass() {
+	w.t.Helper()
+	ctx := w.t.Context()
 	w.create(w.dynamic.Resource(snapshotClasses).Create(ctx, object(snapshotClasses, "VolumeSnapshotClass", "snaps", map[string]any{
 		"driver": driverName, "deletionPolicy": "Delete",
 	}), metav1.CreateOptions{}))
@@ -237,8 +244,9 @@ func (w *sidecarWorld) runSidecars(programs, kubeconfig, socket string) {
 	}
 }
 
-// run runs a program until the end of the test, and logs its output if the test fails.
-func (w *sidecarWorld) run(program string, args []string) {
+// run runs a program until the end of the test, and logs its output if the test fails. The returned function
+// ends it earlier.
+func (w *sidecarWorld) run(program string, args []string) (end func()) {
 	w.t.Helper()
 	var said syncBuffer
 	cmd := exec.Command(program, args...)
@@ -247,13 +255,15 @@ func (w *sidecarWorld) run(program string, args []string) {
 	if err := cmd.Start(); err != nil {
 		w.t.Fatal(err)
 	}
-	w.t.Cleanup(func() {
+	end = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // killed
 		if w.t.Failed() {
 			w.t.Logf("%s said:\n%s", filepath.Base(program), said.tail(40))
 		}
 	})
+	w.t.Cleanup(end)
+	return end
 }
 
 // A syncBuffer is a buffer that is safe for concurrent use.
@@ -347,6 +357,9 @@ func (w *sidecarWorld) tearDown() {
 		}
 		left, err := w.dynamic.Resource(contents).List(ctx, all)
 		if err != nil || len(left.Items) > 0 {
+			return false, fmt.Errorf("remaining contents: %w", err)
+		}
+		if left, err = w.dynamic.Resource(snapshots).Namespace("default").List(ctx, all); err != nil || len(left.Items) > 0 {
 			return false, fmt.Errorf("remaining snapshots: %w", err)
 		}
 		return true, nil
@@ -364,6 +377,7 @@ func (w *sidecarWorld) refusals() {
 		case a.code == 422 && a.method == "PATCH" && strings.Contains(a.path, "/persistentvolumes/"): // a stale JSON patch
 		case a.code == 422 && a.method == "PUT" && strings.Contains(a.body, "no new finalizers"):
 			// the provisioner syncs a claim again while the test deletes its snapshot
+		case a.code == 400 && strings.Contains(a.body, "client disconnected"): // its program was killed
 		case a.code == 404 && strings.HasSuffix(a.path, "/events"): // the object's namespace is deleted
 		default:
 			w.t.Errorf("refused: %s %s: %d: %s", a.method, a.path, a.code, a.body)

@@ -18,7 +18,7 @@ var sidecarPackages = []string{
 }
 
 // buildSidecars builds the sidecars into a new folder below dir.
-func buildSidecars(t *testing.T, dir string) string {
+func buildSidecars(t testing.TB, dir string) string {
 	t.Helper()
 	folder := filepath.Join(dir, "sidecars")
 	args := []string{"build", "-C", "sidecars", "-ldflags", "-s -w", "-o", folder + "/"}

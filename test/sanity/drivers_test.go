@@ -6,8 +6,8 @@ import "maps"
 func drivers() []*subject {
 	return []*subject{
 		{
-			name: "array", kind: "array", flags: []string{"--volumes-per-node=8"},
-			skips: reasons(upstreams, noCopies, noSettings, noGroups, noHealth),
+			name: "array", kind: "array", flags: []string{"--volumes-per-node=8"}, modify: arraySettings,
+			skips: reasons(upstreams, noSnapshotTopology),
 		},
 		{
 			name: "loop", kind: "loop", onDevices: true, modify: loopSettings,
@@ -39,8 +39,9 @@ func drivers() []*subject {
 }
 
 var (
-	loopSettings = map[string]string{"readAheadKiB": "256"}
-	lvmSettings  = map[string]string{"discard": "true"}
+	arraySettings = map[string]string{"iops": "3000"}
+	loopSettings  = map[string]string{"readAheadKiB": "256"}
+	lvmSettings   = map[string]string{"discard": "true"}
 )
 
 // Messages of csi-test for skipped specs, with the reason for skipping them.
@@ -48,30 +49,8 @@ var (
 	upstreams = map[string]string{
 		"": "disabled in csi-test (XIt)",
 	}
-	noCopies = map[string]string{
-		"Snapshot not supported":       "the driver does not copy volumes",
-		"CreateSnapshot not supported": "the driver does not copy volumes",
-		"DeleteSnapshot not supported": "the driver does not copy volumes",
-		"ListSnapshots not supported":  "the driver does not copy volumes",
-		"GetSnapshot not supported":    "the driver does not copy volumes",
-		"Volume Cloning not supported": "the driver does not copy volumes",
-	}
-	noSettings = map[string]string{
-		"Modify volume not supported":          "volumes have no settings",
-		"Modify Volume not supported":          "volumes have no settings",
-		"ControllerModifyVolume not supported": "volumes have no settings",
-	}
-	noGroups = map[string]string{
-		"GroupControllerService not supported": "the driver has no group controller service",
-	}
-	noHealth = map[string]string{
-		"ControllerGetVolumeHealth not supported":  "volumes in memory have no health",
-		"ControllerListVolumeHealth not supported": "volumes in memory have no health",
-		"NodeGetVolumeHealth not supported":        "volumes in memory have no health",
-		"NodeGetStorageHealth not supported":       "volumes in memory have no health",
-	}
 	noSnapshotTopology = map[string]string{
-		"SNAPSHOT_ACCESSIBILITY_CONSTRAINTS not supported": "alpha and not supported: a snapshot is on the node of its volume and is restored there",
+		"SNAPSHOT_ACCESSIBILITY_CONSTRAINTS not supported": "alpha and not supported: a snapshot is where its volume is and is restored there",
 	}
 	nodeAttaches = map[string]string{
 		"ControllerPublishVolume not supported":             "the node service attaches volumes",

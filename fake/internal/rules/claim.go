@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/diff"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
@@ -78,6 +79,16 @@ func validateDataSources(spec *corev1.PersistentVolumeClaimSpec, specPath *field
 	}
 	if ref != nil {
 		errs = append(errs, validateDataSource(ref.APIGroup, ref.Kind, ref.Name, specPath.Child("dataSourceRef"))...)
+	}
+	if hasNamespace(ref) {
+		for _, msg := range apivalidation.ValidateNamespaceName(*ref.Namespace, false) {
+			errs = append(errs, field.Invalid(specPath.Child("dataSourceRef", "namespace"), *ref.Namespace, msg))
+		}
+		if source != nil {
+			errs = append(errs, field.Invalid(specPath, specPath.Child("dataSource"),
+				"may not be specified when dataSourceRef.namespace is specified"))
+		}
+		return errs
 	}
 	if source != nil && ref != nil {
 		alike := source.Kind == ref.Kind && source.Name == ref.Name && equalPointers(source.APIGroup, ref.APIGroup)

@@ -91,15 +91,26 @@ func prepareVolumeStatus(now metav1.Time, volume, old *corev1.PersistentVolume) 
 	}
 }
 
-// prepareClaimCreate drops a source in another namespace: the feature gate
-// CrossNamespaceVolumeDataSource is off in 1.36.
 func prepareClaimCreate(_ metav1.Time, claim, _ *corev1.PersistentVolumeClaim) {
 	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
-	if ref := claim.Spec.DataSourceRef; ref != nil && ref.Namespace != nil && *ref.Namespace != "" {
-		claim.Spec.DataSourceRef = nil
-	}
 	dropDataSource(&claim.Spec)
 	copyDataSource(&claim.Spec)
+}
+
+// DropCrossNamespaceSource drops the source of a new claim if it is in another namespace, as a server
+// does without the feature gate CrossNamespaceVolumeDataSource.
+//
+// Upstream: pkg/api/persistentvolumeclaim DropDisabledFields.
+func DropCrossNamespaceSource(claim *corev1.PersistentVolumeClaim) {
+	if hasNamespace(claim.Spec.DataSourceRef) {
+		claim.Spec.DataSourceRef = nil
+		dropDataSource(&claim.Spec)
+		copyDataSource(&claim.Spec)
+	}
+}
+
+func hasNamespace(ref *corev1.TypedObjectReference) bool {
+	return ref != nil && ref.Namespace != nil && *ref.Namespace != ""
 }
 
 func prepareClaimUpdate(_ metav1.Time, claim, old *corev1.PersistentVolumeClaim) {
@@ -129,7 +140,7 @@ func dropDataSource(spec *corev1.PersistentVolumeClaimSpec) {
 	}
 }
 
-// copyDataSource sets dataSource or dataSourceRef from the other one.
+// copyDataSource sets dataSource or dataSourceRef from the other one, unless that has a namespace.
 //
 // Upstream: pkg/api/persistentvolumeclaim NormalizeDataSources.
 func copyDataSource(spec *corev1.PersistentVolumeClaimSpec) {
@@ -140,7 +151,7 @@ func copyDataSource(spec *corev1.PersistentVolumeClaimSpec) {
 			APIGroup: source.APIGroup, Kind: source.Kind,
 			Name: source.Name,
 		}
-	case source == nil && ref != nil:
+	case source == nil && ref != nil && !hasNamespace(ref):
 		spec.DataSource = &corev1.TypedLocalObjectReference{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
 	}
 }

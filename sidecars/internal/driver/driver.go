@@ -13,6 +13,7 @@ import (
 // A Driver is the controller service of one driver. It belongs to the tasks of one process.
 type Driver struct {
 	csispec.ControllerClient
+	Conn         grpc.ClientConnInterface // its connection
 	name         string
 	capabilities Capabilities // nil: not requested yet
 }
@@ -22,7 +23,7 @@ type Capabilities map[csispec.ControllerServiceCapability_RPC_Type]bool
 
 // New returns the driver at a connection whose calls leave the process.
 func New(name string, conn grpc.ClientConnInterface) *Driver {
-	return &Driver{ControllerClient: csispec.NewControllerClient(conn), name: name}
+	return &Driver{ControllerClient: csispec.NewControllerClient(conn), Conn: conn, name: name}
 }
 
 // Capabilities returns the driver's capabilities. The first call leaves the process; later calls

@@ -3,10 +3,12 @@ package histories
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -20,12 +22,20 @@ import (
 // from the object's name and the time. In a bubble time stands still, and the API server would
 // reject the second of two events about an object.
 func UniqueEvents(server *fake.Server, caller sim.Caller, count *atomic.Int64) kubernetes.Interface {
-	return uniqueClient{server.Client(caller), server, count}
+	return uniqueClient{server.Client(caller), server, caller, count}
+}
+
+// ConfigOf returns a configuration for further clients of the server of a client of UniqueEvents. Their
+// requests are made by the same caller.
+func ConfigOf(client kubernetes.Interface) *rest.Config {
+	of := client.(uniqueClient)
+	return apiserver.NewConfig(of.server, of.caller)
 }
 
 type uniqueClient struct {
 	kubernetes.Interface
 	server *fake.Server
+	caller sim.Caller
 	count  *atomic.Int64
 }
 
@@ -67,4 +77,12 @@ func (r uniqueEvents) CreateWithEventNamespace(e *corev1.Event) (*corev1.Event, 
 	e = e.DeepCopy()
 	r.client.number(e)
 	return r.EventInterface.CreateWithEventNamespaceWithContext(context.Background(), e)
+}
+
+// ShutDownEvents ends the goroutines of the field eventRecorder of a controller that ends only with its
+// process.
+func ShutDownEvents(controller any) {
+	field := reflect.ValueOf(controller).Elem().FieldByName("eventRecorder").Elem()
+	recorder := reflect.Indirect(field).FieldByName("recorderImpl").Elem()
+	(*watch.Broadcaster)(recorder.FieldByName("Broadcaster").UnsafePointer()).Shutdown()
 }

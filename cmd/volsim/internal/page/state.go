@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/snapshotapi"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -90,7 +91,10 @@ var resources = []string{"persistentvolumeclaims", "persistentvolumes", "volumea
 func objectsOf(server *fake.Server) []Object {
 	all := []Object{}
 	events := storedEvents(server)
-	for _, resource := range resources {
+	for _, resource := range slices.Concat(resources, snapshotapi.Shown()) {
+		if !server.Serves(resource) {
+			continue // the world has no snapshots
+		}
 		for _, obj := range server.List(resource) {
 			key := resource + "/" + obj.GetName()
 			if namespace := obj.GetNamespace(); namespace != "" {
@@ -100,8 +104,12 @@ func objectsOf(server *fake.Server) []Object {
 			if size := trace.Size(obj.(runtime.Object)); size != "" {
 				state += ", " + size
 			}
+			shown := key
+			if !slices.Contains(resources, resource) {
+				shown = "" // no diagram is about it
+			}
 			all = append(all, Object{
-				Key: key, Name: trace.Abbreviate(trace.ObjectName(key)), State: trace.Abbreviate(state),
+				Key: shown, Name: trace.Abbreviate(trace.ObjectName(key)), State: trace.Abbreviate(state),
 				Version: obj.GetResourceVersion(), Reasons: reasonsOf(obj, events), Stale: []StaleCopy{},
 			})
 		}

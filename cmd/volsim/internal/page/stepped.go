@@ -52,7 +52,8 @@ func (d *Stepped) begin() (*world, error) {
 	server := s.Cluster().Server()
 	crd.Serve(server)
 	w := &world{session: s}
-	w.api = apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: callerOf})
+	// A kubelet would answer in further steps.
+	w.api = apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: callerOf, WithoutKubelets: true})
 	w.ctx, w.end = context.WithCancel(context.Background())
 	return w, nil
 }

@@ -38,7 +38,9 @@ func Instead(verb, resource string,
 type Controller struct {
 	Name   string // of its process
 	Source string // of its events
-	New    func(process *sim.Process, client *fake.Clientset, informers informers.SharedInformerFactory,
+	// Filters returns the filters of its caches. Nil: it has none.
+	Filters func(caches func() informers.SharedInformerFactory) []fake.Filter
+	New     func(process *sim.Process, client *fake.Clientset, informers informers.SharedInformerFactory,
 		recorder record.EventRecorder)
 }
 
@@ -81,6 +83,9 @@ func (p Pair[W]) RunOurs(h histories.History[Step[W]], chooser sim.Chooser, muta
 			client := server.Client(w.faults[i])
 			if mutation != nil {
 				client = client.WithInterceptor(mutation)
+			}
+			if c.Filters != nil {
+				server.Informers(process, c.Filters(func() informers.SharedInformerFactory { return server.Informers(process) })...)
 			}
 			c.New(process, client, server.Informers(process),
 				events.New(events.Config{Process: process, Client: server.Client(process), Source: c.Source}))

@@ -1,0 +1,4 @@
+package kubelet
+
+// MetricsOf returns the metrics of a summary.
+var MetricsOf = metricsOf

@@ -1,0 +1,3 @@
+package array
+
+const DiskKey = diskKey
