@@ -2,6 +2,7 @@ package conformance_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -98,6 +99,9 @@ func (m *mixedWorld) with(programs []string, do func()) {
 		if program != "snapshot-controller" {
 			args = append(args, "--csi-address="+m.socket)
 		}
+		if program == "csi-provisioner" {
+			args = append(args, "--worker-threads=1") // see settled
+		}
 		end := m.run(filepath.Join(m.programs, program), args)
 		defer func() {
 			end()
@@ -133,6 +137,38 @@ func (m *mixedWorld) provisioned() {
 	m.create(m.client.CoreV1().PersistentVolumeClaims("default").Create(m.t.Context(), m.claim("data", nil), metav1.CreateOptions{}))
 	m.bound("data")
 }
+
+// settled waits until nothing works on the claims and the snapshot any more. Deleted before that, they may
+// last: upstream's provisioner may provision a bound claim again, with a stale cache, and make its volume
+// again or protect its snapshot again; upstream's snapshotter ignores a deletion that its own last
+// write of the content already had.
+func (m *mixedWorld) settled() {
+	m.t.Helper()
+	m.wait("the content without annotation", func(ctx context.Context) (bool, error) {
+		all, err := m.dynamic.Resource(contents).List(ctx, metav1.ListOptions{})
+		if err != nil || len(all.Items) != 1 || all.Items[0].GetAnnotations()[beingCreated] != "" {
+			return false, remaining(all, err)
+		}
+		return true, nil
+	})
+	// A single worker refuses this claim after its work on the others.
+	m.create(m.client.CoreV1().PersistentVolumeClaims("default").Create(m.t.Context(), m.claim("last", source("PersistentVolumeClaim", "absent")), metav1.CreateOptions{}))
+	m.wait("the refusal of the last claim", func(ctx context.Context) (bool, error) {
+		events, err := m.client.CoreV1().Events("default").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
+			return e.InvolvedObject.Name == "last" && e.Reason == "ProvisioningFailed"
+		}), errors.New("no event ProvisioningFailed")
+	})
+	if err := m.client.CoreV1().Events("default").DeleteCollection(m.t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// beingCreated is the annotation of a content while the driver takes the snapshot.
+const beingCreated = "snapshot.storage.kubernetes.io/volumesnapshot-being-created"
 
 // runMixedWithOurs runs the life of a snapshot several times, each time with another of upstream's programs.
 func runMixedWithOurs(t *testing.T, programs string) {
@@ -174,6 +210,7 @@ func (m *mixedWorld) liveOnce(real []string) {
 	if n := len(m.disks.Snapshots()); n != 1 || sources != 2 || modified != 1 {
 		m.t.Errorf("with %q: %d snapshots, %d copies, %d modified volumes, want 1, 2 and 1", real, n, sources, modified)
 	}
+	m.settled()
 	m.tearDown()
 	m.wait("the array to be empty", func(context.Context) (bool, error) {
 		volumes, left := m.disks.Volumes(), m.disks.Snapshots()
