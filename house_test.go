@@ -41,6 +41,7 @@ var floors = map[string]int{
 	"internal/resourceversion": 1,
 	"internal/hostports":       1,
 	"internal/quota":           1,
+	"internal/rbac":            1,
 	"internal/dm":              1,
 	"internal/guest":           1,
 	"internal/fieldpath":       1,

@@ -109,6 +109,8 @@ func (c *Cluster) createWarnings(resource schema.GroupResource) []string {
 		}
 	}
 	switch {
+	case by.stored == allAllowed && c.rbac:
+		return nil
 	case by.stored != "":
 		return []string{fmt.Sprintf("volsim stores %s; %s", name, by.stored)}
 	case len(missing) > 0:

@@ -187,6 +187,7 @@ type Config struct {
 type Cluster struct {
 	host            sim.Host
 	server          *fake.Server
+	rbac            bool // see fake.Config.RBAC
 	rootCA          string
 	driver          driver       // the devices of Config.Devices, with their driver
 	drivers         []*csiDriver // the CSI drivers
@@ -293,7 +294,12 @@ func New(cfg Config) (*Cluster, error) {
 	if cfg.API.CreateWarnings == nil {
 		cfg.API.CreateWarnings = c.createWarnings
 	}
-	c.server = fake.NewServer(cfg.API)
+	c.server, c.rbac = fake.NewServer(cfg.API), cfg.API.RBAC
+	if c.rbac {
+		if err := c.addRoles(); err != nil {
+			return nil, errors.Join(fmt.Errorf("cluster: %w", err), c.Close())
+		}
+	}
 	if err := c.assemble(cfg); err != nil {
 		return nil, errors.Join(fmt.Errorf("cluster: %w", err), c.Close())
 	}

@@ -35,6 +35,10 @@ type Component struct {
 	// Install installs what the API server must serve before the program starts, such as custom
 	// resources, by server.Install or package fake/crd. It is called once. nil: nothing.
 	Install func(server *fake.Server) error
+	// User is the user that the program is if the API server authorizes (fake.Config.RBAC), such as
+	// "system:serviceaccount:NAMESPACE:NAME". It may do what roles allow it. "": system:admin, who may do
+	// everything.
+	User string
 	// Start sets the program up in a new process: it registers handlers, workers and timers, and
 	// returns. It is called at the beginning and after each crash, which loses all earlier state.
 	Start func(p ComponentContext) error
@@ -164,6 +168,7 @@ type Interceptors struct {
 // A recipe is a Component with what the cluster knows about it.
 type recipe struct {
 	name     string
+	user     string     // see Component.User
 	driver   string     // the driver whose sidecar it is; "": it is none
 	replaces string     // the program of a real control plane that it replaces; "": it needs more than an API server
 	filters  filterFunc // nil: its caches are not filtered
@@ -220,6 +225,14 @@ func (c *Cluster) addComponent(cfg Config, r recipe) error {
 func (c *Cluster) launch(p *componentState, delays ...cacheDelay) error {
 	component := c.host.Process(p.name)
 	clientset := c.server.Client(component)
+	if c.rbac {
+		if user := p.identity(); user.client != nil {
+			clientset = clientset.AsUser(*user.client)
+			if user.caches != nil {
+				c.server.SetUser(component, *user.caches)
+			}
+		}
+	}
 	if intercept := c.interceptors.Client; intercept != nil {
 		clientset = intercept(p.name, clientset)
 	}

@@ -47,7 +47,7 @@ func (c *Cluster) assemble(cfg Config) error {
 	components := slices.Concat(storageComponents(&hostPathDisk{c.machine, cfg.HostPathProvisioning}),
 		schedulerComponents(configuration, extenders),
 		c.sidecarComponents(), c.snapshotComponents(), clusterComponents(c.rootCA), workloadComponents(),
-		nodeComponents(c.hasNode), policyComponents())
+		nodeComponents(c.hasNode), policyComponents(), c.accessComponents())
 	for _, p := range components {
 		c.knownComponents = append(c.knownComponents, p.name)
 		if err := c.addComponent(cfg, p); err != nil {
@@ -111,7 +111,7 @@ func (c *Cluster) addExtra(p Component) error {
 			return fmt.Errorf("install dependencies of %s: %w", p.Name, err)
 		}
 	}
-	state := &componentState{recipe: recipe{name: p.Name, start: p.Start}}
+	state := &componentState{recipe: recipe{name: p.Name, user: p.User, start: p.Start}}
 	c.components = append(c.components, state)
 	return c.launch(state)
 }

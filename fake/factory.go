@@ -6,6 +6,7 @@ import (
 	"iter"
 	"reflect"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,7 +37,8 @@ type factory struct {
 
 	server  *Server
 	process *sim.Process
-	filters map[string]resourceFilter // by resource; without an entry: all objects
+	user    *authenticationv1.UserInfo // see Server.SetUser; nil: system:admin
+	filters map[string]resourceFilter  // by resource; without an entry: all objects
 	// views has the informers by type, and customs those of custom resources. They are written under
 	// Server.hooks, and read under it by other processes.
 	views   map[reflect.Type]*informer
@@ -110,7 +112,7 @@ func (f *factory) InformerFor(obj runtime.Object,
 			of.selector = selector{kind: k}
 		}
 		v := newInformer(f.server, f.server.tableOf(k), of, f.process)
-		v.delay = f.delays[v.table]
+		v.delay, v.user = f.delays[v.table], f.user
 		f.server.hooks.Lock()
 		defer f.server.hooks.Unlock()
 		f.views[t] = v
@@ -180,7 +182,7 @@ func (f *factory) custom(k *kind) (*informer, error) {
 		of.selector = selector{kind: k}
 	}
 	v := newInformer(f.server, t, of, f.process)
-	v.version, v.delay = k, f.delays[t]
+	v.version, v.delay, v.user = k, f.delays[t], f.user
 	f.server.hooks.Lock()
 	defer f.server.hooks.Unlock()
 	f.customs[t] = v

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/volsim/volsim/internal/informercache"
@@ -33,6 +34,9 @@ type informer struct {
 	delay       int   // age of the first list in events; see Server.DelayCache
 	delayedUpTo int64 // the position up to which delivery is delayed
 	broken      bool  // the next step lists again; see Server.BreakWatch
+
+	user    *authenticationv1.UserInfo // see Server.SetUser; nil: system:admin
+	refused int64                      // generation of the policy that does not allow to list; 0: none yet
 
 	task   *sim.Task
 	failed bool       // a webhook could not convert an object: the next step waits for retry
@@ -72,7 +76,10 @@ func (v *informer) ready() bool {
 		return false
 	}
 	if !v.HasSynced() {
-		return v.match == nil || !v.listWithoutMatches()
+		if v.refused != 0 && v.refused == v.server.access.generation() {
+			return false
+		}
+		return v.match == nil || v.mayFill() != nil || !v.listWithoutMatches()
 	}
 	for v.position < v.table.log.end.Load() {
 		if v.selector.all() && v.match == nil {
@@ -152,6 +159,11 @@ func (v *informer) step() {
 }
 
 func (v *informer) list() {
+	if err := v.mayFill(); err != nil {
+		v.refused = v.server.access.generation()
+		v.process.Record(trace.Action{Kind: trace.KindDeliver, Verb: "LIST", Object: v.table.kind.resource}, trace.Outcome{Err: err})
+		return
+	}
 	all, revision, err := v.snapshot()
 	if err != nil {
 		v.fail(err)

@@ -152,6 +152,9 @@ func (r ResourceClient) Create(ctx context.Context, obj Object, opts metav1.Crea
 		shown = obj.GetGenerateName() + "*"
 	}
 	return r.write(ctx, r.traceRequest("create", shown), func(w writer) (writeResult, error) {
+		if err := r.authorize("create", ""); err != nil {
+			return writeResult{}, err
+		}
 		if err := checkCreateOptions(opts); err != nil {
 			return writeResult{}, err
 		}
@@ -181,6 +184,9 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 		})
 	}
 	return r.write(ctx, r.traceRequest("update", name, sub...), func(w writer) (writeResult, error) {
+		if err := r.authorize("update", name, sub...); err != nil {
+			return writeResult{}, err
+		}
 		c, err := r.changeThrough(name, sub)
 		if err != nil {
 			return writeResult{}, err
@@ -244,6 +250,9 @@ func (r ResourceClient) Patch(ctx context.Context, name string, pt types.PatchTy
 		})
 	}
 	return r.write(ctx, r.traceRequest("patch", name, sub...), func(w writer) (writeResult, error) {
+		if err := r.authorize("patch", name, sub...); err != nil {
+			return writeResult{}, err
+		}
 		c, err := r.changeThrough(name, sub)
 		if err != nil {
 			return writeResult{}, err
@@ -254,6 +263,11 @@ func (r ResourceClient) Patch(ctx context.Context, name string, pt types.PatchTy
 		}
 		c.name, c.dryRun, c.apply = name, len(opts.DryRun) > 0, p.apply
 		c.create = pt == types.ApplyYAMLPatchType && p.sub == mainResource
+		if c.create && r.c.server.access != nil && r.c.server.lookup(r.c.server.tableOf(r.storedKind()), key(r.namespace, name)) == nil {
+			if err := r.authorize("create", name); err != nil {
+				return writeResult{}, err
+			}
+		}
 		done, err := w.update(r.storedKind(), c)
 		done.warnings = append(p.warnings, done.warnings...)
 		return done, err
@@ -292,6 +306,9 @@ func (r ResourceClient) Delete(ctx context.Context, name string, opts metav1.Del
 			func(r ResourceClient) (Result, error) { return r.Delete(ctx, name, opts) })
 	}
 	return r.write(ctx, r.traceRequest("delete", name), func(w writer) (writeResult, error) {
+		if err := r.authorize("delete", name); err != nil {
+			return writeResult{}, err
+		}
 		done, err := w.remove(r.storedKind(), r.namespace, name, opts, r.kind.webhookForm())
 		done.warnings = r.kind.deleteWarnings(&opts)
 		return done, err
@@ -321,7 +338,10 @@ func (r ResourceClient) DeleteCollection(ctx context.Context, opts metav1.Delete
 	}
 	var all ObjectList
 	err := r.c.call(ctx, r.traceRequest("deletecollection", ""), func(w writer) trace.Outcome {
-		err := validateDelete(&opts)
+		err := r.authorizeSeveral("deletecollection", sel.FieldSelector)
+		if err == nil {
+			err = validateDelete(&opts)
+		}
 		if err == nil {
 			all, err = r.c.server.list(r.kind, r.namespace, &sel)
 		}
@@ -357,6 +377,9 @@ func (r ResourceClient) Get(ctx context.Context, name string, opts metav1.GetOpt
 	}
 	var obj Object
 	err := r.c.call(ctx, r.traceRequest("get", name), func(writer) trace.Outcome {
+		if err := r.authorize("get", name); err != nil {
+			return trace.Outcome{Err: err}
+		}
 		stored, err := r.c.server.get(r.storedKind(), r.namespace, name, opts)
 		if err == nil {
 			obj, err = r.fromStored(stored)
@@ -387,7 +410,10 @@ func (r ResourceClient) List(ctx context.Context, opts metav1.ListOptions) (Obje
 	}
 	var all ObjectList
 	err := r.c.call(ctx, r.traceRequest("list", ""), func(writer) trace.Outcome {
-		var err error
+		err := r.authorizeSeveral("list", opts.FieldSelector)
+		if err != nil {
+			return trace.Outcome{Err: err}
+		}
 		if all, err = r.c.server.list(r.kind, r.namespace, &opts); err != nil {
 			return trace.Outcome{Err: err}
 		}
@@ -401,7 +427,10 @@ func (r ResourceClient) List(ctx context.Context, opts metav1.ListOptions) (Obje
 func (r ResourceClient) Watch(ctx context.Context, opts metav1.ListOptions) (*Cursor, error) {
 	var c *Cursor
 	err := r.c.call(ctx, r.traceRequest("watch", ""), func(writer) trace.Outcome {
-		var err error
+		err := r.authorizeSeveral("watch", opts.FieldSelector)
+		if err != nil {
+			return trace.Outcome{Err: err}
+		}
 		c, err = r.c.server.newCursor(r.kind, r.namespace, &opts)
 		if c != nil {
 			c.gate, _ = r.c.caller.(sim.ContextCaller)
@@ -434,6 +463,9 @@ func (r ResourceClient) CreateSubresource(ctx context.Context, name, sub string,
 	}
 	var answer runtime.Object
 	_, err := r.c.write(ctx, r.traceRequest("create", name, sub), func(w writer) (writeResult, error) {
+		if err := r.authorize("create", name, sub); err != nil {
+			return writeResult{}, err
+		}
 		done, err := a.run(w, r.namespace, name, body, len(opts.DryRun) > 0)
 		answer = done.answer
 		return done.writeResult, err

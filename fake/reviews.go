@@ -2,24 +2,25 @@ package fake
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	typedauthenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	typedauthorizationv1 "k8s.io/client-go/kubernetes/typed/authorization/v1"
 
+	"github.com/volsim/volsim/internal/rbac"
 	"github.com/volsim/volsim/sim/trace"
 )
-
-// issuer is the default audience of tokens.
-const issuer = "https://kubernetes.default.svc"
 
 // A review is a request about a user's identity or permissions. It is created and answered, not
 // stored.
@@ -71,7 +72,7 @@ func (c *Clientset) userInfo() authenticationv1.UserInfo {
 // Review answers a review of authorization.k8s.io/v1 or authentication.k8s.io/v1. Others are
 // answered with 404.
 //
-// Differs: every user may do everything. Every token is accepted as the token of the client's user.
+// Without Config.RBAC every user may do everything.
 //
 // Upstream: pkg/registry/authorization, pkg/registry/authentication.
 func (c *Clientset) Review(ctx context.Context, r schema.GroupVersionResource, namespace string,
@@ -87,7 +88,13 @@ func (c *Clientset) Review(ctx context.Context, r schema.GroupVersionResource, n
 		request.object += "/" + namespace
 	}
 	err := c.call(ctx, request, func(writer) trace.Outcome {
-		return trace.Outcome{Err: reviews[i].answer(c, namespace, review)}
+		err := c.Authorize(authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: "create", Group: r.Group, Resource: r.Resource, Namespace: namespace,
+		}})
+		if err == nil {
+			err = reviews[i].answer(c, namespace, review)
+		}
+		return trace.Outcome{Err: err}
 	})
 	if err != nil {
 		return nil, err
@@ -107,28 +114,57 @@ func answerToken(c *Clientset, _ string, review runtime.Object) error {
 	if r.Spec.Token == "" {
 		return apierrors.NewBadRequest("token is required for TokenReview in authentication")
 	}
-	r.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: c.userInfo(), Audiences: r.Spec.Audiences}
-	if len(r.Status.Audiences) == 0 {
-		r.Status.Audiences = []string{issuer}
+	audiences := r.Spec.Audiences
+	if len(audiences) == 0 {
+		audiences = []string{tokenIssuer}
 	}
+	user, matched, err := c.server.AuthenticateToken(r.Spec.Token, audiences...)
+	if err != nil {
+		r.Status = authenticationv1.TokenReviewStatus{Error: err.Error()}
+		return nil
+	}
+	r.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: user, Audiences: matched}
 	return nil
 }
 
-func answerSelfAccess(_ *Clientset, _ string, review runtime.Object) error {
+func answerSelfAccess(c *Clientset, _ string, review runtime.Object) error {
 	r := review.(*authorizationv1.SelfSubjectAccessReview)
-	r.Status = authorizationv1.SubjectAccessReviewStatus{Allowed: true}
-	return invalidReview(validateAttributes(r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes))
+	if errs := validateAttributes(r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes); len(errs) > 0 {
+		return invalidReview(errs)
+	}
+	user := c.userInfo()
+	r.Status = c.server.reviewed(&user, r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
+	return nil
 }
 
-func answerAccess(_ *Clientset, _ string, review runtime.Object) error {
+func answerAccess(c *Clientset, _ string, review runtime.Object) error {
 	r := review.(*authorizationv1.SubjectAccessReview)
-	r.Status = authorizationv1.SubjectAccessReviewStatus{Allowed: true}
-	return invalidReview(validateSubject(&r.Spec))
+	if errs := validateSubject(&r.Spec); len(errs) > 0 {
+		return invalidReview(errs)
+	}
+	r.Status = c.server.reviewedFor(&r.Spec)
+	return nil
 }
 
-func answerLocalAccess(_ *Clientset, namespace string, review runtime.Object) error {
+// reviewed is the status of a review of a user's access to a resource or path.
+func (s *Server) reviewed(user *authenticationv1.UserInfo, resource *authorizationv1.ResourceAttributes,
+	path *authorizationv1.NonResourceAttributes,
+) authorizationv1.SubjectAccessReviewStatus {
+	if s.access == nil {
+		return authorizationv1.SubjectAccessReviewStatus{Allowed: true}
+	}
+	allowed, reason := s.decide(attributesOf(user, resource, path))
+	return authorizationv1.SubjectAccessReviewStatus{Allowed: allowed, Reason: reason}
+}
+
+// reviewedFor is reviewed for the user in a review.
+func (s *Server) reviewedFor(spec *authorizationv1.SubjectAccessReviewSpec) authorizationv1.SubjectAccessReviewStatus {
+	user := &authenticationv1.UserInfo{Username: spec.User, Groups: spec.Groups, UID: spec.UID}
+	return s.reviewed(user, spec.ResourceAttributes, spec.NonResourceAttributes)
+}
+
+func answerLocalAccess(c *Clientset, namespace string, review runtime.Object) error {
 	r := review.(*authorizationv1.LocalSubjectAccessReview)
-	r.Status = authorizationv1.SubjectAccessReviewStatus{Allowed: true}
 	if r.Namespace == "" {
 		r.Namespace = namespace
 	}
@@ -144,20 +180,53 @@ func answerLocalAccess(_ *Clientset, namespace string, review runtime.Object) er
 		errs = append(errs, field.Invalid(specPath.Child("nonResourceAttributes"), a,
 			"disallowed on this kind of request"))
 	}
+	if len(errs) == 0 {
+		r.Status = c.server.reviewedFor(&r.Spec)
+	}
 	return invalidReview(errs)
 }
 
-func answerRules(_ *Clientset, _ string, review runtime.Object) error {
+func answerRules(c *Clientset, _ string, review runtime.Object) error {
 	r := review.(*authorizationv1.SelfSubjectRulesReview)
 	if r.Spec.Namespace == "" {
 		return apierrors.NewBadRequest("no namespace on request")
 	}
-	all := []string{"*"}
-	*r = authorizationv1.SelfSubjectRulesReview{Status: authorizationv1.SubjectRulesReviewStatus{
-		ResourceRules:    []authorizationv1.ResourceRule{{Verbs: all, APIGroups: all, Resources: all}},
-		NonResourceRules: []authorizationv1.NonResourceRule{{Verbs: all, NonResourceURLs: all}},
-	}}
+	user, namespace := c.userInfo(), r.Spec.Namespace
+	*r = authorizationv1.SelfSubjectRulesReview{}
+	rules, err := rbac.Everything, error(nil)
+	if c.server.access != nil {
+		rules, err = c.server.policy().RulesFor(&user, namespace)
+	}
+	var errs []error
+	if _, isNode := nodeOf(&user); isNode && c.server.access != nil {
+		r.Status.Incomplete, errs = true, append(errs, errors.New("node authorizer does not support user rule resolution"))
+	}
+	if err != nil {
+		errs = append(errs, err)
+	}
+	if err := utilerrors.NewAggregate(errs); err != nil {
+		r.Status.EvaluationError = err.Error()
+	}
+	r.Status.ResourceRules, r.Status.NonResourceRules = rulesInReview(rules)
 	return nil
+}
+
+// rulesInReview returns rules in the form of a review.
+//
+// Upstream: plugin/pkg/auth/authorizer/rbac RBACAuthorizer.RulesFor.
+func rulesInReview(rules []rbacv1.PolicyRule) ([]authorizationv1.ResourceRule, []authorizationv1.NonResourceRule) {
+	resources, paths := []authorizationv1.ResourceRule{}, []authorizationv1.NonResourceRule{}
+	for _, rule := range rules {
+		if len(rule.Resources) > 0 {
+			resources = append(resources, authorizationv1.ResourceRule{
+				Verbs: rule.Verbs, APIGroups: rule.APIGroups, Resources: rule.Resources, ResourceNames: rule.ResourceNames,
+			})
+		}
+		if len(rule.NonResourceURLs) > 0 {
+			paths = append(paths, authorizationv1.NonResourceRule{Verbs: rule.Verbs, NonResourceURLs: rule.NonResourceURLs})
+		}
+	}
+	return resources, paths
 }
 
 // validateSubject validates a review of a user's permissions.

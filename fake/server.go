@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -83,6 +84,15 @@ type Config struct {
 		Kubelet(node string) http.Handler
 	}
 
+	// RBAC lets users do only what roles and their bindings allow, and kubelets what the Node authorizer
+	// allows, as a real server with --authorization-mode=Node,RBAC. The server starts with upstream's roles and
+	// bindings. Clients are those of system:admin, who may do everything, unless they are made by
+	// Clientset.AsUser. false: every user may do everything.
+	RBAC bool
+	// TokenKey signs the tokens of service accounts. nil: a key that is the same in each run, so the
+	// tokens are too, and anyone can make some.
+	TokenKey []byte
+
 	// CreateWarnings returns further warnings for the creator of an object of a resource. Responses
 	// to HTTP requests have them as Warning headers. It may be called concurrently. nil: none.
 	CreateWarnings func(resource schema.GroupResource) []string
@@ -108,11 +118,13 @@ type Config struct {
 // concurrent use.
 type Server struct {
 	now            func() time.Time
-	identity       uint64 // the bits that Config.Identity adds to a UID; 0 for 0
-	track          bool   // managed fields, from creation on
-	protect        bool   // adds finalizers; see Config.SkipProtection
-	crossNamespace bool   // see Config.CrossNamespaceSources
-	tokens         bool   // of service accounts, for pods; see Config.MountTokens
+	identity       uint64  // the bits that Config.Identity adds to a UID; 0 for 0
+	track          bool    // managed fields, from creation on
+	protect        bool    // adds finalizers; see Config.SkipProtection
+	crossNamespace bool    // see Config.CrossNamespaceSources
+	tokens         bool    // of service accounts, for pods; see Config.MountTokens
+	access         *access // nil: see Config.RBAC
+	tokenKey       []byte
 	services       map[types.NamespacedName]http.Handler
 	created        func(resource schema.GroupResource) []string // see Config.CreateWarnings; nil: none
 	kubelets       interface {
@@ -158,6 +170,7 @@ func NewServer(cfg Config) *Server {
 		services:       maps.Clone(cfg.Services),
 		created:        cfg.CreateWarnings,
 		tokens:         cfg.MountTokens,
+		tokenKey:       bytes.Clone(cfg.TokenKey),
 		kubelets:       cfg.Kubelets,
 		history: history{
 			events: cmp.Or(cfg.HistoryEvents, historyEvents), bytes: cmp.Or(cfg.HistoryBytes, historyBytes), age: cfg.HistoryAge,
@@ -167,6 +180,9 @@ func NewServer(cfg Config) *Server {
 	s.SetVersion(*cmp.Or(cfg.Version, &emulatedVersion))
 	s.unserved = s.unservedClient()
 	s.catalog.Store(newCatalog(s.history))
+	if cfg.RBAC {
+		s.access = s.newAccess()
+	}
 	for _, name := range []string{
 		metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic,
 		corev1.NamespaceNodeLease,
@@ -178,6 +194,9 @@ func NewServer(cfg Config) *Server {
 	}
 	if !cfg.SkipBootstrap {
 		s.bootstrap(cmp.Or(cfg.RootCA, NoRootCA))
+	}
+	if cfg.RBAC {
+		s.bootstrapRoles()
 	}
 	return s
 }

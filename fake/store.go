@@ -132,6 +132,9 @@ func (s *Server) commitSized(t *table, kind watch.EventType, key string, before,
 	for _, r := range readers {
 		r.events.Wake()
 	}
+	if s.access != nil && slices.Contains(s.access.tables[:], t) {
+		s.wakeRefused()
+	}
 	s.hooks.RLock()
 	hooks, follow := s.onCommit, s.afterCommit
 	s.hooks.RUnlock()

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,7 +40,8 @@ const (
 // A writer is the server as one write sees it.
 type writer struct {
 	*Server
-	changes *sim.Commit // nil: a write of the server itself, or of a host that runs one at a time
+	changes *sim.Commit                // nil: a write of the server itself, or of a host that runs one at a time
+	user    *authenticationv1.UserInfo // nil: system:admin
 }
 
 // commit is Server.commit, in the order of the writer's host.
@@ -69,6 +71,9 @@ func (s writer) create(k *kind, namespace string, obj Object, dryRun bool) (writ
 	m := metaOf(obj)
 	clean(obj)
 	if err := inNamespace(k, m, namespace); err != nil {
+		return writeResult{}, err
+	}
+	if err := s.checkEscalation(k, obj, nil); err != nil {
 		return writeResult{}, err
 	}
 	if err := s.admitNamespace(k, namespace, m); err != nil {
@@ -200,6 +205,9 @@ func (s writer) update(k *kind, c change) (writeResult, error) {
 				continue
 			}
 			return done, err
+		}
+		if err := s.checkEscalation(k, obj, old); err != nil {
+			return writeResult{}, err
 		}
 		obj, verdict, err := s.prepareUpdate(k, c, obj, old)
 		if err != nil {

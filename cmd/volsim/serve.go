@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/cluster"
@@ -22,8 +24,17 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
+// accessHelp describes users and their rights.
+const accessHelp = "Requests are authorized by RBAC and the Node authorizer; the server starts with upstream's roles. Each controller, the scheduler,\n" +
+	"each kubelet and each sidecar is the user that it is in a real cluster, with the roles that its project publishes. The kubeconfig's\n" +
+	"user is in system:masters. \"kubectl --as\" and the tokens of \"kubectl create token\" show what other users may do.\n" +
+	"With --rbac=false every user may do everything.\n"
+
 // startTimeout is how long nodes and driver have to register.
 const startTimeout = time.Minute
+
+// tokenKeyBytes is the length of the key that signs the tokens of service accounts.
+const tokenKeyBytes = 32
 
 // recordsMax is how many trace records are kept for the page.
 const recordsMax = 1000
@@ -36,6 +47,7 @@ type serveOptions struct {
 	listen     string
 	page       string
 	manual     bool
+	rbac       bool
 	world      worldOptions
 	storage    localStorageOptions
 	drivers    ownDriverOptions
@@ -58,7 +70,7 @@ func newServe() *cobra.Command {
 			"On loop and lvm devices, serve prints the directory of each node's kubelet. A CSI driver registers there as on a\n" +
 			"real node, with a socket in plugins_registry. Its sidecars use the kubeconfig.\n\n" + driversHelp + "\n" +
 			"The usage of volumes is served as the kubelets' metrics and summary, below /api/v1/nodes/NODE/proxy.\n\n" +
-			snapshotsHelp + "\n" +
+			snapshotsHelp + "\n" + accessHelp + "\n" +
 			"With --local-storage a StorageClass names the disks of nodes, and its claims get logical volumes there. The records of\n" +
 			"the volume groups are the custom resource nodelocalstorages. Other schedulers filter and rank nodes by the extender,\n" +
 			"whose URL prefix serve prints.",
@@ -80,6 +92,7 @@ func newServe() *cobra.Command {
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` of the API server; a non-loopback address admits other hosts that have the token")
 	cmd.Flags().StringVar(&o.page, "page", "127.0.0.1:0", "loopback `address` of the page; \"off\" disables the page")
 	cmd.Flags().BoolVar(&o.manual, "by-hand", false, "run nothing by itself; schedule every step manually on the page")
+	cmd.Flags().BoolVar(&o.rbac, "rbac", true, "authorize requests by roles, as --authorization-mode=Node,RBAC; the kubeconfig's user may do everything")
 	o.world.addFlags(cmd.Flags())
 	o.storage.addFlags(cmd.Flags())
 	o.drivers.addFlags(cmd.Flags())
@@ -149,6 +162,7 @@ func (o serveOptions) pageDisabled() bool { return o.page == "" || o.page == "of
 // A servedWorld is a cluster with its API handler and its page.
 type servedWorld struct {
 	api      http.Handler
+	tokens   func(token string, audiences ...string) (authenticationv1.UserInfo, []string, error) // nil: none is valid
 	world    page.World
 	client   kubernetes.Interface // for the server's own objects; nil if the world must be reproducible
 	kubelets []string             // directories of the kubelets on this machine
@@ -179,7 +193,7 @@ func serve(ctx context.Context, out, errs io.Writer, o serveOptions) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	l, err := apiserver.Listen(apiserver.ListenConfig{Authority: authority, Addr: o.listen, Handler: s.api})
+	l, err := apiserver.Listen(apiserver.ListenConfig{Authority: authority, Addr: o.listen, Handler: s.api, Token: s.tokens})
 	if err != nil {
 		return err
 	}
@@ -235,8 +249,9 @@ func serve(ctx context.Context, out, errs io.Writer, o serveOptions) (err error)
 func startLive(ctx context.Context, errs io.Writer, authority *apiserver.Authority, o serveOptions) (*servedWorld, error) {
 	cfg := cluster.Config{
 		Nodes: o.nodes, Devices: cluster.Devices(o.devices), Dir: o.dir, Records: recordsMax,
-		API: fake.Config{RootCA: string(authority.PEM()), TrackManagedFields: true},
+		API: fake.Config{RootCA: string(authority.PEM()), TrackManagedFields: true, RBAC: o.rbac, TokenKey: make([]byte, tokenKeyBytes)},
 	}
+	_, _ = rand.Read(cfg.API.TokenKey) // it never fails
 	o.world.apply(&cfg)
 	cfg.LocalStorage = o.storage.on
 	if err := o.drivers.apply(&cfg); err != nil {
@@ -266,7 +281,7 @@ func startLive(ctx context.Context, errs io.Writer, authority *apiserver.Authori
 	api := apiserver.NewHandler(c.Server(), apiserver.HandlerConfig{
 		Caller: func(*http.Request) sim.Caller { return c.Host().ExternalCaller() },
 	})
-	w := &servedWorld{api: api, world: page.NewLive(c), client: c.Client(), close: c.Close, acting: c.Components()}
+	w := &servedWorld{api: api, tokens: c.Server().AuthenticateToken, world: page.NewLive(c), client: c.Client(), close: c.Close, acting: c.Components()}
 	if o.storage.hasExtender() {
 		w.extender = c.LocalStorageExtender()
 	}

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"sync"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/volsim/volsim/fake"
@@ -75,6 +76,7 @@ type request struct {
 	h        *handler
 	query    url.Values
 	warnings []string
+	user     *authenticationv1.UserInfo // whom the request impersonates; nil: no user
 }
 
 // answer is the answer to a request.
@@ -99,6 +101,9 @@ func (h *handler) answer(req *http.Request) answer {
 		return r.errorAnswer(err)
 	}
 	parts := splitPath(req.URL.Path)
+	if err := r.authorize(parts); err != nil {
+		return r.errorAnswer(err)
+	}
 	first := ""
 	if len(parts) > 0 {
 		first = parts[0]
@@ -134,7 +139,7 @@ func (r *request) resource(t target, ok bool) (answer, error) {
 	if !ok {
 		return r.notFound(t)
 	}
-	client := r.h.client(r.Request)
+	client := r.client()
 	if t.Group == "" && t.Resource == "bindings" {
 		return r.bindings(client, t)
 	}

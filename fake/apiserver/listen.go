@@ -2,26 +2,20 @@ package apiserver
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/subtle"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	clientrest "k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -35,38 +29,20 @@ const (
 	requestTimeout = time.Minute
 )
 
-// Authority is a certificate authority.
-type Authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-// NewAuthority returns an authority with a new key and a self-signed certificate.
-func NewAuthority() (*Authority, error) {
-	cert, key, err := newSigned(&x509.Certificate{
-		Subject: pkix.Name{CommonName: "volsim-ca"}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}, nil)
-	if err != nil {
-		return nil, fmt.Errorf("create certificate authority: %w", err)
-	}
-	return &Authority{cert, key}, nil
-}
-
-// PEM returns the authority's certificate.
-func (a *Authority) PEM() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
-}
-
 // ListenConfig configures Listen.
 type ListenConfig struct {
 	Handler   http.Handler
 	Addr      string     // "": a free port of 127.0.0.1
-	Authority *Authority // signs the server's certificate. nil: a new one
+	Authority *Authority // signs the server's certificate, and those of clients. nil: a new one
+	// Token returns the user of a bearer token other than the listener's own, such as
+	// fake.Server.AuthenticateToken. Its error is not shown to the client. nil: no other token is valid.
+	Token func(token string, audiences ...string) (user authenticationv1.UserInfo, matched []string, err error)
 }
 
-// Listener serves a handler by HTTPS with a new certificate and a new bearer token. Requests
-// without the token are answered with 401 Unauthorized, except health checks and the version.
+// Listener serves a handler by HTTPS with a new certificate and a new bearer token. The requests are those
+// of the user of a client certificate (Authority.NewClient), of the handler's own client with the
+// listener's token, or of the user of another token (ListenConfig.Token). Others are answered
+// with 401 Unauthorized, except health checks and the version, which are the anonymous user's.
 type Listener struct {
 	addr   *net.TCPAddr
 	url    string
@@ -102,8 +78,11 @@ func Listen(cfg ListenConfig) (*Listener, error) {
 	return &Listener{
 		addr: addr, url: urlOf(addr), ca: cfg.Authority.PEM(), token: token,
 		server: httpserver.Serve(socket, httpserver.Config{
-			Handler: limitTime(authenticate(token, cfg.Handler)), HeaderBytesMax: headerBytesMax,
-			TLS: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
+			Handler: limitTime(cfg.authenticate(token)), HeaderBytesMax: headerBytesMax,
+			TLS: &tls.Config{
+				Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12,
+				ClientAuth: tls.RequestClientCert, // authenticate verifies it
+			},
 		}),
 	}, nil
 }
@@ -173,13 +152,29 @@ func limitTime(next http.Handler) http.Handler {
 // publicPaths are the paths that need no token, as on the real server.
 var publicPaths = []string{"/healthz", "/livez", "/readyz", "/version"}
 
-// authenticate returns a handler that passes requests with the token to next and answers others
-// with 401.
-func authenticate(token string, next http.Handler) http.Handler {
-	want := []byte(token)
+// authenticate returns a handler that passes the requests of users to cfg.Handler, and answers others with 401.
+//
+// Upstream: k8s.io/apiserver/pkg/authentication/request/{x509,bearertoken,anonymous}.
+func (cfg ListenConfig) authenticate(token string) http.Handler {
+	want, clients := []byte(token), cfg.Authority.clients()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if subtle.ConstantTimeCompare([]byte(bearerToken(r)), want) == 1 || isPublic(r.URL.Path) {
-			next.ServeHTTP(w, r)
+		sent := bearerToken(r)
+		if user, ok := clients.user(r.TLS); ok {
+			cfg.Handler.ServeHTTP(w, withUser(r, user))
+			return
+		}
+		switch {
+		case subtle.ConstantTimeCompare([]byte(sent), want) == 1:
+			cfg.Handler.ServeHTTP(w, r)
+			return
+		case sent != "" && cfg.Token != nil:
+			if user, _, err := cfg.Token(sent); err == nil {
+				cfg.Handler.ServeHTTP(w, withUser(r, user))
+				return
+			}
+		case sent == "" && isPublic(r.URL.Path):
+			anonymous := authenticationv1.UserInfo{Username: anonymousUser, Groups: []string{unauthenticatedGroup}}
+			cfg.Handler.ServeHTTP(w, withUser(r, anonymous))
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -216,66 +211,4 @@ func newToken() (string, error) {
 		return "", fmt.Errorf("create token: %w", err)
 	}
 	return hex.EncodeToString(b), nil
-}
-
-// newCertificate returns a server certificate for ip. It is valid for a century.
-func (a *Authority) newCertificate(ip net.IP) (tls.Certificate, error) {
-	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: "volsim"}, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
-	}
-	if name, err := os.Hostname(); err == nil {
-		template.DNSNames = append(template.DNSNames, name)
-	}
-	template.IPAddresses = append(template.IPAddresses, addressesFor(ip)...)
-	cert, key, err := newSigned(template, a)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	return tls.Certificate{Certificate: [][]byte{cert.Raw, a.cert.Raw}, PrivateKey: key}, nil
-}
-
-// addressesFor returns the addresses at which a socket on ip can be reached: all of this machine's
-// if ip is unspecified.
-func addressesFor(ip net.IP) []net.IP {
-	if !ip.IsUnspecified() {
-		return []net.IP{ip}
-	}
-	var all []net.IP
-	addrs, err := net.InterfaceAddrs()
-	if err != nil {
-		return nil // the certificate has the loopback addresses anyway
-	}
-	for _, a := range addrs {
-		if n, ok := a.(*net.IPNet); ok {
-			all = append(all, n.IP)
-		}
-	}
-	return all
-}
-
-// newSigned returns a certificate and its key, signed by the authority by, or self-signed if by is
-// nil.
-func newSigned(template *x509.Certificate, by *Authority) (*x509.Certificate, *ecdsa.PrivateKey, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, err
-	}
-	if by == nil {
-		by = &Authority{cert: template, key: key}
-	}
-	template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		return nil, nil, err
-	}
-	template.NotBefore = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
-	template.NotAfter = time.Date(2120, 1, 1, 0, 0, 0, 0, time.UTC)
-	raw, err := x509.CreateCertificate(rand.Reader, template, by.cert, &key.PublicKey, by.key)
-	if err != nil {
-		return nil, nil, err
-	}
-	cert, err := x509.ParseCertificate(raw)
-	return cert, key, err
 }

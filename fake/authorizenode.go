@@ -1,0 +1,328 @@
+package fake
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/volsim/volsim/internal/rbac"
+)
+
+// This file has the Node authorizer: a kubelet may read what the pods of its node use, and write what
+// belongs to its node.
+//
+// Differs: it looks the objects up instead of keeping a graph of them. Of resource claims and resource
+// slices and of certificates it knows nothing. NodeRestriction, which limits what a kubelet may write, is missing.
+//
+// Upstream: plugin/pkg/auth/authorizer/node.
+
+const (
+	nodeUserPrefix = "system:node:"
+	nodesGroup     = "system:nodes"
+	nodeRole       = "system:node"
+)
+
+// nodeOf returns the node of a kubelet's user.
+//
+// Upstream: pkg/auth/nodeidentifier.
+func nodeOf(user *authenticationv1.UserInfo) (node string, isNode bool) {
+	node, ok := strings.CutPrefix(user.Username, nodeUserPrefix)
+	return node, ok && slices.Contains(user.Groups, nodesGroup)
+}
+
+// nodeMay reports whether a node may make a request, and why not.
+func (s *Server) nodeMay(node string, a rbac.Attributes) (allowed bool, reason string) {
+	if node == "" {
+		return false, fmt.Sprintf("unknown node for user %q", a.User.Username)
+	}
+	if a.Path != "" {
+		return s.nodeRuleAllows(a), ""
+	}
+	switch a.Group + "/" + a.Resource {
+	case "/secrets", "/configmaps":
+		return s.nodeReads(node, a)
+	case "/persistentvolumeclaims":
+		if a.Subresource == "status" {
+			if a.Verb != "update" && a.Verb != "patch" {
+				return false, "can only get/update/patch this type"
+			}
+			return s.related(node, a)
+		}
+		return s.nodeGets(node, a)
+	case "/persistentvolumes", "storage.k8s.io/volumeattachments":
+		return s.nodeGets(node, a)
+	case "/serviceaccounts":
+		return s.nodeAccount(node, a)
+	case "coordination.k8s.io/leases":
+		return nodeLease(node, a)
+	case "storage.k8s.io/csinodes":
+		return nodeCSINode(node, a)
+	case "/nodes":
+		return nodeNode(node, a)
+	case "/pods":
+		return s.nodePod(node, a)
+	}
+	return s.nodeRuleAllows(a), ""
+}
+
+// nodeRuleAllows reports whether the role of all nodes allows a request.
+func (s *Server) nodeRuleAllows(a rbac.Attributes) bool {
+	role, err := s.policy().RoleRules(rbacv1.RoleRef{Kind: "ClusterRole", Name: nodeRole}, "")
+	return err == nil && rbac.RulesAllow(role, a)
+}
+
+func (s *Server) nodeReads(node string, a rbac.Attributes) (bool, string) {
+	switch {
+	case a.Verb != "get" && a.Verb != "list" && a.Verb != "watch":
+		return false, "can only read resources of this type"
+	case a.Subresource != "":
+		return false, "cannot read subresource"
+	case a.Namespace == "":
+		return false, "can only read namespaced object of this type"
+	}
+	return s.related(node, a)
+}
+
+func (s *Server) nodeGets(node string, a rbac.Attributes) (bool, string) {
+	switch {
+	case a.Verb != "get":
+		return false, "can only get individual resources of this type"
+	case a.Subresource != "":
+		return false, "cannot get subresource"
+	}
+	return s.related(node, a)
+}
+
+func (s *Server) nodeAccount(node string, a rbac.Attributes) (bool, string) {
+	switch {
+	case a.Verb == "get" && a.Subresource == "":
+		return s.nodeReads(node, a)
+	case a.Verb != "create" || a.Name == "":
+		return false, "can only create tokens for individual service accounts"
+	case a.Subresource != "token":
+		return false, "can only create token subresource of serviceaccount"
+	}
+	return s.related(node, a)
+}
+
+func nodeLease(node string, a rbac.Attributes) (bool, string) {
+	switch {
+	case !slices.Contains([]string{"get", "create", "update", "patch", "delete"}, a.Verb):
+		return false, "can only get, create, update, patch, or delete a node lease"
+	case a.Namespace != corev1.NamespaceNodeLease:
+		return false, fmt.Sprintf("can only access leases in the %q system namespace", corev1.NamespaceNodeLease)
+	case a.Verb != "create" && a.Name != node:
+		return false, "can only access node lease with the same name as the requesting node"
+	}
+	return true, ""
+}
+
+func nodeCSINode(node string, a rbac.Attributes) (bool, string) {
+	switch {
+	case !slices.Contains([]string{"get", "create", "update", "patch", "delete"}, a.Verb):
+		return false, "can only get, create, update, patch, or delete a CSINode"
+	case a.Subresource != "":
+		return false, "cannot authorize CSINode subresources"
+	case a.Verb != "create" && a.Name != node:
+		return false, "can only access CSINode with the same name as the requesting node"
+	}
+	return true, ""
+}
+
+func nodeNode(node string, a rbac.Attributes) (bool, string) {
+	switch a.Subresource + " " + a.Verb {
+	case " create", " update", " patch", "status update", "status patch":
+		return true, ""
+	case " get", " list", " watch":
+		switch a.Name {
+		case node:
+			return true, ""
+		case "":
+			return false, fmt.Sprintf("node '%s' cannot read all nodes, only its own Node object", node)
+		}
+		return false, fmt.Sprintf("node '%s' cannot read '%s', only its own Node object", node, a.Name)
+	}
+	return false, ""
+}
+
+func (s *Server) nodePod(node string, a rbac.Attributes) (bool, string) {
+	switch a.Subresource + " " + a.Verb {
+	case " create", " delete", "status update", "status patch", "eviction create":
+		return true, ""
+	case " get":
+		return s.nodeGets(node, a)
+	case " list", " watch":
+		switch {
+		case a.NodeName == node:
+			return true, ""
+		case a.Name != "":
+			return s.related(node, a)
+		}
+		return false, "can only list/watch pods with spec.nodeName field selector"
+	}
+	return false, ""
+}
+
+// related reports whether an object is one of the node, or one that its pods use.
+func (s *Server) related(node string, a rbac.Attributes) (bool, string) {
+	if a.Name == "" {
+		return false, "No Object name found"
+	}
+	if s.belongsTo(node, a) {
+		return true, ""
+	}
+	return false, fmt.Sprintf("no relationship found between node '%s' and this object", node)
+}
+
+func (s *Server) belongsTo(node string, a rbac.Attributes) bool {
+	if a.Resource == "volumeattachments" {
+		va, ok := s.lookup(s.table("volumeattachments"), a.Name).(*storagev1.VolumeAttachment)
+		return ok && va.Spec.NodeName == node
+	}
+	return slices.ContainsFunc(listed[*corev1.Pod](s, s.table("pods")), func(pod *corev1.Pod) bool {
+		return pod.Spec.NodeName == node && s.podUses(pod, a)
+	})
+}
+
+// podUses reports whether a pod is, or refers to, an object.
+func (s *Server) podUses(pod *corev1.Pod, a rbac.Attributes) bool {
+	if a.Resource == "persistentvolumes" {
+		return slices.ContainsFunc(s.claimsOf(pod), func(c *corev1.PersistentVolumeClaim) bool { return c.Spec.VolumeName == a.Name })
+	}
+	if a.Resource == "secrets" && s.volumeUses(pod, a) {
+		return true
+	}
+	if pod.Namespace != a.Namespace {
+		return false
+	}
+	switch a.Resource {
+	case "pods":
+		return pod.Name == a.Name
+	case "serviceaccounts":
+		return pod.Spec.ServiceAccountName == a.Name
+	case "persistentvolumeclaims":
+		return slices.ContainsFunc(s.claimsOf(pod), func(c *corev1.PersistentVolumeClaim) bool { return c.Name == a.Name })
+	case "secrets":
+		return podRefers(pod, a.Name, "secret")
+	case "configmaps":
+		return podRefers(pod, a.Name, "configmap")
+	}
+	return false
+}
+
+// claimsOf returns the claims that a pod's volumes are.
+func (s *Server) claimsOf(pod *corev1.Pod) []*corev1.PersistentVolumeClaim {
+	var claims []*corev1.PersistentVolumeClaim
+	for i := range pod.Spec.Volumes {
+		v, name := &pod.Spec.Volumes[i], ""
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			name = v.PersistentVolumeClaim.ClaimName
+		case v.Ephemeral != nil:
+			name = pod.Name + "-" + v.Name
+		default:
+			continue
+		}
+		claim, ok := s.lookup(s.table("persistentvolumeclaims"), key(pod.Namespace, name)).(*corev1.PersistentVolumeClaim)
+		if ok {
+			claims = append(claims, claim)
+		}
+	}
+	return claims
+}
+
+// volumeUses reports whether a PersistentVolume of a pod refers to a secret.
+func (s *Server) volumeUses(pod *corev1.Pod, a rbac.Attributes) bool {
+	for _, claim := range s.claimsOf(pod) {
+		pv, ok := s.lookup(s.table("persistentvolumes"), claim.Spec.VolumeName).(*corev1.PersistentVolume)
+		if !ok {
+			continue
+		}
+		var refs []*corev1.SecretReference
+		if csi := pv.Spec.CSI; csi != nil {
+			refs = append(refs, csi.NodePublishSecretRef, csi.NodeStageSecretRef, csi.NodeExpandSecretRef)
+		}
+		if flex := pv.Spec.FlexVolume; flex != nil && flex.SecretRef != nil {
+			ref := *flex.SecretRef
+			if ref.Namespace == "" {
+				ref.Namespace = claim.Namespace
+			}
+			refs = append(refs, &ref)
+		}
+		for _, ref := range refs {
+			if ref != nil && ref.Name == a.Name && ref.Namespace == a.Namespace {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// podRefers reports whether a pod's volumes, environment or pull secrets refer to a secret or
+// configmap of its namespace.
+//
+// Upstream: pkg/api/v1/pod VisitPodSecretNames, VisitPodConfigmapNames.
+func podRefers(pod *corev1.Pod, name, kind string) bool {
+	found := false
+	see := func(of, referred string) { found = found || of == kind && referred == name }
+	for _, ref := range pod.Spec.ImagePullSecrets {
+		see("secret", ref.Name)
+	}
+	for i := range pod.Spec.Volumes {
+		seeVolume(&pod.Spec.Volumes[i], see)
+	}
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			seeEnvironment(&containers[i], see)
+		}
+	}
+	return found
+}
+
+func seeVolume(v *corev1.Volume, see func(kind, name string)) {
+	switch {
+	case v.Secret != nil:
+		see("secret", v.Secret.SecretName)
+	case v.ConfigMap != nil:
+		see("configmap", v.ConfigMap.Name)
+	case v.CSI != nil && v.CSI.NodePublishSecretRef != nil:
+		see("secret", v.CSI.NodePublishSecretRef.Name)
+	case v.FlexVolume != nil && v.FlexVolume.SecretRef != nil:
+		see("secret", v.FlexVolume.SecretRef.Name)
+	case v.Projected != nil:
+		for i := range v.Projected.Sources {
+			if s := v.Projected.Sources[i].Secret; s != nil {
+				see("secret", s.Name)
+			}
+			if m := v.Projected.Sources[i].ConfigMap; m != nil {
+				see("configmap", m.Name)
+			}
+		}
+	}
+}
+
+func seeEnvironment(c *corev1.Container, see func(kind, name string)) {
+	for _, from := range c.EnvFrom {
+		if from.SecretRef != nil {
+			see("secret", from.SecretRef.Name)
+		}
+		if from.ConfigMapRef != nil {
+			see("configmap", from.ConfigMapRef.Name)
+		}
+	}
+	for _, env := range c.Env {
+		if from := env.ValueFrom; from != nil {
+			if from.SecretKeyRef != nil {
+				see("secret", from.SecretKeyRef.Name)
+			}
+			if from.ConfigMapKeyRef != nil {
+				see("configmap", from.ConfigMapKeyRef.Name)
+			}
+		}
+	}
+}
