@@ -35,8 +35,6 @@
 //     server. [AuthenticatedUser.KubeConfig] is for other processes.
 //   - Differs: there is no field KubeConfig, and no field ControlPlane with flags of an API server;
 //     a suite that uses them does not compile. ClusterConfig.API configures the API server.
-//   - Differs: every user may do everything. The API server knows their names and groups, and
-//     answers reviews of the user itself with them.
 //   - Differs: admission webhooks are refused by Start. Kinds whose Go types convert (Hub,
 //     ConvertTo, ConvertFrom) are converted by these types, so no manager needs to serve a
 //     conversion webhook.

@@ -164,6 +164,7 @@ func (e *Environment) startCluster() error {
 	}
 	cfg := e.ClusterConfig
 	cfg.Devices = cmp.Or(cfg.Devices, cluster.Array)
+	cfg.API.RBAC = true
 	c, err := cluster.New(withConverter(cfg, e.Scheme))
 	if err != nil {
 		return err

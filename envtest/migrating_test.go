@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/cluster"
@@ -132,12 +131,6 @@ var migrations = map[string]migration{
 		if pod.Status.Phase != corev1.PodPending {
 			t.Errorf("the pod of a claim that does not bind is %s", pod.Status.Phase)
 		}
-		return ""
-	},
-	"a request of a user without permissions succeeds": func(t *testing.T, e *envtest.Environment, _ kubernetes.Interface) string {
-		user := testcheck.Must(e.AddUser(envtest.User{Name: "guest"}, &rest.Config{}))
-		_, err := testcheck.Must(kubernetes.NewForConfig(user.Config())).CoreV1().Secrets("kube-system").List(t.Context(), metav1.ListOptions{})
-		testcheck.NoError(t, err)
 		return ""
 	},
 }

@@ -38,8 +38,8 @@ type AuthenticatedUser struct {
 // except those of its host, credentials and transport. It may be nil. The environment must be
 // running.
 //
-// Differs: every user may do everything. The name and the groups are in the answers to the user's
-// SelfSubjectReviews. Field managers are named for the program, as on the real server.
+// The user may do what roles allow, as on the real server: nothing but discovery and reviews of its own access,
+// until a role is bound to it or to one of its groups. Field managers are named for the program.
 func (e *Environment) AddUser(user User, base *rest.Config) (*AuthenticatedUser, error) {
 	if e.running == nil {
 		return nil, fmt.Errorf("envtest: add user %q: %w", user.Name, errNotStarted)

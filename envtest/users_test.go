@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -52,6 +54,26 @@ func TestUsers(t *testing.T) {
 	if base.Host != "https://example.com" || base.Transport != nil {
 		t.Error("the base was changed")
 	}
+}
+
+// A user may do what roles allow.
+func TestUsersAreAuthorized(t *testing.T) {
+	e := &envtest.Environment{}
+	admin := testcheck.Must(kubernetes.NewForConfig(start(t, e)))
+	user := testcheck.Must(e.AddUser(envtest.User{Name: "alice", Groups: []string{"viewers"}}, nil))
+	alice := testcheck.Must(kubernetes.NewForConfig(user.Config()))
+	list := func() error {
+		_, err := alice.CoreV1().PersistentVolumeClaims("default").List(t.Context(), metav1.ListOptions{})
+		return err
+	}
+	if err := list(); !apierrors.IsForbidden(err) {
+		t.Errorf("without a role: %v", err)
+	}
+	testcheck.Must(admin.RbacV1().RoleBindings("default").Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "viewers"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "viewers"}},
+	}, metav1.CreateOptions{}))
+	testcheck.NoError(t, list())
 }
 
 // A kubeconfig is served by HTTPS until Stop.

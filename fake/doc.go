@@ -74,8 +74,9 @@
 //     the ConfigMap of legacy tokens. Its controllers of these log that they are missing, unless
 //     --controllers omits them. The others, and kube-scheduler, work as on the real server (test/conformance/controlplane_test.go).
 //   - Managed fields of objects that were never applied, unless Config.TrackManagedFields is set.
-//   - Authorization: every user may do everything. A service account need not exist and no
-//     token is mounted, unless Config.MountTokens is set, and tokens are not signed.
+//   - Authorization, unless Config.RBAC is set: every user may do everything. A service account need
+//     not exist and no token is mounted, unless Config.MountTokens is set.
+//   - Admission webhooks and policies, NodeRestriction, audit logs.
 //   - Complete validation: fake/internal/rules validates what matters to storage, and little of
 //     containers and resource.k8s.io. Other fields are stored as sent.
 //   - Pods' logs, exec, port-forward, resize and ephemeral containers: they are rejected.

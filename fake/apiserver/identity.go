@@ -63,11 +63,14 @@ func (r *request) authorize(parts []string) error {
 	if t.Group == "" && t.Resource == "namespaces" {
 		a.Namespace = t.name
 	}
+	client := r.client()
 	switch a.Verb {
 	case "list", "watch", "deletecollection":
-		return nil // the client checks, as it knows the selectors
+		if _, served := client.Resource(t.GroupVersionResource, t.namespace); served {
+			return nil // it checks itself, as it knows the selectors
+		}
 	}
-	return r.client().Authorize(authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a})
+	return client.Authorize(authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a})
 }
 
 // apiVerb returns the verb of a request for a resource, which need not exist.

@@ -90,10 +90,10 @@ func newLoopWorld(t *testing.T, programs string) *loopWorld {
 	t.Helper()
 	dir := t.TempDir()
 	t.Cleanup(func() { noLoopDevices(t, dir) })
-	served, kubeconfig := newServedWorld(t, dir, cluster.Config{Devices: cluster.Loop, Nodes: 1, Dir: dir})
+	served := newServedWorld(t, cluster.Config{Devices: cluster.Loop, Nodes: 1, Dir: dir})
 	w := &loopWorld{
 		sidecarWorld: served, dir: dir, program: filepath.Join(dir, "volsim"), programs: programs,
-		reach: []string{"--kubeconfig=" + kubeconfig, "--kube-api-qps=1000", "--kube-api-burst=1000", "--retry-interval-start=100ms"},
+		reach: []string{"--kube-api-qps=1000", "--kube-api-burst=1000", "--retry-interval-start=100ms"},
 	}
 	build := exec.Command("go", "build", "-C", "../..", "-o", w.program, "./cmd/volsim")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -118,6 +118,7 @@ func newLoopWorld(t *testing.T, programs string) *loopWorld {
 	t.Cleanup(w.killDriver)
 	w.setUpNode()
 	w.setUpSnapshots()
+	w.grantNodes("snapshot-controller")
 	w.run(filepath.Join(programs, "snapshot-controller"), append([]string{"--enable-distributed-snapshotting"}, w.reach...))
 	w.runNodeSidecars()
 	return w

@@ -30,6 +30,7 @@ func serve() (*served, error) { return serveCluster(cluster.Config{Devices: clus
 
 // serveCluster starts a cluster and serves its API. Close it after use.
 func serveCluster(cfg cluster.Config) (*served, error) {
+	cfg.API.RBAC = true
 	c, err := cluster.New(cfg)
 	if err != nil {
 		return nil, err
@@ -43,6 +44,7 @@ func serveCluster(cfg cluster.Config) (*served, error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	s.listener, err = apiserver.Listen(apiserver.ListenConfig{
+		Token: c.Server().AuthenticateToken,
 		Handler: s.log.wrap(apiserver.NewHandler(c.Server(), apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return c.Host().ExternalCaller() }})),
 	})
 	if err != nil {

@@ -15,7 +15,9 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,7 +46,8 @@ var (
 // TestSidecars runs the real external-provisioner, -attacher, -resizer, -snapshotter and the
 // snapshot controller as processes, with a live cluster's API over HTTPS and a driver on a socket.
 // A claim is provisioned, attached, expanded, modified, snapshotted, restored and cloned, and
-// everything is deleted. The cluster's controllers bind and attach.
+// everything is deleted. The cluster's controllers bind and attach. Each program has a token of its own service
+// account, with the roles that its project publishes.
 //
 // The first driver is the array, which accepts more calls than it implements. The second one is
 // "volsim driver loop", which implements them. Then single ones work together with ours.
@@ -125,16 +128,16 @@ func (w *sidecarWorld) snapshot(name, claim string) {
 func newSidecarWorld(t *testing.T, programs string) *sidecarWorld {
 	t.Helper()
 	dir := t.TempDir()
-	w, kubeconfig := newServedWorld(t, dir, cluster.Config{Devices: cluster.Array})
+	w := newServedWorld(t, cluster.Config{Devices: cluster.Array})
 	w.setUp()
 	socket := filepath.Join(dir, "csi.sock")
 	serveDriver(t, socket, "node-1", "node-2")
-	w.runSidecars(programs, kubeconfig, "unix://"+socket)
+	w.runSidecars(programs, "unix://"+socket)
 	return w
 }
 
-// newServedWorld returns a served cluster with clients, and the kubeconfig of the sidecars.
-func newServedWorld(t testing.TB, dir string, of cluster.Config) (w *sidecarWorld, kubeconfig string) {
+// newServedWorld returns a served cluster with clients.
+func newServedWorld(t testing.TB, of cluster.Config) *sidecarWorld {
 	t.Helper()
 	s, err := serveCluster(of)
 	if err != nil {
@@ -145,7 +148,7 @@ func newServedWorld(t testing.TB, dir string, of cluster.Config) (w *sidecarWorl
 			t.Error(err)
 		}
 	})
-	w = &sidecarWorld{t: t, served: s, log: s.log}
+	w := &sidecarWorld{t: t, served: s, log: s.log}
 	cfg := s.listener.Config()
 	if w.client, err = kubernetes.NewForConfig(cfg); err != nil {
 		t.Fatal(err)
@@ -153,11 +156,7 @@ func newServedWorld(t testing.TB, dir string, of cluster.Config) (w *sidecarWorl
 	if w.dynamic, err = dynamic.NewForConfig(cfg); err != nil {
 		t.Fatal(err)
 	}
-	kubeconfig = filepath.Join(dir, "config")
-	if err := clientcmd.WriteToFile(*s.listener.Kubeconfig("volsim"), kubeconfig); err != nil {
-		t.Fatal(err)
-	}
-	return w, kubeconfig
+	return w
 }
 
 // setUp creates the classes, the custom resources, and the driver's entries in the CSINodes.
@@ -229,10 +228,42 @@ func (w *sidecarWorld) install(path string) {
 	}
 }
 
-// runSidecars runs the sidecars until the end of the test.
-func (w *sidecarWorld) runSidecars(programs, kubeconfig, socket string) {
+// kubeconfigOf returns the kubeconfig of a sidecar: it is its own service account, with the roles that
+// its project publishes.
+func (w *sidecarWorld) kubeconfigOf(program string) string {
 	w.t.Helper()
-	address := []string{"--csi-address=" + socket, "--kubeconfig=" + kubeconfig, "--leader-election", "--leader-election-namespace=kube-system", "--kube-api-qps=1000", "--kube-api-burst=1000"}
+	issued, err := w.client.CoreV1().ServiceAccounts(metav1.NamespaceSystem).CreateToken(w.t.Context(), program,
+		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	config := w.served.listener.Kubeconfig("volsim")
+	config.AuthInfos["volsim"].Token = issued.Status.Token
+	path := filepath.Join(w.t.TempDir(), program)
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		w.t.Fatal(err)
+	}
+	return path
+}
+
+// grantNodes lets the service account of a sidecar see the nodes: a rule that the published file has only as
+// a comment, for distributed snapshotting.
+func (w *sidecarWorld) grantNodes(account string) {
+	w.t.Helper()
+	name := metav1.ObjectMeta{Name: account + "-nodes"}
+	w.create(w.client.RbacV1().ClusterRoles().Create(w.t.Context(), &rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}},
+	}}, metav1.CreateOptions{}))
+	w.create(w.client.RbacV1().ClusterRoleBindings().Create(w.t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name.Name},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceSystem, Name: account}},
+	}, metav1.CreateOptions{}))
+}
+
+// runSidecars runs the sidecars until the end of the test.
+func (w *sidecarWorld) runSidecars(programs, socket string) {
+	w.t.Helper()
+	address := []string{"--csi-address=" + socket, "--leader-election", "--leader-election-namespace=kube-system", "--kube-api-qps=1000", "--kube-api-burst=1000"}
 	for _, s := range []struct {
 		name string
 		args []string
@@ -241,18 +272,18 @@ func (w *sidecarWorld) runSidecars(programs, kubeconfig, socket string) {
 		{"csi-attacher", append(slices.Clone(address), "--reconcile-sync=2s", "--retry-interval-start=100ms")},
 		{"csi-resizer", append(slices.Clone(address), "--handle-volume-inuse-error=true", "--retry-interval-start=100ms")},
 		{"csi-snapshotter", append(slices.Clone(address), "--retry-interval-start=100ms")},
-		{"snapshot-controller", []string{"--kubeconfig=" + kubeconfig, "--leader-election", "--leader-election-namespace=kube-system", "--kube-api-qps=1000", "--kube-api-burst=1000", "--retry-interval-start=100ms"}},
+		{"snapshot-controller", []string{"--leader-election", "--leader-election-namespace=kube-system", "--kube-api-qps=1000", "--kube-api-burst=1000", "--retry-interval-start=100ms"}},
 	} {
 		w.run(filepath.Join(programs, s.name), s.args)
 	}
 }
 
-// run runs a program until the end of the test, and logs its output if the test fails. The returned function
+// run runs a program as its own service account until the end of the test, and logs its output if the test fails. The returned function
 // ends it earlier.
 func (w *sidecarWorld) run(program string, args []string) (end func()) {
 	w.t.Helper()
 	var said syncBuffer
-	cmd := exec.Command(program, args...)
+	cmd := exec.Command(program, append(slices.Clone(args), "--kubeconfig="+w.kubeconfigOf(filepath.Base(program)))...)
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.Env = append(os.Environ(), "NAMESPACE=kube-system", "NODE_NAME=node-1", "POD_NAME="+filepath.Base(program))
 	if err := cmd.Start(); err != nil {
@@ -391,6 +422,8 @@ func (w *sidecarWorld) refusals() {
 			// a program syncs a claim or a snapshot again while the test deletes the snapshot
 		case a.code == 400 && strings.Contains(a.body, "client disconnected"), // its program was killed
 			a.code == 500 && strings.Contains(a.body, "context canceled"):
+		case a.code == 403 && strings.HasSuffix(a.path, "/events") && strings.Contains(a.body, "csi-attacher"):
+			// its published role has no rule for the event that it is the leader
 		case a.code == 404 && strings.HasSuffix(a.path, "/events"): // the object's namespace is deleted
 		default:
 			w.t.Errorf("refused: %s %s: %d: %s", a.method, a.path, a.code, a.body)

@@ -28,7 +28,7 @@ type mixedWorld struct {
 	*sidecarWorld
 	disks    *array.Array
 	programs string   // folder of the sidecars
-	reach    []string // arguments of the programs: the API server
+	reach    []string // arguments of the programs
 	socket   string
 }
 
@@ -47,7 +47,7 @@ func newMixedWorld(t testing.TB, programs string) *mixedWorld {
 		t.Fatal(err)
 	}
 	serveOn(t, register, filepath.Join(dir, "csi.sock"))
-	w, kubeconfig := newServedWorld(t, dir, cluster.Config{
+	w := newServedWorld(t, cluster.Config{
 		Devices: cluster.Array, Nodes: 1, WithoutDriver: true, Snapshots: true,
 		Drivers: []cluster.Driver{{Name: driverName, Controller: m.controller, Classes: []runtime.Object{
 			&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "real"}, AllowVolumeExpansion: ptr.To(true)},
@@ -55,7 +55,7 @@ func newMixedWorld(t testing.TB, programs string) *mixedWorld {
 		}}},
 	})
 	m.sidecarWorld = w
-	m.reach = []string{"--kubeconfig=" + kubeconfig, "--kube-api-qps=1000", "--kube-api-burst=1000", "--retry-interval-start=100ms"}
+	m.reach = []string{"--kube-api-qps=1000", "--kube-api-burst=1000", "--retry-interval-start=100ms"}
 	w.createSnapshotClass()
 	return m
 }
