@@ -142,9 +142,13 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	for _, obj := range c.Server().List("clusterroles") {
 		roles[obj.GetName()] = obj.(*rbacv1.ClusterRole)
 	}
-	lines := make([][]string, len(usedRoles))
+	names := usedRoles
+	if testing.Short() {
+		names = names[:1]
+	}
+	lines := make([][]string, len(names))
 	t.Run("without", func(t *testing.T) {
-		for i, name := range usedRoles {
+		for i, name := range names {
 			role := roles[name]
 			if role == nil {
 				t.Fatalf("no role %s", name)
@@ -165,10 +169,14 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		}
 	})
 	got := strings.Join(slices.Concat(lines...), "\n") + "\n"
-	if *updateRules {
+	if *updateRules && !testing.Short() {
 		testcheck.NoError(t, os.WriteFile(rulesFile, []byte(got), 0o644))
 	}
-	testcheck.Equal(t, rulesFile, string(testcheck.Must(os.ReadFile(rulesFile))), got)
+	want := string(testcheck.Must(os.ReadFile(rulesFile)))
+	if testing.Short() { // the first lines
+		want = want[:min(len(want), len(got))]
+	}
+	testcheck.Equal(t, rulesFile, want, got)
 }
 
 // refusedWithout runs the life with a changed role, and returns what was refused.

@@ -44,7 +44,7 @@ func serveCluster(cfg cluster.Config) (*served, error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	s.listener, err = apiserver.Listen(apiserver.ListenConfig{
-		Token: c.Server().AuthenticateToken,
+		Token:   c.Server().AuthenticateToken,
 		Handler: s.log.wrap(apiserver.NewHandler(c.Server(), apiserver.HandlerConfig{Caller: func(*http.Request) sim.Caller { return c.Host().ExternalCaller() }})),
 	})
 	if err != nil {
