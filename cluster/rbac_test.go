@@ -20,6 +20,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/eventhandler"
 	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 )
@@ -120,6 +121,55 @@ func TestLifeWithRBAC(t *testing.T) {
 				t.Errorf("refused:\n%s", strings.Join(refused, "\n"))
 			}
 		})
+	}
+}
+
+// TestReplicaIsTheSameUser: the second process of a component may do what the first may.
+func TestReplicaIsTheSameUser(t *testing.T) {
+	c := start(t, cluster.Config{
+		Snapshots: true, Devices: cluster.Array, Nodes: 2, Stepped: &sim.SteppedConfig{StepsMax: 80000}, API: fake.Config{RBAC: true},
+	})
+	testcheck.NoError(t, c.Replicate("pvcprotection"), c.Replicate("provisioner"), rbacLife(t.Context(), c))
+	if refused := refusals(c); len(refused) > 0 {
+		t.Errorf("refused:\n%s", strings.Join(refused, "\n"))
+	}
+}
+
+// TestOwnComponentIsItsUser: a component of the test's own does what the roles of its user allow.
+func TestOwnComponentIsItsUser(t *testing.T) {
+	var seen int
+	var refused error
+	c := start(t, cluster.Config{
+		Devices: cluster.Array, Nodes: 1, Stepped: &sim.SteppedConfig{StepsMax: 5000}, API: fake.Config{RBAC: true},
+		Extra: []cluster.Component{{
+			Name: "operator", User: "system:serviceaccount:default:operator", Start: func(p cluster.ComponentContext) error {
+				queue := sim.NewQueue[string](p.Process, sim.QueueConfig{Name: "claims"})
+				claims := p.Informers.Core().V1().PersistentVolumeClaims()
+				eventhandler.Add(claims.Informer(), func(_, claim *corev1.PersistentVolumeClaim) { queue.Add(claim.Name) }, nil)
+				p.Process.GateWorkers(claims.Informer().HasSynced)
+				queue.Work(func(ctx context.Context, name string) error {
+					seen++
+					refused = p.Client.CoreV1().PersistentVolumeClaims("default").Delete(ctx, name, metav1.DeleteOptions{})
+					return nil
+				})
+				return nil
+			},
+		}},
+	})
+	add(t, c, cluster.NewClaim("data", "1Gi"))
+	testcheck.NoError(t, c.Run(t.Context()))
+	testcheck.Equal(t, "claims seen without a role", 0, seen)
+	role := metav1.ObjectMeta{Name: "operator"}
+	testcheck.Must(c.Client().RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: role, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}, Verbs: []string{"list", "watch"}},
+	}}, metav1.CreateOptions{}))
+	testcheck.Must(c.Client().RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: role, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "operator"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "operator"}},
+	}, metav1.CreateOptions{}))
+	testcheck.NoError(t, c.Run(t.Context()))
+	if seen == 0 || !apierrors.IsForbidden(refused) {
+		t.Errorf("with a role to list and watch: %d claims seen, deletion: %v", seen, refused)
 	}
 }
 

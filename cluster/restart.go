@@ -82,7 +82,9 @@ func (c *Cluster) Replicate(name string) error {
 	if err != nil {
 		return err
 	}
-	replica := &componentState{recipe: recipe{name: name + "#2", driver: p.driver, filters: p.filters, start: p.start}, replica: true}
+	replica := &componentState{recipe: recipe{
+		name: name + "#2", user: p.user, replaces: p.replaces, driver: p.driver, filters: p.filters, start: p.start,
+	}, replica: true}
 	if _, err := c.component(replica.name); err == nil {
 		return fmt.Errorf("replicate %s: already replicated", name)
 	}

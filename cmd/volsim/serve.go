@@ -28,7 +28,7 @@ import (
 const accessHelp = "Requests are authorized by RBAC and the Node authorizer; the server starts with upstream's roles. Each controller, the scheduler,\n" +
 	"each kubelet and each sidecar is the user that it is in a real cluster, with the roles that its project publishes. The kubeconfig's\n" +
 	"user is in system:masters. \"kubectl --as\" and the tokens of \"kubectl create token\" show what other users may do.\n" +
-	"With --rbac=false every user may do everything.\n"
+	"With --rbac=false or --by-hand every user may do everything.\n"
 
 // startTimeout is how long nodes and driver have to register.
 const startTimeout = time.Minute
