@@ -164,8 +164,9 @@ func (r ResourceClient) authorizeSeveral(verb, fieldSelector string) error {
 // watch stays empty, as that of a real client does: it never syncs, and the process's workers do not start,
 // until a role allows it. Without it, the user is system:admin. Call it before the first informer is made.
 //
-// Differs: a cache that is full keeps getting events if the permission is removed. The metadata
-// watcher is not checked.
+// Differs: a cache is of all namespaces, and a permission in one of them suffices: programs that
+// have one limit their caches to it. A cache that is full keeps getting events if the permission is removed. The
+// metadata watcher is not checked.
 func (s *Server) SetUser(c *sim.Process, user authenticationv1.UserInfo) {
 	f := s.Informers(c).(*factory)
 	f.user = &user
@@ -176,9 +177,23 @@ func (v *informer) mayFill() error {
 	if v.server.access == nil || v.user == nil {
 		return nil
 	}
+	err := v.mayList("")
+	if err == nil || !v.table.kind.namespaced {
+		return err
+	}
+	for _, namespace := range v.server.List("namespaces") {
+		if v.mayList(namespace.GetName()) == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// mayList returns the error for which an informer cannot list or watch in a namespace; "": in all.
+func (v *informer) mayList(namespace string) error {
 	of := v.table.kind
 	for _, verb := range []string{"list", "watch"} {
-		a := rbac.Attributes{User: v.user, Verb: verb, Group: of.gvk.Group, Resource: of.resource}
+		a := rbac.Attributes{User: v.user, Verb: verb, Group: of.gvk.Group, Resource: of.resource, Namespace: namespace}
 		if err := v.server.allowed(a); err != nil {
 			return err
 		}

@@ -271,7 +271,12 @@ func TestInformerWaitsForAPermission(t *testing.T) {
 	if informer.HasSynced() {
 		t.Fatal("the cache is full without a permission")
 	}
-	w.grant("ann", "", rule("pods", "list", "watch"))
+	w.grant("ann", "kube-system", rule("pods", "list"))
+	testcheck.NoError(t, host.Run())
+	if informer.HasSynced() {
+		t.Fatal("the cache is full without the permission to watch")
+	}
+	w.grant("ann", "kube-system", rule("pods", "watch"))
 	testcheck.NoError(t, host.Run())
 	testcheck.Equal(t, "objects in the cache", 1, len(informer.GetStore().List()))
 }
