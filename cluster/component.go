@@ -36,7 +36,7 @@ type Component struct {
 	// resources, by server.Install or package fake/crd. It is called once. nil: nothing.
 	Install func(server *fake.Server) error
 	// User is the user that the program is if the API server authorizes (fake.Config.RBAC), such as
-	// "system:serviceaccount:NAMESPACE:NAME". It may do what roles allow it. "": system:admin, who may do
+	// "system:serviceaccount:NAMESPACE:NAME". It may do what roles allow it. "": system:admin, which may do
 	// everything.
 	User string
 	// Start sets the program up in a new process: it registers handlers, workers and timers, and

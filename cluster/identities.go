@@ -13,6 +13,7 @@ import (
 
 	"github.com/volsim/volsim/controllers/clusterroleaggregation"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/rbac"
 )
 
 // This file has the users that components are, with fake.Config.RBAC: each is the user that its program is in a
@@ -60,7 +61,7 @@ const controllerManager = "system:kube-controller-manager"
 // An identity is the user of a component and of its caches; nil is system:admin.
 type identity struct{ client, caches *authenticationv1.UserInfo }
 
-// identityOf returns the users of a component.
+// identity returns the users of a component.
 //
 // Differs: the caches of a kubelet are not limited, as they replace single reads.
 func (p *recipe) identity() identity {
@@ -91,12 +92,11 @@ func (p *recipe) identity() identity {
 
 // userNamed returns a user with the groups that follow from the name.
 func userNamed(name string) *authenticationv1.UserInfo {
-	if account, ok := strings.CutPrefix(name, "system:serviceaccount:"); ok {
-		namespace, name, _ := strings.Cut(account, ":")
+	if namespace, name, ok := rbac.SplitAccount(name); ok {
 		user := fake.AccountUser(namespace, name)
 		return &user
 	}
-	return &authenticationv1.UserInfo{Username: name, Groups: []string{"system:authenticated"}}
+	return &authenticationv1.UserInfo{Username: name, Groups: []string{rbac.AuthenticatedGroup}}
 }
 
 // accessComponents returns the controller of roles, if the API server uses them.

@@ -13,11 +13,9 @@ import (
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/apiserver"
+	"github.com/volsim/volsim/internal/rbac"
 	"github.com/volsim/volsim/sim"
 )
-
-// allAuthenticated is the group of every user.
-const allAuthenticated = "system:authenticated"
 
 // A User is a user of the API server.
 type User struct {
@@ -80,8 +78,8 @@ func (u *AuthenticatedUser) KubeConfig() ([]byte, error) {
 // client returns a client as one of the user.
 func (u User) client(client *fake.Clientset) *fake.Clientset {
 	info := authenticationv1.UserInfo{Username: u.Name, Groups: slices.Clone(u.Groups)}
-	if !slices.Contains(info.Groups, allAuthenticated) {
-		info.Groups = append(info.Groups, allAuthenticated)
+	if !slices.Contains(info.Groups, rbac.AuthenticatedGroup) {
+		info.Groups = append(info.Groups, rbac.AuthenticatedGroup)
 	}
 	return client.AsUser(info)
 }

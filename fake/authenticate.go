@@ -11,20 +11,12 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+
+	"github.com/volsim/volsim/internal/rbac"
 )
 
-const (
-	accountsGroup      = "system:serviceaccounts"
-	authenticatedGroup = "system:authenticated"
-
-	// deletedLeeway is how long after the deletion of what it is bound to a token is still valid.
-	deletedLeeway = time.Minute
-)
-
-// accountUser returns the name of a service account as a user.
-func accountUser(namespace, name string) string {
-	return "system:serviceaccount:" + namespace + ":" + name
-}
+// deletedLeeway is how long after the deletion of what it is bound to a token is still valid.
+const deletedLeeway = time.Minute
 
 var (
 	errToken       = errors.New("invalid bearer token")
@@ -140,7 +132,7 @@ func (c claims) user() authenticationv1.UserInfo {
 // AccountUser returns a service account as a user, with its groups. The account need not exist.
 func AccountUser(namespace, name string) authenticationv1.UserInfo {
 	return authenticationv1.UserInfo{
-		Username: accountUser(namespace, name),
-		Groups:   []string{accountsGroup, accountsGroup + ":" + namespace, authenticatedGroup},
+		Username: rbac.AccountName(namespace, name),
+		Groups:   []string{rbac.AccountsGroup, rbac.AccountsGroup + ":" + namespace, rbac.AuthenticatedGroup},
 	}
 }

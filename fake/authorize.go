@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -203,11 +204,16 @@ func (v *informer) mayList(namespace string) error {
 
 // wakeRefused wakes the processes whose caches wait for a permission.
 func (s *Server) wakeRefused() {
+	var refused []*sim.Process
 	s.hooks.RLock()
-	defer s.hooks.RUnlock()
 	for process, f := range s.factories {
 		if f.user != nil {
-			process.Wake()
+			refused = append(refused, process)
 		}
+	}
+	s.hooks.RUnlock()
+	slices.SortFunc(refused, func(a, b *sim.Process) int { return strings.Compare(a.Name(), b.Name()) })
+	for _, process := range refused {
+		process.Wake()
 	}
 }

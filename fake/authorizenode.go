@@ -180,16 +180,20 @@ func (s *Server) related(node string, a rbac.Attributes) (bool, string) {
 }
 
 func (s *Server) belongsTo(node string, a rbac.Attributes) bool {
-	if a.Resource == "volumeattachments" {
+	switch a.Resource {
+	case "volumeattachments":
 		va, ok := s.lookup(s.table("volumeattachments"), a.Name).(*storagev1.VolumeAttachment)
 		return ok && va.Spec.NodeName == node
+	case "pods":
+		pod, ok := s.lookup(s.table("pods"), key(a.Namespace, a.Name)).(*corev1.Pod)
+		return ok && pod.Spec.NodeName == node
 	}
 	return slices.ContainsFunc(listed[*corev1.Pod](s, s.table("pods")), func(pod *corev1.Pod) bool {
 		return pod.Spec.NodeName == node && s.podUses(pod, a)
 	})
 }
 
-// podUses reports whether a pod is, or refers to, an object.
+// podUses reports whether a pod refers to an object.
 func (s *Server) podUses(pod *corev1.Pod, a rbac.Attributes) bool {
 	if a.Resource == "persistentvolumes" {
 		return slices.ContainsFunc(s.claimsOf(pod), func(c *corev1.PersistentVolumeClaim) bool { return c.Spec.VolumeName == a.Name })
@@ -201,8 +205,6 @@ func (s *Server) podUses(pod *corev1.Pod, a rbac.Attributes) bool {
 		return false
 	}
 	switch a.Resource {
-	case "pods":
-		return pod.Name == a.Name
 	case "serviceaccounts":
 		return pod.Spec.ServiceAccountName == a.Name
 	case "persistentvolumeclaims":

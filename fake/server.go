@@ -86,7 +86,7 @@ type Config struct {
 
 	// RBAC lets users do only what roles and their bindings allow, and kubelets what the Node authorizer
 	// allows, as a real server with --authorization-mode=Node,RBAC. The server starts with upstream's roles and
-	// bindings. Clients are those of system:admin, who may do everything, unless they are made by
+	// bindings. Clients are those of system:admin, which may do everything, unless they are made by
 	// Clientset.AsUser. false: every user may do everything.
 	RBAC bool
 	// TokenKey signs the tokens of service accounts. nil: a key that is the same in each run, so the

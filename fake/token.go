@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/fake/internal/rules"
+	"github.com/volsim/volsim/internal/rbac"
 )
 
 // tokenIssuer is the issuer of tokens, and their default audience.
@@ -150,7 +151,7 @@ var tokenHeader = base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256"}`)
 func (s *Server) newToken(req *authenticationv1.TokenRequest, bound Object, now, expires int64) string {
 	c := claims{
 		Audience: req.Spec.Audiences, Expires: expires, IssuedAt: now, Issuer: tokenIssuer, NotBefore: now,
-		Subject: accountUser(req.Namespace, req.Name),
+		Subject: rbac.AccountName(req.Namespace, req.Name),
 	}
 	c.Kubernetes.Namespace, c.Kubernetes.ServiceAccount = req.Namespace, subject{req.Name, req.UID}
 	switch bound := bound.(type) {

@@ -76,7 +76,7 @@ type request struct {
 	h        *handler
 	query    url.Values
 	warnings []string
-	user     *authenticationv1.UserInfo // whom the request impersonates; nil: no user
+	user     *authenticationv1.UserInfo // the user that the request impersonates; nil: none
 }
 
 // answer is the answer to a request.

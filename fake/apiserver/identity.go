@@ -15,12 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/volsim/volsim/fake"
-)
-
-const (
-	anonymousUser        = "system:anonymous"
-	authenticatedGroup   = "system:authenticated"
-	unauthenticatedGroup = "system:unauthenticated"
+	"github.com/volsim/volsim/internal/rbac"
 )
 
 // userKey is the key of a request's user in its context.
@@ -31,7 +26,7 @@ func withUser(r *http.Request, user authenticationv1.UserInfo) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), userKey{}, user))
 }
 
-// client returns the client that answers a request: that of its user, or of whom the user impersonates.
+// client returns the client that answers a request: that of its user, or of the user that it impersonates.
 func (r *request) client() *fake.Clientset {
 	client := r.h.client(r.Request)
 	if r.user != nil {
@@ -43,7 +38,7 @@ func (r *request) client() *fake.Clientset {
 	return client
 }
 
-// authorize finds whom the request impersonates, and checks that the user may make it.
+// authorize finds the user that the request impersonates, and checks that the user may make it.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/filters WithAuthorization.
 func (r *request) authorize(parts []string) error {
@@ -113,11 +108,8 @@ func (r *request) impersonate() error {
 			Verb: "impersonate", Group: group, Resource: resource, Subresource: subresource, Namespace: namespace, Name: name,
 		}})
 	}
-	account, isAccount := strings.CutPrefix(user.Username, "system:serviceaccount:")
-	namespace, name, whole := strings.Cut(account, ":")
-	isAccount = isAccount && whole && namespace != "" && name != "" && !strings.Contains(name, ":")
 	var err error
-	if isAccount {
+	if namespace, name, isAccount := rbac.SplitAccount(user.Username); isAccount {
 		err = check("", "serviceaccounts", "", namespace, name)
 		if len(groups) == 0 {
 			user.Groups = slices.Clone(fake.AccountUser(namespace, name).Groups)
@@ -159,10 +151,10 @@ func (r *request) impersonate() error {
 func withImplied(user authenticationv1.UserInfo) []string {
 	has := func(group string) bool { return slices.Contains(user.Groups, group) }
 	switch {
-	case user.Username == anonymousUser && !has(unauthenticatedGroup):
-		return append(user.Groups, unauthenticatedGroup)
-	case user.Username != anonymousUser && !has(authenticatedGroup) && !has(unauthenticatedGroup):
-		return append(user.Groups, authenticatedGroup)
+	case user.Username == rbac.AnonymousUser && !has(rbac.UnauthenticatedGroup):
+		return append(user.Groups, rbac.UnauthenticatedGroup)
+	case user.Username != rbac.AnonymousUser && !has(rbac.AuthenticatedGroup) && !has(rbac.UnauthenticatedGroup):
+		return append(user.Groups, rbac.AuthenticatedGroup)
 	}
 	return user.Groups
 }

@@ -20,6 +20,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/volsim/volsim/internal/httpserver"
+	"github.com/volsim/volsim/internal/rbac"
 )
 
 const (
@@ -173,7 +174,7 @@ func (cfg ListenConfig) authenticate(token string) http.Handler {
 				return
 			}
 		case sent == "" && isPublic(r.URL.Path):
-			anonymous := authenticationv1.UserInfo{Username: anonymousUser, Groups: []string{unauthenticatedGroup}}
+			anonymous := authenticationv1.UserInfo{Username: rbac.AnonymousUser, Groups: []string{rbac.UnauthenticatedGroup}}
 			cfg.Handler.ServeHTTP(w, withUser(r, anonymous))
 			return
 		}

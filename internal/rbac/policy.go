@@ -12,12 +12,8 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-const (
-	// SuperuserGroup is the group whose members may do everything, whatever the roles say.
-	SuperuserGroup = "system:masters"
-
-	accountPrefix = "system:serviceaccount:"
-)
+// SuperuserGroup is the group whose members may do everything, whatever the roles say.
+const SuperuserGroup = "system:masters"
 
 // A Policy has the roles and bindings of one moment. It is safe for concurrent use.
 type Policy struct {
@@ -84,7 +80,7 @@ func (p *Policy) bind(order int, binding, namespace string, ref rbacv1.RoleRef, 
 			if in == "" {
 				continue
 			}
-			user := accountPrefix + in + ":" + s.Name
+			user := AccountName(in, s.Name)
 			p.users[user] = append(p.users[user], g)
 			s.Name += "/" + in
 		default:

@@ -1,4 +1,4 @@
-// Package accessdiff compares who may do what with upstream's authorizers.
+// Package accessdiff compares the decisions about access with those of upstream's authorizers.
 //
 // A drawn world has roles, bindings, pods, claims, volumes and secrets. Reviews of drawn users and requests are
 // answered by our API server, and by upstream's RBAC and Node authorizers over the same objects: the
