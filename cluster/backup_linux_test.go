@@ -202,7 +202,7 @@ func (b backup) members() map[string]string {
 	return all
 }
 
-// TestReplicationFlow is what volsync does: a snapshot of the source becomes a claim that a mover reads, who
+// TestReplicationFlow is what volsync does: a snapshot of the source becomes a claim that a mover reads, which
 // writes to the destination, whose snapshot is the latest image. The next round replaces it.
 func TestReplicationFlow(t *testing.T) {
 	eachBackup(t, 25, func(b backup) {

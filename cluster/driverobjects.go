@@ -39,7 +39,7 @@ func (c *Cluster) addDriverObjects(cfg Config) error {
 	return nil
 }
 
-// createDefaults starts the administrator, who creates the CSIDriver object and the default storage
+// createDefaults starts the administrator, which creates the CSIDriver object and the default storage
 // class, and those of snapshots.
 func (c *Cluster) createDefaults() {
 	admin := c.host.Process("admin")

@@ -21,7 +21,7 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// holderOf returns who holds a Lease, and how often it has changed hands.
+// holderOf returns the holder of a Lease, and how often it has changed hands.
 func holderOf(c *cluster.Cluster, lease string) (string, int32) {
 	obj, ok := c.Server().Get("leases", metav1.NamespaceSystem, lease)
 	if !ok {

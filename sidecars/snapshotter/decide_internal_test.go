@@ -165,7 +165,7 @@ func TestGroupNeedsSync(t *testing.T) {
 		"own annotation added":     {none, annotated(snapshotapi.GroupBeingCreated), false},
 		"own annotation removed":   {annotated(snapshotapi.GroupBeingCreated), none, false},
 		"another annotation added": {none, annotated(snapshotapi.GroupBeingDeleted), true},
-		"another beside its own":   {annotated(snapshotapi.GroupBeingCreated), annotated("x"), true},
+		"another besides its own":  {annotated(snapshotapi.GroupBeingCreated), annotated("x"), true},
 		"deleted":                  {none, func(c *snapshotapi.VolumeGroupSnapshotContent) { c.DeletionTimestamp = &metav1.Time{} }, true},
 	} {
 		if got := groupNeedsSync(content(test.before), content(test.after)); got != test.want {
