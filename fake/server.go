@@ -123,7 +123,8 @@ type Server struct {
 	protect        bool    // adds finalizers; see Config.SkipProtection
 	crossNamespace bool    // see Config.CrossNamespaceSources
 	tokens         bool    // of service accounts, for pods; see Config.MountTokens
-	access         *access // nil: see Config.RBAC
+	access         *access  // nil: see Config.RBAC
+	admitter       Admitter // nil: none; see SetAdmitter
 	tokenKey       []byte
 	services       map[types.NamespacedName]http.Handler
 	created        func(resource schema.GroupResource) []string // see Config.CreateWarnings; nil: none
