@@ -65,6 +65,32 @@ func requestedName(m *metav1.ObjectMeta) string {
 	}
 }
 
+// admitCreation sets defaults, and applies the plugins that may change an object to be created.
+func (s writer) admitCreation(k *kind, obj Object) (Object, error) {
+	m := metaOf(obj)
+	m.DeletionTimestamp, m.DeletionGracePeriodSeconds = nil, nil
+	m.CreationTimestamp, m.UID = metav1.Time{}, ""
+	k.defaults(obj)
+	if pod, ok := obj.(*corev1.Pod); ok {
+		s.defaultResources(pod)
+	}
+	if err := s.admitCreate(obj); err != nil {
+		return nil, err
+	}
+	return s.admission.mutate(obj, nil)
+}
+
+// admitChange applies the Admitter to what was sent.
+func (s writer) admitChange(k *kind, obj, old Object) (Object, error) {
+	if s.admission == nil {
+		return obj, nil
+	}
+	s.admission.updates()
+	clean(obj)
+	k.defaults(obj)
+	return s.admission.mutate(obj, old)
+}
+
 // admitCreate applies the mutating plugins to an object to be created.
 //
 // Upstream: plugin/pkg/admission/storage/storageobjectinuseprotection, storageclass/setdefault.

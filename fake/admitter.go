@@ -13,8 +13,8 @@ import (
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// An Admitter admits requests that write, with the server's own admission plugins. Package fake/admission has the one of
-// webhooks and policies. It must be safe for concurrent use. Its errors are the answers to the requests.
+// An Admitter admits requests that write, after the server's own admission plugins. Package fake/admission has the one
+// of webhooks and policies. It must be safe for concurrent use. Its errors are the answers to the requests.
 //
 // Upstream: k8s.io/apiserver/pkg/admission MutationInterface, ValidationInterface.
 type Admitter interface {
@@ -24,8 +24,8 @@ type Admitter interface {
 	Mutate(ctx context.Context, r *AdmissionRequest) error
 	// Validate is called after validation, for each attempt of a write.
 	Validate(ctx context.Context, r *AdmissionRequest) error
-	// ValidateConfiguration returns the errors in the expressions of an object of admissionregistration.k8s.io that is
-	// to be stored. old is nil for a creation.
+	// ValidateConfiguration returns the errors in the expressions of an object of admissionregistration.k8s.io that
+	// will be stored. old is nil for a creation.
 	ValidateConfiguration(obj, old Object) field.ErrorList
 }
 
@@ -39,19 +39,18 @@ type AdmissionRequest struct {
 	Subresource string
 	Namespace   string // "": the resource is not namespaced
 	Name        string // "": the server makes the name, or deletes a collection
-	// Object is what is to be stored, of Kind; nil for a deletion. It is read-only, but Mutate may set another one.
+	// Object is what will be stored, of Kind; nil for a deletion. It is read-only, but Mutate may set another one.
 	Object runtime.Object
 	// OldObject is what is stored, of Kind; nil for a creation. It is read-only.
 	OldObject runtime.Object
 	Options   runtime.Object // such as *metav1.CreateOptions
 	DryRun    bool
 	User      authenticationv1.UserInfo
-
 	// Versions are the other versions in which the resource is served.
 	Versions []AdmissionVersion
 
-	warnings []string
 	caller   sim.Caller
+	warnings []string
 }
 
 // An AdmissionVersion is a version in which a resource is served.
@@ -59,15 +58,15 @@ type AdmissionVersion struct {
 	Resource schema.GroupVersionResource
 	Kind     schema.GroupVersionKind
 	// Convert returns an object of the request in this version, and Restore an object of this version in the
-	// request's.
+	// request's. Both leave the object as it is.
 	Convert, Restore func(obj runtime.Object) (runtime.Object, error)
 }
 
 // Warn adds a warning to the answer.
 func (r *AdmissionRequest) Warn(text string) { r.warnings = append(r.warnings, text) }
 
-// Call makes a call to a program outside of the server, with its name for the trace: in a stepped world a suspension
-// point, at which the host may inject a fault.
+// Call makes a call to a program outside of the server: in a stepped world a suspension point, at which the host may
+// inject a fault. The trace shows it as webhook NAME.
 func (r *AdmissionRequest) Call(ctx context.Context, name string, call func() error) error {
 	action := trace.Action{Kind: trace.KindAPI, Verb: "webhook", Object: name}
 	return sim.CallContext(ctx, r.caller, action, func(*sim.Commit) trace.Outcome {
@@ -77,3 +76,6 @@ func (r *AdmissionRequest) Call(ctx context.Context, name string, call func() er
 
 // SetAdmitter sets what admits requests, before the server is used. nil: nothing.
 func (s *Server) SetAdmitter(by Admitter) { s.admitter = by }
+
+// Admitter returns what SetAdmitter set.
+func (s *Server) Admitter() Admitter { return s.admitter }

@@ -97,7 +97,7 @@ func (c *Clientset) call(ctx context.Context, r request, effect func(w writer) t
 			if err := ctx.Err(); err != nil {
 				return trace.Outcome{Err: err}
 			}
-			return effect(writer{c.server, changes, c.user})
+			return effect(writer{Server: c.server, changes: changes, user: c.user})
 		})
 	return out.Err
 }

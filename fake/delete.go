@@ -41,6 +41,11 @@ func (s writer) remove(
 		}
 		obj := k.shallow(old)
 		verdict := s.prepareDelete(k, obj, old, opts)
+		if verdict != verdictKeep {
+			if err := s.admission.delete(old); err != nil {
+				return writeResult{}, err
+			}
+		}
 		if verdict == verdictKeep || verdict == verdictStore && same(obj, old) {
 			obj, verdict = old, verdictKeep
 		}

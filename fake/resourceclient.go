@@ -2,9 +2,11 @@ package fake
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -164,8 +166,9 @@ func (r ResourceClient) Create(ctx context.Context, obj Object, opts metav1.Crea
 		if err != nil {
 			return writeResult{}, err
 		}
+		w.admission = r.admission(ctx, admissionv1.Create, obj.GetName(), &opts)
 		done, err := w.create(r.storedKind(), r.namespace, obj, len(opts.DryRun) > 0)
-		done.warnings = append(warnings, done.warnings...)
+		done.warnings = slices.Concat(warnings, w.admission.warnings(), done.warnings)
 		return done, err
 	})
 }
@@ -201,7 +204,11 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 		var warnings []string
 		through, via, manager := c.subresource, r.managedSubresource(c), opts.FieldManager
 		c.apply = func(old Object) (Object, error) {
-			obj := r.draft(obj, old, through)
+			draft := r.draft
+			if w.admission != nil {
+				draft = r.whole // it sees all that was sent
+			}
+			obj := draft(obj, old, through)
 			warnings = dedupOwners(metaOf(obj), duplicateOwnersMsg)
 			shown, err := r.fromStoredForWrite(old)
 			if err != nil {
@@ -210,8 +217,9 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 			r.track(obj, shown, via, manager)
 			return r.toStored(obj, old)
 		}
+		w.admission = r.admission(ctx, admissionv1.Update, name, &opts, sub...)
 		done, err := w.update(r.storedKind(), c)
-		done.warnings = append(warnings, done.warnings...)
+		done.warnings = slices.Concat(warnings, w.admission.warnings(), done.warnings)
 		return done, err
 	})
 }
@@ -236,6 +244,9 @@ func (r ResourceClient) draft(obj, old Object, through subresource) Object {
 	}
 	return k.copy(obj)
 }
+
+// whole is draft for an object of which all parts matter.
+func (r ResourceClient) whole(obj, _ Object, _ subresource) Object { return r.kind.copy(obj) }
 
 // Patch patches an object or a subresource. Server-side apply creates an object that does not
 // exist.
@@ -268,8 +279,9 @@ func (r ResourceClient) Patch(ctx context.Context, name string, pt types.PatchTy
 				return writeResult{}, err
 			}
 		}
+		w.admission = r.admission(ctx, admissionv1.Update, name, patchedBy(opts), sub...)
 		done, err := w.update(r.storedKind(), c)
-		done.warnings = append(p.warnings, done.warnings...)
+		done.warnings = slices.Concat(p.warnings, w.admission.warnings(), done.warnings)
 		return done, err
 	})
 }
@@ -309,8 +321,9 @@ func (r ResourceClient) Delete(ctx context.Context, name string, opts metav1.Del
 		if err := r.authorize("delete", name); err != nil {
 			return writeResult{}, err
 		}
+		w.admission = r.admission(ctx, admissionv1.Delete, name, &opts)
 		done, err := w.remove(r.storedKind(), r.namespace, name, opts, r.kind.webhookForm())
-		done.warnings = r.kind.deleteWarnings(&opts)
+		done.warnings = append(w.admission.warnings(), r.kind.deleteWarnings(&opts)...)
 		return done, err
 	})
 }
@@ -348,13 +361,14 @@ func (r ResourceClient) DeleteCollection(ctx context.Context, opts metav1.Delete
 		if err != nil {
 			return trace.Outcome{Err: err}
 		}
+		w.admission = r.admission(ctx, admissionv1.Delete, "", &opts)
 		for _, obj := range all.Objects {
 			_, err := w.remove(r.storedKind(), obj.GetNamespace(), obj.GetName(), opts, nil)
 			if err != nil && !apierrors.IsNotFound(err) {
 				return trace.Outcome{Err: err}
 			}
 		}
-		all.Warnings = r.kind.deleteWarnings(&opts)
+		all.Warnings = append(w.admission.warnings(), r.kind.deleteWarnings(&opts)...)
 		return trace.Outcome{Detail: strconv.Itoa(len(all.Objects)) + " items"}
 	})
 	return all, err
@@ -466,8 +480,13 @@ func (r ResourceClient) CreateSubresource(ctx context.Context, name, sub string,
 		if err := r.authorize("create", name, sub); err != nil {
 			return writeResult{}, err
 		}
+		admitted := r.admissionOf(ctx, name, sub, opts)
+		body, err := admitted.body(body)
+		if err != nil {
+			return writeResult{}, err
+		}
 		done, err := a.run(w, r.namespace, name, body, len(opts.DryRun) > 0)
-		answer = done.answer
+		answer, done.warnings = done.answer, append(admitted.warnings(), done.warnings...)
 		return done.writeResult, err
 	})
 	return answer, err

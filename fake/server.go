@@ -118,11 +118,11 @@ type Config struct {
 // concurrent use.
 type Server struct {
 	now            func() time.Time
-	identity       uint64  // the bits that Config.Identity adds to a UID; 0 for 0
-	track          bool    // managed fields, from creation on
-	protect        bool    // adds finalizers; see Config.SkipProtection
-	crossNamespace bool    // see Config.CrossNamespaceSources
-	tokens         bool    // of service accounts, for pods; see Config.MountTokens
+	identity       uint64   // the bits that Config.Identity adds to a UID; 0 for 0
+	track          bool     // managed fields, from creation on
+	protect        bool     // adds finalizers; see Config.SkipProtection
+	crossNamespace bool     // see Config.CrossNamespaceSources
+	tokens         bool     // of service accounts, for pods; see Config.MountTokens
 	access         *access  // nil: see Config.RBAC
 	admitter       Admitter // nil: none; see SetAdmitter
 	tokenKey       []byte

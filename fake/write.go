@@ -40,8 +40,9 @@ const (
 // A writer is the server as one write sees it.
 type writer struct {
 	*Server
-	changes *sim.Commit                // nil: a write of the server itself, or of a host that runs one at a time
-	user    *authenticationv1.UserInfo // nil: system:admin
+	changes   *sim.Commit                // nil: a write of the server itself, or of a host that runs one at a time
+	user      *authenticationv1.UserInfo // nil: system:admin
+	admission *admission                 // nil: nothing admits it; see Server.SetAdmitter
 }
 
 // commit is Server.commit, in the order of the writer's host.
@@ -73,15 +74,20 @@ func (s writer) create(k *kind, namespace string, obj Object, dryRun bool) (writ
 	if err := inNamespace(k, m, namespace); err != nil {
 		return writeResult{}, err
 	}
-	if err := s.checkEscalation(k, obj, nil); err != nil {
-		return writeResult{}, err
-	}
 	if err := s.admitNamespace(k, namespace, m); err != nil {
 		return writeResult{}, err
 	}
 	if err := k.mayCreate(m.Name); err != nil {
 		return writeResult{}, err
 	}
+	obj, err := s.admitCreation(k, obj)
+	if err != nil {
+		return writeResult{}, err
+	}
+	if err := s.checkEscalation(k, obj, nil); err != nil {
+		return writeResult{}, err
+	}
+	m = metaOf(obj)
 	generate := m.Name == "" && m.GenerateName != ""
 	for try := 1; ; try++ {
 		if generate {
@@ -99,6 +105,9 @@ func (s writer) create(k *kind, namespace string, obj Object, dryRun bool) (writ
 			if rv, err := strconv.ParseUint(m.ResourceVersion, 10, 64); err == nil && rv > 0 {
 				return writeResult{}, internalError(createRVMsg)
 			}
+		}
+		if err := s.admission.validate(obj, nil); err != nil {
+			return writeResult{}, err
 		}
 		if err := s.charge(k, mainResource, obj, nil, dryRun); err != nil {
 			return writeResult{}, err
@@ -127,20 +136,12 @@ func (s writer) create(k *kind, namespace string, obj Object, dryRun bool) (writ
 	}
 }
 
-// prepareCreate sets defaults, admits and validates an object to be created.
+// prepareCreate sets what the server decides about an object to be created, and validates it.
 func (s *Server) prepareCreate(k *kind, obj Object) error {
 	m := metaOf(obj)
-	m.DeletionTimestamp, m.DeletionGracePeriodSeconds = nil, nil
 	m.CreationTimestamp = s.timestamp()
 	m.UID = s.newUID(k.resource, key(m.Namespace, m.Name))
-	k.defaults(obj)
 	k.prepareCreate(m.CreationTimestamp, obj, nil)
-	if pod, ok := obj.(*corev1.Pod); ok && s.defaultResources(pod) {
-		k.prepareCreate(m.CreationTimestamp, obj, nil) // they decide about its quality of service
-	}
-	if err := s.admitCreate(obj); err != nil {
-		return err
-	}
 	if errs := append(rules.ValidateMeta(m, k.namespaced, k.name, k.custom != nil),
 		k.validateCreate(obj, nil)...); len(errs) > 0 {
 		return invalid(k, m.Name, errs)
@@ -200,16 +201,23 @@ func (s writer) update(k *kind, c change) (writeResult, error) {
 		}
 		if old == nil {
 			obj.SetResourceVersion("")
+			s.admission.creates()
 			done, err := s.create(k, c.namespace, obj, c.dryRun)
 			if c.create && apierrors.IsAlreadyExists(err) {
 				continue
 			}
 			return done, err
 		}
+		if obj, err = s.admitChange(k, obj, old); err != nil {
+			return writeResult{}, err
+		}
 		if err := s.checkEscalation(k, obj, old); err != nil {
 			return writeResult{}, err
 		}
 		obj, verdict, err := s.prepareUpdate(k, c, obj, old)
+		if err == nil {
+			err = s.admission.validate(obj, old)
+		}
 		if err != nil {
 			return writeResult{}, err
 		}

@@ -1,0 +1,266 @@
+package fake
+
+import (
+	"context"
+	"slices"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// An admission is how one request is admitted by the server's Admitter. nil: nothing admits it.
+//
+// Differs: reviews, such as TokenReview, are admitted as they are, and so are requests to the kubelets of nodes. The real
+// server sends them to webhooks that ask for them.
+type admission struct {
+	ctx     context.Context //nolint:containedctx // it is the request's
+	by      Admitter
+	r       ResourceClient
+	request AdmissionRequest // without objects
+}
+
+// admits reports whether the server's Admitter would change or refuse any request.
+func (s *Server) admits() bool { return s.admitter != nil && s.admitter.Admits() }
+
+// admission returns how a request is admitted.
+func (r ResourceClient) admission(
+	ctx context.Context, operation admissionv1.Operation, name string, options runtime.Object, sub ...string,
+) *admission {
+	if !r.c.server.admits() {
+		return nil
+	}
+	shape := r.interceptedRequest("", name, nil, sub...)
+	a := &admission{ctx: ctx, by: r.c.server.admitter, r: r, request: AdmissionRequest{
+		Operation: operation, Kind: shape.Kind, Resource: shape.Resource, Subresource: shape.Subresource,
+		Namespace: r.namespace, Name: name, Options: options, User: r.c.userInfo(), caller: r.c.caller,
+	}}
+	if shape.Resource.Group == "" && shape.Resource.Resource == "namespaces" {
+		a.request.Namespace = name
+	}
+	a.setOptions(options)
+	a.request.Versions = r.otherVersions(a.request.Subresource)
+	return a
+}
+
+// admissionOf returns how the creation of an action's body is admitted.
+func (r ResourceClient) admissionOf(ctx context.Context, name, sub string, opts metav1.CreateOptions) *admission {
+	a := r.admission(ctx, admissionv1.Create, name, &opts, sub)
+	if a == nil {
+		return nil
+	}
+	a.request.Kind = r.kind.actions[sub].gvk
+	a.request.Versions = nil
+	return a
+}
+
+// setOptions sets the options of a request, with their type.
+func (a *admission) setOptions(options runtime.Object) {
+	kind := ""
+	switch o := options.(type) {
+	case *metav1.CreateOptions:
+		kind, a.request.DryRun = "CreateOptions", len(o.DryRun) > 0
+	case *metav1.UpdateOptions:
+		kind, a.request.DryRun = "UpdateOptions", len(o.DryRun) > 0
+	case *metav1.DeleteOptions:
+		kind, a.request.DryRun = "DeleteOptions", len(o.DryRun) > 0
+	}
+	options.GetObjectKind().SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind(kind))
+	a.request.Options = options
+}
+
+// patchedBy returns the options of an update that a patch is.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers patchToUpdateOptions.
+func patchedBy(o metav1.PatchOptions) *metav1.UpdateOptions {
+	return &metav1.UpdateOptions{DryRun: o.DryRun, FieldManager: o.FieldManager, FieldValidation: o.FieldValidation}
+}
+
+// creates turns an update into the creation of an object that does not exist.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/handlers updateToCreateOptions.
+func (a *admission) creates() {
+	if a == nil || a.request.Operation == admissionv1.Create {
+		return
+	}
+	a.request.Operation = admissionv1.Create
+	if o, ok := a.request.Options.(*metav1.UpdateOptions); ok {
+		a.setOptions(&metav1.CreateOptions{DryRun: o.DryRun, FieldManager: o.FieldManager, FieldValidation: o.FieldValidation})
+	}
+}
+
+// updates turns the request back into the update of an object that was created meanwhile.
+func (a *admission) updates() {
+	if a == nil || a.request.Operation == admissionv1.Update {
+		return
+	}
+	a.request.Operation = admissionv1.Update
+	if o, ok := a.request.Options.(*metav1.CreateOptions); ok {
+		a.setOptions(&metav1.UpdateOptions{DryRun: o.DryRun, FieldManager: o.FieldManager, FieldValidation: o.FieldValidation})
+	}
+}
+
+// mutate returns what the Admitter makes of an object that will replace old; old is nil for a creation.
+func (a *admission) mutate(obj, old Object) (Object, error) {
+	if a == nil {
+		return obj, nil
+	}
+	shown, err := a.with(obj, old)
+	if err != nil {
+		return nil, err
+	}
+	err = a.by.Mutate(a.ctx, &a.request)
+	if err != nil {
+		return nil, err
+	}
+	if a.request.Object == runtime.Object(shown) {
+		return obj, nil
+	}
+	return a.taken(a.request.Object.(Object), old)
+}
+
+// taken returns an object of the Admitter in the form of the write pipeline.
+func (a *admission) taken(obj, old Object) (Object, error) {
+	obj, err := a.r.toStored(obj, old)
+	if err != nil {
+		return nil, err
+	}
+	clean(obj)
+	a.r.storedKind().defaults(obj)
+	return obj, nil
+}
+
+// validate asks the Admitter about an object that will replace old; old is nil for a creation.
+func (a *admission) validate(obj, old Object) error {
+	if a == nil {
+		return nil
+	}
+	if _, err := a.with(obj, old); err != nil {
+		return err
+	}
+	name := a.request.Name
+	if name == "" && obj != nil {
+		a.request.Name = obj.GetName()
+	}
+	err := a.by.Validate(a.ctx, &a.request)
+	a.request.Name = name
+	return err
+}
+
+// delete asks the Admitter about the deletion of an object.
+//
+// Upstream: k8s.io/apiserver/pkg/registry/rest AdmissionToValidateObjectDeleteFunc.
+func (a *admission) delete(old Object) error {
+	if a == nil {
+		return nil
+	}
+	if _, err := a.with(nil, old); err != nil {
+		return err
+	}
+	if err := a.by.Mutate(a.ctx, &a.request); err != nil {
+		return err
+	}
+	return a.by.Validate(a.ctx, &a.request)
+}
+
+// body returns what the Admitter makes of the body of an action.
+func (a *admission) body(body runtime.Object) (runtime.Object, error) {
+	if a == nil {
+		return body, nil
+	}
+	typed := body.DeepCopyObject()
+	typed.GetObjectKind().SetGroupVersionKind(a.request.Kind)
+	a.request.Object = typed
+	if err := a.by.Mutate(a.ctx, &a.request); err != nil {
+		return nil, err
+	}
+	if a.request.Object != typed {
+		body = a.request.Object
+	}
+	return body, a.by.Validate(a.ctx, &a.request)
+}
+
+// with sets the objects of the request, and returns the new one.
+func (a *admission) with(obj, old Object) (shown Object, err error) {
+	a.request.Object, a.request.OldObject = nil, nil
+	if obj != nil {
+		if shown, err = a.shown(obj); err != nil {
+			return nil, err
+		}
+		a.request.Object = shown
+	}
+	if old != nil {
+		was, err := a.shown(old)
+		if err != nil {
+			return nil, err
+		}
+		a.request.OldObject = was
+	}
+	return shown, nil
+}
+
+// shown returns an object of the write pipeline as the client sees it, with its type.
+func (a *admission) shown(obj Object) (Object, error) {
+	if a.r.kind.base != nil {
+		var err error
+		if obj, err = a.r.kind.fromStored(obj); err != nil {
+			return nil, err
+		}
+	}
+	return a.r.versioned(obj), nil
+}
+
+// warnings returns the warnings of the Admitter, each once.
+func (a *admission) warnings() []string {
+	if a == nil {
+		return nil
+	}
+	var out []string
+	for _, text := range a.request.warnings {
+		if !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// otherVersions returns the other versions in which a resource is served with a subresource, in the order of
+// discovery. There are none for a scale.
+func (r ResourceClient) otherVersions(sub string) []AdmissionVersion {
+	if r.kind.ofScale() {
+		return nil
+	}
+	var out []AdmissionVersion
+	table := r.storedKind().id
+	for _, k := range r.c.server.catalog.Load().kinds {
+		other := ResourceClient{c: r.c, kind: k, version: k.gvk.Version, namespace: r.namespace}
+		if other.storedKind().id != table || k.gvk == r.GroupVersionKind() || sub == string(statusSubresource) && k.copyStatus == nil {
+			continue
+		}
+		out = append(out, AdmissionVersion{
+			Resource: k.gvk.GroupVersion().WithResource(k.resource), Kind: k.gvk,
+			Convert: func(obj runtime.Object) (runtime.Object, error) { return r.convert(obj, other) },
+			Restore: func(obj runtime.Object) (runtime.Object, error) { return other.convert(obj, r) },
+		})
+	}
+	return out
+}
+
+// convert returns an object of a resource in another version. The result is a copy.
+func (r ResourceClient) convert(obj runtime.Object, to ResourceClient) (runtime.Object, error) {
+	out := obj.DeepCopyObject().(Object)
+	var err error
+	switch {
+	case r.kind.toStorage != nil:
+		out, err = r.kind.toStorage(out)
+	case r.kind.base != nil:
+		out, err = r.kind.toStored(out, nil)
+	}
+	if err == nil {
+		out, err = to.fromStored(out)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return to.versioned(out), nil
+}
