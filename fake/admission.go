@@ -71,13 +71,10 @@ func (s writer) admitCreation(k *kind, obj Object) (Object, error) {
 	m.DeletionTimestamp, m.DeletionGracePeriodSeconds = nil, nil
 	m.CreationTimestamp, m.UID = metav1.Time{}, ""
 	k.defaults(obj)
-	if pod, ok := obj.(*corev1.Pod); ok {
-		s.defaultResources(pod)
-	}
 	if err := s.admitCreate(obj); err != nil {
 		return nil, err
 	}
-	return s.admission.mutate(obj, nil)
+	return s.admission.mutate(obj, nil, s.admitCreate)
 }
 
 // admitChange applies the Admitter to what was sent.
@@ -88,7 +85,7 @@ func (s writer) admitChange(k *kind, obj, old Object) (Object, error) {
 	s.admission.updates()
 	clean(obj)
 	k.defaults(obj)
-	return s.admission.mutate(obj, old)
+	return s.admission.mutate(obj, old, func(Object) error { return nil })
 }
 
 // admitCreate applies the mutating plugins to an object to be created.
@@ -97,6 +94,7 @@ func (s writer) admitChange(k *kind, obj, old Object) (Object, error) {
 func (s *Server) admitCreate(obj Object) error {
 	switch o := obj.(type) {
 	case *corev1.Pod:
+		s.defaultResources(o)
 		return s.admitPod(o)
 	case *corev1.Service:
 		s.admitService(o)

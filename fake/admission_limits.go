@@ -24,10 +24,8 @@ import (
 // limitsAnnotation says which resources of a pod the plugin has set.
 const limitsAnnotation = "kubernetes.io/limit-ranger"
 
-// defaultResources sets the requests and limits that a pod's containers lack, and reports whether it
-// set any.
-func (s *Server) defaultResources(pod *corev1.Pod) bool {
-	changed := false
+// defaultResources sets the requests and limits that a pod's containers lack.
+func (s *Server) defaultResources(pod *corev1.Pod) {
 	for _, stored := range s.stored("limitranges", pod.Namespace) {
 		requests, limits := containerDefaults(stored.(*corev1.LimitRange))
 		var notes []string
@@ -40,13 +38,11 @@ func (s *Server) defaultResources(pod *corev1.Pod) bool {
 		if len(notes) == 0 {
 			continue
 		}
-		changed = true
 		if pod.Annotations == nil {
 			pod.Annotations = map[string]string{}
 		}
 		pod.Annotations[limitsAnnotation] = "LimitRanger plugin set: " + strings.Join(notes, "; ")
 	}
-	return changed
 }
 
 // containerDefaults returns the resources that a container has by default.

@@ -18,6 +18,10 @@ type admission struct {
 	by      Admitter
 	r       ResourceClient
 	request AdmissionRequest // without objects
+	warn    []string         // by the Admitter
+	obj     Object           // in the form of the write pipeline
+	body    runtime.Object   // of an action; nil: the request is about objects
+	old     Object           // that obj replaces; nil for a creation
 }
 
 // admits reports whether the server's Admitter would change or refuse any request.
@@ -33,8 +37,9 @@ func (r ResourceClient) admission(
 	shape := r.interceptedRequest("", name, nil, sub...)
 	a := &admission{ctx: ctx, by: r.c.server.admitter, r: r, request: AdmissionRequest{
 		Operation: operation, Kind: shape.Kind, Resource: shape.Resource, Subresource: shape.Subresource,
-		Namespace: r.namespace, Name: name, Options: options, User: r.c.userInfo(), caller: r.c.caller,
+		Namespace: r.namespace, Name: name, Options: options, User: r.c.userInfo(),
 	}}
+	a.request.admission = a
 	if shape.Resource.Group == "" && shape.Resource.Resource == "namespaces" {
 		a.request.Namespace = name
 	}
@@ -100,34 +105,47 @@ func (a *admission) updates() {
 	}
 }
 
-// mutate returns what the Admitter makes of an object that will replace old; old is nil for a creation.
-func (a *admission) mutate(obj, old Object) (Object, error) {
+// mutate returns what the Admitter makes of an object that will replace old; old is nil for a creation. again has the
+// server's own plugins, which see what the Admitter has made.
+//
+// Upstream: k8s.io/apiserver/pkg/admission reinvoker.
+func (a *admission) mutate(obj, old Object, again func(Object) error) (Object, error) {
 	if a == nil {
 		return obj, nil
 	}
-	shown, err := a.with(obj, old)
-	if err != nil {
-		return nil, err
+	a.obj, a.old = obj, old
+	a.request.Again, a.request.State = false, nil
+	for {
+		if err := a.with(a.obj, old); err != nil {
+			return nil, err
+		}
+		if err := a.by.Mutate(a.ctx, &a.request); err != nil {
+			return nil, err
+		}
+		if a.obj == obj || a.request.Again {
+			return a.obj, nil
+		}
+		if err := again(a.obj); err != nil {
+			return nil, err
+		}
+		a.request.Again = true
 	}
-	err = a.by.Mutate(a.ctx, &a.request)
-	if err != nil {
-		return nil, err
-	}
-	if a.request.Object == runtime.Object(shown) {
-		return obj, nil
-	}
-	return a.taken(a.request.Object.(Object), old)
 }
 
-// taken returns an object of the Admitter in the form of the write pipeline.
-func (a *admission) taken(obj, old Object) (Object, error) {
-	obj, err := a.r.toStored(obj, old)
+// replace replaces the object of the request.
+func (a *admission) replace(shown Object) error {
+	if a.body != nil {
+		a.body, a.request.Object = shown, shown
+		return nil
+	}
+	obj, err := a.r.toStored(a.r.kind.shallow(shown), a.old)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	clean(obj)
 	a.r.storedKind().defaults(obj)
-	return obj, nil
+	a.obj = obj
+	return a.with(obj, a.old)
 }
 
 // validate asks the Admitter about an object that will replace old; old is nil for a creation.
@@ -135,7 +153,7 @@ func (a *admission) validate(obj, old Object) error {
 	if a == nil {
 		return nil
 	}
-	if _, err := a.with(obj, old); err != nil {
+	if err := a.with(obj, old); err != nil {
 		return err
 	}
 	name := a.request.Name
@@ -154,7 +172,7 @@ func (a *admission) delete(old Object) error {
 	if a == nil {
 		return nil
 	}
-	if _, err := a.with(nil, old); err != nil {
+	if err := a.with(nil, old); err != nil {
 		return err
 	}
 	if err := a.by.Mutate(a.ctx, &a.request); err != nil {
@@ -163,40 +181,32 @@ func (a *admission) delete(old Object) error {
 	return a.by.Validate(a.ctx, &a.request)
 }
 
-// body returns what the Admitter makes of the body of an action.
-func (a *admission) body(body runtime.Object) (runtime.Object, error) {
+// action returns what the Admitter makes of the body of an action.
+func (a *admission) action(body runtime.Object) (runtime.Object, error) {
 	if a == nil {
 		return body, nil
 	}
-	typed := body.DeepCopyObject()
-	typed.GetObjectKind().SetGroupVersionKind(a.request.Kind)
-	a.request.Object = typed
+	a.body = body.DeepCopyObject()
+	a.body.GetObjectKind().SetGroupVersionKind(a.request.Kind)
+	a.request.Object = a.body
 	if err := a.by.Mutate(a.ctx, &a.request); err != nil {
 		return nil, err
 	}
-	if a.request.Object != typed {
-		body = a.request.Object
-	}
-	return body, a.by.Validate(a.ctx, &a.request)
+	return a.body, a.by.Validate(a.ctx, &a.request)
 }
 
-// with sets the objects of the request, and returns the new one.
-func (a *admission) with(obj, old Object) (shown Object, err error) {
+// with sets the objects of the request.
+func (a *admission) with(obj, old Object) (err error) {
 	a.request.Object, a.request.OldObject = nil, nil
 	if obj != nil {
-		if shown, err = a.shown(obj); err != nil {
-			return nil, err
+		if a.request.Object, err = a.shown(obj); err != nil {
+			return err
 		}
-		a.request.Object = shown
 	}
 	if old != nil {
-		was, err := a.shown(old)
-		if err != nil {
-			return nil, err
-		}
-		a.request.OldObject = was
+		a.request.OldObject, err = a.shown(old)
 	}
-	return shown, nil
+	return err
 }
 
 // shown returns an object of the write pipeline as the client sees it, with its type.
@@ -216,7 +226,7 @@ func (a *admission) warnings() []string {
 		return nil
 	}
 	var out []string
-	for _, text := range a.request.warnings {
+	for _, text := range a.warn {
 		if !slices.Contains(out, text) {
 			out = append(out, text)
 		}

@@ -2,6 +2,7 @@ package fake
 
 import (
 	"context"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -20,7 +21,8 @@ import (
 type Admitter interface {
 	// Admits reports whether any request would be changed or refused. It is called for each write.
 	Admits() bool
-	// Mutate may replace r.Object. It is called after the plugins that change objects, before validation.
+	// Mutate may replace the object of a request. It is called after the plugins that change objects, before validation,
+	// and once more if it has replaced the object.
 	Mutate(ctx context.Context, r *AdmissionRequest) error
 	// Validate is called after validation, for each attempt of a write.
 	Validate(ctx context.Context, r *AdmissionRequest) error
@@ -39,7 +41,7 @@ type AdmissionRequest struct {
 	Subresource string
 	Namespace   string // "": the resource is not namespaced
 	Name        string // "": the server makes the name, or deletes a collection
-	// Object is what will be stored, of Kind; nil for a deletion. It is read-only, but Mutate may set another one.
+	// Object is what will be stored, of Kind; nil for a deletion. It is read-only: see Replace.
 	Object runtime.Object
 	// OldObject is what is stored, of Kind; nil for a creation. It is read-only.
 	OldObject runtime.Object
@@ -48,9 +50,12 @@ type AdmissionRequest struct {
 	User      authenticationv1.UserInfo
 	// Versions are the other versions in which the resource is served.
 	Versions []AdmissionVersion
+	// Again says that this is the second call of Mutate, because the first one has replaced the object and the server's
+	// own plugins have seen the new one. State is what the first call has left there.
+	Again bool
+	State any
 
-	caller   sim.Caller
-	warnings []string
+	admission *admission
 }
 
 // An AdmissionVersion is a version in which a resource is served.
@@ -62,17 +67,25 @@ type AdmissionVersion struct {
 	Convert, Restore func(obj runtime.Object) (runtime.Object, error)
 }
 
+// Replace replaces the object of a request, within Mutate. The server sets its defaults.
+func (r *AdmissionRequest) Replace(obj runtime.Object) error {
+	return r.admission.replace(obj.(Object))
+}
+
 // Warn adds a warning to the answer.
-func (r *AdmissionRequest) Warn(text string) { r.warnings = append(r.warnings, text) }
+func (r *AdmissionRequest) Warn(text string) { r.admission.warn = append(r.admission.warn, text) }
 
 // Call makes a call to a program outside of the server: in a stepped world a suspension point, at which the host may
 // inject a fault. The trace shows it as webhook NAME.
 func (r *AdmissionRequest) Call(ctx context.Context, name string, call func() error) error {
 	action := trace.Action{Kind: trace.KindAPI, Verb: "webhook", Object: name}
-	return sim.CallContext(ctx, r.caller, action, func(*sim.Commit) trace.Outcome {
+	return sim.CallContext(ctx, r.admission.r.c.caller, action, func(*sim.Commit) trace.Outcome {
 		return trace.Outcome{Err: call()}
 	}).Err
 }
+
+// Now returns the time of the world.
+func (r *AdmissionRequest) Now() time.Time { return r.admission.r.c.caller.Now() }
 
 // SetAdmitter sets what admits requests, before the server is used. nil: nothing.
 func (s *Server) SetAdmitter(by Admitter) { s.admitter = by }

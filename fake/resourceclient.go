@@ -481,7 +481,7 @@ func (r ResourceClient) CreateSubresource(ctx context.Context, name, sub string,
 			return writeResult{}, err
 		}
 		admitted := r.admissionOf(ctx, name, sub, opts)
-		body, err := admitted.body(body)
+		body, err := admitted.action(body)
 		if err != nil {
 			return writeResult{}, err
 		}

@@ -1,0 +1,106 @@
+package admission
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/volsim/volsim/fake"
+)
+
+// Serve makes a server call webhooks and evaluate policies, before the server is used. Further calls do nothing.
+func Serve(server *fake.Server) {
+	if server.Admitter() != nil {
+		return
+	}
+	a := &admitter{webhooks: newWebhooks(server)}
+	server.SetAdmitter(a)
+}
+
+// admitter admits the requests of a server. Mutating policies come before mutating webhooks, and validating policies
+// before validating webhooks.
+//
+// Upstream: k8s.io/apiserver/pkg/server RecommendedPluginOrder.
+type admitter struct {
+	webhooks *webhooks
+}
+
+var _ fake.Admitter = (*admitter)(nil)
+
+// Admits implements fake.Admitter.
+func (a *admitter) Admits() bool { return a.webhooks.active() }
+
+// Mutate implements fake.Admitter.
+func (a *admitter) Mutate(ctx context.Context, r *fake.AdmissionRequest) error {
+	if isExempt(r) {
+		return nil
+	}
+	state, ok := r.State.(*rounds)
+	if !ok {
+		state = &rounds{invoked: map[string]bool{}, again: map[string]bool{}}
+		r.State = state
+	}
+	return a.webhooks.mutate(ctx, r, state)
+}
+
+// Validate implements fake.Admitter.
+func (a *admitter) Validate(ctx context.Context, r *fake.AdmissionRequest) error {
+	if isExempt(r) {
+		return nil
+	}
+	return a.webhooks.validate(ctx, r)
+}
+
+// ValidateConfiguration implements fake.Admitter.
+func (a *admitter) ValidateConfiguration(_, _ fake.Object) field.ErrorList { return nil }
+
+// exempt are the kinds about which neither webhooks nor policies are asked, so that none can lock itself in.
+//
+// Upstream: k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules IsExemptAdmissionConfigurationResource.
+var exempt = []string{
+	"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration",
+	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+	"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
+}
+
+func isExempt(r *fake.AdmissionRequest) bool {
+	return r.Kind.Group == group && slices.Contains(exempt, r.Kind.Kind)
+}
+
+const group = "admissionregistration.k8s.io"
+
+// kept is something that is made of the stored objects of some resources, and made again when one of them has changed.
+type kept[T any] struct {
+	make       func() T
+	generation atomic.Int64 // number of changes
+	made       atomic.Pointer[keptValue[T]]
+}
+
+type keptValue[T any] struct {
+	value      T
+	generation int64
+}
+
+// newKept returns what create makes of the objects of some resources.
+func newKept[T any](server *fake.Server, create func() T, resources ...string) *kept[T] {
+	k := &kept[T]{make: create}
+	server.OnCommit(func(c fake.Commit) {
+		if slices.Contains(resources, c.Resource) {
+			k.generation.Add(1)
+		}
+	})
+	return k
+}
+
+// get returns the present value.
+func (k *kept[T]) get() T {
+	generation := k.generation.Load()
+	if v := k.made.Load(); v != nil && v.generation == generation {
+		return v.value
+	}
+	v := &keptValue[T]{value: k.make(), generation: generation}
+	k.made.Store(v)
+	return v.value
+}
