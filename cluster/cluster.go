@@ -20,6 +20,7 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/apiserver"
+	"github.com/volsim/volsim/internal/definitions"
 	"github.com/volsim/volsim/internal/localstorage"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
@@ -295,6 +296,7 @@ func New(cfg Config) (*Cluster, error) {
 		cfg.API.CreateWarnings = c.createWarnings
 	}
 	c.server, c.rbac = fake.NewServer(cfg.API), cfg.API.RBAC
+	definitions.ServeAdmission(c.server)
 	if c.rbac {
 		if err := c.addRoles(); err != nil {
 			return nil, errors.Join(fmt.Errorf("cluster: %w", err), c.Close())

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/cluster"
 )
@@ -28,11 +29,19 @@ func withConverter(cfg cluster.Config, goTypes *runtime.Scheme) cluster.Config {
 }
 
 // adaptConversion makes a definition use the converter if the Go types of its kind convert. It
-// removes the conversion webhook otherwise.
+// removes the conversion webhook otherwise. With IgnoreSchemeConvertible, a conversion webhook is the suite's server.
 //
 // Upstream: sigs.k8s.io/controller-runtime/pkg/envtest modifyConversionWebhooks.
-func adaptConversion(definition *apiextensionsv1.CustomResourceDefinition, goTypes *runtime.Scheme) {
+func adaptConversion(definition *apiextensionsv1.CustomResourceDefinition, goTypes *runtime.Scheme, webhooks *WebhookInstallOptions) {
 	if definition.Spec.PreserveUnknownFields {
+		return
+	}
+	if c := definition.Spec.Conversion; webhooks.IgnoreSchemeConvertible {
+		if c != nil && c.Webhook != nil {
+			c.Webhook.ClientConfig = &apiextensionsv1.WebhookClientConfig{
+				URL: ptr.To("https://" + webhooks.address() + "/convert"), CABundle: webhooks.LocalServingCAData,
+			}
+		}
 		return
 	}
 	if !converts(goTypes, schema.GroupKind{Group: definition.Spec.Group, Kind: definition.Spec.Names.Kind}) {

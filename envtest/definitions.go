@@ -33,19 +33,17 @@ type CRDInstallOptions struct {
 
 	ErrorIfPathMissing bool // makes a missing path an error; by default it is ignored
 
-	MaxTime         time.Duration         // ignored: a resource is served when its definition has been written
-	PollInterval    time.Duration         // ignored
-	CleanUpAfterUse bool                  // ignored: Environment.Stop ends the cluster
-	WebhookOptions  WebhookInstallOptions // must be empty; refused otherwise
+	MaxTime         time.Duration // ignored: a resource is served when its definition has been written
+	PollInterval    time.Duration // ignored
+	CleanUpAfterUse bool          // ignored: Environment.Stop ends the cluster
+	// WebhookOptions has where conversion webhooks are if its IgnoreSchemeConvertible is true.
+	WebhookOptions WebhookInstallOptions
 }
 
 // InstallCRDs creates the selected definitions, or updates those that exist, and returns them as
 // the API server has stored them. When it returns, their resources are served. The configuration is
 // that of a running Environment or of a cluster that serves definitions.
 func InstallCRDs(config *rest.Config, options CRDInstallOptions) ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	if !isEmpty(options.WebhookOptions) {
-		return nil, errWebhooks
-	}
 	options.CRDs = slices.Clone(options.CRDs)
 	if err := ReadCRDFiles(&options); err != nil {
 		return nil, err
@@ -55,7 +53,7 @@ func InstallCRDs(config *rest.Config, options CRDInstallOptions) ([]*apiextensio
 		goTypes = scheme.Scheme
 	}
 	for _, definition := range options.CRDs {
-		adaptConversion(definition, goTypes)
+		adaptConversion(definition, goTypes, &options.WebhookOptions)
 	}
 	client, err := clientset.NewForConfig(config)
 	if err != nil {
@@ -211,33 +209,44 @@ func filesAt(path string) ([]string, error) {
 
 // readFile returns the definitions in a file.
 func readFile(name string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	var found []*apiextensionsv1.CustomResourceDefinition
+	err := readDocuments(name, func(is metav1.TypeMeta, document []byte) error {
+		if is.Kind != "CustomResourceDefinition" {
+			return nil
+		}
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.Unmarshal(document, definition); err != nil {
+			return err
+		}
+		if definition.Spec.Group != "" && definition.Spec.Names.Kind != "" {
+			found = append(found, definition)
+		}
+		return nil
+	})
+	return found, err
+}
+
+// readDocuments calls f for each document in a file, with its type, which is empty in a kustomization.yaml for example.
+func readDocuments(name string, f func(is metav1.TypeMeta, document []byte) error) error {
 	data, err := os.ReadFile(name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var found []*apiextensionsv1.CustomResourceDefinition
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	for {
 		document, err := reader.Read()
 		if errors.Is(err, io.EOF) {
-			return found, nil
+			return nil
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		var is metav1.TypeMeta // empty in a kustomization.yaml, for example
+		var is metav1.TypeMeta
 		if err := yaml.Unmarshal(document, &is); err != nil {
-			return nil, err
+			return err
 		}
-		if is.Kind != "CustomResourceDefinition" {
-			continue
-		}
-		definition := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.Unmarshal(document, definition); err != nil {
-			return nil, err
-		}
-		if definition.Spec.Group != "" && definition.Spec.Names.Kind != "" {
-			found = append(found, definition)
+		if err := f(is, document); err != nil {
+			return err
 		}
 	}
 }

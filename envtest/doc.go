@@ -29,15 +29,17 @@
 // writers compete, and one may get a conflict. With an empty, non-nil list ClusterConfig.Components
 // no component runs, as in controller-runtime's envtest.
 //
+// WebhookInstallOptions installs admission webhooks, which the suite's manager answers by TLS on
+// loopback. ClusterConfig.API.Services has webhooks that are answered in memory.
+//
 // # Differences
 //
 //   - Differs: the configuration of [Environment.Start] is answered in memory. Its host names no
 //     server. [AuthenticatedUser.KubeConfig] is for other processes.
 //   - Differs: there is no field KubeConfig, and no field ControlPlane with flags of an API server;
 //     a suite that uses them does not compile. ClusterConfig.API configures the API server.
-//   - Differs: admission webhooks are refused by Start. Kinds whose Go types convert (Hub,
-//     ConvertTo, ConvertFrom) are converted by these types, so no manager needs to serve a
-//     conversion webhook.
+//   - Differs: kinds whose Go types convert (Hub, ConvertTo, ConvertFrom) are converted by these
+//     types, so no manager needs to serve a conversion webhook.
 //   - Differs: [Environment.Stop] ends everything, so CRDInstallOptions.CleanUpAfterUse has no
 //     effect.
 //   - Differs: definitions are installed in the order of paths and files; upstream's order is

@@ -6,18 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"strings"
 	"sync"
 	"time"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/fake/admission"
 	"github.com/volsim/volsim/fake/apiserver"
 	"github.com/volsim/volsim/fake/crd"
 )
@@ -56,7 +55,8 @@ type Environment struct {
 	// 20 s.
 	ControlPlaneStartTimeout time.Duration
 
-	// WebhookInstallOptions must be empty: Start refuses webhooks.
+	// WebhookInstallOptions selects configurations of webhooks, and has the address and the certificates of the server
+	// that answers them. Start sets what is empty.
 	WebhookInstallOptions WebhookInstallOptions
 	// UseExistingCluster must not be true: Start refuses it. If it is nil, Start also refuses the
 	// environment variable USE_EXISTING_CLUSTER=true.
@@ -82,26 +82,7 @@ type running struct {
 	listeners []*apiserver.Listener // guarded by mu; of kubeconfigs
 }
 
-// WebhookInstallOptions has the fields of controller-runtime's type, so that suites with webhooks
-// compile. Environment.Start refuses them: webhooks are not supported yet.
-type WebhookInstallOptions struct {
-	Paths                        []string
-	MutatingWebhooks             []*admissionregistrationv1.MutatingWebhookConfiguration
-	ValidatingWebhooks           []*admissionregistrationv1.ValidatingWebhookConfiguration
-	IgnoreSchemeConvertible      bool
-	IgnoreErrorIfPathMissing     bool
-	LocalServingHost             string
-	LocalServingPort             int
-	LocalServingCertDir          string
-	LocalServingCAData           []byte
-	LocalServingHostExternalName string
-	MaxTime                      time.Duration
-	PollInterval                 time.Duration
-}
-
 var (
-	errWebhooks = errors.New("WebhookInstallOptions is set, but webhooks are not supported yet: " +
-		"leave it empty, and test admission functions directly")
 	errExistingCluster = errors.New("an existing cluster is asked for (UseExistingCluster, or environment " +
 		"variable " + existingClusterVariable + "), but this package simulates one: " +
 		"use sigs.k8s.io/controller-runtime/pkg/envtest for it")
@@ -123,7 +104,11 @@ func (e *Environment) Start() (*rest.Config, error) {
 	if err := e.startCluster(); err != nil {
 		return nil, fmt.Errorf("envtest: start cluster: %w", errors.Join(err, e.Stop()))
 	}
+	if err := e.WebhookInstallOptions.PrepWithoutInstalling(); err != nil {
+		return nil, fmt.Errorf("envtest: %w", errors.Join(err, e.Stop()))
+	}
 	options := &e.CRDInstallOptions
+	options.WebhookOptions = e.WebhookInstallOptions
 	if options.Scheme == nil {
 		options.Scheme = e.Scheme
 	}
@@ -135,6 +120,9 @@ func (e *Environment) Start() (*rest.Config, error) {
 		return nil, fmt.Errorf("envtest: %w", errors.Join(err, e.Stop()))
 	}
 	e.CRDs = installed
+	if err := e.WebhookInstallOptions.Install(e.Config); err != nil {
+		return nil, fmt.Errorf("envtest: %w", errors.Join(err, e.Stop()))
+	}
 	return e.Config, nil
 }
 
@@ -147,15 +135,11 @@ func (e *Environment) check() error {
 	switch {
 	case existing:
 		return errExistingCluster
-	case !isEmpty(e.WebhookInstallOptions):
-		return errWebhooks
 	case e.ClusterConfig.Stepped != nil:
 		return errStepped
 	}
 	return nil
 }
-
-func isEmpty(options WebhookInstallOptions) bool { return reflect.ValueOf(options).IsZero() }
 
 // startCluster starts the cluster unless it runs.
 func (e *Environment) startCluster() error {
@@ -171,6 +155,7 @@ func (e *Environment) startCluster() error {
 	}
 	e.running = &running{cluster: c}
 	crd.Serve(c.Server())
+	admission.Serve(c.Server())
 	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(e.ControlPlaneStartTimeout, startTimeout))
 	defer cancel()
 	if err := c.Start(ctx); err != nil {
@@ -191,7 +176,7 @@ func (e *Environment) Stop() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stopped = true
-	var errs []error
+	errs := []error{e.WebhookInstallOptions.Cleanup()}
 	for _, l := range r.listeners {
 		errs = append(errs, l.Close())
 	}

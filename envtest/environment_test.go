@@ -119,16 +119,9 @@ func TestStartRefuses(t *testing.T) {
 	}{
 		{"existing cluster", envtest.Environment{UseExistingCluster: ptr.To(true)}, "an existing cluster is asked for"},
 		{
-			"webhooks",
+			"webhooks without files",
 			envtest.Environment{WebhookInstallOptions: envtest.WebhookInstallOptions{Paths: []string{"config/webhook"}}},
-			"webhooks are not supported yet",
-		},
-		{
-			"webhooks of definitions",
-			envtest.Environment{CRDInstallOptions: envtest.CRDInstallOptions{
-				WebhookOptions: envtest.WebhookInstallOptions{LocalServingPort: 9443},
-			}},
-			"webhooks are not supported yet",
+			"read configurations of webhooks: stat config/webhook: no such file or directory",
 		},
 		{"stepped", envtest.Environment{ClusterConfig: cluster.Config{Stepped: &sim.SteppedConfig{}}}, "Stepped is set"},
 		{"cluster", envtest.Environment{ClusterConfig: cluster.Config{Devices: "tape"}}, `devices "tape"`},

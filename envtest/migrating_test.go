@@ -52,11 +52,6 @@ func kubeconfig(t *testing.T, e *envtest.Environment) {
 
 // migrations are the rows by their first cell.
 var migrations = map[string]migration{
-	"`WebhookInstallOptions is set, but webhooks are not supported yet…`": func(t *testing.T, _ *envtest.Environment, _ kubernetes.Interface) string {
-		return startError(t, &envtest.Environment{
-			WebhookInstallOptions: envtest.WebhookInstallOptions{Paths: []string{"config/webhook"}},
-		})
-	},
 	"`an existing cluster is asked for…`": func(t *testing.T, _ *envtest.Environment, _ kubernetes.Interface) string {
 		return startError(t, &envtest.Environment{UseExistingCluster: ptr.To(true)})
 	},

@@ -12,6 +12,7 @@ import (
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore/scenario"
 	"github.com/volsim/volsim/explore/session"
+	_ "github.com/volsim/volsim/fake/admission" // webhooks and policies
 	"github.com/volsim/volsim/fake/crd"
 )
 

@@ -19,6 +19,7 @@ import (
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/cmd/volsim/internal/page"
 	"github.com/volsim/volsim/fake"
+	_ "github.com/volsim/volsim/fake/admission" // webhooks and policies
 	"github.com/volsim/volsim/fake/apiserver"
 	"github.com/volsim/volsim/fake/crd"
 	"github.com/volsim/volsim/sim"

@@ -8,7 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/definitions"
 )
+
+func init() { definitions.RegisterAdmission(Serve) }
 
 // Serve makes a server call webhooks and evaluate policies, before the server is used. Further calls do nothing.
 func Serve(server *fake.Server) {

@@ -5,6 +5,7 @@
 //
 // From then on, the server acts by the configurations and policies of admissionregistration.k8s.io that it stores. A
 // program that does not import this package does not link the code for HTTPS and CEL, and its server stores them only.
+// Clusters of package cluster call Serve themselves, in programs that import this package.
 //
 // # Webhooks
 //

@@ -29,7 +29,7 @@ import (
 type webhooks struct {
 	server     *fake.Server
 	services   webhookclient.Services
-	clients    *webhookutil.ClientManager
+	clients    func() *webhookutil.ClientManager
 	compiler   func() cel.ConditionCompiler
 	mutating   *kept[[]webhook.WebhookAccessor]
 	validating *kept[[]webhook.WebhookAccessor]
@@ -38,7 +38,7 @@ type webhooks struct {
 
 func newWebhooks(server *fake.Server) *webhooks {
 	w := &webhooks{server: server, services: webhookclient.Services{Server: server}}
-	w.clients = newClients(w.services)
+	w.clients = sync.OnceValue(func() *webhookutil.ClientManager { return newClients(w.services) })
 	w.compiler = sync.OnceValue(func() cel.ConditionCompiler {
 		return cel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	})

@@ -38,7 +38,7 @@ func (w *webhooks) ask(ctx context.Context, c *call, mutating bool) (*webhookreq
 	if err != nil {
 		return nil, failed(c, "could not create admission objects: %w", err, apierrors.NewBadRequest("error creating admission objects"))
 	}
-	client, err := c.hook.GetRESTClient(w.clients)
+	client, err := c.hook.GetRESTClient(w.clients())
 	if err != nil {
 		return nil, failed(c, "could not get REST client: %w", err, apierrors.NewInternalError(err))
 	}

@@ -51,9 +51,41 @@ func (a *Authority) NewClient(user string, groups ...string) (cert, key []byte, 
 	if err != nil {
 		return nil, nil, fmt.Errorf("create certificate of user %q: %w", user, err)
 	}
+	if cert, key, err = encoded(signed, private); err != nil {
+		return nil, nil, fmt.Errorf("create certificate of user %q: %w", user, err)
+	}
+	return cert, key, nil
+}
+
+// NewServer returns a certificate and its key, in PEM, for a server with the given names and addresses, such as one of
+// webhooks. They are valid for a century.
+func (a *Authority) NewServer(hosts ...string) (cert, key []byte, err error) {
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "volsim"}, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else if host != "" {
+			template.DNSNames = append(template.DNSNames, host)
+		}
+	}
+	signed, private, err := newSigned(template, a)
+	if err == nil {
+		cert, key, err = encoded(signed, private)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("create certificate of server %q: %w", hosts, err)
+	}
+	return cert, key, nil
+}
+
+// encoded returns a certificate and its key in PEM.
+func encoded(signed *x509.Certificate, private *ecdsa.PrivateKey) (cert, key []byte, err error) {
 	der, err := x509.MarshalPKCS8PrivateKey(private)
 	if err != nil {
-		return nil, nil, fmt.Errorf("create certificate of user %q: %w", user, err)
+		return nil, nil, err
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed.Raw}),
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil

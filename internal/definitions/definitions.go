@@ -37,3 +37,16 @@ func InstallText(ctx context.Context, server *fake.Server, text string) error {
 	}
 	return installer.Documents(ctx, server, text)
 }
+
+// admission is package fake/admission's. It is set while packages are initialized.
+var admission func(server *fake.Server)
+
+// RegisterAdmission sets what ServeAdmission calls.
+func RegisterAdmission(serve func(server *fake.Server)) { admission = serve }
+
+// ServeAdmission makes a server call webhooks and evaluate policies, in a program that has package fake/admission.
+func ServeAdmission(server *fake.Server) {
+	if admission != nil {
+		admission(server)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/volsim/volsim/explore/session"
+	_ "github.com/volsim/volsim/fake/admission" // webhooks and policies
 	"github.com/volsim/volsim/fake/apiserver"
 	"github.com/volsim/volsim/fake/crd"
 	"github.com/volsim/volsim/sim"
