@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/apis/audit"
 	auditlog "k8s.io/apiserver/pkg/audit"
 )
@@ -21,8 +22,12 @@ type mutation struct {
 	PatchType     string          `json:"patchType,omitempty"`
 }
 
-// annotate adds an annotation to the audit event of the request, if there is one.
-func annotate(ctx context.Context, key, value string) { auditlog.AddAuditAnnotation(ctx, key, value) }
+// annotate adds an annotation to the audit event of the request, if there is one. A key without the form of one is ignored.
+func annotate(ctx context.Context, a admission.Attributes, key, value string) {
+	if auditlog.AuditContextFrom(ctx) != nil && a.AddAnnotation(key, value) == nil {
+		auditlog.AddAuditAnnotation(ctx, key, value)
+	}
+}
 
 func annotateMutation(ctx context.Context, c *call, round, index int, mutated bool) {
 	if auditlog.AuditContextFrom(ctx) == nil {
@@ -30,7 +35,7 @@ func annotateMutation(ctx context.Context, c *call, round, index int, mutated bo
 	}
 	text, err := json.Marshal(mutation{Configuration: c.hook.GetConfigurationName(), Webhook: c.hook.GetName(), Mutated: &mutated})
 	if err == nil {
-		annotate(ctx, fmt.Sprintf("mutation.webhook.admission.k8s.io/round_%d_index_%d", round, index), string(text))
+		annotate(ctx, c.attributes, fmt.Sprintf("mutation.webhook.admission.k8s.io/round_%d_index_%d", round, index), string(text))
 	}
 }
 
@@ -44,6 +49,6 @@ func annotatePatch(ctx context.Context, c *call, round, index int, patch jsonpat
 		Configuration: c.hook.GetConfigurationName(), Webhook: c.hook.GetName(), Patch: patch, PatchType: "JSONPatch",
 	})
 	if err == nil {
-		annotate(ctx, fmt.Sprintf("patch.webhook.admission.k8s.io/round_%d_index_%d", round, index), string(text))
+		annotate(ctx, c.attributes, fmt.Sprintf("patch.webhook.admission.k8s.io/round_%d_index_%d", round, index), string(text))
 	}
 }

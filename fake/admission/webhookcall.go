@@ -54,7 +54,7 @@ func (w *webhooks) ask(ctx context.Context, c *call, mutating bool) (*webhookreq
 		return nil, failed(c, "received invalid webhook response: %w", err, apierrors.NewServiceUnavailable("error validating webhook response"))
 	}
 	for name, text := range answer.AuditAnnotations {
-		annotate(ctx, c.hook.GetName()+"/"+name, text)
+		annotate(ctx, c.attributes, c.hook.GetName()+"/"+name, text)
 	}
 	for _, text := range answer.Warnings {
 		c.request.Warn(text)
@@ -139,7 +139,7 @@ func outcome(ctx context.Context, c *call, err error, failedOpen string) error {
 	case !ignores(c):
 		return apierrors.NewInternalError(err)
 	}
-	annotate(ctx, failedOpen, c.hook.GetName())
+	annotate(ctx, c.attributes, failedOpen, c.hook.GetName())
 	if ctx.Err() != nil {
 		return apierrors.NewTimeoutError("request did not complete within requested timeout", 0)
 	}
