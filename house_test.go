@@ -138,6 +138,9 @@ var floors = map[string]int{
 
 // sameFloor are the arrows within a floor that are meant.
 var sameFloor = [][2]string{
+	{"fake/crd", "internal/webhookclient"},
+	{"fake/admission", "internal/webhookclient"},
+	{"fake/admission", "internal/definitions"},
 	{"sim", "sim/trace"},
 	{"sim", "internal/goroutine"},
 	{"internal/causality", "sim/trace"},

@@ -7,6 +7,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/volsim/volsim/fake/internal/admit"
 )
 
 // An admission is how one request is admitted by the server's Admitter. nil: nothing admits it.
@@ -15,13 +17,12 @@ import (
 // server sends them to webhooks that ask for them.
 type admission struct {
 	ctx     context.Context //nolint:containedctx // it is the request's
-	by      Admitter
+	by      admit.Admitter
 	r       ResourceClient
-	request AdmissionRequest // without objects
-	warn    []string         // by the Admitter
-	obj     Object           // in the form of the write pipeline
-	body    runtime.Object   // of an action; nil: the request is about objects
-	old     Object           // that obj replaces; nil for a creation
+	request admit.Request  // without objects
+	obj     Object         // in the form of the write pipeline
+	body    runtime.Object // of an action; nil: the request is about objects
+	old     Object         // that obj replaces; nil for a creation
 }
 
 // admits reports whether the server's Admitter would change or refuse any request.
@@ -35,11 +36,11 @@ func (r ResourceClient) admission(
 		return nil
 	}
 	shape := r.interceptedRequest("", name, nil, sub...)
-	a := &admission{ctx: ctx, by: r.c.server.admitter, r: r, request: AdmissionRequest{
+	a := &admission{ctx: ctx, by: r.c.server.admitter, r: r, request: admit.Request{
 		Operation: operation, Kind: shape.Kind, Resource: shape.Resource, Subresource: shape.Subresource,
 		Namespace: r.namespace, Name: name, Options: options, User: r.c.userInfo(),
 	}}
-	a.request.admission = a
+	a.request.Caller, a.request.Set = r.c.caller, a.replace
 	if shape.Resource.Group == "" && shape.Resource.Resource == "namespaces" {
 		a.request.Namespace = name
 	}
@@ -133,19 +134,20 @@ func (a *admission) mutate(obj, old Object, again func(Object) error) (Object, e
 }
 
 // replace replaces the object of the request.
-func (a *admission) replace(shown Object) error {
+func (a *admission) replace(obj runtime.Object) error {
 	if a.body != nil {
-		a.body, a.request.Object = shown, shown
+		a.body, a.request.Object = obj, obj
 		return nil
 	}
-	obj, err := a.r.toStored(a.r.kind.shallow(shown), a.old)
+	shown := obj.(Object)
+	stored, err := a.r.toStored(a.r.kind.shallow(shown), a.old)
 	if err != nil {
 		return err
 	}
-	clean(obj)
-	a.r.storedKind().defaults(obj)
-	a.obj = obj
-	return a.with(obj, a.old)
+	clean(stored)
+	a.r.storedKind().defaults(stored)
+	a.obj = stored
+	return a.with(stored, a.old)
 }
 
 // validate asks the Admitter about an object that will replace old; old is nil for a creation.
@@ -226,7 +228,7 @@ func (a *admission) warnings() []string {
 		return nil
 	}
 	var out []string
-	for _, text := range a.warn {
+	for _, text := range a.request.Warnings {
 		if !slices.Contains(out, text) {
 			out = append(out, text)
 		}
@@ -236,18 +238,18 @@ func (a *admission) warnings() []string {
 
 // otherVersions returns the other versions in which a resource is served with a subresource, in the order of
 // discovery. There are none for a scale.
-func (r ResourceClient) otherVersions(sub string) []AdmissionVersion {
+func (r ResourceClient) otherVersions(sub string) []admit.Version {
 	if r.kind.ofScale() {
 		return nil
 	}
-	var out []AdmissionVersion
+	var out []admit.Version
 	table := r.storedKind().id
 	for _, k := range r.c.server.catalog.Load().kinds {
 		other := ResourceClient{c: r.c, kind: k, version: k.gvk.Version, namespace: r.namespace}
 		if other.storedKind().id != table || k.gvk == r.GroupVersionKind() || sub == string(statusSubresource) && k.copyStatus == nil {
 			continue
 		}
-		out = append(out, AdmissionVersion{
+		out = append(out, admit.Version{
 			Resource: k.gvk.GroupVersion().WithResource(k.resource), Kind: k.gvk,
 			Convert: func(obj runtime.Object) (runtime.Object, error) { return r.convert(obj, other) },
 			Restore: func(obj runtime.Object) (runtime.Object, error) { return other.convert(obj, r) },

@@ -5,9 +5,11 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/internal/admit"
 	"github.com/volsim/volsim/internal/definitions"
 )
 
@@ -30,13 +32,13 @@ type admitter struct {
 	webhooks *webhooks
 }
 
-var _ fake.Admitter = (*admitter)(nil)
+var _ admit.Admitter = (*admitter)(nil)
 
-// Admits implements fake.Admitter.
+// Admits reports whether there is a webhook or a policy.
 func (a *admitter) Admits() bool { return a.webhooks.active() }
 
-// Mutate implements fake.Admitter.
-func (a *admitter) Mutate(ctx context.Context, r *fake.AdmissionRequest) error {
+// Mutate implements admit.Admitter.
+func (a *admitter) Mutate(ctx context.Context, r *admit.Request) error {
 	if isExempt(r) {
 		return nil
 	}
@@ -48,16 +50,16 @@ func (a *admitter) Mutate(ctx context.Context, r *fake.AdmissionRequest) error {
 	return a.webhooks.mutate(ctx, r, state)
 }
 
-// Validate implements fake.Admitter.
-func (a *admitter) Validate(ctx context.Context, r *fake.AdmissionRequest) error {
+// Validate implements admit.Admitter.
+func (a *admitter) Validate(ctx context.Context, r *admit.Request) error {
 	if isExempt(r) {
 		return nil
 	}
 	return a.webhooks.validate(ctx, r)
 }
 
-// ValidateConfiguration implements fake.Admitter.
-func (a *admitter) ValidateConfiguration(_, _ fake.Object) field.ErrorList { return nil }
+// ValidateConfiguration implements admit.Admitter.
+func (a *admitter) ValidateConfiguration(_, _ runtime.Object) field.ErrorList { return nil }
 
 // exempt are the kinds about which neither webhooks nor policies are asked, so that none can lock itself in.
 //
@@ -68,7 +70,7 @@ var exempt = []string{
 	"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
 }
 
-func isExempt(r *fake.AdmissionRequest) bool {
+func isExempt(r *admit.Request) bool {
 	return r.Kind.Group == group && slices.Contains(exempt, r.Kind.Kind)
 }
 

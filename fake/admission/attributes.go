@@ -10,10 +10,11 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/internal/admit"
 )
 
 // attributesOf returns a request as upstream's code takes it. Custom objects are unstructured.
-func attributesOf(r *fake.AdmissionRequest) (admission.Attributes, error) {
+func attributesOf(r *admit.Request) (admission.Attributes, error) {
 	obj, err := exposed(r.Object)
 	if err != nil {
 		return nil, err
@@ -46,7 +47,7 @@ func exposed(obj runtime.Object) (runtime.Object, error) {
 // versioned returns a request with its objects in the version of kind, which is one in which the resource is served.
 //
 // Upstream: k8s.io/apiserver/pkg/admission NewVersionedAttributes.
-func versioned(r *fake.AdmissionRequest, attributes admission.Attributes, kind schema.GroupVersionKind) (*admission.VersionedAttributes, error) {
+func versioned(r *admit.Request, attributes admission.Attributes, kind schema.GroupVersionKind) (*admission.VersionedAttributes, error) {
 	out := &admission.VersionedAttributes{
 		Attributes: attributes, VersionedKind: kind, VersionedObject: attributes.GetObject(), VersionedOldObject: attributes.GetOldObject(),
 	}
@@ -79,7 +80,7 @@ func convert(obj runtime.Object, by func(runtime.Object) (runtime.Object, error)
 }
 
 // replace replaces the object of a request by one in the version of kind.
-func replace(r *fake.AdmissionRequest, obj runtime.Object, kind schema.GroupVersionKind) error {
+func replace(r *admit.Request, obj runtime.Object, kind schema.GroupVersionKind) error {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		c := &fake.CustomObject{}
 		data, err := u.MarshalJSON()

@@ -16,7 +16,7 @@ import (
 	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/internal/admit"
 )
 
 // rounds is what the first round of a request's mutating webhooks leaves for the second.
@@ -40,7 +40,7 @@ func (s *rounds) changed() {
 // another one, or a plugin of the server, changed the object.
 //
 // Upstream: k8s.io/apiserver/pkg/admission/plugin/webhook/mutating.
-func (w *webhooks) mutate(ctx context.Context, r *fake.AdmissionRequest, state *rounds) error {
+func (w *webhooks) mutate(ctx context.Context, r *admit.Request, state *rounds) error {
 	round := 0
 	if r.Again {
 		round = 1

@@ -6,13 +6,13 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/internal/admit"
 )
 
 // validate calls the validating webhooks. All are called, even if one refuses.
 //
 // Upstream: k8s.io/apiserver/pkg/admission/plugin/webhook/validating.
-func (w *webhooks) validate(ctx context.Context, r *fake.AdmissionRequest) error {
+func (w *webhooks) validate(ctx context.Context, r *admit.Request) error {
 	var calls []*call
 	for _, hook := range w.validating.get() {
 		c, err := w.callOf(ctx, hook, r)

@@ -22,6 +22,7 @@ import (
 	webhookutil "k8s.io/apiserver/pkg/util/webhook"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/internal/admit"
 	"github.com/volsim/volsim/internal/webhookclient"
 )
 
@@ -112,13 +113,13 @@ type call struct {
 	hook       webhook.WebhookAccessor
 	resource   schema.GroupVersionResource
 	attributes *admission.VersionedAttributes
-	request    *fake.AdmissionRequest
+	request    *admit.Request
 }
 
 // callOf returns the call of a webhook for a request, or nil if the webhook is not concerned.
 //
 // Upstream: k8s.io/apiserver/pkg/admission/plugin/webhook/generic Webhook.ShouldCallHook.
-func (w *webhooks) callOf(ctx context.Context, hook webhook.WebhookAccessor, r *fake.AdmissionRequest) (*call, error) {
+func (w *webhooks) callOf(ctx context.Context, hook webhook.WebhookAccessor, r *admit.Request) (*call, error) {
 	attributes, err := attributesOf(r)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
@@ -157,7 +158,7 @@ func (w *webhooks) callOf(ctx context.Context, hook webhook.WebhookAccessor, r *
 }
 
 // ruled returns the resource and the kind with which the rules of a webhook select a request.
-func ruled(hook webhook.WebhookAccessor, r *fake.AdmissionRequest, a admission.Attributes) (schema.GroupVersionResource, schema.GroupVersionKind, bool) {
+func ruled(hook webhook.WebhookAccessor, r *admit.Request, a admission.Attributes) (schema.GroupVersionResource, schema.GroupVersionKind, bool) {
 	for _, rule := range hook.GetRules() {
 		if (&rules.Matcher{Rule: rule, Attr: a}).Matches() {
 			return r.Resource, r.Kind, true
