@@ -39,6 +39,9 @@ func TestKubectl(t *testing.T) {
 			if strings.HasPrefix(filepath.Base(env.WorkDir), "script-dying") {
 				cfg.NodeLeases, cfg.ClockSpeed = true, dyingSpeed
 			}
+			if filepath.Base(env.WorkDir) == "script-admission" {
+				cfg.API.Services = scriptWebhooks
+			}
 			w, err := serveCluster(cfg)
 			if err != nil {
 				return err
