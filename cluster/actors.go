@@ -76,7 +76,7 @@ var actors = map[string]actor{
 const (
 	noController   = "no controller acts on it"
 	allAllowed     = "every request is allowed without it"
-	noCalls        = "its webhooks are not called"
+	noCalls        = "its webhooks are not called in a program without package fake/admission"
 	noTraffic      = "there is no network traffic to allow"
 	containersNote = "volsim runs no images and commands; a pod is Running when its volumes are mounted"
 )
@@ -109,7 +109,7 @@ func (c *Cluster) createWarnings(resource schema.GroupResource) []string {
 		}
 	}
 	switch {
-	case by.stored == allAllowed && c.rbac:
+	case by.stored == allAllowed && c.rbac, by.stored == noCalls && c.server.Admitter() != nil:
 		return nil
 	case by.stored != "":
 		return []string{fmt.Sprintf("volsim stores %s; %s", name, by.stored)}
