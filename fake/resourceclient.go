@@ -70,6 +70,22 @@ func (r ResourceClient) GroupVersionKind() schema.GroupVersionKind {
 // New returns an empty object to decode into.
 func (r ResourceClient) New() Object { return r.kind.empty() }
 
+// Defaulted returns a copy of an object of this resource with defaults set, as a write sets them first.
+// An error of the defaults of a custom resource is left to the write.
+func (r ResourceClient) Defaulted(obj Object) Object {
+	out := obj.DeepCopyObject().(Object)
+	if c, ok := out.(*CustomObject); ok {
+		if r.kind.custom != nil {
+			_ = r.kind.defaultCustom(c)
+		}
+		return out
+	}
+	if r.kind.base == nil {
+		r.kind.defaults(out)
+	}
+	return out
+}
+
 // ListOf returns the resource's list of the objects. It shares their contents.
 func (r ResourceClient) ListOf(all ObjectList) runtime.Object {
 	return r.kind.share(all.ListMeta, all.Objects)

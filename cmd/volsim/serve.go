@@ -21,6 +21,7 @@ import (
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/apiserver"
 	"github.com/volsim/volsim/fake/crd"
+	"github.com/volsim/volsim/internal/auditrecord"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -51,6 +52,7 @@ type serveOptions struct {
 	world      worldOptions
 	storage    localStorageOptions
 	drivers    ownDriverOptions
+	audit      auditOptions
 }
 
 func newServe() *cobra.Command {
@@ -70,7 +72,7 @@ func newServe() *cobra.Command {
 			"On loop and lvm devices, serve prints the directory of each node's kubelet. A CSI driver registers there as on a\n" +
 			"real node, with a socket in plugins_registry. Its sidecars use the kubeconfig.\n\n" + driversHelp + "\n" +
 			"The usage of volumes is served as the kubelets' metrics and summary, below /api/v1/nodes/NODE/proxy.\n\n" +
-			snapshotsHelp + "\n" + accessHelp + "\n" +
+			snapshotsHelp + "\n" + accessHelp + "\n" + auditHelp + "\n" +
 			"With --local-storage a StorageClass names the disks of nodes, and its claims get logical volumes there. The records of\n" +
 			"the volume groups are the custom resource nodelocalstorages. Other schedulers filter and rank nodes by the extender,\n" +
 			"whose URL prefix serve prints.",
@@ -96,6 +98,7 @@ func newServe() *cobra.Command {
 	o.world.addFlags(cmd.Flags())
 	o.storage.addFlags(cmd.Flags())
 	o.drivers.addFlags(cmd.Flags())
+	o.audit.addFlags(cmd.Flags())
 	return cmd
 }
 
@@ -180,6 +183,11 @@ func serve(ctx context.Context, out, errs io.Writer, o serveOptions) (err error)
 		return err
 	}
 	warnAboutAddress(errs, o.listen)
+	records, err := o.audit.open(ctx, out, errs)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, records.Close()) }()
 	authority, err := apiserver.NewAuthority()
 	if err != nil {
 		return err
@@ -188,7 +196,7 @@ func serve(ctx context.Context, out, errs io.Writer, o serveOptions) (err error)
 	if o.manual {
 		begin = startManual
 	}
-	s, err := begin(ctx, errs, authority, o)
+	s, err := begin(ctx, errs, authority, o, records.records())
 	if err != nil {
 		return err
 	}
@@ -246,7 +254,9 @@ func serve(ctx context.Context, out, errs io.Writer, o serveOptions) (err error)
 }
 
 // startLive starts a cluster that runs by itself.
-func startLive(ctx context.Context, errs io.Writer, authority *apiserver.Authority, o serveOptions) (*servedWorld, error) {
+func startLive(
+	ctx context.Context, errs io.Writer, authority *apiserver.Authority, o serveOptions, records auditrecord.Log,
+) (*servedWorld, error) {
 	cfg := cluster.Config{
 		Nodes: o.nodes, Devices: cluster.Devices(o.devices), Dir: o.dir, Records: recordsMax,
 		API: fake.Config{RootCA: string(authority.PEM()), TrackManagedFields: true, RBAC: o.rbac, TokenKey: make([]byte, tokenKeyBytes)},
@@ -279,7 +289,7 @@ func startLive(ctx context.Context, errs io.Writer, authority *apiserver.Authori
 		return nil, errors.Join(err, c.Close())
 	}
 	api := apiserver.NewHandler(c.Server(), apiserver.HandlerConfig{
-		Caller: func(*http.Request) sim.Caller { return c.Host().ExternalCaller() },
+		Caller: func(*http.Request) sim.Caller { return c.Host().ExternalCaller() }, Audit: records,
 	})
 	w := &servedWorld{api: api, tokens: c.Server().AuthenticateToken, world: page.NewLive(c), client: c.Client(), close: c.Close, acting: c.Components()}
 	if o.storage.hasExtender() {
@@ -300,12 +310,14 @@ func startLive(ctx context.Context, errs io.Writer, authority *apiserver.Authori
 }
 
 // startManual starts a world whose steps are scheduled from the page.
-func startManual(_ context.Context, _ io.Writer, _ *apiserver.Authority, o serveOptions) (*servedWorld, error) {
+func startManual(
+	_ context.Context, _ io.Writer, _ *apiserver.Authority, o serveOptions, records auditrecord.Log,
+) (*servedWorld, error) {
 	headers := append([]string{fmt.Sprintf("nodes: %d", o.nodes)}, o.world.headers()...)
 	if o.storage.on {
 		headers = append(headers, "local-storage: on")
 	}
-	desk, err := page.NewStepped(headers...)
+	desk, err := page.NewStepped(page.SteppedConfig{Headers: headers, Audit: records})
 	if errors.Is(err, cluster.ErrUnknownComponent) {
 		return nil, unknownComponent(err)
 	}

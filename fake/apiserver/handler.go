@@ -10,6 +10,7 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/internal/openapi"
+	"github.com/volsim/volsim/internal/auditrecord"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -22,6 +23,9 @@ type HandlerConfig struct {
 
 	// WithoutKubelets refuses requests for kubelets (nodes/NAME/proxy), as if fake.Config.Kubelets were nil.
 	WithoutKubelets bool
+
+	// Audit records the requests, such as a log of package fake/audit. nil: they are not recorded.
+	Audit auditrecord.Log
 
 	BodyBytesMax int64 // of a request's body; a longer one is answered with 413. 0: 3 MiB
 	WatchesMax   int   // open at the same time; another one is answered with 429. 0: 10,000
@@ -41,6 +45,7 @@ type handler struct {
 	watches slots
 	codecs  *codecs
 	proxies bool // requests for kubelets are passed on
+	audit   auditrecord.Log
 
 	mu         sync.Mutex
 	document   *openapi.Document // guarded by mu: of the resources at generation
@@ -52,7 +57,7 @@ type handler struct {
 func NewHandler(server *fake.Server, cfg HandlerConfig) http.Handler { return newHandler(server, cfg) }
 
 func newHandler(server *fake.Server, cfg HandlerConfig) *handler {
-	h := &handler{server: server, caller: cfg.Caller, bodyMax: cfg.BodyBytesMax, codecs: newCodecs(), proxies: !cfg.WithoutKubelets}
+	h := &handler{server: server, caller: cfg.Caller, bodyMax: cfg.BodyBytesMax, codecs: newCodecs(), proxies: !cfg.WithoutKubelets, audit: cfg.Audit}
 	h.client = func(req *http.Request) *fake.Clientset {
 		client := server.Client(cfg.Caller(req))
 		if cfg.Client != nil {
@@ -202,6 +207,7 @@ func (v *resourceRequest) dispatch() (answer, error) {
 
 // encodedAnswer answers with an object, encoded in the form f.
 func (r *request) encodedAnswer(code int, f form, obj runtime.Object) (answer, error) {
+	r.record().ResponseObject(obj)
 	body, err := r.h.codecs.encode(f, obj)
 	if err != nil {
 		return answer{}, err
@@ -211,12 +217,21 @@ func (r *request) encodedAnswer(code int, f form, obj runtime.Object) (answer, e
 
 // ServeHTTP answers a request.
 func (h *handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	h.audited(http.HandlerFunc(h.serve)).ServeHTTP(w, req)
+}
+
+func (h *handler) serve(w http.ResponseWriter, req *http.Request) {
 	a := h.answer(req)
 	if a.stream != nil {
 		a.stream.serve(w, a)
 		return
 	}
 	a.compress(req)
+	a.write(w)
+}
+
+// write writes an answer with a body to a connection.
+func (a *answer) write(w http.ResponseWriter) {
 	header := w.Header()
 	for name, values := range a.header {
 		header[name] = values

@@ -79,7 +79,7 @@ func Listen(cfg ListenConfig) (*Listener, error) {
 	return &Listener{
 		addr: addr, url: urlOf(addr), ca: cfg.Authority.PEM(), token: token,
 		server: httpserver.Serve(socket, httpserver.Config{
-			Handler: limitTime(cfg.authenticate(token)), HeaderBytesMax: headerBytesMax,
+			Handler: withAuditID(limitTime(cfg.authenticate(token))), HeaderBytesMax: headerBytesMax,
 			TLS: &tls.Config{
 				Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12,
 				ClientAuth: tls.RequestClientCert, // authenticate verifies it
@@ -157,7 +157,7 @@ var publicPaths = []string{"/healthz", "/livez", "/readyz", "/version"}
 //
 // Upstream: k8s.io/apiserver/pkg/authentication/request/{x509,bearertoken,anonymous}.
 func (cfg ListenConfig) authenticate(token string) http.Handler {
-	want, clients := []byte(token), cfg.Authority.clients()
+	want, clients, refuse := []byte(token), cfg.Authority.clients(), cfg.refusing()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sent := bearerToken(r)
 		if user, ok := clients.user(r.TLS); ok {
@@ -178,11 +178,24 @@ func (cfg ListenConfig) authenticate(token string) http.Handler {
 			cfg.Handler.ServeHTTP(w, withUser(r, anonymous))
 			return
 		}
+		refuse(w, r)
+	})
+}
+
+// refusing returns the function that answers a request that is not authenticated: the handler's own if it has
+// one, so that the audit log has the request.
+func (cfg ListenConfig) refusing() func(http.ResponseWriter, *http.Request) {
+	if own, ok := cfg.Handler.(interface {
+		ServeUnauthorized(w http.ResponseWriter, r *http.Request)
+	}); ok {
+		return own.ServeUnauthorized
+	}
+	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusUnauthorized)
 		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",`+
 			`"message":"Unauthorized","reason":"Unauthorized","code":401}`+"\n")
-	})
+	}
 }
 
 // bearerToken returns the bearer token of a request, or "".

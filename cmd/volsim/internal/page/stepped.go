@@ -13,6 +13,7 @@ import (
 	"github.com/volsim/volsim/explore/session"
 	"github.com/volsim/volsim/fake/apiserver"
 	"github.com/volsim/volsim/fake/crd"
+	"github.com/volsim/volsim/internal/auditrecord"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -22,6 +23,7 @@ import (
 type Stepped struct {
 	changeNotifier
 	headers session.Ops
+	audit   auditrecord.Log
 
 	mu    sync.Mutex
 	world *world // guarded by mu; nil after Close
@@ -35,9 +37,15 @@ type world struct {
 	end     context.CancelFunc
 }
 
-// NewStepped creates a world. The headers configure it, as in a list of operations: "nodes: 1".
-func NewStepped(headers ...string) (*Stepped, error) {
-	d := &Stepped{headers: headers}
+// A SteppedConfig configures NewStepped.
+type SteppedConfig struct {
+	Headers []string        // configure the world, as in a list of operations: "nodes: 1"
+	Audit   auditrecord.Log // records the requests of API clients; nil: none
+}
+
+// NewStepped creates a world.
+func NewStepped(cfg SteppedConfig) (*Stepped, error) {
+	d := &Stepped{headers: cfg.Headers, audit: cfg.Audit}
 	var err error
 	d.world, err = d.begin()
 	return d, err
@@ -53,7 +61,7 @@ func (d *Stepped) begin() (*world, error) {
 	crd.Serve(server)
 	w := &world{session: s}
 	// A kubelet would answer in further steps.
-	w.api = apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: callerOf, WithoutKubelets: true})
+	w.api = apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: callerOf, WithoutKubelets: true, Audit: d.audit})
 	w.ctx, w.end = context.WithCancel(context.Background())
 	return w, nil
 }
@@ -146,7 +154,7 @@ func (d *Stepped) Load(text string) (Result, error) {
 	if d.world == nil {
 		return Result{}, errClosed
 	}
-	loaded := Stepped{headers: headers}
+	loaded := Stepped{headers: headers, audit: d.audit}
 	w, err := loaded.begin()
 	if err != nil {
 		return Result{}, errors.New(strings.TrimPrefix(strings.TrimPrefix(err.Error(), "session: "), "scenario session, "))
