@@ -87,8 +87,7 @@ func (h *handler) ServeUnauthorized(w http.ResponseWriter, req *http.Request) {
 		}
 		w, req = auditedWriter{w, record}, req.WithContext(auditrecord.With(req.Context(), record))
 	}
-	r := &request{Request: req, h: h, query: req.URL.Query()}
-	a := r.errorAnswer(apierrors.NewUnauthorized("Unauthorized"))
+	a := h.newRequest(req).errorAnswer(apierrors.NewUnauthorized("Unauthorized"))
 	a.write(w)
 }
 

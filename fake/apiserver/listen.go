@@ -24,9 +24,11 @@ import (
 )
 
 const (
+	// headerBytesMax is the maximum size of a request's line and headers, and so of its URL. A longer
+	// one is answered with 431.
 	headerBytesMax = 1 << 20
 	// requestTimeout is the time in which a request must be read and answered, unless it is
-	// long-running.
+	// long-running. The client may take stallMax more to read the answer.
 	requestTimeout = time.Minute
 )
 
@@ -124,9 +126,11 @@ func urlOf(addr *net.TCPAddr) string {
 }
 
 // limitTime returns a handler that ends requests at their deadline. It is that of the timeout
-// parameter, and requestTimeout at most. Watches have none.
+// parameter, and requestTimeout at most. Watches have none. A client that does not read the answer
+// is disconnected after stallMax.
 //
-// Upstream: k8s.io/apiserver/pkg/endpoints/filters WithRequestDeadline.
+// Upstream: k8s.io/apiserver/pkg/endpoints/filters WithRequestDeadline, pkg/server/filters
+// WithTimeoutForNonLongRunningRequests.
 func limitTime(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		timeout := requestTimeout
@@ -141,11 +145,13 @@ func limitTime(next http.Handler) http.Handler {
 			if r.ProtoMajor == 1 && r.ContentLength != 0 {
 				w.Header().Set("Connection", "close") // the answer must not wait for the body, which is not read
 			}
+			_ = connection.SetWriteDeadline(deadline.Add(stallMax)) // a stream extends it
 			next.ServeHTTP(w, r)
 			_ = connection.SetReadDeadline(deadline)
 			return
 		}
 		_ = connection.SetReadDeadline(deadline) // the server resets it for the next request
+		_ = connection.SetWriteDeadline(deadline.Add(stallMax))
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }

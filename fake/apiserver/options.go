@@ -107,7 +107,15 @@ func (v *resourceRequest) deleteOptions() (o metav1.DeleteOptions, err error) {
 	return o, invalidOptions("DeleteOptions", validation.ValidateDeleteOptions(&o))
 }
 
-func (r *request) listOptions() (o metav1.ListOptions, err error) { return o, r.decodeQuery(&o) }
+func (r *request) listOptions() (o metav1.ListOptions, err error) {
+	if err := r.decodeQuery(&o); err != nil {
+		return o, err
+	}
+	if err := checkSelector("label", o.LabelSelector); err != nil {
+		return o, err
+	}
+	return o, checkSelector("field", o.FieldSelector)
+}
 
 func (r *request) getOptions() (o metav1.GetOptions, err error) { return o, r.decodeQuery(&o) }
 

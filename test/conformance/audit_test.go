@@ -66,7 +66,8 @@ func TestAuditEventsAgree(t *testing.T) {
 		requests = append(requests, httptest.NewRequest(method, path, nil))
 	}
 	users := []*user.DefaultInfo{
-		{Name: "ann", UID: "1", Groups: []string{"dev"}, Extra: map[string][]string{"k": {"v"}}}, {Name: "kube"},
+		{Name: "ann", UID: "1", Groups: []string{"dev"}, Extra: map[string][]string{"k": {"v"}}},
+		{Name: "kube"},
 		{Name: "system:node:n", Groups: []string{"system:nodes"}},
 	}
 	synctest.Test(t, func(t *testing.T) { // a watch ends at once
