@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/cluster"
@@ -47,6 +48,7 @@ type serveOptions struct {
 	dir        string
 	listen     string
 	page       string
+	pageHosts  []string
 	manual     bool
 	rbac       bool
 	world      worldOptions
@@ -93,6 +95,7 @@ func newServe() *cobra.Command {
 	cmd.Flags().StringVar(&o.dir, "dir", "", "existing `directory` for backing files and mounts of loop or lvm devices (default a temporary directory)")
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` of the API server; a non-loopback address admits other hosts that have the token")
 	cmd.Flags().StringVar(&o.page, "page", "127.0.0.1:0", "loopback `address` of the page; \"off\" disables the page")
+	cmd.Flags().StringArrayVar(&o.pageHosts, "page-host", nil, "`name` by which browsers reach the page besides localhost, such as that of a proxy; repeatable")
 	cmd.Flags().BoolVar(&o.manual, "by-hand", false, "run nothing by itself; schedule every step manually on the page")
 	cmd.Flags().BoolVar(&o.rbac, "rbac", true, "authorize requests by roles, as --authorization-mode=Node,RBAC; the kubeconfig's user may do everything")
 	o.world.addFlags(cmd.Flags())
@@ -110,6 +113,11 @@ func (o serveOptions) validate() error {
 	if !o.pageDisabled() {
 		if err := page.ValidateAddr(o.page); err != nil {
 			return err
+		}
+	}
+	for _, name := range o.pageHosts {
+		if errs := validation.IsDNS1123Subdomain(strings.ToLower(name)); len(errs) > 0 && net.ParseIP(name) == nil {
+			return fmt.Errorf("invalid --page-host %q: want a host name without scheme and port, such as dev.example.com", name)
 		}
 	}
 	switch {
@@ -225,7 +233,7 @@ func serve(ctx context.Context, out, errs io.Writer, o serveOptions) (err error)
 	pageURL := ""
 	if !o.pageDisabled() {
 		var p *page.Listener
-		p, err = page.Listen(page.Config{World: s.world, Addr: o.page, OnNewLink: func(url string) {
+		p, err = page.Listen(page.Config{World: s.world, Addr: o.page, Names: o.pageHosts, OnNewLink: func(url string) {
 			fmt.Fprintf(out, "page     %s  (for another browser)\n", url)
 		}})
 		if err != nil {
