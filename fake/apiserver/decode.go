@@ -4,6 +4,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -44,8 +46,22 @@ func (r *request) decodeObject(
 	return obj, nil
 }
 
+// confidentialKinds are kinds of whose bodies no part is in an error.
+var confidentialKinds = []string{"Secret", "TokenReview"}
+
+// scalar matches a value in an error of the YAML decoder.
+var scalar = regexp.MustCompile("`[^`]*`")
+
 // decodeError returns the error for a body that cannot be decoded.
+//
+// Differs: of a Secret and a TokenReview it does not show the beginning of the body, which would be in the audit log.
 func decodeError(err error, gvk *schema.GroupVersionKind, want string, body []byte) error {
+	if slices.Contains(confidentialKinds, want) {
+		err = errors.New(scalar.ReplaceAllString(err.Error(), "`…`"))
+		if gvk == nil || gvk.Kind == "" {
+			return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (<contents redacted>)", want, err))
+		}
+	}
 	if gvk != nil && gvk.Kind != "" {
 		if runtime.IsNotRegisteredError(err) {
 			err = runtime.NewNotRegisteredErrForKind(schemeName, *gvk)

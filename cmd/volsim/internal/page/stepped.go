@@ -106,7 +106,7 @@ func (d *Stepped) Undo() (Result, error) {
 		return Result{}, errors.New("nothing to undo: no operation yet")
 	}
 	last := len(ops) - 1
-	return Result{Advanced: true, Message: "undone: " + shortOp(ops[last])}, d.replay(last)
+	return Result{Advanced: true, Message: "undone: " + shortOp(ops.WithoutSecrets()[last])}, d.replay(last)
 }
 
 // shortOp returns an operation as a message names it: the body of a request may be long.
@@ -171,14 +171,15 @@ func (d *Stepped) Load(text string) (Result, error) {
 	return Result{Advanced: true, Message: "loaded " + strconv.Itoa(len(ops)) + " operations"}, old.close()
 }
 
-// Ops returns the operations that lead to the current state, as input for package session.
+// Ops returns the operations that lead to the current state, as input for package session, without the values of
+// secrets.
 func (d *Stepped) Ops() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.world == nil {
 		return nil
 	}
-	return d.world.session.Replayable()
+	return d.world.session.Replayable().WithoutSecrets()
 }
 
 // Close ends the world and its API watches.
@@ -222,7 +223,7 @@ func (d *Stepped) State() State {
 	state := State{
 		Version: version, Setup: describeSetup(c), Time: c.Host().Now().Sub(sim.Epoch).String(),
 		Objects: objectsOf(c.Server()), Events: eventsOf(c.Server(), c.Host().Now()),
-		Controls: newControls(s, s.Ops()[len(d.headers):]),
+		Controls: newControls(s, s.Ops()[len(d.headers):].WithoutSecrets()),
 	}
 	for _, u := range s.StaleComponents() {
 		i := slices.IndexFunc(state.Objects, func(o Object) bool { return o.Name == u.Object })
