@@ -68,9 +68,8 @@ func (h *handler) begin(w http.ResponseWriter, req *http.Request, about auditrec
 	about.ID, about.Now = setAuditID(w, req), h.caller(req).Now
 	record, err := h.audit.Begin(req, about)
 	if err != nil {
-		// The characters that upstream escapes do not occur: a path is quoted, and HTML is not.
-		uri := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(req.RequestURI)
-		http.Error(w, fmt.Sprintf("Internal Server Error: %q: %v", uri, err), http.StatusInternalServerError)
+		text := fmt.Sprintf("Internal Server Error: %q: %v", req.RequestURI, err)
+		http.Error(w, strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text), http.StatusInternalServerError)
 		return nil, false
 	}
 	return record, true
@@ -112,7 +111,7 @@ func (w auditedWriter) Write(data []byte) (int, error) {
 // Unwrap returns the writer of the connection, for http.ResponseController.
 func (w auditedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// userOf returns the user of a request, whom it may impersonate another one as.
+// userOf returns the authenticated user of a request, not the one that it impersonates.
 func userOf(req *http.Request, client *fake.Clientset) authenticationv1.UserInfo {
 	if user, ok := req.Context().Value(userKey{}).(authenticationv1.UserInfo); ok {
 		return user
