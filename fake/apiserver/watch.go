@@ -137,6 +137,7 @@ type stream struct {
 
 	ctx     context.Context //nolint:containedctx // it is the watch's life
 	cancel  context.CancelFunc
+	release func() // called at the end; may be called more than once
 	pending []byte // encoded, not yet read
 	ended   bool   // nothing follows pending
 }
@@ -144,7 +145,7 @@ type stream struct {
 // newStream returns a stream that ends with ctx, after timeout seconds, or when it is closed. At
 // the end it calls release.
 func newStream(ctx context.Context, timeout *int64, release func()) *stream {
-	s := &stream{}
+	s := &stream{release: release}
 	if timeout != nil && *timeout > 0 {
 		s.ctx, s.cancel = context.WithTimeout(ctx, seconds(*timeout))
 	} else {
@@ -258,6 +259,7 @@ func (s *stream) Close() error {
 //
 // Differs: the real server ends a watch whose events it cannot send at once when a buffer is full.
 func (s *stream) serve(w http.ResponseWriter, a answer) {
+	defer s.release() // a client that has seen the end may watch again
 	defer s.cancel()
 	header := w.Header()
 	for name, values := range a.header {
