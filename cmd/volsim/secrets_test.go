@@ -26,6 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clientrest "k8s.io/client-go/rest"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/cmd/volsim/internal/page"
@@ -311,7 +312,7 @@ func (w *secretWorld) request(method, path, media, body string) (code int, answe
 }
 
 // TestSecretsAreWrittenNowhere runs a world in which each call of the driver has a secret, and fails once, and
-// makes requests with secrets. It looks for the secrets in all that volsim writes. Those who need them have them: the
+// makes requests with secrets. It looks for the secrets in all that volsim writes. They are where they belong: with the
 // driver, the files of the pod, and clients of the API server.
 func TestSecretsAreWrittenNowhere(t *testing.T) {
 	w := newSecretWorld(t)
@@ -321,6 +322,8 @@ func TestSecretsAreWrittenNowhere(t *testing.T) {
 	testcheck.NoError(t, w.cluster.Run(ctx))
 	w.calls()
 	w.requests()
+	w.credentials()
+	w.write("audit log", w.audit.String())
 	w.records()
 	for what, text := range w.written {
 		if text == "" {
@@ -412,7 +415,30 @@ func (w *secretWorld) requests() {
 			w.Errorf("%s has no secret: %s", tt.path, answer)
 		}
 	}
-	w.write("audit log", w.audit.String())
+}
+
+// credentials makes requests by HTTPS with a client certificate, the listener's token, and a wrong token.
+func (w *secretWorld) credentials() {
+	authority := testcheck.Must(apiserver.NewAuthority())
+	listener := testcheck.Must(apiserver.Listen(apiserver.ListenConfig{
+		Handler: w.handler, Authority: authority, Token: w.cluster.Server().AuthenticateToken,
+	}))
+	defer func() { testcheck.NoError(w.T, listener.Close()) }()
+	cert, key, err := authority.NewClient("ann", "dev")
+	testcheck.NoError(w.T, err)
+	own, byCert, broken := listener.Config(), listener.Config(), listener.Config()
+	byCert.BearerToken, byCert.CertData, byCert.KeyData = "", cert, key
+	broken.BearerToken = marker("sent")
+	for config, want := range map[*clientrest.Config]int{own: http.StatusOK, byCert: http.StatusOK, broken: http.StatusUnauthorized} {
+		req := testcheck.Must(http.NewRequestWithContext(w.Context(), http.MethodGet, listener.URL()+"/api/v1/nodes", nil))
+		resp := testcheck.Must(testcheck.Must(clientrest.HTTPClientFor(config)).Do(req))
+		testcheck.NoError(w.T, resp.Body.Close())
+		testcheck.Equal(w.T, "code", want, resp.StatusCode)
+	}
+	if !strings.Contains(w.audit.String(), `"username":"ann"`) {
+		w.Error("the request with the certificate is not in the audit log")
+	}
+	w.tokens = append(w.tokens, own.BearerToken, strings.Split(string(key), "\n")[1])
 }
 
 // records writes all forms of the record of the world.
