@@ -42,6 +42,7 @@ var floors = map[string]int{
 	"internal/hostports":       1,
 	"internal/quota":           1,
 	"internal/rbac":            1,
+	"internal/auditrecord":     1,
 	"internal/dm":              1,
 	"internal/guest":           1,
 	"internal/fieldpath":       1,
@@ -70,6 +71,7 @@ var floors = map[string]int{
 	"fake/crd":                  3,
 	"internal/webhookclient":    3, // the programs behind webhooks
 	"fake/admission":            3, // webhooks and policies
+	"fake/audit":                3,
 	"internal/localprovisioner": 4, // a sidecar of the nodes
 	"internal/localstorage":     4, // of the nodes: volume groups and their volumes
 	"internal/volumegroup":      3, // of internal/localstorage

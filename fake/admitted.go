@@ -38,7 +38,7 @@ func (r ResourceClient) admission(
 	shape := r.interceptedRequest("", name, nil, sub...)
 	a := &admission{ctx: ctx, by: r.c.server.admitter, r: r, request: admit.Request{
 		Operation: operation, Kind: shape.Kind, Resource: shape.Resource, Subresource: shape.Subresource,
-		Namespace: r.namespace, Name: name, Options: options, User: r.c.userInfo(),
+		Namespace: r.namespace, Name: name, Options: options, User: r.c.User(),
 	}}
 	a.request.Caller, a.request.Set = r.c.caller, a.replace
 	if shape.Resource.Group == "" && shape.Resource.Resource == "namespaces" {

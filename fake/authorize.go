@@ -110,6 +110,15 @@ func (c *Clientset) Authorize(request authorizationv1.SelfSubjectAccessReviewSpe
 	return c.server.allowed(attributesOf(c.user, request.ResourceAttributes, request.NonResourceAttributes))
 }
 
+// Decide reports whether the client's user may make a request, and why, as Authorize does. The reason of a
+// refusal may be "".
+func (c *Clientset) Decide(request authorizationv1.SelfSubjectAccessReviewSpec) (allowed bool, reason string) {
+	if c.server.access == nil || c.user == nil {
+		return true, ""
+	}
+	return c.server.decide(attributesOf(c.user, request.ResourceAttributes, request.NonResourceAttributes))
+}
+
 // attributesOf returns the attributes of a request in a review, one of resource and path.
 func attributesOf(user *authenticationv1.UserInfo, resource *authorizationv1.ResourceAttributes,
 	path *authorizationv1.NonResourceAttributes,
@@ -153,12 +162,25 @@ func (r ResourceClient) authorizeSeveral(verb, fieldSelector string) error {
 	if r.c.server.access == nil || r.c.user == nil {
 		return nil
 	}
+	return r.c.server.allowed(r.attributesOfSeveral(verb, fieldSelector))
+}
+
+func (r ResourceClient) attributesOfSeveral(verb, fieldSelector string) rbac.Attributes {
 	a := r.attributes(verb, "")
 	if s, err := fields.ParseSelector(fieldSelector); err == nil {
 		a.Name, _ = s.RequiresExactMatch("metadata.name")
 		a.NodeName, _ = s.RequiresExactMatch("spec.nodeName")
 	}
-	return r.c.server.allowed(a)
+	return a
+}
+
+// DecideSeveral reports whether the client's user may list, watch or delete the selected objects, and why.
+// List, Watch and DeleteCollection check it themselves.
+func (r ResourceClient) DecideSeveral(verb, fieldSelector string) (allowed bool, reason string) {
+	if r.c.server.access == nil || r.c.user == nil {
+		return true, ""
+	}
+	return r.c.server.decide(r.attributesOfSeveral(verb, fieldSelector))
 }
 
 // SetUser sets the user of a process's informers. With Config.RBAC a cache that the user may not list and

@@ -65,6 +65,14 @@ func (p *patchRequest) unsupported() error {
 // apply returns the patched object in its stored form. A resourceVersion in the patch is a
 // precondition, as in an update.
 func (p *patchRequest) apply(stored Object) (Object, error) {
+	obj, err := p.applyTo(stored)
+	if err != nil && p.r.isSecret() {
+		err = withoutContents(err)
+	}
+	return obj, err
+}
+
+func (p *patchRequest) applyTo(stored Object) (Object, error) {
 	p.warnings = nil
 	old, err := p.r.fromStoredForWrite(stored)
 	if err != nil {

@@ -6,7 +6,7 @@ set -eu
 
 go=${GO:-go}
 required=$($go list -m -f '{{.Version}}' k8s.io/api)
-packages="./fake ./fake/apiserver ./fake/crd ./fake/internal/... ./fake/reactors ./internal/informercache ./internal/remote ./controllers/... ./kubelet/... ./scheduler ./cluster ./envtest"
+packages="./fake ./fake/apiserver ./fake/audit ./fake/crd ./fake/internal/... ./fake/reactors ./internal/informercache ./internal/remote ./controllers/... ./kubelet/... ./scheduler ./cluster ./envtest"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 

@@ -168,7 +168,7 @@ func (o driverOptions) wait(ctx context.Context, log *slog.Logger, server, regis
 func serveMetrics(log *slog.Logger, address string, registry *prometheus.Registry) (*http.Server, error) {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout}
+	server := &http.Server{ReadHeaderTimeout: headerTimeout}
 	if address == "" {
 		return server, nil
 	}
@@ -177,6 +177,7 @@ func serveMetrics(log *slog.Logger, address string, registry *prometheus.Registr
 		return nil, err
 	}
 	log.Info("metrics", "url", "http://"+listener.Addr().String()+"/metrics")
+	server.Handler = localOnly(mux, listener)
 	go func() { _ = server.Serve(listener) }() // ends with Close
 	return server, nil
 }

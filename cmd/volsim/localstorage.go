@@ -123,6 +123,6 @@ func (o localStorageOptions) listenExtender(extender http.Handler) (*extenderSer
 	}
 	mux := http.NewServeMux()
 	mux.Handle(extenderPath+"/", http.StripPrefix(extenderPath, extender))
-	server := httpserver.Serve(socket, httpserver.Config{Handler: mux})
+	server := httpserver.Serve(socket, httpserver.Config{Handler: localOnly(mux, socket)})
 	return &extenderServer{server, "http://" + socket.Addr().String() + extenderPath}, nil
 }

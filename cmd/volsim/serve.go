@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/cluster"
@@ -22,6 +23,7 @@ import (
 	_ "github.com/volsim/volsim/fake/admission" // webhooks and policies
 	"github.com/volsim/volsim/fake/apiserver"
 	"github.com/volsim/volsim/fake/crd"
+	"github.com/volsim/volsim/internal/auditrecord"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -47,11 +49,13 @@ type serveOptions struct {
 	dir        string
 	listen     string
 	page       string
+	pageHosts  []string
 	manual     bool
 	rbac       bool
 	world      worldOptions
 	storage    localStorageOptions
 	drivers    ownDriverOptions
+	audit      auditOptions
 }
 
 func newServe() *cobra.Command {
@@ -71,7 +75,7 @@ func newServe() *cobra.Command {
 			"On loop and lvm devices, serve prints the directory of each node's kubelet. A CSI driver registers there as on a\n" +
 			"real node, with a socket in plugins_registry. Its sidecars use the kubeconfig.\n\n" + driversHelp + "\n" +
 			"The usage of volumes is served as the kubelets' metrics and summary, below /api/v1/nodes/NODE/proxy.\n\n" +
-			snapshotsHelp + "\n" + accessHelp + "\n" +
+			snapshotsHelp + "\n" + accessHelp + "\n" + auditHelp + "\n" +
 			"With --local-storage a StorageClass names the disks of nodes, and its claims get logical volumes there. The records of\n" +
 			"the volume groups are the custom resource nodelocalstorages. Other schedulers filter and rank nodes by the extender,\n" +
 			"whose URL prefix serve prints.",
@@ -92,11 +96,13 @@ func newServe() *cobra.Command {
 	cmd.Flags().StringVar(&o.dir, "dir", "", "existing `directory` for backing files and mounts of loop or lvm devices (default a temporary directory)")
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` of the API server; a non-loopback address admits other hosts that have the token")
 	cmd.Flags().StringVar(&o.page, "page", "127.0.0.1:0", "loopback `address` of the page; \"off\" disables the page")
+	cmd.Flags().StringArrayVar(&o.pageHosts, "page-host", nil, "`name` by which browsers reach the page besides localhost, such as that of a proxy; repeatable")
 	cmd.Flags().BoolVar(&o.manual, "by-hand", false, "run nothing by itself; schedule every step manually on the page")
 	cmd.Flags().BoolVar(&o.rbac, "rbac", true, "authorize requests by roles, as --authorization-mode=Node,RBAC; the kubeconfig's user may do everything")
 	o.world.addFlags(cmd.Flags())
 	o.storage.addFlags(cmd.Flags())
 	o.drivers.addFlags(cmd.Flags())
+	o.audit.addFlags(cmd.Flags())
 	return cmd
 }
 
@@ -108,6 +114,11 @@ func (o serveOptions) validate() error {
 	if !o.pageDisabled() {
 		if err := page.ValidateAddr(o.page); err != nil {
 			return err
+		}
+	}
+	for _, name := range o.pageHosts {
+		if errs := validation.IsDNS1123Subdomain(strings.ToLower(name)); len(errs) > 0 && net.ParseIP(name) == nil {
+			return fmt.Errorf("invalid --page-host %q: want a host name without scheme and port, such as dev.example.com", name)
 		}
 	}
 	switch {
@@ -181,6 +192,11 @@ func serve(ctx context.Context, out, errs io.Writer, o serveOptions) (err error)
 		return err
 	}
 	warnAboutAddress(errs, o.listen)
+	records, err := o.audit.open(ctx, out, errs)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, records.Close()) }()
 	authority, err := apiserver.NewAuthority()
 	if err != nil {
 		return err
@@ -189,7 +205,7 @@ func serve(ctx context.Context, out, errs io.Writer, o serveOptions) (err error)
 	if o.manual {
 		begin = startManual
 	}
-	s, err := begin(ctx, errs, authority, o)
+	s, err := begin(ctx, errs, authority, o, records.records())
 	if err != nil {
 		return err
 	}
@@ -218,7 +234,7 @@ func serve(ctx context.Context, out, errs io.Writer, o serveOptions) (err error)
 	pageURL := ""
 	if !o.pageDisabled() {
 		var p *page.Listener
-		p, err = page.Listen(page.Config{World: s.world, Addr: o.page, OnNewLink: func(url string) {
+		p, err = page.Listen(page.Config{World: s.world, Addr: o.page, Names: o.pageHosts, OnNewLink: func(url string) {
 			fmt.Fprintf(out, "page     %s  (for another browser)\n", url)
 		}})
 		if err != nil {
@@ -247,7 +263,9 @@ func serve(ctx context.Context, out, errs io.Writer, o serveOptions) (err error)
 }
 
 // startLive starts a cluster that runs by itself.
-func startLive(ctx context.Context, errs io.Writer, authority *apiserver.Authority, o serveOptions) (*servedWorld, error) {
+func startLive(
+	ctx context.Context, errs io.Writer, authority *apiserver.Authority, o serveOptions, records auditrecord.Log,
+) (*servedWorld, error) {
 	cfg := cluster.Config{
 		Nodes: o.nodes, Devices: cluster.Devices(o.devices), Dir: o.dir, Records: recordsMax,
 		API: fake.Config{RootCA: string(authority.PEM()), TrackManagedFields: true, RBAC: o.rbac, TokenKey: make([]byte, tokenKeyBytes)},
@@ -280,7 +298,7 @@ func startLive(ctx context.Context, errs io.Writer, authority *apiserver.Authori
 		return nil, errors.Join(err, c.Close())
 	}
 	api := apiserver.NewHandler(c.Server(), apiserver.HandlerConfig{
-		Caller: func(*http.Request) sim.Caller { return c.Host().ExternalCaller() },
+		Caller: func(*http.Request) sim.Caller { return c.Host().ExternalCaller() }, Audit: records,
 	})
 	w := &servedWorld{api: api, tokens: c.Server().AuthenticateToken, world: page.NewLive(c), client: c.Client(), close: c.Close, acting: c.Components()}
 	if o.storage.hasExtender() {
@@ -301,12 +319,14 @@ func startLive(ctx context.Context, errs io.Writer, authority *apiserver.Authori
 }
 
 // startManual starts a world whose steps are scheduled from the page.
-func startManual(_ context.Context, _ io.Writer, _ *apiserver.Authority, o serveOptions) (*servedWorld, error) {
+func startManual(
+	_ context.Context, _ io.Writer, _ *apiserver.Authority, o serveOptions, records auditrecord.Log,
+) (*servedWorld, error) {
 	headers := append([]string{fmt.Sprintf("nodes: %d", o.nodes)}, o.world.headers()...)
 	if o.storage.on {
 		headers = append(headers, "local-storage: on")
 	}
-	desk, err := page.NewStepped(headers...)
+	desk, err := page.NewStepped(page.SteppedConfig{Headers: headers, Audit: records})
 	if errors.Is(err, cluster.ErrUnknownComponent) {
 		return nil, unknownComponent(err)
 	}

@@ -152,7 +152,7 @@ func TestSavedFilesAreInterchangeable(t *testing.T) {
 	if status, out := runLines(t, nil, "components: pvcontroller", "create volume disk 1Gi", "nonsense", "create claim data 1Gi class=", "step 5", "save "+bySession, "="); status != 2 || !strings.Contains(out, "saved as "+bySession) {
 		t.Fatalf("status %d:\n%s", status, out)
 	}
-	p, err := page.NewStepped("nodes: 1")
+	p, err := page.NewStepped(page.SteppedConfig{Headers: []string{"nodes: 1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestBackCanBeInterrupted(t *testing.T) {
 // TestRequestsOfKubectlAreReplayed saves a world of the page that a client has changed. Other
 // commands continue from it.
 func TestRequestsOfKubectlAreReplayed(t *testing.T) {
-	p, err := page.NewStepped("nodes: 1")
+	p, err := page.NewStepped(page.SteppedConfig{Headers: []string{"nodes: 1"}})
 	if err != nil {
 		t.Fatal(err)
 	}

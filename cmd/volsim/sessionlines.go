@@ -136,7 +136,7 @@ func (i *interpreter) back(ctx context.Context, args []string) error {
 	case err != nil:
 		return err
 	}
-	fmt.Fprintf(i.out, "back at step %d, before %q\n", i.session.Steps(), shortOp(ops[upTo]))
+	fmt.Fprintf(i.out, "back at step %d, before %q\n", i.session.Steps(), shortOp(ops.WithoutSecrets()[upTo]))
 	return nil
 }
 
@@ -154,7 +154,7 @@ func (i *interpreter) save(name string) error {
 	if name == "" {
 		return errors.New("save: want a file")
 	}
-	lines := withPaths(i.session.Replayable(), func(path string) string { return relativeTo(filepath.Dir(name), path) })
+	lines := withPaths(i.session.Replayable().WithoutSecrets(), func(path string) string { return relativeTo(filepath.Dir(name), path) })
 	text := strings.Join(lines, "\n") + "\n"
 	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 		return fmt.Errorf("save: %w", err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/internal/apirequest"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -56,6 +57,29 @@ func (o Ops) Play() (*Session, error) {
 		}
 	}
 	return s, nil
+}
+
+// WithoutSecrets returns the operations with the values of Secrets in API requests replaced, as they are
+// shown and saved. The manifests of acts are their author's text and stay.
+func (o Ops) WithoutSecrets() Ops {
+	out := make(Ops, len(o))
+	for i, op := range o {
+		out[i] = public(op)
+	}
+	return out
+}
+
+// public returns an operation as it is shown: a request without secrets.
+func public(op string) string {
+	text, ok := strings.CutPrefix(strings.TrimSpace(op), "request ")
+	if !ok {
+		return op
+	}
+	q, err := apirequest.Parse(strings.TrimSpace(text))
+	if err != nil {
+		return op
+	}
+	return "request " + q.WithoutSecrets().String()
 }
 
 // Split returns the lines at the beginning that describe the world, as in a scenario, and the

@@ -126,7 +126,7 @@ func (s *Session) DoContext(ctx context.Context, text string) error {
 		err = errors.New("headers must come before all other operations")
 	}
 	if err != nil {
-		return fmt.Errorf("session: %q: %w", text, err)
+		return fmt.Errorf("session: %q: %w", public(text), err)
 	}
 	if op.verb == "act" && strings.Contains(text, "\n") {
 		text = op.act.String() // in one line
@@ -145,7 +145,7 @@ func (s *Session) DoContext(ctx context.Context, text string) error {
 	}
 	if err != nil {
 		note = err.Error()
-		err = fmt.Errorf("session: %q: %w", text, err)
+		err = fmt.Errorf("session: %q: %w", public(text), err)
 		again = stepsOnly(max(s.moves-moves, steps))
 	}
 	s.done = append(s.done, doneOp{
@@ -235,7 +235,7 @@ func (s *Session) rejection(op string, before int) string {
 func (s *Session) Performed(r *http.Request, body []byte) error {
 	op := "request " + apirequest.Of(r, body).String()
 	if _, err := parse(op); err != nil {
-		return fmt.Errorf("session: %q: %w", op, err)
+		return fmt.Errorf("session: request %s %s: %w", r.Method, r.URL.Path, err)
 	}
 	s.check()
 	s.host.Resume()

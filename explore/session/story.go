@@ -30,7 +30,7 @@ func (s *Session) story(from int) string {
 		if at > s.began {
 			t.lastStep = records[at-1].HostStep // a user acts between two steps: this one gets no number again
 		}
-		fmt.Fprintf(&t.text, "> %s\n", shorten(d.op))
+		fmt.Fprintf(&t.text, "> %s\n", shorten(public(d.op)))
 		for _, r := range records[min(at, d.upTo):d.upTo] {
 			t.addRecord(r, d.verbose)
 			if s.violation != nil && s.violation.Step == r.Step {

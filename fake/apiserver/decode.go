@@ -4,6 +4,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -44,17 +46,31 @@ func (r *request) decodeObject(
 	return obj, nil
 }
 
+// confidentialKinds are kinds of whose bodies no part is in an error.
+var confidentialKinds = []string{"Secret", "TokenReview"}
+
+// scalar matches a value in an error of the YAML decoder.
+var scalar = regexp.MustCompile("`[^`]*`")
+
 // decodeError returns the error for a body that cannot be decoded.
+//
+// Differs: of a Secret and a TokenReview it does not show the beginning of the body, which would be in the audit log.
 func decodeError(err error, gvk *schema.GroupVersionKind, want string, body []byte) error {
-	if gvk != nil && gvk.Kind != "" {
-		if runtime.IsNotRegisteredError(err) {
-			err = runtime.NewNotRegisteredErrForKind(schemeName, *gvk)
-		}
+	known := gvk != nil && gvk.Kind != ""
+	if known && runtime.IsNotRegisteredError(err) {
+		err = runtime.NewNotRegisteredErrForKind(schemeName, *gvk)
+	}
+	beginning := summary(body)
+	if slices.Contains(confidentialKinds, want) {
+		beginning = "<contents redacted>"
+		err = errors.New(scalar.ReplaceAllString(err.Error(), "`<contents redacted>`"))
+	}
+	if known {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", gvk.Kind,
 			gvk.Version, want, err))
 	}
 	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)",
-		want, err, summary(body)))
+		want, err, beginning))
 }
 
 // versionError returns the error for a body whose API version is not that of the request.

@@ -7,6 +7,8 @@
 //	listener, err := apiserver.Listen(apiserver.ListenConfig{Handler: handler}) // by HTTPS
 //	err = listener.Advertise(ctx, client) // in the service default/kubernetes
 //
+// HandlerConfig.Audit records requests; see package fake/audit.
+//
 // A request takes the same path in both cases. Its URL names a resource and a verb (path.go).
 // Headers and query are negotiated and decoded (negotiate.go, options.go), then the body
 // (decode.go). A [fake.ResourceClient] acts, and its result is encoded (encode.go). No code depends
@@ -19,7 +21,8 @@
 //
 // # What it does not do
 //
-//   - Authentication, authorization, audit, priority and fairness. [Listen] checks a bearer token.
+//   - Priority and fairness: there are limits of requests in flight instead (limits.go). A user is
+//     authenticated by [Listen] only.
 //   - Logs, exec, attach, port-forward and proxy, which are refused, except requests to kubelets (see
 //     fake.Config.Kubelets), and watches over websockets.
 //   - CBOR, which is refused, as the real server does by default.

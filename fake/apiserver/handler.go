@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/internal/openapi"
+	"github.com/volsim/volsim/internal/auditrecord"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -23,14 +25,15 @@ type HandlerConfig struct {
 	// WithoutKubelets refuses requests for kubelets (nodes/NAME/proxy), as if fake.Config.Kubelets were nil.
 	WithoutKubelets bool
 
-	BodyBytesMax int64 // of a request's body; a longer one is answered with 413. 0: 3 MiB
-	WatchesMax   int   // open at the same time; another one is answered with 429. 0: 10,000
-}
+	// Audit records the requests, such as a log of package fake/audit. nil: they are not recorded.
+	Audit auditrecord.Log
 
-const (
-	bodyBytesMax = 3 << 20
-	watchesMax   = 10_000
-)
+	BodyBytesMax      int64 // of a request's body; a longer one is answered with 413. 0: 3 MiB
+	WatchesMax        int   // open at the same time; another one is answered with 429. 0: 10,000
+	WatchesPerUserMax int   // open at the same time by one user; another one is answered with 429. 0: 2,500
+	ReadingMax        int   // requests that read, watches excepted, at the same time; another one is answered with 429. 0: 400
+	MutatingMax       int   // the same of requests that write. 0: 200
+}
 
 // handler answers requests.
 type handler struct {
@@ -39,8 +42,12 @@ type handler struct {
 	client  func(*http.Request) *fake.Clientset
 	bodyMax int64
 	watches slots
+	byUser  userSlots // watches
+	reading slots     // requests over a connection
+	writing slots     // the same
 	codecs  *codecs
 	proxies bool // requests for kubelets are passed on
+	audit   auditrecord.Log
 
 	mu         sync.Mutex
 	document   *openapi.Document // guarded by mu: of the resources at generation
@@ -52,7 +59,7 @@ type handler struct {
 func NewHandler(server *fake.Server, cfg HandlerConfig) http.Handler { return newHandler(server, cfg) }
 
 func newHandler(server *fake.Server, cfg HandlerConfig) *handler {
-	h := &handler{server: server, caller: cfg.Caller, bodyMax: cfg.BodyBytesMax, codecs: newCodecs(), proxies: !cfg.WithoutKubelets}
+	h := &handler{server: server, caller: cfg.Caller, codecs: newCodecs(), proxies: !cfg.WithoutKubelets, audit: cfg.Audit}
 	h.client = func(req *http.Request) *fake.Clientset {
 		client := server.Client(cfg.Caller(req))
 		if cfg.Client != nil {
@@ -60,13 +67,11 @@ func newHandler(server *fake.Server, cfg HandlerConfig) *handler {
 		}
 		return client
 	}
-	if h.bodyMax == 0 {
-		h.bodyMax = bodyBytesMax
-	}
-	h.watches.max = int64(cfg.WatchesMax)
-	if h.watches.max == 0 {
-		h.watches.max = watchesMax
-	}
+	h.bodyMax = cmp.Or(cfg.BodyBytesMax, bodyBytesMax)
+	h.watches.max = cmp.Or(int64(cfg.WatchesMax), watchesMax)
+	h.byUser.max = cmp.Or(cfg.WatchesPerUserMax, watchesPerUserMax)
+	h.reading.max = cmp.Or(int64(cfg.ReadingMax), readingMax)
+	h.writing.max = cmp.Or(int64(cfg.MutatingMax), mutatingMax)
 	return h
 }
 
@@ -77,6 +82,8 @@ type request struct {
 	query    url.Values
 	warnings []string
 	user     *authenticationv1.UserInfo // the user that the request impersonates; nil: none
+	limited  bool                       // it counts as a request in flight
+	done     func()                     // called once the answer was sent; may be nil
 }
 
 // answer is the answer to a request.
@@ -94,13 +101,22 @@ func newAnswer(code int, contentType string, body []byte) answer {
 	}, body: body}
 }
 
+func (h *handler) newRequest(req *http.Request) *request {
+	return &request{Request: req, h: h, query: req.URL.Query()}
+}
+
 // answer answers a request.
-func (h *handler) answer(req *http.Request) answer {
-	r := &request{Request: req, h: h, query: req.URL.Query()}
-	if _, err := timeoutOf(r.query); err != nil && !isLongRunning(req) {
+func (r *request) answer() answer {
+	if _, err := timeoutOf(r.query); err != nil && !isLongRunning(r.Request) {
 		return r.errorAnswer(err)
 	}
-	parts := splitPath(req.URL.Path)
+	parts := splitPath(r.URL.Path)
+	if err := r.impersonate(); err != nil {
+		return r.errorAnswer(err)
+	}
+	if !r.enter(parts) {
+		return tooManyRequests()
+	}
 	if err := r.authorize(parts); err != nil {
 		return r.errorAnswer(err)
 	}
@@ -202,6 +218,7 @@ func (v *resourceRequest) dispatch() (answer, error) {
 
 // encodedAnswer answers with an object, encoded in the form f.
 func (r *request) encodedAnswer(code int, f form, obj runtime.Object) (answer, error) {
+	r.record().ResponseObject(obj)
 	body, err := r.h.codecs.encode(f, obj)
 	if err != nil {
 		return answer{}, err
@@ -211,12 +228,28 @@ func (r *request) encodedAnswer(code int, f form, obj runtime.Object) (answer, e
 
 // ServeHTTP answers a request.
 func (h *handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	a := h.answer(req)
+	h.audited(http.HandlerFunc(h.serve)).ServeHTTP(w, req)
+}
+
+func (h *handler) serve(w http.ResponseWriter, req *http.Request) {
+	r := h.newRequest(req)
+	r.limited = true
+	defer func() {
+		if r.done != nil {
+			r.done()
+		}
+	}()
+	a := r.answer()
 	if a.stream != nil {
 		a.stream.serve(w, a)
 		return
 	}
 	a.compress(req)
+	a.write(w)
+}
+
+// write writes an answer with a body to a connection.
+func (a *answer) write(w http.ResponseWriter) {
 	header := w.Header()
 	for name, values := range a.header {
 		header[name] = values

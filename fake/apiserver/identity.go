@@ -13,6 +13,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/rbac"
@@ -38,17 +39,13 @@ func (r *request) client() *fake.Clientset {
 	return client
 }
 
-// authorize finds the user that the request impersonates, and checks that the user may make it.
+// authorize checks that the user may make the request.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/filters WithAuthorization.
 func (r *request) authorize(parts []string) error {
-	if err := r.impersonate(); err != nil {
-		return err
-	}
-	verb, path := strings.ToLower(r.Method), r.URL.Path
 	if !namesResource(parts) {
-		return r.client().Authorize(authorizationv1.SelfSubjectAccessReviewSpec{
-			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Verb: verb, Path: path},
+		return r.check(authorizationv1.SelfSubjectAccessReviewSpec{
+			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Verb: strings.ToLower(r.Method), Path: r.URL.Path},
 		})
 	}
 	t, _ := parsePath(parts)
@@ -61,11 +58,33 @@ func (r *request) authorize(parts []string) error {
 	client := r.client()
 	switch a.Verb {
 	case "list", "watch", "deletecollection":
-		if _, served := client.Resource(t.GroupVersionResource, t.namespace); served {
+		if resource, served := client.Resource(t.GroupVersionResource, t.namespace); served {
+			r.recordSeveral(resource, a.Verb, t.name)
 			return nil // it checks itself, as it knows the selectors
 		}
 	}
-	return client.Authorize(authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a})
+	return r.check(authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a})
+}
+
+// check checks that the request's user may make a request, and records the decision.
+func (r *request) check(about authorizationv1.SelfSubjectAccessReviewSpec) error {
+	if record := r.record(); record.Enabled() {
+		record.Authorize(r.client().Decide(about))
+	}
+	return r.client().Authorize(about)
+}
+
+// recordSeveral records the decision about a request for several objects.
+func (r *request) recordSeveral(resource fake.ResourceClient, verb, name string) {
+	record := r.record()
+	if !record.Enabled() {
+		return
+	}
+	selector := r.query.Get("fieldSelector")
+	if name != "" {
+		selector = fields.OneTermEqualSelector("metadata.name", name).String()
+	}
+	record.Authorize(resource.DecideSeveral(verb, selector))
 }
 
 // apiVerb returns the verb of a request for a resource, which need not exist.
@@ -144,6 +163,7 @@ func (r *request) impersonate() error {
 	}
 	user.Groups = withImplied(user)
 	r.user = &user
+	r.record().Impersonate(&user)
 	return nil
 }
 

@@ -24,9 +24,11 @@ import (
 )
 
 const (
+	// headerBytesMax is the maximum size of a request's line and headers, and so of its URL. A longer
+	// one is answered with 431.
 	headerBytesMax = 1 << 20
 	// requestTimeout is the time in which a request must be read and answered, unless it is
-	// long-running.
+	// long-running. The client may take stallMax more to read the answer.
 	requestTimeout = time.Minute
 )
 
@@ -79,7 +81,7 @@ func Listen(cfg ListenConfig) (*Listener, error) {
 	return &Listener{
 		addr: addr, url: urlOf(addr), ca: cfg.Authority.PEM(), token: token,
 		server: httpserver.Serve(socket, httpserver.Config{
-			Handler: limitTime(cfg.authenticate(token)), HeaderBytesMax: headerBytesMax,
+			Handler: withAuditID(limitTime(cfg.authenticate(token))), HeaderBytesMax: headerBytesMax,
 			TLS: &tls.Config{
 				Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12,
 				ClientAuth: tls.RequestClientCert, // authenticate verifies it
@@ -124,9 +126,11 @@ func urlOf(addr *net.TCPAddr) string {
 }
 
 // limitTime returns a handler that ends requests at their deadline. It is that of the timeout
-// parameter, and requestTimeout at most. Watches have none.
+// parameter, and requestTimeout at most. Watches have none. A client that does not read the answer
+// is disconnected after stallMax.
 //
-// Upstream: k8s.io/apiserver/pkg/endpoints/filters WithRequestDeadline.
+// Upstream: k8s.io/apiserver/pkg/endpoints/filters WithRequestDeadline, pkg/server/filters
+// WithTimeoutForNonLongRunningRequests.
 func limitTime(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		timeout := requestTimeout
@@ -141,11 +145,13 @@ func limitTime(next http.Handler) http.Handler {
 			if r.ProtoMajor == 1 && r.ContentLength != 0 {
 				w.Header().Set("Connection", "close") // the answer must not wait for the body, which is not read
 			}
+			_ = connection.SetWriteDeadline(deadline.Add(stallMax)) // a stream extends it
 			next.ServeHTTP(w, r)
 			_ = connection.SetReadDeadline(deadline)
 			return
 		}
 		_ = connection.SetReadDeadline(deadline) // the server resets it for the next request
+		_ = connection.SetWriteDeadline(deadline.Add(stallMax))
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
@@ -157,7 +163,7 @@ var publicPaths = []string{"/healthz", "/livez", "/readyz", "/version"}
 //
 // Upstream: k8s.io/apiserver/pkg/authentication/request/{x509,bearertoken,anonymous}.
 func (cfg ListenConfig) authenticate(token string) http.Handler {
-	want, clients := []byte(token), cfg.Authority.clients()
+	want, clients, refuse := []byte(token), cfg.Authority.clients(), cfg.refusing()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sent := bearerToken(r)
 		if user, ok := clients.user(r.TLS); ok {
@@ -178,11 +184,24 @@ func (cfg ListenConfig) authenticate(token string) http.Handler {
 			cfg.Handler.ServeHTTP(w, withUser(r, anonymous))
 			return
 		}
+		refuse(w, r)
+	})
+}
+
+// refusing returns the function that answers a request that is not authenticated: the handler's own if it has
+// one, so that the audit log has the request.
+func (cfg ListenConfig) refusing() func(http.ResponseWriter, *http.Request) {
+	if own, ok := cfg.Handler.(interface {
+		ServeUnauthorized(w http.ResponseWriter, r *http.Request)
+	}); ok {
+		return own.ServeUnauthorized
+	}
+	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusUnauthorized)
 		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",`+
 			`"message":"Unauthorized","reason":"Unauthorized","code":401}`+"\n")
-	})
+	}
 }
 
 // bearerToken returns the bearer token of a request, or "".

@@ -86,27 +86,36 @@ func (r *request) patchOptions(pt types.PatchType) (o metav1.PatchOptions, err e
 
 // deleteOptions reads the options of a deletion from the body, or from the query if there is no
 // body.
-func (r *request) deleteOptions() (o metav1.DeleteOptions, err error) {
-	body, err := r.readBody()
+func (v *resourceRequest) deleteOptions() (o metav1.DeleteOptions, err error) {
+	body, err := v.readBody()
 	if err != nil {
 		return o, err
 	}
 	if len(body) > 0 {
-		media, err := r.bodyMedia()
+		media, err := v.bodyMedia()
 		if err != nil {
 			return o, err
 		}
 		if err := decodeDeleteOptions(media, body, &o); err != nil {
 			return o, apierrors.NewBadRequest(err.Error())
 		}
-	} else if err := r.decodeQuery(&o); err != nil {
+		v.recordDeleteOptions(o)
+	} else if err := v.decodeQuery(&o); err != nil {
 		return o, err
 	}
 	o.IgnoreStoreReadErrorWithClusterBreakingPotential = nil
 	return o, invalidOptions("DeleteOptions", validation.ValidateDeleteOptions(&o))
 }
 
-func (r *request) listOptions() (o metav1.ListOptions, err error) { return o, r.decodeQuery(&o) }
+func (r *request) listOptions() (o metav1.ListOptions, err error) {
+	if err := r.decodeQuery(&o); err != nil {
+		return o, err
+	}
+	if err := checkSelector("label", o.LabelSelector); err != nil {
+		return o, err
+	}
+	return o, checkSelector("field", o.FieldSelector)
+}
 
 func (r *request) getOptions() (o metav1.GetOptions, err error) { return o, r.decodeQuery(&o) }
 

@@ -55,7 +55,10 @@ func parsePath(parts []string) (target, bool) {
 	return t, len(parts) > 0 && len(parts) <= 3 && !(t.watch && t.sub != "")
 }
 
-// isLongRunning reports whether a request has no deadline: a watch, or a connection to a pod.
+// longRunningSubresources are connections to pods, services and nodes.
+var longRunningSubresources = []string{"attach", "exec", "log", "portforward", "proxy"}
+
+// isLongRunning reports whether a request has no deadline: a watch, or a connection to a pod, service or node.
 //
 // Upstream: k8s.io/apiserver/pkg/server/filters BasicLongRunningRequestCheck.
 func isLongRunning(req *http.Request) bool {
@@ -64,7 +67,7 @@ func isLongRunning(req *http.Request) bool {
 		return false
 	}
 	t, _ := parsePath(parts)
-	return t.watch || slices.Contains(connectSubresources["pods"], t.sub) ||
+	return t.watch || slices.Contains(longRunningSubresources, t.sub) ||
 		req.Method == http.MethodGet && t.name == "" && isWatch(req.URL.Query())
 }
 

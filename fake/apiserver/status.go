@@ -77,6 +77,7 @@ func (r *request) errorAnswer(err error) answer {
 	if !ok {
 		f = form{media: mediaJSON, pretty: true}
 	}
+	r.record().ResponseObject(status)
 	body, failed := r.h.codecs.encode(f, status)
 	if failed != nil {
 		panic("apiserver: encode status: " + failed.Error())

@@ -128,6 +128,7 @@ func (v *resourceRequest) readAction(gvk schema.GroupVersionKind) (runtime.Objec
 	if err != nil {
 		return nil, opts, err
 	}
+	v.recordAction(obj)
 	if e, ok := obj.(*policyv1beta1.Eviction); ok && gvk.Kind == "Eviction" {
 		return &policyv1.Eviction{ObjectMeta: e.ObjectMeta, DeleteOptions: e.DeleteOptions}, opts, nil
 	}

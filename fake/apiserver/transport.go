@@ -43,7 +43,7 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
 		defer func() { _ = req.Body.Close() }() // it was read
 	}
-	a := t.h.answer(req)
+	a := t.h.newRequest(req).answer()
 	if a.canceled != nil {
 		return nil, a.canceled
 	}

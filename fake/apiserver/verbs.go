@@ -49,6 +49,7 @@ func (v *resourceRequest) create() (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	v.recordObject(v.client, obj)
 	if err := v.setNamespace(obj); err != nil {
 		return answer{}, err
 	}
@@ -73,6 +74,7 @@ func (v *resourceRequest) update(client fake.ResourceClient, sub ...string) (ans
 	if err != nil {
 		return answer{}, err
 	}
+	v.recordObject(client, obj)
 	if err := v.setNamespace(obj); err != nil {
 		return answer{}, err
 	}
@@ -97,6 +99,7 @@ func (v *resourceRequest) patch(client fake.ResourceClient, sub ...string) (answ
 	if err != nil {
 		return answer{}, err
 	}
+	v.record().RequestPatch(body)
 	done, err := client.Patch(v.Context(), v.name, pt, body, opts, sub...)
 	return v.changeAnswer(client, done, err)
 }

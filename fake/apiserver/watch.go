@@ -39,7 +39,7 @@ func (v *resourceRequest) watchResource() (answer, error) {
 	if v.form.media == mediaYAML {
 		return answer{}, errAccept(mediaJSON+streamSuffix, mediaProtobuf+streamSuffix)
 	}
-	release, err := v.h.watches.acquire()
+	release, err := v.acquireWatch()
 	if err != nil {
 		return answer{}, err
 	}
@@ -137,6 +137,7 @@ type stream struct {
 
 	ctx     context.Context //nolint:containedctx // it is the watch's life
 	cancel  context.CancelFunc
+	release func() // called at the end; may be called more than once
 	pending []byte // encoded, not yet read
 	ended   bool   // nothing follows pending
 }
@@ -144,7 +145,7 @@ type stream struct {
 // newStream returns a stream that ends with ctx, after timeout seconds, or when it is closed. At
 // the end it calls release.
 func newStream(ctx context.Context, timeout *int64, release func()) *stream {
-	s := &stream{}
+	s := &stream{release: release}
 	if timeout != nil && *timeout > 0 {
 		s.ctx, s.cancel = context.WithTimeout(ctx, seconds(*timeout))
 	} else {
@@ -252,16 +253,21 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// serve writes events and bookmarks to a connection until the watch ends or the client disconnects.
-// Events that are ready are flushed together.
+// serve writes events and bookmarks to a connection until the watch ends, the client disconnects, or it
+// does not read for a minute. Events that are ready are flushed together. Only one event is held for
+// a client that reads slowly; the others are in the resource's log.
+//
+// Differs: the real server ends a watch whose events it cannot send at once when a buffer is full.
 func (s *stream) serve(w http.ResponseWriter, a answer) {
+	defer s.release() // a client that has seen the end may watch again
 	defer s.cancel()
 	header := w.Header()
 	for name, values := range a.header {
 		header[name] = values
 	}
-	w.WriteHeader(a.code)
 	out := http.NewResponseController(w)
+	allowWrites(out)
+	w.WriteHeader(a.code)
 	gated := s.cursor.HasGate() // then the next event may be held back: flush each one
 	flushed := gated && out.Flush() == nil
 	for {
@@ -270,11 +276,13 @@ func (s *stream) serve(w http.ResponseWriter, a answer) {
 		case err != nil:
 			return
 		case ok:
+			allowWrites(out)
 			if _, err := w.Write(s.pending); err != nil {
 				return
 			}
 			flushed = gated && out.Flush() == nil
 		case !flushed:
+			allowWrites(out)
 			if out.Flush() != nil {
 				return
 			}

@@ -4,5 +4,6 @@
 //	defer s.Close()
 //
 // Close first ends the contexts of requests, which ends streams. It then waits briefly for requests
-// in flight and closes all connections. Access control and addresses are left to the caller.
+// in flight and closes all connections. [RefuseForeign] protects a server on a loopback address from
+// web pages. Other access control and addresses are left to the caller.
 package httpserver

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -28,8 +30,12 @@ func fieldChanges(before, after runtime.Object) []string {
 		switch {
 		case !has:
 			words = append(words, path+" removed")
+		case !had && isConfidential(after, path):
+			words = append(words, path+" set")
 		case !had:
 			words = append(words, path+"="+shorten(now))
+		case old != now && isConfidential(after, path):
+			words = append(words, path+" changed")
 		case old != now:
 			words = append(words, fmt.Sprintf("%s %s → %s", path, shorten(old), shorten(now)))
 		}
@@ -38,6 +44,21 @@ func fieldChanges(before, after runtime.Object) []string {
 		words = append(words[:fieldsMax], fmt.Sprintf("and %d more fields", more))
 	}
 	return words
+}
+
+// isConfidential reports whether a trace does not show the value of a field: those of a Secret, and tokens.
+func isConfidential(obj runtime.Object, path string) bool {
+	switch obj.(type) {
+	case *corev1.Secret:
+	case *authenticationv1.TokenRequest, *authenticationv1.TokenReview:
+		return strings.HasSuffix(path, ".token")
+	default:
+		if obj.GetObjectKind().GroupVersionKind().Kind != "Secret" {
+			return false
+		}
+	}
+	return strings.HasPrefix(path, "data.") || strings.HasPrefix(path, "stringData.") ||
+		path == "metadata.annotations."+corev1.LastAppliedConfigAnnotation
 }
 
 // shorten cuts a long value.

@@ -63,6 +63,19 @@ func TestWritesOfAnyKind(t *testing.T) {
 			},
 			"creates secret default/s-1x2y3",
 		},
+		{
+			Record{
+				Action: Action{KindAPI, "update", "secrets/default/s"},
+				Outcome: Outcome{
+					Before: &corev1.Secret{Data: map[string][]byte{"a": []byte("1"), "b": []byte("1"), "c": []byte("1")}},
+					After: &corev1.Secret{
+						ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: "1"}},
+						Data:       map[string][]byte{"b": []byte("2"), "c": []byte("1"), "d": []byte("2")}, Type: "T",
+					},
+				},
+			},
+			"changes secret default/s: data.a removed, data.b changed, data.d set, metadata.annotations.kubectl.kubernetes.io/last-applied-configuration set, type=T",
+		},
 	} {
 		if got := DescribeAny(c.record); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)

@@ -7,7 +7,8 @@
 // A [World] returns its state and signals changes. [Live] is a cluster that runs by itself: its
 // operations are events, such as "stop kubelet(node-1)", and acts of users.
 // [Stepped] is a world that advances only by operations. [Listen] serves the page over HTTP on a
-// loopback address, to browsers that open a link with a one-time token.
+// loopback address, to browsers that open a link with a one-time token. Requests of other web pages are refused,
+// by their Origin and by the Host.
 //
 // The endpoints are:
 //

@@ -4,10 +4,10 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/hex"
-	"net"
 	"net/http"
-	"strings"
 	"sync"
+
+	"github.com/volsim/volsim/internal/httpserver"
 )
 
 // contentSecurityPolicy allows only resources of this server, and no inline scripts or styles.
@@ -18,6 +18,7 @@ const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 
 // token, then replaces the token.
 type guard struct {
 	next       http.Handler
+	admit      http.Handler       // admits requests of this machine's pages
 	cookie     string             // its name
 	secret     string             // its value
 	onNewToken func(token string) // called after the token was replaced
@@ -26,8 +27,11 @@ type guard struct {
 	token string // guarded by mu: token of the unused link
 }
 
-func newGuard(next http.Handler, cookie string, relink func(token string)) *guard {
-	return &guard{next: next, cookie: cookie, secret: newSecret(), onNewToken: relink, token: newSecret()}
+// newGuard returns a guard of a page that is also reached by other names than loopback addresses.
+func newGuard(next http.Handler, names []string, cookie string, relink func(token string)) *guard {
+	g := &guard{next: next, cookie: cookie, secret: newSecret(), onNewToken: relink, token: newSecret()}
+	g.admit = httpserver.RefuseForeign(http.HandlerFunc(g.serve), names...)
+	return g
 }
 
 // newSecret returns a random secret.
@@ -53,10 +57,13 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
+	g.admit.ServeHTTP(w, r)
+}
+
+// serve forwards a request with the cookie, and sets it for the current token.
+func (g *guard) serve(w http.ResponseWriter, r *http.Request) {
 	token := r.URL.Query().Get("token")
 	switch {
-	case !isLoopback(r.Host):
-		http.Error(w, "access denied: open the page as 127.0.0.1 or localhost", http.StatusForbidden)
 	case g.hasCookie(r) && token == "":
 		g.next.ServeHTTP(w, r)
 	case g.hasCookie(r):
@@ -105,14 +112,3 @@ func (g *guard) redeem(token string) bool {
 }
 
 func equalSecrets(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
-
-// isLoopback reports whether the host names this machine's loopback interface. It rejects other
-// names, so DNS rebinding fails. Any port is allowed, because ports can be forwarded.
-func isLoopback(host string) bool {
-	name, _, err := net.SplitHostPort(host)
-	if err != nil {
-		name = strings.Trim(host, "[]")
-	}
-	ip := net.ParseIP(name)
-	return name == "localhost" || ip != nil && ip.IsLoopback()
-}

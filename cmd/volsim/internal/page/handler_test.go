@@ -129,7 +129,7 @@ func TestLinkOpensPageInOneBrowser(t *testing.T) {
 }
 
 func TestPageRequiresLoopbackHost(t *testing.T) {
-	v, _ := open(t, newStepped(t), nil)
+	v, l := open(t, newStepped(t), nil)
 	for host, want := range map[string]int{
 		"127.0.0.1": 200, "localhost:8080": 200, "[::1]:1": 200, "::1": 200, "volsim.example": 403, "volsim.example:80": 403,
 		"127.0.0.1.example": 403, "localhost.example": 403, "192.0.2.1": 403,
@@ -138,11 +138,42 @@ func TestPageRequiresLoopbackHost(t *testing.T) {
 			t.Errorf("host %s: status %d, want %d", host, code, want)
 		}
 	}
+	for _, path := range []string{"/", "/state", "/changes", "/diagram.svg", "/operations.txt"} {
+		code, body := v.send(http.MethodGet, path, "", "Origin", "http://a.example")
+		if code != http.StatusForbidden || body != "access denied: a page of \"http://a.example\" may not use this server\n" {
+			t.Errorf("%s for another origin: status %d, %s", path, code, body)
+		}
+	}
+	for _, path := range []string{"/do", "/undo", "/reset", "/load"} {
+		if code, _ := v.send(http.MethodPost, path, "rest", "Origin", "null"); code != http.StatusForbidden {
+			t.Errorf("%s for another origin: status %d", path, code)
+		}
+		if code, _ := v.send(http.MethodPost, path, "rest", "Host", "a.example", "Origin", "http://a.example"); code != http.StatusForbidden {
+			t.Errorf("%s of a rebound name: status %d", path, code)
+		}
+	}
+	if code, body := v.send(http.MethodGet, strings.TrimPrefix(l.URL(), v.url), "", "Host", "a.example"); code != http.StatusForbidden {
+		t.Errorf("a link for a rebound name: status %d, %s", code, body)
+	}
 	if code, _ := v.send(http.MethodPost, "/do", "rest", "Sec-Fetch-Site", "same-site"); code != http.StatusForbidden {
 		t.Errorf("operation from another local page: status %d", code)
 	}
 	if code, _ := v.send(http.MethodPost, "/do", "rest", "Origin", "http://127.0.0.1:1"); code != http.StatusForbidden {
 		t.Errorf("operation from another origin: status %d", code)
+	}
+}
+
+// TestPageHasOtherNames: those of its configuration.
+func TestPageHasOtherNames(t *testing.T) {
+	l, err := Listen(Config{World: newStepped(t), Names: []string{"dev.example"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for host, want := range map[string]string{"dev.example:80": "open the latest link", "a.example": "this server is not"} {
+		if code, body := newVisitor(t, l).send(http.MethodGet, "/state", "", "Host", host); code != http.StatusForbidden || !strings.Contains(body, want) {
+			t.Errorf("%s: status %d: %s", host, code, body)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ const headerBytesMax = 64 << 10
 type Config struct {
 	World     World
 	Addr      string           // loopback address; "" for a free port of 127.0.0.1
+	Names     []string         // hosts by which browsers reach the page, besides loopback addresses, such as that of a proxy
 	OnNewLink func(url string) // called with the next link after one was opened; may be nil
 }
 
@@ -41,7 +42,7 @@ func Listen(cfg Config) (*Listener, error) {
 	port := strconv.Itoa(addr.Port)
 	l := &Listener{url: "http://" + net.JoinHostPort(addr.IP.String(), port) + "/"}
 	// Browsers store cookies by host, not by port: each server needs its own cookie name.
-	l.guard = newGuard(newHandler(cfg.World), "volsim-"+port, func(token string) {
+	l.guard = newGuard(newHandler(cfg.World), cfg.Names, "volsim-"+port, func(token string) {
 		if cfg.OnNewLink != nil {
 			cfg.OnNewLink(l.link(token))
 		}
@@ -56,7 +57,7 @@ func ValidateAddr(addr string) error {
 	if err == nil {
 		_, err = net.LookupPort("tcp", port)
 	}
-	if err != nil || !isLoopback(host) {
+	if err != nil || !httpserver.IsLoopback(host) {
 		return fmt.Errorf("invalid page address %q: want a loopback address with a port, such as 127.0.0.1:8080 (port 0: any free port)", addr)
 	}
 	return nil

@@ -45,6 +45,21 @@ func (d *Stepped) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	in.api.ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerKey{}, &reader{d, in})))
 }
 
+// ServeUnauthorized answers an API request that is not authenticated.
+func (d *Stepped) ServeUnauthorized(w http.ResponseWriter, r *http.Request) {
+	d.mu.Lock()
+	in := d.world
+	d.mu.Unlock()
+	if in == nil {
+		http.Error(w, errClosed.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	api := in.api.(interface {
+		ServeUnauthorized(w http.ResponseWriter, r *http.Request)
+	})
+	api.ServeUnauthorized(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, &reader{d, in})))
+}
+
 // write handles a request that may write. No operation or other request is executed meanwhile.
 func (d *Stepped) write(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, requestBytesMax))

@@ -14,6 +14,7 @@ import (
 	_ "github.com/volsim/volsim/fake/admission" // webhooks and policies
 	"github.com/volsim/volsim/fake/apiserver"
 	"github.com/volsim/volsim/fake/crd"
+	"github.com/volsim/volsim/internal/auditrecord"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -23,6 +24,7 @@ import (
 type Stepped struct {
 	changeNotifier
 	headers session.Ops
+	audit   auditrecord.Log
 
 	mu    sync.Mutex
 	world *world // guarded by mu; nil after Close
@@ -36,9 +38,15 @@ type world struct {
 	end     context.CancelFunc
 }
 
-// NewStepped creates a world. The headers configure it, as in a list of operations: "nodes: 1".
-func NewStepped(headers ...string) (*Stepped, error) {
-	d := &Stepped{headers: headers}
+// A SteppedConfig configures NewStepped.
+type SteppedConfig struct {
+	Headers []string        // configure the world, as in a list of operations: "nodes: 1"
+	Audit   auditrecord.Log // records the requests of API clients; nil: none
+}
+
+// NewStepped creates a world.
+func NewStepped(cfg SteppedConfig) (*Stepped, error) {
+	d := &Stepped{headers: cfg.Headers, audit: cfg.Audit}
 	var err error
 	d.world, err = d.begin()
 	return d, err
@@ -54,7 +62,7 @@ func (d *Stepped) begin() (*world, error) {
 	crd.Serve(server)
 	w := &world{session: s}
 	// A kubelet would answer in further steps.
-	w.api = apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: callerOf, WithoutKubelets: true})
+	w.api = apiserver.NewHandler(server, apiserver.HandlerConfig{Caller: callerOf, WithoutKubelets: true, Audit: d.audit})
 	w.ctx, w.end = context.WithCancel(context.Background())
 	return w, nil
 }
@@ -99,7 +107,7 @@ func (d *Stepped) Undo() (Result, error) {
 		return Result{}, errors.New("nothing to undo: no operation yet")
 	}
 	last := len(ops) - 1
-	return Result{Advanced: true, Message: "undone: " + shortOp(ops[last])}, d.replay(last)
+	return Result{Advanced: true, Message: "undone: " + shortOp(ops.WithoutSecrets()[last])}, d.replay(last)
 }
 
 // shortOp returns an operation as a message names it: the body of a request may be long.
@@ -147,7 +155,7 @@ func (d *Stepped) Load(text string) (Result, error) {
 	if d.world == nil {
 		return Result{}, errClosed
 	}
-	loaded := Stepped{headers: headers}
+	loaded := Stepped{headers: headers, audit: d.audit}
 	w, err := loaded.begin()
 	if err != nil {
 		return Result{}, errors.New(strings.TrimPrefix(strings.TrimPrefix(err.Error(), "session: "), "scenario session, "))
@@ -164,14 +172,15 @@ func (d *Stepped) Load(text string) (Result, error) {
 	return Result{Advanced: true, Message: "loaded " + strconv.Itoa(len(ops)) + " operations"}, old.close()
 }
 
-// Ops returns the operations that lead to the current state, as input for package session.
+// Ops returns the operations that lead to the current state, as input for package session, without the values of
+// secrets.
 func (d *Stepped) Ops() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.world == nil {
 		return nil
 	}
-	return d.world.session.Replayable()
+	return d.world.session.Replayable().WithoutSecrets()
 }
 
 // Close ends the world and its API watches.
@@ -215,7 +224,7 @@ func (d *Stepped) State() State {
 	state := State{
 		Version: version, Setup: describeSetup(c), Time: c.Host().Now().Sub(sim.Epoch).String(),
 		Objects: objectsOf(c.Server()), Events: eventsOf(c.Server(), c.Host().Now()),
-		Controls: newControls(s, s.Ops()[len(d.headers):]),
+		Controls: newControls(s, s.Ops()[len(d.headers):].WithoutSecrets()),
 	}
 	for _, u := range s.StaleComponents() {
 		i := slices.IndexFunc(state.Objects, func(o Object) bool { return o.Name == u.Object })

@@ -23,7 +23,7 @@ import (
 
 func newStepped(t *testing.T) *Stepped {
 	t.Helper()
-	d, err := NewStepped("nodes: 2")
+	d, err := NewStepped(SteppedConfig{Headers: []string{"nodes: 2"}})
 	if err != nil {
 		t.Fatal(err)
 	}
