@@ -17,7 +17,7 @@ import (
 // belongs to its node.
 //
 // Differs: it looks the objects up instead of keeping a graph of them. Of resource claims and resource
-// slices and of certificates it knows nothing. NodeRestriction, which limits what a kubelet may write, is missing.
+// slices and of certificates it knows nothing. NodeRestriction limits what a kubelet may write.
 //
 // Upstream: plugin/pkg/auth/authorizer/node.
 
@@ -204,15 +204,16 @@ func (s *Server) podUses(pod *corev1.Pod, a rbac.Attributes) bool {
 	if pod.Namespace != a.Namespace {
 		return false
 	}
+	secrets, configMaps := podReferences(pod)
 	switch a.Resource {
 	case "serviceaccounts":
 		return pod.Spec.ServiceAccountName == a.Name
 	case "persistentvolumeclaims":
 		return slices.ContainsFunc(s.claimsOf(pod), func(c *corev1.PersistentVolumeClaim) bool { return c.Name == a.Name })
 	case "secrets":
-		return podRefers(pod, a.Name, "secret")
+		return slices.Contains(secrets, a.Name)
 	case "configmaps":
-		return podRefers(pod, a.Name, "configmap")
+		return slices.Contains(configMaps, a.Name)
 	}
 	return false
 }
@@ -240,91 +241,9 @@ func (s *Server) claimsOf(pod *corev1.Pod) []*corev1.PersistentVolumeClaim {
 
 // volumeUses reports whether a PersistentVolume of a pod refers to a secret.
 func (s *Server) volumeUses(pod *corev1.Pod, a rbac.Attributes) bool {
-	for _, claim := range s.claimsOf(pod) {
+	secret := corev1.SecretReference{Namespace: a.Namespace, Name: a.Name}
+	return slices.ContainsFunc(s.claimsOf(pod), func(claim *corev1.PersistentVolumeClaim) bool {
 		pv, ok := s.lookup(s.table("persistentvolumes"), claim.Spec.VolumeName).(*corev1.PersistentVolume)
-		if !ok {
-			continue
-		}
-		var refs []*corev1.SecretReference
-		if csi := pv.Spec.CSI; csi != nil {
-			refs = append(refs, csi.NodePublishSecretRef, csi.NodeStageSecretRef, csi.NodeExpandSecretRef)
-		}
-		if flex := pv.Spec.FlexVolume; flex != nil && flex.SecretRef != nil {
-			ref := *flex.SecretRef
-			if ref.Namespace == "" {
-				ref.Namespace = claim.Namespace
-			}
-			refs = append(refs, &ref)
-		}
-		for _, ref := range refs {
-			if ref != nil && ref.Name == a.Name && ref.Namespace == a.Namespace {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// podRefers reports whether a pod's volumes, environment or pull secrets refer to a secret or
-// configmap of its namespace.
-//
-// Upstream: pkg/api/v1/pod VisitPodSecretNames, VisitPodConfigmapNames.
-func podRefers(pod *corev1.Pod, name, kind string) bool {
-	found := false
-	see := func(of, referred string) { found = found || of == kind && referred == name }
-	for _, ref := range pod.Spec.ImagePullSecrets {
-		see("secret", ref.Name)
-	}
-	for i := range pod.Spec.Volumes {
-		seeVolume(&pod.Spec.Volumes[i], see)
-	}
-	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range containers {
-			seeEnvironment(&containers[i], see)
-		}
-	}
-	return found
-}
-
-func seeVolume(v *corev1.Volume, see func(kind, name string)) {
-	switch {
-	case v.Secret != nil:
-		see("secret", v.Secret.SecretName)
-	case v.ConfigMap != nil:
-		see("configmap", v.ConfigMap.Name)
-	case v.CSI != nil && v.CSI.NodePublishSecretRef != nil:
-		see("secret", v.CSI.NodePublishSecretRef.Name)
-	case v.FlexVolume != nil && v.FlexVolume.SecretRef != nil:
-		see("secret", v.FlexVolume.SecretRef.Name)
-	case v.Projected != nil:
-		for i := range v.Projected.Sources {
-			if s := v.Projected.Sources[i].Secret; s != nil {
-				see("secret", s.Name)
-			}
-			if m := v.Projected.Sources[i].ConfigMap; m != nil {
-				see("configmap", m.Name)
-			}
-		}
-	}
-}
-
-func seeEnvironment(c *corev1.Container, see func(kind, name string)) {
-	for _, from := range c.EnvFrom {
-		if from.SecretRef != nil {
-			see("secret", from.SecretRef.Name)
-		}
-		if from.ConfigMapRef != nil {
-			see("configmap", from.ConfigMapRef.Name)
-		}
-	}
-	for _, env := range c.Env {
-		if from := env.ValueFrom; from != nil {
-			if from.SecretKeyRef != nil {
-				see("secret", from.SecretKeyRef.Name)
-			}
-			if from.ConfigMapKeyRef != nil {
-				see("configmap", from.ConfigMapKeyRef.Name)
-			}
-		}
-	}
+		return ok && slices.Contains(persistentSecrets(pv), secret)
+	})
 }
