@@ -249,3 +249,44 @@ func refusedWithout(t *testing.T, role *rbacv1.ClusterRole) []string {
 	}
 	return refusals(c)
 }
+
+// TestSecretsHaveTokens: a secret gets the token of its account, which is valid as long as both exist. The controller is as
+// authorized as it needs to be, and its process starts with the first such secret in a stepped world.
+func TestSecretsHaveTokens(t *testing.T) {
+	for name, stepped := range map[string]*sim.SteppedConfig{"stepped": {StepsMax: 5000}, "live": nil} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			c := start(t, cluster.Config{
+				Devices: cluster.Array, Nodes: 1, Stepped: stepped, API: fake.Config{RBAC: true, TokenKey: []byte("key"), RootCA: "CA"},
+			})
+			client := c.Client().CoreV1()
+			accounts, secrets := client.ServiceAccounts("default"), client.Secrets("default")
+			testcheck.Must(accounts.Create(ctx, &corev1.ServiceAccount{
+				ObjectMeta: metav1.ObjectMeta{Name: "ci"}, Secrets: []corev1.ObjectReference{{Name: "second"}, {Name: "third"}},
+			}, metav1.CreateOptions{}))
+			for _, name := range []string{"first", "second"} {
+				testcheck.Must(secrets.Create(ctx, &corev1.Secret{
+					ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{corev1.ServiceAccountNameKey: "ci"}},
+					Type:       corev1.SecretTypeServiceAccountToken,
+				}, metav1.CreateOptions{}))
+				testcheck.NoError(t, c.WaitFor(ctx, "secrets", "default", name, "jsonpath={.data.token}"))
+			}
+			secret := testcheck.Must(secrets.Get(ctx, "first", metav1.GetOptions{}))
+			token := string(secret.Data[corev1.ServiceAccountTokenKey])
+			testcheck.Equal(t, "namespace", "default", string(secret.Data[corev1.ServiceAccountNamespaceKey]))
+			testcheck.Equal(t, "certificate", "CA", string(secret.Data[corev1.ServiceAccountRootCAKey]))
+			user, _, err := c.Server().AuthenticateToken(token)
+			testcheck.NoError(t, err)
+			testcheck.Equal(t, "user", "system:serviceaccount:default:ci", user.Username)
+
+			testcheck.NoError(t, secrets.Delete(ctx, "second", metav1.DeleteOptions{}),
+				c.WaitFor(ctx, "serviceaccounts", "default", "ci", "jsonpath={.secrets[0].name}=third"))
+			testcheck.NoError(t, accounts.Delete(ctx, "ci", metav1.DeleteOptions{}), c.WaitForGone(ctx, "secrets", "default", "first"))
+			if _, _, err = c.Server().AuthenticateToken(token); err == nil {
+				t.Error("a token of a deleted account is valid")
+			}
+			testcheck.Equal(t, "refused", nil, refusals(c))
+		})
+	}
+}
