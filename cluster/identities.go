@@ -22,13 +22,13 @@ import (
 //
 // Upstream: plugin/pkg/auth/authorizer/rbac/bootstrappolicy; deploy/kubernetes of the sidecars.
 
-// sidecarRoles are the service accounts, roles and bindings that the sidecars' projects publish, in the
-// namespace kube-system, one object a line. A conformance test compares them with the published files.
+// sidecarRoles are the service accounts, roles and bindings that the sidecars' projects and csi-driver-host-path
+// publish, in the namespace kube-system, one object a line. A conformance test compares them with the published files.
 //
 //go:embed sidecarroles.jsonl
 var sidecarRoles []byte
 
-// otherRoles are those of the health monitor and of the validator of data sources.
+// otherRoles are those of the validator of data sources.
 //
 //go:embed otherroles.jsonl
 var otherRoles []byte
@@ -52,6 +52,10 @@ var accounts = map[string]string{
 	snapshotControllerName: "snapshot-controller", "healthmonitor": "csi-external-health-monitor-controller",
 	"datasourcevalidator": "volume-data-source-validator",
 }
+
+// HostPathAccount is the user of a pod that runs the driver and all sidecars, as that of csi-driver-host-path: a
+// service account that is bound to the roles of all sidecars.
+const HostPathAccount = "system:serviceaccount:kube-system:csi-hostpathplugin-sa"
 
 // aggregationName is the name of the component that aggregates cluster roles.
 const aggregationName = "clusterroleaggregation"

@@ -290,3 +290,38 @@ func TestSecretsHaveTokens(t *testing.T) {
 		})
 	}
 }
+
+// TestLifeUnderOneAccount: a pod with the driver and all sidecars, as csi-driver-host-path publishes it, is one user. The
+// accounts of the single sidecars have no rights here.
+func TestLifeUnderOneAccount(t *testing.T) {
+	begin := func(t *testing.T, stepped *sim.SteppedConfig) *cluster.Cluster {
+		c := start(t, cluster.Config{
+			Snapshots: true, Devices: cluster.Array, Nodes: 2, Stepped: stepped, API: fake.Config{RBAC: true},
+			StorageCapacity: time.Minute, LeaderElection: true, SidecarUser: cluster.HostPathAccount,
+		})
+		for _, name := range []string{"provisioner", "attacher", "resizer", "snapshotter"} {
+			testcheck.NoError(t, c.Client().RbacV1().ClusterRoleBindings().Delete(t.Context(), "csi-"+name+"-role", metav1.DeleteOptions{}))
+		}
+		return c
+	}
+	for name, stepped := range map[string]*sim.SteppedConfig{"stepped": {StepsMax: 40000}, "live": nil} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			c := begin(t, stepped)
+			testcheck.NoError(t, rbacLife(ctx, c))
+			testcheck.Equal(t, "refused", nil, refusals(c))
+		})
+	}
+	t.Run("without a binding", func(t *testing.T) {
+		c := begin(t, &sim.SteppedConfig{StepsMax: 40000})
+		testcheck.NoError(t, c.Client().RbacV1().ClusterRoleBindings().Delete(t.Context(), "csi-hostpathplugin-resizer-cluster-role", metav1.DeleteOptions{}))
+		if err := rbacLife(t.Context(), c); err == nil {
+			t.Error("volumes grow without the resizer's role")
+		}
+		refused := refusals(c)
+		if len(refused) == 0 || !strings.Contains(refused[0], `User "`+cluster.HostPathAccount+`" cannot `) {
+			t.Errorf("refused: %q", refused)
+		}
+	})
+}
