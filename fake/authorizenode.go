@@ -8,7 +8,10 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/component-helpers/storage/ephemeral"
+	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/internal/rbac"
 )
@@ -16,8 +19,8 @@ import (
 // This file has the Node authorizer: a kubelet may read what the pods of its node use, and write what
 // belongs to its node.
 //
-// Differs: it looks the objects up instead of keeping a graph of them. Of resource claims and resource
-// slices and of certificates it knows nothing. NodeRestriction limits what a kubelet may write.
+// Differs: it looks the objects up instead of keeping a graph of them. Certificate requests are not served.
+// NodeRestriction limits what a kubelet may write.
 //
 // Upstream: plugin/pkg/auth/authorizer/node.
 
@@ -54,7 +57,7 @@ func (s *Server) nodeMay(node string, a rbac.Attributes) (allowed bool, reason s
 			return s.related(node, a)
 		}
 		return s.nodeGets(node, a)
-	case "/persistentvolumes", "storage.k8s.io/volumeattachments":
+	case "/persistentvolumes", "storage.k8s.io/volumeattachments", "resource.k8s.io/resourceclaims":
 		return s.nodeGets(node, a)
 	case "/serviceaccounts":
 		return s.nodeAccount(node, a)
@@ -62,6 +65,10 @@ func (s *Server) nodeMay(node string, a rbac.Attributes) (allowed bool, reason s
 		return nodeLease(node, a)
 	case "storage.k8s.io/csinodes":
 		return nodeCSINode(node, a)
+	case "resource.k8s.io/resourceslices":
+		return s.nodeSlice(node, a)
+	case "certificates.k8s.io/podcertificaterequests":
+		return false, ""
 	case "/nodes":
 		return nodeNode(node, a)
 	case "/pods":
@@ -134,6 +141,24 @@ func nodeCSINode(node string, a rbac.Attributes) (bool, string) {
 	return true, ""
 }
 
+func (s *Server) nodeSlice(node string, a rbac.Attributes) (bool, string) {
+	if a.Subresource != "" {
+		return false, "cannot authorize ResourceSlice subresources"
+	}
+	switch a.Verb {
+	case "create":
+		return true, "" // NodeRestriction knows the object
+	case "get", "update", "patch", "delete":
+		return s.related(node, a)
+	case "watch", "list", "deletecollection":
+		if a.NodeName == node {
+			return true, ""
+		}
+		return false, "can only list/watch/deletecollection resourceslices with nodeName field selector"
+	}
+	return false, "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection"
+}
+
 func nodeNode(node string, a rbac.Attributes) (bool, string) {
 	switch a.Subresource + " " + a.Verb {
 	case " create", " update", " patch", "status update", "status patch":
@@ -183,67 +208,94 @@ func (s *Server) belongsTo(node string, a rbac.Attributes) bool {
 	switch a.Resource {
 	case "volumeattachments":
 		va, ok := s.lookup(s.table("volumeattachments"), a.Name).(*storagev1.VolumeAttachment)
-		return ok && va.Spec.NodeName == node
+		return ok && a.Namespace == "" && va.Spec.NodeName == node
 	case "pods":
 		pod, ok := s.lookup(s.table("pods"), key(a.Namespace, a.Name)).(*corev1.Pod)
 		return ok && pod.Spec.NodeName == node
+	case "resourceslices":
+		slice, ok := s.lookup(s.table("resourceslices"), a.Name).(*resourcev1.ResourceSlice)
+		return ok && a.Namespace == "" && ptr.Deref(slice.Spec.NodeName, "") == node
 	}
 	return slices.ContainsFunc(listed[*corev1.Pod](s, s.table("pods")), func(pod *corev1.Pod) bool {
-		return pod.Spec.NodeName == node && s.podUses(pod, a)
+		return pod.Spec.NodeName == node && !isMirrorPod(pod) && s.podUses(pod, a)
 	})
 }
 
-// podUses reports whether a pod refers to an object.
+// podUses reports whether a pod refers to an object, which need not exist. A volume belongs to the claim that it names.
+//
+// Upstream: plugin/pkg/auth/authorizer/node Graph.AddPod, AddPV.
 func (s *Server) podUses(pod *corev1.Pod, a rbac.Attributes) bool {
-	if a.Resource == "persistentvolumes" {
-		return slices.ContainsFunc(s.claimsOf(pod), func(c *corev1.PersistentVolumeClaim) bool { return c.Spec.VolumeName == a.Name })
-	}
-	if a.Resource == "secrets" && s.volumeUses(pod, a) {
-		return true
+	switch a.Resource {
+	case "persistentvolumes":
+		pv, ok := s.lookup(s.table("persistentvolumes"), a.Name).(*corev1.PersistentVolume)
+		return ok && a.Namespace == "" && isVolumeOf(pod, pv)
+	case "secrets":
+		secret := corev1.SecretReference{Namespace: a.Namespace, Name: a.Name}
+		secrets, _ := podReferences(pod)
+		return pod.Namespace == a.Namespace && slices.Contains(secrets, a.Name) ||
+			slices.ContainsFunc(listed[*corev1.PersistentVolume](s, s.table("persistentvolumes")), func(pv *corev1.PersistentVolume) bool {
+				return isVolumeOf(pod, pv) && slices.Contains(persistentSecrets(pv), secret)
+			})
 	}
 	if pod.Namespace != a.Namespace {
 		return false
 	}
-	secrets, configMaps := podReferences(pod)
 	switch a.Resource {
 	case "serviceaccounts":
 		return pod.Spec.ServiceAccountName == a.Name
 	case "persistentvolumeclaims":
-		return slices.ContainsFunc(s.claimsOf(pod), func(c *corev1.PersistentVolumeClaim) bool { return c.Name == a.Name })
-	case "secrets":
-		return slices.Contains(secrets, a.Name)
+		return slices.Contains(claimNames(pod), a.Name)
 	case "configmaps":
+		_, configMaps := podReferences(pod)
 		return slices.Contains(configMaps, a.Name)
+	case "resourceclaims":
+		return slices.Contains(resourceClaimNames(pod), a.Name)
 	}
 	return false
 }
 
-// claimsOf returns the claims that a pod's volumes are.
-func (s *Server) claimsOf(pod *corev1.Pod) []*corev1.PersistentVolumeClaim {
-	var claims []*corev1.PersistentVolumeClaim
-	for i := range pod.Spec.Volumes {
-		v, name := &pod.Spec.Volumes[i], ""
-		switch {
-		case v.PersistentVolumeClaim != nil:
-			name = v.PersistentVolumeClaim.ClaimName
-		case v.Ephemeral != nil:
-			name = pod.Name + "-" + v.Name
-		default:
-			continue
-		}
-		claim, ok := s.lookup(s.table("persistentvolumeclaims"), key(pod.Namespace, name)).(*corev1.PersistentVolumeClaim)
-		if ok {
-			claims = append(claims, claim)
-		}
-	}
-	return claims
+// isVolumeOf reports whether a volume is bound to a claim of a pod.
+func isVolumeOf(pod *corev1.Pod, pv *corev1.PersistentVolume) bool {
+	ref := pv.Spec.ClaimRef
+	return ref != nil && ref.Namespace == pod.Namespace && slices.Contains(claimNames(pod), ref.Name)
 }
 
-// volumeUses reports whether a PersistentVolume of a pod refers to a secret.
-func (s *Server) volumeUses(pod *corev1.Pod, a rbac.Attributes) bool {
-	secret := corev1.SecretReference{Namespace: a.Namespace, Name: a.Name}
-	return slices.ContainsFunc(s.claimsOf(pod), func(claim *corev1.PersistentVolumeClaim) bool {
-		pv, ok := s.lookup(s.table("persistentvolumes"), claim.Spec.VolumeName).(*corev1.PersistentVolume)
-		return ok && slices.Contains(persistentSecrets(pv), secret)
-	})
+// claimNames returns the names of the claims that a pod's volumes are.
+func claimNames(pod *corev1.Pod) []string {
+	var names []string
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			names = append(names, v.PersistentVolumeClaim.ClaimName)
+		case v.Ephemeral != nil:
+			names = append(names, ephemeral.VolumeClaimName(pod, v))
+		}
+	}
+	return names
+}
+
+// resourceClaimNames returns the names of a pod's resource claims. Those that are made from a template are in its status.
+//
+// Upstream: k8s.io/dynamic-resource-allocation/resourceclaim Name.
+func resourceClaimNames(pod *corev1.Pod) []string {
+	var names []string
+	for _, claim := range pod.Spec.ResourceClaims {
+		name := claim.ResourceClaimName
+		if name == nil && claim.ResourceClaimTemplateName != nil {
+			for _, status := range pod.Status.ResourceClaimStatuses {
+				if status.Name == claim.Name {
+					name = status.ResourceClaimName
+					break
+				}
+			}
+		}
+		if name != nil {
+			names = append(names, *name)
+		}
+	}
+	if extended := pod.Status.ExtendedResourceClaimStatus; extended != nil && extended.ResourceClaimName != "" {
+		names = append(names, extended.ResourceClaimName)
+	}
+	return names
 }

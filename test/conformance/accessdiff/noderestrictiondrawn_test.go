@@ -31,7 +31,7 @@ func TestNodeRestrictionDrawn(t *testing.T) {
 }
 
 func drawMirrorPod(t *rapid.T, _ *nodeWorld) nodeRequest {
-	pod := podOn("new", one(t, []string{"mynode", "othernode", ""}, "node"), rapid.Bool().Draw(t, "mirror"))
+	pod := podOn("new", one(t, []string{"mynode", "mynode", "othernode", "third", ""}, "node"), rapid.Bool().Draw(t, "mirror"))
 	if rapid.Bool().Draw(t, "generated") {
 		pod.GenerateName, pod.Name = "new-", ""
 	}
