@@ -58,8 +58,8 @@ func (c *Clientset) AsUser(user authenticationv1.UserInfo) *Clientset {
 	return &out
 }
 
-// userInfo returns the client's user.
-func (c *Clientset) userInfo() authenticationv1.UserInfo {
+// User returns the client's user.
+func (c *Clientset) User() authenticationv1.UserInfo {
 	if c.user != nil {
 		return *c.user.DeepCopy()
 	}
@@ -105,7 +105,7 @@ func (c *Clientset) Review(ctx context.Context, r schema.GroupVersionResource, n
 func answerSelfSubject(c *Clientset, _ string, review runtime.Object) error {
 	r := review.(*authenticationv1.SelfSubjectReview)
 	r.CreationTimestamp = c.server.timestamp()
-	r.Status = authenticationv1.SelfSubjectReviewStatus{UserInfo: c.userInfo()}
+	r.Status = authenticationv1.SelfSubjectReviewStatus{UserInfo: c.User()}
 	return nil
 }
 
@@ -132,7 +132,7 @@ func answerSelfAccess(c *Clientset, _ string, review runtime.Object) error {
 	if errs := validateAttributes(r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes); len(errs) > 0 {
 		return invalidReview(errs)
 	}
-	user := c.userInfo()
+	user := c.User()
 	r.Status = c.server.reviewed(&user, r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
 	return nil
 }
@@ -191,7 +191,7 @@ func answerRules(c *Clientset, _ string, review runtime.Object) error {
 	if r.Spec.Namespace == "" {
 		return apierrors.NewBadRequest("no namespace on request")
 	}
-	user, namespace := c.userInfo(), r.Spec.Namespace
+	user, namespace := c.User(), r.Spec.Namespace
 	*r = authorizationv1.SelfSubjectRulesReview{}
 	rules, err := rbac.Everything, error(nil)
 	if c.server.access != nil {

@@ -2,20 +2,14 @@ package apiserver
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"net/http"
-	"net/url"
-	"slices"
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/internal/rbac"
 )
 
 // userKey is the key of a request's user in its context.
@@ -42,14 +36,14 @@ func (r *request) client() *fake.Clientset {
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/filters WithAuthorization.
 func (r *request) authorize(parts []string) error {
-	if err := r.impersonate(); err != nil {
-		return err
-	}
-	verb, path := strings.ToLower(r.Method), r.URL.Path
 	if !namesResource(parts) {
-		return r.client().Authorize(authorizationv1.SelfSubjectAccessReviewSpec{
-			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Verb: verb, Path: path},
-		})
+		spec := authorizationv1.SelfSubjectAccessReviewSpec{
+			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Verb: strings.ToLower(r.Method), Path: r.URL.Path},
+		}
+		if err := r.impersonate(spec); err != nil {
+			return err
+		}
+		return r.client().Authorize(spec)
 	}
 	t, _ := parsePath(parts)
 	a := &authorizationv1.ResourceAttributes{
@@ -58,6 +52,13 @@ func (r *request) authorize(parts []string) error {
 	if t.Group == "" && t.Resource == "namespaces" {
 		a.Namespace = t.name
 	}
+	if s, err := fields.ParseSelector(r.query.Get("fieldSelector")); err == nil && a.Name == "" {
+		a.Name, _ = s.RequiresExactMatch("metadata.name")
+	}
+	spec := authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a}
+	if err := r.impersonate(spec); err != nil {
+		return err
+	}
 	client := r.client()
 	switch a.Verb {
 	case "list", "watch", "deletecollection":
@@ -65,7 +66,7 @@ func (r *request) authorize(parts []string) error {
 			return nil // it checks itself, as it knows the selectors
 		}
 	}
-	return client.Authorize(authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a})
+	return client.Authorize(spec)
 }
 
 // apiVerb returns the verb of a request for a resource, which need not exist.
@@ -85,111 +86,4 @@ func (r *request) apiVerb(t target) string {
 		http.MethodPost: "create", http.MethodGet: "get", http.MethodHead: "get", http.MethodPut: "update",
 		http.MethodPatch: "patch", http.MethodDelete: "delete",
 	}[r.Method]
-}
-
-// impersonate makes the request one of the user that its headers name, if the user that makes it may
-// impersonate that one.
-//
-// Upstream: k8s.io/apiserver/pkg/endpoints/filters/impersonation WithImpersonation.
-func (r *request) impersonate() error {
-	user := authenticationv1.UserInfo{Username: r.Header.Get(authenticationv1.ImpersonateUserHeader)}
-	groups := r.Header[authenticationv1.ImpersonateGroupHeader]
-	extra := extraOf(r.Header)
-	user.UID = r.Header.Get(authenticationv1.ImpersonateUIDHeader)
-	if user.Username == "" {
-		if len(groups)+len(extra) > 0 || user.UID != "" {
-			return apierrors.NewBadRequest(fmt.Sprintf("requested %v without impersonating a user", unnamed(groups, extra, user.UID)))
-		}
-		return nil
-	}
-	may := r.client()
-	check := func(group, resource, subresource, namespace, name string) error {
-		return may.Authorize(authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Verb: "impersonate", Group: group, Resource: resource, Subresource: subresource, Namespace: namespace, Name: name,
-		}})
-	}
-	var err error
-	if namespace, name, isAccount := rbac.SplitAccount(user.Username); isAccount {
-		err = check("", "serviceaccounts", "", namespace, name)
-		if len(groups) == 0 {
-			user.Groups = slices.Clone(fake.AccountUser(namespace, name).Groups)
-		}
-	} else {
-		err = check("", "users", "", "", user.Username)
-	}
-	if err != nil {
-		return err
-	}
-	for _, group := range groups {
-		if err := check("", "groups", "", "", group); err != nil {
-			return err
-		}
-		user.Groups = append(user.Groups, group)
-	}
-	for _, k := range slices.Sorted(maps.Keys(extra)) {
-		for _, value := range extra[k] {
-			if err := check(authenticationv1.GroupName, "userextras", k, "", value); err != nil {
-				return err
-			}
-		}
-		if user.Extra == nil {
-			user.Extra = map[string]authenticationv1.ExtraValue{}
-		}
-		user.Extra[k] = extra[k]
-	}
-	if user.UID != "" {
-		if err := check(authenticationv1.GroupName, "uids", "", "", user.UID); err != nil {
-			return err
-		}
-	}
-	user.Groups = withImplied(user)
-	r.user = &user
-	return nil
-}
-
-// withImplied returns the groups of an impersonated user with that of all users of its sort.
-func withImplied(user authenticationv1.UserInfo) []string {
-	has := func(group string) bool { return slices.Contains(user.Groups, group) }
-	switch {
-	case user.Username == rbac.AnonymousUser && !has(rbac.UnauthenticatedGroup):
-		return append(user.Groups, rbac.UnauthenticatedGroup)
-	case user.Username != rbac.AnonymousUser && !has(rbac.AuthenticatedGroup) && !has(rbac.UnauthenticatedGroup):
-		return append(user.Groups, rbac.AuthenticatedGroup)
-	}
-	return user.Groups
-}
-
-// extraOf returns the extra values of an impersonated user.
-func extraOf(header http.Header) map[string]authenticationv1.ExtraValue {
-	extra := map[string]authenticationv1.ExtraValue{}
-	for name, values := range header {
-		encoded, ok := strings.CutPrefix(name, authenticationv1.ImpersonateUserExtraHeaderPrefix)
-		if !ok {
-			continue
-		}
-		k := strings.ToLower(encoded)
-		if decoded, err := url.PathUnescape(k); err == nil {
-			k = decoded
-		}
-		extra[k] = append(extra[k], values...)
-	}
-	return extra
-}
-
-// unnamed are the objects that a request impersonates, in the form of upstream's message.
-func unnamed(groups []string, extra map[string]authenticationv1.ExtraValue, uid string) []corev1.ObjectReference {
-	var out []corev1.ObjectReference
-	for _, group := range groups {
-		out = append(out, corev1.ObjectReference{Kind: "Group", Name: group})
-	}
-	version := authenticationv1.SchemeGroupVersion.String()
-	for _, k := range slices.Sorted(maps.Keys(extra)) {
-		for _, value := range extra[k] {
-			out = append(out, corev1.ObjectReference{Kind: "UserExtra", APIVersion: version, Name: value, FieldPath: k})
-		}
-	}
-	if uid != "" {
-		out = append(out, corev1.ObjectReference{Kind: "UID", APIVersion: version, Name: uid})
-	}
-	return out
 }
