@@ -91,7 +91,10 @@ func matchAudiences(of, audiences []string) ([]string, error) {
 // Upstream: pkg/serviceaccount legacyValidator.Validate.
 func (s *Server) validateLegacy(token string, c legacyClaims) error {
 	for _, claim := range []struct{ name, value string }{
-		{"sub", c.Subject}, {"namespace", c.Namespace}, {"secretName", c.Secret}, {"serviceAccountName", c.AccountName},
+		{"sub", c.Subject},
+		{"namespace", c.Namespace},
+		{"secretName", c.Secret},
+		{"serviceAccountName", c.AccountName},
 		{"serviceAccountUID", string(c.AccountUID)},
 	} {
 		if claim.value == "" {

@@ -167,8 +167,10 @@ func TestSecrets(t *testing.T) {
 		{"changed secret without namespace", objects(account("t"), filled), replace(with(map[string]string{"namespace": ""})), fills},
 		{"changed secret with a namespace of its own", objects(account("t"), filled), replace(with(map[string]string{"namespace": "x"})), none},
 
-		{"deleted secret with a reference", objects(account("t"), filled), deleteSecret,
-			[]string{"get serviceaccounts/n/a", "update serviceaccounts/n/a"}},
+		{
+			"deleted secret with a reference", objects(account("t"), filled), deleteSecret,
+			[]string{"get serviceaccounts/n/a", "update serviceaccounts/n/a"},
+		},
 		{"deleted secret without a reference", objects(account(), filled), deleteSecret, []string{"get serviceaccounts/n/a"}},
 
 		{"new secret of a previous account of the name", objects(account()), create(secretOf("another", nil)), removes},

@@ -188,7 +188,8 @@ func TestAuthorize(t *testing.T) {
 				ClusterRoles: []*rbacv1.ClusterRole{clusterRole("admin", ruleOf("*", "*", "pods", "", "*"))},
 				RoleBindings: []*rbacv1.RoleBinding{bindIn("ns1", "ClusterRole", "admin", "User:admin,Group:admins")},
 			},
-			[]string{"admin - get pods ns1"}, []string{"admin - get pods/status ns1"},
+			[]string{"admin - get pods ns1"},
+			[]string{"admin - get pods/status ns1"},
 		},
 		{
 			"subresources",

@@ -124,7 +124,8 @@ func usingPod(namespace, name, nodeName string) *corev1.Pod {
 				}}},
 			},
 			ResourceClaims: []corev1.PodResourceClaim{
-				{Name: "direct", ResourceClaimName: ptr.To("direct-" + name)}, {Name: "made", ResourceClaimTemplateName: ptr.To("t")},
+				{Name: "direct", ResourceClaimName: ptr.To("direct-" + name)},
+				{Name: "made", ResourceClaimTemplateName: ptr.To("t")},
 				{Name: "unmade", ResourceClaimTemplateName: ptr.To("u")},
 			},
 		},

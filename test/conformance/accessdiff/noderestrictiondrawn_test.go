@@ -51,8 +51,11 @@ func drawMirrorPod(t *rapid.T, _ *nodeWorld) nodeRequest {
 		c.EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "m"}}}}
 	}
 	sources := []corev1.VolumeSource{
-		{EmptyDir: &corev1.EmptyDirVolumeSource{}}, {HostPath: &corev1.HostPathVolumeSource{Path: "/d"}}, claimVolume("pvclaim"), tokenVolume("foo"),
-		{AzureFile: &corev1.AzureFileVolumeSource{ShareName: "s", SecretName: "s"}}, {Secret: &corev1.SecretVolumeSource{SecretName: "s"}},
+		{EmptyDir: &corev1.EmptyDirVolumeSource{}},
+		{HostPath: &corev1.HostPathVolumeSource{Path: "/d"}},
+		claimVolume("pvclaim"), tokenVolume("foo"),
+		{AzureFile: &corev1.AzureFileVolumeSource{ShareName: "s", SecretName: "s"}},
+		{Secret: &corev1.SecretVolumeSource{SecretName: "s"}},
 		{Glusterfs: &corev1.GlusterfsVolumeSource{EndpointsName: "e", Path: "p"}},
 		{ISCSI: &corev1.ISCSIVolumeSource{TargetPortal: "127.0.0.1", IQN: "iqn.2015-02.example.com:test", SecretRef: &corev1.LocalObjectReference{Name: "s"}}},
 		{DownwardAPI: &corev1.DownwardAPIVolumeSource{}},
@@ -65,8 +68,10 @@ func drawMirrorPod(t *rapid.T, _ *nodeWorld) nodeRequest {
 }
 
 func drawPodStatus(t *rapid.T, w *nodeWorld) nodeRequest {
-	r := nodeRequest{op: admission.Update, resource: podsResource, sub: one(t, []string{"", "status", "status"}, "subresource"), namespace: "ns",
-		name: one(t, []string{"mypod", "othermirrorpod", "unboundpod"}, "pod")}
+	r := nodeRequest{
+		op: admission.Update, resource: podsResource, sub: one(t, []string{"", "status", "status"}, "subresource"), namespace: "ns",
+		name: one(t, []string{"mypod", "othermirrorpod", "unboundpod"}, "pod"),
+	}
 	pod := w.stored(r).(*corev1.Pod).DeepCopy()
 	if rapid.Bool().Draw(t, "labels") {
 		pod.Labels = map[string]string{"a": "b"}
